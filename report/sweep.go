@@ -206,10 +206,13 @@ func (s *sweepReport) cellText(o *sweep.Outcome) string {
 
 // errorOf is the error bar of a plan.
 func errorOf(p *sweep.Planned) string {
-	if p.ErrorPercent == 0 {
+	switch {
+	case p.Measured:
+		return " (measured)"
+	case p.ErrorPercent == 0:
 		return " ± unknown"
 	}
-	return fmt.Sprintf(" ± %.1f %%", p.ErrorPercent)
+	return " ± " + strconv.FormatFloat(p.ErrorPercent, 'g', 2, 64) + " %"
 }
 
 // ties lists the cells that tie with a marked one.

@@ -125,8 +125,9 @@ type Planned struct {
 	SamplesPerSecond float64 `json:"samples_per_second"`
 	// ErrorPercent is the error bar of Step, in percent: of a whole step that of its stack, and
 	// of the embeddings alone the one below which 95 % of the cost model's errors stay. 0 if it
-	// is not known, and for a measured step.
+	// is not known, and if Measured says that Step is the measured step itself.
 	ErrorPercent float64 `json:"error_percent,omitempty"`
+	Measured     bool    `json:"measured,omitempty"`
 	// PricePerHour is what the cluster costs, and PriceSource says who states it.
 	// PricePerBillion is the price of 10^9 samples. The prices are 0 if they are not known.
 	PricePerHour    float64 `json:"price_per_hour,omitempty"`
@@ -202,7 +203,7 @@ func (n *Planned) wholeStep(t *step.Times) {
 	n.Lookups = float64(t.Terms.LookupForward + t.Terms.LookupBackward + t.Terms.Replicas)
 	n.Exchanges = float64(t.Embedding) - n.Lookups
 	n.Dense, n.AllReduce = float64(t.Dense), float64(t.AllReduce)
-	n.ErrorPercent = t.ErrorPercent
+	n.ErrorPercent, n.Measured = t.ErrorPercent, t.Measured
 	switch t.Bound {
 	case step.BoundLoader:
 		n.Binds = Loader

@@ -3,6 +3,9 @@ package sweep
 import (
 	"fmt"
 	"io"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -68,9 +71,9 @@ func (r *Results) curves() []curve {
 func (r *Results) panel(curves []curve, title string, value func(p *Planned) float64) (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text = title+", "+r.Judge(), "devices"
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	p.Legend.Top, p.Legend.Left = true, true
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, r.counts()
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.TickerFunc(steps)
+	p.Legend.Top, p.Legend.TextStyle.Font.Size, p.Legend.Padding = true, 9, 3
 	for i, c := range curves {
 		var points plotter.XYs
 		for _, at := range c.cells {
@@ -95,12 +98,39 @@ func (r *Results) panel(curves []curve, title string, value func(p *Planned) flo
 	}
 	widened(&p.X)
 	widened(&p.Y)
+	p.X.Max *= math.Pow(p.X.Max/p.X.Min, .4) // room for the legend beside the curves
 	return p, nil
+}
+
+// counts returns a tick for each number of devices.
+func (r *Results) counts() plot.ConstantTicks {
+	var ticks plot.ConstantTicks
+	for i := range r.Outcomes {
+		n := r.Outcomes[i].Devices
+		tick := plot.Tick{Value: float64(n), Label: strconv.Itoa(n)}
+		if n > 0 && !slices.Contains(ticks, tick) {
+			ticks = append(ticks, tick)
+		}
+	}
+	return ticks
+}
+
+// steps returns ticks at 1, 2 and 5 times the powers of ten between two numbers above 0.
+func steps(low, high float64) []plot.Tick {
+	var ticks []plot.Tick
+	for exponent := math.Floor(math.Log10(low)); exponent <= math.Log10(high); exponent++ {
+		for _, digit := range []float64{1, 2, 5} {
+			if v := digit * math.Pow(10, exponent); v >= low && v <= high {
+				ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'g', -1, 64)})
+			}
+		}
+	}
+	return ticks
 }
 
 // widened leaves room around the points of a logarithmic axis, also if there are none.
 func widened(a *plot.Axis) {
-	if !(a.Min > 0 && a.Max >= a.Min) {
+	if !(a.Min > 0 && a.Max >= a.Min) || math.IsInf(a.Max, 1) {
 		a.Min, a.Max = 1, 10
 	}
 	a.Min, a.Max = a.Min/1.25, a.Max*1.25
