@@ -105,15 +105,13 @@ func (s *sweepOutput) check(inputs ...string) error {
 			errs = append(errs, faulty(fmt.Sprintf("--%s: standard output is for the report", flag.name), "name a file"))
 		}
 	}
-	paths := map[string]string{}
-	for _, flag := range []struct{ name, path string }{{"output", s.output}, {"csv", s.csv}, {"plot", s.plot}} {
-		if toStandardOutput(flag.path) {
-			continue
+	files := []struct{ name, path string }{{"output", s.output}, {"csv", s.csv}, {"plot", s.plot}}
+	for i, flag := range files {
+		for _, other := range files[:i] {
+			if !toStandardOutput(flag.path) && !toStandardOutput(other.path) && samePath(other.path, flag.path) {
+				errs = append(errs, faulty(fmt.Sprintf("--%s and --%s name the same file %s", other.name, flag.name, flag.path), "name two files"))
+			}
 		}
-		if other := paths[flag.path]; other != "" {
-			errs = append(errs, faulty(fmt.Sprintf("--%s and --%s name the same file %s", other, flag.name, flag.path), "name two files"))
-		}
-		paths[flag.path] = flag.name
 	}
 	if err := input.Join(errs...); err != nil {
 		return err

@@ -217,6 +217,10 @@ type Journal struct {
 // part or version, is damaged, or is no file of a sweep.
 func OpenJournal(path string, head Head) (*Journal, []Outcome, error) {
 	j := &Journal{path: path, head: head, lock: flock.New(path+".lock", flock.SetPermissions(0o666))}
+	if info, err := os.Stat(j.lock.Path()); err == nil && (info.Size() > 0 || !info.Mode().IsRegular()) {
+		// Close removes the file of the lock, which is empty.
+		return nil, nil, &NotSweep{j.lock.Path(), fmt.Sprintf("it is in the place of the lock of %s, and is not empty", path)}
+	}
 	got, err := j.lock.TryLock()
 	if err != nil {
 		return nil, nil, err
