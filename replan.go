@@ -1,6 +1,7 @@
 package neuroshard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,6 +154,9 @@ type Replanned struct {
 	// Reshard says what a running TorchRec job can move; nil unless the problem's engine is
 	// TorchRec.
 	Reshard *Reshard
+	// Total is the bytes of the tables as the old plan holds them, every copy counted, and those of
+	// the chosen plan if the old plan holds nothing: shares of bytes are shares of it.
+	Total unit.Bytes
 	// Judged says that the simulated device judged the points.
 	Judged bool
 }
@@ -205,7 +209,7 @@ type replanner struct {
 	opt *ReplanOptions
 	// of is the problem as the caller states it.
 	of *problem.Problem
-	// total is the bytes of all tables, and must what no point moves less than.
+	// total is that of Replanned, and must what no point moves less than.
 	total, must unit.Bytes
 	// oldCost and unfit are those of Replanned.
 	oldCost *unit.Millis
@@ -561,7 +565,7 @@ func (r *replanner) outcome(ctx context.Context, chosen int) (*Replanned, error)
 	point := &r.curve[chosen]
 	out := &Replanned{
 		Verdict: Move, OldCost: r.oldCost, Unfit: r.unfit, Curve: r.curve, Chosen: chosen,
-		Changes: r.changes, Before: r.before, Judged: r.judge != nil,
+		Changes: r.changes, Before: r.before, Judged: r.judge != nil, Total: cmp.Or(r.total, point.Transfer.Total),
 	}
 	if point.Label == keepLabel {
 		out.Verdict = Keep

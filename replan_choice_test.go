@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -97,5 +98,31 @@ func TestReplanOptions(t *testing.T) {
 	}
 	if err := (&ReplanOptions{Most: &MovedBytes{Bytes: 5}, Horizon: 3}).check(); err != nil {
 		t.Errorf("got %v, want no error", err)
+	}
+}
+
+// A share limits the same bytes on every point of the curve, also if a plan has fewer copies of the
+// tables than the old one: 4 copies of a table are 4 x 64,000 bytes.
+func TestSharesAreOfTheOldPlan(t *testing.T) {
+	p := handMade(t, 4, 2, table("a", 1000, 16), table("b", 1000, 16))
+	old := placedAs(t, p, "a@* b@0")
+	r, err := Replan(t.Context(), p, old, ReplanOptions{Options: Options{Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := unit.Bytes(5 * 64_000); r.Total != want {
+		t.Errorf("got a total of %d bytes, want %d", r.Total, want)
+	}
+	must := unit.Bytes(-1)
+	for _, point := range r.Curve {
+		if point.Label == "0" {
+			must = point.Transfer.Bytes
+		}
+		if point.Label == "5 %" && point.Limit != must+5*64_000/20 {
+			t.Errorf("got a limit of %d bytes at 5 %%, want %d and %d", point.Limit, must, 5*64_000/20)
+		}
+	}
+	if must < 0 {
+		t.Errorf("got no point of what must move: %+v", r.Curve)
 	}
 }

@@ -175,7 +175,7 @@ func curve(p *printer, r *neuroshard.Replanned) {
 		}
 		_, busiest := t.Busiest()
 		row := []string{
-			mark, label(point), t.Bytes.String(), percent(float64(t.Bytes), float64(t.Total)), count(int64(movedTables(t))),
+			mark, label(point), t.Bytes.String(), percent(float64(t.Bytes), float64(r.Total)), count(int64(movedTables(t))),
 			busiest.String(), seconds(point.Seconds()), cost.ms(point.Cost),
 		}
 		if r.Judged {
@@ -320,7 +320,7 @@ type curveJSON struct {
 //	cost_ms                the predicted cost of the plan
 //	simulated_cost_ms      its cost on the simulated device, or null
 //	moved_bytes            what devices receive from other devices
-//	total_bytes            the bytes of all tables, every copy counted
+//	total_bytes            the bytes of the tables as the old plan holds them, every copy counted
 //	busiest_device, busiest_device_bytes  the device with the most bytes in or out
 //	seconds                the time of the transfer; seconds_inside and seconds_between hosts
 //	pays_back_after_steps  null if it never does
@@ -345,7 +345,7 @@ func ReplanJSON(w io.Writer, r *neuroshard.Replanned) error {
 		{"cost_ms", point.Cost},
 		{"simulated_cost_ms", chosen.Simulated},
 		{"moved_bytes", point.Transfer.Bytes},
-		{"total_bytes", point.Transfer.Total},
+		{"total_bytes", r.Total},
 		{"busiest_device", device},
 		{"busiest_device_bytes", busiest},
 		{"seconds", chosen.Seconds},
@@ -381,8 +381,8 @@ func pointOf(r *neuroshard.Replanned, i int) curveJSON {
 		Budget: point.Label, Moved: t.Bytes, Tables: movedTables(t), Busiest: busiest, Seconds: float64(point.Seconds()) / 1000,
 		Cost: point.Cost, Whole: point.Whole, Chosen: i == r.Chosen,
 	}
-	if t.Total > 0 {
-		one.Share = float64(t.Bytes) / float64(t.Total)
+	if r.Total > 0 {
+		one.Share = float64(t.Bytes) / float64(r.Total)
 	}
 	if point.Limit >= 0 {
 		one.Limit = &point.Limit
