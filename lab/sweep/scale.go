@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/input"
 )
 
 // Scale is a change of the tables: what a larger or a smaller model would take. The zero value,
@@ -95,13 +96,13 @@ func times(value, factor float64) float64 {
 	return value * factor
 }
 
-// Of returns the scaled tables. The given ones stay as they are. It fails if the result would
-// have more than problem.MaxTables tables, or more than problem.MaxRows rows or problem.MaxDim
+// Of returns the scaled tables. The given ones stay as they are. It fails with *input.Errors if the
+// result would have more than problem.MaxTables tables, or more than problem.MaxRows rows or problem.MaxDim
 // columns in a table.
 func (s Scale) Of(tables []problem.Table) ([]problem.Table, error) {
 	n := math.Round(times(float64(len(tables)), s.Tables))
 	if n > problem.MaxTables {
-		return nil, fmt.Errorf("scale %v: %.0f tables, but a problem has %d at most", s, n, problem.MaxTables)
+		return nil, s.tooLarge("%.0f tables, but a problem has %d at most", n, problem.MaxTables)
 	}
 	scaled := make([]problem.Table, max(1, int(n)))
 	copies := make([]int, len(tables))
@@ -120,16 +121,21 @@ func (s Scale) Of(tables []problem.Table) ([]problem.Table, error) {
 	return scaled, nil
 }
 
+// tooLarge is the error of a scale that makes a problem too large.
+func (s Scale) tooLarge(format string, args ...any) error {
+	return &input.Errors{List: []input.Error{{Message: fmt.Sprintf("scale %v: ", s) + fmt.Sprintf(format, args...), Hint: "give smaller factors to --scale"}}}
+}
+
 // table scales one table.
 func (s Scale) table(t *problem.Table) error {
 	rows := math.Max(1, math.Round(times(float64(t.Rows), s.Rows)))
 	if rows > problem.MaxRows {
-		return fmt.Errorf("scale %v: table %q would have %.0f rows, and the most are %d", s, t.Name, rows, int64(problem.MaxRows))
+		return s.tooLarge("table %q would have %.0f rows, and the most are %d", t.Name, rows, int64(problem.MaxRows))
 	}
 	const granule = problem.ColumnGranule
 	dim := math.Max(granule, granule*math.Round(times(float64(t.Dim), s.Dims)/granule))
 	if dim > problem.MaxDim {
-		return fmt.Errorf("scale %v: table %q would have %.0f columns, and the most are %d", s, t.Name, dim, problem.MaxDim)
+		return s.tooLarge("table %q would have %.0f columns, and the most are %d", t.Name, dim, problem.MaxDim)
 	}
 	t.Rows, t.Dim = int64(rows), int(dim)
 	t.Constraint.MinWidth = min(t.Constraint.MinWidth, t.Dim)
