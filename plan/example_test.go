@@ -97,3 +97,32 @@ func ExampleDiff() {
 	// user: 64000000 elements from device 0 to 1
 	// 1 unchanged
 }
+
+// The later plan has the tables of device 0 on device 1, and the other way round: with other names
+// for both devices, only half of a table moves.
+func ExampleRenaming() {
+	p := twoTables()
+	left, right := p.Whole(1), p.Whole(1)
+	left.Columns.End, right.Columns.Start = 64, 64
+	before := plan.New(p, [][]problem.Shard{{p.Whole(0)}, {p.Whole(1)}})
+	after := plan.New(p, [][]problem.Shard{{left}, {p.Whole(0), right}})
+	for _, pl := range []*plan.Plan{after, plan.New(p, after.Renamed(plan.Renaming(before, after, p)))} {
+		transfer, err := plan.NewTransfer(before, pl)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%v of %v in %v:\n", transfer.Bytes, transfer.Total, transfer.Inside)
+		for _, t := range transfer.Tables {
+			for _, m := range t.Moves {
+				fmt.Printf("  %s, columns %d to %d, from device %d to %d\n", t.Name, m.Columns[0], m.Columns[1]-1, m.From, m.To)
+			}
+		}
+	}
+	// Output:
+	// 1.43 GiB of 2.62 GiB in 5.57 ms:
+	//   user, columns 0 to 63, from device 0 to 1
+	//   item, columns 0 to 63, from device 1 to 0
+	// 1.19 GiB of 2.62 GiB in 5.57 ms:
+	//   item, columns 64 to 127, from device 1 to 0
+}

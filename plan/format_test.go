@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -92,6 +93,31 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
+// A file of an earlier version, whose tables state neither precision nor optimizer, is read, and is
+// written again as it was.
+func TestReadWithoutPrecision(t *testing.T) {
+	p, pl := sample(t)
+	old := regexp.MustCompile(`,"precision":"[a-z0-9]+","optimizer":"[a-z_]+"`).ReplaceAll(written(t, pl), nil)
+	back, err := Read(bytes.NewReader(old))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range back.Tables {
+		if table.Stated {
+			t.Errorf("table %q: got %v and %v, want neither stated", table.Name, table.Precision, table.Optimizer)
+		}
+	}
+	if got := written(t, back); !bytes.Equal(got, old) {
+		t.Errorf("written again, -want +got:\n%s", cmp.Diff(string(old), string(got)))
+	}
+	if err := back.Validate(p); err != nil {
+		t.Errorf("got %v, want a valid plan", err)
+	}
+	if d := cmp.Diff(pl, back.Stated(p)); d != "" {
+		t.Errorf("with the problem's, -want +got:\n%s", d)
+	}
+}
+
 // The schema names the sharding types that plans may have.
 func TestSchemaShardingTypes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "schema", "plan.schema.json"))
@@ -140,6 +166,10 @@ func TestSchema(t *testing.T) {
 		{`"tier":"hbm"`, `"tier":"tape"`},
 		{`"kind":"grid"`, `"kind":"square"`},
 		{`"kind":"grid"`, `"kind":"grid","module":""`},
+		{`"precision":"fp32",`, ``},
+		{`,"optimizer":"sgd"`, ``},
+		{`"precision":"fp32"`, `"precision":"fp8"`},
+		{`"optimizer":"sgd"`, `"optimizer":"lion"`},
 		{`"columns":[0,64]`, `"columns":[0]`},
 		{`"columns":[0,64]`, `"columns":[0,64,128]`},
 		{`"replicated":true`, `"replicated":true,"device":0`},
@@ -204,6 +234,10 @@ func TestReadRefuses(t *testing.T) {
 		{"unknown sharding type", `"kind":"grid"`, `"kind":"squares"`, `tables[7].kind: sharding type "squares" is unknown: known are ` + knownTypes()},
 		{"unknown tier", `"tier":"hbm"`, `"tier":"uvm"`, `tables[0].shards[0].tier: tier "uvm" is unknown: known are hbm, host, host_cached`},
 		{"empty module", `"kind":"grid"`, `"kind":"grid","module":""`, `tables[7].module: an empty one is not written: leave the key out`},
+		{"precision alone", `,"optimizer":"sgd"`, ``, `tables[0]: it has one of "precision" and "optimizer": state both or neither`},
+		{"optimizer alone", `"precision":"fp16",`, ``, `tables[2]: it has one of "precision" and "optimizer": state both or neither`},
+		{"unknown precision", `"precision":"fp16"`, `"precision":"fp8"`, `tables[2].precision: precision "fp8" is unknown: choose one of fp32, fp16, bf16`},
+		{"unknown optimizer", `"optimizer":"adam"`, `"optimizer":"lion"`, `tables[5].optimizer: optimizer "lion" is unknown: choose one of sgd, rowwise_adagrad, adagrad, adam`},
 		{"range of one", `"columns":[0,64]`, `"columns":[64]`, `tables[0].shards[0].columns: a range has 2 numbers, not 1`},
 		{"range of three", `"columns":[0,64]`, `"columns":[0,64,128]`, `tables[0].shards[0].columns: there are more than 2 elements`},
 		{"range backwards", `"columns":[0,64]`, `"columns":[64,0]`, `tables[0].shards[0].columns: [64,0] is not a range: it ends where it starts or before`},
@@ -313,6 +347,8 @@ func TestWriteRefuses(t *testing.T) {
 		{"name", func(pl *Plan) { pl.Tables[3].Name = "a\xff" }, `tables[3] "a\xff": name: "a\xff" is not UTF-8`},
 		{"range", func(pl *Plan) { pl.Tables[3].Shards[0].Rows.End = 0 }, `tables[3] "place": shards[0]: rows: [0,0] is not a range of at least one in 0 to 1099511627776`},
 		{"sharding type", func(pl *Plan) { pl.Tables[3].ShardingType = "" }, `tables[3] "place": sharding type "" is unknown: known are ` + knownTypes()},
+		{"precision", func(pl *Plan) { pl.Tables[3].Precision = 9 }, `tables[3] "place": precision: 9 is not between 0 and 2`},
+		{"optimizer", func(pl *Plan) { pl.Tables[3].Optimizer = 9 }, `tables[3] "place": optimizer: 9 is not between 0 and 3`},
 		{"tier", func(pl *Plan) { pl.Tables[3].Shards[0].Tier = "" }, `tables[3] "place": shards[0]: tier "" is unknown: known are hbm, host, host_cached`},
 		{"device", func(pl *Plan) { pl.Tables[3].Shards[0].Device = -2 }, `tables[3] "place": shards[0]: device: -2 is not between 0 and 65536`},
 		{"devices", func(pl *Plan) { pl.Devices = make([]Device, hardware.MaxDevices+1) }, "devices: 65537 are more than 65536"},
