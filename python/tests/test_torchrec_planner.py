@@ -149,6 +149,17 @@ def test_the_command_for_an_old_plan(tmp_path: Path, options: dict[str, Any], wa
         planner(binary=script(tmp_path, body), **options).plan(MODEL)
 
 
+def test_plan_from_an_old_plan(binary: str, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    first = planner(binary=binary, keep=old).plan(MODEL)
+    for options, word in (({}, "found by"), ({"max_bytes": "5%"}, "Keep the old plan")):
+        p = planner(binary=binary, from_plan=old / "plan.json", **options)
+        assert p.plan(MODEL) == first
+        assert word in p.report
+    with pytest.raises(BinaryError, match=r"101%"):
+        planner(binary=binary, from_plan=old / "plan.json", max_bytes="101%").plan(MODEL)
+
+
 def test_exit_codes_of_plans_that_move(tmp_path: Path) -> None:
     for code, options in ((1, {}), (2, {"from_plan": "old.json", "max_bytes": "5%"})):
         with pytest.raises(BinaryError, match=f"ended with code {code}"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
 import sys
 import warnings
 from dataclasses import dataclass
@@ -26,9 +27,12 @@ import torchrec_reshard as job
 from test_torchrec_checkpoints import SAME, divided, layout, near, other_slices
 from test_torchrec_example import ABORT
 from torchrec.distributed.sharding import dynamic_sharding
+from torchrec_binary import binary, neuroshard
 
-from neuroshard_torchrec import PlanError, _sharded, reshard
+from neuroshard_torchrec import PlanError, _sharded, reshard, tables_from_model, write_tables
 from neuroshard_torchrec._torchrec import Placement, Shard
+
+__all__ = ["binary"]
 
 Json = dict[str, Any]
 
@@ -138,8 +142,34 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def seen(folder: Path) -> dict[str, list[Json]]:
+def replanned(folder: Path, binary: str) -> Json:
+    """Has the program plan, and plan again for other pooling factors; returns its report."""
+    names = [f for c in stored.TABLES for f in c.feature_names]
+    for name, hot in (("before", stored.HOT[0]), ("after", stored.HOT[2])):
+        tables = tables_from_model(
+            ranks.Model(),
+            batch=65536,
+            pooling_factors=dict.fromkeys(names, 1.0) | hot,
+            optimizer="rowwise_adagrad",
+        )
+        write_tables(tables, folder / f"tables-{name}.json")
+    engine = ["--for", "torchrec", "--sharding-types", "table_wise,column_wise"]
+    cluster = ["--devices", "4", "--devices-per-host", "2", "--device", "a100-80"]
+    neuroshard(
+        binary, "plan", "tables-before.json", *cluster, *engine, "-o", "planned.json", cwd=folder
+    )
+    again = [binary, "replan", "planned.json", "tables-after.json", *engine, "--json"]
+    done = subprocess.run(
+        [*again, "-o", "replanned.json"], cwd=folder, capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def seen(folder: Path, replanned: Json) -> dict[str, list[Json]]:
     """What each rank saw of each case, by name."""
+    assert replanned["verdict"] == "move"
     for name, plan in PLANS.items():
         (folder / f"{name}.json").write_text(json.dumps(plan))
 
@@ -157,6 +187,7 @@ def seen(folder: Path) -> dict[str, list[Json]]:
 
     cases = [case(name, o, *ways, rate=True) for name, (o, ways) in JOBS.items()]
     cases += [
+        case("replanned", "rowwise_adagrad", Way("planned", "planned", "replanned")),
         case("replicas", "sgd", *REPLICAS, unequal=True),
         case("TorchRec's own", "sgd", *OWN, torchrec=True),
         case("as TorchRec's own", "sgd", *OWN),
@@ -210,7 +241,7 @@ def test_a_job_that_moves(seen: dict[str, list[Json]], name: str) -> None:
     for result in seen[name]:
         assert result["losses"] == near(result["wanted"])
         assert result["state"] < SAME
-        assert result["off"] < training.WEIGHT.get(name, SAME)
+        assert result["off"] < stored.WEIGHT.get(name, SAME)
         assert result.get("loaded", 0) == 0
         assert result["same objects"]
         assert result["hook"] == job.HALF
@@ -300,6 +331,20 @@ def test_what_is_refused(seen: dict[str, list[Json]], name: str, i: int) -> None
             wanted = "FileNotFoundError" if wanted == "OSError" else wanted
         assert got["error"] == wanted
         assert way.error in got["message"]
+
+
+def test_a_plan_of_the_program(seen: dict[str, list[Json]], replanned: Json) -> None:
+    """The bytes that the program reports are those that are sent."""
+    for result in seen["replanned"]:
+        assert result["losses"] == near(result["wanted"])
+        assert result["state"] < SAME
+        assert result["off"] < stored.WEIGHT["rowwise_adagrad"]
+        (done,) = result["tries"]
+        assert done["total"] == replanned["moved_bytes"] > 0
+        assert len(done["tables"]) == replanned["curve"][-1]["moved_tables"]
+    sent = [r["tries"][0]["sent"] for r in seen["replanned"]]
+    received = [r["tries"][0]["received"] for r in seen["replanned"]]
+    assert max(sent + received) == replanned["busiest_device_bytes"]
 
 
 def test_torchrecs_own_reshard_is_wrong(seen: dict[str, list[Json]]) -> None:

@@ -64,9 +64,12 @@ def save(case: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
     kept = io.BytesIO()
     everything, state = recipe["state_of"](sharded, dense)
     torch.save(state, kept)
+    after = ranks.steps(sharded, dense, HALF, 2 * HALF)
+    if case.get("whole"):
+        keep_whole(sharded, case["save"])
     result: dict[str, Any] = {
         "before": before,
-        "after": ranks.steps(sharded, dense, HALF, 2 * HALF),
+        "after": after,
         "plan": ranks.planned(sharded.plan),
         "operators": len(ranks.operators_of(sharded)),
     }
@@ -103,10 +106,30 @@ def resume(case: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
             recipe["resume"](sharded, dense, case["resume"])
     except (RuntimeError, ValueError, dcp.api.CheckpointException) as e:
         return {"error": str(e), "plan": ranks.planned(sharded.plan)}
-    return {
+    result = {
         "after": ranks.steps(sharded, dense, HALF, 2 * HALF),
         "plan": ranks.planned(sharded.plan),
         "operators": len(ranks.operators_of(sharded)),
+    }
+    if case.get("whole"):
+        result |= compare_whole(sharded, case["resume"])
+    return result
+
+
+def keep_whole(sharded: nn.Module, folder: str) -> None:
+    """Keeps the weights and the optimizer state of all tables, beside a checkpoint."""
+    tensors = ranks.whole(sharded)
+    if dist.get_rank() == 0:
+        torch.save(tensors, f"{folder}.whole")
+
+
+def compare_whole(sharded: nn.Module, folder: str) -> dict[str, float]:
+    """Returns by how much the optimizer state and all tensors differ from what was kept."""
+    now, want = ranks.whole(sharded), torch.load(f"{folder}.whole")
+    state = [k for k in want if " " in k]
+    return {
+        "state": ranks.off({k: now[k] for k in state}, {k: want[k] for k in state}),
+        "off": ranks.off(now, want),
     }
 
 

@@ -289,7 +289,7 @@ def shards_of(sharded: nn.Module) -> tuple[dict[str, Any], dict[str, torch.Tenso
         ]
         held[name] = [[*o, *t.shape] for o, t in pieces]
         local[key] = pieces
-    everywhere: list[Any] = [None] * RANKS
+    everywhere: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(everywhere, local)
     whole: dict[str, torch.Tensor] = {}
     for key, value in state.items():
@@ -304,6 +304,40 @@ def shards_of(sharded: nn.Module) -> tuple[dict[str, Any], dict[str, torch.Tenso
             for (row, column), t in r[key]:
                 whole[key][row : row + t.shape[0], column : column + t.shape[1]] = t
     return held, whole
+
+
+def whole(sharded: nn.Module) -> dict[str, torch.Tensor]:
+    """Returns the weights of all tables and their optimizer state, collected from all
+    ranks by what TorchRec says of its shards. Names of optimizer state have a space."""
+    _, weights = shards_of(sharded)
+    local: dict[str, Any] = {}
+    for key, states in sharded.fused_optimizer.state_dict()["state"].items():
+        for name, value in states.items():
+            pieces = [(s.metadata.shard_offsets, s.tensor.clone()) for s in value.local_shards()]
+            local[f"{key} {name}"] = (tuple(value.size()), pieces)
+    everywhere: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everywhere, local)
+    out = dict(weights)
+    for of in everywhere:
+        for key, (size, pieces) in of.items():
+            full = out.setdefault(key, torch.full(size, float("nan")))
+            for offsets, tensor in pieces:
+                at = tuple(slice(o, o + n) for o, n in zip(offsets, tensor.shape, strict=True))
+                full[at] = tensor
+    return out
+
+
+def off(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    """Returns the most that a tensor differs, as a share of its largest value."""
+    if one.keys() != other.keys():
+        return float("inf")
+    worst = 0.0
+    for key, a in one.items():
+        b = other[key]
+        if a.shape != b.shape or a.isnan().any() or b.isnan().any():
+            return float("inf")
+        worst = max(worst, ((a - b).abs().max() / b.abs().max().clamp(min=1e-30)).item())
+    return worst
 
 
 def bytes_of(sharded: nn.Module) -> tuple[int, int]:

@@ -29,42 +29,6 @@ HALF = checkpoints.HALF
 LATER_RATE = ranks.RATE / 4
 FIRST_STEP = 100
 
-Whole = dict[str, torch.Tensor]
-
-
-def whole(sharded: nn.Module) -> Whole:
-    """Returns the weights of all tables and their optimizer state, collected from all
-    ranks by what TorchRec says of its shards. Names of optimizer state have a space."""
-    _, weights = ranks.shards_of(sharded)
-    local: dict[str, Any] = {}
-    for key, states in sharded.fused_optimizer.state_dict()["state"].items():
-        for name, value in states.items():
-            pieces = [(s.metadata.shard_offsets, s.tensor.clone()) for s in value.local_shards()]
-            local[f"{key} {name}"] = (tuple(value.size()), pieces)
-    everywhere: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(everywhere, local)
-    out = dict(weights)
-    for of in everywhere:
-        for key, (size, pieces) in of.items():
-            full = out.setdefault(key, torch.full(size, float("nan")))
-            for offsets, tensor in pieces:
-                at = tuple(slice(o, o + n) for o, n in zip(offsets, tensor.shape, strict=True))
-                full[at] = tensor
-    return out
-
-
-def off(one: Whole, other: Whole) -> float:
-    """Returns the most that a tensor differs, as a share of its largest value."""
-    if one.keys() != other.keys():
-        return float("inf")
-    worst = 0.0
-    for key, a in one.items():
-        b = other[key]
-        if a.shape != b.shape or a.isnan().any() or b.isnan().any():
-            return float("inf")
-        worst = max(worst, ((a - b).abs().max() / b.abs().max().clamp(min=1e-30)).item())
-    return worst
-
 
 def lower_rate(sharded: nn.Module) -> None:
     for group in sharded.fused_optimizer.param_groups:
@@ -79,7 +43,7 @@ def never(case: dict[str, Any]) -> dict[str, Any]:
     if case.get("rate"):
         lower_rate(sharded)
     losses += ranks.steps(sharded, dense, HALF, 2 * HALF)
-    return {"losses": losses, "whole": whole(sharded), "plan": ranks.planned(sharded.plan)}
+    return {"losses": losses, "whole": ranks.whole(sharded), "plan": ranks.planned(sharded.plan)}
 
 
 def moved(case: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
@@ -93,20 +57,20 @@ def moved(case: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
     called: list[int] = []
     handle = module.register_forward_hook(lambda *_: called.append(1))
     result: dict[str, Any] = {"tries": []}
-    before = whole(sharded)
+    before = ranks.whole(sharded)
     for way in case["ways"]:
         result["tries"].append(tried(way, sharded))
-        result["tries"][-1]["changed"] = off(whole(sharded), before)
+        result["tries"][-1]["changed"] = ranks.off(ranks.whole(sharded), before)
     losses += ranks.steps(sharded, dense, HALF, 2 * HALF)
     handle.remove()
     times.close()
-    now, want = whole(sharded), reference["whole"]
+    now, want = ranks.whole(sharded), reference["whole"]
     state = {k for k in want if " " in k}
     result |= {
         "losses": losses,
         "wanted": reference["losses"],
-        "state": off({k: now[k] for k in state}, {k: want[k] for k in state}),
-        "off": off(now, want),
+        "state": ranks.off({k: now[k] for k in state}, {k: want[k] for k in state}),
+        "off": ranks.off(now, want),
         "hook": len(called),
         "rates": sorted({g["lr"] for g in fused.param_groups}),
         "same objects": fused is sharded.fused_optimizer and module is sharded.module.sparse.plain,
@@ -153,7 +117,7 @@ def loaded(sharded: nn.Module) -> float:
     kept.seek(0)
     with load_with_process_group(dist.group.WORLD):
         sharded.load_state_dict(torch.load(kept, weights_only=False))
-    return off(ranks.shards_of(sharded)[1], before)
+    return ranks.off(ranks.shards_of(sharded)[1], before)
 
 
 def torchrecs_own(case: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
