@@ -25,14 +25,46 @@ func oneLine(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
+// WatchAdvice is what live features say of the changes that a watch found.
+type WatchAdvice struct {
+	watch.Explained
+}
+
+// WatchExplained writes what live features say, as a line or as one JSON object.
+func WatchExplained(w io.Writer, a *WatchAdvice, asJSON bool) error {
+	if asJSON {
+		return oneLine(w, struct {
+			Event string `json:"event"` // "advice"
+			*WatchAdvice
+		}{"advice", a})
+	}
+	_, err := fmt.Fprintln(w, explanation(a))
+	return err
+}
+
+// noFeatures says how the causes of a change are separated, and what re-planning saves.
+const noFeatures = "features: not stated; --tables and --features say what of this the features explain, and what re-planning would save"
+
+// explanation is a sentence about live features.
+func explanation(a *WatchAdvice) string {
+	text := fmt.Sprintf("features: they predict %s for all devices", moreOrLess(a.Shared))
+	if len(a.Loaded) > 0 {
+		text += fmt.Sprintf("; device %s: the tables have more to do", numbers(a.Loaded))
+	}
+	if len(a.Slow) > 0 {
+		text += fmt.Sprintf("; device %s: not explained by features, the hardware is slow", numbers(a.Slow))
+	}
+	return text
+}
+
 // Watched is the end of a watch: its Summary, and what re-planning would save.
 type Watched struct {
 	Event string `json:"event"` // "end"
 	watch.Summary
 	// Faults is the number of lines that were wrong and were passed over.
 	Faults int `json:"faults"`
-	// Advice says what to do about a drift; empty without one.
-	Advice string `json:"advice,omitempty"`
+	// Advice is nil if the job was steady, or if no live features were stated.
+	Advice *WatchAdvice `json:"advice,omitempty"`
 }
 
 // WatchEnd writes the end of a watch, as text or as one JSON object on one line.
@@ -43,8 +75,11 @@ func WatchEnd(w io.Writer, s Watched, opt Options, asJSON bool) error {
 	}
 	p := &printer{w: w, opt: opt}
 	p.printf("%s\n", p.paint(bold, verdict(&s.Summary)))
-	if s.Advice != "" {
-		p.printf("%s\n", OneLine(s.Advice))
+	switch {
+	case s.Advice != nil:
+		p.printf("%s\n", explanation(s.Advice))
+	case s.Outcome != watch.Steady:
+		p.printf("%s\n", noFeatures)
 	}
 	p.fact("looked at", fmt.Sprintf("steps %d to %d: %s", s.First, s.Last, plural(s.Windows, "window")))
 	if s.Ready {

@@ -19,6 +19,8 @@ type watchFlags struct {
 	window     int
 	threshold  float64
 	season     int
+	// tables and features explain changes; model prices them.
+	tables, features, model string
 }
 
 func newWatchCommand(a *app) *cobra.Command {
@@ -61,6 +63,9 @@ The exit code is 0 if the job was steady, 1 if the load drifted or a device was 
 	flags.IntVar(&f.window, "window", 0, "`steps` of a window, whose median counts (default: 100)")
 	flags.Float64Var(&f.threshold, "threshold", 0, "standard deviations that the sum of deviations must reach for an alarm (default: 10)")
 	flags.IntVar(&f.season, "season", 0, "`steps` after which the load repeats itself, such as those of a day; below 0 for none (default: a day, if the lines state times)")
+	flags.StringVar(&f.tables, "tables", "", "what was planned: a `file` of tables, or workload:NAME; with --features")
+	flags.StringVar(&f.features, "features", "", "the same tables with live features, a `file` as neuroshard profile writes it: says which changes they explain")
+	flags.StringVar(&f.model, "model", "", "`folder` of the cost model that the plan was made with (default: the model that ships for the profile)")
 	return cmd
 }
 
@@ -87,6 +92,10 @@ func runWatch(ctx context.Context, a *app, f *watchFlags, planned, source string
 		return usagef("import it with --tables, which estimates its cost", "%s: no model estimated the times of the plan: there is nothing to compare with", planned)
 	}
 	a.doubt(planned, pl)
+	adviser, err := newAdviser(a, f, planned, pl)
+	if err != nil {
+		return err
+	}
 	predicted := watch.Predicted(pl)
 	opt := watch.Options{Window: f.window, Threshold: f.threshold, Season: f.season}
 	if f.once {
@@ -101,7 +110,7 @@ func runWatch(ctx context.Context, a *app, f *watchFlags, planned, source string
 		return err
 	}
 	defer r.Close()
-	v := &vigil{a: a, f: f, name: name, watcher: w}
+	v := &vigil{a: a, f: f, name: name, watcher: w, adviser: adviser}
 	if file, ok := r.(countedFile); ok && !f.once {
 		r = &follower{countedFile: file, ctx: ctx, rewritten: v.rewritten}
 	}
@@ -117,6 +126,8 @@ type vigil struct {
 	f       *watchFlags
 	name    string
 	watcher *watch.Watcher
+	// adviser is nil if no live features are stated.
+	adviser *adviser
 	faults  int
 	lines   int
 }
@@ -148,15 +159,15 @@ func (v *vigil) run(ctx context.Context, lines *watch.Lines) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return v.end(lines, &exitError{code: exitInterrupted})
+			return v.end(ctx, lines, &exitError{code: exitInterrupted})
 		case got, open := <-reads:
 			if !open {
-				return v.end(lines, &exitError{code: exitInterrupted})
+				return v.end(ctx, lines, &exitError{code: exitInterrupted})
 			}
 			if errors.Is(got.err, io.EOF) {
-				return v.end(lines, ctx.Err())
+				return v.end(ctx, lines, ctx.Err())
 			}
-			if err := v.take(got); err != nil {
+			if err := v.take(ctx, got); err != nil {
 				return err
 			}
 		}
@@ -164,10 +175,10 @@ func (v *vigil) run(ctx context.Context, lines *watch.Lines) error {
 }
 
 // take looks at one line.
-func (v *vigil) take(got read) error {
+func (v *vigil) take(ctx context.Context, got read) error {
 	v.lines++
 	if got.err == nil {
-		return v.print(v.watcher.Add(got.line))
+		return v.print(ctx, v.watcher.Add(got.line))
 	}
 	fault, ok := errors.AsType[*watch.Fault](got.err)
 	if !ok {
@@ -201,18 +212,31 @@ func (v *vigil) wrong() error {
 		"%s: %d of %s are wrong: this is not the file of a watch of this plan", v.name, v.faults, words.Plural(v.lines, "line"))
 }
 
-func (v *vigil) print(events []watch.Event) error {
+// print prints events. While a watch goes on, it adds what the live features explain of each
+// change; with --once that comes at the end.
+func (v *vigil) print(ctx context.Context, events []watch.Event) error {
+	changed := false
 	for _, e := range events {
+		changed = changed || e.Topic == watch.TopicDrift || e.Topic == watch.TopicSlow
 		if err := report.WatchEvent(v.a.stdout, e, v.f.json); err != nil {
 			return bad(err, "")
 		}
 	}
-	return nil
+	if !changed || v.f.once || v.adviser == nil {
+		return nil
+	}
+	s := v.watcher.Summary()
+	advice, err := v.adviser.advise(ctx, &s)
+	if err != nil {
+		v.warn("the live features cannot be used now: %v", err) // they may be written at this moment
+		return nil
+	}
+	return bad(report.WatchExplained(v.a.stdout, advice, v.f.json), "")
 }
 
 // end prints what was found. interrupted is not nil after Ctrl-C.
-func (v *vigil) end(lines *watch.Lines, interrupted error) error {
-	if err := v.print(v.watcher.End()); err != nil {
+func (v *vigil) end(ctx context.Context, lines *watch.Lines, interrupted error) error {
+	if err := v.print(ctx, v.watcher.End()); err != nil {
 		return err
 	}
 	if more := words.More("", v.faults-mostFaults); more != "" {
@@ -229,6 +253,13 @@ func (v *vigil) end(lines *watch.Lines, interrupted error) error {
 		return v.wrong()
 	}
 	end := report.Watched{Summary: s, Faults: v.faults}
+	if v.adviser != nil && s.Outcome != watch.Steady {
+		advice, err := v.adviser.advise(ctx, &end.Summary)
+		if err != nil {
+			return err
+		}
+		end.Advice = advice
+	}
 	if err := report.WatchEnd(v.a.stdout, end, v.a.reportOptions(), v.f.json); err != nil {
 		return bad(err, "")
 	}

@@ -167,7 +167,7 @@ func (j *judge) row(r *row) {
 		}
 		return
 	}
-	shared, own := j.split(logs)
+	shared, own := split(logs, j.base)
 	j.share(r, shared)
 	j.devices(r, logs, shared, own)
 }
@@ -194,7 +194,7 @@ func (j *judge) learn(r *row) {
 	var shared []float64
 	own := make([][]float64, len(j.base))
 	for _, logs := range j.learning {
-		s, o := j.split(logs)
+		s, o := split(logs, j.base)
 		if !math.IsNaN(s) {
 			shared = append(shared, s)
 		}
@@ -238,12 +238,13 @@ func (j *judge) level() float64 {
 	return math.Exp(median(known))
 }
 
-// split returns the change that devices share, and each device's own; NaN for a device without one.
-func (j *judge) split(logs []float64) (shared float64, own []float64) {
+// split returns the change that devices share, and each device's own; NaN for a device without
+// one. base holds the logarithms of the reference.
+func split(logs, base []float64) (shared float64, own []float64) {
 	own = make([]float64, len(logs))
 	var all []float64
 	for d, x := range logs {
-		if own[d] = x - j.base[d]; !math.IsNaN(own[d]) {
+		if own[d] = x - base[d]; !math.IsNaN(own[d]) {
 			all = append(all, own[d])
 		}
 	}

@@ -11,6 +11,7 @@
 //	    Decompose    seasonal and trend parts of a series, by STL (stl.go)
 //	    Outliers     the generalised ESD test, with median and MAD (esd.go)
 //	Watcher.End      the Summary
+//	Explain          the found changes, beside those that live features predict (explain.go)
 //
 // The measure is a device's busy time, forward plus backward, over the plan's prediction of
 // it, as a logarithm. Under synchronous training the whole step takes equally long on every
