@@ -16,9 +16,12 @@ import (
 // deviations is found after about threshold / (s - allowance) values. z is cut at 4 standard
 // deviations, so that one or two wild values never raise an alarm alone.
 //
-// The level is the median of the first values, and the standard deviation 1.4826 times their
+// The level is the median of the first n values, and the standard deviation 1.4826 times their
 // median absolute deviation, which is the standard deviation of a normal distribution with
-// that deviation.
+// that deviation. Both are uncertain, and an error of the level is a change for ever; so the
+// allowance is wider by the standard error of a median, 1.2533 / sqrt(n), and the standard
+// deviation by a share of 1 / sqrt(n), about its own standard error. While no change is in
+// sight, n grows up to ten times the first values, so both margins shrink.
 
 // mostZ is the distance at which values are cut.
 const mostZ = 4
@@ -38,10 +41,12 @@ type CUSUM struct {
 	Allowance, Threshold, Floor float64
 	Reference                   int
 
-	learning     []float64
-	known        bool
-	level, sigma float64
-	up, down     side
+	// values are those that the level is learned from; known is true once it is.
+	values []float64
+	known  bool
+	// level, sigma and allowance are what the values give.
+	level, sigma, allowance float64
+	up, down                side
 }
 
 // side is one of the two sums.
@@ -74,26 +79,51 @@ func (c *CUSUM) Sigma() float64 { return c.sigma }
 
 // Learn sets the level and the standard deviation from values, at least one.
 func (c *CUSUM) Learn(values []float64) {
-	c.level = median(slices.Clone(values))
-	c.sigma = max(c.Floor, toSigma*deviation(values, c.level))
-	c.known, c.learning = true, nil
+	c.values, c.known = slices.Clone(values), true
 	c.up, c.down = side{}, side{}
+	c.estimate()
+}
+
+// estimate sets the level, the standard deviation and the allowance from the values.
+func (c *CUSUM) estimate() {
+	margin := 1 / math.Sqrt(float64(len(c.values)))
+	c.level = median(slices.Clone(c.values))
+	c.sigma = max(c.Floor, (1+margin)*toSigma*deviation(c.values, c.level))
+	c.allowance = c.Allowance + medianError*margin
+}
+
+// medianError is the standard error of the median of n normal values of standard deviation 1,
+// times sqrt(n): sqrt(pi/2).
+const medianError = 1.2533
+
+// grown is the largest number of values that the level is learned from, in Reference values.
+const grown = 10
+
+// refine learns from one more value, as long as no change is in sight.
+func (c *CUSUM) refine(x float64) {
+	if len(c.values) >= grown*c.Reference {
+		return
+	}
+	c.values = append(c.values, x)
+	if len(c.values)%c.Reference == 0 && 2*max(c.up.sum, c.down.sum) < c.Threshold {
+		c.estimate()
+	}
 }
 
 // Forget makes the CUSUM learn the level anew.
-func (c *CUSUM) Forget() { c.known, c.learning = false, nil }
+func (c *CUSUM) Forget() { c.known, c.values = false, nil }
 
 // Add adds a value and returns an alarm, or nil. After an alarm the CUSUM learns anew.
 func (c *CUSUM) Add(x float64) *Alarm {
 	if !c.known {
-		if c.learning = append(c.learning, x); len(c.learning) >= c.Reference {
-			c.Learn(c.learning)
+		if c.values = append(c.values, x); len(c.values) >= c.Reference {
+			c.Learn(c.values)
 		}
 		return nil
 	}
 	z := max(-mostZ, min(mostZ, (x-c.level)/c.sigma))
-	c.up.add(z-c.Allowance, x)
-	c.down.add(-z-c.Allowance, x)
+	c.up.add(z-c.allowance, x)
+	c.down.add(-z-c.allowance, x)
 	for _, s := range []*side{&c.up, &c.down} {
 		if s.sum > c.Threshold {
 			alarm := &Alarm{Shift: median(slices.Clone(s.recent)) - c.level, Values: s.since}
@@ -101,6 +131,7 @@ func (c *CUSUM) Add(x float64) *Alarm {
 			return alarm
 		}
 	}
+	c.refine(x)
 	return nil
 }
 

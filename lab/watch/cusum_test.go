@@ -7,23 +7,24 @@ import (
 	"github.com/neuroshard/neuroshard/lab/watch"
 )
 
-// TestCUSUM is computed by hand: level 10, median distance 1, so a standard deviation of
-// 1.4826. Each value of 13 adds 3/1.4826 - 0.5 = 1.5235 to the upper sum, which exceeds 5 with
-// the fourth.
+// TestCUSUM is computed by hand: of 7 values the median is 10 and the median distance 1. The
+// standard deviation is 1.4826 (1 + 1/sqrt 7) = 2.0430, and the allowance 0.5 + 1.2533/sqrt 7 =
+// 0.9737. Each value of 13 adds 3/2.0430 - 0.9737 = 0.4947 to the upper sum, which exceeds 5
+// with the eleventh.
 func TestCUSUM(t *testing.T) {
 	for _, sign := range []float64{1, -1} {
-		c := watch.CUSUM{Allowance: 0.5, Threshold: 5, Floor: 0.001}
+		c := watch.CUSUM{Allowance: 0.5, Threshold: 5, Floor: 0.001, Reference: 100}
 		c.Learn([]float64{9, 10, 11, 9, 11, 10, 12})
-		if c.Level() != 10 || math.Abs(c.Sigma()-1.4826) > 1e-12 {
-			t.Fatalf("got level %v and deviation %v, want 10 and 1.4826", c.Level(), c.Sigma())
+		if c.Level() != 10 || math.Abs(c.Sigma()-2.0430) > 1e-4 {
+			t.Fatalf("got level %v and deviation %v, want 10 and 2.0430", c.Level(), c.Sigma())
 		}
-		for i := range 4 {
+		for i := range 11 {
 			alarm := c.Add(10 + 3*sign)
-			if i < 3 && alarm != nil {
-				t.Fatalf("value %d: got an alarm, want none before the fourth", i)
+			if i < 10 && alarm != nil {
+				t.Fatalf("value %d: got an alarm, want none before the eleventh", i)
 			}
-			if i == 3 && (alarm == nil || alarm.Shift != 3*sign || alarm.Values != 4) {
-				t.Fatalf("got alarm %+v, want a shift of %v since 4 values", alarm, 3*sign)
+			if i == 10 && (alarm == nil || alarm.Shift != 3*sign || alarm.Values != 11) {
+				t.Fatalf("got alarm %+v, want a shift of %v since 11 values", alarm, 3*sign)
 			}
 		}
 		if c.Known() {
@@ -35,7 +36,7 @@ func TestCUSUM(t *testing.T) {
 // TestCUSUMAllowance wants no alarm from a change of exactly the allowance, and none from two
 // wild values: each counts as 4 standard deviations, 3.5 after the allowance.
 func TestCUSUMAllowance(t *testing.T) {
-	c := watch.CUSUM{Allowance: 0.5, Threshold: 8, Floor: 1}
+	c := watch.CUSUM{Allowance: 0.5, Threshold: 8, Floor: 1, Reference: 100}
 	c.Learn([]float64{0, 0, 0})
 	for range 1000 {
 		if c.Add(0.5) != nil {

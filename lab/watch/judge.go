@@ -30,6 +30,8 @@ type series struct {
 	// reported last.
 	begun bool
 	said  float64
+	// moved is true from the first alarm on: the origin is then settled.
+	moved bool
 }
 
 func newSeries(opt Options) series {
@@ -60,22 +62,19 @@ func (s *series) add(x float64) *change {
 	alarm := s.cusum.Add(x)
 	switch {
 	case alarm != nil:
+		s.moved = true
 		return s.report(s.cusum.Level()+alarm.Shift-s.origin, alarm.Values)
+	case known && s.said == 0 && !s.moved:
+		s.origin = s.cusum.Level() // which more values may have made better
+		return nil
 	case known || !s.cusum.Known():
 		return nil
 	case !s.begun:
 		s.begun, s.origin = true, s.cusum.Level()
 		return nil
 	}
-	// The level after a change is known now, and better than when the change was found.
-	total := s.cusum.Level() - s.origin
-	if s.small(total) && s.said != 0 {
-		return s.report(total, s.cusum.Reference)
-	}
-	if s.said != 0 {
-		s.said = total
-	}
-	return nil
+	// The level after an alarm is known now, and better than when the alarm was raised.
+	return s.report(s.cusum.Level()-s.origin, s.cusum.Reference)
 }
 
 func (s *series) small(total float64) bool { return math.Abs(math.Expm1(total)) < s.least }
