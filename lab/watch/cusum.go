@@ -21,7 +21,9 @@ import (
 // that deviation. Both are uncertain, and an error of the level is a change for ever; so the
 // allowance is wider by the standard error of a median, 1.2533 / sqrt(n), and the standard
 // deviation by a share of 1 / sqrt(n), about its own standard error. While no change is in
-// sight, n grows up to ten times the first values, so both margins shrink.
+// sight, n grows up to ten times the first values, so both margins shrink. From 100 values on,
+// the standard deviation is at least the one that the medians of ten values show: that of a
+// series that wanders is larger.
 
 // mostZ is the distance at which values are cut.
 const mostZ = 4
@@ -52,8 +54,7 @@ type CUSUM struct {
 // side is one of the two sums.
 type side struct {
 	sum float64
-	// since is the number of values that the sum has been above 0 for, and recent the last of them.
-	since  int
+	// recent are the values since the sum was last 0, the last mostRecent of them.
 	recent []float64
 }
 
@@ -88,9 +89,35 @@ func (c *CUSUM) Learn(values []float64) {
 func (c *CUSUM) estimate() {
 	margin := 1 / math.Sqrt(float64(len(c.values)))
 	c.level = median(slices.Clone(c.values))
-	c.sigma = max(c.Floor, (1+margin)*toSigma*deviation(c.values, c.level))
+	c.sigma = max(c.Floor, (1+margin)*max(toSigma*deviation(c.values, c.level), slow(c.values)))
 	c.allowance = c.Allowance + medianError*margin
 }
+
+// block is the number of values in the blocks of slow, and leastBlocks the least number of blocks.
+const (
+	block       = 10
+	leastBlocks = 10
+)
+
+// slow returns the standard deviation that the medians of blocks of values suggest for single
+// values that do not depend on each other; 0 if there are too few blocks. A series that wanders
+// has a larger one than its single values show, and its sums reach further.
+func slow(values []float64) float64 {
+	n := len(values) / block
+	if n < leastBlocks {
+		return 0
+	}
+	medians := make([]float64, n)
+	for i := range medians {
+		medians[i] = median(slices.Clone(values[i*block : (i+1)*block]))
+	}
+	center := median(slices.Clone(medians))
+	return toSigma * deviation(medians, center) * math.Sqrt(block) / medianOfBlock
+}
+
+// medianOfBlock is the standard error of the median of 10 normal values of standard deviation
+// 1, times sqrt(10).
+const medianOfBlock = 1.18
 
 // medianError is the standard error of the median of n normal values of standard deviation 1,
 // times sqrt(n): sqrt(pi/2).
@@ -126,7 +153,7 @@ func (c *CUSUM) Add(x float64) *Alarm {
 	c.down.add(-z-c.allowance, x)
 	for _, s := range []*side{&c.up, &c.down} {
 		if s.sum > c.Threshold {
-			alarm := &Alarm{Shift: median(slices.Clone(s.recent)) - c.level, Values: s.since}
+			alarm := c.locate(s)
 			c.Forget()
 			return alarm
 		}
@@ -135,12 +162,25 @@ func (c *CUSUM) Add(x float64) *Alarm {
 	return nil
 }
 
+// locate returns the alarm of a side: the change began where the values since then are furthest
+// from the level, for their number. The sum itself may have left 0 long before.
+func (c *CUSUM) locate(s *side) *Alarm {
+	n := len(s.recent)
+	start, best, sum := n-1, 0.0, 0.0
+	for i := n - 1; i >= 0; i-- {
+		sum += max(-mostZ, min(mostZ, (s.recent[i]-c.level)/c.sigma))
+		if far := sum * sum / float64(n-i); far > best {
+			start, best = i, far
+		}
+	}
+	return &Alarm{Shift: median(slices.Clone(s.recent[start:])) - c.level, Values: n - start}
+}
+
 func (s *side) add(by, x float64) {
 	if s.sum = max(0, s.sum+by); s.sum == 0 {
-		s.since, s.recent = 0, s.recent[:0]
+		s.recent = s.recent[:0]
 		return
 	}
-	s.since++
 	if len(s.recent) == mostRecent {
 		s.recent = slices.Delete(s.recent, 0, 1)
 	}
