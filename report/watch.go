@@ -6,7 +6,10 @@ import (
 	"io"
 	"math"
 
+	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/watch"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // WatchEvent writes one event of a watch, as a line for people or as one JSON object.
@@ -28,6 +31,60 @@ func oneLine(w io.Writer, v any) error {
 // WatchAdvice is what live features say of the changes that a watch found.
 type WatchAdvice struct {
 	watch.Explained
+	// Replan is nil if the search was interrupted.
+	Replan *WatchReplan `json:"replan"`
+	// command is how to re-plan.
+	command string
+}
+
+// WatchReplan is what re-planning for the live features would bring.
+type WatchReplan struct {
+	Verdict neuroshard.Verdict `json:"verdict"`
+	// OldCost is the predicted cost of the old plan; nil if it does not fit any more.
+	OldCost *unit.Millis `json:"old_cost_ms"`
+	Cost    unit.Millis  `json:"cost_ms"`
+	// Saving is the share of the old cost that is saved; nil without an old cost.
+	Saving *float64 `json:"saving"`
+	// Moved is the number of bytes that move.
+	Moved unit.Bytes `json:"moved_bytes"`
+	// Simulated is true if a model of the simulated device predicted the costs.
+	Simulated bool `json:"simulated"`
+}
+
+// NewWatchAdvice returns what live features say. found may be nil.
+func NewWatchAdvice(e watch.Explained, found *neuroshard.Replanned, planPath, livePath string) *WatchAdvice {
+	a := &WatchAdvice{Explained: e, command: fmt.Sprintf("neuroshard replan %s %s", path(planPath), path(livePath))}
+	if found == nil {
+		return a
+	}
+	point := found.Point()
+	a.Replan = &WatchReplan{
+		Verdict: found.Verdict, OldCost: found.OldCost, Cost: point.Cost, Moved: point.Transfer.Bytes,
+		Simulated: found.Result.Plan.Provenance.ModelSource == plan.Simulated,
+	}
+	if old := found.OldCost; old != nil {
+		saving := 1 - float64(point.Cost / *old)
+		a.Replan.Saving = &saving
+	}
+	return a
+}
+
+// worth is a sentence about re-planning.
+func (a *WatchAdvice) worth() string {
+	r := a.Replan
+	predicted := "predicted"
+	if r != nil && r.Simulated {
+		predicted = "predicted, SIMULATED"
+	}
+	switch {
+	case r == nil:
+		return "re-planning: interrupted"
+	case r.Saving == nil:
+		return fmt.Sprintf("re-planning: the plan does not fit any more; another takes %v (%s) and moves %v: %s", r.Cost, predicted, r.Moved, a.command)
+	case r.Verdict == neuroshard.Keep:
+		return fmt.Sprintf("re-planning: would save nothing for the live features (%v, %s)", *r.OldCost, predicted)
+	}
+	return fmt.Sprintf("re-planning: would save %.1f %% for %v moved (%v -> %v, %s): %s", 100**r.Saving, r.Moved, *r.OldCost, r.Cost, predicted, a.command)
 }
 
 // WatchExplained writes what live features say, as a line or as one JSON object.
@@ -38,7 +95,7 @@ func WatchExplained(w io.Writer, a *WatchAdvice, asJSON bool) error {
 			*WatchAdvice
 		}{"advice", a})
 	}
-	_, err := fmt.Fprintln(w, explanation(a))
+	_, err := fmt.Fprintf(w, "%s\n%s\n", explanation(a), a.worth())
 	return err
 }
 
@@ -77,7 +134,7 @@ func WatchEnd(w io.Writer, s Watched, opt Options, asJSON bool) error {
 	p.printf("%s\n", p.paint(bold, verdict(&s.Summary)))
 	switch {
 	case s.Advice != nil:
-		p.printf("%s\n", explanation(s.Advice))
+		p.printf("%s\n%s\n", explanation(s.Advice), s.Advice.worth())
 	case s.Outcome != watch.Steady:
 		p.printf("%s\n", noFeatures)
 	}

@@ -478,8 +478,8 @@ func TestInterruptedWaitingForInput(t *testing.T) {
 }
 
 // stream writes the lines of a job that runs a plan 20 % slower than predicted:
-// stream PLAN FILE STEPS [drift|slow]. From step 4000 on, with drift all devices take 10 %
-// more time, and with slow device 2 does.
+// stream PLAN FILE STEPS [drift|slow|first]. From step 4000 on, with drift all devices take
+// 10 % more time, with slow device 2 does, and with first device 0 takes 3 times as long.
 func stream(ts *testscript.TestScript, _ bool, args []string) {
 	pl, err := plan.Load(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -489,7 +489,11 @@ func stream(ts *testscript.TestScript, _ bool, args []string) {
 	for step := range steps {
 		for d := range pl.Devices {
 			factor := 1.2
-			if step >= 4000 && len(args) > 3 && (args[3] == "drift" || d == 2) {
+			switch {
+			case step < 4000 || len(args) < 4:
+			case args[3] == "first" && d == 0:
+				factor *= 3
+			case args[3] == "drift" || args[3] == "slow" && d == 2:
 				factor *= 1.1
 			}
 			of := pl.Devices[d].StepTimes

@@ -9,7 +9,9 @@ import (
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/watch"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -89,8 +91,9 @@ func (v *adviser) busy(l loaded) ([]unit.Millis, error) {
 	return watch.Predicted(&priced), nil
 }
 
-// advise explains the changes of a summary, and sets the outcome that is left.
-func (v *adviser) advise(_ context.Context, s *watch.Summary) (*report.WatchAdvice, error) {
+// advise explains the changes of a summary, sets the outcome that is left, and says what
+// re-planning would save.
+func (v *adviser) advise(ctx context.Context, s *watch.Summary) (*report.WatchAdvice, error) {
 	l, err := v.features()
 	if err != nil {
 		return nil, err
@@ -101,5 +104,11 @@ func (v *adviser) advise(_ context.Context, s *watch.Summary) (*report.WatchAdvi
 	}
 	explained, outcome := watch.Explain(s, v.planned, live)
 	s.Outcome = outcome
-	return &report.WatchAdvice{Explained: explained}, nil
+	found, err := neuroshard.Replan(ctx, l.problem, v.plan, neuroshard.ReplanOptions{Options: neuroshard.Options{
+		Prices: v.prices, Search: search.Options{ShardingTypes: problem.ShardingTypes()},
+	}})
+	if err != nil && ctx.Err() == nil {
+		return nil, replanError(err, v.planPath)
+	}
+	return report.NewWatchAdvice(explained, found, v.planPath, v.live), nil
 }
