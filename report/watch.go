@@ -131,7 +131,7 @@ func WatchEnd(w io.Writer, s Watched, opt Options, asJSON bool) error {
 		return oneLine(w, s)
 	}
 	p := &printer{w: w, opt: opt}
-	p.printf("%s\n", p.paint(bold, verdict(&s.Summary)))
+	p.printf("%s\n", p.paint(bold, verdict(&s)))
 	switch {
 	case s.Advice != nil:
 		p.printf("%s\n%s\n", explanation(s.Advice), s.Advice.worth())
@@ -153,13 +153,13 @@ func WatchEnd(w io.Writer, s Watched, opt Options, asJSON bool) error {
 }
 
 // verdict is the first line of the end of a watch.
-func verdict(s *watch.Summary) string {
+func verdict(s *Watched) string {
 	if !s.Ready {
 		return "steady so far: there are too few windows to find a change"
 	}
 	if s.Outcome == watch.Slow {
 		text := "slow: "
-		for i, d := range slowDevices(s) {
+		for i, d := range slowDevices(&s.Summary) {
 			if i > 0 {
 				text += ", "
 			}
@@ -169,6 +169,9 @@ func verdict(s *watch.Summary) string {
 			return "slow: a device was slow for a while"
 		}
 		return text + " beside the others than in the reference"
+	}
+	if s.Outcome == watch.Drift && s.Advice != nil && len(s.Advice.Loaded) > 0 {
+		return fmt.Sprintf("drift: the tables of device %s have more to do than in the reference", numbers(s.Advice.Loaded))
 	}
 	if s.Outcome == watch.Drift {
 		if math.Abs(s.Change) > 0 {
