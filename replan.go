@@ -1,7 +1,6 @@
 package neuroshard
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,8 +153,8 @@ type Replanned struct {
 	// Reshard says what a running TorchRec job can move; nil unless the problem's engine is
 	// TorchRec.
 	Reshard *Reshard
-	// Total is the bytes of the tables as the old plan holds them, every copy counted, and those of
-	// the chosen plan if the old plan holds nothing: shares of bytes are shares of it.
+	// Total is the bytes of all tables: as the old plan holds them, every copy counted, and once for
+	// tables that it does not hold whole. Shares of bytes are shares of it.
 	Total unit.Bytes
 	// Judged says that the simulated device judged the points.
 	Judged bool
@@ -313,11 +312,11 @@ func (r *replanner) bytes(l limit) unit.Bytes {
 // keep adds the old plan as it is, if it is valid for the problem.
 func (r *replanner) keep() error {
 	pl := plan.New(r.problem, r.held)
-	empty, err := plan.NewTransfer(r.before, pl)
+	all, err := plan.NewTransfer(r.before, plan.New(r.problem, completed(r.problem, r.held)))
 	if err != nil {
 		return err
 	}
-	r.total = empty.Total
+	r.total = all.Total
 	if r.unfit = r.unfits(pl); r.unfit != "" {
 		return nil
 	}
@@ -329,6 +328,27 @@ func (r *replanner) keep() error {
 	r.oldCost = &point.Cost
 	r.curve = append(r.curve, point)
 	return nil
+}
+
+// completed returns a placement with the tables that it lacks, or holds in part only, on device 0.
+func completed(p *problem.Problem, shards [][]problem.Shard) [][]problem.Shard {
+	cells := make([]int64, len(p.Tables))
+	for _, held := range shards {
+		for _, s := range held {
+			cells[s.Table] += s.Rows.Len() * s.Columns.Len()
+		}
+	}
+	partly := func(table int) bool { return cells[table] < p.Tables[table].Rows*int64(p.Tables[table].Dim) }
+	all := make([][]problem.Shard, len(shards))
+	for d, held := range shards {
+		all[d] = slices.DeleteFunc(slices.Clone(held), func(s problem.Shard) bool { return partly(s.Table) })
+	}
+	for i := range p.Tables {
+		if partly(i) {
+			all[0] = append(all[0], p.Whole(i))
+		}
+	}
+	return all
 }
 
 // unfits says why the old plan is not one of the problem; "" if it is.
@@ -565,7 +585,7 @@ func (r *replanner) outcome(ctx context.Context, chosen int) (*Replanned, error)
 	point := &r.curve[chosen]
 	out := &Replanned{
 		Verdict: Move, OldCost: r.oldCost, Unfit: r.unfit, Curve: r.curve, Chosen: chosen,
-		Changes: r.changes, Before: r.before, Judged: r.judge != nil, Total: cmp.Or(r.total, point.Transfer.Total),
+		Changes: r.changes, Before: r.before, Judged: r.judge != nil, Total: r.total,
 	}
 	if point.Label == keepLabel {
 		out.Verdict = Keep

@@ -102,15 +102,16 @@ func TestReplanOptions(t *testing.T) {
 }
 
 // A share limits the same bytes on every point of the curve, also if a plan has fewer copies of the
-// tables than the old one: 4 copies of a table are 4 x 64,000 bytes.
+// tables than the old one: 4 copies of a, one of b, and c, which is added, are 6 x 64,000 bytes.
 func TestSharesAreOfTheOldPlan(t *testing.T) {
 	p := handMade(t, 4, 2, table("a", 1000, 16), table("b", 1000, 16))
 	old := placedAs(t, p, "a@* b@0")
+	p = handMade(t, 4, 2, table("a", 1000, 16), table("b", 1000, 16), table("c", 1000, 16))
 	r, err := Replan(t.Context(), p, old, ReplanOptions{Options: Options{Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := unit.Bytes(5 * 64_000); r.Total != want {
+	if want := unit.Bytes(6 * 64_000); r.Total != want {
 		t.Errorf("got a total of %d bytes, want %d", r.Total, want)
 	}
 	must := unit.Bytes(-1)
@@ -118,8 +119,8 @@ func TestSharesAreOfTheOldPlan(t *testing.T) {
 		if point.Label == "0" {
 			must = point.Transfer.Bytes
 		}
-		if point.Label == "5 %" && point.Limit != must+5*64_000/20 {
-			t.Errorf("got a limit of %d bytes at 5 %%, want %d and %d", point.Limit, must, 5*64_000/20)
+		if point.Label == "5 %" && point.Limit != must+6*64_000/20 {
+			t.Errorf("got a limit of %d bytes at 5 %%, want %d and %d", point.Limit, must, 6*64_000/20)
 		}
 	}
 	if must < 0 {

@@ -320,7 +320,7 @@ type curveJSON struct {
 //	cost_ms                the predicted cost of the plan
 //	simulated_cost_ms      its cost on the simulated device, or null
 //	moved_bytes            what devices receive from other devices
-//	total_bytes            the bytes of the tables as the old plan holds them, every copy counted
+//	total_bytes            the bytes of all tables, every copy of the old plan counted
 //	busiest_device, busiest_device_bytes  the device with the most bytes in or out
 //	seconds                the time of the transfer; seconds_inside and seconds_between hosts
 //	pays_back_after_steps  null if it never does
