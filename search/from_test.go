@@ -11,6 +11,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
@@ -97,7 +98,7 @@ func drawReplanned(t *rapid.T) replanned {
 		t.Fatal(err)
 	}
 	r := replanned{p: p, types: types, newScorer: formsFactory(p, rapid.Bool().Draw(t, "additive")), seed: rapid.Uint64().Draw(t, "seed")}
-	found, err := search.Run(context.Background(), p, r.newScorer, search.Options{ShardingTypes: types, Seed: r.seed, Workers: 1, Steps: 2, MaxEvaluations: 3000})
+	found, err := search.Run(context.Background(), p, r.newScorer, search.Options{ShardingTypes: types, Seed: r.seed, Workers: 1, Steps: 2, MaxEvaluations: 1000})
 	if err != nil {
 		t.Skip("no plan")
 	}
@@ -107,7 +108,7 @@ func drawReplanned(t *rapid.T) replanned {
 
 func (r *replanned) run(t *rapid.T, from search.From) search.Result {
 	t.Helper()
-	found, err := search.Run(context.Background(), r.p, r.newScorer, search.Options{ShardingTypes: r.types, Seed: r.seed, Workers: 1, Steps: 2, MaxEvaluations: 2500, From: &from})
+	found, err := search.Run(context.Background(), r.p, r.newScorer, search.Options{ShardingTypes: r.types, Seed: r.seed, Workers: 1, Steps: 2, MaxEvaluations: 1500, From: &from})
 	if !planned(t, err) {
 		t.Skip("the tables do not fit any more")
 	}
@@ -154,6 +155,12 @@ func TestPropertyMovedBytesKeepToTheBudget(t *testing.T) {
 		forced := r.run(t, search.From{Shards: without, Limited: true})
 		most := unit.Bytes(rapid.IntRange(1, 3000).Draw(t, "most"))
 		limited := r.run(t, search.From{Shards: without, Limited: true, Most: most})
+		if r.p.Accounting == problem.CountAll {
+			transfer, err := plan.NewTransfer(plan.New(r.p, without), plan.New(r.p, limited.Shards))
+			if err != nil || transfer.Bytes != limited.Moved {
+				t.Errorf("got %d moved bytes, want those that a transfer of the plans counts: %+v, %v", limited.Moved, transfer, err)
+			}
+		}
 		if limited.Moved > forced.Moved+most {
 			t.Errorf("got %d moved bytes, want at most %d and %d", limited.Moved, forced.Moved, most)
 		}

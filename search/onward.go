@@ -65,7 +65,7 @@ func (o onward) apply(r *run, s state) (state, error) {
 	}
 	home := homes(r.catalog, start.placed())
 	for table, parts := range homes(r.catalog, old.parts) {
-		if len(f.tables[table].home) > 0 {
+		if len(f.tables[table].home) > 0 || len(r.catalog.pieces[parts[0].piece].members) > 1 {
 			home[table] = parts
 		}
 	}
@@ -242,15 +242,28 @@ func (w *returner) returnTables(pays func(cost, wasCost float64, moved, wasMoved
 // returnPairs is the number of tables that are tried together with a table.
 const returnPairs = 16
 
-// away returns the tables that have bytes to move because they are not at their old places: those with
-// the most bytes first.
+// away returns the first tables of the pieces that are not at their old places and have bytes to
+// move, those with the most bytes first.
 func (w *returner) away() (tables []int) {
-	for t, bytes := range w.movedOf {
-		if bytes > 0 && len(w.home[t]) > 0 && len(w.tables[t]) > 0 && bytes > w.c.former.tables[t].stays {
+	bytes := map[int]int64{}
+	for _, slot := range w.live {
+		p := w.parts[slot]
+		t, single := w.table(p.piece)
+		if len(w.home[t]) == 0 {
+			continue
+		}
+		if single {
+			bytes[t] = w.movedOf[t] - w.c.former.tables[t].stays
+		} else if w.home[t][0] != p {
+			bytes[t] = w.c.movedTogether(p)
+		}
+	}
+	for t, n := range bytes {
+		if n > 0 {
 			tables = append(tables, t)
 		}
 	}
-	slices.SortStableFunc(tables, func(a, b int) int { return cmp.Compare(w.movedOf[b], w.movedOf[a]) })
+	slices.SortFunc(tables, func(a, b int) int { return cmp.Or(cmp.Compare(bytes[b], bytes[a]), cmp.Compare(a, b)) })
 	return tables
 }
 
@@ -258,11 +271,17 @@ func (w *returner) away() (tables []int) {
 func (w *returner) proposeHome(tables []int) bool {
 	w.gone, w.come = w.gone[:0], w.come[:0]
 	for _, t := range tables {
-		if len(w.tables[t]) == 0 {
-			return false
-		}
-		w.gone = append(w.gone, w.tables[t]...)
+		w.gone = append(w.gone, w.slots(t)...)
 		w.come = append(w.come, w.home[t]...)
 	}
 	return w.fits(false)
+}
+
+// slots returns the slots of a table, or of the co-location whose first table it is.
+func (w *returner) slots(table int) []int32 {
+	if slots := w.tables[table]; len(slots) > 0 {
+		return slots
+	}
+	i := slices.IndexFunc(w.live, func(slot int32) bool { return w.c.pieces[w.parts[slot].piece].members[0].table == table })
+	return w.live[i : i+1]
 }

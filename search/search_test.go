@@ -563,7 +563,7 @@ func TestBriefAsksNoDevices(t *testing.T) {
 // them, which the search joins.
 func TestOptimumOfTinyProblems(t *testing.T) { optimumOfTinyProblems(t, 40, 10) }
 
-// optimumOfTinyProblems is TestOptimumOfTinyProblems with a number of tasks, some of which
+// optimumOfTinyProblems is TestOptimumOfTinyProblems with a number of tasks. Some of them
 // are annealed, too.
 func optimumOfTinyProblems(t *testing.T, tasks, withRefinement int) {
 	proven, hits, refined, limited := 0, 0, 0, 0
