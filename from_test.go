@@ -14,7 +14,7 @@ import (
 // BenchmarkFrom searches from the plan of all tables but one, with the embedded models, under
 // several budgets of moved bytes.
 func BenchmarkFrom(b *testing.B) {
-	for _, name := range []string{"dlrm-datasets-1000x128", "dlrm-datasets-10000x1024"} {
+	for _, name := range []string{"dlrm-datasets-40x16", "dlrm-datasets-1000x128", "dlrm-datasets-10000x1024"} {
 		w, err := workload.ByName(name)
 		if err != nil {
 			b.Fatal(err)

@@ -113,6 +113,12 @@ func (r *replanned) run(t *rapid.T, from search.From) search.Result {
 		t.Skip("the tables do not fit any more")
 	}
 	checkPlacement(t, r.p, r.newScorer, r.types, found)
+	if rapid.IntRange(0, 3).Draw(t, "again") == 0 {
+		again, err := search.Run(context.Background(), r.p, r.newScorer, search.Options{ShardingTypes: r.types, Seed: r.seed, Workers: 3, Steps: 2, MaxEvaluations: 1500, From: &from})
+		if diff := gocmp.Diff(found, again); err != nil || diff != "" {
+			t.Errorf("with 3 workers: %v (-1 worker +3):\n%s", err, diff)
+		}
+	}
 	if moved := movedCells(r.p, from.Shards, found.Shards); moved != found.Moved {
 		t.Errorf("got %d moved bytes, want %d", found.Moved, moved)
 	}
@@ -279,8 +285,8 @@ func fromAgainstBruteForce(t *testing.T, tasks int) {
 		}
 	}
 	t.Logf("the optimum under %d of %d budgets, at worst %.2g %% above it", hits, budgets, 100*worst)
-	if hits < budgets*99/100 || worst > .15 {
-		t.Errorf("got the optimum under %d of %d budgets, at worst %.2g %% above it, want it under 99 %% of them, at worst 15 %% above it", hits, budgets, 100*worst)
+	if hits < budgets*99/100 || worst > .3 {
+		t.Errorf("got the optimum under %d of %d budgets, at worst %.2g %% above it, want it under 99 %% of them, at worst 30 %% above it", hits, budgets, 100*worst)
 	}
 }
 

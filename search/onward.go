@@ -11,7 +11,7 @@ import (
 //
 //	resume    what may stay stays (resume.go), and the other pieces find places (insert.go).
 //	          If they find none, the other stages make a placement
-//	anneal    under the price of moved bytes and the budget, in runs. The first run has a higher
+//	anneal    under the price of moved bytes and the budget, in runs. The first runs have a higher
 //	          price, so that bytes move first where that pays most
 //	return    each table that moved goes back to its old place, alone or with another one, if
 //	          the plan does not become more expensive by that
@@ -27,23 +27,24 @@ const (
 	// A run makes onwardASlice evaluations for each slice, but at least onwardEvaluations. Beyond
 	// manyEvaluations it makes onwardMore for each slice.
 	onwardEvaluations, onwardASlice = 10_000, 12
-	manyEvaluations, onwardMore     = 60_000, 3
-	// onwardHeat is the heat of the runs. It is low, because the old placement is a good one.
+	manyEvaluations, onwardMore     = 50_000, 1
+	// onwardHeat is the heat of the search for the fewest bytes.
 	onwardHeat = .015
 	// Moving the bytes of a budget adds at least budgetShare of what moving all bytes adds.
 	budgetShare = .01
 )
 
 // onwardShares are the least prices of the runs: the share of the cost that moving all bytes of
-// the tables adds to the goal. Up to onwardMany slices, a last pair of runs has the true price, the
-// cost itself in its goal, and onwardHeats.
+// the tables adds to the goal. onwardHeats are the heats of the runs, low at first, because the
+// old placement is a good one. Up to onwardMany slices, further runs have the true price, and the
+// cost itself in the goal; the last one is for onwardFew slices at most.
 var (
-	onwardShares = []float64{.3, .03, 0, 0}
-	onwardHeats  = []float64{onwardHeat, onwardHeat, onwardHeat, .3}
+	onwardShares = []float64{.1, .01, 0, 0, 0}
+	onwardHeats  = []float64{.05, .01, .015, .3, 1}
 )
 
 const (
-	onwardMany = 1000
+	onwardFew, onwardMany = 100, 1000
 	// onwardSoft is the number of runs whose goal is the one of soft maxima.
 	onwardSoft = 2
 	// Up to that number of slices, the scorer is asked for the cost of a placement if its goal is
@@ -171,7 +172,7 @@ func (w *returner) search() {
 	evaluations := max(onwardEvaluations, min(onwardASlice*n, manyEvaluations+onwardMore*n))
 	w.r.event.Phase = "anneal"
 	for i, share := range onwardShares {
-		if i == onwardSoft && n > onwardMany {
+		if i == onwardSoft && n > onwardMany || i == len(onwardShares)-1 && n > onwardFew {
 			break
 		}
 		f.steer = max(from.Price, share*w.placement.cost/all)
