@@ -2,6 +2,8 @@ package plan
 
 import (
 	"fmt"
+	"iter"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
@@ -282,26 +284,56 @@ func (c *transferCounter) shard(moved *TableTransfer, held *held, w weights, dev
 // source returns the holder that sends a piece to a device. A holder of -1 stands for all
 // devices of the earlier plan.
 func (c *transferCounter) source(holders []int, to int) (from int, link Link) {
-	from, link = -1, LinkBetween
-	consider := func(d int) {
-		l := c.link(d, to)
-		switch {
-		case from >= 0 && l == LinkBetween && link == LinkInside:
-		case from < 0 || l != link || c.t.Devices[d].Out < c.t.Devices[from].Out ||
-			c.t.Devices[d].Out == c.t.Devices[from].Out && d < from:
-			from, link = d, l
-		}
-	}
+	inside, between := -1, -1
 	for _, h := range holders {
-		if h != replicated {
-			consider(h)
-			continue
-		}
-		for d := range c.before.Cluster.Devices {
-			consider(d)
+		switch {
+		case h == replicated:
+			for d := range c.inside(to) {
+				inside = c.lighter(inside, d)
+			}
+		case c.link(h, to) == LinkInside:
+			inside = c.lighter(inside, h)
+		default:
+			between = c.lighter(between, h)
 		}
 	}
-	return from, link
+	if inside >= 0 {
+		return inside, LinkInside
+	}
+	if slices.Contains(holders, replicated) { // and all of them are outside
+		for d := range c.before.Cluster.Devices {
+			between = c.lighter(between, d)
+		}
+	}
+	return between, LinkBetween
+}
+
+// lighter returns the device of two that sends fewer bytes so far, and the first of equal ones. A
+// device of -1 is none.
+func (c *transferCounter) lighter(a, b int) int {
+	if a < 0 || c.t.Devices[b].Out < c.t.Devices[a].Out || c.t.Devices[b].Out == c.t.Devices[a].Out && b < a {
+		return b
+	}
+	return a
+}
+
+// inside yields the devices of the earlier plan that NVLink joins to a device of the later plan.
+func (c *transferCounter) inside(to int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		before, after := &c.before.Cluster, &c.after.Cluster
+		domain := after.linkDomain()
+		for d := to / domain * domain; d < min(before.Devices, after.Devices, (to/domain+1)*domain); d++ {
+			if !yield(d) {
+				return
+			}
+		}
+		domain = before.linkDomain()
+		for d := max(after.Devices, to/domain*domain); d < min(before.Devices, (to/domain+1)*domain); d++ {
+			if !yield(d) {
+				return
+			}
+		}
+	}
 }
 
 // link returns what joins two devices: in the later cluster, or in the earlier cluster if the
