@@ -176,7 +176,7 @@ func curve(p *printer, r *neuroshard.Replanned) {
 		_, busiest := t.Busiest()
 		row := []string{
 			mark, label(point), t.Bytes.String(), percent(float64(t.Bytes), float64(r.Total)), count(int64(movedTables(t))),
-			busiest.String(), seconds(point.Seconds()), cost.ms(point.Cost),
+			busiest.String(), transferTime(point), cost.ms(point.Cost),
 		}
 		if r.Judged {
 			row = append(row, cost.ms(point.Simulated))
@@ -184,6 +184,19 @@ func curve(p *printer, r *neuroshard.Replanned) {
 		rows = append(rows, append(row, gained(r, i), payback(point, i)))
 	}
 	p.grid(titles, rows)
+}
+
+// untimed reports whether the time of a point's transfer is not known.
+func untimed(point *neuroshard.Point) bool {
+	return !point.Transfer.Timed && point.Transfer.Bytes > 0
+}
+
+// transferTime is the time of a point's transfer.
+func transferTime(point *neuroshard.Point) string {
+	if untimed(point) {
+		return "-"
+	}
+	return seconds(point.Seconds())
 }
 
 // label says what a point of the curve may move.
@@ -219,6 +232,8 @@ func gained(r *neuroshard.Replanned, i int) string {
 func payback(point *neuroshard.Point, i int) string {
 	switch {
 	case i == 0:
+		return "-"
+	case untimed(point):
 		return "-"
 	case point.PaysBack < 0:
 		return "never"
@@ -390,7 +405,7 @@ func pointOf(r *neuroshard.Replanned, i int) curveJSON {
 	if r.Judged {
 		one.Simulated = &point.Simulated
 	}
-	if point.PaysBack >= 0 {
+	if point.PaysBack >= 0 && !untimed(point) {
 		one.PaysBack = &point.PaysBack
 	}
 	return one

@@ -127,6 +127,7 @@ func TestGolden(t *testing.T) {
 	cases = append(cases, judgements()...)
 	cases = append(cases, measurements()...)
 	cases = append(cases, sweeps()...)
+	cases = append(cases, replans()...)
 	var names []string
 	for _, c := range cases {
 		names = append(names, c.name+".golden")
