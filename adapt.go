@@ -378,6 +378,11 @@ func blocksOf(t *plan.Table, column int64) int64 {
 	return max(1, n)
 }
 
+// otherDevices reports whether the number of devices, or that of a host, changed.
+func (c *PlanChanges) otherDevices() bool {
+	return c.Cluster != nil && (c.Cluster.Before.Devices != c.Cluster.After.Devices || c.Cluster.Before.DevicesPerHost != c.Cluster.After.DevicesPerHost)
+}
+
 // describe says in a few words what changed, for the warnings of the plan; "" if nothing did.
 func (c *PlanChanges) describe() string {
 	var parts []string

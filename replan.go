@@ -362,7 +362,14 @@ func (r *replanner) unfits(pl *plan.Plan) string {
 	if err := priceable(pl, r.prices); err != nil {
 		return err.Error()
 	}
-	return misplaced(pl, r.problem)
+	why := misplaced(pl, r.problem)
+	switch c := &r.changes; {
+	case why != "" && len(c.Lost) > 0:
+		return words.Plural(len(c.Lost), "device") + " lost"
+	case why != "" && c.otherDevices():
+		return "the cluster has other devices"
+	}
+	return why
 }
 
 // misplaced says why a plan without times is not valid for p; "" if it is.

@@ -61,7 +61,7 @@ func newResharder(p *problem.Problem, a *adapted) *resharder {
 		r.Restart = c.describe()
 	case len(c.Converted) > 0:
 		r.Restart = fmt.Sprintf("%s of another precision or optimizer", words.Plural(len(c.Converted), "table"))
-	case c.Cluster != nil && (c.Profile || c.Cluster.Before.Devices != c.Cluster.After.Devices || c.Cluster.Before.DevicesPerHost != c.Cluster.After.DevicesPerHost):
+	case c.Profile || c.otherDevices():
 		r.Restart = "the cluster has other devices"
 	}
 	if r.Restart != "" {
