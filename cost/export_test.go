@@ -17,3 +17,25 @@ func NetworkFor(m *Model, p *problem.Problem) simulate.Network { return networkF
 
 // Linked returns a model's doubts about the links of a problem.
 func Linked(m *Model, p *problem.Problem) []string { return linked(m, p) }
+
+// Known counts the groups of a placement whose times the Scorer remembers.
+func (s *Scorer) Known() (known int) {
+	count := func(o *operators) {
+		for i := range o.groups {
+			if g := &o.groups[i]; len(g.items) > 0 {
+				if _, ok := o.memo.At(g.key); ok {
+					known++
+				}
+			}
+		}
+	}
+	count(&s.columns)
+	if s.others != nil {
+		for _, o := range s.others.classes {
+			if o != nil {
+				count(o)
+			}
+		}
+	}
+	return known
+}

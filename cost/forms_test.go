@@ -317,6 +317,9 @@ func TestFormsForgetTheirPast(t *testing.T) {
 			t.Fatalf("got %v shared and cost %v, want %v and %v", walked.Shared(), walked.Cost(), fresh.Shared(), fresh.Cost())
 		}
 	}
+	if walked.Known() == 0 || fresh.Known() != 0 {
+		t.Errorf("got %d groups that are known, and %d without memory, want some and none", walked.Known(), fresh.Known())
+	}
 }
 
 // accuracyOf holds the errors of predictions, relative to the simulated device.
