@@ -399,6 +399,9 @@ func measuredOf() error {
 // definition reads what the flags and the files state.
 func (s *sweepCommand) definition(source string) (sweep.Definition, error) {
 	def := sweep.Definition{Name: source, Seed: s.seed, MaxEvaluations: s.evaluations}
+	if source == "-" {
+		def.Name = "standard input"
+	}
 	var errs []error
 	var model *cost.Model
 	if s.model != "" && s.model != torchRecModel {
