@@ -67,8 +67,7 @@ type Alarm struct {
 	Values int
 }
 
-// Known reports whether the level is known. Before that, and after an alarm, the CUSUM learns
-// it from Reference values.
+// Known reports whether the level is known: the CUSUM learns it from Reference values first.
 func (c *CUSUM) Known() bool { return c.known }
 
 // Level and Sigma return the level and the standard deviation, which mean nothing before they
@@ -87,10 +86,9 @@ func (c *CUSUM) Learn(values []float64) {
 
 // estimate sets the level, the standard deviation and the allowance from the values.
 func (c *CUSUM) estimate() {
+	c.center()
 	margin := 1 / math.Sqrt(float64(len(c.values)))
-	c.level = median(slices.Clone(c.values))
 	c.sigma = max(c.Floor, (1+margin)*max(toSigma*deviation(c.values, c.level), slow(c.values)))
-	c.allowance = c.Allowance + medianError*margin
 }
 
 // block is the number of values in the blocks of slow, and leastBlocks the least number of blocks.
@@ -132,15 +130,34 @@ func (c *CUSUM) refine(x float64) {
 		return
 	}
 	c.values = append(c.values, x)
-	if len(c.values)%c.Reference == 0 && 2*max(c.up.sum, c.down.sum) < c.Threshold {
+	switch {
+	case 2*max(c.up.sum, c.down.sum) >= c.Threshold:
+	case len(c.values) < c.Reference:
+		c.center()
+	case len(c.values)%c.Reference == 0:
 		c.estimate()
 	}
 }
 
-// Forget makes the CUSUM learn the level anew.
-func (c *CUSUM) Forget() { c.known, c.values = false, nil }
+// restart goes on from the values since a change. They are few at first, and the standard
+// deviation stays until there are Reference of them; a further change is found meanwhile.
+func (c *CUSUM) restart(values []float64) {
+	c.values = slices.Clone(values)
+	c.up, c.down = side{}, side{}
+	c.center()
+}
 
-// Add adds a value and returns an alarm, or nil. After an alarm the CUSUM learns anew.
+// center sets the level and the allowance from the values.
+func (c *CUSUM) center() {
+	c.level = median(slices.Clone(c.values))
+	c.allowance = c.Allowance + medianError/math.Sqrt(float64(len(c.values)))
+}
+
+// Settled reports whether the level is that of at least Reference values.
+func (c *CUSUM) Settled() bool { return c.known && len(c.values) >= c.Reference }
+
+// Add adds a value and returns an alarm, or nil. After an alarm the CUSUM goes on from the new
+// level.
 func (c *CUSUM) Add(x float64) *Alarm {
 	if !c.known {
 		if c.values = append(c.values, x); len(c.values) >= c.Reference {
@@ -154,7 +171,7 @@ func (c *CUSUM) Add(x float64) *Alarm {
 	for _, s := range []*side{&c.up, &c.down} {
 		if s.sum > c.Threshold {
 			alarm := c.locate(s)
-			c.Forget()
+			c.restart(s.recent[len(s.recent)-alarm.Values:])
 			return alarm
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // with the eleventh.
 func TestCUSUM(t *testing.T) {
 	for _, sign := range []float64{1, -1} {
-		c := watch.CUSUM{Allowance: 0.5, Threshold: 5, Floor: 0.001, Reference: 100}
+		c := watch.CUSUM{Allowance: 0.5, Threshold: 5, Floor: 0.001, Reference: 7}
 		c.Learn([]float64{9, 10, 11, 9, 11, 10, 12})
 		if c.Level() != 10 || math.Abs(c.Sigma()-2.0430) > 1e-4 {
 			t.Fatalf("got level %v and deviation %v, want 10 and 2.0430", c.Level(), c.Sigma())
@@ -27,8 +27,8 @@ func TestCUSUM(t *testing.T) {
 				t.Fatalf("got alarm %+v, want a shift of %v since 11 values", alarm, 3*sign)
 			}
 		}
-		if c.Known() {
-			t.Error("got a known level after an alarm, want it learned anew")
+		if want := 10 + 3*sign; c.Level() != want {
+			t.Errorf("got level %v after an alarm, want %v", c.Level(), want)
 		}
 	}
 }
@@ -36,7 +36,7 @@ func TestCUSUM(t *testing.T) {
 // TestCUSUMAllowance wants no alarm from a change of exactly the allowance, and none from two
 // wild values: each counts as 4 standard deviations, 3.5 after the allowance.
 func TestCUSUMAllowance(t *testing.T) {
-	c := watch.CUSUM{Allowance: 0.5, Threshold: 8, Floor: 1, Reference: 100}
+	c := watch.CUSUM{Allowance: 0.5, Threshold: 8, Floor: 1, Reference: 3}
 	c.Learn([]float64{0, 0, 0})
 	for range 1000 {
 		if c.Add(0.5) != nil {
@@ -47,6 +47,27 @@ func TestCUSUMAllowance(t *testing.T) {
 		if got := c.Add(1e9) != nil; got != want {
 			t.Fatalf("wild value %d: got alarm %v, want %v", i+1, got, want)
 		}
+	}
+}
+
+// TestCUSUMGoesOn wants a second change that comes soon after the first to be found.
+func TestCUSUMGoesOn(t *testing.T) {
+	c := watch.CUSUM{Allowance: 0.5, Threshold: 10, Floor: 1, Reference: 30}
+	var shifts []float64
+	for i := range 60 {
+		x := 0.0
+		switch {
+		case i >= 45:
+			x = 30
+		case i >= 40:
+			x = 5
+		}
+		if alarm := c.Add(x); alarm != nil {
+			shifts = append(shifts, alarm.Shift)
+		}
+	}
+	if len(shifts) != 2 || shifts[0] != 5 || shifts[1] != 25 {
+		t.Errorf("got shifts %v, want 5 and 25", shifts)
 	}
 }
 

@@ -30,8 +30,9 @@ type series struct {
 	// reported last.
 	begun bool
 	said  float64
-	// moved is true from the first alarm on: the origin is then settled.
-	moved bool
+	// moved is true from the first alarm on: the origin then stays. settled is true once the
+	// level after the last alarm is known.
+	moved, settled bool
 }
 
 func newSeries(opt Options) series {
@@ -58,23 +59,19 @@ func (s *series) learn(values []float64) {
 
 // add adds a value and returns what is to be reported, or nil.
 func (s *series) add(x float64) *change {
-	known := s.cusum.Known()
 	alarm := s.cusum.Add(x)
 	switch {
 	case alarm != nil:
-		s.moved = true
-		return s.report(s.cusum.Level()+alarm.Shift-s.origin, alarm.Values)
-	case known && s.said == 0 && !s.moved:
-		s.origin = s.cusum.Level() // which more values may have made better
-		return nil
-	case known || !s.cusum.Known():
-		return nil
-	case !s.begun:
-		s.begun, s.origin = true, s.cusum.Level()
-		return nil
+		s.moved, s.settled = true, false
+		return s.report(s.cusum.Level()-s.origin, alarm.Values)
+	case s.cusum.Known() && !s.moved:
+		s.begun, s.origin = true, s.cusum.Level() // which more values may have made better
+	case s.moved && !s.settled && s.cusum.Settled():
+		// The level after the alarm is known now, and better than when the alarm was raised.
+		s.settled = true
+		return s.report(s.cusum.Level()-s.origin, s.cusum.Reference)
 	}
-	// The level after an alarm is known now, and better than when the alarm was raised.
-	return s.report(s.cusum.Level()-s.origin, s.cusum.Reference)
+	return nil
 }
 
 func (s *series) small(total float64) bool { return math.Abs(math.Expm1(total)) < s.least }
