@@ -33,7 +33,7 @@ func main() {
 func run(w io.Writer, folder string, write bool) error {
 	parts := map[string][]string{}
 	if folder == "" {
-		of := effort{alarms: 20, alarmSteps: 500_000, delays: 100}
+		of := effort{alarms: 5, alarmSteps: 500_000, delays: 40}
 		parts["streams"] = []string{table(of)}
 		parts["seasons"] = []string{seasons(of)}
 	} else {
