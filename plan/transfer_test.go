@@ -514,3 +514,25 @@ func TestStated(t *testing.T) {
 		t.Error("Stated modified the plan")
 	}
 }
+
+// The busiest device may send to several devices, or receive from several.
+func TestTransferTimesCountBothDirections(t *testing.T) {
+	p := &problem.Problem{Topology: cluster(t, 4, 4), Batch: 8}
+	for i := range 3 {
+		p.Tables = append(p.Tables, problem.Table{Name: fmt.Sprintf("t%d", i), Rows: 1e6, Dim: 64, Features: []problem.Feature{{PoolingFactor: 1}}})
+	}
+	together, apart := New(p, [][]problem.Shard{{p.Whole(0), p.Whole(1), p.Whole(2)}, {}, {}, {}}), New(p, [][]problem.Shard{{}, {p.Whole(0)}, {p.Whole(1)}, {p.Whole(2)}})
+	hw, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, plans := range [][2]*Plan{{together, apart}, {apart, together}} {
+		got, err := NewTransfer(plans[0], plans[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := unit.Millis(3 * 256 / hw.IntraGBps); !same(got.Inside, want) || got.Between != 0 {
+			t.Errorf("got %v inside and %v between, want %v and 0", got.Inside, got.Between, want)
+		}
+	}
+}
