@@ -361,6 +361,18 @@ func TestMarks(t *testing.T) {
 	}
 }
 
+// The wider of two error bars decides whether two cells tie: 1 % apart, with 0.1 % and 2 %.
+func TestTiesByTheWiderBar(t *testing.T) {
+	for _, wide := range []int{0, 1} {
+		bars := []float64{0.1, 0.1}
+		bars[wide] = 2
+		file := File{Head: Head{Cells: 2, Part: Part{1, 1}}, Outcomes: []Outcome{outcome(1, "none", 4, 100, 0, bars[0]), outcome(2, "none", 4, 99, 0, bars[1])}}
+		if diff := cmp.Diff([][]Mark{{Fastest}, {AsFast}}, NewResults(file, "").Marks); diff != "" {
+			t.Errorf("bars %v: marks (-want +got): %s", bars, diff)
+		}
+	}
+}
+
 // A loader, a dense part and host memory bind where they should.
 func TestBinds(t *testing.T) {
 	a100, _ := hardware.ByName("a100-80")

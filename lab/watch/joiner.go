@@ -30,6 +30,8 @@ type joiner struct {
 	opt  Options
 	pass func(*row)
 	emit func(Event)
+	// heard returns the last step of a device's open windows.
+	heard func(d int) int64
 	// rows are those not complete, in order.
 	rows []*row
 	// at holds for each device the newest window that it has closed; run -1 before its first.
@@ -147,6 +149,9 @@ func (j *joiner) presence(d int, r *row) {
 	case !j.gone[d]:
 		if j.missed[d]++; j.missed[d] >= silent {
 			since := max(0, r.first-(silent-1)*int64(j.opt.Window))
+			if next := j.heard(d) + 1; next <= r.last {
+				since = max(since, next) // windows that are open still have lines
+			}
 			j.gone[d] = true
 			j.emit(Event{Topic: TopicVanished, Step: r.last, Since: since, Device: d, Text: fmt.Sprintf("device %d has sent no line from step %d on: it is watched again when lines come", d, since)})
 		}

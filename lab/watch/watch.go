@@ -200,6 +200,7 @@ func New(predicted []unit.Millis, opt Options) (*Watcher, error) {
 	w := &Watcher{opt: opt, streams: make([]stream, len(predicted))}
 	w.judge = newJudge(predicted, opt, w.emit)
 	w.joiner = newJoiner(predicted, opt, w.judge.row, w.emit)
+	w.joiner.heard = func(d int) int64 { return max(w.streams[d].open[0].last, w.streams[d].open[1].last) }
 	for d := range w.streams {
 		w.streams[d] = stream{window: int64(opt.Window), tally: &w.tally}
 	}
