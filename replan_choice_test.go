@@ -41,6 +41,7 @@ func TestChoose(t *testing.T) {
 		{"what must move costs every point its price", forced, ReplanOptions{Price: 10}, 10e9, "0"},
 		{"nothing pays back in time", typical, ReplanOptions{Horizon: 10}, 0, "keep"},
 		{"some pay back in time", typical, ReplanOptions{Horizon: 400}, 0, "1 %"},
+		{"a price does not widen the band", curve(point("0", 4, 10, 0), point("1 %", 3.9, 10.05, 0)), ReplanOptions{Price: 1}, 10e9, "1 %"},
 		{"one point", curve(point("free", 4, 100, 0)), ReplanOptions{Horizon: 1}, 0, "free"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
