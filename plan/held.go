@@ -91,7 +91,8 @@ type piece struct {
 	// holders are the devices that held the piece; replicated stands for all devices.
 	holders []int
 	// stateRows is the number of rows whose row-wise state goes with this piece: the device
-	// held no cell of these rows, and this piece is the first of them.
+	// held no cell of these rows of the shard, and this piece is the first of them. Other slices
+	// of the table that the device held have a state of their own.
 	stateRows int64
 }
 
@@ -173,12 +174,13 @@ func (h *held) overlapping(rows problem.Range, visit func(Shard)) {
 
 // lacks returns the pieces of shard s that the device did not hold, by column, then row.
 func (h *held) lacks(device int, s Shard) []piece {
-	var own []problem.Range // the rows of which the device held a part
+	var own []problem.Range // the rows of s of which the device held a part
 	whole := false
 	h.of(device, func(o Shard) {
-		if rows := meet(o.Rows, s.Rows); rows.Len() > 0 {
+		rows, columns := meet(o.Rows, s.Rows), meet(o.Columns, s.Columns)
+		if rows.Len() > 0 && columns.Len() > 0 {
 			own = append(own, rows)
-			whole = whole || rows == s.Rows && meet(o.Columns, s.Columns) == s.Columns
+			whole = whole || rows == s.Rows && columns == s.Columns
 		}
 	})
 	if whole {

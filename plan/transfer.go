@@ -26,7 +26,7 @@ import (
 // that NVLink joins to the target sends it, and of several such devices the one that sends the
 // fewest bytes so far. Optimizer state moves with its weights. Row-wise state, one number for each
 // row of a shard, moves with the first part of the row, unless the target held any part of the
-// row. A change of the memory tier on one device moves nothing between devices. A table whose
+// shard's row. A change of the memory tier on one device moves nothing between devices. A table whose
 // optimizer changes leaves its state behind.
 type Transfer struct {
 	// Bytes is what devices receive from other devices: Weights, in the later plan's precision,

@@ -224,10 +224,7 @@ func (c *counted) row(held map[cell]bool, a, t *Table, s Shard, d int, row int64
 		each = 8
 	}
 	hadRow := false
-	for column := range int64(problem.MaxDim) {
-		if column > 64 {
-			break
-		}
+	for column := s.Columns.Start; column < s.Columns.End; column++ {
 		hadRow = hadRow || held[cell{t.Name, d, row, column}]
 	}
 	sent, missing := unit.Bytes(0), unit.Bytes(0)
