@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
@@ -640,5 +641,9 @@ func crowdedDevices(devices []int) string {
 	if len(devices) == 1 {
 		return fmt.Sprintf("device %d does", devices[0])
 	}
-	return words.Plural(len(devices), "device") + " do"
+	names := make([]string, len(devices))
+	for i, d := range devices {
+		names[i] = strconv.Itoa(d)
+	}
+	return "devices " + words.List(names, 10) + " do"
 }

@@ -37,7 +37,8 @@ devices; flags override single fields of it, and --topology all of it.
 
 The plan moves the fewest bytes among those whose cost is within 1 % of the least:
 smaller differences are ties. --max-bytes limits the bytes that move beyond those that
-must, and --price makes moved bytes part of the cost.
+must, and --price makes moved bytes part of the cost. --for torchrec keeps to what
+neuroshard_torchrec.reshard moves while the job runs.
 
 The exit code is 0 if the old plan stays, 1 if something moves or is placed anew, 2 if an
 input is wrong or nothing fits, 3 if the search was interrupted.`,
