@@ -86,7 +86,7 @@ func whyKeep(r *neuroshard.Replanned) string {
 	case best == keep:
 		return "no other plan found costs less"
 	case gain <= neuroshard.TieBand:
-		return fmt.Sprintf("the best other plan found saves %.2g %%, less than the %.2g %% from which on a gain is no tie", 100*gain, 100*neuroshard.TieBand)
+		return fmt.Sprintf("the best other plan found saves %.2g %%, and gains up to %.2g %% are ties", 100*gain, 100*neuroshard.TieBand)
 	}
 	return fmt.Sprintf("the best other plan found saves %.2g %%, and moves more bytes or pays back later than allowed", 100*gain)
 }
