@@ -457,8 +457,8 @@ func (r *replanner) join(b limit) {
 // retries is how many times a search with a smaller budget follows one that moves too much.
 const retries = 3
 
-// search finds a plan for a limit, from the old plan. The search counts nearly as Transfer does:
-// what it moves too much is taken from its budget.
+// search finds a plan for a limit, from the old plan. The search counts nearly as Transfer does: if
+// a plan moves more than the limit, the next search gets a budget that is smaller by the excess.
 func (r *replanner) search(ctx context.Context, b limit, start uint64) error {
 	most := r.bytes(b)
 	for range 1 + retries {

@@ -57,7 +57,7 @@ type Transfer struct {
 	Timed   bool        `json:"timed"`
 	// Devices has an entry for every device that one of the plans has, by number.
 	Devices []DeviceTransfer `json:"devices"`
-	// Tables has the tables of which anything is moved, added or lost, in the later plan's order.
+	// Tables has the tables with parts that are moved, added or lost, in the later plan's order.
 	Tables []TableTransfer `json:"tables"`
 }
 
