@@ -159,7 +159,7 @@ func (r *replanCommand) remaining(old *plan.Plan) (*input.Cluster, []int, error)
 	hosts := (old.Cluster.Devices + perHost - 1) / perHost
 	for _, h := range r.lostHosts {
 		if h < 0 || h >= hosts {
-			errs = append(errs, faulty(fmt.Sprintf("--lost-hosts: the old plan has no host %d", h), fmt.Sprintf("its hosts are 0 to %d, with %d devices each", hosts-1, perHost)))
+			errs = append(errs, faulty(fmt.Sprintf("--lost-hosts: the old plan has no host %d", h), hostNumbers(hosts, perHost)))
 			continue
 		}
 		for d := h * perHost; d < min(old.Cluster.Devices, (h+1)*perHost); d++ {
@@ -287,3 +287,11 @@ func (m *movedBytes) Set(text string) error {
 
 func (m *movedBytes) String() string { return m.text }
 func (m *movedBytes) Type() string   { return "size or share" }
+
+// hostNumbers says which hosts an old plan has.
+func hostNumbers(hosts, perHost int) string {
+	if hosts == 1 {
+		return fmt.Sprintf("it has host 0 alone, with %d devices", perHost)
+	}
+	return fmt.Sprintf("its hosts are 0 to %d, with %d devices each", hosts-1, perHost)
+}

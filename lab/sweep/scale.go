@@ -81,7 +81,7 @@ func ParseScale(text string) (Scale, error) {
 		}
 		v, err := strconv.ParseFloat(number, 64)
 		if err != nil || !(v >= 1/MaxFactor && v <= MaxFactor) {
-			return Scale{}, fmt.Errorf("scale %q: %s is no number between %v and %v", text, part, 1/MaxFactor, float64(MaxFactor))
+			return Scale{}, fmt.Errorf("scale %q: %s is not a number between %v and %v", text, part, 1/MaxFactor, float64(MaxFactor))
 		}
 		*factors[i].value = v
 	}
