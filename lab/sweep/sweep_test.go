@@ -207,8 +207,8 @@ func TestAxesAreChecked(t *testing.T) {
 func TestScale(t *testing.T) {
 	for text, want := range map[string]string{
 		"none": "none", "rows=1": "none", "rows=2": "rows=2", "dims=1.5,rows=2": "rows=2,dims=1.5", "tables=0.5, pooling=3": "pooling=3,tables=0.5",
-		"": "is not of the form", "rows": "is not of the form", "cols=2": "is not of the form", "rows=0": "no number between", "rows=NaN": "no number between",
-		"rows=-1": "no number between", "rows=2,rows=3": "gives rows twice", "rows=1e9": "no number between",
+		"": "is not of the form", "rows": "is not of the form", "cols=2": "is not of the form", "rows=0": "not a number between", "rows=NaN": "not a number between",
+		"rows=-1": "not a number between", "rows=2,rows=3": "gives rows twice", "rows=1e9": "not a number between",
 	} {
 		s, err := ParseScale(text)
 		got := s.String()
