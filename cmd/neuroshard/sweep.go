@@ -190,7 +190,7 @@ func (s *sweepOutput) join(paths []string) error {
 	}
 	all, err := sweep.Join(names, files)
 	if err != nil {
-		return bad(err, "")
+		return bad(err, "give each part of one sweep once, and finished; --part I/N plans or continues a part")
 	}
 	if s.output != "" {
 		if err := all.Save(s.output); err != nil {
