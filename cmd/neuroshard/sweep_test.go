@@ -140,7 +140,7 @@ func TestSweepExamples(t *testing.T) {
 	} {
 		folder := t.TempDir()
 		for i := range 3 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			cmd := exec.CommandContext(ctx, shell, c.args...)
 			cmd.Dir, cmd.Env = folder, append(os.Environ(), c.index(i)...)
 			if out, err := cmd.CombinedOutput(); err != nil {
