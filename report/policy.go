@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/search/policy"
 	"github.com/neuroshard/neuroshard/unit"
 )
 

@@ -5,8 +5,8 @@ import (
 	"os"
 
 	"github.com/neuroshard/neuroshard/lab/reinforce"
-	"github.com/neuroshard/neuroshard/policy"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // policy.go holds what commands share that take a policy.

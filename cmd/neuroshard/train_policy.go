@@ -14,12 +14,12 @@ import (
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/reinforce"
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/policy"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/policy"
 	"github.com/neuroshard/neuroshard/unit"
 )
 

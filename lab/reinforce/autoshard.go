@@ -9,9 +9,9 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost/nn"
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/policy"
-	"github.com/neuroshard/neuroshard/policy/autoshard"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search/policy"
+	"github.com/neuroshard/neuroshard/search/policy/autoshard"
 )
 
 // The training loop of AutoShard. Eight actors place the tables of training tasks, one

@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/policy"
-	"github.com/neuroshard/neuroshard/policy/autoshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/search/policy"
+	"github.com/neuroshard/neuroshard/search/policy/autoshard"
 	"github.com/neuroshard/neuroshard/unit"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/policy"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // beside are the methods whose plans of the test tasks stand beside the policy's on its card.

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/policy"
-	"github.com/neuroshard/neuroshard/policy/dreamshard"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/policy"
+	"github.com/neuroshard/neuroshard/search/policy/dreamshard"
 	"github.com/neuroshard/neuroshard/search/searchtest"
 )
 

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"github.com/neuroshard/neuroshard/policy"
-	"github.com/neuroshard/neuroshard/policy/dreamshard"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search/policy"
+	"github.com/neuroshard/neuroshard/search/policy/dreamshard"
 )
 
 // The training loop of DreamShard. The cost net and the policy need each other: drawn plans

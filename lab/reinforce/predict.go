@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/policy/dreamshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/policy/dreamshard"
 )
 
 // Predict returns a predictor by a cost model of ours, for policies whose cost net it

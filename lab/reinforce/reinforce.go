@@ -1,5 +1,5 @@
 // Package reinforce trains the learned policies, DreamShard and AutoShard, on drawn tasks: it
-// has the loops over tasks and plans, which packages policy/dreamshard and policy/autoshard
+// has the loops over tasks and plans, which packages search/policy/dreamshard and search/policy/autoshard
 // leave out.
 //
 //	Train            a policy with its card, from nothing but options (train.go)
@@ -18,9 +18,9 @@ import (
 	"sync/atomic"
 
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/policy/dreamshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/policy/dreamshard"
 	"github.com/neuroshard/neuroshard/simulate"
 )
 

@@ -12,11 +12,11 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/policy"
-	"github.com/neuroshard/neuroshard/policy/autoshard"
-	"github.com/neuroshard/neuroshard/policy/dreamshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/policy"
+	"github.com/neuroshard/neuroshard/search/policy/autoshard"
+	"github.com/neuroshard/neuroshard/search/policy/dreamshard"
 )
 
 // Who predicts costs for DreamShard: its own cost net, as published, or our cost model.

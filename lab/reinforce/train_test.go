@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/policy"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // calledBy reports whether a function is among the callers on this goroutine.

@@ -3,7 +3,7 @@ package autoshard
 import (
 	"math"
 
-	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // Scaling standardises dim, rows and pooling factor with constants of the training

@@ -1,6 +1,6 @@
 // Package policy is what learned placement policies share: the features of tables that their
 // nets read (policy.go), and the folder that a trained policy is kept in (folder.go). Packages
-// policy/dreamshard and policy/autoshard are the policies; package lab/reinforce trains them.
+// search/policy/dreamshard and search/policy/autoshard are the policies; package lab/reinforce trains them.
 //
 //	Describe            the features of the slices to be placed
 //	Read, Folder.Write  a trained policy on disk, with its card

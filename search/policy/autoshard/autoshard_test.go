@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/policy"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // A Policy is what method autoshard asks for devices.

@@ -3,7 +3,7 @@ package dreamshard
 import (
 	"math"
 
-	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // Task is the tables of one task as the nets read them.

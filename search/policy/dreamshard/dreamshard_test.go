@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/policy"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 var _ search.Policy = (*Policy)(nil)

@@ -33,7 +33,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/cost/nn"
-	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // The sizes of the nets, as published.

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost/nn"
-	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // recorded holds numbers that were recorded while the published prototype AutoShard

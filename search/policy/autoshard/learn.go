@@ -5,7 +5,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost/nn"
 	"github.com/neuroshard/neuroshard/internal/f32"
-	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // The weights of the learner's losses, as published.

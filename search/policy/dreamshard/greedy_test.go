@@ -3,8 +3,8 @@ package dreamshard
 import (
 	"testing"
 
-	"github.com/neuroshard/neuroshard/policy"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 var _ search.Policy = (*Greedy)(nil)

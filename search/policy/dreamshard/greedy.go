@@ -3,8 +3,8 @@ package dreamshard
 import (
 	"math/rand/v2"
 
-	"github.com/neuroshard/neuroshard/policy"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // Greedy is the control of a Policy: it places greedily on the same cost net. Each piece goes

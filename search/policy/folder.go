@@ -18,7 +18,7 @@ const (
 )
 
 // Folder is a trained policy: its weights and its manifest, which Read reads from a folder
-// and Write writes. Packages policy/dreamshard and policy/autoshard make nets of its weights.
+// and Write writes. Packages search/policy/dreamshard and search/policy/autoshard make nets of its weights.
 type Folder struct {
 	Manifest Manifest
 	// Tensors are the weights, in the order in which they are written.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // The tolerances are those that the numbers were recorded with: about eight times the

@@ -6,7 +6,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost/nn"
 	"github.com/neuroshard/neuroshard/internal/f32"
-	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // The widths of AutoShard's nets.

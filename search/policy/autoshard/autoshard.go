@@ -22,8 +22,8 @@ import (
 	"slices"
 
 	"github.com/neuroshard/neuroshard/cost/modelfile"
-	"github.com/neuroshard/neuroshard/policy"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // Policy is a trained net. It is a search.Policy. Many goroutines may use it at the same

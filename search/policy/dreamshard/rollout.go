@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/neuroshard/neuroshard/cost/nn"
-	"github.com/neuroshard/neuroshard/policy"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // A rollout places the pieces of one task. A logit depends only on what its device holds, so

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/neuroshard/neuroshard/cost/nn"
-	"github.com/neuroshard/neuroshard/policy"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // The cost net learns from measured plans. An update takes a batch of whole plans, for the
