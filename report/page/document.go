@@ -1,0 +1,228 @@
+package page
+
+import (
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Format and FormatVersion identify a Document. A page refuses a document of another version.
+const (
+	Format        = "neuroshard-page"
+	FormatVersion = 1
+)
+
+// Document is the data of one page: the JSON inside a page on disk, and what the service
+// sends to its live page. Times are in ms and sizes in bytes. Numbers that are not known are null.
+type Document struct {
+	Format  string `json:"format"`
+	Version int    `json:"version"`
+	// Tool is the version of neuroshard that wrote the document.
+	Tool  string `json:"tool"`
+	Title string `json:"title"`
+	// Plans are one plan, or two to compare; none on a page of a sweep alone.
+	Plans []Plan `json:"plans"`
+	// Changes are what changes from the first plan to the second; nil with one plan.
+	Changes *Changes `json:"changes,omitempty"`
+	Replan  *Replan  `json:"replan,omitempty"`
+	Sweep   *Sweep   `json:"sweep,omitempty"`
+}
+
+// Plan is one plan with all that is known of it.
+type Plan struct {
+	Name string `json:"name"`
+	// Summary are the lines at the head of the page, such as "12 tables in 20 shards on 8 x
+	// a100-80, batch 65,536".
+	Summary string       `json:"summary"`
+	Cluster plan.Cluster `json:"cluster"`
+	Costs   Costs        `json:"costs"`
+	// ShardingTypes counts the tables of each sharding type, in the order of the documentation.
+	ShardingTypes []Count    `json:"sharding_types"`
+	Devices       Devices    `json:"devices"`
+	Tables        Tables     `json:"tables"`
+	Shards        Shards     `json:"shards"`
+	Critical      Why        `json:"critical"`
+	Baselines     []Baseline `json:"baselines,omitempty"`
+	// Step is the whole training step (report.StepJSON); nil if it was not priced.
+	Step       any        `json:"step,omitempty"`
+	Warnings   []string   `json:"warnings"`
+	Provenance Provenance `json:"provenance"`
+	// Missing says what the page leaves out, and what to add to see it, a sentence each:
+	// "without the tables, the page has no ...; add --tables".
+	Missing []string `json:"missing,omitempty"`
+}
+
+// Costs are the costs of a plan.
+type Costs struct {
+	// Predicted is nil if no cost model estimated the plan; By says what did: "by a model
+	// trained on SIMULATED kernels".
+	Predicted *unit.Millis `json:"predicted_ms"`
+	By        string       `json:"by"`
+	// Simulated is the cost on the SIMULATED device, and Bound what no plan costs less than there.
+	Simulated *unit.Millis `json:"simulated_ms"`
+	Bound     *unit.Millis `json:"lower_bound_ms"`
+	// Gap is the share by which Simulated is above Bound. Certificate says it in one sentence, or
+	// why there is none.
+	Gap         *float64 `json:"gap"`
+	Certificate string   `json:"certificate"`
+	// Balance is the longest busy time over the mean busy time.
+	Balance *float64 `json:"balance"`
+}
+
+// Count is a number of tables.
+type Count struct {
+	Name   string `json:"name"`
+	Tables int    `json:"tables"`
+}
+
+// Devices are the devices of a plan as columns: the element i of each list is of device i.
+// The times are null as a whole if no cost model estimated the plan.
+type Devices struct {
+	Count  int   `json:"count"`
+	Shards []int `json:"shards"`
+	DimSum []int `json:"dim_sum"`
+	// Times of a step in their order. ForwardComm is without Wait: the wait for the slowest
+	// device, which comes before the forward exchange.
+	Forward        []unit.Millis `json:"forward_ms"`
+	Wait           []unit.Millis `json:"wait_ms"`
+	ForwardComm    []unit.Millis `json:"forward_comm_ms"`
+	ForwardHidden  []unit.Millis `json:"forward_hidden_ms"`
+	BackwardComm   []unit.Millis `json:"backward_comm_ms"`
+	BackwardHidden []unit.Millis `json:"backward_hidden_ms"`
+	Backward       []unit.Millis `json:"backward_ms"`
+	// Memory is the bytes in use line by line, without the reserve.
+	Memory []problem.Memory `json:"memory"`
+	// Used is the sum of the lines in the device's memory; Capacity is what tables may take of it.
+	// HostCapacity is what tables may take of the host memory beside a device; 0 for none.
+	Used         []unit.Bytes `json:"used_bytes"`
+	Capacity     unit.Bytes   `json:"capacity_bytes"`
+	HostCapacity unit.Bytes   `json:"host_capacity_bytes"`
+}
+
+// Tables are the tables of a plan as columns.
+type Tables struct {
+	Count        int                    `json:"count"`
+	Name         []string               `json:"name"`
+	Rows         []int64                `json:"rows"`
+	Dim          []int                  `json:"dim"`
+	ShardingType []problem.ShardingType `json:"sharding_type"`
+	// Bytes are the weights and the optimizer state of all shards, each copy counted.
+	Bytes []unit.Bytes `json:"bytes"`
+	// Pooling is the mean lookups a sample of all features; empty if the problem is not known.
+	Pooling []float64 `json:"pooling"`
+	// Time is the table's share of the busy time of its devices, in ms: an apportioning by bytes
+	// read, because the times of tables in one kernel do not add up. Empty if it is not known.
+	Time []unit.Millis `json:"time_ms"`
+	// Reason says in one sentence why the table has its form and place: a constraint, or what the
+	// best alternative would cost.
+	Reason []string `json:"reason"`
+	// Alternative is the cheapest other place in words, such as "column_wise on 2, 5", and
+	// AlternativeCost the predicted cost of the plan with it; empty lists if they were not computed.
+	Alternative     []string       `json:"alternative"`
+	AlternativeCost []*unit.Millis `json:"alternative_cost_ms"`
+}
+
+// Shards are the shards of a plan as columns, by device and then by size. A shard of a
+// data_parallel table, which lies on every device, is listed once with device -1.
+type Shards struct {
+	Count  int   `json:"count"`
+	Table  []int `json:"table"`
+	Device []int `json:"device"`
+	// Rows and Columns are from, to pairs: shard i has Rows[2i] to Rows[2i+1]-1.
+	Rows    []int64        `json:"rows"`
+	Columns []int          `json:"columns"`
+	Tier    []problem.Tier `json:"tier"`
+	// Bytes are the weights and the optimizer state in the device's own memory or in the host's.
+	Bytes []unit.Bytes `json:"bytes"`
+	// Time is as Tables.Time; for device -1 it is the time on each device. Empty if not known.
+	Time []unit.Millis `json:"time_ms"`
+}
+
+// Why says which device is critical, and why.
+type Why struct {
+	// Device is -1 if the plan has no predicted times.
+	Device int `json:"device"`
+	// Lines are sentences, the first of which stands alone.
+	Lines []string `json:"lines"`
+}
+
+// Baseline is the outcome of a baseline method.
+type Baseline struct {
+	Method    string       `json:"method"`
+	Valid     bool         `json:"valid"`
+	Predicted *unit.Millis `json:"predicted_ms"`
+	Simulated *unit.Millis `json:"simulated_ms"`
+}
+
+// Provenance says how a plan was made, as name and value, in the order to show.
+type Provenance []Fact
+
+// Fact is a name and a value.
+type Fact struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Changes are what changes from one plan to another.
+type Changes struct {
+	// Summary are sentences: costs, bytes moved, time of the transfer.
+	Summary []string `json:"summary"`
+	// Tables are the changed tables by the tables' names; Moved are the bytes that devices
+	// receive for each, and What the change in words: "table_wise on 3 -> column_wise on 1, 2".
+	Tables []TableChange `json:"tables"`
+	// In and Out are the bytes that each device receives and sends; empty if not known.
+	In  []unit.Bytes `json:"in_bytes"`
+	Out []unit.Bytes `json:"out_bytes"`
+}
+
+// TableChange is one changed table.
+type TableChange struct {
+	Name  string     `json:"name"`
+	What  string     `json:"what"`
+	Moved unit.Bytes `json:"moved_bytes"`
+}
+
+// Replan is the curve of a re-plan: cost against moved bytes.
+type Replan struct {
+	Verdict string        `json:"verdict"`
+	Lines   []string      `json:"lines"`
+	Points  []ReplanPoint `json:"points"`
+	Chosen  int           `json:"chosen"`
+}
+
+// ReplanPoint is one plan of the curve.
+type ReplanPoint struct {
+	Label string      `json:"label"`
+	Moved unit.Bytes  `json:"moved_bytes"`
+	Cost  unit.Millis `json:"cost_ms"`
+	// Simulated is nil if the simulated device did not judge the point.
+	Simulated *unit.Millis `json:"simulated_ms"`
+	// PaysBack is the number of steps; nil if the move never pays back.
+	PaysBack *int64 `json:"pays_back_after_steps"`
+}
+
+// Sweep is the table and the plot of a sweep.
+type Sweep struct {
+	Name string `json:"name"`
+	// Axes are the names of the axes with more than one value, which begin each row of Cells.
+	Axes  []string    `json:"axes"`
+	Cells []SweepCell `json:"cells"`
+}
+
+// SweepCell is one cluster of a sweep.
+type SweepCell struct {
+	// Values are the cell's values on Axes.
+	Values  []string `json:"values"`
+	Device  string   `json:"device"`
+	Devices int      `json:"devices"`
+	// Step is the time of the step, or of the embeddings alone; nil if nothing fits, for Reason.
+	Step       *unit.Millis `json:"step_ms"`
+	Throughput *float64     `json:"samples_per_second"`
+	// Price is in dollars for 10^9 samples; nil without prices.
+	Price  *float64 `json:"price"`
+	Memory *float64 `json:"memory_share"`
+	Bind   string   `json:"bind"`
+	Reason string   `json:"reason,omitempty"`
+	// Marks are "fastest", "cheapest" and "knee".
+	Marks []string `json:"marks,omitempty"`
+}
