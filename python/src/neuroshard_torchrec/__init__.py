@@ -19,6 +19,7 @@ from .errors import (
     Problem,
     RankError,
     ReplicatedTablesWarning,
+    ServiceError,
     UnequalSlicesWarning,
 )
 from .planner import NeuroShardPlanner
@@ -40,6 +41,7 @@ __all__ = [
     "Problem",
     "RankError",
     "ReplicatedTablesWarning",
+    "ServiceError",
     "StepTimes",
     "TorchRecVersionError",
     "UnequalSlicesWarning",

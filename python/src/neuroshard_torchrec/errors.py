@@ -46,6 +46,10 @@ class BinaryError(NeuroShardError):
     """The program ``neuroshard`` is absent, failed, or found that nothing fits."""
 
 
+class ServiceError(NeuroShardError):
+    """The service of ``neuroshard serve`` cannot be asked, refuses, or found that nothing fits."""
+
+
 class RankError(NeuroShardError):
     """A plan that this rank could use and another could not."""
 

@@ -1,7 +1,7 @@
-"""TorchRec's planner, by the Go program: rank 0 plans, all ranks get the plan.
+"""TorchRec's planner, by the Go program or its service: rank 0 plans, all ranks get the plan.
 
 every rank   collective_plan
-rank 0         model -> tables.json -> neuroshard plan -> plan.json
+rank 0         model -> tables.json -> neuroshard plan, or the service at url -> plan.json
 all            broadcast: the plan, or what went wrong
 every rank     plan.json -> ShardingPlan for its own model
 all            exchange what went wrong there
@@ -10,6 +10,7 @@ every rank   the same plan, or an error: no rank is left waiting
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import tempfile
@@ -23,7 +24,7 @@ from torch import nn
 
 from . import _torchrec as torchrec
 from . import binary as program
-from . import requests
+from . import requests, service
 from .agree import together
 from .errors import (
     BinaryError,
@@ -31,6 +32,7 @@ from .errors import (
     NeuroShardError,
     PlanError,
     Problem,
+    ServiceError,
     escaped,
     quote,
     shown,
@@ -53,12 +55,14 @@ into the backward trains tables of these types, pooled by sums or by means. Repl
 tables need an optimizer of the script, and tables of means can be cut by rows in some
 plans only."""
 
-_ERRORS = {e.__name__: e for e in (InputError, PlanError, BinaryError, NeuroShardError)}
+_ERRORS = {
+    e.__name__: e for e in (InputError, PlanError, BinaryError, ServiceError, NeuroShardError)
+}
 
 
 class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is untyped
-    """Plans with the program ``neuroshard``; takes the place of TorchRec's
-    EmbeddingShardingPlanner::
+    """Plans with the program ``neuroshard`` or with its service; takes the place of
+    TorchRec's EmbeddingShardingPlanner::
 
         planner = NeuroShardPlanner(profile="a100-80", batch_per_rank=8192, sample=batch)
         model = DistributedModelParallel(model, plan=planner.collective_plan(model, sharders))
@@ -86,7 +90,12 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
     run before: the new plan then moves few bytes from it. ``max_bytes`` limits the bytes that
     move beyond those that must: ``"5%"`` of all tables' bytes, or ``"12GB"``. The new plan
     keeps to what ``reshard`` can move, if all of it can be moved.
-    ``timeout`` bounds the program, in seconds. ``keep`` is a folder in which
+    ``url`` is the address of a planning service, such as ``http://127.0.0.1:7878`` of
+    ``neuroshard serve``, which then plans in place of the program; no rank needs the program.
+    ``token`` is the token of the service, or ``token_file`` a file that has it on rank 0.
+    ``name`` is the model's name in the service's history of plans. The service takes those
+    ``arguments`` that are about the problem and the search. It is asked again if it is busy.
+    ``timeout`` bounds the program or the service, in seconds. ``keep`` is a folder in which
     rank 0 leaves ``tables.json`` and ``plan.json``, for ``neuroshard show`` and for
     ``load_plan`` in later runs.
 
@@ -111,6 +120,10 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         devices_per_host: int | None = None,
         device_type: str | None = None,
         binary: str | os.PathLike[str] | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        token_file: str | os.PathLike[str] | None = None,
+        name: str | None = None,
         arguments: Sequence[str] = (),
         from_plan: str | os.PathLike[str] | None = None,
         max_bytes: str | None = None,
@@ -125,6 +138,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
             *_not_number("devices_per_host", devices_per_host),
             *([] if device_type is None else _not_text("device_type", device_type)),
             *_not_path("binary", binary),
+            *_not_service(url, token, token_file, name, binary),
             *_not_path("keep", keep),
             *_not_path("from_plan", from_plan),
             *_not_budget(max_bytes, from_plan),
@@ -147,6 +161,10 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         self._devices_per_host = devices_per_host
         self._device_type = device_type
         self._binary = binary
+        self._url = url
+        self._token = token
+        self._token_file = None if token_file is None else os.fsdecode(token_file)
+        self._name = name
         self._arguments = list(arguments)
         self._from = None if from_plan is None else os.fsdecode(from_plan)
         self._max_bytes = max_bytes
@@ -161,7 +179,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
 
     def plan(self, module: nn.Module, sharders: Sequence[Any] | None = None) -> Any:
         """Returns the plan for the module, made by this process alone. NeuroShardError
-        says what is wrong: InputError, BinaryError or PlanError."""
+        says what is wrong: InputError, BinaryError, ServiceError or PlanError."""
         world_size = self._world_size
         if world_size is None:
             if not dist.is_initialized():
@@ -224,7 +242,7 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         return self._devices_per_host or torchrec.get_local_size(world_size)
 
     def _made(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> bytes:
-        """Has the program plan, and returns the plan file."""
+        """Has the program or the service plan, and returns the plan file."""
         batch = self._batch(world_size)
         stated = _stated(self._arguments, "--sharding-types")
         read = read_model(
@@ -245,25 +263,33 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         if not read.host_memory and _stated(self._arguments, "--host-memory"):
             message = "compute_kernels allow no tables in host memory, and arguments do"
             raise InputError([Problem(message, "leave out one of them")])
-        tables = encoded(read.tables)
+        cluster = [
+            *("--devices", str(world_size)),
+            *("--devices-per-host", str(self._per_host(world_size))),
+            *("--device", self._profile),
+            *_engine(self._arguments),
+        ]
+        by = self._by_program if self._url is None else self._by_service
+        plan = by(read.tables, cluster, [*types, *precision, *self._arguments])
+        if len(plan) > MAX_BYTES:
+            raise PlanError([Problem(f"the plan is larger than {MAX_BYTES >> 20} MiB")])
+        warnings = warnings_of(plan)
+        self._leave("plan.json", plan)
+        for warning in warnings:
+            log.warning("%s", escaped(warning))
+        return plan
+
+    def _by_program(self, tables: Json, cluster: Sequence[str], more: Sequence[str]) -> bytes:
+        """Has the program plan; returns the first MAX_BYTES of the plan file, and one more."""
+        content = encoded(tables)
         binary = program.find(self._binary)
         with tempfile.TemporaryDirectory(prefix="neuroshard") as folder:
             source, target = Path(folder, "tables.json"), Path(folder, "plan.json")
-            source.write_bytes(tables)
-            self._leave("tables.json", tables)
+            source.write_bytes(content)
+            self._leave("tables.json", content)
             self.report = program.run(
                 binary,
-                [
-                    *self._command(str(source)),
-                    *("--devices", str(world_size)),
-                    *("--devices-per-host", str(self._per_host(world_size))),
-                    *("--device", self._profile),
-                    *_engine(self._arguments),
-                    *("-o", str(target)),
-                    *types,
-                    *precision,
-                    *self._arguments,
-                ],
+                [*self._command(str(source)), *cluster, "-o", str(target), *more],
                 self._timeout,
                 (0,) if self._max_bytes is None else (0, _MOVES),
             )
@@ -271,14 +297,29 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
                 message = f"{quote(binary, 200)} reported no error and wrote no plan"
                 raise BinaryError([Problem(message, "is it the program neuroshard?")])
             with target.open("rb") as f:
-                plan = f.read(MAX_BYTES + 1)
-            if len(plan) > MAX_BYTES:
-                raise PlanError([Problem(f"the plan is larger than {MAX_BYTES >> 20} MiB")])
-        warnings = warnings_of(plan)
-        self._leave("plan.json", plan)
-        for warning in warnings:
-            log.warning("%s", escaped(warning))
-        return plan
+                return f.read(MAX_BYTES + 1)
+
+    def _by_service(self, tables: Json, cluster: Sequence[str], more: Sequence[str]) -> bytes:
+        """Has the service plan, and returns the plan as a file has it."""
+        assert self._url is not None
+        fields = service.fields_of([*cluster, *more])
+        token = self._token
+        if self._token_file is not None:
+            token = service.read_token(self._token_file)
+        self._leave("tables.json", encoded(tables))
+        problem: Json = {"tables": tables, "overrides": fields["overrides"]}
+        if self._name is not None:
+            problem["name"] = self._name
+        body: Json = {"problem": problem, "options": fields["options"]}
+        path = "/v1/plan"
+        if self._from is not None:
+            path = "/v1/replan"
+            body["old"] = _old_plan(self._from)
+            if self._max_bytes is not None:
+                body["options"]["max_bytes"] = self._max_bytes
+        answer = service.Service(self._url, token, self._timeout).ask(path, body)
+        self.report = service.report(self._url, answer)
+        return service.plan_of(answer)
 
     def _command(self, tables: str) -> list[str]:
         """Returns the command of the program and what is its own."""
@@ -318,6 +359,20 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
 
 _MOVES = 1
 """The exit code of ``neuroshard replan`` for a plan under which something moves."""
+
+
+def _old_plan(path: str) -> Json:
+    """Returns the plan in a file."""
+    try:
+        with open(path, "rb") as f:
+            plan = json.loads(f.read(MAX_BYTES + 1))
+    except OSError as e:
+        message = f"from_plan {quote(path, 200)} cannot be read: {e.strerror or e}"
+        raise InputError([Problem(message, "give the plan.json of a run before")]) from e
+    except (ValueError, RecursionError) as e:
+        message = f"from_plan {quote(path, 200)} is not JSON, or larger than {MAX_BYTES >> 20} MiB"
+        raise InputError([Problem(message, "give the plan.json of a run before")]) from e
+    return plan
 
 
 def _stated(arguments: Sequence[str], flag: str) -> bool:
@@ -427,6 +482,27 @@ def _not_path(option: str, value: Any) -> list[Problem]:
     if not _passes(path):
         return [Problem(f"{option} {quote(path)} is not a path")]
     return []
+
+
+def _not_service(url: Any, token: Any, token_file: Any, name: Any, binary: Any) -> list[Problem]:
+    if url is None:
+        given = {"token": token, "token_file": token_file, "name": name}
+        hint = "pass url=, the address of the service"
+        return [
+            Problem(f"{option} is given without url", hint)
+            for option, value in given.items()
+            if value is not None
+        ]
+    problems = [
+        *service.url_problems(url),
+        *service.token_problems(token, token_file),
+        *_not_path("token_file", token_file),
+        *([] if name is None else _not_text("name", name)),
+    ]
+    if binary is not None:
+        hint = "leave out one of them: the service plans in place of the program"
+        problems.append(Problem("url and binary are both given", hint))
+    return problems
 
 
 def _not_budget(value: Any, from_plan: Any) -> list[Problem]:

@@ -1,0 +1,362 @@
+"""The planner through the service: a real ``neuroshard serve``, and one that fails in every way.
+
+test_torchrec_training.py has the planner on four ranks, with the program.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
+
+from test_torchrec_planner import MODEL
+from test_torchrec_planner import planner as any_planner
+from torchrec_binary import binary
+
+from neuroshard_torchrec import (
+    InputError,
+    NeuroShardError,
+    NeuroShardPlanner,
+    PlanError,
+    Problem,
+    ServiceError,
+    service,
+)
+
+__all__ = ["binary"]
+
+TOKEN = "tok-5f1e2d"
+
+Json = dict[str, Any]
+Answer = tuple[int, dict[str, str], bytes]
+
+
+class Fake:
+    """A service on a free port that gives the answers of a list, the last one again for all
+    later requests, and keeps what it was asked."""
+
+    def __init__(self, *answers: Answer | Callable[[], Answer]) -> None:
+        self.asked: list[tuple[str, dict[str, str], Json]] = []
+        fake = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                header = {k.lower(): v for k, v in self.headers.items()}
+                fake.asked.append((self.path, header, json.loads(body)))
+                answer = answers[min(len(fake.asked), len(answers)) - 1]
+                status, headers, content = answer() if callable(answer) else answer
+                if status == 0:  # no answer at all
+                    self.close_connection = True
+                    return
+                self.send_response(status)
+                for k, v in ({"Content-Length": str(len(content))} | headers).items():
+                    self.send_header(k, v)
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.01,))
+
+    def __enter__(self) -> Fake:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.server.shutdown()
+        self.thread.join()
+        self.server.server_close()
+
+
+def told(status: int, headers: dict[str, str] | None = None, **fields: Any) -> Answer:
+    return status, {"Content-Type": "application/problem+json"} | (headers or {}), encoded(fields)
+
+
+def encoded(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def planner(url: str, **options: Any) -> NeuroShardPlanner:
+    return any_planner(**({"url": url, "timeout": 20} | options))
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "WAITS", (0.01, 0.02))
+
+
+@pytest.fixture(scope="module")
+def answer(binary: str, tmp_path_factory: pytest.TempPathFactory) -> Json:
+    """An answer of the service, made of the program's plan."""
+    folder = tmp_path_factory.mktemp("answer")
+    any_planner(binary=binary, keep=folder).plan(MODEL)
+    return {
+        "id": "0f" * 16,
+        "cached": False,
+        "plan": json.loads((folder / "plan.json").read_text()),
+    }
+
+
+def test_what_the_service_is_asked(answer: Json, tmp_path: Path) -> None:
+    with Fake((200, {}, encoded(answer))) as fake:
+        p = planner(
+            fake.url + "/",
+            token=TOKEN,
+            name="ranking",
+            keep=tmp_path,
+            arguments=["--memory", "40GiB", "--seed=7", "--budget", "1m30s", "--no-baselines"],
+        )
+        p.plan(MODEL)
+    ((path, header, body),) = fake.asked
+    assert path == "/v1/plan"
+    assert header["content-type"] == "application/json"
+    assert header["authorization"] == "Bearer " + TOKEN
+    assert body == {
+        "problem": {
+            "name": "ranking",
+            "tables": json.loads((tmp_path / "tables.json").read_text()),
+            "overrides": {
+                "devices": 4,
+                "devices_per_host": 2,
+                "device": "a100-80",
+                "for": "torchrec",
+                "memory": "40GiB",
+            },
+        },
+        "options": {
+            "sharding_types": ["table_wise", "column_wise"],
+            "seed": 7,
+            "time_limit_ms": 90000,
+            "baselines": False,
+        },
+    }
+    assert body["problem"]["tables"]["batch"] == 8192
+    assert json.loads((tmp_path / "plan.json").read_text()) == answer["plan"]
+    assert p.report.startswith('plan "0f') and f"{fake.url}/#/plans/0f" in p.report
+
+
+def test_no_token_is_sent_unless_given(answer: Json) -> None:
+    with Fake((200, {}, encoded(answer))) as fake:
+        planner(fake.url).plan(MODEL)
+    assert "authorization" not in fake.asked[0][1]
+
+
+def test_the_token_in_a_file(answer: Json, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(TOKEN + "\n")
+    with Fake((200, {}, encoded(answer))) as fake:
+        planner(fake.url, token_file=file).plan(MODEL)
+        assert fake.asked[0][1]["authorization"] == "Bearer " + TOKEN
+        file.write_text("two words\n")
+        with pytest.raises(InputError, match=r"token_file .* holds what no token has") as e:
+            planner(fake.url, token_file=file).plan(MODEL)
+        assert "two words" not in str(e.value)
+        with pytest.raises(InputError, match=r"token_file .* cannot be read: No such file"):
+            planner(fake.url, token_file=tmp_path / "none").plan(MODEL)
+    assert len(fake.asked) == 1
+
+
+def test_an_old_plan(answer: Json, tmp_path: Path) -> None:
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps(answer["plan"]))
+    with Fake((200, {}, encoded(answer))) as fake:
+        planner(fake.url, from_plan=old, max_bytes="5%").plan(MODEL)
+        path, _, body = fake.asked[0]
+        assert (path, body["old"]) == ("/v1/replan", answer["plan"])
+        assert body["options"]["max_bytes"] == "5%"
+        old.write_text("half a pl")
+        with pytest.raises(InputError, match=r"from_plan .* is not JSON"):
+            planner(fake.url, from_plan=old).plan(MODEL)
+        with pytest.raises(InputError, match=r"from_plan .* cannot be read"):
+            planner(fake.url, from_plan=tmp_path / "none").plan(MODEL)
+
+
+def test_errors_of_the_service_with_their_hints() -> None:
+    errors = [
+        {"location": "body.problem.overrides.devices", "message": "0 devices", "hint": "give 1"},
+        {"message": 'table "a": \x1b[31m'},
+        {"message": ""},
+        "no object",
+    ]
+    with (
+        Fake(told(422, title="Unprocessable", detail="2 errors", errors=errors)) as fake,
+        pytest.raises(ServiceError) as e,
+    ):
+        planner(fake.url).plan(MODEL)
+    assert e.value.problems == (
+        Problem("problem.overrides.devices: 0 devices", "give 1"),
+        Problem('table "a": \\x1b[31m', ""),
+    )
+    assert len(fake.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "part"),
+    [
+        (
+            [told(401, title="Unauthorized", detail="a token is needed")],
+            "a token is needed\n  hint: pass the token",
+        ),
+        ([(404, {}, b"<html>")], "answered with status 404\n  hint: is it the service"),
+        ([(500, {}, b"[]")], "answered with status 500"),
+        ([(302, {"Location": "http://127.0.0.1:1/"}, b"")], "status 302\n  hint: give the address"),
+        ([(200, {}, b"<html>")], "answered what is not an object of JSON\n  hint: is it"),
+        ([(200, {}, b"[" * 100000)], "answered what is not an object of JSON"),
+        ([(200, {}, b"{}")], "reported no error and sent no plan"),
+    ],
+)
+def test_a_service_that_fails(answers: list[Answer], part: str) -> None:
+    with Fake(*answers) as fake, pytest.raises(ServiceError) as e:
+        planner(fake.url, token=TOKEN).plan(MODEL)
+    assert part in str(e.value)
+    assert TOKEN not in str(e.value) and len(fake.asked) == 1
+
+
+def test_a_plan_that_is_none() -> None:
+    with Fake((200, {}, b'{"plan": {"format": "other"}}')) as fake, pytest.raises(PlanError):
+        planner(fake.url).plan(MODEL)
+
+
+def test_a_busy_service_is_asked_again(answer: Json) -> None:
+    slept: list[float] = []
+    busy = [told(429, {"Retry-After": "0"}), told(503), (0, {}, b""), (200, {}, encoded(answer))]
+    with Fake(*busy) as fake, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(service.time, "sleep", slept.append)
+        planner(fake.url).plan(MODEL)
+    assert len(fake.asked) == 4
+    assert slept == [0, 0.02, 0.02]
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("", 5),
+        ("3", 3),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0),
+        ("soon", 5),
+        ("-1", 5),
+        ("9" * 30, 5),
+    ],
+)
+def test_the_time_of_the_next_try(text: str, want: float) -> None:
+    assert service._wait({"retry-after": text}, 5) == want
+    late = {"retry-after": "Fri, 01 Jan 2100 00:00:00 GMT"}
+    assert service._wait(late, 5) > 1e9
+
+
+def test_a_service_that_stays_busy() -> None:
+    for busy in (told(503, {"Retry-After": "3600"}), told(429, detail="the queue is full")):
+        began = time.monotonic()
+        with Fake(busy) as fake, pytest.raises(ServiceError, match="pass a longer timeout"):
+            planner(fake.url, timeout=0.2).plan(MODEL)
+        assert time.monotonic() - began < 10
+
+
+def test_a_service_that_is_not_there() -> None:
+    with Fake() as fake:
+        gone = fake.url
+    with pytest.raises(ServiceError, match=r"cannot be asked: .*refused\n  hint: start it"):
+        planner(gone).plan(MODEL)
+    with Fake((0, {}, b"")) as fake, pytest.raises(ServiceError, match=r"cannot be asked"):
+        planner(fake.url).plan(MODEL)
+    assert len(fake.asked) == service.LOST
+
+
+def test_a_service_that_never_answers() -> None:
+    stop = threading.Event()
+
+    def late() -> Answer:
+        stop.wait(30)
+        return 0, {}, b""
+
+    with Fake(late) as fake:
+        with pytest.raises(ServiceError, match=r"no answer came in time\n  hint: pass a longer"):
+            planner(fake.url, timeout=0.2).plan(MODEL)
+        stop.set()
+
+
+def test_an_answer_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MAX_BYTES", 1 << 20)
+    for status in (200, 422):
+        with (
+            Fake((status, {}, b" " * (2 << 20))) as fake,
+            pytest.raises(ServiceError, match="larger than 1 MiB"),
+        ):
+            planner(fake.url).plan(MODEL)
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"url": 5}, "url is of type int, not text"),
+        ({"url": "127.0.0.1:7878"}, "is not an address of http or https"),
+        ({"url": "file:///etc/passwd"}, "is not an address of http or https"),
+        ({"url": "http://"}, "is not an address of http or https"),
+        ({"url": "http://a b/"}, "is not an address of http or https"),
+        ({"url": "http://h:99999"}, "url is not an address: Port out of range 0-65535"),
+        ({"url": "http://h/?q=1"}, "holds more than an address"),
+        ({"url": f"http://me:{TOKEN}@h/"}, "url holds a name or a password"),
+        ({"url": "http://h", "binary": "neuroshard"}, "url and binary are both given"),
+        ({"url": "http://h", "token": TOKEN, "token_file": "f"}, "token and token_file are both"),
+        ({"url": "http://h", "token": 5}, "token is of type int, not text"),
+        ({"url": "http://h", "token": ""}, "token is empty"),
+        ({"url": "http://h", "token": TOKEN + "\r\nX: 1"}, "token holds what no token has"),
+        ({"url": "http://h", "token_file": 5}, "token_file is of type int, not a path"),
+        ({"url": "http://h", "name": 5}, "name is of type int, not text"),
+        ({"url": "http://h", "name": ""}, 'name "" is empty'),
+        ({"token": TOKEN}, "token is given without url\n  hint: pass url="),
+        ({"token_file": "f"}, "token_file is given without url"),
+        ({"name": "a"}, "name is given without url"),
+    ],
+)
+def test_options_of_the_service_that_are_wrong(options: Json, part: str) -> None:
+    with pytest.raises(InputError) as e:
+        any_planner(**options)
+    assert part in str(e.value) and TOKEN not in str(e.value)
+    assert len(e.value.problems) == 1
+
+
+def test_arguments_that_the_service_does_not_take() -> None:
+    arguments = [
+        "--model=m",
+        "--seeds",
+        "--seed",
+        "x",
+        "--reserve-share=y",
+        "--budget=1",
+        "--memory",
+    ]
+    with pytest.raises(InputError) as e:
+        service.fields_of(arguments)
+    assert [p.message for p in e.value.problems] == [
+        'arguments: the service does not take "--model=m"',
+        'arguments: the service does not take "--seeds"',
+        'arguments: --seed "x" is not a whole number',
+        'arguments: --reserve-share "y" is not a number',
+        'arguments: --budget "1" is not a time, such as 1s or 500ms',
+        "arguments: --memory has no value",
+    ]
+    assert e.value.problems[1].hint.endswith("or write --seed")
+
+
+def test_the_last_of_an_argument_counts() -> None:
+    fields = service.fields_of(["--for", "torchrec", "--for=any", "--min-width", "32"])
+    assert fields == {"overrides": {"for": "any", "min_width": 32}, "options": {}}
+
+
+def test_errors_are_of_the_package() -> None:
+    assert issubclass(ServiceError, NeuroShardError)
