@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// File is the name of the database in its folder. SQLite keeps two files beside it while
+// the database is open: File + "-wal" and File + "-shm".
+const File = "plans.db"
+
+// patience is how long a statement waits for a lock that another process holds.
+const patience = 10 * time.Second
+
+// ownFile returns the absolute path of the database in folder, and makes sure that the
+// folder and the file exist and that only their owner may read the file. It never opens an
+// existing file: closing a file drops the locks that other stores of this process have on it.
+func ownFile(folder string) (string, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", err
+	}
+	path := filepath.Join(folder, File)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := createEmpty(folder, path); err != nil {
+			return "", err
+		}
+		info, err = os.Stat(path)
+	}
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a file", path)
+	}
+	if runtime.GOOS == "windows" {
+		return path, nil // permissions come from the folder
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			if err := os.Chmod(name, 0o600); err != nil {
+				return "", fmt.Errorf("others may read %s, and its permissions cannot be changed: %w", name, err)
+			}
+		}
+	}
+	return path, nil
+}
+
+// createEmpty makes an empty file at path for its owner alone, if there is none: under
+// another name first, so that the file is closed before another store can lock it.
+func createEmpty(folder, path string) error {
+	f, err := os.CreateTemp(folder, "."+File+"-*.part") // with permissions 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	if err := f.Close(); err != nil {
+		return err
+	}
+	err = os.Link(f.Name(), path)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	// A file system without links.
+	f, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// dsn returns what the driver needs to know to open path. SQLite reads a file name that
+// starts with "file:" as a URI, in which a path may have any characters.
+func dsn(path string, pragmas ...string) string {
+	slashed := filepath.ToSlash(path)
+	if !strings.HasPrefix(slashed, "/") {
+		slashed = "/" + slashed // C:/folder
+	}
+	query := url.Values{"_pragma": append([]string{
+		fmt.Sprintf("busy_timeout(%d)", patience.Milliseconds()),
+		"foreign_keys(1)",
+		"trusted_schema(0)",
+	}, pragmas...)}
+	return (&url.URL{Scheme: "file", Path: slashed, RawQuery: query.Encode()}).String()
+}
+
+// useLog switches the file to a write-ahead log. SQLite does not wait for the locks of
+// other processes in this one case, so useLog tries again.
+func useLog(ctx context.Context, conn *sql.Conn) error {
+	deadline := time.Now().Add(patience)
+	for {
+		var mode string
+		err := conn.QueryRowContext(ctx, "PRAGMA journal_mode(wal)").Scan(&mode)
+		switch {
+		case err == nil && mode == "wal":
+			return nil
+		case err == nil:
+			return fmt.Errorf("the file system cannot share a write-ahead log (SQLite's journal mode stays %q): choose a folder on a local disk", mode)
+		case !isBusy(err) || time.Now().After(deadline):
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
