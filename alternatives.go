@@ -39,6 +39,28 @@ const mostTried = 32
 // restricts the search; empty allows all types that opt.Prices estimates. Alternatives fails
 // with *Unpriceable if opt.Prices does not estimate the plan.
 func Alternatives(pl *plan.Plan, p *problem.Problem, opt Options) (cost unit.Millis, all []Alternative, err error) {
+	e, err := NewExplainer(pl, p, opt)
+	if err != nil {
+		return 0, nil, err
+	}
+	all = make([]Alternative, len(pl.Tables))
+	for i := range all {
+		all[i] = e.Alternative(i)
+	}
+	return e.Cost(), all, nil
+}
+
+// Explainer finds the alternatives of single tables of one plan, for callers that do not want
+// those of all tables. It is for one goroutine.
+type Explainer struct {
+	mover *mover
+	cost  unit.Millis
+	// together has the tables of each co-location of several tables, by table.
+	together map[int][]int
+}
+
+// NewExplainer returns the Explainer of a plan. Options and errors are those of Alternatives.
+func NewExplainer(pl *plan.Plan, p *problem.Problem, opt Options) (*Explainer, error) {
 	if opt.Step == nil && opt.Hidden == (plan.Hidden{}) {
 		opt.Hidden = pl.Provenance.Hidden
 	}
@@ -47,36 +69,41 @@ func Alternatives(pl *plan.Plan, p *problem.Problem, opt Options) (cost unit.Mil
 	}
 	opt, priced, err := opt.exposed(p)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	prices, err := opt.list(priced)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	if err := priceable(pl, prices); err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	m := &mover{plan: pl, problem: p, prices: prices, types: opt.Search.ShardingTypes, scorer: prices.NewScorer(), used: make([]usage, p.Topology.Devices)}
 	m.budget, m.host = p.ShardBudget(), p.HostBudget()
 	for i := range pl.Tables {
 		m.place(i, pl.Tables[i].ShardingType, pl.Tables[i].Shards, +1)
 	}
-	cost = unit.Millis(m.scorer.Cost())
-	together := map[int][]int{}
+	e := &Explainer{mover: m, cost: unit.Millis(m.scorer.Cost()), together: map[int][]int{}}
 	for _, c := range p.Colocations() {
+		if len(c.Tables) < 2 {
+			continue
+		}
 		for _, i := range c.Tables {
-			together[i] = c.Tables
+			e.together[i] = c.Tables
 		}
 	}
-	all = make([]Alternative, len(pl.Tables))
-	for i := range all {
-		if tables := together[i]; len(tables) > 1 {
-			all[i] = m.cheapest(tables, m.moves(i))
-		} else {
-			all[i] = m.cheapest([]int{i}, m.places(i))
-		}
+	return e, nil
+}
+
+// Cost returns the predicted cost of the plan.
+func (e *Explainer) Cost() unit.Millis { return e.cost }
+
+// Alternative returns the cheapest other place of table i of the plan.
+func (e *Explainer) Alternative(i int) Alternative {
+	if tables := e.together[i]; len(tables) > 1 {
+		return e.mover.cheapest(tables, e.mover.moves(i))
 	}
-	return cost, all, nil
+	return e.mover.cheapest([]int{i}, e.mover.places(i))
 }
 
 // mover is a placement in which single tables change places.

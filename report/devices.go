@@ -27,51 +27,75 @@ const (
 	leastBusy   = 4
 )
 
-// load is a device's time in a step, by what it does.
-type load struct {
-	forward, backward         unit.Millis
-	forwardComm, backwardComm unit.Millis
-	wait                      unit.Millis
+// Load is a device's time in a step, by what it does.
+type Load struct {
+	Forward, Backward unit.Millis
+	// ForwardComm is the time of the forward exchange without Wait.
+	ForwardComm, BackwardComm unit.Millis
+	// Wait is the time that the device waits for the slowest one, before the forward exchange.
+	Wait unit.Millis
 }
 
-// busy is the time without waiting.
-func (l load) busy() unit.Millis { return l.forward + l.backward + l.forwardComm + l.backwardComm }
+// Busy is the time without waiting.
+func (l Load) Busy() unit.Millis { return l.Forward + l.Backward + l.ForwardComm + l.BackwardComm }
 
-func (l load) total() unit.Millis { return l.busy() + l.wait }
+// Total is the time with waiting.
+func (l Load) Total() unit.Millis { return l.Busy() + l.Wait }
 
-// loads separates the wait from the rest of the forward all-to-all.
-func loads(b plan.Breakdown) []load {
+// Loads returns the predicted times of a plan's devices, with the wait separated from the rest of
+// the forward exchange. The times of TorchRec's formulas have no wait. All times are 0 if
+// the plan is not Priced.
+func Loads(pl *plan.Plan) []Load {
 	shortest := unit.Millis(math.Inf(1))
-	for _, d := range b.Devices {
-		shortest = min(shortest, d.ForwardComm)
+	for i := range pl.Devices {
+		shortest = min(shortest, pl.Devices[i].ForwardComm)
 	}
-	all := make([]load, len(b.Devices))
-	for i, d := range b.Devices {
-		all[i] = load{d.Forward, d.Backward, shortest, d.BackwardComm, d.ForwardComm - shortest}
-	}
-	return all
-}
-
-// apart returns the times of devices that do not wait for each other.
-func apart(b plan.Breakdown) []load {
-	all := make([]load, len(b.Devices))
-	for i, d := range b.Devices {
-		all[i] = load{d.Forward, d.Backward, d.ForwardComm, d.BackwardComm, 0}
+	all := make([]Load, len(pl.Devices))
+	for i := range pl.Devices {
+		d := &pl.Devices[i]
+		all[i] = Load{d.Forward, d.Backward, shortest, d.BackwardComm, d.ForwardComm - shortest}
+		if formulas(pl) { // devices do not wait for each other
+			all[i].ForwardComm, all[i].Wait = d.ForwardComm, 0
+		}
 	}
 	return all
 }
 
-func meanLoad(all []load) load {
-	var sum load
+// busiestOf returns the device with the longest busy time, the first of several.
+func busiestOf(all []Load) int {
+	busiest := 0
+	for i, l := range all {
+		if l.Busy() > all[busiest].Busy() {
+			busiest = i
+		}
+	}
+	return busiest
+}
+
+// Balance returns the longest busy time over the mean busy time; ok is false if the plan has one
+// device, or no times.
+func Balance(all []Load) (balance float64, ok bool) {
+	if len(all) < 2 {
+		return 0, false
+	}
+	mean := meanLoad(all).Busy()
+	if mean <= 0 {
+		return 0, false
+	}
+	return float64(all[busiestOf(all)].Busy() / mean), true
+}
+
+func meanLoad(all []Load) Load {
+	var sum Load
 	for _, l := range all {
-		sum.forward += l.forward
-		sum.backward += l.backward
-		sum.forwardComm += l.forwardComm
-		sum.backwardComm += l.backwardComm
-		sum.wait += l.wait
+		sum.Forward += l.Forward
+		sum.Backward += l.Backward
+		sum.ForwardComm += l.ForwardComm
+		sum.BackwardComm += l.BackwardComm
+		sum.Wait += l.Wait
 	}
 	n := unit.Millis(max(1, len(all)))
-	return load{sum.forward / n, sum.backward / n, sum.forwardComm / n, sum.backwardComm / n, sum.wait / n}
+	return Load{sum.Forward / n, sum.Backward / n, sum.ForwardComm / n, sum.BackwardComm / n, sum.Wait / n}
 }
 
 // used returns the bytes of a device that tables and their buffers take.
@@ -98,7 +122,7 @@ func (v *view) devices() {
 	v.section("devices: %v of memory each, tables may use %v%s%s", v.plan.Cluster.DeviceMemory, budget(v.plan), host, note)
 	longest := unit.Millis(0)
 	for _, l := range v.loads {
-		longest = max(longest, l.total())
+		longest = max(longest, l.Total())
 	}
 	t := deviceTable{view: v, times: alignTo(longest), longest: longest, narrow: v.opt.width() < 110}
 	for i := range v.plan.Devices {
@@ -123,7 +147,7 @@ func (v *view) devices() {
 		return
 	}
 	parts := blocks[:]
-	if v.formulas() {
+	if formulas(v.plan) {
 		parts = blocks[:waiting]
 	}
 	legend := make([]string, len(parts))
@@ -147,7 +171,7 @@ func (v *view) choose() (shown []int, note string) {
 	if n <= mostDevices || v.opt.AllDevices {
 		return order, ""
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(v.loads[b].busy(), v.loads[a].busy()) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(v.loads[b].Busy(), v.loads[a].Busy()) })
 	shown = append(slices.Clone(order[:busiest]), -1)
 	return append(shown, order[n-leastBusy:]...), fmt.Sprintf("; showing the %d busiest and the %d least busy of %d", busiest, leastBusy, n)
 }
@@ -200,12 +224,12 @@ func (t *deviceTable) titles() []string {
 // line is a line of the table: its cells, and the bar behind them, if any.
 type line struct {
 	cells []string
-	bar   *load
+	bar   *Load
 }
 
-func (t *deviceTable) line(label string, shards, dimSum int, bytes deviceBytes, l load) line {
+func (t *deviceTable) line(label string, shards, dimSum int, bytes deviceBytes, l Load) line {
 	cells := t.sizes(label, shards, dimSum, bytes)
-	return line{t.timed(cells, l.forward, l.forwardComm+l.wait, l.backwardComm, l.backward, l.total()), &l}
+	return line{t.timed(cells, l.Forward, l.ForwardComm+l.Wait, l.BackwardComm, l.Backward, l.Total()), &l}
 }
 
 // sizes returns the columns up to the times.
@@ -260,15 +284,15 @@ func (t *deviceTable) extreme(label string, sign int) line {
 		pick(sign, len(devices), func(i int) unit.Bytes { return devices[i].Memory.Host }),
 	}
 	cells := t.sizes(label, shards, dims, bytes)
-	of := func(part func(l load) unit.Millis) unit.Millis {
+	of := func(part func(l Load) unit.Millis) unit.Millis {
 		return pick(sign, len(t.loads), func(i int) unit.Millis { return part(t.loads[i]) })
 	}
 	return line{cells: t.timed(cells,
-		of(func(l load) unit.Millis { return l.forward }),
-		of(func(l load) unit.Millis { return l.forwardComm + l.wait }),
-		of(func(l load) unit.Millis { return l.backwardComm }),
-		of(func(l load) unit.Millis { return l.backward }),
-		of(load.total))}
+		of(func(l Load) unit.Millis { return l.Forward }),
+		of(func(l Load) unit.Millis { return l.ForwardComm + l.Wait }),
+		of(func(l Load) unit.Millis { return l.BackwardComm }),
+		of(func(l Load) unit.Millis { return l.Backward }),
+		of(Load.Total))}
 }
 
 // pick returns the least (sign -1) or largest of n values.
@@ -306,10 +330,10 @@ func (t *deviceTable) draw(lines []line) {
 
 // bar draws a device's times as blocks. The longest total takes the whole width. It rounds the
 // ends of the parts, not their lengths, so that rounding does not change the length of a bar.
-func (t *deviceTable) bar(l *load, width int) string {
+func (t *deviceTable) bar(l *Load, width int) string {
 	var b strings.Builder
 	sum, drawn := unit.Millis(0), 0
-	for i, part := range []unit.Millis{l.forward, l.backward, l.forwardComm + l.backwardComm, l.wait} {
+	for i, part := range []unit.Millis{l.Forward, l.Backward, l.ForwardComm + l.BackwardComm, l.Wait} {
 		sum += part
 		end := 0
 		if t.longest > 0 {

@@ -31,36 +31,69 @@ const everyChange = "list every change with --all"
 // Diff writes what changed from one plan to another.
 func Diff(w io.Writer, c plan.Changes, opt Options) error {
 	p := &printer{w: w, opt: opt}
-	if Same(c) {
-		p.printf("both plans place all %s alike\n", plural(c.Unchanged, "table"))
+	for _, f := range diffFacts(c) {
+		if f.Name == "" {
+			p.printf("%s\n", f.Text)
+			continue
+		}
+		p.printf("%-15s %s\n", f.Name, f.Text)
 	}
-	if c.Cluster != nil {
-		p.printf("cluster         %s -> %s\n", cluster(c.Cluster.Before), cluster(c.Cluster.After))
-	}
-	before, after := c.Cost.Before, c.Cost.After
-	p.printf("predicted cost  %s -> %s", price(before), price(after))
-	if before != nil && after != nil && *before != *after {
-		p.printf(", %s", compare(*after, *before))
-	}
-	p.printf("\n")
-	if c.Hidden != nil {
-		p.printf("hidden          %s -> %s: the costs leave out different times of exchanges\n", hidden(c.Hidden.Before), hidden(c.Hidden.After))
-	}
-	if c.Hierarchy != nil {
-		p.printf("exchange        %s -> %s: the costs count different exchanges\n", exchange(c.Hierarchy.Before), exchange(c.Hierarchy.After))
-	}
-	typeChanges(p, c)
 	if Same(c) {
 		return p.err
 	}
-	p.printf("tables          %d changed, %d unchanged, %d removed, %d added; %s weights move\n",
-		len(c.Tables), c.Unchanged, len(c.OnlyBefore), len(c.OnlyAfter), count(c.Elements))
-	p.printf("moves           %s\n", moves(c))
 	nameList(p, "removed", c.OnlyBefore)
 	nameList(p, "added", c.OnlyAfter)
 	tableChanges(p, c)
 	deviceChanges(p, c)
 	return p.err
+}
+
+// DiffLines says in a few lines what changed from one plan to another: clusters, costs, sharding
+// types, the number of tables, and the bytes that move.
+func DiffLines(c plan.Changes) []string {
+	var lines []string
+	for _, f := range diffFacts(c) {
+		text := f.Text
+		if f.Name != "" {
+			text = f.Name + ": " + text
+		}
+		lines = append(lines, text)
+	}
+	return lines
+}
+
+// diffFacts returns the lines at the head of Diff. A fact without a name is a sentence.
+func diffFacts(c plan.Changes) []Fact {
+	var all []Fact
+	add := func(name, format string, args ...any) { all = append(all, Fact{name, fmt.Sprintf(format, args...)}) }
+	if Same(c) {
+		add("", "both plans place all %s alike", plural(c.Unchanged, "table"))
+	}
+	if c.Cluster != nil {
+		add("cluster", "%s -> %s", cluster(c.Cluster.Before), cluster(c.Cluster.After))
+	}
+	before, after := c.Cost.Before, c.Cost.After
+	cost := fmt.Sprintf("%s -> %s", price(before), price(after))
+	if before != nil && after != nil && *before != *after {
+		cost += ", " + compare(*after, *before)
+	}
+	add("predicted cost", "%s", cost)
+	if c.Hidden != nil {
+		add("hidden", "%s -> %s: the costs leave out different times of exchanges", hidden(c.Hidden.Before), hidden(c.Hidden.After))
+	}
+	if c.Hierarchy != nil {
+		add("exchange", "%s -> %s: the costs count different exchanges", exchange(c.Hierarchy.Before), exchange(c.Hierarchy.After))
+	}
+	if text := typeChanges(c); text != "" {
+		add("sharding types", "%s", text)
+	}
+	if Same(c) {
+		return all
+	}
+	add("tables", "%d changed, %d unchanged, %d removed, %d added; %s weights move",
+		len(c.Tables), c.Unchanged, len(c.OnlyBefore), len(c.OnlyAfter), count(c.Elements))
+	add("moves", "%s", moves(c))
+	return all
 }
 
 // moves says how many bytes a change of plans moves.
@@ -103,17 +136,15 @@ func linkTimes(t *plan.Transfer) string {
 	return strings.Join(times, ", ")
 }
 
-// typeChanges prints the number of tables of each sharding type, if the number changes.
-func typeChanges(p *printer, c plan.Changes) {
+// typeChanges says how many tables of each sharding type both plans have, if the number changes.
+func typeChanges(c plan.Changes) string {
 	var parts []string
 	for _, k := range c.ShardingTypes {
 		if k.Before != k.After {
 			parts = append(parts, fmt.Sprintf("%s %d -> %d", k.ShardingType, k.Before, k.After))
 		}
 	}
-	if len(parts) > 0 {
-		p.printf("sharding types  %s\n", strings.Join(parts, ", "))
-	}
+	return strings.Join(parts, ", ")
 }
 
 // hidden says what an engine hides of the exchanges.
@@ -184,18 +215,22 @@ func cluster(c plan.Cluster) string {
 
 // nameList prints the names of tables after a title, unless there are none.
 func nameList(p *printer, what string, names []string) {
-	if len(names) == 0 {
-		return
+	if len(names) > 0 {
+		p.printf("%-14s  %s\n", what, p.names(names))
 	}
+}
+
+// names lists the names of tables, the first of many.
+func (p *printer) names(all []string) string {
 	var shown []string
-	for _, n := range names[:min(len(names), p.mostChanges())] {
+	for _, n := range all[:min(len(all), p.mostChanges())] {
 		shown = append(shown, name(n))
 	}
-	more := words.More(" ", len(names)-len(shown))
+	more := words.More(" ", len(all)-len(shown))
 	if more != "" {
 		more += ": " + everyChange
 	}
-	p.printf("%-14s  %s%s\n", what, strings.Join(shown, ", "), more)
+	return strings.Join(shown, ", ") + more
 }
 
 // tableChanges lists the tables that are cut or placed in another way.
@@ -210,14 +245,20 @@ func tableChanges(p *printer, c plan.Changes) {
 		if t.Resized {
 			moved = "another table"
 		}
-		before, after := state(t.Before, t.Resized), state(t.After, t.Resized)
-		if t.Module != nil {
-			before, after = before+" in "+name(t.Module.Before), after+" in "+name(t.Module.After)
-		}
+		before, after := TableStates(t)
 		rows = append(rows, []string{name(t.Name), before, after, moved})
 	}
 	p.grid([]string{"<table", "<before", "<after", "weights moved"}, rows)
 	p.more(len(c.Tables)-len(rows), everyChange)
+}
+
+// TableStates says how a table is cut and where it lies, before and after a change.
+func TableStates(t plan.TableChange) (before, after string) {
+	before, after = state(t.Before, t.Resized), state(t.After, t.Resized)
+	if t.Module != nil {
+		before, after = before+" in "+name(t.Module.Before), after+" in "+name(t.Module.After)
+	}
+	return before, after
 }
 
 // state prints how a table is cut and where it lies.

@@ -175,7 +175,7 @@ func curve(p *printer, r *neuroshard.Replanned) {
 		}
 		_, busiest := t.Busiest()
 		row := []string{
-			mark, label(point), t.Bytes.String(), percent(float64(t.Bytes), float64(r.Total)), count(int64(movedTables(t))),
+			mark, PointLabel(point), t.Bytes.String(), percent(float64(t.Bytes), float64(r.Total)), count(int64(movedTables(t))),
 			busiest.String(), transferTime(point), cost.ms(point.Cost),
 		}
 		if r.Judged {
@@ -199,8 +199,8 @@ func transferTime(point *neuroshard.Point) string {
 	return seconds(point.Seconds())
 }
 
-// label says what a point of the curve may move.
-func label(point *neuroshard.Point) string {
+// PointLabel says what a point of the curve may move.
+func PointLabel(point *neuroshard.Point) string {
 	switch point.Label {
 	case "keep":
 		return "nothing: the old plan"
@@ -241,26 +241,75 @@ func payback(point *neuroshard.Point, i int) string {
 	return steps(point.PaysBack)
 }
 
+// PaysBack returns the number of steps after which a point has paid back. ok is false if it never
+// does, or if the time of its transfer is not known.
+func PaysBack(point *neuroshard.Point) (steps int64, ok bool) {
+	if point.PaysBack < 0 || untimed(point) {
+		return 0, false
+	}
+	return point.PaysBack, true
+}
+
 // changes lists what differs between the old plan and the problem.
 func changes(p *printer, r *neuroshard.Replanned) {
-	c := &r.Changes
-	if len(c.Added)+len(c.Removed)+len(c.Resized)+len(c.Converted)+len(c.Lost) == 0 && c.Cluster == nil {
+	if unchanged(r) {
 		return
 	}
 	p.section("what changed since the old plan")
+	for _, f := range changeFacts(p, r) {
+		p.printf("%-14s  %s\n", f.Name, f.Text)
+	}
+}
+
+// unchanged reports whether the problem is that of the old plan.
+func unchanged(r *neuroshard.Replanned) bool {
+	c := &r.Changes
+	return len(c.Added)+len(c.Removed)+len(c.Resized)+len(c.Converted)+len(c.Lost) == 0 && c.Cluster == nil
+}
+
+// changeFacts returns what differs between the old plan and the problem.
+func changeFacts(p *printer, r *neuroshard.Replanned) []Fact {
+	c := &r.Changes
+	var all []Fact
 	if c.Cluster != nil {
-		p.printf("%-14s  %s -> %s\n", "cluster", cluster(c.Cluster.Before), cluster(c.Cluster.After))
+		all = append(all, Fact{"cluster", cluster(c.Cluster.Before) + " -> " + cluster(c.Cluster.After)})
 	}
 	if len(c.Lost) > 0 {
-		p.printf("%-14s  %s\n", "lost devices", numbers(c.Lost))
+		all = append(all, Fact{"lost devices", numbers(c.Lost)})
 	}
-	nameList(p, "added", c.Added)
-	nameList(p, "removed", c.Removed)
-	nameList(p, "resized", c.Resized)
-	nameList(p, "converted", c.Converted)
+	for _, list := range []struct {
+		name   string
+		tables []string
+	}{{"added", c.Added}, {"removed", c.Removed}, {"resized", c.Resized}, {"converted", c.Converted}} {
+		if len(list.tables) > 0 {
+			all = append(all, Fact{list.name, p.names(list.tables)})
+		}
+	}
 	if t := r.Point().Transfer; t.Added > 0 {
-		p.printf("%-14s  %v\n", "initialised", t.Added)
+		all = append(all, Fact{"initialised", t.Added.String()})
 	}
+	return all
+}
+
+// ReplanLines says what the answer of a re-plan is, what changed since the old plan, and how a
+// TorchRec job gets to the new plan.
+func ReplanLines(r *neuroshard.Replanned) []string {
+	lines := []string{firstLine(r)}
+	if r.Result.Plan.Provenance.Status == interrupted {
+		lines = append(lines, "INTERRUPTED: these are the plans found until then")
+	}
+	p := &printer{}
+	var all []Fact
+	if !unchanged(r) {
+		all = changeFacts(p, r)
+	}
+	if r.Reshard != nil {
+		all = append(all, reshardFacts(p, r.Reshard)...)
+	}
+	for _, f := range all {
+		lines = append(lines, f.Name+": "+strings.TrimSuffix(f.Text, ": "+everyChange))
+	}
+	return lines
 }
 
 // transfer lists the tables of which parts move, those with the most bytes first.
@@ -303,12 +352,21 @@ func reshard(p *printer, r *neuroshard.Reshard) {
 		return
 	}
 	p.section("under TorchRec")
-	if r.Restart != "" {
-		p.printf("%-14s  %v: %s\n", "by checkpoint", r.Checkpoint, OneLine(r.Restart))
-	} else {
-		p.printf("%-14s  %v, with neuroshard_torchrec.reshard\n", "while it runs", r.Live)
+	for _, f := range reshardFacts(p, r) {
+		p.printf("%-14s  %s\n", f.Name, f.Text)
 	}
-	nameList(p, "stay", r.Stay)
+}
+
+// reshardFacts says how a TorchRec job gets to the plan.
+func reshardFacts(p *printer, r *neuroshard.Reshard) []Fact {
+	all := []Fact{{"while it runs", fmt.Sprintf("%v, with neuroshard_torchrec.reshard", r.Live)}}
+	if r.Restart != "" {
+		all[0] = Fact{"by checkpoint", fmt.Sprintf("%v: %s", r.Checkpoint, OneLine(r.Restart))}
+	}
+	if len(r.Stay) > 0 {
+		all = append(all, Fact{"stay", p.names(r.Stay)})
+	}
+	return all
 }
 
 // curveJSON is a point of the curve.
@@ -405,8 +463,8 @@ func pointOf(r *neuroshard.Replanned, i int) curveJSON {
 	if r.Judged {
 		one.Simulated = &point.Simulated
 	}
-	if point.PaysBack >= 0 && !untimed(point) {
-		one.PaysBack = &point.PaysBack
+	if steps, ok := PaysBack(point); ok {
+		one.PaysBack = &steps
 	}
 	return one
 }

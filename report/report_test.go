@@ -329,6 +329,7 @@ func TestBarsAreAsLongAsTotals(t *testing.T) {
 		quarter := unit.Millis(i+1) / 4
 		r.Predicted.Devices[i] = plan.StepTimes{Forward: quarter, ForwardComm: quarter, BackwardComm: quarter, Backward: quarter}
 	}
+	r.Plan.SetBreakdown(r.Predicted)
 	var b bytes.Buffer
 	if err := report.Result(&b, r, report.Options{}); err != nil {
 		t.Fatal(err)
@@ -420,6 +421,7 @@ func TestWhy(t *testing.T) {
 	r, _ := result(2, 4)
 	set := func(first, second plan.StepTimes) string {
 		r.Predicted = plan.NewBreakdown([]plan.StepTimes{first, second})
+		r.Plan.SetBreakdown(r.Predicted)
 		return written(t, r)
 	}
 	const reason = "the cost is the total time of device "

@@ -31,7 +31,7 @@ const interrupted = "interrupted"
 
 // Result writes a finished result.
 func Result(w io.Writer, r *neuroshard.Result, opt Options) error {
-	v := newView(w, r.Plan, r.Predicted, opt)
+	v := newView(w, r.Plan, opt)
 	v.head()
 	reserve(v, r.Step, opt.Problem)
 	v.costs(r)
@@ -53,7 +53,7 @@ func Result(w io.Writer, r *neuroshard.Result, opt Options) error {
 
 // Plan writes a plan, as read from a file.
 func Plan(w io.Writer, pl *plan.Plan, opt Options) error {
-	v := newView(w, pl, pl.Breakdown(), opt)
+	v := newView(w, pl, opt)
 	v.head()
 	v.predicted()
 	v.balance()
@@ -65,36 +65,68 @@ func Plan(w io.Writer, pl *plan.Plan, opt Options) error {
 // view is a plan with its predicted step times.
 type view struct {
 	*printer
-	plan   *plan.Plan
-	prices plan.Breakdown
-	loads  []load
+	plan  *plan.Plan
+	loads []Load
 	// critical is the busiest device: the one that the others wait for.
 	critical int
 }
 
-func newView(w io.Writer, pl *plan.Plan, prices plan.Breakdown, opt Options) *view {
-	v := &view{printer: &printer{w: w, opt: opt}, plan: pl, prices: prices}
-	if v.loads = loads(prices); v.formulas() {
-		v.loads = apart(prices)
-	}
-	for i, l := range v.loads {
-		if l.busy() > v.loads[v.critical].busy() {
-			v.critical = i
-		}
-	}
+func newView(w io.Writer, pl *plan.Plan, opt Options) *view {
+	v := &view{printer: &printer{w: w, opt: opt}, plan: pl, loads: Loads(pl)}
+	v.critical = busiestOf(v.loads)
 	return v
 }
 
-// formulas reports whether the times come from TorchRec's formulas, which have no waiting.
-func (v *view) formulas() bool { return v.plan.Provenance.ModelSource == plan.ClosedForm }
+// formulas reports whether the times of a plan come from TorchRec's formulas, which have no
+// waiting.
+func formulas(pl *plan.Plan) bool { return pl.Provenance.ModelSource == plan.ClosedForm }
 
 func (v *view) head() {
 	v.title()
-	v.engine()
-	v.placed()
-	v.divided()
-	v.laneRule()
-	p := v.plan.Provenance
+	for _, f := range headFacts(v.plan, v.paint) {
+		v.printf("%-10s %s\n", f.Name, f.Text)
+	}
+}
+
+// Fact is something that is said of a plan: its name, and a text without a full stop.
+type Fact struct{ Name, Text string }
+
+// Facts returns what a plan file says of itself: its engine, sharding types, operators and lane
+// rule where they are not the usual ones, what found it, what estimated it, and what its cost
+// counts. Texts are safe to print.
+func Facts(pl *plan.Plan) []Fact {
+	plain := func(_, text string) string { return text }
+	all := append(headFacts(pl, plain), costFacts(pl)...)
+	for i := range all {
+		all[i].Name = strings.TrimSuffix(all[i].Name, ":")
+	}
+	return all
+}
+
+// headFacts returns what the head of a report says.
+func headFacts(pl *plan.Plan, paint func(colour, text string) string) []Fact {
+	var all []Fact
+	for _, f := range []Fact{
+		{"for", engine(pl, paint)},
+		{"sharding", placed(pl)},
+		{"operators", divided(pl)},
+		{"lanes", laneRule(pl)},
+		foundBy(pl, paint),
+		{"cost model", costModel(pl)},
+	} {
+		if f.Text != "" {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// foundBy says what found a plan.
+func foundBy(pl *plan.Plan, paint func(colour, text string) string) Fact {
+	p := pl.Provenance
+	if from, imported := importedFrom[p.Method]; imported {
+		return Fact{"found elsewhere:", "imported from " + from}
+	}
 	status := p.Status
 	switch status {
 	case "budget":
@@ -102,60 +134,47 @@ func (v *view) head() {
 	case "time":
 		status = "ended by its budget of time"
 	case interrupted:
-		status = v.paint(red, "INTERRUPTED")
+		status = paint(red, "INTERRUPTED")
 	}
-	if from, imported := importedFrom[p.Method]; imported {
-		v.printf("found elsewhere: imported from %s\n", from)
-	} else {
-		by := name(p.Method)
-		if p.Policy != "" {
-			by += ", policy " + name(p.Policy)
-		}
-		v.printf("found by   method %s, seed %d, search %s\n", by, p.Seed, status)
+	by := name(p.Method)
+	if p.Policy != "" {
+		by += ", policy " + name(p.Policy)
 	}
-	if !v.plan.Priced() {
-		v.printf("cost model none: the time of a step is not known\n")
-		return
-	}
-	if v.formulas() {
-		v.printf("cost model the formulas of TorchRec's own planner (%s), not by a trained model\n", name(p.Model))
-		return
-	}
-	if p.ModelSource == plan.Custom {
-		v.printf("cost model %s, which is not part of neuroshard\n", name(p.Model))
-		return
-	}
-	v.printf("cost model %s, trained on %s\n", name(p.Model), kernels(p.ModelSource))
+	return Fact{"found by", fmt.Sprintf("method %s, seed %d, search %s", by, p.Seed, status)}
 }
 
-// engine reports the engine that the plan is for, and whether it keeps the engine's rules: a
-// plan file that was changed since may not.
-func (v *view) engine() {
-	rules := v.plan.Cluster.Engine.Rules()
+// costModel says what estimated the costs of a plan.
+func costModel(pl *plan.Plan) string {
+	p := pl.Provenance
+	switch {
+	case !pl.Priced():
+		return "none: the time of a step is not known"
+	case formulas(pl):
+		return fmt.Sprintf("the formulas of TorchRec's own planner (%s), not by a trained model", name(p.Model))
+	case p.ModelSource == plan.Custom:
+		return name(p.Model) + ", which is not part of neuroshard"
+	}
+	return fmt.Sprintf("%s, trained on %s", name(p.Model), kernels(p.ModelSource))
+}
+
+// engine says which engine the plan is for, and whether the plan keeps the engine's rules: a
+// plan file that was changed since may not. It returns nothing if the plan is for any engine.
+func engine(pl *plan.Plan, paint func(colour, text string) string) string {
+	rules := pl.Cluster.Engine.Rules()
 	if rules.Engine == "" {
-		return
+		return ""
 	}
-	broken := v.plan.CheckEngine(rules)
+	broken := pl.CheckEngine(rules)
 	if len(broken) == 0 {
-		v.printf("for        %s, whose rules the plan keeps\n", rules.Name)
-		return
+		return rules.Name + ", whose rules the plan keeps"
 	}
-	v.printf("for        %s, %s: %s%s\n", rules.Name, v.paint(red, "whose rules the plan breaks"),
+	return fmt.Sprintf("%s, %s: %s%s", rules.Name, paint(red, "whose rules the plan breaks"),
 		OneLine(broken[0].String()), words.More(", ", len(broken)-1))
 }
 
 // title writes what was planned, for which cluster.
 func (v *view) title() {
-	pl := v.plan
-	shards := 0
-	for i := range pl.Tables {
-		shards += len(pl.Tables[i].Shards)
-	}
-	c := pl.Cluster
-	title := fmt.Sprintf("%s in %s on %d x %s", plural(len(pl.Tables), "table"), plural(shards, "shard"), c.Devices, name(c.Profile))
-	if c.DevicesPerHost > 0 && c.DevicesPerHost < c.Devices {
-		title += fmt.Sprintf(" (%d a host%s)", c.DevicesPerHost, joined(c))
-	}
+	title, batch := titleOf(v.plan)
 	switch v.opt.Name {
 	case "":
 	case "-":
@@ -163,49 +182,71 @@ func (v *view) title() {
 	default:
 		title = path(v.opt.Name) + ": " + title
 	}
-	sent := ""
-	if c.CommPrecision != problem.FP32 {
-		sent = fmt.Sprintf(", exchanges in %v", c.CommPrecision)
-	}
-	v.printf("%s, batch %s%s\n", v.paint(bold, title), count(int64(c.Batch)), sent)
+	v.printf("%s, %s\n", v.paint(bold, title), batch)
 }
 
-// placed reports the number of tables of each sharding type, unless all tables are whole
+// Title says in one line how many tables a plan places in how many shards, for which cluster
+// and batch.
+func Title(pl *plan.Plan) string {
+	title, batch := titleOf(pl)
+	return title + ", " + batch
+}
+
+// titleOf returns both parts of Title.
+func titleOf(pl *plan.Plan) (title, batch string) {
+	shards := 0
+	for i := range pl.Tables {
+		shards += len(pl.Tables[i].Shards)
+	}
+	c := pl.Cluster
+	title = fmt.Sprintf("%s in %s on %d x %s", plural(len(pl.Tables), "table"), plural(shards, "shard"), c.Devices, name(c.Profile))
+	if c.DevicesPerHost > 0 && c.DevicesPerHost < c.Devices {
+		title += fmt.Sprintf(" (%d a host%s)", c.DevicesPerHost, joined(c))
+	}
+	batch = "batch " + count(int64(c.Batch))
+	if c.CommPrecision != problem.FP32 {
+		batch += fmt.Sprintf(", exchanges in %v", c.CommPrecision)
+	}
+	return title, batch
+}
+
+// placed says how many tables have each sharding type, or nothing if all tables are whole
 // or cut by columns.
-func (v *view) placed() {
-	if v.plan.Plain() {
-		return
+func placed(pl *plan.Plan) string {
+	if pl.Plain() {
+		return ""
 	}
 	var parts []string
-	count := v.plan.ShardingTypes()
+	count := pl.ShardingTypes()
 	for _, shardingType := range problem.ShardingTypes() {
 		if n := count[shardingType]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, shardingType))
 		}
 	}
 	text := strings.Join(parts, ", ")
-	if hosted, cached := v.plan.Hosted(); hosted > 0 {
+	if hosted, cached := pl.Hosted(); hosted > 0 {
 		text += fmt.Sprintf("; %s in host memory", plural(hosted, "table"))
 		if cached > 0 {
 			text += fmt.Sprintf(", %d of them cached", cached)
 		}
 	}
-	v.printf("sharding   %s\n", text)
+	return text
 }
 
-// divided reports the number of tables whose operators have another number than 0, if there
-// are any.
-func (v *view) divided() {
-	if n := v.plan.Divided(); n > 0 {
-		v.printf("operators  %s in operators of another number than 0\n", plural(n, "table"))
+// divided says how many tables have operators of another number than 0, if there are any.
+func divided(pl *plan.Plan) string {
+	if n := pl.Divided(); n > 0 {
+		return plural(n, "table") + " in operators of another number than 0"
 	}
+	return ""
 }
 
-// laneRule reports the lane rule that the plan was made under, unless it is the default.
-func (v *view) laneRule() {
-	if v.plan.Cluster.LaneRule == problem.LanesByTable {
-		v.printf("lanes      each table has its own, as the problem states\n")
+// laneRule says which lane rule the plan was made under, unless it is the default.
+func laneRule(pl *plan.Plan) string {
+	if pl.Cluster.LaneRule == problem.LanesByTable {
+		return "each table has its own, as the problem states"
 	}
+	return ""
 }
 
 // kernels says what a model was trained on.
@@ -228,29 +269,35 @@ func (v *view) predicted() {
 	switch {
 	case v.plan.Provenance.ModelSource == simulated:
 		note = " (by a model trained on SIMULATED kernels)"
-	case v.formulas():
+	case formulas(v.plan):
 		note = " (by TorchRec's formulas, not measured)"
 	}
 	v.printf("\npredicted cost  %v%s\n", v.plan.Predicted, note)
-	if h := v.plan.Provenance.Hierarchy; h.On() {
-		v.printf("exchange        %s\n", exchange(h))
+	for _, f := range costFacts(v.plan) {
+		v.printf("%-15s %s\n", f.Name, f.Text)
 	}
-	v.hidden()
 }
 
-// hidden reports how much of the exchanges the cost leaves out, if the plan was made for a
-// training system that hides some.
-func (v *view) hidden() {
-	hidden := v.plan.Provenance.Hidden
-	if hidden == (plan.Hidden{}) {
-		return
+// costFacts says what the cost of a plan counts and leaves out, if that is not the usual: the
+// hierarchical exchange, and what the plan's training system hides of the exchanges.
+func costFacts(pl *plan.Plan) []Fact {
+	var all []Fact
+	if !pl.Priced() {
+		return nil
 	}
-	d := v.prices.Devices[v.prices.Critical]
-	beside := ""
-	if hidden.Replicas {
-		beside = " and the lookups of replicas"
+	if h := pl.Provenance.Hierarchy; h.On() {
+		all = append(all, Fact{"exchange", exchange(h)})
 	}
-	v.printf("hidden          %v of the exchanges forward and %v backward run beside the dense part%s: the cost leaves them out\n", d.ForwardHidden, d.BackwardHidden, beside)
+	if hidden := pl.Provenance.Hidden; hidden != (plan.Hidden{}) && len(pl.Devices) > 0 {
+		b := pl.Breakdown()
+		d := b.Devices[b.Critical]
+		beside := ""
+		if hidden.Replicas {
+			beside = " and the lookups of replicas"
+		}
+		all = append(all, Fact{"hidden", fmt.Sprintf("%v of the exchanges forward and %v backward run beside the dense part%s: the cost leaves them out", d.ForwardHidden, d.BackwardHidden, beside)})
+	}
+	return all
 }
 
 func (v *view) costs(r *neuroshard.Result) {
@@ -263,8 +310,8 @@ func (v *view) costs(r *neuroshard.Result) {
 		v.printf("simulated cost  %v (on the SIMULATED device, not measured)\n", r.Simulated.Cost)
 		v.lanes(r.Lanes)
 	}
-	if gap, ok := r.Gap(); ok {
-		v.printf("optimality      at most %s above the best possible plan, which costs %v or more (SIMULATED)\n", percent(gap, 1), r.Bound.Total)
+	if text := Certificate(r); text != "" {
+		v.printf("optimality      %s\n", text)
 	}
 	if r.Optimal {
 		v.printf("                no plan with undivided operators has a lower predicted cost: all of them were tried\n")
@@ -276,6 +323,16 @@ func (v *view) costs(r *neuroshard.Result) {
 		v.printf("gain            no baseline found a plan that fits\n")
 	}
 	v.balance()
+}
+
+// Certificate says by how much a plan is at most above the best possible one; it is empty if
+// the result has no lower bound.
+func Certificate(r *neuroshard.Result) string {
+	gap, ok := r.Gap()
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("at most %s above the best possible plan, which costs %v or more (SIMULATED)", percent(gap, 1), r.Bound.Total)
 }
 
 // lanes reports the costs under both lane rules, if they differ.
@@ -364,11 +421,8 @@ func bestBaseline(r *neuroshard.Result) *neuroshard.Baseline {
 
 // balance compares the busiest device with the mean: 1 is perfect.
 func (v *view) balance() {
-	if len(v.loads) < 2 {
-		return
-	}
-	if mean := meanLoad(v.loads).busy(); mean > 0 {
-		v.printf("balance         %.3f, the busiest device over the mean (1 is perfect)\n", float64(v.loads[v.critical].busy()/mean))
+	if balance, ok := Balance(v.loads); ok {
+		v.printf("balance         %.3f, the busiest device over the mean (1 is perfect)\n", balance)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 // Step writes the whole training step of a plan: four lines, and the warnings.
 func Step(w io.Writer, pl *plan.Plan, s *neuroshard.Step, warnings []string, opt Options) error {
-	v := newView(w, pl, pl.Breakdown(), opt)
+	v := newView(w, pl, opt)
 	v.title()
 	v.printf("\n")
 	wholeStep(v, s)
@@ -214,26 +214,18 @@ func stepOf(t step.Times) stepJSON {
 //	source       "simulated": no time of the embeddings is measured
 //	warnings     what had to be assumed
 func StepJSON(w io.Writer, s *neuroshard.Step, warnings []string) error {
-	var size *stepJSON
-	if s.Size != nil {
-		other := stepOf(*s.Size)
-		size = &other
-	}
 	if warnings == nil {
 		warnings = []string{}
 	}
-	changes := s.Input.Stack.Changes()
-	if changes == nil {
-		changes = []string{}
-	}
+	o := objectOf(s)
 	var text strings.Builder
 	for i, f := range []field{
-		{"step", stepOf(s.Times)},
-		{"terms", s.Terms},
-		{"size", size},
-		{"stack", s.Input.Stack.Name},
-		{"stack_changes", changes},
-		{"source", simulated},
+		{"step", o.Step},
+		{"terms", o.Terms},
+		{"size", o.Size},
+		{"stack", o.Stack},
+		{"stack_changes", o.Changes},
+		{"source", o.Source},
 		{"warnings", warnings},
 	} {
 		value, err := marshal(f.value)
@@ -248,3 +240,29 @@ func StepJSON(w io.Writer, s *neuroshard.Step, warnings []string) error {
 	_, err := io.WriteString(w, "{"+text.String()+"\n}\n")
 	return err
 }
+
+// stepObject is what StepJSON writes, without the warnings.
+type stepObject struct {
+	Step    stepJSON   `json:"step"`
+	Terms   step.Terms `json:"terms"`
+	Size    *stepJSON  `json:"size"`
+	Stack   string     `json:"stack"`
+	Changes []string   `json:"stack_changes"`
+	Source  string     `json:"source"`
+}
+
+func objectOf(s *neuroshard.Step) stepObject {
+	o := stepObject{Step: stepOf(s.Times), Terms: s.Terms, Stack: s.Input.Stack.Name, Changes: s.Input.Stack.Changes(), Source: simulated}
+	if s.Size != nil {
+		other := stepOf(*s.Size)
+		o.Size = &other
+	}
+	if o.Changes == nil {
+		o.Changes = []string{}
+	}
+	return o
+}
+
+// StepObject returns the whole training step of a plan as StepJSON writes it, without the
+// warnings, to be a part of another JSON object.
+func StepObject(s *neuroshard.Step) any { return objectOf(s) }

@@ -42,28 +42,48 @@ func (s *sweepReport) head() {
 		axes = []string{"no axis varies"}
 	}
 	s.printf("%s: %s; %s: %s\n", path(s.Name), plural(s.Tables, "table"), plural(s.Head.Cells, "cell"), strings.Join(axes, " x "))
-	if s.Part.Count > 1 {
-		s.printf("part       %v: join all parts with: neuroshard sweep join FILES\n", s.Part)
-	}
-	if n := s.Missing(); n > 0 {
-		s.printf("interrupted: %d of %s are planned\n", len(s.Outcomes), plural(len(s.Outcomes)+n, "cell"))
-	}
-	if common := s.common(); common != "" {
-		s.printf("all cells  %s\n", common)
-	}
-	if s.Stack != "" {
-		s.printf("times      %s; whole steps under %s\n", s.Judge(), s.Stack)
-	} else {
-		s.printf("times      %s; of the embeddings alone: --dense NAME or --step TIME adds the rest of the step\n", s.Judge())
-	}
-	if s.Prices != "" {
-		s.printf("prices     %s\n", OneLine(s.Prices))
+	for _, f := range sweepFacts(s.Results) {
+		s.printf("%-10s %s\n", f.Name, f.Text)
 	}
 }
 
-// common lists what all cells have in common: what no axis varies, and what is equal in all of them.
-func (s *sweepReport) common() string {
-	if len(s.Outcomes) == 0 {
+// SweepLines says what all cells of a sweep have in common, what their times and prices come
+// from, and which cells are missing.
+func SweepLines(r *sweep.Results) []string {
+	lines := []string{}
+	for _, f := range sweepFacts(r) {
+		lines = append(lines, strings.TrimSuffix(f.Name, ":")+": "+f.Text)
+	}
+	return lines
+}
+
+// sweepFacts returns the lines at the head of a sweep's report.
+func sweepFacts(r *sweep.Results) []Fact {
+	var all []Fact
+	add := func(name, format string, args ...any) { all = append(all, Fact{name, fmt.Sprintf(format, args...)}) }
+	if r.Part.Count > 1 {
+		add("part", "%v: join all parts with: neuroshard sweep join FILES", r.Part)
+	}
+	if n := r.Missing(); n > 0 {
+		add("interrupted:", "%d of %s are planned", len(r.Outcomes), plural(len(r.Outcomes)+n, "cell"))
+	}
+	if common := inCommon(r); common != "" {
+		add("all cells", "%s", common)
+	}
+	if r.Stack != "" {
+		add("times", "%s; whole steps under %s", r.Judge(), r.Stack)
+	} else {
+		add("times", "%s; of the embeddings alone: --dense NAME or --step TIME adds the rest of the step", r.Judge())
+	}
+	if r.Prices != "" {
+		add("prices", "%s", OneLine(r.Prices))
+	}
+	return all
+}
+
+// inCommon lists what all cells have in common: what no axis varies, and what is equal in all of them.
+func inCommon(r *sweep.Results) string {
+	if len(r.Outcomes) == 0 {
 		return ""
 	}
 	var all []string
@@ -80,9 +100,9 @@ func (s *sweepReport) common() string {
 		{"sharding-types", "sharding types %s", func(c *sweep.Cell) string { return c.ShardingTypes }},
 		{"for", "engine %s", func(c *sweep.Cell) string { return c.Engine }},
 	} {
-		first := f.of(&s.Outcomes[0].Cell)
-		varies := slices.ContainsFunc(s.Varying(), func(x sweep.Axis) bool { return x.Name == f.axis }) ||
-			slices.ContainsFunc(s.Outcomes, func(o sweep.Outcome) bool { return f.of(&o.Cell) != first })
+		first := f.of(&r.Outcomes[0].Cell)
+		varies := slices.ContainsFunc(r.Varying(), func(x sweep.Axis) bool { return x.Name == f.axis }) ||
+			slices.ContainsFunc(r.Outcomes, func(o sweep.Outcome) bool { return f.of(&o.Cell) != first })
 		if !varies {
 			all = append(all, fmt.Sprintf(f.text, first))
 		}
@@ -150,7 +170,7 @@ func planCells(o *sweep.Outcome, whole, priced bool, marks []sweep.Mark) []strin
 	case priced:
 		row = append(row, "-")
 	}
-	row = append(row, p.Memory.String(), percent(float64(p.Memory), float64(p.Budget)), binds(p.Binds))
+	row = append(row, p.Memory.String(), percent(float64(p.Memory), float64(p.Budget)), Binds(p.Binds))
 	var said []string
 	for _, m := range marks {
 		said = append(said, string(m))
@@ -158,8 +178,8 @@ func planCells(o *sweep.Outcome, whole, priced bool, marks []sweep.Mark) []strin
 	return append(row, strings.Join(said, ", "))
 }
 
-// binds is what binds, for people.
-func binds(b sweep.Bind) string {
+// Binds is what binds, in the words of the report.
+func Binds(b sweep.Bind) string {
 	switch b {
 	case sweep.HBM:
 		return "HBM"

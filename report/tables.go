@@ -101,6 +101,23 @@ func elsewhere(t *plan.Table, a neuroshard.Alternative, cost unit.Millis) []stri
 	if a.Shards == nil {
 		return []string{"none that is allowed and fits", "-", "-"}
 	}
+	above := "-"
+	if cost > 0 {
+		above = unsigned(strconv.FormatFloat(100*float64(a.Cost/cost-1), 'f', 1, 64))
+		if a.Cost > cost && above != "0.0" {
+			above = "+" + above
+		}
+		above += " %"
+	}
+	return []string{OtherPlace(t, a), a.Cost.String(), above}
+}
+
+// OtherPlace says in words where an alternative places a table, such as "column_wise 2 x 32 on
+// 2, 5". It is empty if the alternative has no place.
+func OtherPlace(t *plan.Table, a neuroshard.Alternative) string {
+	if a.Shards == nil {
+		return ""
+	}
 	there := plan.Table{Name: t.Name, Rows: t.Rows, Dim: t.Dim, ShardingType: a.ShardingType, Shards: a.Shards}
 	text := string(a.ShardingType)
 	if len(a.Shards) > 1 && a.ShardingType.ByColumns() {
@@ -113,13 +130,22 @@ func elsewhere(t *plan.Table, a neuroshard.Alternative, cost unit.Millis) []stri
 	if memory := memoryOf(a.Shards); memory != memoryOf(t.Shards) {
 		text += " in " + memory
 	}
-	above := "-"
-	if cost > 0 {
-		above = unsigned(strconv.FormatFloat(100*float64(a.Cost/cost-1), 'f', 1, 64))
-		if a.Cost > cost && above != "0.0" {
-			above = "+" + above
-		}
-		above += " %"
+	return text
+}
+
+// WorthOf says in one sentence what the cheapest other place of a table would cost: why the
+// table lies where it does. cost is the predicted cost of the plan.
+func WorthOf(t *plan.Table, a neuroshard.Alternative, cost unit.Millis) string {
+	if a.Shards == nil {
+		return "no other place is allowed and fits"
 	}
-	return []string{text, a.Cost.String(), above}
+	place := "the cheapest other place, " + OtherPlace(t, a) + ","
+	switch share := percent(math.Abs(float64(a.Cost-cost)), float64(cost)); {
+	case !(cost > 0) || share == "0.0 %":
+		return place + " costs as much"
+	case a.Cost > cost:
+		return fmt.Sprintf("%s costs %s more", place, share)
+	default:
+		return fmt.Sprintf("%s costs %s less as predicted: the search did not try it, or took a placement that is cheaper otherwise", place, share)
+	}
 }

@@ -18,57 +18,103 @@ import (
 // mostNamed is the number of tables that are named.
 const mostNamed = 3
 
+// Critical says which device the others wait for, and what makes it slow.
+type Critical struct {
+	// Device is the busiest device, the first of several; -1 if the plan has no predicted times.
+	Device int
+	// Head is a sentence about Device without a full stop. It is empty if there is nothing to
+	// say: the plan has one device, or no predicted times.
+	Head string
+	// Lines compare Device with the others, a sentence each.
+	Lines []string
+	// Tables are the device's tables to look at, with the largest first; What says what
+	// makes them the largest.
+	What   string
+	Tables []string
+}
+
+// CriticalOf returns the critical device of a plan. With the plan's problem, which may be nil, it
+// names the tables that the device reads most; without, those with most weights. Names of
+// tables are shortened, and safe to print.
+func CriticalOf(pl *plan.Plan, p *problem.Problem) Critical {
+	all := Loads(pl)
+	if len(all) == 0 || !pl.Priced() {
+		return Critical{Device: -1}
+	}
+	return criticalOf(pl, p, all, busiestOf(all))
+}
+
 // why writes what makes the busiest device of a plan slow.
 func why(v *view) {
-	if len(v.loads) < 2 {
+	c := criticalOf(v.plan, v.opt.Problem, v.loads, v.critical)
+	if c.Head == "" {
 		return
 	}
-	mean, slow := meanLoad(v.loads), v.loads[v.critical]
-	if mean.busy() <= 0 {
+	v.section("%s", c.Head)
+	for _, line := range c.Lines {
+		v.printf("%s\n", line)
+	}
+	if len(c.Tables) == 0 {
 		return
 	}
-	wait := fmt.Sprintf("; devices wait %v for it on average", mean.wait)
-	if v.formulas() {
+	v.printf("%s:\n", c.What)
+	for _, t := range c.Tables {
+		v.printf("  %s\n", t)
+	}
+}
+
+// criticalOf returns what is said of the busiest device, whose number is device.
+func criticalOf(pl *plan.Plan, p *problem.Problem, all []Load, device int) Critical {
+	c := Critical{Device: device}
+	if len(all) < 2 {
+		return c
+	}
+	mean, slow := meanLoad(all), all[device]
+	if mean.Busy() <= 0 {
+		return c
+	}
+	wait := fmt.Sprintf("; devices wait %v for it on average", mean.Wait)
+	if formulas(pl) {
 		wait = ""
 	}
-	v.section("device %d is critical%s: its busy time is %v, %s%s", v.critical, alike(v.loads, v.critical), slow.busy(), against(slow.busy(), mean.busy()), wait)
+	c.Head = fmt.Sprintf("device %d is critical%s: its busy time is %v, %s%s", device, alike(all, device), slow.Busy(), against(slow.Busy(), mean.Busy()), wait)
 	if texts := excesses(slow, mean); len(texts) > 0 {
-		v.printf("compared with the mean device: %s\n", strings.Join(texts, ", "))
+		c.Lines = append(c.Lines, "compared with the mean device: "+strings.Join(texts, ", "))
 	}
-	longest(v, slow)
-	c := contents{v.plan, v.opt.Problem}
-	pieces, sum := c.of(v.critical)
-	if len(pieces) == 0 {
-		return
+	if text := longest(pl, all, device); text != "" {
+		c.Lines = append(c.Lines, text)
 	}
-	what := "its largest tables, by weights"
-	if c.problem != nil {
-		what = "the tables that it reads most, by bytes"
+	held := contents{pl, p}
+	pieces, sum := held.of(device)
+	c.What = "its largest tables, by weights"
+	if p != nil {
+		c.What = "the tables that it reads most, by bytes"
 	}
-	v.printf("%s:\n", what)
-	for _, p := range pieces[:min(mostNamed, len(pieces))] {
-		v.printf("  %s\n", c.describe(p, sum))
+	for _, one := range pieces[:min(mostNamed, len(pieces))] {
+		c.Tables = append(c.Tables, held.describe(one, sum))
 	}
+	return c
 }
 
 // longest says which device has the longest total time, which is the cost, if the busiest
 // device's is shorter: then another device sends more columns.
-func longest(v *view, slow load) {
+func longest(pl *plan.Plan, all []Load, critical int) string {
 	last := 0
-	for i, l := range v.loads {
-		if l.total() > v.loads[last].total() {
+	for i, l := range all {
+		if l.Total() > all[last].Total() {
 			last = i
 		}
 	}
-	more := v.loads[last].total() - slow.total()
+	slow := all[critical]
+	more := all[last].Total() - slow.Total()
 	if !noticeable(more, slow) {
-		return
+		return ""
 	}
 	reason := ""
-	if a, b := v.plan.Devices[last].DimSum, v.plan.Devices[v.critical].DimSum; a > b {
+	if a, b := pl.Devices[last].DimSum, pl.Devices[critical].DimSum; a > b {
 		reason = fmt.Sprintf(", which sends less in the all-to-alls: its dim sum is %s, not %s", count(int64(b)), count(int64(a)))
 	}
-	v.printf("the cost is the total time of device %d, %v longer than that of device %d%s\n", last, more, v.critical, reason)
+	return fmt.Sprintf("the cost is the total time of device %d, %v longer than that of device %d%s", last, more, critical, reason)
 }
 
 // against compares a busy time with the mean.
@@ -81,12 +127,12 @@ func against(busy, mean unit.Millis) string {
 
 // excesses returns by how much the parts of a device's time are above the mean, the
 // largest first.
-func excesses(slow, mean load) []string {
+func excesses(slow, mean Load) []string {
 	parts := []part{
-		{"forward", slow.forward - mean.forward},
-		{"backward", slow.backward - mean.backward},
-		{"backward all-to-all", slow.backwardComm - mean.backwardComm},
-		{"forward all-to-all", slow.forwardComm - mean.forwardComm},
+		{"forward", slow.Forward - mean.Forward},
+		{"backward", slow.Backward - mean.Backward},
+		{"backward all-to-all", slow.BackwardComm - mean.BackwardComm},
+		{"forward all-to-all", slow.ForwardComm - mean.ForwardComm},
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.excess, a.excess) })
 	var texts []string
@@ -100,8 +146,8 @@ func excesses(slow, mean load) []string {
 
 // noticeable reports whether a difference is at least a thousandth of a device's time.
 // The backward all-to-all, for example, takes the same time on all devices.
-func noticeable(difference unit.Millis, of load) bool {
-	return math.Abs(float64(difference)) >= float64(of.total())/1000
+func noticeable(difference unit.Millis, of Load) bool {
+	return math.Abs(float64(difference)) >= float64(of.Total())/1000
 }
 
 // part is a part of a device's time and how far it is above the mean.
@@ -112,10 +158,10 @@ type part struct {
 
 // alike returns the number of other devices whose busy time is practically that of the
 // given device.
-func alike(loads []load, device int) string {
+func alike(loads []Load, device int) string {
 	others := -1
 	for _, l := range loads {
-		if l.busy() >= 0.999*loads[device].busy() {
+		if l.Busy() >= 0.999*loads[device].Busy() {
 			others++
 		}
 	}
@@ -156,23 +202,38 @@ func (c contents) of(device int) (pieces []piece, sum float64) {
 			if s.Device != device && s.Device >= 0 {
 				continue
 			}
-			amount := float64(s.Rows.Len()) * float64(s.Columns.Len())
-			if c.known(i) {
-				t := &c.problem.Tables[i]
-				amount = t.PoolingFactor() * float64(s.Columns.Len()*t.Precision.Bytes())
-				switch { // a block of rows has its share of the lookups; a copy has the lookups of its device's samples
-				case c.plan.Tables[i].ShardingType.ByRows():
-					amount *= float64(s.Rows.Len()) / float64(t.Rows)
-				case s.Device < 0:
-					amount /= float64(len(c.plan.Devices))
-				}
-			}
+			amount := c.amount(i, k)
 			pieces = append(pieces, piece{i, k, amount})
 			sum += amount
 		}
 	}
 	slices.SortStableFunc(pieces, func(a, b piece) int { return cmp.Compare(b.amount, a.amount) })
 	return pieces, sum
+}
+
+// amount returns the bytes that a batch reads of a shard, for each sample, or its weights.
+func (c contents) amount(table, shard int) float64 {
+	placed := &c.plan.Tables[table]
+	s := placed.Shards[shard]
+	if !c.known(table) {
+		return float64(s.Rows.Len()) * float64(s.Columns.Len())
+	}
+	t := &c.problem.Tables[table]
+	amount := t.PoolingFactor() * float64(s.Columns.Len()*t.Precision.Bytes())
+	switch { // a block of rows has its share of the lookups; a copy has the lookups of its device's samples
+	case placed.ShardingType.ByRows():
+		amount *= float64(s.Rows.Len()) / float64(t.Rows)
+	case s.Device < 0:
+		amount /= float64(len(c.plan.Devices))
+	}
+	return amount
+}
+
+// BytesRead returns the bytes that the device of a shard reads of it for each sample of the
+// batch, in the mean: of a replica, the bytes that each device reads. The plan must be valid for
+// the problem.
+func BytesRead(pl *plan.Plan, p *problem.Problem, table, shard int) float64 {
+	return contents{pl, p}.amount(table, shard)
 }
 
 // known reports whether the plan's table i is also in the problem.

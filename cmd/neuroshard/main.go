@@ -118,6 +118,7 @@ and placed over devices, so that the slowest device is as fast as it can be.
 	for _, command := range []*cobra.Command{
 		newPlanCommand(a),
 		newShowCommand(a),
+		newReportCommand(a),
 		newStepCommand(a),
 		newReplanCommand(a),
 		newSweepCommand(a),

@@ -204,13 +204,19 @@ type ReplanPoint struct {
 // Sweep is the table and the plot of a sweep.
 type Sweep struct {
 	Name string `json:"name"`
+	// Lines say what all cells have in common, and what their times and prices come from.
+	Lines []string `json:"lines"`
 	// Axes are the names of the axes with more than one value, which begin each row of Cells.
 	Axes  []string    `json:"axes"`
 	Cells []SweepCell `json:"cells"`
+	// Warnings are the doubts about the plans, each once.
+	Warnings []string `json:"warnings"`
 }
 
 // SweepCell is one cluster of a sweep.
 type SweepCell struct {
+	// Number is the cell's number, from 1, in the order of the axes.
+	Number int `json:"cell"`
 	// Values are the cell's values on Axes.
 	Values  []string `json:"values"`
 	Device  string   `json:"device"`
@@ -218,11 +224,14 @@ type SweepCell struct {
 	// Step is the time of the step, or of the embeddings alone; nil if nothing fits, for Reason.
 	Step       *unit.Millis `json:"step_ms"`
 	Throughput *float64     `json:"samples_per_second"`
+	// Error is the error bar of Step, Throughput and Price, in percent; nil if it is not known, and 0
+	// if the step is measured.
+	Error *float64 `json:"error_percent"`
 	// Price is in dollars for 10^9 samples; nil without prices.
 	Price  *float64 `json:"price"`
 	Memory *float64 `json:"memory_share"`
 	Bind   string   `json:"bind"`
 	Reason string   `json:"reason,omitempty"`
-	// Marks are "fastest", "cheapest" and "knee".
+	// Marks are "fastest", "as fast", "cheapest", "as cheap" and "knee".
 	Marks []string `json:"marks,omitempty"`
 }

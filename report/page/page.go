@@ -3,4 +3,14 @@
 // certificate.
 //
 //	Document   the data of a page (document.go)
+//	Judge      computes what a plan file does not state: simulated cost, certificate,
+//	           alternatives (judge.go)
+//	New        a plan as data (plan.go), with its tables and shards (tables.go)
+//	Compare    what changes between two plans (compare.go)
+//	NewReplan, NewSweep    a re-plan and a sweep as data (replan.go, sweep.go)
+//	Write      the page as one file; Live and Assets are the page of the service
+//	           (write.go)
+//
+// The scripts in assets draw the page in the reader's browser from the Document alone.
+// Equal arguments give equal bytes.
 package page

@@ -1,0 +1,1 @@
+// A placeholder: what only the live page does.

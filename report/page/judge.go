@@ -1,0 +1,151 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	neuroshard "github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/report"
+)
+
+// judge.go computes what a plan file does not state. All of it needs the plan's problem, and what
+// estimates costs.
+
+// Explained says for which tables Judge computes the cheapest other place.
+type Explained string
+
+// The choices. The empty one takes ExplainAll for plans of up to explainedAlways tables, and
+// ExplainCritical for larger ones.
+const (
+	ExplainAll Explained = "all"
+	// ExplainCritical takes the tables on the critical device, and the largest ones.
+	ExplainCritical Explained = "critical"
+	ExplainNone     Explained = "none"
+)
+
+// Judgement are the options of Judge.
+type Judgement struct {
+	// Prices is what estimates costs.
+	Prices neuroshard.Prices
+	// Explained are the tables to explain.
+	Explained Explained
+	// OnStep, if set, is called as the work goes on: with what is done, and how many of
+	// how many tables are explained, or 0 of 0.
+	OnStep func(what string, done, of int)
+}
+
+// explainedAlways is the number of tables times devices up to which all tables are explained without
+// being asked for, and mostExplained the number of largest tables of larger plans.
+const (
+	explainedAlways = 100_000
+	mostExplained   = 100
+)
+
+// Judge sets Result, Alternatives and AlternativesOf of in, unless Result is set. in must have the
+// plan and its problem. What o.Prices does not estimate becomes a sentence of in.Missing.
+func Judge(ctx context.Context, in *Input, o Judgement) error {
+	options := neuroshard.Options{Prices: o.Prices, Certificate: true, Warnings: in.Plan.Provenance.Warnings}
+	from := in.Plan.Provenance
+	options.Hidden, options.Hierarchy = from.Hidden, from.Hierarchy
+	options.Search.ShardingTypes = problem.ShardingTypes()
+	if from.ModelSource == plan.Measured {
+		options.Search.ShardingTypes = []problem.ShardingType{problem.TableWise, problem.ColumnWise} // no backend measures the others
+	}
+	if in.Result == nil {
+		o.step("the costs and the lower bound", 0, 0)
+		r, err := neuroshard.Evaluate(in.Problem, in.Plan.ByDevice(), options)
+		if unknown(err, in) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		in.Result = r
+	}
+	return alternatives(ctx, in, o, options)
+}
+
+func (o Judgement) step(what string, done, of int) {
+	if o.OnStep != nil {
+		o.OnStep(what, done, of)
+	}
+}
+
+// unknown reports whether an error says that the prices do not estimate the plan, and adds that
+// to what is missing.
+func unknown(err error, in *Input) bool {
+	none := (*neuroshard.Unpriceable)(nil)
+	if !errors.As(err, &none) {
+		return false
+	}
+	in.Missing = append(in.Missing, "without costs and alternatives: "+none.Error())
+	return true
+}
+
+// alternatives sets the alternatives of the tables to explain.
+func alternatives(ctx context.Context, in *Input, o Judgement, options neuroshard.Options) error {
+	tables := toExplain(in, o.Explained)
+	if len(tables) == 0 {
+		in.Missing = append(in.Missing, "the alternatives of tables were not asked for")
+		return nil
+	}
+	e, err := neuroshard.NewExplainer(in.Plan, in.Problem, options)
+	if unknown(err, in) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	all := make([]*neuroshard.Alternative, len(in.Plan.Tables))
+	for done, i := range tables {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		o.step("the alternatives of tables", done, len(tables))
+		a := e.Alternative(i)
+		all[i] = &a
+	}
+	in.Alternatives, in.AlternativesOf = all, e.Cost()
+	if n := len(all) - len(tables); n > 0 {
+		in.Missing = append(in.Missing, fmt.Sprintf("%d tables have no alternative: those of the critical device and the %d largest ones were computed", n, mostExplained))
+	}
+	return nil
+}
+
+// toExplain returns the tables to explain.
+func toExplain(in *Input, which Explained) []int {
+	n := len(in.Plan.Tables)
+	if which == "" {
+		if which = ExplainAll; n*len(in.Plan.Devices) > explainedAlways {
+			which = ExplainCritical
+		}
+	}
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	switch which {
+	case ExplainNone:
+		return nil
+	case ExplainAll:
+		return all
+	}
+	slices.SortStableFunc(all, func(a, b int) int {
+		s, t := &in.Plan.Tables[a], &in.Plan.Tables[b]
+		return cmp.Compare(float64(t.Rows)*float64(t.Dim), float64(s.Rows)*float64(s.Dim))
+	})
+	critical := report.CriticalOf(in.Plan, nil).Device
+	chosen := slices.Clone(all[:min(n, mostExplained)])
+	for _, i := range all[len(chosen):] {
+		if slices.ContainsFunc(in.Plan.Tables[i].Shards, func(s plan.Shard) bool { return s.Device == critical && critical >= 0 }) {
+			chosen = append(chosen, i)
+		}
+	}
+	slices.Sort(chosen)
+	return chosen
+}

@@ -1,0 +1,299 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	neuroshard "github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Input is what is known of one plan. Only Plan must be set.
+type Input struct {
+	// Name is what the page calls the plan, such as its file.
+	Name string
+	Plan *plan.Plan
+	// Problem is the plan's problem, for which the plan must be valid; nil if only the plan is known.
+	Problem *problem.Problem
+	// Result judges the plan: what neuroshard.Plan returned, or what Judge computed. nil if
+	// nothing judged the plan.
+	Result *neuroshard.Result
+	// Alternatives are the cheapest other places of the tables, nil for tables whose
+	// alternative was not computed, and AlternativesOf is the cost that they are compared with.
+	Alternatives   []*neuroshard.Alternative
+	AlternativesOf unit.Millis
+	// Step is the whole training step; nil if it was not priced.
+	Step *neuroshard.Step
+	// Warnings are doubts about the input, beside those that the plan states.
+	Warnings []string
+	// Missing says what could not be computed, and what to add for it, a sentence each.
+	Missing []string
+}
+
+// tieOfCosts is the share by which two estimates of one plan may differ without a warning.
+const tieOfCosts = 0.001
+
+// New returns the data of a plan. It fails if a shard lies on a device that the plan does not
+// have; other violations become warnings of the page.
+func New(in Input) (Plan, error) {
+	pl := in.Plan
+	if err := drawable(pl); err != nil {
+		return Plan{}, err
+	}
+	if !pl.Priced() && in.Result != nil { // a model was named for a plan that was made without one
+		priced := *pl
+		priced.Devices = append([]plan.Device(nil), pl.Devices...)
+		priced.SetBreakdown(in.Result.Predicted)
+		from := in.Result.Plan.Provenance
+		priced.Provenance.Model, priced.Provenance.ModelSource = from.Model, from.ModelSource
+		priced.Provenance.Hidden, priced.Provenance.Hierarchy = from.Hidden, from.Hierarchy
+		pl = &priced
+	}
+	b := builder{in: &in, plan: pl, loads: report.Loads(pl), held: heldBy(pl, in.Problem)}
+	tables, shards := b.tables()
+	d := Plan{
+		Name: in.Name, Summary: report.Title(pl), Cluster: pl.Cluster,
+		Costs: b.costs(), ShardingTypes: shardingTypes(pl), Devices: b.devices(),
+		Tables: tables, Shards: shards, Critical: b.critical(),
+		Warnings: b.warnings(), Provenance: b.provenance(), Missing: in.Missing,
+	}
+	if in.Result != nil {
+		d.Baselines = baselines(in.Result)
+	}
+	step := in.Step
+	if step == nil && in.Result != nil {
+		step = in.Result.Step
+	}
+	if step != nil {
+		d.Step = report.StepObject(step)
+	}
+	return d, nil
+}
+
+// drawable returns an error for a plan whose devices cannot be drawn.
+func drawable(pl *plan.Plan) error {
+	if pl == nil {
+		return errors.New("page: there is no plan")
+	}
+	for i := range pl.Tables {
+		for k, s := range pl.Tables[i].Shards {
+			if s.Device < -1 || s.Device >= len(pl.Devices) {
+				return fmt.Errorf("table %q, shard %d: the plan has no device %d", pl.Tables[i].Name, k, s.Device)
+			}
+		}
+	}
+	return nil
+}
+
+// builder makes the parts of a Plan.
+type builder struct {
+	in *Input
+	// plan is the plan with its times.
+	plan  *plan.Plan
+	loads []report.Load
+	held  *problem.Problem
+}
+
+// costs returns the costs of the plan.
+func (b *builder) costs() Costs {
+	c := Costs{}
+	if b.plan.Priced() {
+		c.Predicted = known(b.plan.Predicted)
+	}
+	for _, f := range report.Facts(b.plan) {
+		if f.Name == "cost model" {
+			c.By = f.Text
+		}
+	}
+	if balance, ok := report.Balance(b.loads); ok && b.plan.Priced() {
+		c.Balance = &balance
+	}
+	r := b.in.Result
+	if r != nil && r.Judged() {
+		c.Simulated = known(r.Simulated.Cost)
+	}
+	if r == nil {
+		c.Certificate = "none: no lower bound was computed"
+		return c
+	}
+	if gap, ok := r.Gap(); ok {
+		c.Gap, c.Bound = &gap, known(r.Bound.Total)
+	}
+	c.Certificate = certificate(r)
+	return c
+}
+
+// certificate says how far the plan is at most from the best one, or why that is not known.
+func certificate(r *neuroshard.Result) string {
+	text := report.Certificate(r)
+	switch {
+	case text != "":
+	case !r.Judged():
+		text = "none: only SIMULATED costs have a lower bound, and the simulated device does not judge this plan"
+	case r.Plan.Provenance.ModelSource != plan.Simulated:
+		text = "none: the plan was not made with a model trained on SIMULATED kernels, so it was not to be cheap on the simulated device"
+	case r.Plan.Chosen() > 0 || r.Plan.Cluster.Engine.Rules().AnyDevices:
+		text = "none: the lower bound does not count rows on devices that a plan chooses"
+	default:
+		text = "none: no lower bound was computed"
+	}
+	if r.Optimal {
+		text += "; no plan with undivided operators has a lower predicted cost: all of them were tried"
+	}
+	return text
+}
+
+// known returns a time as a value that may be null.
+func known(m unit.Millis) *unit.Millis { return &m }
+
+// shardingTypes counts the tables of each sharding type.
+func shardingTypes(pl *plan.Plan) []Count {
+	all := []Count{}
+	of := pl.ShardingTypes()
+	for _, k := range problem.ShardingTypes() {
+		if n := of[k]; n > 0 {
+			all = append(all, Count{string(k), n})
+		}
+	}
+	return all
+}
+
+// devices returns the devices as columns.
+func (b *builder) devices() Devices {
+	pl := b.plan
+	n := len(pl.Devices)
+	d := Devices{
+		Count: n, Shards: make([]int, n), DimSum: make([]int, n), Memory: make([]problem.Memory, n), Used: make([]unit.Bytes, n),
+		Capacity:     pl.Cluster.DeviceMemory - pl.Cluster.Reserve,
+		HostCapacity: pl.Cluster.HostMemory / unit.Bytes(max(1, pl.Cluster.DevicesPerHost)),
+	}
+	for i := range pl.Devices {
+		one := &pl.Devices[i]
+		d.Shards[i], d.DimSum[i], d.Memory[i] = one.Shards, one.DimSum, one.Memory
+		d.Memory[i].Reserve = 0
+		d.Used[i] = one.Memory.Tables() + one.Memory.Received
+	}
+	if !pl.Priced() {
+		return d
+	}
+	times := func(of func(i int) unit.Millis) []unit.Millis {
+		all := make([]unit.Millis, n)
+		for i := range all {
+			all[i] = digits(of(i))
+		}
+		return all
+	}
+	d.Forward = times(func(i int) unit.Millis { return b.loads[i].Forward })
+	d.Wait = times(func(i int) unit.Millis { return b.loads[i].Wait })
+	d.ForwardComm = times(func(i int) unit.Millis { return b.loads[i].ForwardComm })
+	d.ForwardHidden = times(func(i int) unit.Millis { return pl.Devices[i].ForwardHidden })
+	d.BackwardComm = times(func(i int) unit.Millis { return b.loads[i].BackwardComm })
+	d.BackwardHidden = times(func(i int) unit.Millis { return pl.Devices[i].BackwardHidden })
+	d.Backward = times(func(i int) unit.Millis { return b.loads[i].Backward })
+	return d
+}
+
+// digits returns a time with six digits, which is more than a cost model knows: columns of times
+// are most of a large document.
+func digits(m unit.Millis) unit.Millis {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(float64(m), 'g', 6, 64), 64)
+	if err != nil {
+		return m
+	}
+	return unit.Millis(short)
+}
+
+// critical returns the critical device, and why it is.
+func (b *builder) critical() Why {
+	c := report.CriticalOf(b.plan, b.in.Problem)
+	w := Why{Device: c.Device, Lines: []string{}}
+	if c.Device < 0 {
+		w.Lines = append(w.Lines, "the plan has no predicted times, so the critical device is not known")
+		return w
+	}
+	if c.Head != "" {
+		w.Lines = append(append(w.Lines, c.Head), c.Lines...)
+	}
+	for i, t := range c.Tables {
+		if i == 0 {
+			t = c.What + ": " + t
+		}
+		w.Lines = append(w.Lines, t)
+	}
+	return w
+}
+
+// warnings returns all doubts about the plan, each once.
+func (b *builder) warnings() []string {
+	stated := b.plan.Provenance.Warnings
+	all := []string{}
+	for _, v := range b.plan.Check() {
+		if len(all) == mostViolations {
+			all = append(all, "the plan has more violations: neuroshard validate PLAN TABLES lists them")
+			break
+		}
+		all = append(all, "the plan is not valid: "+v.String())
+	}
+	r := b.in.Result
+	if r != nil && b.in.Plan.Priced() && math.Abs(float64(b.plan.Predicted-r.Predicted.Cost)) > tieOfCosts*float64(r.Predicted.Cost) {
+		all = append(all, fmt.Sprintf("the plan states a cost of %v, and with these tables and this model it is %v: the plan was made for other lookups, or with another model", b.plan.Predicted, r.Predicted.Cost))
+	}
+	seen := map[string]bool{}
+	lists := [][]string{stated, b.in.Warnings}
+	if r != nil {
+		lists = append(lists, r.Warnings())
+	}
+	for _, list := range lists {
+		for _, w := range list {
+			if !seen[w] {
+				seen[w] = true
+				all = append(all, w)
+			}
+		}
+	}
+	for i := range all {
+		all[i] = report.OneLine(all[i])
+	}
+	return all
+}
+
+// mostViolations is the number of violations that a page lists.
+const mostViolations = 3
+
+// provenance says how the plan was made.
+func (b *builder) provenance() Provenance {
+	p := b.plan.Provenance
+	all := Provenance{}
+	for _, f := range report.Facts(b.plan) {
+		all = append(all, Fact{f.Name, f.Text})
+	}
+	if p.Tool != "" {
+		all = append(all, Fact{"written by", p.Tool + " " + p.Version})
+	}
+	if p.Input != "" {
+		all = append(all, Fact{"input", "SHA-256 " + p.Input})
+	}
+	return all
+}
+
+// baselines returns what the baseline methods found.
+func baselines(r *neuroshard.Result) []Baseline {
+	var all []Baseline
+	for i := range r.Baselines {
+		one := &r.Baselines[i]
+		b := Baseline{Method: string(one.Method), Valid: one.Valid}
+		if one.Valid {
+			b.Predicted = known(one.Predicted)
+			if r.Judged() {
+				b.Simulated = known(one.Simulated)
+			}
+		}
+		all = append(all, b)
+	}
+	return all
+}

@@ -1,0 +1,117 @@
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"html/template"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// write.go puts a document and the embedded scripts into one HTML file. Names in a document come
+// from files of others, and stay text:
+//
+//	the document   is JSON in a script element of a type that no browser runs. The encoder writes
+//	               <, > and & as escapes, so that no name ends the element
+//	the policy     lets the browser run only the scripts of this package, by their
+//	               SHA-256, and load nothing from anywhere
+//	the scripts    set names as text, never as HTML
+
+//go:embed assets all:third_party
+var files embed.FS
+
+// chartsFile is the library that draws charts.
+const chartsFile = "third_party/echarts/echarts.min.js"
+
+// Assets returns the files of the live page: scripts and styles, with plain names such as
+// "page.js". They do not change while the program runs.
+func Assets() fs.FS { return assets{} }
+
+// assets has the files of folder assets, and the library of charts beside them.
+type assets struct{}
+
+// Open opens a file by its plain name.
+func (assets) Open(name string) (fs.File, error) {
+	if name == path.Base(chartsFile) {
+		return files.Open(chartsFile)
+	}
+	return files.Open(path.Join("assets", name))
+}
+
+// shell is the data of page.html.tmpl.
+type shell struct {
+	Title string
+	// Live is true on the service's page, which loads its scripts from assets/ and has no document.
+	Live     bool
+	Policy   string
+	Style    template.CSS
+	Document template.JS
+	// Scripts are the scripts in their order.
+	Scripts []template.JS
+}
+
+// Write writes the document as one HTML file that loads nothing. It sets the document's
+// Format and Version.
+func Write(w io.Writer, d *Document) error {
+	d.Format, d.Version = Format, FormatVersion
+	data, err := encode(d)
+	if err != nil {
+		return err
+	}
+	style, err := files.ReadFile("assets/page.css")
+	if err != nil {
+		return err
+	}
+	s := shell{Title: d.Title, Document: template.JS(data), Style: template.CSS(style)}
+	hashes := make([]string, 0, 2)
+	for _, name := range []string{chartsFile, "assets/page.js"} {
+		text, err := files.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		s.Scripts = append(s.Scripts, template.JS(text))
+		hashes = append(hashes, hash(text))
+	}
+	s.Policy = "default-src 'none'; script-src " + strings.Join(hashes, " ") +
+		"; style-src-elem " + hash(style) + "; style-src-attr 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+	return written(w, s)
+}
+
+// Live writes the index of the service's page. The service sends the files of Assets under
+// assets/, and a Content-Security-Policy header.
+func Live(w io.Writer) error { return written(w, shell{Title: "neuroshard", Live: true}) }
+
+// written fills the template.
+func written(w io.Writer, s shell) error {
+	t, err := template.ParseFS(files, "assets/page.html.tmpl")
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, s); err != nil {
+		return err
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// encode returns the document as JSON that may stand in a script element: it has no <, no
+// & and no line separators but as escapes.
+func encode(d *Document) ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(true)
+	err := encoder.Encode(d)
+	return bytes.TrimSpace(b.Bytes()), err
+}
+
+// hash returns a source of a Content-Security-Policy that allows an element with the text.
+func hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
