@@ -1,55 +1,21 @@
 package bench
 
 import (
-	"fmt"
-	"image/color"
 	"io"
 	"math"
 	"slices"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
-
+	"github.com/neuroshard/neuroshard/internal/chart"
 	"github.com/neuroshard/neuroshard/search"
 )
-
-// palette holds the methods' colours: those of Okabe and Ito, which colour-blind readers
-// can tell apart.
-var palette = []color.Color{
-	color.RGBA{0, 114, 178, 255},
-	color.RGBA{213, 94, 0, 255},
-	color.RGBA{0, 158, 115, 255},
-	color.RGBA{204, 121, 167, 255},
-	color.RGBA{230, 159, 0, 255},
-	color.RGBA{86, 180, 233, 255},
-	color.RGBA{120, 120, 120, 255},
-	color.RGBA{0, 0, 0, 255},
-}
 
 // Plot draws the summaries as an SVG of two panels: by setting and method, the
 // cost as a ratio to the cost of the paper's search, or the mean cost if that search was
 // not tried; and the median time to find a plan, on a logarithmic scale.
 func Plot(w io.Writer, all []Summary) error {
 	settings, methods := axes(all)
-	cost, err := costPanel(all, settings, methods)
-	if err != nil {
-		return err
-	}
-	wall, err := wallPanel(all, settings, methods)
-	if err != nil {
-		return err
-	}
-	width := vg.Length(max(9, 2*len(settings))) * vg.Inch / 1.2
-	canvas := vgsvg.New(width, 7*vg.Inch)
-	dc := draw.New(canvas)
-	half := dc.Size().Y / 2
-	cost.Draw(draw.Crop(dc, 4, -8, half+4, -4))
-	wall.Draw(draw.Crop(dc, 4, -8, 4, -half-4))
-	_, err = canvas.WriteTo(w)
-	return err
+	width := float64(max(9, 2*len(settings))) * 80
+	return chart.Write(w, width, 340, []chart.Panel{costPanel(all, settings, methods), wallPanel(all, settings, methods)})
 }
 
 // PlotCurves draws the curves as an SVG with a panel for each setting: the cost as a ratio to
@@ -60,49 +26,35 @@ func PlotCurves(w io.Writer, all []Curve) error {
 	for _, c := range all {
 		settings, methods = added(settings, c.Setting), added(methods, c.Contender)
 	}
-	canvas := vgsvg.New(7*vg.Inch, vg.Length(max(1, len(settings)))*4*vg.Inch)
-	dc := draw.New(canvas)
-	height := dc.Size().Y / vg.Length(max(1, len(settings)))
-	for i, setting := range settings {
-		p := plot.New()
-		p.Title.Text = setting + ": cost against time, one thread (less is better)"
-		p.X.Label.Text, p.Y.Label.Text = "ms to find a plan", "cost, ratio to the least one"
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-		p.Legend.Top = true
+	var panels []chart.Panel
+	for _, setting := range settings {
+		p := chart.Panel{
+			Title: setting + ": cost against time, one thread (less is better)",
+			X:     chart.Axis{Label: "ms to find a plan", Log: true, Room: .06},
+			Y:     chart.Axis{Label: "cost, ratio to the least one", Room: .05},
+		}
 		for _, c := range all {
-			if c.Setting != setting {
-				continue
-			}
-			if err := c.draw(p, palette[slices.Index(methods, c.Contender)%len(palette)]); err != nil {
-				return err
+			if c.Setting == setting {
+				p.Series = append(p.Series, c.series(chart.Colour(slices.Index(methods, c.Contender))))
 			}
 		}
-		logarithmic(&p.X)
-		p.Draw(draw.Crop(dc, 4, -8, dc.Size().Y-height*vg.Length(i+1)+4, -height*vg.Length(i)-4))
+		panels = append(panels, p)
 	}
-	_, err := canvas.WriteTo(w)
-	return err
+	return chart.Write(w, 670, 380, panels)
 }
 
-// draw adds the curve's points with plans to a panel.
-func (c *Curve) draw(p *plot.Plot, colour color.Color) error {
-	var points plotter.XYs
+// series returns the curve's points with plans.
+func (c *Curve) series(colour string) chart.Series {
+	s := chart.Series{Label: string(c.Contender), Colour: colour, Line: true, Mark: chart.Circle}
 	for _, x := range c.Points {
 		if x.Ratio != nil && x.WallMS > 0 {
-			points = append(points, plotter.XY{X: x.WallMS, Y: x.Ratio.Mean})
+			s.Points = append(s.Points, chart.Point{X: x.WallMS, Y: x.Ratio.Mean})
 		}
 	}
-	if len(points) == 0 {
-		return nil
+	if len(s.Points) == 0 {
+		s.Label = ""
 	}
-	line, marks, err := plotter.NewLinePoints(points)
-	if err != nil {
-		return fmt.Errorf("plot: %w", err)
-	}
-	line.Color, marks.Color, marks.Shape = colour, colour, draw.CircleGlyph{}
-	p.Add(line, marks)
-	p.Legend.Add(string(c.Contender), line)
-	return nil
+	return s
 }
 
 // added returns the list with the name, once.
@@ -113,13 +65,6 @@ func added[T comparable](list []T, name T) []T {
 	return append(list, name)
 }
 
-// logarithmic widens the range of a logarithmic axis, which must be above 0 and not empty.
-func logarithmic(a *plot.Axis) {
-	if a.Min, a.Max = a.Min/1.5, a.Max*1.5; !(a.Min > 0 && a.Max > a.Min) || math.IsInf(a.Min, 1) {
-		a.Min, a.Max = .1, 1 // nothing was timed
-	}
-}
-
 func axes(all []Summary) (settings []string, methods []search.Method) {
 	for _, s := range all {
 		settings, methods = added(settings, s.Setting), added(methods, s.Method)
@@ -127,8 +72,19 @@ func axes(all []Summary) (settings []string, methods []search.Method) {
 	return settings, methods
 }
 
-func costPanel(all []Summary, settings []string, methods []search.Method) (*plot.Plot, error) {
-	p := plot.New()
+// nominal returns an axis with the names of the settings, with room for the legend beside the
+// last one.
+func nominal(settings []string) chart.Axis {
+	n := float64(len(settings))
+	a := chart.Axis{Min: -.5, Max: n - .5 + math.Max(.7, .14*n), Ticks: []chart.Tick{}}
+	for i, name := range settings {
+		a.Ticks = append(a.Ticks, chart.Tick{At: float64(i), Label: name})
+	}
+	return a
+}
+
+// costPanel draws a bar for each setting and method.
+func costPanel(all []Summary, settings []string, methods []search.Method) chart.Panel {
 	judge, ratio := Predicted, false
 	for _, s := range all {
 		switch s.Judge {
@@ -139,89 +95,54 @@ func costPanel(all []Summary, settings []string, methods []search.Method) (*plot
 		}
 		ratio = ratio || s.Ratio > 0
 	}
+	p := chart.Panel{Title: "Cost of the plans (less is better)", X: nominal(settings), Y: chart.Axis{Label: "mean cost, ms, " + judge}}
 	value := func(s Summary) float64 { return s.MeanMS }
-	p.Y.Label.Text = "mean cost, ms, " + judge
 	if ratio {
 		value = func(s Summary) float64 { return s.Ratio }
-		p.Y.Label.Text = "cost, ratio to paper, " + judge
-		one := plotter.NewFunction(func(float64) float64 { return 1 })
-		one.Dashes = []vg.Length{2, 2}
-		p.Add(one)
+		p.Y.Label, p.Y.Max = "cost, ratio to paper, "+judge, 1.05
+		p.Series = []chart.Series{{Colour: "#000", Line: true, Dashes: "3 3", Points: []chart.Point{{X: p.X.Min, Y: 1}, {X: p.X.Max, Y: 1}}}}
 	}
-	p.Title.Text = "Cost of the plans (less is better)"
-	if err := bars(p, all, settings, methods, value); err != nil {
-		return nil, err
-	}
-	p.Y.Min = 0
-	p.Legend.Top = true
-	return p, nil
-}
-
-// bars draws one bar for each setting and method.
-func bars(p *plot.Plot, all []Summary, settings []string, methods []search.Method, value func(Summary) float64) error {
-	width := vg.Points(60 / float64(len(methods)))
+	width := .8 / float64(max(1, len(methods)))
 	for m, method := range methods {
-		values := make(plotter.Values, len(settings))
+		bars := chart.Series{Label: string(method), Colour: chart.Colour(m), Bar: width}
 		for _, s := range all {
 			if s.Method == method {
-				values[slices.Index(settings, s.Setting)] = value(s)
+				bars.Points = append(bars.Points, chart.Point{X: place(s, settings, m, methods, width), Y: value(s)})
+				p.Y.Max = math.Max(p.Y.Max, value(s)*1.05)
 			}
 		}
-		chart, err := plotter.NewBarChart(values, width)
-		if err != nil {
-			return fmt.Errorf("plot: %w", err)
-		}
-		chart.Color = palette[m%len(palette)]
-		chart.LineStyle.Width = 0
-		chart.Offset = width * vg.Length(float64(m)-float64(len(methods)-1)/2)
-		p.Add(chart)
-		p.Legend.Add(string(method), chart)
+		p.Series = append(p.Series, bars)
 	}
-	nominal(p, settings)
-	return nil
+	if p.Y.Max == 0 {
+		p.Y.Max = 1 // no plan has a cost
+	}
+	return p
 }
 
-// nominal labels the axis with the names of the settings, if there are any.
-func nominal(p *plot.Plot, settings []string) {
-	if len(settings) > 0 {
-		p.NominalX(settings...)
-	}
-	// Room for the legend beside the last bars.
-	n := float64(len(settings))
-	p.X.Min, p.X.Max = -.5, n-.5+math.Max(.7, .14*n)
+// place returns the place of a summary on the axis: the methods of a setting stand side by side.
+func place(s Summary, settings []string, method int, methods []search.Method, step float64) float64 {
+	return float64(slices.Index(settings, s.Setting)) + step*(float64(method)-float64(len(methods)-1)/2)
 }
 
-func wallPanel(all []Summary, settings []string, methods []search.Method) (*plot.Plot, error) {
-	p := plot.New()
-	p.Title.Text = "Time of a plan, one thread (median, and 95th percentile as a line)"
-	p.Y.Label.Text = "ms"
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+// wallPanel draws the times to find a plan of each setting and method: a mark at the median, and
+// a line to the 95th percentile.
+func wallPanel(all []Summary, settings []string, methods []search.Method) chart.Panel {
+	p := chart.Panel{
+		Title: "Time of a plan, one thread (median, and 95th percentile as a line)",
+		X:     nominal(settings),
+		Y:     chart.Axis{Label: "ms", Log: true, Room: .08},
+	}
 	for m, method := range methods {
-		var medians plotter.XYs
+		medians := chart.Series{Colour: chart.Colour(m), Mark: chart.Circle}
 		for _, s := range all {
 			if s.Method != method || s.WallMedianMS <= 0 {
 				continue
 			}
-			x := float64(slices.Index(settings, s.Setting)) + .1*(float64(m)-float64(len(methods)-1)/2)
-			medians = append(medians, plotter.XY{X: x, Y: s.WallMedianMS})
-			spread, err := plotter.NewLine(plotter.XYs{{X: x, Y: s.WallMedianMS}, {X: x, Y: math.Max(s.WallP95MS, s.WallMedianMS)}})
-			if err != nil {
-				return nil, fmt.Errorf("plot: %w", err)
-			}
-			spread.Color = palette[m%len(palette)]
-			p.Add(spread)
+			at := chart.Point{X: place(s, settings, m, methods, .8/float64(len(methods))), Y: s.WallMedianMS}
+			medians.Points = append(medians.Points, at)
+			p.Series = append(p.Series, chart.Series{Colour: chart.Colour(m), Line: true, Points: []chart.Point{at, {X: at.X, Y: math.Max(s.WallP95MS, at.Y)}}})
 		}
-		if len(medians) == 0 {
-			continue
-		}
-		points, err := plotter.NewScatter(medians)
-		if err != nil {
-			return nil, fmt.Errorf("plot: %w", err)
-		}
-		points.Color, points.Shape, points.Radius = palette[m%len(palette)], draw.CircleGlyph{}, 3
-		p.Add(points)
+		p.Series = append(p.Series, medians)
 	}
-	logarithmic(&p.Y)
-	nominal(p, settings)
-	return p, nil
+	return p
 }

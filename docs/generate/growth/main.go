@@ -22,12 +22,8 @@ import (
 	"syscall"
 	"time"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
+	"github.com/neuroshard/neuroshard/internal/chart"
 )
 
 func main() {
@@ -142,37 +138,23 @@ func measure(binary, kinds, size string, runs int) (point, error) {
 }
 
 func draws(path string, points []point) error {
-	seconds, memory := plotter.XYs{}, plotter.XYs{}
+	seconds := chart.Series{Colour: chart.Colour(0), Line: true, Mark: chart.Circle}
+	memory := chart.Series{Colour: chart.Colour(0), Line: true, Mark: chart.Circle}
 	for _, p := range points {
-		seconds = append(seconds, plotter.XY{X: float64(p.tables), Y: p.seconds})
-		memory = append(memory, plotter.XY{X: float64(p.tables), Y: p.peakMiB})
+		seconds.Points = append(seconds.Points, chart.Point{X: float64(p.tables), Y: p.seconds})
+		memory.Points = append(memory.Points, chart.Point{X: float64(p.tables), Y: p.peakMiB})
 	}
-	canvas := vgsvg.New(10*vg.Inch, 4*vg.Inch)
-	dc := draw.New(canvas)
-	half := dc.Size().X / 2
-	for i, panel := range []struct {
-		title, unit string
-		values      plotter.XYs
-	}{{"Wall time of the whole process", "s", seconds}, {"Peak memory of the whole process", "MiB", memory}} {
-		p := plot.New()
-		p.Title.Text, p.Y.Label.Text, p.X.Label.Text = panel.title, panel.unit, "tables"
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-		if err := plotutil.AddLinePoints(p, panel.values); err != nil {
-			return err
-		}
-		if i == 0 {
-			p.Draw(draw.Crop(dc, 4, -half-8, 4, -4))
-		} else {
-			p.Draw(draw.Crop(dc, half+8, -8, 4, -4))
+	panel := func(title, unit string, s chart.Series) chart.Panel {
+		return chart.Panel{
+			Title: title, Series: []chart.Series{s},
+			X: chart.Axis{Label: "tables", Log: true, Room: .05},
+			Y: chart.Axis{Label: unit, Log: true, Room: .05},
 		}
 	}
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if _, err := canvas.WriteTo(file); err != nil {
-		return err
-	}
-	return file.Close()
+	return atomicfile.Write(path, func(w io.Writer) error {
+		return chart.Write(w, 620, 380, []chart.Panel{
+			panel("Wall time of the whole process", "s", seconds),
+			panel("Peak memory of the whole process", "MiB", memory),
+		})
+	})
 }
