@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -21,6 +22,9 @@ import (
 )
 
 func main() {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		neuroshard.Version = versionOf(neuroshard.Version, info)
+	}
 	ending := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		ending = append(ending, syscall.SIGHUP)
@@ -91,6 +95,7 @@ func (o *output) Write(b []byte) (int, error) {
 }
 
 func newRootCommand(a *app) *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:   "neuroshard",
 		Short: "Plan how embedding tables are split and placed over devices",
@@ -101,20 +106,25 @@ and placed over devices, so that the slowest device is as fast as it can be.
   neuroshard plan tables.json --devices 16 --device a100-80 -o plan.json
   neuroshard show plan.json`,
 		Args: rootArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// cobra's own --version goes through text/template, whose reflection would keep every
+		// method of every type in the binary (docs/PERFORMANCE.md).
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return printVersion(a.stdout)
+			}
+			return cmd.Help()
+		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.running = true
 			return cmp.Or(checkTogether(cmd), checkValues(cmd))
 		},
-		Version:                    neuroshard.Version,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		DisableAutoGenTag:          true,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.SetVersionTemplate(versionLine() + "\n")
-	root.Flags().Bool("version", false, "print the version; the command version prints the cost models, too")
+	root.Flags().BoolVar(&version, "version", false, "print the version, the commit and the cost models inside")
 	for _, command := range []*cobra.Command{
 		newPlanCommand(a),
 		newShowCommand(a),

@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
+	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,34 +17,29 @@ func newVersionCommand(a *app) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print the version and the cost models inside",
+		Short: "Print the version, the commit and the cost models inside",
 		Args:  exactArgs(),
 		RunE: func(*cobra.Command, []string) error {
+			if !asJSON {
+				return printVersion(a.stdout)
+			}
 			v, err := describeVersion()
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return bad(a.printJSON(v), "")
-			}
-			fmt.Fprintln(a.stdout, versionLine())
-			for _, m := range v.Models {
-				fmt.Fprintf(a.stdout, "model %-10s %s %s\n", m.Profile, m.ID, m.Source)
-			}
-			return nil
+			return bad(a.printJSON(v), "")
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
-// versionLine names the program, its version, and what it was built for.
-func versionLine() string {
-	return fmt.Sprintf("neuroshard %s %s %s/%s", neuroshard.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
 type versionJSON struct {
-	Version  string      `json:"version"`
+	Version string `json:"version"`
+	// Commit is the commit that the binary was built from; Modified, whether the checkout had
+	// other changes. A build outside of a checkout, such as that of go install, knows neither.
+	Commit   string      `json:"commit,omitempty"`
+	Modified bool        `json:"modified,omitempty"`
 	Go       string      `json:"go"`
 	Platform string      `json:"platform"`
 	Models   []modelJSON `json:"models"`
@@ -53,8 +51,36 @@ type modelJSON struct {
 	Source  string `json:"source"`
 }
 
+// String names the program, its version, and what it was built from and for.
+func (v versionJSON) String() string {
+	commit := ""
+	if v.Commit != "" {
+		commit = " (commit " + v.Commit[:min(12, len(v.Commit))] + ")"
+		if v.Modified {
+			commit = strings.TrimSuffix(commit, ")") + ", modified)"
+		}
+	}
+	return fmt.Sprintf("neuroshard %s%s %s %s", v.Version, commit, v.Go, v.Platform)
+}
+
+// printVersion prints a line for the program, and one for each cost model.
+func printVersion(w io.Writer) error {
+	v, err := describeVersion()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(w, v)
+	for _, m := range v.Models {
+		fmt.Fprintf(w, "model %-10s %s %s\n", m.Profile, m.ID, m.Source)
+	}
+	return nil
+}
+
 func describeVersion() (versionJSON, error) {
-	v := versionJSON{neuroshard.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, []modelJSON{}}
+	v := versionJSON{Version: neuroshard.Version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Models: []modelJSON{}}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v.Commit, v.Modified = commitOf(info)
+	}
 	for _, profile := range pretrained.Profiles() {
 		file, err := pretrained.File(profile)
 		if err != nil {
@@ -63,4 +89,26 @@ func describeVersion() (versionJSON, error) {
 		v.Models = append(v.Models, modelJSON{profile, file.Manifest.ID, file.Manifest.Source})
 	}
 	return v, nil
+}
+
+// commitOf returns the commit that a binary was built from, "" if the build does not know it.
+func commitOf(info *debug.BuildInfo) (commit string, modified bool) {
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value
+		case "vcs.modified":
+			modified = s.Value == "true"
+		}
+	}
+	return commit, modified
+}
+
+// versionOf returns the version of a binary: the one that its release stated, or that of the
+// module if go install downloaded it. A module that was downloaded has a checksum.
+func versionOf(stated string, info *debug.BuildInfo) string {
+	if strings.HasSuffix(stated, "-dev") && info.Main.Sum != "" {
+		return strings.TrimPrefix(info.Main.Version, "v")
+	}
+	return stated
 }
