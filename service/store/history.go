@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"math"
 	"time"
 
@@ -154,8 +155,15 @@ const (
 	// The oldest entry that is not the last of its name, and then the oldest.
 	oldText    = "SELECT seq, plan, name FROM history WHERE newest = 0 AND seq <> ? ORDER BY seq LIMIT 1"
 	oldestText = "SELECT seq, plan, name FROM history WHERE seq <> ? ORDER BY seq LIMIT 1"
-	usedText   = "SELECT (SELECT page_count FROM pragma_page_count) - (SELECT freelist_count FROM pragma_freelist_count), page_size FROM pragma_page_size"
+	pagesText  = "SELECT page_count, freelist_count, page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size"
 	totalText  = "SELECT entries FROM totals"
+)
+
+// A file gives space back if more than this many pages are free, and a quarter of all
+// pages; one change then gives back at most shrinkPages.
+const (
+	sparePages  = 1024
+	shrinkPages = 256
 )
 
 // keep deletes entries until the limits hold, apart from the entry with the number seq.
@@ -185,15 +193,28 @@ func (w *writer) keep(ctx context.Context, limit Keep, seq int64) error {
 
 // above reports whether the file holds more than the limits.
 func (w *writer) above(ctx context.Context, limit Keep) (bool, error) {
-	var entries, pages, size int64
+	var entries, pages, free, size int64
 	if err := w.row(ctx, totalText, nil, &entries); err != nil {
 		return false, err
 	}
 	if entries > int64(limit.Plans) {
 		return true, nil
 	}
-	if err := w.row(ctx, usedText, nil, &pages, &size); err != nil {
+	if err := w.row(ctx, pagesText, nil, &pages, &free, &size); err != nil {
 		return false, err
 	}
-	return pages*size > int64(limit.Bytes), nil
+	return (pages-free)*size > int64(limit.Bytes), nil
+}
+
+// shrink gives free space of the file back to the file system, if there is much of it.
+func (w *writer) shrink(ctx context.Context) error {
+	var pages, free, size int64
+	if err := w.row(ctx, pagesText, nil, &pages, &free, &size); err != nil {
+		return err
+	}
+	if free < sparePages || free < pages/4 {
+		return nil
+	}
+	_, err := w.conn.ExecContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages))
+	return err
 }

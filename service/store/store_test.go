@@ -176,7 +176,7 @@ func TestKeep(t *testing.T) {
 func TestKeepBytes(t *testing.T) {
 	const limit = 256 * unit.KiB
 	folder := t.TempDir()
-	s := open(t, folder, store.Options{Keep: store.Keep{Bytes: limit}})
+	s := open(t, folder, store.Options{Keep: store.Keep{Bytes: limit}}.Unsynced())
 	for n := range 100 {
 		r := recordOf(n, "")
 		r.Plan = incompressible(n, 10_000)
@@ -188,6 +188,35 @@ func TestKeepBytes(t *testing.T) {
 	}
 	if info, err := os.Stat(s.Path()); err != nil || info.Size() > int64(limit)+64<<10 {
 		t.Errorf("got a file of %d bytes, %v; want at most %v and one record", info.Size(), err, limit)
+	}
+}
+
+// TestShrink lowers the limit of a store: the file becomes smaller change by change.
+func TestShrink(t *testing.T) {
+	folder := t.TempDir()
+	s := open(t, folder, store.Options{})
+	for n := range 8 {
+		r := recordOf(n, "")
+		r.Plan = incompressible(n, 2_000_000)
+		put(t, s, r)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(s.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, folder, store.Options{Keep: store.Keep{Plans: 1}}.Unsynced())
+	for n := range 16 {
+		put(t, s, recordOf(10+n, ""))
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(s.Path())
+	if err != nil || after.Size() > before.Size()/2 {
+		t.Errorf("got a file of %d bytes, %v; want less than half of %d", after.Size(), err, before.Size())
 	}
 }
 

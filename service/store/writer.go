@@ -42,6 +42,9 @@ func (s *Store) change(ctx context.Context, f func(*writer) error) (err error) {
 	if err := f(w); err != nil {
 		return err
 	}
+	if err := w.shrink(ctx); err != nil {
+		return err
+	}
 	return w.run(always, "COMMIT")
 }
 
