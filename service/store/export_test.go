@@ -1,7 +1,24 @@
 package store
 
+import (
+	"context"
+	"fmt"
+)
+
 // Unsynced returns the options for a store that does not wait for the disk.
 func (o Options) Unsynced() Options {
 	o.unsynced = true
 	return o
+}
+
+// LimitPages lets the file have this many pages at most.
+func (s *Store) LimitPages(ctx context.Context, pages int) error {
+	_, err := s.writer.conn.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count(%d)", pages))
+	return err
+}
+
+// ForbidWrites makes SQLite refuse all writes.
+func (s *Store) ForbidWrites(ctx context.Context) error {
+	_, err := s.writer.conn.ExecContext(ctx, "PRAGMA query_only(1)")
+	return err
 }

@@ -46,6 +46,9 @@ func ownFile(folder string) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is not a file", path)
 	}
+	if size := info.Size(); size > 0 && size < 512 { // SQLite would take it as an empty file
+		return "", fmt.Errorf("open %s: the file is no database: move it away, or choose another folder", path)
+	}
 	if runtime.GOOS == "windows" {
 		return path, nil // permissions come from the folder
 	}

@@ -5,7 +5,8 @@
 //	Put, Touch      one plan more, or a plan that was asked for again
 //	Get, Delete     one plan by its id
 //	List, Names     the histories of the names, newest first
-//	Check, Close    whether the file can still be used, and the end
+//	Check, Verify   whether the file can still be used, and whether all of it is sound
+//	Close           the end
 //
 // Under these lie the file and its permissions (file.go), its tables with their versions and
 // the steps from one version to the next (schema.go), the one connection that writes
@@ -136,6 +137,10 @@ func (s *Store) connect(ctx context.Context) (err error) {
 		return err
 	}
 	s.writer = &writer{conn, map[string]*sql.Stmt{}}
+	// The file of another program stays as it is.
+	if _, err := version(ctx, conn); err != nil {
+		return err
+	}
 	if err := useLog(ctx, conn); err != nil {
 		return err
 	}
@@ -313,6 +318,17 @@ func (s *Store) Check(ctx context.Context) error {
 	}
 	var entries int64
 	return s.explain("read", s.queries[totalText].QueryRowContext(ctx).Scan(&entries))
+}
+
+// Verify reads the whole file and returns an error if its structure is damaged. It takes time
+// in proportion to the file.
+func (s *Store) Verify(ctx context.Context) error {
+	var found string
+	err := s.reads.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&found)
+	if err == nil && found != "ok" {
+		err = fmt.Errorf("%w: %s", ErrDamaged, found)
+	}
+	return s.explain("verify", err)
 }
 
 // samePath returns an error if another file, or no file, is at the path of the store: what
