@@ -118,7 +118,7 @@ def test_what_the_service_is_asked(answer: Json, tmp_path: Path) -> None:
             token=TOKEN,
             name="ranking",
             keep=tmp_path,
-            arguments=["--memory", "40GiB", "--seed=7", "--budget", "1m30s", "--no-baselines"],
+            arguments=["--memory", "40GiB", "--seed=7", "--risk-penalty=1.5", "--no-baselines"],
         )
         p.plan(MODEL)
     ((path, header, body),) = fake.asked
@@ -140,7 +140,7 @@ def test_what_the_service_is_asked(answer: Json, tmp_path: Path) -> None:
         "options": {
             "sharding_types": ["table_wise", "column_wise"],
             "seed": 7,
-            "time_limit_ms": 90000,
+            "risk_penalty": 1.5,
             "baselines": False,
         },
     }
@@ -347,7 +347,7 @@ def test_arguments_that_the_service_does_not_take() -> None:
         'arguments: the service does not take "--seeds"',
         'arguments: --seed "x" is not a whole number',
         'arguments: --reserve-share "y" is not a number',
-        'arguments: --budget "1" is not a time, such as 1s or 500ms',
+        'arguments: the service does not take "--budget=1"',
         "arguments: --memory has no value",
     ]
     assert e.value.problems[1].hint.endswith("or write --seed")

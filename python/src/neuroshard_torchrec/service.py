@@ -124,20 +124,6 @@ def _list(flag: str, text: str) -> list[str]:
     return [part.strip() for part in text.split(",")]
 
 
-_UNITS = {"ms": 1.0, "s": 1e3, "m": 6e4, "h": 3.6e6}
-
-
-def _milliseconds(flag: str, text: str) -> float:
-    parts = re.findall(r"([0-9.]+)(ms|s|m|h)", text)
-    try:
-        if "".join(n + u for n, u in parts) != text or not parts:
-            raise ValueError
-        return sum(float(n) * _UNITS[u] for n, u in parts)
-    except ValueError:
-        message = f"arguments: {flag} {quote(text)} is not a time, such as 1s or 500ms"
-        raise InputError([Problem(message)]) from None
-
-
 _FLAGS: dict[str, tuple[str, str, Callable[[str, str], Any]]] = {
     "--batch": ("overrides", "batch", _whole),
     "--comm-precision": ("overrides", "comm_precision", _text),
@@ -153,9 +139,9 @@ _FLAGS: dict[str, tuple[str, str, Callable[[str, str], Any]]] = {
     "--nvlink-domain": ("overrides", "nvlink_domain", _whole),
     "--reserve-fixed": ("overrides", "reserve_fixed", _text),
     "--reserve-share": ("overrides", "reserve_share", _number),
-    "--budget": ("options", "time_limit_ms", _milliseconds),
     "--max-evaluations": ("options", "max_evaluations", _whole),
     "--method": ("options", "method", _text),
+    "--risk-penalty": ("options", "risk_penalty", _number),
     "--seed": ("options", "seed", _whole),
     "--sharding-types": ("options", "sharding_types", _list),
 }
