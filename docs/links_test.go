@@ -109,14 +109,19 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestReadmeListsDocuments wants every page of docs/ in README.md.
-func TestReadmeListsDocuments(t *testing.T) {
-	readme := read(t, "README.md")
+// TestIndexListsDocuments wants every page of docs/ in docs/README.md, and the index in README.md.
+func TestIndexListsDocuments(t *testing.T) {
+	index, readme := read(t, "docs/README.md"), read(t, "README.md")
 	pages, err := fs.Glob(os.DirFS(root), "docs/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("got pages %v and error %v", pages, err)
 	}
-	for _, p := range append(pages, "CHANGELOG.md", "LICENSE") {
+	for _, p := range pages {
+		if name := path.Base(p); name != "README.md" && !strings.Contains(index, "]("+name+")") {
+			t.Errorf("docs/README.md has no link to %s: say in a line what a reader wants who needs it", name)
+		}
+	}
+	for _, p := range []string{"docs/README.md", "CHANGELOG.md", "LICENSE"} {
 		if !strings.Contains(readme, "]("+p+")") {
 			t.Errorf("README.md has no link to %s", p)
 		}

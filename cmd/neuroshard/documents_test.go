@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,40 +15,66 @@ import (
 	"github.com/neuroshard/neuroshard/internal/f32"
 )
 
-var update = flag.Bool("update", false, "rewrite the output shown in README.md")
+var update = flag.Bool("update", false, "rewrite the outputs that the documents show")
+
+// documents are the pages whose commands are run.
+var documents = []string{"README.md", "docs/TOUR.md", "docs/FAQ.md"}
 
 // A shown command is a line "$ neuroshard ..." in a fenced block; the lines up to
 // the next one are its output, standard error included. A line "..." stands for
 // any lines left out; there may be one. Where no output is shown, any will do.
+//
+// The word after the language of a block says who runs it: "```console long" the
+// tests behind the build tag long, which compare no numbers, because they are
+// measured; "```console python" python/tests/test_tour.py. Other blocks are run by
+// every go test, and their output is compared byte by byte. "```csv bad.csv" is the
+// file bad.csv, which is there for all commands.
 const (
 	prompt  = "$ "
 	leftOut = "..."
+
+	always = ""
+	long   = "long"
+	python = "python"
+	file   = "file"
 )
+
+// shownFile is a fenced block that is a file.
+var shownFile = regexp.MustCompile("(?ms)^```[a-z]+ ([a-z_]+\\.[a-z]+)\\n(.*?)^```$")
 
 // shown is a command of a document and the place of its output there.
 type shown struct {
 	line     int // of the command, from 0
 	args     []string
-	from, to int // lines of the output
+	by       string // who runs it: always or long
+	from, to int    // lines of the output
 }
 
-// TestReadme runs every command that README.md shows and compares its output.
-func TestReadme(t *testing.T) {
-	readme, err := filepath.Abs("../../README.md")
+// TestDocuments runs the commands that the documents show and compares their output.
+func TestDocuments(t *testing.T) {
+	for _, name := range documents {
+		t.Run(filepath.Base(name), func(t *testing.T) { runDocument(t, name, always) })
+	}
+}
+
+// runDocument runs the commands of a document that one of the given tests is to run, in order,
+// in a folder of their own with the examples, and compares what they print.
+func runDocument(t *testing.T, name string, by ...string) {
+	page, err := filepath.Abs("../../" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(readme)
+	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(text), "\n")
-	commands, errs := shownCommands(lines)
+	commands, errs := shownCommands(name, lines)
 	for _, err := range errs {
 		t.Error(err)
 	}
 	if len(commands) < 3 {
-		t.Fatalf("got %d commands in README.md, want 3 at least", len(commands))
+		t.Fatalf("got %d commands in %s, want 3 at least", len(commands), name)
 	}
 
 	here := t.TempDir()
@@ -55,33 +82,68 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(here)
+	for _, match := range shownFile.FindAllStringSubmatch(string(text), -1) {
+		if err := os.WriteFile(match[1], []byte(match[2]), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var fresh []string
 	copied := 0
 	for _, c := range commands {
+		if !slices.Contains(by, c.by) {
+			continue
+		}
 		var output bytes.Buffer
 		code := run(t.Context(), strings.NewReader(""), &output, &output, c.args, quiet())
 		got := strings.Split(strings.TrimSuffix(output.String(), "\n"), "\n")
 		want := lines[c.from:c.to]
-		if fails := strings.Contains(strings.Join(want, "\n"), "neuroshard: error:"); fails != (code != exitOK) {
-			t.Errorf("README.md:%d: got exit code %d: %s", c.line+1, code, output.String())
+		if failed(want) != failed(got) || code > exitNo && !failed(got) {
+			t.Errorf("%s:%d: got exit code %d: %s", name, c.line+1, code, output.String())
 		}
 		fresh = append(append(fresh, lines[copied:c.from]...), refresh(want, got)...)
 		copied = c.to
-		same := agrees
-		if !f32.Assembly() {
-			same = costsAreNear
-		}
-		if !*update && !same(want, got) {
-			t.Errorf("README.md:%d: neuroshard %s: got\n%s\nwant\n%s\n(rewrite it: go test ./cmd/neuroshard -run TestReadme -update)",
-				c.line+1, strings.Join(c.args, " "), strings.Join(got, "\n"), strings.Join(want, "\n"))
+		if !*update && !agreement(c.by)(want, got) {
+			t.Errorf("%s:%d: neuroshard %s: got\n%s\nwant\n%s\n(rewrite it: go test ./cmd/neuroshard -run TestDocuments -update)",
+				name, c.line+1, strings.Join(c.args, " "), strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
 	if *update && !t.Failed() {
 		fresh = append(fresh, lines[copied:]...)
-		if err := os.WriteFile(readme, []byte(strings.Join(fresh, "\n")), 0o666); err != nil {
+		if err := os.WriteFile(page, []byte(strings.Join(fresh, "\n")), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// failed reports whether the output of a command has an error.
+func failed(output []string) bool {
+	return slices.ContainsFunc(output, func(line string) bool { return strings.HasPrefix(line, "neuroshard: error:") })
+}
+
+// agreement returns how the shown output of a command is compared with the one that it prints.
+func agreement(by string) func(want, got []string) bool {
+	switch {
+	case by == long:
+		return func(want, got []string) bool { return agrees(numberless(want), numberless(got)) }
+	case !f32.Assembly():
+		return costsAreNear
+	}
+	return agrees
+}
+
+var (
+	number = regexp.MustCompile(`[-+]?[0-9][0-9,.]*`)
+	blank  = regexp.MustCompile(`[ █▓▒░]+`)
+)
+
+// numberless returns the lines with every number as 0, every run of blanks and bars as one
+// blank: what two measurements have in common.
+func numberless(lines []string) []string {
+	var all []string
+	for _, line := range lines {
+		all = append(all, strings.TrimSpace(blank.ReplaceAllString(number.ReplaceAllString(line, "0"), " ")))
+	}
+	return all
 }
 
 // costsAreNear reports whether both outputs state the same costs within 5 %, or want states
@@ -119,30 +181,39 @@ func TestCostsAreNear(t *testing.T) {
 }
 
 // shownCommands finds the commands in the fenced blocks of a document. What
-// looks like a command but would not be run is an error.
-func shownCommands(lines []string) (commands []shown, errs []error) {
+// looks like a command but would not be run is an error. Commands of blocks that
+// Python's tests run are left out.
+func shownCommands(name string, lines []string) (commands []shown, errs []error) {
 	complain := func(line int, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("README.md:%d: %s", line+1, fmt.Sprintf(format, args...)))
+		errs = append(errs, fmt.Errorf("%s:%d: %s", name, line+1, fmt.Sprintf(format, args...)))
 	}
-	fenced, open := false, false
+	fenced, open, by := false, false, always
 	for i, line := range lines {
 		command, isCommand := strings.CutPrefix(line, prompt)
+		info, isFence := strings.CutPrefix(line, "```")
 		switch {
-		case strings.HasPrefix(line, "```"):
+		case isFence:
 			fenced, open = !fenced, false
-		case !fenced:
+			_, by, _ = strings.Cut(info, " ")
+			if strings.Contains(by, ".") {
+				by = file
+			}
+			if !slices.Contains([]string{always, long, python, file}, by) {
+				complain(i, "%s: got test %q, want %s, %s or the name of a file", line, by, long, python)
+			}
+		case !fenced || by == python || by == file:
 		case isCommand:
-			open = false
 			words := strings.Fields(command)
+			open = len(words) > 0 && words[0] == "neuroshard"
 			switch {
 			case strings.ContainsAny(command, "|<>&;$`\"'\\#*"):
 				complain(i, "%s: only plain words can be run", line)
-			case len(words) > 0 && words[0] == "neuroshard":
-				commands = append(commands, shown{line: i, args: words[1:], from: i + 1, to: i + 1})
-				open = true
+			case open:
+				commands = append(commands, shown{line: i, args: words[1:], by: by, from: i + 1, to: i + 1})
 			case len(words) == 0 || words[0] != "go":
 				complain(i, "%s: this command is not run by any test", line)
 			}
+			open = open && len(commands) > 0 && commands[len(commands)-1].line == i
 		case open:
 			commands[len(commands)-1].to = i + 1
 		case strings.HasPrefix(line, "neuroshard "):
@@ -198,7 +269,7 @@ func refresh(want, got []string) []string {
 func TestShownCommands(t *testing.T) {
 	for _, test := range []struct {
 		name, text string
-		want       string // LINE:ARGS:FROM-TO of each command
+		want       string // LINE:ARGS:FROM-TO of each command, with BY before it
 		errors     int
 	}{
 		{"none", "neuroshard plan\n", "", 0},
@@ -209,15 +280,31 @@ func TestShownCommands(t *testing.T) {
 		{"no prompt", "```\nneuroshard plan\n```", "", 1},
 		{"pipe", "```\n$ neuroshard plan x | less\n```", "", 1},
 		{"other program", "```\n$ make\n```", "", 1},
+		{"measured", "```console long\n$ neuroshard a\n1\n```\n```console\n$ neuroshard b\n```", "long1:a:2-3 5:b:6-6", 0},
+		{"python", "```console python\n$ torchrun train.py | tail\n```\n```\n$ neuroshard b\n```", "4:b:5-5", 0},
+		{"a file", "```csv a.csv\n$ neuroshard a\n```", "", 0},
+		{"unknown test", "```console never\n$ neuroshard a\n```", "never1:a:2-2", 1},
 		{"two gaps", "```\n$ neuroshard a\n...\nb\n...\n```", "1:a:2-5", 1},
 	} {
-		commands, errs := shownCommands(strings.Split(test.text, "\n"))
+		commands, errs := shownCommands("README.md", strings.Split(test.text, "\n"))
 		var all []string
 		for _, c := range commands {
-			all = append(all, fmt.Sprintf("%d:%s:%d-%d", c.line, strings.Join(c.args, " "), c.from, c.to))
+			all = append(all, fmt.Sprintf("%s%d:%s:%d-%d", c.by, c.line, strings.Join(c.args, " "), c.from, c.to))
 		}
 		if got := strings.Join(all, " "); got != test.want || len(errs) != test.errors {
 			t.Errorf("%s: got %q and errors %v, want %q and %d", test.name, got, errs, test.want, test.errors)
+		}
+	}
+}
+
+func TestNumberless(t *testing.T) {
+	want := []string{"device 3: 1,024.5 ms  ██░░ -2 %", "ready"}
+	for got, same := range map[string]bool{
+		"device 0: 7 ms  █▓▒░ +0.1 %": true,
+		"device 0: 7 s  █▓▒░ +0.1 %":  false,
+	} {
+		if agreement(long)(want, []string{got, "ready"}) != same {
+			t.Errorf("%q beside %q: got agreement %v, want %v", got, want[0], !same, same)
 		}
 	}
 }

@@ -1,0 +1,49 @@
+"""The sections of docs/TOUR.md that need TorchRec, run as the page says."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import environment
+
+pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
+
+from torchrec_binary import ROOT, binary
+
+__all__ = ["binary"]
+
+PAGE = (ROOT / "docs" / "TOUR.md").read_text()
+
+
+def numberless(text: str) -> str:
+    return " ".join(re.sub(r"[-+]?[0-9][0-9,.]*", "0", text).split())
+
+
+def test_the_tour(tmp_path: Path, binary: str) -> None:
+    for name, code in re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", PAGE, re.M | re.S):
+        (tmp_path / name).write_text(code)
+    (tmp_path / "neuroshard").symlink_to(binary)
+    path = os.pathsep.join([str(tmp_path), str(Path(sys.executable).parent), os.environ["PATH"]])
+    blocks = re.findall(r"^```console python\n(.*?)^```$", PAGE, re.M | re.S)
+    assert len(blocks) == 2
+    for shown in re.split(r"^\$ ", "".join(blocks), flags=re.M)[1:]:
+        command, _, output = shown.partition("\n")
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env=environment(PATH=path),
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        # On a machine with other load watch may find a slow device: exit code 1.
+        busy = "neuroshard watch" in command and done.returncode == 1
+        assert done.returncode == 0 or busy, done.stdout[-2000:] + done.stderr[-5000:]
+        head = numberless(output.split("\n..." if "\n..." in output else "\n\n")[0])
+        assert busy or numberless(done.stdout).startswith(head), command
