@@ -91,10 +91,7 @@ cheapest other place for it and what the plan would cost then.`,
 
 // planned reads the tables of a plan, and composes the problem that the plan is for.
 func planned(a *app, pl *plan.Plan, source string, flags *clusterFlags) (loaded, error) {
-	own, err := clusterOf(pl, flags)
-	if err != nil {
-		return loaded{}, err
-	}
+	own := clusterOf(pl, flags)
 	l, err := loadProblem(a, source, flags, own)
 	if err != nil {
 		return loaded{}, err
