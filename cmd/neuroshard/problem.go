@@ -106,9 +106,15 @@ type loaded struct {
 // workload:NAME. fallback is the cluster if there is no topology file; nil: the cluster is
 // that of the tables' workload or scenario, or flags state it.
 func loadProblem(a *app, source string, c *clusterFlags, fallback *input.Cluster) (loaded, error) {
-	parts := input.Parts{Fallback: fallback}
-	parts.Tables, parts.Workload, parts.TablesErr = readTables(a, source, c)
+	parts := readParts(a, source, c)
+	parts.Fallback = fallback
 	return composeProblem(a, parts, c)
+}
+
+// readParts reads the tables of source as parts of a problem.
+func readParts(a *app, source string, c *clusterFlags) (parts input.Parts) {
+	parts.Tables, parts.Workload, parts.TablesErr = readTables(a, source, c)
+	return parts
 }
 
 // composeProblem adds the topology file and the flags to parts of a problem.
