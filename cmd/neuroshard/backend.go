@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/neuroshard/neuroshard/internal/manual"
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/protocol"
@@ -66,7 +67,9 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 	f.BoolVar(&b.warm, "warm", false, "do not flush the caches")
 	f.BoolVar(&b.fastest, "fastest", false, "take the fastest of several passes or runs instead of their median, on machines with other load")
 	f.DurationVar(&b.deadline, "deadline", time.Minute, "time after which a worker that has not answered counts as hung")
+	inSection := manual.Section(b.set, backendSection)
 	b.set.AddFlagSet(b.own)
+	inSection()
 	complete(cmd, "backend", func() []string { return []string{backendCPU, backendWorker, backendSimulated} })
 	complete(cmd, "profile", hardware.Names)
 }

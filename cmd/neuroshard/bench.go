@@ -15,6 +15,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/internal/manual"
 	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/lab/reinforce"
 	"github.com/neuroshard/neuroshard/plan"
@@ -128,17 +129,20 @@ type benchFlags struct {
 func (f *benchFlags) register(cmd *cobra.Command) {
 	f.cmd, f.name = cmd, "bench "+cmd.Name()
 	flags := cmd.Flags()
+	inSection := manual.Section(flags, benchSection)
 	flags.StringVar(&f.model, "model", "", "`folder` of a cost model to plan with, as train writes it (default: those inside this binary)")
 	flags.IntVar(&f.workers, "workers", 0, "tasks planned at a time (default: all processors)")
 	flags.StringVar(&f.json, "json", "", "`file` to write records and summary to; - prints them")
 	flags.StringVar(&f.plot, "plot", "", "`file` to draw the summary to, as SVG")
-	f.backend.register(cmd)
 	flags.IntVar(&f.runs, "runs", 3, "runs of each plan on the backend; its cost is their median")
+	inSection()
+	f.backend.register(cmd)
 }
 
 // registerSearch adds the flags of suites whose plans are searched.
 func (f *benchFlags) registerSearch(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	defer manual.Section(flags, benchSection)()
 	flags.Float64Var(&f.penalty, "risk-penalty", 0, riskPenaltyUsage)
 	flags.StringSliceVar(&f.methods, "methods", nil, "`methods` to compare, separated by commas (default: all)")
 	flags.StringArrayVar(&f.policies, "policy", nil, "`folder` of a policy to compare as well, as train-policy writes it; may be repeated")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/prototype"
+	"github.com/neuroshard/neuroshard/internal/manual"
 	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -76,6 +77,7 @@ type prototypeNets struct {
 // register adds the flags that name the files.
 func (n *prototypeNets) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
+	defer manual.Section(flags, prototypeSection)()
 	flags.StringVar(&n.compute, "compute-model", "", "the prototype's compute net: `file`, .pt or .json")
 	flags.StringVar(&n.forward, "forward-model", "", "the prototype's net of the forward all-to-all: `file`, .pt or .json")
 	flags.StringVar(&n.backward, "backward-model", "", "the prototype's net of the backward all-to-all: `file`, .pt or .json")

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/neuroshard/neuroshard/internal/manual"
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
@@ -24,6 +25,7 @@ type domainFlags struct {
 
 func (d *domainFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
+	defer manual.Section(f, drawsSection)()
 	d.flags, d.set = f, map[string]func(*design.Domain) error{}
 	f.StringVar(&d.tables, "tables", "", "draw groups over the tables of this `file` instead of random ones")
 	f.StringVar(&d.trace, "trace", "", "draw groups over the tables of this `file` of real lookups, and run those lookups")

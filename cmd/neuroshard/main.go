@@ -148,12 +148,14 @@ and placed over devices, so that the slowest device is as fast as it can be.
 		newWatchCommand(a),
 		newWorkerCommand(a),
 		newBenchCommand(a),
-		newServeCommand(a),
 		newVersionCommand(a),
+		newManualCommand(a),
+		newConventionsTopic(),
 		newExitCodesTopic(),
 	} {
 		root.AddCommand(command)
 	}
+	describe(root)
 	return root
 }
 

@@ -22,8 +22,6 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -397,68 +395,6 @@ func TestWorkersDoNotChangeThePlan(t *testing.T) {
 	if !bytes.Equal(files[0], files[1]) {
 		t.Errorf("got other bytes with 8 workers than with 1")
 	}
-}
-
-// TestCommandsAreDocumented wants every command, flag and exit code in
-// docs/COMMANDS.md.
-func TestCommandsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/COMMANDS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc := string(text)
-	if !strings.Contains(doc, strings.TrimSpace(strings.SplitN(exitCodes, "\n", 2)[1])) {
-		t.Errorf("docs/COMMANDS.md does not hold the text of: neuroshard help exit-codes")
-	}
-	root := newRootCommand(&app{stdout: &output{to: io.Discard}, stderr: io.Discard, env: quiet()})
-	for _, c := range root.Commands() {
-		if c.Run == nil && c.RunE == nil || c.Hidden {
-			continue
-		}
-		_, section, ok := strings.Cut(doc, "\n## "+c.Name())
-		if !ok {
-			t.Errorf("docs/COMMANDS.md has no section %q", "## "+c.Name())
-			continue
-		}
-		section, _, _ = strings.Cut(section, "\n## ")
-		names := flagNames(c)
-		for _, sub := range c.Commands() {
-			names = append(names, flagNames(sub)...)
-			if !strings.Contains(section, "`"+c.Name()+" "+sub.Name()) {
-				t.Errorf("docs/COMMANDS.md: section %q does not have %s %s", c.Name(), c.Name(), sub.Name())
-			}
-		}
-		for _, name := range names {
-			shared := strings.Contains(section, "cluster flags") && clusterFlag(name) || strings.Contains(section, "flags of a backend") && backendFlag(name)
-			if !strings.Contains(section, "`--"+name) && !shared {
-				t.Errorf("docs/COMMANDS.md: section %q does not have --%s", c.Name(), name)
-			}
-		}
-	}
-}
-
-// backendFlag is whether the commands that take times share the flag.
-func backendFlag(name string) bool {
-	c := &cobra.Command{}
-	new(backendFlags).register(c)
-	return c.Flags().Lookup(name) != nil
-}
-
-// clusterFlag is whether several commands share the flag.
-func clusterFlag(name string) bool {
-	c := &cobra.Command{}
-	new(clusterFlags).register(c)
-	return c.Flags().Lookup(name) != nil
-}
-
-func flagNames(c *cobra.Command) []string {
-	var names []string
-	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Name != "help" {
-			names = append(names, f.Name)
-		}
-	})
-	return names
 }
 
 // A command that waits for input ends when it is interrupted.

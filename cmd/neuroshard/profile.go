@@ -47,7 +47,7 @@ TRACE is one of
   a log with a row for each sample, as Criteo's: a column for each feature (--columns),
   with one id in a cell, or several with | or spaces between them; in Parquet, lists
 Logs are CSV or text with tabs, compressed with gzip or not, or Parquet. The file is
-read table by table.
+read table by table. docs/FORMATS.md has the details.
 
 Ids are rows of their tables. With --hash-size they are hashes, taken modulo the rows
 that --rows or --tables states, or else modulo --hash-size. With --tables, existing

@@ -11,7 +11,6 @@ import (
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
 )
 
@@ -28,7 +27,11 @@ that the critical device reads most, show lists its largest tables by weights. W
 TABLES, what was planned (a file, "-" or workload:NAME), it lists those read most.
 
 --tables lists every table on a line of its own: where it lies and, with TABLES, the
-cheapest other place for it and what the plan would cost then.`,
+cheapest other place for it and what the plan would cost then. While all other tables
+stay, it tries the table whole on each other device, its slices alone, cuts into 2, 4,
+8, ... equal slices, the other sharding types, and host memory if there is any; above 32
+devices, on the 32 that would be the least busy. A negative difference says that the
+search missed a cheaper place.`,
 		Example: `  neuroshard show plan.json
   neuroshard show plan.json --memory      # the fullest device, line by line
   neuroshard show plan.json --memory=3    # device 3
@@ -92,13 +95,11 @@ cheapest other place for it and what the plan would cost then.`,
 
 // planned reads the tables of a plan, and composes the problem that the plan is for.
 func planned(a *app, pl *plan.Plan, source string, flags *clusterFlags) (loaded, error) {
-	return plannedFrom(a, pl, source, readParts(a, source, flags), flags)
-}
-
-// plannedFrom composes the problem that a plan is for of tables that were read from source.
-func plannedFrom(a *app, pl *plan.Plan, source string, parts input.Parts, flags *clusterFlags) (loaded, error) {
-	parts.Fallback = clusterOf(pl, flags)
-	l, err := composeProblem(a, parts, flags)
+	own, err := clusterOf(pl, flags)
+	if err != nil {
+		return loaded{}, err
+	}
+	l, err := loadProblem(a, source, flags, own)
 	if err != nil {
 		return loaded{}, err
 	}

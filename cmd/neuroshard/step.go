@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/manual"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -93,6 +94,7 @@ type stepFlags struct {
 func (f *stepFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.flags = flags
+	defer manual.Section(flags, stepSection)()
 	flags.StringVar(&f.dense, "dense", "", "the dense part of the model, for the whole step: a `preset`, or a file of its layers")
 	flags.StringVar(&f.stack, "stack", "", "the training system that runs the step: a `preset` ("+strings.Join(step.StackNames(), ", ")+"), or a file of its parts")
 	flags.StringVar(&f.measured, "step", "", "a measured `time` of the whole step, such as 3.9ms: calibrates the rest of the step")
@@ -144,7 +146,7 @@ func isFile(word string, presets []string) bool {
 func readWhole[T any](a *app, path string, read func(name string, r io.Reader) (T, error)) (T, error) {
 	name, r, err := a.open(path)
 	if err != nil {
-		broken, _ := read(name, input.Broken{})
+		broken, _ := read(name, broken{})
 		return broken, err
 	}
 	defer r.Close()
@@ -165,7 +167,10 @@ func (f *stepFlags) measuredWith(a *app, c *clusterFlags, p *problem.Problem, in
 	}
 	// The measurement may be of another cluster, but is of the same tables.
 	flags := clusterFlags{set: &pflag.FlagSet{}}
-	cluster := clusterOf(pl, &flags)
+	cluster, err := clusterOf(pl, &flags)
+	if err != nil {
+		return err
+	}
 	judged := *p
 	judged.Topology, judged.Batch, judged.CommPrecision = cluster.Topology, cluster.Batch, cluster.CommPrecision
 	judged.Engine, judged.LaneRule, judged.Accounting = cluster.Engine, cluster.LaneRule, cluster.Accounting

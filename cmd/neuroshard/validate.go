@@ -8,6 +8,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
 )
 
@@ -23,7 +24,13 @@ memory allows.
 TABLES is what was planned: a file, "-" or workload:NAME. The cluster is the one that
 the plan states; flags override single fields of it, and --topology all of it.
 
-It prints "valid", or every violation and exits with code 1.`,
+It prints "valid", or every violation, after the name of the rule that it breaks, and
+exits with code 1. If the tables changed after the plan was made, the first lines say what
+changed, as far as the sums in the plan show it.
+
+show, diff and export read a plan without its tables. They print what the plan alone shows
+to be wrong as warnings, and go on; but export refuses tables that are not placed exactly
+once, and diff refuses tables that are listed twice.`,
 		Args:              exactArgs("PLAN", "TABLES"),
 		ValidArgsFunction: completeTables(1),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -31,7 +38,10 @@ It prints "valid", or every violation and exits with code 1.`,
 			if err != nil {
 				return err
 			}
-			own := clusterOf(pl, &flags)
+			own, err := clusterOf(pl, &flags)
+			if err != nil {
+				return err
+			}
 			loaded, err := loadProblem(a, args[1], &flags, own)
 			if err != nil {
 				return err
@@ -57,13 +67,27 @@ It prints "valid", or every violation and exits with code 1.`,
 	return cmd
 }
 
-// clusterOf returns the cluster that a plan states, for the flags to override, and has the flags
-// know the plan's device.
-func clusterOf(pl *plan.Plan, flags *clusterFlags) *input.Cluster {
-	overrides := flags.overrides()
-	cluster, own := input.ClusterOf(pl, &overrides)
-	if own != nil {
-		flags.own = own
+// clusterOf returns the cluster that a plan states.
+func clusterOf(pl *plan.Plan, flags *clusterFlags) (*input.Cluster, error) {
+	c := pl.Cluster
+	t := hardware.Topology{Devices: c.Devices, DevicesPerHost: c.DevicesPerHost, Memory: c.DeviceMemory, ReserveShare: hardware.NoReserve, ReserveFixed: c.Reserve, HostMemory: c.HostMemory, NetworkBandwidth: c.NetworkBandwidth, NVLinkDomain: c.NVLinkDomain}
+	if profile, err := hardware.ByName(c.Profile); err == nil {
+		t.Profile = profile
+	} else {
+		// The device of a user's own cost model. Validation needs only bytes and
+		// places, and the plan states everything that they depend on.
+		t.Profile = hardware.Profile{Name: c.Profile, Memory: c.DeviceMemory, NICGBps: 1}
+		flags.own = []hardware.Profile{t.Profile}
 	}
-	return &cluster
+	if flags.set.Changed("device") && !flags.set.Changed("memory") {
+		t.Memory = 0 // the other device's own
+	}
+	if flags.set.Changed("reserve-share") {
+		t.ReserveFixed = 0
+	}
+	accounting := problem.CountAll
+	if c.WeightsOnly {
+		accounting = problem.CountWeights
+	}
+	return &input.Cluster{Topology: t, Batch: c.Batch, Accounting: accounting, CommPrecision: c.CommPrecision, Engine: c.Engine, LaneRule: c.LaneRule}, nil
 }

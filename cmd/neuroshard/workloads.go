@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 func newWorkloadsCommand(a *app) *cobra.Command {
@@ -18,7 +20,16 @@ func newWorkloadsCommand(a *app) *cobra.Command {
 		Short: "List the workloads known by name, or print the tables of one",
 		Long: `List the workloads that can be planned by name (published models, and seeded
 draws that match the statistics of facebookresearch/dlrm_datasets), or print the
-tables of one as a file, to be changed and planned.`,
+tables of one as a file, to be changed and planned. A star marks models whose source
+states no distribution of indices.
+
+workload:NAME also takes drawn tables. Without @SEED the seed is 1:
+
+  dlrm-datasets[@SEED]                   the pool of 856 tables
+  dlrm-datasets-TABLESxDEVICES[@SEED]    tables drawn from the pool, for that many devices
+  paper-SETTING-NUMBER[@SEED]            a task as the NeuroShard paper draws them; SETTING
+                                         is d4_ or d8_ with m16, m64 or m128, and NUMBER
+                                         counts from 0: paper-d8_m64-3`,
 		Example: `  neuroshard workloads
   neuroshard workloads mlperf-dlrm-dcnv2 -o tables.json
   neuroshard plan workload:dlrm-datasets-300x32@7`,
@@ -42,7 +53,7 @@ tables of one as a file, to be changed and planned.`,
 				return usagef("usage: neuroshard workloads NAME -o tables.json", "--output needs the name of a workload")
 			}
 			if asJSON {
-				return bad(a.printJSON(report.WorkloadsJSON()), "")
+				return bad(a.printJSON(describeWorkloads()), "")
 			}
 			return bad(report.Workloads(a.stdout, workload.All(), workload.Drawn(), a.reportOptions()), "")
 		},
@@ -66,4 +77,40 @@ func printTables(a *app, name, output string) error {
 		return err
 	}
 	return a.writeOut(output, b.Bytes())
+}
+
+// workloadJSON is a workload in the list.
+type workloadJSON struct {
+	Name              string         `json:"name"`
+	Source            string         `json:"source"`
+	Tables            int            `json:"tables"`
+	Weights           unit.Bytes     `json:"fp32_weights_bytes"`
+	Lookups           float64        `json:"lookups_per_sample"`
+	Batch             int            `json:"batch"`
+	Precision         string         `json:"precision"`
+	Optimizer         string         `json:"optimizer"`
+	IndexDistribution string         `json:"index_distribution"`
+	Assumed           bool           `json:"index_distribution_assumed"`
+	Drawn             bool           `json:"drawn"`
+	Cluster           defaultCluster `json:"default_cluster"`
+}
+
+type defaultCluster struct {
+	Device         string `json:"device"`
+	Devices        int    `json:"devices"`
+	DevicesPerHost int    `json:"devices_per_host"`
+}
+
+func describeWorkloads() []workloadJSON {
+	var all []workloadJSON
+	for _, w := range append(workload.All(), workload.Drawn()...) {
+		totals := w.Totals()
+		all = append(all, workloadJSON{
+			Name: w.Name, Source: w.Source, Tables: totals.Tables, Weights: totals.Weights, Lookups: totals.LookupsPerSample,
+			Batch: w.Batch, Precision: fmt.Sprint(w.Precision), Optimizer: fmt.Sprint(w.Optimizer),
+			IndexDistribution: w.IndexDistribution, Assumed: w.AssumedDistribution, Drawn: w.IsDrawn(),
+			Cluster: defaultCluster{w.Cluster.Profile.Name, w.Cluster.Devices, w.Cluster.PerHost()},
+		})
+	}
+	return all
 }

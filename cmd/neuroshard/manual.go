@@ -1,0 +1,125 @@
+package main
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/atomicfile"
+	"github.com/neuroshard/neuroshard/internal/manual"
+)
+
+// Titles of the sections of flags that several commands share.
+const (
+	clusterSection   = "Flags of the cluster"
+	stepSection      = "Flags of the whole step"
+	backendSection   = "Flags of the backend"
+	searchSection    = "Flags of the search"
+	drawsSection     = "Flags of the draws"
+	benchSection     = "Flags of a comparison"
+	prototypeSection = "Flags of the prototype's nets"
+)
+
+// commandChapters divides the list of commands, by the names of commands.
+var commandChapters = []struct {
+	id, title string
+	commands  []string
+}{
+	{"plans", "Make and compare plans", []string{"plan", "replan", "sweep", "step", "show", "report", "diff", "validate", "serve"}},
+	{"engines", "Run plans", []string{"export", "import", "verify", "watch"}},
+	{"inputs", "Tables and devices", []string{"workloads", "devices", "profile", "simulate"}},
+	{"models", "Measure, train and judge", []string{"collect", "dataset", "train", "train-policy", "worker", "bench"}},
+}
+
+// describe gives the commands their groups and the help its form.
+func describe(root *cobra.Command) {
+	root.SetUsageFunc(manual.Usage)
+	for _, g := range commandChapters {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, name := range g.commands {
+			if c, _, err := root.Find([]string{name}); err == nil && c != root {
+				c.GroupID = g.id
+			}
+		}
+	}
+}
+
+// manualTitle and manualOpening begin docs/COMMANDS.md.
+const (
+	manualTitle   = "Commands"
+	manualOpening = "After reading this page you know every command, its flags and its exit codes. The page is the commands' own help: `neuroshard COMMAND --help` prints a part of it, and [CONTRIBUTING.md](../CONTRIBUTING.md) says how it is made. Objects of `--json` are drawn in [PLAN.md](PLAN.md#json-of-the-reports), [STEP.md](STEP.md), [REPLAN.md](REPLAN.md), [SWEEP.md](SWEEP.md#json) and [BENCH.md](BENCH.md)."
+)
+
+// newManualCommand writes the help of all commands in other forms. Releases and documents are
+// made with it; it is hidden from users.
+func newManualCommand(a *app) *cobra.Command {
+	var markdown, man string
+	cmd := &cobra.Command{
+		Use:    "manual",
+		Hidden: true,
+		Short:  "Write the help of all commands as Markdown, or as man pages",
+		Args:   exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if (markdown == "") == (man == "") {
+				return usagef("", "manual: give one of --markdown and --man")
+			}
+			if markdown != "" {
+				return a.writeOut(markdown, manual.Markdown(cmd.Root(), manualTitle, manualOpening))
+			}
+			return writePages(man, manual.Man(cmd.Root(), neuroshard.Version))
+		},
+	}
+	cmd.Flags().StringVar(&markdown, "markdown", "", "`file` of docs/COMMANDS.md; - is standard output")
+	cmd.Flags().StringVar(&man, "man", "", "`folder` to write the man pages to")
+	return cmd
+}
+
+// writePages writes files to a folder, which is made if it does not exist.
+func writePages(folder string, pages map[string][]byte) error {
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return bad(err, "")
+	}
+	for name, page := range pages {
+		err := atomicfile.Write(filepath.Join(folder, name), func(w io.Writer) error {
+			_, err := w.Write(page)
+			return err
+		})
+		if err != nil {
+			return bad(err, "")
+		}
+	}
+	return nil
+}
+
+const conventions = `Every command prints its result to standard output; errors, hints and progress go to
+standard error. An error reads
+
+  neuroshard: error: tables.json:12: table "user": dim 6 is not a multiple of 4
+  neuroshard: hint: pad the table to 8 columns
+
+and all errors of all inputs are reported together.
+
+The file - is standard input; -o - is standard output, for every command that writes a
+file. An empty value, such as -o '', is an error, and so is an output that is one of the
+command's inputs. Files are written whole or not at all.
+
+TABLES is a file of tables, a scenario (docs/FORMATS.md), - or workload:NAME for a
+published model (neuroshard workloads).
+
+A file of tables needs a cluster: --devices and --device, or --topology. A workload has a
+default cluster, and a plan states its own. A topology file replaces that cluster; flags
+override single fields of any of them.
+
+Sizes have a unit: GiB is 2^30 bytes, GB is 10^9. Times are milliseconds. A time that
+comes from the simulated device says SIMULATED (docs/SIMULATED.md).
+
+Progress is shown only if standard error is a terminal. Colours are used only if standard
+output is a terminal and NO_COLOR is not set.`
+
+// newConventionsTopic is shown by: neuroshard help conventions.
+func newConventionsTopic() *cobra.Command {
+	return &cobra.Command{Use: "conventions", Short: "What all commands have in common", Long: conventions}
+}

@@ -1,0 +1,131 @@
+package manual
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// tool returns a small command line: two commands that share a section of flags, one below
+// another, a hidden one, and a topic.
+func tool() *cobra.Command {
+	run := func(*cobra.Command, []string) {}
+	root := &cobra.Command{Use: "tool", Short: "Do things", Long: "tool does things.\n\n  tool make x\n", Run: run}
+	root.AddGroup(&cobra.Group{ID: "main", Title: "Main things"})
+	shared := func(c *cobra.Command, names ...string) {
+		defer Section(c.Flags(), "Flags of sizes")()
+		for _, name := range names {
+			c.Flags().Int(name, 3, "`size` of the "+name)
+		}
+	}
+	mk := &cobra.Command{
+		Use: "make FILE [MORE]", GroupID: "main", Short: "Make a thing", Run: run, Example: "  tool make a*.txt --width 3",
+		Long: "Make a thing (--force makes it again).\nSee docs/PLAN.md for <things>.\n\n.dots and 'quotes' begin lines, and \\ is no macro.",
+	}
+	mk.Flags().BoolP("force", "f", false, "make it again")
+	mk.Flags().String("secret", "", "not shown")
+	_ = mk.Flags().MarkHidden("secret")
+	shared(mk, "width", "height")
+	list := &cobra.Command{Use: "list", Short: "List things", Run: run}
+	shared(list, "width")
+	list.AddCommand(&cobra.Command{Use: "all KIND", Short: "List all", Run: run})
+	root.AddCommand(mk, list, &cobra.Command{Use: "ghost", Short: "Not shown", Hidden: true, Run: run}, &cobra.Command{Use: "colours", Short: "What colours mean", Long: "Red is bad."})
+	return root
+}
+
+func TestMarkdown(t *testing.T) {
+	got := string(Markdown(tool(), "Commands", "An opening."))
+	const want = "# Commands\n\nAn opening.\n\n**Main things:** [make](#make)\n\n**More commands:** [list](#list)\n" +
+		"\n## What colours mean\n\nRed is bad.\n" +
+		"\n## make\n\n`tool make FILE [MORE] [flags]`\n\nMake a thing (`--force` makes it again). See [PLAN.md](PLAN.md) for &lt;things&gt;.\n" +
+		"\n.dots and 'quotes' begin lines, and \\ is no macro.\n\n```\ntool make a*.txt --width 3\n```\n" +
+		"\n```\n  -f, --force   make it again\n```\n\nAlso: [flags of sizes](#flags-of-sizes).\n" +
+		"\n## list\n\n`tool list [flags]`\n\nList things.\n\nAlso: [flags of sizes](#flags-of-sizes) without `--height`.\n" +
+		"\n### list all\n\n`tool list all KIND`\n\nList all.\n" +
+		"\n## Flags of sizes\n\n```\n      --height size   size of the height (default 3)\n      --width size    size of the width (default 3)\n```\n"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestMan(t *testing.T) {
+	pages := Man(tool(), "1.2.3")
+	for _, name := range []string{"tool.1", "tool-make.1", "tool-list.1", "tool-list-all.1", "tool-colours.1"} {
+		if len(pages[name]) == 0 {
+			t.Errorf("got no page %s", name)
+		}
+	}
+	if len(pages) != 5 {
+		t.Errorf("got %d pages, want 5", len(pages))
+	}
+	const want = `.TH "TOOL-MAKE" "1" "" "tool 1.2.3" "User Commands"
+.SH NAME
+tool\-make \- Make a thing
+.SH SYNOPSIS
+.B tool make FILE [MORE] [flags]
+.SH DESCRIPTION
+Make a thing (\-\-force makes it again).
+See docs/PLAN.md for <things>.
+.PP
+\&.dots and 'quotes' begin lines, and \e is no macro.
+.SH FLAGS
+.TP
+\fB\-f\fR, \fB\-\-force\fR
+make it again
+.SH FLAGS OF SIZES
+.TP
+\fB\-\-height\fR \fIsize\fR
+size of the height (default 3)
+.TP
+\fB\-\-width\fR \fIsize\fR
+size of the width (default 3)
+.SH EXAMPLES
+.PP
+.RS 2
+.nf
+tool make a*.txt \-\-width 3
+.fi
+.RE
+.SH SEE ALSO
+\fBtool\fR(1),
+\fBtool\-colours\fR(1)
+`
+	if got := string(pages["tool-make.1"]); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestUsage(t *testing.T) {
+	root := tool()
+	root.SetUsageFunc(Usage)
+	for args, want := range map[string]string{
+		"--help": "tool does things.\n\n  tool make x\n\nUsage:\n  tool [flags]\n  tool [command]\n\nMain things:\n  make        Make a thing\n\n" +
+			"More commands:\n  completion  Generate the autocompletion script for the specified shell\n  help        Help about any command\n  list        List things\n\n" +
+			"Flags:\n  -h, --help   help for tool\n\nAdditional help topics:\n  tool colours    What colours mean\n\nUse \"tool [command] --help\" for more information about a command.\n",
+		"list --help": "List things\n\nUsage:\n  tool list [flags]\n  tool list [command]\n\nCommands:\n  all         List all\n\nFlags:\n  -h, --help   help for list\n\n" +
+			"Flags of sizes:\n      --width size   size of the width (default 3)\n\nUse \"tool list [command] --help\" for more information about a command.\n",
+	} {
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetArgs(strings.Fields(args))
+		if err := root.Execute(); err != nil || out.String() != want {
+			t.Errorf("%s: got error %v and\n%s\nwant\n%s", args, err, out.String(), want)
+		}
+	}
+}
+
+func TestParagraphs(t *testing.T) {
+	var got []string
+	for _, p := range paragraphs("a\nb\n  shown\n\n  again\nc\n") {
+		mark := "text:"
+		if p.shown {
+			mark = "shown:"
+		}
+		got = append(got, mark+strings.Join(p.lines, "/"))
+	}
+	if want := "text:a/b|shown:  shown|shown:  again|text:c"; strings.Join(got, "|") != want {
+		t.Errorf("got %q, want %q", strings.Join(got, "|"), want)
+	}
+}

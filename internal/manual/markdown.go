@@ -1,0 +1,165 @@
+package manual
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// width is the width of the tables of flags, in columns.
+const width = 110
+
+// Markdown returns a page of the root command, its topics and all visible commands below it.
+// Sections of flags that several commands share stand once, at the end.
+func Markdown(root *cobra.Command, title, opening string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# %s\n\n%s\n", title, strings.TrimSpace(opening))
+	for _, g := range chapters(root) {
+		fmt.Fprintf(&b, "\n**%s:**", g.title)
+		for i, c := range g.commands {
+			if c.Name() == "help" {
+				continue
+			}
+			comma := ","
+			if i == 0 {
+				comma = ""
+			}
+			fmt.Fprintf(&b, "%s [%s](#%s)", comma, c.Name(), anchor(heading(c)))
+		}
+		b.WriteString("\n")
+	}
+	for _, topic := range topics(root) {
+		fmt.Fprintf(&b, "\n## %s\n\n%s", topic.Short, prose(about(topic)))
+	}
+	shared := sharedSections(root)
+	walk(root, func(c *cobra.Command) { writeCommand(&b, c, shared) })
+	for _, s := range shared {
+		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", s.title, s.flags.FlagUsagesWrapped(width))
+	}
+	return b.Bytes()
+}
+
+// writeCommand writes the section of a command.
+func writeCommand(b *bytes.Buffer, c *cobra.Command, shared []section) {
+	fmt.Fprintf(b, "\n%s %s\n\n`%s`\n\n%s", strings.Repeat("#", 1+depth(c)), heading(c), c.UseLine(), prose(about(c)))
+	if c.HasExample() {
+		fmt.Fprintf(b, "\n```\n%s\n```\n", strings.TrimRight(unindent(c.Example), "\n"))
+	}
+	var elsewhere []string
+	for _, s := range sections(c, false) {
+		if at := slices.IndexFunc(shared, func(x section) bool { return x.title == s.title }); at >= 0 {
+			elsewhere = append(elsewhere, reference(s, shared[at]))
+			continue
+		}
+		if s.title != general {
+			fmt.Fprintf(b, "\n%s:\n", s.title)
+		}
+		fmt.Fprintf(b, "\n```\n%s```\n", s.flags.FlagUsagesWrapped(width))
+	}
+	if len(elsewhere) > 0 {
+		fmt.Fprintf(b, "\nAlso: %s.\n", strings.Join(elsewhere, "; "))
+	}
+}
+
+// depth returns the number of commands above a command.
+func depth(c *cobra.Command) int {
+	n := 0
+	for ; c.HasParent(); c = c.Parent() {
+		n++
+	}
+	return n
+}
+
+// heading returns the command without the name of the program.
+func heading(c *cobra.Command) string {
+	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
+}
+
+var dropped = regexp.MustCompile(`[^a-z0-9 _-]`)
+
+// anchor returns the name that a heading has in links.
+func anchor(heading string) string {
+	return strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
+}
+
+// sharedSections returns the sections that several commands have, each with the flags of the command
+// that has most of them, in the order in which they are met.
+func sharedSections(root *cobra.Command) []section {
+	var all []section
+	seen := map[string]int{}
+	walk(root, func(c *cobra.Command) {
+		for _, s := range sections(c, false) {
+			if s.title == general {
+				continue
+			}
+			seen[s.title]++
+			at := slices.IndexFunc(all, func(x section) bool { return x.title == s.title })
+			switch {
+			case at < 0:
+				all = append(all, s)
+			case count(s) > count(all[at]):
+				all[at] = s
+			}
+		}
+	})
+	return slices.DeleteFunc(all, func(s section) bool { return seen[s.title] < 2 })
+}
+
+func count(s section) int {
+	n := 0
+	s.flags.VisitAll(func(*pflag.Flag) { n++ })
+	return n
+}
+
+// reference returns a link to a shared section, with the flags of it that the command lacks.
+func reference(own, shared section) string {
+	var lacks []string
+	shared.flags.VisitAll(func(f *pflag.Flag) {
+		if own.flags.Lookup(f.Name) == nil {
+			lacks = append(lacks, "`--"+f.Name+"`")
+		}
+	})
+	link := fmt.Sprintf("[%s%s](#%s)", strings.ToLower(shared.title[:1]), shared.title[1:], anchor(shared.title))
+	if len(lacks) > 0 {
+		link += " without " + strings.Join(lacks, ", ")
+	}
+	return link
+}
+
+var (
+	flagWord = regexp.MustCompile(`(^|[\s(])(--[a-z][a-z-]*(?:=[A-Za-z]+)?)`)
+	pageWord = regexp.MustCompile(`docs/([A-Z]+\.md)`)
+)
+
+// prose renders a long text: flags in the font of code, links to the pages of docs/, indented lines
+// as they are.
+func prose(text string) string {
+	var b strings.Builder
+	for i, p := range paragraphs(text) {
+		if i > 0 {
+			b.WriteString("\n")
+		}
+		if p.shown {
+			fmt.Fprintf(&b, "```\n%s\n```\n", unindent(strings.Join(p.lines, "\n")))
+			continue
+		}
+		line := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "*", "\\*", "_", "\\_").Replace(strings.Join(p.lines, " "))
+		line = flagWord.ReplaceAllString(line, "$1`$2`")
+		b.WriteString(pageWord.ReplaceAllString(line, "[$1]($1)") + "\n")
+	}
+	return b.String()
+}
+
+// unindent removes two spaces at the start of each line.
+func unindent(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(lines[i], "  ")
+	}
+	return strings.Join(lines, "\n")
+}
