@@ -27,8 +27,8 @@ type Options struct {
 	Samples int
 	// CommSamples is the number of all-to-alls (default 8,000).
 	CommSamples int
-	// LargeSamples is the number of groups of 100 to 200 shards (default 5,000). A tenth
-	// of them judges the model; none trains it.
+	// LargeSamples is the number of groups of 100 to 200 shards (default 5,000, or
+	// Samples if that is less). A tenth of them judges the model; none trains it.
 	LargeSamples int
 	// Seed of the draws and of the training.
 	Seed uint64
@@ -107,7 +107,7 @@ func (o Options) withDefaults() Options {
 		o.CommSamples = DefaultCommSamples
 	}
 	if o.LargeSamples <= 0 {
-		o.LargeSamples = DefaultLargeSamples
+		o.LargeSamples = min(DefaultLargeSamples, o.Samples)
 	}
 	if o.Train.Epochs <= 0 {
 		o.Train.Epochs = train.DefaultEpochs
