@@ -481,7 +481,7 @@ func noOptimumInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Probl
 // is no higher.
 func TestMoreKindsCostNoMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawKinds(t, 8, 6, 32)
+		p := drawKinds(t, 6, 4, 16)
 		columns, err := bound.Simulated(context.Background(), p, bound.Allowed{})
 		if err != nil {
 			t.Fatal(err)
