@@ -106,6 +106,12 @@ func (r LaneRule) String() string { return enumName(laneRuleNames, uint8(r), "La
 // MarshalText writes the lane rule's name.
 func (r LaneRule) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
+// UnmarshalText reads a name that MarshalText writes.
+func (r *LaneRule) UnmarshalText(text []byte) (err error) {
+	*r, err = ParseLaneRule(string(text))
+	return err
+}
+
 // LaneRules returns the names of all lane rules. The slice is the caller's.
 func LaneRules() []string { return slices.Clone(laneRuleNames) }
 

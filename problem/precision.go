@@ -24,6 +24,12 @@ func (p Precision) String() string { return enumName(precisionNames, uint8(p), "
 // MarshalText writes the precision's name.
 func (p Precision) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
+// UnmarshalText reads a name that MarshalText writes.
+func (p *Precision) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePrecision(string(text))
+	return err
+}
+
 // Bytes returns the size of one weight.
 func (p Precision) Bytes() int64 {
 	if p == FP32 {

@@ -76,3 +76,62 @@ func Devices(w io.Writer, profiles []hardware.Profile, modelled func(name string
 	p.grid([]string{"<device", "memory", "bandwidth", "cache", "SMs", "inside a host", "between hosts", "<cost model"}, rows)
 	return p.err
 }
+
+// ListedWorkload is a workload in a list.
+type ListedWorkload struct {
+	Name              string        `json:"name"`
+	Source            string        `json:"source"`
+	Tables            int           `json:"tables"`
+	Weights           unit.Bytes    `json:"fp32_weights_bytes"`
+	Lookups           float64       `json:"lookups_per_sample"`
+	Batch             int           `json:"batch"`
+	Precision         string        `json:"precision"`
+	Optimizer         string        `json:"optimizer"`
+	IndexDistribution string        `json:"index_distribution"`
+	Assumed           bool          `json:"index_distribution_assumed"`
+	Drawn             bool          `json:"drawn"`
+	Cluster           ListedCluster `json:"default_cluster"`
+}
+
+// ListedCluster is the default cluster of a workload.
+type ListedCluster struct {
+	Device         string `json:"device"`
+	Devices        int    `json:"devices"`
+	DevicesPerHost int    `json:"devices_per_host"`
+}
+
+// WorkloadsJSON returns all workloads, the published ones first, then an example of each drawn one.
+func WorkloadsJSON() []ListedWorkload {
+	var all []ListedWorkload
+	for _, w := range append(workload.All(), workload.Drawn()...) {
+		totals := w.Totals()
+		all = append(all, ListedWorkload{
+			Name: w.Name, Source: w.Source, Tables: totals.Tables, Weights: totals.Weights, Lookups: totals.LookupsPerSample,
+			Batch: w.Batch, Precision: fmt.Sprint(w.Precision), Optimizer: fmt.Sprint(w.Optimizer),
+			IndexDistribution: w.IndexDistribution, Assumed: w.AssumedDistribution, Drawn: w.IsDrawn(),
+			Cluster: ListedCluster{w.Cluster.Profile.Name, w.Cluster.Devices, w.Cluster.PerHost()},
+		})
+	}
+	return all
+}
+
+// ListedDevice is a device profile in a list.
+type ListedDevice struct {
+	Name      string     `json:"name"`
+	Memory    unit.Bytes `json:"memory_bytes"`
+	HBMGBps   float64    `json:"hbm_gbps"`
+	L2        unit.Bytes `json:"l2_bytes"`
+	SMs       int        `json:"sms"`
+	IntraGBps float64    `json:"intra_gbps"`
+	NICGBps   float64    `json:"nic_gbps"`
+	Model     bool       `json:"model"`
+}
+
+// DevicesJSON returns all device profiles. modelled reports whether a cost model ships for one.
+func DevicesJSON(modelled func(name string) bool) []ListedDevice {
+	var all []ListedDevice
+	for _, h := range hardware.Profiles() {
+		all = append(all, ListedDevice{h.Name, h.Memory, h.HBMGBps, h.L2, h.SMs, h.IntraGBps, h.NICGBps, modelled(h.Name)})
+	}
+	return all
+}

@@ -121,6 +121,15 @@ type Options struct {
 	OnEvent func(Event)
 }
 
+// Allowing returns Options.ShardingTypes for a list of allowed types: nil, which stands for slices
+// of columns, if the list holds column_wise and no type that cuts rows or replicates.
+func Allowing(types []problem.ShardingType) []problem.ShardingType {
+	if slices.ContainsFunc(types, problem.ShardingType.Joint) || !slices.Contains(types, problem.ColumnWise) {
+		return types
+	}
+	return nil
+}
+
 // Chooses reports whether a search of the problem may cut tables by rows over chosen devices.
 func (o *Options) Chooses(p *problem.Problem) bool {
 	return (o.Method == "" || o.Method == NeuroShard) && o.ChosenRows && !o.ColumnsOnly && p.Accounting == problem.CountAll &&

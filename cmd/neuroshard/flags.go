@@ -193,12 +193,7 @@ func (k *shardingTypesFlag) Type() string { return "types" }
 
 // options returns the sharding types as a search takes them: nil stands for slices of
 // columns.
-func (k *shardingTypesFlag) options() []problem.ShardingType {
-	if slices.ContainsFunc(*k, problem.ShardingType.Joint) || !slices.Contains(*k, problem.ColumnWise) {
-		return *k
-	}
-	return nil
-}
+func (k *shardingTypesFlag) options() []problem.ShardingType { return search.Allowing(*k) }
 
 func shardingTypeNames() []string {
 	var names []string

@@ -194,10 +194,7 @@ func (c *importCommand) problem(file *export.File) (loaded, error) {
 	var fallback *input.Cluster
 	if file.Cluster != nil {
 		own := c.cluster.own // the device of --model: clusterOf knows only its name
-		var err error
-		if fallback, err = clusterOf(&plan.Plan{Cluster: *file.Cluster}, &c.cluster); err != nil {
-			return loaded{}, err
-		}
+		fallback = clusterOf(&plan.Plan{Cluster: *file.Cluster}, &c.cluster)
 		if len(own) > 0 {
 			c.cluster.own = own
 			if own[0].Name == fallback.Topology.Profile.Name {

@@ -148,6 +148,7 @@ and placed over devices, so that the slowest device is as fast as it can be.
 		newWatchCommand(a),
 		newWorkerCommand(a),
 		newBenchCommand(a),
+		newServeCommand(a),
 		newVersionCommand(a),
 		newManualCommand(a),
 		newConventionsTopic(),

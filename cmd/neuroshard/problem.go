@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/internal/manual"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -110,9 +108,15 @@ type loaded struct {
 // workload:NAME. fallback is the cluster if there is no topology file; nil: the cluster is
 // that of the tables' workload or scenario, or flags state it.
 func loadProblem(a *app, source string, c *clusterFlags, fallback *input.Cluster) (loaded, error) {
-	parts := input.Parts{Fallback: fallback}
-	parts.Tables, parts.Workload, parts.TablesErr = readTables(a, source, c)
+	parts := readParts(a, source, c)
+	parts.Fallback = fallback
 	return composeProblem(a, parts, c)
+}
+
+// readParts reads the tables of source as parts of a problem.
+func readParts(a *app, source string, c *clusterFlags) (parts input.Parts) {
+	parts.Tables, parts.Workload, parts.TablesErr = readTables(a, source, c)
+	return parts
 }
 
 // composeProblem adds the topology file and the flags to parts of a problem.
@@ -159,24 +163,12 @@ func stated[T any](c *clusterFlags, flag string, value *T) *T {
 // workload, or nil.
 func readTables(a *app, source string, c *clusterFlags) (input.TableFile, *input.Cluster, error) {
 	if strings.HasPrefix(source, workload.Prefix) {
-		w, err := workload.ByName(source)
-		if err != nil {
-			largest := input.AnyCluster()
-			return unread(source), &largest, faulty(err.Error(), "list them with: neuroshard workloads")
-		}
-		p := w.Problem()
-		file := input.TableFile{Tables: p.Tables, Batch: p.Batch, Samples: w.Samples}
-		if w.AssumedDistribution {
-			file.Warnings = []string{assumed(w)}
-		}
-		if c.dim > 0 {
-			file.Warnings = append(file.Warnings, input.UnusedDim(c.dim))
-		}
-		return file, &input.Cluster{Topology: p.Topology, Batch: p.Batch, Accounting: p.Accounting, CommPrecision: p.CommPrecision}, nil
+		overrides := c.overrides()
+		return input.Workload(source, &overrides)
 	}
 	name, r, err := a.openOr(source, "check the path; for a published model write workload:NAME, listed by: neuroshard workloads")
 	if err != nil {
-		return unread(source), nil, err
+		return input.Unread(source), nil, err
 	}
 	defer r.Close()
 	overrides := c.overrides()
@@ -184,28 +176,16 @@ func readTables(a *app, source string, c *clusterFlags) (input.TableFile, *input
 	return file, nil, err
 }
 
-// unread returns the file of tables that could not be opened, so that
-// input.Check reports the rest.
-func unread(name string) input.TableFile {
-	file, _ := input.Tables(name, broken{}, input.Options{})
-	return file
-}
-
 // readTopology reads the file of --topology. Beside an error it returns what could be
 // read, so that input.Check reports the rest.
 func readTopology(a *app, c *clusterFlags) (input.TopologyFile, error) {
 	name, r, err := a.open(c.topology)
 	if err != nil {
-		file, _ := input.Topology(name, broken{})
+		file, _ := input.Topology(name, input.Broken{})
 		return file, err
 	}
 	defer r.Close()
 	return input.Topology(name, r, c.own...)
-}
-
-// assumed returns the warning of a workload whose access distribution is assumed.
-func assumed(w workload.Workload) string {
-	return fmt.Sprintf("%s states no index distribution (%s): Zipf %v is assumed for every table", w.Name, w.IndexDistribution, access.DefaultExponent)
 }
 
 // faulty returns an input error that has no place in a file.
@@ -225,8 +205,3 @@ func unreadable(path string, err error, hint string) error {
 	}
 	return &input.Errors{List: []input.Error{{File: path, Message: message, Hint: hint}}}
 }
-
-// broken is a file that could not be opened.
-type broken struct{}
-
-func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

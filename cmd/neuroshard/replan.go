@@ -166,14 +166,13 @@ func (r *replanCommand) remaining(old *plan.Plan) (*input.Cluster, []int, error)
 			lost = append(lost, d)
 		}
 	}
-	own, err := clusterOf(old, &r.cluster)
-	errs = append(errs, err)
+	own := clusterOf(old, &r.cluster)
 	replaced := r.given("devices") && r.cluster.devices == old.Cluster.Devices || r.given("topology")
-	if len(lost) > 0 && len(errs) == 1 {
+	if len(lost) > 0 && len(errs) == 0 {
 		left, err := neuroshard.Remaining(old.Cluster, lost)
 		if other := (*neuroshard.OtherPlan)(nil); errors.As(err, &other) && !replaced {
 			errs = append(errs, faulty("--lost-devices: "+other.Message, other.Hint))
-		} else if err == nil && !replaced && own != nil {
+		} else if err == nil && !replaced {
 			own.Topology.Devices, own.Topology.DevicesPerHost = left.Devices, left.DevicesPerHost
 		}
 	}

@@ -2,29 +2,70 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/lab/sweep"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/report/page"
 )
 
 func newReportCommand(a *app) *cobra.Command {
 	r := reportCommand{app: a}
 	cmd := &cobra.Command{
-		Use:   "report PLAN [PLAN2]",
-		Short: "Write a plan as a page for the browser: one file that needs no network",
-		Long:  `Write a plan as a page for the browser: one file that needs no network.`,
-		Example: `  neuroshard report plan.json -o plan.html
-  neuroshard report plan.json --tables tables.json -o plan.html`,
-		Args: exactArgs("PLAN"),
-		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, args) },
+		Use:   "report [PLAN [PLAN2]]",
+		Short: "Write plans as a page for the browser: one file that needs no network",
+		Long: `Write plans as a page for the browser: one HTML file that needs no network, so that it
+can go with a mail or a ticket.
+
+The page shows which device holds which parts of which tables, the step of each device with
+its waits, memory against capacity, the critical device and why it is, every table, the
+doubts, and how the plan was made. With two plans it compares them, and shows which bytes
+move from the first to the second. Costs of the simulated device are labelled SIMULATED.
+
+A plan file has no lookups. With --tables, what was planned, the page also has the SIMULATED
+cost and the lower bound of all plans, the times of single tables, and for each table the
+cheapest other place. Of a plan whose tables are those of a published workload, report finds
+them itself. Above 100,000 tables x devices, only the tables on the critical device and
+the 100 largest ones get another place, because the others take minutes: --alternatives all
+computes them, too.
+
+--replan adds the curve of a re-plan, from a file of: neuroshard replan OLD TABLES --json.
+The file has the new plan, so that PLAN is the old one, or can be left out. --sweep adds
+a sweep, from the file that sweep --output wrote; it needs no PLAN.`,
+		Example: `  neuroshard report plan.json --tables tables.json -o plan.html
+  neuroshard report before.json after.json --tables tables.json -o change.html
+  neuroshard report old.json --replan replan.json -o replan.html
+  neuroshard report --sweep sweep.jsonl -o sweep.html`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 2 {
+				return exactArgs("PLAN", "PLAN2")(cmd, args)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args) },
 	}
 	f := cmd.Flags()
+	r.cluster.set = f
+	r.cluster.step.register(cmd)
 	f.StringVar(&r.tables, "tables", "", "what was planned: a `file`, \"-\" or workload:NAME")
 	f.StringVar(&r.model, "model", "", "`folder` of the cost model that the plan was made with, or torchrec (default: the one that ships for the profile)")
-	f.StringVarP(&r.output, "output", "o", "", "`file` to write; - is standard output")
+	f.StringVar(&r.alternatives, "alternatives", "", "`tables` that get their cheapest other place: all, critical (those of the critical device, and the largest ones) or none (default: all, and critical for large plans)")
+	f.StringVar(&r.replan, "replan", "", "`file` of what replan --json printed: adds its curve, and its plan")
+	f.StringVar(&r.sweep, "sweep", "", "`file` that sweep --output wrote: adds its table and its plot")
+	f.StringVarP(&r.output, "output", "o", "", "`file` to write the page to; - is standard output")
+	complete(cmd, "alternatives", explainedNames)
 	completeModel(cmd)
 	return cmd
 }
@@ -32,39 +73,311 @@ func newReportCommand(a *app) *cobra.Command {
 // reportCommand has the flags of report.
 type reportCommand struct {
 	*app
-	tables, model, output string
+	cluster clusterFlags
+
+	tables, model, alternatives, replan, sweep, output string
 }
 
-func (r *reportCommand) run(cmd *cobra.Command, args []string) error {
-	pl, err := r.readPlan(args[0])
+// onPage is a plan to show, with the name that the page gives it.
+type onPage struct {
+	name string
+	plan *plan.Plan
+}
+
+func (r *reportCommand) run(ctx context.Context, args []string) error {
+	if err := r.check(args); err != nil {
+		return err
+	}
+	plans, d, err := r.read(args)
 	if err != nil {
 		return err
 	}
-	in := page.Input{Name: args[0], Plan: pl}
-	if r.tables != "" {
-		l, err := planned(r.app, pl, r.tables, &clusterFlags{set: cmd.Flags()})
+	inputs, err := r.inputs(ctx, plans)
+	if err != nil {
+		return err
+	}
+	if err := r.judge(ctx, inputs); err != nil {
+		return err
+	}
+	d.Tool, d.Title = neuroshard.Version, title(plans, r.sweep)
+	d.Plans = []page.Plan{}
+	for _, in := range inputs {
+		one, err := page.New(*in)
 		if err != nil {
-			return err
+			return bad(fmt.Errorf("%s: %w", in.Name, err), "list what is wrong with: neuroshard validate PLAN TABLES")
 		}
-		in.Problem, in.Warnings = l.problem, l.warnings
-		prices, missing, err := pricesOf(r.app, pl, l.problem, r.model)
+		d.Plans = append(d.Plans, one)
+	}
+	if len(inputs) == 2 {
+		d.Changes = page.Compare(formatted(inputs[0]), formatted(inputs[1]))
+	}
+	var text bytes.Buffer
+	if err := page.Write(&text, d); err != nil {
+		return err
+	}
+	return r.writeOut(r.output, text.Bytes())
+}
+
+// explainedNames are the values of --alternatives.
+func explainedNames() []string {
+	return []string{string(page.ExplainAll), string(page.ExplainCritical), string(page.ExplainNone)}
+}
+
+// check reports everything that is wrong with the command line.
+func (r *reportCommand) check(args []string) error {
+	var errs []error
+	add := func(wrong bool, message, hint string) {
+		if wrong {
+			errs = append(errs, faulty(message, hint))
+		}
+	}
+	noPlan := len(args) == 0 && r.replan == ""
+	add(noPlan && r.sweep == "", "report: PLAN is missing", "name a plan file, a re-plan (--replan FILE) or a sweep (--sweep FILE)")
+	add(noPlan && r.sweep != "" && r.tables != "", "--tables: there is no plan", "name a plan of these tables, or leave --tables out")
+	if r.tables == "" {
+		for _, name := range []string{"model", "alternatives", "dense", "stack", "step", "step-plan", "loader", "price"} {
+			add(r.cluster.set.Changed(name), "--"+name+" needs --tables", "add --tables with what was planned, a file or workload:NAME")
+		}
+	}
+	if r.alternatives != "" && !slices.Contains(explainedNames(), r.alternatives) {
+		errs = append(errs, faulty(fmt.Sprintf("--alternatives: %q is none of %s", r.alternatives, strings.Join(explainedNames(), ", ")), ""))
+	}
+	from := 0
+	files := append(slices.Clone(args), r.tables, r.replan, r.sweep)
+	for _, path := range files {
+		if path == "-" {
+			from++
+		}
+	}
+	add(from > 1, "report: several inputs come from standard input", "name files for all but one of them")
+	_, terminal := r.env.terminal(r.stdout.to)
+	add(toStandardOutput(r.output) && terminal, "report: a page is not for a terminal", "name a file: -o plan.html, and open it in a browser")
+	return input.Join(append(errs, r.checkOutput(r.output, append(files, r.model, r.cluster.step.dense, r.cluster.step.stack, r.cluster.step.with)...))...)
+}
+
+// read reads the plans, the re-plan and the sweep, and reports the errors of all of them.
+func (r *reportCommand) read(args []string) ([]onPage, *page.Document, error) {
+	var errs []error
+	var plans []onPage
+	d := &page.Document{}
+	for _, path := range args {
+		pl, err := r.readPlan(path)
+		if err != nil {
+			errs = append(errs, asInput(err))
+			continue
+		}
+		plans = append(plans, onPage{path, pl})
+	}
+	found, err := r.readReplan()
+	if err != nil {
+		errs = append(errs, err)
+	}
+	results, err := r.readSweep()
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if err := input.Join(errs...); err != nil {
+		return nil, nil, err
+	}
+	if results != nil {
+		d.Sweep = page.NewSweep(results)
+	}
+	if found != nil {
+		d.Replan = page.NewReplan(found)
+		if plans, err = withReplanned(plans, onPage{r.replan, found.Result.Plan}); err != nil {
+			return nil, nil, err
+		}
+	}
+	for _, one := range plans {
+		if name, twice := doubled(one.plan); twice && len(plans) > 1 {
+			errs = append(errs, faulty(fmt.Sprintf("%s: table %q is listed twice", one.name, name), "neuroshard validate says what else is wrong with the plan"))
+		}
+	}
+	return plans, d, input.Join(errs...)
+}
+
+// withReplanned adds the plan of a re-plan behind the old plan, unless it is among the plans.
+func withReplanned(plans []onPage, found onPage) ([]onPage, error) {
+	for i, one := range plans {
+		if one.plan.Provenance.Input == found.plan.Provenance.Input && report.Same(plan.Diff(one.plan, found.plan)) {
+			if i == len(plans)-1 {
+				return plans, nil
+			}
+		}
+	}
+	if len(plans) == 2 {
+		return nil, faulty(fmt.Sprintf("--replan: the plan of %s is not %s", found.name, plans[1].name), "name the old plan alone: the file has the new one")
+	}
+	return append(plans, found), nil
+}
+
+// readReplan reads the file of --replan; nil without it.
+func (r *reportCommand) readReplan() (*neuroshard.Replanned, error) {
+	if r.replan == "" {
+		return nil, nil
+	}
+	const hint = "write it with: neuroshard replan OLD TABLES --json"
+	name, file, err := r.openOr(r.replan, hint)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	found, err := report.ReadReplan(file)
+	if err != nil {
+		return nil, faulty(fmt.Sprintf("%s: %v", name, err), hint)
+	}
+	return found, nil
+}
+
+// readSweep reads the file of --sweep; nil without it.
+func (r *reportCommand) readSweep() (*sweep.Results, error) {
+	if r.sweep == "" {
+		return nil, nil
+	}
+	const hint = "write it with: neuroshard sweep TABLES -o sweep.jsonl"
+	name, file, err := r.openOr(r.sweep, hint)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	read, _, err := sweep.Read(name, file)
+	if err != nil {
+		return nil, faulty(err.Error(), hint)
+	}
+	return sweep.NewResults(*read, ""), nil
+}
+
+// inputs adds the problems of the plans, where they are known. Of two plans, one may be of other
+// tables.
+func (r *reportCommand) inputs(ctx context.Context, plans []onPage) ([]*page.Input, error) {
+	var parts input.Parts
+	if r.tables != "" {
+		parts = readParts(r.app, r.tables, &r.cluster)
+	}
+	var all []*page.Input
+	var others []error
+	for _, one := range plans {
+		in := &page.Input{Name: one.name, Plan: one.plan}
+		all = append(all, in)
+		if r.tables == "" {
+			r.published(in)
+			continue
+		}
+		err := r.planned(ctx, in, parts)
+		if read := (*input.Errors)(nil); errors.As(err, &read) {
+			return nil, err
+		}
+		if err != nil {
+			others = append(others, asInput(err))
+			in.Missing = append(in.Missing, fmt.Sprintf("%s is not a plan of %s, so the page has no SIMULATED cost, no lower bound, no times of tables and no alternatives of it", one.name, r.tables))
+		}
+	}
+	if len(plans) > 0 && len(others) == len(plans) {
+		return nil, input.Join(others...)
+	}
+	return all, nil
+}
+
+// planned adds the problem of a plan, and its whole step if flags state one.
+func (r *reportCommand) planned(ctx context.Context, in *page.Input, parts input.Parts) error {
+	l, err := plannedFrom(r.app, in.Plan, r.tables, parts, &r.cluster)
+	if err != nil {
+		return err
+	}
+	in.Problem, in.Warnings = l.problem, l.warnings
+	if l.step == nil {
+		return nil
+	}
+	in.Step, err = neuroshard.PriceStep(ctx, l.problem, in.Plan.ByDevice(), neuroshard.Options{Step: l.step})
+	return stepError(err)
+}
+
+// published adds the problem of a plan that was made for a published workload: the digest of
+// the plan's input shows whether it was.
+func (r *reportCommand) published(in *page.Input) {
+	if in.Problem = publishedProblem(in.Plan); in.Problem == nil {
+		in.Missing = append(in.Missing, "the plan file has no lookups, so the page has no SIMULATED cost, no lower bound, no times of tables and no alternatives: add --tables with what was planned")
+	}
+}
+
+// publishedProblem returns the problem of a published workload that has the digest of the
+// plan's input and for which the plan is valid, or nil.
+func publishedProblem(pl *plan.Plan) *problem.Problem {
+	source := publishedAs(pl)
+	if source == "" {
+		return nil
+	}
+	w, err := workload.ByName(source)
+	if err != nil {
+		return nil
+	}
+	c := pl.Cluster
+	for _, perHost := range []int{w.Cluster.DevicesPerHost, c.DevicesPerHost, 0} {
+		p := w.Problem()
+		p.Batch, p.CommPrecision, p.Engine, p.LaneRule = c.Batch, c.CommPrecision, c.Engine, c.LaneRule
+		p.Topology.Devices, p.Topology.DevicesPerHost = c.Devices, perHost
+		p.Topology.HostMemory, p.Topology.NetworkBandwidth, p.Topology.NVLinkDomain = c.HostMemory, c.NetworkBandwidth, c.NVLinkDomain
+		if profile, err := hardware.ByName(c.Profile); err == nil {
+			p.Topology.Profile = profile
+		}
+		if plan.Digest(&p) == pl.Provenance.Input && pl.Validate(&p) == nil {
+			return &p
+		}
+	}
+	return nil
+}
+
+// judge computes what plan files do not state, of the plans whose problems are known.
+func (r *reportCommand) judge(ctx context.Context, inputs []*page.Input) error {
+	bar := r.newProgressBar()
+	defer bar.clear()
+	progress := newPlanProgress(r.app, bar)
+	for _, in := range inputs {
+		if in.Problem == nil {
+			continue
+		}
+		prices, missing, err := pricesOf(r.app, in.Plan, in.Problem, r.model)
 		if err != nil {
 			return err
 		}
 		if prices == nil {
-			in.Missing = append(in.Missing, missing)
-		} else if err := page.Judge(cmd.Context(), &in, page.Judgement{Prices: prices}); err != nil {
+			in.Missing = append(in.Missing, "without costs and alternatives: "+missing)
+			continue
+		}
+		err = page.Judge(ctx, in, page.Judgement{Prices: prices, Explained: page.Explained(r.alternatives), OnStep: func(what string, done, of int) {
+			if !progress.shown() {
+				return
+			}
+			if of > 0 {
+				bar.at(done, of, what)
+			} else {
+				bar.phase(what)
+			}
+		}})
+		if err != nil {
 			return err
 		}
 	}
-	shown, err := page.New(in)
-	if err != nil {
-		return bad(fmt.Errorf("%s: %w", args[0], err), "")
+	return nil
+}
+
+// formatted returns a plan whose tables state their number formats, as far as they are known, so
+// that moved bytes can be counted.
+func formatted(in *page.Input) *plan.Plan {
+	if in.Problem == nil {
+		return in.Plan
 	}
-	var text bytes.Buffer
-	d := page.Document{Tool: neuroshard.Version, Title: args[0], Plans: []page.Plan{shown}}
-	if err := page.Write(&text, &d); err != nil {
-		return err
+	return in.Plan.Stated(in.Problem)
+}
+
+// title names what the page shows.
+func title(plans []onPage, sweep string) string {
+	var names []string
+	for _, one := range plans {
+		names = append(names, one.name)
 	}
-	return r.writeOut(r.output, text.Bytes())
+	if sweep != "" {
+		names = append(names, sweep)
+	}
+	return strings.Join(names, ", ")
 }

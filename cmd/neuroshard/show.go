@@ -11,6 +11,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
 )
 
@@ -95,11 +96,13 @@ search missed a cheaper place.`,
 
 // planned reads the tables of a plan, and composes the problem that the plan is for.
 func planned(a *app, pl *plan.Plan, source string, flags *clusterFlags) (loaded, error) {
-	own, err := clusterOf(pl, flags)
-	if err != nil {
-		return loaded{}, err
-	}
-	l, err := loadProblem(a, source, flags, own)
+	return plannedFrom(a, pl, source, readParts(a, source, flags), flags)
+}
+
+// plannedFrom composes the problem that a plan is for of tables that were read from source.
+func plannedFrom(a *app, pl *plan.Plan, source string, parts input.Parts, flags *clusterFlags) (loaded, error) {
+	parts.Fallback = clusterOf(pl, flags)
+	l, err := composeProblem(a, parts, flags)
 	if err != nil {
 		return loaded{}, err
 	}

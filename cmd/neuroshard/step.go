@@ -146,7 +146,7 @@ func isFile(word string, presets []string) bool {
 func readWhole[T any](a *app, path string, read func(name string, r io.Reader) (T, error)) (T, error) {
 	name, r, err := a.open(path)
 	if err != nil {
-		broken, _ := read(name, broken{})
+		broken, _ := read(name, input.Broken{})
 		return broken, err
 	}
 	defer r.Close()
@@ -167,10 +167,7 @@ func (f *stepFlags) measuredWith(a *app, c *clusterFlags, p *problem.Problem, in
 	}
 	// The measurement may be of another cluster, but is of the same tables.
 	flags := clusterFlags{set: &pflag.FlagSet{}}
-	cluster, err := clusterOf(pl, &flags)
-	if err != nil {
-		return err
-	}
+	cluster := clusterOf(pl, &flags)
 	judged := *p
 	judged.Topology, judged.Batch, judged.CommPrecision = cluster.Topology, cluster.Batch, cluster.CommPrecision
 	judged.Engine, judged.LaneRule, judged.Accounting = cluster.Engine, cluster.LaneRule, cluster.Accounting

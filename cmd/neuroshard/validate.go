@@ -8,7 +8,6 @@ import (
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
 )
 
@@ -38,10 +37,7 @@ once, and diff refuses tables that are listed twice.`,
 			if err != nil {
 				return err
 			}
-			own, err := clusterOf(pl, &flags)
-			if err != nil {
-				return err
-			}
+			own := clusterOf(pl, &flags)
 			loaded, err := loadProblem(a, args[1], &flags, own)
 			if err != nil {
 				return err
@@ -67,27 +63,13 @@ once, and diff refuses tables that are listed twice.`,
 	return cmd
 }
 
-// clusterOf returns the cluster that a plan states.
-func clusterOf(pl *plan.Plan, flags *clusterFlags) (*input.Cluster, error) {
-	c := pl.Cluster
-	t := hardware.Topology{Devices: c.Devices, DevicesPerHost: c.DevicesPerHost, Memory: c.DeviceMemory, ReserveShare: hardware.NoReserve, ReserveFixed: c.Reserve, HostMemory: c.HostMemory, NetworkBandwidth: c.NetworkBandwidth, NVLinkDomain: c.NVLinkDomain}
-	if profile, err := hardware.ByName(c.Profile); err == nil {
-		t.Profile = profile
-	} else {
-		// The device of a user's own cost model. Validation needs only bytes and
-		// places, and the plan states everything that they depend on.
-		t.Profile = hardware.Profile{Name: c.Profile, Memory: c.DeviceMemory, NICGBps: 1}
-		flags.own = []hardware.Profile{t.Profile}
+// clusterOf returns the cluster that a plan states, for the flags to override, and has the flags
+// know the plan's device.
+func clusterOf(pl *plan.Plan, flags *clusterFlags) *input.Cluster {
+	overrides := flags.overrides()
+	cluster, own := input.ClusterOf(pl, &overrides)
+	if own != nil {
+		flags.own = own
 	}
-	if flags.set.Changed("device") && !flags.set.Changed("memory") {
-		t.Memory = 0 // the other device's own
-	}
-	if flags.set.Changed("reserve-share") {
-		t.ReserveFixed = 0
-	}
-	accounting := problem.CountAll
-	if c.WeightsOnly {
-		accounting = problem.CountWeights
-	}
-	return &input.Cluster{Topology: t, Batch: c.Batch, Accounting: accounting, CommPrecision: c.CommPrecision, Engine: c.Engine, LaneRule: c.LaneRule}, nil
+	return &cluster
 }

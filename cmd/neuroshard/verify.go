@@ -60,10 +60,7 @@ option --sharding-types table_wise,column_wise makes plan find such a plan.`,
 			if err := backend.check("verify"); err != nil {
 				return err
 			}
-			own, err := clusterOf(pl, &flags)
-			if err != nil {
-				return err
-			}
+			own := clusterOf(pl, &flags)
 			loaded, err := loadProblem(a, args[1], &flags, own)
 			if err != nil {
 				return err

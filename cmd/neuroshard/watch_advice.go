@@ -61,10 +61,7 @@ func newAdviser(a *app, f *watchFlags, planPath string, pl *plan.Plan) (*adviser
 // features reads the problem with the live features.
 func (v *adviser) features() (loaded, error) {
 	flags := &clusterFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)}
-	own, err := clusterOf(v.plan, flags)
-	if err != nil {
-		return loaded{}, err
-	}
+	own := clusterOf(v.plan, flags)
 	l, err := loadProblem(v.a, v.live, flags, own)
 	if err != nil {
 		return l, err

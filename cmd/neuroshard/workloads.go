@@ -2,14 +2,12 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/report"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 func newWorkloadsCommand(a *app) *cobra.Command {
@@ -53,7 +51,7 @@ workload:NAME also takes drawn tables. Without @SEED the seed is 1:
 				return usagef("usage: neuroshard workloads NAME -o tables.json", "--output needs the name of a workload")
 			}
 			if asJSON {
-				return bad(a.printJSON(describeWorkloads()), "")
+				return bad(a.printJSON(report.WorkloadsJSON()), "")
 			}
 			return bad(report.Workloads(a.stdout, workload.All(), workload.Drawn(), a.reportOptions()), "")
 		},
@@ -77,40 +75,4 @@ func printTables(a *app, name, output string) error {
 		return err
 	}
 	return a.writeOut(output, b.Bytes())
-}
-
-// workloadJSON is a workload in the list.
-type workloadJSON struct {
-	Name              string         `json:"name"`
-	Source            string         `json:"source"`
-	Tables            int            `json:"tables"`
-	Weights           unit.Bytes     `json:"fp32_weights_bytes"`
-	Lookups           float64        `json:"lookups_per_sample"`
-	Batch             int            `json:"batch"`
-	Precision         string         `json:"precision"`
-	Optimizer         string         `json:"optimizer"`
-	IndexDistribution string         `json:"index_distribution"`
-	Assumed           bool           `json:"index_distribution_assumed"`
-	Drawn             bool           `json:"drawn"`
-	Cluster           defaultCluster `json:"default_cluster"`
-}
-
-type defaultCluster struct {
-	Device         string `json:"device"`
-	Devices        int    `json:"devices"`
-	DevicesPerHost int    `json:"devices_per_host"`
-}
-
-func describeWorkloads() []workloadJSON {
-	var all []workloadJSON
-	for _, w := range append(workload.All(), workload.Drawn()...) {
-		totals := w.Totals()
-		all = append(all, workloadJSON{
-			Name: w.Name, Source: w.Source, Tables: totals.Tables, Weights: totals.Weights, Lookups: totals.LookupsPerSample,
-			Batch: w.Batch, Precision: fmt.Sprint(w.Precision), Optimizer: fmt.Sprint(w.Optimizer),
-			IndexDistribution: w.IndexDistribution, Assumed: w.AssumedDistribution, Drawn: w.IsDrawn(),
-			Cluster: defaultCluster{w.Cluster.Profile.Name, w.Cluster.Devices, w.Cluster.PerHost()},
-		})
-	}
-	return all
 }

@@ -6,9 +6,11 @@ test_torchrec_training.py has the planner on four ranks, with the program.
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,7 @@ from neuroshard_torchrec import (
 
 __all__ = ["binary"]
 
-TOKEN = "tok-5f1e2d"
+TOKEN = "tok-5f1e2d-8a7b6c5d"
 
 Json = dict[str, Any]
 Answer = tuple[int, dict[str, str], bytes]
@@ -109,6 +111,72 @@ def answer(binary: str, tmp_path_factory: pytest.TempPathFactory) -> Json:
         "cached": False,
         "plan": json.loads((folder / "plan.json").read_text()),
     }
+
+
+@pytest.fixture(scope="module")
+def serving(binary: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """A real service that asks for TOKEN: its address, and the file of the token."""
+    folder = tmp_path_factory.mktemp("service")
+    (folder / "token").write_text(TOKEN + "\n")
+    command = [binary, "serve", "--listen", "127.0.0.1:0", "--data", str(folder / "plans")]
+    with subprocess.Popen(
+        [*command, "--token-file", str(folder / "token"), "--log", "none"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        try:
+            found = re.search(r"http://127\.0\.0\.1:[0-9]+", line)
+            assert found, line + process.stdout.read()
+            yield found[0], folder / "token"
+        finally:
+            process.terminate()
+
+
+def test_the_service_and_the_program_make_one_plan(
+    binary: str, serving: tuple[str, Path], answer: Json, tmp_path: Path
+) -> None:
+    url, token = serving
+    p = planner(url, token_file=token, keep=tmp_path, name="ranking")
+    by_service = p.plan(MODEL)
+    kept = json.loads((tmp_path / "plan.json").read_text())
+    assert kept == answer["plan"]
+    assert by_service == any_planner(binary=binary).plan(MODEL)
+    assert "made by the service" in p.report and "SIMULATED" in p.report
+    again = planner(url, token=TOKEN, name="ranking")
+    assert again.plan(MODEL) == by_service
+    assert "found among the plans of the service" in again.report
+
+
+def test_arguments_reach_the_service(binary: str, serving: tuple[str, Path]) -> None:
+    url, token = serving
+    for arguments in (
+        ["--memory", "60GiB", "--seed", "3"],
+        ["--sharding-types=all", "--lanes=own"],
+    ):
+        plans = [
+            any_planner(arguments=arguments, **by).plan(MODEL)
+            for by in ({"binary": binary}, {"url": url, "token_file": token})
+        ]
+        assert plans[0] == plans[1]
+
+
+def test_errors_of_the_real_service(serving: tuple[str, Path]) -> None:
+    url, token = serving
+    with pytest.raises(ServiceError, match="token") as e:
+        planner(url).plan(MODEL)
+    assert any("token_file=" in p.hint for p in e.value.problems)
+    with pytest.raises(ServiceError) as e:
+        planner(url, token="another-" + TOKEN).plan(MODEL)
+    assert TOKEN not in str(e.value)
+    with pytest.raises(ServiceError, match="a100-8") as e:
+        planner(url, token_file=token, profile="a100-8").plan(MODEL)
+    assert all(p.hint for p in e.value.problems)
+    with pytest.raises(ServiceError, match="missing") as e:
+        planner(url, token_file=token, arguments=["--memory", "1GiB"]).plan(MODEL)
+    assert all(p.hint for p in e.value.problems)
 
 
 def test_what_the_service_is_asked(answer: Json, tmp_path: Path) -> None:
@@ -187,7 +255,11 @@ def test_an_old_plan(answer: Json, tmp_path: Path) -> None:
 
 def test_errors_of_the_service_with_their_hints() -> None:
     errors = [
-        {"location": "body.problem.overrides.devices", "message": "0 devices", "hint": "give 1"},
+        {
+            "location": "body.problem.overrides.devices",
+            "message": "0 devices",
+            "hint": "give 1 to overrides.memory",
+        },
         {"message": 'table "a": \x1b[31m'},
         {"message": ""},
         "no object",
@@ -198,7 +270,7 @@ def test_errors_of_the_service_with_their_hints() -> None:
     ):
         planner(fake.url).plan(MODEL)
     assert e.value.problems == (
-        Problem("problem.overrides.devices: 0 devices", "give 1"),
+        Problem("--devices: 0 devices", "give 1 to --memory"),
         Problem('table "a": \\x1b[31m', ""),
     )
     assert len(fake.asked) == 1

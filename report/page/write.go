@@ -51,6 +51,8 @@ type shell struct {
 	Policy   string
 	Style    template.CSS
 	Document template.JS
+	// Static is what a reader without JavaScript sees of the document; nil on the service's page.
+	Static *Document
 	// Scripts are the scripts in their order.
 	Scripts []template.JS
 }
@@ -67,7 +69,7 @@ func Write(w io.Writer, d *Document) error {
 	if err != nil {
 		return err
 	}
-	s := shell{Title: d.Title, Document: template.JS(data), Style: template.CSS(style)}
+	s := shell{Title: d.Title, Document: template.JS(data), Static: d, Style: template.CSS(style)}
 	hashes := make([]string, 0, 2)
 	for _, name := range []string{chartsFile, "assets/page.js"} {
 		text, err := files.ReadFile(name)
@@ -78,7 +80,7 @@ func Write(w io.Writer, d *Document) error {
 		hashes = append(hashes, hash(text))
 	}
 	s.Policy = "default-src 'none'; script-src " + strings.Join(hashes, " ") +
-		"; style-src-elem " + hash(style) + "; style-src-attr 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'"
+		"; style-src " + hash(style) + "; img-src data:; base-uri 'none'; form-action 'none'"
 	return written(w, s)
 }
 

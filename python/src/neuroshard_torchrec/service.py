@@ -39,6 +39,9 @@ LOST = 4
 BUSY = (429, 503)
 """Statuses of a service that asks to come back later."""
 
+DENIED = (401, 403)
+"""Statuses of a service that asks for a token, or for another one."""
+
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 _START = "start it (neuroshard serve), or give its address by url="
@@ -287,14 +290,16 @@ class Service:
             hint = "pass a longer timeout" if late else _START
             return [Problem(f"the service at {where} cannot be asked: {answer.lost}", hint)]
         if found := problems(answer.body):
-            return [Problem(p.message, p.hint or _hint(answer.status)) for p in found]
+            own = _hint(answer.status)
+            denied = answer.status in DENIED
+            return [Problem(p.message, own if denied else p.hint or own) for p in found]
         message = f"the service at {where} answered with status {answer.status}"
         return [Problem(message, _hint(answer.status) or "is it the service of neuroshard serve?")]
 
 
 def _hint(status: int) -> str:
     """Returns what to do about a status if the service does not say it."""
-    if status in (401, 403):
+    if status in DENIED:
         return "pass the token by token_file= or token="
     if status in BUSY:
         return "the service stayed busy: pass a longer timeout, or ask later"
@@ -361,9 +366,19 @@ def _problem(told: Json) -> Problem:
 
 
 def _cut(text: Any, most: int = 2000) -> str:
+    """Returns a text of the service for a message, with the fields of requests as arguments."""
     if not isinstance(text, str):
         return ""
-    return escaped(text if len(text) <= most else text[:most] + "...")
+    text = text if len(text) <= most else text[:most] + "..."
+    return re.sub(r"(?:problem\.)?(overrides|options)\.([a-z_]+)", _argument, escaped(text))
+
+
+def _argument(field: re.Match[str]) -> str:
+    """Returns the argument of ``neuroshard plan`` that a field of a request stands for."""
+    for flag, (group, key, _) in _FLAGS.items():
+        if (group, key) == (field[1], field[2]):
+            return flag
+    return field[0]
 
 
 def plan_of(answer: Json) -> bytes:

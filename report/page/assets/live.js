@@ -100,13 +100,14 @@
   }
 
   const tokenKey = "neuroshard-token";
-  let token = read(tokenKey);
+  let token = read(tokenKey, () => sessionStorage);
 
-  function read(key) {
+  /** Returns what a storage has, or "" if the browser keeps none: the token then lives as long as the page. */
+  function read(key, storage) {
     try {
-      return sessionStorage.getItem(key) || "";
+      return storage().getItem(key) || "";
     } catch {
-      return ""; // storage is off: the token lives as long as the page
+      return "";
     }
   }
 
@@ -306,7 +307,7 @@
   // ---- The frame ----
 
   const status = h("p", { class: "live-unseen", role: "status" });
-  const main = document.getElementById("page") || document.body.appendChild(h("main", { id: "page" }));
+  const page = document.getElementById("page");
   const version = h("span", { class: "live-version" });
 
   /** Says something to a screen reader. */
@@ -315,16 +316,60 @@
   }
 
   function frame() {
+    document.body.classList.add("live");
     const link = (href, text) => h("a", { href, "data-route": href }, text);
-    main.classList.add("live-view");
-    main.tabIndex = -1;
-    const skip = h("a", { class: "live-skip", href: "#page", onclick: (event) => (event.preventDefault(), main.focus()) }, "Skip to the content");
+    const skip = h("a", { class: "live-skip", href: "#page" }, "Skip to the content");
     const nav = h("nav", { "aria-label": "Pages" }, link("#/", "Plans"), link("#/new", "New plan"), link("#/jobs", "Jobs"));
-    const head = h("header", { class: "live-head" }, h("a", { class: "live-brand", href: "#/" }, "neuroshard"), nav, version);
-    main.before(skip, head, status);
+    page.before(skip, h("header", { class: "live-head" }, h("a", { class: "live-brand", href: "#/" }, "neuroshard"), nav, version), status);
+    page.replaceChildren();
+    // The theme that the reader chose on a plan's page (page.js) holds on all pages.
+    const theme = read("neuroshard-theme", () => localStorage);
+    if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+    document.addEventListener("click", jump);
   }
 
-  /** Shows a title, and puts the focus on it after a change of the view. */
+  /** Links to parts of a page scroll there; the address stays that of the view. */
+  function jump(event) {
+    const link = event.target.closest("a[href^='#']");
+    const href = link ? link.getAttribute("href") : "#/";
+    if (href.startsWith("#/")) return;
+    event.preventDefault();
+    const target = href === "#page" ? page.querySelector("main") : document.getElementById(href.slice(1));
+    if (!target) return;
+    target.scrollIntoView();
+    const heading = target.matches("main") ? target : target.querySelector("h2, h3") || target;
+    heading.tabIndex = -1;
+    heading.focus({ preventScroll: true });
+  }
+
+  /** Shows a view of elements of its own. */
+  function screen(...children) {
+    const main = h("main", { class: "live-view", tabindex: "-1" });
+    add(main, children);
+    put(page, main);
+    return main;
+  }
+
+  // One element has the pages of all plans, so that what the reader chose there stays.
+  const report = h("div");
+  const before = h("div", { class: "live-before" });
+
+  /** Shows a view that draws a document, with elements above what is drawn. */
+  function drawn(pageDocument, ...above) {
+    put(before, above);
+    if (report.parentNode !== page) put(page, report);
+    draw(pageDocument);
+    document.title = `${pageDocument.title || "Plan"} - neuroshard`;
+  }
+
+  /** Draws a document in place of the one that is drawn. The page keeps its height meanwhile, so that nothing jumps. */
+  function draw(pageDocument) {
+    report.style.minHeight = `${report.offsetHeight}px`;
+    globalThis.neuroshard.render(pageDocument, report, { before });
+    report.style.minHeight = "";
+  }
+
+  /** Returns a title, which gets the focus after a change of the view. */
   function title(text, ...more) {
     document.title = `${text} - neuroshard`;
     return h("div", { class: "live-title" }, h("h1", { tabindex: "-1" }, text), more);
@@ -552,7 +597,7 @@
   async function home(view) {
     const list = h("section", { class: "live-models", "aria-labelledby": "live-models" });
     const form = h("section", { "aria-labelledby": "live-new" }, h("h2", { id: "live-new" }, "New plan"));
-    put(main, title("Plans"), h("div", { class: "live-columns" }, list, form));
+    screen(title("Plans"), h("div", { class: "live-columns" }, list, form));
     await Promise.all([models(list, view), planForm(form, view)]);
   }
 
@@ -628,14 +673,14 @@
       more.hidden = next.length < 100;
     };
     more.hidden = entries.length < 100;
-    put(main, title(name), actions, entries.length > 0 ? [table, more] : none);
+    screen(title(name), actions, entries.length > 0 ? [table, more] : none);
   }
 
   // ---- Views: the form to plan ----
 
   async function create(view) {
     const form = h("section", { class: "live-narrow" });
-    put(main, title("New plan"), form);
+    screen(title("New plan"), form);
     await planForm(form, view);
   }
 
@@ -799,14 +844,6 @@
 
   // ---- Views: a plan ----
 
-  /** Draws a document, and keeps the page's height while it does, so that nothing jumps. */
-  function draw(root, pageDocument) {
-    root.style.minHeight = `${root.offsetHeight}px`;
-    root.replaceChildren();
-    globalThis.neuroshard.render(pageDocument, root);
-    root.style.minHeight = "";
-  }
-
   /** Returns the links to what can be done with a plan. */
   function tabs(id, present) {
     const links = [
@@ -830,24 +867,28 @@
       h("a", { href: url, download: name }).click();
       setTimeout(() => URL.revokeObjectURL(url), 10000);
     } catch (e) {
-      main.prepend(refusal(e));
+      before.prepend(refusal(e));
     }
   }
 
   async function plan(view, id) {
-    const [drawn, problem, devices] = await Promise.all([
+    const stored = await storedPlan(view, id);
+    drawn(stored.page, tabs(id, ""), whatIf(view, stored));
+  }
+
+  /** Returns a stored plan: its page, its problem, and the kinds of GPU for fields. */
+  async function storedPlan(view, id) {
+    const [pageDocument, problem, devices] = await Promise.all([
       get(`/v1/plans/${id}/page`, view.signal),
       get(`/v1/plans/${id}/problem`, view.signal),
       deviceChoices(view.signal),
     ]);
-    const page = h("div", { class: "live-page" });
-    put(main, title(drawn.title || "Plan"), tabs(id, ""), whatIf(view, { id, drawn, problem, devices, page }), page);
-    draw(page, drawn);
+    return { id, page: pageDocument, problem, devices };
   }
 
   /** What a change of the cluster would bring: the changed plan takes the place of the plan. */
-  function whatIf(view, { id, drawn, problem, devices, page }) {
-    const of = drawn.plans[0].cluster;
+  function whatIf(view, { id, page: original, problem, devices }) {
+    const of = original.plans[0].cluster;
     const stored = {
       devices: of.devices,
       device: of.profile || of.device,
@@ -901,19 +942,19 @@
       work = new AbortController();
       const signal = AbortSignal.any([view.signal, work.signal]);
       if (none) {
-        page.removeAttribute("aria-busy");
+        report.removeAttribute("aria-busy");
         put(outcome);
-        draw(page, drawn);
+        draw(original);
         return;
       }
       const began = performance.now();
-      page.setAttribute("aria-busy", "true");
+      report.setAttribute("aria-busy", "true");
       put(outcome, h("p", {}, "Planning\u2026"));
       try {
         const all = { devices: fields[0].value(), devices_per_host: fields[2].value(), ...changed };
         const found = await tried(id, problem, all, signal);
-        draw(page, found.drawn);
-        put(outcome, told(drawn, found, id));
+        draw(found.page);
+        put(outcome, told(original, found, id));
         performance.measure("what-if", { start: began });
         say(outcome.textContent);
       } catch (e) {
@@ -921,14 +962,17 @@
         put(outcome);
         refuse(e, fields, box);
       }
-      page.removeAttribute("aria-busy");
+      report.removeAttribute("aria-busy");
     };
 
     for (const f of fields) {
       // Typing ends after a pause; a choice has ended.
       f.input.addEventListener("input", () => update(f.input.tagName === "SELECT" ? 0 : 250));
     }
-    view.signal.addEventListener("abort", () => update(1e9));
+    view.signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      report.removeAttribute("aria-busy");
+    });
     const form = h(
       "form",
       { class: "live-whatif", "aria-label": "What if", novalidate: true, onsubmit: (event) => (event.preventDefault(), update(0)) },
@@ -945,21 +989,21 @@
   const tries = new Map();
   const mostTries = 40;
 
-  /** Returns {plan, drawn, moved} of a stored problem with changes of its cluster. */
+  /** Returns {plan, page, moved} of a stored problem with changes of its cluster. */
   async function tried(id, problem, changed, signal) {
     const body = changedBy(problem, changed);
     const key = `${id} ${JSON.stringify(changed)}`;
     const known = tries.get(key);
     if (known) return known;
     const planned = await post("/v1/plan", body, signal);
-    const [document_, moved] = await Promise.all([
+    const [pageDocument, moved] = await Promise.all([
       get(`/v1/plans/${planned.id}/page`, signal),
       post("/v1/diff", { before: id, after: planned.id }, signal).catch((e) => {
         if (signal.aborted) throw e;
         return null;
       }),
     ]);
-    const found = { plan: planned, drawn: document_, moved };
+    const found = { plan: planned, page: pageDocument, moved };
     tries.set(key, found);
     if (tries.size > mostTries) tries.delete(tries.keys().next().value);
     return found;
@@ -980,9 +1024,9 @@
   }
 
   /** Returns the outcome of a trial: old and new cost, and what moves. */
-  function told(before, found, id) {
-    const old = before.plans[0].costs.predicted_ms;
-    const now = found.drawn.plans[0].costs.predicted_ms;
+  function told(original, found, id) {
+    const old = original.plans[0].costs.predicted_ms;
+    const now = found.page.plans[0].costs.predicted_ms;
     const shift = change(old, now);
     return [
       h("p", { class: "live-costs" }, h("span", {}, ms(old)), h("span", { "aria-hidden": "true" }, " \u2192 "), h("span", { class: "live-unseen" }, " becomes "), h("strong", {}, ms(now)), shift ? h("span", { class: shift === "no change" ? null : now < old ? "live-better" : "live-worse" }, ` ${shift}`) : null),
@@ -1002,19 +1046,17 @@
   }
 
   /** Two plans side by side. */
-  async function compare(view, before, after) {
-    const drawn = await get(`/v1/plans/${before}/page?with=${after}`, view.signal);
-    const page = h("div", { class: "live-page" });
-    const links = h("p", { class: "live-actions" }, h("a", { class: "live-button", href: `#/plans/${before}` }, "First plan"), h("a", { class: "live-button", href: `#/plans/${after}` }, "Second plan"), h("a", { class: "live-button", href: `#/plans/${after}/with/${before}` }, "The other way round"));
-    put(main, title("Two plans"), links, page);
-    draw(page, drawn);
+  async function compare(view, first, second) {
+    const pair = await get(`/v1/plans/${first}/page?with=${second}`, view.signal);
+    const link = (href, words) => h("a", { class: "live-button", href }, words);
+    drawn(pair, h("p", { class: "live-actions" }, link(`#/plans/${first}`, "First plan"), link(`#/plans/${second}`, "Second plan"), link(`#/plans/${second}/with/${first}`, "The other way round")));
   }
 
   // ---- Views: re-plans and sweeps ----
 
   async function replan(view, id) {
-    const [drawn, problem, devices] = await Promise.all([get(`/v1/plans/${id}/page`, view.signal), get(`/v1/plans/${id}/problem`, view.signal), deviceChoices(view.signal)]);
-    const of = drawn.plans[0].cluster;
+    const { page: original, problem, devices } = await storedPlan(view, id);
+    const of = original.plans[0].cluster;
     const query = view.query;
     const source = tablesField(listOf(await constant("/v1/workloads", view.signal)), query);
     const same = h("input", { type: "checkbox", id: nextID("same"), checked: !query.get("own") });
@@ -1033,7 +1075,6 @@
     ];
     const all = [source, ...fields, ...budget];
     const box = h("div");
-    const page = h("div", { class: "live-page" });
     const submit = h("button", { type: "submit", class: "live-main" }, "Re-plan");
     const form = h(
       "form",
@@ -1049,18 +1090,17 @@
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       submit.setAttribute("disabled", "");
-      page.replaceChildren();
       try {
         const stated = await bodyOf(same.checked ? fields : [source, ...fields]);
         const body = same.checked ? changedBy(problem, stated.problem.overrides) : stated;
-        body.problem.name = (problem.problem || problem).name || drawn.plans[0].name;
+        body.problem.name = (problem.problem || problem).name;
         if (!body.problem.name) delete body.problem.name;
         body.old = id;
         body.options = { ...body.options };
         for (const f of budget) if (f.value() !== undefined) body.options[f.name] = f.value();
         for (const f of all) f.fault("");
         const result = await run("/v1/replan", body, box, "the re-plan", view.signal);
-        await showResult(page, result, view.signal);
+        await showResult(result, view.signal, tabs(id, "/replan"), form);
       } catch (e) {
         if (!view.signal.aborted) refuse(e, all, box);
       } finally {
@@ -1068,25 +1108,23 @@
       }
     });
     form.addEventListener("change", () => remember(view, Object.fromEntries([...fields, ...budget].map((f) => [f.name, f.value()]))));
-    put(main, title(`Re-plan: ${drawn.title || "plan"}`), tabs(id, "/replan"), form, page);
+    screen(title(`Re-plan: ${original.title || "plan"}`), tabs(id, "/replan"), form);
   }
 
-  /** Draws the page of a job's result, and puts the focus on it. */
-  async function showResult(page, result, signal) {
-    const drawn = result.page || result.document || (await get(`/v1/jobs/${result.job}/page`, signal));
-    const links = h("p", { class: "live-actions" }, result.id ? h("a", { class: "live-button", href: `#/plans/${result.id}` }, "Open the new plan") : null);
-    const root = h("div");
-    put(page, h("h2", { tabindex: "-1" }, "Result"), links, root);
-    draw(root, drawn);
-    page.firstChild.focus();
+  /** Draws the page of a job's result below the form, which is folded. */
+  async function showResult(result, signal, links, form) {
+    const pageDocument = result.page || (await get(`/v1/jobs/${result.job}/page`, signal));
+    const open = result.id ? h("p", { class: "live-actions" }, h("a", { class: "live-button", href: `#/plans/${result.id}` }, "Open the new plan")) : null;
+    drawn(pageDocument, links, h("details", {}, h("summary", {}, "Change the request"), form), open);
+    arrive();
     say("The result is ready.");
   }
 
   const numbers = (written) => written.split(/[\s,]+/).filter(Boolean).map(Number);
 
   async function sweep(view, id) {
-    const [drawn, problem, devices] = await Promise.all([get(`/v1/plans/${id}/page`, view.signal), get(`/v1/plans/${id}/problem`, view.signal), deviceChoices(view.signal)]);
-    const of = drawn.plans[0].cluster;
+    const { page: original, problem, devices } = await storedPlan(view, id);
+    const of = original.plans[0].cluster;
     const query = view.query;
     const list = (name, label, value, more) => {
       const field = text(name, label, value, more);
@@ -1109,7 +1147,6 @@
     const price = text("price", "Price of one device for an hour, in dollars", query.get("price"), { placeholder: "2.95" });
     const all = [...axes, batches, price];
     const box = h("div");
-    const page = h("div", { class: "live-page" });
     const submit = h("button", { type: "submit", class: "live-main" }, "Sweep");
     const form = h(
       "form",
@@ -1122,7 +1159,6 @@
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
       submit.setAttribute("disabled", "");
-      page.replaceChildren();
       try {
         const body = { ...changedBy(problem, {}), axes: {} };
         for (const name of ["devices", "device", "devices_per_host", "batch"]) delete body.problem.overrides[name];
@@ -1134,7 +1170,8 @@
         else body.axes.batch_per_device = [Math.max(1, Math.round(of.batch / of.devices))];
         if (price.value()) body.price = Number(price.value());
         for (const f of all) f.fault("");
-        await showResult(page, await run("/v1/sweep", body, box, "the sweep", view.signal), view.signal);
+        const result = await run("/v1/sweep", body, box, "the sweep", view.signal);
+        await showResult(result, view.signal, tabs(id, "/sweep"), form);
       } catch (e) {
         if (!view.signal.aborted) refuse(e, all, box);
       } finally {
@@ -1142,14 +1179,14 @@
       }
     });
     form.addEventListener("change", () => remember(view, Object.fromEntries(all.map((f) => [f.name, f.query ? f.query() : f.value()]))));
-    put(main, title(`Sweep: ${drawn.title || "plan"}`), tabs(id, "/sweep"), form, page);
+    screen(title(`Sweep: ${original.title || "plan"}`), tabs(id, "/sweep"), form);
   }
 
   // ---- Views: jobs ----
 
   async function jobs(view) {
     const table = h("div", { class: "live-scroll", tabindex: "0", role: "region", "aria-label": "Jobs" });
-    put(main, title("Jobs"), h("p", { class: "live-hint" }, "Plans, re-plans and sweeps that run or ended a short while ago. The list is renewed every two seconds."), table);
+    screen(title("Jobs"), h("p", { class: "live-hint" }, "Plans, re-plans and sweeps that run or ended a short while ago. The list is renewed every two seconds."), table);
     const renew = async () => {
       const all = listOf(await get("/v1/jobs", view.signal));
       const focused = document.activeElement?.dataset?.job;
@@ -1172,7 +1209,7 @@
       const [words, share] = progressOf({ progress: j.progress });
       const cancel = async (event) => {
         event.target.setAttribute("disabled", "");
-        await send("DELETE", `/v1/jobs/${j.id}`, { signal: view.signal }).catch((e) => main.append(refusal(e)));
+        await send("DELETE", `/v1/jobs/${j.id}`, { signal: view.signal }).catch((e) => event.target.replaceWith(refusal(e)));
       };
       return h(
         "tr",
@@ -1229,17 +1266,17 @@
       if (link.dataset.route === `#/${path}`) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     }
-    main.setAttribute("aria-busy", "true");
+    page.setAttribute("aria-busy", "true");
     try {
       const [draws, args] = route(path);
       await draws(view, ...args);
       if (!first && !stop.signal.aborted) arrive();
     } catch (e) {
       if (stop.signal.aborted) return;
-      put(main, title("This did not work"), refusal(e), h("p", {}, h("a", { href: "#/" }, "All plans")));
+      screen(title("This did not work"), refusal(e), h("p", {}, h("a", { href: "#/" }, "All plans")));
       arrive();
     } finally {
-      if (present === view) main.removeAttribute("aria-busy");
+      if (present === view) page.removeAttribute("aria-busy");
     }
   }
 
@@ -1253,7 +1290,7 @@
 
   /** Puts the focus on the title of a view, so that a screen reader begins there. */
   function arrive() {
-    main.querySelector("h1")?.focus({ preventScroll: true });
+    page.querySelector("h1")?.focus({ preventScroll: true });
     scrollTo(0, 0);
   }
 

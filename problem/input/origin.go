@@ -1,0 +1,79 @@
+package input
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
+)
+
+// origin.go has the parts of a problem that come from no file: tables of a workload, and the
+// cluster of a plan.
+
+// Workload returns the tables of the workload of that name, with or without workload.Prefix, and
+// its cluster. The error is nil or an *Errors; beside an error the tables are those of Unread.
+func Workload(name string, o *Overrides) (TableFile, *Cluster, error) {
+	w, err := workload.ByName(name)
+	if err != nil {
+		largest := AnyCluster()
+		return Unread(name), &largest, flagError(err.Error(), workloadHint)
+	}
+	p := w.Problem()
+	file := TableFile{Tables: p.Tables, Batch: p.Batch, Samples: w.Samples}
+	if w.AssumedDistribution {
+		file.Warnings = []string{fmt.Sprintf("%s states no index distribution (%s): Zipf %v is assumed for every table", w.Name, w.IndexDistribution, access.DefaultExponent)}
+	}
+	if o.Dim != nil && *o.Dim > 0 {
+		file.Warnings = append(file.Warnings, UnusedDim(*o.Dim))
+	}
+	return file, &Cluster{Topology: p.Topology, Batch: p.Batch, Accounting: p.Accounting, CommPrecision: p.CommPrecision}, nil
+}
+
+// workloadHint is the hint for a workload that is not known.
+const workloadHint = "list them with: neuroshard workloads"
+
+// Unread returns the file of tables that could not be opened, so that Check reports the rest.
+func Unread(name string) TableFile {
+	file, _ := Tables(name, Broken{}, Options{})
+	return file
+}
+
+// Broken is a file that could not be opened, as a reader that fails: what is read from it lets Check
+// report the rest.
+type Broken struct{}
+
+// Read fails.
+func (Broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// ClusterOf returns the cluster that a plan states, as a Fallback of Parts with these overrides.
+// own holds the plan's device profile if package hardware does not know it, for Parts.Own.
+func ClusterOf(pl *plan.Plan, o *Overrides) (cluster Cluster, own []hardware.Profile) {
+	c := &pl.Cluster
+	t := hardware.Topology{
+		Devices: c.Devices, DevicesPerHost: c.DevicesPerHost, Memory: c.DeviceMemory, ReserveShare: hardware.NoReserve, ReserveFixed: c.Reserve,
+		HostMemory: c.HostMemory, NetworkBandwidth: c.NetworkBandwidth, NVLinkDomain: c.NVLinkDomain,
+	}
+	if profile, err := hardware.ByName(c.Profile); err == nil {
+		t.Profile = profile
+	} else {
+		// The device of a user's own cost model. Validation needs only bytes and
+		// places, and the plan states everything that they depend on.
+		t.Profile = hardware.Profile{Name: c.Profile, Memory: c.DeviceMemory, NICGBps: 1}
+		own = []hardware.Profile{t.Profile}
+	}
+	if o.Device != nil && o.Memory == nil {
+		t.Memory = 0 // the other device's own
+	}
+	if o.ReserveShare != nil {
+		t.ReserveFixed = 0
+	}
+	accounting := problem.CountAll
+	if c.WeightsOnly {
+		accounting = problem.CountWeights
+	}
+	return Cluster{Topology: t, Batch: c.Batch, Accounting: accounting, CommPrecision: c.CommPrecision, Engine: c.Engine, LaneRule: c.LaneRule}, own
+}

@@ -1,0 +1,217 @@
+package service
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+// maxDepth is the deepest nesting of a body.
+const maxDepth = 64
+
+// mostSmall is the most bytes of a value that is not one of opaque.
+const mostSmall = 64 << 10
+
+// opaque reports whether a reader of its own reads the value of a key, and holds report whether
+// the values of a key hold such values.
+func opaque(key string) bool {
+	return slices.Contains([]string{"tables", "topology", "plan", "before", "after", "old"}, key)
+}
+
+// decode reads a body. It reports every unknown, doubled, missing and mistyped field at once.
+// What other readers read, such as the tables, it only copies.
+func decode[T any](schemas huma.Registry, body []byte) (*T, *Refusal) {
+	if depth := depthOf(body); depth > maxDepth {
+		return nil, broken(fmt.Sprintf("the JSON is nested %d deep or more: at most %d is allowed", depth, maxDepth))
+	}
+	if !json.Valid(body) {
+		return nil, broken(syntax(body))
+	}
+	d := &decoder{}
+	tree := d.tree(body, "")
+	var result huma.ValidateResult
+	huma.Validate(schemas, schemas.Schema(reflect.TypeFor[T](), true, ""), huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, tree, &result)
+	for _, err := range result.Errors {
+		d.invalid(schemas, reflect.TypeFor[T](), err)
+	}
+	if len(d.faults) > 0 {
+		return nil, refusal(d.faults...)
+	}
+	read := new(T)
+	if err := json.Unmarshal(body, read); err != nil {
+		f := fault{Location: "body", Message: err.Error()}
+		if mistyped := (*json.UnmarshalTypeError)(nil); errors.As(err, &mistyped) {
+			f = fault{Location: mistyped.Field, Message: fmt.Sprintf("a JSON %s is out of range or of the wrong type", mistyped.Value)}
+		}
+		return nil, refusal(f)
+	}
+	return read, nil
+}
+
+// broken returns the refusal of a body that is not JSON.
+func broken(detail string) *Refusal {
+	r := refuse(http.StatusBadRequest, typeInput, detail, "send a JSON object in UTF-8")
+	r.Errors = []fault{{Location: "body", Message: detail}}
+	return r
+}
+
+// syntax says where the syntax of a body is broken.
+func syntax(body []byte) string {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return "the body is empty"
+	}
+	var any json.RawMessage
+	err := json.Unmarshal(body, &any)
+	if at := (*json.SyntaxError)(nil); errors.As(err, &at) {
+		return fmt.Sprintf("the body is not JSON: line %d: %v", 1+bytes.Count(body[:min(int(at.Offset), len(body))], []byte("\n")), err)
+	}
+	return "the body is not JSON"
+}
+
+// depthOf returns the deepest nesting of a JSON text, up to one more than maxDepth.
+func depthOf(body []byte) int {
+	depth, most := 0, 0
+	for i := 0; i < len(body) && most <= maxDepth; i++ {
+		switch body[i] {
+		case '{', '[':
+			depth++
+			most = max(most, depth)
+		case '}', ']':
+			depth--
+		case '"':
+			for i++; i < len(body) && body[i] != '"'; i++ {
+				if body[i] == '\\' {
+					i++
+				}
+			}
+		}
+	}
+	return most
+}
+
+// decoder makes the tree of a body that a schema checks.
+type decoder struct{ faults []fault }
+
+func (d *decoder) add(location, message, hint string) {
+	d.faults = append(d.faults, fault{Location: location, Message: message, Hint: hint})
+}
+
+// tree returns a valid JSON text as a tree. Opaque values are left empty.
+func (d *decoder) tree(text []byte, at string) any {
+	text = bytes.TrimSpace(text)
+	if text[0] != '{' {
+		return d.small(text, at)
+	}
+	object := map[string]any{}
+	in := json.NewDecoder(bytes.NewReader(text))
+	_, _ = in.Token()
+	for in.More() {
+		token, err := in.Token()
+		if err != nil {
+			break
+		}
+		key := token.(string)
+		var value json.RawMessage
+		if in.Decode(&value) != nil {
+			break
+		}
+		place := strings.TrimPrefix(at+"."+key, ".")
+		if _, twice := object[key]; twice {
+			d.add(clip(place), fmt.Sprintf("field %q is there twice", clip(key)), "leave one of them out")
+		}
+		switch begins := value[0]; {
+		case opaque(key) && (begins == '{' || begins == '['):
+			object[key] = map[string]any{}
+		case begins == '"':
+			var written string
+			_ = json.Unmarshal(value, &written)
+			object[key] = written
+		case begins == '{' && strings.Count(place, ".") < 2:
+			object[key] = d.tree(value, place)
+		default:
+			object[key] = d.small(value, place)
+		}
+	}
+	return object
+}
+
+// small returns a value that is not opaque.
+func (d *decoder) small(text []byte, at string) (value any) {
+	if len(text) > mostSmall {
+		d.add(clip(at), fmt.Sprintf("the value has %d bytes: at most %d are allowed here", len(text), mostSmall), "")
+		return nil
+	}
+	_ = json.Unmarshal(text, &value)
+	return value
+}
+
+// invalid adds an error of the schema.
+func (d *decoder) invalid(schemas huma.Registry, root reflect.Type, err error) {
+	var detail *huma.ErrorDetail
+	if !errors.As(err, &detail) {
+		d.add("body", err.Error(), "")
+		return
+	}
+	f := fault{Location: clip(detail.Location), Message: detail.Message, Value: shortly(detail.Value)}
+	if f.Location == "" {
+		f.Location = "body"
+	}
+	if detail.Message == "unexpected property" {
+		parent, key := "", detail.Location
+		if i := strings.LastIndexByte(detail.Location, '.'); i >= 0 {
+			parent, key = detail.Location[:i], detail.Location[i+1:]
+		}
+		f.Message, f.Value = fmt.Sprintf("field %q is unknown", clip(key)), nil
+		if known := fieldsAt(schemas, schemas.Schema(root, true, ""), parent); len(known) > 0 {
+			f.Hint = meant(key, known)
+		}
+	}
+	d.faults = append(d.faults, f)
+}
+
+// fieldsAt returns the fields of the object at a path of a schema.
+func fieldsAt(schemas huma.Registry, s *huma.Schema, path string) []string {
+	for {
+		for s != nil && s.Ref != "" {
+			s = schemas.SchemaFromRef(s.Ref)
+		}
+		if s == nil || path == "" {
+			break
+		}
+		var key string
+		key, path, _ = strings.Cut(path, ".")
+		s = s.Properties[key]
+	}
+	if s == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(s.Properties))
+}
+
+// shortly returns a value that is short enough to be sent back, or nil.
+func shortly(value any) any {
+	switch v := value.(type) {
+	case string:
+		return clip(v)
+	case float64, bool:
+		return v
+	}
+	return nil
+}
+
+// clip shortens a text to what fits an answer.
+func clip(text string) string {
+	const most = 200
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "..."
+}

@@ -1,0 +1,325 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/service/jobs"
+	"github.com/neuroshard/neuroshard/service/store"
+	"github.com/neuroshard/neuroshard/step"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// plan.go makes plans: the same input has the same id, a plan that is known is the answer at
+// once, and requests for the same plan wait for one job.
+
+// planner makes plans, and finds those that are known.
+type planner struct {
+	*composer
+	*shelf
+	queue   *jobs.Queue
+	metrics *counters
+	// schemas are those of the bodies of requests.
+	schemas huma.Registry
+}
+
+// planning is a request for a plan that is checked.
+type planning struct {
+	*composed
+	id, name string
+	options  neuroshard.Options
+	limit    time.Duration
+	// stated is the problem as the request states it.
+	stated []byte
+	// fixed is what the id is made of, beside the problem.
+	fixed fixed
+}
+
+// fixed is all that a plan depends on beside its problem, in canonical form.
+type fixed struct {
+	Version, Digest, Model string
+	Method                 search.Method
+	Seed                   uint64
+	MaxEvaluations         int64
+	ShardingTypes          []problem.ShardingType
+	Certificate, Baselines bool
+	RiskPenalty            float64
+	Step                   *step.Input
+	Warnings               []string
+}
+
+// id returns the id of the plan: the same for the same input on every server of this version.
+func (f *fixed) id() (string, error) {
+	text, err := json.Marshal(f)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), err
+}
+
+// prepare checks a request for a plan.
+func (s *planner) prepare(body *PlanBody) (*planning, error) {
+	c, err := s.compose(&body.Problem, nil)
+	options, limit, faults := s.options(body.Options)
+	if faults != nil {
+		r := refusal(faults...)
+		if err != nil {
+			r = refused(err)
+			r.Errors = append(r.Errors, faults...)
+		}
+		return nil, r
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &planning{composed: c, name: body.Problem.Name, options: options, limit: limit}
+	penalty := 0.0
+	if body.Options != nil {
+		penalty = body.Options.RiskPenalty
+	}
+	if p.options.Prices, err = s.prices.of(c.problem.Topology, penalty); err != nil {
+		return nil, err
+	}
+	p.options.Step, p.options.Warnings = c.step, c.warnings
+	if p.stated, err = body.Problem.canonical(); err != nil {
+		return nil, err
+	}
+	search := &p.options.Search
+	p.fixed = fixed{
+		Version: neuroshard.Version, Digest: plan.Digest(c.problem), Model: p.options.Prices.String(),
+		Method: search.Method, Seed: search.Seed, MaxEvaluations: search.MaxEvaluations, ShardingTypes: search.ShardingTypes,
+		Certificate: p.options.Certificate, Baselines: p.options.Baselines, RiskPenalty: penalty, Warnings: c.warnings,
+	}
+	if c.step != nil {
+		own := *c.step
+		own.Problem, own.Measured.Problem = nil, nil
+		p.fixed.Step = &own
+	}
+	p.id, err = p.fixed.id()
+	return p, err
+}
+
+// methods returns the methods that need no policy.
+func methods() (names []string) {
+	for _, m := range search.Methods() {
+		if !m.Learned() {
+			names = append(names, string(m))
+		}
+	}
+	return names
+}
+
+// options returns the options of the search, the limit of its time, and all faults of the request's
+// options.
+func (s *planner) options(body *OptionsBody) (neuroshard.Options, time.Duration, []fault) {
+	if body == nil {
+		body = &OptionsBody{}
+	}
+	var faults []fault
+	o := neuroshard.Options{Certificate: true, Baselines: true}
+	if body.Certificate != nil {
+		o.Certificate = *body.Certificate
+	}
+	if body.Baselines != nil {
+		o.Baselines = *body.Baselines
+	}
+	o.FreeSlices = o.Baselines
+	o.Search = search.Options{Method: search.Default, Seed: body.Seed, MaxEvaluations: body.MaxEvaluations, Workers: s.limits.workers()}
+	if body.Method != "" {
+		o.Search.Method = search.Method(body.Method)
+		if known := methods(); !slices.Contains(known, body.Method) {
+			faults = append(faults, fault{Location: "options.method", Message: fmt.Sprintf("method %q is unknown", body.Method), Hint: meant(body.Method, known)})
+		}
+	}
+	types, wrong := s.types(body)
+	faults = append(faults, wrong...)
+	o.Search.ShardingTypes = types
+	limit := s.limits.Time
+	if body.TimeLimit > 0 {
+		if limit = time.Duration(body.TimeLimit) * time.Millisecond; body.TimeLimit > s.limits.Time.Milliseconds() {
+			faults = append(faults, fault{Location: "options.time_limit_ms", Message: fmt.Sprintf("%d ms are above this server's limit of %d ms", body.TimeLimit, s.limits.Time.Milliseconds()), Hint: "state less, or start the server with a larger --time-limit"})
+		}
+	}
+	return o, limit, faults
+}
+
+// types returns the sharding types of a request as a search takes them.
+func (s *planner) types(body *OptionsBody) (types []problem.ShardingType, faults []fault) {
+	if body.ShardingTypes == nil {
+		return search.Allowing(s.prices.types()), nil
+	}
+	for i, name := range body.ShardingTypes {
+		if name == "all" {
+			types = problem.ShardingTypes()
+			break
+		}
+		one, err := problem.ParseShardingType(name)
+		if err != nil {
+			faults = append(faults, fault{Location: fmt.Sprintf("options.sharding_types[%d]", i), Message: err.Error(), Hint: "or all"})
+			continue
+		}
+		if !slices.Contains(types, one) {
+			types = append(types, one)
+		}
+	}
+	slices.Sort(types)
+	allowed := search.Allowing(types)
+	if faults == nil && allowed != nil && body.Method != "" && search.Method(body.Method) != search.Default {
+		faults = append(faults, fault{Location: "options.sharding_types", Message: fmt.Sprintf("method %s places tables in slices of columns only", body.Method), Hint: fmt.Sprintf("leave sharding_types out, or plan with method %s", search.Default)})
+	}
+	return allowed, faults
+}
+
+// Answer describes what POST /v1/plan returns: these fields, and those that neuroshard plan --json
+// prints.
+type Answer struct {
+	ID     string  `json:"id" doc:"Id of the plan: the same for the same input"`
+	Name   string  `json:"name" doc:"Name of the model, as the request states it"`
+	Cached bool    `json:"cached" doc:"The plan was known"`
+	Saved  bool    `json:"saved" doc:"The plan is kept under its id. A plan whose search was cut by a limit of time is not kept: status is interrupted"`
+	Valid  bool    `json:"valid" doc:"Always true: a plan is validated before it is returned"`
+	Cost   float64 `json:"cost_ms" doc:"Predicted cost of one step in ms"`
+	// Simulated and Bound are null if the simulated device does not judge.
+	Simulated *float64 `json:"simulated_cost_ms" doc:"Cost on the SIMULATED device in ms"`
+	Bound     *float64 `json:"lower_bound_ms" doc:"What no plan costs less than on the SIMULATED device, in ms"`
+	Status    string   `json:"status" doc:"complete, budget or interrupted"`
+	Plan      Value    `json:"plan" doc:"The plan, with the fields of a plan file"`
+	Warnings  []string `json:"warnings"`
+	_         struct{} `additionalProperties:"true"`
+}
+
+// answer is a finished plan as an Answer.
+type answer struct {
+	id, name      string
+	cached, saved bool
+	// result is what report.JSON wrote.
+	result []byte
+}
+
+// bytes returns the answer as JSON: its own fields before those of the result.
+func (a *answer) bytes() []byte {
+	var b bytes.Buffer
+	b.Grow(len(a.result) + 200)
+	name, _ := json.Marshal(a.name) // a string always encodes
+	fmt.Fprintf(&b, "{\n  \"id\": %q,\n  \"name\": %s,\n  \"cached\": %t,\n  \"saved\": %t,", a.id, name, a.cached, a.saved)
+	b.Write(bytes.TrimPrefix(a.result, []byte("{")))
+	return b.Bytes()
+}
+
+// work returns the work of a request for a plan.
+func (s *planner) work(p *planning) jobs.Work {
+	return jobs.Work{
+		What: "plan", Key: "plan " + p.id, Limit: p.limit,
+		Weight: planWeight(len(p.problem.Tables), p.problem.Topology.Devices),
+		Run: func(ctx context.Context, report func(any)) (any, error) {
+			return s.makePlan(ctx, p, report)
+		},
+	}
+}
+
+// makePlan plans, and keeps the plan unless the limit of time or a cancel cut its search.
+func (s *planner) makePlan(ctx context.Context, p *planning, tell func(any)) (*answer, error) {
+	start := time.Now()
+	options := p.options
+	follow(&options, tell)
+	found, err := neuroshard.Plan(ctx, p.problem, options)
+	if err != nil {
+		return nil, err
+	}
+	took := time.Since(start)
+	s.metrics.planned(took)
+	var result, file bytes.Buffer
+	if err := report.JSON(&result, found, unit.Millis(took)/unit.Millis(time.Millisecond)); err != nil {
+		return nil, err
+	}
+	if err := found.Plan.Write(&file); err != nil {
+		return nil, err
+	}
+	a := &answer{id: p.id, name: p.name, result: result.Bytes()}
+	if found.Status == search.Interrupted || ctx.Err() != nil {
+		return a, nil
+	}
+	record := &store.Record{
+		ID: p.id, Name: p.name, Digest: p.fixed.Digest, Model: found.Plan.Provenance.Model, Tool: neuroshard.Version,
+		Created: time.Now(), Tables: len(p.problem.Tables), Devices: p.problem.Topology.Devices, Cost: found.Predicted.Cost,
+		Plan: file.Bytes(), Problem: p.stated, Result: a.result,
+	}
+	// A client that went away does not undo work that is done.
+	if _, err := s.store.Put(context.WithoutCancel(ctx), *record); err != nil {
+		s.log.Error("a plan was not kept", "id", p.id, "error", err)
+		return a, nil
+	}
+	s.keep(record)
+	a.saved = true
+	return a, nil
+}
+
+// plan answers a request for a plan: with the plan that is known, with a new one, or, if detached, with
+// its job.
+func (s *planner) plan(ctx context.Context, in *intake, detached bool) (*answer, *jobs.Job, error) {
+	key := sha256.Sum256(in.body)
+	alias := "body " + string(key[:])
+	if value, ok := s.answers.get(alias); ok {
+		if a := s.again(ctx, value.(*shortcut)); a != nil {
+			return a, nil, nil
+		}
+	}
+	body, refused := decode[PlanBody](s.schemas, in.body)
+	if refused != nil {
+		return nil, nil, refused
+	}
+	p, err := s.prepare(body)
+	in.release()
+	if err != nil {
+		return nil, nil, err
+	}
+	short := &shortcut{p.id, p.name}
+	if body.Cache != "refresh" {
+		if a := s.again(ctx, short); a != nil {
+			s.answers.put(alias, short, len(p.id)+len(p.name))
+			return a, nil, nil
+		}
+	}
+	s.metrics.misses.Inc()
+	job, err := s.queue.Start(s.work(p), detached)
+	if err != nil || detached {
+		return nil, job, err
+	}
+	result, err := job.Wait(ctx)
+	if err != nil {
+		return nil, job, err
+	}
+	made := *result.(*answer)
+	if made.name != p.name && made.saved {
+		s.touch(ctx, p.id, p.name)
+	}
+	made.name = p.name
+	return &made, job, nil
+}
+
+// again returns a plan that is known as the answer to one more request, or nil.
+func (s *planner) again(ctx context.Context, to *shortcut) *answer {
+	record, err := s.known(ctx, to.id)
+	if err != nil {
+		s.log.Error("the store could not be read", "id", to.id, "error", err)
+	}
+	if record == nil || !s.touch(ctx, to.id, to.name) {
+		return nil
+	}
+	s.metrics.hits.Inc()
+	return &answer{id: to.id, name: to.name, cached: true, saved: true, result: record.Result}
+}
+
+// shortcut is the plan that a body of a request leads to.
+type shortcut struct{ id, name string }

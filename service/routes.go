@@ -1,0 +1,140 @@
+package service
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/neuroshard/neuroshard"
+)
+
+// reply is the answer of every operation: JSON that is encoded already.
+type reply struct {
+	Status      int
+	ContentType string `header:"Content-Type"`
+	Location    string `header:"Location"`
+	Body        []byte
+}
+
+// jsonReply returns a value as the answer.
+func jsonReply(status int, value any) (*reply, error) {
+	var b bytes.Buffer
+	in := json.NewEncoder(&b)
+	in.SetEscapeHTML(false)
+	err := in.Encode(value)
+	return &reply{Status: status, ContentType: "application/json", Body: b.Bytes()}, err
+}
+
+// operation is one route of the API with what its description says.
+type operation struct {
+	method, path, id, summary string
+	// body and answer are values of the types of the body and of the answer; nil: no body, or an
+	// answer of any form.
+	body, answer any
+	// contentType is that of the answer; application/json if it is empty.
+	contentType string
+	// statuses are further statuses of success, with what they mean.
+	statuses map[string]string
+}
+
+// newAPI returns the API of a mux, without operations.
+func newAPI(mux *http.ServeMux) huma.API {
+	return humago.New(mux, huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			OpenAPI: "3.1.0",
+			Info: &huma.Info{
+				Title: "neuroshard", Version: neuroshard.Version,
+				Description: "Plans how the embedding tables of a recommendation model are split and placed over devices.",
+			},
+			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName)},
+		},
+		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
+		DefaultFormat:                "application/json",
+		RejectUnknownQueryParameters: true,
+	})
+}
+
+// routes registers all operations, and makes the description of the API.
+func routes(s *Service, mux *http.ServeMux) error {
+	planRoutes(s)
+	listRoutes(s)
+	if s.opt.Token != "" {
+		s.api.OpenAPI().Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
+		s.api.OpenAPI().Security = []map[string][]string{{"token": {}}}
+	}
+	var err error
+	if s.openAPI, err = json.MarshalIndent(s.api.OpenAPI(), "", "  "); err != nil {
+		return err
+	}
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/openapi+json")
+		_, _ = w.Write(s.openAPI)
+	})
+	return nil
+}
+
+// schemaName returns the name of a type in the description of the API.
+func schemaName(t reflect.Type, hint string) string {
+	name := strings.TrimSuffix(huma.DefaultSchemaNamer(t, hint), "Body")
+	return strings.ToUpper(name[:1]) + name[1:]
+}
+
+// register adds an operation to the API.
+func register[I any](s *Service, o operation, handle func(ctx context.Context, in *I) (*reply, error)) {
+	schemas := s.api.OpenAPI().Components.Schemas
+	op := huma.Operation{OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Hidden: true}
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*reply, error) {
+		out, err := handle(ctx, in)
+		if err != nil {
+			r := refused(err)
+			if r.Status == http.StatusInternalServerError {
+				s.log.Error("a request failed", "route", o.method+" "+o.path, "error", err)
+			}
+			return nil, r
+		}
+		return out, nil
+	})
+	op.Hidden = false
+	op.Parameters = parametersOf[I](schemas)
+	content := func(contentType string, value any) map[string]*huma.MediaType {
+		schema := &huma.Schema{}
+		if value != nil {
+			schema = schemas.Schema(reflect.TypeOf(value), true, o.id)
+		}
+		return map[string]*huma.MediaType{contentType: {Schema: schema}}
+	}
+	if o.body != nil {
+		op.RequestBody = &huma.RequestBody{Required: true, Content: content("application/json", o.body)}
+	}
+	op.Responses = map[string]*huma.Response{
+		"200":     {Description: "OK", Content: content(cmp.Or(o.contentType, "application/json"), o.answer)},
+		"default": {Description: "What is wrong, and what to do about it", Content: content("application/problem+json", Refusal{})},
+	}
+	for status, means := range o.statuses {
+		op.Responses[status] = &huma.Response{Description: means}
+	}
+	s.api.OpenAPI().AddOperation(&op)
+}
+
+// parametersOf returns the parameters that huma reads from the tags of a type.
+func parametersOf[I any](schemas huma.Registry) []*huma.Param {
+	var all []*huma.Param
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[I]()) {
+		for _, in := range []string{"path", "query", "header"} {
+			if name := f.Tag.Get(in); name != "" {
+				all = append(all, &huma.Param{
+					Name: name, In: in, Required: in == "path", Description: f.Tag.Get("doc"),
+					Schema: huma.SchemaFromField(schemas, f, ""),
+				})
+			}
+		}
+	}
+	return all
+}

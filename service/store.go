@@ -1,0 +1,93 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/neuroshard/neuroshard/service/store"
+)
+
+// Store keeps plans, as *store.Store does.
+type Store interface {
+	Put(ctx context.Context, r store.Record) (fresh bool, err error)
+	Touch(ctx context.Context, id, name string, at time.Time) error
+	Get(ctx context.Context, id string) (store.Record, error)
+	Delete(ctx context.Context, id string) error
+	List(ctx context.Context, name string, page store.Page) ([]store.Entry, error)
+	Names(ctx context.Context, page store.Page) ([]store.Name, error)
+	Check(ctx context.Context) error
+}
+
+// shelf finds plans again, in memory or in the store.
+type shelf struct {
+	store Store
+	// answers has records by their ids, and what else is quick to find again (plan.go).
+	answers *cache
+	log     *slog.Logger
+}
+
+// known returns the plan of an id from memory or from the store; nil if there is none.
+func (s *shelf) known(ctx context.Context, id string) (*store.Record, error) {
+	if value, ok := s.answers.get(id); ok {
+		return value.(*store.Record), nil
+	}
+	record, err := s.store.Get(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.keep(&record)
+	return &record, nil
+}
+
+// keep keeps a record in memory.
+func (s *shelf) keep(record *store.Record) {
+	s.answers.put(record.ID, record, len(record.Plan)+len(record.Problem)+len(record.Result))
+}
+
+// touch makes a plan the last one of a name, unless it is that already. It reports whether the
+// store has the plan.
+func (s *shelf) touch(ctx context.Context, id, name string) bool {
+	if last, ok := s.answers.get("last " + name); ok && last == id {
+		return true
+	}
+	// A client that went away does not undo what it asked for.
+	err := s.store.Touch(context.WithoutCancel(ctx), id, name, time.Now())
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		s.answers.drop(id)
+		return false
+	case err != nil:
+		s.log.Error("a name was not kept", "id", id, "error", err)
+		return true
+	}
+	s.answers.put("last "+name, id, len(name)+len(id))
+	return true
+}
+
+// record returns a kept plan, or a refusal.
+func (s *shelf) record(ctx context.Context, id string) (*store.Record, error) {
+	if !validID(id) {
+		return nil, noPlan(id)
+	}
+	record, err := s.known(ctx, id)
+	if err == nil && record == nil {
+		return nil, noPlan(id)
+	}
+	return record, err
+}
+
+func noPlan(id string) *Refusal {
+	return refuse(http.StatusNotFound, typeNotFound, "there is no plan "+clip(id), "list the plans with GET /v1/plans")
+}
+
+// validID reports whether a text is an id of a plan.
+func validID(id string) bool {
+	return len(id) == 32 && strings.Trim(id, "0123456789abcdef") == ""
+}
