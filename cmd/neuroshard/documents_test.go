@@ -53,13 +53,23 @@ type shown struct {
 // TestDocuments runs the commands that the documents show and compares their output.
 func TestDocuments(t *testing.T) {
 	for _, name := range documents {
-		t.Run(filepath.Base(name), func(t *testing.T) { runDocument(t, name, always) })
+		t.Run(filepath.Base(name), func(t *testing.T) { runDocument(t, name, runInProcess, always) })
 	}
+}
+
+// A runner runs the program and returns all that it printed and its exit code.
+type runner func(t *testing.T, args []string) (string, int)
+
+// runInProcess runs the program in the process of the test.
+func runInProcess(t *testing.T, args []string) (string, int) {
+	var output bytes.Buffer
+	code := run(t.Context(), strings.NewReader(""), &output, &output, args, quiet())
+	return output.String(), code
 }
 
 // runDocument runs the commands of a document that one of the given tests is to run, in order,
 // in a folder of their own with the examples, and compares what they print.
-func runDocument(t *testing.T, name string, by ...string) {
+func runDocument(t *testing.T, name string, program runner, by ...string) {
 	page, err := filepath.Abs("../../" + name)
 	if err != nil {
 		t.Fatal(err)
@@ -93,12 +103,11 @@ func runDocument(t *testing.T, name string, by ...string) {
 		if !slices.Contains(by, c.by) {
 			continue
 		}
-		var output bytes.Buffer
-		code := run(t.Context(), strings.NewReader(""), &output, &output, c.args, quiet())
-		got := strings.Split(strings.TrimSuffix(output.String(), "\n"), "\n")
+		output, code := program(t, c.args)
+		got := strings.Split(strings.TrimSuffix(output, "\n"), "\n")
 		want := lines[c.from:c.to]
 		if failed(want) != failed(got) || code > exitNo && !failed(got) {
-			t.Errorf("%s:%d: got exit code %d: %s", name, c.line+1, code, output.String())
+			t.Errorf("%s:%d: got exit code %d: %s", name, c.line+1, code, output)
 		}
 		fresh = append(append(fresh, lines[copied:c.from]...), refresh(want, got)...)
 		copied = c.to
