@@ -141,11 +141,11 @@ func agreement(by string) func(want, got []string) bool {
 }
 
 var (
-	number = regexp.MustCompile(`[-+]?[0-9][0-9,.]*`)
+	number = regexp.MustCompile(`-?\b[0-9a-f]{12}\b|[-+]?[0-9][0-9,.]*`)
 	blank  = regexp.MustCompile(`[ █▓▒░]+`)
 )
 
-// numberless returns the lines with every number as 0, every run of blanks and bars as one
+// numberless returns the lines with every number and every id of a model as 0, every run of blanks and bars as one
 // blank: what two measurements have in common.
 func numberless(lines []string) []string {
 	var all []string

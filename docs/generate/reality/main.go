@@ -4,7 +4,8 @@
 //
 //	go run ./docs/generate/reality                                all tables
 //	go run ./docs/generate/reality alltoall                       one table
-//	go run ./docs/generate/reality alltoall -doc docs/REALITY.md  the table, into the document
+//	go run ./docs/generate/reality alltoall -doc docs/REALITY.md  the table, into the document;
+//	                                                              long ones into docs/evidence/REALITY.md
 //	go run ./docs/generate/reality plans                          testdata/our_plans.csv
 //
 // The facts are in testdata, each row with its source. Each table has a file: a function
@@ -97,10 +98,19 @@ func run(out io.Writer, args []string) error {
 		}
 		text := s.String()
 		fmt.Fprintf(out, "%s\n\n", text)
+		if s.folded {
+			fmt.Fprintf(out, "%s\n\n", s.rowsText())
+		}
 		if *doc == "" {
 			continue
 		}
 		if err := marks.Replace(*doc, "reality "+t.name, []string{text}); err != nil {
+			return err
+		}
+		if !s.folded {
+			continue
+		}
+		if err := marks.Replace(rowsFile(*doc), "reality "+t.name, []string{s.rowsText()}); err != nil {
 			return err
 		}
 	}

@@ -60,6 +60,10 @@ func TestDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rows, err := os.ReadFile(rowsFile("../../REALITY.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	seen := map[string]bool{}
 	sheets := map[string]*sheet{}
 	var all []named
@@ -80,6 +84,9 @@ func TestDocument(t *testing.T) {
 		command := "go run ./docs/generate/reality " + table.name
 		if part, ok := marks.Part(string(page), "reality "+table.name); !ok || part != s.String() {
 			t.Errorf("docs/REALITY.md has another table %s: run %s -doc docs/REALITY.md", table.name, command)
+		}
+		if part, ok := marks.Part(string(rows), "reality "+table.name); ok != s.folded || ok && part != s.rowsText() {
+			t.Errorf("docs/evidence/REALITY.md has other rows of %s: run %s -doc docs/REALITY.md", table.name, command)
 		}
 		if !strings.Contains(string(page), "`"+command+"`") {
 			t.Errorf("docs/REALITY.md does not name the command of the table %s: want `%s`", table.name, command)

@@ -125,7 +125,7 @@ func oneHot() (*sheet, error) {
 		}
 		fixed[stack] = c
 	}
-	s := &sheet{columns: []string{"stack", "round", "GPUs", ">batch", "precision", ">systems", ">measured ms", ">fixed ms", ">predicted ms", ">error, %", "in the fit"}}
+	s := &sheet{folded: true, columns: []string{"stack", "round", "GPUs", ">batch", "precision", ">systems", ">measured ms", ">fixed ms", ">predicted ms", ">error, %", "in the fit"}}
 	for _, one := range all {
 		stack := one.fact.text("stack")
 		c, ok := fixed[stack]

@@ -136,7 +136,7 @@ func ourSteps() (*sheet, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sheet{columns: []string{"round", "GPUs", ">hosts", ">batch", "plan", ">measured ms", ">predicted ms", ">of our plan", ">lookups", ">of ours", ">exchanges", ">of ours", ">gain, %", ">error, points"}}
+	s := &sheet{folded: true, columns: []string{"round", "GPUs", ">hosts", ">batch", "plan", ">measured ms", ">predicted ms", ">of our plan", ">lookups", ">of ours", ">exchanges", ">of ours", ">gain, %", ">error, points"}}
 	for _, one := range all {
 		if !planned(one) {
 			continue

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -13,7 +14,7 @@ type sheet struct {
 	// columns are the heads of the rows, those of numbers with a leading ">".
 	columns []string
 	rows    [][]string
-	// folded hides the rows behind their number, for long tables.
+	// folded keeps the rows out of the document, for long tables: rowsFile has them.
 	folded bool
 	// sets are the comparisons by what they are used for, in the order of the summary.
 	sets []*set
@@ -189,11 +190,19 @@ func signed(share float64) string {
 	return "+" + percent(share)
 }
 
-// String returns the sheet in Markdown: rows, summary, notes.
+// rowsFile is the document of the rows that a document leaves out.
+func rowsFile(doc string) string {
+	return filepath.Join(filepath.Dir(doc), "evidence", filepath.Base(doc))
+}
+
+// rowsText returns all rows in Markdown.
+func (s *sheet) rowsText() string { return grid(s.columns, s.rows) }
+
+// String returns the sheet in Markdown: rows, or a link to them, then summary, notes.
 func (s *sheet) String() string {
-	parts := []string{grid(s.columns, s.rows)}
+	parts := []string{s.rowsText()}
 	if s.folded {
-		parts[0] = fmt.Sprintf("<details><summary>all %d rows</summary>\n\n%s\n\n</details>", len(s.rows), parts[0])
+		parts[0] = fmt.Sprintf("[All %d rows](evidence/REALITY.md)", len(s.rows))
 	}
 	var rows [][]string
 	unit := "%"

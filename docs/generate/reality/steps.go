@@ -79,7 +79,7 @@ func wholeSteps() (*sheet, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sheet{columns: []string{"round", "GPUs", ">hosts", ">batch", "exchange", "plan", ">systems", ">lookups", ">exchanges", ">dense", ">all-reduce", ">measured ms", ">predicted ms", ">error, %", "in the fit", "note"}}
+	s := &sheet{folded: true, columns: []string{"round", "GPUs", ">hosts", ">batch", "exchange", "plan", ">systems", ">lookups", ">exchanges", ">dense", ">all-reduce", ">measured ms", ">predicted ms", ">error, %", "in the fit", "note"}}
 	newest := map[string]*system{}
 	for _, one := range all {
 		t, err := one.own()
@@ -226,7 +226,7 @@ func oneMeasured() (*sheet, error) {
 		predicted[one] = float64(t.Step)
 		used = append(used, one)
 	}
-	s := &sheet{columns: []string{"measured once", "round", "plan", ">measured ms", ">worst error of the others with the same number of hosts, %", ">worst error with another, %"}}
+	s := &sheet{folded: true, columns: []string{"measured once", "round", "plan", ">measured ms", ">worst error of the others with the same number of hosts, %", ">worst error with another, %"}}
 	for _, known := range used {
 		same, other := 0.0, 0.0
 		for _, one := range used {
