@@ -1,6 +1,6 @@
 // Command kernels fits the constants of the simulated device that count cycles, and
 // compares its times with every published time of the kernels that it describes. It prints
-// the fit and two tables of docs/SIMULATED.md: the points that can be predicted
+// the fit and two tables of docs/evidence/SIMULATED.md: the points that can be predicted
 // (points.csv), and the others, with the reason (unpredicted.csv). The last table sums up
 // the errors, for docs/REALITY.md.
 //

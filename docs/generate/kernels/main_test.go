@@ -51,7 +51,7 @@ func TestHeldOut(t *testing.T) {
 	}
 }
 
-// docs/SIMULATED.md shows what the command prints, and docs/REALITY.md the table of errors.
+// docs/evidence/SIMULATED.md shows what the command prints, and docs/REALITY.md the table of errors.
 func TestPageShowsTheOutput(t *testing.T) {
 	var out bytes.Buffer
 	if err := run(&out); err != nil {
@@ -59,7 +59,7 @@ func TestPageShowsTheOutput(t *testing.T) {
 	}
 	at := strings.LastIndex(out.String(), "\n\n")
 	for _, part := range []struct{ page, text string }{
-		{"SIMULATED.md", out.String()[:at]},
+		{"evidence/SIMULATED.md", out.String()[:at]},
 		{"REALITY.md", out.String()[at:]},
 	} {
 		page, err := os.ReadFile("../../" + part.page)
