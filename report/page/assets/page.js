@@ -170,8 +170,20 @@
     const shards = m.byTable[table];
     if (shards.some((s) => m.shards.device[s] < 0)) return 'all';
     const devices = [...new Set(shards.map((s) => m.shards.device[s]))].sort((a, b) => a - b);
-    const shown = devices.slice(0, most).join(', ');
-    return devices.length > most ? shown + ' and ' + (devices.length - most) + ' more' : shown;
+    return ranges(devices, most);
+  }
+
+  /** Sorted numbers in words: "0–3, 7 and 4 more". */
+  function ranges(numbers, most) {
+    const out = [];
+    let i = 0;
+    while (i < numbers.length && out.length < most) {
+      let end = i;
+      while (numbers[end + 1] === numbers[end] + 1) end++;
+      out.push(end > i + 1 ? numbers[i] + '–' + numbers[end] : String(numbers[i]));
+      i = end > i + 1 ? end + 1 : i + 1;
+    }
+    return out.join(', ') + (i < numbers.length ? ' and ' + (numbers.length - i) + ' more' : '');
   }
 
   const holds = (m, table, device) => m.byTable[table].some((s) => m.shards.device[s] < 0 || m.shards.device[s] === device);
@@ -185,7 +197,7 @@
     return {
       table: null, // name of the selected table
       device: -1,
-      by: 'bytes', // what sets the area of a tile: bytes or time
+      by: 'time', // what sets the area of a tile: bytes, or time where the document has times of shards
       level: 'device', // what a card shows: device or host
       order: 'number', // order of the devices: number, time or memory
       from: 0, // the first card shown
@@ -252,34 +264,32 @@
     return (name) => style.getPropertyValue('--' + name).trim();
   }
 
-  const line = (angle, gap, width) => ({ dashArrayX: [1, 0], dashArrayY: [width || 2, gap || 4], rotation: angle });
-  /** Patterns tell the series of a chart apart without their colours. */
-  const DECALS = {
-    forward: null,
-    wait: line(-Math.PI / 4, 4, 1),
-    'forward-comm': line(0, 4, 1.5),
-    'backward-comm': line(Math.PI / 2, 4, 1.5),
-    backward: { symbol: 'circle', symbolSize: 0.6, dashArrayX: [[6, 6], [0, 6, 6, 0]], dashArrayY: [5, 0] },
-    hidden: line(Math.PI / 4, 3, 1),
-    1: null,
-    2: line(Math.PI / 4, 4, 1.5),
-    3: { symbol: 'circle', symbolSize: 0.6, dashArrayX: [[6, 6], [0, 6, 6, 0]], dashArrayY: [5, 0] },
-    4: line(0, 4, 1.5),
-    5: line(-Math.PI / 4, 4, 1.5),
-    6: line(Math.PI / 2, 4, 1.5),
-    7: { symbol: 'rect', symbolSize: 0.7, dashArrayX: [[5, 5], [0, 5, 5, 0]], dashArrayY: [5, 0] },
+  const stripes = (angle) => ({ dashArrayX: [1, 0], dashArrayY: [1.5, 4], rotation: angle });
+  const spots = (symbol) => ({ symbol, symbolSize: 0.6, dashArrayX: [[6, 6], [0, 6, 6, 0]], dashArrayY: [5, 0] });
+  /** Patterns tell the series of a chart apart without their colours; page.css has the same ones for keys. */
+  const PATTERNS = {
+    plain: null, up: stripes(-Math.PI / 4), down: stripes(Math.PI / 4), flat: stripes(0), upright: stripes(Math.PI / 2),
+    dots: spots('circle'), squares: spots('rect'),
+  };
+  /** The pattern of each series; its colour is --c-NAME. */
+  const LOOKS = {
+    forward: 'plain', wait: 'up', 'forward-comm': 'flat', 'backward-comm': 'upright', backward: 'dots', hidden: 'down',
+    1: 'plain', 2: 'up', 3: 'dots', 4: 'flat', 5: 'down', 6: 'upright', 7: 'squares',
   };
 
-  /** The look of a series: the colour --c-NAME of the theme with the pattern of that name. */
+  /** The look of a series: a colour of the theme with a pattern. */
   function look(color, name) {
-    const decal = DECALS[name];
+    const pattern = PATTERNS[LOOKS[name]];
     return {
       color: color('c-' + name),
       borderColor: color('surface'),
       borderWidth: 0.5,
-      decal: decal ? Object.assign({ color: color('decal'), symbolSize: 1 }, decal) : { symbol: 'none' },
+      decal: pattern ? Object.assign({ symbolSize: 1 }, pattern, { color: color('decal') }) : { symbol: 'none' },
     };
   }
+
+  /** The key of a chart: names of looks with their titles. */
+  const keyOf = (series) => h('ul', { class: 'key' }, series.map(([name, title]) => h('li', {}, h('span', { class: 'swatch look-' + name }), title)));
 
   /** The options that all charts share. */
   function base(color) {
@@ -288,8 +298,7 @@
       animation: false,
       textStyle: text,
       aria: { enabled: true, label: { enabled: false } },
-      grid: { left: 8, right: 16, top: 36, bottom: 8, containLabel: true },
-      legend: { top: 0, left: 0, itemWidth: 16, itemHeight: 12, itemGap: 14, textStyle: Object.assign({}, text, { color: color('text') }), inactiveColor: color('line') },
+      grid: { left: 8, right: 16, top: 12, bottom: 8, containLabel: true },
       tooltip: {
         renderMode: 'html', confine: true, appendTo: 'body', className: 'ns-tip',
         backgroundColor: color('surface'), borderColor: color('line'), borderWidth: 1, padding: 0,
@@ -314,14 +323,14 @@
 
   /**
    * A chart with its text alternative, and its data as a table behind a button.
-   * spec: {title, note, label (text alternative), height, option(color), data() ({columns, count}), click(event)}
+   * spec: {title, note, key (of its series), label (text alternative), height, option(color), data() ({columns, count}), click(event)}
    * Charts are drawn when they come near the visible part of the page, and again if the theme changes.
    */
   function chart(page, spec) {
     const plot = h('div', { class: 'plot', role: 'img', 'aria-label': spec.label });
     const figure = h('figure', { class: 'chart' },
       spec.title ? h('figcaption', {}, spec.title) : null,
-      spec.note ? h('p', { class: 'note' }, spec.note) : null, plot);
+      spec.note ? h('p', { class: 'note' }, spec.note) : null, spec.key ? keyOf(spec.key) : null, plot);
     if (spec.data) figure.append(dataOf(spec));
     const one = { spec, plot, instance: null, seen: false };
     one.draw = () => {
@@ -429,7 +438,7 @@
     bar.append(h('div', { class: 'pager' }, status, spec.count > view.rows ? [previous, next] : null));
     const printed = h('p', { class: 'note only-print' });
     const element = h('div', { class: 'table' }, bar,
-      h('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-labelledby': id },
+      h('div', { class: 'scroll', role: 'group', tabindex: 0, 'aria-labelledby': id },
         h('table', {}, h('caption', { id, class: 'hidden' }, spec.caption), h('thead', {}, h('tr', {}, heads)), body)), printed);
     element.update = update;
     element.refresh = show;
@@ -498,6 +507,10 @@
     for (const s of m.copies) sum += values[s] * unit.devices.length;
     return sum;
   }
+
+  /** The load of the fullest card shown, of all plans: it fills its frame. */
+  const fullest = (page, state) => Math.max(Number.MIN_VALUE,
+    ...page.models.flatMap((m) => windowOf(units(m, state), state).map((u) => load(m, state, u))));
 
   /** The tiles of a unit, largest first: a shard each, or on a host a table each. */
   function tilesOf(m, state, unit) {
@@ -590,11 +603,12 @@
     function draw() {
       const { state } = store;
       const all = units(m, state);
-      const scale = Math.max(...all.map((u) => load(m, state, u)), Number.MIN_VALUE);
-      tiles = [];
       const shown = windowOf(all, state);
+      const scale = fullest(page, state);
+      tiles = [];
       const grouped = state.level === 'device' && state.order === 'number' && m.hosts > 1;
       cards.classList.toggle('flat', !grouped);
+      cards.classList.toggle('small-hosts', grouped && m.perHost <= 4);
       if (!grouped) fill(cards, shown.map((u, i) => card(u, i, scale)));
       else {
         const hosts = [...new Set(shown.map((u) => u.host))];
@@ -615,7 +629,7 @@
       rectangles.forEach((r, i) => body.append(tileElement(list[i], r, CARD.height * (1 - total / scale), at)));
       const value = measured(m, state)(total);
       const name = h('button', { type: 'button', class: 'card-name', on: { click: () => page.select({ device: unit.busiest }) } },
-        h('span', {}, unit.label), unit.critical ? h('span', { class: 'badge' }, 'critical') : null,
+        h('span', { class: 'card-title' }, unit.label, unit.critical ? h('span', { class: 'mark' }, h('span', { 'aria-hidden': 'true' }, ' ◆'), h('span', { class: 'hidden' }, ' (critical)')) : null),
         h('span', { class: 'card-value' }, value));
       const element = h('div', { class: 'card' }, name, body);
       element.devices = unit.devices;
@@ -631,7 +645,7 @@
         type: 'button', tabindex: -1,
         class: 'tile ' + (tile.joined ? 'type-many' : typeClass(m.tables.sharding_type[tile.tables[0]])) + tier,
         'aria-label': [words.title].concat(words.rows.map(([k, v]) => k.toLowerCase() + ' ' + v)).join(', '),
-      }, r.w > 26 && r.h > 15 ? h('span', {}, tile.joined ? '+' + tile.joined : words.title) : null);
+      }, r.w > (tile.joined ? 34 : 26) && r.h > 15 ? h('span', {}, tile.joined ? '+' + tile.joined : words.title) : null);
       Object.assign(element.style, {
         left: (100 * r.x) / CARD.width + '%', top: (100 * (top + r.y)) / CARD.height + '%',
         width: (100 * r.w) / CARD.width + '%', height: (100 * r.h) / CARD.height + '%',
@@ -672,7 +686,7 @@
     store.on(['by', 'level', 'order', 'from', 'size'], draw);
     store.on(['table', 'device'], mark);
     draw();
-    return cards;
+    return h('div', { class: 'picture' }, cards);
   }
 
   /** The tile that a key leads to from tile i, or null. */
@@ -764,26 +778,29 @@
     const what = () => (store.state.order === 'memory' || !m.timed ? 'memory' : 'time');
     const spec = {
       title: 'All devices',
-      height: 96,
+      height: 72,
       label: '',
       option(color) {
         const all = units(m, store.state), shown = windowOf(all, store.state);
         const from = all.indexOf(shown[0]);
-        const values = all.map((u) => ({ value: u[what()], itemStyle: { color: u.critical ? color('critical') : color('c-1'), decal: { symbol: 'none' } } }));
+        const values = all.map((u) => ({ value: u[what()], itemStyle: { color: color('c-overview'), decal: { symbol: 'none' } } }));
+        const critical = all.findIndex((u) => u.critical);
         const hiddenAxis = { type: 'category', data: all.map((u) => u.label), show: false };
         return {
-          grid: [{ left: 1, right: 1, top: 4, bottom: 4 }, { left: 1, right: 1, top: 4, bottom: 4 }],
-          legend: { show: false },
+          grid: [{ left: 1, right: 1, top: 8, bottom: 1 }, { left: 1, right: 1, top: 8, bottom: 1 }],
           tooltip: { show: false },
           xAxis: [Object.assign({ gridIndex: 0 }, hiddenAxis), Object.assign({ gridIndex: 1 }, hiddenAxis)],
           yAxis: [{ gridIndex: 0, show: false, type: 'value', min: 0 }, { gridIndex: 1, show: false }],
           dataZoom: [{
-            type: 'slider', xAxisIndex: 1, startValue: from, endValue: from + shown.length - 1, left: 1, right: 1, top: 0, height: 96,
+            type: 'slider', xAxisIndex: 1, startValue: from, endValue: from + shown.length - 1, left: 1, right: 1, top: 0, height: 72,
             showDataShadow: false, showDetail: false, brushSelect: false, zoomLock: true, backgroundColor: 'transparent', borderColor: 'transparent', moveHandleSize: 0,
             fillerColor: color('window'), handleStyle: { color: color('surface'), borderColor: color('accent') },
             handleSize: 0, filterMode: 'none',
           }],
-          series: [{ type: 'bar', data: values, barCategoryGap: all.length > 200 ? '0%' : '15%', silent: true, barMinHeight: 1 }, { type: 'line', xAxisIndex: 1, yAxisIndex: 1, data: [] }],
+          series: [{ type: 'bar', data: values, barCategoryGap: all.length > 200 ? '0%' : '15%', silent: true, barMinHeight: 1 }, {
+            type: 'scatter', symbol: 'diamond', symbolSize: 9, silent: true, itemStyle: { color: color('critical') }, z: 5,
+            data: critical < 0 ? [] : [[critical, all[critical][what()]]],
+          }, { type: 'line', xAxisIndex: 1, yAxisIndex: 1, data: [] }],
         };
       },
       ready(instance) {
@@ -831,7 +848,8 @@
     const times = (d) => PHASES.map((p) => list(p.of(m.devices))[d] || 0);
     const spec = {
       label: '',
-      height: () => shown().length * rowHeight(shown().length) + 74,
+      key: PHASES.map((p) => [p.key, p.title]).concat(hidden ? [['hidden', 'Hidden exchanges, not in the cost']] : []),
+      height: () => shown().length * rowHeight(shown().length) + 44,
       option(color) {
         const rows = shown();
         const devices = rows.map((u) => u.busiest);
@@ -841,8 +859,7 @@
         }));
         if (hidden) series.push(hiddenParts(color, m, devices));
         return {
-          legend: Object.assign(base(color).legend, { selectedMode: false, type: 'plain' }),
-          grid: { left: 4, right: 20, top: narrow(page) ? 64 : 36, bottom: 22, containLabel: true },
+          grid: { left: 4, right: 24, top: 4, bottom: 2, containLabel: true },
           xAxis: Object.assign(axisLook(color), { type: 'value', min: 0, max: most, name: 'ms', nameLocation: 'end', nameGap: 4, axisLabel: { color: color('muted'), fontSize: 12, showMaxLabel: false } }),
           yAxis: deviceAxis(color, rows.map((u) => rowLabel(u, u.busiest)), rows.findIndex((u) => u.critical)),
           tooltip: Object.assign(base(color).tooltip, {
@@ -881,7 +898,7 @@
 
   /** The hidden parts of the exchanges as thin bars below the row: they run beside the dense part. */
   function hiddenParts(color, m, devices) {
-    const style = look(color, 'hidden');
+    const style = { fill: color('c-hidden') };
     const data = [];
     devices.forEach((d, row) => {
       const start = m.devices.forward_ms[d] + m.devices.wait_ms[d] + m.devices.forward_comm_ms[d];
@@ -890,17 +907,15 @@
       if (backward > 0) data.push([row, Math.max(0, start - backward), start, 0]);
     });
     return {
-      name: 'Hidden exchanges, not in the cost', type: 'custom', data, encode: { x: [1, 2], y: 0 }, itemStyle: style, silent: true, clip: true, tooltip: { show: false },
+      name: 'Hidden exchanges, not in the cost', type: 'custom', data, encode: { x: [1, 2], y: 0 }, itemStyle: { color: style.fill, decal: { symbol: 'none' } }, silent: true, clip: true, tooltip: { show: false },
       renderItem(params, api) {
         const from = api.coord([api.value(1), api.value(0)]), to = api.coord([api.value(2), api.value(0)]);
         const tall = api.size([0, 1])[1];
-        const y = from[1] + (api.value(3) ? tall * 0.37 : -tall * 0.37 - 3);
-        return { type: 'rect', shape: { x: from[0], y, width: to[0] - from[0], height: 3 }, style };
+        const y = from[1] + (api.value(3) ? tall * 0.38 : -tall * 0.38 - 4);
+        return { type: 'rect', shape: { x: from[0], y, width: to[0] - from[0], height: 4 }, style };
       },
     };
   }
-
-  const narrow = (page) => page.root.clientWidth < 700;
 
   // ---------------------------------------------------------------- memory
 
@@ -937,8 +952,8 @@
     const shown = () => windowOf(units(m, store.state), store.state);
     const [unitName, unit] = [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]].find(([, size]) => of.end >= size) || ['B', 1];
     const spec = {
-      title: of.title, note: of.note, label: '',
-      height: () => shown().length * rowHeight(shown().length) + 74,
+      title: of.title, note: of.note, label: '', key: of.lines.map(([, title], i) => [String((i % 7) + 1), title]),
+      height: () => shown().length * rowHeight(shown().length) + 44,
       option(color) {
         const rows = shown(), devices = rows.map((u) => u.fullest);
         const series = of.lines.map(([name, title], i) => ({
@@ -948,12 +963,11 @@
         if (of.mark && series.length) {
           series[0].markLine = {
             silent: true, symbol: 'none', data: [{ xAxis: of.capacity / unit }],
-            lineStyle: { color: color('critical'), type: 'dashed', width: 1.5 }, label: { formatter: 'capacity', color: color('critical'), fontSize: 12, position: 'end', distance: 2 },
+            lineStyle: { color: color('critical'), type: 'dashed', width: 1.5 }, label: { formatter: 'capacity', color: color('critical'), fontSize: 12, position: 'start', distance: 4 },
           };
         }
         return {
-          legend: Object.assign(base(color).legend, { selectedMode: false, type: 'plain' }),
-          grid: { left: 4, right: 36, top: narrow(page) ? 76 : 44, bottom: 22, containLabel: true },
+          grid: { left: 4, right: 36, top: 20, bottom: 2, containLabel: true },
           xAxis: Object.assign(axisLook(color), { type: 'value', min: 0, max: of.end / unit, name: unitName, nameLocation: 'end', nameGap: 4, axisLabel: { color: color('muted'), fontSize: 12, showMaxLabel: false } }),
           yAxis: deviceAxis(color, rows.map((u) => rowLabel(u, u.fullest)), -1),
           tooltip: Object.assign(base(color).tooltip, {
@@ -1023,10 +1037,13 @@
 
   // ---------------------------------------------------------------- sections
 
+  /** Names of sections in the bar at the top, where they are shorter than their headings. */
+  const SHORT = { placement: 'Placement', step: 'Step', whole: 'Whole step', sweep: 'Sweep', changes: 'Changes' };
+
   /** A section with a heading; it gets a link at the top of the page. */
   function section(page, id, title, ...children) {
     const heading = newID(id);
-    page.sections.push([id, title]);
+    page.sections.push([id, SHORT[id] || title]);
     return h('section', { id: page.anchor(id), class: 'section section-' + id, 'aria-labelledby': heading }, h('h2', { id: heading, tabindex: -1 }, title), children);
   }
 
@@ -1049,7 +1066,7 @@
     const m = page.models[0];
     return section(page, 'placement', 'Who holds what',
       h('p', { class: 'lead' }, page.models.length > 1 || m.devices.count > 1
-        ? 'Each card is a device, and each tile a shard: a fuller card has more to hold. Select a table to see it everywhere.'
+        ? 'Each card is a device, and each tile a shard of a table. The fullest card shown fills its frame. Select a table to see it everywhere.'
         : 'The card is the device, and each tile a shard. Select a table to see it everywhere.'),
       deviceControls(page, m), overview(page, m), key(page.models), pair(page, (one) => picture(page, one)));
   }
@@ -1107,13 +1124,13 @@
       { title: 'Dim', number: true, value: (i) => t.dim[i], text: (i) => count(t.dim[i]) },
       { title: 'Size', number: true, value: (i) => t.bytes[i], text: (i) => bytes(t.bytes[i]) },
     ];
-    if (has(t.pooling)) columns.push({ title: 'Lookups a sample', number: true, value: (i) => t.pooling[i], text: (i) => significant(t.pooling[i]) });
+    if (has(t.pooling)) columns.push({ title: 'Lookups', number: true, value: (i) => t.pooling[i], text: (i) => significant(t.pooling[i]) });
     if (has(t.time_ms)) columns.push({ title: 'Time, ms', number: true, value: (i) => t.time_ms[i], text: (i) => significant(t.time_ms[i]) });
     columns.push({ title: 'Shards', number: true, value: (i) => m.byTable[i].length, text: (i) => count(m.byTable[i].length) });
     columns.push({ title: 'Devices', text: (i) => devicesOf(m, i, 4) });
     if (has(t.reason)) columns.push({ title: 'Why here', wide: true, text: (i) => t.reason[i] });
     if (has(t.alternative)) {
-      columns.push({ title: 'Best alternative', text: (i) => t.alternative[i] || 'none' });
+      columns.push({ title: 'Best alternative', text: (i) => t.alternative[i] || '–' });
       columns.push({ title: 'Its cost, ms', number: true, value: (i) => t.alternative_cost_ms[i], text: (i) => (known(t.alternative_cost_ms[i]) ? significant(t.alternative_cost_ms[i]) : '–'), node: (i) => costNode(t.alternative_cost_ms[i], cost) });
     }
     const bySize = has(t.time_ms) ? columns.findIndex((c) => c.title === 'Time, ms') : 4;
@@ -1146,7 +1163,7 @@
       label: 'Bars of costs: ' + all.map((b) => b.method + ' ' + ms(cost(b))).join(', '),
       height: all.length * 28 + 16,
       option: (color) => ({
-        legend: { show: false }, tooltip: { show: false },
+        tooltip: { show: false },
         grid: { left: 4, right: 90, top: 4, bottom: 4, containLabel: true },
         xAxis: { type: 'value', show: false, min: 0 },
         yAxis: Object.assign(axisLook(color), { type: 'category', inverse: true, data: all.map((b) => b.method), axisLine: { show: false }, axisLabel: { color: color('text'), fontSize: 12 } }),
@@ -1199,12 +1216,13 @@
     return chart(page, {
       title: 'Bytes that each device receives and sends, ' + unitName,
       label: 'Bars of the bytes that ' + plural(n, 'device') + ' receive and send, at most ' + bytes(most),
-      height: 200,
+      height: 180,
+      key: [['2', 'receives'], ['4', 'sends']],
       option: (color) => ({
         xAxis: Object.assign(axisLook(color), { type: 'category', data: changes.in_bytes.map((_, i) => String(i)), splitLine: { show: false } }),
         yAxis: Object.assign(axisLook(color), { type: 'value' }),
         dataZoom: n > 64 ? [{ type: 'inside', startValue: 0, endValue: 63, zoomOnMouseWheel: 'ctrl' }, zoomSlider(color)] : [],
-        grid: { left: 8, right: 16, top: 36, bottom: n > 64 ? 40 : 8, containLabel: true },
+        grid: { left: 8, right: 16, top: 12, bottom: n > 64 ? 40 : 8, containLabel: true },
         tooltip: Object.assign(base(color).tooltip, { trigger: 'axis', axisPointer: { type: 'shadow', shadowStyle: { color: color('hover') } }, formatter: (items) => { const i = items[0].dataIndex; return tip('Device ' + i, [['receives', bytes(changes.in_bytes[i])], ['sends', bytes(changes.out_bytes[i])]]); } }),
         series: series.map((s) => s(color)),
       }),
@@ -1237,7 +1255,6 @@
         label: 'Curve of ' + plural(points.length, 'plan') + ': ' + order.map((i) => points[i].label + ', ' + bytes(points[i].moved_bytes) + ' moved, cost ' + ms(points[i].cost_ms) + (i === replan.chosen ? ' (chosen)' : '')).join('; '),
         height: 280,
         option: (color) => ({
-          legend: { show: false },
           grid: { left: 8, right: 40, top: 24, bottom: 24, containLabel: true },
           xAxis: Object.assign(axisLook(color), { type: 'value', name: unitName + ' moved', nameLocation: 'middle', nameGap: 28, min: 0 }),
           yAxis: Object.assign(axisLook(color), { type: 'value', name: 'ms', scale: true }),
@@ -1302,7 +1319,8 @@
       option(color) {
         const x = SWEEP.find((a) => a.key === now().x), y = SWEEP.find((a) => a.key === now().y);
         return {
-          grid: { left: 8, right: 40, top: 48, bottom: 28, containLabel: true },
+          grid: { left: 8, right: 40, top: 60, bottom: 28, containLabel: true },
+          legend: { top: 0, left: 0, type: 'scroll', itemGap: 16, textStyle: { color: color('text'), fontSize: 12 }, inactiveColor: color('line-strong'), pageIconColor: color('muted'), pageTextStyle: { color: color('muted') } },
           xAxis: Object.assign(axisLook(color), { type: 'value', scale: true, name: x.title, nameLocation: 'middle', nameGap: 30, axisLabel: { color: color('muted'), formatter: compact } }),
           yAxis: Object.assign(axisLook(color), { type: 'value', scale: true, name: y.title, nameTextStyle: { color: color('muted'), align: 'left' }, axisLabel: { color: color('muted'), formatter: compact } }),
           tooltip: Object.assign(base(color).tooltip, { trigger: 'item', formatter: (item) => { const c = cells[item.data.at]; return tip(c.devices + ' x ' + c.device + (list(c.marks).length ? ' (' + c.marks.join(', ') + ')' : ''), SWEEP.filter((a) => known(c[a.key])).map((a) => [a.title, a.text(c[a.key])]).concat([['Bound by', c.bind || '–']])); } }),
@@ -1347,10 +1365,10 @@
       known(s.epoch_minutes) && s.epoch_minutes > 0 ? figure('Epoch', significant(s.epoch_minutes) + ' min', null) : null,
       s.hidden_ms > 0 ? figure('Hidden', ms(s.hidden_ms), 'exchanges beside other work') : null),
     chart(page, {
-      label: 'Parts of the step: ' + parts.map(([name, title]) => title + ' ' + ms(s[name])).join(', '), height: 84,
+      label: 'Parts of the step: ' + parts.map(([name, title]) => title + ' ' + ms(s[name])).join(', '), height: 48,
+      key: parts.map(([, title, name]) => [name, title]),
       option: (color) => ({
-        grid: { left: 4, right: 4, top: 34, bottom: 4 },
-        legend: Object.assign(base(color).legend, { selectedMode: false }),
+        grid: { left: 0, right: 0, top: 4, bottom: 4 },
         xAxis: { type: 'value', show: false, max: parts.reduce((sum, [name]) => sum + s[name], 0) }, yAxis: { type: 'category', show: false, data: ['step'] },
         tooltip: Object.assign(base(color).tooltip, { trigger: 'item', formatter: (item) => tip(item.seriesName, [['Time', ms(item.value)]]) }),
         series: parts.map(([name, title, pattern]) => ({ name: title, type: 'bar', stack: 'step', data: [s[name]], itemStyle: look(color, pattern), emphasis: { disabled: true } })),
@@ -1680,14 +1698,16 @@
 
   /** Before printing, all charts are drawn at the width of paper, and tables show their first rows. */
   function print(on) {
+    const html = document.documentElement;
+    if (on) { beforePaper = html.getAttribute('data-theme'); setTheme(html, 'light'); } else setTheme(html, beforePaper || 'auto');
     for (const root of document.querySelectorAll('.ns')) {
       const page = pages.get(root);
       if (!page) continue;
-      root.classList.toggle('paper', on);
       for (const table of root.querySelectorAll('.printable')) table.print(on);
       for (const c of page.charts) { c.seen = true; c.draw(); }
     }
   }
+  let beforePaper = null;
   addEventListener('beforeprint', () => print(true));
   addEventListener('afterprint', () => print(false));
 
