@@ -320,7 +320,7 @@
     const link = (href, text) => h("a", { href, "data-route": href }, text);
     const skip = h("a", { class: "live-skip", href: "#page" }, "Skip to the content");
     const nav = h("nav", { "aria-label": "Pages" }, link("#/", "Plans"), link("#/new", "New plan"), link("#/jobs", "Jobs"));
-    page.before(skip, h("header", { class: "live-head" }, h("a", { class: "live-brand", href: "#/" }, "neuroshard"), nav, version), status);
+    page.before(skip, h("div", { class: "live-head", role: "region", "aria-label": "Service" }, h("a", { class: "live-brand", href: "#/" }, "neuroshard"), nav, version), status);
     page.replaceChildren();
     // The theme that the reader chose on a plan's page (page.js) holds on all pages.
     const theme = read("neuroshard-theme", () => localStorage);
@@ -426,8 +426,8 @@
       input.dispatchEvent(new Event("change", { bubbles: true }));
     };
     const after = scale && [
-      h("button", { type: "button", class: "live-step", "aria-label": `Halve: ${label}`, onclick: times(0.5) }, "\u00f72"),
-      h("button", { type: "button", class: "live-step", "aria-label": `Double: ${label}`, onclick: times(2) }, "\u00d72"),
+      h("button", { type: "button", class: "live-step", onclick: times(0.5) }, "\u00f72", h("span", { class: "live-unseen" }, ` halves: ${label}`)),
+      h("button", { type: "button", class: "live-step", onclick: times(2) }, "\u00d72", h("span", { class: "live-unseen" }, ` doubles: ${label}`)),
     ];
     const field = row(name, label, input, { hint, after });
     field.value = () => (input.value.trim() === "" ? undefined : Number(input.value));
@@ -1221,7 +1221,7 @@
         h("td", {}, ended(j) ? (j.plan ? h("a", { href: `#/plans/${j.plan}` }, "Plan") : "") : h("button", { type: "button", "data-job": j.id, "aria-label": `Cancel the job of ${j.created}`, onclick: cancel }, "Cancel")),
       );
     };
-    const heads = ["Created", "Work", "State", "Progress", ""];
+    const heads = ["Created", "Work", "State", "Progress", "Action"];
     return h("table", {}, h("thead", {}, h("tr", {}, heads.map((t) => h("th", { scope: "col" }, t)))), h("tbody", {}, all.map(line)));
   }
 
