@@ -16,7 +16,7 @@ func TestLivePageLoadsAssets(t *testing.T) {
 	if !strings.Contains(b.String(), `src="assets/page.js"`) {
 		t.Errorf("got\n%s\nwant a script of the assets", b.String())
 	}
-	for _, name := range []string{"page.js", "page.css", "live.js", "live.css"} {
+	for _, name := range []string{"page.js", "page.css", "live.js", "live.css", "icon.svg"} {
 		f, err := page.Assets().Open(name)
 		if err != nil {
 			t.Fatal(err)
