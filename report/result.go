@@ -112,7 +112,7 @@ func headFacts(pl *plan.Plan, paint func(colour, text string) string) []Fact {
 		{"operators", divided(pl)},
 		{"lanes", laneRule(pl)},
 		foundBy(pl, paint),
-		{"cost model", costModel(pl)},
+		{"cost model", CostModel(pl)},
 	} {
 		if f.Text != "" {
 			all = append(all, f)
@@ -143,8 +143,9 @@ func foundBy(pl *plan.Plan, paint func(colour, text string) string) Fact {
 	return Fact{"found by", fmt.Sprintf("method %s, seed %d, search %s", by, p.Seed, status)}
 }
 
-// costModel says what estimated the costs of a plan.
-func costModel(pl *plan.Plan) string {
+// CostModel says what estimated the costs of a plan, such as "a100-80-8dc50398b50a, trained on
+// SIMULATED kernels".
+func CostModel(pl *plan.Plan) string {
 	p := pl.Provenance
 	switch {
 	case !pl.Priced():

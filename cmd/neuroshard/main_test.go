@@ -66,13 +66,14 @@ func runScripts(t *testing.T, folder string) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"append": appendLine,
-			"exits":  exits,
-			"json":   jsonValue,
-			"cut":    cut,
-			"same":   sameValue,
-			"stream": stream,
-			"trap":   trap,
+			"append":   appendLine,
+			"document": document,
+			"exits":    exits,
+			"json":     jsonValue,
+			"cut":      cut,
+			"same":     sameValue,
+			"stream":   stream,
+			"trap":     trap,
 		},
 	})
 }

@@ -101,25 +101,20 @@ type builder struct {
 
 // costs returns the costs of the plan.
 func (b *builder) costs() Costs {
-	c := Costs{}
+	c := Costs{By: "by no cost model: the time of a step is not known"}
 	if b.plan.Priced() {
-		c.Predicted = known(b.plan.Predicted)
-	}
-	for _, f := range report.Facts(b.plan) {
-		if f.Name == "cost model" {
-			c.By = f.Text
-		}
+		c.Predicted, c.By = known(b.plan.Predicted), "by "+report.CostModel(b.plan)
 	}
 	if balance, ok := report.Balance(b.loads); ok && b.plan.Priced() {
 		c.Balance = &balance
 	}
 	r := b.in.Result
-	if r != nil && r.Judged() {
-		c.Simulated = known(r.Simulated.Cost)
-	}
 	if r == nil {
 		c.Certificate = "none: no lower bound was computed"
 		return c
+	}
+	if r.Judged() {
+		c.Simulated = known(r.Simulated.Cost)
 	}
 	if gap, ok := r.Gap(); ok {
 		c.Gap, c.Bound = &gap, known(r.Bound.Total)
