@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
@@ -57,6 +58,20 @@ func (m MovedBytes) Of(total unit.Bytes) unit.Bytes {
 		return unit.Bytes(math.Floor(min(1, m.Share) * float64(total)))
 	}
 	return m.Bytes
+}
+
+// ParseMovedBytes reads a limit of moved bytes: a size with its unit (unit.ParseSize), or a share in
+// percent, such as 5%.
+func ParseMovedBytes(text string) (MovedBytes, error) {
+	if number, ok := strings.CutSuffix(text, "%"); ok {
+		share, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+		if err != nil || !(share >= 0 && share <= 100) {
+			return MovedBytes{}, fmt.Errorf("%q is not a share between 0%% and 100%%", text)
+		}
+		return MovedBytes{Share: share / 100}, nil
+	}
+	size, err := unit.ParseSize(text)
+	return MovedBytes{Bytes: size}, err
 }
 
 // ReplanOptions are the options of Replan. The zero value chooses the plan that moves the fewest

@@ -26,14 +26,15 @@ func opaque(key string) bool {
 	return slices.Contains([]string{"tables", "topology", "plan", "before", "after", "old"}, key)
 }
 
-// decode reads a body. It reports every unknown, doubled, missing and mistyped field at once.
-// What other readers read, such as the tables, it only copies.
-func decode[T any](schemas huma.Registry, body []byte) (*T, *Refusal) {
+// decode reads a body. It reports every unknown, doubled, missing and mistyped field at once: beside
+// such faults it returns what could be read, so that the rest is checked, too. What other readers
+// read, such as the tables, it only copies.
+func decode[T any](schemas huma.Registry, body []byte) (*T, []fault, error) {
 	if depth := depthOf(body); depth > maxDepth {
-		return nil, broken(fmt.Sprintf("the JSON is nested %d deep or more: at most %d is allowed", depth, maxDepth))
+		return nil, nil, broken(fmt.Sprintf("the JSON is nested %d deep or more: at most %d is allowed", depth, maxDepth))
 	}
 	if !json.Valid(body) {
-		return nil, broken(syntax(body))
+		return nil, nil, broken(syntax(body))
 	}
 	d := &decoder{}
 	tree := d.tree(body, "")
@@ -42,18 +43,19 @@ func decode[T any](schemas huma.Registry, body []byte) (*T, *Refusal) {
 	for _, err := range result.Errors {
 		d.invalid(schemas, reflect.TypeFor[T](), err)
 	}
-	if len(d.faults) > 0 {
-		return nil, refusal(d.faults...)
-	}
 	read := new(T)
-	if err := json.Unmarshal(body, read); err != nil {
+	err := json.Unmarshal(body, read)
+	if err != nil && len(d.faults) == 0 {
 		f := fault{Location: "body", Message: err.Error()}
 		if mistyped := (*json.UnmarshalTypeError)(nil); errors.As(err, &mistyped) {
 			f = fault{Location: mistyped.Field, Message: fmt.Sprintf("a JSON %s is out of range or of the wrong type", mistyped.Value)}
 		}
-		return nil, refusal(f)
+		d.faults = append(d.faults, f)
 	}
-	return read, nil
+	if err != nil {
+		return nil, nil, refusal(d.faults...)
+	}
+	return read, d.faults, nil
 }
 
 // broken returns the refusal of a body that is not JSON.

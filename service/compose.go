@@ -31,12 +31,12 @@ type composer struct {
 // compose composes the problem of a request, within the limits. old is the plan whose cluster takes
 // the place of the problem's own; nil: there is none.
 func (c *composer) compose(body *ProblemBody, old *plan.Plan) (*composed, error) {
-	parts, err := c.parts(body, old)
+	parts, faults, err := c.parts(body, old)
 	if err != nil {
 		return nil, err
 	}
 	p, warnings, err := parts.Problem()
-	if err != nil {
+	if err = joined(err, faults); err != nil {
 		return nil, err
 	}
 	if old != nil && old.Cluster.WeightsOnly {
@@ -50,8 +50,8 @@ func (c *composer) compose(body *ProblemBody, old *plan.Plan) (*composed, error)
 }
 
 // parts reads the parts of the problem of a request. The error is of requests that cannot be
-// composed at all; the parts hold all other errors.
-func (c *composer) parts(body *ProblemBody, old *plan.Plan) (*input.Parts, error) {
+// composed at all; the faults are of overrides, and the parts hold all other errors.
+func (c *composer) parts(body *ProblemBody, old *plan.Plan) (*input.Parts, []fault, error) {
 	stated := 0
 	for _, is := range []bool{len(body.Tables) > 0, body.TablesCSV != "", body.Workload != ""} {
 		if is {
@@ -59,9 +59,10 @@ func (c *composer) parts(body *ProblemBody, old *plan.Plan) (*input.Parts, error
 		}
 	}
 	if stated != 1 {
-		return nil, refusal(fault{Location: "problem", Message: fmt.Sprintf("%d of tables, tables_csv and workload are stated", stated), Hint: "state one of them"})
+		return nil, nil, refusal(fault{Location: "problem", Message: fmt.Sprintf("%d of tables, tables_csv and workload are stated", stated), Hint: "state one of them"})
 	}
-	parts := &input.Parts{Overrides: body.Overrides.overrides(), Own: c.prices.own()}
+	overrides, faults := body.Overrides.overrides()
+	parts := &input.Parts{Overrides: overrides, Own: c.prices.own()}
 	if old != nil {
 		cluster, own := input.ClusterOf(old, &parts.Overrides)
 		parts.Fallback = &cluster
@@ -72,7 +73,7 @@ func (c *composer) parts(body *ProblemBody, old *plan.Plan) (*input.Parts, error
 	switch {
 	case body.Workload != "":
 		if err := c.limits.drawn(body.Workload); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		parts.Tables, parts.Workload, parts.TablesErr = input.Workload(body.Workload, &parts.Overrides)
 		parts.Tables.Name = "problem.workload"
@@ -85,7 +86,7 @@ func (c *composer) parts(body *ProblemBody, old *plan.Plan) (*input.Parts, error
 		file, err := input.Topology("problem.topology", bytes.NewReader(body.Topology), parts.Own...)
 		parts.Topology, parts.TopologyErr = &file, err
 	}
-	return parts, nil
+	return parts, faults, nil
 }
 
 // admit refuses problems that are larger than the limits.

@@ -21,7 +21,7 @@ type Limits struct {
 	// Concurrency is the number of planning jobs at a time; by default half of the processors,
 	// at least 1. A job's search uses the processors that are left for it.
 	Concurrency int
-	// Queue is the most jobs that wait; 64 by default.
+	// Queue is the most jobs that wait; 64 by default, none if it is negative.
 	Queue int
 	// Time is the most time of a job; a minute by default.
 	Time time.Duration
@@ -79,7 +79,6 @@ func (l *Limits) check() []error {
 	add(l.Devices < 1 || l.Devices > hardware.MaxDevices, "the limit of %d devices is not between 1 and %d", l.Devices, hardware.MaxDevices)
 	add(l.Cells < 1, "the limit of %d cells of a sweep is below 1", l.Cells)
 	add(l.Concurrency < 1, "%d planning jobs at a time are below 1", l.Concurrency)
-	add(l.Queue < 0, "a queue of %d jobs is below 0", l.Queue)
 	add(l.Time < time.Millisecond, "the limit of time of %v is below 1 ms", l.Time)
 	add(l.Memory < leastMemory, "the limit of memory of %v is below %v", l.Memory, leastMemory)
 	add(l.Cache < 0 || l.Cache > l.Memory/2, "the cache of %v is not between 0 and half of the memory of %v", l.Cache, l.Memory)

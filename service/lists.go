@@ -48,6 +48,14 @@ func listRoutes(s *Service) {
 		func(context.Context, *none) (*reply, error) { return jsonReply(http.StatusOK, workloads) })
 	register(s, operation{method: http.MethodGet, path: "/healthz", id: "healthz", summary: "Whether the server runs", answer: health{}},
 		func(context.Context, *none) (*reply, error) { return jsonReply(http.StatusOK, health{"ok"}) })
+	register(s, operation{method: http.MethodGet, path: "/readyz", id: "readyz", summary: "Whether the server can answer: its store works", answer: health{}},
+		func(ctx context.Context, _ *none) (*reply, error) {
+			if err := s.shelf.store.Check(ctx); err != nil {
+				s.log.Error("the store does not work", "error", err)
+				return nil, busy(http.StatusServiceUnavailable, "the store of plans does not work: the server's log says why", 5)
+			}
+			return jsonReply(http.StatusOK, health{"ok"})
+		})
 	register(s, operation{method: http.MethodGet, path: "/metrics", id: "metrics", summary: "Metrics in Prometheus' form", answer: "", contentType: "text/plain"},
 		func(context.Context, *none) (*reply, error) {
 			var b bytes.Buffer

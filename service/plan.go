@@ -72,15 +72,7 @@ func (f *fixed) id() (string, error) {
 func (s *planner) prepare(body *PlanBody) (*planning, error) {
 	c, err := s.compose(&body.Problem, nil)
 	options, limit, faults := s.options(body.Options)
-	if faults != nil {
-		r := refusal(faults...)
-		if err != nil {
-			r = refused(err)
-			r.Errors = append(r.Errors, faults...)
-		}
-		return nil, r
-	}
-	if err != nil {
+	if err = joined(err, faults); err != nil {
 		return nil, err
 	}
 	p := &planning{composed: c, name: body.Problem.Name, options: options, limit: limit}
@@ -187,7 +179,8 @@ type Answer struct {
 	ID     string  `json:"id" doc:"Id of the plan: the same for the same input"`
 	Name   string  `json:"name" doc:"Name of the model, as the request states it"`
 	Cached bool    `json:"cached" doc:"The plan was known"`
-	Saved  bool    `json:"saved" doc:"The plan is kept under its id. A plan whose search was cut by a limit of time is not kept: status is interrupted"`
+	Saved  bool    `json:"saved" doc:"The plan is kept. A plan whose search was cut by a limit of time, with status interrupted, is not kept: it can be read until its memory is needed"`
+	Job    string  `json:"job,omitempty" doc:"Id of the job that made the plan"`
 	Valid  bool    `json:"valid" doc:"Always true: a plan is validated before it is returned"`
 	Cost   float64 `json:"cost_ms" doc:"Predicted cost of one step in ms"`
 	// Simulated and Bound are null if the simulated device does not judge.
@@ -201,7 +194,8 @@ type Answer struct {
 
 // answer is a finished plan as an Answer.
 type answer struct {
-	id, name      string
+	// job is the id of the job that made the plan; empty if the plan was known.
+	id, name, job string
 	cached, saved bool
 	// result is what report.JSON wrote.
 	result []byte
@@ -213,6 +207,9 @@ func (a *answer) bytes() []byte {
 	b.Grow(len(a.result) + 200)
 	name, _ := json.Marshal(a.name) // a string always encodes
 	fmt.Fprintf(&b, "{\n  \"id\": %q,\n  \"name\": %s,\n  \"cached\": %t,\n  \"saved\": %t,", a.id, name, a.cached, a.saved)
+	if a.job != "" {
+		fmt.Fprintf(&b, "\n  \"job\": %q,", a.job)
+	}
 	b.Write(bytes.TrimPrefix(a.result, []byte("{")))
 	return b.Bytes()
 }
@@ -222,17 +219,15 @@ func (s *planner) work(p *planning) jobs.Work {
 	return jobs.Work{
 		What: "plan", Key: "plan " + p.id, Limit: p.limit,
 		Weight: planWeight(len(p.problem.Tables), p.problem.Topology.Devices),
-		Run: func(ctx context.Context, report func(any)) (any, error) {
-			return s.makePlan(ctx, p, report)
-		},
+		Run:    func(ctx context.Context, j *jobs.Job) (any, error) { return s.makePlan(ctx, p, j) },
 	}
 }
 
 // makePlan plans, and keeps the plan unless the limit of time or a cancel cut its search.
-func (s *planner) makePlan(ctx context.Context, p *planning, tell func(any)) (*answer, error) {
+func (s *planner) makePlan(ctx context.Context, p *planning, j *jobs.Job) (*answer, error) {
 	start := time.Now()
 	options := p.options
-	follow(&options, tell)
+	follow(&options, j)
 	found, err := neuroshard.Plan(ctx, p.problem, options)
 	if err != nil {
 		return nil, err
@@ -246,23 +241,36 @@ func (s *planner) makePlan(ctx context.Context, p *planning, tell func(any)) (*a
 	if err := found.Plan.Write(&file); err != nil {
 		return nil, err
 	}
-	a := &answer{id: p.id, name: p.name, result: result.Bytes()}
-	if found.Status == search.Interrupted || ctx.Err() != nil {
-		return a, nil
+	id := p.id
+	if found.Status == search.Interrupted {
+		id = ""
 	}
-	record := &store.Record{
-		ID: p.id, Name: p.name, Digest: p.fixed.Digest, Model: found.Plan.Provenance.Model, Tool: neuroshard.Version,
-		Created: time.Now(), Tables: len(p.problem.Tables), Devices: p.problem.Topology.Devices, Cost: found.Predicted.Cost,
-		Plan: file.Bytes(), Problem: p.stated, Result: a.result,
+	return s.file(ctx, &store.Record{
+		ID: id, Name: p.name, Digest: p.fixed.Digest, Model: found.Plan.Provenance.Model,
+		Tables: len(p.problem.Tables), Devices: p.problem.Topology.Devices, Cost: found.Predicted.Cost,
+		Plan: file.Bytes(), Problem: p.stated, Result: result.Bytes(),
+	}, j), nil
+}
+
+// file keeps a plan that a job made, and returns it as an answer. A plan without an id, or one that
+// the store does not take, stays in memory for a while, under the id of the job.
+func (s *planner) file(ctx context.Context, record *store.Record, j *jobs.Job) *answer {
+	record.Tool, record.Created = neuroshard.Version, time.Now()
+	a := &answer{name: record.Name, job: j.ID(), result: record.Result}
+	if record.ID != "" {
+		// A client that went away does not undo work that is done.
+		_, err := s.store.Put(context.WithoutCancel(ctx), *record)
+		if err != nil {
+			s.log.Error("a plan was not kept", "id", record.ID, "error", err)
+		}
+		a.saved = err == nil
 	}
-	// A client that went away does not undo work that is done.
-	if _, err := s.store.Put(context.WithoutCancel(ctx), *record); err != nil {
-		s.log.Error("a plan was not kept", "id", p.id, "error", err)
-		return a, nil
+	if !a.saved {
+		record.ID = j.ID()
 	}
+	a.id = record.ID
 	s.keep(record)
-	a.saved = true
-	return a, nil
+	return a
 }
 
 // plan answers a request for a plan: with the plan that is known, with a new one, or, if detached, with
@@ -275,13 +283,13 @@ func (s *planner) plan(ctx context.Context, in *intake, detached bool) (*answer,
 			return a, nil, nil
 		}
 	}
-	body, refused := decode[PlanBody](s.schemas, in.body)
-	if refused != nil {
-		return nil, nil, refused
+	body, faults, err := decode[PlanBody](s.schemas, in.body)
+	if err != nil {
+		return nil, nil, err
 	}
 	p, err := s.prepare(body)
 	in.release()
-	if err != nil {
+	if err = joined(err, faults); err != nil {
 		return nil, nil, err
 	}
 	short := &shortcut{p.id, p.name}

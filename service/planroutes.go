@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"strings"
+
+	"github.com/neuroshard/neuroshard/service/jobs"
 )
 
 // asked says how a caller wants the answer.
@@ -29,24 +31,35 @@ func planRoutes(s *Service) {
 		statuses: map[string]string{"202": "The job that plans; its address is in the header Location"},
 	}, func(ctx context.Context, in *asked) (*reply, error) {
 		a, job, err := s.planner.plan(ctx, bodyOf(ctx), in.detached())
-		if err != nil {
-			return nil, err
-		}
-		if a == nil {
-			out, err := jsonReply(http.StatusAccepted, statusOf(job))
-			if err == nil {
-				out.Location = "/v1/jobs/" + job.ID()
-			}
-			return out, err
-		}
-		return &reply{Status: http.StatusOK, ContentType: "application/json", Body: a.bytes()}, nil
+		return answerOrJob(a, job, err)
 	})
-	register(s, operation{method: http.MethodGet, path: "/v1/plans/{id}", id: "get-plan", summary: "A plan, byte for byte as neuroshard plan -o writes it"},
-		func(ctx context.Context, in *byID) (*reply, error) {
-			record, err := s.shelf.record(ctx, in.ID)
-			if err != nil {
-				return nil, err
-			}
-			return &reply{Status: http.StatusOK, ContentType: "application/json", Body: record.Plan}, nil
-		})
+	register(s, operation{
+		method: http.MethodPost, path: "/v1/replan", id: "replan", summary: "Plan again from an old plan: keep it, or move few bytes", body: ReplanBody{}, answer: Answer{},
+		statuses: map[string]string{"202": "The job that plans; its address is in the header Location"},
+	}, func(ctx context.Context, in *asked) (*reply, error) {
+		a, job, err := s.planner.replan(ctx, bodyOf(ctx), in.detached())
+		return answerOrJob(a, job, err)
+	})
+	register(s, operation{
+		method: http.MethodPost, path: "/v1/sweep", id: "sweep", summary: "Plan for many clusters: always a job", body: SweepBody{}, answer: JobStatus{},
+		statuses: map[string]string{"202": "The job that plans; its address is in the header Location"},
+	}, func(ctx context.Context, _ *none) (*reply, error) {
+		job, err := s.planner.sweep(bodyOf(ctx))
+		return answerOrJob(nil, job, err)
+	})
+}
+
+// answerOrJob returns the answer of a job that was waited for, or the job.
+func answerOrJob(a *answer, job *jobs.Job, err error) (*reply, error) {
+	if err != nil {
+		return nil, err
+	}
+	if a != nil {
+		return &reply{Status: http.StatusOK, ContentType: "application/json", Body: a.bytes()}, nil
+	}
+	out, err := jsonReply(http.StatusAccepted, statusOf(job, true))
+	if err == nil {
+		out.Location = "/v1/jobs/" + job.ID()
+	}
+	return out, err
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/service/jobs"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -22,7 +23,7 @@ type Progress struct {
 }
 
 // follow has a search report its progress.
-func follow(o *neuroshard.Options, tell func(any)) {
+func follow(o *neuroshard.Options, j *jobs.Job) {
 	now := Progress{Phase: "start"}
 	o.Search.OnEvent = func(e search.Event) {
 		done, all := float64(e.Level), float64(max(1, e.Levels))
@@ -33,10 +34,10 @@ func follow(o *neuroshard.Options, tell func(any)) {
 		if best := unit.Millis(e.Best); !math.IsInf(e.Best, 1) {
 			now.Best = &best
 		}
-		tell(now)
+		j.Report(now)
 	}
 	o.OnStep = func(step string) {
 		now.Phase, now.Share = step, 1
-		tell(now)
+		j.Report(now)
 	}
 }

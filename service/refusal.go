@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,6 +82,23 @@ func (r *Refusal) GetHeaders() http.Header {
 // refuse returns a refusal without faults.
 func refuse(status int, kind, detail, hint string) *Refusal {
 	return &Refusal{Type: kind, Title: http.StatusText(status), Status: status, Detail: detail, Hint: hint}
+}
+
+// joined returns one refusal of an error and of further faults; nil if there are none.
+func joined(err error, faults []fault) error {
+	if len(faults) == 0 {
+		return err
+	}
+	if err == nil {
+		return refusal(faults...)
+	}
+	r := refused(err)
+	if len(r.Errors) == 0 {
+		return r // a refusal of another sort comes first
+	}
+	more := refusal(append(slices.Clone(r.Errors), faults...)...)
+	more.More += r.More
+	return more
 }
 
 // mostFaults is the number of faults that one answer lists.

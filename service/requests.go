@@ -25,34 +25,39 @@ type ProblemBody struct {
 
 // OverridesBody are single fields of a cluster.
 type OverridesBody struct {
-	Devices          *int       `json:"devices,omitempty" doc:"Number of devices" example:"8"`
-	Device           *string    `json:"device,omitempty" maxLength:"200" doc:"Device profile, one of GET /v1/devices" example:"a100-80"`
-	DevicesPerHost   *int       `json:"devices_per_host,omitempty" doc:"Devices that share a host's fast links"`
-	Memory           *Size      `json:"memory,omitempty" doc:"Memory of a device, such as 40GiB"`
-	ReserveShare     *float64   `json:"reserve_share,omitempty" doc:"Share of each device's memory to keep free of tables"`
-	ReserveFixed     *Size      `json:"reserve_fixed,omitempty" doc:"Memory of each device to keep free on top of the share"`
-	HostMemory       *Size      `json:"host_memory,omitempty" doc:"Memory of a full host that the tables of its devices may use, such as 1TiB"`
-	NetworkBandwidth *Bandwidth `json:"network_bandwidth,omitempty" doc:"A device's share of the network between hosts, such as 50GB/s"`
-	NVLinkDomain     *int       `json:"nvlink_domain,omitempty" doc:"Devices that the links inside hosts join"`
-	CommPrecision    *string    `json:"comm_precision,omitempty" maxLength:"200" doc:"Number format of the vectors that devices send each other"`
-	Engine           *string    `json:"for,omitempty" maxLength:"200" doc:"Engine that is to run the plan, torchrec or hugectr"`
-	Lanes            *string    `json:"lanes,omitempty" maxLength:"200" doc:"Which table sets the lanes of a bag: widest or own"`
-	MinWidth         *int       `json:"min_width,omitempty" doc:"Narrowest slice of a table, in columns"`
-	Batch            *int       `json:"batch,omitempty" doc:"Global batch in samples" example:"65536"`
-	Dim              *int       `json:"dim,omitempty" doc:"Columns of tables in the prototype's format, which does not state them"`
+	Devices          *int      `json:"devices,omitempty" doc:"Number of devices" example:"8"`
+	Device           *string   `json:"device,omitempty" maxLength:"200" doc:"Device profile, one of GET /v1/devices" example:"a100-80"`
+	DevicesPerHost   *int      `json:"devices_per_host,omitempty" doc:"Devices that share a host's fast links"`
+	Memory           *Quantity `json:"memory,omitempty" doc:"Memory of a device, such as 40GiB"`
+	ReserveShare     *float64  `json:"reserve_share,omitempty" doc:"Share of each device's memory to keep free of tables"`
+	ReserveFixed     *Quantity `json:"reserve_fixed,omitempty" doc:"Memory of each device to keep free on top of the share"`
+	HostMemory       *Quantity `json:"host_memory,omitempty" doc:"Memory of a full host that the tables of its devices may use, such as 1TiB"`
+	NetworkBandwidth *Quantity `json:"network_bandwidth,omitempty" doc:"A device's share of the network between hosts, such as 50GB/s"`
+	NVLinkDomain     *int      `json:"nvlink_domain,omitempty" doc:"Devices that the links inside hosts join"`
+	CommPrecision    *string   `json:"comm_precision,omitempty" maxLength:"200" doc:"Number format of the vectors that devices send each other"`
+	Engine           *string   `json:"for,omitempty" maxLength:"200" doc:"Engine that is to run the plan, torchrec or hugectr"`
+	Lanes            *string   `json:"lanes,omitempty" maxLength:"200" doc:"Which table sets the lanes of a bag: widest or own"`
+	MinWidth         *int      `json:"min_width,omitempty" doc:"Narrowest slice of a table, in columns"`
+	Batch            *int      `json:"batch,omitempty" doc:"Global batch in samples" example:"65536"`
+	Dim              *int      `json:"dim,omitempty" doc:"Columns of tables in the prototype's format, which does not state them"`
 }
 
-// overrides returns the fields as package input takes them.
-func (o *OverridesBody) overrides() input.Overrides {
+// overrides returns the fields as package input takes them, and the faults of quantities.
+func (o *OverridesBody) overrides() (input.Overrides, []fault) {
 	if o == nil {
-		return input.Overrides{}
+		return input.Overrides{}, nil
+	}
+	var faults []fault
+	size := func(q *Quantity, name string) *unit.Bytes {
+		return quantityOf(q, "problem.overrides."+name, unit.ParseSize, &faults)
 	}
 	return input.Overrides{
 		Devices: o.Devices, DevicesPerHost: o.DevicesPerHost, Device: o.Device,
-		Memory: (*unit.Bytes)(o.Memory), ReserveFixed: (*unit.Bytes)(o.ReserveFixed), HostMemory: (*unit.Bytes)(o.HostMemory),
-		NetworkBandwidth: (*unit.Bandwidth)(o.NetworkBandwidth), NVLinkDomain: o.NVLinkDomain, ReserveShare: o.ReserveShare,
+		Memory: size(o.Memory, "memory"), ReserveFixed: size(o.ReserveFixed, "reserve_fixed"), HostMemory: size(o.HostMemory, "host_memory"),
+		NetworkBandwidth: quantityOf(o.NetworkBandwidth, "problem.overrides.network_bandwidth", unit.ParseBandwidth, &faults),
+		NVLinkDomain:     o.NVLinkDomain, ReserveShare: o.ReserveShare,
 		CommPrecision: o.CommPrecision, Engine: o.Engine, Lanes: o.Lanes, MinWidth: o.MinWidth, Batch: o.Batch, Dim: o.Dim,
-	}
+	}, faults
 }
 
 // OptionsBody are the options of a search.
@@ -92,47 +97,43 @@ func (v Value) MarshalJSON() ([]byte, error) { return json.RawMessage(v).Marshal
 // object reports whether the value is an object or a list, and not a text such as an id.
 func (v Value) object() bool { return len(v) > 0 && (v[0] == '{' || v[0] == '[') }
 
-// Size is a number of bytes, as a number or as a text with a unit.
-type Size unit.Bytes
+// Quantity is a size or a bandwidth: a number, of bytes or of bytes a second, or a text with a unit.
+type Quantity json.RawMessage
 
-// Schema returns the schema of a size.
-func (Size) Schema(huma.Registry) *huma.Schema { return quantity("40GiB") }
-
-// quantity is the schema of a number, or of a text with a unit.
-func quantity(example string) *huma.Schema {
+// Schema returns the schema of a quantity.
+func (Quantity) Schema(huma.Registry) *huma.Schema {
 	least, most := 0.0, 200
-	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeString, MaxLength: &most}, {Type: huma.TypeNumber, Minimum: &least}}, Examples: []any{example}}
+	return &huma.Schema{OneOf: []*huma.Schema{{Type: huma.TypeString, MaxLength: &most}, {Type: huma.TypeNumber, Minimum: &least}}}
 }
 
-// UnmarshalJSON reads a size.
-func (s *Size) UnmarshalJSON(text []byte) error { return quantityOf(text, s, unit.ParseSize) }
-
-// Bandwidth is a number of bytes a second, or a text with a unit.
-type Bandwidth unit.Bandwidth
-
-// Schema returns the schema of a bandwidth.
-func (Bandwidth) Schema(huma.Registry) *huma.Schema { return quantity("50GB/s") }
-
-// UnmarshalJSON reads a bandwidth.
-func (b *Bandwidth) UnmarshalJSON(text []byte) error {
-	return quantityOf(text, b, unit.ParseBandwidth)
+// UnmarshalJSON keeps a copy of the text.
+func (q *Quantity) UnmarshalJSON(text []byte) error {
+	*q = bytes.Clone(text)
+	return nil
 }
 
-// quantityOf reads a number, or a text with a unit.
-func quantityOf[T ~int64 | ~float64, P ~int64 | ~float64](text []byte, to *T, parse func(string) (P, error)) error {
-	if text[0] != '"' {
-		var number P
-		if err := json.Unmarshal(text, &number); err != nil {
-			return fmt.Errorf("%s is not a whole number in range", text)
-		}
-		*to = T(number)
+// MarshalJSON returns the text.
+func (q Quantity) MarshalJSON() ([]byte, error) { return json.RawMessage(q).MarshalJSON() }
+
+// quantityOf reads a number, or a text with a unit; nil if the quantity is not stated. It adds a fault
+// if it is neither.
+func quantityOf[T ~int64 | ~float64](q *Quantity, location string, parse func(string) (T, error), faults *[]fault) *T {
+	if q == nil {
 		return nil
 	}
-	var written string
-	if err := json.Unmarshal(text, &written); err != nil {
-		return err
+	var value T
+	var err error
+	if text := []byte(*q); text[0] != '"' {
+		if json.Unmarshal(text, &value) != nil || value < 0 {
+			err = fmt.Errorf("%s is not a whole number in range", clip(string(text)))
+		}
+	} else {
+		var written string
+		_ = json.Unmarshal(text, &written) // it is valid JSON
+		value, err = parse(written)
 	}
-	value, err := parse(written)
-	*to = T(value)
-	return err
+	if err != nil {
+		*faults = append(*faults, fault{Location: location, Message: err.Error()})
+	}
+	return &value
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/report/page"
 )
 
 // reply is the answer of every operation: JSON that is encoded already.
@@ -64,7 +65,13 @@ func newAPI(mux *http.ServeMux) huma.API {
 // routes registers all operations, and makes the description of the API.
 func routes(s *Service, mux *http.ServeMux) error {
 	planRoutes(s)
+	plansRoutes(s)
+	compareRoutes(s)
+	jobRoutes(s, mux)
 	listRoutes(s)
+	if err := pageRoutes(s, mux); err != nil {
+		return err
+	}
 	if s.opt.Token != "" {
 		s.api.OpenAPI().Components.SecuritySchemes = map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer"}}
 		s.api.OpenAPI().Security = []map[string][]string{{"token": {}}}
@@ -82,15 +89,19 @@ func routes(s *Service, mux *http.ServeMux) error {
 
 // schemaName returns the name of a type in the description of the API.
 func schemaName(t reflect.Type, hint string) string {
-	name := strings.TrimSuffix(huma.DefaultSchemaNamer(t, hint), "Body")
+	name := huma.DefaultSchemaNamer(t, hint)
+	if root, ok := strings.CutSuffix(name, "Body"); ok {
+		name = root + "Request"
+	}
+	if t.PkgPath() == reflect.TypeFor[page.Document]().PkgPath() {
+		name = "Page" + name
+	}
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
 // register adds an operation to the API.
 func register[I any](s *Service, o operation, handle func(ctx context.Context, in *I) (*reply, error)) {
-	schemas := s.api.OpenAPI().Components.Schemas
-	op := huma.Operation{OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Hidden: true}
-	huma.Register(s.api, op, func(ctx context.Context, in *I) (*reply, error) {
+	huma.Register(s.api, huma.Operation{OperationID: o.id, Method: o.method, Path: o.path, Hidden: true}, func(ctx context.Context, in *I) (*reply, error) {
 		out, err := handle(ctx, in)
 		if err != nil {
 			r := refused(err)
@@ -101,8 +112,13 @@ func register[I any](s *Service, o operation, handle func(ctx context.Context, i
 		}
 		return out, nil
 	})
-	op.Hidden = false
-	op.Parameters = parametersOf[I](schemas)
+	describe(s, o, parametersOf[I](s.api.OpenAPI().Components.Schemas))
+}
+
+// describe adds an operation to the description of the API.
+func describe(s *Service, o operation, parameters []*huma.Param) {
+	schemas := s.api.OpenAPI().Components.Schemas
+	op := huma.Operation{OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Parameters: parameters}
 	content := func(contentType string, value any) map[string]*huma.MediaType {
 		schema := &huma.Schema{}
 		if value != nil {

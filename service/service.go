@@ -69,8 +69,6 @@ type Service struct {
 	api     huma.API
 	openAPI []byte
 	handler http.Handler
-	// closing is closed when Close begins.
-	closing chan struct{}
 }
 
 // New returns a service. It fails if the limits contradict each other.
@@ -88,10 +86,10 @@ func New(opt Options) (*Service, error) {
 		prices:  newPricer(opt.Model, opt.Formulas),
 		bodies:  semaphore.NewWeighted(limits.bodyMemory()),
 		streams: make(chan struct{}, limits.Streams),
-		closing: make(chan struct{}),
 	}
 	s.queue = jobs.New(jobs.Options{
 		Running: limits.Concurrency, Waiting: limits.Queue, Weight: limits.planMemory(), OnEnd: s.jobEnded,
+		KeptSize: int64(limits.Memory / 16), Size: sizeOf,
 	})
 	s.shelf = &shelf{opt.Store, newCache(int64(limits.Cache)), s.log}
 	s.metrics = newCounters(s)
@@ -124,10 +122,10 @@ func (s *Service) Handler() http.Handler { return s.handler }
 // OpenAPI returns the description of the API: OpenAPI 3.1 in JSON.
 func (s *Service) OpenAPI() []byte { return s.openAPI }
 
-// Close takes no more jobs and ends all streams of events. It lets running and waiting jobs
-// finish until ctx ends, and then cancels them. The store is the caller's to close.
+// Close takes no more jobs. It lets running and waiting jobs
+// finish until ctx ends, and then cancels them: the best plan so
+// far is then the answer of a job. The store is the caller's to close.
 func (s *Service) Close(ctx context.Context) {
-	close(s.closing)
 	s.queue.Close(ctx)
 }
 

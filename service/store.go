@@ -91,3 +91,9 @@ func noPlan(id string) *Refusal {
 func validID(id string) bool {
 	return len(id) == 32 && strings.Trim(id, "0123456789abcdef") == ""
 }
+
+// forget drops a plan from memory.
+func (s *shelf) forget(id string) {
+	s.answers.drop(id)
+	s.answers.drop("page " + id)
+}

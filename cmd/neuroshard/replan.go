@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,7 +16,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 func newReplanCommand(a *app) *cobra.Command {
@@ -269,17 +266,9 @@ type movedBytes struct {
 }
 
 func (m *movedBytes) Set(text string) error {
-	if number, ok := strings.CutSuffix(text, "%"); ok {
-		share, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if err != nil || !(share >= 0 && share <= 100) {
-			return fmt.Errorf("%q is not a share between 0%% and 100%%", text)
-		}
-		m.MovedBytes, m.text = neuroshard.MovedBytes{Share: share / 100}, text
-		return nil
-	}
-	b, err := unit.ParseSize(text)
+	limit, err := neuroshard.ParseMovedBytes(text)
 	if err == nil {
-		m.MovedBytes, m.text = neuroshard.MovedBytes{Bytes: b}, text
+		m.MovedBytes, m.text = limit, text
 	}
 	return err
 }

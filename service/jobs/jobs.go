@@ -74,6 +74,10 @@ type Options struct {
 	// are kept; an hour by default.
 	Kept    int
 	KeptFor time.Duration
+	// KeptSize is the most bytes of the results of ended jobs, by Size; 64 MiB by default.
+	KeptSize int64
+	// Size returns the bytes of a result; nil: none.
+	Size func(result any) int64
 	// OnEnd, if set, is called with each job that ended.
 	OnEnd func(j *Job)
 }
@@ -89,9 +93,9 @@ type Work struct {
 	Weight int64
 	// Limit, if above 0, ends the context of Run after that time.
 	Limit time.Duration
-	// Run does the work. Calls of report tell the progress. ctx ends with the cause ErrCanceled
-	// if the job is canceled.
-	Run func(ctx context.Context, report func(progress any)) (result any, err error)
+	// Run does the work of a job, and reports its progress with Job.Report. ctx ends with the cause
+	// ErrCanceled if the job is canceled.
+	Run func(ctx context.Context, j *Job) (result any, err error)
 }
 
 // Queue holds jobs. It is safe for concurrent use.
@@ -105,7 +109,9 @@ type Queue struct {
 	ended   list.List // of *Job, in the order of their ends
 	running int
 	weight  int64
-	closed  bool
+	// kept is the bytes of the results of ended jobs.
+	kept   int64
+	closed bool
 	// idle is closed when no job is queued or runs after Close began; nil before.
 	idle chan struct{}
 }
@@ -120,6 +126,9 @@ func New(opt Options) *Queue {
 	}
 	if opt.Kept == 0 {
 		opt.Kept = 256
+	}
+	if opt.KeptSize == 0 {
+		opt.KeptSize = 64 << 20
 	}
 	if opt.KeptFor == 0 {
 		opt.KeptFor = time.Hour
@@ -201,6 +210,10 @@ func (q *Queue) end(j *Job, result any, err error) {
 	if q.byKey[j.work.Key] == j {
 		delete(q.byKey, j.work.Key)
 	}
+	if q.opt.Size != nil && result != nil {
+		j.size = q.opt.Size(result)
+	}
+	q.kept += j.size
 	j.end(result, err)
 	q.ended.PushBack(j)
 	q.forget()
@@ -214,10 +227,11 @@ func (q *Queue) end(j *Job, result any, err error) {
 func (q *Queue) forget() {
 	for e := q.ended.Front(); e != nil; e = q.ended.Front() {
 		j := e.Value.(*Job)
-		if q.ended.Len() <= q.opt.Kept && time.Since(j.Status().Ended) < q.opt.KeptFor {
+		if q.ended.Len() <= q.opt.Kept && (q.kept <= q.opt.KeptSize || q.ended.Len() == 1) && time.Since(j.Status().Ended) < q.opt.KeptFor {
 			return
 		}
 		q.ended.Remove(e)
+		q.kept -= j.size
 		delete(q.jobs, j.id)
 	}
 }
@@ -326,5 +340,5 @@ func (j *Job) do() (result any, err error) {
 		ctx, stop = context.WithTimeout(ctx, j.work.Limit)
 		defer stop()
 	}
-	return j.work.Run(ctx, j.report)
+	return j.work.Run(ctx, j)
 }

@@ -18,6 +18,8 @@ type Job struct {
 	// place is the job's place among those that wait; nil if it does not wait. The queue's lock
 	// guards it.
 	place *list.Element
+	// size is the bytes of the result. The queue's lock guards it.
+	size  int64
 	ended chan struct{}
 
 	lock     sync.Mutex
@@ -131,9 +133,9 @@ func (j *Job) begin() {
 	j.change()
 }
 
-// report keeps the progress. Those who follow the job see the newest report, at most every
-// progressEvery.
-func (j *Job) report(progress any) {
+// Report keeps the progress of the work. Those who follow the job see the newest report, at most
+// every progressEvery.
+func (j *Job) Report(progress any) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
 	first := j.status.Progress == nil

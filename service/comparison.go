@@ -1,0 +1,261 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/service/jobs"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// comparison.go judges plans that exist: price, validate and diff.
+
+// JudgeBody is the body of POST /v1/price and of POST /v1/validate.
+type JudgeBody struct {
+	Problem *ProblemBody `json:"problem,omitempty" doc:"What was planned; the cluster is that of the plan, except for what overrides and topology state. It may be left out if plan is an id"`
+	Plan    Value        `json:"plan" doc:"A plan, or the id of a kept one"`
+}
+
+// DiffBody is the body of POST /v1/diff.
+type DiffBody struct {
+	Before Value `json:"before" doc:"A plan, or the id of a kept one"`
+	After  Value `json:"after" doc:"A plan, or the id of a kept one"`
+}
+
+// Violations is what POST /v1/validate returns.
+type Violations struct {
+	Valid      bool        `json:"valid"`
+	Violations []violation `json:"violations"`
+}
+
+// violation is one way in which a plan is not valid.
+type violation struct {
+	Rule    plan.Rule `json:"rule" doc:"The rule that is broken"`
+	Table   string    `json:"table,omitempty"`
+	Message string    `json:"message"`
+}
+
+// DiffAnswer is what POST /v1/diff returns: what neuroshard diff --json prints, and its sums.
+type DiffAnswer struct {
+	plan.Changes
+	Moved   *unit.Bytes `json:"moved_bytes" doc:"Bytes that devices receive from each other; null if they are not known"`
+	Changed int         `json:"changed_tables" doc:"Tables with other shards"`
+}
+
+// held is a plan of a request, with its record if the request names it by its id.
+type held struct {
+	*plan.Plan
+	// text is the plan as JSON, and stated the problem of a kept plan; nil for another one.
+	text, stated []byte
+}
+
+// planOf returns the plan of a field: the plan itself, or the id of a kept one.
+func (c *composer) planOf(ctx context.Context, from *shelf, value Value, location string) (*held, error) {
+	h := &held{text: value}
+	if !value.object() {
+		var id string
+		if json.Unmarshal(value, &id) != nil {
+			return nil, refusal(fault{Location: location, Message: "it is neither a plan nor the id of one", Hint: "give the object of a plan file, or an id of GET /v1/plans"})
+		}
+		record, err := from.record(ctx, id)
+		if err != nil {
+			if r := refused(err); r.Type == typeNotFound {
+				return nil, refusal(fault{Location: location, Message: r.Detail, Hint: r.Hint})
+			}
+			return nil, err
+		}
+		h.text, h.stated = record.Plan, record.Problem
+	}
+	var err error
+	if h.Plan, err = plan.Read(bytes.NewReader(h.text)); err != nil {
+		return nil, refusal(fault{Location: location, Message: err.Error(), Hint: "give the object of a plan file, as neuroshard plan -o writes it"})
+	}
+	return h, c.limits.holds(h.Plan, location)
+}
+
+// holds refuses plans that are larger than the limits.
+func (l *Limits) holds(pl *plan.Plan, location string) error {
+	if len(pl.Tables) > l.Tables || pl.Cluster.Devices > l.Devices {
+		return overLimit(location, fmt.Sprintf("%d tables on %d devices are above this server's limits of %d and %d", len(pl.Tables), pl.Cluster.Devices, l.Tables, l.Devices), "start the server with larger --max-tables and --max-devices")
+	}
+	return nil
+}
+
+// whole refuses plans that are wrong in themselves.
+func (h *held) whole(location string) error {
+	var faults []fault
+	for _, v := range h.Check() {
+		faults = append(faults, fault{Location: location, Message: v.String(), Table: v.Table})
+	}
+	if faults == nil {
+		return nil
+	}
+	return refusal(faults...)
+}
+
+// judged is a plan with its problem.
+type judged struct {
+	*composed
+	plan *held
+}
+
+// judge composes the problem of a request that judges a plan.
+func (s *planner) judge(ctx context.Context, in *intake) (*judged, error) {
+	defer in.release()
+	body, faults, err := decode[JudgeBody](s.schemas, in.body)
+	if err != nil {
+		return nil, err
+	}
+	if len(faults) > 0 {
+		return nil, refusal(faults...)
+	}
+	pl, err := s.planOf(ctx, s.shelf, body.Plan, "plan")
+	if err != nil {
+		return nil, err
+	}
+	stated := body.Problem
+	if stated == nil {
+		if stated, err = pl.problem(); err != nil {
+			return nil, err
+		}
+	}
+	c, err := s.compose(stated, pl.Plan)
+	if err != nil {
+		return nil, err
+	}
+	return &judged{c, pl}, nil
+}
+
+// problem returns the problem of a kept plan.
+func (h *held) problem() (*ProblemBody, error) {
+	if h.stated == nil {
+		return nil, refusal(fault{Location: "problem", Message: "the problem is missing", Hint: "state it, or name a kept plan by its id"})
+	}
+	stated := new(ProblemBody)
+	return stated, json.Unmarshal(h.stated, stated)
+}
+
+// violations returns the violations of a plan, as an answer.
+func (j *judged) violations() (*Violations, error) {
+	err := j.plan.Validate(j.composed.problem)
+	out := &Violations{Valid: err == nil, Violations: []violation{}}
+	if err == nil {
+		return out, nil
+	}
+	invalid, ok := err.(*plan.Invalid)
+	if !ok {
+		return nil, err
+	}
+	for _, v := range invalid.Violations {
+		out.Violations = append(out.Violations, violation{v.Rule, v.Table, v.String()})
+	}
+	return out, nil
+}
+
+// price returns the costs of a plan, as report.JSON writes them.
+func (s *planner) price(j *judged) ([]byte, error) {
+	found, err := j.violations()
+	if err != nil {
+		return nil, err
+	}
+	if !found.Valid {
+		var faults []fault
+		for _, v := range found.Violations {
+			faults = append(faults, fault{Location: "plan", Message: v.Message, Table: v.Table})
+		}
+		return nil, refusal(faults...)
+	}
+	prices, err := s.prices.of(j.composed.problem.Topology, 0)
+	if err != nil {
+		return nil, err
+	}
+	options := neuroshard.Options{Prices: prices, Certificate: true, Step: j.step, Warnings: j.warnings}
+	options.Search.ShardingTypes = search.Allowing(s.prices.types()) // for which the bound holds
+	result, err := neuroshard.Evaluate(j.composed.problem, j.plan.ByDevice(), options)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	err = report.JSON(&out, result, 0)
+	return out.Bytes(), err
+}
+
+// diff returns what changes from one plan to another.
+func (s *planner) diff(ctx context.Context, in *intake) (*DiffAnswer, error) {
+	defer in.release()
+	body, faults, err := decode[DiffBody](s.schemas, in.body)
+	if err != nil {
+		return nil, err
+	}
+	if len(faults) > 0 {
+		return nil, refusal(faults...)
+	}
+	var both [2]*held
+	for i, one := range []struct {
+		location string
+		value    Value
+	}{{"before", body.Before}, {"after", body.After}} {
+		if both[i], err = s.planOf(ctx, s.shelf, one.value, one.location); err != nil {
+			return nil, err
+		}
+		if err := both[i].whole(one.location); err != nil {
+			return nil, err
+		}
+	}
+	changes := plan.Diff(both[0].Plan, both[1].Plan)
+	out := &DiffAnswer{Changes: changes, Changed: len(changes.Tables) + len(changes.OnlyBefore) + len(changes.OnlyAfter)}
+	if changes.Transfer != nil {
+		out.Moved = &changes.Transfer.Bytes
+	}
+	return out, nil
+}
+
+// compareRoutes registers price, validate and diff. They run as jobs, in their turn.
+func compareRoutes(s *Service) {
+	p := s.planner
+	register(s, operation{method: http.MethodPost, path: "/v1/price", id: "price", summary: "The costs of a plan that exists, with the fields that neuroshard plan --json prints", body: JudgeBody{}, answer: PriceAnswer{}},
+		func(ctx context.Context, _ *none) (*reply, error) {
+			j, err := p.judge(ctx, bodyOf(ctx))
+			if err != nil {
+				return nil, err
+			}
+			return p.inTurn(ctx, "price", "", j.weight(), func(context.Context, *jobs.Job) (text, error) { return p.price(j) })
+		})
+	register(s, operation{method: http.MethodPost, path: "/v1/validate", id: "validate", summary: "Check a plan against its problem, and list every violation", body: JudgeBody{}, answer: Violations{}},
+		func(ctx context.Context, _ *none) (*reply, error) {
+			j, err := p.judge(ctx, bodyOf(ctx))
+			if err != nil {
+				return nil, err
+			}
+			out, err := j.violations()
+			return replyOr(err, out)
+		})
+	register(s, operation{method: http.MethodPost, path: "/v1/diff", id: "diff", summary: "What changes from one plan to another, and the bytes that move", body: DiffBody{}, answer: Value{}},
+		func(ctx context.Context, _ *none) (*reply, error) {
+			out, err := p.diff(ctx, bodyOf(ctx))
+			return replyOr(err, out)
+		})
+}
+
+// PriceAnswer describes what POST /v1/price returns: these fields, and those that neuroshard plan
+// --json prints.
+type PriceAnswer struct {
+	Valid     bool     `json:"valid" doc:"Always true: a plan that is not valid is refused"`
+	Cost      float64  `json:"cost_ms" doc:"Predicted cost of one step in ms"`
+	Simulated *float64 `json:"simulated_cost_ms" doc:"Cost on the SIMULATED device in ms; null if it does not judge"`
+	Bound     *float64 `json:"lower_bound_ms" doc:"What no plan costs less than on the SIMULATED device, in ms; null if there is none"`
+	Plan      Value    `json:"plan" doc:"The plan, with its predicted times"`
+	_         struct{} `additionalProperties:"true"`
+}
+
+// weight returns the memory that judging takes.
+func (j *judged) weight() int64 {
+	return planWeight(len(j.composed.problem.Tables), j.composed.problem.Topology.Devices)
+}

@@ -1,0 +1,190 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/report/page"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/service/jobs"
+	"github.com/neuroshard/neuroshard/service/store"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// ReplanBody is the body of POST /v1/replan.
+type ReplanBody struct {
+	Problem ProblemBody        `json:"problem" doc:"What is to be planned now; the cluster is that of the old plan, except for what overrides and topology state"`
+	Old     Value              `json:"old" doc:"The old plan, or the id of a kept one"`
+	Options *ReplanOptionsBody `json:"options,omitempty"`
+}
+
+// ReplanOptionsBody are the options of a re-plan.
+type ReplanOptionsBody struct {
+	Seed          uint64    `json:"seed,omitempty" doc:"Seed of the random numbers in the search"`
+	ShardingTypes []string  `json:"sharding_types,omitempty" minItems:"1" maxItems:"100" doc:"Sharding types that tables may have, or all"`
+	RiskPenalty   float64   `json:"risk_penalty,omitempty" minimum:"0" maximum:"100" doc:"Standard deviations of the model's ensemble that the search adds to an estimate"`
+	TimeLimit     int64     `json:"time_limit_ms,omitempty" minimum:"1" doc:"Time after which the best of the plans found so far is the answer"`
+	MaxBytes      *Quantity `json:"max_bytes,omitempty" doc:"Most bytes to move beyond those that must: a number, a size such as 12GB, or a share of all tables' bytes such as 5%"`
+	Price         float64   `json:"price,omitempty" minimum:"0" doc:"Cost in ms that moving one GB (10^9 bytes) must save"`
+	Horizon       int64     `json:"horizon,omitempty" minimum:"1" doc:"Steps still to be trained: a move that pays back later is not taken"`
+	LostDevices   []int     `json:"lost_devices,omitempty" maxItems:"65536" doc:"Devices of the old plan that are lost, by their numbers there"`
+}
+
+// replanning is a request for a re-plan that is checked.
+type replanning struct {
+	*composed
+	name    string
+	old     *held
+	options neuroshard.ReplanOptions
+	limit   time.Duration
+	stated  []byte
+	id      string
+}
+
+// prepareReplan checks a request for a re-plan.
+func (s *planner) prepareReplan(ctx context.Context, body *ReplanBody) (*replanning, error) {
+	old, err := s.planOf(ctx, s.shelf, body.Old, "old")
+	if err != nil {
+		return nil, err
+	}
+	if body.Options == nil {
+		body.Options = &ReplanOptionsBody{}
+	}
+	o := body.Options
+	cluster := *old.Plan
+	var faults []fault
+	if len(o.LostDevices) > 0 {
+		devices := body.Problem.Overrides
+		replaced := len(body.Problem.Topology) > 0 || devices != nil && devices.Devices != nil && *devices.Devices == cluster.Cluster.Devices
+		left, err := neuroshard.Remaining(cluster.Cluster, o.LostDevices)
+		switch {
+		case err != nil && !replaced:
+			faults = append(faults, fault{Location: "options.lost_devices", Message: err.Error()})
+		case !replaced:
+			cluster.Cluster = left
+		}
+	}
+	r := &replanning{name: body.Problem.Name, old: old, options: neuroshard.ReplanOptions{Price: o.Price, Horizon: o.Horizon, Lost: o.LostDevices}}
+	options, limit, wrong := s.options(&OptionsBody{Seed: o.Seed, ShardingTypes: o.ShardingTypes, RiskPenalty: o.RiskPenalty, TimeLimit: o.TimeLimit})
+	faults = append(faults, wrong...)
+	r.options.Search, r.limit = options.Search, limit
+	most := quantityOf(o.MaxBytes, "options.max_bytes", func(text string) (float64, error) {
+		limit, err := neuroshard.ParseMovedBytes(text)
+		r.options.Most = &limit
+		return 0, err
+	}, &faults)
+	if most != nil && r.options.Most == nil {
+		r.options.Most = &neuroshard.MovedBytes{Bytes: bytesOf(*most)}
+	}
+	if r.options.Most != nil && o.Price > 0 {
+		faults = append(faults, fault{Location: "options.price", Message: "max_bytes limits the moved bytes, and price prices them", Hint: "leave one of them out"})
+	}
+	r.composed, err = s.compose(&body.Problem, &cluster)
+	if err = joined(err, faults); err != nil {
+		return nil, err
+	}
+	if r.options.Prices, err = s.prices.of(r.problem.Topology, o.RiskPenalty); err != nil {
+		return nil, err
+	}
+	r.options.Step, r.options.Warnings = r.step, r.warnings
+	if r.stated, err = body.Problem.canonical(); err != nil {
+		return nil, err
+	}
+	r.id, err = r.identity(o)
+	return r, err
+}
+
+// bytesOf returns a number of bytes that came as any number.
+func bytesOf(v float64) unit.Bytes { return unit.Bytes(min(v, math.MaxInt64/2)) }
+
+// identity returns the id of the new plan: the same for the same input.
+func (r *replanning) identity(o *ReplanOptionsBody) (string, error) {
+	own := *o
+	own.TimeLimit = 0
+	text, err := json.Marshal(struct {
+		What, Version, Digest, Model, Old string
+		Options                           *ReplanOptionsBody
+		Warnings                          []string
+	}{"replan", neuroshard.Version, plan.Digest(r.problem), r.options.Prices.String(), fmt.Sprintf("%x", sha256.Sum256(r.old.text)), &own, r.warnings})
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), err
+}
+
+// replan answers a request for a re-plan: always by a job, because the curve is not kept.
+func (s *planner) replan(ctx context.Context, in *intake, detached bool) (*answer, *jobs.Job, error) {
+	defer in.release()
+	body, faults, err := decode[ReplanBody](s.schemas, in.body)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := s.prepareReplan(ctx, body)
+	if err = joined(err, faults); err != nil {
+		return nil, nil, err
+	}
+	in.release()
+	job, err := s.queue.Start(jobs.Work{
+		What: "replan", Key: "replan " + r.id + r.name, Limit: r.limit, Weight: planWeight(len(r.problem.Tables), r.problem.Topology.Devices),
+		Run: func(ctx context.Context, j *jobs.Job) (any, error) { return s.makeReplan(ctx, r, j) },
+	}, detached)
+	if err != nil || detached {
+		return nil, job, err
+	}
+	result, err := job.Wait(ctx)
+	if err != nil {
+		return nil, job, err
+	}
+	return result.(*answer), job, nil
+}
+
+// makeReplan plans again, and keeps the plan unless the limit of time or a cancel cut its search.
+func (s *planner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) (*answer, error) {
+	start := time.Now()
+	options := r.options
+	follow(&options.Options, j)
+	found, err := neuroshard.Replan(ctx, r.problem, r.old.Plan, options)
+	if err != nil {
+		return nil, err
+	}
+	s.metrics.planned(time.Since(start))
+	var result, file bytes.Buffer
+	if err := errors.Join(report.ReplanJSON(&result, found), found.Result.Plan.Write(&file)); err != nil {
+		return nil, err
+	}
+	shown, err := page.New(page.Input{Name: r.title(), Plan: found.Result.Plan, Problem: r.problem, Result: found.Result, Warnings: r.warnings})
+	if err != nil {
+		return nil, err
+	}
+	document := page.Document{Tool: neuroshard.Version, Title: r.title(), Plans: []page.Plan{shown}, Replan: page.NewReplan(found)}
+	if found.Before != nil {
+		document.Changes = page.Compare(found.Before, found.Result.Plan)
+	}
+	if err := s.draw("page "+j.ID(), &document); err != nil {
+		return nil, err
+	}
+	id := r.id
+	if found.Result.Status == search.Interrupted {
+		id = ""
+	}
+	return s.file(ctx, &store.Record{
+		ID: id, Name: r.name, Digest: plan.Digest(r.problem), Model: found.Result.Plan.Provenance.Model,
+		Tables: len(r.problem.Tables), Devices: r.problem.Topology.Devices, Cost: found.Result.Predicted.Cost,
+		Plan: file.Bytes(), Problem: r.stated, Result: result.Bytes(),
+	}, j), nil
+}
+
+func (r *replanning) title() string {
+	if r.name == "" {
+		return "a re-plan"
+	}
+	return r.name
+}
