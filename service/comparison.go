@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	"github.com/neuroshard/neuroshard"
@@ -80,14 +79,6 @@ func (c *composer) planOf(ctx context.Context, from *shelf, value Value, locatio
 	return h, c.limits.holds(h.Plan, location)
 }
 
-// holds refuses plans that are larger than the limits.
-func (l *Limits) holds(pl *plan.Plan, location string) error {
-	if len(pl.Tables) > l.Tables || pl.Cluster.Devices > l.Devices {
-		return overLimit(location, fmt.Sprintf("%d tables on %d devices are above this server's limits of %d and %d", len(pl.Tables), pl.Cluster.Devices, l.Tables, l.Devices), "start the server with larger --max-tables and --max-devices")
-	}
-	return nil
-}
-
 // whole refuses plans that are wrong in themselves.
 func (h *held) whole(location string) error {
 	var faults []fault
@@ -100,14 +91,17 @@ func (h *held) whole(location string) error {
 	return refusal(faults...)
 }
 
+// judge judges plans that exist.
+type judge struct{ *planner }
+
 // judged is a plan with its problem.
 type judged struct {
 	*composed
 	plan *held
 }
 
-// judge composes the problem of a request that judges a plan.
-func (s *planner) judge(ctx context.Context, in *intake) (*judged, error) {
+// read composes the problem of a request that judges a plan.
+func (s *judge) read(ctx context.Context, in *intake) (*judged, error) {
 	defer in.release()
 	body, faults, err := decode[JudgeBody](s.schemas, in.body)
 	if err != nil {
@@ -160,7 +154,7 @@ func (j *judged) violations() (*Violations, error) {
 }
 
 // price returns the costs of a plan, as report.JSON writes them.
-func (s *planner) price(j *judged) ([]byte, error) {
+func (s *judge) price(j *judged) ([]byte, error) {
 	found, err := j.violations()
 	if err != nil {
 		return nil, err
@@ -188,7 +182,7 @@ func (s *planner) price(j *judged) ([]byte, error) {
 }
 
 // diff returns what changes from one plan to another.
-func (s *planner) diff(ctx context.Context, in *intake) (*DiffAnswer, error) {
+func (s *judge) diff(ctx context.Context, in *intake) (*DiffAnswer, error) {
 	defer in.release()
 	body, faults, err := decode[DiffBody](s.schemas, in.body)
 	if err != nil {
@@ -219,10 +213,10 @@ func (s *planner) diff(ctx context.Context, in *intake) (*DiffAnswer, error) {
 
 // compareRoutes registers price, validate and diff. They run as jobs, in their turn.
 func compareRoutes(s *Service) {
-	p := s.planner
+	p := &judge{s.planner}
 	register(s, operation{method: http.MethodPost, path: "/v1/price", id: "price", summary: "The costs of a plan that exists, with the fields that neuroshard plan --json prints", body: JudgeBody{}, answer: PriceAnswer{}},
 		func(ctx context.Context, _ *none) (*reply, error) {
-			j, err := p.judge(ctx, bodyOf(ctx))
+			j, err := p.read(ctx, bodyOf(ctx))
 			if err != nil {
 				return nil, err
 			}
@@ -230,7 +224,7 @@ func compareRoutes(s *Service) {
 		})
 	register(s, operation{method: http.MethodPost, path: "/v1/validate", id: "validate", summary: "Check a plan against its problem, and list every violation", body: JudgeBody{}, answer: Violations{}},
 		func(ctx context.Context, _ *none) (*reply, error) {
-			j, err := p.judge(ctx, bodyOf(ctx))
+			j, err := p.read(ctx, bodyOf(ctx))
 			if err != nil {
 				return nil, err
 			}

@@ -106,6 +106,14 @@ func (l *Limits) admit(p *problem.Problem) error {
 	return r
 }
 
+// holds refuses plans that are larger than the limits.
+func (l *Limits) holds(pl *plan.Plan, location string) error {
+	if len(pl.Tables) > l.Tables || pl.Cluster.Devices > l.Devices {
+		return overLimit(location, fmt.Sprintf("%d tables on %d devices are above this server's limits of %d and %d", len(pl.Tables), pl.Cluster.Devices, l.Tables, l.Devices), "start the server with larger --max-tables and --max-devices")
+	}
+	return nil
+}
+
 // drawn refuses workloads that are drawn in a size above the limits, before they are drawn.
 func (l *Limits) drawn(name string) error {
 	size := drawnSize().FindStringSubmatch(strings.TrimPrefix(name, workload.Prefix))

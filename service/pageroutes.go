@@ -3,7 +3,6 @@ package service
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"io"
 	"io/fs"
 	"net/http"
@@ -14,45 +13,12 @@ import (
 	"github.com/neuroshard/neuroshard/service/store"
 )
 
-// text is a result of a job that is encoded.
-type text []byte
-
-func (t text) bytes() []byte { return t }
-
-// draw keeps a document of the page in memory.
-func (s *planner) draw(key string, d *page.Document) error {
-	encoded, err := drawn(d)
-	if err == nil {
-		s.answers.put(key, encoded, len(encoded))
-	}
-	return err
-}
-
-// drawn returns a document as JSON.
-func drawn(d *page.Document) (text, error) {
-	d.Format, d.Version = page.Format, page.FormatVersion
-	return json.Marshal(d)
-}
-
-// inTurn does work as a job and waits for it.
-func (s *planner) inTurn(ctx context.Context, what, key string, weight int64, do func(context.Context, *jobs.Job) (text, error)) (*reply, error) {
-	job, err := s.queue.Start(jobs.Work{
-		What: what, Key: key, Weight: weight, Limit: s.limits.Time,
-		Run: func(ctx context.Context, j *jobs.Job) (any, error) { return do(ctx, j) },
-	}, false)
-	if err != nil {
-		return nil, err
-	}
-	result, err := job.Wait(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return &reply{Status: http.StatusOK, ContentType: "application/json", Body: result.(text)}, nil
-}
+// pages makes the data of pages.
+type pages struct{ *planner }
 
 // document returns the page of a plan, or of two plans. The alternatives of tables are computed when the
 // page is first asked for.
-func (s *planner) document(ctx context.Context, id, with string) (*reply, error) {
+func (s *pages) document(ctx context.Context, id, with string) (*reply, error) {
 	key := "page " + id + with
 	if value, ok := s.answers.get(key); ok {
 		return &reply{Status: http.StatusOK, ContentType: "application/json", Body: value.(text)}, nil
@@ -89,16 +55,12 @@ func (s *planner) document(ctx context.Context, id, with string) (*reply, error)
 			d.Title += " and " + d.Plans[1].Name
 			d.Changes = page.Compare(inputs[0].Plan, inputs[1].Plan)
 		}
-		encoded, err := drawn(&d)
-		if err == nil {
-			s.answers.put(key, encoded, len(encoded))
-		}
-		return encoded, err
+		return s.draw(key, &d)
 	})
 }
 
 // shown returns what is known of a kept plan, with what the page shows beside it.
-func (s *planner) shown(ctx context.Context, record *store.Record, j *jobs.Job) (*page.Input, error) {
+func (s *pages) shown(ctx context.Context, record *store.Record, j *jobs.Job) (*page.Input, error) {
 	h, err := s.planOf(ctx, s.shelf, Value(record.Plan), "plan")
 	if err != nil {
 		return nil, err
@@ -110,7 +72,7 @@ func (s *planner) shown(ctx context.Context, record *store.Record, j *jobs.Job) 
 	h.stated = record.Problem
 	stated, err := h.problem()
 	if err == nil {
-		err = s.judgePage(ctx, in, stated, j)
+		err = s.explain(ctx, in, stated, j)
 	}
 	if r := refusedInput(err); r != nil {
 		in.Missing = append(in.Missing, "without costs and alternatives: "+r.Error())
@@ -119,8 +81,8 @@ func (s *planner) shown(ctx context.Context, record *store.Record, j *jobs.Job) 
 	return in, err
 }
 
-// judgePage has package page compute the costs and alternatives of a plan.
-func (s *planner) judgePage(ctx context.Context, in *page.Input, stated *ProblemBody, j *jobs.Job) error {
+// explain has package page compute the costs and alternatives of a plan.
+func (s *pages) explain(ctx context.Context, in *page.Input, stated *ProblemBody, j *jobs.Job) error {
 	c, err := s.compose(stated, in.Plan)
 	if err != nil {
 		return err
@@ -148,12 +110,13 @@ func refusedInput(err error) *Refusal {
 
 // pageRoutes registers the live page, its assets and its documents.
 func pageRoutes(s *Service, mux *http.ServeMux) error {
+	shown := &pages{s.planner}
 	register(s, operation{method: http.MethodGet, path: "/v1/plans/{id}/page", id: "plan-page", summary: "The data of the page of a plan, or of two plans", answer: page.Document{}},
 		func(ctx context.Context, in *struct {
 			ID   string `path:"id" maxLength:"32" doc:"Id: 32 hex digits"`
 			With string `query:"with" maxLength:"32" doc:"Id of a second plan to compare with"`
 		}) (*reply, error) {
-			return s.planner.document(ctx, in.ID, in.With)
+			return shown.document(ctx, in.ID, in.With)
 		})
 	register(s, operation{method: http.MethodGet, path: "/v1/jobs/{id}/page", id: "job-page", summary: "The data of the page of a re-plan or a sweep", answer: page.Document{}},
 		func(ctx context.Context, in *byID) (*reply, error) {

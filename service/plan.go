@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -327,6 +328,27 @@ func (s *planner) again(ctx context.Context, to *shortcut) *answer {
 	}
 	s.metrics.hits.Inc()
 	return &answer{id: to.id, name: to.name, cached: true, saved: true, result: record.Result}
+}
+
+// text is a result of a job that is encoded.
+type text []byte
+
+func (t text) bytes() []byte { return t }
+
+// inTurn does work as a job and waits for it.
+func (s *planner) inTurn(ctx context.Context, what, key string, weight int64, do func(context.Context, *jobs.Job) (text, error)) (*reply, error) {
+	job, err := s.queue.Start(jobs.Work{
+		What: what, Key: key, Weight: weight, Limit: s.limits.Time,
+		Run: func(ctx context.Context, j *jobs.Job) (any, error) { return do(ctx, j) },
+	}, false)
+	if err != nil {
+		return nil, err
+	}
+	result, err := job.Wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{Status: http.StatusOK, ContentType: "application/json", Body: result.(text)}, nil
 }
 
 // shortcut is the plan that a body of a request leads to.

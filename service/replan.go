@@ -40,6 +40,9 @@ type ReplanOptionsBody struct {
 	LostDevices   []int     `json:"lost_devices,omitempty" maxItems:"65536" doc:"Devices of the old plan that are lost, by their numbers there"`
 }
 
+// replanner makes re-plans.
+type replanner struct{ *planner }
+
 // replanning is a request for a re-plan that is checked.
 type replanning struct {
 	*composed
@@ -52,7 +55,7 @@ type replanning struct {
 }
 
 // prepareReplan checks a request for a re-plan.
-func (s *planner) prepareReplan(ctx context.Context, body *ReplanBody) (*replanning, error) {
+func (s *replanner) prepareReplan(ctx context.Context, body *ReplanBody) (*replanning, error) {
 	old, err := s.planOf(ctx, s.shelf, body.Old, "old")
 	if err != nil {
 		return nil, err
@@ -61,19 +64,7 @@ func (s *planner) prepareReplan(ctx context.Context, body *ReplanBody) (*replann
 		body.Options = &ReplanOptionsBody{}
 	}
 	o := body.Options
-	cluster := *old.Plan
-	var faults []fault
-	if len(o.LostDevices) > 0 {
-		devices := body.Problem.Overrides
-		replaced := len(body.Problem.Topology) > 0 || devices != nil && devices.Devices != nil && *devices.Devices == cluster.Cluster.Devices
-		left, err := neuroshard.Remaining(cluster.Cluster, o.LostDevices)
-		switch {
-		case err != nil && !replaced:
-			faults = append(faults, fault{Location: "options.lost_devices", Message: err.Error()})
-		case !replaced:
-			cluster.Cluster = left
-		}
-	}
+	cluster, faults := body.remaining(old.Plan)
 	r := &replanning{name: body.Problem.Name, old: old, options: neuroshard.ReplanOptions{Price: o.Price, Horizon: o.Horizon, Lost: o.LostDevices}}
 	options, limit, wrong := s.options(&OptionsBody{Seed: o.Seed, ShardingTypes: o.ShardingTypes, RiskPenalty: o.RiskPenalty, TimeLimit: o.TimeLimit})
 	faults = append(faults, wrong...)
@@ -89,7 +80,7 @@ func (s *planner) prepareReplan(ctx context.Context, body *ReplanBody) (*replann
 	if r.options.Most != nil && o.Price > 0 {
 		faults = append(faults, fault{Location: "options.price", Message: "max_bytes limits the moved bytes, and price prices them", Hint: "leave one of them out"})
 	}
-	r.composed, err = s.compose(&body.Problem, &cluster)
+	r.composed, err = s.compose(&body.Problem, cluster)
 	if err = joined(err, faults); err != nil {
 		return nil, err
 	}
@@ -102,6 +93,23 @@ func (s *planner) prepareReplan(ctx context.Context, body *ReplanBody) (*replann
 	}
 	r.id, err = r.identity(o)
 	return r, err
+}
+
+// remaining returns the old plan with the cluster that is left without the lost devices. If the
+// request states the whole cluster, the lost devices are replaced.
+func (b *ReplanBody) remaining(old *plan.Plan) (*plan.Plan, []fault) {
+	devices := b.Problem.Overrides
+	replaced := len(b.Problem.Topology) > 0 || devices != nil && devices.Devices != nil && *devices.Devices == old.Cluster.Devices
+	if len(b.Options.LostDevices) == 0 || replaced {
+		return old, nil
+	}
+	left, err := neuroshard.Remaining(old.Cluster, b.Options.LostDevices)
+	if err != nil {
+		return old, []fault{{Location: "options.lost_devices", Message: err.Error()}}
+	}
+	smaller := *old
+	smaller.Cluster = left
+	return &smaller, nil
 }
 
 // bytesOf returns a number of bytes that came as any number.
@@ -121,7 +129,7 @@ func (r *replanning) identity(o *ReplanOptionsBody) (string, error) {
 }
 
 // replan answers a request for a re-plan: always by a job, because the curve is not kept.
-func (s *planner) replan(ctx context.Context, in *intake, detached bool) (*answer, *jobs.Job, error) {
+func (s *replanner) replan(ctx context.Context, in *intake, detached bool) (*answer, *jobs.Job, error) {
 	defer in.release()
 	body, faults, err := decode[ReplanBody](s.schemas, in.body)
 	if err != nil {
@@ -147,7 +155,7 @@ func (s *planner) replan(ctx context.Context, in *intake, detached bool) (*answe
 }
 
 // makeReplan plans again, and keeps the plan unless the limit of time or a cancel cut its search.
-func (s *planner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) (*answer, error) {
+func (s *replanner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) (*answer, error) {
 	start := time.Now()
 	options := r.options
 	follow(&options.Options, j)
@@ -168,7 +176,7 @@ func (s *planner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) (*
 	if found.Before != nil {
 		document.Changes = page.Compare(found.Before, found.Result.Plan)
 	}
-	if err := s.draw("page "+j.ID(), &document); err != nil {
+	if _, err := s.draw("page "+j.ID(), &document); err != nil {
 		return nil, err
 	}
 	id := r.id

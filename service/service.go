@@ -2,7 +2,7 @@
 // a cache of plans and limits on everything that a request can ask for.
 //
 //	New             a Service of a model, a store and limits
-//	Service.Handler the routes (routes.go) behind the guard (guard.go)
+//	Service.Handler the routes (routes.go, planroutes.go, plansroutes.go, lists.go) behind the guard (guard.go)
 //	Service.Close   lets jobs finish
 //
 // A request goes through these steps, a file each:
@@ -12,6 +12,10 @@
 //	compose    the problem that it states (compose.go), within the limits (limits.go)
 //	plan       the plan cache and the job that plans (plan.go), under the prices of the operator's
 //	           model (prices.go), with its progress (progress.go)
+//	jobs       the jobs as callers see them (jobroutes.go)
+//	judge      plans that exist: price, validate, diff (comparison.go)
+//	replan, sweep    plans from an old plan, and for many clusters (replan.go, sweep.go)
+//	pages      the live page and its data (pageroutes.go)
 //	refusal    errors as problem details with hints (refusal.go)
 //
 // The metrics are in metrics.go, the cache of answers in cache.go, and what is needed of a store in

@@ -2,12 +2,14 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
 	"time"
 
+	"github.com/neuroshard/neuroshard/report/page"
 	"github.com/neuroshard/neuroshard/service/store"
 )
 
@@ -96,4 +98,14 @@ func validID(id string) bool {
 func (s *shelf) forget(id string) {
 	s.answers.drop(id)
 	s.answers.drop("page " + id)
+}
+
+// draw keeps a document of the page in memory, and returns it as JSON.
+func (s *shelf) draw(key string, d *page.Document) (text, error) {
+	d.Format, d.Version = page.Format, page.FormatVersion
+	encoded, err := json.Marshal(d)
+	if err == nil {
+		s.answers.put(key, text(encoded), len(encoded))
+	}
+	return encoded, err
 }

@@ -100,8 +100,11 @@ func valuesOf[T any](name string, texts []string, parse func(string) (T, error),
 	return all
 }
 
+// sweeper plans for many clusters.
+type sweeper struct{ *planner }
+
 // sweep starts the job of a request for a sweep.
-func (s *planner) sweep(in *intake) (*jobs.Job, error) {
+func (s *sweeper) sweep(in *intake) (*jobs.Job, error) {
 	defer in.release()
 	body, faults, err := decode[SweepBody](s.schemas, in.body)
 	if err != nil {
@@ -125,7 +128,7 @@ func (s *planner) sweep(in *intake) (*jobs.Job, error) {
 }
 
 // define returns the definition of a sweep, within the limits, and the memory that it takes.
-func (s *planner) define(body *SweepBody) (*sweep.Definition, int64, error) {
+func (s *sweeper) define(body *SweepBody) (*sweep.Definition, int64, error) {
 	axes, faults := body.Axes.axes()
 	parts, wrong, err := s.parts(&body.Problem, nil)
 	faults = append(faults, wrong...)
@@ -188,7 +191,7 @@ type swept struct{ text []byte }
 func (s *swept) bytes() []byte { return s.text }
 
 // makeSweep plans the cells. If the limit of time or a cancel ends it, the cells until then are the result.
-func (s *planner) makeSweep(ctx context.Context, sw *sweep.Sweep, by sweep.By, j *jobs.Job) (*swept, error) {
+func (s *sweeper) makeSweep(ctx context.Context, sw *sweep.Sweep, by sweep.By, j *jobs.Job) (*swept, error) {
 	outcomes, err := sw.Run(ctx, sweep.Options{
 		Workers: s.limits.workers(), Explain: explained,
 		OnOutcome: func(_ sweep.Outcome, done, of int) error {
@@ -206,7 +209,7 @@ func (s *planner) makeSweep(ctx context.Context, sw *sweep.Sweep, by sweep.By, j
 		return nil, err
 	}
 	document := page.Document{Tool: neuroshard.Version, Title: results.Name, Plans: []page.Plan{}, Sweep: page.NewSweep(results)}
-	if err := s.draw("page "+j.ID(), &document); err != nil {
+	if _, err := s.draw("page "+j.ID(), &document); err != nil {
 		return nil, err
 	}
 	head := fmt.Sprintf("{\"job\":%q,", j.ID())

@@ -93,7 +93,8 @@ type Work struct {
 	Weight int64
 	// Limit, if above 0, ends the context of Run after that time.
 	Limit time.Duration
-	// Run does the work of a job, and reports its progress with Job.Report. ctx ends with the cause
+	// Run does the work of a job, and reports its progress with Job.Report. A result beside an error is
+	// dropped. ctx ends with the cause
 	// ErrCanceled if the job is canceled.
 	Run func(ctx context.Context, j *Job) (result any, err error)
 }
@@ -340,5 +341,8 @@ func (j *Job) do() (result any, err error) {
 		ctx, stop = context.WithTimeout(ctx, j.work.Limit)
 		defer stop()
 	}
-	return j.work.Run(ctx, j)
+	if result, err = j.work.Run(ctx, j); err != nil {
+		return nil, err
+	}
+	return result, nil
 }
