@@ -36,14 +36,14 @@ move from the first to the second. Costs of the simulated device are labelled SI
 
 A plan file has no lookups. With --tables, what was planned, the page also has the SIMULATED
 cost and the lower bound of all plans, the times of single tables, and for each table the
-cheapest other place. Of a plan whose tables are those of a published workload, report finds
-them itself. Above 100,000 tables x devices, only the tables on the critical device and
-the 100 largest ones get another place, because the others take minutes: --alternatives all
-computes them, too.
+cheapest other place. If a plan's tables are those of a published workload, report finds
+them itself. Above 2,000,000 tables x devices, only the tables on the critical device and
+the 100 largest ones get another place, because all of them would take many seconds:
+--alternatives all computes the others, too.
 
---replan adds the curve of a re-plan, from a file of: neuroshard replan OLD TABLES --json.
-The file has the new plan, so that PLAN is the old one, or can be left out. --sweep adds
-a sweep, from the file that sweep --output wrote; it needs no PLAN.`,
+--replan adds the curve of a re-plan, from what replan --json printed. The file has the
+new plan, so PLAN is the old one, or can be left out. --sweep adds a sweep, from the file
+that sweep --output wrote; it needs no PLAN.`,
 		Example: `  neuroshard report plan.json --tables tables.json -o plan.html
   neuroshard report before.json after.json --tables tables.json -o change.html
   neuroshard report old.json --replan replan.json -o replan.html

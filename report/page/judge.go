@@ -19,8 +19,8 @@ import (
 // Explained says for which tables Judge computes the cheapest other place.
 type Explained string
 
-// The choices. The empty one takes ExplainAll for plans of up to explainedAlways tables, and
-// ExplainCritical for larger ones.
+// The choices. The empty one takes ExplainAll for plans of up to 2,000,000 tables times devices,
+// which takes seconds, and ExplainCritical for larger ones.
 const (
 	ExplainAll Explained = "all"
 	// ExplainCritical takes the tables on the critical device, and the largest ones.
@@ -34,15 +34,15 @@ type Judgement struct {
 	Prices neuroshard.Prices
 	// Explained are the tables to explain.
 	Explained Explained
-	// OnStep, if set, is called as the work goes on: with what is done, and how many of
-	// how many tables are explained, or 0 of 0.
+	// OnStep, if set, is called from Judge's goroutine as the work goes on: with what is computed,
+	// and with the number of tables that are explained so far and of those to explain, or 0 and 0.
 	OnStep func(what string, done, of int)
 }
 
 // explainedAlways is the number of tables times devices up to which all tables are explained without
 // being asked for, and mostExplained the number of largest tables of larger plans.
 const (
-	explainedAlways = 100_000
+	explainedAlways = 2_000_000
 	mostExplained   = 100
 )
 

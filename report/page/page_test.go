@@ -2,25 +2,295 @@ package page_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"flag"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/net/html"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/report/page"
 )
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// one returns the document of one plan.
+func one(tb testing.TB, in page.Input) *page.Document {
+	tb.Helper()
+	d, err := page.New(in)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &page.Document{Tool: "1.2.3", Title: in.Name, Plans: []page.Plan{d}}
+}
+
+func TestDocuments(t *testing.T) {
+	wholly := func(make func() (*plan.Plan, *problem.Problem)) page.Input {
+		pl, p := make()
+		return explained(page.Input{Name: "plan.json", Plan: pl, Problem: p, Result: judged(pl), Warnings: []string{"a doubt", "no batch is stated"}})
+	}
+	alone, _ := plain()
+	before, p := plain()
+	after, _ := plain()
+	moved := after.ByDevice()
+	moved[0], moved[1] = append(moved[0], moved[1][0]), moved[1][1:]
+	after = planOf(p, moved)
+	formulas, _ := plain()
+	formulas.Provenance.Model, formulas.Provenance.ModelSource = "torchrec-1.6.1", plan.ClosedForm
+	two := one(t, page.Input{Name: "before.json", Plan: before})
+	two.Plans = append(two.Plans, one(t, page.Input{Name: "after.json", Plan: after}).Plans...)
+	two.Changes = page.Compare(before, after)
+	cases := []struct {
+		name     string
+		document *page.Document
+	}{
+		{"plan", one(t, page.Input{Name: "plan.json", Plan: alone, Missing: []string{"without the tables"}})},
+		{"plain", one(t, wholly(plain))},
+		{"forms", one(t, wholly(forms))},
+		{"chosen", one(t, wholly(chosen))},
+		{"hidden", one(t, wholly(hidden))},
+		{"unpriced", one(t, page.Input{Name: "plan.json", Plan: unpriced()})},
+		{"formulas", one(t, page.Input{Name: "plan.json", Plan: formulas, Problem: p})},
+		{"two", two},
+		{"replan", &page.Document{Tool: "1.2.3", Plans: []page.Plan{}, Replan: page.NewReplan(replanned(t))}},
+		{"sweep", &page.Document{Tool: "1.2.3", Plans: []page.Plan{}, Sweep: page.NewSweep(swept())}},
+	}
+	var names []string
+	for _, c := range cases {
+		names = append(names, c.name+".json")
+		t.Run(c.name, func(t *testing.T) {
+			text, err := json.MarshalIndent(c.document, "", " ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, c.name+".json", append(text, '\n'))
+			checkPage(t, c.document)
+		})
+	}
+	files, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !f.IsDir() && !slices.Contains(names, f.Name()) {
+			t.Errorf("testdata/%s belongs to no case", f.Name())
+		}
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// elements are those that a page may have.
+var elements = strings.Fields("html head meta title style body div main h1 h2 h3 section p dl dt dd span ul li table thead tbody tr th td noscript script")
+
+// checkPage wants of the document's page: the embedded data is the document; the policy allows
+// exactly the scripts and the style of the page; no text of the document became markup.
+func checkPage(tb testing.TB, d *page.Document) {
+	tb.Helper()
+	var b bytes.Buffer
+	if err := page.Write(&b, d); err != nil {
+		tb.Fatal(err)
+	}
+	want, err := json.Marshal(d)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var policy string
+	var data []string
+	var hashes []string
+	z := html.NewTokenizer(bytes.NewReader(b.Bytes()))
+	for z.Next() != html.ErrorToken {
+		token := z.Token()
+		if token.Type != html.StartTagToken && token.Type != html.SelfClosingTagToken {
+			continue
+		}
+		if !slices.Contains(elements, token.Data) {
+			tb.Fatalf("got an element %s, want none", token.Data)
+		}
+		for _, a := range token.Attr {
+			if strings.HasPrefix(a.Key, "on") || a.Key == "src" || a.Key == "href" {
+				tb.Fatalf("got an attribute %s of %s, want none", a.Key, token.Data)
+			}
+		}
+		switch attributes := token.Attr; {
+		case token.Data == "meta" && len(attributes) == 2 && attributes[0].Val == "Content-Security-Policy":
+			policy = attributes[1].Val
+		case token.Data == "script" && len(attributes) > 0:
+			data = append(data, raw(z))
+		case token.Data == "script" || token.Data == "style":
+			sum := sha256.Sum256([]byte(raw(z)))
+			hashes = append(hashes, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+		}
+	}
+	if len(data) != 1 || len(hashes) != 3 {
+		tb.Fatalf("got %d elements of data and %d scripts and styles, want 1 and 3", len(data), len(hashes))
+	}
+	for _, h := range hashes {
+		if !strings.Contains(policy, h) {
+			tb.Errorf("got policy %s, want %s in it", policy, h)
+		}
+	}
+	if strings.Count(policy, "sha256") != len(hashes) || !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") {
+		tb.Errorf("got policy %s, want nothing more than the hashes in it", policy)
+	}
+	var again page.Document
+	decoder := json.NewDecoder(strings.NewReader(data[0]))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&again); err != nil {
+		tb.Fatal(err)
+	}
+	got, err := json.Marshal(&again)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		tb.Errorf("the data of the page is another document:\n%s", cmp.Diff(string(want), string(got)))
+	}
+}
+
+// raw returns the text of an element that was just opened.
+func raw(z *html.Tokenizer) string {
+	if z.Next() != html.TextToken {
+		return ""
+	}
+	return string(z.Raw())
+}
 
 func TestLivePageLoadsAssets(t *testing.T) {
 	var b bytes.Buffer
 	if err := page.Live(&b); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(b.String(), `src="assets/page.js"`) {
-		t.Errorf("got\n%s\nwant a script of the assets", b.String())
+	z := html.NewTokenizer(&b)
+	loaded := 0
+	for z.Next() != html.ErrorToken {
+		for _, a := range z.Token().Attr {
+			name, ok := strings.CutPrefix(a.Val, "assets/")
+			if !ok {
+				continue
+			}
+			if text, err := fs.ReadFile(page.Assets(), name); err != nil || len(text) == 0 {
+				t.Errorf("%s: got %d bytes and error %v", name, len(text), err)
+			}
+			loaded++
+		}
 	}
-	for _, name := range []string{"page.js", "page.css", "live.js", "live.css", "icon.svg"} {
-		f, err := page.Assets().Open(name)
-		if err != nil {
+	if loaded < 5 {
+		t.Errorf("got %d assets, want 3 scripts and 2 styles", loaded)
+	}
+}
+
+// A shard on a device that the plan does not have cannot be drawn.
+func TestNewRefuses(t *testing.T) {
+	pl, _ := plain()
+	pl.Tables[1].Shards[0].Device = 2
+	const want = `table "wide", shard 0: the plan has no device 2`
+	if _, err := page.New(page.Input{Plan: pl}); err == nil || err.Error() != want {
+		t.Errorf("got error %v, want %s", err, want)
+	}
+	if _, err := page.New(page.Input{}); err == nil {
+		t.Errorf("got no error without a plan")
+	}
+}
+
+// A large plan has a page in a few megabytes, and equal plans have equal bytes.
+func TestLargePlan(t *testing.T) {
+	pl, p := large(10_000, 1024)
+	var pages [2]bytes.Buffer
+	for i := range pages {
+		d := one(t, page.Input{Name: "plan.json", Plan: pl, Problem: p})
+		if got, want := d.Plans[0].Shards.Count, 10_000+3330; got != want {
+			t.Fatalf("got %d shards, want %d: a table on all devices is listed once", got, want)
+		}
+		if err := page.Write(&pages[i], d); err != nil {
 			t.Fatal(err)
 		}
-		_ = f.Close()
 	}
+	if !bytes.Equal(pages[0].Bytes(), pages[1].Bytes()) {
+		t.Errorf("got other bytes for the same plan")
+	}
+	if got := pages[0].Len(); got > 4<<20 {
+		t.Errorf("got %d bytes, want at most 4 MiB", got)
+	}
+}
+
+// The times of the shards of a device add up to its busy time.
+func TestTimesAddUp(t *testing.T) {
+	pl, p := forms()
+	d := one(t, page.Input{Plan: pl, Problem: p}).Plans[0]
+	n := d.Devices.Count
+	sums, replicas := make([]float64, n), 0.0
+	for i, device := range d.Shards.Device {
+		if device < 0 {
+			replicas += float64(n) * float64(d.Shards.Time[i])
+		} else {
+			sums[device] += float64(d.Shards.Time[i])
+		}
+	}
+	total, busy := replicas, 0.0
+	for i := range n {
+		total += sums[i]
+		busy += float64(d.Devices.Forward[i] + d.Devices.ForwardComm[i] + d.Devices.BackwardComm[i] + d.Devices.Backward[i])
+	}
+	tables := 0.0
+	for _, m := range d.Tables.Time {
+		tables += float64(m)
+	}
+	for _, got := range []float64{total, tables} {
+		if got < 0.9999*busy || got > 1.0001*busy {
+			t.Errorf("got %v ms of shards and tables, want the busy time of all devices, %v ms", got, busy)
+		}
+	}
+}
+
+// FuzzPlan wants a page of every plan file that can be read, unless a shard lies on a device that
+// the plan does not have.
+func FuzzPlan(f *testing.F) {
+	for _, make := range []func() (*plan.Plan, *problem.Problem){plain, forms, chosen, hidden} {
+		pl, _ := make()
+		var b bytes.Buffer
+		if err := pl.Write(&b); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		pl, err := plan.Read(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		d, err := page.New(page.Input{Name: "\u2028</script>", Plan: pl})
+		if err != nil {
+			if !strings.Contains(err.Error(), "the plan has no device") {
+				t.Fatal(err)
+			}
+			return
+		}
+		checkPage(t, &page.Document{Title: "<!--", Plans: []page.Plan{d}, Changes: page.Compare(pl, pl)})
+	})
 }

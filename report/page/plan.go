@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	neuroshard "github.com/neuroshard/neuroshard"
@@ -60,7 +61,7 @@ func New(in Input) (Plan, error) {
 		Name: in.Name, Summary: report.Title(pl), Cluster: pl.Cluster,
 		Costs: b.costs(), ShardingTypes: shardingTypes(pl), Devices: b.devices(),
 		Tables: tables, Shards: shards, Critical: b.critical(),
-		Warnings: b.warnings(), Provenance: b.provenance(), Missing: in.Missing,
+		Warnings: b.warnings(), Provenance: b.provenance(), Missing: b.missing(),
 	}
 	if in.Result != nil {
 		d.Baselines = baselines(in.Result)
@@ -253,6 +254,16 @@ func (b *builder) warnings() []string {
 	}
 	for i := range all {
 		all[i] = report.OneLine(all[i])
+	}
+	return all
+}
+
+// missing says what the page leaves out.
+func (b *builder) missing() []string {
+	all := append([]string(nil), b.in.Missing...)
+	stated := func(t plan.Table) bool { return t.Stated }
+	if b.in.Problem == nil && !slices.ContainsFunc(b.plan.Tables, stated) && len(b.plan.Tables) > 0 {
+		all = append(all, "the plan file states no number formats: the bytes of tables and shards are of fp32 weights without optimizer state")
 	}
 	return all
 }
