@@ -1,6 +1,6 @@
 # Each target is a step of .ci/run; `make check` is what CI runs.
 
-.PHONY: build test test-long race plain arm64 fuzz golden models measure compare-kin lint fmt vuln check clean
+.PHONY: build test test-long race plain arm64 fuzz golden models measure compare-kin lint fmt vuln browser check clean
 
 build: ## the static binary, bin/neuroshard
 	CGO_ENABLED=0 go build -trimpath -o bin/neuroshard ./cmd/neuroshard
@@ -43,6 +43,9 @@ fmt: ## gofumpt
 
 vuln: ## known vulnerabilities
 	.ci/run vuln
+
+browser: ## the tests of pages, in a headless Chromium that is installed if it is missing
+	.ci/run browser
 
 check: ## what CI runs
 	.ci/run
