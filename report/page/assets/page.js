@@ -368,7 +368,7 @@
   /**
    * A table that sorts, filters and turns pages.
    * spec: {caption, columns, count, rows (of a page), filter (bool), choices, selected(i), note, sort}
-   * column: {title, number (bool), value(i) (for the order), text(i), node(i) (instead of text), wide, head}
+   * column: {title, number (bool), value(i) (for the order), text(i), node(i) (instead of text), wide or middle (its least width)}
    */
   function dataTable(spec) {
     const view = { sort: spec.sort || null, page: 0, rows: spec.rows || 25, text: '', choice: '' };
@@ -485,7 +485,7 @@
     const selected = spec.selected && spec.selected(i);
     return h('tr', { class: selected ? 'selected' : null }, spec.columns.map((column, c) => {
       const content = column.node ? column.node(i) : column.text(i);
-      const kind = [column.number ? 'number' : '', column.wide ? 'wide' : ''].join(' ').trim();
+      const kind = [column.number ? 'number' : '', column.wide ? 'wide' : '', column.middle ? 'middle' : ''].join(' ').trim();
       return h(c === 0 ? 'th' : 'td', { scope: c === 0 ? 'row' : null, class: kind || null }, content);
     }));
   }
@@ -499,13 +499,16 @@
   const measure = (m, state) => (state.by === 'time' && m.shardTimes ? m.shards.time_ms : m.shards.bytes);
   const measured = (m, state) => (state.by === 'time' && m.shardTimes ? ms : bytes);
 
+  /** The times of a host are those of its mean device, so that they compare with the step. */
+  const share = (m, state, unit) => (measure(m, state) === m.shards.bytes ? 1 : 1 / unit.devices.length);
+
   /** The sum of the measure over the shards of a unit. */
   function load(m, state, unit) {
     const values = measure(m, state);
     let sum = 0;
     for (const d of unit.devices) for (const s of m.byDevice[d]) sum += values[s];
     for (const s of m.copies) sum += values[s] * unit.devices.length;
-    return sum;
+    return sum * share(m, state, unit);
   }
 
   /** The load of the fullest card shown, of all plans: it fills its frame. */
@@ -524,7 +527,7 @@
       const table = m.shards.table[s];
       const tile = byTable.get(table) || { tables: [table], shards: [], value: 0 };
       tile.shards.push(s);
-      tile.value += values[s] * times;
+      tile.value += values[s] * times * share(m, state, unit);
       byTable.set(table, tile);
     };
     for (const d of unit.devices) m.byDevice[d].forEach((s) => add(s, 1));
@@ -777,13 +780,18 @@
     const { store } = page;
     const what = () => (store.state.order === 'memory' || !m.timed ? 'memory' : 'time');
     const spec = {
-      title: 'All devices',
+      title: 'Overview',
       height: 72,
       label: '',
       option(color) {
         const all = units(m, store.state), shown = windowOf(all, store.state);
         const from = all.indexOf(shown[0]);
-        const values = all.map((u) => ({ value: u[what()], itemStyle: { color: color('c-overview'), decal: { symbol: 'none' } } }));
+        // Bars of less than a pixel would be a moiré: many devices are one area.
+        const many = all.length > 200;
+        const bars = {
+          type: many ? 'line' : 'bar', step: many ? 'middle' : false, showSymbol: false, lineStyle: { width: 0 }, areaStyle: many ? { color: color('c-overview'), opacity: 1 } : undefined,
+          data: all.map((u) => u[what()]), itemStyle: { color: color('c-overview'), decal: { symbol: 'none' } }, barCategoryGap: '15%', barMinHeight: 1, silent: true,
+        };
         const critical = all.findIndex((u) => u.critical);
         const hiddenAxis = { type: 'category', data: all.map((u) => u.label), show: false };
         return {
@@ -797,7 +805,7 @@
             fillerColor: color('window'), handleStyle: { color: color('surface'), borderColor: color('accent') },
             handleSize: 0, filterMode: 'none',
           }],
-          series: [{ type: 'bar', data: values, barCategoryGap: all.length > 200 ? '0%' : '15%', silent: true, barMinHeight: 1 }, {
+          series: [bars, {
             type: 'scatter', symbol: 'diamond', symbolSize: 9, silent: true, itemStyle: { color: color('critical') }, z: 5,
             data: critical < 0 ? [] : [[critical, all[critical][what()]]],
           }, { type: 'line', xAxisIndex: 1, yAxisIndex: 1, data: [] }],
@@ -1130,7 +1138,7 @@
     columns.push({ title: 'Devices', text: (i) => devicesOf(m, i, 4) });
     if (has(t.reason)) columns.push({ title: 'Why here', wide: true, text: (i) => t.reason[i] });
     if (has(t.alternative)) {
-      columns.push({ title: 'Best alternative', text: (i) => t.alternative[i] || '–' });
+      columns.push({ title: 'Best alternative', middle: true, text: (i) => t.alternative[i] || '–' });
       columns.push({ title: 'Its cost, ms', number: true, value: (i) => t.alternative_cost_ms[i], text: (i) => (known(t.alternative_cost_ms[i]) ? significant(t.alternative_cost_ms[i]) : '–'), node: (i) => costNode(t.alternative_cost_ms[i], cost) });
     }
     const bySize = has(t.time_ms) ? columns.findIndex((c) => c.title === 'Time, ms') : 4;
@@ -1355,11 +1363,12 @@
     return section(page, 'whole', 'The whole training step', h('p', { class: 'lead' }, 'With the dense part of the model and its all-reduce (SIMULATED).'), pair(page, (m) => (m.plan.step ? wholeStep(page, m.plan.step) : h('p', { class: 'note' }, 'The whole step of this plan was not priced.'))));
   }
 
-  function wholeStep(page, s) {
+  function wholeStep(page, step) {
+    const s = step.step, terms = Object.entries(step.terms || {}).filter(([, v]) => v > 0);
     const error = known(s.error_percent) && s.error_percent > 0 ? ' ± ' + Math.ceil(s.error_percent) + ' %' : '';
     const parts = WHOLE.filter(([name]) => s[name] > 0);
     return h('div', {}, h('dl', { class: 'figures' },
-      figure('Step', ms(s.ms) + error, 'bound by: ' + s.bound_by, 'first'),
+      figure('Step', ms(s.ms) + error, 'bound by: ' + s.bound_by + (step.stack ? '; stack ' + step.stack : ''), 'first'),
       figure('Throughput', compact(s.samples_per_second), 'samples a second'),
       known(s.price_per_1e9_samples) ? figure('Price', '$' + significant(s.price_per_1e9_samples), 'for 10⁹ samples') : null,
       known(s.epoch_minutes) && s.epoch_minutes > 0 ? figure('Epoch', significant(s.epoch_minutes) + ' min', null) : null,
@@ -1373,7 +1382,10 @@
         tooltip: Object.assign(base(color).tooltip, { trigger: 'item', formatter: (item) => tip(item.seriesName, [['Time', ms(item.value)]]) }),
         series: parts.map(([name, title, pattern]) => ({ name: title, type: 'bar', stack: 'step', data: [s[name]], itemStyle: look(color, pattern), emphasis: { disabled: true } })),
       }),
-      data: () => ({ count: parts.length, columns: [{ title: 'Part', text: (i) => parts[i][1] }, { title: 'Time, ms', number: true, value: (i) => s[parts[i][0]], text: (i) => significant(s[parts[i][0]]) }] }),
+      data: () => {
+        const rows = parts.map(([name, title]) => [title, s[name]]).concat(terms.map(([name, v]) => ['before anything is hidden: ' + name.replace(/_ms$/, '').replace(/_/g, ' '), v]));
+        return { count: rows.length, columns: [{ title: 'Part', text: (i) => rows[i][0] }, { title: 'Time, ms', number: true, value: (i) => rows[i][1], text: (i) => significant(rows[i][1]) }] };
+      },
     }));
   }
 
@@ -1402,14 +1414,14 @@
     h('div', { class: 'panel-head' }, h('h2', {}, title), h('button', { type: 'button', class: 'small close', 'aria-label': 'Close ' + title, on: { click: close } }, '✕')),
     note ? h('p', { class: 'note' }, note) : null, children);
 
-  const facts = (rows) => h('dl', { class: 'facts' }, rows.filter((r) => r && known(r[1])).map(([name, value]) => [h('dt', {}, name), h('dd', {}, value)]));
+  const facts = (rows) => h('dl', { class: 'facts' }, rows.filter((r) => r && known(r[1]) && r[1] !== '').map(([name, value]) => [h('dt', {}, name), h('dd', {}, value)]));
 
   function devicePanel(page, m, d) {
     const v = m.devices;
     const host = m.hosts > 1 ? 'Host ' + Math.floor(d / m.perHost) : null;
     const note = [host, d === m.critical ? 'critical device' : null, page.models.length > 1 ? planName(page, m === page.models[0] ? 0 : 1) : null].filter(Boolean).join(' · ');
     const shards = m.byDevice[d].concat(m.copies);
-    return panel(page, 'Device ' + d, note, () => page.select({ device: -1 }),
+    return panel(page, 'Device ' + d, note, () => closePanel(page, { device: -1 }),
       facts([
         ['Memory', bytes(v.used_bytes[d]) + ', ' + percent(v.used_bytes[d] / v.capacity_bytes)],
         m.timed ? ['Busy', ms(m.busy[d])] : null,
@@ -1434,7 +1446,7 @@
   function tablePanel(page, m) {
     const name = page.store.state.table;
     const i = m.tables.name.indexOf(name);
-    const close = () => page.select({ table: null });
+    const close = () => closePanel(page, { table: null });
     if (i < 0) return panel(page, name, 'This plan does not have the table.', close);
     const t = m.tables;
     const changed = page.document.changes && list(page.document.changes.tables).find((c) => c.name === name);
@@ -1556,6 +1568,9 @@
       h('header', { class: 'top' }, h('span', { class: 'brand' }, 'neuroshard'), shell.nav, shell.search, shell.tools, themeChoice(root)),
       shell.frame, shell.foot, shell.live, shell.tooltip);
     root.classList.add('ns');
+    shell.rail.addEventListener('keydown', (event) => {
+      if (event.key === 'Escape') closePanel(pages.get(root), { table: null, device: -1 });
+    });
     if (options.before) append(shell.slot, [options.before]);
     if (options.tools) append(shell.tools, [options.tools]);
     return shell;
@@ -1644,18 +1659,35 @@
     return page;
   }
 
+  const SECTIONS = [overviewSection, changesSection, placementSection, stepSection, memorySection, replanSection, sweepSection, wholeStepSection, tablesSection, baselinesSection, provenanceSection];
+
   function build(page) {
     const { shell, document } = page;
     shell.title.textContent = document.title;
     shell.summary.textContent = page.models.length === 1 ? page.models[0].plan.summary : '';
     shell.summary.hidden = page.models.length !== 1;
-    fill(shell.content, overviewSection(page), changesSection(page), placementSection(page), stepSection(page), memorySection(page),
-      replanSection(page), sweepSection(page), wholeStepSection(page), tablesSection(page), baselinesSection(page), provenanceSection(page));
+    fill(shell.content, SECTIONS.map((make) => {
+      try {
+        return make(page);
+      } catch (error) {
+        // A part that fails must not hide the others.
+        console.error(error);
+        return h('p', { class: 'section' }, 'A part of the page could not be drawn: ' + error.message);
+      }
+    }));
     fill(shell.nav, h('ul', {}, page.sections.map(([id, title]) => h('li', {}, h('a', { href: '#' + page.anchor(id) }, title)))));
     fill(shell.search, page.models.length ? searchBox(page) : null);
     fill(shell.foot, 'neuroshard ' + document.tool);
     page.store.on(['table', 'device', 'shown'], () => drawSelection(page));
     drawSelection(page);
+  }
+
+  /** Closes a panel, and gives the focus back to what opened it. */
+  function closePanel(page, selection) {
+    const { opener } = page;
+    page.select(selection);
+    if (opener && opener.isConnected) opener.focus();
+    else page.shell.title.focus({ preventScroll: true });
   }
 
   /** Selects a table or a device, says so, and moves the window of devices to the device. */
@@ -1671,6 +1703,8 @@
       const from = all.indexOf(windowOf(all, store.state)[0]);
       if (at < from || at >= from + store.state.size) changes.from = Math.floor(at / store.state.size) * store.state.size;
     }
+    const active = page.root.ownerDocument.activeElement;
+    if (active && !page.shell.rail.contains(active)) page.opener = active;
     store.set(changes);
     if (changes.table) page.announce('Table ' + changes.table + ' is selected: ' + tableWords(page, changes.table));
     else if (known(changes.device) && changes.device >= 0) page.announce('Device ' + changes.device + ' is selected.');
@@ -1703,6 +1737,7 @@
     for (const root of document.querySelectorAll('.ns')) {
       const page = pages.get(root);
       if (!page) continue;
+      root.classList.toggle('paper', on);
       for (const table of root.querySelectorAll('.printable')) table.print(on);
       for (const c of page.charts) { c.seen = true; c.draw(); }
     }
