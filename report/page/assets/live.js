@@ -413,7 +413,7 @@
       else input.removeAttribute("aria-invalid");
     };
     input.addEventListener("input", () => fault(""));
-    return { name, row: element, input, fault, value: () => input.value.trim() };
+    return { name, label, row: element, input, fault, value: () => input.value.trim() };
   }
 
   /** A whole number; with scale, buttons halve and double it. */
@@ -440,6 +440,19 @@
     return field;
   }
 
+  /** Whole numbers, separated by commas. */
+  function numberList(name, label, value, more) {
+    const field = text(name, label, value, more);
+    const written = field.value;
+    field.value = () => {
+      if (written() === undefined) return undefined;
+      const values = written().split(/[\s,]+/).filter(Boolean).map(Number);
+      if (!values.every((v) => Number.isInteger(v) && v >= 0)) throw faultAt(name, `"${written()}" is no list of whole numbers.`, "Write 4, 8, 16.");
+      return values;
+    };
+    return field;
+  }
+
   /** One of several choices: [value, text] each. */
   function choice(name, label, value, choices, { hint } = {}) {
     const options = choices.map(([v, t]) => h("option", { value: v, selected: v === value }, t));
@@ -459,7 +472,7 @@
     const set = h("fieldset", { class: "live-field live-boxes" }, h("legend", {}, label), h("div", {}, inputs.map(([, span]) => span)), hint ? h("p", { class: "live-hint" }, hint) : null, error);
     const fault = (message, todo) => put(error, message, message && todo ? h("span", { class: "live-hint" }, todo) : null);
     set.addEventListener("input", () => fault(""));
-    return { name, row: set, input: inputs[0][0], fault, value: () => inputs.filter(([i]) => i.checked).map(([i]) => i.value) };
+    return { name, label, row: set, input: inputs[0][0], fault, value: () => inputs.filter(([i]) => i.checked).map(([i]) => i.value) };
   }
 
   /**
@@ -470,7 +483,11 @@
     for (const field of fields) field.fault("");
     const rest = [];
     let first = null;
+    error.message = inLabels(error.message || String(error), fields);
+    error.hint = inLabels(error.hint, fields);
     for (const fault of error instanceof Refusal ? error.faults : []) {
+      fault.message = inLabels(fault.message, fields);
+      fault.hint = inLabels(fault.hint, fields);
       const field = concerned(fault, fields);
       if (!field) {
         rest.push(fault);
@@ -491,24 +508,31 @@
     target.focus();
   }
 
-  /** Returns the field that a fault is about: by its place, or by the flag that its words name. */
+  /** Returns a text of the service with the labels of fields in place of the names in requests. */
+  function inLabels(words, fields) {
+    return String(words || "").replace(/(?:problem\.)?(?:overrides|options|axes)\.([a-z_]+)/g, (name, last) => {
+      const field = fields.find((f) => f.name === last);
+      return field && field.label ? `"${field.label}"` : name;
+    });
+  }
+
+  /** Returns the field that a fault is about. */
   function concerned(fault, fields) {
     const parts = String(fault.location || "").split(/[.[\]]+/).reverse();
     for (const part of parts) {
       const field = fields.find((f) => f.name === part || (f.names || []).includes(part));
       if (field) return field;
     }
-    const words = `${fault.message} ${fault.hint || ""}`;
-    return fields.find((f) => words.includes(`--${f.name.replaceAll("_", "-")}`));
+    return undefined;
   }
 
   // ---- Jobs ----
 
   /** Returns the text of a job's progress, and its share from 0 to 1 or null. */
   function progressOf(data) {
-    const p = (data && data.progress) || data || {};
+    const p = data.progress || {};
     const share = known(p.share) ? p.share : null;
-    const parts = [p.phase || p.state, known(p.done) && known(p.of) ? `${whole.format(p.done)} of ${plural(p.of, "cell")}` : null];
+    const parts = [p.phase || data.state, known(p.done) && known(p.of) ? `${whole.format(p.done)} of ${plural(p.of, "cell")}` : null];
     if (known(p.best_ms)) parts.push(`best ${ms(p.best_ms)}`);
     if (known(p.evaluations)) parts.push(plural(p.evaluations, "evaluation"));
     return [parts.filter(Boolean).join(", "), share];
@@ -535,9 +559,9 @@
       const response = await send("POST", path, { body, signal: stop, header: { Prefer: "respond-async" } });
       const told = await response.json();
       if (response.status !== 202) return told;
-      job = told.id || (told.job && told.job.id) || (response.headers.get("Location") || "").split("/").pop();
+      job = told.id;
       let spoken = 0;
-      const end = await follow(
+      await follow(
         job,
         (data) => {
           const [words, share] = progressOf(data);
@@ -552,9 +576,9 @@
         stop,
       );
       const ended = await get(`/v1/jobs/${job}`, stop);
-      if (ended.result) return ended.result;
-      if (end.name === "canceled" || ended.state === "canceled") throw new Refusal(0, { detail: "The job was canceled." });
-      throw new Refusal(0, ended.error || ended.problem || (typeof end.data === "object" ? end.data : { detail: String(end.data) }));
+      if (ended.result) return { job, ...ended.result };
+      if (ended.state === "canceled") throw new Refusal(0, { detail: "The job was canceled." });
+      throw new Refusal(0, ended.error || { detail: "The job has no result." });
     } finally {
       put(box);
     }
@@ -579,8 +603,8 @@
 
   const deviceChoices = async (signal) =>
     listOf(await constant("/v1/devices", signal)).map((d) => {
-      const memory = d.memory_bytes || d.memory;
-      return [d.name, memory ? `${d.name} (${bytes(memory)})` : d.name];
+      const { name, memory_bytes: memory } = d;
+      return [name, `${name} (${bytes(memory)})`];
     });
 
   const engines = [
@@ -613,7 +637,7 @@
           "ul",
           { class: "live-cards" },
           names.map((n) =>
-            h("li", {}, h("a", { href: `#/models/${encodeURIComponent(n.name)}` }, n.name), h("span", {}, plural(n.plans ?? n.count, "plan")), n.last ? h("span", {}, "newest ", when(n.last.created || n.last)) : null),
+            h("li", {}, h("a", { href: `#/models/${encodeURIComponent(n.name)}` }, n.name), h("span", {}, plural(n.plans, "plan")), h("span", {}, "newest ", when(n.last.created), `, ${ms(n.last.cost_ms)}`)),
           ),
         ),
       );
@@ -650,10 +674,7 @@
     return [choose && entries.length > 1 ? h("div", { class: "live-actions" }, button) : null, table];
   }
 
-  function cluster(e) {
-    if (!e.devices) return "";
-    return `${plural(e.tables ?? 0, "table")} on ${e.devices} x ${e.device || e.profile || "devices"}`;
-  }
+  const cluster = (e) => `${plural(e.tables, "table")} on ${plural(e.devices, "device")}`;
 
   /** The history of one model. */
   async function model(view, name) {
@@ -667,7 +688,7 @@
     show();
     const more = h("button", { type: "button", onclick: () => void older() }, "Older plans");
     const older = async () => {
-      const next = listOf(await get(`${path}&before=${encodeURIComponent(entries.at(-1).cursor || entries.at(-1).created)}`, view.signal));
+      const next = listOf(await get(`${path}&before=${entries.at(-1).cursor}`, view.signal));
       entries.push(...next);
       show();
       more.hidden = next.length < 100;
@@ -724,7 +745,7 @@
       }
     });
     form.addEventListener("change", () => {
-      if (view.path === "new") remember(view, Object.fromEntries(all.filter((f) => f !== source).map((f) => [f.name, f.value()]).concat(source.query())));
+      if (view.path === "new") rememberFields(view, all.filter((f) => f !== source), source.query());
     });
     root.append(form);
   }
@@ -891,7 +912,7 @@
     const of = original.plans[0].cluster;
     const stored = {
       devices: of.devices,
-      device: of.profile || of.device,
+      device: of.profile,
       devices_per_host: of.devices_per_host,
       batch: of.batch,
       for: of.for || of.engine || "any",
@@ -1014,13 +1035,17 @@
    * no name: a trial is no part of the model's history.
    */
   function changedBy(stored, changed) {
-    const { name, ...problem } = stored.problem || stored;
+    const { name, options, ...problem } = stored;
     const overrides = { ...problem.overrides, ...changed };
     // More devices of hosts of the same size are more hosts.
     if (overrides.devices_per_host > overrides.devices) overrides.devices_per_host = overrides.devices;
-    const body = { problem: { ...problem, overrides } };
-    if (stored.options) body.options = stored.options;
-    return body;
+    return { problem: { ...problem, overrides }, options: { ...options } };
+  }
+
+  /** Returns the problem of a stored plan without its cluster, which the request states or the old plan has. */
+  function withoutCluster({ name, options, topology, overrides, ...problem }) {
+    const { devices, device, devices_per_host, batch, ...rest } = overrides || {};
+    return { ...problem, overrides: rest };
   }
 
   /** Returns the outcome of a trial: old and new cost, and what moves. */
@@ -1037,12 +1062,10 @@
 
   function moves(diff) {
     if (!diff) return "";
-    const moved = diff.moved_bytes ?? diff.bytes_moved ?? diff.moved;
-    const changed = diff.changed_tables ?? (Array.isArray(diff.tables) ? diff.tables.length : undefined);
-    const parts = [];
-    if (known(moved)) parts.push(moved === 0 ? "Nothing moves" : `${bytes(moved)} move`);
-    if (known(changed)) parts.push(`${plural(changed, "table")} ${changed === 1 ? "changes" : "change"}`);
-    return parts.length > 0 ? `${parts.join(", ")}.` : "";
+    const { moved_bytes: moved, changed_tables: changed } = diff;
+    const parts = [`${plural(changed, "table")} ${changed === 1 ? "changes" : "change"}`];
+    if (known(moved)) parts.unshift(moved === 0 ? "Nothing moves" : `${bytes(moved)} move`);
+    return `${parts.join(", ")}.`;
   }
 
   /** Two plans side by side. */
@@ -1053,6 +1076,15 @@
   }
 
   // ---- Views: re-plans and sweeps ----
+
+  /** Returns the options of a stored plan that a re-plan takes, too. */
+  function optionsOf({ options = {} }) {
+    const { seed, sharding_types, risk_penalty } = options;
+    return JSON.parse(JSON.stringify({ seed, sharding_types, risk_penalty }));
+  }
+
+  /** Returns the name of the model of a page; a plan without a name is called by its id there. */
+  const nameOf = (pageDocument) => (/^plan [0-9a-f]{8}$/.test(pageDocument.title) ? "" : pageDocument.title);
 
   async function replan(view, id) {
     const { page: original, problem, devices } = await storedPlan(view, id);
@@ -1070,10 +1102,12 @@
       number("batch", "Global batch in samples", query.get("batch"), { placeholder: String(of.batch), scale: true }),
     ];
     const budget = [
+      numberList("lost_devices", "Lost devices", query.get("lost_devices"), { placeholder: "none", hint: "Numbers of devices that failed, such as 3, 4. The rest must hold all." }),
       text("max_bytes", "Most bytes to move", query.get("max_bytes"), { placeholder: "5% or 12GB", hint: "Beyond the bytes that must move. Empty: no limit." }),
       number("horizon", "Steps still to train", query.get("horizon"), { placeholder: "no limit", hint: "A move that pays back later is not taken." }),
     ];
-    const all = [source, ...fields, ...budget];
+    const name = text("name", "Name of the model", query.get("name") ?? nameOf(original), { hint: "The new plan becomes part of its history. Empty: of none." });
+    const all = [source, ...fields, ...budget, name];
     const box = h("div");
     const submit = h("button", { type: "submit", class: "live-main" }, "Re-plan");
     const form = h(
@@ -1083,7 +1117,7 @@
       h("span", { class: "live-box" }, same, h("label", { for: same.id }, "The tables of the plan")),
       source.row,
       h("div", { class: "live-fields" }, fields.map((f) => f.row)),
-      h("div", { class: "live-fields" }, budget.map((f) => f.row)),
+      h("div", { class: "live-fields" }, [...budget, name].map((f) => f.row)),
       box,
       h("div", { class: "live-actions" }, submit),
     );
@@ -1092,11 +1126,12 @@
       submit.setAttribute("disabled", "");
       try {
         const stated = await bodyOf(same.checked ? fields : [source, ...fields]);
-        const body = same.checked ? changedBy(problem, stated.problem.overrides) : stated;
-        body.problem.name = (problem.problem || problem).name;
-        if (!body.problem.name) delete body.problem.name;
-        body.old = id;
-        body.options = { ...body.options };
+        const body = { problem: stated.problem, old: id, options: optionsOf(problem) };
+        if (same.checked) {
+          const own = withoutCluster(problem);
+          body.problem = { ...own, overrides: { ...own.overrides, ...stated.problem.overrides } };
+        }
+        if (name.value()) body.problem.name = name.value();
         for (const f of budget) if (f.value() !== undefined) body.options[f.name] = f.value();
         for (const f of all) f.fault("");
         const result = await run("/v1/replan", body, box, "the re-plan", view.signal);
@@ -1107,41 +1142,32 @@
         submit.removeAttribute("disabled");
       }
     });
-    form.addEventListener("change", () => remember(view, Object.fromEntries([...fields, ...budget].map((f) => [f.name, f.value()]))));
+    form.addEventListener("change", () => rememberFields(view, [...fields, ...budget, name]));
     screen(title(`Re-plan: ${original.title || "plan"}`), tabs(id, "/replan"), form);
   }
 
   /** Draws the page of a job's result below the form, which is folded. */
   async function showResult(result, signal, links, form) {
-    const pageDocument = result.page || (await get(`/v1/jobs/${result.job}/page`, signal));
+    const pageDocument = await get(`/v1/jobs/${result.job}/page`, signal);
     const open = result.id ? h("p", { class: "live-actions" }, h("a", { class: "live-button", href: `#/plans/${result.id}` }, "Open the new plan")) : null;
     drawn(pageDocument, links, h("details", {}, h("summary", {}, "Change the request"), form), open);
     arrive();
     say("The result is ready.");
   }
 
-  const numbers = (written) => written.split(/[\s,]+/).filter(Boolean).map(Number);
-
   async function sweep(view, id) {
     const { page: original, problem, devices } = await storedPlan(view, id);
     const of = original.plans[0].cluster;
     const query = view.query;
-    const list = (name, label, value, more) => {
-      const field = text(name, label, value, more);
-      field.value = () => (field.input.value.trim() ? numbers(field.input.value) : undefined);
-      field.query = () => field.input.value.trim() || undefined;
-      return field;
-    };
     const around = [...new Set([of.devices / 2, of.devices, of.devices * 2, of.devices * 4])].filter((n) => n >= 1).map(Math.floor);
-    const kinds = boxes("device", "Kinds of GPU", query.get("device") ? listed(query.get("device")) : [of.profile || of.device], devices);
-    kinds.query = () => kinds.value().join(",") || undefined;
+    const kinds = boxes("device", "Kinds of GPU", query.get("device") ? listed(query.get("device")) : [of.profile], devices);
     const batches = choice("scaling", "Batch", query.get("scaling") || "batch", [
       ["batch", "the same for all: strong scaling"],
       ["batch_per_device", "grows with the devices: weak scaling"],
     ]);
     const axes = [
-      list("devices", "Numbers of devices", query.get("devices") || around.join(", "), { hint: "Separated by commas." }),
-      list("devices_per_host", "Devices of a host", query.get("devices_per_host") || String(of.devices_per_host || ""), {}),
+      numberList("devices", "Numbers of devices", query.get("devices") || around.join(", "), { hint: "Separated by commas." }),
+      numberList("devices_per_host", "Devices of a host", query.get("devices_per_host") || String(of.devices_per_host || ""), {}),
       kinds,
     ];
     const price = text("price", "Price of one device for an hour, in dollars", query.get("price"), { placeholder: "2.95" });
@@ -1160,8 +1186,9 @@
       event.preventDefault();
       submit.setAttribute("disabled", "");
       try {
-        const body = { ...changedBy(problem, {}), axes: {} };
-        for (const name of ["devices", "device", "devices_per_host", "batch"]) delete body.problem.overrides[name];
+        const { sharding_types: types, risk_penalty: penalty, ...searches } = optionsOf(problem);
+        const body = { problem: withoutCluster(problem), axes: {}, options: searches };
+        if (types) body.axes.sharding_types = [types.includes("all") ? "all" : types.join("+")];
         for (const axis of axes) {
           const values = axis.value();
           if (values && values.length > 0) body.axes[axis.name] = values;
@@ -1178,7 +1205,7 @@
         submit.removeAttribute("disabled");
       }
     });
-    form.addEventListener("change", () => remember(view, Object.fromEntries(all.map((f) => [f.name, f.query ? f.query() : f.value()]))));
+    form.addEventListener("change", () => rememberFields(view, all));
     screen(title(`Sweep: ${original.title || "plan"}`), tabs(id, "/sweep"), form);
   }
 
@@ -1206,7 +1233,7 @@
   function jobTable(all, view) {
     const ended = (j) => ["done", "failed", "canceled"].includes(j.state);
     const line = (j) => {
-      const [words, share] = progressOf({ progress: j.progress });
+      const [words, share] = progressOf(j);
       const cancel = async (event) => {
         event.target.setAttribute("disabled", "");
         await send("DELETE", `/v1/jobs/${j.id}`, { signal: view.signal }).catch((e) => event.target.replaceWith(refusal(e)));
@@ -1215,10 +1242,10 @@
         "tr",
         {},
         h("td", {}, when(j.created)),
-        h("td", {}, j.what || j.kind || "plan"),
+        h("td", {}, j.what),
         h("td", {}, j.state),
         h("td", {}, ended(j) ? "" : [h("progress", { max: 1, value: share === null ? null : share, "aria-label": "Progress" }), " ", words]),
-        h("td", {}, ended(j) ? (j.plan ? h("a", { href: `#/plans/${j.plan}` }, "Plan") : "") : h("button", { type: "button", "data-job": j.id, "aria-label": `Cancel the job of ${j.created}`, onclick: cancel }, "Cancel")),
+        h("td", {}, ended(j) ? "" : h("button", { type: "button", "data-job": j.id, "aria-label": `Cancel the job of ${j.created}`, onclick: cancel }, "Cancel")),
       );
     };
     const heads = ["Created", "Work", "State", "Progress", "Action"];
@@ -1245,7 +1272,19 @@
     location.hash = hash;
   };
 
-  /** Puts the fields of a view into the address, for others to share, without a new view. */
+  /** Puts what the fields hold into the address, for others to share, without a new view. */
+  function rememberFields(view, fields, more = []) {
+    const stated = [...more];
+    for (const field of fields) {
+      try {
+        stated.push([field.name, field.value()]);
+      } catch {
+        // A fault that the service or the form reports when the form is sent.
+      }
+    }
+    remember(view, Object.fromEntries(stated));
+  }
+
   function remember(view, fields) {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(fields)) {
@@ -1298,7 +1337,7 @@
   addEventListener("hashchange", () => void show());
   void show();
   get("/v1/version").then(
-    (v) => put(version, v.version || v.neuroshard || ""),
+    (v) => put(version, v.version),
     () => {},
   );
 })();
