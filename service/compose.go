@@ -130,10 +130,16 @@ func (l *Limits) drawn(name string) error {
 
 func drawnSize() *regexp.Regexp { return regexp.MustCompile(`-([0-9]+)x([0-9]+)(@|$)`) }
 
-// canonical returns the problem of a request without its name, in one form for the same fields.
-func (b *ProblemBody) canonical() ([]byte, error) {
-	own := *b
+// canonical returns the problem of a request without its name, with the options of its search, in
+// one form for the same fields.
+func (b *ProblemBody) canonical(options *OptionsBody) ([]byte, error) {
+	own := KeptProblem{ProblemBody: *b}
 	own.Name = ""
+	if options != nil {
+		kept := *options
+		kept.TimeLimit = 0 // a plan that it cut is not kept
+		own.Options = &kept
+	}
 	text, err := json.Marshal(&own)
 	if err != nil {
 		return nil, err

@@ -144,7 +144,7 @@ func pageRoutes(s *Service, mux *http.ServeMux) error {
 // asset answers with a file of the live page.
 func asset(w http.ResponseWriter, r *http.Request, files fs.FS) {
 	name := r.PathValue("name")
-	kinds := map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+	kinds := map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 	kind := kinds[name[max(0, lastDot(name)):]]
 	f, err := files.Open(name)
 	if err != nil || kind == "" {

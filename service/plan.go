@@ -85,7 +85,7 @@ func (s *planner) prepare(body *PlanBody) (*planning, error) {
 		return nil, err
 	}
 	p.options.Step, p.options.Warnings = c.step, c.warnings
-	if p.stated, err = body.Problem.canonical(); err != nil {
+	if p.stated, err = body.Problem.canonical(body.Options); err != nil {
 		return nil, err
 	}
 	search := &p.options.Search

@@ -82,7 +82,7 @@ func plansRoutes(s *Service) {
 			}
 			return &reply{Status: http.StatusOK, ContentType: "application/json", Body: record.Plan}, nil
 		})
-	register(s, operation{method: http.MethodGet, path: "/v1/plans/{id}/problem", id: "get-problem", summary: "The problem of a plan, as the request stated it", answer: ProblemBody{}},
+	register(s, operation{method: http.MethodGet, path: "/v1/plans/{id}/problem", id: "get-problem", summary: "The problem of a plan with the options of its search, as the request stated them", answer: KeptProblem{}},
 		func(ctx context.Context, in *byID) (*reply, error) {
 			record, err := s.shelf.record(ctx, in.ID)
 			if err != nil {

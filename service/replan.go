@@ -88,7 +88,7 @@ func (s *replanner) prepareReplan(ctx context.Context, body *ReplanBody) (*repla
 		return nil, err
 	}
 	r.options.Step, r.options.Warnings = r.step, r.warnings
-	if r.stated, err = body.Problem.canonical(); err != nil {
+	if r.stated, err = body.Problem.canonical(&OptionsBody{Seed: o.Seed, ShardingTypes: o.ShardingTypes, RiskPenalty: o.RiskPenalty}); err != nil {
 		return nil, err
 	}
 	r.id, err = r.identity(o)

@@ -72,6 +72,13 @@ type OptionsBody struct {
 	RiskPenalty    float64  `json:"risk_penalty,omitempty" minimum:"0" maximum:"100" doc:"Standard deviations of the model's ensemble that the search adds to an estimate"`
 }
 
+// KeptProblem is the problem of a kept plan, with the options of its search: with both, the same
+// is planned for another cluster.
+type KeptProblem struct {
+	ProblemBody
+	Options *OptionsBody `json:"options,omitempty"`
+}
+
 // PlanBody is the body of POST /v1/plan.
 type PlanBody struct {
 	Problem ProblemBody  `json:"problem"`
