@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,8 +30,9 @@ var documents = []string{"README.md", "docs/TOUR.md", "docs/FAQ.md"}
 //
 // The word after the language of a block says who runs it: "```console long" the
 // tests behind the build tag long, which compare no numbers, because they are
-// measured; "```console python" python/tests/test_tour.py. Other blocks are run by
-// every go test, and their output is compared byte by byte. "```csv bad.csv" is the
+// measured; "```console python" python/tests/test_tour.py; "```console service"
+// TestServiceOfTheTour. Other blocks are run by every go test, and their output is
+// compared byte by byte. "```csv bad.csv" is the
 // file bad.csv, which is there for all commands.
 const (
 	prompt  = "$ "
@@ -36,6 +41,7 @@ const (
 	always = ""
 	long   = "long"
 	python = "python"
+	served = "service"
 	file   = "file"
 )
 
@@ -65,6 +71,62 @@ func runInProcess(t *testing.T, args []string) (string, int) {
 	var output bytes.Buffer
 	code := run(t.Context(), strings.NewReader(""), &output, &output, args, quiet())
 	return output.String(), code
+}
+
+// TestServiceOfTheTour starts the server as the tour does, at a free port, and sends the
+// requests that the tour shows.
+func TestServiceOfTheTour(t *testing.T) {
+	text, err := os.ReadFile("../../docs/TOUR.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, found := strings.Cut(string(text), "```console "+served+"\n"+prompt+"neuroshard ")
+	block, _, _ = strings.Cut(block, "```")
+	command, requests, _ := strings.Cut(block, "\n")
+	if !found {
+		t.Fatal("docs/TOUR.md starts no server")
+	}
+	t.Chdir(t.TempDir())
+	ctx, stop := context.WithCancel(t.Context())
+	output, printed := io.Pipe()
+	ended := make(chan int)
+	go func() {
+		args := append(strings.Fields(command), "--listen", "127.0.0.1:0", "--log", "none")
+		ended <- run(ctx, strings.NewReader(""), printed, io.Discard, args, quiet())
+	}()
+	line, err := bufio.NewReader(output).ReadString('\n')
+	address := regexp.MustCompile(`127\.0\.0\.1:[0-9]+`).FindString(line)
+	if err != nil || address == "" {
+		t.Fatalf("the server printed %q, %v, want its address", line, err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, output) }()
+	sent := 0
+	for _, request := range regexp.MustCompile(`(?m)^\$ curl http://127\.0\.0\.1:7878(\S+) -H '([^:]+): ([^']+)' -d '([^']+)'$`).FindAllStringSubmatch(requests, -1) {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+request[1], strings.NewReader(request[4]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(request[2], request[3])
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		if err != nil || answer.StatusCode != http.StatusOK || !bytes.Contains(body, []byte(`"simulated_cost_ms"`)) {
+			t.Errorf("%s: got status %d, %v and %.300s, want a plan", request[0], answer.StatusCode, err, body)
+		}
+		if err := answer.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		sent++
+	}
+	if shown := strings.Count(requests, prompt+"curl"); shown == 0 || sent != shown {
+		t.Errorf("sent %d of the %d requests that docs/TOUR.md shows", sent, shown)
+	}
+	stop()
+	if code := <-ended; code != exitOK && code != exitInterrupted {
+		t.Errorf("the server ended with code %d", code)
+	}
 }
 
 // runDocument runs the commands of a document that one of the given tests is to run, in order,
@@ -207,10 +269,10 @@ func shownCommands(name string, lines []string) (commands []shown, errs []error)
 			if strings.Contains(by, ".") {
 				by = file
 			}
-			if !slices.Contains([]string{always, long, python, file}, by) {
-				complain(i, "%s: got test %q, want %s, %s or the name of a file", line, by, long, python)
+			if !slices.Contains([]string{always, long, python, served, file}, by) {
+				complain(i, "%s: got test %q, want %s, %s, %s or the name of a file", line, by, long, python, served)
 			}
-		case !fenced || by == python || by == file:
+		case !fenced || by == python || by == served || by == file:
 		case isCommand:
 			words := strings.Fields(command)
 			open = len(words) > 0 && words[0] == "neuroshard"
