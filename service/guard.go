@@ -160,7 +160,7 @@ func (g *guard) takeIn(out *recorder, r *http.Request) (*intake, *Refusal) {
 		return nil, tooLarge(g.limits.Body)
 	}
 	_ = out.deadline.SetReadDeadline(time.Now().Add(g.limits.BodyTime)) // a test's recorder has no deadlines
-	refusal := in.read(r.Body, most)
+	refusal := in.read(r.Body, r.ContentLength, most)
 	_ = out.deadline.SetReadDeadline(time.Time{})
 	if refusal != nil {
 		in.release()
@@ -172,9 +172,13 @@ func (g *guard) takeIn(out *recorder, r *http.Request) (*intake, *Refusal) {
 	return in, nil
 }
 
-// read reads the body, of at most most bytes.
-func (in *intake) read(from io.Reader, most int) *Refusal {
-	if !in.grow(min(most+1, firstRead)) {
+// read reads the body, of at most most bytes. The length is what the client states, -1 if it states none.
+func (in *intake) read(from io.Reader, length int64, most int) *Refusal {
+	first := min(most+1, firstRead)
+	if length >= 0 && length < int64(first) {
+		first = int(length) + 1 // one more, so that a read sees the end
+	}
+	if !in.grow(first) {
 		return busy(http.StatusServiceUnavailable, "too much memory is in use by other requests", 1)
 	}
 	for {

@@ -20,8 +20,10 @@ import (
 type reply struct {
 	Status      int
 	ContentType string `header:"Content-Type"`
-	Location    string `header:"Location"`
-	Body        []byte
+	// Length is the bytes of Body; register sets it. Without it, net/http sends the answer in chunks.
+	Length   int    `header:"Content-Length"`
+	Location string `header:"Location"`
+	Body     []byte
 }
 
 // jsonReply returns a value as the answer.
@@ -109,6 +111,9 @@ func register[I any](s *Service, o operation, handle func(ctx context.Context, i
 				s.log.Error("a request failed", "route", o.method+" "+o.path, "error", err)
 			}
 			return nil, r
+		}
+		if out != nil {
+			out.Length = len(out.Body)
 		}
 		return out, nil
 	})

@@ -53,10 +53,17 @@ func (s *shelf) keep(record *store.Record) {
 	s.answers.put(record.ID, record, len(record.Plan)+len(record.Problem)+len(record.Result))
 }
 
+// restTime is how long the use of a plan without a name is not noted again. A note only delays when the
+// plan is deleted, and each is a write that waits for the disk.
+const restTime = time.Minute
+
 // touch makes a plan the last one of a name, unless it is that already. It reports whether the
 // store has the plan.
 func (s *shelf) touch(ctx context.Context, id, name string) bool {
 	if last, ok := s.answers.get("last " + name); ok && last == id {
+		return true
+	}
+	if used, ok := s.answers.get("used " + id); name == "" && ok && time.Since(used.(time.Time)) < restTime {
 		return true
 	}
 	// A client that went away does not undo what it asked for.
@@ -70,6 +77,9 @@ func (s *shelf) touch(ctx context.Context, id, name string) bool {
 		return true
 	}
 	s.answers.put("last "+name, id, len(name)+len(id))
+	if name == "" {
+		s.answers.put("used "+id, time.Now(), len(id))
+	}
 	return true
 }
 
