@@ -88,11 +88,15 @@ func (r *reportCommand) run(ctx context.Context, args []string) error {
 	if err := r.check(args); err != nil {
 		return err
 	}
+	var parts input.Parts
+	if r.tables != "" {
+		parts = readParts(r.app, r.tables, &r.cluster)
+	}
 	plans, d, err := r.read(args)
 	if err != nil {
-		return err
+		return input.Join(err, parts.TablesErr)
 	}
-	inputs, err := r.inputs(ctx, plans)
+	inputs, err := r.inputs(ctx, plans, parts)
 	if err != nil {
 		return err
 	}
@@ -149,6 +153,11 @@ func (r *reportCommand) check(args []string) error {
 			from++
 		}
 	}
+	if r.model != "" && r.model != torchRecModel {
+		if err := checkFolder(r.model); err != nil {
+			errs = append(errs, faulty("--model: "+err.Error(), "make a model with: neuroshard train"))
+		}
+	}
 	add(from > 1, "report: several inputs come from standard input", "name files for all but one of them")
 	_, terminal := r.env.terminal(r.stdout.to)
 	add(toStandardOutput(r.output) && terminal, "report: a page is not for a terminal", "name a file: -o plan.html, and open it in a browser")
@@ -165,6 +174,9 @@ func (r *reportCommand) read(args []string) ([]onPage, *page.Document, error) {
 		if err != nil {
 			errs = append(errs, asInput(err))
 			continue
+		}
+		if path == standardOutput {
+			path = "standard input"
 		}
 		plans = append(plans, onPage{path, pl})
 	}
@@ -249,11 +261,7 @@ func (r *reportCommand) readSweep() (*sweep.Results, error) {
 
 // inputs adds the problems of the plans, where they are known. Of two plans, one may be of other
 // tables.
-func (r *reportCommand) inputs(ctx context.Context, plans []onPage) ([]*page.Input, error) {
-	var parts input.Parts
-	if r.tables != "" {
-		parts = readParts(r.app, r.tables, &r.cluster)
-	}
+func (r *reportCommand) inputs(ctx context.Context, plans []onPage, parts input.Parts) ([]*page.Input, error) {
 	var all []*page.Input
 	var others []error
 	for _, one := range plans {
