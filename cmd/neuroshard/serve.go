@@ -45,6 +45,7 @@ SIGTERM or Ctrl-C ends the server: jobs have the time of --grace to finish.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
 	}
 	s.register(cmd)
+	cmd.AddCommand(newServeCheckCommand(a))
 	return cmd
 }
 
