@@ -1,6 +1,6 @@
 # Each target is a step of .ci/run; `make check` is what CI runs.
 
-.PHONY: build test test-long race plain arm64 fuzz golden models measure compare-kin lint fmt vuln browser check clean
+.PHONY: build test test-long race plain targets release fuzz golden models measure compare-kin lint fmt vuln browser check clean
 
 build: ## the static binary, bin/neuroshard
 	CGO_ENABLED=0 go build -trimpath -o bin/neuroshard ./cmd/neuroshard
@@ -17,8 +17,11 @@ race: ## the short tests under the race detector
 plain: ## the short tests without assembly
 	.ci/run plain
 
-arm64: ## compiles for arm64
-	.ci/run arm64
+targets: ## compiles for the other systems and processors of a release
+	.ci/run targets
+
+release: ## everything that a tag makes, in dist/
+	.ci/run release
 
 fuzz: ## each fuzz target for FUZZTIME, 10 s by default
 	.ci/run fuzz
@@ -51,4 +54,4 @@ check: ## what CI runs
 	.ci/run
 
 clean:
-	rm -rf bin
+	rm -rf bin dist
