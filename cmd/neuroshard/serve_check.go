@@ -35,7 +35,7 @@ the server is ready, 1 if it is not.`,
 			if len(args) > 0 {
 				address = args[0]
 			}
-			return a.askReady(cmd.Context(), address, timeout)
+			return askReady(cmd.Context(), a.stdout, address, timeout)
 		},
 	}
 	cmd.Flags().DurationVar(&timeout, "timeout", timeout, "most `time` to wait for an answer")
@@ -43,7 +43,7 @@ the server is ready, 1 if it is not.`,
 }
 
 // askReady prints "ready" if the server at the address is, and fails with exit code 1 if not.
-func (a *app) askReady(ctx context.Context, address string, timeout time.Duration) error {
+func askReady(ctx context.Context, out io.Writer, address string, timeout time.Duration) error {
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
 		return usagef("for example http://127.0.0.1:7878", "%q is not the address of a server", address)
@@ -64,6 +64,6 @@ func (a *app) askReady(ctx context.Context, address string, timeout time.Duratio
 		reason, _ := io.ReadAll(io.LimitReader(answer.Body, 500))
 		return &exitError{exitNo, fmt.Errorf("%s is not ready: %s %s", address, answer.Status, reason), ""}
 	}
-	fmt.Fprintln(a.stdout, "ready")
+	fmt.Fprintln(out, "ready")
 	return nil
 }
