@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -129,6 +130,17 @@ func (l *Limits) drawn(name string) error {
 }
 
 func drawnSize() *regexp.Regexp { return regexp.MustCompile(`-([0-9]+)x([0-9]+)(@|$)`) }
+
+// mostName is the most bytes of a name.
+const mostName = 200
+
+// named returns the faults of the name, under which the store keeps plans.
+func (b *ProblemBody) named() []fault {
+	if len(b.Name) <= mostName && !strings.ContainsFunc(b.Name, unicode.IsControl) {
+		return nil
+	}
+	return []fault{{Location: "problem.name", Message: fmt.Sprintf("the name has more than %d bytes, or a control character", mostName), Hint: "choose another name"}}
+}
 
 // canonical returns the problem of a request without its name, with the options of its search, in
 // one form for the same fields.

@@ -69,7 +69,7 @@ func orNull(t time.Time) *time.Time {
 }
 
 // jobRoutes registers what reads, follows and cancels jobs.
-func jobRoutes(s *Service, mux *http.ServeMux) {
+func jobRoutes(s *Service, mux *router) {
 	register(s, operation{method: http.MethodGet, path: "/v1/jobs", id: "list-jobs", summary: "The jobs that wait, run, or ended a while ago", answer: JobList{}},
 		func(context.Context, *none) (*reply, error) {
 			all := s.queue.Jobs()

@@ -3,7 +3,10 @@ package service
 import (
 	"fmt"
 	"io"
+	"math"
+	"sort"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -18,6 +21,8 @@ type counters struct {
 	hits, misses, panics, refusedBodies     *metrics.Counter
 	planSeconds                             *metrics.FloatCounter
 	plans, streams, unauthorised, crossSite *metrics.Counter
+	// histograms are those that are known, by name and labels.
+	histograms sync.Map
 }
 
 func newCounters(s *Service) *counters {
@@ -54,16 +59,40 @@ func (m *counters) request(route string, code int, took time.Duration) {
 	m.observe("neuroshard_http_request_duration_seconds", fmt.Sprintf("route=%q", route), took)
 }
 
+// histogram counts times by their bounds: buckets holds, by bound, the number of times up to it, and
+// last the number of all times.
+type histogram struct {
+	buckets []*metrics.Counter
+	count   *metrics.Counter
+	sum     *metrics.FloatCounter
+}
+
+// histogram returns the histogram of a name and labels.
+func (m *counters) histogram(name, labels string) *histogram {
+	key := name + labels
+	if known, ok := m.histograms.Load(key); ok {
+		return known.(*histogram)
+	}
+	h := &histogram{
+		count: m.set.GetOrCreateCounter(fmt.Sprintf("%s_count{%s}", name, labels)),
+		sum:   m.set.GetOrCreateFloatCounter(fmt.Sprintf("%s_sum{%s}", name, labels)),
+	}
+	for _, bound := range append(buckets(), math.Inf(1)) {
+		h.buckets = append(h.buckets, m.set.GetOrCreateCounter(fmt.Sprintf("%s_bucket{%s,le=%q}", name, labels, strconv.FormatFloat(bound, 'g', -1, 64))))
+	}
+	known, _ := m.histograms.LoadOrStore(key, h)
+	return known.(*histogram)
+}
+
 // observe adds a time to a histogram.
 func (m *counters) observe(name, labels string, took time.Duration) {
-	for _, bound := range buckets() {
-		if took.Seconds() <= bound {
-			m.set.GetOrCreateCounter(fmt.Sprintf("%s_bucket{%s,le=%q}", name, labels, strconv.FormatFloat(bound, 'g', -1, 64))).Inc()
-		}
+	h := m.histogram(name, labels)
+	first := sort.SearchFloat64s(buckets(), took.Seconds())
+	for _, bucket := range h.buckets[first:] {
+		bucket.Inc()
 	}
-	m.set.GetOrCreateCounter(fmt.Sprintf("%s_bucket{%s,le=\"+Inf\"}", name, labels)).Inc()
-	m.set.GetOrCreateCounter(fmt.Sprintf("%s_count{%s}", name, labels)).Inc()
-	m.set.GetOrCreateFloatCounter(fmt.Sprintf("%s_sum{%s}", name, labels)).Add(took.Seconds())
+	h.count.Inc()
+	h.sum.Add(took.Seconds())
 }
 
 // job counts a job that ended.

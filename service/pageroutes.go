@@ -109,7 +109,7 @@ func refusedInput(err error) *Refusal {
 }
 
 // pageRoutes registers the live page, its assets and its documents.
-func pageRoutes(s *Service, mux *http.ServeMux) error {
+func pageRoutes(s *Service, mux *router) error {
 	shown := &pages{s.planner}
 	register(s, operation{method: http.MethodGet, path: "/v1/plans/{id}/page", id: "plan-page", summary: "The data of the page of a plan, or of two plans", answer: page.Document{}},
 		func(ctx context.Context, in *struct {

@@ -72,6 +72,7 @@ func (f *fixed) id() (string, error) {
 // prepare checks a request for a plan.
 func (s *planner) prepare(body *PlanBody) (*planning, error) {
 	c, err := s.compose(&body.Problem, nil)
+	err = joined(err, body.Problem.named())
 	options, limit, faults := s.options(body.Options)
 	if err = joined(err, faults); err != nil {
 		return nil, err
@@ -166,7 +167,9 @@ func (s *planner) types(body *OptionsBody) (types []problem.ShardingType, faults
 			types = append(types, one)
 		}
 	}
-	slices.Sort(types)
+	slices.SortFunc(types, func(a, b problem.ShardingType) int {
+		return slices.Index(problem.ShardingTypes(), a) - slices.Index(problem.ShardingTypes(), b)
+	})
 	allowed := search.Allowing(types)
 	if faults == nil && allowed != nil && body.Method != "" && search.Method(body.Method) != search.Default {
 		faults = append(faults, fault{Location: "options.sharding_types", Message: fmt.Sprintf("method %s places tables in slices of columns only", body.Method), Hint: fmt.Sprintf("leave sharding_types out, or plan with method %s", search.Default)})
@@ -218,7 +221,7 @@ func (a *answer) bytes() []byte {
 // work returns the work of a request for a plan.
 func (s *planner) work(p *planning) jobs.Work {
 	return jobs.Work{
-		What: "plan", Key: "plan " + p.id, Limit: p.limit,
+		What: "plan", Key: fmt.Sprintf("plan %s %v %s", p.id, p.limit, p.name), Limit: p.limit,
 		Weight: planWeight(len(p.problem.Tables), p.problem.Topology.Devices),
 		Run:    func(ctx context.Context, j *jobs.Job) (any, error) { return s.makePlan(ctx, p, j) },
 	}
@@ -264,7 +267,9 @@ func (s *planner) file(ctx context.Context, record *store.Record, j *jobs.Job) *
 		if err != nil {
 			s.log.Error("a plan was not kept", "id", record.ID, "error", err)
 		}
-		a.saved = err == nil
+		if a.saved = err == nil; a.saved {
+			s.last(record.ID, record.Name)
+		}
 	}
 	if !a.saved {
 		record.ID = j.ID()
@@ -309,12 +314,7 @@ func (s *planner) plan(ctx context.Context, in *intake, detached bool) (*answer,
 	if err != nil {
 		return nil, job, err
 	}
-	made := *result.(*answer)
-	if made.name != p.name && made.saved {
-		s.touch(ctx, p.id, p.name)
-	}
-	made.name = p.name
-	return &made, job, nil
+	return result.(*answer), job, nil
 }
 
 // again returns a plan that is known as the answer to one more request, or nil.

@@ -28,21 +28,21 @@ type byID struct {
 func planRoutes(s *Service) {
 	register(s, operation{
 		method: http.MethodPost, path: "/v1/plan", id: "plan", summary: "Find a plan, or return the one that is known", body: PlanBody{}, answer: Answer{},
-		statuses: map[string]string{"202": "The job that plans; its address is in the header Location"},
+		job: true,
 	}, func(ctx context.Context, in *asked) (*reply, error) {
 		a, job, err := s.planner.plan(ctx, bodyOf(ctx), in.detached())
 		return answerOrJob(a, job, err)
 	})
 	register(s, operation{
-		method: http.MethodPost, path: "/v1/replan", id: "replan", summary: "Plan again from an old plan: keep it, or move few bytes", body: ReplanBody{}, answer: Answer{},
-		statuses: map[string]string{"202": "The job that plans; its address is in the header Location"},
+		method: http.MethodPost, path: "/v1/replan", id: "replan", summary: "Plan again from an old plan: keep it, or move few bytes", body: ReplanBody{}, answer: ReplanAnswer{},
+		job: true,
 	}, func(ctx context.Context, in *asked) (*reply, error) {
 		a, job, err := (&replanner{s.planner}).replan(ctx, bodyOf(ctx), in.detached())
 		return answerOrJob(a, job, err)
 	})
 	register(s, operation{
 		method: http.MethodPost, path: "/v1/sweep", id: "sweep", summary: "Plan for many clusters: always a job", body: SweepBody{}, answer: JobStatus{},
-		statuses: map[string]string{"202": "The job that plans; its address is in the header Location"},
+		job: true,
 	}, func(ctx context.Context, _ *none) (*reply, error) {
 		job, err := (&sweeper{s.planner}).sweep(bodyOf(ctx))
 		return answerOrJob(nil, job, err)

@@ -40,6 +40,24 @@ type ReplanOptionsBody struct {
 	LostDevices   []int     `json:"lost_devices,omitempty" maxItems:"65536" doc:"Devices of the old plan that are lost, by their numbers there"`
 }
 
+// ReplanAnswer describes what POST /v1/replan returns: these fields, and those that neuroshard replan
+// --json prints.
+type ReplanAnswer struct {
+	ID      string   `json:"id" doc:"Id of the new plan"`
+	Name    string   `json:"name" doc:"Name of the model, as the request states it"`
+	Cached  bool     `json:"cached" doc:"Always false: the curve is not kept"`
+	Saved   bool     `json:"saved" doc:"The plan is kept"`
+	Job     string   `json:"job" doc:"Id of the job; its page shows the curve"`
+	Verdict string   `json:"verdict" enum:"keep,move" doc:"keep: the old plan stays; move: go over to the new one"`
+	OldCost *float64 `json:"old_cost_ms" doc:"Predicted cost of the old plan in ms; null if it does not fit any more"`
+	Cost    float64  `json:"cost_ms" doc:"Predicted cost of the new plan in ms"`
+	Moved   int64    `json:"moved_bytes" doc:"Bytes that devices receive from each other"`
+	Status  string   `json:"status" doc:"complete or interrupted"`
+	Curve   []Value  `json:"curve" doc:"The points of cost against moved bytes"`
+	Plan    Value    `json:"plan" doc:"The new plan, with the fields of a plan file"`
+	_       struct{} `additionalProperties:"true"`
+}
+
 // replanner makes re-plans.
 type replanner struct{ *planner }
 
@@ -80,6 +98,7 @@ func (s *replanner) prepareReplan(ctx context.Context, body *ReplanBody) (*repla
 	if r.options.Most != nil && o.Price > 0 {
 		faults = append(faults, fault{Location: "options.price", Message: "max_bytes limits the moved bytes, and price prices them", Hint: "leave one of them out"})
 	}
+	faults = append(faults, body.Problem.named()...)
 	r.composed, err = s.compose(&body.Problem, cluster)
 	if err = joined(err, faults); err != nil {
 		return nil, err
@@ -141,7 +160,7 @@ func (s *replanner) replan(ctx context.Context, in *intake, detached bool) (*ans
 	}
 	in.release()
 	job, err := s.queue.Start(jobs.Work{
-		What: "replan", Key: "replan " + r.id + r.name, Limit: r.limit, Weight: planWeight(len(r.problem.Tables), r.problem.Topology.Devices),
+		What: "replan", Key: fmt.Sprintf("replan %s %v %s", r.id, r.limit, r.name), Limit: r.limit, Weight: planWeight(len(r.problem.Tables), r.problem.Topology.Devices),
 		Run: func(ctx context.Context, j *jobs.Job) (any, error) { return s.makeReplan(ctx, r, j) },
 	}, detached)
 	if err != nil || detached {

@@ -15,7 +15,7 @@ import (
 
 // ProblemBody is what is to be planned.
 type ProblemBody struct {
-	Name      string         `json:"name,omitempty" maxLength:"200" pattern:"^[^\\x00-\\x1f\\x7f]*$" doc:"Name of the model, under which its plans are kept; it does not change the plan" example:"ranking-prod"`
+	Name      string         `json:"name,omitempty" maxLength:"200" doc:"Name of the model, under which its plans are kept; it does not change the plan" example:"ranking-prod"`
 	Tables    Value          `json:"tables,omitempty" doc:"Tables in one of the JSON formats that neuroshard plan reads: an object of format neuroshard-tables, a scenario in TorchRec's words, or the list of the published prototype"`
 	TablesCSV string         `json:"tables_csv,omitempty" doc:"Tables as CSV text, in place of tables"`
 	Workload  string         `json:"workload,omitempty" maxLength:"200" doc:"Name of a workload, in place of tables" example:"mlperf-dlrm-dcnv2"`

@@ -43,12 +43,25 @@ type operation struct {
 	body, answer any
 	// contentType is that of the answer; application/json if it is empty.
 	contentType string
-	// statuses are further statuses of success, with what they mean.
-	statuses map[string]string
+	// job says that the answer may be the job, with status 202: if the caller wants it, or always
+	// if answer is a JobStatus.
+	job bool
+}
+
+// router is a mux that knows its patterns.
+type router struct {
+	*http.ServeMux
+	patterns []string
+}
+
+// HandleFunc registers a handler.
+func (r *router) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	r.patterns = append(r.patterns, pattern)
+	r.ServeMux.HandleFunc(pattern, handler)
 }
 
 // newAPI returns the API of a mux, without operations.
-func newAPI(mux *http.ServeMux) huma.API {
+func newAPI(mux *router) huma.API {
 	return humago.New(mux, huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
@@ -65,7 +78,7 @@ func newAPI(mux *http.ServeMux) huma.API {
 }
 
 // routes registers all operations, and makes the description of the API.
-func routes(s *Service, mux *http.ServeMux) error {
+func routes(s *Service, mux *router) error {
 	planRoutes(s)
 	plansRoutes(s)
 	compareRoutes(s)
@@ -138,8 +151,11 @@ func describe(s *Service, o operation, parameters []*huma.Param) {
 		"200":     {Description: "OK", Content: content(cmp.Or(o.contentType, "application/json"), o.answer)},
 		"default": {Description: "What is wrong, and what to do about it", Content: content("application/problem+json", Refusal{})},
 	}
-	for status, means := range o.statuses {
-		op.Responses[status] = &huma.Response{Description: means}
+	if o.job {
+		op.Responses["202"] = &huma.Response{Description: "The job, whose address is in the header Location", Content: content("application/json", JobStatus{})}
+	}
+	if _, always := o.answer.(JobStatus); always && o.job {
+		delete(op.Responses, "200")
 	}
 	s.api.OpenAPI().AddOperation(&op)
 }

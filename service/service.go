@@ -70,6 +70,7 @@ type Service struct {
 	// bodies is the memory of requests that are being read and decoded.
 	bodies  *semaphore.Weighted
 	streams chan struct{}
+	mux     *router
 	api     huma.API
 	openAPI []byte
 	handler http.Handler
@@ -97,8 +98,8 @@ func New(opt Options) (*Service, error) {
 	})
 	s.shelf = &shelf{opt.Store, newCache(int64(limits.Cache)), s.log}
 	s.metrics = newCounters(s)
-	mux := http.NewServeMux()
-	s.api = newAPI(mux)
+	mux := &router{ServeMux: http.NewServeMux()}
+	s.mux, s.api = mux, newAPI(mux)
 	s.planner = &planner{&composer{s.prices, &s.limits}, s.shelf, s.queue, s.metrics, s.api.OpenAPI().Components.Schemas}
 	if err := routes(s, mux); err != nil {
 		return nil, err

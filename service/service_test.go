@@ -69,6 +69,9 @@ func (s *server) object(status int, method, path, body string) map[string]any {
 
 const workloadBody = `{"problem": {"workload": "paper-d4_m64-0", "name": "m"}}`
 
+// quickBody is a plan of a few ms.
+const quickBody = `{"problem": {"workload": "criteo-kaggle", "overrides": {"devices": 2}}, "options": {"method": "size", "certificate": false, "baselines": false}}`
+
 func TestPlan(t *testing.T) {
 	s := start(t, service.Options{})
 	first := s.object(200, "POST", "/v1/plan", workloadBody)

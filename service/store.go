@@ -76,12 +76,15 @@ func (s *shelf) touch(ctx context.Context, id, name string) bool {
 		s.log.Error("a name was not kept", "id", id, "error", err)
 		return true
 	}
-	s.answers.put("last "+name, id, len(name)+len(id))
+	s.last(id, name)
 	if name == "" {
 		s.answers.put("used "+id, time.Now(), len(id))
 	}
 	return true
 }
+
+// last notes that a plan is the last one of a name.
+func (s *shelf) last(id, name string) { s.answers.put("last "+name, id, len(name)+len(id)) }
 
 // record returns a kept plan, or a refusal.
 func (s *shelf) record(ctx context.Context, id string) (*store.Record, error) {

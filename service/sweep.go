@@ -12,6 +12,7 @@ import (
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/sweep"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/report/page"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/service/jobs"
@@ -137,7 +138,10 @@ func (s *sweeper) define(body *SweepBody) (*sweep.Definition, int64, error) {
 	}
 	def := &sweep.Definition{Name: "the request", Parts: *parts, Axes: axes, Types: allTypes(s.prices.types())}
 	if body.Problem.Workload != "" {
-		def.Name = "workload:" + body.Problem.Workload
+		def.Name = workload.Prefix + strings.TrimPrefix(body.Problem.Workload, workload.Prefix)
+	}
+	if body.Problem.Name != "" {
+		def.Name = body.Problem.Name
 	}
 	if body.Options != nil {
 		def.Seed, def.MaxEvaluations = body.Options.Seed, body.Options.MaxEvaluations

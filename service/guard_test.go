@@ -1,0 +1,283 @@
+package service_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/neuroshard/neuroshard/service"
+	"github.com/neuroshard/neuroshard/service/store"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// TestSecurity is the table of docs/SERVICE.md: what was tried, and what happens.
+func TestSecurity(t *testing.T) {
+	const token = "a-token-that-nobody-guesses"
+	s := start(t, service.Options{Token: token})
+	open := start(t, service.Options{Hosts: []string{"plans.example"}})
+	small := start(t, service.Options{Limits: service.Limits{Body: unit.KiB, Tables: 10, Devices: 4, Cells: 2}})
+	good := []string{"Authorization", "Bearer " + token}
+	with := func(more ...string) []string { return append(append([]string{}, good...), more...) }
+	nested := strings.Repeat("[", 100) + strings.Repeat("]", 100)
+	for name, c := range map[string]struct {
+		to                 *server
+		method, path, body string
+		header             []string
+		want               int
+	}{
+		"no token":                        {s, "GET", "/v1/plans", "", nil, 401},
+		"wrong token":                     {s, "GET", "/v1/plans", "", []string{"Authorization", "Bearer x" + token}, 401},
+		"token of another scheme":         {s, "GET", "/v1/plans", "", []string{"Authorization", "Basic " + token}, 401},
+		"metrics without a token":         {s, "GET", "/metrics", "", nil, 401},
+		"the token":                       {s, "GET", "/v1/plans", "", good, 200},
+		"health without a token":          {s, "GET", "/healthz", "", nil, 200},
+		"name of another site, no token":  {open, "GET", "/v1/plans", "", []string{"Host", "evil.example"}, 403},
+		"allowed name":                    {open, "GET", "/v1/plans", "", []string{"Host", "plans.example:7878"}, 200},
+		"address as name":                 {open, "GET", "/v1/plans", "", []string{"Host", "[::1]:7878"}, 200},
+		"no name":                         {open, "GET", "/v1/plans", "", []string{"Host", ""}, 403},
+		"POST of another site":            {open, "POST", "/v1/plan", workloadBody, []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"POST of an old browser":          {open, "POST", "/v1/plan", workloadBody, []string{"Origin", "http://evil.example"}, 403},
+		"POST of a file's page":           {open, "POST", "/v1/plan", workloadBody, []string{"Origin", "null"}, 403},
+		"DELETE of another site":          {open, "DELETE", "/v1/plans/" + strings.Repeat("0", 32), "", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"GET of another site":             {open, "GET", "/v1/plans", "", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		"GET of another port":             {open, "GET", "/v1/jobs", "", []string{"Sec-Fetch-Site", "same-site"}, 403},
+		"form of another site":            {open, "POST", "/v1/plan", workloadBody, []string{"Content-Type", "text/plain"}, 415},
+		"no content type":                 {open, "POST", "/v1/plan", workloadBody, []string{"Content-Type", ""}, 415},
+		"compressed body":                 {open, "POST", "/v1/plan", workloadBody, []string{"Content-Encoding", "gzip"}, 415},
+		"body above the limit":            {small, "POST", "/v1/plan", `{"problem":{"tables_csv":"` + strings.Repeat("x", 1024) + `"}}`, nil, 413},
+		"deep JSON":                       {open, "POST", "/v1/plan", `{"problem":{"tables":` + nested + `}}`, nil, 400},
+		"huge number":                     {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","overrides":{"devices":1e99}}}`, nil, 422},
+		"file in place of tables":         {open, "POST", "/v1/plan", `{"problem":{"tables":"/etc/passwd"}}`, nil, 422},
+		"file in place of a topology":     {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","topology":"/etc/passwd"}}`, nil, 422},
+		"YAML bomb in a topology":         {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","topology":"a: &a [x,x]\nb: &b [*a,*a]"}}`, nil, 422},
+		"file in place of a plan":         {open, "POST", "/v1/validate", `{"plan":"../../etc/passwd"}`, nil, 422},
+		"model in a request":              {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2"},"options":{"model":"/tmp"}}`, nil, 422},
+		"unknown parameter":               {open, "GET", "/v1/plans?file=/etc/passwd", "", nil, 422},
+		"asset outside of the folder":     {open, "GET", "/assets/..%2fpage.go", "", nil, 404},
+		"huge id":                         {open, "GET", "/v1/plans/" + strings.Repeat("0", 3000), "", nil, 422},
+		"id that is none":                 {open, "GET", "/v1/plans/..%2f..%2fetc", "", nil, 404},
+		"huge number of a list":           {open, "GET", "/v1/plans?limit=1000000000", "", nil, 422},
+		"tables above the limit":          {small, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2"}}`, nil, 422},
+		"devices above the limit":         {small, "POST", "/v1/plan", `{"problem":{"workload":"criteo-kaggle","overrides":{"devices":5}}}`, nil, 422},
+		"drawn tables above the limit":    {open, "POST", "/v1/plan", `{"problem":{"workload":"dlrm-datasets-999999x8"}}`, nil, 422},
+		"cells above the limit":           {open, "POST", "/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"devices":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17],"batch":[64,128,256,512,1024,2048,4096,8192,16384,32768,65536,131072,262144,524288,1048576,2097152]}}`, nil, 422},
+		"scaled tables above the limit":   {open, "POST", "/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"scale":["tables=100000"]}}`, nil, 422},
+		"time above the limit":            {open, "POST", "/v1/plan", `{"problem":{"workload":"criteo-kaggle"},"options":{"time_limit_ms":999999999}}`, nil, 422},
+		"markup in a name":                {s, "GET", "/v1/plans?name=%3Cscript%3E", "", good, 200},
+		"control characters in a name":    {s, "POST", "/v1/plan", `{"problem":{"workload":"criteo-kaggle","name":"a\u0000b"}}`, with("Content-Type", "application/json"), 422},
+		"method that no route has":        {open, "TRACE", "/v1/plans", "", nil, 405},
+		"path that no route has":          {open, "GET", "/v1/nothing", "", nil, 404},
+		"body in place of the log's line": {open, "POST", "/v1/plan", "{\"problem\":\"\\n\"}", nil, 422},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest(c.method, "http://localhost/", strings.NewReader(c.body))
+			r.URL.Path, r.URL.RawQuery, _ = strings.Cut(c.path, "?")
+			if i := strings.Index(r.URL.Path, "%2f"); i >= 0 {
+				r.URL.RawPath, r.URL.Path = r.URL.Path, strings.ReplaceAll(r.URL.Path, "%2f", "/")
+			}
+			if c.body != "" {
+				r.Header.Set("Content-Type", "application/json")
+			}
+			for i := 0; i < len(c.header); i += 2 {
+				if c.header[i] == "Host" {
+					r.Host = c.header[i+1]
+				}
+				r.Header.Set(c.header[i], c.header[i+1])
+			}
+			w := httptest.NewRecorder()
+			c.to.ServeHTTP(w, r)
+			if w.Code != c.want {
+				t.Errorf("got status %d, want %d: %s", w.Code, c.want, w.Body)
+			}
+			if text := w.Body.String(); strings.Contains(text, "root:") || strings.Contains(text, token) || strings.Contains(text, "goroutine") {
+				t.Errorf("the answer tells too much: %s", text)
+			}
+		})
+	}
+}
+
+func TestSecurityHeaders(t *testing.T) {
+	s := start(t, service.Options{})
+	for path, want := range map[string]string{"/v1/plans": "default-src 'none'; frame-ancestors 'none'", "/": "script-src 'self'", "/nothing": "default-src 'none'"} {
+		h := s.ask("GET", path, "").Header()
+		if got := h.Get("Content-Security-Policy"); !strings.Contains(got, want) || strings.Contains(got, "unsafe") || !strings.Contains(got, "frame-ancestors 'none'") {
+			t.Errorf("%s: got policy %q, want %q", path, got, want)
+		}
+		for _, name := range []string{"X-Content-Type-Options", "Referrer-Policy", "X-Frame-Options", "Cross-Origin-Resource-Policy"} {
+			if h.Get(name) == "" {
+				t.Errorf("%s: header %s is missing", path, name)
+			}
+		}
+		if h.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: other sites may read the answer", path)
+		}
+	}
+	if h := s.ask("GET", "/v1/plans", "").Header(); h.Get("Cache-Control") != "no-store" {
+		t.Errorf("got Cache-Control %q", h.Get("Cache-Control"))
+	}
+}
+
+func TestLogsHaveNoSecrets(t *testing.T) {
+	var log bytes.Buffer
+	s := start(t, service.Options{Token: "the-secret-token", Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	s.ask("POST", "/v1/plan", `{"problem":{"workload":"secret-tables","name":"secret-name"}}`, "Authorization", "Bearer the-secret-token")
+	s.ask("GET", "/v1/plans?name=secret-query", "", "Authorization", "Bearer wrong-secret-token")
+	if lines := strings.Count(log.String(), "\n"); lines != 2 {
+		t.Errorf("got %d lines, want one a request: %s", lines, &log)
+	}
+	if strings.Contains(log.String(), "secret") {
+		t.Errorf("the log has a secret: %s", &log)
+	}
+}
+
+// broken is a store that panics or fails.
+type broken struct {
+	service.Store
+	panics bool
+}
+
+func (b broken) Get(context.Context, string) (store.Record, error) {
+	if b.panics {
+		panic("the store is broken: secret")
+	}
+	return store.Record{}, store.ErrDamaged
+}
+
+func (broken) Check(context.Context) error { return store.ErrDamaged }
+
+func (broken) Put(context.Context, store.Record) (bool, error) { return false, store.ErrFull }
+
+func TestPanics(t *testing.T) {
+	s := start(t, service.Options{Store: broken{panics: true}})
+	w := s.ask("GET", "/v1/plans/"+strings.Repeat("0", 32), "")
+	if w.Code != 500 || strings.Contains(w.Body.String(), "secret") {
+		t.Errorf("got %d %s, want 500 without details", w.Code, w.Body)
+	}
+	if text := s.ask("GET", "/metrics", "").Body.String(); !strings.Contains(text, "neuroshard_panics_total 1\n") {
+		t.Errorf("the panic is not counted: %s", text)
+	}
+}
+
+func TestBrokenStore(t *testing.T) {
+	s := start(t, service.Options{Store: broken{}})
+	if w := s.ask("GET", "/readyz", ""); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("got %d, want 503", w.Code)
+	}
+	s.object(200, "GET", "/healthz", "")
+	got := s.object(200, "POST", "/v1/plan", quickBody)
+	if got["saved"] != false || got["cached"] != false {
+		t.Errorf("got saved %v, cached %v: a plan is the answer all the same", got["saved"], got["cached"])
+	}
+	s.object(200, "GET", "/v1/plans/"+got["id"].(string), "") // it stays in memory
+}
+
+func TestMemoryOfBodies(t *testing.T) {
+	opt := service.Options{}
+	opt.Store = broken{}
+	all, err := service.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t, all.Handler()}
+	if !all.Bodies(all.BodyMemory()) {
+		t.Fatal("the memory is in use")
+	}
+	if w := s.ask("POST", "/v1/plan", quickBody); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("got %d %s, want 503 with Retry-After", w.Code, w.Body)
+	}
+}
+
+func TestStreamsAreLimited(t *testing.T) {
+	all, err := service.New(service.Options{Store: broken{}, Limits: service.Limits{Streams: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t, all.Handler()}
+	job := s.object(202, "POST", "/v1/plan?async=true", quickBody)["id"].(string)
+	all.Streams() <- struct{}{}
+	if w := s.ask("GET", "/v1/jobs/"+job+"/events", ""); w.Code != 503 || w.Header().Get("Retry-After") == "" {
+		t.Errorf("got %d, want 503", w.Code)
+	}
+	<-all.Streams()
+	if w := s.ask("GET", "/v1/jobs/"+job+"/events", ""); w.Code != 200 {
+		t.Errorf("got %d, want 200", w.Code)
+	}
+}
+
+// TestSlowClients sends bodies that never end, and one whose length is a lie, to a real server.
+func TestSlowClients(t *testing.T) {
+	all, err := service.New(service.Options{Store: broken{}, Limits: service.Limits{BodyTime: 50 * time.Millisecond, Body: unit.KiB}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := all.Server()
+	if server.ReadHeaderTimeout <= 0 || server.IdleTimeout <= 0 || server.MaxHeaderBytes <= 0 {
+		t.Error("a limit of the server is missing")
+	}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close()
+	for what, c := range map[string]struct{ header, body, want string }{
+		"slow body":      {"Content-Length: 100", "{", "408"},
+		"slow chunks":    {"Transfer-Encoding: chunked", "1\r\n{\r\n", "408"},
+		"long chunks":    {"Transfer-Encoding: chunked", "1000\r\n" + strings.Repeat(" ", 0x1000), "413"},
+		"long body":      {"Content-Length: 99999999999", "{", "413"},
+		"negative":       {"Content-Length: -1", "{", "400"},
+		"large header":   {"X: " + strings.Repeat("x", 1<<17) + "\r\nContent-Length: 0", "", "431"},
+		"expectation":    {"Expect: nothing\r\nContent-Length: 0", "", "417"},
+		"no host header": {"Host: a\r\nContent-Length: 0", "", "400"},
+	} {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, _ = fmt.Fprintf(conn, "POST /v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n%s\r\n\r\n%s", c.header, c.body)
+		}()
+		answer := make([]byte, len("HTTP/1.1 200"))
+		if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 "+c.want {
+			t.Errorf("%s: got %q, %v, want %s", what, answer, err, c.want)
+		}
+		_ = conn.Close()
+	}
+}
+
+func TestLimitsOfOptions(t *testing.T) {
+	for what, limits := range map[string]service.Limits{
+		"body":        {Body: 1},
+		"tables":      {Tables: -1},
+		"devices":     {Devices: 1 << 30},
+		"cells":       {Cells: -1},
+		"concurrency": {Concurrency: -1},
+		"time":        {Time: -1},
+		"memory":      {Memory: unit.MiB},
+		"body memory": {Body: unit.GiB},
+		"cache":       {Cache: 100 * unit.GiB},
+		"streams":     {Streams: -1},
+		"body time":   {BodyTime: -1},
+	} {
+		if _, err := service.New(service.Options{Store: broken{}, Limits: limits}); err == nil {
+			t.Errorf("%s: got no error", what)
+		}
+	}
+	if _, err := service.New(service.Options{}); err == nil {
+		t.Error("no store: got no error")
+	}
+}
+
+// empty is a store without plans.
+type empty struct{ service.Store }
+
+func (empty) Get(context.Context, string) (store.Record, error) {
+	return store.Record{}, store.ErrNotFound
+}
