@@ -237,6 +237,7 @@ func field(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 func inFields(text string) string {
 	for _, one := range [][2]string{
 		{"add --devices N, or describe the cluster in a file: --topology cluster.yaml", "state overrides.devices, or describe the cluster in topology"},
+		{"add --device PROFILE, one of", "state overrides.device, one of"},
 		{"neuroshard workloads", "GET /v1/workloads"},
 		{"neuroshard devices", "GET /v1/devices"},
 		{"leave the flag out", "leave the field out"},

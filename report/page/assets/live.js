@@ -10,7 +10,7 @@
 //   #/plans/ID/with/ID      two plans side by side
 //   #/plans/ID/replan       a new plan from an old one, with the curve of moved bytes
 //   #/plans/ID/sweep        the plans of many clusters
-//   #/jobs, #/jobs/ID       the jobs of the service
+//   #/jobs, #/jobs/ID       the jobs of the service, and the result of one
 "use strict";
 
 (() => {
@@ -486,9 +486,9 @@
     error.message = inLabels(error.message || String(error), fields);
     error.hint = inLabels(error.hint, fields);
     for (const fault of error instanceof Refusal ? error.faults : []) {
+      const field = concerned(fault, fields);
       fault.message = inLabels(fault.message, fields);
       fault.hint = inLabels(fault.hint, fields);
-      const field = concerned(fault, fields);
       if (!field) {
         rest.push(fault);
         continue;
@@ -516,14 +516,15 @@
     });
   }
 
-  /** Returns the field that a fault is about. */
+  /** Returns the field that a fault is about: by its place, or else by the first field that its words name. */
   function concerned(fault, fields) {
     const parts = String(fault.location || "").split(/[.[\]]+/).reverse();
     for (const part of parts) {
       const field = fields.find((f) => f.name === part || (f.names || []).includes(part));
       if (field) return field;
     }
-    return undefined;
+    const named = /(?:overrides|options|axes)\.([a-z_]+)/.exec(`${fault.message} ${fault.hint || ""}`);
+    return named ? fields.find((f) => f.name === named[1]) : undefined;
   }
 
   // ---- Jobs ----
@@ -543,45 +544,43 @@
    * Returns what the job results in.
    */
   async function run(path, body, box, what, signal) {
-    const cancel = new AbortController();
-    const stop = signal ? AbortSignal.any([signal, cancel.signal]) : cancel.signal;
-    const bar = h("progress", { max: 1, "aria-label": `Progress of ${what}` });
-    const line = h("p", {}, `Sending the request for ${what}.`);
-    let job = null;
-    const button = h("button", { type: "button", onclick: () => (button.setAttribute("disabled", ""), void quit()) }, "Cancel");
-    const quit = async () => {
-      if (job) await send("DELETE", `/v1/jobs/${job}`, {}).catch(() => {});
-      else cancel.abort(new Refusal(0, { detail: "The request was canceled." }));
-    };
-    put(box, h("div", { class: "live-progress", "aria-busy": "true" }, line, bar, button));
-    say(`${what} has begun.`);
+    put(box, h("p", {}, `Sending the request for ${what}.`));
     try {
-      const response = await send("POST", path, { body, signal: stop, header: { Prefer: "respond-async" } });
+      const response = await send("POST", path, { body, signal, header: { Prefer: "respond-async" } });
       const told = await response.json();
       if (response.status !== 202) return told;
-      job = told.id;
-      let spoken = 0;
-      await follow(
-        job,
-        (data) => {
-          const [words, share] = progressOf(data);
-          line.textContent = words || "Working.";
-          if (share === null) bar.removeAttribute("value");
-          else bar.value = share;
-          if (Date.now() - spoken > 5000) {
-            spoken = Date.now();
-            say(line.textContent);
-          }
-        },
-        stop,
-      );
-      const ended = await get(`/v1/jobs/${job}`, stop);
-      if (ended.result) return { job, ...ended.result };
-      if (ended.state === "canceled") throw new Refusal(0, { detail: "The job was canceled." });
-      throw new Refusal(0, ended.error || { detail: "The job has no result." });
+      await watch(told.id, box, what, signal);
+      const found = await get(`/v1/jobs/${told.id}`, signal);
+      if (found.result) return { job: told.id, ...found.result };
+      if (found.state === "canceled") throw new Refusal(0, { detail: "The job was canceled." });
+      throw new Refusal(0, found.error || { detail: "The job has no result." });
     } finally {
       put(box);
     }
+  }
+
+  /** Follows a job to its end in a box, with a button to cancel the job. */
+  async function watch(id, box, what, signal) {
+    const bar = h("progress", { max: 1, "aria-label": `Progress of ${what}` });
+    const line = h("p", {}, "Waiting for its turn.");
+    const quit = () => {
+      cancel.setAttribute("disabled", "");
+      send("DELETE", `/v1/jobs/${id}`, {}).catch((e) => put(line, e.message));
+    };
+    const cancel = h("button", { type: "button", onclick: quit }, "Cancel");
+    put(box, h("div", { class: "live-progress", "aria-busy": "true" }, line, bar, cancel));
+    say(`${what[0].toUpperCase()}${what.slice(1)} has begun.`);
+    let spoken = Date.now();
+    const show = (data) => {
+      const [words, share] = progressOf(data);
+      line.textContent = words || "Working.";
+      if (share === null) bar.removeAttribute("value");
+      else bar.value = share;
+      if (Date.now() - spoken < 5000) return;
+      spoken = Date.now();
+      say(line.textContent);
+    };
+    await follow(id, show, signal);
   }
 
   // ---- What the service knows ----
@@ -931,6 +930,7 @@
     const reset = h("button", { type: "button", hidden: true, onclick: () => restore() }, "Back to the stored plan");
     const restore = () => {
       for (const f of fields) f.input.value = stored[f.name] ?? "";
+      ownHosts = false;
       update(0);
       fields[0].input.focus();
     };
@@ -986,6 +986,16 @@
       report.removeAttribute("aria-busy");
     };
 
+    // More devices than one host holds are more hosts of the same size; a host of a few has room for eight.
+    const hostField = fields[2];
+    let ownHosts = query.has("devices_per_host");
+    hostField.input.addEventListener("input", () => (ownHosts = true));
+    fields[0].input.addEventListener("input", () => {
+      const devices = fields[0].value();
+      if (ownHosts || !devices) return;
+      const room = stored.devices_per_host < stored.devices ? stored.devices_per_host : Math.max(8, stored.devices_per_host);
+      hostField.input.value = String(devices === stored.devices ? stored.devices_per_host : Math.min(devices, room));
+    });
     for (const f of fields) {
       // Typing ends after a pause; a choice has ended.
       f.input.addEventListener("input", () => update(f.input.tagName === "SELECT" ? 0 : 250));
@@ -1147,10 +1157,11 @@
   }
 
   /** Draws the page of a job's result below the form, which is folded. */
-  async function showResult(result, signal, links, form) {
+  async function showResult(result, signal, links = null, form = null) {
     const pageDocument = await get(`/v1/jobs/${result.job}/page`, signal);
-    const open = result.id ? h("p", { class: "live-actions" }, h("a", { class: "live-button", href: `#/plans/${result.id}` }, "Open the new plan")) : null;
-    drawn(pageDocument, links, h("details", {}, h("summary", {}, "Change the request"), form), open);
+    const link = (href, words) => h("a", { class: "live-button", href }, words);
+    const actions = h("p", { class: "live-actions" }, result.id ? link(`#/plans/${result.id}`, "Open the new plan") : null, form ? link(`#/jobs/${result.job}`, "Link to this result") : null);
+    drawn(pageDocument, links, form ? h("details", {}, h("summary", {}, "Change the request"), form) : null, actions);
     arrive();
     say("The result is ready.");
   }
@@ -1215,7 +1226,8 @@
     const table = h("div", { class: "live-scroll", tabindex: "0", role: "region", "aria-label": "Jobs" });
     screen(title("Jobs"), h("p", { class: "live-hint" }, "Plans, re-plans and sweeps that run or ended a short while ago. The list is renewed every two seconds."), table);
     const renew = async () => {
-      const all = listOf(await get("/v1/jobs", view.signal));
+      // The data of pages are made by jobs, too; nobody looks for those that have ended.
+      const all = listOf(await get("/v1/jobs", view.signal)).filter((j) => j.what !== "page" || !ended(j));
       const focused = document.activeElement?.dataset?.job;
       put(table, all.length > 0 ? jobTable(all, view) : h("p", {}, "There are no jobs."));
       if (focused) table.querySelector(`[data-job="${CSS.escape(focused)}"]`)?.focus();
@@ -1230,8 +1242,23 @@
     renewAll().catch((e) => view.signal.aborted || put(table, refusal(e)));
   }
 
+  const ended = (j) => ["done", "failed", "canceled"].includes(j.state);
+
+  /** Shows the result of a job, or follows the job to its end. */
+  async function job(view, id) {
+    let found = await get(`/v1/jobs/${id}`, view.signal);
+    if (!ended(found)) {
+      const box = h("div", { class: "live-narrow" });
+      screen(title(`Job: ${found.what}`), box);
+      await watch(id, box, found.what, view.signal);
+      found = await get(`/v1/jobs/${id}`, view.signal);
+    }
+    if (!found.result) throw new Refusal(0, found.error || { detail: `The job is ${found.state} and has no result.` });
+    if (found.what === "plan") return location.replace(`#/plans/${found.result.id}`);
+    await showResult({ job: id, ...found.result }, view.signal);
+  }
+
   function jobTable(all, view) {
-    const ended = (j) => ["done", "failed", "canceled"].includes(j.state);
     const line = (j) => {
       const [words, share] = progressOf(j);
       const cancel = async (event) => {
@@ -1245,7 +1272,7 @@
         h("td", {}, j.what),
         h("td", {}, j.state),
         h("td", {}, ended(j) ? "" : [h("progress", { max: 1, value: share === null ? null : share, "aria-label": "Progress" }), " ", words]),
-        h("td", {}, ended(j) ? "" : h("button", { type: "button", "data-job": j.id, "aria-label": `Cancel the job of ${j.created}`, onclick: cancel }, "Cancel")),
+        h("td", {}, ended(j) ? (j.state === "failed" ? "" : h("a", { href: `#/jobs/${j.id}`, "aria-label": `Result of the job of ${j.created}` }, "Result")) : h("button", { type: "button", "data-job": j.id, "aria-label": `Cancel the job of ${j.created}`, onclick: cancel }, "Cancel")),
       );
     };
     const heads = ["Created", "Work", "State", "Progress", "Action"];
@@ -1258,6 +1285,7 @@
     [/^$/, home],
     [/^new$/, create],
     [/^jobs$/, jobs],
+    [/^jobs\/([0-9a-f]{32})$/, job],
     [/^models\/([^/]+)$/, model],
     [/^plans\/([0-9a-f]{32})$/, plan],
     [/^plans\/([0-9a-f]{32})\/with\/([0-9a-f]{32})$/, compare],
