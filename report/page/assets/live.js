@@ -551,7 +551,7 @@
       if (response.status !== 202) return told;
       await watch(told.id, box, what, signal);
       const found = await get(`/v1/jobs/${told.id}`, signal);
-      if (found.result) return { job: told.id, ...found.result };
+      if (found.result) return { job: told.id, state: found.state, ...found.result };
       if (found.state === "canceled") throw new Refusal(0, { detail: "The job was canceled." });
       throw new Refusal(0, found.error || { detail: "The job has no result." });
     } finally {
@@ -1161,7 +1161,8 @@
     const pageDocument = await get(`/v1/jobs/${result.job}/page`, signal);
     const link = (href, words) => h("a", { class: "live-button", href }, words);
     const actions = h("p", { class: "live-actions" }, result.id ? link(`#/plans/${result.id}`, "Open the new plan") : null, form ? link(`#/jobs/${result.job}`, "Link to this result") : null);
-    drawn(pageDocument, links, form ? h("details", {}, h("summary", {}, "Change the request"), form) : null, actions);
+    const cut = result.state === "canceled" ? h("p", { class: "live-error" }, "The job was canceled: this is what it had found until then.") : null;
+    drawn(pageDocument, links, cut, form ? h("details", {}, h("summary", {}, "Change the request"), form) : null, actions);
     arrive();
     say("The result is ready.");
   }
@@ -1255,7 +1256,7 @@
     }
     if (!found.result) throw new Refusal(0, found.error || { detail: `The job is ${found.state} and has no result.` });
     if (found.what === "plan") return location.replace(`#/plans/${found.result.id}`);
-    await showResult({ job: id, ...found.result }, view.signal);
+    await showResult({ job: id, state: found.state, ...found.result }, view.signal);
   }
 
   function jobTable(all, view) {
