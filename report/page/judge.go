@@ -142,7 +142,7 @@ func toExplain(in *Input, which Explained) []int {
 	critical := report.CriticalOf(in.Plan, nil).Device
 	chosen := slices.Clone(all[:min(n, mostExplained)])
 	for _, i := range all[len(chosen):] {
-		if slices.ContainsFunc(in.Plan.Tables[i].Shards, func(s plan.Shard) bool { return s.Device == critical && critical >= 0 }) {
+		if critical >= 0 && slices.ContainsFunc(in.Plan.Tables[i].Shards, func(s plan.Shard) bool { return s.Device == critical || s.Device < 0 }) {
 			chosen = append(chosen, i)
 		}
 	}

@@ -15,10 +15,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/net/html"
+	"pgregory.net/rapid"
 
+	_ "github.com/neuroshard/neuroshard/internal/fixedseed"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/report/page"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -108,22 +111,52 @@ func golden(t *testing.T, name string, got []byte) {
 // elements are those that a page may have.
 var elements = strings.Fields("html head meta title style body div main h1 h2 h3 section p dl dt dd span ul li table thead tbody tr th td noscript script")
 
-// checkPage wants of the document's page: the embedded data is the document; the policy allows
-// exactly the scripts and the style of the page; no text of the document became markup.
+// checkPage wants of the document's page: the policy allows exactly the scripts and the style of
+// the page, and what checkText wants.
 func checkPage(tb testing.TB, d *page.Document) {
+	tb.Helper()
+	text, scripts := written(tb, d)
+	policy, hashes := checkText(tb, d, text)
+	z := html.NewTokenizer(bytes.NewReader(scripts))
+	for z.Next() != html.ErrorToken {
+		if token := z.Token(); token.Type == html.StartTagToken && token.Data == "script" {
+			hashes = append(hashes, hash(raw(z)))
+		}
+	}
+	if len(hashes) != 3 {
+		tb.Fatalf("got %d scripts and styles, want 3", len(hashes))
+	}
+	for _, h := range hashes {
+		if !strings.Contains(policy, h) {
+			tb.Errorf("got policy %s, want %s in it", policy, h)
+		}
+	}
+	if strings.Count(policy, "sha256") != len(hashes) || !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") {
+		tb.Errorf("got policy %s, want nothing more than the hashes in it", policy)
+	}
+}
+
+// written returns the page up to the first script that runs, and the rest, which does not depend
+// on the document.
+func written(tb testing.TB, d *page.Document) (text, scripts []byte) {
 	tb.Helper()
 	var b bytes.Buffer
 	if err := page.Write(&b, d); err != nil {
 		tb.Fatal(err)
 	}
-	want, err := json.Marshal(d)
-	if err != nil {
-		tb.Fatal(err)
+	at := bytes.Index(b.Bytes(), []byte("<script>"))
+	if at < 0 {
+		tb.Fatal("the page has no script")
 	}
-	var policy string
+	return b.Bytes()[:at], b.Bytes()[at:]
+}
+
+// checkText wants of a page up to its scripts: the embedded data is the document, and no text of
+// the document became markup. It returns the policy and the hashes of styles.
+func checkText(tb testing.TB, d *page.Document, text []byte) (policy string, hashes []string) {
+	tb.Helper()
 	var data []string
-	var hashes []string
-	z := html.NewTokenizer(bytes.NewReader(b.Bytes()))
+	z := html.NewTokenizer(bytes.NewReader(text))
 	for z.Next() != html.ErrorToken {
 		token := z.Token()
 		if token.Type != html.StartTagToken && token.Type != html.SelfClosingTagToken {
@@ -140,26 +173,28 @@ func checkPage(tb testing.TB, d *page.Document) {
 		switch attributes := token.Attr; {
 		case token.Data == "meta" && len(attributes) == 2 && attributes[0].Val == "Content-Security-Policy":
 			policy = attributes[1].Val
-		case token.Data == "script" && len(attributes) > 0:
+		case token.Data == "script":
 			data = append(data, raw(z))
-		case token.Data == "script" || token.Data == "style":
-			sum := sha256.Sum256([]byte(raw(z)))
-			hashes = append(hashes, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+		case token.Data == "style":
+			hashes = append(hashes, hash(raw(z)))
 		}
 	}
-	if len(data) != 1 || len(hashes) != 3 {
-		tb.Fatalf("got %d elements of data and %d scripts and styles, want 1 and 3", len(data), len(hashes))
+	if len(data) != 1 {
+		tb.Fatalf("got %d elements of data, want 1", len(data))
 	}
-	for _, h := range hashes {
-		if !strings.Contains(policy, h) {
-			tb.Errorf("got policy %s, want %s in it", policy, h)
-		}
-	}
-	if strings.Count(policy, "sha256") != len(hashes) || !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") {
-		tb.Errorf("got policy %s, want nothing more than the hashes in it", policy)
+	checkData(tb, d, data[0])
+	return policy, hashes
+}
+
+// checkData wants that the data of a page is the document.
+func checkData(tb testing.TB, d *page.Document, data string) {
+	tb.Helper()
+	want, err := json.Marshal(d)
+	if err != nil {
+		tb.Fatal(err)
 	}
 	var again page.Document
-	decoder := json.NewDecoder(strings.NewReader(data[0]))
+	decoder := json.NewDecoder(strings.NewReader(data))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&again); err != nil {
 		tb.Fatal(err)
@@ -171,6 +206,12 @@ func checkPage(tb testing.TB, d *page.Document) {
 	if !bytes.Equal(got, want) {
 		tb.Errorf("the data of the page is another document:\n%s", cmp.Diff(string(want), string(got)))
 	}
+}
+
+// hash returns the source by which a policy allows an element with the text.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
 // raw returns the text of an element that was just opened.
@@ -291,6 +332,56 @@ func FuzzPlan(f *testing.F) {
 			}
 			return
 		}
-		checkPage(t, &page.Document{Title: "<!--", Plans: []page.Plan{d}, Changes: page.Compare(pl, pl)})
+		document := &page.Document{Title: "<!--", Plans: []page.Plan{d}, Changes: page.Compare(pl, pl)}
+		text, _ := written(t, document)
+		checkText(t, document, text)
+	})
+}
+
+// Whatever a plan file says, its page holds it as data.
+func TestEveryPlanHasPage(t *testing.T) {
+	texts := rapid.OneOf(rapid.SampledFrom([]string{
+		"</script><script>alert(1)</script>", "<!--", "]]>", "\u2028\u2029", `"><img src=x onerror=alert(1)>`, "{{.Title}}", "${1}", "javascript:alert(1)", "a\x01b", "=1+1",
+	}), rapid.String())
+	rapid.Check(t, func(r *rapid.T) {
+		pl, _ := rapid.SampledFrom([]func() (*plan.Plan, *problem.Problem){plain, forms, chosen, hidden}).Draw(r, "plan")()
+		pl.Provenance.Method, pl.Provenance.Model = texts.Draw(r, "method"), texts.Draw(r, "model")
+		pl.Provenance.ModelSource = rapid.SampledFrom([]string{plan.Simulated, plan.Measured, plan.Published, plan.ClosedForm, plan.Custom, plan.Unpriced}).Draw(r, "source")
+		pl.Provenance.Warnings = rapid.SliceOfN(texts, 0, 3).Draw(r, "warnings")
+		pl.Cluster.Profile = texts.Draw(r, "profile")
+		for i := range pl.Tables {
+			placed := &pl.Tables[i]
+			placed.Name, placed.Module = texts.Draw(r, "name"), texts.Draw(r, "module")
+			placed.ShardingType = rapid.SampledFrom(problem.ShardingTypes()).Draw(r, "sharding type")
+			for k := range placed.Shards {
+				placed.Shards[k].Device = rapid.IntRange(-1, len(pl.Devices)).Draw(r, "device")
+			}
+		}
+		for i := range pl.Devices {
+			pl.Devices[i].Forward = unit.Millis(rapid.Float64Range(0, 1e9).Draw(r, "forward"))
+			pl.Devices[i].Memory.Weights = unit.Bytes(rapid.Int64Range(0, 1<<40).Draw(r, "weights"))
+		}
+		var file bytes.Buffer
+		if pl.Write(&file) != nil {
+			r.Skip("no plan file says this")
+		}
+		pl, err := plan.Read(&file)
+		if err != nil {
+			r.Skip("no plan file says this")
+		}
+		d, err := page.New(page.Input{Name: texts.Draw(r, "file"), Plan: pl, Missing: []string{texts.Draw(r, "missing")}})
+		if err != nil {
+			if !strings.Contains(err.Error(), "the plan has no device") {
+				r.Fatal(err)
+			}
+			return
+		}
+		document := &page.Document{Title: texts.Draw(r, "title"), Plans: []page.Plan{d}}
+		var b bytes.Buffer
+		if err := page.Write(&b, document); err != nil {
+			r.Fatal(err)
+		}
+		text, _, _ := bytes.Cut(b.Bytes(), []byte("<script>"))
+		checkText(t, document, text)
 	})
 }
