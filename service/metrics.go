@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"sort"
 	"strconv"
 	"sync"
@@ -44,6 +45,9 @@ func newCounters(s *Service) *counters {
 	set.NewGauge("neuroshard_jobs_memory_bytes", func() float64 { _, _, weight := s.queue.Load(); return float64(weight) })
 	set.NewGauge("neuroshard_event_streams", func() float64 { return float64(len(s.streams)) })
 	set.NewGauge("neuroshard_answer_cache_bytes", func() float64 { bytes, _ := s.shelf.answers.size(); return float64(bytes) })
+	if file, ok := s.opt.Store.(interface{ Path() string }); ok {
+		set.NewGauge("neuroshard_store_bytes", func() float64 { return sizeOfFiles(file.Path()) })
+	}
 	set.NewGauge(fmt.Sprintf("neuroshard_build_info{version=%q}", neuroshard.Version), func() float64 { return 1 })
 	return m
 }
@@ -114,4 +118,14 @@ func (m *counters) planned(took time.Duration) {
 func (m *counters) write(w io.Writer) {
 	m.set.WritePrometheus(w)
 	metrics.WriteProcessMetrics(w)
+}
+
+// sizeOfFiles returns the bytes of the file of plans and of its log.
+func sizeOfFiles(path string) (bytes float64) {
+	for _, name := range []string{path, path + "-wal"} {
+		if info, err := os.Stat(name); err == nil {
+			bytes += float64(info.Size())
+		}
+	}
+	return bytes
 }

@@ -1,0 +1,117 @@
+package service_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/internal/marks"
+	"github.com/neuroshard/neuroshard/service"
+)
+
+const page = "../docs/SERVICE.md"
+
+// TestDocumentListsEndpoints holds the table of docs/SERVICE.md to the description of the API.
+func TestDocumentListsEndpoints(t *testing.T) {
+	s, err := service.New(service.Options{Store: broken{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var api struct {
+		Paths map[string]map[string]struct{ Summary string }
+	}
+	if err := json.Unmarshal(s.OpenAPI(), &api); err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for path, methods := range api.Paths {
+		for method, op := range methods {
+			rows = append(rows, fmt.Sprintf("| `%s %s` | %s |", strings.ToUpper(method), path, op.Summary))
+		}
+	}
+	slices.SortFunc(rows, func(a, b string) int {
+		_, pathA, _ := strings.Cut(a, " /")
+		_, pathB, _ := strings.Cut(b, " /")
+		return strings.Compare(pathA+a, pathB+b)
+	})
+	table := "| method and path | what it does |\n|---|---|\n" + strings.Join(rows, "\n")
+	if *update {
+		if err := marks.Replace(page, "endpoints", []string{table}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if part, ok := marks.Part(string(text), "endpoints"); !ok || part != table {
+		t.Errorf("the table of endpoints is out of date: go test ./service -run TestDocumentListsEndpoints -update")
+	}
+}
+
+// TestDocumentNamesTests wants every test that the table of security names.
+func TestDocumentNamesTests(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, folder := range []string{".", "jobs"} {
+		files, err := filepath.Glob(folder + "/*_test.go")
+		if err != nil || len(files) == 0 {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			part, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code.Write(part)
+		}
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(string(text), -1)
+	if len(named) < 10 {
+		t.Errorf("got %d tests, want the table's", len(named))
+	}
+	for _, name := range named {
+		if !strings.Contains(code.String(), "func "+name[1]+"(") {
+			t.Errorf("there is no test %s", name[1])
+		}
+	}
+}
+
+// TestDocumentListsMetrics wants every metric of the service in docs/SERVICE.md, and no other.
+func TestDocumentListsMetrics(t *testing.T) {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, service.Options{})
+	s.object(200, "POST", "/v1/plan", quickBody)
+	name := regexp.MustCompile(`(?m)^(neuroshard_\w+?)(_bucket|_count|_sum)?(\{| )`)
+	shown := map[string]bool{}
+	for _, m := range name.FindAllStringSubmatch(s.ask("GET", "/metrics", "").Body.String(), -1) {
+		shown[m[1]] = true
+	}
+	listed := map[string]bool{}
+	for _, m := range regexp.MustCompile("`(neuroshard_[a-z_]+?)(_sum|_count)?[`{]").FindAllStringSubmatch(string(text), -1) {
+		if m[1] != "neuroshard_torchrec" {
+			listed[m[1]] = true
+		}
+	}
+	for metric := range shown {
+		if !listed[metric] {
+			t.Errorf("metric %s is not in the document", metric)
+		}
+	}
+	for metric := range listed {
+		if !shown[metric] {
+			t.Errorf("there is no metric %s", metric)
+		}
+	}
+}
