@@ -9,7 +9,7 @@
 //	Compare    what changes between two plans (compare.go)
 //	NewReplan, NewSweep    a re-plan and a sweep as data (replan.go, sweep.go)
 //	Write      the page as one file; Live and Assets are the page of the service
-//	           (write.go)
+//	           (write.go, shell.go)
 //
 // The scripts in assets draw the page in the reader's browser from the Document alone.
 // Equal arguments give equal bytes.

@@ -6,7 +6,6 @@ import (
 	"embed"
 	"encoding/base64"
 	"encoding/json"
-	"html/template"
 	"io"
 	"io/fs"
 	"path"
@@ -43,20 +42,6 @@ func (assets) Open(name string) (fs.File, error) {
 	return files.Open(path.Join("assets", name))
 }
 
-// shell is the data of page.html.tmpl.
-type shell struct {
-	Title string
-	// Live is true on the service's page, which loads its scripts from assets/ and has no document.
-	Live     bool
-	Policy   string
-	Style    template.CSS
-	Document template.JS
-	// Static is what a reader without JavaScript sees of the document; nil on the service's page.
-	Static *Document
-	// Scripts are the scripts in their order.
-	Scripts []template.JS
-}
-
 // Write writes the document as one HTML file that loads nothing. It sets the document's
 // Format and Version.
 func Write(w io.Writer, d *Document) error {
@@ -69,38 +54,24 @@ func Write(w io.Writer, d *Document) error {
 	if err != nil {
 		return err
 	}
-	s := shell{Title: d.Title, Document: template.JS(data), Static: d, Style: template.CSS(style)}
+	s := shell{title: d.Title, document: string(data), static: d, style: string(style)}
 	hashes := make([]string, 0, 2)
 	for _, name := range []string{chartsFile, "assets/page.js"} {
 		text, err := files.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		s.Scripts = append(s.Scripts, template.JS(text))
+		s.scripts = append(s.scripts, string(text))
 		hashes = append(hashes, hash(text))
 	}
-	s.Policy = "default-src 'none'; script-src " + strings.Join(hashes, " ") +
+	s.policy = "default-src 'none'; script-src " + strings.Join(hashes, " ") +
 		"; style-src " + hash(style) + "; img-src data:; base-uri 'none'; form-action 'none'"
-	return written(w, s)
+	return s.write(w)
 }
 
 // Live writes the index of the service's page. The service sends the files of Assets under
 // assets/, and a Content-Security-Policy header.
-func Live(w io.Writer) error { return written(w, shell{Title: "neuroshard", Live: true}) }
-
-// written fills the template.
-func written(w io.Writer, s shell) error {
-	t, err := template.ParseFS(files, "assets/page.html.tmpl")
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, s); err != nil {
-		return err
-	}
-	_, err = w.Write(b.Bytes())
-	return err
-}
+func Live(w io.Writer) error { return shell{title: "neuroshard", live: true}.write(w) }
 
 // encode returns the document as JSON that may stand in a script element: it has no <, no
 // & and no line separators but as escapes.

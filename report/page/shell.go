@@ -1,0 +1,185 @@
+package page
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	h "maragu.dev/gomponents"
+)
+
+// shell.go writes the HTML around a document: the head, what a reader without JavaScript sees,
+// and the scripts. The library escapes every text and every attribute. It is no template, because
+// templates call methods by names that the linker does not know, for which it keeps all methods
+// of all types: 5.7 MB of the binary (docs/PERFORMANCE.md).
+
+// shell is what the HTML file holds.
+type shell struct {
+	title string
+	// live is true on the service's page, which loads its scripts from assets/ and has no document.
+	live bool
+	// policy is the Content-Security-Policy, which allows style and scripts by their digests.
+	policy string
+	// style, document and scripts are written as they are.
+	style, document string
+	scripts         []string
+	// static is what a reader without JavaScript sees of the document; nil on the service's page.
+	static *Document
+}
+
+// write writes the HTML file.
+func (s shell) write(w io.Writer) error {
+	b := bytes.NewBufferString("<!doctype html>\n")
+	page := h.El("html", attr("lang", "en"), s.head(), h.El("body",
+		// page.js replaces what a reader without JavaScript sees.
+		h.El("div", attr("id", "page"), attr("class", "ns"), h.El("main", attr("class", "main frame"),
+			h.El("div", attr("class", "head"), h.El("h1", h.Text(s.title))),
+			s.body(),
+			h.El("noscript", h.El("p", attr("class", "note"), h.Text("The pictures, the tables and the comparison of this page need JavaScript. The page loads nothing from a network."))),
+		)),
+		s.code(),
+	))
+	if err := page.Render(b); err != nil {
+		return err
+	}
+	b.WriteByte('\n')
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// attr is an attribute of an element.
+func attr(name, value string) h.Node { return h.Attr(name, value) }
+
+// head is what a browser reads before the page.
+func (s shell) head() h.Node {
+	meta := func(key, name, content string) h.Node { return h.El("meta", attr(key, name), attr("content", content)) }
+	nodes := h.Group{
+		h.El("meta", attr("charset", "utf-8")),
+		meta("name", "viewport", "width=device-width, initial-scale=1"),
+		meta("name", "color-scheme", "light dark"),
+		meta("name", "referrer", "no-referrer"),
+	}
+	if s.live {
+		for _, name := range []string{"assets/page.css", "assets/live.css"} {
+			nodes = append(nodes, h.El("link", attr("rel", "stylesheet"), attr("href", name)))
+		}
+	} else {
+		nodes = append(nodes, meta("http-equiv", "Content-Security-Policy", s.policy), h.El("style", h.Raw(s.style)))
+	}
+	return h.El("head", append(nodes, h.El("title", h.Text(s.title)))...)
+}
+
+// code is the scripts, and the document that they draw.
+func (s shell) code() h.Node {
+	var nodes h.Group
+	if s.live {
+		for _, name := range []string{"assets/echarts.min.js", "assets/page.js", "assets/live.js"} {
+			nodes = append(nodes, h.El("script", attr("src", name)))
+		}
+		return nodes
+	}
+	nodes = append(nodes, h.El("script", attr("type", "application/json"), attr("id", "document"), h.Raw(s.document)))
+	for _, script := range s.scripts {
+		nodes = append(nodes, h.El("script", h.Raw(script)))
+	}
+	return nodes
+}
+
+// body is the document in plain HTML.
+func (s shell) body() h.Node {
+	d := s.static
+	if d == nil {
+		return nil
+	}
+	var nodes h.Group
+	for i := range d.Plans {
+		nodes = append(nodes, section(&d.Plans[i]))
+	}
+	if d.Changes != nil {
+		nodes = append(nodes, h.El("section", attr("class", "section"), h.El("h2", h.Text("What changes")), list("lines", d.Changes.Summary)))
+	}
+	if d.Replan != nil {
+		nodes = append(nodes, h.El("section", attr("class", "section"), h.El("h2", h.Text("Re-plan")),
+			h.El("p", attr("class", "verdict"), h.Text(d.Replan.Verdict)), list("lines", d.Replan.Lines)))
+	}
+	return nodes
+}
+
+// section is a plan: its costs, its warnings, its critical device, its devices, where it is from.
+func section(p *Plan) h.Node {
+	nodes := h.Group{
+		attr("class", "section"),
+		h.El("h2", h.Text(p.Name)),
+		h.El("p", attr("class", "summary"), h.Text(p.Summary)),
+		figures(&p.Costs),
+		h.El("p", h.Textf("Predicted %s. %s", p.Costs.By, p.Costs.Certificate)),
+	}
+	if len(p.Warnings) > 0 {
+		nodes = append(nodes, h.El("div", attr("class", "warnings"), h.El("h3", h.Text("Warnings")), list("", p.Warnings)))
+	}
+	if len(p.Critical.Lines) > 0 {
+		nodes = append(nodes, h.El("h3", h.Text("The critical device")), list("lines", p.Critical.Lines))
+	}
+	nodes = append(nodes, h.El("h3", h.Text("Devices")),
+		h.El("div", attr("class", "scroll"), attr("role", "group"), attr("tabindex", "0"), attr("aria-label", "Devices"), deviceTable(&p.Devices)))
+	if len(p.Provenance) > 0 {
+		nodes = append(nodes, h.El("h3", h.Text("Provenance")), h.El("dl", attr("class", "facts"), h.Map(p.Provenance, func(f Fact) h.Node {
+			return h.Group{h.El("dt", h.Text(f.Name)), h.El("dd", h.Text(f.Value))}
+		})))
+	}
+	return h.El("section", nodes...)
+}
+
+// figures are the costs that are known.
+func figures(c *Costs) h.Node {
+	nodes := h.Group{attr("class", "figures")}
+	if c.Predicted != nil {
+		nodes = append(nodes, figure("figure first", "Predicted cost", *c.Predicted, ""))
+	}
+	if c.Simulated != nil {
+		nodes = append(nodes, figure("figure", "Simulated cost", *c.Simulated, "SIMULATED device, not measured"))
+	}
+	if c.Bound != nil {
+		nodes = append(nodes, figure("figure", "Lower bound", *c.Bound, "SIMULATED"))
+	}
+	return h.El("dl", nodes...)
+}
+
+// figure is one large value, with a note if there is one.
+func figure(class, name string, value fmt.Stringer, note string) h.Node {
+	return h.El("div", attr("class", class), h.El("dt", h.Text(name)), h.El("dd",
+		h.El("span", attr("class", "value"), h.Text(value.String())),
+		h.If(note != "", h.El("span", attr("class", "note"), h.Text(note)))))
+}
+
+// list is a list of sentences.
+func list(class string, lines []string) h.Node {
+	nodes := h.Group{}
+	if class != "" {
+		nodes = append(nodes, attr("class", class))
+	}
+	return h.El("ul", append(nodes, h.Map(lines, func(line string) h.Node { return h.El("li", h.Text(line)) })...)...)
+}
+
+// deviceTable is a line for each device; without times if no model estimated them.
+func deviceTable(d *Devices) h.Node {
+	names := []string{"Device", "Shards", "Dim sum", "Memory"}
+	times := len(d.Forward) > 0
+	if times {
+		names = append(names, "Forward", "Wait", "Forward exchange", "Backward exchange", "Backward")
+	}
+	var rows h.Group
+	for i, used := range d.Used {
+		cells := h.Group{h.El("th", attr("scope", "row"), h.Textf("%d", i)), cell(d.Shards[i]), cell(d.DimSum[i]), cell(used)}
+		if times {
+			cells = append(cells, cell(d.Forward[i]), cell(d.Wait[i]), cell(d.ForwardComm[i]), cell(d.BackwardComm[i]), cell(d.Backward[i]))
+		}
+		rows = append(rows, h.El("tr", cells...))
+	}
+	return h.El("table",
+		h.El("thead", h.El("tr", h.Map(names, func(name string) h.Node { return h.El("th", attr("scope", "col"), h.Text(name)) }))),
+		h.El("tbody", rows))
+}
+
+// cell is a value in a table.
+func cell(value any) h.Node { return h.El("td", h.Text(fmt.Sprint(value))) }
