@@ -1,6 +1,7 @@
 // Command sharding makes the tables of docs/SHARDING.md: what each sharding type and memory
 // saves, under TorchRec's estimator and on the simulated device. Its table lanes is in
-// docs/evidence/SEARCH.md; workloads, operators and traffic are in docs/evidence/SHARDING.md.
+// docs/evidence/SEARCH.md; workloads, operators, short, drawn and traffic are in
+// docs/evidence/SHARDING.md.
 // Each argument but scenarios and off is a table of SIMULATED costs, planned in this
 // process; those two run the neuroshard binary.
 //
