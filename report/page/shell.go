@@ -63,6 +63,7 @@ func (s shell) head() h.Node {
 		for _, name := range []string{"assets/page.css", "assets/live.css"} {
 			nodes = append(nodes, h.El("link", attr("rel", "stylesheet"), attr("href", name)))
 		}
+		nodes = append(nodes, h.El("link", attr("rel", "icon"), attr("href", "assets/icon.svg"), attr("type", "image/svg+xml")))
 	} else {
 		nodes = append(nodes, meta("http-equiv", "Content-Security-Policy", s.policy), h.El("style", h.Raw(s.style)))
 	}
