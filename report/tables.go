@@ -135,17 +135,17 @@ func OtherPlace(t *plan.Table, a neuroshard.Alternative) string {
 
 // WorthOf says in one sentence what the cheapest other place of a table would cost: why the
 // table lies where it does. cost is the predicted cost of the plan.
-func WorthOf(a neuroshard.Alternative, cost unit.Millis) string {
+func WorthOf(t *plan.Table, a neuroshard.Alternative, cost unit.Millis) string {
 	if a.Shards == nil {
 		return "no other place is allowed and fits"
 	}
-	const place = "the cheapest other place costs "
+	place := "the cheapest other place, " + OtherPlace(t, a) + ","
 	switch share := percent(math.Abs(float64(a.Cost-cost)), float64(cost)); {
 	case !(cost > 0) || share == "0.0 %":
-		return place + "as much"
+		return place + " costs as much"
 	case a.Cost > cost:
-		return place + share + " more"
+		return fmt.Sprintf("%s costs %s more", place, share)
 	default:
-		return place + share + " less as predicted: the search did not try it, or preferred the plan for another reason"
+		return fmt.Sprintf("%s costs %s less as predicted: the search did not try it, or took a placement that is cheaper otherwise", place, share)
 	}
 }

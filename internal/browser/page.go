@@ -103,7 +103,8 @@ func (p *Page) run(what string, actions ...chromedp.Action) {
 	if err := chromedp.Run(p.ctx); err != nil {
 		p.t.Fatalf("%s: %v", what, err)
 	}
-	if err := chromedp.Run(ctx, actions...); err != nil {
+	// Chromium draws only the tab in front.
+	if err := chromedp.Run(ctx, append([]chromedp.Action{cdppage.BringToFront()}, actions...)...); err != nil {
 		p.t.Fatalf("%s: %v; faults of the page: %q", what, err, p.faults.unexpected())
 	}
 }
@@ -128,11 +129,11 @@ func (p *Page) Text(expression string) string {
 	return s
 }
 
-// Is evaluates a JavaScript expression as a condition.
+// Is evaluates a JavaScript expression, or what it promises, as a condition.
 func (p *Page) Is(condition string) bool {
 	p.t.Helper()
 	var is bool
-	p.Value("!!("+condition+")", &is)
+	p.Value("Promise.resolve("+condition+").then(v => !!v)", &is)
 	return is
 }
 

@@ -171,7 +171,7 @@ func (b *builder) reason(i int) string {
 		}
 	}
 	if b.in.Alternatives != nil && b.in.Alternatives[i] != nil {
-		all = append(all, report.WorthOf(*b.in.Alternatives[i], b.in.AlternativesOf))
+		all = append(all, report.WorthOf(t, *b.in.Alternatives[i], b.in.AlternativesOf))
 	}
 	return strings.Join(all, "; ")
 }

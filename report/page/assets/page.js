@@ -1030,7 +1030,7 @@
   /** The certificate: the bound, and the gap up to the cost, as one bar. */
   function certificate(plan) {
     const { simulated_ms: cost, lower_bound_ms: bound, certificate: words } = plan.costs;
-    if (!known(cost) || !known(bound) || !(cost > 0)) return words ? h('p', { class: 'note' }, words) : null;
+    if (!known(cost) || !known(bound) || !(cost > 0)) return words ? h('p', { class: 'note' }, 'Certificate: ' + words) : null;
     const share = Math.min(1, bound / cost);
     const proven = h('div', { class: 'proven' }), gap = h('div', { class: 'gap' });
     proven.style.width = 100 * share + '%';
@@ -1136,7 +1136,7 @@
     if (has(t.time_ms)) columns.push({ title: 'Time, ms', number: true, value: (i) => t.time_ms[i], text: (i) => significant(t.time_ms[i]) });
     columns.push({ title: 'Shards', number: true, value: (i) => m.byTable[i].length, text: (i) => count(m.byTable[i].length) });
     columns.push({ title: 'Devices', text: (i) => devicesOf(m, i, 4) });
-    if (has(t.reason)) columns.push({ title: 'Why here', wide: true, text: (i) => t.reason[i] });
+    if (list(t.reason).some(Boolean)) columns.push({ title: 'Why here', wide: true, text: (i) => t.reason[i] });
     if (has(t.alternative)) {
       columns.push({ title: 'Best alternative', middle: true, text: (i) => t.alternative[i] || '–' });
       columns.push({ title: 'Its cost, ms', number: true, value: (i) => t.alternative_cost_ms[i], text: (i) => (known(t.alternative_cost_ms[i]) ? significant(t.alternative_cost_ms[i]) : '–'), node: (i) => costNode(t.alternative_cost_ms[i], cost) });

@@ -1,0 +1,463 @@
+//go:build browser
+
+package page_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/neuroshard/neuroshard/internal/browser"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/report/page"
+)
+
+// stored reads a document of testdata. golden/dlrm.json is what the page of these commands
+// holds:
+//
+//	neuroshard plan workload:dlrm-datasets-80x8 --no-baselines -o a.json
+//	neuroshard report a.json -o a.html
+func stored(t *testing.T, name string) *page.Document {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := new(page.Document)
+	if err := json.Unmarshal(text, d); err != nil {
+		t.Fatal(err)
+	}
+	if d.Title == "" {
+		d.Title = name
+	}
+	return d
+}
+
+// onDisk writes the document's page into a file, and returns its address.
+func onDisk(t *testing.T, d *page.Document) string {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "plan.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := page.Write(f, d); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return "file://" + f.Name()
+}
+
+// through goes to each chart, so that the chart is drawn, and back to the top. It is false if a
+// chart is not drawn after 20 s.
+const through = `(async () => {
+	const frame = () => new Promise(f => requestAnimationFrame(() => requestAnimationFrame(f)));
+	const end = Date.now() + 20000;
+	for (const plot of document.querySelectorAll(".plot")) {
+		if (!plot.checkVisibility()) continue;
+		plot.scrollIntoView({block: "center", behavior: "instant"});
+		while (!plot.querySelector("svg")) { await frame(); if (Date.now() > end) return false; }
+	}
+	scrollTo({top: 0, behavior: "instant"});
+	await frame();
+	return true;
+})()`
+
+// alone wants that the page asked for nothing but itself.
+func alone(t *testing.T, p *browser.Page) {
+	t.Helper()
+	for _, address := range p.Requests()[1:] {
+		if !strings.HasPrefix(address, "data:") && !strings.HasPrefix(address, "blob:") {
+			t.Errorf("the page asked for %s", address)
+		}
+	}
+}
+
+// fits wants that the page is not wider than the window.
+func fits(t *testing.T, p *browser.Page) {
+	t.Helper()
+	if wide := p.Text(`String(document.documentElement.scrollWidth - innerWidth)`); !strings.HasPrefix(wide, "-") && wide != "0" {
+		t.Errorf("the page is %s px wider than the window", wide)
+	}
+}
+
+// Every document opens without a fault at three widths, light and dark, without a network, and
+// axe-core finds nothing.
+func TestPagesInABrowser(t *testing.T) {
+	b := browser.Start(t)
+	files, err := filepath.Glob("testdata/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"golden/dlrm.json"}
+	for _, f := range files {
+		names = append(names, filepath.Base(f))
+	}
+	for _, name := range names {
+		address := onDisk(t, stored(t, name))
+		for _, width := range []int{390, 900, 1440} {
+			for _, dark := range []bool{false, true} {
+				if dark && width == 900 {
+					continue // the colours of another width
+				}
+				t.Run(fmt.Sprintf("%s/%d/dark=%v", name, width, dark), func(t *testing.T) {
+					p := b.Open(t, address, browser.View{Width: width, Dark: dark, Offline: true})
+					p.Want(through)
+					fits(t, p)
+					p.Axe()
+					alone(t, p)
+				})
+			}
+		}
+	}
+}
+
+// selection is what a page shows as selected: the headings of its panels.
+const selection = `[...document.querySelectorAll(".rail:not([hidden]) .panel h2")].map(e => e.textContent).join()`
+
+// Tables and devices are selected with the mouse: tiles, cards, lists and charts.
+func TestMouse(t *testing.T) {
+	b := browser.Start(t)
+	p := b.Open(t, onDisk(t, stored(t, "golden/dlrm.json")), browser.View{Height: 1600})
+	p.Click(".tile:not(.type-many)")
+	name := p.Text(selection)
+	p.Want(`document.querySelectorAll(".tile.on").length > 0`)
+	p.Want(`document.querySelector("[aria-live]").textContent.includes("is selected")`)
+	p.Axe()
+	p.Click(".rail .close")
+	p.Want(selection + ` === ""`)
+	p.Click(".card-name")
+	p.Want(selection + `.startsWith("Device ")`)
+	p.Click(".rail .close")
+	p.Click(".section-tables tbody .link")
+	p.Want(selection + ` !== ""`)
+	p.Click(".rail .panel button.small:not(.close)") // to the list
+	p.Want(`document.querySelector(".section-tables tr.selected") !== null`)
+	p.Click(".rail .close")
+	// A bar of the timeline.
+	p.Value(`document.querySelector(".section-step .plot").scrollIntoView({block: "center", behavior: "instant"})`, new(any))
+	p.Want(`document.querySelector(".section-step .plot svg") !== null`)
+	var at struct{ X, Y float64 }
+	p.Value(`(() => { const r = document.querySelector(".section-step .plot").getBoundingClientRect(); return {X: r.left + r.width / 3, Y: r.top + 18} })()`, &at)
+	p.ClickAt(at.X, at.Y)
+	p.Want(selection + `.startsWith("Device ")`)
+	// The search box.
+	p.Fill(`[role=combobox]`, name)
+	p.Want(`document.querySelector("[role=listbox]:not([hidden]) [role=option]") !== null`)
+	p.Click(`[role=option]`)
+	p.Want(fmt.Sprintf(`%s.includes(%q)`, selection, name))
+}
+
+// The same works without a mouse.
+func TestKeyboard(t *testing.T) {
+	b := browser.Start(t)
+	p := b.Open(t, onDisk(t, stored(t, "golden/dlrm.json")), browser.View{Height: 1600, Still: true})
+	p.Press("\t")
+	p.Want(`document.activeElement.className === "skip"`)
+	p.Press("\r")
+	p.Want(`document.activeElement.tagName === "MAIN"`)
+	// Tab goes to one tile, arrow keys to the others, Enter selects.
+	p.Focus(`.tile[tabindex="0"]`)
+	p.Press(kb.ArrowRight)
+	p.Press(kb.ArrowDown)
+	p.Want(`document.activeElement.classList.contains("tile") && document.activeElement.tabIndex === 0 && document.querySelectorAll('.tile[tabindex="0"]').length === 1`)
+	p.Want(`!document.querySelector(".tooltip").hidden`)
+	p.Press(kb.Escape)
+	p.Want(`document.querySelector(".tooltip").hidden`)
+	p.Press(kb.Home)
+	p.Press("\r")
+	p.Want(selection + ` !== ""`)
+	p.Press("\r")
+	p.Want(selection + ` === ""`)
+	// The search box is a combobox.
+	p.Focus(`[role=combobox]`)
+	p.Press("device 3")
+	p.Press(kb.ArrowDown)
+	p.Want(`document.activeElement.getAttribute("aria-activedescendant") !== null`)
+	p.Press("\r")
+	p.Want(selection + ` === "Device 3"`)
+	// Everything that a mouse can click can have the focus.
+	p.Want(`[...document.querySelectorAll("button, select, input, summary, a")].every(e => e.tabIndex >= 0 || e.classList.contains("tile"))`)
+	// The focus can be seen.
+	p.Focus(".section-tables .sort")
+	p.Press("\t")
+	p.Want(`getComputedStyle(document.activeElement).outlineStyle !== "none"`)
+	// A table is sorted by its head.
+	p.Focus(".section-tables .sort")
+	p.Press(" ")
+	p.Want(`document.querySelector(".section-tables th").getAttribute("aria-sort") === "ascending"`)
+	p.Press(" ")
+	p.Want(`document.querySelector(".section-tables th").getAttribute("aria-sort") === "descending"`)
+}
+
+// The controls of the devices change what the picture shows.
+func TestControls(t *testing.T) {
+	b := browser.Start(t)
+	pl, prob := large(300, 64)
+	in := page.Input{Name: "plan.json", Plan: pl, Problem: prob, Result: judged(pl)}
+	p := b.Open(t, onDisk(t, one(t, in)), browser.View{})
+	field := func(title string) string {
+		t.Helper()
+		id := strings.ReplaceAll(title, " ", "-")
+		p.Want(fmt.Sprintf(`[...document.querySelectorAll(".section-placement label.field")].filter(l => l.textContent.startsWith(%q)).map(l => l.querySelector("select").id = %q).length === 1`, title, id))
+		return "#" + id
+	}
+	const cards = `[...document.querySelectorAll(".card-title")].map(e => e.firstChild.textContent).join()`
+	const values = `[...document.querySelectorAll(".card-value")].map(e => e.textContent).join()`
+	first := p.Text(cards)
+	if got := strings.Count(first, "Device"); got != 32 {
+		t.Errorf("got %d cards, want 32", got)
+	}
+	before := p.Text(values)
+	p.Want(`document.querySelectorAll(".tile").length > 32`)
+	if p.Is(`[...document.querySelectorAll("label.field")].some(l => l.textContent.startsWith("Area of a tile"))`) {
+		p.Choose(field("Area of a tile"), "bytes")
+		p.Want(fmt.Sprintf(`%s !== %q`, values, before))
+		p.Want(values + `.includes("iB")`)
+	} else {
+		t.Errorf("got no choice of the area")
+	}
+	p.Click(".section-placement .pager button:last-of-type")
+	p.Want(cards + `.startsWith("Device 32,")`)
+	p.Choose(field("Show"), "host")
+	p.Want(cards + `.startsWith("Host 0,Host 1,")`)
+	p.Choose(field("Show"), "device")
+	p.Choose(field("At once"), "8")
+	p.Want(cards + `.split(",").length === 8`)
+	p.Choose(field("Order"), "memory")
+	p.Want(fmt.Sprintf(`!%q.startsWith(%s)`, first, cards))
+	p.Choose(field("Order"), "number")
+	p.Want(fmt.Sprintf(`%q.startsWith(%s)`, first, cards))
+	p.Axe()
+}
+
+// Lists of tables sort, filter and turn pages, and charts show their data as tables.
+func TestLists(t *testing.T) {
+	b := browser.Start(t)
+	d := stored(t, "golden/dlrm.json")
+	p := b.Open(t, onDisk(t, d), browser.View{})
+	const names = `[...document.querySelectorAll(".section-tables tbody th")].map(e => e.textContent)`
+	status := `document.querySelector(".section-tables .status").textContent`
+	p.Want(status + ` === "1–20 of 80"`)
+	p.Click(".section-tables .sort")
+	sorted := slices.Clone(d.Plans[0].Tables.Name)
+	slices.Sort(sorted)
+	p.Want(fmt.Sprintf(`%s[0] === %q`, names, sorted[0]))
+	p.Click(".section-tables .pager button:last-of-type")
+	p.Want(status + ` === "21–40 of 80"`)
+	p.Click(".section-tables .pager button:first-of-type")
+	p.Want(status + ` === "1–20 of 80"`)
+	p.Fill(".section-tables input[type=search]", sorted[5])
+	p.Want(status + `.endsWith("(of 80)")`)
+	p.Want(fmt.Sprintf(`%s.includes(%q)`, names, sorted[5]))
+	p.Fill(".section-tables input[type=search]", "no such table")
+	p.Want(status + ` === "0 of 80"`)
+	p.Fill(".section-tables input[type=search]", "")
+	p.Want(status + ` === "1–20 of 80"`)
+	p.Click(".section-step details.data summary")
+	p.Want(`document.querySelectorAll(".section-step details.data tbody tr").length >= 8`)
+}
+
+// The reader chooses a theme; it stays, and charts follow it.
+func TestTheme(t *testing.T) {
+	b := browser.Start(t)
+	p := b.Open(t, onDisk(t, stored(t, "golden/dlrm.json")), browser.View{})
+	const back = `getComputedStyle(document.querySelector(".ns")).backgroundColor + document.querySelector(".section-step text").getAttribute("fill")`
+	p.Want(through)
+	light := p.Text(back)
+	p.Choose("select.theme", "dark")
+	p.Want(fmt.Sprintf(`%s !== %q`, back, light))
+	dark := p.Text(back)
+	p.Axe()
+	p.Choose("select.theme", "light")
+	p.Want(fmt.Sprintf(`%s === %q`, back, light))
+	p.Choose("select.theme", "auto")
+	p.Want(fmt.Sprintf(`%s === %q`, back, light))
+	in := b.Open(t, onDisk(t, stored(t, "golden/dlrm.json")), browser.View{Dark: true})
+	in.Want(through)
+	if got := in.Text(back); got != dark {
+		t.Errorf("dark by preference: got %s, want %s as by choice", got, dark)
+	}
+}
+
+// Two plans stand side by side, with what changes.
+func TestTwoPlans(t *testing.T) {
+	b := browser.Start(t)
+	p := b.Open(t, onDisk(t, stored(t, "two.json")), browser.View{})
+	p.Want(`[...document.querySelectorAll(".section-placement h3")].map(e => e.textContent).join() === "Before: before.json,After: after.json"`)
+	p.Want(`document.querySelector(".section-changes tbody tr") !== null`)
+	p.Click(".section-changes tbody .link")
+	p.Want(selection + ` !== ""`)
+	p.Want(`document.querySelectorAll(".half:first-child .tile.on").length > 0 && document.querySelectorAll(".half:last-child .tile.on").length > 0`)
+	p.Click(`.segments button[aria-pressed="false"]`)
+	p.Want(`document.querySelector(".rail .note").textContent.includes("After")`)
+	p.Axe()
+}
+
+// A re-plan has its curve, and a sweep its plot with a choice of axes.
+func TestReplanAndSweep(t *testing.T) {
+	b := browser.Start(t)
+	p := b.Open(t, onDisk(t, stored(t, "replan.json")), browser.View{})
+	p.Want(through)
+	p.Want(`document.querySelector(".section-replan .plot svg path") !== null`)
+	p.Want(`document.querySelector(".section-replan .plot").getAttribute("aria-label").includes("(chosen)")`)
+	p.Want(`document.querySelector(".section-replan tr.selected").textContent.includes("(chosen)")`)
+
+	p = b.Open(t, onDisk(t, stored(t, "sweep.json")), browser.View{})
+	p.Want(through)
+	const plot = `document.querySelector(".section-sweep .plot svg").outerHTML`
+	before := p.Text(plot)
+	p.Choose(".section-sweep .bar select", "devices")
+	p.Want(fmt.Sprintf(`%s !== %q`, plot, before))
+	p.Click(".section-sweep th .sort")
+	p.Want(`document.querySelector(".section-sweep th").getAttribute("aria-sort") !== "none"`)
+}
+
+// On paper the page is light, has no controls, and every chart.
+func TestPaper(t *testing.T) {
+	b := browser.Start(t)
+	for _, name := range []string{"golden/dlrm.json", "two.json", "replan.json", "sweep.json"} {
+		p := b.Open(t, onDisk(t, stored(t, name)), browser.View{Dark: true})
+		pdf := p.Print()
+		if len(pdf) < 20_000 {
+			t.Errorf("%s: got a PDF of %d bytes, want charts in it", name, len(pdf))
+		}
+		p = b.Open(t, onDisk(t, stored(t, name)), browser.View{Paper: true, Width: 794})
+		p.Want(`[...document.querySelectorAll("header.top nav, .pager button, input, select")].every(e => !e.checkVisibility())`)
+		fits(t, p)
+	}
+}
+
+// Without JavaScript the page says what it can.
+func TestNoScript(t *testing.T) {
+	b := browser.Start(t)
+	d := stored(t, "golden/dlrm.json")
+	p := b.Open(t, onDisk(t, d), browser.View{NoScript: true})
+	text := p.Text(`document.body.innerText`)
+	for _, want := range []string{"JavaScript", d.Plans[0].Summary, d.Plans[0].Warnings[0]} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got %q, want %q in it", text, want)
+		}
+	}
+}
+
+// hostile are texts that become markup or code where they are not kept text.
+var hostile = []string{
+	`<img src=x onerror="window.ran=1">`, `<script>window.ran=1</script>`, `</script><script>window.ran=1</script>`,
+	`"><svg onload=window.ran=1>`, `javascript:window.ran=1`, `{{constructor.constructor("window.ran=1")()}}`,
+	`<!--`, `{critical|x}`, "line\u2028separator\x00\x7f", `';window.ran=1//`, `%3Cscript%3E`, `\u003cimg src=x onerror=window.ran=1\u003e`,
+}
+
+// Names of tables, plans and files stay text, wherever they are shown.
+func TestHostileNames(t *testing.T) {
+	b := browser.Start(t)
+	prob := cluster(4, 2, hostile...)
+	shards := make([][]problem.Shard, 4)
+	for i := range hostile {
+		shards[i%4] = append(shards[i%4], shard(prob, i, 0, 1))
+	}
+	plan := planOf(prob, shards)
+	d := one(t, page.Input{Name: hostile[0], Plan: plan, Problem: prob, Result: judged(plan), Warnings: hostile, Missing: hostile})
+	two := stored(t, "two.json")
+	d.Plans = append(d.Plans, d.Plans[0])
+	d.Changes = two.Changes
+	d.Changes.Summary = hostile
+	for i := range d.Changes.Tables {
+		d.Changes.Tables[i].Name, d.Changes.Tables[i].What = hostile[i%len(hostile)], hostile[i%len(hostile)]
+	}
+	d.Replan, d.Sweep = stored(t, "replan.json").Replan, stored(t, "sweep.json").Sweep
+	d.Replan.Verdict, d.Replan.Lines = hostile[0], hostile
+	for i := range d.Replan.Points {
+		d.Replan.Points[i].Label = hostile[i%len(hostile)]
+	}
+	d.Sweep.Name = hostile[1]
+	for i := range d.Sweep.Cells {
+		d.Sweep.Cells[i].Device = hostile[i%len(hostile)]
+	}
+	d.Title, d.Tool = hostile[2], hostile[3]
+	p := b.Open(t, onDisk(t, d), browser.View{Height: 1600, Offline: true})
+	p.Want(through)
+	for _, tile := range []string{".tile", ".section-tables .link", ".card-name"} {
+		p.Click(tile)
+	}
+	p.Fill("[role=combobox]", "<img")
+	p.Want(`document.querySelector("[role=option]").textContent.includes("onerror")`)
+	// The tooltips of charts.
+	var charts int
+	p.Value(`document.querySelectorAll(".plot").length`, &charts)
+	for i := range charts {
+		p.Value(fmt.Sprintf(`(async () => {
+			const plot = document.querySelectorAll(".plot")[%d];
+			plot.scrollIntoView({block: "center", behavior: "instant"});
+			await new Promise(f => setTimeout(f, 50));
+			const r = plot.getBoundingClientRect();
+			for (let x = 0.05; x < 1; x += 0.05) for (let y = 0.1; y < 1; y += 0.2) {
+				const target = plot.querySelector("svg") || plot;
+				target.dispatchEvent(new MouseEvent("mousemove", {bubbles: true, clientX: r.left + x * r.width, clientY: r.top + y * r.height}));
+			}
+			await new Promise(f => setTimeout(f, 50));
+		})()`, i), new(any))
+	}
+	p.Want(`window.ran === undefined`)
+	p.Want(`document.querySelectorAll(".ns img, .ns script, [onerror], [onload]").length === 0`)
+	p.Want(fmt.Sprintf(`document.querySelector("h1").textContent === %q && document.title.includes("window.ran")`, hostile[2]))
+	p.Want(fmt.Sprintf(`[...document.querySelectorAll(".warnings li")].some(e => e.textContent === %q)`, hostile[0]))
+	p.Axe()
+	alone(t, p)
+}
+
+// A plan of 10,000 tables on 1,024 devices opens, and answers.
+func TestLargePlanInABrowser(t *testing.T) {
+	b := browser.Start(t)
+	pl, prob := large(10_000, 1024)
+	address := onDisk(t, one(t, page.Input{Name: "plan.json", Plan: pl, Problem: prob, Result: judged(pl)}))
+	start := time.Now()
+	p := b.Open(t, address, browser.View{})
+	p.Want(`document.querySelectorAll(".tile").length > 32`)
+	t.Logf("opens in %v; the page itself measured %s ms until it was interactive", time.Since(start).Round(time.Millisecond),
+		p.Text(`performance.getEntriesByType("navigation")[0].domInteractive.toFixed(0) + " to " + performance.getEntriesByType("navigation")[0].loadEventEnd.toFixed(0)`))
+	start = time.Now()
+	p.Fill("[role=combobox]", "table_09999")
+	p.Want(`document.querySelector("[role=option]") !== null`)
+	p.Press("\r")
+	p.Want(selection + ` === "table_09999"`)
+	t.Logf("a table is found and selected in %v", time.Since(start).Round(time.Millisecond))
+	p.Fill("[role=combobox]", "1023")
+	p.Press("\r")
+	p.Want(selection + `.includes("Device 1023")`)
+	p.Want(`[...document.querySelectorAll(".card-title")].some(e => e.textContent.startsWith("Device 1023"))`)
+	p.Want(through)
+	fits(t, p)
+}
+
+// The pictures in testdata/golden are how the page looks.
+func TestPictures(t *testing.T) {
+	b := browser.Start(t)
+	for _, c := range []struct {
+		name, document string
+		view           browser.View
+	}{
+		{"plan-390", "golden/dlrm.json", browser.View{Width: 390}},
+		{"plan-900", "golden/dlrm.json", browser.View{Width: 900}},
+		{"plan-1440", "golden/dlrm.json", browser.View{Width: 1440}},
+		{"plan-1440-dark", "golden/dlrm.json", browser.View{Width: 1440, Dark: true}},
+		{"two-900", "two.json", browser.View{Width: 900}},
+		{"forms-1440", "forms.json", browser.View{Width: 1440}},
+		{"sweep-900", "sweep.json", browser.View{Width: 900}},
+		{"replan-900", "replan.json", browser.View{Width: 900}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := b.Open(t, onDisk(t, stored(t, c.document)), c.view)
+			p.Want(through)
+			p.Golden(c.name, 1600, *update)
+		})
+	}
+}
