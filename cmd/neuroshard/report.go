@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/sweep"
@@ -208,13 +209,13 @@ func (r *reportCommand) read(args []string) ([]onPage, *page.Document, error) {
 	return plans, d, input.Join(errs...)
 }
 
-// withReplanned adds the plan of a re-plan behind the old plan, unless it is among the plans.
+// withReplanned adds the plan of a re-plan behind the old plan, unless it is the last of the
+// plans.
 func withReplanned(plans []onPage, found onPage) ([]onPage, error) {
-	for i, one := range plans {
-		if one.plan.Provenance.Input == found.plan.Provenance.Input && report.Same(plan.Diff(one.plan, found.plan)) {
-			if i == len(plans)-1 {
-				return plans, nil
-			}
+	if n := len(plans); n > 0 {
+		last := plans[n-1].plan
+		if last.Predicted == found.plan.Predicted && report.Same(plan.Diff(last, found.plan)) {
+			return plans, nil
 		}
 	}
 	if len(plans) == 2 {
@@ -319,15 +320,18 @@ func publishedProblem(pl *plan.Plan) *problem.Problem {
 	if err != nil {
 		return nil
 	}
-	c := pl.Cluster
-	for _, perHost := range []int{w.Cluster.DevicesPerHost, c.DevicesPerHost, 0} {
+	usual := w.Problem().Topology
+	own := clusterOf(pl, &clusterFlags{set: &pflag.FlagSet{}}).Topology
+	all := []hardware.Topology{own}
+	for _, perHost := range []int{usual.DevicesPerHost, own.DevicesPerHost, 0} { // as plan composes clusters
+		t := own
+		t.DevicesPerHost, t.Memory, t.ReserveShare, t.ReserveFixed = perHost, usual.Memory, usual.ReserveShare, usual.ReserveFixed
+		all = append(all, t)
+	}
+	for _, t := range all {
 		p := w.Problem()
-		p.Batch, p.CommPrecision, p.Engine, p.LaneRule = c.Batch, c.CommPrecision, c.Engine, c.LaneRule
-		p.Topology.Devices, p.Topology.DevicesPerHost = c.Devices, perHost
-		p.Topology.HostMemory, p.Topology.NetworkBandwidth, p.Topology.NVLinkDomain = c.HostMemory, c.NetworkBandwidth, c.NVLinkDomain
-		if profile, err := hardware.ByName(c.Profile); err == nil {
-			p.Topology.Profile = profile
-		}
+		c := pl.Cluster
+		p.Topology, p.Batch, p.CommPrecision, p.Engine, p.LaneRule = t, c.Batch, c.CommPrecision, c.Engine, c.LaneRule
 		if plan.Digest(&p) == pl.Provenance.Input && pl.Validate(&p) == nil {
 			return &p
 		}

@@ -132,9 +132,9 @@ func certificate(r *neuroshard.Result) string {
 	case !r.Judged():
 		text = "none: only SIMULATED costs have a lower bound, and the simulated device does not judge this plan"
 	case r.Plan.Provenance.ModelSource != plan.Simulated:
-		text = "none: the plan was not made with a model trained on SIMULATED kernels, so it was not to be cheap on the simulated device"
+		text = "none: a lower bound is computed only if the cost model was trained on SIMULATED kernels"
 	case r.Plan.Chosen() > 0 || r.Plan.Cluster.Engine.Rules().AnyDevices:
-		text = "none: the lower bound does not count rows on devices that a plan chooses"
+		text = "none: the lower bound does not count rows on devices that a plan chooses, and plans for this engine may have them"
 	default:
 		text = "none: no lower bound was computed"
 	}
