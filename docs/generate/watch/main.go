@@ -1,4 +1,4 @@
-// Command watch measures the detectors of lab/watch for docs/WATCH.md: how soon they find
+// Command watch measures the detectors of lab/watch for docs/evidence/WATCH.md: how soon they find
 // changes of known size in streams that it makes, how often they find what is not there, and
 // how they score on the labelled series of the Numenta Anomaly Benchmark.
 //
@@ -18,7 +18,7 @@ import (
 	"github.com/neuroshard/neuroshard/internal/marks"
 )
 
-const document = "docs/WATCH.md"
+const document = "docs/evidence/WATCH.md"
 
 func main() {
 	folder := flag.String("nab", "", "a copy of github.com/numenta/NAB, to score its series instead")
