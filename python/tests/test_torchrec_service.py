@@ -432,3 +432,22 @@ def test_the_last_of_an_argument_counts() -> None:
 
 def test_errors_are_of_the_package() -> None:
     assert issubclass(ServiceError, NeuroShardError)
+
+
+def test_an_old_plan_by_the_real_service(
+    binary: str, serving: tuple[str, Path], tmp_path: Path
+) -> None:
+    url, token = serving
+    old = tmp_path / "old"
+    any_planner(binary=binary, keep=old).plan(MODEL)
+    factors = {"a": 30, "b": 5, "c": 20}
+    for limit in ({}, {"max_bytes": "5%"}):
+        plans = [
+            any_planner(pooling_factors=factors, from_plan=old / "plan.json", **limit, **by).plan(
+                MODEL
+            )
+            for by in ({"binary": binary}, {"url": url, "token_file": token})
+        ]
+        assert plans[0] == plans[1]
+    with pytest.raises(ServiceError, match=r"101%"):
+        planner(url, token_file=token, from_plan=old / "plan.json", max_bytes="101%").plan(MODEL)

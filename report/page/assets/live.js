@@ -947,14 +947,20 @@
       return changed;
     };
 
+    // What is shown, or is on its way: the same again asks for nothing.
+    let present = JSON.stringify({});
     const update = (delay) => {
       clearTimeout(timer);
-      if (work) work.abort();
-      timer = setTimeout(() => void show(), delay);
+      timer = setTimeout(() => {
+        const changed = changes();
+        if (JSON.stringify(changed) === present) return;
+        present = JSON.stringify(changed);
+        if (work) work.abort();
+        void show(changed);
+      }, delay);
     };
 
-    const show = async () => {
-      const changed = changes();
+    const show = async (changed) => {
       remember(view, changed);
       const none = Object.keys(changed).length === 0;
       reset.hidden = none;
@@ -980,6 +986,7 @@
         say(outcome.textContent);
       } catch (e) {
         if (signal.aborted) return;
+        present = "";
         put(outcome);
         refuse(e, fields, box);
       }
@@ -997,8 +1004,9 @@
       hostField.input.value = String(devices === stored.devices ? stored.devices_per_host : Math.min(devices, room));
     });
     for (const f of fields) {
-      // Typing ends after a pause; a choice has ended.
-      f.input.addEventListener("input", () => update(f.input.tagName === "SELECT" ? 0 : 250));
+      // Typing ends after a pause; a choice, a button or the Enter key end it at once.
+      f.input.addEventListener("input", () => update(250));
+      f.input.addEventListener("change", () => update(0));
     }
     view.signal.addEventListener("abort", () => {
       clearTimeout(timer);
@@ -1023,6 +1031,7 @@
   /** Returns {plan, page, moved} of a stored problem with changes of its cluster. */
   async function tried(id, problem, changed, signal) {
     const body = changedBy(problem, changed);
+    body.options.baselines = false; // a trial is compared with the stored plan alone
     const key = `${id} ${JSON.stringify(changed)}`;
     const known = tries.get(key);
     if (known) return known;
