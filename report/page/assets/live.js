@@ -217,7 +217,7 @@
             event.preventDefault();
             token = input.value.trim();
             keep(tokenKey, token);
-            dialog.close("given");
+            finish(true);
           },
         },
         h("h2", {}, "This service asks for a token"),
@@ -225,14 +225,19 @@
         h("label", { for: input.id }, "Token"),
         input,
         h("p", { class: "live-hint" }, "The token is the text in the file of neuroshard serve --token-file. This tab keeps it until the tab is closed."),
-        h("div", { class: "live-actions" }, h("button", { type: "submit", class: "live-main" }, "Continue"), h("button", { type: "button", onclick: () => dialog.close() }, "Cancel")),
+        h("div", { class: "live-actions" }, h("button", { type: "submit", class: "live-main" }, "Continue"), h("button", { type: "button", onclick: () => finish(false) }, "Cancel")),
       );
-      dialog.append(form);
-      dialog.addEventListener("close", () => {
+      const finish = (given) => {
+        dialog.close();
         dialog.remove();
         asking = null;
-        if (dialog.returnValue === "given") resolve();
+        if (given) resolve();
         else reject(new Refusal(401, { detail: "The service asks for a token.", hint: "Reload the page to enter it." }));
+      };
+      dialog.append(form);
+      dialog.addEventListener("cancel", (event) => {
+        event.preventDefault(); // the Escape key
+        finish(false);
       });
       document.body.append(dialog);
       dialog.showModal();
@@ -523,8 +528,8 @@
       const field = fields.find((f) => f.name === part || (f.names || []).includes(part));
       if (field) return field;
     }
-    const named = /(?:overrides|options|axes)\.([a-z_]+)/.exec(`${fault.message} ${fault.hint || ""}`);
-    return named ? fields.find((f) => f.name === named[1]) : undefined;
+    const named = /(?:overrides|options|axes)\.([a-z_]+)/.exec(`${fault.message} ${fault.hint || ""}`) || /^([a-z_ ]+): /.exec(fault.message);
+    return named ? fields.find((f) => f.name === named[1].replaceAll(" ", "_")) : undefined;
   }
 
   // ---- Jobs ----
