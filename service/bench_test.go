@@ -36,6 +36,6 @@ func BenchmarkKnownPlan(b *testing.B) {
 		if err != nil || answer.StatusCode != http.StatusOK || n < 10_000 {
 			b.Fatalf("got status %d, %d bytes, %v", answer.StatusCode, n, err)
 		}
-		answer.Body.Close()
+		_ = answer.Body.Close()
 	}
 }

@@ -129,6 +129,10 @@ func (d *decoder) tree(text []byte, at string) any {
 		if _, twice := object[key]; twice {
 			d.add(clip(place), fmt.Sprintf("field %q is there twice", clip(key)), "leave one of them out")
 		}
+		if key != strings.ToLower(key) { // the decoder would take it for a field in lower case
+			d.add(clip(place), fmt.Sprintf("field %q is unknown", clip(key)), "write fields in lower case")
+			continue
+		}
 		switch begins := value[0]; {
 		case opaque(key) && (begins == '{' || begins == '['):
 			object[key] = map[string]any{}

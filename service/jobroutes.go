@@ -97,8 +97,10 @@ func jobRoutes(s *Service, mux *router) {
 			j.Cancel()
 			return jsonReply(http.StatusOK, statusOf(j, true))
 		})
-	events := operation{method: http.MethodGet, path: "/v1/jobs/{id}/events", id: "job-events", contentType: "text/event-stream", answer: "",
-		summary: "The progress of a job as server-sent events: progress, then done, failed or canceled"}
+	events := operation{
+		method: http.MethodGet, path: "/v1/jobs/{id}/events", id: "job-events", contentType: "text/event-stream", answer: "",
+		summary: "The progress of a job as server-sent events: progress, then done, failed or canceled",
+	}
 	type follow struct {
 		ID   string `path:"id" maxLength:"32" doc:"Id: 32 hex digits"`
 		Last string `header:"Last-Event-ID" doc:"Id of the last event that was received"`

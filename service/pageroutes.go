@@ -115,7 +115,8 @@ func pageRoutes(s *Service, mux *router) error {
 		func(ctx context.Context, in *struct {
 			ID   string `path:"id" maxLength:"32" doc:"Id: 32 hex digits"`
 			With string `query:"with" maxLength:"32" doc:"Id of a second plan to compare with"`
-		}) (*reply, error) {
+		},
+		) (*reply, error) {
 			return shown.document(ctx, in.ID, in.With)
 		})
 	register(s, operation{method: http.MethodGet, path: "/v1/jobs/{id}/page", id: "job-page", summary: "The data of the page of a re-plan or a sweep", answer: page.Document{}},

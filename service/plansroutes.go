@@ -54,7 +54,8 @@ func plansRoutes(s *Service) {
 			Name   string `query:"name" maxLength:"200" doc:"Name of a model"`
 			Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most entries"`
 			Before int64  `query:"before" minimum:"0" doc:"The cursor of the last entry of the part before"`
-		}) (*reply, error) {
+		},
+		) (*reply, error) {
 			entries, err := s.shelf.store.List(ctx, in.Name, store.Page{Limit: in.Limit, Before: in.Before})
 			out := PlanList{Plans: []PlanEntry{}}
 			for _, e := range entries {
@@ -66,7 +67,8 @@ func plansRoutes(s *Service) {
 		func(ctx context.Context, in *struct {
 			Limit  int   `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most entries"`
 			Before int64 `query:"before" minimum:"0" doc:"The cursor of the last entry of the part before"`
-		}) (*reply, error) {
+		},
+		) (*reply, error) {
 			names, err := s.shelf.store.Names(ctx, store.Page{Limit: in.Limit, Before: in.Before})
 			out := NameList{Names: []NameEntry{}}
 			for _, n := range names {

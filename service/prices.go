@@ -47,9 +47,6 @@ func (p *pricer) profiles() []string {
 	return pretrained.Profiles()
 }
 
-// mostRiskPenalty is the largest risk penalty, in standard deviations.
-const mostRiskPenalty = 100
-
 // of returns the prices for a cluster.
 func (p *pricer) of(t hardware.Topology, riskPenalty float64) (neuroshard.Prices, error) {
 	ensemble := p.model != nil && p.model.Members() > 1

@@ -90,19 +90,44 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestFaults wants the place, the message and the hint of every fault of a body.
 func TestFaults(t *testing.T) {
 	s := start(t, service.Options{})
-	for _, body := range []string{
-		``, `{`, `[]`, `{}`, `{"problem":{}}`, `{"problem":{"workload":"nope"}}`,
-		`{"problem":{"workload":"mlperf-dlrm-dcnv2","overides":{}},"option":{}}`,
-		`{"problem":{"workload":"mlperf-dlrm-dcnv2","overrides":{"devices":0,"memory":"40","device":"a100"}}}`,
-		`{"problem":{"tables":{"format":"neuroshard-tables","version":1,"tables":[{"name":"a","rows":10,"dim":6}]}}}`,
-		`{"problem":{"workload":"mlperf-dlrm-dcnv2"},"options":{"seed":-1,"method":"foo","time_limit_ms":1000000000}}`,
-		`{"problem":{"workload":"mlperf-dlrm-dcnv2","overrides":{"devices":1}}}`,
-		`{"problem":{"workload":"mlperf-dlrm-dcnv2"},"options":{"seed":1e400}}`,
-		`{"problem":{"workload":"dlrm-datasets-90000x128"}}`,
+	for _, c := range []struct {
+		body   string
+		status int
+		want   []string
+	}{
+		{``, 400, []string{"the body is empty"}},
+		{"{\n\n", 400, []string{"line 3", "send a JSON object"}},
+		{`[]`, 422, []string{"expected object"}},
+		{`{}`, 422, []string{"problem"}},
+		{`{"problem": {"workload": "criteo-kaggle"}} {}`, 400, []string{"not JSON"}},
+		{`{"problem": {}}`, 422, []string{"0 of tables, tables_csv and workload are stated", "state one of them"}},
+		{`{"problem": {"workload": "criteo-kaggle", "tables_csv": "a"}}`, 422, []string{"2 of tables"}},
+		{`{"problem": {"workload": "nope"}}`, 422, []string{"nope", "GET /v1/workloads"}},
+		{`{"problem": {"workload": "criteo-kaggle", "overides": {}}, "option": {}}`, 422, []string{`"problem.overides"`, "did you mean overrides?", "did you mean options?"}},
+		{`{"Problem": {"workload": "criteo-kaggle"}, "problem": {"workload": "criteo-kaggle"}}`, 422, []string{`field \"Problem\" is unknown`}},
+		{`{"problem": {"workload": "criteo-kaggle", "workload": "criteo-kaggle"}}`, 422, []string{`field \"workload\" is there twice`, `"problem.workload"`}},
+		{`{"problem": {"workload": "criteo-kaggle", "overrides": {"devices": 0, "memory": "40", "device": "a100"}}}`, 422, []string{"devices", "problem.overrides.memory", "problem.overrides.device"}},
+		{`{"problem": {"tables": {"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 10, "dim": 6}]}}}`, 422, []string{"the number of devices is missing", "state overrides.devices", "dim 6 is not a multiple of 4", `"line":1`}},
+		{`{"problem": {"workload": "criteo-kaggle"}, "options": {"seed": -1, "method": "foo", "time_limit_ms": 1000000000}}`, 422, []string{`"options.seed"`}},
+		{`{"problem": {"workload": "criteo-kaggle"}, "options": {"seed": 1e400}}`, 422, []string{"1e400"}},
+		{`{"problem": {"workload": "criteo-kaggle"}, "options": {"method": "dreamshard"}}`, 422, []string{`"options.method"`}},
+		{`{"problem": {"workload": "criteo-kaggle"}, "options": {"method": "size", "sharding_types": ["row_wise"]}}`, 422, []string{`"options.sharding_types"`, "slices of columns only"}},
+		{`{"problem": {"workload": "criteo-kaggle"}, "options": {"risk_penalty": 1}}`, 422, []string{`"options.risk_penalty"`, "no ensemble"}},
+		{`{"problem": {"workload": "criteo-kaggle"}, "cache": "maybe"}`, 422, []string{`"cache"`}},
+		{`{"problem": {"workload": "criteo-kaggle"}, "options": [` + strings.Repeat("0,", 40_000) + `0]}`, 422, []string{"at most 65536 are allowed"}},
+		{`{"problem": {"workload": "mlperf-dlrm-dcnv2", "overrides": {"devices": 1}}}`, 422, []string{"urn:neuroshard:infeasible", `"devices_needed":3`, `"missing_bytes":`, "overrides.devices 3"}},
 	} {
-		w := s.ask("POST", "/v1/plan", body, "Content-Type", "application/json")
-		t.Logf("%s\n%d %s", body, w.Code, w.Body)
+		w := s.ask("POST", "/v1/plan", c.body, "Content-Type", "application/json")
+		if w.Code != c.status || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%.100s: got status %d, want %d: %s", c.body, w.Code, c.status, w.Body)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%.100s: got %s, want %s", c.body, w.Body, want)
+			}
+		}
 	}
 }

@@ -78,7 +78,7 @@ type Options struct {
 	KeptSize int64
 	// Size returns the bytes of a result; nil: none.
 	Size func(result any) int64
-	// OnEnd, if set, is called with each job that ended.
+	// OnEnd, if set, is called with each job that ended, before those who wait for the job know.
 	OnEnd func(j *Job)
 }
 
@@ -187,10 +187,11 @@ func (q *Queue) run(j *Job) {
 // work does the work of a job, and then starts jobs that wait.
 func (q *Queue) work(j *Job) {
 	result, err := j.do()
+	q.finish(j, result, err)
 	q.lock.Lock()
 	q.running--
 	q.weight -= j.work.Weight
-	q.end(j, result, err)
+	q.end(j)
 	for q.waiting.Len() > 0 {
 		next := q.waiting.Front().Value.(*Job)
 		if !q.fits(&next.work) {
@@ -201,21 +202,27 @@ func (q *Queue) work(j *Job) {
 		q.run(next)
 	}
 	q.lock.Unlock()
+}
+
+// finish sets what became of a job, and tells the caller before those who wait for the job.
+func (q *Queue) finish(j *Job, result any, err error) {
+	if q.opt.Size != nil && result != nil {
+		j.size = q.opt.Size(result)
+	}
+	j.finish(result, err)
 	if q.opt.OnEnd != nil {
 		q.opt.OnEnd(j)
 	}
 }
 
-// end keeps a job as ended, and forgets old ones. The queue is locked.
-func (q *Queue) end(j *Job, result any, err error) {
+// end keeps a job that finished, lets those go who wait for it, and forgets old jobs. The queue is
+// locked.
+func (q *Queue) end(j *Job) {
 	if q.byKey[j.work.Key] == j {
 		delete(q.byKey, j.work.Key)
 	}
-	if q.opt.Size != nil && result != nil {
-		j.size = q.opt.Size(result)
-	}
 	q.kept += j.size
-	j.end(result, err)
+	j.release()
 	q.ended.PushBack(j)
 	q.forget()
 	if q.idle != nil && q.running == 0 && q.waiting.Len() == 0 {
@@ -271,14 +278,16 @@ func (q *Queue) cancel(j *Job) {
 	if waited {
 		q.waiting.Remove(j.place)
 		j.place = nil
-		j.stop(ErrCanceled)
-		q.end(j, nil, ErrCanceled)
 	}
 	q.lock.Unlock()
 	j.stop(ErrCanceled)
-	if waited && q.opt.OnEnd != nil {
-		q.opt.OnEnd(j)
+	if !waited {
+		return
 	}
+	q.finish(j, nil, ErrCanceled)
+	q.lock.Lock()
+	defer q.lock.Unlock()
+	q.end(j)
 }
 
 // leave counts one caller less that waits for a job, and cancels a job for which nobody waits.

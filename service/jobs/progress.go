@@ -18,7 +18,7 @@ type Job struct {
 	// place is the job's place among those that wait; nil if it does not wait. The queue's lock
 	// guards it.
 	place *list.Element
-	// size is the bytes of the result. The queue's lock guards it.
+	// size is the bytes of the result, from the end of the work.
 	size  int64
 	ended chan struct{}
 
@@ -146,11 +146,13 @@ func (j *Job) Report(progress any) {
 	}
 }
 
-func (j *Job) end(result any, err error) {
+// finish sets what became of the job.
+func (j *Job) finish(result any, err error) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
 	j.result, j.err = result, err
 	j.status.Ended = time.Now()
+	j.status.Change++ // who looks now sees the end; release wakes the others
 	switch {
 	case errors.Is(context.Cause(j.ctx), ErrCanceled):
 		j.status.State = Canceled
@@ -160,6 +162,13 @@ func (j *Job) end(result any, err error) {
 		j.status.State = Done
 	}
 	j.work.Run = nil // what it holds may be large
+}
+
+// release lets those go who wait for the job.
+func (j *Job) release() {
+	j.lock.Lock()
+	defer j.lock.Unlock()
 	close(j.ended)
-	j.change()
+	close(j.changed)
+	j.changed = make(chan struct{})
 }
