@@ -3,9 +3,12 @@
 package page_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"image/png"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -459,5 +462,77 @@ func TestPictures(t *testing.T) {
 			p.Want(through)
 			p.Golden(c.name, 1600, *update)
 		})
+	}
+}
+
+// Another document in the same root, as the live page draws it, keeps what the reader chose
+// where the other document has it, and closing a panel gives the focus back.
+func TestRenderAgain(t *testing.T) {
+	p := browser.Start(t).Open(t, onDisk(t, stored(t, "forms.json")), browser.View{})
+	p.Click(".tile")
+	p.Want(`document.querySelector(".rail .panel") !== null`)
+	const again = `(() => { const d = JSON.parse(document.getElementById("document").textContent); %s
+		neuroshard.render(d, document.getElementById("page")); return 0; })()`
+	p.Value(fmt.Sprintf(again, `d.title = "again";`), new(int))
+	p.Want(`document.querySelector("h1").textContent === "again" && document.querySelector(".rail .panel") !== null && document.querySelectorAll("main").length === 1`)
+	p.Focus(".card-name")
+	p.Press(kb.Enter)
+	p.Want(`document.querySelectorAll(".rail .panel").length === 2`)
+	p.Focus(".rail .panel:last-child .close")
+	p.Press(kb.Enter)
+	p.Want(`document.querySelectorAll(".rail .panel").length === 1 && document.activeElement.matches(".card-name")`)
+	p.Value(fmt.Sprintf(again, `d.plans[0].tables.name = d.plans[0].tables.name.map(n => "other " + n);`), new(int))
+	p.Want(`document.querySelector(".rail").hidden`)
+	p.Want(`(() => { try { neuroshard.render({format: "other"}, document.body); } catch (e) { return e.message.includes("format"); } })()`)
+}
+
+// TestReadmePicture compares the picture of the README with the page of the plan that it shows.
+// To make the picture again:
+//
+//	RUN=TestReadmePicture .ci/browser -update
+func TestReadmePicture(t *testing.T) {
+	const path, workload = "../../docs/report.png", "workload:mlperf-dlrm-dcnv2"
+	folder := t.TempDir()
+	program := filepath.Join(folder, "neuroshard")
+	if out, err := exec.Command("go", "build", "-o", program, "../../cmd/neuroshard").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, args := range [][]string{
+		{"plan", workload, "-o", "plan.json"},
+		{"report", "plan.json", "--tables", workload, "-o", "plan.html"},
+	} {
+		command := exec.Command(program, args...)
+		command.Dir = folder
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v: %s", args, err, out)
+		}
+	}
+	p := browser.Start(t).Open(t, "file://"+filepath.Join(folder, "plan.html"), browser.View{Width: 1200, Still: true})
+	p.Want(through)
+	got := p.Picture(1330)
+	if *update {
+		var b bytes.Buffer
+		if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, got); err != nil {
+			t.Fatal(err)
+		}
+		if b.Len() > 200_000 {
+			t.Errorf("the picture has %d bytes, want at most 200,000", b.Len())
+		}
+		if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	want, err := png.Decode(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := browser.Compare(got, want); !d.Same() {
+		t.Errorf("%s: %v: make it again", path, d)
 	}
 }
