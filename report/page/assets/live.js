@@ -534,11 +534,14 @@
 
   // ---- Jobs ----
 
+  /** What a search does, by the names of its phases. */
+  const phases = { start: "first plans", beam: "splitting tables", forms: "choosing sharding types", operators: "grouping tables into operators", anneal: "refining the plan" };
+
   /** Returns the text of a job's progress, and its share from 0 to 1 or null. */
   function progressOf(data) {
     const p = data.progress || {};
     const share = known(p.share) ? p.share : null;
-    const parts = [p.phase || data.state, known(p.done) && known(p.of) ? `${whole.format(p.done)} of ${plural(p.of, "cell")}` : null];
+    const parts = [phases[p.phase] || p.phase || data.state, known(p.done) && known(p.of) ? `${whole.format(p.done)} of ${plural(p.of, "cell")}` : null];
     if (known(p.best_ms)) parts.push(`best ${ms(p.best_ms)}`);
     if (known(p.evaluations)) parts.push(plural(p.evaluations, "evaluation"));
     return [parts.filter(Boolean).join(", "), share];
@@ -981,16 +984,23 @@
       }
       const began = performance.now();
       report.setAttribute("aria-busy", "true");
-      put(outcome, h("p", {}, "Planning\u2026"));
+      const waits = h("p", {}, "Planning\u2026");
+      put(outcome, waits);
+      const clock = setInterval(() => {
+        waits.textContent = `Planning for ${plural(Math.round((performance.now() - began) / 1000), "second")}. Another change begins anew.`;
+      }, 1000);
+      signal.addEventListener("abort", () => clearInterval(clock));
       try {
         const all = { devices: fields[0].value(), devices_per_host: fields[2].value(), ...changed };
         const found = await tried(id, problem, all, signal);
+        clearInterval(clock);
         draw(found.page);
         put(outcome, told(original, found, id));
         performance.measure("what-if", { start: began });
         say(outcome.textContent);
       } catch (e) {
         if (signal.aborted) return;
+        clearInterval(clock);
         present = "";
         put(outcome);
         refuse(e, fields, box);
