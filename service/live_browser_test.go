@@ -48,10 +48,15 @@ func TestLiveViewsInABrowser(t *testing.T) {
 		name string
 	}{{browser.View{}, "light"}, {browser.View{Width: 820, Dark: true}, "dark"}, {browser.View{Width: 390}, "narrow"}} {
 		for _, c := range []struct{ route, want string }{
-			{"", "form button[type=submit]"}, {"new", "form button[type=submit]"}, {"jobs", "h1"},
-			{"models/ranking", "table"}, {"plans/" + id, ".live-whatif"},
-			{"plans/" + id + "/replan", "form"}, {"plans/" + id + "/sweep", "form"},
-			{"plans/" + id + "/with/" + id, ".ns h1"}, {"nowhere", "[role=alert]"},
+			{"", "form button[type=submit]"},
+			{"new", "form button[type=submit]"},
+			{"jobs", "h1"},
+			{"models/ranking", "table"},
+			{"plans/" + id, ".live-whatif"},
+			{"plans/" + id + "/replan", "form"},
+			{"plans/" + id + "/sweep", "form"},
+			{"plans/" + id + "/with/" + id, ".ns h1"},
+			{"nowhere", "[role=alert]"},
 		} {
 			t.Run(view.name+" "+c.route, func(t *testing.T) {
 				p := b.Open(t, url+"/#/"+c.route, view.View)
