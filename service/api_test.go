@@ -27,7 +27,7 @@ func (s *server) made(overrides string) string {
 // TestBytesOfThePlan wants the bytes that the line writes with the options of the command plan.
 func TestBytesOfThePlan(t *testing.T) {
 	s := start(t, service.Options{})
-	id := s.object(200, "POST", "/v1/plan", `{"problem": {"workload": "criteo-kaggle", "overrides": {"devices": 2}}, "options": {"seed": 3}}`)["id"].(string)
+	id := s.object(200, "POST", "/v1/plan", `{"problem": {"workload": "criteo-kaggle", "overrides": {"devices": 2}}, "options": {"seed": 3, "max_evaluations": 300}}`)["id"].(string)
 	two := 2
 	parts := input.Parts{Overrides: input.Overrides{Devices: &two}}
 	parts.Tables, parts.Workload, _ = input.Workload("criteo-kaggle", &parts.Overrides)
@@ -36,7 +36,7 @@ func TestBytesOfThePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	options := neuroshard.Options{Baselines: true, FreeSlices: true, Certificate: true, Warnings: warnings}
-	options.Search.Seed, options.Search.ShardingTypes = 3, search.Allowing(problem.ShardingTypes())
+	options.Search.Seed, options.Search.MaxEvaluations, options.Search.ShardingTypes = 3, 300, search.Allowing(problem.ShardingTypes())
 	r, err := neuroshard.Plan(t.Context(), p, options)
 	if err != nil {
 		t.Fatal(err)
@@ -271,8 +271,8 @@ func TestJudging(t *testing.T) {
 
 func TestReplan(t *testing.T) {
 	s := start(t, service.Options{})
-	old := s.made("")
-	body := fmt.Sprintf(`{"old": %q, "problem": {"workload": "criteo-kaggle", "name": "m", "overrides": {"batch": 4096}}, "options": {"max_bytes": "5%%"}}`, old)
+	old := s.object(200, "POST", "/v1/plan", `{`+tiny+`, "options": {"method": "size"}}`)["id"].(string)
+	body := fmt.Sprintf(`{"old": %q, %s, "options": {"max_bytes": "5%%"}}`, old, strings.Replace(tiny, "1024", "4096", 1))
 	got := s.object(200, "POST", "/v1/replan", body)
 	if got["verdict"] == nil || got["plan"] == nil || got["saved"] != true || len(got["curve"].([]any)) == 0 {
 		t.Errorf("got verdict %v, saved %v", got["verdict"], got["saved"])

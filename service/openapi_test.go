@@ -131,10 +131,10 @@ func TestAllRoutesAreDescribed(t *testing.T) {
 func TestAnswersFitTheirSchemas(t *testing.T) {
 	api, compile := described(t)
 	s := start(t, service.Options{})
-	id := s.made("")
+	id := s.object(200, "POST", "/v1/plan", `{`+tiny+`}`)["id"].(string)
 	job := s.object(202, "POST", "/v1/plan?async=true", strings.Replace(quickBody, `"devices": 2`, `"devices": 3`, 1))["id"].(string)
 	s.ask("GET", "/v1/jobs/"+job+"/events", "")
-	old := `{"problem": {"workload": "criteo-kaggle"}, "old": "` + id + `"}`
+	old := `{` + tiny + `, "old": "` + id + `"}`
 	replanned := s.object(200, "POST", "/v1/replan", old)["job"].(string)
 	bodies := map[string]string{
 		"/v1/plan": quickBody, "/v1/price": `{"plan": "` + id + `"}`, "/v1/validate": `{"plan": "` + id + `"}`,

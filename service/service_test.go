@@ -67,7 +67,10 @@ func (s *server) object(status int, method, path, body string) map[string]any {
 	return object
 }
 
-const workloadBody = `{"problem": {"workload": "paper-d4_m64-0", "name": "m"}}`
+const workloadBody = `{"problem": {"workload": "paper-d4_m64-0", "name": "m"}, "options": {"max_evaluations": 2000, "baselines": false, "certificate": false}}`
+
+// tiny is a problem of two tables.
+const tiny = `"problem": {"tables_csv": "name,rows,dim\na,1000,8\nb,2000,16\n", "overrides": {"devices": 2, "device": "a100-80", "batch": 1024}}`
 
 // quickBody is a plan of a few ms.
 const quickBody = `{"problem": {"workload": "criteo-kaggle", "overrides": {"devices": 2}}, "options": {"method": "size", "certificate": false, "baselines": false}}`
