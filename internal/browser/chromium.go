@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,7 +48,11 @@ func Start(t testing.TB) *Browser {
 	}
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(end)
-	ctx, end := chromedp.NewContext(allocator, chromedp.WithErrorf(t.Logf))
+	ctx, end := chromedp.NewContext(allocator, chromedp.WithErrorf(func(format string, args ...any) {
+		if !strings.HasPrefix(format, "unhandled ") { // events of a newer Chromium, which no test needs
+			t.Logf(format, args...)
+		}
+	}))
 	t.Cleanup(end)
 	if err := chromedp.Run(ctx); err != nil {
 		t.Fatalf("Chromium does not start: %v", err)

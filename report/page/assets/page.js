@@ -1030,7 +1030,7 @@
   /** The certificate: the bound, and the gap up to the cost, as one bar. */
   function certificate(plan) {
     const { simulated_ms: cost, lower_bound_ms: bound, certificate: words } = plan.costs;
-    if (!known(cost) || !known(bound) || !(cost > 0)) return words ? h('p', { class: 'note' }, 'Certificate: ' + words) : null;
+    if (!known(cost) || !known(bound) || !(cost > 0)) return words ? h('p', { class: 'note' }, /^none: /.test(words) ? words.replace(/^none: /, 'No certificate: ') : words) : null;
     const share = Math.min(1, bound / cost);
     const proven = h('div', { class: 'proven' }), gap = h('div', { class: 'gap' });
     proven.style.width = 100 * share + '%';
