@@ -49,7 +49,7 @@ func read(t *testing.T, name string) string {
 
 var (
 	fence   = regexp.MustCompile("(?ms)^```.*?^```")
-	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	link    = regexp.MustCompile(`(?:\]\(|<img src=")([^)\s"]+)[)"]`)
 	heading = regexp.MustCompile(`(?m)^#+ +(.+)$`)
 	page    = regexp.MustCompile(`\bdocs/[A-Za-z_-]+\.md\b`)
 )
