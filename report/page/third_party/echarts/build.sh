@@ -7,9 +7,14 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 npm init -y >/dev/null
 npm install --ignore-scripts --no-audit --no-fund echarts@6.1.0 zrender@6.1.0 esbuild@0.28.2
-want='sha512-q0yaFPggC9FUdsWH4blavRWFmxdrIodbkoKNAjJudAI6CA9gNPxHtV2RcZNEepZVlk4yvBYkOkbk6HIVpIyHZA=='
-got=$(node -p "require('./package-lock.json').packages['node_modules/echarts'].integrity")
-[ "$got" = "$want" ] || { echo "echarts has checksum $got, want $want" >&2; exit 1; }
+while read -r name want; do
+  got=$(node -p "require('./package-lock.json').packages['node_modules/$name'].integrity")
+  [ "$got" = "$want" ] || { echo "$name has checksum $got, want $want" >&2; exit 1; }
+done <<'EOF'
+echarts sha512-q0yaFPggC9FUdsWH4blavRWFmxdrIodbkoKNAjJudAI6CA9gNPxHtV2RcZNEepZVlk4yvBYkOkbk6HIVpIyHZA==
+zrender sha512-oEGMDB6pOP2S6OwRR4PdVv610zrjnA3Bh+JnSG12fYJlBKjtNAoEb5fSUoCOOINlH96I2fU38/A2UpRKs67xYQ==
+esbuild sha512-HKVLS8dvII+xoKW9kmqxbRKrnWEXfJJr/FZhhJmiqIB0e053QNYFqOBouTMO/k5sID4MvCiUCvv8b9M4h32wIA==
+EOF
 cp "$here/entry.js" .
 notice() { printf '/*!\n'; sed 's/^/ * /; s/ *$//' "$@"; printf ' */\n'; }
 banner=$(printf '%s\n' 'Apache ECharts 6.1.0, reduced to the parts that neuroshard uses.' \
