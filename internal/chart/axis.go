@@ -3,6 +3,7 @@ package chart
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -15,8 +16,10 @@ type Axis struct {
 	Min, Max float64
 	// Room widens the range of the points on both sides: by this share of it, or, on a
 	// logarithmic axis, by this share of its logarithm.
-	Room  float64
-	Ticks []Tick // nil: the round values 1, 2 and 5 times powers of ten
+	Room float64
+	// Ticks are the labelled values; those beyond the ends are left out. Nil takes round values: on
+	// a logarithmic axis 1, 2 and 5 times powers of ten if there are three of them.
+	Ticks []Tick
 }
 
 // Tick is a labelled value of an axis.
@@ -47,6 +50,7 @@ func (a *Axis) scale(values []float64, from, to float64) (scale, error) {
 	if s.ticks == nil {
 		s.ticks = round(low, high, a.Log)
 	}
+	s.ticks = slices.DeleteFunc(slices.Clone(s.ticks), func(t Tick) bool { return t.At < low || t.At > high })
 	return s, nil
 }
 
@@ -87,7 +91,9 @@ const mostTicks = 8
 // round returns ticks at round values between two ends.
 func round(low, high float64, log bool) []Tick {
 	if log {
-		return powers(low, high)
+		if ticks := powers(low, high); len(ticks) > 2 {
+			return ticks
+		}
 	}
 	step := math.Pow(10, math.Floor(math.Log10((high-low)/mostTicks)))
 	for _, factor := range []float64{2, 2.5, 2} { // 1, 2, 5, 10

@@ -90,6 +90,19 @@ func TestWriteRefusesPointsWithoutAPlace(t *testing.T) {
 	}
 }
 
+// TestTicksBeyondTheEnds wants ticks without a place in the panel to be left out.
+func TestTicksBeyondTheEnds(t *testing.T) {
+	var svg bytes.Buffer
+	err := Write(&svg, 400, 300, []Panel{{X: Axis{Log: true, Ticks: []Tick{{4, "four"}, {8, "eight"}, {16, "sixteen"}}}, Series: []Series{{Points: []Point{{8, 1}, {12, 2}}, Mark: Circle}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, _ := elements(t, svg.Bytes())
+	if all := strings.Join(texts, " "); !strings.Contains(all, "eight") || strings.Contains(all, "four") || strings.Contains(all, "sixteen") {
+		t.Errorf("got ticks %q, want eight alone of those of the devices", texts)
+	}
+}
+
 func TestRoundTicks(t *testing.T) {
 	for _, c := range []struct {
 		low, high float64
@@ -102,6 +115,8 @@ func TestRoundTicks(t *testing.T) {
 		{0, 42, false, "0 10 20 30 40"},
 		{.97, 1.031, false, "0.97 0.98 0.99 1.00 1.01 1.02 1.03"},
 		{3, 40, true, "5 10 20"},
+		{11, 19, true, "11 12 13 14 15 16 17 18 19"}, // no three powers
+		{.45, 1.1, true, "0.5 0.6 0.7 0.8 0.9 1.0 1.1"},
 		{.02, 1, true, "0.02 0.05 0.1 0.2 0.5 1"},
 		{1, 1e6, true, "1 10 100 1000 10000 100000 1000000"},
 		{1, 1e20, true, "1 1000 1000000 1000000000 1000000000000 1000000000000000 1000000000000000000"},

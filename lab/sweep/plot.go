@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,9 +50,10 @@ func (r *Results) curves() []curve {
 func (r *Results) panel(curves []curve, title string, value func(p *Planned) float64) chart.Panel {
 	p := chart.Panel{
 		Title: title + ", " + r.Judge(),
-		X:     chart.Axis{Label: "devices", Log: true, Room: .1, Ticks: r.counts()},
+		X:     chart.Axis{Label: "devices", Log: true, Ticks: r.counts()},
 		Y:     chart.Axis{Log: true, Room: .08},
 	}
+	low, high := math.Inf(1), math.Inf(-1)
 	dashes := []string{"", "6 3", "2 2", "8 3 2 3"}
 	for i, c := range curves {
 		s := chart.Series{Colour: chart.Colour(i), Line: true, Dashes: dashes[i/chart.Colours()%len(dashes)], Mark: chart.Circle + chart.Mark(i%4)}
@@ -68,6 +70,12 @@ func (r *Results) panel(curves []curve, title string, value func(p *Planned) flo
 			s.Label = c.label
 		}
 		p.Series = append(p.Series, s)
+		for _, at := range s.Points {
+			low, high = min(low, at.X), max(high, at.X)
+		}
+	}
+	if low <= high { // room for the legend beside the curves
+		p.X.Min, p.X.Max = low/1.15, high*1.15*math.Pow(1.3*high/low, .25)
 	}
 	return p
 }
