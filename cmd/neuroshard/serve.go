@@ -84,7 +84,7 @@ func (s *serveCommand) register(cmd *cobra.Command) {
 	f.Var(&s.maxMemory, "max-memory", "memory of the process, which is divided among planning, requests and the cache of answers")
 	f.IntVar(&l.Streams, "max-streams", l.Streams, "most streams of events at a time")
 	f.IntVar(&s.connections, "max-connections", 1024, "most connections at a time")
-	f.IntVar(&s.keep, "keep", 100_000, "most plans to keep: the oldest go first, and those without a name before others")
+	f.IntVar(&s.keep, "keep", 100_000, "most plans to keep: the oldest go first, and the last plan of a name after all others")
 	f.Var(&s.maxData, "max-data", "most bytes of plans to keep")
 	complete(cmd, "log", func() []string { return []string{"text", "json", "none"} })
 	completeModel(cmd)
