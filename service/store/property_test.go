@@ -142,7 +142,7 @@ func TestModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer os.RemoveAll(folder)
+		defer func() { _ = os.RemoveAll(folder) }()
 		m := &model{limit: rapid.IntRange(1, 8).Draw(t, "limit"), records: map[string]store.Record{}}
 		opened := func() *store.Store {
 			s, err := store.Open(ctx, folder, store.Options{Keep: store.Keep{Plans: m.limit}}.Unsynced())
