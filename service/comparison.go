@@ -14,11 +14,11 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// comparison.go judges plans that exist: price, validate and diff.
+// comparison.go handles requests about given plans: price, validate and diff.
 
 // JudgeBody is the body of POST /v1/price and of POST /v1/validate.
 type JudgeBody struct {
-	Problem *ProblemBody `json:"problem,omitempty" doc:"What was planned; the cluster is that of the plan, except for what overrides and topology state. It may be left out if plan is an id"`
+	Problem *ProblemBody `json:"problem,omitempty" doc:"The problem that was planned. Its cluster is the plan's, except for fields that overrides and topology state. It may be left out if plan is an id"`
 	Plan    Value        `json:"plan" doc:"A plan, or the id of a kept one"`
 }
 
@@ -79,7 +79,7 @@ func (c *composer) planOf(ctx context.Context, from *shelf, value Value, locatio
 	return h, c.limits.holds(h.Plan, location)
 }
 
-// whole refuses plans that are wrong in themselves.
+// whole returns the faults that a plan has whatever its problem is, as a refusal.
 func (h *held) whole(location string) error {
 	var faults []fault
 	for _, v := range h.Check() {
@@ -91,7 +91,7 @@ func (h *held) whole(location string) error {
 	return refusal(faults...)
 }
 
-// judge judges plans that exist.
+// judge answers requests about given plans.
 type judge struct{ *planner }
 
 // judged is a plan with its problem.
@@ -136,7 +136,7 @@ func (h *held) problem() (*ProblemBody, error) {
 	return stated, json.Unmarshal(h.stated, stated)
 }
 
-// violations returns the violations of a plan, as an answer.
+// violations returns the violations of a plan as the answer of POST /v1/validate.
 func (j *judged) violations() (*Violations, error) {
 	err := j.plan.Validate(j.composed.problem)
 	out := &Violations{Valid: err == nil, Violations: []violation{}}
@@ -214,7 +214,7 @@ func (s *judge) diff(ctx context.Context, in *intake) (*DiffAnswer, error) {
 // compareRoutes registers price, validate and diff. They run as jobs, in their turn.
 func compareRoutes(s *Service) {
 	p := &judge{s.planner}
-	register(s, operation{method: http.MethodPost, path: "/v1/price", id: "price", summary: "The costs of a plan that exists, with the fields that neuroshard plan --json prints", body: JudgeBody{}, answer: PriceAnswer{}},
+	register(s, operation{method: http.MethodPost, path: "/v1/price", id: "price", summary: "Estimate the costs of a given plan, with the fields that neuroshard plan --json prints", body: JudgeBody{}, answer: PriceAnswer{}},
 		func(ctx context.Context, _ *none) (*reply, error) {
 			j, err := p.read(ctx, bodyOf(ctx))
 			if err != nil {
@@ -231,7 +231,7 @@ func compareRoutes(s *Service) {
 			out, err := j.violations()
 			return replyOr(err, out)
 		})
-	register(s, operation{method: http.MethodPost, path: "/v1/diff", id: "diff", summary: "What changes from one plan to another, and the bytes that move", body: DiffBody{}, answer: Value{}},
+	register(s, operation{method: http.MethodPost, path: "/v1/diff", id: "diff", summary: "Compare two plans: the changes, and the bytes that move", body: DiffBody{}, answer: Value{}},
 		func(ctx context.Context, _ *none) (*reply, error) {
 			out, err := p.diff(ctx, bodyOf(ctx))
 			return replyOr(err, out)
@@ -243,8 +243,8 @@ func compareRoutes(s *Service) {
 type PriceAnswer struct {
 	Valid     bool     `json:"valid" doc:"Always true: a plan that is not valid is refused"`
 	Cost      float64  `json:"cost_ms" doc:"Predicted cost of one step in ms"`
-	Simulated *float64 `json:"simulated_cost_ms" doc:"Cost on the SIMULATED device in ms; null if it does not judge"`
-	Bound     *float64 `json:"lower_bound_ms" doc:"What no plan costs less than on the SIMULATED device, in ms; null if there is none"`
+	Simulated *float64 `json:"simulated_cost_ms" doc:"Cost on the SIMULATED device in ms; null if that device cannot estimate it"`
+	Bound     *float64 `json:"lower_bound_ms" doc:"Lower bound of the costs of all plans on the SIMULATED device, in ms; null if there is none"`
 	Plan      Value    `json:"plan" doc:"The plan, with its predicted times"`
 	_         struct{} `additionalProperties:"true"`
 }

@@ -56,7 +56,7 @@ func listRoutes(s *Service) {
 			}
 			return jsonReply(http.StatusOK, health{"ok"})
 		})
-	register(s, operation{method: http.MethodGet, path: "/metrics", id: "metrics", summary: "Metrics in Prometheus' form", answer: "", contentType: "text/plain"},
+	register(s, operation{method: http.MethodGet, path: "/metrics", id: "metrics", summary: "Metrics in the text format of Prometheus", answer: "", contentType: "text/plain"},
 		func(context.Context, *none) (*reply, error) {
 			var b bytes.Buffer
 			s.metrics.write(&b)

@@ -59,7 +59,7 @@ func (s *pages) document(ctx context.Context, id, with string) (*reply, error) {
 	})
 }
 
-// shown returns what is known of a kept plan, with what the page shows beside it.
+// shown returns a kept plan with its problem and its result, as far as they are known.
 func (s *pages) shown(ctx context.Context, record *store.Record, j *jobs.Job) (*page.Input, error) {
 	h, err := s.planOf(ctx, s.shelf, Value(record.Plan), "plan")
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *pages) shown(ctx context.Context, record *store.Record, j *jobs.Job) (*
 	return in, err
 }
 
-// explain has package page compute the costs and alternatives of a plan.
+// explain computes the costs and alternatives of a plan with page.Judge.
 func (s *pages) explain(ctx context.Context, in *page.Input, stated *ProblemBody, j *jobs.Job) error {
 	c, err := s.compose(stated, in.Plan)
 	if err != nil {

@@ -24,10 +24,10 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// plan.go makes plans: the same input has the same id, a plan that is known is the answer at
-// once, and requests for the same plan wait for one job.
+// plan.go makes plans. The same input has the same id. A request for a kept plan is answered from
+// the store or from memory, and requests for the same new plan wait for one job.
 
-// planner makes plans, and finds those that are known.
+// planner makes plans, and finds kept plans.
 type planner struct {
 	*composer
 	*shelf
@@ -37,7 +37,7 @@ type planner struct {
 	schemas huma.Registry
 }
 
-// planning is a request for a plan that is checked.
+// planning is a checked request for a plan.
 type planning struct {
 	*composed
 	id, name string
@@ -45,11 +45,11 @@ type planning struct {
 	limit    time.Duration
 	// stated is the problem as the request states it.
 	stated []byte
-	// fixed is what the id is made of, beside the problem.
+	// fixed is what the id is computed from.
 	fixed fixed
 }
 
-// fixed is all that a plan depends on beside its problem, in canonical form.
+// fixed is everything that a plan depends on in addition to its problem, in canonical form.
 type fixed struct {
 	Version, Digest, Model string
 	Method                 search.Method
@@ -182,14 +182,14 @@ func (s *planner) types(body *OptionsBody) (types []problem.ShardingType, faults
 type Answer struct {
 	ID     string  `json:"id" doc:"Id of the plan: the same for the same input"`
 	Name   string  `json:"name" doc:"Name of the model, as the request states it"`
-	Cached bool    `json:"cached" doc:"The plan was known"`
-	Saved  bool    `json:"saved" doc:"The plan is kept. A plan whose search was cut by a limit of time, with status interrupted, is not kept: it can be read until its memory is needed"`
+	Cached bool    `json:"cached" doc:"The service had the plan before this request"`
+	Saved  bool    `json:"saved" doc:"The store keeps the plan. It does not keep a plan whose search was interrupted by a time limit (status interrupted): such a plan can be read until the server needs its memory"`
 	Job    string  `json:"job,omitempty" doc:"Id of the job that made the plan"`
 	Valid  bool    `json:"valid" doc:"Always true: a plan is validated before it is returned"`
 	Cost   float64 `json:"cost_ms" doc:"Predicted cost of one step in ms"`
-	// Simulated and Bound are null if the simulated device does not judge.
+	// Simulated and Bound are null if the simulated device cannot estimate the cost.
 	Simulated *float64 `json:"simulated_cost_ms" doc:"Cost on the SIMULATED device in ms"`
-	Bound     *float64 `json:"lower_bound_ms" doc:"What no plan costs less than on the SIMULATED device, in ms"`
+	Bound     *float64 `json:"lower_bound_ms" doc:"Lower bound of the costs of all plans on the SIMULATED device, in ms"`
 	Status    string   `json:"status" doc:"complete, budget or interrupted"`
 	Plan      Value    `json:"plan" doc:"The plan, with the fields of a plan file"`
 	Warnings  []string `json:"warnings"`
@@ -227,7 +227,7 @@ func (s *planner) work(p *planning) jobs.Work {
 	}
 }
 
-// makePlan plans, and keeps the plan unless the limit of time or a cancel cut its search.
+// makePlan plans. It keeps the plan unless the time limit or a cancel interrupted the search.
 func (s *planner) makePlan(ctx context.Context, p *planning, j *jobs.Job) (*answer, error) {
 	start := time.Now()
 	options := p.options
@@ -256,13 +256,13 @@ func (s *planner) makePlan(ctx context.Context, p *planning, j *jobs.Job) (*answ
 	}, j), nil
 }
 
-// file keeps a plan that a job made, and returns it as an answer. A plan without an id, or one that
-// the store does not take, stays in memory for a while, under the id of the job.
+// file stores a plan that a job made, and returns the plan as an answer. If the plan has no id, or
+// if the store fails, the plan stays in memory for a while under the id of the job.
 func (s *planner) file(ctx context.Context, record *store.Record, j *jobs.Job) *answer {
 	record.Tool, record.Created = neuroshard.Version, time.Now()
 	a := &answer{name: record.Name, job: j.ID(), result: record.Result}
 	if record.ID != "" {
-		// A client that went away does not undo work that is done.
+		// The plan is stored even if the client has disconnected.
 		_, err := s.store.Put(context.WithoutCancel(ctx), *record)
 		if err != nil {
 			s.log.Error("a plan was not kept", "id", record.ID, "error", err)
@@ -279,8 +279,8 @@ func (s *planner) file(ctx context.Context, record *store.Record, j *jobs.Job) *
 	return a
 }
 
-// plan answers a request for a plan: with the plan that is known, with a new one, or, if detached, with
-// its job.
+// plan answers a request for a plan: with a kept plan, with a new plan, or, if detached, with the job
+// that makes it.
 func (s *planner) plan(ctx context.Context, in *intake, detached bool) (*answer, *jobs.Job, error) {
 	key := sha256.Sum256(in.body)
 	alias := "body " + string(key[:])
@@ -317,7 +317,7 @@ func (s *planner) plan(ctx context.Context, in *intake, detached bool) (*answer,
 	return result.(*answer), job, nil
 }
 
-// again returns a plan that is known as the answer to one more request, or nil.
+// again answers a request with the kept plan that it leads to; nil if the plan is not kept.
 func (s *planner) again(ctx context.Context, to *shortcut) *answer {
 	record, err := s.known(ctx, to.id)
 	if err != nil {
@@ -330,12 +330,12 @@ func (s *planner) again(ctx context.Context, to *shortcut) *answer {
 	return &answer{id: to.id, name: to.name, cached: true, saved: true, result: record.Result}
 }
 
-// text is a result of a job that is encoded.
+// text is the encoded result of a job.
 type text []byte
 
 func (t text) bytes() []byte { return t }
 
-// inTurn does work as a job and waits for it.
+// inTurn runs do as a job, which waits in the queue, and returns its result.
 func (s *planner) inTurn(ctx context.Context, what, key string, weight int64, do func(context.Context, *jobs.Job) (text, error)) (*reply, error) {
 	job, err := s.queue.Start(jobs.Work{
 		What: what, Key: key, Weight: weight, Limit: s.limits.Time,
@@ -351,5 +351,5 @@ func (s *planner) inTurn(ctx context.Context, what, key string, weight int64, do
 	return &reply{Status: http.StatusOK, ContentType: "application/json", Body: result.(text)}, nil
 }
 
-// shortcut is the plan that a body of a request leads to.
+// shortcut names the plan that answers a request with a certain body.
 type shortcut struct{ id, name string }

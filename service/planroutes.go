@@ -27,21 +27,21 @@ type byID struct {
 // planRoutes registers the making and reading of plans.
 func planRoutes(s *Service) {
 	register(s, operation{
-		method: http.MethodPost, path: "/v1/plan", id: "plan", summary: "Find a plan, or return the one that is known", body: PlanBody{}, answer: Answer{},
+		method: http.MethodPost, path: "/v1/plan", id: "plan", summary: "Find a plan, or return the kept plan of the same input", body: PlanBody{}, answer: Answer{},
 		job: true,
 	}, func(ctx context.Context, in *asked) (*reply, error) {
 		a, job, err := s.planner.plan(ctx, bodyOf(ctx), in.detached())
 		return answerOrJob(a, job, err)
 	})
 	register(s, operation{
-		method: http.MethodPost, path: "/v1/replan", id: "replan", summary: "Plan again from an old plan: keep it, or move few bytes", body: ReplanBody{}, answer: ReplanAnswer{},
+		method: http.MethodPost, path: "/v1/replan", id: "replan", summary: "Plan again from an old plan: keep the old plan, or move few bytes", body: ReplanBody{}, answer: ReplanAnswer{},
 		job: true,
 	}, func(ctx context.Context, in *asked) (*reply, error) {
 		a, job, err := (&replanner{s.planner}).replan(ctx, bodyOf(ctx), in.detached())
 		return answerOrJob(a, job, err)
 	})
 	register(s, operation{
-		method: http.MethodPost, path: "/v1/sweep", id: "sweep", summary: "Plan for many clusters: always a job", body: SweepBody{}, answer: JobStatus{},
+		method: http.MethodPost, path: "/v1/sweep", id: "sweep", summary: "Plan for many clusters; the answer is always a job", body: SweepBody{}, answer: JobStatus{},
 		job: true,
 	}, func(ctx context.Context, _ *none) (*reply, error) {
 		job, err := (&sweeper{s.planner}).sweep(bodyOf(ctx))

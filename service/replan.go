@@ -23,7 +23,7 @@ import (
 
 // ReplanBody is the body of POST /v1/replan.
 type ReplanBody struct {
-	Problem ProblemBody        `json:"problem" doc:"What is to be planned now; the cluster is that of the old plan, except for what overrides and topology state"`
+	Problem ProblemBody        `json:"problem" doc:"The problem to plan now. Its cluster is the old plan's, except for fields that overrides and topology state"`
 	Old     Value              `json:"old" doc:"The old plan, or the id of a kept one"`
 	Options *ReplanOptionsBody `json:"options,omitempty"`
 }
@@ -34,7 +34,7 @@ type ReplanOptionsBody struct {
 	ShardingTypes []string  `json:"sharding_types,omitempty" minItems:"1" maxItems:"100" doc:"Sharding types that tables may have, or all"`
 	RiskPenalty   float64   `json:"risk_penalty,omitempty" minimum:"0" maximum:"100" doc:"Standard deviations of the model's ensemble that the search adds to an estimate"`
 	TimeLimit     int64     `json:"time_limit_ms,omitempty" minimum:"1" doc:"Time after which the best of the plans found so far is the answer"`
-	MaxBytes      *Quantity `json:"max_bytes,omitempty" doc:"Most bytes to move beyond those that must: a number, a size such as 12GB, or a share of all tables' bytes such as 5%"`
+	MaxBytes      *Quantity `json:"max_bytes,omitempty" doc:"Most bytes to move in addition to those that must move: a number, a size such as 12GB, or a share of the bytes of all tables such as 5%"`
 	Price         float64   `json:"price,omitempty" minimum:"0" doc:"Cost in ms that moving one GB (10^9 bytes) must save"`
 	Horizon       int64     `json:"horizon,omitempty" minimum:"1" doc:"Steps still to be trained: a move that pays back later is not taken"`
 	LostDevices   []int     `json:"lost_devices,omitempty" maxItems:"65536" doc:"Devices of the old plan that are lost, by their numbers there"`
@@ -48,7 +48,7 @@ type ReplanAnswer struct {
 	Cached  bool     `json:"cached" doc:"Always false: the curve is not kept"`
 	Saved   bool     `json:"saved" doc:"The plan is kept"`
 	Job     string   `json:"job" doc:"Id of the job; its page shows the curve"`
-	Verdict string   `json:"verdict" enum:"keep,move" doc:"keep: the old plan stays; move: go over to the new one"`
+	Verdict string   `json:"verdict" enum:"keep,move" doc:"keep: keep the old plan; move: switch to the new plan"`
 	OldCost *float64 `json:"old_cost_ms" doc:"Predicted cost of the old plan in ms; null if it does not fit any more"`
 	Cost    float64  `json:"cost_ms" doc:"Predicted cost of the new plan in ms"`
 	Moved   int64    `json:"moved_bytes" doc:"Bytes that devices receive from each other"`
@@ -61,7 +61,7 @@ type ReplanAnswer struct {
 // replanner makes re-plans.
 type replanner struct{ *planner }
 
-// replanning is a request for a re-plan that is checked.
+// replanning is a checked request for a re-plan.
 type replanning struct {
 	*composed
 	name    string
@@ -96,7 +96,7 @@ func (s *replanner) prepareReplan(ctx context.Context, body *ReplanBody) (*repla
 		r.options.Most = &neuroshard.MovedBytes{Bytes: bytesOf(*most)}
 	}
 	if r.options.Most != nil && o.Price > 0 {
-		faults = append(faults, fault{Location: "options.price", Message: "max_bytes limits the moved bytes, and price prices them", Hint: "leave one of them out"})
+		faults = append(faults, fault{Location: "options.price", Message: "options.max_bytes and options.price cannot be used together", Hint: "leave one of them out"})
 	}
 	faults = append(faults, body.Problem.named()...)
 	r.composed, err = s.compose(&body.Problem, cluster)
@@ -173,7 +173,7 @@ func (s *replanner) replan(ctx context.Context, in *intake, detached bool) (*ans
 	return result.(*answer), job, nil
 }
 
-// makeReplan plans again, and keeps the plan unless the limit of time or a cancel cut its search.
+// makeReplan plans again. It keeps the plan unless the time limit or a cancel interrupted the search.
 func (s *replanner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) (*answer, error) {
 	start := time.Now()
 	options := r.options

@@ -65,7 +65,7 @@ type OptionsBody struct {
 	Method         string   `json:"method,omitempty" maxLength:"200" doc:"Search method; neuroshard by default" example:"neuroshard"`
 	Seed           uint64   `json:"seed,omitempty" doc:"Seed of the random numbers in the search"`
 	MaxEvaluations int64    `json:"max_evaluations,omitempty" minimum:"0" doc:"Cost estimates after which the search ends; 0 takes a number that grows with the problem"`
-	TimeLimit      int64    `json:"time_limit_ms,omitempty" minimum:"1" doc:"Time after which the best plan so far is the answer, which is then not kept; the server's own limit by default"`
+	TimeLimit      int64    `json:"time_limit_ms,omitempty" minimum:"1" doc:"Time limit of the search. The best plan found until then is the answer, and is not kept. The server's own limit by default"`
 	ShardingTypes  []string `json:"sharding_types,omitempty" minItems:"1" maxItems:"100" doc:"Sharding types that tables may have, or all"`
 	Certificate    *bool    `json:"certificate,omitempty" doc:"Compute a lower bound on the cost of every plan; true by default"`
 	Baselines      *bool    `json:"baselines,omitempty" doc:"Compare with plans of the baseline methods; true by default"`
@@ -83,7 +83,7 @@ type KeptProblem struct {
 type PlanBody struct {
 	Problem ProblemBody  `json:"problem"`
 	Options *OptionsBody `json:"options,omitempty"`
-	Cache   string       `json:"cache,omitempty" enum:"use,refresh" doc:"use takes a plan that is known; refresh plans again" default:"use"`
+	Cache   string       `json:"cache,omitempty" enum:"use,refresh" doc:"use: return the kept plan of the same input, if there is one; refresh: plan again" default:"use"`
 }
 
 // Value is a JSON value that a reader of its own reads.

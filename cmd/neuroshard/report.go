@@ -27,24 +27,26 @@ func newReportCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report [PLAN [PLAN2]]",
 		Short: "Write plans as a page for the browser: one file that needs no network",
-		Long: `Write plans as a page for the browser: one HTML file that needs no network, so that it
-can go with a mail or a ticket.
+		Long: `Write plans as a page for the browser: one HTML file that needs no network, so that you
+can send it by mail or attach it to a ticket.
 
 The page shows which device holds which parts of which tables, the step of each device with
-its waits, memory against capacity, the critical device and why it is, every table, the
-doubts, and how the plan was made. With two plans it compares them, and shows which bytes
-move from the first to the second. Costs of the simulated device are labelled SIMULATED.
+its waits, memory against capacity, the critical device and why it is critical, every table,
+the warnings, and how the plan was made. With two plans the page compares them, and shows
+the bytes that move from the first plan to the second. Costs of the simulated device are
+labelled SIMULATED.
 
-A plan file has no lookups. With --tables, what was planned, the page also has the SIMULATED
-cost and the lower bound of all plans, the times of single tables, and for each table the
-cheapest other place. If a plan's tables are those of a published workload, report finds
-them itself. Above 2,000,000 tables x devices, only the tables on the critical device and
-the 100 largest ones get another place, because all of them would take many seconds:
---alternatives all computes the others, too.
+A plan file does not state the lookups of its tables. With --tables, which names the tables
+that were planned, the page also has the SIMULATED cost, the lower bound of all plans, the
+times of single tables, and the cheapest other place of each table. If the tables are those
+of a published workload, report finds them without --tables. If the number of tables times
+the number of devices is above 2,000,000, report computes the cheapest other place only for
+the tables on the critical device and for the 100 largest tables, because all tables would
+take many seconds; --alternatives all computes it for every table.
 
---replan adds the curve of a re-plan, from what replan --json printed. The file has the
-new plan, so PLAN is the old one, or can be left out. --sweep adds a sweep, from the file
-that sweep --output wrote; it needs no PLAN.`,
+--replan adds the curve of a re-plan, from the output of replan --json. This output has the
+new plan, so PLAN is the old plan, or can be left out. --sweep adds a sweep, from the file
+that sweep --output wrote, and needs no PLAN.`,
 		Example: `  neuroshard report plan.json --tables tables.json -o plan.html
   neuroshard report before.json after.json --tables tables.json -o change.html
   neuroshard report old.json --replan replan.json -o replan.html
@@ -60,10 +62,10 @@ that sweep --output wrote; it needs no PLAN.`,
 	f := cmd.Flags()
 	r.cluster.set = f
 	r.cluster.step.register(cmd)
-	f.StringVar(&r.tables, "tables", "", "what was planned: a `file`, \"-\" or workload:NAME")
+	f.StringVar(&r.tables, "tables", "", "the tables that were planned: a `file`, \"-\" or workload:NAME")
 	f.StringVar(&r.model, "model", "", "`folder` of the cost model that the plan was made with, or torchrec (default: the one that ships for the profile)")
-	f.StringVar(&r.alternatives, "alternatives", "", "`tables` that get their cheapest other place: all, critical (those of the critical device, and the largest ones) or none (default: all, and critical for large plans)")
-	f.StringVar(&r.replan, "replan", "", "`file` of what replan --json printed: adds its curve, and its plan")
+	f.StringVar(&r.alternatives, "alternatives", "", "`tables` whose cheapest other place is computed: all, critical (those on the critical device, and the largest tables) or none (default: all, and critical for large plans)")
+	f.StringVar(&r.replan, "replan", "", "`file` with the output of replan --json: adds its curve, and its plan")
 	f.StringVar(&r.sweep, "sweep", "", "`file` that sweep --output wrote: adds its table and its plot")
 	f.StringVarP(&r.output, "output", "o", "", "`file` to write the page to; - is standard output")
 	complete(cmd, "alternatives", explainedNames)
@@ -138,10 +140,10 @@ func (r *reportCommand) check(args []string) error {
 	}
 	noPlan := len(args) == 0 && r.replan == ""
 	add(noPlan && r.sweep == "", "report: PLAN is missing", "name a plan file, a re-plan (--replan FILE) or a sweep (--sweep FILE)")
-	add(noPlan && r.sweep != "" && r.tables != "", "--tables: there is no plan", "name a plan of these tables, or leave --tables out")
+	add(noPlan && r.sweep != "" && r.tables != "", "--tables: no plan is named", "name a plan of these tables, or leave --tables out")
 	if r.tables == "" {
 		for _, name := range []string{"model", "alternatives", "dense", "stack", "step", "step-plan", "loader", "price"} {
-			add(r.cluster.set.Changed(name), "--"+name+" needs --tables", "add --tables with what was planned, a file or workload:NAME")
+			add(r.cluster.set.Changed(name), "--"+name+" needs --tables", "add --tables with the tables that were planned, a file or workload:NAME")
 		}
 	}
 	if r.alternatives != "" && !slices.Contains(explainedNames(), r.alternatives) {
@@ -159,7 +161,7 @@ func (r *reportCommand) check(args []string) error {
 			errs = append(errs, faulty("--model: "+err.Error(), "make a model with: neuroshard train"))
 		}
 	}
-	add(from > 1, "report: several inputs come from standard input", "name files for all but one of them")
+	add(from > 1, "report: only one input can be standard input (-)", "name files for the other inputs")
 	_, terminal := r.env.terminal(r.stdout.to)
 	add(toStandardOutput(r.output) && terminal, "report: a page is not for a terminal", "name a file: -o plan.html, and open it in a browser")
 	return input.Join(append(errs, r.checkOutput(r.output, append(files, r.model, r.cluster.step.dense, r.cluster.step.stack, r.cluster.step.with)...))...)
@@ -260,8 +262,8 @@ func (r *reportCommand) readSweep() (*sweep.Results, error) {
 	return sweep.NewResults(*read, ""), nil
 }
 
-// inputs adds the problems of the plans, where they are known. Of two plans, one may be of other
-// tables.
+// inputs adds the problems of the plans, where they are known. If there are two plans, one of them
+// may have other tables than --tables names.
 func (r *reportCommand) inputs(ctx context.Context, plans []onPage, parts input.Parts) ([]*page.Input, error) {
 	var all []*page.Input
 	var others []error
@@ -305,7 +307,7 @@ func (r *reportCommand) planned(ctx context.Context, in *page.Input, parts input
 // the plan's input shows whether it was.
 func (r *reportCommand) published(in *page.Input) {
 	if in.Problem = publishedProblem(in.Plan); in.Problem == nil {
-		in.Missing = append(in.Missing, "the plan file has no lookups, so the page has no SIMULATED cost, no lower bound, no times of tables and no alternatives: add --tables with what was planned")
+		in.Missing = append(in.Missing, "the plan file does not state the lookups of its tables, so the page has no SIMULATED cost, no lower bound, no times of tables and no alternatives: add --tables with the tables that were planned")
 	}
 }
 
@@ -339,7 +341,7 @@ func publishedProblem(pl *plan.Plan) *problem.Problem {
 	return nil
 }
 
-// judge computes what plan files do not state, of the plans whose problems are known.
+// judge computes the costs and alternatives of the plans whose problems are known.
 func (r *reportCommand) judge(ctx context.Context, inputs []*page.Input) error {
 	bar := r.newProgressBar()
 	defer bar.clear()

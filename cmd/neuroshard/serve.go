@@ -30,14 +30,14 @@ func newServeCommand(a *app) *cobra.Command {
 		Short: "Plan for other programs over HTTP, and show plans in a browser",
 		Long: `Plan for other programs over HTTP, and show plans in a browser.
 
-The API is described at /openapi.json. Plans are kept in the folder of --data, and a plan that
-was made before is the answer at once.
+The server describes its API at /openapi.json. It keeps plans in the folder of --data. If a
+request asks for a plan that the server has, the answer comes at once.
 
-By default only programs of this machine can call the server. For other machines, name an
-address with --listen and a file with a token, of 16 characters or more, with --token-file;
-callers send it in the header Authorization: Bearer TOKEN.
+By default only programs on this machine can call the server. To let other machines in, set
+an address with --listen, and with --token-file a file that has a token of 16 characters or
+more. Callers send the token in the header Authorization: Bearer TOKEN.
 
-SIGTERM or Ctrl-C ends the server: jobs have the time of --grace to finish.`,
+SIGTERM or Ctrl-C ends the server. Jobs then have the time of --grace to finish.`,
 		Example: `  neuroshard serve --data plans
   neuroshard serve --data plans --listen 0.0.0.0:7878 --token-file token --tls-cert cert.pem --tls-key key.pem
   curl -s http://127.0.0.1:7878/v1/plan -H 'Content-Type: application/json' -d '{"problem": {"workload": "mlperf-dlrm-dcnv2"}}'`,
@@ -67,10 +67,10 @@ func (s *serveCommand) register(cmd *cobra.Command) {
 	f.StringVar(&s.listen, "listen", "127.0.0.1:7878", "`address` and port to serve; port 0 takes a free one")
 	f.StringVar(&s.data, "data", "", "`folder` of the plans; it is made if it does not exist")
 	f.StringVar(&s.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the models that ship for the profiles)")
-	f.StringVar(&s.tokenFile, "token-file", "", "`file` with the token that callers must send; needed unless --listen is an address of this machine alone")
+	f.StringVar(&s.tokenFile, "token-file", "", "`file` with the token that callers must send; required unless --listen is a loopback address")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "`file` of the certificate, for HTTPS")
 	f.StringVar(&s.tlsKey, "tls-key", "", "`file` of the certificate's key")
-	f.StringSliceVar(&s.hosts, "allow-host", nil, "further `names` of the server, beside localhost and addresses")
+	f.StringSliceVar(&s.hosts, "allow-host", nil, "`names` of the server that requests may use, in addition to localhost and IP addresses")
 	f.StringVar(&s.log, "log", "text", "`form` of the log on standard error: text, json or none")
 	f.DurationVar(&s.grace, "grace", 10*time.Second, "`time` that jobs have to finish when the server ends")
 	s.maxBody, s.maxMemory, s.maxData = size(l.Body), size(l.Memory), size(10*unit.GiB)
@@ -81,10 +81,10 @@ func (s *serveCommand) register(cmd *cobra.Command) {
 	f.IntVar(&l.Concurrency, "concurrency", 0, "planning `jobs` at a time (default: half of the cores)")
 	f.IntVar(&l.Queue, "queue", l.Queue, "most jobs that wait")
 	f.DurationVar(&l.Time, "time-limit", l.Time, "most `time` of a job")
-	f.Var(&s.maxMemory, "max-memory", "memory of the process, which is divided among planning, requests and the cache of answers")
+	f.Var(&s.maxMemory, "max-memory", "memory of the process, shared by planning, requests and the cache of answers")
 	f.IntVar(&l.Streams, "max-streams", l.Streams, "most streams of events at a time")
 	f.IntVar(&s.connections, "max-connections", 1024, "most connections at a time")
-	f.IntVar(&s.keep, "keep", 100_000, "most plans to keep: the oldest go first, and the last plan of a name after all others")
+	f.IntVar(&s.keep, "keep", 100_000, "most plans to keep; the oldest are deleted first, and the last plan of a name after all others")
 	f.Var(&s.maxData, "max-data", "most bytes of plans to keep")
 	complete(cmd, "log", func() []string { return []string{"text", "json", "none"} })
 	completeModel(cmd)
@@ -148,7 +148,7 @@ func (s *serveCommand) serve(ctx context.Context, serving *service.Service, list
 	err := server.Shutdown(grace)
 	<-closed
 	if errors.Is(err, context.DeadlineExceeded) {
-		// The jobs have ended: their answers have a moment to leave.
+		// The jobs have ended. Wait a moment until their answers are sent.
 		last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer stop()
 		if server.Shutdown(last) != nil {
