@@ -17,8 +17,13 @@ import (
 // maxDepth is the deepest nesting of a body.
 const maxDepth = 64
 
-// mostSmall is the most bytes of a value that is not one of opaque.
-const mostSmall = 64 << 10
+// mostSmall is the most bytes of all values together that are not opaque, and mostFields the most
+// fields of a body outside of such values: without them, a body of fields that nobody reads takes far more
+// memory than its bytes.
+const (
+	mostSmall  = 64 << 10
+	mostFields = 1000
+)
 
 // opaque reports whether a reader of its own reads the value of a key, and holds report whether
 // the values of a key hold such values.
@@ -38,6 +43,9 @@ func decode[T any](schemas huma.Registry, body []byte) (*T, []fault, error) {
 	}
 	d := &decoder{}
 	tree := d.tree(body, "")
+	if d.fields > mostFields {
+		return nil, nil, broken(fmt.Sprintf("the JSON has more than %d fields outside of its tables, topology and plans", mostFields))
+	}
 	var result huma.ValidateResult
 	huma.Validate(schemas, schemas.Schema(reflect.TypeFor[T](), true, ""), huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, tree, &result)
 	for _, err := range result.Errors {
@@ -100,7 +108,11 @@ func depthOf(body []byte) int {
 }
 
 // decoder makes the tree of a body that a schema checks.
-type decoder struct{ faults []fault }
+type decoder struct {
+	faults []fault
+	// fields counts the fields of the tree, and small the bytes of its values that are not opaque.
+	fields, small int
+}
 
 func (d *decoder) add(location, message, hint string) {
 	d.faults = append(d.faults, fault{Location: location, Message: message, Hint: hint})
@@ -110,7 +122,7 @@ func (d *decoder) add(location, message, hint string) {
 func (d *decoder) tree(text []byte, at string) any {
 	text = bytes.TrimSpace(text)
 	if text[0] != '{' {
-		return d.small(text, at)
+		return d.value(text, at)
 	}
 	object := map[string]any{}
 	in := json.NewDecoder(bytes.NewReader(text))
@@ -118,6 +130,9 @@ func (d *decoder) tree(text []byte, at string) any {
 	for in.More() {
 		token, err := in.Token()
 		if err != nil {
+			break
+		}
+		if d.fields++; d.fields > mostFields {
 			break
 		}
 		key := token.(string)
@@ -143,16 +158,16 @@ func (d *decoder) tree(text []byte, at string) any {
 		case begins == '{' && strings.Count(place, ".") < 2:
 			object[key] = d.tree(value, place)
 		default:
-			object[key] = d.small(value, place)
+			object[key] = d.value(value, place)
 		}
 	}
 	return object
 }
 
-// small returns a value that is not opaque.
-func (d *decoder) small(text []byte, at string) (value any) {
-	if len(text) > mostSmall {
-		d.add(clip(at), fmt.Sprintf("the value has %d bytes: at most %d are allowed here", len(text), mostSmall), "")
+// value returns a value that is not opaque.
+func (d *decoder) value(text []byte, at string) (value any) {
+	if d.small += len(text); d.small > mostSmall {
+		d.add(clip(at), fmt.Sprintf("the values outside of tables, topology and plans have %d bytes up to this one: at most %d are allowed", d.small, mostSmall), "")
 		return nil
 	}
 	_ = json.Unmarshal(text, &value)

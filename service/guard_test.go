@@ -66,6 +66,7 @@ func TestSecurity(t *testing.T) {
 		"huge number of a list":           {open, "GET", "/v1/plans?limit=1000000000", "", nil, 422},
 		"tables above the limit":          {small, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2"}}`, nil, 422},
 		"devices above the limit":         {small, "POST", "/v1/plan", `{"problem":{"workload":"criteo-kaggle","overrides":{"devices":5}}}`, nil, 422},
+		"CSV tables above the limit":      {small, "POST", "/v1/plan", `{"problem":{"tables_csv":"name,rows,dim\n` + strings.Repeat(`a,1,6\n`, 12) + `"}}`, nil, 422},
 		"drawn tables above the limit":    {open, "POST", "/v1/plan", `{"problem":{"workload":"dlrm-datasets-999999x8"}}`, nil, 422},
 		"cells above the limit":           {open, "POST", "/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"devices":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17],"batch":[64,128,256,512,1024,2048,4096,8192,16384,32768,65536,131072,262144,524288,1048576,2097152]}}`, nil, 422},
 		"scaled tables above the limit":   {open, "POST", "/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"scale":["tables=100000"]}}`, nil, 422},
@@ -100,6 +101,50 @@ func TestSecurity(t *testing.T) {
 				t.Errorf("the answer tells too much: %s", text)
 			}
 		})
+	}
+}
+
+// TestFieldsAreLimited sends fields that nobody reads. A body of 32 MiB with such fields once took a
+// minute and 2 GiB.
+func TestFieldsAreLimited(t *testing.T) {
+	s := start(t, service.Options{})
+	var many, large, nested strings.Builder
+	for i := range 1001 {
+		fmt.Fprintf(&many, `"k%d":1,`, i)
+		if i < 100 {
+			fmt.Fprintf(&large, `"k%d":[%s0],`, i, strings.Repeat("0,", 500))
+		}
+		fmt.Fprintf(&nested, `"k%d":{"a":1},`, i)
+	}
+	for what, c := range map[string]struct {
+		body   string
+		status int
+		want   string
+	}{
+		"many fields":        {`{` + many.String() + `"problem":{"workload":"criteo-kaggle"}}`, 400, "more than 1000 fields"},
+		"many nested fields": {`{` + nested.String() + `"problem":{"workload":"criteo-kaggle"}}`, 400, "more than 1000 fields"},
+		"many in a problem":  {`{"problem":{` + many.String() + `"workload":"criteo-kaggle"}}`, 400, "more than 1000 fields"},
+		"large values":       {`{` + large.String() + `"problem":{"workload":"criteo-kaggle"}}`, 422, "at most 65536 are allowed"},
+	} {
+		if w := s.ask("POST", "/v1/plan", c.body); w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s: got %d %.300s, want %d %s", what, w.Code, w.Body, c.status, c.want)
+		}
+	}
+}
+
+// TestTablesAreLimitedAsTheyAreRead wants only the limit of tables as the fault, not the faults of
+// tables beyond it: 23 MiB of CSV once took 2 GiB.
+func TestTablesAreLimitedAsTheyAreRead(t *testing.T) {
+	s := start(t, service.Options{Limits: service.Limits{Tables: 10}})
+	lines := strings.Repeat(`{"name": "a", "rows": 1, "dim": 4},`, 10)
+	for what, tables := range map[string]string{
+		"CSV":  `"tables_csv": "name,rows,dim\n` + strings.Repeat(`a,1,4\n`, 11) + strings.Repeat(`wrong\n`, 11) + `"`,
+		"JSON": `"tables": {"format": "neuroshard-tables", "version": 1, "tables": [` + lines + `{"name": "a", "rows": 1, "dim": 4}, {"wrong": 1}, {"wrong": 2}]}`,
+	} {
+		got := s.object(422, "POST", "/v1/plan", `{"problem": {`+tables+`, "overrides": {"devices": 2}}}`)
+		if got["type"] != "urn:neuroshard:limit" || len(got["errors"].([]any)) != 1 || !strings.Contains(got["detail"].(string), "limit of 10") {
+			t.Errorf("%s: got %v, want the limit alone", what, got)
+		}
 	}
 }
 
