@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -79,15 +80,25 @@ func (c *composer) parts(body *ProblemBody, old *plan.Plan) (*input.Parts, []fau
 		parts.Tables, parts.Workload, parts.TablesErr = input.Workload(body.Workload, &parts.Overrides)
 		parts.Tables.Name = "problem.workload"
 	case body.TablesCSV != "":
-		parts.Tables, parts.TablesErr = input.Tables("problem.tables_csv", strings.NewReader(body.TablesCSV), parts.Overrides.Options())
+		parts.Tables, parts.TablesErr = c.tables("problem.tables_csv", strings.NewReader(body.TablesCSV), parts.Overrides.Options())
 	default:
-		parts.Tables, parts.TablesErr = input.Tables("problem.tables", bytes.NewReader(body.Tables), parts.Overrides.Options())
+		parts.Tables, parts.TablesErr = c.tables("problem.tables", bytes.NewReader(body.Tables), parts.Overrides.Options())
+	}
+	if n := len(parts.Tables.Tables); n > c.limits.Tables {
+		return nil, nil, overLimit(parts.Tables.Name, fmt.Sprintf("the tables are more than this server's limit of %d", c.limits.Tables), "start the server with a larger --max-tables")
 	}
 	if len(body.Topology) > 0 {
 		file, err := input.Topology("problem.topology", bytes.NewReader(body.Topology), parts.Own...)
 		parts.Topology, parts.TopologyErr = &file, err
 	}
 	return parts, faults, nil
+}
+
+// tables reads the tables of a request, at most one more than the limit: a million tables, which the
+// readers allow, take far more memory than the body that states them.
+func (c *composer) tables(name string, from io.Reader, opt input.Options) (input.TableFile, error) {
+	opt.MaxTables = min(c.limits.Tables+1, problem.MaxTables)
+	return input.Tables(name, from, opt)
 }
 
 // admit refuses problems that are larger than the limits.

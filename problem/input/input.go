@@ -20,6 +20,7 @@ package input
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -62,9 +63,12 @@ type Options struct {
 	// 0: such tables are an error. Below 0: it is the caller's to report.
 	DefaultDim int
 
-	// maxBytes and maxTables replace MaxFileBytes and problem.MaxTables in tests.
-	maxBytes  int64
-	maxTables int
+	// MaxTables is the most tables to read: a file with more is refused as soon as they were read.
+	// 0 takes problem.MaxTables.
+	MaxTables int
+
+	// maxBytes replaces MaxFileBytes in tests.
+	maxBytes int64
 }
 
 // TableFile is the content of one file of tables.
@@ -114,16 +118,13 @@ func (f TableFile) Line(i int) int {
 // zero rows, odd dims or duplicate names are Check's to report.
 //
 // Memory grows with the number of tables, not with the file, and files above
-// MaxFileBytes or problem.MaxTables are refused.
+// MaxFileBytes or Options.MaxTables are refused.
 func Tables(name string, r io.Reader, opt Options) (TableFile, error) {
 	limit := int64(MaxFileBytes)
 	if opt.maxBytes > 0 {
 		limit = opt.maxBytes
 	}
-	maxTables := problem.MaxTables
-	if opt.maxTables > 0 {
-		maxTables = opt.maxTables
-	}
+	maxTables := cmp.Or(opt.MaxTables, problem.MaxTables)
 	b := &builder{maxTables: maxTables, report: &report{file: name}, TableFile: TableFile{Name: name}}
 	if size, ok := sizeOf(r); ok && size > limit {
 		b.tooBig(limit)

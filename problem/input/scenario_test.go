@@ -246,7 +246,7 @@ func TestScenarioBegins(t *testing.T) {
 		t.Errorf("got %v, want an error that says how a scenario begins", err)
 	}
 	big := `{"name": "s", "tables": [` + strings.Repeat(scenarioTableText+",", 20)
-	if _, err := Tables("x.json", strings.NewReader(big), Options{maxTables: 10}); err == nil || !strings.Contains(err.Error(), "more than 10 tables") {
+	if _, err := Tables("x.json", strings.NewReader(big), Options{MaxTables: 10}); err == nil || !strings.Contains(err.Error(), "more than 10 tables") {
 		t.Errorf("got %v, want an error about the number of tables", err)
 	}
 	if _, err := Tables("x.json", strings.NewReader(big), Options{maxBytes: 100}); err == nil || !strings.Contains(err.Error(), "the file is over 100 B") {

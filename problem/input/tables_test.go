@@ -512,7 +512,7 @@ func TestTooManyTables(t *testing.T) {
 		"prototype": {prefix: "[", line: prototypeTableOf(0, "1") + ","},
 		"csv":       {prefix: "name,rows,dim\n", line: "a,1,4\n"},
 	} {
-		f, err := Tables("x", in, Options{DefaultDim: 4, maxTables: 10000})
+		f, err := Tables("x", in, Options{DefaultDim: 4, MaxTables: 10000})
 		if err == nil || !strings.Contains(err.Error(), "the file has more than 10000 tables") || len(f.Tables) != 10000 {
 			t.Errorf("%s: got %d tables and error %v, want 10000 and one that says there are more", name, len(f.Tables), err)
 		}
