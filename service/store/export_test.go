@@ -22,3 +22,9 @@ func (s *Store) ForbidWrites(ctx context.Context) error {
 	_, err := s.writer.conn.ExecContext(ctx, "PRAGMA query_only(1)")
 	return err
 }
+
+// Synchronous returns SQLite's synchronous setting of the connection that writes: 2 is FULL.
+func (s *Store) Synchronous(ctx context.Context) (level int, err error) {
+	err = s.writer.conn.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&level)
+	return level, err
+}

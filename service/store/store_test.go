@@ -308,3 +308,15 @@ func TestCanceled(t *testing.T) {
 	}
 	put(t, s, recordOf(1, ""))
 }
+
+// TestWaitsForTheDisk wants what the package promises of a Put: no test can cut the power.
+func TestWaitsForTheDisk(t *testing.T) {
+	s, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if level, err := s.Synchronous(t.Context()); err != nil || level != 2 {
+		t.Errorf("got synchronous %d, %v, want 2, which is FULL", level, err)
+	}
+}
