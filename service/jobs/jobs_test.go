@@ -213,6 +213,33 @@ func TestForgets(t *testing.T) {
 	}
 }
 
+// TestForgetsByNumberAndAge has results without a size.
+func TestForgetsByNumberAndAge(t *testing.T) {
+	for what, c := range map[string]struct {
+		opt  jobs.Options
+		want []bool
+	}{
+		"number":   {jobs.Options{Kept: 2}, []bool{false, true, true}},
+		"age":      {jobs.Options{KeptFor: 1}, []bool{false, false, false}},
+		"defaults": {jobs.Options{}, []bool{true, true, true}},
+	} {
+		q := jobs.New(c.opt)
+		var all []*jobs.Job
+		for range c.want {
+			j := start(t, q, jobs.Work{Run: func(context.Context, *jobs.Job) (any, error) { return "x", nil }}, false)
+			if _, err := j.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, j)
+		}
+		for i, want := range c.want {
+			if got := q.Job(all[i].ID()) != nil; got != want {
+				t.Errorf("%s: job %d: got kept %v, want %v", what, i, got, want)
+			}
+		}
+	}
+}
+
 func TestClose(t *testing.T) {
 	q := jobs.New(jobs.Options{})
 	q.Close(t.Context())
