@@ -15,6 +15,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/service"
+	"github.com/neuroshard/neuroshard/service/store"
 )
 
 // made asks for the quick plan with overrides, and returns its id.
@@ -134,6 +135,42 @@ func TestHistory(t *testing.T) {
 	s.object(404, "DELETE", "/v1/plans/"+a, "")
 	if got := s.object(200, "POST", "/v1/plan", quickBody); got["cached"] != false {
 		t.Error("a deleted plan was the answer")
+	}
+}
+
+// TestDeletedElsewhere has two services on one store: what one deletes, the other forgets.
+func TestDeletedElsewhere(t *testing.T) {
+	kept, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	all, err := service.New(service.Options{Store: kept})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close(t.Context())
+	s, other := &server{t, all.Handler()}, start(t, service.Options{Store: kept})
+	id := s.made("")
+	other.object(200, "DELETE", "/v1/plans/"+id, "")
+	all.Age(id)
+	s.object(404, "GET", "/v1/plans/"+id, "")
+	if got := s.object(200, "POST", "/v1/plan", quickBody); got["cached"] != false || got["saved"] != true {
+		t.Errorf("got cached %v, saved %v, want a new plan that is saved", got["cached"], got["saved"])
+	}
+	other.object(200, "GET", "/v1/plans/"+id, "")
+}
+
+// TestPagesOfDeletedPlans wants no page of a deleted plan from memory.
+func TestPagesOfDeletedPlans(t *testing.T) {
+	s := start(t, service.Options{})
+	a, b := s.made(""), s.made(`, "batch": 512`)
+	for _, path := range []string{"/v1/plans/" + a + "/page?with=" + b, "/v1/plans/" + b + "/page?with=" + a, "/v1/plans/" + b + "/page"} {
+		s.object(200, "GET", path, "")
+	}
+	s.object(200, "DELETE", "/v1/plans/"+b, "")
+	for _, path := range []string{"/v1/plans/" + a + "/page?with=" + b, "/v1/plans/" + b + "/page?with=" + a, "/v1/plans/" + b + "/page"} {
+		s.object(404, "GET", path, "")
 	}
 }
 

@@ -1,6 +1,9 @@
 package service
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // Routes returns the patterns of all routes, for tests.
 func (s *Service) Routes() []string { return slices.Sorted(slices.Values(s.mux.patterns)) }
@@ -13,3 +16,9 @@ func (s *Service) Bodies(weight int64) bool { return s.bodies.TryAcquire(weight)
 
 // BodyMemory is the memory for bodies, for tests.
 func (s *Service) BodyMemory() int64 { return s.limits.bodyMemory() }
+
+// Age makes the plan of an id in memory old, for tests: the store is asked again.
+func (s *Service) Age(id string) {
+	value, _ := s.shelf.answers.get(id)
+	value.(*shelved).read = time.Time{}
+}

@@ -19,10 +19,6 @@ type pages struct{ *planner }
 // document returns the page of a plan, or of two plans. The alternatives of tables are computed when the
 // page is first asked for.
 func (s *pages) document(ctx context.Context, id, with string) (*reply, error) {
-	key := "page " + id + with
-	if value, ok := s.answers.get(key); ok {
-		return &reply{Status: http.StatusOK, ContentType: "application/json", Body: value.(text)}, nil
-	}
 	var records []*store.Record
 	weight := int64(0)
 	for _, one := range []string{id, with} {
@@ -35,6 +31,10 @@ func (s *pages) document(ctx context.Context, id, with string) (*reply, error) {
 		}
 		records = append(records, record)
 		weight += planWeight(record.Tables, record.Devices)
+	}
+	key := "page " + id + with
+	if value, ok := s.answers.get(key); ok {
+		return &reply{Status: http.StatusOK, ContentType: "application/json", Body: value.(text)}, nil
 	}
 	return s.inTurn(ctx, "page", key, weight, func(ctx context.Context, j *jobs.Job) (text, error) {
 		d := page.Document{Tool: neuroshard.Version, Plans: []page.Plan{}}

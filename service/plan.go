@@ -275,7 +275,7 @@ func (s *planner) file(ctx context.Context, record *store.Record, j *jobs.Job) *
 		record.ID = j.ID()
 	}
 	a.id = record.ID
-	s.keep(record)
+	s.keep(record, a.saved)
 	return a
 }
 

@@ -97,8 +97,8 @@ func plansRoutes(s *Service) {
 			if !validID(in.ID) {
 				return nil, noPlan(in.ID)
 			}
-			s.shelf.forget(in.ID)
 			err := s.shelf.store.Delete(ctx, in.ID)
+			s.shelf.forget(in.ID) // after the store: a request in between may have read the plan again
 			if errors.Is(err, store.ErrNotFound) {
 				return nil, noPlan(in.ID)
 			}

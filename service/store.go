@@ -32,25 +32,40 @@ type shelf struct {
 	log     *slog.Logger
 }
 
-// known returns the plan of an id from memory or from the store; nil if there is none.
+// shelved is a plan in memory.
+type shelved struct {
+	record *store.Record
+	// saved is set if the store had the plan, at the time read.
+	saved bool
+	read  time.Time
+}
+
+// known returns the plan of an id from memory or from the store; nil if there is none. It looks into the
+// store again after restTime, because another server with the same folder may delete the plan.
 func (s *shelf) known(ctx context.Context, id string) (*store.Record, error) {
-	if value, ok := s.answers.get(id); ok {
-		return value.(*store.Record), nil
+	value, _ := s.answers.get(id)
+	inMemory, ok := value.(*shelved)
+	if ok && (!inMemory.saved || time.Since(inMemory.read) < restTime) {
+		return inMemory.record, nil
 	}
 	record, err := s.store.Get(ctx, id)
-	if errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		s.forget(id)
 		return nil, nil
-	}
-	if err != nil {
+	case err != nil && ok:
+		s.log.Error("the store could not be read", "id", id, "error", err)
+		return inMemory.record, nil
+	case err != nil:
 		return nil, err
 	}
-	s.keep(&record)
+	s.keep(&record, true)
 	return &record, nil
 }
 
-// keep keeps a record in memory.
-func (s *shelf) keep(record *store.Record) {
-	s.answers.put(record.ID, record, len(record.Plan)+len(record.Problem)+len(record.Result))
+// keep keeps a record in memory. saved says whether the store has it.
+func (s *shelf) keep(record *store.Record, saved bool) {
+	s.answers.put(record.ID, &shelved{record, saved, time.Now()}, len(record.Plan)+len(record.Problem)+len(record.Result))
 }
 
 // restTime is how long the use of a plan without a name is not noted again. A note only delays when the
