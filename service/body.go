@@ -17,23 +17,23 @@ import (
 // maxDepth is the deepest nesting of a body.
 const maxDepth = 64
 
-// mostSmall is the most bytes of all values together that are not opaque, and mostFields the most
-// fields of a body outside of such values: without them, a body of fields that nobody reads takes far more
-// memory than its bytes.
+// mostSmall is the largest number of bytes of all values that are not opaque, taken together, and
+// mostFields the largest number of fields outside of opaque values. Without these limits, a body of
+// unknown fields would need far more memory than its bytes.
 const (
 	mostSmall  = 64 << 10
 	mostFields = 1000
 )
 
-// opaque reports whether a reader of its own reads the value of a key, and holds report whether
-// the values of a key hold such values.
+// opaque reports whether the value of a key is a file's text, which package input or package plan
+// reads, such as tables.
 func opaque(key string) bool {
 	return slices.Contains([]string{"tables", "topology", "plan", "before", "after", "old"}, key)
 }
 
-// decode reads a body. It reports every unknown, doubled, missing and mistyped field at once: beside
-// such faults it returns what could be read, so that the rest is checked, too. What other readers
-// read, such as the tables, it only copies.
+// decode reads a body. It reports every unknown, repeated, missing and mistyped field together. If
+// only such faults are found, it also returns the fields that it could read, so that the caller can
+// check them, too. It copies opaque values without reading them.
 func decode[T any](schemas huma.Registry, body []byte) (*T, []fault, error) {
 	if depth := depthOf(body); depth > maxDepth {
 		return nil, nil, broken(fmt.Sprintf("the JSON is nested %d deep or more: at most %d is allowed", depth, maxDepth))
@@ -142,7 +142,7 @@ func (d *decoder) tree(text []byte, at string) any {
 		}
 		place := strings.TrimPrefix(at+"."+key, ".")
 		if _, twice := object[key]; twice {
-			d.add(clip(place), fmt.Sprintf("field %q is there twice", clip(key)), "leave one of them out")
+			d.add(clip(place), fmt.Sprintf("field %q is stated twice", clip(key)), "leave one of them out")
 		}
 		if key != strings.ToLower(key) { // the decoder would take it for a field in lower case
 			d.add(clip(place), fmt.Sprintf("field %q is unknown", clip(key)), "write fields in lower case")

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// cache keeps the values used last, up to a number of bytes. It is safe for concurrent use.
+// cache keeps the most recently used values, up to a number of bytes. It is safe for concurrent use.
 type cache struct {
 	most int64
 
@@ -21,7 +21,7 @@ type cached struct {
 	bytes int64
 }
 
-// entryBytes is what an entry takes beside its key and value.
+// entryBytes is the memory of an entry without its key and its value.
 const entryBytes = 200
 
 func newCache(most int64) *cache { return &cache{most: most, items: map[string]*list.Element{}} }
@@ -38,8 +38,8 @@ func (c *cache) get(key string) (value any, ok bool) {
 	return e.Value.(*cached).value, true
 }
 
-// put keeps a value of that many bytes, and drops those that were not used for longest. A value
-// that is larger than an eighth of the cache is not kept.
+// put keeps a value of a number of bytes, and drops the least recently used values. It does not keep
+// a value that is larger than an eighth of the cache.
 func (c *cache) put(key string, value any, bytes int) {
 	item := &cached{key, value, int64(len(key)+bytes) + entryBytes}
 	if item.bytes > c.most/8 {

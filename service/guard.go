@@ -23,8 +23,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// guard stands before the routes: it decides who may call, takes in bodies, counts and logs
-// requests, and answers panics.
+// guard handles each request before its route: it decides whether the caller may call, reads the
+// body, counts and logs the request, and answers if the route panics.
 type guard struct {
 	*Service
 	next   http.Handler
@@ -76,8 +76,8 @@ func (g *guard) refuse(r *http.Request) *Refusal {
 	if !g.hosted(r.Host) {
 		return refuse(http.StatusForbidden, "about:blank", fmt.Sprintf("this server is not %q", clip(r.Host)), "call it by its address, or start it with --allow-host NAME")
 	}
-	// Requests of other sites, which a browser sends: also those that only read, because each of
-	// them takes work.
+	// Refuse requests that a browser sends for other sites. Requests that only read are refused,
+	// too, because they also cost work.
 	if from := r.Header.Get("Sec-Fetch-Site"); g.origin.Check(r) != nil || isData(r.URL.Path) && (from == "cross-site" || from == "same-site") {
 		g.metrics.crossSite.Inc()
 		return refuse(http.StatusForbidden, "about:blank", "the request comes from another site", "open the server's own page")
@@ -98,11 +98,11 @@ func (g *guard) refuse(r *http.Request) *Refusal {
 }
 
 // isData reports whether a path leads to data. The page, its assets, the description of the API
-// and the health of the server are for everybody.
+// and the health of the server need no token.
 func isData(path string) bool { return strings.HasPrefix(path, "/v1/") || path == "/metrics" }
 
-// hosted reports whether the server has the name of a Host header: a web site whose name leads
-// to this machine (DNS rebinding) has another one.
+// hosted reports whether a Host header has a name or an address of this server. It protects from
+// DNS rebinding, in which the name of another web site leads to this machine.
 func (g *guard) hosted(header string) bool {
 	name := strings.TrimSuffix(strings.ToLower(header), ".")
 	if host, _, err := net.SplitHostPort(header); err == nil {
@@ -114,8 +114,7 @@ func (g *guard) hosted(header string) bool {
 	return name == "localhost" || net.ParseIP(strings.Trim(name, "[]")) != nil || slices.Contains(g.opt.Hosts, name)
 }
 
-// authorised reports whether a request has the token. The time that it takes does not depend on
-// the token.
+// authorised reports whether a request has the token. It compares in constant time.
 func (g *guard) authorised(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
@@ -147,11 +146,11 @@ type intakeKey struct{}
 // bodyOf returns the body of the request of a context.
 func bodyOf(ctx context.Context) *intake { return ctx.Value(intakeKey{}).(*intake) }
 
-// firstRead is the number of bytes of a body that are read without more memory.
+// firstRead is the size of the first buffer for a body, in bytes.
 const firstRead = 64 << 10
 
-// takeIn reads the body of a request. It takes memory as the body arrives, so that a client that
-// sends slowly holds little.
+// takeIn reads the body of a request. It reserves memory as the body arrives, so that a slow client
+// reserves little.
 func (g *guard) takeIn(out *recorder, r *http.Request) (*intake, *Refusal) {
 	in := &intake{from: g.bodies}
 	in.release = sync.OnceFunc(func() { in.from.Release(in.weight) })
@@ -172,7 +171,7 @@ func (g *guard) takeIn(out *recorder, r *http.Request) (*intake, *Refusal) {
 	return in, nil
 }
 
-// read reads the body, of at most most bytes. The length is what the client states, -1 if it states none.
+// read reads a body of at most most bytes. length is the length that the client states, or -1.
 func (in *intake) read(from io.Reader, length int64, most int) *Refusal {
 	first := min(most+1, firstRead)
 	if length >= 0 && length < int64(first) {
@@ -200,7 +199,7 @@ func (in *intake) read(from io.Reader, length int64, most int) *Refusal {
 	}
 }
 
-// grow makes room for a body of that many bytes. It reports whether there is memory for it.
+// grow makes room for a body of size bytes. It reports whether the memory for bodies suffices.
 func (in *intake) grow(size int) bool {
 	weight := bodyWeight(unit.Bytes(size)) - in.weight
 	if !in.from.TryAcquire(weight) {
@@ -259,8 +258,8 @@ func addressOf(remote string) string {
 	return remote
 }
 
-// recorder notes the status and the size of an answer, and gives the client a limit of time for
-// each part of it.
+// recorder notes the status and the size of an answer, and sets a deadline for each part that the
+// client has to take.
 type recorder struct {
 	http.ResponseWriter
 	deadline *http.ResponseController

@@ -24,7 +24,7 @@ type JobStatus struct {
 	Started  *time.Time `json:"started"`
 	Ended    *time.Time `json:"ended"`
 	Progress any        `json:"progress" doc:"How far the job is; null before it runs"`
-	Result   Value      `json:"result,omitempty" doc:"What the request would have returned, of a job that is done or was canceled with a plan"`
+	Result   Value      `json:"result,omitempty" doc:"The answer to the request, if the job is done or was canceled with a plan"`
 	Error    *Refusal   `json:"error,omitempty" doc:"Why the job failed"`
 }
 
@@ -44,7 +44,7 @@ func sizeOf(result any) int64 {
 	return 0
 }
 
-// statusOf returns what is known of a job; brief leaves the result out.
+// statusOf returns the status of a job; without its result if brief is true.
 func statusOf(j *jobs.Job, brief bool) JobStatus {
 	status := j.Status()
 	out := JobStatus{ID: status.ID, What: status.What, State: status.State, Created: status.Created, Started: orNull(status.Started), Ended: orNull(status.Ended), Progress: status.Progress}
@@ -113,8 +113,8 @@ func noJob(id string) *Refusal {
 	return refuse(http.StatusNotFound, typeNotFound, "there is no job "+clip(id)+", or it ended a while ago", "list the jobs with GET /v1/jobs")
 }
 
-// pulse is the time after which a stream without events sends a comment, so that nobody on the way
-// ends the connection.
+// pulse is the time after which a stream without events sends a comment, so that no proxy ends the
+// idle connection.
 const pulse = 15 * time.Second
 
 // follows streams the events of a job.

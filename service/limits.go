@@ -14,18 +14,18 @@ import (
 type Limits struct {
 	// Body is the most bytes of a request's body; 32 MiB by default.
 	Body unit.Bytes
-	// Tables and Devices are the most of a problem; 20,000 and 4,096 by default.
+	// Tables and Devices are the most tables and devices of a problem; 20,000 and 4,096 by default.
 	Tables, Devices int
 	// Cells is the most cells of a sweep; 256 by default.
 	Cells int
 	// Concurrency is the number of planning jobs at a time; by default half of the processors,
-	// at least 1. A job's search uses the processors that are left for it.
+	// at least 1. Each job's search uses an equal share of the processors.
 	Concurrency int
-	// Queue is the most jobs that wait; 64 by default, none if it is negative.
+	// Queue is the most jobs that wait; 64 by default. If it is negative, no job may wait.
 	Queue int
 	// Time is the most time of a job; a minute by default.
 	Time time.Duration
-	// Memory is what the process may take; half of it is for planning, a quarter for the bodies of
+	// Memory is the memory of the process; half of it is for planning, a quarter for the bodies of
 	// requests and an eighth for the cache of answers. 2 GiB by default.
 	Memory unit.Bytes
 	// Cache is the most bytes of encoded answers in memory; an eighth of Memory by default.
@@ -88,8 +88,8 @@ func (l *Limits) check() []error {
 	return errs
 }
 
-// bodyCopies is how many times the bytes of a body a request takes while it is decoded: the body
-// in a buffer that doubles, its parts, and the tables that are made of it.
+// bodyCopies is the memory of a request while its body is decoded, as a multiple of the body's
+// bytes: the buffer, which grows by doubling, the parts of the body, and its tables.
 const bodyCopies = 8
 
 func bodyWeight(body unit.Bytes) int64 { return int64(body) * bodyCopies }
@@ -100,9 +100,9 @@ func (l *Limits) bodyMemory() int64 { return int64(l.Memory / 4) }
 // planMemory is the memory for all planning jobs together.
 func (l *Limits) planMemory() int64 { return int64(l.Memory / 2) }
 
-// planWeight returns the memory that planning takes, with room to spare: by the peaks of
-// processes in docs/PERFORMANCE.md (As problems grow), which are 29 MiB for 100 tables on 8 devices and
-// 221 MiB for 10,000 tables on 1,024.
+// planWeight returns an upper estimate of the memory that planning takes. It is above the measured
+// peaks of processes in docs/PERFORMANCE.md (As problems grow), which are 29 MiB for 100 tables on
+// 8 devices and 221 MiB for 10,000 tables on 1,024 devices.
 func planWeight(tables, devices int) int64 {
 	return int64(24*unit.MiB + 24*unit.KiB*unit.Bytes(tables) + 16*unit.KiB*unit.Bytes(devices))
 }

@@ -28,7 +28,7 @@ type health struct {
 	Status string `json:"status" example:"ok"`
 }
 
-// listRoutes registers what is known of the server, of devices and of workloads.
+// listRoutes registers the operations that describe the server, the devices and the workloads.
 func listRoutes(s *Service) {
 	register(s, operation{method: http.MethodGet, path: "/v1/version", id: "version", summary: "The version of the server", answer: version{}},
 		func(context.Context, *none) (*reply, error) {

@@ -63,8 +63,8 @@ func (m *counters) request(route string, code int, took time.Duration) {
 	m.observe("neuroshard_http_request_duration_seconds", fmt.Sprintf("route=%q", route), took)
 }
 
-// histogram counts times by their bounds: buckets holds, by bound, the number of times up to it, and
-// last the number of all times.
+// histogram counts times: buckets[i] is the number of times up to the bound i, and the last bucket
+// the number of all times.
 type histogram struct {
 	buckets []*metrics.Counter
 	count   *metrics.Counter

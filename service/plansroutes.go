@@ -47,7 +47,7 @@ type NameList struct {
 	Names []NameEntry `json:"names" doc:"Names, the one asked for last in front"`
 }
 
-// plansRoutes registers what reads and deletes kept plans.
+// plansRoutes registers the operations that read and delete kept plans.
 func plansRoutes(s *Service) {
 	register(s, operation{method: http.MethodGet, path: "/v1/plans", id: "list-plans", summary: "The kept plans, or the history of a name", answer: PlanList{}},
 		func(ctx context.Context, in *struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/neuroshard/neuroshard/report/page"
 )
 
-// reply is the answer of every operation: JSON that is encoded already.
+// reply is the encoded answer of an operation.
 type reply struct {
 	Status      int
 	ContentType string `header:"Content-Type"`
@@ -38,17 +38,17 @@ func jsonReply(status int, value any) (*reply, error) {
 // operation is one route of the API with what its description says.
 type operation struct {
 	method, path, id, summary string
-	// body and answer are values of the types of the body and of the answer; nil: no body, or an
-	// answer of any form.
+	// body and answer are values of the types of the body and of the answer. If body is nil, the
+	// request has no body; if answer is nil, the answer may have any form.
 	body, answer any
-	// contentType is that of the answer; application/json if it is empty.
+	// contentType is the content type of the answer; application/json if it is empty.
 	contentType string
-	// job says that the answer may be the job, with status 202: if the caller wants it, or always
-	// if answer is a JobStatus.
+	// job says that the answer may be the job, with status 202: if the caller asks for the job, or
+	// always if answer is a JobStatus.
 	job bool
 }
 
-// router is a mux that knows its patterns.
+// router is a mux that keeps a list of its patterns.
 type router struct {
 	*http.ServeMux
 	patterns []string
@@ -77,7 +77,7 @@ func newAPI(mux *router) huma.API {
 	})
 }
 
-// routes registers all operations, and makes the description of the API.
+// routes registers all operations, and encodes the description of the API.
 func routes(s *Service, mux *router) error {
 	planRoutes(s)
 	plansRoutes(s)

@@ -1,5 +1,5 @@
-// Package service plans for programs and people over HTTP: the line as requests, with jobs,
-// a cache of plans and limits on everything that a request can ask for.
+// Package service plans over HTTP, for programs and for people: each command of the command line
+// is a request. It has jobs, a cache of plans, and limits on everything that a request can ask for.
 //
 //	New             a Service of a model, a store and limits
 //	Service.Handler the routes (routes.go, planroutes.go, plansroutes.go, lists.go) behind the guard (guard.go)
@@ -9,18 +9,18 @@
 //
 //	guard      who may call: hosts, origins, tokens, panics, logs (guard.go)
 //	body       the JSON of a request, every fault at once (body.go), with its types (requests.go)
-//	compose    the problem that it states (compose.go), within the limits (limits.go)
-//	plan       the plan cache and the job that plans (plan.go), under the prices of the operator's
-//	           model (prices.go), with its progress (progress.go)
+//	compose    the problem that the request states (compose.go), within the limits (limits.go)
+//	plan       the plan cache and the job that plans (plan.go), with the cost estimates of the
+//	           operator's model (prices.go) and the job's progress (progress.go)
 //	jobs       the jobs as callers see them (jobroutes.go)
-//	judge      plans that exist: price, validate, diff (comparison.go)
+//	judge      requests about given plans: price, validate, diff (comparison.go)
 //	replan, sweep    plans from an old plan, and for many clusters (replan.go, sweep.go)
 //	pages      the live page and its data (pageroutes.go)
 //	refusal    errors as problem details with hints (refusal.go)
 //
-// The metrics are in metrics.go, the cache of answers in cache.go, and what is needed of a store in
-// store.go. No request names a file, a
-// folder or code: the operator chooses the model and the store.
+// The metrics are in metrics.go, the cache of answers is in cache.go, and the interface of the store
+// in store.go. No request names a file, a folder or code: the operator chooses the model and the
+// store.
 package service
 
 import (
@@ -39,7 +39,7 @@ import (
 	"github.com/neuroshard/neuroshard/service/jobs"
 )
 
-// Options are what a service is made of. Store must be set.
+// Options configure a service. Store must be set.
 type Options struct {
 	// Model estimates the costs; nil takes the models that ship for the profiles, or TorchRec's
 	// formulas with Formulas.
@@ -48,12 +48,12 @@ type Options struct {
 	Store    Store
 	// Limits bound every request; fields that are 0 have the defaults of DefaultLimits.
 	Limits Limits
-	// Token, if not empty, is demanded of every request for data, as a bearer token.
+	// Token, if not empty, is the bearer token that every request for data must have.
 	Token string
-	// Hosts are further names of the server, beside localhost and addresses. With a token and
-	// without Hosts, the server has any name.
+	// Hosts are the names of the server that requests may use, in addition to localhost and IP
+	// addresses. If Token is set and Hosts is empty, requests may use any name.
 	Hosts []string
-	// Log is where requests and failures are logged; nil: nowhere.
+	// Log is where requests and failures are logged; if it is nil, nothing is logged.
 	Log *slog.Logger
 }
 
@@ -108,8 +108,8 @@ func New(opt Options) (*Service, error) {
 	return s, nil
 }
 
-// Server returns an HTTP server of the service whose limits of time end slow clients. The caller
-// serves with it and shuts it down.
+// Server returns an HTTP server of the service, with timeouts against slow clients. The caller
+// calls its Serve and its Shutdown.
 func (s *Service) Server() *http.Server {
 	return &http.Server{
 		Handler:           s.handler,
@@ -127,9 +127,8 @@ func (s *Service) Handler() http.Handler { return s.handler }
 // OpenAPI returns the description of the API: OpenAPI 3.1 in JSON.
 func (s *Service) OpenAPI() []byte { return s.openAPI }
 
-// Close takes no more jobs. It lets running and waiting jobs
-// finish until ctx ends, and then cancels them: the best plan so
-// far is then the answer of a job. The store is the caller's to close.
+// Close takes no more jobs. It lets running and waiting jobs finish until ctx ends, and then cancels
+// them: a canceled job answers with the best plan found so far. Close does not close the store.
 func (s *Service) Close(ctx context.Context) {
 	s.queue.Close(ctx)
 }

@@ -24,10 +24,11 @@ type Store interface {
 	Check(ctx context.Context) error
 }
 
-// shelf finds plans again, in memory or in the store.
+// shelf finds kept plans, in memory or in the store.
 type shelf struct {
 	store Store
-	// answers has records by their ids, and what else is quick to find again (plan.go).
+	// answers holds records by their ids, and other values under keys with a prefix: "body ",
+	// "page ", "last " and "used ".
 	answers *cache
 	log     *slog.Logger
 }
@@ -68,8 +69,8 @@ func (s *shelf) keep(record *store.Record, saved bool) {
 	s.answers.put(record.ID, &shelved{record, saved, time.Now()}, len(record.Plan)+len(record.Problem)+len(record.Result))
 }
 
-// restTime is how long the use of a plan without a name is not noted again. A note only delays when the
-// plan is deleted, and each is a write that waits for the disk.
+// restTime is the shortest time between two notes that a plan without a name was used. The notes only
+// decide which plan is deleted first, and each note is a write that waits for the disk.
 const restTime = time.Minute
 
 // touch makes a plan the last one of a name, unless it is that already. It reports whether the
@@ -81,7 +82,7 @@ func (s *shelf) touch(ctx context.Context, id, name string) bool {
 	if used, ok := s.answers.get("used " + id); name == "" && ok && time.Since(used.(time.Time)) < restTime {
 		return true
 	}
-	// A client that went away does not undo what it asked for.
+	// The note is stored even if the client has disconnected.
 	err := s.store.Touch(context.WithoutCancel(ctx), id, name, time.Now())
 	switch {
 	case errors.Is(err, store.ErrNotFound):

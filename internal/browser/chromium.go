@@ -22,8 +22,8 @@ const (
 	AxeVariable = "NEUROSHARD_AXE"
 )
 
-// patience is how long a page may take to do what a test waits for. It only ends tests that
-// would never end.
+// patience is the longest time that a test waits for a page. It is long, so that it only ends tests
+// that would never end.
 const patience = 2 * time.Minute
 
 // Browser is a running Chromium.

@@ -1,12 +1,12 @@
 // Package load sends requests at a rate, or one after another, and reports how long they took.
 //
 //	Open      a request at each tick of a clock, whether or not earlier ones have ended
-//	Closed    each of some clients sends its next request when its last one has ended
-//	Report    what became of them: Rate, Quantile, Errors
+//	Closed    several clients; each client sends a request when its last one has ended
+//	Report    the results: Rate, Quantile, Errors
 //
-// In Open a time counts from the moment at which its request was due. So a server, or a load
-// generator, that stalls makes all requests slow that were due during the stall, and not only
-// the one request that it was busy with.
+// In Open, the time of a request counts from the moment at which the request was due. So if the
+// server or the load generator stalls, all requests that were due during the stall count as slow,
+// and not only the request that was in progress.
 package load
 
 import (
@@ -84,7 +84,7 @@ func Closed(ctx context.Context, clients, requests int, do Request, progress fun
 	return r.finish()
 }
 
-// Report is what became of requests.
+// Report is the result of requests.
 type Report struct {
 	// Took is the time from the start to the last answer.
 	Took time.Duration

@@ -28,7 +28,7 @@ type Document struct {
 	Sweep   *Sweep   `json:"sweep,omitempty"`
 }
 
-// Plan is one plan with all that is known of it.
+// Plan is one plan, with its costs, its tables and its provenance.
 type Plan struct {
 	Name string `json:"name"`
 	// Summary are the lines at the head of the page, such as "12 tables in 20 shards on 8 x
@@ -54,15 +54,16 @@ type Plan struct {
 
 // Costs are the costs of a plan.
 type Costs struct {
-	// Predicted is nil if no cost model estimated the plan; By says what did: "by a model
-	// trained on SIMULATED kernels".
+	// Predicted is nil if no cost model estimated the plan. By names the source of the estimate: "by
+	// a model trained on SIMULATED kernels".
 	Predicted *unit.Millis `json:"predicted_ms"`
 	By        string       `json:"by"`
-	// Simulated is the cost on the SIMULATED device, and Bound what no plan costs less than there.
+	// Simulated is the cost on the SIMULATED device, and Bound a lower bound of the costs of all
+	// plans on that device.
 	Simulated *unit.Millis `json:"simulated_ms"`
 	Bound     *unit.Millis `json:"lower_bound_ms"`
-	// Gap is the share by which Simulated is above Bound. Certificate says it in one sentence, or
-	// why there is none.
+	// Gap is the share by which Simulated is above Bound. Certificate states the gap in one sentence,
+	// or says why there is no bound.
 	Gap         *float64 `json:"gap"`
 	Certificate string   `json:"certificate"`
 	// Balance is the longest busy time over the mean busy time.
@@ -92,8 +93,9 @@ type Devices struct {
 	Backward       []unit.Millis `json:"backward_ms"`
 	// Memory is the bytes in use line by line, without the reserve.
 	Memory []problem.Memory `json:"memory"`
-	// Used is the sum of the lines in the device's memory; Capacity is what tables may take of it.
-	// HostCapacity is what tables may take of the host memory beside a device; 0 for none.
+	// Used is the sum of the lines in the device's memory; Capacity is the part of a device's memory
+	// that tables may use. HostCapacity is a device's part of the host memory that tables may use;
+	// 0 if they may use none.
 	Used         []unit.Bytes `json:"used_bytes"`
 	Capacity     unit.Bytes   `json:"capacity_bytes"`
 	HostCapacity unit.Bytes   `json:"host_capacity_bytes"`
@@ -110,8 +112,9 @@ type Tables struct {
 	Bytes []unit.Bytes `json:"bytes"`
 	// Pooling is the mean lookups a sample of all features; empty if the problem is not known.
 	Pooling []float64 `json:"pooling"`
-	// Time is the table's share of the busy time of its devices, in ms: an apportioning by bytes
-	// read, because the times of tables in one kernel do not add up. Empty if it is not known.
+	// Time is the table's share of the busy time of its devices, in ms. The busy time is divided in
+	// proportion to the bytes read, because the times of tables in one kernel do not add up. Empty if
+	// the times are not known.
 	Time []unit.Millis `json:"time_ms"`
 	// Reason says in one sentence why the table has its form and place: a constraint, or what the
 	// best alternative would cost.
@@ -142,7 +145,7 @@ type Shards struct {
 type Why struct {
 	// Device is -1 if the plan has no predicted times.
 	Device int `json:"device"`
-	// Lines are sentences, the first of which stands alone.
+	// Lines are sentences. The first one can be shown alone.
 	Lines []string `json:"lines"`
 }
 
@@ -209,7 +212,7 @@ type Sweep struct {
 	// Axes are the names of the axes with more than one value, which begin each row of Cells.
 	Axes  []string    `json:"axes"`
 	Cells []SweepCell `json:"cells"`
-	// Warnings are the doubts about the plans, each once.
+	// Warnings are the warnings of all plans, each once.
 	Warnings []string `json:"warnings"`
 }
 
@@ -221,7 +224,8 @@ type SweepCell struct {
 	Values  []string `json:"values"`
 	Device  string   `json:"device"`
 	Devices int      `json:"devices"`
-	// Step is the time of the step, or of the embeddings alone; nil if nothing fits, for Reason.
+	// Step is the time of the step, or of the embeddings alone; nil if there is no plan, and Reason
+	// then says why.
 	Step       *unit.Millis `json:"step_ms"`
 	Throughput *float64     `json:"samples_per_second"`
 	// Error is the error bar of Step, Throughput and Price, in percent; nil if it is not known, and 0

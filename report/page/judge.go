@@ -13,41 +13,42 @@ import (
 	"github.com/neuroshard/neuroshard/report"
 )
 
-// judge.go computes what a plan file does not state. All of it needs the plan's problem, and what
-// estimates costs.
+// judge.go computes the costs and the alternatives of a plan. It needs the plan's problem and a cost
+// model, because a plan file has neither.
 
 // Explained says for which tables Judge computes the cheapest other place.
 type Explained string
 
-// The choices. The empty one takes ExplainAll for plans of up to 2,000,000 tables times devices,
-// which takes seconds, and ExplainCritical for larger ones.
+// The values of Explained. The empty string is ExplainAll if the number of tables times the number
+// of devices is at most 2,000,000, which takes seconds, and ExplainCritical for larger plans.
 const (
 	ExplainAll Explained = "all"
-	// ExplainCritical takes the tables on the critical device, and the largest ones.
+	// ExplainCritical selects the tables on the critical device and the 100 largest tables.
 	ExplainCritical Explained = "critical"
 	ExplainNone     Explained = "none"
 )
 
 // Judgement are the options of Judge.
 type Judgement struct {
-	// Prices is what estimates costs.
+	// Prices estimates costs.
 	Prices neuroshard.Prices
-	// Explained are the tables to explain.
+	// Explained says which tables to explain.
 	Explained Explained
-	// OnStep, if set, is called from Judge's goroutine as the work goes on: with what is computed,
-	// and with the number of tables that are explained so far and of those to explain, or 0 and 0.
+	// OnStep, if set, is called from Judge's goroutine to report progress: what names the present
+	// step, done is the number of tables that are explained, and of the number to explain. done and
+	// of are 0 in the step that computes the costs.
 	OnStep func(what string, done, of int)
 }
 
-// explainedAlways is the number of tables times devices up to which all tables are explained without
-// being asked for, and mostExplained the number of largest tables of larger plans.
+// explainedAlways is the number of tables times devices up to which all tables are explained by
+// default, and mostExplained the number of largest tables that are explained in larger plans.
 const (
 	explainedAlways = 2_000_000
 	mostExplained   = 100
 )
 
-// Judge sets Result, Alternatives and AlternativesOf of in, unless Result is set. in must have the
-// plan and its problem. What o.Prices does not estimate becomes a sentence of in.Missing.
+// Judge sets Alternatives and AlternativesOf of in, and Result unless it is set. in must have the
+// plan and its problem. If o.Prices cannot estimate the plan, Judge adds a sentence to in.Missing.
 func Judge(ctx context.Context, in *Input, o Judgement) error {
 	options := neuroshard.Options{Prices: o.Prices, Certificate: true, Warnings: in.Plan.Provenance.Warnings}
 	from := in.Plan.Provenance
@@ -76,8 +77,8 @@ func (o Judgement) step(what string, done, of int) {
 	}
 }
 
-// unknown reports whether an error says that the prices do not estimate the plan, and adds that
-// to what is missing.
+// unknown reports whether an error says that the prices cannot estimate the plan, and then adds
+// the error to in.Missing.
 func unknown(err error, in *Input) bool {
 	none := (*neuroshard.Unpriceable)(nil)
 	if !errors.As(err, &none) {
@@ -112,7 +113,7 @@ func alternatives(ctx context.Context, in *Input, o Judgement, options neuroshar
 	}
 	in.Alternatives, in.AlternativesOf = all, e.Cost()
 	if n := len(all) - len(tables); n > 0 {
-		in.Missing = append(in.Missing, fmt.Sprintf("%d tables have no alternative: those of the critical device and the %d largest ones were computed", n, mostExplained))
+		in.Missing = append(in.Missing, fmt.Sprintf("%d tables have no alternative: alternatives were computed for the tables on the critical device and for the %d largest tables", n, mostExplained))
 	}
 	return nil
 }

@@ -1,10 +1,10 @@
-// Package page writes results as one HTML page that needs no network: a picture of who
-// holds what, the step as a timeline, memory, tables with their alternatives, and the
+// Package page writes results as one HTML page that needs no network: a picture of the tables
+// on each device, the step as a timeline, memory, tables with their alternatives, and the
 // certificate.
 //
 //	Document   the data of a page (document.go)
-//	Judge      computes what a plan file does not state: simulated cost, certificate,
-//	           alternatives (judge.go)
+//	Judge      computes the simulated cost, the certificate and the alternatives of a plan
+//	           (judge.go)
 //	New        a plan as data (plan.go), with its tables and shards (tables.go)
 //	Compare    what changes between two plans (compare.go)
 //	NewReplan, NewSweep    a re-plan and a sweep as data (replan.go, sweep.go)

@@ -14,9 +14,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Input is what is known of one plan. Only Plan must be set.
+// Input is a plan to show, with everything that the page shows about it. Only Plan must be set.
 type Input struct {
-	// Name is what the page calls the plan, such as its file.
+	// Name is the plan's name on the page, such as its file.
 	Name string
 	Plan *plan.Plan
 	// Problem is the plan's problem, for which the plan must be valid; nil if only the plan is known.
@@ -30,9 +30,9 @@ type Input struct {
 	AlternativesOf unit.Millis
 	// Step is the whole training step; nil if it was not priced.
 	Step *neuroshard.Step
-	// Warnings are doubts about the input, beside those that the plan states.
+	// Warnings are warnings about the input, in addition to those in the plan.
 	Warnings []string
-	// Missing says what could not be computed, and what to add for it, a sentence each.
+	// Missing are sentences. Each says what could not be computed, and which input to add.
 	Missing []string
 }
 
@@ -124,7 +124,8 @@ func (b *builder) costs() Costs {
 	return c
 }
 
-// certificate says how far the plan is at most from the best one, or why that is not known.
+// certificate says how far the plan's cost can be above that of the best plan, or why this is not
+// known.
 func certificate(r *neuroshard.Result) string {
 	text := report.Certificate(r)
 	switch {
@@ -204,7 +205,7 @@ func digits(m unit.Millis) unit.Millis {
 	return unit.Millis(short)
 }
 
-// critical returns the critical device, and why it is.
+// critical returns the critical device, and why it is critical.
 func (b *builder) critical() Why {
 	c := report.CriticalOf(b.plan, b.in.Problem)
 	w := Why{Device: c.Device, Lines: []string{}}
@@ -224,7 +225,7 @@ func (b *builder) critical() Why {
 	return w
 }
 
-// warnings returns all doubts about the plan, each once.
+// warnings returns all warnings about the plan, each once.
 func (b *builder) warnings() []string {
 	stated := b.plan.Provenance.Warnings
 	all := []string{}
@@ -237,7 +238,7 @@ func (b *builder) warnings() []string {
 	}
 	r := b.in.Result
 	if r != nil && b.in.Plan.Priced() && math.Abs(float64(b.plan.Predicted-r.Predicted.Cost)) > tieOfCosts*float64(r.Predicted.Cost) {
-		all = append(all, fmt.Sprintf("the plan states a cost of %v, and with these tables and this model it is %v: the plan was made for other lookups, or with another model", b.plan.Predicted, r.Predicted.Cost))
+		all = append(all, fmt.Sprintf("the plan states a cost of %v, and with these tables and this model the cost is %v: the plan was made for other lookups, or with another model", b.plan.Predicted, r.Predicted.Cost))
 	}
 	seen := map[string]bool{}
 	lists := [][]string{stated, b.in.Warnings}

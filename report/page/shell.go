@@ -9,9 +9,9 @@ import (
 )
 
 // shell.go writes the HTML around a document: the head, what a reader without JavaScript sees,
-// and the scripts. The library escapes every text and every attribute. It is no template, because
-// templates call methods by names that the linker does not know, for which it keeps all methods
-// of all types: 5.7 MB of the binary (docs/PERFORMANCE.md).
+// and the scripts. The library (gomponents) escapes every text and every attribute. The package
+// does not use html/template, because templates call methods by name: the linker then keeps all
+// exported methods of all types, which added 5.7 MB to the binary (docs/PERFORMANCE.md).
 
 // shell is what the HTML file holds.
 type shell struct {

@@ -16,9 +16,9 @@ import (
 // tables.go makes the columns of tables and of shards. Times of tables in one kernel do not add
 // up, so the busy time of a device is divided among its shards by the bytes that a batch reads.
 
-// heldBy returns the problem that the bytes of shards are counted by: the plan's own if it is
-// known, and else one of what the plan file states. Without number formats in the file, these
-// are fp32 weights without optimizer state.
+// heldBy returns the problem that the bytes of shards are counted with: the plan's own problem if
+// it is known, or else a problem of the tables in the plan file. If the file states no number
+// formats, the weights count as fp32, without optimizer state.
 func heldBy(pl *plan.Plan, p *problem.Problem) *problem.Problem {
 	if p != nil {
 		return p
@@ -40,7 +40,7 @@ func heldBy(pl *plan.Plan, p *problem.Problem) *problem.Problem {
 	return p
 }
 
-// held is a shard with what is shown of it.
+// held is a shard with its bytes and its time.
 type held struct {
 	table, shard int
 	device       int

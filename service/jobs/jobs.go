@@ -1,13 +1,14 @@
-// Package jobs runs work in the background, with few jobs at a time, and keeps what became
-// of each job for a while.
+// Package jobs runs work in the background, a few jobs at a time, and keeps the result of each
+// job for a while.
 //
 //	Queue.Start   accepts work, or joins the job that does the same work already
-//	Job.Wait      waits for the end of a job; a job that nobody waits for any more is canceled
+//	Job.Wait      waits for the end of a job; if its last caller stops waiting, the job is canceled
 //	Job.Changes   the progress of a job, for callers that follow the job (progress.go)
 //	Queue.Close   lets jobs finish, then cancels the rest
 //
-// A job waits for two things in the order of arrival: for one of the places of running jobs,
-// and for its share of a weight, such as memory. The package knows nothing about plans.
+// Jobs start in the order of their arrival. A job starts when two conditions hold: fewer than
+// Options.Running jobs run, and the weights of the running jobs leave room for the job's weight,
+// such as its memory. The package knows nothing about plans.
 package jobs
 
 import (
@@ -78,7 +79,7 @@ type Options struct {
 	KeptSize int64
 	// Size returns the bytes of a result; nil: none.
 	Size func(result any) int64
-	// OnEnd, if set, is called with each job that ended, before those who wait for the job know.
+	// OnEnd, if set, is called with each job that ended, before the job's callers get the result.
 	OnEnd func(j *Job)
 }
 
@@ -93,9 +94,8 @@ type Work struct {
 	Weight int64
 	// Limit, if above 0, ends the context of Run after that time.
 	Limit time.Duration
-	// Run does the work of a job, and reports its progress with Job.Report. A result beside an error is
-	// dropped. ctx ends with the cause
-	// ErrCanceled if the job is canceled.
+	// Run does the work of a job, and reports its progress with Job.Report. If Run returns an error,
+	// its result is dropped. If the job is canceled, ctx ends with the cause ErrCanceled.
 	Run func(ctx context.Context, j *Job) (result any, err error)
 }
 
@@ -204,7 +204,7 @@ func (q *Queue) work(j *Job) {
 	q.lock.Unlock()
 }
 
-// finish sets what became of a job, and tells the caller before those who wait for the job.
+// finish sets the result of a job, and calls OnEnd before the job's callers get the result.
 func (q *Queue) finish(j *Job, result any, err error) {
 	if q.opt.Size != nil && result != nil {
 		j.size = q.opt.Size(result)
@@ -215,8 +215,8 @@ func (q *Queue) finish(j *Job, result any, err error) {
 	}
 }
 
-// end keeps a job that finished, lets those go who wait for it, and forgets old jobs. The queue is
-// locked.
+// end keeps a job that finished, returns its result to the callers that wait, and forgets old jobs.
+// The queue is locked.
 func (q *Queue) end(j *Job) {
 	if q.byKey[j.work.Key] == j {
 		delete(q.byKey, j.work.Key)
@@ -290,7 +290,7 @@ func (q *Queue) cancel(j *Job) {
 	q.end(j)
 }
 
-// leave counts one caller less that waits for a job, and cancels a job for which nobody waits.
+// leave notes that a caller stops waiting for a job, and cancels the job if no other caller waits.
 func (q *Queue) leave(j *Job) {
 	q.lock.Lock()
 	left := j.leave()

@@ -30,7 +30,7 @@ type Job struct {
 	err      error
 	// reported is when callers last saw a report.
 	reported time.Time
-	// changed is closed and replaced with each change of the status.
+	// changed is closed at each change of the status, and replaced by a new channel.
 	changed chan struct{}
 }
 
@@ -42,7 +42,7 @@ type Status struct {
 	Created, Started, Ended time.Time
 	// Change counts the changes of the status, from 1.
 	Change int64
-	// Progress is what the work reported last; nil: nothing yet.
+	// Progress is the work's last report, or nil.
 	Progress any
 }
 
@@ -70,16 +70,16 @@ func (j *Job) join(detached bool) {
 	}
 }
 
-// Cancel cancels the job. The context of the work ends, and what the work returns then
-// stays the job's result.
+// Cancel cancels the job: it ends the context of the work. The value that the work then returns is
+// the job's result.
 func (j *Job) Cancel() {
 	if !j.Status().State.Ended() {
 		j.queue.cancel(j)
 	}
 }
 
-// Wait returns what the work returned. If ctx ends first, Wait returns its error, and cancels
-// the job unless somebody else waits for it or it is detached.
+// Wait returns the result of the work. If ctx ends first, Wait returns the error of ctx, and cancels
+// the job unless another caller waits for the job or the job is detached.
 func (j *Job) Wait(ctx context.Context) (any, error) {
 	select {
 	case <-j.ended:
@@ -133,8 +133,8 @@ func (j *Job) begin() {
 	j.change()
 }
 
-// Report keeps the progress of the work. Those who follow the job see the newest report, at most
-// every progressEvery.
+// Report sets the progress of the work. Callers that follow the job see the newest report, at most
+// one in each progressEvery.
 func (j *Job) Report(progress any) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
@@ -164,7 +164,7 @@ func (j *Job) finish(result any, err error) {
 	j.work.Run = nil // what it holds may be large
 }
 
-// release lets those go who wait for the job.
+// release wakes the callers that wait for the job.
 func (j *Job) release() {
 	j.lock.Lock()
 	defer j.lock.Unlock()

@@ -14,8 +14,8 @@ var (
 	ErrNotFound = errors.New("no plan has this id")
 	// ErrTooLarge says that a record is above the limit of the store, which has not kept it.
 	ErrTooLarge = errors.New("the record is too large")
-	// ErrDamaged says that what was read is not what was written. Deleting the plan by its
-	// id and putting it again mends a single damaged record.
+	// ErrDamaged says that the file has other bytes than were written. To repair a single
+	// damaged record, delete the plan by its id and put it again.
 	ErrDamaged = errors.New("the database is damaged")
 	// ErrFull says that the disk has no room. Nothing that was stored before is lost.
 	ErrFull = errors.New("the disk is full")
@@ -33,7 +33,7 @@ var (
 var advice = map[error]string{
 	ErrFull:     "nothing that was stored is lost; free some space, or lower the limit of stored bytes",
 	ErrReadOnly: "nothing that was stored is lost; make the folder and its files writable, or choose another folder",
-	ErrBusy:     "try again; see which processes use the file",
+	ErrBusy:     "try again; if the error stays, find out which other process uses the file",
 	ErrDamaged:  "stop all servers of the folder, move the file away or restore a copy of it, and start again",
 }
 

@@ -1,21 +1,21 @@
-// Package store keeps finished plans in one SQLite file, so that a plan is found again by
-// its id and by the name of its model, after a restart and by several servers at once.
+// Package store keeps finished plans in one SQLite file, so that servers find a plan by its id
+// and by the name of its model, also after a restart. Several servers may use one file.
 //
 //	Open            makes or opens the file plans.db of a folder; the usual entry point
-//	Put, Touch      one plan more, or a plan that was asked for again
-//	Get, Delete     one plan by its id
-//	List, Names     the histories of the names, newest first
-//	Check, Verify   whether the file can still be used, and whether all of it is sound
-//	Close           the end
+//	Put, Touch      add a plan, or note that a plan was requested again
+//	Get, Delete     read or delete the plan of an id
+//	List, Names     list the history of a name, or the names, newest first
+//	Check, Verify   check that the file can be used, or read all of it to find damage
+//	Close           closes the file
 //
-// Under these lie the file and its permissions (file.go), its tables with their versions and
-// the steps from one version to the next (schema.go), the one connection that writes
-// (writer.go), what it does to histories to keep to the limits (history.go), records as rows
-// (record.go), and the errors with their advice (errors.go).
+// The other files of the package hold the database file and its permissions (file.go), the
+// schema and the steps from one version to the next (schema.go), the only connection that writes
+// (writer.go), histories and the deletions that keep to the limits (history.go), records as rows
+// (record.go), and errors with their advice (errors.go).
 //
 // A plan is on the disk when Put returns: the file has a write-ahead log, and SQLite syncs
-// the log before a commit ends (synchronous=FULL). A process that is killed in the middle
-// of a Put leaves the file as it was before or after that Put. Several processes of one
+// the log before a commit ends (synchronous=FULL). If a process is killed in the middle of a
+// Put, the file is as it was before or after that Put. Several processes of one
 // machine may use one file at the same time. A network file system does not share the
 // memory that the processes need for their locks, so the folder must be on a local disk.
 package store
@@ -66,18 +66,18 @@ func (o Options) complete() (Options, error) {
 	return o, errors.Join(wrong...)
 }
 
-// Keep is what a store keeps at most. A Put that goes beyond it deletes the oldest entries
-// of the histories until both limits hold, and the plans that are then in no history. The
-// last plan of a name stays, unless nothing else is left to delete. The entry of that Put
-// always stays. One Put deletes at most 64 entries, so the store comes down to lowered
-// limits in several steps.
+// Keep limits the size of a store. If a Put exceeds a limit, it deletes the oldest entries of
+// the histories until both limits hold, and the plans that are then in no history. The last
+// plan of a name is deleted only if nothing else is left to delete. The entry of the Put always
+// stays. One Put deletes at most 64 entries, so after the limits were lowered, several Puts are
+// needed until they hold.
 type Keep struct {
 	// Plans is the most entries of all histories together; a plan that was put under two
-	// names has two entries. It is 100,000 if it is 0.
+	// names has two entries. 0 is 100,000.
 	Plans int
-	// Bytes is the most bytes of the database in use, without its log; 10 GiB if it is 0.
-	// The log adds up to 16 MiB, and space that deleted plans leave is used again or goes back
-	// to the file system little by little.
+	// Bytes is the most bytes of the database in use, without its log; 0 takes the
+	// default of 10 GiB. The log adds up to 16 MiB. The space of deleted plans is used again, or
+	// goes back to the file system in small steps.
 	Bytes unit.Bytes
 }
 
@@ -251,7 +251,7 @@ func (s *Store) Delete(ctx context.Context, id string) error {
 	}))
 }
 
-// notFound says of an id that no plan has it, if that is what err means.
+// notFound returns ErrNotFound with the id if err means that no plan has the id, and else err.
 func notFound(id string, err error) error {
 	if isNone(err) {
 		return fmt.Errorf("plan %q: %w", id, ErrNotFound)
