@@ -239,6 +239,67 @@ func TestMemoryOfBodies(t *testing.T) {
 	}
 }
 
+// TestMemoryOfBodiesReturns sends bodies with and without faults to each route: all memory of bodies is
+// free again.
+func TestMemoryOfBodiesReturns(t *testing.T) {
+	all, err := service.New(service.Options{Store: broken{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close(t.Context())
+	s := &server{t, all.Handler()}
+	for _, path := range []string{"/v1/plan", "/v1/price", "/v1/validate", "/v1/diff", "/v1/replan", "/v1/sweep", "/v1/nothing"} {
+		for _, body := range []string{`{`, `{}`, quickBody, `{"problem": {"workload": "nope"}}`} {
+			s.ask("POST", path, body)
+		}
+	}
+	if !all.Bodies(all.BodyMemory()) {
+		t.Error("some memory of bodies is still taken")
+	}
+}
+
+// deadlines is an answer that notes the limits of time of its writes.
+type deadlines struct {
+	*httptest.ResponseRecorder
+	first time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(at time.Time) error {
+	if d.first.IsZero() {
+		d.first = at
+	}
+	return nil
+}
+
+// TestSlowReaders wants a limit of time on the writes of each answer.
+func TestSlowReaders(t *testing.T) {
+	s := start(t, service.Options{Limits: service.Limits{WriteTime: time.Hour}})
+	for _, path := range []string{"/", "/assets/page.js", "/v1/plans", "/v1/nothing", "/openapi.json", "/metrics"} {
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		began := time.Now()
+		s.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost"+path, nil))
+		if w.first.Before(began.Add(time.Hour)) || w.first.After(time.Now().Add(time.Hour)) {
+			t.Errorf("%s: got the limit %v, want an hour from now", path, w.first)
+		}
+	}
+}
+
+// crowded is a store whose disk is full.
+type crowded struct{ empty }
+
+func (crowded) Delete(context.Context, string) error {
+	return fmt.Errorf("store: %w: secret", store.ErrFull)
+}
+
+// TestFullDisk wants an answer that says what to do, and nothing of the server's paths.
+func TestFullDisk(t *testing.T) {
+	s := start(t, service.Options{Store: crowded{}})
+	got := s.object(507, "DELETE", "/v1/plans/"+strings.Repeat("0", 32), "")
+	if got["detail"] != "the disk of the store is full" || !strings.Contains(got["hint"].(string), "--max-data") {
+		t.Errorf("got %v", got)
+	}
+}
+
 func TestStreamsAreLimited(t *testing.T) {
 	all, err := service.New(service.Options{Store: broken{}, Limits: service.Limits{Streams: 1}})
 	if err != nil {

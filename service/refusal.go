@@ -16,6 +16,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/service/jobs"
+	"github.com/neuroshard/neuroshard/service/store"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -184,6 +185,19 @@ func ofJob(err error) *Refusal {
 		return refuse(http.StatusUnprocessableEntity, typeTime, "the limit of time ended the search before there was a plan", "raise options.time_limit_ms, or plan with another options.method")
 	case errors.Is(err, context.Canceled):
 		return refuse(http.StatusServiceUnavailable, typeBusy, "the request was canceled", "")
+	}
+	return ofStore(err)
+}
+
+// ofStore returns the refusal that an error of the store leads to.
+func ofStore(err error) *Refusal {
+	switch {
+	case errors.Is(err, store.ErrFull):
+		return refuse(http.StatusInsufficientStorage, "about:blank", "the disk of the store is full", "free some space on the server, or start it with a smaller --max-data")
+	case errors.Is(err, store.ErrReadOnly):
+		return refuse(http.StatusInsufficientStorage, "about:blank", "the store cannot be written", "make the folder of --data writable for the server")
+	case errors.Is(err, store.ErrBusy):
+		return busy(http.StatusServiceUnavailable, "another process keeps the store locked", 5)
 	}
 	return refuse(http.StatusInternalServerError, "about:blank", "an error of the server: its log has the details", "please report it")
 }
