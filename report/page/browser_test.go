@@ -509,6 +509,13 @@ func TestReadmePicture(t *testing.T) {
 	}
 	p := browser.Start(t).Open(t, "file://"+filepath.Join(folder, "plan.html"), browser.View{Width: 1200, Still: true})
 	p.Want(through)
+	// The tiles of a card add up to the device's busy time, with copies on all devices, too.
+	p.Want(`(() => {
+		const d = JSON.parse(document.getElementById("document").textContent).plans[0].devices;
+		const busy = d.forward_ms.map((v, i) => v + d.forward_comm_ms[i] + d.backward_comm_ms[i] + d.backward_ms[i]);
+		const shown = [...document.querySelectorAll(".card-value")].map(e => parseFloat(e.textContent));
+		return shown.length === busy.length && busy.every((v, i) => Math.abs(shown[i] - v) < 0.006);
+	})()`)
 	got := p.Picture(1330)
 	if *update {
 		var b bytes.Buffer

@@ -502,13 +502,23 @@
   /** The times of a host are those of its mean device, so that they compare with the step. */
   const share = (m, state, unit) => (measure(m, state) === m.shards.bytes ? 1 : 1 / unit.devices.length);
 
+  const sumOf = (values, shards) => shards.reduce((sum, s) => sum + values[s], 0);
+
+  /**
+   * What a copy measures on device d over its measure in the document, which is the mean of all
+   * devices: with it the times of a device's shards add up to its busy time.
+   */
+  function copied(m, state, d) {
+    const values = measure(m, state);
+    const all = sumOf(values, m.copies);
+    return values === m.shards.bytes || !(all > 0) ? 1 : Math.max(0, m.busy[d] - sumOf(values, m.byDevice[d])) / all;
+  }
+
   /** The sum of the measure over the shards of a unit. */
   function load(m, state, unit) {
     const values = measure(m, state);
-    let sum = 0;
-    for (const d of unit.devices) for (const s of m.byDevice[d]) sum += values[s];
-    for (const s of m.copies) sum += values[s] * unit.devices.length;
-    return sum * share(m, state, unit);
+    const copies = sumOf(values, m.copies);
+    return unit.devices.reduce((sum, d) => sum + sumOf(values, m.byDevice[d]) + copies * copied(m, state, d), 0) * share(m, state, unit);
   }
 
   /** The load of the fullest card shown, of all plans: it fills its frame. */
@@ -519,8 +529,9 @@
   function tilesOf(m, state, unit) {
     const values = measure(m, state);
     if (unit.devices.length === 1) {
-      return m.byDevice[unit.devices[0]].concat(m.copies)
-        .map((s) => ({ tables: [m.shards.table[s]], shards: [s], value: values[s] })).sort((a, b) => b.value - a.value);
+      const d = unit.devices[0], part = copied(m, state, d);
+      const tile = (times) => (s) => ({ tables: [m.shards.table[s]], shards: [s], value: values[s] * times });
+      return m.byDevice[d].map(tile(1)).concat(m.copies.map(tile(part))).sort((a, b) => b.value - a.value);
     }
     const byTable = new Map();
     const add = (s, times) => {
@@ -531,7 +542,8 @@
       byTable.set(table, tile);
     };
     for (const d of unit.devices) m.byDevice[d].forEach((s) => add(s, 1));
-    m.copies.forEach((s) => add(s, unit.devices.length));
+    const times = unit.devices.reduce((sum, d) => sum + copied(m, state, d), 0);
+    m.copies.forEach((s) => add(s, times));
     return [...byTable.values()].sort((a, b) => b.value - a.value);
   }
 
@@ -1199,7 +1211,7 @@
     const changes = page.document.changes;
     if (!changes) return null;
     const tables = list(changes.tables);
-    const moved = list(changes.in_bytes).length > 0;
+    const moved = list(changes.in_bytes).some((n) => n > 0);
     return section(page, 'changes', 'What changes',
       h('ul', { class: 'lines' }, list(changes.summary).map((l) => h('li', {}, l))),
       moved ? transferChart(page, changes) : null,
