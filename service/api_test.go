@@ -362,6 +362,9 @@ func TestPages(t *testing.T) {
 	if len(two["plans"].([]any)) != 2 || two["changes"] == nil {
 		t.Error("two plans: got no changes")
 	}
+	if names := two["title"].(string); !strings.Contains(names, a[:8]) || !strings.Contains(names, b[:8]) {
+		t.Errorf("two plans of one model: got title %q, want both ids", names)
+	}
 	s.object(404, "GET", "/v1/plans/"+strings.Repeat("0", 32)+"/page", "")
 	if w := s.ask("GET", "/", ""); w.Code != 200 || !strings.Contains(w.Body.String(), "live.js") {
 		t.Errorf("got %d %s", w.Code, w.Body)

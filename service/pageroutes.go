@@ -52,7 +52,12 @@ func (s *pages) document(ctx context.Context, id, with string) (*reply, error) {
 		}
 		d.Title = d.Plans[0].Name
 		if len(inputs) == 2 {
-			d.Title += " and " + d.Plans[1].Name
+			if d.Plans[0].Name == d.Plans[1].Name {
+				for i := range d.Plans {
+					d.Plans[i].Name += " " + records[i].ID[:8]
+				}
+			}
+			d.Title = d.Plans[0].Name + " and " + d.Plans[1].Name
 			d.Changes = page.Compare(inputs[0].Plan, inputs[1].Plan)
 		}
 		return s.draw(key, &d)
