@@ -18,8 +18,9 @@ type Limits struct {
 	Tables, Devices int
 	// Cells is the most cells of a sweep; 256 by default.
 	Cells int
-	// Concurrency is the number of planning jobs at a time; by default half of the processors,
-	// at least 1. Each job's search uses an equal share of the processors.
+	// Concurrency is the number of planning jobs at a time; by default the number of processors,
+	// because a search gains little from a second one (docs/SERVICE.md). Each job's search uses
+	// an equal share of the processors.
 	Concurrency int
 	// Queue is the most jobs that wait; 64 by default. If it is negative, no job may wait.
 	Queue int
@@ -45,7 +46,7 @@ func (l Limits) withDefaults() Limits {
 	orDefault(&l.Tables, 20_000)
 	orDefault(&l.Devices, 4096)
 	orDefault(&l.Cells, 256)
-	orDefault(&l.Concurrency, max(1, runtime.GOMAXPROCS(0)/2))
+	orDefault(&l.Concurrency, runtime.GOMAXPROCS(0))
 	orDefault(&l.Queue, 64)
 	orDefault(&l.Time, time.Minute)
 	orDefault(&l.Memory, 2*unit.GiB)

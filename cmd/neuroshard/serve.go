@@ -78,7 +78,7 @@ func (s *serveCommand) register(cmd *cobra.Command) {
 	f.IntVar(&l.Tables, "max-tables", l.Tables, "most tables of a problem")
 	f.IntVar(&l.Devices, "max-devices", l.Devices, "most devices of a problem")
 	f.IntVar(&l.Cells, "max-cells", l.Cells, "most cells of a sweep")
-	f.IntVar(&l.Concurrency, "concurrency", 0, "planning `jobs` at a time (default: half of the cores)")
+	f.IntVar(&l.Concurrency, "concurrency", 0, "planning `jobs` at a time (default: the number of cores)")
 	f.IntVar(&l.Queue, "queue", l.Queue, "most jobs that wait")
 	f.DurationVar(&l.Time, "time-limit", l.Time, "most `time` of a job")
 	f.Var(&s.maxMemory, "max-memory", "memory of the process, shared by planning, requests and the cache of answers")
