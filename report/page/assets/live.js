@@ -116,7 +116,7 @@
       if (value) sessionStorage.setItem(key, value);
       else sessionStorage.removeItem(key);
     } catch {
-      // as in read
+      // Without storage, the token and the theme hold for this page only.
     }
   }
 
@@ -987,7 +987,7 @@
       const waits = h("p", {}, "Planning\u2026");
       put(outcome, waits);
       const clock = setInterval(() => {
-        waits.textContent = `Planning for ${plural(Math.round((performance.now() - began) / 1000), "second")}. Another change begins anew.`;
+        waits.textContent = `Planning for ${plural(Math.round((performance.now() - began) / 1000), "second")}. Another change starts again.`;
       }, 1000);
       signal.addEventListener("abort", () => clearInterval(clock));
       try {
@@ -1136,8 +1136,8 @@
       number("batch", "Global batch in samples", query.get("batch"), { placeholder: String(of.batch), scale: true }),
     ];
     const budget = [
-      numberList("lost_devices", "Lost devices", query.get("lost_devices"), { placeholder: "none", hint: "Numbers of devices that failed, such as 3, 4. The rest must hold all." }),
-      text("max_bytes", "Most bytes to move", query.get("max_bytes"), { placeholder: "5% or 12GB", hint: "Beyond the bytes that must move. Empty: no limit." }),
+      numberList("lost_devices", "Lost devices", query.get("lost_devices"), { placeholder: "none", hint: "Numbers of devices that failed, such as 3, 4. The other devices must hold all tables." }),
+      text("max_bytes", "Most bytes to move", query.get("max_bytes"), { placeholder: "5% or 12GB", hint: "In addition to the bytes that must move. Empty: no limit." }),
       number("horizon", "Steps still to train", query.get("horizon"), { placeholder: "no limit", hint: "A move that pays back later is not taken." }),
     ];
     const name = text("name", "Name of the model", query.get("name") ?? nameOf(original), { hint: "The new plan becomes part of its history. Empty: of none." });
@@ -1185,7 +1185,7 @@
     const pageDocument = await get(`/v1/jobs/${result.job}/page`, signal);
     const link = (href, words) => h("a", { class: "live-button", href }, words);
     const actions = h("p", { class: "live-actions" }, result.id ? link(`#/plans/${result.id}`, "Open the new plan") : null, form ? link(`#/jobs/${result.job}`, "Link to this result") : null);
-    const cut = result.state === "canceled" ? h("p", { class: "live-error" }, "The job was canceled: this is what it had found until then.") : null;
+    const cut = result.state === "canceled" ? h("p", { class: "live-error" }, "The job was canceled. The page shows what the job had found by then.") : null;
     drawn(pageDocument, links, cut, form ? h("details", {}, h("summary", {}, "Change the request"), form) : null, actions);
     arrive();
     say("The result is ready.");
@@ -1251,7 +1251,7 @@
     const table = h("div", { class: "live-scroll", tabindex: "0", role: "region", "aria-label": "Jobs" });
     screen(title("Jobs"), h("p", { class: "live-hint" }, "Plans, re-plans and sweeps that run or ended a short while ago. The list is renewed every two seconds."), table);
     const renew = async () => {
-      // The data of pages are made by jobs, too; nobody looks for those that have ended.
+      // Jobs also make the data of pages. The list leaves these jobs out once they have ended.
       const all = listOf(await get("/v1/jobs", view.signal)).filter((j) => j.what !== "page" || !ended(j));
       const focused = document.activeElement?.dataset?.job;
       put(table, all.length > 0 ? jobTable(all, view) : h("p", {}, "There are no jobs."));
