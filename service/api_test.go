@@ -362,8 +362,14 @@ func TestPages(t *testing.T) {
 	if len(two["plans"].([]any)) != 2 || two["changes"] == nil {
 		t.Error("two plans: got no changes")
 	}
-	if names := two["title"].(string); !strings.Contains(names, a[:8]) || !strings.Contains(names, b[:8]) {
-		t.Errorf("two plans of one model: got title %q, want both ids", names)
+	named := func(batch string) string {
+		body := strings.Replace(quickBody, `"devices": 2`, `"devices": 2, "batch": `+batch, 1)
+		return s.object(200, "POST", "/v1/plan", strings.Replace(body, `{"workload"`, `{"name": "ranking", "workload"`, 1))["id"].(string)
+	}
+	c, d := named("256"), named("1024")
+	two = s.object(200, "GET", "/v1/plans/"+c+"/page?with="+d, "")
+	if got, want := two["title"], "ranking "+c[:8]+" and ranking "+d[:8]; got != want {
+		t.Errorf("two plans of one model: got title %q, want %q", got, want)
 	}
 	s.object(404, "GET", "/v1/plans/"+strings.Repeat("0", 32)+"/page", "")
 	if w := s.ask("GET", "/", ""); w.Code != 200 || !strings.Contains(w.Body.String(), "live.js") {
