@@ -1,10 +1,13 @@
 package service_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -135,6 +138,109 @@ func TestHistory(t *testing.T) {
 	s.object(404, "DELETE", "/v1/plans/"+a, "")
 	if got := s.object(200, "POST", "/v1/plan", quickBody); got["cached"] != false {
 		t.Error("a deleted plan was the answer")
+	}
+}
+
+// TestBytesOfTheCache fills the cache of answers with more than its limit.
+func TestBytesOfTheCache(t *testing.T) {
+	const most = 256 << 10
+	s := start(t, service.Options{Limits: service.Limits{Cache: most}})
+	for seed := range 24 {
+		s.object(200, "POST", "/v1/plan", strings.Replace(quickBody, `"options": {`, fmt.Sprintf(`"options": {"seed": %d, `, seed), 1))
+	}
+	_, text, _ := strings.Cut(s.ask("GET", "/metrics", "").Body.String(), "neuroshard_answer_cache_bytes ")
+	var bytes float64
+	if _, err := fmt.Sscan(text, &bytes); err != nil || bytes > most || bytes < most/2 {
+		t.Errorf("got %g bytes, %v, want at most %d and much of it", bytes, err, most)
+	}
+}
+
+// TestPlansAboveTheLimits gives plans that are larger than what a service plans.
+func TestPlansAboveTheLimits(t *testing.T) {
+	s := start(t, service.Options{})
+	plan := s.ask("GET", "/v1/plans/"+s.made(""), "").Body.String()
+	for what, limits := range map[string]service.Limits{"tables": {Tables: 25}, "devices": {Devices: 1}} {
+		small := start(t, service.Options{Limits: limits})
+		for _, path := range []string{"/v1/validate", "/v1/diff"} {
+			body := fmt.Sprintf(`{"plan": %s, "problem": {"workload": "criteo-kaggle"}}`, plan)
+			if path == "/v1/diff" {
+				body = fmt.Sprintf(`{"before": %s, "after": %s}`, plan, plan)
+			}
+			if got := small.object(422, "POST", path, body); got["type"] != "urn:neuroshard:limit" {
+				t.Errorf("%s: %s: got %v, want the limit", what, path, got)
+			}
+		}
+	}
+}
+
+// TestKeyOfPlans wants another id for all that may change a plan or what its answer says.
+func TestKeyOfPlans(t *testing.T) {
+	s, formulas := start(t, service.Options{}), start(t, service.Options{Formulas: true})
+	asked := map[string]string{}
+	for _, c := range []struct {
+		what             string
+		at               *server
+		problem, options string
+	}{
+		{"nothing more", s, `"overrides": {"devices": 2}`, ``},
+		{"evaluations", s, `"overrides": {"devices": 2}`, `, "max_evaluations": 41`},
+		{"sharding types", s, `"overrides": {"devices": 2}`, `, "sharding_types": ["table_wise"]`},
+		{"method", s, `"overrides": {"devices": 2}`, `, "method": "size"`},
+		{"baselines", s, `"overrides": {"devices": 2}`, `, "baselines": true`},
+		{"model", formulas, `"overrides": {"devices": 2, "device": "a100-80"}`, ``},
+		{"device", s, `"overrides": {"devices": 2, "device": "a100-80"}`, ``},
+		{"step", s, `"workload": "mlperf-dlrm-dcnv2", "topology": {"devices": 8, "device": "a100-80", "dense": "mlperf-dlrm-dcnv2", "step": "30ms"}`, ``},
+		{"longer step", s, `"workload": "mlperf-dlrm-dcnv2", "topology": {"devices": 8, "device": "a100-80", "dense": "mlperf-dlrm-dcnv2", "step": "40ms"}`, ``},
+	} {
+		if !strings.Contains(c.options, "baselines") {
+			c.options += `, "baselines": false`
+		}
+		if !strings.Contains(c.options, "evaluations") {
+			c.options += `, "max_evaluations": 40`
+		}
+		if !strings.Contains(c.problem, "workload") {
+			c.problem = `"workload": "criteo-kaggle", ` + c.problem
+		}
+		id := c.at.object(200, "POST", "/v1/plan", `{"problem": {`+c.problem+`}, "options": {"certificate": false`+c.options+`}}`)["id"].(string)
+		if asked[id] != "" {
+			t.Errorf("%s: got the id of %s", c.what, asked[id])
+		}
+		asked[id] = c.what
+	}
+}
+
+// TestCanceledPlansAreNotKept cancels a search as soon as it has a plan.
+func TestCanceledPlansAreNotKept(t *testing.T) {
+	s := start(t, service.Options{})
+	listening := httptest.NewServer(s)
+	defer listening.Close()
+	job := s.object(202, "POST", "/v1/plan?async=true", `{"problem": {"workload": "dlrm-datasets-2000x256"}}`)["id"].(string)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, listening.URL+"/v1/jobs/"+job+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Body.Close()
+	for lines := bufio.NewScanner(events.Body); lines.Scan(); {
+		if strings.Contains(lines.Text(), `"best_ms"`) {
+			s.object(200, "DELETE", "/v1/jobs/"+job, "")
+			break
+		}
+	}
+	_, _ = io.Copy(io.Discard, events.Body)
+	got := s.object(200, "GET", "/v1/jobs/"+job, "")
+	result, ok := got["result"].(map[string]any)
+	if !ok || result["status"] != "interrupted" {
+		t.Skipf("the search ended before its cancel: %v", got["state"])
+	}
+	if result["saved"] != false || result["id"] != job {
+		t.Errorf("got saved %v, id %v, want false and the id of the job", result["saved"], result["id"])
+	}
+	if n := len(s.object(200, "GET", "/v1/plans", "")["plans"].([]any)); n != 0 {
+		t.Errorf("got %d kept plans, want 0", n)
 	}
 }
 

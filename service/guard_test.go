@@ -132,6 +132,21 @@ func TestFieldsAreLimited(t *testing.T) {
 	}
 }
 
+// TestEachLimitOfProblems goes above one limit at a time.
+func TestEachLimitOfProblems(t *testing.T) {
+	s := start(t, service.Options{Limits: service.Limits{Devices: 4, Tables: 30}})
+	for _, c := range []struct{ path, body, want string }{
+		{"/v1/plan", `{"problem":{"workload":"criteo-kaggle","overrides":{"devices":5}}}`, "5 devices"},
+		{"/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"devices":[1,5]}}`, "5 devices"},
+		{"/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"devices":[1],"scale":["tables=2"]}}`, "52 tables"},
+	} {
+		got := s.object(422, "POST", c.path, c.body)
+		if got["type"] != "urn:neuroshard:limit" || !strings.Contains(fmt.Sprint(got), c.want) {
+			t.Errorf("%s: got %v, want the limit of %s", c.path, got, c.want)
+		}
+	}
+}
+
 // TestTablesAreLimitedAsTheyAreRead wants only the limit of tables as the fault, not the faults of
 // tables beyond it: 23 MiB of CSV once took 2 GiB.
 func TestTablesAreLimitedAsTheyAreRead(t *testing.T) {
