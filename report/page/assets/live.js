@@ -102,7 +102,7 @@
   const tokenKey = "neuroshard-token";
   let token = read(tokenKey, () => sessionStorage);
 
-  /** Returns what a storage has, or "" if the browser keeps none: the token then lives as long as the page. */
+  /** Returns the stored value of a key, or "" if the browser allows no storage. */
   function read(key, storage) {
     try {
       return storage().getItem(key) || "";
@@ -116,7 +116,7 @@
       if (value) sessionStorage.setItem(key, value);
       else sessionStorage.removeItem(key);
     } catch {
-      // Without storage, the token and the theme hold for this page only.
+      // Without storage, the value holds until the page is closed.
     }
   }
 
