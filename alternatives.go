@@ -259,7 +259,7 @@ func (m *mover) resized(i int, other place) []plan.Shard {
 // allows reports whether table i may have the sharding type.
 func (m *mover) allows(i int, k problem.ShardingType) bool {
 	t := &m.problem.Tables[i]
-	if !problem.Permitted(m.types, k) || !t.Constraint.Permits(k) {
+	if !problem.Permitted(m.types, k) || !t.Permits(k) {
 		return false
 	}
 	cut := k.ByColumns() || k.ByRows()
@@ -307,8 +307,10 @@ func (m *mover) moves(i int) iter.Seq[place] {
 		if !m.allows(i, problem.TableWise) {
 			return
 		}
-		for _, d := range m.devices(i, whole.Dim(), problem.Form{}) {
-			s := plan.Shard{Rows: whole.Rows, Columns: whole.Columns, Device: d, Tier: plan.HBM}
+		s := plan.Shard{Rows: whole.Rows, Columns: whole.Columns}
+		s.Tier, s.Cache = m.memory(i)
+		for _, d := range m.devices(i, whole.Dim(), formOf(problem.TableWise, s)) {
+			s.Device = d
 			if len(now.Shards) == 1 && now.Shards[0] == s && now.ShardingType == problem.TableWise {
 				continue
 			}
@@ -319,12 +321,28 @@ func (m *mover) moves(i int) iter.Seq[place] {
 	}
 }
 
+// permits reports whether the constraint of table i allows the memory of all shards.
+func (m *mover) permits(i int, other place) bool {
+	c := &m.problem.Tables[i].Constraint
+	return !slices.ContainsFunc(other.shards, func(s plan.Shard) bool { return !c.PermitsCache(s.Tier, s.Cache) })
+}
+
+// memory returns the memory of a table that is placed anew: HBM, or that of its first shard if its
+// constraint does not allow HBM.
+func (m *mover) memory(i int) (tier problem.Tier, cache float64) {
+	if m.problem.Tables[i].Constraint.PermitsTier(plan.HBM) {
+		return plan.HBM, 0
+	}
+	s := m.plan.Tables[i].Shards[0]
+	return s.Tier, s.Cache
+}
+
 // places yields all places to try for table i.
 func (m *mover) places(i int) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		for _, some := range []iter.Seq[place]{m.moves(i), m.slices(i), m.cuts(i), m.joint(i), m.hosts(i), m.memories(i)} {
 			for other := range some {
-				if !yield(other) {
+				if m.permits(i, other) && !yield(other) {
 					return
 				}
 			}
@@ -363,7 +381,8 @@ func (m *mover) cuts(i int) iter.Seq[place] {
 			return
 		}
 		for n := 2; t.Dim%n == 0 && (t.Dim/n)%problem.ColumnGranule == 0 && t.Dim/n >= t.MinWidth(); n *= 2 {
-			devices := m.devices(i, t.Dim/n, problem.Form{})
+			tier, cache := m.memory(i)
+			devices := m.devices(i, t.Dim/n, formOf(problem.ColumnWise, plan.Shard{Tier: tier, Cache: cache}))
 			if len(devices) < n {
 				return
 			}
@@ -371,7 +390,7 @@ func (m *mover) cuts(i int) iter.Seq[place] {
 			whole := m.problem.Whole(i)
 			for k := range shards {
 				start := int64(k * t.Dim / n)
-				shards[k] = plan.Shard{Rows: whole.Rows, Columns: problem.Range{Start: start, End: start + int64(t.Dim/n)}, Device: devices[k], Tier: plan.HBM}
+				shards[k] = plan.Shard{Rows: whole.Rows, Columns: problem.Range{Start: start, End: start + int64(t.Dim/n)}, Device: devices[k], Tier: tier, Cache: cache}
 			}
 			if now := &m.plan.Tables[i]; now.ShardingType == problem.ColumnWise && slices.Equal(now.Shards, shards) {
 				continue

@@ -32,6 +32,12 @@ func TestAlternatives(t *testing.T) {
 		narrow.Tables[i].Constraint.MinWidth = 64
 	}
 	tight := tightProblem(t)
+	tiers := workloadNamed(t, "criteo-kaggle")
+	tiers.Topology.Devices, tiers.Topology.HostMemory = 4, 64*unit.GiB
+	for i := range tiers.Tables {
+		tiers.Tables[i].Constraint.Tiers = [][]problem.Tier{{problem.Host}, {problem.HBM}, {problem.HostCached}, nil}[i%4]
+		tiers.Tables[i].Constraint.CacheShare = []float64{0, 0, .3, 0}[i%4]
+	}
 	for _, test := range []struct {
 		name string
 		p    problem.Problem
@@ -43,6 +49,7 @@ func TestAlternatives(t *testing.T) {
 		{"tiny", small, neuroshard.Options{}},
 		{"dlrm", dlrm, neuroshard.Options{}},
 		{"hosts", hosts, neuroshard.Options{}},
+		{"tiers", tiers, neuroshard.Options{}},
 		{"tied", tied, neuroshard.Options{}},
 		{"torchrec", tied, neuroshard.Options{Prices: neuroshard.TorchRec()}},
 	} {

@@ -115,6 +115,9 @@ type Result struct {
 	// Options.FreeSlices is false, the problem has no engine, or the search was interrupted. It is
 	// not more expensive than Plan as predicted: Plan itself is such a plan.
 	FreeSlices *Baseline
+	// Tried are the numbers of sharding groups that PlanReplicas tried, ascending; nil for a
+	// plan of one number.
+	Tried []Replication
 	// From is the re-plan that the plan comes from; nil for a plan of Plan or Evaluate.
 	From *Replanned
 }
@@ -317,6 +320,11 @@ func (l *line) result(found search.Result) (*Result, error) {
 	if policy, ok := l.opt.Search.Policy.(interface{ ID() string }); ok {
 		pl.Provenance.Policy = policy.ID()
 	}
+	sync, err := simulate.SyncOf(l.problem, found.Shards)
+	if err != nil {
+		return nil, err
+	}
+	pl.Sync = sync
 	if err := estimate(pl, l.prices, found.Shards, found.Status, &l.opt); err != nil {
 		return nil, err
 	}
@@ -331,7 +339,6 @@ func (l *line) result(found search.Result) (*Result, error) {
 	if l.judge == nil {
 		return result, nil
 	}
-	var err error
 	if result.Simulated, err = l.judge.Price(found.Shards); err != nil {
 		return nil, err
 	}

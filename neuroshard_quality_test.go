@@ -25,30 +25,31 @@ func TestPlansStayAsGood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	large, err := bench.WorkloadTasks([]string{"dlrm-datasets-300x32", "dlrm-datasets-1000x128"}, []string{bench.DefaultCluster})
+	plansStayAsGood(t, tasks, nil, 3.2232)
+	plansStayAsGood(t, workloadTasks(t, "dlrm-datasets-300x32", "dlrm-datasets-1000x128"), nil, 11.5330)
+}
+
+// workloadTasks returns the workloads on their default clusters.
+func workloadTasks(t *testing.T, names ...string) []bench.Task {
+	tasks, err := bench.WorkloadTasks(names, []string{bench.DefaultCluster})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []struct {
-		name  string
-		tasks []bench.Task
-		types []problem.ShardingType
-		want  float64
-	}{
-		{"paper-like", tasks, nil, 3.2232},
-		{"large", large, nil, 11.5330},
-		{"large, in slices of columns", large[1:], []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 12.3642},
-	} {
-		sum := 0.0
-		for i := range c.tasks {
-			r, err := neuroshard.Plan(context.Background(), &c.tasks[i].Problem, neuroshard.Options{Search: search.Options{ShardingTypes: c.types}})
-			if err != nil {
-				t.Fatalf("%s: %v", c.tasks[i].Name, err)
-			}
-			sum += math.Log(float64(r.Predicted.Cost))
+	return tasks
+}
+
+// plansStayAsGood compares the geometric mean of the predicted costs of the tasks' plans, with
+// the given sharding types, with what it was, in ms.
+func plansStayAsGood(t *testing.T, tasks []bench.Task, types []problem.ShardingType, want float64) {
+	sum := 0.0
+	for i := range tasks {
+		r, err := neuroshard.Plan(context.Background(), &tasks[i].Problem, neuroshard.Options{Search: search.Options{ShardingTypes: types}})
+		if err != nil {
+			t.Fatalf("%s: %v", tasks[i].Name, err)
 		}
-		if got := math.Exp(sum / float64(len(c.tasks))); got > 1.005*c.want {
-			t.Errorf("%s: got a mean cost of %.4f ms, want at most %.4f", c.name, got, 1.005*c.want)
-		}
+		sum += math.Log(float64(r.Predicted.Cost))
+	}
+	if got := math.Exp(sum / float64(len(tasks))); got > 1.005*want {
+		t.Errorf("%d tasks with sharding types %v: got a mean cost of %.4f ms, want at most %.4f", len(tasks), types, got, 1.005*want)
 	}
 }

@@ -16,6 +16,11 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
+// TestPlansOfColumnsStayAsGood is TestPlansStayAsGood for a large problem in slices of columns.
+func TestPlansOfColumnsStayAsGood(t *testing.T) {
+	plansStayAsGood(t, workloadTasks(t, "dlrm-datasets-1000x128"), []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 12.3642)
+}
+
 func TestManyPlansInTightMemoryAreAlike(t *testing.T) {
 	tightPlansAreAlike(t, 31.15, 31.2, 31.5, 33)
 }

@@ -71,6 +71,7 @@ func TestWhatSharesAnOperator(t *testing.T) {
 			table("weighted", 64, func(t *problem.Table) { t.Weighted = true }),
 			table("prefetched", 64, func(t *problem.Table) { t.Prefetch = true }),
 			table("prefetched, too", 64, func(t *problem.Table) { t.Prefetch = true }),
+			table("settings", 64, func(t *problem.Table) { t.KernelSettings = "checks indices" }),
 		},
 	}
 	forms := []problem.Form{

@@ -229,11 +229,23 @@ func (t trained) Model(on hardware.Topology) (string, error) {
 }
 
 func (t trained) List(p *problem.Problem) (PriceList, error) {
+	if err := unreadBandwidths(&p.Topology); err != nil {
+		return nil, err
+	}
 	estimates, err := cost.NewEstimates(t.model, p)
 	if err != nil {
 		return nil, err
 	}
 	return trainedList{t, p, estimates}, nil
+}
+
+// unreadBandwidths returns an error if the topology states bandwidths that nets cannot follow:
+// their samples are of the device profile.
+func unreadBandwidths(t *hardware.Topology) error {
+	if t.Bandwidths == (hardware.Bandwidths{}) {
+		return nil
+	}
+	return errors.New("the cluster states a bandwidth of links, device memory or host memory, which only TorchRec's formulas read: add --model torchrec, or leave the bandwidth out and choose the device with --device")
 }
 
 type trainedList struct {
@@ -311,6 +323,9 @@ func (n nets) Model(t hardware.Topology) (string, error) {
 }
 
 func (n nets) List(p *problem.Problem) (PriceList, error) {
+	if err := unreadBandwidths(&p.Topology); err != nil {
+		return nil, err
+	}
 	estimates, err := n.models.NewEstimates(p)
 	if err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func (r *resharder) narrow(p *problem.Problem) *problem.Problem {
 	narrowed.Tables = slices.Clone(p.Tables)
 	for i := range narrowed.Tables {
 		c, rule := &narrowed.Tables[i].Constraint, &r.rules[i]
-		if types := rule.types(c); len(types) > 0 {
+		if types := rule.types(&narrowed.Tables[i]); len(types) > 0 {
 			c.ShardingTypes = types
 		}
 		if width := rule.width(); rule.columns && c.Colocation == "" && !c.NoSplit {
@@ -100,11 +100,11 @@ func (r *resharder) narrow(p *problem.Problem) *problem.Problem {
 }
 
 // types returns the sharding types that the table may have.
-func (rule *reshardRule) types(c *problem.Constraint) []problem.ShardingType {
+func (rule *reshardRule) types(table *problem.Table) []problem.ShardingType {
 	var types []problem.ShardingType
 	for _, t := range problem.ShardingTypes() {
 		cut := t.ByColumns() == rule.was.ShardingType.ByColumns()
-		if c.Permits(t) && (t == plan.DataParallel) == rule.replicated && (cut || !rule.columns) && (t == rule.was.ShardingType || !rule.stays) {
+		if table.Permits(t) && (t == plan.DataParallel) == rule.replicated && (cut || !rule.columns) && (t == rule.was.ShardingType || !rule.stays) {
 			types = append(types, t)
 		}
 	}

@@ -172,6 +172,7 @@ func networkOf(k CommConstants, c Cluster) simulate.Network {
 	if c.Domains() > 1 {
 		n.Fixed = unit.Millis(k.BaseMS + k.HopMS*math.Log2(float64(c.Devices)))
 	}
+	n.FixedWhole, n.NICWhole = unit.Millis(k.BaseMS+k.HopMS*math.Log2(float64(c.Whole().Devices))), n.NIC
 	return n
 }
 
@@ -268,11 +269,12 @@ func networkFor(m *Model, p *problem.Problem) simulate.Network {
 	n := networkOf(m.comm.constants, clusterOf(p))
 	if b := p.Topology.NetworkBandwidth; b > 0 && m.hardware.NICGBps > 0 {
 		n.NIC *= b.GBps() / m.hardware.NICGBps
+		n.NICWhole = n.NIC
 	}
 	return n
 }
 
 // clusterOf returns the cluster and batch of a problem.
 func clusterOf(p *problem.Problem) Cluster {
-	return Cluster{Devices: p.Topology.Devices, PerHost: p.Topology.PerHost(), Domain: p.Topology.NVLinkDomain, Batch: p.Batch, ElementBytes: p.CommBytes()}
+	return Cluster{Devices: p.Topology.Devices, PerHost: p.Topology.PerHost(), Domain: p.Topology.NVLinkDomain, Replicas: p.Topology.Replicas, ReplicasPerDomain: p.Topology.ReplicasPerDomain, Batch: p.Batch, ElementBytes: p.CommBytes()}
 }

@@ -103,7 +103,7 @@ func (m *Model) FitsProfile(t hardware.Topology) error {
 	if t.Profile.Name != m.hardware.Name {
 		return fmt.Errorf("model %q predicts for %q, not for %q", m.manifest.ID, m.hardware.Name, t.Profile.Name)
 	}
-	if t.LinkDomains() > 1 && !(m.comm.constants.NICGBps > 0) {
+	if t.Whole().LinkDomains() > 1 && !(m.comm.constants.NICGBps > 0) {
 		return fmt.Errorf("model %q knows no network between hosts", m.manifest.ID)
 	}
 	return nil

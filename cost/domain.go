@@ -151,7 +151,9 @@ func busiest(n *simulate.Network, p *problem.Problem, shards [][]problem.Shard) 
 		for _, s := range held {
 			switch columns := p.DimSum(s); problem.ClassOf(p.Form(s)) {
 			case problem.ClassBlocks:
-				if d == 0 {
+				if p.Tables[s.Table].Pooling == problem.PoolingNone {
+					own[d] += columns
+				} else if d == 0 {
 					blocks += columns
 				}
 			case problem.ClassHostBlocks:

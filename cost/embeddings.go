@@ -60,7 +60,7 @@ type describedTable struct {
 	// content is equal for tables that differ in name and constraints only.
 	content   int
 	operation int
-	features  int
+	bags      float64
 }
 
 // item is a slice of a table: what operators add to a device.
@@ -107,11 +107,10 @@ type contentKey struct{ content, width int }
 
 // tableContent holds the values that the times of a table depend on.
 type tableContent struct {
-	rows              int64
-	features          int
-	pooling, lengthCV float64
-	access            access.Distribution
-	operation         problem.Operation
+	rows                           int64
+	bags, lists, pooling, lengthCV float64
+	access                         access.Distribution
+	operation                      problem.Operation
 }
 
 // newEmbeddings describes the problem's tables to the model. whole is the problem itself, or
@@ -165,14 +164,14 @@ func prefetchedWidths(p *problem.Problem) []int {
 // describe returns the table as its operation's operators read it. The table is one of the
 // problem's, or a block of one.
 func (e *embeddings) describe(t *problem.Table, operation int) describedTable {
-	content := tableContent{t.Rows, len(t.Features), t.PoolingFactor(), t.LengthCV(), t.Access, e.operations[operation]}
+	content := tableContent{t.Rows, t.Bags(), t.Lists(), t.PoolingFactor(), t.LengthCV(), t.Access, e.operations[operation]}
 	c, ok := e.contents[content]
 	if !ok {
 		c = len(e.described)
 		e.contents[content] = c
-		e.described = append(e.described, feature.Describe(t.Rows, len(t.Features), t.LengthCV(), t.Counts(e.problem.Batch)))
+		e.described = append(e.described, feature.Describe(t.Rows, t.Bags(), t.LengthCV(), t.Counts(e.problem.Batch)))
 	}
-	return describedTable{e.described[c], c, operation, len(t.Features)}
+	return describedTable{e.described[c], c, operation, t.Bags()}
 }
 
 // slice returns the table of a slice: the problem's, or the block of it if the slice is one of a
@@ -288,7 +287,7 @@ func (e *embeddings) item(table, width int, form problem.Form) int {
 	t := e.slice(table, form.Blocks)
 	fused := e.keyOf(table, width, problem.Form{Tier: form.Tier, Operator: form.Operator})
 	op := fused.Operation
-	added := item{operator: e.operatorOf(t, &fused), lanes: feature.LanesOf(&e.model.hardware, op, width), dimSum: width * t.features, blocks: form.Blocks}
+	added := item{operator: e.operatorOf(t, &fused), lanes: feature.LanesOf(&e.model.hardware, op, width), dimSum: problem.Columns(width, t.bags), blocks: form.Blocks}
 	for int(added.operator) >= len(e.rates) { // a number or a width more, of whole slices or of cut ones
 		e.rates = append(e.rates, e.rates[:len(e.operations)]...)
 	}

@@ -50,8 +50,9 @@ type otherKey struct {
 type otherItem struct {
 	// item is its number in the embeddings of its class.
 	item int
-	// columns is the number of its pooled columns.
-	columns int
+	// columns is the number of its pooled columns. apart is that of the busiest block of rows if
+	// the table's lookups stay apart; columns is 0 then.
+	columns, apart int
 	// forward and backward are the times that the slice adds to those of its operator: the
 	// host link, or the dense update of a replica.
 	forward, backward ticks
@@ -100,7 +101,11 @@ func (p *Estimates) Item(table, width int, form problem.Form) int {
 	if class == problem.ClassCached {
 		own.Tier = problem.HostCached
 	}
-	it := otherItem{item: p.embeddings(class).item(table, width, own), columns: width * len(t.Features)}
+	embeddings := p.embeddings(class)
+	it := otherItem{item: embeddings.item(table, width, own), columns: problem.Columns(width, t.Bags())}
+	if class == problem.ClassBlocks && t.Pooling == problem.PoolingNone {
+		it.apart, it.columns = problem.Columns(width, embeddings.tables[table].bags), 0
+	}
 	switch class {
 	case problem.ClassReplicas:
 		it.weights = t.Rows * int64(width)

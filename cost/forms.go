@@ -36,10 +36,12 @@ type otherForms struct {
 	// cached holds the sorted lookups of each device's operators of cached slices: those of
 	// operator o are cached[device][o].
 	cached [][]sortedPlaces
-	// blockColumns is the number of pooled columns of blocks of rows on all devices, and
+	// blockColumns is the number of pooled columns of blocks of rows on all devices,
+	// blocksApart that of the busiest device if the blocks' lookups stay apart, and
 	// hostColumns that of blocks on the devices of each host. weights is the number of
 	// weights of all replicas, and update the time of their dense updates.
 	blockColumns int
+	blocksApart  int
 	hostColumns  []int
 	weights      int64
 	update       ticks
@@ -79,7 +81,7 @@ func (o *otherForms) reset() {
 	clear(o.columns)
 	clear(o.cached)
 	clear(o.hostColumns)
-	o.blockColumns, o.weights, o.update = 0, 0, 0
+	o.blockColumns, o.blocksApart, o.weights, o.update = 0, 0, 0, 0
 }
 
 // add puts an item on a device, or on all devices that hold it.
@@ -104,6 +106,7 @@ func (o *otherForms) change(class problem.OperatorClass, it *otherItem, device, 
 	switch class {
 	case problem.ClassBlocks:
 		o.blockColumns += sign * it.columns
+		o.blocksApart += sign * it.apart
 		device, devices = 0, 1
 	case problem.ClassHostBlocks:
 		device, devices = device/o.estimates.network.PerHost, o.estimates.network.Hosts()
@@ -237,7 +240,10 @@ func (o *otherForms) replicaForward() unit.Millis {
 func (o *otherForms) exchanges() (forward, backward float64) {
 	n := &o.estimates.network
 	if n.Devices == 1 {
-		return 0, 0
+		if n.Replicas > 1 {
+			backward = o.allReduce()
+		}
+		return 0, backward
 	}
 	if o.estimates.problem.Hierarchy.On() {
 		both := o.hierarchical(o.blockColumns)
@@ -248,6 +254,10 @@ func (o *otherForms) exchanges() (forward, backward float64) {
 		columns := float64(o.blockColumns)
 		both := o.ring(columns) + float64(n.Pack(columns))
 		forward, backward = forward+both, backward+both
+	}
+	if o.blocksApart > 0 {
+		there, back := o.apart()
+		forward, backward = forward+there, backward+back
 	}
 	most, all, least := 0, 0, math.MaxInt
 	for _, columns := range o.hostColumns {
@@ -271,6 +281,9 @@ func (o *otherForms) allReduce() float64 {
 		return 0
 	}
 	inHosts, between := o.estimates.network.AllReduce(float64(o.weights))
+	if o.estimates.network.Replicas > 1 {
+		return float64(inHosts.Time() + between.Time()) // the net corrects exchanges of one group
+	}
 	return float64(inHosts.Time()) + o.corrected(between)
 }
 
@@ -279,6 +292,15 @@ func (o *otherForms) allReduce() float64 {
 func (o *otherForms) ring(columns float64) float64 {
 	c := o.estimates.network.Ring(columns)
 	return max(float64(c.Fixed+c.Inside), o.corrected(c))
+}
+
+// apart returns the times, in ms, of the all-to-alls of the vectors and of the gradients of blocks
+// whose lookups stay apart: as if each device had the columns of the busiest.
+func (o *otherForms) apart() (forward, backward float64) {
+	n := &o.estimates.network
+	load := CommLoad{Max: o.blocksApart, Min: o.blocksApart, Sum: n.Devices * o.blocksApart}
+	times := o.comm.times(&o.estimates.model.comm, n, load)
+	return times.forward + float64(n.Pack(float64(o.blocksApart))), times.backward
 }
 
 // corrected returns the time, in ms, of a collective on the links between hosts, with the

@@ -78,7 +78,7 @@ func TestGroupIsTheNetOfTheFile(t *testing.T) {
 		lanes := feature.Lanes8
 		for i := range p.Tables {
 			table := &p.Tables[i]
-			described := feature.Describe(table.Rows, len(table.Features), table.LengthCV(), table.Counts(p.Batch))
+			described := feature.Describe(table.Rows, table.Bags(), table.LengthCV(), table.Counts(p.Batch))
 			slices = append(slices, cost.Slice{Table: &described, Dim: table.Dim})
 			if table.PoolingFactor() > 0 {
 				lanes = max(lanes, feature.LanesOf(&hw, op, table.Dim))

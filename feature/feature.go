@@ -89,8 +89,8 @@ const subWarps = 32
 
 // Table holds what the features depend on, for a table at one batch size.
 type Table struct {
-	Rows     int64
-	Features int // the number of features that read the table
+	Rows int64
+	Bags float64 // the bags of a sample, of all features that read the table
 	// LengthCV is the coefficient of variation of the lengths of the bags, at least 0.
 	LengthCV float64
 	Counts   access.Counts
@@ -98,10 +98,11 @@ type Table struct {
 	hot int
 }
 
-// Describe returns the description of a table that the given number of features read, with
-// the given coefficient of variation of bag lengths and accesses of one batch.
-func Describe(rows int64, features int, lengthCV float64, counts access.Counts) Table {
-	t := Table{Rows: rows, Features: features, LengthCV: lengthCV, Counts: counts}
+// Describe returns the description of a table with the given number of bags a sample, above 0
+// if the table has lookups, and with the given coefficient of variation of bag lengths and
+// accesses of one batch.
+func Describe(rows int64, bags, lengthCV float64, counts access.Counts) Table {
+	t := Table{Rows: rows, Bags: bags, LengthCV: lengthCV, Counts: counts}
 	for j, share := range counts.Reuse {
 		if share*counts.Unique >= 0.5 {
 			t.hot = j
@@ -168,7 +169,7 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	sector := ceilTo(row, sectorBytes)
 	granule := ceilTo(row, float64(hw.Granule))
 	gradient := ceilTo(width*problem.OutputBytes, sectorBytes)
-	bags := float64(op.Batch) * float64(t.Features)
+	bags := float64(op.Batch) * t.Bags
 	work := t.issued(hw, op, dim, lanes, bags)
 	state := stateBytes(op.Optimizer, width, float64(hw.Granule))
 	l2 := float64(hw.L2)
@@ -204,7 +205,7 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	put(math.Log(float64(t.Rows)))
 	put(math.Log(width))
 	put(math.Log1p(n / float64(op.Batch)))
-	put(math.Log(float64(t.Features)))
+	put(math.Log(t.Bags))
 	put(math.Log(n))
 	put(math.Log(unique))
 	put(math.Log(n / unique))

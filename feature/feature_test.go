@@ -307,7 +307,7 @@ func TestVectorIsFinite(t *testing.T) {
 		op := drawOperation(t)
 		dim := 4 * rapid.IntRange(1, 256).Draw(t, "dim/4")
 		rows := max(1, rapid.Int64Range(1, 1<<40).Draw(t, "rows")>>rapid.IntRange(0, 40).Draw(t, "shift"))
-		features := rapid.IntRange(1, 8).Draw(t, "features")
+		features := rapid.OneOf(rapid.SampledFrom([]float64{1, 2, 8}), rapid.Float64Range(1e-3, 300)).Draw(t, "bags")
 		pooling := rapid.Float64Range(0, 300).Draw(t, "pooling")
 		counts := drawDistribution(t).At(rows, pooling, op.Batch)
 		table := Describe(rows, features, rapid.SampledFrom([]float64{0, .3, 1, 1000}).Draw(t, "length cv"), counts)

@@ -48,7 +48,7 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 		}
 		index[i] = i
 	}
-	pl.Devices = tally(pl, p, index, n)
+	pl.Devices, pl.Sync.Bytes = tally(pl, p, index, n), syncBytes(pl, p, index, n)
 	return pl
 }
 
@@ -83,8 +83,29 @@ func Of(p *problem.Problem, tables []Table) *Plan {
 			t.Precision, t.Optimizer, t.Stated = p.Tables[i].Precision, p.Tables[i].Optimizer, true
 		}
 	}
-	pl.Devices = tally(pl, p, index, p.Topology.Devices)
+	n := p.Topology.Devices
+	pl.Devices, pl.Sync.Bytes = tally(pl, p, index, n), syncBytes(pl, p, index, n)
 	return pl
+}
+
+// syncBytes returns the bytes that the replicas average, on the device with the most; 0 if the
+// problem has one sharding group. Table i of the plan is table index[i] of the problem, and is left
+// out if that is negative.
+func syncBytes(pl *Plan, p *problem.Problem, index []int, n int) (most unit.Bytes) {
+	if p.Topology.ReplicaCount() == 1 {
+		return 0
+	}
+	bytes := make([]unit.Bytes, n)
+	for i := range pl.Tables {
+		for _, s := range pl.Tables[i].Shards {
+			if index[i] >= 0 && pl.Tables[i].inside(s) && 0 <= s.Device && s.Device < n && bytes[max(0, s.Device)] < enough {
+				all, _, _ := p.SyncBytes(s.of(index[i], pl.Tables[i].ShardingType, 0))
+				bytes[s.Device] += all
+				most = max(most, bytes[s.Device])
+			}
+		}
+	}
+	return most
 }
 
 // of returns the shard as a shard of table i of a problem, with the given sharding type and
@@ -97,12 +118,15 @@ func (s Shard) of(i int, shardingType ShardingType, blocks int) problem.Shard {
 	return shard
 }
 
+// whole rounds a bandwidth to whole bytes a second.
+func whole(b unit.Bandwidth) unit.Bandwidth { return unit.Bandwidth(math.Round(float64(b))) }
+
 // clusterOf returns the cluster that plans of p state.
 func clusterOf(p *problem.Problem) Cluster {
 	t := &p.Topology
 	network, domain := unit.Bandwidth(0), 0
 	if t.Device() != t.Profile {
-		network = unit.Bandwidth(math.Round(float64(t.NetworkBandwidth)))
+		network = whole(t.NetworkBandwidth)
 	}
 	if t.LinkDomain() > t.PerHost() {
 		domain = t.LinkDomain()
@@ -122,7 +146,20 @@ func clusterOf(p *problem.Problem) Cluster {
 
 		NetworkBandwidth: network,
 		NVLinkDomain:     domain,
+		LinkBandwidth:    whole(t.Bandwidths.Links), HBMBandwidth: whole(t.Bandwidths.HBM), HostLinkBandwidth: whole(t.Bandwidths.HostLink),
+		TorchRecBytes: p.Accounting == problem.CountTorchRec,
+
+		Replicas: several(t.Replicas), ReplicasPerHost: several(t.ReplicasPerHost), ReplicasPerDomain: several(t.ReplicasPerDomain),
+		InterHostAllReduce: t.InterHostAllReduce, SyncEvery: several(t.SyncEvery),
 	}
+}
+
+// several returns n, or 0 for the 1 that plans do not state.
+func several(n int) int {
+	if n <= 1 {
+		return 0
+	}
+	return n
 }
 
 // compareShards orders the shards of a table: by first column, then first row,

@@ -177,7 +177,7 @@ func explains(differences, now, then []int64) bool {
 // features that a plan had beyond those of the table have no lookups, which lookups finds.
 func (c *changes) features(t *problem.Table, difference, share int64) []try {
 	has := int64(len(t.Features))
-	if share == 0 || has*difference%share != 0 {
+	if !t.OneBag() || share == 0 || has*difference%share != 0 {
 		return nil
 	}
 	want := has + has*difference/share
@@ -220,7 +220,7 @@ func optimizers(t *problem.Table, _, _ int64) (all []try) {
 // lookups tries the number of lookups with which the first difference would be right. Each
 // lookup takes the same number of bytes in a shard's indices.
 func (c *changes) lookups(t *problem.Table, difference, share int64) []try {
-	if share == 0 {
+	if !t.OneBag() || share == 0 {
 		return nil
 	}
 	// The indices of one shard with the table's lookups, and with one sample's more.

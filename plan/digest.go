@@ -9,6 +9,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // digestForm names the canonical form. A change of the form, such as a new
@@ -112,6 +113,25 @@ func (d *digester) links(t *hardware.Topology) {
 		d.text("nvlink domain")
 		d.int(int64(n))
 	}
+	if b := t.Bandwidths; b != (hardware.Bandwidths{}) {
+		d.text("bandwidths")
+		for _, v := range []unit.Bandwidth{b.Links, b.HBM, b.HostLink} {
+			d.float(float64(v))
+		}
+	}
+}
+
+// replicas adds the sharding groups of a topology that states them.
+func (d *digester) replicas(t *hardware.Topology) {
+	stated := []int{t.Replicas, t.ReplicasPerHost, t.ReplicasPerDomain, t.SyncEvery}
+	if !t.InterHostAllReduce && !slices.ContainsFunc(stated, func(n int) bool { return n != 0 }) {
+		return
+	}
+	d.text("replicas")
+	for _, n := range stated {
+		d.int(int64(n))
+	}
+	d.bool(t.InterHostAllReduce)
 }
 
 // hierarchy adds the hierarchical exchange of a problem that states one.
@@ -149,15 +169,12 @@ func (d *digester) further(p *problem.Problem) {
 		d.int(int64(lanes))
 	}
 	d.links(&p.Topology)
+	d.replicas(&p.Topology)
 	d.hierarchy(p.Hierarchy)
 	for i := range p.Tables {
 		for j, f := range p.Tables[i].Features {
-			if f.LengthCV != 0 {
-				d.text("length cv")
-				d.int(int64(i))
-				d.int(int64(j))
-				d.float(f.LengthCV)
-			}
+			d.ofFeature("length cv", i, j, f.LengthCV)
+			d.ofFeature("bags", i, j, f.Bags)
 		}
 		if law := p.Tables[i].Access.Law; law != 0 {
 			d.text("index law")
@@ -181,6 +198,41 @@ func (d *digester) further(p *problem.Problem) {
 				d.text(string(k))
 			}
 		}
+		d.kernels(i, &p.Tables[i])
+	}
+}
+
+// kernels adds the kernel settings of table i, and the memory tiers and the cache share that its
+// constraint states.
+func (d *digester) kernels(i int, t *problem.Table) {
+	c := &t.Constraint
+	if t.KernelSettings != "" {
+		d.text("kernel settings")
+		d.int(int64(i))
+		d.text(t.KernelSettings)
+	}
+	if len(c.Tiers) > 0 {
+		d.text("tiers")
+		d.int(int64(i))
+		d.int(int64(len(c.Tiers)))
+		for _, tier := range c.Tiers {
+			d.text(string(tier))
+		}
+	}
+	if c.CacheShare != 0 {
+		d.text("cache share")
+		d.int(int64(i))
+		d.float(c.CacheShare)
+	}
+}
+
+// ofFeature adds a number of a table's feature unless it is 0.
+func (d *digester) ofFeature(name string, table, feature int, value float64) {
+	if value != 0 {
+		d.text(name)
+		d.int(int64(table))
+		d.int(int64(feature))
+		d.float(value)
 	}
 }
 

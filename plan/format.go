@@ -98,6 +98,9 @@ func (p *printer) plan(pl *Plan) {
 	p.print("{\n  \"format\": ", Format, ",\n  \"version\": ", Version)
 	p.print(",\n  \"predicted\": ", predictedJSON{pl.Predicted, pl.Provenance.ModelSource})
 	p.print(",\n  \"cluster\": ", pl.Cluster)
+	if pl.Sync != (Sync{}) {
+		p.print(",\n  \"sync\": ", pl.Sync)
+	}
 	p.w.WriteString(",\n  \"devices\": [")
 	for i, d := range pl.Devices {
 		p.item(i, "\n    ")
@@ -219,6 +222,9 @@ func (pl *Plan) check() error {
 	if err := checkCluster(&pl.Cluster); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
+	if err := first(checkInt("bytes", int64(pl.Sync.Bytes), maxBytes), checkTime("simulated_ms", pl.Sync.Time)); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
 	if len(pl.Devices) > hardware.MaxDevices {
 		return fmt.Errorf("devices: %d are more than %d", len(pl.Devices), hardware.MaxDevices)
 	}
@@ -253,7 +259,14 @@ func checkCluster(c *Cluster) error {
 		checkInt("comm_precision", int64(c.CommPrecision), int64(problem.BF16)),
 		checkInt("lanes", int64(c.LaneRule), int64(problem.LanesByTable)),
 		within("network_bytes_per_second", checkNetwork(c.NetworkBandwidth)),
+		within("link_bytes_per_second", checkNetwork(c.LinkBandwidth)),
+		within("hbm_bytes_per_second", checkNetwork(c.HBMBandwidth)),
+		within("host_link_bytes_per_second", checkNetwork(c.HostLinkBandwidth)),
 		checkInt("nvlink_domain", int64(c.NVLinkDomain), hardware.MaxDevices),
+		checkInt("replicas", int64(c.Replicas), hardware.MaxDevices),
+		checkInt("replicas_per_host", int64(c.ReplicasPerHost), hardware.MaxDevices),
+		checkInt("replicas_per_domain", int64(c.ReplicasPerDomain), hardware.MaxDevices),
+		checkInt("sync_every", int64(c.SyncEvery), hardware.MaxSyncEvery),
 		checkKnown(c.Engine))
 }
 

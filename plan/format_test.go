@@ -267,6 +267,8 @@ func TestReadRefuses(t *testing.T) {
 		{"unknown lanes", `"weights_only":false`, `"weights_only":false,"lanes":"all"`, `cluster.lanes: lane rule "all" is unknown: choose one of widest, own`},
 		{"no network", `"weights_only":false`, `"weights_only":false,"network_bytes_per_second":0`, `cluster.network_bytes_per_second: 0 is not written: leave the key out`},
 		{"slow network", `"weights_only":false`, `"weights_only":false,"network_bytes_per_second":5`, `cluster.network_bytes_per_second: 5 is not between 1e+06 and 1e+14`},
+		{"one group", `"weights_only":false`, `"weights_only":false,"replicas":1`, `cluster.replicas: 1 is not written: leave the key out`},
+		{"consecutive replicas", `"weights_only":false`, `"weights_only":false,"inter_host_allreduce":false`, `cluster.inter_host_allreduce: false is not written: leave the key out`},
 		{"no domain", `"weights_only":false`, `"weights_only":false,"nvlink_domain":0`, `cluster.nvlink_domain: 0 is not written: leave the key out`},
 		{"no cache", `"memory":{`, `"memory":{"cache_bytes":0,`, `devices[0].memory.cache_bytes: 0 is not written: leave the key out`},
 		{"long value", `"dim":64`, `"dim":"` + strings.Repeat("9", 1000) + `"`, `tables[0].dim: "` + strings.Repeat("9", 60) + `"... is not a number`},

@@ -71,8 +71,26 @@ type Plan struct {
 	// Cluster is what the plan was made for.
 	Cluster Cluster
 	// Predicted is the predicted cost of the plan, the maximum over Devices.
-	Predicted  unit.Millis
+	Predicted unit.Millis
+	// Sync is the all-reduce of the replicas; zero if the cluster has one sharding group.
+	// Predicted leaves it out.
+	Sync       Sync
 	Provenance Provenance
+}
+
+// Sync is the all-reduce by which the replicas of each shard average their weights and optimizer
+// states, every Cluster.SyncEvery steps.
+type Sync struct {
+	// Bytes is what the device with the most bytes averages.
+	Bytes unit.Bytes `json:"bytes"`
+	// Time is the time of one all-reduce on the simulated device. It is SIMULATED, not measured.
+	Time unit.Millis `json:"simulated_ms"`
+}
+
+// SyncCost returns the SIMULATED time of the replicas' all-reduce that falls on one step, in the
+// mean over Cluster.SyncEvery steps.
+func (pl *Plan) SyncCost() unit.Millis {
+	return pl.Sync.Time / unit.Millis(max(1, pl.Cluster.SyncEvery))
 }
 
 // Table is one placed table.
@@ -166,6 +184,7 @@ func (pl *Plan) Validate(p *problem.Problem) error {
 	v.colocations()
 	v.found = append(v.found, pl.CheckEngine(p.Engine.Rules())...)
 	v.memory()
+	v.sync()
 	v.predicted()
 	if len(v.found) > 0 {
 		return &Invalid{v.found}
@@ -374,7 +393,41 @@ type Cluster struct {
 	// NVLinkDomain is the number of devices that the links inside hosts join; 0 if these are
 	// the devices of a host.
 	NVLinkDomain int `json:"nvlink_domain,omitempty"`
+	// LinkBandwidth, HBMBandwidth and HostLinkBandwidth are the Bandwidths of the topology, in
+	// whole bytes a second; 0 if they are the defaults.
+	LinkBandwidth     unit.Bandwidth `json:"link_bytes_per_second,omitempty"`
+	HBMBandwidth      unit.Bandwidth `json:"hbm_bytes_per_second,omitempty"`
+	HostLinkBandwidth unit.Bandwidth `json:"host_link_bytes_per_second,omitempty"`
+	// TorchRecBytes is true if the bytes are those that TorchRec's storage estimator counts
+	// (problem.CountTorchRec).
+	TorchRecBytes bool `json:"torchrec_bytes,omitempty"`
+	// Replicas is the number of sharding groups; 0 if there is one. All other fields are
+	// those of one group. ReplicasPerHost and ReplicasPerDomain are the numbers of replicas of a
+	// shard on one host and in one NVLink domain; 0 if that is one.
+	Replicas          int `json:"replicas,omitempty"`
+	ReplicasPerHost   int `json:"replicas_per_host,omitempty"`
+	ReplicasPerDomain int `json:"replicas_per_domain,omitempty"`
+	// InterHostAllReduce is true if the devices of a group are consecutive, and false if the
+	// replicas of a shard are.
+	InterHostAllReduce bool `json:"inter_host_allreduce,omitempty"`
+	// SyncEvery is the number of steps from one all-reduce of the replicas to the next; 0 if
+	// that is one.
+	SyncEvery int `json:"sync_every,omitempty"`
 }
+
+// Accounting returns which bytes counted against the devices' memory when the plan was made.
+func (c *Cluster) Accounting() problem.Accounting {
+	switch {
+	case c.WeightsOnly:
+		return problem.CountWeights
+	case c.TorchRecBytes:
+		return problem.CountTorchRec
+	}
+	return problem.CountAll
+}
+
+// ReplicaCount returns the number of sharding groups, at least 1.
+func (c *Cluster) ReplicaCount() int { return max(1, c.Replicas) }
 
 // Provenance says how a plan was made, with what is needed to make the plan again.
 type Provenance struct {

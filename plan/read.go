@@ -148,10 +148,10 @@ func (p *parser) locate(err error) error {
 	return fmt.Errorf("plan file, line %d: %w", line, err)
 }
 
-var planKeys = []string{"format", "version", "predicted", "cluster", "devices", "tables", "provenance"}
+var planKeys = []string{"format", "version", "predicted", "cluster", "devices", "tables", "provenance", "sync"}
 
 func (p *parser) plan(pl *Plan) error {
-	err := p.object(planKeys, 0, func(key string) (err error) {
+	err := p.object(planKeys, 1, func(key string) (err error) {
 		switch key {
 		case "format":
 			_, err = p.text() // header has looked
@@ -161,6 +161,8 @@ func (p *parser) plan(pl *Plan) error {
 			err = p.predicted(pl)
 		case "cluster":
 			err = p.cluster(&pl.Cluster)
+		case "sync":
+			err = p.sync(&pl.Sync)
 		case "devices":
 			err = p.array(hardware.MaxDevices, func(i int) error {
 				d, err := p.device(i)
@@ -201,11 +203,26 @@ func (p *parser) predicted(pl *Plan) error {
 	})
 }
 
-// The last six keys of a cluster are optional.
-var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "comm_precision", "engine", "lanes", "network_bytes_per_second", "nvlink_domain"}
+var syncKeys = []string{"bytes", "simulated_ms"}
+
+// sync reads the all-reduce of the replicas.
+func (p *parser) sync(s *Sync) error {
+	return p.object(syncKeys, 0, func(key string) (err error) {
+		switch key {
+		case "bytes":
+			err = intInto(p, &s.Bytes, maxBytes)
+		case "simulated_ms":
+			s.Time, err = p.time()
+		}
+		return within(key, err)
+	})
+}
+
+// The last fifteen keys of a cluster are optional.
+var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "comm_precision", "engine", "lanes", "network_bytes_per_second", "nvlink_domain", "torchrec_bytes", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second", "replicas", "replicas_per_host", "replicas_per_domain", "inter_host_allreduce", "sync_every"}
 
 func (p *parser) cluster(c *Cluster) error {
-	return p.object(clusterKeys, 6, func(key string) (err error) {
+	return p.object(clusterKeys, 15, func(key string) (err error) {
 		switch key {
 		case "profile":
 			c.Profile, err = p.text()
@@ -221,27 +238,77 @@ func (p *parser) cluster(c *Cluster) error {
 			err = intInto(p, &c.Reserve, maxBytes)
 		case "weights_only":
 			c.WeightsOnly, err = p.bool()
-		case "host_memory_bytes":
-			err = stated(p, &c.HostMemory, maxBytes)
-		case "comm_precision":
-			c.CommPrecision, err = named(p, problem.ParsePrecision)
-		case "engine":
-			c.Engine, err = named(p, problem.ParseEngine)
-		case "lanes":
-			c.LaneRule, err = named(p, problem.ParseLaneRule)
-		case "network_bytes_per_second":
-			var bytes unit.Bytes
-			err = stated(p, &bytes, int64(hardware.MaxNetworkBandwidth))
-			if c.NetworkBandwidth = unit.Bandwidth(bytes); err == nil {
-				err = checkNetwork(c.NetworkBandwidth)
-			}
-		case "nvlink_domain":
-			var devices int64
-			err = stated(p, &devices, hardware.MaxDevices)
-			c.NVLinkDomain = int(devices)
+		default:
+			err = p.clusterOption(c, key)
 		}
 		return within(key, err)
 	})
+}
+
+// clusterOption reads the value of an optional key of a cluster.
+func (p *parser) clusterOption(c *Cluster, key string) (err error) {
+	switch key {
+	case "host_memory_bytes":
+		err = stated(p, &c.HostMemory, maxBytes)
+	case "comm_precision":
+		c.CommPrecision, err = named(p, problem.ParsePrecision)
+	case "engine":
+		c.Engine, err = named(p, problem.ParseEngine)
+	case "lanes":
+		c.LaneRule, err = named(p, problem.ParseLaneRule)
+	case "network_bytes_per_second":
+		err = p.bandwidth(&c.NetworkBandwidth)
+	case "link_bytes_per_second":
+		err = p.bandwidth(&c.LinkBandwidth)
+	case "hbm_bytes_per_second":
+		err = p.bandwidth(&c.HBMBandwidth)
+	case "host_link_bytes_per_second":
+		err = p.bandwidth(&c.HostLinkBandwidth)
+	case "nvlink_domain":
+		var devices int64
+		err = stated(p, &devices, hardware.MaxDevices)
+		c.NVLinkDomain = int(devices)
+	case "torchrec_bytes":
+		if c.TorchRecBytes, err = p.bool(); err == nil && !c.TorchRecBytes {
+			err = errors.New("false is not written: leave the key out")
+		}
+	default:
+		err = p.replicas(c, key)
+	}
+	return err
+}
+
+// replicas reads a key of the sharding groups.
+func (p *parser) replicas(c *Cluster, key string) (err error) {
+	if key == "inter_host_allreduce" {
+		if c.InterHostAllReduce, err = p.bool(); err == nil && !c.InterHostAllReduce {
+			err = errors.New("false is not written: leave the key out")
+		}
+		return err
+	}
+	into, most := &c.Replicas, hardware.MaxDevices
+	switch key {
+	case "replicas_per_host":
+		into = &c.ReplicasPerHost
+	case "replicas_per_domain":
+		into = &c.ReplicasPerDomain
+	case "sync_every":
+		into, most = &c.SyncEvery, hardware.MaxSyncEvery
+	}
+	if err = intInto(p, into, int64(most)); err == nil && *into < 2 {
+		err = fmt.Errorf("%d is not written: leave the key out", *into)
+	}
+	return err
+}
+
+// bandwidth reads a bandwidth in whole bytes a second that is not the default one.
+func (p *parser) bandwidth(into *unit.Bandwidth) error {
+	var bytes unit.Bytes
+	err := stated(p, &bytes, int64(hardware.MaxNetworkBandwidth))
+	if *into = unit.Bandwidth(bytes); err == nil {
+		err = checkNetwork(*into)
+	}
+	return err
 }
 
 // named reads the name of a value that is not the default one.

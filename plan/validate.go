@@ -182,6 +182,14 @@ func orProfile(b unit.Bandwidth) string {
 	return b.String()
 }
 
+// orDefault prints a bandwidth that TorchRec's formulas read; 0 is their default.
+func orDefault(b unit.Bandwidth) string {
+	if b == 0 {
+		return "TorchRec's default"
+	}
+	return b.String()
+}
+
 // orHost prints the size of an NVLink domain; 0 is that of a host.
 func orHost(devices int) string {
 	if devices == 0 {
@@ -205,11 +213,20 @@ func (v *validator) cluster() {
 	differ("memory per device:", exactly(has.DeviceMemory), exactly(want.DeviceMemory))
 	differ("reserve per device:", exactly(has.Reserve), exactly(want.Reserve))
 	differ("weights-only accounting:", has.WeightsOnly, want.WeightsOnly)
+	differ("TorchRec's count of bytes:", has.TorchRecBytes, want.TorchRecBytes)
 	differ("memory per host:", exactly(has.HostMemory), exactly(want.HostMemory))
 	differ("exchanges in", has.CommPrecision, want.CommPrecision)
 	differ("lane rule", has.LaneRule, want.LaneRule)
 	differ("a network bandwidth per device:", orProfile(has.NetworkBandwidth), orProfile(want.NetworkBandwidth))
+	differ("a bandwidth inside hosts:", orDefault(has.LinkBandwidth), orDefault(want.LinkBandwidth))
+	differ("a bandwidth of device memory:", orDefault(has.HBMBandwidth), orDefault(want.HBMBandwidth))
+	differ("a bandwidth to host memory:", orDefault(has.HostLinkBandwidth), orDefault(want.HostLinkBandwidth))
 	differ("an NVLink domain of", orHost(has.NVLinkDomain), orHost(want.NVLinkDomain))
+	differ("sharding groups:", max(1, has.Replicas), max(1, want.Replicas))
+	differ("replicas on a host:", max(1, has.ReplicasPerHost), max(1, want.ReplicasPerHost))
+	differ("replicas in an NVLink domain:", max(1, has.ReplicasPerDomain), max(1, want.ReplicasPerDomain))
+	differ("an all-reduce between hosts:", has.InterHostAllReduce, want.InterHostAllReduce)
+	differ("steps between all-reduces:", max(1, has.SyncEvery), max(1, want.SyncEvery))
 	if len(v.pl.Devices) != v.p.Topology.Devices {
 		v.foreign = true
 		v.add(RuleCluster, "", -1, -1, "the plan lists %d devices, the cluster has %d", len(v.pl.Devices), v.p.Topology.Devices)
@@ -304,7 +321,7 @@ func (v *validator) table(i int) {
 			outside = true
 			v.add(RuleCover, t.Name, k, -1, "%s is not a part of the table's %d rows and %d columns", shape(s), t.Rows, t.Dim)
 		}
-		v.tier(t, k)
+		v.tier(i, t, k)
 	}
 	if !outside {
 		v.cover(t)
@@ -318,8 +335,8 @@ func (v *validator) table(i int) {
 	v.widths(i, t)
 }
 
-// tier checks that shard k lies in a memory that exists.
-func (v *validator) tier(t *Table, k int) {
+// tier checks that shard k of table i lies in a memory that exists and that its constraints allow.
+func (v *validator) tier(i int, t *Table, k int) {
 	s := t.Shards[k]
 	if !slices.Contains(tiers, s.Tier) {
 		v.add(RuleTier, t.Name, k, -1, "memory tier %q is unknown: known are %s", s.Tier, joinTiers())
@@ -342,6 +359,22 @@ func (v *validator) tier(t *Table, k int) {
 		v.add(RuleTier, t.Name, k, -1, "the share of its rows that is cached, %v, is not above 0 and below 1", s.Cache)
 	case s.Tier != HostCached && s.Cache != 0:
 		v.add(RuleTier, t.Name, k, -1, "a share of its rows, %v, is cached, but it lies in %s", s.Cache, s.Tier)
+	case !v.alone:
+		v.permittedTier(i, t, k)
+	}
+}
+
+// permittedTier checks that the constraints of table i allow the tier and cache share of shard k.
+func (v *validator) permittedTier(i int, t *Table, k int) {
+	if v.index[i] < 0 {
+		return
+	}
+	s, c := t.Shards[k], &v.p.Tables[v.index[i]].Constraint
+	switch {
+	case !c.PermitsTier(s.Tier):
+		v.add(RuleTier, t.Name, k, -1, "it lies in %s, and its constraints allow only %s", s.Tier, join(c.Tiers))
+	case !c.PermitsCache(s.Tier, s.Cache):
+		v.add(RuleTier, t.Name, k, -1, "the share of its rows that is cached is %v, and its constraints want %v", s.Cache, c.CacheShare)
 	}
 }
 
@@ -460,8 +493,12 @@ func (v *validator) permitted(i int, t *Table) {
 	if v.index[i] < 0 || !t.ShardingType.Known() {
 		return
 	}
-	if c := &v.p.Tables[v.index[i]].Constraint; !c.Permits(t.ShardingType) {
+	table := &v.p.Tables[v.index[i]]
+	switch c := &table.Constraint; {
+	case !c.Permits(t.ShardingType):
 		v.add(RuleShardingType, t.Name, -1, -1, "it is %s, and its constraints allow only %s", t.ShardingType, join(c.ShardingTypes))
+	case !table.Permits(t.ShardingType):
+		v.add(RuleShardingType, t.Name, -1, -1, "it is %s, and no table with pooling none is", t.ShardingType)
 	}
 }
 
@@ -775,6 +812,16 @@ func (v *validator) memory() {
 	}
 	if follow > 0 {
 		v.add(RuleStated, "", -1, -1, "the changed tables explain %s between the sums that the plan states for its devices and those counted now", words.Plural(follow, "more difference"))
+	}
+}
+
+// sync compares the bytes of the replicas' all-reduce with those counted again.
+func (v *validator) sync() {
+	if v.foreign || len(v.found) > 0 {
+		return
+	}
+	if want := syncBytes(v.pl, v.p, v.index, v.p.Topology.Devices); v.pl.Sync.Bytes != want {
+		v.add(RuleStated, "", -1, -1, "the plan states %d bytes in the all-reduce of the replicas, its shards give %d", int64(v.pl.Sync.Bytes), int64(want))
 	}
 }
 

@@ -422,6 +422,20 @@ func TestValidateMutations(t *testing.T) {
 			},
 		},
 		{
+			"tiers that constraints forbid", func(p *problem.Problem, pl *Plan) {
+				p.Topology.HostMemory = unit.GiB
+				pl.Cluster = clusterOf(p)
+				p.Tables[user].Constraint.Tiers = []Tier{Host, HostCached}
+				p.Tables[item].Constraint.CacheShare = 0.5
+				s := &pl.Tables[item].Shards[2]
+				s.Tier, s.Cache = HostCached, 0.25
+			}, false,
+			[]string{
+				`tier: table "user", shard 0: it lies in hbm, and its constraints allow only host, host_cached`,
+				`tier: table "item", shard 2: the share of its rows that is cached is 0.25, and its constraints want 0.5`,
+			},
+		},
+		{
 			"host memory that is not stated", func(p *problem.Problem, pl *Plan) {
 				p.Topology.HostMemory = unit.GiB
 				pl.Cluster = clusterOf(p)

@@ -16,17 +16,17 @@ import (
 // (access.Counts.Part). Everything else is as in p.
 func BlocksOf(p *Problem, devices int) *Problem {
 	type content struct {
-		access   access.Distribution
-		rows     int64
-		pooling  float64
-		features int
+		access  access.Distribution
+		rows    int64
+		pooling float64
+		lists   float64
 	}
 	known := map[content]access.Counts{}
 	blocks := *p
 	blocks.Tables = make([]Table, len(p.Tables))
 	for i := range p.Tables {
 		t := p.Tables[i]
-		key := content{t.Access, t.Rows, t.PoolingFactor(), len(t.Features)}
+		key := content{t.Access, t.Rows, t.PoolingFactor(), t.Lists()}
 		c, ok := known[key]
 		if !ok {
 			c = t.Counts(p.Batch)
@@ -56,7 +56,7 @@ func blockOf(t *Table, rows int64, c access.Counts, batch int) Table {
 		share = part.Lookups / c.Lookups
 	}
 	for f, was := range t.Features {
-		b.Features[f] = Feature{Name: was.Name, PoolingFactor: was.PoolingFactor * share, LengthCV: thinned(was, share)}
+		b.Features[f] = Feature{Name: was.Name, PoolingFactor: was.PoolingFactor * share, LengthCV: thinned(was, share), Bags: was.Bags}
 	}
 	b.Access = access.Distribution{Kind: access.Histogram, Reuse: part.Reuse, Batch: batch, UniqueRows: part.Unique}
 	return b
@@ -69,7 +69,7 @@ func thinned(f Feature, share float64) float64 {
 	if !(share > 0 && share < 1 && f.PoolingFactor > 0) {
 		return f.LengthCV
 	}
-	return min(MaxLengthCV, math.Sqrt(f.LengthCV*f.LengthCV+(1-share)/(share*f.PoolingFactor)))
+	return min(MaxLengthCV, math.Sqrt(f.LengthCV*f.LengthCV+(1-share)*f.bags()/(share*f.PoolingFactor)))
 }
 
 // ReplicasOf returns the problem whose tables are replicas of p's tables on one device.

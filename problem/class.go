@@ -75,6 +75,8 @@ type OperatorKey struct {
 	Module    string
 	Pooling   Pooling
 	Optimizer Optimizer
+	// Settings are the KernelSettings of the table.
+	Settings string
 	// Cut says that the slice has fewer columns than its table.
 	Cut bool
 	// Prefetch is that of the table. Width is the number of columns of a slice of ClassCached

@@ -43,6 +43,8 @@ func TestOperatorKey(t *testing.T) {
 		{Name: "f", Module: "m", Dim: 64, Prefetch: true},
 		{Name: "g", Module: "m", Dim: 8, Prefetch: true},
 		{Name: "h", Module: "m", Dim: 128, Prefetch: true},
+		{Name: "i", Module: "m", Dim: 64, KernelSettings: "checks indices"},
+		{Name: "j", Module: "m", Dim: 64, KernelSettings: "checks indices"},
 	}}
 	type slice struct {
 		table, width int
@@ -73,6 +75,9 @@ func TestOperatorKey(t *testing.T) {
 		{"prefetched, two cache shares", slice{5, 64, cached}, slice{5, 64, Form{Tier: HostCached, Cache: .2}}, true, true, true},
 		{"prefetched, of two widths, in HBM", slice{5, 64, Form{}}, slice{6, 8, Form{}}, true, true, true},
 		{"prefetched, of two widths, in host memory", slice{5, 64, Form{Tier: Host}}, slice{6, 8, Form{Tier: Host}}, true, true, true},
+		{"kernel settings and none", a, slice{8, 64, Form{}}, false, false, false},
+		{"the same kernel settings", slice{8, 64, Form{}}, slice{9, 64, Form{}}, true, true, true},
+		{"replicas with kernel settings and without", slice{0, 64, Form{ShardingType: DataParallel}}, slice{8, 64, Form{ShardingType: DataParallel}}, false, false, false},
 		{"numbers", a, slice{1, 8, Form{Operator: 1}}, false, false, false},
 	} {
 		for engine, want := range map[Engine]bool{"": test.none, TorchRec: test.trec, HugeCTR: test.huge} {

@@ -30,8 +30,13 @@ type EngineRules struct {
 	OneTier bool
 	// OnlyHBM says that no table lies in host memory.
 	OnlyHBM bool
+	// NoReplicas says that the engine has no sharding groups (hardware.Topology.Replicas).
+	NoReplicas bool
 	// NoIdle says that every device holds a part of a table.
 	NoIdle bool
+	// OneBag says that each feature has exactly one pooled vector a sample: no Feature.Bags,
+	// and no PoolingNone.
+	OneBag bool
 	// AnyDevices says that the engine cuts the rows of a table over any devices that a plan
 	// chooses (Form.Blocks), not only over all devices of the cluster or of a host.
 	AnyDevices bool
@@ -56,7 +61,7 @@ type EngineRules struct {
 // the exports read them. docs/EXPORT.md gives the reasons.
 var engines = []EngineRules{
 	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneTier: true, WholeApart: true, ModulesApart: true, PoolingsApart: true, OptimizersApart: true, PrefetchedApart: true},
-	{Engine: HugeCTR, Name: "HugeCTR", EqualSlices: true, OneTier: true, OneSlice: true, OnlyHBM: true, NoIdle: true, AnyDevices: true, Undivided: true},
+	{Engine: HugeCTR, Name: "HugeCTR", EqualSlices: true, OneTier: true, OneSlice: true, OnlyHBM: true, NoReplicas: true, NoIdle: true, OneBag: true, AnyDevices: true, Undivided: true},
 }
 
 // Rules returns the rules of the engine; the zero value for the empty name and for an

@@ -7,16 +7,17 @@ import (
 )
 
 // The lines of a device's memory. B is the global batch and n the number of devices. The
-// shard has R rows and D columns, and F features read it, whose pooling factors add up to
-// L:
+// shard has R rows and D columns. The features that read it have F bags a sample together
+// (Table.Bags), and their pooling factors add up to L. Under PoolingNone each lookup is a bag,
+// so F is L, or, for a block of rows, the lookups of the block:
 //
 //	weights     R * D * bytes of the precision
 //	optimizer   Optimizer.StateBytes(R, D)
-//	outputs     B * F * D * 4              pooled vectors, fp32, before the all-to-all
-//	gradients   B * F * D * 4              the vectors that are sent, later their gradients
+//	outputs     ceil(B * F) * D * 4        pooled vectors, fp32, before the all-to-all
+//	gradients   ceil(B * F) * D * 4        the vectors that are sent, later their gradients
 //	            2 * R * D * 4              data_parallel: dense gradients, and no outputs
-//	indices     ceil(B * L) * (8 + 24) + (B * F + 1) * 8 [+ ceil(B * L) * 4 if weighted]
-//	received    ceil(B / n) * sum of F * D over ALL tables * 4   (n > 1)
+//	indices     ceil(B * L) * (8 + 24) + (ceil(B * F) + 1) * 8 [+ ceil(B * L) * 4 if weighted]
+//	received    sum of ceil(ceil(B / n) * F) * D over ALL tables * 4   (n > 1)
 //	            ceil(B / n) * F * D * 4 more for each block but the first, on every
 //	            device, if a plan chose the devices of blocks (Form.Blocks)
 //	reserve     Topology.Reserve()
@@ -72,7 +73,38 @@ const (
 	// CountWeights counts only weights, in fp32, as the NeuroShard paper and its
 	// prototype do. Use it to compare with them: such a plan may not fit a real device.
 	CountWeights
+	// CountTorchRec counts what TorchRec's storage estimator counts (torchrec.go), so that a
+	// plan fits here if it fits in TorchRec's planner.
+	CountTorchRec
 )
+
+var accountingNames = []string{"all", "weights", "torchrec"}
+
+// String returns the accounting's name as used in files.
+func (a Accounting) String() string { return enumName(accountingNames, uint8(a), "Accounting") }
+
+// MarshalText writes the accounting's name.
+func (a Accounting) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText reads a name that MarshalText writes.
+func (a *Accounting) UnmarshalText(text []byte) error {
+	i, err := parseEnum(accountingNames, string(text), "accounting")
+	*a = Accounting(i)
+	return err
+}
+
+// ChosenAccountings returns the names of the accountings that a user may choose. CountWeights is
+// not among them: published workloads that are planned so choose it. The slice is the caller's.
+func ChosenAccountings() []string { return []string{CountAll.String(), CountTorchRec.String()} }
+
+// ParseAccounting reads one of ChosenAccountings.
+func ParseAccounting(s string) (Accounting, error) {
+	if s == CountTorchRec.String() {
+		return CountTorchRec, nil
+	}
+	_, err := parseEnum(ChosenAccountings(), s, "accounting")
+	return CountAll, err
+}
 
 // Memory is the bytes of one shard, or of all shards of a device, line by line.
 type Memory struct {
@@ -128,7 +160,10 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 		}
 		return Memory{Weights: weights}
 	}
-	batch, features := int64(p.Batch), int64(len(t.Features))
+	if p.Accounting == CountTorchRec {
+		return torchRecMemory(p, s)
+	}
+	batch := int64(p.Batch)
 	if s.ShardingType == DataParallel {
 		batch = p.localBatch()
 	}
@@ -136,13 +171,16 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 	if p.ByRows(s) {
 		lookups = math.Ceil(lookups * min(1, unevenBlocks*float64(rows)/float64(t.Rows)))
 	}
-	n := int64(lookups)
+	n, vectors := int64(lookups), t.vectors(batch)
+	if t.Pooling == PoolingNone {
+		vectors = n
+	}
 	m := Memory{
 		Weights:   unit.Bytes(rows * dim * t.Precision.Bytes()),
 		Optimizer: unit.Bytes(t.Optimizer.StateBytes(rows, int(dim))),
-		Outputs:   unit.Bytes(batch * features * dim * OutputBytes),
-		Gradients: unit.Bytes(batch * features * dim * OutputBytes),
-		Indices:   unit.Bytes(n*(IndexBytes+sortPairBytes) + (batch*features+1)*IndexBytes),
+		Outputs:   unit.Bytes(vectors * dim * OutputBytes),
+		Gradients: unit.Bytes(vectors * dim * OutputBytes),
+		Indices:   unit.Bytes(n*(IndexBytes+sortPairBytes) + (vectors+1)*IndexBytes),
 	}
 	if t.Weighted {
 		m.Indices += unit.Bytes(n * weightBytes)
@@ -159,6 +197,24 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 		}
 	}
 	return m
+}
+
+// SyncBytes returns the bytes of shard s that the all-reduce of the replicas averages
+// (hardware.Topology.Replicas): the weights and the optimizer states, in device memory and in
+// host memory. It is 0 for shards of data_parallel tables, whose gradients have an all-reduce of
+// their own in each step. weights is the part of both that is weights.
+func (p *Problem) SyncBytes(s Shard) (all, weights, host unit.Bytes) {
+	if s.ShardingType == DataParallel {
+		return 0, 0, 0
+	}
+	t := &p.Tables[s.Table]
+	rows, dim := s.Rows.Len(), int64(s.Dim())
+	weights = unit.Bytes(rows * dim * t.Precision.Bytes())
+	all = weights + unit.Bytes(t.Optimizer.StateBytes(rows, int(dim)))
+	if s.Tier.OnHost() {
+		host = all
+	}
+	return all, weights, host
 }
 
 // CachedRows returns the number of rows that the cache of a slice with the given rows and
@@ -182,15 +238,15 @@ func (p *Problem) HostBudget() unit.Bytes { return p.Topology.HostBudget() }
 func (p *Problem) DeviceMemory() Memory {
 	m := Memory{Reserve: p.Topology.Reserve()}
 	n := p.Topology.Devices
-	if p.Accounting == CountWeights || n == 1 {
+	if p.Accounting != CountAll || n == 1 {
 		return m
 	}
-	dims := int64(0)
+	elements, samples := int64(0), p.localBatch()
 	for i := range p.Tables {
-		dims += int64(p.Tables[i].Dim) * int64(len(p.Tables[i].Features))
+		t := &p.Tables[i]
+		elements += int64(t.Dim) * t.vectors(samples)
 	}
-	samples := p.localBatch()
-	m.Received = unit.Bytes(samples * dims * OutputBytes)
+	m.Received = unit.Bytes(elements * OutputBytes)
 	return m
 }
 
@@ -198,10 +254,10 @@ func (p *Problem) DeviceMemory() Memory {
 // DeviceMemory counts: the pooled vectors of a block of rows that is not the first of its slice,
 // if a plan chose the devices of the blocks. It is 0 for all other shards.
 func (p *Problem) ReceivedOf(s Shard) unit.Bytes {
-	if s.Blocks == 0 || s.Rows.Start == 0 || p.Accounting == CountWeights || p.Topology.Devices == 1 {
+	if s.Blocks == 0 || s.Rows.Start == 0 || p.Accounting != CountAll || p.Topology.Devices == 1 {
 		return 0
 	}
-	return unit.Bytes(p.localBatch() * int64(p.DimSum(s)) * OutputBytes)
+	return unit.Bytes(p.Tables[s.Table].vectors(p.localBatch()) * int64(s.Dim()) * OutputBytes)
 }
 
 // BackwardRoom returns the bytes that a device without pooled vectors of its own takes in

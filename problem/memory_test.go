@@ -50,6 +50,8 @@ func TestMemoryByHand(t *testing.T) {
 			{Name: "adam", Rows: 50, Dim: 8, Features: []problem.Feature{{PoolingFactor: 1.5}}, Optimizer: problem.Adam, Precision: problem.BF16},
 			{Name: "weighted", Rows: 7, Dim: 12, Features: []problem.Feature{{PoolingFactor: 0.25}, {PoolingFactor: 0.0001}}, Weighted: true},
 			{Name: "unread", Rows: 7, Dim: 4, Features: []problem.Feature{{PoolingFactor: 0}}},
+			{Name: "bags", Rows: 50, Dim: 8, Features: []problem.Feature{{PoolingFactor: 1.5, Bags: 2.25}, {}}},
+			{Name: "sequence", Rows: 50, Dim: 8, Features: []problem.Feature{{PoolingFactor: 1.25}, {PoolingFactor: .0001}}, Pooling: problem.PoolingNone},
 		},
 	}
 	const vectors = 1000 * 1 * 8 * 4       // B F D * 4
@@ -62,18 +64,58 @@ func TestMemoryByHand(t *testing.T) {
 		{Weights: 800, Optimizer: 3200, Outputs: vectors, Gradients: vectors, Indices: indices},
 		{Weights: 336, Optimizer: 0, Outputs: 96000, Gradients: 96000, Indices: weighted},
 		{Weights: 112, Optimizer: 0, Outputs: 16000, Gradients: 16000, Indices: 8008},
+		{Weights: 1600, Outputs: 3250 * 8 * 4, Gradients: 3250 * 8 * 4, Indices: 1500*(8+24) + 3251*8},
+		{Weights: 1600, Outputs: 1251 * 8 * 4, Gradients: 1251 * 8 * 4, Indices: 1251*(8+24) + 1252*8},
 	} {
 		if got := p.ShardMemory(p.Whole(i)); got != want {
 			t.Errorf("table %q: got %+v, want %+v", p.Tables[i].Name, got, want)
 		}
 	}
-	// ceil(1000/3) samples * (4 * 8 + 2 * 12 + 4) columns * 4 bytes.
-	want := problem.Memory{Received: 334 * 60 * 4, Reserve: 1<<28 + 11}
+	// ceil(1000/3) samples * (4 * 8 + 2 * 12 + 4) columns, ceil(334 * 3.25) bags and
+	// ceil(334 * 1.2501) lookups of 8 columns, * 4 bytes.
+	const received = (334*60 + 1086*8 + 418*8) * 4
+	want := problem.Memory{Received: received, Reserve: 1<<28 + 11}
 	if got := p.DeviceMemory(); got != want {
 		t.Errorf("device: got %+v, want %+v", got, want)
 	}
-	if got, want := p.ShardBudget(), unit.Bytes(1<<30-1<<28-11-334*60*4); got != want {
+	if got, want := p.ShardBudget(), unit.Bytes(1<<30-1<<28-11-received); got != want {
 		t.Errorf("got a budget of %d for shards, want %d", got, want)
+	}
+}
+
+// TestMemoryOfSequenceBlock: a block of rows of a sequence has a vector for each of its own
+// lookups; a block of another table has one for each bag.
+func TestMemoryOfSequenceBlock(t *testing.T) {
+	p := problem.Problem{Batch: 1000, Tables: []problem.Table{
+		{Rows: 100, Dim: 8, Features: []problem.Feature{{PoolingFactor: 20}}, Pooling: problem.PoolingNone},
+		{Rows: 100, Dim: 8, Features: []problem.Feature{{PoolingFactor: 20, Bags: 4}}},
+	}}
+	for i, vectors := range []unit.Bytes{5200, 4000} {
+		block := p.Whole(i)
+		block.Rows.End = 13
+		block.ShardingType = problem.RowWise
+		m, n := p.ShardMemory(block), unit.Bytes(5200) // twice 13 of 100 rows
+		if m.Outputs != vectors*8*4 || m.Gradients != vectors*8*4 || m.Indices != n*(8+24)+(vectors+1)*8 {
+			t.Errorf("table %d: got %+v, want %d vectors of %d lookups", i, m, vectors, n)
+		}
+	}
+}
+
+// TestTooManyBags: Validate refuses tables whose vectors alone could overflow a sum of bytes.
+func TestTooManyBags(t *testing.T) {
+	var features, sequences []problem.Feature
+	for range problem.MaxFeatures {
+		features = append(features, problem.Feature{Bags: problem.MaxBags})
+		sequences = append(sequences, problem.Feature{PoolingFactor: problem.MaxPoolingFactor})
+	}
+	for _, table := range []problem.Table{{Features: features}, {Features: sequences, Pooling: problem.PoolingNone}} {
+		p := sample()
+		p.Batch = problem.MaxBatch
+		table.Name, table.Rows, table.Dim = "t", 10, problem.MaxDim
+		p.Tables = []problem.Table{table}
+		checkFaults(t, table.Pooling.String(), p.Validate(), []string{
+			"the tables and their buffers add up to 4.72e+21 bytes: more than the 1.15e+18 that can be planned",
+		})
 	}
 }
 

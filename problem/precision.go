@@ -88,8 +88,8 @@ func ParseOptimizer(s string) (Optimizer, error) {
 	return Optimizer(i), err
 }
 
-// Pooling is how the rows of a bag become one pooled vector. It does not change the time of a
-// lookup; engines may keep tables of different poolings in different operators.
+// Pooling is how the rows of a bag become one pooled vector. Sum and mean do not change the time
+// of a lookup; engines may keep tables of different poolings in different operators.
 type Pooling uint8
 
 // The poolings.
@@ -98,9 +98,12 @@ const (
 	SumPooling Pooling = iota
 	// MeanPooling divides the sum by the number of rows.
 	MeanPooling
+	// PoolingNone keeps the rows apart: each lookup gives a vector of its own, as sequence
+	// embeddings need (TorchRec's EmbeddingCollection).
+	PoolingNone
 )
 
-var poolingNames = []string{"sum", "mean"}
+var poolingNames = []string{"sum", "mean", "none"}
 
 // String returns the pooling's name as used in files.
 func (p Pooling) String() string { return enumName(poolingNames, uint8(p), "Pooling") }

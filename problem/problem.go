@@ -10,13 +10,14 @@
 // what is fast.
 //
 // The rules of Validate are in validate.go, and the number formats, optimizers and
-// poolings that a table may have in precision.go. sharding.go says how a table can be cut
+// poolings that a table may have in precision.go. torchrec.go counts bytes as TorchRec does. sharding.go says how a table can be cut
 // and placed, and engine.go what engines demand of a plan. class.go says which shards fuse into one
 // operator, and what such shards have in common. hierarchy.go describes the exchange of training
 // systems that reduce vectors inside hosts first.
 package problem
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -32,6 +33,8 @@ const (
 	MaxDim           = 1 << 14
 	MaxFeatures      = 1 << 12
 	MaxPoolingFactor = 1 << 20
+	// MaxBags is the largest number of bags a sample of a feature.
+	MaxBags = 1 << 20
 	// MaxLengthCV is the largest coefficient of variation of bag lengths.
 	MaxLengthCV = 1000
 	MaxBatch    = 1 << 24
@@ -81,16 +84,20 @@ type Table struct {
 	// Dim is the number of columns, a multiple of ColumnGranule.
 	Dim int
 	// Features lists the features that read the table, at least one. Each feature has
-	// its own pooled vector.
+	// vectors of its own: one for each of its bags, or, under PoolingNone, for each lookup.
 	Features []Feature
 	// Weighted is true if each lookup carries a weight.
 	Weighted bool
-	// Pooling is how a bag's rows become one vector.
+	// Pooling is how a bag's rows become one vector, or that they stay apart.
 	Pooling Pooling
 	// Prefetch is true if the engine copies the rows that the next batch reads into the cache
 	// while the current batch is computed (TorchRec's prefetch_pipeline). It matters only to
 	// engines that keep such tables in other operators (EngineRules.PrefetchedApart).
 	Prefetch bool
+	// KernelSettings names settings of the engine's kernels, such as how they check indices;
+	// empty stands for the engine's own. Tables of different KernelSettings are never in one
+	// operator.
+	KernelSettings string
 	// Access says how often a batch uses each row.
 	Access    access.Distribution
 	Precision Precision
@@ -102,12 +109,27 @@ type Table struct {
 // Feature is one sparse feature that reads a table.
 type Feature struct {
 	Name string
-	// PoolingFactor is the mean number of lookups per sample, at least 0.
+	// PoolingFactor is the mean number of lookups per sample, in all bags of the feature
+	// together, at least 0.
 	PoolingFactor float64
 	// LengthCV is the coefficient of variation of the lengths of the feature's bags: their
 	// standard deviation over their mean, 0 to MaxLengthCV. At 0, all bags are of the same
-	// length.
+	// length. Under PoolingNone nothing waits for the longest bag, and LengthCV changes
+	// nothing.
 	LengthCV float64
+	// Bags is the mean number of bags per sample, above 0 and at most MaxBags; 0 means 1. A
+	// feature that is pooled several times a sample has more than one. A feature with a batch
+	// of its own, of b samples while the problem's batch is B, has b / B. Under PoolingNone
+	// each lookup is a bag, and Bags is 0.
+	Bags float64
+}
+
+// bags returns the bags per sample of a feature with sums or means.
+func (f *Feature) bags() float64 {
+	if f.Bags == 0 {
+		return 1
+	}
+	return f.Bags
 }
 
 // Constraint limits one table's placement; the zero value allows everything.
@@ -125,6 +147,26 @@ type Constraint struct {
 	// ShardingTypes are the sharding types that the table may have; empty allows all.
 	// ColumnWise allows TableWise, too, and Grid allows TableRowWise (Permits).
 	ShardingTypes []ShardingType
+	// Tiers are the memory tiers that the table may lie in; empty allows all. All sharding types
+	// but TableWise and ColumnWise lie in HBM.
+	Tiers []Tier
+	// CacheShare is the cache share that the table has in tier HostCached, above 0 and below 1;
+	// 0 allows every share.
+	CacheShare float64
+}
+
+// PermitsTier reports whether the constraint's tiers allow the given one. The empty Tier is HBM.
+func (c *Constraint) PermitsTier(t Tier) bool {
+	if t == "" {
+		t = HBM
+	}
+	return len(c.Tiers) == 0 || slices.Contains(c.Tiers, t)
+}
+
+// PermitsCache reports whether the constraint allows rows in tier t with the given cache share,
+// which is 0 in other tiers than HostCached.
+func (c *Constraint) PermitsCache(t Tier, share float64) bool {
+	return c.PermitsTier(t) && (t != HostCached || c.CacheShare == 0 || share == c.CacheShare)
 }
 
 // Permits reports whether the constraint's sharding types allow the given one.
@@ -149,12 +191,39 @@ func (t *Table) PoolingFactor() float64 {
 	return sum
 }
 
-// LengthCV returns the mean of the features' LengthCV, each weighted by its pooling factor.
+// Bags returns the vectors that a sample gets from the table: the bags of all features, or, under
+// PoolingNone, the lookups.
+func (t *Table) Bags() float64 {
+	if t.Pooling == PoolingNone {
+		return t.PoolingFactor()
+	}
+	sum := 0.0
+	for i := range t.Features {
+		sum += t.Features[i].bags()
+	}
+	return sum
+}
+
+// vectors returns the vectors that the samples get from the table, rounded up.
+func (t *Table) vectors(samples int64) int64 {
+	return int64(math.Ceil(float64(samples) * t.Bags()))
+}
+
+// OneBag reports whether each feature has exactly one pooled vector per sample.
+func (t *Table) OneBag() bool {
+	return t.Pooling != PoolingNone && !slices.ContainsFunc(t.Features, func(f Feature) bool { return f.bags() != 1 })
+}
+
+// LengthCV returns the mean of the features' LengthCV, each weighted by its pooling factor. It is
+// 0 under PoolingNone, where each bag is one lookup.
 func (t *Table) LengthCV() float64 { return t.BlockLengthCV(1) }
 
 // BlockLengthCV returns the LengthCV of a block of the table's rows that has the given share
 // of the table's lookups, above 0 and at most 1.
 func (t *Table) BlockLengthCV(share float64) float64 {
+	if t.Pooling == PoolingNone {
+		return 0
+	}
 	sum, lookups := 0.0, 0.0
 	for _, f := range t.Features {
 		sum += f.PoolingFactor * thinned(f, share)
@@ -169,12 +238,22 @@ func (t *Table) BlockLengthCV(share float64) float64 {
 // Counts returns how many lookups a batch of the given size makes in the table, and how
 // many distinct rows it reads.
 func (t *Table) Counts(batch int) access.Counts {
-	if n := len(t.Features); t.Access.Law == access.MultiHot && t.Access.Kind != access.Histogram && n > 1 {
-		// Each feature draws an id for each sample. Features of unequal pooling factors are
-		// counted by their mean.
-		return t.Access.At(t.Rows, t.PoolingFactor()/float64(n), batch*n)
+	if n := t.Lists(); t.Access.Law == access.MultiHot && t.Access.Kind != access.Histogram && n != 1 {
+		// Each bag draws an id. Features of unequal pooling factors are counted by their mean.
+		ids := max(1, math.Round(float64(batch)*n))
+		return t.Access.At(t.Rows, t.PoolingFactor()*float64(batch)/ids, int(ids))
 	}
 	return t.Access.At(t.Rows, t.PoolingFactor(), batch)
+}
+
+// Lists returns the lists of lookups that a sample has in the table: one for each bag, and under
+// PoolingNone one for each feature. Each list has a length, and under access.MultiHot it is that of
+// one one-hot id.
+func (t *Table) Lists() float64 {
+	if t.Pooling == PoolingNone {
+		return float64(len(t.Features))
+	}
+	return t.Bags()
 }
 
 // Reuse returns the histogram of reuse in a batch: the share of the distinct rows in each
@@ -257,9 +336,27 @@ func (p *Problem) Whole(i int) Shard {
 	return Shard{Table: i, Rows: Range{0, t.Rows}, Columns: Range{0, int64(t.Dim)}}
 }
 
-// DimSum returns the pooled columns that a shard adds to each sample: the shard's width
-// times the number of features that read the table.
-func (p *Problem) DimSum(s Shard) int { return s.Dim() * len(p.Tables[s.Table].Features) }
+// DimSum returns the columns that a shard adds to each sample: the shard's width times the
+// table's Bags, rounded as Columns does. Of a table of PoolingNone, a block of rows
+// has only the vectors of its own lookups; DimSum counts all rows as equally used.
+func (p *Problem) DimSum(s Shard) int {
+	t := &p.Tables[s.Table]
+	bags := t.Bags()
+	if t.Pooling == PoolingNone && s.Rows.Len() < t.Rows {
+		bags *= float64(s.Rows.Len()) / float64(t.Rows)
+	}
+	return Columns(s.Dim(), bags)
+}
+
+// Columns returns the columns that a slice, width columns wide, adds to each sample if it gives the
+// given number of vectors: their product, rounded to the nearest whole number, and at least 1 if
+// there are vectors. A slice without columns would take part in no exchange.
+func Columns(width int, vectors float64) int {
+	if vectors <= 0 {
+		return 0
+	}
+	return max(1, int(math.Round(float64(width)*vectors)))
+}
 
 // Operation returns the operation that shards of table i belong to.
 func (p *Problem) Operation(i int) Operation {
@@ -283,6 +380,7 @@ func (p *Problem) OperatorKey(table, width int, form Form) OperatorKey {
 	if rules.OptimizersApart {
 		k.Optimizer = t.Optimizer
 	}
+	k.Settings = t.KernelSettings
 	k.Cut = rules.WholeApart && width < t.Dim
 	if k.Prefetch = rules.PrefetchedApart && t.Prefetch; k.Prefetch && k.Class == ClassCached {
 		k.Width = width

@@ -100,6 +100,30 @@ func TestValidate(t *testing.T) {
 		{"sharding types in a co-location", func(p *problem.Problem) {
 			p.Tables[0].Constraint = problem.Constraint{Colocation: "g", ShardingTypes: []problem.ShardingType{problem.DataParallel}}
 		}, []string{`table "a": a co-location keeps the table whole on one device, and its sharding types data_parallel do not`}},
+		{"valid: tiers", func(p *problem.Problem) {
+			p.Topology.HostMemory = 1 << 30
+			p.Tables[0].Constraint = problem.Constraint{Tiers: []problem.Tier{problem.Host, problem.HostCached}, CacheShare: .3}
+			p.Tables[1].Constraint = problem.Constraint{Tiers: []problem.Tier{problem.HBM}, Colocation: "g", CacheShare: 0}
+		}, nil},
+		{"unknown tier", func(p *problem.Problem) { p.Tables[0].Constraint.Tiers = []problem.Tier{"uvm"} }, []string{`table "a": memory tier "uvm" is unknown`}},
+		{"tier twice", func(p *problem.Problem) {
+			p.Tables[0].Constraint.Tiers = []problem.Tier{problem.HBM, problem.HBM}
+		}, []string{`table "a": memory tier hbm is listed twice`}},
+		{"tiers in host memory that the cluster has none of", func(p *problem.Problem) {
+			p.Tables[0].Constraint.Tiers = []problem.Tier{problem.HostCached}
+		}, []string{`table "a": its tiers host_cached are in host memory, and the cluster states none`}},
+		{"tiers in host memory of a co-location", func(p *problem.Problem) {
+			p.Topology.HostMemory = 1 << 30
+			p.Tables[0].Constraint = problem.Constraint{Tiers: []problem.Tier{problem.Host}, Colocation: "g"}
+		}, []string{`table "a": a co-location lies in hbm, and its tiers are host`}},
+		{"tiers in host memory of sharding types in HBM", func(p *problem.Problem) {
+			p.Topology.HostMemory = 1 << 30
+			p.Tables[0].Constraint = problem.Constraint{Tiers: []problem.Tier{problem.Host}, ShardingTypes: []problem.ShardingType{problem.RowWise}}
+		}, []string{`table "a": tables of its sharding types row_wise lie in hbm, and its tiers are host`}},
+		{"cache share", func(p *problem.Problem) { p.Tables[0].Constraint.CacheShare = 1 }, []string{`table "a": cache share: 1 is not above 0 and below 1`}},
+		{"cache share without a cache", func(p *problem.Problem) {
+			p.Tables[0].Constraint = problem.Constraint{Tiers: []problem.Tier{problem.HBM}, CacheShare: .5}
+		}, []string{`table "a": a cache share is stated, and its tiers hbm have no cache`}},
 		{"unknown engine", func(p *problem.Problem) { p.Engine = "pytorch" }, []string{`engine: "pytorch" is unknown`}},
 		{"host memory for an engine without", func(p *problem.Problem) {
 			p.Engine, p.Topology.HostMemory = problem.HugeCTR, 1<<30

@@ -21,6 +21,8 @@ type ShardingType string
 // If the engine allows it (EngineRules.AnyDevices), the blocks of row_wise and grid may lie on
 // devices that the plan chooses: Form.Blocks.
 //
+// Tables of PoolingNone are never table_row_wise or grid (Table.Permits).
+//
 // docs/SHARDING.md draws what devices hold and what they send each other under each type.
 const (
 	TableWise    ShardingType = "table_wise"
@@ -146,6 +148,14 @@ const (
 // Tiers returns all tiers. The slice is the caller's.
 func Tiers() []Tier { return []Tier{HBM, Host, HostCached} }
 
+// ParseTier reads a tier's name.
+func ParseTier(s string) (Tier, error) {
+	if t := Tier(s); slices.Contains(Tiers(), t) {
+		return t, nil
+	}
+	return "", fmt.Errorf("memory tier %q is unknown: choose one of %s", s, joined(Tiers()))
+}
+
 // OnHost reports whether the rows lie in the host's memory.
 func (t Tier) OnHost() bool { return t == Host || t == HostCached }
 
@@ -166,6 +176,13 @@ func (t *Table) BlockRows(devices int) int64 { return (t.Rows + int64(devices) -
 func (t *Table) NonEmptyBlocks(devices int) int {
 	block := t.BlockRows(devices)
 	return int((t.Rows + block - 1) / block)
+}
+
+// Permits reports whether the table may have the sharding type: its constraint allows the type,
+// and the table is not one of PoolingNone whose rows would be cut over the devices of one host.
+// Such cuts add up partial sums inside the host, and lookups that stay apart have none.
+func (t *Table) Permits(k ShardingType) bool {
+	return t.Constraint.Permits(k) && !(t.Pooling == PoolingNone && k.Span() == OneHost)
 }
 
 // CutsByRows reports whether the table can be cut by rows for the given number of devices:

@@ -92,8 +92,23 @@ func (v *validator) engine() {
 	if rules.Engine != e {
 		v.add("", "choose one of "+joined(Engines()), "engine: %q is unknown", e)
 	}
+	if n := v.problem.Topology.ReplicaCount(); rules.NoReplicas && n > 1 {
+		v.add("", "leave replicas out, or plan for another engine", "engine: %s has no sharding groups, and the cluster states %d", e, n)
+	}
 	if rules.OnlyHBM && v.problem.Topology.HostMemory > 0 {
 		v.add("", "leave the host memory out, or plan for another engine", "engine: %s keeps all tables in the memory of the devices, and the cluster states host memory for tables", e)
+	}
+	if !rules.OneBag && !v.problem.Hierarchy.On() {
+		return
+	}
+	for i := range v.problem.Tables {
+		t := &v.problem.Tables[i]
+		if v.problem.Hierarchy.On() && t.Pooling == PoolingNone {
+			v.add(t.Name, "plan for a training system with flat exchanges", "pooling none: a hierarchical exchange adds up vectors inside hosts, and the lookups of the table stay apart")
+		}
+		if rules.OneBag && !t.OneBag() {
+			v.add(t.Name, "plan for another engine", "engine: %s gives a sample one pooled vector for each feature, and the table has bags or pooling none", rules.Name)
+		}
 	}
 }
 
@@ -128,7 +143,7 @@ func (v *validator) table(name string, t *Table) {
 	if len(t.Features) == 0 || len(t.Features) > MaxFeatures {
 		v.add(name, "list the features that read the table", "%d features: a table is read by 1 to %d", len(t.Features), MaxFeatures)
 	}
-	v.features(name, t.Features)
+	v.features(name, t)
 	if int(t.Precision) >= len(precisionNames) {
 		v.add(name, "", "precision: unknown value %d", t.Precision)
 	}
@@ -138,16 +153,26 @@ func (v *validator) table(name string, t *Table) {
 	if int(t.Pooling) >= len(poolingNames) {
 		v.add(name, "", "pooling: unknown value %d", t.Pooling)
 	}
+	if t.Pooling == PoolingNone && t.Weighted {
+		v.add(name, "leave weighted out, or pool the lookups by sum or mean", "weighted: lookups with pooling none carry no weights")
+	}
 	v.access(name, t.Access)
 }
 
-func (v *validator) features(name string, list []Feature) {
-	for _, f := range list {
+func (v *validator) features(name string, t *Table) {
+	for _, f := range t.Features {
 		if !(f.PoolingFactor >= 0 && f.PoolingFactor <= MaxPoolingFactor) {
 			v.add(name, "the pooling factor is the mean number of lookups per sample", "pooling factor: %v is not between 0 and %d", f.PoolingFactor, MaxPoolingFactor)
 		}
 		if !(f.LengthCV >= 0 && f.LengthCV <= MaxLengthCV) {
 			v.add(name, "length_cv is the standard deviation of the lengths of a feature's bags over their mean", "length_cv: %v is not between 0 and %d", f.LengthCV, MaxLengthCV)
+		}
+		switch {
+		case f.Bags == 0:
+		case !(f.Bags > 0 && f.Bags <= MaxBags):
+			v.add(name, "bags is the mean number of bags per sample: leave it out for one", "bags: %v is not above 0 and at most %d", f.Bags, MaxBags)
+		case t.Pooling == PoolingNone:
+			v.add(name, "leave bags out: each lookup gives a vector of its own", "bags: %v is stated with pooling none", f.Bags)
 		}
 	}
 }
@@ -212,6 +237,39 @@ func (v *validator) constraint(name string, t *Table) {
 		v.add(name, "", "minimum slice width %d is above the table's dim %d", c.MinWidth, t.Dim)
 	}
 	v.shardingTypes(name, t)
+	v.tiers(name, t)
+}
+
+// tiers checks the memory tiers that a table may lie in, also against the cluster and the table's
+// other constraints.
+func (v *validator) tiers(name string, t *Table) {
+	c := &t.Constraint
+	for i, tier := range c.Tiers {
+		if !slices.Contains(Tiers(), tier) {
+			v.add(name, "choose from "+joined(Tiers()), "memory tier %q is unknown", tier)
+			return
+		}
+		if slices.Contains(c.Tiers[:i], tier) {
+			v.add(name, "", "memory tier %s is listed twice", tier)
+		}
+	}
+	list := joined(c.Tiers)
+	switch {
+	case c.CacheShare == 0:
+	case !(c.CacheShare > 0 && c.CacheShare < 1):
+		v.add(name, "the cache share is the share of the table's rows that HBM caches", "cache share: %v is not above 0 and below 1", c.CacheShare)
+	case !c.PermitsTier(HostCached):
+		v.add(name, "add host_cached to its tiers, or leave the cache share out", "a cache share is stated, and its tiers %s have no cache", list)
+	}
+	switch {
+	case c.PermitsTier(HBM):
+	case v.problem.Topology.HostMemory == 0:
+		v.add(name, "state the host memory for tables of each device, or add hbm to the table's tiers", "its tiers %s are in host memory, and the cluster states none", list)
+	case c.Colocation != "":
+		v.add(name, "add hbm to its tiers, or take it out of the co-location", "a co-location lies in hbm, and its tiers are %s", list)
+	case !c.Permits(TableWise):
+		v.add(name, "add table_wise or column_wise to its sharding types, or hbm to its tiers", "tables of its sharding types %s lie in hbm, and its tiers are %s", joined(c.ShardingTypes), list)
+	}
 }
 
 // shardingTypes checks the sharding types that a table may have, also against its other
@@ -232,6 +290,8 @@ func (v *validator) shardingTypes(name string, t *Table) {
 	}
 	list := joined(c.ShardingTypes)
 	switch {
+	case t.Pooling == PoolingNone && !t.Permits(RowWise) && !t.Permits(DataParallel):
+		v.add(name, "add table_wise, column_wise, row_wise or data_parallel to its sharding types", "tables with pooling none are never table_row_wise or grid, and its sharding types are %s", list)
 	case c.Colocation != "":
 		v.add(name, "add table_wise to its sharding types, or take it out of the co-location", "a co-location keeps the table whole on one device, and its sharding types %s do not", list)
 	case len(c.Devices) > 0:
@@ -250,6 +310,12 @@ func (v *validator) total() {
 	sum := 0.0
 	for i := range all.Tables {
 		t := &all.Tables[i]
+		// Vectors of many bags could overflow by themselves.
+		vectors := float64(all.Batch) * t.Bags() * float64(t.Dim) * OutputBytes
+		if vectors > maxTotalBytes {
+			sum += vectors
+			continue
+		}
 		// Every slice has its own copy of the index buffers, and, with RowwiseAdagrad,
 		// its own number of state for each row.
 		slices := float64(t.Dim / ColumnGranule)

@@ -189,14 +189,34 @@ func joined(c plan.Cluster) (text string) {
 	if c.NetworkBandwidth > 0 {
 		text += fmt.Sprintf(", a network of %v a device", c.NetworkBandwidth)
 	}
+	for _, b := range []struct {
+		value unit.Bandwidth
+		what  string
+	}{{c.LinkBandwidth, "inside hosts"}, {c.HBMBandwidth, "of device memory"}, {c.HostLinkBandwidth, "to host memory"}} {
+		if b.value > 0 {
+			text += fmt.Sprintf(", %v %s", b.value, b.what)
+		}
+	}
 	return text
 }
+
+// torchRecBytes is the note on bytes that are not all that a step takes.
+const torchRecBytes = ", bytes as TorchRec counts them"
 
 func cluster(c plan.Cluster) string {
 	text := fmt.Sprintf("%d x %s (%d a host, %v each, %v reserved), batch %s", c.Devices, name(c.Profile), c.DevicesPerHost, c.DeviceMemory, c.Reserve, count(int64(c.Batch)))
 	text += joined(c)
+	if c.ReplicaCount() > 1 {
+		text += fmt.Sprintf(", %d sharding groups, an all-reduce of the replicas every %s", c.ReplicaCount(), words.Plural(max(1, c.SyncEvery), "step"))
+		if c.InterHostAllReduce {
+			text += " between hosts"
+		}
+	}
 	if c.WeightsOnly {
 		text += ", weights alone counted"
+	}
+	if c.TorchRecBytes {
+		text += torchRecBytes
 	}
 	if c.HostMemory > 0 {
 		text += fmt.Sprintf(", %v of memory a host", c.HostMemory)

@@ -70,6 +70,12 @@ type (
 //	                   the plan was made from an old plan
 //	sharding_types     the number of tables of each sharding type; only if some
 //	                   table is not table_wise or column_wise in HBM
+//	replicas_tried     for each number of sharding groups that was tried: replicas, devices of
+//	                   a group, valid, and the ms of a step with the replicas' all-reduce;
+//	                   only if the number was chosen
+//	sync               the all-reduce of the replicas: replicas, bytes, simulated_ms, every,
+//	                   and cost_with_sync_ms, the predicted cost with the share of a step;
+//	                   only if there are several sharding groups
 //	tiers              the number of tables with parts in each memory, hbm, host and
 //	                   host_cached; only if some part is not in hbm
 //	devices            shards, bytes and times of each
@@ -105,6 +111,9 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 	if r.FreeSlices != nil {
 		fields = append(fields, field{"free_slices", jsonOf(r, r.FreeSlices)})
 	}
+	if r.Tried != nil {
+		fields = append(fields, field{"replicas_tried", triedOf(r.Tried)})
+	}
 	if r.Step != nil {
 		fields = append(fields, field{"step", stepOf(r.Step.Times)})
 	}
@@ -118,6 +127,40 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 		total := r.Simulated.Devices[i].Total()
 		return &total
 	}, fields, r.Warnings())
+}
+
+// replicationJSON is a number of sharding groups that was tried.
+type replicationJSON struct {
+	Replicas int  `json:"replicas"`
+	Devices  int  `json:"devices"`
+	Valid    bool `json:"valid"`
+	// Step is nil if no plan fits.
+	Step *unit.Millis `json:"ms"`
+}
+
+func triedOf(tried []neuroshard.Replication) []replicationJSON {
+	all := make([]replicationJSON, len(tried))
+	for i := range tried {
+		g := &tried[i]
+		if all[i] = (replicationJSON{g.Replicas, g.Devices, g.Fits, nil}); g.Fits {
+			all[i].Step = &g.Step
+		}
+	}
+	return all
+}
+
+// syncJSON is the all-reduce of the replicas.
+type syncJSON struct {
+	Replicas int         `json:"replicas"`
+	Bytes    unit.Bytes  `json:"bytes"`
+	Time     unit.Millis `json:"simulated_ms"`
+	Every    int         `json:"every"`
+	// Total is the predicted cost with the share of the all-reduce that falls on a step.
+	Total unit.Millis `json:"cost_with_sync_ms"`
+}
+
+func syncOf(pl *plan.Plan) syncJSON {
+	return syncJSON{pl.Cluster.ReplicaCount(), pl.Sync.Bytes, pl.Sync.Time, max(1, pl.Cluster.SyncEvery), pl.Predicted + pl.SyncCost()}
 }
 
 // jsonOf returns a plan that is compared with the result's.
@@ -163,6 +206,9 @@ func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fiel
 	}
 	if hosted, _ := pl.Hosted(); hosted > 0 {
 		fields = append(slices.Clip(fields), field{"tiers", pl.Tiers()})
+	}
+	if pl.Cluster.ReplicaCount() > 1 {
+		fields = append(slices.Clip(fields), field{"sync", syncOf(pl)})
 	}
 	for _, f := range fields {
 		text, err := marshal(f.value)

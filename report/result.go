@@ -200,13 +200,23 @@ func titleOf(pl *plan.Plan) (title, batch string) {
 		shards += len(pl.Tables[i].Shards)
 	}
 	c := pl.Cluster
-	title = fmt.Sprintf("%s in %s on %d x %s", plural(len(pl.Tables), "table"), plural(shards, "shard"), c.Devices, name(c.Profile))
+	several := ""
+	if n := c.ReplicaCount(); n > 1 {
+		several = fmt.Sprintf("%d sharding groups of ", n)
+	}
+	title = fmt.Sprintf("%s in %s on %s%d x %s", plural(len(pl.Tables), "table"), plural(shards, "shard"), several, c.Devices, name(c.Profile))
 	if c.DevicesPerHost > 0 && c.DevicesPerHost < c.Devices {
 		title += fmt.Sprintf(" (%d a host%s)", c.DevicesPerHost, joined(c))
 	}
 	batch = "batch " + count(int64(c.Batch))
+	if c.ReplicaCount() > 1 {
+		batch += " of each group"
+	}
 	if c.CommPrecision != problem.FP32 {
 		batch += fmt.Sprintf(", exchanges in %v", c.CommPrecision)
+	}
+	if c.TorchRecBytes {
+		batch += torchRecBytes
 	}
 	return title, batch
 }
@@ -283,8 +293,11 @@ func (v *view) predicted() {
 // hierarchical exchange, and what the plan's training system hides of the exchanges.
 func costFacts(pl *plan.Plan) []Fact {
 	var all []Fact
+	if fact := syncFact(pl); fact.Text != "" {
+		all = append(all, fact)
+	}
 	if !pl.Priced() {
-		return nil
+		return all
 	}
 	if h := pl.Provenance.Hierarchy; h.On() {
 		all = append(all, Fact{"exchange", exchange(h)})
@@ -299,6 +312,42 @@ func costFacts(pl *plan.Plan) []Fact {
 		all = append(all, Fact{"hidden", fmt.Sprintf("%v of the exchanges forward and %v backward run beside the dense part%s: the cost leaves them out", d.ForwardHidden, d.BackwardHidden, beside)})
 	}
 	return all
+}
+
+// syncFact says what the all-reduce of the replicas takes; nothing if there is one sharding group.
+func syncFact(pl *plan.Plan) Fact {
+	c := &pl.Cluster
+	if c.ReplicaCount() == 1 {
+		return Fact{}
+	}
+	links := ", on the links inside hosts"
+	if c.ReplicaCount() > max(1, c.ReplicasPerHost, c.ReplicasPerDomain) {
+		links = ", over the network"
+	}
+	every := "every step"
+	if c.SyncEvery > 1 {
+		every = fmt.Sprintf("every %d steps", c.SyncEvery)
+	}
+	text := fmt.Sprintf("%v %s (SIMULATED): the all-reduce of %d replicas, %v on the fullest device%s", pl.Sync.Time, every, c.ReplicaCount(), pl.Sync.Bytes, links)
+	if pl.Priced() {
+		text += fmt.Sprintf("; a step with its share: %v", pl.Predicted+pl.SyncCost())
+	}
+	return Fact{"sync", text}
+}
+
+// replications says what a step takes with each number of sharding groups that was tried.
+func (v *view) replications(r *neuroshard.Result) {
+	var tried []string
+	for _, g := range r.Tried {
+		cost := "does not fit"
+		if g.Fits {
+			cost = g.Step.String()
+		}
+		tried = append(tried, fmt.Sprintf("%d: %s", g.Replicas, cost))
+	}
+	if len(tried) > 0 {
+		v.printf("groups          %s a step with the replicas' all-reduce, by the number of sharding groups\n", strings.Join(tried, "; "))
+	}
 }
 
 func (v *view) costs(r *neuroshard.Result) {
@@ -317,6 +366,7 @@ func (v *view) costs(r *neuroshard.Result) {
 	if r.Optimal {
 		v.printf("                no plan with undivided operators has a lower predicted cost: all of them were tried\n")
 	}
+	v.replications(r)
 	v.freeSlices(r)
 	if best := bestBaseline(r); best != nil {
 		v.printf("gain            %s (%s %v)\n", gain(r, best), label, baselineCost(r, best))

@@ -30,14 +30,14 @@ func Step(w io.Writer, pl *plan.Plan, s *neuroshard.Step, warnings []string, opt
 // bar.
 func wholeStep(v *view, s *neuroshard.Step) {
 	bar := errorBar(s.Times)
-	v.printf("step            %v%s: embeddings %v (%s), dense %v, all-reduce %v, hidden %v; %s (SIMULATED; %s)\n",
-		s.Step, bar, s.Embedding, percent(float64(s.Embedding), float64(s.Step)), s.Dense, s.AllReduce, s.Hidden, limit(s.Bound), trust(s))
+	v.printf("step            %v%s: embeddings %v (%s), dense %v, all-reduce %v%s, hidden %v; %s (SIMULATED; %s)\n",
+		s.Step, bar, s.Embedding, percent(float64(s.Embedding), float64(s.Step)), s.Dense, s.AllReduce, synced(s), s.Hidden, limit(s.Bound), trust(s))
 	v.printf("throughput      %s samples/s%s%s, needs %v of input\n", large(s.SamplesPerSecond), bar, epoch(s), unit.Bandwidth(s.InputBytesPerSecond))
 	c := v.plan.Cluster
 	if rate := s.Input.PricePerHour; rate > 0 {
-		v.printf("price           %d x %s at $%s an hour (given): $%s per 1e9 samples%s\n", c.Devices, name(c.Profile), money(rate), money(s.PricePerBillion), bar)
+		v.printf("price           %d x %s at $%s an hour (given): $%s per 1e9 samples%s\n", c.Devices*c.ReplicaCount(), name(c.Profile), money(rate), money(s.PricePerBillion), bar)
 	} else {
-		v.printf("price           not known: state what one of the %d x %s costs an hour, with --price\n", c.Devices, name(c.Profile))
+		v.printf("price           not known: state what one of the %d x %s costs an hour, with --price\n", c.Devices*c.ReplicaCount(), name(c.Profile))
 	}
 	if s.Size == nil {
 		v.printf("against size    not compared with the plan of baseline size\n")
@@ -45,6 +45,14 @@ func wholeStep(v *view, s *neuroshard.Step) {
 	}
 	v.printf("against size    embeddings %s, step %s, throughput %s (SIMULATED)\n", change(float64(s.Embedding), float64(s.Size.Embedding)),
 		change(float64(s.Step), float64(s.Size.Step)), change(s.SamplesPerSecond, s.Size.SamplesPerSecond))
+}
+
+// synced says what the all-reduce of the replicas takes of a step, if there is one.
+func synced(s *neuroshard.Step) string {
+	if s.Sync == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", sync of replicas %v", s.Sync)
 }
 
 // errorBar writes the error of a step behind a number. The measured step itself has none.
@@ -175,6 +183,7 @@ type stepJSON struct {
 	Embedding           unit.Millis `json:"embedding_ms"`
 	Dense               unit.Millis `json:"dense_ms"`
 	AllReduce           unit.Millis `json:"allreduce_ms"`
+	Sync                unit.Millis `json:"sync_ms,omitempty"`
 	Hidden              unit.Millis `json:"hidden_ms"`
 	SamplesPerSecond    float64     `json:"samples_per_second"`
 	InputBytesPerSecond float64     `json:"input_bytes_per_second"`
@@ -187,7 +196,7 @@ type stepJSON struct {
 
 func stepOf(t step.Times) stepJSON {
 	s := stepJSON{
-		Step: t.Step, Embedding: t.Embedding, Dense: t.Dense, AllReduce: t.AllReduce, Hidden: t.Hidden,
+		Step: t.Step, Embedding: t.Embedding, Dense: t.Dense, AllReduce: t.AllReduce, Sync: t.Sync, Hidden: t.Hidden,
 		SamplesPerSecond: t.SamplesPerSecond, InputBytesPerSecond: t.InputBytesPerSecond, EpochMinutes: t.EpochMinutes, Bound: t.Bound, Calibrated: t.Calibrated,
 	}
 	if t.PricePerBillion > 0 {

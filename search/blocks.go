@@ -82,7 +82,7 @@ func blocksMayStay(r *run, table int, shards []formerShard) bool {
 // mayCutRows reports whether a table may be cut by rows over any devices.
 func mayCutRows(t *problem.Table, types []problem.ShardingType) bool {
 	return t.Constraint.Colocation == "" && len(t.Constraint.Devices) == 0 && !t.Constraint.NoSplit &&
-		problem.Permitted(types, problem.RowWise) && t.Constraint.Permits(problem.RowWise)
+		problem.Permitted(types, problem.RowWise) && t.Permits(problem.RowWise) && t.Constraint.PermitsTier(problem.HBM)
 }
 
 // keep takes the tables in blocks out of the catalog, and counts them in every layout.

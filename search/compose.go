@@ -29,24 +29,32 @@ func (c columnSlices) apply(r *run, s state) (state, error) {
 	return s, err
 }
 
-// beside applies the stages to the tables that may lie in slices on single devices, beside
-// the other tables: each of those takes the first form that it may take.
+// beside applies the stages to the tables that may take the zero form, beside the other tables:
+// each of those takes the first form that it may take.
 func (c columnSlices) beside(r *run, s state) (state, error) {
 	whole, budget := r.catalog.whole(), r.catalog.budget
 	room := newLedger(r.catalog)
-	var joint []placed
+	var others []placed
+	var hosted []int32
 	rest := slices.DeleteFunc(slices.Clone(whole), func(k int32) bool {
-		table := r.catalog.pieces[k].members[0].table
-		if r.forms.joint[table] {
-			joint = append(joint, onSeveral(r.catalog, &r.forms, &room, k, r.forms.choices[table][0])...)
+		m := r.catalog.pieces[k].members[0]
+		switch {
+		case r.forms.hostedAlone(m.table):
+			hosted = append(hosted, r.catalog.inForm(k, m.width, r.forms.choices[m.table][0]))
+		case r.forms.barred[m.table]:
+			others = append(others, onSeveral(r.catalog, &r.forms, &room, k, r.forms.choices[m.table][0])...)
 		}
-		return r.forms.joint[table]
+		return r.forms.barred[m.table]
 	})
-	if len(joint) == 0 {
+	if len(rest) == len(whole) {
 		s, err := r.apply(c.stages, s)
 		return s, r.placed(s, err)
 	}
-	left := budget - room.everywhere
+	others, ok := level(r.catalog, &room, others, hosted)
+	if !ok {
+		return s, nil // stage fill goes on
+	}
+	left := budget - room.everywhere - slices.Max(room.own)
 	if len(room.onHost) > 0 {
 		left -= slices.Max(room.onHost)
 	}
@@ -57,9 +65,9 @@ func (c columnSlices) beside(r *run, s state) (state, error) {
 	s, err := r.apply(c.stages, s)
 	err = r.placed(s, err)
 	r.catalog.unsplit, r.catalog.budget = whole, budget
-	r.finalists, s.coarse = nil, nil // they lack the other tables
+	r.finalists, s.coarse, s.spare = nil, nil, placement{} // they lack the other tables
 	if err == nil {
-		s.best = r.offerPlaced(placement{}, append(s.best.placed(), joint...))
+		s.best = r.offerPlaced(placement{}, append(s.best.placed(), others...))
 	}
 	return s, err
 }

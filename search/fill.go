@@ -96,7 +96,10 @@ func fitForms(c *catalog, f *forms) (parts []placed, ok bool) {
 	coldest := coldestFirst(c, whole)
 	for _, share := range cacheShares {
 		hosted := func(k int32) (problem.Form, bool) {
-			return f.choice(c, k, func(form problem.Form) bool { return form.Tier.OnHost() && form.Cache == share })
+			own := c.problem.Tables[c.pieces[k].members[0].table].Constraint.CacheShare
+			return f.choice(c, k, func(form problem.Form) bool {
+				return form.Tier.OnHost() && (form.Cache == share || share > 0 && form.Cache == own)
+			})
 		}
 		for _, all := range []bool{false, true} {
 			if fewestThat(coldest, hosted, func(taken map[int32]problem.Form) bool {
@@ -159,7 +162,8 @@ func fewestThat(list []int32, form func(k int32) (problem.Form, bool), try func(
 
 // fillForms places tables by falling bytes: the tables in byRows and hosted in their
 // form, the others in slices, each on the device with the most room. room must be empty
-// at the start, and counts all that is placed.
+// at the start, and counts all that is placed. A table that may not take the zero form takes the
+// first form that it may take.
 func fillForms(c *catalog, f *forms, room *ledger, whole []int32, byRows, hosted map[int32]problem.Form) ([]placed, bool) {
 	var parts []placed
 	var rest []int32
@@ -170,12 +174,16 @@ func fillForms(c *catalog, f *forms, room *ledger, whole []int32, byRows, hosted
 			rest = append(rest, c.inForm(k, m.width, to))
 			continue
 		}
-		if !ok && !f.joint[m.table] {
+		if !ok && !f.barred[m.table] {
 			rest = append(rest, k)
 			continue
 		}
 		if !ok {
 			form = f.choices[m.table][0]
+		}
+		if form.Tier.OnHost() {
+			rest = append(rest, c.inForm(k, m.width, form))
+			continue
 		}
 		parts = append(parts, onSeveral(c, f, room, k, form)...)
 	}

@@ -25,9 +25,9 @@ type forms struct {
 	whole []int32
 	// sliced says whether a table that is cut by rows may be cut by columns, too (grid).
 	sliced []bool
-	// joint says which tables may not lie in slices on single devices: each slice lies on
-	// several devices together.
-	joint []bool
+	// barred says which tables may not take the zero form: their slices lie on several devices
+	// together, or in host memory.
+	barred []bool
 }
 
 // cacheShares are the cache shares that are tried for a table in host memory; 0 stands
@@ -43,7 +43,7 @@ var searched = []problem.ShardingType{
 // onlyColumns returns the forms of a search among slices of columns in HBM.
 func onlyColumns(c *catalog) forms {
 	n := len(c.problem.Tables)
-	f := forms{columns: true, choices: make([][]problem.Form, n), whole: make([]int32, n), sliced: make([]bool, n), joint: make([]bool, n)}
+	f := forms{columns: true, choices: make([][]problem.Form, n), whole: make([]int32, n), sliced: make([]bool, n), barred: make([]bool, n)}
 	for _, k := range c.whole() {
 		for _, m := range c.pieces[k].members {
 			f.whole[m.table] = k
@@ -59,15 +59,16 @@ func newForms(c *catalog, opt Options) forms {
 	f := onlyColumns(c)
 	f.columns = opt.ColumnsOnly || len(opt.ShardingTypes) == 0 || onDevices(func(k problem.ShardingType) bool { return slices.Contains(opt.ShardingTypes, k) })
 	for i := range c.problem.Tables {
-		constraint := &c.problem.Tables[i].Constraint
-		f.joint[i] = !f.columns || !onDevices(constraint.Permits)
+		t := &c.problem.Tables[i]
+		onDevices := f.columns && onDevices(t.Permits)
+		f.barred[i] = !onDevices || !t.Constraint.PermitsTier(problem.HBM)
 		allowed := func(k problem.ShardingType) bool {
-			return !opt.ColumnsOnly && slices.Contains(opt.ShardingTypes, k) && constraint.Permits(k)
+			return !opt.ColumnsOnly && slices.Contains(opt.ShardingTypes, k) && t.Permits(k) && t.Constraint.PermitsTier(problem.HBM)
 		}
 		f.sliced[i] = allowed(problem.Grid)
 		f.choices[i] = f.choicesOf(c, i, allowed)
-		if hosted := !opt.ColumnsOnly && !f.joint[i] && c.problem.Topology.HostBudget() > 0; hosted && f.choosable(c, i) {
-			f.choices[i] = append(f.choices[i], hostForms()...)
+		if hosted := !opt.ColumnsOnly && onDevices && c.problem.Topology.HostBudget() > 0; hosted && f.choosable(c, i) {
+			f.choices[i] = append(f.choices[i], hostForms(&t.Constraint)...)
 		}
 	}
 	return f
@@ -80,13 +81,13 @@ func onDevices(allowed func(problem.ShardingType) bool) bool {
 
 // none returns forms without choices: only slices of columns in HBM are left.
 func (f forms) none() forms {
-	f.columns, f.choices, f.joint = true, make([][]problem.Form, len(f.choices)), make([]bool, len(f.joint))
+	f.columns, f.choices, f.barred = true, make([][]problem.Form, len(f.choices)), make([]bool, len(f.barred))
 	return f
 }
 
 // choosable reports whether a table may take other forms than the zero form at all.
 func (f *forms) choosable(c *catalog, table int) bool {
-	return c.problem.Tables[table].Constraint.Colocation == "" && c.problem.Accounting == problem.CountAll
+	return c.problem.Tables[table].Constraint.Colocation == "" && c.problem.Accounting != problem.CountWeights
 }
 
 // choicesOf returns the forms in which several devices hold a table together.
@@ -117,16 +118,37 @@ func byRows(c *catalog, t *problem.Table, allowed func(problem.ShardingType) boo
 	return choices
 }
 
-// hostForms returns the forms in host memory.
-func hostForms() (choices []problem.Form) {
-	for _, share := range cacheShares {
+// hostForms returns the forms in host memory that a constraint allows.
+func hostForms(constraint *problem.Constraint) (choices []problem.Form) {
+	shares := cacheShares
+	if constraint.CacheShare > 0 {
+		shares = []float64{constraint.CacheShare, 0}
+	}
+	for _, share := range shares {
 		form := problem.Form{Tier: problem.HostCached, Cache: share}
 		if share == 0 {
 			form = problem.Form{Tier: problem.Host}
 		}
-		choices = append(choices, form)
+		if constraint.PermitsTier(form.Tier) {
+			choices = append(choices, form)
+		}
 	}
 	return choices
+}
+
+// hostedAlone reports whether a table's slices must lie in host memory.
+func (f *forms) hostedAlone(table int) bool {
+	return f.barred[table] && slices.ContainsFunc(f.choices[table], func(form problem.Form) bool { return form.Tier.OnHost() })
+}
+
+// onSeveral reports whether some table must lie on several devices together.
+func (f *forms) onSeveral() bool {
+	for table, barred := range f.barred {
+		if barred && !f.hostedAlone(table) {
+			return true
+		}
+	}
+	return false
 }
 
 // any reports whether some table may or must take another form than the zero form.
@@ -209,6 +231,9 @@ type NoShardingType struct {
 	// NotSearched are sharding types that were asked for, and that the search places no
 	// table by. If there are some, no other field is set.
 	NotSearched []string
+	// OutsideHBM says that the constraints of all Tables leave HBM out, and that the search
+	// places tables in HBM only: by its method, its Scorers or the problem's accounting.
+	OutsideHBM bool
 	// ShardingTypes are the sharding types tried; they are set only if the tables do not
 	// fit. Each table is then counted in the sharding type that takes fewest bytes: Need
 	// is the bytes that the table in Tables takes of one device, Sum the bytes that all
@@ -229,6 +254,9 @@ func (e *NoShardingType) Error() string {
 	if len(e.ShardingTypes) > 0 {
 		return fmt.Sprintf("%s: if each table has the sharding type that takes the fewest bytes, all tables take %v, and all devices together have %v for them; the largest table is %q, which takes %v of each device",
 			noPlacement(e.ShardingTypes, "", e.Proven), e.Sum, e.Have, e.Tables[0], e.Need)
+	}
+	if e.OutsideHBM {
+		return fmt.Sprintf("the tiers of %s leave hbm out, and this search places tables in hbm only", words.Quoted(e.Tables, 5))
 	}
 	return fmt.Sprintf("none of the allowed sharding types can place %s: the tables have too few rows for a block on each device, or their constraints forbid it",
 		words.Quoted(e.Tables, 5))
@@ -271,10 +299,11 @@ func searchable(types []problem.ShardingType) error {
 // possible returns nil, or a *NoShardingType with the tables that can take no allowed
 // form.
 func (f *forms) possible(c *catalog) error {
-	e := &NoShardingType{}
+	e := &NoShardingType{OutsideHBM: true}
 	for i := range c.problem.Tables {
-		if f.joint[i] && len(f.choices[i]) == 0 {
-			e.Tables = append(e.Tables, c.problem.Tables[i].Name)
+		if t := &c.problem.Tables[i]; f.barred[i] && len(f.choices[i]) == 0 {
+			e.Tables = append(e.Tables, t.Name)
+			e.OutsideHBM = e.OutsideHBM && !t.Constraint.PermitsTier(problem.HBM)
 		}
 	}
 	if len(e.Tables) == 0 {
@@ -311,7 +340,7 @@ func (f *forms) noRoom(c *catalog, proven bool) *NoShardingType {
 	for i, choices := range f.choices {
 		m := c.pieces[f.whole[i]].members[0]
 		least, each := int64(math.MaxInt64), int64(0)
-		if !f.joint[i] {
+		if !f.barred[i] {
 			least = c.pieces[f.whole[i]].bytes
 			each = least
 		}

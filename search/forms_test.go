@@ -30,7 +30,8 @@ func onHosts(constraints ...problem.Constraint) *problem.Problem {
 // TestFormsOfConstrainedTables: a table that must stay whole takes no blocks of rows,
 // one with devices of its own lies on those alone, and one of a group stays with it.
 func TestFormsOfConstrainedTables(t *testing.T) {
-	p := onHosts(problem.Constraint{}, problem.Constraint{NoSplit: true}, problem.Constraint{Devices: []int{0, 1, 2}}, problem.Constraint{Colocation: "g"}, problem.Constraint{MinWidth: 16})
+	p := onHosts(problem.Constraint{}, problem.Constraint{NoSplit: true}, problem.Constraint{Devices: []int{0, 1, 2}}, problem.Constraint{Colocation: "g"}, problem.Constraint{MinWidth: 16},
+		problem.Constraint{Tiers: []problem.Tier{problem.HBM}}, problem.Constraint{Tiers: []problem.Tier{problem.HostCached}, CacheShare: .3}, problem.Constraint{Tiers: []problem.Tier{problem.HBM, problem.Host}})
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,13 @@ func TestFormsOfConstrainedTables(t *testing.T) {
 		tiers,
 		"",
 		"row_wise table_row_wise data_parallel " + tiers,
+		"row_wise table_row_wise data_parallel",
+		"host_cached",
+		"row_wise table_row_wise data_parallel host",
 	} {
+		if barred := !p.Tables[i].Constraint.PermitsTier(problem.HBM); f.barred[i] != barred {
+			t.Errorf("table %s: got barred %v, want %v", p.Tables[i].Name, f.barred[i], barred)
+		}
 		got, seen := "", map[string]bool{}
 		for _, form := range f.choices[i] {
 			name := string(form.ShardingType)

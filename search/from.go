@@ -20,7 +20,7 @@ import (
 //
 // A device receives the cells that it did not hold and that some device held, as weights with
 // their optimizer state. A row-wise state is one number for each row of a shard: it moves if
-// the device held no cell of that row. Cells that no device held are made, not moved.
+// the device held no cell of the shard in that row. Cells that no device held are made, not moved.
 //
 // Where slices of a table lie in the columns is free, so it is chosen (arrange): walk over the
 // columns, and take the slice of the device that held them; then exchange slices while that
@@ -249,7 +249,7 @@ func (t *formerTable) evenlyMoved(device int32, shard rectangle) int64 {
 		held += n
 		if part.device == device {
 			own += n
-			there = true
+			there = there || n > 0
 		}
 	}
 	rows := shared(shard.rows, problem.Range{End: t.height})
@@ -271,11 +271,13 @@ func (t *formerTable) on(device int32) []formerPart {
 }
 
 // rowsWithout returns the number of rows of a shard that some device held in the shard's
-// columns, without those in which the given parts of the shard's device have a cell.
+// columns, without those in which the given parts of the shard's device have a cell of the shard.
 func (t *formerTable) rowsWithout(on []formerPart, shard rectangle) int64 {
 	own := make([]problem.Range, 0, len(on))
 	for _, part := range on {
-		own = append(own, part.rows)
+		if shared(part.columns, shard.columns) > 0 {
+			own = append(own, part.rows)
+		}
 	}
 	held := slices.Clone(own)
 	for _, cells := range t.cells {

@@ -38,9 +38,9 @@ func movedCells(p *problem.Problem, before, after [][]problem.Shard) (bytes unit
 		}
 	}
 	for d, held := range after {
-		own, rows := map[cell]bool{}, map[cell]bool{}
+		own := map[cell]bool{}
 		for _, s := range before[d] {
-			each(s, func(c cell) { own[c], rows[cell{c.table, c.row, 0}] = true, true })
+			each(s, func(c cell) { own[c] = true })
 		}
 		for _, s := range held {
 			t := &p.Tables[s.Table]
@@ -56,12 +56,13 @@ func movedCells(p *problem.Problem, before, after [][]problem.Shard) (bytes unit
 			if p.Accounting == problem.CountWeights {
 				weight, state, perRow = 4, 0, false
 			}
-			comes := map[int64]bool{}
+			comes, stays := map[int64]bool{}, map[int64]bool{}
+			each(s, func(c cell) { stays[c.row] = stays[c.row] || own[c] })
 			each(s, func(c cell) {
 				if anywhere[c] && !own[c] {
 					bytes += unit.Bytes(weight + state)
 				}
-				if perRow && anywhere[c] && !rows[cell{c.table, c.row, 0}] {
+				if perRow && anywhere[c] && !stays[c.row] {
 					comes[c.row] = true
 				}
 			})
@@ -83,6 +84,7 @@ type replanned struct {
 // drawReplanned draws a problem with few rows, and a placement of it.
 func drawReplanned(t *rapid.T) replanned {
 	p, types := onSomeHosts(t), someShardingTypes(t)
+	someTiers(t, p)
 	for i := range p.Tables {
 		p.Tables[i].Rows = 1 + p.Tables[i].Rows%23
 		p.Tables[i].Precision = rapid.SampledFrom([]problem.Precision{problem.FP32, problem.FP16}).Draw(t, "precision")
@@ -139,6 +141,28 @@ func TestPropertyAnUnchangedPlacementStays(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestFromUnderTiers goes on from placements that constraints have forbidden since: tables leave
+// HBM, take a cache of another share, or return to HBM.
+func TestFromUnderTiers(t *testing.T) {
+	p := tieredTiny(0)
+	newScorer := formsFactory(p, true)
+	old := [][]problem.Shard{{p.Whole(0), p.Whole(1)}, {p.Whole(2)}}
+	old[0][1].Tier, old[0][1].Cache = problem.HostCached, .4
+	old[1][0].Tier = problem.Host
+	for i, c := range []problem.Constraint{{Tiers: []problem.Tier{problem.Host}}, {CacheShare: .3}, {Tiers: []problem.Tier{problem.HBM}}} {
+		p.Tables[i].Constraint = c
+	}
+	p.Topology.Memory = unit.GiB
+	r, err := search.Run(context.Background(), p, newScorer, search.Options{Workers: 1, From: &search.From{Shards: old, Price: 1e6}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPlacement(t, p, newScorer, []problem.ShardingType{problem.TableWise, problem.ColumnWise}, r)
+	if r.Moved != 0 {
+		t.Errorf("got %d moved bytes, want none: each table may stay on its device", r.Moved)
+	}
 }
 
 func TestPropertyMovedBytesKeepToTheBudget(t *testing.T) {

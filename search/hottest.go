@@ -40,7 +40,7 @@ func (hottest) apply(r *run, s state) (state, error) {
 	}
 	room := float64(c.budget) * float64(len(c.all))
 	l := newLayout(c, r.scorer(), r.forms)
-	if slices.Contains(f.joint, true) || l.hostBudget == 0 || c.budget <= 0 || s.best.division != nil && float64(all) <= fillings[0]*room {
+	if f.onSeveral() || l.hostBudget == 0 || c.budget <= 0 || !slices.Contains(f.barred, true) && s.best.division != nil && float64(all) <= fillings[0]*room {
 		return s, nil
 	}
 	s.further = hotPlacements(r, l, whole, nil)
@@ -139,11 +139,14 @@ var choices = []func(h *chooser, hbm float64){
 }
 
 // residences returns the pieces that an unsplit table may become, in HBM or in host
-// memory with a cache. In the list, bytes of HBM rise and times fall. A piece is left
+// memory with a cache, as far as its constraint allows them. In the list, bytes of HBM rise and times fall. A piece is left
 // out if it does not fit a device even in its narrowest slices.
 func residences(c *catalog, l *layout, k int32) (options []int32) {
-	pieces := []int32{k}
+	var pieces []int32
 	m, single := c.pieces[k].members[0], len(c.pieces[k].members) == 1
+	if !l.forms.barred[m.table] {
+		pieces = append(pieces, k)
+	}
 	if single {
 		for _, form := range l.forms.choices[m.table] {
 			if form.Tier.OnHost() {

@@ -39,6 +39,9 @@ type Infeasible struct {
 	// OnlyHBM says that the problem's engine keeps all tables in the memory of the devices,
 	// so that host memory would not help.
 	OnlyHBM bool
+	// Replicas is the number of sharding groups of the cluster, 0 for one: the placement is for one
+	// of them.
+	Replicas int
 }
 
 // Error names the table, the bytes that are missing and the device, and then gives the
@@ -79,7 +82,7 @@ func infeasible(c *catalog, method Method, pieces, devices []int32, p int32) *In
 		Width:  k.members[0].width,
 		Device: int(freest),
 		Need:   unit.Bytes(k.bytes), Have: unit.Bytes(have), Missing: unit.Bytes(max(0, k.bytes-have)),
-		OnlyHBM: c.rules.OnlyHBM,
+		OnlyHBM: c.rules.OnlyHBM, Replicas: c.problem.Topology.Replicas,
 	}
 	if c.brief {
 		e.Reason = "the search did not count how many devices would be enough"

@@ -339,7 +339,7 @@ func (m *mover) reform(slot int32) bool {
 	choices := m.forms.choices[table]
 	now := m.c.pieces[p.piece].form
 	n := len(choices)
-	if !m.forms.joint[table] {
+	if !m.forms.barred[table] {
 		n++ // the zero form
 	}
 	to := problem.Form{}

@@ -132,7 +132,7 @@ func Allowing(types []problem.ShardingType) []problem.ShardingType {
 
 // Chooses reports whether a search of the problem may cut tables by rows over chosen devices.
 func (o *Options) Chooses(p *problem.Problem) bool {
-	return (o.Method == "" || o.Method == NeuroShard) && o.ChosenRows && !o.ColumnsOnly && p.Accounting == problem.CountAll &&
+	return (o.Method == "" || o.Method == NeuroShard) && o.ChosenRows && !o.ColumnsOnly && p.Accounting != problem.CountWeights &&
 		p.Engine.Rules().AnyDevices && p.Topology.Devices > 2 && slices.Contains(o.ShardingTypes, problem.RowWise)
 }
 

@@ -16,7 +16,7 @@ func (recall) apply(r *run, s state) (state, error) {
 	a.reset(s.best.placed())
 	cost, changed := a.best, false
 	for _, t := range a.order() {
-		if !a.hosted(t) || !a.remain(t, problem.Form{}) {
+		if a.forms.barred[t] || !a.hosted(t) || !a.remain(t, problem.Form{}) {
 			continue
 		}
 		before := a.softSums

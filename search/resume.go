@@ -99,7 +99,7 @@ func (s *resumer) together(k int32) {
 // first form that the table may take.
 func (s *resumer) first(k int32) int32 {
 	m := s.c.pieces[k].members[0]
-	if s.r.forms.joint[m.table] {
+	if s.r.forms.barred[m.table] {
 		return s.c.inForm(k, m.width, s.r.forms.choices[m.table][0])
 	}
 	return k
@@ -152,16 +152,20 @@ func (s *resumer) form(table int, shard problem.Shard) problem.Form {
 	if !mayNumber(s.r) {
 		form.Operator = 0
 	}
-	if form.Tier.OnHost() && !s.r.forms.joint[table] && !s.allows(table, form) {
-		form.Tier, form.Cache = "", 0 // there is no host memory now
+	if form.Tier.OnHost() && !s.r.forms.barred[table] && !s.allows(table, form) {
+		form.Tier, form.Cache = "", 0 // there is no host memory now, or the table may not lie there
+	}
+	if share := s.c.problem.Tables[table].Constraint.CacheShare; share > 0 && form.Tier == problem.HostCached {
+		form.Cache = share
 	}
 	return form
 }
 
-// allows reports whether a table may take a form. Every share of a cache is as good as another.
+// allows reports whether a table may take a form. Every share of a cache is as good as another,
+// unless the table's constraint states one (form).
 func (s *resumer) allows(table int, form problem.Form) bool {
 	if !form.ShardingType.Joint() && form.Tier == "" {
-		return !s.r.forms.joint[table]
+		return !s.r.forms.barred[table]
 	}
 	return slices.ContainsFunc(s.r.forms.choices[table], func(f problem.Form) bool {
 		return f.ShardingType == form.ShardingType && f.Tier == form.Tier

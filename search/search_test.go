@@ -163,7 +163,7 @@ func tight(t *rapid.T) *problem.Problem {
 	devices := rapid.SampledFrom([]int{1, 2, 3, 5, 20}).Draw(t, "devices")
 	p := &problem.Problem{
 		Batch:      rapid.SampledFrom([]int{1, 64}).Draw(t, "batch"),
-		Accounting: rapid.SampledFrom([]problem.Accounting{problem.CountAll, problem.CountWeights}).Draw(t, "accounting"),
+		Accounting: rapid.SampledFrom([]problem.Accounting{problem.CountAll, problem.CountWeights, problem.CountTorchRec}).Draw(t, "accounting"),
 	}
 	total := 0.0
 	for i := range rapid.IntRange(1, 14).Draw(t, "tables") {
@@ -561,7 +561,7 @@ func TestBriefAsksNoDevices(t *testing.T) {
 // Tiny problems are solved to the optimum: every way to cut the tables and every
 // placement is tried here, too. Two slices of one table on one device are among
 // them, which the search joins.
-func TestOptimumOfTinyProblems(t *testing.T) { optimumOfTinyProblems(t, 40, 10) }
+func TestOptimumOfTinyProblems(t *testing.T) { optimumOfTinyProblems(t, 20, 5) }
 
 // optimumOfTinyProblems is TestOptimumOfTinyProblems with a number of tasks. Some of them
 // are annealed, too.

@@ -11,6 +11,14 @@ import (
 
 func TestOptimumOfManyTinyProblems(t *testing.T) { optimumOfTinyProblems(t, 100, 30) }
 
+func TestOptimalIsOptimalOfMany(t *testing.T) { optimalIsOptimal(t, 60) }
+
+func TestNeverAbovePaperOnAll(t *testing.T) { neverAbovePaper(t, 1) }
+
+func TestManyOptimaOfExposedCosts(t *testing.T) { optimaOfExposedCosts(t, 5) }
+
+func TestManyOptimaOfHierarchicalExchanges(t *testing.T) { optimaOfHierarchicalExchanges(t, 4) }
+
 func TestManyOptimaInAllForms(t *testing.T) {
 	compareWithOptimum(t, "additive", 400, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
 	compareWithOptimum(t, "fused", 400, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })

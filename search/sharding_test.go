@@ -503,6 +503,18 @@ func a100() hardware.Profile {
 	return profile
 }
 
+// someTiers lets some tables lie in some memory tiers only.
+func someTiers(t *rapid.T, p *problem.Problem) {
+	for i := range p.Tables {
+		if c := &p.Tables[i].Constraint; p.Topology.HostMemory > 0 && c.Colocation == "" && rapid.IntRange(0, 5).Draw(t, "tiers") == 0 {
+			c.Tiers = rapid.SliceOfNDistinct(rapid.SampledFrom(problem.Tiers()), 1, 3, rapid.ID[problem.Tier]).Draw(t, "tiers of the table")
+			if slices.Contains(c.Tiers, problem.HostCached) && rapid.Bool().Draw(t, "with a share") {
+				c.CacheShare = .25
+			}
+		}
+	}
+}
+
 func someShardingTypes(t *rapid.T) []problem.ShardingType {
 	if rapid.Bool().Draw(t, "all sharding types") {
 		return problem.ShardingTypes()
@@ -520,6 +532,7 @@ func plansOfShardingTypesAreValid(t *testing.T, evaluations int64) {
 	with := map[string]int{} // the number of plans, by sharding type and tier
 	rapid.Check(t, func(t *rapid.T) {
 		p, types := onSomeHosts(t), someShardingTypes(t)
+		someTiers(t, p)
 		newScorer := formsFactory(p, rapid.Bool().Draw(t, "additive"))
 		opt := search.Options{ShardingTypes: types, Seed: rapid.Uint64().Draw(t, "seed"), Workers: 1, Steps: 2, MaxEvaluations: evaluations}
 		r, err := search.Run(context.Background(), p, newScorer, opt)
@@ -692,15 +705,18 @@ func tiny(seed uint64) *problem.Problem {
 // every form of three tables on every device. It does so under additive costs and under
 // costs of fused tables. Every fifth problem has host memory and little HBM.
 func TestOptimumOfTinyProblemsInAllForms(t *testing.T) {
-	compareWithOptimum(t, "additive", 20, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
-	compareWithOptimum(t, "fused", 20, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })
+	compareWithOptimum(t, "additive", 10, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
+	compareWithOptimum(t, "fused", 10, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })
 }
 
 // TestOptimumOfExposedCosts compares the search with brute force if a little, much of one
 // direction, or all of the exchanges is hidden.
-func TestOptimumOfExposedCosts(t *testing.T) {
+func TestOptimumOfExposedCosts(t *testing.T) { optimaOfExposedCosts(t, 3) }
+
+// optimaOfExposedCosts is TestOptimumOfExposedCosts with a number of tasks of each kind.
+func optimaOfExposedCosts(t *testing.T, tasks int) {
 	for _, hidden := range [][2]float64{{.001, .0005}, {.01, .002}, {1e3, 0}, {1e3, 1e3}} {
-		compareWithOptimum(t, fmt.Sprint(hidden, " hidden"), 5, func(p *problem.Problem) search.Factory {
+		compareWithOptimum(t, fmt.Sprint(hidden, " hidden"), tasks, func(p *problem.Problem) search.Factory {
 			return hidingFactory(p, hidden[0], hidden[1])
 		})
 	}
@@ -708,12 +724,16 @@ func TestOptimumOfExposedCosts(t *testing.T) {
 
 // TestOptimumOfHierarchicalExchanges compares the search with brute force on two hosts, if the
 // exchange inside hosts or between hosts takes longer, and if a part of it is hidden.
-func TestOptimumOfHierarchicalExchanges(t *testing.T) {
+func TestOptimumOfHierarchicalExchanges(t *testing.T) { optimaOfHierarchicalExchanges(t, 2) }
+
+// optimaOfHierarchicalExchanges is TestOptimumOfHierarchicalExchanges with a number of tasks of
+// each kind.
+func optimaOfHierarchicalExchanges(t *testing.T, tasks int) {
 	for _, c := range []struct {
 		inside, between int64
 		hidden          float64
 	}{{100, 1000, 0}, {1000, 100, .01}} {
-		compareWithOptimum(t, fmt.Sprint(c, " hierarchical"), 4, func(p *problem.Problem) search.Factory {
+		compareWithOptimum(t, fmt.Sprint(c, " hierarchical"), tasks, func(p *problem.Problem) search.Factory {
 			return hierarchicalFactory(p, c.inside, c.between, c.hidden)
 		})
 	}
@@ -736,10 +756,54 @@ func TestAllHiddenIsTheLeastCompute(t *testing.T) {
 	}
 }
 
+// TestOptimumUnderTiers compares the search with brute force if tables may only lie in some
+// memory tiers, or only with one cache share. A plan without these constraints breaks them in most
+// tasks and costs less, so the constraints decide.
+func TestOptimumUnderTiers(t *testing.T) {
+	for _, sums := range []bool{true, false} {
+		factoryOf := func(p *problem.Problem) search.Factory { return formsFactory(p, sums) }
+		compareProblems(t, fmt.Sprint("tiers, additive ", sums), 6, tieredTiny, factoryOf)
+	}
+	cheaper := 0
+	for seed := range uint64(6) {
+		p := tieredTiny(seed)
+		free := *p
+		free.Tables = slices.Clone(p.Tables)
+		for i := range free.Tables {
+			free.Tables[i].Constraint = problem.Constraint{}
+		}
+		if optimumInForms(&free, formsFactory(&free, true)()) < optimumInForms(p, formsFactory(p, true)())*(1-1e-9) {
+			cheaper++
+		}
+	}
+	if cheaper < 4 {
+		t.Errorf("got %d of 6 tasks that cost less without the constraints, want at least 4", cheaper)
+	}
+}
+
+// tieredTiny returns a tiny problem with host memory whose tables may lie in some tiers only.
+func tieredTiny(seed uint64) *problem.Problem {
+	p := tiny(seed)
+	p.Topology.HostMemory = unit.GiB
+	draw := rand.New(rand.NewPCG(seed, 19))
+	for i, tiers := range [][]problem.Tier{{problem.Host}, {problem.HostCached}, {problem.HBM, problem.HostCached}} {
+		at := (i + int(seed)) % len(p.Tables)
+		c := &p.Tables[at].Constraint
+		if c.Tiers = tiers; draw.IntN(2) == 0 && c.PermitsTier(problem.HostCached) {
+			c.CacheShare = []float64{.3, .05}[draw.IntN(2)]
+		}
+	}
+	return p
+}
+
 func compareWithOptimum(t *testing.T, name string, tasks int, factoryOf func(*problem.Problem) search.Factory) {
+	compareProblems(t, name, tasks, tiny, factoryOf)
+}
+
+func compareProblems(t *testing.T, name string, tasks int, problemOf func(seed uint64) *problem.Problem, factoryOf func(*problem.Problem) search.Factory) {
 	hits, hosted, sum := 0, 0, 0.
 	for seed := range uint64(tasks) {
-		p := tiny(seed)
+		p := problemOf(seed)
 		newScorer := factoryOf(p)
 		want := optimumInForms(p, newScorer())
 		r, err := search.Run(context.Background(), p, newScorer, search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1})
@@ -829,22 +893,30 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 		forms := []problem.Form{{}}
 		if p.Topology.HostMemory > 0 {
 			forms = append(forms, problem.Form{Tier: problem.Host})
-			for _, share := range []float64{.02, .05, .1, .2, .4} { // the shares that the search tries
+			shares := []float64{.02, .05, .1, .2, .4} // the shares that the search tries
+			if own := t.Constraint.CacheShare; own > 0 {
+				shares = []float64{own}
+			}
+			for _, share := range shares {
 				forms = append(forms, problem.Form{Tier: problem.HostCached, Cache: share})
 			}
 		}
+		forms = slices.DeleteFunc(forms, func(f problem.Form) bool { return !t.Constraint.PermitsCache(f.Tier, f.Cache) })
+		inHBM := t.Constraint.PermitsTier(problem.HBM)
 		for _, widths := range cuts {
 			for _, form := range forms {
 				put(i, widths, form, 1, 0)
 			}
-			if t.CutsByRows(perHost) {
+			if inHBM && t.CutsByRows(perHost) {
 				put(i, widths, problem.Form{ShardingType: problem.TableRowWise}, perHost, 0)
 			}
 		}
-		if t.CutsByRows(n) {
+		if inHBM && t.CutsByRows(n) {
 			put(i, cuts[0], problem.Form{ShardingType: problem.RowWise}, n, 0)
 		}
-		put(i, cuts[0], problem.Form{ShardingType: problem.DataParallel}, n, 0)
+		if inHBM {
+			put(i, cuts[0], problem.Form{ShardingType: problem.DataParallel}, n, 0)
+		}
 	}
 	table(0)
 	return best

@@ -380,7 +380,7 @@ func (w switcher) switchExpensive(form problem.Form, share float64) (n int) {
 // worthOf returns the change of the worth if a table takes a form. ok is false if the
 // table has the form already or cannot take it.
 func (w switcher) worthOf(table int, form problem.Form) (change float64, ok bool) {
-	may := slices.Contains(w.forms.choices[table], form) || form == (problem.Form{}) && !w.forms.joint[table]
+	may := slices.Contains(w.forms.choices[table], form) || form == (problem.Form{}) && !w.forms.barred[table]
 	if !may || w.formOf(table) == form || !w.become(table, form, 0, true) {
 		return 0, false
 	}

@@ -68,7 +68,7 @@ func severalClasses(c *catalog) bool {
 // lane class, and the cheapest placement.
 func uncutStarts(r *run, best placement) (placement, []start) {
 	u := uncutStarter{r, best, nil}
-	if !slices.Contains(r.forms.joint, true) {
+	if !slices.Contains(r.forms.barred, true) {
 		u.add(r.catalog.whole(), nil)
 	}
 	if parts := best.placed(); r.formed(parts) {

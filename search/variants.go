@@ -13,7 +13,8 @@ import (
 //
 //	variant         its slices lie on
 //	slices in HBM   devices
-//	host memory     devices, with all rows in host memory and no cache
+//	host memory     devices, with all rows in host memory and no cache; with the smallest cache
+//	                if the table must have one
 //	blocks          hosts: table_row_wise, or grid
 //	on all devices  one slice on all devices: row_wise or data_parallel
 //
@@ -53,14 +54,17 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 				list = append(list, v)
 			}
 		}
-		if !f.joint[c.pieces[k].members[0].table] {
+		if !f.barred[c.pieces[k].members[0].table] {
 			add(variant{packable: packableOf(c, k)})
 		}
 		if members := c.pieces[k].members; len(members) == 1 {
-			for _, form := range f.choices[members[0].table] {
-				if form.Tier != problem.HostCached {
+			choices := f.choices[members[0].table]
+			cached := slices.Contains(choices, problem.Form{Tier: problem.Host})
+			for _, form := range choices {
+				if form.Tier != problem.HostCached || !cached {
 					add(variantIn(c, f, k, form))
 				}
+				cached = cached || form.Tier == problem.HostCached
 			}
 		}
 		slices.SortStableFunc(list, func(a, b variant) int { return cmp.Compare(a.hbm, b.hbm) })

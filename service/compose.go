@@ -41,8 +41,8 @@ func (c *composer) compose(body *ProblemBody, old *plan.Plan) (*composed, error)
 	if err = joined(err, faults); err != nil {
 		return nil, err
 	}
-	if old != nil && old.Cluster.WeightsOnly {
-		p.Accounting = problem.CountWeights
+	if old != nil && parts.Overrides.Accounting == nil {
+		p.Accounting = old.Cluster.Accounting()
 	}
 	whole := &composed{p, parts.Step(), warnings}
 	if in := whole.step; in != nil && in.Measured.Step > 0 && in.Measured.Shards == nil {

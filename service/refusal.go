@@ -157,6 +157,8 @@ func refused(err error) *Refusal {
 		return refusal(faults...)
 	case errors.As(err, &infeasible):
 		return ofInfeasible(infeasible)
+	case errors.As(err, &noType) && noType.OutsideHBM:
+		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), "add hbm to their tiers, or choose another method or model")
 	case errors.As(err, &noType), errors.As(err, &idle):
 		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), "allow other options.sharding_types, or plan for another cluster or engine")
 	case errors.As(err, &noStep):

@@ -511,9 +511,9 @@ func (c *check) compute(raw json.RawMessage) (Op, Device) {
 func (c *check) table(at string, t tableCase, batch int) Table {
 	rows := c.within(at+"rows", t.Rows, 1, problem.MaxRows, -1)
 	table := Table{
-		Rows:     rows,
-		Dim:      int(c.within(at+"dim", t.Dim, 1, problem.MaxDim, -1)),
-		Features: int(c.within(at+"features", t.Features, 1, problem.MaxFeatures, 1)),
+		Rows: rows,
+		Dim:  int(c.within(at+"dim", t.Dim, 1, problem.MaxDim, -1)),
+		Bags: float64(c.within(at+"features", t.Features, 1, problem.MaxFeatures, 1)),
 	}
 	if t.LengthCV.given {
 		table.LengthCV = c.number(at+"length_cv", t.LengthCV, 0, problem.MaxLengthCV)

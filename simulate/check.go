@@ -88,6 +88,8 @@ func typeFault(p *problem.Problem, t *problem.Table, s *problem.Shard, shardingT
 		return fmt.Sprintf("table %q: columns %d to %d of %d: %s shards have all columns", t.Name, s.Columns.Start, s.Columns.End, t.Dim, shardingType)
 	}
 	switch {
+	case t.Pooling == problem.PoolingNone && shardingType.Span() == problem.OneHost:
+		return fmt.Sprintf("table %q: %s shards: no table with pooling none is %s", t.Name, shardingType, shardingType)
 	case shardingType != "" && !shardingType.Known():
 		return fmt.Sprintf("table %q: sharding type %q is unknown: choose one of %s", t.Name, shardingType, join(problem.ShardingTypes()))
 	case !shardingType.ByRows():
@@ -108,6 +110,8 @@ func chosenFault(p *problem.Problem, s *problem.Shard, shardingType problem.Shar
 	switch {
 	case shardingType != problem.RowWise && shardingType != problem.Grid:
 		return fmt.Sprintf("table %q: %d blocks of rows of a %s table: only the rows of row_wise and grid tables may be on chosen devices", t.Name, s.Blocks, cmp.Or(shardingType, problem.TableWise))
+	case t.Pooling == problem.PoolingNone:
+		return fmt.Sprintf("table %q: %d blocks of rows on chosen devices: no engine cuts the rows of a table with pooling none so", t.Name, s.Blocks)
 	case s.Blocks < 0:
 		return fmt.Sprintf("table %q: %d blocks of rows: give 2 or more, or 0", t.Name, s.Blocks)
 	case shardingType == problem.RowWise && s.Columns != (problem.Range{Start: 0, End: int64(t.Dim)}):

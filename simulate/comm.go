@@ -22,7 +22,10 @@ import (
 // Tables that devices hold together need other collectives:
 //
 //	row_wise        a reduce-scatter of all columns forward, because each device has a
-//	                part of every sum, and an all-gather of the gradients backward
+//	                part of every sum, and an all-gather of the gradients backward.
+//	                Lookups that stay apart have no sums: each device sends the vectors
+//	                that it looked up in an all-to-all of their own, and every device is
+//	                estimated as the one with the most used rows
 //	table_row_wise  the same inside each host, and an all-to-all of the sums between
 //	and grid        the devices with the same place in each host
 //	data_parallel   an all-reduce of dense gradients, backward
@@ -56,16 +59,23 @@ func (d Device) Network(c Cluster) (Network, error) {
 	}
 	fixed := unit.Micros(d.profile.AllToAllLatencyUS)
 	n := Network{c, Links{Fixed: fixed, FixedInHost: fixed, Intra: d.profile.IntraGBps * 1e6, Copy: d.Stream}}
-	domains := c.Domains()
-	if domains == 1 {
-		return n, nil
+	whole := c.Whole()
+	if whole.Domains() > 1 && d.profile.NICGBps == 0 {
+		return n, fmt.Errorf("device profile %q has no network: %d ranks, %d on a host, need one; put all on one host or choose another profile", d.profile.Name, whole.Devices, c.PerHost)
 	}
-	if d.profile.NICGBps == 0 {
-		return n, fmt.Errorf("device profile %q has no network: %d ranks, %d on a host, need one; put all on one host or choose another profile", d.profile.Name, c.Devices, c.PerHost)
+	if c.Domains() > 1 {
+		n.Fixed, n.NIC = d.between(&c)
 	}
-	n.Fixed = unit.Micros(networkFixedUS + networkStepUS*math.Log2(float64(c.Devices)))
-	n.NIC = hardware.NetworkShare(domains) * d.profile.NICGBps * 1e6
+	if c.Replicas > 1 && whole.Domains() > 1 {
+		n.FixedWhole, n.NICWhole = d.between(&whole)
+	}
 	return n, nil
+}
+
+// between returns the fixed time of a collective between NVLink domains, and its bandwidth.
+func (d *Device) between(c *Cluster) (fixed unit.Millis, nic float64) {
+	fixed = unit.Micros(networkFixedUS + networkStepUS*math.Log2(float64(c.Devices)))
+	return fixed, hardware.NetworkShare(c.Domains()) * d.profile.NICGBps * 1e6
 }
 
 // Comm is what the devices of one placement exchange in a step.
@@ -73,6 +83,8 @@ type Comm struct {
 	// PerHost is the number of ranks on a host; 0, or more than all ranks, means all.
 	// Domain is as in Cluster.
 	PerHost, Domain int
+	// Replicas and ReplicasPerDomain are as in Cluster.
+	Replicas, ReplicasPerDomain int
 	// Batch is the global batch, at least 1.
 	Batch int
 	// ElementBytes and VectorBytes are as in Cluster.
@@ -82,6 +94,9 @@ type Comm struct {
 	DimSums []int
 	// RowWise is the pooled columns of the tables that are cut by rows over all ranks.
 	RowWise int
+	// RowsApart is the columns that the busiest rank sends of the tables that are cut by rows
+	// over all ranks and whose lookups stay apart.
+	RowsApart int
 	// ByHost has, for each host, the pooled columns of the tables that are cut by rows
 	// over the ranks of the host; nil means no such tables.
 	ByHost []int
@@ -100,7 +115,7 @@ func (c *Comm) joint() bool {
 			return true
 		}
 	}
-	return c.RowWise > 0 || c.Replicated > 0
+	return c.RowWise > 0 || c.RowsApart > 0 || c.Replicated > 0
 }
 
 // Comm returns the simulated times that each rank spends in the exchanges of a step:
@@ -114,7 +129,7 @@ func (d Device) Comm(c Comm) (forward, backward []unit.Millis, err error) {
 	if n == 0 || c.Start != nil && len(c.Start) != n {
 		return nil, nil, fmt.Errorf("communication of %d ranks with %d start times: give one dim sum and one start for each rank", n, len(c.Start))
 	}
-	net, err := d.Network(Cluster{Devices: n, PerHost: c.PerHost, Domain: c.Domain, Batch: c.Batch, ElementBytes: c.ElementBytes, VectorBytes: c.VectorBytes})
+	net, err := d.Network(Cluster{Devices: n, PerHost: c.PerHost, Domain: c.Domain, Batch: c.Batch, ElementBytes: c.ElementBytes, VectorBytes: c.VectorBytes, Replicas: c.Replicas, ReplicasPerDomain: c.ReplicasPerDomain})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -123,11 +138,14 @@ func (d Device) Comm(c Comm) (forward, backward []unit.Millis, err error) {
 	}
 	forward, backward = make([]unit.Millis, n), make([]unit.Millis, n)
 	if n == 1 {
+		if c.Replicas > 1 {
+			backward[0] = net.replicated(c.Replicated)
+		}
 		return forward, backward, nil
 	}
 	net.addAllToAll(&c, forward, backward)
 	// The gradients take the same exchanges as the sums, in the other direction.
-	vectors := net.rowWise(c.RowWise) + net.byHost(c.ByHost)
+	vectors := net.rowWise(c.RowWise) + net.rowsApart(c.RowsApart) + net.byHost(c.ByHost)
 	gradients := vectors + net.replicated(c.Replicated)
 	for r := range forward {
 		forward[r] += vectors
@@ -170,6 +188,15 @@ func (n *Network) rowWise(columns int) unit.Millis {
 		return 0
 	}
 	return n.Ring(float64(columns)).Time() + n.Pack(float64(columns))
+}
+
+// rowsApart returns the time of the all-to-all of tables that are cut by rows over all ranks and
+// whose lookups stay apart, in one direction, where columns are those of the busiest rank.
+func (n *Network) rowsApart(columns int) unit.Millis {
+	if columns == 0 {
+		return 0
+	}
+	return n.RowsApart(float64(columns)).Time() + n.Pack(float64(columns))
 }
 
 // byHost returns the time of the exchanges of tables that are cut by rows over the ranks

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -100,9 +101,8 @@ type Table struct {
 	// shard. Both are above 0.
 	Rows int64
 	Dim  int
-	// Features is the number of features that read the table. Each feature has a bag in
-	// every sample. 0 means 1.
-	Features int
+	// Bags is the bags of a sample that read the table, of all features. 0 means 1.
+	Bags float64
 	// Counts are the accesses of a batch to the table; its Lookups are the batch times
 	// the pooling factors of all features. A table without lookups costs nothing.
 	Counts access.Counts
@@ -186,7 +186,7 @@ func (d Device) Kernels(op Op) Kernels {
 	for i := range op.Tables {
 		if t := &op.Tables[i]; t.Counts.Lookups > 0 {
 			u := newUsage(t.Counts)
-			w.add(part{rows: float64(t.Rows), dim: t.Dim, features: float64(orDefault(t.Features, 1)), lengthCV: t.LengthCV, usage: &u})
+			w.add(part{rows: float64(t.Rows), dim: t.Dim, bags: cmp.Or(t.Bags, 1), lengthCV: t.LengthCV, usage: &u})
 		}
 	}
 	return w.kernels()
@@ -238,9 +238,9 @@ type settings struct {
 
 // part is a table in an operator, or a slice or block of one.
 type part struct {
-	rows               float64
-	dim                int
-	features, lengthCV float64
+	rows           float64
+	dim            int
+	bags, lengthCV float64 // bags of a sample
 	*usage
 }
 
@@ -267,7 +267,7 @@ func (w *work) start(tables, widest int) {
 // add adds a table with lookups.
 func (w *work) add(t part) {
 	n, unique := t.counts.Lookups, t.counts.Unique
-	dim, bags := float64(t.dim), w.batch*t.features
+	dim, bags := float64(t.dim), w.batch*t.bags
 	row := roundUp(dim*w.weightBytes, CacheLine)
 	rowInMemory := roundUp(dim*w.weightBytes, w.device.Granule)
 	pooled := roundUp(dim*w.outputBytes, CacheLine)

@@ -21,12 +21,14 @@ import (
 //	                max(M (1-f) / intra, M f / nic)         f = (n-l)/(n-1)
 //	reduce-scatter  of W columns over all devices, in rings
 //	all-gather      (n-1)/n B W b max(1/intra, 1/(l nic))
+//	rows apart      all-to-all of d columns of the busiest device: (n-1)/n B d b
 //	inside hosts    reduce-scatter of D_h columns on host h
 //	                (l-1)/l B max(D_h) b / intra
 //	between hosts   all-to-all of the sums of the D_h columns
 //	                max over h of (G-1)/G B/l D_h b and B/(G l) (D - D_h) b, / nic
 //	all-reduce      of E elements, first inside hosts, then each device a part between
 //	                2 (l-1)/l E b / intra, and 2 (G-1)/G E b/l / nic
+//	                with R replicas of each device: over all n R devices (docs/TWOD.md)
 //	hierarchical    device r sends V_r columns inside its host, and host h sends W_h, each
 //	                slice of a table once; the second step follows the first
 //	                (l-1)/l B max(V_r) b / intra, and (G-1)/G B/l max(W_h) b / nic
@@ -55,6 +57,21 @@ type Cluster struct {
 	// ElementBytes is the size of an element of a pooled vector that travels.
 	// VectorBytes is its size before packing and after unpacking. 0 means 4 for both.
 	ElementBytes, VectorBytes int
+	// Replicas is the number of sharding groups, each of Devices, and ReplicasPerDomain the
+	// number of them in one NVLink domain (hardware.Topology.Replicas); 0 means 1 for both. Only
+	// AllReduce goes beyond one group.
+	Replicas, ReplicasPerDomain int
+}
+
+// Whole returns all devices of all sharding groups. Its Batch is that of one group.
+func (c *Cluster) Whole() Cluster {
+	w := *c
+	if c.Replicas > 1 {
+		w.Devices *= c.Replicas
+		w.Domain = c.Joined() * max(1, c.ReplicasPerDomain)
+		w.Replicas, w.ReplicasPerDomain = 0, 0
+	}
+	return w
 }
 
 // Hosts returns the number of hosts.
@@ -94,6 +111,10 @@ type Links struct {
 	// domains in a collective between hosts, and Copy that of packing, each in bytes a
 	// millisecond. NIC is not read in one domain.
 	Intra, NIC, Copy float64
+	// FixedWhole and NICWhole are Fixed and NIC of a collective over all sharding groups. They
+	// are read only if there are several groups, in several domains.
+	FixedWhole unit.Millis
+	NICWhole   float64
 }
 
 // Network is a cluster with its links. Its methods are the formulas of this file. They
@@ -160,6 +181,13 @@ func (n *Network) Ring(columns float64) Collective {
 	return c
 }
 
+// RowsApart returns the all-to-all over all devices of vectors of lookups that stay apart, where
+// the busiest device looks up the given columns for each sample. It is also that of their
+// gradients.
+func (n *Network) RowsApart(columns float64) Collective {
+	return n.AllToAll(n.Transfer(columns, columns, columns))
+}
+
 // InHosts returns the reduce-scatter of partial sums inside each host, or the all-gather
 // of their gradients, where columns are the pooled columns of the host with the most.
 // Hosts of one device have none.
@@ -195,16 +223,21 @@ func (n *Network) BetweenHosts(most, least, all float64) Collective {
 	return c
 }
 
-// AllReduce returns the two parts of an all-reduce of the given elements: inside hosts,
-// and between hosts with each device's part. The second follows the first.
+// AllReduce returns the two parts of an all-reduce of the given elements over all devices of
+// all sharding groups: inside hosts, and between hosts with each device's part. The second
+// follows the first.
 func (n *Network) AllReduce(elements float64) (inHosts, between Collective) {
-	bytes, joined, domains := elements*n.Element(), float64(n.Joined()), float64(n.Domains())
-	if n.Joined() > 1 {
+	whole, fixed, nic := n.Whole(), n.Fixed, n.NIC
+	if n.Replicas > 1 {
+		fixed, nic = n.FixedWhole, n.NICWhole
+	}
+	bytes, joined, domains := elements*n.Element(), float64(whole.Joined()), float64(whole.Domains())
+	if whole.Joined() > 1 {
 		inHosts = Collective{Fixed: n.FixedInHost, Inside: unit.Millis(2 * (joined - 1) / joined * bytes / n.Intra)}
 	}
-	if n.Domains() > 1 {
-		between = Collective{Fixed: n.Fixed, Bytes: 2 * (domains - 1) / domains * (bytes / joined)}
-		between.Between = unit.Millis(between.Bytes / n.NIC)
+	if whole.Domains() > 1 {
+		between = Collective{Fixed: fixed, Bytes: 2 * (domains - 1) / domains * (bytes / joined)}
+		between.Between = unit.Millis(between.Bytes / nic)
 	}
 	return inHosts, between
 }

@@ -19,6 +19,7 @@ import (
 //	a slice of columns   the table with fewer columns
 //	a block of rows      a table with fewer rows and lookups, and the bags of the whole
 //	                     table: each pooled vector is the sum of the block's rows alone.
+//	                     Where lookups stay apart, each of the block's lookups is a bag.
 //	                     On devices that a plan chose, it fuses with slices of columns
 //	a replica            the table with the device's own samples; gradients are written,
 //	                     not applied, and a dense update of all rows follows
@@ -74,6 +75,7 @@ func compareKeys(a, b problem.OperatorKey) int {
 		cmp.Compare(a.Optimizer, b.Optimizer),
 		cmp.Compare(a.Pooling, b.Pooling),
 		cmp.Compare(a.Module, b.Module),
+		cmp.Compare(a.Settings, b.Settings),
 		compareBools(a.Prefetch, b.Prefetch))
 }
 
@@ -248,13 +250,16 @@ func (p *Pricer) operatorTimes(shards []problem.Shard, class problem.OperatorCla
 		}
 		t := &p.problem.Tables[s.Table]
 		held := part{
-			rows: float64(s.Rows.Len()), dim: s.Dim(), features: float64(len(t.Features)),
+			rows: float64(s.Rows.Len()), dim: s.Dim(), bags: t.Bags(),
 			lengthCV: t.LengthCV(), usage: &counted[s.Table],
 		}
 		if s.Blocks > 0 || class == problem.ClassBlocks || class == problem.ClassHostBlocks {
 			block := p.block(s)
 			held.usage = &block
 			held.lengthCV = t.BlockLengthCV(block.counts.Lookups / p.tables[s.Table].counts.Lookups)
+			if t.Pooling == problem.PoolingNone {
+				held.bags = block.counts.Lookups / w.batch
+			}
 		}
 		w.add(held)
 	}

@@ -166,7 +166,7 @@ func (p *Pricer) Input(shards [][]problem.Shard) (unit.Millis, error) {
 				}
 				lookups = blocks[key]
 			}
-			c.Bags[r] += float64(len(t.Features))
+			c.Bags[r] += t.Lists()
 			c.Lookups[r] += lookups
 		}
 	}
@@ -181,7 +181,7 @@ func (p *Pricer) exchanges(shards [][]problem.Shard) (forward, backward []unit.M
 	}
 	topology := &p.problem.Topology
 	perHost := topology.PerHost()
-	c := Comm{PerHost: perHost, Domain: topology.NVLinkDomain, Batch: p.problem.Batch, ElementBytes: p.problem.CommBytes(), DimSums: make([]int, len(shards)), ByHost: make([]int, topology.Hosts())}
+	c := Comm{PerHost: perHost, Domain: topology.NVLinkDomain, Replicas: topology.Replicas, ReplicasPerDomain: topology.ReplicasPerDomain, Batch: p.problem.Batch, ElementBytes: p.problem.CommBytes(), DimSums: make([]int, len(shards)), ByHost: make([]int, topology.Hosts())}
 	for r, held := range shards {
 		for i := range held {
 			s := &held[i]
@@ -191,6 +191,8 @@ func (p *Pricer) exchanges(shards [][]problem.Shard) (forward, backward []unit.M
 				c.DimSums[r] += p.problem.DimSum(*s)
 			case class == problem.ClassHostBlocks && r%perHost == 0:
 				c.ByHost[r/perHost] += p.problem.DimSum(*s)
+			case class == problem.ClassBlocks && r == 0 && p.problem.Tables[s.Table].Pooling == problem.PoolingNone:
+				c.RowsApart += problem.Columns(s.Dim(), p.block(s).counts.Lookups/float64(p.problem.Batch))
 			case class == problem.ClassBlocks && r == 0:
 				c.RowWise += p.problem.DimSum(*s)
 			case class == problem.ClassReplicas && r == 0:
@@ -205,17 +207,17 @@ func (p *Pricer) exchanges(shards [][]problem.Shard) (forward, backward []unit.M
 // accesses are counted once.
 func countTables(p *problem.Problem) []usage {
 	type key struct {
-		access   access.Distribution
-		rows     int64
-		pooling  float64
-		features int
+		access  access.Distribution
+		rows    int64
+		pooling float64
+		lists   float64
 	}
 	index := make(map[key]int, len(p.Tables))
 	of := make([]int, len(p.Tables))
 	var different []*problem.Table
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		k := key{t.Access, t.Rows, t.PoolingFactor(), len(t.Features)}
+		k := key{t.Access, t.Rows, t.PoolingFactor(), t.Lists()}
 		at, ok := index[k]
 		if !ok {
 			at = len(different)

@@ -65,7 +65,7 @@ func TestGroupIsOneOpForEachKind(t *testing.T) {
 		if ops[key] == nil {
 			ops[key] = &Op{Batch: p.Batch, WeightBytes: int(table.Precision.Bytes()), Optimizer: table.Optimizer, Weighted: table.Weighted}
 		}
-		ops[key].Tables = append(ops[key].Tables, Table{Rows: table.Rows, Dim: s.Dim(), Features: len(table.Features), Counts: table.Counts(p.Batch), LengthCV: table.LengthCV()})
+		ops[key].Tables = append(ops[key].Tables, Table{Rows: table.Rows, Dim: s.Dim(), Bags: table.Bags(), Counts: table.Counts(p.Batch), LengthCV: table.LengthCV()})
 	}
 	if len(ops) < 12 {
 		t.Fatalf("got %d operators, want at least 12 in a mixed group", len(ops))

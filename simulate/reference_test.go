@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -298,7 +299,7 @@ func refOf(d Device, op Op) refOp {
 	}
 	for _, t := range op.Tables {
 		o.tables = append(o.tables, refTable{
-			rows: float64(t.Rows), dim: float64(t.Dim), features: bytes(t.Features, 1),
+			rows: float64(t.Rows), dim: float64(t.Dim), features: cmp.Or(t.Bags, 1),
 			lookups: t.Counts.Lookups, unique: t.Counts.Unique, reuse: t.Counts.Reuse, lengthCV: t.LengthCV,
 		})
 	}
@@ -339,7 +340,7 @@ func (r refDraws) op() (Device, Op) {
 
 // table draws a table, or the block of a table's rows with the most used row.
 func (r refDraws) table(batch, widest int) Table {
-	t := Table{Rows: int64(r.log(1e9)), Dim: 4 * (1 + r.IntN(widest/4)), Features: r.IntN(4)}
+	t := Table{Rows: int64(r.log(1e9)), Dim: 4 * (1 + r.IntN(widest/4)), Bags: float64(r.IntN(8)) / 2}
 	d := access.Distribution{Kind: access.Kind(r.IntN(4)), Exponent: .5 + r.Float64(), Batch: r.pick(512, 8192, 65536)}
 	shares, peak := 0.0, 8*r.Float64()
 	for j := range d.Reuse {
@@ -349,7 +350,7 @@ func (r refDraws) table(batch, widest int) Table {
 	for j := range d.Reuse {
 		d.Reuse[j] /= shares
 	}
-	pooling := float64(max(1, t.Features)) * r.log(100) * float64(r.pick(0, 1, 1, 1, 1, 1, 1, 1)) / 2
+	pooling := max(1, t.Bags) * r.log(100) * float64(r.pick(0, 1, 1, 1, 1, 1, 1, 1)) / 2
 	t.Counts = d.At(t.Rows, pooling, batch)
 	if r.IntN(4) == 0 && t.Counts.Lookups > 0 {
 		t.Counts = t.Counts.Part(r.Float64()/2 + .01)

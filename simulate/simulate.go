@@ -17,6 +17,7 @@
 //	comm.go       estimate the exchanges, by the formulas of exchange.go; hierarchy.go counts
 //	              the vectors of exchanges that reduce inside hosts first
 //
+// sync.go estimates the all-reduce of the replicas of 2D parallelism,
 // and price.go puts the step times together. NewPricer is the usual entry point, for
 // the placements and groups of a problem.Problem. Below it, Device.Compute estimates one
 // fused operator and Device.Comm the exchanges of a step. RunCases (cases.go) reads

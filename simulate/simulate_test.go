@@ -119,7 +119,7 @@ func drawTable(t *rapid.T, batch int) Table {
 	rows := int64(math.Exp(rapid.Float64Range(0, 25).Draw(t, "ln rows")))
 	return Table{
 		Rows: rows, Dim: 4 * rapid.IntRange(1, rapid.SampledFrom([]int{16, 64, 256}).Draw(t, "most dim/4")).Draw(t, "dim/4"),
-		Features: rapid.IntRange(1, 3).Draw(t, "features"),
+		Bags:     rapid.SampledFrom([]float64{1, 2, 3, .25, 2.5}).Draw(t, "bags"),
 		Counts:   drawCounts(t, rows, batch),
 		LengthCV: max(0, rapid.Float64Range(-1, 3).Draw(t, "length cv")),
 	}

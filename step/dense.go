@@ -137,10 +137,10 @@ func (d Dense) Of(p *problem.Problem) Dense {
 	return d
 }
 
-// pooled returns the number and the widths of a sample's pooled vectors.
+// pooled returns the number and the widths of a sample's vectors.
 func pooled(p *problem.Problem) (vectors, columns int) {
 	for i := range p.Tables {
-		vectors += len(p.Tables[i].Features)
+		vectors += int(math.Round(p.Tables[i].Bags()))
 		columns += p.DimSum(p.Whole(i))
 	}
 	return vectors, columns

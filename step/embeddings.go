@@ -149,7 +149,7 @@ func inputBytes(p *problem.Problem, s *Stack) float64 {
 	bytes := float64(labelBytes)
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		bytes += t.PoolingFactor()*float64(s.IndexBytes) + float64(len(t.Features)*s.LengthBytes)
+		bytes += t.PoolingFactor()*float64(s.IndexBytes) + t.Lists()*float64(s.LengthBytes)
 	}
 	return bytes
 }
@@ -198,6 +198,9 @@ func flat(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embeddings,
 func summed(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embeddings, err error) {
 	for d, held := range shards {
 		for i := range held {
+			if t := &p.Tables[held[i].Table]; t.Pooling == problem.PoolingNone {
+				return e, fmt.Errorf("step: table %q has pooling none, and the exchange %s adds up vectors: choose a torchrec stack", t.Name, s.Exchange)
+			}
 			if held[i].Tier.OnHost() {
 				return e, fmt.Errorf("step: device %d holds table %q in host memory, which the exchange %s does not know: plan --for hugectr, or choose a torchrec stack", d, p.Tables[held[i].Table].Name, s.Exchange)
 			}
@@ -247,7 +250,7 @@ func replicated(shards [][]problem.Shard) (own []problem.Shard) {
 // fails if the devices span domains and the profile has no network.
 func networkOf(p *problem.Problem) (simulate.Network, error) {
 	t := &p.Topology
-	net, err := simulate.NewDevice(t.Device()).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Domain: t.NVLinkDomain, Batch: p.Batch})
+	net, err := simulate.NewDevice(t.Device()).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Domain: t.NVLinkDomain, Replicas: t.Replicas, ReplicasPerDomain: t.ReplicasPerDomain, Batch: p.Batch})
 	if err != nil {
 		return net, fmt.Errorf("step: %w", err)
 	}
@@ -372,7 +375,11 @@ func (l *lookups) part(s problem.Shard, batch int) simulate.Table {
 		c.Lookups *= share
 		c.Unique = min(c.Unique*share, float64(rows))
 	}
+	bags := t.Bags()
+	if t.Pooling == problem.PoolingNone {
+		bags *= share // each lookup of the block is a bag
+	}
 	return simulate.Table{
-		Rows: rows, Dim: s.Dim(), Features: len(t.Features), Counts: c, LengthCV: t.BlockLengthCV(share),
+		Rows: rows, Dim: s.Dim(), Bags: bags, Counts: c, LengthCV: t.BlockLengthCV(share),
 	}
 }

@@ -79,7 +79,7 @@ const (
 
 // Times is what a step takes.
 //
-// Embedding + Dense + AllReduce is Step, unless the loader or the host's launches take
+// Embedding + Dense + AllReduce + Sync is Step, unless the loader or the host's launches take
 // longer.
 type Times struct {
 	Step unit.Millis `json:"ms"`
@@ -91,6 +91,9 @@ type Times struct {
 	// AllReduce is the exposed time of the all-reduce of dense gradients, with those of
 	// replicas unless the exchange is flat.
 	AllReduce unit.Millis `json:"allreduce_ms"`
+	// Sync is the all-reduce of the replicas' weights and optimizer states, in the mean over the
+	// steps between two of them; 0 with one sharding group.
+	Sync unit.Millis `json:"sync_ms,omitempty"`
 	// Hidden is the time of exchanges that runs beside other work.
 	Hidden unit.Millis `json:"hidden_ms"`
 	// SamplesPerSecond is the throughput of all devices, and InputBytesPerSecond the bandwidth
@@ -144,6 +147,8 @@ type Terms struct {
 	AllReduce unit.Millis `json:"allreduce_ms"`
 	Optimizer unit.Millis `json:"optimizer_ms"`
 	Fixed     unit.Millis `json:"fixed_ms"`
+	// Sync is Times.Sync.
+	Sync unit.Millis `json:"sync_ms,omitempty"`
 	// Loader and Launches are the times of the input pipeline and of the host's launches: no
 	// step is shorter than either.
 	Loader   unit.Millis `json:"loader_ms"`
@@ -264,7 +269,7 @@ func (in *Input) calibrate(terms *Terms) (scaled bool, err error) {
 	if another && in.Dense == nil {
 		return false, errors.New("measured step: it is of another cluster or batch, and what it took beside the embeddings cannot be carried over without a dense part: give --dense NAME")
 	}
-	if rest := own.dense() + own.AllReduce; !another && in.Measured.Step-own.sum() >= -rest {
+	if rest := own.dense() + own.AllReduce + own.Sync; !another && in.Measured.Step-own.sum() >= -rest {
 		terms.Fixed += in.Measured.Step - own.sum()
 		return false, nil
 	}
@@ -311,7 +316,7 @@ func (in *Input) ofMeasured() bool {
 func (t *Terms) scale(factor unit.Millis) {
 	for _, term := range []*unit.Millis{
 		&t.LookupForward, &t.LookupBackward, &t.ExchangeForward, &t.ExchangeBackward, &t.Input, &t.Replicas,
-		&t.GEMM, &t.Activations, &t.Bottom, &t.AllReduce, &t.Optimizer, &t.Fixed,
+		&t.GEMM, &t.Activations, &t.Bottom, &t.AllReduce, &t.Optimizer, &t.Fixed, &t.Sync,
 		&t.HiddenForward, &t.HiddenBackward, &t.BesideForward, &t.BesideBackward,
 	} {
 		*term *= factor
@@ -320,7 +325,7 @@ func (t *Terms) scale(factor unit.Millis) {
 
 // sum returns the time of a step without floors.
 func (t *Terms) sum() unit.Millis {
-	return t.embedding() + t.dense() + t.AllReduce
+	return t.embedding() + t.dense() + t.AllReduce + t.Sync
 }
 
 // embedding returns the lookups and exchanges that are not hidden.
@@ -344,13 +349,13 @@ func (in *Input) sampleBytes(e *Embeddings) float64 {
 // finish fills in everything from the terms.
 func (t *Times) finish(in *Input, e *Embeddings, terms Terms) {
 	bytes := in.sampleBytes(e)
-	batch := float64(in.Problem.Batch)
+	batch := float64(in.Problem.Batch) * float64(in.Problem.Topology.ReplicaCount())
 	if in.Loader > 0 {
 		terms.Loader = unit.Millis(batch * bytes / in.Loader * 1e3)
 	}
 	terms.Launches = in.Stack.Constants.Launches
 	t.Terms = terms
-	t.Embedding, t.Dense, t.AllReduce = terms.embedding(), terms.dense(), terms.AllReduce
+	t.Embedding, t.Dense, t.AllReduce, t.Sync = terms.embedding(), terms.dense(), terms.AllReduce, terms.Sync
 	t.Hidden = terms.HiddenForward + terms.HiddenBackward
 	t.Step = terms.sum()
 	t.Bound = terms.largest()
@@ -364,7 +369,7 @@ func (t *Times) finish(in *Input, e *Embeddings, terms Terms) {
 	t.SamplesPerSecond = batch / float64(t.Step) * 1e3
 	t.InputBytesPerSecond = t.SamplesPerSecond * bytes
 	t.EpochMinutes = float64(in.Samples) / t.SamplesPerSecond / 60
-	t.PricePerBillion = in.PricePerHour * float64(in.Problem.Topology.Devices) / 3600 / t.SamplesPerSecond * 1e9
+	t.PricePerBillion = in.PricePerHour * float64(in.Problem.Topology.Whole().Devices) / 3600 / t.SamplesPerSecond * 1e9
 	if !t.Measured {
 		t.ErrorPercent = in.errorPercent(t.Calibrated)
 	}
@@ -372,9 +377,9 @@ func (t *Times) finish(in *Input, e *Embeddings, terms Terms) {
 
 // errorPercent returns the error bar of the step.
 func (in *Input) errorPercent(calibrated bool) float64 {
-	bar, hosts := &in.Stack.Error, in.Problem.Topology.Hosts()
+	bar, hosts := &in.Stack.Error, in.Problem.Topology.Whole().Hosts()
 	switch {
-	case calibrated && in.Measured.Problem != nil && in.Measured.Problem.Topology.Hosts() != hosts:
+	case calibrated && in.Measured.Problem != nil && in.Measured.Problem.Topology.Whole().Hosts() != hosts:
 		return bar.Carried
 	case calibrated:
 		return bar.Calibrated
@@ -393,7 +398,7 @@ func (t *Terms) largest() Bound {
 	}{
 		{t.ExchangeForward + t.ExchangeBackward + t.Input - t.HiddenForward - t.HiddenBackward, BoundExchange},
 		{t.dense(), BoundDense},
-		{t.AllReduce, BoundAllReduce},
+		{t.AllReduce + t.Sync, BoundAllReduce},
 	} {
 		if other.time > most {
 			most, bound = other.time, other.bound

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -15,6 +16,7 @@ import (
 //	              are hidden unless the stack copies inputs within the step
 //	all-reduce    of g bytes: 2 g (l-1)/l / inside + 2 g/l (h-1)/h / between, the second
 //	              halved with SHARP; the exposed share of both, and the latency
+//	sync          the all-reduce of the replicas (simulate.SyncOf) / steps between two
 //	optimizer     bytes of weights, gradients and state of each parameter, read and written,
 //	              / (0.85 x HBM)
 
@@ -32,6 +34,7 @@ func termsOf(in *Input, e *Embeddings) Terms {
 		LookupForward: e.Forward, LookupBackward: e.Backward, Replicas: e.ReplicaForward + e.ReplicaBackward,
 		ExchangeForward: e.ExchangeForward, ExchangeBackward: e.ExchangeBackward,
 		Input: e.Input + copies(in, e),
+		Sync:  syncTime(in),
 	}
 	overlaps := in.Stack.Overlaps
 	if overlaps.Input {
@@ -58,6 +61,17 @@ func termsOf(in *Input, e *Embeddings) Terms {
 	t.HiddenForward = min(t.ExchangeForward, t.BesideForward)
 	t.HiddenBackward = min(t.ExchangeBackward, t.BesideBackward)
 	return t
+}
+
+// syncTime returns the time of the replicas' all-reduce that falls on one step; 0 if there is one
+// sharding group, or no placement yet.
+func syncTime(in *Input) unit.Millis {
+	t := &in.Problem.Topology
+	sync, err := simulate.SyncOf(in.Problem, in.Shards)
+	if err != nil {
+		return 0 // the embeddings have reported it
+	}
+	return sync.Time / unit.Millis(t.Interval())
 }
 
 // copies returns the time of the copies of a device's samples from its host.
@@ -102,7 +116,7 @@ func denseTimes(in *Input, e *Embeddings) (w denseWork) {
 	w.allReduce = allReduce(in, numbers*size)
 	moved := 12 + 2*in.Dense.OptimizerBytes // gradient, weight twice, state twice
 	if in.Dense.Parallel == FSDP {
-		numbers = in.Dense.Parameters()/float64(topology.Devices) + e.Replicated
+		numbers = in.Dense.Parameters()/float64(topology.Whole().Devices) + e.Replicated
 	}
 	w.optimizer = unit.Millis(numbers * moved / (stream * optimizerStream))
 	return w
@@ -121,14 +135,16 @@ func leastProducts(in *Input) unit.Millis {
 // allReduce returns the exposed time of the all-reduce of a number of bytes. FSDP moves half
 // again the bytes of DDP.
 func allReduce(in *Input, bytes float64) unit.Millis {
-	topology, constants := &in.Problem.Topology, &in.Stack.Constants
+	topology, constants := in.Problem.Topology.Whole(), &in.Stack.Constants
 	if topology.Devices == 1 {
 		return 0
 	}
 	if in.Dense.Parallel == FSDP {
 		bytes *= 1.5
 	}
-	net, err := networkOf(in.Problem)
+	whole := *in.Problem
+	whole.Topology = topology
+	net, err := networkOf(&whole)
 	if err != nil {
 		return 0 // the embeddings have reported it
 	}

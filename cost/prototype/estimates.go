@@ -64,6 +64,9 @@ func (m *Models) NewEstimates(p *problem.Problem) (*Estimates, error) {
 	}
 	for i := range p.Tables {
 		t := &p.Tables[i]
+		if !t.OneBag() {
+			return nil, fmt.Errorf("table %q: it has bags or pooling none: the prototype's nets only know one pooled vector a sample", t.Name)
+		}
 		if len(t.Features) != 1 {
 			return nil, fmt.Errorf("table %q: %d features read it: the prototype's nets only know tables that one feature reads", t.Name, len(t.Features))
 		}

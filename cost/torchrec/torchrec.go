@@ -1,6 +1,6 @@
 // Package torchrec estimates placements as TorchRec's planner does: by the closed
-// formulas of its EmbeddingPerfEstimator, with its default bandwidths. The search can
-// then minimise the same cost as TorchRec's own planner, and any plan can be rated as
+// formulas of its EmbeddingPerfEstimator, with its default bandwidths or
+// those of the topology. The search can then minimise the same cost as TorchRec's own planner, and any plan can be rated as
 // that planner rates it.
 //
 // The formulas and constants are those of TorchRec 1.6.1, to the rounding of float64
@@ -12,7 +12,8 @@
 // table of F features with pooling factors p, a shard with d of its columns of e bytes each:
 //
 //	I = sum of p * B        lookups of one device's samples
-//	O = F * B               pooled vectors of one device's samples
+//	O = F * B               vectors of one device's samples: F is the bags of a sample, and
+//	                        without pooling O is I
 //	c                       bytes of an element that travels: those of the problem's
 //	                        CommPrecision, or e where that is fp32, the default
 //	net(w, l)               intra-host bandwidth if w <= l, else inter-host; a topology that
@@ -26,7 +27,8 @@
 //	table_wise, column_wise   input 8 I W, lookup I W max(d, 32) e, output O W d c
 //	                          penalty 1 where d >= 128, 1.15 where d >= 64, else 1.75
 //	                          each way: output / net(W, L)
-//	row_wise                  input 8 I, lookup I d e, output O W d c, no penalty
+//	row_wise                  input 8 I, lookup I d e, output O W d c, no penalty; without
+//	                          pooling, output O d c
 //	                          forward: output / net(W, L); backward: that and copying
 //	table_row_wise, grid      input 8 I W/L, lookup I W/L d e, output O W d c, no penalty
 //	                          each way: output / intra, and O G d c / inter if G > 1;
@@ -44,6 +46,7 @@
 package torchrec
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -61,10 +64,11 @@ const Model = "torchrec-" + Version
 const (
 	gibPerSecond = float64(1<<30) / 1000
 
-	hbm   = 897 * gibPerSecond
-	host  = 32 * gibPerSecond // between HBM and the host's memory
-	intra = 600 * gibPerSecond
-	inter = 12.5 * gibPerSecond // unless the topology states the network's
+	// Unless the topology states others:
+	defaultHBM      = 897 * gibPerSecond
+	defaultHostLink = 32 * gibPerSecond // between HBM and the host's memory
+	defaultIntra    = 600 * gibPerSecond
+	inter           = 12.5 * gibPerSecond
 )
 
 // TorchRec's other constants.
@@ -96,6 +100,7 @@ type estimator struct {
 	replicaHosts            float64 // n in the formula of replicated tables
 	local                   float64 // B
 	between                 float64 // bandwidth between hosts
+	intra, hbm, host        float64 // bandwidths inside hosts, of HBM and to the host's memory
 	exchange                float64 // net(W, L)
 	commBytes               float64 // 0: as the weights
 	tables                  []usage
@@ -111,7 +116,10 @@ func newEstimator(p *problem.Problem) *estimator {
 		local: float64(p.Batch) / float64(n), between: inter,
 		tables: make([]usage, len(p.Tables)),
 	}
-	e.exchange = intra
+	stated := p.Topology.Bandwidths
+	e.intra = orDefault(stated.Links, defaultIntra)
+	e.hbm, e.host = orDefault(stated.HBM, defaultHBM), orDefault(stated.HostLink, defaultHostLink)
+	e.exchange = e.intra
 	if p.Topology.LinkDomains() > 1 {
 		if b := p.Topology.NetworkBandwidth; b > 0 {
 			e.between = float64(b) / 1000 // a millisecond
@@ -124,25 +132,37 @@ func newEstimator(p *problem.Problem) *estimator {
 	}
 	for i := range p.Tables {
 		u := &e.tables[i]
-		for _, f := range p.Tables[i].Features {
+		t := &p.Tables[i]
+		for _, f := range t.Features {
 			u.inputs += float64(f.PoolingFactor * e.local) // rounded before it is added
-			u.outputs += e.local
+			u.outputs += float64(cmp.Or(f.Bags, 1) * e.local)
+		}
+		if t.Pooling == problem.PoolingNone {
+			u.outputs = u.inputs
 		}
 	}
 	return e
 }
 
+// orDefault returns a bandwidth in bytes a millisecond; 0 stands for the default one.
+func orDefault(stated unit.Bandwidth, usual float64) float64 {
+	if stated == 0 {
+		return usual
+	}
+	return float64(stated) / 1000
+}
+
 // kernel returns the bandwidth of the kernel that a shard's lookups run in.
-func kernel(shardingType problem.ShardingType, tier problem.Tier, cache float64) float64 {
+func (e *estimator) kernel(shardingType problem.ShardingType, tier problem.Tier, cache float64) float64 {
 	switch {
 	case shardingType == problem.DataParallel:
-		return denseFactor * hbm
+		return denseFactor * e.hbm
 	case tier == problem.Host:
-		return host / hostPenalty
+		return e.host / hostPenalty
 	case tier == problem.HostCached:
-		return (cache*hbm + (1-cache)*host) / hostPenalty
+		return (cache*e.hbm + (1-cache)*e.host) / hostPenalty
 	}
-	return hbm
+	return e.hbm
 }
 
 // penalty returns TorchRec's penalty for slices narrower than a block of threads.
@@ -165,12 +185,16 @@ func (e *estimator) shard(table, dim int, shardingType problem.ShardingType, tie
 	if e.commBytes > 0 {
 		comm = e.commBytes
 	}
-	bandwidth := kernel(shardingType, tier, cache)
+	bandwidth := e.kernel(shardingType, tier, cache)
 
 	// number of devices whose samples the shard serves as if it held all rows
 	served, wide, penalised := e.devices, width, 1.0
 	inputs := u.inputs
-	output := u.outputs * e.devices * width * comm
+	outputs := u.outputs
+	if t.Pooling == problem.PoolingNone && shardingType == problem.RowWise {
+		outputs /= e.devices
+	}
+	output := outputs * e.devices * width * comm
 	switch shardingType {
 	case problem.RowWise:
 		inputs /= e.devices
@@ -198,7 +222,7 @@ func (e *estimator) shard(table, dim int, shardingType problem.ShardingType, tie
 		there = output / e.exchange
 		back = there + output*copyFactor/bandwidth
 	case problem.TableRowWise, problem.Grid:
-		there = output / intra
+		there = output / e.intra
 		if e.hosts > 1 {
 			there += u.outputs * e.hosts * width * comm / e.exchange
 		}

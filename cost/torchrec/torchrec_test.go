@@ -42,6 +42,13 @@ type saidCluster struct {
 	PerHost int `json:"devices_per_host"`
 	Batch   int `json:"batch_per_rank"`
 	Comm    string
+	// Topology has the bandwidths that are not TorchRec's defaults, in bytes a millisecond.
+	Topology struct {
+		Links    float64 `json:"intra_host_bw"`
+		Network  float64 `json:"inter_host_bw"`
+		HBM      float64 `json:"hbm_mem_bw"`
+		HostLink float64 `json:"hbm_to_ddr_mem_bw"`
+	}
 }
 
 type saidTable struct {
@@ -60,8 +67,13 @@ func (c saidCluster) problem(t *testing.T) *problem.Problem {
 	if err != nil {
 		t.Fatal(err)
 	}
+	perSecond := func(b float64) unit.Bandwidth { return unit.Bandwidth(1000 * b) }
+	of := c.Topology
 	return &problem.Problem{
-		Topology:      hardware.Topology{Profile: hardware.Profiles()[4], Devices: c.Devices, DevicesPerHost: c.PerHost},
+		Topology: hardware.Topology{
+			Profile: hardware.Profiles()[4], Devices: c.Devices, DevicesPerHost: c.PerHost, NetworkBandwidth: perSecond(of.Network),
+			Bandwidths: hardware.Bandwidths{Links: perSecond(of.Links), HBM: perSecond(of.HBM), HostLink: perSecond(of.HostLink)},
+		},
 		Batch:         c.Batch * c.Devices,
 		CommPrecision: comm,
 	}

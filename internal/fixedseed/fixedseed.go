@@ -2,6 +2,9 @@
 // so that each run of the tests draws the same values: tests import it for this effect
 // alone. A run explores other values with `go test -rapid.seed=0`, which draws a seed, or
 // with any other seed.
+//
+// The quick tests draw fewer values than those with the build tag long (checks.go,
+// checks_long.go).
 package fixedseed
 
 import (
@@ -17,7 +20,9 @@ const Seed = "1"
 var _ = rapid.Bool
 
 func init() {
-	if err := flag.Set("rapid.seed", Seed); err != nil {
-		panic(err)
+	for name, value := range map[string]string{"rapid.seed": Seed, "rapid.checks": checks} {
+		if err := flag.Set(name, value); err != nil {
+			panic(err)
+		}
 	}
 }

@@ -83,7 +83,7 @@ func TestComputeTimesAreTheDevices(t *testing.T) {
 		for _, m := range g.Members {
 			table := set.Tables[m.Table]
 			op.Tables = append(op.Tables, simulate.Table{
-				Rows: table.Rows, Dim: int(m.Dim), Features: len(table.Features),
+				Rows: table.Rows, Dim: int(m.Dim), Bags: table.Bags(),
 				Counts: table.Access.At(table.Rows, table.PoolingFactor(), g.Operation.Batch), LengthCV: table.LengthCV(),
 			})
 		}

@@ -104,7 +104,7 @@ func operator(tables []problem.Table, g *dataset.Group, counts *counter) simulat
 	for _, m := range g.Members {
 		t := &tables[m.Table]
 		op.Tables = append(op.Tables, simulate.Table{
-			Rows: t.Rows, Dim: int(m.Dim), Features: len(t.Features), Counts: counts.of(t, g.Operation.Batch),
+			Rows: t.Rows, Dim: int(m.Dim), Bags: t.Bags(), Counts: counts.of(t, g.Operation.Batch),
 			LengthCV: t.LengthCV(),
 		})
 	}
@@ -121,16 +121,16 @@ type counter struct{ known sync.Map } // accesses -> access.Counts
 
 // accesses holds everything that the counts of a table depend on.
 type accesses struct {
-	rows     int64
-	features int
-	pooling  float64
-	batch    int
-	lengths  float64
-	access   access.Distribution
+	rows    int64
+	bags    float64
+	pooling float64
+	batch   int
+	lengths float64
+	access  access.Distribution
 }
 
 func accessesOf(t *problem.Table, batch int) accesses {
-	return accesses{t.Rows, len(t.Features), t.PoolingFactor(), batch, t.LengthCV(), t.Access}
+	return accesses{t.Rows, t.Bags(), t.PoolingFactor(), batch, t.LengthCV(), t.Access}
 }
 
 func (c *counter) of(t *problem.Table, batch int) access.Counts {

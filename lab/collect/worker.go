@@ -358,6 +358,11 @@ func (w *Worker) Compute(ctx context.Context, tables []problem.Table, g *dataset
 	if err := checkMembers(tables, g); err != nil {
 		return Timing{}, &protocol.Error{Code: protocol.CodeBadRequest, Message: err.Error()}
 	}
+	for _, m := range g.Members {
+		if t := &tables[m.Table]; t.Pooling == problem.PoolingNone || t.Bags() != math.Trunc(t.Bags()) {
+			return Timing{}, &protocol.Error{Code: protocol.CodeUnsupported, Message: fmt.Sprintf("table %q: workers run pooled lookups with a whole number of bags a sample", t.Name)}
+		}
+	}
 	if err := w.ready(ctx); err != nil {
 		return Timing{}, err
 	}
@@ -562,13 +567,13 @@ func (w *Worker) missing(tables []problem.Table, g *dataset.Group) (list []toSen
 		seen[m.Table] = true
 		counts := t.Counts(batch)
 		// An index of 8 bytes for each lookup, and an offset for each bag.
-		memory := unit.Bytes(8 * (counts.Lookups + float64(batch)*float64(max(1, len(t.Features)))))
+		memory := unit.Bytes(8 * (counts.Lookups + float64(batch)*max(1, t.Bags())))
 		file := ""
 		if int(m.Table) < len(w.opt.LookupFiles) {
 			file = w.opt.LookupFiles[m.Table]
 		}
 		list = append(list, toSend{protocol.Table{
-			T: id, Rows: t.Rows, PoolingFactor: t.PoolingFactor(), Features: len(t.Features), Batch: batch,
+			T: id, Rows: t.Rows, PoolingFactor: t.PoolingFactor(), Features: int(t.Bags()), Batch: batch,
 			LengthCV: t.LengthCV(), UniqueRows: counts.Unique, Reuse: counts.Reuse, RowsPerID: counts.RowsPerID, LookupFile: file,
 		}, counts, key, memory})
 		size += memory

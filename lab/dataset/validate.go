@@ -228,6 +228,9 @@ func checkTables(f *faults, tables []problem.Table) {
 	}
 	for i := range tables {
 		t := &tables[i]
+		if !t.OneBag() {
+			f.add("table %d: it has bags or pooling none, and samples have one pooled vector a feature", i)
+		}
 		texts := []string{t.Name, t.Constraint.Colocation}
 		for _, feature := range t.Features {
 			texts = append(texts, feature.Name)

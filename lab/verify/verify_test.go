@@ -49,7 +49,7 @@ func (m *backend) Compute(ctx context.Context, tables []problem.Table, g *datase
 	}
 	for _, member := range g.Members {
 		t := &tables[member.Table]
-		op.Tables = append(op.Tables, simulate.Table{Rows: t.Rows, Dim: int(member.Dim), Features: len(t.Features), Counts: t.Counts(g.Operation.Batch), LengthCV: t.LengthCV()})
+		op.Tables = append(op.Tables, simulate.Table{Rows: t.Rows, Dim: int(member.Dim), Bags: t.Bags(), Counts: t.Counts(g.Operation.Batch), LengthCV: t.LengthCV()})
 	}
 	var timing collect.Timing
 	timing.Forward, timing.Backward = m.device.Compute(op)

@@ -26,6 +26,7 @@ type fused struct {
 		ShardingType problem.ShardingType `json:"sharding_type"`
 		Tier         problem.Tier
 		Operator     problem.Operator
+		Settings     string `json:"kernel_settings"`
 		Shards       []struct {
 			Rows, Columns [2]int64
 			Device        int
@@ -70,7 +71,7 @@ func (c *fused) on(t *testing.T, device int) [][]string {
 	tables := map[problem.OperatorKey][]string{}
 	for i, table := range c.Tables {
 		p.Tables = append(p.Tables, problem.Table{
-			Name: table.Name, Module: table.Module, Rows: table.Rows, Dim: table.Dim, Weighted: table.Weighted, Prefetch: table.Prefetch,
+			Name: table.Name, Module: table.Module, Rows: table.Rows, Dim: table.Dim, Weighted: table.Weighted, Prefetch: table.Prefetch, KernelSettings: table.Settings,
 			Pooling:   named(t, table.Pooling, problem.ParsePooling),
 			Precision: named(t, table.Precision, problem.ParsePrecision),
 			Optimizer: named(t, table.Optimizer, problem.ParseOptimizer),

@@ -470,6 +470,21 @@ func (p *reader) cluster() {
 	p.out.Cluster = c
 }
 
+// bandwidth reads the value of a key of a cluster that is a bandwidth.
+func (p *reader) bandwidth(c *plan.Cluster, key string) {
+	into := &c.NetworkBandwidth
+	switch key {
+	case "link_bytes_per_second":
+		into = &c.LinkBandwidth
+	case "hbm_bytes_per_second":
+		into = &c.HBMBandwidth
+	case "host_link_bytes_per_second":
+		into = &c.HostLinkBandwidth
+	}
+	bytes, _ := p.whole("a number of bytes a second", int64(hardware.MaxNetworkBandwidth))
+	*into = unit.Bandwidth(bytes)
+}
+
 // clusterKey reads the value of a key of a cluster, and reports whether it is one
 // that every cluster has.
 func (p *reader) clusterKey(c *plan.Cluster, key string) (required bool) {
@@ -508,18 +523,42 @@ func (p *reader) clusterKey(c *plan.Cluster, key string) (required bool) {
 	case "lanes":
 		c.LaneRule = p.laneRule()
 		return false
-	case "network_bytes_per_second":
-		bytes, _ := p.whole("a number of bytes a second", int64(hardware.MaxNetworkBandwidth))
-		c.NetworkBandwidth = unit.Bandwidth(bytes)
+	case "network_bytes_per_second", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second":
+		p.bandwidth(c, key)
 		return false
 	case "nvlink_domain":
 		whole(&c.NVLinkDomain, hardware.MaxDevices)
 		return false
+	case "torchrec_bytes":
+		c.TorchRecBytes, _ = p.json.Bool("true or false")
+		return false
+	default:
+		p.replicaKey(c, key)
+	}
+	return true
+}
+
+// replicaKey reads the value of a key of a cluster's sharding groups.
+func (p *reader) replicaKey(c *plan.Cluster, key string) {
+	into, most := &c.Replicas, hardware.MaxDevices
+	switch key {
+	case "replicas":
+	case "replicas_per_host":
+		into = &c.ReplicasPerHost
+	case "replicas_per_domain":
+		into = &c.ReplicasPerDomain
+	case "sync_every":
+		into, most = &c.SyncEvery, hardware.MaxSyncEvery
+	case "inter_host_allreduce":
+		c.InterHostAllReduce, _ = p.json.Bool("true or false")
+		return
 	default:
 		p.add("", "the key is unknown")
 		p.json.Skip()
+		return
 	}
-	return true
+	n, _ := p.whole("a whole number", int64(most))
+	*into = int(n)
 }
 
 // laneRule reads a lane rule's name.

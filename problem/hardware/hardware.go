@@ -244,6 +244,38 @@ type Topology struct {
 	// join several hosts, as the racks of GB200 NVL72 do: a multiple of PerHost. 0 means
 	// those of a host.
 	NVLinkDomain int
+	// Bandwidths are what TorchRec's formulas read; other estimates refuse them.
+	Bandwidths Bandwidths
+	// Replicas is the number of sharding groups of 2D parallelism (replicas.go); 0 means 1. If
+	// there are several, the other fields describe one group. ReplicasPerHost is the number of
+	// replicas of a shard on one host, and ReplicasPerDomain that in one NVLink domain; 0 means 1.
+	Replicas, ReplicasPerHost, ReplicasPerDomain int
+	// InterHostAllReduce says that the devices of a group are consecutive, so that the all-reduce
+	// of the replicas takes the network between hosts: TorchRec's use_inter_host_allreduce. If
+	// it is false, the replicas of a shard are consecutive.
+	InterHostAllReduce bool
+	// SyncEvery is the number of steps from one all-reduce of the replicas to the next; 0 means 1.
+	SyncEvery int
+}
+
+// Bandwidths are bandwidths of a device, in bytes a second, in the place of TorchRec's defaults.
+// 0 keeps a default.
+type Bandwidths struct {
+	// Links is to the other devices of the host, HBM to the device's own memory, and HostLink to
+	// the memory of the host.
+	Links, HBM, HostLink unit.Bandwidth
+}
+
+// check reports bandwidths that no device has.
+func (b Bandwidths) check(add func(format string, args ...any)) {
+	for _, v := range []struct {
+		name  string
+		value unit.Bandwidth
+	}{{"link", b.Links}, {"hbm", b.HBM}, {"host link", b.HostLink}} {
+		if v.value != 0 && !(v.value >= MinNetworkBandwidth && v.value <= MaxNetworkBandwidth) {
+			add("%s bandwidth: %v is not between %v and %v", v.name, v.value, MinNetworkBandwidth, MaxNetworkBandwidth)
+		}
+	}
 }
 
 // NetworkShare returns the share of the network cards' bandwidth (Profile.NICGBps) that a
@@ -261,7 +293,7 @@ func NetworkShare(hosts int) float64 {
 	return 0.89
 }
 
-// MinNetworkBandwidth and MaxNetworkBandwidth limit Topology.NetworkBandwidth.
+// MinNetworkBandwidth and MaxNetworkBandwidth limit Topology.NetworkBandwidth and Bandwidths.
 const (
 	MinNetworkBandwidth = unit.Bandwidth(unit.MB)
 	MaxNetworkBandwidth = 100 * unit.Bandwidth(unit.TB)
@@ -369,14 +401,16 @@ func (t Topology) Problems() []string {
 	size("reserve fixed", t.ReserveFixed, "device")
 	size("host memory", t.HostMemory, "host")
 	t.links(add)
+	t.Bandwidths.check(add)
+	t.replicas(add)
 	if t.Profile.Name == "" {
 		add("device profile: missing; choose one of %s", strings.Join(Names(), ", "))
 	}
 	if len(found) == 0 && t.Budget() == 0 {
 		add("reserve: %v of %v leave nothing for tables", t.Reserve(), t.DeviceMemory())
 	}
-	if len(found) == 0 && t.LinkDomains() > 1 && t.Device().NICGBps == 0 {
-		add("devices per host: profile %q has no network between hosts, so all %d devices must be on one host, or the network bandwidth must be stated", t.Profile.Name, t.Devices)
+	if len(found) == 0 && t.Whole().LinkDomains() > 1 && t.Device().NICGBps == 0 {
+		add("devices per host: profile %q has no network between hosts, so all %d devices must be on one host, or the network bandwidth must be stated", t.Profile.Name, t.Whole().Devices)
 	}
 	return found
 }

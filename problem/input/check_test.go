@@ -129,13 +129,19 @@ func drawTable(t *rapid.T, i int) problem.Table {
 		Prefetch:  rapid.Bool().Draw(t, "prefetch"),
 		Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")),
 		Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
-		Pooling:   problem.Pooling(rapid.IntRange(0, 1).Draw(t, "how")),
+		Pooling:   problem.Pooling(rapid.IntRange(0, 2).Draw(t, "how")),
 	}
+	bags := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(1e-9, 1000))
+	if table.Pooling == problem.PoolingNone {
+		bags, table.Weighted = rapid.Just(0.0), false
+	}
+	table.KernelSettings = rapid.OneOf(rapid.Just(""), names()).Draw(t, "kernel settings")
 	for range rapid.IntRange(1, 3).Draw(t, "features") {
 		name := rapid.OneOf(rapid.Just(table.Name), rapid.Just(""), names()).Draw(t, "feature")
 		table.Features = append(table.Features, problem.Feature{
-			Name: name, PoolingFactor: rapid.Float64Range(0, 1<<20).Draw(t, "pooling"),
+			Name: name, PoolingFactor: rapid.Float64Range(0, 1<<19).Draw(t, "pooling"),
 			LengthCV: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, problem.MaxLengthCV)).Draw(t, "lengths"),
+			Bags:     bags.Draw(t, "bags"),
 		})
 	}
 	table.Access.Kind = access.Kind(rapid.IntRange(0, 3).Draw(t, "access"))
@@ -160,6 +166,12 @@ func drawTable(t *rapid.T, i int) problem.Table {
 	table.Constraint.Colocation = rapid.OneOf(rapid.Just(""), names()).Draw(t, "group")
 	table.Constraint.NoSplit = rapid.Bool().Draw(t, "no split")
 	table.Constraint.MinWidth = 4 * rapid.IntRange(0, table.Dim/4).Draw(t, "min width")
+	if rapid.Bool().Draw(t, "in tiers") {
+		table.Constraint.Tiers = rapid.SampledFrom([][]problem.Tier{{problem.HBM}, {problem.HostCached, problem.HBM}, {problem.HBM, problem.Host, problem.HostCached}}).Draw(t, "tiers")
+	}
+	if table.Constraint.PermitsTier(problem.HostCached) {
+		table.Constraint.CacheShare = rapid.SampledFrom([]float64{0, .001, .5}).Draw(t, "cache share")
+	}
 	return table
 }
 
@@ -197,6 +209,7 @@ func TestWriteRefuses(t *testing.T) {
 		"rows":    func(t *problem.Table) { t.Rows = 0 },
 		"pooling": func(t *problem.Table) { t.Features = []problem.Feature{{PoolingFactor: math.NaN()}} },
 		"lengths": func(t *problem.Table) { t.Features = []problem.Feature{{LengthCV: math.Inf(1)}} },
+		"bags":    func(t *problem.Table) { t.Features = []problem.Feature{{Bags: -1}} },
 		"name":    func(t *problem.Table) { t.Name = "\xff" },
 		"group":   func(t *problem.Table) { t.Constraint.Colocation = "\xff" },
 		"feature": func(t *problem.Table) { t.Features = []problem.Feature{{Name: strings.Repeat("x", 1<<16)}} },

@@ -31,10 +31,10 @@ type Cluster struct {
 }
 
 // AnyCluster returns a cluster that is large enough for all tables: the most devices,
-// with the most memory. Tables can be checked on it before their cluster is known.
+// with the most memory, and host memory. Tables can be checked on it before their cluster is known.
 func AnyCluster() Cluster {
 	profiles := hardware.Profiles()
-	return Cluster{Topology: hardware.Topology{Profile: profiles[len(profiles)-1], Memory: hardware.MaxMemory, Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve}}
+	return Cluster{Topology: hardware.Topology{Profile: profiles[len(profiles)-1], Memory: hardware.MaxMemory, Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve, HostMemory: hardware.MaxMemory}}
 }
 
 // Overrides are the fields of a problem that a user states beside files, by flags. A
@@ -48,7 +48,16 @@ type Overrides struct {
 	// number of devices that the links inside hosts join.
 	NetworkBandwidth *unit.Bandwidth
 	NVLinkDomain     *int
-	ReserveShare     *float64
+	// Replicas is the number of sharding groups of 2D parallelism; all other fields are those of
+	// the whole cluster. SyncEvery is the number of steps between all-reduces of the replicas.
+	Replicas, SyncEvery *int
+	// InterHostAllReduce says that the devices of a sharding group are consecutive.
+	InterHostAllReduce *bool
+	// LinkBandwidth, HBMBandwidth and HostLinkBandwidth are hardware.Bandwidths.
+	LinkBandwidth, HBMBandwidth, HostLinkBandwidth *unit.Bandwidth
+	ReserveShare                                   *float64
+	// Accounting is the name of an accounting.
+	Accounting *string
 	// CommPrecision is the name of a precision.
 	CommPrecision *string
 	// Engine is the name of an engine.
@@ -137,6 +146,9 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 		warnings = append(slices.Clip(warnings), fmt.Sprintf("no batch is stated: a global batch of %d samples is assumed", DefaultBatch))
 	}
 	warnings = append(append(slices.Clip(warnings), uneven(composed)...), unlinked(&composed.Topology)...)
+	base.Batch = composed.Batch
+	replicasErr := replicate(p, base, file)
+	composed.Topology, composed.Batch = base.Topology, base.Batch
 	whole, stepErr := p.step()
 	doubts, fitErr := p.fit(&whole, composed)
 	warnings = append(append(slices.Clip(warnings), whole.warnings...), doubts...)
@@ -144,7 +156,7 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 	if overrideErr != nil || missingErr != nil {
 		judged.Topology = p.filled(judged.Topology, file)
 	}
-	return composed, warnings, Join(p.TablesErr, p.TopologyErr, overrideErr, missingErr, stepErr, fitErr, Check(&judged, sources...))
+	return composed, warnings, Join(p.TablesErr, p.TopologyErr, overrideErr, replicasErr, missingErr, stepErr, fitErr, Check(&judged, sources...))
 }
 
 // unlinked returns the warning of a network between hosts that no exchange takes.
@@ -189,9 +201,10 @@ func (p *Parts) base() (*Cluster, *TopologyFile) {
 	}
 	switch {
 	case described != nil:
-		return &Cluster{Topology: described.Topology, Batch: cmp.Or(described.Batch, p.Tables.Batch), CommPrecision: described.CommPrecision, Engine: described.Engine, LaneRule: described.LaneRule}, described
+		return &Cluster{Topology: described.Topology, Batch: cmp.Or(described.Batch, p.Tables.Batch), Accounting: described.Accounting, CommPrecision: described.CommPrecision, Engine: described.Engine, LaneRule: described.LaneRule}, described
 	case p.Fallback != nil:
 		copied := *p.Fallback
+		copied.unite()
 		return &copied, nil
 	case p.Workload != nil:
 		copied := *p.Workload
@@ -215,27 +228,22 @@ func (p *Parts) override(c *Cluster) error {
 	replace(&t.HostMemory, o.HostMemory)
 	replace(&t.NetworkBandwidth, o.NetworkBandwidth)
 	replace(&t.NVLinkDomain, o.NVLinkDomain)
+	replace(&t.Bandwidths.Links, o.LinkBandwidth)
+	replace(&t.Bandwidths.HBM, o.HBMBandwidth)
+	replace(&t.Bandwidths.HostLink, o.HostLinkBandwidth)
+	replace(&t.Replicas, o.Replicas)
+	replace(&t.SyncEvery, o.SyncEvery)
+	replace(&t.InterHostAllReduce, o.InterHostAllReduce)
 	replace(&c.Batch, o.Batch)
-	var err error
-	if o.CommPrecision != nil {
-		if c.CommPrecision, err = problem.ParsePrecision(*o.CommPrecision); err != nil {
-			errs = append(errs, flagError("--comm-precision: "+err.Error(), ""))
-		}
-	}
-	if o.Engine != nil {
-		if c.Engine, err = problem.ParseEngine(*o.Engine); err != nil {
-			errs = append(errs, flagError("--for: "+err.Error(), ""))
-		}
-	}
-	if o.Lanes != nil {
-		if c.LaneRule, err = problem.ParseLaneRule(*o.Lanes); err != nil {
-			errs = append(errs, flagError("--lanes: "+err.Error(), ""))
-		}
-	}
+	choose(&c.Accounting, "--accounting", o.Accounting, problem.ParseAccounting, &errs)
+	choose(&c.CommPrecision, "--comm-precision", o.CommPrecision, problem.ParsePrecision, &errs)
+	choose(&c.Engine, "--for", o.Engine, problem.ParseEngine, &errs)
+	choose(&c.LaneRule, "--lanes", o.Lanes, problem.ParseLaneRule, &errs)
 	if o.MinWidth != nil && !validWidth(*o.MinWidth) {
 		errs = append(errs, flagError(fmt.Sprintf("--min-width: %d is not a multiple of %d from %d to %d", *o.MinWidth, problem.ColumnGranule, problem.ColumnGranule, problem.MaxDim), widthHint))
 	}
 	if o.Device != nil {
+		var err error
 		if t.Profile, err = p.profile(*o.Device); err != nil {
 			errs = append(errs, flagError("--device: "+err.Error(), profileHint))
 		}
@@ -247,6 +255,18 @@ func (p *Parts) override(c *Cluster) error {
 		errs = append(errs, flagError("--memory: 0 is no memory", "leave the flag out for the profile's own"))
 	}
 	return Join(errs...)
+}
+
+// choose sets a field to the value that a flag names, if the flag is stated.
+func choose[T any](field *T, flag string, stated *string, parse func(string) (T, error), errs *[]error) {
+	if stated == nil {
+		return
+	}
+	value, err := parse(*stated)
+	if err != nil {
+		*errs = append(*errs, flagError(flag+": "+err.Error(), ""))
+	}
+	*field = value
 }
 
 // profileHint is the hint for a device profile that is not known.

@@ -17,19 +17,23 @@ func TestDefaultConstraints(t *testing.T) {
 		"tables": [
 			{"name": "a", "rows": 10, "dim": 64},
 			{"name": "narrow", "rows": 10, "dim": 8, "constraints": {}},
-			{"name": "own", "rows": 10, "dim": 64, "constraints": {"min_width": 8, "device": 3}},
-			{"name": "free", "rows": 10, "dim": 64, "constraints": {"no_split": false, "sharding_types": ["row_wise"], "devices": [2, 1]}}],
-		"defaults": {"constraints": {"min_width": 32, "no_split": true, "sharding_types": ["row_wise", "column_wise"], "devices": [0, 1, 2, 3]}}}`
+			{"name": "own", "rows": 10, "dim": 64, "kernel_settings": "x", "constraints": {"min_width": 8, "device": 3, "cache_share": 0.5}},
+			{"name": "free", "rows": 10, "dim": 64, "constraints": {"no_split": false, "sharding_types": ["row_wise"], "devices": [2, 1], "tiers": ["hbm"]}}],
+		"defaults": {"constraints": {"min_width": 32, "no_split": true, "sharding_types": ["row_wise", "column_wise"], "devices": [0, 1, 2, 3], "tiers": ["host", "host_cached"], "cache_share": 0.2}}}`
 	file, err := Tables("tables.json", strings.NewReader(content), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	hosted := []problem.Tier{problem.Host, problem.HostCached}
 	types, all := []problem.ShardingType{problem.RowWise, problem.ColumnWise}, []int{0, 1, 2, 3}
 	want := []problem.Constraint{
-		{Devices: all, NoSplit: true, MinWidth: 32, ShardingTypes: types},
-		{Devices: all, NoSplit: true, MinWidth: 8, ShardingTypes: types},
-		{Devices: []int{3}, NoSplit: true, MinWidth: 8, ShardingTypes: types},
-		{Devices: []int{2, 1}, MinWidth: 32, ShardingTypes: []problem.ShardingType{problem.RowWise}},
+		{Devices: all, NoSplit: true, MinWidth: 32, ShardingTypes: types, Tiers: hosted, CacheShare: 0.2},
+		{Devices: all, NoSplit: true, MinWidth: 8, ShardingTypes: types, Tiers: hosted, CacheShare: 0.2},
+		{Devices: []int{3}, NoSplit: true, MinWidth: 8, ShardingTypes: types, Tiers: hosted, CacheShare: 0.5},
+		{Devices: []int{2, 1}, MinWidth: 32, ShardingTypes: []problem.ShardingType{problem.RowWise}, Tiers: []problem.Tier{problem.HBM}},
+	}
+	if got := file.Tables[2].KernelSettings; got != "x" {
+		t.Errorf("got kernel settings %q, want x", got)
 	}
 	for i, table := range file.Tables {
 		if diff := cmp.Diff(want[i], table.Constraint); diff != "" {
@@ -46,7 +50,7 @@ func TestDefaultConstraints(t *testing.T) {
 	}
 }
 
-func TestShardingTypesInCSV(t *testing.T) {
+func TestConstraintsInCSV(t *testing.T) {
 	file, err := Tables("t.csv", strings.NewReader("name,rows,dim,sharding_types\na,10,4,row_wise; grid\nb,10,4,\n"), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +58,18 @@ func TestShardingTypesInCSV(t *testing.T) {
 	want := []problem.ShardingType{problem.RowWise, problem.Grid}
 	if diff := cmp.Diff(want, file.Tables[0].Constraint.ShardingTypes); diff != "" || file.Tables[1].Constraint.ShardingTypes != nil {
 		t.Errorf("got %v and %v, want %v and none", file.Tables[0].Constraint.ShardingTypes, file.Tables[1].Constraint.ShardingTypes, want)
+	}
+	file, err = Tables("t.csv", strings.NewReader("name,rows,dim,kernel_settings,tiers,cache_share\na,10,4,x,host_cached; hbm,0.25\n"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := problem.Constraint{Tiers: []problem.Tier{problem.HostCached, problem.HBM}, CacheShare: .25}
+	if diff := cmp.Diff(memory, file.Tables[0].Constraint); diff != "" || file.Tables[0].KernelSettings != "x" {
+		t.Errorf("kernel settings %q, want x (-want +got):\n%s", file.Tables[0].KernelSettings, diff)
+	}
+	_, err = Tables("t.csv", strings.NewReader("name,rows,dim,tiers,cache_share\na,10,4,uvm,0.25\nb,10,4,hbm,25\n"), Options{})
+	if want := "t.csv:2: table \"a\": memory tier \"uvm\" is unknown"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cache_share: 25 is not above 0 and below 1") {
+		t.Errorf("got %v, want %s, and an error of the cache share", err, want)
 	}
 	_, err = Tables("t.csv", strings.NewReader("name,rows,dim,sharding_types\na,10,4,rowwise\n"), Options{})
 	if want := `t.csv:2: table "a": sharding type "rowwise" is unknown (did you mean "row_wise"?)`; err == nil || err.Error() != want {

@@ -18,8 +18,8 @@ import (
 // csvColumns are the columns that a CSV file may have, without reuse_0 to
 // reuse_16. The first three are required.
 var csvColumns = []string{
-	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "pooling", "weighted", "prefetch", "precision", "optimizer", "zipf", "index_law",
-	"devices", "group", "no_split", "min_width", "sharding_types", "reuse_batch", "unique_rows",
+	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "kernel_settings", "precision", "optimizer", "zipf", "index_law",
+	"devices", "group", "no_split", "min_width", "sharding_types", "tiers", "cache_share", "reuse_batch", "unique_rows",
 }
 
 // maxCSVLine bounds a line, so that one line of commas cannot fill memory.
@@ -201,6 +201,7 @@ func (r *csvReader) table() {
 		t.Prefetch = prefetch
 		has |= statedPrefetch
 	}
+	t.KernelSettings, _ = r.text("kernel_settings")
 	if text, ok := r.cell("precision"); ok {
 		var err error
 		t.Precision, err = problem.ParsePrecision(text)
@@ -234,6 +235,11 @@ func (r *csvReader) feature(t *problem.Table) (has stated) {
 	if _, ok := r.cell("length_cv"); ok {
 		only.LengthCV, _ = r.real("length_cv", lengthHint)
 		has |= statedLengths
+	}
+	if _, ok := r.cell("bags"); ok {
+		if only.Bags, ok = r.real("bags", bagsHint); ok && only.Bags == 0 {
+			r.add(r.line, "bags: 0 is not above 0", bagsHint)
+		}
 	}
 	t.Features = []problem.Feature{only}
 	if text, ok := r.cell("pooling"); ok {
@@ -399,21 +405,28 @@ func (r *csvReader) constraint() (c problem.Constraint, ok bool) {
 	c.NoSplit, _ = r.boolean("no_split")
 	width, _ := r.whole("min_width", widthHint)
 	c.MinWidth = int(width)
-	c.ShardingTypes = r.shardingTypes()
+	c.ShardingTypes = cellNames(r, "sharding_types", "sharding type", problem.ParseShardingType, shardingTypes())
+	c.Tiers = cellNames(r, "tiers", "memory tier", problem.ParseTier, tiers())
+	share, stated := r.real("cache_share", cacheHint)
+	if stated && !(share > 0 && share < 1) {
+		r.add(r.line, badCacheShare(share), cacheHint)
+		share = 0
+	}
+	c.CacheShare = share
 	return c, ok
 }
 
-// shardingTypes reads the sharding types that a table may have.
-func (r *csvReader) shardingTypes() (list []problem.ShardingType) {
-	cell, stated := r.cell("sharding_types")
+// cellNames reads the names of one kind in a cell, separated by semicolons.
+func cellNames[T ~string](r *csvReader, column, kind string, parse func(string) (T, error), known []string) (list []T) {
+	cell, stated := r.cell(column)
 	if !stated {
 		return nil
 	}
 	for _, text := range strings.Split(cell, ";") {
 		text = strings.TrimSpace(text)
-		k, err := problem.ParseShardingType(text)
-		if r.enum(r.line, err, text, "sharding type", shardingTypes()); err == nil {
-			list = append(list, k)
+		name, err := parse(text)
+		if r.enum(r.line, err, text, kind, known); err == nil {
+			list = append(list, name)
 		}
 	}
 	return list

@@ -63,6 +63,7 @@ func FuzzTablesJSON(f *testing.F) {
 
 func FuzzTablesCSV(f *testing.F) {
 	seed(f, true, "../../examples/tables.csv")
+	f.Add(`{"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 9, "dim": 4, "features": [{"pooling_factor": 3, "bags": 2.5}]}, {"name": "b", "rows": 9, "dim": 4, "pooling": "none"}]}`)
 	f.Add("name,rows,dim,pooling_factor,length_cv,pooling\na,9,4,2,0.5,mean\nb,9,4,,1000,\n")
 	f.Fuzz(func(t *testing.T, content string) { fuzzTables(t, "x.csv", content) })
 }

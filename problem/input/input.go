@@ -164,7 +164,7 @@ const chunkTables = 4096
 
 // stated is the set of those properties of a table that have defaults and were
 // stated by the table itself.
-type stated uint16
+type stated uint32
 
 const (
 	statedPooling stated = 1 << iota
@@ -181,6 +181,8 @@ const (
 	statedNoSplit
 	statedMinWidth
 	statedShardingTypes
+	statedTiers
+	statedCacheShare
 )
 
 // defaults are the values for tables that do not state them.
@@ -214,7 +216,8 @@ func (d *defaults) lengths(t *problem.Table, has stated) {
 }
 
 // constrain gives a table the constraints that it does not state itself. A table that is
-// narrower than the least width of a slice stays whole.
+// narrower than the least width of a slice stays whole, and one that may lie in no cache states no
+// cache share.
 func (d *defaults) constrain(t *problem.Table, has stated) {
 	c, missing := &t.Constraint, d.stated&^has
 	if missing&statedDevices != 0 {
@@ -228,6 +231,12 @@ func (d *defaults) constrain(t *problem.Table, has stated) {
 	}
 	if missing&statedShardingTypes != 0 {
 		c.ShardingTypes = slices.Clone(d.constraint.ShardingTypes)
+	}
+	if missing&statedTiers != 0 {
+		c.Tiers = slices.Clone(d.constraint.Tiers)
+	}
+	if missing&statedCacheShare != 0 && c.PermitsTier(problem.HostCached) {
+		c.CacheShare = d.constraint.CacheShare
 	}
 }
 
@@ -332,7 +341,7 @@ func (b *builder) finish() {
 			}
 			only := problem.Feature{Name: t.Name, PoolingFactor: pooling}
 			if len(t.Features) == 1 {
-				only.LengthCV = t.Features[0].LengthCV
+				only.LengthCV, only.Bags = t.Features[0].LengthCV, t.Features[0].Bags
 			}
 			t.Features = []problem.Feature{only}
 		}

@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -56,6 +55,9 @@ func ClusterOf(pl *plan.Plan, o *Overrides) (cluster Cluster, own []hardware.Pro
 	t := hardware.Topology{
 		Devices: c.Devices, DevicesPerHost: c.DevicesPerHost, Memory: c.DeviceMemory, ReserveShare: hardware.NoReserve, ReserveFixed: c.Reserve,
 		HostMemory: c.HostMemory, NetworkBandwidth: c.NetworkBandwidth, NVLinkDomain: c.NVLinkDomain,
+		Bandwidths: hardware.Bandwidths{Links: c.LinkBandwidth, HBM: c.HBMBandwidth, HostLink: c.HostLinkBandwidth},
+		Replicas:   c.Replicas, ReplicasPerHost: c.ReplicasPerHost, ReplicasPerDomain: c.ReplicasPerDomain,
+		InterHostAllReduce: c.InterHostAllReduce, SyncEvery: c.SyncEvery,
 	}
 	if profile, err := hardware.ByName(c.Profile); err == nil {
 		t.Profile = profile
@@ -71,9 +73,5 @@ func ClusterOf(pl *plan.Plan, o *Overrides) (cluster Cluster, own []hardware.Pro
 	if o.ReserveShare != nil {
 		t.ReserveFixed = 0
 	}
-	accounting := problem.CountAll
-	if c.WeightsOnly {
-		accounting = problem.CountWeights
-	}
-	return Cluster{Topology: t, Batch: c.Batch, Accounting: accounting, CommPrecision: c.CommPrecision, Engine: c.Engine, LaneRule: c.LaneRule}, own
+	return Cluster{Topology: t, Batch: c.Batch, Accounting: c.Accounting(), CommPrecision: c.CommPrecision, Engine: c.Engine, LaneRule: c.LaneRule}, own
 }

@@ -29,7 +29,7 @@ func schema(t *testing.T, name string) *jsonschema.Schema {
 var beyondSchema = []string{
 	"duplicate names", "duplicate key", "reuse sum", "group apart", "min_width above dim",
 	"pin to a missing device", "pooling beyond float64", "rows huge", "rows huge exponent",
-	"twice", "two objects", "not UTF-8", "sharding types and devices",
+	"bags of a listed sequence", "twice", "two objects", "not UTF-8", "sharding types and devices",
 }
 
 // TestSchemaAgrees wants the schema to refuse what the parser and Check refuse.
@@ -102,6 +102,10 @@ func TestSchemaTakesGood(t *testing.T) {
 		inTable(`"features": [{"pooling_factor": 1.5, "length_cv": 0}, {"pooling_factor": 0, "length_cv": 1000}]`),
 		inTable(`"length_cv": 0.7`),
 		inTable(`"pooling": "mean"`),
+		inTable(`"pooling": "none", "weighted": false, "pooling_factor": 20`),
+		inTable(`"bags": 0.125`),
+		inTable(`"features": [{"pooling_factor": 6, "bags": 1048576}, {"pooling_factor": 1}]`),
+		`{"format": "neuroshard-tables", "version": 1, "defaults": {"pooling": "none"}, "tables": [{"name": "a", "rows": 1, "dim": 4, "pooling": "sum", "bags": 2}]}`,
 		`{"format": "neuroshard-tables", "version": 1, "defaults": {"pooling": "mean"}, "tables": [{"name": "a", "rows": 1, "dim": 4, "pooling": "sum"}]}`,
 		inTable(`"pooling_factor": 12, "length_cv": 1e-3`),
 		`{"format": "neuroshard-tables", "version": 1, "defaults": {"length_cv": 0.5}, "tables": [{"name": "a", "rows": 1, "dim": 4}]}`,
@@ -141,6 +145,7 @@ func TestSchemaTakesGood(t *testing.T) {
 		`{"devices": 8, "device": "h200", "engine": "torchrec"}`,
 		`{"devices": 144, "devices_per_host": 4, "device": "b200", "network_bandwidth": "50 GB/s", "nvlink_domain": 72}`,
 		`{"devices": 8, "device": "h200", "lanes": "own"}`,
+		`{"devices": 16, "devices_per_host": 8, "device": "h200", "replicas": 2, "sync_every": 10, "inter_host_allreduce": true}`,
 		`{"devices": 8, "device": "h200", "dense": "mlperf-dlrm-dcnv2", "stack": "hugectr", "step": "3.9ms", "loader": "20 GB/s", "price": 2.95}`,
 		`{"dense": {"bottom": [13, 512, 4], "interaction": "dot", "top": [1024, 1]}, "step": "900us", "price": "$2.95"}`,
 		`{"dense": {"interaction": {"dcn": {"layers": 3, "rank": 512}}, "top": [1], "precision": "bf16", "activations": "250kB", "parallel": "fsdp", "optimizer": "adam"}}`,

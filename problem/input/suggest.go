@@ -50,6 +50,7 @@ var synonyms = map[string]string{
 	"framework":        "engine",
 
 	"prefetch_pipeline": "prefetch",
+	"cache_load_factor": "cache_share",
 }
 
 // scenarioWords maps words for what a scenario states to its own.

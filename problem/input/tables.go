@@ -22,12 +22,12 @@ const (
 var (
 	fileKeys       = []string{"format", "version", "batch", "samples", "warnings", "defaults", "tables"}
 	defaultsKeys   = []string{"pooling_factor", "length_cv", "pooling", "weighted", "prefetch", "precision", "optimizer", "zipf", "index_law", "constraints"}
-	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "pooling", "weighted", "prefetch", "precision", "optimizer", "access", "constraints"}
-	featureKeys    = []string{"name", "pooling_factor", "length_cv"}
+	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "kernel_settings", "precision", "optimizer", "access", "constraints"}
+	featureKeys    = []string{"name", "pooling_factor", "length_cv", "bags"}
 	accessKeys     = []string{"reuse", "batch", "unique_rows", "zipf", "uniform", "index_law"}
-	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width", "sharding_types"}
+	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width", "sharding_types", "tiers", "cache_share"}
 	// defaultConstraintKeys are the constraints that all tables of a file may have.
-	defaultConstraintKeys = []string{"devices", "device", "no_split", "min_width", "sharding_types"}
+	defaultConstraintKeys = []string{"devices", "device", "no_split", "min_width", "sharding_types", "tiers", "cache_share"}
 )
 
 // Hints that several formats share.
@@ -36,12 +36,14 @@ const (
 	dimHint          = "dim is the table's number of columns"
 	poolingHint      = "the pooling factor is the mean number of lookups per sample"
 	lengthHint       = "length_cv is the standard deviation of the lengths of a feature's bags over their mean"
+	bagsHint         = "bags is the mean number of bags per sample: leave it out for one"
 	batchHint        = "the batch is the number of samples of a step over all devices"
 	samplesHint      = "samples is the number of samples of an epoch"
 	zipfHint         = "published tables lie between 0.5 and 2"
 	uniqueHint       = "unique_rows is the number of distinct rows in the batch of the histogram"
 	widthHint        = "min_width is the narrowest column slice allowed"
 	deviceHint       = "devices are numbered from 0"
+	cacheHint        = "the cache share is the share of the table's rows that HBM caches"
 	distributionHint = `state one of "reuse", "zipf" and "uniform", or leave access out`
 )
 
@@ -216,10 +218,11 @@ func (r jsonReader) checkMinWidth() {
 type tableReader struct {
 	*scanner
 	problem.Table
-	// pooling and lengthCV are those of the one feature of a table that lists no features.
-	pooling, lengthCV float64
-	stated            stated
-	bad               unread
+	// pooling, lengthCV and bags are those of the one feature of a table that lists no
+	// features.
+	pooling, lengthCV, bags float64
+	stated                  stated
+	bad                     unread
 }
 
 // table reads the table at position i. A table that is no object, or in which the
@@ -271,17 +274,13 @@ func (t *tableReader) key(key string) (part unread, ok bool) {
 		t.stated |= statedPrecision
 		t.Precision, ok = t.precision("precision")
 		return unreadPrecision, ok
-	case "module":
-		t.Module = t.module()
+	case "module", "kernel_settings":
+		t.names(key)
 	case "features":
 		t.stated |= statedPooling
 		t.Features = t.features()
-	case "pooling_factor":
-		t.stated |= statedPooling
-		t.pooling, _ = t.real("pooling_factor", poolingHint)
-	case "length_cv":
-		t.stated |= statedLengths
-		t.lengthCV, _ = t.real("length_cv", lengthHint)
+	case "pooling_factor", "length_cv", "bags":
+		t.only(key)
 	case "pooling":
 		t.stated |= statedHow
 		t.Pooling = t.scanner.pooling()
@@ -302,16 +301,39 @@ func (t *tableReader) key(key string) (part unread, ok bool) {
 	return 0, true
 }
 
+// only reads a number of the one feature of a table that lists no features.
+func (t *tableReader) only(key string) {
+	switch key {
+	case "pooling_factor":
+		t.stated |= statedPooling
+		t.pooling, _ = t.real(key, poolingHint)
+	case "length_cv":
+		t.stated |= statedLengths
+		t.lengthCV, _ = t.real(key, lengthHint)
+	case "bags":
+		t.bags = t.scanner.bags()
+	}
+}
+
+// names reads the module or the kernel settings.
+func (t *tableReader) names(key string) {
+	if key == "module" {
+		t.Module = t.module()
+		return
+	}
+	t.KernelSettings, _ = t.scanner.Text(key)
+}
+
 // complete reports the keys that are missing or exclude each other, and makes the
 // one feature of a table that lists no features.
 func (t *tableReader) complete(o *strictjson.ObjectReader, line int) {
 	t.require(o, line, "name", "rows", "dim")
 	t.bad |= missing(o)
 	if !o.Has("features") {
-		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: t.pooling, LengthCV: t.lengthCV}}
+		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: t.pooling, LengthCV: t.lengthCV, Bags: t.bags}}
 		return
 	}
-	for _, key := range []string{"pooling_factor", "length_cv"} {
+	for _, key := range []string{"pooling_factor", "length_cv", "bags"} {
 		if o.Has(key) {
 			t.add(line, fmt.Sprintf("both features and %s are stated", key), fmt.Sprintf("state %s for a table that one feature reads, else in each of the features", key))
 		}
@@ -381,6 +403,8 @@ func (s *scanner) features() []problem.Feature {
 				f.PoolingFactor, _ = s.real("pooling_factor", poolingHint)
 			case "length_cv":
 				f.LengthCV, _ = s.real("length_cv", lengthHint)
+			case "bags":
+				f.Bags = s.bags()
 			}
 		}
 		if !o.Has("length_cv") {
@@ -407,6 +431,15 @@ func (s *scanner) precision(key string) (p problem.Precision, ok bool) {
 	p, err := problem.ParsePrecision(text)
 	s.enum(line, err, text, key, precisions())
 	return p, err == nil
+}
+
+// bags reads the bags per sample of a feature. 0 would pass for none stated.
+func (s *scanner) bags() float64 {
+	bags, ok := s.real("bags", bagsHint)
+	if ok && bags == 0 {
+		s.add(s.Line(), "bags: 0 is not above 0", bagsHint)
+	}
+	return bags
 }
 
 // pooling reads how the rows of a bag become one vector.
@@ -586,31 +619,68 @@ func (s *scanner) devices() (devices []int) {
 }
 
 // shardingTypes reads the sharding types that a table may have.
-func (s *scanner) shardingTypes() (list []problem.ShardingType) {
+func (s *scanner) shardingTypes() []problem.ShardingType {
+	return namesIn(s, "sharding_types", "sharding type", problem.ParseShardingType, shardingTypes())
+}
+
+// memory reads the tiers or the cache share of a constraint, and returns which is stated.
+func (s *scanner) memory(key string, c *problem.Constraint) stated {
+	if key == "tiers" {
+		c.Tiers = s.tiers()
+		return statedTiers
+	}
+	c.CacheShare = s.cacheShare()
+	return statedCacheShare
+}
+
+// tiers reads the memory tiers that a table may lie in.
+func (s *scanner) tiers() []problem.Tier {
+	return namesIn(s, "tiers", "memory tier", problem.ParseTier, tiers())
+}
+
+// namesIn reads a list of one or more names of one kind.
+func namesIn[T ~string](s *scanner, key, kind string, parse func(string) (T, error), known []string) (list []T) {
 	before := s.count()
-	for range s.List("sharding_types") {
+	for range s.List(key) {
 		line := s.Line()
-		text, ok := s.Text("sharding_types")
+		text, ok := s.Text(key)
 		if !ok {
 			continue
 		}
-		k, err := problem.ParseShardingType(text)
-		if s.enum(line, err, text, "sharding type", shardingTypes()); err == nil {
-			list = append(list, k)
+		name, err := parse(text)
+		if s.enum(line, err, text, kind, known); err == nil {
+			list = append(list, name)
 		}
 	}
 	if len(list) == 0 && !s.Failed() && s.count() == before {
-		s.add(s.Line(), "sharding_types is an empty list: the table could have none", "leave it out to allow all sharding types")
+		s.add(s.Line(), key+" is an empty list: the table could have none", fmt.Sprintf("leave it out to allow all %ss", kind))
 	}
 	return list
 }
 
-func shardingTypes() []string {
-	var names []string
-	for _, k := range problem.ShardingTypes() {
-		names = append(names, string(k))
+// cacheShare reads the share of a table's rows that HBM caches; 0 if it is no share.
+func (s *scanner) cacheShare() float64 {
+	share, ok := s.real("cache_share", cacheHint)
+	if ok && !(share > 0 && share < 1) {
+		s.add(s.Line(), badCacheShare(share), cacheHint)
+		return 0
 	}
-	return names
+	return share
+}
+
+func badCacheShare(share float64) string {
+	return fmt.Sprintf("cache_share: %v is not above 0 and below 1", share)
+}
+
+func shardingTypes() []string { return texts(problem.ShardingTypes()) }
+func tiers() []string         { return texts(problem.Tiers()) }
+
+func texts[T ~string](names []T) []string {
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = string(name)
+	}
+	return list
 }
 
 // constraints reads the constraints, which may have the given keys, and which of them are
@@ -644,6 +714,8 @@ func (s *scanner) constraints(keys []string) (c problem.Constraint, has stated, 
 		case "sharding_types":
 			c.ShardingTypes = s.shardingTypes()
 			has |= statedShardingTypes
+		case "tiers", "cache_share":
+			has |= s.memory(key, &c)
 		}
 	}
 	if o.Has("device") && o.Has("devices") && !s.Failed() {

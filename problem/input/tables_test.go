@@ -219,6 +219,32 @@ func TestLengths(t *testing.T) {
 	}
 }
 
+// TestBags: bags belong to a feature, or to a table that lists no features, with or without a
+// pooling factor.
+func TestBags(t *testing.T) {
+	want := [][]problem.Feature{
+		{{Name: "a", PoolingFactor: 9, Bags: 3}},
+		{{Name: "b", PoolingFactor: 1, Bags: 0.5}},
+		{{Name: "c", PoolingFactor: 2}},
+	}
+	for content, want := range map[string][][]problem.Feature{
+		inTables(`{"name": "a", "rows": 1, "dim": 4, "bags": 3, "pooling_factor": 9}, {"name": "b", "rows": 1, "dim": 4, "bags": 0.5}, {"name": "c", "rows": 1, "dim": 4, "pooling_factor": 2},
+			{"name": "d", "rows": 1, "dim": 4, "features": [{"name": "x", "pooling_factor": 2, "bags": 2.5}, {"name": "y", "pooling_factor": 3}]}`): append(slices.Clone(want), []problem.Feature{
+			{Name: "x", PoolingFactor: 2, Bags: 2.5}, {Name: "y", PoolingFactor: 3},
+		}),
+		"name,rows,dim,pooling_factor,bags\na,1,4,9,3\nb,1,4,,0.5\nc,1,4,2,\n": want,
+	} {
+		file, err := readAndCheck(t, "", content)
+		var got [][]problem.Feature
+		for _, table := range file.Tables {
+			got = append(got, table.Features)
+		}
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%s: got error %v and features (-want +got):\n%s", content, err, diff)
+		}
+	}
+}
+
 // TestPooling: a table that does not state its pooling has the one of the defaults, and sum
 // without defaults.
 func TestPooling(t *testing.T) {
@@ -226,7 +252,8 @@ func TestPooling(t *testing.T) {
 		inTables(`{"name": "a", "rows": 1, "dim": 4}, {"name": "b", "rows": 1, "dim": 4, "pooling": "mean"}`): {problem.SumPooling, problem.MeanPooling},
 		`{"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 1, "dim": 4}, {"name": "b", "rows": 1, "dim": 4, "pooling": "sum"}],
 			"defaults": {"pooling": "mean"}}`: {problem.MeanPooling, problem.SumPooling},
-		"name,rows,dim,pooling\na,1,4,mean\nb,1,4,sum\nc,1,4,\n": {problem.MeanPooling, problem.SumPooling, problem.SumPooling},
+		inTables(`{"name": "a", "rows": 1, "dim": 4, "pooling": "none"}`): {problem.PoolingNone},
+		"name,rows,dim,pooling\na,1,4,mean\nb,1,4,sum\nc,1,4,\n":          {problem.MeanPooling, problem.SumPooling, problem.SumPooling},
 	} {
 		file, err := readAndCheck(t, "", content)
 		var got []problem.Pooling

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -23,7 +24,7 @@ const MaxTopologyBytes = unit.MiB
 // emptyTopology is the hint for a file without content.
 const emptyTopology = "state devices and device"
 
-var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "host_memory", "batch", "comm_precision", "engine", "lanes", "network_bandwidth", "nvlink_domain", "dense", "stack", "step", "loader", "price"}
+var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "host_memory", "batch", "accounting", "comm_precision", "engine", "lanes", "network_bandwidth", "nvlink_domain", "link_bandwidth", "hbm_bandwidth", "host_link_bandwidth", "replicas", "sync_every", "inter_host_allreduce", "dense", "stack", "step", "loader", "price"}
 
 // TopologyFile is the content of a topology file.
 type TopologyFile struct {
@@ -34,6 +35,9 @@ type TopologyFile struct {
 	Topology hardware.Topology
 	// Batch is the global batch that the file states; 0: none.
 	Batch int
+	// Accounting says which bytes count against a device's memory; CountAll if the file states
+	// nothing.
+	Accounting problem.Accounting
 	// CommPrecision is the number format of what devices send each other; fp32 where
 	// the file states none.
 	CommPrecision problem.Precision
@@ -76,13 +80,16 @@ func (f TopologyFile) forgive(t *hardware.Topology) {
 	if f.open("memory") {
 		t.Memory = cmp.Or(t.Memory, hardware.MaxMemory)
 	}
+	if f.open("host_memory") {
+		t.HostMemory = cmp.Or(t.HostMemory, hardware.MaxMemory)
+	}
 	if f.open("reserve_share") && t.ReserveShare == 0 {
 		t.ReserveShare = hardware.NoReserve
 	}
 }
 
 // Topology reads a topology from YAML or JSON: an object with the keys devices,
-// devices_per_host, device (a profile's name), memory, reserve_share,
+// devices_per_host, replicas, sync_every, inter_host_allreduce, device (a profile's name), memory, reserve_share,
 // reserve_fixed, host_memory (sizes with a unit, such as "40GiB"), batch,
 // comm_precision (a precision's name), engine (an engine's name), lanes (a lane
 // rule's name), and of the whole step dense and stack (presets' names, or objects), step,
@@ -168,6 +175,10 @@ func (t *topologyReader) readJSON(s *scanner) {
 			case isTree(key):
 				e.tree = treeOf(s, key, 0)
 				ok = e.tree != nil
+			case isTruth(key):
+				var value bool
+				value, ok = s.Bool(key)
+				e.value = strconv.FormatBool(value)
 			case e.quoted:
 				e.value, ok = s.Text(key)
 			default:
@@ -201,10 +212,21 @@ func (t *topologyReader) readYAML(data []byte) {
 // isTree reports whether a key's value may be an object.
 func isTree(key string) bool { return key == "dense" || key == "stack" }
 
+// isTruth reports whether a key's value is true or false.
+func isTruth(key string) bool { return key == "inter_host_allreduce" }
+
 // entry returns a key with its value.
 func (t *topologyReader) entry(key string, value *yaml.Node) (entry, bool) {
 	e := entry{key: key, line: value.Line, tree: value}
 	if isTree(key) {
+		return e, true
+	}
+	if isTruth(key) {
+		e.value = value.Value
+		if value.ShortTag() != "!!bool" {
+			t.add(value.Line, fmt.Sprintf("%s: %s where true or false belongs", key, quote(value.Value)), interHint)
+			return e, false
+		}
 		return e, true
 	}
 	if value.Kind == yaml.ScalarNode && value.ShortTag() == "!!str" {
@@ -219,7 +241,7 @@ func (t *topologyReader) entry(key string, value *yaml.Node) (entry, bool) {
 // wanted names the type of a key's value.
 func wanted(key string) string {
 	switch key {
-	case "device", "comm_precision", "engine", "lanes":
+	case "device", "accounting", "comm_precision", "engine", "lanes":
 		return "a string"
 	case "step":
 		return "a time with its unit"
@@ -255,42 +277,79 @@ func (t *topologyReader) set(e entry) {
 		t.Topology.ReserveFixed = t.size(e)
 	case "host_memory":
 		t.Topology.HostMemory = t.size(e)
-	case "comm_precision":
-		t.CommPrecision = named(t.report, e, problem.ParsePrecision, problem.Precisions())
-	case "engine":
-		t.Engine = named(t.report, e, problem.ParseEngine, problem.Engines())
-	case "lanes":
-		t.LaneRule = named(t.report, e, problem.ParseLaneRule, problem.LaneRules())
+	case "accounting", "comm_precision", "engine", "lanes":
+		t.choice(e)
 	case "dense", "stack", "step", "loader", "price":
 		t.setStep(e)
-	case "network_bandwidth", "nvlink_domain":
+	case "network_bandwidth", "nvlink_domain", "link_bandwidth", "hbm_bandwidth", "host_link_bandwidth", "replicas", "sync_every", "inter_host_allreduce":
 		t.links(e)
 	case "reserve_share":
 		t.share(e)
 	}
 }
 
+// choice reads the keys whose values are names.
+func (t *topologyReader) choice(e entry) {
+	switch e.key {
+	case "accounting":
+		t.Accounting = named(t.report, e, problem.ParseAccounting, problem.ChosenAccountings())
+	case "comm_precision":
+		t.CommPrecision = named(t.report, e, problem.ParsePrecision, problem.Precisions())
+	case "engine":
+		t.Engine = named(t.report, e, problem.ParseEngine, problem.Engines())
+	case "lanes":
+		t.LaneRule = named(t.report, e, problem.ParseLaneRule, problem.LaneRules())
+	}
+}
+
 // The hints of what joins devices.
 const (
-	networkHint = "write what a device sends to other hosts, such as 50GB/s"
-	domainHint  = "nvlink_domain is how many devices the links inside hosts join, where they join several hosts"
+	networkHint   = "write what a device sends to other hosts, such as 50GB/s"
+	bandwidthHint = "write a number and its unit, such as 600GB/s"
+	domainHint    = "nvlink_domain is how many devices the links inside hosts join, where they join several hosts"
 )
 
-// links reads the keys network_bandwidth and nvlink_domain.
+// links reads the keys of links and of sharding groups.
 func (t *topologyReader) links(e entry) {
+	if e.key == "replicas" || e.key == "sync_every" || e.key == "inter_host_allreduce" {
+		t.replicas(e)
+		return
+	}
 	if e.key == "nvlink_domain" {
 		t.Topology.NVLinkDomain = t.whole(e, domainHint)
 		return
 	}
+	into, hint := &t.Topology.NetworkBandwidth, networkHint
+	switch of := &t.Topology.Bandwidths; e.key {
+	case "link_bandwidth":
+		into, hint = &of.Links, bandwidthHint
+	case "hbm_bandwidth":
+		into, hint = &of.HBM, bandwidthHint
+	case "host_link_bandwidth":
+		into, hint = &of.HostLink, bandwidthHint
+	}
 	if !e.quoted {
-		t.add(e.line, fmt.Sprintf("network_bandwidth: %s has no unit", clip(e.value)), networkHint)
+		t.add(e.line, fmt.Sprintf("%s: %s has no unit", e.key, clip(e.value)), hint)
 		return
 	}
 	b, err := unit.ParseBandwidth(e.value)
 	if err != nil {
-		t.add(e.line, "network_bandwidth: "+what(err), networkHint)
+		t.add(e.line, e.key+": "+what(err), hint)
 	}
-	t.Topology.NetworkBandwidth = b
+	*into = b
+}
+
+// replicas reads the keys of sharding groups. Topology describes the whole cluster, with Replicas as the
+// number of groups that it is to have.
+func (t *topologyReader) replicas(e entry) {
+	switch e.key {
+	case "replicas":
+		t.Topology.Replicas = t.whole(e, replicasHint)
+	case "sync_every":
+		t.Topology.SyncEvery = t.whole(e, syncHint)
+	case "inter_host_allreduce":
+		t.Topology.InterHostAllReduce = strings.EqualFold(e.value, "true")
+	}
 }
 
 // share reads the key reserve_share.

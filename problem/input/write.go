@@ -77,12 +77,12 @@ func writable(file *TableFile) error {
 	}
 	p := &problem.Problem{
 		Tables:   tables,
-		Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve},
+		Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve, HostMemory: hardware.MaxMemory},
 		Batch:    max(1, file.Batch),
 	}
 	for i := range tables {
 		t := &tables[i]
-		words := []string{t.Name, t.Module, t.Constraint.Colocation}
+		words := []string{t.Name, t.Module, t.Constraint.Colocation, t.KernelSettings}
 		for _, f := range t.Features {
 			words = append(words, f.Name)
 		}
@@ -105,9 +105,11 @@ type (
 		Features      []jsonFeature    `json:"features,omitempty"`
 		PoolingFactor *float64         `json:"pooling_factor,omitempty"`
 		LengthCV      float64          `json:"length_cv,omitempty"`
+		Bags          float64          `json:"bags,omitempty"`
 		Pooling       string           `json:"pooling,omitempty"`
 		Weighted      bool             `json:"weighted,omitempty"`
 		Prefetch      bool             `json:"prefetch,omitempty"`
+		Settings      string           `json:"kernel_settings,omitempty"`
 		Precision     string           `json:"precision"`
 		Optimizer     string           `json:"optimizer"`
 		Access        *jsonAccess      `json:"access,omitempty"`
@@ -117,6 +119,7 @@ type (
 		Name          string  `json:"name,omitempty"`
 		PoolingFactor float64 `json:"pooling_factor"`
 		LengthCV      float64 `json:"length_cv,omitempty"`
+		Bags          float64 `json:"bags,omitempty"`
 	}
 	jsonAccess struct {
 		Reuse      []float64 `json:"reuse,omitempty"`
@@ -134,19 +137,21 @@ type (
 		MinWidth   int    `json:"min_width,omitempty"`
 
 		ShardingTypes []problem.ShardingType `json:"sharding_types,omitempty"`
+		Tiers         []problem.Tier         `json:"tiers,omitempty"`
+		CacheShare    float64                `json:"cache_share,omitempty"`
 	}
 )
 
 func tableOf(t *problem.Table) jsonTable {
 	out := jsonTable{
-		Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Weighted: t.Weighted, Prefetch: t.Prefetch,
+		Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Weighted: t.Weighted, Prefetch: t.Prefetch, Settings: t.KernelSettings,
 		Precision: t.Precision.String(), Optimizer: t.Optimizer.String(),
 	}
 	if t.Pooling != problem.SumPooling {
 		out.Pooling = t.Pooling.String()
 	}
 	if len(t.Features) == 1 && t.Features[0].Name == t.Name {
-		out.PoolingFactor, out.LengthCV = &t.Features[0].PoolingFactor, t.Features[0].LengthCV
+		out.PoolingFactor, out.LengthCV, out.Bags = &t.Features[0].PoolingFactor, t.Features[0].LengthCV, t.Features[0].Bags
 	} else {
 		for _, f := range t.Features {
 			out.Features = append(out.Features, jsonFeature(f))
@@ -154,8 +159,8 @@ func tableOf(t *problem.Table) jsonTable {
 	}
 	out.Access = accessOf(&t.Access)
 	c := t.Constraint
-	if len(c.Devices) > 0 || c.Colocation != "" || c.NoSplit || c.MinWidth > 0 || len(c.ShardingTypes) > 0 {
-		out.Constraints = &jsonConstraints{Devices: c.Devices, Colocation: c.Colocation, NoSplit: c.NoSplit, MinWidth: c.MinWidth, ShardingTypes: c.ShardingTypes}
+	if len(c.Devices) > 0 || c.Colocation != "" || c.NoSplit || c.MinWidth > 0 || len(c.ShardingTypes) > 0 || len(c.Tiers) > 0 || c.CacheShare > 0 {
+		out.Constraints = &jsonConstraints{Devices: c.Devices, Colocation: c.Colocation, NoSplit: c.NoSplit, MinWidth: c.MinWidth, ShardingTypes: c.ShardingTypes, Tiers: c.Tiers, CacheShare: c.CacheShare}
 		if len(c.Devices) == 1 {
 			out.Constraints.Devices, out.Constraints.Device = nil, &c.Devices[0]
 		}

@@ -24,9 +24,7 @@ func heldBy(pl *plan.Plan, p *problem.Problem) *problem.Problem {
 		return p
 	}
 	p = &problem.Problem{Batch: pl.Cluster.Batch, Topology: hardware.Topology{Devices: pl.Cluster.Devices, DevicesPerHost: pl.Cluster.DevicesPerHost}}
-	if pl.Cluster.WeightsOnly {
-		p.Accounting = problem.CountWeights
-	}
+	p.Accounting = pl.Cluster.Accounting()
 	p.Tables = make([]problem.Table, len(pl.Tables))
 	for i := range pl.Tables {
 		t := &pl.Tables[i]
@@ -204,6 +202,16 @@ func constraints(p *problem.Problem, i int) []string {
 			names[k] = string(name)
 		}
 		all = append(all, "it may only be "+strings.Join(names, " or "))
+	}
+	if len(c.Tiers) > 0 {
+		names := make([]string, len(c.Tiers))
+		for k, name := range c.Tiers {
+			names[k] = string(name)
+		}
+		all = append(all, "it may only lie in "+strings.Join(names, " or "))
+	}
+	if c.CacheShare > 0 {
+		all = append(all, fmt.Sprintf("a cache holds %v of its rows", c.CacheShare))
 	}
 	return all
 }

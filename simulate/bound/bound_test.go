@@ -195,15 +195,21 @@ func draw(t *rapid.T, tables, devices, granules int) *problem.Problem {
 			like.Precision = problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision"))
 			like.Weighted = rapid.IntRange(0, 3).Draw(t, "weighted") == 0
 			like.Module = rapid.SampledFrom([]string{"", "m"}).Draw(t, "module")
-			like.Pooling = problem.Pooling(rapid.IntRange(0, 1).Draw(t, "pooling of bags"))
+			like.Pooling = drawPooling(t, p, &like)
 			like.Prefetch = rapid.Bool().Draw(t, "prefetch")
+			like.KernelSettings = rapid.SampledFrom([]string{"", "", "x"}).Draw(t, "kernel settings")
 		}
 		table := like
 		table.Name = fmt.Sprint("t", i)
 		table.Rows = int64(math.Exp(rapid.Float64Range(2, 18).Draw(t, "ln rows")))
 		table.Dim = 4 * rapid.IntRange(1, granules).Draw(t, "granules")
+		bags := []float64{0}
+		if table.Pooling != problem.PoolingNone && p.Engine != problem.HugeCTR {
+			bags = []float64{0, 0, 0, 0.02, 0.3, 2, 2.6}
+		}
 		for range rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "features") {
 			table.Features = append(table.Features, problem.Feature{
+				Bags:          rapid.SampledFrom(bags).Draw(t, "bags"),
 				PoolingFactor: rapid.SampledFrom([]float64{0, 0.5, 1, 7, 40, 150}).Draw(t, "pooling"),
 				LengthCV:      rapid.SampledFrom([]float64{0, 0, 0.3, 1, 4}).Draw(t, "length cv"),
 			})
@@ -219,6 +225,15 @@ func draw(t *rapid.T, tables, devices, granules int) *problem.Problem {
 		}
 	}
 	return p
+}
+
+// drawPooling draws the pooling of a table like the given one, which is sequences in a quarter of
+// the problems of engines that run them.
+func drawPooling(t *rapid.T, p *problem.Problem, like *problem.Table) problem.Pooling {
+	if like.Weighted || p.Engine == problem.HugeCTR {
+		return problem.Pooling(rapid.IntRange(0, 1).Draw(t, "pooling of bags"))
+	}
+	return problem.Pooling(rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "pooling"))
 }
 
 // placement is the widths of each table's slices on each device, in granules.

@@ -46,7 +46,8 @@ type wires struct {
 	// block is the time, in ms, of a column of blocks on all devices, host that of a
 	// column of blocks on the devices of a host, as a mean over the hosts, and weight that
 	// of a replicated weight.
-	block, host, weight float64
+	// apart is that of a column of blocks on all devices whose lookups stay apart.
+	block, host, weight, apart float64
 	// latency is the fixed time, in ms, of a hierarchical exchange, which all classes except
 	// replicas share; 0 for flat exchanges, whose fixed times are in fixed.
 	latency float64
@@ -114,6 +115,7 @@ func newWires(p *problem.Problem, there, back float64) (wires, error) {
 	w.own = moving(own) + there*pack
 	w.shared = back * pack / float64(t.Devices)
 	w.block = moving(block) + both*pack
+	w.apart = moving(net.RowsApart(one)) + both*pack
 	w.host = (moving(inHosts) + moving(between) + both*pack) / full
 	w.fixed[problem.ClassColumns] += both * float64(own.Fixed)
 	w.fixed[problem.ClassBlocks] += both * float64(block.Fixed)
@@ -206,7 +208,7 @@ func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulat
 	for i := range r.tables {
 		at := r.tables[i].index
 		t := &p.Tables[at]
-		columns := float64(t.Dim * len(t.Features))
+		columns := r.tables[i].columns * float64(r.tables[i].granules)
 		s.columns = append(s.columns, columns*(s.own/float64(p.Topology.Devices)+s.shared))
 		s.hostColumns = append(s.hostColumns, columns*s.host)
 		var alone [][laneClasses]float64
@@ -219,7 +221,7 @@ func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulat
 		s.replicas = append(s.replicas, c.replica(at, lanes))
 		perHost := p.Topology.PerHost()
 		host := table{granules: 1, least: 1, passes: 1}
-		if s.byRows[i] = t.CutsByRows(perHost); s.byRows[i] {
+		if s.byRows[i] = t.CutsByRows(perHost) && t.Pooling != problem.PoolingNone; s.byRows[i] {
 			host = newBlock(&c.device, p, at, perHost, counts.Counts(at), lanes)
 		}
 		host.count, host.operation = r.tables[i].count, r.tables[i].operation
@@ -280,9 +282,21 @@ func (c *counter) block(i int, lanes []laneClass) *everywhere {
 	shortest.Rows.Start, shortest.Rows.End = t.BlockRows(n)*int64(n-1), t.Rows
 	block := newBlock(&c.device, p, i, n, c.pricer.Counts(i), lanes)
 	e := everywhereOf(&block, lanes)
-	e.spend(0, float64(t.Dim*len(t.Features))*c.wires.block)
+	e.spend(0, c.blockExchange(i))
 	e.bytes = float64(p.ShardMemory(shortest).Tables())
 	return e
+}
+
+// blockExchange returns the least time of the exchanges of table i as blocks of rows on all
+// devices, in ms, without fixed times.
+func (c *counter) blockExchange(i int) float64 {
+	t, p := &c.problem.Tables[i], c.problem
+	if t.Pooling != problem.PoolingNone {
+		return float64(problem.Columns(t.Dim, t.Bags())) * c.wires.block
+	}
+	counts := c.pricer.Counts(i)
+	busiest := counts.Part(float64(t.BlockRows(p.Topology.Devices))/float64(t.Rows)).Lookups / float64(p.Batch)
+	return float64(problem.Columns(t.Dim, busiest)) * c.wires.apart
 }
 
 // replica returns what table i of the problem takes as a replica on all devices; nil if
@@ -321,6 +335,9 @@ func newBlock(d *simulate.Device, p *problem.Problem, i, devices int, c access.C
 		q.Tables[0].Rows = rows
 		for f := range q.Tables[0].Features {
 			q.Tables[0].Features[f].LengthCV = p.Tables[i].BlockLengthCV(part.Lookups / c.Lookups)
+			if p.Tables[i].Pooling == problem.PoolingNone { // each lookup of the block is a bag
+				q.Tables[0].Features[f].PoolingFactor = p.Tables[i].Features[f].PoolingFactor * part.Lookups / c.Lookups
+			}
 		}
 		return newTable(d, &q, 0, part, lanes)
 	}

@@ -99,6 +99,9 @@ func TestShortLastBlock(t *testing.T) {
 				q.Tables[0].Features = slices.Clone(whole.Features)
 				for f := range q.Tables[0].Features {
 					q.Tables[0].Features[f].LengthCV = whole.BlockLengthCV(part.Lookups / counts.Counts(i).Lookups)
+					if whole.Pooling == problem.PoolingNone {
+						q.Tables[0].Features[f].PoolingFactor = whole.Features[f].PoolingFactor * part.Lookups / counts.Counts(i).Lookups
+					}
 				}
 				return newTable(&device, &q, 0, part, lanes)
 			}

@@ -1,6 +1,8 @@
 package bound
 
 import (
+	"math"
+
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -30,8 +32,8 @@ import (
 type exchange struct {
 	device simulate.Device
 	comm   simulate.Comm
-	// all is the pooled columns of all tables. The pooled columns of every slice are a
-	// multiple of granule. least is the fewest columns that the device with the most
+	// all is the least pooled columns of all tables, however they are cut. The pooled columns
+	// of every slice are a multiple of granule. least is the fewest columns that the device with the most
 	// columns may have.
 	all, granule, least int
 	// known holds results of times, by columns.
@@ -55,14 +57,27 @@ func newExchange(p *problem.Problem, hidden plan.Hidden) (*exchange, error) {
 	}
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		e.all += t.Dim * len(t.Features)
-		e.granule = divisor(e.granule, problem.ColumnGranule*len(t.Features))
+		each := leastColumns(t)
+		e.all += allColumns(t, each)
+		if whole := math.Trunc(each); whole == t.Bags()*problem.ColumnGranule {
+			e.granule = divisor(e.granule, int(whole))
+		} else {
+			e.granule = 1
+		}
 	}
+	e.granule = max(1, e.granule)
 	step := n * e.granule
 	e.least = (e.all + step - 1) / step * e.granule
 	var err error
 	e.network, err = networkOf(p)
 	return e, err
+}
+
+// allColumns returns the least pooled columns of all slices of the table, with the given columns or
+// more for each granule. Rounding errors of the product must not make it larger.
+func allColumns(t *problem.Table, each float64) int {
+	const ulps = 1e-9
+	return int(math.Ceil(each * float64(t.Dim/problem.ColumnGranule) * (1 - ulps)))
 }
 
 // times returns what is not hidden of the least forward and backward all-to-all of placements
@@ -101,7 +116,7 @@ func (e *exchange) full(columns int) (forward, backward unit.Millis) {
 // profile has no network.
 func networkOf(p *problem.Problem) (simulate.Network, error) {
 	t := p.Topology
-	return simulate.NewDevice(t.Device()).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Domain: t.NVLinkDomain, Batch: p.Batch, ElementBytes: p.CommBytes()})
+	return simulate.NewDevice(t.Device()).Network(simulate.Cluster{Devices: t.Devices, PerHost: t.PerHost(), Domain: t.NVLinkDomain, Replicas: t.Replicas, ReplicasPerDomain: t.ReplicasPerDomain, Batch: p.Batch, ElementBytes: p.CommBytes()})
 }
 
 // total returns both times together, in ms.

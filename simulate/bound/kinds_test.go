@@ -127,7 +127,7 @@ func randomWay(p *problem.Problem, i int, kinds []problem.ShardingType, host boo
 		case problem.DataParallel:
 			return w
 		case problem.TableRowWise, problem.Grid:
-			if !t.CutsByRows(l) {
+			if !t.CutsByRows(l) || t.Pooling == problem.PoolingNone {
 				continue
 			}
 			places, tiers = n/l, false
@@ -278,6 +278,11 @@ func drawHidden(t *rapid.T, _ *problem.Problem) plan.Hidden {
 
 // drawHierarchy draws a hierarchical exchange for the problem, and what is hidden of it.
 func drawHierarchy(t *rapid.T, p *problem.Problem) plan.Hidden {
+	for i := range p.Tables {
+		if p.Tables[i].Pooling == problem.PoolingNone { // its lookups have flat exchanges
+			p.Tables[i].Pooling = problem.SumPooling
+		}
+	}
 	p.Hierarchy = problem.Hierarchy{
 		Sent:   rapid.Float64Range(.1, 1).Draw(t, "sent"),
 		Inside: rapid.Float64Range(.1, 2).Draw(t, "inside"), Between: rapid.Float64Range(.1, 2).Draw(t, "between"),
@@ -399,7 +404,7 @@ func everyWay(p *problem.Problem, i int) []way {
 	} else {
 		slices(problem.TableWise, problem.ColumnWise, n, problem.HBM)
 	}
-	if t.CutsByRows(l) {
+	if t.CutsByRows(l) && t.Pooling != problem.PoolingNone {
 		slices(problem.TableRowWise, problem.Grid, n/l, problem.HBM)
 	}
 	return ways

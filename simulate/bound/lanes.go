@@ -76,7 +76,7 @@ func newIssuing(d *simulate.Device, p *problem.Problem, i int, c access.Counts) 
 	t, o := &p.Tables[i], p.Operation(i)
 	return issuing{d, simulate.Warps{
 		LaneRule: o.LaneRule, Optimizer: o.Optimizer, Weighted: o.Weighted,
-		Bags: float64(p.Batch) * float64(len(t.Features)), LengthCV: t.LengthCV(), Counts: &c,
+		Bags: float64(p.Batch) * t.Bags(), LengthCV: t.LengthCV(), Counts: &c,
 	}}
 }
 

@@ -113,11 +113,12 @@ type relaxation struct {
 // operation.
 func newRelaxation(p *problem.Problem, counts *simulate.Pricer, divided int) *relaxation {
 	type key struct {
-		operation            problem.OperatorKey
-		rows                 int64
-		dim, least, features int
-		pooling, lengthCV    float64
-		access               access.Distribution
+		operation         problem.OperatorKey
+		rows              int64
+		dim, least        int
+		bags, lists       float64
+		pooling, lengthCV float64
+		access            access.Distribution
 	}
 	r := &relaxation{devices: p.Topology.Devices, budget: math.Inf(1)}
 	if budget := float64(p.ShardBudget()); budget > 0 {
@@ -139,7 +140,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, divided int) *re
 			continue
 		}
 		t := &p.Tables[i]
-		k := key{operation: operationOf(p, i), rows: t.Rows, dim: t.Dim, least: t.MinWidth(), features: len(t.Features), pooling: t.PoolingFactor(), lengthCV: t.LengthCV(), access: t.Access}
+		k := key{operation: operationOf(p, i), rows: t.Rows, dim: t.Dim, least: t.MinWidth(), bags: t.Bags(), lists: t.Lists(), pooling: t.PoolingFactor(), lengthCV: t.LengthCV(), access: t.Access}
 		if at, ok := known[k]; ok {
 			r.tables[at].count++
 			continue

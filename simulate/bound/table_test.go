@@ -23,6 +23,10 @@ func drawOperator(t *rapid.T) *problem.Problem {
 		Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")),
 		Weighted:  rapid.Bool().Draw(t, "weighted"),
 	}
+	bags := []float64{0, 0, 0.02, 3, 40.5}
+	if !like.Weighted && rapid.IntRange(0, 2).Draw(t, "sequences") == 0 {
+		like.Pooling, bags = problem.PoolingNone, []float64{0}
+	}
 	for range rapid.IntRange(1, 6).Draw(t, "tables") {
 		table := like
 		table.Rows = int64(math.Exp(rapid.Float64Range(0, 20).Draw(t, "ln rows")))
@@ -31,6 +35,7 @@ func drawOperator(t *rapid.T) *problem.Problem {
 			table.Features = append(table.Features, problem.Feature{
 				PoolingFactor: math.Exp(rapid.Float64Range(-4, 5).Draw(t, "ln pooling")),
 				LengthCV:      rapid.SampledFrom([]float64{0, 0.5, 2}).Draw(t, "length cv"),
+				Bags:          rapid.SampledFrom(bags).Draw(t, "bags"),
 			})
 		}
 		table.Access = access.Distribution{Kind: access.Zipf, Exponent: rapid.Float64Range(0.1, 2).Draw(t, "exponent")}

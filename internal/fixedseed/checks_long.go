@@ -1,0 +1,5 @@
+//go:build long
+
+package fixedseed
+
+const checks = "100"

@@ -1,0 +1,89 @@
+package input
+
+import (
+	"fmt"
+
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+// replicas.go turns the whole cluster that a user states into one sharding group of 2D
+// parallelism, which is what a problem has (hardware.Topology.Replicated).
+
+// The hints of sharding groups.
+const (
+	replicasHint = "replicas is the number of sharding groups of 2D parallelism: a divisor of the devices, such as 2"
+	syncHint     = "sync_every is the number of steps from one all-reduce of the replicas to the next"
+	interHint    = "inter_host_allreduce is true or false, as use_inter_host_allreduce of TorchRec's DMPCollection"
+)
+
+// unite makes a cluster whole that describes one sharding group: Replicas stays as the number
+// of groups that the whole cluster is to have.
+func (c *Cluster) unite() {
+	n := c.Topology.ReplicaCount()
+	if n > 1 {
+		c.Topology = c.Topology.Whole()
+		c.Topology.Replicas = n
+		c.Batch *= n
+	}
+}
+
+// replicate makes c one sharding group of the whole cluster that c describes. It returns the errors of
+// what is stated of the groups.
+func replicate(p *Parts, c *Cluster, file TopologyFile) error {
+	o, t, n := &p.Overrides, &c.Topology, 1
+	if o.Replicas != nil || file.Has("replicas") || t.Replicas > 1 {
+		n = t.Replicas
+	}
+	t.Replicas = 0
+	g := replicaFaults{file: file}
+	if s := t.SyncEvery; (o.SyncEvery != nil || file.Has("sync_every") && !file.open("sync_every")) && (s < 1 || s > hardware.MaxSyncEvery) {
+		g.add("sync_every", fmt.Sprintf("sync every: %d steps are not between 1 and %d", s, hardware.MaxSyncEvery), syncHint)
+		t.SyncEvery = 0
+	}
+	if n == 1 {
+		g.unused(t, o)
+		t.SyncEvery, t.InterHostAllReduce = 0, false
+		return Join(g.errs...)
+	}
+	if file.open("replicas") && o.Replicas == nil {
+		return Join(g.errs...) // the reading has reported it
+	}
+	part, wrong := t.Replicated(n)
+	switch rest := c.Batch % max(1, n); {
+	case wrong != "":
+		g.add("replicas", wrong, replicasHint)
+	case rest != 0:
+		less := max(n, c.Batch-rest)
+		g.add("replicas", fmt.Sprintf("replicas: the batch of %d samples does not divide by %d sharding groups", c.Batch, n), fmt.Sprintf("state a batch of %d or %d", less, less+n))
+	default:
+		c.Topology, c.Batch = part, c.Batch/n
+	}
+	return Join(g.errs...)
+}
+
+// replicaFaults collects what is wrong with the sharding groups that a file or flags state.
+type replicaFaults struct {
+	file TopologyFile
+	errs []error
+}
+
+// add adds an error of the key, at its line if the file states the key.
+func (g *replicaFaults) add(key, message, hint string) {
+	one := Error{Message: message, Hint: hint}
+	if g.file.Has(key) {
+		one.File, one.Line = g.file.Name, g.file.lines[key]
+	}
+	g.errs = append(g.errs, &Errors{List: []Error{one}})
+}
+
+// unused adds the errors of what is stated of an all-reduce that there is not. A flag --replicas 1
+// takes the place of all that the file says of groups.
+func (g *replicaFaults) unused(t *hardware.Topology, o *Overrides) {
+	byFile := o.Replicas == nil
+	if t.SyncEvery != 0 && (byFile || o.SyncEvery != nil) {
+		g.add("sync_every", "sync every: there are no replicas to average", "state replicas, the number of sharding groups, or leave sync_every out")
+	}
+	if t.InterHostAllReduce && (byFile || o.InterHostAllReduce != nil) {
+		g.add("inter_host_allreduce", "inter host allreduce: there are no replicas to average", "state replicas, the number of sharding groups, or leave inter_host_allreduce out")
+	}
+}

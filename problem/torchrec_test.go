@@ -1,0 +1,128 @@
+package problem_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// counted is a shard with the bytes that the real package counted:
+// python/src/neuroshard_compare/storages.py writes the file.
+type counted struct {
+	Devices      int
+	PerHost      int `json:"devices_per_host"`
+	Batch        int `json:"batch_per_rank"`
+	Rows         int64
+	Dim          int
+	Poolings     []float64
+	Precision    problem.Precision
+	Weighted     bool
+	ShardingType problem.ShardingType `json:"kind"`
+	Kernel       string
+	Cache        float64
+	Shard        [2]int64 // rows, columns
+	Optimizer    string
+	Pooling      string
+	Bags         []float64
+	HBM, DDR     unit.Bytes
+}
+
+func readCounted(t *testing.T) []counted {
+	data, err := os.ReadFile("testdata/storage.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Source string
+		Shards []counted
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(file.Source, "TorchRec 1.6.1,") {
+		t.Fatalf("the file is of another release: %s", file.Source)
+	}
+	return file.Shards
+}
+
+// TestBytesAsTorchRec: each drawn shard takes exactly the bytes that TorchRec counts.
+func TestBytesAsTorchRec(t *testing.T) {
+	seen := map[string]int{}
+	for i, c := range readCounted(t) {
+		optimizer, err := problem.ParseOptimizer(c.Optimizer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pooling, err := problem.ParsePooling(c.Pooling)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := problem.Table{Rows: c.Rows, Dim: c.Dim, Weighted: c.Weighted, Precision: c.Precision, Optimizer: optimizer, Pooling: pooling}
+		for i, length := range c.Poolings {
+			f := problem.Feature{PoolingFactor: length}
+			if c.Bags != nil {
+				f.Bags = c.Bags[i]
+				f.PoolingFactor *= f.Bags
+			}
+			table.Features = append(table.Features, f)
+		}
+		p := problem.Problem{
+			Tables: []problem.Table{table}, Batch: c.Batch * c.Devices, Accounting: problem.CountTorchRec,
+			Topology: hardware.Topology{Devices: c.Devices, DevicesPerHost: c.PerHost},
+		}
+		s := problem.Shard{Rows: problem.Range{End: c.Shard[0]}, Columns: problem.Range{End: c.Shard[1]}, ShardingType: c.ShardingType, Cache: c.Cache}
+		switch c.Kernel {
+		case "fused_uvm":
+			s.Tier = problem.Host
+		case "fused_uvm_caching":
+			s.Tier = problem.HostCached
+		}
+		m := p.ShardMemory(s)
+		if m.Tables() != c.HBM || m.Host != c.DDR {
+			t.Errorf("shard %d: got %d bytes of device memory and %d of host memory, want %d and %d\n%+v\n%+v", i, m.Tables(), m.Host, c.HBM, c.DDR, c, m)
+		}
+		if got := p.DeviceMemory(); got.Received != 0 || p.BackwardRoom() != 0 {
+			t.Errorf("shard %d: got %d bytes received and room of %d, want none", i, got.Received, p.BackwardRoom())
+		}
+		seen[fmt.Sprint(c.ShardingType, " ", c.Kernel)]++
+		seen[c.Optimizer]++
+		seen[fmt.Sprint(c.Pooling, " ", c.Bags != nil)]++
+	}
+	for _, shardingType := range problem.ShardingTypes() {
+		kernels := []string{"fused", "fused_uvm", "fused_uvm_caching"}
+		if shardingType == problem.DataParallel {
+			kernels = []string{"dense"}
+		}
+		for _, kernel := range kernels {
+			if seen[fmt.Sprint(shardingType, " ", kernel)] == 0 {
+				t.Errorf("got no %s shard with kernel %s in the file, want one at least", shardingType, kernel)
+			}
+		}
+	}
+	for _, name := range append(problem.Optimizers(), "sum true", "sum false", "none false") {
+		if seen[name] == 0 {
+			t.Errorf("got no shard with %s in the file, want one at least", name)
+		}
+	}
+}
+
+func TestAccountingNames(t *testing.T) {
+	for _, a := range []problem.Accounting{problem.CountAll, problem.CountWeights, problem.CountTorchRec} {
+		text, _ := a.MarshalText()
+		var back problem.Accounting
+		if err := back.UnmarshalText(text); err != nil || back != a {
+			t.Errorf("%s: got %v and %v back, want %v", text, back, err, a)
+		}
+		chosen, err := problem.ParseAccounting(a.String())
+		if known := slices.Contains(problem.ChosenAccountings(), a.String()); known != (err == nil) || known && chosen != a {
+			t.Errorf("%s: got %v and %v, want that a user may choose all and torchrec only", a, chosen, err)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package neuroshard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Replication is a number of sharding groups that PlanReplicas tried.
+type Replication struct {
+	// Replicas is the number of sharding groups, and Devices that of the devices of each.
+	Replicas, Devices int
+	// Fits is false if the search found no plan that fits; the times are then 0.
+	Fits bool
+	// Predicted is the cost of the plan, and Sync the share of the replicas' all-reduce that
+	// falls on one step; Sync is SIMULATED.
+	Predicted, Sync unit.Millis
+	// Step is the time by which the numbers of sharding groups are compared: Predicted and Sync together, or
+	// the whole step if Options.Step states one.
+	Step unit.Millis
+}
+
+// PlanReplicas plans the same tables for several numbers of sharding groups (2D parallelism) and
+// returns the plan of the cheapest step, as Plan returns it, with Result.Tried. Each problem
+// describes one group of the same whole cluster with the same whole batch
+// (hardware.Topology.Replicated). Of equal steps it takes the one with the fewest groups. It fails with
+// the error of the problem with the fewest groups if no problem has a plan.
+func PlanReplicas(ctx context.Context, problems []*problem.Problem, opt Options) (*Result, error) {
+	if len(problems) == 0 {
+		return nil, errors.New("neuroshard: there is no problem to plan")
+	}
+	ordered := slices.SortedStableFunc(slices.Values(problems), func(a, b *problem.Problem) int {
+		return cmp.Compare(a.Topology.ReplicaCount(), b.Topology.ReplicaCount())
+	})
+	brief := opt
+	brief.Certificate, brief.Baselines, brief.FreeSlices = false, false, false
+	var tried []Replication
+	var first error
+	best := -1
+	for i, p := range ordered {
+		one, err := replication(ctx, p, brief)
+		switch {
+		case ctx.Err() != nil && best < 0:
+			return nil, ctx.Err()
+		case err != nil && !refused(err):
+			return nil, err
+		case err != nil && i == 0:
+			first = err
+		}
+		if tried = append(tried, one); one.Fits && (best < 0 || one.Step < tried[best].Step) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return nil, first
+	}
+	result, err := Plan(ctx, ordered[best], opt)
+	if err == nil {
+		result.Tried = tried
+	}
+	return result, err
+}
+
+// replication plans for one number of sharding groups.
+func replication(ctx context.Context, p *problem.Problem, opt Options) (Replication, error) {
+	one := Replication{Replicas: p.Topology.ReplicaCount(), Devices: p.Topology.Devices}
+	result, err := Plan(ctx, p, opt)
+	if err != nil {
+		return one, err
+	}
+	one.Fits, one.Predicted, one.Sync = true, result.Predicted.Cost, result.Plan.SyncCost()
+	if one.Step = one.Predicted + one.Sync; result.Step != nil {
+		one.Step = result.Step.Times.Step
+	}
+	return one, nil
+}
