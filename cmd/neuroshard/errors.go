@@ -264,6 +264,8 @@ func (a *app) explain(err error) ([]complaint, int) {
 		return []complaint{{infeasible.Error(), infeasibleHint(infeasible)}}, exitNo
 	case errors.As(err, &noType) && len(noType.NotSearched) > 0:
 		return []complaint{{err.Error(), "leave it out of --sharding-types"}}, exitNo
+	case errors.As(err, &noType) && noType.OutsideHBM:
+		return []complaint{{err.Error(), "add hbm to their tiers, or plan with --method neuroshard and a model that estimates host memory"}}, exitNo
 	case errors.As(err, &noType):
 		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --sharding-types; a table with sharding_types of its own needs them there, too"}}, exitNo
 	case errors.As(err, &idle):
@@ -322,7 +324,10 @@ func infeasibleHint(e *search.Infeasible) string {
 		hint += fmt.Sprintf("--method %s, which splits further, ", search.Default)
 	}
 	if e.DevicesNeeded > 0 && e.Method == search.Default {
-		hint += fmt.Sprintf("--devices %d, ", e.DevicesNeeded)
+		hint += fmt.Sprintf("--devices %d, ", e.DevicesNeeded*max(1, e.Replicas))
+	}
+	if e.Replicas > 1 {
+		hint += fmt.Sprintf("fewer sharding groups (--replicas below %d), ", e.Replicas)
 	}
 	if e.Method == search.Default && !e.OnlyHBM && !slices.Contains(e.Tried, search.InHostMemory) {
 		hint += "host memory for cold tables (--host-memory), "

@@ -133,6 +133,7 @@ and placed over devices, so that the slowest device is as fast as it can be.
 		newReplanCommand(a),
 		newSweepCommand(a),
 		newDiffCommand(a),
+		newCompareCommand(a),
 		newValidateCommand(a),
 		newExportCommand(a),
 		newImportCommand(a),

@@ -28,7 +28,7 @@ var commandChapters = []struct {
 	id, title string
 	commands  []string
 }{
-	{"plans", "Make and compare plans", []string{"plan", "replan", "sweep", "step", "show", "report", "diff", "validate", "serve"}},
+	{"plans", "Make and compare plans", []string{"plan", "replan", "sweep", "step", "show", "report", "diff", "compare", "validate", "serve"}},
 	{"engines", "Run plans", []string{"export", "import", "verify", "watch"}},
 	{"inputs", "Tables and devices", []string{"workloads", "devices", "profile", "simulate"}},
 	{"models", "Measure, train and judge", []string{"collect", "dataset", "train", "train-policy", "worker", "bench"}},

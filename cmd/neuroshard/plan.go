@@ -116,7 +116,8 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 		}
 		p.cluster.setModel(model)
 	}
-	loaded, err := loadProblem(p.app, source, &p.cluster, nil)
+	parts := readParts(p.app, source, &p.cluster)
+	loaded, err := p.compose(parts)
 	old, oldErr := p.oldPlan()
 	if err := input.Join(p.check(), err, oldErr); err != nil {
 		return err
@@ -144,12 +145,50 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 		options.Search.ShardingTypes = nil // no backend measures the others
 	}
 	p.chosen, p.allowed = prices, options.Search.ShardingTypes
-	result, err := p.find(ctx, loaded.problem, old, options)
+	result, of, err := p.planned(ctx, parts, &loaded, old, options)
 	bar.clear()
 	if err != nil {
 		return p.failed(stepError(err))
 	}
-	return p.print(result, source, loaded.problem, start)
+	return p.print(result, source, of, start)
+}
+
+// compose composes the problem; with --replicas auto that of one sharding group.
+func (p *planCommand) compose(parts input.Parts) (loaded, error) {
+	if !p.cluster.replicas.auto {
+		return composeProblem(p.app, parts, &p.cluster)
+	}
+	one := p.cluster
+	one.replicas, one.single = replicasFlag{n: 1}, true
+	return composeProblem(p.app, parts, &one)
+}
+
+// planned plans for the stated number of sharding groups, or for the best one, and returns the
+// problem of the plan.
+func (p *planCommand) planned(ctx context.Context, parts input.Parts, l *loaded, old *plan.Plan, options neuroshard.Options) (*neuroshard.Result, *problem.Problem, error) {
+	if !p.cluster.replicas.auto {
+		result, err := p.find(ctx, l.problem, old, options)
+		return result, l.problem, err
+	}
+	problems := []*problem.Problem{l.problem}
+	for n, most := 2, l.problem.Topology.Devices; n <= most; n++ {
+		one := p.cluster
+		one.replicas = replicasFlag{n: n}
+		if most%n != 0 {
+			continue
+		}
+		if other, err := composeProblem(p.app, parts, &one); err == nil {
+			problems = append(problems, other.problem)
+		}
+	}
+	result, err := neuroshard.PlanReplicas(ctx, problems, options)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := slices.IndexFunc(problems, func(q *problem.Problem) bool {
+		return q.Topology.ReplicaCount() == result.Plan.Cluster.ReplicaCount()
+	})
+	return result, problems[at], nil
 }
 
 // oldPlan reads the plan of --from; nil without the flag.
@@ -301,6 +340,9 @@ func (p *planCommand) checkFrom() error {
 		return nil
 	}
 	var errs []error
+	if p.cluster.replicas.auto {
+		errs = append(errs, faulty("--replicas auto: an old plan is one for a number of sharding groups", "state the number, or leave --from out"))
+	}
 	for _, name := range []string{"method", "steps", "beam", "candidates", "grid", "max-evaluations", "budget", "policy", "samples"} {
 		if p.given(name) && (name != "method" || search.Method(p.method) != search.Default) {
 			errs = append(errs, faulty(fmt.Sprintf("--%s: a search from an old plan does not use it", name), "leave --"+name+" or --from out"))

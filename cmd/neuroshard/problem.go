@@ -11,6 +11,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/internal/manual"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -31,11 +32,17 @@ type clusterFlags struct {
 	device                       string
 	memory, reserveFixed         size
 	hostMemory                   size
-	network                      bandwidth
+	network, link, hbm, hostLink bandwidth
 	domain                       int
-	commPrecision, engine, lanes string
-	minWidth                     int
-	reserveShare                 float64
+	replicas                     replicasFlag
+	// single says that there is one sharding group, whatever flags and files say of the all-reduce.
+	single                    bool
+	interHost                 bool
+	syncEvery                 int
+	accounting, commPrecision string
+	engine, lanes             string
+	minWidth                  int
+	reserveShare              float64
 
 	// step has the flags of the whole step, which plan and step register.
 	step stepFlags
@@ -70,6 +77,13 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.Var(&c.hostMemory, "host-memory", "memory of a full host that the tables of its devices may use, such as 1TiB (default: none)")
 	f.Var(&c.network, "network-bandwidth", "a device's share of the network between hosts, such as 50GB/s (default: the profile's)")
 	f.IntVar(&c.domain, "nvlink-domain", 0, "devices that the links inside hosts join, where they join several hosts, such as 72 (default: those of a host)")
+	f.Var(&c.link, "link-bandwidth", "bandwidth of a device to the others of its host, with --model torchrec (default: TorchRec's, 600 GiB/s)")
+	f.Var(&c.hbm, "hbm-bandwidth", "bandwidth of a device's memory, with --model torchrec (default: TorchRec's, 897 GiB/s)")
+	f.Var(&c.hostLink, "host-link-bandwidth", "bandwidth of a device to its host's memory, with --model torchrec (default: TorchRec's, 32 GiB/s)")
+	f.Var(&c.replicas, "replicas", "`sharding groups` of 2D parallelism, each with all tables and a part of the batch; all other flags describe the whole cluster; plan also takes auto, for the groups of the cheapest step (default: 1)")
+	f.IntVar(&c.syncEvery, "sync-every", 1, "steps from one all-reduce of the replicas' weights and optimizer states to the next")
+	f.BoolVar(&c.interHost, "inter-host-allreduce", false, "the devices of a sharding group are consecutive, so the all-reduce of the replicas takes the network: TorchRec's use_inter_host_allreduce (default: the replicas of a shard are neighbours)")
+	f.StringVar(&c.accounting, "accounting", problem.CountAll.String(), "which `bytes` count against a device's memory: all; or torchrec, those that TorchRec's storage estimator counts")
 	f.StringVar(&c.commPrecision, "comm-precision", problem.FP32.String(), "number `format` of the vectors that devices send each other: fp32, fp16 or bf16")
 	f.StringVar(&c.engine, "for", "", "the `engine` that is to run the plan, torchrec or hugectr: the plan keeps to the engine's rules, so the engine trains it, stores checkpoints of it and loads them (default: any engine)")
 	f.StringVar(&c.lanes, "lanes", problem.LanesByWidest.String(), "which table sets the `lanes` of a bag in the estimates: widest, the widest of its operator; or own, each table its own, for those who measured that")
@@ -77,6 +91,7 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.IntVar(&c.batch, "batch", 0, fmt.Sprintf("global batch in samples (default: the tables' own, or %d)", input.DefaultBatch))
 	f.IntVar(&c.dim, "dim", 0, "columns of tables in the prototype's format, which does not state them")
 	complete(cmd, "device", hardware.Names)
+	complete(cmd, "accounting", problem.ChosenAccountings)
 	complete(cmd, "comm-precision", problem.Precisions)
 	complete(cmd, "for", problem.Engines)
 	complete(cmd, "lanes", problem.LaneRules)
@@ -122,6 +137,10 @@ func readParts(a *app, source string, c *clusterFlags) (parts input.Parts) {
 // composeProblem adds the topology file and the flags to parts of a problem.
 func composeProblem(a *app, parts input.Parts, c *clusterFlags) (loaded, error) {
 	parts.Overrides, parts.Own = c.overrides(), c.own
+	if c.replicas.auto {
+		err := faulty("--replicas auto: only plan chooses the number of sharding groups", "state the number")
+		return loaded{}, err
+	}
 	if c.topology != "" {
 		file, err := readTopology(a, c)
 		parts.Topology, parts.TopologyErr = &file, err
@@ -139,15 +158,32 @@ func composeProblem(a *app, parts input.Parts, c *clusterFlags) (loaded, error) 
 
 // overrides returns the fields that flags state.
 func (c *clusterFlags) overrides() input.Overrides {
+	if c.single {
+		one, o := 1, *c
+		o.single, o.replicas = false, replicasFlag{}
+		all := o.overrides()
+		all.Replicas, all.SyncEvery, all.InterHostAllReduce = &one, nil, nil
+		return all
+	}
 	return input.Overrides{
 		Devices: stated(c, "devices", &c.devices), DevicesPerHost: stated(c, "devices-per-host", &c.perHost),
 		Device: stated(c, "device", &c.device),
 		Memory: stated(c, "memory", (*unit.Bytes)(&c.memory)), HostMemory: stated(c, "host-memory", (*unit.Bytes)(&c.hostMemory)),
 		NetworkBandwidth: stated(c, "network-bandwidth", (*unit.Bandwidth)(&c.network)), NVLinkDomain: stated(c, "nvlink-domain", &c.domain),
-		ReserveShare: stated(c, "reserve-share", &c.reserveShare), ReserveFixed: stated(c, "reserve-fixed", (*unit.Bytes)(&c.reserveFixed)),
-		CommPrecision: stated(c, "comm-precision", &c.commPrecision),
-		Engine:        stated(c, "for", &c.engine), Lanes: stated(c, "lanes", &c.lanes), MinWidth: stated(c, "min-width", &c.minWidth),
+		Replicas: stated(c, "replicas", &c.replicas.n), SyncEvery: stated(c, "sync-every", &c.syncEvery), InterHostAllReduce: stated(c, "inter-host-allreduce", &c.interHost),
+		LinkBandwidth: stated(c, "link-bandwidth", (*unit.Bandwidth)(&c.link)), HBMBandwidth: stated(c, "hbm-bandwidth", (*unit.Bandwidth)(&c.hbm)),
+		HostLinkBandwidth: stated(c, "host-link-bandwidth", (*unit.Bandwidth)(&c.hostLink)),
+		ReserveShare:      stated(c, "reserve-share", &c.reserveShare), ReserveFixed: stated(c, "reserve-fixed", (*unit.Bytes)(&c.reserveFixed)),
+		Accounting: stated(c, "accounting", &c.accounting), CommPrecision: stated(c, "comm-precision", &c.commPrecision),
+		Engine: stated(c, "for", &c.engine), Lanes: stated(c, "lanes", &c.lanes), MinWidth: stated(c, "min-width", &c.minWidth),
 		Batch: stated(c, "batch", &c.batch), Dim: stated(c, "dim", &c.dim),
+	}
+}
+
+// countAs has the problem count the bytes that the plan counts, unless a flag states which.
+func (c *clusterFlags) countAs(p *problem.Problem, pl *plan.Plan) {
+	if !c.set.Changed("accounting") {
+		p.Accounting = pl.Cluster.Accounting()
 	}
 }
 

@@ -134,9 +134,7 @@ func (r *replanCommand) load(oldPath, source string) (*plan.Plan, []int, loaded,
 	if err := input.Join(err, r.checkReplan(), loadErr); err != nil {
 		return nil, nil, loaded, err
 	}
-	if old.Cluster.WeightsOnly {
-		loaded.problem.Accounting = problem.CountWeights
-	}
+	r.cluster.countAs(loaded.problem, old)
 	return old, lost, loaded, nil
 }
 

@@ -106,9 +106,7 @@ func plannedFrom(a *app, pl *plan.Plan, source string, parts input.Parts, flags 
 	if err != nil {
 		return loaded{}, err
 	}
-	if pl.Cluster.WeightsOnly {
-		l.problem.Accounting = problem.CountWeights
-	}
+	flags.countAs(l.problem, pl)
 	if flags.topology != "" {
 		keepsPlan(l.problem, pl)
 	}

@@ -232,6 +232,9 @@ type sweepCommand struct {
 // replaces.
 var axisFlags = []string{"devices", "device", "devices-per-host", "batch", "comm-precision", "for", "price"}
 
+// replicaFlags are the cluster flags of sharding groups, which a sweep does not vary.
+var replicaFlags = []string{"replicas", "sync-every", "inter-host-allreduce"}
+
 func (s *sweepCommand) register(cmd *cobra.Command) {
 	s.sweepOutput.app = s.app
 	// The cluster flags of one value are registered elsewhere, and all but the axes taken over.
@@ -239,7 +242,7 @@ func (s *sweepCommand) register(cmd *cobra.Command) {
 	s.cluster.register(single)
 	s.cluster.step.register(single)
 	single.Flags().VisitAll(func(f *pflag.Flag) {
-		if !slices.Contains(axisFlags, f.Name) {
+		if !slices.Contains(axisFlags, f.Name) && !slices.Contains(replicaFlags, f.Name) {
 			cmd.Flags().AddFlag(f)
 		}
 	})
@@ -433,6 +436,9 @@ func (s *sweepCommand) definition(source string) (sweep.Definition, error) {
 	if s.cluster.topology != "" {
 		file, err := readTopology(s.app, &s.cluster)
 		parts.Topology, parts.TopologyErr = &file, err
+		if file.Has("replicas") {
+			errs = append(errs, faulty("replicas: a sweep plans for one sharding group", "leave replicas out of the topology file, or plan each number with: neuroshard plan --replicas"))
+		}
 	}
 	parts.Flags = s.cluster.step.overrides(s.app, &s.cluster)
 	def.Complete = func(p *problem.Problem, in *step.Input) error {

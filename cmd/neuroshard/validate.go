@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
 )
 
@@ -42,9 +41,7 @@ once, and diff refuses tables that are listed twice.`,
 			if err != nil {
 				return err
 			}
-			if pl.Cluster.WeightsOnly {
-				loaded.problem.Accounting = problem.CountWeights
-			}
+			flags.countAs(loaded.problem, pl)
 			var invalid *plan.Invalid
 			switch err := pl.Validate(loaded.problem); {
 			case errors.As(err, &invalid):
