@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from neuroshard_compare import estimates
+from neuroshard_compare import estimates, storages
 
-FILE = Path(__file__).parents[2] / "cost" / "torchrec" / "testdata" / "estimator.json"
+ROOT = Path(__file__).parents[2]
+FILE = ROOT / "cost" / "torchrec" / "testdata" / "estimator.json"
+STORAGES = ROOT / "problem" / "testdata" / "storage.json"
 
 
 def split(value: Any, numbers: list[float]) -> Any:
@@ -39,6 +41,12 @@ def test_the_file_is_what_torchrec_says() -> None:
     assert json.loads(written) == json.loads(json.dumps(content))
 
 
+def test_the_storages_are_what_torchrec_counts() -> None:
+    assert storages.text(storages.storages()) == STORAGES.read_text("utf-8"), (
+        "draw it again: python -m neuroshard_compare.storages > problem/testdata/storage.json"
+    )
+
+
 def test_one_shard_by_hand() -> None:
     """A whole table of 128 columns on one of eight devices, as its formula reads."""
     case = {
@@ -52,8 +60,8 @@ def test_one_shard_by_hand() -> None:
         "kind": "table_wise",
         "kernel": "fused",
     }
-    option = estimates._option(
-        case | {"shards": [[0, 0, 1000, 0, 128]]}, estimates._module([case]), case
+    option = estimates.option_of(
+        case | {"shards": [[0, 0, 1000, 0, 128]]}, estimates.module_of([case]), case
     )
     estimates._estimate([option], case)
     perf = option.shards[0].perf

@@ -18,9 +18,11 @@ pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 import test_torchrec_training as training
 import torchrec_operators
 import torchrec_ranks as ranks
+from torchrec.distributed.planner.types import ParameterConstraints
 from torchrec_binary import ROOT, binary, neuroshard
 
 from neuroshard_torchrec._torchrec import OPERATORS, Placement, sharding_plan
+from neuroshard_torchrec.constraints import Of, settings, translated
 
 __all__ = ["binary"]
 
@@ -124,6 +126,17 @@ def test_marks_are_parts_of_a_byte() -> None:
             marks.add(params.reserved_memory if params else 0)
     assert len(marks) == len(kernels) * OPERATORS
     assert all(int(mark) == 0 for mark in marks)
+
+
+def test_the_text_of_settings_is_that_of_constraints() -> None:
+    """The tables of the cases state kernel_settings as constraints make them."""
+    for t in (t for case in CASES for t in case["tables"]):
+        fields = torchrec_operators.fields_of(t)
+        if names := fields.pop("sharding_type", None):
+            fields["sharding_types"] = list(names.values())
+        stated = ParameterConstraints(**fields)
+        found = translated(stated, Of(["f"], False, "fp32"), "cpu", None)
+        assert settings(sorted(found.fused), found.fused, {}) == t.get("kernel_settings", "")
 
 
 def test_the_file_has_every_number() -> None:

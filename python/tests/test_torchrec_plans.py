@@ -27,7 +27,8 @@ from neuroshard_torchrec import (
     load_plan,
     plans,
 )
-from neuroshard_torchrec._torchrec import OPERATORS, Placement, Shard, ShardingEnv, Table
+from neuroshard_torchrec._modules import KINDS, MEAN, SUM, Table
+from neuroshard_torchrec._torchrec import OPERATORS, Placement, Shard, ShardingEnv
 from neuroshard_torchrec.tables import Named
 
 Json = dict[str, Any]
@@ -743,8 +744,11 @@ def test_table_wise() -> None:
     assert layout("table_wise", (0, 0, 8, 4, 3)) == "its columns have a gap at 4"
 
 
+POOLED = KINDS["EmbeddingBagCollection"]
+
+
 def named_table(mean: bool = False, name: str = "t", path: str = "m") -> Named:
-    return Named(name, path, Table(name, 8, 16, (name,), "fp32", None, mean))
+    return Named(name, path, Table(name, 8, 16, (name,), "fp32", None, MEAN if mean else SUM))
 
 
 def test_slices_on_one_rank_are_made_one() -> None:
@@ -752,7 +756,7 @@ def test_slices_on_one_rank_are_made_one() -> None:
         """Of widths and ranks: first columns, widths and ranks."""
         starts = [sum(w for w, _ in parts[:i]) for i in range(len(parts))]
         shards = tuple(Shard(0, c, 8, w, r) for c, (w, r) in zip(starts, parts, strict=True))
-        p = plans._joined(named_table(), Placement(kind, "fused_uvm", shards))
+        p = plans._joined(named_table(), POOLED, Placement(kind, "fused_uvm", shards))
         assert (p.sharding_type, p.kernel) == (kind, "fused_uvm")
         assert all((s.row, s.rows) == (0, 8) for s in p.shards)
         return [(s.column, s.columns, s.rank) for s in p.shards]
@@ -808,8 +812,8 @@ def test_means() -> None:
 def test_a_grid_takes_no_means() -> None:
     shards = tuple(Shard(*s) for s in grid((0, 8, 0), (8, 8, 1)))
     entry_ = plans._Entry(Placement("grid_shard", "fused", shards))
-    assert plans._geometry(named_table(), entry_, 4, 2) == []
-    (problem,) = plans._geometry(named_table(mean=True), entry_, 4, 2)
+    assert plans._geometry(named_table(), POOLED, entry_, 4, 2) == []
+    (problem,) = plans._geometry(named_table(mean=True), POOLED, entry_, 4, 2)
     assert "grid_shard does not go with mean pooling" in problem.message
 
 

@@ -30,7 +30,13 @@ from torchrec.distributed.fbgemm_qcomm_codec import (
 from torchrec.distributed.planner import EmbeddingShardingPlanner
 from torchrec.distributed.planner.types import ParameterConstraints
 from torchrec.distributed.sharding_plan import get_default_sharders
-from torchrec.distributed.types import CacheParams, CommOp, DataType
+from torchrec.distributed.types import (
+    BoundsCheckMode,
+    CacheAlgorithm,
+    CacheParams,
+    CommOp,
+    DataType,
+)
 from torchrec.modules.embedding_tower import EmbeddingTower
 from torchrec.optim import RowWiseAdagrad, apply_optimizer_in_backward
 from torchrec_binary import binary
@@ -144,7 +150,6 @@ def test_a_sharder_of_torchrec_restricts_nothing(tmp_path: Path) -> None:
     ("types", "part"),
     [
         (["odd"], 'sharding_types of the sharder: "odd" is not known to neuroshard'),
-        (["table_column_wise"], "does not keep all columns of a table on one host"),
         ([], "the list is empty"),
     ],
 )
@@ -153,14 +158,115 @@ def test_sharding_types_that_are_not_known(types: list[str], part: str) -> None:
 
 
 def test_compute_kernels_of_a_sharder(tmp_path: Path) -> None:
-    text = refused(Sharder(kernels=["fused_uvm_caching"]))
-    assert 'tables have the kernel "fused" under neuroshard' in text
-    assert 'arguments=["--host-memory", "1TiB"]' in text
-    # Tables in the memory of devices are what the default plans have.
-    only = Sharder(types=["table_wise"], kernels=["fused"])
-    assert passed(tmp_path, [only])[0].startswith("--sharding-types")
-    text = refused(only, arguments=["--host-memory", "1TiB"])
-    assert "compute_kernels allow no tables in host memory, and arguments do" in text
+    for kernels, tiers in (
+        (["fused_uvm_caching"], ["host_cached"]),
+        (["fused", "fused_uvm", "key_value"], ["hbm", "host"]),
+    ):
+        arguments, tables = passed(tmp_path, [Sharder(kernels=kernels)])
+        types = {"sharding_types": ["table_wise", "column_wise"]}
+        assert arguments == "--sharding-types table_wise,column_wise"
+        assert [t["constraints"] for t in tables] == [types | {"tiers": tiers}] * 2
+    # A table's own kernels are among those of the sharder.
+    stated = {"a": ParameterConstraints(compute_kernels=["fused_uvm", "fused"])}
+    both = Sharder(kernels=["fused_uvm_caching", "fused"])
+    _, tables = passed(tmp_path, [both], constraints=stated)
+    assert [t["constraints"]["tiers"] for t in tables] == [["hbm"], ["hbm", "host_cached"]]
+    text = refused(Sharder(kernels=["fused_uvm_caching"]), constraints=stated)
+    assert 'table "a": its memory tiers are not those of the sharder' in text
+    text = refused(Sharder(kernels=["key_value"]))
+    assert 'compute_kernels of the sharder: "key_value": none is for the sharding types' in text
+
+
+def test_compute_kernels_and_caches_are_kept(binary: str) -> None:
+    """Without the constraints, all tables lie in HBM, which has room for all."""
+    stated = {
+        "a": ParameterConstraints(compute_kernels=["fused_uvm"], min_partition=64),
+        "b": ParameterConstraints(
+            compute_kernels=["fused_uvm_caching"],
+            cache_params=CacheParams(load_factor=0.3, algorithm=CacheAlgorithm.LFU),
+        ),
+    }
+    arguments = ["--host-memory", "1GiB"]
+    free = planner(binary=binary, arguments=arguments).plan(MODEL).plan[""]
+    assert {p.compute_kernel for p in free.values()} == {"fused"}
+    kept = planner(binary=binary, arguments=arguments, constraints=stated).plan(MODEL).plan[""]
+    assert kept["a"].compute_kernel == "fused_uvm"
+    assert kept["b"].compute_kernel == "fused_uvm_caching"
+    assert kept["b"].cache_params.load_factor == 0.3
+    assert kept["b"].cache_params.algorithm == CacheAlgorithm.LFU
+    # The plan marks operators in the bytes that a cache leaves free.
+    assert kept["b"].cache_params.reserved_memory == pytest.approx(6 / 9)
+    sharder = Sharder(fused_params={"cache_load_factor": 0.1}, kernels=["fused_uvm_caching"])
+    kept = planner(binary=binary, arguments=arguments).plan(MODEL, [sharder]).plan[""]
+    assert {p.cache_params.load_factor for p in kept.values()} == {0.1}
+    with pytest.raises(BinaryError, match="its tiers host are in host memory, and the cluster"):
+        planner(binary=binary, constraints=stated).plan(MODEL)
+
+
+def test_settings_of_kernels_are_in_the_plan(binary: str, tmp_path: Path) -> None:
+    stated = {
+        "a": ParameterConstraints(
+            enforce_hbm=True,
+            stochastic_rounding=False,
+            bounds_check_mode=BoundsCheckMode.WARNING,
+            output_dtype=DataType.FP16,
+        ),
+    }
+    options: dict[str, Any] = {"binary": binary, "constraints": stated, "keep": tmp_path}
+    plan = planner(**options, arguments=["--host-memory", "1GiB"]).plan(MODEL).plan[""]
+    fields = ("enforce_hbm", "stochastic_rounding", "bounds_check_mode", "output_dtype")
+    want = [True, False, BoundsCheckMode.WARNING, DataType.FP16]
+    assert [getattr(plan["a"], f) for f in fields] == want
+    assert [getattr(plan["b"], f) for f in fields] == [None] * 4
+    a, b = json.loads((tmp_path / "tables.json").read_text())["tables"]
+    assert a["kernel_settings"] == (
+        "bounds_check_mode=WARNING; enforce_hbm=True; output_dtype=FP16; stochastic_rounding=False"
+    )
+    assert a["constraints"]["tiers"] == ["hbm"] and "kernel_settings" not in b
+    # What the sharder sets alike for a table without own constraints is the same setting.
+    sharder = Sharder(fused_params={"bounds_check_mode": BoundsCheckMode.WARNING})
+    same = {"a": ParameterConstraints(bounds_check_mode=BoundsCheckMode.WARNING)}
+    _, tables = passed(tmp_path, [sharder], constraints=same)
+    assert {t["kernel_settings"] for t in tables} == {"bounds_check_mode=WARNING"}
+
+
+def test_columns_on_one_host(binary: str) -> None:
+    """Without the constraint the wide table is cut over all ranks, which are those of two hosts."""
+    model = collection(table("wide", num_embeddings=2_000_000, embedding_dim=256), table("b"))
+    options: dict[str, Any] = {"binary": binary, "batch_per_rank": 16384}
+    options["pooling_factors"] = {"wide": 100, "b": 1}
+    only = {"wide": ParameterConstraints(sharding_types=["table_column_wise"])}
+    free = planner(**options).plan(model).plan[""]["wide"]
+    assert {r // 2 for r in free.ranks} == {0, 1}
+    kept = planner(**options, constraints=only).plan(model).plan[""]
+    assert kept["wide"].sharding_type == "table_column_wise" and len(kept["wide"].ranks) == 1
+    assert kept["b"].sharding_type in ("table_wise", "column_wise")
+    one = planner(**options | {"devices_per_host": 4}, constraints=only)
+    wide = one.plan(model).plan[""]["wide"]
+    assert wide.sharding_type == "table_column_wise" and len(wide.ranks) > 1
+    sharder = Sharder(types=["table_column_wise", "data_parallel"])
+    types = {p.sharding_type for p in planner(**options).plan(model, [sharder]).plan[""].values()}
+    assert types <= {"table_column_wise", "data_parallel"}
+
+
+def test_tables_of_two_modules_have_the_constraints_of_their_name(tmp_path: Path) -> None:
+    model = nn.ModuleDict({"x": collection(table("a")), "y": collection(table("a"))})
+    stated = {"a": ParameterConstraints(sharding_types=["row_wise"])}
+    tables = tables_from_model(model, constraints=stated)["tables"]
+    assert [t["constraints"]["sharding_types"] for t in tables] == [["row_wise"]] * 2
+
+
+def test_formats_of_vectors(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    half = ParameterConstraints(output_dtype=DataType.FP16)
+    usual = "--sharding-types table_wise,column_wise"
+    arguments, _ = passed(tmp_path, USUAL, constraints={"a": half, "b": half})
+    assert arguments == f"{usual} --comm-precision fp16"
+    sharder = Sharder(fused_params={"output_dtype": DataType.BF16})
+    assert passed(tmp_path, [sharder])[0] == f"{usual} --comm-precision bf16"
+    assert passed(tmp_path, USUAL, constraints={"a": half})[0] == usual
+    assert "tables have fp16, fp32: the plan counts exchanges in fp32" in caplog.text
+    text = refused(Sharder(fused_params={"output_dtype": DataType.INT8}))
+    assert "fused_params of the sharder: output_dtype: int8 is not known" in text
 
 
 def test_tables_that_a_sharder_leaves_out() -> None:
@@ -177,17 +283,22 @@ class Tower(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.tower = EmbeddingTower(collection(table("a")), nn.Linear(64, 2))
-        self.bag = nn.EmbeddingBag(10, 8, device=META)
+        self.bag = nn.EmbeddingBag(10, 8, device=META, mode="sum", include_last_offset=True)
 
 
 def test_sharders_of_other_modules() -> None:
     own = EmbeddingBagCollectionSharder()
-    messages = told(Tower(), sharders=[own, EmbeddingTowerSharder(), EmbeddingBagSharder()])
-    assert 'module "tower" is of EmbeddingTower, which neuroshard cannot plan' in messages[0]
-    assert 'ignore=["tower"]' in messages[0]
-    assert 'module "bag" is of EmbeddingBag, which' in messages[1]
-    # Without these sharders TorchRec leaves the modules whole, and so do we.
-    assert len(tables_from_model(Tower(), sharders=[own])["tables"]) == 1
+    (message,) = told(Tower(), sharders=[own, EmbeddingTowerSharder(), EmbeddingBagSharder()])
+    assert 'module "tower" is of EmbeddingTower, which neuroshard cannot plan: Torch' in message
+    assert "leave its sharder out" in message
+    # Without its sharder TorchRec shards what is in the tower, and leaves the bag whole.
+    tables = tables_from_model(Tower(), sharders=[own])["tables"]
+    assert [(t["name"], t["module"]) for t in tables] == [("a", "tower.embedding")]
+    tables = tables_from_model(Tower(), sharders=[own, EmbeddingBagSharder()])["tables"]
+    assert [(t["name"], t["module"]) for t in tables] == [
+        ("a", "tower.embedding"),
+        ("weight", "bag"),
+    ]
 
 
 def registry(forward: CommType, backward: CommType, ops: list[CommOp] | None = None) -> Any:
@@ -247,11 +358,14 @@ def test_a_file_of_tables_does_not_state_the_format(caplog: pytest.LogCaptureFix
     assert "pass --comm-precision bf16 to neuroshard plan" in caplog.text
 
 
-def test_fused_params(caplog: pytest.LogCaptureFixture) -> None:
-    text = refused(Sharder(fused_params={"cache_load_factor": 0.2}))
-    assert "fused_params of the sharder: cache_load_factor is not what a plan uses" in text
-    tables_from_model(MODEL, sharders=[Sharder(fused_params={"output_dtype": DataType.FP16})])
-    assert "output_dtype" in caplog.text and "4 bytes a number" in caplog.text
+def test_fused_params() -> None:
+    text = refused(Sharder(fused_params={"cache_sets": 7, "cache_load_factor": 1.0}))
+    assert "fused_params of the sharder: cache_sets is not what a plan uses" in text
+    assert "cache_load_factor: 1.0 is not above 0 and below 1" in text
+    sharder = Sharder(fused_params={"cache_load_factor": 0.2})
+    stated = {"b": ParameterConstraints(cache_params=CacheParams(load_factor=0.4))}
+    tables = tables_from_model(MODEL, sharders=[sharder], constraints=stated)["tables"]
+    assert [t["constraints"]["cache_share"] for t in tables] == [0.2, 0.4]
 
 
 def test_tables_without_rows_of_their_own() -> None:
@@ -277,9 +391,9 @@ def test_batches_of_features() -> None:
         lengths=lengths,
         stride_per_key_per_rank=[[8], [512]],
     )
-    message = told(MODEL, sample=batch)[0]
-    assert 'features have batches of their own ("a" 8, "b" 512 samples)' in message
-    assert "pass batch_per_rank= and pooling_factors=" in message
+    tables = tables_from_model(MODEL, sample=batch)["tables"]
+    assert tables[0]["features"] == [{"name": "a", "pooling_factor": 24 / 512, "bags": 8 / 512}]
+    assert tables[1]["features"] == [{"name": "b", "pooling_factor": 2.0}]
     same = KeyedJaggedTensor(
         keys=["a", "b"],
         values=torch.zeros(16, dtype=torch.long),
@@ -304,7 +418,11 @@ def test_constraints_of_torchrec(tmp_path: Path) -> None:
     }
     arguments, tables = passed(tmp_path, USUAL, constraints=stated, pooling_factors={"b": 2})
     assert arguments == "--sharding-types table_wise,data_parallel,grid"
-    assert tables[0]["constraints"] == {"sharding_types": ["grid", "table_wise"], "min_width": 32}
+    assert tables[0]["constraints"] == {
+        "sharding_types": ["grid", "table_wise"],
+        "min_width": 32,
+        "tiers": ["hbm"],
+    }
     assert tables[0]["features"] == [{"name": "a", "pooling_factor": 7.0}]
     assert tables[1]["constraints"] == {"sharding_types": ["data_parallel"]}
     # A sharding type of one table does not allow it for the others.
@@ -315,20 +433,55 @@ def test_constraints_of_torchrec(tmp_path: Path) -> None:
     assert tables[0]["constraints"] == {} and "constraints" not in tables[1]
 
 
+def test_a_batch_of_its_own_has_few_vectors(binary: str, tmp_path: Path) -> None:
+    """Pooled vectors of a small batch are few, for the planner too. The lookups are the same."""
+    columns, outputs = [], []
+    for own in (64, 4096):
+        lengths = torch.cat([torch.full((own,), 4096 * 4 // own), torch.ones(4096)]).long()
+        batch = KeyedJaggedTensor(
+            keys=["a", "b"],
+            values=torch.zeros(int(lengths.sum()), dtype=torch.long),
+            lengths=lengths,
+            stride_per_key_per_rank=[[own], [4096]],
+        )
+        options: dict[str, Any] = {"batch_per_rank": None, "pooling_factors": None}
+        keep = tmp_path / str(own)
+        planner(binary=binary, keep=keep, sample=batch, **options).plan(MODEL)
+        plan = json.loads((keep / "plan.json").read_text())
+        columns.append(sum(d["dim_sum"] for d in plan["devices"]))
+        outputs.append(sum(d["memory"]["outputs_bytes"] for d in plan["devices"]))
+        (a, _) = json.loads((keep / "tables.json").read_text())["tables"]
+        assert a["features"][0]["pooling_factor"] == 4
+    assert 65 <= columns[0] <= 80 and columns[1] == 128  # each slice of 4 counts 1 at least
+    assert outputs[0] < outputs[1] * 0.6
+
+
+def test_bags_of_torchrec(tmp_path: Path) -> None:
+    """Lookups are those of a bag in TorchRec, and those of a sample in neuroshard."""
+    stated = {
+        "a": ParameterConstraints(pooling_factors=[3.0], num_poolings=[2.0], batch_sizes=[16]),
+        "b": ParameterConstraints(num_poolings=[4.0]),
+    }
+    _, (a, b) = passed(tmp_path, USUAL, constraints=stated, pooling_factors=None)
+    assert a["features"] == [{"name": "a", "pooling_factor": 1.5, "bags": 0.5}]
+    assert b["features"] == [{"name": "b", "pooling_factor": 4.0, "bags": 4.0}]
+    assert "batch_sizes are those of a rank" in told(MODEL, constraints={"a": stated["a"]})[0]
+
+
 @pytest.mark.parametrize(
     ("stated", "parts"),
     [
         ({"sharding_types": ["odd"]}, ['sharding_types: "odd" is not known']),
-        ({"compute_kernels": ["fused_uvm"]}, ["neuroshard chooses where a table lies", "--host"]),
-        ({"compute_kernels": ["dense"], "sharding_types": ["row_wise"]}, ["are not those of the"]),
+        ({"compute_kernels": ["key_value"]}, ['compute_kernels: "key_value": none is for the']),
+        ({"compute_kernels": ["dense"], "sharding_types": ["row_wise"]}, ["none is for the shar"]),
+        ({"compute_kernels": ["fused_uvm"], "enforce_hbm": True}, ["enforce_hbm keeps all rows"]),
         ({"pooling_factors": [1.0, 2.0]}, ["pooling_factors does not agree", 'each of "a"']),
-        ({"num_poolings": [2.0]}, ["num_poolings has no counterpart", "pooling_factors={...}"]),
-        ({"batch_sizes": [8]}, ["batch_sizes has no counterpart", "batch_per_rank="]),
+        ({"num_poolings": [0.0]}, ["num_poolings: 0.0 is not from 1e-09 to 1048576"]),
+        ({"batch_sizes": [8, 8]}, ["batch_sizes does not agree", 'each of "a"']),
         ({"is_weighted": True}, ["is_weighted does not agree with the model"]),
-        ({"cache_params": CacheParams(load_factor=0.1)}, ["cache_params has no", "--host-memory"]),
-        ({"enforce_hbm": True}, ["enforce_hbm is not for the planner", ".enforce_hbm = "]),
-        ({"stochastic_rounding": True}, ["stochastic_rounding is not for the planner"]),
-        ({"output_dtype": DataType.FP16}, ["output_dtype is not for the planner"]),
+        ({"cache_params": CacheParams(load_factor=1.0)}, ["load_factor: 1.0 is not above 0"]),
+        ({"cache_params": CacheParams(precision=DataType.INT8)}, ["precision int8, and the table"]),
+        ({"output_dtype": DataType.INT4}, ["output_dtype: int4 is not known to neuroshard"]),
         ({"feature_names": ["b"]}, ["feature_names does not agree", 'features are "a"']),
         ({"device_group": "cpu"}, ["device_group does not agree", 'all tables are on "cuda"']),
         ({"use_virtual_table": True}, ["use_virtual_table has no counterpart"]),
@@ -341,50 +494,15 @@ def test_constraints_of_torchrec_that_are_refused(stated: dict[str, Any], parts:
         assert part in text
 
 
-@pytest.mark.parametrize(
-    ("option", "part"),
-    [
-        ("topology", "pass profile=, world_size=, devices_per_host="),
-        ("batch_size", "pass batch_per_rank="),
-        ("storage_reservation", '"--reserve-share"'),
-        ("debug", "report has the report"),
-        ("stats", "report has the report"),
-        ("proposer", '"--method"'),
-        ("partitioner", '"--method"'),
-        ("enumerator", '"--sharding-types"'),
-        ("performance_model", '"--model", "torchrec"'),
-        ("callbacks", "change plan.plan after planning"),
-        ("timeout_seconds", "pass timeout="),
-        ("plan_loader", "pass keep="),
-    ],
-)
-def test_options_of_torchrecs_planner(option: str, part: str) -> None:
-    with pytest.raises(InputError) as e:
-        planner(**{option: None})
-    (problem,) = e.value.problems
-    assert problem.message == (
-        f'"{option}" is an option of TorchRec\'s planner, and not of NeuroShardPlanner'
-    )
-    assert part in problem.hint
-
-
-def test_every_option_of_torchrecs_planner_has_a_hint() -> None:
-    for option in list(signature(EmbeddingShardingPlanner.__init__).parameters)[1:]:
-        if option == "constraints":
-            continue  # ours, too
-        with pytest.raises(InputError, match="is an option of TorchRec's planner"):
-            planner(**{option: None})
-
-
 def test_options_without_a_name_and_unknown_ones() -> None:
+    theirs = [None] * (len(signature(EmbeddingShardingPlanner.__init__).parameters) - 1)
     with pytest.raises(InputError) as e:
-        NeuroShardPlanner(object(), 512, batch=7)
+        NeuroShardPlanner(*theirs, 512, cluster=7, batch_sizes=8, profile="")
     text = str(e.value)
-    assert "argument 1, of type object, has no name" in text
-    assert "TorchRec's planner takes it as topology: pass profile=" in text
-    assert "TorchRec's planner takes it as batch_size: pass batch_per_rank=" in text
-    assert '"batch" is not an option of NeuroShardPlanner' in text
-    assert "the options are profile, batch_per_rank," in text
+    assert f"argument {len(theirs) + 1}, of type int, has no name" in text
+    assert f"TorchRec's planner takes {len(theirs)} arguments; pass the others by name" in text
+    assert '"batch_sizes" is not an option of NeuroShardPlanner' in text
+    assert "did you mean batch_size?" in text
+    assert '"cluster" is not an option of NeuroShardPlanner' in text
+    assert "the options are topology, batch_size," in text
     assert 'profile "" is empty\n  hint: neuroshard devices lists the profiles' in text
-    with pytest.raises(InputError, match="has no hash of its inputs\n  hint: pass keep="):
-        planner().hash_planner_context_inputs()

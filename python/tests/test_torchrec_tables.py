@@ -15,8 +15,6 @@ pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 from torchrec import (
     EmbeddingBagCollection,
     EmbeddingBagConfig,
-    EmbeddingCollection,
-    EmbeddingConfig,
     KeyedJaggedTensor,
 )
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
@@ -252,16 +250,23 @@ def test_more_that_is_wrong() -> None:
 
 
 def test_other_embeddings_are_not_passed_over() -> None:
+    class Quantized(nn.Module):
+        """As a module of torchrec.quant."""
+
+    class QuantizedSharder(EmbeddingBagCollectionSharder):
+        @property
+        def module_type(self) -> Any:
+            return Quantized
+
     model = nn.Module()
     model.bags = collection(table("a"))
-    model.sequence = EmbeddingCollection(
-        tables=[EmbeddingConfig(name="s", num_embeddings=10, embedding_dim=8, feature_names=["s"])],
-        device=META,
-    )
-    messages = told(model)
-    assert 'module "sequence" is of EmbeddingCollection' in messages[0]
-    assert 'ignore=["sequence"]' in messages[0]
-    assert len(tables_from_model(model, ignore=["sequence"])["tables"]) == 1
+    model.other = Quantized()
+    sharders = [EmbeddingBagCollectionSharder(), QuantizedSharder()]
+    messages = told(model, sharders=sharders)
+    assert 'module "other" is of Quantized, which neuroshard cannot plan' in messages[0]
+    assert 'ignore=["other"]' in messages[0]
+    tables = tables_from_model(model, sharders=sharders, ignore=["other"])
+    assert len(tables["tables"]) == 1
 
 
 def test_the_binary_reads_what_is_written(tmp_path: Path, binary: str) -> None:

@@ -498,17 +498,22 @@ def test_bytes_are_those_of_the_plan_file(
 
 def test_errors_of_rank_0_are_raised_on_every_rank(trained: list[Json]) -> None:
     for rank in trained:
-        assert rank["no binary"]["error"] == "BinaryError"
+        assert rank["no binary"]["error"] == "PlanningBinaryError"
         assert "there is no program" in rank["no binary"]["message"]
         assert "NEUROSHARD_BINARY" in rank["no binary"]["message"]
-        assert rank["nothing fits"]["error"] == "BinaryError"
+        assert rank["nothing fits"]["error"] == "PlanningBinaryError"
         assert "missing" in rank["nothing fits"]["message"]
         assert "hint: " in rank["nothing fits"]["message"]
 
 
 def test_an_error_of_one_rank_stops_all(trained: list[Json]) -> None:
     case = [r["another model on rank 2"] for r in trained]
-    assert [c["error"] for c in case] == ["RankError", "RankError", "PlanError", "RankError"]
+    assert [c["error"] for c in case] == [
+        "PlanningRankError",
+        "PlanningRankError",
+        "PlanningPlanError",
+        "PlanningRankError",
+    ]
     assert all("rank 2: " in c["message"] for i, c in enumerate(case) if i != 2)
     assert 'modules={"sparse.plain": "0.sparse.plain"}' in case[2]["message"]
 

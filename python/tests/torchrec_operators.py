@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from torch.distributed.optim import _apply_optimizer_in_backward
 from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, PoolingType
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DistributedModelParallel
-from torchrec.distributed.types import ShardingEnv
+from torchrec.distributed.types import BoundsCheckMode, CacheAlgorithm, CacheParams, ShardingEnv
 from torchrec.modules.embedding_configs import DataType
 from torchrec.optim import RowWiseAdagrad
 
 from neuroshard_torchrec import load_plan
+from neuroshard_torchrec._torchrec import add_fields
 
 Json = dict[str, Any]
 
@@ -35,6 +37,13 @@ OPTIMIZERS = {
     "adagrad": torch.optim.Adagrad,
     "rowwise_adagrad": RowWiseAdagrad,
     "adam": torch.optim.Adam,
+}
+SETTINGS: dict[str, Callable[[str], Any]] = {
+    "bounds_check_mode": BoundsCheckMode.__getitem__,
+    "cache_algorithm": CacheAlgorithm.__getitem__,
+    "enforce_hbm": "True".__eq__,
+    "sharding_type": lambda name: {"column_wise": name},
+    "stochastic_rounding": "True".__eq__,
 }
 KERNELS = {"hbm": "fused", "host": "fused_uvm", "host_cached": "fused_uvm_caching"}
 
@@ -106,6 +115,18 @@ def exported(tables: list[Json]) -> Json:
     }
 
 
+def fields_of(table: Json) -> Json:
+    """Returns the fields of a ParameterSharding that a table's kernel_settings name."""
+    stated: Json = {}
+    for setting in filter(None, table.get("kernel_settings", "").split("; ")):
+        name, _, value = setting.partition("=")
+        stated[name] = SETTINGS[name](value)
+    algorithm = stated.pop("cache_algorithm", None)
+    if algorithm is not None:
+        stated["cache_params"] = CacheParams(algorithm=algorithm)
+    return stated
+
+
 def case_of(case: Json) -> list[list[str]]:
     """Returns the operators of this rank. ``marks`` says what keeps them apart: the plan's
     cache_params as load_plan makes them, nothing, or keys as fused parameters can have them.
@@ -113,6 +134,8 @@ def case_of(case: Json) -> list[list[str]]:
     model = model_of(case["tables"])
     env = ShardingEnv.from_process_group(dist.group.WORLD)
     plan = load_plan(case.get("plan") or exported(case["tables"]), model, env, device_type="cpu")
+    fields = {(t["module"], t["name"]): fields_of(t) for t in case["tables"]}
+    add_fields(plan, fields)
     if (marks := case.get("marks", "plan")) != "plan":
         for t in case["tables"]:
             plan.plan[t["module"]][t["name"]].cache_params = None

@@ -3,8 +3,11 @@
 ``python -m neuroshard_compare --out FOLDER`` plans each scenario with both, and
 estimates every plan with TorchRec's own estimator and, if that is possible, on
 neuroshard's SIMULATED device, and writes one table. docs/ENGINES.md has its result.
+``python -m neuroshard_compare MODULE:FUNCTION`` does so for a model of the user's.
 
 The steps, in order: a ``scenario`` is read; ``torchrec_planner`` and ``binary`` make
 a ``placement`` of it each, in a process of its own; both judges estimate it; ``report``
-writes the table. TorchRec is imported in ``torchrec_planner`` only.
+writes the table. For a model of the user's ``model`` does all this, with ``torchrec_model``.
+``estimates`` writes what TorchRec's estimator says of drawn shards, for tests. Only this
+module and those named for TorchRec import TorchRec.
 """

@@ -1,4 +1,7 @@
-"""``python -m neuroshard_compare``: both planners on the same scenarios, one table."""
+"""``python -m neuroshard_compare``: both planners on the same scenarios, one table.
+
+With MODULE:FUNCTION it compares them on a model of the user's (``model``).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from . import report, scenario
+from . import model, report, scenario
 from .binary import Binary, BinaryError
 from .placement import Placement, from_json, not_estimated, sharding_types
 from .scenario import Scenario, ScenarioError
@@ -36,6 +39,9 @@ _COLUMNS = ("--sharding-types", "table_wise,column_wise")
 
 def main(args: list[str] | None = None) -> int:
     """Runs the comparison; 0 when it is written, 2 where something is wrong."""
+    given = sys.argv[1:] if args is None else args
+    if any(model.REFERENCE.fullmatch(a) and not Path(a).exists() for a in given):
+        return model.main(given)
     options = _parser().parse_args(args)
     # FBGEMM and TorchRec warn of versions and of tables without weights, each time.
     logging.disable(logging.WARNING)
@@ -57,6 +63,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m neuroshard_compare",
         description="Plans scenarios with TorchRec's planner and with neuroshard, and estimates"
         " all plans alike: with TorchRec's estimator, and on neuroshard's SIMULATED device.",
+        epilog="With MODULE:FUNCTION in the place of scenarios it compares the planners on a model"
+        " of yours: python -m neuroshard_compare MODULE:FUNCTION --help",
     )
     p.add_argument(
         "scenarios",

@@ -57,13 +57,35 @@ def estimates() -> dict[str, Any]:
     return {
         "source": f"EmbeddingPerfEstimator of TorchRec {metadata.version('torchrec')},"
         " as python -m neuroshard_compare.estimates called it",
-        "shards": [_shard(draw) for _ in range(_SHARDS)],
+        "shards": [_shard(draw) for _ in range(_SHARDS)]
+        + [_shard(draw, bandwidths=True) for draw in [random.Random(_SEED + 1)] for _ in range(60)],
         "plans": [_plan(draw) for _ in range(_PLANS)],
     }
 
 
-def _shard(draw: random.Random) -> dict[str, Any]:
-    """A shard of a table of its own, with what it takes in ms."""
+def _shard(draw: random.Random, bandwidths: bool = False) -> dict[str, Any]:
+    """A shard of a table of its own, with what it takes in ms, in a topology with its own
+    bandwidths, or with TorchRec's."""
+    case = drawn_shard(draw)
+    if bandwidths:
+        case["topology"] = {
+            "intra_host_bw": draw.choice((3e8, 9e8)),
+            "hbm_mem_bw": draw.choice((1e9, 3e9)),
+            "hbm_to_ddr_mem_bw": draw.choice((1.5e7, 6e7)),
+        }
+        if case["devices"] > case["devices_per_host"]:
+            case["topology"]["inter_host_bw"] = draw.choice((1e7, 5e7))
+    rows, columns = case["shard"]
+    option = option_of(case | {"shards": [[0, 0, rows, 0, columns]]}, module_of([case]), case)
+    _estimate([option], case)
+    perf = option.shards[0].perf
+    assert perf is not None and perf.prefetch_compute == 0
+    ms = [perf.fwd_compute, perf.fwd_comms, perf.bwd_comms, perf.bwd_compute]
+    return case | {"ms": ms, "total_ms": perf.total}
+
+
+def drawn_shard(draw: random.Random) -> dict[str, Any]:
+    """A cluster, a table of its own and the rows and columns of one of its shards."""
     devices, per_host = draw.choice(_CLUSTERS)
     table = _table(draw) | {
         "precision": draw.choice(tuple(_PRECISIONS)),
@@ -84,12 +106,7 @@ def _shard(draw: random.Random) -> dict[str, Any]:
         rows = -(-rows // devices)
     if case["kind"] in ("table_row_wise", "grid"):
         rows = -(-rows // per_host)
-    option = _option(case | {"shards": [[0, 0, rows, 0, columns]]}, _module([case]), case)
-    _estimate([option], case)
-    perf = option.shards[0].perf
-    assert perf is not None and perf.prefetch_compute == 0
-    ms = [perf.fwd_compute, perf.fwd_comms, perf.bwd_comms, perf.bwd_compute]
-    return case | {"shard": [rows, columns], "ms": ms, "total_ms": perf.total}
+    return case | {"shard": [rows, columns]}
 
 
 def _plan(draw: random.Random) -> dict[str, Any]:
@@ -107,15 +124,15 @@ def _plan(draw: random.Random) -> dict[str, Any]:
         table["rows"] = max(table["rows"], 1000)  # every device gets rows
         table["shards"] = _shards(draw, table, devices, per_host)
         tables.append(table)
-    module = _module(tables)
-    options = [_option(t, module, case) for t in tables]
+    module = module_of(tables)
+    options = [option_of(t, module, case) for t in tables]
     _estimate(options, case)
     cost = [0.0] * devices
     for option in options:
         for shard in option.shards:
             assert shard.rank is not None and shard.perf is not None
             cost[shard.rank] += shard.perf.total
-    rating = NoopPerfModel(_topology(case)).rate(options)
+    rating = NoopPerfModel(topology_of(case)).rate(options)
     return case | {"tables": tables, "cost_ms": cost, "rating_ms": rating}
 
 
@@ -171,7 +188,8 @@ def _shards(
     return [[rank, 0, rows, *c] for rank, c in zip(ranks, columns, strict=True)]
 
 
-def _module(tables: list[dict[str, Any]]) -> EmbeddingBagCollection:
+def module_of(tables: list[dict[str, Any]]) -> EmbeddingBagCollection:
+    """A module of the tables, on the meta device."""
     return EmbeddingBagCollection(
         tables=[
             EmbeddingBagConfig(
@@ -188,9 +206,10 @@ def _module(tables: list[dict[str, Any]]) -> EmbeddingBagCollection:
     )
 
 
-def _option(
+def option_of(
     table: dict[str, Any], module: EmbeddingBagCollection, case: dict[str, Any]
 ) -> ShardingOption:
+    """The option that TorchRec's enumerator would make of a table and its shards."""
     sharding_type = "grid_shard" if table["kind"] == "grid" else table["kind"]
     name = table.get("name", "t")
     return ShardingOption(
@@ -207,15 +226,17 @@ def _option(
             TorchRecShard(size=[r1 - r0, c1 - c0], offset=[r0, c0], rank=rank)
             for rank, r0, r1, c0, c1 in table["shards"]
         ],
-        is_pooled=True,
+        is_pooled=table.get("pooling") != "none",
     )
 
 
-def _topology(case: dict[str, Any]) -> Topology:
+def topology_of(case: dict[str, Any]) -> Topology:
+    """The topology of a case."""
     return Topology(
         world_size=case["devices"],
         local_world_size=case["devices_per_host"],
         compute_device="cuda",
+        **case.get("topology", {}),
     )
 
 
@@ -227,7 +248,7 @@ def _estimate(options: list[ShardingOption], case: dict[str, Any]) -> None:
             QCommsConfig(forward_precision=comm, backward_precision=comm)
         )
     sharder = EmbeddingBagCollectionSharder(qcomm_codecs_registry=registry)
-    estimator = EmbeddingPerfEstimator(_topology(case))
+    estimator = EmbeddingPerfEstimator(topology_of(case))
     estimator.estimate(options, {sharder_name(EmbeddingBagCollection): sharder})
 
 

@@ -1,4 +1,4 @@
-"""TorchRec's planner and its estimator: the only module that imports TorchRec.
+"""TorchRec's planner and its estimator for scenarios.
 
 As a program it plans one scenario and prints the placement as JSON:
 
@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,7 +102,7 @@ class Engine:
         try:
             self.hbm_budget_bytes = self._hbm_budget_bytes()
         except PlannerError as e:
-            raise ScenarioError(f"{scenario.name}: TorchRec: {_first_line(e)}") from e
+            raise ScenarioError(f"{scenario.name}: TorchRec: {first_line(e)}") from e
 
     def constraints(self, options: str, min_partition: int) -> dict[str, ParameterConstraints]:
         """The pooling factors, which TorchRec takes for 1 unless told, and what is allowed."""
@@ -194,21 +195,34 @@ class Engine:
                 )
             )
         constraints = self.constraints("default", 0)
-        sharders = {sharder_name(EmbeddingBagCollection): self.sharder}
-        EmbeddingPerfEstimator(self.topology, constraints).estimate(options, sharders)
-        EmbeddingStorageEstimator(self.topology, constraints).estimate(options, sharders)
-        cost = [0.0] * self.scenario.devices
-        hbm = [0] * self.scenario.devices
-        for option in options:
-            for shard in option.shards:
-                assert shard.rank is not None and shard.perf is not None
-                assert shard.storage is not None
-                cost[shard.rank] += shard.perf.total
-                hbm[shard.rank] += shard.storage.hbm
+        cost, hbm = by_rank(options, self.topology, constraints, [self.sharder])
         return Estimate(tuple(cost), tuple(hbm), self.hbm_budget_bytes)
 
 
-def _first_line(error: PlannerError) -> str:
+def by_rank(
+    options: list[ShardingOption],
+    topology: Topology,
+    constraints: dict[str, ParameterConstraints],
+    sharders: Sequence[Any],
+) -> tuple[list[float], list[int]]:
+    """Milliseconds of a step and bytes of HBM by rank: TorchRec's estimates of the options'
+    shards, each by its own size, summed over the shards of a rank."""
+    of = {sharder_name(s.module_type): s for s in sharders}
+    EmbeddingPerfEstimator(topology, constraints).estimate(options, of)
+    EmbeddingStorageEstimator(topology, constraints).estimate(options, of)
+    cost = [0.0] * topology.world_size
+    hbm = [0] * topology.world_size
+    for option in options:
+        for shard in option.shards:
+            assert shard.rank is not None and shard.perf is not None
+            assert shard.storage is not None
+            cost[shard.rank] += shard.perf.total
+            hbm[shard.rank] += shard.storage.hbm
+    return cost, hbm
+
+
+def first_line(error: PlannerError) -> str:
+    """What the planner says first of why it found nothing."""
     return str(error).strip().partition("\n")[0].strip()
 
 
@@ -227,7 +241,7 @@ def main(args: list[str] | None = None) -> int:
         planner = engine.planner(chosen.options, chosen.min_partition, chosen.limit)
         outcome["placement"] = to_json(engine.plan(planner))
     except PlannerError as e:
-        outcome["error"] = _first_line(e)
+        outcome["error"] = first_line(e)
     outcome["plan_s"] = time.perf_counter() - start
     outcome["cpu_s"] = time.process_time() - used
     json.dump(outcome, sys.stdout)

@@ -1,7 +1,7 @@
 """A model that TorchRec has sharded: what its collections hold on this rank, and how a
 collection is made anew under another plan.
 
-Beside _torchrec.py this is the only file that imports TorchRec. It depends on parts of
+_torchrec.py lists the files that import TorchRec. This one depends on parts of
 DistributedModelParallel and of ShardedEmbeddingBagCollection that are not public, of the
 releases that _torchrec.py checks for.
 
@@ -23,7 +23,8 @@ from typing import Any
 import torch
 
 from . import _torchrec as torchrec
-from ._torchrec import KERNELS, OPERATORS, Collected, Placement, Shard
+from ._modules import KINDS, Collected, Table
+from ._torchrec import KERNELS, OPERATORS, Placement, Shard
 from .errors import PlanError, Problem, quote
 
 # After _torchrec, which checks the versions.
@@ -48,13 +49,14 @@ plan's order."""
 
 @dataclass(frozen=True)
 class Sharded:
-    """A sharded collection: its path in the model, TorchRec's module, its tables, and
-    where they lie."""
+    """A sharded module: its path in the model, TorchRec's module, its tables, where they
+    lie, and why they cannot be moved, "" if they can."""
 
     path: str
     module: Any
     collected: Collected
     placements: Mapping[str, Placement]
+    fixed: str = ""
 
 
 def collect(model: Any) -> tuple[list[Sharded], list[Problem]]:
@@ -62,26 +64,77 @@ def collect(model: Any) -> tuple[list[Sharded], list[Problem]]:
     the model's order, and why their tables cannot be moved."""
     found: list[Sharded] = []
     problems: list[Problem] = []
+    inside: tuple[str, ...] = ()  # of modules that hold a sharded collection
     for path, module in model.module.named_modules():
-        if not isinstance(module, ShardedEmbeddingBagCollection):
+        if path.startswith(inside):
             continue
-        collected = torchrec.collected(path, _unsharded(module))
+        if _kind(module) != _POOLED:
+            if (kept := _kept(model, path, module)) is not None:
+                found.append(kept)
+                inside += (f"{path}." if path else "",)
+            continue
+        kind = KINDS[_POOLED]
+        collected = kind.collected(path, _unsharded(module), kind)
         plan = module.module_sharding_plan
         placed = {name: placement_of(sharding) for name, sharding in plan.items()}
-        found.append(Sharded(path, module, collected, placed))
+        own = module.unsharded_module_type in model._sharder_map
+        fixed = "" if own else "tables of a subclass of EmbeddingBagCollection are not moved"
+        found.append(Sharded(path, module, collected, placed, fixed))
         if "forward" in vars(module):
             message = f"module {quote(path)} is run by a pipeline, which holds its batches"
             problems.append(Problem(message, "call the pipeline's detach() first"))
         if module._env.output_dtensor:
             message = f"module {quote(path)} keeps its weights as DTensor"
             problems.append(Problem(message, "write a checkpoint and start again"))
-    if not found:
+    if all(s.fixed for s in found):
         problems.append(Problem("the model has no sharded EmbeddingBagCollection"))
     if model.model_trackers:
         problems.append(
             Problem("the model tracks the rows that change", "make it without trackers")
         )
     return found, problems
+
+
+_POOLED = "EmbeddingBagCollection"
+"""The kind of module whose tables are moved."""
+
+
+def _kind(module: Any) -> str:
+    """Returns the name of the kind of a sharded module, "" for any other module."""
+    name = type(module).__name__
+    kind = name.removeprefix("Sharded")
+    return kind if kind != name and kind in KINDS else ""
+
+
+def _kept(model: Any, path: str, module: Any) -> Sharded | None:
+    """Returns a sharded module of another kind, whose tables stay where they are, or None if
+    the module is not one."""
+    name = _kind(module)
+    if not name or path not in model.plan.plan:
+        return None
+    plan = dict(model.plan.plan[path].items())
+    kind = KINDS[name]
+    inner = getattr(module, kind.inner) if kind.inner else module
+    configs = getattr(inner, "_embedding_bag_configs", getattr(inner, "_embedding_configs", None))
+    placed = {table: placement_of(sharding) for table, sharding in plan.items()}
+    if configs is None:  # an nn.EmbeddingBag
+        shapes = {table: _shape(p, module) for table, p in placed.items()}
+    else:
+        shapes = {c.name: (c.num_embeddings, c.embedding_dim) for c in configs}
+    tables = tuple(
+        Table(table, rows, dim, (), precision="", optimizer=None, types=kind.types)
+        for table, (rows, dim) in shapes.items()
+    )
+    fixed = f"tables of a module of {name} are not moved"
+    return Sharded(path, module, Collected(path, False, tables, name), placed, fixed)
+
+
+def _shape(p: Placement, module: Any) -> tuple[int, int]:
+    """Returns the rows and columns of the only table of a module."""
+    if not p.shards:
+        rows, columns = next(iter(module.state_dict().values())).shape
+        return int(rows), int(columns)
+    return max(s.row + s.rows for s in p.shards), max(s.column + s.columns for s in p.shards)
 
 
 def placement_of(sharding: Any) -> Placement:

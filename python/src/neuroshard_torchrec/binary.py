@@ -23,6 +23,9 @@ MAX_OUTPUT = 16 << 20
 MAX_PRINTED = 8 << 10
 """Bytes of standard error that an error shows."""
 
+NOTHING_FITS = 1
+"""The exit code of ``neuroshard plan`` if no plan fits."""
+
 _LINE = re.compile(r"neuroshard: (error|hint): (.*)")
 _INSTALL = f"install it (go install ./cmd/{NAME}), or name it by binary= or ${VARIABLE}"
 
@@ -47,6 +50,7 @@ def find(binary: str | os.PathLike[str] | None = None) -> str:
 
 def run(binary: str, arguments: Sequence[str], timeout: float, codes: Sequence[int] = (0,)) -> str:
     """Runs the program and returns its standard output. The exit codes are those of success.
+    The error of code NOTHING_FITS says that nothing fits.
 
     BinaryError where it fails, with each of its errors and hints, of the first 8 KiB;
     where it takes longer than the timeout, in seconds; and where it prints more than
@@ -73,14 +77,10 @@ def run(binary: str, arguments: Sequence[str], timeout: float, codes: Sequence[i
         text = stderr[:MAX_PRINTED].decode(errors="replace")
         if len(stderr) > MAX_PRINTED:
             text += f"\nand {len(stderr) - MAX_PRINTED} more bytes"
-        raise BinaryError(
-            problems(text)
-            or [
-                Problem(
-                    f"neuroshard {arguments[0]} ended with code {process.returncode} and no word"
-                )
-            ]
-        )
+        message = f"neuroshard {arguments[0]} ended with code {process.returncode} and no word"
+        error = BinaryError(problems(text) or [Problem(message)])
+        error.nothing_fits = process.returncode == NOTHING_FITS
+        raise error
     return stdout.decode(errors="replace")
 
 

@@ -24,6 +24,9 @@ class Problem:
 class NeuroShardError(Exception):
     """Everything that was found to be wrong, as ``problems``; at least one."""
 
+    nothing_fits = False
+    """Whether what is wrong is that the search found no plan that fits."""
+
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
         lines = [f"- {p}" if len(self.problems) > 1 else str(p) for p in self.problems[:SHOWN]]

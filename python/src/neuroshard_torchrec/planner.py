@@ -1,7 +1,9 @@
 """TorchRec's planner, by the Go program or its service: rank 0 plans, all ranks get the plan.
 
 every rank   collective_plan
-rank 0         model -> tables.json -> neuroshard plan, or the service at url -> plan.json
+rank 0         the plan of plan_loader, if it has one; else
+               model -> tables.json -> neuroshard plan, or the service at url -> plan.json
+               callbacks, if there are any, change the plan
 all            broadcast: the plan, or what went wrong
 every rank     plan.json -> ShardingPlan for its own model
 all            exchange what went wrong there
@@ -14,7 +16,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -24,21 +26,20 @@ from torch import nn
 
 from . import _torchrec as torchrec
 from . import binary as program
-from . import requests, service
-from .agree import together
+from . import parts, requests, service
+from . import topology as clusters
+from .door import Door
 from .errors import (
     BinaryError,
     InputError,
-    NeuroShardError,
     PlanError,
     Problem,
-    ServiceError,
     escaped,
     quote,
     shown,
 )
 from .plans import MAX_BYTES, MAX_RANKS, load_plan, warnings_of
-from .tables import Json, encoded, read_model, write_whole
+from .tables import Json, encoded, placed_fields, read_model, write_whole
 
 log = logging.getLogger("neuroshard")
 
@@ -55,26 +56,50 @@ into the backward trains tables of these types, pooled by sums or by means. Repl
 tables need an optimizer of the script, and tables of means can be cut by rows in some
 plans only."""
 
-_ERRORS = {
-    e.__name__: e for e in (InputError, PlanError, BinaryError, ServiceError, NeuroShardError)
-}
+ROWS = ("row_wise", "table_row_wise")
+"""More sharding types of plans without a profile, for the tables of collections without
+means. TorchRec's planner has them too, so what fits there fits here."""
+
+PROFILE = "v100-32"
+"""The device profile where none is given: the device of TorchRec's own default bandwidths and
+memory. Its costs are TorchRec's formulas; the simulated device of the report is this one."""
 
 
-class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is untyped
+class NeuroShardPlanner(Door):
     """Plans with the program ``neuroshard`` or with its service; takes the place of
-    TorchRec's EmbeddingShardingPlanner::
+    TorchRec's EmbeddingShardingPlanner, with the same arguments::
 
-        planner = NeuroShardPlanner(profile="a100-80", batch_per_rank=8192, sample=batch)
+        planner = NeuroShardPlanner(topology=topology, batch_size=8192, constraints=constraints)
         model = DistributedModelParallel(model, plan=planner.collective_plan(model, sharders))
 
-    ``profile`` is the device profile; ``neuroshard devices`` lists the profiles.
+    or with a device profile, for costs and bytes that were measured::
 
-    ``batch_per_rank`` is the samples of a step on *one* rank, as TorchRec counts
-    them; neuroshard gets that number times the ranks. The default is the batch of
-    the sample.
+        planner = NeuroShardPlanner(profile="a100-80", batch_per_rank=8192, sample=batch)
 
-    ``sample``, ``pooling_factors``, ``optimizer``, ``access``, ``constraints`` and
-    ``ignore`` are those of ``tables_from_model``. Only rank 0 needs them.
+    The arguments of TorchRec's planner come first and may have no names:
+
+    ``topology`` is the cluster; the default is that of the process group, as in TorchRec.
+    ``batch_size`` is the samples of a step on *one* rank; ``batch_per_rank`` is another name
+    of it. neuroshard gets that number times the ranks. The default is the batch of the
+    sample; without a sample and a profile it is 512, as in TorchRec.
+    ``storage_reservation`` keeps memory free, by default as in TorchRec.
+    ``constraints`` are TorchRec's ParameterConstraints, or those of tables.json, by table.
+    ``callbacks`` get the plan as a list of TorchRec's ShardingOption, and return the list
+    that becomes the plan.
+    ``stats`` get the plan as from TorchRec's planner. The default, EmbeddingStats, is asked
+    only if its log shows what it writes. ``debug`` is passed on to them.
+    ``timeout_seconds`` bounds the search, which then refines the plan until that time.
+    ``plan_loader`` may have the plan of an earlier run, of either planner.
+    ``enumerator``, ``proposer``, ``partitioner`` and ``performance_model`` are parts of
+    TorchRec's search, which is not run: TorchRec's defaults are taken and change nothing,
+    all others are refused. An EmbeddingEnumerator's batch size and constraints count.
+
+    ``profile`` is the device profile; ``neuroshard devices`` lists the profiles. Without a
+    profile the plan is that of the lowest cost by TorchRec's own formulas, in memory as
+    TorchRec counts it.
+
+    ``sample``, ``pooling_factors``, ``optimizer``, ``access`` and ``ignore`` are those of
+    ``tables_from_model``. Only rank 0 needs them.
 
     ``world_size`` is needed by ``plan`` outside a process group only.
     The defaults of ``devices_per_host`` and ``device_type`` are TorchRec's.
@@ -102,20 +127,35 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
     InputError lists all wrong options at once.
 
     After a plan was made, ``report`` has the program's report, on rank 0; elsewhere
-    it is empty. The plan's warnings go to the log ``neuroshard``.
+    it is empty. The plan's warnings go to the log ``neuroshard``. What ``plan`` and
+    ``collective_plan`` raise is TorchRec's PlannerError too, with its ``error_type``.
     """
 
     def __init__(
         self,
+        topology: Any = None,
+        batch_size: int | None = None,
+        enumerator: Any = None,
+        storage_reservation: Any = None,
+        proposer: Any = None,
+        partitioner: Any = None,
+        performance_model: Any = None,
+        stats: Any = None,
+        constraints: Mapping[str, Any] | None = None,
+        debug: bool = True,
+        callbacks: Sequence[Callable[[list[Any]], list[Any]]] | None = None,
+        timeout_seconds: int | None = None,
+        plan_loader: Any = None,
         *unnamed: Any,
-        profile: str = "",
+        profile: str | None = None,
         batch_per_rank: int | None = None,
         sample: Any = None,
         pooling_factors: Mapping[str, float] | None = None,
         optimizer: str | None = None,
         access: Mapping[str, Json] | None = None,
-        constraints: Mapping[str, Any] | None = None,
         ignore: Collection[str] = (),
+        heuristical_storage_reservation_percentage: float = 0.15,
+        sharding_group_size: int | str | None = None,
         world_size: int | None = None,
         devices_per_host: int | None = None,
         device_type: str | None = None,
@@ -133,7 +173,28 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
     ) -> None:
         problems = [
             *requests.other_options(unnamed, others, _OPTIONS),
-            *_not_text("profile", profile),
+            *parts.problems(
+                topology=topology,
+                enumerator=enumerator,
+                storage_reservation=storage_reservation,
+                proposer=proposer,
+                partitioner=partitioner,
+                performance_model=performance_model,
+                stats=stats,
+                callbacks=callbacks,
+                plan_loader=plan_loader,
+            ),
+            *_not_share(heuristical_storage_reservation_percentage),
+            *_not_timeout(timeout_seconds, arguments, url),
+            *_two_batches(batch_size, batch_per_rank),
+            *_two_clusters(
+                topology,
+                world_size=world_size,
+                devices_per_host=devices_per_host,
+                device_type=device_type,
+            ),
+            *_not_group_size(sharding_group_size),
+            *([] if profile is None else _not_text("profile", profile)),
             *_not_number("world_size", world_size),
             *_not_number("devices_per_host", devices_per_host),
             *([] if device_type is None else _not_text("device_type", device_type)),
@@ -148,18 +209,36 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         ]
         if problems:
             raise InputError(problems)
+        batch = batch_size if batch_size is not None else batch_per_rank
+        super().__init__(
+            topology=topology,
+            batch_size=batch,
+            enumerator=enumerator,
+            storage_reservation=storage_reservation,
+            stats=stats,
+            constraints=constraints,
+            debug=debug,
+            callbacks=callbacks,
+            timeout_seconds=timeout_seconds,
+            plan_loader=plan_loader,
+            reserved_share=heuristical_storage_reservation_percentage,
+        )
         self.report = ""
+        self.sharding_group_size = sharding_group_size
         self._profile = profile
-        self._batch_per_rank = batch_per_rank
+        self._clustered = topology is not None or profile is None
         self._sample = sample
         self._pooling_factors = pooling_factors
         self._optimizer = optimizer
         self._access = access
-        self._constraints = constraints
         self._ignore = tuple(ignore)
         self._world_size = world_size
         self._devices_per_host = devices_per_host
         self._device_type = device_type
+        if topology is not None:
+            self._world_size = topology.world_size
+            self._devices_per_host = min(topology.local_world_size, topology.world_size)
+            self._device_type = topology.compute_device
         self._binary = binary
         self._url = url
         self._token = token
@@ -171,79 +250,32 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         self._timeout = timeout
         self._keep = None if keep is None else Path(os.fsdecode(keep))
 
-    def hash_planner_context_inputs(self) -> int:
-        """TorchRec's planner has it for its plan_loader; it raises InputError."""
-        message = "NeuroShardPlanner has no hash of its inputs"
-        hint = "pass keep=: the plan.json there states the SHA-256 of the problem"
-        raise InputError([Problem(message, hint)])
-
-    def plan(self, module: nn.Module, sharders: Sequence[Any] | None = None) -> Any:
-        """Returns the plan for the module, made by this process alone. NeuroShardError
-        says what is wrong: InputError, BinaryError, ServiceError or PlanError."""
-        world_size = self._world_size
-        if world_size is None:
-            if not dist.is_initialized():
-                hint = "pass world_size, or call torch.distributed.init_process_group first"
-                raise InputError([Problem("the number of ranks is not known", hint)])
-            world_size = dist.get_world_size()
-        env = torchrec.ShardingEnv.from_local(world_size, 0)
-        return self._load(self._made(module, sharders, world_size), module, env)
-
-    def collective_plan(
-        self,
-        module: nn.Module,
-        sharders: Sequence[Any] | None = None,
-        pg: dist.ProcessGroup | None = None,
+    def _load(
+        self, plan: bytes, module: nn.Module, sharders: Sequence[Any] | None, env: Any
     ) -> Any:
-        """Returns the plan for the module; all ranks of the group call it.
-        Without ``pg`` it is the default group. The first rank makes the plan, and an
-        error there is raised on all ranks. An error on another rank is raised there,
-        and as RankError on the others."""
-        if pg is None:
-            if not dist.is_initialized():
-                hint = "call torch.distributed.init_process_group first, or use plan"
-                raise InputError([Problem("there is no process group", hint)])
-            pg = dist.group.WORLD
-        assert pg is not None
-        leader = dist.get_rank(pg) == 0
-        told: list[Any] = [None]
-        failure: Exception | None = None
-        if leader:
-            try:
-                told = [{"plan": self._made(module, sharders, pg.size())}]
-            except Exception as e:  # of any type: the other ranks wait for it
-                failure = e
-                told = [_told(e)]
-        dist.broadcast_object_list(told, src=dist.get_global_rank(pg, 0), group=pg)
-        if failure is not None:
-            raise failure
-        if "plan" not in told[0]:
-            raise _raised(told[0])
-        plan = None
-        try:
-            plan = self._load(told[0]["plan"], module, pg)
-        except Exception as e:
-            failure = e
-        together(pg, failure)
-        return plan
-
-    def _load(self, plan: bytes, module: nn.Module, env: Any) -> Any:
         world_size = env.size() if isinstance(env, dist.ProcessGroup) else env.world_size
-        return load_plan(
+        made = load_plan(
             plan,
             module,
             env,
             local_size=self._per_host(world_size),
             device_type=self._device_type,
             ignore=self._ignore,
+            sharders=sharders,
         )
+        device_type = self._device_type or torchrec.get_device_type()
+        fields = placed_fields(
+            module, self._constraints, device_type, sharders=sharders, ignore=self._ignore
+        )
+        torchrec.add_fields(made, fields)
+        return made
 
     def _per_host(self, world_size: int) -> int:
         return self._devices_per_host or torchrec.get_local_size(world_size)
 
     def _made(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> bytes:
         """Has the program or the service plan, and returns the plan file."""
-        batch = self._batch(world_size)
+        batch = self._batch() * world_size
         stated = _stated(self._arguments, "--sharding-types")
         read = read_model(
             module,
@@ -256,17 +288,15 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
             constraints=self._constraints,
             ignore=self._ignore,
             device_type=self._device_type,
-            preferred=() if stated else SHARDING_TYPES,
+            preferred=() if stated or self._profile is None else SHARDING_TYPES,
+            ranks=world_size,
+            one_host=self._per_host(world_size) >= world_size,
         )
-        types = [] if stated else _default_types(read.tables["tables"])
+        types = [] if stated else _default_types(read.tables["tables"], self._profile is None)
         precision = _comm_precision(self._arguments, read.comm_precision)
-        if not read.host_memory and _stated(self._arguments, "--host-memory"):
-            message = "compute_kernels allow no tables in host memory, and arguments do"
-            raise InputError([Problem(message, "leave out one of them")])
         cluster = [
-            *("--devices", str(world_size)),
-            *("--devices-per-host", str(self._per_host(world_size))),
-            *("--device", self._profile),
+            *self._cluster(module, sharders, world_size, _host_memory(read.tables["tables"])),
+            *(() if self._timeout_seconds is None else ("--budget", f"{self._timeout_seconds}s")),
             *_engine(self._arguments),
         ]
         by = self._by_program if self._url is None else self._by_service
@@ -278,6 +308,35 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
         for warning in warnings:
             log.warning("%s", escaped(warning))
         return plan
+
+    def _cluster(
+        self,
+        module: nn.Module,
+        sharders: Sequence[Any] | None,
+        world_size: int,
+        host_memory: bool,
+    ) -> list[str]:
+        """Returns the arguments that describe the cluster and how costs are estimated."""
+        costs = ["--device", self._profile or PROFILE]
+        if self._profile is None and not _stated(self._arguments, "--model"):
+            costs += ["--model", "torchrec"]
+        if self._profile is None and not _stated(self._arguments, "--accounting"):
+            costs += ["--accounting", "torchrec"]
+        if not self._clustered:
+            local = str(self._per_host(world_size))
+            return ["--devices", str(world_size), "--devices-per-host", local, *costs]
+        found = clusters.request(
+            self._topology,
+            self._storage_reservation,
+            self._batch(),
+            module,
+            torchrec.get_default_sharders() if sharders is None else sharders,
+            parts.theirs(self._constraints),
+            host_memory,
+        )
+        for warning in found.warnings:
+            log.warning("%s", warning)
+        return [*found.arguments, *costs]
 
     def _by_program(self, tables: Json, cluster: Sequence[str], more: Sequence[str]) -> bytes:
         """Has the program plan; returns the first MAX_BYTES of the plan file, and one more."""
@@ -341,20 +400,38 @@ class NeuroShardPlanner(torchrec.ShardingPlanner):  # type: ignore[misc] # it is
             hint = "give a folder that rank 0 may write to"
             raise InputError([Problem(message + (e.strerror or str(e)), hint)]) from e
 
-    def _batch(self, world_size: int) -> int:
-        batch = self._batch_per_rank
+    def _batch(self) -> int:
+        batch = self._given_batch
         if batch is None:
             samples = self._sample
             if isinstance(samples, Mapping):
                 samples = next(iter(samples.values()), None)
-            if not isinstance(samples, torchrec.KeyedJaggedTensor):
+            if isinstance(samples, torchrec.KeyedJaggedTensor):
+                batch = torchrec.lookups(samples)[1]
+            elif self._profile is None:
+                batch = parts.BATCH_SIZE  # TorchRec's
+            else:
                 hint = "pass batch_per_rank, or a sample batch of one rank"
                 raise InputError([Problem("the batch of a rank is not known", hint)])
-            batch = torchrec.lookups(samples)[1]
         if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
             message = f"batch_per_rank {shown(batch)} is not a whole number of at least 1"
             raise InputError([Problem(message)])
-        return batch * world_size
+        return batch
+
+    def _ranks(self, pg: dist.ProcessGroup | None = None) -> int:
+        if pg is not None and not self._clustered:
+            return pg.size()
+        if self._world_size is not None:
+            return self._world_size
+        if pg is not None:
+            return pg.size()
+        if not dist.is_initialized():
+            hint = "pass world_size or topology, or call torch.distributed.init_process_group first"
+            raise InputError([Problem("the number of ranks is not known", hint)])
+        return dist.get_world_size()
+
+    def _device(self) -> str:
+        return self._device_type or str(torchrec.get_device_type())
 
 
 _MOVES = 1
@@ -385,18 +462,34 @@ def _place(sharding_type: str) -> tuple[int, str]:
     return (SHARDING_TYPES.index(sharding_type) if known else len(SHARDING_TYPES), sharding_type)
 
 
-def _default_types(tables: Sequence[Json]) -> list[str]:
+def _default_types(tables: Sequence[Json], rows: bool) -> list[str]:
     """Returns the arguments for the sharding types if none names any: those that some
-    table may have, by its constraints or by default. Where these are more than the default
-    ones, tables whose constraints name none get the default ones as theirs."""
+    table may have, by its constraints or by default. Tables whose constraints name none get
+    their default ones as theirs, unless these are all that there are. ``rows`` says whether
+    rows are cut by default, where every cut of rows trains right."""
     limits = [t.get("constraints", {}).get("sharding_types") for t in tables]
-    lists = [own if isinstance(own, list) else SHARDING_TYPES for own in limits]
+    means = {t.get("module", "") for t in tables if t.get("pooling") == "mean"}
+    usual = [_usual_types(t, rows and t.get("module", "") not in means) for t in tables]
+    lists = [own if isinstance(own, list) else u for own, u in zip(limits, usual, strict=True)]
     types = sorted({k for own in lists for k in own if isinstance(k, str)}, key=_place)
-    if not set(types) <= set(SHARDING_TYPES):
-        for t, own in zip(tables, limits, strict=True):
-            if own is None:
-                t["constraints"] = {**t.get("constraints", {}), "sharding_types": [*SHARDING_TYPES]}
+    for t, own, u in zip(tables, limits, usual, strict=True):
+        if own is None and not set(types) <= set(u):
+            t["constraints"] = {**t.get("constraints", {}), "sharding_types": [*u]}
     return ["--sharding-types", ",".join(types)]
+
+
+def _host_memory(tables: Sequence[Json]) -> bool:
+    """Returns whether any table may lie in the memory of hosts, by its constraints."""
+    tiers = [t.get("constraints", {}).get("tiers") for t in tables]
+    return any(not isinstance(own, list) or set(own) != {"hbm"} for own in tiers)
+
+
+def _usual_types(table: Json, rows: bool) -> tuple[str, ...]:
+    """Returns the sharding types of a table if nothing names any. Sequence embeddings have no
+    table_row_wise in TorchRec."""
+    if not rows:
+        return SHARDING_TYPES
+    return (*SHARDING_TYPES, *(ROWS if table.get("pooling") != "none" else ROWS[:1]))
 
 
 def _comm_precision(arguments: Sequence[str], precision: str) -> list[str]:
@@ -419,7 +512,7 @@ def _comm_precision(arguments: Sequence[str], precision: str) -> list[str]:
 _OPTIONS = tuple(
     name
     for name, p in signature(NeuroShardPlanner.__init__).parameters.items()
-    if p.kind is p.KEYWORD_ONLY
+    if name != "self" and p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
 )
 """The names of the planner's options."""
 
@@ -431,6 +524,61 @@ _RENAMED = {"--kinds": "--sharding-types", "--caution": "--risk-penalty"}
 
 _OPTIONS_OF = {"--from": "from_plan", "--max-bytes": "max_bytes"}
 """Arguments of the program that are options of the planner."""
+
+
+def _not_share(value: Any) -> list[Problem]:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if number and 0 <= value <= 1:
+        return []
+    option = "heuristical_storage_reservation_percentage"
+    return [Problem(f"{option} {shown(value)} is not a share from 0 to 1")]
+
+
+def _not_timeout(value: Any, arguments: Any, url: Any) -> list[Problem]:
+    if value is None:
+        return []
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 < value <= MAX_TIMEOUT:
+        return [Problem(f"timeout_seconds {shown(value)} is not a number of seconds above 0")]
+    if url is not None:
+        hint = 'leave it out, or pass arguments=["--max-evaluations", "..."]'
+        return [Problem("timeout_seconds: the service bounds no search by time", hint)]
+    if isinstance(arguments, Sequence) and _stated([str(a) for a in arguments], "--budget"):
+        return [Problem("timeout_seconds and --budget are both given", "leave out one of them")]
+    return []
+
+
+def _two_batches(batch_size: Any, batch_per_rank: Any) -> list[Problem]:
+    if None in (batch_size, batch_per_rank) or batch_size == batch_per_rank:
+        return []
+    message = f"batch_size {shown(batch_size)} and batch_per_rank {shown(batch_per_rank)} differ"
+    return [Problem(message, "they are two names of one number: leave out one of them")]
+
+
+def _two_clusters(topology: Any, **others: Any) -> list[Problem]:
+    """Returns a problem for each option that says something else than the topology."""
+    if not isinstance(topology, parts.Topology):
+        return []
+    theirs = {
+        "world_size": topology.world_size,
+        "devices_per_host": topology.local_world_size,
+        "device_type": topology.compute_device,
+    }
+    return [
+        Problem(
+            f"{option} {shown(value)} is not that of the topology, {shown(theirs[option])}",
+            f"leave {option} out",
+        )
+        for option, value in others.items()
+        if value is not None and value != theirs[option]
+    ]
+
+
+def _not_group_size(value: Any) -> list[Problem]:
+    if value is None:
+        return []
+    hint = "leave it out, and pass the topology of one sharding group"
+    return [Problem("sharding_group_size is not supported yet", hint)]
 
 
 def _not_text(option: str, value: Any) -> list[Problem]:
@@ -544,15 +692,3 @@ def _passes(text: str) -> bool:
         return b"\0" not in os.fsencode(text)
     except UnicodeEncodeError:
         return False
-
-
-def _told(e: Exception) -> Json:
-    if isinstance(e, NeuroShardError):
-        name = next((n for n, error in _ERRORS.items() if isinstance(e, error)), "")
-        return {"error": name, "problems": [(p.message, p.hint) for p in e.problems]}
-    return {"error": "", "problems": [(escaped(f"rank 0: {type(e).__name__}: {e}"), "")]}
-
-
-def _raised(told: Json) -> NeuroShardError:
-    error = _ERRORS.get(told["error"], NeuroShardError)
-    return error(Problem(message, hint) for message, hint in told["problems"])

@@ -28,7 +28,9 @@ from typing import Any, NoReturn, TypeGuard
 import torch.distributed as dist
 from torch import nn
 
+from . import _modules as kinds
 from . import _torchrec as torchrec
+from ._modules import Collected
 from ._torchrec import OPERATORS, Placement, Shard
 from .errors import (
     SHOWN,
@@ -126,6 +128,7 @@ def load_plan(
     device_type: str | None = None,
     modules: Mapping[str, str] | None = None,
     ignore: Collection[str] = (),
+    sharders: Sequence[Any] | None = None,
 ) -> Any:
     """Returns the ShardingPlan that a plan's file describes, for this model and
     these ranks; hand it to ``DistributedModelParallel(model, plan=...)``.
@@ -143,10 +146,12 @@ def load_plan(
     CUDA if there is a GPU.
 
     ``modules`` renames collections: paths in the plan to paths in the model.
-    ``ignore`` has paths of modules that are not the plan's business.
+    ``ignore`` has paths of modules that are not the plan's business. ``sharders`` are
+    those that DistributedModelParallel gets; left out, they are TorchRec's default ones,
+    which have none for ``nn.EmbeddingBag``.
 
-    Every table of the model's EmbeddingBagCollections must be in the plan, with its
-    rows and columns, and every table of the plan in the model. PlanError tells all
+    Every table of the model's modules (see ``tables_from_model``) must be in the plan, with
+    its rows and columns, and every table of the plan in the model. PlanError tells all
     that is wrong at once; OSError where the file cannot be read, and TypeError where
     an argument is of another type than these.
 
@@ -164,14 +169,24 @@ def load_plan(
     unequal widths: TorchRec trains them, but ``load_state_dict`` fails on them.
     """
     _types(model, env, local_size, device_type, modules, ignore)
-    found, problems = torchrec.collect(model, ignore)
+    found, problems = kinds.collect(model, ignore, sharders)
     ranks = Ranks.of(env, local_size, device_type)
     plan, more = placements(source, found, ranks, modules)
+    if sharders is None:
+        more = _with_sharders(more, kinds.single_bags(model, found))
     if problems := [*problems, *more]:
         raise PlanError(problems)
     if _first(env):
         warn({t.name: plan[t.path][t.table.name] for t in named(found)})
     return torchrec.sharding_plan(plan, ranks.device_type, ranks.local_size)
+
+
+def _with_sharders(problems: list[Problem], paths: Sequence[str]) -> list[Problem]:
+    """Returns the problems with what to do about modules that the model has and that are
+    planned only if their sharder is given."""
+    lost = tuple(f"the plan's module {quote(path)} is not in the model" for path in paths)
+    hint = "pass sharders=, those of DistributedModelParallel: it is an nn.EmbeddingBag"
+    return [replace(p, hint=hint) if p.message.startswith(lost) else p for p in problems]
 
 
 @dataclass(frozen=True)
@@ -194,7 +209,7 @@ class Ranks:
 
 def placements(
     source: Any,
-    found: Sequence[torchrec.Collected],
+    found: Sequence[Collected],
     ranks: Ranks,
     modules: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, dict[str, Placement]], list[Problem]]:
@@ -204,17 +219,20 @@ def placements(
     contents = _read(source)
     problems = [*contents.problems]
     problems += _ranks(contents, ranks.world_size, ranks.local_size, ranks.device_type)
+    found = kinds.running_on(ranks.device_type, found)
     tables = named(found)
     matched, more = _match(contents, tables, found, dict(modules or {}))
     problems += more
     # Shards are only looked at where the ranks are right: the rest would follow
     # from that.
     if (contents.world_size, contents.local_size) == (ranks.world_size, ranks.local_size):
+        of = {c.path: kinds.KINDS[c.kind] for c in found}
         for t in tables:
             if entry := matched.get((t.path, t.table.name)):
-                problems += _geometry(t, entry, ranks.world_size, ranks.local_size)
-                entry.placement = _joined(t, entry.placement)
+                problems += _geometry(t, of[t.path], entry, ranks.world_size, ranks.local_size)
+                entry.placement = _joined(t, of[t.path], entry.placement)
         problems += _means(tables, matched)
+        problems += _widths(tables, of, matched)
     plan: dict[str, dict[str, Placement]] = {c.path: {} for c in found}
     if not problems:
         for t in tables:
@@ -697,7 +715,7 @@ def _ranks(c: _Contents, world_size: int, local_size: int, device_type: str) -> 
 def _match(
     c: _Contents,
     tables: Sequence[Named],
-    found: Sequence[torchrec.Collected],
+    found: Sequence[Collected],
     renamed: Mapping[str, str],
 ) -> tuple[dict[tuple[str, str], _Entry], list[Problem]]:
     """Returns the plan's entry of each table of the model, by collection and name."""
@@ -786,14 +804,17 @@ def _report(where: str, model: list[str], plan: list[str], problems: list[Proble
 #   one table on one rank
 
 
-def _joined(t: Named, p: Placement) -> Placement:
+def _joined(t: Named, kind: kinds.Kind, p: Placement) -> Placement:
     """Returns the placement with the slices of a table that lie on one rank made one,
     where they differ in width. The slices take the columns in order, rank by rank. A
-    single slice is a whole table, and fuses with whole tables."""
+    single slice is a whole table, and fuses with whole tables, in the sharding type that
+    TorchRec has for whole tables of the module."""
+    if p.sharding_type == "table_wise":
+        return replace(p, sharding_type=kind.whole)
     if p.sharding_type not in ("column_wise", "table_column_wise"):
         return p
     if len(p.shards) == 1:
-        return replace(p, sharding_type="table_wise")
+        return replace(p, sharding_type=kind.whole)
     widths: dict[int, list[int]] = {}
     for s in p.shards:
         widths.setdefault(s.rank, []).append(s.columns)
@@ -806,11 +827,13 @@ def _joined(t: Named, p: Placement) -> Placement:
             shards.append(Shard(0, column, t.table.rows, width, rank))
             column += width
     log.info('table "%s": slices of different widths on one rank are made one', t.name)
-    kind = "table_wise" if len(shards) == 1 else p.sharding_type
-    return replace(p, sharding_type=kind, shards=tuple(shards))
+    now = kind.whole if len(shards) == 1 else p.sharding_type
+    return replace(p, sharding_type=now, shards=tuple(shards))
 
 
-def _geometry(t: Named, entry: _Entry, world_size: int, local_size: int) -> list[Problem]:
+def _geometry(
+    t: Named, kind: kinds.Kind, entry: _Entry, world_size: int, local_size: int
+) -> list[Problem]:
     """Returns why the shards of a table cannot be run, at most one reason."""
     p, rows, dim = entry.placement, t.table.rows, t.table.dim
     if not p.sharding_type:  # reported already
@@ -828,8 +851,12 @@ def _geometry(t: Named, entry: _Entry, world_size: int, local_size: int) -> list
     elif p.sharding_type == "grid_shard" and t.table.mean:
         hint = "plan it in another way: TorchRec would sum where the table takes means"
         problem = ("grid_shard does not go with mean pooling", hint)
+    elif p.sharding_type not in t.table.types:
+        hint = f"TorchRec runs {', '.join(t.table.types)}"
+        problem = (f"{p.sharding_type} does not go with {_owner(t, kind)}", hint)
     else:
         problem = _layout(p, rows, dim, world_size, local_size)
+        problem = problem or _buckets(p, t.table.buckets, rows)
     return [Problem(f"table {quote(t.name)}: {problem[0]}", problem[1])] if problem else []
 
 
@@ -855,6 +882,47 @@ def _means(tables: Sequence[Named], matched: Mapping[tuple[str, str], _Entry]) -
         for path in rows
         if path in others
     ]
+
+
+def _owner(t: Named, kind: kinds.Kind) -> str:
+    """Returns the name of a table's module for a message, and its means if these matter."""
+    return f"{'means of ' if t.table.mean else ''}{kind.name}"
+
+
+def _buckets(p: Placement, buckets: int, rows: int) -> tuple[str, str] | None:
+    """Returns why blocks of rows cut the buckets that a module hashes ids into."""
+    size = rows // buckets if buckets and rows % buckets == 0 else 0
+    if not buckets or (size and all(s.row % size == 0 for s in p.shards)):
+        return None
+    hint = "make its total_num_buckets a multiple of the ranks, and its rows one of the buckets"
+    return f"{p.sharding_type} cuts its {buckets} buckets of ids", hint
+
+
+def _widths(
+    tables: Sequence[Named],
+    of: Mapping[str, kinds.Kind],
+    matched: Mapping[tuple[str, str], _Entry],
+) -> list[Problem]:
+    """Returns a problem for each module with slices of different widths where TorchRec takes
+    all of them for slices of one width."""
+    first: dict[str, tuple[str, int]] = {}  # by module, a table and its width
+    problems: dict[str, Problem] = {}
+    for t in tables:
+        entry = matched.get((t.path, t.table.name))
+        if entry is None or not of[t.path].one_width:
+            continue
+        if entry.placement.sharding_type != "column_wise":
+            continue
+        for s in entry.placement.shards:
+            name, width = first.setdefault(t.path, (t.name, s.columns))
+            if s.columns != width and t.path not in problems:
+                problems[t.path] = Problem(
+                    f"tables {quote(name)} and {quote(t.name)}: slices of {width} and of "
+                    f"{s.columns} columns in one {of[t.path].name}: TorchRec takes all for the "
+                    "width of the first",
+                    "cut all tables of the module into slices of one width",
+                )
+    return list(problems.values())
 
 
 def _layout(

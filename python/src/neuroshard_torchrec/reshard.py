@@ -79,7 +79,8 @@ def reshard(
     It moves tables of every sharding type but ``data_parallel`` to every other one, and to
     any ranks of the job. PlanError lists all that cannot be moved: tables that become
     replicated or cease to be; with row-wise Adagrad, tables whose columns are cut in other
-    places; other optimizers than SGD, Adagrad and row-wise Adagrad; and everything that
+    places; other optimizers than SGD, Adagrad and row-wise Adagrad; tables of other modules
+    than EmbeddingBagCollection, which may stay where they are; and everything that
     ``load_plan`` refuses. These go by a checkpoint and a restart. If any rank refuses, no
     rank has changed anything, and the others raise RankError.
 
@@ -148,7 +149,13 @@ def _agreed(
         if problems := [*problems, *more]:
             raise PlanError(problems)
         digest = hashlib.sha256(repr(after).encode()).hexdigest()
-        told = digest, [(sharded.states(s.module), sharded.rates(s.module)) for s in found]
+        told = (
+            digest,
+            [
+                ({}, {}) if s.fixed else (sharded.states(s.module), sharded.rates(s.module))
+                for s in found
+            ],
+        )
     except Exception as e:  # of any type: the other ranks wait for it
         failure = e
     reports = together(group, failure, told)
@@ -214,7 +221,12 @@ def _unmovable(abouts: Sequence[_About], after: Plan) -> list[Problem]:
     reasons: dict[str, list[str]] = defaultdict(list)
     for a in abouts:
         for name, before in a.collection.placements.items():
-            for reason in _reasons(before, after[a.collection.path][name], a.states.get(name, {})):
+            now = after[a.collection.path][name]
+            if a.collection.fixed:
+                if now != before:
+                    reasons[a.collection.fixed].append(a.names[name])
+                continue
+            for reason in _reasons(before, now, a.states.get(name, {})):
                 reasons[reason].append(a.names[name])
     return [Problem(f"{quoted(names)}: {why}", _CHECKPOINT) for why, names in reasons.items()]
 
@@ -261,6 +273,8 @@ class _Move:
     @classmethod
     def of(cls, about: _About, plan: Mapping[str, Placement], ranks: Ranks) -> _Move | None:
         """Returns None if no table of the collection changes."""
+        if about.collection.fixed:
+            return None
         running = about.collection.module.module_sharding_plan
         after, shardings, changed = dict(about.collection.placements), dict(running), {}
         for name, before in about.collection.placements.items():

@@ -42,6 +42,9 @@ BUSY = (429, 503)
 DENIED = (401, 403)
 """Statuses of a service that asks for a token, or for another one."""
 
+INFEASIBLE = "urn:neuroshard:infeasible"
+"""The type of the service's answer if no plan fits."""
+
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 _START = "start it (neuroshard serve), or give its address by url="
@@ -128,14 +131,20 @@ def _list(flag: str, text: str) -> list[str]:
 
 
 _FLAGS: dict[str, tuple[str, str, Callable[[str, str], Any]]] = {
+    "--accounting": ("overrides", "accounting", _text),
     "--batch": ("overrides", "batch", _whole),
     "--comm-precision": ("overrides", "comm_precision", _text),
     "--device": ("overrides", "device", _text),
     "--devices": ("overrides", "devices", _whole),
     "--devices-per-host": ("overrides", "devices_per_host", _whole),
     "--for": ("overrides", "for", _text),
+    "--hbm-bandwidth": ("overrides", "hbm_bandwidth", _text),
+    "--host-link-bandwidth": ("overrides", "host_link_bandwidth", _text),
     "--host-memory": ("overrides", "host_memory", _text),
     "--lanes": ("overrides", "lanes", _text),
+    "--link-bandwidth": ("overrides", "link_bandwidth", _text),
+    "--replicas": ("overrides", "replicas", _whole),
+    "--sync-every": ("overrides", "sync_every", _whole),
     "--memory": ("overrides", "memory", _text),
     "--min-width": ("overrides", "min_width", _whole),
     "--network-bandwidth": ("overrides", "network_bandwidth", _text),
@@ -163,6 +172,9 @@ def fields_of(arguments: Sequence[str]) -> Json:
         flag, equals, value = argument.partition("=")
         if flag == "--no-baselines" and value in ("", "true"):
             fields["options"]["baselines"] = False
+            continue
+        if flag == "--inter-host-allreduce" and value in ("", "true"):
+            fields["overrides"]["inter_host_allreduce"] = True
             continue
         if flag not in _FLAGS:
             near = nearest(flag, list(_FLAGS))
@@ -242,7 +254,9 @@ class Service:
             again = answer.status in BUSY or (answer.status == 0 and lost < LOST)
             wait = _wait(answer.header, WAITS[min(tries, len(WAITS) - 1)])
             if not again or time.monotonic() + wait >= deadline:
-                raise ServiceError(self._problems(answer, deadline))
+                error = ServiceError(self._problems(answer, deadline))
+                error.nothing_fits = _type(answer.body) == INFEASIBLE
+                raise error
             time.sleep(wait)
         raise AssertionError("the timeout ends the tries")
 
@@ -337,6 +351,15 @@ def _wait(header: Mapping[str, str], otherwise: float) -> float:
         )
     except (TypeError, ValueError):
         return otherwise
+
+
+def _type(body: bytes) -> str:
+    """Returns the type of the problem in a body of application/problem+json, "" without one."""
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    return str(told.get("type", "")) if isinstance(told, dict) else ""
 
 
 def problems(body: bytes) -> list[Problem]:

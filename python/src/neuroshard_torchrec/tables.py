@@ -1,6 +1,6 @@
 """A TorchRec model in, neuroshard's tables out: the format of docs/FORMATS.md.
 
-model -> its EmbeddingBagCollections -> tables with names of their own
+model -> its modules with tables (_modules.py) -> tables with names of their own
 sample batch, or numbers given       -> pooling factors
 """
 
@@ -13,14 +13,17 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
+from . import _modules as modules
 from . import _torchrec as torchrec
 from . import requests
+from ._modules import Collected
+from .constraints import KERNEL_FIELDS, Constraints, Of, settings, translated
 from .errors import SHOWN, InputError, Problem, nearest, quote, quoted
 
 log = logging.getLogger("neuroshard")
@@ -37,10 +40,10 @@ class Named:
 
     name: str
     path: str  # of the collection that holds it
-    table: torchrec.Table
+    table: modules.Table
 
 
-def named(found: Sequence[torchrec.Collected]) -> list[Named]:
+def named(found: Sequence[Collected]) -> list[Named]:
     """Returns the tables in the model's order, under names that are unique.
 
     That is a table's own name, or, where two collections have a table of that name,
@@ -71,9 +74,13 @@ def tables_from_model(
     constraints: Mapping[str, Any] | None = None,
     ignore: Collection[str] = (),
 ) -> Json:
-    """Returns the tables of a model's EmbeddingBagCollections as ``tables.json`` has
-    them, ready for ``write_tables``. The model is only looked at; it may be on the
-    meta device.
+    """Returns the tables of a model's modules as ``tables.json`` has them, ready for
+    ``write_tables``. The model is only looked at; it may be on the meta device.
+
+    The modules are those that TorchRec shards: EmbeddingBagCollection, EmbeddingCollection,
+    FeatureProcessedEmbeddingBagCollection, the two managed-collision collections,
+    FusedEmbeddingBagCollection, and ``nn.EmbeddingBag`` if the ``sharders`` have one for it.
+    Tables get constraints where TorchRec runs only some sharding types of theirs.
 
     ``batch`` is the *global* batch: samples of a training step over all ranks. Where
     it is left out the file states none, and ``neuroshard plan`` wants ``--batch``.
@@ -120,12 +127,10 @@ def tables_from_model(
 
 @dataclass(frozen=True)
 class Read:
-    """A model as tables.json has it, the number format of its sharder's exchanges, and
-    whether its tables may lie in host memory."""
+    """A model as tables.json has it, and the number format of its exchanges."""
 
     tables: Json
     comm_precision: str
-    host_memory: bool
 
 
 def read_model(
@@ -141,58 +146,75 @@ def read_model(
     ignore: Collection[str] = (),
     device_type: str | None = None,
     preferred: Sequence[str] = (),
+    ranks: int | None = None,
+    one_host: bool = False,
 ) -> Read:
     """Returns what ``tables_from_model`` returns, and more. If a sharder has sharding types
-    of its own, tables get those of them that are ``preferred``, or all if none is."""
-    found, problems = torchrec.collect(model, ignore, sharders)
-    problems += torchrec.unsharded(sharders, found)
-    tables = named(found)
+    of its own, tables get those of them that are ``preferred``, or all if none is. ``batch``
+    is that of all ``ranks``. ``one_host`` says that all ranks are on one host."""
+    found, problems = modules.collect(model, ignore, sharders)
     device_type = device_type or torchrec.get_device_type()
-    sharder = torchrec.sharder_of(sharders, model, found, device_type)
-    asked = requests.asked(sharder)
+    found = modules.running_on(device_type, found)
+    tables = named(found)
+    own = {c.path: modules.sharder_of(sharders, model, c, device_type) for c in found}
+    asked = requests.together(
+        {c.path: requests.asked(own[c.path], c.kind, one_host) for c in found},
+    )
     problems += asked.problems
     for warning in asked.warnings:
         log.warning("%s", warning)
-    limits = _translated(constraints or {}, found, tables, device_type)
+    of_rank = batch // ranks if isinstance(batch, int) and ranks else None
+    limits = _translated(constraints or {}, found, tables, device_type, of_rank, one_host)
     problems += limits.problems
-    constraints, more = _restricted(limits.json, asked.types, preferred, tables)
+    constraints, more = _restricted(limits, asked.of, preferred, tables)
     problems += more
+    constraints, more = _in_memory(constraints, asked.of, tables)
+    problems += more
+    constraints = _one_width(constraints, found, tables)
     if batch is not None and (not isinstance(batch, int) or batch < 1):
         problems.append(Problem(f"batch {batch!r} is not a whole number of at least 1"))
     if optimizer is not None and optimizer not in OPTIMIZERS:
         problems.append(Problem(f'optimizer "{optimizer}" is unknown', _one_of(OPTIMIZERS)))
-    given = limits.factors | dict(pooling_factors or {})
+    given = limits.factors(sample is not None) | dict(pooling_factors or {})
     problems += _unknown(given, access or {}, constraints, tables)
     problems += _not_json("access", access, '{"zipf": 1.1}')
     problems += _not_json("constraints", constraints, '{"min_width": 32}')
-    factors, spreads, more = _factors(found, sample, given)
+    features, more = _factors(found, sample, given)
     problems += more
+    features.bags |= {(t.path, f): b for t in tables for f, b in limits.bags_of(t).items()}
 
     weighted = {c.path: c.weighted for c in found}
-    fallback = optimizer or (sharder.optimizer if sharder else None)
     assumed = 0
+    outputs: set[str] = set()
     out: list[Json] = []
     for t in tables:
-        own = optimizer or t.table.optimizer or fallback
-        assumed += own is None
-        own = own or "sgd"
-        problems += _table_problems(t, own, optimizer is not None)
+        sharder = own[t.path]
+        fallback = sharder.optimizer if sharder else None
+        stated = optimizer or t.table.optimizer or fallback
+        assumed += stated is None
+        stated = stated or "sgd"
+        problems += _table_problems(t, stated, optimizer is not None)
         entry: Json = {"name": t.name}
         if t.path:
             entry["module"] = t.path
         entry |= {
             "rows": t.table.rows,
             "dim": t.table.dim,
-            "features": _features(t, factors, spreads),
+            "features": _features(t, features),
             "weighted": weighted[t.path],
             "precision": t.table.precision,
-            "optimizer": own,
+            "optimizer": stated,
         }
-        if t.table.mean:
-            entry["pooling"] = "mean"
-        everywhere = sharder is not None and sharder.prefetch
-        if everywhere if t.table.prefetch is None else t.table.prefetch:
+        if t.table.pooling != modules.SUM:
+            entry["pooling"] = t.table.pooling
+        limit = limits.of.get(t.name, Constraints())
+        stating = (limit.prefetch, t.table.prefetch, sharder is not None and sharder.prefetch)
+        if next(p for p in stating if p is not None):
             entry["prefetch"] = True
+        fused = sharder.fused if sharder else {}
+        if text := settings(sorted(limits.names()), limit.fused, fused):
+            entry["kernel_settings"] = text
+        outputs.add(torchrec.format_of(limit.fused.get("output_dtype", fused.get("output_dtype"))))
         if access and t.name in access:
             entry["access"] = access[t.name]
         if constraints and t.name in constraints:
@@ -205,7 +227,9 @@ def read_model(
             "%d tables state no optimizer: sgd is assumed, which keeps no state (pass optimizer=)",
             assumed,
         )
-    if open_ := [f for t in tables for f in t.table.features if (t.path, f) not in factors]:
+    if open_ := [
+        f for t in tables for f in t.table.features if (t.path, f) not in features.factors
+    ]:
         log.warning(
             "%d features have no pooling factor: 1 is assumed (pass a sample or pooling_factors)",
             len(open_),
@@ -213,74 +237,196 @@ def read_model(
     head: Json = {"format": "neuroshard-tables", "version": 1}
     if batch is not None:
         head["batch"] = batch
-    host_memory = asked.host_memory and limits.host_memory
-    return Read(head | {"tables": out}, asked.comm_precision, host_memory)
+    precision, warning = requests.exchanged(outputs, asked.comm_precision)
+    if warning:
+        log.warning("%s", warning)
+    return Read(head | {"tables": out}, precision)
 
 
 @dataclass
 class _Limits:
-    """The constraints of a model's tables in neuroshard's words, by the table's name, and
-    the pooling factors of features that they state."""
+    """The constraints of a model's tables in neuroshard's words: ``json`` of all tables, and
+    ``of`` those that TorchRec's ParameterConstraints limit, by the table's name."""
 
     json: dict[str, Any]
-    factors: dict[str, float]
-    host_memory: bool
-    problems: list[Problem]
+    of: dict[str, Constraints] = field(default_factory=dict)
+    tables: dict[str, Named] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+    def factors(self, sampled: bool) -> dict[str, float]:
+        """Returns the lookups of a sample of each feature. Without a sample, a bag has one
+        lookup if nothing is stated, as TorchRec's planner assumes."""
+        found: dict[str, float] = {}
+        for name, one in self.of.items():
+            features = self.tables[name].table.features
+            bags = one.bags or (1.0,) * len(features)
+            factors = one.factors or ((1.0,) * len(features) if one.bags and not sampled else ())
+            found |= {f: x * b for f, x, b in zip(features, factors, bags, strict=False)}
+        return found
+
+    def bags_of(self, t: Named) -> dict[str, float]:
+        """Returns the bags of a sample of each feature of a table that states them."""
+        one = self.of.get(t.name)
+        return dict(zip(t.table.features, one.bags, strict=False)) if one else {}
+
+    def names(self) -> set[str]:
+        """Returns the fused parameters that some table states for itself."""
+        return {name for one in self.of.values() for name in one.fused}
 
 
 def _translated(
     given: Mapping[str, Any],
-    found: Sequence[torchrec.Collected],
+    found: Sequence[Collected],
     tables: Sequence[Named],
     device_type: str,
+    batch: int | None,
+    one_host: bool,
 ) -> _Limits:
-    """Returns the constraints with TorchRec's ParameterConstraints in neuroshard's words."""
-    limits = _Limits(dict(given), {}, True, [])
+    """Returns the constraints with TorchRec's ParameterConstraints in neuroshard's words.
+    ``batch`` is that of a rank."""
+    limits = _Limits({})
     weighted = {c.path: c.weighted for c in found}
-    of = {t.name: t for t in tables}
     for name, stated in given.items():
-        if not isinstance(stated, torchrec.ParameterConstraints) or name not in of:
+        named_so = tables_of(name, stated, tables)
+        if not named_so or not isinstance(stated, torchrec.ParameterConstraints):
+            limits.json[name] = stated
             continue
-        t = of[name]
-        features = t.table.features
-        one = requests.constraints(stated, features, weighted[t.path], device_type)
-        limits.json[name] = one.json
-        limits.host_memory &= one.host_memory
-        limits.problems += [
-            Problem(f"constraints of table {quote(name)}: {p.message}", p.hint)
-            for p in one.problems
-        ]
-        if len(one.factors) == len(features):
-            limits.factors |= dict(zip(features, one.factors, strict=True))
+        for t in named_so:
+            unpooled = t.table.pooling not in (modules.SUM, modules.MEAN)
+            of = Of(t.table.features, weighted[t.path], t.table.precision, unpooled)
+            one = translated(stated, of, device_type, batch, one_host)
+            limits.json[t.name], limits.of[t.name], limits.tables[t.name] = one.json, one, t
+            limits.problems += [
+                Problem(f"constraints of table {quote(t.name)}: {p.message}", p.hint)
+                for p in one.problems
+            ]
     return limits
 
 
+def tables_of(name: str, stated: Any, tables: Sequence[Named]) -> list[Named]:
+    """Returns the tables that a constraint is for: the one of that name or, of TorchRec's
+    ParameterConstraints, all tables that their modules call so."""
+    found = [t for t in tables if t.name == name]
+    if not found and isinstance(stated, torchrec.ParameterConstraints):
+        found = [t for t in tables if t.table.name == name]
+    return found
+
+
+def placed_fields(
+    model: nn.Module,
+    constraints: Mapping[str, Any] | None,
+    device_type: str,
+    *,
+    sharders: Sequence[Any] | None = None,
+    ignore: Collection[str] = (),
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """Returns the fields that TorchRec's ParameterConstraints and sharders state for the
+    ParameterSharding of each table, by the path of its module and its name there. A sharding
+    type is stated as the names of those that are planned."""
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    collected = modules.collect(model, ignore, sharders)[0]
+    for c in collected:
+        sharder = modules.sharder_of(sharders, model, c, device_type)
+        if labels := requests.labels(sharder.types if sharder else None):
+            found |= {(c.path, t.name): {"sharding_type": labels} for t in c.tables}
+    tables = named(collected)
+    for name, stated in (constraints or {}).items():
+        if not isinstance(stated, torchrec.ParameterConstraints):
+            continue
+        given = torchrec.constraint_fields(stated)
+        fields = {n: given[n] for n in (*KERNEL_FIELDS, "cache_params") if n in given}
+        if labels := requests.labels(given.get("sharding_types")):
+            fields["sharding_type"] = labels
+        for t in tables_of(name, stated, tables):
+            found[t.path, t.table.name] = found.get((t.path, t.table.name), {}) | fields
+    return found
+
+
 def _restricted(
-    given: Mapping[str, Any],
-    types: Sequence[str] | None,
+    limits: _Limits,
+    asked: Mapping[str, requests.Asked],
     preferred: Sequence[str],
     tables: Sequence[Named],
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Returns the constraints with only the sharding types that a sharder allows."""
-    if types is None:
-        return dict(given), []
+    """Returns the constraints with only the sharding types that TorchRec runs for a table, that
+    the sharder of its module allows, by the module's path, and that its compute kernels have."""
     problems = []
-    usual = [t for t in types if t in preferred] or list(types)
-    out = dict(given)
+    out = dict(limits.json)
     for t in tables:
         own = out.get(t.name, {})
         if not isinstance(own, Mapping):
             continue  # reported as not JSON
+        run, _ = requests.sharding_types(t.table.types)
+        allowed = asked[t.path].types
+        kernels = limits.of[t.name].types if t.name in limits.of else None
         stated = own.get("sharding_types")
+        if allowed is None and kernels is None and t.table.types == modules.ALL_TYPES:
+            continue
+        both = [k for k in run if all(some is None or k in some for some in (allowed, kernels))]
         if not isinstance(stated, list):
-            out[t.name] = {**own, "sharding_types": usual}
-        elif allowed := [k for k in stated if k in types]:
-            out[t.name] = {**own, "sharding_types": allowed}
+            usual = [k for k in both if k in preferred] or both
+            if both:
+                out[t.name] = {**own, "sharding_types": usual}
+                continue
+            message = f"table {quote(t.name)}: the sharder allows {quoted(allowed or ())}"
+            problems.append(Problem(message, f"TorchRec runs {', '.join(run)}"))
+        elif kept := [k for k in stated if k in both]:
+            out[t.name] = {**own, "sharding_types": kept}
         else:
             message = f"constraints of table {quote(t.name)}: sharding_types {quoted(stated)}"
-            hint = f"the sharder allows {', '.join(types)}"
-            problems.append(Problem(message + " are not those of the sharder", hint))
+            what = "those of the sharder" if allowed is not None else "what TorchRec runs"
+            hint = f"the sharder allows {', '.join(both)}" if allowed is not None else ""
+            hint = hint or f"they may be {', '.join(both)}"
+            problems.append(Problem(f"{message} are not {what}", hint))
     return out, problems
+
+
+def _in_memory(
+    given: Mapping[str, Any], asked: Mapping[str, requests.Asked], tables: Sequence[Named]
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Returns the constraints with the memory tiers and the cache share of the sharders."""
+    problems = []
+    out = dict(given)
+    for t in tables:
+        own, sharder = out.get(t.name, {}), asked[t.path]
+        if not isinstance(own, Mapping) or (sharder.tiers is None and sharder.cache_share is None):
+            continue
+        added = {}
+        tiers = own.get("tiers")
+        if sharder.tiers is not None:
+            tiers = [k for k in sharder.tiers if not isinstance(tiers, list) or k in tiers]
+            added["tiers"] = tiers
+        if not tiers and sharder.tiers is not None:
+            message = f"constraints of table {quote(t.name)}: its memory tiers are not those of"
+            hint = f"the sharder allows {', '.join(sharder.tiers)}"
+            problems.append(Problem(message + " the sharder's compute_kernels", hint))
+            continue
+        if sharder.cache_share is not None and (tiers is None or "host_cached" in tiers):
+            added["cache_share"] = own.get("cache_share", sharder.cache_share)
+        if added:
+            out[t.name] = {**own, **added}
+    return out, problems
+
+
+def _one_width(
+    given: Mapping[str, Any], found: Sequence[Collected], tables: Sequence[Named]
+) -> dict[str, Any]:
+    """Returns the constraints with a least width of slices where TorchRec needs slices of one
+    width in a whole module. The tables of such a module have one dim, and TorchRec's slices
+    of a table are equal: slices of at least half the dim are all halves."""
+    out = dict(given)
+    single = {c.path for c in found if modules.KINDS[c.kind].one_width and len(c.tables) > 1}
+    for t in tables:
+        own = out.get(t.name, {})
+        if t.path not in single or not isinstance(own, Mapping):
+            continue
+        half = -(-t.table.dim // 8) * 4
+        least = own.get("min_width")
+        if "column_wise" in own.get("sharding_types", ["column_wise"]) and (
+            least is None or (isinstance(least, int) and least < half)
+        ):
+            out[t.name] = {**own, "min_width": half}
+    return out
 
 
 def write_tables(tables: Json, path: str | os.PathLike[str]) -> None:
@@ -367,13 +513,22 @@ _MAX_SPREAD = 1000.0
 """The largest coefficient of variation that tables.json may state."""
 
 
+@dataclass
+class _Features:
+    """What a sample reads of the features of a model: the lookups of a sample, the spread of
+    the lengths of bags, and the bags of a sample, where they are known."""
+
+    factors: _ByFeature = field(default_factory=dict)
+    spreads: _ByFeature = field(default_factory=dict)
+    bags: _ByFeature = field(default_factory=dict)
+
+
 def _factors(
-    found: Sequence[torchrec.Collected], sample: Any, given: Mapping[str, float]
-) -> tuple[_ByFeature, _ByFeature, list[Problem]]:
-    """Returns factors by collection and feature, those given first, and the spread of the
-    lengths of bags of those features that the sample has."""
-    factors: _ByFeature = {}
-    spreads: _ByFeature = {}
+    found: Sequence[Collected], sample: Any, given: Mapping[str, float]
+) -> tuple[_Features, list[Problem]]:
+    """Returns the features by collection and name: factors that are given first, and what the
+    sample says. A feature with a batch of its own has fewer bags, or more."""
+    read = _Features()
     problems: list[Problem] = []
     samples = sample if isinstance(sample, Mapping) else {c.path: sample for c in found}
     paths = [c.path for c in found]
@@ -390,20 +545,19 @@ def _factors(
             if not isinstance(kjt, torchrec.KeyedJaggedTensor):
                 problems.append(Problem(f"sample: {type(kjt).__name__} is not a KeyedJaggedTensor"))
                 continue
-            if len(set(torchrec.batches(kjt).values())) > 1:
-                problems.append(_own_batches(torchrec.batches(kjt)))
-                continue
             counts, size = torchrec.lookups(kjt)
             if size < 1:
                 problems.append(Problem("sample: the batch is empty"))
                 continue
-            spreads |= {(c.path, f): spread for f, spread in torchrec.spreads(kjt).items()}
+            read.spreads |= {(c.path, f): spread for f, spread in torchrec.spreads(kjt).items()}
+            own = torchrec.batches(kjt).items()
+            read.bags |= {(c.path, f): n / size for f, n in own if 0 < n != size}
         missing = []
         for feature in dict.fromkeys(f for t in c.tables for f in t.features):
             if feature in given:
-                factors[c.path, feature] = float(given[feature])
+                read.factors[c.path, feature] = float(given[feature])
             elif feature in counts:
-                factors[c.path, feature] = counts[feature] / size
+                read.factors[c.path, feature] = counts[feature] / size
             else:
                 missing.append(feature)
         if missing and sample is not None:
@@ -414,26 +568,19 @@ def _factors(
                     "add them to the batch, or pass their pooling_factors",
                 )
             )
-    return factors, spreads, problems
+    return read, problems
 
 
-def _own_batches(batches: Mapping[str, int]) -> Problem:
-    shown = [f"{quote(f)} {n}" for f, n in batches.items()]
-    text = ", ".join(shown[:5]) + (f" and {len(shown) - 5} more" if len(shown) > 5 else "")
-    return Problem(
-        f"sample: features have batches of their own ({text} samples), and neuroshard plans "
-        "one batch for all features",
-        "pass batch_per_rank= and pooling_factors={...} (lookups a sample of that batch) "
-        "instead of the sample; features of smaller batches are then estimated too expensive",
-    )
-
-
-def _features(t: Named, factors: _ByFeature, spreads: _ByFeature) -> list[Json]:
+def _features(t: Named, read: _Features) -> list[Json]:
     features = []
+    pooled = t.table.pooling in (modules.SUM, modules.MEAN)
     for f in t.table.features:
-        entry: Json = {"name": f, "pooling_factor": factors.get((t.path, f), 1.0)}
-        if spread := spreads.get((t.path, f), 0.0):
+        at = (t.path, f)
+        entry: Json = {"name": f, "pooling_factor": read.factors.get(at, 1.0)}
+        if spread := read.spreads.get(at, 0.0):
             entry["length_cv"] = min(round(spread, 6), _MAX_SPREAD)
+        if pooled and (bags := read.bags.get(at, 1.0)) != 1:
+            entry["bags"] = bags
         features.append(entry)
     return features
 

@@ -1,0 +1,76 @@
+"""What TorchRec's storage estimator counts of many drawn shards, as JSON.
+
+    python -m neuroshard_compare.storages > problem/testdata/storage.json
+
+The Go package ``problem`` counts the same bytes in its own words, and its tests hold them
+against this file. Everything is drawn from one seed, so that the same TorchRec writes the
+same file.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from importlib import metadata
+from typing import Any
+
+import torchrec.optim
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.planner.shard_estimators import EmbeddingStorageEstimator
+from torchrec.distributed.planner.types import ParameterConstraints
+from torchrec.distributed.planner.utils import sharder_name
+from torchrec.modules.embedding_modules import EmbeddingBagCollection
+
+from . import estimates
+
+_SEED = 20261
+_SHARDS = 400
+_OPTIMIZERS = {
+    "sgd": torchrec.optim.SGD,
+    "rowwise_adagrad": torchrec.optim.RowWiseAdagrad,
+    "adagrad": torchrec.optim.Adagrad,
+    "adam": torchrec.optim.Adam,
+}
+
+
+def storages() -> dict[str, Any]:
+    """The file's content: drawn shards, and the bytes that TorchRec counts of each."""
+    draw = random.Random(_SEED)
+    return {
+        "source": f"EmbeddingStorageEstimator of TorchRec {metadata.version('torchrec')},"
+        " as python -m neuroshard_compare.storages called it",
+        "shards": [_shard(draw) for _ in range(_SHARDS)],
+    }
+
+
+def _shard(draw: random.Random) -> dict[str, Any]:
+    """A shard of a table of its own, with the bytes of device and of host memory."""
+    case = estimates.drawn_shard(draw) | {"optimizer": draw.choice(tuple(_OPTIMIZERS))}
+    rows, columns = case["shard"]
+    if case["kind"].endswith("row_wise") and draw.random() < 0.5:
+        rows = draw.randint(1, rows)  # the last block
+    case["shard"] = [rows, columns]
+    case["pooling"] = draw.choice(("sum", "sum", "none"))
+    if case["pooling"] == "sum" and draw.random() < 0.5:
+        case["bags"] = [draw.choice((1.0, 2.5, 1 / 3)) for _ in case["poolings"]]
+    module = estimates.module_of([case])
+    option = estimates.option_of(case | {"shards": [[0, 0, rows, 0, columns]]}, module, case)
+    option.tensor._optimizer_classes = [_OPTIMIZERS[case["optimizer"]]]
+    constraints = {option.name: ParameterConstraints(num_poolings=case.get("bags"))}
+    estimator = EmbeddingStorageEstimator(estimates.topology_of(case), constraints)
+    sharder = EmbeddingBagCollectionSharder()
+    estimator.estimate([option], {sharder_name(EmbeddingBagCollection): sharder})
+    storage = option.shards[0].storage
+    assert storage is not None
+    return case | {"hbm": storage.hbm, "ddr": storage.ddr}
+
+
+def text(content: dict[str, Any]) -> str:
+    """The file, with one shard a line."""
+    head = f'{{"source": {json.dumps(content["source"])},\n"shards": [\n'
+    return head + ",\n".join(json.dumps(case) for case in content["shards"]) + "]}\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text(storages()))

@@ -1,0 +1,162 @@
+"""TorchRec's planner and its estimator for any model: as ``torchrec_planner`` for scenarios.
+
+No device is needed: the planner gets a topology of GPUs, and modules are only looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import nn
+from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
+from torchrec.distributed.planner.enumerators import get_partition_by_type
+from torchrec.distributed.planner.types import PlannerError, ShardingOption
+from torchrec.distributed.planner.types import Shard as TorchRecShard
+from torchrec.distributed.planner.utils import sharder_name
+from torchrec.distributed.sharding_plan import get_default_sharders
+
+from .torchrec_planner import by_rank, first_line
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The ranks that a model is planned for, and the batch of one of them."""
+
+    devices: int
+    devices_per_host: int
+    memory_bytes: int  # of one device
+    batch_per_rank: int
+
+
+class NoPlanError(RuntimeError):
+    """TorchRec's planner finds no plan; the message is the first line of its reasons."""
+
+
+class Engine:
+    """TorchRec for one model on one cluster.
+
+    ``factors`` are the pooling factors of each table's features by the table's name, for the
+    tables whose ``constraints`` state none: TorchRec's planner takes 1 unless told.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        sharders: Sequence[Any] | None,
+        cluster: Cluster,
+        constraints: Mapping[str, Any],
+        factors: Mapping[str, Sequence[float]],
+    ) -> None:
+        self.model = model
+        self.sharders = list(sharders) if sharders is not None else get_default_sharders()
+        self.cluster = cluster
+        self.constraints = _with_factors(constraints, factors)
+
+    def topology(self) -> Topology:
+        """TorchRec's topology of the cluster, with TorchRec's default bandwidths."""
+        return Topology(
+            world_size=self.cluster.devices,
+            local_world_size=self.cluster.devices_per_host,
+            compute_device="cuda",
+            hbm_cap=self.cluster.memory_bytes,
+        )
+
+    def plan(self, limit_s: int | None) -> Any:
+        """The plan of TorchRec's planner, made anew. NoPlanError where it finds none.
+
+        The statistics, which the planner would only print, are left out.
+        """
+        try:
+            planner = EmbeddingShardingPlanner(
+                topology=self.topology(),
+                batch_size=self.cluster.batch_per_rank,
+                constraints=self.constraints,
+                stats=[],
+                timeout_seconds=limit_s,
+            )
+            return planner.plan(self.model, self.sharders)
+        except PlannerError as e:
+            raise NoPlanError(first_line(e)) from e
+
+    def estimate(self, plan: Any) -> tuple[list[float], list[int]]:
+        """Milliseconds of a step and bytes of HBM by rank, of any ShardingPlan of the model."""
+        return by_rank(self._options(plan), self.topology(), self.constraints, self.sharders)
+
+    def _options(self, plan: Any) -> list[ShardingOption]:
+        """A plan as the options that the planner would have chosen."""
+        of = {sharder_name(s.module_type): s for s in self.sharders}
+        options = []
+        for path, tables in plan.plan.items():
+            module = self.model.get_submodule(path)
+            weights = of[sharder_name(type(module))].shardable_parameters(module)
+            pooled = ShardingOption.module_pooled(module, path)
+            for name, placed in tables.items():
+                stated = self.constraints.get(name) or ParameterConstraints()
+                options.append(
+                    ShardingOption(
+                        name=name,
+                        tensor=weights[name],
+                        module=(path, module),
+                        input_lengths=list(stated.pooling_factors),
+                        batch_size=self.cluster.batch_per_rank,
+                        sharding_type=placed.sharding_type,
+                        partition_by=get_partition_by_type(placed.sharding_type),
+                        compute_kernel=placed.compute_kernel,
+                        shards=self._shards(placed, weights[name]),
+                        cache_params=placed.cache_params,
+                        is_pooled=pooled,
+                        feature_names=stated.feature_names,
+                        output_dtype=placed.output_dtype,
+                    )
+                )
+        return options
+
+    def _shards(self, placed: Any, weight: Any) -> list[TorchRecShard]:
+        if placed.sharding_spec is None:  # data-parallel: every rank has all of it
+            ranks = range(self.cluster.devices)
+            return [TorchRecShard(size=list(weight.shape), offset=[0, 0], rank=r) for r in ranks]
+        return [
+            TorchRecShard(
+                size=list(s.shard_sizes), offset=list(s.shard_offsets), rank=s.placement.rank()
+            )
+            for s in placed.sharding_spec.shards
+        ]
+
+
+def _with_factors(
+    constraints: Mapping[str, Any], factors: Mapping[str, Sequence[float]]
+) -> dict[str, ParameterConstraints]:
+    """The constraints, with pooling factors where they have the default ones."""
+    out = {}
+    for name, own in factors.items():
+        stated = constraints.get(name)
+        if not isinstance(stated, ParameterConstraints):  # neuroshard's words, or none
+            stated = ParameterConstraints()
+        if stated.pooling_factors == ParameterConstraints().pooling_factors:
+            stated = replace(stated, pooling_factors=list(own))
+        out[name] = stated
+    return {**constraints_of_torchrec(constraints), **out}
+
+
+def constraints_of_torchrec(constraints: Mapping[str, Any]) -> dict[str, ParameterConstraints]:
+    """The constraints that are TorchRec's own objects."""
+    return {n: c for n, c in constraints.items() if isinstance(c, ParameterConstraints)}
+
+
+def serialized(plan: Any) -> dict[str, Any]:
+    """The plan as TorchRec serializes it, which ``neuroshard import`` reads."""
+    return dict(plan._serialize())
+
+
+def sharding_types(plan: Any) -> dict[str, int]:
+    """The number of tables of each sharding type, and kernel where it is not in HBM."""
+    counts: dict[str, int] = {}
+    for tables in plan.plan.values():
+        for placed in tables.values():
+            usual = "dense" if placed.sharding_type == "data_parallel" else "fused"
+            kernel = placed.compute_kernel
+            name = placed.sharding_type + ("" if kernel == usual else f" ({kernel})")
+            counts[name] = counts.get(name, 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,223 @@
+"""TorchRec's ParameterConstraints in neuroshard's words: honoured, or refused by name.
+
+``translated``  a table's ParameterConstraints -> the constraints of tables.json, what the
+                table's features read, and how its kernels are set
+``settings``    how the kernels of a table are set, as one text
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import _torchrec as torchrec
+from . import requests
+from .errors import Problem, quoted, shown
+
+Json = dict[str, Any]
+
+KERNEL_FIELDS = ("enforce_hbm", "stochastic_rounding", "bounds_check_mode", "output_dtype")
+"""The fields that a plan hands on to the kernels of a table, but for cache_params."""
+
+_CACHE_FIELDS = {
+    "algorithm": "cache_algorithm",
+    "reserved_memory": "cache_reserved_memory",
+    "precision": "cache_precision",
+    "prefetch_pipeline": "prefetch_pipeline",
+    "multipass_prefetch_config": "multipass_prefetch_config",
+}
+"""The fused parameters that CacheParams set, by its fields, but for the share of rows."""
+
+_REFUSED = {
+    "key_value_params": "neuroshard plans tables in the memory of devices and hosts",
+    "use_virtual_table": "neuroshard plans tables in the memory of devices and hosts",
+}
+"""The fields of ParameterConstraints without a counterpart, and why."""
+
+_LARGEST = 1 << 20
+"""The largest pooling factor and number of bags of a sample."""
+
+
+@dataclass
+class Constraints:
+    """ParameterConstraints of a table in neuroshard's words.
+
+    ``json`` are constraints of tables.json. ``types`` are the sharding types that the compute
+    kernels leave, None for all. ``factors`` are the lookups of a bag of each feature, and
+    ``bags`` the bags of a sample; both empty if they are not stated. ``placed`` are the fields
+    of the table's ParameterSharding, and ``fused`` the fused parameters that these set.
+    ``prefetch`` is whether the table is prefetched, None if it is not stated.
+    """
+
+    json: Json = field(default_factory=dict)
+    types: tuple[str, ...] | None = None
+    factors: tuple[float, ...] = ()
+    bags: tuple[float, ...] = ()
+    placed: dict[str, Any] = field(default_factory=dict)
+    fused: dict[str, Any] = field(default_factory=dict)
+    prefetch: bool | None = None
+    problems: list[Problem] = field(default_factory=list)
+
+    def fault(self, message: str, hint: str = "") -> None:
+        """Adds a problem."""
+        self.problems.append(Problem(message, hint))
+
+
+@dataclass(frozen=True)
+class Of:
+    """The table that ParameterConstraints are for: its features, whether its lookups carry
+    weights, its number format, and whether each lookup gives a vector of its own."""
+
+    features: Sequence[str]
+    weighted: bool
+    precision: str
+    unpooled: bool = False
+
+
+def translated(
+    stated: Any, of: Of, device_type: str, batch: int | None, one_host: bool = False
+) -> Constraints:
+    """Returns TorchRec's ParameterConstraints of a table in neuroshard's words. ``batch`` is
+    the batch of a rank, None if it is not known. ``one_host`` says that all devices are those
+    of one host."""
+    found = Constraints()
+    given = torchrec.constraint_fields(stated)
+    _places(found, given, one_host)
+    _reads(found, given, of, batch)
+    _agrees(found, given, of, device_type)
+    _kernels(found, given, of)
+    for name in _REFUSED:
+        if name in given:
+            found.fault(f"{name} has no counterpart", _REFUSED[name])
+    return found
+
+
+def _places(found: Constraints, given: Mapping[str, Any], one_host: bool) -> None:
+    """Adds where the table may lie: its sharding types, memory tiers and slices."""
+    types = None
+    if "sharding_types" in given:
+        names = [str(t) for t in given["sharding_types"]]
+        types, more = requests.sharding_types(names, one_host)
+        if label := requests.labels(names).get("column_wise"):
+            found.fused["sharding_type"] = label  # TorchRec runs such tables in a module apart
+        found.problems += [Problem(f"sharding_types: {p.message}", p.hint) for p in more]
+        found.json["sharding_types"] = list(types)
+    if "min_partition" in given:
+        found.json["min_width"] = given["min_partition"]
+    tiers: tuple[str, ...] | None = None
+    if "compute_kernels" in given:
+        kernels = [str(k) for k in given["compute_kernels"]]
+        every = requests.every_type() if types is None else types
+        kept, tiers = requests.of_kernels(lambda _: kernels, every)
+        if not kept:
+            found.problems.append(requests.no_kernel("compute_kernels", kernels))
+        elif types is not None:
+            found.json["sharding_types"] = list(kept)
+        elif kept != every:
+            found.types = kept
+    if given.get("enforce_hbm"):
+        # FBGEMM then puts all rows of host memory into HBM, beside the cache.
+        if tiers is not None and "hbm" not in tiers:
+            message = "enforce_hbm keeps all rows in HBM, and compute_kernels allow "
+            hint = 'leave one of them out, or add "fused" to compute_kernels'
+            found.fault(message + quoted(given["compute_kernels"]), hint)
+        tiers = ("hbm",)
+    if tiers is not None:
+        found.json["tiers"] = list(tiers)
+
+
+def _reads(found: Constraints, given: Mapping[str, Any], of: Of, batch: int | None) -> None:
+    """Adds what a sample reads: the lookups of a bag, and the bags."""
+    each = f"one for each of {quoted(of.features)}"
+    lists: dict[str, tuple[float, ...]] = {}
+    for name in ("pooling_factors", "num_poolings", "batch_sizes"):
+        if name not in given:
+            continue
+        values = tuple(given[name])
+        least = 0 if name == "pooling_factors" else 1e-9
+        if len(values) != len(of.features):
+            found.fault(f"{name} does not agree with the model", each)
+        elif wrong := [v for v in values if not _number(v) or not least <= v <= _LARGEST]:
+            found.fault(f"{name}: {shown(wrong[0])} is not from {least:g} to {_LARGEST}", each)
+        else:
+            lists[name] = values
+    found.factors = lists.get("pooling_factors", ())
+    bags = lists.get("num_poolings", (1.0,) * len(of.features))
+    if "batch_sizes" in lists:
+        if batch is None:
+            hint = "pass num_poolings: the feature's samples over those of the batch"
+            found.fault("batch_sizes are those of a rank, and its batch is not known", hint)
+            return
+        bags = tuple(b * n / batch for b, n in zip(bags, lists["batch_sizes"], strict=True))
+    if of.unpooled or set(bags) == {1.0}:
+        # The vectors of a table without pooling are its lookups.
+        if of.unpooled and found.factors:
+            found.factors = tuple(f * b for f, b in zip(found.factors, bags, strict=True))
+        return
+    found.bags = bags
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _agrees(found: Constraints, given: Mapping[str, Any], of: Of, device_type: str) -> None:
+    """Adds a problem for each field that says something else than the model."""
+    for name, holds, hint in (
+        ("is_weighted", of.weighted.__eq__, "the collection's is_weighted decides"),
+        (
+            "feature_names",
+            lambda names: sorted(names) == sorted(of.features),
+            f"the table's features are {quoted(of.features)}",
+        ),
+        ("device_group", device_type.__eq__, f'all tables are on "{device_type}"'),
+    ):
+        if name in given and not holds(given[name]):
+            found.fault(f"{name} does not agree with the model", hint)
+
+
+def _kernels(found: Constraints, given: Mapping[str, Any], of: Of) -> None:
+    """Adds how the table's kernels are set."""
+    for name in KERNEL_FIELDS:
+        if name in given:
+            found.placed[name] = found.fused[name] = given[name]
+    output = torchrec.format_of(given.get("output_dtype"))
+    if output not in requests.FORMATS:
+        found.problems.append(requests.not_an_output("output_dtype", output))
+    cache = given.get("cache_params")
+    if cache is None:
+        return
+    found.placed["cache_params"] = cache
+    for ours, theirs in _CACHE_FIELDS.items():
+        if (value := getattr(cache, ours)) is not None:
+            found.fused[theirs] = value
+    found.prefetch = cache.prefetch_pipeline
+    if cache.load_factor is not None:
+        where = "cache_params: load_factor"
+        if more := requests.not_a_share(where, cache.load_factor):
+            found.problems += more
+        elif "host_cached" in found.json.get("tiers", ["host_cached"]):
+            found.json["cache_share"] = cache.load_factor
+    if cache.stats is not None:
+        hint = "pass access={...}: how often a batch uses each row"
+        found.fault("cache_params: stats are TorchRec's own statistics", hint)
+    precision = torchrec.format_of(cache.precision)
+    # A cache is counted in the table's format, so a cache of fewer bytes a number fits, too.
+    fits = precision == of.precision or (precision in ("fp16", "bf16") and of.precision == "fp32")
+    if cache.precision is not None and not fits:
+        message = f"cache_params: precision {precision}, and the table is in {of.precision}"
+        found.fault(message, "caches are counted in the table's format: leave precision out")
+
+
+def settings(names: Sequence[str], own: Mapping[str, Any], fused: Mapping[str, Any]) -> str:
+    """Returns how the kernels of a table are set, as one text: the fused parameters of these
+    names, its own before those of its sharder. TorchRec fuses tables of one module that have
+    the same fused parameters."""
+    stated = []
+    for name in names:
+        value = own.get(name, fused.get(name))
+        if value is not None:
+            value = getattr(value, "name", value)
+            stated.append(f"{name}={value}")
+    return "; ".join(stated)

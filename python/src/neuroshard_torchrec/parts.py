@@ -1,0 +1,263 @@
+"""The parts of TorchRec's planner that its users pass to it: which of them NeuroShardPlanner
+takes, and what takes the place of the others.
+
+    topology, storage_reservation, constraints, stats, callbacks, plan_loader   used
+    enumerator, proposer, partitioner, performance_model                        only those of
+        TorchRec that its planner has by default: they change nothing
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torchrec.distributed.planner.constants import BATCH_SIZE, POOLING_FACTOR
+from torchrec.distributed.planner.enumerators import EmbeddingEnumerator
+from torchrec.distributed.planner.partitioners import GreedyPerfPartitioner
+from torchrec.distributed.planner.perf_models import NoopPerfModel
+from torchrec.distributed.planner.planners import EmbeddingPlannerBase
+from torchrec.distributed.planner.proposers import (
+    GreedyProposer,
+    GridSearchProposer,
+    UniformProposer,
+)
+from torchrec.distributed.planner.stats import EmbeddingStats
+from torchrec.distributed.planner.storage_reservations import HeuristicalStorageReservation
+from torchrec.distributed.planner.types import (
+    ParameterConstraints,
+    PlanDebugStats,
+    PlannerError,
+    PlannerErrorType,
+    Stats,
+    StorageReservation,
+    Topology,
+)
+
+from .errors import Problem, shown
+
+__all__ = [
+    "BATCH_SIZE",
+    "POOLING_FACTOR",
+    "EmbeddingEnumerator",
+    "EmbeddingPlannerBase",
+    "EmbeddingStats",
+    "HeuristicalStorageReservation",
+    "PlanDebugStats",
+    "PlannerError",
+    "PlannerErrorType",
+    "Topology",
+]
+
+_SEARCH = (
+    'leave it out; arguments=["--method", "..."] chooses the search, and constraints= says '
+    "what a table may have"
+)
+
+_PROPOSERS = (GreedyProposer, GridSearchProposer, UniformProposer)
+"""The proposers of TorchRec's planner by default."""
+
+
+def problems(
+    topology: Any,
+    enumerator: Any,
+    storage_reservation: Any,
+    proposer: Any,
+    partitioner: Any,
+    performance_model: Any,
+    stats: Any,
+    callbacks: Any,
+    plan_loader: Any,
+) -> list[Problem]:
+    """Returns what of these options NeuroShardPlanner cannot use, with what to write instead."""
+    found = [
+        *_not_a("topology", topology, Topology, "pass a Topology of TorchRec"),
+        *_not_a(
+            "storage_reservation",
+            storage_reservation,
+            StorageReservation,
+            "pass a StorageReservation of TorchRec",
+        ),
+        *_enumerator(enumerator),
+        *_proposers(proposer),
+        *_partitioner(partitioner),
+        *_performance_model(performance_model),
+        *_stats(stats),
+        *_callbacks(callbacks),
+        *_plan_loader(plan_loader),
+    ]
+    return found
+
+
+def _not_a(option: str, value: Any, kind: type, hint: str) -> list[Problem]:
+    if value is None or isinstance(value, kind):
+        return []
+    return [Problem(f"{option} is of type {type(value).__name__}", hint)]
+
+
+def _enumerator(value: Any) -> list[Problem]:
+    """An enumerator lists what TorchRec's planner chooses from; ours has no such list."""
+    hint = 'leave it out; constraints= and arguments=["--sharding-types", "..."] say what a '
+    hint += "table may have"
+    if value is None:
+        return []
+    if type(value) is not EmbeddingEnumerator:
+        message = f"enumerator is of type {type(value).__name__}, and the search has no enumerator"
+        return [Problem(message, hint)]
+    usual = [type(e) for e in EmbeddingEnumerator(Topology(1, "cpu"), 1)._estimators]
+    own = [type(e) for e in value._estimators]
+    if own != usual:
+        names = ", ".join(e.__name__ for e in own)
+        message = f"enumerator has estimators of its own ({names}), which the search does not ask"
+        hint = 'pass profile= for measured costs, or arguments=["--model", "FOLDER"]'
+        return [Problem(message, hint)]
+    return []
+
+
+def _proposers(value: Any) -> list[Problem]:
+    every = value if isinstance(value, Sequence) else [] if value is None else [value]
+    return [
+        Problem(
+            f"proposer of type {type(p).__name__}: the search does not choose among proposals",
+            _SEARCH,
+        )
+        for p in every
+        if type(p) not in _PROPOSERS
+    ]
+
+
+def _partitioner(value: Any) -> list[Problem]:
+    if value is None:
+        return []
+    if type(value) is not GreedyPerfPartitioner:
+        message = f"partitioner is of type {type(value).__name__}, and the search places tables"
+        return [Problem(message, _SEARCH)]
+    if value._balance_modules:
+        message = "partitioner balances each module by itself, and the search balances all together"
+        return [Problem(message, "leave balance_modules out")]
+    return []
+
+
+def _performance_model(value: Any) -> list[Problem]:
+    if value is None or type(value) is NoopPerfModel:
+        return []
+    message = f"performance_model is of type {type(value).__name__}, which the search does not ask"
+    hint = (
+        "leave it out: without profile= the search uses TorchRec's own formulas; profile= or "
+        'arguments=["--model", "FOLDER"] chooses measured costs'
+    )
+    return [Problem(message, hint)]
+
+
+def _stats(value: Any) -> list[Problem]:
+    every = value if isinstance(value, list) else [] if value is None else [value]
+    return [
+        Problem(f"stats: {shown(type(s).__name__)} is no Stats of TorchRec", "it has a method log")
+        for s in every
+        if not isinstance(s, Stats)
+    ]
+
+
+def _callbacks(value: Any) -> list[Problem]:
+    hint = "pass a list of functions that take and return a list of ShardingOption"
+    if value is None:
+        return []
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
+        return [Problem(f"callbacks is of type {type(value).__name__}, not a list", hint)]
+    return [
+        Problem(f"callbacks: entry {i} is of type {type(c).__name__}", hint)
+        for i, c in enumerate(value)
+        if not callable(c)
+    ]
+
+
+def _plan_loader(value: Any) -> list[Problem]:
+    """As in TorchRec, what has the methods of a PlanLoader is one."""
+    if value is None or all(
+        callable(getattr(value, m, None)) for m in ("load", "plan_context_hash")
+    ):
+        return []
+    hint = "pass a PlanLoader of TorchRec, or load_plan(PATH, model) for a plan file"
+    return [Problem(f"plan_loader is of type {type(value).__name__}", hint)]
+
+
+def stated(constraints: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns the constraints that constrain anything."""
+    usual = ParameterConstraints()
+    return {name: c for name, c in (constraints or {}).items() if c != usual}
+
+
+def of_enumerator(
+    enumerator: Any, topology: Any, batch_size: int | None, constraints: Mapping[str, Any] | None
+) -> tuple[int | None, Mapping[str, Any] | None, list[Problem]]:
+    """Returns the batch size and the constraints with those that an enumerator was made
+    with: TorchRec's planner searches by the enumerator's. A problem where both are stated
+    and differ."""
+    if enumerator is None:
+        return batch_size, constraints, []
+    found = []
+    theirs = enumerator._batch_size
+    if batch_size is None:
+        batch_size = theirs if theirs != BATCH_SIZE else None
+    elif theirs != batch_size:
+        found.append(_differs("batch_size", batch_size, theirs))
+    own, others = stated(constraints), stated(enumerator._constraints)
+    if others and own and own != others:
+        found.append(_differs("constraints", sorted(own), sorted(others)))
+    ranks = (topology.world_size, topology.compute_device) if topology is not None else None
+    if ranks is not None and ranks != (enumerator._world_size, enumerator._compute_device):
+        theirs = (enumerator._world_size, enumerator._compute_device)
+        found.append(_differs("topology", ranks, theirs))
+    return batch_size, constraints if own or not others else enumerator._constraints, found
+
+
+def _differs(option: str, ours: Any, theirs: Any) -> Problem:
+    message = f"{option} {shown(ours)} is not that of the enumerator, {shown(theirs)}"
+    return Problem(message, "leave enumerator= out, or make it with the same values")
+
+
+def stats_of(stats: Any) -> list[Any]:
+    """Returns the Stats that get each plan, by default those of TorchRec's planner."""
+    if stats is None:
+        return [Quiet()]
+    return list(stats) if isinstance(stats, list) else [stats]
+
+
+class Quiet(EmbeddingStats):  # type: ignore[misc] # it is untyped
+    """TorchRec's statistics of a plan, made only where its log shows them: they take longer
+    than the plan."""
+
+    def log(self, *args: Any, **options: Any) -> None:
+        """As EmbeddingStats, if the log of torchrec.distributed.planner.stats is on."""
+        if logging.getLogger(EmbeddingStats.__module__).isEnabledFor(logging.INFO):
+            super().log(*args, **options)
+
+
+def wanted(stats: Sequence[Any]) -> bool:
+    """Returns whether any of the Stats would do anything."""
+    shown = logging.getLogger(EmbeddingStats.__module__).isEnabledFor(logging.INFO)
+    return shown or any(type(s) is not Quiet for s in stats)
+
+
+def theirs(constraints: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Returns the constraints that are TorchRec's ParameterConstraints, None without any
+    constraints: what TorchRec's own parts can read."""
+    if constraints is None:
+        return None
+    return {n: c for n, c in constraints.items() if isinstance(c, ParameterConstraints)}
+
+
+def reserved(reservation: Any) -> Any:
+    """Returns the topology that a reservation has left, None before it was asked."""
+    last = reservation.last_reserved_topology
+    return last() if callable(last) else last  # TorchRec's for inference is a method
+
+
+def fits(chosen: Sequence[Any], topology: Any, reservation: Any) -> bool:
+    """Returns whether all devices together have the memory that these ShardingOptions take."""
+    devices = (reserved(reservation) or topology).devices
+    total = {"hbm": 0, "ddr": 0}
+    for kind in total:
+        total[kind] = sum(getattr(d.storage, kind) for d in devices)
+        total[kind] -= sum(getattr(o.total_storage, kind) for o in chosen)
+    return min(total.values()) >= 0

@@ -1,0 +1,181 @@
+"""TorchRec's Topology and StorageReservation in the words of ``neuroshard plan``.
+
+    Topology             world_size, local_world_size, pod_size, capacities
+        |  StorageReservation.reserve: TorchRec's own, called and not copied
+        v
+    the same Topology with less memory
+        |
+        v
+    Cluster              --devices 8 --devices-per-host 4 --memory ... --reserve-fixed ...
+
+Sizes are exact: the memory that tables may use here is what TorchRec's planner would leave
+them. A planner on CPUs (``compute_device="cpu"``) counts the memory of the host, and so do
+the arguments here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from inspect import signature
+from typing import Any
+
+from torch import nn
+
+from . import parts
+from .errors import InputError, Problem, quote, shown
+
+MAX_DEVICES = 1 << 16
+"""The most devices of a cluster of ``neuroshard plan``."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster as arguments of ``neuroshard plan``, and what a user should know of it."""
+
+    arguments: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def request(
+    topology: Any,
+    storage_reservation: Any,
+    batch_size: int,
+    module: nn.Module,
+    sharders: Sequence[Any],
+    constraints: Mapping[str, Any] | None,
+    host_memory: bool = True,
+) -> Cluster:
+    """Returns the cluster that a Topology describes, less what the reservation keeps free.
+
+    The reservation computes what it keeps, as in TorchRec's planner, for the ``batch_size``
+    samples of a rank and for ``module``, ``sharders`` and ``constraints``, which are those of
+    the plan. A PlannerError of the reservation passes. ``host_memory`` says whether tables
+    may lie in the memory of hosts. InputError lists everything in the topology that
+    neuroshard cannot plan for.
+    """
+    left = storage_reservation.reserve(
+        topology=topology,
+        batch_size=batch_size,
+        module=module,
+        sharders=list(sharders),
+        constraints=constraints,
+    )
+    problems: list[Problem] = []
+    arguments = [
+        *_devices(topology, problems),
+        *_memory(topology, left, problems),
+    ]
+    warnings: list[str] = []
+    arguments += _links(topology, problems, warnings)
+    if host_memory and topology.compute_device != "cpu":
+        arguments += _host_memory(topology, left, warnings)
+    if problems:
+        raise InputError(problems)
+    return Cluster(arguments, warnings)
+
+
+def _devices(topology: Any, problems: list[Problem]) -> list[str]:
+    """Returns the arguments for the devices and hosts."""
+    world, local = topology.world_size, topology.local_world_size
+    if not 0 < world <= MAX_DEVICES:
+        hint = f"neuroshard plans for 1 to {MAX_DEVICES} ranks"
+        problems.append(Problem(f"topology: world_size is {world}", hint))
+    arguments = ["--devices", str(world), "--devices-per-host", str(min(local, world))]
+    if topology.intra_group_size > local:
+        arguments += ["--nvlink-domain", str(topology.intra_group_size)]
+    return arguments
+
+
+_BANDWIDTHS = {
+    "intra_host_bw": "--link-bandwidth",
+    "hbm_mem_bw": "--hbm-bandwidth",
+    "hbm_to_ddr_mem_bw": "--host-link-bandwidth",
+}
+"""The bandwidths that TorchRec's formulas read, as arguments."""
+
+_FIXED = (
+    "ddr_mem_bw",
+    "ssd_mem_bw",
+    "bwd_compute_multiplier",
+    "weighted_feature_bwd_compute_multiplier",
+    "uneven_sharding_perf_multiplier",
+)
+"""The numbers of a Topology that neuroshard estimates with TorchRec's defaults of."""
+
+
+def _links(topology: Any, problems: list[Problem], warnings: list[str]) -> list[str]:
+    """Returns the arguments for bandwidths that are not TorchRec's defaults, with a problem
+    for each other number that is not."""
+    usual = signature(parts.Topology.__init__).parameters
+    for name in _FIXED:
+        stated, default = getattr(topology, name), usual[name].default
+        if stated != default:
+            hint = (
+                f"leave it out: neuroshard estimates with TorchRec's default, {default:g}; or "
+                "pass profile=, whose estimates are of that device"
+            )
+            problems.append(Problem(f"topology: {name} is {stated:g}", hint))
+    links = type(topology.comms_bandwidths).__name__
+    if links != "BasicCommsBandwidths":
+        hint = "state inter_host_bw instead: neuroshard plans with one bandwidth between hosts"
+        problems.append(Problem(f"topology: generalized_comms_bandwidths is {shown(links)}", hint))
+        return []
+    arguments = []
+    for name, flag in _BANDWIDTHS.items():
+        if getattr(topology, name) != usual[name].default:
+            arguments += [flag, _per_second(getattr(topology, name))]
+    network, default = topology.inter_host_bw, usual["inter_host_bw"].default
+    if network == default:
+        return arguments
+    if topology.world_size <= topology.intra_group_size:
+        warnings.append(
+            f"topology: inter_host_bw {network:g} has no effect on estimates, because all ranks "
+            "are on one host or in one NVLink domain"
+        )
+        return arguments
+    return [*arguments, "--network-bandwidth", _per_second(network)]
+
+
+def _per_second(bandwidth: float) -> str:
+    """Returns a bandwidth in bytes a millisecond, as TorchRec states it, as an argument."""
+    return f"{round(bandwidth * 1000)}B/s"
+
+
+def _memory(topology: Any, left: Any, problems: list[Problem]) -> list[str]:
+    """Returns the arguments for the memory of devices and hosts."""
+    on_cpu = topology.compute_device == "cpu"
+    caps = [d.storage.ddr if on_cpu else d.storage.hbm for d in topology.devices]
+    free = [d.storage.ddr if on_cpu else d.storage.hbm for d in left.devices]
+    what = "ddr" if on_cpu else "hbm"
+    if min(free, default=0) <= 0:
+        rank = free.index(min(free))
+        message = (
+            f"storage_reservation: {caps[rank] - free[rank]} of {caps[rank]} bytes of "
+            f"{what} of rank {rank} are reserved, which leaves nothing for tables"
+        )
+        hint = f"pass a reservation of a smaller percentage, or a Topology of more {what}_cap"
+        problems.append(Problem(message, hint))
+        return []
+    if len(set(zip(caps, free, strict=True))) > 1:
+        message = f"topology: the ranks have {what} of {quote(str(sorted(set(caps))), 80)} bytes"
+        problems.append(Problem(message, "neuroshard plans for ranks with equal memory"))
+        return []
+    arguments = ["--memory", f"{caps[0]}B", "--reserve-share", "0"]
+    arguments += ["--reserve-fixed", f"{caps[0] - free[0]}B"]
+    return arguments
+
+
+def _host_memory(topology: Any, left: Any, warnings: list[str]) -> list[str]:
+    """Returns the argument for the memory of a host: TorchRec states it for each rank."""
+    sizes = [d.storage.ddr for d in left.devices]
+    if max(sizes, default=0) > min(sizes, default=0):
+        message = (
+            f"the ranks have {min(sizes)} to {max(sizes)} bytes of ddr: the plan uses the least"
+        )
+        warnings.append(message)
+    least = min(sizes, default=0)
+    if least <= 0:
+        return []
+    per_host = min(topology.local_world_size, topology.world_size)
+    return ["--host-memory", f"{least * per_host}B"]

@@ -1,0 +1,344 @@
+"""The arguments and the habits of TorchRec's planner: NeuroShardPlanner has the same.
+
+torchrec_shim.py runs TorchRec's own tests of its planner; here is what they do not look at.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch.distributed as dist
+
+pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
+
+from test_torchrec_planner import script
+from test_torchrec_tables import collection, table
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.planner import EmbeddingShardingPlanner
+from torchrec.distributed.planner.enumerators import EmbeddingEnumerator
+from torchrec.distributed.planner.partitioners import (
+    GreedyPerfPartitioner,
+    MemoryBalancedPartitioner,
+)
+from torchrec.distributed.planner.perf_models import NoopPerfModel, NoopStorageModel
+from torchrec.distributed.planner.planners import EmbeddingPlannerBase
+from torchrec.distributed.planner.proposers import (
+    DynamicProgrammingProposer,
+    GreedyProposer,
+    GridSearchProposer,
+    UniformProposer,
+)
+from torchrec.distributed.planner.shard_estimators import EmbeddingStorageEstimator
+from torchrec.distributed.planner.stats import EmbeddingStats
+from torchrec.distributed.planner.storage_reservations import FixedPercentageStorageReservation
+from torchrec.distributed.planner.types import (
+    ParameterConstraints,
+    PlannerError,
+    PlannerErrorType,
+    Stats,
+    Topology,
+)
+from torchrec.distributed.types import ShardingPlan
+from torchrec_binary import binary
+
+from neuroshard_torchrec import BinaryError, InputError, NeuroShardPlanner
+
+__all__ = ["binary"]
+
+MODEL = collection(*(table(f"t{i}", embedding_dim=64, num_embeddings=1000) for i in range(4)))
+SHARDERS = [EmbeddingBagCollectionSharder()]
+
+
+def topology(**options: Any) -> Topology:
+    fields: dict[str, Any] = {"world_size": 2, "compute_device": "cuda"}
+    return Topology(**(fields | options))
+
+
+def small() -> Any:
+    return FixedPercentageStorageReservation(percentage=0.0)
+
+
+def test_the_arguments_are_torchrecs() -> None:
+    theirs = list(signature(EmbeddingShardingPlanner.__init__).parameters)
+    assert list(signature(NeuroShardPlanner.__init__).parameters)[: len(theirs)] == theirs
+    base = set(signature(EmbeddingPlannerBase.__init__).parameters)
+    assert base <= set(signature(NeuroShardPlanner.__init__).parameters)
+    assert isinstance(NeuroShardPlanner(), EmbeddingPlannerBase)
+
+
+def test_a_plan_for_a_topology(binary: str, tmp_path: Path) -> None:
+    planner = NeuroShardPlanner(
+        topology(world_size=4, local_world_size=2), 128, binary=binary, keep=tmp_path
+    )
+    plan = planner.plan(MODEL, SHARDERS)
+    assert set(plan.plan[""]) == {"t0", "t1", "t2", "t3"}
+    kept = json.loads((tmp_path / "plan.json").read_text())
+    cluster = kept["cluster"]
+    assert (cluster["devices"], cluster["devices_per_host"]) == (4, 2)
+    assert cluster["batch"] == 4 * 128
+    assert "torchrec" in json.dumps(kept["provenance"])
+    assert (planner._num_proposals, planner._num_plans) == (1, 1)
+
+
+def test_the_batch_is_torchrecs_without_any(binary: str, tmp_path: Path) -> None:
+    NeuroShardPlanner(topology(), binary=binary, keep=tmp_path).plan(MODEL)
+    assert json.loads((tmp_path / "tables.json").read_text())["batch"] == 2 * 512
+
+
+def test_an_empty_plan_for_no_sharders() -> None:
+    planner = NeuroShardPlanner(topology())
+    assert planner.plan(MODEL, []) == ShardingPlan({})
+    assert planner._best_plan is None
+
+
+def test_torchrecs_defaults_are_taken() -> None:
+    cluster = topology()
+    NeuroShardPlanner(
+        topology=cluster,
+        batch_size=64,
+        enumerator=EmbeddingEnumerator(cluster, batch_size=64),
+        proposer=[GridSearchProposer(), GreedyProposer(use_depth=False), UniformProposer()],
+        partitioner=GreedyPerfPartitioner(),
+        performance_model=NoopPerfModel(cluster),
+        stats=[EmbeddingStats()],
+        callbacks=[],
+        timeout_seconds=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        ({"topology": 2}, "topology is of type int", "pass a Topology"),
+        ({"storage_reservation": 0.1}, "storage_reservation is of type float", "StorageRes"),
+        ({"enumerator": object()}, "enumerator is of type object", "--sharding-types"),
+        ({"proposer": DynamicProgrammingProposer()}, "DynamicProgrammingProposer", "--method"),
+        ({"partitioner": MemoryBalancedPartitioner()}, "MemoryBalancedPart", "--method"),
+        (
+            {"partitioner": GreedyPerfPartitioner(balance_modules=True)},
+            "balances each module",
+            "leave balance_modules out",
+        ),
+        (
+            {"performance_model": NoopStorageModel(topology())},
+            "NoopStorageModel, which the search does not ask",
+            "profile= or",
+        ),
+        ({"stats": "all"}, 'stats: "str" is no Stats', "log"),
+        ({"callbacks": print}, "callbacks is of type builtin_function", "pass a list"),
+        ({"callbacks": [1]}, "callbacks: entry 0 is of type int", "pass a list"),
+        ({"plan_loader": "plan.json"}, "plan_loader is of type str", "load_plan"),
+        ({"timeout_seconds": 0}, "timeout_seconds 0 is not", ""),
+        ({"timeout_seconds": 5, "url": "http://127.0.0.1:1"}, "bounds no search", "evaluations"),
+        ({"timeout_seconds": 5, "arguments": ["--budget=1s"]}, "both given", "leave out one"),
+        ({"batch_size": 8, "batch_per_rank": 9}, "8 and batch_per_rank 9 differ", "leave out one"),
+        ({"topology": topology(), "world_size": 3}, "world_size 3 is not that", "leave world"),
+        ({"topology": topology(), "device_type": "cpu"}, 'device_type "cpu" is not', "leave dev"),
+        ({"heuristical_storage_reservation_percentage": 15}, "15 is not a share", ""),
+    ],
+)
+def test_what_is_refused(options: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(InputError) as e:
+        NeuroShardPlanner(**options)
+    (problem,) = e.value.problems
+    assert message in problem.message and hint in problem.hint
+
+
+def test_an_enumerator_with_estimators_of_its_own() -> None:
+    own = EmbeddingEnumerator(topology(), 8, estimator=EmbeddingStorageEstimator(topology()))
+    with pytest.raises(InputError, match=r"estimators of its own \(EmbeddingStorageEst"):
+        NeuroShardPlanner(enumerator=own)
+
+
+def test_an_enumerators_batch_and_constraints_count(binary: str, tmp_path: Path) -> None:
+    limits = {"t0": ParameterConstraints(sharding_types=["row_wise"])}
+    enumerator = EmbeddingEnumerator(topology(), batch_size=64, constraints=limits)
+    planner = NeuroShardPlanner(topology(), enumerator=enumerator, binary=binary, keep=tmp_path)
+    assert planner.plan(MODEL).plan[""]["t0"].sharding_type == "row_wise"
+    assert json.loads((tmp_path / "tables.json").read_text())["batch"] == 2 * 64
+    other = {"t0": ParameterConstraints(sharding_types=["table_wise"])}
+    with pytest.raises(InputError) as e:
+        NeuroShardPlanner(
+            topology(world_size=4), 32, constraints=other, enumerator=enumerator
+        ).plan(MODEL)
+    assert [p.message.split(" ")[0] for p in e.value.problems] == [
+        "batch_size",
+        "constraints",
+        "topology",
+    ]
+
+
+def test_the_time_of_the_search(tmp_path: Path) -> None:
+    body = 'echo "<$*>" >&2; exit 2'
+    with pytest.raises(BinaryError, match=r"--budget 7s"):
+        NeuroShardPlanner(topology(), binary=script(tmp_path, body), timeout_seconds=7).plan(MODEL)
+
+
+def test_callbacks_get_and_make_the_plan(binary: str) -> None:
+    seen: list[list[Any]] = []
+
+    def swap(chosen: list[Any]) -> list[Any]:
+        seen.append(chosen)
+        for option in chosen:
+            for shard in option.shards:
+                shard.rank = 1 - shard.rank
+        return chosen
+
+    usual = NeuroShardPlanner(topology(), binary=binary).plan(MODEL, SHARDERS)
+    planner = NeuroShardPlanner(topology(), callbacks=[swap], binary=binary)
+    plan = planner.plan(MODEL, SHARDERS)
+    (chosen,) = seen
+    assert [o.name for o in chosen] == ["t0", "t1", "t2", "t3"]
+    for option in chosen:
+        assert option.path == "" and option.tensor.shape == (1000, 64)
+        for shard in option.shards:
+            assert shard.perf.total > 0 and shard.storage.hbm >= 1000 * 64 * 4 // len(option.shards)
+    for name, placed in plan.plan[""].items():
+        assert placed.ranks == [1 - r for r in usual.plan[""][name].ranks]
+    assert planner._best_plan is chosen
+
+
+@pytest.mark.parametrize("rank", [None, -1, 2])
+def test_a_callback_that_names_no_rank(binary: str, rank: int | None) -> None:
+    def away(chosen: list[Any]) -> list[Any]:
+        chosen[1].shards[0].rank = rank
+        return chosen
+
+    with pytest.raises(PlannerError, match=f'"t1": shard 0 has the rank {rank}, which') as e:
+        NeuroShardPlanner(topology(), callbacks=[away], binary=binary).plan(MODEL)
+    assert e.value.error_type is PlannerErrorType.INVALID_RANK_ASSIGNMENT
+    assert isinstance(e.value, InputError)
+
+
+def test_a_plan_of_callbacks_is_that_of_the_group(binary: str, tmp_path: Path) -> None:
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        planner = NeuroShardPlanner(callbacks=[list], binary=binary, device_type="cuda")
+        plan = planner.collective_plan(MODEL, SHARDERS)
+        assert [p.ranks for p in plan.plan[""].values()] == [[0]] * 4
+        assert planner._topology.world_size == 1
+        with pytest.raises(PlannerError, match="broken"):
+            NeuroShardPlanner(callbacks=[broken], binary=binary).collective_plan(MODEL, SHARDERS)
+        assert planner.collective_plan(MODEL, []) == ShardingPlan({})
+    finally:
+        dist.destroy_process_group()
+
+
+def broken(chosen: list[Any]) -> list[Any]:
+    raise PlannerError(f"broken: {len(chosen)} tables")
+
+
+class Kept(Stats):  # type: ignore[misc] # it is untyped
+    """Keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, Any]] = []
+
+    def log(self, **options: Any) -> None:
+        self.calls.append(options)
+
+
+def test_stats_get_the_plan(binary: str) -> None:
+    stats, table_of = Kept(), EmbeddingStats()
+    planner = NeuroShardPlanner(topology(), 64, stats=[stats, table_of], binary=binary)
+    plan = planner.plan(MODEL, SHARDERS)
+    (call,) = stats.calls
+    assert set(call) == set(signature(Stats.log).parameters) - {"self"}
+    assert call["sharding_plan"] == plan and call["batch_size"] == 64 and call["debug"] is True
+    assert call["best_plan"] is planner._best_plan
+    assert any("t3" in line for line in table_of._stats_table)
+
+
+def test_the_usual_stats_are_made_if_their_log_is_on(
+    binary: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(EmbeddingStats, "log", lambda *_, **options: made.append(options))
+    planner = NeuroShardPlanner(topology(), binary=binary)
+    log = "torchrec.distributed.planner.stats"
+    with caplog.at_level(logging.WARNING, logger=log):
+        planner.plan(MODEL)
+    assert made == []
+    with caplog.at_level(logging.INFO, logger=log):
+        planner.plan(MODEL)
+    assert len(made) == 1
+
+
+class Loader:
+    """A PlanLoader of what it is given."""
+
+    def __init__(self, hashed: str | None, chosen: list[Any] | None) -> None:
+        self._hash, self._chosen = hashed, chosen
+
+    def plan_context_hash(self) -> str | None:
+        return self._hash
+
+    def load(self) -> dict[int, Any] | None:
+        return None if self._chosen is None else {o.storage_hash(): o for o in self._chosen}
+
+    def get_plan_id(self) -> str:
+        return "one"
+
+
+def test_a_plan_of_torchrecs_planner_is_loaded() -> None:
+    """Both planners have one hash for one problem, so a plan that one stored loads in the other:
+    no program runs."""
+    theirs = EmbeddingShardingPlanner(topology=topology(), batch_size=64)
+    plan = theirs.plan(MODEL, SHARDERS)
+    hashed = theirs.hash_planner_context_inputs_str()
+    loader = Loader(hashed, theirs._best_plan)
+    ours = NeuroShardPlanner(topology(), 64, plan_loader=loader, binary="/does/not/exist")
+    assert ours.plan(MODEL, SHARDERS) == plan
+    assert ours.hash_planner_context_inputs_str() == hashed
+    assert ours.hash_planner_context_inputs() == theirs.hash_planner_context_inputs()
+    for wrong, kind in (
+        (Loader("another", None), PlannerErrorType.PLANNER_INPUT_CONTEXT_MISMATCH),
+        (Loader(None, _renamed(theirs._best_plan)), PlannerErrorType.PLAN_LOADING_FAILED),
+    ):
+        with pytest.raises(PlannerError) as e:
+            NeuroShardPlanner(topology(), 64, plan_loader=wrong).plan(MODEL, SHARDERS)
+        assert e.value.error_type is kind
+
+
+def _renamed(chosen: Any) -> list[Any]:
+    chosen[0].name = "another"
+    return list(chosen)
+
+
+def test_a_hash_needs_a_plan() -> None:
+    with pytest.raises(InputError, match=r"no hash before there is a plan\n  hint: call plan"):
+        NeuroShardPlanner(topology()).hash_planner_context_inputs()
+
+
+@pytest.mark.parametrize(
+    ("rows", "hbm", "kind"),
+    [
+        (1 << 14, 1 << 20, PlannerErrorType.INSUFFICIENT_STORAGE),
+        (1 << 13, 3 << 20, PlannerErrorType.STRICT_CONSTRAINTS),
+    ],
+)
+def test_why_nothing_fits(binary: str, rows: int, hbm: int, kind: PlannerErrorType) -> None:
+    model = collection(table("a", embedding_dim=128, num_embeddings=rows))
+    limits = {"a": ParameterConstraints(sharding_types=["table_wise"], compute_kernels=["fused"])}
+    with pytest.raises(PlannerError) as e:
+        NeuroShardPlanner(
+            topology(hbm_cap=hbm),
+            storage_reservation=small(),
+            batch_size=8,
+            constraints=limits,
+            binary=binary,
+        ).plan(model, SHARDERS)
+    assert e.value.error_type is kind
+    assert isinstance(e.value, BinaryError) and "missing" in str(e.value)
+
+
+def test_a_reservation_of_all_memory() -> None:
+    with pytest.raises(PlannerError) as e:
+        NeuroShardPlanner(topology(hbm_cap=1)).plan(MODEL, SHARDERS)
+    assert e.value.error_type is PlannerErrorType.INSUFFICIENT_STORAGE

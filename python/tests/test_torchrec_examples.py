@@ -1,0 +1,45 @@
+"""The examples of python/examples train, with the losses of the same models whole."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import environment
+
+pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
+
+from torchrec_binary import binary
+from torchrec_examples import NAMES
+
+__all__ = ["binary"]
+
+LOSS = 2e-6
+"""Losses may differ by this share: sums are taken in another order, in float32."""
+
+
+@pytest.fixture(scope="module")
+def losses(tmp_path_factory: pytest.TempPathFactory, binary: str) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("examples")
+    script = str(Path(__file__).with_name("torchrec_examples.py"))
+    done = subprocess.run(
+        [sys.executable, script, str(folder)],
+        env=environment(NEUROSHARD_BINARY=binary),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-8000:]
+    found: dict[str, Any] = json.loads((folder / "losses.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_trains(losses: dict[str, Any], name: str) -> None:
+    sharded, whole = losses[name]["sharded"], losses[name]["whole"]
+    assert sharded == pytest.approx(whole, rel=LOSS)
+    assert sharded[-1] < sharded[0]

@@ -1,0 +1,292 @@
+"""Modules of each kind that TorchRec shards: planned, loaded, trained and resumed.
+
+One start of torchrec_modules.py trains one model with a module of each kind, so that
+TorchRec is imported once. The losses of each step must be those of the same model trained
+whole by one process, for each module; and a checkpoint must go on under two other plans.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from conftest import environment
+
+pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
+
+import torch
+import torchrec_modules as modules
+from test_torchrec_training import blocks, of_kind, slices, table
+from torch import nn
+from torchrec import EmbeddingBagCollection
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.modules.fused_embedding_modules import FusedEmbeddingCollection
+from torchrec.modules.hash_mc_modules import HashZchManagedCollisionModule
+from torchrec.modules.itep_embedding_modules import ITEPEmbeddingBagCollection
+from torchrec.modules.mc_embedding_modules import ManagedCollisionEmbeddingBagCollection
+from torchrec.modules.mc_modules import ManagedCollisionCollection
+from torchrec.optim import apply_optimizer_in_backward
+from torchrec_binary import binary
+
+from neuroshard_torchrec import (
+    InputError,
+    PlanError,
+    ReplicatedTablesWarning,
+    load_plan,
+    tables_from_model,
+)
+from neuroshard_torchrec._torchrec import ShardingEnv
+
+__all__ = ["binary"]
+
+Json = dict[str, Any]
+
+LOSS = 2e-6
+"""Losses may differ by this share: sums are taken in another order, in float32."""
+
+PLANNER: Json = {"profile": "a100-80", "batch_per_rank": 4096}
+MANAGED = ("managed", "listed")
+
+
+def by_columns(turn: str = "") -> Json:
+    """A plan by hand: halves of columns, replicas, and whole tables. The tables of one kind
+    of module are a rank further if it is named."""
+    model = modules.Model(list(modules.KINDS))
+    plan: Json = {}
+    for i, (kind, found) in enumerate(modules.configs_of(model).items()):
+        own: Json = {}
+        for j, (name, rows, dim) in enumerate(found):
+            replicated = kind == "single" or (j == 2 and kind in ("pooled", "processed"))
+            first = i + j + (kind == turn)
+            if kind in MANAGED:
+                own[name] = table("row_wise", blocks(rows, 0, dim, [0, 1, 2, 3]))
+            elif replicated:
+                own[name] = table("data_parallel", [])
+            else:
+                on = [first % 4, (first + 1) % 4]
+                own[name] = table("column_wise", slices([dim // 2] * 2, on, rows))
+        plan[f"sparse.{kind}"] = own
+    head = {"format": "neuroshard-torchrec-plan", "version": 1, "accelerator": "cpu"}
+    return head | {"world_size": 4, "local_size": 2, "plan": plan}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]:
+    folder = tmp_path_factory.mktemp("modules")
+    for name, turn in (("columns", ""), ("moved", "pooled"), ("refused", "sequence")):
+        (folder / f"{name}.json").write_text(json.dumps(by_columns(turn)))
+    document = Path(__file__).parent.parent.parent / "docs" / "TORCHREC.md"
+    code = re.findall(r"```python\n(.*?)```", document.read_text(), re.S)
+    (recipe,) = [b for b in code if "dcp.load" in b]
+    kinds = list(modules.KINDS)
+    rows = PLANNER | {"arguments": ["--sharding-types", "row_wise"]}
+    saved = str(folder / "saved")
+    cases: list[Json] = [
+        {"name": "planned", "plan": "neuroshard", "planner": PLANNER, "save": saved},
+        {"name": "rows", "plan": "neuroshard", "planner": rows},
+        {
+            "name": "columns",
+            "plan": str(folder / "columns.json"),
+            "moved": str(folder / "moved.json"),
+            "refused": str(folder / "refused.json"),
+        },
+        {"name": "to rows", "plan": "neuroshard", "planner": rows, "resume": saved},
+        {"name": "to columns", "plan": str(folder / "columns.json"), "resume": saved},
+    ]
+    cases = [c | {"kinds": kinds} for c in cases]
+    (folder / "cases.json").write_text(json.dumps({"recipe": recipe, "cases": cases}))
+    script = Path(__file__).parent / "torchrec_modules.py"
+    done = subprocess.run(
+        [sys.executable, str(script), str(folder)],
+        env=environment(NEUROSHARD_BINARY=binary),
+        capture_output=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()[-4000:]
+    return [json.loads((folder / f"rank-{r}.json").read_text()) for r in range(4)]
+
+
+@pytest.mark.parametrize("kind", modules.KINDS)
+@pytest.mark.parametrize("case", ["planned", "rows", "columns"])
+def test_losses_are_those_of_the_whole_model(results: list[Json], case: str, kind: str) -> None:
+    want = results[0]["reference"][kind]
+    for of_rank in results:
+        assert of_rank[case]["losses"][kind] == pytest.approx(want, rel=LOSS)
+    assert want[-1] < want[0]
+
+
+@pytest.mark.parametrize("kind", modules.KINDS)
+@pytest.mark.parametrize("case", ["to rows", "to columns"])
+def test_a_checkpoint_goes_on_under_another_plan(results: list[Json], case: str, kind: str) -> None:
+    want = results[0]["reference"][kind][modules.HALF :]
+    for of_rank in results:
+        assert of_rank[case]["losses"][kind] == pytest.approx(want, rel=LOSS)
+
+
+def test_plans_differ_where_torchrec_has_a_choice(results: list[Json]) -> None:
+    planned, rows, columns = (results[0][c]["plan"] for c in ("planned", "rows", "columns"))
+    for name in planned:
+        if any(name.startswith(f"sparse.{kind}.") for kind in MANAGED):
+            # TorchRec splits managed collisions by rows only.
+            assert planned[name] == rows[name] == columns[name]
+            assert planned[name]["kind"] == "row_wise"
+        else:
+            assert planned[name]["kind"] in ("table_wise", "column_wise")
+            assert rows[name]["kind"] == "row_wise"
+            assert columns[name] not in (planned[name], rows[name])
+    # TorchRec has no table_wise for an nn.EmbeddingBag: one slice has all columns.
+    assert planned["sparse.single.weight"]["kind"] == "column_wise"
+    assert len(planned["sparse.single.weight"]["shards"]) == 1
+
+
+def test_other_modules_stay_where_they_are(results: list[Json]) -> None:
+    for of_rank in results:  # and the losses go on as if nothing had moved
+        assert of_rank["columns"]["moved"] == ["b0", "b1"]
+        refused = of_rank["columns"]["refused"]
+        assert '"s0", "s1", "s2": tables of a module of EmbeddingCollection are not' in refused
+
+
+def refused(model: nn.Module, plan: Json, **options: Any) -> list[str]:
+    with pytest.raises(PlanError) as e:
+        env = ShardingEnv.from_local(4, 0)
+        load_plan(plan, model, env, local_size=2, device_type="cpu", **options)
+    return [str(p) for p in e.value.problems]
+
+
+def test_what_torchrec_does_not_run_is_refused() -> None:
+    model = modules.Model(list(modules.KINDS))
+    sharders = modules.sharders()
+    for module, name, kind, message in (
+        ("sequence", "s0", "grid_shard", "grid_shard does not go with EmbeddingCollection"),
+        ("sequence", "s0", "table_row_wise", "table_row_wise does not go with EmbeddingCollec"),
+        ("sequence", "s0", "data_parallel", "data_parallel does not go with EmbeddingCollection"),
+        ("managed", "m0", "table_wise", "table_wise does not go with ManagedCollisionEmbedd"),
+        ("single", "weight", "column_wise", "column_wise does not go with EmbeddingBag"),
+        ("fused", "u0", "grid_shard", "grid_shard does not go with FusedEmbeddingBagColl"),
+        ("fused", "u0", "data_parallel", "data_parallel does not go with FusedEmbeddingBagC"),
+    ):
+        plan = by_columns()
+        (shape,) = ((r, d) for n, r, d in modules.configs_of(model)[module] if n == name)
+        config = SimpleNamespace(num_embeddings=shape[0], embedding_dim=shape[1])
+        plan["plan"][f"sparse.{module}"][name] = of_kind(kind, 1, config)
+        (problem,) = refused(model, plan, sharders=sharders)
+        assert message in problem and "hint: TorchRec runs" in problem
+
+
+def test_slices_of_a_sequence_have_one_width() -> None:
+    plan = by_columns()
+    model = modules.Model(list(modules.KINDS))
+    rows = modules.configs_of(model)["sequence"][1][1]
+    own = table("column_wise", slices([4, 4, 4, 4], [0, 1, 2, 3], rows))
+    plan["plan"]["sparse.sequence"]["s1"] = own
+    (problem,) = refused(model, plan, sharders=modules.sharders())
+    assert 'tables "s0" and "s1": slices of 8 and of 4 columns in one' in problem
+
+
+def test_an_embedding_bag_needs_its_sharder() -> None:
+    model = modules.Model(["sequence", "single"])
+    plan = by_columns()
+    plan["plan"] = {f"sparse.{k}": plan["plan"][f"sparse.{k}"] for k in ("sequence", "single")}
+    (problem,) = refused(model, plan)
+    assert 'module "sparse.single" is not in the model' in problem
+    assert "pass sharders=" in problem
+    env = ShardingEnv.from_local(4, 0)
+    with pytest.warns(ReplicatedTablesWarning):
+        load_plan(plan, model, env, local_size=2, device_type="cpu", sharders=modules.sharders())
+
+
+def told(model: nn.Module, **options: Any) -> list[str]:
+    with pytest.raises(InputError) as e:
+        tables_from_model(model, **options)
+    return [str(p) for p in e.value.problems]
+
+
+def test_embedding_bags_that_torchrec_gets_wrong() -> None:
+    model = nn.Module()
+    model.bag = nn.EmbeddingBag(8, 8, mode="mean")
+    apply_optimizer_in_backward(torch.optim.SGD, model.bag.parameters(), {"lr": 1.0})
+    mode, last, optimizer = told(model, sharders=modules.sharders())
+    assert 'has the mode "mean": TorchRec sums' in mode
+    assert "TorchRec would lose the last bag of a batch" in last
+    assert "EmbeddingBagSharder does not take over" in optimizer
+
+
+def test_modules_that_are_refused_say_why() -> None:
+    meta = torch.device("meta")
+    rate = {"lr": 1.0}
+    model = nn.Module()
+    model.fused = FusedEmbeddingCollection(modules.sequences("s", 1), torch.optim.SGD, rate, meta)
+    model.pruned = ITEPEmbeddingBagCollection(
+        EmbeddingBagCollection(tables=modules.bags("b", 1)), nn.Module()
+    )
+    model.sub = modules.SubCollection(tables=modules.bags("c", 1))
+    model.two = ManagedCollisionEmbeddingBagCollection(
+        EmbeddingBagCollection(tables=(two := modules.shared())), modules.collisions(two)
+    )
+    fused, pruned, sub, two_ = told(model)
+    assert "FusedEmbeddingCollection, which neuroshard cannot plan: TorchRec's sharder" in fused
+    assert "ITEPEmbeddingBagCollection, which neuroshard cannot plan: its rows" in pruned
+    assert "a subclass of EmbeddingBagCollection that no sharder is for" in sub
+    assert 'several tables look up "shared", which TorchRec' in two_
+    with pytest.raises(AttributeError, match="use_gather_select"):
+        FusedEmbeddingCollection(
+            modules.sequences("s", 1), torch.optim.SGD, rate, meta
+        ).use_gather_select()
+
+
+def test_tables_say_what_torchrec_runs() -> None:
+    model = modules.Model(list(modules.KINDS))
+    tables = tables_from_model(model, sharders=modules.sharders())["tables"]
+    of = {t["name"]: t for t in tables}
+    assert of["s0"]["pooling"] == of["l0"]["pooling"] == "none"
+    assert of["s1"]["constraints"]["min_width"] == 8
+    assert of["m0"]["constraints"]["sharding_types"] == ["row_wise"]
+    assert "column_wise" not in of["weight"]["constraints"]["sharding_types"]
+    assert of["weight"]["weighted"] and of["p0"]["weighted"] and not of["s0"]["weighted"]
+    assert [f["name"] for f in of["weight"]["features"]] == ["sparse.single"]
+    assert {t["optimizer"] for t in tables} == {"sgd"}
+    assert "constraints" not in of["b0"]
+
+
+def test_a_feature_processor_without_its_sharder_is_sharded_inside() -> None:
+    model = modules.Model(["processed"])
+    tables = tables_from_model(model, sharders=[EmbeddingBagCollectionSharder()])["tables"]
+    assert {t["module"] for t in tables} == {"sparse.processed._embedding_bag_collection"}
+
+
+def test_means_of_processed_features_are_not_split_by_rows() -> None:
+    tables = modules.bags("p", 1, pooling=modules.PoolingType.MEAN)
+    inner = EmbeddingBagCollection(tables=tables, is_weighted=True)
+    processors = {"p0_f": modules.PositionWeightedModule(4)}
+    model = nn.Sequential(modules.FeatureProcessedEmbeddingBagCollection(inner, processors))
+    (own,) = tables_from_model(model)["tables"]
+    assert own["constraints"]["sharding_types"] == ["data_parallel", "table_wise", "column_wise"]
+
+
+def test_rows_that_cut_a_bucket_are_refused() -> None:
+    for buckets, count in ((4, 0), (6, 1)):  # four ranks of 12 rows
+        tables = [replace(c, num_embeddings=48) for c in modules.bags("h", 1)]
+        hashed = HashZchManagedCollisionModule(
+            zch_size=48, device=torch.device("cpu"), total_num_buckets=buckets
+        )
+        model = nn.Sequential(
+            ManagedCollisionEmbeddingBagCollection(
+                EmbeddingBagCollection(tables=tables),
+                ManagedCollisionCollection({"h0": hashed}, tables),
+            )
+        )
+        plan = by_columns()
+        plan["plan"] = {"0": {"h0": table("row_wise", blocks(48, 0, 8, [0, 1, 2, 3]))}}
+        problems = refused(model, plan) if count else []
+        assert len(problems) == count
+        assert all("cuts its 6 buckets of ids" in p for p in problems)
+        if not count:
+            load_plan(plan, model, ShardingEnv.from_local(4, 0), local_size=2, device_type="cpu")

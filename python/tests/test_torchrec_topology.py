@@ -1,0 +1,136 @@
+"""TorchRec's Topology and StorageReservations as arguments of neuroshard plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.planner import Topology
+from torchrec.distributed.planner.storage_reservations import (
+    FixedPercentageStorageReservation,
+    HeuristicalStorageReservation,
+    InferenceStorageReservation,
+)
+from torchrec.distributed.planner.types import (
+    CustomTopologyData,
+    ParameterConstraints,
+    PlannerError,
+)
+from torchrec.modules.embedding_configs import EmbeddingBagConfig
+from torchrec.modules.embedding_modules import EmbeddingBagCollection
+
+from neuroshard_torchrec import InputError
+from neuroshard_torchrec.topology import Cluster
+from neuroshard_torchrec.topology import request as requested
+
+SHARDERS: list[Any] = [EmbeddingBagCollectionSharder()]
+
+
+class Model(nn.Module):
+    """A dense layer of 30 fp32 numbers beside one table."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = nn.Linear(5, 5)
+        config = EmbeddingBagConfig(
+            name="t", embedding_dim=8, num_embeddings=100, feature_names=["f", "g"]
+        )
+        self.ebc = EmbeddingBagCollection(tables=[config], device=torch.device("meta"))
+
+
+def topology(world_size: int = 8, **stated: Any) -> Topology:
+    return Topology(
+        **{"compute_device": "cuda", "hbm_cap": 1 << 30} | stated, world_size=world_size
+    )
+
+
+def request(where: Topology, reservation: Any, **others: Any) -> Cluster:
+    return requested(where, reservation, 64, Model(), SHARDERS, None, **others)
+
+
+def value(arguments: list[str], flag: str) -> str:
+    assert arguments.count(flag) == 1, arguments
+    return arguments[arguments.index(flag) + 1]
+
+
+def test_devices_and_hosts() -> None:
+    none = FixedPercentageStorageReservation(0)
+    cluster = request(topology(16, local_world_size=4, pod_size=2, ddr_cap=1 << 20), none)
+    assert cluster.arguments == [
+        *("--devices", "16", "--devices-per-host", "4", "--nvlink-domain", "8"),
+        *("--memory", "1073741824B", "--reserve-share", "0", "--reserve-fixed", "0B"),
+        *("--host-memory", f"{4 << 20}B"),
+    ]
+    assert cluster.warnings == []
+    assert "--host-memory" not in request(topology(), none, host_memory=False).arguments
+    assert "--nvlink-domain" not in request(topology(), none).arguments
+
+
+@pytest.mark.parametrize(
+    "reservation",
+    [
+        FixedPercentageStorageReservation(0.3),
+        HeuristicalStorageReservation(0.05, dense_tensor_estimate=12345),
+        InferenceStorageReservation(0.1),
+    ],
+)
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_reservations_leave_what_torchrec_leaves(reservation: Any, device: str) -> None:
+    where = topology(compute_device=device, ddr_cap=1 << 29)
+    model = Model()
+    constraints = {"t": ParameterConstraints(pooling_factors=[2.0, 30.0])}
+    arguments = requested(where, reservation, 64, model, SHARDERS, constraints).arguments
+    left = reservation.reserve(where, 64, model, SHARDERS, constraints).devices[0].storage
+    memory = int(value(arguments, "--memory")[:-1])
+    free = memory - int(value(arguments, "--reserve-fixed")[:-1])
+    want = (1 << 29, left.ddr) if device == "cpu" else (1 << 30, left.hbm)
+    assert (memory, free) == want
+    assert ("--host-memory" in arguments) == (device == "cuda")
+
+
+def test_nothing_left() -> None:
+    with pytest.raises(InputError, match="leaves nothing for tables"):
+        request(topology(), FixedPercentageStorageReservation(1))
+    with pytest.raises(PlannerError, match="negative"):
+        request(topology(hbm_cap=100), HeuristicalStorageReservation(0.15))
+
+
+def test_the_network_between_hosts() -> None:
+    none = FixedPercentageStorageReservation(0)
+    where = topology(8, local_world_size=4, inter_host_bw=50e6)  # bytes a millisecond
+    assert value(request(where, none).arguments, "--network-bandwidth") == "50000000000B/s"
+    one = request(topology(8, inter_host_bw=50e6), none)
+    assert "--network-bandwidth" not in one.arguments
+    assert len(one.warnings) == 1 and "has no effect" in one.warnings[0]
+
+
+def test_bandwidths_that_torchrecs_formulas_read() -> None:
+    stated = {"intra_host_bw": 3e8, "hbm_mem_bw": 2e9, "hbm_to_ddr_mem_bw": 2.5e7}
+    found = request(topology(**stated), FixedPercentageStorageReservation(0)).arguments
+    assert value(found, "--link-bandwidth") == "300000000000B/s"
+    assert value(found, "--hbm-bandwidth") == "2000000000000B/s"
+    assert value(found, "--host-link-bandwidth") == "25000000000B/s"
+
+
+def test_numbers_of_a_topology_that_estimates_do_not_read() -> None:
+    stated = {
+        "ddr_mem_bw": 3e9,
+        "ssd_mem_bw": 5e9,
+        "bwd_compute_multiplier": 3.0,
+        "weighted_feature_bwd_compute_multiplier": 4.0,
+        "uneven_sharding_perf_multiplier": 5.0,
+    }
+    with pytest.raises(InputError) as e:
+        request(topology(**stated), FixedPercentageStorageReservation(0))
+    assert len(e.value.problems) == len(stated)
+    for name, number in stated.items():
+        assert f"topology: {name} is {number:g}" in str(e.value)
+
+
+def test_device_memories_that_differ() -> None:
+    caps = CustomTopologyData({"hbm_cap": [1 << 30, 1 << 31]}, 2)
+    with pytest.raises(InputError, match="equal memory"):
+        request(topology(2, custom_topology_data=caps), FixedPercentageStorageReservation(0))

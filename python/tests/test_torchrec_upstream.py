@@ -1,0 +1,73 @@
+"""TorchRec's own examples and DLRM's dlrm_main.py train under NeuroShardPlanner.
+
+The scripts are not part of this repository: the tests run where $NEUROSHARD_TORCHREC_SOURCES
+and $NEUROSHARD_DLRM_SOURCES name checkouts of them, and are skipped elsewhere. Two and four
+processes train each script, and the losses of each step must be those of the same model
+trained whole by one process on the same batches.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import environment
+
+pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
+
+from torchrec_binary import binary
+from torchrec_upstream import EXAMPLES, SOURCES
+
+__all__ = ["binary"]
+
+LOSS = 1e-5
+"""Losses may differ by this share. Adagrad divides by the root of a sum of squares, which is
+nearly nothing at first, and so makes the differences of float32 larger."""
+
+
+def able(name: str) -> bool:
+    example = EXAMPLES[name]
+    return bool(os.environ.get(SOURCES[example.repository])) and all(
+        importlib.util.find_spec(n) for n in example.needs
+    )
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def trained(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, binary: str
+) -> tuple[Path, int]:
+    """Trains all examples that can be trained here; returns the folder and the processes."""
+    ranks = request.param
+    folder = tmp_path_factory.mktemp("upstream")
+    names = [n for n in EXAMPLES if able(n)]
+    if names:
+        command = [sys.executable, str(Path(__file__).with_name("torchrec_upstream.py"))]
+        done = subprocess.run(
+            [*command, str(folder), str(ranks), *names],
+            env=environment(NEUROSHARD_BINARY=binary)
+            | {"PYTHONPATH": os.pathsep.join([*sys.path])},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        (folder / "log").write_text(done.stdout + done.stderr)
+    return folder, ranks
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_of_torchrec(trained: tuple[Path, int], name: str) -> None:
+    if not able(name):
+        needs = [f"${SOURCES[EXAMPLES[name].repository]}", *EXAMPLES[name].needs]
+        pytest.skip(f"SKIPPED: {name} needs {' and '.join(needs)}")
+    folder, ranks = trained
+    path = folder / f"{name}-{ranks}.json"
+    assert path.exists(), (folder / "log").read_text()[-8000:]
+    result: dict[str, Any] = json.loads(path.read_text())
+    assert len(result["sharded"]) >= 10 and result["plan"]
+    assert result["sharded"] == pytest.approx(result["whole"], rel=LOSS)

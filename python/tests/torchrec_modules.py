@@ -1,0 +1,390 @@
+"""Four processes that train a model with a module of each kind that TorchRec shards.
+
+Run as ``python torchrec_modules.py FOLDER``: ``FOLDER/cases.json`` has the cases and the
+recipe of docs/TORCHREC.md for checkpoints; each rank leaves what it saw in
+``FOLDER/rank-N.json``. It is no test itself: test_torchrec_modules.py starts it once, and
+looks at the files.
+
+Each kind of module has a loss of its own, and the model trains on their sum: so the losses
+show which module goes wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torchrec_ranks as ranks
+from fbgemm_gpu.split_embedding_configs import EmbOptimType
+from torch import nn
+from torchrec import (
+    EmbeddingBagCollection,
+    EmbeddingBagConfig,
+    EmbeddingCollection,
+    EmbeddingConfig,
+    KeyedJaggedTensor,
+    PoolingType,
+)
+from torchrec.distributed.embedding import EmbeddingCollectionSharder
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder, EmbeddingBagSharder
+from torchrec.distributed.fp_embeddingbag import FeatureProcessedEmbeddingBagCollectionSharder
+from torchrec.distributed.fused_embeddingbag import FusedEmbeddingBagCollectionSharder
+from torchrec.distributed.mc_embedding import ManagedCollisionEmbeddingCollectionSharder
+from torchrec.distributed.mc_embeddingbag import ManagedCollisionEmbeddingBagCollectionSharder
+from torchrec.distributed.model_parallel import DistributedModelParallel
+from torchrec.modules.feature_processor_ import PositionWeightedModule
+from torchrec.modules.fp_embedding_modules import FeatureProcessedEmbeddingBagCollection
+from torchrec.modules.fused_embedding_modules import FusedEmbeddingBagCollection
+from torchrec.modules.mc_embedding_modules import (
+    ManagedCollisionEmbeddingBagCollection,
+    ManagedCollisionEmbeddingCollection,
+)
+from torchrec.modules.mc_modules import (
+    DistanceLFU_EvictionPolicy,
+    ManagedCollisionCollection,
+    MCHManagedCollisionModule,
+)
+from torchrec.optim.keyed import KeyedOptimizerWrapper
+from torchrec.optim.optimizers import in_backward_optimizer_filter
+
+from neuroshard_torchrec import PlanError, load_plan, reshard
+
+STEPS = 8
+HALF = 4
+BATCH = 8  # of a rank
+LONGEST = 4
+IDS = 1 << 20  # raw ids of managed collisions
+KINDS = ("pooled", "sequence", "processed", "managed", "listed", "single", "fused")
+"""The modules of the model: EmbeddingBagCollection, EmbeddingCollection,
+FeatureProcessedEmbeddingBagCollection, ManagedCollisionEmbeddingBagCollection,
+ManagedCollisionEmbeddingCollection, nn.EmbeddingBag, FusedEmbeddingBagCollection."""
+
+
+class SubCollection(EmbeddingBagCollection):
+    """A subclass, as scripts have them."""
+
+
+class SubSharder(EmbeddingBagCollectionSharder):
+    """The sharder of the subclass."""
+
+    @property
+    def module_type(self) -> type[nn.Module]:
+        return SubCollection
+
+
+def bags(prefix: str, count: int, **changes: Any) -> list[EmbeddingBagConfig]:
+    return [
+        EmbeddingBagConfig(
+            name=f"{prefix}{i}",
+            num_embeddings=40 + 17 * i,
+            embedding_dim=8 * (i + 1),
+            feature_names=[f"{prefix}{i}_f"],
+            **changes,
+        )
+        for i in range(count)
+    ]
+
+
+def sequences(prefix: str, count: int, **changes: Any) -> list[EmbeddingConfig]:
+    return [
+        EmbeddingConfig(
+            name=f"{prefix}{i}",
+            num_embeddings=64 + 16 * i,
+            embedding_dim=16,
+            feature_names=[f"{prefix}{i}_f", f"{prefix}{i}_g"] if i == 1 else [f"{prefix}{i}_f"],
+            **changes,
+        )
+        for i in range(count)
+    ]
+
+
+def _constant(weights: torch.Tensor) -> torch.Tensor:
+    """Makes all rows alike, so that it does not matter which row an id gets."""
+    with torch.no_grad():
+        return weights.fill_(0.25)
+
+
+def collisions(configs: list[Any]) -> ManagedCollisionCollection:
+    modules = {
+        c.name: MCHManagedCollisionModule(
+            zch_size=c.num_embeddings,
+            device=ranks.CPU,
+            eviction_interval=1,
+            eviction_policy=DistanceLFU_EvictionPolicy(),
+            input_hash_size=IDS,
+        )
+        for c in configs
+    }
+    return ManagedCollisionCollection(managed_collision_modules=modules, embedding_configs=configs)
+
+
+def shared() -> list[EmbeddingBagConfig]:
+    """Two tables of one feature, which TorchRec runs without managed collisions only."""
+    return [replace(c, feature_names=["shared"]) for c in bags("b", 2)]
+
+
+class Model(nn.Module):
+    """A model with a module of each kind."""
+
+    def __init__(self, kinds: list[str]) -> None:
+        super().__init__()
+        self.kinds = kinds
+        self.sparse = nn.Module()
+        self.dense = nn.ModuleDict()
+        for kind in kinds:
+            module, width = getattr(self, f"_{kind}")()
+            setattr(self.sparse, kind, module)
+            self.dense[kind] = nn.Linear(width, 1)
+
+    def _pooled(self) -> tuple[nn.Module, int]:
+        tables = bags("b", 3)
+        tables[1].pooling = PoolingType.MEAN
+        return SubCollection(tables=tables, device=ranks.CPU), 48
+
+    def _sequence(self) -> tuple[nn.Module, int]:
+        tables = sequences("s", 3)
+        return EmbeddingCollection(tables=tables, device=ranks.CPU), 4 * 16 * LONGEST
+
+    def _processed(self) -> tuple[nn.Module, int]:
+        tables = bags("p", 3)
+        inner = EmbeddingBagCollection(tables=tables, device=ranks.CPU, is_weighted=True)
+        processors = {f"p{i}_f": PositionWeightedModule(LONGEST) for i in range(3)}
+        return FeatureProcessedEmbeddingBagCollection(inner, processors), 48
+
+    def _managed(self) -> tuple[nn.Module, int]:
+        tables = bags("m", 2, init_fn=_constant)
+        for c in tables:
+            c.num_embeddings = 2048 + 13 * c.embedding_dim
+        inner = EmbeddingBagCollection(tables=tables, device=ranks.CPU)
+        return ManagedCollisionEmbeddingBagCollection(inner, collisions(tables)), 24
+
+    def _listed(self) -> tuple[nn.Module, int]:
+        tables = sequences("l", 2, init_fn=_constant)
+        for c in tables:
+            c.num_embeddings += 2048
+        inner = EmbeddingCollection(tables=tables, device=ranks.CPU)
+        return ManagedCollisionEmbeddingCollection(inner, collisions(tables)), 3 * 16 * LONGEST
+
+    def _single(self) -> tuple[nn.Module, int]:
+        return nn.EmbeddingBag(50, 24, mode="sum", include_last_offset=True), 24
+
+    def _fused(self) -> tuple[nn.Module, int]:
+        rate = {"lr": ranks.RATE}
+        module = FusedEmbeddingBagCollection(bags("u", 2), torch.optim.SGD, rate, False, ranks.CPU)
+        return module, 24
+
+    def forward(self, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
+        out = {}
+        for kind in self.kinds:
+            module, features = getattr(self.sparse, kind), inputs[kind]
+            if kind == "single":
+                dense = module(features.values(), features.offsets())
+            else:
+                got = module(features)
+                got = got[0] if isinstance(got, tuple) else got
+                parts = [got[k] for k in sorted(features.keys())]
+                if kind in ("sequence", "listed"):  # one row a sample
+                    parts = [p.to_padded_dense(LONGEST).flatten(1) for p in parts]
+                dense = torch.cat(parts, dim=1)
+            out[kind] = self.dense[kind](dense).squeeze(1)
+        return out
+
+
+def configs_of(model: Model) -> dict[str, list[tuple[str, int, int]]]:
+    """Returns the name, rows and columns of each table, by module."""
+    return {
+        kind: [("weight", 50, 24)]
+        if kind == "single"
+        else [(c.name, c.num_embeddings, c.embedding_dim) for c in _configs(model, kind)]
+        for kind in model.kinds
+    }
+
+
+def features_of(model: Model) -> dict[str, dict[str, int]]:
+    """Returns the ids that each feature has, by module."""
+    return {
+        kind: {"weight": 50}
+        if kind == "single"
+        else {
+            f: IDS if kind in ("managed", "listed") else c.num_embeddings
+            for c in _configs(model, kind)
+            for f in c.feature_names
+        }
+        for kind in model.kinds
+    }
+
+
+def _configs(model: Model, kind: str) -> Any:
+    inner = getattr(model.sparse, kind)
+    for attribute in ("_embedding_module", "_embedding_bag_collection"):
+        inner = getattr(inner, attribute, inner)
+    pooled = hasattr(inner, "embedding_bag_configs")
+    return inner.embedding_bag_configs() if pooled else inner.embedding_configs()
+
+
+def batch(of: dict[str, dict[str, int]], step: int, on: list[int]) -> tuple[Any, torch.Tensor]:
+    """Returns what these ranks train on in a step, one after the other."""
+    inputs: dict[str, Any] = {}
+    targets = []
+    for kind, features in of.items():
+        parts = []
+        for rank in on:
+            g = torch.Generator().manual_seed(1000 * step + rank)
+            part = {}
+            for f, ids in features.items():
+                # A module of managed collisions sizes its history by its first batch.
+                most = LONGEST if ids < IDS else 2
+                lengths = torch.randint(0, most + 1, (BATCH,), generator=g)
+                if ids == IDS and step % HALF == 0:
+                    lengths = torch.full((BATCH,), LONGEST)
+                part[f] = (lengths, torch.randint(0, ids, (int(lengths.sum()),), generator=g))
+            parts.append(part)
+        inputs[kind] = KeyedJaggedTensor(
+            keys=list(features),
+            lengths=torch.cat([p[f][0] for f in features for p in parts]),
+            values=torch.cat([p[f][1] for f in features for p in parts]),
+        )
+    for rank in on:
+        g = torch.Generator().manual_seed(1000 * step + rank + 500)
+        targets.append(torch.randn(BATCH, generator=g))
+    return inputs, torch.cat(targets)
+
+
+def sharders() -> list[Any]:
+    fused = {"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": ranks.RATE}
+    pooled = EmbeddingBagCollectionSharder(fused_params=dict(fused))
+    sequence = EmbeddingCollectionSharder(fused_params=dict(fused))
+    return [
+        SubSharder(fused_params=dict(fused)),
+        pooled,
+        sequence,
+        FeatureProcessedEmbeddingBagCollectionSharder(pooled),
+        ManagedCollisionEmbeddingBagCollectionSharder(pooled),
+        ManagedCollisionEmbeddingCollectionSharder(sequence),
+        EmbeddingBagSharder(fused_params=dict(fused)),
+        FusedEmbeddingBagCollectionSharder(),
+    ]
+
+
+def train(model: Any, optimizer: Any, of: Any, first: int, last: int) -> dict[str, list[float]]:
+    """Trains, and returns the losses of each module, the means over all ranks."""
+    alone = not isinstance(model, DistributedModelParallel)
+    on = list(range(ranks.RANKS)) if alone else [dist.get_rank()]
+    losses: dict[str, list[float]] = {kind: [] for kind in of}
+    for step in range(first, last):
+        inputs, targets = batch(of, step, on)
+        optimizer.zero_grad()
+        own = {k: nn.functional.mse_loss(v, targets) for k, v in model(inputs).items()}
+        torch.stack(list(own.values())).sum().backward()
+        optimizer.step()
+        for kind, loss in own.items():
+            total = loss.detach().clone()
+            if not alone:
+                dist.all_reduce(total)
+                total /= ranks.RANKS
+            losses[kind].append(total.item())
+    return losses
+
+
+def reference(kinds: list[str]) -> dict[str, list[float]]:
+    torch.manual_seed(0)
+    model = Model(kinds)
+    # A fused collection trains itself.
+    own = [p for n, p in model.named_parameters() if not n.startswith("sparse.fused.")]
+    optimizer = torch.optim.SGD(own, lr=ranks.RATE)
+    return train(model, optimizer, features_of(model), 0, STEPS)
+
+
+def fill(sharded: Any, start: dict[str, torch.Tensor]) -> None:
+    """Gives the sharded model the weights of the whole one, shard by shard: TorchRec loads
+    nothing that is not sharded into some of the modules."""
+    with torch.no_grad():
+        for key, value in sharded.state_dict().items():
+            if key not in start:
+                continue
+            if not hasattr(value, "local_shards"):
+                value.copy_(start[key])
+                continue
+            for s in value.local_shards():
+                (row, column), (rows, columns) = s.metadata.shard_offsets, s.metadata.shard_sizes
+                s.tensor.copy_(start[key][row : row + rows, column : column + columns])
+
+
+def build(case: dict[str, Any], seed: int) -> tuple[Any, Any, Any]:
+    torch.manual_seed(seed)
+    model = Model(case["kinds"])
+    of = features_of(model)
+    # Modules with managed collisions load nothing that is not sharded; their rows are alike.
+    start = {
+        k: v.clone()
+        for k, v in model.state_dict().items()
+        if not k.startswith(("sparse.managed.", "sparse.listed."))
+    }
+    if case["plan"] == "neuroshard":
+        plan = ranks.plan_of(case, model, sharders())
+    else:
+        plan = load_plan(case["plan"], model, device_type="cpu", sharders=sharders())
+    sharded = DistributedModelParallel(model, device=ranks.CPU, plan=plan, sharders=sharders())
+    if "resume" not in case:
+        fill(sharded, start)
+    optimizer = KeyedOptimizerWrapper(
+        dict(in_backward_optimizer_filter(sharded.named_parameters())),
+        lambda parameters: torch.optim.SGD(parameters, lr=ranks.RATE),
+    )
+    return sharded, optimizer, of
+
+
+def do(case: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
+    if "resume" in case:
+        sharded, optimizer, of = build(case, seed=1 + dist.get_rank())
+        recipe["resume"](sharded, optimizer, case["resume"])
+        return {
+            "losses": train(sharded, optimizer, of, HALF, STEPS),
+            "plan": ranks.planned(sharded.plan),
+        }
+    sharded, optimizer, of = build(case, seed=0)
+    losses = train(sharded, optimizer, of, 0, HALF)
+    if "save" in case:
+        recipe["save"](sharded, optimizer, case["save"])
+    result: dict[str, Any] = {}
+    if "moved" in case:
+        try:
+            reshard(sharded, case["plan"], case["refused"], local_size=ranks.PER_HOST)
+        except PlanError as e:
+            result["refused"] = str(e)
+        moved = reshard(sharded, case["plan"], case["moved"], local_size=ranks.PER_HOST)
+        result["moved"] = sorted(moved.tables)
+    more = train(sharded, optimizer, of, HALF, STEPS)
+    losses = {k: v + more[k] for k, v in losses.items()}
+    return result | {"losses": losses, "plan": ranks.planned(sharded.plan)}
+
+
+def run(rank: int, folder: Path, cases: dict[str, Any]) -> None:
+    ranks.join(rank, ranks.RANKS, folder / "store")
+    recipe: dict[str, Any] = {}
+    exec(compile(cases["recipe"], "docs/TORCHREC.md", "exec"), recipe)
+    results: dict[str, Any] = {}
+    if rank == 0:
+        results["reference"] = reference(cases["cases"][0]["kinds"])
+    begin = time.monotonic()
+    for case in cases["cases"]:
+        results[case["name"]] = do(case, recipe)
+        print(f"{rank}: {case['name']}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
+        dist.barrier()
+    (folder / f"rank-{rank}.json").write_text(json.dumps(results))
+    dist.destroy_process_group()
+
+
+def main(folder: Path) -> int:
+    cases = json.loads((folder / "cases.json").read_text())
+    return ranks.fork(ranks.RANKS, lambda rank: run(rank, folder, cases))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
