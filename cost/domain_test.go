@@ -1,6 +1,8 @@
 package cost_test
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -80,6 +82,54 @@ func TestDoubts(t *testing.T) {
 			t.Errorf("%s: got %q, want no doubts", c.name, got)
 		case c.want != "" && (len(got) != 1 || !strings.Contains(got[0], "has not seen "+c.want)):
 			t.Errorf("%s: got %q, want one doubt, of %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestDoubtsOfVectors wants a doubt about tables of several bags and one about sequences, with the
+// number of such tables and the size of the errors there, from models without a domain, too.
+func TestDoubtsOfVectors(t *testing.T) {
+	one := problem.Feature{Name: "f", PoolingFactor: 3}
+	several, part := one, one
+	one.Bags, several.Bags, part.Bags = 1, 2, .5
+	const bags, sequences = "bags other than 1, .* are off from the simulated device by 1 to 2 %", "pooling none, .* are off from the simulated device by 2 to 5 %"
+	for _, c := range []struct {
+		name     string
+		features []problem.Feature
+		none     int // the first tables that are sequences
+		want     []string
+	}{
+		{"one bag", []problem.Feature{one, one, one}, 0, nil},
+		{"a table of two bags", []problem.Feature{one, several, one}, 0, []string{"^1 table has " + bags}},
+		{"a table of half a bag", []problem.Feature{one, part, several}, 0, []string{"^2 tables have " + bags}},
+		{"sequences", []problem.Feature{{PoolingFactor: 3}, {PoolingFactor: 1}, one}, 2, []string{"^2 tables have " + sequences}},
+		{"both", []problem.Feature{{PoolingFactor: 3}, several, one}, 1, []string{"^1 table has " + bags, "^1 table has " + sequences}},
+	} {
+		p := &problem.Problem{Topology: topology(t, 2, 0), Batch: 8192}
+		var shards []problem.Shard
+		for i, f := range c.features {
+			table := problem.Table{Name: fmt.Sprint(i), Rows: 1000, Dim: 16, Features: []problem.Feature{f}}
+			if i < c.none {
+				table.Pooling = problem.PoolingNone
+			}
+			p.Tables = append(p.Tables, table)
+			shards = append(shards, p.Whole(i))
+		}
+		for _, stated := range []bool{true, false} {
+			_, file := load(t)
+			if !stated {
+				file.Manifest.Domain = modelfile.Domain{}
+			}
+			got := loadFile(t, file).Doubts(p, [][]problem.Shard{shards, nil})
+			if len(got) != len(c.want) {
+				t.Errorf("%s, a domain: %t: got %q, want %d doubts", c.name, stated, got, len(c.want))
+				continue
+			}
+			for i := range got {
+				if !regexp.MustCompile(c.want[i]).MatchString(got[i]) {
+					t.Errorf("%s, a domain: %t: got %q, want %q", c.name, stated, got[i], c.want[i])
+				}
+			}
 		}
 	}
 }

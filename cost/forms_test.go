@@ -85,7 +85,7 @@ func formsFor(p *problem.Problem, table int) map[string]drawnForm {
 	if t.CutsByRows(topology.Devices) {
 		forms["row_wise"] = drawnForm{problem.Form{ShardingType: problem.RowWise}, 1}
 	}
-	if t.CutsByRows(topology.PerHost()) {
+	if t.CutsByRows(topology.PerHost()) && t.Pooling != problem.PoolingNone {
 		forms["table_row_wise"] = drawnForm{problem.Form{ShardingType: problem.TableRowWise}, 1}
 		if hosts := topology.Devices / topology.PerHost(); hosts > 1 && t.Dim >= 8 {
 			forms["grid"] = drawnForm{problem.Form{ShardingType: problem.TableRowWise}, 2}
