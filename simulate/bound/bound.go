@@ -61,8 +61,9 @@
 // Prices, weights and worths come from an optimisation that stops early (node.go). The
 // argument holds for any values of them; better values give a higher bound.
 //
-// The bound ignores the input exchange, and constraints except the least width of a
-// table. It counts the fixed times of at most two operators of a device. The bound is
+// Constraints. Tables that may lie on few devices only have a bound of their own, on these
+// devices (subsets.go); the highest bound holds. The bound ignores the input exchange, and
+// constraints except those on devices, co-locations and the least width of a table. It counts the fixed times of at most two operators of a device. The bound is
 // lowered by 1e-9 of itself, because floating-point sums are rounded.
 //
 // # Hidden exchanges
@@ -222,7 +223,8 @@ func Simulated(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound,
 	if math.IsInf(least, 1) {
 		return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way that is allowed")
 	}
-	return Bound{Total: unit.Millis(least * (1 - rounding))}, nil
+	b, err := bySubsets(ctx, p, allowed, in, onHosts, Bound{Total: unit.Millis(least * (1 - rounding))})
+	return Bound{Total: b.Total}, err
 }
 
 // ofColumns returns the bound of plans that place tables whole or cut by columns in HBM.
@@ -231,12 +233,15 @@ func ofColumns(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound,
 	if err != nil {
 		return Bound{}, err
 	}
-	t := newTree(newRelaxation(p, simulate.NewPricer(p), allowed.operators(p)), comm)
+	t := newTree(newRelaxation(p, simulate.NewPricer(p), p.Topology.Devices, allowed.operators(p)), comm)
 	t.raise(ctx, math.Inf(1))
 	if err := ctx.Err(); err != nil {
 		return Bound{}, err
 	}
-	b := t.bound()
+	b, err := bySubsets(ctx, p, allowed, only(problem.ClassColumns), false, t.bound())
+	if err != nil {
+		return Bound{}, err
+	}
 	if math.IsInf(float64(b.Total), 1) {
 		return Bound{}, errors.New("no plan to bound: the tables do not fit on the devices in any way")
 	}

@@ -356,6 +356,7 @@ func noPlacementIsBelow(t *testing.T, hides func(*rapid.T, *problem.Problem) pla
 		check(t, p, judge, shards(), bound.Allowed{Operators: operators, Hidden: hidden})
 		tightest(p, shards())
 		check(t, p, judge, shards(), bound.Allowed{Operators: operators, Hidden: hidden})
+		check(t, constrained(p, shards(), random), judge, shards(), bound.Allowed{Operators: operators, Hidden: hidden})
 	})
 }
 

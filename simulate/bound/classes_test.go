@@ -22,7 +22,7 @@ func TestClassesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 			p.Topology.NVLinkDomain = p.Topology.DevicesPerHost * rapid.IntRange(0, 3).Draw(t, "hosts of a domain")
 		}
 		counts := simulate.NewPricer(p)
-		r := newRelaxation(p, counts, 1)
+		r := newRelaxation(p, counts, p.Topology.Devices, 1)
 		w, err := newWires(p, 1, 1)
 		if err != nil {
 			t.Fatal(err)

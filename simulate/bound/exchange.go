@@ -66,11 +66,17 @@ func newExchange(p *problem.Problem, hidden plan.Hidden) (*exchange, error) {
 		}
 	}
 	e.granule = max(1, e.granule)
-	step := n * e.granule
-	e.least = (e.all + step - 1) / step * e.granule
+	e.least = e.mean(n)
 	var err error
 	e.network, err = networkOf(p)
 	return e, err
+}
+
+// mean returns the fewest columns that the device with the most has if all columns are on the
+// given number of devices.
+func (e *exchange) mean(devices int) int {
+	step := devices * e.granule
+	return (e.all + step - 1) / step * e.granule
 }
 
 // allColumns returns the least pooled columns of all slices of the table, with the given columns or

@@ -213,7 +213,7 @@ func TestNoPlacementOfSeveralSlicesIsBelow(t *testing.T) {
 			ways[i] = inSlices(p, i, random)
 		}
 		cost := price(t, judge, shardsOf(p, ways))
-		compare := func() {
+		compare := func(p *problem.Problem) {
 			least, err := bound.Simulated(context.Background(), p, bound.Allowed{})
 			if err != nil {
 				t.Fatal(err)
@@ -234,9 +234,10 @@ func TestNoPlacementOfSeveralSlicesIsBelow(t *testing.T) {
 				ways[i] = before
 			}
 		}
-		compare()
+		compare(p)
 		tightest(p, shardsOf(p, ways))
-		compare()
+		compare(p)
+		compare(constrained(p, shardsOf(p, ways), random))
 	})
 	t.Logf("mean gap of %v placements: %.1f %%", count, 100*sum/count)
 }
@@ -343,7 +344,7 @@ func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Pro
 		for i := range ways {
 			ways[i] = anyWay(i)
 		}
-		compare := func(allowed bound.Allowed) {
+		compare := func(p *problem.Problem, allowed bound.Allowed) {
 			allowed.Hidden = hidden
 			shards := shardsOf(p, ways)
 			least, err := bound.Simulated(context.Background(), p, allowed)
@@ -357,7 +358,7 @@ func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Pro
 			sum += bound.Gap(cost, least.Total)
 			count++
 		}
-		compare(usedKinds(ways))
+		compare(p, usedKinds(ways))
 		cost := price(t, judge, shardsOf(p, ways))
 		for range 100 {
 			i := random.IntN(len(ways))
@@ -369,11 +370,12 @@ func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Pro
 				ways[i] = before
 			}
 		}
-		compare(everyKind)
-		compare(usedKinds(ways))
+		compare(p, everyKind)
+		compare(p, usedKinds(ways))
 		tightest(p, shardsOf(p, ways))
-		compare(everyKind)
-		compare(usedKinds(ways))
+		compare(p, everyKind)
+		compare(p, usedKinds(ways))
+		compare(constrained(p, shardsOf(p, ways), random), everyKind)
 	})
 	t.Logf("mean gap of %v placements: %.1f %%", count, 100*sum/count)
 }

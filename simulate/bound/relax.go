@@ -109,9 +109,9 @@ type relaxation struct {
 }
 
 // newRelaxation returns the tables of the problem that have lookups, with equal tables
-// joined, and the modes of devices that have at most the given number of operators for each
-// operation.
-func newRelaxation(p *problem.Problem, counts *simulate.Pricer, divided int) *relaxation {
+// joined, on a number of devices, and the modes of devices that have at most the given number
+// of operators for each operation.
+func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices, divided int) *relaxation {
 	type key struct {
 		operation         problem.OperatorKey
 		rows              int64
@@ -120,7 +120,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, divided int) *re
 		pooling, lengthCV float64
 		access            access.Distribution
 	}
-	r := &relaxation{devices: p.Topology.Devices, budget: math.Inf(1)}
+	r := &relaxation{devices: devices, budget: math.Inf(1)}
 	if budget := float64(p.ShardBudget()); budget > 0 {
 		r.budget = budget
 	}

@@ -128,7 +128,7 @@ func setsOf(p *problem.Problem, in set, allowed Allowed, onHosts bool) (sets []*
 		return nil, err
 	}
 	counts := simulate.NewPricer(p)
-	r := newRelaxation(p, counts, allowed.operators(p))
+	r := newRelaxation(p, counts, p.Topology.Devices, allowed.operators(p))
 	if len(r.tables) == 0 {
 		return nil, nil
 	}

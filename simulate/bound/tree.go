@@ -55,6 +55,8 @@ type tree struct {
 	*prover
 	comm  *exchange
 	parts []*node
+	// visits and fruitless are the constants, or fewer.
+	visits, fruitless int
 	// reached is the bound when it last rose, in ms, and at the number of prices until then.
 	reached float64
 	at      int
@@ -63,7 +65,7 @@ type tree struct {
 // newTree returns the tree with all placements of r's tables as its one part.
 func newTree(r *relaxation, comm *exchange) *tree {
 	s := newProver(r)
-	return &tree{prover: s, comm: comm, parts: []*node{s.root(comm.least)}}
+	return &tree{prover: s, comm: comm, parts: []*node{s.root(comm.least)}, visits: visits, fruitless: fruitless}
 }
 
 // total returns the bound of a part without the fixed time of an operator, in ms.
@@ -102,7 +104,7 @@ func (t *tree) raise(ctx context.Context, limit float64) (ended bool) {
 	if len(t.tables) == 0 {
 		return true
 	}
-	most := max(visits, 3*minRounds*len(t.tables))
+	most := max(t.visits, 3*minRounds*len(t.tables))
 	for {
 		at := t.lowest()
 		n := t.parts[at]
@@ -138,7 +140,7 @@ func (t *tree) spent(least float64, most int) bool {
 	if least > t.reached {
 		t.reached, t.at = least, t.visited
 	}
-	return t.visited >= most || t.visited-t.at >= fruitless
+	return t.visited >= most || t.visited-t.at >= t.fruitless
 }
 
 // shortage returns the number of devices that the node's mix needs, divided by the number
