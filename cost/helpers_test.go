@@ -53,7 +53,7 @@ func topology(t testing.TB, devices, perHost int) hardware.Topology {
 
 // mixed returns a problem with very different tables: every optimizer and precision,
 // weighted and not, several features, tables without lookups, bags of equal and of unequal
-// lengths, widths of 4 to 256 columns. If oneOperation is true, all tables have the same
+// lengths, less and more than one bag for a feature, sequences, widths of 4 to 256 columns. If oneOperation is true, all tables have the same
 // operation and fuse.
 func mixed(t testing.TB, seed uint64, tables, devices, perHost int, oneOperation bool) *problem.Problem {
 	t.Helper()
@@ -71,10 +71,16 @@ func mixed(t testing.TB, seed uint64, tables, devices, perHost int, oneOperation
 			}
 			table.Features = append(table.Features, problem.Feature{PoolingFactor: pooling, LengthCV: []float64{0, .3, 2}[i%3]})
 		}
+		if i%7 == 3 {
+			table.Features[0].Bags = []float64{.4, 6}[i%2]
+		}
 		if !oneOperation {
 			table.Optimizer = problem.Optimizer(draw.IntN(4))
 			table.Precision = problem.Precision(draw.IntN(2))
 			table.Weighted = draw.IntN(4) == 0
+		}
+		if i%7 == 5 && !table.Weighted {
+			table.Pooling = problem.PoolingNone
 		}
 		p.Tables = append(p.Tables, table)
 	}

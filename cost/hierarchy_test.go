@@ -17,12 +17,22 @@ import (
 // inside is a hierarchical exchange.
 var inside = problem.Hierarchy{Sent: .8, Inside: .9, Between: 1.1, Latency: .06}
 
+// addUp pools the tables of pooling none: a hierarchical exchange adds up vectors.
+func addUp(p *problem.Problem) {
+	for i := range p.Tables {
+		if p.Tables[i].Pooling == problem.PoolingNone {
+			p.Tables[i].Pooling = problem.SumPooling
+		}
+	}
+}
+
 // A Scorer with a hierarchical exchange keeps its contract: blocks of rows on chosen devices count
 // once for each host, whatever the order in which they come and go.
 func TestHierarchicalScorersConform(t *testing.T) {
 	model, _ := load(t)
 	for name, p := range formProblems(t) {
 		t.Run(name, func(t *testing.T) {
+			addUp(p)
 			p.Hierarchy = inside
 			for _, h := range []plan.Hidden{{}, {Forward: .05, Backward: .02, Replicas: true}} {
 				estimates := newEstimates(t, model, p)
@@ -91,6 +101,7 @@ func TestHierarchicalExchangeIsTheSimulatedOne(t *testing.T) {
 	model, _ := load(t)
 	for name, p := range formProblems(t) {
 		t.Run(name, func(t *testing.T) {
+			addUp(p)
 			p.Hierarchy = inside
 			for seed := range uint64(8) {
 				estimates := newEstimates(t, model, p)

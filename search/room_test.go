@@ -16,10 +16,10 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// smallInAllForms draws a problem of a few small tables on one or two hosts of one to
+// smallInAllForms draws a problem of a few small tables, some of several bags or of pooling none, on one or two hosts of one to
 // three devices, with host memory on some. The memory of the devices is still to be set.
 func smallInAllForms(seed uint64, mostDevices, mostTables, mostDim int) *problem.Problem {
-	draw := rand.New(rand.NewPCG(seed, 13))
+	draw, vectors := rand.New(rand.NewPCG(seed, 13)), rand.New(rand.NewPCG(seed, 14))
 	n := 2 + draw.IntN(mostDevices-1)
 	perHost := n
 	if n%2 == 0 && draw.IntN(2) == 0 {
@@ -34,6 +34,14 @@ func smallInAllForms(seed uint64, mostDevices, mostTables, mostDim int) *problem
 			Name: fmt.Sprint(i), Rows: int64(1 + draw.IntN(400)), Dim: 4 * (1 + draw.IntN(mostDim/4)),
 			Optimizer: problem.Optimizer(draw.IntN(4)), Precision: problem.Precision(draw.IntN(2)), Weighted: draw.IntN(4) == 0,
 			Features: []problem.Feature{{PoolingFactor: float64(draw.IntN(60)) / 10}},
+		}
+		switch vectors.IntN(5) {
+		case 0:
+			t.Features[0].Bags = []float64{.1, .5, 2, 3.5}[vectors.IntN(4)]
+		case 1:
+			if !t.Weighted {
+				t.Pooling = problem.PoolingNone
+			}
 		}
 		switch draw.IntN(8) {
 		case 0, 1:
@@ -120,7 +128,7 @@ func waysToHold(p *problem.Problem, table int) (ways []taken) {
 	if free && !t.Constraint.NoSplit && t.CutsByRows(n) {
 		everywhere(problem.RowWise, n)
 	}
-	if free && !t.Constraint.NoSplit && p.Topology.Hosts() > 1 && t.CutsByRows(perHost) {
+	if free && !t.Constraint.NoSplit && p.Topology.Hosts() > 1 && t.CutsByRows(perHost) && t.Pooling != problem.PoolingNone {
 		widths(t, n/perHost, func(widths []int) {
 			add(func(add func(int, problem.Shard)) {
 				for h, w := range widths {

@@ -103,7 +103,7 @@ func (h *held) add(p *problem.Problem, i slice, sign int64) {
 	h.count += sign
 	h.bytes += sign * lookups * int64(i.width+8)
 	h.narrow += sign * lookups * int64((i.width+127)/128)
-	h.dims += sign * int64(i.width*len(t.Features))
+	h.dims += sign * int64(problem.Columns(i.width, t.Bags()))
 }
 
 func (h held) time() float64 {

@@ -177,6 +177,12 @@ func tight(t *rapid.T) *problem.Problem {
 		if rapid.IntRange(0, 4).Draw(t, "two features") == 0 {
 			table.Features = append(table.Features, problem.Feature{PoolingFactor: 1})
 		}
+		switch rapid.IntRange(0, 5).Draw(t, "vectors") {
+		case 0:
+			table.Features[0].Bags = rapid.SampledFrom([]float64{.02, .5, 3, 2.6}).Draw(t, "bags")
+		case 1:
+			table.Pooling = problem.PoolingNone
+		}
 		c := &table.Constraint
 		switch rapid.IntRange(0, 9).Draw(t, "constraint") {
 		case 0:

@@ -124,7 +124,7 @@ func (s *formsModel) change(device, item int, sign int64) {
 	it := s.items.list[item]
 	t := &s.p.Tables[it.table]
 	n, local := int64(s.p.Topology.Devices), int64(s.p.Topology.PerHost())
-	columns := int64(it.width * len(t.Features))
+	columns := int64(problem.Columns(it.width, t.Bags()))
 	time := 20 * int64(math.Ceil(t.PoolingFactor()*16)) * int64(it.width+8)
 	sent := 150 * columns
 	switch {
@@ -674,7 +674,23 @@ func TestHostMemoryIsForSlices(t *testing.T) {
 }
 
 // tiny returns a problem of three tables on 2 or 4 devices, in one host or two.
-func tiny(seed uint64) *problem.Problem {
+func tiny(seed uint64) *problem.Problem { return tinyOf(seed, func(*problem.Table, int) {}) }
+
+// tinyVectors returns a tiny problem of which a table has a third of a bag a sample to five bags,
+// another is of pooling none, and the third has one bag.
+func tinyVectors(seed uint64) *problem.Problem {
+	return tinyOf(seed, func(t *problem.Table, i int) {
+		switch (i + int(seed)) % 3 {
+		case 0:
+			t.Features[0].Bags = []float64{1. / 3, 2, 5}[seed/3%3]
+		case 1:
+			t.Pooling = problem.PoolingNone
+		}
+	})
+}
+
+// tinyOf returns a tiny problem whose tables change has changed. The memory is for the changed ones.
+func tinyOf(seed uint64, change func(t *problem.Table, i int)) *problem.Problem {
 	draw := rand.New(rand.NewPCG(seed, 5))
 	devices := 2 << (seed % 2)
 	p := pool(seed, 3, devices, 8)
@@ -687,6 +703,7 @@ func tiny(seed uint64) *problem.Problem {
 		t.Dim = 4 * (1 + draw.IntN(2))
 		t.Rows = int64(math.Exp(draw.Float64()*9)) + 8
 		t.Features[0].PoolingFactor = math.Exp(draw.Float64() * 5)
+		change(t, i)
 	}
 	if seed%5 == 0 { // HBM has room for half of the weights
 		p.Topology.HostMemory, p.Batch = unit.GiB, 1
@@ -707,6 +724,17 @@ func tiny(seed uint64) *problem.Problem {
 func TestOptimumOfTinyProblemsInAllForms(t *testing.T) {
 	compareWithOptimum(t, "additive", 10, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
 	compareWithOptimum(t, "fused", 10, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })
+}
+
+// TestOptimumOfVectors compares the search with brute force if tables have several bags or are of
+// pooling none, whose vectors take more memory and longer exchanges.
+func TestOptimumOfVectors(t *testing.T) { optimaOfVectors(t, 5) }
+
+// optimaOfVectors is TestOptimumOfVectors with a number of tasks of each kind.
+func optimaOfVectors(t *testing.T, tasks int) {
+	for _, sums := range []bool{true, false} {
+		compareProblems(t, fmt.Sprint("vectors, additive ", sums), tasks, tinyVectors, func(p *problem.Problem) search.Factory { return formsFactory(p, sums) })
+	}
 }
 
 // TestOptimumOfExposedCosts compares the search with brute force if a little, much of one
@@ -907,7 +935,7 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 			for _, form := range forms {
 				put(i, widths, form, 1, 0)
 			}
-			if inHBM && t.CutsByRows(perHost) {
+			if inHBM && t.CutsByRows(perHost) && t.Pooling != problem.PoolingNone {
 				put(i, widths, problem.Form{ShardingType: problem.TableRowWise}, perHost, 0)
 			}
 		}

@@ -39,6 +39,7 @@ func fuzzBody(f *testing.F, path string, seeds ...string) {
 func FuzzPlanBody(f *testing.F) {
 	fuzzBody(f, "/v1/plan", quickBody, workloadBody,
 		`{"problem": {"tables_csv": "name,rows,dim\na,10,4\n", "overrides": {"devices": 2, "device": "a100-80", "memory": "40GiB", "network_bandwidth": 5e10}}}`,
+		`{"problem": {"tables": {"format": "neuroshard-tables", "version": 1, "batch": 64, "tables": [{"name": "a", "rows": 9, "dim": 4, "pooling": "none"}, {"name": "b", "rows": 9, "dim": 4, "features": [{"name": "f", "pooling_factor": 3, "bags": 2.5}]}]}, "overrides": {"devices": 2, "device": "a100-80"}}}`,
 		`{"problem": {"tables": [{"num_embeddings": 10}], "topology": {"devices": 2}}, "options": {"sharding_types": ["all"], "seed": 1}, "cache": "refresh"}`)
 }
 

@@ -58,12 +58,13 @@ func FuzzTablesJSON(f *testing.F) {
 	seed(f, false, "../../examples/tables.json")
 	f.Add(`{"format": "neuroshard-tables", "version": 1, "defaults": {"length_cv": 0.5, "pooling": "mean"}, "tables": [` +
 		`{"name": "a", "rows": 9, "dim": 4, "features": [{"pooling_factor": 3, "length_cv": 1e-9}, {"pooling_factor": 0}]}, {"name": "b", "rows": 9, "dim": 4, "length_cv": 1000, "pooling": "sum"}]}`)
+	f.Add(`{"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 9, "dim": 4, "features": [{"pooling_factor": 3, "bags": 2.5}]}, {"name": "b", "rows": 9, "dim": 4, "pooling": "none"}]}`)
 	f.Fuzz(func(t *testing.T, content string) { fuzzTables(t, "x.json", content) })
 }
 
 func FuzzTablesCSV(f *testing.F) {
 	seed(f, true, "../../examples/tables.csv")
-	f.Add(`{"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 9, "dim": 4, "features": [{"pooling_factor": 3, "bags": 2.5}]}, {"name": "b", "rows": 9, "dim": 4, "pooling": "none"}]}`)
+	f.Add("name,rows,dim,pooling_factor,bags,pooling\na,9,4,2,2.5,mean\na,9,4,1,0.25,\nb,9,4,3,,none\n")
 	f.Add("name,rows,dim,pooling_factor,length_cv,pooling\na,9,4,2,0.5,mean\nb,9,4,,1000,\n")
 	f.Fuzz(func(t *testing.T, content string) { fuzzTables(t, "x.csv", content) })
 }

@@ -17,8 +17,9 @@ type Case struct {
 
 // Cases returns the problems that Conform is run on. Their tables have all optimizers
 // and precisions, are narrow and wide, are read by one feature and by several, are
-// weighted or not, have no lookups, or have fewer rows than there are devices. Their
-// clusters have all shapes, with devices of the profile, with and without host memory.
+// weighted or not, have no lookups, or have fewer rows than there are devices; a table has
+// several bags, another less than one, and one is of pooling none. Their clusters have all
+// shapes, with devices of the profile, with and without host memory.
 // The problems are new for each call, so the caller may change them.
 func Cases(profile hardware.Profile) []Case {
 	var all []Case
@@ -69,6 +70,9 @@ func caseTables() []problem.Table {
 		{Name: "adam", Rows: 80_000, Dim: 128, Features: read(12), Access: zipf(1.6), Optimizer: problem.Adam},
 		{Name: "weighted", Rows: 30_000, Dim: 48, Features: read(20), Access: zipf(1.05), Optimizer: problem.Adagrad, Weighted: true},
 		{Name: "half", Rows: 400_000, Dim: 32, Features: read(50), Access: zipf(1.2), Precision: problem.FP16},
+		{Name: "bags", Rows: 60_000, Dim: 24, Features: []problem.Feature{{PoolingFactor: 12, LengthCV: .3, Bags: 2.5}, {PoolingFactor: 1}}, Access: zipf(1.15)},
+		{Name: "a batch of its own", Rows: 9_000, Dim: 16, Features: []problem.Feature{{PoolingFactor: .6, Bags: .25}}, Access: zipf(1)},
+		{Name: "sequence", Rows: 70_000, Dim: 64, Features: read(40, .5), Pooling: problem.PoolingNone, Access: zipf(1.05), Optimizer: problem.RowwiseAdagrad},
 		{Name: "unlike reads", Rows: 5_000, Dim: 8, Features: read(2), Access: access.Distribution{Kind: access.Uniform}},
 	}
 }

@@ -48,8 +48,8 @@ func Forms(t hardware.Topology) []problem.Form {
 // given forms, which the Scorers must estimate, and compares the estimates with those
 // of placements built from the start. If forms is empty, the walk uses the zero form
 // only. If the Scorers are Numbered, the walk uses each form in the operators of two
-// numbers. A table with fewer rows than blocks is not cut by rows. The problem's
-// accounting and constraints are ignored.
+// numbers. A table with fewer rows than blocks is not cut by rows, and a table of pooling none
+// not over the devices of a host or chosen ones. The problem's accounting and constraints are ignored.
 func Conform(t *testing.T, p *problem.Problem, factory search.Factory, forms []problem.Form) {
 	t.Helper()
 	w := walk{t: t, p: p, walked: factory(), fresh: factory(), draw: rand.New(rand.NewPCG(3, 4))}
@@ -118,7 +118,7 @@ func (w *walk) register(forms []problem.Form) {
 		table := &w.p.Tables[i]
 		for _, width := range slices.Compact([]int{table.Dim, max(problem.ColumnGranule, table.Dim/8*4)}) {
 			for _, form := range forms {
-				if form.ShardingType == problem.RowWise && !table.CutsByRows(w.p.Topology.Devices) || form.ShardingType == problem.TableRowWise && !table.CutsByRows(w.p.Topology.PerHost()) || form.Blocks > 0 && !table.CutsByRows(form.Blocks) {
+				if !w.allows(table, form) {
 					continue
 				}
 				it := item{table: i, width: width, form: form, number: w.walked.Item(i, width, form)}
@@ -133,6 +133,19 @@ func (w *walk) register(forms []problem.Form) {
 			}
 		}
 	}
+}
+
+// allows reports whether a slice of the table may have the form.
+func (w *walk) allows(t *problem.Table, form problem.Form) bool {
+	switch {
+	case form.Blocks > 0:
+		return t.CutsByRows(form.Blocks) && t.Pooling != problem.PoolingNone
+	case form.ShardingType == problem.RowWise:
+		return t.CutsByRows(w.p.Topology.Devices)
+	case form.ShardingType == problem.TableRowWise:
+		return t.CutsByRows(w.p.Topology.PerHost()) && t.Pooling != problem.PoolingNone
+	}
+	return true
 }
 
 // device draws a device to name when the item is added: any device, or a device of a
