@@ -21,7 +21,9 @@ import (
 //	                                            inputs' lookups in the place of B F W
 //	cache       the weights and optimizer of a share c of the rows, and r (4 + 16 c)
 //
-// each rounded up. With a tier on the host, weights and optimizer are bytes of host memory.
+// each rounded up. A feature with a batch of its own has its samples in the place of B. The
+// vectors are in the table's number format: TorchRec counts those of a table whose constraints
+// state output_dtype in that format, and neuroshard does not. With a tier on the host, weights and optimizer are bytes of host memory.
 // TorchRec counts no gradients and no buffers that receive vectors: its reserve must hold them.
 
 // torchRecMemory returns the bytes that TorchRec counts for shard s. Memory.Indices has the

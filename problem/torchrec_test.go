@@ -1,6 +1,7 @@
 package problem_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -31,6 +32,7 @@ type counted struct {
 	Optimizer    string
 	Pooling      string
 	Bags         []float64
+	Batches      []float64 `json:"batch_sizes"` // of a rank, by feature
 	HBM, DDR     unit.Bytes
 }
 
@@ -71,6 +73,13 @@ func TestBytesAsTorchRec(t *testing.T) {
 				f.Bags = c.Bags[i]
 				f.PoolingFactor *= f.Bags
 			}
+			if c.Batches != nil { // as neuroshard_torchrec does
+				f.Bags = cmp.Or(f.Bags, 1) * c.Batches[i] / float64(c.Batch)
+				f.PoolingFactor = f.PoolingFactor * c.Batches[i] / float64(c.Batch)
+			}
+			if pooling == problem.PoolingNone {
+				f.Bags = 0
+			}
 			table.Features = append(table.Features, f)
 		}
 		p := problem.Problem{
@@ -94,6 +103,10 @@ func TestBytesAsTorchRec(t *testing.T) {
 		seen[fmt.Sprint(c.ShardingType, " ", c.Kernel)]++
 		seen[c.Optimizer]++
 		seen[fmt.Sprint(c.Pooling, " ", c.Bags != nil)]++
+		if c.Batches != nil {
+			seen[c.Pooling+" of batches"]++
+		}
+		seen[c.Precision.String()]++
 	}
 	for _, shardingType := range problem.ShardingTypes() {
 		kernels := []string{"fused", "fused_uvm", "fused_uvm_caching"}
@@ -106,7 +119,8 @@ func TestBytesAsTorchRec(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range append(problem.Optimizers(), "sum true", "sum false", "none false") {
+	for _, name := range append(problem.Optimizers(), "sum true", "sum false", "none true", "none false",
+		"sum of batches", "none of batches", "fp32", "fp16", "bf16") {
 		if seen[name] == 0 {
 			t.Errorf("got no shard with %s in the file, want one at least", name)
 		}

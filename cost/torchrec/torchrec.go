@@ -13,12 +13,15 @@
 //
 //	I = sum of p * B        lookups of one device's samples
 //	O = F * B               vectors of one device's samples: F is the bags of a sample, and
-//	                        without pooling O is I
+//	                        without pooling O is I. A feature with a batch of its own, of b
+//	                        samples a device, has b in the place of B
 //	c                       bytes of an element that travels: those of the problem's
 //	                        CommPrecision, or e where that is fp32, the default
 //	net(w, l)               intra-host bandwidth if w <= l, else inter-host; a topology that
 //	                        states its network or its NVLink domain replaces inter-host or l
-//	BW                      bandwidth of the kernel
+//	BW                      bandwidth of the kernel: HBM's, a tenth of the host link's for rows
+//	                        in host memory, and a tenth of both, weighted by the cache share,
+//	                        for cached rows, or HBM's if they are prefetched
 //
 // the forward computes (input + lookup + output) * penalty / BW, the backward twice
 // that, and another 1.1 times that with weighted lookups. A weighted input counts
@@ -152,14 +155,14 @@ func orDefault(stated unit.Bandwidth, usual float64) float64 {
 	return float64(stated) / 1000
 }
 
-// kernel returns the bandwidth of the kernel that a shard's lookups run in.
-func (e *estimator) kernel(shardingType problem.ShardingType, tier problem.Tier, cache float64) float64 {
+// kernel returns the bandwidth of the kernel that the lookups of a table's shard run in.
+func (e *estimator) kernel(t *problem.Table, shardingType problem.ShardingType, tier problem.Tier, cache float64) float64 {
 	switch {
 	case shardingType == problem.DataParallel:
 		return denseFactor * e.hbm
 	case tier == problem.Host:
 		return e.host / hostPenalty
-	case tier == problem.HostCached:
+	case tier == problem.HostCached && !t.Prefetch:
 		return (cache*e.hbm + (1-cache)*e.host) / hostPenalty
 	}
 	return e.hbm
@@ -185,7 +188,7 @@ func (e *estimator) shard(table, dim int, shardingType problem.ShardingType, tie
 	if e.commBytes > 0 {
 		comm = e.commBytes
 	}
-	bandwidth := e.kernel(shardingType, tier, cache)
+	bandwidth := e.kernel(t, shardingType, tier, cache)
 
 	// number of devices whose samples the shard serves as if it held all rows
 	served, wide, penalised := e.devices, width, 1.0

@@ -1,6 +1,7 @@
 package torchrec_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -60,6 +61,11 @@ type saidTable struct {
 	ShardingType problem.ShardingType `json:"kind"`
 	Kernel       string
 	Cache        float64
+	Pooling      string
+	Bags         []float64 // num_poolings
+	Batches      []float64 `json:"batch_sizes"` // of a rank, by feature
+	Prefetch     bool
+	Output       string `json:"output_dtype"`
 }
 
 func (c saidCluster) problem(t *testing.T) *problem.Problem {
@@ -79,15 +85,54 @@ func (c saidCluster) problem(t *testing.T) *problem.Problem {
 	}
 }
 
-func (s saidTable) table() problem.Table {
-	t := problem.Table{Rows: s.Rows, Dim: s.Dim, Weighted: s.Weighted}
-	if s.Precision == "fp16" {
-		t.Precision = problem.FP16
+// table returns the table, of batch samples a rank.
+func (s saidTable) table(t *testing.T, batch int) problem.Table {
+	t.Helper()
+	table := problem.Table{Rows: s.Rows, Dim: s.Dim, Weighted: s.Weighted, Prefetch: s.Prefetch}
+	var err error
+	if s.Precision != "" {
+		if table.Precision, err = problem.ParsePrecision(s.Precision); err != nil {
+			t.Fatal(err)
+		}
 	}
-	for _, p := range s.Poolings {
-		t.Features = append(t.Features, problem.Feature{PoolingFactor: p})
+	if s.Pooling != "" {
+		if table.Pooling, err = problem.ParsePooling(s.Pooling); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return t
+	for i, p := range s.Poolings {
+		f := problem.Feature{PoolingFactor: p}
+		if s.Bags != nil {
+			f.Bags, f.PoolingFactor = s.Bags[i], p*s.Bags[i]
+		}
+		if s.Batches != nil { // as neuroshard_torchrec does
+			f.Bags = cmp.Or(f.Bags, 1) * s.Batches[i] / float64(batch)
+			f.PoolingFactor = f.PoolingFactor * s.Batches[i] / float64(batch)
+		}
+		if table.Pooling == problem.PoolingNone {
+			f.Bags = 0
+		}
+		table.Features = append(table.Features, f)
+	}
+	return table
+}
+
+// fields returns what the table has of what not all tables have, for counting.
+func (s saidTable) fields() []string {
+	of := "of " + s.Precision
+	if s.Pooling == "none" {
+		of = "sequence"
+	}
+	all := []string{of}
+	for name, has := range map[string]bool{
+		"bags": s.Bags != nil, "batches": s.Batches != nil, "weighted": s.Weighted, "output " + s.Output: s.Output != "",
+		"prefetch": s.Prefetch, fmt.Sprint(of, " ", s.ShardingType): true, fmt.Sprint(s.ShardingType, " ", s.Kernel): true,
+	} {
+		if has {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 func (s saidTable) tier() problem.Tier {
@@ -115,7 +160,7 @@ func readSaid(t *testing.T) said {
 	return s
 }
 
-const tolerance = 1e-9
+const tolerance = 1e-12
 
 func near(got unit.Millis, want float64) bool {
 	return math.Abs(float64(got)-want) <= tolerance*math.Abs(want)
@@ -126,7 +171,7 @@ func TestShardsAsTorchRec(t *testing.T) {
 	seen := map[string]int{}
 	for i, c := range readSaid(t).Shards {
 		p := c.problem(t)
-		p.Tables = []problem.Table{c.table()}
+		p.Tables = []problem.Table{c.table(t, c.Batch)}
 		got := torchrec.NewEstimates(p).Estimate(problem.Shard{
 			Rows: problem.Range{End: c.Shard[0]}, Columns: problem.Range{End: c.Shard[1]},
 			ShardingType: c.ShardingType, Tier: c.tier(), Cache: c.Cache,
@@ -139,17 +184,26 @@ func TestShardsAsTorchRec(t *testing.T) {
 		if !near(got.Total(), c.Total) {
 			t.Errorf("shard %d: got %v in all, want %v", i, float64(got.Total()), c.Total)
 		}
-		seen[fmt.Sprint(c.ShardingType, " ", c.Kernel)]++
+		for _, field := range c.fields() {
+			seen[field]++
+		}
 	}
+	want := []string{"of fp32", "of fp16", "of bf16", "sequence", "bags", "batches", "weighted", "prefetch", "output fp32", "output fp16", "output bf16"}
 	for _, shardingType := range problem.ShardingTypes() {
 		kernels := []string{"fused", "fused_uvm", "fused_uvm_caching"}
 		if shardingType == problem.DataParallel {
 			kernels = []string{"dense"}
 		}
 		for _, kernel := range kernels {
-			if seen[fmt.Sprint(shardingType, " ", kernel)] == 0 {
-				t.Errorf("got no %s shard with kernel %s in the file, want one at least", shardingType, kernel)
-			}
+			want = append(want, fmt.Sprint(shardingType, " ", kernel))
+		}
+		if shardingType.Span() != problem.OneHost {
+			want = append(want, fmt.Sprint("sequence ", shardingType))
+		}
+	}
+	for _, field := range want {
+		if seen[field] < 5 {
+			t.Errorf("got %d shards with %q in the file, want at least 5", seen[field], field)
 		}
 	}
 }
@@ -161,7 +215,7 @@ func TestPlansAsTorchRec(t *testing.T) {
 		p := c.problem(t)
 		held := make([][]problem.Shard, c.Devices)
 		for k, table := range c.Tables {
-			p.Tables = append(p.Tables, table.table())
+			p.Tables = append(p.Tables, table.table(t, c.Batch))
 			for _, s := range table.Shards {
 				held[s[0]] = append(held[s[0]], problem.Shard{
 					Table: k, Rows: problem.Range{Start: s[1], End: s[2]}, Columns: problem.Range{Start: s[3], End: s[4]},

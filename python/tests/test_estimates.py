@@ -63,7 +63,7 @@ def test_one_shard_by_hand() -> None:
     option = estimates.option_of(
         case | {"shards": [[0, 0, 1000, 0, 128]]}, estimates.module_of([case]), case
     )
-    estimates._estimate([option], case)
+    estimates._estimate([option], case, {"t": case})
     perf = option.shards[0].perf
     assert perf is not None
     gib_per_ms = 2**30 / 1000

@@ -88,6 +88,9 @@ def planner(**options: Any) -> NeuroShardPlanner:
     return NeuroShardPlanner(**(fields | options))
 
 
+FORMULAS = ["--model", "torchrec"]
+
+
 def passed(folder: Path, sharders: list[Any], **options: Any) -> tuple[str, list[Any]]:
     """Returns the arguments that the program gets after -o, and its tables."""
     after = 'while [ "$1" != -o ]; do shift; done; shift 2'
@@ -261,6 +264,9 @@ def test_formats_of_vectors(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     usual = "--sharding-types table_wise,column_wise"
     arguments, _ = passed(tmp_path, USUAL, constraints={"a": half, "b": half})
     assert arguments == f"{usual} --comm-precision fp16"
+    # TorchRec's estimator does not look at output_dtype, so its formulas do not either.
+    arguments, _ = passed(tmp_path, USUAL, constraints={"a": half, "b": half}, arguments=FORMULAS)
+    assert arguments == f"{usual} --model torchrec"
     sharder = Sharder(fused_params={"output_dtype": DataType.BF16})
     assert passed(tmp_path, [sharder])[0] == f"{usual} --comm-precision bf16"
     assert passed(tmp_path, USUAL, constraints={"a": half})[0] == usual
@@ -465,6 +471,11 @@ def test_bags_of_torchrec(tmp_path: Path) -> None:
     _, (a, b) = passed(tmp_path, USUAL, constraints=stated, pooling_factors=None)
     assert a["features"] == [{"name": "a", "pooling_factor": 1.5, "bags": 0.5}]
     assert b["features"] == [{"name": "b", "pooling_factor": 4.0, "bags": 4.0}]
+    # In the order of TorchRec's own products.
+    stated["a"] = ParameterConstraints(pooling_factors=[0.1], num_poolings=[3.0], batch_sizes=[7])
+    _, (a, _) = passed(tmp_path, USUAL, constraints=stated, pooling_factors=None)
+    (feature,) = a["features"]
+    assert feature["pooling_factor"] == 0.1 * 3.0 * 7 / 64 and feature["bags"] == 3.0 * 7 / 64
     assert "batch_sizes are those of a rank" in told(MODEL, constraints={"a": stated["a"]})[0]
 
 

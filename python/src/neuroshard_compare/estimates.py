@@ -16,6 +16,8 @@ from importlib import metadata
 from typing import Any
 
 import torch
+from torch import nn
+from torchrec.distributed.embedding import EmbeddingCollectionSharder
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.fbgemm_qcomm_codec import (
     CommType,
@@ -23,18 +25,21 @@ from torchrec.distributed.fbgemm_qcomm_codec import (
     get_qcomm_codecs_registry,
 )
 from torchrec.distributed.planner import Topology
+from torchrec.distributed.planner.constants import UVM_CACHING_RATIO
 from torchrec.distributed.planner.enumerators import get_partition_by_type
 from torchrec.distributed.planner.perf_models import NoopPerfModel
 from torchrec.distributed.planner.shard_estimators import EmbeddingPerfEstimator
+from torchrec.distributed.planner.types import ParameterConstraints, ShardingOption
 from torchrec.distributed.planner.types import Shard as TorchRecShard
-from torchrec.distributed.planner.types import ShardingOption
 from torchrec.distributed.planner.utils import sharder_name
 from torchrec.distributed.types import CacheParams
-from torchrec.modules.embedding_configs import DataType, EmbeddingBagConfig
-from torchrec.modules.embedding_modules import EmbeddingBagCollection
+from torchrec.modules.embedding_configs import DataType, EmbeddingBagConfig, EmbeddingConfig
+from torchrec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
 
 _SEED = 20260
 _SHARDS, _PLANS = 400, 6
+# Shards and plans with everything that TorchRec's constraints state.
+_STATED_SHARDS, _STATED_PLANS = 400, 6
 # Devices, and those of a host.
 _CLUSTERS = ((1, 1), (2, 2), (4, 1), (8, 8), (16, 8), (12, 4), (32, 8), (128, 8))
 _DIMS = (4, 8, 16, 32, 36, 64, 96, 128, 256)
@@ -47,7 +52,8 @@ _SHARDING_TYPES = (
     "data_parallel",
 )
 _KERNELS = ("fused", "fused", "fused_uvm", "fused_uvm_caching")
-_PRECISIONS = {"fp32": DataType.FP32, "fp16": DataType.FP16}
+_PRECISIONS = {"fp32": DataType.FP32, "fp16": DataType.FP16, "bf16": DataType.BF16}
+_SEQUENCE_TYPES = ("table_wise", "column_wise", "row_wise", "data_parallel")
 _COMMS = {"fp32": None, "fp16": CommType.FP16, "bf16": CommType.BF16}
 
 
@@ -58,15 +64,29 @@ def estimates() -> dict[str, Any]:
         "source": f"EmbeddingPerfEstimator of TorchRec {metadata.version('torchrec')},"
         " as python -m neuroshard_compare.estimates called it",
         "shards": [_shard(draw) for _ in range(_SHARDS)]
-        + [_shard(draw, bandwidths=True) for draw in [random.Random(_SEED + 1)] for _ in range(60)],
-        "plans": [_plan(draw) for _ in range(_PLANS)],
+        + [_shard(draw, bandwidths=True) for draw in [random.Random(_SEED + 1)] for _ in range(60)]
+        + [
+            _estimated(draw, stated(draw, drawn_shard(draw)), draw.random() < 0.3)
+            for draw in [random.Random(_SEED + 2)]
+            for _ in range(_STATED_SHARDS)
+        ],
+        "plans": [_plan(draw) for _ in range(_PLANS)]
+        + [
+            _plan(draw, all_fields=True)
+            for draw in [random.Random(_SEED + 3)]
+            for _ in range(_STATED_PLANS)
+        ],
     }
 
 
 def _shard(draw: random.Random, bandwidths: bool = False) -> dict[str, Any]:
-    """A shard of a table of its own, with what it takes in ms, in a topology with its own
-    bandwidths, or with TorchRec's."""
-    case = drawn_shard(draw)
+    """A shard of a table of its own, with what it takes in ms."""
+    return _estimated(draw, drawn_shard(draw), bandwidths)
+
+
+def _estimated(draw: random.Random, case: dict[str, Any], bandwidths: bool) -> dict[str, Any]:
+    """The case with what its shard takes in ms, in a topology with its own bandwidths, or with
+    TorchRec's."""
     if bandwidths:
         case["topology"] = {
             "intra_host_bw": draw.choice((3e8, 9e8)),
@@ -77,7 +97,7 @@ def _shard(draw: random.Random, bandwidths: bool = False) -> dict[str, Any]:
             case["topology"]["inter_host_bw"] = draw.choice((1e7, 5e7))
     rows, columns = case["shard"]
     option = option_of(case | {"shards": [[0, 0, rows, 0, columns]]}, module_of([case]), case)
-    _estimate([option], case)
+    _estimate([option], case, {option.name: case})
     perf = option.shards[0].perf
     assert perf is not None and perf.prefetch_compute == 0
     ms = [perf.fwd_compute, perf.fwd_comms, perf.bwd_comms, perf.bwd_compute]
@@ -88,7 +108,7 @@ def drawn_shard(draw: random.Random) -> dict[str, Any]:
     """A cluster, a table of its own and the rows and columns of one of its shards."""
     devices, per_host = draw.choice(_CLUSTERS)
     table = _table(draw) | {
-        "precision": draw.choice(tuple(_PRECISIONS)),
+        "precision": draw.choice(("fp32", "fp16")),
         "weighted": draw.random() < 0.3,
     }
     case = {
@@ -98,7 +118,12 @@ def drawn_shard(draw: random.Random) -> dict[str, Any]:
         "comm": draw.choice(tuple(_COMMS)),
         **table,
     }
-    case |= _placing(draw)
+    return _sized(draw, case | _placing(draw))
+
+
+def _sized(draw: random.Random, case: dict[str, Any]) -> dict[str, Any]:
+    """The case with the rows and columns of a shard."""
+    devices, per_host = case["devices"], case["devices_per_host"]
     rows, columns = case["rows"], case["dim"]
     if case["kind"] in ("column_wise", "grid"):
         columns = draw.randrange(4, columns + 1, 4)
@@ -109,8 +134,43 @@ def drawn_shard(draw: random.Random) -> dict[str, Any]:
     return case | {"shard": [rows, columns]}
 
 
-def _plan(draw: random.Random) -> dict[str, Any]:
-    """A plan of some tables of all sharding types, with what each rank takes, and its rating."""
+def stated(draw: random.Random, case: dict[str, Any]) -> dict[str, Any]:
+    """The case with what the module and TorchRec's ParameterConstraints may say of its table:
+    lookups that are not pooled, the number of poolings, batches of the features' own, number
+    formats, and a cache that is prefetched or has TorchRec's default size."""
+    case = _with_fields(draw, case)
+    if case["pooling"] == "none" and case["kind"] not in _SEQUENCE_TYPES:
+        case |= {"kind": draw.choice(_SEQUENCE_TYPES[:3])}
+    return _sized(draw, case) if "shard" in case else case
+
+
+def _with_fields(draw: random.Random, case: dict[str, Any]) -> dict[str, Any]:
+    """The case with the fields of ``stated``, some of them."""
+    features = range(len(case["poolings"]))
+    pooling = draw.choice(("sum", "none"))
+    if "devices" in case:  # not in plans, whose tables have one batch
+        case["batch_per_rank"] = draw.choice((1, 96, 384, 512, 1000, 8192))
+    case |= {
+        "precision": draw.choice(tuple(_PRECISIONS)),
+        "pooling": pooling,
+        "weighted": pooling == "sum" and draw.random() < 0.3,
+    }
+    if draw.random() < 0.4:
+        case["bags"] = [draw.choice((1.0, 2.0, 2.5, 1 / 3)) for _ in features]
+    if draw.random() < 0.4:
+        case["batch_sizes"] = [draw.randint(1, case["batch_per_rank"]) for _ in features]
+    if draw.random() < 0.3:
+        case["output_dtype"] = draw.choice(tuple(_PRECISIONS))
+    if case["kernel"] == "fused_uvm_caching":
+        case["prefetch"] = draw.random() < 0.5
+        if draw.random() < 0.3:
+            case |= {"cache": UVM_CACHING_RATIO, "load_factor": "default"}
+    return case
+
+
+def _plan(draw: random.Random, all_fields: bool = False) -> dict[str, Any]:
+    """A plan of some tables of all sharding types, with what each rank takes, and its rating.
+    Its tables may have ``all_fields`` that TorchRec's constraints state."""
     devices, per_host = draw.choice([c for c in _CLUSTERS if 1 < c[1] < c[0] <= 32])
     case: dict[str, Any] = {
         "devices": devices,
@@ -121,12 +181,15 @@ def _plan(draw: random.Random) -> dict[str, Any]:
     tables = []
     for i in range(12):
         table = _table(draw) | _placing(draw) | {"name": f"t{i}"}
+        if all_fields:
+            table = stated(draw, table | {"batch_per_rank": case["batch_per_rank"]})
         table["rows"] = max(table["rows"], 1000)  # every device gets rows
         table["shards"] = _shards(draw, table, devices, per_host)
         tables.append(table)
-    module = module_of(tables)
-    options = [option_of(t, module, case) for t in tables]
-    _estimate(options, case)
+    # One module, or one for each table if they are of several classes.
+    module = module_of(tables[:1] if all_fields else tables)
+    options = [option_of(t, module_of([t]) if all_fields else module, case) for t in tables]
+    _estimate(options, case, {t["name"]: t for t in tables})
     cost = [0.0] * devices
     for option in options:
         for shard in option.shards:
@@ -188,46 +251,67 @@ def _shards(
     return [[rank, 0, rows, *c] for rank, c in zip(ranks, columns, strict=True)]
 
 
-def module_of(tables: list[dict[str, Any]]) -> EmbeddingBagCollection:
-    """A module of the tables, on the meta device."""
+def module_of(tables: list[dict[str, Any]]) -> nn.Module:
+    """A module of the tables, on the meta device, that pools lookups or, if the first table
+    says so, does not."""
+    meta = torch.device("meta")
+    fields = [
+        {
+            "name": t.get("name", "t"),
+            "embedding_dim": t["dim"],
+            "num_embeddings": t["rows"],
+            "feature_names": [f"{t.get('name', 't')}_{i}" for i in range(len(t["poolings"]))],
+            "data_type": _PRECISIONS[t.get("precision", "fp32")],
+        }
+        for t in tables
+    ]
+    if tables[0].get("pooling") == "none":
+        return EmbeddingCollection(tables=[EmbeddingConfig(**f) for f in fields], device=meta)
     return EmbeddingBagCollection(
-        tables=[
-            EmbeddingBagConfig(
-                name=t.get("name", "t"),
-                embedding_dim=t["dim"],
-                num_embeddings=t["rows"],
-                feature_names=[f"{t.get('name', 't')}_{i}" for i in range(len(t["poolings"]))],
-                data_type=_PRECISIONS[t.get("precision", "fp32")],
-            )
-            for t in tables
-        ],
+        tables=[EmbeddingBagConfig(**f) for f in fields],
         is_weighted=any(t.get("weighted", False) for t in tables),
-        device=torch.device("meta"),
+        device=meta,
     )
 
 
-def option_of(
-    table: dict[str, Any], module: EmbeddingBagCollection, case: dict[str, Any]
-) -> ShardingOption:
+def option_of(table: dict[str, Any], module: nn.Module, case: dict[str, Any]) -> ShardingOption:
     """The option that TorchRec's enumerator would make of a table and its shards."""
     sharding_type = "grid_shard" if table["kind"] == "grid" else table["kind"]
     name = table.get("name", "t")
+    pooled = isinstance(module, EmbeddingBagCollection)
+    cache = None
+    if "cache" in table:
+        load_factor = table["cache"] if table.get("load_factor") != "default" else None
+        cache = CacheParams(load_factor=load_factor, prefetch_pipeline=table.get("prefetch"))
+    output = table.get("output_dtype")
     return ShardingOption(
         name=name,
-        tensor=module.get_parameter(f"embedding_bags.{name}.weight"),
+        tensor=module.get_parameter(f"embedding{'_bag' if pooled else ''}s.{name}.weight"),
         module=("", module),
         input_lengths=table["poolings"],
         batch_size=case["batch_per_rank"],
         sharding_type=sharding_type,
         partition_by=get_partition_by_type(sharding_type),
         compute_kernel=table["kernel"],
-        cache_params=CacheParams(load_factor=table["cache"]) if "cache" in table else None,
+        cache_params=cache,
         shards=[
             TorchRecShard(size=[r1 - r0, c1 - c0], offset=[r0, c0], rank=rank)
             for rank, r0, r1, c0, c1 in table["shards"]
         ],
-        is_pooled=table.get("pooling") != "none",
+        is_pooled=ShardingOption.module_pooled(module, ""),
+        output_dtype=_PRECISIONS[output] if output else None,
     )
+
+
+def constraints_of(tables: dict[str, dict[str, Any]]) -> dict[str, ParameterConstraints]:
+    """What TorchRec's constraints say of the tables, by name."""
+    return {
+        name: ParameterConstraints(
+            num_poolings=t.get("bags"),
+            batch_sizes=t.get("batch_sizes"),
+        )
+        for name, t in tables.items()
+    }
 
 
 def topology_of(case: dict[str, Any]) -> Topology:
@@ -240,16 +324,29 @@ def topology_of(case: dict[str, Any]) -> Topology:
     )
 
 
-def _estimate(options: list[ShardingOption], case: dict[str, Any]) -> None:
-    """Has TorchRec write what each shard takes into it."""
+def sharders_of(comm: str = "fp32") -> dict[str, Any]:
+    """TorchRec's sharders of the modules, whose exchanges are in the number format."""
     registry = None
-    if comm := _COMMS[case["comm"]]:
+    if precision := _COMMS[comm]:
         registry = get_qcomm_codecs_registry(
-            QCommsConfig(forward_precision=comm, backward_precision=comm)
+            QCommsConfig(forward_precision=precision, backward_precision=precision)
         )
-    sharder = EmbeddingBagCollectionSharder(qcomm_codecs_registry=registry)
-    estimator = EmbeddingPerfEstimator(topology_of(case))
-    estimator.estimate(options, {sharder_name(EmbeddingBagCollection): sharder})
+    return {
+        sharder_name(EmbeddingBagCollection): EmbeddingBagCollectionSharder(
+            qcomm_codecs_registry=registry
+        ),
+        sharder_name(EmbeddingCollection): EmbeddingCollectionSharder(
+            qcomm_codecs_registry=registry
+        ),
+    }
+
+
+def _estimate(
+    options: list[ShardingOption], case: dict[str, Any], tables: dict[str, dict[str, Any]]
+) -> None:
+    """Has TorchRec write what each shard takes into it."""
+    estimator = EmbeddingPerfEstimator(topology_of(case), constraints_of(tables))
+    estimator.estimate(options, sharders_of(case["comm"]))
 
 
 def text(content: dict[str, Any]) -> str:

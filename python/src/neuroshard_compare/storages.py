@@ -16,16 +16,14 @@ from importlib import metadata
 from typing import Any
 
 import torchrec.optim
-from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner.shard_estimators import EmbeddingStorageEstimator
-from torchrec.distributed.planner.types import ParameterConstraints
-from torchrec.distributed.planner.utils import sharder_name
-from torchrec.modules.embedding_modules import EmbeddingBagCollection
 
 from . import estimates
 
 _SEED = 20261
 _SHARDS = 400
+# Shards with everything that TorchRec's constraints state.
+_STATED_SHARDS = 300
 _OPTIMIZERS = {
     "sgd": torchrec.optim.SGD,
     "rowwise_adagrad": torchrec.optim.RowWiseAdagrad,
@@ -40,13 +38,18 @@ def storages() -> dict[str, Any]:
     return {
         "source": f"EmbeddingStorageEstimator of TorchRec {metadata.version('torchrec')},"
         " as python -m neuroshard_compare.storages called it",
-        "shards": [_shard(draw) for _ in range(_SHARDS)],
+        "shards": [_shard(draw) for _ in range(_SHARDS)]
+        + [
+            _counted(_without_output(estimates.stated(draw, _drawn(draw))))
+            for draw in [random.Random(_SEED + 1)]
+            for _ in range(_STATED_SHARDS)
+        ],
     }
 
 
 def _shard(draw: random.Random) -> dict[str, Any]:
     """A shard of a table of its own, with the bytes of device and of host memory."""
-    case = estimates.drawn_shard(draw) | {"optimizer": draw.choice(tuple(_OPTIMIZERS))}
+    case = _drawn(draw)
     rows, columns = case["shard"]
     if case["kind"].endswith("row_wise") and draw.random() < 0.5:
         rows = draw.randint(1, rows)  # the last block
@@ -54,13 +57,27 @@ def _shard(draw: random.Random) -> dict[str, Any]:
     case["pooling"] = draw.choice(("sum", "sum", "none"))
     if case["pooling"] == "sum" and draw.random() < 0.5:
         case["bags"] = [draw.choice((1.0, 2.5, 1 / 3)) for _ in case["poolings"]]
+    return _counted(case)
+
+
+def _without_output(case: dict[str, Any]) -> dict[str, Any]:
+    """The case without output_dtype: neuroshard counts vectors in the table's number format."""
+    return {k: v for k, v in case.items() if k != "output_dtype"}
+
+
+def _drawn(draw: random.Random) -> dict[str, Any]:
+    return estimates.drawn_shard(draw) | {"optimizer": draw.choice(tuple(_OPTIMIZERS))}
+
+
+def _counted(case: dict[str, Any]) -> dict[str, Any]:
+    """The case with the bytes of its shard."""
+    rows, columns = case["shard"]
     module = estimates.module_of([case])
     option = estimates.option_of(case | {"shards": [[0, 0, rows, 0, columns]]}, module, case)
     option.tensor._optimizer_classes = [_OPTIMIZERS[case["optimizer"]]]
-    constraints = {option.name: ParameterConstraints(num_poolings=case.get("bags"))}
+    constraints = estimates.constraints_of({option.name: case})
     estimator = EmbeddingStorageEstimator(estimates.topology_of(case), constraints)
-    sharder = EmbeddingBagCollectionSharder()
-    estimator.estimate([option], {sharder_name(EmbeddingBagCollection): sharder})
+    estimator.estimate([option], estimates.sharders_of())
     storage = option.shards[0].storage
     assert storage is not None
     return case | {"hbm": storage.hbm, "ddr": storage.ddr}

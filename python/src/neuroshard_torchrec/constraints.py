@@ -44,8 +44,9 @@ class Constraints:
     """ParameterConstraints of a table in neuroshard's words.
 
     ``json`` are constraints of tables.json. ``types`` are the sharding types that the compute
-    kernels leave, None for all. ``factors`` are the lookups of a bag of each feature, and
-    ``bags`` the bags of a sample; both empty if they are not stated. ``placed`` are the fields
+    kernels leave, None for all. ``factors`` are the lookups of a sample of each feature, and
+    ``bags`` its bags; both empty if they are not stated. ``assumed`` are the lookups of a sample
+    if nothing else states them, empty for 1. ``placed`` are the fields
     of the table's ParameterSharding, and ``fused`` the fused parameters that these set.
     ``prefetch`` is whether the table is prefetched, None if it is not stated.
     """
@@ -54,6 +55,7 @@ class Constraints:
     types: tuple[str, ...] | None = None
     factors: tuple[float, ...] = ()
     bags: tuple[float, ...] = ()
+    assumed: tuple[float, ...] = ()
     placed: dict[str, Any] = field(default_factory=dict)
     fused: dict[str, Any] = field(default_factory=dict)
     prefetch: bool | None = None
@@ -142,20 +144,24 @@ def _reads(found: Constraints, given: Mapping[str, Any], of: Of, batch: int | No
             found.fault(f"{name}: {shown(wrong[0])} is not from {least:g} to {_LARGEST}", each)
         else:
             lists[name] = values
-    found.factors = lists.get("pooling_factors", ())
     bags = lists.get("num_poolings", (1.0,) * len(of.features))
+    lookups = lists.get("pooling_factors", (1.0,) * len(of.features))
+    # In the order of TorchRec's products, so that both round alike: TorchRec rounds up bytes.
+    lookups = tuple(f * b for f, b in zip(lookups, bags, strict=False))
     if "batch_sizes" in lists:
         if batch is None:
             hint = "pass num_poolings: the feature's samples over those of the batch"
             found.fault("batch_sizes are those of a rank, and its batch is not known", hint)
             return
-        bags = tuple(b * n / batch for b, n in zip(bags, lists["batch_sizes"], strict=True))
-    if of.unpooled or set(bags) == {1.0}:
+        samples = lists["batch_sizes"]
+        bags = tuple(b * n / batch for b, n in zip(bags, samples, strict=True))
+        lookups = tuple(f * n / batch for f, n in zip(lookups, samples, strict=True))
+    if "pooling_factors" in lists:
+        found.factors = lookups
+    if set(bags) != {1.0}:
+        found.assumed = lookups
         # The vectors of a table without pooling are its lookups.
-        if of.unpooled and found.factors:
-            found.factors = tuple(f * b for f, b in zip(found.factors, bags, strict=True))
-        return
-    found.bags = bags
+        found.bags = () if of.unpooled else bags
 
 
 def _number(value: Any) -> bool:

@@ -60,6 +60,9 @@ ROWS = ("row_wise", "table_row_wise")
 """More sharding types of plans without a profile, for the tables of collections without
 means. TorchRec's planner has them too, so what fits there fits here."""
 
+FORMULAS = "torchrec"
+"""The model of plans without a profile: the formulas of TorchRec's own estimator."""
+
 PROFILE = "v100-32"
 """The device profile where none is given: the device of TorchRec's own default bandwidths and
 memory. Its costs are TorchRec's formulas; the simulated device of the report is this one."""
@@ -293,7 +296,10 @@ class NeuroShardPlanner(Door):
             one_host=self._per_host(world_size) >= world_size,
         )
         types = [] if stated else _default_types(read.tables["tables"], self._profile is None)
-        precision = _comm_precision(self._arguments, read.comm_precision)
+        model = _value(self._arguments, "--model") or ("" if self._profile else FORMULAS)
+        # TorchRec's estimator does not look at output_dtype.
+        exchanged = read.codecs if model == FORMULAS else read.comm_precision
+        precision = _comm_precision(self._arguments, exchanged)
         cluster = [
             *self._cluster(module, sharders, world_size, _host_memory(read.tables["tables"])),
             *(() if self._timeout_seconds is None else ("--budget", f"{self._timeout_seconds}s")),
@@ -319,7 +325,7 @@ class NeuroShardPlanner(Door):
         """Returns the arguments that describe the cluster and how costs are estimated."""
         costs = ["--device", self._profile or PROFILE]
         if self._profile is None and not _stated(self._arguments, "--model"):
-            costs += ["--model", "torchrec"]
+            costs += ["--model", FORMULAS]
         if self._profile is None and not _stated(self._arguments, "--accounting"):
             costs += ["--accounting", "torchrec"]
         if not self._clustered:
@@ -456,6 +462,14 @@ def _stated(arguments: Sequence[str], flag: str) -> bool:
     return any(a.split("=")[0] == flag for a in arguments)
 
 
+def _value(arguments: Sequence[str], flag: str) -> str:
+    """Returns the value of an argument, "" if it is not among them."""
+    for i, argument in enumerate(arguments):
+        if argument.split("=")[0] == flag:
+            return argument.partition("=")[2] or "".join(arguments[i + 1 : i + 2])
+    return ""
+
+
 def _place(sharding_type: str) -> tuple[int, str]:
     """Returns the place of a sharding type in arguments: the default ones first."""
     known = sharding_type in SHARDING_TYPES
@@ -498,15 +512,13 @@ def _comm_precision(arguments: Sequence[str], precision: str) -> list[str]:
     flag = "--comm-precision"
     if precision == "fp32":
         return []
-    for i, argument in enumerate(arguments):
-        if argument.split("=")[0] == flag:
-            stated = argument.partition("=")[2] or "".join(arguments[i + 1 : i + 2])
-            if stated != precision:
-                message = f"arguments: {flag} {quote(stated)}, and the sharder's "
-                message += f"qcomm_codecs_registry exchanges {precision}"
-                raise InputError([Problem(message, f"leave {flag} out")])
-            return []
-    return [flag, precision]
+    if not _stated(arguments, flag):
+        return [flag, precision]
+    if (stated := _value(arguments, flag)) != precision:
+        message = f"arguments: {flag} {quote(stated)}, and the sharder's "
+        message += f"qcomm_codecs_registry exchanges {precision}"
+        raise InputError([Problem(message, f"leave {flag} out")])
+    return []
 
 
 _OPTIONS = tuple(

@@ -127,10 +127,12 @@ def tables_from_model(
 
 @dataclass(frozen=True)
 class Read:
-    """A model as tables.json has it, and the number format of its exchanges."""
+    """A model as tables.json has it, the number format of its exchanges, and that of the
+    sharders' codecs alone, which is all that TorchRec's estimator looks at."""
 
     tables: Json
     comm_precision: str
+    codecs: str
 
 
 def read_model(
@@ -240,7 +242,7 @@ def read_model(
     precision, warning = requests.exchanged(outputs, asked.comm_precision)
     if warning:
         log.warning("%s", warning)
-    return Read(head | {"tables": out}, precision)
+    return Read(head | {"tables": out}, precision, asked.comm_precision)
 
 
 @dataclass
@@ -258,10 +260,8 @@ class _Limits:
         lookup if nothing is stated, as TorchRec's planner assumes."""
         found: dict[str, float] = {}
         for name, one in self.of.items():
-            features = self.tables[name].table.features
-            bags = one.bags or (1.0,) * len(features)
-            factors = one.factors or ((1.0,) * len(features) if one.bags and not sampled else ())
-            found |= {f: x * b for f, x, b in zip(features, factors, bags, strict=False)}
+            factors = one.factors or (() if sampled else one.assumed)
+            found |= dict(zip(self.tables[name].table.features, factors, strict=False))
         return found
 
     def bags_of(self, t: Named) -> dict[str, float]:

@@ -1,0 +1,125 @@
+"""A plan without a profile costs what TorchRec's own estimators say of it, whatever
+ParameterConstraints state: models drawn from seeds, through the whole planner."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torchrec.distributed.embedding import EmbeddingCollectionSharder
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.fbgemm_qcomm_codec import (
+    CommType,
+    QCommsConfig,
+    get_qcomm_codecs_registry,
+)
+from torchrec.distributed.planner import ParameterConstraints, Topology
+from torchrec.distributed.types import CacheParams
+from torchrec.modules.embedding_configs import DataType, EmbeddingBagConfig, EmbeddingConfig
+from torchrec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
+from torchrec_binary import binary
+
+from neuroshard_compare.torchrec_model import Cluster, Engine
+from neuroshard_torchrec import NeuroShardPlanner
+
+__all__ = ["binary"]
+
+META = torch.device("meta")
+TABLES = 9
+KERNELS = (None, None, ["fused"], ["fused_uvm_caching"], ["fused_uvm"])
+
+
+def drawn(draw: random.Random) -> tuple[nn.Module, dict[str, ParameterConstraints]]:
+    """A model of a pooled and an unpooled module, and constraints of most of its tables."""
+    pooled, unpooled, constraints = [], [], {}
+    for i in range(TABLES):
+        name = f"t{i}"
+        features = [f"{name}_{k}" for k in range(draw.choice((1, 1, 2)))]
+        fields: dict[str, Any] = {
+            "name": name,
+            "num_embeddings": int(10 ** draw.uniform(2, 6)),
+            "embedding_dim": 32 if i % 3 == 2 else draw.choice((16, 64, 128)),
+            "feature_names": features,
+            "data_type": draw.choice((DataType.FP32, DataType.FP16, DataType.BF16)),
+        }
+        stated: dict[str, Any] = {
+            "pooling_factors": [round(draw.uniform(0, 30), 1) for _ in features],
+            "compute_kernels": draw.choice(KERNELS),
+        }
+        if draw.random() < 0.5:
+            stated["num_poolings"] = [draw.choice((1.0, 2.0, 0.4)) for _ in features]
+        if draw.random() < 0.5:
+            stated["batch_sizes"] = [draw.randint(1, 384) for _ in features]
+        if draw.random() < 0.4:
+            stated["sharding_types"] = [draw.choice(("table_wise", "row_wise", "column_wise"))]
+            if stated["sharding_types"] == ["row_wise"]:
+                stated["compute_kernels"] = None
+        if stated["compute_kernels"] == ["fused_uvm_caching"]:
+            load_factor = draw.choice((0.05, 0.3))
+            stated["cache_params"] = CacheParams(
+                load_factor=load_factor, prefetch_pipeline=draw.choice((None, True))
+            )
+        if i % 3 == 2:
+            unpooled.append(EmbeddingConfig(**fields))
+        else:
+            pooled.append(EmbeddingBagConfig(**fields))
+        if draw.random() < 0.8:
+            constraints[name] = ParameterConstraints(**stated)
+    model = nn.ModuleDict(
+        {
+            "bags": EmbeddingBagCollection(pooled, is_weighted=draw.random() < 0.3, device=META),
+            "sequences": EmbeddingCollection(unpooled, device=META),
+        }
+    )
+    return model, constraints
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_plans_cost_what_torchrec_says(binary: str, tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    model, constraints = drawn(draw)
+    registry = None
+    if draw.random() < 0.4:
+        precision = draw.choice((CommType.FP16, CommType.BF16))
+        registry = get_qcomm_codecs_registry(QCommsConfig(precision, precision))
+    elif draw.random() < 0.5:  # TorchRec's formulas do not look at it
+        for stated in constraints.values():
+            stated.output_dtype = DataType.FP16
+    sharders = [
+        EmbeddingBagCollectionSharder(qcomm_codecs_registry=registry),
+        EmbeddingCollectionSharder(qcomm_codecs_registry=registry),
+    ]
+    devices, per_host = draw.choice(((4, 2), (8, 8), (2, 2)))
+    topology = Topology(devices, "cuda", local_world_size=per_host, hbm_cap=1 << 30)
+    planner = NeuroShardPlanner(
+        topology=topology, batch_size=384, constraints=constraints, binary=binary, keep=tmp_path
+    )
+    found = planner.plan(model, sharders)
+    cluster = Cluster(devices, per_host, 1 << 30, 384)
+    engine = Engine(model, sharders, cluster, constraints, {})
+    engine.constraints |= {
+        f"t{i}": ParameterConstraints(pooling_factors=[1.0] * features)
+        for i, features in enumerate(_features(model))
+        if f"t{i}" not in constraints
+    }
+    cost, hbm = engine.estimate(found)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["predicted"]["cost_ms"] == pytest.approx(max(cost), rel=1e-12)
+    if all(stated.output_dtype is None for stated in constraints.values()):
+        lines = [d["memory"] for d in plan["devices"]]
+        counted = [
+            sum(n for k, n in m.items() if k not in ("host_bytes", "reserve_bytes")) for m in lines
+        ]
+        assert counted == hbm
+
+
+def _features(model: nn.Module) -> list[int]:
+    """The number of features of each table, in the order of their names."""
+    of = {c.name: len(c.feature_names) for c in model["bags"].embedding_bag_configs()}  # type: ignore[index]
+    of |= {c.name: len(c.feature_names) for c in model["sequences"].embedding_configs()}  # type: ignore[index]
+    return [of[f"t{i}"] for i in range(TABLES)]
