@@ -56,8 +56,9 @@ type Prices interface {
 	// model for the cluster.
 	Model(t hardware.Topology) (string, error)
 	// List returns the price list of a valid problem, which must not change while the
-	// list is in use. It fails if Model fails for the problem's cluster, or if the
-	// problem has tables that the choice does not estimate.
+	// list is in use. It fails if Model fails for the problem's cluster, if the problem has
+	// tables that the choice does not estimate, or, with a *problem.Invalid, if the cluster
+	// states what the choice does not read.
 	List(p *problem.Problem) (PriceList, error)
 }
 
@@ -239,13 +240,16 @@ func (t trained) List(p *problem.Problem) (PriceList, error) {
 	return trainedList{t, p, estimates}, nil
 }
 
-// unreadBandwidths returns an error if the topology states bandwidths that nets cannot follow:
-// their samples are of the device profile.
+// unreadBandwidths returns a *problem.Invalid if the topology states bandwidths that nets cannot
+// follow: their samples are of the device profile.
 func unreadBandwidths(t *hardware.Topology) error {
 	if t.Bandwidths == (hardware.Bandwidths{}) {
 		return nil
 	}
-	return errors.New("the cluster states a bandwidth of links, device memory or host memory, which only TorchRec's formulas read: add --model torchrec, or leave the bandwidth out and choose the device with --device")
+	return &problem.Invalid{Faults: []problem.Fault{{
+		Message: "the cluster states a bandwidth of links, device memory or host memory, which only TorchRec's formulas read",
+		Hint:    "plan with the model torchrec, or leave the bandwidth out and choose the device profile",
+	}}}
 }
 
 type trainedList struct {

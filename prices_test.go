@@ -242,6 +242,15 @@ func TestChoicesOfPricesRefuse(t *testing.T) {
 		t.Errorf("got error %v, want one that names the profile", err)
 	}
 	p = drawnTask(t, 4)
+	// Bandwidths that only TorchRec's formulas read are an error of the problem for all others.
+	linked := *p
+	linked.Topology.Bandwidths.HBM = unit.Bandwidth(unit.TB)
+	for _, prices := range []neuroshard.Prices{nil, nets} {
+		var invalid *problem.Invalid
+		if _, err := neuroshard.Plan(context.Background(), &linked, neuroshard.Options{Prices: prices}); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "only TorchRec's formulas read") {
+			t.Errorf("%v, a bandwidth of device memory: got error %v, want a *problem.Invalid", prices, err)
+		}
+	}
 	empty := make([][]problem.Shard, 4)
 	for _, prices := range []neuroshard.Prices{nil, nets} {
 		var invalid *plan.Invalid

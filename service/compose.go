@@ -41,7 +41,7 @@ func (c *composer) compose(body *ProblemBody, old *plan.Plan) (*composed, error)
 	if err = joined(err, faults); err != nil {
 		return nil, err
 	}
-	if old != nil && parts.Overrides.Accounting == nil {
+	if old != nil && !parts.StatesAccounting() {
 		p.Accounting = old.Cluster.Accounting()
 	}
 	whole := &composed{p, parts.Step(), warnings}

@@ -160,7 +160,11 @@ func (p *planCommand) compose(parts input.Parts) (loaded, error) {
 	}
 	one := p.cluster
 	one.replicas, one.single = replicasFlag{n: 1}, true
-	return composeProblem(p.app, parts, &one)
+	l, err := composeProblem(p.app, parts, &one)
+	if n := p.cluster.syncEvery; p.given("sync-every") && (n < 1 || n > hardware.MaxSyncEvery) {
+		err = input.Join(err, faulty(fmt.Sprintf("--sync-every: %d steps are not between 1 and %d", n, hardware.MaxSyncEvery), "state the steps from one all-reduce of the replicas to the next"))
+	}
+	return l, err
 }
 
 // planned plans for the stated number of sharding groups, or for the best one, and returns the

@@ -117,6 +117,8 @@ type loaded struct {
 	// step is the whole step to price; nil if none is stated.
 	step     *step.Input
 	warnings []string
+	// accounting is true if a flag or the topology file states which bytes count.
+	accounting bool
 }
 
 // loadProblem composes the problem of planning the tables of source: a file, "-" or
@@ -150,10 +152,10 @@ func composeProblem(a *app, parts input.Parts, c *clusterFlags) (loaded, error) 
 	}
 	p, warnings, err := parts.Problem()
 	if err != nil {
-		return loaded{p, nil, warnings}, err
+		return loaded{problem: p, warnings: warnings}, err
 	}
 	in := parts.Step()
-	return loaded{p, in, warnings}, c.step.measuredWith(a, c, p, in)
+	return loaded{p, in, warnings, parts.StatesAccounting()}, c.step.measuredWith(a, c, p, in)
 }
 
 // overrides returns the fields that flags state.
@@ -180,10 +182,11 @@ func (c *clusterFlags) overrides() input.Overrides {
 	}
 }
 
-// countAs has the problem count the bytes that the plan counts, unless a flag states which.
-func (c *clusterFlags) countAs(p *problem.Problem, pl *plan.Plan) {
-	if !c.set.Changed("accounting") {
-		p.Accounting = pl.Cluster.Accounting()
+// countAs has the problem count the bytes that the plan counts, unless a flag or the topology
+// file states which.
+func (l *loaded) countAs(pl *plan.Plan) {
+	if !l.accounting {
+		l.problem.Accounting = pl.Cluster.Accounting()
 	}
 }
 

@@ -134,7 +134,7 @@ func (r *replanCommand) load(oldPath, source string) (*plan.Plan, []int, loaded,
 	if err := input.Join(err, r.checkReplan(), loadErr); err != nil {
 		return nil, nil, loaded, err
 	}
-	r.cluster.countAs(loaded.problem, old)
+	loaded.countAs(old)
 	return old, lost, loaded, nil
 }
 

@@ -106,7 +106,7 @@ func plannedFrom(a *app, pl *plan.Plan, source string, parts input.Parts, flags 
 	if err != nil {
 		return loaded{}, err
 	}
-	flags.countAs(l.problem, pl)
+	l.countAs(pl)
 	if flags.topology != "" {
 		keepsPlan(l.problem, pl)
 	}

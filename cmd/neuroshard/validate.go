@@ -41,7 +41,7 @@ once, and diff refuses tables that are listed twice.`,
 			if err != nil {
 				return err
 			}
-			flags.countAs(loaded.problem, pl)
+			loaded.countAs(pl)
 			var invalid *plan.Invalid
 			switch err := pl.Validate(loaded.problem); {
 			case errors.As(err, &invalid):

@@ -400,6 +400,7 @@ func (t Topology) Problems() []string {
 	}
 	size("reserve fixed", t.ReserveFixed, "device")
 	size("host memory", t.HostMemory, "host")
+	t.hosts(add)
 	t.links(add)
 	t.Bandwidths.check(add)
 	t.replicas(add)
@@ -413,6 +414,13 @@ func (t Topology) Problems() []string {
 		add("devices per host: profile %q has no network between hosts, so all %d devices must be on one host, or the network bandwidth must be stated", t.Profile.Name, t.Whole().Devices)
 	}
 	return found
+}
+
+// hosts reports host memory of which a device has nothing.
+func (t Topology) hosts(add func(format string, args ...any)) {
+	if t.HostMemory > 0 && t.Devices > 0 && t.HostBudget() == 0 {
+		add("host memory: %v is less than one byte for each of the %d devices of a host", t.HostMemory, t.PerHost())
+	}
 }
 
 // links reports a network bandwidth that no cluster has, and an NVLink domain that does not

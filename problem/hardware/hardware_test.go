@@ -272,6 +272,11 @@ func TestProblems(t *testing.T) {
 		{"fast network", func(t *hardware.Topology) { t.NetworkBandwidth = 1e17 }, []string{"network bandwidth: 100000 TB/s is not between 1.00 MB/s and 100 TB/s"}},
 		{"negative network", func(t *hardware.Topology) { t.NetworkBandwidth = -1e9 }, []string{"network bandwidth: -1.00 GB/s is not between 1.00 MB/s and 100 TB/s"}},
 		{"network not a number", func(t *hardware.Topology) { t.NetworkBandwidth = unit.Bandwidth(math.NaN()) }, []string{"network bandwidth: NaN B/s is not between 1.00 MB/s and 100 TB/s"}},
+		{"bandwidths", func(t *hardware.Topology) {
+			t.Bandwidths = hardware.Bandwidths{Links: 50, HBM: 1e17, HostLink: unit.Bandwidth(math.NaN())}
+		}, []string{"link bandwidth: 50.0 B/s is not between 1.00 MB/s and 100 TB/s", "hbm bandwidth: 100000 TB/s is not between 1.00 MB/s and 100 TB/s", "host link bandwidth: NaN B/s is not between 1.00 MB/s and 100 TB/s"}},
+		{"least host memory", func(t *hardware.Topology) { t.HostMemory = 8 }, nil},
+		{"less host memory than devices", func(t *hardware.Topology) { t.HostMemory = 7 }, []string{"host memory: 7 B is less than one byte for each of the 8 devices of a host"}},
 		{"domain below a host", func(t *hardware.Topology) { t.NVLinkDomain = 4 }, []string{"nvlink domain: 4 devices are fewer than the 8 of a host; state the devices per host that the links join"}},
 		{"domain across a host", func(t *hardware.Topology) { t.Devices, t.NVLinkDomain = 24, 12 }, []string{"nvlink domain: 12 devices are not whole hosts of 8"}},
 		{"negative domain", func(t *hardware.Topology) { t.NVLinkDomain = -8 }, []string{"nvlink domain: -8 is not between 0 and 65536"}},

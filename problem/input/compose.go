@@ -159,6 +159,12 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 	return composed, warnings, Join(p.TablesErr, p.TopologyErr, overrideErr, replicasErr, missingErr, stepErr, fitErr, Check(&judged, sources...))
 }
 
+// StatesAccounting reports whether a flag or the topology file says which bytes count against a
+// device's memory. If neither does, the problem of an old plan counts those that the plan counts.
+func (p *Parts) StatesAccounting() bool {
+	return p.Overrides.Accounting != nil || p.Topology != nil && p.Topology.Has("accounting")
+}
+
 // unlinked returns the warning of a network between hosts that no exchange takes.
 func unlinked(t *hardware.Topology) []string {
 	if t.NetworkBandwidth == 0 || t.Devices < 1 || t.LinkDomains() > 1 {

@@ -2,6 +2,8 @@ package input
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
@@ -35,13 +37,13 @@ func replicate(p *Parts, c *Cluster, file TopologyFile) error {
 		n = t.Replicas
 	}
 	t.Replicas = 0
-	g := replicaFaults{file: file}
+	g := replicaFaults{file: file, flags: o}
 	if s := t.SyncEvery; (o.SyncEvery != nil || file.Has("sync_every") && !file.open("sync_every")) && (s < 1 || s > hardware.MaxSyncEvery) {
 		g.add("sync_every", fmt.Sprintf("sync every: %d steps are not between 1 and %d", s, hardware.MaxSyncEvery), syncHint)
 		t.SyncEvery = 0
 	}
 	if n == 1 {
-		g.unused(t, o)
+		g.unused(t)
 		t.SyncEvery, t.InterHostAllReduce = 0, false
 		return Join(g.errs...)
 	}
@@ -52,6 +54,8 @@ func replicate(p *Parts, c *Cluster, file TopologyFile) error {
 	switch rest := c.Batch % max(1, n); {
 	case wrong != "":
 		g.add("replicas", wrong, replicasHint)
+	case !divisible(*t):
+		// Check reports what is wrong with the whole cluster, and groups could hide it.
 	case rest != 0:
 		less := max(n, c.Batch-rest)
 		g.add("replicas", fmt.Sprintf("replicas: the batch of %d samples does not divide by %d sharding groups", c.Batch, n), fmt.Sprintf("state a batch of %d or %d", less, less+n))
@@ -61,16 +65,37 @@ func replicate(p *Parts, c *Cluster, file TopologyFile) error {
 	return Join(g.errs...)
 }
 
-// replicaFaults collects what is wrong with the sharding groups that a file or flags state.
-type replicaFaults struct {
-	file TopologyFile
-	errs []error
+// divisible reports whether the fields of a whole cluster that groups divide are in their ranges.
+func divisible(t hardware.Topology) bool {
+	t.Devices = min(t.Devices, hardware.MaxDevices) // of one group
+	return !slices.ContainsFunc(t.Problems(), func(problem string) bool {
+		field, _, _ := strings.Cut(problem, ":")
+		return field == "devices per host" || field == "nvlink domain" || field == "host memory"
+	})
 }
 
-// add adds an error of the key, at its line if the file states the key.
+// replicaFaults collects what is wrong with the sharding groups that a file or flags state.
+type replicaFaults struct {
+	file  TopologyFile
+	flags *Overrides
+	errs  []error
+}
+
+// flagged reports whether a flag states the key.
+func (g *replicaFaults) flagged(key string) bool {
+	switch key {
+	case "replicas":
+		return g.flags.Replicas != nil
+	case "sync_every":
+		return g.flags.SyncEvery != nil
+	}
+	return g.flags.InterHostAllReduce != nil
+}
+
+// add adds an error of the key, at its line if the file states the value.
 func (g *replicaFaults) add(key, message, hint string) {
 	one := Error{Message: message, Hint: hint}
-	if g.file.Has(key) {
+	if g.file.Has(key) && !g.flagged(key) {
 		one.File, one.Line = g.file.Name, g.file.lines[key]
 	}
 	g.errs = append(g.errs, &Errors{List: []Error{one}})
@@ -78,12 +103,12 @@ func (g *replicaFaults) add(key, message, hint string) {
 
 // unused adds the errors of what is stated of an all-reduce that there is not. A flag --replicas 1
 // takes the place of all that the file says of groups.
-func (g *replicaFaults) unused(t *hardware.Topology, o *Overrides) {
-	byFile := o.Replicas == nil
-	if t.SyncEvery != 0 && (byFile || o.SyncEvery != nil) {
+func (g *replicaFaults) unused(t *hardware.Topology) {
+	byFile := g.flags.Replicas == nil
+	if t.SyncEvery != 0 && (byFile || g.flagged("sync_every")) {
 		g.add("sync_every", "sync every: there are no replicas to average", "state replicas, the number of sharding groups, or leave sync_every out")
 	}
-	if t.InterHostAllReduce && (byFile || o.InterHostAllReduce != nil) {
+	if t.InterHostAllReduce && (byFile || g.flagged("inter_host_allreduce")) {
 		g.add("inter_host_allreduce", "inter host allreduce: there are no replicas to average", "state replicas, the number of sharding groups, or leave inter_host_allreduce out")
 	}
 }

@@ -245,7 +245,7 @@ func wanted(key string) string {
 		return "a string"
 	case "step":
 		return "a time with its unit"
-	case "loader":
+	case "loader", "network_bandwidth", "link_bandwidth", "hbm_bandwidth", "host_link_bandwidth":
 		return "a bandwidth with its unit"
 	case "price":
 		return "a number"
