@@ -435,6 +435,9 @@ def test_constraints_of_torchrec(tmp_path: Path) -> None:
     arguments, tables = passed(tmp_path, USUAL, constraints={"a": {"sharding_types": ["row_wise"]}})
     assert arguments == "--sharding-types table_wise,column_wise,row_wise"
     assert tables[1]["constraints"] == {"sharding_types": ["table_wise", "column_wise"]}
+    # A table that is narrower than the narrowest slice stays whole.
+    _, tables = passed(tmp_path, USUAL, constraints={"a": ParameterConstraints(min_partition=4096)})
+    assert tables[0]["constraints"] == {"min_width": tables[0]["dim"]}
     _, tables = passed(tmp_path, USUAL, constraints={"a": ParameterConstraints()})
     assert tables[0]["constraints"] == {} and "constraints" not in tables[1]
 

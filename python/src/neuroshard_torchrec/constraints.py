@@ -68,9 +68,11 @@ class Constraints:
 
 @dataclass(frozen=True)
 class Of:
-    """The table that ParameterConstraints are for: its features, whether its lookups carry
-    weights, its number format, and whether each lookup gives a vector of its own."""
+    """The table that ParameterConstraints are for: its columns, its features, whether its
+    lookups carry weights, its number format, and whether each lookup gives a vector of its
+    own."""
 
+    dim: int
     features: Sequence[str]
     weighted: bool
     precision: str
@@ -85,7 +87,7 @@ def translated(
     of one host."""
     found = Constraints()
     given = torchrec.constraint_fields(stated)
-    _places(found, given, one_host)
+    _places(found, given, of, one_host)
     _reads(found, given, of, batch)
     _agrees(found, given, of, device_type)
     _kernels(found, given, of)
@@ -95,7 +97,7 @@ def translated(
     return found
 
 
-def _places(found: Constraints, given: Mapping[str, Any], one_host: bool) -> None:
+def _places(found: Constraints, given: Mapping[str, Any], of: Of, one_host: bool) -> None:
     """Adds where the table may lie: its sharding types, memory tiers and slices."""
     types = None
     if "sharding_types" in given:
@@ -106,7 +108,9 @@ def _places(found: Constraints, given: Mapping[str, Any], one_host: bool) -> Non
         found.problems += [Problem(f"sharding_types: {p.message}", p.hint) for p in more]
         found.json["sharding_types"] = list(types)
     if "min_partition" in given:
-        found.json["min_width"] = given["min_partition"]
+        # As in TorchRec, a table that is narrower than the narrowest slice stays whole.
+        width = given["min_partition"]
+        found.json["min_width"] = min(width, of.dim) if isinstance(width, int) else width
     tiers: tuple[str, ...] | None = None
     if "compute_kernels" in given:
         kernels = [str(k) for k in given["compute_kernels"]]

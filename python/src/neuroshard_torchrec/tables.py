@@ -293,7 +293,8 @@ def _translated(
             continue
         for t in named_so:
             unpooled = t.table.pooling not in (modules.SUM, modules.MEAN)
-            of = Of(t.table.features, weighted[t.path], t.table.precision, unpooled)
+            features, precision = t.table.features, t.table.precision
+            of = Of(t.table.dim, features, weighted[t.path], precision, unpooled)
             one = translated(stated, of, device_type, batch, one_host)
             limits.json[t.name], limits.of[t.name], limits.tables[t.name] = one.json, one, t
             limits.problems += [
