@@ -32,6 +32,11 @@ type EngineRules struct {
 	OnlyHBM bool
 	// NoReplicas says that the engine has no sharding groups (hardware.Topology.Replicas).
 	NoReplicas bool
+	// UncachedReplicas says that, with several sharding groups, no rows lie in tier HostCached.
+	UncachedReplicas bool
+	// SumsOnly says that, with several sharding groups, the only optimizer state that the engine
+	// averages is the sum of Adagrad or row-wise Adagrad: tables of Adam are DataParallel.
+	SumsOnly bool
 	// NoIdle says that every device holds a part of a table.
 	NoIdle bool
 	// OneBag says that each feature has exactly one pooled vector a sample: no Feature.Bags,
@@ -60,7 +65,7 @@ type EngineRules struct {
 // engines holds the rules of each engine. The search, Problem.Validate, Plan.Validate and
 // the exports read them. docs/EXPORT.md gives the reasons.
 var engines = []EngineRules{
-	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneTier: true, WholeApart: true, ModulesApart: true, PoolingsApart: true, OptimizersApart: true, PrefetchedApart: true},
+	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneTier: true, UncachedReplicas: true, SumsOnly: true, WholeApart: true, ModulesApart: true, PoolingsApart: true, OptimizersApart: true, PrefetchedApart: true},
 	{Engine: HugeCTR, Name: "HugeCTR", EqualSlices: true, OneTier: true, OneSlice: true, OnlyHBM: true, NoReplicas: true, NoIdle: true, OneBag: true, AnyDevices: true, Undivided: true},
 }
 

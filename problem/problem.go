@@ -163,6 +163,13 @@ func (c *Constraint) PermitsTier(t Tier) bool {
 	return len(c.Tiers) == 0 || slices.Contains(c.Tiers, t)
 }
 
+// PermitsTier reports whether a table may lie in a memory tier, by its constraint and by the engine
+// (EngineRules.UncachedReplicas). The empty Tier is HBM.
+func (p *Problem) PermitsTier(table int, t Tier) bool {
+	cached := t == HostCached && p.Topology.ReplicaCount() > 1 && p.Engine.Rules().UncachedReplicas
+	return !cached && p.Tables[table].Constraint.PermitsTier(t)
+}
+
 // PermitsCache reports whether the constraint allows rows in tier t with the given cache share,
 // which is 0 in other tiers than HostCached.
 func (c *Constraint) PermitsCache(t Tier, share float64) bool {

@@ -78,6 +78,25 @@ func TestValidate(t *testing.T) {
 		{"valid: Adam of a huge table", func(p *problem.Problem) { // the state is not repeated by slices
 			p.Tables = []problem.Table{{Name: "a", Rows: rows, Dim: 1 << 12, Optimizer: problem.Adam, Features: []problem.Feature{{PoolingFactor: 1}}}}
 		}, nil},
+		{"tables that TorchRec does not average", func(p *problem.Problem) {
+			p.Engine, p.Topology.Replicas, p.Topology.HostMemory = problem.TorchRec, 2, 1<<30
+			p.Tables[0].Optimizer, p.Tables[1].Optimizer = problem.Adam, problem.Adam
+			p.Tables[1].Constraint.ShardingTypes = []problem.ShardingType{problem.DataParallel}
+			p.Tables[2].Constraint.Tiers = []problem.Tier{problem.HostCached}
+		}, []string{
+			`table "a": optimizer: TorchRec averages no state of adam, and there are 2 sharding groups`,
+			`table "c": its tier is host_cached alone: TorchRec averages the rows in host memory of 2 sharding groups without those in caches`,
+		}},
+		{"valid: the same tables with one group", func(p *problem.Problem) {
+			p.Engine, p.Topology.HostMemory = problem.TorchRec, 1<<30
+			p.Tables[0].Optimizer = problem.Adam
+			p.Tables[2].Constraint.Tiers = []problem.Tier{problem.HostCached}
+		}, nil},
+		{"valid: the same tables without an engine", func(p *problem.Problem) {
+			p.Topology.Replicas, p.Topology.HostMemory = 2, 1<<30
+			p.Tables[0].Optimizer = problem.Adam
+			p.Tables[2].Constraint.Tiers = []problem.Tier{problem.HostCached}
+		}, nil},
 		{"valid: tables near the largest total", func(p *problem.Problem) { p.Tables = large(problem.SGD) }, nil},
 		{"the state of each slice is too much", func(p *problem.Problem) { p.Tables = large(problem.RowwiseAdagrad) }, []string{
 			"the tables and their buffers add up to 1.3e+18 bytes: more than the 1.15e+18 that can be planned",

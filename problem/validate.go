@@ -98,6 +98,9 @@ func (v *validator) engine() {
 	if rules.OnlyHBM && v.problem.Topology.HostMemory > 0 {
 		v.add("", "leave the host memory out, or plan for another engine", "engine: %s keeps all tables in the memory of the devices, and the cluster states host memory for tables", e)
 	}
+	if v.problem.Topology.ReplicaCount() > 1 {
+		v.averages(&rules)
+	}
 	if !rules.OneBag && !v.problem.Hierarchy.On() {
 		return
 	}
@@ -108,6 +111,20 @@ func (v *validator) engine() {
 		}
 		if rules.OneBag && !t.OneBag() {
 			v.add(t.Name, "plan for another engine", "engine: %s gives a sample one pooled vector for each feature, and the table has bags or pooling none", rules.Name)
+		}
+	}
+}
+
+// averages checks that the engine can average every table over several sharding groups.
+func (v *validator) averages(rules *EngineRules) {
+	for i := range v.problem.Tables {
+		t := &v.problem.Tables[i]
+		replicated := len(t.Constraint.ShardingTypes) == 1 && t.Constraint.ShardingTypes[0] == DataParallel
+		if rules.SumsOnly && t.Optimizer == Adam && !replicated {
+			v.add(t.Name, "plan for one sharding group, with another optimizer, or with sharding type data_parallel alone", "optimizer: %s averages no state of adam, and there are %d sharding groups", rules.Name, v.problem.Topology.ReplicaCount())
+		}
+		if tiers := t.Constraint.Tiers; rules.UncachedReplicas && len(tiers) == 1 && tiers[0] == HostCached {
+			v.add(t.Name, "add hbm or host to its tiers, or plan for one sharding group", "its tier is host_cached alone: %s averages the rows in host memory of %d sharding groups without those in caches", rules.Name, v.problem.Topology.ReplicaCount())
 		}
 	}
 }

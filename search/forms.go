@@ -68,7 +68,7 @@ func newForms(c *catalog, opt Options) forms {
 		f.sliced[i] = allowed(problem.Grid)
 		f.choices[i] = f.choicesOf(c, i, allowed)
 		if hosted := !opt.ColumnsOnly && onDevices && c.problem.Topology.HostBudget() > 0; hosted && f.choosable(c, i) {
-			f.choices[i] = append(f.choices[i], hostForms(&t.Constraint)...)
+			f.choices[i] = append(f.choices[i], hostForms(c.problem, i)...)
 		}
 	}
 	return f
@@ -118,18 +118,18 @@ func byRows(c *catalog, t *problem.Table, allowed func(problem.ShardingType) boo
 	return choices
 }
 
-// hostForms returns the forms in host memory that a constraint allows.
-func hostForms(constraint *problem.Constraint) (choices []problem.Form) {
+// hostForms returns the forms in host memory that a table may take.
+func hostForms(p *problem.Problem, table int) (choices []problem.Form) {
 	shares := cacheShares
-	if constraint.CacheShare > 0 {
-		shares = []float64{constraint.CacheShare, 0}
+	if share := p.Tables[table].Constraint.CacheShare; share > 0 {
+		shares = []float64{share, 0}
 	}
 	for _, share := range shares {
 		form := problem.Form{Tier: problem.HostCached, Cache: share}
 		if share == 0 {
 			form = problem.Form{Tier: problem.Host}
 		}
-		if constraint.PermitsTier(form.Tier) {
+		if p.PermitsTier(table, form.Tier) {
 			choices = append(choices, form)
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/internal/manual"
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/reinforce"
 	"github.com/neuroshard/neuroshard/plan"
@@ -174,16 +176,9 @@ func (p *planCommand) planned(ctx context.Context, parts input.Parts, l *loaded,
 		result, err := p.find(ctx, l.problem, old, options)
 		return result, l.problem, err
 	}
-	problems := []*problem.Problem{l.problem}
-	for n, most := 2, l.problem.Topology.Devices; n <= most; n++ {
-		one := p.cluster
-		one.replicas = replicasFlag{n: n}
-		if most%n != 0 {
-			continue
-		}
-		if other, err := composeProblem(p.app, parts, &one); err == nil {
-			problems = append(problems, other.problem)
-		}
+	problems, reason := p.grouped(parts, l.problem)
+	if reason != "" {
+		options.Warnings = append(slices.Clone(options.Warnings), reason)
 	}
 	result, err := neuroshard.PlanReplicas(ctx, problems, options)
 	if err != nil {
@@ -193,6 +188,33 @@ func (p *planCommand) planned(ctx context.Context, parts input.Parts, l *loaded,
 		return q.Topology.ReplicaCount() == result.Plan.Cluster.ReplicaCount()
 	})
 	return result, problems[at], nil
+}
+
+// grouped returns the problem of each number of sharding groups into which the cluster can be
+// divided, from that of one group, and a warning of the numbers that the tables rule out.
+func (p *planCommand) grouped(parts input.Parts, whole *problem.Problem) (problems []*problem.Problem, warning string) {
+	problems = []*problem.Problem{whole}
+	var without []string
+	var why string
+	for n, most := 2, whole.Topology.Devices; n <= most; n++ {
+		if most%n != 0 {
+			continue
+		}
+		one := p.cluster
+		one.replicas = replicasFlag{n: n}
+		other, err := composeProblem(p.app, parts, &one)
+		if faults := (*input.Errors)(nil); errors.As(err, &faults) && faults.List[0].Table != "" {
+			without = append(without, fmt.Sprint(n))
+			why = cmp.Or(why, faults.List[0].String())
+		}
+		if err == nil {
+			problems = append(problems, other.problem)
+		}
+	}
+	if len(without) > 0 {
+		warning = fmt.Sprintf("sharding groups: %s were not tried: %s", words.List(without, 5), why)
+	}
+	return problems, warning
 }
 
 // oldPlan reads the plan of --from; nil without the flag.
