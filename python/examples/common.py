@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import nn
-from torchrec.distributed.model_parallel import DistributedModelParallel
+from torchrec.distributed.model_parallel import DistributedModelParallel, DMPCollection
 from torchrec.optim.keyed import KeyedOptimizerWrapper
 from torchrec.optim.optimizers import in_backward_optimizer_filter
 
@@ -47,7 +47,17 @@ def train(
     cuda = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if cuda else torch.device("cpu")
     plan = planner.collective_plan(model, sharders)
-    sharded = DistributedModelParallel(model, device=device, plan=plan, sharders=sharders)
+    if planner.sharding_group_size is None:
+        sharded = DistributedModelParallel(model, device=device, plan=plan, sharders=sharders)
+    else:
+        sharded = DMPCollection(
+            model,
+            device=device,
+            plan=plan,
+            sharders=sharders,
+            global_pg=dist.group.WORLD,
+            **planner.dmp_collection_options,
+        )
     if start is not None:
         sharded.load_state_dict(dict(start), strict=False)
     # Every parameter without an optimizer in the backward pass: dense layers, processors of
@@ -62,6 +72,8 @@ def train(
         loss = sharded(draw(generator(step)).to(device))
         loss.backward()
         optimizer.step()
+        if planner.sharding_group_size is not None and (step + 1) % planner.sync_every == 0:
+            sharded.sync()  # the means of the groups' tables
         mean = loss.detach().clone()
         dist.all_reduce(mean)
         losses.append(mean.item() / dist.get_world_size())

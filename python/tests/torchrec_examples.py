@@ -15,6 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torchrec_ranks as ranks
+import torchrec_twod
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 NAMES = tuple(sorted(p.stem for p in EXAMPLES.glob("*.py") if p.stem != "common"))
@@ -54,6 +55,7 @@ def run(rank: int, folder: Path) -> None:
         return train(*arguments)
 
     common.train = kept
+    common.DMPCollection = torchrec_twod.on_cpus()
     losses = {}
     for name in NAMES:
         example = importlib.import_module(name)

@@ -230,13 +230,17 @@ def batches(sample: Any) -> dict[str, int]:
 
 
 def sharding_plan(
-    modules: Mapping[str, Mapping[str, Placement]], device_type: str, local_size: int
+    modules: Mapping[str, Mapping[str, Placement]],
+    device_type: str,
+    local_size: int,
+    group: int | None = None,
 ) -> Any:
-    """Returns TorchRec's ShardingPlan of these placements, by module and table."""
+    """Returns TorchRec's ShardingPlan of these placements, by module and table. ``group`` is
+    the number of ranks of a sharding group, None without groups."""
     return ShardingPlan(
         {
             path: EmbeddingModuleShardingPlan(
-                {name: sharding(p, device_type, local_size) for name, p in tables.items()}
+                {name: sharding(p, device_type, local_size, group) for name, p in tables.items()}
             )
             for path, tables in modules.items()
         }
@@ -266,10 +270,15 @@ def _cache_params(p: Placement) -> Any:
     return CacheParams(load_factor=p.cached, reserved_memory=mark or None)
 
 
-def sharding(p: Placement, device_type: str, local_size: int) -> Any:
+def sharding(p: Placement, device_type: str, local_size: int, group: int | None = None) -> Any:
+    """Returns the ParameterSharding of a placement. Of a replicated table it states the ranks
+    if there are sharding groups: DMPCollection fails without them."""
     if not p.shards:
         return ParameterSharding(
-            sharding_type=p.sharding_type, compute_kernel=p.kernel, cache_params=_cache_params(p)
+            sharding_type=p.sharding_type,
+            compute_kernel=p.kernel,
+            cache_params=_cache_params(p),
+            ranks=None if group is None else list(range(group)),
         )
     return ParameterSharding(
         sharding_type=p.sharding_type,

@@ -98,6 +98,23 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
 
     @property
     def _topology(self) -> Any:
+        """The topology of the ranks that hold all tables once: what TorchRec calls the
+        planner's topology."""
+        return self._of_group(self._whole_topology)
+
+    def _of_group(self, whole: Any) -> Any:
+        """Returns the topology of a sharding group, or the whole one without groups."""
+        return whole
+
+    def _groups_told(self) -> int | None:
+        """Returns what the other ranks must know of the groups of a plan that is no file."""
+        return None
+
+    def _take_groups(self, size: int | None, ranks: int) -> None:
+        """Takes over what the first rank has told of the groups."""
+
+    @property
+    def _whole_topology(self) -> Any:
         if self._given_topology is None:
             world_size = self._planning_for or self._ranks()
             self._given_topology = parts.Topology(
@@ -204,7 +221,8 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         failure: Exception | None = None
         if dist.get_rank(pg) == 0:
             try:
-                told = [{"plan": self._planned(module, sharders, self._ranks(pg))}]
+                plan = self._planned(module, sharders, self._ranks(pg))
+                told = [{"plan": plan, "groups": self._groups_told()}]
             except Exception as e:  # of any type: the other ranks wait for it
                 failure = e
                 told = [failures.told(e)]
@@ -215,6 +233,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
             raise failures.error(told[0])
         plan = told[0]["plan"]
         if not isinstance(plan, bytes):  # of a loader or of callbacks, for all ranks
+            self._take_groups(told[0]["groups"], pg.size())
             return plan
         loaded = None
         try:

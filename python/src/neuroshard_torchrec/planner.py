@@ -26,7 +26,7 @@ from torch import nn
 
 from . import _torchrec as torchrec
 from . import binary as program
-from . import parts, requests, service
+from . import groups, options, parts, requests, service
 from . import topology as clusters
 from .door import Door
 from .errors import (
@@ -38,7 +38,7 @@ from .errors import (
     quote,
     shown,
 )
-from .plans import MAX_BYTES, MAX_RANKS, load_plan, warnings_of
+from .plans import MAX_BYTES, MAX_RANKS, group_size, load_plan, warnings_of
 from .tables import Json, encoded, placed_fields, read_model, write_whole
 
 log = logging.getLogger("neuroshard")
@@ -104,6 +104,14 @@ class NeuroShardPlanner(Door):
     ``sample``, ``pooling_factors``, ``optimizer``, ``access`` and ``ignore`` are those of
     ``tables_from_model``. Only rank 0 needs them.
 
+    ``sharding_group_size`` is that of ``DMPCollection`` (2D parallelism): the ranks divide into
+    groups of that size, each with all tables. "auto" takes the size of the cheapest step with
+    its share of the all-reduce of the replicas; ``sharding_group_size`` then has it, and
+    ``dmp_collection_options`` all that DMPCollection must know. ``use_inter_host_allreduce`` is
+    that of DMPCollection. ``sync_every`` is the number of steps from one ``sync()`` of the
+    script to the next. ``topology``, ``world_size``, ``devices_per_host`` and the batch stay
+    those of all ranks.
+
     ``world_size`` is needed by ``plan`` outside a process group only.
     The defaults of ``devices_per_host`` and ``device_type`` are TorchRec's.
 
@@ -159,6 +167,8 @@ class NeuroShardPlanner(Door):
         ignore: Collection[str] = (),
         heuristical_storage_reservation_percentage: float = 0.15,
         sharding_group_size: int | str | None = None,
+        use_inter_host_allreduce: bool = False,
+        sync_every: int = 1,
         world_size: int | None = None,
         devices_per_host: int | None = None,
         device_type: str | None = None,
@@ -196,7 +206,15 @@ class NeuroShardPlanner(Door):
                 devices_per_host=devices_per_host,
                 device_type=device_type,
             ),
-            *_not_group_size(sharding_group_size),
+            *groups.options_problems(
+                sharding_group_size,
+                use_inter_host_allreduce,
+                sync_every,
+                enumerator=enumerator,
+                from_plan=from_plan,
+                plan_loader=plan_loader,
+                url=url,
+            ),
             *([] if profile is None else _not_text("profile", profile)),
             *_not_number("world_size", world_size),
             *_not_number("devices_per_host", devices_per_host),
@@ -227,7 +245,10 @@ class NeuroShardPlanner(Door):
             reserved_share=heuristical_storage_reservation_percentage,
         )
         self.report = ""
-        self.sharding_group_size = sharding_group_size
+        self._group_size = sharding_group_size
+        self._inter_host = use_inter_host_allreduce
+        self.sync_every = sync_every
+        self._groups: groups.Groups | None = None  # of the last plan
         self._profile = profile
         self._clustered = topology is not None or profile is None
         self._sample = sample
@@ -257,6 +278,8 @@ class NeuroShardPlanner(Door):
         self, plan: bytes, module: nn.Module, sharders: Sequence[Any] | None, env: Any
     ) -> Any:
         world_size = env.size() if isinstance(env, dist.ProcessGroup) else env.world_size
+        if self._group_size is not None:
+            self._take_groups(group_size(plan), world_size)
         made = load_plan(
             plan,
             module,
@@ -265,6 +288,8 @@ class NeuroShardPlanner(Door):
             device_type=self._device_type,
             ignore=self._ignore,
             sharders=sharders,
+            sharding_group_size=None if self._groups is None else self._groups.size,
+            use_inter_host_allreduce=self._groups is not None and self._inter_host,
         )
         device_type = self._device_type or torchrec.get_device_type()
         fields = placed_fields(
@@ -272,6 +297,58 @@ class NeuroShardPlanner(Door):
         )
         torchrec.add_fields(made, fields)
         return made
+
+    # Sharding groups.
+
+    @property
+    def sharding_group_size(self) -> int | str | None:
+        """The ranks of a sharding group, for ``DMPCollection(sharding_group_size=...)``: as
+        stated, or, if "auto" is stated, as chosen by the last plan."""
+        return self._group_size if self._groups is None else self._groups.size
+
+    @property
+    def dmp_collection_options(self) -> dict[str, Any]:
+        """The options of DMPCollection that say how the ranks divide into the groups of the
+        last plan: world_size, sharding_group_size, node_group_size and
+        use_inter_host_allreduce. InputError before there is a plan."""
+        found = self._groups
+        if found is None:
+            message = "there are no sharding groups before there is a plan"
+            hint = "pass sharding_group_size=, and call plan or collective_plan first"
+            raise InputError([Problem(message, hint)])
+        return {
+            "world_size": found.world_size,
+            "sharding_group_size": found.size,
+            "node_group_size": found.per_host,
+            "use_inter_host_allreduce": found.inter_host,
+        }
+
+    def _of_group(self, whole: Any) -> Any:
+        if self._groups is None or self._groups.replicas == 1:
+            return whole
+        return clusters.of_group(whole, self._groups.size, self._groups.per_host)
+
+    def _groups_told(self) -> int | None:
+        return None if self._groups is None else self._groups.size
+
+    def _take_groups(self, size: int | None, ranks: int) -> None:
+        if size is None:
+            self._groups = None
+            return
+        found, problems = groups.Groups.of(ranks, self._per_host(ranks), size, self._inter_host)
+        if problems:
+            raise InputError(problems)
+        if found != self._groups and isinstance(self._given_enumerator, options.SearchSpace):
+            self._given_enumerator = None  # it is that of another topology
+        self._groups = found
+
+    def _planned(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> Any:
+        stated = self._group_size
+        self._take_groups(stated if isinstance(stated, int) else None, world_size)
+        unused = groups.unused(stated, world_size, self._inter_host, self.sync_every)
+        if unused:
+            raise InputError(unused)
+        return super()._planned(module, sharders, world_size)
 
     def _per_host(self, world_size: int) -> int:
         return self._devices_per_host or torchrec.get_local_size(world_size)
@@ -293,7 +370,7 @@ class NeuroShardPlanner(Door):
             device_type=self._device_type,
             preferred=() if stated or self._profile is None else SHARDING_TYPES,
             ranks=world_size,
-            one_host=self._per_host(world_size) >= world_size,
+            one_host=self._of_one_host(world_size),
         )
         types = [] if stated else _default_types(read.tables["tables"], self._profile is None)
         model = _value(self._arguments, "--model") or ("" if self._profile else FORMULAS)
@@ -302,6 +379,7 @@ class NeuroShardPlanner(Door):
         precision = _comm_precision(self._arguments, exchanged)
         cluster = [
             *self._cluster(module, sharders, world_size, _host_memory(read.tables["tables"])),
+            *groups.arguments(self._group_size, world_size, self._inter_host, self.sync_every),
             *(() if self._timeout_seconds is None else ("--budget", f"{self._timeout_seconds}s")),
             *_engine(self._arguments),
         ]
@@ -310,6 +388,8 @@ class NeuroShardPlanner(Door):
         if len(plan) > MAX_BYTES:
             raise PlanError([Problem(f"the plan is larger than {MAX_BYTES >> 20} MiB")])
         warnings = warnings_of(plan)
+        if self._group_size is not None:
+            self._take_groups(group_size(plan), world_size)
         self._leave("plan.json", plan)
         for warning in warnings:
             log.warning("%s", escaped(warning))
@@ -332,7 +412,7 @@ class NeuroShardPlanner(Door):
             local = str(self._per_host(world_size))
             return ["--devices", str(world_size), "--devices-per-host", local, *costs]
         found = clusters.request(
-            self._topology,
+            self._whole_topology,
             self._storage_reservation,
             self._batch(),
             module,
@@ -342,7 +422,16 @@ class NeuroShardPlanner(Door):
         )
         for warning in found.warnings:
             log.warning("%s", warning)
+        if self._groups is not None:  # what is reserved is asked for by the group's topology
+            self._reserve(module, torchrec.get_default_sharders() if sharders is None else sharders)
         return [*found.arguments, *costs]
+
+    def _of_one_host(self, world_size: int) -> bool:
+        """Returns whether all ranks that hold the tables once are on one host: with groups
+        whose size the program chooses, whether all ranks are."""
+        if self._groups is not None:
+            return self._groups.per_host >= self._groups.size
+        return self._per_host(world_size) >= world_size
 
     def _by_program(self, tables: Json, cluster: Sequence[str], more: Sequence[str]) -> bytes:
         """Has the program plan; returns the first MAX_BYTES of the plan file, and one more."""
@@ -428,6 +517,11 @@ class NeuroShardPlanner(Door):
         if pg is not None and not self._clustered:
             return pg.size()
         if self._world_size is not None:
+            if pg is not None and pg.size() != self._world_size:
+                message = f"the topology is of {self._world_size} ranks, and the process group "
+                hint = "pass the topology of all ranks; for DMPCollection also "
+                hint += f"sharding_group_size={self._world_size}, if it is that of a sharding group"
+                raise InputError([Problem(f"{message}has {pg.size()}", hint)])
             return self._world_size
         if pg is not None:
             return pg.size()
@@ -534,7 +628,13 @@ _RENAMED = {"--kinds": "--sharding-types", "--caution": "--risk-penalty"}
 """Arguments of ``neuroshard plan`` by their old names."""
 
 
-_OPTIONS_OF = {"--from": "from_plan", "--max-bytes": "max_bytes"}
+_OPTIONS_OF = {
+    "--from": "from_plan",
+    "--max-bytes": "max_bytes",
+    "--replicas": "sharding_group_size",
+    "--sync-every": "sync_every",
+    "--inter-host-allreduce": "use_inter_host_allreduce",
+}
 """Arguments of the program that are options of the planner."""
 
 
@@ -584,13 +684,6 @@ def _two_clusters(topology: Any, **others: Any) -> list[Problem]:
         for option, value in others.items()
         if value is not None and value != theirs[option]
     ]
-
-
-def _not_group_size(value: Any) -> list[Problem]:
-    if value is None:
-        return []
-    hint = "leave it out, and pass the topology of one sharding group"
-    return [Problem("sharding_group_size is not supported yet", hint)]
 
 
 def _not_text(option: str, value: Any) -> list[Problem]:

@@ -43,6 +43,7 @@ from .errors import (
     quoted,
     shown,
 )
+from .groups import Groups, modules_problems, plan_problems
 from .tables import Named, named
 
 log = logging.getLogger("neuroshard")
@@ -105,6 +106,8 @@ class _Contents:
 
     world_size: int = 0
     local_size: int = 0
+    replicas: int = 1  # the sharding groups; all else is that of one group
+    inter_host: bool = False
     device_types: set[str] = field(default_factory=set)  # empty where it names none
     modules: dict[str, dict[str, _Entry]] = field(default_factory=dict)
     names: dict[str, _Entry] = field(default_factory=dict)  # where modules are not stated
@@ -129,6 +132,8 @@ def load_plan(
     modules: Mapping[str, str] | None = None,
     ignore: Collection[str] = (),
     sharders: Sequence[Any] | None = None,
+    sharding_group_size: int | None = None,
+    use_inter_host_allreduce: bool = False,
 ) -> Any:
     """Returns the ShardingPlan that a plan's file describes, for this model and
     these ranks; hand it to ``DistributedModelParallel(model, plan=...)``.
@@ -150,6 +155,11 @@ def load_plan(
     those that DistributedModelParallel gets; left out, they are TorchRec's default ones,
     which have none for ``nn.EmbeddingBag``.
 
+    ``sharding_group_size`` and ``use_inter_host_allreduce`` are those of ``DMPCollection``, to
+    which the plan is given then. ``env`` and ``local_size`` are those of all ranks, and the
+    plan must be one of ``neuroshard plan --replicas`` for such groups. DMPCollection renames
+    the ranks of the plan in place: load the plan anew for each DMPCollection.
+
     Every table of the model's modules (see ``tables_from_model``) must be in the plan, with
     its rows and columns, and every table of the plan in the model. PlanError tells all
     that is wrong at once; OSError where the file cannot be read, and TypeError where
@@ -169,8 +179,12 @@ def load_plan(
     unequal widths: TorchRec trains them, but ``load_state_dict`` fails on them.
     """
     _types(model, env, local_size, device_type, modules, ignore)
+    _group_types(sharding_group_size, use_inter_host_allreduce)
     found, problems = kinds.collect(model, ignore, sharders)
     ranks = Ranks.of(env, local_size, device_type)
+    if sharding_group_size is not None:
+        ranks = ranks.grouped(sharding_group_size, use_inter_host_allreduce)
+        problems += modules_problems(found, ranks.groups)
     plan, more = placements(source, found, ranks, modules)
     if sharders is None:
         more = _with_sharders(more, kinds.single_bags(model, found))
@@ -178,7 +192,8 @@ def load_plan(
         raise PlanError(problems)
     if _first(env):
         warn({t.name: plan[t.path][t.table.name] for t in named(found)})
-    return torchrec.sharding_plan(plan, ranks.device_type, ranks.local_size)
+    stated = None if ranks.groups is None else ranks.world_size
+    return torchrec.sharding_plan(plan, ranks.device_type, ranks.local_size, stated)
 
 
 def _with_sharders(problems: list[Problem], paths: Sequence[str]) -> list[Problem]:
@@ -191,12 +206,13 @@ def _with_sharders(problems: list[Problem], paths: Sequence[str]) -> list[Proble
 
 @dataclass(frozen=True)
 class Ranks:
-    """The ranks of a job: their number, the number of ranks of a host, and the type of
-    their devices."""
+    """The ranks that hold all tables once: their number, the number of ranks of a host, and
+    the type of their devices. These are all ranks of a job, or one of its sharding groups."""
 
     world_size: int
     local_size: int
     device_type: str
+    groups: Groups | None = None
 
     @classmethod
     def of(cls, env: Any, local_size: int | None, device_type: str | None) -> Ranks:
@@ -205,6 +221,14 @@ class Ranks:
         world_size = _world_size(env)
         local_size = _local_size(world_size, local_size)
         return cls(world_size, local_size, device_type or torchrec.get_device_type())
+
+    def grouped(self, size: int, inter_host: bool) -> Ranks:
+        """Returns one of the sharding groups into which these ranks divide; PlanError if they
+        do not."""
+        found, problems = Groups.of(self.world_size, self.local_size, size, inter_host)
+        if problems:
+            raise PlanError(problems)
+        return Ranks(size, found.per_host, self.device_type, found)
 
 
 def placements(
@@ -218,7 +242,7 @@ def placements(
     is wrong."""
     contents = _read(source)
     problems = [*contents.problems]
-    problems += _ranks(contents, ranks.world_size, ranks.local_size, ranks.device_type)
+    problems += _ranks(contents, ranks)
     found = kinds.running_on(ranks.device_type, found)
     tables = named(found)
     matched, more = _match(contents, tables, found, dict(modules or {}))
@@ -303,6 +327,16 @@ def _types(
     ):
         if not right:
             raise TypeError(f"{name} is not {wanted} but {shown(value)}")
+
+
+def _group_types(size: Any, inter_host: Any) -> None:
+    """Raises TypeError where an option of sharding groups is not of its type."""
+    if size is not None and not _whole(size, 1, MAX_RANKS):
+        raise TypeError(f"sharding_group_size is not a number of ranks but {shown(size)}")
+    if not isinstance(inter_host, bool):
+        raise TypeError(f"use_inter_host_allreduce is not a bool but {shown(inter_host)}")
+    if inter_host and size is None:
+        raise TypeError("use_inter_host_allreduce is given without sharding_group_size")
 
 
 def _all_text(groups: Iterable[Iterable[Any]]) -> bool:
@@ -441,6 +475,8 @@ def _contents(whole: Json) -> _Contents:
 def _exported(whole: Json, c: _Contents) -> None:
     c.world_size = _size(whole, "world_size", c)
     c.local_size = _size(whole, "local_size", c)
+    if isinstance(cluster := whole.get("cluster"), dict):
+        _groups(cluster, c)
     if "accelerator" in whole:
         accelerator = whole["accelerator"]
         if isinstance(accelerator, str) and _DEVICE_TYPE.fullmatch(accelerator):
@@ -585,6 +621,7 @@ def _native(whole: Json, c: _Contents) -> None:
     cluster = cluster if isinstance(cluster, dict) else {}
     c.world_size = _size(cluster, "devices", c)
     c.local_size = min(_size(cluster, "devices_per_host", c), c.world_size)
+    _groups(cluster, c)
     tables = whole.get("tables")
     if not isinstance(tables, list) or len(tables) > MAX_TABLES:
         raise PlanError([*c.problems, Problem(f'"tables" is {_what(tables)} and not a list')])
@@ -664,6 +701,26 @@ def _size(whole: Json, key: str, c: _Contents) -> int:
     return value
 
 
+def _groups(cluster: Json, c: _Contents) -> None:
+    """Takes over the sharding groups that a plan's cluster states; without them it is one."""
+    if "replicas" in cluster:
+        c.replicas = _size(cluster, "replicas", c) or 1
+    inter_host = cluster.get("inter_host_allreduce", False)
+    if not isinstance(inter_host, bool):
+        c.add(f'"inter_host_allreduce" is {_what(inter_host)}, not true or false')
+    else:
+        c.inter_host = inter_host
+
+
+def group_size(plan: bytes) -> int:
+    """Returns the ranks of the sharding group that a plan file is for; PlanError if it states
+    no number of ranks."""
+    contents = _contents(_parse(plan))
+    if contents.problems:
+        raise PlanError(contents.problems)
+    return contents.world_size
+
+
 def _whole(value: Any, low: int, high: int) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
 
@@ -685,9 +742,12 @@ def _stated(value: Any) -> str:
 # Matching.
 
 
-def _ranks(c: _Contents, world_size: int, local_size: int, device_type: str) -> list[Problem]:
+def _ranks(c: _Contents, ranks: Ranks) -> list[Problem]:
+    world_size, local_size, device_type = ranks.world_size, ranks.local_size, ranks.device_type
     problems = []
-    if c.world_size and c.world_size != world_size:
+    if c.world_size and c.local_size and (ranks.groups is not None or c.replicas > 1):
+        problems = plan_problems(ranks.groups, c.world_size, c.local_size, c.replicas, c.inter_host)
+    elif c.world_size and c.world_size != world_size:
         problems.append(
             Problem(
                 f"the plan is for {c.world_size} ranks, and there are {world_size}",

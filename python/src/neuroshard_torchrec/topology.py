@@ -75,6 +75,31 @@ def request(
     return Cluster(arguments, warnings)
 
 
+def of_group(topology: Any, size: int, per_host: int) -> Any:
+    """Returns the Topology of one sharding group of ``size`` ranks, ``per_host`` of them on a
+    host, in a cluster of equal devices that a Topology describes: what TorchRec's planner
+    gets under 2D parallelism."""
+    device = topology.devices[0].storage
+    links = topology.intra_group_size // topology.local_world_size
+    return parts.Topology(
+        world_size=size,
+        compute_device=topology.compute_device,
+        hbm_cap=device.hbm,
+        ddr_cap=device.ddr,
+        ssd_cap=device.ssd,
+        local_world_size=per_host,
+        pod_size=links if links > 1 else None,
+        hbm_mem_bw=topology.hbm_mem_bw,
+        ddr_mem_bw=topology.ddr_mem_bw,
+        ssd_mem_bw=topology.ssd_mem_bw,
+        hbm_to_ddr_mem_bw=topology.hbm_to_ddr_mem_bw,
+        bwd_compute_multiplier=topology.bwd_compute_multiplier,
+        weighted_feature_bwd_compute_multiplier=topology.weighted_feature_bwd_compute_multiplier,
+        uneven_sharding_perf_multiplier=topology.uneven_sharding_perf_multiplier,
+        generalized_comms_bandwidths=topology.comms_bandwidths,
+    )
+
+
 def _devices(topology: Any, problems: list[Problem]) -> list[str]:
     """Returns the arguments for the devices and hosts."""
     world, local = topology.world_size, topology.local_world_size

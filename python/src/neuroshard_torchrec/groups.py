@@ -1,0 +1,186 @@
+"""Sharding groups, the 2D parallelism of TorchRec's DMPCollection: how the ranks of a job
+divide into groups that hold all tables by the same plan.
+
+    4 ranks, 2 a host, groups of 2; a letter says which shards a rank holds
+                                rank    0   1  |  2   3
+    replicas are neighbours            1a  2a  | 1b  2b
+    use_inter_host_allreduce           1a  1b  | 2a  2b
+
+A plan is that of one group: its ranks are 0 to size - 1, which DMPCollection renames to the
+ranks of each group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ._modules import Collected
+from .errors import Problem, quote, shown
+
+AUTO = "auto"
+"""The size of a sharding group that ``neuroshard`` chooses."""
+
+MAX_SYNC_EVERY = 1_000_000
+"""The most steps from one all-reduce of the replicas to the next."""
+
+_MANAGED = ("ManagedCollisionEmbeddingBagCollection", "ManagedCollisionEmbeddingCollection")
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The sharding groups of a job: the number of all ranks, of the ranks of a group, of the
+    ranks of a group on one host, and whether the ranks of a group are consecutive."""
+
+    world_size: int
+    size: int
+    per_host: int
+    inter_host: bool = False
+
+    @classmethod
+    def of(
+        cls, world_size: int, local_size: int, size: int, inter_host: bool
+    ) -> tuple[Groups, list[Problem]]:
+        """Returns the groups of the given size of all ranks, ``local_size`` on each host, and
+        a problem if the ranks cannot be divided so."""
+        if not 1 <= size <= world_size or world_size % size:
+            message = f"sharding_group_size {size} does not divide the {world_size} ranks"
+            hint = f"pass a divisor of {world_size}"
+            return cls(world_size, world_size, local_size), [Problem(message, hint)]
+        replicas = world_size // size
+        run = size if inter_host else replicas  # ranks that no host may cut
+        inside = min(run, local_size)
+        found = cls(world_size, size, inside if inter_host else local_size // inside, inter_host)
+        if replicas > 1 and ((run % local_size and local_size % run) or world_size % local_size):
+            message = f"{replicas} sharding groups of {size} ranks do not divide hosts of "
+            message += f"{local_size} ranks evenly"
+            hint = "pass another sharding_group_size, or the other use_inter_host_allreduce"
+            return found, [Problem(message, hint)]
+        return found, []
+
+    @property
+    def replicas(self) -> int:
+        """The number of groups."""
+        return self.world_size // self.size
+
+
+def options_problems(
+    size: Any,
+    inter_host: Any,
+    sync_every: Any,
+    enumerator: Any,
+    from_plan: Any,
+    plan_loader: Any,
+    url: Any,
+) -> list[Problem]:
+    """Returns what is wrong with the planner's options of sharding groups."""
+    whole = isinstance(size, int) and not isinstance(size, bool) and size >= 1
+    problems = []
+    if size is not None and size != AUTO and not whole:
+        message = f"sharding_group_size {shown(size)} is not a whole number of at least 1"
+        problems.append(Problem(message, 'pass the ranks of a sharding group, or "auto"'))
+    if not isinstance(inter_host, bool):
+        problems.append(Problem(f"use_inter_host_allreduce is {shown(inter_host)}, not a bool"))
+    steps = isinstance(sync_every, int) and not isinstance(sync_every, bool)
+    if not steps or not 1 <= sync_every <= MAX_SYNC_EVERY:
+        message = f"sync_every {shown(sync_every)} is not a whole number from 1 to {MAX_SYNC_EVERY}"
+        problems.append(Problem(message, "it is the steps from one sync() to the next"))
+    if size is None:
+        hint = "pass sharding_group_size=, that of DMPCollection"
+        if inter_host is True:
+            message = "use_inter_host_allreduce is given without sharding_group_size"
+            problems.append(Problem(message, hint))
+        if steps and sync_every != 1:
+            problems.append(Problem("sync_every is given without sharding_group_size", hint))
+    elif enumerator is not None:
+        message = "enumerator: it is made for a number of ranks, and sharding groups have their own"
+        problems.append(Problem(message, "pass batch_size= and constraints= in its place"))
+    if size == AUTO:
+        for option, value in (("from_plan", from_plan), ("plan_loader", plan_loader)):
+            if value is not None:
+                message = f'sharding_group_size "auto": {option} has a plan for groups of one size'
+                problems.append(Problem(message, "pass that size"))
+        if url is not None:
+            message = 'sharding_group_size "auto": the service plans for groups of a stated size'
+            problems.append(Problem(message, "pass the size, or plan by the program"))
+    return problems
+
+
+def arguments(
+    size: int | str | None, world_size: int, inter_host: bool, sync_every: int
+) -> list[str]:
+    """Returns the arguments of ``neuroshard plan`` for groups that divide the ranks."""
+    if size is None or size == world_size:
+        return []
+    replicas = AUTO if isinstance(size, str) else str(world_size // size)
+    every = [] if sync_every == 1 else ["--sync-every", str(sync_every)]
+    between = ["--inter-host-allreduce"] if inter_host else []
+    return ["--replicas", replicas, *every, *between]
+
+
+def unused(
+    size: int | str | None, world_size: int, inter_host: bool, sync_every: int
+) -> list[Problem]:
+    """Returns a problem for each option of an all-reduce that there is not."""
+    if size != world_size:
+        return []
+    hint = "leave it out, or pass a smaller sharding_group_size"
+    message = f"sharding_group_size {size} is all ranks, so there is nothing to average"
+    return [
+        Problem(f"{option}: {message}", hint)
+        for option, given in (
+            ("use_inter_host_allreduce", inter_host),
+            ("sync_every", sync_every != 1),
+        )
+        if given
+    ]
+
+
+def modules_problems(found: Sequence[Collected], groups: Groups | None) -> list[Problem]:
+    """Returns a problem for each module whose tables several groups cannot average: the maps
+    from ids to rows of managed collisions follow the ids that their own group has seen."""
+    if groups is None or groups.replicas == 1:
+        return []
+    return [
+        Problem(
+            f"module {quote(c.path)} is a {c.kind}: each sharding group maps ids to rows by "
+            "itself, so averages would be of rows of different ids",
+            "plan it for one sharding group, or leave it out with ignore=",
+        )
+        for c in found
+        if c.kind in _MANAGED
+    ]
+
+
+def plan_problems(
+    groups: Groups | None, size: int, per_host: int, replicas: int, inter_host: bool
+) -> list[Problem]:
+    """Returns why a plan for ``replicas`` groups of ``size`` ranks is not one for these
+    groups; None stands for a job without sharding groups."""
+    if groups is None:
+        if replicas == 1:
+            return []
+        message = f"the plan is that of one of {replicas} sharding groups of {size} ranks"
+        hint = f"pass sharding_group_size={size}, and give the plan to DMPCollection"
+        return [Problem(message, hint)]
+    again = f"plan again with --devices {groups.world_size} --replicas {groups.replicas}"
+    problems = []
+    if size != groups.size:
+        message = f"the plan is for a sharding group of {size} ranks, and "
+        problems.append(Problem(message + f"sharding_group_size is {groups.size}", again))
+    elif replicas != groups.replicas:
+        message = f"the plan is for {replicas} sharding group{'s' if replicas > 1 else ''} of "
+        message += f"{size} ranks, and the {groups.world_size} ranks are {groups.replicas}"
+        problems.append(Problem(message, again))
+    elif groups.replicas > 1 and inter_host != groups.inter_host:
+        message = "the plan is for groups of "
+        message += "consecutive ranks" if inter_host else "ranks whose replicas are neighbours"
+        message += f", and use_inter_host_allreduce is {groups.inter_host}"
+        problems.append(Problem(message, f"pass use_inter_host_allreduce={inter_host}"))
+    elif per_host != groups.per_host:
+        message = f"the plan is for {per_host} ranks of a group on each host, and "
+        message += f"there are {groups.per_host}"
+        hint = "plan again with the ranks of a host, --devices-per-host, or set LOCAL_WORLD_SIZE"
+        problems.append(Problem(message, hint))
+    return problems

@@ -1,0 +1,494 @@
+"""2D parallelism: plans of sharding groups, and a training by them of four processes.
+
+One start of torchrec_twod.py trains all cases. The losses of each step must be those of one
+process that simulates the groups and their averages, and so must weights and optimizer
+states. DMPCollection itself is TorchRec's, without its check for GPUs.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import environment
+
+pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
+
+import torchrec_modules as modules
+import torchrec_ranks as ranks
+from torch import nn
+from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, PoolingType
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.model_parallel import DMPCollection
+from torchrec.distributed.planner import ParameterConstraints, Topology
+from torchrec.distributed.planner.enumerators import EmbeddingEnumerator
+from torchrec.distributed.types import ShardingEnv
+from torchrec.modules.mc_embedding_modules import ManagedCollisionEmbeddingBagCollection
+from torchrec_binary import binary, neuroshard
+
+from neuroshard_torchrec import (
+    BinaryError,
+    InputError,
+    NeuroShardPlanner,
+    PlanError,
+    StepTimes,
+    load_plan,
+    reshard,
+    tables_from_model,
+    write_tables,
+)
+from neuroshard_torchrec import binary as program
+from neuroshard_torchrec.groups import Groups
+
+__all__ = ["binary"]
+
+Json = dict[str, Any]
+
+LOSS = 2e-6
+"""Losses may differ by this share: sums are taken in another order, in float32."""
+
+TENSORS = {"sgd": 2e-6, "adagrad": 2e-3}
+"""By so much, as a share of the largest value of a tensor, may weights and states differ after
+12 steps. Adagrad divides by the root of a sum of squares, which is nearly nothing at first, and
+so makes small differences larger."""
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "TORCHREC.md"
+
+
+# Plans without a training.
+
+
+def model() -> nn.Module:
+    tables = [
+        EmbeddingBagConfig(name=n, num_embeddings=1000, embedding_dim=16, feature_names=[f"f_{n}"])
+        for n in ("a", "b", "c", "d")
+    ]
+    found = nn.Module()
+    found.embeddings = EmbeddingBagCollection(tables=tables, device="meta")
+    return found
+
+
+def planner(binary: str, **options: Any) -> NeuroShardPlanner:
+    options = {"profile": "a100-80", "batch_per_rank": 64, "world_size": 8} | options
+    usual = {
+        "devices_per_host": 4,
+        "device_type": "cpu",
+        "pooling_factors": dict.fromkeys(FEATURES, 2),
+    }
+    if "topology" in options:
+        usual, options["world_size"] = {}, None
+    return NeuroShardPlanner(binary=binary, **(usual | options))
+
+
+FEATURES = ("f_a", "f_b", "f_c", "f_d")
+SHARDERS = [EmbeddingBagCollectionSharder()]
+
+
+def test_a_plan_is_that_of_one_group(
+    binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[list[str]] = []
+    real = program.run
+    monkeypatch.setattr(program, "run", lambda *a: runs.append(a[1]) or real(*a))
+    made = planner(binary, sharding_group_size=4, sync_every=50, keep=tmp_path)
+    plan = made.plan(model(), SHARDERS)
+    cluster = json.loads((tmp_path / "plan.json").read_text())["cluster"]
+    assert (cluster["devices"], cluster["devices_per_host"], cluster["replicas"]) == (4, 2, 2)
+    assert (cluster["batch"], cluster["sync_every"]) == (256, 50)
+    assert {r for p in plan.plan["embeddings"].values() for r in p.ranks} <= set(range(4))
+    assert "the all-reduce of 2 replicas" in made.report
+    assert made.sharding_group_size == 4
+    assert made.dmp_collection_options == {
+        "world_size": 8,
+        "sharding_group_size": 4,
+        "node_group_size": 2,
+        "use_inter_host_allreduce": False,
+    }
+    between = planner(binary, sharding_group_size=4, use_inter_host_allreduce=True, keep=tmp_path)
+    between.plan(model(), SHARDERS)
+    cluster = json.loads((tmp_path / "plan.json").read_text())["cluster"]
+    assert (cluster["devices_per_host"], cluster["inter_host_allreduce"]) == (4, True)
+    assert between.dmp_collection_options["node_group_size"] == 4
+    assert [r[r.index("--replicas") + 1] for r in runs] == ["2", "2"]
+    assert ["--inter-host-allreduce" in r for r in runs] == [False, True]
+
+
+def test_the_program_chooses_the_size(binary: str, tmp_path: Path) -> None:
+    rare = planner(binary, sharding_group_size="auto", sync_every=1_000_000, keep=tmp_path)
+    assert rare.sharding_group_size == "auto"
+    with pytest.raises(InputError, match="no sharding groups before there is a plan"):
+        rare.dmp_collection_options  # noqa: B018
+    rare.plan(model(), SHARDERS)
+    chosen = json.loads((tmp_path / "plan.json").read_text())["cluster"]
+    assert rare.sharding_group_size == chosen["devices"] == 8 // chosen.get("replicas", 1)
+    assert "groups          1: " in rare.report
+    constraints = {n: {"sharding_types": ["data_parallel"]} for n in "abcd"}
+    with pytest.warns(UserWarning, match="replicated on every rank"):
+        rare = planner(
+            binary,
+            sharding_group_size="auto",
+            optimizer="adam",
+            constraints={**constraints, "a": {"sharding_types": ["table_wise"]}},
+        )
+        rare.plan(model(), SHARDERS)
+    assert rare.sharding_group_size == 8  # nothing averages the state of Adam
+    assert "TorchRec averages no state of adam" in rare.report
+
+
+def test_replicated_tables_state_their_ranks(binary: str) -> None:
+    constraints = {n: {"sharding_types": ["data_parallel"]} for n in "abcd"}
+    with pytest.warns(UserWarning, match="replicated on every rank"):
+        plan = planner(binary, sharding_group_size=2, constraints=constraints).plan(
+            model(), SHARDERS
+        )
+    assert [p.ranks for p in plan.plan["embeddings"].values()] == [[0, 1]] * 4
+
+
+def test_topologies_are_those_of_all_ranks(binary: str, tmp_path: Path) -> None:
+    topology = Topology(world_size=8, local_world_size=4, compute_device="cuda", hbm_cap=1 << 34)
+    made = planner(
+        binary, topology=topology, sharding_group_size=4, profile=None, keep=tmp_path, debug=False
+    )
+    made.plan(model(), SHARDERS)
+    cluster = json.loads((tmp_path / "plan.json").read_text())["cluster"]
+    assert (cluster["devices"], cluster["devices_per_host"], cluster["replicas"]) == (4, 2, 2)
+    assert (made._topology.world_size, made._topology.local_world_size) == (4, 2)
+    assert made._topology.devices[0].storage.hbm == 1 << 34
+    assert {o.shards[0].rank for o in made._best_plan or []} <= set(range(4))
+    assert made.hash_planner_context_inputs() == made.hash_planner_context_inputs()
+    seen: list[str] = []
+    made = planner(
+        binary,
+        topology=topology,
+        profile=None,
+        sharding_group_size=4,
+        callbacks=[lambda options: seen.extend(o.name for o in options) or options],
+    )
+    plan = made.plan(model(), SHARDERS)
+    assert sorted(seen) == ["a", "b", "c", "d"] and set(plan.plan["embeddings"]) == set(seen)
+    assert made.sharding_group_size == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sharding_group_size": 0}, "sharding_group_size 0 is not a whole number"),
+        ({"sharding_group_size": "most"}, "sharding_group_size .most. is not a whole number"),
+        ({"sharding_group_size": True}, "sharding_group_size True is not a whole number"),
+        ({"sync_every": 0, "sharding_group_size": 4}, "sync_every 0 is not a whole number"),
+        ({"sync_every": 5}, "sync_every is given without sharding_group_size"),
+        ({"use_inter_host_allreduce": True}, "is given without sharding_group_size"),
+        ({"use_inter_host_allreduce": 1}, "use_inter_host_allreduce is 1, not a bool"),
+        (
+            {
+                "sharding_group_size": 4,
+                "enumerator": EmbeddingEnumerator(Topology(8, "cpu"), 64),
+            },
+            "enumerator: it is made for a number of ranks",
+        ),
+        ({"sharding_group_size": "auto", "url": "http://h:1", "binary": None}, "the service plans"),
+        ({"sharding_group_size": "auto", "from_plan": "p.json"}, "from_plan has a plan for groups"),
+        ({"arguments": ["--replicas", "2"]}, "--replicas., is an option of the planner"),
+        ({"arguments": ["--sync-every=2"]}, "is an option of the planner"),
+        ({"arguments": ["--inter-host-allreduce"]}, "is an option of the planner"),
+    ],
+)
+def test_wrong_options(options: Json, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        planner(**({"binary": "neuroshard"} | options))
+
+
+def test_groups_that_cannot_be(binary: str) -> None:
+    def refused(error: type[Exception], message: str, **options: Any) -> None:
+        with pytest.raises(error, match=message):
+            planner(binary, **options).plan(model(), SHARDERS)
+
+    refused(InputError, "3 does not divide the 8 ranks", sharding_group_size=3)
+    refused(
+        InputError,
+        "4 sharding groups of 2 .* hosts of 3",
+        sharding_group_size=2,
+        world_size=8,
+        devices_per_host=3,
+    )
+    refused(InputError, "so there is nothing to average", sharding_group_size=8, sync_every=2)
+    refused(BinaryError, "averages no state of adam", sharding_group_size=4, optimizer="adam")
+    cached = {"a": ParameterConstraints(compute_kernels=["fused_uvm_caching"])}
+    topology = Topology(world_size=8, local_world_size=4, compute_device="cuda")
+    refused(
+        BinaryError,
+        "host_cached alone",
+        sharding_group_size=4,
+        topology=topology,
+        profile=None,
+        constraints=cached,
+    )
+
+
+def test_a_topology_of_a_group_is_refused(binary: str, tmp_path: Path) -> None:
+    topology = Topology(world_size=2, local_world_size=2, compute_device="cpu")
+    one = NeuroShardPlanner(topology, binary=binary)
+
+    class Group:
+        def size(self) -> int:
+            return 4
+
+    with pytest.raises(InputError, match=r"2 ranks, and the process group has 4") as e:
+        one._ranks(Group())  # type: ignore[arg-type]
+    assert "sharding_group_size=2" in str(e.value)
+
+
+def test_ranks_of_groups_are_those_of_the_program() -> None:
+    """By docs/TWOD.md: 8 ranks, 4 a host."""
+    for size, inter_host, per_host in (
+        (4, False, 2),
+        (4, True, 4),
+        (2, False, 1),
+        (2, True, 2),
+        (1, False, 1),
+        (8, True, 4),
+    ):
+        found, problems = Groups.of(8, 4, size, inter_host)
+        assert not problems and found.per_host == per_host, (size, inter_host)
+    assert Groups.of(12, 4, 6, True)[1] and not Groups.of(12, 4, 6, False)[1]
+
+
+def test_managed_collisions_are_refused() -> None:
+    tables = [
+        EmbeddingBagConfig(name="a", num_embeddings=64, embedding_dim=16, feature_names=["f_a"])
+    ]
+    inner = EmbeddingBagCollection(tables=tables, device="meta")
+    managed = nn.Module()
+    managed.module = ManagedCollisionEmbeddingBagCollection(inner, modules.collisions(tables))
+    env = ShardingEnv.from_local(4, 0)
+    for size, message in (
+        (2, "averages would be of rows of different ids"),
+        (4, "not in the plan"),
+    ):
+        plan = {"format": "neuroshard-torchrec-plan", "version": 1, "plan": {}}
+        plan |= {"world_size": size, "local_size": size, "cluster": {"replicas": 4 // size}}
+        options: Json = {"local_size": 4, "device_type": "cpu", "sharding_group_size": size}
+        options["use_inter_host_allreduce"] = True
+        with pytest.raises(PlanError, match=message) as e:
+            load_plan(plan, managed, env, sharders=modules.sharders(), **options)
+        assert ("different ids" in str(e.value)) == (size == 2)
+
+
+def test_a_running_job_of_groups_is_refused(tmp_path: Path) -> None:
+    of_groups = DMPCollection.__new__(DMPCollection)
+    with pytest.raises(PlanError, match="is a DMPCollection, not a DistributedModelParallel"):
+        reshard(of_groups, None, {})
+    with pytest.raises(PlanError, match="is a DMPCollection, not a DistributedModelParallel"):
+        StepTimes(of_groups, tmp_path / "times.jsonl")
+
+
+# Loading.
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, binary: str) -> Path:
+    """Plans of the program for 8 devices as 2 groups, and for 4 devices as one."""
+    folder = tmp_path_factory.mktemp("files")
+    tables = tables_from_model(model(), batch=512, pooling_factors=dict.fromkeys(FEATURES, 2.0))
+    write_tables(tables, folder / "tables.json")
+    common = [
+        "plan",
+        "tables.json",
+        "--device",
+        "a100-80",
+        "--devices-per-host",
+        "4",
+        "--for",
+        "torchrec",
+        "--no-baselines",
+        "--sharding-types",
+        "table_wise,column_wise",
+    ]
+    two = [*common, "--devices", "8", "--replicas", "2"]
+    neuroshard(binary, *two, "-o", "two.json", cwd=folder)
+    neuroshard(binary, *two, "--inter-host-allreduce", "-o", "between.json", cwd=folder)
+    neuroshard(binary, *common, "--devices", "4", "-o", "one.json", cwd=folder)
+    neuroshard(
+        binary,
+        "export",
+        "two.json",
+        "--to",
+        "torchrec",
+        "--accelerator",
+        "cpu",
+        "-o",
+        "exported.json",
+        cwd=folder,
+    )
+    return folder
+
+
+def loaded(path: Path, ranks: int = 8, size: int | None = 4, **options: Any) -> Any:
+    env = ShardingEnv.from_local(ranks, 0)
+    return load_plan(
+        path, model(), env, local_size=4, device_type="cpu", sharding_group_size=size, **options
+    )
+
+
+def test_plans_of_groups_are_loaded(files: Path) -> None:
+    for name in ("two.json", "exported.json"):
+        plan = loaded(files / name)
+        assert {r for p in plan.plan["embeddings"].values() for r in p.ranks} <= set(range(4))
+    assert loaded(files / "between.json", use_inter_host_allreduce=True)
+    assert loaded(files / "one.json", ranks=4)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("two.json", {"size": None}, "one of 2 sharding groups of 4 ranks"),
+        ("two.json", {"size": None, "ranks": 4}, "one of 2 sharding groups of 4 ranks"),
+        ("exported.json", {"size": None}, "one of 2 sharding groups of 4 ranks"),
+        ("two.json", {"size": 2}, "group of 4 ranks, and sharding_group_size is 2"),
+        ("two.json", {"ranks": 16}, "2 sharding groups of 4 ranks, and the 16 ranks are 4"),
+        ("one.json", {}, "1 sharding group of 4 ranks, and the 8 ranks are 2"),
+        ("between.json", {}, "consecutive ranks, and use_inter_host_allreduce is False"),
+        ("two.json", {"use_inter_host_allreduce": True}, "whose replicas are neighbours, and"),
+        ("two.json", {"size": 3}, "sharding_group_size 3 does not divide the 8 ranks"),
+    ],
+)
+def test_plans_of_other_groups_are_refused(
+    files: Path, name: str, options: Json, message: str
+) -> None:
+    with pytest.raises(PlanError, match=message):
+        loaded(files / name, **options)
+
+
+def test_a_host_of_other_ranks_is_refused(files: Path) -> None:
+    env = ShardingEnv.from_local(8, 0)
+    with pytest.raises(PlanError, match="2 ranks of a group on each host, and there are 4"):
+        load_plan(
+            files / "two.json", model(), env, local_size=8, device_type="cpu", sharding_group_size=4
+        )
+
+
+def test_wrong_keys_of_groups_are_refused(files: Path) -> None:
+    plan = json.loads((files / "two.json").read_text())
+    for key, value in (("replicas", 0), ("replicas", "two"), ("inter_host_allreduce", "yes")):
+        wrong = copy.deepcopy(plan)
+        wrong["cluster"][key] = value
+        with pytest.raises(PlanError, match=key):
+            loaded(wrong)
+    for options in ({"size": True}, {"size": 0}, {"use_inter_host_allreduce": 1}):
+        with pytest.raises(TypeError, match=r"sharding_group_size is|use_inter"):
+            loaded(files / "two.json", **options)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="without sharding_group_size"):
+        loaded(files / "two.json", size=None, use_inter_host_allreduce=True)
+
+
+# Training.
+
+
+def of_kinds(turn: int, fourth: str) -> Json:
+    """The planner of a case: its tables take turns in the sharding types, from ``turn`` on.
+    Every fifth one is replicated in all cases, because its optimizer is another one."""
+    kinds = ("row_wise", "column_wise", "table_wise", fourth)
+    constraints = {"sparse.weighted/t3": "table_wise", "v": "column_wise"}
+    for i, config in enumerate(ranks.configs()):
+        kind = "data_parallel" if i % 5 == 2 else kinds[(i + turn) % 4]
+        if config.pooling is PoolingType.MEAN and kind in ("row_wise", "table_row_wise"):
+            kind = "column_wise"
+        constraints["sparse.plain/t3" if config.name == "t3" else config.name] = kind
+    of_one = {f: 1.0 for c in ranks.configs() for f in c.feature_names}
+    return {
+        "profile": "a100-80",
+        "batch_per_rank": 16384,  # what is planned for; trained on are fewer
+        "pooling_factors": of_one | {"f5": 80.0, "f15": 60.0, "w0": 1.0, "w1": 1.0},
+        "constraints": {name: {"sharding_types": [kind]} for name, kind in constraints.items()},
+        "arguments": ["--sharding-types", "all", "--no-baselines"],
+    }
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]:
+    folder = tmp_path_factory.mktemp("twod")
+    checkpoint = str(folder / "checkpoint")
+    adagrad: Json = {"optimizer": "adagrad", "size": 2, "every": 2}
+    goes_on: Json = {**adagrad, "resume": checkpoint}
+    rows, hosts = "row_wise", "table_row_wise"
+    cases: list[Json] = [
+        {**adagrad, "name": "neighbours", "every": 5, "planner": of_kinds(0, rows)},
+        {
+            "name": "between hosts",
+            "optimizer": "sgd",
+            "size": 2,
+            "every": 1,
+            "inter_host": True,
+            "planner": {**of_kinds(1, hosts), "keep": str(folder)},
+            "file": str(folder / "plan.json"),
+        },
+        {**adagrad, "name": "save", "planner": of_kinds(0, rows), "save": checkpoint},
+        {**goes_on, "name": "another plan", "planner": of_kinds(2, rows)},
+        {**goes_on, "name": "other groups", "inter_host": True, "planner": of_kinds(1, hosts)},
+        {**goes_on, "name": "one group", "size": 4, "every": 1, "planner": of_kinds(3, hosts)},
+        {
+            "name": "no groups",
+            "optimizer": "adagrad",
+            "resume": checkpoint,
+            "planner": of_kinds(3, hosts),
+        },
+    ]
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    (recipe,) = [b for b in blocks if "dcp.load" in b]
+    (folder / "cases.json").write_text(json.dumps({"recipe": recipe, "cases": cases}))
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("torchrec_twod.py")), str(folder)],
+        env=environment(NEUROSHARD_BINARY=binary),
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr[-8000:]
+    return [json.loads((folder / f"rank-{r}.json").read_text()) for r in range(ranks.RANKS)]
+
+
+@pytest.mark.parametrize(
+    ("name", "optimizer", "inter_host"),
+    [("neighbours", "adagrad", False), ("between hosts", "sgd", True)],
+)
+def test_groups_train_as_simulated(
+    trained: list[Json], name: str, optimizer: str, inter_host: bool
+) -> None:
+    """Losses, and the weights and optimizer states of each group."""
+    results = [of[name] for of in trained]
+    want = {"row_wise", "column_wise", "table_wise", "data_parallel"}
+    assert set(results[0]["kinds"]) == want | ({"table_row_wise"} if inter_host else set())
+    for result in results:
+        assert result["losses"] == pytest.approx(results[0]["reference"], rel=LOSS)
+        assert result["size"] == 2
+        assert result["options"]["node_group_size"] == (2 if inter_host else 1)
+    assert results[0]["off"] < TENSORS[optimizer]
+    assert results[0]["states"] == (26 if optimizer == "adagrad" else 0)
+
+
+def test_replicas_are_equal_after_a_sync_only(trained: list[Json]) -> None:
+    assert trained[0]["between hosts"]["apart"] == 0  # averaged in the last step
+    assert trained[0]["neighbours"]["apart"] > 0.01  # two steps ago
+    assert trained[0]["neighbours"]["reference apart"] > 0.01
+
+
+def test_a_checkpoint_goes_on_under_another_plan(trained: list[Json]) -> None:
+    """With the same groups the losses are those without an interruption."""
+    for of in trained:
+        assert of["save"]["apart"] == 0
+        assert of["another plan"]["plan"] != of["save"]["plan"]
+        assert (of["another plan"]["off"], of["another plan"]["same"]) == (0, True)
+        assert of["another plan"]["after"] == pytest.approx(of["save"]["after"], rel=LOSS)
+
+
+@pytest.mark.parametrize("name", ["other groups", "one group", "no groups"])
+def test_a_checkpoint_is_read_by_other_groups(trained: list[Json], name: str) -> None:
+    """Weights and optimizer states are what was stored, to the bit, in every group."""
+    for of in trained:
+        assert (of[name]["off"], of[name]["same"]) == (0, True)
