@@ -33,6 +33,10 @@ import (
 // Version is the version of this module. Releases set it when they are linked.
 var Version = "0.1.0-dev"
 
+// ComparedTables is the least number of tables for which Options.FreeSlices has a plan made if
+// the problem's engine is TorchRec.
+const ComparedTables = 8
+
 // Options are the options of Plan. The zero value plans with the default method and with
 // the pre-trained model of the topology's profile.
 type Options struct {
@@ -52,7 +56,9 @@ type Options struct {
 	Baselines bool
 	// FreeSlices says, for a problem with an engine, to plan without the engine's rules as
 	// well, for comparison. If the plan found there keeps to the rules and is cheaper, Plan
-	// returns it. The search takes about twice the time.
+	// returns it. The search takes about twice the time. For TorchRec, a
+	// problem of fewer than ComparedTables tables has no such plan: a training job waits for
+	// it, and TorchRec's planner takes less than both searches.
 	FreeSlices bool
 	// OneLaneRule says to plan by the lane rule of the problem alone: of plans with nearly equal
 	// costs, Plan then does not prefer the one that is cheap under the other rule, too (lanes.go).
@@ -112,7 +118,8 @@ type Result struct {
 	// nil if Options.Baselines is false.
 	Baselines []Baseline
 	// FreeSlices is the plan without the rules of the problem's engine; nil if
-	// Options.FreeSlices is false, the problem has no engine, or the search was interrupted. It is
+	// Options.FreeSlices is false, the problem has no engine or, for TorchRec, fewer than
+	// ComparedTables tables, or the search was interrupted. It is
 	// not more expensive than Plan as predicted: Plan itself is such a plan.
 	FreeSlices *Baseline
 	// Tried are the numbers of sharding groups that PlanReplicas tried, ascending; nil for a
@@ -385,7 +392,8 @@ func (l *line) allowed(found *plan.Plan) bound.Allowed {
 // freely plans without the rules of the problem's engine, if the options ask for that. It
 // replaces the placement found if the other one keeps to the rules and is cheaper.
 func (l *line) freely(ctx context.Context, found *search.Result) (*Baseline, error) {
-	if !l.opt.FreeSlices || l.problem.Engine == "" || found.Status == search.Interrupted {
+	few := l.problem.Engine == problem.TorchRec && len(l.problem.Tables) < ComparedTables
+	if !l.opt.FreeSlices || l.problem.Engine == "" || few || found.Status == search.Interrupted {
 		return nil, nil
 	}
 	l.begin("free slices")

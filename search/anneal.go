@@ -36,6 +36,9 @@ const (
 	coarseLonger       = 3
 	low                = .2
 	warmDraws          = 200
+	// With n tables, at most fewTables, a run makes the share (n/fewShare)^2 of the evaluations,
+	// and fewEvaluations at least (docs/evidence/SEARCH.md).
+	fewTables, fewShare, fewEvaluations = 2, 8, 200
 	// lookEvery is the number of changes tried between two looks at the clock, and
 	// rescaleEvery the number between two settings of the scales of the soft maxima.
 	lookEvery    = 64
@@ -180,7 +183,7 @@ func newAnnealing(r *run, best placement, f forms) *annealing {
 // than the first one.
 func (a *annealing) from(parts []placed, evaluations int64) []placed {
 	a.reset(parts)
-	best, ended := a.anneal(evaluations, a.r.ended)
+	best, ended := a.anneal(a.enough(evaluations), a.r.ended)
 	if best != nil {
 		a.placement = a.r.offerPlaced(a.placement, best)
 	}
@@ -191,6 +194,16 @@ func (a *annealing) from(parts []placed, evaluations int64) []placed {
 	a.evaluations = 0
 	a.r.tell(a.placement)
 	return best
+}
+
+// enough returns the evaluations of a run of a problem of few tables, which has few placements:
+// a share of those of other problems, but some for each run.
+func (a *annealing) enough(evaluations int64) int64 {
+	n := int64(len(a.r.catalog.problem.Tables))
+	if n > fewTables {
+		return evaluations
+	}
+	return min(evaluations, max(fewEvaluations, evaluations*n*n/(fewShare*fewShare)))
 }
 
 // left returns the number of evaluations that the caller's budget leaves, 0 if the

@@ -1,0 +1,69 @@
+package neuroshard_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+)
+
+// fewTables draws a problem of n tables that TorchRec trains, on 2 to 16 devices.
+func fewTables(t *testing.T, n int, seed uint64) *problem.Problem {
+	t.Helper()
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(seed, uint64(n)))
+	devices := 2 << random.IntN(4)
+	p := &problem.Problem{
+		Batch:    devices * 512 << (2 * random.IntN(3)),
+		Engine:   problem.TorchRec,
+		Topology: hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: min(8, devices), HostMemory: 128 << 30},
+	}
+	for i := range n {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: fmt.Sprintf("t%d", i), Rows: int64(math.Exp(5 + 11*random.Float64())), Dim: 16 << random.IntN(5),
+			Features: []problem.Feature{{PoolingFactor: float64(int(math.Exp(4 * random.Float64())))}},
+		})
+	}
+	return p
+}
+
+// A model of one or two tables is searched briefly. Its plan costs no more than one that
+// takes many times the work.
+func TestPlansOfFewTables(t *testing.T) {
+	for n := 1; n <= 2; n++ {
+		for seed := range uint64(4) {
+			for _, prices := range []neuroshard.Prices{neuroshard.Pretrained(), neuroshard.TorchRec()} {
+				p := fewTables(t, n, seed)
+				options := neuroshard.Options{Prices: prices, OneLaneRule: true}
+				options.Search.Workers = 1
+				options.Search.ShardingTypes = problem.ShardingTypes()
+				brief := planned(t, p, options)
+				options.Search.MaxEvaluations = 400_000
+				long := planned(t, p, options)
+				if 4*brief.Stats.Evaluations > long.Stats.Evaluations && !brief.Optimal {
+					t.Errorf("%d tables, seed %d, %v: got %d evaluations, want a quarter of %d at most", n, seed, prices, brief.Stats.Evaluations, long.Stats.Evaluations)
+				}
+				if got, want := brief.Predicted.Cost, long.Predicted.Cost; got > want*(1+1e-9) {
+					t.Errorf("%d tables, seed %d, %v: got a plan of %v, want at most %v, the cost after a long search", n, seed, prices, got, want)
+				}
+			}
+		}
+	}
+}
+
+// A model of few tables has no plan with free slices to compare with.
+func TestFreeSlicesOfFewTables(t *testing.T) {
+	for _, n := range []int{neuroshard.ComparedTables - 1, neuroshard.ComparedTables} {
+		options := neuroshard.Options{Prices: neuroshard.TorchRec(), FreeSlices: true}
+		if r := planned(t, fewTables(t, n, 1), options); (r.FreeSlices != nil) != (n >= neuroshard.ComparedTables) {
+			t.Errorf("%d tables: got plan with free slices %v, want one from %d tables on", n, r.FreeSlices, neuroshard.ComparedTables)
+		}
+	}
+}
