@@ -25,6 +25,9 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	for i := range p.Tables {
 		t := &p.Tables[i]
 		pl.Tables[i] = Table{Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Precision: t.Precision, Optimizer: t.Optimizer, Stated: true}
+		if !t.OneBag() {
+			pl.Tables[i].Vectors, pl.Tables[i].Sequence = t.Bags(), t.Pooling == problem.PoolingNone
+		}
 	}
 	for device, held := range shards {
 		for _, s := range held {

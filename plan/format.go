@@ -125,6 +125,12 @@ func (p *printer) table(t *Table) {
 	if t.Stated {
 		p.print(`,"precision":`, t.Precision.String(), `,"optimizer":`, t.Optimizer.String())
 	}
+	if t.Sequence {
+		p.print(`,"pooling":`, problem.PoolingNone.String())
+	}
+	if t.Vectors != 0 {
+		p.print(`,"vectors":`, t.Vectors)
+	}
 	if t.Operator != 0 {
 		p.print(`,"operator":`, t.Operator)
 	}
@@ -316,6 +322,7 @@ func checkTable(t *Table) error {
 		checkShardingType(t.ShardingType),
 		checkInt("precision", int64(t.Precision), int64(problem.BF16)),
 		checkInt("optimizer", int64(t.Optimizer), int64(problem.Adam)),
+		checkVectors(t.Vectors),
 		checkInt("operator", int64(t.Operator), problem.Operators-1)); err != nil {
 		return err
 	}
@@ -326,6 +333,16 @@ func checkTable(t *Table) error {
 		if err := checkShard(&t.Shards[k]); err != nil {
 			return fmt.Errorf("shards[%d]: %w", k, err)
 		}
+	}
+	return nil
+}
+
+// maxVectors is the largest number of vectors that a sample can get from a table.
+const maxVectors = problem.MaxFeatures * problem.MaxBags
+
+func checkVectors(v float64) error {
+	if !(v >= 0 && v <= maxVectors) {
+		return fmt.Errorf("vectors: %v is not between 0 and %d", v, maxVectors)
 	}
 	return nil
 }

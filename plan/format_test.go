@@ -118,6 +118,33 @@ func TestReadWithoutPrecision(t *testing.T) {
 	}
 }
 
+// A plan states the vectors of sequences and of tables of several bags, and of no other table.
+func TestVectors(t *testing.T) {
+	p, _ := sample(t)
+	p.Tables[0].Features = []problem.Feature{{PoolingFactor: 3, Bags: .5}, {PoolingFactor: 1}}
+	p.Tables[3].Pooling = problem.PoolingNone
+	p.Tables[4].Pooling, p.Tables[4].Features[0].PoolingFactor = problem.PoolingNone, 0
+	p.Tables[1].Features[0].Bags = 1 // stated, and one
+	pl := New(p, make([][]problem.Shard, 4))
+	for i := range pl.Tables {
+		pl.Tables[i].ShardingType = TableWise
+	}
+	back, err := Read(bytes.NewReader(written(t, pl)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, table := range back.Tables {
+		want := map[int]float64{0: 1.5, 3: 3}[i]
+		if sequence := i == 3 || i == 4; table.Vectors != want || table.Sequence != sequence {
+			t.Errorf("table %q: got %v vectors, a sequence: %t; want %v, %t", table.Name, table.Vectors, table.Sequence, want, sequence)
+		}
+	}
+	pl.Tables[0].Vectors = math.NaN()
+	if err := pl.Write(io.Discard); err == nil || !strings.Contains(err.Error(), "vectors: NaN is not between 0 and 4294967296") {
+		t.Errorf("got %v, want an error that names the vectors", err)
+	}
+}
+
 // The schema names the sharding types that plans may have.
 func TestSchemaShardingTypes(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "schema", "plan.schema.json"))
@@ -166,6 +193,9 @@ func TestSchema(t *testing.T) {
 		{`"tier":"hbm"`, `"tier":"tape"`},
 		{`"kind":"grid"`, `"kind":"square"`},
 		{`"kind":"grid"`, `"kind":"grid","module":""`},
+		{`"kind":"grid"`, `"kind":"grid","vectors":0`},
+		{`"kind":"grid"`, `"kind":"grid","vectors":5e9`},
+		{`"kind":"grid"`, `"kind":"grid","pooling":"sum"`},
 		{`"precision":"fp32",`, ``},
 		{`,"optimizer":"sgd"`, ``},
 		{`"precision":"fp32"`, `"precision":"fp8"`},
@@ -234,6 +264,9 @@ func TestReadRefuses(t *testing.T) {
 		{"unknown sharding type", `"kind":"grid"`, `"kind":"squares"`, `tables[7].kind: sharding type "squares" is unknown: known are ` + knownTypes()},
 		{"unknown tier", `"tier":"hbm"`, `"tier":"uvm"`, `tables[0].shards[0].tier: tier "uvm" is unknown: known are hbm, host, host_cached`},
 		{"empty module", `"kind":"grid"`, `"kind":"grid","module":""`, `tables[7].module: an empty one is not written: leave the key out`},
+		{"no vectors", `"kind":"grid"`, `"kind":"grid","vectors":0`, `tables[7].vectors: "0" is not a number above 0 and at most 4294967296`},
+		{"too many vectors", `"kind":"grid"`, `"kind":"grid","vectors":4294967297`, `tables[7].vectors: "4294967297" is not a number above 0 and at most 4294967296`},
+		{"pooled", `"kind":"grid"`, `"kind":"grid","pooling":"sum"`, `tables[7].pooling: "sum" is not written: write "none", or leave the key out`},
 		{"precision alone", `,"optimizer":"sgd"`, ``, `tables[0]: it has one of "precision" and "optimizer": state both or neither`},
 		{"optimizer alone", `"precision":"fp16",`, ``, `tables[2]: it has one of "precision" and "optimizer": state both or neither`},
 		{"unknown precision", `"precision":"fp16"`, `"precision":"fp8"`, `tables[2].precision: precision "fp8" is unknown: choose one of fp32, fp16, bf16`},
@@ -432,6 +465,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(strings.Replace(text, `"tier":"hbm"`, `"cache_share":0.5,"tier":"host"`, 1)))
 	f.Add([]byte(strings.Replace(text, `"weights_only":false`, `"host_memory_bytes":1048576,"weights_only":true,"comm_precision":"bf16"`, 1)))
 	f.Add([]byte(strings.Replace(text, `"reserve_bytes":21474836480}`, `"reserve_bytes":1,"host_bytes":7,"cache_bytes":4611686018427387904}`, 1)))
+	f.Add([]byte(strings.Replace(text, `"kind":"grid"`, `"kind":"grid","pooling":"none","vectors":2.5e-7`, 1)))
 	f.Add([]byte(strings.Replace(text, `"name":"user"`, `"name":"\ud800\u0000\u2028<&>"`, 1)))
 	f.Add([]byte(strings.Replace(text, `"forward_ms":1,`, `"forward_ms":1e308,`, 1)))
 	p, _ := sample(f)

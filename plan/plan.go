@@ -111,7 +111,12 @@ type Table struct {
 	Precision problem.Precision
 	Optimizer problem.Optimizer
 	Stated    bool
-	Shards    []Shard
+	// Vectors is the mean number of vectors that a sample gets from the table
+	// (problem.Table.Bags); 0 if it is not stated, as for tables with one pooled vector for each
+	// feature. Sequence is true for a table of problem.PoolingNone, where each lookup gives a vector.
+	Vectors  float64
+	Sequence bool
+	Shards   []Shard
 }
 
 // Shard is one placed rectangle of a table.

@@ -386,12 +386,12 @@ func (p *parser) memory(m *problem.Memory) error {
 	})
 }
 
-// The last four keys of a table are optional; precision and optimizer are stated together.
-var tableKeys = []string{"name", "rows", "dim", "kind", "shards", "module", "operator", "precision", "optimizer"}
+// The last six keys of a table are optional; precision and optimizer are stated together.
+var tableKeys = []string{"name", "rows", "dim", "kind", "shards", "module", "operator", "precision", "optimizer", "pooling", "vectors"}
 
 func (p *parser) table() (t Table, err error) {
 	stating := 0
-	err = p.object(tableKeys, 4, func(key string) (err error) {
+	err = p.object(tableKeys, 6, func(key string) (err error) {
 		switch key {
 		case "name":
 			t.Name, err = p.text()
@@ -407,12 +407,13 @@ func (p *parser) table() (t Table, err error) {
 			t.ShardingType, err = word(p, checkShardingType, shardingTypes...)
 		case "operator":
 			err = stated(p, &t.Operator, problem.Operators-1)
-		case "precision":
+		case "precision", "optimizer":
 			stating++
-			t.Precision, err = parsed(p, problem.ParsePrecision)
-		case "optimizer":
-			stating++
-			t.Optimizer, err = parsed(p, problem.ParseOptimizer)
+			err = p.format(&t, key)
+		case "pooling":
+			t.Sequence, err = p.sequence()
+		case "vectors":
+			t.Vectors, err = p.vectors()
 		case "shards":
 			err = p.array(MaxShards, func(int) error {
 				s, err := p.shard()
@@ -667,6 +668,38 @@ func stated[T ~int64 | ~uint8](p *parser, v *T, limit int64) error {
 		err = errors.New("0 is not written: leave the key out")
 	}
 	return err
+}
+
+// format reads the precision or the optimizer of a table.
+func (p *parser) format(t *Table, key string) (err error) {
+	if key == "precision" {
+		t.Precision, err = parsed(p, problem.ParsePrecision)
+	} else {
+		t.Optimizer, err = parsed(p, problem.ParseOptimizer)
+	}
+	return err
+}
+
+// sequence reads the pooling of a table, which is stated for PoolingNone only.
+func (p *parser) sequence() (bool, error) {
+	text, err := p.text()
+	if err == nil && text != problem.PoolingNone.String() {
+		err = fmt.Errorf("%s is not written: write %q, or leave the key out", brief(text), problem.PoolingNone.String())
+	}
+	return err == nil, err
+}
+
+// vectors reads a number of vectors a sample above 0.
+func (p *parser) vectors() (float64, error) {
+	text, err := p.number()
+	if err != nil {
+		return 0, err
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(v > 0 && v <= maxVectors) {
+		return 0, fmt.Errorf("%s is not a number above 0 and at most %d", brief(text), maxVectors)
+	}
+	return v, nil
 }
 
 // share reads a number above 0 and below 1.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -472,6 +473,45 @@ func TestWrapped(t *testing.T) {
 func section(text, title string) string {
 	_, rest, _ := strings.Cut(text, "\n"+title+"\n")
 	return rest
+}
+
+// TestVectors: a plan names its sequences and its tables of several bags, in the report and in the
+// list of all tables; a plan without such tables says nothing of vectors.
+func TestVectors(t *testing.T) {
+	r, p := result(2, 4)
+	texts := func() (all []string) {
+		for _, write := range []func(io.Writer) error{
+			func(w io.Writer) error { return report.Result(w, r, report.Options{}) },
+			func(w io.Writer) error { return report.Plan(w, r.Plan, report.Options{}) },
+			func(w io.Writer) error { return report.Tables(w, r.Plan, report.Elsewhere{}, report.Options{}) },
+		} {
+			var b bytes.Buffer
+			if err := write(&b); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, b.String())
+		}
+		return all
+	}
+	for _, text := range texts() {
+		if strings.Contains(text, "vectors") {
+			t.Errorf("one bag: got\n%s\nwant no word of vectors", text)
+		}
+	}
+	p.Tables[1].Pooling = problem.PoolingNone
+	p.Tables[2].Features = []problem.Feature{{Name: "f", PoolingFactor: 3, Bags: .5}, {Name: "g", PoolingFactor: 3, Bags: 2}}
+	r.Plan.Tables[1].Sequence, r.Plan.Tables[1].Vectors = true, 50
+	r.Plan.Tables[2].Vectors = 2.5
+	for i, text := range texts() {
+		for _, want := range []string{r.Plan.Tables[1].Name + " .* 50, a sequence: one for each lookup *$", r.Plan.Tables[2].Name + " .* 2.5, one for each bag *$"} {
+			if !regexp.MustCompile("(?m)^" + want).MatchString(text) {
+				t.Errorf("got\n%s\nwant a line that matches %q", text, want)
+			}
+		}
+		if list := strings.Contains(text, "\nsequences and tables of several bags: 2 of 4\n"); list != (i < 2) {
+			t.Errorf("got\n%s\nwant a list of such tables in reports of plans: %t", text, i < 2)
+		}
+	}
 }
 
 // TestTables wants a line for every table that can be found by the table's whole name.

@@ -483,6 +483,7 @@ func (v *view) body() {
 	splits(v.printer, v.plan)
 	replicas(v.printer, v.plan)
 	hosted(v.printer, v.plan)
+	vectors(v.printer, v.plan)
 }
 
 func (v *view) baselines(r *neuroshard.Result) {

@@ -75,6 +75,41 @@ func replicas(p *printer, pl *plan.Plan) {
 	p.more(all-mostSplits, p.everyTable())
 }
 
+// vectors lists the tables that give other than one pooled vector for each feature.
+func vectors(p *printer, pl *plan.Plan) {
+	var rows [][]string
+	all := 0
+	for i := range pl.Tables {
+		t := &pl.Tables[i]
+		given := VectorsOf(t)
+		if given == "" {
+			continue
+		}
+		if all++; all <= mostSplits {
+			rows = append(rows, []string{name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim), given})
+		}
+	}
+	if all == 0 {
+		return
+	}
+	p.section("sequences and tables of several bags: %d of %d", all, len(pl.Tables))
+	p.grid([]string{"<table", "<rows x dim", "<vectors a sample"}, rows)
+	p.more(all-mostSplits, p.everyTable())
+}
+
+// VectorsOf says how many vectors a sample gets from a table and why, such as "50, a sequence: one for
+// each lookup". It is empty for a table with one pooled vector for each feature, and for tables of
+// plan files that do not state it.
+func VectorsOf(t *plan.Table) string {
+	switch vectors := fmt.Sprintf("%.4g", t.Vectors); {
+	case t.Sequence:
+		return vectors + ", a sequence: one for each lookup"
+	case t.Vectors > 0:
+		return vectors + ", one for each bag"
+	}
+	return ""
+}
+
 // hosted lists the tables that lie in host memory.
 func hosted(p *printer, pl *plan.Plan) {
 	var rows [][]string

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -35,6 +36,10 @@ func Tables(w io.Writer, pl *plan.Plan, other Elsewhere, opt Options) error {
 	if hosted > 0 {
 		titles = append(titles, "<memory")
 	}
+	several := slices.ContainsFunc(pl.Tables, func(t plan.Table) bool { return VectorsOf(&t) != "" })
+	if several {
+		titles = append(titles, "<vectors a sample")
+	}
 	divided := pl.Divided()
 	if divided > 0 {
 		titles = append(titles, "operator")
@@ -48,6 +53,9 @@ func Tables(w io.Writer, pl *plan.Plan, other Elsewhere, opt Options) error {
 		row := []string{whole256(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim), string(t.ShardingType), cut(t), devicesOf(t)}
 		if hosted > 0 {
 			row = append(row, memoryOf(t.Shards))
+		}
+		if several {
+			row = append(row, cmp.Or(VectorsOf(t), "one for each feature"))
 		}
 		if divided > 0 {
 			row = append(row, strconv.Itoa(int(t.Operator)))

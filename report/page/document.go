@@ -112,6 +112,9 @@ type Tables struct {
 	Bytes []unit.Bytes `json:"bytes"`
 	// Pooling is the mean lookups a sample of all features; empty if the problem is not known.
 	Pooling []float64 `json:"pooling"`
+	// Vectors says in words how many vectors a sample gets from the table, if it is a sequence or has
+	// several bags (report.VectorsOf), and is "" for other tables; empty if there is no such table.
+	Vectors []string `json:"vectors"`
 	// Time is the table's share of the busy time of its devices, in ms. The busy time is divided in
 	// proportion to the bytes read, because the times of tables in one kernel do not add up. Empty if
 	// the times are not known.

@@ -110,6 +110,14 @@ func forms() (*plan.Plan, *problem.Problem) {
 	return planOf(p, all), p
 }
 
+// vectors returns a plan with a table of one bag, one of several bags and one of sequences.
+func vectors() (*plan.Plan, *problem.Problem) {
+	p := cluster(2, 2, "pooled", "bags", "sequence")
+	p.Tables[1].Features[0].Bags = 2.5
+	p.Tables[2].Pooling = problem.PoolingNone
+	return planOf(p, [][]problem.Shard{{shard(p, 0, 0, 1), shard(p, 1, 0, 1)}, {shard(p, 2, 0, 1)}}), p
+}
+
 // chosen returns a plan of HugeCTR with rows on devices that the plan chose.
 func chosen() (*plan.Plan, *problem.Problem) {
 	p := cluster(3, 3, "rows", "whole")

@@ -60,6 +60,7 @@ func TestDocuments(t *testing.T) {
 		{"plain", one(t, wholly(plain))},
 		{"forms", one(t, wholly(forms))},
 		{"chosen", one(t, wholly(chosen))},
+		{"vectors", one(t, wholly(vectors))},
 		{"hidden", one(t, wholly(hidden))},
 		{"unpriced", one(t, page.Input{Name: "plan.json", Plan: unpriced()})},
 		{"formulas", one(t, page.Input{Name: "plan.json", Plan: formulas, Problem: p})},
@@ -312,7 +313,7 @@ func TestTimesAddUp(t *testing.T) {
 // FuzzPlan wants a page of every plan file that can be read, unless a shard lies on a device that
 // the plan does not have.
 func FuzzPlan(f *testing.F) {
-	for _, make := range []func() (*plan.Plan, *problem.Problem){plain, forms, chosen, hidden} {
+	for _, make := range []func() (*plan.Plan, *problem.Problem){plain, forms, chosen, vectors, hidden} {
 		pl, _ := make()
 		var b bytes.Buffer
 		if err := pl.Write(&b); err != nil {

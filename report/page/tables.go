@@ -59,7 +59,7 @@ func (b *builder) tables() (Tables, Shards) {
 	n := len(pl.Tables)
 	t := Tables{
 		Count: n, Name: make([]string, n), Rows: make([]int64, n), Dim: make([]int, n), ShardingType: make([]problem.ShardingType, n),
-		Bytes: make([]unit.Bytes, n), Pooling: []float64{}, Time: []unit.Millis{}, Reason: make([]string, n), Alternative: []string{}, AlternativeCost: []*unit.Millis{},
+		Bytes: make([]unit.Bytes, n), Pooling: []float64{}, Vectors: []string{}, Time: []unit.Millis{}, Reason: make([]string, n), Alternative: []string{}, AlternativeCost: []*unit.Millis{},
 	}
 	times := make([]unit.Millis, n)
 	for _, h := range all {
@@ -70,12 +70,16 @@ func (b *builder) tables() (Tables, Shards) {
 		t.Bytes[h.table] += h.bytes * unit.Bytes(copies)
 		times[h.table] += h.time * unit.Millis(copies)
 	}
+	several := slices.ContainsFunc(pl.Tables, func(t plan.Table) bool { return report.VectorsOf(&t) != "" })
 	for i := range pl.Tables {
 		one := &pl.Tables[i]
 		t.Name[i], t.Rows[i], t.Dim[i], t.ShardingType[i] = one.Name, one.Rows, one.Dim, one.ShardingType
 		t.Reason[i] = b.reason(i)
 		if b.in.Problem != nil {
 			t.Pooling = append(t.Pooling, b.in.Problem.Tables[i].PoolingFactor())
+		}
+		if several {
+			t.Vectors = append(t.Vectors, report.VectorsOf(one))
 		}
 		if timed {
 			t.Time = append(t.Time, digits(times[i]))

@@ -1145,6 +1145,7 @@
       { title: 'Size', number: true, value: (i) => t.bytes[i], text: (i) => bytes(t.bytes[i]) },
     ];
     if (has(t.pooling)) columns.push({ title: 'Lookups', number: true, value: (i) => t.pooling[i], text: (i) => significant(t.pooling[i]) });
+    if (has(t.vectors)) columns.push({ title: 'Vectors a sample', middle: true, text: (i) => t.vectors[i] || 'one for each feature' });
     if (has(t.time_ms)) columns.push({ title: 'Time, ms', number: true, value: (i) => t.time_ms[i], text: (i) => significant(t.time_ms[i]) });
     columns.push({ title: 'Shards', number: true, value: (i) => m.byTable[i].length, text: (i) => count(m.byTable[i].length) });
     columns.push({ title: 'Devices', text: (i) => devicesOf(m, i, 4) });
@@ -1469,6 +1470,7 @@
         ['Rows x dim', count(t.rows[i]) + ' x ' + count(t.dim[i])],
         ['Size', bytes(t.bytes[i])],
         list(t.pooling).length ? ['Lookups a sample', significant(t.pooling[i])] : null,
+        list(t.vectors).length && t.vectors[i] ? ['Vectors a sample', t.vectors[i]] : null,
         list(t.time_ms).length ? ['Time', ms(t.time_ms[i])] : null,
         list(t.reason).length ? ['Why here', t.reason[i]] : null,
         list(t.alternative).length && t.alternative[i] ? ['Best alternative', t.alternative[i]] : null,
