@@ -9,6 +9,7 @@
 //	go run ./docs/generate/sharding scenarios   the scenarios, beside TorchRec's own planner
 //	go run ./docs/generate/sharding workloads   gain over table- and column-wise plans
 //	go run ./docs/generate/sharding pays        equal tables in one kind or memory after the other
+//	go run ./docs/generate/sharding vectors     the same of tables of several bags and of sequences
 //	go run ./docs/generate/sharding short       too little HBM, and memory on the hosts
 //	go run ./docs/generate/sharding drawn       small problems with little HBM, and restricted searches
 //	go run ./docs/generate/sharding precision   exchanges in 16 bits
@@ -62,9 +63,9 @@ type program struct {
 func run(ctx context.Context, out io.Writer, args []string) error {
 	p := &program{out: out}
 	tables := map[string]func(context.Context, *program) error{
-		"scenarios": scenarios, "workloads": gains, "pays": pays, "short": short, "drawn": drawn, "precision": precision, "traffic": traffic, "operators": operators, "lanes": lanes, "off": off,
+		"scenarios": scenarios, "workloads": gains, "pays": pays, "vectors": vectors, "short": short, "drawn": drawn, "precision": precision, "traffic": traffic, "operators": operators, "lanes": lanes, "off": off,
 	}
-	const usage = "say which table to make: scenarios, workloads, pays, short, drawn, precision, traffic, operators, lanes or off"
+	const usage = "say which table to make: scenarios, workloads, pays, vectors, short, drawn, precision, traffic, operators, lanes or off"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", usage)
 	}
@@ -76,7 +77,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags := flag.NewFlagSet("sharding", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.Usage = func() {
-		fmt.Fprintln(out, "usage: go run ./docs/generate/sharding TABLE [flags]\n\nTABLE is scenarios, workloads, pays, short, drawn, precision, traffic, operators, lanes or off.\n\nflags:")
+		fmt.Fprintln(out, "usage: go run ./docs/generate/sharding TABLE [flags]\n\nTABLE is scenarios, workloads, pays, vectors, short, drawn, precision, traffic, operators, lanes or off.\n\nflags:")
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&p.binary, "binary", "bin/neuroshard", "the neuroshard `binary`, for scenarios and off")

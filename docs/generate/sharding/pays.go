@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
@@ -15,23 +16,46 @@ import (
 // pays prints what equal tables cost, all of them in one form, by their rows and
 // lookups: which form pays for which tables. Then, the same of a single table.
 func pays(_ context.Context, p *program) error {
-	if err := inEach(p, 32, []shape{{1e3, 64, 1}, {1e3, 64, 30}, {1e5, 64, 1}, {1e5, 64, 30}, {1e7, 64, 1}, {1e7, 64, 30}}); err != nil {
+	if err := inEach(p, 32, []shape{{1e3, 64, 1, 1}, {1e3, 64, 30, 1}, {1e5, 64, 1, 1}, {1e5, 64, 30, 1}, {1e7, 64, 1, 1}, {1e7, 64, 30, 1}}); err != nil {
 		return err
 	}
 	fmt.Fprintln(p.out)
-	return inEach(p, 1, []shape{{1e7, 4, 30}, {1e7, 4, 200}, {1e7, 16, 30}, {1e7, 16, 200}, {1e7, 128, 30}, {1e7, 128, 200}})
+	return inEach(p, 1, []shape{{1e7, 4, 30, 1}, {1e7, 4, 200, 1}, {1e7, 16, 30, 1}, {1e7, 16, 200, 1}, {1e7, 128, 30, 1}, {1e7, 128, 200, 1}})
 }
 
-// shape is a table's rows, columns and lookups a sample.
+// vectors prints what equal tables cost, all of them in one form, by the vectors that a sample gets
+// from each: of one bag, of five bags, and as a sequence. Then, the same of a single table.
+func vectors(_ context.Context, p *program) error {
+	if err := inEach(p, 32, []shape{{1e5, 64, 30, 1}, {1e5, 64, 30, 5}, {1e5, 64, 30, 0}}); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.out)
+	return inEach(p, 1, []shape{{1e7, 128, 30, 1}, {1e7, 128, 30, 5}, {1e7, 128, 30, 0}})
+}
+
+// shape is a table's rows, columns, and lookups and bags a sample; 0 bags stand for pooling none.
 type shape struct {
-	rows    int64
-	dim     int
-	lookups float64
+	rows          int64
+	dim           int
+	lookups, bags float64
+}
+
+// table returns the table of a shape.
+func (s shape) table(name string) problem.Table {
+	t := problem.Table{
+		Name: name, Rows: s.rows, Dim: s.dim, Optimizer: problem.SGD,
+		Features: []problem.Feature{{Name: name, PoolingFactor: s.lookups, Bags: s.bags}},
+		Access:   access.Distribution{Kind: access.Zipf, Exponent: 1.05},
+	}
+	if s.bags == 0 {
+		t.Pooling = problem.PoolingNone
+	}
+	return t
 }
 
 // inEach prints the cost of a number of equal tables, for each shape, in each form.
 func inEach(p *program, tables int, shapes []shape) error {
-	const batch, zipf = 65536, 1.05
+	const batch = 65536
 	forms := []struct {
 		name string
 		form problem.Form
@@ -45,6 +69,10 @@ func inEach(p *program, tables int, shapes []shape) error {
 		{"host", problem.Form{Tier: problem.Host}},
 	}
 	head := []string{">hosts", ">rows", ">columns", ">lookups"}
+	byVectors := slices.ContainsFunc(shapes, func(s shape) bool { return s.bags != 1 })
+	if byVectors {
+		head = append(head, ">vectors")
+	}
 	for _, f := range forms {
 		head = append(head, ">"+f.name)
 	}
@@ -57,42 +85,52 @@ func inEach(p *program, tables int, shapes []shape) error {
 		for _, s := range shapes {
 			q := &problem.Problem{Batch: batch, Topology: hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: hostSize, HostMemory: hostMemory, ReserveShare: hardware.NoReserve}}
 			for i := range tables {
-				name := fmt.Sprintf("t%02d", i)
-				q.Tables = append(q.Tables, problem.Table{
-					Name: name, Rows: s.rows, Dim: s.dim, Optimizer: problem.SGD,
-					Features: []problem.Feature{{Name: name, PoolingFactor: s.lookups}},
-					Access:   access.Distribution{Kind: access.Zipf, Exponent: zipf},
-				})
+				q.Tables = append(q.Tables, s.table(fmt.Sprintf("t%02d", i)))
 			}
 			if err := q.Validate(); err != nil {
 				return err
 			}
 			judge := simulate.NewPricer(q)
 			cells := []string{fmt.Sprint(q.Topology.Hosts()), fmt.Sprint(s.rows), fmt.Sprint(s.dim), fmt.Sprint(s.lookups)}
+			if byVectors {
+				cells = append(cells, fmt.Sprint(q.Tables[0].Bags()))
+			}
 			cheapest, at := unit.Millis(math.Inf(1)), 0
 			for _, f := range forms {
-				shards := inTurn(q, f.form)
-				if f.name == "column_wise" {
-					shards = inSlices(q)
-				}
-				if !fits(q, shards) {
-					cells = append(cells, "too large")
-					continue
-				}
-				b, err := judge.Price(shards)
+				cost, why, err := inForm(q, judge, f.name, f.form)
 				if err != nil {
 					return err
 				}
-				if b.Cost < cheapest {
-					cheapest, at = b.Cost, len(cells)
+				if why != "" {
+					cells = append(cells, why)
+					continue
 				}
-				cells = append(cells, millis(b.Cost))
+				if cost < cheapest {
+					cheapest, at = cost, len(cells)
+				}
+				cells = append(cells, millis(cost))
 			}
 			cells[at] = "**" + cells[at] + "**"
 			p.row(cells...)
 		}
 	}
 	return nil
+}
+
+// inForm returns the cost of all tables in one form, or why there is none.
+func inForm(q *problem.Problem, judge *simulate.Pricer, name string, form problem.Form) (cost unit.Millis, why string, err error) {
+	if q.Tables[0].Pooling == problem.PoolingNone && form.ShardingType.Span() == problem.OneHost {
+		return 0, "–", nil
+	}
+	shards := inTurn(q, form)
+	if name == "column_wise" {
+		shards = inSlices(q)
+	}
+	if !fits(q, shards) {
+		return 0, "too large", nil
+	}
+	b, err := judge.Price(shards)
+	return b.Cost, "", err
 }
 
 // inTurn places all tables in one form: on one device or host after the other.
