@@ -272,11 +272,17 @@ def planned(plan: Any) -> dict[str, Any]:
     return out
 
 
+def managed(key: str) -> bool:
+    """Returns whether a key of a state_dict is part of a map from ids to rows."""
+    return "_managed_collision_modules." in key
+
+
 def shards_of(sharded: nn.Module) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
     """Returns the rectangles that this rank holds, and all tables put together."""
     held: dict[str, Any] = {}
     local: dict[str, Any] = {}
-    state = sharded.state_dict()
+    # Maps from ids to rows are sharded, too, in one dimension.
+    state = {k: v for k, v in sharded.state_dict().items() if not managed(k)}
     for key, value in state.items():
         name = key.replace(".embedding_bags.", ".").removesuffix(".weight")
         if not hasattr(value, "local_shards"):

@@ -10,10 +10,15 @@ need a GPU are changed first; ``EXAMPLES`` lists every changed line with the rea
 The processes write down the batches and the losses of each step. Afterwards rank 0 trains
 the same model whole, from the same weights and on the same batches, and FOLDER/NAME-RANKS.json
 has both lists of losses. test_torchrec_upstream.py starts this script and compares them.
+
+In zch, managed collisions map the ids to rows, and the map depends on the number of processes
+(see ``Tables``). So the tables are trained whole twice: on the rows that the processes looked
+up, and on the rows that the map of the whole model gives.
 """
 
 from __future__ import annotations
 
+import argparse
 import copy
 import importlib
 import json
@@ -23,7 +28,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +39,11 @@ import torch
 import torch.distributed as dist
 import torchrec.distributed.model_parallel as parallel
 import torchrec.distributed.planner as planners
+from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from torch import nn
 from torchrec import KeyedJaggedTensor
+from torchrec.distributed.embedding import EmbeddingCollectionSharder
+from torchrec.distributed.mc_embedding import ManagedCollisionEmbeddingCollectionSharder
 from torchrec.optim.rowwise_adagrad import RowWiseAdagrad
 from torchrec_ranks import CPU, fork, shards_of
 
@@ -68,7 +76,8 @@ class Change:
 @dataclass(frozen=True)
 class Example:
     """A script: its repository, the folder that is imported from, the module, how it is run,
-    and how the same model is trained whole."""
+    and how the same model is trained whole. With ``by_rows`` the ids of a batch are mapped to
+    rows, and the losses are also compared with those of the same rows."""
 
     repository: str
     folder: str
@@ -77,6 +86,7 @@ class Example:
     optimizers: Optimizers
     loss: Loss
     seed_of_rank: bool = True
+    by_rows: bool = False
     needs: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
 
@@ -85,14 +95,16 @@ class Recorder:
     """What the ranks train: the model as it was before it was sharded, its first weights,
     and the batches, labels and losses of this rank."""
 
-    def __init__(self, loss: Loss) -> None:
-        self.loss = loss
+    def __init__(self, example: Example) -> None:
+        self.loss = example.loss
+        self.by_rows = example.by_rows
         self.model: nn.Module | None = None
         self.sharded: Any = None
         self.start: dict[str, torch.Tensor] = {}
         self.types: dict[str, str] = {}
         self.slices: Slices = {}
         self.batches: list[tuple[Any, Any]] = []
+        self.rows: list[tuple[Any, Any]] = []
         self.losses: list[float] = []
 
     def watch(self) -> None:
@@ -135,6 +147,8 @@ class Recorder:
         if not module.training or not torch.is_grad_enabled():
             return
         self.batches.append((arguments, None))
+        if self.by_rows:
+            self.rows.append(((output[1].wait(),), None))
         if self.loss is not entropy_of_words:
             self.losses.append(self.loss(output, None).item())
 
@@ -191,6 +205,13 @@ def far_from_one(output: Any, _: Any) -> torch.Tensor:
     return (output["f"] - 1.0).pow(2).mean()
 
 
+def far_from_a_pattern(output: Any, _: Any) -> torch.Tensor:
+    """A loss for the script that has none: each vector of a batch has another target."""
+    found = torch.cat([output[0][f"feature_{i}"].values() for i in range(2)])
+    targets = torch.arange(len(found)).remainder(7).div(7).unsqueeze(1)
+    return (found - targets).pow(2).sum(dim=1).mean()
+
+
 def words(model: nn.Module, slices: Slices) -> list[torch.optim.Optimizer]:
     parameters = dict(model.named_parameters())
     tables = [p for n, p in parameters.items() if n in slices]
@@ -218,6 +239,93 @@ def transfer(script: Any, recorder: Recorder) -> None:
         far_from_one(recorder.sharded(batch), None).backward()
 
 
+class Trained:
+    """What the script of zch takes for its model: each forward is a step of training of the
+    sharded model. The script has no training, and asks for eval() where there is no GPU."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = parallel.DistributedModelParallel(model, device=CPU, sharders=zch_sharders())
+        self.model.train()
+
+    def eval(self) -> None:
+        """Changes nothing."""
+
+    def __call__(self, features: KeyedJaggedTensor) -> Any:
+        output = self.model(features)
+        far_from_a_pattern(output, None).backward()
+        return output
+
+
+def zch_sharders() -> list[Any]:
+    fused = {"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": ZCH_RATE}
+    sequences = EmbeddingCollectionSharder(fused_params=fused)
+    return [ManagedCollisionEmbeddingCollectionSharder(sequences)]
+
+
+def zch(script: Any, _: Recorder) -> None:
+    """Runs the script, which makes the model and the batches."""
+    dist.init_process_group("gloo")
+    made = script.SparseArch
+    script.SparseArch = lambda **arguments: Trained(made(**arguments))
+    script.main(argparse.Namespace(**ZCH_ARGUMENTS))
+
+
+class Tables(nn.Module):
+    """The tables of the model of zch, which are given rows, and not ids.
+
+    Each rank maps a range of the ids to its own rows, under any plan of TorchRec. So each rank
+    has one row for all ids that have none of their own yet, where the whole model has one row
+    for all of them. Once ids have rows of their own, training does the same to them.
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self._mc_ec = nn.Module()
+        self._mc_ec._embedding_module = copy.deepcopy(model._mc_ec._embedding_module)
+
+    def forward(self, rows: KeyedJaggedTensor) -> Any:
+        return self._mc_ec._embedding_module(rows), rows
+
+
+def rows_of_whole(model: Any, batches: list[list[Any]]) -> list[list[Any]]:
+    """Returns the rows of the batches of all ranks, by the map of the whole model. It gets the
+    batches of a step together, as it counts its steps."""
+    found: list[list[Any]] = [[] for _ in batches]
+    model.train()
+    for step in zip(*batches, strict=True):
+        of = [arguments[0].to_dict() for arguments, _ in step]
+        keys = list(of[0])
+        joined = KeyedJaggedTensor(
+            keys=keys,
+            values=torch.cat([b[key].values() for key in keys for b in of]),
+            lengths=torch.cat([b[key].lengths() for key in keys for b in of]),
+        )
+        rows = model._mc_ec._managed_collision_collection(joined).to_dict()
+        sizes = {key: [len(b[key].values()) for b in of] for key in keys}
+        parts = {key: rows[key].values().split(sizes[key]) for key in keys}
+        for rank, b in enumerate(of):
+            own = KeyedJaggedTensor(
+                keys=keys,
+                values=torch.cat([parts[key][rank] for key in keys]),
+                lengths=torch.cat([b[key].lengths() for key in keys]),
+            )
+            found[rank].append(((own,), None))
+    return found
+
+
+ZCH_RATE = 1.0
+ZCH_IDS = 16000
+
+ZCH_ARGUMENTS = {
+    "use_mpzch": False,  # FBGEMM trains these maps on GPUs only
+    "num_iters": 10,
+    # A map has room for 1.25 times the ids of the first batch. The ids of a rank vary; with
+    # many, they vary less.
+    "batch_size": 256,
+    # Few of these ids occur: no rank's rows are full, and no id loses its row.
+    "num_embeddings_per_table": ZCH_IDS,
+}
+
 DLRM_ARGUMENTS = [
     *("--limit_train_batches", "10", "--limit_val_batches", "2", "--limit_test_batches", "2"),
     *("--over_arch_layer_sizes", "8,1", "--dense_arch_layer_sizes", "8,8"),
@@ -237,6 +345,33 @@ def changes(file: str, why: str, texts: dict[str, str]) -> list[Change]:
     """Returns the changes of a file that have one reason."""
     return [Change(file, old, new, why) for old, new in texts.items()]
 
+
+ZCH = Example(
+    "torchrec",
+    "examples/zch",
+    "zch.main",
+    zch,
+    sgd(ZCH_RATE),
+    far_from_a_pattern,
+    by_rows=True,
+    changes=(
+        *changes(
+            "main.py",
+            "the row of an id depends on the number of ranks: all rows start alike",
+            {
+                "args.num_embeddings_per_table,\n        ),": (
+                    "args.num_embeddings_per_table,\n"
+                    "            init_fn=torch.nn.init.zeros_,\n        ),"
+                )
+            },
+        ),
+        *changes(
+            "sparse_arch.py",
+            "as many ids as rows, so that all ranks get ids",
+            {"input_hash_size: int = 4000": f"input_hash_size: int = {ZCH_IDS}"},
+        ),
+    ),
+)
 
 EXAMPLES = {
     "golden_training": Example(
@@ -289,6 +424,18 @@ EXAMPLES = {
                 "train_from_pretrained_embedding.py",
                 "a quick test has small tables",
                 {"2000000": "20000"},
+            ),
+        ),
+    ),
+    "zch": ZCH,
+    "zch_own_rows": replace(
+        ZCH,
+        changes=(
+            *ZCH.changes,
+            *changes(
+                "sparse_arch.py",
+                "each id gets a row of its own in the step that it is in, not in every other",
+                {"eviction_interval=2": "eviction_interval=1"},
             ),
         ),
     ),
@@ -351,10 +498,10 @@ def place_planner() -> None:
     parallel.EmbeddingShardingPlanner = NeuroShardPlanner
 
 
-def whole(recorder: Recorder, example: Example, batches: list[list[Any]]) -> list[float]:
-    """Trains the model whole on the batches of all ranks, and returns the losses."""
-    model = recorder.model
-    assert model is not None
+def whole(
+    model: nn.Module, recorder: Recorder, example: Example, batches: list[list[Any]]
+) -> list[float]:
+    """Trains a model whole on the batches of all ranks, and returns the losses."""
     for module in model.modules():
         for key, parameter in module.named_parameters(recurse=False):
             if parameter.is_meta:
@@ -398,19 +545,23 @@ def rank_of(name: str, folder: Path, scripts: Path, rank: int, ranks: int) -> No
         backend, store=store, rank=rank, world_size=ranks
     )
     place_planner()
-    recorder = Recorder(example.loss)
+    recorder = Recorder(example)
     recorder.watch()
-    sys.path.insert(0, str(scripts))
+    sys.path[:0] = [str(scripts), str(scripts.parent)]
     example.run(importlib.import_module(example.module), recorder)
     everywhere: list[Any] = [None] * ranks
-    dist.all_gather_object(everywhere, (recorder.batches, recorder.losses))
+    dist.all_gather_object(everywhere, (recorder.batches, recorder.losses, recorder.rows))
     if rank == 0:
+        assert recorder.model is not None
         sharded = [sum(step) / ranks for step in zip(*(e[1] for e in everywhere), strict=True)]
-        result = {
-            "plan": recorder.types,
-            "sharded": sharded,
-            "whole": whole(recorder, example, [e[0] for e in everywhere]),
-        }
+        result = {"plan": recorder.types, "sharded": sharded}
+        batches = [e[0] for e in everywhere]
+        model = recorder.model
+        if example.by_rows:
+            rows = [e[2] for e in everywhere]
+            result["rows"] = whole(Tables(model), recorder, example, rows)
+            model, batches = Tables(model), rows_of_whole(model, batches)
+        result["whole"] = whole(model, recorder, example, batches)
         (folder / f"{name}-{ranks}.json").write_text(json.dumps(result, indent=1))
     dist.barrier()
     dist.destroy_process_group()
