@@ -25,23 +25,34 @@ import torch
 import torchrec_modules as modules
 from test_torchrec_training import blocks, of_kind, slices, table
 from torch import nn
-from torchrec import EmbeddingBagCollection
+from torchrec import EmbeddingBagCollection, JaggedTensor
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.planner import Topology
 from torchrec.modules.fused_embedding_modules import FusedEmbeddingCollection
+from torchrec.modules.hash_mc_evictions import HashZchEvictionConfig, HashZchEvictionPolicyName
 from torchrec.modules.hash_mc_modules import HashZchManagedCollisionModule
 from torchrec.modules.itep_embedding_modules import ITEPEmbeddingBagCollection
 from torchrec.modules.mc_embedding_modules import ManagedCollisionEmbeddingBagCollection
-from torchrec.modules.mc_modules import ManagedCollisionCollection
+from torchrec.modules.mc_modules import (
+    DistanceLFU_EvictionPolicy,
+    LFU_EvictionPolicy,
+    LRU_EvictionPolicy,
+    ManagedCollisionCollection,
+    MCHManagedCollisionModule,
+)
 from torchrec.optim import apply_optimizer_in_backward
 from torchrec_binary import binary
 
 from neuroshard_torchrec import (
     InputError,
+    NeuroShardPlanner,
     PlanError,
     ReplicatedTablesWarning,
     load_plan,
     tables_from_model,
 )
+from neuroshard_torchrec import planner as planners
+from neuroshard_torchrec._modules import _id_map
 from neuroshard_torchrec._torchrec import ShardingEnv
 
 __all__ = ["binary"]
@@ -290,3 +301,79 @@ def test_rows_that_cut_a_bucket_are_refused() -> None:
         assert all("cuts its 6 buckets of ids" in p for p in problems)
         if not count:
             load_plan(plan, model, ShardingEnv.from_local(4, 0), local_size=2, device_type="cpu")
+
+
+def hashed(**options: Any) -> HashZchManagedCollisionModule:
+    return HashZchManagedCollisionModule(
+        zch_size=48, device=torch.device("meta"), total_num_buckets=4, **options
+    )
+
+
+def mapped(policy: Any) -> MCHManagedCollisionModule:
+    return MCHManagedCollisionModule(
+        zch_size=48, device=torch.device("meta"), eviction_interval=3, eviction_policy=policy
+    )
+
+
+EVICTION: Json = {
+    "eviction_policy_name": HashZchEvictionPolicyName.SINGLE_TTL_EVICTION,
+    "eviction_config": HashZchEvictionConfig(features=["f"], single_ttl=1),
+}
+
+
+@pytest.mark.parametrize(
+    ("module", "row"),
+    [
+        (mapped(LFU_EvictionPolicy()), 24),
+        (mapped(LRU_EvictionPolicy()), 24),
+        (mapped(DistanceLFU_EvictionPolicy()), 32),
+        (hashed(), 8),
+        (hashed(**EVICTION), 12),
+        (hashed(**EVICTION, track_id_freq=True), 20),
+    ],
+    ids=["lfu", "lru", "distance_lfu", "hashed", "hashed_evicted", "hashed_counted"],
+)
+def test_the_bytes_of_a_map_are_those_of_its_tensors(module: Any, row: int) -> None:
+    id_map = _id_map(module)
+    assert id_map.row == row
+    of_rank = module.rebuild_with_output_id_range(
+        (12, 24), [0, 12, 24, 36, 48], torch.device("cpu")
+    )
+    assert tensor_bytes(of_rank) == id_map.size(12, 0)
+    if isinstance(module, MCHManagedCollisionModule):
+        ids = JaggedTensor(values=torch.arange(20), lengths=torch.tensor([20]))
+        of_rank.profile({"f": ids})
+        # The history of ids is no buffer, and what goes with it is.
+        assert tensor_bytes(of_rank) + of_rank._history_accumulator.nbytes == id_map.size(12, 20)
+
+
+def tensor_bytes(module: nn.Module) -> int:
+    tensors = dict(module.named_buffers()) | dict(module.named_parameters())
+    return sum(t.nbytes for t in tensors.values())
+
+
+def test_the_maps_of_managed_collisions_are_kept_free(
+    tmp_path: Path,
+    binary: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = modules.Model(["managed", "listed"])
+
+    def reserve(**options: Any) -> int:
+        where = {} if "topology" in options else PLANNER | {"world_size": 4, "device_type": "cpu"}
+        planner = NeuroShardPlanner(binary=binary, keep=tmp_path, **(where | options))
+        planner.plan(model, modules.sharders())
+        plan = json.loads((tmp_path / "plan.json").read_text())
+        return int(plan["cluster"]["reserve_bytes"])
+
+    # Of each row, fixed, and a history of the ids of a step: 1 of each of 5 features a sample.
+    rows = 2048 + 13 * 8, 2048 + 13 * 16, 2048 + 64, 2048 + 80
+    maps = sum(32 * -(-n // 4) + 8200 + 24 for n in rows) + 5 * 4096 * 16 * 5 // 4
+    assert reserve() - reserve(arguments=["--reserve-fixed", "0B"]) == maps
+    (warning,) = [r.getMessage() for r in caplog.records if "--reserve-fixed" in r.getMessage()]
+    assert f"the {maps} bytes that the maps" in warning
+    of_torchrec: Json = {"topology": Topology(4, compute_device="cpu"), "batch_size": 4096}
+    kept = reserve(**of_torchrec)
+    monkeypatch.setattr(planners, "_reserved", lambda _, map_bytes: 0)
+    assert kept - reserve(**of_torchrec) == maps

@@ -76,6 +76,21 @@ ALL_TYPES = ("data_parallel", "table_wise", "column_wise", "table_column_wise", 
 
 
 @dataclass(frozen=True)
+class IdMap:
+    """The bytes of the map from ids to rows that a table of managed collisions has on a rank:
+    ``row`` for each row of the rank, ``fixed`` on every rank, and ``id`` for each id that the
+    rank gets in the first batch, by which TorchRec sizes the history of ids."""
+
+    row: int
+    fixed: int
+    id: float = 0.0
+
+    def size(self, rows: int, ids: float) -> int:
+        """Returns the bytes on a rank with these rows and ids."""
+        return self.row * rows + self.fixed + int(self.id * ids)
+
+
+@dataclass(frozen=True)
 class Table:
     """A table of a collection, in the words of neuroshard's tables.
 
@@ -85,7 +100,7 @@ class Table:
     that the rows exist only once they are trained. ``prefetch`` is the parameter's own
     prefetch_pipeline, None where it has none. ``types`` are the sharding types that TorchRec
     runs, by its names. ``buckets`` is the number of equal blocks of rows that no rank's rows
-    may cut, 0 for any rows.
+    may cut, 0 for any rows. ``id_map`` is its map from ids to rows, None without one.
     """
 
     name: str
@@ -100,6 +115,7 @@ class Table:
     prefetch: bool | None = None
     types: tuple[str, ...] = ALL_TYPES
     buckets: int = 0
+    id_map: IdMap | None = None
 
     @property
     def mean(self) -> bool:
@@ -192,10 +208,28 @@ def _managed(path: str, module: Any, kind: Kind) -> Collected:
     modules = module._managed_collision_collection._managed_collision_modules
     tables = tuple(
         # A module that hashes is made for blocks of rows; others take any range of rows.
-        replace(t, buckets=m.buckets()) if hasattr(m, "_max_probe") else t
+        replace(t, id_map=_id_map(m), buckets=m.buckets() if hasattr(m, "_max_probe") else 0)
         for t, m in ((t, modules[t.name]) for t in found.tables)
     )
     return replace(found, tables=tables)
+
+
+_HISTORY = 1.25
+"""TorchRec's history of ids has room for so many times the ids of the first batch, times the
+steps between two evictions (MCHManagedCollisionModule._init_history_buffers)."""
+
+
+def _id_map(module: Any) -> IdMap:
+    """Returns the bytes of a module that maps ids to rows, by its own tensors."""
+    tensors = dict(module.named_buffers()) | dict(module.named_parameters())
+    sizes = {n: t.numel() * t.element_size() for n, t in tensors.items()}
+    of_rows = [n for n, t in tensors.items() if t.dim() and len(t) == module._zch_size]
+    row = sum(sizes[n] for n in of_rows) // module._zch_size
+    fixed = sum(size for n, size in sizes.items() if n not in of_rows)
+    if not hasattr(module, "_eviction_interval"):
+        return IdMap(row, fixed)
+    kept = sum(info.is_history_metadata for info in module._eviction_policy.metadata_info)
+    return IdMap(row, fixed, 8 * (1 + kept) * _HISTORY * module._eviction_interval)
 
 
 def _fused(path: str, module: Any, kind: Kind) -> Collected:

@@ -39,7 +39,7 @@ from .errors import (
     shown,
 )
 from .plans import MAX_BYTES, MAX_RANKS, group_size, load_plan, warnings_of
-from .tables import Json, encoded, placed_fields, read_model, write_whole
+from .tables import Json, Read, encoded, placed_fields, read_model, write_whole
 
 log = logging.getLogger("neuroshard")
 
@@ -378,7 +378,7 @@ class NeuroShardPlanner(Door):
         exchanged = read.codecs if model == FORMULAS else read.comm_precision
         precision = _comm_precision(self._arguments, exchanged)
         cluster = [
-            *self._cluster(module, sharders, world_size, _host_memory(read.tables["tables"])),
+            *self._cluster(module, sharders, world_size, read),
             *groups.arguments(self._group_size, world_size, self._inter_host, self.sync_every),
             *(() if self._timeout_seconds is None else ("--budget", f"{self._timeout_seconds}s")),
             *_engine(self._arguments),
@@ -400,9 +400,10 @@ class NeuroShardPlanner(Door):
         module: nn.Module,
         sharders: Sequence[Any] | None,
         world_size: int,
-        host_memory: bool,
+        read: Read,
     ) -> list[str]:
         """Returns the arguments that describe the cluster and how costs are estimated."""
+        map_bytes = _reserved(self._arguments, read.map_bytes)
         costs = ["--device", self._profile or PROFILE]
         if self._profile is None and not _stated(self._arguments, "--model"):
             costs += ["--model", FORMULAS]
@@ -410,7 +411,8 @@ class NeuroShardPlanner(Door):
             costs += ["--accounting", "torchrec"]
         if not self._clustered:
             local = str(self._per_host(world_size))
-            return ["--devices", str(world_size), "--devices-per-host", local, *costs]
+            reserve = ["--reserve-fixed", f"{map_bytes}B"] if map_bytes else []
+            return ["--devices", str(world_size), "--devices-per-host", local, *reserve, *costs]
         found = clusters.request(
             self._whole_topology,
             self._storage_reservation,
@@ -418,7 +420,8 @@ class NeuroShardPlanner(Door):
             module,
             torchrec.get_default_sharders() if sharders is None else sharders,
             parts.theirs(self._constraints),
-            host_memory,
+            _host_memory(read.tables["tables"]),
+            map_bytes,
         )
         for warning in found.warnings:
             log.warning("%s", warning)
@@ -550,6 +553,20 @@ def _old_plan(path: str) -> Json:
         message = f"from_plan {quote(path, 200)} is not JSON, or larger than {MAX_BYTES >> 20} MiB"
         raise InputError([Problem(message, "give the plan.json of a run before")]) from e
     return plan
+
+
+def _reserved(arguments: Sequence[str], map_bytes: int) -> int:
+    """Returns the bytes of each device that are kept free for maps from ids to rows: 0 if
+    the arguments state the bytes to keep free, or have the program count them."""
+    for flag in ("--reserve-fixed", "--dense"):
+        if map_bytes and _stated(arguments, flag):
+            log.warning(
+                "with %s, the %d bytes that the maps from ids to rows of managed collisions take "
+                "on each device are not kept free: have --reserve-fixed hold them, too",
+                *(flag, map_bytes),
+            )
+            return 0
+    return map_bytes
 
 
 def _stated(arguments: Sequence[str], flag: str) -> bool:

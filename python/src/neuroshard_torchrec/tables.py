@@ -122,17 +122,25 @@ def tables_from_model(
             "the sharder's exchanges are in %s: pass --comm-precision %s to neuroshard plan",
             *(read.comm_precision, read.comm_precision),
         )
+    if read.map_bytes:
+        log.warning(
+            "the maps from ids to rows of managed collisions take at least %d bytes beside the "
+            "tables, an equal part on each rank: pass it to neuroshard plan by --reserve-fixed",
+            read.map_bytes,
+        )
     return read.tables
 
 
 @dataclass(frozen=True)
 class Read:
-    """A model as tables.json has it, the number format of its exchanges, and that of the
-    sharders' codecs alone, which is all that TorchRec's estimator looks at."""
+    """A model as tables.json has it, the number format of its exchanges, that of the sharders'
+    codecs alone, which is all that TorchRec's estimator looks at, and the bytes that the maps
+    from ids to rows take on each rank."""
 
     tables: Json
     comm_precision: str
     codecs: str
+    map_bytes: int
 
 
 def read_model(
@@ -242,7 +250,21 @@ def read_model(
     precision, warning = requests.exchanged(outputs, asked.comm_precision)
     if warning:
         log.warning("%s", warning)
-    return Read(head | {"tables": out}, precision, asked.comm_precision)
+    map_bytes = _map_bytes(tables, features, batch or 0, ranks or 1)
+    return Read(head | {"tables": out}, precision, asked.comm_precision, map_bytes)
+
+
+def _map_bytes(tables: Sequence[Named], features: _Features, batch: int, ranks: int) -> int:
+    """Returns the bytes of the maps from ids to rows on the rank with the most rows: TorchRec
+    splits such tables evenly by rows. Ids count as if each rank got equally many."""
+    return sum(
+        t.table.id_map.size(
+            -(-t.table.rows // ranks),
+            sum(features.factors.get((t.path, f), 1.0) for f in t.table.features) * batch / ranks,
+        )
+        for t in tables
+        if t.table.id_map is not None
+    )
 
 
 @dataclass

@@ -45,13 +45,15 @@ def request(
     sharders: Sequence[Any],
     constraints: Mapping[str, Any] | None,
     host_memory: bool = True,
+    map_bytes: int = 0,
 ) -> Cluster:
     """Returns the cluster that a Topology describes, less what the reservation keeps free.
 
     The reservation computes what it keeps, as in TorchRec's planner, for the ``batch_size``
     samples of a rank and for ``module``, ``sharders`` and ``constraints``, which are those of
     the plan. A PlannerError of the reservation passes. ``host_memory`` says whether tables
-    may lie in the memory of hosts. InputError lists everything in the topology that
+    may lie in the memory of hosts. ``map_bytes`` of each rank are kept free beside what the
+    reservation keeps. InputError lists everything in the topology that
     neuroshard cannot plan for.
     """
     left = storage_reservation.reserve(
@@ -64,7 +66,7 @@ def request(
     problems: list[Problem] = []
     arguments = [
         *_devices(topology, problems),
-        *_memory(topology, left, problems),
+        *_memory(topology, left, map_bytes, problems),
     ]
     warnings: list[str] = []
     arguments += _links(topology, problems, warnings)
@@ -167,7 +169,7 @@ def _per_second(bandwidth: float) -> str:
     return f"{round(bandwidth * 1000)}B/s"
 
 
-def _memory(topology: Any, left: Any, problems: list[Problem]) -> list[str]:
+def _memory(topology: Any, left: Any, map_bytes: int, problems: list[Problem]) -> list[str]:
     """Returns the arguments for the memory of devices and hosts."""
     on_cpu = topology.compute_device == "cpu"
     caps = [d.storage.ddr if on_cpu else d.storage.hbm for d in topology.devices]
@@ -187,7 +189,7 @@ def _memory(topology: Any, left: Any, problems: list[Problem]) -> list[str]:
         problems.append(Problem(message, "neuroshard plans for ranks with equal memory"))
         return []
     arguments = ["--memory", f"{caps[0]}B", "--reserve-share", "0"]
-    arguments += ["--reserve-fixed", f"{caps[0] - free[0]}B"]
+    arguments += ["--reserve-fixed", f"{caps[0] - free[0] + map_bytes}B"]
     return arguments
 
 
