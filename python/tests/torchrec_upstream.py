@@ -241,7 +241,7 @@ def transfer(script: Any, recorder: Recorder) -> None:
 
 class Trained:
     """What the script of zch takes for its model: each forward is a step of training of the
-    sharded model. The script has no training, and asks for eval() where there is no GPU."""
+    sharded model. The script has no training, and asks for eval() on CPUs."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = parallel.DistributedModelParallel(model, device=CPU, sharders=zch_sharders())
@@ -367,7 +367,7 @@ ZCH = Example(
         ),
         *changes(
             "sparse_arch.py",
-            "as many ids as rows, so that all ranks get ids",
+            "one id for each row, so that all ranks get ids",
             {"input_hash_size: int = 4000": f"input_hash_size: int = {ZCH_IDS}"},
         ),
     ),

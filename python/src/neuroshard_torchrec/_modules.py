@@ -215,7 +215,7 @@ def _managed(path: str, module: Any, kind: Kind) -> Collected:
 
 
 _HISTORY = 1.25
-"""TorchRec's history of ids has room for so many times the ids of the first batch, times the
+"""TorchRec's history of ids has room for this multiple of the ids of the first batch, times the
 steps between two evictions (MCHManagedCollisionModule._init_history_buffers)."""
 
 
