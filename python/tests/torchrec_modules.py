@@ -1,8 +1,9 @@
-"""Four processes that train a model with a module of each kind that TorchRec shards.
+"""Processes that train a model with a module of each kind that TorchRec shards.
 
 Run as ``python torchrec_modules.py FOLDER``: ``FOLDER/cases.json`` has the cases and the
-recipe of docs/TORCHREC.md for checkpoints; each rank leaves what it saw in
-``FOLDER/rank-N.json``. It is no test itself: test_torchrec_modules.py starts it once, and
+recipe of docs/TORCHREC.md for checkpoints. Four processes run the cases, and two afterwards
+those in ``fewer``; each rank leaves what it saw in ``FOLDER/rank-N.json`` and, of the two, in
+``FOLDER/fewer-N.json``. It is no test itself: test_torchrec_modules.py starts it once, and
 looks at the files.
 
 Each kind of module has a loss of its own, and the model trains on their sum: so the losses
@@ -52,12 +53,15 @@ from torchrec.modules.mc_modules import (
 )
 from torchrec.optim.keyed import KeyedOptimizerWrapper
 from torchrec.optim.optimizers import in_backward_optimizer_filter
+from torchrec.optim.rowwise_adagrad import RowWiseAdagrad
 
 from neuroshard_torchrec import PlanError, load_plan, reshard
 
 STEPS = 8
 HALF = 4
-BATCH = 8  # of a rank
+FEWER = 2  # ranks that resume a checkpoint of four
+EPS = 1e-8
+BATCH = 8  # of each of four ranks
 LONGEST = 4
 IDS = 1 << 20  # raw ids of managed collisions
 KINDS = ("pooled", "sequence", "processed", "managed", "listed", "single", "fused")
@@ -129,11 +133,27 @@ def shared() -> list[EmbeddingBagConfig]:
     return [replace(c, feature_names=["shared"]) for c in bags("b", 2)]
 
 
+FUSED = {
+    "sgd": torch.optim.SGD,
+    "adagrad": torch.optim.Adagrad,
+    "rowwise_adagrad": RowWiseAdagrad,
+}
+"""The optimizers of the tables, by neuroshard's words. FBGEMM has no Adam for CPUs."""
+
+EMBEDDING_TYPES = {
+    "sgd": EmbOptimType.EXACT_SGD,
+    "adagrad": EmbOptimType.EXACT_ADAGRAD,
+    "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD,
+    "adam": EmbOptimType.ADAM,
+}
+
+
 class Model(nn.Module):
     """A model with a module of each kind."""
 
-    def __init__(self, kinds: list[str]) -> None:
+    def __init__(self, kinds: list[str], optimizer: str = "sgd") -> None:
         super().__init__()
+        self.fused_type = FUSED[optimizer]
         self.kinds = kinds
         self.sparse = nn.Module()
         self.dense = nn.ModuleDict()
@@ -176,7 +196,8 @@ class Model(nn.Module):
 
     def _fused(self) -> tuple[nn.Module, int]:
         rate = {"lr": ranks.RATE}
-        module = FusedEmbeddingBagCollection(bags("u", 2), torch.optim.SGD, rate, False, ranks.CPU)
+        tables = bags("u", 2)
+        module = FusedEmbeddingBagCollection(tables, self.fused_type, rate, False, ranks.CPU)
         return module, 24
 
     def forward(self, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -235,7 +256,9 @@ def batch(of: dict[str, dict[str, int]], step: int, on: list[int]) -> tuple[Any,
     for kind, features in of.items():
         parts = []
         for rank in on:
-            g = torch.Generator().manual_seed(1000 * step + rank)
+            # The ids of managed collisions come again: a resumed map must know their rows.
+            seen = step % HALF if kind in ("managed", "listed") else step
+            g = torch.Generator().manual_seed(1000 * seen + rank)
             part = {}
             for f, ids in features.items():
                 # A module of managed collisions sizes its history by its first batch.
@@ -256,8 +279,8 @@ def batch(of: dict[str, dict[str, int]], step: int, on: list[int]) -> tuple[Any,
     return inputs, torch.cat(targets)
 
 
-def sharders() -> list[Any]:
-    fused = {"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": ranks.RATE}
+def sharders(optimizer: str = "sgd") -> list[Any]:
+    fused = {"optimizer": EMBEDDING_TYPES[optimizer], "learning_rate": ranks.RATE, "eps": EPS}
     pooled = EmbeddingBagCollectionSharder(fused_params=dict(fused))
     sequence = EmbeddingCollectionSharder(fused_params=dict(fused))
     return [
@@ -275,7 +298,9 @@ def sharders() -> list[Any]:
 def train(model: Any, optimizer: Any, of: Any, first: int, last: int) -> dict[str, list[float]]:
     """Trains, and returns the losses of each module, the means over all ranks."""
     alone = not isinstance(model, DistributedModelParallel)
-    on = list(range(ranks.RANKS)) if alone else [dist.get_rank()]
+    own = ranks.RANKS if alone else ranks.RANKS // dist.get_world_size()
+    first_own = 0 if alone else own * dist.get_rank()
+    on = list(range(first_own, first_own + own))
     losses: dict[str, list[float]] = {kind: [] for kind in of}
     for step in range(first, last):
         inputs, targets = batch(of, step, on)
@@ -287,18 +312,60 @@ def train(model: Any, optimizer: Any, of: Any, first: int, last: int) -> dict[st
             total = loss.detach().clone()
             if not alone:
                 dist.all_reduce(total)
-                total /= ranks.RANKS
+                total /= dist.get_world_size()
             losses[kind].append(total.item())
     return losses
 
 
-def reference(kinds: list[str]) -> dict[str, list[float]]:
+class WholeRowWiseAdagrad(torch.optim.Optimizer):
+    """Rowwise Adagrad as FBGEMM computes it for whole rows. TorchRec's own has another epsilon."""
+
+    def __init__(self, tables: list[nn.Parameter]) -> None:
+        super().__init__(tables, {})
+        self.squares = {p: torch.zeros(len(p), 1) for p in tables}
+
+    @torch.no_grad()
+    def step(self) -> None:  # type: ignore[override]
+        for table, squares in self.squares.items():
+            assert table.grad is not None
+            squares += table.grad.pow(2).mean(dim=1, keepdim=True)
+            table -= ranks.RATE * table.grad / (squares.sqrt() + EPS)
+
+
+def dense_optimizer(name: str, parameters: Any) -> torch.optim.Optimizer:
+    """The optimizer of what is not fused, which has no rowwise Adagrad for biases."""
+    if name == "sgd":
+        return torch.optim.SGD(parameters, lr=ranks.RATE)
+    return torch.optim.Adagrad(parameters, lr=ranks.RATE, eps=EPS)
+
+
+def reference(kinds: list[str], name: str = "sgd") -> dict[str, list[float]]:
     torch.manual_seed(0)
-    model = Model(kinds)
+    model = Model(kinds, name)
     # A fused collection trains itself.
-    own = [p for n, p in model.named_parameters() if not n.startswith("sparse.fused.")]
-    optimizer = torch.optim.SGD(own, lr=ranks.RATE)
-    return train(model, optimizer, features_of(model), 0, STEPS)
+    own = {n: p for n, p in model.named_parameters() if not n.startswith("sparse.fused.")}
+    split = name == "rowwise_adagrad"
+    tables = [p for n, p in own.items() if split and n.endswith(".weight") and "sparse." in n]
+    dense = [p for p in own.values() if not any(p is t for t in tables)]
+    optimizers = [dense_optimizer(name, dense)]
+    if tables:
+        optimizers.append(WholeRowWiseAdagrad(tables))
+    return train(model, Together(optimizers), features_of(model), 0, STEPS)
+
+
+class Together:
+    """Several optimizers as one."""
+
+    def __init__(self, optimizers: list[torch.optim.Optimizer]) -> None:
+        self.optimizers = optimizers
+
+    def zero_grad(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+
+    def step(self) -> None:
+        for optimizer in self.optimizers:
+            optimizer.step()
 
 
 def fill(sharded: Any, start: dict[str, torch.Tensor]) -> None:
@@ -318,7 +385,8 @@ def fill(sharded: Any, start: dict[str, torch.Tensor]) -> None:
 
 def build(case: dict[str, Any], seed: int) -> tuple[Any, Any, Any]:
     torch.manual_seed(seed)
-    model = Model(case["kinds"])
+    name = case.get("optimizer", "sgd")
+    model = Model(case["kinds"], name)
     of = features_of(model)
     # Modules with managed collisions load nothing that is not sharded; their rows are alike.
     start = {
@@ -327,15 +395,15 @@ def build(case: dict[str, Any], seed: int) -> tuple[Any, Any, Any]:
         if not k.startswith(("sparse.managed.", "sparse.listed."))
     }
     if case["plan"] == "neuroshard":
-        plan = ranks.plan_of(case, model, sharders())
+        plan = ranks.plan_of(case, model, sharders(name))
     else:
-        plan = load_plan(case["plan"], model, device_type="cpu", sharders=sharders())
-    sharded = DistributedModelParallel(model, device=ranks.CPU, plan=plan, sharders=sharders())
+        plan = load_plan(case["plan"], model, device_type="cpu", sharders=sharders(name))
+    sharded = DistributedModelParallel(model, device=ranks.CPU, plan=plan, sharders=sharders(name))
     if "resume" not in case:
         fill(sharded, start)
     optimizer = KeyedOptimizerWrapper(
         dict(in_backward_optimizer_filter(sharded.named_parameters())),
-        lambda parameters: torch.optim.SGD(parameters, lr=ranks.RATE),
+        lambda parameters: dense_optimizer(name, parameters),
     )
     return sharded, optimizer, of
 
@@ -365,25 +433,29 @@ def do(case: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
     return result | {"losses": losses, "plan": ranks.planned(sharded.plan)}
 
 
-def run(rank: int, folder: Path, cases: dict[str, Any]) -> None:
-    ranks.join(rank, ranks.RANKS, folder / "store")
+def run(rank: int, count: int, folder: Path, cases: dict[str, Any], name: str) -> None:
+    ranks.join(rank, count, folder / f"{name}.store")
     recipe: dict[str, Any] = {}
     exec(compile(cases["recipe"], "docs/TORCHREC.md", "exec"), recipe)
     results: dict[str, Any] = {}
-    if rank == 0:
-        results["reference"] = reference(cases["cases"][0]["kinds"])
+    if rank == 0 and name == "rank":
+        results["reference"] = {
+            optimizer: reference(kinds, optimizer) for optimizer, kinds in cases["whole"].items()
+        }
     begin = time.monotonic()
-    for case in cases["cases"]:
+    for case in cases["cases" if name == "rank" else name]:
         results[case["name"]] = do(case, recipe)
         print(f"{rank}: {case['name']}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
         dist.barrier()
-    (folder / f"rank-{rank}.json").write_text(json.dumps(results))
+    (folder / f"{name}-{rank}.json").write_text(json.dumps(results))
     dist.destroy_process_group()
 
 
 def main(folder: Path) -> int:
     cases = json.loads((folder / "cases.json").read_text())
-    return ranks.fork(ranks.RANKS, lambda rank: run(rank, folder, cases))
+    return ranks.fork(
+        ranks.RANKS, lambda rank: run(rank, ranks.RANKS, folder, cases, "rank")
+    ) or ranks.fork(FEWER, lambda rank: run(rank, FEWER, folder, cases, "fewer"))
 
 
 if __name__ == "__main__":
