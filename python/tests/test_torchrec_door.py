@@ -316,6 +316,7 @@ def test_a_hash_needs_a_plan() -> None:
         NeuroShardPlanner(topology()).hash_planner_context_inputs()
 
 
+@pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize(
     ("rows", "hbm", "kind"),
     [
@@ -323,19 +324,40 @@ def test_a_hash_needs_a_plan() -> None:
         (1 << 13, 3 << 20, PlannerErrorType.STRICT_CONSTRAINTS),
     ],
 )
-def test_why_nothing_fits(binary: str, rows: int, hbm: int, kind: PlannerErrorType) -> None:
+def test_why_nothing_fits(
+    tmp_path: Path, binary: str, rows: int, hbm: int, kind: PlannerErrorType, again: bool
+) -> None:
     model = collection(table("a", embedding_dim=128, num_embeddings=rows))
     limits = {"a": ParameterConstraints(sharding_types=["table_wise"], compute_kernels=["fused"])}
-    with pytest.raises(PlannerError) as e:
-        NeuroShardPlanner(
+
+    def planner(hbm: int, **options: Any) -> NeuroShardPlanner:
+        return NeuroShardPlanner(
             topology(hbm_cap=hbm),
             storage_reservation=small(),
             batch_size=8,
             constraints=limits,
             binary=binary,
-        ).plan(model, SHARDERS)
+            **options,
+        )
+
+    options: dict[str, Any] = {}
+    if again:
+        planner(1 << 30, keep=tmp_path).plan(model, SHARDERS)
+        options = {"from_plan": tmp_path / "plan.json", "max_bytes": "1GB"}
+    with pytest.raises(PlannerError) as e:
+        planner(hbm, **options).plan(model, SHARDERS)
     assert e.value.error_type is kind
     assert isinstance(e.value, BinaryError) and "missing" in str(e.value)
+
+
+def test_a_wrong_old_plan_is_no_lack_of_memory(tmp_path: Path, binary: str) -> None:
+    old = tmp_path / "old.json"
+    old.write_text("{}")
+    with pytest.raises(PlannerError, match=r"old\.json") as e:
+        NeuroShardPlanner(topology(), 64, from_plan=old, max_bytes="1GB", binary=binary).plan(
+            MODEL, SHARDERS
+        )
+    assert e.value.error_type is PlannerErrorType.OTHER
 
 
 def test_a_reservation_of_all_memory() -> None:

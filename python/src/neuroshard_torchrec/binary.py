@@ -79,6 +79,7 @@ def run(binary: str, arguments: Sequence[str], timeout: float, codes: Sequence[i
             text += f"\nand {len(stderr) - MAX_PRINTED} more bytes"
         message = f"neuroshard {arguments[0]} ended with code {process.returncode} and no word"
         error = BinaryError(problems(text) or [Problem(message)])
+        error.exit_code = process.returncode
         error.nothing_fits = process.returncode == NOTHING_FITS
         raise error
     return stdout.decode(errors="replace")

@@ -27,6 +27,9 @@ class NeuroShardError(Exception):
     nothing_fits = False
     """Whether what is wrong is that the search found no plan that fits."""
 
+    exit_code: int | None = None
+    """The exit code of the program, None if it did not end by itself or did not run."""
+
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
         lines = [f"- {p}" if len(self.problems) > 1 else str(p) for p in self.problems[:SHOWN]]
