@@ -4,9 +4,12 @@ import (
 	"context"
 	"slices"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/step"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // The search minimises the estimated cost of the embeddings. Under HugeCTR's exchanges, a whole
@@ -18,23 +21,34 @@ import (
 //	found                        the placement of the search
 //	slices of columns alone      if the step's stack has an exchange of HugeCTR's
 //	flat exchanges, next seed    if the exchange is hierarchical
+//	less memory                  if the cluster has several sharding groups
+//
+// With sharding groups, the all-reduce of the replicas takes as long as that of the device with
+// the most bytes, which the search does not count. Searches with less memory for each device
+// find placements whose bytes are spread more evenly and whose estimated cost may be higher.
 //
 // The finalist with the shortest whole step is the plan or, if no step is stated, the one with
-// the least estimated cost. So a plan for a hierarchical exchange takes no longer than what the
-// search finds for flat ones.
+// the least estimated cost, with the share of the all-reduce of the replicas. So a plan for a
+// hierarchical exchange takes no longer than what the search finds for flat ones.
 
 // bestFinalist returns the best finalist beside the placement found. Searches with a budget,
 // searches that were cut short, and searches that tried all placements have no further
 // finalists. If ctx ends meanwhile, the best finalist until then has status Interrupted.
 func bestFinalist(ctx context.Context, l *line, found search.Result) (search.Result, error) {
 	opt := l.opt.Search
-	if opt.Method != search.NeuroShard || opt.Budget > 0 || opt.MaxEvaluations > 0 || found.Optimal || found.Status != search.Complete {
+	groups := l.problem.Topology.ReplicaCount() > 1
+	if opt.Method != search.NeuroShard || opt.Budget > 0 || opt.MaxEvaluations > 0 || found.Optimal && !groups || found.Status != search.Complete {
 		return found, nil
 	}
 	further, err := finalists(l)
 	if err != nil {
 		return found, err
 	}
+	even, err := evenly(l, found)
+	if err != nil {
+		return found, err
+	}
+	further = append(further, even...)
 	for _, find := range further {
 		other, err := find(ctx)
 		if err != nil || other.Status != search.Complete {
@@ -80,6 +94,47 @@ func finalists(l *line) (all []func(context.Context) (search.Result, error), err
 	), nil
 }
 
+// evenness holds how much of the bytes that the fullest device has above the mean may stay.
+var evenness = []float64{.5, .2, .05}
+
+// leastSync is the share of a step that an even spread of the bytes must save at most, for it to be
+// searched for.
+const leastSync = .002
+
+// evenly returns the searches with less memory for each device, none if the all-reduce of the
+// replicas is too short to matter.
+func evenly(l *line, found search.Result) (all []func(context.Context) (search.Result, error), err error) {
+	t := &l.problem.Topology
+	if t.ReplicaCount() == 1 {
+		return nil, nil
+	}
+	sync, err := simulate.SyncOf(l.problem, found.Shards)
+	if err != nil {
+		return nil, err
+	}
+	step, err := worth(l, found)
+	if err != nil {
+		return nil, err
+	}
+	var most, mean unit.Bytes
+	for _, d := range plan.New(l.problem, found.Shards).Devices {
+		taken := d.Memory.Total() - t.Reserve()
+		most, mean = max(most, taken), mean+taken/unit.Bytes(t.Devices)
+	}
+	saved := float64(sync.Time) / float64(t.Interval()) * (1 - float64(mean)/float64(most))
+	if most == 0 || saved < leastSync*step {
+		return nil, nil
+	}
+	for _, share := range evenness {
+		less, narrow := *l, *l.problem
+		least := mean + unit.Bytes(share*float64(most-mean))
+		narrow.Topology.ReserveFixed += t.Budget() - least
+		less.problem = &narrow
+		all = append(all, func(ctx context.Context) (search.Result, error) { return less.search(ctx, l.opt.Search) })
+	}
+	return all, nil
+}
+
 // shorter returns the placement with the shorter step, with the work of both searches.
 func shorter(l *line, a, b search.Result) (search.Result, error) {
 	first, err := worth(l, a)
@@ -105,11 +160,14 @@ func shorter(l *line, a, b search.Result) (search.Result, error) {
 }
 
 // worth returns what a placement is judged by, in ms: its whole step or, if no step is stated
-// or a step was measured with the placement to be found, its estimated cost.
+// or a step was measured with the placement to be found, its estimated cost with the share of
+// the all-reduce of the replicas.
 func worth(l *line, r search.Result) (float64, error) {
 	in := l.opt.Step
 	if in == nil || in.Measured.Step > 0 && in.Measured.Shards == nil {
-		return float64(l.prices.Price(r.Shards).Cost), nil
+		sync, err := simulate.SyncOf(l.problem, r.Shards)
+		share := sync.Time / unit.Millis(l.problem.Topology.Interval())
+		return float64(l.prices.Price(r.Shards).Cost + share), err
 	}
 	priced, err := priceStep(l.problem, r.Shards, *in)
 	if err != nil {

@@ -1,0 +1,42 @@
+package neuroshard_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// With sharding groups, a plan that averages its replicas often spreads the bytes over the devices
+// more evenly than one that averages them rarely, and each takes the shorter step at its own
+// interval.
+func TestPlanSpreadsTheBytesOfReplicas(t *testing.T) {
+	t.Parallel()
+	pool := workload.Pool(1)[:24]
+	of := func(every int) *neuroshard.Result {
+		p := &problem.Problem{Tables: pool, Batch: 8192, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 4, Replicas: 2, ReplicasPerHost: 2, ReplicasPerDomain: 2, SyncEvery: every}}
+		result, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	step := func(r *neuroshard.Result, every int) unit.Millis {
+		return r.Predicted.Cost + r.Plan.Sync.Time/unit.Millis(every)
+	}
+	const rare = hardware.MaxSyncEvery
+	often, seldom := of(1), of(rare)
+	if often.Plan.Sync.Bytes >= seldom.Plan.Sync.Bytes {
+		t.Errorf("averaged in each step, the fullest device has %v, want less than %v", often.Plan.Sync.Bytes, seldom.Plan.Sync.Bytes)
+	}
+	if a, b := step(often, 1), step(seldom, 1); a >= b {
+		t.Errorf("averaged in each step, the plan takes %v, want less than the %v of the plan for rare averages", a, b)
+	}
+	if a, b := step(seldom, rare), step(often, rare); a > b {
+		t.Errorf("averaged rarely, the plan takes %v, want at most the %v of the plan for averages in each step", a, b)
+	}
+}
