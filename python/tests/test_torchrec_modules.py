@@ -34,6 +34,7 @@ from torch import nn
 from torchrec import EmbeddingBagCollection, JaggedTensor
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import Topology
+from torchrec.modules.embedding_configs import DataType
 from torchrec.modules.fused_embedding_modules import FusedEmbeddingCollection
 from torchrec.modules.hash_mc_evictions import HashZchEvictionConfig, HashZchEvictionPolicyName
 from torchrec.modules.hash_mc_modules import HashZchManagedCollisionModule
@@ -47,6 +48,7 @@ from torchrec.modules.mc_modules import (
     MCHManagedCollisionModule,
 )
 from torchrec.optim import apply_optimizer_in_backward
+from torchrec.quant import EmbeddingBagCollection as QuantEmbeddingBagCollection
 from torchrec_binary import binary
 
 from neuroshard_torchrec import (
@@ -298,7 +300,11 @@ def test_modules_that_are_refused_say_why() -> None:
     model.two = ManagedCollisionEmbeddingBagCollection(
         EmbeddingBagCollection(tables=(two := modules.shared())), modules.collisions(two)
     )
-    fused, pruned, sub, two_ = told(model)
+    model.quantised = QuantEmbeddingBagCollection(
+        [replace(c, data_type=DataType.INT8) for c in modules.bags("q", 1)], False, meta
+    )
+    fused, pruned, sub, two_, quantised = told(model)
+    assert "is of EmbeddingBagCollection, which neuroshard cannot plan: it is quan" in quantised
     assert "FusedEmbeddingCollection, which neuroshard cannot plan: TorchRec's sharder" in fused
     assert "ITEPEmbeddingBagCollection, which neuroshard cannot plan: its rows" in pruned
     assert "a subclass of EmbeddingBagCollection that no sharder is for" in sub
