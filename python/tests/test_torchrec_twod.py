@@ -410,6 +410,10 @@ def of_kinds(turn: int, fourth: str) -> Json:
     }
 
 
+KINDS = ["pooled", "sequence", "processed", "single", "fused"]
+"""The modules of torchrec_modules.py without managed collisions."""
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]:
     folder = tmp_path_factory.mktemp("twod")
@@ -439,6 +443,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
             "planner": of_kinds(3, hosts),
         },
     ]
+    of_one = {"profile": "a100-80", "batch_per_rank": 4096, "arguments": ["--no-baselines"]}
+    cases.append({"name": "modules", "size": 2, "kinds": KINDS, "planner": of_one})
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     (recipe,) = [b for b in blocks if "dcp.load" in b]
     (folder / "cases.json").write_text(json.dumps({"recipe": recipe, "cases": cases}))
@@ -476,6 +482,16 @@ def test_replicas_are_equal_after_a_sync_only(trained: list[Json]) -> None:
     assert trained[0]["between hosts"]["apart"] == 0  # averaged in the last step
     assert trained[0]["neighbours"]["apart"] > 0.01  # two steps ago
     assert trained[0]["neighbours"]["reference apart"] > 0.01
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_modules_of_each_kind_train_in_groups(trained: list[Json], kind: str) -> None:
+    """Averaged in each step, SGD is that of the whole model."""
+    want = trained[0]["modules"]["reference"][kind]
+    for of in trained:
+        assert of["modules"]["losses"][kind] == pytest.approx(want, rel=LOSS)
+        assert of["modules"]["apart"] == 0
+    assert want[-1] < want[0]
 
 
 def test_a_checkpoint_goes_on_under_another_plan(trained: list[Json]) -> None:
