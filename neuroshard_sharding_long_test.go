@@ -16,6 +16,11 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
+// TestLargePlansStayAsGood is TestPlansStayAsGood for two large problems.
+func TestLargePlansStayAsGood(t *testing.T) {
+	plansStayAsGood(t, workloadTasks(t, "dlrm-datasets-300x32", "dlrm-datasets-1000x128"), nil, 11.5330)
+}
+
 // TestPlansOfColumnsStayAsGood is TestPlansStayAsGood for a large problem in slices of columns.
 func TestPlansOfColumnsStayAsGood(t *testing.T) {
 	plansStayAsGood(t, workloadTasks(t, "dlrm-datasets-1000x128"), []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 12.3642)

@@ -316,7 +316,7 @@ func TestBudgetOfRefinement(t *testing.T) {
 		tables = append(tables, table{100, 32, 1 + float64(i%7)})
 	}
 	p := handMade(unit.GiB, 4, tables...)
-	const limit = 5_000_000
+	const limit = 2_000_000
 	r, err := Run(context.Background(), p, additiveFactory(p), Options{MaxEvaluations: limit})
 	if err != nil {
 		t.Fatal(err)

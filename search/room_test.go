@@ -254,7 +254,7 @@ func plansOrProves(t *testing.T, p *problem.Problem) (fits, proven bool) {
 // TestFindsWhatFits draws small problems and finds the least memory of each. The search
 // must find a placement with that memory and with more, and prove that there is none
 // with less.
-func TestFindsWhatFits(t *testing.T) { findsWhatFits(t, 20, 3, 4, 16) }
+func TestFindsWhatFits(t *testing.T) { findsWhatFits(t, 12, 3, 4, 16) }
 
 func findsWhatFits(t *testing.T, problems, devices, tables, dim int) {
 	for seed := range uint64(problems) {

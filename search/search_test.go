@@ -567,7 +567,7 @@ func TestBriefAsksNoDevices(t *testing.T) {
 // Tiny problems are solved to the optimum: every way to cut the tables and every
 // placement is tried here, too. Two slices of one table on one device are among
 // them, which the search joins.
-func TestOptimumOfTinyProblems(t *testing.T) { optimumOfTinyProblems(t, 20, 5) }
+func TestOptimumOfTinyProblems(t *testing.T) { optimumOfTinyProblems(t, 12, 3) }
 
 // optimumOfTinyProblems is TestOptimumOfTinyProblems with a number of tasks. Some of them
 // are annealed, too.

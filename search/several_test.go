@@ -135,7 +135,7 @@ func met(r search.Result) bool {
 
 // The default method is at most as expensive as the published search, whatever sharding
 // types are allowed, on problems of any size.
-func TestNeverAbovePaper(t *testing.T) { neverAbovePaper(t, 2) }
+func TestNeverAbovePaper(t *testing.T) { neverAbovePaper(t, 4) }
 
 // neverAbovePaper is TestNeverAbovePaper with every step-th problem.
 func neverAbovePaper(t *testing.T, step uint64) {

@@ -1,0 +1,5 @@
+//go:build long
+
+package prototype_test
+
+const everyTask = 1

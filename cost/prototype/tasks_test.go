@@ -1,0 +1,6 @@
+//go:build !long
+
+package prototype_test
+
+// everyTask is the step through the prototype's published results: quick tests compare every fourth.
+const everyTask = 4
