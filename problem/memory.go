@@ -20,6 +20,8 @@ import (
 //	received    sum of ceil(ceil(B / n) * F) * D over ALL tables * 4   (n > 1)
 //	            ceil(B / n) * F * D * 4 more for each block but the first, on every
 //	            device, if a plan chose the devices of blocks (Form.Blocks)
+//	            2 * ceil(B / n) * features * D * 4 more for each pooled table of a module
+//	            one of whose tables has other bags than one a sample, on every device
 //	reserve     Topology.Reserve()
 //
 // The line indices holds the 64-bit row indices and bag offsets of the batch, and the
@@ -39,6 +41,29 @@ import (
 //	            its parts by device, and the parts joined to be sent
 //	2 * V + O   in the backward all-to-all: the gradient, what is sent, room to receive
 //	O           in the backward of the lookups
+//
+// Vectors that are not pooled (PoolingNone) have other lines in the backward. They are sent as
+// they lie, and what comes back is sorted into the order of the lookups:
+//
+//	2 * O + V   in the forward all-to-all: vectors, the same sorted by device, room to receive
+//	2 * V       after it, if blocks of rows sent them: what was received, and in the order of the
+//	            lookups. V otherwise
+//	3 * V       before the backward all-to-all: the vectors, which the dense part keeps, their
+//	            gradients by feature, and those joined
+//	V + 2 * O   after it: what was sent, what came back, and the same sorted
+//
+// so their peak is in the forward, too, for O >= V; a device with fewer outputs takes up to
+// 2 * V - 2 * O more than its lines, and BackwardRoom holds V of it. A block of rows has O as of
+// unevenBlocks times its even share of the lookups.
+//
+// A feature with a batch of its own has fewer vectors than the batch has samples. TorchRec then
+// gives each sample of the batch a copy of its vector, for all features of the module, and
+// puts the columns in their order in another copy: with R for the samples of a device times the
+// columns of the module's features,
+//
+//	V + 2 * R   after the forward all-to-all
+//
+// while nothing of O is left. The line received has V + 2 * R, so that it holds on every device.
 //
 // Outputs and gradients never live together, but outputs and their copy do. The mean of O
 // over the devices is V, and a device with O >= V has its peak in the forward. A device
@@ -237,17 +262,42 @@ func (p *Problem) HostBudget() unit.Bytes { return p.Topology.HostBudget() }
 // placement: Received and Reserve.
 func (p *Problem) DeviceMemory() Memory {
 	m := Memory{Reserve: p.Topology.Reserve()}
-	n := p.Topology.Devices
-	if p.Accounting != CountAll || n == 1 {
-		return m
+	if p.Accounting == CountAll {
+		m.Received = p.received() + p.copied()
+	}
+	return m
+}
+
+// received returns the bytes of the vectors that a device receives from other devices and itself
+// for its own samples.
+func (p *Problem) received() unit.Bytes {
+	if p.Topology.Devices == 1 {
+		return 0
 	}
 	elements, samples := int64(0), p.localBatch()
 	for i := range p.Tables {
 		t := &p.Tables[i]
 		elements += int64(t.Dim) * t.vectors(samples)
 	}
-	m.Received = unit.Bytes(elements * OutputBytes)
-	return m
+	return unit.Bytes(elements * OutputBytes)
+}
+
+// copied returns the bytes of the copies that give each sample a vector of each feature, in
+// modules with features of batches of their own.
+func (p *Problem) copied() unit.Bytes {
+	several := map[string]bool{}
+	for i := range p.Tables {
+		if t := &p.Tables[i]; t.Pooling != PoolingNone && !t.OneBag() {
+			several[t.Module] = true
+		}
+	}
+	columns := int64(0)
+	for i := range p.Tables {
+		if t := &p.Tables[i]; t.Pooling != PoolingNone && several[t.Module] {
+			columns += int64(t.Dim) * int64(len(t.Features))
+		}
+	}
+	return unit.Bytes(2 * p.localBatch() * columns * OutputBytes)
 }
 
 // ReceivedOf returns the bytes that every device receives because of shard s, beyond those that
@@ -261,8 +311,14 @@ func (p *Problem) ReceivedOf(s Shard) unit.Bytes {
 }
 
 // BackwardRoom returns the bytes that a device without pooled vectors of its own takes in
-// the backward all-to-all beyond the lines of its memory: as much as it receives.
-func (p *Problem) BackwardRoom() unit.Bytes { return p.DeviceMemory().Received }
+// the backward all-to-all beyond the lines of its memory: as much as it receives. It is 0 unless
+// all lines are counted.
+func (p *Problem) BackwardRoom() unit.Bytes {
+	if p.Accounting != CountAll {
+		return 0
+	}
+	return p.received()
+}
 
 // ShardBudget returns the bytes that the shards of one device may take: the device's
 // memory minus DeviceMemory. If it is negative, no placement fits.

@@ -72,8 +72,9 @@ func TestMemoryByHand(t *testing.T) {
 		}
 	}
 	// ceil(1000/3) samples * (4 * 8 + 2 * 12 + 4) columns, ceil(334 * 3.25) bags and
-	// ceil(334 * 1.2501) lookups of 8 columns, * 4 bytes.
-	const received = (334*60 + 1086*8 + 418*8) * 4
+	// ceil(334 * 1.2501) lookups of 8 columns, * 4 bytes. And two copies of a vector of each feature,
+	// 4 * 8 + 2 * 12 + 4 + 2 * 8 columns, because one of them has 2.25 bags.
+	const received = (334*60 + 1086*8 + 418*8 + 2*334*76) * 4
 	want := problem.Memory{Received: received, Reserve: 1<<28 + 11}
 	if got := p.DeviceMemory(); got != want {
 		t.Errorf("device: got %+v, want %+v", got, want)
@@ -97,6 +98,27 @@ func TestMemoryOfSequenceBlock(t *testing.T) {
 		m, n := p.ShardMemory(block), unit.Bytes(5200) // twice 13 of 100 rows
 		if m.Outputs != vectors*8*4 || m.Gradients != vectors*8*4 || m.Indices != n*(8+24)+(vectors+1)*8 {
 			t.Errorf("table %d: got %+v, want %d vectors of %d lookups", i, m, vectors, n)
+		}
+	}
+}
+
+// TestMemoryOfBatchesOfTheirOwn: if a feature of a module has a batch of its own, every device
+// gives each of its samples a copy of each vector of the module, and puts the copies in order.
+func TestMemoryOfBatchesOfTheirOwn(t *testing.T) {
+	one, quarter := []problem.Feature{{PoolingFactor: 3}}, []problem.Feature{{PoolingFactor: 3}, {PoolingFactor: 3, Bags: .25}}
+	tables := []problem.Table{
+		{Rows: 100, Dim: 8, Module: "own", Features: one},
+		{Rows: 100, Dim: 4, Module: "own", Features: quarter},
+		{Rows: 100, Dim: 16, Module: "plain", Features: one},
+		{Rows: 100, Dim: 32, Module: "own", Features: one, Pooling: problem.PoolingNone},
+	}
+	for devices, received := range map[int]unit.Bytes{1: 0, 4: 100 * 4 * (8 + 5 + 16 + 96)} {
+		p := problem.Problem{Batch: 100 * devices, Tables: tables, Topology: hardware.Topology{Devices: devices}}
+		if got, want := p.DeviceMemory().Received, received+2*100*4*(8+2*4); got != want {
+			t.Errorf("%d devices: got %d bytes received, want %d", devices, got, want)
+		}
+		if got := p.BackwardRoom(); got != received {
+			t.Errorf("%d devices: got room of %d bytes, want %d", devices, got, received)
 		}
 	}
 }

@@ -328,7 +328,7 @@ func (v *validator) total() {
 	for i := range all.Tables {
 		t := &all.Tables[i]
 		// Vectors of many bags could overflow by themselves.
-		vectors := float64(all.Batch) * t.Bags() * float64(t.Dim) * OutputBytes
+		vectors := float64(all.Batch) * max(t.Bags(), float64(len(t.Features))) * float64(t.Dim) * OutputBytes
 		if vectors > maxTotalBytes {
 			sum += vectors
 			continue

@@ -28,7 +28,14 @@ from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from torch import nn
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
-from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, KeyedJaggedTensor
+from torchrec import (
+    EmbeddingBagCollection,
+    EmbeddingBagConfig,
+    EmbeddingCollection,
+    EmbeddingConfig,
+    KeyedJaggedTensor,
+)
+from torchrec.distributed.embedding import EmbeddingCollectionSharder
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DistributedModelParallel
 
@@ -36,6 +43,7 @@ from neuroshard_torchrec import load_plan
 
 STEPS = 4
 CPU = torch.device("cpu")
+META = torch.device("meta")
 
 
 class Model(nn.Module):
@@ -43,16 +51,44 @@ class Model(nn.Module):
 
     def __init__(self, case: dict[str, Any]) -> None:
         super().__init__()
-        self.ebc = EmbeddingBagCollection(device=torch.device("meta"), tables=configs(case))
+        self.ebc = EmbeddingBagCollection(device=META, tables=configs(case, EmbeddingBagConfig))
         self.dense = nn.Linear(case["dim"] * case["tables"], 1)
 
     def forward(self, batch: KeyedJaggedTensor) -> torch.Tensor:
         return self.dense(self.ebc(batch).values()).sum()
 
 
-def configs(case: dict[str, Any]) -> list[EmbeddingBagConfig]:
+class BatchesModel(Model):
+    """The same for features with batches of their own, whose vectors lie one after another."""
+
+    def __init__(self, case: dict[str, Any]) -> None:
+        super().__init__(case)
+        self.dense = nn.Linear(case["dim"], 1)
+        self.dim = case["dim"]
+
+    def forward(self, batch: KeyedJaggedTensor) -> torch.Tensor:
+        return self.dense(self.ebc(batch).values().view(-1, self.dim)).sum()
+
+
+class SequencesModel(nn.Module):
+    """Tables whose lookups are not pooled, under a dense layer for each vector."""
+
+    def __init__(self, case: dict[str, Any]) -> None:
+        super().__init__()
+        self.ebc = EmbeddingCollection(device=META, tables=configs(case, EmbeddingConfig))
+        self.dense = nn.Linear(case["dim"], 1)
+
+    def forward(self, batch: KeyedJaggedTensor) -> torch.Tensor:
+        vectors = self.ebc(batch)
+        return sum(self.dense(v.values()).sum() for v in vectors.values())
+
+
+MODELS: dict[str, Any] = {"pooled": Model, "batches": BatchesModel, "sequences": SequencesModel}
+
+
+def configs(case: dict[str, Any], kind: Any) -> list[Any]:
     return [
-        EmbeddingBagConfig(
+        kind(
             name=f"t{i}",
             num_embeddings=case["rows"],
             embedding_dim=case["dim"],
@@ -63,6 +99,20 @@ def configs(case: dict[str, Any]) -> list[EmbeddingBagConfig]:
 
 
 def batch_of(case: dict[str, Any]) -> KeyedJaggedTensor:
+    if case["kind"] == "batches":
+        # The first half of the features has a quarter of the batch.
+        half = case["tables"] // 2
+        own = [case["batch"] // 4] * half + [case["batch"]] * (case["tables"] - half)
+        return KeyedJaggedTensor(
+            keys=[f"f{i}" for i in range(case["tables"])],
+            values=torch.randint(0, case["rows"], (sum(own) * case["pooling"],)),
+            lengths=torch.full((sum(own),), case["pooling"]),
+            stride_per_key_per_rank=[[n] for n in own],
+            inverse_indices=(
+                [f"f{i}" for i in range(case["tables"])],
+                torch.stack([torch.arange(case["batch"]) % n for n in own]),
+            ),
+        )
     bags = case["tables"] * case["batch"]
     return KeyedJaggedTensor(
         keys=[f"f{i}" for i in range(case["tables"])],
@@ -96,11 +146,11 @@ def measured(case: dict[str, Any], plan: Path) -> int:
     """Returns the peak of a step, the least of several: the profiler does not see what
     gloo's threads free. Replicated tables have their peak in the step in which the
     all-reduce makes its buckets, which it keeps."""
-    model = Model(case)
+    model = MODELS[case["kind"]](case)
+    fused = {"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": 0.01}
     sharders = [
-        EmbeddingBagCollectionSharder(
-            fused_params={"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": 0.01}
-        )
+        EmbeddingBagCollectionSharder(fused_params=fused),
+        EmbeddingCollectionSharder(fused_params=fused),
     ]
     sharded = DistributedModelParallel(
         model, device=CPU, plan=load_plan(plan, model, device_type="cpu"), sharders=sharders
