@@ -134,6 +134,18 @@ def test_torchrecs_defaults_are_taken() -> None:
         ({"callbacks": [1]}, "callbacks: entry 0 is of type int", "pass a list"),
         ({"plan_loader": "plan.json"}, "plan_loader is of type str", "load_plan"),
         ({"timeout_seconds": 0}, "timeout_seconds 0 is not", ""),
+        ({"timeout_seconds": 5, "from_plan": "p.json"}, "given with from_plan", "ends by itself"),
+        (
+            {"profile": "a100-80", "storage_reservation": small()},
+            "storage_reservation: the memory of the devices is that of the profile",
+            "topology= as well",
+        ),
+        (
+            {"profile": "a100-80", "heuristical_storage_reservation_percentage": 0.9},
+            "heuristical_storage_reservation_percentage: the memory of the devices is that of",
+            "--reserve-share",
+        ),
+        ({"topology": topology(world_size=0)}, "topology: world_size is 0", "1 to 65536"),
         ({"timeout_seconds": 5, "url": "http://127.0.0.1:1"}, "bounds no search", "evaluations"),
         ({"timeout_seconds": 5, "arguments": ["--budget=1s"]}, "both given", "leave out one"),
         ({"batch_size": 8, "batch_per_rank": 9}, "8 and batch_per_rank 9 differ", "leave out one"),
@@ -213,6 +225,39 @@ def test_a_callback_that_names_no_rank(binary: str, rank: int | None) -> None:
         NeuroShardPlanner(topology(), callbacks=[away], binary=binary).plan(MODEL)
     assert e.value.error_type is PlannerErrorType.INVALID_RANK_ASSIGNMENT
     assert isinstance(e.value, InputError)
+
+
+@pytest.mark.parametrize(
+    ("returned", "part"),
+    [
+        (None, "the last one returned None, not a list of ShardingOption"),
+        (5, "the last one returned 5, not a list"),
+        ([1], "callbacks: 1 is no ShardingOption"),
+    ],
+)
+def test_a_callback_that_returns_no_plan(binary: str, returned: Any, part: str) -> None:
+    planner = NeuroShardPlanner(topology(), callbacks=[lambda _: returned], binary=binary)
+    with pytest.raises(PlannerError, match=part):
+        planner.plan(MODEL)
+
+
+@pytest.mark.parametrize("loaded", [5, [1], "plan"])
+def test_a_loader_that_loads_no_plan(loaded: Any) -> None:
+    class Wrong(Loader):
+        def load(self) -> Any:
+            return loaded
+
+    with pytest.raises(PlannerError, match=r"plan_loader: load returned .*, not a dict"):
+        NeuroShardPlanner(topology(), 64, plan_loader=Wrong(None, None)).plan(MODEL, SHARDERS)
+
+
+def test_the_time_of_the_search_comes_on_top_of_the_timeout(tmp_path: Path) -> None:
+    """timeout alone would end a search that timeout_seconds allows."""
+    slow = script(tmp_path, "sleep 0.5; exit 3")
+    for seconds, part in ((None, "longer than 0.05 s"), (60, "ended with code 3")):
+        planner = NeuroShardPlanner(topology(), binary=slow, timeout=0.05, timeout_seconds=seconds)
+        with pytest.raises(BinaryError, match=part):
+            planner.plan(MODEL)
 
 
 def test_a_plan_of_callbacks_is_that_of_the_group(binary: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -501,6 +502,32 @@ def test_bags_of_torchrec(tmp_path: Path) -> None:
         ({"feature_names": ["b"]}, ["feature_names does not agree", 'features are "a"']),
         ({"device_group": "cpu"}, ["device_group does not agree", 'all tables are on "cuda"']),
         ({"use_virtual_table": True}, ["use_virtual_table has no counterpart"]),
+        # TorchRec checks no types, and some of these pass its planner to fail in training.
+        ({"sharding_types": "row_wise"}, ['sharding_types: "row_wise" is not a list of names']),
+        ({"compute_kernels": 5}, ["compute_kernels: 5 is not a list of names"]),
+        ({"feature_names": [1, "a"]}, ["feature_names: [1, 'a'] is not a list of names"]),
+        ({"pooling_factors": 5}, ["pooling_factors: 5 is not a list of numbers"]),
+        ({"pooling_factors": None}, ["pooling_factors: None is not a list of numbers"]),
+        ({"num_poolings": [float("nan")]}, ["num_poolings: nan is not from 1e-09 to 1048576"]),
+        ({"min_partition": 3}, ["min_partition: 3 is not a multiple of 4", "leave it out"]),
+        ({"min_partition": -4}, ["min_partition: -4 is not a multiple of 4"]),
+        ({"min_partition": 8.5}, ["min_partition: 8.5 is not a whole number"]),
+        ({"min_partition": True}, ["min_partition: True is not a whole number"]),
+        ({"device_group": 5}, ['device_group: 5 is not text, such as "cuda"']),
+        ({"is_weighted": "x"}, ['is_weighted: "x" is not True or False']),
+        ({"enforce_hbm": 1}, ["enforce_hbm: 1 is not True or False"]),
+        ({"stochastic_rounding": "x"}, ['stochastic_rounding: "x" is not True or False']),
+        ({"bounds_check_mode": 5}, ["bounds_check_mode: 5 is not a BoundsCheckMode"]),
+        ({"cache_params": 0.5}, ["cache_params: 0.5 is not CacheParams"]),
+        ({"cache_params": CacheParams(algorithm=5)}, ["algorithm: 5 is not a CacheAlgorithm"]),
+        (
+            {"cache_params": CacheParams(reserved_memory=-1.0)},
+            ["cache_params: reserved_memory: -1.0 is not a number of GB of at least 0"],
+        ),
+        (
+            {"cache_params": CacheParams(prefetch_pipeline="yes")},
+            ['cache_params: prefetch_pipeline: "yes" is not True or False'],
+        ),
     ],
 )
 def test_constraints_of_torchrec_that_are_refused(stated: dict[str, Any], parts: list[str]) -> None:
@@ -508,6 +535,52 @@ def test_constraints_of_torchrec_that_are_refused(stated: dict[str, Any], parts:
     text = refused(usual, constraints={"a": ParameterConstraints(**stated)})
     for part in ['constraints of table "a": ', *parts]:
         assert part in text
+
+
+def test_all_wrong_fields_of_constraints_at_once() -> None:
+    (usual,) = USUAL
+    stated = ParameterConstraints(enforce_hbm="x", min_partition=3, cache_params=CacheParams(0))
+    text = refused(usual, constraints={"a": stated, "b": 5})
+    for part in ("enforce_hbm", "min_partition", "algorithm", 'table "b" is of type int'):
+        assert part in text
+
+
+def test_widths_and_numbers_of_constraints(tmp_path: Path) -> None:
+    """A table of fewer columns than min_partition is one slice, as in TorchRec. Numbers of
+    NumPy are numbers."""
+    stated = {
+        "a": ParameterConstraints(min_partition=1000, pooling_factors=[np.float32(3)]),
+        "b": ParameterConstraints(min_partition=np.int64(16)),
+    }
+    _, (a, b) = passed(tmp_path, USUAL, constraints=stated, pooling_factors=None)
+    assert a["constraints"]["min_width"] == a["dim"] and b["constraints"]["min_width"] == 16
+    assert a["features"] == [{"name": "a", "pooling_factor": 3.0}]
+
+
+def test_constraints_of_no_table_and_of_no_text() -> None:
+    stated: Any = {"nope": ParameterConstraints()}
+    assert told(MODEL, constraints=stated) == ['constraints: the model has no table "nope"']
+    with pytest.raises(InputError) as e:
+        NeuroShardPlanner(constraints=[5], access={5: {}}, pooling_factors="x")
+    assert [p.message for p in e.value.problems] == [
+        "constraints is of type list, not a dict by name",
+        "access: the name 5 is of type int, not text",
+        "pooling_factors is of type str, not a dict by name",
+    ]
+
+
+def test_lookups_that_disagree() -> None:
+    """A feature has the same lookups for all tables that it reads."""
+    model = collection(table("t", ["f"]), table("u", ["f"]))
+    stated = {n: ParameterConstraints(pooling_factors=[x]) for n, x in (("t", 3.0), ("u", 5.0))}
+    (message,) = told(model, constraints=stated)
+    assert 'table "u": pooling_factors: feature "f" has 5 lookups, and 3 for table "t"' in message
+    stated["u"] = stated["t"]
+    assert len(tables_from_model(model, constraints=stated)["tables"]) == 2
+
+
+def test_collections_without_tables() -> None:
+    assert "the collections of the model have no tables" in told(collection())[0]
 
 
 def test_options_without_a_name_and_unknown_ones() -> None:

@@ -200,7 +200,7 @@ def test_constraints_and_access_are_json() -> None:
         access={"age": {"zipf": float("nan")}},
     )
     text = "\n".join(messages)
-    assert 'constraints of table "age" is a object, not JSON' in text
+    assert 'constraints of table "age" is of type object, not a dict' in text
     assert '{"min_width": 32}' in text
     assert 'access of table "age"' in text
 

@@ -115,6 +115,23 @@ def test_bandwidths_that_torchrecs_formulas_read() -> None:
     assert value(found, "--host-link-bandwidth") == "25000000000B/s"
 
 
+def test_bandwidths_that_no_cluster_has() -> None:
+    stated: dict[str, Any] = {
+        "intra_host_bw": float("inf"),
+        "hbm_mem_bw": "fast",
+        "hbm_to_ddr_mem_bw": 0,
+        "inter_host_bw": float("nan"),
+    }
+    with pytest.raises(InputError) as e:
+        request(topology(8, local_world_size=4, **stated), FixedPercentageStorageReservation(0))
+    assert [p.message for p in e.value.problems] == [
+        "topology: intra_host_bw inf is not from 1 MB/s to 100 TB/s",
+        'topology: hbm_mem_bw "fast" is not from 1 MB/s to 100 TB/s',
+        "topology: hbm_to_ddr_mem_bw 0 is not from 1 MB/s to 100 TB/s",
+        "topology: inter_host_bw nan is not from 1 MB/s to 100 TB/s",
+    ]
+
+
 def test_numbers_of_a_topology_that_estimates_do_not_read() -> None:
     stated = {
         "ddr_mem_bw": 3e9,

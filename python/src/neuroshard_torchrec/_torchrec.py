@@ -99,6 +99,8 @@ from torchrec.distributed.planner import EmbeddingShardingPlanner  # noqa: E402
 from torchrec.distributed.planner.types import ParameterConstraints  # noqa: E402
 from torchrec.distributed.sharding_plan import get_default_sharders, placement  # noqa: E402
 from torchrec.distributed.types import (  # noqa: E402
+    BoundsCheckMode,
+    CacheAlgorithm,
     CacheParams,
     EmbeddingModuleShardingPlan,
     EnumerableShardingSpec,
@@ -114,6 +116,9 @@ from torchrec.modules.embedding_modules import EmbeddingBagCollection  # noqa: E
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor  # noqa: E402
 
 __all__ = [
+    "BoundsCheckMode",
+    "CacheAlgorithm",
+    "CacheParams",
     "EmbeddingBagCollection",
     "KeyedJaggedTensor",
     "ModuleSharder",

@@ -7,8 +7,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any
 
 from . import _torchrec as torchrec
@@ -34,6 +36,9 @@ _REFUSED = {
     "use_virtual_table": "neuroshard plans tables in the memory of devices and hosts",
 }
 """The fields of ParameterConstraints without a counterpart, and why."""
+
+_GRANULE = 4
+"""The columns that FBGEMM reads at once: every slice has a multiple of them."""
 
 _LARGEST = 1 << 20
 """The largest pooling factor and number of bags of a sample."""
@@ -86,7 +91,7 @@ def translated(
     the batch of a rank, None if it is not known. ``one_host`` says that all devices are those
     of one host."""
     found = Constraints()
-    given = torchrec.constraint_fields(stated)
+    given = _typed(found, torchrec.constraint_fields(stated))
     _places(found, given, of, one_host)
     _reads(found, given, of, batch)
     _agrees(found, given, of, device_type)
@@ -95,6 +100,73 @@ def translated(
         if name in given:
             found.fault(f"{name} has no counterpart", _REFUSED[name])
     return found
+
+
+def _listed(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def _named(value: Any) -> bool:
+    return _listed(value) and all(isinstance(name, str) for name in value)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _truth(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "sharding_types": (_named, "a list of names"),
+    "compute_kernels": (_named, "a list of names"),
+    "feature_names": (_named, "a list of names"),
+    "pooling_factors": (_listed, "a list of numbers"),
+    "num_poolings": (_listed, "a list of numbers"),
+    "batch_sizes": (_listed, "a list of numbers"),
+    "min_partition": (lambda v: isinstance(v, Integral) and not _truth(v), "a whole number"),
+    "device_group": (lambda v: isinstance(v, str), 'text, such as "cuda"'),
+    "is_weighted": (_truth, "True or False"),
+    "enforce_hbm": (_truth, "True or False"),
+    "stochastic_rounding": (_truth, "True or False"),
+    "bounds_check_mode": (lambda v: isinstance(v, torchrec.BoundsCheckMode), "a BoundsCheckMode"),
+    "cache_params": (lambda v: isinstance(v, torchrec.CacheParams), "CacheParams"),
+}
+"""The type of each field of ParameterConstraints, which TorchRec does not check, in words."""
+
+_CACHE_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "algorithm": (lambda v: isinstance(v, torchrec.CacheAlgorithm), "a CacheAlgorithm"),
+    "reserved_memory": (
+        lambda v: _number(v) and math.isfinite(v) and v >= 0,
+        "a number of GB of at least 0",
+    ),
+    "prefetch_pipeline": (_truth, "True or False"),
+}
+"""The same of CacheParams, for the fields that only its kernels read."""
+
+
+_UNCHECKED = "pass that, or leave it out: TorchRec checks no types, and fails in training"
+"""What to do about a field of another type."""
+
+
+def _typed(found: Constraints, given: Mapping[str, Any]) -> Json:
+    """Returns the fields that are stated in their own types, with a problem for each other one.
+    None states nothing, but for pooling_factors, which TorchRec's parts need."""
+    right: Json = {}
+    for name, value in given.items():
+        fits, kind = _TYPES.get(name, (lambda _: True, ""))
+        if value is None and name != "pooling_factors":
+            continue
+        if fits(value):
+            right[name] = value
+        else:
+            found.fault(f"{name}: {shown(value)} is not {kind}", _UNCHECKED)
+    cache = right.get("cache_params")
+    for name, (fits, kind) in _CACHE_TYPES.items():
+        if (value := getattr(cache, name, None)) is not None and not fits(value):
+            found.fault(f"cache_params: {name}: {shown(value)} is not {kind}", _UNCHECKED)
+    return right
 
 
 def _places(found: Constraints, given: Mapping[str, Any], of: Of, one_host: bool) -> None:
@@ -107,10 +179,12 @@ def _places(found: Constraints, given: Mapping[str, Any], of: Of, one_host: bool
             found.fused["sharding_type"] = label  # TorchRec runs such tables in a module apart
         found.problems += [Problem(f"sharding_types: {p.message}", p.hint) for p in more]
         found.json["sharding_types"] = list(types)
-    if "min_partition" in given:
+    if width := int(given.get("min_partition", 0)):
+        if width < 0 or width % _GRANULE:
+            message = f"min_partition: {shown(width)} is not a multiple of {_GRANULE} columns"
+            found.fault(message, "leave it out for slices of any width")
         # As in TorchRec, a table that is narrower than the narrowest slice stays whole.
-        width = given["min_partition"]
-        found.json["min_width"] = min(width, of.dim) if isinstance(width, int) else width
+        found.json["min_width"] = min(width, of.dim)
     tiers: tuple[str, ...] | None = None
     if "compute_kernels" in given:
         kernels = [str(k) for k in given["compute_kernels"]]
@@ -140,7 +214,7 @@ def _reads(found: Constraints, given: Mapping[str, Any], of: Of, batch: int | No
     for name in ("pooling_factors", "num_poolings", "batch_sizes"):
         if name not in given:
             continue
-        values = tuple(given[name])
+        values = tuple(v if isinstance(v, int) or not _number(v) else float(v) for v in given[name])
         least = 0 if name == "pooling_factors" else 1e-9
         if len(values) != len(of.features):
             found.fault(f"{name} does not agree with the model", each)
@@ -168,20 +242,20 @@ def _reads(found: Constraints, given: Mapping[str, Any], of: Of, batch: int | No
         found.bags = () if of.unpooled else bags
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def _agrees(found: Constraints, given: Mapping[str, Any], of: Of, device_type: str) -> None:
     """Adds a problem for each field that says something else than the model."""
     for name, holds, hint in (
-        ("is_weighted", of.weighted.__eq__, "the collection's is_weighted decides"),
+        (
+            "is_weighted",
+            lambda weighted: weighted == of.weighted,
+            "the collection's is_weighted decides",
+        ),
         (
             "feature_names",
             lambda names: sorted(names) == sorted(of.features),
             f"the table's features are {quoted(of.features)}",
         ),
-        ("device_group", device_type.__eq__, f'all tables are on "{device_type}"'),
+        ("device_group", lambda g: g == device_type, f'all tables are on "{device_type}"'),
     ):
         if name in given and not holds(given[name]):
             found.fault(f"{name} does not agree with the model", hint)

@@ -25,7 +25,7 @@ from torchrec.distributed.planner.types import (
 )
 from torchrec.distributed.planner.utils import sharder_name
 
-from .errors import quote
+from .errors import quote, shown
 
 
 class SearchSpace(EmbeddingEnumerator):  # type: ignore[misc] # it is untyped
@@ -146,8 +146,15 @@ def estimated(
 
 
 def sharding_plan(chosen: Sequence[ShardingOption], topology: Topology) -> Any:
-    """Returns the ShardingPlan of these options; PlannerError if a shard has no rank of the
-    topology."""
+    """Returns the ShardingPlan of these options; PlannerError if they are no list of
+    ShardingOption, or if a shard has no rank of the topology."""
+    if not isinstance(chosen, Sequence):
+        raise PlannerError(
+            f"callbacks: the last one returned {shown(chosen)}, not a list of ShardingOption"
+        )
+    for option in chosen:
+        if not isinstance(option, ShardingOption):
+            raise PlannerError(f"callbacks: {shown(option)} is no ShardingOption")
     for option in chosen:
         for i, shard in enumerate(option.shards):
             if shard.rank is None or not 0 <= shard.rank < topology.world_size:
@@ -163,5 +170,10 @@ def extracted(
     search_space: list[ShardingOption], loaded: Mapping[int, ShardingOption]
 ) -> list[ShardingOption]:
     """Returns the options of the search space that a loaded plan chose, with its shards;
-    PlannerError if the plan has others."""
+    PlannerError if the plan has others, or is no plan."""
+    if not isinstance(loaded, Mapping):
+        raise PlannerError(
+            f"plan_loader: load returned {shown(loaded)}, not a dict of ShardingOption by the "
+            "hash of its storage"
+        )
     return copy.deepcopy(extract_plan(search_space, dict(loaded)))

@@ -131,7 +131,8 @@ class NeuroShardPlanner(Door):
     ``token`` is the token of the service, or ``token_file`` a file that has it on rank 0.
     ``name`` is the model's name in the service's history of plans. The service takes those
     ``arguments`` that are about the problem and the search. It is asked again if it is busy.
-    ``timeout`` bounds the program or the service, in seconds. ``keep`` is a folder in which
+    ``timeout`` bounds the program or the service, in seconds; ``timeout_seconds`` come on top of
+    it. ``keep`` is a folder in which
     rank 0 leaves ``tables.json`` and ``plan.json``, for ``neuroshard show`` and for
     ``load_plan`` in later runs.
 
@@ -198,7 +199,10 @@ class NeuroShardPlanner(Door):
                 plan_loader=plan_loader,
             ),
             *_not_share(heuristical_storage_reservation_percentage),
-            *_not_timeout(timeout_seconds, arguments, url),
+            *_not_timeout(timeout_seconds, arguments, url, from_plan),
+            *_not_reserved(
+                profile, topology, storage_reservation, heuristical_storage_reservation_percentage
+            ),
             *_two_batches(batch_size, batch_per_rank),
             *_two_clusters(
                 topology,
@@ -219,6 +223,7 @@ class NeuroShardPlanner(Door):
             *_not_number("world_size", world_size),
             *_not_number("devices_per_host", devices_per_host),
             *([] if device_type is None else _not_text("device_type", device_type)),
+            *_not_by_name(constraints=constraints, access=access, pooling_factors=pooling_factors),
             *_not_path("binary", binary),
             *_not_service(url, token, token_file, name, binary),
             *_not_path("keep", keep),
@@ -448,7 +453,7 @@ class NeuroShardPlanner(Door):
                 self.report = program.run(
                     binary,
                     [*self._command(str(source)), *cluster, "-o", str(target), *more],
-                    self._timeout,
+                    self._timeout + (self._timeout_seconds or 0),
                     (0,) if self._max_bytes is None else (0, _MOVES),
                 )
             except BinaryError as e:
@@ -676,15 +681,35 @@ _OPTIONS_OF = {
 """Arguments of the program that are options of the planner."""
 
 
+_SHARE = "heuristical_storage_reservation_percentage"
+"""The option for the share of memory that is reserved by default."""
+
+
 def _not_share(value: Any) -> list[Problem]:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if number and 0 <= value <= 1:
         return []
-    option = "heuristical_storage_reservation_percentage"
-    return [Problem(f"{option} {shown(value)} is not a share from 0 to 1")]
+    return [Problem(f"{_SHARE} {shown(value)} is not a share from 0 to 1")]
 
 
-def _not_timeout(value: Any, arguments: Any, url: Any) -> list[Problem]:
+def _not_reserved(
+    profile: Any, topology: Any, storage_reservation: Any, share: Any
+) -> list[Problem]:
+    """Returns a problem if memory is to be reserved of a cluster whose memory only the program
+    knows."""
+    if profile is None or topology is not None:
+        return []
+    hint = 'pass topology= as well, or arguments=["--reserve-share", "...", "--reserve-fixed", ...]'
+    usual = signature(NeuroShardPlanner.__init__).parameters[_SHARE].default
+    given = {"storage_reservation": storage_reservation is not None, _SHARE: share != usual}
+    return [
+        Problem(f"{option}: the memory of the devices is that of the profile", hint)
+        for option, stated in given.items()
+        if stated
+    ]
+
+
+def _not_timeout(value: Any, arguments: Any, url: Any, from_plan: Any) -> list[Problem]:
     if value is None:
         return []
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -693,6 +718,9 @@ def _not_timeout(value: Any, arguments: Any, url: Any) -> list[Problem]:
     if url is not None:
         hint = 'leave it out, or pass arguments=["--max-evaluations", "..."]'
         return [Problem("timeout_seconds: the service bounds no search by time", hint)]
+    if from_plan is not None:
+        hint = "leave it out: a search from an old plan ends by itself"
+        return [Problem("timeout_seconds is given with from_plan", hint)]
     if isinstance(arguments, Sequence) and _stated([str(a) for a in arguments], "--budget"):
         return [Problem("timeout_seconds and --budget are both given", "leave out one of them")]
     return []
@@ -709,6 +737,9 @@ def _two_clusters(topology: Any, **others: Any) -> list[Problem]:
     """Returns a problem for each option that says something else than the topology."""
     if not isinstance(topology, parts.Topology):
         return []
+    if topology.world_size < 1:
+        hint = f"neuroshard plans for 1 to {clusters.MAX_DEVICES} ranks"
+        return [Problem(f"topology: world_size is {topology.world_size}", hint)]
     theirs = {
         "world_size": topology.world_size,
         "devices_per_host": topology.local_world_size,
@@ -722,6 +753,24 @@ def _two_clusters(topology: Any, **others: Any) -> list[Problem]:
         for option, value in others.items()
         if value is not None and value != theirs[option]
     ]
+
+
+def _not_by_name(**options: Any) -> list[Problem]:
+    """Returns a problem for each option that is no dict by the names of tables or features."""
+    problems = []
+    for option, value in options.items():
+        if value is None:
+            continue
+        if not isinstance(value, Mapping):
+            message = f"{option} is of type {type(value).__name__}, not a dict by name"
+            problems.append(Problem(message))
+            continue
+        problems += [
+            Problem(f"{option}: the name {shown(name)} is of type {type(name).__name__}, not text")
+            for name in value
+            if not isinstance(name, str)
+        ]
+    return problems
 
 
 def _not_text(option: str, value: Any) -> list[Problem]:

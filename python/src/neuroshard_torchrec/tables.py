@@ -24,7 +24,7 @@ from . import _torchrec as torchrec
 from . import requests
 from ._modules import Collected
 from .constraints import KERNEL_FIELDS, Constraints, Of, settings, translated
-from .errors import SHOWN, InputError, Problem, nearest, quote, quoted
+from .errors import SHOWN, InputError, Problem, nearest, quote, quoted, shown
 
 log = logging.getLogger("neuroshard")
 
@@ -175,7 +175,10 @@ def read_model(
         log.warning("%s", warning)
     of_rank = batch // ranks if isinstance(batch, int) and ranks else None
     limits = _translated(constraints or {}, found, tables, device_type, of_rank, one_host)
-    problems += limits.problems
+    problems += [*limits.problems, *limits.disagreements()]
+    if found and not tables:
+        message = f"the collections of the model have no tables: {quoted(c.path for c in found)}"
+        problems.append(Problem(message, "there is nothing to plan"))
     constraints, more = _restricted(limits, asked.of, preferred, tables)
     problems += more
     constraints, more = _in_memory(constraints, asked.of, tables)
@@ -285,6 +288,23 @@ class _Limits:
             factors = one.factors or (() if sampled else one.assumed)
             found |= dict(zip(self.tables[name].table.features, factors, strict=False))
         return found
+
+    def disagreements(self) -> list[Problem]:
+        """Returns a problem for each feature that two tables state other lookups for: a
+        feature has the same ones, whichever table reads it."""
+        problems = []
+        by: dict[str, tuple[str, float]] = {}
+        for name, one in self.of.items():
+            for feature, x in zip(self.tables[name].table.features, one.factors, strict=False):
+                other, before = by.setdefault(feature, (name, x))
+                if x != before:
+                    message = (
+                        f"constraints of table {quote(name)}: pooling_factors: feature "
+                        f"{quote(feature)} has {x:g} lookups, and {before:g} for table "
+                        f"{quote(other)}"
+                    )
+                    problems.append(Problem(message, "a feature's bags are those of all tables"))
+        return problems
 
     def bags_of(self, t: Named) -> dict[str, float]:
         """Returns the bags of a sample of each feature of a table that states them."""
@@ -489,6 +509,14 @@ def _not_json(name: str, given: Mapping[str, Json] | None, example: str) -> list
     """What of an option by table is not as tables.json has it."""
     problems = []
     for table, value in (given or {}).items():
+        if isinstance(value, torchrec.ParameterConstraints):
+            continue  # of no table of the model, which _unknown reports
+        if not isinstance(value, Mapping):
+            message = (
+                f"{name} of table {shown(table)} is of type {type(value).__name__}, not a dict"
+            )
+            problems.append(Problem(message, f"state it as tables.json does: {example}"))
+            continue
         try:
             json.dumps(value, allow_nan=False)
         except (TypeError, ValueError):
@@ -518,7 +546,7 @@ def _unknown(
     ):
         unknown = [k for k in dict.fromkeys(keys) if k not in set_of[noun]]
         for i, key in enumerate(unknown):
-            near = nearest(key, known) if i < SHOWN else None
+            near = nearest(str(key), known) if i < SHOWN else None
             hint = f'did you mean "{near}"?' if near else ""
             problems.append(Problem(f'{argument}: the model has no {noun} "{key}"', hint))
     for feature, factor in given.items():

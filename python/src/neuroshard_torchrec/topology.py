@@ -28,6 +28,9 @@ from .errors import InputError, Problem, quote, shown
 MAX_DEVICES = 1 << 16
 """The most devices of a cluster of ``neuroshard plan``."""
 
+MIN_BANDWIDTH, MAX_BANDWIDTH = 1e3, 1e11
+"""The bandwidths of a cluster of ``neuroshard plan``, in bytes a millisecond."""
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -142,7 +145,7 @@ def _links(topology: Any, problems: list[Problem], warnings: list[str]) -> list[
                 f"leave it out: neuroshard estimates with TorchRec's default, {default:g}; or "
                 "pass profile=, whose estimates are of that device"
             )
-            problems.append(Problem(f"topology: {name} is {stated:g}", hint))
+            problems.append(Problem(f"topology: {name} is {_short(stated)}", hint))
     links = type(topology.comms_bandwidths).__name__
     if links != "BasicCommsBandwidths":
         hint = "state inter_host_bw instead: neuroshard plans with one bandwidth between hosts"
@@ -151,7 +154,7 @@ def _links(topology: Any, problems: list[Problem], warnings: list[str]) -> list[
     arguments = []
     for name, flag in _BANDWIDTHS.items():
         if getattr(topology, name) != usual[name].default:
-            arguments += [flag, _per_second(getattr(topology, name))]
+            arguments += [flag, _per_second(name, getattr(topology, name), problems)]
     network, default = topology.inter_host_bw, usual["inter_host_bw"].default
     if network == default:
         return arguments
@@ -161,11 +164,25 @@ def _links(topology: Any, problems: list[Problem], warnings: list[str]) -> list[
             "are on one host or in one NVLink domain"
         )
         return arguments
-    return [*arguments, "--network-bandwidth", _per_second(network)]
+    return [*arguments, "--network-bandwidth", _per_second("inter_host_bw", network, problems)]
 
 
-def _per_second(bandwidth: float) -> str:
-    """Returns a bandwidth in bytes a millisecond, as TorchRec states it, as an argument."""
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if _number(value) else shown(value)
+
+
+def _per_second(name: str, bandwidth: Any, problems: list[Problem]) -> str:
+    """Returns a bandwidth in bytes a millisecond, as TorchRec states it, as an argument. Adds a
+    problem if no cluster has it."""
+    if not _number(bandwidth) or not MIN_BANDWIDTH <= bandwidth <= MAX_BANDWIDTH:
+        hint = "TorchRec states bandwidths in bytes a millisecond: 1 MB/s is 1000.0"
+        message = f"topology: {name} {_short(bandwidth)} is not from 1 MB/s to 100 TB/s"
+        problems.append(Problem(message, hint))
+        return ""
     return f"{round(bandwidth * 1000)}B/s"
 
 
