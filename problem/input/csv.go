@@ -422,12 +422,20 @@ func cellNames[T ~string](r *csvReader, column, kind string, parse func(string) 
 	if !stated {
 		return nil
 	}
-	for _, text := range strings.Split(cell, ";") {
+	before := r.count()
+	for i, text := range strings.SplitN(cell, ";", len(known)+1) {
+		if i == len(known) {
+			r.add(r.line, tooMany(column, known), "name each at most once")
+			break
+		}
 		text = strings.TrimSpace(text)
 		name, err := parse(text)
 		if r.enum(r.line, err, text, kind, known); err == nil {
 			list = append(list, name)
 		}
+	}
+	if r.count() > before {
+		return nil // part of a list would be wrong for reasons of its own
 	}
 	return list
 }

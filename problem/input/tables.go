@@ -641,8 +641,14 @@ func (s *scanner) tiers() []problem.Tier {
 // namesIn reads a list of one or more names of one kind.
 func namesIn[T ~string](s *scanner, key, kind string, parse func(string) (T, error), known []string) (list []T) {
 	before := s.count()
-	for range s.List(key) {
+	for i := range s.List(key) {
 		line := s.Line()
+		if i >= len(known) {
+			if s.Skip(); i == len(known) {
+				s.add(line, tooMany(key, known), "name each at most once")
+			}
+			continue
+		}
 		text, ok := s.Text(key)
 		if !ok {
 			continue
@@ -655,7 +661,15 @@ func namesIn[T ~string](s *scanner, key, kind string, parse func(string) (T, err
 	if len(list) == 0 && !s.Failed() && s.count() == before {
 		s.add(s.Line(), key+" is an empty list: the table could have none", fmt.Sprintf("leave it out to allow all %ss", kind))
 	}
+	if s.count() > before {
+		return nil // part of a list would be wrong for reasons of its own
+	}
 	return list
+}
+
+// tooMany says that a list has more entries than there are names for it.
+func tooMany(key string, known []string) string {
+	return fmt.Sprintf("%s has more than the %d entries that there are", key, len(known))
 }
 
 // cacheShare reads the share of a table's rows that HBM caches; 0 if it is no share.
