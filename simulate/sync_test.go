@@ -56,6 +56,7 @@ func TestSync(t *testing.T) {
 		{"no state: one collective", 4, false, []problem.Shard{whole(1)}, b, fixed + 2*0.75*b/intra},
 		{"neighbours on two hosts", 8, false, []problem.Shard{whole(1)}, b, fixed + network(8) + 2*0.75*b/intra + 2*0.5*b/4/nic(2)},
 		{"one replica a host", 4, true, []problem.Shard{whole(1)}, b, network(4) + 2*0.75*b/nic(4)},
+		{"a format of replicated tables only", 4, false, []problem.Shard{whole(1), replica}, b, fixed + 2*0.75*b/intra},
 		{"replicated tables alone", 2, false, []problem.Shard{replica}, 0, 0},
 		{"host memory", 2, false, []problem.Shard{hosted}, a, 2*fixed + a/device.hostLink},
 		{"one group", 1, false, []problem.Shard{whole(0)}, 0, 0},
@@ -72,7 +73,32 @@ func TestSync(t *testing.T) {
 			t.Errorf("%s: got %d bytes in %v ms and %v, want %d in %v ms", c.what, int64(got.Bytes), float64(got.Time), err, int64(c.bytes), c.time)
 		}
 	}
+	// The slowest device counts, wherever it is: device 1 holds fewer bytes than device 0, in more
+	// collectives.
 	q := p
+	q.Topology = replicated(t, 8, false)
+	got, err := SyncOf(&q, [][]problem.Shard{{whole(1), whole(1)}, {whole(1), whole(2)}})
+	most := unit.Bytes(max(2*b, b+1000*64*4))
+	if want := 2*(fixed+network(8)) + 2*0.75*float64(most)/intra + 2*0.5*float64(most)/4/nic(2); err != nil || got.Bytes != most || math.Abs(float64(got.Time)-want) > 1e-9*want {
+		t.Errorf("the slowest device: got %d bytes in %v ms and %v, want %d in %v ms", int64(got.Bytes), float64(got.Time), err, int64(most), want)
+	}
+	many := []problem.Shard{whole(0), whole(1), whole(2)}
+	for _, shards := range [][][]problem.Shard{{many, {whole(1)}}, {{whole(1)}, many}} {
+		got, err := SyncOf(&q, shards)
+		if alone, e := SyncOf(&q, [][]problem.Shard{many}); err != nil || e != nil || got != alone {
+			t.Errorf("got %+v and %v, want %+v of the slowest device alone, in any order", got, err, alone)
+		}
+	}
+	// An NVLink domain of two hosts: four neighbours are on two hosts, and take no network.
+	wide := hardware.Topology{Profile: a100(t), Devices: 16, DevicesPerHost: 2, NVLinkDomain: 8}
+	linked, wrong := wide.Replicated(4)
+	if q.Topology = linked; wrong != "" {
+		t.Fatal(wrong)
+	}
+	got, err = SyncOf(&q, [][]problem.Shard{{whole(1)}})
+	if want := fixed + 2*0.75*b/intra; err != nil || math.Abs(float64(got.Time)-want) > 1e-9*want {
+		t.Errorf("a domain of two hosts: got %v ms and %v, want %v ms", float64(got.Time), err, want)
+	}
 	q.Topology = replicated(t, 4, true)
 	q.Topology.Profile.NICGBps = 0
 	if _, err := SyncOf(&q, make([][]problem.Shard, 4)); err == nil {

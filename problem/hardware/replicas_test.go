@@ -88,7 +88,17 @@ func TestGroup(t *testing.T) {
 		if got, want := group.HostBudget(), whole.HostBudget(); got != want {
 			t.Fatalf("got %v of host memory a device, want %v as without groups", got, want)
 		}
-		if back := group.Whole(); back.Devices != whole.Devices || back.PerHost() != whole.PerHost() || back.LinkDomain() != whole.LinkDomain() || back.HostMemory != whole.HostMemory {
+		back := group.Whole()
+		if back.ReserveShare, back.Profile = whole.ReserveShare, whole.Profile; back != whole {
+			t.Fatalf("got %+v back, want %+v", back, whole)
+		}
+		if again, _ := back.Replicated(replicas); again != group {
+			t.Fatalf("got the group %+v of %+v, want %+v again", again, back, group)
+		}
+		if (group.NVLinkDomain != 0) != (group.LinkDomain() > group.PerHost()) {
+			t.Fatalf("got an NVLink domain of %d stated, and %d linked devices of %d a host", group.NVLinkDomain, group.LinkDomain(), group.PerHost())
+		}
+		if back.Devices != whole.Devices || back.PerHost() != whole.PerHost() || back.LinkDomain() != whole.LinkDomain() || back.HostMemory != whole.HostMemory {
 			t.Fatalf("got %+v back, want %+v", back, whole)
 		}
 	})
@@ -117,10 +127,24 @@ func TestGroupFaults(t *testing.T) {
 		}
 	}
 	bad := hardware.Topology{Devices: 2, Replicas: 2, ReplicasPerHost: 3, ReplicasPerDomain: 4, SyncEvery: -1}
-	found := strings.Join(bad.Problems(), "\n")
-	for _, want := range []string{"sync every: -1", "replicas per host: 3", "replicas per NVLink domain: 4"} {
-		if !strings.Contains(found, want) {
-			t.Errorf("got %q, want a line with %q", found, want)
+	large := hardware.Topology{Devices: 2, Replicas: hardware.MaxDevices + 1, ReplicasPerHost: -3, ReplicasPerDomain: -4, SyncEvery: hardware.MaxSyncEvery + 1}
+	for _, c := range []struct {
+		topology hardware.Topology
+		want     []string
+	}{
+		{bad, []string{"sync every: -1", "replicas per host: 3", "replicas per NVLink domain: 4"}},
+		{large, []string{"replicas: 65537", "sync every: 1000001", "replicas per host: -3", "replicas per NVLink domain: -4"}},
+		{hardware.Topology{Devices: 2, Replicas: -1}, []string{"replicas: -1"}},
+	} {
+		found := strings.Join(c.topology.Problems(), "\n")
+		for _, want := range c.want {
+			if !strings.Contains(found, want) {
+				t.Errorf("got %q, want a line with %q", found, want)
+			}
 		}
+	}
+	most := hardware.Topology{Devices: 2, Replicas: hardware.MaxDevices, ReplicasPerHost: 2, ReplicasPerDomain: 2, SyncEvery: hardware.MaxSyncEvery}
+	if found := strings.Join(most.Problems(), "\n"); strings.Contains(found, "replicas") || strings.Contains(found, "sync every") {
+		t.Errorf("got %q, want nothing of replicas at the limits", found)
 	}
 }
