@@ -44,6 +44,7 @@ from torchrec.distributed.planner.types import (
     Topology,
 )
 from torchrec.distributed.types import ShardingPlan
+from torchrec.modules.embedding_configs import DataType
 from torchrec_binary import binary
 
 from neuroshard_torchrec import BinaryError, InputError, NeuroShardPlanner
@@ -271,6 +272,41 @@ def test_a_plan_of_callbacks_is_that_of_the_group(binary: str, tmp_path: Path) -
         with pytest.raises(PlannerError, match="broken"):
             NeuroShardPlanner(callbacks=[broken], binary=binary).collective_plan(MODEL, SHARDERS)
         assert planner.collective_plan(MODEL, []) == ShardingPlan({})
+    finally:
+        dist.destroy_process_group()
+
+
+def test_all_ranks_have_the_settings_of_rank_0(
+    binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels of other settings on other ranks would exchange other bytes. As in TorchRec, the
+    constraints of rank 0 count."""
+    told: list[Any] = []
+
+    def alone(_: Any, failure: Exception | None) -> None:
+        assert failure is None
+
+    def from_rank_0(objects: list[Any], **_: Any) -> None:
+        objects[0] = told[0]
+
+    stated = ParameterConstraints(stochastic_rounding=False, output_dtype=DataType.FP16)
+    store = dist.FileStore(str(tmp_path / "store"), 1)
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        options: dict[str, Any] = {"binary": binary, "device_type": "cuda"}
+        first = NeuroShardPlanner(constraints={"t1": stated}, **options)
+        monkeypatch.setattr(dist, "broadcast_object_list", lambda o, **_: told.extend(o))
+        want = first.collective_plan(MODEL, SHARDERS)
+        monkeypatch.setattr(dist, "broadcast_object_list", from_rank_0)
+        other = ParameterConstraints(stochastic_rounding=True)
+        for own in (None, {"t1": other, "t2": other}):
+            second = NeuroShardPlanner(constraints=own, **options)
+            with monkeypatch.context() as m:
+                m.setattr("neuroshard_torchrec.door.dist.get_rank", lambda _: 1)
+                m.setattr("neuroshard_torchrec.door.together", alone)
+                assert second.collective_plan(MODEL, SHARDERS) == want
+        assert want.plan[""]["t1"].output_dtype is DataType.FP16
+        assert want.plan[""]["t2"].stochastic_rounding is None
     finally:
         dist.destroy_process_group()
 

@@ -88,10 +88,20 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         """Makes the plan, and returns its file."""
         raise NotImplementedError
 
+    def _fields(self, module: nn.Module, sharders: Sequence[Any] | None) -> Any:
+        """Returns what this rank's constraints and sharders state beside a plan file."""
+        raise NotImplementedError
+
     def _load(
-        self, plan: bytes, module: nn.Module, sharders: Sequence[Any] | None, env: Any
+        self,
+        plan: bytes,
+        module: nn.Module,
+        sharders: Sequence[Any] | None,
+        env: Any,
+        fields: Any = None,
     ) -> Any:
-        """Returns the ShardingPlan of a plan file."""
+        """Returns the ShardingPlan of a plan file, with the fields of ``_fields``, by default
+        this rank's own."""
         raise NotImplementedError
 
     # What TorchRec's EmbeddingPlannerBase and code around it read.
@@ -223,6 +233,8 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
             try:
                 plan = self._planned(module, sharders, self._ranks(pg))
                 told = [{"plan": plan, "groups": self._groups_told()}]
+                if isinstance(plan, bytes):  # the ranks run one plan, as in TorchRec
+                    told[0]["fields"] = self._fields(module, sharders)
             except Exception as e:  # of any type: the other ranks wait for it
                 failure = e
                 told = [failures.told(e)]
@@ -237,7 +249,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
             return plan
         loaded = None
         try:
-            loaded = self._load(plan, module, sharders, pg)
+            loaded = self._load(plan, module, sharders, pg, told[0]["fields"])
         except Exception as e:
             failure = e
         together(pg, failure)

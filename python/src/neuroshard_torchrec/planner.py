@@ -279,8 +279,19 @@ class NeuroShardPlanner(Door):
         self._timeout = timeout
         self._keep = None if keep is None else Path(os.fsdecode(keep))
 
+    def _fields(self, module: nn.Module, sharders: Sequence[Any] | None) -> Any:
+        device_type = self._device_type or torchrec.get_device_type()
+        return placed_fields(
+            module, self._constraints, device_type, sharders=sharders, ignore=self._ignore
+        )
+
     def _load(
-        self, plan: bytes, module: nn.Module, sharders: Sequence[Any] | None, env: Any
+        self,
+        plan: bytes,
+        module: nn.Module,
+        sharders: Sequence[Any] | None,
+        env: Any,
+        fields: Any = None,
     ) -> Any:
         world_size = env.size() if isinstance(env, dist.ProcessGroup) else env.world_size
         if self._group_size is not None:
@@ -296,10 +307,8 @@ class NeuroShardPlanner(Door):
             sharding_group_size=None if self._groups is None else self._groups.size,
             use_inter_host_allreduce=self._groups is not None and self._inter_host,
         )
-        device_type = self._device_type or torchrec.get_device_type()
-        fields = placed_fields(
-            module, self._constraints, device_type, sharders=sharders, ignore=self._ignore
-        )
+        if fields is None:
+            fields = self._fields(module, sharders)
         torchrec.add_fields(made, fields)
         return made
 
