@@ -157,6 +157,9 @@ func sameTables(p *problem.Problem, old *plan.Plan) error {
 		}
 		placed[name] = &old.Tables[i]
 	}
+	if has, want := len(old.Devices), old.Cluster.Devices; has != want {
+		return &OtherPlan{fmt.Sprintf("the old plan lists %d devices, and its cluster has %d", has, want), "neuroshard validate lists all that is wrong with the plan"}
+	}
 	if found := old.CheckTables(); len(found) > 0 {
 		return &OtherPlan{fmt.Sprintf("the old plan is not a placement: %v", found[0]), "neuroshard validate lists all that is wrong with the plan"}
 	}

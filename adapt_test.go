@@ -216,6 +216,8 @@ func TestAdaptRefuses(t *testing.T) {
 	broken := *was
 	broken.Tables = slices.Clone(was.Tables)
 	broken.Tables[1].Shards = nil
+	unlisted := *was
+	unlisted.Devices = nil
 	for _, test := range []struct {
 		name             string
 		old              *plan.Plan
@@ -228,6 +230,7 @@ func TestAdaptRefuses(t *testing.T) {
 		{"tables of the same names", was, []problem.Table{table("a", 10, 4), table("b", 10, 4)}, 8, 4, nil, "the old plan is one of other tables: 2 tables of the same name have other rows and another dim"},
 		{"listed twice", &twice, []problem.Table{a, b}, 8, 4, nil, `the old plan lists table "a" twice`},
 		{"no placement", &broken, []problem.Table{a, b}, 8, 4, nil, `the old plan is not a placement: table "b"`},
+		{"no devices listed", &unlisted, []problem.Table{a, b}, 8, 4, nil, "the old plan lists 0 devices, and its cluster has 8"},
 		{"no such device", was, []problem.Table{a, b}, 8, 4, []int{8, -1}, "lost device -1, 8: the old plan has devices 0 to 7"},
 		{"all are lost", was, []problem.Table{a, b}, 8, 4, []int{0, 1, 2, 3, 4, 5, 6, 7}, "all 8 devices of the old plan are lost"},
 		{"other devices than are left", was, []problem.Table{a, b}, 5, 4, []int{2}, "the lost devices leave 7 of 8 devices, 4 a host, and the problem states 5, 4 a host"},
