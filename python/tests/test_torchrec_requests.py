@@ -537,6 +537,26 @@ def test_constraints_of_torchrec_that_are_refused(stated: dict[str, Any], parts:
         assert part in text
 
 
+def test_caches_of_tables_without_a_cache_and_prefetched_ones(tmp_path: Path) -> None:
+    """A load_factor is the share of a cache that the table may have. A table is prefetched if
+    its own cache_params say so, whatever its sharder says."""
+    own = CacheParams(load_factor=0.3, prefetch_pipeline=True)
+    stated = {
+        "a": ParameterConstraints(compute_kernels=["fused"], cache_params=own),
+        "b": ParameterConstraints(cache_params=CacheParams(prefetch_pipeline=False)),
+    }
+    sharder = Sharder(fused_params={"prefetch_pipeline": True})
+    _, (a, b) = passed(tmp_path, [sharder], constraints=stated)
+    assert a["constraints"]["tiers"] == ["hbm"] and "cache_share" not in a["constraints"]
+    assert a["prefetch"] is True and "prefetch" not in b
+    stated["a"] = ParameterConstraints(
+        compute_kernels=["fused", "fused_uvm_caching"], cache_params=own
+    )
+    _, (a, b) = passed(tmp_path, USUAL, constraints=stated)
+    assert a["constraints"]["cache_share"] == 0.3
+    assert a["prefetch"] is True and "prefetch" not in b
+
+
 def test_all_wrong_fields_of_constraints_at_once() -> None:
     (usual,) = USUAL
     stated = ParameterConstraints(enforce_hbm="x", min_partition=3, cache_params=CacheParams(0))
