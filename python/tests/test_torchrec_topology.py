@@ -69,6 +69,15 @@ def test_devices_and_hosts() -> None:
     assert "--nvlink-domain" not in request(topology(), none).arguments
 
 
+def test_hosts_larger_than_the_job_and_too_many_ranks() -> None:
+    none = FixedPercentageStorageReservation(0)
+    found = request(topology(2, local_world_size=8, ddr_cap=1 << 20), none)
+    assert value(found.arguments, "--devices-per-host") == "2"
+    assert value(found.arguments, "--host-memory") == f"{2 << 20}B"
+    with pytest.raises(InputError, match="topology: world_size is 65537"):
+        request(topology(65537, local_world_size=8), none)
+
+
 @pytest.mark.parametrize(
     "reservation",
     [
