@@ -41,8 +41,6 @@ FORMAT, VERSION = "neuroshard-compare-model", 1
 # A plan that took longer, in seconds, is not made again to take the median of its times.
 _LONG = 10.0
 
-_FORMULAS = ("--model", "torchrec")
-
 _KEYS = ("model", "sharders", "sample", "constraints")
 
 
@@ -270,12 +268,12 @@ class _Comparison:
         self.folder = folder
 
     def results(self) -> dict[str, Any]:
-        plans = [
-            self._ours("neuroshard", "ours", ()),
-            self._ours("neuroshard, TorchRec's formulas", "formulas", _FORMULAS),
-        ]
+        from .torchrec_model import warm
+
+        warm()
+        ours = self._ours()
         engine, facts = self._engine()
-        plans.insert(0, self._theirs(engine))
+        plans = [self._theirs(engine), ours, self._by_formulas(engine)]
         for plan in plans:
             if plan["plan"] is not None:
                 self._by_torchrec(engine, plan)
@@ -287,25 +285,43 @@ class _Comparison:
             | {"plans": plans}
         )
 
-    def _ours(self, name: str, file: str, flags: Sequence[str]) -> dict[str, Any]:
+    def _ours(self) -> dict[str, Any]:
+        o = self.options
+        return self._searched(
+            "neuroshard",
+            "ours",
+            profile=o.device,
+            batch_per_rank=o.batch_per_rank,
+            world_size=o.devices,
+            devices_per_host=self.per_host,
+            device_type="cuda",
+            arguments=[*(("--memory", o.memory) if o.memory else ()), *o.arguments],
+        )
+
+    def _by_formulas(self, engine: Any) -> dict[str, Any]:
+        """The plan of a planner that takes the place of TorchRec's, with its arguments."""
+        return self._searched(
+            "neuroshard, TorchRec's formulas",
+            "formulas",
+            topology=engine.topology(),
+            batch_size=engine.cluster.batch_per_rank,
+            arguments=self.options.arguments,
+        )
+
+    def _searched(self, name: str, file: str, **arguments: Any) -> dict[str, Any]:
         from neuroshard_torchrec import NeuroShardPlanner
 
         keep = self.folder / file
-        o, s = self.options, self.subject
-        memory = ("--memory", o.memory) if o.memory else ()
+        s = self.subject
 
         def make() -> Any:
             planner = NeuroShardPlanner(
-                profile=o.device,
-                batch_per_rank=o.batch_per_rank,
                 sample=s.sample,
                 constraints=dict(s.constraints),
-                world_size=o.devices,
-                devices_per_host=self.per_host,
-                device_type="cuda",
-                binary=o.binary,
-                arguments=[*memory, *flags, *o.arguments],
+                stats=[],
+                binary=self.options.binary,
                 keep=keep,
+                **arguments,
             )
             return planner.plan(s.model, s.sharders)
 
@@ -374,13 +390,16 @@ class _Comparison:
 
     def _by_us(self, plan: dict[str, Any]) -> None:
         """Adds the costs of a plan by neuroshard's model and on the SIMULATED device."""
-        tables = str(self.folder / "ours" / "tables.json")
+        of_ours = plan["file"] == "ours"
+        tables = self.folder / "ours" / "tables.json"
         path = self.folder / plan["file"] / "plan.json"
         out = self.folder / plan["file"] / "costs.json"
         try:
-            if not path.exists():
-                self._imported(plan["plan"], path, tables)
-            self._neuroshard("bench", "plans", str(path), "--tables", tables, "--json", str(out))
+            if not of_ours:
+                path, tables = out.with_name("imported.json"), self._unconstrained(tables)
+                self._imported(plan["plan"], path, str(tables))
+            arguments = (str(path), "--tables", str(tables), "--json", str(out))
+            self._neuroshard("bench", "plans", *arguments)
         except ModelError as e:
             plan["not_estimated"] = str(e)
             return
@@ -394,8 +413,17 @@ class _Comparison:
             "fullest_bytes": max(d["bytes"] for d in record["devices"]),
         }
 
+    def _unconstrained(self, path: Path) -> Path:
+        """Writes the tables without constraints: those of our plan are no limits of others."""
+        content = _read(path)
+        for t in content["tables"]:
+            t.pop("constraints", None)
+        other = self.folder / "tables.json"
+        other.write_text(json.dumps(content))
+        return other
+
     def _imported(self, plan: Any, path: Path, tables: str) -> None:
-        """Writes a plan of TorchRec as a plan of neuroshard, for the cluster of ours."""
+        """Writes a plan of TorchRec's formulas as a plan of neuroshard, for the cluster of ours."""
         from .torchrec_model import serialized
 
         cluster = self._cluster()
@@ -403,7 +431,7 @@ class _Comparison:
         # this plan is TorchRec's own.
         cluster |= {"reserve_bytes": 0}
         cluster.pop("engine", None)
-        path.parent.mkdir()
+        path.parent.mkdir(exist_ok=True)
         source = path.with_name("serialized.json")
         exported = {
             "format": "neuroshard-torchrec-plan",
@@ -429,7 +457,9 @@ class _Comparison:
             check=False,
         )
         if done.returncode:
-            raise ModelError(done.stderr.strip().removeprefix("neuroshard: error: "))
+            from neuroshard_torchrec.binary import problems
+
+            raise ModelError("; ".join(p.message for p in problems(done.stderr)))
 
 
 def _read(path: Path) -> dict[str, Any]:

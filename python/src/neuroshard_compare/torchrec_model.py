@@ -5,10 +5,12 @@ No device is needed: the planner gets a topology of GPUs, and modules are only l
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import nn
 from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
 from torchrec.distributed.planner.enumerators import get_partition_by_type
@@ -16,6 +18,8 @@ from torchrec.distributed.planner.types import PlannerError, ShardingOption
 from torchrec.distributed.planner.types import Shard as TorchRecShard
 from torchrec.distributed.planner.utils import sharder_name
 from torchrec.distributed.sharding_plan import get_default_sharders
+from torchrec.modules.embedding_configs import EmbeddingBagConfig
+from torchrec.modules.embedding_modules import EmbeddingBagCollection
 
 from .torchrec_planner import by_rank, first_line
 
@@ -28,6 +32,15 @@ class Cluster:
     devices_per_host: int
     memory_bytes: int  # of one device
     batch_per_rank: int
+
+
+def warm() -> None:
+    """Plans a table, so that what TorchRec loads and compiles at its first plan is not a part of
+    the times: it takes seconds."""
+    config = EmbeddingBagConfig(name="t", embedding_dim=4, num_embeddings=4, feature_names=["f"])
+    module = EmbeddingBagCollection(tables=[config], device=torch.device("meta"))
+    with contextlib.suppress(NoPlanError):
+        Engine(module, None, Cluster(2, 2, 1 << 30, 2), {}, {}).plan(None)
 
 
 class NoPlanError(RuntimeError):
