@@ -9,6 +9,8 @@ import (
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // adapt.go states an old plan in the terms of a new problem: tables by name, devices by their
@@ -51,13 +53,32 @@ func Remaining(c plan.Cluster, lost []int) (plan.Cluster, error) {
 	if err != nil {
 		return c, err
 	}
+	was := c.Topology()
 	c.Devices, c.DevicesPerHost = 0, len(hosts[0])
 	for i, h := range hosts {
 		if c.Devices += len(h); len(h) < c.DevicesPerHost && i+1 < len(hosts) {
 			return c, unevenHosts(hosts, c.DevicesPerHost)
 		}
 	}
-	return c, nil
+	return c.WithMemories(left(was, hosts)), nil
+}
+
+// left returns the topology with the memories of the devices, and of the hosts, that are left.
+func left(t hardware.Topology, hosts [][]int) hardware.Topology {
+	var devices, onHosts []unit.Bytes
+	for _, h := range hosts {
+		onHosts = append(onHosts, t.HostMemoryOf(h[0]/t.PerHost()))
+		for _, d := range h {
+			devices = append(devices, t.DeviceMemory(d))
+		}
+	}
+	if len(t.DeviceMemories) > 0 {
+		t.DeviceMemories = devices
+	}
+	if len(t.HostMemories) > 0 {
+		t.HostMemories = onHosts
+	}
+	return t
 }
 
 // unevenHosts is the error of several hosts with fewer devices than the others.
@@ -273,7 +294,7 @@ func (a *adapted) compare(p *problem.Problem, old *plan.Plan) {
 			c.Added = append(c.Added, name)
 		}
 	}
-	if now := plan.New(p, nil).Cluster; now != old.Cluster {
+	if now := plan.New(p, nil).Cluster; !now.Equal(old.Cluster) {
 		c.Cluster = &plan.ClusterChange{Before: old.Cluster, After: now}
 		c.Profile = now.Profile != old.Cluster.Profile
 	}

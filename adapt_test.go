@@ -11,6 +11,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // handMade returns a problem of tables of the given sizes on devices of a100-80.
@@ -271,6 +272,39 @@ func TestRemaining(t *testing.T) {
 			}
 		case err != nil || got.Devices != test.left || got.DevicesPerHost != test.leftHost:
 			t.Errorf("%d devices, %d a host, without %v: got %d, %d a host (%v), want %d, %d", test.devices, test.perHost, test.lost, got.Devices, got.DevicesPerHost, err, test.left, test.leftHost)
+		}
+	}
+}
+
+// Devices and hosts that are left keep their memories, and those of the hosts with losses come last, as
+// the devices do. If the rest is equal, the cluster states one memory.
+func TestRemainingKeepsMemories(t *testing.T) {
+	const g = unit.GiB
+	c := plan.Cluster{Devices: 6, DevicesPerHost: 2}.WithMemories(hardware.Topology{
+		Devices: 6, DevicesPerHost: 2, ReserveShare: .25, ReserveFixed: g,
+		DeviceMemories: []unit.Bytes{80 * g, 40 * g, 40 * g, 40 * g, 24 * g, 40 * g}, HostMemories: []unit.Bytes{100 * g, 100 * g, 200 * g},
+	})
+	if c.DeviceMemory != 80*g || c.Reserve != 21*g || c.ReserveShare != .25 || c.HostMemory != 200*g {
+		t.Fatalf("got %+v, want the memory and the reserve of the largest", c)
+	}
+	for _, test := range []struct {
+		lost            []int
+		devices, hosts  []unit.Bytes
+		memory, reserve unit.Bytes
+	}{
+		{[]int{1}, []unit.Bytes{40 * g, 40 * g, 24 * g, 40 * g, 80 * g}, []unit.Bytes{100 * g, 200 * g, 100 * g}, 80 * g, 21 * g},
+		{[]int{0, 1}, []unit.Bytes{40 * g, 40 * g, 24 * g, 40 * g}, []unit.Bytes{100 * g, 200 * g}, 40 * g, 11 * g},
+		{[]int{0, 2, 4}, nil, []unit.Bytes{100 * g, 100 * g, 200 * g}, 40 * g, 11 * g},
+		{[]int{0, 1, 4, 5}, nil, nil, 40 * g, 11 * g},
+	} {
+		left, err := Remaining(c, test.lost)
+		if err != nil {
+			t.Errorf("without %v: %v", test.lost, err)
+			continue
+		}
+		if !slices.Equal(left.DeviceMemories, test.devices) || !slices.Equal(left.HostMemories, test.hosts) || left.DeviceMemory != test.memory || left.Reserve != test.reserve {
+			t.Errorf("without %v: got memories %v and %v, %v with %v reserved, want %v and %v, %v with %v", test.lost,
+				left.DeviceMemories, left.HostMemories, left.DeviceMemory, left.Reserve, test.devices, test.hosts, test.memory, test.reserve)
 		}
 	}
 }

@@ -79,7 +79,9 @@ func NewExplainer(pl *plan.Plan, p *problem.Problem, opt Options) (*Explainer, e
 		return nil, err
 	}
 	m := &mover{plan: pl, problem: p, prices: prices, types: opt.Search.ShardingTypes, scorer: prices.NewScorer(), used: make([]usage, p.Topology.Devices)}
-	m.budget, m.host = p.ShardBudget(), p.HostBudget()
+	for d := range m.used {
+		m.limits = append(m.limits, usage{p.ShardBudget(0) - p.Topology.Usable(0) + p.Topology.Usable(d), p.HostBudget(d)})
+	}
 	for i := range pl.Tables {
 		m.place(i, pl.Tables[i].ShardingType, pl.Tables[i].Shards, +1)
 	}
@@ -115,18 +117,17 @@ type mover struct {
 	types  []problem.ShardingType
 	scorer search.Scorer
 	// used are the bytes of the shards on each device, and over is the number of devices that
-	// hold more than budget or host allow.
-	used         []usage
+	// hold more than their limits allow.
+	used, limits []usage
 	over         int
-	budget, host unit.Bytes
 }
 
 // usage is the bytes that shards take on a device, and in its host's memory.
 type usage struct{ device, host unit.Bytes }
 
 // exceeds returns 1 if a device holds more than it may, else 0.
-func (m *mover) exceeds(u *usage) int {
-	if u.device > m.budget || u.host > m.host {
+func (m *mover) exceeds(d int) int {
+	if u, l := &m.used[d], &m.limits[d]; u.device > l.device || u.host > l.host {
 		return 1
 	}
 	return 0
@@ -145,10 +146,10 @@ func (m *mover) place(i int, shardingType problem.ShardingType, shards []plan.Sh
 		}
 		for d := first; d <= last; d++ {
 			u := &m.used[d]
-			was := m.exceeds(u)
+			was := m.exceeds(d)
 			u.device += sign * memory.Tables()
 			u.host += sign * memory.Host
-			m.over += m.exceeds(u) - was
+			m.over += m.exceeds(d) - was
 		}
 		// Blocks of one slice are one item.
 		if k > 0 && blocks == 0 && shardingType.ByRows() && s.Columns == shards[k-1].Columns {
@@ -174,9 +175,9 @@ func (m *mover) receive(bytes unit.Bytes) {
 	}
 	for d := range m.used {
 		u := &m.used[d]
-		was := m.exceeds(u)
+		was := m.exceeds(d)
 		u.device += bytes
-		m.over += m.exceeds(u) - was
+		m.over += m.exceeds(d) - was
 	}
 }
 
@@ -455,7 +456,7 @@ func blocks(t *problem.Table, first, n int) []plan.Shard {
 func (m *mover) memories(i int) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		t := &m.plan.Tables[i]
-		if t.ShardingType.Joint() || m.problem.Topology.HostMemory == 0 || !m.allows(i, t.ShardingType) {
+		if t.ShardingType.Joint() || m.problem.Topology.MostHostMemory() == 0 || !m.allows(i, t.ShardingType) {
 			return
 		}
 		for _, tier := range []problem.Tier{plan.HBM, plan.Host} {

@@ -103,7 +103,7 @@ func tightProblem(t *testing.T) problem.Problem {
 		total += p.ShardMemory(p.Whole(i)).Tables()
 	}
 	p.Topology.ReserveShare = hardware.NoReserve
-	p.Topology.Memory = p.DeviceMemory().Received + total/4
+	p.Topology.Memory = p.DeviceMemory(0).Received + total/4
 	p.Topology.HostMemory = total / 10
 	return p
 }

@@ -53,7 +53,7 @@ func TestWorkloadsInTightMemory(t *testing.T) {
 		}
 		p.Topology.ReserveShare, p.Topology.ReserveFixed = hardware.NoReserve, 0
 		for _, share := range []float64{.3, .6, .9, 1.1} {
-			p.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(share*float64(total)/float64(p.Topology.Devices))
+			p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(share*float64(total)/float64(p.Topology.Devices))
 			for _, hostMemory := range []unit.Bytes{0, 2 * total / unit.Bytes(p.Topology.Hosts())} {
 				p.Topology.HostMemory = hostMemory
 				r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), Brief: true, MaxEvaluations: 60_000}})

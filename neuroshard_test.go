@@ -82,8 +82,8 @@ func covers(t *testing.T, p *problem.Problem, pl *plan.Plan) {
 		}
 	}
 	for d, bytes := range held {
-		if bytes > p.ShardBudget() {
-			t.Errorf("device %d: got %v of shards, want at most %v", d, bytes, p.ShardBudget())
+		if bytes > p.ShardBudget(0) {
+			t.Errorf("device %d: got %v of shards, want at most %v", d, bytes, p.ShardBudget(0))
 		}
 	}
 }

@@ -221,7 +221,7 @@ func crowded(p *problem.Problem, held [][]problem.Shard, after *plan.Plan, t *pl
 				need += m.Weights + m.Optimizer
 			}
 		}
-		if need > p.Topology.DeviceMemory() {
+		if need > p.Topology.DeviceMemory(d) {
 			devices = append(devices, d)
 		}
 	}

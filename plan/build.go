@@ -139,10 +139,7 @@ func clusterOf(p *problem.Problem) Cluster {
 		Devices:        p.Topology.Devices,
 		DevicesPerHost: p.Topology.PerHost(),
 		Batch:          p.Batch,
-		DeviceMemory:   p.Topology.DeviceMemory(),
-		Reserve:        p.Topology.Reserve(),
 		WeightsOnly:    p.Accounting == problem.CountWeights,
-		HostMemory:     p.Topology.HostMemory,
 		CommPrecision:  p.CommPrecision,
 		Engine:         p.Engine,
 		LaneRule:       p.LaneRule,
@@ -154,7 +151,7 @@ func clusterOf(p *problem.Problem) Cluster {
 
 		Replicas: several(t.Replicas), ReplicasPerHost: several(t.ReplicasPerHost), ReplicasPerDomain: several(t.ReplicasPerDomain),
 		InterHostAllReduce: t.InterHostAllReduce, SyncEvery: several(t.SyncEvery),
-	}
+	}.WithMemories(*t)
 }
 
 // several returns n, or 0 for the 1 that plans do not state.
@@ -323,9 +320,10 @@ func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 			every.receive(p, shard)
 		}
 	}
-	fixed := p.DeviceMemory().Add(every.Memory)
+	fixed := p.DeviceMemory(0).Add(every.Memory)
 	for i := range devices {
 		d := &devices[i]
+		fixed.Reserve = p.Topology.Reserve(i)
 		d.Shards += every.Shards
 		d.DimSum += every.DimSum
 		d.Memory = d.Memory.Add(fixed)

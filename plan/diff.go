@@ -190,7 +190,7 @@ func Diff(before, after *Plan) Changes {
 	if a, b := before.Provenance.Hierarchy, after.Provenance.Hierarchy; a != b {
 		c.Hierarchy = &HierarchyChange{a, b}
 	}
-	if before.Cluster != after.Cluster {
+	if !before.Cluster.Equal(after.Cluster) {
 		c.Cluster = &ClusterChange{before.Cluster, after.Cluster}
 	}
 	later := byName(after)

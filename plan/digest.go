@@ -121,6 +121,18 @@ func (d *digester) links(t *hardware.Topology) {
 	}
 }
 
+// memories adds the memories of devices or hosts that differ.
+func (d *digester) memories(name string, list []unit.Bytes) {
+	if len(list) == 0 {
+		return
+	}
+	d.text(name)
+	d.int(int64(len(list)))
+	for _, m := range list {
+		d.int(int64(m))
+	}
+}
+
 // replicas adds the sharding groups of a topology that states them.
 func (d *digester) replicas(t *hardware.Topology) {
 	stated := []int{t.Replicas, t.ReplicasPerHost, t.ReplicasPerDomain, t.SyncEvery}
@@ -152,6 +164,8 @@ func (d *digester) further(p *problem.Problem) {
 		d.text("host memory")
 		d.int(int64(p.Topology.HostMemory))
 	}
+	d.memories("device memories", p.Topology.DeviceMemories)
+	d.memories("host memories", p.Topology.HostMemories)
 	if p.CommPrecision != problem.FP32 {
 		d.text("comm precision")
 		d.int(int64(p.CommPrecision))

@@ -262,6 +262,7 @@ func checkCluster(c *Cluster) error {
 		checkInt("device_memory_bytes", int64(c.DeviceMemory), maxBytes),
 		checkInt("reserve_bytes", int64(c.Reserve), maxBytes),
 		checkInt("host_memory_bytes", int64(c.HostMemory), maxBytes),
+		checkMemories(c),
 		checkInt("comm_precision", int64(c.CommPrecision), int64(problem.BF16)),
 		checkInt("lanes", int64(c.LaneRule), int64(problem.LanesByTable)),
 		within("network_bytes_per_second", checkNetwork(c.NetworkBandwidth)),
@@ -274,6 +275,21 @@ func checkCluster(c *Cluster) error {
 		checkInt("replicas_per_domain", int64(c.ReplicasPerDomain), hardware.MaxDevices),
 		checkInt("sync_every", int64(c.SyncEvery), hardware.MaxSyncEvery),
 		checkKnown(c.Engine))
+}
+
+// checkMemories reports lists of memories that do not belong to the cluster.
+func checkMemories(c *Cluster) error {
+	t := c.Topology()
+	if n := len(c.DeviceMemories); n > 0 && (n != c.Devices || t.DeviceMemory(t.Largest()) != c.DeviceMemory || t.ReserveFixed < 0) {
+		return fmt.Errorf("device_memories_bytes: %d memories do not belong to %d devices of at most %d bytes with %d reserved", n, c.Devices, int64(c.DeviceMemory), int64(c.Reserve))
+	}
+	if n := len(c.HostMemories); n > 0 && (c.Devices == 0 || n != t.Hosts() || t.MostHostMemory() != c.HostMemory) {
+		return fmt.Errorf("host_memories_bytes: %d memories do not belong to the hosts of %d devices with at most %d bytes", n, c.Devices, int64(c.HostMemory))
+	}
+	if share := c.ReserveShare; share < 0 || share >= 1 || share != 0 && len(c.DeviceMemories) == 0 {
+		return fmt.Errorf("reserve_share: %v is not a share of devices that differ", share)
+	}
+	return nil
 }
 
 func checkNetwork(b unit.Bandwidth) error {

@@ -1,7 +1,10 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -16,10 +19,11 @@ type nameLimits struct {
 	// own is what goes with a device's name; stays is what stays on the device of a name;
 	// hosted is what goes with a host, by the device that holds it in the plan.
 	own, stays, hosted []load
-	// budget is the bytes of tables that a device may hold; needsShard says that each device
-	// must hold a shard.
-	budget     unit.Bytes
+	// budget is the bytes of tables that each device may hold; needsShard says that each device
+	// must hold a shard. topology says which devices have the same budgets.
+	budget     []unit.Bytes
 	needsShard bool
+	topology   hardware.Topology
 	// loads says that a device of some name might hold too much, or nothing.
 	loads bool
 }
@@ -32,13 +36,14 @@ type load struct {
 
 // newNameLimits returns the limits of the devices of a valid placement of p.
 func newNameLimits(pl *Plan, p *problem.Problem) *nameLimits {
-	l := &nameLimits{devices: pl.Cluster.Devices, per: max(1, min(pl.Cluster.Devices, pl.Cluster.DevicesPerHost))}
+	l := &nameLimits{topology: p.Topology, devices: pl.Cluster.Devices, per: max(1, min(pl.Cluster.Devices, pl.Cluster.DevicesPerHost))}
 	l.needsShard = p.Engine.Rules().NoIdle
+	l.budget = make([]unit.Bytes, l.devices)
 	l.own, l.stays, l.hosted = make([]load, l.devices), make([]load, l.devices), make([]load, l.devices)
 	for d := range min(l.devices, len(pl.Devices)) {
 		m := &pl.Devices[d].Memory
 		l.own[d] = load{m.Tables(), pl.Devices[d].Shards}
-		l.budget = p.Topology.DeviceMemory() - m.Reserve - m.Received
+		l.budget[d] = p.Topology.Usable(d) - m.Received
 	}
 	known := make(map[string]int, len(p.Tables))
 	for i := range p.Tables {
@@ -135,11 +140,14 @@ func (l *nameLimits) mayExceed() bool {
 		most.bytes += high.bytes
 		least.shards += low.shards
 	}
-	return most.bytes > l.budget || l.needsShard && least.shards == 0
+	return most.bytes > slices.Min(l.budget) || l.needsShard && least.shards == 0
 }
 
-// allow reports whether a device may take a name.
+// allow reports whether a device may take a name. Only devices with the same budgets exchange names.
 func (l *nameLimits) allow(device, name int) bool {
+	if !l.topology.Alike(device, name) {
+		return false
+	}
 	if l.refused != nil && l.refused[device*l.devices+name] {
 		return false
 	}
@@ -159,5 +167,5 @@ func (l *nameLimits) allow(device, name int) bool {
 	if l.needsShard && own.shards+stays.shards+hosted.shards == 0 {
 		return false
 	}
-	return own.bytes+stays.bytes+hosted.bytes <= l.budget
+	return own.bytes+stays.bytes+hosted.bytes <= l.budget[name]
 }

@@ -19,9 +19,11 @@
 package plan
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -378,13 +380,20 @@ type Cluster struct {
 	// Batch is the global batch, in samples.
 	Batch int `json:"batch"`
 	// DeviceMemory is the memory of a device; Reserve is the part of it that tables may
-	// not use.
+	// not use. If devices differ, these are those of the device with the most memory.
 	DeviceMemory unit.Bytes `json:"device_memory_bytes"`
 	Reserve      unit.Bytes `json:"reserve_bytes"`
 	// WeightsOnly is true if only fp32 weights counted as memory (problem.CountWeights).
 	WeightsOnly bool `json:"weights_only"`
-	// HostMemory is the memory of a full host that tables may use; 0 if they may use none.
+	// HostMemory is the memory of a full host that tables may use; 0 if they may use none. If
+	// hosts differ, it is the largest.
 	HostMemory unit.Bytes `json:"host_memory_bytes,omitempty"`
+	// DeviceMemories is the memory of each device if devices differ, and ReserveShare the part of
+	// each device's own memory that the reserve has as a share of it; nil and 0 if they do not.
+	// HostMemories is the memory of each host if hosts differ. The lists must not be modified.
+	DeviceMemories []unit.Bytes `json:"device_memories_bytes,omitempty"`
+	ReserveShare   float64      `json:"reserve_share,omitempty"`
+	HostMemories   []unit.Bytes `json:"host_memories_bytes,omitempty"`
 	// CommPrecision is the number format of vectors and gradients that travel between
 	// devices.
 	CommPrecision problem.Precision `json:"comm_precision,omitempty"`
@@ -430,6 +439,36 @@ func (c *Cluster) Accounting() problem.Accounting {
 	}
 	return problem.CountAll
 }
+
+// Topology returns the cluster as a topology that has all but the profile: the bytes of each device
+// and host are those of the problem that the plan was made for.
+func (c *Cluster) Topology() hardware.Topology {
+	t := hardware.Topology{
+		Devices: c.Devices, DevicesPerHost: c.DevicesPerHost,
+		Memory: c.DeviceMemory, DeviceMemories: c.DeviceMemories, ReserveShare: hardware.ReserveShare(c.ReserveShare),
+		HostMemory: c.HostMemory, HostMemories: c.HostMemories, NetworkBandwidth: c.NetworkBandwidth, NVLinkDomain: c.NVLinkDomain,
+		Bandwidths: hardware.Bandwidths{Links: c.LinkBandwidth, HBM: c.HBMBandwidth, HostLink: c.HostLinkBandwidth},
+		Replicas:   c.Replicas, ReplicasPerHost: c.ReplicasPerHost, ReplicasPerDomain: c.ReplicasPerDomain,
+		InterHostAllReduce: c.InterHostAllReduce, SyncEvery: c.SyncEvery,
+	}
+	t.ReserveFixed = c.Reserve - t.Reserve(t.Largest())
+	return t
+}
+
+// WithMemories returns the cluster with the memories and the reserve of a topology.
+func (c Cluster) WithMemories(t hardware.Topology) Cluster {
+	t = t.Even()
+	d := t.Largest()
+	c.DeviceMemory, c.Reserve, c.HostMemory = t.DeviceMemory(d), t.Reserve(d), t.MostHostMemory()
+	c.DeviceMemories, c.HostMemories, c.ReserveShare = t.DeviceMemories, t.HostMemories, 0
+	if len(t.DeviceMemories) > 0 {
+		c.ReserveShare = t.KeptShare()
+	}
+	return c
+}
+
+// Equal reports whether two clusters have the same fields.
+func (c Cluster) Equal(o Cluster) bool { return reflect.DeepEqual(c, o) }
 
 // ReplicaCount returns the number of sharding groups, at least 1.
 func (c *Cluster) ReplicaCount() int { return max(1, c.Replicas) }

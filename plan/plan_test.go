@@ -145,14 +145,14 @@ func TestNew(t *testing.T) {
 	if want := unit.Bytes(4 * 1024 * (2*16 + 16 + 16 + 8)); d.Memory.Outputs != want || d.Memory.Gradients != want+2*4*10*4 {
 		t.Errorf("device 3: got %d bytes of outputs and %d of gradients, want %d and %d", d.Memory.Outputs, d.Memory.Gradients, want, want+2*4*10*4)
 	}
-	if want := p.Topology.Reserve(); d.Memory.Reserve != want {
+	if want := p.Topology.Reserve(0); d.Memory.Reserve != want {
 		t.Errorf("device 3: got %d bytes of reserve, want %d", d.Memory.Reserve, want)
 	}
-	if want := p.DeviceMemory().Received; d.Memory.Received != want || want == 0 {
+	if want := p.DeviceMemory(0).Received; d.Memory.Received != want || want == 0 {
 		t.Errorf("device 3: got %d bytes received, want %d", d.Memory.Received, want)
 	}
 	wantCluster := Cluster{Profile: "a100-80", Devices: 4, DevicesPerHost: 2, Batch: 1024, DeviceMemory: 80 * unit.GiB, Reserve: 20 * unit.GiB}
-	if pl.Cluster != wantCluster {
+	if !pl.Cluster.Equal(wantCluster) {
 		t.Errorf("got cluster %+v, want %+v", pl.Cluster, wantCluster)
 	}
 }
@@ -162,7 +162,7 @@ func TestOf(t *testing.T) {
 	p, pl := sample(t)
 	pl.Tables[0].Shards[0].Tier, pl.Tables[0].Shards[0].Cache = HostCached, 0.25
 	again := Of(p, pl.Tables)
-	if len(again.Devices) != len(pl.Devices) || again.Cluster != pl.Cluster {
+	if len(again.Devices) != len(pl.Devices) || !again.Cluster.Equal(pl.Cluster) {
 		t.Fatalf("got %d devices and %+v", len(again.Devices), again.Cluster)
 	}
 	for i, want := range pl.Devices {
@@ -249,7 +249,7 @@ func TestNewOfByDevice(t *testing.T) {
 				t.Fatalf("device %d: got %+v, want %+v", i, b, a)
 			}
 		}
-		if again.Cluster != pl.Cluster {
+		if !again.Cluster.Equal(pl.Cluster) {
 			t.Fatalf("got cluster %+v, want %+v", again.Cluster, pl.Cluster)
 		}
 	})

@@ -219,10 +219,10 @@ func (p *parser) sync(s *Sync) error {
 }
 
 // The last fifteen keys of a cluster are optional.
-var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "comm_precision", "engine", "lanes", "network_bytes_per_second", "nvlink_domain", "torchrec_bytes", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second", "replicas", "replicas_per_host", "replicas_per_domain", "inter_host_allreduce", "sync_every"}
+var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "device_memories_bytes", "reserve_share", "host_memories_bytes", "comm_precision", "engine", "lanes", "network_bytes_per_second", "nvlink_domain", "torchrec_bytes", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second", "replicas", "replicas_per_host", "replicas_per_domain", "inter_host_allreduce", "sync_every"}
 
 func (p *parser) cluster(c *Cluster) error {
-	return p.object(clusterKeys, 15, func(key string) (err error) {
+	return p.object(clusterKeys, 18, func(key string) (err error) {
 		switch key {
 		case "profile":
 			c.Profile, err = p.text()
@@ -272,6 +272,35 @@ func (p *parser) clusterOption(c *Cluster, key string) (err error) {
 		if c.TorchRecBytes, err = p.bool(); err == nil && !c.TorchRecBytes {
 			err = errors.New("false is not written: leave the key out")
 		}
+	default:
+		err = p.differing(c, key)
+	}
+	return err
+}
+
+// sizes reads a list of sizes that are not all the same.
+func (p *parser) sizes() (list []unit.Bytes, err error) {
+	err = p.array(hardware.MaxDevices, func(int) error {
+		var size unit.Bytes
+		err := stated(p, &size, maxBytes)
+		list = append(list, size)
+		return err
+	})
+	if err == nil && (len(list) == 0 || slices.Min(list) == slices.Max(list)) {
+		err = errors.New("equal memories are not written: leave the key out")
+	}
+	return list, err
+}
+
+// differing reads a key of devices or hosts that differ, or of the sharding groups.
+func (p *parser) differing(c *Cluster, key string) (err error) {
+	switch key {
+	case "device_memories_bytes":
+		c.DeviceMemories, err = p.sizes()
+	case "host_memories_bytes":
+		c.HostMemories, err = p.sizes()
+	case "reserve_share":
+		c.ReserveShare, err = p.share()
 	default:
 		err = p.replicas(c, key)
 	}

@@ -123,16 +123,16 @@ func check(pl *Plan) []Violation {
 	if has, want := len(pl.Devices), pl.Cluster.Devices; has != want {
 		v.add(RuleCluster, "", -1, -1, "the plan lists %d devices, its cluster has %d", has, want)
 	}
-	host := pl.Cluster.HostMemory / unit.Bytes(max(1, pl.Cluster.DevicesPerHost))
+	t := pl.Cluster.Topology()
 	for i := range pl.Devices {
 		d := &pl.Devices[i]
 		if d.Shards != shards[i] {
 			v.add(RuleStated, "", -1, i, "the plan states %d shards, its tables give %d", d.Shards, shards[i])
 		}
-		if total := d.Memory.Total(); total > pl.Cluster.DeviceMemory {
-			v.add(RuleMemory, "", -1, i, "the plan states %s with the reserve, more than the device's memory of %s", exactly(total), exactly(pl.Cluster.DeviceMemory))
+		if total := d.Memory.Total(); total > t.DeviceMemory(i) {
+			v.add(RuleMemory, "", -1, i, "the plan states %s with the reserve, more than the device's memory of %s", exactly(total), exactly(t.DeviceMemory(i)))
 		}
-		if d.Memory.Host > host {
+		if host := t.HostBudget(i); d.Memory.Host > host {
 			v.add(RuleMemory, "", -1, i, "the plan states %s of host memory, and a device may use %s", exactly(d.Memory.Host), exactly(host))
 		}
 	}
@@ -172,6 +172,18 @@ func exactly(b unit.Bytes) string {
 		return "none"
 	}
 	return fmt.Sprintf("%v (%d bytes)", b, int64(b))
+}
+
+// memories prints the memory of each device or host, exactly; equal ones have no list.
+func memories(list []unit.Bytes) string {
+	if len(list) == 0 {
+		return "equal ones"
+	}
+	sizes := make([]string, len(list))
+	for i, m := range list {
+		sizes[i] = exactly(m)
+	}
+	return words.List(sizes, len(sizes))
 }
 
 // orProfile prints a bandwidth; 0 is that of the profile.
@@ -215,6 +227,9 @@ func (v *validator) cluster() {
 	differ("weights-only accounting:", has.WeightsOnly, want.WeightsOnly)
 	differ("TorchRec's count of bytes:", has.TorchRecBytes, want.TorchRecBytes)
 	differ("memory per host:", exactly(has.HostMemory), exactly(want.HostMemory))
+	differ("memories of devices:", memories(has.DeviceMemories), memories(want.DeviceMemories))
+	differ("a reserve share of devices that differ:", has.ReserveShare, want.ReserveShare)
+	differ("memories of hosts:", memories(has.HostMemories), memories(want.HostMemories))
 	differ("exchanges in", has.CommPrecision, want.CommPrecision)
 	differ("lane rule", has.LaneRule, want.LaneRule)
 	differ("a network bandwidth per device:", orProfile(has.NetworkBandwidth), orProfile(want.NetworkBandwidth))
@@ -344,7 +359,7 @@ func (v *validator) tier(i int, t *Table, k int) {
 	}
 	if s.Tier.OnHost() && !v.alone {
 		switch {
-		case v.p.Topology.HostMemory == 0:
+		case v.p.Topology.MostHostMemory() == 0:
 			v.add(RuleTier, t.Name, k, -1, "it lies in host memory, and this problem has none")
 			return
 		case t.ShardingType == DataParallel:
@@ -780,7 +795,7 @@ func (v *validator) colocations() {
 // memory counts the bytes of every device again, and compares them with the device's
 // memory and with the numbers that the plan states.
 func (v *validator) memory() {
-	hostBudget := v.p.HostBudget()
+	t := &v.p.Topology
 	counted := tally(v.pl, v.p, v.index, v.p.Topology.Devices)
 	planned := counted
 	if !v.foreign {
@@ -788,14 +803,14 @@ func (v *validator) memory() {
 	}
 	follow := 0
 	for i, want := range counted {
-		budget := v.p.Topology.DeviceMemory() - want.Memory.Reserve - want.Memory.Received
+		budget, hostBudget := t.DeviceMemory(i)-want.Memory.Reserve-want.Memory.Received, v.p.HostBudget(i)
 		if used := want.Memory.Tables(); used > budget {
 			v.add(RuleMemory, "", -1, i, "its shards take %d bytes (%v), %d more than the %d that %v of memory less %v of reserve and %v of received vectors leave",
-				int64(used), used, int64(used-budget), int64(budget), v.p.Topology.DeviceMemory(), want.Memory.Reserve, want.Memory.Received)
+				int64(used), used, int64(used-budget), int64(budget), t.DeviceMemory(i), want.Memory.Reserve, want.Memory.Received)
 		}
 		if used := want.Memory.Host; used > hostBudget && hostBudget > 0 {
 			v.add(RuleMemory, "", -1, i, "its shards take %d bytes (%v) of host memory, %d more than the %d that a device may use, an even part of the %v of a host of %d devices",
-				int64(used), used, int64(used-hostBudget), int64(hostBudget), v.p.Topology.HostMemory, v.p.Topology.PerHost())
+				int64(used), used, int64(used-hostBudget), int64(hostBudget), t.HostMemoryOf(i/t.PerHost()), t.PerHost())
 		}
 		if v.foreign || i >= len(v.pl.Devices) {
 			continue

@@ -22,7 +22,7 @@ import (
 //	            device, if a plan chose the devices of blocks (Form.Blocks)
 //	            2 * ceil(B / n) * features * D * 4 more for each pooled table of a module
 //	            one of whose tables has other bags than one a sample, on every device
-//	reserve     Topology.Reserve()
+//	reserve     Topology.Reserve(device)
 //
 // The line indices holds the 64-bit row indices and bag offsets of the batch, and the
 // buffers in which the exact backward sorts the indices: a pair (64-bit key, 32-bit bag)
@@ -254,14 +254,14 @@ func (p *Problem) localBatch() int64 {
 	return (int64(p.Batch) + n - 1) / n
 }
 
-// HostBudget returns the bytes of host memory that the shards of one device may take: an
-// even part of Topology.HostMemory, and 0 if that is 0.
-func (p *Problem) HostBudget() unit.Bytes { return p.Topology.HostBudget() }
+// HostBudget returns the bytes of host memory that the shards of a device may take: an even part of
+// its host's memory, and 0 if that is 0.
+func (p *Problem) HostBudget(device int) unit.Bytes { return p.Topology.HostBudget(device) }
 
 // DeviceMemory returns the lines of a device's memory that do not depend on the
 // placement: Received and Reserve.
-func (p *Problem) DeviceMemory() Memory {
-	m := Memory{Reserve: p.Topology.Reserve()}
+func (p *Problem) DeviceMemory(device int) Memory {
+	m := Memory{Reserve: p.Topology.Reserve(device)}
 	if p.Accounting == CountAll {
 		m.Received = p.received() + p.copied()
 	}
@@ -320,8 +320,11 @@ func (p *Problem) BackwardRoom() unit.Bytes {
 	return p.received()
 }
 
-// ShardBudget returns the bytes that the shards of one device may take: the device's
-// memory minus DeviceMemory. If it is negative, no placement fits.
-func (p *Problem) ShardBudget() unit.Bytes {
-	return p.Topology.DeviceMemory() - p.DeviceMemory().Total()
+// ShardBudget returns the bytes that the shards of a device may take: the device's memory minus
+// DeviceMemory. If it is not above 0 for any device, no placement fits.
+func (p *Problem) ShardBudget(device int) unit.Bytes {
+	return p.Topology.DeviceMemory(device) - p.DeviceMemory(device).Total()
 }
+
+// LargestBudget returns the ShardBudget of the device with the most memory.
+func (p *Problem) LargestBudget() unit.Bytes { return p.ShardBudget(p.Topology.Largest()) }

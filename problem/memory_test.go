@@ -76,10 +76,10 @@ func TestMemoryByHand(t *testing.T) {
 	// 4 * 8 + 2 * 12 + 4 + 2 * 8 columns, because one of them has 2.25 bags.
 	const received = (334*60 + 1086*8 + 418*8 + 2*334*76) * 4
 	want := problem.Memory{Received: received, Reserve: 1<<28 + 11}
-	if got := p.DeviceMemory(); got != want {
+	if got := p.DeviceMemory(0); got != want {
 		t.Errorf("device: got %+v, want %+v", got, want)
 	}
-	if got, want := p.ShardBudget(), unit.Bytes(1<<30-1<<28-11-received); got != want {
+	if got, want := p.ShardBudget(0), unit.Bytes(1<<30-1<<28-11-received); got != want {
 		t.Errorf("got a budget of %d for shards, want %d", got, want)
 	}
 }
@@ -144,11 +144,11 @@ func TestTooManyBags(t *testing.T) {
 func TestMemoryOfOneDevice(t *testing.T) {
 	p := sample()
 	p.Topology.Devices = 1
-	if got := p.DeviceMemory(); got.Received != 0 {
+	if got := p.DeviceMemory(0); got.Received != 0 {
 		t.Errorf("one device: got %d bytes received, want 0", got.Received)
 	}
 	p.Topology.Devices = 2
-	if got := p.DeviceMemory(); got.Received == 0 {
+	if got := p.DeviceMemory(0); got.Received == 0 {
 		t.Error("two devices: got nothing received, want a share of all pooled vectors")
 	}
 }
@@ -158,7 +158,7 @@ func TestMemoryOfOneDevice(t *testing.T) {
 func TestShardBudgetMayBeNegative(t *testing.T) {
 	p := sample()
 	p.Topology.Memory, p.Topology.ReserveShare, p.Topology.ReserveFixed = 100, hardware.NoReserve, 0
-	if got, want := p.ShardBudget(), 100-p.DeviceMemory().Received; got != want || got >= 0 {
+	if got, want := p.ShardBudget(0), 100-p.DeviceMemory(0).Received; got != want || got >= 0 {
 		t.Errorf("got a budget of %d bytes, want %d, below 0", got, want)
 	}
 }
@@ -174,7 +174,7 @@ func TestCountWeights(t *testing.T) {
 			t.Errorf("table %q: got %+v, want %+v", table.Name, got, want)
 		}
 	}
-	if got, want := p.DeviceMemory(), (problem.Memory{Reserve: p.Topology.Reserve()}); got != want {
+	if got, want := p.DeviceMemory(0), (problem.Memory{Reserve: p.Topology.Reserve(0)}); got != want {
 		t.Errorf("device: got %+v, want %+v", got, want)
 	}
 }

@@ -48,7 +48,7 @@ func TestMemoryOfKinds(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", test.name, got, test.want)
 		}
 	}
-	if got := p.HostBudget(); got != unit.GiB {
+	if got := p.HostBudget(0); got != unit.GiB {
 		t.Errorf("host budget of a device: %v", got)
 	}
 	if m := p.ShardMemory(cached); m.Total() != m.Outputs+m.Gradients+m.Indices+m.Cache {

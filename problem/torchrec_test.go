@@ -97,7 +97,7 @@ func TestBytesAsTorchRec(t *testing.T) {
 		if m.Tables() != c.HBM || m.Host != c.DDR {
 			t.Errorf("shard %d: got %d bytes of device memory and %d of host memory, want %d and %d\n%+v\n%+v", i, m.Tables(), m.Host, c.HBM, c.DDR, c, m)
 		}
-		if got := p.DeviceMemory(); got.Received != 0 || p.BackwardRoom() != 0 {
+		if got := p.DeviceMemory(0); got.Received != 0 || p.BackwardRoom() != 0 {
 			t.Errorf("shard %d: got %d bytes received and room of %d, want none", i, got.Received, p.BackwardRoom())
 		}
 		seen[fmt.Sprint(c.ShardingType, " ", c.Kernel)]++

@@ -95,7 +95,7 @@ func (v *validator) engine() {
 	if n := v.problem.Topology.ReplicaCount(); rules.NoReplicas && n > 1 {
 		v.add("", "leave replicas out, or plan for another engine", "engine: %s has no sharding groups, and the cluster states %d", e, n)
 	}
-	if rules.OnlyHBM && v.problem.Topology.HostMemory > 0 {
+	if rules.OnlyHBM && v.problem.Topology.MostHostMemory() > 0 {
 		v.add("", "leave the host memory out, or plan for another engine", "engine: %s keeps all tables in the memory of the devices, and the cluster states host memory for tables", e)
 	}
 	if v.problem.Topology.ReplicaCount() > 1 {
@@ -280,7 +280,7 @@ func (v *validator) tiers(name string, t *Table) {
 	}
 	switch {
 	case c.PermitsTier(HBM):
-	case v.problem.Topology.HostMemory == 0:
+	case v.problem.Topology.MostHostMemory() == 0:
 		v.add(name, "state the host memory for tables of each device, or add hbm to the table's tiers", "its tiers %s are in host memory, and the cluster states none", list)
 	case c.Colocation != "":
 		v.add(name, "add hbm to its tiers, or take it out of the co-location", "a co-location lies in hbm, and its tiers are %s", list)

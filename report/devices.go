@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -101,12 +102,12 @@ func meanLoad(all []Load) Load {
 // used returns the bytes of a device that tables and their buffers take.
 func used(d *plan.Device) unit.Bytes { return d.Memory.Tables() + d.Memory.Received }
 
-// budget returns the bytes of a device that tables and their buffers may take.
-func budget(pl *plan.Plan) unit.Bytes { return pl.Cluster.DeviceMemory - pl.Cluster.Reserve }
-
-// hostBudget returns the bytes of host memory that the tables of a device may take.
-func hostBudget(pl *plan.Plan) unit.Bytes {
-	return pl.Cluster.HostMemory / unit.Bytes(max(1, pl.Cluster.DevicesPerHost))
+// between prints a size, or the least and the most of several.
+func between(least, most unit.Bytes) string {
+	if least == most {
+		return most.String()
+	}
+	return fmt.Sprintf("%v to %v", least, most)
 }
 
 func (v *view) devices() {
@@ -115,16 +116,13 @@ func (v *view) devices() {
 		return
 	}
 	shown, note := v.choose()
-	host := ""
-	if v.plan.Cluster.HostMemory > 0 {
-		host = fmt.Sprintf(", and %v of host memory", hostBudget(v.plan))
-	}
-	v.section("devices: %v of memory each, tables may use %v%s%s", v.plan.Cluster.DeviceMemory, budget(v.plan), host, note)
+	topology := v.plan.Cluster.Topology()
+	v.section("devices: %s%s", roomOf(&topology), note)
 	longest := unit.Millis(0)
 	for _, l := range v.loads {
 		longest = max(longest, l.Total())
 	}
-	t := deviceTable{view: v, times: alignTo(longest), longest: longest, narrow: v.opt.width() < 110}
+	t := deviceTable{view: v, times: alignTo(longest), longest: longest, narrow: v.opt.width() < 110, topology: topology, uneven: len(topology.DeviceMemories) > 0}
 	for i := range v.plan.Devices {
 		m := &v.plan.Devices[i].Memory
 		t.caches = t.caches || m.Cache > 0
@@ -137,7 +135,7 @@ func (v *view) devices() {
 			continue
 		}
 		d := &v.plan.Devices[i]
-		lines = append(lines, t.line(strconv.Itoa(i), d.Shards, d.DimSum, bytesOf(d), v.loads[i]))
+		lines = append(lines, t.line(strconv.Itoa(i), d.Shards, d.DimSum, t.bytesOf(i), v.loads[i]))
 	}
 	if n > 1 {
 		lines = append(lines, t.summary(len(shown) < n)...)
@@ -159,6 +157,20 @@ func (v *view) devices() {
 		legend[i] = v.paint(b.colour, b.glyph) + " " + meaning
 	}
 	v.printf("%s; times in ms, predicted\n", strings.Join(legend, "  "))
+}
+
+// roomOf says how much memory devices have, and how much of it and of host memory tables may use.
+func roomOf(t *hardware.Topology) string {
+	small, large := t.Smallest(), t.Largest()
+	text := fmt.Sprintf("%s of memory each, tables may use %s", between(t.DeviceMemory(small), t.DeviceMemory(large)), between(t.Usable(small), t.Usable(large)))
+	if t.MostHostMemory() == 0 {
+		return text
+	}
+	least, most := t.HostBudget(0), t.HostBudget(0)
+	for d := range t.Devices {
+		least, most = min(least, t.HostBudget(d)), max(most, t.HostBudget(d))
+	}
+	return text + fmt.Sprintf(", and %s of host memory", between(least, most))
 }
 
 // choose returns the devices to list: -1 stands for those left out.
@@ -183,15 +195,25 @@ type deviceTable struct {
 	longest unit.Millis
 	// narrow leaves the parts of the total to the bar.
 	narrow bool
+	// topology says what each device has; uneven is true if the devices' memories differ.
+	topology hardware.Topology
+	uneven   bool
 	// caches and hosts are true if some device has bytes of a cache, or of host memory.
 	caches, hosts bool
 }
 
-// deviceBytes are the bytes that tables take on a device: in use, in a cache, in host
-// memory.
-type deviceBytes struct{ used, cache, host unit.Bytes }
+// deviceBytes are the bytes that tables take on a device: in use of those that they may take, in a
+// cache, in host memory. share and hostShare are what they take over what they may take.
+type deviceBytes struct {
+	used, of, cache, host unit.Bytes
+	share, hostShare      float64
+}
 
-func bytesOf(d *plan.Device) deviceBytes { return deviceBytes{used(d), d.Memory.Cache, d.Memory.Host} }
+func (t *deviceTable) bytesOf(device int) deviceBytes {
+	d := &t.plan.Devices[device]
+	of, host := t.topology.Usable(device), t.topology.HostBudget(device)
+	return deviceBytes{used(d), of, d.Memory.Cache, d.Memory.Host, float64(used(d)) / float64(of), float64(d.Memory.Host) / float64(host)}
+}
 
 // The blocks of exchanges and of waiting.
 const exchanges, waiting = 2, 3
@@ -205,7 +227,11 @@ var blocks = [4]struct{ glyph, colour, meaning string }{
 }
 
 func (t *deviceTable) titles() []string {
-	titles := []string{"device", "shards", "dim sum", "memory", "used"}
+	titles := []string{"device", "shards", "dim sum", "memory"}
+	if t.uneven {
+		titles = append(titles, "of")
+	}
+	titles = append(titles, "used")
 	if t.caches {
 		titles = append(titles, "cache")
 	}
@@ -234,12 +260,16 @@ func (t *deviceTable) line(label string, shards, dimSum int, bytes deviceBytes, 
 
 // sizes returns the columns up to the times.
 func (t *deviceTable) sizes(label string, shards, dimSum int, bytes deviceBytes) []string {
-	cells := []string{label, count(int64(shards)), count(int64(dimSum)), bytes.used.String(), percent(float64(bytes.used), float64(budget(t.plan)))}
+	cells := []string{label, count(int64(shards)), count(int64(dimSum)), bytes.used.String()}
+	if t.uneven {
+		cells = append(cells, bytes.of.String())
+	}
+	cells = append(cells, percent(bytes.share, 1))
 	if t.caches {
 		cells = append(cells, bytes.cache.String())
 	}
 	if t.hosts {
-		cells = append(cells, bytes.host.String(), percent(float64(bytes.host), float64(hostBudget(t.plan))))
+		cells = append(cells, bytes.host.String(), percent(bytes.hostShare, 1))
 	}
 	return cells
 }
@@ -258,14 +288,17 @@ func (t *deviceTable) timed(cells []string, forward, forwardComm, backwardComm, 
 // summary adds the mean and, if devices are left out, the extremes of each column.
 func (t *deviceTable) summary(extremes bool) []line {
 	n := len(t.loads)
-	shards, dims, bytes := 0, 0, deviceBytes{}
+	shards, dims, bytes, hosts := 0, 0, deviceBytes{}, unit.Bytes(0)
 	for i := range t.plan.Devices {
 		d := &t.plan.Devices[i]
 		shards, dims = shards+d.Shards, dims+d.DimSum
-		bytes = deviceBytes{bytes.used + used(d), bytes.cache + d.Memory.Cache, bytes.host + d.Memory.Host}
+		one := t.bytesOf(i)
+		bytes = deviceBytes{used: bytes.used + one.used, of: bytes.of + one.of, cache: bytes.cache + one.cache, host: bytes.host + one.host}
+		hosts += t.topology.HostBudget(i)
 	}
 	of := unit.Bytes(n)
-	bytes = deviceBytes{bytes.used / of, bytes.cache / of, bytes.host / of}
+	bytes = deviceBytes{used: bytes.used / of, of: bytes.of / of, cache: bytes.cache / of, host: bytes.host / of}
+	bytes.share, bytes.hostShare = float64(bytes.used)/float64(bytes.of), float64(bytes.host)/float64(hosts/of)
 	lines := []line{t.line("mean", round(shards, n), round(dims, n), bytes, meanLoad(t.loads))}
 	if extremes {
 		lines = append(lines, t.extreme("min", -1), t.extreme("max", +1))
@@ -278,10 +311,19 @@ func (t *deviceTable) extreme(label string, sign int) line {
 	devices := t.plan.Devices
 	shards := pick(sign, len(devices), func(i int) int { return devices[i].Shards })
 	dims := pick(sign, len(devices), func(i int) int { return devices[i].DimSum })
+	size := func(part func(b deviceBytes) unit.Bytes) unit.Bytes {
+		return pick(sign, len(devices), func(i int) unit.Bytes { return part(t.bytesOf(i)) })
+	}
+	share := func(part func(b deviceBytes) float64) float64 {
+		return pick(sign, len(devices), func(i int) float64 { return part(t.bytesOf(i)) })
+	}
 	bytes := deviceBytes{
-		pick(sign, len(devices), func(i int) unit.Bytes { return used(&devices[i]) }),
-		pick(sign, len(devices), func(i int) unit.Bytes { return devices[i].Memory.Cache }),
-		pick(sign, len(devices), func(i int) unit.Bytes { return devices[i].Memory.Host }),
+		size(func(b deviceBytes) unit.Bytes { return b.used }),
+		size(func(b deviceBytes) unit.Bytes { return b.of }),
+		size(func(b deviceBytes) unit.Bytes { return b.cache }),
+		size(func(b deviceBytes) unit.Bytes { return b.host }),
+		share(func(b deviceBytes) float64 { return b.share }),
+		share(func(b deviceBytes) float64 { return b.hostShare }),
 	}
 	cells := t.sizes(label, shards, dims, bytes)
 	of := func(part func(l Load) unit.Millis) unit.Millis {

@@ -10,6 +10,7 @@ import (
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -204,7 +205,10 @@ func joined(c plan.Cluster) (text string) {
 const torchRecBytes = ", bytes as TorchRec counts them"
 
 func cluster(c plan.Cluster) string {
-	text := fmt.Sprintf("%d x %s (%d a host, %v each, %v reserved), batch %s", c.Devices, name(c.Profile), c.DevicesPerHost, c.DeviceMemory, c.Reserve, count(int64(c.Batch)))
+	t := c.Topology()
+	small, large := t.Smallest(), t.Largest()
+	text := fmt.Sprintf("%d x %s (%d a host, %s each, %s reserved), batch %s", c.Devices, name(c.Profile), c.DevicesPerHost,
+		memories(c.DeviceMemories, between(t.DeviceMemory(small), t.DeviceMemory(large))), between(t.Reserve(small), t.Reserve(large)), count(int64(c.Batch)))
 	text += joined(c)
 	if c.ReplicaCount() > 1 {
 		text += fmt.Sprintf(", %d sharding groups, an all-reduce of the replicas every %s", c.ReplicaCount(), words.Plural(max(1, c.SyncEvery), "step"))
@@ -219,7 +223,7 @@ func cluster(c plan.Cluster) string {
 		text += torchRecBytes
 	}
 	if c.HostMemory > 0 {
-		text += fmt.Sprintf(", %v of memory a host", c.HostMemory)
+		text += fmt.Sprintf(", %s of memory a host", memories(c.HostMemories, c.HostMemory.String()))
 	}
 	if c.Engine != "" {
 		text += ", for " + c.Engine.Rules().Name
@@ -231,6 +235,15 @@ func cluster(c plan.Cluster) string {
 		text += ", each table with its own lanes"
 	}
 	return text
+}
+
+// memories prints memories that differ, each run of equal ones as FIRST-LAST=SIZE; other where they do
+// not.
+func memories(list []unit.Bytes, other string) string {
+	if len(list) == 0 {
+		return other
+	}
+	return hardware.FormatMemories(list)
 }
 
 // nameList prints the names of tables after a title, unless there are none.

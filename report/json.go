@@ -217,11 +217,12 @@ func object(w io.Writer, pl *plan.Plan, simulated func(i int) *unit.Millis, fiel
 		}
 		fmt.Fprintf(&b, "\n  %q: %s,", f.key, text)
 	}
+	t := pl.Cluster.Topology()
 	b.WriteString("\n  \"devices\": [")
 	for i := range pl.Devices {
 		d := &pl.Devices[i]
 		text, err := marshal(deviceJSON{
-			i, d.Shards, d.DimSum, d.Memory, used(d), budget(pl), hostBudget(pl),
+			i, d.Shards, d.DimSum, d.Memory, used(d), t.Usable(i), t.HostBudget(i),
 			d.Forward, d.ForwardComm, d.BackwardComm, d.Backward, d.ForwardHidden, d.BackwardHidden, d.Total(), simulated(i),
 		})
 		if err != nil {

@@ -28,7 +28,8 @@ func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 	}
 	p := &printer{w: w, opt: opt}
 	d := &pl.Devices[device]
-	m, total := d.Memory, pl.Cluster.DeviceMemory
+	topology := pl.Cluster.Topology()
+	m, total := d.Memory, topology.DeviceMemory(device)
 	p.printf("%s\n", p.paint(bold, fmt.Sprintf("memory of device %d: %s", device, plural(d.Shards, "shard"))))
 	row := func(name string, bytes unit.Bytes, what string) []string {
 		return []string{name, count(int64(bytes)), bytes.String(), percent(float64(bytes), float64(total)), what}
@@ -61,7 +62,7 @@ func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 		row("device", total, ""),
 	}...)
 	if m.Host > 0 {
-		host := hostBudget(pl)
+		host := topology.HostBudget(device)
 		lines = append(lines, []string{
 			"host", count(int64(m.Host)), m.Host.String(), percent(float64(m.Host), float64(host)),
 			fmt.Sprintf("host memory; the tables of this device may use %v", host),

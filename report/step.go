@@ -164,8 +164,13 @@ func reserve(v *view, s *neuroshard.Step, p *problem.Problem) {
 	if takes != t.ReserveFixed {
 		return
 	}
-	v.printf("reserve    %v of each device: %v for the dense part (%s: weights, gradients, optimizer state, activations), %v for the runtime (%s, assumed)\n",
-		t.Reserve(), takes, parallel(d), t.Reserve()-takes, percent(t.KeptShare(), 1))
+	of := "each device"
+	if len(t.DeviceMemories) > 0 {
+		of = fmt.Sprintf("device %d", t.Smallest())
+	}
+	kept := t.Reserve(t.Smallest())
+	v.printf("reserve    %v of %s: %v for the dense part (%s: weights, gradients, optimizer state, activations), %v for the runtime (%s, assumed)\n",
+		kept, of, takes, parallel(d), kept-takes, percent(t.KeptShare(), 1))
 }
 
 func parallel(d step.Dense) string {

@@ -81,6 +81,9 @@ func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []in
 func leastSum(c *catalog, pieces, order []int32, key []float64) (devices []int32, failed int32) {
 	devices, failed = make([]int32, len(pieces)), none
 	held := make([]holding, len(c.all)) // the load is the sum of keys
+	for d, short := range c.short {
+		held[d].used = short
+	}
 	var r deviceOrder
 	r.fill(held)
 	for _, i := range order {
@@ -123,7 +126,7 @@ func inOrder(n int) []int32 {
 // devices with room, or none.
 func placeInOrder(c *catalog, pieces, order []int32, choose func(entry int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
 	devices, failed = make([]int32, len(pieces)), none
-	used := make([]int64, len(c.all))
+	used := slices.Clone(c.short)
 	room := make([]int32, 0, len(c.all))
 	held := newHolders(c)
 	for _, i := range order {

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 
@@ -66,9 +67,13 @@ type catalog struct {
 	scorer Scorer
 	// all lists every device.
 	all []int32
-	// budget is the number of bytes of a device that shards may take.
-	budget int64
-	pieces []piece
+	// budget is the number of bytes that shards may take of the device with the most memory, and
+	// hostBudget that of the host memory of a device, on the host with the most.
+	budget, hostBudget int64
+	// short are the bytes by which each device's budget is below budget, and hostShort those by
+	// which its host budget is below hostBudget: every count of a device's bytes starts there.
+	short, hostShort []int64
+	pieces           []piece
 	// siblings lists the pieces of one table in one form by their width in granules, with none
 	// for a width that has no piece yet. family has the number of each such list.
 	siblings [][]int32
@@ -111,11 +116,20 @@ func (c *catalog) resize(n int) {
 	resized := *c.problem
 	resized.Topology.Devices = n
 	c.problem = &resized
-	c.budget = int64(resized.ShardBudget())
+	c.budget = int64(resized.LargestBudget())
 	for d := len(c.all); d < n; d++ {
 		c.all = append(c.all, int32(d))
 	}
 	c.all = c.all[:n]
+	t := &resized.Topology
+	c.short, c.hostShort, c.hostBudget = make([]int64, n), make([]int64, n), 0
+	most := t.Usable(t.Largest())
+	for d := range n {
+		c.short[d], c.hostBudget = int64(most-t.Usable(d)), max(c.hostBudget, int64(t.HostBudget(d)))
+	}
+	for d := range n {
+		c.hostShort[d] = c.hostBudget - int64(t.HostBudget(d))
+	}
 }
 
 // whole returns the pieces of the unsplit problem, in the order of its groups. The slice
@@ -373,8 +387,42 @@ func (c *catalog) rows(k int32) int64 {
 	return n
 }
 
-// room returns the bytes that shards may take of all devices together.
-func (c *catalog) room() unit.Bytes { return unit.Bytes(c.budget) * unit.Bytes(len(c.all)) }
+// room returns the bytes that shards may take of all devices together, and hostRoom those of host
+// memory.
+func (c *catalog) room() unit.Bytes {
+	return unit.Bytes(c.budget)*unit.Bytes(len(c.all)) - unit.Bytes(sum(c.short))
+}
+
+func (c *catalog) hostRoom() int64 {
+	return c.hostBudget*int64(len(c.all)) - sum(c.hostShort)
+}
+
+func sum(list []int64) (sum int64) {
+	for _, v := range list {
+		sum += v
+	}
+	return sum
+}
+
+// free returns the bytes that shards may take of a device.
+func (c *catalog) free(device int32) int64 { return c.budget - c.short[device] }
+
+// freeOn returns the most bytes that a piece of a span may take of each device that holds it.
+func (c *catalog) freeOn(s span) int64 {
+	switch s {
+	case everywhere:
+		return c.budget - slices.Max(c.short)
+	case oneHost:
+		least, per := int64(math.MaxInt64), c.problem.Topology.PerHost()
+		for host := range slices.Chunk(c.short, per) {
+			if len(host) == per {
+				least = min(least, slices.Max(host))
+			}
+		}
+		return c.budget - least
+	}
+	return c.budget
+}
 
 // total returns the bytes of all pieces together.
 func (c *catalog) total(pieces []int32) (sum unit.Bytes) {

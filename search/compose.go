@@ -54,7 +54,11 @@ func (c columnSlices) beside(r *run, s state) (state, error) {
 	if !ok {
 		return s, nil // stage fill goes on
 	}
-	left := budget - room.everywhere - slices.Max(room.own)
+	most := int64(0)
+	for d, bytes := range room.own {
+		most = max(most, bytes-room.start[d])
+	}
+	left := budget - room.everywhere - most
 	if len(room.onHost) > 0 {
 		left -= slices.Max(room.onHost)
 	}

@@ -364,7 +364,7 @@ func occupy(r *run, best placement) (placement, error) {
 // empty returns the devices that hold nothing.
 func (m evenMover) empty() (devices []int32) {
 	for d := range m.held {
-		if len(m.held[d]) == 0 && m.own[d]+m.shared(int32(d)) == 0 {
+		if len(m.held[d]) == 0 && m.own[d]-m.start[d]+m.shared(int32(d)) == 0 {
 			devices = append(devices, int32(d))
 		}
 	}
@@ -413,7 +413,9 @@ func (m evenMover) fetch(slot int32, empty []int32) bool {
 	if m.c.pieces[p.piece].span != oneDevice || len(m.held[p.device]) < 2 {
 		return false
 	}
-	i := slices.IndexFunc(empty, func(d int32) bool { return m.allows(p.piece, d) })
+	i := slices.IndexFunc(empty, func(d int32) bool {
+		return m.allows(p.piece, d) && m.own[d]+m.shared(d)+m.c.pieces[p.piece].bytes <= m.budget
+	})
 	if i < 0 {
 		return false
 	}
@@ -437,7 +439,7 @@ func (m evenMover) cutFor(table int, empty []int32) bool {
 		m.come = append(m.come, placed{piece, m.parts[slot].device})
 	}
 	for _, d := range empty {
-		if len(m.come) < n && m.allows(piece, d) {
+		if len(m.come) < n && m.allows(piece, d) && m.own[d]+m.shared(d)+m.c.pieces[piece].bytes <= m.budget {
 			m.come = append(m.come, placed{piece, d})
 		}
 	}

@@ -11,9 +11,9 @@ import (
 // way to distribute the columns of each table over the devices. A device may hold several slices of a table:
 // they read the same indices several times, but an operator runs as wide as its widest
 // slice, so narrow slices of a wide table leave the lanes to the narrow tables beside
-// them. Devices without constraints are interchangeable, so of the empty devices only
-// the first one is tried. If the exchange is hierarchical and there are several hosts, it
-// matters which devices share a host, and all empty devices are tried.
+// them. Devices of equal memory without constraints are interchangeable, so of the empty ones
+// among them only the first one is tried. If the exchange is hierarchical and there are several
+// hosts, it matters which devices share a host, and all empty devices are tried.
 //
 //	wide 128       two slices of 64        four slices of 32
 //	[device 0]     [device 0][device 0]    [device 0][device 0][device 1][device 1] ...
@@ -52,7 +52,8 @@ func tryAll(r *run, s *state) {
 		return
 	}
 	scorer, used := r.scorer(), 0
-	if h := hierarchyOf(scorer); h != nil && h.HostSize() < len(c.all) {
+	apart := exchangesDiffer(c, scorer)
+	if apart || c.problem.Topology.Uneven() {
 		used = len(c.all)
 	}
 	several := !c.rules.OneSlice && placements(c, whole, used, true) <= exhaustivePlacements
@@ -61,7 +62,10 @@ func tryAll(r *run, s *state) {
 	}
 	e := enumeration{
 		r: r, c: c, scorer: scorer, whole: whole, several: several,
-		room: slices.Repeat([]int64{c.budget}, len(c.all)), cost: math.Inf(1),
+		cost: math.Inf(1), apart: apart,
+	}
+	for d := range c.all {
+		e.room = append(e.room, c.free(int32(d)))
 	}
 	if s.best.division != nil {
 		e.cost = s.best.cost
@@ -77,6 +81,12 @@ func tryAll(r *run, s *state) {
 		r.cutShort()
 	}
 	s.complete = (several || c.rules.OneSlice) && !c.rules.NoIdle && !ended
+}
+
+// exchangesDiffer reports whether it matters for exchanges which devices share a host.
+func exchangesDiffer(c *catalog, scorer Scorer) bool {
+	h := hierarchyOf(scorer)
+	return h != nil && h.HostSize() < len(c.all)
 }
 
 // placements returns the number of placements that an enumeration visits if all of them
@@ -183,8 +193,10 @@ type enumeration struct {
 	whole  []int32
 	// several says that a device may hold several slices of a table.
 	several bool
-	room    []int64
-	placed  []placed
+	// apart says that each empty device is tried, and not only the first of equal ones.
+	apart  bool
+	room   []int64
+	placed []placed
 	// best is the cheapest placement found, or nil if none is cheaper than the first cost.
 	best        []placed
 	cost        float64
@@ -216,8 +228,7 @@ func (e *enumeration) slice(i, columns, from, widest, used int) bool {
 	whole := e.whole[i]
 	m := e.c.pieces[whole].members[0]
 	least := e.c.least(m.table)
-	// The first empty device stands for all empty devices.
-	for d := from; d < min(used+1, len(e.room)); d++ {
+	for d := e.next(from); d < min(used+1, len(e.room)); d = e.next(d + 1) {
 		first := columns
 		if d == from {
 			first = min(columns, widest)
@@ -252,6 +263,27 @@ func (e *enumeration) slice(i, columns, from, widest, used int) bool {
 		}
 	}
 	return true
+}
+
+// next returns the first device from number from on that no other one stands for.
+func (e *enumeration) next(from int) int {
+	for !e.apart && from < len(e.room) && e.stoodFor(from) {
+		from++
+	}
+	return from
+}
+
+// stoodFor reports whether a device is empty, and an empty device before it, of the same memory,
+// stands for it.
+func (e *enumeration) stoodFor(device int) bool {
+	c := e.c
+	empty := func(d int) bool { return e.room[d] == c.free(int32(d)) }
+	for d := range device {
+		if empty(d) && c.short[d] == c.short[device] {
+			return empty(device)
+		}
+	}
+	return false
 }
 
 // even reports whether a table whose remaining columns are given may get a slice of that

@@ -90,7 +90,7 @@ func fitForms(c *catalog, f *forms) (parts []placed, ok bool) {
 	if fewestThat(largest, rows, func(taken map[int32]problem.Form) bool { return attempt(taken, nil) }) {
 		return parts, true
 	}
-	if c.problem.Topology.HostBudget() == 0 {
+	if c.hostBudget == 0 {
 		return nil, false
 	}
 	coldest := coldestFirst(c, whole)
@@ -197,7 +197,7 @@ func onSeveral(c *catalog, f *forms, room *ledger, k int32, form problem.Form) (
 	m := c.pieces[k].members[0]
 	pieces := []int32{c.inForm(k, m.width, form)}
 	if spanOf(form) == oneHost && f.sliced[m.table] {
-		pieces = c.above(pieces, c.budget)
+		pieces = c.above(pieces, c.freeOn(oneHost))
 	}
 	if len(pieces) > int(room.fullHosts()) {
 		pieces = []int32{c.inForm(k, m.width, form)}
@@ -216,11 +216,11 @@ func onSeveral(c *catalog, f *forms, room *ledger, k int32, form problem.Form) (
 // emptiestHost returns the first device of the full host with the most room, among the
 // hosts that hold none of the parts.
 func emptiestHost(room *ledger, parts []placed) int32 {
-	least := int32(none)
+	least, taken := int32(none), int64(0)
 	for h := range room.fullHosts() {
 		holds := slices.ContainsFunc(parts, func(p placed) bool { return room.hostOf[p.device] == h })
-		if !holds && (least == none || room.onHost[h] < room.onHost[least]) {
-			least = h
+		if now := room.onHost[h] + slices.Max(room.start[h*room.local:(h+1)*room.local]); !holds && (least == none || now < taken) {
+			least, taken = h, now
 		}
 	}
 	return least * room.local
@@ -235,8 +235,7 @@ func level(c *catalog, room *ledger, parts []placed, rest []int32) ([]placed, bo
 		free -= slices.Max(room.onHost)
 	}
 	for divisor := int64(1); divisor <= 64 && free > 0; divisor *= 2 {
-		clear(room.own)
-		clear(room.host)
+		room.clearDevices()
 		pieces := c.halved(rest, func(k int32) bool {
 			piece := &c.pieces[k]
 			return piece.bytes > free/divisor || piece.hostBytes > room.hostBudget/divisor

@@ -75,14 +75,17 @@ func fitInOrder(c *catalog, order []entry) (devices []int32, failed int32) {
 	for i := range devices {
 		devices[i] = none
 	}
-	// Without constraints, first fit uses no more devices than there are pieces.
+	// Without constraints, first fit uses no more equal devices than there are pieces.
 	usable := len(order)
+	if c.problem.Topology.Uneven() {
+		usable = len(c.all)
+	}
 	for _, p := range order {
 		if d := c.pieces[p.piece].devices; d != nil {
 			usable = max(usable, len(order)+int(d[len(d)-1])+1)
 		}
 	}
-	free := newRoom(min(usable, len(c.all)), c.budget)
+	free := newRoom(c, min(usable, len(c.all)))
 	held := newHolders(c)
 	for _, p := range order {
 		k := &c.pieces[p.piece]
@@ -109,7 +112,8 @@ type room struct {
 	leaves int
 }
 
-func newRoom(devices int, budget int64) *room {
+// newRoom returns the first devices, empty.
+func newRoom(c *catalog, devices int) *room {
 	leaves := 1
 	for leaves < devices {
 		leaves *= 2
@@ -120,7 +124,7 @@ func newRoom(devices int, budget int64) *room {
 	}
 	for d := range devices {
 		for i := leaves + d; i > 0; i /= 2 {
-			r.tree[i] = budget
+			r.tree[i] = max(r.tree[i], c.free(int32(d)))
 		}
 	}
 	return r

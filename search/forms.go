@@ -67,7 +67,7 @@ func newForms(c *catalog, opt Options) forms {
 		}
 		f.sliced[i] = allowed(problem.Grid)
 		f.choices[i] = f.choicesOf(c, i, allowed)
-		if hosted := !opt.ColumnsOnly && onDevices && c.problem.Topology.HostBudget() > 0; hosted && f.choosable(c, i) {
+		if hosted := !opt.ColumnsOnly && onDevices && c.hostBudget > 0; hosted && f.choosable(c, i) {
 			f.choices[i] = append(f.choices[i], hostForms(c.problem, i)...)
 		}
 	}

@@ -95,7 +95,7 @@ func drawReplanned(t *rapid.T) replanned {
 		total += m.Tables() + m.Host
 	}
 	share := rapid.SampledFrom([]float64{1.3, 2, 5, 20}).Draw(t, "room")
-	p.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(float64(total)*share/float64(p.Topology.Devices)) + 1
+	p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(float64(total)*share/float64(p.Topology.Devices)) + 1
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func everyPlacement(p *problem.Problem, old [][]problem.Shard, visit func(cost f
 			shard.Columns = problem.Range{Start: from, End: to}
 			bytes, item := p.ShardMemory(shard).Tables(), s.Item(table, shard.Dim(), problem.Form{})
 			for d := range held {
-				if used[d]+bytes > p.ShardBudget() {
+				if used[d]+bytes > p.ShardBudget(0) {
 					continue
 				}
 				used[d] += bytes
@@ -265,7 +265,7 @@ func tinyReplanned(seed uint64) (*problem.Problem, [][]problem.Shard) {
 			}
 		}
 	}
-	p.Topology.Memory = p.DeviceMemory().Total() + total*unit.Bytes(1+draw.IntN(2))
+	p.Topology.Memory = p.DeviceMemory(0).Total() + total*unit.Bytes(1+draw.IntN(2))
 	return p, old
 }
 

@@ -611,7 +611,8 @@ func TestRanksFindTheSame(t *testing.T) {
 
 func TestRoom(t *testing.T) {
 	for _, devices := range []int{1, 2, 3, 7, 8, 9} {
-		r := newRoom(devices, 100)
+		c := &catalog{budget: 100, short: make([]int64, devices)}
+		r := newRoom(c, devices)
 		free := make([]int64, devices)
 		for d := range free {
 			free[d] = 100

@@ -38,7 +38,7 @@ func (hottest) apply(r *run, s state) (state, error) {
 	for _, k := range whole {
 		all += c.pieces[k].bytes
 	}
-	room := float64(c.budget) * float64(len(c.all))
+	room := float64(c.room())
 	l := newLayout(c, r.scorer(), r.forms)
 	if f.onSeveral() || l.hostBudget == 0 || c.budget <= 0 || !slices.Contains(f.barred, true) && s.best.division != nil && float64(all) <= fillings[0]*room {
 		return s, nil
@@ -103,7 +103,7 @@ func hotPlacements(r *run, l *layout, whole []int32, fixed []placed) (found [][]
 				if len(found) == tried+choicesPlaced {
 					break
 				}
-				hbm := float64(c.budget-shared) * float64(len(c.all))
+				hbm := float64(c.room()) - float64(shared)*float64(len(c.all))
 				h := newChooser(c, options, int64(filling*hbm))
 				choose(h, hbm)
 				time := 0.0

@@ -62,7 +62,7 @@ func (e *Infeasible) Error() string {
 // infeasible describes the failure of the piece with index p, which found no room when
 // the other pieces were on the given devices.
 func infeasible(c *catalog, method Method, pieces, devices []int32, p int32) *Infeasible {
-	used := make([]int64, len(c.all))
+	used := slices.Clone(c.short)
 	for i, d := range devices {
 		if d != none {
 			used[d] += c.pieces[pieces[i]].bytes
@@ -136,7 +136,7 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 		return 1, ""
 	}
 	if !fits(most) {
-		return 0, hopeless(c, p.DeviceMemory())
+		return 0, hopeless(c, p.DeviceMemory(p.Topology.Largest()))
 	}
 	low, high := max(1, least-1), min(max(2, least), most) // the tables do not fit on low devices
 	for !fits(high) {

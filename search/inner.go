@@ -407,7 +407,9 @@ func (w *worker) assign(s *division, devices []int32) {
 
 func (w *worker) clear(entries int) {
 	w.scorer.Reset()
-	clear(w.devices)
+	for d := range w.devices {
+		w.devices[d] = holding{used: w.catalog.short[d]}
+	}
 	w.holders.clear()
 	w.trail.reset()
 	if w.ordered != nil {

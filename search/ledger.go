@@ -1,6 +1,9 @@
 package search
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // ledger counts the bytes that pieces take, by where they lie:
 //
@@ -12,14 +15,15 @@ import "math"
 // Bytes that several devices hold are kept once, so that counting them takes the same
 // time for any number of devices.
 type ledger struct {
-	// budget is the number of bytes of HBM that a device has for pieces, and hostBudget
-	// the number of bytes of host memory.
+	// budget is the number of bytes of HBM that the largest device has for pieces, and hostBudget
+	// the number of bytes of host memory. A device that has less starts with the difference.
 	budget, hostBudget int64
 	// own and host are by device, onHost by host.
 	own, host, onHost []int64
 	everywhere        int64
-	// kept are the bytes of the blocks of rows that stay on each device; nil if none does.
-	kept []int64
+	// start are the bytes of own before there are pieces: those that the device has less than the
+	// largest one, and those of blocks of rows that stay there. hostStart are those of host.
+	start, hostStart []int64
 	// local is the number of devices of a host, and hostOf the host of each device.
 	local  int32
 	hostOf []int32
@@ -28,7 +32,7 @@ type ledger struct {
 func newLedger(c *catalog) ledger {
 	t, n := c.problem.Topology, len(c.all)
 	l := ledger{
-		budget: c.budget, hostBudget: int64(t.HostBudget()),
+		budget: c.budget, hostBudget: c.hostBudget, start: c.short, hostStart: c.hostShort,
 		own: make([]int64, n), host: make([]int64, n), onHost: make([]int64, t.Hosts()),
 		local: int32(t.PerHost()), hostOf: make([]int32, n),
 	}
@@ -36,17 +40,24 @@ func newLedger(c *catalog) ledger {
 		l.hostOf[d] = int32(d) / l.local
 	}
 	if c.kept != nil {
-		l.kept = c.kept.bytes
-		copy(l.own, l.kept)
+		l.start = slices.Clone(c.short)
+		for d, bytes := range c.kept.bytes {
+			l.start[d] += bytes
+		}
 	}
+	l.clearDevices()
 	return l
 }
 
-// clear sets all counts to 0.
+// clearDevices removes the pieces that lie on one device each.
+func (l *ledger) clearDevices() {
+	copy(l.own, l.start)
+	copy(l.host, l.hostStart)
+}
+
+// clear removes all pieces.
 func (l *ledger) clear() {
-	clear(l.own)
-	copy(l.own, l.kept)
-	clear(l.host)
+	l.clearDevices()
 	clear(l.onHost)
 	l.everywhere = 0
 }

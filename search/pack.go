@@ -264,7 +264,7 @@ func (p *packer) allowed(l *packable) []int32 { return p.c.allowed(&p.c.pieces[l
 // room.
 func (p *packer) pour(order []int32) (left []share) {
 	p.empty()
-	room := newRoom(len(p.c.all), p.c.budget)
+	room := newRoom(p.c, len(p.c.all))
 	for _, i := range order {
 		l := &p.packables[i]
 		first := func(bytes int64) int32 {
@@ -322,7 +322,10 @@ func (p *packer) empty() {
 	n := len(p.c.all)
 	p.shares, p.over, p.overflow = p.shares[:0], p.over[:0], 0
 	p.held, p.of = make([][]int32, n), make([][]int32, len(p.packables))
-	p.free, p.where = slices.Repeat([]int64{p.c.budget}, n), slices.Repeat([]int32{none}, n)
+	p.free, p.where = make([]int64, n), slices.Repeat([]int32{none}, n)
+	for d := range p.free {
+		p.free[d] = p.c.free(int32(d))
+	}
 }
 
 // slot returns the slot of a packable's slice on a device, or none.

@@ -43,7 +43,7 @@ func drawn(intN func(n int) int, devices, tables int) *problem.Problem {
 
 // leave sets the memory of the devices so that shards may take that many bytes.
 func leave(p *problem.Problem, budget int64) {
-	p.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(budget)
+	p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(budget)
 }
 
 // total returns the bytes of the loads, unsplit.

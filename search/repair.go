@@ -101,7 +101,7 @@ func (r *repairer) start(chosen []*variant) {
 	}
 	size := func(v *variant) float64 {
 		return float64(v.bytes(v.least()))/float64(r.c.budget) +
-			float64(v.hostBytes(v.least()))/float64(max(1, r.c.problem.Topology.HostBudget()))
+			float64(v.hostBytes(v.least()))/float64(max(1, r.c.hostBudget))
 	}
 	slices.SortStableFunc(order, func(a, b int32) int {
 		x, y := chosen[a], chosen[b]
@@ -121,7 +121,7 @@ func (r *repairer) energy() float64 {
 
 // overflow returns the bytes by which devices overflow, as shares of what a device has.
 func (r *repairer) overflow() float64 {
-	return float64(r.over)/float64(r.c.budget) + float64(r.hostOver)/float64(max(1, r.c.problem.Topology.HostBudget()))
+	return float64(r.over)/float64(r.c.budget) + float64(r.hostOver)/float64(max(1, r.c.hostBudget))
 }
 
 // replace places other slices of a table.

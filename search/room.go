@@ -84,7 +84,7 @@ func roomFor(c *catalog, variants [][]variant, ended func() bool) (found []place
 // more than mostChoices.
 func choicesOfVariants(c *catalog, variants [][]variant) (choices [][]*variant, all bool) {
 	n := len(variants)
-	room, hostRoom := int64(c.room()), int64(len(c.all))*int64(c.problem.Topology.HostBudget())
+	room, hostRoom := int64(c.room()), c.hostRoom()
 	hbm, host := make([]int64, n+1), make([]int64, n+1) // the least of the tables from i on
 	for i := n - 1; i >= 0; i-- {
 		hbm[i], host[i] = math.MaxInt64, math.MaxInt64

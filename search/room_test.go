@@ -65,7 +65,7 @@ func smallInAllForms(seed uint64, mostDevices, mostTables, mostDim int) *problem
 // give sets the memory of the devices so that shards may take that many bytes.
 func give(p *problem.Problem, budget int64) *problem.Problem {
 	q := *p
-	q.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(budget)
+	q.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(budget)
 	return &q
 }
 
@@ -170,7 +170,7 @@ func widths(t *problem.Table, n int, visit func(widths []int)) {
 // has a placement, by trying all placements: table by table, in every way that may lower
 // the highest load found so far.
 func leastMemory(p *problem.Problem) int64 {
-	n, hostBudget := p.Topology.Devices, int64(p.HostBudget())
+	n, hostBudget := p.Topology.Devices, int64(p.HostBudget(0))
 	all := make([][]taken, len(p.Tables))
 	for i := range p.Tables {
 		ways := waysToHold(p, i)

@@ -138,8 +138,8 @@ func (c *cutter) anneal(r *run, start float64, tries int) bool {
 func newCutter(r *run, p *problem.Problem, shards [][]problem.Shard) *cutter {
 	n := len(shards)
 	c := &cutter{
-		problem: p, scorer: r.scorer(), draw: rand.New(rand.NewPCG(r.opt.Seed, 0x726f7773)), budget: int64(p.ShardBudget()),
-		cuts: make([]rowCut, len(p.Tables)), parts: make([][]part, len(p.Tables)), used: make([]int64, n), held: make([]int, n), busy: make([]float64, n),
+		problem: p, scorer: r.scorer(), draw: rand.New(rand.NewPCG(r.opt.Seed, 0x726f7773)), budget: r.catalog.budget,
+		cuts: make([]rowCut, len(p.Tables)), parts: make([][]part, len(p.Tables)), used: slices.Clone(r.catalog.short), held: make([]int, n), busy: make([]float64, n),
 	}
 	c.scorer.Reset()
 	type slice struct {

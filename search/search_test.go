@@ -35,7 +35,7 @@ func check(t rapid.TB, p *problem.Problem, r search.Result) {
 		columns[i] = make([]bool, p.Tables[i].Dim)
 	}
 	for d, shards := range r.Shards {
-		memory := p.DeviceMemory()
+		memory := p.DeviceMemory(d)
 		for _, s := range shards {
 			table := &p.Tables[s.Table]
 			memory = memory.Add(p.ShardMemory(s))
@@ -58,8 +58,8 @@ func check(t rapid.TB, p *problem.Problem, r search.Result) {
 			entries[s.Table]++
 			home[s.Table] = d
 		}
-		if memory.Total() > p.Topology.DeviceMemory() {
-			t.Errorf("device %d: got %d bytes, want at most %d", d, memory.Total(), p.Topology.DeviceMemory())
+		if memory.Total() > p.Topology.DeviceMemory(d) {
+			t.Errorf("device %d: got %d bytes, want at most %d", d, memory.Total(), p.Topology.DeviceMemory(d))
 		}
 	}
 	groups := map[string]int{}
@@ -91,7 +91,7 @@ func firstFit(p *problem.Problem) (placed [][]problem.Shard, ok bool) {
 		bytes  int64
 		where  []int
 	}
-	budget := int64(p.ShardBudget())
+	budget := int64(p.ShardBudget(0))
 	bytes := func(table, width int) int64 {
 		s := p.Whole(table)
 		s.Columns.End = int64(width)
@@ -202,7 +202,7 @@ func tight(t *rapid.T) *problem.Problem {
 	}
 	p.Topology = hardware.Topology{Profile: hardware.Profiles()[0], Devices: devices, Memory: unit.GiB, ReserveShare: hardware.NoReserve}
 	slack := rapid.SampledFrom([]float64{0.95, 1, 1.01, 1.1, 1.3, 2, 8}).Draw(t, "slack")
-	p.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(math.Ceil(total*slack/float64(devices)))
+	p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(math.Ceil(total*slack/float64(devices)))
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -307,8 +307,14 @@ func TestNearOptimumOfTinyProblems(t *testing.T) {
 
 // optimum tries every way to cut dims of 4, 8 and 12 and every placement.
 func optimum(p *problem.Problem) float64 {
+	return optimumOf(p, func([]unit.Bytes) bool { return true })
+}
+
+// optimumOf is optimum among the placements with the bytes of shards by device that may be.
+func optimumOf(p *problem.Problem, may func(used []unit.Bytes) bool) float64 {
 	s := factory(p)()
 	best := math.Inf(1)
+	used := make([]unit.Bytes, p.Topology.Devices)
 	cuts := map[int][][]int{4: {{4}}, 8: {{8}, {4, 4}}, 12: {{12}, {8, 4}, {4, 4, 4}}}
 	var table func(i int)
 	var put func(i int, widths []int)
@@ -317,16 +323,22 @@ func optimum(p *problem.Problem) float64 {
 			table(i + 1)
 			return
 		}
-		item := s.Item(i, widths[0], problem.Form{})
+		shard := p.Whole(i)
+		shard.Columns.End = int64(widths[0])
+		item, bytes := s.Item(i, widths[0], problem.Form{}), p.ShardMemory(shard).Tables()
 		for d := range p.Topology.Devices {
 			s.Add(d, item)
+			used[d] += bytes
 			put(i, widths[1:])
+			used[d] -= bytes
 			s.Remove(d, item)
 		}
 	}
 	table = func(i int) {
 		if i == len(p.Tables) {
-			best = min(best, s.Cost())
+			if may(used) {
+				best = min(best, s.Cost())
+			}
 			return
 		}
 		for _, widths := range cuts[p.Tables[i].Dim] {
@@ -602,7 +614,7 @@ func optimumOfTinyProblems(t *testing.T, tasks, withRefinement int) {
 		for i := range p.Tables {
 			tight.Topology.Memory += p.ShardMemory(p.Whole(i)).Tables()
 		}
-		tight.Topology.Memory = tight.DeviceMemory().Received + tight.Topology.Memory*2/3
+		tight.Topology.Memory = tight.DeviceMemory(0).Received + tight.Topology.Memory*2/3
 		if r, err := search.Run(context.Background(), &tight, factory(&tight), search.Options{Workers: 1}); err == nil {
 			check(t, &tight, r)
 			limited++

@@ -323,16 +323,16 @@ func checkPlacement(t rapid.TB, p *problem.Problem, newScorer search.Factory, ty
 	}
 	tables := make([][]placed, len(p.Tables))
 	for d, shards := range r.Shards {
-		memory := p.DeviceMemory()
+		memory := p.DeviceMemory(d)
 		for _, s := range shards {
 			memory = memory.Add(p.ShardMemory(s))
 			tables[s.Table] = append(tables[s.Table], placed{s, d})
 		}
-		if memory.Total() > p.Topology.DeviceMemory() {
-			t.Errorf("device %d: got %d bytes, want at most %d", d, memory.Total(), p.Topology.DeviceMemory())
+		if memory.Total() > p.Topology.DeviceMemory(d) {
+			t.Errorf("device %d: got %d bytes, want at most %d", d, memory.Total(), p.Topology.DeviceMemory(d))
 		}
-		if memory.Host > p.HostBudget() {
-			t.Errorf("device %d: got %d bytes of host memory, want at most %d", d, memory.Host, p.HostBudget())
+		if memory.Host > p.HostBudget(d) {
+			t.Errorf("device %d: got %d bytes of host memory, want at most %d", d, memory.Host, p.HostBudget(d))
 		}
 	}
 	allowed := func(some ...problem.ShardingType) bool {
@@ -469,7 +469,7 @@ func onSomeHosts(t *rapid.T) *problem.Problem {
 	if n > 2 && rapid.IntRange(0, 5).Draw(t, "partial") == 0 {
 		n--
 	}
-	total := p.ShardBudget() * unit.Bytes(p.Topology.Devices)
+	total := p.ShardBudget(0) * unit.Bytes(p.Topology.Devices)
 	for i := range p.Tables {
 		if d := &p.Tables[i].Constraint.Devices; len(*d) > 0 {
 			for k := range *d {
@@ -488,7 +488,7 @@ func onSomeHosts(t *rapid.T) *problem.Problem {
 		p.Accounting = problem.CountAll
 	}
 	share := rapid.SampledFrom([]float64{.4, .8, 1, 1.2, 2, 3, 5, 20}).Draw(t, "share of memory")
-	p.Topology.Memory = p.DeviceMemory().Received + unit.Bytes(math.Ceil(float64(total)*share/float64(n))) + 1
+	p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(math.Ceil(float64(total)*share/float64(n))) + 1
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -662,7 +662,7 @@ func TestTablesOfTooManyRows(t *testing.T) {
 func TestHostMemoryIsForSlices(t *testing.T) {
 	p := &problem.Problem{Batch: 64, Tables: []problem.Table{large("a", 1_000_000, 4), large("b", 1_000_000, 4)}}
 	p.Topology = hardware.Topology{Profile: a100(), Devices: 2, HostMemory: unit.TiB, ReserveShare: hardware.NoReserve}
-	p.Topology.Memory = p.DeviceMemory().Total() + p.ShardMemory(p.Whole(0)).Tables()*102/100
+	p.Topology.Memory = p.DeviceMemory(0).Total() + p.ShardMemory(p.Whole(0)).Tables()*102/100
 	for _, only := range []problem.ShardingType{problem.RowWise, problem.DataParallel} {
 		types := []problem.ShardingType{only}
 		newScorer := formsFactory(p, true)
@@ -713,7 +713,7 @@ func tinyOf(seed uint64, change func(t *problem.Table, i int)) *problem.Problem 
 			weights += m.Weights + m.Optimizer
 			buffers += m.Tables() - m.Weights - m.Optimizer
 		}
-		p.Topology.Memory = p.DeviceMemory().Total() + 2*buffers + weights/unit.Bytes(2*devices)
+		p.Topology.Memory = p.DeviceMemory(0).Total() + 2*buffers + weights/unit.Bytes(2*devices)
 	}
 	return p
 }
@@ -885,7 +885,7 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 		for d := d; devices > 0; d, devices = d+1, devices-1 {
 			used[d] += sign * memory.Tables()
 			host[d] += sign * memory.Host
-			fits = fits && used[d] <= p.ShardBudget() && host[d] <= p.HostBudget()
+			fits = fits && used[d] <= p.ShardBudget(d) && host[d] <= p.HostBudget(d)
 		}
 		return fits
 	}
@@ -1059,7 +1059,7 @@ func byConstruction(seed uint64) *problem.Problem {
 	}
 	const spare = 1.05
 	p.Topology.HostMemory = unit.Bytes(spare*float64(slices.Max(host)))*unit.Bytes(perHost) + unit.Bytes(perHost)
-	p.Topology.Memory = p.DeviceMemory().Total() + unit.Bytes(spare*float64(slices.Max(used))) + 1
+	p.Topology.Memory = p.DeviceMemory(0).Total() + unit.Bytes(spare*float64(slices.Max(used))) + 1
 	return p
 }
 

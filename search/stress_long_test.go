@@ -73,7 +73,7 @@ const none = -1
 func (c *class) granules() float64 { return float64(c.count * (len(c.sizes) - 1)) }
 
 func classesOf(p *problem.Problem) (classes []class) {
-	budget := int64(p.ShardBudget())
+	budget := int64(p.ShardBudget(0))
 	index := map[string]int{}
 	for _, g := range p.Colocations() {
 		first := &p.Tables[g.Tables[0]]
@@ -145,7 +145,7 @@ func knapsack(classes []class) (held []float64, value float64) {
 // crowded reports whether some table has no slice that fits a device, or all take
 // more than there is in the fewest slices that do.
 func crowded(p *problem.Problem) bool {
-	budget, total := int64(p.ShardBudget()), int64(0)
+	budget, total := int64(p.ShardBudget(0)), int64(0)
 	for i := range p.Tables {
 		bytes := func(width int) int64 {
 			s := p.Whole(i)

@@ -104,9 +104,9 @@ func variantIn(c *catalog, f *forms, k int32, form problem.Form) variant {
 // count sets the smallest number of slices and their bytes. It returns false if the
 // slices do not fit empty devices.
 func (v *variant) count(c *catalog) bool {
-	widest := widestOf(c.budget, v.fixed, v.each, v.width)
+	widest := widestOf(c.freeOn(v.span), v.fixed, v.each, v.width)
 	if v.hostEach > 0 {
-		widest = min(widest, widestOf(int64(c.problem.Topology.HostBudget()), v.hostFixed, v.hostEach, v.width))
+		widest = min(widest, widestOf(c.hostBudget, v.hostFixed, v.hostEach, v.width))
 	}
 	if widest < v.narrowest {
 		return false
@@ -179,9 +179,8 @@ func newSpare(c *catalog) spare {
 
 // clear takes all slices off the devices.
 func (l *spare) clear() {
-	hostBudget := int64(l.c.problem.Topology.HostBudget())
 	for d := range l.free {
-		l.free[d], l.host[d] = l.c.budget, hostBudget
+		l.free[d], l.host[d] = l.c.free(int32(d)), l.c.hostBudget-l.c.hostShort[d]
 	}
 }
 
@@ -247,7 +246,7 @@ func balanced(c *catalog, variants [][]variant, share float64) (chosen []*varian
 			return nil, 0, false
 		}
 	}
-	room, hostRoom := float64(c.room()), float64(len(c.all))*float64(c.problem.Topology.HostBudget())
+	room, hostRoom := float64(c.room()), float64(c.hostRoom())
 	proven := func(rate float64, hbm, host int64) bool {
 		const rounding = 1e-9
 		return float64(hbm)+rate*float64(host) > (room+rate*hostRoom)*(1+rounding)

@@ -29,9 +29,11 @@ type OverridesBody struct {
 	Device            *string   `json:"device,omitempty" maxLength:"200" doc:"Device profile, one of GET /v1/devices" example:"a100-80"`
 	DevicesPerHost    *int      `json:"devices_per_host,omitempty" doc:"Devices that share a host's fast links"`
 	Memory            *Quantity `json:"memory,omitempty" doc:"Memory of a device, such as 40GiB"`
+	DeviceMemories    *string   `json:"device_memories,omitempty" maxLength:"100000" doc:"Memory of each device where devices differ, such as 40GiB,80GiB, or of some, such as 0-3=40GiB"`
 	ReserveShare      *float64  `json:"reserve_share,omitempty" doc:"Share of each device's memory to keep free of tables"`
 	ReserveFixed      *Quantity `json:"reserve_fixed,omitempty" doc:"Memory of each device to keep free on top of the share"`
 	HostMemory        *Quantity `json:"host_memory,omitempty" doc:"Memory of a full host that the tables of its devices may use, such as 1TiB"`
+	HostMemories      *string   `json:"host_memories,omitempty" maxLength:"100000" doc:"Memory of each host where hosts differ, such as 512GiB,1TiB, or of some, such as 0=512GiB"`
 	NetworkBandwidth  *Quantity `json:"network_bandwidth,omitempty" doc:"A device's share of the network between hosts, such as 50GB/s"`
 	NVLinkDomain      *int      `json:"nvlink_domain,omitempty" doc:"Devices that the links inside hosts join"`
 	Replicas          *int      `json:"replicas,omitempty" doc:"Sharding groups of 2D parallelism; all other fields describe the whole cluster"`
@@ -59,6 +61,7 @@ func (o *OverridesBody) overrides() (input.Overrides, []fault) {
 		return quantityOf(q, "problem.overrides."+name, unit.ParseSize, &faults)
 	}
 	return input.Overrides{
+		DeviceMemories: o.DeviceMemories, HostMemories: o.HostMemories,
 		Devices: o.Devices, DevicesPerHost: o.DevicesPerHost, Device: o.Device,
 		Memory: size(o.Memory, "memory"), ReserveFixed: size(o.ReserveFixed, "reserve_fixed"), HostMemory: size(o.HostMemory, "host_memory"),
 		NetworkBandwidth:  quantityOf(o.NetworkBandwidth, "problem.overrides.network_bandwidth", unit.ParseBandwidth, &faults),

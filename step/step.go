@@ -265,7 +265,7 @@ func (in *Input) calibrate(terms *Terms) (scaled bool, err error) {
 		return false, err
 	}
 	factor := in.Measured.Step / own.sum()
-	another := reference.Problem.Topology != in.Problem.Topology || reference.Problem.Batch != in.Problem.Batch
+	another := !reference.Problem.Topology.Equal(in.Problem.Topology) || reference.Problem.Batch != in.Problem.Batch
 	if another && in.Dense == nil {
 		return false, errors.New("measured step: it is of another cluster or batch, and what it took beside the embeddings cannot be carried over without a dense part: give --dense NAME")
 	}
@@ -306,7 +306,7 @@ func (in *Input) possible(own *Terms) error {
 // that are priced.
 func (in *Input) ofMeasured() bool {
 	m := &in.Measured
-	if m.Problem != nil && (m.Problem.Topology != in.Problem.Topology || m.Problem.Batch != in.Problem.Batch) {
+	if m.Problem != nil && (!m.Problem.Topology.Equal(in.Problem.Topology) || m.Problem.Batch != in.Problem.Batch) {
 		return false
 	}
 	return m.Shards == nil || slices.EqualFunc(m.Shards, in.Shards, slices.Equal[[]problem.Shard])

@@ -148,7 +148,7 @@ func (c *importCommand) run(path string) error {
 		return err
 	}
 	warnings = append(warnings, doubts...)
-	if hosted, _ := pl.Hosted(); hosted > 0 && l.problem.Topology.HostMemory == 0 {
+	if hosted, _ := pl.Hosted(); hosted > 0 && l.problem.Topology.MostHostMemory() == 0 {
 		warnings = append(warnings, "tables lie in host memory, and the cluster has none that is stated: import with --host-memory SIZE, such as 1TiB")
 	}
 	pl.Provenance = plan.Provenance{

@@ -32,6 +32,7 @@ type clusterFlags struct {
 	device                       string
 	memory, reserveFixed         size
 	hostMemory                   size
+	deviceMemories, hostMemories string
 	network, link, hbm, hostLink bandwidth
 	domain                       int
 	replicas                     replicasFlag
@@ -72,9 +73,11 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.StringVar(&c.device, "device", "", "device `profile`; list them with: neuroshard devices")
 	f.IntVar(&c.perHost, "devices-per-host", 0, "devices that share a host's fast links (default: all)")
 	f.Var(&c.memory, "memory", "memory of a device, such as 40GiB (default: the profile's)")
+	f.StringVar(&c.deviceMemories, "device-memories", "", "memory of each device where devices differ, in order, such as 40GiB,80GiB `sizes` for two devices; or of some by number, such as 0-3=40GiB, the others with --memory")
 	f.Float64Var(&c.reserveShare, "reserve-share", hardware.DefaultReserveShare, "`share` of each device's memory to keep free of tables")
 	f.Var(&c.reserveFixed, "reserve-fixed", "memory of each device to keep free on top of the share")
 	f.Var(&c.hostMemory, "host-memory", "memory of a full host that the tables of its devices may use, such as 1TiB (default: none)")
+	f.StringVar(&c.hostMemories, "host-memories", "", "memory of each host where hosts differ, in order or by number, such as 0=512GiB `sizes`, the others with --host-memory")
 	f.Var(&c.network, "network-bandwidth", "a device's share of the network between hosts, such as 50GB/s (default: the profile's)")
 	f.IntVar(&c.domain, "nvlink-domain", 0, "devices that the links inside hosts join, where they join several hosts, such as 72 (default: those of a host)")
 	f.Var(&c.link, "link-bandwidth", "bandwidth of a device to the others of its host, with --model torchrec (default: TorchRec's, 600 GiB/s)")
@@ -171,6 +174,7 @@ func (c *clusterFlags) overrides() input.Overrides {
 		Devices: stated(c, "devices", &c.devices), DevicesPerHost: stated(c, "devices-per-host", &c.perHost),
 		Device: stated(c, "device", &c.device),
 		Memory: stated(c, "memory", (*unit.Bytes)(&c.memory)), HostMemory: stated(c, "host-memory", (*unit.Bytes)(&c.hostMemory)),
+		DeviceMemories: stated(c, "device-memories", &c.deviceMemories), HostMemories: stated(c, "host-memories", &c.hostMemories),
 		NetworkBandwidth: stated(c, "network-bandwidth", (*unit.Bandwidth)(&c.network)), NVLinkDomain: stated(c, "nvlink-domain", &c.domain),
 		Replicas: stated(c, "replicas", &c.replicas.n), SyncEvery: stated(c, "sync-every", &c.syncEvery), InterHostAllReduce: stated(c, "inter-host-allreduce", &c.interHost),
 		LinkBandwidth: stated(c, "link-bandwidth", (*unit.Bandwidth)(&c.link)), HBMBandwidth: stated(c, "hbm-bandwidth", (*unit.Bandwidth)(&c.hbm)),

@@ -168,7 +168,9 @@ func (r *replanCommand) remaining(old *plan.Plan) (*input.Cluster, []int, error)
 		if other := (*neuroshard.OtherPlan)(nil); errors.As(err, &other) && !replaced {
 			errs = append(errs, faulty("--lost-devices: "+other.Message, other.Hint))
 		} else if err == nil && !replaced {
-			own.Topology.Devices, own.Topology.DevicesPerHost = left.Devices, left.DevicesPerHost
+			smaller := *old
+			smaller.Cluster = left
+			own = clusterOf(&smaller, &r.cluster)
 		}
 	}
 	return own, lost, input.Join(errs...)

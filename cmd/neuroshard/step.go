@@ -15,7 +15,6 @@ import (
 	"github.com/neuroshard/neuroshard/internal/manual"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/report"
@@ -201,8 +200,9 @@ func publishedAs(pl *plan.Plan) string {
 // and the number formats that the plan was made with.
 func keepsPlan(p *problem.Problem, pl *plan.Plan) {
 	c := pl.Cluster
-	p.Topology.ReserveShare, p.Topology.ReserveFixed = hardware.NoReserve, c.Reserve
-	p.Topology.HostMemory, p.CommPrecision, p.Engine, p.LaneRule = c.HostMemory, c.CommPrecision, c.Engine, c.LaneRule
+	t := c.Topology()
+	p.Topology.ReserveShare, p.Topology.ReserveFixed = t.ReserveShare, t.ReserveFixed
+	p.Topology.HostMemory, p.Topology.HostMemories, p.CommPrecision, p.Engine, p.LaneRule = c.HostMemory, c.HostMemories, c.CommPrecision, c.Engine, c.LaneRule
 }
 
 // stepError marks the error of a step that has no price as one of the input.

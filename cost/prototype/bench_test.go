@@ -107,8 +107,8 @@ func planned(b *testing.B, m *prototype.Models, p *problem.Problem, method searc
 		for _, s := range held {
 			bytes += int64(p.ShardMemory(s).Tables())
 		}
-		if bytes > int64(p.ShardBudget()) {
-			b.Fatalf("a device holds %d bytes, want at most %d", bytes, p.ShardBudget())
+		if bytes > int64(p.ShardBudget(0)) {
+			b.Fatalf("a device holds %d bytes, want at most %d", bytes, p.ShardBudget(0))
 		}
 	}
 }

@@ -307,8 +307,8 @@ func find(t testing.TB, m *prototype.Models, p *problem.Problem, method search.M
 		for _, s := range held {
 			bytes += p.ShardMemory(s).Tables()
 		}
-		if bytes > p.ShardBudget() {
-			t.Errorf("%s: device %d: got %v, want at most %v", method, d, bytes, p.ShardBudget())
+		if bytes > p.ShardBudget(0) {
+			t.Errorf("%s: device %d: got %v, want at most %v", method, d, bytes, p.ShardBudget(0))
 		}
 	}
 	return result, true
@@ -389,7 +389,7 @@ func TestBaselinesAgainstPrototype(t *testing.T) {
 
 func hasTooLarge(p *problem.Problem) bool {
 	for i := range p.Tables {
-		if p.ShardMemory(p.Whole(i)).Tables() > p.ShardBudget() {
+		if p.ShardMemory(p.Whole(i)).Tables() > p.ShardBudget(0) {
 			return true
 		}
 	}

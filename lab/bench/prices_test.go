@@ -89,8 +89,8 @@ func TestFileTasks(t *testing.T) {
 		if tasks[i].Name != name || tasks[i].Setting != "d4_m64" {
 			t.Errorf("got task %q of %q, want %q of d4_m64", tasks[i].Name, tasks[i].Setting, name)
 		}
-		if p.Topology.Devices != 4 || p.Topology.Profile.Name != "a100-80" || p.ShardBudget() != 4*unit.GiB {
-			t.Errorf("task %d: got %d devices of %s with %v for tables, want 4 of a100-80 with 4 GiB", i, p.Topology.Devices, p.Topology.Profile.Name, p.ShardBudget())
+		if p.Topology.Devices != 4 || p.Topology.Profile.Name != "a100-80" || p.ShardBudget(0) != 4*unit.GiB {
+			t.Errorf("task %d: got %d devices of %s with %v for tables, want 4 of a100-80 with 4 GiB", i, p.Topology.Devices, p.Topology.Profile.Name, p.ShardBudget(0))
 		}
 		shard := p.Whole(0)
 		if got, want := p.ShardMemory(shard).Tables(), unit.Bytes(4*p.Tables[0].Rows*int64(p.Tables[0].Dim)); got != want {
@@ -185,8 +185,8 @@ func checkDevices(t *testing.T, p *problem.Problem, got *neuroshard.Result) {
 			want.Bytes += int64(p.ShardMemory(s).Tables())
 		}
 		device := devices[d]
-		if device.Shards != want.Shards || device.DimSum != want.DimSum || device.Bytes != want.Bytes || device.Bytes > int64(p.ShardBudget()) {
-			t.Errorf("device %d: got %+v, want %+v, within %v", d, device, want, p.ShardBudget())
+		if device.Shards != want.Shards || device.DimSum != want.DimSum || device.Bytes != want.Bytes || device.Bytes > int64(p.ShardBudget(0)) {
+			t.Errorf("device %d: got %+v, want %+v, within %v", d, device, want, p.ShardBudget(0))
 		}
 		if sum := device.ComputeMS + device.BackwardCommMS + device.ForwardCommMS; math.Abs(sum-device.TotalMS) > 1e-9*sum {
 			t.Errorf("device %d: got a total of %v ms, want the sum %v", d, device.TotalMS, sum)

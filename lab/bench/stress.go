@@ -132,7 +132,7 @@ func (d *stress) bytes(i, width int) int64 {
 
 // budget sets the devices' memory so that tables may take the given bytes of each.
 func (d *stress) budget(bytes float64) {
-	d.p.Topology.Memory = d.p.DeviceMemory().Received + unit.Bytes(math.Ceil(bytes))
+	d.p.Topology.Memory = d.p.DeviceMemory(0).Received + unit.Bytes(math.Ceil(bytes))
 }
 
 // filled sets the devices' memory so that the tables take that share of it.

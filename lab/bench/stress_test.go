@@ -23,7 +23,7 @@ func TestStressTasks(t *testing.T) {
 	}
 	for _, task := range tasks {
 		p := &task.Problem
-		total, room := 0.0, float64(p.ShardBudget())*float64(p.Topology.Devices)
+		total, room := 0.0, float64(p.ShardBudget(0))*float64(p.Topology.Devices)
 		for i := range p.Tables {
 			total += float64(p.ShardMemory(p.Whole(i)).Tables())
 		}
@@ -71,7 +71,7 @@ func TestStressFamilies(t *testing.T) {
 				t.Errorf("%s: table %d may be split, want it whole", task.Name, i)
 			}
 			for what, is := range map[string]bool{
-				"larger than a device": p.ShardMemory(p.Whole(i)).Tables() > p.ShardBudget(),
+				"larger than a device": p.ShardMemory(p.Whole(i)).Tables() > p.ShardBudget(0),
 				"in a group":           c.Colocation != "",
 				"bound to devices":     len(c.Devices) > 0,
 				"wide slices":          c.MinWidth > problem.ColumnGranule,

@@ -35,7 +35,7 @@ func TestWorkloadTasks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if own.Setting != name || other.Setting != name || own.Problem.Topology != w.Cluster {
+		if own.Setting != name || other.Setting != name || !own.Problem.Topology.Equal(w.Cluster) {
 			t.Errorf("%s: got settings %q and %q and %+v, want the workload and its own cluster", name, own.Setting, other.Setting, own.Problem.Topology)
 		}
 		if err := other.Problem.Validate(); err != nil {

@@ -307,12 +307,12 @@ func (l *planner) draw(draw *rand.Rand, split dataset.Split) (p *problem.Problem
 		Batch:    op.Batch,
 		Topology: hardware.Topology{Profile: l.hw, Devices: d.Devices[draw.IntN(len(d.Devices))], Memory: l.opt.Memory, ReserveShare: hardware.NoReserve},
 	}
-	usable := l.usable(split, op, p.Topology.DeviceMemory())
+	usable := l.usable(split, op, p.Topology.DeviceMemory(0))
 	if len(usable) == 0 {
 		return nil, nil
 	}
 	count := l.opt.MinTables + draw.IntN(l.opt.MaxTables-l.opt.MinTables+1)
-	room := weightsShare * float64(p.Topology.DeviceMemory()) * float64(p.Topology.Devices)
+	room := weightsShare * float64(p.Topology.DeviceMemory(0)) * float64(p.Topology.Devices)
 	powers := 1
 	for problem.ColumnGranule<<powers <= d.MaxDim {
 		powers++

@@ -188,7 +188,7 @@ func scenesOf(tasks []problem.Problem) (scenes []*scene, x []float32, scaling au
 	var all []policy.Vector
 	described := make([]policy.Tables, len(tasks))
 	for i := range tasks {
-		s := &scene{task: &tasks[i], pieces: Pieces(&tasks[i]), budget: float64(tasks[i].ShardBudget())}
+		s := &scene{task: &tasks[i], pieces: Pieces(&tasks[i]), budget: float64(tasks[i].LargestBudget())}
 		described[i] = policy.Describe(s.task, s.pieces)
 		all = append(all, described[i].Vectors...)
 		scenes = append(scenes, s)

@@ -167,7 +167,7 @@ func (o *Outcome) fail(status Status, err error, explain func(error) (string, st
 // planned sets the plan.
 func (o *Outcome) planned(p *problem.Problem, r *neuroshard.Result, tariff *Tariff) error {
 	o.Status = Fits
-	n := &Planned{Predicted: float64(r.Predicted.Cost), Simulated: float64(r.Simulated.Cost), Warnings: r.Warnings(), Budget: p.Topology.Budget()}
+	n := &Planned{Predicted: float64(r.Predicted.Cost), Simulated: float64(r.Simulated.Cost), Warnings: r.Warnings(), Budget: p.Topology.Budget(p.Topology.Largest())}
 	if !r.Judged() {
 		n.Simulated = 0
 	}

@@ -94,14 +94,14 @@ func TestCellsArePlans(t *testing.T) {
 		}
 		var most unit.Bytes
 		for _, held := range r.Shards {
-			sum := p.DeviceMemory()
+			sum := p.DeviceMemory(0)
 			for _, shard := range held {
 				sum = sum.Add(p.ShardMemory(shard))
 			}
 			most = max(most, sum.Total()-sum.Reserve)
 		}
-		if n.Memory != most || n.Budget != p.Topology.Budget() {
-			t.Errorf("cell %d: got %v of %v, want %v of %v", o.Number, n.Memory, n.Budget, most, p.Topology.Budget())
+		if n.Memory != most || n.Budget != p.Topology.Budget(0) {
+			t.Errorf("cell %d: got %v of %v, want %v of %v", o.Number, n.Memory, n.Budget, most, p.Topology.Budget(0))
 		}
 	}
 }

@@ -182,7 +182,7 @@ func TestRoundTripOfEveryKind(t *testing.T) {
 	if d := gocmp.Diff(pl.Tables, back.Tables); d != "" {
 		t.Errorf("-want +got\n%s", d)
 	}
-	if back.Cluster != pl.Cluster {
+	if !back.Cluster.Equal(pl.Cluster) {
 		t.Errorf("got cluster %+v, want %+v", back.Cluster, pl.Cluster)
 	}
 	for i := range pl.Devices {
@@ -342,7 +342,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if *f.Cluster != pl.Cluster || len(f.Notes) > 0 {
+		if !f.Cluster.Equal(pl.Cluster) || len(f.Notes) > 0 {
 			t.Fatalf("got cluster %+v and notes %q, want %+v and none", *f.Cluster, f.Notes, pl.Cluster)
 		}
 		if hosted := p.Topology.HostMemory > 0; hosted {

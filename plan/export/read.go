@@ -470,6 +470,25 @@ func (p *reader) cluster() {
 	p.out.Cluster = c
 }
 
+// sizes reads a list of sizes.
+func (p *reader) sizes() (list []unit.Bytes) {
+	p.array("a list of sizes", false, hardware.MaxDevices, func(int) {
+		n, _ := p.whole("a number of bytes", 1<<62)
+		list = append(list, unit.Bytes(n))
+	})
+	return list
+}
+
+// share reads a share above 0 and below 1.
+func (p *reader) share() float64 {
+	n, ok := p.json.Number("a share above 0 and below 1", "")
+	v, err := strconv.ParseFloat(n, 64)
+	if ok && (err != nil || !(v > 0 && v < 1)) {
+		p.add("", "%s is not a number above 0 and below 1", quote(n))
+	}
+	return v
+}
+
 // bandwidth reads the value of a key of a cluster that is a bandwidth.
 func (p *reader) bandwidth(c *plan.Cluster, key string) {
 	into := &c.NetworkBandwidth
@@ -533,9 +552,25 @@ func (p *reader) clusterKey(c *plan.Cluster, key string) (required bool) {
 		c.TorchRecBytes, _ = p.json.Bool("true or false")
 		return false
 	default:
-		p.replicaKey(c, key)
+		p.differing(c, key)
+		return false
 	}
 	return true
+}
+
+// differing reads the value of a key of devices or hosts that differ, or of a cluster's sharding
+// groups.
+func (p *reader) differing(c *plan.Cluster, key string) {
+	switch key {
+	case "device_memories_bytes":
+		c.DeviceMemories = p.sizes()
+	case "host_memories_bytes":
+		c.HostMemories = p.sizes()
+	case "reserve_share":
+		c.ReserveShare = p.share()
+	default:
+		p.replicaKey(c, key)
+	}
 }
 
 // replicaKey reads the value of a key of a cluster's sharding groups.

@@ -33,7 +33,7 @@ func ExampleTopology() {
 		panic(err)
 	}
 	t := hardware.Topology{Profile: p, Devices: 20, DevicesPerHost: 8, ReserveShare: 0.25, ReserveFixed: 4 * unit.GiB}
-	fmt.Println(t.Hosts(), "hosts,", t.Budget(), "a device for tables")
+	fmt.Println(t.Hosts(), "hosts,", t.Budget(0), "a device for tables")
 
 	t.Devices, t.ReserveShare = 0, 1.5
 	for _, problem := range t.Problems() {
@@ -221,13 +221,13 @@ func TestReserveAndBudget(t *testing.T) {
 		{"more than all", 0, 2000, 0.15, 1000, 2150, 0},
 	} {
 		topology := hardware.Topology{Profile: profile, Devices: 1, Memory: c.memory, ReserveShare: c.share, ReserveFixed: c.fixed}
-		if got := topology.DeviceMemory(); got != c.wantMemory {
+		if got := topology.DeviceMemory(0); got != c.wantMemory {
 			t.Errorf("%s: got %d bytes of memory, want %d", c.name, got, c.wantMemory)
 		}
-		if got := topology.Reserve(); got != c.reserve {
+		if got := topology.Reserve(0); got != c.reserve {
 			t.Errorf("%s: got %d bytes of reserve, want %d", c.name, got, c.reserve)
 		}
-		if got := topology.Budget(); got != c.budget {
+		if got := topology.Budget(0); got != c.budget {
 			t.Errorf("%s: got a budget of %d bytes, want %d", c.name, got, c.budget)
 		}
 	}
@@ -318,8 +318,8 @@ func TestValidTopologiesMakeSense(t *testing.T) {
 		if len(topology.Problems()) > 0 {
 			return
 		}
-		if got, most := topology.Budget(), topology.DeviceMemory(); got < 1 || got > most || got+topology.Reserve() != most {
-			t.Fatalf("got a budget of %d beside a reserve of %d, want them to add up to %d", got, topology.Reserve(), most)
+		if got, most := topology.Budget(0), topology.DeviceMemory(0); got < 1 || got > most || got+topology.Reserve(0) != most {
+			t.Fatalf("got a budget of %d beside a reserve of %d, want them to add up to %d", got, topology.Reserve(0), most)
 		}
 		hosts, perHost := topology.Hosts(), topology.PerHost()
 		if hosts*perHost < topology.Devices || (hosts-1)*perHost >= topology.Devices {

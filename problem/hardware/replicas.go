@@ -37,6 +37,12 @@ func (t Topology) Whole() Topology {
 		return t
 	}
 	w, perHost := t, max(1, t.ReplicasPerHost)
+	if len(t.DeviceMemories) > 0 {
+		w.DeviceMemories = make([]unit.Bytes, t.Devices*t.Replicas)
+		for d := range w.DeviceMemories {
+			w.DeviceMemories[d] = t.DeviceMemory(t.place(d, t.Devices, t.Replicas))
+		}
+	}
 	w.Devices *= t.Replicas
 	w.DevicesPerHost = t.PerHost() * perHost
 	w.HostMemory *= unit.Bytes(perHost)
@@ -76,12 +82,45 @@ func (t Topology) Replicated(replicas int) (one Topology, wrong string) {
 		return t, fmt.Sprintf("replicas: %d groups of %d devices do not divide hosts of %d devices evenly", replicas, one.Devices, per)
 	case !fits:
 		return t, fmt.Sprintf("replicas: %d groups of %d devices do not divide NVLink domains of %d devices evenly", replicas, one.Devices, whole)
+	case len(t.HostMemories) > 0:
+		return t, fmt.Sprintf("replicas: hosts of %d groups have the same memory, and the host memories differ", replicas)
+	}
+	if one.DeviceMemories, wrong = t.sharedMemories(replicas); wrong != "" {
+		return t, wrong
 	}
 	if one.NVLinkDomain = 0; domain > one.DevicesPerHost {
 		one.NVLinkDomain = domain
 	}
 	one.HostMemory /= unit.Bytes(one.ReplicasPerHost)
 	return one, ""
+}
+
+// place returns the number that a device of the whole cluster has in its group.
+func (t Topology) place(device, size, replicas int) int {
+	if t.InterHostAllReduce {
+		return device % size
+	}
+	return device / replicas
+}
+
+// sharedMemories returns the device memories of one group of a whole cluster, and what is wrong: the
+// replicas of a shard need the same memory.
+func (t Topology) sharedMemories(replicas int) (memories []unit.Bytes, wrong string) {
+	if len(t.DeviceMemories) != t.Devices {
+		return t.DeviceMemories, ""
+	}
+	size := t.Devices / replicas
+	memories, first := make([]unit.Bytes, size), make([]int, size)
+	for d, m := range t.DeviceMemories {
+		i := t.place(d, size, replicas)
+		if memories[i] == 0 {
+			memories[i], first[i] = m, d
+		}
+		if memories[i] != m {
+			return t.DeviceMemories, fmt.Sprintf("replicas: devices %d and %d hold replicas of the same shards, and have %v and %v of memory", first[i], d, memories[i], m)
+		}
+	}
+	return memories, ""
 }
 
 // divided returns the devices of one group and the replicas of one shard among the given

@@ -28,6 +28,9 @@ type Cluster struct {
 	Engine problem.Engine
 	// LaneRule says how kernels choose the lanes of a bag.
 	LaneRule problem.LaneRule
+
+	// devices and hosts are the memories that a topology file states of them, one by one.
+	devices, hosts oneByOne
 }
 
 // AnyCluster returns a cluster that is large enough for all tables: the most devices,
@@ -44,6 +47,9 @@ type Overrides struct {
 	// Device is the name of a device profile.
 	Device                           *string
 	Memory, ReserveFixed, HostMemory *unit.Bytes
+	// DeviceMemories and HostMemories are the memories of devices and of hosts that differ, as
+	// hardware.ParseMemories reads them.
+	DeviceMemories, HostMemories *string
 	// NetworkBandwidth is a device's share of the network between hosts. NVLinkDomain is the
 	// number of devices that the links inside hosts join.
 	NetworkBandwidth *unit.Bandwidth
@@ -133,7 +139,7 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 	if base.Topology.Profile.Name == "" && len(p.Own) > 0 && p.Overrides.Device == nil && !file.Has("device") {
 		base.Topology.Profile = p.Own[0]
 	}
-	overrideErr := p.override(base)
+	overrideErr := Join(p.override(base), giveMemories(&p.Overrides, base, file))
 	var missingErr error
 	if !complete && p.TopologyErr == nil {
 		missingErr = p.missing(base.Topology, file)
@@ -207,7 +213,7 @@ func (p *Parts) base() (*Cluster, *TopologyFile) {
 	}
 	switch {
 	case described != nil:
-		return &Cluster{Topology: described.Topology, Batch: cmp.Or(described.Batch, p.Tables.Batch), Accounting: described.Accounting, CommPrecision: described.CommPrecision, Engine: described.Engine, LaneRule: described.LaneRule}, described
+		return &Cluster{Topology: described.Topology, Batch: cmp.Or(described.Batch, p.Tables.Batch), Accounting: described.Accounting, CommPrecision: described.CommPrecision, Engine: described.Engine, LaneRule: described.LaneRule, devices: described.devices, hosts: described.hosts}, described
 	case p.Fallback != nil:
 		copied := *p.Fallback
 		copied.unite()

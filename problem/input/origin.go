@@ -52,13 +52,7 @@ func (Broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 // own holds the plan's device profile if package hardware does not know it, for Parts.Own.
 func ClusterOf(pl *plan.Plan, o *Overrides) (cluster Cluster, own []hardware.Profile) {
 	c := &pl.Cluster
-	t := hardware.Topology{
-		Devices: c.Devices, DevicesPerHost: c.DevicesPerHost, Memory: c.DeviceMemory, ReserveShare: hardware.NoReserve, ReserveFixed: c.Reserve,
-		HostMemory: c.HostMemory, NetworkBandwidth: c.NetworkBandwidth, NVLinkDomain: c.NVLinkDomain,
-		Bandwidths: hardware.Bandwidths{Links: c.LinkBandwidth, HBM: c.HBMBandwidth, HostLink: c.HostLinkBandwidth},
-		Replicas:   c.Replicas, ReplicasPerHost: c.ReplicasPerHost, ReplicasPerDomain: c.ReplicasPerDomain,
-		InterHostAllReduce: c.InterHostAllReduce, SyncEvery: c.SyncEvery,
-	}
+	t := c.Topology()
 	if profile, err := hardware.ByName(c.Profile); err == nil {
 		t.Profile = profile
 	} else {

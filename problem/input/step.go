@@ -221,8 +221,8 @@ func (p *Parts) fit(whole *wholeStep, composed *problem.Problem) (warnings []str
 	if given {
 		return warnings, p.reserve(whole.dense, composed)
 	}
-	if takes := denseMemory(whole.dense, composed); takes > composed.Topology.Reserve() {
-		warnings = append(warnings, fmt.Sprintf("the dense part takes %v of a device, and the plan keeps %v free: a step may not fit", takes, composed.Topology.Reserve()))
+	if takes := denseMemory(whole.dense, composed); takes > composed.Topology.Reserve(composed.Topology.Smallest()) {
+		warnings = append(warnings, fmt.Sprintf("the dense part takes %v of a device, and the plan keeps %v free: a step may not fit", takes, composed.Topology.Reserve(composed.Topology.Smallest())))
 	}
 	return warnings, nil
 }
@@ -235,8 +235,8 @@ func engineOf(stack *step.Stack, composed *problem.Problem, given bool) (warning
 		warnings = append(warnings, fmt.Sprintf("the plan is for engine %s, and the step is priced as %s runs it", engine, stack.Title()))
 	case engine == "" && stack.Exchange != step.Flat:
 		warnings = append(warnings, fmt.Sprintf("the step is priced as %s runs it, and the plan does not keep to the rules of that engine (--for %s)", stack.Title(), problem.HugeCTR))
-		if given && composed.Topology.HostMemory > 0 {
-			return warnings, flagError(fmt.Sprintf("stack %s holds no table in host memory, and the cluster states %v of it", stack.Name, composed.Topology.HostMemory), fmt.Sprintf("plan for the engine (--for %s), leave host memory out, or choose a torchrec stack", problem.HugeCTR))
+		if given && composed.Topology.MostHostMemory() > 0 {
+			return warnings, flagError(fmt.Sprintf("stack %s holds no table in host memory, and the cluster states %v of it", stack.Name, composed.Topology.MostHostMemory()), fmt.Sprintf("plan for the engine (--for %s), leave host memory out, or choose a torchrec stack", problem.HugeCTR))
 		}
 	}
 	return warnings, nil
@@ -261,19 +261,20 @@ func (p *Parts) statesPrecision() bool {
 // reserve. A reserve that is stated stays, but must hold the dense part.
 func (p *Parts) reserve(dense *DenseFile, composed *problem.Problem) error {
 	t, takes := &composed.Topology, denseMemory(dense, composed)
-	if takes == 0 || t.DeviceMemory() == 0 {
+	d := t.Smallest()
+	if takes == 0 || t.DeviceMemory(d) == 0 {
 		return nil // reported, or not counted
 	}
 	if t.ReserveShare == 0 && t.ReserveFixed == 0 && !p.statesReserve() {
 		t.ReserveShare, t.ReserveFixed = RuntimeShare, takes
-		if t.Budget() > 0 {
+		if t.Budget(t.Largest()) > 0 {
 			return nil
 		}
 		t.ReserveShare, t.ReserveFixed = 0, 0
-		return &Errors{List: []Error{dense.error(fmt.Sprintf("the dense part takes %v of a device's %v, which leaves nothing for tables", takes, t.DeviceMemory()))}}
+		return &Errors{List: []Error{dense.error(fmt.Sprintf("the dense part takes %v of a device's %v, which leaves nothing for tables", takes, t.DeviceMemory(t.Largest())))}}
 	}
-	if t.Reserve() < takes {
-		e := dense.error(fmt.Sprintf("the dense part takes %v of a device, and the stated reserve is %v", takes, t.Reserve()))
+	if t.Reserve(d) < takes {
+		e := dense.error(fmt.Sprintf("the dense part takes %v of a device, and the stated reserve is %v", takes, t.Reserve(d)))
 		e.Hint = "state a larger reserve, or none: the reserve is then computed from the dense part"
 		return &Errors{List: []Error{e}}
 	}

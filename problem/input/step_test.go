@@ -182,16 +182,16 @@ func TestReserveOfDense(t *testing.T) {
 		t.Fatal(err)
 	}
 	dense := p.Step().Dense.Of(composed)
-	memory := float64(composed.Topology.DeviceMemory())
+	memory := float64(composed.Topology.DeviceMemory(0))
 	want := dense.Memory(8, 8192) + unit.Bytes(math.Ceil(RuntimeShare*memory))
-	if got := composed.Topology.Reserve(); got != want {
+	if got := composed.Topology.Reserve(0); got != want {
 		t.Errorf("got a reserve of %v, want %v: the dense part and %v of the memory", got, want, RuntimeShare)
 	}
-	ddp := composed.Topology.Reserve()
+	ddp := composed.Topology.Reserve(0)
 
 	p = stepParts(t, layers+"  parallel: fsdp\nstack: hugectr\n")
-	if composed, _, err = p.Problem(); err != nil || composed.Topology.Reserve() >= ddp {
-		t.Errorf("with fsdp: got a reserve of %v and error %v, want less than %v", composed.Topology.Reserve(), err, ddp)
+	if composed, _, err = p.Problem(); err != nil || composed.Topology.Reserve(0) >= ddp {
+		t.Errorf("with fsdp: got a reserve of %v and error %v, want less than %v", composed.Topology.Reserve(0), err, ddp)
 	}
 
 	// The user's reserve wins, in the file and as a flag.
@@ -227,8 +227,8 @@ func TestReserveOfDense(t *testing.T) {
 	}
 	p.Fallback = &Cluster{Topology: hardware.Topology{Profile: profile, Devices: 8, ReserveShare: hardware.NoReserve, ReserveFixed: 1}, Batch: 8192}
 	var warnings []string
-	if composed, warnings, err = p.Problem(); err != nil || composed.Topology.Reserve() != 1 || !strings.Contains(strings.Join(warnings, "\n"), "a step may not fit") || composed.CommPrecision != problem.FP32 {
-		t.Errorf("got a reserve of %v, exchanges in %v and error %v, want those of the plan", composed.Topology.Reserve(), composed.CommPrecision, err)
+	if composed, warnings, err = p.Problem(); err != nil || composed.Topology.Reserve(0) != 1 || !strings.Contains(strings.Join(warnings, "\n"), "a step may not fit") || composed.CommPrecision != problem.FP32 {
+		t.Errorf("got a reserve of %v, exchanges in %v and error %v, want those of the plan", composed.Topology.Reserve(0), composed.CommPrecision, err)
 	}
 }
 

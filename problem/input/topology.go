@@ -24,7 +24,7 @@ const MaxTopologyBytes = unit.MiB
 // emptyTopology is the hint for a file without content.
 const emptyTopology = "state devices and device"
 
-var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "reserve_share", "reserve_fixed", "host_memory", "batch", "accounting", "comm_precision", "engine", "lanes", "network_bandwidth", "nvlink_domain", "link_bandwidth", "hbm_bandwidth", "host_link_bandwidth", "replicas", "sync_every", "inter_host_allreduce", "dense", "stack", "step", "loader", "price"}
+var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "device_memories", "reserve_share", "reserve_fixed", "host_memory", "host_memories", "batch", "accounting", "comm_precision", "engine", "lanes", "network_bandwidth", "nvlink_domain", "link_bandwidth", "hbm_bandwidth", "host_link_bandwidth", "replicas", "sync_every", "inter_host_allreduce", "dense", "stack", "step", "loader", "price"}
 
 // TopologyFile is the content of a topology file.
 type TopologyFile struct {
@@ -47,6 +47,8 @@ type TopologyFile struct {
 	// nothing.
 	LaneRule problem.LaneRule
 
+	// devices and hosts are the memories that the file states of them, one by one.
+	devices, hosts oneByOne
 	// step is what the file states of the whole training step.
 	step   stepPart
 	lines  map[string]int
@@ -90,7 +92,8 @@ func (f TopologyFile) forgive(t *hardware.Topology) {
 
 // Topology reads a topology from YAML or JSON: an object with the keys devices,
 // devices_per_host, replicas, sync_every, inter_host_allreduce, device (a profile's name), memory, reserve_share,
-// reserve_fixed, host_memory (sizes with a unit, such as "40GiB"), batch,
+// reserve_fixed, host_memory (sizes with a unit, such as "40GiB"), device_memories and
+// host_memories (hardware.Memories, or a list of sizes), batch,
 // comm_precision (a precision's name), engine (an engine's name), lanes (a lane
 // rule's name), and of the whole step dense and stack (presets' names, or objects), step,
 // loader and price. None of them is required here. Content that begins with "{" is JSON
@@ -209,8 +212,10 @@ func (t *topologyReader) readYAML(data []byte) {
 	}
 }
 
-// isTree reports whether a key's value may be an object.
-func isTree(key string) bool { return key == "dense" || key == "stack" }
+// isTree reports whether a key's value may be an object or a list.
+func isTree(key string) bool {
+	return key == "dense" || key == "stack" || key == "device_memories" || key == "host_memories"
+}
 
 // isTruth reports whether a key's value is true or false.
 func isTruth(key string) bool { return key == "inter_host_allreduce" }
@@ -273,6 +278,8 @@ func (t *topologyReader) set(e entry) {
 		t.profile(e)
 	case "memory":
 		t.Topology.Memory = t.above0(e)
+	case "device_memories", "host_memories":
+		readMemories(t, e)
 	case "reserve_fixed":
 		t.Topology.ReserveFixed = t.size(e)
 	case "host_memory":

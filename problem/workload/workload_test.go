@@ -173,7 +173,7 @@ func TestDefaultClusterHoldsWorkload(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Logf("%d x %s: %v of %v a device used on average", p.Topology.Devices, p.Topology.Profile.Name,
-				used/unit.Bytes(p.Topology.Devices), p.ShardBudget())
+				used/unit.Bytes(p.Topology.Devices), p.ShardBudget(0))
 		})
 	}
 }
@@ -199,7 +199,7 @@ func TestHugeCTR7NeedsLargeDevices(t *testing.T) {
 // budget, or of the least width, and places them in descending order of bytes,
 // each on the first device with room. It returns the bytes placed.
 func firstFit(p *problem.Problem) (unit.Bytes, error) {
-	budget := p.ShardBudget()
+	budget := p.ShardBudget(0)
 	var slicesBytes []unit.Bytes
 	for i := range p.Tables {
 		shard := p.Whole(i)

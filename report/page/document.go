@@ -99,6 +99,10 @@ type Devices struct {
 	Used         []unit.Bytes `json:"used_bytes"`
 	Capacity     unit.Bytes   `json:"capacity_bytes"`
 	HostCapacity unit.Bytes   `json:"host_capacity_bytes"`
+	// Capacities and HostCapacities are those of each device where devices differ; Capacity and
+	// HostCapacity are then the largest.
+	Capacities     []unit.Bytes `json:"capacities_bytes,omitempty"`
+	HostCapacities []unit.Bytes `json:"host_capacities_bytes,omitempty"`
 }
 
 // Tables are the tables of a plan as columns.

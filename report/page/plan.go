@@ -163,11 +163,16 @@ func shardingTypes(pl *plan.Plan) []Count {
 // devices returns the devices as columns.
 func (b *builder) devices() Devices {
 	pl := b.plan
-	n := len(pl.Devices)
+	n, t := len(pl.Devices), pl.Cluster.Topology()
 	d := Devices{
 		Count: n, Shards: make([]int, n), DimSum: make([]int, n), Memory: make([]problem.Memory, n), Used: make([]unit.Bytes, n),
-		Capacity:     pl.Cluster.DeviceMemory - pl.Cluster.Reserve,
-		HostCapacity: pl.Cluster.HostMemory / unit.Bytes(max(1, pl.Cluster.DevicesPerHost)),
+		Capacity: t.Usable(t.Largest()), HostCapacity: t.MostHostMemory() / unit.Bytes(max(1, t.DevicesPerHost)),
+	}
+	if t.Uneven() {
+		d.Capacities, d.HostCapacities = make([]unit.Bytes, n), make([]unit.Bytes, n)
+		for i := range n {
+			d.Capacities[i], d.HostCapacities[i] = t.Usable(i), t.HostBudget(i)
+		}
 	}
 	for i := range pl.Devices {
 		one := &pl.Devices[i]

@@ -181,7 +181,7 @@ func (b *builder) reason(i int) string {
 // tooLarge reports whether no device could hold table i whole.
 func (b *builder) tooLarge(i int) bool {
 	p := b.in.Problem
-	return p.ShardMemory(p.Whole(i)).Tables() > p.ShardBudget()
+	return p.ShardMemory(p.Whole(i)).Tables() > p.LargestBudget()
 }
 
 // constraints says how the problem limits the place of table i.

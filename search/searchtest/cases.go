@@ -48,7 +48,11 @@ func Cases(profile hardware.Profile) []Case {
 			CommPrecision: c.comm,
 		}})
 	}
-	return all
+	// Where devices differ in memory, costs do not.
+	last := Case{"uneven devices of two hosts, host memory", &problem.Problem{Tables: caseTables(), Batch: 8192, Topology: all[4].Problem.Topology}}
+	last.Problem.Topology.DeviceMemories = []unit.Bytes{40 * unit.GiB, 80 * unit.GiB, 80 * unit.GiB, 24 * unit.GiB, 80 * unit.GiB, 80 * unit.GiB, 40 * unit.GiB, 40 * unit.GiB}
+	last.Problem.Topology.HostMemory, last.Problem.Topology.HostMemories = 0, []unit.Bytes{unit.TiB, unit.TiB / 2}
+	return append(all, last)
 }
 
 func caseTables() []problem.Table {

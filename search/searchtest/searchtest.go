@@ -37,7 +37,7 @@ func Forms(t hardware.Topology) []problem.Form {
 	if t.PerHost() > 1 {
 		forms = append(forms, problem.Form{ShardingType: problem.TableRowWise})
 	}
-	if t.HostMemory > 0 {
+	if t.MostHostMemory() > 0 {
 		forms = append(forms, problem.Form{Tier: problem.Host}, problem.Form{Tier: problem.HostCached, Cache: .05}, problem.Form{Tier: problem.HostCached, Cache: .4})
 	}
 	return forms

@@ -198,7 +198,7 @@ func (a Allowed) classes() set {
 }
 
 // onHosts reports whether slices may lie in host memory.
-func (a Allowed) onHosts(t hardware.Topology) bool { return a.Host && t.HostMemory > 0 }
+func (a Allowed) onHosts(t hardware.Topology) bool { return a.Host && t.MostHostMemory() > 0 }
 
 // Simulated returns a lower bound on the cost, under simulate.Pricer, of every valid
 // plan of the problem whose tables are placed in the ways allowed. The more ways are

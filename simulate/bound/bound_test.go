@@ -147,7 +147,7 @@ func TestNoBoundOfTablesThatFitNowhere(t *testing.T) {
 	if got, err := bound.Simulated(context.Background(), p, everywhere); err != nil || !(got.Total > 0) {
 		t.Errorf("got %+v, %v, want a bound", got, err)
 	}
-	p.Topology.Memory = p.DeviceMemory().Total() + 64_000_000
+	p.Topology.Memory = p.DeviceMemory(0).Total() + 64_000_000
 	if got, err := bound.Simulated(context.Background(), p, everywhere); err == nil {
 		t.Errorf("a quarter of the memory: got %+v, want an error", got)
 	}
@@ -357,6 +357,8 @@ func noPlacementIsBelow(t *testing.T, hides func(*rapid.T, *problem.Problem) pla
 		tightest(p, shards())
 		check(t, p, judge, shards(), bound.Allowed{Operators: operators, Hidden: hidden})
 		check(t, constrained(p, shards(), random), judge, shards(), bound.Allowed{Operators: operators, Hidden: hidden})
+		tightestEach(p, shards())
+		check(t, p, judge, shards(), bound.Allowed{Operators: operators, Hidden: hidden})
 	})
 }
 
@@ -366,7 +368,7 @@ func check(t *rapid.T, p *problem.Problem, judge *simulate.Pricer, shards [][]pr
 		t.Fatal(err)
 	}
 	if cost := price(t, judge, shards); cost < least.Total {
-		t.Fatalf("%d devices of %v: placement %v costs %v, below the bound %v", p.Topology.Devices, p.Topology.DeviceMemory(), shards, cost, least.Total)
+		t.Fatalf("%d devices of %v: placement %v costs %v, below the bound %v", p.Topology.Devices, p.Topology.DeviceMemory(0), shards, cost, least.Total)
 	}
 	if !(least.Compute >= 0 && least.ForwardComm >= 0 && least.BackwardComm >= 0) {
 		t.Fatalf("got %+v, want no negative part", least)

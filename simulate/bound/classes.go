@@ -199,7 +199,7 @@ type otherClasses struct {
 // newOtherClasses returns what the tables of r take in the other classes, with the
 // exchanges w.
 func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulate.Pricer) *otherClasses {
-	c := counter{problem: p, pricer: counts, device: simulate.NewDevice(p.Topology.Device()), budget: float64(p.ShardBudget()), wires: w, copies: problem.ReplicasOf(p)}
+	c := counter{problem: p, pricer: counts, device: simulate.NewDevice(p.Topology.Device()), budget: float64(p.ShardBudget(p.Topology.Smallest())), wires: w, copies: problem.ReplicasOf(p)}
 	if c.budget <= 0 {
 		c.budget = math.Inf(1)
 	}
@@ -258,7 +258,8 @@ type counter struct {
 	problem *problem.Problem
 	pricer  *simulate.Pricer
 	device  simulate.Device
-	// budget is the memory of a device, in bytes, +Inf for any.
+	// budget is the memory of the device with the least, in bytes, +Inf for any: what lies on all
+	// devices must fit that one, too.
 	budget float64
 	wires  wires
 	// copies has the tables as replicas, and ofCopies their counts.
@@ -275,7 +276,7 @@ func (c *counter) block(i int, lanes []laneClass) *everywhere {
 	}
 	shard := p.Whole(i)
 	shard.ShardingType, shard.Rows.End = problem.RowWise, t.BlockRows(n)
-	if float64(p.ShardMemory(shard).Tables()) > c.budget {
+	if float64(p.ShardMemory(shard).Tables()) > c.budget && !c.blocksFit(shard) {
 		return nil
 	}
 	shortest := shard
@@ -285,6 +286,21 @@ func (c *counter) block(i int, lanes []laneClass) *everywhere {
 	e.spend(0, c.blockExchange(i))
 	e.bytes = float64(p.ShardMemory(shortest).Tables())
 	return e
+}
+
+// blocksFit reports whether each block of rows of a table fits its device. The last blocks may be
+// shorter than the given first one, or have no rows.
+func (c *counter) blocksFit(first problem.Shard) bool {
+	t, block := &c.problem.Topology, first
+	room := c.problem.LargestBudget() - t.Usable(t.Largest())
+	rows, all := first.Rows.End, c.problem.Tables[first.Table].Rows
+	for d := range t.Devices {
+		block.Rows = problem.Range{Start: int64(d) * rows, End: min(all, int64(d+1)*rows)}
+		if block.Rows.Len() > 0 && c.problem.ShardMemory(block).Tables() > room+t.Usable(d) {
+			return false
+		}
+	}
+	return true
 }
 
 // blockExchange returns the least time of the exchanges of table i as blocks of rows on all

@@ -79,7 +79,7 @@ func TestShortLastBlock(t *testing.T) {
 			t.Fatal(err)
 		}
 		device, lanes := deviceOf(p), classesOf(p)
-		c := counter{problem: p, pricer: counts, device: device, budget: float64(p.ShardBudget()), wires: w, copies: problem.ReplicasOf(p), ofCopies: counts}
+		c := counter{problem: p, pricer: counts, device: device, budget: float64(p.ShardBudget(0)), wires: w, copies: problem.ReplicasOf(p), ofCopies: counts}
 		for i := range p.Tables {
 			whole := &p.Tables[i]
 			if !whole.CutsByRows(devices) {

@@ -194,7 +194,20 @@ func tightest(p *problem.Problem, shards [][]problem.Shard) {
 		}
 		most = max(most, used)
 	}
-	p.Topology.Memory = most + p.DeviceMemory().Total()
+	p.Topology.Memory = most + p.DeviceMemory(0).Total()
+}
+
+// tightestEach sets the memory of each device to what the placement needs of it.
+func tightestEach(p *problem.Problem, shards [][]problem.Shard) {
+	p.Topology.ReserveShare, p.Topology.DeviceMemories = hardware.NoReserve, nil
+	fixed := p.DeviceMemory(0).Total()
+	for _, held := range shards {
+		used := max(1, fixed)
+		for _, s := range held {
+			used += p.ShardMemory(s).Tables()
+		}
+		p.Topology.DeviceMemories = append(p.Topology.DeviceMemories, used)
+	}
 }
 
 // No placement with several slices of a table on a device costs less than the bound: wide
@@ -219,7 +232,7 @@ func TestNoPlacementOfSeveralSlicesIsBelow(t *testing.T) {
 				t.Fatal(err)
 			}
 			if cost < least.Total {
-				t.Fatalf("%d devices of %v: placement %v costs %v, below the bound %v", p.Topology.Devices, p.Topology.DeviceMemory(), ways, cost, least.Total)
+				t.Fatalf("%d devices of %v: placement %v costs %v, below the bound %v", p.Topology.Devices, p.Topology.DeviceMemory(0), ways, cost, least.Total)
 			}
 			sum += bound.Gap(cost, least.Total)
 			count++
@@ -238,6 +251,8 @@ func TestNoPlacementOfSeveralSlicesIsBelow(t *testing.T) {
 		tightest(p, shardsOf(p, ways))
 		compare(p)
 		compare(constrained(p, shardsOf(p, ways), random))
+		tightestEach(p, shardsOf(p, ways))
+		compare(p)
 	})
 	t.Logf("mean gap of %v placements: %.1f %%", count, 100*sum/count)
 }
@@ -353,7 +368,7 @@ func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Pro
 			}
 			cost := price(t, judge, shards)
 			if cost < least.Total || !(least.Total >= 0) {
-				t.Fatalf("%d devices, %d a host, %v: placement %v costs %v, below the bound %v of %v", p.Topology.Devices, p.Topology.PerHost(), p.Topology.DeviceMemory(), ways, cost, least.Total, allowed)
+				t.Fatalf("%d devices, %d a host, %v: placement %v costs %v, below the bound %v of %v", p.Topology.Devices, p.Topology.PerHost(), p.Topology.DeviceMemory(0), ways, cost, least.Total, allowed)
 			}
 			sum += bound.Gap(cost, least.Total)
 			count++
@@ -376,6 +391,9 @@ func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Pro
 		compare(p, everyKind)
 		compare(p, usedKinds(ways))
 		compare(constrained(p, shardsOf(p, ways), random), everyKind)
+		tightestEach(p, shardsOf(p, ways))
+		compare(p, everyKind)
+		compare(p, usedKinds(ways))
 	})
 	t.Logf("mean gap of %v placements: %.1f %%", count, 100*sum/count)
 }

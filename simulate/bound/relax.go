@@ -91,7 +91,8 @@ type relaxation struct {
 	// lanes lists the lane classes of each operation, and of the operators that serve it.
 	lanes [][]laneClass
 	of    [][]int
-	// budget is the bytes of a device, +Inf if bytes do not count.
+	// budget is the bytes of the device with the most memory, +Inf if bytes do not count. The
+	// relaxation takes all devices for as large as that one, which is a bound for any.
 	budget float64
 
 	// The input of choose: the prices by operator, which modes are open, and the longest
@@ -121,7 +122,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices, divided
 		access            access.Distribution
 	}
 	r := &relaxation{devices: devices, budget: math.Inf(1)}
-	if budget := float64(p.ShardBudget()); budget > 0 {
+	if budget := float64(p.LargestBudget()); budget > 0 {
 		r.budget = budget
 	}
 	operations := map[problem.OperatorKey]int{}

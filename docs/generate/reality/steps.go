@@ -257,7 +257,7 @@ func oneMeasured() (*sheet, error) {
 // another one (TestCalibrated compares them). On the same cluster and batch, the difference
 // of the predictions is added.
 func calibrated(known, one *system, predicted map[*system]float64) float64 {
-	if known.input.Problem.Topology == one.input.Problem.Topology && known.input.Problem.Batch == one.input.Problem.Batch {
+	if known.input.Problem.Topology.Equal(one.input.Problem.Topology) && known.input.Problem.Batch == one.input.Problem.Batch {
 		return known.ms + predicted[one] - predicted[known]
 	}
 	factor := math.Sqrt(known.ms / predicted[known])

@@ -83,6 +83,6 @@ func drawnProblem(profile hardware.Profile, seed uint64, share float64) *problem
 	for i := range p.Tables {
 		all += p.ShardMemory(p.Whole(i)).Total() // with what the shard sends
 	}
-	p.Topology.Memory = p.DeviceMemory().Total() + unit.Bytes(share*float64(all)/float64(p.Topology.Devices))
+	p.Topology.Memory = p.DeviceMemory(0).Total() + unit.Bytes(share*float64(all)/float64(p.Topology.Devices))
 	return p
 }

@@ -109,7 +109,7 @@ func TestDrawnProblems(t *testing.T) {
 				sum += float64(p.ShardMemory(p.Whole(i)).Total())
 			}
 			n := p.Topology.Devices
-			if got := float64(p.ShardBudget()) * float64(n) / sum; math.Abs(got-share) > 1e-3 {
+			if got := float64(p.ShardBudget(0)) * float64(n) / sum; math.Abs(got-share) > 1e-3 {
 				t.Errorf("seed %d: got HBM for %.4f of the tables on %d devices, want %v", seed, got, n, share)
 			}
 		}

@@ -183,7 +183,7 @@ func fits(p *problem.Problem, shards [][]problem.Shard) bool {
 		for _, s := range list {
 			m = m.Add(p.ShardMemory(s))
 		}
-		if m.Tables() > p.ShardBudget() || m.Host > p.HostBudget() {
+		if m.Tables() > p.ShardBudget(0) || m.Host > p.HostBudget(0) {
 			return false
 		}
 	}

@@ -82,7 +82,7 @@ func tableBytes(p *problem.Problem) (sum unit.Bytes) {
 func smallest(ctx context.Context, p problem.Problem) (*neuroshard.Result, hardware.Topology, error) {
 	p.Topology.Memory, p.Topology.DevicesPerHost = 0, hostSize
 	bytes := tableBytes(&p)
-	first := max(1, int(math.Ceil(float64(bytes)/float64(p.Topology.Budget()))))
+	first := max(1, int(math.Ceil(float64(bytes)/float64(p.Topology.Budget(0)))))
 	most := search.DevicesNeeded(&p)
 	for n := first; n <= most; n++ {
 		p.Topology.Devices = n

@@ -1,0 +1,153 @@
+package input
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// memories.go reads the memory of each device and of each host, where they differ.
+
+// The hints of memories that differ.
+const (
+	deviceMemoriesHint = "state the memory of each device, such as 40GiB,80GiB for two, or of some, such as 0-3=40GiB"
+	hostMemoriesHint   = "state the memory of each host, such as 512GiB,1TiB for two, or of some, such as 0=512GiB"
+)
+
+// oneByOne are memories that a file or a flag states.
+type oneByOne struct {
+	memories hardware.Memories
+	// flag says that a flag states them, and line is their line in a topology file.
+	flag bool
+	line int
+}
+
+// readMemories reads the keys device_memories and host_memories: a text as flags have it, or a list of
+// sizes.
+func readMemories(t *topologyReader, e entry) {
+	hint := deviceMemoriesHint
+	if e.key == "host_memories" {
+		hint = hostMemoriesHint
+	}
+	var sizes []string
+	texts := []*yaml.Node{e.tree}
+	if e.tree.Kind == yaml.SequenceNode {
+		texts = e.tree.Content
+	}
+	for _, n := range texts {
+		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+			t.add(n.Line, fmt.Sprintf("%s: %s where a size with its unit belongs", e.key, yamlType(n)), hint)
+			return
+		}
+		sizes = append(sizes, n.Value)
+	}
+	m, err := hardware.ParseMemories(strings.Join(sizes, ","))
+	if err != nil {
+		t.add(e.line, e.key+": "+err.Error(), hint)
+		return
+	}
+	into := &t.devices
+	if e.key == "host_memories" {
+		into = &t.hosts
+	}
+	*into = oneByOne{memories: m, line: e.line}
+}
+
+// giveMemories gives the cluster's topology the memories that differ. A flag for the memory of all takes the
+// place of memories that a file or a plan states one by one.
+func giveMemories(o *Overrides, c *Cluster, file TopologyFile) error {
+	t := &c.Topology
+	usual, hosts := t.Memory, 0
+	if usual == 0 {
+		usual = t.Profile.Memory
+	}
+	if t.Devices > 0 {
+		hosts = t.Hosts()
+	}
+	devices := spreading{what: "device", all: "memory", hint: deviceMemoriesHint, file: file, replaced: o.Memory != nil || o.Device != nil, given: o.Memory != nil}
+	if devices.read(o.DeviceMemories, c.devices) {
+		devices.into(&t.DeviceMemories, t.Devices, usual)
+	}
+	onHosts := spreading{what: "host", all: "host_memory", hint: hostMemoriesHint, file: file, replaced: o.HostMemory != nil, given: o.HostMemory != nil}
+	if onHosts.read(o.HostMemories, c.hosts) {
+		onHosts.into(&t.HostMemories, hosts, t.HostMemory)
+	}
+	*t = t.Even()
+	return Join(append(devices.errs, onHosts.errs...)...)
+}
+
+// spreading are memories of devices or of hosts on their way into a topology.
+type spreading struct {
+	// what is "device" or "host", all the key of the memory of all, and hint that of errors.
+	what, all, hint string
+	file            TopologyFile
+	// given says that a flag states the memory of all, and replaced that a flag takes the place of
+	// the memories that a file or a plan states one by one.
+	given, replaced bool
+	of              oneByOne
+	errs            []error
+}
+
+func (s *spreading) key() string { return s.what + "_memories" }
+
+func (s *spreading) fault(message string) {
+	e := Error{Message: message, Hint: s.hint}
+	if !s.of.flag && s.of.line > 0 {
+		e.File, e.Line = s.file.Name, s.of.line
+	}
+	s.errs = append(s.errs, &Errors{List: []Error{e}})
+}
+
+// read sets the memories that a flag states, or those of the file. It returns false if the flag is
+// wrong.
+func (s *spreading) read(flag *string, file oneByOne) bool {
+	s.of = file
+	switch {
+	case flag != nil:
+		m, err := hardware.ParseMemories(*flag)
+		if s.of = (oneByOne{memories: m, flag: true}); err != nil {
+			s.fault("--" + s.what + "-memories: " + err.Error())
+			return false
+		}
+	case s.replaced:
+		s.of = oneByOne{}
+	}
+	return true
+}
+
+// into sets the list of a topology with n devices or hosts. Those that are not stated keep the memory
+// that they have in the list, or get the usual one.
+func (s *spreading) into(list *[]unit.Bytes, n int, usual unit.Bytes) {
+	if len(s.of.memories.Sizes) == 0 {
+		if s.replaced {
+			*list = nil
+		}
+		return
+	}
+	if n < 1 {
+		return // reported
+	}
+	before := *list
+	if s.replaced {
+		before = nil
+	}
+	memories, wrong := s.of.memories.Of(n, before, usual)
+	if wrong != "" {
+		s.fault(fmt.Sprintf("%s memories: %s %ss", s.what, wrong, s.what))
+		return
+	}
+	*list = memories
+	if !s.of.memories.All(n) {
+		return
+	}
+	switch {
+	case s.of.flag && s.given:
+		s.fault(fmt.Sprintf("--%s has no effect: --%s-memories states the memory of each %s", strings.ReplaceAll(s.all, "_", "-"), s.what, s.what))
+	case !s.of.flag && s.file.Has(s.all):
+		s.fault(fmt.Sprintf("%s has no effect: %s states the memory of each %s", s.all, s.key(), s.what))
+	}
+}
