@@ -117,8 +117,8 @@ func evenly(l *line, found search.Result) (all []func(context.Context) (search.R
 		return nil, err
 	}
 	var most, mean unit.Bytes
-	for _, d := range plan.New(l.problem, found.Shards).Devices {
-		taken := d.Memory.Total() - t.Reserve()
+	for i, d := range plan.New(l.problem, found.Shards).Devices {
+		taken := d.Memory.Total() - t.Reserve(i)
 		most, mean = max(most, taken), mean+taken/unit.Bytes(t.Devices)
 	}
 	saved := float64(sync.Time) / float64(t.Interval()) * (1 - float64(mean)/float64(most))
@@ -128,7 +128,7 @@ func evenly(l *line, found search.Result) (all []func(context.Context) (search.R
 	for _, share := range evenness {
 		less, narrow := *l, *l.problem
 		least := mean + unit.Bytes(share*float64(most-mean))
-		narrow.Topology.ReserveFixed += t.Budget() - least
+		narrow.Topology.ReserveFixed += max(0, t.Budget(t.Smallest())-least)
 		less.problem = &narrow
 		all = append(all, func(ctx context.Context) (search.Result, error) { return less.search(ctx, l.opt.Search) })
 	}
