@@ -23,7 +23,7 @@ from torchrec.modules.embedding_configs import EmbeddingBagConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection
 
 from neuroshard_torchrec import InputError
-from neuroshard_torchrec.topology import Cluster
+from neuroshard_torchrec.topology import Cluster, of_group
 from neuroshard_torchrec.topology import request as requested
 
 SHARDERS: list[Any] = [EmbeddingBagCollectionSharder()]
@@ -157,6 +157,48 @@ def test_numbers_of_a_topology_that_estimates_do_not_read() -> None:
 
 
 def test_device_memories_that_differ() -> None:
-    caps = CustomTopologyData({"hbm_cap": [1 << 30, 1 << 31]}, 2)
-    with pytest.raises(InputError, match="equal memory"):
-        request(topology(2, custom_topology_data=caps), FixedPercentageStorageReservation(0))
+    """Each rank has its own memory, and tables may use what the reservation leaves of it."""
+    caps = [1 << 30, 1 << 31, 1 << 31, 3 << 30]
+    custom = CustomTopologyData({"hbm_cap": caps}, 4)
+    reservation = FixedPercentageStorageReservation(0.25)
+    where = topology(4, local_world_size=2, custom_topology_data=custom, ddr_cap=1 << 20)
+    arguments = requested(where, reservation, 64, Model(), SHARDERS, None).arguments
+    kept = int(value(arguments, "--reserve-fixed")[:-1])
+    assert kept == 1 << 28
+    runs = [run.split("=") for run in value(arguments, "--device-memories").split(",")]
+    assert [numbers for numbers, _ in runs] == ["0-0", "1-2", "3-3"]
+    left = reservation.reserve(where, 64, Model(), SHARDERS).devices
+    for numbers, size in runs:
+        for rank in {int(n) for n in numbers.split("-")}:
+            assert int(size[:-1]) - kept == left[rank].storage.hbm
+    assert "--memory" not in arguments
+    assert value(arguments, "--host-memory") == f"{2 << 20}B"
+
+
+def test_groups_of_ranks_that_differ() -> None:
+    custom = CustomTopologyData({"hbm_cap": [1 << 30, 1 << 31]}, 2)
+    with pytest.raises(InputError, match="differ in memory, and there are several"):
+        of_group(topology(2, custom_topology_data=custom), 1, 1)
+
+
+def test_one_by_one_means_the_same_as_all() -> None:
+    custom = CustomTopologyData({"hbm_cap": [1 << 30, 1 << 30]}, 2)
+    none = FixedPercentageStorageReservation(0)
+    assert request(topology(2, custom_topology_data=custom), none) == request(topology(2), none)
+
+
+def test_host_memories_that_differ() -> None:
+    def hosts(ddr: list[int]) -> Any:
+        custom = CustomTopologyData({"ddr_cap": ddr}, 4)
+        where = topology(4, local_world_size=2, custom_topology_data=custom)
+        return request(where, FixedPercentageStorageReservation(0))
+
+    cluster = hosts([1 << 20, 1 << 20, 1 << 21, 1 << 21])
+    assert value(cluster.arguments, "--host-memories") == f"0-0={2 << 20}B,1-1={2 << 21}B"
+    assert cluster.warnings == []
+    cluster = hosts([1 << 20, 1 << 20, 1 << 20, 1 << 21])
+    assert value(cluster.arguments, "--host-memory") == f"{2 << 20}B"
+    assert "the ranks of host 1 have 1048576 to 2097152 bytes of ddr" in cluster.warnings[0]
+    cluster = hosts([1 << 20, 1 << 20, 0, 0])
+    assert not {"--host-memory", "--host-memories"} & set(cluster.arguments)
+    assert "host 1 has no ddr for tables" in cluster.warnings[0]

@@ -23,7 +23,7 @@ from typing import Any
 from torch import nn
 
 from . import parts
-from .errors import InputError, Problem, quote, shown
+from .errors import InputError, Problem, shown
 
 MAX_DEVICES = 1 << 16
 """The most devices of a cluster of ``neuroshard plan``."""
@@ -83,8 +83,12 @@ def request(
 def of_group(topology: Any, size: int, per_host: int) -> Any:
     """Returns the Topology of one sharding group of ``size`` ranks, ``per_host`` of them on a
     host, in a cluster of equal devices that a Topology describes: what TorchRec's planner
-    gets under 2D parallelism."""
+    gets under 2D parallelism. InputError if the devices differ."""
     device = topology.devices[0].storage
+    if any(d.storage != device for d in topology.devices):
+        hint = "state one memory for all ranks: each sharding group has the same plan"
+        problem = "topology: the ranks differ in memory, and there are several sharding groups"
+        raise InputError([Problem(problem, hint)])
     links = topology.intra_group_size // topology.local_world_size
     return parts.Topology(
         world_size=size,
@@ -201,25 +205,48 @@ def _memory(topology: Any, left: Any, map_bytes: int, problems: list[Problem]) -
         hint = f"pass a reservation of a smaller percentage, or a Topology of more {what}_cap"
         problems.append(Problem(message, hint))
         return []
-    if len(set(zip(caps, free, strict=True))) > 1:
-        message = f"topology: the ranks have {what} of {quote(str(sorted(set(caps))), 80)} bytes"
-        problems.append(Problem(message, "neuroshard plans for ranks with equal memory"))
-        return []
-    arguments = ["--memory", f"{caps[0]}B", "--reserve-share", "0"]
-    arguments += ["--reserve-fixed", f"{caps[0] - free[0] + map_bytes}B"]
-    return arguments
+    # Tables may use the same bytes as in TorchRec. Where reservations differ, as shares of
+    # different memories do, what a rank keeps free beyond the least is left out of its memory.
+    reserved = min(cap - left for cap, left in zip(caps, free, strict=True))
+    return [
+        *_each("--memory", "--device-memories", [left + reserved for left in free]),
+        *("--reserve-share", "0", "--reserve-fixed", f"{reserved + map_bytes}B"),
+    ]
+
+
+def _each(all_of: str, one_by_one: str, sizes: Sequence[int]) -> list[str]:
+    """Returns the argument for one size of all, or for the sizes of each by number."""
+    if len(set(sizes)) == 1:
+        return [all_of, f"{sizes[0]}B"]
+    runs: list[list[int]] = []
+    for i, size in enumerate(sizes):
+        if runs and sizes[runs[-1][0]] == size:
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    texts = [f"{run[0]}-{run[-1]}={sizes[run[0]]}B" for run in runs]
+    return [one_by_one, ",".join(texts)]
 
 
 def _host_memory(topology: Any, left: Any, warnings: list[str]) -> list[str]:
-    """Returns the argument for the memory of a host: TorchRec states it for each rank."""
-    sizes = [d.storage.ddr for d in left.devices]
-    if max(sizes, default=0) > min(sizes, default=0):
-        message = (
-            f"the ranks have {min(sizes)} to {max(sizes)} bytes of ddr: the plan uses the least"
-        )
-        warnings.append(message)
-    least = min(sizes, default=0)
-    if least <= 0:
-        return []
+    """Returns the argument for the memory of hosts: TorchRec states it for each rank, and
+    neuroshard for each host, as even parts of its ranks."""
     per_host = min(topology.local_world_size, topology.world_size)
-    return ["--host-memory", f"{least * per_host}B"]
+    sizes = [d.storage.ddr for d in left.devices]
+    hosts = [sizes[i : i + per_host] for i in range(0, len(sizes), per_host)]
+    for i, host in enumerate(hosts):
+        if max(host) > min(host):
+            message = (
+                f"the ranks of host {i} have {min(host)} to {max(host)} bytes of ddr: the plan "
+                "uses the least for each of them"
+            )
+            warnings.append(message)
+    least = [min(host) for host in hosts]
+    if max(least, default=0) <= 0:
+        return []
+    if min(least) <= 0:
+        empty = least.index(min(least))
+        message = f"host {empty} has no ddr for tables: the plan has no table in host memory"
+        warnings.append(message)
+        return []
+    return _each("--host-memory", "--host-memories", [size * per_host for size in least])
