@@ -114,7 +114,7 @@ func TestMemoryOfBatchesOfTheirOwn(t *testing.T) {
 	}
 	for devices, received := range map[int]unit.Bytes{1: 0, 4: 100 * 4 * (8 + 5 + 16 + 96)} {
 		p := problem.Problem{Batch: 100 * devices, Tables: tables, Topology: hardware.Topology{Devices: devices}}
-		if got, want := p.DeviceMemory().Received, received+2*100*4*(8+2*4); got != want {
+		if got, want := p.DeviceMemory(0).Received, received+2*100*4*(8+2*4); got != want {
 			t.Errorf("%d devices: got %d bytes received, want %d", devices, got, want)
 		}
 		if got := p.BackwardRoom(); got != received {

@@ -89,10 +89,10 @@ func TestGroup(t *testing.T) {
 			t.Fatalf("got %v of host memory a device, want %v as without groups", got, want)
 		}
 		back := group.Whole()
-		if back.ReserveShare, back.Profile = whole.ReserveShare, whole.Profile; back != whole {
+		if back.ReserveShare, back.Profile = whole.ReserveShare, whole.Profile; !back.Equal(whole) {
 			t.Fatalf("got %+v back, want %+v", back, whole)
 		}
-		if again, _ := back.Replicated(replicas); again != group {
+		if again, _ := back.Replicated(replicas); !again.Equal(group) {
 			t.Fatalf("got the group %+v of %+v, want %+v again", again, back, group)
 		}
 		if (group.NVLinkDomain != 0) != (group.LinkDomain() > group.PerHost()) {
