@@ -28,7 +28,7 @@ import (
 // find placements whose bytes are spread more evenly and whose estimated cost may be higher.
 //
 // The finalist with the shortest whole step is the plan or, if no step is stated, the one with
-// the least estimated cost, with the share of the all-reduce of the replicas. So a plan for a
+// the least sum of estimated cost and the step's share of the all-reduce of the replicas. So a plan for a
 // hierarchical exchange takes no longer than what the search finds for flat ones.
 
 // bestFinalist returns the best finalist beside the placement found. Searches with a budget,
@@ -97,8 +97,8 @@ func finalists(l *line) (all []func(context.Context) (search.Result, error), err
 // evenness holds how much of the bytes that the fullest device has above the mean may stay.
 var evenness = []float64{.5, .2, .05}
 
-// leastSync is the share of a step that an even spread of the bytes must save at most, for it to be
-// searched for.
+// leastSync is the least share of a step that a perfectly even spread of the bytes must save, or no
+// searches with less memory are made.
 const leastSync = .002
 
 // evenly returns the searches with less memory for each device, none if the all-reduce of the
@@ -160,7 +160,7 @@ func shorter(l *line, a, b search.Result) (search.Result, error) {
 }
 
 // worth returns what a placement is judged by, in ms: its whole step or, if no step is stated
-// or a step was measured with the placement to be found, its estimated cost with the share of
+// or a step was measured with the placement to be found, its estimated cost and its share of
 // the all-reduce of the replicas.
 func worth(l *line, r search.Result) (float64, error) {
 	in := l.opt.Step

@@ -12,7 +12,7 @@ import (
 
 // Replication is a number of sharding groups that PlanReplicas tried.
 type Replication struct {
-	// Replicas is the number of sharding groups, and Devices that of the devices of each.
+	// Replicas is the number of sharding groups, and Devices the number of devices in each.
 	Replicas, Devices int
 	// Fits is false if the search found no plan that fits; the times are then 0.
 	Fits bool
@@ -25,9 +25,9 @@ type Replication struct {
 }
 
 // PlanReplicas plans the same tables for several numbers of sharding groups (2D parallelism) and
-// returns the plan of the cheapest step, as Plan returns it, with Result.Tried. Each problem
+// returns the plan of the shortest step, as Plan returns it, with Result.Tried. Each problem
 // describes one group of the same whole cluster with the same whole batch
-// (hardware.Topology.Replicated). Of equal steps it takes the one with the fewest groups. It fails with
+// (hardware.Topology.Replicated). Among equally short steps it takes that of the fewest groups. It fails with
 // the error of the problem with the fewest groups if no problem has a plan.
 func PlanReplicas(ctx context.Context, problems []*problem.Problem, opt Options) (*Result, error) {
 	if len(problems) == 0 {

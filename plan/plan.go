@@ -388,8 +388,8 @@ type Cluster struct {
 	// HostMemory is the memory of a full host that tables may use; 0 if they may use none. If
 	// hosts differ, it is the largest.
 	HostMemory unit.Bytes `json:"host_memory_bytes,omitempty"`
-	// DeviceMemories is the memory of each device if devices differ, and ReserveShare the part of
-	// each device's own memory that the reserve has as a share of it; nil and 0 if they do not.
+	// DeviceMemories is the memory of each device if devices differ, and ReserveShare the share of
+	// each device's own memory that belongs to its reserve; nil and 0 if devices do not differ.
 	// HostMemories is the memory of each host if hosts differ. The lists must not be modified.
 	DeviceMemories []unit.Bytes `json:"device_memories_bytes,omitempty"`
 	ReserveShare   float64      `json:"reserve_share,omitempty"`

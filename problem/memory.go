@@ -53,8 +53,8 @@ import (
 //	V + 2 * O   after it: what was sent, what came back, and the same sorted
 //
 // so their peak is in the forward, too, for O >= V; a device with fewer outputs takes up to
-// 2 * V - 2 * O more than its lines, and BackwardRoom holds V of it. A block of rows has O as of
-// unevenBlocks times its even share of the lookups.
+// 2 * V - 2 * O more than its lines, and BackwardRoom holds V of it. The O of a block of rows is
+// that of unevenBlocks times its even share of the lookups.
 //
 // A feature with a batch of its own has fewer vectors than the batch has samples. TorchRec then
 // gives each sample of the batch a copy of its vector, for all features of the module, and
@@ -63,13 +63,13 @@ import (
 //
 //	V + 2 * R   after the forward all-to-all
 //
-// while nothing of O is left. The line received has V + 2 * R, so that it holds on every device.
+// when O is free again. The line received counts V + 2 * R, which is enough on every device.
 //
 // Outputs and gradients never live together, but outputs and their copy do. The mean of O
 // over the devices is V, and a device with O >= V has its peak in the forward. A device
 // with O >= V / 2 takes no more in the backward than its lines say, if the dense part's own
 // gradient of V bytes is left to the reserve. With fewer outputs a device may take up to
-// BackwardRoom more; plans leave that room where the tables fit so. The gradients of a
+// BackwardRoom more; plans leave that room if the tables still fit. The gradients of a
 // data_parallel table live twice, as autograd's tensor and in the bucket of the all-reduce.
 
 // Sizes of the buffers' elements, in bytes.

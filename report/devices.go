@@ -202,8 +202,9 @@ type deviceTable struct {
 	caches, hosts bool
 }
 
-// deviceBytes are the bytes that tables take on a device: in use of those that they may take, in a
-// cache, in host memory. share and hostShare are what they take over what they may take.
+// deviceBytes are the bytes of tables on a device: used is what they take and of what they may take;
+// cache and host are what they take in caches and in host memory. share and hostShare are the
+// quotients of what they take and what they may take.
 type deviceBytes struct {
 	used, of, cache, host unit.Bytes
 	share, hostShare      float64

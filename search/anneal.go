@@ -196,8 +196,8 @@ func (a *annealing) from(parts []placed, evaluations int64) []placed {
 	return best
 }
 
-// enough returns the evaluations of a run of a problem of few tables, which has few placements:
-// a share of those of other problems, but some for each run.
+// enough returns the number of evaluations of a run. Problems of few tables have few placements, so
+// their runs make a share of the given evaluations, and fewEvaluations at least.
 func (a *annealing) enough(evaluations int64) int64 {
 	n := int64(len(a.r.catalog.problem.Tables))
 	if n > fewTables {

@@ -67,11 +67,11 @@ type catalog struct {
 	scorer Scorer
 	// all lists every device.
 	all []int32
-	// budget is the number of bytes that shards may take of the device with the most memory, and
-	// hostBudget that of the host memory of a device, on the host with the most.
+	// budget is the number of bytes that shards may take on the device with the most memory, and
+	// hostBudget the number of bytes of host memory for a device on the host with the most.
 	budget, hostBudget int64
-	// short are the bytes by which each device's budget is below budget, and hostShort those by
-	// which its host budget is below hostBudget: every count of a device's bytes starts there.
+	// short is the number of bytes by which each device's budget is below budget, and hostShort that
+	// by which its host budget is below hostBudget. Counts of a device's bytes start from these.
 	short, hostShort []int64
 	pieces           []piece
 	// siblings lists the pieces of one table in one form by their width in granules, with none
@@ -407,7 +407,7 @@ func sum(list []int64) (sum int64) {
 // free returns the bytes that shards may take of a device.
 func (c *catalog) free(device int32) int64 { return c.budget - c.short[device] }
 
-// freeOn returns the most bytes that a piece of a span may take of each device that holds it.
+// freeOn returns the most bytes that a piece of a span may take on each device that holds it.
 func (c *catalog) freeOn(s span) int64 {
 	switch s {
 	case everywhere:

@@ -29,8 +29,8 @@ func (c columnSlices) apply(r *run, s state) (state, error) {
 	return s, err
 }
 
-// beside applies the stages to the tables that may take the zero form, beside the other tables:
-// each of those takes the first form that it may take.
+// beside applies the stages to the tables that may take the zero form. Each other table first takes
+// the first form that it may take.
 func (c columnSlices) beside(r *run, s state) (state, error) {
 	whole, budget := r.catalog.whole(), r.catalog.budget
 	room := newLedger(r.catalog)

@@ -265,7 +265,7 @@ func (e *enumeration) slice(i, columns, from, widest, used int) bool {
 	return true
 }
 
-// next returns the first device from number from on that no other one stands for.
+// next returns the first device, counted from number from, that must be tried.
 func (e *enumeration) next(from int) int {
 	for !e.apart && from < len(e.room) && e.stoodFor(from) {
 		from++
@@ -273,8 +273,8 @@ func (e *enumeration) next(from int) int {
 	return from
 }
 
-// stoodFor reports whether a device is empty, and an empty device before it, of the same memory,
-// stands for it.
+// stoodFor reports whether a device is empty and need not be tried, because a device before it is
+// empty and has the same memory.
 func (e *enumeration) stoodFor(device int) bool {
 	c := e.c
 	empty := func(d int) bool { return e.room[d] == c.free(int32(d)) }

@@ -231,8 +231,8 @@ type NoShardingType struct {
 	// NotSearched are sharding types that were asked for, and that the search places no
 	// table by. If there are some, no other field is set.
 	NotSearched []string
-	// OutsideHBM says that the constraints of all Tables leave HBM out, and that the search
-	// places tables in HBM only: by its method, its Scorers or the problem's accounting.
+	// OutsideHBM says that the constraints of all Tables do not allow HBM, and that this search can
+	// place tables in HBM only, because of its method, its Scorers or the problem's accounting.
 	OutsideHBM bool
 	// ShardingTypes are the sharding types tried; they are set only if the tables do not
 	// fit. Each table is then counted in the sharding type that takes fewest bytes: Need

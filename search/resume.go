@@ -161,8 +161,8 @@ func (s *resumer) form(table int, shard problem.Shard) problem.Form {
 	return form
 }
 
-// allows reports whether a table may take a form. Every share of a cache is as good as another,
-// unless the table's constraint states one (form).
+// allows reports whether a table may take a form. A form with any cache share is allowed, unless the
+// table's constraint states a share (form).
 func (s *resumer) allows(table int, form problem.Form) bool {
 	if !form.ShardingType.Joint() && form.Tier == "" {
 		return !s.r.forms.barred[table]

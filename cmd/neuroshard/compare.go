@@ -93,8 +93,8 @@ func (c *compareCommand) run(ctx context.Context, model string, plan []string) e
 	python := exec.CommandContext(ctx, c.python, args...)
 	python.Cancel = func() error { return python.Process.Signal(os.Interrupt) }
 	python.Stdin, python.Stdout, python.Stderr = nil, c.stdout, io.MultiWriter(c.stderr, &failure)
-	// Nothing in this folder is imported in the place of a package: -m would import it. TorchRec's
-	// planner goes through sets of texts, whose order must not differ by the run.
+	// Without PYTHONSAFEPATH, -m would import files of this folder that have the name of a package.
+	// TorchRec's planner iterates over sets of strings, whose order must be the same in each run.
 	python.Env = append([]string{"PYTHONHASHSEED=0"}, append(os.Environ(), "PYTHONSAFEPATH=1")...)
 	err = python.Run()
 	ended := (*exec.ExitError)(nil)

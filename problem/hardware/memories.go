@@ -81,7 +81,7 @@ func parseRange(text string) (first, last int, err error) {
 	return first, last, nil
 }
 
-// All reports whether m states the memory of each of n.
+// All reports whether m states the memory of each of n devices or hosts.
 func (m Memories) All(n int) bool {
 	stated := 0
 	for _, s := range m.Sizes {
@@ -90,8 +90,9 @@ func (m Memories) All(n int) bool {
 	return stated == n
 }
 
-// Of returns the memory of each of n, and what is wrong: empty if m is about n. Those that m does not
-// state have their memory in the list before, or usual if the list is not about n.
+// Of returns the memory of each of n devices or hosts. One that m does not state has its memory in the
+// list before or, if that list does not have n entries, the usual memory. wrong says why m is not for
+// n devices, and is empty if it is.
 func (m Memories) Of(n int, before []unit.Bytes, usual unit.Bytes) (list []unit.Bytes, wrong string) {
 	if len(m.Sizes) == 0 {
 		return nil, ""

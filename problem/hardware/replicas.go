@@ -19,8 +19,8 @@ import (
 //	exchanges of a group take the         the all-reduce of the replicas
 //	network, the all-reduce does not      takes the network, the exchanges do not
 //
-// A Topology describes one group, so whatever plans for a Topology plans for one one. Group
-// makes it of a whole cluster, and Whole is the way back.
+// A Topology describes one group, so whatever plans for a Topology plans for one group.
+// Topology.Replicated makes the group of a whole cluster, and Topology.Whole is the way back.
 
 // MaxSyncEvery is the largest Topology.SyncEvery.
 const MaxSyncEvery = 1_000_000
@@ -31,7 +31,7 @@ func (t Topology) ReplicaCount() int { return max(1, t.Replicas) }
 // Interval returns the number of steps from one all-reduce of the replicas to the next, at least 1.
 func (t Topology) Interval() int { return max(1, t.SyncEvery) }
 
-// Whole returns the whole cluster of a sharding one. Without replicas it returns t.
+// Whole returns the whole cluster of a sharding group. Without replicas it returns t.
 func (t Topology) Whole() Topology {
 	if t.ReplicaCount() == 1 {
 		return t
@@ -53,9 +53,10 @@ func (t Topology) Whole() Topology {
 	return w
 }
 
-// Replicated returns the sharding group of a whole cluster with the given number of groups, and what
-// is wrong: empty if the cluster can be divided so. Devices, DevicesPerHost, HostMemory and
-// NVLinkDomain of t are those of the whole cluster. t.InterHostAllReduce says how the groups lie.
+// Replicated returns one sharding group of a whole cluster with the given number of groups. wrong
+// says why the cluster cannot be divided into them, and is empty if it can. Devices, DevicesPerHost,
+// HostMemory and NVLinkDomain of t are those of the whole cluster. t.InterHostAllReduce says how the
+// groups lie.
 // With one group it returns t.
 func (t Topology) Replicated(replicas int) (one Topology, wrong string) {
 	if replicas == 1 || t.Devices < 1 {

@@ -344,8 +344,8 @@ func same(list []unit.Bytes) bool {
 	return len(list) > 0 && !slices.ContainsFunc(list, func(m unit.Bytes) bool { return m != list[0] })
 }
 
-// first returns the index, below n, of the first element that no other one is before; 0 for an
-// empty list.
+// first returns the least index of an element that comes before all others by the given order, among
+// the first n of the list; 0 for an empty list.
 func first(list []unit.Bytes, n int, before func(a, b unit.Bytes) bool) int {
 	best := 0
 	for i := 1; i < min(n, len(list)); i++ {

@@ -57,8 +57,8 @@ func readMemories(t *topologyReader, e entry) {
 	*into = oneByOne{memories: m, line: e.line}
 }
 
-// giveMemories gives the cluster's topology the memories that differ. A flag for the memory of all takes the
-// place of memories that a file or a plan states one by one.
+// giveMemories sets the memories of devices and hosts that differ in the cluster's topology. A flag for
+// the memory of all replaces the memories that a file or a plan states one by one.
 func giveMemories(o *Overrides, c *Cluster, file TopologyFile) error {
 	t := &c.Topology
 	usual, hosts := t.Memory, 0
@@ -119,8 +119,8 @@ func (s *spreading) read(flag *string, file oneByOne) bool {
 	return true
 }
 
-// into sets the list of a topology with n devices or hosts. Those that are not stated keep the memory
-// that they have in the list, or get the usual one.
+// into sets the list of memories of a topology with n devices or hosts. A device or host without a
+// stated memory keeps the one in the list, or gets the usual memory.
 func (s *spreading) into(list *[]unit.Bytes, n int, usual unit.Bytes) {
 	if len(s.of.memories.Sizes) == 0 {
 		if s.replaced {

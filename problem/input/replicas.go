@@ -18,8 +18,8 @@ const (
 	interHint    = "inter_host_allreduce is true or false, as use_inter_host_allreduce of TorchRec's DMPCollection"
 )
 
-// unite makes a cluster whole that describes one sharding group: Replicas stays as the number
-// of groups that the whole cluster is to have.
+// unite turns a cluster that describes one sharding group into the whole cluster. Replicas stays the
+// number of groups.
 func (c *Cluster) unite() {
 	n := c.Topology.ReplicaCount()
 	if n > 1 {
@@ -29,8 +29,8 @@ func (c *Cluster) unite() {
 	}
 }
 
-// replicate makes c one sharding group of the whole cluster that c describes. It returns the errors of
-// what is stated of the groups.
+// replicate turns the whole cluster that c describes into one of its sharding groups. It returns the
+// errors in what files and flags state of the groups.
 func replicate(p *Parts, c *Cluster, file TopologyFile) error {
 	o, t, n := &p.Overrides, &c.Topology, 1
 	if o.Replicas != nil || file.Has("replicas") || t.Replicas > 1 {
@@ -101,8 +101,8 @@ func (g *replicaFaults) add(key, message, hint string) {
 	g.errs = append(g.errs, &Errors{List: []Error{one}})
 }
 
-// unused adds the errors of what is stated of an all-reduce that there is not. A flag --replicas 1
-// takes the place of all that the file says of groups.
+// unused adds an error for each setting of the all-reduce of the replicas if there is one group only.
+// A flag --replicas 1 replaces everything that the file says of groups.
 func (g *replicaFaults) unused(t *hardware.Topology) {
 	byFile := g.flags.Replicas == nil
 	if t.SyncEvery != 0 && (byFile || g.flagged("sync_every")) {

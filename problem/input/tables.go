@@ -301,7 +301,7 @@ func (t *tableReader) key(key string) (part unread, ok bool) {
 	return 0, true
 }
 
-// only reads a number of the one feature of a table that lists no features.
+// only reads a number that belongs to the one feature of a table without a list of features.
 func (t *tableReader) only(key string) {
 	switch key {
 	case "pooling_factor":
@@ -433,7 +433,7 @@ func (s *scanner) precision(key string) (p problem.Precision, ok bool) {
 	return p, err == nil
 }
 
-// bags reads the bags per sample of a feature. 0 would pass for none stated.
+// bags reads the bags per sample of a feature. It refuses 0, which would mean that none are stated.
 func (s *scanner) bags() float64 {
 	bags, ok := s.real("bags", bagsHint)
 	if ok && bags == 0 {

@@ -63,8 +63,8 @@
 //
 // Constraints. Tables that may lie on few devices only have a bound of their own, on these
 // devices (subsets.go); the highest bound holds. The bound ignores the input exchange, and
-// constraints except those on devices, co-locations and the least width of a table. It counts the fixed times of at most two operators of a device. The bound is
-// lowered by 1e-9 of itself, because floating-point sums are rounded.
+// constraints except those on devices, co-locations and the least width of a table. It counts the
+// fixed times of at most two operators of a device. The bound is lowered by 1e-9 of itself, because floating-point sums are rounded.
 //
 // # Hidden exchanges
 //

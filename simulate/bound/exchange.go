@@ -32,7 +32,7 @@ import (
 type exchange struct {
 	device simulate.Device
 	comm   simulate.Comm
-	// all is the least pooled columns of all tables, however they are cut. The pooled columns
+	// all is the least number of pooled columns of all tables together, for any cuts. The pooled columns
 	// of every slice are a multiple of granule. least is the fewest columns that the device with the most
 	// columns may have.
 	all, granule, least int

@@ -155,8 +155,8 @@ func (s *subset) tree(p *problem.Problem, allowed Allowed, in set, onHosts bool)
 	return t, nil
 }
 
-// most returns about the highest bound that the tree can reach, in ms: as if all tables were
-// whole, and took as long together as one by one.
+// most estimates the highest bound that the tree can reach, in ms: as if all tables were whole, and
+// took as long together as the sum of their times alone.
 func (t *tree) most() float64 {
 	sum := 0.0
 	for i := range t.tables {

@@ -2,7 +2,7 @@
 
 ``tables_from_model``   a model's tables, for ``neuroshard plan``
 ``load_plan``           what neuroshard planned, as TorchRec's ShardingPlan
-``NeuroShardPlanner``   both in one, in the place of TorchRec's planner
+``NeuroShardPlanner``   both in one: takes the arguments of TorchRec's planner
 ``reshard``             the tables of a running job, from one plan to the next
 ``StepTimes``           what each step keeps a rank busy, for ``neuroshard watch``
 

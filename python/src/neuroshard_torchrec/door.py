@@ -1,14 +1,14 @@
-"""The door of TorchRec's planner, behind which neuroshard plans: its arguments, what code
-around it reads, and the way of a plan through it.
+"""TorchRec's EmbeddingPlannerBase, with neuroshard as the search: the arguments of TorchRec's
+planner, the attributes that scripts read, and the steps to a plan.
 
     sharders == []      -> an empty plan
     plan_loader         -> an earlier plan, if its hash is that of this job
     else                -> the plan file that ``_made`` returns, as a ShardingPlan by ``_load``
-    callbacks           -> change it, as a list of TorchRec's ShardingOptions
-    stats               -> get it
+    callbacks           -> change the plan, as a list of TorchRec's ShardingOptions
+    stats               -> get the plan
 
-Only what is asked for is made: ShardingOptions, their estimates, and TorchRec's search space
-cost more time than the plan.
+ShardingOptions, their estimates and TorchRec's search space take longer than planning, so they
+are made only when something reads them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .errors import InputError, NeuroShardError, Problem
 
 
 class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
-    """TorchRec's EmbeddingPlannerBase for a planner that makes plan files. The constructor of
-    that class makes a topology, which needs a process group; this one makes it when it is
-    read, so that a planner can be made without one."""
+    """A planner that makes plan files, as a subclass of TorchRec's EmbeddingPlannerBase. The
+    constructor of that class makes a topology, which needs a process group. This class makes
+    the topology when it is read, so a planner needs no process group before."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         self._best: Any = None  # the last plan's ShardingOptions, or what makes them
         self._last: tuple[nn.Module, list[Any]] | None = None  # what the last plan is for
 
-    # What a planner behind the door does.
+    # What a subclass does.
 
     def _ranks(self, pg: dist.ProcessGroup | None = None) -> int:
         """Returns the number of ranks to plan for."""

@@ -1,9 +1,11 @@
-"""The parts of TorchRec's planner that its users pass to it: which of them NeuroShardPlanner
-takes, and what takes the place of the others.
+"""The parts that users pass to TorchRec's planner: which ones NeuroShardPlanner takes, and what
+takes the place of the others.
 
-    topology, storage_reservation, constraints, stats, callbacks, plan_loader   used
-    enumerator, proposer, partitioner, performance_model                        only those of
-        TorchRec that its planner has by default: they change nothing
+    topology, storage_reservation, constraints, stats, callbacks, plan_loader
+        are used
+    enumerator, proposer, partitioner, performance_model
+        are refused unless they are TorchRec's defaults. The defaults change nothing, but for
+        the batch and the constraints of an enumerator
 """
 
 from __future__ import annotations
@@ -109,7 +111,7 @@ def _enumerator(value: Any) -> list[Problem]:
     if own != usual:
         names = ", ".join(e.__name__ for e in own)
         message = f"enumerator has estimators of its own ({names}), which the search does not ask"
-        hint = 'pass profile= for measured costs, or arguments=["--model", "FOLDER"]'
+        hint = 'pass profile= or arguments=["--model", "FOLDER"] for costs of a cost model'
         return [Problem(message, hint)]
     return []
 
@@ -144,7 +146,7 @@ def _performance_model(value: Any) -> list[Problem]:
     message = f"performance_model is of type {type(value).__name__}, which the search does not ask"
     hint = (
         "leave it out: without profile= the search uses TorchRec's own formulas; profile= or "
-        'arguments=["--model", "FOLDER"] chooses measured costs'
+        'arguments=["--model", "FOLDER"] chooses a cost model'
     )
     return [Problem(message, hint)]
 

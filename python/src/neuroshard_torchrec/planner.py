@@ -57,15 +57,16 @@ tables need an optimizer of the script, and tables of means can be cut by rows i
 plans only."""
 
 ROWS = ("row_wise", "table_row_wise")
-"""More sharding types of plans without a profile, for the tables of collections without
-means. TorchRec's planner has them too, so what fits there fits here."""
+"""The further sharding types of plans without a profile, for the tables of collections without
+means. TorchRec's planner uses them too, so what fits there fits here."""
 
 FORMULAS = "torchrec"
 """The model of plans without a profile: the formulas of TorchRec's own estimator."""
 
 PROFILE = "v100-32"
-"""The device profile where none is given: the device of TorchRec's own default bandwidths and
-memory. Its costs are TorchRec's formulas; the simulated device of the report is this one."""
+"""The device profile if none is given: the device whose memory and bandwidths TorchRec has as
+defaults. Costs are those of TorchRec's formulas; only the report's simulated costs are of this
+device."""
 
 
 class NeuroShardPlanner(Door):
@@ -75,7 +76,8 @@ class NeuroShardPlanner(Door):
         planner = NeuroShardPlanner(topology=topology, batch_size=8192, constraints=constraints)
         model = DistributedModelParallel(model, plan=planner.collective_plan(model, sharders))
 
-    or with a device profile, for costs and bytes that were measured::
+    or with a device profile, for costs that neuroshard's model of the device predicts, and for
+    all bytes that a step takes::
 
         planner = NeuroShardPlanner(profile="a100-80", batch_per_rank=8192, sample=batch)
 
@@ -91,7 +93,7 @@ class NeuroShardPlanner(Door):
     that becomes the plan.
     ``stats`` get the plan as from TorchRec's planner. The default, EmbeddingStats, is asked
     only if its log shows what it writes. ``debug`` is passed on to them.
-    ``timeout_seconds`` bounds the search, which then refines the plan until that time.
+    ``timeout_seconds`` is the time of the search, which refines the plan until it is over.
     ``plan_loader`` may have the plan of an earlier run, of either planner.
     ``enumerator``, ``proposer``, ``partitioner`` and ``performance_model`` are parts of
     TorchRec's search, which is not run: TorchRec's defaults are taken and change nothing,
@@ -105,12 +107,12 @@ class NeuroShardPlanner(Door):
     ``tables_from_model``. Only rank 0 needs them.
 
     ``sharding_group_size`` is that of ``DMPCollection`` (2D parallelism): the ranks divide into
-    groups of that size, each with all tables. "auto" takes the size of the cheapest step with
-    its share of the all-reduce of the replicas; ``sharding_group_size`` then has it, and
-    ``dmp_collection_options`` all that DMPCollection must know. ``use_inter_host_allreduce`` is
-    that of DMPCollection. ``sync_every`` is the number of steps from one ``sync()`` of the
-    script to the next. ``topology``, ``world_size``, ``devices_per_host`` and the batch stay
-    those of all ranks.
+    groups of that size, each with all tables. "auto" takes the size with the shortest step and
+    its share of the all-reduce of the replicas; the attribute ``sharding_group_size`` then has
+    that size, and ``dmp_collection_options`` the options of DMPCollection that must fit the
+    plan. ``use_inter_host_allreduce`` is that of DMPCollection. ``sync_every`` is the number
+    of steps from one ``sync()`` of the script to the next. ``topology``, ``world_size``,
+    ``devices_per_host`` and the batch stay those of all ranks.
 
     ``world_size`` is needed by ``plan`` outside a process group only.
     The defaults of ``devices_per_host`` and ``device_type`` are TorchRec's.
@@ -120,8 +122,9 @@ class NeuroShardPlanner(Door):
     ``arguments`` are more arguments of ``neuroshard plan``, such as
     ``["--memory", "40GiB"]``; not ``-o`` and ``--json``, because the planner reads the
     files that the program writes. Without ``--sharding-types`` among them, tables are
-    whole or in slices of columns, but for tables whose ``constraints`` or whose sharder
-    ask for other types; with other types, see ``load_plan`` on replicated tables.
+    whole or in slices of columns and, without a profile, also cut by rows unless their
+    collection pools by means. Tables whose ``constraints`` or sharder name types have
+    those; with other types, see ``load_plan`` on replicated tables.
     ``from_plan`` is an old plan file, such as the ``plan.json`` in the folder ``keep`` of the
     run before: the new plan then moves few bytes from it. ``max_bytes`` limits the bytes that
     move beyond those that must: ``"5%"`` of all tables' bytes, or ``"12GB"``. The new plan
@@ -131,10 +134,10 @@ class NeuroShardPlanner(Door):
     ``token`` is the token of the service, or ``token_file`` a file that has it on rank 0.
     ``name`` is the model's name in the service's history of plans. The service takes those
     ``arguments`` that are about the problem and the search. It is asked again if it is busy.
-    ``timeout`` bounds the program or the service, in seconds; ``timeout_seconds`` come on top of
-    it. ``keep`` is a folder in which
-    rank 0 leaves ``tables.json`` and ``plan.json``, for ``neuroshard show`` and for
-    ``load_plan`` in later runs.
+    ``timeout`` is the time of the program or the service, in seconds, without the
+    ``timeout_seconds`` of the search. ``keep`` is a folder in which rank 0 stores
+    ``tables.json`` and ``plan.json``, for ``neuroshard show`` and for ``load_plan`` in later
+    runs.
 
     InputError lists all wrong options at once.
 
