@@ -121,7 +121,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         return None
 
     def _take_groups(self, size: int | None, ranks: int) -> None:
-        """Takes over what the first rank has told of the groups."""
+        """Takes over what the first rank sent about the groups."""
 
     @property
     def _whole_topology(self) -> Any:

@@ -122,7 +122,7 @@ def arguments(
 def unused(
     size: int | str | None, world_size: int, inter_host: bool, sync_every: int
 ) -> list[Problem]:
-    """Returns a problem for each option of an all-reduce that there is not."""
+    """Returns a problem for each option of the all-reduce if all ranks are one group."""
     if size != world_size:
         return []
     hint = "leave it out, or pass a smaller sharding_group_size"

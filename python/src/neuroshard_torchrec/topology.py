@@ -135,7 +135,7 @@ _FIXED = (
     "weighted_feature_bwd_compute_multiplier",
     "uneven_sharding_perf_multiplier",
 )
-"""The numbers of a Topology that neuroshard estimates with TorchRec's defaults of."""
+"""The numbers of a Topology that must be TorchRec's defaults, because estimates use these."""
 
 
 def _links(topology: Any, problems: list[Problem], warnings: list[str]) -> list[str]:
@@ -205,8 +205,9 @@ def _memory(topology: Any, left: Any, map_bytes: int, problems: list[Problem]) -
         hint = f"pass a reservation of a smaller percentage, or a Topology of more {what}_cap"
         problems.append(Problem(message, hint))
         return []
-    # Tables may use the same bytes as in TorchRec. Where reservations differ, as shares of
-    # different memories do, what a rank keeps free beyond the least is left out of its memory.
+    # Tables may use the same bytes as in TorchRec. If ranks reserve different bytes, as with a
+    # share of different memories, the least of them is the reserve of all, and each rank's
+    # memory is stated without the bytes that it reserves in addition.
     reserved = min(cap - left for cap, left in zip(caps, free, strict=True))
     return [
         *_each("--memory", "--device-memories", [left + reserved for left in free]),
