@@ -2,6 +2,7 @@ package input
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -14,6 +15,14 @@ var (
 	scenarioKeys        = []string{"name", "tables", "optimizer", "global_batch", "batch_size_per_rank", "topology"}
 	scenarioTableKeys   = []string{"name", "rows", "dim", "pooling", "dtype"}
 	scenarioClusterKeys = []string{"world_size", "local_world_size", "hbm_bytes"}
+	// scenarioLinks are the keys of bandwidths, which a scenario need not state, beside those of a
+	// topology file.
+	scenarioLinks = []struct{ key, as string }{
+		{"intra_host_bw", "link_bandwidth"},
+		{"inter_host_bw", "network_bandwidth"},
+		{"hbm_mem_bw", "hbm_bandwidth"},
+		{"hbm_to_ddr_mem_bw", "host_link_bandwidth"},
+	}
 )
 
 // scenarioTable names a table of a scenario in messages.
@@ -170,7 +179,11 @@ func (r *scenarioReader) topologyKey() {
 	s, t := r.s, &r.cluster.Topology
 	s.Next()
 	line := s.Line()
-	o := s.Object("the topology of a scenario", scenarioClusterKeys)
+	keys := slices.Clone(scenarioClusterKeys)
+	for _, link := range scenarioLinks {
+		keys = append(keys, link.key)
+	}
+	o := s.Object("the topology of a scenario", keys)
 	value := func(key, as, hint string) (n int64) {
 		s.Next()
 		r.cluster.lines[as] = s.Line()
@@ -190,6 +203,12 @@ func (r *scenarioReader) topologyKey() {
 			t.DevicesPerHost = int(value(key, "devices_per_host", "it is how many devices share a host's fast links"))
 		case "hbm_bytes":
 			t.Memory = unit.Bytes(value(key, "memory", "it is the memory of one device, in bytes"))
+		default:
+			for _, link := range scenarioLinks {
+				if link.key == key {
+					r.link(key, link.as)
+				}
+			}
 		}
 	}
 	if !o.Opened() || s.Failed() {
@@ -198,6 +217,35 @@ func (r *scenarioReader) topologyKey() {
 	}
 	s.require(o, line, scenarioClusterKeys...)
 	r.unstated(line)
+}
+
+// link reads a bandwidth, which TorchRec states in bytes a millisecond. as is its key in a topology
+// file.
+func (r *scenarioReader) link(key, as string) {
+	const hint = "it is a bandwidth in bytes a millisecond, as TorchRec states it, such as 6e8 for 600 GB/s"
+	s, t := r.s, &r.cluster.Topology
+	s.Next()
+	r.cluster.lines[as] = s.Line()
+	rate, ok := s.real(key, hint)
+	bandwidth := unit.Bandwidth(math.Round(1000 * rate))
+	if ok && !(bandwidth >= hardware.MinNetworkBandwidth && bandwidth <= hardware.MaxNetworkBandwidth) {
+		const ms = 1000
+		r.add(s.Line(), fmt.Sprintf("%s: %g is not between %g and %g", key, rate, float64(hardware.MinNetworkBandwidth)/ms, float64(hardware.MaxNetworkBandwidth)/ms), hint)
+		ok = false
+	}
+	if r.cluster.unread[as] = !ok; !ok {
+		return
+	}
+	switch key {
+	case "intra_host_bw":
+		t.Bandwidths.Links = bandwidth
+	case "inter_host_bw":
+		t.NetworkBandwidth = bandwidth
+	case "hbm_mem_bw":
+		t.Bandwidths.HBM = bandwidth
+	case "hbm_to_ddr_mem_bw":
+		t.Bandwidths.HostLink = bandwidth
+	}
 }
 
 // unstated notes what the scenario should have stated of the cluster as unread, which

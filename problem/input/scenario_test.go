@@ -108,6 +108,21 @@ func scenarioTopology(world, local, hbm string) string {
 	return inScenario(scenarioTableText, fmt.Sprintf(`"topology": {"world_size": %s, "local_world_size": %s, "hbm_bytes": %s}`, world, local, hbm))
 }
 
+// scenarioBandwidths states all bandwidths.
+var scenarioBandwidths = scenarioTopology("8", "4", `1e10, "intra_host_bw": 6e8, "inter_host_bw": 12500000.5, "hbm_mem_bw": 1e11, "hbm_to_ddr_mem_bw": 1000`)
+
+// TestScenarioBandwidths: TorchRec states bytes a millisecond.
+func TestScenarioBandwidths(t *testing.T) {
+	p, _, err := readScenarioText(t, "x.json", scenarioBandwidths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := hardware.Bandwidths{Links: 6e11, HBM: 1e14, HostLink: 1e6}
+	if got := p.Topology; got.Bandwidths != want || got.NetworkBandwidth != 12_500_000_500 {
+		t.Errorf("got %+v and %v, want %+v and 12500000500", got.Bandwidths, got.NetworkBandwidth, want)
+	}
+}
+
 func scenarioBatch(batch string) string {
 	return scenarioOf(`"name": "s", "optimizer": "adam",`, scenarioTableText, batch, "")
 }
@@ -124,6 +139,7 @@ var goodScenarios = []struct {
 	{"sorted keys", `{"batch_size_per_rank": 512, "global_batch": 4096, "name": "s", "optimizer": "none", "tables": [` + scenarioTableText + `], "topology": {"hbm_bytes": 1e10, "local_world_size": 8, "world_size": 8}}`, 4096},
 	{"no lookups", inScenario(`{"name": "a", "rows": 10, "dim": 8, "pooling": 0, "dtype": "fp16"}`, ""), 4096},
 	{"last host not full", scenarioTopology("8", "3", "1e10"), 4096},
+	{"bandwidths", scenarioBandwidths, 4096},
 }
 
 func TestGoodScenarios(t *testing.T) {
@@ -181,6 +197,9 @@ var badScenarios = []struct{ name, content string }{
 	{"no memory", scenarioTopology("8", "8", "0")},
 	{"memory with a unit", scenarioTopology("8", "8", `"80GiB"`)},
 	{"memory huge", scenarioTopology("8", "8", "1e18")},
+	{"bandwidth zero", scenarioTopology("8", "8", `1e10, "intra_host_bw": 0`)},
+	{"bandwidth too high", scenarioTopology("8", "8", `1e10, "hbm_mem_bw": 2e11`)},
+	{"bandwidth with a unit", scenarioTopology("8", "8", `1e10, "inter_host_bw": "50GB/s", "hbm_to_ddr_mem_bw": -1`)},
 	{"rows zero", inScenario(`{"name": "a", "rows": 0, "dim": 8, "pooling": 1}`, "")},
 	{"dim odd", inScenario(`{"name": "a", "rows": 10, "dim": 6, "pooling": 1}`, "")},
 	{"dtype unknown", inScenario(`{"name": "a", "rows": 10, "dim": 8, "pooling": 1, "dtype": "fp64"}`, "")},
