@@ -137,6 +137,28 @@ def test_unequal_slices_by_hand() -> None:
     assert cut.hbm_bytes[0] == weights + -(-weights // 96) + 8 * 64 + 4 * 32 * 28
 
 
+def test_bandwidths_of_a_scenario(binary: Binary) -> None:
+    rates = {"intra_host_bw": 2e8, "inter_host_bw": 3e6, "hbm_mem_bw": 5e8}
+    topology = {"world_size": 4, "local_world_size": 2, "hbm_bytes": 1 << 30}
+    s = scenario.parse(text(TINY, global_batch=64, topology=topology | rates), "tiny.json")
+    assert s.bandwidths == rates
+    usual = replace(s, bandwidths={})
+    options = ("--sharding-types", "all", "--model", "torchrec")
+    costs = []
+    for each in (s, usual):
+        planned = binary.plan(each, 0.15, 1000, options=options)
+        assert planned is not None
+        costs.append(planned.cost_ms)
+        estimate = Engine(each).estimate(planned.placement).cost_ms
+        assert max(estimate) == pytest.approx(planned.cost_ms, rel=1e-9)
+    assert costs[0] > 1.2 * costs[1]
+    # The nets read the network's bandwidth only.
+    network = replace(s, bandwidths={"inter_host_bw": 3e6})
+    by_nets = [binary.plan(each, 0.15, 1000) for each in (s, network, usual)]
+    assert by_nets[0] is not None and by_nets[1] is not None and by_nets[2] is not None
+    assert by_nets[0].cost_ms == by_nets[1].cost_ms > by_nets[2].cost_ms
+
+
 def test_what_does_not_fit_is_reported() -> None:
     engine = Engine(replace(TINY, memory_bytes=1 << 20))
     assert not engine.estimate(slices(96)).fits
@@ -381,7 +403,10 @@ def test_bad_scenarios(tmp_path: Path) -> None:
                 TINY,
                 optimizer="lion",
                 tables=[{"name": "a", "rows": 0, "dim": 6, "pooling": "x", "dtype": "fp8"}, 3],
-                topology={"world_size": 3, "local_world_size": 2, "hbm_bytes": True},
+                topology={
+                    **{"world_size": 3, "local_world_size": 2, "hbm_bytes": True},
+                    **{"hbm_mem_bw": 5, "ddr": 1},
+                },
             ),
             "bad.json",
         )
@@ -397,6 +422,9 @@ def test_bad_scenarios(tmp_path: Path) -> None:
         "bad.json: tables[1].pooling is None, not a number above 0",
         "bad.json: optimizer 'lion' is none of none, sgd, adagrad, rowwise_adagrad, adam",
         "bad.json: topology.hbm_bytes is True, not a whole number above 0",
+        "bad.json: topology.hbm_mem_bw is 5, not a number of bytes a millisecond, 1e3 to 1e11",
+        "bad.json: topology.ddr is not known; the keys are world_size, local_world_size, "
+        "hbm_bytes, intra_host_bw, inter_host_bw, hbm_mem_bw, hbm_to_ddr_mem_bw",
         "bad.json: topology.local_world_size does not divide world_size",
         "bad.json: global_batch is not 48, batch_size_per_rank x world_size",
     ]

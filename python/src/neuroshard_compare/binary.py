@@ -22,7 +22,7 @@ from .placement import (
     not_estimated,
     serialized,
 )
-from .scenario import OPTIMIZERS, Scenario
+from .scenario import BANDWIDTHS, OPTIMIZERS, Scenario
 
 
 class BinaryError(RuntimeError):
@@ -70,7 +70,7 @@ class Binary:
             tables.write_text(json.dumps(scenario.neuroshard_tables(min_width)))
             arguments = [
                 *("plan", str(tables), "--json", "--workers", "1"),
-                *self._cluster(scenario),
+                *self._cluster(scenario, formulas="torchrec" in options),
                 *("--reserve-share", str(reserve_share)),
                 *("--reserve-fixed", f"{reserve_fixed}B"),
                 *options,
@@ -83,8 +83,17 @@ class Binary:
         placement = tuple(placed(t, scenario.devices) for t in answer["plan"]["tables"])
         return Planned(placement, answer["cost_ms"], answer["simulated_cost_ms"], wall, cpu)
 
-    def _cluster(self, scenario: Scenario) -> list[str]:
+    def _cluster(self, scenario: Scenario, *, formulas: bool = False) -> list[str]:
+        """The flags of the cluster. The nets and the SIMULATED device take no bandwidth but that
+        of the network, so the others are for TorchRec's formulas only."""
+        links = [
+            text
+            for key, rate in scenario.bandwidths.items()
+            if formulas or key == "inter_host_bw"
+            for text in (BANDWIDTHS[key], f"{round(1000 * rate)}B/s")
+        ]
         return [
+            *links,
             *("--device", self.device, "--devices", str(scenario.devices)),
             *("--devices-per-host", str(scenario.devices_per_host)),
             *("--memory", f"{scenario.memory_bytes}B"),

@@ -5,15 +5,15 @@
      "tables": [{"name": "t0", "rows": 87809, "dim": 8, "pooling": 1.5, "dtype": "fp32"}]}
 
 Each table is read by one feature, its own, with ``pooling`` lookups a sample in the
-mean. Memory is that of one device.
+mean. Memory is that of one device. A topology may also state the bandwidths of BANDWIDTHS.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,17 @@ OPTIMIZERS = {
     "rowwise_adagrad": "rowwise_adagrad",
     "adam": "adam",
 }
+
+# The bandwidths of TorchRec's Topology that a scenario may state, in its bytes a millisecond, with
+# the flags of neuroshard.
+BANDWIDTHS = {
+    "intra_host_bw": "--link-bandwidth",
+    "inter_host_bw": "--network-bandwidth",
+    "hbm_mem_bw": "--hbm-bandwidth",
+    "hbm_to_ddr_mem_bw": "--host-link-bandwidth",
+}
+
+_CLUSTER = ("world_size", "local_world_size", "hbm_bytes")
 
 _NUMBER = re.compile(r"(\d+)")
 
@@ -56,6 +67,7 @@ class Scenario:
     devices: int
     devices_per_host: int
     memory_bytes: int  # of one device
+    bandwidths: Mapping[str, float] = field(default_factory=dict)  # by key of BANDWIDTHS
 
     @property
     def batch(self) -> int:
@@ -150,7 +162,16 @@ def parse(text: str, source: str) -> Scenario:
         devices=reader.whole("topology", topology, "world_size"),
         devices_per_host=reader.whole("topology", topology, "local_world_size"),
         memory_bytes=reader.whole("topology", topology, "hbm_bytes"),
+        bandwidths={
+            key: reader.bandwidth("topology", topology, key)
+            for key in BANDWIDTHS
+            if key in topology
+        },
     )
+    for key in topology:
+        if key not in _CLUSTER and key not in BANDWIDTHS:
+            known = ", ".join((*_CLUSTER, *BANDWIDTHS))
+            reader.wrong(f"topology.{key}", f"is not known; the keys are {known}")
     if scenario.devices % scenario.devices_per_host:
         reader.wrong("topology.local_world_size", "does not divide world_size")
     if root.get("global_batch", scenario.batch) != scenario.batch:
@@ -190,6 +211,12 @@ class _Reader:
         value = of.get(key)
         ok = type(value) in (int, float) and 0 < float(value or 0) <= 1e6
         return float(self._value(place, of, key, ok, "a number above 0", lambda: 1))
+
+    def bandwidth(self, place: str, of: dict[str, Any], key: str) -> float:
+        value = of.get(key)
+        ok = type(value) in (int, float) and 1e3 <= float(value or 0) <= 1e11
+        what = "a number of bytes a millisecond, 1e3 to 1e11"
+        return float(self._value(place, of, key, ok, what, lambda: 1))
 
     def _value(
         self,

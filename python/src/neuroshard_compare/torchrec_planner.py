@@ -81,6 +81,7 @@ class Engine:
             local_world_size=scenario.devices_per_host,
             compute_device="cuda",
             hbm_cap=scenario.memory_bytes,
+            **dict(scenario.bandwidths),
         )
         self.module = EmbeddingBagCollection(
             tables=[
