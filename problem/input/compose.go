@@ -151,7 +151,7 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 		composed.Batch = DefaultBatch
 		warnings = append(slices.Clip(warnings), fmt.Sprintf("no batch is stated: a global batch of %d samples is assumed", DefaultBatch))
 	}
-	warnings = append(append(slices.Clip(warnings), uneven(composed)...), unlinked(&composed.Topology)...)
+	warnings = append(append(append(slices.Clip(warnings), p.otherBatch(described, composed.Batch)...), uneven(composed)...), unlinked(&composed.Topology)...)
 	base.Batch = composed.Batch
 	replicasErr := replicate(p, base, file)
 	composed.Topology, composed.Batch = base.Topology, base.Batch
@@ -169,6 +169,16 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 // device's memory. If neither does, the problem of an old plan counts those that the plan counts.
 func (p *Parts) StatesAccounting() bool {
 	return p.Overrides.Accounting != nil || p.Topology != nil && p.Topology.Has("accounting")
+}
+
+// otherBatch returns the warning of a fallback whose batch counts in place of that of the tables.
+// described is the topology file that takes the fallback's place, or nil.
+func (p *Parts) otherBatch(described *TopologyFile, batch int) []string {
+	own := p.Tables.Batch
+	if p.Fallback == nil || described != nil || p.Overrides.Batch != nil || own == 0 || own == batch {
+		return nil
+	}
+	return []string{fmt.Sprintf("the tables state a batch of %d samples, but the batch of the old plan's cluster counts, %d: state the batch (--batch) to change it", own, batch)}
 }
 
 // unlinked returns the warning of a network between hosts that no exchange takes.

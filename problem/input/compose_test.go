@@ -1,6 +1,7 @@
 package input
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -51,6 +52,7 @@ func TestComposed(t *testing.T) {
 		precision  problem.Precision
 		lanes      problem.LaneRule
 		accounting problem.Accounting
+		warning    string
 	}{
 		{name: "flags alone", flags: Overrides{Devices: new(16), Device: new("a100-80")}, devices: 16, device: "a100-80", batch: 2048},
 		{name: "a topology file", file: file, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16, lanes: problem.LanesByTable},
@@ -58,7 +60,11 @@ func TestComposed(t *testing.T) {
 		{name: "a file without a batch", file: "devices: 4\ndevice: h100-80\n", devices: 4, device: "h100-80", batch: 2048},
 		{name: "a workload", change: func(p *Parts) { p.Workload = workload }, devices: 8, device: "v100-16", batch: 1024, accounting: problem.CountWeights},
 		{name: "flags over a workload", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Workload = workload }, devices: 16, device: "v100-16", batch: 1024, accounting: problem.CountWeights},
-		{name: "a fallback over a workload", change: func(p *Parts) { p.Workload, p.Fallback = workload, fallback }, devices: 2, device: "b200", batch: 256, precision: problem.BF16, lanes: problem.LanesByTable},
+		{
+			name: "a fallback over a workload", change: func(p *Parts) { p.Workload, p.Fallback = workload, fallback }, devices: 2, device: "b200", batch: 256, precision: problem.BF16, lanes: problem.LanesByTable,
+			warning: "the tables state a batch of 2048 samples, but the batch of the old plan's cluster counts, 256: state the batch (--batch) to change it",
+		},
+		{name: "a batch over a fallback", flags: Overrides{Batch: new(2048)}, change: func(p *Parts) { p.Fallback = fallback }, devices: 2, device: "b200", batch: 2048, precision: problem.BF16, lanes: problem.LanesByTable},
 		{name: "a file over both", file: file, change: func(p *Parts) { p.Workload, p.Fallback = workload, fallback }, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16, lanes: problem.LanesByTable},
 		{name: "the model's own device", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, devices: 16, device: "mine", batch: 2048},
 		{name: "the model's own device by name", flags: Overrides{Devices: new(16), Device: new("mine")}, change: func(p *Parts) { p.Own, p.Workload = []hardware.Profile{own}, workload }, devices: 16, device: "mine", batch: 1024, accounting: problem.CountWeights},
@@ -69,7 +75,11 @@ func TestComposed(t *testing.T) {
 			tt.change(parts)
 		}
 		p, warnings, err := parts.Problem()
-		if err != nil || len(warnings) != len(parts.Tables.Warnings) {
+		want := parts.Tables.Warnings
+		if tt.warning != "" {
+			want = append(slices.Clip(want), tt.warning)
+		}
+		if err != nil || !slices.Equal(warnings, want) {
 			t.Errorf("%s: got error %v and warnings %q", tt.name, err, warnings)
 			continue
 		}

@@ -145,8 +145,9 @@ def test_the_types_and_the_engine_that_are_asked_for(
 )
 def test_the_command_for_an_old_plan(tmp_path: Path, options: dict[str, Any], want: str) -> None:
     body = "echo \"<$*>\" | sed 's/[^ ]*tables.json/TABLES/' >&2; exit 2"
-    with pytest.raises(BinaryError, match=re.escape(f"<{want} 4 ")):
+    with pytest.raises(BinaryError, match=re.escape(f"<{want} 4 ")) as e:
         planner(binary=script(tmp_path, body), **options).plan(MODEL)
+    assert ("--batch 8192" in str(e.value)) == bool(options)
 
 
 def test_plan_from_an_old_plan(binary: str, tmp_path: Path) -> None:
@@ -156,6 +157,11 @@ def test_plan_from_an_old_plan(binary: str, tmp_path: Path) -> None:
         p = planner(binary=binary, from_plan=old / "plan.json", **options)
         assert p.plan(MODEL) == first
         assert word in p.report
+        p = planner(
+            binary=binary, from_plan=old / "plan.json", batch_per_rank=512, keep=tmp_path, **options
+        )
+        p.plan(MODEL)
+        assert json.loads((tmp_path / "plan.json").read_text())["cluster"]["batch"] == 4 * 512
     with pytest.raises(BinaryError, match=r"101%"):
         planner(binary=binary, from_plan=old / "plan.json", max_bytes="101%").plan(MODEL)
 

@@ -442,12 +442,16 @@ def test_an_old_plan_by_the_real_service(
     any_planner(binary=binary, keep=old).plan(MODEL)
     factors = {"a": 30, "b": 5, "c": 20}
     for limit in ({}, {"max_bytes": "5%"}):
+        options = {
+            "pooling_factors": factors,
+            "batch_per_rank": 512,
+            "from_plan": old / "plan.json",
+        }
         plans = [
-            any_planner(pooling_factors=factors, from_plan=old / "plan.json", **limit, **by).plan(
-                MODEL
-            )
+            any_planner(keep=tmp_path, **options, **limit, **by).plan(MODEL)
             for by in ({"binary": binary}, {"url": url, "token_file": token})
         ]
         assert plans[0] == plans[1]
+        assert json.loads((tmp_path / "plan.json").read_text())["cluster"]["batch"] == 4 * 512
     with pytest.raises(ServiceError, match=r"101%"):
         planner(url, token_file=token, from_plan=old / "plan.json", max_bytes="101%").plan(MODEL)

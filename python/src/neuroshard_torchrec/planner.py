@@ -398,6 +398,8 @@ class NeuroShardPlanner(Door):
             *self._cluster(module, sharders, world_size, read),
             *groups.arguments(self._group_size, world_size, self._inter_host, self.sync_every),
             *(() if self._timeout_seconds is None else ("--budget", f"{self._timeout_seconds}s")),
+            # Beside an old plan, the batch of that plan counts unless one is stated.
+            *(() if self._from is None else ("--batch", str(read.tables["batch"]))),
             *_engine(self._arguments),
         ]
         by = self._by_program if self._url is None else self._by_service
