@@ -193,6 +193,10 @@ func TestValidate(t *testing.T) {
 			p.Topology.Devices = 1
 			p.Tables[0].Constraint.Devices = []int{1}
 		}, []string{`table "a": allowed device 1 does not exist: the cluster has 1 device`}},
+		{"missing device of a sharding group", func(p *problem.Problem) {
+			p.Topology.Devices, p.Topology.Replicas = 4, 2
+			p.Tables[0].Constraint.Devices = []int{4}
+		}, []string{`table "a": allowed device 4 does not exist: a sharding group has 4 devices`}},
 		{"device of a cluster of a wrong size", func(p *problem.Problem) {
 			p.Topology.Devices = 0
 			p.Tables[0].Constraint.Devices = []int{7, 1 << 16}

@@ -233,6 +233,9 @@ func (v *validator) constraint(name string, t *Table) {
 	// If the number of devices is itself a fault, check against the largest cluster.
 	devices := v.problem.Topology.Devices
 	has := "the cluster has " + words.Plural(devices, "device")
+	if v.problem.Topology.ReplicaCount() > 1 {
+		has = "a sharding group has " + words.Plural(devices, "device")
+	}
 	if devices < 1 || devices >= hardware.MaxDevices {
 		devices = hardware.MaxDevices
 		has = fmt.Sprintf("a cluster has at most %d devices", devices)

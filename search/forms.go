@@ -225,7 +225,7 @@ func narrowed(p *problem.Problem, shardingTypes []problem.ShardingType) *problem
 type NoShardingType struct {
 	// Tables are the names of the tables that no allowed sharding type can place, in the
 	// problem's order: they have too few rows for a block on each device, or their
-	// constraints forbid it. If every table can be placed but they do not fit, Tables
+	// constraints, their pooling or the rules of the engine forbid it. If every table can be placed but they do not fit, Tables
 	// holds the one table that takes most bytes.
 	Tables []string
 	// NotSearched are sharding types that were asked for, and that the search places no
@@ -258,7 +258,7 @@ func (e *NoShardingType) Error() string {
 	if e.OutsideHBM {
 		return fmt.Sprintf("the tiers of %s leave hbm out, and this search places tables in hbm only", words.Quoted(e.Tables, 5))
 	}
-	return fmt.Sprintf("none of the allowed sharding types can place %s: the tables have too few rows for a block on each device, or their constraints forbid it",
+	return fmt.Sprintf("none of the allowed sharding types can place %s: the tables have too few rows for a block on each device, or their constraints or pooling, or the rules of the engine, forbid it",
 		words.Quoted(e.Tables, 5))
 }
 

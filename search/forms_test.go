@@ -245,7 +245,7 @@ func TestShardingTypesWithoutForm(t *testing.T) {
 		types []problem.ShardingType
 		want  string
 	}{
-		{[]problem.ShardingType{problem.RowWise}, `none of the allowed sharding types can place "A": the tables have too few rows for a block on each device, or their constraints forbid it`},
+		{[]problem.ShardingType{problem.RowWise}, `none of the allowed sharding types can place "A": the tables have too few rows for a block on each device, or their constraints or pooling, or the rules of the engine, forbid it`},
 		{[]problem.ShardingType{problem.RowWise, "diagonal"}, unknown},
 		{[]problem.ShardingType{problem.ColumnWise, "diagonal"}, unknown},
 		{append(problem.ShardingTypes(), "diagonal"), unknown},

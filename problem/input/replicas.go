@@ -14,6 +14,7 @@ import (
 // The hints of sharding groups.
 const (
 	replicasHint = "replicas is the number of sharding groups of 2D parallelism: a divisor of the devices, such as 2"
+	memoriesHint = "state the same memory for all devices that hold replicas of the same shards, and for all hosts, or leave replicas out"
 	syncHint     = "sync_every is the number of steps from one all-reduce of the replicas to the next"
 	interHint    = "inter_host_allreduce is true or false, as use_inter_host_allreduce of TorchRec's DMPCollection"
 )
@@ -53,7 +54,7 @@ func replicate(p *Parts, c *Cluster, file TopologyFile) error {
 	part, wrong := t.Replicated(n)
 	switch rest := c.Batch % max(1, n); {
 	case wrong != "":
-		g.add("replicas", wrong, replicasHint)
+		g.add("replicas", wrong, hintOf(*t, n))
 	case !divisible(*t):
 		// Check reports what is wrong with the whole cluster, and groups could hide it.
 	case rest != 0:
@@ -63,6 +64,16 @@ func replicate(p *Parts, c *Cluster, file TopologyFile) error {
 		c.Topology, c.Batch = part, c.Batch/n
 	}
 	return Join(g.errs...)
+}
+
+// hintOf returns the hint of a cluster that has no such number of sharding groups: its memories may
+// be all that is wrong.
+func hintOf(t hardware.Topology, replicas int) string {
+	t.DeviceMemories, t.HostMemories = nil, nil
+	if _, wrong := t.Replicated(replicas); wrong == "" {
+		return memoriesHint
+	}
+	return replicasHint
 }
 
 // divisible reports whether the fields of a whole cluster that groups divide are in their ranges.
