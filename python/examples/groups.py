@@ -60,4 +60,6 @@ def main() -> list[float]:
 
 
 if __name__ == "__main__":
+    if not torch.cuda.is_available():
+        raise SystemExit("groups.py needs a GPU for each process: DMPCollection runs on no CPU")
     run(main)

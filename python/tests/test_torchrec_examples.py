@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from conftest import environment
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
 from torchrec_binary import binary
-from torchrec_examples import NAMES
+from torchrec_examples import EXAMPLES, NAMES
 
 __all__ = ["binary"]
 
@@ -43,3 +45,10 @@ def test_an_example_trains(losses: dict[str, Any], name: str) -> None:
     sharded, whole = losses[name]["sharded"], losses[name]["whole"]
     assert sharded == pytest.approx(whole, rel=LOSS)
     assert sharded[-1] < sharded[0]
+
+
+def test_groups_need_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(SystemExit, match="DMPCollection runs on no CPU"):
+        runpy.run_path(str(EXAMPLES / "groups.py"), run_name="__main__")
