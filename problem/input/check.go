@@ -224,6 +224,10 @@ func (c *checker) topologyFault(message string) (place, string) {
 		hint = "state the number of devices of the cluster"
 	case "devices_per_host":
 		hint = "state how many devices share a host's fast links"
+	case "device_memories":
+		hint = deviceMemoriesHint
+	case "host_memories":
+		hint = hostMemoriesHint
 	case "network_bandwidth":
 		hint = networkHint
 	case "nvlink_domain":
