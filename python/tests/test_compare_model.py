@@ -187,6 +187,7 @@ def test_wrong_options_of_the_planner(binary: str, capsys: pytest.CaptureFixture
     code, _, err = run(capsys, f"{__name__}:small", *flags)
     assert code == 2
     assert "error: the batch of a rank is not known" in err
+    assert "hint: pass --batch-per-rank, or a sample batch of one rank" in err
     code, _, err = run(capsys, f"{__name__}:small", *flags, "--batch-per-rank", "8")
     assert code == 2
     assert "a100-81" in err and "hint:" in err

@@ -143,7 +143,9 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="neuroshard") as folder:
             return _Comparison(options, per_host, subject, Path(folder)).results()
     except NeuroShardError as e:
-        (message, hint), *more = ((p.message, p.hint) for p in e.problems)
+        # The hints name options of the planner: here the batch of a rank is a flag.
+        hints = [p.hint.replace("batch_per_rank", "--batch-per-rank") for p in e.problems]
+        (message, hint), *more = zip((p.message for p in e.problems), hints, strict=True)
         raise ModelError(message, hint, *more) from e
 
 
