@@ -101,6 +101,26 @@ func TestSameRequestsPlanOnce(t *testing.T) {
 	}
 }
 
+// A request that waits while another one makes the same plan, under another name, gets that plan.
+func TestPlansThatWaitedAreNotMadeAgain(t *testing.T) {
+	s := start(t, service.Options{Limits: service.Limits{Concurrency: 1, Queue: 2}})
+	const long = `{"problem": {"workload": "dlrm-datasets-2000x256"}}`
+	first := s.object(202, "POST", "/v1/plan?async=true", long)["id"].(string)
+	var waiting []string
+	for _, name := range []string{"one", "two"} {
+		body := strings.Replace(workloadBody, `"m"`, `"`+name+`"`, 1)
+		waiting = append(waiting, s.object(202, "POST", "/v1/plan?async=true", body)["id"].(string))
+	}
+	s.object(200, "DELETE", "/v1/jobs/"+first, "")
+	for i, id := range waiting {
+		s.ask("GET", "/v1/jobs/"+id+"/events", "")
+		got := s.object(200, "GET", "/v1/jobs/"+id, "")["result"].(map[string]any)
+		if got["cached"] != (i == 1) || got["job"] != id || got["name"] != []string{"one", "two"}[i] {
+			t.Errorf("job %d: got cached %v, job %v, name %v", i, got["cached"], got["job"], got["name"])
+		}
+	}
+}
+
 func TestHistory(t *testing.T) {
 	s := start(t, service.Options{})
 	named := func(name, overrides string) string {

@@ -43,6 +43,8 @@ type planning struct {
 	id, name string
 	options  neuroshard.Options
 	limit    time.Duration
+	// refresh says that a kept plan of the same id does not answer the request.
+	refresh bool
 	// stated is the problem as the request states it.
 	stated []byte
 	// fixed is what the id is computed from.
@@ -77,7 +79,7 @@ func (s *planner) prepare(body *PlanBody) (*planning, error) {
 	if err = joined(err, faults); err != nil {
 		return nil, err
 	}
-	p := &planning{composed: c, name: body.Problem.Name, options: options, limit: limit}
+	p := &planning{composed: c, name: body.Problem.Name, options: options, limit: limit, refresh: body.Cache == "refresh"}
 	penalty := 0.0
 	if body.Options != nil {
 		penalty = body.Options.RiskPenalty
@@ -227,8 +229,15 @@ func (s *planner) work(p *planning) jobs.Work {
 	}
 }
 
-// makePlan plans. It keeps the plan unless the time limit or a cancel interrupted the search.
+// makePlan plans, unless another job kept the plan after the request had looked for it. It keeps the
+// plan unless the time limit or a cancel interrupted the search.
 func (s *planner) makePlan(ctx context.Context, p *planning, j *jobs.Job) (*answer, error) {
+	if !p.refresh {
+		if a := s.kept(ctx, &shortcut{p.id, p.name}); a != nil {
+			a.job = j.ID()
+			return a, nil
+		}
+	}
 	start := time.Now()
 	options := p.options
 	follow(&options, j)
@@ -299,7 +308,7 @@ func (s *planner) plan(ctx context.Context, in *intake, detached bool) (*answer,
 		return nil, nil, err
 	}
 	short := &shortcut{p.id, p.name}
-	if body.Cache != "refresh" {
+	if !p.refresh {
 		if a := s.again(ctx, short); a != nil {
 			s.answers.put(alias, short, len(p.id)+len(p.name))
 			return a, nil, nil
@@ -317,8 +326,18 @@ func (s *planner) plan(ctx context.Context, in *intake, detached bool) (*answer,
 	return result.(*answer), job, nil
 }
 
-// again answers a request with the kept plan that it leads to; nil if the plan is not kept.
+// again answers a request with the kept plan that it leads to, and counts the request; nil if the plan
+// is not kept.
 func (s *planner) again(ctx context.Context, to *shortcut) *answer {
+	a := s.kept(ctx, to)
+	if a != nil {
+		s.metrics.hits.Inc()
+	}
+	return a
+}
+
+// kept returns the kept plan as an answer; nil if the plan is not kept.
+func (s *planner) kept(ctx context.Context, to *shortcut) *answer {
 	record, err := s.known(ctx, to.id)
 	if err != nil {
 		s.log.Error("the store could not be read", "id", to.id, "error", err)
@@ -326,7 +345,6 @@ func (s *planner) again(ctx context.Context, to *shortcut) *answer {
 	if record == nil || !s.touch(ctx, to.id, to.name) {
 		return nil
 	}
-	s.metrics.hits.Inc()
 	return &answer{id: to.id, name: to.name, cached: true, saved: true, result: record.Result}
 }
 
