@@ -50,7 +50,7 @@ func TestOtherFormsHaveHalfOfTheEvaluations(t *testing.T) {
 	}
 }
 
-// TestSpareHasTheTablesOfOtherForms plans tables of which one must be on all devices, by a
+// TestSpareHasTheTablesOfOtherForms plans tables, one of them on all devices, by a
 // Scorer whose times add up. The published search then keeps a placement aside that the last
 // stage may choose. That placement must have the table on all devices, too.
 func TestSpareHasTheTablesOfOtherForms(t *testing.T) {

@@ -676,7 +676,7 @@ func TestHostMemoryIsForSlices(t *testing.T) {
 // tiny returns a problem of three tables on 2 or 4 devices, in one host or two.
 func tiny(seed uint64) *problem.Problem { return tinyOf(seed, func(*problem.Table, int) {}) }
 
-// tinyVectors returns a tiny problem of which a table has a third of a bag a sample to five bags,
+// tinyVectors returns a tiny problem in which a table has a third of a bag a sample to five bags,
 // another is of pooling none, and the third has one bag.
 func tinyVectors(seed uint64) *problem.Problem {
 	return tinyOf(seed, func(t *problem.Table, i int) {
