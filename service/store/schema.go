@@ -88,14 +88,11 @@ func migrate(ctx context.Context, conn *sql.Conn) (err error) {
 // another program and a file of a newer version are errors.
 func version(ctx context.Context, conn *sql.Conn) (int, error) {
 	var v, id, tables int
-	for text, to := range map[string]*int{
-		"PRAGMA user_version":                &v,
-		"PRAGMA application_id":              &id,
-		"SELECT count(*) FROM sqlite_schema": &tables,
-	} {
-		if err := conn.QueryRowContext(ctx, text).Scan(to); err != nil {
-			return 0, err
-		}
+	// One statement sees the file before or after another process's change, and not between.
+	err := conn.QueryRowContext(ctx, `SELECT (SELECT user_version FROM pragma_user_version),
+		(SELECT application_id FROM pragma_application_id), (SELECT count(*) FROM sqlite_schema)`).Scan(&v, &id, &tables)
+	if err != nil {
+		return 0, err
 	}
 	switch {
 	case v == 0 && id == 0 && tables == 0:
