@@ -197,10 +197,11 @@ func (a *annealing) from(parts []placed, evaluations int64) []placed {
 }
 
 // enough returns the number of evaluations of a run. Problems of few tables have few placements, so
-// their runs make a share of the given evaluations, and fewEvaluations at least.
+// their runs make a share of the given evaluations, and fewEvaluations at least. From an old
+// placement, runs make all: the best one within a budget of moved bytes is harder to find.
 func (a *annealing) enough(evaluations int64) int64 {
 	n := int64(len(a.r.catalog.problem.Tables))
-	if n > fewTables {
+	if n > fewTables || a.r.opt.From != nil {
 		return evaluations
 	}
 	return min(evaluations, max(fewEvaluations, evaluations*n*n/(fewShare*fewShare)))
