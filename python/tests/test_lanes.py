@@ -260,7 +260,7 @@ def test_the_script_needs_pytorch(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         env={**environment(), "PYTHON": str(bare)},
         check=False,
     )

@@ -32,7 +32,7 @@ def run(folder: Path, binary: str) -> subprocess.CompletedProcess[str]:
         env=environment(NEUROSHARD_BINARY=binary),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
 
 

@@ -160,7 +160,7 @@ def replanned(folder: Path, binary: str) -> Json:
     )
     again = [binary, "replan", "planned.json", "tables-after.json", *engine, "--json"]
     done = subprocess.run(
-        [*again, "-o", "replanned.json"], cwd=folder, capture_output=True, timeout=120, check=False
+        [*again, "-o", "replanned.json"], cwd=folder, capture_output=True, timeout=600, check=False
     )
     assert done.returncode == 1, done.stderr
     return json.loads(done.stdout)

@@ -28,6 +28,6 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def neuroshard(binary: str, *args: str, cwd: Path) -> str:
     """Runs the program, which must succeed, and returns what it printed."""
-    done = subprocess.run([binary, *args], cwd=cwd, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([binary, *args], cwd=cwd, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
