@@ -242,6 +242,37 @@ func TestControls(t *testing.T) {
 	p.Axe()
 }
 
+// Each device is drawn, ordered and labelled against its own memory, where memories differ.
+func TestUnevenMemory(t *testing.T) {
+	b := browser.Start(t)
+	p := b.Open(t, onDisk(t, stored(t, "uneven.json")), browser.View{Height: 1600})
+	p.Want(through)
+	const charts = `[...document.querySelectorAll(".section-memory .chart")]`
+	p.Want(charts + `[0].querySelector(".note").textContent === "Tables may take 13.6 MiB to 54.4 MiB of a device's memory, as marked; device 3 is the fullest and uses 34 % of its own."`)
+	p.Want(charts + `[1].querySelector(".note").textContent === "Tables may take 512 KiB to 1.00 MiB of host memory for each device, as marked."`)
+	// One mark in each row, where the device's capacity is: those of 48, 64, 32 and 16 MiB.
+	const marks = `.map(c => [...c.querySelectorAll("svg path[stroke-dasharray]")].filter(e => e.getAttribute("stroke") === getComputedStyle(document.querySelector(".ns")).getPropertyValue("--critical").trim()).map(e => e.getBoundingClientRect().left))`
+	p.Want(`(([a, b]) => a.length === 4 && b.length === 4 && a[1] > a[0] && a[0] > a[2] && a[2] > a[3]
+		&& Math.abs((a[1] - a[3]) - 3 * (a[2] - a[3])) < 2 && b[0] === b[1] && b[2] > b[1] && b[2] === b[3])(` + charts + marks + `)`)
+	p.Want(charts + `.every(c => c.querySelector(".key .look-capacity") !== null)`)
+	p.Want(charts + `[0].querySelector("svg").textContent.includes("Device 3, 13.6 MiB")`)
+	// The data beside the chart: the last columns are what the device has and what is free of it.
+	p.Click(`.section-memory .chart details.data summary`)
+	p.Want(`[...document.querySelectorAll(".section-memory .chart tbody tr")].map(r => [...r.children].slice(-3).map(c => c.textContent).join("/")).join() ===
+		"6.41 MiB/40.8 MiB/34.4 MiB,2.91 MiB/54.4 MiB/51.5 MiB,4.56 MiB/27.2 MiB/22.6 MiB,4.69 MiB/13.6 MiB/8.91 MiB"`)
+	// The panel of a device, and the order.
+	p.Fill("[role=combobox]", "device 3")
+	p.Press("\r")
+	p.Want(`[...document.querySelectorAll(".rail dd")].some(e => e.textContent === "4.69 MiB, 34 % of 13.6 MiB")`)
+	p.Fill("[role=combobox]", "device 2")
+	p.Press("\r")
+	p.Want(`[...document.querySelectorAll(".rail dd")].some(e => e.textContent.endsWith(" of 1.00 MiB"))`)
+	p.Value(`(() => { const s = [...document.querySelectorAll(".section-placement label.field")].find(l => l.textContent.startsWith("Order")).querySelector("select"); s.id = "order"; return 0 })()`, new(int))
+	p.Choose("#order", "memory")
+	p.Want(`[...document.querySelectorAll(".card-title")].map(e => e.firstChild.textContent).join() === "Device 3,Device 2,Device 0,Device 1"`)
+	p.Axe()
+}
+
 // Lists of tables sort, filter and turn pages, and charts show their data as tables.
 func TestLists(t *testing.T) {
 	b := browser.Start(t)

@@ -118,6 +118,19 @@ func vectors() (*plan.Plan, *problem.Problem) {
 	return planOf(p, [][]problem.Shard{{shard(p, 0, 0, 1), shard(p, 1, 0, 1)}, {shard(p, 2, 0, 1)}}), p
 }
 
+// uneven returns a plan for devices and hosts of different memories: device 3 is the fullest,
+// although device 0 uses the most bytes.
+func uneven() (*plan.Plan, *problem.Problem) {
+	p := cluster(4, 2, "whole", "wide", "small", "far")
+	p.Topology.DeviceMemories = []unit.Bytes{48 * unit.MiB, 64 * unit.MiB, 32 * unit.MiB, 16 * unit.MiB}
+	p.Topology.HostMemories = []unit.Bytes{unit.MiB, 2 * unit.MiB}
+	far := shard(p, 3, 0, 1)
+	far.Tier = problem.Host
+	return planOf(p, [][]problem.Shard{
+		{shard(p, 0, 0, 1), columns(shard(p, 1, 0, 1), 0, 20)}, {columns(shard(p, 1, 0, 1), 20, 32)}, {far}, {shard(p, 2, 0, 1)},
+	}), p
+}
+
 // chosen returns a plan of HugeCTR with rows on devices that the plan chose.
 func chosen() (*plan.Plan, *problem.Problem) {
 	p := cluster(3, 3, "rows", "whole")

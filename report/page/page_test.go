@@ -62,6 +62,7 @@ func TestDocuments(t *testing.T) {
 		{"chosen", one(t, wholly(chosen))},
 		{"vectors", one(t, wholly(vectors))},
 		{"hidden", one(t, wholly(hidden))},
+		{"uneven", one(t, wholly(uneven))},
 		{"unpriced", one(t, page.Input{Name: "plan.json", Plan: unpriced()})},
 		{"formulas", one(t, page.Input{Name: "plan.json", Plan: formulas, Problem: p})},
 		{"two", two},

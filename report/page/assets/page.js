@@ -143,7 +143,13 @@
     const busy = timed ? Array.from({ length: devices.count }, (_, i) =>
       devices.forward_ms[i] + devices.forward_comm_ms[i] + devices.backward_comm_ms[i] + devices.backward_ms[i]) : [];
     const perHost = Math.max(1, plan.cluster.devices_per_host || devices.count);
+    // What tables may take of each device's memory, and of host memory for it.
+    const capacities = devices.capacities_bytes || Array(devices.count).fill(devices.capacity_bytes);
+    const hostCapacities = devices.host_capacities_bytes || Array(devices.count).fill(devices.host_capacity_bytes);
     return {
+      capacities, hostCapacities, uneven: !alike(capacities),
+      /** The share of its own capacity that a device uses. */
+      filled: (d) => devices.used_bytes[d] / Math.max(1, capacities[d]),
       plan, devices, shards, tables, byDevice, byTable, copies, timed, busy, perHost,
       hosts: Math.ceil(devices.count / perHost),
       shardTimes: list(shards.time_ms).length > 0,
@@ -152,6 +158,7 @@
   }
 
   const list = (v) => v || [];
+  const alike = (values) => values.every((v) => v === values[0]);
 
   /** The shard's part of its table in words: "columns 0-31, rows 0-999", or "whole". */
   function slice(m, shard) {
@@ -239,11 +246,11 @@
     }
     for (const u of all) {
       u.time = m.timed ? Math.max(...u.devices.map((d) => m.busy[d])) : null;
-      u.memory = Math.max(...u.devices.map((d) => m.devices.used_bytes[d]));
+      u.memory = Math.max(...u.devices.map(m.filled));
       u.critical = u.devices.includes(m.critical);
       // A host is drawn by its busiest device in charts of times, and by its fullest one in those of memory.
       u.busiest = m.timed ? u.devices.reduce((a, b) => (m.busy[b] > m.busy[a] ? b : a)) : u.devices[0];
-      u.fullest = u.devices.reduce((a, b) => (m.devices.used_bytes[b] > m.devices.used_bytes[a] ? b : a));
+      u.fullest = u.devices.reduce((a, b) => (m.filled(b) > m.filled(a) ? b : a));
     }
     if (state.order === 'time' && m.timed) all.sort((a, b) => b.time - a.time || a.id - b.id);
     if (state.order === 'memory') all.sort((a, b) => b.memory - a.memory || a.id - b.id);
@@ -830,7 +837,7 @@
         });
       },
     };
-    const describe = () => 'Bars of the ' + (what() === 'memory' ? 'memory in use' : 'busy time') + ' of all ' + (store.state.level === 'host' ? 'hosts' : 'devices')
+    const describe = () => 'Bars of the ' + (what() === 'memory' ? (m.uneven ? 'share of its own memory in use' : 'memory in use') : 'busy time') + ' of all ' + (store.state.level === 'host' ? 'hosts' : 'devices')
       + '. The window shows what the charts below show; the buttons above move it.';
     spec.label = describe();
     const figure = chart(page, spec);
@@ -939,19 +946,21 @@
 
   // ---------------------------------------------------------------- memory
 
-  /** The memory of the devices in the window, line by line, against the capacity. */
+  /** The memory of the devices in the window, line by line, each against its own capacity. */
   function memory(page, m) {
-    const { store } = page;
+    const used = m.devices.used_bytes;
     const lines = MEMORY.filter(([name]) => m.devices.memory.some((d) => d[name] > 0));
-    const most = Math.max(...m.devices.used_bytes, 1);
-    const capacity = m.devices.capacity_bytes;
-    const whole = most > 0.2 * capacity;
+    const most = Math.max(...used, 1), largest = Math.max(...m.capacities);
+    const fullest = used.reduce((best, _, d) => (m.filled(d) > m.filled(best) ? d : best), 0);
+    const share = percent(used[fullest] / m.capacities[fullest]);
+    const whole = used.some((v, d) => v > 0.2 * m.capacities[d]);
     return memoryChart(page, m, {
-      lines, capacity, end: whole ? Math.max(capacity, most) * 1.02 : most * 1.08, mark: whole,
-      used: (d) => m.devices.used_bytes[d],
-      note: 'Tables may take ' + bytes(capacity) + ' of each device\'s memory; the fullest device uses ' + percent(most / capacity) + '.'
-        + (whole ? '' : ' The axis ends before the capacity.'),
-      store,
+      lines, capacities: m.capacities, end: whole ? Math.max(largest, most) * 1.02 : most * 1.08, mark: whole || m.uneven,
+      used: (d) => used[d],
+      note: 'Tables may take ' + (m.uneven
+        ? between(m.capacities) + ' of a device\'s memory, as marked; device ' + fullest + ' is the fullest and uses ' + share + ' of its own.'
+        : bytes(largest) + ' of each device\'s memory; the fullest device uses ' + share + '.')
+        + (whole ? '' : m.uneven ? ' The axis ends before the largest capacity.' : ' The axis ends before the capacity.'),
     });
   }
 
@@ -960,19 +969,39 @@
     const used = m.devices.memory.map((d) => d.host_bytes || 0);
     const most = Math.max(...used);
     if (!(most > 0)) return null;
-    const capacity = m.devices.host_capacity_bytes;
+    const largest = Math.max(...m.hostCapacities);
     return memoryChart(page, m, {
-      title: 'Host memory beside each device', lines: [['host_bytes', 'Tables in host memory']], capacity, end: Math.max(capacity, most) * 1.02, mark: capacity > 0,
-      used: (d) => used[d], note: 'Tables may take ' + bytes(capacity) + ' of host memory for each device.', store: page.store,
+      title: 'Host memory beside each device', lines: [['host_bytes', 'Tables in host memory']], capacities: m.hostCapacities, end: Math.max(largest, most) * 1.02, mark: largest > 0,
+      used: (d) => used[d], note: 'Tables may take ' + between(m.hostCapacities) + ' of host memory for each device' + (alike(m.hostCapacities) ? '.' : ', as marked.'),
     });
+  }
+
+  /** The range of a list of bytes in words: "40.00 GiB", or "40.00 GiB to 80.00 GiB". */
+  const between = (values) => (alike(values) ? bytes(values[0]) : bytes(Math.min(...values)) + ' to ' + bytes(Math.max(...values)));
+
+  /** What is used of a capacity in words: "34.00 GiB, 50 % of 68.00 GiB". */
+  const usedOf = (used, capacity) => bytes(used) + (capacity > 0 ? ', ' + percent(used / capacity) + ' of ' + bytes(capacity) : '');
+
+  /** The marks of the rows' own capacities: a line across each row. Rows and capacities are in the order of the axis. */
+  function capacityMarks(color, capacities, end) {
+    const style = { stroke: color('critical'), lineDash: [4, 3], lineWidth: 1.5, fill: 'none' };
+    return {
+      name: 'Capacity', type: 'custom', data: capacities.map((c, row) => [row, c]).filter(([, c]) => c <= end), encode: { x: 1, y: 0 },
+      itemStyle: { color: style.stroke, decal: { symbol: 'none' } }, silent: true, clip: true, tooltip: { show: false }, z: 5,
+      renderItem(params, api) {
+        const [x, y] = api.coord([api.value(1), api.value(0)]), half = api.size([0, 1])[1] / 2;
+        return { type: 'line', shape: { x1: x, y1: y - half, x2: x, y2: y + half }, style };
+      },
+    };
   }
 
   function memoryChart(page, m, of) {
     const { store } = page;
     const shown = () => windowOf(units(m, store.state), store.state);
     const [unitName, unit] = [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]].find(([, size]) => of.end >= size) || ['B', 1];
+    const own = !alike(of.capacities); // each row has a mark of its own
     const spec = {
-      title: of.title, note: of.note, label: '', key: of.lines.map(([, title], i) => [String((i % 7) + 1), title]),
+      title: of.title, note: of.note, label: '', key: of.lines.map(([, title], i) => [String((i % 7) + 1), title]).concat(of.mark && own ? [['capacity', 'Capacity']] : []),
       height: () => shown().length * rowHeight(shown().length) + 44,
       option(color) {
         const rows = shown(), devices = rows.map((u) => u.fullest);
@@ -980,22 +1009,23 @@
           name: title, type: 'bar', stack: 'memory', barCategoryGap: '28%', itemStyle: look(color, String((i % 7) + 1)),
           data: devices.map((d) => (m.devices.memory[d][name] || 0) / unit), emphasis: { disabled: true }, cursor: 'pointer',
         }));
-        if (of.mark && series.length) {
+        if (of.mark && own) series.push(capacityMarks(color, devices.map((d) => of.capacities[d] / unit), of.end / unit));
+        else if (of.mark && series.length) {
           series[0].markLine = {
-            silent: true, symbol: 'none', data: [{ xAxis: of.capacity / unit }],
+            silent: true, symbol: 'none', data: [{ xAxis: of.capacities[0] / unit }],
             lineStyle: { color: color('critical'), type: 'dashed', width: 1.5 }, label: { formatter: 'capacity', color: color('critical'), fontSize: 12, position: 'start', distance: 4 },
           };
         }
         return {
           grid: { left: 4, right: 36, top: 20, bottom: 2, containLabel: true },
           xAxis: Object.assign(axisLook(color), { type: 'value', min: 0, max: of.end / unit, name: unitName, nameLocation: 'end', nameGap: 4, axisLabel: { color: color('muted'), fontSize: 12, showMaxLabel: false } }),
-          yAxis: deviceAxis(color, rows.map((u) => rowLabel(u, u.fullest)), -1),
+          yAxis: deviceAxis(color, rows.map((u) => rowLabel(u, u.fullest) + (own ? ', ' + bytes(of.capacities[u.fullest]) : '')), -1),
           tooltip: Object.assign(base(color).tooltip, {
             trigger: 'axis', axisPointer: { type: 'shadow', shadowStyle: { color: color('hover') } },
             formatter: (items) => {
               const d = devices[items[0].dataIndex];
               return tip(rowLabel(rows[items[0].dataIndex], d), of.lines.map(([name, title]) => [title, bytes(m.devices.memory[d][name] || 0)])
-                .concat([['In use', bytes(of.used(d)) + (of.capacity > 0 ? ', ' + percent(of.used(d) / of.capacity) : '')]]));
+                .concat([['In use', usedOf(of.used(d), of.capacities[d])]]));
             },
           }),
           series,
@@ -1006,7 +1036,11 @@
         count: m.devices.count,
         columns: [{ title: 'Device', number: true, value: (i) => i, text: (i) => String(i) }]
           .concat(of.lines.map(([name, title]) => ({ title, number: true, value: (i) => m.devices.memory[i][name] || 0, text: (i) => bytes(m.devices.memory[i][name] || 0) })))
-          .concat([{ title: 'In use', number: true, value: of.used, text: (i) => bytes(of.used(i)) }]),
+          .concat([
+            { title: 'In use', number: true, value: of.used, text: (i) => bytes(of.used(i)) },
+            { title: 'Capacity', number: true, value: (i) => of.capacities[i], text: (i) => bytes(of.capacities[i]) },
+            { title: 'Free', number: true, value: (i) => of.capacities[i] - of.used(i), text: (i) => bytes(of.capacities[i] - of.used(i)) },
+          ]),
       }),
     };
     const describe = () => 'Memory of ' + plural(shown().length, store.state.level) + ' by lines, in ' + unitName + '. ' + of.note;
@@ -1436,7 +1470,8 @@
     const shards = m.byDevice[d].concat(m.copies);
     return panel(page, 'Device ' + d, note, () => closePanel(page, { device: -1 }),
       facts([
-        ['Memory', bytes(v.used_bytes[d]) + ', ' + percent(v.used_bytes[d] / v.capacity_bytes)],
+        ['Memory', usedOf(v.used_bytes[d], m.capacities[d])],
+        v.memory[d].host_bytes > 0 ? ['Host memory', usedOf(v.memory[d].host_bytes, m.hostCapacities[d])] : null,
         m.timed ? ['Busy', ms(m.busy[d])] : null,
         ...(m.timed ? PHASES.map((p) => [p.title, ms(list(p.of(v))[d])]) : []),
         ['Shards', count(v.shards[d])],
