@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 
+	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/simulate/bound"
 )
 
@@ -29,11 +30,7 @@ type certificate struct {
 // certify begins to compute the bound of the line's problem, or returns nil if the bound is
 // to come after the search.
 func certify(ctx context.Context, l *line) *certificate {
-	threads := l.opt.Search.Workers
-	if threads <= 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
-	if !l.certified() || threads == 1 || l.opt.Search.Budget > 0 {
+	if !l.certified() || !parallel(l.opt.Search) {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -43,6 +40,15 @@ func certify(ctx context.Context, l *line) *certificate {
 		c.bound, c.err = bound.Simulated(ctx, l.priced, c.allowed)
 	}()
 	return c
+}
+
+// parallel reports whether work that needs nothing of a search may run at the same time.
+func parallel(opt search.Options) bool {
+	threads := opt.Workers
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	return threads > 1 && opt.Budget == 0
 }
 
 // stop ends the work on the bound and waits for the goroutine.

@@ -190,8 +190,14 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if l.opt.Search.Beside, err = l.beside(); err != nil {
 		return nil, err
 	}
+	free, err := freeOf(l)
+	if err != nil {
+		return nil, err
+	}
 	l.certificate = certify(ctx, l)
 	defer l.certificate.stop()
+	free.begin(ctx)
+	defer free.stop()
 	found, err := l.search(ctx, l.opt.Search)
 	if err == nil {
 		found, err = bestFinalist(ctx, l, found)
@@ -199,13 +205,13 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
-	free, err := l.freely(ctx, &found)
+	compared, err := free.compare(ctx, &found)
 	if err != nil {
 		return nil, err
 	}
 	result, err := l.finish(ctx, found)
 	if err == nil {
-		result.FreeSlices = free
+		result.FreeSlices = compared
 	}
 	return result, err
 }
@@ -387,35 +393,6 @@ func (l *line) allowed(found *plan.Plan) bound.Allowed {
 		a.ShardingTypes, a.Host = l.opt.Search.ShardingTypes, true
 	}
 	return a
-}
-
-// freely plans without the rules of the problem's engine, if the options ask for that. It
-// replaces the placement found if the other one keeps to the rules and is cheaper.
-func (l *line) freely(ctx context.Context, found *search.Result) (*Baseline, error) {
-	few := l.problem.Engine == problem.TorchRec && len(l.problem.Tables) < ComparedTables
-	if !l.opt.FreeSlices || l.problem.Engine == "" || few || found.Status == search.Interrupted {
-		return nil, nil
-	}
-	l.begin("free slices")
-	free, anyEngine := *l, *l.problem
-	free.problem, anyEngine.Engine = &anyEngine, ""
-	opt := l.opt.Search
-	opt.OnEvent, opt.Brief = nil, true
-	other, err := free.search(ctx, opt)
-	if ctx.Err() != nil || refused(err) {
-		return nil, nil // nothing to compare with
-	}
-	if err != nil {
-		return nil, err
-	}
-	if other.Cost < found.Cost && len(plan.New(l.problem, other.Shards).CheckEngine(l.problem.Engine.Rules())) == 0 {
-		*found = other
-	}
-	if other.Cost > found.Cost {
-		other = *found
-	}
-	one, err := l.baseline(l.opt.Search.Method, other)
-	return &one, err
 }
 
 // baselines plans with each baseline method. If a method finds no plan, that is not an

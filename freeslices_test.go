@@ -1,0 +1,54 @@
+package neuroshard_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+)
+
+// The search of free slices runs beside the other one on two workers, and after it on one. Both
+// give the same plan and the same comparison.
+func TestFreeSlicesBesideTheSearch(t *testing.T) {
+	for seed := range uint64(1) {
+		for _, prices := range []neuroshard.Prices{neuroshard.Pretrained(), neuroshard.TorchRec()} {
+			p := fewTables(t, neuroshard.ComparedTables+4, seed)
+			options := neuroshard.Options{Prices: prices, FreeSlices: true, Certificate: true}
+			options.Search.Workers = 1
+			after := planned(t, p, options)
+			options.Search.Workers = 2
+			beside := planned(t, p, options)
+			first, err := json.Marshal(after.Plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			second, err := json.Marshal(beside.Plan)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(first, second) {
+				t.Errorf("seed %d, %v: got another plan on two workers", seed, prices)
+			}
+			if after.FreeSlices == nil || beside.FreeSlices == nil || *after.FreeSlices != *beside.FreeSlices {
+				t.Errorf("seed %d, %v: got free slices %+v on one worker and %+v on two", seed, prices, after.FreeSlices, beside.FreeSlices)
+			}
+		}
+	}
+}
+
+// A plan that was cancelled has no comparison, and no search goes on after Plan returned.
+func TestFreeSlicesAreStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	options := neuroshard.Options{FreeSlices: true, OnStep: func(string) { cancel() }}
+	options.Search.Workers = 2
+	r, err := neuroshard.Plan(ctx, fewTables(t, neuroshard.ComparedTables+4, 1), options)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if err == nil && r.FreeSlices != nil {
+		t.Errorf("got free slices %+v after the cancel", r.FreeSlices)
+	}
+}
