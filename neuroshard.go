@@ -54,6 +54,10 @@ type Options struct {
 	Hierarchy problem.Hierarchy
 	// Baselines says to plan with each baseline method as well, for comparison.
 	Baselines bool
+	// Compared are plans of other planners, for comparison: each has an entry in Result.Baselines.
+	// They do not change the plan. Their names must differ from each other, and from the methods
+	// of package search.
+	Compared []Compared
 	// FreeSlices says, for a problem with an engine, to plan without the engine's rules as
 	// well, for comparison. If the plan found there keeps to the rules and is cheaper, Plan
 	// returns it. The search takes about twice the time. For TorchRec, a
@@ -114,8 +118,8 @@ type Result struct {
 	// Status and Stats are those of the search, and zero values if there was no search.
 	Status search.Status
 	Stats  search.Stats
-	// Baselines are the plans of the baseline methods, in the order of search.Baselines;
-	// nil if Options.Baselines is false.
+	// Baselines are the plans of the baseline methods, in the order of search.Baselines, if
+	// Options.Baselines is true; then those of Options.Compared, in their order.
 	Baselines []Baseline
 	// FreeSlices is the plan without the rules of the problem's engine; nil if
 	// Options.FreeSlices is false, the problem has no engine or, for TorchRec, fewer than
@@ -163,11 +167,16 @@ func (r *Result) Warnings() []string {
 	return all
 }
 
-// Baseline is the outcome of a baseline method for the same problem.
+// Baseline is the outcome of a baseline method, or of another planner, for the same problem.
 type Baseline struct {
 	Method search.Method
-	// Valid is false if the method found no plan that fits; the costs are then 0.
+	// Valid is false if the method found no plan that fits. The costs are then 0, unless
+	// another planner has a plan that breaks a rule of the problem.
 	Valid bool
+	// Reason says why another planner has no valid plan; empty for a baseline method.
+	Reason string
+	// Wall is the time that another planner took; 0 if it is not known.
+	Wall unit.Millis
 	// Predicted is the plan's estimated cost. Simulated is its cost on the simulated
 	// device, or 0 if the simulated device does not judge.
 	Predicted, Simulated unit.Millis
@@ -217,7 +226,7 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 }
 
 // finish returns the placement that a search found as a validated plan, with the baselines and
-// the whole step that the options ask for.
+// the whole step that the options ask for. opt.Compared must have been checked.
 func (l *line) finish(ctx context.Context, found search.Result) (*Result, error) {
 	result, err := l.result(found)
 	if invalid := (*plan.Invalid)(nil); errors.As(err, &invalid) {
@@ -225,6 +234,11 @@ func (l *line) finish(ctx context.Context, found search.Result) (*Result, error)
 	}
 	if err == nil && l.opt.Baselines {
 		result.Baselines, err = l.baselines(ctx)
+	}
+	if err == nil && len(l.opt.Compared) > 0 {
+		var others []Baseline
+		others, err = compared(l)
+		result.Baselines = append(result.Baselines, others...)
 	}
 	if err == nil {
 		err = wholeStep(l, result)
@@ -236,8 +250,9 @@ func (l *line) finish(ctx context.Context, found search.Result) (*Result, error)
 // placement that its search found: a validated plan with its estimate and its simulated
 // cost. The problem must be valid. Evaluate fails with *plan.Invalid if the placement is
 // not valid, and with *Unpriceable if opt.Prices does not estimate it. It ignores
-// opt.Baselines, and all fields of opt.Search except Method, Seed and ShardingTypes.
+// opt.Baselines, opt.Compared, and all fields of opt.Search except Method, Seed and ShardingTypes.
 func Evaluate(p *problem.Problem, shards [][]problem.Shard, opt Options) (*Result, error) {
+	opt.Compared = nil
 	l, err := newLine(p, opt)
 	if err != nil {
 		return nil, err
@@ -255,6 +270,8 @@ func Evaluate(p *problem.Problem, shards [][]problem.Shard, opt Options) (*Resul
 // line is a problem with what the steps from a problem to a plan need.
 type line struct {
 	problem *problem.Problem
+	// stated is the problem of the caller. Replan narrows problem for some engines.
+	stated *problem.Problem
 	// priced is the problem in the number format in which the stack exchanges.
 	priced *problem.Problem
 	opt    Options
@@ -268,7 +285,7 @@ type line struct {
 }
 
 func newLine(p *problem.Problem, opt Options) (*line, error) {
-	if err := checkStep(p, &opt); err != nil {
+	if err := errors.Join(checkStep(p, &opt), checkCompared(p, opt.Compared)); err != nil {
 		return nil, err
 	}
 	opt, priced, err := opt.exposed(p)
@@ -282,7 +299,7 @@ func newLine(p *problem.Problem, opt Options) (*line, error) {
 	if opt.Search.Method == "" {
 		opt.Search.Method = search.Default
 	}
-	l := &line{problem: p, priced: priced, opt: opt, prices: prices}
+	l := &line{problem: p, stated: p, priced: priced, opt: opt, prices: prices}
 	if simulated(p.Topology.Profile, prices.Estimator().ModelSource) {
 		l.judge, err = simulate.NewPricer(priced).Hiding(opt.Hidden)
 	}

@@ -204,6 +204,7 @@ func Replan(ctx context.Context, p *problem.Problem, old *plan.Plan, opt ReplanO
 	if err != nil {
 		return nil, err
 	}
+	l.stated = p
 	if l.opt.Search.Beside, err = l.beside(); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@ type (
 		Valid     bool         `json:"valid"`
 		Cost      *unit.Millis `json:"cost_ms"`
 		Simulated *unit.Millis `json:"simulated_cost_ms"`
+		Reason    string       `json:"reason,omitempty"`
+		Wall      unit.Millis  `json:"wall_ms,omitempty"`
 	}
 	lanesJSON struct {
 		Widest unit.Millis `json:"widest_ms"`
@@ -61,7 +63,9 @@ type (
 //	                   "closed_form" if TorchRec's formulas estimated the cost
 //	wall_ms            the time that planning took, as given
 //	status             "complete", "budget", "time" or "interrupted"
-//	baselines          by name: valid, cost_ms, simulated_cost_ms (null unless valid)
+//	baselines          by name: valid, cost_ms, simulated_cost_ms (null if there is no plan);
+//	                   those of other planners also have reason, why the plan is not valid, and
+//	                   wall_ms, the time that the planner took, as far as they are known
 //	free_slices        as a baseline: the plan without the rules of the plan's engine;
 //	                   only if that plan was asked for
 //	step               the whole training step of the plan, as StepJSON has it; only if it
@@ -165,8 +169,8 @@ func syncOf(pl *plan.Plan) syncJSON {
 
 // jsonOf returns a plan that is compared with the result's.
 func jsonOf(r *neuroshard.Result, b *neuroshard.Baseline) baselineJSON {
-	one := baselineJSON{Valid: b.Valid}
-	if b.Valid {
+	one := baselineJSON{Valid: b.Valid, Reason: b.Reason, Wall: b.Wall}
+	if b.Valid || b.Predicted > 0 {
 		one.Cost = &b.Predicted
 		if r.Judged() {
 			one.Simulated = &b.Simulated

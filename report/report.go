@@ -9,6 +9,7 @@
 //	Diff       what changed between two plans
 //	Step       the whole training step of a plan
 //	JSON       a finished result as an object
+//	ReadCompared          what another planner found, from a file
 //	Workloads, Devices    what can be planned, and for what
 //	Dataset, Ceilings     what was measured, by what, and how noisy it is
 //	Trace                 the tables that a log of lookups shows

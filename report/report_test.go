@@ -129,6 +129,7 @@ func TestGolden(t *testing.T) {
 	cases = append(cases, measurements()...)
 	cases = append(cases, sweeps()...)
 	cases = append(cases, replans()...)
+	cases = append(cases, comparisons()...)
 	var names []string
 	for _, c := range cases {
 		names = append(names, c.name+".golden")

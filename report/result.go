@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	neuroshard "github.com/neuroshard/neuroshard"
@@ -490,7 +491,8 @@ func (v *view) baselines(r *neuroshard.Result) {
 	if len(r.Baselines) == 0 {
 		return
 	}
-	if string(r.Status) == interrupted && bestBaseline(r) == nil {
+	run := func(b neuroshard.Baseline) bool { return b.Valid || b.Reason != "" }
+	if string(r.Status) == interrupted && !slices.ContainsFunc(r.Baselines, run) {
 		return // they were not run either
 	}
 	v.section("baselines")
@@ -506,13 +508,40 @@ func (v *view) baselines(r *neuroshard.Result) {
 	}
 	rows := [][]string{row("this plan", "yes", r.Predicted.Cost.String(), r.Simulated.Cost.String(), "")}
 	for _, b := range r.Baselines {
-		if !b.Valid {
-			rows = append(rows, row(string(b.Method), "no", "-", "-", "found no plan that fits"))
+		if string(r.Status) == interrupted && !run(b) {
 			continue
 		}
-		rows = append(rows, row(string(b.Method), "yes", b.Predicted.String(), b.Simulated.String(), compare(ownCost(r), baselineCost(r, &b))))
+		if !b.Valid && b.Predicted == 0 {
+			takes := "found no plan that fits"
+			if b.Reason != "" {
+				takes = "not compared, see below"
+			}
+			rows = append(rows, row(string(b.Method), "no", "-", "-", takes))
+			continue
+		}
+		valid := "yes"
+		if !b.Valid {
+			valid = "no"
+		}
+		rows = append(rows, row(string(b.Method), valid, b.Predicted.String(), b.Simulated.String(), compare(ownCost(r), baselineCost(r, &b))))
 	}
 	v.grid(columns, rows)
+	v.planners(r)
+}
+
+// planners says of the plans of other planners why they are not valid and how long they took.
+func (v *view) planners(r *neuroshard.Result) {
+	for i := range r.Baselines {
+		b := &r.Baselines[i]
+		if b.Reason != "" && b.Predicted > 0 {
+			v.printf("%s is not valid here: %s\n", b.Method, OneLine(b.Reason))
+		} else if b.Reason != "" {
+			v.printf("%s: %s\n", b.Method, OneLine(b.Reason))
+		}
+		if b.Wall > 0 {
+			v.printf("%s planned in %s\n", b.Method, seconds(b.Wall))
+		}
+	}
 }
 
 func (v *view) warnings(list []string) {

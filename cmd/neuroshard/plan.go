@@ -70,6 +70,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.IntVar(&p.search.Samples, "samples", 0, "drawn rollouts of the policy, beside the greedy one; the cheapest plan of all is taken")
 	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
 	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not compare with plans of the baseline methods; with --for, do not compare with a plan for any engine either")
+	f.StringArrayVar(&p.compared.given, "compare-plan", nil, "`NAME=FILE`: list a plan that another planner made among the baselines, under this name; FILE is a plan file, as import writes it, or what plan --json prints; may be repeated")
 	inSection()
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
 	f.BoolVar(&p.tables, "tables", false, "list every table as well, on a line of its own, with the cheapest other place for it")
@@ -98,6 +99,7 @@ type planCommand struct {
 	model       string
 	policy      string
 	from        string
+	compared    comparedPlans
 	riskPenalty float64
 	// chosen and allowed are the prices and the sharding types that the search goes by.
 	chosen  neuroshard.Prices
@@ -121,10 +123,13 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	parts := readParts(p.app, source, &p.cluster)
 	loaded, err := p.compose(parts)
 	old, oldErr := p.oldPlan()
-	if err := input.Join(p.check(), err, oldErr); err != nil {
+	if err := input.Join(p.check(), err, oldErr, p.compared.load(p.app)); err != nil {
 		return err
 	}
-	if err := p.checkOutput(p.output, source, p.cluster.topology, p.model, p.policy, p.from); err != nil {
+	if err := p.compared.check(loaded.problem); err != nil {
+		return err
+	}
+	if err := p.checkOutput(p.output, append([]string{source, p.cluster.topology, p.model, p.policy, p.from}, p.compared.files...)...); err != nil {
 		return err
 	}
 	if in := loaded.step; in != nil && in.Measured.Step > 0 && in.Measured.Shards == nil {
@@ -139,7 +144,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	}
 	bar := p.newProgressBar()
 	defer bar.clear()
-	options := neuroshard.Options{Search: p.search, Prices: prices, Certificate: true, Baselines: !p.noBaselines, FreeSlices: !p.noBaselines, Warnings: loaded.warnings, Step: loaded.step}
+	options := neuroshard.Options{Search: p.search, Prices: prices, Certificate: true, Baselines: !p.noBaselines, FreeSlices: !p.noBaselines, Warnings: loaded.warnings, Step: loaded.step, Compared: p.compared.read}
 	progress := newPlanProgress(p.app, bar)
 	options.Search.Method, options.Search.OnEvent, options.OnStep = search.Method(p.method), progress.event, progress.next
 	options.Search.ShardingTypes = p.types.options()
@@ -340,6 +345,9 @@ func (p *planCommand) check() error {
 	}
 	if p.given("sharding-types") && p.types.options() != nil && search.Method(p.method) != search.Default {
 		errs = append(errs, faulty(fmt.Sprintf("--sharding-types: method %s places tables in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default)))
+	}
+	if p.cluster.replicas.auto && len(p.compared.given) > 0 {
+		errs = append(errs, faulty("--replicas auto: a plan to compare with is one for a number of sharding groups", "state the number, or leave --compare-plan out"))
 	}
 	errs = append(errs, p.checkBeam(), p.checkFrom())
 	switch method := search.Method(p.method); {

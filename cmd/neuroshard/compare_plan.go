@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// comparedPlans is the flag --compare-plan: plans of other planners, for the report.
+type comparedPlans struct {
+	given []string
+	// files are the files of read, in its order.
+	files []string
+	read  []neuroshard.Compared
+}
+
+// comparedName is what a name of --compare-plan looks like: it stands in tables and keys.
+var comparedName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,39}$`)
+
+const comparedHint = "for example: --compare-plan torchrec=theirs.json"
+
+// load reads the files. It reports what is wrong with all of them.
+func (c *comparedPlans) load(a *app) error {
+	var errs []error
+	taken := search.Methods()
+	for _, text := range c.given {
+		name, path, ok := strings.Cut(text, "=")
+		switch {
+		case !ok || path == "":
+			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: %q is not NAME=FILE", text), comparedHint))
+			continue
+		case !comparedName.MatchString(name):
+			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: name %q is not 1 to 40 of a-z, 0-9, _, . and -, the first a letter or a digit", name), comparedHint))
+		case slices.Contains(search.Methods(), search.Method(name)):
+			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: name %q is that of a method of neuroshard", name), "choose another name, such as that of the planner"))
+		case slices.Contains(taken, search.Method(name)):
+			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: two plans have the name %q", name), "give each plan a name of its own"))
+		}
+		taken = append(taken, search.Method(name))
+		one, err := readCompared(a, path)
+		if err != nil {
+			errs = append(errs, asInput(err))
+			continue
+		}
+		one.Name = search.Method(name)
+		c.read, c.files = append(c.read, one), append(c.files, path)
+	}
+	return input.Join(errs...)
+}
+
+// check reports the plans that are not of the problem.
+func (c *comparedPlans) check(p *problem.Problem) error {
+	var errs []error
+	for i := range c.read {
+		var invalid *plan.Invalid
+		if !errors.As(c.read[i].Check(p), &invalid) {
+			continue
+		}
+		for _, v := range invalid.Violations {
+			errs = append(errs, faulty(c.files[i]+": "+v.String(), "the plan must place the same tables on the same number of devices and of devices per host"))
+		}
+	}
+	return input.Join(errs...)
+}
+
+// readCompared reads what another planner found, from a file.
+func readCompared(a *app, path string) (neuroshard.Compared, error) {
+	const hint = "it is a plan file, as plan and import write them with -o, or what plan --json prints"
+	if path == standardOutput {
+		return neuroshard.Compared{}, usagef("name a file", "--compare-plan does not read standard input")
+	}
+	name, r, err := a.openOr(path, hint)
+	if err != nil {
+		return neuroshard.Compared{}, err
+	}
+	defer r.Close()
+	c, err := report.ReadCompared(r)
+	if err != nil {
+		return c, usagef(hint, "%s: %w", name, err)
+	}
+	return c, nil
+}

@@ -1,0 +1,113 @@
+package neuroshard_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// eightTables returns a problem of 8 tables on 4 devices.
+func eightTables(t *testing.T) problem.Problem {
+	t.Helper()
+	w, err := workload.ByName("criteo-kaggle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.Problem()
+	p.Tables = p.Tables[:8]
+	return p
+}
+
+// The plan of a method, given as one of another planner, is judged as the baseline itself, and the
+// plan found is the same to the byte.
+func TestComparedIsJudgedAsBaseline(t *testing.T) {
+	p := eightTables(t)
+	alone := planned(t, &p, neuroshard.Options{Baselines: true})
+	theirs := planned(t, &p, neuroshard.Options{Search: search.Options{Method: search.Size}})
+	before := written(t, theirs.Plan)
+	others := []neuroshard.Compared{
+		{Name: "theirs", Plan: theirs.Plan, Wall: 1500},
+		{Name: "none", Reason: "it is too large", Wall: 7},
+		{Name: "silent"},
+	}
+	beside := planned(t, &p, neuroshard.Options{Baselines: true, Compared: others})
+	if written(t, alone.Plan) != written(t, beside.Plan) {
+		t.Error("got another plan beside plans of other planners, want the same")
+	}
+	if written(t, theirs.Plan) != before {
+		t.Error("the plan that was compared with has changed")
+	}
+	n := len(search.Baselines())
+	if got := beside.Baselines[:n]; !slices.Equal(got, alone.Baselines) {
+		t.Errorf("got baselines %+v, want %+v", got, alone.Baselines)
+	}
+	size := alone.Baselines[slices.IndexFunc(alone.Baselines, func(b neuroshard.Baseline) bool { return b.Method == search.Size })]
+	size.Method, size.Wall = "theirs", 1500
+	want := []neuroshard.Baseline{size, {Method: "none", Reason: "it is too large", Wall: 7}, {Method: "silent", Reason: "it found no plan"}}
+	if got := beside.Baselines[n:]; !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// A plan that breaks rules of the problem has its costs and the first rule of memory.
+func TestComparedBreaksRules(t *testing.T) {
+	p := eightTables(t)
+	theirs := planned(t, &p, neuroshard.Options{Search: search.Options{Method: search.Size}})
+	strict := p
+	strict.Tables = slices.Clone(p.Tables)
+	first := &theirs.Plan.Tables[0]
+	for d := range p.Topology.Devices {
+		if d != first.Shards[0].Device {
+			strict.Tables[0].Constraint.Devices = []int{d}
+			break
+		}
+	}
+	r := planned(t, &strict, neuroshard.Options{Compared: []neuroshard.Compared{{Name: "theirs", Plan: theirs.Plan}}})
+	b := r.Baselines[0]
+	if b.Valid || b.Predicted != theirs.Predicted.Cost || !strings.Contains(b.Reason, `table "`+first.Name+`"`) {
+		t.Errorf("got %+v, want an invalid plan of %v whose reason names table %q", b, theirs.Predicted.Cost, first.Name)
+	}
+}
+
+// Options with plans of other problems, or with names that are taken, are refused before the search.
+func TestComparedRefuses(t *testing.T) {
+	p := eightTables(t)
+	theirs := planned(t, &p, neuroshard.Options{Search: search.Options{Method: search.Size}}).Plan
+	other := p
+	other.Tables = p.Tables[1:]
+	smaller := p
+	smaller.Topology.Devices, smaller.Topology.DevicesPerHost = 2, 0
+	for _, c := range []struct {
+		name  string
+		p     *problem.Problem
+		given []neuroshard.Compared
+		want  string
+	}{
+		{"other tables", &other, []neuroshard.Compared{{Name: "a", Plan: theirs}}, "1 of the plan's tables are not in the problem"},
+		{"other devices", &smaller, []neuroshard.Compared{{Name: "a", Plan: theirs}}, "the problem has 2, 2 a host"},
+		{"no name", &p, []neuroshard.Compared{{Plan: theirs}}, `name ""`},
+		{"a method", &p, []neuroshard.Compared{{Name: search.Dim, Plan: theirs}}, `name "dim"`},
+		{"twice", &p, []neuroshard.Compared{{Name: "a", Plan: theirs}, {Name: "a"}}, "compared plan 1"},
+	} {
+		_, err := neuroshard.Plan(t.Context(), c.p, neuroshard.Options{Compared: c.given})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
+		}
+	}
+	empty := neuroshard.Compared{Name: "a", Reason: "none"}
+	if err := empty.Check(&p); err != nil {
+		t.Errorf("got error %v without a plan, want none", err)
+	}
+	cut := *theirs
+	cut.Tables = slices.Clone(theirs.Tables)
+	cut.Tables[0].Shards = []plan.Shard{}
+	if err := (&neuroshard.Compared{Plan: &cut}).Check(&p); err == nil {
+		t.Error("got no error of a plan with a table that is placed nowhere")
+	}
+}

@@ -1,0 +1,107 @@
+package report_test
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// comparisons are the golden cases of plans of other planners.
+func comparisons() []goldenCase {
+	r, p := result(4, 7)
+	r.Baselines = append(r.Baselines,
+		neuroshard.Baseline{Method: "torchrec", Valid: true, Predicted: 1.1 * r.Predicted.Cost, Simulated: 1.2 * r.Simulated.Cost, Wall: 31_400},
+		neuroshard.Baseline{Method: "hugectr", Reason: "device 0: its shards take 9 bytes, 1 more than there are", Predicted: 0.9 * r.Predicted.Cost, Simulated: 0.9 * r.Simulated.Cost},
+		neuroshard.Baseline{Method: "mine", Reason: "PlannerError:\x1b[2J no plan", Wall: 0.25},
+	)
+	early, _ := result(4, 7)
+	early.Status, early.Plan.Provenance.Status = search.Interrupted, string(search.Interrupted)
+	early.Baselines = []neuroshard.Baseline{{Method: search.Dim}, {Method: "mine", Reason: "no plan"}}
+	return []goldenCase{
+		{"compared", func(b *bytes.Buffer) error {
+			return report.Result(b, r, report.Options{Name: "tables.json", Problem: p})
+		}},
+		{"compared_json", func(b *bytes.Buffer) error { return report.JSON(b, r, 12.5) }},
+		{"compared_interrupted", func(b *bytes.Buffer) error { return report.Result(b, early, report.Options{}) }},
+	}
+}
+
+// What JSON writes of a plan is read again, and so is a plan file.
+func TestReadCompared(t *testing.T) {
+	r, _ := result(4, 7)
+	var object, file bytes.Buffer
+	if err := report.JSON(&object, r, 12.5); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Plan.Write(&file); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		text string
+		want neuroshard.Compared
+	}{
+		"object":  {object.String(), neuroshard.Compared{Wall: 12.5}},
+		"file":    {file.String(), neuroshard.Compared{}},
+		"no plan": {`{"valid": false, "error": {"message": "too\nlarge"}, "wall_ms": 3}`, neuroshard.Compared{Reason: "too large", Wall: 3}},
+	} {
+		got, err := report.ReadCompared(strings.NewReader(c.text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if pl := got.Plan; pl != nil {
+			var again bytes.Buffer
+			if err := pl.Write(&again); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(file.String(), again.String()); diff != "" {
+				t.Errorf("%s: the plan differs (-want +got):\n%s", name, diff)
+			}
+		} else if name != "no plan" {
+			t.Errorf("%s: got no plan", name)
+		}
+		if got.Wall != c.want.Wall || got.Reason != c.want.Reason {
+			t.Errorf("%s: got %v and reason %q, want %v and %q", name, got.Wall, got.Reason, c.want.Wall, c.want.Reason)
+		}
+	}
+}
+
+func TestReadComparedRefuses(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"", "plan"},
+		{"[]", "plan"},
+		{`{"format": "neuroshard-tables"}`, "neuroshard-tables"},
+		{`{"valid": true}`, "valid is true, and there is no plan"},
+		{`{"valid": true, "plan": {"format": "other"}}`, "its plan: "},
+		{`{"valid": false}`, "error.message is empty"},
+		{`{"valid": false, "wall_ms": -1, "error": {"message": "m"}}`, "wall_ms is -1, not a time"},
+	} {
+		_, err := report.ReadCompared(strings.NewReader(c.text))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got error %v, want %q in it", c.text, err, c.want)
+		}
+	}
+}
+
+// Whatever a file holds, it is a plan, the reason why there is none, or an error.
+func FuzzReadCompared(f *testing.F) {
+	text, err := os.ReadFile("testdata/report/json.golden")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(`{"valid": false, "wall_ms": 3, "error": {"message": "m"}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := report.ReadCompared(bytes.NewReader(data))
+		if err == nil && (c.Plan == nil) == (c.Reason == "") {
+			t.Errorf("got plan %v and reason %q, want one of them", c.Plan, c.Reason)
+		}
+	})
+}
