@@ -133,8 +133,9 @@ type Planned struct {
 	PricePerHour    float64 `json:"price_per_hour,omitempty"`
 	PriceSource     string  `json:"price_source,omitempty"`
 	PricePerBillion float64 `json:"price_per_1e9_samples,omitempty"`
-	// Memory is the bytes that tables and their buffers take of the device with the most, and
-	// Budget the bytes that they may take of each device.
+	// Memory is the bytes that tables and their buffers take of the fullest device, and Budget the
+	// bytes that they may take of this device. The fullest device is the first of those that use
+	// the largest share of what tables may take of them.
 	Memory unit.Bytes `json:"memory_bytes"`
 	Budget unit.Bytes `json:"budget_bytes"`
 	// Binds says what the step spends most of its time on.
@@ -167,14 +168,11 @@ func (o *Outcome) fail(status Status, err error, explain func(error) (string, st
 // planned sets the plan.
 func (o *Outcome) planned(p *problem.Problem, r *neuroshard.Result, tariff *Tariff) error {
 	o.Status = Fits
-	n := &Planned{Predicted: float64(r.Predicted.Cost), Simulated: float64(r.Simulated.Cost), Warnings: r.Warnings(), Budget: p.Topology.Budget(p.Topology.Largest())}
+	n := &Planned{Predicted: float64(r.Predicted.Cost), Simulated: float64(r.Simulated.Cost), Warnings: r.Warnings()}
 	if !r.Judged() {
 		n.Simulated = 0
 	}
-	for i := range r.Plan.Devices {
-		m := r.Plan.Devices[i].Memory
-		n.Memory = max(n.Memory, m.Total()-m.Reserve)
-	}
+	n.Memory, n.Budget = fullest(r.Plan, p.Topology)
 	for i := range r.Plan.Tables {
 		n.Shards += len(r.Plan.Tables[i].Shards)
 	}
@@ -195,6 +193,20 @@ func (o *Outcome) planned(p *problem.Problem, r *neuroshard.Result, tariff *Tari
 	}
 	o.Plan = n
 	return n.check()
+}
+
+// fullest returns the bytes that tables and their buffers take of the fullest device of a plan, and
+// the bytes that they may take of it.
+func fullest(pl *plan.Plan, t hardware.Topology) (used, budget unit.Bytes) {
+	most := -1.0
+	for i := range pl.Devices {
+		m := pl.Devices[i].Memory
+		takes, may := m.Total()-m.Reserve, t.Budget(i)
+		if share := float64(takes) / float64(max(1, may)); share > most {
+			most, used, budget = share, takes, may
+		}
+	}
+	return used, budget
 }
 
 // wholeStep sets the parts of a whole step.

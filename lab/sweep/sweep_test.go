@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -103,6 +104,32 @@ func TestCellsArePlans(t *testing.T) {
 		if n.Memory != most || n.Budget != p.Topology.Budget(0) {
 			t.Errorf("cell %d: got %v of %v, want %v of %v", o.Number, n.Memory, n.Budget, most, p.Topology.Budget(0))
 		}
+	}
+}
+
+// Where devices differ in memory, the memory of a cell is that of the device that uses the largest
+// share of its own, which is not the device with the most bytes here.
+func TestFullestOfUnevenDevices(t *testing.T) {
+	memories := "1GiB,1GiB,3.5GiB,3GiB"
+	s := tiny(t, Axes{Counts: []int{4}, Devices: []string{"a100-80"}}, func(d *Definition) {
+		d.Parts.Overrides.DeviceMemories = &memories
+		d.Parts.Tables.Tables = d.Parts.Tables.Tables[:5]
+		for i, rows := range []int64{4e6, 4e6, 6e6, 6e6, 5e6} {
+			table := &d.Parts.Tables.Tables[i]
+			table.Rows, table.Dim = rows, 64
+		}
+	})
+	n := planned(t, s, Options{})[0].Plan
+	topology := hardware.Topology{Devices: 4, DeviceMemories: []unit.Bytes{unit.GiB, unit.GiB, 3584 * unit.MiB, 3 * unit.GiB}}
+	if want := topology.Budget(0); n.Budget != want || n.Memory > want || n.Memory < want*8/10 {
+		t.Errorf("got %v of %v, want most of %v", n.Memory, n.Budget, want)
+	}
+	pl := &plan.Plan{Devices: make([]plan.Device, 4)}
+	for i, used := range []unit.Bytes{200 * unit.MiB, 500 * unit.MiB, 600 * unit.MiB, 500 * unit.MiB} {
+		pl.Devices[i].Memory = problem.Memory{Weights: used, Reserve: topology.Reserve(i)}
+	}
+	if used, of := fullest(pl, topology); used != 500*unit.MiB || of != topology.Budget(1) {
+		t.Errorf("got %v of %v, want the 500 MiB of device 1", used, of)
 	}
 }
 
