@@ -129,6 +129,9 @@ type Result struct {
 	// Tried are the numbers of sharding groups that PlanReplicas tried, ascending; nil for a
 	// plan of one number.
 	Tried []Replication
+	// Untried are the numbers of sharding groups that divide the devices and that a caller of
+	// PlanReplicas had no problem for, ascending: the caller sets them, for reports.
+	Untried []Untried
 	// From is the re-plan that the plan comes from; nil for a plan of Plan or Evaluate.
 	From *Replanned
 }

@@ -24,6 +24,12 @@ type Replication struct {
 	Step unit.Millis
 }
 
+// Untried is a number of sharding groups for which there is no problem, and why not.
+type Untried struct {
+	Replicas int
+	Reason   string
+}
+
 // PlanReplicas plans the same tables for several numbers of sharding groups (2D parallelism) and
 // returns the plan of the shortest step, as Plan returns it, with Result.Tried. Each problem
 // describes one group of the same whole cluster with the same whole batch

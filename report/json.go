@@ -77,6 +77,8 @@ type (
 //	replicas_tried     for each number of sharding groups that was tried: replicas, devices of
 //	                   a group, valid, and the ms of a step with the replicas' all-reduce;
 //	                   only if the number was chosen
+//	replicas_untried   for each other number of sharding groups that divides the devices:
+//	                   replicas, and the reason why it was not tried; only if there is one
 //	sync               the all-reduce of the replicas: replicas, bytes, simulated_ms, every,
 //	                   and cost_with_sync_ms, the predicted cost with the share of a step;
 //	                   only if there are several sharding groups
@@ -118,6 +120,9 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 	if r.Tried != nil {
 		fields = append(fields, field{"replicas_tried", triedOf(r.Tried)})
 	}
+	if r.Untried != nil {
+		fields = append(fields, field{"replicas_untried", untriedOf(r.Untried)})
+	}
 	if r.Step != nil {
 		fields = append(fields, field{"step", stepOf(r.Step.Times)})
 	}
@@ -149,6 +154,20 @@ func triedOf(tried []neuroshard.Replication) []replicationJSON {
 		if all[i] = (replicationJSON{g.Replicas, g.Devices, g.Fits, nil}); g.Fits {
 			all[i].Step = &g.Step
 		}
+	}
+	return all
+}
+
+// untriedJSON is a number of sharding groups that was not tried.
+type untriedJSON struct {
+	Replicas int    `json:"replicas"`
+	Reason   string `json:"reason"`
+}
+
+func untriedOf(untried []neuroshard.Untried) []untriedJSON {
+	all := make([]untriedJSON, len(untried))
+	for i, u := range untried {
+		all[i] = untriedJSON(u)
 	}
 	return all
 }

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -181,10 +181,8 @@ func (p *planCommand) planned(ctx context.Context, parts input.Parts, l *loaded,
 		result, err := p.find(ctx, l.problem, old, options)
 		return result, l.problem, err
 	}
-	problems, reason := p.grouped(parts, l.problem)
-	if reason != "" {
-		options.Warnings = append(slices.Clone(options.Warnings), reason)
-	}
+	problems, untried := p.grouped(parts, l.problem)
+	options.Warnings = append(slices.Clone(options.Warnings), notTried(untried)...)
 	result, err := neuroshard.PlanReplicas(ctx, problems, options)
 	if err != nil {
 		return nil, nil, err
@@ -192,15 +190,14 @@ func (p *planCommand) planned(ctx context.Context, parts input.Parts, l *loaded,
 	at := slices.IndexFunc(problems, func(q *problem.Problem) bool {
 		return q.Topology.ReplicaCount() == result.Plan.Cluster.ReplicaCount()
 	})
+	result.Untried = untried
 	return result, problems[at], nil
 }
 
 // grouped returns the problem of each number of sharding groups into which the cluster can be
-// divided, from that of one group, and a warning of the numbers that the tables rule out.
-func (p *planCommand) grouped(parts input.Parts, whole *problem.Problem) (problems []*problem.Problem, warning string) {
+// divided, from that of one group, and the other numbers that divide the devices.
+func (p *planCommand) grouped(parts input.Parts, whole *problem.Problem) (problems []*problem.Problem, untried []neuroshard.Untried) {
 	problems = []*problem.Problem{whole}
-	var without []string
-	var why string
 	for n, most := 2, whole.Topology.Devices; n <= most; n++ {
 		if most%n != 0 {
 			continue
@@ -208,18 +205,43 @@ func (p *planCommand) grouped(parts input.Parts, whole *problem.Problem) (proble
 		one := p.cluster
 		one.replicas = replicasFlag{n: n}
 		other, err := composeProblem(p.app, parts, &one)
-		if faults := (*input.Errors)(nil); errors.As(err, &faults) && faults.List[0].Table != "" {
-			without = append(without, fmt.Sprint(n))
-			why = cmp.Or(why, faults.List[0].String())
-		}
 		if err == nil {
 			problems = append(problems, other.problem)
+			continue
 		}
+		why := err.Error()
+		if faults := (*input.Errors)(nil); errors.As(err, &faults) {
+			why = faults.List[0].String()
+		}
+		untried = append(untried, neuroshard.Untried{Replicas: n, Reason: report.OneLine(why)})
 	}
-	if len(without) > 0 {
-		warning = fmt.Sprintf("sharding groups: %s were not tried: %s", words.List(without, 5), why)
+	return problems, untried
+}
+
+// notTried returns a warning for each reason why numbers of sharding groups were not tried.
+// Reasons that differ only in the number of groups are one reason.
+func notTried(untried []neuroshard.Untried) []string {
+	var order, all []string
+	alike := map[string][]neuroshard.Untried{}
+	for _, u := range untried {
+		key := strings.ReplaceAll(u.Reason, fmt.Sprintf(" %d ", u.Replicas), " ")
+		if alike[key] == nil {
+			order = append(order, key)
+		}
+		alike[key] = append(alike[key], u)
 	}
-	return problems, warning
+	for _, key := range order {
+		var numbers []string
+		for _, u := range alike[key] {
+			numbers = append(numbers, strconv.Itoa(u.Replicas))
+		}
+		were := "were"
+		if len(numbers) == 1 {
+			were = "was"
+		}
+		all = append(all, fmt.Sprintf("sharding groups: %s %s not tried: %s", words.List(numbers, len(numbers)), were, alike[key][0].Reason))
+	}
+	return all
 }
 
 // oldPlan reads the plan of --from; nil without the flag.
