@@ -37,8 +37,9 @@ smaller differences are ties. --max-bytes limits the bytes that move beyond thos
 must, and --price makes moved bytes part of the cost. --for torchrec keeps to what
 neuroshard_torchrec.reshard moves while the job runs.
 
-The exit code is 0 if the old plan stays, 1 if something moves or is placed anew, 2 if an
-input is wrong or nothing fits, 3 if the search was interrupted.`,
+The exit code is 0 if the old plan stays and 1 if it does not: something moves or is placed
+anew, or nothing fits, and then an error says so and no file is written. It is 2 if an input
+is wrong, and 3 if the search was interrupted.`,
 		Example: `  neuroshard replan old.json tables.json
   neuroshard replan old.json tables.json --max-bytes 5% -o new.json
   neuroshard replan old.json tables.json --lost-devices 3 --json
@@ -108,7 +109,7 @@ func (r *replanCommand) run(ctx context.Context, oldPath, source string) error {
 	found, err := neuroshard.Replan(ctx, loaded.problem, old, options)
 	bar.clear()
 	if err != nil {
-		return replanError(err, oldPath)
+		return r.failed(replanError(err, oldPath))
 	}
 	return r.printReplan(found, source, loaded.problem)
 }
@@ -210,21 +211,10 @@ func (p *planCommand) options(model *cost.Model, loaded loaded) (neuroshard.Repl
 	return o, nil
 }
 
-// replanError marks errors of the old plan and of problems that nothing fits as those of an
-// input: exit code 1 says that something moves.
+// replanError marks errors of the old plan as those of an input.
 func replanError(err error, oldPath string) error {
-	var other *neuroshard.OtherPlan
-	var infeasible *search.Infeasible
-	switch {
-	case errors.As(err, &other):
+	if other, ok := errors.AsType[*neuroshard.OtherPlan](err); ok {
 		return usagef(other.Hint, "%s: %s", oldPath, other.Message)
-	case errors.As(err, &infeasible):
-		return bad(err, infeasibleHint(infeasible))
-	}
-	var noType *search.NoShardingType
-	var idle *search.Idle
-	if errors.As(err, &noType) || errors.As(err, &idle) {
-		return bad(err, "")
 	}
 	return stepError(err)
 }

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from .errors import BinaryError, Problem, escaped, quote
 
@@ -48,9 +49,10 @@ def find(binary: str | os.PathLike[str] | None = None) -> str:
     return path
 
 
-def run(binary: str, arguments: Sequence[str], timeout: float, codes: Sequence[int] = (0,)) -> str:
-    """Runs the program and returns its standard output. The exit codes are those of success.
-    The error of code NOTHING_FITS says that nothing fits.
+def run(binary: str, arguments: Sequence[str], timeout: float, moved: Path | None = None) -> str:
+    """Runs the program and returns its standard output. The error of code NOTHING_FITS says that
+    nothing fits. ``moved`` is the file that ``neuroshard replan`` leaves: if it is there, the code
+    says instead that something moves, which is no error.
 
     BinaryError where it fails, with each of its errors and hints, of the first 8 KiB;
     where it takes longer than the timeout, in seconds; and where it prints more than
@@ -73,14 +75,15 @@ def run(binary: str, arguments: Sequence[str], timeout: float, codes: Sequence[i
         raise BinaryError([Problem(message, _longer(timeout))]) from e
     except OSError as e:
         raise BinaryError([Problem(f"{quote(binary, 200)} cannot be run: {e}", _INSTALL)]) from e
-    if process.returncode not in codes:
+    no = process.returncode == NOTHING_FITS
+    if process.returncode and not (no and moved is not None and moved.exists()):
         text = stderr[:MAX_PRINTED].decode(errors="replace")
         if len(stderr) > MAX_PRINTED:
             text += f"\nand {len(stderr) - MAX_PRINTED} more bytes"
         message = f"neuroshard {arguments[0]} ended with code {process.returncode} and no word"
         error = BinaryError(problems(text) or [Problem(message)])
         error.exit_code = process.returncode
-        error.nothing_fits = process.returncode == NOTHING_FITS
+        error.nothing_fits = no
         raise error
     return stdout.decode(errors="replace")
 

@@ -75,7 +75,9 @@ def planning(
         return PlanningInputError([Problem(str(error))], error.error_type)
     for kind, both in KINDS:
         if isinstance(error, kind):
-            return both(error.problems, error_type)
+            made = both(error.problems, error_type)
+            made.nothing_fits, made.exit_code = error.nothing_fits, error.exit_code
+            return made
     return None
 
 

@@ -463,18 +463,12 @@ class NeuroShardPlanner(Door):
             source, target = Path(folder, "tables.json"), Path(folder, "plan.json")
             source.write_bytes(content)
             self._leave("tables.json", content)
-            try:
-                self.report = program.run(
-                    binary,
-                    [*self._command(str(source)), *cluster, "-o", str(target), *more],
-                    self._timeout + (self._timeout_seconds or 0),
-                    (0,) if self._max_bytes is None else (0, _MOVES),
-                )
-            except BinaryError as e:
-                if self._max_bytes is not None and e.exit_code == _WRONG_INPUT:
-                    arguments = ["plan", str(source), *cluster, *more, *_SHORT, "-o", str(target)]
-                    e.nothing_fits = _nothing_fits(binary, arguments, self._timeout)
-                raise
+            self.report = program.run(
+                binary,
+                [*self._command(str(source)), *cluster, "-o", str(target), *more],
+                self._timeout + (self._timeout_seconds or 0),
+                None if self._max_bytes is None else target,
+            )
             if not target.exists():
                 message = f"{quote(binary, 200)} reported no error and wrote no plan"
                 raise BinaryError([Problem(message, "is it the program neuroshard?")])
@@ -560,25 +554,6 @@ class NeuroShardPlanner(Door):
 
     def _device(self) -> str:
         return self._device_type or str(torchrec.get_device_type())
-
-
-_MOVES = 1
-"""The exit code of ``neuroshard replan`` for a plan under which something moves."""
-
-_WRONG_INPUT = 2
-"""The exit code of ``neuroshard replan`` for a wrong input, also if nothing fits."""
-
-_SHORT = ("--max-evaluations", "1")
-
-
-def _nothing_fits(binary: str, arguments: Sequence[str], timeout: float) -> bool:
-    """Returns whether ``neuroshard plan`` with the arguments finds that nothing fits, which
-    ``neuroshard replan`` tells from a wrong input by its message only."""
-    try:
-        program.run(binary, arguments, timeout)
-    except BinaryError as e:
-        return e.nothing_fits
-    return False
 
 
 def _old_plan(path: str) -> Json:
