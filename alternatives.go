@@ -325,6 +325,10 @@ func (m *mover) moves(i int) iter.Seq[place] {
 // permits reports whether the constraint of table i allows the memory of all shards.
 func (m *mover) permits(i int, other place) bool {
 	c := &m.problem.Tables[i].Constraint
+	if per := m.problem.Topology.PerHost(); c.OneHost && other.shardingType == problem.ColumnWise &&
+		slices.ContainsFunc(other.shards, func(s plan.Shard) bool { return s.Device/per != other.shards[0].Device/per }) {
+		return false
+	}
 	return !slices.ContainsFunc(other.shards, func(s plan.Shard) bool { return !c.PermitsCache(s.Tier, s.Cache) })
 }
 
@@ -384,6 +388,11 @@ func (m *mover) cuts(i int) iter.Seq[place] {
 		for n := 2; t.Dim%n == 0 && (t.Dim/n)%problem.ColumnGranule == 0 && t.Dim/n >= t.MinWidth(); n *= 2 {
 			tier, cache := m.memory(i)
 			devices := m.devices(i, t.Dim/n, formOf(problem.ColumnWise, plan.Shard{Tier: tier, Cache: cache}))
+			if t.Constraint.OneHost && len(devices) > 0 {
+				per := m.problem.Topology.PerHost()
+				host := devices[0] / per
+				devices = slices.DeleteFunc(devices, func(d int) bool { return d/per != host })
+			}
 			if len(devices) < n {
 				return
 			}

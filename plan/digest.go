@@ -212,6 +212,10 @@ func (d *digester) further(p *problem.Problem) {
 				d.text(string(k))
 			}
 		}
+		if p.Tables[i].Constraint.OneHost {
+			d.text("one host")
+			d.int(int64(i))
+		}
 		d.kernels(i, &p.Tables[i])
 	}
 }

@@ -347,6 +347,7 @@ func (v *validator) table(i int) {
 		v.blocks(t)
 	}
 	v.devices(i, t)
+	v.columnsOnHost(i, t)
 	v.widths(i, t)
 }
 
@@ -724,6 +725,21 @@ func (v *validator) devices(i int, t *Table) {
 			if _, ok := slices.BinarySearch(allowed, s.Device); !ok {
 				v.add(RuleDevice, t.Name, k, s.Device, "the table is not allowed on device %d, only on %s", s.Device, numbers(allowed))
 			}
+		}
+	}
+}
+
+// columnsOnHost checks that the slices of a column_wise table lie on one host, if its constraints
+// want that.
+func (v *validator) columnsOnHost(i int, t *Table) {
+	if v.index[i] < 0 || t.ShardingType != ColumnWise || !v.p.Tables[v.index[i]].Constraint.OneHost {
+		return
+	}
+	per := v.p.Topology.PerHost()
+	for _, s := range t.Shards[1:] {
+		if first := t.Shards[0]; s.Device/per != first.Device/per {
+			v.add(RuleDevice, t.Name, -1, -1, "its slices lie on hosts %d and %d, and its constraints want one host", first.Device/per, s.Device/per)
+			return
 		}
 	}
 }

@@ -331,6 +331,14 @@ func TestValidateMutations(t *testing.T) {
 
 		// Devices, groups, tiers.
 		{
+			"slices on two hosts", func(p *problem.Problem, _ *Plan) { p.Tables[item].Constraint.OneHost = true }, true,
+			[]string{`device: table "item": its slices lie on hosts 1 and 0, and its constraints want one host`},
+		},
+		{
+			"blocks on two hosts", func(p *problem.Problem, _ *Plan) { p.Tables[rows].Constraint.OneHost = true }, true,
+			nil,
+		},
+		{
 			"device that is not there", func(_ *problem.Problem, pl *Plan) { pl.Tables[hour].Shards[0].Device = 4 }, false,
 			[]string{`device: table "time", shard 0, device 4: there is no device 4: the cluster has 4`},
 		},

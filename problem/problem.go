@@ -144,6 +144,9 @@ type Constraint struct {
 	// MinWidth is the width of the narrowest slice of columns allowed, a multiple of
 	// ColumnGranule; 0 means ColumnGranule.
 	MinWidth int
+	// OneHost says that, if the table is ColumnWise, all its slices lie on devices of one host, as
+	// under TorchRec's sharding type table_column_wise. It does not limit other sharding types.
+	OneHost bool
 	// ShardingTypes are the sharding types that the table may have; empty allows all.
 	// ColumnWise allows TableWise, too, and Grid allows TableRowWise (Permits).
 	ShardingTypes []ShardingType

@@ -63,7 +63,7 @@ func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []in
 	slices.SortFunc(order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(key[b], key[a]), cmp.Compare(c.pieces[pieces[b]].bytes, c.pieces[pieces[a]].bytes), cmp.Compare(b, a))
 	})
-	if len(c.all) > shortlist && !c.rules.OneSlice && !slices.ContainsFunc(pieces, func(k int32) bool { return c.pieces[k].devices != nil }) {
+	if len(c.all) > shortlist && !c.rules.OneSlice && c.onHost == nil && !slices.ContainsFunc(pieces, func(k int32) bool { return c.pieces[k].devices != nil }) {
 		return leastSum(c, pieces, order, key)
 	}
 	sum := make([]float64, len(c.all))
@@ -133,7 +133,7 @@ func placeInOrder(c *catalog, pieces, order []int32, choose func(entry int32, us
 		k := &c.pieces[pieces[i]]
 		room = room[:0]
 		for _, d := range c.allowed(k) {
-			if used[d]+k.bytes <= c.budget && !held.holds(k, d) {
+			if used[d]+k.bytes <= c.budget && !held.bars(k, d) {
 				room = append(room, d)
 			}
 		}

@@ -61,6 +61,8 @@ type catalog struct {
 	problem *problem.Problem
 	// rules are those of the problem's engine.
 	rules problem.EngineRules
+	// onHost says which tables must have all slices on one host; nil if none must.
+	onHost []bool
 	// brief says that an Infeasible does not state the number of devices that would be enough.
 	brief bool
 	// scorer estimates the times of pieces; nil if only bytes matter.
@@ -105,6 +107,7 @@ type together struct {
 func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
 	c := &catalog{problem: p, rules: p.Engine.Rules(), scorer: scorer, family: make(map[family]int32, len(p.Tables)), operators: map[problem.OperatorKey]int32{}}
 	c.resize(p.Topology.Devices)
+	c.onHost = onHost(p)
 	if scorer != nil {
 		scorer.Reset()
 	}

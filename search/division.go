@@ -53,7 +53,7 @@ func (c *catalog) entry(k, index int32) entry {
 	piece := &c.pieces[k]
 	e := entry{piece: k, index: index, bytes: piece.bytes, dims: piece.dims, item: none, class: piece.class}
 	m := piece.members[0]
-	e.bound = piece.devices != nil || c.rules.OneSlice && m.width < c.problem.Tables[m.table].Dim
+	e.bound = piece.devices != nil || c.rules.OneSlice && m.width < c.problem.Tables[m.table].Dim || staysOnHost(c, piece)
 	if len(piece.members) == 1 {
 		e.item = int32(piece.members[0].item)
 	}

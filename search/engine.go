@@ -21,11 +21,12 @@ import (
 //	table of 96   |       96       |   |   48   |   48   |   | 32 | 32 | 32 |   ...
 //
 // The rule that no device is empty is kept at the end: see occupy.
+// Constraint.OneHost is kept in the same two ways: see onehost.go.
 
 // breaks reports whether a placement breaks a rule of the problem's engine. Empty devices
 // are no such rule here.
 func breaks(c *catalog, p placement) bool {
-	if c.rules == (problem.EngineRules{}) {
+	if unruled(c) {
 		return false
 	}
 	first := map[int]*piece{}
@@ -33,7 +34,7 @@ func breaks(c *catalog, p placement) bool {
 	for _, e := range p.division.entries {
 		piece, device := &c.pieces[e.piece], p.devices[e.index]
 		table := piece.members[0].table
-		if other, ok := first[table]; ok && !agree(c, piece, other) || seen.holds(piece, device) {
+		if other, ok := first[table]; ok && !agree(c, piece, other) || seen.bars(piece, device) {
 			return true
 		}
 		first[table] = piece
@@ -47,9 +48,22 @@ func agree(c *catalog, a, b *piece) bool {
 	return (!c.rules.EqualSlices || a.members[0].width == b.members[0].width) && (!c.rules.OneTier || a.form == b.form)
 }
 
+// compatible reports whether slices of the piece's table may lie on these two devices, which may be
+// the same one.
+func compatible(c *catalog, k *piece, d, other int32) bool {
+	if d == other {
+		return !c.rules.OneSlice && k.span != oneHost
+	}
+	return !strays(c, k, d, other)
+}
+
+// unruled reports whether all slices of a table may lie on all devices, because no rule and no
+// constraint forbids it.
+func unruled(c *catalog) bool { return c.rules == (problem.EngineRules{}) && c.onHost == nil }
+
 // changeBreaks reports whether the proposed change of a layout breaks a rule.
 func changeBreaks(l *layout) bool {
-	if l.c.rules == (problem.EngineRules{}) {
+	if unruled(l.c) {
 		return false
 	}
 	if empties(l) {
@@ -62,7 +76,7 @@ func changeBreaks(l *layout) bool {
 		}
 		piece := &l.c.pieces[p.piece]
 		clash := func(q placed) bool {
-			return !agree(l.c, piece, &l.c.pieces[q.piece]) || (l.c.rules.OneSlice || piece.span == oneHost) && q.device == p.device
+			return !agree(l.c, piece, &l.c.pieces[q.piece]) || !compatible(l.c, piece, p.device, q.device)
 		}
 		for _, q := range l.come[:i] {
 			if other, _ := l.table(q.piece); other == table && clash(q) {
@@ -95,57 +109,94 @@ func empties(l *layout) bool {
 	return false
 }
 
-// holders are the devices that hold slices of each table. They are nil if a device may
-// hold several slices of a table.
-type holders map[int][]int32
-
-func newHolders(c *catalog) holders {
-	if !c.rules.OneSlice {
-		return nil
-	}
-	return holders{}
+// holders are the devices that hold slices of each table. The list of devices is nil if a device
+// may hold several slices of a table, and all tables may lie on several hosts.
+type holders struct {
+	c *catalog
+	// apart says that a device holds at most one slice of a table.
+	apart bool
+	of    map[int][]int32
 }
 
-// holds reports whether device d holds a slice of the piece's table already.
-func (h holders) holds(k *piece, d int32) bool {
-	return h != nil && slices.Contains(h[k.members[0].table], d)
+func newHolders(c *catalog) holders {
+	if !c.rules.OneSlice && c.onHost == nil {
+		return holders{c: c}
+	}
+	return holders{c, c.rules.OneSlice, map[int][]int32{}}
+}
+
+// needed reports whether some rule depends on which devices hold slices of a table.
+func (h holders) needed() bool { return h.of != nil }
+
+// bars reports whether the slices that are placed already keep the piece off device d.
+func (h holders) bars(k *piece, d int32) bool {
+	on := h.of[k.members[0].table]
+	return len(on) > 0 && (h.apart && slices.Contains(on, d) || strays(h.c, k, d, on[0]))
 }
 
 // put records a piece on device d, and drop removes the piece that was put last.
 func (h holders) put(k *piece, d int32) {
-	if h != nil {
+	if h.needed() {
 		table := k.members[0].table
-		h[table] = append(h[table], d)
+		h.of[table] = append(h.of[table], d)
 	}
 }
 
 func (h holders) drop(k *piece) {
-	if h != nil {
+	if h.needed() {
 		table := k.members[0].table
-		h[table] = h[table][:len(h[table])-1]
+		h.of[table] = h.of[table][:len(h.of[table])-1]
 	}
 }
 
 // clear forgets all pieces.
 func (h holders) clear() {
-	for table, devices := range h {
-		h[table] = devices[:0]
+	for table, devices := range h.of {
+		h.of[table] = devices[:0]
 	}
 }
 
-// without returns the devices of a list that hold no slice of the piece's table. scratch
-// is used for the result.
-func (h holders) without(k *piece, devices, scratch []int32) []int32 {
-	if len(h[k.members[0].table]) == 0 {
+// open returns the devices of a list that the piece may lie on, beside the slices that are placed
+// already. The first slice of a table that must stay on one host may lie on hosts with room for
+// all slices of this width; free returns the free bytes of a device. scratch is used for the
+// result.
+func (h holders) open(k *piece, devices, scratch []int32, free func(d int32) int64) []int32 {
+	first := len(h.of[k.members[0].table]) == 0
+	if first && !staysOnHost(h.c, k) {
 		return devices
 	}
 	scratch = scratch[:0]
+	host, room := int32(none), false
 	for _, d := range devices {
-		if !h.holds(k, d) {
+		if now := hostOf(h.c, d); first && now != host {
+			host, room = now, h.hasRoom(k, d, free)
+		}
+		if !h.bars(k, d) && (!first || room) {
 			scratch = append(scratch, d)
 		}
 	}
 	return scratch
+}
+
+// hasRoom reports whether the allowed devices of the host of device d have room for all slices of
+// the piece's table, if they are as wide as the piece.
+func (h holders) hasRoom(k *piece, d int32, free func(d int32) int64) bool {
+	m := k.members[0]
+	need := int64((h.c.problem.Tables[m.table].Dim + m.width - 1) / m.width)
+	h.c.eachOf(oneHost, d, func(_ int, d int32) {
+		if int(d) >= len(h.c.all) || k.devices != nil && !slices.Contains(k.devices, d) {
+			return
+		}
+		some := need
+		if k.bytes > 0 {
+			some = max(0, free(d)/k.bytes)
+		}
+		if h.apart {
+			some = min(1, some)
+		}
+		need -= some
+	})
+	return need <= 0
 }
 
 // evenly returns the least number of equal slices, at least n, into which a table can be
@@ -207,6 +258,9 @@ func (m evenMover) relocate(slot int32) bool {
 // move puts a slice on another device.
 func (m evenMover) move(slot int32) bool {
 	p := m.parts[slot]
+	if staysOnHost(m.c, &m.c.pieces[p.piece]) && m.draw.IntN(rehostEvery) == 0 {
+		return rehost(m.mover, slot)
+	}
 	to, ok := m.other(p)
 	if !ok {
 		return false
@@ -248,6 +302,13 @@ func (m evenMover) recut(slot int32) bool {
 	n := m.c.problem.Tables[table].Dim / to
 	old := m.tables[table]
 	m.gone = append(m.gone, old...)
+	if staysOnHost(m.c, &m.c.pieces[piece]) {
+		host := hostOf(m.c, p.device)
+		if m.draw.IntN(rehostEvery) == 0 {
+			host = m.draw.Int32N(int32(m.c.problem.Topology.Hosts()))
+		}
+		return onOneHost(m.mover, piece, n, host)
+	}
 	again := !m.c.rules.OneSlice && n > len(old) && m.draw.IntN(4) == 0
 	from := m.draw.IntN(len(old))
 	for i := range n {

@@ -13,7 +13,8 @@ import (
 // slice, so narrow slices of a wide table leave the lanes to the narrow tables beside
 // them. Devices of equal memory without constraints are interchangeable, so of the empty ones
 // among them only the first one is tried. If the exchange is hierarchical and there are several
-// hosts, it matters which devices share a host, and all empty devices are tried.
+// hosts, or if the slices of a table must stay on one host, it matters which devices share a host,
+// and all empty devices are tried.
 //
 //	wide 128       two slices of 64        four slices of 32
 //	[device 0]     [device 0][device 0]    [device 0][device 0][device 1][device 1] ...
@@ -52,7 +53,7 @@ func tryAll(r *run, s *state) {
 		return
 	}
 	scorer, used := r.scorer(), 0
-	apart := exchangesDiffer(c, scorer)
+	apart := hostsDiffer(c, scorer)
 	if apart || c.problem.Topology.Uneven() {
 		used = len(c.all)
 	}
@@ -83,10 +84,11 @@ func tryAll(r *run, s *state) {
 	s.complete = (several || c.rules.OneSlice) && !c.rules.NoIdle && !ended
 }
 
-// exchangesDiffer reports whether it matters for exchanges which devices share a host.
-func exchangesDiffer(c *catalog, scorer Scorer) bool {
+// hostsDiffer reports whether it matters which devices share a host: for exchanges, or for tables
+// that must stay on one host.
+func hostsDiffer(c *catalog, scorer Scorer) bool {
 	h := hierarchyOf(scorer)
-	return h != nil && h.HostSize() < len(c.all)
+	return c.onHost != nil || h != nil && h.HostSize() < len(c.all)
 }
 
 // placements returns the number of placements that an enumeration visits if all of them
@@ -245,7 +247,7 @@ func (e *enumeration) slice(i, columns, from, widest, used int) bool {
 				break // no device is left for the rest
 			}
 			piece := e.c.slice(whole, width)
-			if e.c.pieces[piece].bytes > e.room[d] {
+			if !e.takes(piece, d, columns < m.width) {
 				continue
 			}
 			e.c.register(&e.c.pieces[piece])
@@ -263,6 +265,13 @@ func (e *enumeration) slice(i, columns, from, widest, used int) bool {
 		}
 	}
 	return true
+}
+
+// takes reports whether device d has room for a piece and, if further is true, whether the piece
+// may lie there beside the slice of its table that was placed last.
+func (e *enumeration) takes(piece int32, d int, further bool) bool {
+	k := &e.c.pieces[piece]
+	return k.bytes <= e.room[d] && !(further && strays(e.c, k, int32(d), e.placed[len(e.placed)-1].device))
 }
 
 // next returns the first device, counted from number from, that must be tried.

@@ -53,19 +53,29 @@ func firstFit(c *catalog, pieces []int32) (devices []int32, failed int32) {
 	constrained := false
 	for i, k := range pieces {
 		order[i] = c.entry(k, int32(i))
-		constrained = constrained || c.pieces[k].devices != nil
+		constrained = constrained || c.pieces[k].devices != nil || staysOnHost(c, &c.pieces[k])
 	}
 	slices.SortFunc(order, c.largestFirst)
 	devices, failed = fitInOrder(c, order)
 	if failed != none && constrained {
 		slices.SortStableFunc(order, func(a, b entry) int {
-			return cmp.Compare(len(c.allowed(&c.pieces[a.piece])), len(c.allowed(&c.pieces[b.piece])))
+			return cmp.Compare(reach(c, a.piece), reach(c, b.piece))
 		})
 		if second, f := fitInOrder(c, order); f == none {
 			return second, none
 		}
 	}
 	return devices, failed
+}
+
+// reach returns the number of devices that a piece may lie on; those of a host for a slice whose
+// table must stay on one.
+func reach(c *catalog, k int32) int {
+	n := len(c.allowed(&c.pieces[k]))
+	if staysOnHost(c, &c.pieces[k]) {
+		n = min(n, c.devicesOf(oneHost))
+	}
+	return n
 }
 
 // fitInOrder is first fit over the pieces in the given order. It stops at the first
@@ -77,7 +87,7 @@ func fitInOrder(c *catalog, order []entry) (devices []int32, failed int32) {
 	}
 	// Without constraints, first fit uses no more equal devices than there are pieces.
 	usable := len(order)
-	if c.problem.Topology.Uneven() {
+	if c.problem.Topology.Uneven() || c.onHost != nil {
 		usable = len(c.all)
 	}
 	for _, p := range order {
@@ -86,14 +96,17 @@ func fitInOrder(c *catalog, order []entry) (devices []int32, failed int32) {
 		}
 	}
 	free := newRoom(c, min(usable, len(c.all)))
-	held := newHolders(c)
+	held, scratch := newHolders(c), make([]int32, 0, len(c.all))
 	for _, p := range order {
 		k := &c.pieces[p.piece]
 		d := none
 		if k.devices == nil && !p.bound {
 			d = free.first(k.bytes)
-		} else if i := slices.IndexFunc(c.allowed(k), func(d int32) bool { return free.has(d, k.bytes) && !held.holds(k, d) }); i >= 0 {
-			d = int(c.allowed(k)[i])
+		} else {
+			open := held.open(k, c.allowed(k), scratch, free.of)
+			if i := slices.IndexFunc(open, func(d int32) bool { return free.has(d, k.bytes) }); i >= 0 {
+				d = int(open[i])
+			}
 		}
 		if d == none {
 			return devices, p.index
@@ -133,6 +146,14 @@ func newRoom(c *catalog, devices int) *room {
 // has reports whether a device, which may be beyond the tree, has that many bytes free.
 func (r *room) has(device int32, bytes int64) bool {
 	return int(device) < r.leaves && r.tree[r.leaves+int(device)] >= bytes
+}
+
+// of returns the bytes that a device has free; none if the device is beyond the tree.
+func (r *room) of(device int32) int64 {
+	if int(device) >= r.leaves {
+		return 0
+	}
+	return max(0, r.tree[r.leaves+int(device)])
 }
 
 // first returns the first device with that many bytes free, or none.

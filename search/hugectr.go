@@ -94,12 +94,12 @@ func hottestFirst(c *catalog, pieces []int32) {
 // device. failed is the index of the first piece without room, or none.
 func placeByLookups(c *catalog, pieces []int32) (devices []int32, failed int32, worst float64) {
 	cost := make([]float64, len(c.all))
-	held := holders{}
+	held := holders{c, true, map[int][]int32{}}
 	devices, failed = placeInOrder(c, pieces, inOrder(len(pieces)), func(entry int32, _ []int64, room []int32) int32 {
 		k := &c.pieces[pieces[entry]]
 		best := int32(none)
 		for _, d := range room {
-			if !held.holds(k, d) && (best == none || cost[d] < cost[best]) {
+			if !held.bars(k, d) && (best == none || cost[d] < cost[best]) {
 				best = d
 			}
 		}

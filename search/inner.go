@@ -102,14 +102,14 @@ type worker struct {
 	// assigned is the device of each piece by its index, or none.
 	assigned []int32
 	trail    trail
-	// holders are the devices of each table, if the rules need them.
+	// holders are the devices of each table, if a rule needs them.
 	holders holders
 	// evaluations counts the estimates of a device. scansPerEvaluation scans of devices
 	// count as one.
 	evaluations int64
 	room        []int32   // scratch: the devices with room
 	after       []float64 // scratch: their costs with the piece
-	apart       []int32   // scratch: the devices without a slice of the piece's table
+	open        []int32   // scratch: the devices that the slices placed leave to the piece
 }
 
 func newWorker(c *catalog, scorer Scorer) *worker {
@@ -354,9 +354,9 @@ func (w *worker) allowed(p *entry) []int32 {
 	}
 	piece := &w.catalog.pieces[p.piece]
 	devices := w.catalog.allowed(piece)
-	if w.holders != nil {
-		w.apart = slices.Grow(w.apart[:0], len(devices))
-		return w.holders.without(piece, devices, w.apart)
+	if w.holders.needed() {
+		w.open = slices.Grow(w.open[:0], len(devices))
+		return w.holders.open(piece, devices, w.open, func(d int32) int64 { return w.catalog.budget - w.devices[d].used })
 	}
 	return devices
 }

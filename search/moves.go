@@ -9,7 +9,7 @@ import (
 
 // The changes that the annealing draws:
 //
-//	move       a slice to another device
+//	move       a slice to another device, or all slices of its table to another host (onehost.go)
 //	swap       two slices of two devices
 //	split      a slice in two, of any widths; one part to another device
 //	regroup    columns of a slice, or all of them, to another slice of its table
@@ -133,6 +133,9 @@ func (m *mover) onHost(host int32) int32 {
 // move puts a slice on another device.
 func (m *mover) move(slot int32) bool {
 	p := m.parts[slot]
+	if staysOnHost(m.c, &m.c.pieces[p.piece]) && m.draw.IntN(rehostEvery) == 0 {
+		return rehost(m, slot)
+	}
 	to, ok := m.other(p)
 	if !ok {
 		return false
@@ -146,15 +149,24 @@ func (m *mover) other(p placed) (int32, bool) {
 	if m.c.pieces[p.piece].span != oneDevice {
 		return m.otherHost(p)
 	}
-	allowed := m.c.allowed(&m.c.pieces[p.piece])
+	piece := &m.c.pieces[p.piece]
+	allowed := m.c.allowed(piece)
+	if staysOnHost(m.c, piece) {
+		allowed = onHostOf(m.c, hostOf(m.c, p.device), allowed)
+	}
+	return m.drawOther(allowed, p.device)
+}
+
+// drawOther draws a device of a list, which must ascend, that is not the given one.
+func (m *mover) drawOther(allowed []int32, device int32) (int32, bool) {
 	if len(allowed) < 2 {
 		return 0, false
 	}
 	i := m.draw.IntN(len(allowed) - 1)
-	if allowed[i] == p.device || allowed[i] > p.device {
-		i++ // skips the part's own device, as the list is ascending
+	if allowed[i] == device || allowed[i] > device {
+		i++ // skips the device itself, as the list is ascending
 	}
-	return allowed[i], allowed[i] != p.device
+	return allowed[i], allowed[i] != device
 }
 
 // otherHost draws a full host that does not hold the part, and returns the host's first
@@ -207,7 +219,7 @@ func (m *mover) split(slot int32) bool {
 	if !ok {
 		return false
 	}
-	to, ok := m.other(p)
+	to, ok := beside(m, p)
 	if !ok {
 		return false
 	}
@@ -246,13 +258,13 @@ func (m *mover) balance(slot int32) bool {
 	const g = problem.ColumnGranule
 	p := m.parts[slot]
 	k := &m.c.pieces[p.piece]
-	to, ok := m.other(p)
+	to, ok := beside(m, p)
 	table, single := m.table(p.piece)
 	if !ok || !single || k.span != oneDevice {
 		return false
 	}
 	for range balanceLooks - 1 {
-		if d, _ := m.other(p); m.dims[d] < m.dims[to] {
+		if d, _ := beside(m, p); m.dims[d] < m.dims[to] {
 			to = d
 		}
 	}
@@ -467,7 +479,7 @@ func (m *mover) slices(whole int32, form problem.Form, finer int64) bool {
 			return false
 		}
 	}
-	allowed := m.c.allowed(k)
+	allowed := devicesFor(m, k, n)
 	for i := range n {
 		piece := m.c.inForm(whole, int((granules+i)/n)*g, form)
 		best := int32(none)

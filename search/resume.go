@@ -247,8 +247,7 @@ func (s *resumer) lies(p placed, several bool) bool {
 // clash reports whether two slices of a table may not lie where they lie together.
 func (s *resumer) clash(p, q placed) bool {
 	a, b := &s.c.pieces[p.piece], &s.c.pieces[q.piece]
-	return q.device == p.device && (s.c.rules.OneSlice || a.span == oneHost) || !agree(s.c, a, b) ||
-		a.form.Operator != b.form.Operator || a.span != b.span
+	return !compatible(s.c, a, p.device, q.device) || !agree(s.c, a, b) || a.form.Operator != b.form.Operator || a.span != b.span
 }
 
 // formsOf returns the pieces that may take the place of a piece that is left: itself, or the

@@ -13,7 +13,8 @@
 //	            (room.go) or by repairs (repair.go), or why nothing fits (infeasible.go)
 //	inner       the inner search places the pieces of one division (inner.go), with
 //	            devices in order (ranks.go) and choices taken back (trail.go)
-//	run         what the stages share (run.go), and the rules of engines (engine.go)
+//	run         what the stages share (run.go), the rules of engines (engine.go), and tables that
+//	            stay on one host (onehost.go)
 //
 // The stages, in the order of method NeuroShard:
 //

@@ -478,6 +478,7 @@ func onSomeHosts(t *rapid.T) *problem.Problem {
 			slices.Sort(*d)
 			*d = slices.Compact(*d)
 		}
+		p.Tables[i].Constraint.OneHost = rapid.IntRange(0, 3).Draw(t, "one host") == 0
 	}
 	p.Topology.Devices, p.Topology.DevicesPerHost, p.Topology.Profile = n, perHost, a100()
 	if rapid.Bool().Draw(t, "host memory") {
@@ -726,6 +727,18 @@ func TestOptimumOfTinyProblemsInAllForms(t *testing.T) {
 	compareWithOptimum(t, "fused", 10, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })
 }
 
+// TestOptimumOnOneHost compares the search with brute force if the slices of two of three tables must
+// stay on one of two hosts.
+func TestOptimumOnOneHost(t *testing.T) {
+	onHosts := func(seed uint64) *problem.Problem {
+		p := tinyOf(2*seed+1, func(t *problem.Table, i int) { t.Constraint.OneHost = i < 2 })
+		p.Topology.DevicesPerHost = 2
+		return p
+	}
+	compareProblems(t, "additive", 10, onHosts, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
+	compareProblems(t, "fused", 10, onHosts, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })
+}
+
 // TestOptimumOfVectors compares the search with brute force if tables have several bags or are of
 // pooling none, whose vectors take more memory and longer exchanges.
 func TestOptimumOfVectors(t *testing.T) { optimaOfVectors(t, 5) }
@@ -900,6 +913,9 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 		}
 		item := s.Item(i, widths[0], form)
 		for d := from; d < n; d += step {
+			if p.Tables[i].Constraint.OneHost && step == 1 && from > 0 && d/perHost != (from-1)/perHost {
+				continue // the first slice is on device from-1
+			}
 			if hold(i, widths[0], form, d, 1) {
 				s.Add(d, item)
 				put(i, widths[1:], form, step, d+step)

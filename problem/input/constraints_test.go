@@ -17,9 +17,9 @@ func TestDefaultConstraints(t *testing.T) {
 		"tables": [
 			{"name": "a", "rows": 10, "dim": 64},
 			{"name": "narrow", "rows": 10, "dim": 8, "constraints": {}},
-			{"name": "own", "rows": 10, "dim": 64, "kernel_settings": "x", "constraints": {"min_width": 8, "device": 3, "cache_share": 0.5}},
+			{"name": "own", "rows": 10, "dim": 64, "kernel_settings": "x", "constraints": {"min_width": 8, "one_host": false, "device": 3, "cache_share": 0.5}},
 			{"name": "free", "rows": 10, "dim": 64, "constraints": {"no_split": false, "sharding_types": ["row_wise"], "devices": [2, 1], "tiers": ["hbm"]}}],
-		"defaults": {"constraints": {"min_width": 32, "no_split": true, "sharding_types": ["row_wise", "column_wise"], "devices": [0, 1, 2, 3], "tiers": ["host", "host_cached"], "cache_share": 0.2}}}`
+		"defaults": {"constraints": {"min_width": 32, "one_host": true, "no_split": true, "sharding_types": ["row_wise", "column_wise"], "devices": [0, 1, 2, 3], "tiers": ["host", "host_cached"], "cache_share": 0.2}}}`
 	file, err := Tables("tables.json", strings.NewReader(content), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -27,10 +27,10 @@ func TestDefaultConstraints(t *testing.T) {
 	hosted := []problem.Tier{problem.Host, problem.HostCached}
 	types, all := []problem.ShardingType{problem.RowWise, problem.ColumnWise}, []int{0, 1, 2, 3}
 	want := []problem.Constraint{
-		{Devices: all, NoSplit: true, MinWidth: 32, ShardingTypes: types, Tiers: hosted, CacheShare: 0.2},
-		{Devices: all, NoSplit: true, MinWidth: 8, ShardingTypes: types, Tiers: hosted, CacheShare: 0.2},
+		{Devices: all, NoSplit: true, MinWidth: 32, OneHost: true, ShardingTypes: types, Tiers: hosted, CacheShare: 0.2},
+		{Devices: all, NoSplit: true, MinWidth: 8, OneHost: true, ShardingTypes: types, Tiers: hosted, CacheShare: 0.2},
 		{Devices: []int{3}, NoSplit: true, MinWidth: 8, ShardingTypes: types, Tiers: hosted, CacheShare: 0.5},
-		{Devices: []int{2, 1}, MinWidth: 32, ShardingTypes: []problem.ShardingType{problem.RowWise}, Tiers: []problem.Tier{problem.HBM}},
+		{Devices: []int{2, 1}, MinWidth: 32, OneHost: true, ShardingTypes: []problem.ShardingType{problem.RowWise}, Tiers: []problem.Tier{problem.HBM}},
 	}
 	if got := file.Tables[2].KernelSettings; got != "x" {
 		t.Errorf("got kernel settings %q, want x", got)
@@ -51,13 +51,16 @@ func TestDefaultConstraints(t *testing.T) {
 }
 
 func TestConstraintsInCSV(t *testing.T) {
-	file, err := Tables("t.csv", strings.NewReader("name,rows,dim,sharding_types\na,10,4,row_wise; grid\nb,10,4,\n"), Options{})
+	file, err := Tables("t.csv", strings.NewReader("name,rows,dim,sharding_types,one_host\na,10,4,row_wise; grid,true\nb,10,4,,\n"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []problem.ShardingType{problem.RowWise, problem.Grid}
 	if diff := cmp.Diff(want, file.Tables[0].Constraint.ShardingTypes); diff != "" || file.Tables[1].Constraint.ShardingTypes != nil {
 		t.Errorf("got %v and %v, want %v and none", file.Tables[0].Constraint.ShardingTypes, file.Tables[1].Constraint.ShardingTypes, want)
+	}
+	if !file.Tables[0].Constraint.OneHost || file.Tables[1].Constraint.OneHost {
+		t.Errorf("got one_host %v and %v, want true and false", file.Tables[0].Constraint.OneHost, file.Tables[1].Constraint.OneHost)
 	}
 	file, err = Tables("t.csv", strings.NewReader("name,rows,dim,kernel_settings,tiers,cache_share\na,10,4,x,host_cached; hbm,0.25\n"), Options{})
 	if err != nil {

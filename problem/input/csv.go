@@ -19,7 +19,7 @@ import (
 // reuse_16. The first three are required.
 var csvColumns = []string{
 	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "kernel_settings", "precision", "optimizer", "zipf", "index_law",
-	"devices", "group", "no_split", "min_width", "sharding_types", "tiers", "cache_share", "reuse_batch", "unique_rows",
+	"devices", "group", "no_split", "min_width", "one_host", "sharding_types", "tiers", "cache_share", "reuse_batch", "unique_rows",
 }
 
 // maxCSVLine bounds a line, so that one line of commas cannot fill memory.
@@ -405,6 +405,7 @@ func (r *csvReader) constraint() (c problem.Constraint, ok bool) {
 	c.NoSplit, _ = r.boolean("no_split")
 	width, _ := r.whole("min_width", widthHint)
 	c.MinWidth = int(width)
+	c.OneHost, _ = r.boolean("one_host")
 	c.ShardingTypes = cellNames(r, "sharding_types", "sharding type", problem.ParseShardingType, shardingTypes())
 	c.Tiers = cellNames(r, "tiers", "memory tier", problem.ParseTier, tiers())
 	share, stated := r.real("cache_share", cacheHint)

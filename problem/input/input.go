@@ -180,6 +180,7 @@ const (
 	statedDevices
 	statedNoSplit
 	statedMinWidth
+	statedOneHost
 	statedShardingTypes
 	statedTiers
 	statedCacheShare
@@ -228,6 +229,9 @@ func (d *defaults) constrain(t *problem.Table, has stated) {
 	}
 	if missing&statedMinWidth != 0 {
 		c.MinWidth = min(d.constraint.MinWidth, t.Dim)
+	}
+	if missing&statedOneHost != 0 {
+		c.OneHost = d.constraint.OneHost
 	}
 	if missing&statedShardingTypes != 0 {
 		c.ShardingTypes = slices.Clone(d.constraint.ShardingTypes)

@@ -118,7 +118,7 @@ func TestSchemaTakesGood(t *testing.T) {
 		`{"format": "neuroshard-tables", "version": 1, "defaults": {"index_law": "multi_hot"}, "tables": [{"name": "a", "rows": 1, "dim": 4}]}`,
 		inTable(`"access": {"reuse": [1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0], "batch": 1e3, "unique_rows": 1.5}`),
 		inTable(`"constraints": {}`),
-		inTable(`"constraints": {"devices": [7, 0], "no_split": false, "min_width": 0}`),
+		inTable(`"constraints": {"devices": [7, 0], "no_split": false, "min_width": 0, "one_host": true}`),
 		inTables(`{"name": "a", "rows": 1e6, "dim": 4.0}`),
 		inTable(`"constraints": {"sharding_types": ["row_wise", "grid"]}`),
 		`{"format": "neuroshard-tables", "version": 1, "defaults": {"constraints": {"devices": [0, 1], "no_split": true, "min_width": 64, "sharding_types": ["column_wise"]}}, "tables": [{"name": "a", "rows": 1, "dim": 4}]}`,

@@ -25,9 +25,9 @@ var (
 	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "kernel_settings", "precision", "optimizer", "access", "constraints"}
 	featureKeys    = []string{"name", "pooling_factor", "length_cv", "bags"}
 	accessKeys     = []string{"reuse", "batch", "unique_rows", "zipf", "uniform", "index_law"}
-	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width", "sharding_types", "tiers", "cache_share"}
+	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width", "one_host", "sharding_types", "tiers", "cache_share"}
 	// defaultConstraintKeys are the constraints that all tables of a file may have.
-	defaultConstraintKeys = []string{"devices", "device", "no_split", "min_width", "sharding_types", "tiers", "cache_share"}
+	defaultConstraintKeys = []string{"devices", "device", "no_split", "min_width", "one_host", "sharding_types", "tiers", "cache_share"}
 )
 
 // Hints that several formats share.
@@ -697,6 +697,17 @@ func texts[T ~string](names []T) []string {
 	return list
 }
 
+// slices reads a constraint of a table's slices of columns, and returns which it is.
+func (s *scanner) slices(key string, c *problem.Constraint) stated {
+	if key == "one_host" {
+		c.OneHost, _ = s.Bool(key)
+		return statedOneHost
+	}
+	width, _ := s.whole(key, widthHint)
+	c.MinWidth = int(width)
+	return statedMinWidth
+}
+
 // constraints reads the constraints, which may have the given keys, and which of them are
 // stated. ok is false where it is not clear which devices are allowed.
 func (s *scanner) constraints(keys []string) (c problem.Constraint, has stated, ok bool) {
@@ -721,10 +732,8 @@ func (s *scanner) constraints(keys []string) (c problem.Constraint, has stated, 
 		case "no_split":
 			c.NoSplit, _ = s.Bool("no_split")
 			has |= statedNoSplit
-		case "min_width":
-			width, _ := s.whole("min_width", widthHint)
-			c.MinWidth = int(width)
-			has |= statedMinWidth
+		case "min_width", "one_host":
+			has |= s.slices(key, &c)
 		case "sharding_types":
 			c.ShardingTypes = s.shardingTypes()
 			has |= statedShardingTypes

@@ -135,6 +135,7 @@ type (
 		Colocation string `json:"group,omitempty"`
 		NoSplit    bool   `json:"no_split,omitempty"`
 		MinWidth   int    `json:"min_width,omitempty"`
+		OneHost    bool   `json:"one_host,omitempty"`
 
 		ShardingTypes []problem.ShardingType `json:"sharding_types,omitempty"`
 		Tiers         []problem.Tier         `json:"tiers,omitempty"`
@@ -159,8 +160,8 @@ func tableOf(t *problem.Table) jsonTable {
 	}
 	out.Access = accessOf(&t.Access)
 	c := t.Constraint
-	if len(c.Devices) > 0 || c.Colocation != "" || c.NoSplit || c.MinWidth > 0 || len(c.ShardingTypes) > 0 || len(c.Tiers) > 0 || c.CacheShare > 0 {
-		out.Constraints = &jsonConstraints{Devices: c.Devices, Colocation: c.Colocation, NoSplit: c.NoSplit, MinWidth: c.MinWidth, ShardingTypes: c.ShardingTypes, Tiers: c.Tiers, CacheShare: c.CacheShare}
+	if len(c.Devices) > 0 || c.Colocation != "" || c.NoSplit || c.MinWidth > 0 || c.OneHost || len(c.ShardingTypes) > 0 || len(c.Tiers) > 0 || c.CacheShare > 0 {
+		out.Constraints = &jsonConstraints{Devices: c.Devices, Colocation: c.Colocation, NoSplit: c.NoSplit, MinWidth: c.MinWidth, OneHost: c.OneHost, ShardingTypes: c.ShardingTypes, Tiers: c.Tiers, CacheShare: c.CacheShare}
 		if len(c.Devices) == 1 {
 			out.Constraints.Devices, out.Constraints.Device = nil, &c.Devices[0]
 		}

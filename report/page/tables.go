@@ -200,6 +200,9 @@ func constraints(p *problem.Problem, i int) []string {
 	if c.MinWidth > problem.ColumnGranule {
 		all = append(all, fmt.Sprintf("no slice may be narrower than %d columns", c.MinWidth))
 	}
+	if c.OneHost {
+		all = append(all, "all its slices of columns lie on one host")
+	}
 	if len(c.ShardingTypes) > 0 {
 		names := make([]string, len(c.ShardingTypes))
 		for k, name := range c.ShardingTypes {
