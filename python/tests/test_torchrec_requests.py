@@ -17,7 +17,12 @@ pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
 from test_torchrec_planner import script
 from test_torchrec_tables import META, collection, table, told
-from torchrec import EmbeddingBagCollection, KeyedJaggedTensor
+from torchrec import (
+    EmbeddingBagCollection,
+    EmbeddingCollection,
+    EmbeddingConfig,
+    KeyedJaggedTensor,
+)
 from torchrec.distributed.embedding_tower_sharding import EmbeddingTowerSharder
 from torchrec.distributed.embeddingbag import (
     EmbeddingBagCollectionSharder,
@@ -235,7 +240,8 @@ def test_settings_of_kernels_are_in_the_plan(binary: str, tmp_path: Path) -> Non
 
 
 def test_columns_on_one_host(binary: str) -> None:
-    """Without the constraint the wide table is cut over all ranks, which are those of two hosts."""
+    """Without the constraint the wide table is cut over all ranks, which are those of two hosts.
+    With it, the table is cut over the ranks of one host."""
     model = collection(table("wide", num_embeddings=2_000_000, embedding_dim=256), table("b"))
     options: dict[str, Any] = {"binary": binary, "batch_per_rank": 16384}
     options["pooling_factors"] = {"wide": 100, "b": 1}
@@ -243,14 +249,38 @@ def test_columns_on_one_host(binary: str) -> None:
     free = planner(**options).plan(model).plan[""]["wide"]
     assert {r // 2 for r in free.ranks} == {0, 1}
     kept = planner(**options, constraints=only).plan(model).plan[""]
-    assert kept["wide"].sharding_type == "table_column_wise" and len(kept["wide"].ranks) == 1
+    assert kept["wide"].sharding_type == "table_column_wise" and len(kept["wide"].ranks) > 1
+    assert len({r // 2 for r in kept["wide"].ranks}) == 1
     assert kept["b"].sharding_type in ("table_wise", "column_wise")
     one = planner(**options | {"devices_per_host": 4}, constraints=only)
     wide = one.plan(model).plan[""]["wide"]
     assert wide.sharding_type == "table_column_wise" and len(wide.ranks) > 1
     sharder = Sharder(types=["table_column_wise", "data_parallel"])
-    types = {p.sharding_type for p in planner(**options).plan(model, [sharder]).plan[""].values()}
-    assert types <= {"table_column_wise", "data_parallel"}
+    of_sharder = planner(**options).plan(model, [sharder]).plan[""]
+    assert {p.sharding_type for p in of_sharder.values()} <= {"table_column_wise", "data_parallel"}
+    assert (
+        len(of_sharder["wide"].ranks) > 1 and len({r // 2 for r in of_sharder["wide"].ranks}) == 1
+    )
+
+
+def test_columns_on_one_host_are_a_constraint_of_the_tables(tmp_path: Path) -> None:
+    """A table on one host may have other sharding types, too, and with column_wise any host."""
+    model = collection(table("a"), table("b"), table("c"))
+    stated = {
+        "a": ParameterConstraints(sharding_types=["table_column_wise", "row_wise"]),
+        "b": ParameterConstraints(sharding_types=["table_column_wise", "column_wise"]),
+    }
+    a, b, c = tables_from_model(model, constraints=stated)["tables"]
+    assert a["constraints"] == {"sharding_types": ["row_wise", "column_wise"], "one_host": True}
+    assert b["constraints"] == {"sharding_types": ["column_wise"]} and "constraints" not in c
+    sharder = Sharder(types=["table_column_wise"], kernels=["fused"])
+    for t in tables_from_model(model, sharders=[sharder])["tables"]:
+        assert t["constraints"]["one_host"] and t["constraints"]["tiers"] == ["hbm"]
+    config = EmbeddingConfig(num_embeddings=10, embedding_dim=8, name="s", feature_names=["s"])
+    sequences = EmbeddingCollection(tables=[config], device=META)
+    only = {"s": ParameterConstraints(sharding_types=["table_column_wise"])}
+    with pytest.raises(InputError, match="are not what TorchRec runs"):
+        tables_from_model(sequences, constraints=only)
 
 
 def test_tables_of_two_modules_have_the_constraints_of_their_name(tmp_path: Path) -> None:

@@ -84,15 +84,12 @@ class Of:
     unpooled: bool = False
 
 
-def translated(
-    stated: Any, of: Of, device_type: str, batch: int | None, one_host: bool = False
-) -> Constraints:
+def translated(stated: Any, of: Of, device_type: str, batch: int | None) -> Constraints:
     """Returns TorchRec's ParameterConstraints of a table in neuroshard's words. ``batch`` is
-    the batch of a rank, None if it is not known. ``one_host`` says that all devices are those
-    of one host."""
+    the batch of a rank, None if it is not known."""
     found = Constraints()
     given = _typed(found, torchrec.constraint_fields(stated))
-    _places(found, given, of, one_host)
+    _places(found, given, of)
     _reads(found, given, of, batch)
     _agrees(found, given, of, device_type)
     _kernels(found, given, of)
@@ -169,16 +166,18 @@ def _typed(found: Constraints, given: Mapping[str, Any]) -> Json:
     return right
 
 
-def _places(found: Constraints, given: Mapping[str, Any], of: Of, one_host: bool) -> None:
+def _places(found: Constraints, given: Mapping[str, Any], of: Of) -> None:
     """Adds where the table may lie: its sharding types, memory tiers and slices."""
     types = None
     if "sharding_types" in given:
         names = [str(t) for t in given["sharding_types"]]
-        types, more = requests.sharding_types(names, one_host)
+        types, more = requests.sharding_types(names)
         if label := requests.labels(names).get("column_wise"):
             found.fused["sharding_type"] = label  # TorchRec runs such tables in a module apart
         found.problems += [Problem(f"sharding_types: {p.message}", p.hint) for p in more]
         found.json["sharding_types"] = list(types)
+        if requests.on_one_host(names):
+            found.json["one_host"] = True
     if width := int(given.get("min_partition", 0)):
         if width < 0 or width % _GRANULE:
             message = f"min_partition: {shown(width)} is not a multiple of {_GRANULE} columns"

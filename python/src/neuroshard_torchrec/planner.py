@@ -387,7 +387,6 @@ class NeuroShardPlanner(Door):
             device_type=self._device_type,
             preferred=() if stated or self._profile is None else SHARDING_TYPES,
             ranks=world_size,
-            one_host=self._of_one_host(world_size),
         )
         types = [] if stated else _default_types(read.tables["tables"], self._profile is None)
         model = _value(self._arguments, "--model") or ("" if self._profile else FORMULAS)
@@ -447,13 +446,6 @@ class NeuroShardPlanner(Door):
         if self._groups is not None:  # what is reserved is asked for by the group's topology
             self._reserve(module, torchrec.get_default_sharders() if sharders is None else sharders)
         return [*found.arguments, *costs]
-
-    def _of_one_host(self, world_size: int) -> bool:
-        """Returns whether all ranks that hold the tables once are on one host: with groups
-        whose size the program chooses, whether all ranks are."""
-        if self._groups is not None:
-            return self._groups.per_host >= self._groups.size
-        return self._per_host(world_size) >= world_size
 
     def _by_program(self, tables: Json, cluster: Sequence[str], more: Sequence[str]) -> bytes:
         """Has the program plan; returns the first MAX_BYTES of the plan file, and one more."""

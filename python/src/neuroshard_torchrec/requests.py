@@ -28,8 +28,8 @@ _TYPES = {
 }
 """neuroshard's sharding types, by TorchRec's names."""
 
-_HOST_ONLY = "table_column_wise"
-"""TorchRec's slices of columns on the devices of one host, which it runs as column_wise."""
+HOST_ONLY = "table_column_wise"
+"""TorchRec's slices of columns on the devices of one host: column_wise with one_host."""
 
 TIERS = {"fused": "hbm", "fused_uvm": "host", "fused_uvm_caching": "host_cached"}
 """neuroshard's memory tiers, by TorchRec's compute kernels of tables with fused optimizers."""
@@ -50,10 +50,12 @@ _CACHES = ("cache_sets", "cache_reserved_memory")
 @dataclass(frozen=True)
 class Asked:
     """What a sharder asks for: the sharding types and the memory tiers that tables may have,
-    None for any; the number format of the exchanges; the share of the rows that is cached of
-    tables with a cache; and the format of the vectors that its kernels write."""
+    None for any; whether all slices of columns of a table are on one host; the number format of
+    the exchanges; the share of the rows that is cached of tables with a cache; and the format
+    of the vectors that its kernels write."""
 
     types: tuple[str, ...] | None = None
+    one_host: bool = False
     comm_precision: str = "fp32"
     tiers: tuple[str, ...] | None = None
     cache_share: float | None = None
@@ -93,19 +95,19 @@ def together(asked: Mapping[str, Asked]) -> AskedOfModel:
     )
 
 
-def asked(
-    sharder: modules.Sharder | None, kind: str = "EmbeddingBagCollection", one_host: bool = False
-) -> Asked:
+def asked(sharder: modules.Sharder | None, kind: str = "EmbeddingBagCollection") -> Asked:
     """Returns what the sharder of a kind of module asks for, with a problem for everything
-    that neuroshard cannot do. ``one_host`` says that all devices are those of one host."""
+    that neuroshard cannot do."""
     if sharder is None:
         return Asked()
     problems = [*_caches(sharder.fused), *_unsharded(sharder.unsharded)]
-    types, more = (None, []) if sharder.types is None else sharding_types(sharder.types, one_host)
+    types, more = (None, []) if sharder.types is None else sharding_types(sharder.types)
     problems += [Problem(f"sharding_types of the sharder: {p.message}", p.hint) for p in more]
     tiers: tuple[str, ...] | None = None
     if sharder.kernels is not None:
         kernels = sharder.kernels
+        if HOST_ONLY in kernels:
+            kernels = {"column_wise": kernels[HOST_ONLY], **kernels}
         kept, tiers = of_kernels(lambda t: kernels.get(t, ()), types or every_type())
         if not kept:
             stated = sorted({k for allowed in kernels.values() for k in allowed})
@@ -120,15 +122,16 @@ def asked(
     output = torchrec.format_of(sharder.fused.get("output_dtype"))
     if output not in FORMATS:
         problems.append(not_an_output("fused_params of the sharder: output_dtype", output))
-    return Asked(types, precision, tiers, share, output, tuple(problems))
+    one_host = sharder.types is not None and on_one_host(sharder.types)
+    return Asked(types, one_host, precision, tiers, share, output, tuple(problems))
 
 
 def labels(names: Sequence[str] | None) -> dict[str, str]:
     """Returns the names of planned sharding types where TorchRec's list of allowed types has
     another name for the same shards; None allows all types."""
-    if names is None or _HOST_ONLY not in names:
+    if names is None or not on_one_host(names):
         return {}
-    return {t: _HOST_ONLY for t in _ON_DEVICES if t not in names and "column_wise" not in names}
+    return {t: HOST_ONLY for t in _ON_DEVICES if t not in names}
 
 
 def every_type() -> tuple[str, ...]:
@@ -194,19 +197,22 @@ def exchanged(outputs: Collection[str], codecs: str) -> tuple[str, str]:
     return "fp32", f"output_dtype: tables have {stated}: the plan counts exchanges in fp32"
 
 
-def sharding_types(
-    names: Sequence[str], one_host: bool = False
-) -> tuple[tuple[str, ...], list[Problem]]:
-    """Returns neuroshard's names of these sharding types of TorchRec. On one host, tables of
-    table_column_wise are column_wise. On several, neuroshard keeps such tables whole, which
-    keeps all columns on one host, too."""
-    unknown = [n for n in names if n not in _TYPES and n != _HOST_ONLY]
+def on_one_host(names: Sequence[str]) -> bool:
+    """Returns whether tables of these sharding types of TorchRec are cut by columns on one host
+    only."""
+    return HOST_ONLY in names and "column_wise" not in names
+
+
+def sharding_types(names: Sequence[str]) -> tuple[tuple[str, ...], list[Problem]]:
+    """Returns neuroshard's names of these sharding types of TorchRec. Tables of
+    table_column_wise are column_wise, ``on_one_host``."""
+    unknown = [n for n in names if n not in _TYPES and n != HOST_ONLY]
     known = tuple(dict.fromkeys(_TYPES[n] for n in names if n in _TYPES))
     hint = f"they are {', '.join(_TYPES)}"
     if unknown:
         return known, [Problem(f"{quoted(unknown)} is not known to neuroshard", hint)]
-    if _HOST_ONLY in names and "column_wise" not in known:
-        known = tuple(dict.fromkeys((*known, "column_wise" if one_host else "table_wise")))
+    if on_one_host(names):
+        known = (*known, "column_wise")
     if not known:
         return known, [Problem("the list is empty", hint)]
     return known, []

@@ -157,24 +157,23 @@ def read_model(
     device_type: str | None = None,
     preferred: Sequence[str] = (),
     ranks: int | None = None,
-    one_host: bool = False,
 ) -> Read:
     """Returns what ``tables_from_model`` returns, and more. If a sharder has sharding types
     of its own, tables get those of them that are ``preferred``, or all if none is. ``batch``
-    is that of all ``ranks``. ``one_host`` says that all ranks are on one host."""
+    is that of all ``ranks``."""
     found, problems = modules.collect(model, ignore, sharders)
     device_type = device_type or torchrec.get_device_type()
     found = modules.running_on(device_type, found)
     tables = named(found)
     own = {c.path: modules.sharder_of(sharders, model, c, device_type) for c in found}
     asked = requests.together(
-        {c.path: requests.asked(own[c.path], c.kind, one_host) for c in found},
+        {c.path: requests.asked(own[c.path], c.kind) for c in found},
     )
     problems += asked.problems
     for warning in asked.warnings:
         log.warning("%s", warning)
     of_rank = batch // ranks if isinstance(batch, int) and ranks else None
-    limits = _translated(constraints or {}, found, tables, device_type, of_rank, one_host)
+    limits = _translated(constraints or {}, found, tables, device_type, of_rank)
     problems += [*limits.problems, *limits.disagreements()]
     if found and not tables:
         message = f"the collections of the model have no tables: {quoted(c.path for c in found)}"
@@ -322,7 +321,6 @@ def _translated(
     tables: Sequence[Named],
     device_type: str,
     batch: int | None,
-    one_host: bool,
 ) -> _Limits:
     """Returns the constraints with TorchRec's ParameterConstraints in neuroshard's words.
     ``batch`` is that of a rank."""
@@ -337,7 +335,7 @@ def _translated(
             unpooled = t.table.pooling not in (modules.SUM, modules.MEAN)
             features, precision = t.table.features, t.table.precision
             of = Of(t.table.dim, features, weighted[t.path], precision, unpooled)
-            one = translated(stated, of, device_type, batch, one_host)
+            one = translated(stated, of, device_type, batch)
             limits.json[t.name], limits.of[t.name], limits.tables[t.name] = one.json, one, t
             limits.problems += [
                 Problem(f"constraints of table {quote(t.name)}: {p.message}", p.hint)
@@ -405,6 +403,13 @@ def _restricted(
         stated = own.get("sharding_types")
         if allowed is None and kernels is None and t.table.types == modules.ALL_TYPES:
             continue
+        on_one_host = asked[t.path].one_host
+        if own.get("one_host") is True and t.name in limits.of:
+            on_one_host = True
+        if on_one_host and requests.HOST_ONLY not in t.table.types:
+            run = tuple(k for k in run if k != "column_wise")
+        if asked[t.path].one_host:
+            own = {**own, "one_host": True}
         both = [k for k in run if all(some is None or k in some for some in (allowed, kernels))]
         if not isinstance(stated, list):
             usual = [k for k in both if k in preferred] or both
