@@ -47,6 +47,21 @@ func ParsePrecision(s string) (Precision, error) {
 	return Precision(i), err
 }
 
+// OutputPrecision is the number format of a table's vectors, TorchRec's output_dtype. The zero value
+// is that of the table's weights.
+type OutputPrecision uint8
+
+// OutputIn returns the number format p of vectors, whatever that of the weights.
+func OutputIn(p Precision) OutputPrecision { return OutputPrecision(p) + 1 }
+
+// Of returns the number format of the vectors of a table with weights of the given precision.
+func (o OutputPrecision) Of(weights Precision) Precision {
+	if o == 0 {
+		return weights
+	}
+	return Precision(o - 1)
+}
+
 // Optimizer names the rule by which the fused backward updates a table's rows.
 type Optimizer uint8
 

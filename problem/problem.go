@@ -101,7 +101,10 @@ type Table struct {
 	// Access says how often a batch uses each row.
 	Access    access.Distribution
 	Precision Precision
-	Optimizer Optimizer
+	// OutputPrecision is the number format of the table's vectors. CountTorchRec counts their
+	// bytes in it. CountAll counts four bytes for each number of a vector, whatever the format.
+	OutputPrecision OutputPrecision
+	Optimizer       Optimizer
 	// Constraint limits where and how the table may be placed.
 	Constraint Constraint
 }

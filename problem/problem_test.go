@@ -167,6 +167,7 @@ func TestValidate(t *testing.T) {
 			`table "a": pooling factor: -2 is not between 0 and 1048576`,
 			`table "a": pooling factor: -4 is not between 0 and 1048576`,
 		}},
+		{"output precision", func(p *problem.Problem) { p.Tables[0].OutputPrecision = 4 }, []string{`table "a": output precision: unknown value 4`}},
 		{"precision", func(p *problem.Problem) { p.Tables[0].Precision = 3 }, []string{`table "a": precision: unknown value 3`}},
 		{"optimizer", func(p *problem.Problem) { p.Tables[0].Optimizer = 4 }, []string{`table "a": optimizer: unknown value 4`}},
 		{"no name", func(p *problem.Problem) { p.Tables[1].Name = "" }, []string{`table "#1": it has no name`}},

@@ -17,13 +17,13 @@ import (
 //	optimizer   weights * 0, 1 / D, 1 or 2      SGD, row-wise Adagrad, Adagrad, Adam
 //	inputs      B P W * 8                       / L for table_row_wise and grid, / W for a
 //	                                            replica; 8 bytes for a lookup
-//	outputs     B F W d e                       / W for a replica; under PoolingNone, the
-//	                                            inputs' lookups in the place of B F W
+//	outputs     B F W d o                       / W for a replica; under PoolingNone, the
+//	                                            inputs' lookups in the place of B F W; o is
+//	                                            the bytes of a number of the vectors: e, or
+//	                                            those of the table's OutputPrecision
 //	cache       the weights and optimizer of a share c of the rows, and r (4 + 16 c)
 //
-// each rounded up. A feature with a batch of its own has its samples in the place of B. The
-// vectors are in the table's number format: TorchRec counts those of a table whose constraints
-// state output_dtype in that format, and neuroshard does not. With a tier on the host, weights and optimizer are bytes of host memory.
+// each rounded up. A feature with a batch of its own has its samples in the place of B. With a tier on the host, weights and optimizer are bytes of host memory.
 // TorchRec counts no gradients and no buffers that receive vectors: its reserve must hold them.
 
 // torchRecMemory returns the bytes that TorchRec counts for shard s. Memory.Indices has the
@@ -77,7 +77,7 @@ func torchRecSizes(p *Problem, s Shard) (inputs, outputs float64) {
 	if t.Pooling == PoolingNone {
 		outputs = inputs
 	}
-	return inputs * served * IndexBytes, outputs * served * float64(s.Dim()) * float64(t.Precision.Bytes())
+	return inputs * served * IndexBytes, outputs * served * float64(s.Dim()) * float64(t.OutputPrecision.Of(t.Precision).Bytes())
 }
 
 // torchRecState returns the bytes of optimizer state that TorchRec counts for weights of that

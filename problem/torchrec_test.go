@@ -24,6 +24,7 @@ type counted struct {
 	Dim          int
 	Poolings     []float64
 	Precision    problem.Precision
+	Output       *problem.Precision `json:"output_dtype"`
 	Weighted     bool
 	ShardingType problem.ShardingType `json:"kind"`
 	Kernel       string
@@ -67,6 +68,10 @@ func TestBytesAsTorchRec(t *testing.T) {
 			t.Fatal(err)
 		}
 		table := problem.Table{Rows: c.Rows, Dim: c.Dim, Weighted: c.Weighted, Precision: c.Precision, Optimizer: optimizer, Pooling: pooling}
+		if c.Output != nil {
+			table.OutputPrecision = problem.OutputIn(*c.Output)
+			seen["output_dtype"]++
+		}
 		for i, length := range c.Poolings {
 			f := problem.Feature{PoolingFactor: length}
 			if c.Bags != nil {
@@ -120,7 +125,7 @@ func TestBytesAsTorchRec(t *testing.T) {
 		}
 	}
 	for _, name := range append(problem.Optimizers(), "sum true", "sum false", "none true", "none false",
-		"sum of batches", "none of batches", "fp32", "fp16", "bf16") {
+		"sum of batches", "none of batches", "fp32", "fp16", "bf16", "output_dtype") {
 		if seen[name] == 0 {
 			t.Errorf("got no shard with %s in the file, want one at least", name)
 		}

@@ -164,6 +164,9 @@ func (v *validator) table(name string, t *Table) {
 	if int(t.Precision) >= len(precisionNames) {
 		v.add(name, "", "precision: unknown value %d", t.Precision)
 	}
+	if int(t.OutputPrecision) > len(precisionNames) {
+		v.add(name, "", "output precision: unknown value %d", t.OutputPrecision)
+	}
 	if int(t.Optimizer) >= len(optimizerNames) {
 		v.add(name, "", "optimizer: unknown value %d", t.Optimizer)
 	}

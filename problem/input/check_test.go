@@ -135,6 +135,7 @@ func drawTable(t *rapid.T, i int) problem.Table {
 	if table.Pooling == problem.PoolingNone {
 		bags, table.Weighted = rapid.Just(0.0), false
 	}
+	table.OutputPrecision = problem.OutputPrecision(rapid.IntRange(0, 3).Draw(t, "output precision"))
 	table.KernelSettings = rapid.OneOf(rapid.Just(""), names()).Draw(t, "kernel settings")
 	for range rapid.IntRange(1, 3).Draw(t, "features") {
 		name := rapid.OneOf(rapid.Just(table.Name), rapid.Just(""), names()).Draw(t, "feature")
@@ -165,6 +166,7 @@ func drawTable(t *rapid.T, i int) problem.Table {
 	}
 	table.Constraint.Colocation = rapid.OneOf(rapid.Just(""), names()).Draw(t, "group")
 	table.Constraint.NoSplit = rapid.Bool().Draw(t, "no split")
+	table.Constraint.OneHost = rapid.Bool().Draw(t, "one host")
 	table.Constraint.MinWidth = 4 * rapid.IntRange(0, table.Dim/4).Draw(t, "min width")
 	if rapid.Bool().Draw(t, "in tiers") {
 		table.Constraint.Tiers = rapid.SampledFrom([][]problem.Tier{{problem.HBM}, {problem.HostCached, problem.HBM}, {problem.HBM, problem.Host, problem.HostCached}}).Draw(t, "tiers")

@@ -62,13 +62,20 @@ func TestConstraintsInCSV(t *testing.T) {
 	if !file.Tables[0].Constraint.OneHost || file.Tables[1].Constraint.OneHost {
 		t.Errorf("got one_host %v and %v, want true and false", file.Tables[0].Constraint.OneHost, file.Tables[1].Constraint.OneHost)
 	}
-	file, err = Tables("t.csv", strings.NewReader("name,rows,dim,kernel_settings,tiers,cache_share\na,10,4,x,host_cached; hbm,0.25\n"), Options{})
+	file, err = Tables("t.csv", strings.NewReader("name,rows,dim,kernel_settings,tiers,cache_share,output_precision\na,10,4,x,host_cached; hbm,0.25,fp16\nb,10,4,,,,\n"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	memory := problem.Constraint{Tiers: []problem.Tier{problem.HostCached, problem.HBM}, CacheShare: .25}
 	if diff := cmp.Diff(memory, file.Tables[0].Constraint); diff != "" || file.Tables[0].KernelSettings != "x" {
 		t.Errorf("kernel settings %q, want x (-want +got):\n%s", file.Tables[0].KernelSettings, diff)
+	}
+	if a, b := file.Tables[0].OutputPrecision, file.Tables[1].OutputPrecision; a != problem.OutputIn(problem.FP16) || b != 0 {
+		t.Errorf("got output precisions %v and %v, want fp16 and that of the weights", a, b)
+	}
+	_, err = Tables("t.csv", strings.NewReader("name,rows,dim,output_precision\na,10,4,fp8\n"), Options{})
+	if want := `precision "fp8" is unknown`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want an error with %s", err, want)
 	}
 	_, err = Tables("t.csv", strings.NewReader("name,rows,dim,tiers,cache_share\na,10,4,uvm,0.25\nb,10,4,hbm,25\n"), Options{})
 	if want := "t.csv:2: table \"a\": memory tier \"uvm\" is unknown"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cache_share: 25 is not above 0 and below 1") {

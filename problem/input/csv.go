@@ -18,7 +18,7 @@ import (
 // csvColumns are the columns that a CSV file may have, without reuse_0 to
 // reuse_16. The first three are required.
 var csvColumns = []string{
-	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "kernel_settings", "precision", "optimizer", "zipf", "index_law",
+	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "kernel_settings", "precision", "output_precision", "optimizer", "zipf", "index_law",
 	"devices", "group", "no_split", "min_width", "one_host", "sharding_types", "tiers", "cache_share", "reuse_batch", "unique_rows",
 }
 
@@ -209,6 +209,12 @@ func (r *csvReader) table() {
 			bad |= unreadPrecision
 		}
 		has |= statedPrecision
+	}
+	if text, ok := r.cell("output_precision"); ok {
+		p, err := problem.ParsePrecision(text)
+		if r.enum(r.line, err, text, "output_precision", precisions()); err == nil {
+			t.OutputPrecision = problem.OutputIn(p)
+		}
 	}
 	if text, ok := r.cell("optimizer"); ok {
 		var err error

@@ -104,6 +104,7 @@ func TestSchemaTakesGood(t *testing.T) {
 		inTable(`"pooling": "mean"`),
 		inTable(`"pooling": "none", "weighted": false, "pooling_factor": 20`),
 		inTable(`"bags": 0.125`),
+		inTable(`"precision": "fp32", "output_precision": "bf16"`),
 		inTable(`"features": [{"pooling_factor": 6, "bags": 1048576}, {"pooling_factor": 1}]`),
 		`{"format": "neuroshard-tables", "version": 1, "defaults": {"pooling": "none"}, "tables": [{"name": "a", "rows": 1, "dim": 4, "pooling": "sum", "bags": 2}]}`,
 		`{"format": "neuroshard-tables", "version": 1, "defaults": {"pooling": "mean"}, "tables": [{"name": "a", "rows": 1, "dim": 4, "pooling": "sum"}]}`,

@@ -51,6 +51,7 @@ var synonyms = map[string]string{
 
 	"prefetch_pipeline": "prefetch",
 	"cache_load_factor": "cache_share",
+	"output_dtype":      "output_precision",
 }
 
 // scenarioWords maps words for what a scenario states to its own.

@@ -22,7 +22,7 @@ const (
 var (
 	fileKeys       = []string{"format", "version", "batch", "samples", "warnings", "defaults", "tables"}
 	defaultsKeys   = []string{"pooling_factor", "length_cv", "pooling", "weighted", "prefetch", "precision", "optimizer", "zipf", "index_law", "constraints"}
-	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "kernel_settings", "precision", "optimizer", "access", "constraints"}
+	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "kernel_settings", "precision", "output_precision", "optimizer", "access", "constraints"}
 	featureKeys    = []string{"name", "pooling_factor", "length_cv", "bags"}
 	accessKeys     = []string{"reuse", "batch", "unique_rows", "zipf", "uniform", "index_law"}
 	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width", "one_host", "sharding_types", "tiers", "cache_share"}
@@ -274,7 +274,7 @@ func (t *tableReader) key(key string) (part unread, ok bool) {
 		t.stated |= statedPrecision
 		t.Precision, ok = t.precision("precision")
 		return unreadPrecision, ok
-	case "module", "kernel_settings":
+	case "module", "kernel_settings", "output_precision":
 		t.names(key)
 	case "features":
 		t.stated |= statedPooling
@@ -315,13 +315,18 @@ func (t *tableReader) only(key string) {
 	}
 }
 
-// names reads the module or the kernel settings.
+// names reads the module, the kernel settings or the number format of the vectors.
 func (t *tableReader) names(key string) {
-	if key == "module" {
+	switch key {
+	case "module":
 		t.Module = t.module()
-		return
+	case "kernel_settings":
+		t.KernelSettings, _ = t.scanner.Text(key)
+	case "output_precision":
+		if p, ok := t.precision(key); ok {
+			t.OutputPrecision = problem.OutputIn(p)
+		}
 	}
-	t.KernelSettings, _ = t.scanner.Text(key)
 }
 
 // complete reports the keys that are missing or exclude each other, and makes the

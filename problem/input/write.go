@@ -111,6 +111,7 @@ type (
 		Prefetch      bool             `json:"prefetch,omitempty"`
 		Settings      string           `json:"kernel_settings,omitempty"`
 		Precision     string           `json:"precision"`
+		Output        string           `json:"output_precision,omitempty"`
 		Optimizer     string           `json:"optimizer"`
 		Access        *jsonAccess      `json:"access,omitempty"`
 		Constraints   *jsonConstraints `json:"constraints,omitempty"`
@@ -147,6 +148,9 @@ func tableOf(t *problem.Table) jsonTable {
 	out := jsonTable{
 		Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Weighted: t.Weighted, Prefetch: t.Prefetch, Settings: t.KernelSettings,
 		Precision: t.Precision.String(), Optimizer: t.Optimizer.String(),
+	}
+	if o := t.OutputPrecision; o != 0 {
+		out.Output = o.Of(t.Precision).String()
 	}
 	if t.Pooling != problem.SumPooling {
 		out.Pooling = t.Pooling.String()

@@ -40,7 +40,7 @@ def storages() -> dict[str, Any]:
         " as python -m neuroshard_compare.storages called it",
         "shards": [_shard(draw) for _ in range(_SHARDS)]
         + [
-            _counted(_without_output(estimates.stated(draw, _drawn(draw))))
+            _counted(estimates.stated(draw, _drawn(draw)))
             for draw in [random.Random(_SEED + 1)]
             for _ in range(_STATED_SHARDS)
         ],
@@ -58,11 +58,6 @@ def _shard(draw: random.Random) -> dict[str, Any]:
     if case["pooling"] == "sum" and draw.random() < 0.5:
         case["bags"] = [draw.choice((1.0, 2.5, 1 / 3)) for _ in case["poolings"]]
     return _counted(case)
-
-
-def _without_output(case: dict[str, Any]) -> dict[str, Any]:
-    """The case without output_dtype: neuroshard counts vectors in the table's number format."""
-    return {k: v for k, v in case.items() if k != "output_dtype"}
 
 
 def _drawn(draw: random.Random) -> dict[str, Any]:
