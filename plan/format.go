@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -263,6 +264,7 @@ func checkCluster(c *Cluster) error {
 		checkInt("reserve_bytes", int64(c.Reserve), maxBytes),
 		checkInt("host_memory_bytes", int64(c.HostMemory), maxBytes),
 		checkMemories(c),
+		checkAccounting(c),
 		checkInt("comm_precision", int64(c.CommPrecision), int64(problem.BF16)),
 		checkInt("lanes", int64(c.LaneRule), int64(problem.LanesByTable)),
 		within("network_bytes_per_second", checkNetwork(c.NetworkBandwidth)),
@@ -275,6 +277,14 @@ func checkCluster(c *Cluster) error {
 		checkInt("replicas_per_domain", int64(c.ReplicasPerDomain), hardware.MaxDevices),
 		checkInt("sync_every", int64(c.SyncEvery), hardware.MaxSyncEvery),
 		checkKnown(c.Engine))
+}
+
+// checkAccounting reports two ways to count the same bytes.
+func checkAccounting(c *Cluster) error {
+	if c.WeightsOnly && c.TorchRecBytes {
+		return errors.New("weights_only and torchrec_bytes are both true: the bytes of a plan are counted in one way")
+	}
+	return nil
 }
 
 // checkMemories reports lists of memories that do not belong to the cluster.

@@ -300,6 +300,7 @@ func TestReadRefuses(t *testing.T) {
 		{"unknown lanes", `"weights_only":false`, `"weights_only":false,"lanes":"all"`, `cluster.lanes: lane rule "all" is unknown: choose one of widest, own`},
 		{"no network", `"weights_only":false`, `"weights_only":false,"network_bytes_per_second":0`, `cluster.network_bytes_per_second: 0 is not written: leave the key out`},
 		{"slow network", `"weights_only":false`, `"weights_only":false,"network_bytes_per_second":5`, `cluster.network_bytes_per_second: 5 is not between 1e+06 and 1e+14`},
+		{"two accountings", `"weights_only":false`, `"weights_only":true,"torchrec_bytes":true`, `cluster: weights_only and torchrec_bytes are both true: the bytes of a plan are counted in one way`},
 		{"one group", `"weights_only":false`, `"weights_only":false,"replicas":1`, `cluster.replicas: 1 is not written: leave the key out`},
 		{"consecutive replicas", `"weights_only":false`, `"weights_only":false,"inter_host_allreduce":false`, `cluster.inter_host_allreduce: false is not written: leave the key out`},
 		{"no domain", `"weights_only":false`, `"weights_only":false,"nvlink_domain":0`, `cluster.nvlink_domain: 0 is not written: leave the key out`},

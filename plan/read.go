@@ -222,7 +222,7 @@ func (p *parser) sync(s *Sync) error {
 var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "device_memories_bytes", "reserve_share", "host_memories_bytes", "comm_precision", "engine", "lanes", "network_bytes_per_second", "nvlink_domain", "torchrec_bytes", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second", "replicas", "replicas_per_host", "replicas_per_domain", "inter_host_allreduce", "sync_every"}
 
 func (p *parser) cluster(c *Cluster) error {
-	return p.object(clusterKeys, 18, func(key string) (err error) {
+	err := p.object(clusterKeys, 18, func(key string) (err error) {
 		switch key {
 		case "profile":
 			c.Profile, err = p.text()
@@ -243,6 +243,10 @@ func (p *parser) cluster(c *Cluster) error {
 		}
 		return within(key, err)
 	})
+	if err != nil {
+		return err
+	}
+	return checkAccounting(c)
 }
 
 // clusterOption reads the value of an optional key of a cluster.
