@@ -79,7 +79,7 @@ func mixed(t testing.TB, seed uint64, tables, devices, perHost int, oneOperation
 			table.Precision = problem.Precision(draw.IntN(2))
 			table.Weighted = draw.IntN(4) == 0
 		}
-		if i%7 == 5 && !table.Weighted {
+		if i%7 == 5 && !table.Weighted && !oneOperation {
 			table.Pooling = problem.PoolingNone
 		}
 		p.Tables = append(p.Tables, table)

@@ -71,7 +71,8 @@ type OperatorKey struct {
 	Class     OperatorClass
 	Operation Operation
 	// Module, Pooling and Optimizer are those of the table. (Operation has the optimizer of
-	// the backward, which is none for replicas.)
+	// the backward, which is none for replicas.) Sequences have the pooling PoolingNone for every
+	// engine, because no kernel pools some of its tables only.
 	Module    string
 	Pooling   Pooling
 	Optimizer Optimizer

@@ -45,6 +45,8 @@ func TestOperatorKey(t *testing.T) {
 		{Name: "h", Module: "m", Dim: 128, Prefetch: true},
 		{Name: "i", Module: "m", Dim: 64, KernelSettings: "checks indices"},
 		{Name: "j", Module: "m", Dim: 64, KernelSettings: "checks indices"},
+		{Name: "k", Module: "m", Dim: 64, Pooling: PoolingNone},
+		{Name: "l", Module: "m", Dim: 8, Pooling: PoolingNone},
 	}}
 	type slice struct {
 		table, width int
@@ -62,6 +64,10 @@ func TestOperatorKey(t *testing.T) {
 		{"cut and cut", slice{1, 4, Form{}}, slice{0, 32, Form{}}, true, true, true},
 		{"modules", a, slice{2, 64, Form{}}, true, false, true},
 		{"poolings", a, slice{3, 64, Form{}}, true, false, true},
+		{"a sequence and sums", a, slice{10, 64, Form{}}, false, false, false},
+		{"a sequence and means", slice{3, 64, Form{}}, slice{10, 64, Form{}}, false, false, false},
+		{"sequences", slice{11, 8, Form{}}, slice{10, 64, Form{}}, true, true, true},
+		{"replicas of a sequence and of sums", slice{0, 64, Form{ShardingType: DataParallel}}, slice{10, 64, Form{ShardingType: DataParallel}}, false, false, false},
 		{"optimizers", a, slice{4, 64, Form{}}, false, false, false},
 		{"classes", a, slice{0, 64, grid}, false, false, false},
 		{"table_row_wise and grid", slice{0, 64, grid}, slice{0, 32, grid}, true, false, true},

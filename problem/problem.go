@@ -387,8 +387,8 @@ func (p *Problem) OperatorKey(table, width int, form Form) OperatorKey {
 	if rules.ModulesApart {
 		k.Module = t.Module
 	}
-	if rules.PoolingsApart {
-		k.Pooling = t.Pooling
+	if rules.PoolingsApart || t.Pooling == PoolingNone {
+		k.Pooling = t.Pooling // a kernel pools the rows of all its tables, or of none
 	}
 	if rules.OptimizersApart {
 		k.Optimizer = t.Optimizer
