@@ -42,13 +42,14 @@ func (c *Compared) Check(p *problem.Problem) error {
 		foreign = append(foreign, plan.Violation{Rule: plan.RuleCluster, Shard: -1, Device: -1, Message: message})
 	}
 	for _, v := range violations(c.Plan.Validate(p)) {
-		switch v.Rule {
-		case plan.RuleTables, plan.RuleCover, plan.RuleShardingType:
+		if v.Rule == plan.RuleTables {
 			foreign = append(foreign, v)
-		case plan.RuleDevice:
-			if v.Device >= has.Devices {
-				foreign = append(foreign, v)
-			}
+		}
+	}
+	// Validate would also report sharding types and devices that only a constraint of p excludes.
+	for _, v := range c.Plan.CheckTables() {
+		if slices.Contains([]plan.Rule{plan.RuleCover, plan.RuleShardingType, plan.RuleDevice}, v.Rule) {
+			foreign = append(foreign, v)
 		}
 	}
 	if foreign == nil {

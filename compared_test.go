@@ -55,23 +55,24 @@ func TestComparedIsJudgedAsBaseline(t *testing.T) {
 	}
 }
 
-// A plan that breaks rules of the problem has its costs and the first rule of memory.
+// A plan that breaks rules of the problem has its costs, and the first rule as the reason.
 func TestComparedBreaksRules(t *testing.T) {
 	p := eightTables(t)
 	theirs := planned(t, &p, neuroshard.Options{Search: search.Options{Method: search.Size}})
-	strict := p
-	strict.Tables = slices.Clone(p.Tables)
 	first := &theirs.Plan.Tables[0]
-	for d := range p.Topology.Devices {
-		if d != first.Shards[0].Device {
-			strict.Tables[0].Constraint.Devices = []int{d}
-			break
+	other := (first.Shards[0].Device + 1) % p.Topology.Devices
+	for rule, constraint := range map[string]problem.Constraint{
+		"device":        {Devices: []int{other}},
+		"sharding type": {ShardingTypes: []problem.ShardingType{problem.RowWise}},
+	} {
+		strict := p
+		strict.Tables = slices.Clone(p.Tables)
+		strict.Tables[0].Constraint = constraint
+		r := planned(t, &strict, neuroshard.Options{Compared: []neuroshard.Compared{{Name: "theirs", Plan: theirs.Plan}}, Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.RowWise}}})
+		b := r.Baselines[0]
+		if b.Valid || b.Predicted != theirs.Predicted.Cost || !strings.Contains(b.Reason, `table "`+first.Name+`"`) {
+			t.Errorf("%s: got %+v, want an invalid plan of %v whose reason names table %q", rule, b, theirs.Predicted.Cost, first.Name)
 		}
-	}
-	r := planned(t, &strict, neuroshard.Options{Compared: []neuroshard.Compared{{Name: "theirs", Plan: theirs.Plan}}})
-	b := r.Baselines[0]
-	if b.Valid || b.Predicted != theirs.Predicted.Cost || !strings.Contains(b.Reason, `table "`+first.Name+`"`) {
-		t.Errorf("got %+v, want an invalid plan of %v whose reason names table %q", b, theirs.Predicted.Cost, first.Name)
 	}
 }
 
