@@ -354,14 +354,13 @@ class _Comparison:
 
     def _engine(self) -> tuple[Any, dict[str, Any]]:
         """TorchRec for the model, on the cluster that our plan states, and what that is."""
+        from neuroshard_torchrec.baseline import pooling_factors
+
         from .torchrec_model import Cluster, Engine
 
         tables = _read(self.folder / "ours" / "tables.json")
         cluster = self._cluster()
-        factors: dict[str, list[float]] = {}
-        for t in tables["tables"]:
-            name = t["name"].removeprefix(t.get("module", "") + "/")
-            factors[name] = [f["pooling_factor"] for f in t["features"]]
+        factors = pooling_factors(tables)
         one = Cluster(
             devices=self.options.devices,
             devices_per_host=self.per_host,
@@ -417,16 +416,15 @@ class _Comparison:
 
     def _unconstrained(self, path: Path) -> Path:
         """Writes the tables without constraints: those of our plan are no limits of others."""
-        content = _read(path)
-        for t in content["tables"]:
-            t.pop("constraints", None)
+        from neuroshard_torchrec.baseline import unconstrained
+
         other = self.folder / "tables.json"
-        other.write_text(json.dumps(content))
+        other.write_text(json.dumps(unconstrained(_read(path))))
         return other
 
     def _imported(self, plan: Any, path: Path, tables: str) -> None:
         """Writes a plan of TorchRec's formulas as a plan of neuroshard, for the cluster of ours."""
-        from .torchrec_model import serialized
+        from neuroshard_torchrec.baseline import exported
 
         cluster = self._cluster()
         # The bytes are counted, not kept to, and so are the rules of ours for TorchRec's plans:
@@ -435,15 +433,8 @@ class _Comparison:
         cluster.pop("engine", None)
         path.parent.mkdir(exist_ok=True)
         source = path.with_name("serialized.json")
-        exported = {
-            "format": "neuroshard-torchrec-plan",
-            "version": 1,
-            "world_size": cluster["devices"],
-            "local_size": cluster["devices_per_host"],
-            **serialized(plan),
-            "cluster": cluster,
-        }
-        source.write_text(json.dumps(exported))
+        made = exported(plan, cluster["devices"], cluster["devices_per_host"], cluster)
+        source.write_text(json.dumps(made))
         self._neuroshard("import", str(source), "--tables", tables, "-o", str(path))
 
     def _cluster(self) -> dict[str, Any]:

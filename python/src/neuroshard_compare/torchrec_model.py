@@ -7,21 +7,26 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
-from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
+from torchrec.distributed.planner import ParameterConstraints, Topology
 from torchrec.distributed.planner.enumerators import get_partition_by_type
-from torchrec.distributed.planner.types import PlannerError, ShardingOption
 from torchrec.distributed.planner.types import Shard as TorchRecShard
+from torchrec.distributed.planner.types import ShardingOption
 from torchrec.distributed.planner.utils import sharder_name
 from torchrec.distributed.sharding_plan import get_default_sharders
 from torchrec.modules.embedding_configs import EmbeddingBagConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection
 
-from .torchrec_planner import by_rank, first_line
+from neuroshard_torchrec import baseline
+from neuroshard_torchrec.baseline import NoPlanError
+
+from .torchrec_planner import by_rank
+
+__all__ = ["Cluster", "Engine", "NoPlanError", "sharding_types", "warm"]
 
 
 @dataclass(frozen=True)
@@ -43,10 +48,6 @@ def warm() -> None:
         Engine(module, None, Cluster(2, 2, 1 << 30, 2), {}, {}).plan(None)
 
 
-class NoPlanError(RuntimeError):
-    """TorchRec's planner finds no plan; the message is the first line of its reasons."""
-
-
 class Engine:
     """TorchRec for one model on one cluster.
 
@@ -65,33 +66,28 @@ class Engine:
         self.model = model
         self.sharders = list(sharders) if sharders is not None else get_default_sharders()
         self.cluster = cluster
-        self.constraints = _with_factors(constraints, factors)
+        self.constraints = baseline.with_factors(constraints, factors)
 
     def topology(self) -> Topology:
         """TorchRec's topology of the cluster, with TorchRec's default bandwidths."""
-        return Topology(
-            world_size=self.cluster.devices,
-            local_world_size=self.cluster.devices_per_host,
-            compute_device="cuda",
-            hbm_cap=self.cluster.memory_bytes,
+        return baseline.topology_of(
+            {
+                "devices": self.cluster.devices,
+                "devices_per_host": self.cluster.devices_per_host,
+                "device_memory_bytes": self.cluster.memory_bytes,
+            },
+            host_memory=False,
         )
 
     def plan(self, limit_s: int | None) -> Any:
-        """The plan of TorchRec's planner, made anew. NoPlanError where it finds none.
-
-        The statistics, which the planner would only print, are left out.
-        """
-        try:
-            planner = EmbeddingShardingPlanner(
-                topology=self.topology(),
-                batch_size=self.cluster.batch_per_rank,
-                constraints=self.constraints,
-                stats=[],
-                timeout_seconds=limit_s,
-            )
-            return planner.plan(self.model, self.sharders)
-        except PlannerError as e:
-            raise NoPlanError(first_line(e)) from e
+        """The plan of TorchRec's planner, made anew. NoPlanError where it finds none."""
+        job = baseline.Job(
+            topology=self.topology(),
+            batch_size=self.cluster.batch_per_rank,
+            constraints=self.constraints,
+            limit_s=limit_s,
+        )
+        return baseline.plan(self.model, self.sharders, job)
 
     def estimate(self, plan: Any) -> tuple[list[float], list[int]]:
         """Milliseconds of a step and bytes of HBM by rank, of any ShardingPlan of the model."""
@@ -136,31 +132,6 @@ class Engine:
             )
             for s in placed.sharding_spec.shards
         ]
-
-
-def _with_factors(
-    constraints: Mapping[str, Any], factors: Mapping[str, Sequence[float]]
-) -> dict[str, ParameterConstraints]:
-    """The constraints, with pooling factors where they have the default ones."""
-    out = {}
-    for name, own in factors.items():
-        stated = constraints.get(name)
-        if not isinstance(stated, ParameterConstraints):  # neuroshard's words, or none
-            stated = ParameterConstraints()
-        if stated.pooling_factors == ParameterConstraints().pooling_factors:
-            stated = replace(stated, pooling_factors=list(own))
-        out[name] = stated
-    return {**constraints_of_torchrec(constraints), **out}
-
-
-def constraints_of_torchrec(constraints: Mapping[str, Any]) -> dict[str, ParameterConstraints]:
-    """The constraints that are TorchRec's own objects."""
-    return {n: c for n, c in constraints.items() if isinstance(c, ParameterConstraints)}
-
-
-def serialized(plan: Any) -> dict[str, Any]:
-    """The plan as TorchRec serializes it, which ``neuroshard import`` reads."""
-    return dict(plan._serialize())
 
 
 def sharding_types(plan: Any) -> dict[str, int]:

@@ -34,6 +34,8 @@ from torchrec.distributed.planner.utils import sharder_name
 from torchrec.modules.embedding_configs import EmbeddingBagConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection
 
+from neuroshard_torchrec.baseline import first_line
+
 from . import scenario as scenarios
 from .placement import PlacedTable, Placement, Shard, to_json
 from .scenario import Scenario, ScenarioError
@@ -220,11 +222,6 @@ def by_rank(
             cost[shard.rank] += shard.perf.total
             hbm[shard.rank] += shard.storage.hbm
     return cost, hbm
-
-
-def first_line(error: PlannerError) -> str:
-    """What the planner says first of why it found nothing."""
-    return str(error).strip().partition("\n")[0].strip()
 
 
 def main(args: list[str] | None = None) -> int:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,8 +26,8 @@ import torch.distributed as dist
 from torch import nn
 
 from . import _torchrec as torchrec
+from . import baseline, groups, options, parts, requests, service
 from . import binary as program
-from . import groups, options, parts, requests, service
 from . import topology as clusters
 from .door import Door
 from .errors import (
@@ -138,6 +139,9 @@ class NeuroShardPlanner(Door):
     ``timeout_seconds`` of the search. ``keep`` is a folder in which rank 0 stores
     ``tables.json`` and ``plan.json``, for ``neuroshard show`` and for ``load_plan`` in later
     runs.
+    ``torchrec_baseline`` has TorchRec's own planner plan, too, on rank 0 and before the program:
+    its plan is then the row ``torchrec`` among the baselines of the report, with the time that
+    it took. The plan of neuroshard is the same.
 
     InputError lists all wrong options at once.
 
@@ -186,6 +190,7 @@ class NeuroShardPlanner(Door):
         max_bytes: str | None = None,
         timeout: float = TIMEOUT,
         keep: str | os.PathLike[str] | None = None,
+        torchrec_baseline: bool = False,
         **others: Any,
     ) -> None:
         problems = [
@@ -230,6 +235,7 @@ class NeuroShardPlanner(Door):
             *_not_path("binary", binary),
             *_not_service(url, token, token_file, name, binary),
             *_not_path("keep", keep),
+            *baseline.problems(torchrec_baseline, url, max_bytes, sharding_group_size, plan_loader),
             *_not_path("from_plan", from_plan),
             *_not_budget(max_bytes, from_plan),
             *_not_texts("ignore", ignore),
@@ -281,6 +287,7 @@ class NeuroShardPlanner(Door):
         self._max_bytes = max_bytes
         self._timeout = timeout
         self._keep = None if keep is None else Path(os.fsdecode(keep))
+        self._torchrec_baseline = torchrec_baseline
 
     def _fields(self, module: nn.Module, sharders: Sequence[Any] | None) -> Any:
         device_type = self._device_type or torchrec.get_device_type()
@@ -402,7 +409,12 @@ class NeuroShardPlanner(Door):
             *_engine(self._arguments),
         ]
         by = self._by_program if self._url is None else self._by_service
-        plan = by(read.tables, cluster, [*types, *precision, *self._arguments])
+        more = [*types, *precision, *self._arguments]
+        with tempfile.TemporaryDirectory(prefix="neuroshard") as folder:
+            if self._torchrec_baseline:
+                usual = torchrec.get_default_sharders() if sharders is None else list(sharders)
+                more += self._beside(module, usual, read.tables, cluster, more, Path(folder))
+            plan = by(read.tables, cluster, more)
         if len(plan) > MAX_BYTES:
             raise PlanError([Problem(f"the plan is larger than {MAX_BYTES >> 20} MiB")])
         warnings = warnings_of(plan)
@@ -446,6 +458,46 @@ class NeuroShardPlanner(Door):
         if self._groups is not None:  # what is reserved is asked for by the group's topology
             self._reserve(module, torchrec.get_default_sharders() if sharders is None else sharders)
         return [*found.arguments, *costs]
+
+    def _beside(
+        self,
+        module: nn.Module,
+        sharders: Sequence[Any],
+        tables: Json,
+        cluster: Sequence[str],
+        more: Sequence[str],
+        folder: Path,
+    ) -> list[str]:
+        """Has TorchRec's planner plan for the same job, and returns the arguments that put its
+        plan into the report."""
+        binary = program.find(self._binary)
+        topology = self._topology if self._clustered else None
+        if topology is None:
+            source, target = folder / "tables.json", folder / "plan.json"
+            source.write_bytes(encoded(tables))
+            # The program knows the memory of the profile. Any plan states it.
+            short = ("--max-evaluations", "1", "--no-baselines", "-o", str(target))
+            program.run(binary, ["plan", str(source), *cluster, *more, *short], self._timeout)
+            topology = baseline.topology_of(json.loads(target.read_text())["cluster"])
+        job = baseline.Job(
+            topology=topology,
+            batch_size=self._batch(),
+            constraints=baseline.with_factors(
+                self._constraints or {}, baseline.pooling_factors(tables)
+            ),
+            storage_reservation=self._storage_reservation,
+            limit_s=math.ceil(self._timeout_seconds or self._timeout),
+        )
+        return baseline.compared(
+            lambda: baseline.plan(module, sharders, job),
+            ranks=topology.world_size,
+            per_host=min(topology.local_world_size, topology.world_size),
+            tables=tables,
+            binary=binary,
+            profile=PROFILE,
+            timeout=self._timeout,
+            folder=folder,
+        )
 
     def _by_program(self, tables: Json, cluster: Sequence[str], more: Sequence[str]) -> bytes:
         """Has the program plan; returns the first MAX_BYTES of the plan file, and one more."""

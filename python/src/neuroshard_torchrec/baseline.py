@@ -1,0 +1,231 @@
+"""The plan of TorchRec's own planner, as a baseline of a plan of neuroshard.
+
+    model, sharders, Topology, constraints, reservation      copies: TorchRec changes some
+        |  TorchRec's EmbeddingShardingPlanner
+        v
+    ShardingPlan, or why there is none
+        |  neuroshard import
+        v
+    plan file  ->  neuroshard plan --compare-plan torchrec=FILE  ->  a row of the report
+
+The program estimates the cost of this plan as it estimates that of its own, and says so if the
+plan breaks a rule of the problem.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
+from torchrec.distributed.planner.types import PlannerError
+
+from . import binary as program
+from .errors import BinaryError, Problem, escaped, shown
+from .tables import Json
+
+NAME = "torchrec"
+"""The name of the row in the report."""
+
+OPTION = "torchrec_baseline"
+
+MAX_REASON = 300
+"""The most characters of the reason why there is no plan."""
+
+
+class NoPlanError(RuntimeError):
+    """TorchRec's planner finds no plan; the message is the first line of its reasons."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What TorchRec's planner plans: its arguments, by their names there. ``limit_s`` are the
+    seconds that its search is given, None for no limit."""
+
+    topology: Any
+    batch_size: int
+    constraints: Mapping[str, Any]
+    storage_reservation: Any = None
+    limit_s: int | None = None
+
+
+def plan(module: nn.Module, sharders: Sequence[Any], job: Job) -> Any:
+    """Returns the ShardingPlan of TorchRec's planner, which gets copies of what it may change.
+    NoPlanError where it finds none. The statistics, which the planner would only print, are left
+    out."""
+    try:
+        planner = EmbeddingShardingPlanner(
+            topology=copy.deepcopy(job.topology),
+            batch_size=job.batch_size,
+            constraints=copy.deepcopy(dict(job.constraints)),
+            storage_reservation=copy.deepcopy(job.storage_reservation),
+            stats=[],
+            timeout_seconds=job.limit_s,
+        )
+        return planner.plan(module, list(sharders))
+    except PlannerError as e:
+        raise NoPlanError(first_line(e)) from e
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the first line of what an error says."""
+    return str(error).strip().partition("\n")[0].strip()
+
+
+def topology_of(cluster: Json, host_memory: bool = True) -> Any:
+    """Returns TorchRec's Topology of GPUs for a cluster as plan files state it, with TorchRec's
+    default bandwidths. With ``host_memory`` tables may use the memory of hosts that the cluster
+    states, none if it states none; without, TorchRec's default."""
+    ranks, per_host = cluster["devices"], cluster["devices_per_host"]
+    made = Topology(
+        world_size=ranks,
+        local_world_size=per_host,
+        compute_device="cuda",
+        hbm_cap=cluster["device_memory_bytes"],
+    )
+    for rank, memory in enumerate(cluster.get("device_memories_bytes", ())):
+        made.devices[rank].storage.hbm = memory
+    if host_memory:
+        same = [cluster.get("host_memory_bytes", 0)] * (-(-ranks // per_host))
+        hosts = cluster.get("host_memories_bytes", same)
+        for rank, device in enumerate(made.devices):
+            device.storage.ddr = hosts[rank // per_host] // per_host
+    return made
+
+
+def pooling_factors(tables: Json) -> dict[str, list[float]]:
+    """Returns the pooling factors of the features of each table of tables.json, by the table's
+    name in its module."""
+    return {
+        t["name"].removeprefix(t.get("module", "") + "/"): [
+            f["pooling_factor"] for f in t["features"]
+        ]
+        for t in tables["tables"]
+    }
+
+
+def with_factors(
+    constraints: Mapping[str, Any], factors: Mapping[str, Sequence[float]]
+) -> dict[str, ParameterConstraints]:
+    """Returns the constraints that are TorchRec's own objects, with these pooling factors where
+    none are stated: TorchRec's planner takes 1 unless told."""
+    own = {n: c for n, c in constraints.items() if isinstance(c, ParameterConstraints)}
+    usual = ParameterConstraints()
+    for name, counted in factors.items():
+        stated = own.get(name, usual)
+        if stated.pooling_factors == usual.pooling_factors:
+            stated = replace(stated, pooling_factors=list(counted))
+        own[name] = stated
+    return own
+
+
+def unconstrained(tables: Json) -> Json:
+    """Returns tables.json without constraints: another planner's plan need not keep to them to
+    be read."""
+    stripped = [{k: v for k, v in t.items() if k != "constraints"} for t in tables["tables"]]
+    return {**tables, "tables": stripped}
+
+
+def exported(made: Any, ranks: int, per_host: int, cluster: Json | None = None) -> Json:
+    """Returns a ShardingPlan as ``neuroshard import`` reads it, for a cluster as plan files state
+    it, or for one that flags of ``import`` state."""
+    return {
+        "format": "neuroshard-torchrec-plan",
+        "version": 1,
+        "world_size": ranks,
+        "local_size": per_host,
+        **dict(made._serialize()),
+        **({} if cluster is None else {"cluster": cluster}),
+    }
+
+
+def outcome(
+    make: Callable[[], Any], read: Callable[[Any], Json], clock: Callable[[], float]
+) -> Json:
+    """Returns what ``neuroshard plan --compare-plan`` reads: the plan that ``make`` returns, as
+    ``read`` turns it into a plan file, or the reason why there is none, and the time that ``make``
+    took. No error of TorchRec's planner passes: the plan of neuroshard does not depend on it."""
+    start = clock()
+    made, reason = None, ""
+    try:
+        made = make()
+    except NoPlanError as e:
+        reason = f"TorchRec's planner found no plan: {e}"
+    except Exception as e:
+        reason = f"TorchRec's planner failed: {type(e).__name__}: {first_line(e)}"
+    found: Json = {"valid": False, "wall_ms": 1000 * (clock() - start)}
+    if made is not None:
+        try:
+            return {**found, "valid": True, "plan": read(made)}
+        except BinaryError as e:
+            reason = f"TorchRec's plan cannot be compared: {e.problems[0].message}"
+    reason = escaped(reason) if len(reason) <= MAX_REASON else escaped(reason[:MAX_REASON]) + "..."
+    return {**found, "error": {"message": reason}}
+
+
+def compared(
+    make: Callable[[], Any],
+    ranks: int,
+    per_host: int,
+    tables: Json,
+    binary: str,
+    profile: str,
+    timeout: float,
+    folder: Path,
+) -> list[str]:
+    """Has TorchRec's planner plan by ``make``, writes what it found into the folder, and returns
+    the arguments of ``neuroshard plan`` that put it into the report. ``timeout`` are the seconds
+    that the program may take to read the plan."""
+
+    def read(made: Any) -> Json:
+        source, stated, target = (folder / f"theirs-{n}.json" for n in ("source", "tables", "plan"))
+        source.write_text(json.dumps(exported(made, ranks, per_host)))
+        stated.write_text(json.dumps(unconstrained(tables)))
+        devices = ("--devices", str(ranks), "--devices-per-host", str(per_host))
+        arguments = ["import", str(source), "--tables", str(stated), "--device", profile, *devices]
+        try:
+            program.run(binary, [*arguments, "-o", str(target)], timeout)
+        except BinaryError as e:
+            # The reader of the report knows no file of this folder.
+            place = re.compile(re.escape(str(source)) + r"(:\d+)?(: )?")
+            named = [Problem(place.sub("", p.message), p.hint) for p in e.problems]
+            raise BinaryError(named) from e
+        return dict(json.loads(target.read_text()))
+
+    file = folder / f"{NAME}.json"
+    file.write_text(json.dumps(outcome(make, read, time.perf_counter)))
+    return ["--compare-plan", f"{NAME}={file}"]
+
+
+def problems(
+    value: Any, url: Any, max_bytes: Any, sharding_group_size: Any, plan_loader: Any
+) -> list[Problem]:
+    """Returns a problem for each option that does not go with TorchRec's plan as a baseline."""
+    if not isinstance(value, bool):
+        return [Problem(f"{OPTION} is {shown(value)}, not a bool")]
+    if not value:
+        return []
+    found = []
+    if url is not None:
+        hint = "plan by the program: leave url out, and pass binary= if it is not on PATH"
+        found.append(Problem(f"{OPTION}: the service compares with no plan of TorchRec", hint))
+    if max_bytes is not None:
+        hint = "leave max_bytes out, or compare by neuroshard bench plans"
+        found.append(
+            Problem(f"{OPTION}: the report of a limit of moved bytes has no baselines", hint)
+        )
+    if plan_loader is not None:
+        message = f"{OPTION}: a plan that is loaded has no report"
+        found.append(Problem(message, "leave out one of torchrec_baseline and plan_loader"))
+    if isinstance(sharding_group_size, str):
+        hint = "pass the size of the sharding groups as a number"
+        message = f'{OPTION}: with sharding_group_size "auto", TorchRec has no number of ranks '
+        found.append(Problem(message + "to plan for", hint))
+    return found

@@ -1,0 +1,348 @@
+"""The plan of TorchRec's own planner as a row of our report: ``torchrec_baseline``.
+
+The costs of the row are those of ``neuroshard bench plans``, as in neuroshard_compare, and the
+plan of neuroshard is the same to the byte with and without the row.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
+
+import torchrec_ranks as ranks
+from test_torchrec_tables import collection, table
+from test_torchrec_training import environment
+from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
+from torchrec.distributed.planner.storage_reservations import FixedPercentageStorageReservation
+from torchrec.distributed.planner.types import PlannerError
+from torchrec_binary import binary, neuroshard
+
+from neuroshard_torchrec import InputError, NeuroShardPlanner, baseline
+
+__all__ = ["binary"]
+
+ROWS = (90_000, 1000, 500, 70, 20_000, 3000)
+MODEL = collection(*(table(f"t{i}", num_embeddings=rows) for i, rows in enumerate(ROWS)))
+SHARDERS = [EmbeddingBagCollectionSharder()]
+
+OF_PROFILE: dict[str, Any] = {
+    "profile": "a100-80",
+    "world_size": 4,
+    "devices_per_host": 2,
+    "device_type": "cuda",
+    "batch_per_rank": 256,
+}
+
+
+def of_topology(**options: Any) -> dict[str, Any]:
+    topology = Topology(world_size=4, compute_device="cuda", local_world_size=2)
+    return {"topology": topology, "batch_size": 256, **options}
+
+
+def planned(binary: str, keep: Path, **options: Any) -> NeuroShardPlanner:
+    """Returns the planner after a plan of the model; its files are in the folder."""
+    planner = NeuroShardPlanner(binary=binary, keep=keep, **options)
+    planner.plan(MODEL, SHARDERS)
+    return planner
+
+
+def row(report: str) -> list[str]:
+    """Returns the cells of TorchRec's row among the baselines of a report."""
+    section = report.split("\nbaselines\n")[1].split("\n\n")[0]
+    (line,) = [line for line in section.splitlines() if line.startswith("torchrec ")][:1]
+    return re.split(r" {2,}", line)
+
+
+def note(report: str) -> str:
+    """Returns the line of a report that says what is wrong with TorchRec's plan."""
+    (line,) = re.findall(r"^torchrec(?:: | is not valid here: )(.*)$", report, re.MULTILINE)
+    return str(line)
+
+
+@pytest.mark.parametrize("options", [OF_PROFILE, of_topology()], ids=["profile", "topology"])
+def test_the_row_has_the_costs_of_bench(
+    binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    made = []
+    plain = EmbeddingShardingPlanner.plan
+
+    def plan(self: Any, *arguments: Any) -> Any:
+        made.append(plain(self, *arguments))
+        return made[-1]
+
+    monkeypatch.setattr(EmbeddingShardingPlanner, "plan", plan)
+    model = [] if "profile" in options else ["--model", "torchrec"]
+    report = planned(binary, tmp_path / "beside", torchrec_baseline=True, **options).report
+    planned(binary, tmp_path / "alone", **options)
+    assert len(made) == 1
+    # The plan is the same, and so are the tables that it is for.
+    for name in ("plan.json", "tables.json"):
+        assert (tmp_path / "beside" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+    cluster = json.loads((tmp_path / "alone" / "plan.json").read_text())["cluster"]
+    theirs = tmp_path / "theirs.json"
+    theirs.write_text(json.dumps(baseline.exported(made[0], 4, 2, {**cluster, "reserve_bytes": 0})))
+    tables = ("--tables", str(tmp_path / "alone" / "tables.json"))
+    neuroshard(binary, "import", "theirs.json", *tables, *model, "-o", "p.json", cwd=tmp_path)
+    neuroshard(binary, "bench", "plans", "p.json", *tables, "--json", "score.json", cwd=tmp_path)
+    cost = json.loads((tmp_path / "p.json").read_text())["predicted"]["cost_ms"]
+    (record,) = json.loads((tmp_path / "score.json").read_text())["records"]
+    name, valid, predicted, simulated, takes = row(report)
+    assert (name, valid) == ("torchrec", "yes")
+    assert float(predicted.removesuffix(" ms")) == pytest.approx(cost, rel=5e-3)
+    want = pytest.approx(record["simulated_cost_ms"], rel=5e-3)
+    assert float(simulated.removesuffix(" ms")) == want
+    assert takes.endswith("less time") or takes == "as long"
+    assert re.search(r"^torchrec planned in [\d.]+ m?s$", report, re.MULTILINE)
+
+
+def test_the_rows_of_the_page(binary: str, tmp_path: Path) -> None:
+    """docs/TORCHREC.md shows the baselines of a published model, all but the time of planning."""
+    neuroshard(binary, "workloads", "mlperf-dlrm-dcnv2", "-o", "tables.json", cwd=tmp_path)
+    tables = json.loads((tmp_path / "tables.json").read_text())["tables"]
+    features = [t["features"][0] for t in tables]
+    model = collection(
+        *(
+            table(f"t{i}", [f"f{i}"], num_embeddings=t["rows"], embedding_dim=t["dim"])
+            for i, t in enumerate(tables)
+        )
+    )
+    planner = NeuroShardPlanner(
+        profile="a100-80",
+        world_size=8,
+        device_type="cuda",
+        batch_per_rank=8192,
+        optimizer="adagrad",
+        pooling_factors={f"f{i}": f["pooling_factor"] for i, f in enumerate(features)},
+        binary=binary,
+        torchrec_baseline=True,
+    )
+    planner.plan(model, SHARDERS)
+    page = (Path(__file__).parent.parent.parent / "docs" / "TORCHREC.md").read_text()
+    shown = [line[4:] for line in page.split("\n    baselines\n")[1].split("\n\n")[0].splitlines()]
+    made = planner.report.split("\nbaselines\n")[1].split("\n\n")[0].splitlines()
+    assert shown[:-1] == made[:-1]
+    for lines in (shown, made):
+        assert re.fullmatch(r"torchrec planned in [\d.]+ (m?s)", lines[-1])
+
+
+def test_what_the_user_passes_is_copied(binary: str, tmp_path: Path) -> None:
+    """TorchRec's planner changes the topology and the reservation that it gets."""
+    left = {}
+    for option in (False, True):
+        options = of_topology(storage_reservation=FixedPercentageStorageReservation(0.25))
+        before = copy.deepcopy(options["topology"])
+        planned(binary, tmp_path, torchrec_baseline=option, **options)
+        assert options["topology"].devices == before.devices
+        left[option] = options["storage_reservation"].last_reserved_topology.devices
+    assert left[True] == left[False]
+
+
+def test_torchrec_gets_the_same_arguments(
+    binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[baseline.Job] = []
+    plain = baseline.plan
+
+    def plan(module: Any, sharders: Any, job: baseline.Job) -> Any:
+        assert (module, sharders) == (MODEL, SHARDERS)
+        jobs.append(job)
+        return plain(module, sharders, job)
+
+    monkeypatch.setattr(baseline, "plan", plan)
+    constraints = {
+        "t1": ParameterConstraints(sharding_types=["row_wise"], pooling_factors=[7.0]),
+        "t2": ParameterConstraints(sharding_types=["column_wise"], min_partition=32),
+    }
+    reservation = FixedPercentageStorageReservation(0.25)
+    options = of_topology(storage_reservation=reservation, constraints=constraints)
+    factors = {f"t{i}": 3.0 for i in range(6) if i != 1}
+    report = planned(
+        binary,
+        tmp_path,
+        pooling_factors=factors,
+        timeout_seconds=2,
+        torchrec_baseline=True,
+        **options,
+    ).report
+    (job,) = jobs
+    assert job.topology is options["topology"] and job.storage_reservation is reservation
+    assert (job.batch_size, job.limit_s) == (256, 2)
+    assert {n: c.pooling_factors for n, c in job.constraints.items()} == {
+        **{f"t{i}": [3.0] for i in range(6)},
+        "t1": [7.0],
+    }
+    assert job.constraints["t2"].min_partition == 32
+    assert constraints["t2"].pooling_factors == ParameterConstraints().pooling_factors
+    assert row(report)[1] == "yes"
+
+
+def test_torchrec_gets_the_memory_of_the_profile(
+    binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[baseline.Job] = []
+    plain = baseline.plan
+
+    def plan(module: Any, sharders: Any, job: baseline.Job) -> Any:
+        jobs.append(job)
+        return plain(module, sharders, job)
+
+    monkeypatch.setattr(baseline, "plan", plan)
+    more = ["--device-memories", "0-1=40GiB,2-3=20GiB", "--host-memories", "64GiB,32GiB"]
+    for arguments in ([], more):
+        planned(binary, tmp_path, arguments=arguments, torchrec_baseline=True, **OF_PROFILE)
+    of_profile, stated = [job.topology for job in jobs]
+    for topology in (of_profile, stated):
+        assert (topology.compute_device, topology.world_size) == ("cuda", 4)
+        assert topology.local_world_size == 2
+    # Tables may use no memory of hosts unless the cluster states some.
+    assert [(d.storage.hbm >> 30, d.storage.ddr) for d in of_profile.devices] == [(80, 0)] * 4
+    assert [d.storage.hbm >> 30 for d in stated.devices] == [40, 40, 20, 20]
+    assert [d.storage.ddr >> 30 for d in stated.devices] == [32, 32, 16, 16]
+    assert [job.limit_s for job in jobs] == [300, 300]
+
+
+def test_a_planner_that_finds_no_plan(binary: str, tmp_path: Path) -> None:
+    """TorchRec keeps 15 % of the memory free, which tables may use here."""
+    arguments = ["--memory", "10MB", "--reserve-share", "0", "--accounting", "torchrec"]
+    report = planned(
+        binary, tmp_path, arguments=arguments, torchrec_baseline=True, **OF_PROFILE
+    ).report
+    assert row(report) == ["torchrec", "no", "-", "-", "not compared, see below"]
+    want = "TorchRec's planner found no plan: Unable to find a plan for this model because of "
+    assert note(report) == want + "insufficient storage."
+
+
+@pytest.mark.parametrize(
+    ("error", "want"),
+    [
+        (PlannerError("no room\nat all"), "TorchRec's planner found no plan: no room"),
+        (KeyError("t9"), "TorchRec's planner failed: KeyError: 't9'"),
+        (RuntimeError("a\x1b[2J" + 500 * "b"), "TorchRec's planner failed: RuntimeError: a\\x1b"),
+    ],
+)
+def test_an_error_of_torchrecs_planner_is_a_row(
+    binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, want: str
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise error
+
+    planned(binary, tmp_path / "alone", **OF_PROFILE)
+    monkeypatch.setattr(EmbeddingShardingPlanner, "plan", fails)
+    report = planned(binary, tmp_path / "beside", torchrec_baseline=True, **OF_PROFILE).report
+    assert row(report)[1:4] == ["no", "-", "-"]
+    assert note(report).startswith(want)
+    assert len(note(report)) < baseline.MAX_REASON + 20
+    both = [(tmp_path / n / "plan.json").read_bytes() for n in ("alone", "beside")]
+    assert both[0] == both[1]
+
+
+def test_a_plan_that_cannot_be_stated(
+    binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = EmbeddingShardingPlanner.plan
+
+    def quantised(self: Any, *arguments: Any) -> Any:
+        made = plain(self, *arguments)
+        made.plan[""]["t0"].compute_kernel = "quant"
+        return made
+
+    monkeypatch.setattr(EmbeddingShardingPlanner, "plan", quantised)
+    report = planned(binary, tmp_path, torchrec_baseline=True, **OF_PROFILE).report
+    assert row(report)[1:4] == ["no", "-", "-"]
+    want = "TorchRec's plan cannot be compared: "
+    assert note(report).startswith(want + 'plan[""]["t0"].compute_kernel: kernel "quant" ')
+    assert re.search(r"^torchrec planned in ", report, re.MULTILINE)
+
+
+def test_a_plan_that_breaks_a_rule(
+    binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Constraints in the words of tables.json do not reach TorchRec's planner."""
+    options = {**OF_PROFILE, "constraints": {"t0": {"devices": [3]}, "t4": {"devices": [3]}}}
+    report = planned(binary, tmp_path, torchrec_baseline=True, **options).report
+    cells = row(report)
+    assert cells[1] == "no" and cells[2].endswith(" ms")
+    assert re.match(r'table "t[04]", shard \d, device [012]: ', note(report))
+    assert "best baseline, torchrec" not in report
+
+
+def test_a_sharding_group(binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TorchRec's planner gets the topology of a group, as for DMPCollection."""
+    ranks_of = []
+    plain = EmbeddingShardingPlanner.plan
+
+    def plan(self: Any, *arguments: Any) -> Any:
+        ranks_of.append(self._topology.world_size)
+        return plain(self, *arguments)
+
+    monkeypatch.setattr(EmbeddingShardingPlanner, "plan", plan)
+    for options in (OF_PROFILE, of_topology()):
+        report = planned(
+            binary, tmp_path, sharding_group_size=2, torchrec_baseline=True, **options
+        ).report
+        assert row(report)[1] == "yes"
+    assert ranks_of == [2, 2]
+
+
+def test_from_an_old_plan(binary: str, tmp_path: Path) -> None:
+    planned(binary, tmp_path / "old", **OF_PROFILE)
+    old = tmp_path / "old" / "plan.json"
+    report = planned(
+        binary, tmp_path / "new", from_plan=old, torchrec_baseline=True, **OF_PROFILE
+    ).report
+    assert row(report)[1] == "yes"
+
+
+class Loader:
+    """A PlanLoader without a plan."""
+
+    def load(self) -> None: ...
+
+    def plan_context_hash(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        ({"torchrec_baseline": 1}, "torchrec_baseline is 1, not a bool", ""),
+        ({"url": "http://127.0.0.1:7878"}, "the service compares with no plan", "by the program"),
+        ({"from_plan": "old.json", "max_bytes": "5%"}, "moved bytes has no baselines", "bench"),
+        ({"sharding_group_size": "auto"}, 'sharding_group_size "auto"', "as a number"),
+        ({"plan_loader": Loader()}, "a plan that is loaded has no report", "leave out one"),
+    ],
+)
+def test_what_does_not_go_with_it(options: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(InputError) as caught:
+        NeuroShardPlanner(**{"torchrec_baseline": True, **options})
+    (problem,) = caught.value.problems
+    assert message in problem.message and hint in problem.hint
+
+
+def test_only_the_first_rank_asks_torchrec(binary: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("torchrec_beside.py")), str(tmp_path)],
+        env=environment(NEUROSHARD_BINARY=binary),
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-8000:]
+    seen = [json.loads((tmp_path / f"rank-{r}.json").read_text()) for r in range(ranks.RANKS)]
+    assert [s["asked"] for s in seen] == [[0], [], [], []]
+    for s in seen:
+        assert s["plans"] == [seen[0]["plans"][0]] * 2
+    assert [s["reports"] for s in seen[1:]] == [["", ""]] * 3
+    alone, beside = seen[0]["reports"]
+    assert "torchrec planned in" not in alone
+    assert row(beside)[:2] == ["torchrec", "yes"]
