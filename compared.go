@@ -86,15 +86,15 @@ func violations(err error) []plan.Violation {
 
 // compared judges the plans of opt.Compared, which were checked before, as baselines.
 func compared(l *line) ([]Baseline, error) {
-	all := make([]Baseline, len(l.opt.Compared))
-	for i := range all {
+	var all []Baseline
+	for i := range l.opt.Compared {
 		c := &l.opt.Compared[i]
 		one, err := judged(l, c)
 		if err != nil {
 			return nil, fmt.Errorf("the plan of %s: %w", c.Name, err)
 		}
 		one.Method, one.Wall = c.Name, c.Wall
-		all[i] = one
+		all = append(all, one)
 	}
 	return all, nil
 }

@@ -53,6 +53,13 @@ func TestComparedIsJudgedAsBaseline(t *testing.T) {
 	if got := beside.Baselines[n:]; !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
+	again, err := neuroshard.Evaluate(&p, alone.Shards, neuroshard.Options{Compared: others})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := again.Baselines; !slices.Equal(got, want) {
+		t.Errorf("beside a placement that was evaluated: got %+v, want %+v", got, want)
+	}
 }
 
 // A plan that breaks rules of the problem has its costs, and the first rule as the reason.

@@ -238,7 +238,7 @@ func (l *line) finish(ctx context.Context, found search.Result) (*Result, error)
 	if err == nil && l.opt.Baselines {
 		result.Baselines, err = l.baselines(ctx)
 	}
-	if err == nil && len(l.opt.Compared) > 0 {
+	if err == nil {
 		var others []Baseline
 		others, err = compared(l)
 		result.Baselines = append(result.Baselines, others...)
@@ -253,9 +253,8 @@ func (l *line) finish(ctx context.Context, found search.Result) (*Result, error)
 // placement that its search found: a validated plan with its estimate and its simulated
 // cost. The problem must be valid. Evaluate fails with *plan.Invalid if the placement is
 // not valid, and with *Unpriceable if opt.Prices does not estimate it. It ignores
-// opt.Baselines, opt.Compared, and all fields of opt.Search except Method, Seed and ShardingTypes.
+// opt.Baselines, and all fields of opt.Search except Method, Seed and ShardingTypes.
 func Evaluate(p *problem.Problem, shards [][]problem.Shard, opt Options) (*Result, error) {
-	opt.Compared = nil
 	l, err := newLine(p, opt)
 	if err != nil {
 		return nil, err
@@ -264,6 +263,9 @@ func Evaluate(p *problem.Problem, shards [][]problem.Shard, opt Options) (*Resul
 		shards = plan.New(p, shards).ByDevice() // with Shard.Blocks, which a caller may leave out
 	}
 	result, err := l.result(search.Result{Shards: shards})
+	if err == nil {
+		result.Baselines, err = compared(l)
+	}
 	if err == nil {
 		err = wholeStep(l, result)
 	}

@@ -65,6 +65,7 @@ that sweep --output wrote, and needs no PLAN.`,
 	f.StringVar(&r.tables, "tables", "", "the tables that were planned: a `file`, \"-\" or workload:NAME")
 	f.StringVar(&r.model, "model", "", "`folder` of the cost model that the plan was made with, or torchrec (default: the one that ships for the profile)")
 	f.StringVar(&r.alternatives, "alternatives", "", "`tables` whose cheapest other place is computed: all, critical (those on the critical device, and the largest tables) or none (default: all, and critical for large plans)")
+	f.StringArrayVar(&r.compared.given, "compare-plan", nil, "`NAME=FILE`: list a plan that another planner made among the baselines of the page, as in plan; may be repeated")
 	f.StringVar(&r.replan, "replan", "", "`file` with the output of replan --json: adds its curve, and its plan")
 	f.StringVar(&r.sweep, "sweep", "", "`file` that sweep --output wrote: adds its table and its plot")
 	f.StringVarP(&r.output, "output", "o", "", "`file` to write the page to; - is standard output")
@@ -79,6 +80,7 @@ type reportCommand struct {
 	cluster clusterFlags
 
 	tables, model, alternatives, replan, sweep, output string
+	compared                                           comparedPlans
 }
 
 // onPage is a plan to show, with the name that the page gives it.
@@ -142,7 +144,7 @@ func (r *reportCommand) check(args []string) error {
 	add(noPlan && r.sweep == "", "report: PLAN is missing", "name a plan file, a re-plan (--replan FILE) or a sweep (--sweep FILE)")
 	add(noPlan && r.sweep != "" && r.tables != "", "--tables: no plan is named", "name a plan of these tables, or leave --tables out")
 	if r.tables == "" {
-		for _, name := range []string{"model", "alternatives", "dense", "stack", "step", "step-plan", "loader", "price"} {
+		for _, name := range []string{"model", "alternatives", "compare-plan", "dense", "stack", "step", "step-plan", "loader", "price"} {
 			add(r.cluster.set.Changed(name), "--"+name+" needs --tables", "add --tables with the tables that were planned, a file or workload:NAME")
 		}
 	}
@@ -164,6 +166,8 @@ func (r *reportCommand) check(args []string) error {
 	add(from > 1, "report: only one input can be standard input (-)", "name files for the other inputs")
 	_, terminal := r.env.terminal(r.stdout.to)
 	add(toStandardOutput(r.output) && terminal, "report: a page is not for a terminal", "name a file: -o plan.html, and open it in a browser")
+	errs = append(errs, r.compared.load(r.app))
+	files = append(files, r.compared.files...)
 	return input.Join(append(errs, r.checkOutput(r.output, append(files, r.model, r.cluster.step.dense, r.cluster.step.stack, r.cluster.step.with)...))...)
 }
 
@@ -350,6 +354,9 @@ func (r *reportCommand) judge(ctx context.Context, inputs []*page.Input) error {
 		if in.Problem == nil {
 			continue
 		}
+		if err := r.compared.check(in.Problem); err != nil {
+			return err
+		}
 		prices, missing, err := pricesOf(r.app, in.Plan, in.Problem, r.model)
 		if err != nil {
 			return err
@@ -358,7 +365,7 @@ func (r *reportCommand) judge(ctx context.Context, inputs []*page.Input) error {
 			in.Missing = append(in.Missing, "without costs and alternatives: "+missing)
 			continue
 		}
-		err = page.Judge(ctx, in, page.Judgement{Prices: prices, Explained: page.Explained(r.alternatives), OnStep: func(what string, done, of int) {
+		err = page.Judge(ctx, in, page.Judgement{Prices: prices, Compared: r.compared.read, Explained: page.Explained(r.alternatives), OnStep: func(what string, done, of int) {
 			if !progress.shown() {
 				return
 			}

@@ -273,6 +273,19 @@ func TestUnevenMemory(t *testing.T) {
 	p.Axe()
 }
 
+// Plans of other planners stand among the baselines, with the reasons why some are not valid.
+func TestComparedPlans(t *testing.T) {
+	b := browser.Start(t)
+	p := b.Open(t, onDisk(t, stored(t, "compared.json")), browser.View{Height: 1600})
+	p.Want(through)
+	const chart = `document.querySelector(".section-baselines .chart")`
+	p.Want(chart + `.querySelector(".note").textContent === "No valid plan: lookup, hugectr (device 0: it is full), mine (no plan <b>fits</b>)."`)
+	p.Click(`.section-baselines .chart details.data summary`)
+	p.Want(`[...` + chart + `.querySelectorAll("tbody tr")].map(r => [...r.children].map(c => c.textContent).join("/")).join() ===
+		"size/yes/5.00/5.50/–,lookup/no/–/–/–,torchrec/yes/6.00/6.50/1,300,hugectr/no/4.00/4.50/–,mine/no/–/–/20.0"`)
+	p.Axe()
+}
+
 // Lists of tables sort, filter and turn pages, and charts show their data as tables.
 func TestLists(t *testing.T) {
 	b := browser.Start(t)

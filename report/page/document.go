@@ -156,12 +156,16 @@ type Why struct {
 	Lines []string `json:"lines"`
 }
 
-// Baseline is the outcome of a baseline method.
+// Baseline is the outcome of a baseline method, or of another planner.
 type Baseline struct {
 	Method    string       `json:"method"`
 	Valid     bool         `json:"valid"`
 	Predicted *unit.Millis `json:"predicted_ms"`
 	Simulated *unit.Millis `json:"simulated_ms"`
+	// Reason says why another planner has no valid plan, and Wall is the time that it took; empty
+	// and 0 for a baseline method.
+	Reason string      `json:"reason,omitempty"`
+	Wall   unit.Millis `json:"wall_ms,omitempty"`
 }
 
 // Provenance says how a plan was made, as name and value, in the order to show.

@@ -32,6 +32,8 @@ const (
 type Judgement struct {
 	// Prices estimates costs.
 	Prices neuroshard.Prices
+	// Compared are plans of other planners, which the page lists as baselines of the plan.
+	Compared []neuroshard.Compared
 	// Explained says which tables to explain.
 	Explained Explained
 	// OnStep, if set, is called from Judge's goroutine to report progress: what names the present
@@ -50,7 +52,7 @@ const (
 // Judge sets Alternatives and AlternativesOf of in, and Result unless it is set. in must have the
 // plan and its problem. If o.Prices cannot estimate the plan, Judge adds a sentence to in.Missing.
 func Judge(ctx context.Context, in *Input, o Judgement) error {
-	options := neuroshard.Options{Prices: o.Prices, Certificate: true, Warnings: in.Plan.Provenance.Warnings}
+	options := neuroshard.Options{Prices: o.Prices, Certificate: true, Warnings: in.Plan.Provenance.Warnings, Compared: o.Compared}
 	from := in.Plan.Provenance
 	options.Hidden, options.Hierarchy = from.Hidden, from.Hierarchy
 	options.Search.ShardingTypes = problem.ShardingTypes()

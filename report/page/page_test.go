@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/html"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard"
 	_ "github.com/neuroshard/neuroshard/internal/fixedseed"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -52,10 +53,16 @@ func TestDocuments(t *testing.T) {
 	two := one(t, page.Input{Name: "before.json", Plan: before})
 	two.Plans = append(two.Plans, one(t, page.Input{Name: "after.json", Plan: after}).Plans...)
 	two.Changes = page.Compare(before, after)
+	beside := wholly(plain)
+	beside.Result.Baselines = append(beside.Result.Baselines,
+		neuroshard.Baseline{Method: "torchrec", Valid: true, Predicted: 6, Simulated: 6.5, Wall: 1300},
+		neuroshard.Baseline{Method: "hugectr", Reason: "device 0: it is full", Predicted: 4, Simulated: 4.5},
+		neuroshard.Baseline{Method: "mine", Reason: "no plan <b>fits</b>", Wall: 20})
 	cases := []struct {
 		name     string
 		document *page.Document
 	}{
+		{"compared", one(t, beside)},
 		{"plan", one(t, page.Input{Name: "plan.json", Plan: alone, Missing: []string{"without the tables"}})},
 		{"plain", one(t, wholly(plain))},
 		{"forms", one(t, wholly(forms))},

@@ -293,13 +293,13 @@ func (b *builder) provenance() Provenance {
 	return all
 }
 
-// baselines returns what the baseline methods found.
+// baselines returns what the baseline methods and other planners found.
 func baselines(r *neuroshard.Result) []Baseline {
 	var all []Baseline
 	for i := range r.Baselines {
 		one := &r.Baselines[i]
-		b := Baseline{Method: string(one.Method), Valid: one.Valid}
-		if one.Valid {
+		b := Baseline{Method: string(one.Method), Valid: one.Valid, Reason: report.OneLine(one.Reason), Wall: one.Wall}
+		if one.Valid || one.Predicted > 0 {
 			b.Predicted = known(one.Predicted)
 			if r.Judged() {
 				b.Simulated = known(one.Simulated)

@@ -1211,7 +1211,8 @@
     const cost = (b) => (simulated ? b.simulated_ms : b.predicted_ms);
     const mine = { method: 'this plan', valid: true, simulated_ms: plan.costs.simulated_ms, predicted_ms: plan.costs.predicted_ms, mine: true };
     const all = [mine].concat(plan.baselines).filter((b) => b.valid && known(cost(b))).sort((a, b) => cost(a) - cost(b));
-    const bad = plan.baselines.filter((b) => !b.valid).map((b) => b.method);
+    const bad = plan.baselines.filter((b) => !b.valid).map((b) => b.method + (b.reason ? ' (' + b.reason + ')' : ''));
+    const timed = plan.baselines.some((b) => known(b.wall_ms));
     return h('div', {}, chart(page, {
       title: (simulated ? 'SIMULATED' : 'Predicted') + ' cost of plans by other methods, ms',
       note: bad.length ? 'No valid plan: ' + bad.join(', ') + '.' : null,
@@ -1235,7 +1236,7 @@
           { title: 'Valid', text: (i) => (plan.baselines[i].valid ? 'yes' : 'no') },
           { title: 'Predicted, ms', number: true, value: (i) => plan.baselines[i].predicted_ms, text: (i) => (known(plan.baselines[i].predicted_ms) ? significant(plan.baselines[i].predicted_ms) : '–') },
           { title: 'SIMULATED, ms', number: true, value: (i) => plan.baselines[i].simulated_ms, text: (i) => (known(plan.baselines[i].simulated_ms) ? significant(plan.baselines[i].simulated_ms) : '–') },
-        ],
+        ].concat(timed ? [{ title: 'Planned in, ms', number: true, value: (i) => plan.baselines[i].wall_ms, text: (i) => (known(plan.baselines[i].wall_ms) ? significant(plan.baselines[i].wall_ms) : '–') }] : []),
       }),
     }));
   }
