@@ -103,6 +103,11 @@ def test_the_row_has_the_costs_of_bench(
     assert float(simulated.removesuffix(" ms")) == want
     assert takes.endswith("less time") or takes == "as long"
     assert re.search(r"^torchrec planned in [\d.]+ m?s$", report, re.MULTILINE)
+    # The file that is kept has TorchRec's plan, for the page of the plan.
+    assert not (tmp_path / "alone" / "torchrec.json").exists()
+    files = ("plan.json", "--tables", "tables.json", "--compare-plan", "torchrec=torchrec.json")
+    neuroshard(binary, "report", *files, "-o", "plan.html", cwd=tmp_path / "beside")
+    assert '"method":"torchrec","valid":true' in (tmp_path / "beside" / "plan.html").read_text()
 
 
 def test_the_rows_of_the_page(binary: str, tmp_path: Path) -> None:

@@ -179,10 +179,10 @@ def compared(
     profile: str,
     timeout: float,
     folder: Path,
-) -> list[str]:
+) -> tuple[Path, list[str]]:
     """Has TorchRec's planner plan by ``make``, writes what it found into the folder, and returns
-    the arguments of ``neuroshard plan`` that put it into the report. ``timeout`` are the seconds
-    that the program may take to read the plan."""
+    the file and the arguments of ``neuroshard plan`` that put it into the report. ``timeout`` are
+    the seconds that the program may take to read the plan."""
 
     def read(made: Any) -> Json:
         source, stated, target = (folder / f"theirs-{n}.json" for n in ("source", "tables", "plan"))
@@ -201,7 +201,7 @@ def compared(
 
     file = folder / f"{NAME}.json"
     file.write_text(json.dumps(outcome(make, read, time.perf_counter)))
-    return ["--compare-plan", f"{NAME}={file}"]
+    return file, ["--compare-plan", f"{NAME}={file}"]
 
 
 def problems(

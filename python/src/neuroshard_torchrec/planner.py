@@ -488,7 +488,7 @@ class NeuroShardPlanner(Door):
             storage_reservation=self._storage_reservation,
             limit_s=math.ceil(self._timeout_seconds or self._timeout),
         )
-        return baseline.compared(
+        file, arguments = baseline.compared(
             lambda: baseline.plan(module, sharders, job),
             ranks=topology.world_size,
             per_host=min(topology.local_world_size, topology.world_size),
@@ -498,6 +498,8 @@ class NeuroShardPlanner(Door):
             timeout=self._timeout,
             folder=folder,
         )
+        self._leave(file.name, file.read_bytes())
+        return arguments
 
     def _by_program(self, tables: Json, cluster: Sequence[str], more: Sequence[str]) -> bytes:
         """Has the program plan; returns the first MAX_BYTES of the plan file, and one more."""
