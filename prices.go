@@ -230,7 +230,7 @@ func (t trained) Model(on hardware.Topology) (string, error) {
 }
 
 func (t trained) List(p *problem.Problem) (PriceList, error) {
-	if err := unreadBandwidths(&p.Topology); err != nil {
+	if err := unread(&p.Topology); err != nil {
 		return nil, err
 	}
 	estimates, err := cost.NewEstimates(t.model, p)
@@ -240,16 +240,26 @@ func (t trained) List(p *problem.Problem) (PriceList, error) {
 	return trainedList{t, p, estimates}, nil
 }
 
-// unreadBandwidths returns a *problem.Invalid if the topology states bandwidths that nets cannot
+// unread returns a *problem.Invalid if the topology states bandwidths or multipliers that nets cannot
 // follow: their samples are of the device profile.
-func unreadBandwidths(t *hardware.Topology) error {
-	if t.Bandwidths == (hardware.Bandwidths{}) {
+func unread(t *hardware.Topology) error {
+	var faults []problem.Fault
+	if t.Bandwidths != (hardware.Bandwidths{}) {
+		faults = append(faults, problem.Fault{
+			Message: "the cluster states a bandwidth of links, device memory or host memory, which only TorchRec's formulas read",
+			Hint:    "plan with the model torchrec, or leave the bandwidth out and choose the device profile",
+		})
+	}
+	if t.Multipliers != (hardware.Multipliers{}) {
+		faults = append(faults, problem.Fault{
+			Message: "the cluster states a multiplier of the backward, which only TorchRec's formulas read",
+			Hint:    "plan with the model torchrec, or leave the multiplier out: other models estimate the backward by itself",
+		})
+	}
+	if len(faults) == 0 {
 		return nil
 	}
-	return &problem.Invalid{Faults: []problem.Fault{{
-		Message: "the cluster states a bandwidth of links, device memory or host memory, which only TorchRec's formulas read",
-		Hint:    "plan with the model torchrec, or leave the bandwidth out and choose the device profile",
-	}}}
+	return &problem.Invalid{Faults: faults}
 }
 
 type trainedList struct {
@@ -327,7 +337,7 @@ func (n nets) Model(t hardware.Topology) (string, error) {
 }
 
 func (n nets) List(p *problem.Problem) (PriceList, error) {
-	if err := unreadBandwidths(&p.Topology); err != nil {
+	if err := unread(&p.Topology); err != nil {
 		return nil, err
 	}
 	estimates, err := n.models.NewEstimates(p)

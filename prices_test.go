@@ -245,8 +245,13 @@ func TestChoicesOfPricesRefuse(t *testing.T) {
 	// Bandwidths that only TorchRec's formulas read are an error of the problem for all others.
 	linked := *p
 	linked.Topology.Bandwidths.HBM = unit.Bandwidth(unit.TB)
+	multiplied := *p
+	multiplied.Topology.Multipliers.Backward = 3
 	for _, prices := range []neuroshard.Prices{nil, nets} {
 		var invalid *problem.Invalid
+		if _, err := neuroshard.Plan(context.Background(), &multiplied, neuroshard.Options{Prices: prices}); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "a multiplier of the backward, which only TorchRec's formulas read") {
+			t.Errorf("%v, a multiplier: got error %v, want a *problem.Invalid", prices, err)
+		}
 		if _, err := neuroshard.Plan(context.Background(), &linked, neuroshard.Options{Prices: prices}); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "only TorchRec's formulas read") {
 			t.Errorf("%v, a bandwidth of device memory: got error %v, want a *problem.Invalid", prices, err)
 		}

@@ -147,6 +147,7 @@ func clusterOf(p *problem.Problem) Cluster {
 		NetworkBandwidth: network,
 		NVLinkDomain:     domain,
 		LinkBandwidth:    whole(t.Bandwidths.Links), HBMBandwidth: whole(t.Bandwidths.HBM), HostLinkBandwidth: whole(t.Bandwidths.HostLink),
+		BackwardMultiplier: t.Multipliers.Backward, WeightedBackwardMultiplier: t.Multipliers.WeightedBackward,
 		TorchRecBytes: p.Accounting == problem.CountTorchRec,
 
 		Replicas: several(t.Replicas), ReplicasPerHost: several(t.ReplicasPerHost), ReplicasPerDomain: several(t.ReplicasPerDomain),

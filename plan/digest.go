@@ -113,6 +113,11 @@ func (d *digester) links(t *hardware.Topology) {
 		d.text("nvlink domain")
 		d.int(int64(n))
 	}
+	if m := t.Multipliers; m != (hardware.Multipliers{}) {
+		d.text("multipliers")
+		d.float(m.Backward)
+		d.float(m.WeightedBackward)
+	}
 	if b := t.Bandwidths; b != (hardware.Bandwidths{}) {
 		d.text("bandwidths")
 		for _, v := range []unit.Bandwidth{b.Links, b.HBM, b.HostLink} {

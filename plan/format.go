@@ -271,6 +271,8 @@ func checkCluster(c *Cluster) error {
 		within("link_bytes_per_second", checkNetwork(c.LinkBandwidth)),
 		within("hbm_bytes_per_second", checkNetwork(c.HBMBandwidth)),
 		within("host_link_bytes_per_second", checkNetwork(c.HostLinkBandwidth)),
+		within("backward_multiplier", checkMultiplier(c.BackwardMultiplier)),
+		within("weighted_backward_multiplier", checkMultiplier(c.WeightedBackwardMultiplier)),
 		checkInt("nvlink_domain", int64(c.NVLinkDomain), hardware.MaxDevices),
 		checkInt("replicas", int64(c.Replicas), hardware.MaxDevices),
 		checkInt("replicas_per_host", int64(c.ReplicasPerHost), hardware.MaxDevices),
@@ -305,6 +307,13 @@ func checkMemories(c *Cluster) error {
 func checkNetwork(b unit.Bandwidth) error {
 	if b != 0 && !(b >= hardware.MinNetworkBandwidth && b <= hardware.MaxNetworkBandwidth) {
 		return fmt.Errorf("%v is not between %v and %v", float64(b), float64(hardware.MinNetworkBandwidth), float64(hardware.MaxNetworkBandwidth))
+	}
+	return nil
+}
+
+func checkMultiplier(m float64) error {
+	if !(m >= 0 && m <= hardware.MaxMultiplier) {
+		return fmt.Errorf("%v is not above 0 and at most %d", m, hardware.MaxMultiplier)
 	}
 	return nil
 }

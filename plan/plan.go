@@ -412,6 +412,10 @@ type Cluster struct {
 	LinkBandwidth     unit.Bandwidth `json:"link_bytes_per_second,omitempty"`
 	HBMBandwidth      unit.Bandwidth `json:"hbm_bytes_per_second,omitempty"`
 	HostLinkBandwidth unit.Bandwidth `json:"host_link_bytes_per_second,omitempty"`
+	// BackwardMultiplier and WeightedBackwardMultiplier are the Multipliers of the topology; 0 if
+	// they are the defaults.
+	BackwardMultiplier         float64 `json:"backward_multiplier,omitempty"`
+	WeightedBackwardMultiplier float64 `json:"weighted_backward_multiplier,omitempty"`
 	// TorchRecBytes is true if the bytes are those that TorchRec's storage estimator counts
 	// (problem.CountTorchRec).
 	TorchRecBytes bool `json:"torchrec_bytes,omitempty"`
@@ -447,8 +451,9 @@ func (c *Cluster) Topology() hardware.Topology {
 		Devices: c.Devices, DevicesPerHost: c.DevicesPerHost,
 		Memory: c.DeviceMemory, DeviceMemories: c.DeviceMemories, ReserveShare: hardware.ReserveShare(c.ReserveShare),
 		HostMemory: c.HostMemory, HostMemories: c.HostMemories, NetworkBandwidth: c.NetworkBandwidth, NVLinkDomain: c.NVLinkDomain,
-		Bandwidths: hardware.Bandwidths{Links: c.LinkBandwidth, HBM: c.HBMBandwidth, HostLink: c.HostLinkBandwidth},
-		Replicas:   c.Replicas, ReplicasPerHost: c.ReplicasPerHost, ReplicasPerDomain: c.ReplicasPerDomain,
+		Bandwidths:  hardware.Bandwidths{Links: c.LinkBandwidth, HBM: c.HBMBandwidth, HostLink: c.HostLinkBandwidth},
+		Multipliers: hardware.Multipliers{Backward: c.BackwardMultiplier, WeightedBackward: c.WeightedBackwardMultiplier},
+		Replicas:    c.Replicas, ReplicasPerHost: c.ReplicasPerHost, ReplicasPerDomain: c.ReplicasPerDomain,
 		InterHostAllReduce: c.InterHostAllReduce, SyncEvery: c.SyncEvery,
 	}
 	t.ReserveFixed = c.Reserve - t.Reserve(t.Largest())

@@ -218,11 +218,11 @@ func (p *parser) sync(s *Sync) error {
 	})
 }
 
-// The last fifteen keys of a cluster are optional.
-var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "device_memories_bytes", "reserve_share", "host_memories_bytes", "comm_precision", "engine", "lanes", "network_bytes_per_second", "nvlink_domain", "torchrec_bytes", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second", "replicas", "replicas_per_host", "replicas_per_domain", "inter_host_allreduce", "sync_every"}
+// The last twenty keys of a cluster are optional.
+var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "device_memories_bytes", "reserve_share", "host_memories_bytes", "comm_precision", "engine", "lanes", "network_bytes_per_second", "nvlink_domain", "torchrec_bytes", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second", "backward_multiplier", "weighted_backward_multiplier", "replicas", "replicas_per_host", "replicas_per_domain", "inter_host_allreduce", "sync_every"}
 
 func (p *parser) cluster(c *Cluster) error {
-	err := p.object(clusterKeys, 18, func(key string) (err error) {
+	err := p.object(clusterKeys, 20, func(key string) (err error) {
 		switch key {
 		case "profile":
 			c.Profile, err = p.text()
@@ -268,6 +268,10 @@ func (p *parser) clusterOption(c *Cluster, key string) (err error) {
 		err = p.bandwidth(&c.HBMBandwidth)
 	case "host_link_bytes_per_second":
 		err = p.bandwidth(&c.HostLinkBandwidth)
+	case "backward_multiplier":
+		c.BackwardMultiplier, err = p.above0(hardware.MaxMultiplier)
+	case "weighted_backward_multiplier":
+		c.WeightedBackwardMultiplier, err = p.above0(hardware.MaxMultiplier)
 	case "nvlink_domain":
 		var devices int64
 		err = stated(p, &devices, hardware.MaxDevices)
@@ -446,7 +450,7 @@ func (p *parser) table() (t Table, err error) {
 		case "pooling":
 			t.Sequence, err = p.sequence()
 		case "vectors":
-			t.Vectors, err = p.vectors()
+			t.Vectors, err = p.above0(maxVectors)
 		case "shards":
 			err = p.array(MaxShards, func(int) error {
 				s, err := p.shard()
@@ -722,15 +726,15 @@ func (p *parser) sequence() (bool, error) {
 	return err == nil, err
 }
 
-// vectors reads a number of vectors a sample above 0.
-func (p *parser) vectors() (float64, error) {
+// above0 reads a number above 0 and at most the given one.
+func (p *parser) above0(most int) (float64, error) {
 	text, err := p.number()
 	if err != nil {
 		return 0, err
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v > 0 && v <= maxVectors) {
-		return 0, fmt.Errorf("%s is not a number above 0 and at most %d", brief(text), maxVectors)
+	if err != nil || !(v > 0 && v <= float64(most)) {
+		return 0, fmt.Errorf("%s is not a number above 0 and at most %d", brief(text), most)
 	}
 	return v, nil
 }

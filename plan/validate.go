@@ -202,6 +202,14 @@ func orDefault(b unit.Bandwidth) string {
 	return b.String()
 }
 
+// orUsual prints a multiplier; 0 is TorchRec's default.
+func orUsual(multiplier float64) string {
+	if multiplier == 0 {
+		return "TorchRec's default"
+	}
+	return fmt.Sprint(multiplier)
+}
+
 // orHost prints the size of an NVLink domain; 0 is that of a host.
 func orHost(devices int) string {
 	if devices == 0 {
@@ -236,6 +244,8 @@ func (v *validator) cluster() {
 	differ("a bandwidth inside hosts:", orDefault(has.LinkBandwidth), orDefault(want.LinkBandwidth))
 	differ("a bandwidth of device memory:", orDefault(has.HBMBandwidth), orDefault(want.HBMBandwidth))
 	differ("a bandwidth to host memory:", orDefault(has.HostLinkBandwidth), orDefault(want.HostLinkBandwidth))
+	differ("a multiplier of the backward:", orUsual(has.BackwardMultiplier), orUsual(want.BackwardMultiplier))
+	differ("a multiplier of the backward of weighted lookups:", orUsual(has.WeightedBackwardMultiplier), orUsual(want.WeightedBackwardMultiplier))
 	differ("an NVLink domain of", orHost(has.NVLinkDomain), orHost(want.NVLinkDomain))
 	differ("sharding groups:", max(1, has.Replicas), max(1, want.Replicas))
 	differ("replicas on a host:", max(1, has.ReplicasPerHost), max(1, want.ReplicasPerHost))

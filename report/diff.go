@@ -198,6 +198,14 @@ func joined(c plan.Cluster) (text string) {
 			text += fmt.Sprintf(", %v %s", b.value, b.what)
 		}
 	}
+	for _, m := range []struct {
+		value float64
+		what  string
+	}{{c.BackwardMultiplier, "the backward"}, {c.WeightedBackwardMultiplier, "the backward of weighted lookups"}} {
+		if m.value > 0 {
+			text += fmt.Sprintf(", %s times %g", m.what, m.value)
+		}
+	}
 	return text
 }
 

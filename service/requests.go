@@ -25,30 +25,32 @@ type ProblemBody struct {
 
 // OverridesBody are single fields of a cluster.
 type OverridesBody struct {
-	Devices           *int      `json:"devices,omitempty" doc:"Number of devices" example:"8"`
-	Device            *string   `json:"device,omitempty" maxLength:"200" doc:"Device profile, one of GET /v1/devices" example:"a100-80"`
-	DevicesPerHost    *int      `json:"devices_per_host,omitempty" doc:"Devices that share a host's fast links"`
-	Memory            *Quantity `json:"memory,omitempty" doc:"Memory of a device, such as 40GiB"`
-	DeviceMemories    *string   `json:"device_memories,omitempty" maxLength:"100000" doc:"Memory of each device where devices differ, such as 40GiB,80GiB, or of some, such as 0-3=40GiB"`
-	ReserveShare      *float64  `json:"reserve_share,omitempty" doc:"Share of each device's memory to keep free of tables"`
-	ReserveFixed      *Quantity `json:"reserve_fixed,omitempty" doc:"Memory of each device to keep free on top of the share"`
-	HostMemory        *Quantity `json:"host_memory,omitempty" doc:"Memory of a full host that the tables of its devices may use, such as 1TiB"`
-	HostMemories      *string   `json:"host_memories,omitempty" maxLength:"100000" doc:"Memory of each host where hosts differ, such as 512GiB,1TiB, or of some, such as 0=512GiB"`
-	NetworkBandwidth  *Quantity `json:"network_bandwidth,omitempty" doc:"A device's share of the network between hosts, such as 50GB/s"`
-	NVLinkDomain      *int      `json:"nvlink_domain,omitempty" doc:"Devices that the links inside hosts join"`
-	Replicas          *int      `json:"replicas,omitempty" doc:"Sharding groups of 2D parallelism; all other fields describe the whole cluster"`
-	SyncEvery         *int      `json:"sync_every,omitempty" doc:"Steps from one all-reduce of the replicas to the next"`
-	InterHost         *bool     `json:"inter_host_allreduce,omitempty" doc:"Whether the devices of a sharding group are consecutive"`
-	LinkBandwidth     *Quantity `json:"link_bandwidth,omitempty" doc:"Bandwidth of a device to the others of its host, for TorchRec's formulas"`
-	HBMBandwidth      *Quantity `json:"hbm_bandwidth,omitempty" doc:"Bandwidth of a device's memory, for TorchRec's formulas"`
-	HostLinkBandwidth *Quantity `json:"host_link_bandwidth,omitempty" doc:"Bandwidth of a device to its host's memory, for TorchRec's formulas"`
-	Accounting        *string   `json:"accounting,omitempty" maxLength:"200" doc:"Which bytes count against a device's memory: all, or torchrec for those that TorchRec's storage estimator counts"`
-	CommPrecision     *string   `json:"comm_precision,omitempty" maxLength:"200" doc:"Number format of the vectors that devices send each other"`
-	Engine            *string   `json:"for,omitempty" maxLength:"200" doc:"Engine that is to run the plan, torchrec or hugectr"`
-	Lanes             *string   `json:"lanes,omitempty" maxLength:"200" doc:"Which table sets the lanes of a bag: widest or own"`
-	MinWidth          *int      `json:"min_width,omitempty" doc:"Narrowest slice of a table, in columns"`
-	Batch             *int      `json:"batch,omitempty" doc:"Global batch in samples" example:"65536"`
-	Dim               *int      `json:"dim,omitempty" doc:"Columns of tables in the prototype's format, which does not state them"`
+	Devices            *int      `json:"devices,omitempty" doc:"Number of devices" example:"8"`
+	Device             *string   `json:"device,omitempty" maxLength:"200" doc:"Device profile, one of GET /v1/devices" example:"a100-80"`
+	DevicesPerHost     *int      `json:"devices_per_host,omitempty" doc:"Devices that share a host's fast links"`
+	Memory             *Quantity `json:"memory,omitempty" doc:"Memory of a device, such as 40GiB"`
+	DeviceMemories     *string   `json:"device_memories,omitempty" maxLength:"100000" doc:"Memory of each device where devices differ, such as 40GiB,80GiB, or of some, such as 0-3=40GiB"`
+	ReserveShare       *float64  `json:"reserve_share,omitempty" doc:"Share of each device's memory to keep free of tables"`
+	ReserveFixed       *Quantity `json:"reserve_fixed,omitempty" doc:"Memory of each device to keep free on top of the share"`
+	HostMemory         *Quantity `json:"host_memory,omitempty" doc:"Memory of a full host that the tables of its devices may use, such as 1TiB"`
+	HostMemories       *string   `json:"host_memories,omitempty" maxLength:"100000" doc:"Memory of each host where hosts differ, such as 512GiB,1TiB, or of some, such as 0=512GiB"`
+	NetworkBandwidth   *Quantity `json:"network_bandwidth,omitempty" doc:"A device's share of the network between hosts, such as 50GB/s"`
+	NVLinkDomain       *int      `json:"nvlink_domain,omitempty" doc:"Devices that the links inside hosts join"`
+	Replicas           *int      `json:"replicas,omitempty" doc:"Sharding groups of 2D parallelism; all other fields describe the whole cluster"`
+	SyncEvery          *int      `json:"sync_every,omitempty" doc:"Steps from one all-reduce of the replicas to the next"`
+	InterHost          *bool     `json:"inter_host_allreduce,omitempty" doc:"Whether the devices of a sharding group are consecutive"`
+	LinkBandwidth      *Quantity `json:"link_bandwidth,omitempty" doc:"Bandwidth of a device to the others of its host, for TorchRec's formulas"`
+	HBMBandwidth       *Quantity `json:"hbm_bandwidth,omitempty" doc:"Bandwidth of a device's memory, for TorchRec's formulas"`
+	HostLinkBandwidth  *Quantity `json:"host_link_bandwidth,omitempty" doc:"Bandwidth of a device to its host's memory, for TorchRec's formulas"`
+	BackwardMultiplier *float64  `json:"backward_multiplier,omitempty" doc:"Time of the kernels of the backward over that of the forward, for TorchRec's formulas"`
+	WeightedBackward   *float64  `json:"weighted_backward_multiplier,omitempty" doc:"Factor of that time for weighted lookups, for TorchRec's formulas"`
+	Accounting         *string   `json:"accounting,omitempty" maxLength:"200" doc:"Which bytes count against a device's memory: all, or torchrec for those that TorchRec's storage estimator counts"`
+	CommPrecision      *string   `json:"comm_precision,omitempty" maxLength:"200" doc:"Number format of the vectors that devices send each other"`
+	Engine             *string   `json:"for,omitempty" maxLength:"200" doc:"Engine that is to run the plan, torchrec or hugectr"`
+	Lanes              *string   `json:"lanes,omitempty" maxLength:"200" doc:"Which table sets the lanes of a bag: widest or own"`
+	MinWidth           *int      `json:"min_width,omitempty" doc:"Narrowest slice of a table, in columns"`
+	Batch              *int      `json:"batch,omitempty" doc:"Global batch in samples" example:"65536"`
+	Dim                *int      `json:"dim,omitempty" doc:"Columns of tables in the prototype's format, which does not state them"`
 }
 
 // overrides returns the fields as package input takes them, and the faults of quantities.
@@ -64,11 +66,12 @@ func (o *OverridesBody) overrides() (input.Overrides, []fault) {
 		DeviceMemories: o.DeviceMemories, HostMemories: o.HostMemories,
 		Devices: o.Devices, DevicesPerHost: o.DevicesPerHost, Device: o.Device,
 		Memory: size(o.Memory, "memory"), ReserveFixed: size(o.ReserveFixed, "reserve_fixed"), HostMemory: size(o.HostMemory, "host_memory"),
-		NetworkBandwidth:  quantityOf(o.NetworkBandwidth, "problem.overrides.network_bandwidth", unit.ParseBandwidth, &faults),
-		LinkBandwidth:     quantityOf(o.LinkBandwidth, "problem.overrides.link_bandwidth", unit.ParseBandwidth, &faults),
-		HBMBandwidth:      quantityOf(o.HBMBandwidth, "problem.overrides.hbm_bandwidth", unit.ParseBandwidth, &faults),
-		HostLinkBandwidth: quantityOf(o.HostLinkBandwidth, "problem.overrides.host_link_bandwidth", unit.ParseBandwidth, &faults),
-		NVLinkDomain:      o.NVLinkDomain, Replicas: o.Replicas, SyncEvery: o.SyncEvery, InterHostAllReduce: o.InterHost, ReserveShare: o.ReserveShare,
+		NetworkBandwidth:   quantityOf(o.NetworkBandwidth, "problem.overrides.network_bandwidth", unit.ParseBandwidth, &faults),
+		LinkBandwidth:      quantityOf(o.LinkBandwidth, "problem.overrides.link_bandwidth", unit.ParseBandwidth, &faults),
+		HBMBandwidth:       quantityOf(o.HBMBandwidth, "problem.overrides.hbm_bandwidth", unit.ParseBandwidth, &faults),
+		HostLinkBandwidth:  quantityOf(o.HostLinkBandwidth, "problem.overrides.host_link_bandwidth", unit.ParseBandwidth, &faults),
+		BackwardMultiplier: o.BackwardMultiplier, WeightedBackwardMultiplier: o.WeightedBackward,
+		NVLinkDomain: o.NVLinkDomain, Replicas: o.Replicas, SyncEvery: o.SyncEvery, InterHostAllReduce: o.InterHost, ReserveShare: o.ReserveShare,
 		Accounting: o.Accounting, CommPrecision: o.CommPrecision, Engine: o.Engine, Lanes: o.Lanes, MinWidth: o.MinWidth, Batch: o.Batch, Dim: o.Dim,
 	}, faults
 }

@@ -44,6 +44,7 @@ type clusterFlags struct {
 	engine, lanes             string
 	minWidth                  int
 	reserveShare              float64
+	backward, weighted        float64
 
 	// step has the flags of the whole step, which plan and step register.
 	step stepFlags
@@ -83,6 +84,8 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.Var(&c.link, "link-bandwidth", "bandwidth of a device to the others of its host, with --model torchrec (default: TorchRec's, 600 GiB/s)")
 	f.Var(&c.hbm, "hbm-bandwidth", "bandwidth of a device's memory, with --model torchrec (default: TorchRec's, 897 GiB/s)")
 	f.Var(&c.hostLink, "host-link-bandwidth", "bandwidth of a device to its host's memory, with --model torchrec (default: TorchRec's, 32 GiB/s)")
+	f.Float64Var(&c.backward, "backward-multiplier", 2, "time of the kernels of the backward over that of the forward, with --model torchrec: TorchRec's bwd_compute_multiplier")
+	f.Float64Var(&c.weighted, "weighted-backward-multiplier", 1, "factor of that time for weighted lookups, with --model torchrec: TorchRec's weighted_feature_bwd_compute_multiplier")
 	f.Var(&c.replicas, "replicas", "`sharding groups` of 2D parallelism, each with all tables and a part of the batch; all other flags describe the whole cluster; plan also takes auto, for the groups of the cheapest step (default: 1)")
 	f.IntVar(&c.syncEvery, "sync-every", 1, "steps from one all-reduce of the replicas' weights and optimizer states to the next")
 	f.BoolVar(&c.interHost, "inter-host-allreduce", false, "the devices of a sharding group are consecutive, so the all-reduce of the replicas takes the network: TorchRec's use_inter_host_allreduce (default: the replicas of a shard are neighbours)")
@@ -178,8 +181,9 @@ func (c *clusterFlags) overrides() input.Overrides {
 		NetworkBandwidth: stated(c, "network-bandwidth", (*unit.Bandwidth)(&c.network)), NVLinkDomain: stated(c, "nvlink-domain", &c.domain),
 		Replicas: stated(c, "replicas", &c.replicas.n), SyncEvery: stated(c, "sync-every", &c.syncEvery), InterHostAllReduce: stated(c, "inter-host-allreduce", &c.interHost),
 		LinkBandwidth: stated(c, "link-bandwidth", (*unit.Bandwidth)(&c.link)), HBMBandwidth: stated(c, "hbm-bandwidth", (*unit.Bandwidth)(&c.hbm)),
-		HostLinkBandwidth: stated(c, "host-link-bandwidth", (*unit.Bandwidth)(&c.hostLink)),
-		ReserveShare:      stated(c, "reserve-share", &c.reserveShare), ReserveFixed: stated(c, "reserve-fixed", (*unit.Bytes)(&c.reserveFixed)),
+		HostLinkBandwidth:  stated(c, "host-link-bandwidth", (*unit.Bandwidth)(&c.hostLink)),
+		BackwardMultiplier: stated(c, "backward-multiplier", &c.backward), WeightedBackwardMultiplier: stated(c, "weighted-backward-multiplier", &c.weighted),
+		ReserveShare: stated(c, "reserve-share", &c.reserveShare), ReserveFixed: stated(c, "reserve-fixed", (*unit.Bytes)(&c.reserveFixed)),
 		Accounting: stated(c, "accounting", &c.accounting), CommPrecision: stated(c, "comm-precision", &c.commPrecision),
 		Engine: stated(c, "for", &c.engine), Lanes: stated(c, "lanes", &c.lanes), MinWidth: stated(c, "min-width", &c.minWidth),
 		Batch: stated(c, "batch", &c.batch), Dim: stated(c, "dim", &c.dim),

@@ -24,8 +24,9 @@
 //	                        for cached rows, or HBM's if they are prefetched
 //
 // the forward computes (input + lookup + output) * penalty / BW, the backward twice
-// that, and another 1.1 times that with weighted lookups. A weighted input counts
-// twice. An exchange takes its bytes / bandwidth, and copying adds 2.455 * output / BW.
+// that, and another 1.1 times that with weighted lookups. A topology that states Multipliers
+// replaces the 2, and multiplies the backward of weighted lookups without these 1.1. A weighted
+// input counts twice. An exchange takes its bytes / bandwidth, and copying adds 2.455 * output / BW.
 //
 //	table_wise, column_wise   input 8 I W, lookup I W max(d, 32) e, output O W d c
 //	                          penalty 1 where d >= 128, 1.15 where d >= 64, else 1.75
@@ -79,7 +80,7 @@ const (
 	indexBytes      = 8
 	narrowestLookup = 32 // columns
 	copyFactor      = 2.455
-	backwardFactor  = 2
+	backwardFactor  = 2 // unless the topology states another
 	weightedFactor  = 1.1
 	denseFactor     = .5 // of HBM's bandwidth, for the kernel of replicated tables
 	elementwise     = 9.22
@@ -105,6 +106,7 @@ type estimator struct {
 	between                 float64 // bandwidth between hosts
 	intra, hbm, host        float64 // bandwidths inside hosts, of HBM and to the host's memory
 	exchange                float64 // net(W, L)
+	backward, weighted      float64 // the factors of the backward: of all lookups, and further of weighted ones
 	commBytes               float64 // 0: as the weights
 	tables                  []usage
 }
@@ -122,6 +124,8 @@ func newEstimator(p *problem.Problem) *estimator {
 	stated := p.Topology.Bandwidths
 	e.intra = orDefault(stated.Links, defaultIntra)
 	e.hbm, e.host = orDefault(stated.HBM, defaultHBM), orDefault(stated.HostLink, defaultHostLink)
+	e.backward = cmp.Or(p.Topology.Multipliers.Backward, backwardFactor)
+	e.weighted = cmp.Or(p.Topology.Multipliers.WeightedBackward, 1)
 	e.exchange = e.intra
 	if p.Topology.LinkDomains() > 1 {
 		if b := p.Topology.NetworkBandwidth; b > 0 {
@@ -214,9 +218,9 @@ func (e *estimator) shard(table, dim int, shardingType problem.ShardingType, tie
 		input *= 2
 	}
 	forward := (input + inputs*served*wide*weight + output) * penalised / bandwidth
-	backward := backwardFactor * forward
+	backward := e.backward * forward
 	if t.Weighted {
-		backward += weightedFactor * forward
+		backward = backward*e.weighted + weightedFactor*forward
 	}
 
 	var there, back float64

@@ -43,12 +43,15 @@ type saidCluster struct {
 	PerHost int `json:"devices_per_host"`
 	Batch   int `json:"batch_per_rank"`
 	Comm    string
-	// Topology has the bandwidths that are not TorchRec's defaults, in bytes a millisecond.
+	// Topology has the bandwidths, in bytes a millisecond, and multipliers that are not TorchRec's
+	// defaults.
 	Topology struct {
 		Links    float64 `json:"intra_host_bw"`
 		Network  float64 `json:"inter_host_bw"`
 		HBM      float64 `json:"hbm_mem_bw"`
 		HostLink float64 `json:"hbm_to_ddr_mem_bw"`
+		Backward float64 `json:"bwd_compute_multiplier"`
+		Weighted float64 `json:"weighted_feature_bwd_compute_multiplier"`
 	}
 }
 
@@ -78,7 +81,8 @@ func (c saidCluster) problem(t *testing.T) *problem.Problem {
 	return &problem.Problem{
 		Topology: hardware.Topology{
 			Profile: hardware.Profiles()[4], Devices: c.Devices, DevicesPerHost: c.PerHost, NetworkBandwidth: perSecond(of.Network),
-			Bandwidths: hardware.Bandwidths{Links: perSecond(of.Links), HBM: perSecond(of.HBM), HostLink: perSecond(of.HostLink)},
+			Bandwidths:  hardware.Bandwidths{Links: perSecond(of.Links), HBM: perSecond(of.HBM), HostLink: perSecond(of.HostLink)},
+			Multipliers: hardware.Multipliers{Backward: of.Backward, WeightedBackward: of.Weighted},
 		},
 		Batch:         c.Batch * c.Devices,
 		CommPrecision: comm,

@@ -489,10 +489,26 @@ func (p *reader) share() float64 {
 	return v
 }
 
-// bandwidth reads the value of a key of a cluster that is a bandwidth.
-func (p *reader) bandwidth(c *plan.Cluster, key string) {
+// multiplier reads a factor in TorchRec's formulas.
+func (p *reader) multiplier(into *float64) {
+	n, ok := p.json.Number(fmt.Sprintf("a number above 0 and at most %d", hardware.MaxMultiplier), "")
+	v, err := strconv.ParseFloat(n, 64)
+	if ok && (err != nil || !(v > 0 && v <= hardware.MaxMultiplier)) {
+		p.add("", "%s is not a number above 0 and at most %d", quote(n), hardware.MaxMultiplier)
+	}
+	*into = v
+}
+
+// speed reads the value of a key of a cluster that is a bandwidth or a multiplier.
+func (p *reader) speed(c *plan.Cluster, key string) {
 	into := &c.NetworkBandwidth
 	switch key {
+	case "backward_multiplier":
+		p.multiplier(&c.BackwardMultiplier)
+		return
+	case "weighted_backward_multiplier":
+		p.multiplier(&c.WeightedBackwardMultiplier)
+		return
 	case "link_bytes_per_second":
 		into = &c.LinkBandwidth
 	case "hbm_bytes_per_second":
@@ -542,8 +558,8 @@ func (p *reader) clusterKey(c *plan.Cluster, key string) (required bool) {
 	case "lanes":
 		c.LaneRule = p.laneRule()
 		return false
-	case "network_bytes_per_second", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second":
-		p.bandwidth(c, key)
+	case "network_bytes_per_second", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second", "backward_multiplier", "weighted_backward_multiplier":
+		p.speed(c, key)
 		return false
 	case "nvlink_domain":
 		whole(&c.NVLinkDomain, hardware.MaxDevices)

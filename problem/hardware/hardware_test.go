@@ -275,6 +275,9 @@ func TestProblems(t *testing.T) {
 		{"bandwidths", func(t *hardware.Topology) {
 			t.Bandwidths = hardware.Bandwidths{Links: 50, HBM: 1e17, HostLink: unit.Bandwidth(math.NaN())}
 		}, []string{"link bandwidth: 50.0 B/s is not between 1.00 MB/s and 100 TB/s", "hbm bandwidth: 100000 TB/s is not between 1.00 MB/s and 100 TB/s", "host link bandwidth: NaN B/s is not between 1.00 MB/s and 100 TB/s"}},
+		{"multipliers", func(t *hardware.Topology) {
+			t.Multipliers = hardware.Multipliers{Backward: -1, WeightedBackward: math.NaN()}
+		}, []string{"backward multiplier: -1 is not above 0 and at most 1000", "weighted backward multiplier: NaN is not above 0 and at most 1000"}},
 		{"least host memory", func(t *hardware.Topology) { t.HostMemory = 8 }, nil},
 		{"less host memory than devices", func(t *hardware.Topology) { t.HostMemory = 7 }, []string{"host memory: 7 B is less than one byte for each of the 8 devices of a host"}},
 		{"domain below a host", func(t *hardware.Topology) { t.NVLinkDomain = 4 }, []string{"nvlink domain: 4 devices are fewer than the 8 of a host; state the devices per host that the links join"}},

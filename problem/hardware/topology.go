@@ -77,6 +77,8 @@ type Topology struct {
 	NVLinkDomain int
 	// Bandwidths are what TorchRec's formulas read; other estimates refuse them.
 	Bandwidths Bandwidths
+	// Multipliers are factors in TorchRec's formulas; other estimates refuse them.
+	Multipliers Multipliers
 	// Replicas is the number of sharding groups of 2D parallelism (replicas.go); 0 means 1. If
 	// there are several, the other fields describe one group. ReplicasPerHost is the number of
 	// replicas of a shard on one host, and ReplicasPerDomain that in one NVLink domain; 0 means 1.
@@ -105,6 +107,30 @@ func (b Bandwidths) check(add func(format string, args ...any)) {
 	}{{"link", b.Links}, {"hbm", b.HBM}, {"host link", b.HostLink}} {
 		if v.value != 0 && !(v.value >= MinNetworkBandwidth && v.value <= MaxNetworkBandwidth) {
 			add("%s bandwidth: %v is not between %v and %v", v.name, v.value, MinNetworkBandwidth, MaxNetworkBandwidth)
+		}
+	}
+}
+
+// Multipliers are factors in TorchRec's formulas in the place of its defaults, above 0 and at most
+// MaxMultiplier. 0 keeps a default.
+type Multipliers struct {
+	// Backward is the time of the kernels of the backward over that of the forward, TorchRec's
+	// bwd_compute_multiplier. WeightedBackward multiplies this time if lookups carry weights:
+	// weighted_feature_bwd_compute_multiplier.
+	Backward, WeightedBackward float64
+}
+
+// MaxMultiplier is the largest of the Multipliers that a topology states.
+const MaxMultiplier = 1000
+
+// check reports multipliers that are out of range.
+func (m Multipliers) check(add func(format string, args ...any)) {
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{{"backward multiplier", m.Backward}, {"weighted backward multiplier", m.WeightedBackward}} {
+		if !(v.value >= 0 && v.value <= MaxMultiplier) {
+			add("%s: %v is not above 0 and at most %d", v.name, v.value, MaxMultiplier)
 		}
 	}
 }
@@ -203,6 +229,7 @@ func (t Topology) Problems() []string {
 	t.hosts(add)
 	t.links(add)
 	t.Bandwidths.check(add)
+	t.Multipliers.check(add)
 	t.replicas(add)
 	if t.Profile.Name == "" {
 		add("device profile: missing; choose one of %s", strings.Join(Names(), ", "))

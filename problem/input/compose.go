@@ -61,6 +61,8 @@ type Overrides struct {
 	InterHostAllReduce *bool
 	// LinkBandwidth, HBMBandwidth and HostLinkBandwidth are hardware.Bandwidths.
 	LinkBandwidth, HBMBandwidth, HostLinkBandwidth *unit.Bandwidth
+	// BackwardMultiplier and WeightedBackwardMultiplier are hardware.Multipliers.
+	BackwardMultiplier, WeightedBackwardMultiplier *float64
 	ReserveShare                                   *float64
 	// Accounting is the name of an accounting.
 	Accounting *string
@@ -253,6 +255,8 @@ func (p *Parts) override(c *Cluster) error {
 	replace(&t.Bandwidths.Links, o.LinkBandwidth)
 	replace(&t.Bandwidths.HBM, o.HBMBandwidth)
 	replace(&t.Bandwidths.HostLink, o.HostLinkBandwidth)
+	multiply(&t.Multipliers.Backward, "--backward-multiplier", o.BackwardMultiplier, &errs)
+	multiply(&t.Multipliers.WeightedBackward, "--weighted-backward-multiplier", o.WeightedBackwardMultiplier, &errs)
 	replace(&t.Replicas, o.Replicas)
 	replace(&t.SyncEvery, o.SyncEvery)
 	replace(&t.InterHostAllReduce, o.InterHostAllReduce)
@@ -289,6 +293,18 @@ func choose[T any](field *T, flag string, stated *string, parse func(string) (T,
 		*errs = append(*errs, flagError(flag+": "+err.Error(), ""))
 	}
 	*field = value
+}
+
+// multiply sets a factor to the one that a flag states.
+func multiply(field *float64, flag string, stated *float64, errs *[]error) {
+	if stated == nil {
+		return
+	}
+	if !validMultiplier(*stated) {
+		*errs = append(*errs, flagError(fmt.Sprintf("%s: %v is not above 0 and at most %d", flag, *stated, hardware.MaxMultiplier), multiplierHint))
+		return
+	}
+	*field = *stated
 }
 
 // profileHint is the hint for a device profile that is not known.

@@ -24,7 +24,7 @@ const MaxTopologyBytes = unit.MiB
 // emptyTopology is the hint for a file without content.
 const emptyTopology = "state devices and device"
 
-var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "device_memories", "reserve_share", "reserve_fixed", "host_memory", "host_memories", "batch", "accounting", "comm_precision", "engine", "lanes", "network_bandwidth", "nvlink_domain", "link_bandwidth", "hbm_bandwidth", "host_link_bandwidth", "replicas", "sync_every", "inter_host_allreduce", "dense", "stack", "step", "loader", "price"}
+var topologyKeys = []string{"devices", "devices_per_host", "device", "memory", "device_memories", "reserve_share", "reserve_fixed", "host_memory", "host_memories", "batch", "accounting", "comm_precision", "engine", "lanes", "network_bandwidth", "nvlink_domain", "link_bandwidth", "hbm_bandwidth", "host_link_bandwidth", "backward_multiplier", "weighted_backward_multiplier", "replicas", "sync_every", "inter_host_allreduce", "dense", "stack", "step", "loader", "price"}
 
 // TopologyFile is the content of a topology file.
 type TopologyFile struct {
@@ -252,7 +252,7 @@ func wanted(key string) string {
 		return "a time with its unit"
 	case "loader", "network_bandwidth", "link_bandwidth", "hbm_bandwidth", "host_link_bandwidth":
 		return "a bandwidth with its unit"
-	case "price":
+	case "price", "backward_multiplier", "weighted_backward_multiplier":
 		return "a number"
 	case "memory", "reserve_fixed", "host_memory":
 		return "a size with its unit"
@@ -288,6 +288,8 @@ func (t *topologyReader) set(e entry) {
 		t.choice(e)
 	case "dense", "stack", "step", "loader", "price":
 		t.setStep(e)
+	case "backward_multiplier", "weighted_backward_multiplier":
+		t.multiplier(e)
 	case "network_bandwidth", "nvlink_domain", "link_bandwidth", "hbm_bandwidth", "host_link_bandwidth", "replicas", "sync_every", "inter_host_allreduce":
 		t.links(e)
 	case "reserve_share":
@@ -373,6 +375,32 @@ func (t *topologyReader) share(e entry) {
 	}
 	t.Topology.ReserveShare = hardware.ReserveShare(share)
 }
+
+// multiplier reads a factor in TorchRec's formulas.
+func (t *topologyReader) multiplier(e entry) {
+	if e.quoted {
+		t.add(e.line, fmt.Sprintf("%s: %s where a number belongs", e.key, quote(e.value)), multiplierHint)
+		return
+	}
+	factor, complaint := number(e.value).real()
+	if complaint == "" && !validMultiplier(factor) {
+		complaint = fmt.Sprintf("%v is not above 0 and at most %d", factor, hardware.MaxMultiplier)
+	}
+	of := &t.Topology.Multipliers
+	switch {
+	case complaint != "":
+		t.add(e.line, e.key+": "+complaint, multiplierHint)
+	case e.key == "backward_multiplier":
+		of.Backward = factor
+	default:
+		of.WeightedBackward = factor
+	}
+}
+
+// multiplierHint is the hint for a factor that is out of range.
+const multiplierHint = "it is a factor in TorchRec's formulas, such as 2.5: leave it out for TorchRec's default"
+
+func validMultiplier(factor float64) bool { return factor > 0 && factor <= hardware.MaxMultiplier }
 
 // named returns the value that an entry names, one of the known ones.
 func named[T any](r *report, e entry, parse func(string) (T, error), known []string) T {

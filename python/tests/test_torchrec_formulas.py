@@ -117,6 +117,44 @@ def test_plans_cost_what_torchrec_says(binary: str, tmp_path: Path, seed: int) -
     assert counted == hbm
 
 
+def test_plans_for_cpus_cost_what_torchrec_says(binary: str, tmp_path: Path) -> None:
+    """CPUs read tables by the bandwidth of ddr, and the backward has multipliers of its own."""
+    configs = [
+        EmbeddingBagConfig(
+            name=f"t{i}",
+            num_embeddings=1000 * (i + 1),
+            embedding_dim=16 << i,
+            feature_names=[f"f{i}"],
+        )
+        for i in range(4)
+    ]
+    types = ["table_wise", "row_wise", "column_wise", "data_parallel"]
+    constraints = {
+        c.name: ParameterConstraints(sharding_types=[kind], pooling_factors=[7.5])
+        for c, kind in zip(configs, types, strict=True)
+    }
+    model = nn.ModuleDict({"bags": EmbeddingBagCollection(configs, is_weighted=True, device=META)})
+    sharders = [EmbeddingBagCollectionSharder()]
+    topology = Topology(
+        2,
+        "cpu",
+        ddr_mem_bw=1.5e8,
+        bwd_compute_multiplier=2.75,
+        weighted_feature_bwd_compute_multiplier=1.25,
+        uneven_sharding_perf_multiplier=3.0,
+    )
+    planner = NeuroShardPlanner(
+        topology=topology, batch_size=384, constraints=constraints, binary=binary, keep=tmp_path
+    )
+    found = planner.plan(model, sharders)
+    engine = Engine(model, sharders, Cluster(2, 2, 1 << 30, 384), constraints, {})
+    engine.topology = lambda: topology  # type: ignore[method-assign]
+    cost, _ = engine.estimate(found)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert {t["kind"] for t in plan["tables"]} >= {"table_wise", "row_wise", "data_parallel"}
+    assert plan["predicted"]["cost_ms"] == pytest.approx(max(cost), rel=1e-12)
+
+
 def _features(model: nn.Module) -> list[int]:
     """The number of features of each table, in the order of their names."""
     of = {c.name: len(c.feature_names) for c in model["bags"].embedding_bag_configs()}  # type: ignore[index]

@@ -135,25 +135,53 @@ def test_bandwidths_that_no_cluster_has() -> None:
         request(topology(8, local_world_size=4, **stated), FixedPercentageStorageReservation(0))
     assert [p.message for p in e.value.problems] == [
         "topology: intra_host_bw inf is not from 1 MB/s to 100 TB/s",
+        "topology: inter_host_bw nan is not from 1 MB/s to 100 TB/s",
         'topology: hbm_mem_bw "fast" is not from 1 MB/s to 100 TB/s',
         "topology: hbm_to_ddr_mem_bw 0 is not from 1 MB/s to 100 TB/s",
-        "topology: inter_host_bw nan is not from 1 MB/s to 100 TB/s",
+    ]
+
+
+def test_multipliers_that_torchrecs_formulas_read() -> None:
+    none = FixedPercentageStorageReservation(0)
+    stated = {"bwd_compute_multiplier": 3.5, "weighted_feature_bwd_compute_multiplier": 4}
+    found = request(topology(**stated), none)
+    assert value(found.arguments, "--backward-multiplier") == "3.5"
+    assert value(found.arguments, "--weighted-backward-multiplier") == "4.0"
+    assert found.warnings == []
+    for wrong in (0, 1001, float("nan"), "fast"):
+        with pytest.raises(InputError, match=r"bwd_compute_multiplier is .* at most 1000"):
+            request(topology(bwd_compute_multiplier=wrong), none)
+    with pytest.raises(InputError) as e:
+        requested(topology(**stated), none, 64, Model(), SHARDERS, None, formulas=False)
+    assert [p.message for p in e.value.problems] == [
+        "topology: bwd_compute_multiplier is 3.5",
+        "topology: weighted_feature_bwd_compute_multiplier is 4",
     ]
 
 
 def test_numbers_of_a_topology_that_estimates_do_not_read() -> None:
-    stated = {
-        "ddr_mem_bw": 3e9,
-        "ssd_mem_bw": 5e9,
-        "bwd_compute_multiplier": 3.0,
-        "weighted_feature_bwd_compute_multiplier": 4.0,
-        "uneven_sharding_perf_multiplier": 5.0,
-    }
-    with pytest.raises(InputError) as e:
-        request(topology(**stated), FixedPercentageStorageReservation(0))
-    assert len(e.value.problems) == len(stated)
-    for name, number in stated.items():
-        assert f"topology: {name} is {number:g}" in str(e.value)
+    none = FixedPercentageStorageReservation(0)
+    stated = {"ddr_mem_bw": 3e9, "ssd_mem_bw": 5e9, "uneven_sharding_perf_multiplier": 5.0}
+    found = request(topology(**stated), none)
+    assert found.arguments == request(topology(), none).arguments
+    assert [w.split(":")[1].split()[0] for w in found.warnings] == list(stated)
+    assert all("has no effect on estimates: " in w for w in found.warnings)
+    on_cpu = {"hbm_mem_bw": 3e9, "hbm_to_ddr_mem_bw": 5e9}
+    found = request(topology(compute_device="cpu", **on_cpu), none)
+    assert found.arguments == request(topology(compute_device="cpu"), none).arguments
+    assert [w.split(":")[1].split()[0] for w in found.warnings] == list(on_cpu)
+
+
+def test_cpus_read_tables_by_the_bandwidth_of_ddr() -> None:
+    none = FixedPercentageStorageReservation(0)
+    found = request(topology(compute_device="cpu", ddr_mem_bw=2e8), none).arguments
+    assert value(found, "--hbm-bandwidth") == "200000000000B/s"
+    usual = request(topology(compute_device="cpu"), none).arguments
+    assert value(usual, "--hbm-bandwidth") == f"{51 << 30}B/s"  # TorchRec's default
+    of_profile = requested(
+        topology(compute_device="cpu"), none, 64, Model(), SHARDERS, None, formulas=False
+    )
+    assert "--hbm-bandwidth" not in of_profile.arguments
 
 
 def test_device_memories_that_differ() -> None:

@@ -40,6 +40,8 @@ _SEED = 20260
 _SHARDS, _PLANS = 400, 6
 # Shards and plans with everything that TorchRec's constraints state.
 _STATED_SHARDS, _STATED_PLANS = 400, 6
+# Shards in topologies with multipliers of their own.
+_MULTIPLIED_SHARDS = 60
 # Devices, and those of a host.
 _CLUSTERS = ((1, 1), (2, 2), (4, 1), (8, 8), (16, 8), (12, 4), (32, 8), (128, 8))
 _DIMS = (4, 8, 16, 32, 36, 64, 96, 128, 256)
@@ -69,6 +71,11 @@ def estimates() -> dict[str, Any]:
             _estimated(draw, stated(draw, drawn_shard(draw)), draw.random() < 0.3)
             for draw in [random.Random(_SEED + 2)]
             for _ in range(_STATED_SHARDS)
+        ]
+        + [
+            _estimated(draw, stated(draw, drawn_shard(draw)), False, _multipliers(draw))
+            for draw in [random.Random(_SEED + 4)]
+            for _ in range(_MULTIPLIED_SHARDS)
         ],
         "plans": [_plan(draw) for _ in range(_PLANS)]
         + [
@@ -84,9 +91,26 @@ def _shard(draw: random.Random, bandwidths: bool = False) -> dict[str, Any]:
     return _estimated(draw, drawn_shard(draw), bandwidths)
 
 
-def _estimated(draw: random.Random, case: dict[str, Any], bandwidths: bool) -> dict[str, Any]:
+def _multipliers(draw: random.Random) -> dict[str, float]:
+    """Multipliers of a topology that are not TorchRec's defaults; its formulas do not read the
+    one of uneven sharding."""
+    return {
+        "bwd_compute_multiplier": draw.choice((1.0, 2.5, 3.7)),
+        "weighted_feature_bwd_compute_multiplier": draw.choice((1.0, 1.3, 0.8)),
+        "uneven_sharding_perf_multiplier": draw.choice((1.0, 5.0)),
+    }
+
+
+def _estimated(
+    draw: random.Random,
+    case: dict[str, Any],
+    bandwidths: bool,
+    multipliers: dict[str, float] | None = None,
+) -> dict[str, Any]:
     """The case with what its shard takes in ms, in a topology with its own bandwidths, or with
-    TorchRec's."""
+    TorchRec's, and with ``multipliers``."""
+    if multipliers is not None:
+        case["topology"] = multipliers
     if bandwidths:
         case["topology"] = {
             "intra_host_bw": draw.choice((3e8, 9e8)),

@@ -396,9 +396,8 @@ class NeuroShardPlanner(Door):
             ranks=world_size,
         )
         types = [] if stated else _default_types(read.tables["tables"], self._profile is None)
-        model = _value(self._arguments, "--model") or ("" if self._profile else FORMULAS)
-        # TorchRec's estimator does not look at output_dtype.
-        exchanged = read.codecs if model == FORMULAS else read.comm_precision
+        # TorchRec's estimator of times does not look at output_dtype.
+        exchanged = read.codecs if self._formulas() else read.comm_precision
         precision = _comm_precision(self._arguments, exchanged)
         cluster = [
             *self._cluster(module, sharders, world_size, read),
@@ -424,6 +423,11 @@ class NeuroShardPlanner(Door):
         for warning in warnings:
             log.warning("%s", escaped(warning))
         return plan
+
+    def _formulas(self) -> bool:
+        """Returns whether costs are those of TorchRec's formulas."""
+        model = _value(self._arguments, "--model") or ("" if self._profile else FORMULAS)
+        return model == FORMULAS
 
     def _cluster(
         self,
@@ -452,6 +456,7 @@ class NeuroShardPlanner(Door):
             parts.theirs(self._constraints),
             _host_memory(read.tables["tables"]),
             map_bytes,
+            self._formulas(),
         )
         for warning in found.warnings:
             log.warning("%s", warning)

@@ -132,6 +132,7 @@ def _list(flag: str, text: str) -> list[str]:
 
 _FLAGS: dict[str, tuple[str, str, Callable[[str, str], Any]]] = {
     "--accounting": ("overrides", "accounting", _text),
+    "--backward-multiplier": ("overrides", "backward_multiplier", _number),
     "--batch": ("overrides", "batch", _whole),
     "--comm-precision": ("overrides", "comm_precision", _text),
     "--device": ("overrides", "device", _text),
@@ -151,6 +152,7 @@ _FLAGS: dict[str, tuple[str, str, Callable[[str, str], Any]]] = {
     "--nvlink-domain": ("overrides", "nvlink_domain", _whole),
     "--reserve-fixed": ("overrides", "reserve_fixed", _text),
     "--reserve-share": ("overrides", "reserve_share", _number),
+    "--weighted-backward-multiplier": ("overrides", "weighted_backward_multiplier", _number),
     "--max-evaluations": ("options", "max_evaluations", _whole),
     "--method": ("options", "method", _text),
     "--risk-penalty": ("options", "risk_penalty", _number),

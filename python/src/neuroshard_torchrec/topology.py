@@ -49,6 +49,7 @@ def request(
     constraints: Mapping[str, Any] | None,
     host_memory: bool = True,
     map_bytes: int = 0,
+    formulas: bool = True,
 ) -> Cluster:
     """Returns the cluster that a Topology describes, less what the reservation keeps free.
 
@@ -56,8 +57,8 @@ def request(
     samples of a rank and for ``module``, ``sharders`` and ``constraints``, which are those of
     the plan. A PlannerError of the reservation passes. ``host_memory`` says whether tables
     may lie in the memory of hosts. ``map_bytes`` of each rank are kept free beside what the
-    reservation keeps. InputError lists everything in the topology that
-    neuroshard cannot plan for.
+    reservation keeps. ``formulas`` says that costs are those of TorchRec's formulas.
+    InputError lists everything in the topology that neuroshard cannot plan for.
     """
     left = storage_reservation.reserve(
         topology=topology,
@@ -73,6 +74,7 @@ def request(
     ]
     warnings: list[str] = []
     arguments += _links(topology, problems, warnings)
+    arguments += _kernels(topology, problems, warnings, formulas)
     if host_memory and topology.compute_device != "cpu":
         arguments += _host_memory(topology, left, warnings)
     if problems:
@@ -121,44 +123,40 @@ def _devices(topology: Any, problems: list[Problem]) -> list[str]:
     return arguments
 
 
-_BANDWIDTHS = {
-    "intra_host_bw": "--link-bandwidth",
-    "hbm_mem_bw": "--hbm-bandwidth",
-    "hbm_to_ddr_mem_bw": "--host-link-bandwidth",
-}
-"""The bandwidths that TorchRec's formulas read, as arguments."""
+_MEMORIES = {"hbm_mem_bw": "--hbm-bandwidth", "hbm_to_ddr_mem_bw": "--host-link-bandwidth"}
+"""The bandwidths of memories that TorchRec's formulas of GPUs read, as arguments."""
 
-_FIXED = (
-    "ddr_mem_bw",
-    "ssd_mem_bw",
-    "bwd_compute_multiplier",
-    "weighted_feature_bwd_compute_multiplier",
-    "uneven_sharding_perf_multiplier",
-)
-"""The numbers of a Topology that must be TorchRec's defaults, because estimates use these."""
+_MULTIPLIERS = {
+    "bwd_compute_multiplier": "--backward-multiplier",
+    "weighted_feature_bwd_compute_multiplier": "--weighted-backward-multiplier",
+}
+"""The multipliers that TorchRec's formulas read, as arguments."""
+
+MAX_MULTIPLIER = 1000
+"""The largest multiplier of a cluster of ``neuroshard plan``."""
+
+_UNREAD = {
+    "ddr_mem_bw": "GPUs read tables in host memory by hbm_to_ddr_mem_bw",
+    "hbm_mem_bw": "CPUs read tables by ddr_mem_bw",
+    "hbm_to_ddr_mem_bw": "CPUs read tables by ddr_mem_bw",
+    "ssd_mem_bw": "no table lies on an SSD",
+    "uneven_sharding_perf_multiplier": "TorchRec's own estimator does not read it either",
+}
+"""Why the formulas of a compute device do not read a number of a Topology."""
 
 
 def _links(topology: Any, problems: list[Problem], warnings: list[str]) -> list[str]:
-    """Returns the arguments for bandwidths that are not TorchRec's defaults, with a problem
-    for each other number that is not."""
+    """Returns the arguments for bandwidths between devices that are not TorchRec's defaults."""
     usual = signature(parts.Topology.__init__).parameters
-    for name in _FIXED:
-        stated, default = getattr(topology, name), usual[name].default
-        if stated != default:
-            hint = (
-                f"leave it out: neuroshard estimates with TorchRec's default, {default:g}; or "
-                "pass profile=, whose estimates are of that device"
-            )
-            problems.append(Problem(f"topology: {name} is {_short(stated)}", hint))
     links = type(topology.comms_bandwidths).__name__
     if links != "BasicCommsBandwidths":
         hint = "state inter_host_bw instead: neuroshard plans with one bandwidth between hosts"
         problems.append(Problem(f"topology: generalized_comms_bandwidths is {shown(links)}", hint))
         return []
     arguments = []
-    for name, flag in _BANDWIDTHS.items():
-        if getattr(topology, name) != usual[name].default:
-            arguments += [flag, _per_second(name, getattr(topology, name), problems)]
+    if topology.intra_host_bw != usual["intra_host_bw"].default:
+        inside = _per_second("intra_host_bw", topology.intra_host_bw, problems)
+        arguments += ["--link-bandwidth", inside]
     network, default = topology.inter_host_bw, usual["inter_host_bw"].default
     if network == default:
         return arguments
@@ -169,6 +167,54 @@ def _links(topology: Any, problems: list[Problem], warnings: list[str]) -> list[
         )
         return arguments
     return [*arguments, "--network-bandwidth", _per_second("inter_host_bw", network, problems)]
+
+
+def _kernels(
+    topology: Any, problems: list[Problem], warnings: list[str], formulas: bool
+) -> list[str]:
+    """Returns the arguments for what the times of kernels depend on in TorchRec's formulas: the
+    bandwidths of memories, and multipliers. CPUs have their tables in ddr, so its bandwidth is
+    that of the devices' memory."""
+    usual = signature(parts.Topology.__init__).parameters
+    stated = {
+        name: getattr(topology, name)
+        for name in (*_MULTIPLIERS, *_UNREAD)
+        if getattr(topology, name) != usual[name].default
+    }
+    memories = _MEMORIES
+    if topology.compute_device == "cpu":
+        memories = {"ddr_mem_bw": "--hbm-bandwidth"}
+        if formulas:
+            stated["ddr_mem_bw"] = topology.ddr_mem_bw
+    arguments = []
+    for name, value in stated.items():
+        if name in _MULTIPLIERS:
+            arguments += _multiplier(name, value, problems, formulas)
+        elif name in memories:
+            arguments += [memories[name], _per_second(name, value, problems)]
+        else:
+            what = f"topology: {name} {_short(value)} has no effect on estimates"
+            warnings.append(f"{what}: {_UNREAD[name]}")
+    return arguments
+
+
+def _multiplier(name: str, value: Any, problems: list[Problem], formulas: bool) -> list[str]:
+    """Returns the argument for a multiplier. Adds a problem if no cluster has it, or if the costs
+    are not those of TorchRec's formulas."""
+    message = f"topology: {name} is {_short(value)}"
+    if not formulas:
+        hint = (
+            "leave it out: the cost model of a profile estimates the backward by itself; or leave "
+            "profile out, and costs are those of TorchRec's formulas"
+        )
+        problems.append(Problem(message, hint))
+    elif not _number(value) or not 0 < value <= MAX_MULTIPLIER:
+        hint = "it is the factor of a time: leave it out for TorchRec's default"
+        message += f", which is not above 0 and at most {MAX_MULTIPLIER}"
+        problems.append(Problem(message, hint))
+    else:
+        return [_MULTIPLIERS[name], repr(float(value))]
+    return []
 
 
 def _number(value: Any) -> bool:
