@@ -93,7 +93,7 @@ func compared(l *line) ([]Baseline, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the plan of %s: %w", c.Name, err)
 		}
-		one.Method, one.Wall = c.Name, c.Wall
+		one.Method, one.Wall, one.Plan = c.Name, c.Wall, c.Plan
 		all = append(all, one)
 	}
 	return all, nil

@@ -48,7 +48,7 @@ func TestComparedIsJudgedAsBaseline(t *testing.T) {
 		t.Errorf("got baselines %+v, want %+v", got, alone.Baselines)
 	}
 	size := alone.Baselines[slices.IndexFunc(alone.Baselines, func(b neuroshard.Baseline) bool { return b.Method == search.Size })]
-	size.Method, size.Wall = "theirs", 1500
+	size.Method, size.Wall, size.Plan = "theirs", 1500, theirs.Plan
 	want := []neuroshard.Baseline{size, {Method: "none", Reason: "it is too large", Wall: 7}, {Method: "silent", Reason: "it found no plan"}}
 	if got := beside.Baselines[n:]; !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -180,6 +180,9 @@ type Baseline struct {
 	Reason string
 	// Wall is the time that another planner took; 0 if it is not known.
 	Wall unit.Millis
+	// Plan is the plan of another planner, as Options.Compared has it; nil without a plan, and for
+	// a baseline method. It must not be modified.
+	Plan *plan.Plan
 	// Predicted is the plan's estimated cost. Simulated is its cost on the simulated
 	// device, or 0 if the simulated device does not judge.
 	Predicted, Simulated unit.Millis

@@ -16,9 +16,10 @@ import (
 // comparisons are the golden cases of plans of other planners.
 func comparisons() []goldenCase {
 	r, p := result(4, 7)
+	mixed, _ := kinds(true)
 	r.Baselines = append(r.Baselines,
-		neuroshard.Baseline{Method: "torchrec", Valid: true, Predicted: 1.1 * r.Predicted.Cost, Simulated: 1.2 * r.Simulated.Cost, Wall: 31_400},
-		neuroshard.Baseline{Method: "hugectr", Reason: "device 0: its shards take 9 bytes, 1 more than there are", Predicted: 0.9 * r.Predicted.Cost, Simulated: 0.9 * r.Simulated.Cost},
+		neuroshard.Baseline{Method: "torchrec", Valid: true, Predicted: 1.1 * r.Predicted.Cost, Simulated: 1.2 * r.Simulated.Cost, Wall: 31_400, Plan: mixed.Plan},
+		neuroshard.Baseline{Method: "hugectr", Reason: "device 0: its shards take 9 bytes, 1 more than there are", Predicted: 0.9 * r.Predicted.Cost, Simulated: 0.9 * r.Simulated.Cost, Plan: r.Plan},
 		neuroshard.Baseline{Method: "mine", Reason: "PlannerError:\x1b[2J no plan", Wall: 0.25},
 	)
 	early, _ := result(4, 7)

@@ -20,6 +20,8 @@ type (
 		Simulated *unit.Millis `json:"simulated_cost_ms"`
 		Reason    string       `json:"reason,omitempty"`
 		Wall      unit.Millis  `json:"wall_ms,omitempty"`
+		// ShardingTypes is nil if all tables are whole or in slices of columns in HBM.
+		ShardingTypes map[plan.ShardingType]int `json:"sharding_types,omitempty"`
 	}
 	lanesJSON struct {
 		Widest unit.Millis `json:"widest_ms"`
@@ -64,8 +66,9 @@ type (
 //	wall_ms            the time that planning took, as given
 //	status             "complete", "budget", "time" or "interrupted"
 //	baselines          by name: valid, cost_ms, simulated_cost_ms (null if there is no plan);
-//	                   those of other planners also have reason, why the plan is not valid, and
-//	                   wall_ms, the time that the planner took, as far as they are known
+//	                   those of other planners also have reason, why the plan is not valid,
+//	                   wall_ms, the time that the planner took, as far as they are known, and
+//	                   sharding_types, as below
 //	free_slices        as a baseline: the plan without the rules of the plan's engine;
 //	                   only if that plan was asked for
 //	step               the whole training step of the plan, as StepJSON has it; only if it
@@ -189,6 +192,9 @@ func syncOf(pl *plan.Plan) syncJSON {
 // jsonOf returns a plan that is compared with the result's.
 func jsonOf(r *neuroshard.Result, b *neuroshard.Baseline) baselineJSON {
 	one := baselineJSON{Valid: b.Valid, Reason: b.Reason, Wall: b.Wall}
+	if b.Plan != nil && !b.Plan.Plain() {
+		one.ShardingTypes = b.Plan.ShardingTypes()
+	}
 	if b.Valid || b.Predicted > 0 {
 		one.Cost = &b.Predicted
 		if r.Judged() {

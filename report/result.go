@@ -529,7 +529,8 @@ func (v *view) baselines(r *neuroshard.Result) {
 	v.planners(r)
 }
 
-// planners says of the plans of other planners why they are not valid and how long they took.
+// planners says of the plans of other planners why they are not valid, which sharding types their
+// tables have, and how long they took.
 func (v *view) planners(r *neuroshard.Result) {
 	for i := range r.Baselines {
 		b := &r.Baselines[i]
@@ -537,6 +538,9 @@ func (v *view) planners(r *neuroshard.Result) {
 			v.printf("%s is not valid here: %s\n", b.Method, OneLine(b.Reason))
 		} else if b.Reason != "" {
 			v.printf("%s: %s\n", b.Method, OneLine(b.Reason))
+		}
+		if b.Plan != nil && !b.Plan.Plain() {
+			v.printf("%s placed %s\n", b.Method, placed(b.Plan))
 		}
 		if b.Wall > 0 {
 			v.printf("%s planned in %s\n", b.Method, seconds(b.Wall))
