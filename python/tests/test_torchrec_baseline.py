@@ -18,6 +18,7 @@ import pytest
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
+import torchrec_modules as modules
 import torchrec_ranks as ranks
 from test_torchrec_tables import collection, table
 from test_torchrec_training import environment
@@ -279,6 +280,29 @@ def test_a_plan_that_breaks_a_rule(
     assert cells[1] == "no" and cells[2].endswith(" ms")
     assert re.match(r'table "t[04]", shard \d, device [012]: ', note(report))
     assert "best baseline, torchrec" not in report
+
+
+def test_a_plan_that_does_not_fit_by_our_count(binary: str, tmp_path: Path) -> None:
+    """TorchRec does not count all bytes of a step."""
+    arguments = ["--memory", "11MB", "--reserve-share", "0"]
+    report = planned(
+        binary, tmp_path, arguments=arguments, torchrec_baseline=True, **OF_PROFILE
+    ).report
+    cells = row(report)
+    assert cells[1] == "no" and cells[2].endswith(" ms")
+    assert re.match(r"device \d: its shards take \d+ bytes ", note(report))
+
+
+def test_modules_of_each_kind(binary: str) -> None:
+    model = modules.Model(list(modules.KINDS))
+    planner = NeuroShardPlanner(**of_topology(), binary=binary, torchrec_baseline=True)
+    planner.plan(model, modules.sharders())
+    # The plan has a cost. TorchRec replicates small tables, which the search here does not do
+    # by default.
+    name, valid, predicted, *_ = row(planner.report)
+    assert (name, valid) == ("torchrec", "no") and predicted.endswith(" ms")
+    assert re.match(r'table "\w+": it is data_parallel, and its constraints', note(planner.report))
+    assert re.search(r"^torchrec placed .*\d+ data_parallel", planner.report, re.MULTILINE)
 
 
 def test_a_sharding_group(binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
