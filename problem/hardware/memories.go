@@ -100,7 +100,7 @@ func (m Memories) Of(n int, before []unit.Bytes, usual unit.Bytes) (list []unit.
 	last := m.Sizes[len(m.Sizes)-1].Last
 	switch {
 	case !m.Numbered && len(m.Sizes) != n:
-		return nil, fmt.Sprintf("%d are stated for %d", len(m.Sizes), n)
+		return nil, fmt.Sprintf("%s stated for %d", howMany(len(m.Sizes)), n)
 	case last >= n:
 		return nil, fmt.Sprintf("number %d is not below %d", last, n)
 	}
@@ -132,4 +132,12 @@ func FormatMemories(memories []unit.Bytes) string {
 		i = last + 1
 	}
 	return strings.Join(parts, ", ")
+}
+
+// howMany begins a sentence about n things: "1 is" or "2 are".
+func howMany(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return fmt.Sprintf("%d are", n)
 }

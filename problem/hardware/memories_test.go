@@ -82,6 +82,10 @@ func TestUnevenMemories(t *testing.T) {
 	if got := strings.Join(one.Problems(), "\n"); got != "device memories: 3 are stated for 4 devices\nhost memories: 0 B of host 0 is not above 0 and at most 1024 TiB" {
 		t.Errorf("got %s", got)
 	}
+	one.DeviceMemories, one.HostMemories = one.DeviceMemories[:1], nil
+	if got := strings.Join(one.Problems(), "\n"); got != "device memories: 1 is stated for 4 devices" {
+		t.Errorf("got %s", got)
+	}
 }
 
 // Sharding groups have the memories of the whole cluster; devices with replicas of the same shards

@@ -389,7 +389,10 @@ func each(add func(format string, args ...any), name, one string, memories []uni
 		return
 	}
 	if len(memories) != n {
-		add("%s: %d are stated for %d %ss", name, len(memories), n, one)
+		if n != 1 {
+			one += "s"
+		}
+		add("%s: %s stated for %d %s", name, howMany(len(memories)), n, one)
 	}
 	for i, m := range memories {
 		if m <= 0 || m > MaxMemory {
