@@ -253,7 +253,7 @@ func (e *NoShardingType) Error() string {
 	}
 	if len(e.ShardingTypes) > 0 {
 		return fmt.Sprintf("%s: if each table has the sharding type that takes the fewest bytes, all tables take %v, and all devices together have %v for them; the largest table is %q, which takes %v of each device",
-			noPlacement(e.ShardingTypes, "", e.Proven), e.Sum, e.Have, e.Tables[0], e.Need)
+			noPlacement(e.ShardingTypes, "", e.Proven), e.Sum, max(0, e.Have), e.Tables[0], e.Need)
 	}
 	if e.OutsideHBM {
 		return fmt.Sprintf("the tiers of %s leave hbm out, and this search places tables in hbm only", words.Quoted(e.Tables, 5))

@@ -23,7 +23,8 @@ type Infeasible struct {
 	// Device is the allowed device with the most bytes free when the slice was to be
 	// placed. Have is the number of bytes that were free there, Need the number that the
 	// slice (or its co-location) takes, and Missing the difference. Missing is 0 if
-	// bytes were not the obstacle.
+	// bytes were not the obstacle. Have is below 0 if what the device needs beside tables takes
+	// more than its memory.
 	Device              int
 	Need, Have, Missing unit.Bytes
 	// DevicesNeeded is the least number of such devices that holds the tables, as by the
@@ -52,11 +53,20 @@ func (e *Infeasible) Error() string {
 		reason += "; " + noPlacement(e.Tried, " either", e.Proven)
 	}
 	if e.Missing == 0 {
-		return fmt.Sprintf("table %q: no device takes a slice of %d columns, although it takes only %v and device %d has %v free; %s",
-			e.Table, e.Width, e.Need, e.Device, e.Have, reason)
+		return fmt.Sprintf("table %q: no device takes a slice of %d columns, although it takes only %v and device %d has %s; %s",
+			e.Table, e.Width, e.Need, e.Device, free(e.Have), reason)
 	}
-	return fmt.Sprintf("table %q: a slice of %d columns takes %v, and device %d, the allowed device with the most room, has %v free: %v missing; %s",
-		e.Table, e.Width, e.Need, e.Device, e.Have, e.Missing, reason)
+	return fmt.Sprintf("table %q: a slice of %d columns takes %v, and device %d, the allowed device with the most room, has %s: %v missing; %s",
+		e.Table, e.Width, e.Need, e.Device, free(e.Have), e.Missing, reason)
+}
+
+// free says how much of a device's memory is free for tables. The bytes are below 0 if what a device
+// needs beside tables takes more than its memory.
+func free(bytes unit.Bytes) string {
+	if bytes < 0 {
+		return fmt.Sprintf("none free, because its reserve and the buffers of exchanges take %v more than its memory", -bytes)
+	}
+	return fmt.Sprintf("%v free", bytes)
 }
 
 // infeasible describes the failure of the piece with index p, which found no room when
@@ -95,7 +105,7 @@ func infeasible(c *catalog, method Method, pieces, devices []int32, p int32) *In
 		e.Reason = fmt.Sprintf("method %q finds no room for it, but method %q does", method, Default)
 	default:
 		e.Reason = fmt.Sprintf("all tables take %v of the %v that %s for them; %d devices would be enough",
-			c.total(pieces), c.room(), devicesHave(n), e.DevicesNeeded)
+			c.total(pieces), max(0, c.room()), devicesHave(n), e.DevicesNeeded)
 	}
 	return e
 }
@@ -194,5 +204,5 @@ func hopeless(c *catalog, fixed problem.Memory) string {
 	taken := float64(unit.Bytes(k.bytes) + fixed.Received + t.ReserveFixed)
 	memory := math.Ceil(taken/(1-t.KeptShare())/float64(unit.GiB)) * float64(unit.GiB)
 	return fmt.Sprintf("no number of devices would be enough: with splits by columns only, %s of table %q takes %v of the %v available on a device; the table needs devices of at least %v",
-		what, c.problem.Tables[k.members[0].table].Name, unit.Bytes(k.bytes), unit.Bytes(c.budget), unit.Bytes(memory))
+		what, c.problem.Tables[k.members[0].table].Name, unit.Bytes(k.bytes), unit.Bytes(max(0, c.budget)), unit.Bytes(memory))
 }

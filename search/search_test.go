@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -645,5 +646,25 @@ func optimumOfTinyProblems(t *testing.T, tasks, withRefinement int) {
 	}
 	if least := tasks * 95 / 100; hits < least || proven < least || refined < withRefinement-1 {
 		t.Errorf("got the optimum on %d of %d tasks, %d proven, and on %d of %d by annealing alone, want %d, %d and %d at least", hits, tasks, proven, refined, withRefinement, least, least, withRefinement-1)
+	}
+}
+
+// TestLessThanTheBuffers: if the buffers of a device take more than its memory, the error says so, and
+// states no bytes below 0.
+func TestLessThanTheBuffers(t *testing.T) {
+	p := pool(1, 3, 4, 64)
+	p.Accounting, p.Batch = problem.CountAll, 1<<20
+	p.Topology.Memory = p.DeviceMemory(0).Received / 2
+	_, err := search.Run(context.Background(), p, formsFactory(p, true), search.Options{Steps: 1})
+	var infeasible *search.Infeasible
+	if !errors.As(err, &infeasible) || infeasible.Have >= 0 || infeasible.Missing <= infeasible.Need {
+		t.Fatalf("got %+v, want an Infeasible with less than nothing free", err)
+	}
+	if got := err.Error(); !strings.Contains(got, "has none free, because its reserve and the buffers of exchanges take") || strings.Contains(got, " -") {
+		t.Errorf("got %q", got)
+	}
+	_, err = search.Run(context.Background(), p, formsFactory(p, true), search.Options{Steps: 1, ShardingTypes: []problem.ShardingType{problem.RowWise}})
+	if err == nil || strings.Contains(err.Error(), " -") || !strings.Contains(err.Error(), "have 0 B for them") {
+		t.Errorf("row_wise: got %v", err)
 	}
 }
