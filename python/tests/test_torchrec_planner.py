@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,8 @@ def test_plan(binary: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
     assert set(tables) == {"a", "b", "c"}
     assert max(r for t in tables.values() for r in t.ranks) < 4
     assert "found by" in p.report
+    # The report names no file of the folder that is gone.
+    assert p.report.split()[1] in ("table", "tables") and tempfile.gettempdir() not in p.report
     assert "SIMULATED" in caplog.text
     # TorchRec counts the batch of a rank, neuroshard that of all.
     kept = tmp_path / "kept"

@@ -514,12 +514,14 @@ class NeuroShardPlanner(Door):
             source, target = Path(folder, "tables.json"), Path(folder, "plan.json")
             source.write_bytes(content)
             self._leave("tables.json", content)
-            self.report = program.run(
+            report = program.run(
                 binary,
                 [*self._command(str(source)), *cluster, "-o", str(target), *more],
                 self._timeout + (self._timeout_seconds or 0),
                 None if self._max_bytes is None else target,
             )
+            # The folder is gone when the report is read, so the report names no file of it.
+            self.report = report.removeprefix(f"{source}: ").replace(f"{folder}{os.sep}", "")
             if not target.exists():
                 message = f"{quote(binary, 200)} reported no error and wrote no plan"
                 raise BinaryError([Problem(message, "is it the program neuroshard?")])
