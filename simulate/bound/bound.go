@@ -54,6 +54,10 @@
 // low. The cheapest way is found exactly, over all cuts into granules of columns. A way
 // with a slice that alone takes longer than u does not count.
 //
+// Memories (memories.go). If devices differ in memory, each memory class has its own modes, with its
+// own budget of bytes, and a device is in a mode of its class. All devices together are worth the
+// sum over the classes.
+//
 // Parts (tree.go). The placements are divided into parts, by X and by the number of
 // devices in each mode. Each part has its own bound, and the least of these bounds holds
 // for all placements.
@@ -108,7 +112,8 @@
 // are dropped.
 //
 // The set with only slices on single devices has a sharper bound, because tree.go divides
-// its placements and mixed.go does not divide. sets.go divides the work over the sets. In
+// its placements and mixed.go does not divide. Of devices that differ in memory, mixed.go knows the
+// largest and the mean budget only. sets.go divides the work over the sets. In
 // all other sets, blocks and replicas
 // count against the memory of all devices together. Where that limit is dropped, a table
 // has no block or replica that alone is larger than the memory of a device.
@@ -233,7 +238,8 @@ func ofColumns(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound,
 	if err != nil {
 		return Bound{}, err
 	}
-	t := newTree(newRelaxation(p, simulate.NewPricer(p), p.Topology.Devices, allowed.operators(p)), comm)
+	r := newRelaxation(p, simulate.NewPricer(p), p.Topology.Devices, allowed.operators(p))
+	t := newTree(r, comm, memoriesOf(p, everyDevice(p)))
 	t.raise(ctx, math.Inf(1))
 	if err := ctx.Err(); err != nil {
 		return Bound{}, err

@@ -46,6 +46,11 @@ import (
 // are in one mode, and the least bound over the modes holds for all numbers. An empty
 // device counts as one in any mode with one operator.
 //
+// If devices differ in memory, rest has the sum over the devices of m B, where B is the device's
+// own budget and m that of its mode. Let l be the least m of all modes. The sum is at most l times
+// the sum of all budgets, plus the sum of m-l, times the largest budget. So each device counts as
+// the largest one, less l times the difference between the largest budget and the mean.
+//
 // The prices come from the shares of each table in its ways. The shares move towards the
 // cheapest ways as in node.go. Any prices give a valid bound; better prices give a higher
 // one.
@@ -489,7 +494,7 @@ func (m *mixed) divideTime() (left float64) {
 	time /= m.n
 	// u is divided in the ratio of the time of the devices' own slices to common.
 	m.busy = m.u * max(time/(time+m.common), 0.05)
-	left = m.budget
+	left = m.budget - m.short
 	if !math.IsInf(left, 1) {
 		left = max(left-blocks[bytes]-replicas[bytes], 0.1*left)
 	}
@@ -527,6 +532,12 @@ func (m *mixed) weigh(devices, left float64) (leastTau float64) {
 		if devices > 0 {
 			m.usualTau += m.tau[k] * m.need[k] / devices
 			m.usualMemory += m.memory[k] * m.need[k] / devices
+		}
+	}
+	if m.short > 0 {
+		least := slices.Min(m.memory)
+		for k := range m.modes {
+			m.rest[k] -= least * m.short
 		}
 	}
 	if !m.in.has(problem.ClassColumns) {

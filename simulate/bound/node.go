@@ -15,7 +15,9 @@ import (
 //
 // devices, where time, rows, columns and bytes are sums over the operators of the mode.
 // Rows have a limit for each number of passes. Let psi be the sum of all n_k, divided by
-// the number of devices of the cluster. psi is smoothed, and its gradient gives the prices, weights and worths of the
+// the number of devices of the cluster. (If devices differ in memory, each memory class has its
+// own modes, and psi is the largest of the sums over the modes of a class, divided by the number of
+// its devices.) psi is smoothed, and its gradient gives the prices, weights and worths of the
 // package comment. The cheapest ways at these prices have two uses: they prove that u is
 // too low, and they are the direction in which to move the fractions (the method of Frank
 // and Wolfe):
@@ -70,6 +72,8 @@ type prover struct {
 	need    []float64
 	weights []shares
 	worth   []float64
+	// usage is, by memory class, the devices that its modes need, divided by its devices.
+	usage []float64
 }
 
 // shares are shares of the limits of devices in a mode, or weights of these shares.
@@ -123,7 +127,7 @@ func (w *shares) normalize(p int) float64 {
 // newProver returns a prover for the tables of r.
 func newProver(r *relaxation) *prover {
 	n := len(r.modes)
-	return &prover{relaxation: r, need: make([]float64, n), weights: make([]shares, n), worth: make([]float64, n)}
+	return &prover{relaxation: r, need: make([]float64, n), weights: make([]shares, n), worth: make([]float64, n), usage: make([]float64, len(r.memories))}
 }
 
 // root returns the node of all placements, with at least the given columns on the device
@@ -274,24 +278,30 @@ func (n *node) shrink(parts []load, share float64) {
 // the worth of a device in each mode at that gradient.
 func (s *prover) differentiate(n *node) {
 	p := s.sharp
-	devices := 0.0
+	clear(s.usage)
 	for k := range s.modes {
 		if n.hi[k] == 0 {
 			continue
 		}
 		s.need[k] = s.needed(n, k)
-		devices += pair(float64(n.lo[k]), s.need[k], p)
+		s.usage[s.modes[k].memory] += pair(float64(n.lo[k]), s.need[k], p)
 	}
-	devices /= float64(s.devices)
-	most := devices
+	most := 0.0
+	for j := range s.usage {
+		s.usage[j] /= float64(s.memories[j].devices)
+		most = max(most, s.usage[j])
+	}
 	for k, h := range n.hi {
-		if 0 < h && h < s.devices {
+		if 0 < h && h < s.size(k) {
 			most = max(most, s.need[k]/float64(h))
 		}
 	}
-	sum := power(devices/most, p)
+	sum := 0.0
+	for _, u := range s.usage {
+		sum += power(u/most, p)
+	}
 	for k, h := range n.hi {
-		if 0 < h && h < s.devices {
+		if 0 < h && h < s.size(k) {
 			sum += power(s.need[k]/float64(h)/most, p)
 		}
 	}
@@ -301,16 +311,19 @@ func (s *prover) differentiate(n *node) {
 		if h == 0 {
 			continue
 		}
-		m := power(devices/psi, p-1) / float64(s.devices)
+		m := power(s.usage[s.modes[k].memory]/psi, p-1) / float64(s.size(k))
 		if n.lo[k] > 0 {
 			m *= power(s.need[k]/pair(float64(n.lo[k]), s.need[k], p), p-1)
 		}
-		if h < s.devices {
+		if h < s.size(k) {
 			m += power(s.need[k]/float64(h)/psi, p-1) / float64(h)
 		}
 		s.setPrices(n, k, m)
 	}
 }
+
+// size returns the number of devices in the memory class of mode k.
+func (r *relaxation) size(k int) int { return r.memories[r.modes[k].memory].devices }
 
 // needed returns the smoothed number of devices that mode k needs, and sets the weights
 // of the mode's shares.
@@ -339,7 +352,7 @@ func (r *relaxation) sharesOf(n *node, k int) shares {
 	}
 	w[timeShare] /= n.u
 	w[columnsShare] /= float64(n.to)
-	w[bytesShare] /= r.budget
+	w[bytesShare] /= r.memories[mode.memory].budget
 	for passes := range mode.rows {
 		w[rowsShare+passes] /= mode.rows[passes]
 	}
@@ -358,7 +371,7 @@ func (s *prover) setPrices(n *node, k int, m float64) {
 		g[sorting] = time
 		g[rows] = m * w[rowsShare+o.passes] / mode.rows[o.passes]
 		g[columns] = m * w[columnsShare] / float64(n.to)
-		g[bytes] = m * w[bytesShare] / s.budget
+		g[bytes] = m * w[bytesShare] / s.memories[mode.memory].budget
 	}
 	// A device in the mode has u less extra for its operators. As u is at most s.longest
 	// here, that is at most the share 1 - extra/s.longest of u.
@@ -383,9 +396,21 @@ func tangent(g, l *load, at int, scale, size float64) {
 
 // available returns the highest worth that the devices of the node can have together.
 func (s *prover) available(n *node) float64 {
-	left, worth := s.devices, 0.0
+	worth := 0.0
+	for memory := range s.memories {
+		worth += s.availableOf(n, memory)
+	}
+	return worth
+}
+
+// availableOf returns the highest worth that the devices of a memory class can have together.
+func (s *prover) availableOf(n *node, memory int) float64 {
+	left, worth := s.memories[memory].devices, 0.0
 	order := make([]int, 0, len(s.modes))
 	for k, lo := range n.lo {
+		if s.modes[k].memory != memory {
+			continue
+		}
 		left -= lo
 		worth += float64(lo) * s.worth[k]
 		if n.hi[k] > lo {

@@ -54,6 +54,8 @@ type mode struct {
 	rows [maxPasses + 1]float64
 	// devices is the largest number of devices that can be in the mode.
 	devices int
+	// memory is the place of the mode's memory class in a relaxation.
+	memory int
 }
 
 // load is what slices take of the devices in one operator: the three times of each norm
@@ -91,9 +93,15 @@ type relaxation struct {
 	// lanes lists the lane classes of each operation, and of the operators that serve it.
 	lanes [][]laneClass
 	of    [][]int
-	// budget is the bytes of the device with the most memory, +Inf if bytes do not count. The
-	// relaxation takes all devices for as large as that one, which is a bound for any.
-	budget float64
+	// budget is the bytes of the device with the most memory, +Inf if bytes do not count, and
+	// short is by how much the mean over the devices is less.
+	budget, short float64
+	// memories are the memory classes of the devices: there is one unless devices differ in
+	// memory and byMemory divided them.
+	memories []memoryClass
+
+	// divided is the most operators of an operation on a device.
+	divided int
 
 	// The input of choose: the prices by operator, which modes are open, and the longest
 	// time that a slice may take alone.
@@ -124,6 +132,10 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices, divided
 	r := &relaxation{devices: devices, budget: math.Inf(1)}
 	if budget := float64(p.LargestBudget()); budget > 0 {
 		r.budget = budget
+	}
+	r.memories = []memoryClass{{devices, r.budget}}
+	if len(p.Topology.DeviceMemories) > 0 && !math.IsInf(r.budget, 1) {
+		r.short = shortOf(p)
 	}
 	operations := map[problem.OperatorKey]int{}
 	widest := map[problem.OperatorKey]int{}
@@ -168,21 +180,23 @@ func operationOf(p *problem.Problem, i int) problem.OperatorKey {
 // each operation. If the tables have one operation, a device with one operator is in a mode
 // with this operator. All other devices are in a mode with all operators.
 func (r *relaxation) addModes(divided int) {
-	var extra float64
-	r.of = make([][]int, len(r.lanes))
-	if len(r.lanes) == 1 {
-		for l := range r.lanes[0] {
-			for passes := r.leastPasses(0); passes <= r.mostPasses(0); passes++ {
-				r.addOperator(0, l, passes)
-				r.closeMode(1, r.wider(l))
+	r.of, r.divided = make([][]int, len(r.lanes)), divided
+	for memory := range r.memories {
+		var extra float64
+		if len(r.lanes) == 1 {
+			for l := range r.lanes[0] {
+				for passes := r.leastPasses(0); passes <= r.mostPasses(0); passes++ {
+					r.addOperator(0, l, passes)
+					r.closeMode(memory, 1, r.wider(l))
+				}
 			}
+			extra = fixedMS
 		}
-		extra = fixedMS
-	}
-	if several := divided * len(r.lanes); several > 1 {
-		r.addAll()
-		r.closeMode(several, r.devices)
-		r.modes[len(r.modes)-1].extra = extra
+		if several := divided * len(r.lanes); several > 1 {
+			r.addAll()
+			r.closeMode(memory, several, r.devices)
+			r.modes[len(r.modes)-1].extra = extra
+		}
 	}
 	r.makeRoom()
 }
@@ -197,9 +211,10 @@ func (r *relaxation) unlimited() *relaxation {
 
 // addOperators adds one mode with all operators, without limits.
 func (r *relaxation) addOperators() {
+	r.memories = []memoryClass{{r.devices, r.budget}}
 	r.of = make([][]int, len(r.lanes))
 	r.addAll()
-	r.closeMode(0, r.devices)
+	r.closeMode(0, 0, r.devices)
 	for passes := range r.modes[0].rows {
 		r.modes[0].rows[passes] = math.Inf(1)
 	}
@@ -266,11 +281,11 @@ func (r *relaxation) addOperator(operation, lanes, passes int) {
 	r.operators = append(r.operators, o)
 }
 
-// closeMode adds the mode of the operators that were added since the last mode. At most
-// the given number of them are on a device, and at most the given number of devices are in
-// the mode.
-func (r *relaxation) closeMode(operators, devices int) {
-	k := mode{end: len(r.operators), devices: devices}
+// closeMode adds the mode of the operators that were added since the last mode, for the devices
+// of a memory class. At most the given number of operators are on a device, and at most the given
+// number of devices are in the mode.
+func (r *relaxation) closeMode(memory, operators, devices int) {
+	k := mode{end: len(r.operators), devices: min(devices, r.memories[memory].devices), memory: memory}
 	if len(r.modes) > 0 {
 		k.first = r.modes[len(r.modes)-1].end
 	}

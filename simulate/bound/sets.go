@@ -146,7 +146,7 @@ func setsOf(p *problem.Problem, in set, allowed Allowed, onHosts bool) (sets []*
 		if err != nil {
 			return nil, err
 		}
-		sets = append(sets, &setBound{tree: newTree(r, comm), others: others[0]})
+		sets = append(sets, &setBound{tree: newTree(r, comm, memoriesOf(p, everyDevice(p))), others: others[0]})
 	}
 	add := func(r *relaxation, used set) {
 		s := &setBound{}

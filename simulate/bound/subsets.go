@@ -29,9 +29,11 @@ import (
 
 // subset is the tables that may lie only on some devices.
 type subset struct {
-	// tables are indices into Problem.Tables, ascending, and devices is the number of devices.
+	// tables are indices into Problem.Tables, ascending, and devices is the number of devices. of
+	// are these devices; nil if they are not known.
 	tables  []int
 	devices int
+	of      []int
 }
 
 const (
@@ -49,7 +51,7 @@ func subsetsOf(p *problem.Problem) (all []subset) {
 	var sets [][]int
 	for _, c := range colocations {
 		if len(c.Tables) > 1 {
-			all = append(all, subset{c.Tables, 1})
+			all = append(all, subset{tables: c.Tables, devices: 1})
 		}
 		if len(c.Devices) > 0 && !wholeHost(p, c.Devices) {
 			sets = append(sets, c.Devices)
@@ -60,7 +62,7 @@ func subsetsOf(p *problem.Problem) (all []subset) {
 	slices.SortFunc(sets, func(a, b []int) int { return cmp.Or(len(a)-len(b), slices.Compare(a, b)) })
 	sets = slices.CompactFunc(sets, slices.Equal)
 	for _, devices := range sets[:min(len(sets), mostSets)] {
-		s := subset{devices: len(devices)}
+		s := subset{devices: len(devices), of: devices}
 		for _, c := range colocations {
 			if c.Devices != nil && within(c.Devices, devices) {
 				s.tables = append(s.tables, c.Tables...)
@@ -147,11 +149,17 @@ func (s *subset) tree(p *problem.Problem, allowed Allowed, in set, onHosts bool)
 	}
 	comm.least = max(comm.least, mean)
 	r := newRelaxation(&q, simulate.NewPricer(&q), s.devices, allowed.operators(p))
+	var memories []memoryClass
 	if onHosts {
 		r = r.unlimited()
+	} else {
+		memories = memoriesOf(&q, s.of)
 	}
-	t := newTree(r, comm)
+	t := newTree(r, comm, memories)
 	t.visits, t.fruitless = subsetVisits, fruitlessInSubset
+	if t.byMemory != nil {
+		t.byMemory.visits, t.byMemory.fruitless = subsetVisits, fruitlessInSubset
+	}
 	return t, nil
 }
 

@@ -60,12 +60,21 @@ type tree struct {
 	// reached is the bound when it last rose, in ms, and at the number of prices until then.
 	reached float64
 	at      int
+	// byMemory is the tree of the same placements with modes for each memory class; nil unless
+	// devices differ in memory. It gets its work after the tree that has it, and the higher of the
+	// two bounds holds: where memory hardly limits the placements, fewer modes need less work.
+	byMemory *tree
 }
 
-// newTree returns the tree with all placements of r's tables as its one part.
-func newTree(r *relaxation, comm *exchange) *tree {
+// newTree returns the tree with all placements of r's tables as its one part. memories are the
+// memory classes of the devices.
+func newTree(r *relaxation, comm *exchange, memories []memoryClass) *tree {
 	s := newProver(r)
-	return &tree{prover: s, comm: comm, parts: []*node{s.root(comm.least)}, visits: visits, fruitless: fruitless}
+	t := &tree{prover: s, comm: comm, parts: []*node{s.root(comm.least)}, visits: visits, fruitless: fruitless}
+	if u := byMemory(r, memories); u != nil {
+		t.byMemory = newTree(u, comm, nil)
+	}
+	return t
 }
 
 // total returns the bound of a part without the fixed time of an operator, in ms.
@@ -83,7 +92,18 @@ func (t *tree) lowest() int {
 }
 
 // bound returns the bound of all placements so far, in its parts.
-func (t *tree) bound() (b Bound) {
+func (t *tree) bound() Bound {
+	b := t.own()
+	if t.byMemory != nil {
+		if of := t.byMemory.own(); of.Total > b.Total {
+			return of
+		}
+	}
+	return b
+}
+
+// own returns the bound of the tree without that of byMemory.
+func (t *tree) own() (b Bound) {
 	columns, busy := t.comm.least, 0.0
 	if len(t.tables) > 0 {
 		n := t.parts[t.lowest()]
@@ -95,12 +115,20 @@ func (t *tree) bound() (b Bound) {
 	return b
 }
 
-// least returns the total of bound, in ms.
-func (t *tree) least() float64 { return float64(t.bound().Total) }
+// least returns the total of own, in ms.
+func (t *tree) least() float64 { return float64(t.own().Total) }
 
-// raise works on the parts until the bound of all placements is at least the limit, in ms.
-// It reports whether the work ended before that, and returns early if ctx ends.
+// raise works until the bound of all placements is at least the limit, in ms. It reports whether the
+// work ended before that, and returns early if ctx ends.
 func (t *tree) raise(ctx context.Context, limit float64) (ended bool) {
+	if ended = t.work(ctx, limit); ended && t.byMemory != nil {
+		ended = t.byMemory.work(ctx, limit)
+	}
+	return ended
+}
+
+// work works on the parts until the tree's own bound is at least the limit, as raise does.
+func (t *tree) work(ctx context.Context, limit float64) (ended bool) {
 	if len(t.tables) == 0 {
 		return true
 	}
@@ -146,15 +174,19 @@ func (t *tree) spent(least float64, most int) bool {
 // shortage returns the number of devices that the node's mix needs, divided by the number
 // of devices that the node has. The modes at their limit hi count, too.
 func (t *tree) shortage(n *node) float64 {
-	devices, most := 0.0, 0.0
+	most := 0.0
+	devices := make([]float64, len(t.memories))
 	for k := range t.modes {
 		need := t.devicesOf(n, k)
-		devices += max(need, float64(n.lo[k]))
+		devices[t.modes[k].memory] += max(need, float64(n.lo[k]))
 		if n.hi[k] > 0 {
 			most = max(most, need/float64(n.hi[k]))
 		}
 	}
-	return max(most, devices/float64(t.devices))
+	for j, need := range devices {
+		most = max(most, need/float64(t.memories[j].devices))
+	}
+	return most
 }
 
 // divide returns parts that together make up n; none if no division helps.
@@ -164,8 +196,8 @@ func (t *tree) divide(n *node) []*node {
 		a.to, b.from = mid, mid+t.comm.granule
 		return []*node{a, b}
 	}
-	if len(t.modes) == 1 {
-		return nil // all devices are in the mode
+	if len(t.modes) == len(t.memories) {
+		return nil // all devices of a class are in its mode
 	}
 	at, far := -1, broken
 	for k := range t.modes {
@@ -187,9 +219,11 @@ func (t *tree) divide(n *node) []*node {
 	for _, part := range []*node{a, b} {
 		lo, hi := 0, 0
 		for k := range part.lo {
-			lo, hi = lo+part.lo[k], hi+part.hi[k]
+			if t.modes[k].memory == t.modes[at].memory {
+				lo, hi = lo+part.lo[k], hi+part.hi[k]
+			}
 		}
-		if lo <= t.devices && t.devices <= hi {
+		if size := t.size(at); lo <= size && size <= hi {
 			parts = append(parts, part)
 		}
 	}

@@ -2,6 +2,7 @@ package bound_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"testing"
 
@@ -93,4 +94,54 @@ func within(p *problem.Problem, shards [][]problem.Shard) bool {
 		}
 	}
 	return true
+}
+
+// The bound of plans by columns is not lower than that of devices that all are as large as the
+// largest, and it is higher where memory limits what a device can do.
+func TestOwnMemoriesSharpenTheBound(t *testing.T) {
+	of := func(t interface{ Fatal(...any) }, p *problem.Problem) unit.Millis {
+		b, err := bound.Simulated(context.Background(), p, bound.Allowed{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Total
+	}
+	asLargest := func(p *problem.Problem) *problem.Problem {
+		q := *p
+		q.Topology.Memory, q.Topology.DeviceMemories = p.Topology.DeviceMemory(p.Topology.Largest()), nil
+		return &q
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		p := draw(t, 8, 6, 8)
+		all := unit.Bytes(0)
+		for i := range p.Tables {
+			all += p.ShardMemory(p.Whole(i)).Tables()
+		}
+		p.Topology.ReserveShare = hardware.NoReserve
+		received, n := p.DeviceMemory(0).Received, p.Topology.Devices
+		for d := range n {
+			share := rapid.Float64Range(0, 2).Draw(t, "share")
+			if d == 0 {
+				share = 1
+			}
+			p.Topology.DeviceMemories = append(p.Topology.DeviceMemories, received+1+unit.Bytes(share*float64(all)))
+		}
+		if own, even := of(t, p), of(t, asLargest(p)); own < even {
+			t.Fatalf("%v of memory: got a bound of %v, which is below %v for devices as large as the largest", p.Topology.DeviceMemories, own, even)
+		}
+	})
+	// Equal tables: the small devices hold fewer of them, and the others do their work.
+	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: 4, ReserveShare: hardware.NoReserve}}
+	for i := range 32 {
+		p.Tables = append(p.Tables, problem.Table{Name: fmt.Sprint(i), Rows: 1_000_000, Dim: 64, Optimizer: problem.SGD, Features: []problem.Feature{{PoolingFactor: 20}}})
+	}
+	one, received := p.ShardMemory(p.Whole(0)).Tables(), p.DeviceMemory(0).Received
+	for _, held := range []unit.Bytes{3, 3, 14, 14} {
+		p.Topology.DeviceMemories = append(p.Topology.DeviceMemories, received+held*one)
+	}
+	own, even := of(t, p), of(t, asLargest(p))
+	t.Logf("32 equal tables, two devices with room for 3 and two with room for 14: a bound of %v, and %v if all count as the largest", own, even)
+	if own < 1.3*even {
+		t.Errorf("got a bound of %v, want at least 1.3 times the %v of devices as large as the largest", own, even)
+	}
 }

@@ -1,0 +1,96 @@
+package bound
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// memories.go divides devices that differ in memory into memory classes:
+//
+//	device        0      1      2      3
+//	may hold      10 GB  70 GB  34 GB  70 GB
+//	class         2      0      1      0
+//
+// Each class has modes of its own, in which the budget of bytes is that of the class. A device
+// is in one of the modes of its class. So the argument of the package comment holds with more
+// modes: the shares of a device add up to at most 1 with the device's own budget, and all slices
+// together are worth at most the sum, over the classes, of the highest worth of the devices of a
+// class in its modes. The cheapest way of a table is found over the modes of all classes.
+//
+// If there are many budgets, a class has several, and the largest of them counts for all its
+// devices: a larger budget allows more placements. A device whose budget is not above 0 holds no
+// slice and is in no class.
+
+// memoryClass is devices that count as having one budget of bytes.
+type memoryClass struct {
+	devices int
+	budget  float64
+}
+
+// mostMemories is the most memory classes.
+const mostMemories = 4
+
+// memoriesOf returns the memory classes of the given devices, from the largest budget; none if the
+// cluster's devices do not differ in memory.
+func memoriesOf(p *problem.Problem, devices []int) (all []memoryClass) {
+	if len(p.Topology.DeviceMemories) == 0 {
+		return nil
+	}
+	for _, d := range devices {
+		if budget := float64(p.ShardBudget(d)); budget > 0 {
+			all = append(all, memoryClass{1, budget})
+		}
+	}
+	slices.SortFunc(all, func(a, b memoryClass) int { return cmp.Compare(b.budget, a.budget) })
+	join := func(i int) { // the class after class i is joined to it
+		all[i].devices += all[i+1].devices
+		all = slices.Delete(all, i+1, i+2)
+	}
+	for i := len(all) - 2; i >= 0; i-- {
+		if all[i].budget == all[i+1].budget {
+			join(i)
+		}
+	}
+	for len(all) > mostMemories {
+		least, at := math.Inf(1), 0
+		for i := range len(all) - 1 {
+			if gained := (all[i].budget - all[i+1].budget) * float64(all[i+1].devices); gained < least {
+				least, at = gained, i
+			}
+		}
+		join(at)
+	}
+	return all
+}
+
+// everyDevice returns the numbers of all devices of the cluster.
+func everyDevice(p *problem.Problem) []int {
+	all := make([]int, p.Topology.Devices)
+	for d := range all {
+		all[d] = d
+	}
+	return all
+}
+
+// shortOf returns by how much the mean budget of the devices is less than the largest one.
+func shortOf(p *problem.Problem) float64 {
+	sum, largest := 0.0, float64(p.LargestBudget())
+	for d := range p.Topology.Devices {
+		sum += max(float64(p.ShardBudget(d)), 0)
+	}
+	return max(largest-sum/float64(p.Topology.Devices), 0)
+}
+
+// byMemory returns the tables of r with modes for each of the memory classes; nil if the classes say
+// no more than that all devices have the budget of r.
+func byMemory(r *relaxation, memories []memoryClass) *relaxation {
+	if len(memories) == 0 || len(memories) == 1 && memories[0] == r.memories[0] {
+		return nil
+	}
+	u := &relaxation{devices: r.devices, tables: r.tables, lanes: r.lanes, budget: memories[0].budget, memories: memories}
+	u.addModes(r.divided)
+	return u
+}
