@@ -5,7 +5,6 @@
     _sharded.py    sharded models
     parts.py       what users pass to TorchRec's planner
     options.py     the ShardingOptions of TorchRec's planner
-    baseline.py    TorchRec's planner itself
 
 TorchRec's modules and plans are not a stable interface, so its version is checked
 before anything of it is imported, and with it those of PyTorch and FBGEMM, which each
@@ -121,6 +120,7 @@ __all__ = [
     "CacheAlgorithm",
     "CacheParams",
     "EmbeddingBagCollection",
+    "EmbeddingShardingPlanner",
     "KeyedJaggedTensor",
     "ModuleSharder",
     "ParameterConstraints",

@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from torch import nn
-from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
-from torchrec.distributed.planner.types import PlannerError
 
 from . import binary as program
+from ._torchrec import EmbeddingShardingPlanner, ParameterConstraints
 from .errors import BinaryError, Problem, escaped, shown
+from .parts import PlannerError, Topology
 from .tables import Json
 
 NAME = "torchrec"
