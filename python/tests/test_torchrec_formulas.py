@@ -22,10 +22,13 @@ from torchrec.distributed.planner import ParameterConstraints, Topology
 from torchrec.distributed.types import CacheParams
 from torchrec.modules.embedding_configs import DataType, EmbeddingBagConfig, EmbeddingConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
+from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 from torchrec_binary import binary
 
 from neuroshard_compare.torchrec_model import Cluster, Engine
 from neuroshard_torchrec import NeuroShardPlanner
+from neuroshard_torchrec.baseline import bags as bags_of
+from neuroshard_torchrec.baseline import pooling_factors
 
 __all__ = ["binary"]
 
@@ -115,6 +118,58 @@ def test_plans_cost_what_torchrec_says(binary: str, tmp_path: Path, seed: int) -
         sum(n for k, n in m.items() if k not in ("host_bytes", "reserve_bytes")) for m in lines
     ]
     assert counted == hbm
+
+
+@pytest.mark.parametrize("stated", ["num_poolings", "batch_sizes", "sample"])
+def test_torchrecs_planner_gets_the_lookups_of_a_bag(
+    binary: str, tmp_path: Path, stated: str
+) -> None:
+    """A feature with several bags of a sample, or with a batch of its own, has the same lookups in
+    the constraints that TorchRec's planner gets beside ours."""
+    lengths = torch.cat([torch.full((96,), 3), torch.full((384,), 8)])
+    sample = KeyedJaggedTensor(
+        keys=["f0", "f1"],
+        values=torch.zeros(int(lengths.sum()), dtype=torch.long),
+        lengths=lengths,
+        stride_per_key_per_rank=[[96], [384]],
+    )
+    config = EmbeddingBagConfig(
+        name="t", num_embeddings=100_000, embedding_dim=64, feature_names=["f0", "f1"]
+    )
+    model = nn.ModuleDict({"bags": EmbeddingBagCollection([config], device=META)})
+    fields: dict[str, Any] = {
+        "num_poolings": {"num_poolings": [2.0, 0.5]},
+        "batch_sizes": {"batch_sizes": [96, 384]},
+        "sample": {},
+    }
+    constraints = {"t": ParameterConstraints(sharding_types=["row_wise"], **fields[stated])}
+    if stated == "num_poolings":
+        reads: dict[str, Any] = {"pooling_factors": {"f0": 6.0, "f1": 4.0}}
+    else:
+        reads = {"sample": sample}
+    topology = Topology(2, "cuda", local_world_size=2, hbm_cap=1 << 30)
+    planner = NeuroShardPlanner(
+        topology=topology,
+        batch_size=384,
+        constraints=constraints,
+        binary=binary,
+        keep=tmp_path,
+        **reads,
+    )
+    sharders = [EmbeddingBagCollectionSharder()]
+    found = planner.plan(model, sharders)
+    tables = json.loads((tmp_path / "tables.json").read_text())
+    factors, bags = pooling_factors(tables), bags_of(tables)
+    if stated == "num_poolings":
+        assert (factors, bags) == ({"t": [3.0, 8.0]}, {"t": [2.0, 0.5]})
+    else:
+        assert (factors, bags) == ({"t": [3.0, 8.0]}, {"t": [0.25, 1.0]})
+    engine = Engine(model, sharders, Cluster(2, 2, 1 << 30, 384), constraints, factors, bags)
+    cost, hbm = engine.estimate(found)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["predicted"]["cost_ms"] == pytest.approx(max(cost), rel=1e-12)
+    memory = plan["devices"][0]["memory"]
+    assert sum(n for k, n in memory.items() if k not in ("host_bytes", "reserve_bytes")) == hbm[0]
 
 
 def test_plans_for_cpus_cost_what_torchrec_says(binary: str, tmp_path: Path) -> None:

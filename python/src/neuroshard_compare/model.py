@@ -354,7 +354,7 @@ class _Comparison:
 
     def _engine(self) -> tuple[Any, dict[str, Any]]:
         """TorchRec for the model, on the cluster that our plan states, and what that is."""
-        from neuroshard_torchrec.baseline import pooling_factors
+        from neuroshard_torchrec.baseline import bags, pooling_factors
 
         from .torchrec_model import Cluster, Engine
 
@@ -376,7 +376,7 @@ class _Comparison:
             "batch_per_rank": one.batch_per_rank,
         }
         s = self.subject
-        return Engine(s.model, s.sharders, one, s.constraints, factors), facts
+        return Engine(s.model, s.sharders, one, s.constraints, factors, bags(tables)), facts
 
     def _by_torchrec(self, engine: Any, plan: dict[str, Any]) -> None:
         from .torchrec_model import sharding_types

@@ -51,8 +51,9 @@ def warm() -> None:
 class Engine:
     """TorchRec for one model on one cluster.
 
-    ``factors`` are the pooling factors of each table's features by the table's name, for the
-    tables whose ``constraints`` state none: TorchRec's planner takes 1 unless told.
+    ``factors`` are the lookups of a bag of each table's features by the table's name, for the
+    tables whose ``constraints`` state none: TorchRec's planner takes 1 unless told. ``bags`` are
+    the bags of a sample of each feature, one by default.
     """
 
     def __init__(
@@ -62,11 +63,12 @@ class Engine:
         cluster: Cluster,
         constraints: Mapping[str, Any],
         factors: Mapping[str, Sequence[float]],
+        bags: Mapping[str, Sequence[float]] | None = None,
     ) -> None:
         self.model = model
         self.sharders = list(sharders) if sharders is not None else get_default_sharders()
         self.cluster = cluster
-        self.constraints = baseline.with_factors(constraints, factors)
+        self.constraints = baseline.with_factors(constraints, factors, bags or {})
 
     def topology(self) -> Topology:
         """TorchRec's topology of the cluster, with TorchRec's default bandwidths."""

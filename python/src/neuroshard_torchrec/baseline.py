@@ -101,27 +101,45 @@ def topology_of(cluster: Json, host_memory: bool = True) -> Any:
 
 
 def pooling_factors(tables: Json) -> dict[str, list[float]]:
-    """Returns the pooling factors of the features of each table of tables.json, by the table's
-    name in its module."""
+    """Returns the lookups of one bag of the features of each table of tables.json, by the
+    table's name in its module. tables.json states the lookups of all bags of a sample."""
     return {
-        t["name"].removeprefix(t.get("module", "") + "/"): [
-            f["pooling_factor"] for f in t["features"]
-        ]
+        local_name(t): [f["pooling_factor"] / f.get("bags", 1.0) for f in t["features"]]
         for t in tables["tables"]
     }
 
 
+def bags(tables: Json) -> dict[str, list[float]]:
+    """Returns the bags of a sample of the features of each table of tables.json, by the table's
+    name in its module."""
+    return {local_name(t): [f.get("bags", 1.0) for f in t["features"]] for t in tables["tables"]}
+
+
+def local_name(table: Json) -> str:
+    """Returns the name of a table of tables.json in its module."""
+    name: str = table["name"]
+    return name.removeprefix(table.get("module", "") + "/")
+
+
 def with_factors(
-    constraints: Mapping[str, Any], factors: Mapping[str, Sequence[float]]
+    constraints: Mapping[str, Any],
+    factors: Mapping[str, Sequence[float]],
+    bags: Mapping[str, Sequence[float]],
 ) -> dict[str, ParameterConstraints]:
-    """Returns the constraints that are TorchRec's own objects, with these pooling factors where
-    none are stated: TorchRec's planner takes 1 unless told."""
+    """Returns the constraints that are TorchRec's own objects, with these lookups of a bag where
+    no pooling factors are stated: TorchRec's planner takes 1 unless told. It also takes one bag
+    of a sample. So ``bags``, those of a sample, become num_poolings, unless the constraints
+    state them, or batches, from which they follow."""
     own = {n: c for n, c in constraints.items() if isinstance(c, ParameterConstraints)}
     usual = ParameterConstraints()
     for name, counted in factors.items():
         stated = own.get(name, usual)
         if stated.pooling_factors == usual.pooling_factors:
             stated = replace(stated, pooling_factors=list(counted))
+            several = list(bags.get(name, ()))
+            open_ = stated.num_poolings is None and stated.batch_sizes is None
+            if open_ and any(n != 1 for n in several):
+                stated = replace(stated, num_poolings=several)
         own[name] = stated
     return own
 

@@ -488,7 +488,7 @@ class NeuroShardPlanner(Door):
             topology=topology,
             batch_size=self._batch(),
             constraints=baseline.with_factors(
-                self._constraints or {}, baseline.pooling_factors(tables)
+                self._constraints or {}, baseline.pooling_factors(tables), baseline.bags(tables)
             ),
             storage_reservation=self._storage_reservation,
             limit_s=math.ceil(self._timeout_seconds or self._timeout),
