@@ -40,6 +40,8 @@ type Infeasible struct {
 	// OnlyHBM says that the problem's engine keeps all tables in the memory of the devices,
 	// so that host memory would not help.
 	OnlyHBM bool
+	// OneHost says that all slices of Table must lie on one host (problem.Constraint.OneHost).
+	OneHost bool
 	// Replicas is the number of sharding groups of the cluster, 0 for one: the placement is for one
 	// of them.
 	Replicas int
@@ -93,6 +95,10 @@ func infeasible(c *catalog, method Method, pieces, devices []int32, p int32) *In
 		Device: int(freest),
 		Need:   unit.Bytes(k.bytes), Have: unit.Bytes(have), Missing: unit.Bytes(max(0, k.bytes-have)),
 		OnlyHBM: c.rules.OnlyHBM, Replicas: c.problem.Topology.Replicas,
+	}
+	if e.OneHost = staysOnHost(c, k); e.OneHost {
+		e.Reason = "all slices of the table must lie on one host, and no host was found with room for them beside the other tables"
+		return e
 	}
 	if c.brief {
 		e.Reason = "the search did not count how many devices would be enough"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -121,5 +122,21 @@ func TestStrays(t *testing.T) {
 		if got := changeBreaks(l); got != test.want {
 			t.Errorf("second slice to device %d, any host %v: changeBreaks is %v, want %v", test.device, test.alone, got, test.want)
 		}
+	}
+}
+
+// TestOneHostIsTooSmall: the error of a table that fits several hosts, but none alone, says so.
+func TestOneHostIsTooSmall(t *testing.T) {
+	p := handMade(4*4*100, 6, table{100, 16, 1})
+	p.Topology.DevicesPerHost = 3
+	p.Tables[0].Constraint.OneHost = true
+	_, err := Run(context.Background(), p, additiveFactory(p), Options{MaxEvaluations: 3000})
+	var infeasible *Infeasible
+	if !errors.As(err, &infeasible) || !infeasible.OneHost || infeasible.DevicesNeeded != 0 || !strings.Contains(err.Error(), "all slices of the table must lie on one host") {
+		t.Errorf("got %v, want an Infeasible that says that one host is too small", err)
+	}
+	p.Tables[0].Constraint.OneHost = false
+	if _, err := Run(context.Background(), p, additiveFactory(p), Options{MaxEvaluations: 3000}); err != nil {
+		t.Errorf("on any hosts: %v", err)
 	}
 }
