@@ -20,8 +20,9 @@ import (
 
 const (
 	// The first long run makes annealEvaluations evaluations, or evaluationsASlice for
-	// each slice, whichever is more.
-	annealEvaluations, evaluationsASlice = 60_000, 30
+	// each slice, whichever is more. After short runs from the best of all shapes,
+	// shapedEvaluations take the place of annealEvaluations.
+	annealEvaluations, shapedEvaluations, evaluationsASlice = 60_000, 30_000, 30
 	// hot sets the temperature at the start of a run. Of warmDraws changes that raise the
 	// goal, the share low raises it by less than some amount; the run starts at hot times
 	// that amount, since the effect of a change depends on the number of devices. The run
@@ -170,6 +171,8 @@ type annealing struct {
 	r *run
 	// placement is the cheapest so far.
 	placement placement
+	// shaped says that there were short runs from the best of all shapes.
+	shaped bool
 }
 
 func newAnnealing(r *run, best placement, f forms) *annealing {
@@ -248,7 +251,11 @@ func (a *annealing) again(evaluations int64) {
 
 // longRun returns the number of evaluations of the first long run.
 func (a *annealing) longRun() int64 {
-	return max(annealEvaluations, evaluationsASlice*int64(len(a.placement.division.entries)))
+	least := int64(annealEvaluations)
+	if a.shaped {
+		least = shapedEvaluations
+	}
+	return max(least, evaluationsASlice*int64(len(a.placement.division.entries)))
 }
 
 // round is a round of annealing: the number of starts, and the evaluations for each start.
@@ -257,9 +264,13 @@ type round struct {
 	evaluations int64
 }
 
-// shapeRounds are the rounds of annealing from the shapes, and coarseRounds those from coarse
-// placements, with evaluations for each slice.
-var shapeRounds, coarseRounds = []round{{8, 6_000}, {3, 20_000}}, []round{{4, 6}, {2, 6}}
+// shapeRounds are the rounds of annealing from all shapes, chosenRounds those from the chosen
+// shapes alone, and coarseRounds those from coarse placements, with evaluations for each slice.
+var (
+	shapeRounds  = []round{{8, 2_000}, {3, 8_000}}
+	chosenRounds = []round{{8, 6_000}, {3, 20_000}}
+	coarseRounds = []round{{4, 6}, {2, 6}}
+)
 
 // start is a placement to anneal from, and its cost.
 type start struct {
@@ -278,7 +289,11 @@ func known(starts []start, cost float64) bool {
 // shapes.
 func annealShapes(a *annealing) {
 	if starts := shapeStarts(a); len(starts) > 1 {
-		annealRounds(a, starts, shapeRounds, 1)
+		rounds := chosenRounds
+		if a.shaped = allShapes(a.c); a.shaped {
+			rounds = shapeRounds
+		}
+		annealRounds(a, starts, rounds, 1)
 	}
 }
 
@@ -318,8 +333,14 @@ func annealRounds(a *annealing, starts []start, rounds []round, each int64) {
 func shapeStarts(a *annealing) []start {
 	starts := []start{{a.placement.placed(), a.placement.cost}}
 	a.reset(starts[0].parts)
-	b := newBuilder(a.layout, a.c.whole(), nil, shapeTarget*slices.Max(a.compute))
-	for _, shape := range shapesTried {
+	busiest := slices.Max(a.compute)
+	b := newBuilder(a.layout, a.c.whole(), nil, chosenTarget*busiest)
+	shapes := chosenShapes
+	if allShapes(a.c) {
+		shapes = shapesTried
+	}
+	for _, shape := range shapes {
+		b.target = shape.target * busiest
 		if a.r.ended() || a.r.stats.Evaluations+b.evaluations >= a.r.end() || b.evaluations+b.each() > shapeEvaluations {
 			break
 		}

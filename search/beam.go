@@ -30,6 +30,10 @@ import "slices"
 // not depend on the machine: if one inner search is expensive, fewer children are
 // tried, and on fewer thresholds.
 
+// beamSteps is the number of steps of stage beam if all shapes are tried and the caller does not
+// steer the beam: the shapes find most of what further steps would find (docs/evidence/SEARCH.md).
+const beamSteps = 3
+
 // beam is the stage that splits pieces step by step.
 type beam struct{}
 
@@ -42,17 +46,22 @@ func (beam) apply(r *run, s state) (state, error) {
 		perRun:   max(1, r.stats.Evaluations/int64(max(1, r.stats.Placements))),
 		perState: max(1, r.stats.Evaluations/int64(max(1, r.stats.States))),
 	}
-	s.best = beamSearch(r, s, nil, func(beam []outcome, steps int) []job { return children(r, beam, steps, e) })
+	steps := r.opt.Steps
+	if !r.opt.steersBeam() && allShapes(r.catalog) {
+		steps = min(steps, beamSteps)
+	}
+	left := r.opt.Steps - steps // the budget is for all steps
+	s.best = beamSearch(r, s, nil, steps, func(beam []outcome, steps int) []job { return children(r, beam, left+steps, e) })
 	return s, nil
 }
 
 // beamSearch runs the steps of a beam search from the outcomes of the starting divisions.
 // expand returns the children of the surviving divisions, given how many steps remain.
-func beamSearch(r *run, s state, known permutations, expand func(beam []outcome, steps int) []job) placement {
+func beamSearch(r *run, s state, known permutations, steps int, expand func(beam []outcome, steps int) []job) placement {
 	r.event.Phase = "beam"
 	before := r.event.Level
 	outcomes := s.starts
-	for level := 1; level <= r.opt.Steps; level++ {
+	for level := 1; level <= steps; level++ {
 		if r.ended() {
 			break
 		}
@@ -61,7 +70,7 @@ func beamSearch(r *run, s state, known permutations, expand func(beam []outcome,
 			return s.best
 		}
 		slices.SortStableFunc(outcomes, compareOutcomes)
-		jobs := expand(outcomes[:min(r.opt.Beam, len(outcomes))], r.opt.Steps-level+1)
+		jobs := expand(outcomes[:min(r.opt.Beam, len(outcomes))], steps-level+1)
 		if len(jobs) == 0 {
 			return s.best
 		}

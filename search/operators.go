@@ -44,6 +44,9 @@ const (
 	wideColumns = 1024
 	// noticeable is the least relative gain that counts, above rounding.
 	noticeable = 1e-9
+	// The hot rounds of annealing take place if the best start costs less than hopefulNumbers
+	// times the placement without numbers.
+	hopefulNumbers = 1.03
 	// worthwhile is the least share of the cost that numbers must save, or else the plan has
 	// none.
 	worthwhile = 1e-4
@@ -178,11 +181,11 @@ type numberedRound struct {
 // them.
 var (
 	numberedRounds = []numberedRound{
-		{keep: math.MaxInt, below: math.Inf(1), share: 10, heat: formHot},
-		{keep: 2, below: 1 + nearly, share: 6, heat: 1},
-		{keep: 1, below: 1 + nearly, share: 3, heat: 1},
+		{keep: 5, below: math.Inf(1), share: 10, heat: formHot},
+		{keep: 2, below: hopefulNumbers, share: 6, heat: 1},
+		{keep: 1, below: hopefulNumbers, share: 3, heat: 1},
 	}
-	uncutRound = numberedRound{share: 5, heat: 1, uncut: true}
+	uncutRound = numberedRound{share: 10, heat: 1, uncut: true}
 )
 
 // anneal anneals from a start, numbers the tables again, and replaces the start by the

@@ -51,7 +51,7 @@ func (published) search(r *run, s state) (state, error) {
 		known = nil
 	}
 	s.starts, s.best = r.evaluate([]job{{s.forced, g}}, s.best, known)
-	s.best = beamSearch(r, s, known, func(beam []outcome, _ int) (jobs []job) {
+	s.best = beamSearch(r, s, known, r.opt.Steps, func(beam []outcome, _ int) (jobs []job) {
 		for _, parent := range beam {
 			for _, at := range halvable(r.catalog, parent.division, r.opt.Candidates) {
 				jobs = append(jobs, job{r.catalog.split(parent.division, at), g})

@@ -21,8 +21,8 @@ import (
 //
 // For each shape all tables are placed greedily, cut to the widths, then taken out and
 // placed again one by one. Which shape is best is not known beforehand: each is
-// annealed for a short time, the Scorer estimates its cost, and the annealing goes on
-// from the best.
+// built, the Scorer estimates its cost, the cheapest ones are annealed for a short time, and
+// the annealing goes on from the best.
 
 // limit is what a device may take under a shape.
 type limit struct {
@@ -40,34 +40,60 @@ const (
 	fewFilled = 0.8
 	// shapeEvaluations is the most evaluations that placing shapes may take.
 	shapeEvaluations = 500_000
+	// eachShape is about the number of evaluations that a shape takes for each piece and device.
+	eachShape = 6
 	// A device is full when it holds dimRoom times the mean of the columns.
 	dimRoom = 1.02
-	// shapeTarget is the longest compute that shapes aim at, relative to the best
-	// placement's.
-	shapeTarget = 0.9
+	// chosenTarget and evenTarget are the longest computes that the chosen shapes and the
+	// others aim at, relative to that of the best placement. A low target cuts tables more.
+	chosenTarget, evenTarget = .9, .5
 )
 
-// shape says how many quarters of the devices have each limit, and in which order the
-// tables are placed.
+// shape says how many quarters of the devices have each limit, in which order the tables
+// are placed, and the longest compute that it aims at, relative to that of the best placement.
 type shape struct {
 	quarters  [6]int // of shapeLimits
 	wideFirst bool
+	target    float64
 }
 
 // shapeLimits are the limits that shapes are made of.
 var shapeLimits = [6]limit{{narrowClass, true}, {narrowClass, false}, {middleClass, true}, {middleClass, false}, {wideClass, true}, {wideClass, false}}
 
-// shapesTried are the shapes that together led to the best placements on 40 paper-like
-// tasks, chosen from 120 shapes, the most useful first.
-var shapesTried = []shape{
-	{[6]int{1, 0, 1, 1, 0, 1}, false},
-	{[6]int{1, 2, 0, 1, 0, 0}, false},
-	{[6]int{0, 2, 0, 1, 0, 1}, true},
-	{[6]int{1, 1, 0, 0, 0, 2}, false},
-	{[6]int{2, 1, 0, 0, 0, 1}, false},
-	{[6]int{0, 1, 0, 2, 0, 1}, false},
-	{[6]int{1, 0, 0, 2, 0, 1}, true},
-	{[6]int{2, 0, 0, 2, 0, 0}, true},
+// shapesTried are the chosen shapes and the even ones.
+var shapesTried = append(slices.Clip(chosenShapes), evenShapes()...)
+
+// chosenShapes together led to the best placements on 40 paper-like tasks, chosen from 120
+// shapes, the most useful first.
+var chosenShapes = []shape{
+	{[6]int{1, 0, 1, 1, 0, 1}, false, chosenTarget},
+	{[6]int{1, 2, 0, 1, 0, 0}, false, chosenTarget},
+	{[6]int{0, 2, 0, 1, 0, 1}, true, chosenTarget},
+	{[6]int{1, 1, 0, 0, 0, 2}, false, chosenTarget},
+	{[6]int{2, 1, 0, 0, 0, 1}, false, chosenTarget},
+	{[6]int{0, 1, 0, 2, 0, 1}, false, chosenTarget},
+	{[6]int{1, 0, 0, 2, 0, 1}, true, chosenTarget},
+	{[6]int{2, 0, 0, 2, 0, 0}, true, chosenTarget},
+}
+
+// allShapes reports whether all shapes are tried: not for few tables, which have few placements,
+// and not for so many that the chosen shapes take most of the evaluations for shapes.
+func allShapes(c *catalog) bool {
+	pieces := len(c.whole())
+	return pieces > fewTables && pieces*len(c.all)*eachShape*len(shapesTried) <= shapeEvaluations
+}
+
+// evenShapes returns a shape in each order for each number of quarters with narrow, middle and
+// wide slices, with few rows on half of each.
+func evenShapes() (all []shape) {
+	for wide := 0; wide <= 4; wide++ {
+		for middle := 0; wide+middle <= 4; middle++ {
+			narrow := 4 - wide - middle
+			quarters := [6]int{narrow / 2, narrow - narrow/2, middle / 2, middle - middle/2, wide / 2, wide - wide/2}
+			all = append(all, shape{quarters, false, evenTarget}, shape{quarters, true, evenTarget})
+		}
+	}
+	return all
 }
 
 // builder places all tables under a shape.
@@ -143,7 +169,7 @@ func newBuilder(l *layout, pieces []int32, fixed []placed, target float64) *buil
 }
 
 // each returns about the number of evaluations that one shape takes.
-func (b *builder) each() int64 { return int64(len(b.byShare)) * int64(len(b.limits)) * 6 }
+func (b *builder) each() int64 { return int64(len(b.byShare)) * int64(len(b.limits)) * eachShape }
 
 // build places all pieces, and reports whether all found room.
 func (b *builder) build(s shape) bool {
@@ -378,13 +404,14 @@ func (b *builder) fill(time float64, dims, bytes int64) float64 {
 // device. ok is false if it finds no room, or if it would take more than most
 // evaluations.
 func buildBeside(r *run, l *layout, pieces []int32, fixed []placed, target float64, most int64) ([]placed, bool) {
-	return newBuilder(l, pieces, fixed, target).beside(r, most)
+	return newBuilder(l, pieces, fixed, target).beside(r, most, false)
 }
 
-// beside is buildBeside for the builder's pieces and fixed parts.
-func (b *builder) beside(r *run, most int64) ([]placed, bool) {
+// beside is buildBeside for the builder's pieces and fixed parts. wideFirst says that the widest
+// pieces are placed first.
+func (b *builder) beside(r *run, most int64, wideFirst bool) ([]placed, bool) {
 	l := b.layout
-	if b.each() > most || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}}) {
+	if b.each() > most || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}, wideFirst: wideFirst}) {
 		return nil, false
 	}
 	r.stats.Evaluations += b.evaluations

@@ -14,9 +14,10 @@ import (
 //	uncut      wide 128 | narrow 8, narrow 8     operator 0 of 32 lanes, operator 1 of 8
 //
 // So each table gets the number of its lane class, and all tables are placed greedily, as
-// for a shape (shapes.go): once with each table in the fewest slices that find room, once
-// also cut. The start with the fewest slices is first annealed without further cuts, as a
-// search among whole tables would anneal it.
+// for a shape (shapes.go): with each table in the fewest slices that find room, and also cut;
+// in two orders; and for several targets of a device's compute. The starts with the fewest
+// slices are first annealed without further cuts, as a search among whole tables would anneal
+// them.
 //
 // Two tests decide whether a start is annealed. Before the tables are placed, the cost of
 // whole tables in divided operators with all devices at the mean compute is compared with
@@ -27,11 +28,15 @@ const (
 	// Tables are placed if the cost of whole tables in divided operators is below hopeful
 	// times that of the best placement, both with all devices at the mean compute. A start
 	// is annealed if it costs less than hopefulStart times the best placement.
-	hopeful, hopefulStart = 1.05, 1.1
+	hopeful, hopefulStart = 1.2, 1.3
 	// Placing the tables may add 1/placingShare of the evaluations so far, but at least
 	// leastNumbering.
-	placingShare = 100
+	placingShare = 4
 )
+
+// uncutTargets are the longest computes that the starts aim at, relative to the mean of all
+// devices. Under a lower target, more tables are cut.
+var uncutTargets = []float64{1, .9, .8, .7}
 
 // classOf returns the lane class of a piece's widest member. ok is false if the piece is in
 // no operator, because its tables are never looked up.
@@ -67,7 +72,7 @@ func severalClasses(c *catalog) bool {
 // uncutStarts returns starts of tables that are not cut, or cut in operators of their own
 // lane class, and the cheapest placement.
 func uncutStarts(r *run, best placement) (placement, []start) {
-	u := uncutStarter{r, best, nil}
+	u := uncutStarter{r: r, best: best, limit: r.stats.Evaluations + max(leastNumbering, r.stats.Evaluations/placingShare)}
 	if !slices.Contains(r.forms.barred, true) {
 		u.add(r.catalog.whole(), nil)
 	}
@@ -82,6 +87,8 @@ type uncutStarter struct {
 	r      *run
 	best   placement
 	starts []start
+	// limit is the number of evaluations up to which tables are placed.
+	limit int64
 }
 
 // add adds the starts in which pieces, whole tables on single devices, are placed beside
@@ -111,26 +118,40 @@ func (u *uncutStarter) add(pieces []int32, fixed []placed) {
 	if !(target < hopeful*now) {
 		return
 	}
-	for _, widest := range []bool{true, false} {
-		u.place(pieces, fixed, target, widest)
+	for i, share := range uncutTargets {
+		for _, widest := range []bool{true, false} {
+			for _, wideFirst := range []bool{false, true} {
+				u.place(pieces, fixed, uncutPlacing{share * target, widest, wideFirst, widest && !wideFirst && i == 0})
+			}
+		}
 	}
 }
 
+// uncutPlacing says how a start is placed: the longest compute that it aims at, whether each
+// table is cut into the fewest slices that find room, whether the widest tables are placed first,
+// and whether the start is annealed without further cuts.
+type uncutPlacing struct {
+	target                    float64
+	widest, wideFirst, anneal bool
+}
+
 // place adds the start in which pieces are placed by the builder of shapes.
-func (u *uncutStarter) place(pieces []int32, fixed []placed, target float64, widest bool) {
+func (u *uncutStarter) place(pieces []int32, fixed []placed, how uncutPlacing) {
 	r := u.r
-	b := newBuilder(newLayout(r.catalog, r.scorer(), r.forms), slices.Clone(pieces), fixed, target)
-	b.widest = widest
-	most := min(max(leastNumbering, r.stats.Evaluations/placingShare), r.end()-r.stats.Evaluations)
-	parts, ok := b.beside(r, most)
+	b := newBuilder(newLayout(r.catalog, r.scorer(), r.forms), slices.Clone(pieces), fixed, how.target)
+	b.widest = how.widest
+	before := r.stats.Evaluations
+	parts, ok := b.beside(r, min(u.limit, r.end())-before, how.wideFirst)
+	placing := r.stats.Evaluations - before
 	cost := r.scorer().Cost()
 	if !ok || r.ended() || known(u.starts, cost) || !(cost < hopefulStart*u.best.cost) {
 		return
 	}
 	u.best = r.offerPlaced(u.best, parts)
 	from := start{parts, cost}
-	if widest {
+	if how.anneal {
 		u.best = uncutRound.anneal(r, u.best, &from)
+		u.limit += r.stats.Evaluations - before - placing
 	}
 	u.starts = append(u.starts, from)
 }
