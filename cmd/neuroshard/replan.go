@@ -37,9 +37,8 @@ smaller differences are ties. --max-bytes limits the bytes that move beyond thos
 must, and --price makes moved bytes part of the cost. --for torchrec keeps to what
 neuroshard_torchrec.reshard moves while the job runs.
 
-The exit code is 0 if the old plan stays and 1 if it does not: something moves or is placed
-anew, or nothing fits, and then an error says so and no file is written. It is 2 if an input
-is wrong, and 3 if the search was interrupted.`,
+The exit code is 0 if the old plan stays, 1 if something moves or is placed anew, 2 if an
+input is wrong, 3 if the search was interrupted, 6 if nothing fits.`,
 		Example: `  neuroshard replan old.json tables.json
   neuroshard replan old.json tables.json --max-bytes 5% -o new.json
   neuroshard replan old.json tables.json --lost-devices 3 --json
@@ -109,7 +108,11 @@ func (r *replanCommand) run(ctx context.Context, oldPath, source string) error {
 	found, err := neuroshard.Replan(ctx, loaded.problem, old, options)
 	bar.clear()
 	if err != nil {
-		return r.failed(replanError(err, oldPath))
+		err = replanError(err, oldPath)
+		if complaints, code := r.explain(err); code == exitNo { // which says that something moves
+			err = &exitError{exitNothingFits, err, complaints[0].hint}
+		}
+		return r.failed(err)
 	}
 	return r.printReplan(found, source, loaded.problem)
 }

@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from .errors import BinaryError, Problem, escaped, quote
 
@@ -24,8 +23,11 @@ MAX_OUTPUT = 16 << 20
 MAX_PRINTED = 8 << 10
 """Bytes of standard error that an error shows."""
 
-NOTHING_FITS = 1
-"""The exit code of ``neuroshard plan`` if no plan fits."""
+NOTHING_FITS, REPLAN_NOTHING_FITS = 1, 6
+"""The exit codes of ``neuroshard plan`` and ``neuroshard replan`` if no plan fits."""
+
+MOVES = 1
+"""The exit code of ``neuroshard replan`` if something moves, which is no error."""
 
 _LINE = re.compile(r"neuroshard: (error|hint): (.*)")
 _INSTALL = f"install it (go install ./cmd/{NAME}), or name it by binary= or ${VARIABLE}"
@@ -49,10 +51,9 @@ def find(binary: str | os.PathLike[str] | None = None) -> str:
     return path
 
 
-def run(binary: str, arguments: Sequence[str], timeout: float, moved: Path | None = None) -> str:
-    """Runs the program and returns its standard output. The error of code NOTHING_FITS says that
-    nothing fits. ``moved`` is the file that ``neuroshard replan`` leaves: if it is there, the code
-    says instead that something moves, which is no error.
+def run(binary: str, arguments: Sequence[str], timeout: float) -> str:
+    """Runs the program and returns its standard output. The first argument is the command. The
+    error of code NOTHING_FITS, or REPLAN_NOTHING_FITS of ``replan``, says that nothing fits.
 
     BinaryError where it fails, with each of its errors and hints, of the first 8 KiB;
     where it takes longer than the timeout, in seconds; and where it prints more than
@@ -75,15 +76,15 @@ def run(binary: str, arguments: Sequence[str], timeout: float, moved: Path | Non
         raise BinaryError([Problem(message, _longer(timeout))]) from e
     except OSError as e:
         raise BinaryError([Problem(f"{quote(binary, 200)} cannot be run: {e}", _INSTALL)]) from e
-    no = process.returncode == NOTHING_FITS
-    if process.returncode and not (no and moved is not None and moved.exists()):
+    replan = arguments[0] == "replan"
+    if process.returncode and not (replan and process.returncode == MOVES):
         text = stderr[:MAX_PRINTED].decode(errors="replace")
         if len(stderr) > MAX_PRINTED:
             text += f"\nand {len(stderr) - MAX_PRINTED} more bytes"
         message = f"neuroshard {arguments[0]} ended with code {process.returncode} and no word"
         error = BinaryError(problems(text) or [Problem(message)])
         error.exit_code = process.returncode
-        error.nothing_fits = no
+        error.nothing_fits = process.returncode == (REPLAN_NOTHING_FITS if replan else NOTHING_FITS)
         raise error
     return stdout.decode(errors="replace")
 

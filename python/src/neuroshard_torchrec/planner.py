@@ -518,7 +518,6 @@ class NeuroShardPlanner(Door):
                 binary,
                 [*self._command(str(source)), *cluster, "-o", str(target), *more],
                 self._timeout + (self._timeout_seconds or 0),
-                None if self._max_bytes is None else target,
             )
             # The folder is gone when the report is read, so the report names no file of it.
             self.report = report.removeprefix(f"{source}: ").replace(f"{folder}{os.sep}", "")
