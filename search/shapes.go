@@ -77,7 +77,7 @@ var chosenShapes = []shape{
 }
 
 // allShapes reports whether all shapes are tried: not for few tables, which have few placements,
-// and not for so many that the chosen shapes take most of the evaluations for shapes.
+// and not where all shapes would take more than the evaluations for shapes.
 func allShapes(c *catalog) bool {
 	pieces := len(c.whole())
 	return pieces > fewTables && pieces*len(c.all)*eachShape*len(shapesTried) <= shapeEvaluations
