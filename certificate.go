@@ -42,7 +42,8 @@ func certify(ctx context.Context, l *line) *certificate {
 	return c
 }
 
-// parallel reports whether work that needs nothing of a search may run at the same time.
+// parallel reports whether work that does not depend on a search may run at the same time as the
+// search: if the search has several threads and no limit of its time.
 func parallel(opt search.Options) bool {
 	threads := opt.Workers
 	if threads <= 0 {

@@ -29,7 +29,8 @@ type Compared struct {
 }
 
 // Check returns nil if c has no plan, or a plan that places p's tables, in p's order, on the
-// numbers of devices and of devices per host that p has. Otherwise it returns a *plan.Invalid with what differs.
+// numbers of devices and of devices per host that p has. Otherwise it returns a *plan.Invalid with
+// what differs.
 // The plan may break the other rules of p, such as its memory and its constraints. p must be valid.
 func (c *Compared) Check(p *problem.Problem) error {
 	if c.Plan == nil {
@@ -65,7 +66,7 @@ func checkCompared(p *problem.Problem, all []Compared) error {
 	for i := range all {
 		c := &all[i]
 		if c.Name == "" || slices.Contains(taken, c.Name) {
-			errs = append(errs, fmt.Errorf("compared plan %d: name %q is empty, that of a method, or there twice", i, c.Name))
+			errs = append(errs, fmt.Errorf("compared plan %d: name %q is empty, is the name of a method, or is used twice", i, c.Name))
 		}
 		taken = append(taken, c.Name)
 		if err := c.Check(p); err != nil {
@@ -121,7 +122,8 @@ func judged(l *line, c *Compared) (Baseline, error) {
 	return one, err
 }
 
-// breach says which rule a plan breaks: its memory if that is among them, else the first one.
+// breach says which rule a plan breaks: that of the memory if the plan breaks it, else the first
+// one.
 func breach(broken []plan.Violation) string {
 	first := max(0, slices.IndexFunc(broken, func(v plan.Violation) bool { return v.Rule == plan.RuleMemory }))
 	text := broken[first].String()

@@ -9,12 +9,13 @@ import (
 )
 
 // For a problem with an engine, Plan also plans without the engine's rules (Options.FreeSlices).
-// That search needs nothing of the first one, so it runs beside it:
+// The second search does not depend on the first one, so both run at the same time:
 //
 //	problem --> search ----------------> plan
 //	       \--> search of free slices --> comparison
 //
-// A search on one thread, or for a given time, is not disturbed: then the other one comes after it.
+// If the first search has only one thread, or a limit of its time, the second search runs after it
+// and takes no time from it.
 
 // freeSlices is the search without the engine's rules.
 type freeSlices struct {
@@ -40,7 +41,7 @@ func freeOf(l *line) (*freeSlices, error) {
 	anyEngine.Engine = ""
 	f.line.problem = &anyEngine
 	f.line.opt.Search.OnEvent, f.line.opt.Search.Brief = nil, true
-	// Two searches at once have their own prices.
+	// A PriceList serves one search at a time, so each of the two searches has its own.
 	var err error
 	if f.line.prices, err = l.opt.list(l.priced); err == nil {
 		f.line.opt.Search.Beside, err = f.line.beside()
@@ -48,7 +49,7 @@ func freeOf(l *line) (*freeSlices, error) {
 	return f, err
 }
 
-// begin starts the search if it may run beside the other one.
+// begin starts the search if it may run at the same time as the first one.
 func (f *freeSlices) begin(ctx context.Context) {
 	if f == nil || !parallel(f.rules.opt.Search) {
 		return
@@ -69,8 +70,9 @@ func (f *freeSlices) stop() {
 	}
 }
 
-// compare returns what the search of free slices found, nil if it found nothing. It replaces the
-// placement found under the rules if the other one keeps to them and is cheaper.
+// compare returns what the search of free slices found, nil if it found nothing. It replaces found,
+// the placement found under the rules, if that of free slices keeps to the rules as well and is
+// cheaper.
 func (f *freeSlices) compare(ctx context.Context, found *search.Result) (*Baseline, error) {
 	if f == nil || found.Status == search.Interrupted {
 		return nil, nil

@@ -240,8 +240,8 @@ func (t trained) List(p *problem.Problem) (PriceList, error) {
 	return trainedList{t, p, estimates}, nil
 }
 
-// unread returns a *problem.Invalid if the topology states bandwidths or multipliers that nets cannot
-// follow: their samples are of the device profile.
+// unread returns a *problem.Invalid if the topology states bandwidths or multipliers, which nets do
+// not read: their samples are of the device profile.
 func unread(t *hardware.Topology) error {
 	var faults []problem.Fault
 	if t.Bandwidths != (hardware.Bandwidths{}) {
@@ -253,7 +253,7 @@ func unread(t *hardware.Topology) error {
 	if t.Multipliers != (hardware.Multipliers{}) {
 		faults = append(faults, problem.Fault{
 			Message: "the cluster states a multiplier of the backward, which only TorchRec's formulas read",
-			Hint:    "plan with the model torchrec, or leave the multiplier out: other models estimate the backward by itself",
+			Hint:    "plan with the model torchrec, or leave the multiplier out: this cost model estimates the backward from its samples",
 		})
 	}
 	if len(faults) == 0 {

@@ -72,7 +72,7 @@ type OperatorKey struct {
 	Operation Operation
 	// Module, Pooling and Optimizer are those of the table. (Operation has the optimizer of
 	// the backward, which is none for replicas.) Sequences have the pooling PoolingNone for every
-	// engine, because no kernel pools some of its tables only.
+	// engine, because a kernel pools the rows of all its tables, or of none.
 	Module    string
 	Pooling   Pooling
 	Optimizer Optimizer

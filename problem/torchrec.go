@@ -23,7 +23,8 @@ import (
 //	                                            those of the table's OutputPrecision
 //	cache       the weights and optimizer of a share c of the rows, and r (4 + 16 c)
 //
-// each rounded up. A feature with a batch of its own has its samples in the place of B. With a tier on the host, weights and optimizer are bytes of host memory.
+// each rounded up. A feature with a batch of its own has its samples in the place of B. With a tier
+// on the host, weights and optimizer are bytes of host memory.
 // TorchRec counts no gradients and no buffers that receive vectors: its reserve must hold them.
 
 // torchRecMemory returns the bytes that TorchRec counts for shard s. Memory.Indices has the

@@ -13,8 +13,9 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// comparedFile is a file of another planner's outcome: a plan, which has a format, or what JSON
-// writes for a plan, or what the command plan prints with --json if nothing fits.
+// comparedFile is the file of what another planner found: a plan file, or an object as JSON writes
+// it for a plan, or an object as the command plan prints it with --json if nothing fits. Only a
+// plan file has no key valid.
 type comparedFile struct {
 	Format string          `json:"format"`
 	Valid  *bool           `json:"valid"`
@@ -48,7 +49,7 @@ func ReadCompared(r io.Reader) (neuroshard.Compared, error) {
 	c.Wall = f.Wall
 	if *f.Valid {
 		if f.Plan == nil {
-			return c, errors.New("valid is true, and there is no plan")
+			return c, errors.New("valid is true, but the key plan is missing")
 		}
 		if c.Plan, err = plan.Read(bytes.NewReader(f.Plan)); err != nil {
 			return c, fmt.Errorf("its plan: %w", err)

@@ -79,7 +79,7 @@ func TestReadComparedRefuses(t *testing.T) {
 		{"", "plan"},
 		{"[]", "plan"},
 		{`{"format": "neuroshard-tables"}`, "neuroshard-tables"},
-		{`{"valid": true}`, "valid is true, and there is no plan"},
+		{`{"valid": true}`, "valid is true, but the key plan is missing"},
 		{`{"valid": true, "plan": {"format": "other"}}`, "its plan: "},
 		{`{"valid": false}`, "error.message is empty"},
 		{`{"valid": false, "wall_ms": -1, "error": {"message": "m"}}`, "wall_ms is -1, not a time"},

@@ -66,9 +66,9 @@ type (
 //	wall_ms            the time that planning took, as given
 //	status             "complete", "budget", "time" or "interrupted"
 //	baselines          by name: valid, cost_ms, simulated_cost_ms (null if there is no plan);
-//	                   those of other planners also have reason, why the plan is not valid,
-//	                   wall_ms, the time that the planner took, as far as they are known, and
-//	                   sharding_types, as below
+//	                   those of other planners also have reason (why the plan is not valid, or
+//	                   why there is none), wall_ms (the time that the planner took, if it is
+//	                   known) and sharding_types (with the key of the same name below)
 //	free_slices        as a baseline: the plan without the rules of the plan's engine;
 //	                   only if that plan was asked for
 //	step               the whole training step of the plan, as StepJSON has it; only if it
@@ -80,8 +80,8 @@ type (
 //	replicas_tried     for each number of sharding groups that was tried: replicas, devices of
 //	                   a group, valid, and the ms of a step with the replicas' all-reduce;
 //	                   only if the number was chosen
-//	replicas_untried   for each other number of sharding groups that divides the devices:
-//	                   replicas, and the reason why it was not tried; only if there is one
+//	replicas_untried   for each number of sharding groups that divides the devices and was not
+//	                   tried: replicas, and the reason; only if there is one
 //	sync               the all-reduce of the replicas: replicas, bytes, simulated_ms, every,
 //	                   and cost_with_sync_ms, the predicted cost with the share of a step;
 //	                   only if there are several sharding groups

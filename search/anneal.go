@@ -20,7 +20,7 @@ import (
 
 const (
 	// The first long run makes annealEvaluations evaluations, or evaluationsASlice for
-	// each slice, whichever is more. After short runs from the best of all shapes,
+	// each slice, whichever is more. After short runs from all shapes (allShapes),
 	// shapedEvaluations take the place of annealEvaluations.
 	annealEvaluations, shapedEvaluations, evaluationsASlice = 60_000, 30_000, 30
 	// hot sets the temperature at the start of a run. Of warmDraws changes that raise the
@@ -171,7 +171,7 @@ type annealing struct {
 	r *run
 	// placement is the cheapest so far.
 	placement placement
-	// shaped says that there were short runs from the best of all shapes.
+	// shaped says that there were short runs from all shapes (allShapes).
 	shaped bool
 }
 
@@ -200,8 +200,9 @@ func (a *annealing) from(parts []placed, evaluations int64) []placed {
 }
 
 // enough returns the number of evaluations of a run. Problems of few tables have few placements, so
-// their runs make a share of the given evaluations, and fewEvaluations at least. From an old
-// placement, runs make all: the best one within a budget of moved bytes is harder to find.
+// their runs make a share of the given evaluations, and fewEvaluations at least. A run
+// from an old placement makes all evaluations, because the best placement within a limit of moved
+// bytes is harder to find.
 func (a *annealing) enough(evaluations int64) int64 {
 	n := int64(len(a.r.catalog.problem.Tables))
 	if n > fewTables || a.r.opt.From != nil {

@@ -50,7 +50,7 @@ func (beam) apply(r *run, s state) (state, error) {
 	if !r.opt.steersBeam() && allShapes(r.catalog) {
 		steps = min(steps, beamSteps)
 	}
-	left := r.opt.Steps - steps // the budget is for all steps
+	left := r.opt.Steps - steps // a step may spend the same evaluations as if all steps were made
 	s.best = beamSearch(r, s, nil, steps, func(beam []outcome, steps int) []job { return children(r, beam, left+steps, e) })
 	return s, nil
 }

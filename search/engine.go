@@ -109,13 +109,14 @@ func empties(l *layout) bool {
 	return false
 }
 
-// holders are the devices that hold slices of each table. The list of devices is nil if a device
-// may hold several slices of a table, and all tables may lie on several hosts.
+// holders are the devices that hold slices of each table.
 type holders struct {
 	c *catalog
 	// apart says that a device holds at most one slice of a table.
 	apart bool
-	of    map[int][]int32
+	// of has the devices by table. It is nil if no rule needs them: a device may hold several
+	// slices of a table, and all tables may lie on several hosts.
+	of map[int][]int32
 }
 
 func newHolders(c *catalog) holders {
@@ -128,7 +129,8 @@ func newHolders(c *catalog) holders {
 // needed reports whether some rule depends on which devices hold slices of a table.
 func (h holders) needed() bool { return h.of != nil }
 
-// bars reports whether the slices that are placed already keep the piece off device d.
+// bars reports whether the piece must not lie on device d, because of the slices of its table that
+// are placed already.
 func (h holders) bars(k *piece, d int32) bool {
 	on := h.of[k.members[0].table]
 	return len(on) > 0 && (h.apart && slices.Contains(on, d) || strays(h.c, k, d, on[0]))
@@ -156,9 +158,9 @@ func (h holders) clear() {
 	}
 }
 
-// open returns the devices of a list that the piece may lie on, beside the slices that are placed
-// already. The first slice of a table that must stay on one host may lie on hosts with room for
-// all slices of this width; free returns the free bytes of a device. scratch is used for the
+// open returns the devices of a list that the slices placed already leave to the piece. If the
+// piece is the first slice of a table that must stay on one host, only hosts with room for all
+// slices of this width count. free returns the free bytes of a device. scratch is used for the
 // result.
 func (h holders) open(k *piece, devices, scratch []int32, free func(d int32) int64) []int32 {
 	first := len(h.of[k.members[0].table]) == 0

@@ -267,8 +267,8 @@ func (e *enumeration) slice(i, columns, from, widest, used int) bool {
 	return true
 }
 
-// takes reports whether device d has room for a piece and, if further is true, whether the piece
-// may lie there beside the slice of its table that was placed last.
+// takes reports whether device d has room for a piece. If further is true, the slice placed last is
+// of the same table, and the piece must be allowed on d beside this slice.
 func (e *enumeration) takes(piece int32, d int, further bool) bool {
 	k := &e.c.pieces[piece]
 	return k.bytes <= e.room[d] && !(further && strays(e.c, k, int32(d), e.placed[len(e.placed)-1].device))

@@ -68,8 +68,8 @@ func firstFit(c *catalog, pieces []int32) (devices []int32, failed int32) {
 	return devices, failed
 }
 
-// reach returns the number of devices that a piece may lie on; those of a host for a slice whose
-// table must stay on one.
+// reach returns the number of devices that a piece may lie on. For a slice whose table must stay on
+// one host, that is at most the number of devices of a host.
 func reach(c *catalog, k int32) int {
 	n := len(c.allowed(&c.pieces[k]))
 	if staysOnHost(c, &c.pieces[k]) {

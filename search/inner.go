@@ -109,7 +109,7 @@ type worker struct {
 	evaluations int64
 	room        []int32   // scratch: the devices with room
 	after       []float64 // scratch: their costs with the piece
-	open        []int32   // scratch: the devices that the slices placed leave to the piece
+	open        []int32   // scratch: the devices that holders.open returns
 }
 
 func newWorker(c *catalog, scorer Scorer) *worker {

@@ -60,8 +60,9 @@ type Options struct {
 	Candidates int
 	// Beam is K, the number of sets of splits that survive a step; 3 by default.
 	Beam int
-	// Steps is L, the number of steps of the beam search; each step splits one more
-	// piece; 10 by default.
+	// Steps is L, the most steps of the beam search; each step splits one more piece; 10 by
+	// default. Method NeuroShard makes fewer (beamSteps) if it tries all shapes and
+	// Candidates, Beam, Steps and Grid have their defaults.
 	Steps int
 	// Grid is M, the number of limits on dim sums, evenly from 1 to 1.5 times the mean dim
 	// sum; 11 by default.

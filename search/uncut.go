@@ -15,9 +15,9 @@ import (
 //
 // So each table gets the number of its lane class, and all tables are placed greedily, as
 // for a shape (shapes.go): with each table in the fewest slices that find room, and also cut;
-// in two orders; and for several targets of a device's compute. The starts with the fewest
-// slices are first annealed without further cuts, as a search among whole tables would anneal
-// them.
+// in two orders; and for several targets of a device's compute. One of the starts with the
+// fewest slices is first annealed without further cuts, as a search among whole tables would
+// anneal it.
 //
 // Two tests decide whether a start is annealed. Before the tables are placed, the cost of
 // whole tables in divided operators with all devices at the mean compute is compared with
@@ -87,7 +87,8 @@ type uncutStarter struct {
 	r      *run
 	best   placement
 	starts []start
-	// limit is the number of evaluations up to which tables are placed.
+	// Placing tables ends when the run has made limit evaluations. The evaluations of annealing
+	// do not count: they raise limit.
 	limit int64
 }
 

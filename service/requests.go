@@ -43,7 +43,7 @@ type OverridesBody struct {
 	HBMBandwidth       *Quantity `json:"hbm_bandwidth,omitempty" doc:"Bandwidth of a device's memory, for TorchRec's formulas"`
 	HostLinkBandwidth  *Quantity `json:"host_link_bandwidth,omitempty" doc:"Bandwidth of a device to its host's memory, for TorchRec's formulas"`
 	BackwardMultiplier *float64  `json:"backward_multiplier,omitempty" doc:"Time of the kernels of the backward over that of the forward, for TorchRec's formulas"`
-	WeightedBackward   *float64  `json:"weighted_backward_multiplier,omitempty" doc:"Factor of that time for weighted lookups, for TorchRec's formulas"`
+	WeightedBackward   *float64  `json:"weighted_backward_multiplier,omitempty" doc:"Factor of the time of the backward for weighted lookups, for TorchRec's formulas"`
 	Accounting         *string   `json:"accounting,omitempty" maxLength:"200" doc:"Which bytes count against a device's memory: all, or torchrec for those that TorchRec's storage estimator counts"`
 	CommPrecision      *string   `json:"comm_precision,omitempty" maxLength:"200" doc:"Number format of the vectors that devices send each other"`
 	Engine             *string   `json:"for,omitempty" maxLength:"200" doc:"Engine that is to run the plan, torchrec or hugectr"`

@@ -23,7 +23,8 @@ type comparedPlans struct {
 	read  []neuroshard.Compared
 }
 
-// comparedName is what a name of --compare-plan looks like: it stands in tables and keys.
+// comparedName matches the names that --compare-plan accepts. A name is a word in a column of the
+// report and a key in JSON.
 var comparedName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,39}$`)
 
 const comparedHint = "for example: --compare-plan torchrec=theirs.json"
@@ -39,9 +40,9 @@ func (c *comparedPlans) load(a *app) error {
 			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: %q is not NAME=FILE", text), comparedHint))
 			continue
 		case !comparedName.MatchString(name):
-			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: name %q is not 1 to 40 of a-z, 0-9, _, . and -, the first a letter or a digit", name), comparedHint))
+			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: name %q must be 1 to 40 characters of a-z, 0-9, _, . and -, the first a letter or a digit", name), comparedHint))
 		case slices.Contains(search.Methods(), search.Method(name)):
-			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: name %q is that of a method of neuroshard", name), "choose another name, such as that of the planner"))
+			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: name %q is the name of a method of neuroshard", name), "choose another name, such as that of the planner"))
 		case slices.Contains(taken, search.Method(name)):
 			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: two plans have the name %q", name), "give each plan a name of its own"))
 		}
@@ -57,7 +58,8 @@ func (c *comparedPlans) load(a *app) error {
 	return input.Join(errs...)
 }
 
-// check reports the plans that are not of the problem.
+// check reports the plans that place other tables than the problem, or were made for another
+// number of devices or of devices per host.
 func (c *comparedPlans) check(p *problem.Problem) error {
 	var errs []error
 	for i := range c.read {
@@ -74,7 +76,7 @@ func (c *comparedPlans) check(p *problem.Problem) error {
 
 // readCompared reads what another planner found, from a file.
 func readCompared(a *app, path string) (neuroshard.Compared, error) {
-	const hint = "it is a plan file, as plan and import write them with -o, or what plan --json prints"
+	const hint = "name a plan file, which plan -o and import -o write, or a file with the output of plan --json"
 	if path == standardOutput {
 		return neuroshard.Compared{}, usagef("name a file", "--compare-plan does not read standard input")
 	}

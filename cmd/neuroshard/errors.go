@@ -319,7 +319,7 @@ func idleHint(e *search.Idle) string {
 
 func infeasibleHint(e *search.Infeasible) string {
 	if e.OneHost {
-		return "leave the table's one_host out, allow it to be cut by rows (sharding_types), or plan for devices with more memory or hosts with more devices"
+		return "leave the table's one_host out, allow the table to be cut by rows (sharding_types), or plan for devices with more memory or hosts with more devices"
 	}
 	if e.Missing == 0 {
 		return fmt.Sprintf("memory is not the limit, but the method's cap on columns: try --method %s, which also works without a cap", search.Default)

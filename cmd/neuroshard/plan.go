@@ -59,7 +59,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.Var(&p.types, "sharding-types", "`types` of sharding that tables may have, separated by commas: "+strings.Join(shardingTypeNames(), ", ")+"; or all (needs method neuroshard); with a model of measured samples the default is table_wise,column_wise")
 	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of the random numbers in the search")
 	f.IntVar(&p.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
-	f.IntVar(&p.search.Steps, "steps", 10, "steps of the search; each step splits one more shard")
+	f.IntVar(&p.search.Steps, "steps", 10, "most steps of the search; each step splits one more shard")
 	f.IntVar(&p.search.Beam, "beam", 3, "sets of splits that survive a step")
 	f.IntVar(&p.search.Candidates, "candidates", 10, "number of the largest shards, and of the most expensive ones, that a step tries to split")
 	f.IntVar(&p.search.Grid, "grid", 11, "limits on dim sums that the greedy search tries")
@@ -195,7 +195,8 @@ func (p *planCommand) planned(ctx context.Context, parts input.Parts, l *loaded,
 }
 
 // grouped returns the problem of each number of sharding groups into which the cluster can be
-// divided, from that of one group, and the other numbers that divide the devices.
+// divided, the problem of one group first. untried are the other numbers that divide the devices,
+// each with the reason why it has no problem.
 func (p *planCommand) grouped(parts input.Parts, whole *problem.Problem) (problems []*problem.Problem, untried []neuroshard.Untried) {
 	problems = []*problem.Problem{whole}
 	for n, most := 2, whole.Topology.Devices; n <= most; n++ {
@@ -219,7 +220,7 @@ func (p *planCommand) grouped(parts input.Parts, whole *problem.Problem) (proble
 }
 
 // notTried returns a warning for each reason why numbers of sharding groups were not tried.
-// Reasons that differ only in the number of groups are one reason.
+// Numbers whose reasons differ only in the number of groups share a warning.
 func notTried(untried []neuroshard.Untried) []string {
 	var order, all []string
 	alike := map[string][]neuroshard.Untried{}
@@ -369,7 +370,7 @@ func (p *planCommand) check() error {
 		errs = append(errs, faulty(fmt.Sprintf("--sharding-types: method %s places tables in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default)))
 	}
 	if p.cluster.replicas.auto && len(p.compared.given) > 0 {
-		errs = append(errs, faulty("--replicas auto: a plan to compare with is one for a number of sharding groups", "state the number, or leave --compare-plan out"))
+		errs = append(errs, faulty("--replicas auto: --compare-plan needs a stated number of sharding groups", "state the number, such as --replicas 2, or leave --compare-plan out"))
 	}
 	errs = append(errs, p.checkBeam(), p.checkFrom())
 	switch method := search.Method(p.method); {
@@ -397,7 +398,7 @@ func (p *planCommand) checkFrom() error {
 	}
 	var errs []error
 	if p.cluster.replicas.auto {
-		errs = append(errs, faulty("--replicas auto: an old plan is one for a number of sharding groups", "state the number, or leave --from out"))
+		errs = append(errs, faulty("--replicas auto: --from needs a stated number of sharding groups", "state the number of the old plan, or leave --from out"))
 	}
 	for _, name := range []string{"method", "steps", "beam", "candidates", "grid", "max-evaluations", "budget", "policy", "samples"} {
 		if p.given(name) && (name != "method" || search.Method(p.method) != search.Default) {

@@ -85,7 +85,7 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.Var(&c.hbm, "hbm-bandwidth", "bandwidth of a device's memory, with --model torchrec (default: TorchRec's, 897 GiB/s)")
 	f.Var(&c.hostLink, "host-link-bandwidth", "bandwidth of a device to its host's memory, with --model torchrec (default: TorchRec's, 32 GiB/s)")
 	f.Float64Var(&c.backward, "backward-multiplier", 2, "time of the kernels of the backward over that of the forward, with --model torchrec: TorchRec's bwd_compute_multiplier")
-	f.Float64Var(&c.weighted, "weighted-backward-multiplier", 1, "factor of that time for weighted lookups, with --model torchrec: TorchRec's weighted_feature_bwd_compute_multiplier")
+	f.Float64Var(&c.weighted, "weighted-backward-multiplier", 1, "factor of the time of the backward for weighted lookups, with --model torchrec: TorchRec's weighted_feature_bwd_compute_multiplier")
 	f.Var(&c.replicas, "replicas", "`sharding groups` of 2D parallelism, each with all tables and a part of the batch; all other flags describe the whole cluster; plan also takes auto, for the groups of the cheapest step (default: 1)")
 	f.IntVar(&c.syncEvery, "sync-every", 1, "steps from one all-reduce of the replicas' weights and optimizer states to the next")
 	f.BoolVar(&c.interHost, "inter-host-allreduce", false, "the devices of a sharding group are consecutive, so the all-reduce of the replicas takes the network: TorchRec's use_inter_host_allreduce (default: the replicas of a shard are neighbours)")

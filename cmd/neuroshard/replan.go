@@ -109,7 +109,7 @@ func (r *replanCommand) run(ctx context.Context, oldPath, source string) error {
 	bar.clear()
 	if err != nil {
 		err = replanError(err, oldPath)
-		if complaints, code := r.explain(err); code == exitNo { // which says that something moves
+		if complaints, code := r.explain(err); code == exitNo { // replan has exitNo for a plan under which something moves
 			err = &exitError{exitNothingFits, err, complaints[0].hint}
 		}
 		return r.failed(err)

@@ -24,9 +24,9 @@
 //	                        for cached rows, or HBM's if they are prefetched
 //
 // the forward computes (input + lookup + output) * penalty / BW, the backward twice
-// that, and another 1.1 times that with weighted lookups. A topology that states Multipliers
-// replaces the 2, and multiplies the backward of weighted lookups without these 1.1. A weighted
-// input counts twice. An exchange takes its bytes / bandwidth, and copying adds 2.455 * output / BW.
+// that. Weighted lookups add 1.1 times the forward to the backward. If the topology states
+// Multipliers, Backward takes the place of the 2, and WeightedBackward multiplies the backward of
+// weighted lookups before the 1.1 are added. A weighted input counts twice. An exchange takes its bytes / bandwidth, and copying adds 2.455 * output / BW.
 //
 //	table_wise, column_wise   input 8 I W, lookup I W max(d, 32) e, output O W d c
 //	                          penalty 1 where d >= 128, 1.15 where d >= 64, else 1.75
@@ -106,7 +106,7 @@ type estimator struct {
 	between                 float64 // bandwidth between hosts
 	intra, hbm, host        float64 // bandwidths inside hosts, of HBM and to the host's memory
 	exchange                float64 // net(W, L)
-	backward, weighted      float64 // the factors of the backward: of all lookups, and further of weighted ones
+	backward, weighted      float64 // the Multipliers of the topology, or TorchRec's defaults
 	commBytes               float64 // 0: as the weights
 	tables                  []usage
 }

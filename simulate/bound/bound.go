@@ -55,8 +55,8 @@
 // with a slice that alone takes longer than u does not count.
 //
 // Memories (memories.go). If devices differ in memory, each memory class has its own modes, with its
-// own budget of bytes, and a device is in a mode of its class. All devices together are worth the
-// sum over the classes.
+// own budget of bytes, and a device is in a mode of its class. The worth of all devices is the sum
+// of the worths of the classes.
 //
 // Parts (tree.go). The placements are divided into parts, by X and by the number of
 // devices in each mode. Each part has its own bound, and the least of these bounds holds
@@ -112,8 +112,8 @@
 // are dropped.
 //
 // The set with only slices on single devices has a sharper bound, because tree.go divides
-// its placements and mixed.go does not divide. Of devices that differ in memory, mixed.go knows the
-// largest and the mean budget only. sets.go divides the work over the sets. In
+// its placements and mixed.go does not divide. If devices differ in memory, mixed.go uses only
+// the largest and the mean budget. sets.go divides the work over the sets. In
 // all other sets, blocks and replicas
 // count against the memory of all devices together. Where that limit is dropped, a table
 // has no block or replica that alone is larger than the memory of a device.

@@ -20,8 +20,9 @@ import (
 // together are worth at most the sum, over the classes, of the highest worth of the devices of a
 // class in its modes. The cheapest way of a table is found over the modes of all classes.
 //
-// If there are many budgets, a class has several, and the largest of them counts for all its
-// devices: a larger budget allows more placements. A device whose budget is not above 0 holds no
+// If there are more than mostMemories budgets, classes of close budgets are joined, and the largest
+// budget of a class counts for all its devices: a larger budget allows more placements, so the bound
+// stays a bound. A device whose budget is not above 0 holds no
 // slice and is in no class.
 
 // memoryClass is devices that count as having one budget of bytes.

@@ -93,8 +93,8 @@ type relaxation struct {
 	// lanes lists the lane classes of each operation, and of the operators that serve it.
 	lanes [][]laneClass
 	of    [][]int
-	// budget is the bytes of the device with the most memory, +Inf if bytes do not count, and
-	// short is by how much the mean over the devices is less.
+	// budget is the bytes of the device with the most memory, +Inf if bytes do not count. short
+	// is the difference between budget and the mean budget of the devices.
 	budget, short float64
 	// memories are the memory classes of the devices: there is one unless devices differ in
 	// memory and byMemory divided them.

@@ -226,7 +226,8 @@ def read_model(
         fused = sharder.fused if sharder else {}
         if text := settings(sorted(limits.names()), limit.fused, fused):
             entry["kernel_settings"] = text
-        if "output_dtype" in limit.placed:  # TorchRec counts memory in that of constraints alone
+        # Only that of constraints: TorchRec does not count the output_dtype of fused_params.
+        if "output_dtype" in limit.placed:
             entry["output_precision"] = torchrec.format_of(limit.placed["output_dtype"])
         outputs.add(torchrec.format_of(limit.fused.get("output_dtype", fused.get("output_dtype"))))
         if access and t.name in access:

@@ -204,8 +204,8 @@ def _multiplier(name: str, value: Any, problems: list[Problem], formulas: bool) 
     message = f"topology: {name} is {_short(value)}"
     if not formulas:
         hint = (
-            "leave it out: the cost model of a profile estimates the backward by itself; or leave "
-            "profile out, and costs are those of TorchRec's formulas"
+            "leave it out: the cost model of a profile estimates the backward from its samples; or "
+            "leave profile out, and costs are those of TorchRec's formulas"
         )
         problems.append(Problem(message, hint))
     elif not _number(value) or not 0 < value <= MAX_MULTIPLIER:
