@@ -499,8 +499,9 @@ func (p *reader) multiplier(into *float64) {
 	*into = v
 }
 
-// speed reads the value of a key of a cluster that is a bandwidth or a multiplier.
-func (p *reader) speed(c *plan.Cluster, key string) {
+// estimate reads the value of a key of a cluster that only estimates depend on: a bandwidth or a
+// multiplier.
+func (p *reader) estimate(c *plan.Cluster, key string) {
 	into := &c.NetworkBandwidth
 	switch key {
 	case "backward_multiplier":
@@ -559,7 +560,7 @@ func (p *reader) clusterKey(c *plan.Cluster, key string) (required bool) {
 		c.LaneRule = p.laneRule()
 		return false
 	case "network_bytes_per_second", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second", "backward_multiplier", "weighted_backward_multiplier":
-		p.speed(c, key)
+		p.estimate(c, key)
 		return false
 	case "nvlink_domain":
 		whole(&c.NVLinkDomain, hardware.MaxDevices)

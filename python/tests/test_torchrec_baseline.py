@@ -345,7 +345,7 @@ class Loader:
     [
         ({"torchrec_baseline": 1}, "torchrec_baseline is 1, not a bool", ""),
         ({"url": "http://127.0.0.1:7878"}, "the service compares with no plan", "by the program"),
-        ({"from_plan": "old.json", "max_bytes": "5%"}, "moved bytes has no baselines", "bench"),
+        ({"from_plan": "old.json", "max_bytes": "5%"}, "the report has no baselines", "bench"),
         ({"sharding_group_size": "auto"}, 'sharding_group_size "auto"', "as a number"),
         ({"plan_loader": Loader()}, "a plan that is loaded has no report", "leave out one"),
     ],

@@ -1,4 +1,4 @@
-"""Four processes whose first rank has TorchRec's planner plan as well.
+"""Four processes; on the first one, TorchRec's planner makes a plan as well.
 
 Run as ``python torchrec_beside.py FOLDER``: each rank leaves what it saw in
 ``FOLDER/rank-N.json``. It is no test itself: test_torchrec_baseline.py starts it.

@@ -30,7 +30,7 @@ import (
 // subset is the tables that may lie only on some devices.
 type subset struct {
 	// tables are indices into Problem.Tables, ascending, and devices is the number of devices. of
-	// are these devices; nil if they are not known.
+	// has the numbers of these devices; nil if they are not known.
 	tables  []int
 	devices int
 	of      []int

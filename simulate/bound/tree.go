@@ -61,8 +61,9 @@ type tree struct {
 	reached float64
 	at      int
 	// byMemory is the tree of the same placements with modes for each memory class; nil unless
-	// devices differ in memory. It gets its work after the tree that has it, and the higher of the
-	// two bounds holds: where memory hardly limits the placements, fewer modes need less work.
+	// devices differ in memory. The work on this tree comes first, and that on byMemory after it. The higher
+	// of the two bounds holds. If memory hardly limits the placements, this tree has the sharper
+	// bound for the same work, because it has fewer modes.
 	byMemory *tree
 }
 

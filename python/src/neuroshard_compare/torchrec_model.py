@@ -52,7 +52,7 @@ class Engine:
     """TorchRec for one model on one cluster.
 
     ``factors`` are the lookups of a bag of each table's features by the table's name, for the
-    tables whose ``constraints`` state none: TorchRec's planner takes 1 unless told. ``bags`` are
+    tables whose ``constraints`` state none: TorchRec's planner takes 1 for these. ``bags`` are
     the bags of a sample of each feature, one by default.
     """
 

@@ -46,7 +46,7 @@ class NoPlanError(RuntimeError):
 
 @dataclass(frozen=True)
 class Job:
-    """What TorchRec's planner plans: its arguments, by their names there. ``limit_s`` are the
+    """The arguments of TorchRec's planner, by their names there. ``limit_s`` are the
     seconds that its search is given, None for no limit."""
 
     topology: Any
@@ -127,7 +127,7 @@ def with_factors(
     bags: Mapping[str, Sequence[float]],
 ) -> dict[str, ParameterConstraints]:
     """Returns the constraints that are TorchRec's own objects, with these lookups of a bag where
-    no pooling factors are stated: TorchRec's planner takes 1 unless told. It also takes one bag
+    no pooling factors are stated: TorchRec's planner takes 1 for these. It also takes one bag
     of a sample. So ``bags``, those of a sample, become num_poolings, unless the constraints
     state them, or batches, from which they follow."""
     own = {n: c for n, c in constraints.items() if isinstance(c, ParameterConstraints)}
@@ -198,7 +198,7 @@ def compared(
     timeout: float,
     folder: Path,
 ) -> tuple[Path, list[str]]:
-    """Has TorchRec's planner plan by ``make``, writes what it found into the folder, and returns
+    """Calls ``make`` for TorchRec's plan, writes what it returned into the folder, and returns
     the file and the arguments of ``neuroshard plan`` that put it into the report. ``timeout`` are
     the seconds that the program may take to read the plan."""
 
@@ -236,9 +236,7 @@ def problems(
         found.append(Problem(f"{OPTION}: the service compares with no plan of TorchRec", hint))
     if max_bytes is not None:
         hint = "leave max_bytes out, or compare by neuroshard bench plans"
-        found.append(
-            Problem(f"{OPTION}: the report of a limit of moved bytes has no baselines", hint)
-        )
+        found.append(Problem(f"{OPTION}: with max_bytes, the report has no baselines", hint))
     if plan_loader is not None:
         message = f"{OPTION}: a plan that is loaded has no report"
         found.append(Problem(message, "leave out one of torchrec_baseline and plan_loader"))

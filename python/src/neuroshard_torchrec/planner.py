@@ -139,9 +139,9 @@ class NeuroShardPlanner(Door):
     ``timeout_seconds`` of the search. ``keep`` is a folder in which rank 0 stores
     ``tables.json`` and ``plan.json``, for ``neuroshard show`` and for ``load_plan`` in later
     runs.
-    ``torchrec_baseline`` has TorchRec's own planner plan, too, on rank 0 and before the program:
-    its plan is then the row ``torchrec`` among the baselines of the report, with the time that
-    it took. The plan of neuroshard is the same.
+    With ``torchrec_baseline``, TorchRec's own planner also makes a plan, on rank 0 and before
+    the program. This plan is then the row ``torchrec`` among the baselines of the report, which
+    also has the time of TorchRec's planner. The plan of neuroshard is the same.
 
     InputError lists all wrong options at once.
 
@@ -473,7 +473,7 @@ class NeuroShardPlanner(Door):
         more: Sequence[str],
         folder: Path,
     ) -> list[str]:
-        """Has TorchRec's planner plan for the same job, and returns the arguments that put its
+        """Lets TorchRec's planner make a plan for the job, and returns the arguments that put its
         plan into the report."""
         binary = program.find(self._binary)
         topology = self._topology if self._clustered else None
