@@ -93,6 +93,13 @@ def test_drawn_models() -> None:
     assert any(len(set(names)) < len(names) for names in features)  # features are shared
 
 
+def test_drawn_models_are_planned(binary: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EmbeddingShardingPlanner, "plan", lambda *_: None)
+    for n in (12, 35):
+        for p in times.measured(times.drawn(n), binary, "a100-80", 1, None)["planners"]:
+            assert p["error"] == ""
+
+
 def test_nothing_to_plan(capsys: pytest.CaptureFixture[str]) -> None:
     for wrong in (["--tables", "", "--scenarios", ""], ["--repeats", "0"], ["--tables", "0"]):
         with pytest.raises(SystemExit) as ended:

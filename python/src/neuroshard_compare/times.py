@@ -92,6 +92,7 @@ def drawn(tables: int, seed: int = _SEED) -> Case:
     devices, per_host = draw.choice(_CLUSTERS[: 2 if tables < 5 else 4])
     collections = min(tables, draw.choice((1, 1, 2, 3)))
     constraints: dict[str, ParameterConstraints] = {}
+    lookups: dict[str, float] = {}  # of a feature, the same for all its tables
     configs: list[list[dict[str, Any]]] = [[] for _ in range(collections)]
     widths = [draw.choice(_DIMS) for _ in range(collections)]
     for i in range(tables):
@@ -110,7 +111,9 @@ def drawn(tables: int, seed: int = _SEED) -> Case:
             }
         )
         constraints[f"t{i}"] = ParameterConstraints(
-            pooling_factors=[float(draw.choice((1, 1, 2, 5, 20, 60))) for _ in features],
+            pooling_factors=[
+                lookups.setdefault(f, float(draw.choice((1, 1, 2, 5, 20, 60)))) for f in features
+            ],
             min_partition=32 if draw.random() < 0.2 else None,
             sharding_types=["table_wise", "column_wise"] if draw.random() < 0.2 else None,
         )
