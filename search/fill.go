@@ -258,26 +258,34 @@ func level(c *catalog, room *ledger, parts []placed, rest []int32) ([]placed, bo
 
 // levelPieces places the pieces in the given order, each on the device with the most
 // room. It returns parts and the pieces with their devices; ok is false if a piece
-// finds no room.
+// finds no room. Slices of a table that must stay on one host go to one host.
 func levelPieces(c *catalog, room *ledger, parts []placed, pieces []int32) (all []placed, ok bool) {
 	all = slices.Clone(parts)
+	held, scratch := newHolders(c), make([]int32, 0, len(c.all))
+	free := func(d int32) int64 { return c.budget - room.own[d] - room.shared(d) }
 	for _, k := range pieces {
-		d := roomiest(c, room, &c.pieces[k])
+		piece := &c.pieces[k]
+		devices := c.allowed(piece)
+		if staysOnHost(c, piece) {
+			devices = held.open(piece, devices, scratch, free)
+		}
+		d := roomiest(c, room, piece, devices)
 		if d == none {
 			return nil, false
 		}
-		room.count(&c.pieces[k], d, 1)
+		held.put(piece, d)
+		room.count(piece, d, 1)
 		all = append(all, placed{k, d})
 	}
 	return all, true
 }
 
-// roomiest returns the allowed device that has the most room left after it takes the
+// roomiest returns the device of a list that has the most room left after it takes the
 // piece: room in host memory, if the piece's rows lie there. It returns none if no
 // device has room.
-func roomiest(c *catalog, room *ledger, piece *piece) int32 {
+func roomiest(c *catalog, room *ledger, piece *piece, devices []int32) int32 {
 	best, most := int32(none), 0.0
-	for _, d := range c.allowed(piece) {
+	for _, d := range devices {
 		left := c.budget - room.own[d] - room.shared(d) - piece.bytes
 		leftHost := room.hostBudget - room.host[d] - piece.hostBytes
 		if left < 0 || leftHost < 0 && piece.hostBytes > 0 {

@@ -140,3 +140,33 @@ func TestOneHostIsTooSmall(t *testing.T) {
 		t.Errorf("on any hosts: %v", err)
 	}
 }
+
+// TestOneHostFills: a table that no host has room for as slices of columns is cut by rows, and a table
+// that one host has room for is cut there.
+func TestOneHostFills(t *testing.T) {
+	alone := problem.Constraint{OneHost: true}
+	p := onHosts(alone, alone)
+	p.Topology.HostMemory, p.Tables[0].Rows, p.Tables[1].Rows = 0, 1_000_000, 250_000
+	leave(p, 30_000_000)
+	c := newCatalog(p, nil)
+	f := newForms(c, Options{ShardingTypes: []problem.ShardingType{problem.ColumnWise, problem.RowWise}})
+	largest, _ := fitForms(c, &f)
+	every, none := fitVariants(c, &f, never)
+	if none {
+		t.Error("got no placement in any form, want one")
+	}
+	repairs := partsOf(c, repaired(c, variantsOf(c, &f), never))
+	for what, parts := range map[string][]placed{"largest by rows": largest, "any form": every, "repair": repairs} {
+		if len(parts) < 3 { // the first table on all devices, and two slices of the other one
+			t.Errorf("%s: got %v, want a placement", what, parts)
+		}
+		for _, a := range parts {
+			for _, b := range parts {
+				k, other := &c.pieces[a.piece], &c.pieces[b.piece]
+				if k.members[0].table == other.members[0].table && strays(c, k, a.device, b.device) {
+					t.Errorf("%s: slices of table %d lie on devices %d and %d of two hosts", what, k.members[0].table, a.device, b.device)
+				}
+			}
+		}
+	}
+}

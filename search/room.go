@@ -57,8 +57,8 @@ func roomFor(c *catalog, variants [][]variant, ended func() bool) (found []place
 		return nil, false
 	}
 	e := &roomSearch{spare: newSpare(c), alike: true}
-	for _, list := range variants {
-		e.alike = e.alike && list[0].devices == nil
+	for _, v := range slices.Concat(variants...) {
+		e.alike = e.alike && v.devices == nil
 	}
 	for steps := firstSteps; len(choices) > 0; steps *= stepsGrow {
 		var open [][]*variant

@@ -50,8 +50,10 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 			if c.rules.EqualSlices {
 				v.narrowest = v.width // the slices would have any width
 			}
-			if v.count(c) {
-				list = append(list, v)
+			for _, v := range hostVariants(c, v) {
+				if v.count(c) {
+					list = append(list, v)
+				}
 			}
 		}
 		if !f.barred[c.pieces[k].members[0].table] {
@@ -77,6 +79,24 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 		})
 	}
 	return all
+}
+
+// hostVariants returns a variant as it is. If the slices of its table must stay on one host, it
+// returns instead a variant that is not cut, and one on the devices of each host.
+func hostVariants(c *catalog, v variant) []variant {
+	members := c.pieces[v.piece].members
+	if c.onHost == nil || !c.onHost[members[0].table] || v.span != oneDevice || v.narrowest == v.width {
+		return []variant{v}
+	}
+	whole := v
+	whole.narrowest = v.width
+	list := []variant{whole}
+	for h := range int32(c.problem.Topology.Hosts()) {
+		on := v
+		on.devices = onHostOf(c, h, c.allowed(&c.pieces[v.piece]))
+		list = append(list, on)
+	}
+	return list
 }
 
 // variantIn returns the variant of an unsplit piece of one table in a form other than
