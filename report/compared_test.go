@@ -50,6 +50,7 @@ func TestReadCompared(t *testing.T) {
 	}{
 		"object":  {object.String(), neuroshard.Compared{Wall: 12.5}},
 		"file":    {file.String(), neuroshard.Compared{}},
+		"long":    {`{"valid": false, "error": {"message": "` + strings.Repeat("ü", 3000) + `"}}`, neuroshard.Compared{Reason: strings.Repeat("ü", 2000) + "..."}},
 		"no plan": {`{"valid": false, "error": {"message": "too\nlarge"}, "wall_ms": 3}`, neuroshard.Compared{Reason: "too large", Wall: 3}},
 	} {
 		got, err := report.ReadCompared(strings.NewReader(c.text))
@@ -65,7 +66,7 @@ func TestReadCompared(t *testing.T) {
 			if diff := cmp.Diff(file.String(), again.String()); diff != "" {
 				t.Errorf("%s: the plan differs (-want +got):\n%s", name, diff)
 			}
-		} else if name != "no plan" {
+		} else if c.want.Reason == "" {
 			t.Errorf("%s: got no plan", name)
 		}
 		if got.Wall != c.want.Wall || got.Reason != c.want.Reason {
@@ -83,6 +84,11 @@ func TestReadComparedRefuses(t *testing.T) {
 		{`{"valid": true, "plan": {"format": "other"}}`, "its plan: "},
 		{`{"valid": false}`, "error.message is empty"},
 		{`{"valid": false, "wall_ms": -1, "error": {"message": "m"}}`, "wall_ms is -1, not a time"},
+		{`{"valid": false, "wall_ms": 1e300, "error": {"message": "m"}}`, "wall_ms is 1e+300, not a time"},
+		{`{"valid": false, "wall_ms": "3", "error": {"message": "m"}}`, "wall_ms is of type string, not a number"},
+		{`{"valid": "false"}`, "valid is of type string, not true or false"},
+		{`{"valid": false, "error": "m"}`, "error is of type string, not an object"},
+		{`{"valid": false, "error": {"message": [1]}}`, "error.message is of type array, not a string"},
 	} {
 		_, err := report.ReadCompared(strings.NewReader(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
