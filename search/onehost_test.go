@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -167,6 +168,24 @@ func TestOneHostFills(t *testing.T) {
 					t.Errorf("%s: slices of table %d lie on devices %d and %d of two hosts", what, k.members[0].table, a.device, b.device)
 				}
 			}
+		}
+	}
+}
+
+// TestRehost: all slices of the table move to the other host, each time.
+func TestRehost(t *testing.T) {
+	p := hostProblem(1, "")
+	p.Tables = p.Tables[:1]
+	p.Tables[0].Dim = 32
+	c := newCatalog(p, additiveFactory(p)())
+	half := c.slice(c.whole()[0], 16)
+	c.register(&c.pieces[half])
+	m := &mover{layout: newLayout(c, c.scorer, onlyColumns(c)), draw: rand.New(rand.NewPCG(1, 0))}
+	for range 20 {
+		m.reset([]placed{{half, 0}, {half, 1}})
+		m.gone, m.come = m.gone[:0], m.come[:0]
+		if !rehost(m, 1) || len(m.come) != 2 || m.come[0].device < 3 || m.come[1].device < 3 {
+			t.Fatalf("got %v from devices 0 and 1, want two devices of 3 to 5", m.come)
 		}
 	}
 }
