@@ -39,8 +39,8 @@ func TestFreeSlicesBesideTheSearch(t *testing.T) {
 	}
 }
 
-// A plan that was cancelled has no comparison, and no search goes on after Plan returned.
-func TestFreeSlicesAreStopped(t *testing.T) {
+// A plan that was cancelled before the comparison has none.
+func TestNoFreeSlicesAfterACancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	options := neuroshard.Options{FreeSlices: true, OnStep: func(string) { cancel() }}
 	options.Search.Workers = 2
