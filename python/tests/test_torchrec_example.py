@@ -38,7 +38,7 @@ def run(folder: Path, binary: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_example_of_the_page(tmp_path: Path, binary: str) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    (example,) = [b for b in blocks if "init_process_group" in b]
+    (example,) = [b for b in blocks if "dist.init_process_group(" in b]
     (tmp_path / "train.py").write_text(example)
     done = run(tmp_path, binary)
     for _ in range(2):

@@ -44,7 +44,7 @@ def rows() -> list[list[str]]:
 def test_every_row_names_a_test() -> None:
     assert len(rows()) > 40
     for what, becomes, tests in rows():
-        assert becomes.split()[0].rstrip(":;,") in ("honoured", "refused", "accepted"), what
+        assert becomes.split()[0].rstrip(".:;,") in ("honoured", "refused", "accepted"), what
         names = re.findall(r"`(\w+\.py)::(\w+)`", tests)
         assert names, f"{what} names no test"
         for file, test in names:
