@@ -35,7 +35,7 @@ var Version = "0.1.0-dev"
 
 // ComparedTables is the least number of tables for which Options.FreeSlices has a plan made if
 // the problem's engine is TorchRec.
-const ComparedTables = 8
+const ComparedTables = 24
 
 // Options are the options of Plan. The zero value plans with the default method and with
 // the pre-trained model of the topology's profile.
