@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -210,27 +211,94 @@ func TestWithoutRanks(t *testing.T) {
 	}
 }
 
-// TestComputeScales: times are above zero, and ten times the work takes more.
-func TestComputeScales(t *testing.T) {
-	opt := small()
-	opt.Threads, opt.IndexMemory = 1, 64*unit.MiB
-	compute := `{"op":"compute","id":"c","group":[{"t":%d,"dim":32}],"opt":"%s","dtype":"fp32","weighted":%v}`
+// TestComputeRunsTheGroup: what compute times is the group that the request names. The
+// op gets the rows, widths and lookups of its tables, in the order of the request, and
+// the op's updates reach the state of exactly the rows that are looked up.
+func TestComputeRunsTheGroup(t *testing.T) {
+	s := newServer(t.Context(), small())
+	for _, request := range []string{
+		`{"op":"init","batch":64,"warmup":1,"repeats":7,"cache":"warm","seed":7}`,
+		tableLine(0, 1000, 2), tableLine(1, 2000, 10), tableLine(2, 3000, 5),
+	} {
+		if r := s.answer([]byte(request)); r.Op == protocol.OpError {
+			t.Fatalf("%s: %s", request, r.Message)
+		}
+	}
+	group := []protocol.Member{{T: 2, Dim: 8}, {T: 0, Dim: 4}, {T: 2, Dim: 12}}
 	for _, c := range []struct {
 		optimizer string
 		weighted  bool
 	}{{"sgd", false}, {"rowwise_adagrad", false}, {"adagrad", true}, {"adam", false}} {
-		r := talk(t, opt, `{"op":"init","batch":1024,"warmup":1,"repeats":7,"cache":"warm","seed":7}`,
-			tableLine(0, 20000, 2), tableLine(1, 20000, 20),
-			fmt.Sprintf(compute, 0, c.optimizer, c.weighted), fmt.Sprintf(compute, 1, c.optimizer, c.weighted))
-		one, ten := r[3], r[4]
-		if one.Op != protocol.OpCompute || one.ID != "c" || one.N != 7 || one.Source != "measured" {
-			t.Fatalf("%v: got %+v", c, one)
+		q := &protocol.Request{Op: protocol.OpCompute, ID: "c", Group: group, Opt: c.optimizer, DType: "fp32", Weighted: c.weighted}
+		request, err := json.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !(one.ForwardMS > 0 && one.BackwardMS > 0 && one.ForwardSpread >= 0 && one.BackwardSpread >= 0) {
-			t.Errorf("%v: times are not above zero: %+v", c, one)
+		run := func() protocol.Response { return s.answer(request) }
+		if r := run(); r.Op == protocol.OpError { // makes room
+			t.Fatalf("%v: %s", c, r.Message)
 		}
-		if got := (ten.ForwardMS + ten.BackwardMS) / (one.ForwardMS + one.BackwardMS); !(got > 2) {
-			t.Errorf("%v: ten times the lookups took %v times as long, want more than 2", c, got)
+		optimizer, members, err := s.checkGroup(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shards := s.shards(q, optimizer, members)
+		before := make([][]float32, len(shards))
+		for i, shard := range shards {
+			before[i] = slices.Clone(shard.State)
+		}
+		r := run()
+		if r.Op != protocol.OpCompute || r.ID != "c" || r.N != 7 || r.Source != "measured" {
+			t.Fatalf("%v: got %+v", c, r)
+		}
+		if !(r.ForwardMS > 0 && r.BackwardMS > 0 && r.ForwardSpread >= 0 && r.BackwardSpread >= 0) {
+			t.Errorf("%v: times are not above zero: %+v", c, r)
+		}
+		if len(shards) != len(group) {
+			t.Fatalf("%v: got %d shards, want %d", c, len(shards), len(group))
+		}
+		for i, m := range group {
+			checkShard(t, fmt.Sprintf("%v: member %d", c, i), shards[i], s.tables.known[m.T], m.Dim, c.weighted)
+			checkUpdated(t, fmt.Sprintf("%v: member %d", c, i), shards[i], before[i])
+		}
+	}
+}
+
+// checkShard compares what the op gets of a member of a group with the table that the
+// member names.
+func checkShard(t *testing.T, member string, got engine.Shard, of *table, dim int, weighted bool) {
+	t.Helper()
+	if got.Rows != of.rows || got.Dim != dim || len(got.Weights) != int(of.rows)*dim {
+		t.Errorf("%s: got %d rows, dim %d and %d weights, want %d rows of dim %d", member, got.Rows, got.Dim, len(got.Weights), of.rows, dim)
+	}
+	if !cmp.Equal(got.Bags, of.bags) {
+		t.Errorf("%s: the lookups are not those of the table", member)
+	}
+	want := 0
+	if weighted {
+		want = len(of.bags.Indices)
+	}
+	if len(got.PerSample) != want {
+		t.Errorf("%s: got %d weights of lookups, want %d", member, len(got.PerSample), want)
+	}
+}
+
+// checkUpdated: the optimizer's state differs from before in the rows that are looked
+// up, and in no other row.
+func checkUpdated(t *testing.T, member string, shard engine.Shard, before []float32) {
+	t.Helper()
+	looked := make(map[int64]bool)
+	for _, row := range shard.Bags.Indices {
+		looked[row] = true
+	}
+	each := len(before) / int(shard.Rows)
+	for row := range shard.Rows {
+		if each == 0 {
+			return // SGD has no state
+		}
+		from, to := int(row)*each, int(row+1)*each
+		if changed := !slices.Equal(before[from:to], shard.State[from:to]); changed != looked[row] {
+			t.Fatalf("%s: row %d: got changed %v, looked up %v", member, row, changed, looked[row])
 		}
 	}
 }
