@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -165,34 +166,71 @@ func TestAllToAll(t *testing.T) {
 	}
 }
 
-// TestWait: who starts early waits for the last; the last itself waits for nobody.
+// orders keeps the runs that a rank is ordered to make, in order.
+type orders struct {
+	io.WriteCloser
+	runs []order
+}
+
+func (o *orders) Write(line []byte) (int, error) {
+	var said order
+	if err := json.Unmarshal(line, &said); err != nil {
+		return 0, err
+	}
+	if said.Do == doRun {
+		o.runs = append(o.runs, said)
+	}
+	return o.WriteCloser.Write(line)
+}
+
+// TestWait: the forward of each rank starts at its own time, and the backward of all ranks
+// at one time. The time of a rank counts from its own start, so the time of those that
+// start early contains the wait for the last.
 func TestWait(t *testing.T) {
-	const late = 30.0
+	const late, one, ranks = 30 * time.Millisecond, 1, 3
 	g := newRanks(t)
-	// On a busy machine an exchange may take long by itself, so three tries.
-	for try := range 3 {
-		times, err := g.allToAll(sizes{Batch: 32, Dims: []int{4, 4, 4}}, offsets(3, 1, late*time.Millisecond), 1, 3)
+	if err := g.grow(ranks); err != nil {
+		t.Fatal(err)
+	}
+	said := make([]*orders, ranks)
+	for r, p := range g.processes {
+		said[r] = &orders{WriteCloser: p.in}
+		p.in = said[r]
+	}
+	times, err := g.allToAll(sizes{Batch: 32, Dims: []int{4, 4, 4}}, offsets(ranks, one, late), 1, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r := range ranks {
+		if forward, _ := middle(times.forward[r]); r != one && forward < late.Seconds()*1e3 {
+			t.Errorf("rank %d: the forward took %v ms, want the wait of %v in it", r, forward, late)
+		}
+		for i, run := range said[r].runs {
+			want := said[0].runs[i].At
+			if !run.Backward && r == one {
+				want += late.Nanoseconds()
+			}
+			if run.At != want || run.Backward != said[0].runs[i].Backward {
+				t.Errorf("rank %d, run %d: got the order %+v, want the start %d", r, i, run, want)
+			}
+		}
+	}
+	// A run ends before its answers come, so no rank can have taken longer than from its own
+	// start until then.
+	starts := offsets(ranks, one, late)
+	for range 5 {
+		answers, err := g.punctual(starts, late, false)
+		end := now()
 		if err != nil {
 			t.Fatal(err)
 		}
-		quiet := true
-		for r := range 3 {
-			forward, _ := middle(times.forward[r])
-			backward, _ := middle(times.backward[r])
-			if r != 1 && forward < late {
-				t.Fatalf("rank %d: the forward took %v ms, want the wait of %v ms in it", r, forward, late)
+		for r, a := range answers {
+			runs := said[r].runs
+			if most := end - runs[len(runs)-1].At; a.NS <= 0 || a.NS > most {
+				t.Errorf("rank %d took %d ns, want at most the %d ns from its own start to the answer", r, a.NS, most)
 			}
-			// Half of the wait is far more than the exchange takes.
-			if r == 1 && forward > late/2 || backward > late/2 {
-				quiet = false
-				t.Logf("try %d: rank %d: the forward took %v ms, the backward %v ms, which seems to contain a wait", try, r, forward, backward)
-			}
-		}
-		if quiet {
-			return
 		}
 	}
-	t.Error("the last rank, or an aligned start, waits")
 }
 
 // TestRanksThatDie are replaced, by the first try that notices.
@@ -301,12 +339,13 @@ func TestRanksDieWithTheWorker(t *testing.T) {
 	if _, err := io.WriteString(in, `{"op":"comm","id":"d","dims":[4,4,4],"start_ms":[0,0,60000]}`+"\n"); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // most often the ranks have their orders then
 	if err := worker.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = worker.Wait()
-	deadline := time.Now().Add(5 * time.Second)
+	// Ranks that did not see their input end would live on until the exchange starts.
+	deadline := time.Now().Add(50 * time.Second)
 	for _, pid := range children {
 		for alive(pid) {
 			if time.Now().After(deadline) {
