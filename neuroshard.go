@@ -78,6 +78,10 @@ type Options struct {
 	// free (step.Input.Hidden). If its stack reduces vectors inside hosts first, all costs count
 	// that exchange, in the stack's number format. nil prices the embeddings alone, with nothing hidden.
 	Step *step.Input
+	// Measure, if not nil, has finalists run on a measurement backend, and the fastest is the plan
+	// (measure.go). It needs method NeuroShard and prices of tables that backends run. Searches for
+	// finalists have the options of Search, its budget among them.
+	Measure *Measure
 	// OnStep, if set, is called from Plan's goroutine when Plan begins a step after the search,
 	// with what the step does: "the lower bound" or "baseline dim", for example. Events of the
 	// search go to Search.OnEvent.
@@ -132,6 +136,9 @@ type Result struct {
 	// Untried are the numbers of sharding groups that divide the devices and that a caller of
 	// PlanReplicas had no problem for, ascending: the caller sets them, for reports.
 	Untried []Untried
+	// Measured is the measurement by which the plan was chosen; nil if Options.Measure is nil, or
+	// if the search or the measurement was interrupted.
+	Measured *Measured
 	// From is the re-plan that the plan comes from; nil for a plan of Plan or Evaluate.
 	From *Replanned
 }
@@ -192,14 +199,18 @@ type Baseline struct {
 // the problem is not valid, with *search.Infeasible if the search finds no placement that
 // fits, with *search.Idle if a device stays empty and the problem's engine does not run
 // that, with *search.NoShardingType if the allowed sharding types cannot place the tables,
-// and with *StepError if opt.Step has no price. If ctx ends early, Plan returns the best plan
-// so far with status search.Interrupted, or ctx's error if there is no plan yet.
+// with *StepError if opt.Step has no price, and with *MeasureError if the finalists of
+// opt.Measure cannot be run. If ctx ends early, Plan returns the best plan so far with status
+// search.Interrupted, or ctx's error if there is no plan yet.
 func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
 	l, err := newLine(p, opt)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkMeasure(l); err != nil {
 		return nil, err
 	}
 	if l.opt.Search.Beside, err = l.beside(); err != nil {
@@ -224,9 +235,14 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if err != nil {
 		return nil, err
 	}
+	found, measured, err := measure(ctx, l, found)
+	if err != nil {
+		return nil, err
+	}
 	result, err := l.finish(ctx, found)
 	if err == nil {
 		result.FreeSlices = compared
+		measured.describe(result)
 	}
 	return result, err
 }

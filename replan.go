@@ -107,6 +107,7 @@ func (o *ReplanOptions) check() error {
 	add(o.Horizon < 0, "horizon %d is negative", o.Horizon)
 	add(o.Search.Method != "" && o.Search.Method != search.NeuroShard, "method %s does not start from an old plan: use method %s", o.Search.Method, search.NeuroShard)
 	add(o.Search.Budget != 0, "a re-plan has no budget of time")
+	add(o.Measure != nil, "a re-plan has no finalists to measure")
 	return errors.Join(errs...)
 }
 

@@ -43,7 +43,7 @@ func PlanReplicas(ctx context.Context, problems []*problem.Problem, opt Options)
 		return cmp.Compare(a.Topology.ReplicaCount(), b.Topology.ReplicaCount())
 	})
 	brief := opt
-	brief.Certificate, brief.Baselines, brief.FreeSlices, brief.Compared = false, false, false, nil
+	brief.Certificate, brief.Baselines, brief.FreeSlices, brief.Compared, brief.Measure = false, false, false, nil, nil
 	var tried []Replication
 	var first error
 	best := -1

@@ -1,4 +1,5 @@
-// Package rank compares the orders in which two lists of numbers put the same items.
+// Package rank compares two lists of numbers of the same items by ranks: do they put the items in
+// the same order (rank.go), and are the numbers of one list below those of the other (signed.go)?
 package rank
 
 import (

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -39,6 +40,8 @@ type Options struct {
 	// medians over the runs or, if Fastest is true, each device's shortest ones.
 	Repeats int
 	Fastest bool
+	// Seed is the seed of the orders in which InTurns runs several placements.
+	Seed uint64
 	// OnProgress, if not nil, is called after each request to the backend with the
 	// number of requests done and the number of all requests.
 	OnProgress func(done, of int)
@@ -104,6 +107,13 @@ func (e *DeviceError) Error() string {
 // Unwrap returns the backend's error.
 func (e *DeviceError) Unwrap() error { return e.Err }
 
+// Placement is a placement to run, by device, with its predicted times. A prediction without
+// devices counts as no prediction.
+type Placement struct {
+	Shards    [][]problem.Shard
+	Predicted plan.Breakdown
+}
+
 // Plan runs a plan of p on the backend and compares the measured with the predicted
 // times. The shards of the plan are listed by device, and p must be valid. A
 // prediction without devices counts as no prediction. What a prediction hides of the exchanges
@@ -111,23 +121,134 @@ func (e *DeviceError) Unwrap() error { return e.Err }
 // gives a result with CommMeasured false. Any other failure is an error, of type
 // *DeviceError if the backend could not run a device's shards.
 func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown, backend collect.Backend, opt Options) (*Result, error) {
-	if err := check(p, shards, predicted); err != nil {
+	results, err := InTurns(ctx, p, []Placement{{shards, predicted}}, backend, opt)
+	if err != nil {
 		return nil, err
+	}
+	return results[0].Result, results[0].Err
+}
+
+// Turn is what became of one placement of InTurns: its Result, or Err, the *DeviceError of a
+// placement that the backend has no memory for.
+type Turn struct {
+	Result *Result
+	Err    error
+}
+
+// InTurns runs several placements of p on the backend, as Plan runs one, in turns: in each of
+// opt.Repeats rounds each placement runs once, in an order that is drawn for each round. Other
+// load on the machine that lasts longer than a round then slows all placements, and the
+// difference of two placements in one round says more than that of their medians. The results
+// are in the order of the placements, and number i of all Result.Costs comes from round i. A placement that the backend has no memory for ends with its
+// error, and the others go on; any other failure is the error of InTurns.
+func InTurns(ctx context.Context, p *problem.Problem, placements []Placement, backend collect.Backend, opt Options) ([]Turn, error) {
+	for i := range placements {
+		if err := check(p, placements[i].Shards, placements[i].Predicted); err != nil {
+			return nil, err
+		}
 	}
 	repeats := max(1, opt.Repeats)
-	r := newRun(p, shards, backend, opt, repeats)
-	steps := make([]step, repeats)
-	if err := r.all(ctx, steps, opt.Fastest); err != nil {
+	count := &counter{on: opt.OnProgress}
+	runs := make([]*run, len(placements))
+	for i := range runs {
+		runs[i] = newRun(p, placements[i].Shards, backend, count, repeats)
+	}
+	if err := rounds(ctx, runs, opt); err != nil {
 		return nil, err
 	}
-	predicted = predicted.Full()
-	result := &Result{CommMeasured: r.missing == "", CommMissing: r.missing, Provenance: backend.Provenance()}
-	for d := range shards {
-		device := Device{Shards: len(shards[d]), DimSum: r.exchange.DimSums[d]}
+	turns := make([]Turn, len(runs))
+	for i, r := range runs {
+		if turns[i].Err = r.failed; r.failed == nil {
+			turns[i].Result = r.result(placements[i].Predicted.Full(), opt.Fastest)
+		}
+	}
+	return turns, nil
+}
+
+// rounds runs all rounds. Without Fastest, each turn is a whole step. With Fastest, the
+// requests that need no starts come first, because the starts follow from the shortest computes.
+// An all-to-all with the starts of slower computes has other waits and therefore other times.
+func rounds(ctx context.Context, runs []*run, opt Options) error {
+	random := rand.New(rand.NewPCG(opt.Seed, uint64(len(runs))))
+	each := func(round int, do func(r *run, s *step) error) error {
+		for _, i := range random.Perm(len(runs)) {
+			r := runs[i]
+			if r.failed != nil {
+				continue
+			}
+			if err := do(r, &r.steps[round]); err != nil {
+				if err = r.give(err); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	for round := range max(1, opt.Repeats) {
+		if err := each(round, func(r *run, s *step) error {
+			err := r.compute(ctx, s)
+			if err == nil {
+				err = r.aligned(ctx, s)
+			}
+			if err == nil && !opt.Fastest {
+				err = r.skewed(ctx, s, s.devices)
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	if !opt.Fastest {
+		return nil
+	}
+	for round := range max(1, opt.Repeats) {
+		if err := each(round, func(r *run, s *step) error { return r.skewed(ctx, s, r.shortest()) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// give ends a run that the backend has no memory for, and returns any other error.
+func (r *run) give(err error) error {
+	device, ok := errors.AsType[*DeviceError](err)
+	if !ok {
+		return err
+	}
+	if refused, ok := errors.AsType[*protocol.Error](device.Err); !ok || refused.Code != protocol.CodeMemory {
+		return err
+	}
+	r.failed = device
+	r.count.of -= r.of - r.done
+	return nil
+}
+
+// shortest returns the shortest times of each device until the all-to-all with starts.
+func (r *run) shortest() []plan.StepTimes {
+	ready := make([]plan.StepTimes, len(r.groups))
+	for d := range ready {
+		least := func(time func(*plan.StepTimes) unit.Millis) unit.Millis {
+			return typical(r.steps, true, func(s *step) unit.Millis { return time(&s.devices[d]) })
+		}
+		ready[d] = plan.StepTimes{
+			Forward:      least(func(d *plan.StepTimes) unit.Millis { return d.Forward }),
+			Backward:     least(func(d *plan.StepTimes) unit.Millis { return d.Backward }),
+			BackwardComm: least(func(d *plan.StepTimes) unit.Millis { return d.BackwardComm }),
+		}
+	}
+	return ready
+}
+
+// result sums up the steps.
+func (r *run) result(predicted plan.Breakdown, fastest bool) *Result {
+	steps := r.steps
+	result := &Result{CommMeasured: r.missing == "", CommMissing: r.missing, Provenance: r.backend.Provenance()}
+	for d := range r.shards {
+		device := Device{Shards: len(r.shards[d]), DimSum: r.exchange.DimSums[d]}
 		if len(predicted.Devices) > 0 {
 			device.Predicted = predicted.Devices[d]
 		}
-		of := func(time func(*step) unit.Millis) unit.Millis { return typical(steps, opt.Fastest, time) }
+		of := func(time func(*step) unit.Millis) unit.Millis { return typical(steps, fastest, time) }
 		device.Measured = plan.StepTimes{
 			Forward:      of(func(s *step) unit.Millis { return s.devices[d].Forward }),
 			ForwardComm:  of(func(s *step) unit.Millis { return s.devices[d].ForwardComm }),
@@ -147,7 +268,7 @@ func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, pre
 		result.Costs = append(result.Costs, plan.NewBreakdown(steps[i].devices).Cost)
 	}
 	result.Measured = typical(result.Costs, false, func(c *unit.Millis) unit.Millis { return *c })
-	if opt.Fastest {
+	if fastest {
 		measured := make([]plan.StepTimes, len(result.Devices))
 		for d := range measured {
 			measured[d] = result.Devices[d].Measured
@@ -155,7 +276,7 @@ func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, pre
 		result.Measured = plan.NewBreakdown(measured).Cost
 	}
 	result.Spread = slices.Max(result.Costs) - slices.Min(result.Costs)
-	return result, nil
+	return result
 }
 
 // check returns an error that names every reason why the plan cannot be run.
@@ -198,25 +319,30 @@ type step struct {
 // run holds the requests to the backend.
 type run struct {
 	problem *problem.Problem
+	shards  [][]problem.Shard
 	backend collect.Backend
 	// groups holds each device's operations, with the shards of each operation.
 	groups   [][]group
 	exchange dataset.Exchange
 	// missing is the reason why all-to-alls are not measured; empty if they are.
 	missing string
-	// computes is the number of groups. Each is run repeats times.
-	computes, repeats int
-	onProgress        func(done, of int)
-	done, of          int
+	// steps are the runs of the whole plan. failed is why the plan could not be run, nil if it was.
+	steps  []step
+	failed error
+	// count counts the requests of all runs, and done those of this one, of them in all.
+	count    *counter
+	done, of int
 }
 
 type group struct {
 	dataset.Group
-	shards []problem.Shard
+	// operator is the number of the shards' operator (problem.Form).
+	operator problem.Operator
+	shards   []problem.Shard
 }
 
-func newRun(p *problem.Problem, shards [][]problem.Shard, backend collect.Backend, opt Options, repeats int) *run {
-	r := &run{problem: p, repeats: repeats, backend: backend, onProgress: opt.OnProgress}
+func newRun(p *problem.Problem, shards [][]problem.Shard, backend collect.Backend, count *counter, repeats int) *run {
+	r := &run{problem: p, shards: shards, backend: backend, steps: make([]step, repeats), count: count}
 	n := len(shards)
 	r.exchange = dataset.Exchange{Devices: n, DevicesPerHost: p.Topology.LinkDomain(), Batch: p.Batch, Precision: p.CommPrecision, DimSums: make([]int, n)}
 	for d, held := range shards {
@@ -224,26 +350,26 @@ func newRun(p *problem.Problem, shards [][]problem.Shard, backend collect.Backen
 			r.exchange.DimSums[d] += p.DimSum(s)
 		}
 		r.groups = append(r.groups, operations(p, held))
-		r.computes += len(r.groups[d])
+		r.of += len(r.groups[d]) * repeats
 	}
-	r.of = r.computes * repeats
 	if n > 1 {
 		r.of += 2 * repeats
 	}
+	count.of += r.of
 	return r
 }
 
-// operations groups a device's shards by operation, in an order that depends on the
-// operations alone. An operation without a lookup is left out, because it runs
+// operations groups a device's shards by operation and number of the operator, in an order that
+// depends on these alone. An operation without a lookup is left out, because it runs
 // nothing.
 func operations(p *problem.Problem, held []problem.Shard) []group {
 	var all []group
 	for _, s := range held {
 		op := p.Operation(s.Table)
-		i := slices.IndexFunc(all, func(g group) bool { return g.Operation == op })
+		i := slices.IndexFunc(all, func(g group) bool { return g.Operation == op && g.operator == s.Operator })
 		if i < 0 {
 			i = len(all)
-			all = append(all, group{Group: dataset.Group{Operation: op}})
+			all = append(all, group{Group: dataset.Group{Operation: op}, operator: s.Operator})
 		}
 		all[i].shards = append(all[i].shards, s)
 		all[i].Members = append(all[i].Members, dataset.Member{Table: int32(s.Table), Dim: int32(s.Dim())})
@@ -260,58 +386,22 @@ func operations(p *problem.Problem, held []problem.Shard) []group {
 				weighted = 1
 			}
 		}
-		return cmp.Or(cmp.Compare(x.Optimizer, y.Optimizer), cmp.Compare(x.Precision, y.Precision), weighted)
+		return cmp.Or(cmp.Compare(x.Optimizer, y.Optimizer), cmp.Compare(x.Precision, y.Precision), weighted, cmp.Compare(a.operator, b.operator))
 	})
 	return all
 }
 
-func (r *run) progress(requests int) {
-	r.done += requests
-	if r.onProgress != nil {
-		r.onProgress(r.done, r.of)
-	}
+// counter counts the requests of all runs.
+type counter struct {
+	on       func(done, of int)
+	done, of int
 }
 
-// all runs the plan once for each step. Without Fastest, it runs whole steps one
-// after the other. With Fastest, it first runs all requests that need no starts,
-// because the starts follow from the shortest computes. An all-to-all with the
-// starts of slower computes has other waits and therefore other times.
-func (r *run) all(ctx context.Context, steps []step, fastest bool) error {
-	for i := range steps {
-		s := &steps[i]
-		if err := r.compute(ctx, s); err != nil {
-			return err
-		}
-		if err := r.aligned(ctx, s); err != nil {
-			return err
-		}
-		if fastest {
-			continue
-		}
-		if err := r.skewed(ctx, s, s.devices); err != nil {
-			return err
-		}
+func (r *run) progress(requests int) {
+	r.done += requests
+	if r.count.done += requests; r.count.on != nil {
+		r.count.on(r.count.done, r.count.of)
 	}
-	if !fastest {
-		return nil
-	}
-	ready := make([]plan.StepTimes, len(r.groups))
-	for d := range ready {
-		least := func(time func(*plan.StepTimes) unit.Millis) unit.Millis {
-			return typical(steps, true, func(s *step) unit.Millis { return time(&s.devices[d]) })
-		}
-		ready[d] = plan.StepTimes{
-			Forward:      least(func(d *plan.StepTimes) unit.Millis { return d.Forward }),
-			Backward:     least(func(d *plan.StepTimes) unit.Millis { return d.Backward }),
-			BackwardComm: least(func(d *plan.StepTimes) unit.Millis { return d.BackwardComm }),
-		}
-	}
-	for i := range steps {
-		if err := r.skewed(ctx, &steps[i], ready); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // compute runs the devices' groups.
@@ -393,7 +483,8 @@ func (r *run) aligned(ctx context.Context, s *step) error {
 		if r.missing == "" {
 			r.missing = refused.Error()
 		}
-		r.of = r.computes * r.repeats
+		r.of -= 2 * len(r.steps)
+		r.count.of -= 2 * len(r.steps)
 		return nil
 	}
 	if err != nil {
