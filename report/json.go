@@ -71,6 +71,13 @@ type (
 //	                   known) and sharding_types (with the key of the same name below)
 //	free_slices        as a baseline: the plan without the rules of the plan's engine;
 //	                   only if that plan was asked for
+//	measured           the finalists among which a measurement chose the plan: source
+//	                   ("measured" or "simulated"), profile, device, kernel and backend of the
+//	                   times; rounds; kept, the number of the finalist that is the plan, and
+//	                   why; and of each finalist method, seed, risk_penalty, predicted_cost_ms,
+//	                   measured_cost_ms, range_ms, runs_ms (the cost of each round),
+//	                   difference_percent and p_value against the first, faster, and refused
+//	                   (why it was not run); only if finalists were measured
 //	step               the whole training step of the plan, as StepJSON has it; only if it
 //	                   was asked for
 //	from               verdict, old_cost_ms, and a point of the curve of ReplanJSON; only if
@@ -119,6 +126,9 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 	}
 	if r.FreeSlices != nil {
 		fields = append(fields, field{"free_slices", jsonOf(r, r.FreeSlices)})
+	}
+	if r.Measured != nil {
+		fields = append(fields, field{"measured", measuredOf(r.Measured)})
 	}
 	if r.Tried != nil {
 		fields = append(fields, field{"replicas_tried", triedOf(r.Tried)})

@@ -43,6 +43,7 @@ func Result(w io.Writer, r *neuroshard.Result, opt Options) error {
 	if r.From != nil {
 		transfer(v.printer, r.From.Point().Transfer)
 	}
+	measured(v, r.Measured)
 	v.baselines(r)
 	if r.Step != nil {
 		v.section("whole step")

@@ -52,6 +52,8 @@ type backendFlags struct {
 
 	// network is the network between hosts of the simulated backend; 0: the profile's.
 	network unit.Bandwidth
+	// ofPlan is true for a command whose other flags state the device: there is no --profile.
+	ofPlan bool
 }
 
 func (b *backendFlags) register(cmd *cobra.Command) {
@@ -59,7 +61,9 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 	f := b.own
 	f.StringVar(&b.name, "backend", "", "what measures the times: cpu (this machine's processor), worker (a process of your own) or simulated")
 	f.StringVar(&b.worker, "worker", "", "`command` of the worker, with its arguments; quotes and \\\\ as in a shell (docs/PROTOCOL.md)")
-	f.StringVar(&b.profile, "profile", "", "`name` of the device: a hardware profile, or a new one for a device that has none (default: cpu)")
+	if !b.ofPlan {
+		f.StringVar(&b.profile, "profile", "", "`name` of the device: a hardware profile, or a new one for a device that has none (default: cpu)")
+	}
 	f.IntVar(&b.threads, "threads", 0, "threads of one device of the backend cpu (default: all cores)")
 	f.IntVar(&b.warmup, "warmup", 1, "runs of a sample before it is timed")
 	f.IntVar(&b.repeat, "repeats", 3, "timed runs of a sample; its time is their median")
@@ -71,7 +75,9 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 	b.set.AddFlagSet(b.own)
 	inSection()
 	complete(cmd, "backend", func() []string { return []string{backendCPU, backendWorker, backendSimulated} })
-	complete(cmd, "profile", hardware.Names)
+	if !b.ofPlan {
+		complete(cmd, "profile", hardware.Names)
+	}
 }
 
 // check reports flags that do not go together.
@@ -134,9 +140,16 @@ func word(flag *pflag.Flag) string {
 // unused reports flags of the backend, and the named flags of the command, that are given
 // without --backend.
 func (b *backendFlags) unused(command string, others ...string) error {
-	if b.set.Changed("backend") {
+	found := b.among(others...)
+	if b.set.Changed("backend") || len(found) == 0 {
 		return nil
 	}
+	return usagef("add --backend cpu, worker or simulated, or leave them out", "%s: without --backend nothing is measured with: %s", command, strings.Join(found, ", "))
+}
+
+// among returns the flags of the backend, and those of the named flags of the command, that are
+// given.
+func (b *backendFlags) among(others ...string) []string {
 	var found []string
 	b.own.VisitAll(func(f *pflag.Flag) {
 		if f.Changed {
@@ -148,10 +161,7 @@ func (b *backendFlags) unused(command string, others ...string) error {
 			found = append(found, "--"+name)
 		}
 	}
-	if len(found) == 0 {
-		return nil
-	}
-	return usagef("add --backend cpu, worker or simulated, or leave them out", "%s: without --backend nothing is measured with: %s", command, strings.Join(found, ", "))
+	return found
 }
 
 // command returns the command that starts the worker.

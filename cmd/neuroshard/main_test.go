@@ -29,7 +29,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"neuroshard": main})
+	testscript.Main(m, map[string]func(){"neuroshard": main, "counting-worker": countingWorker})
 }
 
 func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }

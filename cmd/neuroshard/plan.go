@@ -56,7 +56,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	p.cluster.step.register(cmd)
 	inSection := manual.Section(f, searchSection)
 	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))
-	f.Var(&p.types, "sharding-types", "`types` of sharding that tables may have, separated by commas: "+strings.Join(shardingTypeNames(), ", ")+"; or all (needs method neuroshard); with a model of measured samples the default is table_wise,column_wise")
+	f.Var(&p.types, "sharding-types", "`types` of sharding that tables may have, separated by commas: "+strings.Join(shardingTypeNames(), ", ")+"; or all (needs method neuroshard); with a model of measured samples, and with --measure, the default is table_wise,column_wise")
 	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of the random numbers in the search")
 	f.IntVar(&p.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
 	f.IntVar(&p.search.Steps, "steps", 10, "most steps of the search; each step splits one more shard")
@@ -72,6 +72,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not compare with plans of the baseline methods; with --for, do not compare with a plan for any engine either")
 	f.StringArrayVar(&p.compared.given, "compare-plan", nil, "`NAME=FILE`: list a plan that another planner made among the baselines, under this name; FILE is a plan file, as import writes it, or what plan --json prints; may be repeated")
 	inSection()
+	p.measure.register(cmd)
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
 	f.BoolVar(&p.tables, "tables", false, "list every table as well, on a line of its own, with the cheapest other place for it")
 	cmd.MarkFlagsMutuallyExclusive("json", "tables")
@@ -100,6 +101,7 @@ type planCommand struct {
 	policy      string
 	from        string
 	compared    comparedPlans
+	measure     measureFlags
 	riskPenalty float64
 	// chosen and allowed are the prices and the sharding types that the search goes by.
 	chosen  neuroshard.Prices
@@ -145,10 +147,15 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	bar := p.newProgressBar()
 	defer bar.clear()
 	options := neuroshard.Options{Search: p.search, Prices: prices, Certificate: true, Baselines: !p.noBaselines, FreeSlices: !p.noBaselines, Warnings: loaded.warnings, Step: loaded.step, Compared: p.compared.read}
+	var end func()
+	if options.Measure, end, err = startMeasure(ctx, p, &loaded, bar); err != nil {
+		return err
+	}
+	defer end()
 	progress := newPlanProgress(p.app, bar)
 	options.Search.Method, options.Search.OnEvent, options.OnStep = search.Method(p.method), progress.event, progress.next
 	options.Search.ShardingTypes = p.types.options()
-	if model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.given("sharding-types") {
+	if (p.measure.on() || model != nil && model.Manifest().Source != string(dataset.Simulated)) && !p.given("sharding-types") {
 		options.Search.ShardingTypes = nil // no backend measures the others
 	}
 	p.chosen, p.allowed = prices, options.Search.ShardingTypes
@@ -372,7 +379,7 @@ func (p *planCommand) check() error {
 	if p.cluster.replicas.auto && len(p.compared.given) > 0 {
 		errs = append(errs, faulty("--replicas auto: --compare-plan needs a stated number of sharding groups", "state the number, such as --replicas 2, or leave --compare-plan out"))
 	}
-	errs = append(errs, p.checkBeam(), p.checkFrom())
+	errs = append(errs, p.checkBeam(), p.checkFrom(), checkMeasure(p))
 	switch method := search.Method(p.method); {
 	case method.Learned() && p.policy == "":
 		errs = append(errs, faulty(fmt.Sprintf("--method %s needs --policy", method), fmt.Sprintf("train a policy with: neuroshard train-policy --method %s -o FOLDER", method)))
@@ -433,8 +440,12 @@ type failureJSON struct {
 	} `json:"error"`
 }
 
-// failed prints why nothing fits as a JSON object, too, with --json.
+// failed returns the error of a search. If nothing fits, it also prints why as a JSON object, with
+// --json.
 func (p *planCommand) failed(err error) error {
+	if refused, ok := errors.AsType[*neuroshard.MeasureError](err); ok {
+		return usagef(refused.Hint+", or plan without --measure", "--measure: %w", refused)
+	}
 	var infeasible *search.Infeasible
 	if !p.json || !errors.As(err, &infeasible) {
 		return err
