@@ -65,9 +65,10 @@
 // Prices, weights and worths come from an optimisation that stops early (node.go). The
 // argument holds for any values of them; better values give a higher bound.
 //
-// Constraints. Tables that may lie on few devices only have a bound of their own, on these
-// devices (subsets.go); the highest bound holds. The bound ignores the input exchange, and
-// constraints except those on devices, co-locations and the least width of a table. It counts the
+// Constraints. A table has only the classes and the widths that its sharding types, tiers and
+// devices allow (forms.go). Tables that may lie on few devices only have a bound of their own, on
+// these devices (subsets.go); the highest bound holds. The bound ignores the input exchange, the
+// limit of slices to one host, the share of a cache, and the rules of an engine on slices. It counts the
 // fixed times of at most two operators of a device. The bound is lowered by 1e-9 of itself, because floating-point sums are rounded.
 //
 // # Hidden exchanges
@@ -163,8 +164,8 @@ const rounding = 1e-9
 // whole or cut by columns, in HBM.
 type Allowed struct {
 	// ShardingTypes are the sharding types that tables may have; empty means TableWise and
-	// ColumnWise. Each of these two stands for both, and each of TableRowWise and
-	// Grid for both of them.
+	// ColumnWise. ColumnWise stands for both, and Grid for TableRowWise, too
+	// (problem.Permitted).
 	ShardingTypes []problem.ShardingType
 	// Host is true if tables may lie in the memory of hosts. It has no effect if the
 	// topology states no host memory.
@@ -221,7 +222,7 @@ func Simulated(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound,
 	if in == only(problem.ClassColumns) && !onHosts {
 		return ofColumns(ctx, p, allowed)
 	}
-	least, err := leastOf(ctx, p, in, allowed, onHosts)
+	least, err := leastOf(ctx, p, allowed)
 	if err != nil {
 		return Bound{}, err
 	}
@@ -234,11 +235,11 @@ func Simulated(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound,
 
 // ofColumns returns the bound of plans that place tables whole or cut by columns in HBM.
 func ofColumns(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound, error) {
-	comm, err := newExchange(p, allowed.Hidden)
+	comm, err := newExchange(p, allowed)
 	if err != nil {
 		return Bound{}, err
 	}
-	r := newRelaxation(p, simulate.NewPricer(p), p.Topology.Devices, allowed.operators(p))
+	r := newRelaxation(p, simulate.NewPricer(p), p.Topology.Devices, allowed)
 	t := newTree(r, comm, memoriesOf(p, everyDevice(p)))
 	t.raise(ctx, math.Inf(1))
 	if err := ctx.Err(); err != nil {

@@ -197,8 +197,8 @@ type otherClasses struct {
 }
 
 // newOtherClasses returns what the tables of r take in the other classes, with the
-// exchanges w.
-func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulate.Pricer) *otherClasses {
+// exchanges w, if the tables may have the given sharding types.
+func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulate.Pricer, types []problem.ShardingType) *otherClasses {
 	c := counter{problem: p, pricer: counts, device: simulate.NewDevice(p.Topology.Device()), budget: float64(p.ShardBudget(p.Topology.Smallest())), wires: w, copies: problem.ReplicasOf(p)}
 	if c.budget <= 0 {
 		c.budget = math.Inf(1)
@@ -222,7 +222,9 @@ func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulat
 		perHost := p.Topology.PerHost()
 		host := table{granules: 1, least: 1, passes: 1}
 		if s.byRows[i] = t.CutsByRows(perHost) && t.Pooling != problem.PoolingNone; s.byRows[i] {
-			host = newBlock(&c.device, p, at, perHost, counts.Counts(at), lanes)
+			if host = newBlock(&c.device, p, at, perHost, counts.Counts(at), lanes); whole(p, at, types, problem.Grid) {
+				host.least = host.granules
+			}
 		}
 		host.count, host.operation = r.tables[i].count, r.tables[i].operation
 		s.hosts.tables = append(s.hosts.tables, host)

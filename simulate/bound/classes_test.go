@@ -22,12 +22,12 @@ func TestClassesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 			p.Topology.NVLinkDomain = p.Topology.DevicesPerHost * rapid.IntRange(0, 3).Draw(t, "hosts of a domain")
 		}
 		counts := simulate.NewPricer(p)
-		r := newRelaxation(p, counts, p.Topology.Devices, 1)
+		r := newRelaxation(p, counts, p.Topology.Devices, Allowed{ShardingTypes: problem.ShardingTypes()})
 		w, err := newWires(p, 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := newOtherClasses(p, w, r, counts)
+		s := newOtherClasses(p, w, r, counts, problem.ShardingTypes())
 		usual := true
 		for i := range p.Tables {
 			usual = usual && p.Tables[i].Dim <= simulate.WideColumns

@@ -21,6 +21,8 @@ import (
 // packing of the forward grows with X, and that of the backward is the same for all
 // placements.
 
+// Some device has the narrowest slice that a table may have, so X is at least the columns of that slice.
+
 // A hierarchical exchange (problem.Hierarchy) takes the time of X columns inside hosts, and
 // then the time of the host with the most columns between hosts. Slices of columns are all
 // different, so that host has at least X columns, and at least the mean over the hosts.
@@ -45,12 +47,14 @@ type exchange struct {
 	network   simulate.Network
 }
 
-// newExchange returns the all-to-alls of the problem, without what the engine hides. It fails
-// if the devices span hosts and the profile has no network.
-func newExchange(p *problem.Problem, hidden plan.Hidden) (*exchange, error) {
+// newExchange returns the all-to-alls of the problem, if all tables are slices of the sharding types
+// allowed, without what the engine hides. It fails if the devices span hosts and the profile has no
+// network.
+func newExchange(p *problem.Problem, allowed Allowed) (*exchange, error) {
 	n := p.Topology.Devices
+	narrowest := 0
 	e := &exchange{
-		hidden: hidden,
+		hidden: allowed.Hidden,
 		device: simulate.NewDevice(p.Topology.Device()),
 		comm:   simulate.Comm{PerHost: p.Topology.PerHost(), Domain: p.Topology.NVLinkDomain, Batch: p.Batch, ElementBytes: p.CommBytes(), DimSums: make([]int, n)},
 		known:  map[int][2]unit.Millis{}, hierarchy: p.Hierarchy,
@@ -59,6 +63,7 @@ func newExchange(p *problem.Problem, hidden plan.Hidden) (*exchange, error) {
 		t := &p.Tables[i]
 		each := leastColumns(t)
 		e.all += allColumns(t, each)
+		narrowest = max(narrowest, problem.Columns(narrowestSlice(p, i, allowed.ShardingTypes), t.Bags()))
 		if whole := math.Trunc(each); whole == t.Bags()*problem.ColumnGranule {
 			e.granule = divisor(e.granule, int(whole))
 		} else {
@@ -66,7 +71,7 @@ func newExchange(p *problem.Problem, hidden plan.Hidden) (*exchange, error) {
 		}
 	}
 	e.granule = max(1, e.granule)
-	e.least = e.mean(n)
+	e.least = max(e.mean(n), narrowest/e.granule*e.granule)
 	var err error
 	e.network, err = networkOf(p)
 	return e, err

@@ -430,6 +430,17 @@ func everyWay(p *problem.Problem, i int) []way {
 	return ways
 }
 
+// statedTypes gives the table one or two sharding types, and returns those of its ways that they
+// allow.
+func statedTypes(t *rapid.T, table *problem.Table, ways []way) []way {
+	c := &table.Constraint
+	c.ShardingTypes = []problem.ShardingType{rapid.SampledFrom(ways).Draw(t, "stated").kind}
+	if rapid.Bool().Draw(t, "another") {
+		c.ShardingTypes = append(c.ShardingTypes, rapid.SampledFrom(problem.ShardingTypes()).Draw(t, "other"))
+	}
+	return slices.DeleteFunc(ways, func(w way) bool { return !c.Permits(w.kind) })
+}
+
 // Of all placements of tiny problems, the best one is not below the bound.
 func TestNoOptimumInAnyKindIsBelow(t *testing.T) { noOptimumInAnyKindIsBelow(t, nothingHidden) }
 
@@ -452,6 +463,9 @@ func noOptimumInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Probl
 		all := make([][]way, len(p.Tables))
 		for i := range all {
 			all[i] = everyWay(p, i)
+			if rapid.IntRange(0, 2).Draw(t, "stated types") == 0 {
+				all[i] = statedTypes(t, &p.Tables[i], all[i])
+			}
 			if operators && i > 0 {
 				for _, w := range all[i] {
 					w.operator = 1
@@ -516,16 +530,14 @@ func TestMoreKindsCostNoMore(t *testing.T) {
 				t.Fatalf("%v: got %+v, %v, want %+v", a, got, err, columns)
 			}
 		}
-		kinds := problem.ShardingTypes()
-		for i := len(kinds) - 1; i > 1; i-- {
-			j := rapid.IntRange(1, i).Draw(t, "at")
-			kinds[i], kinds[j] = kinds[j], kinds[i]
-		}
+		kinds := rapid.Permutation([][]problem.ShardingType{
+			{problem.RowWise}, {problem.TableRowWise, problem.Grid}, {problem.DataParallel},
+		}).Draw(t, "kinds")
 		last := columns.Total
-		allowed := bound.Allowed{}
-		host := rapid.IntRange(1, 2*len(kinds)).Draw(t, "host at")
+		allowed := bound.Allowed{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise}}
+		host := rapid.IntRange(0, 2*len(kinds)).Draw(t, "host at")
 		for i, k := range kinds {
-			allowed.ShardingTypes = append(allowed.ShardingTypes, k)
+			allowed.ShardingTypes = append(allowed.ShardingTypes, k...)
 			allowed.Host = i >= host
 			got, err := bound.Simulated(context.Background(), p, allowed)
 			if err != nil {

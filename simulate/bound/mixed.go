@@ -60,7 +60,9 @@ import (
 type mixed struct {
 	*relaxation
 	*otherClasses
-	in         set
+	in set
+	// may is, by table, the classes that the table may have.
+	may        []set
 	n, perHost float64
 	// rounds is the most rounds of work.
 	rounds int
@@ -107,12 +109,12 @@ type mixed struct {
 	ahead       float64
 }
 
-// newMixed returns the placements of r's tables that use the classes in, before any work
-// on their bound.
-func newMixed(r *relaxation, s *otherClasses, in set, t hardware.Topology) *mixed {
+// newMixed returns the placements of r's tables that use the classes in, where each table has one
+// of the classes that it may have, before any work on their bound.
+func newMixed(r *relaxation, s *otherClasses, in set, may []set, t hardware.Topology) *mixed {
 	operators, modes := len(r.operators), len(r.modes)
 	m := &mixed{
-		relaxation: r, otherClasses: s, in: in, rounds: mixedRounds, n: float64(t.Devices), perHost: float64(t.PerHost()),
+		relaxation: r, otherClasses: s, in: in, may: may, rounds: mixedRounds, n: float64(t.Devices), perHost: float64(t.PerHost()),
 		mix: make([]load, operators+exchanging-1),
 		tau: make([]float64, modes), memory: make([]float64, modes), rest: make([]float64, modes), reach: make([]float64, modes),
 		need: make([]float64, modes), weights: make([]shares, modes), ahead: 0.2,
@@ -138,7 +140,8 @@ func (m *mixed) prepare() {
 	for i := range m.tables {
 		t := &m.tables[i]
 		for j := range t.slices {
-			least := max(m.leastExchange, m.own*t.columns*t.slices[j].granules)
+			// The entry for slices of more than maxGranules has the columns of the narrowest of them.
+			least := max(m.leastExchange, m.own*t.columns*min(t.slices[j].granules, maxGranules))
 			for l := range t.slices[j].alone {
 				t.slices[j].alone[l] += least
 			}
@@ -149,7 +152,7 @@ func (m *mixed) prepare() {
 // begin adds a little of table i to the mix, in each of its ways.
 func (m *mixed) begin(i int) {
 	t := &m.tables[i]
-	if m.in.has(problem.ClassColumns) {
+	if m.has(i, problem.ClassColumns) {
 		for _, k := range m.relaxation.of[t.operation] {
 			if o := &m.operators[k]; t.passes <= o.passes {
 				l := t.load(&t.slices[min(len(t.slices), o.widest)-1], o)
@@ -175,24 +178,27 @@ func (m *mixed) begin(i int) {
 	}
 }
 
+// has reports whether table i may have the class in these placements.
+func (m *mixed) has(i int, class problem.OperatorClass) bool { return (m.in & m.may[i]).has(class) }
+
 // blockOf and replicaOf return what table i takes as blocks on all devices and as
 // replicas; nil if it has no such way in these placements.
 func (m *mixed) blockOf(i int) *everywhere {
-	if !m.in.has(problem.ClassBlocks) {
+	if !m.has(i, problem.ClassBlocks) {
 		return nil
 	}
 	return m.otherClasses.blocks[i]
 }
 
 func (m *mixed) replicaOf(i int) *everywhere {
-	if !m.in.has(problem.ClassReplicas) {
+	if !m.has(i, problem.ClassReplicas) {
 		return nil
 	}
 	return m.replicas[i]
 }
 
 // hostOf reports whether the rows of table i may be cut over the devices of a host.
-func (m *mixed) hostOf(i int) bool { return m.in.has(problem.ClassHostBlocks) && m.byRows[i] }
+func (m *mixed) hostOf(i int) bool { return m.has(i, problem.ClassHostBlocks) && m.byRows[i] }
 
 // host adds a slice of a host's blocks to the mix, and to parts if they are given.
 func (m *mixed) host(s *slice, t *table, k int, scale float64, parts []load) {
@@ -224,7 +230,7 @@ func (m *mixed) exchanges() {
 	m.exchange, m.leastExchange = make([]float64, len(m.tables)), 0
 	for i := range m.tables {
 		least := math.Inf(1)
-		if m.in.has(problem.ClassColumns) {
+		if m.has(i, problem.ClassColumns) {
 			least = m.columns[i]
 		}
 		if m.hostOf(i) {
@@ -252,7 +258,7 @@ func (m *mixed) floor() float64 {
 				steps = append(steps, step{i, alone, exchange})
 			}
 		}
-		if m.in.has(problem.ClassColumns) {
+		if m.has(i, problem.ClassColumns) {
 			offer(m.shortest[i], m.columns[i])
 		}
 		if m.hostOf(i) {
@@ -289,6 +295,29 @@ func (m *mixed) floor() float64 {
 	return least
 }
 
+// longestAlone returns the longest, over the tables, of the time that the table's shortest way takes
+// alone, with its exchanges and the least exchanges of the other tables, in ms. Slices on single
+// devices must be prepared. Their exchanges are those of their own columns if these take longer.
+func (m *mixed) longestAlone() float64 {
+	longest := 0.0
+	for i := range m.tables {
+		least := math.Inf(1)
+		if m.has(i, problem.ClassColumns) {
+			least = m.leastAlone(&m.tables[i])
+		}
+		if m.hostOf(i) {
+			least = min(least, m.hostShortest[i]+m.leastExchange)
+		}
+		for _, e := range []*everywhere{m.blockOf(i), m.replicaOf(i)} {
+			if e != nil {
+				least = min(least, e.alone+m.leastExchange+e.exchange-m.exchange[i])
+			}
+		}
+		longest = max(longest, least)
+	}
+	return longest * (1 - rounding)
+}
+
 const (
 	// The work on a set of classes ends after mixedRounds rounds, or after mixedVisits
 	// prices of tables and at least minMixedRounds rounds. It ends earlier if the shares
@@ -314,6 +343,7 @@ var leastTimes = [...]float64{0.3, 0.7, 0.95}
 // work on the set of classes ended, and returns early if ctx ends.
 func (m *mixed) raise(ctx context.Context, limit float64) (ended bool) {
 	m.prepare()
+	m.u = max(m.u, m.longestAlone())
 	rounds := min(m.rounds, max(minMixedRounds, mixedVisits/(3*len(m.tables))))
 	for made := 0; m.round < rounds && !math.IsInf(m.u, 1); made++ {
 		if m.u >= limit && made >= mixedBout || ctx.Err() != nil {
@@ -407,7 +437,7 @@ func (m *mixed) shrink(parts []load, share float64) {
 func (m *mixed) move(i int, step float64, parts []load) bool {
 	t := &m.tables[i]
 	own, hosts := math.Inf(1), math.Inf(1)
-	if m.in.has(problem.ClassColumns) {
+	if m.has(i, problem.ClassColumns) {
 		own = m.choose(t)
 	}
 	if m.hostOf(i) {

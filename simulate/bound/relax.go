@@ -118,9 +118,9 @@ type relaxation struct {
 }
 
 // newRelaxation returns the tables of the problem that have lookups, with equal tables
-// joined, on a number of devices, and the modes of devices that have at most the given number
+// joined, on a number of devices, and the modes of devices that have at most the allowed number
 // of operators for each operation.
-func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices, divided int) *relaxation {
+func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices int, allowed Allowed) *relaxation {
 	type key struct {
 		operation         problem.OperatorKey
 		rows              int64
@@ -128,6 +128,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices, divided
 		bags, lists       float64
 		pooling, lengthCV float64
 		access            access.Distribution
+		forms             forms
 	}
 	r := &relaxation{devices: devices, budget: math.Inf(1)}
 	if budget := float64(p.LargestBudget()); budget > 0 {
@@ -137,6 +138,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices, divided
 	if len(p.Topology.DeviceMemories) > 0 && !math.IsInf(r.budget, 1) {
 		r.short = shortOf(p)
 	}
+	in, onHosts := allowed.classes(), allowed.onHosts(p.Topology)
 	operations := map[problem.OperatorKey]int{}
 	widest := map[problem.OperatorKey]int{}
 	for i := range p.Tables {
@@ -153,7 +155,9 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices, divided
 			continue
 		}
 		t := &p.Tables[i]
-		k := key{operation: operationOf(p, i), rows: t.Rows, dim: t.Dim, least: t.MinWidth(), bags: t.Bags(), lists: t.Lists(), pooling: t.PoolingFactor(), lengthCV: t.LengthCV(), access: t.Access}
+		least := narrowestSlice(p, i, allowed.ShardingTypes)
+		f := formsOf(p, i, in, onHosts)
+		k := key{forms: f, operation: operationOf(p, i), rows: t.Rows, dim: t.Dim, least: least, bags: t.Bags(), lists: t.Lists(), pooling: t.PoolingFactor(), lengthCV: t.LengthCV(), access: t.Access}
 		if at, ok := known[k]; ok {
 			r.tables[at].count++
 			continue
@@ -164,10 +168,11 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices, divided
 			r.lanes = append(r.lanes, laneClassesOf(p.Topology.Profile, k.operation.Operation, widest[k.operation]))
 		}
 		added := newTable(&d, p, i, c, r.lanes[operations[k.operation]])
-		added.index, added.operation = i, operations[k.operation]
+		added.index, added.operation, added.forms = i, operations[k.operation], f
+		added.least = granulesOf(least)
 		r.tables = append(r.tables, added)
 	}
-	r.addModes(divided)
+	r.addModes(allowed.operators(p))
 	return r
 }
 

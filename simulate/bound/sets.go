@@ -3,6 +3,7 @@ package bound
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -90,10 +91,10 @@ func (b *setBound) choose(ctx context.Context, limit float64) bool {
 	return true
 }
 
-// leastOf returns the least bound of all sets of classes in the set in, in ms; +Inf if no
-// plan can be valid. Slices may be in host memory if onHosts is true.
-func leastOf(ctx context.Context, p *problem.Problem, in set, allowed Allowed, onHosts bool) (float64, error) {
-	sets, err := setsOf(p, in, allowed, onHosts)
+// leastOf returns the least bound of all sets of the classes allowed, in ms; +Inf if no plan can be
+// valid.
+func leastOf(ctx context.Context, p *problem.Problem, allowed Allowed) (float64, error) {
+	sets, err := setsOf(p, allowed)
 	if err != nil || len(sets) == 0 {
 		return 0, err
 	}
@@ -120,54 +121,52 @@ func leastOf(ctx context.Context, p *problem.Problem, in set, allowed Allowed, o
 	}
 }
 
-// setsOf returns all sets of classes in the set in, before any work on their bounds. There
-// are none if no table is looked up.
-func setsOf(p *problem.Problem, in set, allowed Allowed, onHosts bool) (sets []*setBound, err error) {
+// setsOf returns all sets of the classes allowed that the constraints of the tables allow, too, before
+// any work on their bounds. There are none if no table is looked up.
+func setsOf(p *problem.Problem, allowed Allowed) (sets []*setBound, err error) {
 	all, err := everyWires(p, allowed.Hidden)
 	if err != nil {
 		return nil, err
 	}
 	counts := simulate.NewPricer(p)
-	r := newRelaxation(p, counts, p.Topology.Devices, allowed.operators(p))
+	r := newRelaxation(p, counts, p.Topology.Devices, allowed)
 	if len(r.tables) == 0 {
 		return nil, nil
 	}
 	var others []*otherClasses // by way
 	for _, w := range all {
-		others = append(others, newOtherClasses(p, w, r, counts))
+		others = append(others, newOtherClasses(p, w, r, counts, allowed.ShardingTypes))
 	}
 	allRead := true // tables without lookups may be in any class
 	for i := range p.Tables {
 		allRead = allRead && counts.Counts(i).Lookups > 0
 	}
-	columns := only(problem.ClassColumns)
-	if in.has(problem.ClassColumns) {
-		comm, err := newExchange(p, allowed.Hidden)
+	in, columns, may := allowed.classes(), only(problem.ClassColumns), mayBe(r.tables, false)
+	if possible(may, columns) {
+		comm, err := newExchange(p, allowed)
 		if err != nil {
 			return nil, err
 		}
 		sets = append(sets, &setBound{tree: newTree(r, comm, memoriesOf(p, everyDevice(p))), others: others[0]})
 	}
-	add := func(r *relaxation, used set) {
-		s := &setBound{}
-		for _, o := range others {
-			s.ways = append(s.ways, way{fixed: o.of(used) - o.less, mixed: newMixed(r, o, used, p.Topology)})
+	add := func(r *relaxation, may []set, wanted func(used set) bool) {
+		for used := in; used > 0; used = (used - 1) & in {
+			if !wanted(used) || !possible(may, used) {
+				continue
+			}
+			s := &setBound{}
+			for _, o := range others {
+				s.ways = append(s.ways, way{fixed: o.of(used) - o.less, mixed: newMixed(r, o, used, may, p.Topology)})
+			}
+			sets = append(sets, s)
 		}
-		sets = append(sets, s)
 	}
-	for used := in; used > 0; used = (used - 1) & in {
-		if used != columns || !allRead {
-			add(r, used)
-		}
+	add(r, may, func(used set) bool { return used != columns || !allRead })
+	if slices.ContainsFunc(r.tables, func(t table) bool { return t.forms.hosts }) {
+		add(r.unlimited(), mayBe(r.tables, true), func(used set) bool { return used.has(problem.ClassColumns) })
 	}
-	if !onHosts {
-		return sets, nil
-	}
-	unlimited := r.unlimited()
-	for used := in; used > 0; used = (used - 1) & in {
-		if used.has(problem.ClassColumns) {
-			add(unlimited, used)
-		}
+	if len(sets) == 0 { // some table has no class
+		sets = append(sets, &setBound{least: math.Inf(1), ended: true})
 	}
 	return sets, nil
 }

@@ -29,14 +29,13 @@ func setsInTurnHaveTheBoundOfFullWork(t *testing.T, name string, hidden plan.Hid
 	}
 	p := w.Problem()
 	p.Topology.Devices, p.Topology.HostMemory = 8, 1<<40
-	allowed := Allowed{Operators: true, Hidden: hidden}
-	in := Allowed{ShardingTypes: problem.ShardingTypes()}.classes()
 	for _, onHosts := range []bool{false, true} {
-		got, err := leastOf(t.Context(), &p, in, allowed, onHosts)
+		allowed := Allowed{ShardingTypes: problem.ShardingTypes(), Host: onHosts, Operators: true, Hidden: hidden}
+		got, err := leastOf(t.Context(), &p, allowed)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sets, err := setsOf(&p, in, allowed, onHosts)
+		sets, err := setsOf(&p, allowed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,9 +76,8 @@ func TestChooseKeepsTheHighestWay(t *testing.T) {
 	}
 	p := w.Problem()
 	p.Topology.Devices = 8
-	in := Allowed{ShardingTypes: problem.ShardingTypes()}.classes()
 	begun := func() []*setBound {
-		sets, err := setsOf(&p, in, Allowed{Hidden: plan.Hidden{Forward: 0.2, Backward: 0.1}}, false)
+		sets, err := setsOf(&p, Allowed{ShardingTypes: problem.ShardingTypes(), Hidden: plan.Hidden{Forward: 0.2, Backward: 0.1}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,9 +23,8 @@ import (
 // only add to the work. The tables of a co-location are such tables, too, on one device that
 // is not known.
 //
-// Tables with such a constraint are slices on single devices, unless the set has all devices
-// of a host or of the cluster, which may hold blocks or replicas. Sets with a whole host are
-// left out, but for hosts of one device, which hold no blocks.
+// Tables with such a constraint are slices on single devices, unless they may lie on all devices
+// of a host, which may hold blocks of them. Tables that may be blocks are left out.
 
 // subset is the tables that may lie only on some devices.
 type subset struct {
@@ -46,14 +45,14 @@ const (
 
 // subsetsOf returns the subsets of the problem's tables: if there are many, those of the
 // co-locations with the most tables and of the smallest sets of devices.
-func subsetsOf(p *problem.Problem) (all []subset) {
+func subsetsOf(p *problem.Problem, in set) (all []subset) {
 	colocations := p.Colocations()
 	var sets [][]int
 	for _, c := range colocations {
 		if len(c.Tables) > 1 {
 			all = append(all, subset{tables: c.Tables, devices: 1})
 		}
-		if len(c.Devices) > 0 && !wholeHost(p, c.Devices) {
+		if len(c.Devices) > 0 && len(c.Devices) < p.Topology.Devices {
 			sets = append(sets, c.Devices)
 		}
 	}
@@ -64,14 +63,24 @@ func subsetsOf(p *problem.Problem) (all []subset) {
 	for _, devices := range sets[:min(len(sets), mostSets)] {
 		s := subset{devices: len(devices), of: devices}
 		for _, c := range colocations {
-			if c.Devices != nil && within(c.Devices, devices) {
+			if c.Devices != nil && within(c.Devices, devices) && onlyColumns(p, c.Tables, in) {
 				s.tables = append(s.tables, c.Tables...)
 			}
 		}
-		slices.Sort(s.tables)
-		all = append(all, s)
+		if len(s.tables) > 0 {
+			slices.Sort(s.tables)
+			all = append(all, s)
+		}
 	}
 	return all
+}
+
+// onlyColumns reports whether the tables can be nothing but slices on single devices.
+func onlyColumns(p *problem.Problem, tables []int, in set) bool {
+	return !slices.ContainsFunc(tables, func(i int) bool {
+		f := formsOf(p, i, in, false)
+		return f.hbm&^only(problem.ClassColumns) != 0
+	})
 }
 
 // wholeHost reports whether the devices, ascending, include all devices of a host of several, or
@@ -103,7 +112,7 @@ func within(devices, set []int) bool {
 // problem's subsets. in are the classes allowed.
 func bySubsets(ctx context.Context, p *problem.Problem, allowed Allowed, in set, onHosts bool, b Bound) (Bound, error) {
 	var trees []*tree
-	for _, s := range subsetsOf(p) {
+	for _, s := range subsetsOf(p, in) {
 		t, err := s.tree(p, allowed, in, onHosts)
 		if err != nil {
 			return Bound{}, err
@@ -135,20 +144,20 @@ func (s *subset) tree(p *problem.Problem, allowed Allowed, in set, onHosts bool)
 	for i, t := range s.tables {
 		q.Tables[i] = p.Tables[t]
 	}
-	comm, err := newExchange(&q, allowed.Hidden)
+	comm, err := newExchange(&q, allowed)
 	if err != nil {
 		return nil, err
 	}
 	mean := comm.mean(s.devices)
 	if in == only(problem.ClassColumns) {
 		// The other tables are in the same all-to-alls.
-		if comm, err = newExchange(p, allowed.Hidden); err != nil {
+		if comm, err = newExchange(p, allowed); err != nil {
 			return nil, err
 		}
 		mean = (mean + comm.granule - 1) / comm.granule * comm.granule
 	}
 	comm.least = max(comm.least, mean)
-	r := newRelaxation(&q, simulate.NewPricer(&q), s.devices, allowed.operators(p))
+	r := newRelaxation(&q, simulate.NewPricer(&q), s.devices, allowed)
 	var memories []memoryClass
 	if onHosts {
 		r = r.unlimited()

@@ -15,7 +15,8 @@ import (
 )
 
 // constrained returns the problem with constraints that the placement keeps: tables that may lie
-// on their devices, and on some more, and co-locations of whole tables that are on one device.
+// on their devices, and on some more, co-locations of whole tables that are on one device, and
+// tables of some sharding types and tiers, or that may not be split.
 func constrained(p *problem.Problem, shards [][]problem.Shard, random *rand.Rand) *problem.Problem {
 	q := *p
 	q.Tables = slices.Clone(p.Tables)
@@ -48,7 +49,36 @@ func constrained(p *problem.Problem, shards [][]problem.Shard, random *rand.Rand
 			c.Colocation = fmt.Sprint("on ", on[i][0])
 		}
 	}
+	for _, held := range shards {
+		for _, s := range held {
+			typed(&q.Tables[s.Table], &s, random)
+		}
+	}
 	return &q
+}
+
+// typed gives a table with the shard constraints on its sharding type, its tiers and its cuts, if
+// the table has none and the draws say so.
+func typed(t *problem.Table, s *problem.Shard, random *rand.Rand) {
+	c, kind := &t.Constraint, s.ShardingType
+	cut := s.Columns.Len() < int64(t.Dim)
+	if kind == "" && cut {
+		kind = problem.ColumnWise
+	} else if kind == "" {
+		kind = problem.TableWise
+	}
+	if len(c.ShardingTypes) == 0 && random.IntN(3) == 0 {
+		c.ShardingTypes = []problem.ShardingType{kind, problem.ShardingTypes()[random.IntN(6)]}[:1+random.IntN(2)]
+	}
+	if kind == problem.TableWise || kind == problem.DataParallel {
+		c.NoSplit = c.NoSplit || random.IntN(4) == 0
+	}
+	if kind == problem.TableWise && len(c.Tiers) == 0 && random.IntN(3) == 0 {
+		c.Tiers = []problem.Tier{s.Tier}
+		if s.Tier == "" {
+			c.Tiers[0] = problem.HBM
+		}
+	}
 }
 
 // Two tables on one of eight devices are all that matters: the bound is that of the two tables

@@ -35,6 +35,8 @@ type table struct {
 	index int
 	// operation is the number of the operation that looks the table up.
 	operation int
+	// forms are the operator classes that the table may have.
+	forms forms
 	// granules is the width of the table and least that of its narrowest slice, in
 	// granules of columns.
 	granules, least int
@@ -83,7 +85,7 @@ func newTable(d *simulate.Device, p *problem.Problem, i int, c access.Counts, la
 	s := table{
 		count:     1,
 		granules:  t.Dim / problem.ColumnGranule,
-		least:     (t.MinWidth() + problem.ColumnGranule - 1) / problem.ColumnGranule,
+		least:     granulesOf(t.MinWidth()),
 		rows:      float64(t.Rows),
 		passes:    sortPasses(float64(t.Rows)),
 		columns:   leastColumns(t),
@@ -110,6 +112,11 @@ func newTable(d *simulate.Device, p *problem.Problem, i int, c access.Counts, la
 		}
 	}
 	return s
+}
+
+// granulesOf returns the granules of a number of columns, rounded up.
+func granulesOf(columns int) int {
+	return (columns + problem.ColumnGranule - 1) / problem.ColumnGranule
 }
 
 // leastColumns returns the fewest pooled columns that any slice of the table has for each granule

@@ -162,7 +162,7 @@ func TestChooseIsTheCheapestCut(t *testing.T) {
 		p.Tables = p.Tables[:1]
 		p.Tables[0].Dim = 4 * rapid.IntRange(1, 90).Draw(t, "dim")
 		p.Tables[0].Constraint.MinWidth = 4 * rapid.IntRange(0, 20).Draw(t, "least width")
-		r := newRelaxation(p, simulate.NewPricer(p), p.Topology.Devices, rapid.IntRange(1, 3).Draw(t, "operators"))
+		r := newRelaxation(p, simulate.NewPricer(p), p.Topology.Devices, Allowed{Operators: rapid.Bool().Draw(t, "operators")})
 		for k := range r.open {
 			r.open[k] = true
 		}
