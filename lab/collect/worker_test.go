@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -155,7 +156,7 @@ func TestBadStart(t *testing.T) {
 		t.Run(c.mode, func(t *testing.T) {
 			opt := fakeOptions(c.mode)
 			if c.mode == "mute" {
-				opt.StartDeadline = 200 * time.Millisecond
+				opt.StartDeadline = soon
 			}
 			w, err := StartWorker(context.Background(), opt)
 			if err == nil {
@@ -185,6 +186,32 @@ func TestBadStart(t *testing.T) {
 	}
 }
 
+// soon is the deadline of requests that no worker answers.
+const soon = 50 * time.Millisecond
+
+// impatient is a worker that does not answer the next requests for a group: these requests
+// alone have a short deadline, so that a loaded machine makes no other request late.
+type impatient struct {
+	*Worker
+	hangs int
+}
+
+func (w *impatient) Compute(ctx context.Context, tables []problem.Table, g *dataset.Group) (Timing, error) {
+	if w.hangs > 0 {
+		w.hangs--
+		if err := w.ready(ctx); err != nil {
+			return Timing{}, err
+		}
+		if err := w.sendTables(ctx, tables, g); err != nil {
+			return Timing{}, err
+		}
+		usual := w.opt.Deadline
+		w.opt.Deadline = soon
+		defer func() { w.opt.Deadline = usual }()
+	}
+	return w.Worker.Compute(ctx, tables, g)
+}
+
 // A worker's fault in a measurement is an error of that sample only; the next one
 // is measured by the same worker or by one that was started again.
 func TestBadWorker(t *testing.T) {
@@ -196,7 +223,7 @@ func TestBadWorker(t *testing.T) {
 		starts int    // of the worker for two measurements
 		want   string
 	}{
-		{"hang", protocol.CodeTimeout, 2, `no response to "compute" within 1s`},
+		{"hang", protocol.CodeTimeout, 2, fmt.Sprintf(`no response to "compute" within %v`, soon)},
 		{"die", CodeCrash, 2, "exit status 5"},
 		{"rubbish", CodeCrash, 2, `"Traceback (most recent call last):"`},
 		{"NaN", CodeCrash, 2, "no response"},
@@ -224,12 +251,12 @@ func TestBadWorker(t *testing.T) {
 			var logged []string
 			opt.OnLog = func(m string) { logged = append(logged, m) }
 			w := startFake(t, opt)
-			w.opt.Deadline = 10 * time.Second
+			backend := &impatient{Worker: w}
 			if c.mode == "hang" {
-				w.opt.Deadline = time.Second
+				backend.hangs = 2
 			}
 			for range 2 {
-				_, err := w.Compute(context.Background(), design.Compute.Tables, g)
+				_, err := backend.Compute(context.Background(), design.Compute.Tables, g)
 				if err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 600 {
 					t.Fatalf("got error %v, want %q in it", err, c.want)
 				}
@@ -326,8 +353,8 @@ func TestRestarts(t *testing.T) {
 		opt = fakeOptions(c.mode, envMark+"="+filepath.Join(t.TempDir(), "mark"))
 		opt.Restarts = 1
 		w = startFake(t, opt)
-		w.opt.Deadline = 200 * time.Millisecond
-		if err := compute(); err == nil || errors.Is(err, ErrLost) {
+		hangs := &impatient{w, 1}
+		if _, err := hangs.Compute(context.Background(), design.Compute.Tables, &design.Compute.Samples[0]); err == nil || errors.Is(err, ErrLost) {
 			t.Fatalf("%s: got error %v", c.mode, err)
 		}
 		if err := compute(); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "came back as another") || !strings.Contains(err.Error(), c.want) {
@@ -362,9 +389,9 @@ func TestRunOverRestarts(t *testing.T) {
 	design := drawn(t, 20, 4)
 	for _, mode := range []string{"recovers", "internal once", "chatty"} {
 		opt := fakeOptions(mode, envMark+"="+filepath.Join(t.TempDir(), "mark"))
-		w := startFake(t, opt)
+		w := &impatient{Worker: startFake(t, opt)}
 		if mode == "recovers" {
-			w.opt.Deadline = 500 * time.Millisecond
+			w.hangs = 1
 		}
 		got, err := newMemory().run(context.Background(), design, w, t.TempDir(), Options{OnFailure: func(f Failure) { t.Errorf("%s: %v", mode, f) }})
 		if err != nil {

@@ -4,6 +4,7 @@ package collect
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,21 +20,29 @@ func TestChildrenDie(t *testing.T) {
 	design := drawn(t, 12, 0)
 	note := filepath.Join(t.TempDir(), "note")
 	w := startFake(t, fakeOptions("parent", envNote+"="+note))
-	w.opt.Deadline = time.Second
-	if _, err := w.Compute(context.Background(), design.Compute.Tables, &design.Compute.Samples[0]); err == nil {
-		t.Fatal("it did not hang")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.Compute(ctx, design.Compute.Tables, &design.Compute.Samples[0])
+		ended <- err
+	}()
+	child := 0
+	for start := time.Now(); child == 0; time.Sleep(time.Millisecond) {
+		content, _ := os.ReadFile(note)
+		if _, pid, whole := strings.Cut(string(content), "compute\n"); whole && strings.HasSuffix(pid, "\n") {
+			child, _ = strconv.Atoi(strings.TrimSpace(pid))
+		}
+		if time.Since(start) > hanging {
+			t.Fatalf("the worker noted no child, but %q", content)
+		}
 	}
-	content, err := os.ReadFile(note)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Fields(string(content))
-	child, err := strconv.Atoi(lines[len(lines)-1])
-	if err != nil {
-		t.Fatalf("the child's pid: %v in %q", err, content)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Fatalf("got error %v, want a worker that hangs until it is cancelled", err)
 	}
 	for start := time.Now(); alive(child); time.Sleep(time.Millisecond) {
-		if time.Since(start) > time.Minute {
+		if time.Since(start) > hanging {
 			t.Fatalf("the worker's child %d lives on", child)
 		}
 	}
