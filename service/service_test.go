@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/neuroshard/neuroshard/service"
 	"github.com/neuroshard/neuroshard/service/store"
@@ -71,6 +72,13 @@ const workloadBody = `{"problem": {"workload": "paper-d4_m64-0", "name": "m"}, "
 
 // tiny is a problem of two tables.
 const tiny = `"problem": {"tables_csv": "name,rows,dim\na,1000,8\nb,2000,16\n", "overrides": {"devices": 2, "device": "a100-80", "batch": 1024}}`
+
+// endless is a plan whose search ends only when its job is cancelled, if the service has the limits
+// patient.
+const endless = `{"problem": {"workload": "dlrm-datasets-2000x256"}, "options": {"max_evaluations": 1000000000000}}`
+
+// patient has no limit of time that a test reaches.
+var patient = service.Limits{Time: 24 * time.Hour}
 
 // quickBody is a plan of a few ms.
 const quickBody = `{"problem": {"workload": "criteo-kaggle", "overrides": {"devices": 2}}, "options": {"method": "size", "certificate": false, "baselines": false}}`

@@ -179,9 +179,9 @@ func TestServeWritesThePlanOfPlan(t *testing.T) {
 
 // TestServeEndsInTime ends a server in the middle of a search: the best plan so far is the answer.
 func TestServeEndsInTime(t *testing.T) {
-	s := startServer(t, "--data", t.TempDir(), "--grace", "0s")
+	s := startServer(t, "--data", t.TempDir(), "--grace", "0s", "--time-limit", "24h")
 	header := http.Header{"Content-Type": {"application/json"}}
-	_, text := s.ask("POST", s.address+"/v1/plan?async=true", `{"problem": {"workload": "dlrm-datasets-2000x256"}}`, header)
+	_, text := s.ask("POST", s.address+"/v1/plan?async=true", `{"problem": {"workload": "dlrm-datasets-2000x256"}, "options": {"max_evaluations": 1000000000000}}`, header)
 	if !strings.Contains(text, `"state":`) {
 		t.Fatalf("got %s", text)
 	}
