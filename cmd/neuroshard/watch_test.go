@@ -34,7 +34,7 @@ func (p *printed) String() string {
 // wait waits until the output has a text; the limit is only for a command that hangs.
 func (p *printed) wait(t *testing.T, want string) {
 	t.Helper()
-	for range 6000 {
+	for range 30_000 {
 		if strings.Contains(p.String(), want) {
 			return
 		}

@@ -145,10 +145,10 @@ func (p *Page) Want(condition string) {
 	}
 }
 
-// Waits is whether a condition in JavaScript becomes true. It gives up after 20 s.
+// Waits is whether a condition in JavaScript becomes true. It gives up after patience.
 func (p *Page) Waits(condition string) bool {
 	p.t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if p.Is(condition) {
 			return true
 		}
