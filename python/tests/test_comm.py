@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
+from typing import Any
 
+import torch
 from conftest import HELLO, INIT, TABLES, Json, python
+
+from neuroshard_worker.comm import Ranks, _Order
+from neuroshard_worker.timing import Plan, Stopwatch
 
 TWO = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "neuroshard_worker"]
 
@@ -41,9 +47,7 @@ def test_two_processes() -> None:
     assert skewed["op"] == "comm" and skewed["id"] == "c1", skewed
     assert skewed["n"] == 3 and skewed["source"] == "measured"
     # Rank 0 is ready 40 ms before rank 1, and its forward contains the wait.
-    # It may be a little less where rank 1's processes were scheduled late.
-    assert skewed["fwd"][0] > 39
-    assert skewed["fwd"][1] < skewed["fwd"][0]
+    assert skewed["fwd"][0] >= 40
     assert len(skewed["bwd"]) == 2 and min(skewed["bwd"]) > 0 and skewed["iqr"] >= 0
     assert tiny["op"] == "comm", tiny
     codes = [(r["id"], r["code"]) for r in refused]
@@ -61,3 +65,53 @@ def test_two_processes() -> None:
     for r, name in ((half, "h1"), (narrow, "h2")):
         assert r["op"] == "comm" and r["id"] == name and len(r["fwd"]) == 2, r
     assert unknown["code"] == "unsupported" and "fp8" in unknown["msg"], unknown
+
+
+class Noted:
+    """An exchange that notes when it ran, and in which direction."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[bool, int]] = []
+
+    def forward(self) -> None:
+        self.runs.append((False, time.monotonic_ns()))
+
+    def backward(self) -> None:
+        self.runs.append((True, time.monotonic_ns()))
+
+    def arrived(self) -> bool:
+        return True
+
+
+def one_of_two(rank: int) -> Any:
+    ranks = object.__new__(Ranks)
+    ranks.device, ranks.rank = torch.device("cpu"), rank
+    ranks.watch = Stopwatch(ranks.device, "eager", 1 << 20)
+    return ranks
+
+
+def test_a_time_counts_from_the_start_of_the_rank() -> None:
+    ranks, exchange = one_of_two(0), Noted()
+    for backward in (False, True):
+        at = time.monotonic_ns() + 5_000_000
+        took = ranks._time(exchange, backward, at)
+        end = time.monotonic_ns()
+        direction, ran = exchange.runs[-1]
+        assert direction == backward and ran >= at
+        assert (ran - at) / 1e6 <= took <= (end - at) / 1e6
+
+
+def test_forwards_start_at_the_times_of_the_request_and_backwards_together() -> None:
+    plan = Plan(warmup=1, repeats=2, cold=False)
+    for rank, late in enumerate((0, 40_000_000)):
+        ranks, starts = one_of_two(rank), []
+        ranks._moment = lambda: 1_000
+
+        def timed(exchange: Any, backward: bool, at: int, starts: Any = starts) -> float:
+            starts.append((backward, at))
+            return 0.5
+
+        ranks._time = timed
+        times, right = ranks._repeat(Noted(), _Order([4, 4], 8, "fp32", [0.0, 40.0], plan))
+        assert right and times == [(0.5, 0.5)] * plan.repeats
+        assert starts == [(False, 1_000 + late), (True, 1_000)] * 3
