@@ -81,7 +81,7 @@ func Curves(w io.Writer, all []bench.Curve, opt Options) error {
 					rows = append(rows, curveRows(other)...)
 				}
 			}
-			p.grid([]string{"<method", "budget ms", "solved", "ratio", "95 %", "wall ms"}, rows)
+			p.grid([]string{"<method", "budget ms", "solved", "ratio", "95 %", "wall ms", "processor ms"}, rows)
 		}
 	}
 	return p.err
@@ -90,7 +90,14 @@ func Curves(w io.Writer, all []bench.Curve, opt Options) error {
 func curveRows(c bench.Curve) (rows [][]string) {
 	for _, x := range c.Points {
 		ratio, interval := intervalOf(x.Ratio)
-		rows = append(rows, []string{OneLine(string(c.Contender)), fmt.Sprintf("%g", x.BudgetMS), fmt.Sprintf("%d/%d", x.Solved, x.Tasks), ratio, interval, hundredths(x.WallMS)})
+		budget, processor := "-", "-"
+		if x.CPUMS > 0 {
+			processor = hundredths(x.CPUMS)
+		}
+		if x.BudgetMS > 0 {
+			budget = fmt.Sprintf("%g", x.BudgetMS)
+		}
+		rows = append(rows, []string{OneLine(string(c.Contender)), budget, fmt.Sprintf("%d/%d", x.Solved, x.Tasks), ratio, interval, hundredths(x.WallMS), processor})
 	}
 	return rows
 }

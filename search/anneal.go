@@ -14,8 +14,8 @@ import (
 // The first runs are short and begin at several placements (shapes.go). The annealing
 // goes on from the best result. A run has a fixed number of evaluations, and the next
 // one begins at the best placement so far and is twice as long. By default one long run
-// follows the short runs; if the caller set a budget, long runs follow until it is used
-// up. So the result depends on the seed and on where the budget ends, and not on the
+// follows the short runs; if the caller set a budget of evaluations, long runs follow until it
+// is used up. So the result depends on the seed and on where the budget ends, and not on the
 // number of workers.
 
 const (
@@ -222,8 +222,8 @@ func (a *annealing) left() int64 {
 
 // long anneals from the best placement so far, once for each heat. A single run makes that
 // number of evaluations, and each of several runs makes half of them. If useUp is true and
-// the caller set a budget, longer runs follow, each twice as long as the one before, until
-// the budget is used up.
+// the caller set a budget of evaluations, longer runs follow, each twice as long as the one
+// before, until the budget is used up. A budget of time is used up by stage longer.
 func (a *annealing) long(evaluations int64, heats []float64, useUp bool) {
 	for _, heat := range heats {
 		a.heat = heat
@@ -233,7 +233,7 @@ func (a *annealing) long(evaluations int64, heats []float64, useUp bool) {
 	if a.mixed {
 		a.heat = formHot
 	}
-	for useUp && a.left() > 0 && (a.r.most > 0 || a.r.opt.Budget > 0) {
+	for useUp && a.left() > 0 && a.r.most > 0 {
 		evaluations *= 2
 		a.again(evaluations)
 	}

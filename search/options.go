@@ -77,8 +77,10 @@ type Options struct {
 	// completed. If MaxEvaluations is 0, method NeuroShard derives a limit from the size
 	// of the problem, and the other methods have no limit.
 	MaxEvaluations int64
-	// Budget, if above 0, ends the search after that time; method NeuroShard anneals until
-	// then. The placement then depends on the speed of the machine.
+	// Budget, if above 0, ends the search after that time. Method NeuroShard does what it does
+	// without a budget, and anneals further until then, so that the placement is never more
+	// expensive than without a budget if the time is enough for that. The placement depends on the
+	// speed of the machine.
 	Budget time.Duration
 	// ShardingTypes are the sharding types allowed; table_wise and column_wise by default.
 	// Only method NeuroShard tries other types, and host memory if the topology has some;
@@ -117,6 +119,10 @@ type Options struct {
 	// division that was tried before is searched again, and Scorers estimate each group of
 	// slices again (Forgetting). The result is the same, except for Stats.Repeated.
 	Forget bool
+	// FromScratch says that method NeuroShard makes one run of simulated annealing from a simple
+	// placement, over all of the budget, in the place of its other stages: to measure what these
+	// are worth. The other methods take none, nor does a search from an old placement (From).
+	FromScratch bool
 	// OnEvent, if set, is called from the goroutine of Run as the search
 	// proceeds; the events are the same for any number of workers.
 	OnEvent func(Event)
@@ -253,8 +259,23 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Budget < 0 {
 		return o, fmt.Errorf("search option budget: %v is negative", o.Budget)
 	}
+	if o.FromScratch && (o.Method != NeuroShard || o.From != nil) {
+		return o, fmt.Errorf("search option from scratch: method %q does not take it, nor a search from an old placement", o.Method)
+	}
 	if o.MaxEvaluations < 0 {
 		return o, fmt.Errorf("search option max evaluations: %d is negative", o.MaxEvaluations)
 	}
 	return o, nil
+}
+
+// stages returns the stages of a search.
+func (o *Options) stages() []stage {
+	stages := stagesOf(o.Method)
+	switch {
+	case o.From != nil:
+		return []stage{onward{stages}}
+	case o.FromScratch:
+		return []stage{columnSlices{[]stage{fit{}}}, scratch{}}
+	}
+	return stages
 }

@@ -34,8 +34,11 @@
 //	recall      tables back from host memory where nothing is lost (recall.go)
 //	operators   which tables of a device share an operator (operators.go), also from tables
 //	            that are not cut (uncut.go)
+//	longer      further annealing until a budget of time ends (longer.go)
 //	prefer      the better one by a second estimate, of nearly equal costs (prefer.go)
 //	compose     stages that are made of stages (compose.go)
+//	scratch     annealing of a simple placement, in the place of all these stages but fit, to
+//	            compare with (scratch.go)
 //
 // A search that begins from an old placement has one stage instead, which uses the others only
 // if it must:
@@ -66,7 +69,7 @@ var methods = []struct {
 	{NeuroShard, []stage{finally{[]stage{
 		columnSlices{[]stage{fit{}, exhaustive{}, greedy{}, beam{}, published{repaired: true}, join{}, anneal{}}},
 		otherForms{[]stage{hottest{}, fill{}, switchForms{}, recall{}}},
-	}, operators{}}, prefer{}}},
+	}, operators{}}, longer{}, prefer{}}},
 	{Paper, []stage{published{}}},
 	{Size, []stage{baseline{Size}}},
 	{Dim, []stage{baseline{Dim}}},
@@ -137,11 +140,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 			return Result{}, err
 		}
 	}
-	stages := stagesOf(opt.Method)
-	if opt.From != nil {
-		stages = []stage{onward{stages}}
-	}
-	s, err := r.apply(stages, state{})
+	s, err := r.apply(opt.stages(), state{})
 	if err = r.placed(s, err); err == nil {
 		s.best, err = occupy(r, s.best)
 	}

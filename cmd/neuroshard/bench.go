@@ -108,8 +108,10 @@ type benchFlags struct {
 	// reference is the method that the others are compared with.
 	reference string
 	score     []string
-	workers   int
-	seed      uint64
+	// beside are files of plans to compare as well, each at the time that the file states.
+	beside  []string
+	workers int
+	seed    uint64
 
 	json, plot string
 
@@ -173,7 +175,7 @@ func (f *benchFlags) device(a *app, name string) (hardware.Profile, *cost.Model,
 
 // check reports flags that are wrong or do not go together.
 func (f *benchFlags) check() error {
-	for _, other := range []string{"methods", "policy", "time-limit", "budgets"} {
+	for _, other := range []string{"methods", "policy", "time-limit", "budgets", "annealing", "beside"} {
 		if set := f.cmd.Flags(); len(f.score) > 0 && set.Changed(other) {
 			return usagef("leave one of them out", "%s: --score and --%s do not go together", f.name, other)
 		}
@@ -254,7 +256,7 @@ func (f *benchFlags) run(ctx context.Context, a *app, tasks []bench.Task, prices
 	if err != nil {
 		return err
 	}
-	if err := f.compete(tasks, &opt); err != nil {
+	if err := f.compete(a, tasks, &opt); err != nil {
 		return err
 	}
 	if f.backend.name != "" {
@@ -276,7 +278,7 @@ func (f *benchFlags) run(ctx context.Context, a *app, tasks []bench.Task, prices
 }
 
 // compete sets the contenders and the reference of a comparison.
-func (f *benchFlags) compete(tasks []bench.Task, opt *bench.Options) error {
+func (f *benchFlags) compete(a *app, tasks []bench.Task, opt *bench.Options) error {
 	for _, budget := range f.budgets {
 		if budget <= 0 {
 			return usagef("", "%s: --budgets: %v is not above 0", f.name, budget)
@@ -289,6 +291,9 @@ func (f *benchFlags) compete(tasks []bench.Task, opt *bench.Options) error {
 	}
 	var err error
 	if opt.Contenders, err = f.learnt(tasks, opt.Contenders); err != nil {
+		return err
+	}
+	if opt.Given, err = f.given(a, tasks, f.beside); err != nil {
 		return err
 	}
 	opt.Reference = search.Method(f.reference)
@@ -395,18 +400,9 @@ func (f *benchFlags) compare(ctx context.Context, a *app, tasks []bench.Task, op
 
 // estimate estimates the costs of the plans in the files of --score.
 func (f *benchFlags) estimate(ctx context.Context, a *app, tasks []bench.Task, opt bench.Options) ([]bench.Record, error) {
-	var given []bench.Given
-	for _, path := range f.score {
-		name, r, err := a.open(path)
-		if err != nil {
-			return nil, err
-		}
-		plans, err := bench.ReadGiven(name, r, tasks)
-		_ = r.Close()
-		if err != nil {
-			return nil, bad(err, "plans are written by: neuroshard plan TABLES -o plan.json, and by: neuroshard bench --json")
-		}
-		given = append(given, plans...)
+	given, err := f.given(a, tasks, f.score)
+	if err != nil {
+		return nil, err
 	}
 	records, err := bench.Score(ctx, tasks, given, opt)
 	if ctx.Err() != nil {
@@ -419,6 +415,24 @@ func (f *benchFlags) estimate(ctx context.Context, a *app, tasks []bench.Task, o
 		return records, nil
 	}
 	return records, bad(bench.WriteResults(f.json, records, opt), "choose a file that can be written")
+}
+
+// given reads the plans in files.
+func (f *benchFlags) given(a *app, tasks []bench.Task, paths []string) ([]bench.Given, error) {
+	var given []bench.Given
+	for _, path := range paths {
+		name, r, err := a.open(path)
+		if err != nil {
+			return nil, err
+		}
+		plans, err := bench.ReadGiven(name, r, tasks)
+		_ = r.Close()
+		if err != nil {
+			return nil, bad(err, "plans are written by: neuroshard plan TABLES -o plan.json, and by: neuroshard bench --json")
+		}
+		given = append(given, plans...)
+	}
+	return given, nil
 }
 
 // print prints the summary, or everything as JSON, and draws the plot.

@@ -53,6 +53,15 @@ type Options struct {
 	// Budgets, if not nil, gives each contender, the Methods among them, each budget of time, for
 	// Results.Curves. Search.Budget of the contenders must be 0.
 	Budgets []time.Duration
+	// Given are plans of other programs for the tasks. They are judged like the plans of the
+	// contenders and stand in records under their Method, which no contender has, with their own
+	// time.
+	Given []Given
+	// Processor, if not nil, returns the processor time of this process in seconds. Records then
+	// have the processor time of their plans if Workers is 1, and no time otherwise.
+	Processor func() float64
+	// Predicted says that Results.Curves compare predicted costs, even if there are others.
+	Predicted bool
 	// Reference is the method that Summary.Against compares with; search.Paper by default.
 	Reference search.Method
 	// Workers is the number of tasks planned at a time (default: all processors);
@@ -122,8 +131,10 @@ type Record struct {
 	// null if plans were not measured.
 	MeasuredCostMS   *float64 `json:"measured_cost_ms,omitempty"`
 	MeasuredSpreadMS *float64 `json:"measured_spread_ms,omitempty"`
-	// WallMS is the time to find, validate and judge the plan; 0 for a scored plan.
+	// WallMS is the time to find, validate and judge the plan; Given.Wall for a given plan.
 	WallMS float64 `json:"wall_ms"`
+	// CPUMS is the processor time of the same work, or 0 if it is not known.
+	CPUMS float64 `json:"cpu_ms,omitempty"`
 	// Evaluations is the work of the search: search.Stats.Evaluations and Repeated. It is 0 for
 	// a scored plan.
 	Evaluations int64 `json:"evaluations,omitempty"`
@@ -232,14 +243,32 @@ func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 	for i := range tasks {
 		for _, c := range contenders {
 			record, done := known[key(tasks[i].Name, c.Name)]
-			jobs = append(jobs, job{&tasks[i], c.Name, c.Search, record, done})
+			jobs = append(jobs, job{task: &tasks[i], method: c.Name, search: c.Search, record: record, done: done})
 		}
 	}
-	return opt.each(ctx, jobs, func(j *job) (Record, error) {
-		start := time.Now()
+	given, err := opt.given(tasks, known)
+	if err != nil {
+		return nil, err
+	}
+	return opt.each(ctx, append(jobs, given...), func(j *job) (Record, error) {
+		if j.given != nil {
+			return opt.score(ctx, j)
+		}
+		start, used := time.Now(), opt.processor()
 		result, err := opt.plan(ctx, j)
-		return opt.judge(ctx, j, result, err, time.Since(start))
+		wall, cpu := time.Since(start), opt.processor()-used
+		r, err := opt.judge(ctx, j, result, err, wall)
+		r.CPUMS = 1000 * cpu
+		return r, err
 	})
+}
+
+// processor returns the processor time in seconds, or 0 if it is not that of one plan.
+func (o *Options) processor() float64 {
+	if o.Processor == nil || o.Workers != 1 {
+		return 0
+	}
+	return o.Processor()
 }
 
 // errOutOfTime says that Options.TimeLimit ended a search that had no plan yet.
@@ -326,6 +355,8 @@ type job struct {
 	task   *Task
 	method search.Method
 	search search.Options
+	// given is the plan to judge; nil if the job is a search.
+	given  *Given
 	record Record
 	done   bool
 }

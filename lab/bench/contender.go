@@ -23,8 +23,8 @@ type Contender struct {
 // identity tells the contender from others of the same name.
 func (c *Contender) identity() string {
 	o := &c.Search
-	return fmt.Sprintf("%q %q forget %v policy %q budget %v samples %d candidates %d beam %d steps %d grid %d evaluations %d",
-		c.Name, o.Method, o.Forget, c.Policy, o.Budget, o.Samples, o.Candidates, o.Beam, o.Steps, o.Grid, o.MaxEvaluations)
+	return fmt.Sprintf("%q %q forget %v policy %q scratch %v budget %v samples %d candidates %d beam %d steps %d grid %d evaluations %d",
+		c.Name, o.Method, o.Forget, c.Policy, o.FromScratch, o.Budget, o.Samples, o.Candidates, o.Beam, o.Steps, o.Grid, o.MaxEvaluations)
 }
 
 // Trained is a policy that was compared.
@@ -70,6 +70,12 @@ func (o *Options) all() ([]Contender, error) {
 		seen[c.Name] = true
 	}
 	return all, nil
+}
+
+// Annealing is simulated annealing from a simple placement: what the default method makes without
+// its other stages (search.Options.FromScratch).
+func Annealing() Contender {
+	return Contender{Name: "annealing", Search: search.Options{FromScratch: true}}
 }
 
 // Ablations are the contenders that show what the parts of the two searches are worth: the

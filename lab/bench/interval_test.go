@@ -75,17 +75,22 @@ func TestCurves(t *testing.T) {
 		{Setting: "s", Task: "0", Method: "a 1ms", WallMS: 2, Status: search.OutOfTime},
 		{Setting: "s", Task: "0", Method: "a 1s", WallMS: 5, Valid: true, CostMS: cost(4)},
 		{Setting: "s", Task: "0", Method: "b 1ms", WallMS: 1, Valid: true, CostMS: cost(3)},
-		{Setting: "s", Task: "0", Method: "b 1s", WallMS: 7, Valid: true, CostMS: cost(2), SimulatedCostMS: cost(2)},
+		{Setting: "s", Task: "0", Method: "b 1s", WallMS: 7, CPUMS: 6, Valid: true, CostMS: cost(2), SimulatedCostMS: cost(2)},
+		{Setting: "s", Task: "0", Method: "solver 2s", WallMS: 1900, CPUMS: 1800, Valid: true, CostMS: cost(3)},
+		{Setting: "s", Task: "0", Method: "rule", WallMS: 1, Valid: true, CostMS: cost(8)},
 	}
+	given := []Given{{Task: "0", Method: "solver 2s"}, {Task: "0", Method: "rule"}}
 	want := []Curve{
 		{Setting: "s", Contender: "a", Judge: Predicted, Points: []Point{
 			{BudgetMS: 1, Tasks: 1, WallMS: 2}, {BudgetMS: 1000, Tasks: 1, Solved: 1, Ratio: &Interval{2, 2, 2}, WallMS: 5},
 		}},
 		{Setting: "s", Contender: "b", Judge: Simulated, Points: []Point{
-			{BudgetMS: 1, Tasks: 1, Solved: 1, Ratio: &Interval{1.5, 1.5, 1.5}, WallMS: 1}, {BudgetMS: 1000, Tasks: 1, Solved: 1, Ratio: &Interval{1, 1, 1}, WallMS: 7},
+			{BudgetMS: 1, Tasks: 1, Solved: 1, Ratio: &Interval{1.5, 1.5, 1.5}, WallMS: 1}, {BudgetMS: 1000, Tasks: 1, Solved: 1, Ratio: &Interval{1, 1, 1}, WallMS: 7, CPUMS: 6},
 		}},
+		{Setting: "s", Contender: "solver", Judge: Predicted, Points: []Point{{BudgetMS: 2000, Tasks: 1, Solved: 1, Ratio: &Interval{1.5, 1.5, 1.5}, WallMS: 1900, CPUMS: 1800}}},
+		{Setting: "s", Contender: "rule", Judge: Predicted, Points: []Point{{Tasks: 1, Solved: 1, Ratio: &Interval{4, 4, 4}, WallMS: 1}}},
 	}
-	got := Curves(records, contenders, budgets)
+	got := Curves(records, Options{Contenders: contenders, Budgets: budgets, Given: given})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -128,5 +133,27 @@ func TestAblations(t *testing.T) {
 	}
 	if len(seen) != 24 {
 		t.Errorf("got %d ablations, want 12 of each search", len(seen))
+	}
+}
+
+// With Options.Predicted the curves compare predicted costs, also of plans that the simulated
+// device judged.
+func TestCurvesOfPredictedCosts(t *testing.T) {
+	cost := func(v float64) *float64 { return &v }
+	records := []Record{
+		{Setting: "s", Task: "0", Method: "a 1s", Valid: true, CostMS: cost(2), SimulatedCostMS: cost(5)},
+		{Setting: "s", Task: "0", Method: "b 1s", Valid: true, CostMS: cost(3), SimulatedCostMS: cost(4)},
+	}
+	opt := Options{Contenders: []Contender{{Name: "a"}, {Name: "b"}}, Budgets: []time.Duration{time.Second}}
+	for _, predicted := range []bool{false, true} {
+		opt.Predicted = predicted
+		got := Curves(records, opt)
+		judge, first, second := Simulated, 1.25, 1.0
+		if predicted {
+			judge, first, second = Predicted, 1, 1.5
+		}
+		if got[0].Judge != judge || got[0].Points[0].Ratio.Mean != first || got[1].Points[0].Ratio.Mean != second {
+			t.Errorf("predicted %v: got %s, %v and %v, want %s, %v and %v", predicted, got[0].Judge, got[0].Points[0].Ratio.Mean, got[1].Points[0].Ratio.Mean, judge, first, second)
+		}
 	}
 }

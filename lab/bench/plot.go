@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"io"
 	"math"
 	"slices"
@@ -19,18 +20,23 @@ func Plot(w io.Writer, all []Summary) error {
 }
 
 // PlotCurves draws the curves as an SVG with a panel for each setting: the cost as a ratio to
-// the least cost found, against the median time to find a plan, on a logarithmic scale.
+// the least cost found, against the median processor time to find a plan, or the median time of a
+// point whose processor time is not known, on a logarithmic scale.
 func PlotCurves(w io.Writer, all []Curve) error {
 	var settings []string
 	var methods []search.Method
+	label := "ms to find a plan"
 	for _, c := range all {
 		settings, methods = added(settings, c.Setting), added(methods, c.Contender)
+		if slices.ContainsFunc(c.Points, func(p Point) bool { return p.CPUMS > 0 }) {
+			label = "processor ms to find a plan"
+		}
 	}
 	var panels []chart.Panel
 	for _, setting := range settings {
 		p := chart.Panel{
 			Title: setting + ": cost against time, one thread (less is better)",
-			X:     chart.Axis{Label: "ms to find a plan", Log: true, Room: .06},
+			X:     chart.Axis{Label: label, Log: true, Room: .06},
 			Y:     chart.Axis{Label: "cost, ratio to the least one", Room: .05},
 		}
 		for _, c := range all {
@@ -47,8 +53,9 @@ func PlotCurves(w io.Writer, all []Curve) error {
 func (c *Curve) series(colour string) chart.Series {
 	s := chart.Series{Label: string(c.Contender), Colour: colour, Line: true, Mark: chart.Circle}
 	for _, x := range c.Points {
-		if x.Ratio != nil && x.WallMS > 0 {
-			s.Points = append(s.Points, chart.Point{X: x.WallMS, Y: x.Ratio.Mean})
+		time := cmp.Or(x.CPUMS, x.WallMS)
+		if x.Ratio != nil && time > 0 {
+			s.Points = append(s.Points, chart.Point{X: time, Y: x.Ratio.Mean})
 		}
 	}
 	if len(s.Points) == 0 {

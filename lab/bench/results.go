@@ -57,7 +57,7 @@ func NewResults(records []Record, opt Options) *Results {
 		Policies: policiesOf(opt.Contenders), Gains: NewGains(records), Verified: Verified(records),
 	}
 	if opt.Budgets != nil {
-		results.Curves = Curves(records, opt.contenders(), opt.Budgets)
+		results.Curves = Curves(records, opt)
 	}
 	return results
 }
@@ -122,6 +122,8 @@ func (r *Record) check() error {
 		return fmt.Errorf("task %q: wall time %v ms is negative", r.Task, r.WallMS)
 	case r.BoundMS != nil && (r.SimulatedCostMS == nil || !(*r.BoundMS > 0)):
 		return fmt.Errorf("task %q: a lower bound of %v ms, on what was not simulated or not above 0", r.Task, *r.BoundMS)
+	case !(r.CPUMS >= 0):
+		return fmt.Errorf("task %q: processor time %v ms is negative", r.Task, r.CPUMS)
 	case !(r.BoundWallMS >= 0):
 		return fmt.Errorf("task %q: time of the lower bound %v ms is negative", r.Task, r.BoundWallMS)
 	}
@@ -229,6 +231,9 @@ func identity(tasks []Task, opt Options) (string, error) {
 	}
 	for _, c := range opt.Contenders {
 		fmt.Fprintln(hash, c.identity())
+	}
+	for _, g := range opt.Given {
+		fmt.Fprintf(hash, "given %q %q %v %v\n", g.Task, g.Method, g.Wall, g.CPU)
 	}
 	for i := range tasks {
 		p := &tasks[i].Problem

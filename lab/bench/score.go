@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/prototype"
@@ -18,6 +19,10 @@ type Given struct {
 	Method search.Method
 	// Place returns the plan as shards by device; nil if there is no plan.
 	Place func(p *problem.Problem) ([][]problem.Shard, error)
+	// Wall is the time to find the plan; 0 if it is not known.
+	Wall time.Duration
+	// CPU is the processor time to find it; 0 if it is not known.
+	CPU time.Duration
 }
 
 // GivenResults returns the plans of earlier results.
@@ -25,7 +30,11 @@ func GivenResults(results *Results) []Given {
 	var all []Given
 	for i := range results.Records {
 		r := &results.Records[i]
-		all = append(all, Given{Task: r.Task, Method: r.Method, Place: func(p *problem.Problem) ([][]problem.Shard, error) { return placementOf(r, p) }})
+		all = append(all, Given{
+			Task: r.Task, Method: r.Method,
+			Wall: time.Duration(r.WallMS * float64(time.Millisecond)), CPU: time.Duration(r.CPUMS * float64(time.Millisecond)),
+			Place: func(p *problem.Problem) ([][]problem.Shard, error) { return placementOf(r, p) },
+		})
 	}
 	return all
 }
@@ -94,36 +103,55 @@ func GivenPrototype(setting string, results []prototype.Result) []Given {
 // nil. A plan of an unknown task is an error, and so is a plan that is not valid.
 func Score(ctx context.Context, tasks []Task, given []Given, opt Options) ([]Record, error) {
 	opt = opt.withDefaults()
+	opt.Given = given
+	jobs, err := opt.given(tasks, nil)
+	if err != nil {
+		return nil, err
+	}
+	return opt.each(ctx, jobs, func(j *job) (Record, error) {
+		r, err := opt.score(ctx, j)
+		r.WallMS, r.CPUMS = 0, 0
+		return r, err
+	})
+}
+
+// given returns the jobs of the given plans. known are the records made before, by key.
+func (o *Options) given(tasks []Task, known map[string]Record) ([]job, error) {
 	byName, err := index(tasks)
 	if err != nil {
 		return nil, err
 	}
-	places := map[*Task]map[search.Method]*Given{}
-	jobs := make([]job, 0, len(given))
-	for i := range given {
-		g := &given[i]
+	seen := map[string]bool{}
+	jobs := make([]job, 0, len(o.Given))
+	for i := range o.Given {
+		g := &o.Given[i]
 		task, ok := byName[g.Task]
 		if !ok {
 			return nil, fmt.Errorf("a plan is for task %q, which is not among the %d tasks", g.Task, len(tasks))
 		}
-		if places[task] == nil {
-			places[task] = map[search.Method]*Given{}
-		}
-		if places[task][g.Method] != nil {
+		name := key(g.Task, g.Method)
+		if seen[name] {
 			return nil, fmt.Errorf("task %q has two plans by method %q", g.Task, g.Method)
 		}
-		places[task][g.Method] = g
-		jobs = append(jobs, job{task: task, method: g.Method})
+		seen[name] = true
+		record, done := known[name]
+		jobs = append(jobs, job{task: task, method: g.Method, given: g, record: record, done: done})
 	}
-	return opt.each(ctx, jobs, func(j *job) (Record, error) {
-		shards, err := places[j.task][j.method].Place(&j.task.Problem)
-		if err != nil {
-			return Record{}, err
-		}
-		if shards == nil {
-			return opt.judge(ctx, j, nil, &search.Infeasible{}, 0)
-		}
-		result, err := opt.evaluator(&j.task.Problem, shards, neuroshard.Options{Prices: opt.Prices})
-		return opt.judge(ctx, j, result, err, 0)
-	})
+	return jobs, nil
+}
+
+// score judges a given plan.
+func (o *Options) score(ctx context.Context, j *job) (Record, error) {
+	shards, err := j.given.Place(&j.task.Problem)
+	if err != nil {
+		return Record{}, err
+	}
+	var result *neuroshard.Result
+	err = &search.Infeasible{}
+	if shards != nil {
+		result, err = o.evaluator(&j.task.Problem, shards, neuroshard.Options{Prices: o.Prices})
+	}
+	r, err := o.judge(ctx, j, result, err, j.given.Wall)
+	r.CPUMS = float64(j.given.CPU) / float64(time.Millisecond)
+	return r, err
 }

@@ -1,0 +1,40 @@
+package search
+
+// Stage longer uses up a budget of time (Options.Budget). It begins where a search without a
+// budget ends, so a plan with a budget that lets the other stages end is never more expensive
+// than the plan without one, and more time never makes it more expensive:
+//
+//	fit ... operators | run  run  run   run   run   run    run ...
+//	                  | .05  .15   1    .05   .15    1     .05     heat
+//
+// Each run anneals from the cheapest placement so far, and may change forms and numbers of operators.
+// Runs of different heat take turns: cool ones look near that placement, hot ones leave it.
+// After each turn, runs are twice as long.
+
+// longerHeats are the heats of a turn.
+var longerHeats = []float64{.05, .15, 1}
+
+// longer is the stage that uses up a budget of time.
+type longer struct{}
+
+func (longer) apply(r *run, s state) (state, error) {
+	if r.opt.Budget == 0 || r.opt.From != nil || s.best.division == nil || r.status != Complete {
+		return s, nil
+	}
+	if len(r.catalog.all) == 1 && addsUp(r.scorer()) {
+		return s, nil // all placements of slices cost the same
+	}
+	r.event.Phase = "anneal"
+	a := newAnnealing(r, s.best, r.forms)
+	a.renumbers = mayNumber(r)
+	for evaluations := a.longRun(); a.left() > 0; evaluations *= 2 {
+		for _, a.heat = range longerHeats {
+			if left := a.left(); left > 0 {
+				a.from(a.placement.placed(), min(evaluations, left))
+			}
+		}
+	}
+	a.scorer.Reset()
+	s.best = a.placement
+	return s, nil
+}

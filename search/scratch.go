@@ -1,0 +1,71 @@
+package search
+
+import "time"
+
+// Stage scratch is simulated annealing without the stages that construct placements. Its runs
+// begin hot, at the cheapest placement of stage fit, and cool down:
+//
+//	budget of time         a run of 2,000 evaluations, one that should take an eighth of the time
+//	                       left, and then runs that should each take all of the time left
+//	budget of evaluations  one run makes all of them
+//	no budget              one run makes those of a long run
+//
+// It has the changes, the goal and the copies of the cheapest placement of stage anneal. It takes
+// the place of the other stages to compare with them (Options.FromScratch).
+
+const (
+	// scratchHeat is the heat of the runs, scratchTrial the evaluations of the first run under a
+	// budget of time, and 1/secondRun the share of the time of the second one. A run plans for
+	// inTime of the time left.
+	scratchHeat  = 1
+	scratchTrial = 2_000
+	secondRun    = 8
+	inTime       = .95
+)
+
+// scratch is the stage that anneals a simple placement.
+type scratch struct{}
+
+func (scratch) apply(r *run, s state) (state, error) {
+	if s.best.division == nil {
+		if s.infeasible != nil {
+			return s, s.infeasible
+		}
+		return s, nil
+	}
+	r.event.Phase = "anneal"
+	first := s.best.placed()
+	a := newAnnealing(r, s.best, r.forms)
+	a.renumbers, a.trades = mayNumber(r), true
+	if deadline, timed := r.ctx.Deadline(); timed && r.opt.Budget > 0 {
+		until(a, first, deadline)
+	} else {
+		evaluations := a.longRun()
+		if r.most > 0 {
+			evaluations = a.left()
+		}
+		a.heat = scratchHeat
+		a.from(first, evaluations)
+		if r.most > 0 && r.status == Complete {
+			r.exhausted()
+		}
+	}
+	a.scorer.Reset()
+	s.best = a.placement
+	return s, nil
+}
+
+// until anneals from a placement until the deadline.
+func until(a *annealing, first []placed, deadline time.Time) {
+	start, before, evaluations := time.Now(), a.r.stats.Evaluations, int64(scratchTrial)
+	for runs := 0; a.left() > 0; runs++ {
+		a.heat = scratchHeat
+		a.from(first, min(evaluations, a.left()))
+		each := time.Since(start) / time.Duration(max(1, a.r.stats.Evaluations-before))
+		evaluations = int64(inTime * float64(time.Until(deadline)/max(1, each)))
+		if runs == 0 {
+			evaluations /= secondRun
+		}
+		evaluations = max(scratchTrial, evaluations)
+	}
+}
