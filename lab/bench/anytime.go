@@ -76,49 +76,50 @@ func Curves(records []Record, opt Options) []Curve {
 			s.least[r.Task] = cost
 		}
 	}
-	var given []search.Method
-	for _, g := range opt.Given {
-		name, _ := timed(g.Method)
-		given = added(given, name)
-	}
 	var all []Curve
 	for _, setting := range settings {
-		of := func(name search.Method) []Record {
-			return slices.DeleteFunc(slices.Clone(records), func(r Record) bool { return r.Setting != setting || r.Method != name })
+		s.records = map[search.Method][]Record{}
+		for _, r := range records {
+			if r.Setting == setting {
+				s.records[r.Method] = append(s.records[r.Method], r)
+			}
 		}
 		for _, c := range opt.contenders() {
 			curve := Curve{Setting: setting, Contender: c.Name, Judge: Predicted}
 			for i, limited := range Anytime([]Contender{c}, opt.Budgets) {
-				curve.Points = append(curve.Points, s.point(&curve, of(limited.Name)))
-				curve.Points[i].BudgetMS = float64(opt.Budgets[i]) / float64(time.Millisecond)
+				s.point(&curve, limited.Name, opt.Budgets[i])
 			}
 			all = append(all, curve)
 		}
-		for _, name := range given {
-			curve := Curve{Setting: setting, Contender: name, Judge: Predicted}
-			for _, g := range opt.Given {
-				whose, budget := timed(g.Method)
-				known := func(p Point) bool { return p.BudgetMS == budget }
-				if own := of(g.Method); whose == name && len(own) > 0 && !slices.ContainsFunc(curve.Points, known) {
-					p := s.point(&curve, own)
-					p.BudgetMS = budget
-					curve.Points = append(curve.Points, p)
-				}
-			}
-			if len(curve.Points) > 0 {
-				all = append(all, curve)
-			}
+		all = append(all, s.given(setting, opt.Given)...)
+	}
+	return all
+}
+
+// given returns the curves of given plans in a setting.
+func (s *curves) given(setting string, given []Given) (all []Curve) {
+	seen := map[search.Method]bool{}
+	for _, g := range given {
+		if seen[g.Method] || len(s.records[g.Method]) == 0 {
+			continue
 		}
+		seen[g.Method] = true
+		name, budget := timed(g.Method)
+		at := slices.IndexFunc(all, func(c Curve) bool { return c.Contender == name })
+		if at < 0 {
+			at, all = len(all), append(all, Curve{Setting: setting, Contender: name, Judge: Predicted})
+		}
+		s.point(&all[at], g.Method, budget)
 	}
 	return all
 }
 
 // timed takes the name of a contender with a budget apart: "highs 10s" is contender "highs" with
-// 10,000 ms. The budget of another name is 0.
-func timed(name search.Method) (contender search.Method, budgetMS float64) {
+// 10 s. The budget of another name is 0.
+func timed(name search.Method) (contender search.Method, budget time.Duration) {
 	if at := strings.LastIndexByte(string(name), ' '); at > 0 {
 		if budget, err := time.ParseDuration(string(name[at+1:])); err == nil {
-			return name[:at], float64(budget) / float64(time.Millisecond)
+			return name[:at], budget
 		}
 	}
 	return name, 0
@@ -130,6 +131,8 @@ type curves struct {
 	least map[string]float64
 	// predicted is Options.Predicted.
 	predicted bool
+	// records are those of one setting, by method.
+	records map[search.Method][]Record
 }
 
 // judged returns the cost of a valid record that curves compare, and what it is.
@@ -140,8 +143,10 @@ func (s *curves) judged(r *Record) (cost float64, judge string) {
 	return r.cost(), r.judge()
 }
 
-// point sums up the records of one contender, setting and budget, and sets the curve's judge.
-func (s *curves) point(c *Curve, records []Record) Point {
+// point sums up the records of a method, which has the budget, as a point of the curve, and sets
+// the curve's judge.
+func (s *curves) point(c *Curve, method search.Method, budget time.Duration) {
+	records := s.records[method]
 	var ratios, walls, cpus []float64
 	for i := range records {
 		r := &records[i]
@@ -153,10 +158,10 @@ func (s *curves) point(c *Curve, records []Record) Point {
 		cost, c.Judge = s.judged(r)
 		ratios = append(ratios, cost/s.least[r.Task])
 	}
-	p := Point{Tasks: len(records), Solved: len(ratios), WallMS: quantile(walls, .5), CPUMS: quantile(cpus, .5)}
+	p := Point{BudgetMS: float64(budget) / float64(time.Millisecond), Tasks: len(records), Solved: len(ratios), WallMS: quantile(walls, .5), CPUMS: quantile(cpus, .5)}
 	if len(ratios) > 0 {
 		interval := meanOf(ratios)
 		p.Ratio = &interval
 	}
-	return p
+	c.Points = append(c.Points, p)
 }

@@ -246,13 +246,13 @@ func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 			jobs = append(jobs, job{task: &tasks[i], method: c.Name, search: c.Search, record: record, done: done})
 		}
 	}
-	given, err := opt.given(tasks, known)
+	given, err := jobsOf(opt.Given, tasks, known)
 	if err != nil {
 		return nil, err
 	}
 	return opt.each(ctx, append(jobs, given...), func(j *job) (Record, error) {
 		if j.given != nil {
-			return opt.score(ctx, j)
+			return score(ctx, opt, j)
 		}
 		start, used := time.Now(), opt.processor()
 		result, err := opt.plan(ctx, j)

@@ -103,28 +103,27 @@ func GivenPrototype(setting string, results []prototype.Result) []Given {
 // nil. A plan of an unknown task is an error, and so is a plan that is not valid.
 func Score(ctx context.Context, tasks []Task, given []Given, opt Options) ([]Record, error) {
 	opt = opt.withDefaults()
-	opt.Given = given
-	jobs, err := opt.given(tasks, nil)
+	jobs, err := jobsOf(given, tasks, nil)
 	if err != nil {
 		return nil, err
 	}
 	return opt.each(ctx, jobs, func(j *job) (Record, error) {
-		r, err := opt.score(ctx, j)
+		r, err := score(ctx, opt, j)
 		r.WallMS, r.CPUMS = 0, 0
 		return r, err
 	})
 }
 
-// given returns the jobs of the given plans. known are the records made before, by key.
-func (o *Options) given(tasks []Task, known map[string]Record) ([]job, error) {
+// jobsOf returns the jobs of given plans. known are the records made before, by key.
+func jobsOf(given []Given, tasks []Task, known map[string]Record) ([]job, error) {
 	byName, err := index(tasks)
 	if err != nil {
 		return nil, err
 	}
 	seen := map[string]bool{}
-	jobs := make([]job, 0, len(o.Given))
-	for i := range o.Given {
-		g := &o.Given[i]
+	jobs := make([]job, 0, len(given))
+	for i := range given {
+		g := &given[i]
 		task, ok := byName[g.Task]
 		if !ok {
 			return nil, fmt.Errorf("a plan is for task %q, which is not among the %d tasks", g.Task, len(tasks))
@@ -141,7 +140,7 @@ func (o *Options) given(tasks []Task, known map[string]Record) ([]job, error) {
 }
 
 // score judges a given plan.
-func (o *Options) score(ctx context.Context, j *job) (Record, error) {
+func score(ctx context.Context, o Options, j *job) (Record, error) {
 	shards, err := j.given.Place(&j.task.Problem)
 	if err != nil {
 		return Record{}, err
