@@ -2,6 +2,7 @@ package cost
 
 import (
 	"math"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/feature"
 	"github.com/neuroshard/neuroshard/internal/f32"
@@ -9,6 +10,10 @@ import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/unit"
 )
+
+// fewMoved is the number of items up to which looking for those that differ is more work than
+// adding all of them, and mostMoved the most items of both lists that are looked up in each other.
+const fewMoved, mostMoved = 4, 8
 
 // operators keep the predicted times of the operators of one class while slices are
 // added and removed. The operators are on a number of devices: on all devices, on one
@@ -25,6 +30,8 @@ type operators struct {
 	devices      []deviceState
 	groups       []groupState // of device d and operator o: d*count + o
 	memo         groups.Memo
+	// gone and come are the results of differing.
+	gone, come []int32
 	// penalty is the risk penalty: the number of standard deviations of an ensemble's
 	// members that is added to their mean.
 	penalty float64
@@ -159,19 +166,21 @@ func (s *operators) sum(g *groupState, lanes feature.Lanes) *laneSums {
 	for n < len(g.items) && n < len(l.items) && g.items[n] == l.items[n] {
 		n++
 	}
-	gone := l.items[n:]
-	if len(gone) > n { // adding anew is less work than removing
+	gone, come := l.items[n:], g.items[n:]
+	if min(len(gone), len(come)) > fewMoved {
+		gone, come = s.differing(gone, come)
+	}
+	if len(gone)+len(come) > len(g.items) { // adding anew is less work
 		clear(l.head)
 		l.scalars = feature.Sums{}
-		n = 0
-	} else {
-		for _, i := range gone {
-			it := &s.slices.items[i]
-			f32.SubInts(l.head, it.head(lanes, s.units))
-			l.scalars.Remove(it.part(lanes))
-		}
+		gone, come = nil, g.items
 	}
-	for _, i := range g.items[n:] {
+	for _, i := range gone {
+		it := &s.slices.items[i]
+		f32.SubInts(l.head, it.head(lanes, s.units))
+		l.scalars.Remove(it.part(lanes))
+	}
+	for _, i := range come {
 		it := &s.slices.items[i]
 		f32.AddInts(l.head, it.head(lanes, s.units))
 		l.scalars.Add(it.part(lanes))
@@ -179,6 +188,32 @@ func (s *operators) sum(g *groupState, lanes feature.Lanes) *laneSums {
 	l.items = append(l.items[:n], g.items[n:]...)
 	l.same = len(g.items)
 	return l
+}
+
+// differing returns the items of two lists without those that are in both, if they differ by few
+// items. A slice that leaves a group changes places with the last one, so the lists are compared
+// place by place first. The results are valid until the next call.
+func (s *operators) differing(a, b []int32) (gone, come []int32) {
+	both := min(len(a), len(b))
+	s.gone, s.come = s.gone[:0], s.come[:0]
+	for i, item := range a[:both] {
+		if item != b[i] {
+			s.gone, s.come = append(s.gone, item), append(s.come, b[i])
+		}
+	}
+	s.gone, s.come = append(s.gone, a[both:]...), append(s.come, b[both:]...)
+	if len(s.gone)+len(s.come) > mostMoved {
+		return s.gone, s.come
+	}
+	come = s.come[:0]
+	for _, item := range s.come {
+		if at := slices.Index(s.gone, item); at >= 0 {
+			s.gone = slices.Delete(s.gone, at, at+1)
+		} else {
+			come = append(come, item)
+		}
+	}
+	return s.gone, come
 }
 
 // compute returns the predicted time, in ms, of the fused forwards and backwards of the
