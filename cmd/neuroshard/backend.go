@@ -33,12 +33,19 @@ const (
 	backendSimulated = "simulated"
 )
 
+// The clocks that --clock names.
+const (
+	wallClock      = "wall"
+	processorClock = "processor"
+)
+
 // backendFlags choose a measurement backend.
 type backendFlags struct {
 	// set holds all flags of the command, and own those of the backend alone.
 	set, own *pflag.FlagSet
 
 	name, worker, profile   string
+	clock                   string
 	threads, warmup, repeat int
 	flush                   size
 	warm, fastest           bool
@@ -65,6 +72,7 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 		f.StringVar(&b.profile, "profile", "", "`name` of the device: a hardware profile, or a new one for a device that has none (default: cpu)")
 	}
 	f.IntVar(&b.threads, "threads", 0, "threads of one device of the backend cpu (default: all cores)")
+	f.StringVar(&b.clock, "clock", wallClock, "`clock` of the backend cpu: wall, or processor, which counts the time on a processor of one thread, so that other load on the machine counts less")
 	f.IntVar(&b.warmup, "warmup", 1, "runs of a sample before it is timed")
 	f.IntVar(&b.repeat, "repeats", 3, "timed runs of a sample; its time is their median")
 	f.Var(&b.flush, "flush", "bytes written before each run to flush the caches (default: four times the last cache, at most 256MiB on a CPU)")
@@ -74,6 +82,7 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 	inSection := manual.Section(b.set, backendSection)
 	b.set.AddFlagSet(b.own)
 	inSection()
+	complete(cmd, "clock", func() []string { return []string{wallClock, processorClock} })
 	complete(cmd, "backend", func() []string { return []string{backendCPU, backendWorker, backendSimulated} })
 	if !b.ofPlan {
 		complete(cmd, "profile", hardware.Names)
@@ -101,6 +110,15 @@ func (b *backendFlags) check(command string) error {
 	}
 	if b.name == backendCPU && hardware.Known(b.profile) {
 		return usage("choose another name, or leave it out", "--profile: %q is a GPU, but the times would be those of this CPU", b.profile)
+	}
+	if b.clock != wallClock && b.clock != processorClock {
+		return usage("choose wall or processor", "--clock: %q is unknown", b.clock)
+	}
+	if b.set.Changed("clock") && b.name != backendCPU {
+		return usage("leave --clock out", "--clock: only the backend cpu has a choice of clocks")
+	}
+	if b.clock == processorClock && b.threads > 1 {
+		return usage("leave --threads out, or take the wall clock", "--clock processor: the time of %d threads on processors is not the time that passes", b.threads)
 	}
 	if b.warm && b.set.Changed("flush") {
 		return usage("leave one of them out", "--warm and --flush do not go together")
@@ -181,6 +199,9 @@ func (b *backendFlags) command() ([]string, error) {
 		return nil, err
 	}
 	command := []string{program, "worker"}
+	if b.clock == processorClock {
+		return append(command, "--clock", processorClock, "--threads", "1"), nil
+	}
 	if b.threads > 0 {
 		command = append(command, "--threads", strconv.Itoa(b.threads))
 	}

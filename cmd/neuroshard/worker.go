@@ -17,6 +17,7 @@ import (
 func newWorkerCommand(a *app) *cobra.Command {
 	var (
 		rank    bool
+		clock   string
 		threads int
 		memory  size
 	)
@@ -26,6 +27,9 @@ func newWorkerCommand(a *app) *cobra.Command {
 		Hidden: true,
 		Args:   exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if clock != wallClock && clock != processorClock {
+				return usagef("choose wall or processor", "worker: --clock: %q is unknown", clock)
+			}
 			if rank {
 				return worker.ServeRank(cmd.Context(), a.stdin, a.stdout)
 			}
@@ -34,7 +38,8 @@ func newWorkerCommand(a *app) *cobra.Command {
 				return err
 			}
 			return worker.Serve(cmd.Context(), a.stdin, a.stdout, worker.Options{
-				Threads: threads, Memory: unit.Bytes(memory), Log: a.stderr,
+				ProcessorTime: clock == processorClock,
+				Threads:       threads, Memory: unit.Bytes(memory), Log: a.stderr,
 				Rank: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, program, "worker", "--rank") },
 			})
 		},
@@ -42,6 +47,7 @@ func newWorkerCommand(a *app) *cobra.Command {
 	f := cmd.Flags()
 	f.BoolVar(&rank, "rank", false, "be one rank of an all-to-all")
 	f.IntVar(&threads, "threads", 0, "threads of one device (default: all cores)")
+	f.StringVar(&clock, "clock", wallClock, "clock of the times: wall or processor")
 	f.Var(&memory, "memory", "memory for a group's weights and state (default: half of the machine's)")
 	return cmd
 }

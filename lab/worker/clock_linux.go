@@ -17,6 +17,14 @@ func now() int64 {
 	return t.Nano()
 }
 
+// processorTime returns the time in nanoseconds for which threads of this process have been on a
+// processor. known is false on a system that does not tell.
+func processorTime() (ns int64, known bool) {
+	var t unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t)
+	return t.Nano(), err == nil
+}
+
 // spin is the time before its end at which a sleep becomes a loop that reads the
 // clock: about the time that the system needs to wake a thread.
 const spin = 20_000

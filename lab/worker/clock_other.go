@@ -9,6 +9,10 @@ import "time"
 // time has no other clock for this system.
 func now() int64 { return time.Now().UnixNano() }
 
+// processorTime returns the time for which threads of this process have been on a processor, which
+// package time does not know.
+func processorTime() (ns int64, known bool) { return 0, false }
+
 // spin is the time before its end at which a sleep becomes a loop that reads the
 // clock: timers may be a millisecond late.
 const spin = 1_000_000

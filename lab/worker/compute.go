@@ -201,17 +201,26 @@ func (s *server) time(op *engine.Op) (forward, backward []float64, err error) {
 			return nil, nil, context.Cause(s.ctx)
 		}
 		s.flushCaches()
-		start := time.Now()
+		start := s.clock()
 		op.Forward()
-		half := time.Now()
+		half := s.clock()
 		op.Backward()
-		end := time.Now()
+		end := s.clock()
 		if i >= s.warmup {
-			forward = append(forward, half.Sub(start).Seconds()*1e3)
-			backward = append(backward, end.Sub(half).Seconds()*1e3)
+			forward = append(forward, (half-start).Seconds()*1e3)
+			backward = append(backward, (end-half).Seconds()*1e3)
 		}
 	}
 	return forward, backward, nil
+}
+
+// clock returns the time of the clock that the options choose, from a fixed moment on.
+func (s *server) clock() time.Duration {
+	if s.opt.ProcessorTime {
+		ns, _ := processorTime()
+		return time.Duration(ns)
+	}
+	return time.Since(s.started)
 }
 
 // defaultFlush bounds the bytes that flush the caches if the request states none:

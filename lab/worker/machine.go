@@ -60,11 +60,14 @@ func describe(root fs.FS) machine {
 	return m
 }
 
-func (m machine) device(threads int) string {
-	if threads == 1 {
+func (m machine) device(opt *Options) string {
+	switch {
+	case opt.ProcessorTime:
+		return m.model + ", processor time of 1 thread"
+	case opt.Threads == 1:
 		return m.model + ", 1 thread"
 	}
-	return fmt.Sprintf("%s, %d threads", m.model, threads)
+	return fmt.Sprintf("%s, %d threads", m.model, opt.Threads)
 }
 
 // text returns the first line of a small file; it is "" if there is no such file.

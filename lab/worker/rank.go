@@ -37,6 +37,8 @@ type order struct {
 	// the clock of now (run).
 	Run uint64
 	At  int64
+	// Processor says to start at once and to answer with the processor time of the run (run).
+	Processor bool `json:",omitempty"`
 	// Backward is the direction (fill, run, verify).
 	Backward bool
 }
@@ -54,7 +56,7 @@ const (
 type answer struct {
 	// Addr is the address at which the rank listens (listen).
 	Addr string `json:",omitempty"`
-	// NS is the time from At until all data had arrived. Late is true if the order
+	// NS is the time from At until all data had arrived, or the processor time of the run. Late is true if the order
 	// came after At; the run then does not count (run).
 	NS   int64 `json:",omitempty"`
 	Late bool  `json:",omitempty"`
@@ -368,8 +370,7 @@ func (r *rank) run(o order) (ns int64, late bool, err error) {
 			failed <- err
 		}()
 	}
-	late = now() > o.At
-	sleepUntil(o.At)
+	start, late := o.await()
 	close(begin)
 	// Each rank sends first to the rank after it, so that not all send to the same
 	// one.
@@ -383,5 +384,25 @@ func (r *rank) run(o order) (ns int64, late bool, err error) {
 	for range 2 * (n - 1) {
 		err = errors.Join(err, <-failed)
 	}
-	return now() - o.At, late, err
+	return o.clock() - start, late, err
+}
+
+// await returns at the start of a run, with the time of clock at the start. late is true if the
+// order came after it.
+func (o *order) await() (start int64, late bool) {
+	if o.Processor {
+		return o.clock(), false
+	}
+	late = now() > o.At
+	sleepUntil(o.At)
+	return o.At, late
+}
+
+// clock returns the time in nanoseconds of the clock that the order asks for.
+func (o *order) clock() int64 {
+	if o.Processor {
+		ns, _ := processorTime()
+		return ns
+	}
+	return now()
 }

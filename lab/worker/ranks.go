@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 type ranks struct {
 	start func(context.Context) *exec.Cmd
 	log   io.Writer
+	// processorTime is that of Options.
+	processorTime bool
 	// lifetime is the context of the worker: when it ends, the ranks end.
 	lifetime context.Context
 	// held is the size of the ranks' buffers in bytes.
@@ -132,29 +135,38 @@ func (g *ranks) attempt(s sizes, start []time.Duration, warmup, repeats int) (ti
 	return times, nil
 }
 
-// punctual runs one direction. If a rank gets its order too late, punctual repeats
+// punctual runs one direction, and returns the times from each rank's start. If a rank gets its order too late, punctual repeats
 // the run with later starts.
 func (g *ranks) punctual(offsets []time.Duration, longest time.Duration, backward bool) ([]answer, error) {
 	for {
 		g.run++
 		base := now() + g.margin.Nanoseconds()
 		took, err := g.each(0, len(offsets), longest, func(r int) order {
+			if g.processorTime {
+				return order{Do: doRun, Run: g.run, Processor: true, Backward: backward}
+			}
 			return order{Do: doRun, Run: g.run, At: base + offsets[r].Nanoseconds(), Backward: backward}
 		})
 		if err != nil {
 			return nil, err
 		}
-		late := false
-		for _, a := range took {
-			late = late || a.Late
-		}
-		if !late {
+		if !slices.ContainsFunc(took, func(a answer) bool { return a.Late }) {
+			g.addWaits(took, offsets)
 			return took, nil
 		}
 		if g.margin *= 2; g.margin > largestMargin {
 			g.margin = firstMargin
 			return nil, &protocol.Error{Code: protocol.CodeDrift, Message: fmt.Sprintf(
 				"ranks do not start within %v: the machine is too busy to measure an all-to-all of %d ranks", largestMargin, len(offsets))}
+		}
+	}
+}
+
+// addWaits adds to processor times the wait of each rank for the one that starts last.
+func (g *ranks) addWaits(took []answer, offsets []time.Duration) {
+	for r := range took {
+		if g.processorTime {
+			took[r].NS += (slices.Max(offsets) - offsets[r]).Nanoseconds()
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/lab/worker/engine"
@@ -24,6 +25,11 @@ type Options struct {
 	// Threads is the number of CPU threads of one device, at most engine.MaxThreads; 0
 	// means GOMAXPROCS.
 	Threads int
+	// ProcessorTime says to take the processor time of the process instead of the time that
+	// passes, so that other load on the machine counts only where it slows the processor or its
+	// caches. It needs one thread. The time of an all-to-all is then the wait for the rank that
+	// starts last and the processor time of the rank; no rank waits in fact.
+	ProcessorTime bool
 	// Memory is the most memory for the weights and the state of one group, and for
 	// the buffers of one all-to-all over all ranks; 0 means half of the machine's
 	// memory. An operation's own buffers may take half of Memory in addition.
@@ -62,6 +68,9 @@ const (
 // While Serve measures, the process's garbage collector is off, so the process
 // should do nothing else.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, opt Options) error {
+	if _, known := processorTime(); opt.ProcessorTime && (!known || opt.Threads != 1) {
+		return errors.New("processor time needs Linux and one thread")
+	}
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s := newServer(inner, opt)
@@ -102,6 +111,8 @@ type server struct {
 	opt     Options
 	machine machine
 	ranks   ranks
+	// started is the moment from which clock counts.
+	started time.Time
 
 	// These fields come from init; batch is 0 before it.
 	batch, warmup, repeats int
@@ -119,7 +130,7 @@ type server struct {
 }
 
 func newServer(ctx context.Context, opt Options) *server {
-	s := &server{ctx: ctx, opt: opt, machine: describe(os.DirFS("/")), buffers: new(engine.Arena), values: values()}
+	s := &server{ctx: ctx, opt: opt, machine: describe(os.DirFS("/")), buffers: new(engine.Arena), values: values(), started: time.Now()}
 	if s.opt.Threads <= 0 {
 		s.opt.Threads = runtime.GOMAXPROCS(0)
 	}
@@ -134,7 +145,7 @@ func newServer(ctx context.Context, opt Options) *server {
 		s.opt.MaxRanks = defaultMaxRanks
 	}
 	s.opt.Log = logTo(s.opt.Log)
-	s.ranks = ranks{start: s.opt.Rank, log: s.opt.Log, lifetime: ctx}
+	s.ranks = ranks{start: s.opt.Rank, log: s.opt.Log, lifetime: ctx, processorTime: opt.ProcessorTime}
 	return s
 }
 
@@ -198,7 +209,7 @@ func (s *server) hello(q *protocol.Request) (protocol.Response, error) {
 		return protocol.Response{}, unsupported("version %d of the protocol: this worker speaks version %d", q.V, protocol.Version)
 	}
 	r := protocol.Response{
-		V: protocol.Version, Backend: "cpu", Device: s.machine.device(s.opt.Threads), Kernel: kernelName(), Clocks: s.machine.clocks,
+		V: protocol.Version, Backend: "cpu", Device: s.machine.device(&s.opt), Kernel: kernelName(), Clocks: s.machine.clocks,
 		Measured: true, Threads: s.opt.Threads, MemoryBytes: int64(s.opt.Memory), CacheBytes: int64(s.machine.cache),
 	}
 	r.Caps = []string{protocol.CapCompute, protocol.CapCeilings, protocol.CapWeighted, protocol.CapLookupFiles, protocol.CapLengths, problem.FP32.String()}

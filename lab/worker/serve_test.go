@@ -587,7 +587,7 @@ func TestMachine(t *testing.T) {
 			t.Errorf("of a machine that does not tell: got %+v", got)
 		}
 	}
-	if got, want := want.device(1), "Swift CPU @ 3, 1 thread"; got != want {
+	if got, want := want.device(&Options{Threads: 1}), "Swift CPU @ 3, 1 thread"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
