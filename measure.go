@@ -100,8 +100,9 @@ type Trial struct {
 	// costs, one of each round.
 	Cost, Range unit.Millis
 	Runs        []unit.Millis
-	// Difference is the median over the rounds of the difference of the finalist's cost from
-	// that of the first finalist, as a share of the latter; below 0 if this finalist is faster.
+	// Difference is the median over the rounds, or over blocks of rounds, of the difference of the
+	// finalist's cost from that of the first finalist, as a share of the latter; below 0 if this
+	// finalist is faster.
 	// PValue is that of the test that it is faster, and Faster the outcome of the test. They are
 	// 0 and false for the first finalist.
 	Difference, PValue float64

@@ -22,9 +22,11 @@ import (
 //	other        9.7  10.0  14.1   9.9   9.8     below in all rounds: p = 1/32
 //	difference   -4%   -4%   -5%   -3%   -5%     the median is -4 %
 //
-// Other load on the machine in round 3 slows both. Of the finalists that the test says are
-// faster, by 0.1 % or more, the one with the least median difference is kept. The level is not corrected for the
-// number of finalists: a finalist that is taken by mistake is about as fast as the first.
+// Other load on the machine in round 3 slows both. With Options.Fastest, a pair is not of one
+// round but of a block of rounds, in which each device's shortest times count (Result.Paired). Of
+// the finalists that the test says are faster, by 0.1 % or more, the one with the least median
+// difference is kept. The level is not corrected for the number of finalists: a finalist that is
+// taken by mistake is about as fast as the first.
 
 const (
 	// level is the p-value up to which a finalist counts as faster than the first.
@@ -46,6 +48,7 @@ func Choose(ctx context.Context, p *problem.Problem, finalists []neuroshard.Fina
 	m := newMeasured(backend.Provenance(), opt.Repeats, len(finalists))
 	var placements []Placement
 	var numbers []int
+	pairs := make([][]unit.Millis, len(finalists))
 	for i := range finalists {
 		f := &finalists[i]
 		if err := Measurable(plan.New(p, f.Shards)); err != nil {
@@ -72,9 +75,10 @@ func Choose(ctx context.Context, p *problem.Problem, finalists []neuroshard.Fina
 			return nil, &NoExchanges{turn.Result.CommMissing}
 		default:
 			trial.Cost, trial.Range, trial.Runs = turn.Result.Measured, turn.Result.Spread, turn.Result.Costs
+			pairs[numbers[k]] = turn.Result.Paired
 		}
 	}
-	keep(m, finalists)
+	keep(m, finalists, pairs)
 	return m, nil
 }
 
@@ -94,16 +98,17 @@ func newMeasured(by dataset.Provenance, rounds, finalists int) *neuroshard.Measu
 	}
 }
 
-// keep tests the finalists that ran against the first, and sets which one is kept.
-func keep(m *neuroshard.Measured, finalists []neuroshard.Finalist) {
-	first, ran := &m.Trials[0], 1
+// keep tests the finalists that ran against the first, by the costs of the pairs, and sets which one
+// is kept.
+func keep(m *neuroshard.Measured, finalists []neuroshard.Finalist, pairs [][]unit.Millis) {
+	ran := 1
 	for i := 1; i < len(m.Trials); i++ {
 		t := &m.Trials[i]
 		if t.Refused != "" {
 			continue
 		}
 		ran++
-		t.Difference, t.PValue = paired(t.Runs, first.Runs)
+		t.Difference, t.PValue = paired(pairs[i], pairs[0])
 		t.Faster = t.PValue <= level && t.Difference <= -leastGain
 		if best := &m.Trials[m.Kept]; t.Faster && t.Difference < best.Difference {
 			m.Kept = i

@@ -239,3 +239,44 @@ func TestChooseRefuses(t *testing.T) {
 		t.Errorf("interrupted: got error %v", err)
 	}
 }
+
+// With Fastest the pairs are blocks of rounds. Noise that hits another device in each round hides
+// the difference of single rounds, but not that of the shortest times of a block.
+func TestChooseByShortestTimes(t *testing.T) {
+	p, finalists := trio(t)
+	finalists = finalists[:2]
+	for rounds, blocks := range map[int]int{5: 5, 8: 5, 10: 5, 15: 5, 16: 5, 24: 8} {
+		noisy := newBackend(t)
+		computes := 0
+		noisy.onCompute = func(g *dataset.Group, timing *collect.Timing) error {
+			sum := unit.Millis(0)
+			for _, member := range g.Members {
+				sum += unit.Millis(member.Table + 1)
+			}
+			if computes/4%2 == 0 { // every other round
+				sum += 7
+			}
+			*timing = collect.Timing{Forward: sum}
+			computes++
+			return nil
+		}
+		noisy.onComm = loaded(t, nil).onComm
+		var placements []verify.Placement
+		for _, f := range finalists {
+			placements = append(placements, verify.Placement{Shards: f.Shards})
+		}
+		turns, err := verify.InTurns(context.Background(), p, placements, noisy, verify.Options{Repeats: rounds, Fastest: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []unit.Millis{5, 4} {
+			got := turns[i].Result
+			if len(got.Costs) != rounds || len(got.Paired) != blocks || got.Measured != want {
+				t.Errorf("%d rounds, plan %d: got %d costs, pairs %v, cost %v, want %d pairs and cost %v", rounds, i, len(got.Costs), got.Paired, got.Measured, blocks, want)
+			}
+			if rounds >= 10 && slices.Max(got.Paired) != want {
+				t.Errorf("%d rounds, plan %d: got pairs %v, want the cost %v without noise in each block", rounds, i, got.Paired, want)
+			}
+		}
+	}
+}

@@ -58,6 +58,11 @@ type Result struct {
 	// their range, the noise of the measurement: 0 for a single run.
 	Costs  []unit.Millis
 	Spread unit.Millis
+	// Paired are the costs to compare with those of another plan that ran in turns with this
+	// one, pair by pair: Costs or, with Options.Fastest, the costs of the devices' shortest times
+	// in each block of consecutive rounds. A block has three rounds, or fewer if there would be fewer
+	// than LeastRounds blocks.
+	Paired []unit.Millis
 	// CommMeasured is true if the all-to-alls were run, or if there are none because
 	// there is one device. CommMissing is the reason if CommMeasured is false.
 	CommMeasured bool
@@ -202,7 +207,7 @@ func rounds(ctx context.Context, runs []*run, opt Options) error {
 		return nil
 	}
 	for round := range max(1, opt.Repeats) {
-		if err := each(round, func(r *run, s *step) error { return r.skewed(ctx, s, r.shortest()) }); err != nil {
+		if err := each(round, func(r *run, s *step) error { return r.skewed(ctx, s, r.ready()) }); err != nil {
 			return err
 		}
 	}
@@ -223,8 +228,8 @@ func (r *run) give(err error) error {
 	return nil
 }
 
-// shortest returns the shortest times of each device until the all-to-all with starts.
-func (r *run) shortest() []plan.StepTimes {
+// ready returns the shortest times of each device until the all-to-all with starts.
+func (r *run) ready() []plan.StepTimes {
 	ready := make([]plan.StepTimes, len(r.groups))
 	for d := range ready {
 		least := func(time func(*plan.StepTimes) unit.Millis) unit.Millis {
@@ -268,15 +273,36 @@ func (r *run) result(predicted plan.Breakdown, fastest bool) *Result {
 		result.Costs = append(result.Costs, plan.NewBreakdown(steps[i].devices).Cost)
 	}
 	result.Measured = typical(result.Costs, false, func(c *unit.Millis) unit.Millis { return *c })
+	result.Paired = result.Costs
 	if fastest {
-		measured := make([]plan.StepTimes, len(result.Devices))
-		for d := range measured {
-			measured[d] = result.Devices[d].Measured
+		result.Measured, result.Paired = shortest(steps), nil
+		blocks := min(len(steps), max(LeastRounds, len(steps)/roundsOfBlock))
+		for b := range blocks {
+			result.Paired = append(result.Paired, shortest(steps[b*len(steps)/blocks:(b+1)*len(steps)/blocks]))
 		}
-		result.Measured = plan.NewBreakdown(measured).Cost
 	}
 	result.Spread = slices.Max(result.Costs) - slices.Min(result.Costs)
 	return result
+}
+
+// roundsOfBlock is the number of rounds in a block of Result.Paired.
+const roundsOfBlock = 3
+
+// shortest returns the cost of the devices' shortest times in some steps.
+func shortest(steps []step) unit.Millis {
+	least := make([]plan.StepTimes, len(steps[0].devices))
+	for d := range least {
+		of := func(time func(*plan.StepTimes) unit.Millis) unit.Millis {
+			return typical(steps, true, func(s *step) unit.Millis { return time(&s.devices[d]) })
+		}
+		least[d] = plan.StepTimes{
+			Forward:      of(func(t *plan.StepTimes) unit.Millis { return t.Forward }),
+			ForwardComm:  of(func(t *plan.StepTimes) unit.Millis { return t.ForwardComm }),
+			BackwardComm: of(func(t *plan.StepTimes) unit.Millis { return t.BackwardComm }),
+			Backward:     of(func(t *plan.StepTimes) unit.Millis { return t.Backward }),
+		}
+	}
+	return plan.NewBreakdown(least).Cost
 }
 
 // check returns an error that names every reason why the plan cannot be run.
