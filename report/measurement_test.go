@@ -216,11 +216,11 @@ func verifiedPlans() *verify.Comparison {
 	return &verify.Comparison{
 		Plans: 62, Tasks: 1, Tau: .98765, TaskTau: .87654, MeanError: .0512, P95Error: .1345, Noise: .0213, Method: "neuroshard",
 		Methods: []verify.MethodCost{
-			{Method: "neuroshard", Tasks: 20, Mean: 12.3456, Ratio: 1},
-			{Method: "paper", Tasks: 19, Mean: 13.25, Ratio: .95678, Wins: 15, Losses: 4},
+			{Method: "neuroshard", Tasks: 20, Mean: 12.3456, Ratio: 1, PValue: 1},
+			{Method: "paper", Tasks: 19, Mean: 13.25, Ratio: .95678, Wins: 15, Losses: 4, PValue: .0123},
 			{Method: "random", Tasks: 20, Mean: 130, Ratio: .1, Wins: 20},
 		},
-		Best: verify.MethodCost{Tasks: 20, Mean: 13, Ratio: .97, Wins: 14, Losses: 5},
+		Best: verify.MethodCost{Tasks: 20, Mean: 13, Ratio: .97, Wins: 14, Losses: 5, PValue: .0123},
 	}
 }
 

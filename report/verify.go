@@ -78,13 +78,13 @@ func Verified(w io.Writer, c *verify.Comparison, opt Options) error {
 	p.section("measured cost, method by method")
 	var rows [][]string
 	row := func(method string, m verify.MethodCost) []string {
-		return []string{OneLine(method), fmt.Sprint(m.Tasks), fmt.Sprintf("%.3f", float64(m.Mean)), fmt.Sprintf("%.3f", m.Ratio), fmt.Sprint(m.Wins), fmt.Sprint(m.Losses)}
+		return []string{OneLine(method), fmt.Sprint(m.Tasks), fmt.Sprintf("%.3f", float64(m.Mean)), fmt.Sprintf("%.3f", m.Ratio), fmt.Sprint(m.Wins), fmt.Sprint(m.Losses), fmt.Sprintf("%.4f", m.PValue)}
 	}
 	for _, m := range c.Methods {
 		rows = append(rows, row(m.Method, m))
 	}
 	rows = append(rows, row("best other of each task", c.Best))
-	p.grid([]string{"<method", "tasks", "mean ms", OneLine(c.Method) + " takes", "faster on", "slower on"}, rows)
+	p.grid([]string{"<method", "tasks", "mean ms", OneLine(c.Method) + " takes", "faster on", "slower on", "p"}, rows)
 	return p.err
 }
 

@@ -18,12 +18,12 @@ import (
 	"github.com/neuroshard/neuroshard/internal/manual"
 	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/lab/reinforce"
-	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // bench.go holds what the commands below bench share; each of them has a file of its
@@ -115,8 +115,9 @@ type benchFlags struct {
 
 	json, plot string
 
-	backend backendFlags
-	runs    int
+	backend   backendFlags
+	runs      int
+	finalists int
 
 	// timeLimit and certificate are those of bench.Options; gains prints gains over the
 	// other methods instead of costs by setting.
@@ -146,6 +147,9 @@ func (f *benchFlags) registerSearch(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	defer manual.Section(flags, benchSection)()
 	flags.Float64Var(&f.penalty, "risk-penalty", 0, riskPenaltyUsage)
+	if f.budgets == nil {
+		flags.IntVar(&f.finalists, "measure", 0, "compare as well, as "+string(bench.OfMeasured)+", the plans that plan --measure keeps of this number of `finalists`, each of --runs runs on --backend")
+	}
 	flags.StringSliceVar(&f.methods, "methods", nil, "`methods` to compare, separated by commas (default: all)")
 	flags.StringArrayVar(&f.policies, "policy", nil, "`folder` of a policy to compare as well, as train-policy writes it; may be repeated")
 	if f.budgets == nil {
@@ -180,6 +184,9 @@ func (f *benchFlags) check() error {
 			return usagef("leave one of them out", "%s: --score and --%s do not go together", f.name, other)
 		}
 	}
+	if err := f.checkFinalists(); err != nil {
+		return err
+	}
 	if err := f.backend.unused(f.name, "runs"); err != nil {
 		return err
 	}
@@ -192,6 +199,24 @@ func (f *benchFlags) check() error {
 		}
 	}
 	return nil
+}
+
+// checkFinalists reports all wrong values of --measure and of what it needs.
+func (f *benchFlags) checkFinalists() error {
+	if set := f.cmd.Flags(); set.Lookup("measure") == nil || !set.Changed("measure") {
+		return nil
+	}
+	var errs []error
+	add := func(wrong bool, hint, format string, args ...any) {
+		if wrong {
+			errs = append(errs, faulty(f.name+": --measure: "+fmt.Sprintf(format, args...), hint))
+		}
+	}
+	add(f.finalists < 2 || f.finalists > mostFinalists, "leave the flag out to compare no such plans", "%d finalists are not between 2 and %d", f.finalists, mostFinalists)
+	add(f.backend.name == "", "add --backend cpu, worker or simulated", "a backend that runs the finalists is missing")
+	add(f.runs < verify.LeastRounds || f.runs > mostRuns, "a test of fewer runs cannot tell finalists apart", "--runs %d is not between %d and %d", f.runs, verify.LeastRounds, mostRuns)
+	add(len(f.score) > 0, "leave one of them out", "--score makes no plans of finalists")
+	return input.Join(errs...)
 }
 
 // checkWritable refuses a file of results whose folder does not exist, or that is a folder.
@@ -289,6 +314,9 @@ func (f *benchFlags) compete(a *app, tasks []bench.Task, opt *bench.Options) err
 			return err
 		}
 	}
+	if f.finalists > 0 {
+		opt.Contenders = append(opt.Contenders, bench.Measuring(f.finalists))
+	}
 	var err error
 	if opt.Contenders, err = f.learnt(tasks, opt.Contenders); err != nil {
 		return err
@@ -366,14 +394,42 @@ func (f *benchFlags) judge(ctx context.Context, a *app, opt *bench.Options, prof
 	if err != nil {
 		return nil, err
 	}
-	opt.Measure = func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown) (unit.Millis, unit.Millis, error) {
-		result, err := f.backend.run(ctx, backend, p, shards, predicted, f.runs, "; with --json the same command continues from here")
-		if err != nil {
-			return 0, 0, err
-		}
-		return result.Measured, result.Spread, nil
+	measuring := verify.Options{Repeats: f.runs, Fastest: f.backend.fastest, Seed: f.seed}
+	opt.Measure = func(ctx context.Context, p *problem.Problem, plans []verify.Placement) ([]verify.Turn, error) {
+		turns, err := verify.InTurns(ctx, p, plans, backend, measuring)
+		return turns, f.failed(ctx, measured(turns, err))
+	}
+	opt.Choose = func(ctx context.Context, p *problem.Problem, finalists []neuroshard.Finalist) (*neuroshard.Measured, error) {
+		chosen, err := verify.Choose(ctx, p, finalists, backend, measuring)
+		return chosen, f.failed(ctx, err)
 	}
 	return func() { _ = backend.Close() }, nil
+}
+
+// measured returns the error of plans that were run in turns: err, or that of a plan that was not
+// run whole.
+func measured(turns []verify.Turn, err error) error {
+	for _, t := range turns {
+		switch {
+		case t.Err != nil:
+			return t.Err
+		case !t.Result.CommMeasured:
+			return &verify.NoExchanges{Reason: t.Result.CommMissing}
+		}
+	}
+	return err
+}
+
+// failed adds a hint to the error of a measurement.
+func (f *benchFlags) failed(ctx context.Context, err error) error {
+	_, exchanges := errors.AsType[*verify.NoExchanges](err)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case exchanges:
+		return usagef("use a backend that measures all-to-alls", "%w", err)
+	}
+	return bad(err, measuringHint(err)+"; with --json the same command continues from here")
 }
 
 // compare runs the comparison. If its results go to a file, records are kept there

@@ -77,10 +77,13 @@ type Options struct {
 	// Certificate adds, to each record of the default method that the simulated device
 	// judges, a lower bound on the cost of any plan (package bound).
 	Certificate bool
-	// Measure, if not nil, judges plans: it runs a plan on a measurement backend and returns
-	// the measured cost, and the range of that cost over repeats. Plans are then made and
-	// measured one at a time. An error ends the run.
-	Measure func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown) (measured, spread unit.Millis, err error)
+	// Measure, if not nil, judges plans: it runs the plans of a task in turns on a measurement
+	// backend, as verify.InTurns does. Plans are then made one at a time, and those of a task
+	// measured together, so that other load on the machine slows all of them. An error ends the
+	// run, and so does a plan that the backend has no memory for.
+	Measure func(ctx context.Context, p *problem.Problem, plans []verify.Placement) ([]verify.Turn, error)
+	// Choose runs the finalists of contenders with Contender.Finalists (neuroshard.Measure).
+	Choose func(ctx context.Context, p *problem.Problem, finalists []neuroshard.Finalist) (*neuroshard.Measured, error)
 	// Known are records of an earlier run of the same comparison. Their tasks are not
 	// planned again with their methods.
 	Known []Record
@@ -243,23 +246,20 @@ func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 	for i := range tasks {
 		for _, c := range contenders {
 			record, done := known[key(tasks[i].Name, c.Name)]
-			jobs = append(jobs, job{task: &tasks[i], method: c.Name, search: c.Search, record: record, done: done})
+			jobs = append(jobs, job{task: &tasks[i], method: c.Name, search: c.Search, finalists: c.Finalists, record: record, done: done})
 		}
 	}
 	given, err := jobsOf(opt.Given, tasks, known)
 	if err != nil {
 		return nil, err
 	}
-	return opt.each(ctx, append(jobs, given...), func(j *job) (Record, error) {
+	return opt.each(ctx, append(jobs, given...), func(j *job) made {
 		if j.given != nil {
-			return score(ctx, opt, j)
+			return evaluate(opt, j)
 		}
 		start, used := time.Now(), opt.processor()
 		result, err := opt.plan(ctx, j)
-		wall, cpu := time.Since(start), opt.processor()-used
-		r, err := opt.judge(ctx, j, result, err, wall)
-		r.CPUMS = 1000 * cpu
-		return r, err
+		return made{result, err, time.Since(start), 1000 * (opt.processor() - used)}
 	})
 }
 
@@ -284,7 +284,11 @@ func (o Options) plan(ctx context.Context, j *job) (*neuroshard.Result, error) {
 	}
 	opt := j.search
 	opt.Seed, opt.Workers, opt.Brief = o.Seed, 1, true
-	result, err := o.planner(limited, &j.task.Problem, neuroshard.Options{Prices: o.Prices, Search: opt})
+	options := neuroshard.Options{Prices: o.Prices, Search: opt}
+	if j.finalists > 0 {
+		options.Measure = &neuroshard.Measure{Finalists: j.finalists, Run: o.Choose}
+	}
+	result, err := o.planner(limited, &j.task.Problem, options)
 	late := limited.Err() != nil && ctx.Err() == nil
 	interrupted := err == nil && result.Status == search.Interrupted
 	switch {
@@ -300,10 +304,20 @@ func (o Options) plan(ctx context.Context, j *job) (*neuroshard.Result, error) {
 	return result, err
 }
 
-// judge makes a record of a result. It adds the bound and the measured cost if the options
-// ask for them.
-func (o Options) judge(ctx context.Context, j *job, result *neuroshard.Result, err error, wall time.Duration) (Record, error) {
-	r, err := record(j.task, j.method, result, err, wall)
+// made is what a method found for a task: a result, or the error of its search, and the wall time
+// and the processor time in milliseconds that it took.
+type made struct {
+	result *neuroshard.Result
+	err    error
+	wall   time.Duration
+	cpuMS  float64
+}
+
+// judge makes a record of what was found, without a measured cost. It adds the bound if the
+// options ask for it.
+func (o Options) judge(j *job, m made) (Record, error) {
+	r, err := record(j.task, j.method, m.result, m.err, m.wall)
+	r.CPUMS = m.cpuMS
 	if err != nil || !r.Valid {
 		return r, err
 	}
@@ -312,16 +326,59 @@ func (o Options) judge(ctx context.Context, j *job, result *neuroshard.Result, e
 			return r, err
 		}
 	}
-	if o.Measure == nil {
-		return r, nil
-	}
-	took, spread, err := o.Measure(ctx, &j.task.Problem, result.Shards, result.Predicted)
-	if err != nil {
-		return r, err
-	}
-	measured, deviation := float64(took), float64(spread)
-	r.MeasuredCostMS, r.MeasuredSpreadMS = &measured, &deviation
 	return r, nil
+}
+
+// inTurns returns what makes the record of a job with a measured cost. The first job of a task
+// plans by all methods whose records are missing, and measures these plans in turns.
+func (o Options) inTurns(ctx context.Context, jobs []job, find func(*job) made) func(*job) (Record, error) {
+	records := map[*job]Record{}
+	return func(j *job) (Record, error) {
+		if r, ok := records[j]; ok {
+			return r, nil
+		}
+		var ran []*job
+		var plans []verify.Placement
+		for i := range jobs {
+			k := &jobs[i]
+			if k.task != j.task || k.done {
+				continue
+			}
+			m := find(k)
+			r, err := o.judge(k, m)
+			if err != nil {
+				return r, of(k, j, err)
+			}
+			if records[k] = r; r.Valid {
+				ran, plans = append(ran, k), append(plans, verify.Placement{Shards: m.result.Shards, Predicted: m.result.Predicted})
+			}
+		}
+		if len(plans) == 0 {
+			return records[j], nil
+		}
+		turns, err := o.Measure(ctx, &j.task.Problem, plans)
+		if err != nil {
+			return Record{}, err
+		}
+		for i, k := range ran {
+			if err := turns[i].Err; err != nil {
+				return Record{}, of(k, j, err)
+			}
+			r := records[k]
+			took, spread := float64(turns[i].Result.Measured), float64(turns[i].Result.Spread)
+			r.MeasuredCostMS, r.MeasuredSpreadMS = &took, &spread
+			records[k] = r
+		}
+		return records[j], nil
+	}
+}
+
+// of names the method of an error that the job j reports for the job k.
+func of(k, j *job, err error) error {
+	if k == j {
+		return err
+	}
+	return fmt.Errorf("method %s: %w", k.method, err)
 }
 
 // bound adds a lower bound on the simulated cost of what a search with the options tries.
@@ -355,6 +412,8 @@ type job struct {
 	task   *Task
 	method search.Method
 	search search.Options
+	// finalists is that of the Contender.
+	finalists int
 	// given is the plan to judge; nil if the job is a search.
 	given  *Given
 	record Record
@@ -363,13 +422,15 @@ type job struct {
 
 // each makes the records that are not done, several at a time, and returns all
 // in the order of the jobs.
-func (o Options) each(ctx context.Context, jobs []job, run func(*job) (Record, error)) ([]Record, error) {
+func (o Options) each(ctx context.Context, jobs []job, find func(*job) made) ([]Record, error) {
+	run := func(j *job) (Record, error) { return o.judge(j, find(j)) }
 	workers := o.Workers
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	if o.Measure != nil {
 		workers = 1 // a search would disturb the plan that is measured
+		run = o.inTurns(ctx, jobs, find)
 	}
 	var group sync.WaitGroup
 	var lock sync.Mutex
@@ -522,6 +583,7 @@ const (
 // have both, and the default method with the others. It is nil if no plans were measured,
 // or plans of one method only.
 func Verified(records []Record) *verify.Comparison {
+	method := search.Default
 	var outcomes []verify.Outcome
 	for _, r := range records {
 		if !r.Valid || r.MeasuredCostMS == nil {
@@ -532,8 +594,11 @@ func Verified(records []Record) *verify.Comparison {
 			o.Spread = unit.Millis(*r.MeasuredSpreadMS)
 		}
 		outcomes = append(outcomes, o)
+		if r.Method == OfMeasured {
+			method = OfMeasured
+		}
 	}
-	c, err := verify.Compare(outcomes, string(search.Default))
+	c, err := verify.Compare(outcomes, string(method))
 	if err != nil {
 		return nil
 	}

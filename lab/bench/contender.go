@@ -14,17 +14,28 @@ type Contender struct {
 	Name search.Method
 	// Search are the options of the search. Run sets Seed, Workers and Brief.
 	Search search.Options
+	// Finalists, if above 0, has that number of finalists run by Options.Choose, and the fastest
+	// is the plan.
+	Finalists int
 	// Policy is the id of Search.Policy, and Training the time of one processor that its training
 	// took; empty without a policy.
 	Policy   string
 	Training time.Duration
 }
 
+// OfMeasured is the name of the contender that plans by the default method and has finalists run.
+const OfMeasured search.Method = "neuroshard measured"
+
+// Measuring returns that contender, with a number of finalists.
+func Measuring(finalists int) Contender {
+	return Contender{Name: OfMeasured, Search: search.Options{Method: search.Default}, Finalists: finalists}
+}
+
 // identity tells the contender from others of the same name.
 func (c *Contender) identity() string {
 	o := &c.Search
-	return fmt.Sprintf("%q %q forget %v policy %q scratch %v budget %v samples %d candidates %d beam %d steps %d grid %d evaluations %d",
-		c.Name, o.Method, o.Forget, c.Policy, o.FromScratch, o.Budget, o.Samples, o.Candidates, o.Beam, o.Steps, o.Grid, o.MaxEvaluations)
+	return fmt.Sprintf("%q %q forget %v policy %q scratch %v finalists %d budget %v samples %d candidates %d beam %d steps %d grid %d evaluations %d",
+		c.Name, o.Method, o.Forget, c.Policy, o.FromScratch, c.Finalists, o.Budget, o.Samples, o.Candidates, o.Beam, o.Steps, o.Grid, o.MaxEvaluations)
 }
 
 // Trained is a policy that was compared.

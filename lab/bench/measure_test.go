@@ -23,14 +23,13 @@ import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // quiet is a planner and a backend that notice when two of them are at work.
 type quiet struct {
 	busy atomic.Int32
 	disturbed,
-	measured atomic.Int32
+	measured, tasks atomic.Int32
 	// fail, where not nil, is the error of the plan of that number.
 	fail   error
 	failAt int32
@@ -54,18 +53,24 @@ func (q *quiet) evaluate(p *problem.Problem, shards [][]problem.Shard, opt neuro
 }
 
 // measure takes a quarter more than was predicted, and half a ms of spread.
-func (q *quiet) measure(_ context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown) (measured, spread unit.Millis, err error) {
+func (q *quiet) measure(_ context.Context, p *problem.Problem, plans []verify.Placement) ([]verify.Turn, error) {
 	defer q.work()()
-	if n := q.measured.Add(1); q.fail != nil && n == q.failAt {
-		return 0, 0, q.fail
+	turns := make([]verify.Turn, len(plans))
+	for i, one := range plans {
+		if n := q.measured.Add(1); q.fail != nil && n == q.failAt {
+			turns[i].Err = q.fail
+			continue
+		}
+		if err := plan.New(p, one.Shards).Validate(p); err != nil {
+			return nil, err
+		}
+		if len(one.Predicted.Devices) != len(one.Shards) {
+			return nil, fmt.Errorf("%d devices predicted of %d", len(one.Predicted.Devices), len(one.Shards))
+		}
+		turns[i].Result = &verify.Result{Measured: 1.25 * one.Predicted.Cost, Spread: .5}
 	}
-	if err := plan.New(p, shards).Validate(p); err != nil {
-		return 0, 0, err
-	}
-	if len(predicted.Devices) != len(shards) {
-		return 0, 0, fmt.Errorf("%d devices predicted of %d", len(predicted.Devices), len(shards))
-	}
-	return 1.25 * predicted.Cost, .5, nil
+	q.tasks.Add(1)
+	return turns, nil
 }
 
 // measuredComparison is comparison with a backend: 3 tasks with 3 methods. None of the
@@ -106,6 +111,9 @@ func TestRunMeasures(t *testing.T) {
 	}
 	if valid != 6 || int(q.measured.Load()) != valid {
 		t.Errorf("got %d plans, %d measured, want 6 of each", valid, q.measured.Load())
+	}
+	if got := q.tasks.Load(); got != 2 {
+		t.Errorf("got %d measurements, want one of each of the 2 tasks with plans, for its plans run in turns", got)
 	}
 	for _, s := range Summarise(records, search.Paper) {
 		if s.Judge != Measured || s.BiasPercent > -20+1e-9 || s.BiasPercent < -20-1e-9 {
@@ -149,15 +157,15 @@ func TestCostIsTheBestJudges(t *testing.T) {
 // A backend that fails ends the run; what was measured until then is kept.
 func TestRunEndsAtTheErrorOfAMeter(t *testing.T) {
 	tasks, opt, q := measuredComparison(t)
-	q.fail, q.failAt = errors.New("the worker died"), 3
+	q.fail, q.failAt = errors.New("the worker died"), 5
 	var kept []Record
 	opt.OnRecord = func(r Record, _, _ int) error { kept = append(kept, r); return nil }
 	records, err := Run(context.Background(), tasks, opt)
-	if !errors.Is(err, q.fail) || err.Error() != "task d4_m64/0, method neuroshard: the worker died" {
+	if !errors.Is(err, q.fail) || !strings.HasSuffix(err.Error(), ", method size: method paper: the worker died") {
 		t.Errorf("got error %v, want the backend's, with the task and the method", err)
 	}
-	if len(records) != 2 || q.measured.Load() != 3 {
-		t.Errorf("got %d records, %d plans measured, want the 2 before the error, and none after it", len(records), q.measured.Load())
+	if len(records) != 6 || q.measured.Load() != 6 {
+		t.Errorf("got %d records, %d plans measured, want those of the tasks before the error, and none after it", len(records), q.measured.Load())
 	}
 	if diff := cmp.Diff(records, kept); diff != "" {
 		t.Errorf("records returned (-) and told of (+):\n%s", diff)
@@ -270,7 +278,7 @@ func TestMeasuredResultsRoundTrip(t *testing.T) {
 	if err := json.Unmarshal(file.Verified["methods"], &methods); err != nil {
 		t.Fatal(err)
 	}
-	want = []string{"losses", "mean_ms", "method", "ratio", "tasks", "wins"}
+	want = []string{"losses", "mean_ms", "method", "p_value", "ratio", "tasks", "wins"}
 	if diff := cmp.Diff(want, keys(methods[0])); diff != "" || len(methods) != 3 {
 		t.Errorf("%d methods, keys of the first (-want +got):\n%s", len(methods), diff)
 	}
@@ -327,10 +335,10 @@ func TestVerified(t *testing.T) {
 		Plans: 4, Tasks: 2, Tau: rank.Kendall([]float64{8, 30, 30, 20}, []float64{10, 20, 30, 25}), TaskTau: 1,
 		MeanError: (.2 + .5 + 0 + .2) / 4, P95Error: .5, Noise: (.1 + .1) / 4, Method: string(search.Default),
 		Methods: []verify.MethodCost{
-			{Method: string(search.Default), Tasks: 2, Mean: 20, Ratio: 1},
-			{Method: string(search.Size), Tasks: 2, Mean: 22.5, Ratio: (.5 + 1.2) / 2, Wins: 1, Losses: 1},
+			{Method: string(search.Default), Tasks: 2, Mean: 20, Ratio: 1, PValue: 1},
+			{Method: string(search.Size), Tasks: 2, Mean: 22.5, Ratio: (.5 + 1.2) / 2, Wins: 1, Losses: 1, PValue: .5},
 		},
-		Best: verify.MethodCost{Tasks: 2, Mean: 22.5, Ratio: (.5 + 1.2) / 2, Wins: 1, Losses: 1},
+		Best: verify.MethodCost{Tasks: 2, Mean: 22.5, Ratio: (.5 + 1.2) / 2, Wins: 1, Losses: 1, PValue: .5},
 	}
 	if diff := cmp.Diff(want, Verified(append(records, priced)), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -221,7 +221,7 @@ func identity(tasks []Task, opt Options) (string, error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s %s %d %q\n", neuroshard.Version, opt.Prices, opt.Seed, opt.Methods)
 	if opt.Measure != nil {
-		fmt.Fprintln(hash, Measured)
+		fmt.Fprintln(hash, Measured, "in turns")
 	}
 	if opt.Budgets != nil {
 		fmt.Fprintln(hash, opt.Budgets)

@@ -107,10 +107,10 @@ func Score(ctx context.Context, tasks []Task, given []Given, opt Options) ([]Rec
 	if err != nil {
 		return nil, err
 	}
-	return opt.each(ctx, jobs, func(j *job) (Record, error) {
-		r, err := score(ctx, opt, j)
-		r.WallMS, r.CPUMS = 0, 0
-		return r, err
+	return opt.each(ctx, jobs, func(j *job) made {
+		m := evaluate(opt, j)
+		m.wall, m.cpuMS = 0, 0
+		return m
 	})
 }
 
@@ -139,18 +139,17 @@ func jobsOf(given []Given, tasks []Task, known map[string]Record) ([]job, error)
 	return jobs, nil
 }
 
-// score judges a given plan.
-func score(ctx context.Context, o Options, j *job) (Record, error) {
+// evaluate estimates the cost of a given plan.
+func evaluate(o Options, j *job) made {
+	m := made{wall: j.given.Wall, cpuMS: float64(j.given.CPU) / float64(time.Millisecond)}
 	shards, err := j.given.Place(&j.task.Problem)
-	if err != nil {
-		return Record{}, err
+	switch {
+	case err != nil:
+		m.err = err
+	case shards == nil:
+		m.err = &search.Infeasible{}
+	default:
+		m.result, m.err = o.evaluator(&j.task.Problem, shards, neuroshard.Options{Prices: o.Prices})
 	}
-	var result *neuroshard.Result
-	err = &search.Infeasible{}
-	if shards != nil {
-		result, err = o.evaluator(&j.task.Problem, shards, neuroshard.Options{Prices: o.Prices})
-	}
-	r, err := o.judge(ctx, j, result, err, j.given.Wall)
-	r.CPUMS = float64(j.given.CPU) / float64(time.Millisecond)
-	return r, err
+	return m
 }

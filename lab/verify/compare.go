@@ -62,6 +62,9 @@ type MethodCost struct {
 	// those on which it was more expensive.
 	Wins   int `json:"wins"`
 	Losses int `json:"losses"`
+	// PValue is that of the one-sided test over the tasks that Comparison.Method is cheaper
+	// (rank.Wilcoxon of the logarithms of the ratios); 1 for Comparison.Method itself.
+	PValue float64 `json:"p_value"`
 }
 
 // Compare summarises the plans of several methods for several tasks, and compares
@@ -88,16 +91,11 @@ func Compare(list []Outcome, method string) (*Comparison, error) {
 		MeanError: mean(errs), P95Error: quantile(errs, .95), Noise: mean(noise),
 	}
 	for _, m := range known.methods {
-		one := MethodCost{Method: m}
-		for _, task := range known.tasks {
-			one.add(known.of(task, method), known.of(task, m))
-		}
-		c.Methods = append(c.Methods, one.mean())
+		one := known.against(method, func(task string) *Outcome { return known.of(task, m) })
+		one.Method = m
+		c.Methods = append(c.Methods, one)
 	}
-	for _, task := range known.tasks {
-		c.Best.add(known.of(task, method), known.bestOther(task, method))
-	}
-	c.Best = c.Best.mean()
+	c.Best = known.against(method, func(task string) *Outcome { return known.bestOther(task, method) })
 	if c.Best.Tasks == 0 {
 		return nil, fmt.Errorf("no task has a plan of method %q and one of another method to compare it with", method)
 	}
@@ -180,12 +178,25 @@ func (a *outcomes) bestOther(task, method string) *Outcome {
 	return best
 }
 
-// add counts a task, with the plan of the compared method and that of another
-// method. Either may be nil.
-func (m *MethodCost) add(ours, other *Outcome) {
-	if ours == nil || other == nil {
-		return
+// against compares the costs of a method with other outcomes of the tasks.
+func (a *outcomes) against(method string, other func(task string) *Outcome) MethodCost {
+	var m MethodCost
+	var ratios []float64
+	for _, task := range a.tasks {
+		ours, theirs := a.of(task, method), other(task)
+		if ours == nil || theirs == nil {
+			continue
+		}
+		m.add(ours, theirs)
+		ratios = append(ratios, math.Log(float64(ours.Measured/theirs.Measured)))
 	}
+	m.PValue = rank.Wilcoxon(ratios)
+	return m.mean()
+}
+
+// add counts a task, with the plan of the compared method and that of another
+// method.
+func (m *MethodCost) add(ours, other *Outcome) {
 	m.Tasks++
 	m.Mean += other.Measured
 	m.Ratio += float64(ours.Measured / other.Measured)

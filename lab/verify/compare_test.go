@@ -54,11 +54,11 @@ func TestCompareByHand(t *testing.T) {
 		MeanError: (.2 + .375 + .25 + .375) / 6, P95Error: .375,
 		Noise: (.1 + .05) / 6,
 		Methods: []verify.MethodCost{
-			{Method: "ours", Tasks: 3, Mean: 53. / 3, Ratio: 1},
-			{Method: "dim", Tasks: 1, Mean: 10, Ratio: .8, Wins: 1},
-			{Method: "size", Tasks: 2, Mean: 24, Ratio: (.5 + 1.25) / 2, Wins: 1, Losses: 1},
+			{Method: "ours", Tasks: 3, Mean: 53. / 3, Ratio: 1, PValue: 1},
+			{Method: "dim", Tasks: 1, Mean: 10, Ratio: .8, Wins: 1, PValue: .5},
+			{Method: "size", Tasks: 2, Mean: 24, Ratio: (.5 + 1.25) / 2, Wins: 1, Losses: 1, PValue: .5},
 		},
-		Best: verify.MethodCost{Tasks: 2, Mean: 21, Ratio: (.8 + 1.25) / 2, Wins: 1, Losses: 1},
+		Best: verify.MethodCost{Tasks: 2, Mean: 21, Ratio: (.8 + 1.25) / 2, Wins: 1, Losses: 1, PValue: .75},
 	}
 	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-12, 0)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
