@@ -40,6 +40,10 @@ const coarseThreshold = 1.05
 type greedy struct{}
 
 func (greedy) apply(r *run, s state) (state, error) {
+	if r.ended() && s.best.division != nil {
+		r.cutShort()
+		return s, nil
+	}
 	// The first limit is an estimate of the work of an inner search.
 	perRun := int64(len(s.fitting.entries)) * int64(2+min(len(r.catalog.all), shortlist)/2)
 	if r.limit == 0 {

@@ -8,8 +8,9 @@ package search
 //	                  | .05  .15   1    .05   .15    1     .05     heat
 //
 // Each run anneals from the cheapest placement so far, and may change forms and numbers of operators.
-// Runs of different heat take turns: cool ones look near that placement, hot ones leave it.
-// After each turn, runs are twice as long.
+// Runs of different heat take turns: cool ones look near that placement, hot ones leave it. A turn
+// ends with a run of twice the evaluations from the simple placement of stage early. After each
+// turn, runs are twice as long.
 
 // longerHeats are the heats of a turn.
 var longerHeats = []float64{.05, .15, 1}
@@ -18,6 +19,7 @@ var longerHeats = []float64{.05, .15, 1}
 type longer struct{}
 
 func (longer) apply(r *run, s state) (state, error) {
+	s = withAside(r, s)
 	if r.opt.Budget == 0 || r.opt.From != nil || s.best.division == nil || r.status != Complete {
 		return s, nil
 	}
@@ -32,6 +34,10 @@ func (longer) apply(r *run, s state) (state, error) {
 			if left := a.left(); left > 0 {
 				a.from(a.placement.placed(), min(evaluations, left))
 			}
+		}
+		if left := a.left(); left > 0 && s.simple != nil {
+			a.heat = scratchHeat
+			a.from(s.simple, min(2*evaluations, left))
 		}
 	}
 	a.scorer.Reset()

@@ -68,10 +68,10 @@ func (f finally) apply(r *run, s state) (state, error) {
 		r.most = most - most/finalShare
 		r.limit = r.most
 	}
-	if deadline, ok := ctx.Deadline(); ok && r.opt.Budget > 0 {
-		early, cancel := context.WithDeadlineCause(ctx, deadline.Add(-r.opt.Budget/finalShare), ErrOutOfTime)
+	if r.opt.Budget > 0 {
+		var cancel context.CancelFunc
+		r.ctx, cancel = sooner(ctx, r.opt.Budget/finalShare)
 		defer cancel()
-		r.ctx = early
 	}
 	s, err := r.apply(f.stages, s)
 	r.most, r.limit, r.ctx = most, limit, ctx

@@ -82,6 +82,10 @@ type Options struct {
 	// expensive than without a budget if the time is enough for that. The placement depends on the
 	// speed of the machine.
 	Budget time.Duration
+	// Clock, if set, returns the time that Budget limits, such as the processor time of the process,
+	// since any moment. Goroutines call it at the same time, and it must go on while they work. The
+	// default is the wall clock.
+	Clock func() time.Duration
 	// ShardingTypes are the sharding types allowed; table_wise and column_wise by default.
 	// Only method NeuroShard tries other types, and host memory if the topology has some;
 	// with ColumnsOnly it tries neither. ColumnWise allows TableWise, too, and Grid allows

@@ -2,7 +2,6 @@ package search
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -45,6 +44,10 @@ type state struct {
 	coarse [][]placed
 	// further are other placements to anneal from.
 	further [][]placed
+	// simple is the placement that stage early anneals, and aside the cheapest placement that it
+	// found, which stage longer compares with the best one.
+	simple []placed
+	aside  placement
 	// spare is a placement that no stage goes on from, for the case that it stays the
 	// cheapest; its division is nil if there is none.
 	spare placement
@@ -59,13 +62,13 @@ type state struct {
 
 // ErrOutOfTime is the error of a search that Options.Budget ended before there was a placement.
 // It is a context.DeadlineExceeded.
-var ErrOutOfTime error = outOfTime{}
+var ErrOutOfTime error = timeError{}
 
-type outOfTime struct{}
+type timeError struct{}
 
-func (outOfTime) Error() string { return "the budget of time ended before there was a placement" }
+func (timeError) Error() string { return "the budget of time ended before there was a placement" }
 
-func (outOfTime) Unwrap() error { return context.DeadlineExceeded }
+func (timeError) Unwrap() error { return context.DeadlineExceeded }
 
 // run is one run of a method.
 type run struct {
@@ -89,6 +92,10 @@ type run struct {
 	status Status
 	stats  Stats
 	event  Event
+	// aside counts the work of stage early, which stats leaves out until stage longer, and
+	// asideCost is the cost of the cheapest placement that stage early found.
+	aside     Stats
+	asideCost float64
 }
 
 func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) *run {
@@ -101,8 +108,9 @@ func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Opti
 		catalog: newCatalog(p, scorer),
 		seen:    map[uint64]bool{},
 		most:    opt.MaxEvaluations, limit: opt.MaxEvaluations,
-		status: Complete,
-		event:  Event{Phase: "start", Levels: opt.Steps},
+		status:    Complete,
+		event:     Event{Phase: "start", Levels: opt.Steps},
+		asideCost: math.Inf(1),
 	}
 	r.catalog.brief = opt.Brief
 	r.forms = newForms(r.catalog, opt)
@@ -179,7 +187,7 @@ func (r *run) ended() bool { return r.ctx.Err() != nil }
 // unfinished returns the error of a run whose context ended before there was a placement. It says
 // so, and not that no device has room, because further work might have found room.
 func (r *run) unfinished() error {
-	if errors.Is(context.Cause(r.ctx), ErrOutOfTime) {
+	if outOfTime(r.ctx) {
 		return fmt.Errorf("method %q: %w", r.opt.Method, ErrOutOfTime)
 	}
 	return r.ctx.Err()
@@ -188,7 +196,7 @@ func (r *run) unfinished() error {
 // cutShort records why the context ended.
 func (r *run) cutShort() {
 	r.status = Interrupted
-	if errors.Is(context.Cause(r.ctx), ErrOutOfTime) {
+	if outOfTime(r.ctx) {
 		r.status = OutOfTime
 	}
 }
@@ -340,9 +348,9 @@ func cheaper(best, other placement) placement {
 // tell sends an event.
 func (r *run) tell(best placement) {
 	if r.opt.OnEvent != nil {
-		r.event.Evaluations, r.event.Limit, r.event.Best = r.stats.Evaluations, r.limit, best.cost
-		if best.division == nil {
-			r.event.Best = math.Inf(1)
+		r.event.Evaluations, r.event.Limit, r.event.Best = r.stats.Evaluations+r.aside.Evaluations, r.limit, r.asideCost
+		if best.division != nil {
+			r.event.Best = min(best.cost, r.asideCost)
 		}
 		r.opt.OnEvent(r.event)
 	}

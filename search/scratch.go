@@ -37,8 +37,8 @@ func (scratch) apply(r *run, s state) (state, error) {
 	first := s.best.placed()
 	a := newAnnealing(r, s.best, r.forms)
 	a.renumbers, a.trades = mayNumber(r), true
-	if deadline, timed := r.ctx.Deadline(); timed && r.opt.Budget > 0 {
-		until(a, first, deadline)
+	if r.opt.Budget > 0 {
+		untilEnd(a, first)
 	} else {
 		evaluations := a.longRun()
 		if r.most > 0 {
@@ -55,14 +55,15 @@ func (scratch) apply(r *run, s state) (state, error) {
 	return s, nil
 }
 
-// until anneals from a placement until the deadline.
-func until(a *annealing, first []placed, deadline time.Time) {
-	start, before, evaluations := time.Now(), a.r.stats.Evaluations, int64(scratchTrial)
+// untilEnd anneals from a placement until the budget of time ends.
+func untilEnd(a *annealing, first []placed) {
+	start, before, evaluations := remaining(a.r.ctx), a.r.stats.Evaluations, int64(scratchTrial)
 	for runs := 0; a.left() > 0; runs++ {
 		a.heat = scratchHeat
 		a.from(first, min(evaluations, a.left()))
-		each := time.Since(start) / time.Duration(max(1, a.r.stats.Evaluations-before))
-		evaluations = int64(inTime * float64(time.Until(deadline)/max(1, each)))
+		left := remaining(a.r.ctx)
+		each := (start - left) / time.Duration(max(1, a.r.stats.Evaluations-before))
+		evaluations = int64(inTime * float64(left/max(1, each)))
 		if runs == 0 {
 			evaluations /= secondRun
 		}

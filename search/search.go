@@ -13,8 +13,8 @@
 //	            (room.go) or by repairs (repair.go), or why nothing fits (infeasible.go)
 //	inner       the inner search places the pieces of one division (inner.go), with
 //	            devices in order (ranks.go) and choices taken back (trail.go)
-//	run         what the stages share (run.go), the rules of engines (engine.go), and tables that
-//	            stay on one host (onehost.go)
+//	run         what the stages share (run.go), budgets of time by any clock (clock.go), the rules of
+//	            engines (engine.go), and tables that stay on one host (onehost.go)
 //
 // The stages, in the order of method NeuroShard:
 //
@@ -23,6 +23,7 @@
 //	rollout     placements by a learned policy (rollout.go)
 //	fit         what fits, by bytes alone (fit.go)
 //	exhaustive  all placements of a tiny problem (exhaustive.go)
+//	early       annealing of a simple placement, under a budget of time (early.go)
 //	greedy      the inner search on some starting divisions (greedy.go)
 //	beam        which tables are split (beam.go); the published search (published.go)
 //	join        one slice for the slices of a table that met on a device (join.go)
@@ -67,7 +68,7 @@ var methods = []struct {
 	stages []stage
 }{
 	{NeuroShard, []stage{finally{[]stage{
-		columnSlices{[]stage{fit{}, exhaustive{}, greedy{}, beam{}, published{repaired: true}, join{}, anneal{}}},
+		columnSlices{[]stage{fit{}, exhaustive{}, early{beforeGreedy}, greedy{}, early{afterGreedy}, beam{}, published{repaired: true}, join{}, anneal{}}},
 		otherForms{[]stage{hottest{}, fill{}, switchForms{}, recall{}}},
 	}, operators{}}, longer{}, prefer{}}},
 	{Paper, []stage{published{}}},
@@ -129,7 +130,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 	}
 	if opt.Budget > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, opt.Budget, ErrOutOfTime)
+		ctx, cancel = withBudget(ctx, &opt)
 		defer cancel()
 	}
 	r := newRun(ctx, narrowed(p, opt.ShardingTypes), newScorer, opt)

@@ -22,7 +22,8 @@ A cost is divided by the least cost that any method reached with any budget. --p
 compares the costs that the methods minimise and not those of the simulated device. The wall time
 is that of the whole line, from tables to a validated plan with its costs: a method looks
 at the clock between its steps, and the embedding of the slices comes before them. With
---workers 1 there is also the processor time.`,
+--workers 1 there is also the processor time, and the budgets are of processor time, so that
+other programs on the machine change the result less.`,
 		Example: `  neuroshard bench anytime --count 20 --workers 1 --plot anytime.svg
   neuroshard bench anytime --methods neuroshard,paper,lookup --budgets 10ms,1s
   neuroshard bench anytime hugectr-200 criteo-kaggle --annealing --predicted`,

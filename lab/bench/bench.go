@@ -51,14 +51,15 @@ type Options struct {
 	// Contenders are compared with Methods, and stand in records under their names.
 	Contenders []Contender
 	// Budgets, if not nil, gives each contender, the Methods among them, each budget of time, for
-	// Results.Curves. Search.Budget of the contenders must be 0.
+	// Results.Curves. Search.Budget of the contenders must be 0. See Processor.
 	Budgets []time.Duration
 	// Given are plans of other programs for the tasks. They are judged like the plans of the
 	// contenders and stand in records under their Method, which no contender has, with their own
 	// time.
 	Given []Given
-	// Processor, if not nil, returns the processor time of this process in seconds. Records then
-	// have the processor time of their plans if Workers is 1, and no time otherwise.
+	// Processor, if not nil, returns the processor time of this process in seconds, or 0 if it is
+	// not known. If Workers is 1, records have the processor time of their plans, and Budgets are
+	// budgets of processor time. Otherwise it is not used.
 	Processor func() float64
 	// Predicted says that Results.Curves compare predicted costs, even if there are others.
 	Predicted bool
@@ -284,6 +285,9 @@ func (o Options) plan(ctx context.Context, j *job) (*neuroshard.Result, error) {
 	}
 	opt := j.search
 	opt.Seed, opt.Workers, opt.Brief = o.Seed, 1, true
+	if o.Budgets != nil && o.processor() > 0 {
+		opt.Clock = func() time.Duration { return time.Duration(o.processor() * float64(time.Second)) }
+	}
 	options := neuroshard.Options{Prices: o.Prices, Search: opt}
 	if j.finalists > 0 {
 		options.Measure = &neuroshard.Measure{Finalists: j.finalists, Run: o.Choose}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,6 +120,33 @@ func TestContendersRun(t *testing.T) {
 	_, err = Run(context.Background(), tasks[:1], Options{Methods: []search.Method{search.Dim}, Contenders: []Contender{{Name: search.Dim}}})
 	if err == nil || !strings.Contains(err.Error(), `"dim"`) {
 		t.Errorf("a name that is taken: got error %v", err)
+	}
+}
+
+// Budgets are budgets of processor time if it is known. A processor whose time goes on by a
+// millisecond with each look ends a search at the same place on every machine.
+func TestBudgetsOfProcessorTime(t *testing.T) {
+	tasks, err := PaperTasks(profile(t, "a100-80"), 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(budget time.Duration) Record {
+		var used atomic.Int64
+		records, err := Run(context.Background(), tasks[:1], Options{
+			Methods: []search.Method{search.NeuroShard}, Budgets: []time.Duration{budget}, Workers: 1,
+			Processor: func() float64 { return float64(used.Add(1)) / 1000 },
+		})
+		if err != nil || len(records) != 1 || !records[0].Valid || records[0].Status != search.OutOfTime {
+			t.Fatalf("got %+v and error %v, want a plan with status %q", records, err, search.OutOfTime)
+		}
+		return records[0]
+	}
+	first, again, longer := run(100*time.Millisecond), run(100*time.Millisecond), run(time.Second)
+	if first.Evaluations != again.Evaluations || *first.CostMS != *again.CostMS {
+		t.Errorf("got %d and %d evaluations, costs %v and %v, want the same", first.Evaluations, again.Evaluations, *first.CostMS, *again.CostMS)
+	}
+	if longer.Evaluations <= first.Evaluations || *longer.CostMS > *first.CostMS {
+		t.Errorf("ten times the budget: got %d evaluations after %d, cost %v after %v", longer.Evaluations, first.Evaluations, *longer.CostMS, *first.CostMS)
 	}
 }
 
