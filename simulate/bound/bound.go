@@ -68,7 +68,7 @@
 // Constraints. A table has only the classes and the widths that its sharding types, tiers and
 // devices allow (forms.go). Tables that may lie on few devices only have a bound of their own, on
 // these devices (subsets.go); the highest bound holds. The bound ignores the input exchange, the
-// limit of slices to one host, the share of a cache, and the rules of an engine on slices. It counts the
+// limit of slices to one host, the memory of hosts, the share of a cache, and the rules of an engine on slices. It counts the
 // fixed times of at most two operators of a device. The bound is lowered by 1e-9 of itself, because floating-point sums are rounded.
 //
 // # Hidden exchanges
@@ -107,17 +107,17 @@
 // shortest exchanges of all tables leave a part of the cost for compute, and a way with a
 // slice that alone takes longer than this part does not count.
 //
-// A slice in host memory takes at least the time that it would take in HBM, because the
-// transfer over the host link comes on top. But the slice takes no HBM, and it runs in
-// another operator. So if host memory is allowed, the limits of memory and of sorted rows
-// are dropped.
+// A slice in host memory takes at least the time that it would take in HBM, and the transfer over
+// the host link comes on top. It takes the HBM of its buffers, and of its cache if it has one
+// (hosted.go). A slice takes the tier in which its time and its bytes cost the least at the prices. It
+// runs in another operator than slices in HBM. So if host memory is allowed, the limits of sorted
+// rows are dropped.
 //
 // The set with only slices on single devices has a sharper bound, because tree.go divides
 // its placements and mixed.go does not divide. If devices differ in memory, mixed.go uses only
-// the largest and the mean budget. sets.go divides the work over the sets. In
-// all other sets, blocks and replicas
-// count against the memory of all devices together. Where that limit is dropped, a table
-// has no block or replica that alone is larger than the memory of a device.
+// the largest and the mean budget. sets.go divides the work over the sets. In all other sets, what
+// lies on several devices counts against the memory of all devices together. If the tables of a set
+// take more HBM than all devices have, in the ways with the fewest bytes, no plan has the set.
 package bound
 
 import (

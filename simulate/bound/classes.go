@@ -225,6 +225,7 @@ func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulat
 			if host = newBlock(&c.device, p, at, perHost, counts.Counts(at), lanes); whole(p, at, types, problem.Grid) {
 				host.least = host.granules
 			}
+			host.bytesOnce, host.bytes = lastBlock(p, at, perHost)
 		}
 		host.count, host.operation = r.tables[i].count, r.tables[i].operation
 		s.hosts.tables = append(s.hosts.tables, host)
@@ -383,6 +384,14 @@ func newBlock(d *simulate.Device, p *problem.Problem, i, devices int, c access.C
 		}
 	}
 	return t
+}
+
+// lastBlock returns the bytes of slices of the block with the fewest rows, the last one, if the rows of
+// table i are cut over the devices of a host: once, and for each granule.
+func lastBlock(p *problem.Problem, i, perHost int) (once, each float64) {
+	s, rows := p.Whole(i), p.Tables[i].BlockRows(perHost)
+	s.ShardingType, s.Rows.Start = problem.TableRowWise, rows*int64(perHost-1)
+	return heldBytes(p, s)
 }
 
 // everywhereOf returns what a whole table takes of a device, with the fewest sort passes

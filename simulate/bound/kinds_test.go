@@ -1,6 +1,7 @@
 package bound_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -66,6 +67,8 @@ type way struct {
 	widths   []int
 	tiers    []problem.Tier
 	operator problem.Operator
+	// cache is the cache share of slices in tier HostCached; 0 means 0.25.
+	cache float64
 }
 
 // shardsOf returns the placement as shards, by device.
@@ -101,7 +104,7 @@ func shardsOf(p *problem.Problem, ways []way) [][]problem.Shard {
 				}
 				s.Tier, s.Cache = w.tiers[j], 0
 				if s.Tier == problem.HostCached {
-					s.Cache = 0.25
+					s.Cache = cmp.Or(w.cache, 0.25)
 				}
 				shards[w.at[j]] = append(shards[w.at[j]], s)
 			}
@@ -146,6 +149,9 @@ func randomWay(p *problem.Problem, i int, kinds []problem.ShardingType, host boo
 			w.at = append(w.at, r.IntN(places))
 		}
 		w.cut(granules, least, tiers, r)
+		if tiers {
+			w.cache = []float64{0, 0.5, 1 / float64(t.Rows), r.Float64(), math.Pow(r.Float64(), 4), 1 - math.Pow(r.Float64(), 4)}[r.IntN(6)]
+		}
 		return w
 	}
 }

@@ -38,7 +38,8 @@ import (
 //	columns   tau s + the price of the cheapest cut
 //	blocks    tau s + the sum of m over the devices, times the bytes on a device
 //	replicas  tau s + the sum of m over the devices, times the bytes on a device
-//	by host   tau s + the least a times the time on a device, for each device of the host
+//	by host   tau s + the least a times the time on a device, and the least m times the bytes on a
+//	          device, for each device of the host
 //
 // and U >= (sum over tables - rest)/tau. The number of devices in each mode is unknown.
 // But tau, rest and the sum of m are linear in these numbers, and the least over the ways
@@ -87,9 +88,8 @@ type mixed struct {
 	// tau[k], memory[k] and rest[k] hold the values for a cluster whose devices are all
 	// in mode k, and reach[k] the sum over the tables at these values.
 	tau, memory, rest, reach []float64
-	// usualTau and usualMemory are the means of tau and memory over the devices that the
-	// shares need.
-	usualTau, usualMemory float64
+	// lowest is the mode that had the lowest bound in the last round.
+	lowest int
 	// blockPrices and replicaPrices are the prices of the classes of blocks and replicas.
 	blockPrices, replicaPrices load
 	// blockSizes, replicaSizes and hostSizes are the norms of the loads of the three classes.
@@ -127,6 +127,10 @@ func newMixed(r *relaxation, s *otherClasses, in set, may []set, t hardware.Topo
 	m.start = slices.Clone(m.mix)
 	m.exchanges()
 	m.u = m.floor()
+	// If the tables do not fit, no plan uses exactly these classes.
+	if m.leastBytes()*(1-rounding) > m.n*(r.budget-r.short) {
+		m.u = math.Inf(1)
+	}
 	return m
 }
 
@@ -172,7 +176,8 @@ func (m *mixed) begin(i int) {
 	h := &m.hosts.tables[i]
 	for _, k := range m.hosts.of[h.operation] {
 		if o := &m.hosts.operators[k]; len(h.slices) <= o.widest && h.passes <= o.passes {
-			m.host(&h.slices[len(h.slices)-1], h, k, 0.01*t.count, nil)
+			l := h.load(&h.slices[len(h.slices)-1], o)
+			m.host(&l, k, 0.01*t.count, nil)
 			return
 		}
 	}
@@ -200,14 +205,13 @@ func (m *mixed) replicaOf(i int) *everywhere {
 // hostOf reports whether the rows of table i may be cut over the devices of a host.
 func (m *mixed) hostOf(i int) bool { return m.has(i, problem.ClassHostBlocks) && m.byRows[i] }
 
-// host adds a slice of a host's blocks to the mix, and to parts if they are given.
-func (m *mixed) host(s *slice, t *table, k int, scale float64, parts []load) {
-	l := t.load(s, &m.hosts.operators[k])
+// host adds the load of a slice of a host's blocks to the mix, and to parts if they are given.
+func (m *mixed) host(l *load, k int, scale float64, parts []load) {
 	for j := forward; j < backward; j++ {
 		l[j] *= m.hosts.operators[k].forwards
 	}
-	l[linear], l[columns], l[bytes] = l[columns]*m.otherClasses.host, 0, 0
-	m.give(m.at[problem.ClassHostBlocks], &l, scale, parts)
+	l[linear], l[columns] = l[columns]*m.otherClasses.host, 0
+	m.give(m.at[problem.ClassHostBlocks], l, scale, parts)
 }
 
 // give adds a load to the mix, and to parts if they are given.
@@ -244,6 +248,28 @@ func (m *mixed) exchanges() {
 		m.exchange[i] = least
 		m.leastExchange += m.tables[i].count * least
 	}
+}
+
+// leastBytes returns the least bytes of HBM that the tables take of all devices together.
+func (m *mixed) leastBytes() float64 {
+	sum := 0.0
+	for i := range m.tables {
+		t, least := &m.tables[i], math.Inf(1)
+		if m.has(i, problem.ClassColumns) {
+			least, _ = inTier(t, m.tiered, &load{bytes: 1}, float64(t.granules))
+		}
+		if m.hostOf(i) {
+			h := &m.hosts.tables[i]
+			least = min(least, m.perHost*(h.bytesOnce+h.bytes*float64(h.granules)))
+		}
+		for _, e := range []*everywhere{m.blockOf(i), m.replicaOf(i)} {
+			if e != nil {
+				least = min(least, m.n*e.bytes)
+			}
+		}
+		sum += t.count * least
+	}
+	return sum
 }
 
 // floor returns a bound from the time that each table computes alone, in ms. If the
@@ -336,8 +362,12 @@ const (
 	unused = 5e-3
 )
 
-// leastTimes lists the values of leastTime, which the rounds use in turn.
-var leastTimes = [...]float64{0.3, 0.7, 0.95}
+// leastTimes and leastTimesOnHosts list the values of leastTime, which the rounds use in turn. If slices
+// may lie in the memory of hosts, bytes of HBM often have the highest price.
+var (
+	leastTimes        = []float64{0.3, 0.7, 0.95}
+	leastTimesOnHosts = []float64{0.02, 0.3}
+)
 
 // raise raises u until it reaches the limit, at least some rounds. It reports whether the
 // work on the set of classes ended, and returns early if ctx ends.
@@ -363,7 +393,11 @@ func (m *mixed) improve() {
 	m.longest = m.u * (1 + m.ahead)
 	m.hosts.longest = m.longest - m.leastExchange
 	m.sharp = min(10+round/3, 40)
-	m.leastTime = leastTimes[round%len(leastTimes)]
+	times := leastTimes
+	if m.tiered {
+		times = leastTimesOnHosts
+	}
+	m.leastTime = times[round%len(times)]
 	if round > 0 {
 		m.sweep(true)
 		m.sweep(true)
@@ -393,7 +427,9 @@ func (m *mixed) converged() bool {
 func (m *mixed) reached() float64 {
 	least := math.Inf(1)
 	for k := range m.reach {
-		least = min(least, (m.reach[k]*(1-rounding)-m.rest[k])/m.tau[k])
+		if v := (m.reach[k]*(1-rounding) - m.rest[k]) / m.tau[k]; v < least {
+			least, m.lowest = v, k
+		}
 	}
 	return least
 }
@@ -454,7 +490,7 @@ func (m *mixed) move(i int, step float64, parts []load) bool {
 			time += prices[j] * e.load[j]
 		}
 		held = e.bytes
-		if v := m.usualTau*time + m.usualMemory*held; v < best {
+		if v := m.tau[m.lowest]*time + m.memory[m.lowest]*held; v < best {
 			best, to, at = v, e, m.at[class]
 		}
 		return time, held
@@ -473,13 +509,9 @@ func (m *mixed) move(i int, step float64, parts []load) bool {
 		l[bytes] = to.bytes
 		m.give(at, &l, step*t.count, parts)
 	case hosts < own:
-		h := &m.hosts.tables[i]
-		m.hosts.chosen(h, func(s *slice, k int, count float64) { m.host(s, h, k, step*count, parts) })
+		m.hosts.chosen(&m.hosts.tables[i], func(l *load, k int, count float64) { m.host(l, k, step*count, parts) })
 	default:
-		m.chosen(t, func(s *slice, k int, count float64) {
-			l := t.load(s, &m.operators[k])
-			m.give(k, &l, step*count, parts)
-		})
+		m.chosen(t, func(l *load, k int, count float64) { m.give(k, l, step*count, parts) })
 	}
 	return true
 }
@@ -526,14 +558,13 @@ func (m *mixed) divideTime() (left float64) {
 	m.busy = m.u * max(time/(time+m.common), 0.05)
 	left = m.budget - m.short
 	if !math.IsInf(left, 1) {
-		left = max(left-blocks[bytes]-replicas[bytes], 0.1*left)
+		left = max(left-blocks[bytes]-replicas[bytes]-m.perHost/m.n*hosts[bytes], 0.1*left)
 	}
 	return left
 }
 
-// weigh sets tau, memory and rest of each mode, and the means of tau and memory over the
-// devices that the shares need. left is the bytes of a device for its own slices. It
-// returns the least tau.
+// weigh sets tau, memory and rest of each mode. devices is the number of devices that the shares need,
+// and left the bytes of a device for its own slices. It returns the least tau.
 func (m *mixed) weigh(devices, left float64) (leastTau float64) {
 	var usual shares
 	if devices > 0 {
@@ -545,7 +576,6 @@ func (m *mixed) weigh(devices, left float64) (leastTau float64) {
 	} else {
 		usual[timeShare] = 1
 	}
-	m.usualTau, m.usualMemory = 0, 0
 	leastTau = math.Inf(1)
 	for k := range m.modes {
 		w, mode := &m.weights[k], &m.modes[k]
@@ -559,10 +589,6 @@ func (m *mixed) weigh(devices, left float64) (leastTau float64) {
 			m.rest[k] += m.memory[k] * m.budget
 		}
 		leastTau = min(leastTau, w[timeShare])
-		if devices > 0 {
-			m.usualTau += m.tau[k] * m.need[k] / devices
-			m.usualMemory += m.memory[k] * m.need[k] / devices
-		}
 	}
 	if m.short > 0 {
 		least := slices.Min(m.memory)
@@ -575,9 +601,6 @@ func (m *mixed) weigh(devices, left float64) (leastTau float64) {
 			m.tau[k], m.memory[k], m.rest[k] = 1, 0, 0
 		}
 		leastTau = 1
-	}
-	if devices == 0 {
-		m.usualTau, m.usualMemory = leastTau, 0
 	}
 	return leastTau
 }
@@ -608,6 +631,7 @@ func (m *mixed) setPrices(leastTau float64) {
 		tangent(g, hosts, backward, a, m.hostSizes.backward)
 		g[sorting] = a
 		g[columns] = leastTau * m.otherClasses.host
+		g[bytes] = m.perHost * slices.Min(m.memory) / m.n
 	}
 }
 

@@ -96,6 +96,22 @@ func TestNotAboveByHost(t *testing.T) {
 	above(t, p, inTurn(problem.TableRowWise, 4, 4, 2), 1.5, 1e-6)
 }
 
+// Half of the tables of each device lie in host memory, because HBM has room for the others only: the
+// bytes of HBM have a price, and the host link takes most of the time.
+func TestNotAboveWithTablesOnHosts(t *testing.T) {
+	p := onA100(t, 65536, 4, 4)
+	p.Topology.HostMemory = 1 << 44
+	like := narrow("large", 1<<24, 64, 10)
+	like.Constraint.MinWidth = 64
+	like.Constraint.Tiers = []problem.Tier{problem.HBM, problem.Host}
+	p.Tables = copies(8, like)
+	ways := inTurn(problem.TableWise, 8, 16, 4)
+	for i := 4; i < 8; i++ {
+		ways[i].tiers = []problem.Tier{problem.Host}
+	}
+	above(t, p, ways, 1, 0.01)
+}
+
 // Packing takes nearly all of the time of the exchanges.
 func TestNotAboveWhenPacking(t *testing.T) {
 	p := onA100(t, 65536, 4, 4)

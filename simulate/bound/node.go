@@ -237,11 +237,9 @@ func (s *prover) sweep(n *node, fresh bool) float64 {
 	step := 2 / float64(n.steps+3)
 	size := (len(s.tables) + portions - 1) / portions
 	var parts []load
-	var t *table
-	add := func(c *slice, k int, count float64) {
-		l := t.load(c, &s.operators[k])
-		accumulate(&n.mix[k], &l, step*count)
-		accumulate(&parts[k], &l, step*count)
+	add := func(l *load, k int, count float64) {
+		accumulate(&n.mix[k], l, step*count)
+		accumulate(&parts[k], l, step*count)
 	}
 	for i := range s.tables {
 		if i%size == 0 {
@@ -252,7 +250,7 @@ func (s *prover) sweep(n *node, fresh bool) float64 {
 			parts = n.parts[at : at+operators]
 			n.shrink(parts, step)
 		}
-		t = &s.tables[i]
+		t := &s.tables[i]
 		price := s.choose(t)
 		if math.IsInf(price, 1) {
 			return price

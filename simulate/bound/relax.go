@@ -100,8 +100,10 @@ type relaxation struct {
 	// memory and byMemory divided them.
 	memories []memoryClass
 
-	// divided is the most operators of an operation on a device.
+	// divided is the most operators of an operation on a device, and tiered says that slices may lie
+	// in the memory of hosts.
 	divided int
+	tiered  bool
 
 	// The input of choose: the prices by operator, which modes are open, and the longest
 	// time that a slice may take alone.
@@ -110,10 +112,10 @@ type relaxation struct {
 	longest float64
 	// sizes holds the norms of each operator's load when prices are set.
 	sizes []sizes
-	// The results of choose, by width in granules: the cheapest price and operator of one
+	// The results of choose, by width in granules: the cheapest price, operator and tier of one
 	// slice, and the best price of a cut of the width with the first slice of that cut.
 	price, best [maxGranules + 2]float64
-	which       [maxGranules + 2]int
+	which, tier [maxGranules + 2]int
 	first       [maxGranules + 2]int
 }
 
@@ -170,6 +172,9 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices int, all
 		added := newTable(&d, p, i, c, r.lanes[operations[k.operation]])
 		added.index, added.operation, added.forms = i, operations[k.operation], f
 		added.least = granulesOf(least)
+		if f.hosts {
+			added.hosted = hostedOf(p, i, c, f.hbm == 0)
+		}
 		r.tables = append(r.tables, added)
 	}
 	r.addModes(allowed.operators(p))
@@ -204,14 +209,6 @@ func (r *relaxation) addModes(divided int) {
 		}
 	}
 	r.makeRoom()
-}
-
-// unlimited returns the same tables on devices with one mode, which has all operators and no
-// limits of rows and bytes.
-func (r *relaxation) unlimited() *relaxation {
-	u := &relaxation{devices: r.devices, tables: r.tables, lanes: r.lanes, budget: math.Inf(1)}
-	u.addOperators()
-	return u
 }
 
 // addOperators adds one mode with all operators, without limits.
@@ -353,15 +350,16 @@ func (t *table) narrowest() int { return min(t.least, len(t.slices)) }
 // offer lowers the price of each width to the price in operator k.
 func (r *relaxation) offer(t *table, k int) {
 	o, p := &r.operators[k], &r.prices[k]
-	fixed := p[sorting]*t.sorted[o.passes] + p[rows]*t.rows + p[bytes]*t.bytesOnce
-	granule := p[columns]*t.columns + p[bytes]*t.bytes
+	fixed := p[sorting]*t.sorted[o.passes] + p[rows]*t.rows
+	granule := p[columns] * t.columns
 	longest := r.longest - r.modes[o.mode].extra
 	for g := t.narrowest(); g <= min(len(t.slices), o.widest); g++ {
 		s := &t.slices[g-1]
-		v := fixed + granule*s.granules + p[forward]*s.memory + p[forward+1]*s.cache + p[forward+2]*s.issue[o.lanes] +
+		held, tier := inTier(t, r.tiered, p, s.granules)
+		v := fixed + granule*s.granules + held + p[forward]*s.memory + p[forward+1]*s.cache + p[forward+2]*s.issue[o.lanes] +
 			p[backward]*s.memoryBack + p[backward+1]*s.cacheBack + p[backward+2]*s.issueBack[o.lanes]
 		if v < r.price[g] && s.alone[o.lanes] <= longest {
-			r.price[g], r.which[g] = v, k
+			r.price[g], r.which[g], r.tier[g] = v, k, tier
 		}
 	}
 }
@@ -379,16 +377,22 @@ func (r *relaxation) fraction(t *table) float64 {
 	return least * float64(t.granules)
 }
 
-// chosen calls add with each slice that choose chose, the operator and the number of such
+// chosen calls add with what each slice that choose chose takes, the operator and the number of such
 // slices.
-func (r *relaxation) chosen(t *table, add func(s *slice, operator int, count float64)) {
+func (r *relaxation) chosen(t *table, add func(l *load, operator int, count float64)) {
+	give := func(at int, count float64) {
+		s, k := &t.slices[at-1], r.which[at]
+		l := t.load(s, &r.operators[k])
+		moveTo(t, r.tier[at], s.granules, &l)
+		add(&l, k, count)
+	}
 	if t.granules > maxGranules {
-		s := &t.slices[r.first[0]-1]
-		add(s, r.which[r.first[0]], t.count*float64(t.granules)/s.granules)
+		at := r.first[0]
+		give(at, t.count*float64(t.granules)/t.slices[at-1].granules)
 		return
 	}
 	for g := t.granules; g > 0; g -= r.first[g] {
-		add(&t.slices[r.first[g]-1], r.which[r.first[g]], t.count)
+		give(r.first[g], t.count)
 	}
 }
 

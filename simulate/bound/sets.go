@@ -163,7 +163,7 @@ func setsOf(p *problem.Problem, allowed Allowed) (sets []*setBound, err error) {
 	}
 	add(r, may, func(used set) bool { return used != columns || !allRead })
 	if slices.ContainsFunc(r.tables, func(t table) bool { return t.forms.hosts }) {
-		add(r.unlimited(), mayBe(r.tables, true), func(used set) bool { return used.has(problem.ClassColumns) })
+		add(tieredOf(r), mayBe(r.tables, true), func(used set) bool { return used.has(problem.ClassColumns) })
 	}
 	if len(sets) == 0 { // some table has no class
 		sets = append(sets, &setBound{least: math.Inf(1), ended: true})

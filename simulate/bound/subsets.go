@@ -160,7 +160,7 @@ func (s *subset) tree(p *problem.Problem, allowed Allowed, in set, onHosts bool)
 	r := newRelaxation(&q, simulate.NewPricer(&q), s.devices, allowed)
 	var memories []memoryClass
 	if onHosts {
-		r = r.unlimited()
+		r = tieredOf(r)
 	} else {
 		memories = memoriesOf(&q, s.of)
 	}

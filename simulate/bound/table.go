@@ -35,8 +35,10 @@ type table struct {
 	index int
 	// operation is the number of the operation that looks the table up.
 	operation int
-	// forms are the operator classes that the table may have.
-	forms forms
+	// forms are the operator classes that the table may have, and hosted what its slices take in
+	// host memory.
+	forms  forms
+	hosted []hosted
 	// granules is the width of the table and least that of its narrowest slice, in
 	// granules of columns.
 	granules, least int
@@ -74,14 +76,7 @@ func newTable(d *simulate.Device, p *problem.Problem, i int, c access.Counts, la
 	const index = problem.IndexBytes
 	t := &p.Tables[i]
 	n, unique := c.Lookups, c.Unique
-	one, two := p.Whole(i), p.Whole(i)
-	one.Columns.End, two.Columns.End = problem.ColumnGranule, 2*problem.ColumnGranule
-	first, second := float64(p.ShardMemory(one).Tables()), float64(p.ShardMemory(two).Tables())
-	each, once := second-first, 2*first-second
-	if p.Accounting == problem.CountTorchRec {
-		// TorchRec rounds inputs, outputs and state up, so the differences are off by up to 3 bytes.
-		each, once = max(0, each-3), max(0, once-6)
-	}
+	once, each := heldBytes(p, p.Whole(i))
 	s := table{
 		count:     1,
 		granules:  t.Dim / problem.ColumnGranule,
@@ -112,6 +107,21 @@ func newTable(d *simulate.Device, p *problem.Problem, i int, c access.Counts, la
 		}
 	}
 	return s
+}
+
+// heldBytes returns the bytes of HBM of slices like shard s: once, and for each granule.
+func heldBytes(p *problem.Problem, s problem.Shard) (once, each float64) {
+	of := func(granules int64) float64 {
+		s.Columns.End = s.Columns.Start + granules*problem.ColumnGranule
+		return float64(p.ShardMemory(s).Tables())
+	}
+	first, second := of(1), of(2)
+	once, each = 2*first-second, second-first
+	if p.Accounting == problem.CountTorchRec {
+		// TorchRec rounds inputs, outputs and state up, so the differences are off by up to 3 bytes.
+		once, each = max(0, once-6), max(0, each-3)
+	}
+	return once, each
 }
 
 // granulesOf returns the granules of a number of columns, rounded up.
