@@ -4,21 +4,23 @@ package search
 // budget ends, so a plan with a budget that lets the other stages end is never more expensive
 // than the plan without one, and more time never makes it more expensive:
 //
-//	fit ... operators | run  run  run   run   run   run    run ...
-//	                  | .05  .15   1    .05   .15    1     .05     heat
+//	seed 0   fit ... operators | run  run  run | .................. | run   run   run | ...
+//	                           | .05  .15   1  | .................. | .05   .15    1  |     heat
+//	seed 1                     |               | fit ... operators  |                 |
 //
 // Each run anneals from the cheapest placement so far, and may change forms and numbers of operators.
 // Runs of different heat take turns: cool ones look near that placement, hot ones leave it. A turn
-// ends with a run of twice the evaluations from the simple placement of stage early. After each
-// turn, runs are twice as long.
+// ends with a run of twice the evaluations from the simple placement of stage early. Between two turns
+// the other stages search again, by the draws of the next seed, because no annealing finds some
+// placements that another search does. After each turn, runs are twice as long.
 
 // longerHeats are the heats of a turn.
 var longerHeats = []float64{.05, .15, 1}
 
-// longer is the stage that uses up a budget of time.
-type longer struct{}
+// longer is the stage that uses up a budget of time. search are the stages before it.
+type longer struct{ search stage }
 
-func (longer) apply(r *run, s state) (state, error) {
+func (l longer) apply(r *run, s state) (state, error) {
 	s = withAside(r, s)
 	if r.opt.Budget == 0 || r.opt.From != nil || s.best.division == nil || r.status != Complete {
 		return s, nil
@@ -29,7 +31,8 @@ func (longer) apply(r *run, s state) (state, error) {
 	r.event.Phase = "anneal"
 	a := newAnnealing(r, s.best, r.forms)
 	a.renumbers = mayNumber(r)
-	for evaluations := a.longRun(); a.left() > 0; evaluations *= 2 {
+	repeats := len(s.coarse) == 0 // seeds of large problems differ little, and annealing them takes long
+	for evaluations, seed := a.longRun(), r.opt.Seed+1; a.left() > 0; evaluations, seed = 2*evaluations, seed+1 {
 		for _, a.heat = range longerHeats {
 			if left := a.left(); left > 0 {
 				a.from(a.placement.placed(), min(evaluations, left))
@@ -39,8 +42,40 @@ func (longer) apply(r *run, s state) (state, error) {
 			a.heat = scratchHeat
 			a.from(s.simple, min(2*evaluations, left))
 		}
+		if repeats && a.left() > 0 {
+			a.placement = cheaper(a.placement, l.again(r, seed, a.placement))
+		}
 	}
 	a.scorer.Reset()
 	s.best = a.placement
 	return s, nil
+}
+
+// again returns what a search by the draws of another seed finds; its division is nil if the search finds
+// nothing before the budget ends. best is the cheapest placement so far.
+func (l longer) again(r *run, seed uint64, best placement) placement {
+	other := *r
+	other.opt.Seed, other.opt.Budget, other.opt.OnEvent = seed, 0, nil
+	other.seen, other.stats, other.event = map[uint64]bool{}, Stats{}, Event{Levels: r.opt.Steps}
+	if r.most > 0 {
+		other.most = r.most - r.stats.Evaluations
+	}
+	other.limit = other.most
+	if r.opt.OnEvent != nil {
+		other.opt.OnEvent = func(e Event) {
+			e.Phase, e.Level, e.Levels = r.event.Phase, r.event.Level, r.event.Levels
+			e.Evaluations, e.Limit, e.Best = r.stats.Evaluations+e.Evaluations, r.limit, min(e.Best, best.cost)
+			r.opt.OnEvent(e)
+		}
+	}
+	s, err := l.search.apply(&other, state{})
+	r.workers, r.finalists, r.status = other.workers, other.finalists, other.status
+	r.stats.add(other.stats)
+	if r.ended() && r.status == Complete {
+		r.cutShort()
+	}
+	if err != nil {
+		return placement{}
+	}
+	return s.best
 }

@@ -78,9 +78,9 @@ type Options struct {
 	// of the problem, and the other methods have no limit.
 	MaxEvaluations int64
 	// Budget, if above 0, ends the search after that time. Method NeuroShard does what it does
-	// without a budget, and anneals further until then, so that the placement is never more
-	// expensive than without a budget if the time is enough for that. The placement depends on the
-	// speed of the machine.
+	// without a budget, and then anneals further and searches by the draws of other seeds, so that
+	// the placement is never more expensive than without a budget if the time is enough for that.
+	// The placement depends on the speed of the machine.
 	Budget time.Duration
 	// Clock, if set, returns the time that Budget limits, such as the processor time of the process,
 	// since any moment. Goroutines call it at the same time, and it must go on while they work. The
@@ -201,6 +201,16 @@ type Stats struct {
 	States, Duplicates int
 	// Levels is the number of steps the beam search took.
 	Levels int
+}
+
+// add adds the work of another search.
+func (s *Stats) add(o Stats) {
+	s.Evaluations += o.Evaluations
+	s.Placements += o.Placements
+	s.Repeated += o.Repeated
+	s.States += o.States
+	s.Duplicates += o.Duplicates
+	s.Levels += o.Levels
 }
 
 // Result is what a search found.

@@ -35,7 +35,8 @@
 //	recall      tables back from host memory where nothing is lost (recall.go)
 //	operators   which tables of a device share an operator (operators.go), also from tables
 //	            that are not cut (uncut.go)
-//	longer      further annealing until a budget of time ends (longer.go)
+//	longer      further annealing, and searches by other draws, until a budget of time ends
+//	            (longer.go)
 //	prefer      the better one by a second estimate, of nearly equal costs (prefer.go)
 //	compose     stages that are made of stages (compose.go)
 //	scratch     annealing of a simple placement, in the place of all these stages but fit, to
@@ -62,15 +63,18 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
+// wholeSearch are the stages of the default method that make a placement.
+var wholeSearch = finally{[]stage{
+	columnSlices{[]stage{fit{}, exhaustive{}, early{beforeGreedy}, greedy{}, early{afterGreedy}, beam{}, published{repaired: true}, join{}, anneal{}}},
+	otherForms{[]stage{hottest{}, fill{}, switchForms{}, recall{}}},
+}, operators{}}
+
 // methods lists the stages of each method, the default method first.
 var methods = []struct {
 	name   Method
 	stages []stage
 }{
-	{NeuroShard, []stage{finally{[]stage{
-		columnSlices{[]stage{fit{}, exhaustive{}, early{beforeGreedy}, greedy{}, early{afterGreedy}, beam{}, published{repaired: true}, join{}, anneal{}}},
-		otherForms{[]stage{hottest{}, fill{}, switchForms{}, recall{}}},
-	}, operators{}}, longer{}, prefer{}}},
+	{NeuroShard, []stage{wholeSearch, longer{wholeSearch}, prefer{}}},
 	{Paper, []stage{published{}}},
 	{Size, []stage{baseline{Size}}},
 	{Dim, []stage{baseline{Dim}}},
