@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"math"
 	"strings"
 	"sync/atomic"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/neuroshard/neuroshard/internal/chart"
 	"github.com/neuroshard/neuroshard/search"
 )
 
@@ -101,6 +104,21 @@ func TestCurves(t *testing.T) {
 	}
 	if err := PlotCurves(&svg, nil); err != nil {
 		t.Errorf("plot of no curves: %v", err)
+	}
+}
+
+// Curves of one colour have other marks.
+func TestMarksOfCurves(t *testing.T) {
+	var all []Curve
+	for i := range chart.Colours() + 1 {
+		all = append(all, Curve{Setting: "s", Contender: search.Method(fmt.Sprint("method ", i)), Points: []Point{{Ratio: &Interval{1, 1, 1}, WallMS: 1}}})
+	}
+	first, last := all[0].series(0), all[chart.Colours()].series(chart.Colours())
+	if first.Colour != last.Colour || first.Mark == last.Mark {
+		t.Errorf("got colours %s and %s, marks %v and %v, want one colour and two marks", first.Colour, last.Colour, first.Mark, last.Mark)
+	}
+	if err := PlotCurves(io.Discard, all); err != nil {
+		t.Error(err)
 	}
 }
 

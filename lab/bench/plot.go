@@ -41,7 +41,7 @@ func PlotCurves(w io.Writer, all []Curve) error {
 		}
 		for _, c := range all {
 			if c.Setting == setting {
-				p.Series = append(p.Series, c.series(chart.Colour(slices.Index(methods, c.Contender))))
+				p.Series = append(p.Series, c.series(slices.Index(methods, c.Contender)))
 			}
 		}
 		panels = append(panels, p)
@@ -49,9 +49,11 @@ func PlotCurves(w io.Writer, all []Curve) error {
 	return chart.Write(w, 670, 380, panels)
 }
 
-// series returns the curve's points with plans.
-func (c *Curve) series(colour string) chart.Series {
-	s := chart.Series{Label: string(c.Contender), Colour: colour, Line: true, Mark: chart.Circle}
+// series returns the points with plans of the curve of the method with an index. Where colours
+// repeat, the marks differ.
+func (c *Curve) series(i int) chart.Series {
+	marks := []chart.Mark{chart.Circle, chart.Square, chart.Triangle, chart.Diamond}
+	s := chart.Series{Label: string(c.Contender), Colour: chart.Colour(i), Line: true, Mark: marks[i/chart.Colours()%len(marks)]}
 	for _, x := range c.Points {
 		time := cmp.Or(x.CPUMS, x.WallMS)
 		if x.Ratio != nil && time > 0 {
