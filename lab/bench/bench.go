@@ -175,6 +175,8 @@ type Placed struct {
 	Table   string   `json:"table"`
 	Columns [2]int64 `json:"columns"`
 	Device  int      `json:"device"`
+	// Operator is that of the slice's Form; 0 if the plan does not divide operators.
+	Operator problem.Operator `json:"operator,omitempty"`
 }
 
 // cost returns the cost that records are compared by: the measured cost if there is one,
@@ -526,7 +528,7 @@ func record(task *Task, method search.Method, result *neuroshard.Result, err err
 	}
 	for d, held := range result.Shards {
 		for _, s := range held {
-			r.Plan = append(r.Plan, Placed{task.Problem.Tables[s.Table].Name, [2]int64{s.Columns.Start, s.Columns.End}, d})
+			r.Plan = append(r.Plan, Placed{task.Problem.Tables[s.Table].Name, [2]int64{s.Columns.Start, s.Columns.End}, d, s.Operator})
 		}
 	}
 	return r, nil

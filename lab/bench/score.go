@@ -62,6 +62,10 @@ func placementOf(r *Record, p *problem.Problem) ([][]problem.Shard, error) {
 		if shard.Columns.Start < 0 || shard.Columns.Len() < 1 || shard.Columns.End > int64(p.Tables[i].Dim) {
 			return nil, fmt.Errorf("the plan places columns %d to %d of table %q, which has %d", s.Columns[0], s.Columns[1], s.Table, p.Tables[i].Dim)
 		}
+		if s.Operator >= problem.Operators {
+			return nil, fmt.Errorf("the plan places table %q in operator %d: operators have numbers below %d", s.Table, s.Operator, problem.Operators)
+		}
+		shard.Operator = s.Operator
 		shards[s.Device] = append(shards[s.Device], shard)
 	}
 	return shards, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,32 @@ func TestScoreOurResults(t *testing.T) {
 				t.Errorf("got %v ms and status %q of a scored plan, want none", r.WallMS, r.Status)
 			}
 		}
+	}
+}
+
+// A plan that divides operators is scored with these operators.
+func TestScoreKeepsOperators(t *testing.T) {
+	tasks, opt := comparison(t)
+	opt.Prices, opt.Methods = neuroshard.Pretrained(), []search.Method{search.Dim}
+	records, err := Run(context.Background(), tasks[:1], opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	divided := records[0]
+	divided.Plan = append([]Placed(nil), divided.Plan...)
+	// One of the several tables of a device gets an operator of its own.
+	device := slices.IndexFunc(divided.Devices, func(d Device) bool { return d.Shards > 1 })
+	first := slices.IndexFunc(divided.Plan, func(s Placed) bool { return s.Device == device })
+	divided.Plan[first].Operator = 1
+	scored, err := Score(context.Background(), tasks[:1], GivenResults(NewResults([]Record{divided}, opt)), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(divided.Plan, scored[0].Plan); diff != "" {
+		t.Errorf("the plan (-given +scored):\n%s", diff)
+	}
+	if got := scored[0].Devices[device].ComputeMS; got == records[0].Devices[device].ComputeMS {
+		t.Errorf("device %d: got the time %v ms of operators that are not divided", device, got)
 	}
 }
 
@@ -102,6 +129,7 @@ func TestScoreRefuses(t *testing.T) {
 		{"another table", func(r *Record) []Record { r.Plan[2].Table = "none"; return nil }, `table "none", which the task does not have`},
 		{"device 4", func(r *Record) []Record { r.Plan[2].Device = 4; return nil }, "on device 4 of 4"},
 		{"device -1", func(r *Record) []Record { r.Plan[2].Device = -1; return nil }, "on device -1 of 4"},
+		{"operator 3", func(r *Record) []Record { r.Plan[2].Operator = 3; return nil }, "in operator 3: operators have numbers below 3"},
 		{"columns before the first", func(r *Record) []Record { r.Plan[2].Columns[0] = -4; return nil }, "columns -4 to"},
 		{"columns behind the last", func(r *Record) []Record { r.Plan[2].Columns[1] += 4; return nil }, "which has"},
 		{"no columns", func(r *Record) []Record { r.Plan[2].Columns[1] = 0; return nil }, "columns 0 to 0"},
