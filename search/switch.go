@@ -59,10 +59,13 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	}
 	w := switcher{newAnnealing(r, s.best, r.forms)}
 	base, unannealed := s.best.placed(), s.best
-	starts := w.starts(base)
 	columns := s.infeasible == nil && !r.formed(base)
+	var starts []start
+	if !columns || len(s.coarse) == 0 {
+		starts = w.starts(base)
+	}
 	if columns && w.placement.cost > clearlyCheaper*s.best.cost {
-		// Other forms save little so far, so slices of columns are annealed first.
+		// Other forms save little so far, or the problem is large: slices of columns are annealed first.
 		onHalf(r, func() { s.best = annealColumns(r, s.best, s.coarse, false) })
 		s.columns = s.best
 		base = s.best.placed()
@@ -76,8 +79,7 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	}
 	same := slices.Clone(starts)
 	w.annealStarts(base, starts)
-	w.long(w.longRun(), longFormHeats, true)
-	w.neighbours(max(formEvaluations, formEvaluationsASlice*int64(len(base))))
+	w.refine(base, len(s.coarse) > 0)
 	if (r.formed(base) || w.hierarchy != nil) && fewSlices(s.best) {
 		w.placement = cheaper(w.placement, w.second(s.best, base, same))
 	}
@@ -125,6 +127,17 @@ func (w switcher) annealStarts(base []placed, starts []start) {
 		w.annealStart(&starts[i], w.longRun())
 	}
 	w.mixed = w.r.formed(w.placement.placed()) // otherwise no other form pays
+}
+
+// refine makes the long runs and tries the neighbours of their best placement. A large problem
+// where no other form pays is annealed like one of slices alone.
+func (w switcher) refine(base []placed, large bool) {
+	heats, longer := longFormHeats, int64(1)
+	if large && !w.mixed {
+		heats, longer = []float64{coarseHot}, coarseLonger
+	}
+	w.long(longer*w.longRun(), heats, true)
+	w.neighbours(max(formEvaluations, formEvaluationsASlice*int64(len(base))))
 }
 
 // second returns the placement that the same runs from the same starts find by other draws.
