@@ -281,7 +281,7 @@ func (f *benchFlags) run(ctx context.Context, a *app, tasks []bench.Task, prices
 	if err != nil {
 		return err
 	}
-	if err := f.compete(a, tasks, &opt); err != nil {
+	if err := f.compete(ctx, a, tasks, &opt); err != nil {
 		return err
 	}
 	if f.backend.name != "" {
@@ -302,8 +302,11 @@ func (f *benchFlags) run(ctx context.Context, a *app, tasks []bench.Task, prices
 	return f.print(a, opt, records)
 }
 
+// givenHint answers plans that are not for the tasks.
+const givenHint = "give the tasks that the plans were made for"
+
 // compete sets the contenders and the reference of a comparison.
-func (f *benchFlags) compete(a *app, tasks []bench.Task, opt *bench.Options) error {
+func (f *benchFlags) compete(ctx context.Context, a *app, tasks []bench.Task, opt *bench.Options) error {
 	for _, budget := range f.budgets {
 		if budget <= 0 {
 			return usagef("", "%s: --budgets: %v is not above 0", f.name, budget)
@@ -323,6 +326,10 @@ func (f *benchFlags) compete(a *app, tasks []bench.Task, opt *bench.Options) err
 	}
 	if opt.Given, err = f.given(a, tasks, f.beside); err != nil {
 		return err
+	}
+	// A plan that does not fit its task is an error before the searches begin, not after them.
+	if _, err := bench.Score(ctx, tasks, opt.Given, *opt); err != nil && ctx.Err() == nil {
+		return bad(err, givenHint)
 	}
 	opt.Reference = search.Method(f.reference)
 	flag := f.cmd.Flags().Lookup("reference")
@@ -465,7 +472,7 @@ func (f *benchFlags) estimate(ctx context.Context, a *app, tasks []bench.Task, o
 		return nil, err
 	}
 	if err != nil {
-		return nil, bad(err, "give the tasks that the plans were made for")
+		return nil, bad(err, givenHint)
 	}
 	if f.json == "" || f.json == "-" {
 		return records, nil
