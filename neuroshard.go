@@ -346,6 +346,7 @@ func simulated(profile hardware.Profile, modelSource string) bool {
 func (l *line) search(ctx context.Context, opt search.Options) (search.Result, error) {
 	opt.ColumnsOnly = opt.ColumnsOnly || !beyondColumns(l.prices)
 	opt.ChosenRows = l.prices.Supports(problem.Form{Blocks: 2})
+	opt.Apart = l.apart
 	started := time.Now()
 	if room := l.problem.BackwardRoom(); room > 0 {
 		roomy, brief := *l.problem, opt
@@ -361,6 +362,20 @@ func (l *line) search(ctx context.Context, opt search.Options) (search.Result, e
 		opt.Budget = max(time.Nanosecond, opt.Budget-time.Since(started))
 	}
 	return search.Run(ctx, l.problem, l.prices.NewScorer, opt)
+}
+
+// apart returns the Factory of another price list of the problem, for searches on several threads
+// (search.Options.Apart).
+func (l *line) apart() search.Factory {
+	opt := l.opt
+	if t, ok := l.prices.(trainedList); ok {
+		opt.Prices = t.trained // the model that is loaded already
+	}
+	prices, err := opt.list(l.priced)
+	if err != nil {
+		return nil // unexpected, as newLine made such a list; the search then has one thread
+	}
+	return prices.NewScorer
 }
 
 // result returns a placement as a validated plan, with its estimate, provenance, warnings

@@ -58,7 +58,9 @@ type Prices interface {
 	// List returns the price list of a valid problem, which must not change while the
 	// list is in use. It fails if Model fails for the problem's cluster, if the problem has
 	// tables that the choice does not estimate, or, with a *problem.Invalid, if the cluster
-	// states what the choice does not read.
+	// states what the choice does not read. Plan calls it for each of its searches, several
+	// times for a search on several threads, and maybe at the same time. Lists of one problem
+	// are used at the same time and give the same estimates.
 	List(p *problem.Problem) (PriceList, error)
 }
 

@@ -12,11 +12,11 @@ import (
 // falls as a run goes on. The cheapest placement met on the way is kept.
 //
 // The first runs are short and begin at several placements (shapes.go). The annealing
-// goes on from the best result. A run has a fixed number of evaluations, and the next
-// one begins at the best placement so far and is twice as long. By default one long run
-// follows the short runs; if the caller set a budget of evaluations, long runs follow until it
-// is used up. So the result depends on the seed and on where the budget ends, and not on the
-// number of workers.
+// goes on from the best result. A run has a fixed number of evaluations, and runs that begin at
+// placements known before take place at the same time (parallel.go). By default two long runs
+// follow the short runs, both from the best placement; if the caller set a budget of evaluations,
+// further runs follow, each twice as long as the one before, until it is used up. So the result
+// depends on the seed and on where the budget ends, and not on the number of workers.
 
 const (
 	// The first long run makes annealEvaluations evaluations, or evaluationsASlice for
@@ -49,10 +49,10 @@ const (
 	near = .002
 )
 
-// longHeats are the heats of the long runs among slices of columns, and longFormHeats those
-// of the long runs among all forms. The latter begin hotter, because two good placements in
-// different forms may have only expensive ones between them.
-var longHeats, longFormHeats = []float64{hot}, []float64{1, 1, .2, .05}
+// longHeats are the heats of the long runs among slices of columns, in lists of runs from one
+// placement, and longFormHeats those of the long runs among all forms. The latter begin hotter,
+// because two good placements in different forms may have only expensive ones between them.
+var longHeats, longFormHeats = [][]float64{{hot, hot}}, [][]float64{{1, 1}, {.2, .05}}
 
 // annealer anneals a layout.
 type annealer struct {
@@ -62,6 +62,8 @@ type annealer struct {
 	heat float64
 	// near is constant near, or a larger number.
 	near float64
+	// alone says that the layout has a subcluster, whose cost is the goal (subclusters.go).
+	alone bool
 }
 
 func newAnnealer(c *catalog, scorer Scorer, seed uint64, f forms) *annealer {
@@ -133,12 +135,20 @@ func (a *annealer) cheaper(goal float64, least *float64) bool {
 		return false
 	}
 	*least = min(*least, goal)
-	cost := a.priced(a.scorer.Cost())
+	cost := a.cost()
 	if cost >= a.best {
 		return false
 	}
 	a.best = cost
 	return true
+}
+
+// cost returns the cost of the placement, with the price of moved bytes, or that of a subcluster.
+func (a *annealer) cost() float64 {
+	if a.alone {
+		return a.goal()
+	}
+	return a.priced(a.scorer.Cost())
 }
 
 // warmth returns the temperature at which a run begins, above 0. It draws changes,
@@ -164,8 +174,9 @@ func (a *annealer) warmth(goal float64) float64 {
 	return a.heat * rises[int(low*float64(len(rises)))]
 }
 
-// annealing is a sequence of an annealer's runs. They share the budget of one run of a
-// method.
+// annealing is a sequence of runs of annealing. They share the budget of one run of a
+// method. Its own annealer has the settings of the runs, and makes and compares starts; each
+// run has an annealer of its own.
 type annealing struct {
 	*annealer
 	r *run
@@ -173,6 +184,8 @@ type annealing struct {
 	placement placement
 	// shaped says that there were short runs from all shapes (allShapes).
 	shaped bool
+	// drawn counts the runs: each has draws of its own.
+	drawn uint64
 }
 
 func newAnnealing(r *run, best placement, f forms) *annealing {
@@ -181,22 +194,63 @@ func newAnnealing(r *run, best placement, f forms) *annealing {
 	return a
 }
 
+// on returns an annealer with the same settings for a run of annealing on another run of the
+// method.
+func (a *annealing) on(r *run, number uint64, heat float64) *annealer {
+	f := r.forms
+	if !a.forms.any() {
+		f = f.none()
+	}
+	b := newAnnealer(r.catalog, r.scorer(), r.opt.Seed, f)
+	if number > 0 {
+		b.draw = rand.New(rand.NewPCG(r.opt.Seed, mix(int32(number))))
+	}
+	b.heat, b.near, b.mixed, b.exact = heat, a.near, a.mixed, a.exact
+	b.trades, b.renumbers, b.uncut, b.focus = a.trades, a.renumbers, a.uncut, a.focus
+	return b
+}
+
 // from anneals from a placement for a number of evaluations and offers the cheapest
-// placement found as the best. It returns that placement, or nil if none is cheaper
-// than the first one.
-func (a *annealing) from(parts []placed, evaluations int64) []placed {
-	a.reset(parts)
-	best, ended := a.anneal(a.enough(evaluations), a.r.ended)
-	if best != nil {
-		a.placement = a.r.offerPlaced(a.placement, best)
+// placement found as the best. It returns that placement, whose parts are nil if none is
+// cheaper than the first one.
+func (a *annealing) from(parts []placed, evaluations int64) start {
+	starts := []start{{parts: parts}}
+	if !a.fromEach(starts, evaluations, a.heat)[0] {
+		return start{}
 	}
-	if ended {
-		a.r.cutShort()
-	}
+	return starts[0]
+}
+
+// fromEach anneals from each of some starts for a number of evaluations, at the same time on the
+// threads of the search. It offers the cheapest placement of each run as the best, and replaces
+// the start by it if it is cheaper than the start. It reports which starts it replaced.
+func (a *annealing) fromEach(starts []start, evaluations int64, heats ...float64) []bool {
 	a.r.stats.Evaluations += a.evaluations
 	a.evaluations = 0
-	a.r.tell(a.placement)
-	return best
+	inputs, cheapest := describeStarts(a.c, starts), make([]describedStart, len(starts))
+	first := a.drawn
+	a.drawn += uint64(len(starts))
+	inParallel(a.r, len(starts), func(on *run, i int) {
+		b := a.on(on, first+uint64(i), heats[i%len(heats)])
+		b.reset(find(on, inputs[i].parts))
+		best, ended := b.anneal(a.enough(min(evaluations, on.end())), on.ended)
+		if best != nil {
+			cheapest[i] = describedStart{describe(on.catalog, best), b.best}
+		}
+		if ended {
+			on.cutShort()
+		}
+		on.stats.Evaluations += b.evaluations
+	})
+	replaced := make([]bool, len(starts))
+	for i, s := range cheapest {
+		if replaced[i] = s.parts != nil; replaced[i] {
+			starts[i] = start{find(a.r, s.parts), s.cost}
+			a.placement = a.r.offerPlaced(a.placement, starts[i].parts)
+		}
+		a.r.tell(a.placement)
+	}
+	return replaced
 }
 
 // enough returns the number of evaluations of a run. Problems of few tables have few placements, so
@@ -220,14 +274,22 @@ func (a *annealing) left() int64 {
 	return max(0, a.r.end()-a.r.stats.Evaluations)
 }
 
-// long anneals from the best placement so far, once for each heat. A single run makes that
-// number of evaluations, and each of several runs makes half of them. If useUp is true and
-// the caller set a budget of evaluations, longer runs follow, each twice as long as the one
-// before, until the budget is used up. A budget of time is used up by stage longer.
-func (a *annealing) long(evaluations int64, heats []float64, useUp bool) {
-	for _, heat := range heats {
-		a.heat = heat
-		a.again(evaluations / int64(min(2, len(heats))))
+// long anneals from the best placement so far, once for each list of heats: the runs of a list
+// begin at the same placement and make the evaluations together. A single run of a large problem
+// takes place in subclusters. If useUp is true and the caller set a budget of evaluations, longer
+// runs follow, each twice as long as the one before, until the budget is used up. A budget of time
+// is used up by stage longer.
+func (a *annealing) long(evaluations int64, heats [][]float64, useUp bool) {
+	for _, heats := range heats {
+		if a.heat = heats[0]; len(heats) == 1 && a.divides() {
+			a.inSubclusters(evaluations)
+			continue
+		}
+		starts := make([]start, len(heats))
+		for i := range starts {
+			starts[i].parts = a.placement.placed()
+		}
+		a.fromEach(starts, evaluations/int64(len(heats)), heats...)
 	}
 	a.heat = hot
 	if a.mixed {
@@ -245,7 +307,7 @@ func (a *annealing) long(evaluations int64, heats []float64, useUp bool) {
 // again anneals from the best placement. After a run that finds nothing, the next one is
 // cooler.
 func (a *annealing) again(evaluations int64) {
-	if left := a.left(); left > 0 && a.from(a.placement.placed(), min(evaluations, left)) == nil {
+	if a.left() > 0 && a.from(a.placement.placed(), evaluations).parts == nil {
 		a.heat *= cooler
 	}
 }
@@ -318,16 +380,12 @@ func annealRounds(a *annealing, starts []start, rounds []round, each int64) {
 	for _, round := range rounds {
 		slices.SortStableFunc(starts, cheapestFirst)
 		starts = starts[:min(len(starts), round.keep)]
-		for i := range starts {
-			if a.left() == 0 {
-				return
-			}
-			if best := a.from(starts[i].parts, min(round.evaluations*each, a.left())); best != nil {
-				starts[i] = start{best, a.best}
-			}
-		}
+		a.fromEach(starts, round.evaluations*each, a.heat)
 	}
 }
+
+// shapesATask is the number of shapes that one task builds.
+const shapesATask = 5
 
 // shapeStarts returns the best placement and the placements of the shapes that could be
 // built, until the budget is used up.
@@ -335,26 +393,33 @@ func shapeStarts(a *annealing) []start {
 	starts := []start{{a.placement.placed(), a.placement.cost}}
 	a.reset(starts[0].parts)
 	busiest := slices.Max(a.compute)
-	b := newBuilder(a.layout, a.c.whole(), nil, chosenTarget*busiest)
 	shapes := chosenShapes
 	if allShapes(a.c) {
 		shapes = shapesTried
 	}
-	for _, shape := range shapes {
-		b.target = shape.target * busiest
-		if a.r.ended() || a.r.stats.Evaluations+b.evaluations >= a.r.end() || b.evaluations+b.each() > shapeEvaluations {
-			break
+	each := int64(len(a.c.whole())) * int64(len(a.c.all)) * eachShape
+	shapes = shapes[:min(len(shapes), int(shapeEvaluations/each))]
+	tasks := slices.Collect(slices.Chunk(shapes, shapesATask))
+	found := make([][]describedStart, len(tasks))
+	inParallel(a.r, len(tasks), func(on *run, i int) {
+		b := newBuilder(newLayout(on.catalog, on.scorer(), on.forms.none()), on.catalog.whole(), nil, chosenTarget*busiest)
+		for _, shape := range tasks[i] {
+			b.target = shape.target * busiest
+			if on.ended() || b.evaluations >= on.end() {
+				break
+			}
+			if b.build(shape) {
+				found[i] = append(found[i], describedStart{describe(on.catalog, b.all()), b.scorer.Cost()})
+			}
 		}
-		if !b.build(shape) {
-			continue
-		}
-		found := start{a.all(), a.scorer.Cost()}
-		if !known(starts, found.cost) {
-			starts = append(starts, found)
-			a.placement = a.r.offerPlaced(a.placement, found.parts)
+		on.stats.Evaluations += b.evaluations
+	})
+	for _, s := range slices.Concat(found...) {
+		if !known(starts, s.cost) {
+			starts = append(starts, start{find(a.r, s.parts), s.cost})
+			a.placement = a.r.offerPlaced(a.placement, starts[len(starts)-1].parts)
 		}
 	}
-	a.r.stats.Evaluations += b.evaluations
 	return starts
 }
 
@@ -389,7 +454,7 @@ func annealColumns(r *run, best placement, coarse [][]placed, alone bool) placem
 	switch {
 	case len(coarse) > 0:
 		annealCoarse(a, coarse)
-		heats, longer = []float64{coarseHot}, coarseLonger
+		heats, longer = [][]float64{{coarseHot}}, coarseLonger
 	case !one && !addsUp(a.scorer):
 		annealShapes(a)
 	}

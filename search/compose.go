@@ -98,16 +98,21 @@ func (o otherForms) apply(r *run, s state) (state, error) {
 		return s, nil
 	}
 	r.event.Phase = "forms"
-	r.scorer().Reset()
-	for t, choices := range r.forms.choices {
-		if len(choices) > 0 {
-			r.catalog.time(r.forms.whole[t])
-		}
-	}
+	timeChoices(r)
 	s, err := r.apply(o.stages, s)
 	if s.spare.division != nil {
 		s.best = cheaper(s.best, s.spare)
 	}
 	r.scorer().Reset()
 	return s, err
+}
+
+// timeChoices estimates the time of each whole table that may take other forms.
+func timeChoices(r *run) {
+	r.scorer().Reset()
+	for t, choices := range r.forms.choices {
+		if len(choices) > 0 {
+			r.catalog.time(r.forms.whole[t])
+		}
+	}
 }

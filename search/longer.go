@@ -34,13 +34,13 @@ func (l longer) apply(r *run, s state) (state, error) {
 	repeats := len(s.coarse) == 0 // seeds of large problems differ little, and annealing them takes long
 	for evaluations, seed := a.longRun(), r.opt.Seed+1; a.left() > 0; evaluations, seed = 2*evaluations, seed+1 {
 		for _, a.heat = range longerHeats {
-			if left := a.left(); left > 0 {
-				a.from(a.placement.placed(), min(evaluations, left))
+			if a.left() > 0 {
+				a.from(a.placement.placed(), evaluations)
 			}
 		}
-		if left := a.left(); left > 0 && s.simple != nil {
+		if a.left() > 0 && s.simple != nil {
 			a.heat = scratchHeat
-			a.from(s.simple, min(2*evaluations, left))
+			a.from(s.simple, 2*evaluations)
 		}
 		if repeats && a.left() > 0 {
 			a.placement = cheaper(a.placement, l.again(r, seed, a.placement))

@@ -156,9 +156,10 @@ func annealNumbered(r *run, best placement, starts []start, undivided float64) p
 			break
 		}
 		starts = starts[:min(len(starts), round.keep)]
-		for i := range starts {
-			best = round.anneal(r, best, &starts[i])
+		for i := 0; len(starts) < round.runs; i++ {
+			starts = append(starts, starts[i])
 		}
+		best = round.annealEach(r, best, starts)
 	}
 	return best
 }
@@ -169,11 +170,13 @@ type numberedRound struct {
 	// costs less than below times the placement without numbers.
 	keep  int
 	below float64
+	// runs is the least number of runs: with fewer starts, several runs begin at a start.
+	runs int
 	// share is the inverse of the share of a long run's evaluations that each start has.
 	share int64
 	heat  float64
-	// uncut says that no change cuts a slice.
-	uncut bool
+	// uncut says that no change cuts a slice, and lastUncut that none of the last run does.
+	uncut, lastUncut bool
 }
 
 // The first round is cool and short, because most placements gain nothing by numbers. The
@@ -182,34 +185,48 @@ type numberedRound struct {
 var (
 	numberedRounds = []numberedRound{
 		{keep: 5, below: math.Inf(1), share: 10, heat: formHot},
-		{keep: 2, below: hopefulNumbers, share: 6, heat: 1},
-		{keep: 1, below: hopefulNumbers, share: 3, heat: 1},
+		{keep: 2, runs: 2, below: hopefulNumbers, share: 6, heat: 1},
+		{keep: 1, runs: 2, below: hopefulNumbers, share: 4, heat: 1, lastUncut: true},
 	}
-	uncutRound = numberedRound{share: 10, heat: 1, uncut: true}
+	uncutRound = numberedRound{share: 4, heat: 1, uncut: true}
 )
 
-// anneal anneals from a start, numbers the tables again, and replaces the start by the
-// result. It returns the cheaper placement of the result and best.
-func (n numberedRound) anneal(r *run, best placement, from *start) placement {
+// annealEach anneals from each start, numbers the tables again, and replaces the start by the
+// result. It returns the cheapest placement of the results and best.
+func (n numberedRound) annealEach(r *run, best placement, starts []start) placement {
+	evaluations := (&annealing{r: r, placement: best}).longRun() / n.share
+	inputs, found := describeStarts(r.catalog, starts), make([]describedStart, len(starts))
+	inParallel(r, len(starts), func(on *run, i int) {
+		round := n
+		round.uncut = n.uncut || n.lastUncut && i == len(starts)-1
+		numbered := round.anneal(on, best.cost, start{find(on, inputs[i].parts), inputs[i].cost}, evaluations, uint64(i))
+		found[i] = describedStart{describe(on.catalog, numbered.parts), numbered.cost}
+	})
+	for i, s := range found {
+		if s.parts != nil {
+			starts[i] = start{find(r, s.parts), s.cost}
+			best = r.offerPlaced(best, starts[i].parts)
+		}
+	}
+	return best
+}
+
+// anneal anneals from a start and returns the result with the tables numbered again. Numbers are
+// tidied if the result costs less than the cost best.
+func (n numberedRound) anneal(r *run, best float64, from start, evaluations int64, number uint64) start {
 	f := r.forms
 	if !r.formed(from.parts) {
 		f = f.none()
 	}
-	a := newAnnealing(r, best, f)
-	a.heat, a.renumbers, a.uncut, a.trades = n.heat, true, n.uncut, f.any()
-	left := a.left()
-	if left == 0 {
-		return best
-	}
-	evaluations := a.longRun() / n.share
-	if found := a.from(from.parts, min(evaluations, left)); found != nil {
-		from.parts = found
+	a := newAnnealing(r, placement{}, f)
+	a.heat, a.renumbers, a.uncut, a.trades, a.drawn = n.heat, true, n.uncut, f.any(), number
+	if found := a.from(from.parts, evaluations); found.parts != nil {
+		from = found
 	}
 	again := newNumbering(r, from.parts)
 	again.limit = min(r.end(), r.stats.Evaluations+evaluations/4)
-	best = again.improve(a.placement)
-	*from = start{again.parts, again.cost}
-	return best
+	again.improve(placement{division: &division{}, cost: best})
+	return start{again.parts, again.cost}
 }
 
 // numbering is a placement whose tables take numbers of operators.

@@ -112,6 +112,11 @@ type Options struct {
 	// cheapest one that it finds, the one with the least sum of both estimates. If it tries all
 	// placements, or a budget ends it, it returns the cheapest one.
 	Beside Factory
+	// Apart, if set, returns a Factory whose Scorers give the same estimates as those of the search
+	// and share nothing with them, so that both can be used at the same time; or nil. With it and
+	// several Workers, method NeuroShard makes independent runs of annealing at the same time. It
+	// does not change the result. It is not used with MaxEvaluations or From.
+	Apart func() Factory
 	// From, if set, is an old placement that method NeuroShard begins from and changes little.
 	// The search then has no stage prefer (Beside) and cuts no tables by rows over chosen
 	// devices (ChosenRows). The other methods take none.

@@ -81,6 +81,9 @@ type run struct {
 	workers   []*worker
 	// finalists are the placements that stage prefer chooses from.
 	finalists finalists
+	// twins are runs of the same search on other threads (parallel.go). Copies of the run share
+	// the list.
+	twins *[]*run
 	// seen holds the hashes of the divisions tried.
 	seen map[uint64]bool
 	// most is the caller's budget of evaluations, or the part of it that the current
@@ -106,6 +109,7 @@ func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Opti
 	r := &run{
 		ctx: ctx, opt: opt, newScorer: newScorer,
 		catalog: newCatalog(p, scorer),
+		twins:   &[]*run{},
 		seen:    map[uint64]bool{},
 		most:    opt.MaxEvaluations, limit: opt.MaxEvaluations,
 		status:    Complete,

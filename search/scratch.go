@@ -60,7 +60,7 @@ func untilEnd(a *annealing, first []placed) {
 	start, before, evaluations := remaining(a.r.ctx), a.r.stats.Evaluations, int64(scratchTrial)
 	for runs := 0; a.left() > 0; runs++ {
 		a.heat = scratchHeat
-		a.from(first, min(evaluations, a.left()))
+		a.from(first, evaluations)
 		left := remaining(a.r.ctx)
 		each := (start - left) / time.Duration(max(1, a.r.stats.Evaluations-before))
 		evaluations = int64(inTime * float64(left/max(1, each)))

@@ -13,8 +13,9 @@
 //	            (room.go) or by repairs (repair.go), or why nothing fits (infeasible.go)
 //	inner       the inner search places the pieces of one division (inner.go), with
 //	            devices in order (ranks.go) and choices taken back (trail.go)
-//	run         what the stages share (run.go), budgets of time by any clock (clock.go), the rules of
-//	            engines (engine.go), and tables that stay on one host (onehost.go)
+//	run         what the stages share (run.go), tasks on several threads (parallel.go), budgets of
+//	            time by any clock (clock.go), the rules of engines (engine.go), and tables that stay
+//	            on one host (onehost.go)
 //
 // The stages, in the order of method NeuroShard:
 //
@@ -28,7 +29,8 @@
 //	beam        which tables are split (beam.go); the published search (published.go)
 //	join        one slice for the slices of a table that met on a device (join.go)
 //	anneal      small changes (moves.go, recut.go) of a layout (layout.go) under soft maxima
-//	            (goal.go), from shapes of placement (shapes.go), by annealing (anneal.go)
+//	            (goal.go), from shapes of placement (shapes.go), by annealing (anneal.go), on large
+//	            clusters in parts of the devices (subclusters.go)
 //	fill        other forms where slices of columns do not fit (fill.go)
 //	hottest     the hottest rows in HBM, the others in host memory (hottest.go)
 //	switch      other forms where they pay (switch.go)

@@ -158,7 +158,9 @@ func newBuilder(l *layout, pieces []int32, fixed []placed, target float64) *buil
 		piece := &c.pieces[k]
 		return max(piece.alone/b.target, float64(piece.bytes)/float64(c.budget))
 	}
-	slices.SortFunc(b.byShare, func(x, y int32) int { return cmp.Or(cmp.Compare(share(y), share(x)), cmp.Compare(x, y)) })
+	slices.SortFunc(b.byShare, func(x, y int32) int {
+		return cmp.Or(cmp.Compare(share(y), share(x)), cmp.Compare(c.pieces[x].members[0].table, c.pieces[y].members[0].table))
+	})
 	b.byWidth = slices.Clone(b.byShare)
 	slices.SortStableFunc(b.byWidth, func(x, y int32) int { return cmp.Compare(c.pieces[y].class, c.pieces[x].class) })
 	b.byUse = slices.Clone(b.byShare)
@@ -415,6 +417,7 @@ func (b *builder) beside(r *run, most int64, wideFirst bool) ([]placed, bool) {
 		return nil, false
 	}
 	r.stats.Evaluations += b.evaluations
+	b.evaluations = 0
 	// The fixed parts alone may exceed the memory of a device or host.
 	return l.all(), l.lack(false) == 0
 }

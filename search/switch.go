@@ -32,7 +32,7 @@ const (
 	formEvaluations, formEvaluationsASlice = 12_000, 3
 	// switchedStarts and secondStarts are the numbers of starts in the first and in the
 	// second round.
-	switchedStarts, secondStarts = 6, 3
+	switchedStarts, secondStarts = 6, 4
 	// If switching tables makes the placement cheaper than clearlyCheaper times its cost,
 	// slices of columns are not annealed first.
 	clearlyCheaper = .95
@@ -40,6 +40,9 @@ const (
 	// columns that were not annealed, and the slices are few, they are annealed last as if no
 	// other form were allowed: they may become cheaper.
 	annealedSaving = .8
+	// On a large problem, starts are annealed if they cost at most hopefulForms times the cheapest
+	// one, and annealed again if they cost at most closeForms times the cheapest one after that.
+	hopefulForms, closeForms = 1.03, 1.015
 	// If there are more than manySlices slices, there is one round only, with secondStarts
 	// starts.
 	manySlices = 30_000
@@ -59,7 +62,7 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	}
 	w := switcher{newAnnealing(r, s.best, r.forms)}
 	base, unannealed := s.best.placed(), s.best
-	columns := s.infeasible == nil && !r.formed(base)
+	columns, annealed := s.infeasible == nil && !r.formed(base), false
 	var starts []start
 	if !columns || len(s.coarse) == 0 {
 		starts = w.starts(base)
@@ -67,24 +70,13 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	if columns && w.placement.cost > clearlyCheaper*s.best.cost {
 		// Other forms save little so far, or the problem is large: slices of columns are annealed first.
 		onHalf(r, func() { s.best = annealColumns(r, s.best, s.coarse, false) })
-		s.columns = s.best
+		s.columns, annealed = s.best, true
 		base = s.best.placed()
 		w = switcher{newAnnealing(r, cheaper(s.best, w.placement), r.forms)}
 		starts = w.starts(base)
 	}
-	for _, parts := range s.further {
-		if w.reset(parts); !known(starts, w.best) {
-			starts = append(starts, start{parts, w.best})
-		}
-	}
-	same := slices.Clone(starts)
-	w.annealStarts(base, starts)
-	w.refine(base, len(s.coarse) > 0)
-	if (r.formed(base) || w.hierarchy != nil) && fewSlices(s.best) {
-		w.placement = cheaper(w.placement, w.second(s.best, base, same))
-	}
-	s.best = w.placement
-	if columns && fewSlices(unannealed) && s.best.cost > annealedSaving*unannealed.cost {
+	s.best = w.annealForms(s, base, w.with(starts, s.further))
+	if columns && !annealed && fewSlices(unannealed) && s.best.cost > annealedSaving*unannealed.cost {
 		s.best = cheaper(s.best, annealColumns(r, unannealed, s.coarse, true))
 	}
 	return s, nil
@@ -93,9 +85,34 @@ func (switchForms) apply(r *run, s state) (state, error) {
 // switcher switches tables of a layout to other forms.
 type switcher struct{ *annealing }
 
+// with returns the starts and further ones.
+func (w switcher) with(starts []start, further [][]placed) []start {
+	for _, parts := range further {
+		if w.reset(parts); !known(starts, w.best) {
+			starts = append(starts, start{parts, w.best})
+		}
+	}
+	return starts
+}
+
+// annealForms anneals among all forms from the starts, and returns the cheapest placement.
+func (w switcher) annealForms(s state, base []placed, starts []start) placement {
+	large := len(s.coarse) > 0
+	if large {
+		starts = nearCheapest(starts, hopefulForms)
+	}
+	same := slices.Clone(starts)
+	w.annealStarts(base, starts, large)
+	w.refine(base, large)
+	if (w.r.formed(base) || w.hierarchy != nil) && fewSlices(s.best) {
+		return cheaper(w.placement, w.second(s.best, base, same))
+	}
+	return w.placement
+}
+
 // annealStarts anneals from the starts in rounds. If the best start with other forms is
 // worth more than the best placement, it anneals from that start once more.
-func (w switcher) annealStarts(base []placed, starts []start) {
+func (w switcher) annealStarts(base []placed, starts []start, large bool) {
 	evaluations := max(formEvaluations, formEvaluationsASlice*int64(len(base)))
 	// If slices of columns alone do not fit, few changes are possible and a run may end in
 	// any of many local optima, so a start is annealed several times.
@@ -107,12 +124,16 @@ func (w switcher) annealStarts(base []placed, starts []start) {
 		starts, rounds = starts[:min(len(starts), secondStarts)], 1
 	}
 	for round := range rounds {
-		for i := range starts {
-			w.annealStart(&starts[i], evaluations<<round)
-		}
+		w.annealEach(starts, evaluations+evaluations/2*int64(round))
 		slices.SortStableFunc(starts, cheapestFirst)
 		if round == 0 {
 			starts = w.contest(starts)
+		}
+		if large {
+			starts = nearCheapest(starts, closeForms)
+		}
+		if large && !slices.ContainsFunc(starts, func(s start) bool { return w.r.formed(s.parts) }) {
+			break
 		}
 	}
 	// The base had a long run, and the other starts had none. A start that is worth more
@@ -124,7 +145,7 @@ func (w switcher) annealStarts(base []placed, starts []start) {
 	w.reset(starts[i].parts)
 	worth := w.worth()
 	if w.reset(w.placement.placed()); worth < w.worth() {
-		w.annealStart(&starts[i], w.longRun())
+		w.annealEach(starts[i:i+1], w.longRun())
 	}
 	w.mixed = w.r.formed(w.placement.placed()) // otherwise no other form pays
 }
@@ -134,7 +155,7 @@ func (w switcher) annealStarts(base []placed, starts []start) {
 func (w switcher) refine(base []placed, large bool) {
 	heats, longer := longFormHeats, int64(1)
 	if large && !w.mixed {
-		heats, longer = []float64{coarseHot}, coarseLonger
+		heats, longer = [][]float64{{coarseHot}}, coarseLonger
 	}
 	w.long(longer*w.longRun(), heats, true)
 	w.neighbours(max(formEvaluations, formEvaluationsASlice*int64(len(base))))
@@ -148,21 +169,22 @@ func (w switcher) refine(base []placed, large bool) {
 // 0.819 ms after both (SIMULATED).
 func (w switcher) second(best placement, base []placed, starts []start) placement {
 	other := switcher{newAnnealing(w.r, best, w.r.forms)}
-	other.draw = w.draw
-	other.annealStarts(base, starts)
+	other.drawn = w.drawn
+	other.annealStarts(base, starts, false)
 	other.long(other.longRun(), longFormHeats, false)
 	return other.placement
 }
 
-// annealStart anneals from a start, and replaces the start by the best placement found.
-func (w switcher) annealStart(from *start, evaluations int64) {
-	if w.left() == 0 {
-		return
-	}
+// annealEach anneals from each start, and replaces the start by the best placement found.
+func (w switcher) annealEach(starts []start, evaluations int64) {
 	w.heat = formHot
-	if best := w.from(from.parts, min(evaluations, w.left())); best != nil {
-		*from = start{best, w.best}
-	}
+	w.fromEach(starts, evaluations, formHot)
+}
+
+// near returns the starts that cost at most share times the cheapest one.
+func nearCheapest(starts []start, share float64) []start {
+	least := slices.MinFunc(starts, cheapestFirst).cost
+	return slices.DeleteFunc(starts, func(s start) bool { return s.cost > share*least })
 }
 
 // contest returns the starts of the second round from the sorted starts: the cheapest
@@ -175,31 +197,33 @@ func (w switcher) contest(starts []start) []start {
 	return starts[:n]
 }
 
-// neighbours anneals from the best placement with one table more or one table fewer in a form
-// in which several devices hold a table, for each such form of the placement, as long as that
-// makes the placement cheaper. A run of the annealing seldom finds such a placement: a table that
+// neighbours anneals from the best placement with one table more and with one table fewer in each
+// form of the placement in which several devices hold a table, as long as that makes the placement
+// cheaper. A run of the annealing seldom finds such a placement: a table that
 // leaves a few devices makes their load uneven, and the placement becomes cheaper only after the
 // other slices have changed places.
 func (w switcher) neighbours(evaluations int64) {
-	for _, forms := range w.forms.sets() {
-		form := forms[0]
-		if len(forms) > 1 || spanOf(form) == oneDevice {
-			continue
+	for again := true; again && w.left() > 0; {
+		before := w.placement
+		var starts []start
+		for _, forms := range w.forms.sets() {
+			if form := forms[0]; len(forms) == 1 && spanOf(form) != oneDevice {
+				starts = append(starts, w.neighbour(problem.Form{}, form)...)
+				starts = append(starts, w.neighbour(form, problem.Form{})...)
+			}
 		}
-		for more, fewer := true, true; more || fewer; {
-			more = w.neighbour(problem.Form{}, form, evaluations)
-			fewer = w.neighbour(form, problem.Form{}, evaluations)
-		}
+		w.annealEach(starts, evaluations)
+		again = w.placement.cost < before.cost*(1-worthwhile)
 	}
 }
 
-// neighbour anneals from the best placement with one table in another form: the table for which
-// the switch pays most or costs least. It anneals twice: with the other slices where they are,
-// and with all slices placed again. It reports whether the best placement became cheaper.
-func (w switcher) neighbour(from, to problem.Form, evaluations int64) bool {
-	parts, cost := w.placement.placed(), w.placement.cost
-	if w.left() == 0 || !w.uses(parts, from) || !w.uses(parts, to) {
-		return false
+// neighbour returns the best placement with one table in another form: the table for which
+// the switch pays most or costs least. It returns two placements: with the other slices where they
+// are, and with all slices placed again.
+func (w switcher) neighbour(from, to problem.Form) (starts []start) {
+	parts := w.placement.placed()
+	if !w.uses(parts, from) || !w.uses(parts, to) {
+		return nil
 	}
 	w.reset(parts)
 	table, least := none, math.Inf(1)
@@ -212,19 +236,18 @@ func (w switcher) neighbour(from, to problem.Form, evaluations int64) bool {
 		}
 	}
 	if table == none || !w.become(table, to, 0, true) {
-		return false
+		return nil
 	}
 	w.try()
 	w.accept()
 	switched := w.all()
 	if w.lack(false) == 0 {
-		w.annealStart(&start{parts: switched}, evaluations)
-		w.reset(switched)
+		starts = append(starts, start{parts: switched})
 	}
 	if built, ok := w.rebuild(switched); ok {
-		w.annealStart(&start{parts: built}, evaluations)
+		starts = append(starts, start{parts: built})
 	}
-	return w.placement.cost < cost
+	return starts
 }
 
 // uses reports whether some part has the form, whatever its operator.
@@ -240,53 +263,66 @@ func (w switcher) uses(parts []placed, form problem.Form) bool {
 func (w switcher) starts(base []placed) []start {
 	w.reset(base)
 	starts := []start{{base, w.best}}
-	going := func() bool { return !w.r.ended() && w.r.stats.Evaluations < w.r.end() }
 	sets := w.forms.sets()
-	for _, forms := range sets {
-		if !going() {
-			break
-		}
-		w.reset(base)
-		starts = w.take(starts, w.switchTo(forms))
+	tasks := make([]func(on switcher) []start, 0, 2*len(sets))
+	for i := range sets {
+		tasks = append(tasks, func(on switcher) []start { return on.switchedStarts(i) })
 	}
-	for _, forms := range sets {
-		form := forms[0]
-		if len(forms) > 1 || !form.ShardingType.ByRows() {
-			continue
+	for i, forms := range sets {
+		if len(forms) == 1 && forms[0].ShardingType.ByRows() {
+			tasks = append(tasks, func(on switcher) []start { return on.expensiveStarts(i) })
 		}
-		for last, i := 0, 0; i < len(expensiveShares) && going(); i++ {
-			w.reset(base)
-			n := w.switchExpensive(form, expensiveShares[i])
-			starts = w.take(starts, n > last)
-			last = n
+	}
+	parts, found := describe(w.c, base), make([][]describedStart, len(tasks))
+	inParallel(w.r, len(tasks), func(on *run, i int) {
+		other := switcher{newAnnealing(on, placement{}, on.forms)}
+		other.reset(find(on, parts))
+		found[i] = describeStarts(on.catalog, tasks[i](other))
+		on.stats.Evaluations += other.evaluations
+	})
+	for _, s := range slices.Concat(found...) {
+		if !known(starts, s.cost) {
+			starts = append(starts, start{find(w.r, s.parts), s.cost})
+			w.placement = w.r.offerPlaced(w.placement, starts[len(starts)-1].parts)
 		}
 	}
 	slices.SortStableFunc(starts, cheapestFirst)
 	return starts[:min(len(starts), switchedStarts)]
 }
 
-// take appends two placements to the starts, if tables were switched: the layout's
-// placement, if all of it fits, and the same with the tables that were not switched
-// placed again.
-func (w switcher) take(starts []start, switched bool) []start {
-	w.r.stats.Evaluations += w.evaluations
-	w.evaluations = 0
-	if !switched {
-		return starts
+// switchedStarts returns the placements with tables switched to a set of forms.
+func (w switcher) switchedStarts(set int) []start {
+	if w.r.ended() || !w.switchTo(w.forms.sets()[set]) {
+		return nil
 	}
-	add := func(parts []placed) {
-		if cost := w.scorer.Cost(); !known(starts, cost) {
-			starts = append(starts, start{parts, cost})
-			w.placement = w.r.offerPlaced(w.placement, parts)
+	return w.taken()
+}
+
+// expensiveStarts returns the placements with the most expensive tables switched to the only form
+// of a set.
+func (w switcher) expensiveStarts(set int) (starts []start) {
+	base := w.all()
+	for last, i := 0, 0; i < len(expensiveShares) && !w.r.ended(); i++ {
+		w.reset(base)
+		n := w.switchExpensive(w.forms.sets()[set][0], expensiveShares[i])
+		if n > last {
+			starts = append(starts, w.taken()...)
 		}
+		last = n
 	}
+	return starts
+}
+
+// taken returns two placements: the layout's placement, if all of it fits, and the same with the
+// tables that were not switched placed again.
+func (w switcher) taken() (starts []start) {
 	found := w.all()
 	if w.lack(false) == 0 {
-		add(found)
+		starts = append(starts, start{found, w.scorer.Cost()})
 		w.reset(found)
 	}
 	if built, ok := w.rebuild(found); ok {
-		add(built)
+		starts = append(starts, start{built, w.scorer.Cost()})
 	}
 	return starts
 }

@@ -119,13 +119,15 @@ func (u *uncutStarter) add(pieces []int32, fixed []placed) {
 	if !(target < hopeful*now) {
 		return
 	}
+	var placings []uncutPlacing
 	for i, share := range uncutTargets {
 		for _, widest := range []bool{true, false} {
 			for _, wideFirst := range []bool{false, true} {
-				u.place(pieces, fixed, uncutPlacing{share * target, widest, wideFirst, widest && !wideFirst && i == 0})
+				placings = append(placings, uncutPlacing{share * target, widest, wideFirst, widest && !wideFirst && i == 0})
 			}
 		}
 	}
+	u.place(pieces, fixed, placings)
 }
 
 // uncutPlacing says how a start is placed: the longest compute that it aims at, whether each
@@ -136,25 +138,41 @@ type uncutPlacing struct {
 	widest, wideFirst, anneal bool
 }
 
-// place adds the start in which pieces are placed by the builder of shapes.
-func (u *uncutStarter) place(pieces []int32, fixed []placed, how uncutPlacing) {
+// place adds the starts in which pieces are placed by the builder of shapes.
+func (u *uncutStarter) place(pieces []int32, fixed []placed, placings []uncutPlacing) {
 	r := u.r
-	b := newBuilder(newLayout(r.catalog, r.scorer(), r.forms), slices.Clone(pieces), fixed, how.target)
-	b.widest = how.widest
-	before := r.stats.Evaluations
-	parts, ok := b.beside(r, min(u.limit, r.end())-before, how.wideFirst)
-	placing := r.stats.Evaluations - before
-	cost := r.scorer().Cost()
-	if !ok || r.ended() || known(u.starts, cost) || !(cost < hopefulStart*u.best.cost) {
-		return
+	each := int64(len(pieces)) * int64(len(r.catalog.all)) * eachShape
+	if affords := (min(u.limit, r.end()) - r.stats.Evaluations) / max(1, each); affords < int64(len(placings)) {
+		placings = placings[:max(0, affords)]
 	}
-	u.best = r.offerPlaced(u.best, parts)
-	from := start{parts, cost}
-	if how.anneal {
-		u.best = uncutRound.anneal(r, u.best, &from)
-		u.limit += r.stats.Evaluations - before - placing
+	free, beside := make([]placed, len(pieces)), describe(r.catalog, fixed)
+	for i, k := range pieces {
+		free[i].piece = k
 	}
-	u.starts = append(u.starts, from)
+	whole, found := describe(r.catalog, free), make([]describedStart, len(placings))
+	inParallel(r, len(placings), func(on *run, i int) {
+		how := placings[i]
+		pieces, _ := apart(find(on, whole))
+		b := newBuilder(newLayout(on.catalog, on.scorer(), on.forms), pieces, find(on, beside), how.target)
+		b.widest = how.widest
+		if parts, ok := b.beside(on, noLimit, how.wideFirst); ok && !on.ended() {
+			found[i] = describedStart{describe(on.catalog, parts), on.scorer().Cost()}
+		}
+	})
+	for i, s := range found {
+		if s.parts == nil || known(u.starts, s.cost) || !(s.cost < hopefulStart*u.best.cost) {
+			continue
+		}
+		from := []start{{find(r, s.parts), s.cost}}
+		u.best = r.offerPlaced(u.best, from[0].parts)
+		if placings[i].anneal {
+			from = append(from, from[0])
+			before := r.stats.Evaluations
+			u.best = uncutRound.annealEach(r, u.best, from)
+			u.limit += r.stats.Evaluations - before
+		}
+		u.starts = append(u.starts, from...)
+	}
 }
 
 // balanced returns the cost of a placement if all devices had the mean compute, in ms.

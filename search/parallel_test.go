@@ -1,0 +1,82 @@
+package search_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// TestThreadsDoNotChangeTheSearch compares results, with the counts of the work, for one and for
+// several threads: with co-locations, tables on chosen devices, tables that may not be whole, host
+// memory and the rules of engines.
+func TestThreadsDoNotChangeTheSearch(t *testing.T) {
+	for seed := range uint64(6) {
+		p := pool(seed, 14+int(seed), 4+4*int(seed%2), 128)
+		p.Accounting = problem.CountAll
+		p.Topology.DevicesPerHost = 4
+		switch seed {
+		case 1:
+			p.Tables[0].Constraint.Colocation, p.Tables[1].Constraint.Colocation = "pair", "pair"
+			p.Tables[2].Constraint.Devices = []int{0, 2}
+		case 2:
+			p.Tables[3].Constraint.ShardingTypes = []problem.ShardingType{problem.RowWise, problem.DataParallel}
+		case 3:
+			p.Topology.HostMemory = unit.TiB
+		case 4:
+			p.Engine = problem.TorchRec
+		}
+		for _, types := range [][]problem.ShardingType{nil, problem.ShardingTypes()} {
+			if seed == 2 && types == nil {
+				continue // its table must not be whole
+			}
+			found := func(workers int, apart func() search.Factory) search.Result {
+				opt := search.Options{Seed: seed, Workers: workers, ShardingTypes: types, Apart: apart}
+				r, err := search.Run(context.Background(), p, formsFactory(p, false), opt)
+				if err != nil {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+				return r
+			}
+			one := found(1, nil)
+			for _, workers := range []int{2, 5} {
+				twins := 0
+				several := found(workers, func() search.Factory { twins++; return formsFactory(p, false) })
+				if diff := gocmp.Diff(one, several); diff != "" {
+					t.Errorf("seed %d, types %v: %d threads find another result than one (-one +several):\n%s", seed, types, workers, diff)
+				}
+				if twins == 0 || twins >= workers {
+					t.Errorf("seed %d, types %v: got %d further factories for %d threads, want some, and at most one for each further thread", seed, types, twins, workers)
+				}
+			}
+			if diff := gocmp.Diff(one, found(3, func() search.Factory { return nil })); diff != "" {
+				t.Errorf("seed %d, types %v: without further factories the result is another one (-one +several):\n%s", seed, types, diff)
+			}
+		}
+	}
+}
+
+// TestThreadsOfLargeProblems is TestThreadsDoNotChangeTheSearch for a problem whose devices are
+// annealed in subclusters.
+func TestThreadsOfLargeProblems(t *testing.T) {
+	p := pool(7, 1000, 128, 32)
+	p.Topology = hardware.Topology{Profile: p.Topology.Profile, Devices: 128, DevicesPerHost: 8, Memory: 40 * unit.GiB, ReserveShare: hardware.NoReserve}
+	var before string
+	for _, workers := range []int{1, 3} {
+		r, err := search.Run(context.Background(), p, factory(p), search.Options{Workers: workers, ColumnsOnly: true, Apart: func() search.Factory { return factory(p) }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprint(r.Shards, r.Cost, r.Stats)
+		if before != "" && got != before {
+			t.Errorf("%d threads find another result than one", workers)
+		}
+		before = got
+	}
+}
