@@ -326,13 +326,15 @@ type embedding struct {
 	head  []float64
 }
 
-// embed computes the embedding of a column slice.
-func (m *Model) embed(op problem.Operation, t feature.Table, dim int, lanes feature.Lanes, work *workspace) embedding {
+// embed computes the embedding of a column slice. Its contribution to the head is that of the
+// workspace, which the next call overwrites.
+func (m *Model) embed(op problem.Operation, t *feature.Table, dim int, lanes feature.Lanes, work *workspace) embedding {
 	n := &m.compute
 	work.grow(n)
-	scale := feature.Vector(work.features, &m.hardware, op, t, dim, lanes)
-	e := embedding{scale: scale, head: make([]float64, n.head)}
+	scale := feature.Vector(work.features, &m.hardware, op, *t, dim, lanes)
+	e := embedding{scale: scale, head: work.head}
 	if scale == 0 {
+		clear(e.head)
 		return e
 	}
 	for k := range n.members {
@@ -356,13 +358,17 @@ func (m *memberNet) run(work *workspace) {
 }
 
 // workspace holds the vectors that computing one embedding needs.
-type workspace struct{ features, hidden, embed []float32 }
+type workspace struct {
+	features, hidden, embed []float32
+	head                    []float64
+}
 
 func (w *workspace) grow(n *computeNet) {
 	if w.features == nil {
 		w.features = make([]float32, feature.Width)
 		w.hidden = make([]float32, n.members[0].hidden)
 		w.embed = make([]float32, n.members[0].embed)
+		w.head = make([]float64, n.head)
 	}
 }
 

@@ -45,9 +45,13 @@ type embeddings struct {
 	// quantum is the size, in ms, of one unit of the integers that embeddings
 	// are rounded to.
 	quantum float64
-	items   []item // what operators read
-	index   map[sliceKey]int
-	shared  map[contentKey]int // items of equal content share their vectors
+	// items are what operators read, itemsInBlock in each block, and vectors what the items add to
+	// the sums of operators.
+	items   [][]item
+	count   int
+	vectors vectorList
+	index   map[sliceKey]int32
+	shared  map[contentKey]int32 // items of equal content share their vectors
 	work    workspace
 	// rates holds each operator's part of the scalars; operatorOf numbers the operators.
 	// none is an embedding of zeros.
@@ -56,45 +60,66 @@ type embeddings struct {
 }
 
 type describedTable struct {
-	described feature.Table
 	// content is equal for tables that differ in name and constraints only.
-	content   int
-	operation int
-	bags      float64
+	content, operation int32
+	bags               float64
 }
 
 // item is a slice of a table: what operators add to a device.
 type item struct {
 	// key is equal for items of equal content.
-	key groups.Key
-	// heads holds the folded embedding for each lane class that the slice's operator can
-	// have, from lanes on. There are none below, because an operator is never narrower than
-	// its widest slice. parts holds what the slice adds to the scalars of its group, for the
-	// same lane classes.
-	heads    []int32
-	parts    []feature.Part
-	dimSum   int
+	key    groups.Key
+	dimSum int
+	// vector is the number of the vector for the lane class lanes. Those of the higher classes
+	// that the slice's operator can have follow. There are none below, because an operator is never
+	// narrower than its widest slice.
+	vector   int32
 	operator int32 // as operatorOf says
 	// blocks is the number of blocks of rows that the slice is one of, on devices that a plan
 	// chose; 0 for a slice with all rows.
-	blocks int
+	blocks int32
 	lanes  feature.Lanes
 	// unread says that nothing is looked up: the slice adds only its columns.
 	unread bool
 }
 
-// head returns the folded embedding for a lane class, not below the item's own.
-func (it *item) head(lanes feature.Lanes, units int) []int32 {
-	from := int(lanes-it.lanes) * units
-	return it.heads[from : from+units : from+units]
+// itemsInBlock is the number of items, and vectorsInBlock that of vectors, that have their memory
+// together: a list that grows block by block never moves.
+const itemsInBlock, vectorsInBlock = 512, 128
+
+// vectorList holds what slices add to the sums of their operators, for one lane class each: the folded
+// embedding, and a part of the scalars.
+type vectorList struct {
+	units int // the length of an embedding
+	heads [][]int32
+	parts [][]feature.Part
+	count int
 }
 
-// part returns what the slice adds to the scalars of a group of a lane class, not below the
-// item's own.
-func (it *item) part(lanes feature.Lanes) *feature.Part { return &it.parts[lanes-it.lanes] }
+// add adds an empty vector, and returns its embedding and its part.
+func (v *vectorList) add() (head []int32, part *feature.Part) {
+	if v.count%vectorsInBlock == 0 {
+		v.heads, v.parts = append(v.heads, make([]int32, vectorsInBlock*v.units)), append(v.parts, make([]feature.Part, vectorsInBlock))
+	}
+	v.count++
+	return v.head(v.count - 1), v.part(v.count - 1)
+}
+
+func (v *vectorList) head(i int) []int32 {
+	from := i % vectorsInBlock * v.units
+	return v.heads[i/vectorsInBlock][from : from+v.units : from+v.units]
+}
+
+func (v *vectorList) part(i int) *feature.Part { return &v.parts[i/vectorsInBlock][i%vectorsInBlock] }
+
+// vectorFor returns the number of an item's vector for a lane class, not below the item's own.
+func (it *item) vectorFor(lanes feature.Lanes) int { return int(it.vector) + int(lanes-it.lanes) }
+
+// at returns the item of a number.
+func (e *embeddings) at(i int) *item { return &e.items[i/itemsInBlock][i%itemsInBlock] }
 
 type sliceKey struct {
-	table, width, blocks int
+	table, width, blocks int32
 	number               problem.Operator
 	// prefetched says that the slice is a cached one whose table has Prefetch.
 	prefetched bool
@@ -103,7 +128,7 @@ type sliceKey struct {
 // blockKey is a table that is cut by rows for a number of devices.
 type blockKey struct{ table, blocks int }
 
-type contentKey struct{ content, width int }
+type contentKey struct{ content, width int32 }
 
 // tableContent holds the values that the times of a table depend on.
 type tableContent struct {
@@ -117,8 +142,8 @@ type tableContent struct {
 // the one that has the whole tables.
 func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
 	e := &embeddings{
-		model: m, problem: p, whole: whole, index: map[sliceKey]int{}, shared: map[contentKey]int{},
-		none: make([]int32, m.compute.head), contents: map[tableContent]int{}, blocks: map[blockKey]describedTable{},
+		model: m, problem: p, whole: whole, index: map[sliceKey]int32{}, shared: map[contentKey]int32{},
+		none: make([]int32, m.compute.head), vectors: vectorList{units: m.compute.head}, contents: map[tableContent]int{}, blocks: map[blockKey]describedTable{},
 		others: map[problem.OperatorKey]int{},
 	}
 	operations, widest := map[problem.OperatorKey]int{}, map[problem.Operation]int{}
@@ -171,7 +196,7 @@ func (e *embeddings) describe(t *problem.Table, operation int) describedTable {
 		e.contents[content] = c
 		e.described = append(e.described, feature.Describe(t.Rows, t.Bags(), t.LengthCV(), t.Counts(e.problem.Batch)))
 	}
-	return describedTable{e.described[c], c, operation, t.Bags()}
+	return describedTable{int32(c), int32(operation), t.Bags()}
 }
 
 // slice returns the table of a slice: the problem's, or the block of it if the slice is one of a
@@ -184,7 +209,7 @@ func (e *embeddings) slice(table, blocks int) *describedTable {
 	block, ok := e.blocks[key]
 	if !ok {
 		t := problem.BlockOf(e.problem, table, blocks)
-		block = e.describe(&t, e.tables[table].operation)
+		block = e.describe(&t, int(e.tables[table].operation))
 		e.blocks[key] = block
 	}
 	return &block
@@ -214,7 +239,7 @@ const headroom = 64
 // chooseQuantum returns the power of two at which the integers of all tables on one
 // device just fit 31 bits.
 func (e *embeddings) chooseQuantum() float64 {
-	largest := map[int]float64{}
+	largest := map[int32]float64{}
 	total := 0.0
 	for i := range e.tables {
 		t := &e.tables[i]
@@ -223,7 +248,7 @@ func (e *embeddings) chooseQuantum() float64 {
 			// A narrow table can be faster in a wide operator than in a full one.
 			highest := e.highest[t.operation]
 			for l := min(highest, feature.LanesFull); l <= highest; l++ {
-				embedded := e.model.embed(e.operations[t.operation], t.described, e.problem.Tables[i].Dim, l, &e.work)
+				embedded := e.model.embed(e.operations[t.operation], &e.described[t.content], e.problem.Tables[i].Dim, l, &e.work)
 				for _, v := range embedded.head {
 					size = math.Max(size, math.Abs(v))
 				}
@@ -255,14 +280,14 @@ func (e *embeddings) operatorOf(t *describedTable, key *problem.OperatorKey) int
 	if key.Width > 0 {
 		at, ok := slices.BinarySearch(e.widths, key.Width)
 		if !ok {
-			return int32(e.otherPart(key)*len(e.operations) + t.operation)
+			return int32(e.otherPart(key)*len(e.operations) + int(t.operation))
 		}
 		part += at + 1
 	}
 	if part *= e.parts; key.Cut {
 		part++
 	}
-	return int32(part*len(e.operations) + t.operation)
+	return int32(part*len(e.operations) + int(t.operation))
 }
 
 // otherPart returns the part of an operator of a width that is not in widths: such parts come
@@ -280,40 +305,46 @@ func (e *embeddings) otherPart(key *problem.OperatorKey) int {
 // operator and of the number of blocks that the form states. Of the tiers, the form states only
 // HostCached.
 func (e *embeddings) item(table, width int, form problem.Form) int {
-	key := sliceKey{table, width, form.Blocks, form.Operator, form.Tier == problem.HostCached && e.whole.Tables[table].Prefetch}
+	key := sliceKey{int32(table), int32(width), int32(form.Blocks), form.Operator, form.Tier == problem.HostCached && e.whole.Tables[table].Prefetch}
 	if i, ok := e.index[key]; ok {
-		return i
+		return int(i)
 	}
 	t := e.slice(table, form.Blocks)
 	fused := e.keyOf(table, width, problem.Form{Tier: form.Tier, Operator: form.Operator})
 	op := fused.Operation
-	added := item{operator: e.operatorOf(t, &fused), lanes: feature.LanesOf(&e.model.hardware, op, width), dimSum: problem.Columns(width, t.bags), blocks: form.Blocks}
+	added := item{operator: e.operatorOf(t, &fused), lanes: feature.LanesOf(&e.model.hardware, op, width), dimSum: problem.Columns(width, t.bags), blocks: int32(form.Blocks)}
 	for int(added.operator) >= len(e.rates) { // a number or a width more, of whole slices or of cut ones
 		e.rates = append(e.rates, e.rates[:len(e.operations)]...)
 	}
-	content := contentKey{t.content, width}
+	content := contentKey{t.content, int32(width)}
 	if twin, ok := e.shared[content]; ok {
-		alike := &e.items[twin]
-		added.key, added.heads, added.parts, added.unread = alike.key, alike.heads, alike.parts, alike.unread
+		alike := e.at(int(twin))
+		added.key, added.vector, added.unread = alike.key, alike.vector, alike.unread
 	} else {
+		added.vector = int32(e.vectors.count)
+		described := &e.described[t.content]
 		for l := added.lanes; l <= e.highest[t.operation]; l++ {
-			embedded := e.model.embed(op, t.described, width, l, &e.work)
-			added.heads = e.quantise(added.heads, embedded.head)
-			added.parts = append(added.parts, t.described.Part(embedded.scale))
+			embedded := e.model.embed(op, described, width, l, &e.work)
+			head, part := e.vectors.add()
+			e.quantise(head, embedded.head)
+			*part = described.Part(embedded.scale)
 		}
-		added.unread = added.parts[0].Empty()
-		added.key = groups.KeyOf(len(e.items))
-		e.shared[content] = len(e.items)
+		added.unread = e.vectors.part(int(added.vector)).Empty()
+		added.key = groups.KeyOf(e.count)
+		e.shared[content] = int32(e.count)
 	}
-	e.index[key] = len(e.items)
-	e.items = append(e.items, added)
-	return len(e.items) - 1
+	e.index[key] = int32(e.count)
+	if e.count%itemsInBlock == 0 {
+		e.items = append(e.items, make([]item, itemsInBlock))
+	}
+	*e.at(e.count) = added
+	e.count++
+	return e.count - 1
 }
 
-// quantise appends the integers of an embedding to heads.
-func (e *embeddings) quantise(heads []int32, head []float64) []int32 {
-	for _, v := range head {
-		heads = append(heads, int32(math.Round(math.Max(-1<<30, math.Min(1<<30, v/e.quantum)))))
+// quantise sets the integers of an embedding.
+func (e *embeddings) quantise(integers []int32, head []float64) {
+	for i, v := range head {
+		integers[i] = int32(math.Round(math.Max(-1<<30, math.Min(1<<30, v/e.quantum))))
 	}
-	return heads
 }

@@ -21,10 +21,12 @@ func Linked(m *Model, p *problem.Problem) []string { return linked(m, p) }
 // Known counts the groups of a placement whose times the Scorer remembers.
 func (s *Scorer) Known() (known int) {
 	count := func(o *operators) {
-		for i := range o.groups {
-			if g := &o.groups[i]; len(g.items) > 0 {
-				if _, ok := o.memo.At(g.key); ok {
-					known++
+		for _, groups := range o.groups {
+			for i := range groups {
+				if g := &groups[i]; len(g.items) > 0 {
+					if _, ok := o.memo.At(g.key); ok {
+						known++
+					}
 				}
 			}
 		}

@@ -126,7 +126,7 @@ func (o *otherForms) change(class problem.OperatorClass, it *otherItem, device, 
 	if o.classes[class] == nil {
 		o.classes[class] = newOperators(o.estimates.classes[class], devices, o.penalty)
 		if o.forget {
-			o.classes[class].memo.Off()
+			o.classes[class].forget()
 		}
 	}
 	return o.classes[class], device
@@ -138,7 +138,7 @@ func (o *otherForms) sortPlaces(it *otherItem, device, sign int) {
 	if it.lookups == 0 {
 		return
 	}
-	operator := int(o.estimates.classes[problem.ClassCached].items[it.item].operator)
+	operator := int(o.estimates.classes[problem.ClassCached].at(it.item).operator)
 	for operator >= len(o.cached[device]) {
 		o.cached[device] = append(o.cached[device], sortedPlaces{})
 	}

@@ -58,7 +58,7 @@ func (m *Model) units(op problem.Operation, slices []Slice) []float64 {
 	var sums feature.Sums
 	head := make([]float64, m.compute.head)
 	for _, s := range slices {
-		e := m.embed(op, *s.Table, s.Dim, lanes, &work)
+		e := m.embed(op, s.Table, s.Dim, lanes, &work)
 		for i, v := range e.head {
 			head[i] += v
 		}

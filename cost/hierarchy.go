@@ -95,7 +95,7 @@ func (s *Scorer) countBlock(device, item, sign int) {
 	if s.hierarchy == nil {
 		return
 	}
-	if it := &s.estimates.classes[problem.ClassColumns].items[item]; it.blocks > 0 {
+	if it := s.estimates.classes[problem.ClassColumns].at(item); it.blocks > 0 {
 		s.hierarchy.change(device/s.estimates.network.Joined(), item, it.dimSum, sign)
 	}
 }

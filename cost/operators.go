@@ -2,7 +2,6 @@ package cost
 
 import (
 	"math"
-	"slices"
 
 	"github.com/neuroshard/neuroshard/feature"
 	"github.com/neuroshard/neuroshard/internal/f32"
@@ -11,27 +10,33 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// fewMoved is the number of items up to which looking for those that differ is more work than
-// adding all of them, and mostMoved the most items of both lists that are looked up in each other.
-const fewMoved, mostMoved = 4, 8
-
 // operators keep the predicted times of the operators of one class while slices are
 // added and removed. The operators are on a number of devices: on all devices, on one
 // device for each host, or on a single device if all devices hold the same.
 //
-// Work is delayed. Adding a slice only records the slice. When the time of a group is
-// needed, it is looked up by the group's content; only if no such group was predicted
+// Work is delayed. Adding a slice only records the slice. When the time of a device is needed,
+// it is one of the two last times if the device holds what it held then. Otherwise the time of each
+// group is looked up by the group's content; only if no such group was predicted
 // before are the vectors of the new slices summed.
 type operators struct {
 	slices *embeddings
-	// count is the number of operators of a device, and units that of units of the head.
-	// count grows when the first slice of an operator with a higher number is added.
-	count, units int
-	devices      []deviceState
-	groups       []groupState // of device d and operator o: d*count + o
-	memo         groups.Memo
-	// gone and come are the results of differing.
-	gone, come []int32
+	// count is the number of operators of a device. It grows when the first slice of an operator
+	// with a higher number is added.
+	count   int
+	devices []deviceState
+	// groups and lanes are by operator: the group of each device, and the lane classes of each
+	// group, from the lowest that operators can have on.
+	groups [][]groupState
+	lanes  [][]laneState
+	// factors are those of the operators in the key of a device.
+	factors []groups.Key
+	sums    sums
+	memo    groups.Memo
+	// forgets says that no time is kept.
+	forgets bool
+	// extra and scalars are scratch.
+	extra   []int32
+	scalars feature.Sums
 	// penalty is the risk penalty: the number of standard deviations of an ensemble's
 	// members that is added to their mean.
 	penalty float64
@@ -39,11 +44,21 @@ type operators struct {
 
 // deviceState is what a device holds, in all its groups.
 type deviceState struct {
-	dimSum int
-	shards int
 	// compute is the predicted time; it is valid if known is true.
 	compute float64
 	known   bool
+	shards  int32
+	dimSum  int
+	// key is that of all groups together. last and before are the last two times that were
+	// predicted: a change that is tried and taken back needs no prediction.
+	key          groups.Key
+	last, before timeOf
+}
+
+// timeOf is the time of a device that holds what the key says.
+type timeOf struct {
+	key     groups.Key
+	compute float64
 }
 
 // groupState is the shards of one device that fuse into one operator.
@@ -53,46 +68,107 @@ type groupState struct {
 	// own width. The widest slice decides the group's class.
 	items []int32
 	wide  [feature.LaneClasses]int32
-	// sums holds the sums for each lane class that operators can have, from the lowest on.
-	sums []laneSums
 }
 
-// laneSums sum up a list of items for one lane class. They are updated when they are
-// needed, so a slice that is removed and added again costs no work.
-type laneSums struct {
-	items []int32
-	// same is the number of first items that are known to equal the group's first items.
-	same int
-	// head is the sum of the items' vectors, and scalars the sum of their parts.
-	head    []int32
-	scalars feature.Sums
+// mostPending is the most slices that may have come or gone since the sums of a lane class were
+// brought up to date. With more, the sums are computed anew.
+const mostPending = 6
+
+// laneState is what is known of a group's sums for one lane class:
+//
+//	the slices of the group = those of the sums, with the pending changes
+//
+// Most changes of a search are tried and taken back. So a change becomes a part of the sums only
+// if it is still there when the group is predicted the next time. Until then its vectors are added
+// to those of the sums for each prediction.
+type laneState struct {
+	// pending are the slices that came, by number, and the complements of those that went.
+	pending [mostPending]int32
+	// count is the number of pending changes. The first old of them were there at the last
+	// prediction.
+	count, old uint8
+	// known says that the sums are those of some list of slices.
+	known bool
+	// at is the number of the sums; none before the first prediction.
+	at int32
+}
+
+const none = -1
+
+// changed records that a slice came, or went if change is the complement of the slice's number.
+func (l *laneState) changed(change int32) {
+	for i := range l.count {
+		if l.pending[i] == ^change {
+			if i < l.old {
+				l.old--
+				l.pending[i] = l.pending[l.old]
+				i = l.old
+			}
+			l.count--
+			l.pending[i] = l.pending[l.count]
+			return
+		}
+	}
+	if l.count == mostPending {
+		l.known = false
+		return
+	}
+	l.pending[l.count] = change
+	l.count++
+}
+
+// sums are the sums of vectors, for groups and lane classes: those of the embeddings, and of the
+// parts. They get memory when they are first asked for.
+type sums struct {
+	units   int
+	heads   [][]int32
+	scalars [][]feature.Sums
+	count   int
+}
+
+const sumsInBlock = 64
+
+// add adds sums of nothing and returns their number.
+func (s *sums) add() int32 {
+	if s.count%sumsInBlock == 0 {
+		s.heads, s.scalars = append(s.heads, make([]int32, sumsInBlock*s.units)), append(s.scalars, make([]feature.Sums, sumsInBlock))
+	}
+	s.count++
+	return int32(s.count - 1)
+}
+
+// of returns the sums of a number.
+func (s *sums) of(i int32) (head []int32, scalars *feature.Sums) {
+	from := int(i) % sumsInBlock * s.units
+	return s.heads[i/sumsInBlock][from : from+s.units : from+s.units], &s.scalars[i/sumsInBlock][i%sumsInBlock]
 }
 
 // newOperators returns the operators of a class on a number of devices. The devices
 // hold nothing.
 func newOperators(slices *embeddings, devices int, penalty float64) *operators {
-	s := &operators{slices: slices, units: slices.model.compute.head, penalty: penalty, devices: make([]deviceState, devices)}
+	units := slices.model.compute.head
+	s := &operators{slices: slices, penalty: penalty, devices: make([]deviceState, devices), sums: sums{units: units}, extra: make([]int32, units)}
 	s.grow()
 	return s
 }
 
 // grow makes room for all operators of the slices that are registered by now.
 func (s *operators) grow() {
-	before, count := s.count, len(s.slices.rates)
-	groups := make([]groupState, len(s.devices)*count)
 	classes := s.slices.classes
-	sums := make([]laneSums, len(s.devices)*(count-before)*classes)
-	numbers := make([]int32, len(sums)*s.units)
-	for d := range s.devices {
-		of := groups[d*count:][:count]
-		for o := copy(of, s.groups[d*before:][:before]); o < count; o++ {
-			of[o].sums, sums = sums[:classes:classes], sums[classes:]
-			for l := range of[o].sums {
-				of[o].sums[l].head, numbers = numbers[:s.units:s.units], numbers[s.units:]
-			}
+	for ; s.count < len(s.slices.rates); s.count++ {
+		lanes := make([]laneState, len(s.devices)*classes)
+		for i := range lanes {
+			lanes[i].at = none
 		}
+		s.groups, s.lanes = append(s.groups, make([]groupState, len(s.devices))), append(s.lanes, lanes)
+		s.factors = append(s.factors, groups.Factor(s.count))
 	}
-	s.count, s.groups = count, groups
+}
+
+// forget has the operators predict each group again, also one that they predicted before.
+func (s *operators) forget() {
+	s.forgets = true
+	s.memo.Off()
 }
 
 // reset empties all devices.
@@ -103,23 +179,25 @@ func (s *operators) reset() {
 		}
 		s.devices[d] = deviceState{}
 		for o := range s.count {
-			g := &s.groups[d*s.count+o]
+			g := &s.groups[o][d]
 			g.key, g.items, g.wide = groups.Key{}, g.items[:0], [feature.LaneClasses]int32{}
-			g.changed(0)
+			lanes := s.lanesOf(o, d)
+			for l := range lanes {
+				lanes[l].known = false
+			}
 		}
 	}
 }
 
-// changed records that the group's items may differ from the given position on.
-func (g *groupState) changed(at int) {
-	for l := range g.sums {
-		g.sums[l].same = min(g.sums[l].same, at)
-	}
+// lanesOf returns the lane classes of a device's group.
+func (s *operators) lanesOf(operator, device int) []laneState {
+	classes := s.slices.classes
+	return s.lanes[operator][device*classes:][:classes]
 }
 
 // add puts a slice on a device.
 func (s *operators) add(device, slice int) {
-	it := &s.slices.items[slice]
+	it := s.slices.at(slice)
 	state := &s.devices[device]
 	state.known = false
 	state.shards++
@@ -127,18 +205,37 @@ func (s *operators) add(device, slice int) {
 	if it.unread {
 		return
 	}
-	if int(it.operator) >= s.count {
+	operator := int(it.operator)
+	if operator >= s.count {
 		s.grow()
 	}
-	g := &s.groups[device*s.count+int(it.operator)]
+	state.key = state.key.Plus(it.key.Times(s.factors[operator]))
+	g := &s.groups[operator][device]
 	g.key = g.key.Plus(it.key)
+	if g.items == nil {
+		g.items = make([]int32, 0, fewItems)
+	}
 	g.items = append(g.items, int32(slice))
 	g.wide[it.lanes]++
+	s.changed(operator, device, int32(slice))
+}
+
+// fewItems is the number of slices that a group has room for from the start.
+const fewItems = 8
+
+// changed records a change of a group for the lane classes whose sums are known.
+func (s *operators) changed(operator, device int, change int32) {
+	lanes := s.lanesOf(operator, device)
+	for l := range lanes {
+		if lanes[l].known {
+			lanes[l].changed(change)
+		}
+	}
 }
 
 // remove takes a slice off a device that holds it. It is the exact inverse of add.
 func (s *operators) remove(device, slice int) {
-	it := &s.slices.items[slice]
+	it := s.slices.at(slice)
 	state := &s.devices[device]
 	state.known = false
 	state.shards--
@@ -146,7 +243,9 @@ func (s *operators) remove(device, slice int) {
 	if it.unread {
 		return
 	}
-	g := &s.groups[device*s.count+int(it.operator)]
+	operator := int(it.operator)
+	state.key = state.key.Minus(it.key.Times(s.factors[operator]))
+	g := &s.groups[operator][device]
 	g.key = g.key.Minus(it.key)
 	g.wide[it.lanes]--
 	last := len(g.items) - 1
@@ -156,64 +255,49 @@ func (s *operators) remove(device, slice int) {
 	}
 	g.items[at] = g.items[last]
 	g.items = g.items[:last]
-	g.changed(at)
+	s.changed(operator, device, ^int32(slice))
 }
 
-// sum returns the sums of the group for a lane class that is not below its own.
-func (s *operators) sum(g *groupState, lanes feature.Lanes) *laneSums {
-	l := &g.sums[lanes-s.slices.lowest]
-	n := l.same
-	for n < len(g.items) && n < len(l.items) && g.items[n] == l.items[n] {
-		n++
+// settle makes the first n pending changes a part of the sums.
+func (s *operators) settle(l *laneState, lanes feature.Lanes, n uint8) {
+	if n == 0 {
+		return
 	}
-	gone, come := l.items[n:], g.items[n:]
-	if min(len(gone), len(come)) > fewMoved {
-		gone, come = s.differing(gone, come)
+	head, scalars := s.sums.of(l.at)
+	for _, change := range l.pending[:n] {
+		s.apply(head, scalars, change, lanes)
 	}
-	if len(gone)+len(come) > len(g.items) { // adding anew is less work
-		clear(l.head)
-		l.scalars = feature.Sums{}
-		gone, come = nil, g.items
-	}
-	for _, i := range gone {
-		it := &s.slices.items[i]
-		f32.SubInts(l.head, it.head(lanes, s.units))
-		l.scalars.Remove(it.part(lanes))
-	}
-	for _, i := range come {
-		it := &s.slices.items[i]
-		f32.AddInts(l.head, it.head(lanes, s.units))
-		l.scalars.Add(it.part(lanes))
-	}
-	l.items = append(l.items[:n], g.items[n:]...)
-	l.same = len(g.items)
-	return l
+	copy(l.pending[:], l.pending[n:l.count])
+	l.count -= n
+	l.old -= min(l.old, n)
 }
 
-// differing returns the items of two lists without those that are in both, if they differ by few
-// items. A slice that leaves a group changes places with the last one, so the lists are compared
-// place by place first. The results are valid until the next call.
-func (s *operators) differing(a, b []int32) (gone, come []int32) {
-	both := min(len(a), len(b))
-	s.gone, s.come = s.gone[:0], s.come[:0]
-	for i, item := range a[:both] {
-		if item != b[i] {
-			s.gone, s.come = append(s.gone, item), append(s.come, b[i])
-		}
+// apply adds a slice to sums for a lane class, or removes it if change is the complement of its
+// number.
+func (s *operators) apply(head []int32, scalars *feature.Sums, change int32, lanes feature.Lanes) {
+	if change >= 0 {
+		at := s.slices.at(int(change)).vectorFor(lanes)
+		f32.AddInts(head, s.slices.vectors.head(at))
+		scalars.Add(s.slices.vectors.part(at))
+		return
 	}
-	s.gone, s.come = append(s.gone, a[both:]...), append(s.come, b[both:]...)
-	if len(s.gone)+len(s.come) > mostMoved {
-		return s.gone, s.come
+	at := s.slices.at(int(^change)).vectorFor(lanes)
+	f32.SubInts(head, s.slices.vectors.head(at))
+	scalars.Remove(s.slices.vectors.part(at))
+}
+
+// sumUp computes the sums of a group for a lane class anew.
+func (s *operators) sumUp(g *groupState, l *laneState, lanes feature.Lanes) {
+	if l.at == none {
+		l.at = s.sums.add()
 	}
-	come = s.come[:0]
-	for _, item := range s.come {
-		if at := slices.Index(s.gone, item); at >= 0 {
-			s.gone = slices.Delete(s.gone, at, at+1)
-		} else {
-			come = append(come, item)
-		}
+	head, scalars := s.sums.of(l.at)
+	clear(head)
+	*scalars = feature.Sums{}
+	for _, i := range g.items {
+		s.apply(head, scalars, i, lanes)
 	}
-	return s.gone, come
+	l.known, l.count, l.old = true, 0, 0
 }
 
 // compute returns the predicted time, in ms, of the fused forwards and backwards of the
@@ -232,13 +316,25 @@ func (s *operators) compute(device int) float64 {
 //go:noinline
 func (s *operators) predict(device int) {
 	state := &s.devices[device]
-	state.compute, state.known = s.with(device, nil), true
+	state.known = true
+	switch {
+	case s.forgets:
+		state.compute = s.with(device, nil)
+		return
+	case state.last.key == state.key:
+	case state.before.key == state.key:
+		state.last, state.before = state.before, state.last
+	default:
+		state.before = state.last
+		state.last = timeOf{state.key, s.with(device, nil)}
+	}
+	state.compute = state.last.compute
 }
 
 // computeWith sets out[i] to what compute(devices[i]) would return if the slice were
 // added. It does not change the placement.
 func (s *operators) computeWith(slice int, devices []int32, out []float64) {
-	it := &s.slices.items[slice]
+	it := s.slices.at(slice)
 	if int(it.operator) >= s.count {
 		s.grow()
 	}
@@ -255,14 +351,15 @@ func (s *operators) with(device int, added *item) float64 {
 		if added != nil && int(added.operator) != o {
 			joins = nil
 		}
-		total += s.group(o, &s.groups[device*s.count+o], joins)
+		total += s.group(o, device, joins)
 	}
 	return total
 }
 
 // group returns the predicted time of one group, with an item added if added is not
 // nil. If a group of equal content was predicted before, the time comes from memory.
-func (s *operators) group(operator int, g *groupState, added *item) float64 {
+func (s *operators) group(operator, device int, added *item) float64 {
+	g := &s.groups[operator][device]
 	key := g.key
 	if added != nil {
 		if added.unread {
@@ -277,7 +374,7 @@ func (s *operators) group(operator int, g *groupState, added *item) float64 {
 	net := &s.slices.model.compute
 	both, known := s.memo.At(key)
 	if !known {
-		in := s.input(operator, g, added)
+		in := s.input(operator, device, added)
 		*both = f32.FoldedHead(in.sums, in.extra, float32(s.slices.quantum), &in.scalars, &net.scalars, net.both)
 		if s.penalty > 0 {
 			*both += float32(s.penalty * s.deviation(&in))
@@ -289,7 +386,7 @@ func (s *operators) group(operator int, g *groupState, added *item) float64 {
 // addTo adds the predicted times of a device's forwards and backwards to d.
 func (s *operators) addTo(d *plan.StepTimes, device int) {
 	for o := range s.count {
-		forward, backward := s.parts(o, &s.groups[device*s.count+o])
+		forward, backward := s.parts(o, device)
 		d.Forward += unit.Millis(forward)
 		d.Backward += unit.Millis(backward)
 	}
@@ -297,12 +394,12 @@ func (s *operators) addTo(d *plan.StepTimes, device int) {
 
 // parts predicts the forward and the backward of one group separately. Their sum is
 // exactly what group returns, which rounds once.
-func (s *operators) parts(operator int, g *groupState) (forward, backward float64) {
-	if len(g.items) == 0 {
+func (s *operators) parts(operator, device int) (forward, backward float64) {
+	if len(s.groups[operator][device].items) == 0 {
 		return 0, 0
 	}
-	both := s.group(operator, g, nil)
-	in := s.input(operator, g, nil)
+	both := s.group(operator, device, nil)
+	in := s.input(operator, device, nil)
 	net := &s.slices.model.compute
 	forward = float64(f32.FoldedHead(in.sums, in.extra, float32(s.slices.quantum), &in.scalars, &net.scalars, net.forward))
 	forward = math.Min(net.launchForward+math.Max(0, forward), both)
@@ -319,21 +416,45 @@ type headInput struct {
 }
 
 // input returns the input of the head for a group with an additional item, or without
-// if added is nil. The widest slice decides the lane class of all slices.
-func (s *operators) input(operator int, g *groupState, added *item) (in headInput) {
-	lowest := s.slices.lowest
+// if added is nil. The widest slice decides the lane class of all slices. The input is valid until
+// the next call.
+func (s *operators) input(operator, device int, added *item) (in headInput) {
+	g, lowest := &s.groups[operator][device], s.slices.lowest
 	lanes := lowest + feature.Lanes(s.slices.classes-1)
 	for lanes > lowest && g.wide[lanes] == 0 {
 		lanes--
 	}
-	in.extra = s.slices.none
-	part := &noPart
 	if added != nil {
 		lanes = max(lanes, added.lanes)
-		in.extra, part = added.head(lanes, s.units), added.part(lanes)
 	}
-	sums := s.sum(g, lanes)
-	in.sums = sums.head
-	sums.scalars.Scalars(&in.scalars, &s.slices.rates[operator], lanes, part)
+	l := &s.lanesOf(operator, device)[lanes-lowest]
+	switch {
+	case !l.known:
+		s.sumUp(g, l, lanes)
+	case added != nil:
+		s.settle(l, lanes, l.count)
+	default:
+		s.settle(l, lanes, l.old)
+		l.old = l.count
+	}
+	sums, scalars := s.sums.of(l.at)
+	in.sums, in.extra = sums, s.slices.none
+	rates := &s.slices.rates[operator]
+	switch {
+	case added != nil:
+		at := added.vectorFor(lanes)
+		in.extra = s.slices.vectors.head(at)
+		scalars.Scalars(&in.scalars, rates, lanes, s.slices.vectors.part(at))
+	case l.count == 0:
+		scalars.Scalars(&in.scalars, rates, lanes, &noPart)
+	default:
+		clear(s.extra)
+		s.scalars = *scalars
+		for _, change := range l.pending[:l.count] {
+			s.apply(s.extra, &s.scalars, change, lanes)
+		}
+		in.extra = s.extra
+		s.scalars.Scalars(&in.scalars, rates, lanes, &noPart)
+	}
 	return in
 }

@@ -51,7 +51,7 @@ func (s *Scorer) Item(table, width int, form problem.Form) int {
 // must be called before the first Add.
 func (s *Scorer) Forget() {
 	s.forget = true
-	s.columns.memo.Off()
+	s.columns.forget()
 }
 
 // Numbered is true: operators of different numbers have a launch and lanes of their own.

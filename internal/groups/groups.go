@@ -37,6 +37,17 @@ func (k Key) Plus(l Key) Key { return Key{k.a + l.a, k.b + l.b} }
 // Minus returns the key of group k without the items of group l.
 func (k Key) Minus(l Key) Key { return Key{k.a - l.a, k.b - l.b} }
 
+// Factor returns the factor of part i of a whole: see Times. Different parts have different
+// factors.
+func Factor(i int) Key {
+	k := KeyOf(-1 - i)
+	return Key{k.a | 1, k.b | 1}
+}
+
+// Times returns the key of group k as one part of a whole. The sum of the keys of all parts, each
+// with the Factor of its part, is a key of the whole.
+func (k Key) Times(factor Key) Key { return Key{k.a * factor.a, k.b * factor.b} }
+
 // mix spreads a number over 64 bits: an output of SplitMix64 (Steele et al.,
 // "Fast splittable pseudorandom number generators", 2014).
 func mix(x uint64) uint64 {
