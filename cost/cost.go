@@ -8,7 +8,8 @@
 //	          (scorer.go)
 //	Price     the cost of a whole placement, device by device (estimates.go)
 //
-// A Scorer sums the slices of each device by operator (operators.go), adds the times
+// A Scorer sums the slices of each device by operator (operators.go), knows the extremes of
+// all devices (devices.go), adds the times
 // of the all-to-alls (comm.go) and of slices in other forms than columns in HBM
 // (forms.go), both with the net's correction (correction.go), and the risk penalty of an
 // ensemble (penalty.go). Exchanges that reduce inside hosts first take the place of all

@@ -1,8 +1,6 @@
 package cost
 
 import (
-	"math"
-
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
@@ -20,6 +18,7 @@ type Scorer struct {
 	columns operators
 	others  *otherForms
 	comm    commMemo
+	totals  deviceTotals
 	// forget says that Forget was called.
 	forget bool
 	// hierarchy is nil if exchanges are flat.
@@ -39,6 +38,7 @@ func (p *Estimates) NewScorer(riskPenalty float64) *Scorer {
 	return &Scorer{
 		estimates: p, penalty: riskPenalty, comm: commMemo{penalty: riskPenalty}, hierarchy: newHierarchy(p),
 		columns: *newOperators(p.classes[problem.ClassColumns], p.network.Devices, riskPenalty),
+		totals:  newDeviceTotals(p.network.Devices),
 	}
 }
 
@@ -59,6 +59,7 @@ func (s *Scorer) Numbered() bool { return true }
 
 // Reset empties all devices.
 func (s *Scorer) Reset() {
+	s.totals.reset()
 	s.columns.reset()
 	if s.others != nil {
 		s.others.reset()
@@ -70,6 +71,7 @@ func (s *Scorer) Reset() {
 
 // Add puts an item on a device, or on all devices that hold it, as the item's form says.
 func (s *Scorer) Add(device, item int) {
+	s.changed(device, item)
 	if item < 1<<classShift {
 		s.columns.add(device, item)
 		s.countBlock(device, item, 1)
@@ -85,6 +87,7 @@ func (s *Scorer) Add(device, item int) {
 // Remove takes an item off a device, or off all devices that hold it. It undoes Add
 // exactly.
 func (s *Scorer) Remove(device, item int) {
+	s.changed(device, item)
 	if item < 1<<classShift {
 		s.columns.remove(device, item)
 		s.countBlock(device, item, -1)
@@ -145,13 +148,12 @@ func (s *Scorer) Cost() float64 {
 // compute, the forward all-to-all after the last device is ready, the longest packing, and
 // the backward all-to-all.
 func (s *Scorer) phases() (longest, collective, packing, backward float64) {
-	all := 0.0
-	for d := range s.columns.devices {
-		compute := s.columns.compute(d) // as Compute, without a call for each device
-		if s.others != nil {
-			compute += s.others.compute(d)
+	totals, all := s.refreshed(), 0.0
+	longest = totals.computes.Max()
+	if s.estimates.model.comm.constants.OverlapRate != 0 {
+		for _, compute := range totals.computes.Values() {
+			all += compute
 		}
-		longest, all = max(longest, compute), all+compute
 	}
 	load, times := s.allToAlls()
 	return longest, s.afterLast(times.forward, all, longest), s.packing(load.Max), times.backward
@@ -235,11 +237,8 @@ func (s *Scorer) allToAlls() (CommLoad, commTimes) {
 		vectors := s.vectors()
 		return CommLoad{}, commTimes{vectors, vectors}
 	}
-	load := CommLoad{Min: math.MaxInt}
-	for d := range s.columns.devices {
-		sum := s.columnsOf(d)
-		load.Max, load.Min, load.Sum = max(load.Max, sum), min(load.Min, sum), load.Sum+sum
-	}
+	totals := s.refreshed()
+	load := CommLoad{Max: totals.most.Max(), Min: -totals.least.Max(), Sum: totals.sum}
 	if load.Sum == 0 && s.others != nil && s.others.joint() {
 		return load, commTimes{}
 	}
@@ -248,7 +247,7 @@ func (s *Scorer) allToAlls() (CommLoad, commTimes) {
 
 // afterLast returns how long a forward all-to-all takes after the last device is ready,
 // in ms, if it takes time in all. sum and longest are the sum and the maximum of the
-// times at which the devices are ready.
+// times at which the devices are ready. Without an overlap, the sum is not read.
 func (s *Scorer) afterLast(time, sum, longest float64) float64 {
 	n := len(s.columns.devices)
 	if s.hierarchy != nil {
@@ -273,4 +272,36 @@ func (s *Scorer) columnsOf(device int) int {
 		sum += s.others.columns[device]
 	}
 	return sum
+}
+
+// changed records the devices whose own times or columns an item of a device changes: those
+// that hold it, unless these are all.
+func (s *Scorer) changed(device, item int) {
+	switch problem.OperatorClass(item >> classShift) {
+	case problem.ClassBlocks, problem.ClassReplicas:
+	case problem.ClassHostBlocks:
+		per := s.estimates.network.PerHost
+		first := device / per * per
+		for d := first; d < min(first+per, s.estimates.network.Devices); d++ {
+			s.totals.change(d)
+		}
+	default:
+		s.totals.change(device)
+	}
+}
+
+// refreshed returns the totals after all changes.
+func (s *Scorer) refreshed() *deviceTotals {
+	t := &s.totals
+	for _, device := range t.changed {
+		d := int(device)
+		columns := s.columnsOf(d)
+		t.sum += columns - t.most.Values()[d]
+		t.computes.Set(d, s.Compute(d))
+		t.most.Set(d, columns)
+		t.least.Set(d, -columns)
+		t.isChanged[d] = false
+	}
+	t.changed = t.changed[:0]
+	return t
 }

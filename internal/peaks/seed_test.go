@@ -1,0 +1,3 @@
+package peaks
+
+import _ "github.com/neuroshard/neuroshard/internal/fixedseed"
