@@ -13,29 +13,36 @@ import (
 // all the tables of a co-location. Two slices of a table that have the same width
 // and form are the same piece.
 type piece struct {
-	members []member
-	// bytes is what the piece takes of HBM on each device that holds it, and hostBytes
-	// what it takes of host memory.
-	bytes, hostBytes int64
-	// dims is the number of pooled columns that travel in all-to-alls: width times
-	// features, summed over the members. It is 0 for a piece that several devices hold.
-	dims int64
+	// The fields that changes of a layout read come first, so that they lie in one cache line.
+	//
+	// bytes is what the piece takes of HBM on each device that holds it. dims is the number of
+	// pooled columns that travel in all-to-alls: width times features, summed over the members.
+	// It is 0 for a piece that several devices hold.
+	bytes, dims int64
+	// table, width and item are those of the first member. single says that there is no other.
+	table, width, item int32
+	// siblings is the number of the list of the piece's siblings (catalog.siblings), or none for a
+	// co-location, and operator that of the operator key of the first member (catalog.operators).
+	siblings, operator int32
+	span               span
 	// class is the width class of the widest member: i for up to 2^i columns.
-	class uint8
+	class  uint8
+	single bool
+	// known says that the scorer knows the members' items.
+	known bool
+	// hostBytes is what the piece takes of host memory.
+	hostBytes int64
+	members   []member
 	// devices are the allowed devices, ascending; nil allows all.
 	devices []int32
 	// left and right are the pieces of the two halves; none if the piece is not cut yet,
 	// or cannot be cut.
 	left, right int32
 	form        problem.Form
-	span        span
-	// operator is the number of the operator key of the first member (catalog.operators), and
-	// siblings that of the piece's siblings (catalog.siblings), or none for a co-location.
-	operator, siblings int32
 	// alone is the predicted time in ms of the piece alone on a device; it is set if timed
-	// is true. known says that the scorer knows the members' items.
-	alone        float64
-	timed, known bool
+	// is true.
+	alone float64
+	timed bool
 }
 
 type member struct{ table, width, item int }
@@ -69,6 +76,10 @@ type catalog struct {
 	scorer Scorer
 	// all lists every device.
 	all []int32
+	// leasts holds the width of the narrowest slice of each table: see least.
+	leasts []int32
+	// newMembers is room for the members of pieces of one table.
+	newMembers []member
 	// budget is the number of bytes that shards may take on the device with the most memory, and
 	// hostBudget the number of bytes of host memory for a device on the host with the most.
 	budget, hostBudget int64
@@ -107,6 +118,11 @@ type together struct {
 func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
 	c := &catalog{problem: p, rules: p.Engine.Rules(), scorer: scorer, family: make(map[family]int32, len(p.Tables)), operators: map[problem.OperatorKey]int32{}}
 	c.resize(p.Topology.Devices)
+	const g = problem.ColumnGranule
+	c.leasts = make([]int32, len(p.Tables))
+	for i := range c.leasts {
+		c.leasts[i] = int32((max(g, p.Tables[i].MinWidth()) + g - 1) / g * g)
+	}
 	c.onHost = onHost(p)
 	if scorer != nil {
 		scorer.Reset()
@@ -166,7 +182,10 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 		operator = int32(len(c.operators))
 		c.operators[key] = operator
 	}
-	k := piece{members: members, devices: devices, left: none, right: none, form: form, span: spanOf(form), operator: operator, siblings: none}
+	k := piece{
+		members: members, devices: devices, left: none, right: none, form: form, span: spanOf(form), operator: operator, siblings: none,
+		table: int32(first.table), width: int32(first.width), single: len(members) == 1,
+	}
 	for _, m := range members {
 		s := c.problem.Whole(m.table)
 		s.Columns.End = int64(m.width)
@@ -235,13 +254,30 @@ func (c *catalog) halves(k int32) (left, right int32) {
 	return c.pieces[k].left, c.pieces[k].right
 }
 
+// membersInBlock is the number of members that get their memory together.
+const membersInBlock = 512
+
+// member returns the only member of a piece of one table.
+func (c *catalog) member(table, width int) []member {
+	if len(c.newMembers) == 0 {
+		c.newMembers = make([]member, membersInBlock)
+	}
+	m := c.newMembers[:1:1]
+	c.newMembers = c.newMembers[1:]
+	m[0] = member{table: table, width: width}
+	return m
+}
+
 // slice returns the piece of that width of the only table of piece k, in the form of
 // piece k.
 func (c *catalog) slice(k int32, width int) int32 {
+	if int(c.pieces[k].width) == width {
+		return k
+	}
 	if id := c.siblings[c.pieces[k].siblings][width/problem.ColumnGranule]; id != none {
 		return id
 	}
-	return c.add([]member{{table: c.pieces[k].members[0].table, width: width}}, c.pieces[k].devices, c.pieces[k].form)
+	return c.add(c.member(int(c.pieces[k].table), width), c.pieces[k].devices, c.pieces[k].form)
 }
 
 // inForm returns the piece of that width and form of the only table of piece k.
@@ -250,7 +286,7 @@ func (c *catalog) inForm(k int32, width int, form problem.Form) int32 {
 	if id := c.siblings[c.siblingsIn(table, form)][width/problem.ColumnGranule]; id != none {
 		return id
 	}
-	return c.add([]member{{table: table, width: width}}, c.pieces[k].devices, form)
+	return c.add(c.member(table, width), c.pieces[k].devices, form)
 }
 
 // numbered returns piece k in the operator of the number.
@@ -307,7 +343,7 @@ func (c *catalog) register(k *piece) {
 		m := &k.members[i]
 		m.item = c.scorer.Item(m.table, m.width, k.form)
 	}
-	k.known = true
+	k.item, k.known = int32(k.members[0].item), true
 }
 
 // time returns the predicted time of piece k alone on a device. The catalog's scorer
@@ -376,10 +412,7 @@ func (c *catalog) eachOf(s span, d int32, visit func(i int, device int32)) {
 
 // least returns the width of the narrowest slice of a table, in columns: a multiple of
 // the granule.
-func (c *catalog) least(table int) int {
-	const g = problem.ColumnGranule
-	return (max(g, c.problem.Tables[table].MinWidth()) + g - 1) / g * g
-}
+func (c *catalog) least(table int) int { return int(c.leasts[table]) }
 
 // rows returns the rows of a piece's tables.
 func (c *catalog) rows(k int32) int64 {

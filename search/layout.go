@@ -35,7 +35,7 @@ type layout struct {
 	live   []int32 // slots in use
 	place  []int32 // index in live of a slot in use
 	held   [][]int32
-	tables map[int][]int32 // slots of the slices of each table
+	tables [][]int32 // slots of the slices of each table
 
 	objective
 
@@ -84,7 +84,12 @@ func newLayout(c *catalog, scorer Scorer, f forms) *layout {
 	n := len(c.all)
 	l := &layout{
 		c: c, scorer: scorer, hiding: hidingOf(scorer), ledger: newLedger(c), forms: f, mixed: f.any(),
-		held: make([][]int32, n), objective: objective{compute: make([]float64, n), dims: make([]int64, n)},
+		held: make([][]int32, n), tables: make([][]int32, len(c.problem.Tables)), objective: objective{compute: make([]float64, n), dims: make([]int64, n)},
+	}
+	const few = 2 // slices of most tables
+	room := make([]int32, few*len(l.tables))
+	for t := range l.tables {
+		l.tables[t], room = room[:0:few], room[few:]
 	}
 	if l.hides = l.hiding != nil; !l.mixed {
 		l.hiddenWeight = hiddenColumnWeight
@@ -102,7 +107,9 @@ func newLayout(c *catalog, scorer Scorer, f forms) *layout {
 func (l *layout) clear() {
 	l.gone, l.come = l.gone[:0], l.come[:0]
 	l.parts, l.free, l.live, l.place = l.parts[:0], l.free[:0], l.live[:0], l.place[:0]
-	l.tables = map[int][]int32{}
+	for t := range l.tables {
+		l.tables[t] = l.tables[t][:0]
+	}
 	l.ledger.clear()
 	for d := range l.held {
 		l.held[d] = l.held[d][:0]
@@ -226,9 +233,13 @@ func (l *layout) all() []placed {
 
 // score calls do, which is the scorer's Add or Remove, for each item of a part.
 func (l *layout) score(p placed, do func(device, item int)) {
-	members := l.c.pieces[p.piece].members
-	for i := range members {
-		do(int(p.device), members[i].item)
+	k := &l.c.pieces[p.piece]
+	if k.single {
+		do(int(p.device), int(k.item))
+		return
+	}
+	for i := range k.members {
+		do(int(p.device), k.members[i].item)
 	}
 }
 
@@ -276,11 +287,11 @@ func (l *layout) remove(slot int32) {
 // table returns the only table of a piece. ok is false for a co-location, which
 // is never split.
 func (l *layout) table(k int32) (int, bool) {
-	members := l.c.pieces[k].members
-	return members[0].table, len(members) == 1
+	p := &l.c.pieces[k]
+	return int(p.table), p.single
 }
 
-func (l *layout) width(slot int32) int { return l.c.pieces[l.parts[slot].piece].members[0].width }
+func (l *layout) width(slot int32) int { return int(l.c.pieces[l.parts[slot].piece].width) }
 
 // formAt returns the form of a slot's part.
 func (l *layout) formAt(slot int32) problem.Form { return l.c.pieces[l.parts[slot].piece].form }

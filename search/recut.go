@@ -81,13 +81,13 @@ func (m *mover) recutTable(slot int32, widest int) {
 // slice's device.
 func (m *mover) fuses(slot, piece int32) bool {
 	k := &m.c.pieces[m.parts[slot].piece]
-	return k.operator == m.c.pieces[piece].operator && len(k.members) == 1
+	return k.operator == m.c.pieces[piece].operator && k.single
 }
 
 // gather adds to gone the slices that a device keeps of a piece's table in the piece's
 // form, and returns the number of their columns.
 func (m *mover) gather(piece, device int32) (columns int) {
-	table, siblings := m.c.pieces[piece].members[0].table, m.c.pieces[piece].siblings
+	table, siblings := m.c.pieces[piece].table, m.c.pieces[piece].siblings
 	for _, slot := range m.tables[table] {
 		if m.parts[slot].device == device && m.c.pieces[m.parts[slot].piece].siblings == siblings && !slices.Contains(m.gone, slot) {
 			m.gone = append(m.gone, slot)
@@ -104,7 +104,7 @@ func (m *mover) cuts(piece int32, columns, widest int) int {
 	if widest < columns {
 		n = (columns + widest - 1) / widest
 	}
-	return max(1, min(n, columns/m.c.least(m.c.pieces[piece].members[0].table)))
+	return max(1, min(n, columns/m.c.least(int(m.c.pieces[piece].table))))
 }
 
 // into adds to come n slices of a piece's table with the given columns together.
@@ -144,7 +144,7 @@ func (m *mover) bring(piece, device int32) {
 		m.come = append(m.come, placed{piece, device})
 		return
 	}
-	from, widest := len(m.gone), m.c.pieces[piece].members[0].width
+	from, widest := len(m.gone), int(m.c.pieces[piece].width)
 	columns := widest + m.gather(piece, device)
 	for _, slot := range m.gone[from:] {
 		widest = max(widest, m.width(slot))
