@@ -88,9 +88,11 @@ type catalog struct {
 	short, hostShort []int64
 	pieces           []piece
 	// siblings lists the pieces of one table in one form by their width in granules, with none
-	// for a width that has no piece yet. family has the number of each such list.
+	// for a width that has no piece yet. families has what the pieces of each list have in common,
+	// and familyOf the number of the first list of each table, or none.
 	siblings [][]int32
-	family   map[family]int32
+	families []family
+	familyOf []int32
 	// operators numbers the operator keys of the pieces.
 	operators map[problem.OperatorKey]int32
 	// together are the pieces of co-locations in operators of other numbers than 0.
@@ -103,10 +105,11 @@ type catalog struct {
 	kept *keptBlocks
 }
 
-// family is what siblings have in common.
+// family is what siblings have in common beside their table. next is the number of the next list
+// of the table, or none.
 type family struct {
-	table int
-	form  problem.Form
+	form problem.Form
+	next int32
 }
 
 // together is a co-location, by its first table, in the operator of a number.
@@ -116,11 +119,12 @@ type together struct {
 }
 
 func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
-	c := &catalog{problem: p, rules: p.Engine.Rules(), scorer: scorer, family: make(map[family]int32, len(p.Tables)), operators: map[problem.OperatorKey]int32{}}
+	c := &catalog{problem: p, rules: p.Engine.Rules(), scorer: scorer, operators: map[problem.OperatorKey]int32{}}
 	c.resize(p.Topology.Devices)
 	const g = problem.ColumnGranule
-	c.leasts = make([]int32, len(p.Tables))
+	c.leasts, c.familyOf = make([]int32, len(p.Tables)), make([]int32, len(p.Tables))
 	for i := range c.leasts {
+		c.familyOf[i] = none
 		c.leasts[i] = int32((max(g, p.Tables[i].MinWidth()) + g - 1) / g * g)
 	}
 	c.onHost = onHost(p)
@@ -212,17 +216,19 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 
 // siblingsIn returns the number of the list of the pieces of a table in a form.
 func (c *catalog) siblingsIn(table int, form problem.Form) int32 {
-	key := family{table, form}
-	at, ok := c.family[key]
-	if !ok {
-		at = int32(len(c.siblings))
-		c.family[key] = at
-		list := make([]int32, c.problem.Tables[table].Dim/problem.ColumnGranule+1)
-		for i := range list {
-			list[i] = none
+	for at := c.familyOf[table]; at != none; at = c.families[at].next {
+		if c.families[at].form == form {
+			return at
 		}
-		c.siblings = append(c.siblings, list)
 	}
+	list := make([]int32, c.problem.Tables[table].Dim/problem.ColumnGranule+1)
+	for i := range list {
+		list[i] = none
+	}
+	at := int32(len(c.siblings))
+	c.siblings = append(c.siblings, list)
+	c.families = append(c.families, family{form, c.familyOf[table]})
+	c.familyOf[table] = at
 	return at
 }
 

@@ -1,8 +1,9 @@
 package search
 
 import (
-	"math"
 	"slices"
+
+	"github.com/neuroshard/neuroshard/internal/peaks"
 )
 
 // ledger counts the bytes that pieces take, by where they lie:
@@ -21,6 +22,10 @@ type ledger struct {
 	// own and host are by device, onHost by host.
 	own, host, onHost []int64
 	everywhere        int64
+	// taken knows the most bytes of own and onHost on a device, and hostTaken those of host. takenSum is
+	// the sum of taken.
+	taken, hostTaken *peaks.List[int64]
+	takenSum         int64
 	// start are the bytes of own before there are pieces: those that the device has less than the
 	// largest one, and those of blocks of rows that stay there. hostStart are those of host.
 	start, hostStart []int64
@@ -34,7 +39,7 @@ func newLedger(c *catalog) ledger {
 	l := ledger{
 		budget: c.budget, hostBudget: c.hostBudget, start: c.short, hostStart: c.hostShort,
 		own: make([]int64, n), host: make([]int64, n), onHost: make([]int64, t.Hosts()),
-		local: int32(t.PerHost()), hostOf: make([]int32, n),
+		local: int32(t.PerHost()), hostOf: make([]int32, n), taken: peaks.New[int64](n), hostTaken: peaks.New[int64](n),
 	}
 	for d := range l.hostOf {
 		l.hostOf[d] = int32(d) / l.local
@@ -53,13 +58,24 @@ func newLedger(c *catalog) ledger {
 func (l *ledger) clearDevices() {
 	copy(l.own, l.start)
 	copy(l.host, l.hostStart)
+	for d := range l.own {
+		l.update(int32(d))
+		l.hostTaken.Set(d, l.host[d])
+	}
 }
 
 // clear removes all pieces.
 func (l *ledger) clear() {
-	l.clearDevices()
 	clear(l.onHost)
 	l.everywhere = 0
+	l.clearDevices()
+}
+
+// update counts what device d holds, after a change of own or onHost.
+func (l *ledger) update(d int32) {
+	bytes := l.own[d] + l.onHost[l.hostOf[d]]
+	l.takenSum += bytes - l.taken.Values()[d]
+	l.taken.Set(int(d), bytes)
 }
 
 // count adds sign times a piece's bytes on the span of a device.
@@ -68,10 +84,18 @@ func (l *ledger) count(k *piece, device int32, sign int64) {
 	case everywhere:
 		l.everywhere += sign * k.bytes
 	case oneHost:
-		l.onHost[l.hostOf[device]] += sign * k.bytes
+		host := l.hostOf[device]
+		l.onHost[host] += sign * k.bytes
+		for d := host * l.local; d < min((host+1)*l.local, int32(len(l.own))); d++ {
+			l.update(d)
+		}
 	case oneDevice:
 		l.own[device] += sign * k.bytes
-		l.host[device] += sign * k.hostBytes
+		l.update(device)
+		if k.hostBytes > 0 {
+			l.host[device] += sign * k.hostBytes
+			l.hostTaken.Set(int(device), l.host[device])
+		}
 	}
 }
 
@@ -86,17 +110,12 @@ func (l *ledger) fullHosts() int32 { return int32(len(l.own)) / l.local }
 // or in host memory; 0 if none does. If together is true, the HBM of all devices counts
 // as one memory.
 func (l *ledger) lack(together bool) int64 {
-	most, sum := int64(math.MinInt64), int64(0)
-	for d := range l.own {
-		beyond := l.own[d] + l.shared(int32(d)) - l.budget
-		sum += beyond
-		if !together {
-			most = max(most, beyond)
-		}
-		most = max(most, l.host[d]-l.hostBudget)
-	}
+	most := l.hostTaken.Max() - l.hostBudget
 	if together {
-		most = max(most, sum)
+		n := int64(len(l.own))
+		most = max(most, l.takenSum+n*l.everywhere-n*l.budget)
+	} else {
+		most = max(most, l.taken.Max()+l.everywhere-l.budget)
 	}
 	return max(0, most)
 }
