@@ -15,10 +15,10 @@ import (
 // problem: that of the whole tables, of blocks of their rows, or of their replicas. Slices of
 // columns may also be blocks of rows on devices that a plan chose, which run in the same operators.
 type embeddings struct {
-	model   *Model
-	problem *problem.Problem
+	model *Model
 	// whole is the problem of the whole tables: it says which slices fuse.
 	whole *problem.Problem
+	batch int // of the tables
 	// operations holds the Operation of each set of tables whose whole slices fuse. parts is 2
 	// if the engine keeps slices of columns apart from whole tables, otherwise 1.
 	operations []problem.Operation
@@ -139,10 +139,10 @@ type tableContent struct {
 }
 
 // newEmbeddings describes the problem's tables to the model. whole is the problem itself, or
-// the one that has the whole tables.
+// the one that has the whole tables. Of a problem of parts of tables, only the descriptions are kept.
 func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
 	e := &embeddings{
-		model: m, problem: p, whole: whole, index: map[sliceKey]int32{}, shared: map[contentKey]int32{},
+		model: m, whole: whole, batch: p.Batch, index: map[sliceKey]int32{}, shared: map[contentKey]int32{},
 		none: make([]int32, m.compute.head), vectors: vectorList{units: m.compute.head}, contents: map[tableContent]int{}, blocks: map[blockKey]describedTable{},
 		others: map[problem.OperatorKey]int{},
 	}
@@ -156,8 +156,9 @@ func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
 	}
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		key := e.keyOf(i, t.Dim, problem.Form{})
-		op := key.Operation
+		op := p.Operation(i)
+		key := whole.OperatorKey(i, t.Dim, problem.Form{})
+		key.Operation = op
 		at, ok := operations[key]
 		if !ok {
 			at = len(e.operations)
@@ -170,6 +171,9 @@ func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
 	}
 	e.boundLanes(widest)
 	e.quantum = e.chooseQuantum()
+	if p != whole {
+		e.contents = nil // all tables are described
+	}
 	return e
 }
 
@@ -194,13 +198,13 @@ func (e *embeddings) describe(t *problem.Table, operation int) describedTable {
 	if !ok {
 		c = len(e.described)
 		e.contents[content] = c
-		e.described = append(e.described, feature.Describe(t.Rows, t.Bags(), t.LengthCV(), t.Counts(e.problem.Batch)))
+		e.described = append(e.described, feature.Describe(t.Rows, t.Bags(), t.LengthCV(), t.Counts(e.batch)))
 	}
 	return describedTable{int32(c), int32(operation), t.Bags()}
 }
 
 // slice returns the table of a slice: the problem's, or the block of it if the slice is one of a
-// number of blocks.
+// number of blocks. Only slices of whole tables are.
 func (e *embeddings) slice(table, blocks int) *describedTable {
 	if blocks == 0 {
 		return &e.tables[table]
@@ -208,7 +212,7 @@ func (e *embeddings) slice(table, blocks int) *describedTable {
 	key := blockKey{table, blocks}
 	block, ok := e.blocks[key]
 	if !ok {
-		t := problem.BlockOf(e.problem, table, blocks)
+		t := problem.BlockOf(e.whole, table, blocks)
 		block = e.describe(&t, int(e.tables[table].operation))
 		e.blocks[key] = block
 	}
@@ -248,7 +252,7 @@ func (e *embeddings) chooseQuantum() float64 {
 			// A narrow table can be faster in a wide operator than in a full one.
 			highest := e.highest[t.operation]
 			for l := min(highest, feature.LanesFull); l <= highest; l++ {
-				embedded := e.model.embed(e.operations[t.operation], &e.described[t.content], e.problem.Tables[i].Dim, l, &e.work)
+				embedded := e.model.embed(e.operations[t.operation], &e.described[t.content], e.whole.Tables[i].Dim, l, &e.work)
 				for _, v := range embedded.head {
 					size = math.Max(size, math.Abs(v))
 				}
@@ -267,7 +271,7 @@ func (e *embeddings) chooseQuantum() float64 {
 // those of the whole table.
 func (e *embeddings) keyOf(table, width int, form problem.Form) problem.OperatorKey {
 	key := e.whole.OperatorKey(table, width, form)
-	key.Operation = e.problem.Operation(table)
+	key.Operation = e.operations[e.tables[table].operation]
 	return key
 }
 

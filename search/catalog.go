@@ -38,7 +38,9 @@ type piece struct {
 	// left and right are the pieces of the two halves; none if the piece is not cut yet,
 	// or cannot be cut.
 	left, right int32
-	form        problem.Form
+	// form is one of the catalog's forms (catalog.forms), and must not be modified: pieces in equal
+	// forms have the same one.
+	form *problem.Form
 	// alone is the predicted time in ms of the piece alone on a device; it is set if timed
 	// is true.
 	alone float64
@@ -93,6 +95,8 @@ type catalog struct {
 	siblings [][]int32
 	families []family
 	familyOf []int32
+	// forms are the forms of the pieces, each once.
+	forms []*problem.Form
 	// operators numbers the operator keys of the pieces.
 	operators map[problem.OperatorKey]int32
 	// together are the pieces of co-locations in operators of other numbers than 0.
@@ -108,7 +112,7 @@ type catalog struct {
 // family is what siblings have in common beside their table. next is the number of the next list
 // of the table, or none.
 type family struct {
-	form problem.Form
+	form *problem.Form
 	next int32
 }
 
@@ -162,6 +166,9 @@ func (c *catalog) whole() []int32 {
 		return slices.Clone(c.unsplit)
 	}
 	groups := c.problem.Colocations()
+	if cap(c.pieces) == 0 {
+		c.pieces = make([]piece, 0, piecesEach*len(groups))
+	}
 	c.unsplit = make([]int32, len(groups))
 	for i, g := range groups {
 		var devices []int32
@@ -177,6 +184,10 @@ func (c *catalog) whole() []int32 {
 	return slices.Clone(c.unsplit)
 }
 
+// piecesEach is the number of pieces that there is room for from the start, for each table:
+// a search among all forms makes about this number. Room that is not used takes no memory.
+const piecesEach = 12
+
 // add registers a new piece.
 func (c *catalog) add(members []member, devices []int32, form problem.Form) int32 {
 	first := members[0]
@@ -187,7 +198,7 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 		c.operators[key] = operator
 	}
 	k := piece{
-		members: members, devices: devices, left: none, right: none, form: form, span: spanOf(form), operator: operator, siblings: none,
+		members: members, devices: devices, left: none, right: none, form: c.shared(form), span: spanOf(form), operator: operator, siblings: none,
 		table: int32(first.table), width: int32(first.width), single: len(members) == 1,
 	}
 	for _, m := range members {
@@ -214,10 +225,22 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 	return id
 }
 
+// shared returns the catalog's own form that equals a form.
+func (c *catalog) shared(form problem.Form) *problem.Form {
+	for _, f := range c.forms {
+		if *f == form {
+			return f
+		}
+	}
+	own := form
+	c.forms = append(c.forms, &own)
+	return &own
+}
+
 // siblingsIn returns the number of the list of the pieces of a table in a form.
 func (c *catalog) siblingsIn(table int, form problem.Form) int32 {
 	for at := c.familyOf[table]; at != none; at = c.families[at].next {
-		if c.families[at].form == form {
+		if *c.families[at].form == form {
 			return at
 		}
 	}
@@ -227,7 +250,7 @@ func (c *catalog) siblingsIn(table int, form problem.Form) int32 {
 	}
 	at := int32(len(c.siblings))
 	c.siblings = append(c.siblings, list)
-	c.families = append(c.families, family{form, c.familyOf[table]})
+	c.families = append(c.families, family{c.shared(form), c.familyOf[table]})
 	c.familyOf[table] = at
 	return at
 }
@@ -283,7 +306,7 @@ func (c *catalog) slice(k int32, width int) int32 {
 	if id := c.siblings[c.pieces[k].siblings][width/problem.ColumnGranule]; id != none {
 		return id
 	}
-	return c.add(c.member(int(c.pieces[k].table), width), c.pieces[k].devices, c.pieces[k].form)
+	return c.add(c.member(int(c.pieces[k].table), width), c.pieces[k].devices, *c.pieces[k].form)
 }
 
 // inForm returns the piece of that width and form of the only table of piece k.
@@ -297,7 +320,7 @@ func (c *catalog) inForm(k int32, width int, form problem.Form) int32 {
 
 // numbered returns piece k in the operator of the number.
 func (c *catalog) numbered(k int32, number problem.Operator) int32 {
-	members, form := c.pieces[k].members, c.pieces[k].form
+	members, form := c.pieces[k].members, *c.pieces[k].form
 	form.Operator = number
 	if len(members) == 1 {
 		return c.inForm(k, members[0].width, form)
@@ -347,7 +370,7 @@ func (c *catalog) register(k *piece) {
 	}
 	for i := range k.members {
 		m := &k.members[i]
-		m.item = c.scorer.Item(m.table, m.width, k.form)
+		m.item = c.scorer.Item(m.table, m.width, *k.form)
 	}
 	k.item, k.known = int32(k.members[0].item), true
 }
@@ -388,7 +411,7 @@ func (c *catalog) allowed(k *piece) []int32 {
 // operator returns the key of the operator that runs the first member of piece k.
 func (c *catalog) operator(k int32) problem.OperatorKey {
 	p := &c.pieces[k]
-	return c.problem.OperatorKey(p.members[0].table, p.members[0].width, p.form)
+	return c.problem.OperatorKey(p.members[0].table, p.members[0].width, *p.form)
 }
 
 // devicesOf returns the number of devices of a span.

@@ -61,6 +61,10 @@ func (greedy) apply(r *run, s state) (state, error) {
 	s.starts, s.best = append(s.starts, finer...), best
 	if large {
 		s = coarse(r, s, perRun)
+		s.starts = nil // no beam sets out from them
+		for _, w := range r.workers {
+			w.trail = trail{}
+		}
 	}
 	return s, nil
 }

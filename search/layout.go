@@ -294,7 +294,7 @@ func (l *layout) table(k int32) (int, bool) {
 func (l *layout) width(slot int32) int { return int(l.c.pieces[l.parts[slot].piece].width) }
 
 // formAt returns the form of a slot's part.
-func (l *layout) formAt(slot int32) problem.Form { return l.c.pieces[l.parts[slot].piece].form }
+func (l *layout) formAt(slot int32) problem.Form { return *l.c.pieces[l.parts[slot].piece].form }
 
 // order returns the tables that have a choice of forms, the most expensive first.
 func (l *layout) order() []int {

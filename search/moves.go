@@ -349,7 +349,7 @@ func (m *mover) reform(slot int32) bool {
 		return false
 	}
 	choices := m.forms.choices[table]
-	now := m.c.pieces[p.piece].form
+	now := *m.c.pieces[p.piece].form
 	n := len(choices)
 	if !m.forms.barred[table] {
 		n++ // the zero form

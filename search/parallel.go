@@ -34,7 +34,7 @@ func describe(c *catalog, parts []placed) []described {
 	list := make([]described, len(parts))
 	for i, p := range parts {
 		k := &c.pieces[p.piece]
-		list[i] = described{k.members[0].table, k.members[0].width, k.form, p.device}
+		list[i] = described{k.members[0].table, k.members[0].width, *k.form, p.device}
 	}
 	return list
 }

@@ -67,7 +67,7 @@ func secondCost(r *run, second Scorer, p placement) float64 {
 	for _, part := range p.placed() {
 		k := &r.catalog.pieces[part.piece]
 		for _, m := range k.members {
-			second.Add(int(part.device), second.Item(m.table, m.width, k.form))
+			second.Add(int(part.device), second.Item(m.table, m.width, *k.form))
 		}
 	}
 	r.stats.Placements++

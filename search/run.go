@@ -393,7 +393,7 @@ func (r *run) lacking(pieces []int32) error {
 // operator.
 func (r *run) formed(all []placed) bool {
 	return slices.ContainsFunc(all, func(p placed) bool {
-		form := r.catalog.pieces[p.piece].form
+		form := *r.catalog.pieces[p.piece].form
 		form.Operator = 0
 		return form != problem.Form{}
 	})

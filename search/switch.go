@@ -253,7 +253,7 @@ func (w switcher) neighbour(from, to problem.Form) (starts []start) {
 // uses reports whether some part has the form, whatever its operator.
 func (w switcher) uses(parts []placed, form problem.Form) bool {
 	return slices.ContainsFunc(parts, func(p placed) bool {
-		f := w.c.pieces[p.piece].form
+		f := *w.c.pieces[p.piece].form
 		f.Operator = 0
 		return f == form
 	})
@@ -344,7 +344,7 @@ func unsplit(c *catalog, parts []placed) (pieces []int32, fixed []placed) {
 	forms := map[int]problem.Form{}
 	for _, p := range parts {
 		k := &c.pieces[p.piece]
-		form := k.form
+		form := *k.form
 		form.Operator = 0
 		forms[k.members[0].table] = form
 		if k.span != oneDevice {

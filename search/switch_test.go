@@ -92,7 +92,7 @@ func TestNeighbours(t *testing.T) {
 			w.neighbours(2_000)
 			var got []int
 			for _, p := range w.placement.placed() {
-				if k := &r.catalog.pieces[p.piece]; k.form == replica {
+				if k := &r.catalog.pieces[p.piece]; *k.form == replica {
 					got = append(got, k.members[0].table)
 				}
 			}
