@@ -196,14 +196,14 @@ type Baseline struct {
 }
 
 // Plan finds a plan for the problem and validates it. It fails with *problem.Invalid if
-// the problem is not valid, with *search.Infeasible if the search finds no placement that
+// the problem is not valid or has more than MaxPlanned tables, with *search.Infeasible if the search finds no placement that
 // fits, with *search.Idle if a device stays empty and the problem's engine does not run
 // that, with *search.NoShardingType if the allowed sharding types cannot place the tables,
 // with *StepError if opt.Step has no price, and with *MeasureError if the finalists of
 // opt.Measure cannot be run. If ctx ends early, Plan returns the best plan so far with status
 // search.Interrupted, or ctx's error if there is no plan yet.
 func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error) {
-	if err := p.Validate(); err != nil {
+	if err := checkPlanned(p); err != nil {
 		return nil, err
 	}
 	l, err := newLine(p, opt)
@@ -245,6 +245,22 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 		measured.describe(result)
 	}
 	return result, err
+}
+
+// MaxPlanned is the most tables that Plan and Replan take. The search of 60,000 tables on 4,096
+// devices takes most of a minute (docs/PERFORMANCE.md), and that of a million tables ended in no
+// time that anyone waits for.
+const MaxPlanned = 1 << 17
+
+// checkPlanned returns *problem.Invalid if the problem is not valid or has too many tables.
+func checkPlanned(p *problem.Problem) error {
+	if n := len(p.Tables); n > MaxPlanned {
+		return &problem.Invalid{Faults: []problem.Fault{{
+			Message: fmt.Sprintf("%d tables: a plan has at most %d", n, MaxPlanned),
+			Hint:    "plan parts of the tables, each for devices of its own",
+		}}}
+	}
+	return p.Validate()
 }
 
 // finish returns the placement that a search found as a validated plan, with the baselines and

@@ -185,7 +185,7 @@ func (r *Replanned) Point() *Point { return &r.Curve[r.Chosen] }
 // opt contradicts itself. If ctx ends early, it chooses among the points found until then, and
 // the result's status is search.Interrupted.
 func Replan(ctx context.Context, p *problem.Problem, old *plan.Plan, opt ReplanOptions) (*Replanned, error) {
-	if err := p.Validate(); err != nil {
+	if err := checkPlanned(p); err != nil {
 		return nil, err
 	}
 	if err := opt.check(); err != nil {

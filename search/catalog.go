@@ -88,7 +88,10 @@ type catalog struct {
 	// short is the number of bytes by which each device's budget is below budget, and hostShort that
 	// by which its host budget is below hostBudget. Counts of a device's bytes start from these.
 	short, hostShort []int64
-	pieces           []piece
+	// mostShort is the largest of short, and hostMostShort the largest of short on the full host where
+	// that is least.
+	mostShort, hostMostShort int64
+	pieces                   []piece
 	// siblings lists the pieces of one table in one form by their width in granules, with none
 	// for a width that has no piece yet. families has what the pieces of each list have in common,
 	// and familyOf the number of the first list of each table, or none.
@@ -156,6 +159,12 @@ func (c *catalog) resize(n int) {
 	}
 	for d := range n {
 		c.hostShort[d] = c.hostBudget - int64(t.HostBudget(d))
+	}
+	c.mostShort, c.hostMostShort = slices.Max(c.short), math.MaxInt64
+	for host := range slices.Chunk(c.short, t.PerHost()) {
+		if len(host) == t.PerHost() {
+			c.hostMostShort = min(c.hostMostShort, slices.Max(host))
+		}
 	}
 }
 
@@ -476,15 +485,9 @@ func (c *catalog) free(device int32) int64 { return c.budget - c.short[device] }
 func (c *catalog) freeOn(s span) int64 {
 	switch s {
 	case everywhere:
-		return c.budget - slices.Max(c.short)
+		return c.budget - c.mostShort
 	case oneHost:
-		least, per := int64(math.MaxInt64), c.problem.Topology.PerHost()
-		for host := range slices.Chunk(c.short, per) {
-			if len(host) == per {
-				least = min(least, slices.Max(host))
-			}
-		}
-		return c.budget - least
+		return c.budget - c.hostMostShort
 	}
 	return c.budget
 }

@@ -31,8 +31,11 @@ func (fill) apply(r *run, s state) (state, error) {
 	if s.best.division != nil {
 		return s, nil
 	}
-	parts, ok := fitForms(r.catalog, &r.forms)
-	none := false
+	var parts []placed
+	ok, none := false, false
+	if !tooLarge(r.catalog, &r.forms) {
+		parts, ok = fitForms(r.catalog, &r.forms)
+	}
 	if !ok {
 		parts, none = fitVariants(r.catalog, &r.forms, r.ended)
 	}
@@ -71,6 +74,16 @@ func fitVariants(c *catalog, f *forms, ended func() bool) (parts []placed, none 
 		found = repaired(c, variants, ended)
 	}
 	return partsOf(c, found), known && len(found) == 0 && !c.rules.EqualSlices
+}
+
+// tooLarge reports whether no form can help: the tables take more bytes than all devices have. It
+// looks only if there is no host memory and the whole tables take too much, too.
+func tooLarge(c *catalog, f *forms) bool {
+	if c.hostBudget > 0 || c.total(c.whole()) <= c.room() {
+		return false
+	}
+	_, _, ok := balanced(c, variantsOf(c, f), 1)
+	return !ok
 }
 
 // fitForms returns a placement that fits, with the smallest number of the largest
