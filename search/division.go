@@ -62,14 +62,24 @@ func (c *catalog) entry(k, index int32) entry {
 
 // divide estimates the time of each piece and returns the division of the pieces.
 func (c *catalog) divide(pieces []int32) *division {
-	s := &division{entries: make([]entry, len(pieces))}
+	// The times are copied for sorting, because the pieces do not lie in the order of the list.
+	type timed struct {
+		alone float64
+		index int32
+	}
+	order := make([]timed, len(pieces))
+	s := &division{entries: make([]entry, 0, len(pieces))}
 	for i, k := range pieces {
-		c.time(k)
-		s.entries[i] = c.entry(k, int32(i))
+		order[i] = timed{c.time(k), int32(i)}
 		s.dims += c.pieces[k].dims
 		s.hash += mix(k)
 	}
-	slices.SortFunc(s.entries, c.mostExpensiveFirst)
+	slices.SortFunc(order, func(a, b timed) int { // as mostExpensiveFirst
+		return cmp.Or(cmp.Compare(b.alone, a.alone), cmp.Compare(b.index, a.index))
+	})
+	for _, t := range order {
+		s.entries = append(s.entries, c.entry(pieces[t.index], t.index))
+	}
 	return s
 }
 
