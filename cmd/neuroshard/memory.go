@@ -11,8 +11,8 @@ const largeProblem, largeGCPercent = 1000, 25
 // saveMemory has the garbage collector keep less garbage while a problem of the given size is
 // planned, unless the environment variable GOGC says how much to keep. The caller calls restore
 // at the end.
-func (a *app) saveMemory(tables, devices int) (restore func()) {
-	if tables+devices < largeProblem || a.env.getenv("GOGC") != "" {
+func saveMemory(env environment, tables, devices int) (restore func()) {
+	if tables+devices < largeProblem || env.getenv("GOGC") != "" {
 		return func() {}
 	}
 	before := debug.SetGCPercent(largeGCPercent)

@@ -25,13 +25,13 @@ func TestSaveMemory(t *testing.T) {
 		{8, 65536, "", largeGCPercent},
 		{10 * largeProblem, 8, "200", usual},
 	} {
-		a := &app{env: environment{getenv: func(name string) string {
+		env := environment{getenv: func(name string) string {
 			if name != "GOGC" {
 				t.Errorf("got a look at %s, want GOGC", name)
 			}
 			return c.gogc
-		}}}
-		restore := a.saveMemory(c.tables, c.devices)
+		}}
+		restore := saveMemory(env, c.tables, c.devices)
 		if got := now(); got != c.want {
 			t.Errorf("%d tables, %d devices, GOGC %q: got %d %%, want %d", c.tables, c.devices, c.gogc, got, c.want)
 		}

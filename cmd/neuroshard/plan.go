@@ -137,7 +137,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	if in := loaded.step; in != nil && in.Measured.Step > 0 && in.Measured.Shards == nil {
 		loaded.warnings = append(loaded.warnings, fmt.Sprintf("the measured step of %v is taken to be one of the plan found here: name the plan that it was measured with, with --step-plan", in.Measured.Step))
 	}
-	defer p.saveMemory(len(loaded.problem.Tables), loaded.problem.Topology.Devices)()
+	defer saveMemory(p.env, len(loaded.problem.Tables), loaded.problem.Topology.Devices)()
 	prices, err := p.prices(model, loaded.problem.Topology)
 	if err != nil {
 		return err
