@@ -44,8 +44,14 @@
 // limits of its device: of the time u, of the rows that operators with its number of passes
 // can sort, of X columns, and of the memory. On any device, the shares of each limit add up
 // to at most 1. So does any weighted mean of the four shares, with weights that depend on
-// the mode. An empty device has shares 0. If one operator could hold all tables, a device
-// with several operators has less than u for them, by the fixed time of the second one.
+// the mode. An empty device has shares 0.
+//
+// Several operators (mode.launches). An operator has no more rows than its passes sort, and no more
+// columns than X. So a slice takes a part of an operator, by its rows, or by its columns if rows have no
+// limit, and the parts of a device's slices add up to at most N, the number of its operators. If a device may
+// have several operators, this number is the limit in place of that of rows. The device also takes N-1
+// fixed times more than u counts. If one operator could hold all tables, N is at least 2 in the mode
+// of several operators. So N-1 is at least half of the parts, and at least 1.
 //
 // Refutation. Choose a worth mu_k for a device in mode k. A slice in mode k is worth mu_k
 // times its weighted mean share. Every table is cut and placed in modes in some way. So
@@ -68,8 +74,8 @@
 // Constraints. A table has only the classes and the widths that its sharding types, tiers and
 // devices allow (forms.go). Tables that may lie on few devices only have a bound of their own, on
 // these devices (subsets.go); the highest bound holds. The bound ignores the input exchange, the
-// limit of slices to one host, the memory of hosts, the share of a cache, and the rules of an engine on slices. It counts the
-// fixed times of at most two operators of a device. The bound is lowered by 1e-9 of itself, because floating-point sums are rounded.
+// limit of slices to one host, the memory of hosts, the share of a cache, and the rules of an engine on slices.
+// Beyond the second operator of a device, it counts half of the fixed times at most. The bound is lowered by 1e-9 of itself, because floating-point sums are rounded.
 //
 // # Hidden exchanges
 //

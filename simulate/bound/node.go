@@ -14,7 +14,8 @@ import (
 //	n_k = the maximum of time/u, rows/(limit of rows), columns/X, bytes/budget
 //
 // devices, where time, rows, columns and bytes are sums over the operators of the mode.
-// Rows have a limit for each number of passes. Let psi be the sum of all n_k, divided by
+// Rows have a limit for each number of passes. (In the mode of several operators, time has the
+// fixed times of operators, and the number of operators has a limit instead of rows.) Let psi be the sum of all n_k, divided by
 // the number of devices of the cluster. (If devices differ in memory, each memory class has its
 // own modes, and psi is the largest of the sums over the modes of a class, divided by the number of
 // its devices.) psi is smoothed, and its gradient gives the prices, weights and worths of the
@@ -77,14 +78,15 @@ type prover struct {
 }
 
 // shares are shares of the limits of devices in a mode, or weights of these shares.
-type shares [3 + maxPasses + 1]float64
+type shares [4 + maxPasses + 1]float64
 
 // The places in shares. From rowsShare on, there is a share of rows for each number of
-// sort passes.
+// sort passes. Modes with several operators have a share of the number of operators instead.
 const (
 	timeShare = iota
 	columnsShare
 	bytesShare
+	operatorsShare
 	rowsShare
 )
 
@@ -346,9 +348,17 @@ func (r *relaxation) sharesOf(n *node, k int) shares {
 		w[timeShare] += o.time(l, r.sizes[j])
 		w[columnsShare] += l[columns]
 		w[bytesShare] += l[bytes]
-		w[rowsShare+o.passes] += l[rows]
+		if mode.several == 0 {
+			w[rowsShare+o.passes] += l[rows]
+		} else {
+			w[operatorsShare] += mode.numberOf(o, l, float64(n.to))
+		}
 	}
-	w[timeShare] /= n.u
+	each, more := mode.launches(n.u)
+	w[timeShare] = (w[timeShare] + each*w[operatorsShare]) / (n.u + max(more, 0))
+	if mode.several > 0 {
+		w[operatorsShare] /= mode.several
+	}
 	w[columnsShare] /= float64(n.to)
 	w[bytesShare] /= r.memories[mode.memory].budget
 	for passes := range mode.rows {
@@ -357,23 +367,45 @@ func (r *relaxation) sharesOf(n *node, k int) shares {
 	return w
 }
 
+// numberOf returns the least number of operators on a device, among those that operator o stands for, if
+// the load of o is l and a device has at most the given columns: by rows, or by columns if rows
+// have no limit. It is linear in the load.
+func (k *mode) numberOf(o *operator, l *load, most float64) float64 {
+	if limit := k.rows[o.passes]; !math.IsInf(limit, 1) {
+		return k.several * l[rows] / limit
+	}
+	return l[columns] / most
+}
+
 // setPrices sets the prices of the operators of mode k. m is the rise of psi if the mode
 // needs one more device.
 func (s *prover) setPrices(n *node, k int, m float64) {
 	w, mode := &s.weights[k], &s.modes[k]
-	time := m * w[timeShare] / n.u
+	each, more := mode.launches(n.u)
+	time, number := m*w[timeShare]/(n.u+max(more, 0)), 0.0
+	if mode.several > 0 {
+		number = time*each + m*w[operatorsShare]/mode.several
+	}
 	for j := mode.first; j < mode.end; j++ {
 		l, o, g := &n.mix[j], &s.operators[j], &s.prices[j]
 		tangent(g, l, forward, time*o.forwards, s.sizes[j].forward)
 		tangent(g, l, backward, time, s.sizes[j].backward)
 		g[sorting] = time
-		g[rows] = m * w[rowsShare+o.passes] / mode.rows[o.passes]
 		g[columns] = m * w[columnsShare] / float64(n.to)
+		switch limit := mode.rows[o.passes]; {
+		case mode.several == 0:
+			g[rows] = m * w[rowsShare+o.passes] / limit
+		case math.IsInf(limit, 1):
+			g[rows] = 0
+			g[columns] += number / float64(n.to)
+		default:
+			g[rows] = number * mode.several / limit
+		}
 		g[bytes] = m * w[bytesShare] / s.memories[mode.memory].budget
 	}
-	// A device in the mode has u less extra for its operators. As u is at most s.longest
-	// here, that is at most the share 1 - extra/s.longest of u.
-	sum := w[timeShare] * max(1-mode.extra/s.longest, 0)
+	// If more is below 0, a device has u+more for its operators. As u is at most s.longest here, that is
+	// at most the share 1 + more/s.longest of u.
+	sum := w[timeShare] * max(1+min(more, 0)/s.longest, 0)
 	for _, v := range w[columnsShare:] {
 		sum += v
 	}

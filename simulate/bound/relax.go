@@ -52,11 +52,18 @@ type mode struct {
 	// rows[n] is the largest number of rows that operators with n sort passes can have on a
 	// device; +Inf means that there is no limit.
 	rows [maxPasses + 1]float64
+	// several is the most operators of a device in the mode if it may have more than one, and
+	// otherwise 0.
+	several float64
 	// devices is the largest number of devices that can be in the mode.
 	devices int
 	// memory is the place of the mode's memory class in a relaxation.
 	memory int
 }
+
+// shortMS is the longest time, in ms, up to which the fixed time of a second operator counts more than
+// the number of operators.
+const shortMS = 8 * fixedMS
 
 // load is what slices take of the devices in one operator: the three times of each norm
 // and the time of sorting, in ms, and the other limited resources of a device.
@@ -136,7 +143,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices int, all
 	if budget := float64(p.LargestBudget()); budget > 0 {
 		r.budget = budget
 	}
-	r.memories = []memoryClass{{devices, r.budget}}
+	r.memories = []memoryClass{{r.devices, r.budget}}
 	if len(p.Topology.DeviceMemories) > 0 && !math.IsInf(r.budget, 1) {
 		r.short = shortOf(p)
 	}
@@ -205,10 +212,26 @@ func (r *relaxation) addModes(divided int) {
 		if several := divided * len(r.lanes); several > 1 {
 			r.addAll()
 			r.closeMode(memory, several, r.devices)
-			r.modes[len(r.modes)-1].extra = extra
+			k := &r.modes[len(r.modes)-1]
+			k.extra, k.several = extra, float64(several)
 		}
 	}
 	r.makeRoom()
+}
+
+// launches returns times such that, if the longest time is u, a device in the mode takes at most u plus
+// more ms for its operators and for each ms for each of them. Let f be the fixed time of an operator, N
+// the number of operators of a device, at least 1 or 2, and y a lower bound on it that is linear in the
+// loads. N is at least the mean of y and of 1 or 2. So the fixed times beyond the first, f (N-1),
+// are at least f (y-1)/2 or f y/2. They are also at least 0 or f, which counts more if u is short.
+func (k *mode) launches(u float64) (each, more float64) {
+	switch {
+	case k.several == 0:
+		return 0, 0
+	case u < shortMS:
+		return 0, -k.extra
+	}
+	return fixedMS / 2, (fixedMS - k.extra) / 2
 }
 
 // addOperators adds one mode with all operators, without limits.
@@ -352,10 +375,17 @@ func (r *relaxation) offer(t *table, k int) {
 	o, p := &r.operators[k], &r.prices[k]
 	fixed := p[sorting]*t.sorted[o.passes] + p[rows]*t.rows
 	granule := p[columns] * t.columns
+	if !r.tiered {
+		fixed += p[bytes] * t.bytesOnce
+		granule += p[bytes] * t.bytes
+	}
 	longest := r.longest - r.modes[o.mode].extra
 	for g := t.narrowest(); g <= min(len(t.slices), o.widest); g++ {
 		s := &t.slices[g-1]
-		held, tier := inTier(t, r.tiered, p, s.granules)
+		held, tier := 0.0, 0
+		if r.tiered {
+			held, tier = inTier(t, true, p, s.granules)
+		}
 		v := fixed + granule*s.granules + held + p[forward]*s.memory + p[forward+1]*s.cache + p[forward+2]*s.issue[o.lanes] +
 			p[backward]*s.memoryBack + p[backward+1]*s.cacheBack + p[backward+2]*s.issueBack[o.lanes]
 		if v < r.price[g] && s.alone[o.lanes] <= longest {
