@@ -64,6 +64,12 @@
 // own budget of bytes, and a device is in a mode of its class. The worth of all devices is the sum
 // of the worths of the classes.
 //
+// Guests (guests.go). If no device can hold two slices of a hot table in the time u, and the table
+// is cut into m slices, m devices hold one each. They are a class of devices, as a memory class is:
+// the slices of the table lie in its modes only. Every number of slices has its own bound, and the least of these
+// holds for all placements. The argument holds up to the least time of a device with two such
+// slices, so it raises no bound above that time.
+//
 // Parts (tree.go). The placements are divided into parts, by X and by the number of
 // devices in each mode. Each part has its own bound, and the least of these bounds holds
 // for all placements.
@@ -75,7 +81,8 @@
 // devices allow (forms.go). Tables that may lie on few devices only have a bound of their own, on
 // these devices (subsets.go); the highest bound holds. The bound ignores the input exchange, the
 // limit of slices to one host, the memory of hosts, the share of a cache, and the rules of an engine on slices.
-// Beyond the second operator of a device, it counts half of the fixed times at most. The bound is lowered by 1e-9 of itself, because floating-point sums are rounded.
+// Beyond the second operator of a device, it counts half of the fixed times at most. The bound is
+// lowered by 1e-9 of itself, because floating-point sums are rounded.
 //
 // # Hidden exchanges
 //
@@ -247,11 +254,15 @@ func ofColumns(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound,
 	}
 	r := newRelaxation(p, simulate.NewPricer(p), p.Topology.Devices, allowed)
 	t := newTree(r, comm, memoriesOf(p, everyDevice(p)))
+	if hosting(t) {
+		t.fruitless = fruitlessGuest
+	}
 	t.raise(ctx, math.Inf(1))
+	least := byGuests(ctx, t)
 	if err := ctx.Err(); err != nil {
 		return Bound{}, err
 	}
-	b, err := bySubsets(ctx, p, allowed, only(problem.ClassColumns), false, t.bound())
+	b, err := bySubsets(ctx, p, allowed, only(problem.ClassColumns), false, least)
 	if err != nil {
 		return Bound{}, err
 	}

@@ -313,15 +313,35 @@ func price(t interface{ Fatal(...any) }, judge *simulate.Pricer, shards [][]prob
 // No placement costs less than the bound: not random ones, not those that a descent finds
 // from them, and not in a memory that just holds these; and so if plans may divide the
 // slices of a device into operators.
-func TestNoPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, nothingHidden) }
+func TestNoPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, asDrawn, nothingHidden) }
+
+// Nor does one of hot tables, which the bound divides by their slices.
+func TestNoPlacementOfHotTablesIsBelow(t *testing.T) { noPlacementIsBelow(t, heat, nothingHidden) }
 
 // Nor does a placement cost less than the bound if the engine hides a part of the all-to-alls.
-func TestNoExposedPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, drawHidden) }
+func TestNoExposedPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, asDrawn, drawHidden) }
 
-func noPlacementIsBelow(t *testing.T, hides func(*rapid.T, *problem.Problem) plan.Hidden) {
+// asDrawn leaves a problem as it is, and heat makes one or two of its tables hot.
+func asDrawn(*rapid.T, *problem.Problem) {}
+
+func heat(t *rapid.T, p *problem.Problem) {
+	hot := rapid.IntRange(1, 2).Draw(t, "hot tables")
+	for i := range p.Tables {
+		for j := range p.Tables[i].Features {
+			if f := &p.Tables[i].Features[j]; i < hot {
+				f.PoolingFactor = rapid.SampledFrom([]float64{60, 150, 400}).Draw(t, "hot pooling")
+			} else {
+				f.PoolingFactor = min(f.PoolingFactor, 10)
+			}
+		}
+	}
+}
+
+func noPlacementIsBelow(t *testing.T, change func(*rapid.T, *problem.Problem), hides func(*rapid.T, *problem.Problem) plan.Hidden) {
 	rapid.Check(t, func(t *rapid.T) {
 		granules := rapid.SampledFrom([]int{4, 16, 40, 150, 300}).Draw(t, "widest")
 		p := draw(t, 8, 5, granules)
+		change(t, p)
 		if err := p.Validate(); err != nil {
 			t.Fatal(err)
 		}
@@ -377,15 +397,19 @@ func check(t *rapid.T, p *problem.Problem, judge *simulate.Pricer, shards [][]pr
 
 // Of all cuts and placements of tiny problems, the best one is not below the bound, and
 // with one operator not far above it.
-func TestNoOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, nothingHidden) }
+func TestNoOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, asDrawn, nothingHidden) }
+
+// Nor is the best placement of hot tables.
+func TestNoOptimumOfHotTablesIsBelow(t *testing.T) { noOptimumIsBelow(t, heat, nothingHidden) }
 
 // Nor is the best exposed cost below the bound.
-func TestNoExposedOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, drawHidden) }
+func TestNoExposedOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, asDrawn, drawHidden) }
 
-func noOptimumIsBelow(t *testing.T, hides func(*rapid.T, *problem.Problem) plan.Hidden) {
+func noOptimumIsBelow(t *testing.T, change func(*rapid.T, *problem.Problem), hides func(*rapid.T, *problem.Problem) plan.Hidden) {
 	var known gaps
 	rapid.Check(t, func(t *rapid.T) {
 		p := draw(t, 3, 3, 4)
+		change(t, p)
 		if len(p.Tables) > 4 {
 			p.Tables = p.Tables[:4]
 		}

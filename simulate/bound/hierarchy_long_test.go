@@ -6,9 +6,9 @@ import "testing"
 
 // No placement with a hierarchical exchange costs less than the bound: slices of columns, and any
 // sharding types. TestNoHierarchicalOptimumInAnyKindIsBelow tries all placements of tiny problems.
-func TestNoHierarchicalPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, drawHierarchy) }
+func TestNoHierarchicalPlacementIsBelow(t *testing.T) { noPlacementIsBelow(t, asDrawn, drawHierarchy) }
 
-func TestNoHierarchicalOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, drawHierarchy) }
+func TestNoHierarchicalOptimumIsBelow(t *testing.T) { noOptimumIsBelow(t, asDrawn, drawHierarchy) }
 
 func TestNoHierarchicalPlacementInAnyKindIsBelow(t *testing.T) {
 	noPlacementInAnyKindIsBelow(t, drawHierarchy)

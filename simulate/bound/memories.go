@@ -29,6 +29,8 @@ import (
 type memoryClass struct {
 	devices int
 	budget  float64
+	// guest is the number of the guest whose slices the devices hold, from 1; 0 means none (guests.go).
+	guest int
 }
 
 // mostMemories is the most memory classes.
@@ -42,7 +44,7 @@ func memoriesOf(p *problem.Problem, devices []int) (all []memoryClass) {
 	}
 	for _, d := range devices {
 		if budget := float64(p.ShardBudget(d)); budget > 0 {
-			all = append(all, memoryClass{1, budget})
+			all = append(all, memoryClass{devices: 1, budget: budget})
 		}
 	}
 	slices.SortFunc(all, func(a, b memoryClass) int { return cmp.Compare(b.budget, a.budget) })

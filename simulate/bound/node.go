@@ -15,8 +15,8 @@ import (
 //
 // devices, where time, rows, columns and bytes are sums over the operators of the mode.
 // Rows have a limit for each number of passes. (In the mode of several operators, time has the
-// fixed times of operators, and the number of operators has a limit instead of rows.) Let psi be the sum of all n_k, divided by
-// the number of devices of the cluster. (If devices differ in memory, each memory class has its
+// fixed times of operators, and the number of operators has a limit instead of rows.) Let psi be
+// the sum of all n_k, divided by the number of devices of the cluster. (If devices differ in memory, each memory class has its
 // own modes, and psi is the largest of the sums over the modes of a class, divided by the number of
 // its devices.) psi is smoothed, and its gradient gives the prices, weights and worths of the
 // package comment. The cheapest ways at these prices have two uses: they prove that u is
@@ -64,6 +64,8 @@ const portions = 8
 // prover raises the bounds of nodes.
 type prover struct {
 	*relaxation
+	// limit is the longest time for which the argument of guests.go holds, in ms; +Inf without guests.
+	limit float64
 	// visited is the number of prices of tables that were computed so far.
 	visited int
 	// sharp is the power of the norms that stand for maxima.
@@ -129,7 +131,7 @@ func (w *shares) normalize(p int) float64 {
 // newProver returns a prover for the tables of r.
 func newProver(r *relaxation) *prover {
 	n := len(r.modes)
-	return &prover{relaxation: r, need: make([]float64, n), weights: make([]shares, n), worth: make([]float64, n), usage: make([]float64, len(r.memories))}
+	return &prover{relaxation: r, limit: math.Inf(1), need: make([]float64, n), weights: make([]shares, n), worth: make([]float64, n), usage: make([]float64, len(r.memories))}
 }
 
 // root returns the node of all placements, with at least the given columns on the device
@@ -147,7 +149,7 @@ func (s *prover) root(columns int) *node {
 	for i := range s.tables {
 		t := &s.tables[i]
 		for _, k := range s.of[t.operation] {
-			if o := &s.operators[k]; t.passes <= o.passes {
+			if o := &s.operators[k]; s.admits(t, o) {
 				l := t.load(&t.slices[min(len(t.slices), o.widest)-1], o)
 				accumulate(&n.mix[k], &l, 0.01*t.count)
 			}
@@ -178,7 +180,7 @@ func (s *prover) improve(n *node, rounds int) {
 		s.open[k] = n.hi[k] > 0
 	}
 	for range rounds {
-		s.longest = n.u * (1 + n.ahead)
+		s.longest = min(n.u*(1+n.ahead), s.limit)
 		s.sharp = min(10+n.rounds/3, 40)
 		if n.rounds > 0 {
 			for range 2 {
@@ -186,7 +188,7 @@ func (s *prover) improve(n *node, rounds int) {
 			}
 		}
 		s.raise(n, s.sweep(n, false))
-		if n.rounds++; math.IsInf(n.u, 1) {
+		if n.rounds++; n.u >= s.limit {
 			return
 		}
 	}
@@ -198,7 +200,7 @@ func (s *prover) raise(n *node, price float64) {
 	if math.IsInf(price, 1) {
 		if !s.placeable() {
 			n.u = s.longest
-			if s.longest = math.Inf(1); !s.placeable() {
+			if s.longest = s.limit; !s.placeable() {
 				n.u = s.longest
 			}
 		}

@@ -124,6 +124,8 @@ type relaxation struct {
 	price, best [maxGranules + 2]float64
 	which, tier [maxGranules + 2]int
 	first       [maxGranules + 2]int
+	// cuts cuts tables with pieces.
+	cuts cutter
 }
 
 // newRelaxation returns the tables of the problem that have lookups, with equal tables
@@ -143,7 +145,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices int, all
 	if budget := float64(p.LargestBudget()); budget > 0 {
 		r.budget = budget
 	}
-	r.memories = []memoryClass{{r.devices, r.budget}}
+	r.memories = []memoryClass{{devices: r.devices, budget: r.budget}}
 	if len(p.Topology.DeviceMemories) > 0 && !math.IsInf(r.budget, 1) {
 		r.short = shortOf(p)
 	}
@@ -236,7 +238,7 @@ func (k *mode) launches(u float64) (each, more float64) {
 
 // addOperators adds one mode with all operators, without limits.
 func (r *relaxation) addOperators() {
-	r.memories = []memoryClass{{r.devices, r.budget}}
+	r.memories = []memoryClass{{devices: r.devices, budget: r.budget}}
 	r.of = make([][]int, len(r.lanes))
 	r.addAll()
 	r.closeMode(0, 0, r.devices)
@@ -347,12 +349,15 @@ func (r *relaxation) choose(t *table) float64 {
 		r.price[g+1] = math.Inf(1)
 	}
 	for _, k := range r.of[t.operation] {
-		if o := &r.operators[k]; r.open[o.mode] && t.passes <= o.passes {
+		if o := &r.operators[k]; r.open[o.mode] && r.admits(t, o) {
 			r.offer(t, k)
 		}
 	}
 	if t.granules > maxGranules {
 		return r.fraction(t)
+	}
+	if t.pieces > 0 {
+		return r.cuts.least(t, r.price[:])
 	}
 	for g := 1; g <= t.granules; g++ {
 		best, first := r.price[g], g
@@ -365,6 +370,11 @@ func (r *relaxation) choose(t *table) float64 {
 		r.best[g], r.first[g] = best, first
 	}
 	return r.best[t.granules]
+}
+
+// admits reports whether operator o may hold slices of t.
+func (r *relaxation) admits(t *table, o *operator) bool {
+	return t.passes <= o.passes && (t.guest == 0 || t.guest == r.memories[r.modes[o.mode].memory].guest)
 }
 
 // narrowest returns the place, from 1, of the narrowest slice.
@@ -419,6 +429,10 @@ func (r *relaxation) chosen(t *table, add func(l *load, operator int, count floa
 	if t.granules > maxGranules {
 		at := r.first[0]
 		give(at, t.count*float64(t.granules)/t.slices[at-1].granules)
+		return
+	}
+	if t.pieces > 0 {
+		r.cuts.each(t, func(g int) { give(g, t.count) })
 		return
 	}
 	for g := t.granules; g > 0; g -= r.first[g] {

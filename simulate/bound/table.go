@@ -42,7 +42,11 @@ type table struct {
 	// granules is the width of the table and least that of its narrowest slice, in
 	// granules of columns.
 	granules, least int
-	rows            float64
+	// guest is the number of the table among the guests of a relaxation, from 1; 0 means that it is
+	// none. If pieces is above 0, the table is cut into exactly that number of slices, or into
+	// at least that number if it is no guest (guests.go).
+	guest, pieces int
+	rows          float64
 	// passes is the least number of sort passes of a device with a slice of the table.
 	passes int
 	// sorted is the time of sorting and preparing, in ms, by the number of passes.

@@ -139,7 +139,7 @@ func (t *tree) work(ctx context.Context, limit float64) (ended bool) {
 		n := t.parts[at]
 		before := n.u
 		least := t.least()
-		if n.ended || math.IsInf(before, 1) || t.spent(least, most) {
+		if n.ended || before >= t.limit || t.spent(least, most) {
 			return true
 		}
 		if least >= limit || ctx.Err() != nil {
