@@ -34,9 +34,10 @@ import (
 
 const (
 	// Work on guests ends after guestVisits prices of tables, each counted once for each class of
-	// devices. The work on a number of slices ends after guestShare prices, or after
+	// devices, or after guestTimes times the prices of the work before. The work on a number of slices ends after guestShare prices, or after
 	// fruitlessGuest that do not raise its bound. So does the work before.
 	guestVisits, guestShare, fruitlessGuest = 100_000, 40_000, 20_000
+	guestTimes                              = 4
 	// A table is a guest only if the limit is at least the bound on the longest compute times
 	// guestRoom.
 	guestRoom = 1.1
@@ -282,7 +283,8 @@ func hosting(t *tree) bool {
 func byGuests(ctx context.Context, t *tree) Bound {
 	open := []*tree{t}
 	ended := map[*tree]bool{t: true}
-	for visited := 0; hosting(t) && visited < guestVisits && ctx.Err() == nil; {
+	most := min(guestVisits, guestTimes*t.visited)
+	for visited := 0; hosting(t) && visited < most && ctx.Err() == nil; {
 		lowest := open[0]
 		if !ended[lowest] {
 			next := math.Inf(1)

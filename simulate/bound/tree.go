@@ -29,16 +29,18 @@ const (
 	visits    = 150_000
 	fruitless = 60_000
 	minRounds = 4
-	// A bout is the number of rounds of work on a part at a time. A bout that does not
-	// raise the bound by the share progress has stalled. Then the part is divided if its
+	// A bout is the number of rounds of work on a part at a time. Few different tables need more
+	// rounds, so on up to mostGuestDevices devices, a bout has the rounds of boutVisits prices if these
+	// are more. A bout that does not raise the bound by the share progress has stalled. Then the part is divided if its
 	// mix needs at most fits times the devices, or if stalls bouts in a row have stalled.
 	// A part that cannot be divided ends if its mix needs less than ends times the
 	// devices, or if 3 stalls bouts in a row have stalled.
-	bout     = 8
-	progress = 0.0005
-	fits     = 1.05
-	ends     = 1.003
-	stalls   = 2
+	bout       = 8
+	boutVisits = 600
+	progress   = 0.0005
+	fits       = 1.05
+	ends       = 1.003
+	stalls     = 2
 	// A part is divided by columns only if its all-to-alls can rise by more than the
 	// share columnRise of its bound, and by a mode only if the mode's number of devices
 	// is more than broken from a whole number.
@@ -133,7 +135,10 @@ func (t *tree) work(ctx context.Context, limit float64) (ended bool) {
 	if len(t.tables) == 0 {
 		return true
 	}
-	most := max(t.visits, 3*minRounds*len(t.tables))
+	most, bouts := max(t.visits, 3*minRounds*len(t.tables)), bout
+	if hosting(t) {
+		bouts = max(bout, boutVisits/(3*len(t.tables)))
+	}
 	for {
 		at := t.lowest()
 		n := t.parts[at]
@@ -145,7 +150,7 @@ func (t *tree) work(ctx context.Context, limit float64) (ended bool) {
 		if least >= limit || ctx.Err() != nil {
 			return false
 		}
-		t.improve(n, min(bout, 1+(most-t.visited)/(3*len(t.tables))))
+		t.improve(n, min(bouts, 1+(most-t.visited)/(3*len(t.tables))))
 		if n.u > before*(1+progress) {
 			n.stalled = 0
 			continue
