@@ -36,7 +36,7 @@ const (
 	// A part that cannot be divided ends if its mix needs less than ends times the
 	// devices, or if 3 stalls bouts in a row have stalled.
 	bout       = 8
-	boutVisits = 600
+	boutVisits = 200
 	progress   = 0.0005
 	fits       = 1.05
 	ends       = 1.003
