@@ -59,7 +59,7 @@ var plansBefore = map[string]string{
 	"nvidia-synthetic-small":  "cff7b6da349ddfe0",
 	"nvidia-synthetic-medium": "7692dbea7ee0282e",
 	"nvidia-synthetic-large":  "41fa1ce9e2117e81",
-	"nvidia-synthetic-jumbo":  "b5538718e335bc6e",
+	"nvidia-synthetic-jumbo":  "c0cbe895f9a5c45d",
 	"hugectr-180":             "0c117360236bd255",
 	"hugectr-7":               "2d653132c86b8736",
 	"hugectr-510":             "fa642e4daee6f1d6",

@@ -34,7 +34,7 @@ const (
 	// placements of a large problem. The long run of a large problem makes coarseLonger times
 	// the evaluations.
 	formHot, coarseHot = .15, .1
-	coarseLonger       = 3
+	coarseLonger       = 5
 	low                = .2
 	warmDraws          = 200
 	// With n tables, at most fewTables, a run makes the share (n/fewShare)^2 of the evaluations,
@@ -52,7 +52,7 @@ const (
 // longHeats are the heats of the long runs among slices of columns, in lists of runs from one
 // placement, and longFormHeats those of the long runs among all forms. The latter begin hotter,
 // because two good placements in different forms may have only expensive ones between them.
-var longHeats, longFormHeats = [][]float64{{hot, hot}}, [][]float64{{1, 1}, {.2, .05}}
+var longHeats, longFormHeats = [][]float64{{hot, hot}}, [][]float64{{1, 1}, {1, .2}, {.2, .05}}
 
 // annealer anneals a layout.
 type annealer struct {

@@ -63,7 +63,11 @@ func (a *annealing) inSubclusters(evaluations int64) {
 				parts = append(parts, placed{p.piece, s.devices[p.device]})
 			}
 		}
+		before := a.placement.cost
 		a.placement = a.r.offerPlaced(a.placement, parts)
+		if a.placement.cost == before {
+			parts = a.placement.placed()
+		}
 		a.r.tell(a.placement)
 	}
 }

@@ -43,6 +43,9 @@ const (
 	// On a large problem, starts are annealed if they cost at most hopefulForms times the cheapest
 	// one, and annealed again if they cost at most closeForms times the cheapest one after that.
 	hopefulForms, closeForms = 1.03, 1.015
+	// moreRuns is the number of times that all runs are repeated by other draws where they end at
+	// placements of different costs.
+	moreRuns = 2
 	// If there are more than manySlices slices, there is one round only, with secondStarts
 	// starts.
 	manySlices = 30_000
@@ -105,7 +108,9 @@ func (w switcher) annealForms(s state, base []placed, starts []start) placement 
 	w.annealStarts(base, starts, large)
 	w.refine(base, large)
 	if (w.r.formed(base) || w.hierarchy != nil) && fewSlices(s.best) {
-		return cheaper(w.placement, w.second(s.best, base, same))
+		for range moreRuns {
+			w.placement = cheaper(w.placement, w.second(s.best, base, same))
+		}
 	}
 	return w.placement
 }
@@ -139,7 +144,11 @@ func (w switcher) annealStarts(base []placed, starts []start, large bool) {
 	// The base had a long run, and the other starts had none. A start that is worth more
 	// may become cheaper than the base in a long run.
 	i := slices.IndexFunc(starts, func(s start) bool { return w.r.formed(s.parts) })
-	if i < 0 || w.r.formed(w.placement.placed()) {
+	if w.r.formed(w.placement.placed()) {
+		return
+	}
+	if i < 0 {
+		w.mixed = w.mixed && !large // of a large problem, no start with other forms is near the cheapest one
 		return
 	}
 	w.reset(starts[i].parts)
@@ -170,8 +179,9 @@ func (w switcher) refine(base []placed, large bool) {
 func (w switcher) second(best placement, base []placed, starts []start) placement {
 	other := switcher{newAnnealing(w.r, best, w.r.forms)}
 	other.drawn = w.drawn
-	other.annealStarts(base, starts, false)
+	other.annealStarts(base, slices.Clone(starts), false)
 	other.long(other.longRun(), longFormHeats, false)
+	w.drawn = other.drawn
 	return other.placement
 }
 
