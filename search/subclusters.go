@@ -65,7 +65,7 @@ func (a *annealing) inSubclusters(evaluations int64) {
 		}
 		before := a.placement.cost
 		a.placement = a.r.offerPlaced(a.placement, parts)
-		if a.placement.cost == before {
+		if a.placement.cost == before { // the round made the placement more expensive
 			parts = a.placement.placed()
 		}
 		a.r.tell(a.placement)
