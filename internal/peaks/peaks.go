@@ -5,7 +5,7 @@
 //
 // The list is cut into blocks, and the largest number of each block is kept. A number that
 // rises may raise its block's largest at once. If the largest number of a block falls, the block
-// is read again when the largest of all is asked for. So with n numbers of which few changed, the
+// is read again when the largest of all is asked for. So after few changes of n numbers, the
 // largest is found in about n/64 + 64 steps.
 package peaks
 

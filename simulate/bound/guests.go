@@ -34,8 +34,9 @@ import (
 
 const (
 	// Work on guests ends after guestVisits prices of tables, each counted once for each class of
-	// devices, or after guestTimes times the prices of the work before. The work on a number of slices ends after guestShare prices, or after
-	// fruitlessGuest that do not raise its bound. So does the work before.
+	// devices, or after guestTimes times the prices of the work before. The work on a number of slices
+	// ends after guestShare prices, or after fruitlessGuest that do not raise its bound. So does the
+	// work before.
 	guestVisits, guestShare, fruitlessGuest = 100_000, 40_000, 20_000
 	guestTimes                              = 4
 	// A table is a guest only if the limit is at least the bound on the longest compute times

@@ -31,8 +31,9 @@ const (
 	minRounds = 4
 	// A bout is the number of rounds of work on a part at a time. Few different tables need more
 	// rounds, so on up to mostGuestDevices devices, a bout has the rounds of boutVisits prices if these
-	// are more. A bout that does not raise the bound by the share progress has stalled. Then the part is divided if its
-	// mix needs at most fits times the devices, or if stalls bouts in a row have stalled.
+	// are more. A bout that does not raise the bound by the share progress has stalled. Then the part
+	// is divided if its mix needs at most fits times the devices, or if stalls bouts in a row have
+	// stalled.
 	// A part that cannot be divided ends if its mix needs less than ends times the
 	// devices, or if 3 stalls bouts in a row have stalled.
 	bout       = 8
