@@ -27,6 +27,9 @@ func TestMillionTablesAreRefused(t *testing.T) {
 
 // The most devices that a cluster can have get a plan.
 func TestMostDevices(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds, and minutes under the race detector")
+	}
 	profile, err := hardware.ByName("a100-80")
 	if err != nil {
 		t.Fatal(err)

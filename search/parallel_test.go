@@ -17,7 +17,11 @@ import (
 // several threads: with co-locations, tables on chosen devices, tables that may not be whole, host
 // memory and the rules of engines.
 func TestThreadsDoNotChangeTheSearch(t *testing.T) {
-	for seed := range uint64(6) {
+	seeds := uint64(6)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		p := pool(seed, 14+int(seed), 4+4*int(seed%2), 128)
 		p.Accounting = problem.CountAll
 		p.Topology.DevicesPerHost = 4
