@@ -119,7 +119,7 @@ func crewOf(r *run, n int) []*run {
 // of the caller's budget of evaluations that used leaves.
 func taskOn(own, of *run, used int64) *run {
 	task := *own
-	task.ctx, task.status, task.stats = of.ctx, Complete, Stats{}
+	task.ctx, task.opt, task.status, task.stats = of.ctx, of.opt, Complete, Stats{}
 	task.opt.OnEvent, task.opt.Beside, task.opt.Apart, task.finalists = nil, nil, nil, nil
 	if task.most = 0; of.most > 0 {
 		task.most = of.most - used

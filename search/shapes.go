@@ -145,6 +145,9 @@ func newBuilder(l *layout, pieces []int32, fixed []placed, target float64) *buil
 		times: make([]float64, len(c.all)), slots: map[int32][]int32{}, few: map[int32]bool{},
 	}
 	l.scorer.Reset()
+	for _, p := range fixed {
+		c.register(&c.pieces[p.piece]) // a twin may see the piece for the first time
+	}
 	devices := float64(len(c.all))
 	for _, k := range b.byShare {
 		c.time(k)

@@ -176,6 +176,9 @@ func (t division) byPieces(at int, limit float64) (all []*tree) {
 			left -= m.devices
 		}
 	}
+	if left < 1 || g.count > 1 && int(g.count) > left {
+		return nil
+	}
 	most, enough := min(left, g.granules/g.least), 1
 	for enough < most && inPieces(t.relaxation, g, enough) > guestRoom*u {
 		enough++
@@ -197,7 +200,8 @@ func (t division) byPieces(at int, limit float64) (all []*tree) {
 // into fewer or more.
 func (t division) ofEqual(at, n, left int, limit float64) (all []*tree) {
 	g := &t.tables[at]
-	if int(g.count)*n <= left {
+	fits := int(g.count)*n <= left
+	if fits {
 		all = append(all, t.withPieces(at, n, left, limit, true))
 	}
 	apart := *t.tree
@@ -214,6 +218,13 @@ func (t division) ofEqual(at, n, left int, limit float64) (all []*tree) {
 	}
 	if n < g.granules/g.least {
 		all = append(all, division{&apart}.withPieces(last, n+1, left, limit, false))
+	}
+	for _, c := range all {
+		// Without room for n slices of each table, those placements are in no tree, and take the limit
+		// at least.
+		if !fits {
+			c.limit = min(c.limit, limit)
+		}
 	}
 	return all
 }
@@ -234,7 +245,9 @@ func (t division) withPieces(at, n, left int, limit float64, exactly bool) *tree
 	if exactly {
 		g.guest = len(r.memories) + 1
 		r.memories = append(r.memories, memoryClass{devices: n * int(g.count), budget: t.budget, guest: g.guest})
-		shortest = inPieces(r, g, n)
+		// Placements in more slices than there are devices without guests are in no tree. They take
+		// the limit at least, so no tree of exactly n slices has a higher bound.
+		shortest = min(limit, inPieces(r, g, n))
 		left -= n * int(g.count)
 	}
 	if left > 0 {
