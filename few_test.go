@@ -37,6 +37,9 @@ func fewTables(t *testing.T, n int, seed uint64) *problem.Problem {
 // A model of one or two tables is searched briefly. Its plan costs no more than one that
 // takes many times the work.
 func TestPlansOfFewTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plans many problems")
+	}
 	for n := 1; n <= 2; n++ {
 		for seed := range uint64(4) {
 			for _, prices := range []neuroshard.Prices{neuroshard.Pretrained(), neuroshard.TorchRec()} {

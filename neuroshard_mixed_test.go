@@ -47,7 +47,12 @@ func searched(t *testing.T, p *problem.Problem, types []problem.ShardingType) fl
 
 // TestMoreShardingTypesCostNoMore compares the search among all sharding types with searches
 // among fewer ones, on one device: there the restricted search is a part of the other one.
-func TestMoreShardingTypesCostNoMore(t *testing.T) { moreShardingTypes(t, 8, 2, 0, .001) }
+func TestMoreShardingTypesCostNoMore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plans many problems")
+	}
+	moreShardingTypes(t, 8, 2, 0, .001)
+}
 
 // moreShardingTypes plans problems drawn with every step-th seed. At most some of them may
 // cost more than .1 % above the cheapest restricted plan, and none more than most above it.

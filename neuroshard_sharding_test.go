@@ -127,7 +127,12 @@ func onHosts(t *testing.T, tasks int, hostMemory unit.Bytes) []problem.Problem {
 // The plans with all types must be valid, their estimates near their simulated costs, and
 // the same for any number of workers. They must not cost more than the plans of slices of
 // columns: by the estimate, and by the simulated device except for the model's errors.
-func TestPlansOfShardingTypes(t *testing.T) { plansOfShardingTypes(t, 2) }
+func TestPlansOfShardingTypes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plans many problems")
+	}
+	plansOfShardingTypes(t, 2)
+}
 
 func plansOfShardingTypes(t *testing.T, tasks int) {
 	gain := 0.
@@ -157,7 +162,12 @@ func plansOfShardingTypes(t *testing.T, tasks int) {
 
 // TestPlansInTightMemoryAreAlike plans hugectr-7 in 60 % of its bytes, with slightly
 // different memory and with several seeds. The costs of the plans must be close together.
-func TestPlansInTightMemoryAreAlike(t *testing.T) { tightPlansAreAlike(t, 31.15) }
+func TestPlansInTightMemoryAreAlike(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plans many problems")
+	}
+	tightPlansAreAlike(t, 31.15)
+}
 
 // tightPlansAreAlike is TestPlansInTightMemoryAreAlike for some numbers of GiB.
 func tightPlansAreAlike(t *testing.T, memories ...float64) {

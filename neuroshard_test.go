@@ -126,6 +126,9 @@ func checkWorkload(t *testing.T, w workload.Workload) {
 }
 
 func TestEveryWorkloadHasAPlan(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plans many problems")
+	}
 	for _, w := range workload.All() {
 		if len(w.Tables()) < manyTables {
 			t.Run(w.Name, func(t *testing.T) { checkWorkload(t, w) })

@@ -40,7 +40,12 @@ func planned(t *testing.T, p *problem.Problem) *plan.Plan {
 
 // TestReplanByBruteForce compares re-plans of tiny problems with all placements of whole tables on
 // all devices. The sum of cost and price is at most TieBand above the least one.
-func TestReplanByBruteForce(t *testing.T) { replanByBruteForce(t, 3, 0) }
+func TestReplanByBruteForce(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compares with all placements")
+	}
+	replanByBruteForce(t, 3, 0)
+}
 
 // replanByBruteForce allows that some of the problems miss that, by at most twice as much again: a
 // search from an old plan does not try all placements.

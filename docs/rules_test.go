@@ -151,6 +151,9 @@ var forbidden = regexp.MustCompile(`(?i)\bdear(er|est|ly)?\b|\bdearest|\b(so|as)
 
 // TestProse looks for these words in code, documents and scripts.
 func TestProse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs without -short")
+	}
 	found := map[string]int{}
 	for _, name := range files(t, ".go", ".md", ".yml", ".py", ".json") {
 		if name == "docs/rules_test.go" || name == "CHANGELOG.md" || path.Base(name) == "LICENSE" {

@@ -723,6 +723,9 @@ func tinyOf(seed uint64, change func(t *problem.Table, i int)) *problem.Problem 
 // every form of three tables on every device. It does so under additive costs and under
 // costs of fused tables. Every fifth problem has host memory and little HBM.
 func TestOptimumOfTinyProblemsInAllForms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compares with all placements")
+	}
 	compareWithOptimum(t, "additive", 10, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
 	compareWithOptimum(t, "fused", 10, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })
 }
@@ -730,6 +733,9 @@ func TestOptimumOfTinyProblemsInAllForms(t *testing.T) {
 // TestOptimumOnOneHost compares the search with brute force if the slices of two of three tables must
 // stay on one of two hosts.
 func TestOptimumOnOneHost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compares with all placements")
+	}
 	onHosts := func(seed uint64) *problem.Problem {
 		p := tinyOf(2*seed+1, func(t *problem.Table, i int) { t.Constraint.OneHost = i < 2 })
 		p.Topology.DevicesPerHost = 2
@@ -741,7 +747,12 @@ func TestOptimumOnOneHost(t *testing.T) {
 
 // TestOptimumOfVectors compares the search with brute force if tables have several bags or are of
 // pooling none, whose vectors take more memory and longer exchanges.
-func TestOptimumOfVectors(t *testing.T) { optimaOfVectors(t, 5) }
+func TestOptimumOfVectors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compares with all placements")
+	}
+	optimaOfVectors(t, 5)
+}
 
 // optimaOfVectors is TestOptimumOfVectors with a number of tasks of each kind.
 func optimaOfVectors(t *testing.T, tasks int) {
@@ -752,7 +763,12 @@ func optimaOfVectors(t *testing.T, tasks int) {
 
 // TestOptimumOfExposedCosts compares the search with brute force if a little, much of one
 // direction, or all of the exchanges is hidden.
-func TestOptimumOfExposedCosts(t *testing.T) { optimaOfExposedCosts(t, 3) }
+func TestOptimumOfExposedCosts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compares with all placements")
+	}
+	optimaOfExposedCosts(t, 3)
+}
 
 // optimaOfExposedCosts is TestOptimumOfExposedCosts with a number of tasks of each kind.
 func optimaOfExposedCosts(t *testing.T, tasks int) {
@@ -765,7 +781,12 @@ func optimaOfExposedCosts(t *testing.T, tasks int) {
 
 // TestOptimumOfHierarchicalExchanges compares the search with brute force on two hosts, if the
 // exchange inside hosts or between hosts takes longer, and if a part of it is hidden.
-func TestOptimumOfHierarchicalExchanges(t *testing.T) { optimaOfHierarchicalExchanges(t, 2) }
+func TestOptimumOfHierarchicalExchanges(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compares with all placements")
+	}
+	optimaOfHierarchicalExchanges(t, 2)
+}
 
 // optimaOfHierarchicalExchanges is TestOptimumOfHierarchicalExchanges with a number of tasks of
 // each kind.
@@ -783,6 +804,9 @@ func optimaOfHierarchicalExchanges(t *testing.T, tasks int) {
 // TestAllHiddenIsTheLeastCompute plans with all exchanges hidden. The plan computes as short
 // as the cheapest of all placements under a model without exchanges.
 func TestAllHiddenIsTheLeastCompute(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compares with all placements")
+	}
 	for seed := range uint64(10) {
 		p := tiny(seed)
 		r, err := search.Run(context.Background(), p, hidingFactory(p, 1e3, 1e3), search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1})
@@ -801,6 +825,9 @@ func TestAllHiddenIsTheLeastCompute(t *testing.T) {
 // memory tiers, or only with one cache share. A plan without these constraints breaks them in most
 // tasks and costs less, so the constraints decide.
 func TestOptimumUnderTiers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compares with all placements")
+	}
 	for _, sums := range []bool{true, false} {
 		factoryOf := func(p *problem.Problem) search.Factory { return formsFactory(p, sums) }
 		compareProblems(t, fmt.Sprint("tiers, additive ", sums), 6, tieredTiny, factoryOf)

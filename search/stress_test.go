@@ -15,7 +15,12 @@ import (
 
 // TestMemoryTight runs a few tasks of each family; behind the build tag long, it is
 // a hundred.
-func TestMemoryTight(t *testing.T) { memoryTight(t, 3, search.Options{Steps: 2}) }
+func TestMemoryTight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plans many problems")
+	}
+	memoryTight(t, 3, search.Options{Steps: 2})
+}
 
 // memoryTight plans memory-tight tasks with every method. It fails where another
 // method finds a plan and the default none, or the default none for a task that has

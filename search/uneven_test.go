@@ -93,6 +93,9 @@ func unevenTiny(seed uint64) *problem.Problem {
 // The search finds the cheapest of all placements that keep to each device's own memory. Memory of the
 // mean device for all would allow others in most tasks, so the memories decide.
 func TestOptimumOnUnevenDevices(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compares with all placements")
+	}
 	for _, sums := range []bool{true, false} {
 		compareProblems(t, fmt.Sprint("uneven devices, additive ", sums), 12, unevenTiny, func(p *problem.Problem) search.Factory { return formsFactory(p, sums) })
 	}

@@ -528,6 +528,9 @@ var (
 // prints the gaps and the part of compute: how far the longest compute of a plan is above
 // that of the bound.
 func TestGapsOfPlans(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plans many problems")
+	}
 	all, err := bench.PaperTasks(profile(t, "a100-80"), *tasks, 1)
 	if err != nil {
 		t.Fatal(err)
