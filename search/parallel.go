@@ -130,7 +130,11 @@ func taskOn(own, of *run, used int64) *run {
 
 // inParallel does n tasks, several at the same time if the search has several threads. on is a run
 // that the task has for itself: neither its catalog nor its Scorer is used elsewhere until the
-// task ends. A task may be left out if the budget is used up.
+// task ends.
+//
+// One thread leaves out the tasks that remain once the budget is used up or the status is no longer
+// Complete. Several threads have no budget of evaluations (crewOf), and start each task whatever
+// the status, also if the context has ended: a task that takes long looks at the context itself.
 func inParallel(r *run, n int, do func(on *run, i int)) {
 	done := make([]*run, n)
 	crew := crewOf(r, n)

@@ -15,6 +15,9 @@ import "cmp"
 const size = 64
 
 // List is a list of numbers. Only one goroutine may use it.
+//
+// No number should be NaN. Set and Fill accept NaN, but afterwards Max may return the largest of the
+// other numbers, or it may return NaN until the next Fill with a number.
 type List[T cmp.Ordered] struct {
 	values []T
 	// most holds the largest number of each block. It is too high in a block that is stale.
