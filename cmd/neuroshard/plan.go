@@ -53,6 +53,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	p.given = cmd.Flags().Changed
 	f := cmd.Flags()
 	p.cluster.register(cmd)
+	p.cluster.maxTables = neuroshard.MaxPlanned
 	p.cluster.step.register(cmd)
 	inSection := manual.Section(f, searchSection)
 	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))

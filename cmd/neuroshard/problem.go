@@ -49,6 +49,10 @@ type clusterFlags struct {
 	// step has the flags of the whole step, which plan and step register.
 	step stepFlags
 
+	// maxTables is the most tables that a file may have (input.Options.MaxTables); 0: no other limit
+	// than the reader's.
+	maxTables int
+
 	// own holds the profile of the cost model to plan with if package hardware does not
 	// have it. It is the device if none is stated.
 	own []hardware.Profile
@@ -219,7 +223,9 @@ func readTables(a *app, source string, c *clusterFlags) (input.TableFile, *input
 	}
 	defer r.Close()
 	overrides := c.overrides()
-	file, err := input.Tables(name, r, overrides.Options())
+	opt := overrides.Options()
+	opt.MaxTables = c.maxTables
+	file, err := input.Tables(name, r, opt)
 	return file, nil, err
 }
 

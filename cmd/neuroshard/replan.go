@@ -50,6 +50,7 @@ input is wrong, 3 if the search was interrupted, 6 if nothing fits.`,
 	r.given = cmd.Flags().Changed
 	f := cmd.Flags()
 	r.cluster.register(cmd)
+	r.cluster.maxTables = neuroshard.MaxPlanned
 	f.Var(&r.most, "max-bytes", "most bytes to move between devices beyond those that must move: a `size` such as 12GB, or a share of all tables' bytes such as 5%")
 	f.Float64Var(&r.price, "price", 0, "`ms` of cost that moving one GB (10^9 bytes) must save: the plan with the least sum is taken")
 	f.Var(&r.lostDevices, "lost-devices", "devices of the old plan that are lost, such as 3,4")

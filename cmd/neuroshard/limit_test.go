@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard"
+)
+
+// endlessTables is a CSV of tables without an end.
+type endlessTables struct {
+	lines int
+	rest  []byte
+}
+
+func (e *endlessTables) Read(p []byte) (int, error) {
+	for len(e.rest) < len(p) {
+		if e.lines == 0 {
+			e.rest = append(e.rest, "name,rows,dim\n"...)
+		} else {
+			e.rest = fmt.Appendf(e.rest, "t%d,1000,16\n", e.lines)
+		}
+		e.lines++
+	}
+	n := copy(p, e.rest)
+	e.rest = e.rest[n:]
+	return n, nil
+}
+
+// The commands plan and replan stop reading a file that has more tables than a plan can have.
+func TestReadingEndsAtTheMostTables(t *testing.T) {
+	old := filepath.Join(t.TempDir(), "old.json")
+	if code := run(t.Context(), strings.NewReader(""), io.Discard, io.Discard, []string{"plan", "workload:criteo-kaggle", "--devices", "2", "--device", "a100-80", "--method", "size", "--no-baselines", "-o", old}, quiet()); code != exitOK {
+		t.Fatalf("got exit code %d of a small plan, want %d", code, exitOK)
+	}
+	for _, args := range [][]string{
+		{"plan", "-", "--devices", "2", "--device", "a100-80"},
+		{"replan", old, "-"},
+	} {
+		if args[0] == "replan" && testing.Short() {
+			continue
+		}
+		var stderr bytes.Buffer
+		in := &endlessTables{}
+		code := run(t.Context(), in, io.Discard, &stderr, args, quiet())
+		if want := fmt.Sprintf("the file has more than %d tables", neuroshard.MaxPlanned); code != exitBad || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%v: got exit code %d and %.300q, want %d and %q", args, code, stderr.String(), exitBad, want)
+		}
+		// The reader reads ahead by a buffer.
+		if most := neuroshard.MaxPlanned + 10_000; in.lines > most {
+			t.Errorf("%v: got %d lines read, want at most %d", args, in.lines, most)
+		}
+	}
+}
