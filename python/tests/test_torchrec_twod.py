@@ -401,10 +401,13 @@ def of_kinds(turn: int, fourth: str) -> Json:
             kind = "column_wise"
         constraints["sparse.plain/t3" if config.name == "t3" else config.name] = kind
     of_one = {f: 1.0 for c in ranks.configs() for f in c.feature_names}
+    # One table takes longer than all others together, so its columns are cut.
+    cut = [c for c in ranks.configs() if constraints.get(c.name) == "column_wise"]
+    busiest = max(cut, key=lambda c: c.embedding_dim).feature_names[0]
     return {
         "profile": "a100-80",
         "batch_per_rank": 16384,  # what is planned for; trained on are fewer
-        "pooling_factors": of_one | {"f5": 80.0, "f15": 60.0, "w0": 1.0, "w1": 1.0},
+        "pooling_factors": of_one | {busiest: 160.0, "w0": 1.0, "w1": 1.0},
         "constraints": {name: {"sharding_types": [kind]} for name, kind in constraints.items()},
         "arguments": ["--sharding-types", "all", "--no-baselines"],
     }
