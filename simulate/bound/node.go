@@ -101,7 +101,9 @@ const small = 1.0 / 16
 func (w *shares) normalize(p int) float64 {
 	most, sum, count := 0.0, 0.0, 0
 	for _, v := range w {
-		most = max(most, v)
+		if v > most {
+			most = v
+		}
 	}
 	if most == 0 {
 		*w = shares{timeShare: 1}
@@ -271,8 +273,12 @@ func (s *prover) sweep(n *node, fresh bool) float64 {
 // shrink lowers the parts by the given share of them, and the mix by the same loads.
 func (n *node) shrink(parts []load, share float64) {
 	for k := range parts {
-		accumulate(&n.mix[k], &parts[k], -share)
-		accumulate(&parts[k], &parts[k], -share)
+		mix, part := &n.mix[k], &parts[k]
+		for j := range part {
+			less := -share * part[j]
+			mix[j] += less
+			part[j] += less
+		}
 	}
 }
 
@@ -343,7 +349,9 @@ func (r *relaxation) sharesOf(n *node, k int) shares {
 		l := &n.mix[j]
 		for i := range l {
 			// Loads that were added and subtracted may leave a sum slightly below 0.
-			l[i] = max(l[i], 0)
+			if l[i] < 0 {
+				l[i] = 0
+			}
 		}
 		o := &r.operators[j]
 		r.sizes[j] = l.sizes()
