@@ -35,10 +35,10 @@ import (
 const (
 	// Work on guests ends after guestVisits prices of tables, each counted once for each class of
 	// devices, or after guestTimes times the prices of the work before. The work on a number of slices
-	// ends after guestShare prices, or after fruitlessGuest that do not raise its bound. So does the
-	// work before.
-	guestVisits, guestShare, fruitlessGuest = 100_000, 40_000, 20_000
-	guestTimes                              = 4
+	// ends after guestShare prices, or after fruitlessGuest that do not raise its bound. The work before
+	// ends after fruitlessBefore prices that do not raise the bound.
+	guestVisits, guestShare, fruitlessGuest = 100_000, 40_000, 14_000
+	guestTimes, fruitlessBefore             = 10, 6_000
 	// A table is a guest only if the limit is at least the bound on the longest compute times
 	// guestRoom.
 	guestRoom = 1.1

@@ -25,10 +25,12 @@ import (
 // The rules of the division.
 const (
 	// The work ends after visits prices of tables, or after minRounds rounds if these
-	// need more prices. It ends earlier if fruitless prices do not raise the bound.
-	visits    = 150_000
-	fruitless = 60_000
-	minRounds = 4
+	// need more prices. It ends earlier if fruitless prices do not raise the bound, or fewFruitless
+	// prices if the tables and devices are few enough for guests.
+	visits       = 150_000
+	fruitless    = 60_000
+	fewFruitless = 30_000
+	minRounds    = 4
 	// A bout is the number of rounds of work on a part at a time. Few different tables need more
 	// rounds, so on up to mostGuestDevices devices, a bout has the rounds of boutVisits prices if these
 	// are more. A bout that does not raise the bound by the share progress has stalled. Then the part
@@ -75,6 +77,9 @@ type tree struct {
 func newTree(r *relaxation, comm *exchange, memories []memoryClass) *tree {
 	s := newProver(r)
 	t := &tree{prover: s, comm: comm, parts: []*node{s.root(comm.least)}, visits: visits, fruitless: fruitless}
+	if hosting(t) {
+		t.fruitless = fewFruitless
+	}
 	if u := byMemory(r, memories); u != nil {
 		t.byMemory = newTree(u, comm, nil)
 	}
