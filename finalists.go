@@ -96,9 +96,9 @@ func finalists(l *line) (all []func(context.Context) (search.Result, error), err
 	return all, nil
 }
 
-// furtherSeeds is the number of searches by the draws of the next seeds under a hierarchical exchange,
-// where searches end far apart: plans of DLRM-DCNv2 on 64 a100-80 by five seeds take 3.70 to
-// 4.14 ms a step with one of them, and 3.70 to 3.76 ms with two (SIMULATED).
+// furtherSeeds is the number of searches with the next seeds under a hierarchical exchange, where
+// the costs of single searches differ much. The steps of DLRM-DCNv2 on 64 a100-80, planned with five
+// seeds, take 3.70 to 4.14 ms with one further search, and 3.70 to 3.76 ms with two (SIMULATED).
 const furtherSeeds = uint64(2)
 
 // evenness holds how much of the bytes that the fullest device has above the mean may stay.

@@ -248,8 +248,8 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 }
 
 // MaxPlanned is the most tables that Plan and Replan take. The search of 60,000 tables on 4,096
-// devices takes most of a minute (docs/PERFORMANCE.md), and that of a million tables ended in no
-// time that anyone waits for.
+// devices takes up to a minute (docs/PERFORMANCE.md), and that of a million tables takes too
+// long to wait for.
 const MaxPlanned = 1 << 17
 
 // checkPlanned returns *problem.Invalid if the problem is not valid or has too many tables.

@@ -47,8 +47,8 @@ func TestReplanByBruteForce(t *testing.T) {
 	replanByBruteForce(t, 3, 0)
 }
 
-// replanByBruteForce allows that some of the problems miss that, by at most twice as much again: a
-// search from an old plan does not try all placements.
+// replanByBruteForce allows some of the problems to be more than TieBand, and at most three times
+// TieBand, above the least sum: a search from an old plan does not try all placements.
 func replanByBruteForce(t *testing.T, problems, some int) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range problems {

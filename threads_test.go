@@ -42,7 +42,7 @@ func severalKernels(t *testing.T, n int, device string, seed uint64) *problem.Pr
 }
 
 // TestThreadsDoNotChangePlans compares plans of one and of several threads, under the embedded
-// cost model, for tables that switch between all sharding types.
+// cost model, for tables that may have any sharding type.
 func TestThreadsDoNotChangePlans(t *testing.T) {
 	for i, drawn := range []struct {
 		device string
@@ -64,10 +64,10 @@ func TestThreadsDoNotChangePlans(t *testing.T) {
 		for _, workers := range []int{2, 3} {
 			several, stats := found(workers)
 			if got, want := written(t, several), written(t, one); got != want {
-				t.Errorf("%+v: %d threads make another plan than one (-one +several):\n%s", drawn, workers, gocmp.Diff(want, got))
+				t.Errorf("%+v: %d threads give another plan than one thread (-one +several):\n%s", drawn, workers, gocmp.Diff(want, got))
 			}
 			if stats != work {
-				t.Errorf("%+v: got the work %+v with %d threads, want %+v, that of one", drawn, stats, workers, work)
+				t.Errorf("%+v: got work %+v with %d threads, want %+v as with one", drawn, stats, workers, work)
 			}
 		}
 	}

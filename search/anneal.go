@@ -442,16 +442,16 @@ func fewSlices(best placement) bool {
 }
 
 // annealColumns anneals slices of columns from a placement of them, and from the coarse
-// placements of a large problem. alone says that no run among all forms follows. It draws the
-// same changes for both, so that a search among all forms finds no more expensive slices than a
-// search among slices of columns.
+// placements of a large problem. alone says that no run among all forms follows. It does not
+// affect the draws, so the slices that a search among all forms finds here should cost no more than
+// those of a search among slices of columns.
 func annealColumns(r *run, best placement, coarse [][]placed, alone bool) placement {
 	one := len(r.catalog.all) == 1 // then slices can only be cut and joined where they lie
 	if one && addsUp(r.scorer()) || !alone && r.annealsOnce() {
 		return best
 	}
 	a := newAnnealing(r, best, r.forms.none())
-	a.trades = false // the draws are those of a search among slices alone, whose placement is found again
+	a.trades = false // a search among all forms draws the same changes here as one among slices
 	heats, longer := longHeats, int64(1)
 	switch {
 	case len(coarse) > 0:

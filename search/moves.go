@@ -27,8 +27,8 @@ import (
 type mover struct {
 	*layout
 	draw *rand.Rand
-	// trades says that slices are traded and columns balanced, too. A search among slices of
-	// columns alone does neither.
+	// trades says that slices are traded and columns balanced, too. annealColumns does
+	// neither.
 	trades bool
 	// renumbers says that tables take other numbers of operators, too. uncut says that no
 	// change cuts or joins slices, or gives them another form.

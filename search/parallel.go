@@ -133,8 +133,8 @@ func taskOn(own, of *run, used int64) *run {
 // task ends.
 //
 // One thread leaves out the tasks that remain once the budget is used up or the status is no longer
-// Complete. Several threads have no budget of evaluations (crewOf), and start each task whatever
-// the status, also if the context has ended: a task that takes long looks at the context itself.
+// Complete. Several threads have no budget of evaluations (crewOf), and start all tasks even after
+// the context has ended: a long task checks the context itself.
 func inParallel(r *run, n int, do func(on *run, i int)) {
 	done := make([]*run, n)
 	crew := crewOf(r, n)

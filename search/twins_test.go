@@ -17,7 +17,7 @@ func threeTables(opt Options, newScorer func(p *problem.Problem) Factory) *run {
 	return newRun(context.Background(), p, newScorer(p), opt)
 }
 
-// tablesOf returns the first tables of pieces.
+// tablesOf returns the first table of each piece.
 func tablesOf(c *catalog, pieces []int32) []int {
 	var tables []int
 	for _, k := range pieces {
@@ -26,8 +26,8 @@ func tablesOf(c *catalog, pieces []int32) []int {
 	return tables
 }
 
-// A part of a search may place some of the tables, in less memory. Its twins place the same tables
-// in the same memory, also those that an earlier part made.
+// A step of the search may place only some of the tables, in less memory. Its twins then place the
+// same tables in the same memory, even if an earlier step made the twins.
 func TestTwinsPlaceWhatTheRunPlaces(t *testing.T) {
 	r := threeTables(Options{}, additiveFactory)
 	whole, budget := r.catalog.whole(), r.catalog.budget
@@ -50,7 +50,7 @@ func TestTwinsPlaceWhatTheRunPlaces(t *testing.T) {
 	}
 }
 
-// forgetter is a Scorer that knows whether it was told to forget.
+// forgetter is a Scorer that records whether Forget was called.
 type forgetter struct {
 	Scorer
 	forgets bool
@@ -74,16 +74,16 @@ func TestTwinsForget(t *testing.T) {
 	}
 }
 
-// A search may continue under another seed, with the twins of before. The tasks then have the new
-// seed, on each thread.
-func TestTasksHaveTheSeedAtHand(t *testing.T) {
+// A search may continue with another seed and with the twins that it has. Its tasks then have the
+// new seed on every thread.
+func TestTasksHaveTheSeedOfTheirRun(t *testing.T) {
 	r := threeTables(Options{Seed: 3}, additiveFactory)
 	crewOf(r, 2) // makes the twin
 	again := *r
 	again.opt.Seed = 7
 	crew := crewOf(&again, 2)
 	if len(crew) != 2 || crew[1] != (*r.twins)[0] {
-		t.Fatalf("got %d runs for two threads, want the run and the twin of before", len(crew))
+		t.Fatalf("got %d runs for two threads, want the run and the twin made before", len(crew))
 	}
 	for i, own := range crew {
 		if got := taskOn(own, &again, 0).opt.Seed; got != 7 {
@@ -92,14 +92,14 @@ func TestTasksHaveTheSeedAtHand(t *testing.T) {
 	}
 }
 
-// A builder is the first to see its fixed parts where they come from another catalog.
+// Fixed parts may come from another catalog. The builder then registers them in its own.
 func TestBuilderRegistersFixedParts(t *testing.T) {
 	r := threeTables(Options{}, additiveFactory)
 	whole := r.catalog.whole()
 	fixed := placed{r.catalog.slice(whole[1], 4), 0}
 	b := newBuilder(newLayout(r.catalog, r.scorer(), r.forms), []int32{whole[0], whole[2]}, []placed{fixed}, 1)
 	if !b.build(shape{quarters: [6]int{5: 4}}) {
-		t.Fatal("the shape was not built")
+		t.Fatal("got no placement for the shape, want one")
 	}
 	parts := b.all()
 	if !slices.Contains(parts, fixed) {
@@ -158,7 +158,7 @@ func TestSubclustersDrawDifferentChanges(t *testing.T) {
 	allDiffer(t, append(found, a.annealAlone([]subcluster{same}, hot, 3000)...))
 }
 
-// costless is a Scorer under which all placements have the same cost.
+// costless is a Scorer that gives all placements the same cost.
 type costless struct{ Scorer }
 
 func (costless) Cost() float64 { return 1 }

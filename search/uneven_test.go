@@ -90,8 +90,8 @@ func unevenTiny(seed uint64) *problem.Problem {
 	return p
 }
 
-// The search finds the cheapest of all placements that keep to each device's own memory. Memory of the
-// mean device for all would allow others in most tasks, so the memories decide.
+// The search finds the cheapest of all placements that keep to each device's own memory. If every
+// device had the mean memory, other placements would be allowed in most tasks, so the memories decide.
 func TestOptimumOnUnevenDevices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compares with all placements")

@@ -11,7 +11,7 @@ import (
 	"github.com/neuroshard/neuroshard"
 )
 
-// endlessTables is a CSV of tables without an end.
+// endlessTables is a CSV file of tables that never ends.
 type endlessTables struct {
 	lines int
 	rest  []byte
@@ -31,11 +31,11 @@ func (e *endlessTables) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// The commands plan and replan stop reading a file that has more tables than a plan can have.
+// The commands plan and replan stop reading a file that has more tables than a plan may have.
 func TestReadingEndsAtTheMostTables(t *testing.T) {
 	old := filepath.Join(t.TempDir(), "old.json")
 	if code := run(t.Context(), strings.NewReader(""), io.Discard, io.Discard, []string{"plan", "workload:criteo-kaggle", "--devices", "2", "--device", "a100-80", "--method", "size", "--no-baselines", "-o", old}, quiet()); code != exitOK {
-		t.Fatalf("got exit code %d of a small plan, want %d", code, exitOK)
+		t.Fatalf("got exit code %d for a small plan, want %d", code, exitOK)
 	}
 	for _, args := range [][]string{
 		{"plan", "-", "--devices", "2", "--device", "a100-80"},
@@ -50,7 +50,7 @@ func TestReadingEndsAtTheMostTables(t *testing.T) {
 		if want := fmt.Sprintf("the file has more than %d tables", neuroshard.MaxPlanned); code != exitBad || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%v: got exit code %d and %.300q, want %d and %q", args, code, stderr.String(), exitBad, want)
 		}
-		// The reader reads ahead by a buffer.
+		// The reader fills a buffer, so it reads some lines more than it needs.
 		if most := neuroshard.MaxPlanned + 10_000; in.lines > most {
 			t.Errorf("%v: got %d lines read, want at most %d", args, in.lines, most)
 		}

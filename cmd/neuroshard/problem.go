@@ -49,8 +49,8 @@ type clusterFlags struct {
 	// step has the flags of the whole step, which plan and step register.
 	step stepFlags
 
-	// maxTables is the most tables that a file may have (input.Options.MaxTables); 0: no other limit
-	// than the reader's.
+	// maxTables is the most tables that a file may have (input.Options.MaxTables). If it is 0, only
+	// the limit of package input holds.
 	maxTables int
 
 	// own holds the profile of the cost model to plan with if package hardware does not

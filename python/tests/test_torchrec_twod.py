@@ -406,7 +406,7 @@ def of_kinds(turn: int, fourth: str) -> Json:
     busiest = max(cut, key=lambda c: c.embedding_dim).feature_names[0]
     return {
         "profile": "a100-80",
-        "batch_per_rank": 16384,  # what is planned for; trained on are fewer
+        "batch_per_rank": 16384,  # for the plan; training uses smaller batches
         "pooling_factors": of_one | {busiest: 160.0, "w0": 1.0, "w1": 1.0},
         "constraints": {name: {"sharding_types": [kind]} for name, kind in constraints.items()},
         "arguments": ["--sharding-types", "all", "--no-baselines"],

@@ -33,10 +33,11 @@ import (
 // slices take at least the time of that slice.
 
 const (
-	// Work on guests ends after guestVisits prices of tables, each counted once for each class of
-	// devices, or after guestTimes times the prices of the work before. The work on a number of slices
-	// ends after guestShare prices, or after fruitlessGuest that do not raise its bound. The work before
-	// ends after fruitlessBefore prices that do not raise the bound.
+	// The work on guests follows the work on the tree without guests, which ends after
+	// fruitlessBefore prices of tables that do not raise the bound. The work on guests ends after
+	// guestVisits prices, each counted once for each class of devices, or after guestTimes times the
+	// prices of the tree without guests if these are fewer. The work on one number of slices of a
+	// guest ends after guestShare prices, or after fruitlessGuest that do not raise its bound.
 	guestVisits, guestShare, fruitlessGuest = 100_000, 40_000, 14_000
 	guestTimes, fruitlessBefore             = 10, 6_000
 	// A table is a guest only if the limit is at least the bound on the longest compute times

@@ -25,8 +25,8 @@ import (
 // The rules of the division.
 const (
 	// The work ends after visits prices of tables, or after minRounds rounds if these
-	// need more prices. It ends earlier if fruitless prices do not raise the bound, or fewFruitless
-	// prices if the tables and devices are few enough for guests.
+	// need more prices. It ends earlier after fruitless prices that do not raise the bound, or after
+	// fewFruitless of them if the tables and devices are few enough for guests (hosting).
 	visits       = 150_000
 	fruitless    = 60_000
 	fewFruitless = 30_000
