@@ -54,6 +54,22 @@ func TestMoreShardingTypesCostNoMore(t *testing.T) {
 	moreShardingTypes(t, 8, 2, 0, .001)
 }
 
+// TestMoreShardingTypesCostNoMoreOnSeveralDevices compares the search among all sharding types with
+// one among slices of columns, on several devices.
+func TestMoreShardingTypesCostNoMoreOnSeveralDevices(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plans many problems")
+	}
+	for _, seed := range []uint64{0, 1, 2, 19, 29, 63} {
+		p := mixedLanes(t, seed)
+		p.Topology.Devices = 3 + int(seed%4)
+		all := searched(t, p, problem.ShardingTypes())
+		if columns := searched(t, p, []problem.ShardingType{problem.TableWise, problem.ColumnWise}); all > columns*1.0002 {
+			t.Errorf("seed %d, %d devices: got %.4f ms with all sharding types, want at most .02 %% above %.4f ms, that with slices of columns", seed, p.Topology.Devices, all, columns)
+		}
+	}
+}
+
 // moreShardingTypes plans problems drawn with every step-th seed. At most some of them may
 // cost more than .1 % above the cheapest restricted plan, and none more than most above it.
 func moreShardingTypes(t *testing.T, problems, step, some int, most float64) {

@@ -47,6 +47,9 @@ const (
 	// The hot rounds of annealing take place if the best start costs less than hopefulNumbers
 	// times the placement without numbers.
 	hopefulNumbers = 1.03
+	// fewestNumbered is the least share of the cost of slices of columns that numbers are expected to
+	// leave.
+	fewestNumbered = .6
 	// worthwhile is the least share of the cost that numbers must save, or else the plan has
 	// none.
 	worthwhile = 1e-4
@@ -93,13 +96,33 @@ func mayNumber(r *run) bool {
 	return r.opt.Divides(r.catalog.problem) && numbersOperators(r.scorer())
 }
 
-// operators is the stage that gives tables numbers of operators.
+// operators is the stage that gives tables numbers of operators. In a search among all forms it also
+// does for the best slices of columns what a search among slices of columns does, and takes the
+// cheaper placement.
 type operators struct{}
 
 func (operators) apply(r *run, s state) (state, error) {
+	columns, forced, work := s.columns, s.forced, s.columnsWork
+	s = numberTables(r, s)
+	if columns.division == nil || s.best.cost < columns.cost*fewestNumbered {
+		return s, nil
+	}
+	alone := *r
+	alone.forms = r.forms.none()
+	alone.stats = Stats{Evaluations: work}
+	other := numberTables(&alone, state{best: columns, forced: forced})
+	r.workers, r.finalists, r.status = alone.workers, alone.finalists, alone.status
+	alone.stats.Evaluations -= work
+	r.stats.add(alone.stats)
+	s.best = cheaper(s.best, other.best)
+	return s, nil
+}
+
+// numberTables returns the state with the tables of the best placement numbered.
+func numberTables(r *run, s state) state {
 	n, several := newNumbering(r, s.best.placed()), severalClasses(r.catalog)
 	if !several && !n.several() {
-		return s, nil
+		return s
 	}
 	r.event.Phase = "operators"
 	n.limit = min(r.end(), r.stats.Evaluations+max(leastNumbering, r.stats.Evaluations/numberingShare))
@@ -122,6 +145,10 @@ func (operators) apply(r *run, s state) (state, error) {
 		best, uncut := uncutStarts(r, s.best)
 		s.best, starts = best, append(starts, uncut...)
 	}
+	if dealsTables(r, s) {
+		best, dealt := dealtStarts(r, s)
+		s.best, starts = best, append(starts, dealt...)
+	}
 	s.best = annealNumbered(r, s.best, starts, first.cost)
 	if s.best.cost > first.cost*(1-worthwhile) {
 		s.best = first
@@ -129,7 +156,7 @@ func (operators) apply(r *run, s state) (state, error) {
 		s.best = tidied(r, s.best)
 	}
 	r.scorer().Reset()
-	return s, nil
+	return s
 }
 
 // tidied returns a placement without the numbers that gain nothing. The lower numbers have

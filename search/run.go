@@ -52,8 +52,10 @@ type state struct {
 	// cheapest; its division is nil if there is none.
 	spare placement
 	// columns is the cheapest placement of slices of columns if tables may take other forms,
-	// too; its division is nil if there is none.
-	columns placement
+	// too; its division is nil if there is none. columnsWork is the number of evaluations after which
+	// a search among slices of columns alone has it.
+	columns     placement
+	columnsWork int64
 	// complete says that all placements of slices of columns were tried.
 	complete bool
 	// infeasible says why slices of columns alone do not fit; nil if they fit.

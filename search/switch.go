@@ -64,7 +64,7 @@ func (switchForms) apply(r *run, s state) (state, error) {
 		return s, nil
 	}
 	w := switcher{newAnnealing(r, s.best, r.forms)}
-	base, unannealed := s.best.placed(), s.best
+	base, unannealed, before := s.best.placed(), s.best, r.stats.Evaluations
 	columns, annealed := s.infeasible == nil && !r.formed(base), false
 	var starts []start
 	if !columns || len(s.coarse) == 0 {
@@ -72,8 +72,9 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	}
 	if columns && w.placement.cost > clearlyCheaper*s.best.cost {
 		// Other forms save little so far, or the problem is large: slices of columns are annealed first.
+		starting := r.stats.Evaluations - before
 		onHalf(r, func() { s.best = annealColumns(r, s.best, s.coarse, false) })
-		s.columns, annealed = s.best, true
+		s.columns, s.columnsWork, annealed = s.best, r.stats.Evaluations-starting, true
 		base = s.best.placed()
 		w = switcher{newAnnealing(r, cheaper(s.best, w.placement), r.forms)}
 		starts = w.starts(base)

@@ -1,0 +1,174 @@
+package search
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// Hundreds of tables are too many for shapes (shapes.go): to place them under one shape takes as many
+// evaluations as a long run of annealing. So stage operators also begins from tables that are dealt to
+// the devices by sums alone, and that have numbers by rows:
+//
+//	number 1   the tables with the fewest rows, as many as all devices can sort in three passes
+//	number 0   the others
+//
+// An operator sorts the indices of all of its tables in one more pass once these have more than
+// fewRows rows, so a device with both kinds is faster with two operators. Every device gets about the
+// same time, columns and bytes, as if times added up, and the placements are annealed while cold.
+
+const (
+	// Tables are dealt if there are at least manyPieces pieces after forced splits, and if pieces
+	// times devices are at most dealtPairs.
+	manyPieces, dealtPairs = 400, 2_500_000
+	// A start that costs less than hopefulDealt times the best placement is annealed for
+	// dealtEvaluations for each slice, from heat dealtHeat on.
+	hopefulDealt, dealtEvaluations, dealtHeat = 1.2, 100, .05
+	// dealtWidth is the width of the slices that wider tables are cut into in some starts, in columns.
+	dealtWidth = 64
+)
+
+// dealing says which tables are cut into slices of dealtWidth columns.
+type dealing struct{ few, many bool }
+
+var dealings = []dealing{{}, {few: true}, {many: true}, {few: true, many: true}}
+
+// dealsTables reports whether tables are dealt: in a search among slices of columns alone that may
+// cut tables freely.
+func dealsTables(r *run, s state) bool {
+	if s.forced == nil || r.forms.any() || r.opt.From != nil || r.catalog.rules.EqualSlices || r.catalog.rules.OneSlice || r.catalog.onHost != nil || len(r.catalog.all) < 2 {
+		return false
+	}
+	n := len(s.forced.entries)
+	return n >= manyPieces && n*len(r.catalog.all) <= dealtPairs && !addsUp(r.scorer())
+}
+
+// dealtStarts deals the tables in several ways, anneals the placements, and returns them with the
+// cheapest placement.
+func dealtStarts(r *run, s state) (best placement, starts []start) {
+	best = s.best
+	forced := describe(r.catalog, at0(s.forced.pieces()))
+	found := make([]describedStart, len(dealings))
+	inParallel(r, len(dealings), func(on *run, i int) {
+		pieces, _ := apart(find(on, forced))
+		parts := deal(on.catalog, dealings[i].cut(on.catalog, pieces))
+		if parts == nil || on.ended() {
+			return
+		}
+		a := newAnnealing(on, placement{}, on.forms.none())
+		a.heat, a.renumbers, a.trades, a.drawn = dealtHeat, true, true, uint64(i)
+		a.reset(parts)
+		if !(a.best < hopefulDealt*best.cost) {
+			return
+		}
+		from := start{parts, a.best}
+		if cheapest := a.from(parts, dealtEvaluations*int64(len(parts))); cheapest.parts != nil {
+			from = cheapest
+		}
+		found[i] = describedStart{describe(on.catalog, from.parts), from.cost}
+	})
+	for _, s := range found {
+		if s.parts != nil && !known(starts, s.cost) {
+			starts = append(starts, start{find(r, s.parts), s.cost})
+			best = r.offerPlaced(best, starts[len(starts)-1].parts)
+		}
+	}
+	return best, starts
+}
+
+// at0 places pieces on the first device.
+func at0(pieces []int32) []placed {
+	parts := make([]placed, len(pieces))
+	for i, k := range pieces {
+		parts[i].piece = k
+	}
+	return parts
+}
+
+// cut returns the pieces with numbers by rows, and cut into slices as the dealing says.
+func (d dealing) cut(c *catalog, pieces []int32) (cut []int32) {
+	order := slices.Clone(c.whole())
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(c.rows(a), c.rows(b)) })
+	few, room := map[int]bool{}, fewFilled*fewRows*float64(len(c.all))
+	for _, k := range order {
+		if room -= float64(c.rows(k)); room < 0 {
+			break
+		}
+		few[c.pieces[k].members[0].table] = true
+	}
+	for _, k := range pieces {
+		table := c.pieces[k].members[0].table
+		number, cuts := problem.Operator(0), d.many
+		if few[table] {
+			number, cuts = 1, d.few
+		}
+		width := c.pieces[k].members[0].width
+		if len(c.pieces[k].members) > 1 || !cuts || c.least(table) > dealtWidth {
+			cut = append(cut, c.numbered(k, number))
+			continue
+		}
+		for width >= 2*dealtWidth || width > dealtWidth && width-dealtWidth >= c.least(table) {
+			cut = append(cut, c.numbered(c.slice(k, dealtWidth), number))
+			width -= dealtWidth
+		}
+		cut = append(cut, c.numbered(c.slice(k, width), number))
+	}
+	return cut
+}
+
+// load is the share of a device's mean time, columns and bytes that it holds.
+type load struct{ time, columns, bytes float64 }
+
+func (l load) plus(o load) load {
+	return load{l.time + o.time, l.columns + o.columns, l.bytes + o.bytes}
+}
+
+// fill returns a sum of powers: the largest share decides.
+func (l load) fill() float64 {
+	eighth := func(x float64) float64 { x *= x; x *= x; return x * x }
+	return eighth(l.time) + eighth(l.columns) + eighth(l.bytes)
+}
+
+// deal deals the pieces to the devices, the largest first, each to the device with room whose fill
+// rises least. It returns nil if a piece finds no room.
+func deal(c *catalog, pieces []int32) []placed {
+	var all load
+	for _, k := range pieces {
+		c.time(k)
+		p := &c.pieces[k]
+		c.register(p)
+		all = all.plus(load{p.alone, float64(p.dims), float64(p.bytes)})
+	}
+	devices := float64(len(c.all))
+	loads, used := make([]load, len(c.all)), make([]int64, len(c.all))
+	share := func(k int32) load {
+		p := &c.pieces[k]
+		return load{p.alone * devices / all.time, float64(p.dims) * devices / all.columns, float64(p.bytes) * devices / all.bytes}
+	}
+	order := slices.Clone(pieces)
+	slices.SortStableFunc(order, func(a, b int32) int {
+		x, y := share(a), share(b)
+		return cmp.Compare(max(y.time, y.bytes), max(x.time, x.bytes))
+	})
+	parts := make([]placed, 0, len(order))
+	for _, k := range order {
+		p, more := &c.pieces[k], share(k)
+		best, least := int32(none), math.Inf(1)
+		for _, d := range c.allowed(p) {
+			if used[d]+p.bytes > c.free(d) {
+				continue
+			}
+			if rise := loads[d].plus(more).fill() - loads[d].fill(); rise < least {
+				best, least = d, rise
+			}
+		}
+		if best == none {
+			return nil
+		}
+		loads[best], used[best] = loads[best].plus(more), used[best]+p.bytes
+		parts = append(parts, placed{k, best})
+	}
+	return parts
+}
