@@ -255,7 +255,9 @@ func ofColumns(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound,
 	r := newRelaxation(p, simulate.NewPricer(p), p.Topology.Devices, allowed)
 	t := newTree(r, comm, memoriesOf(p, everyDevice(p)))
 	if hosting(t) {
-		t.fruitless = fruitlessBefore
+		if t.fruitless = fruitlessBefore; !allowed.Operators {
+			t.fruitless = fruitlessOfOne
+		}
 	}
 	t.raise(ctx, math.Inf(1))
 	least := byGuests(ctx, t)

@@ -39,7 +39,9 @@ const (
 	// prices of the tree without guests if these are fewer. The work on one number of slices of a
 	// guest ends after guestShare prices, or after fruitlessGuest that do not raise its bound.
 	guestVisits, guestShare, fruitlessGuest = 100_000, 40_000, 14_000
-	guestTimes, fruitlessBefore             = 10, 6_000
+	// With one operator on each device fruitlessOfOne takes the place of fruitlessBefore, because
+	// the prices settle later.
+	guestTimes, fruitlessBefore, fruitlessOfOne = 10, 6_000, 20_000
 	// A table is a guest only if the limit is at least the bound on the longest compute times
 	// guestRoom.
 	guestRoom = 1.1
