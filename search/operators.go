@@ -98,13 +98,13 @@ func mayNumber(r *run) bool {
 
 // operators is the stage that gives tables numbers of operators. In a search among all forms it also
 // does for the best slices of columns what a search among slices of columns does, and takes the
-// cheaper placement.
+// cheaper placement; not if some table may not be in slices of columns.
 type operators struct{}
 
 func (operators) apply(r *run, s state) (state, error) {
 	columns, forced, work := s.columns, s.forced, s.columnsWork
 	s = numberTables(r, s)
-	if columns.division == nil || s.best.cost < columns.cost*fewestNumbered {
+	if columns.division == nil || slices.Contains(r.forms.barred, true) || s.best.cost < columns.cost*fewestNumbered {
 		return s, nil
 	}
 	alone := *r
