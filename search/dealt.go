@@ -8,16 +8,16 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Hundreds of tables are too many for shapes (shapes.go): to place them under one shape takes as many
-// evaluations as a long run of annealing. So stage operators also begins from tables that are dealt to
+// Hundreds of tables are too many for shapes (shapes.go): to place them under one shape takes the
+// evaluations of a long run of annealing. So stage operators also begins from tables that are dealt to
 // the devices by sums alone, and that have numbers by rows:
 //
-//	number 1   the tables with the fewest rows, as many as all devices can sort in three passes
+//	number 1   the tables with the fewest rows, which all devices together can sort in three passes
 //	number 0   the others
 //
 // An operator sorts the indices of all of its tables in one more pass once these have more than
 // fewRows rows, so a device with both kinds is faster with two operators. Every device gets about the
-// same time, columns and bytes, as if times added up, and the placements are annealed while cold.
+// same time, columns and bytes, as if times added up, and the annealing of the placements begins cold.
 
 const (
 	// Tables are dealt if there are at least manyPieces pieces after forced splits, and if pieces
