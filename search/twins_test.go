@@ -64,7 +64,11 @@ func TestTwinsForget(t *testing.T) {
 			newScorer := additiveFactory(p)
 			return func() Scorer { return &forgetter{Scorer: newScorer()} }
 		})
-		for i, own := range crewOf(r, 2) {
+		crew := crewOf(r, 2)
+		if len(crew) != 2 {
+			t.Fatalf("got %d runs for two threads, want 2", len(crew))
+		}
+		for i, own := range crew {
 			for _, s := range []Scorer{own.scorer(), own.newScorer()} {
 				if got := s.(*forgetter).forgets; got != forget {
 					t.Errorf("Forget %v: got a Scorer of run %d that forgets: %v", forget, i, got)

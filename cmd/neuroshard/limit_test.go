@@ -11,20 +11,23 @@ import (
 	"github.com/neuroshard/neuroshard"
 )
 
-// endlessTables is a CSV file of tables that never ends.
-type endlessTables struct {
+// manyTables is a CSV file of two times the tables that a plan may have.
+type manyTables struct {
 	lines int
 	rest  []byte
 }
 
-func (e *endlessTables) Read(p []byte) (int, error) {
-	for len(e.rest) < len(p) {
+func (e *manyTables) Read(p []byte) (int, error) {
+	for len(e.rest) < len(p) && e.lines <= 2*neuroshard.MaxPlanned {
 		if e.lines == 0 {
 			e.rest = append(e.rest, "name,rows,dim\n"...)
 		} else {
 			e.rest = fmt.Appendf(e.rest, "t%d,1000,16\n", e.lines)
 		}
 		e.lines++
+	}
+	if len(e.rest) == 0 {
+		return 0, io.EOF
 	}
 	n := copy(p, e.rest)
 	e.rest = e.rest[n:]
@@ -45,7 +48,7 @@ func TestReadingEndsAtTheMostTables(t *testing.T) {
 			continue
 		}
 		var stderr bytes.Buffer
-		in := &endlessTables{}
+		in := &manyTables{}
 		code := run(t.Context(), in, io.Discard, &stderr, args, quiet())
 		if want := fmt.Sprintf("the file has more than %d tables", neuroshard.MaxPlanned); code != exitBad || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%v: got exit code %d and %.300q, want %d and %q", args, code, stderr.String(), exitBad, want)
