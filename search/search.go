@@ -36,7 +36,7 @@
 //	switch      other forms where they pay (switch.go)
 //	recall      tables back from host memory where nothing is lost (recall.go)
 //	operators   which tables of a device share an operator (operators.go), also from tables
-//	            that are not cut (uncut.go)
+//	            that are not cut (uncut.go), and from hundreds of tables dealt by sums (dealt.go)
 //	longer      further annealing, and searches by other draws, until a budget of time ends
 //	            (longer.go)
 //	prefer      the better one by a second estimate, of nearly equal costs (prefer.go)
