@@ -58,11 +58,11 @@ var plansBefore = map[string]string{
 	"nvidia-synthetic-tiny":   "c9b2066a5ed327b6",
 	"nvidia-synthetic-small":  "cff7b6da349ddfe0",
 	"nvidia-synthetic-medium": "7692dbea7ee0282e",
-	"nvidia-synthetic-large":  "41fa1ce9e2117e81",
-	"nvidia-synthetic-jumbo":  "c0cbe895f9a5c45d",
+	"nvidia-synthetic-large":  "cf977615cea35bb6",
+	"nvidia-synthetic-jumbo":  "d619e1c775e16a54",
 	"hugectr-180":             "0c117360236bd255",
 	"hugectr-7":               "2d653132c86b8736",
-	"hugectr-510":             "fa642e4daee6f1d6",
+	"hugectr-510":             "8f6f2b9f689c5dbc",
 	"hugectr-200":             "64a2bc5924d6e87c",
 }
 

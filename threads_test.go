@@ -72,3 +72,22 @@ func TestThreadsDoNotChangePlans(t *testing.T) {
 		}
 	}
 }
+
+// TestThreadsDoNotChangeDealtTables compares plans of one and of several threads of a problem whose
+// tables the search deals to the devices (search/dealt.go).
+func TestThreadsDoNotChangeDealtTables(t *testing.T) {
+	p := workloadNamed(t, "nvidia-synthetic-large")
+	var one string
+	for _, workers := range []int{1, 2, 3} {
+		options := neuroshard.Options{}
+		options.Search.Workers = workers
+		options.Search.ShardingTypes = []problem.ShardingType{problem.TableWise, problem.ColumnWise}
+		found := written(t, planned(t, &p, options).Plan)
+		if one == "" {
+			one = found
+		}
+		if found != one {
+			t.Errorf("%d threads give another plan than one thread (-one +several):\n%s", workers, gocmp.Diff(one, found))
+		}
+	}
+}

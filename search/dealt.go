@@ -134,6 +134,7 @@ func (l load) fill() float64 {
 // deal deals the pieces to the devices, the largest first, each to the device with room whose fill
 // rises least. It returns nil if a piece finds no room.
 func deal(c *catalog, pieces []int32) []placed {
+	c.scorer.Reset() // times are those of pieces on empty devices
 	var all load
 	for _, k := range pieces {
 		c.time(k)
