@@ -3,6 +3,7 @@ package neuroshard_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -49,7 +50,7 @@ func searched(t *testing.T, p *problem.Problem, types []problem.ShardingType) fl
 // among fewer ones, on one device: there the restricted search is a part of the other one.
 func TestMoreShardingTypesCostNoMore(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plans many problems")
+		t.Skip("left out with -short: it plans many problems")
 	}
 	moreShardingTypes(t, 8, 2, 0, .001)
 }
@@ -58,7 +59,7 @@ func TestMoreShardingTypesCostNoMore(t *testing.T) {
 // one among slices of columns, on several devices.
 func TestMoreShardingTypesCostNoMoreOnSeveralDevices(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plans many problems")
+		t.Skip("left out with -short: it plans many problems")
 	}
 	for _, seed := range []uint64{0, 1, 2, 19, 29, 63} {
 		p := mixedLanes(t, seed)
@@ -91,5 +92,34 @@ func moreShardingTypes(t *testing.T, problems, step, some int, most float64) {
 	}
 	if above > some {
 		t.Errorf("got %d plans that cost more than .1 %% above a restricted plan, want at most %d", above, some)
+	}
+}
+
+// TestProgressAmongAllShardingTypes wants evaluations that only grow and a best cost that only falls,
+// and work within a budget of evaluations.
+func TestProgressAmongAllShardingTypes(t *testing.T) {
+	for _, most := range []int64{0, 50_000, 200_000} {
+		p := mixedLanes(t, 1)
+		p.Topology.Devices = 4
+		prices, err := neuroshard.Pretrained().List(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last search.Event
+		last.Best = math.Inf(1)
+		options := search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1, Brief: true, MaxEvaluations: most}
+		options.OnEvent = func(e search.Event) {
+			if e.Evaluations < last.Evaluations || e.Best > last.Best {
+				t.Errorf("most %d: got %d evaluations and %v ms after %d and %v", most, e.Evaluations, e.Best, last.Evaluations, last.Best)
+			}
+			last = e
+		}
+		r, err := search.Run(context.Background(), p, prices.NewScorer, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limit := most + 2_000; most > 0 && r.Stats.Evaluations > limit { // a step that has begun is completed
+			t.Errorf("got %d evaluations, want at most %d", r.Stats.Evaluations, limit)
+		}
 	}
 }

@@ -97,25 +97,32 @@ func mayNumber(r *run) bool {
 }
 
 // operators is the stage that gives tables numbers of operators. In a search among all forms it also
-// does for the best slices of columns what a search among slices of columns does, and takes the
-// cheaper placement; not if some table may not be in slices of columns.
+// numbers the best slices of columns, and takes the cheaper placement: not if some table may not be in
+// slices of columns, nor under a budget of evaluations.
 type operators struct{}
 
 func (operators) apply(r *run, s state) (state, error) {
-	columns, forced, work := s.columns, s.forced, s.columnsWork
 	s = numberTables(r, s)
-	if columns.division == nil || slices.Contains(r.forms.barred, true) || s.best.cost < columns.cost*fewestNumbered {
+	if r.most > 0 || r.ended() || s.columns.division == nil || slices.Contains(r.forms.barred, true) || s.best.cost < s.columns.cost*fewestNumbered {
 		return s, nil
 	}
+	s.best = cheaper(s.best, numberedColumns(r, s))
+	return s, nil
+}
+
+// numberedColumns returns the best slices of columns, numbered as in a search among slices of columns
+// alone.
+func numberedColumns(r *run, s state) placement {
 	alone := *r
 	alone.forms = r.forms.none()
-	alone.stats = Stats{Evaluations: work}
-	other := numberTables(&alone, state{best: columns, forced: forced})
+	alone.stats = Stats{Evaluations: s.columnsWork} // the share of the numbers depends on it
+	alone.aside.Evaluations += r.stats.Evaluations - s.columnsWork
+	alone.asideCost = min(r.asideCost, s.best.cost)
+	found := numberTables(&alone, state{best: s.columns, forced: s.forced})
 	r.workers, r.finalists, r.status = alone.workers, alone.finalists, alone.status
-	alone.stats.Evaluations -= work
+	alone.stats.Evaluations -= s.columnsWork
 	r.stats.add(alone.stats)
-	s.best = cheaper(s.best, other.best)
-	return s, nil
+	return found.best
 }
 
 // numberTables returns the state with the tables of the best placement numbered.

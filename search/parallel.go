@@ -121,7 +121,7 @@ func taskOn(own, of *run, used int64) *run {
 	task := *own
 	task.ctx, task.opt, task.status, task.stats = of.ctx, of.opt, Complete, Stats{}
 	task.opt.OnEvent, task.opt.Beside, task.opt.Apart, task.finalists = nil, nil, nil, nil
-	if !of.forms.any() {
+	if !of.forms.any() { // a step of a search among all forms may place slices of columns alone
 		task.forms = own.forms.none()
 	}
 	if task.most = 0; of.most > 0 {
