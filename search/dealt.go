@@ -60,7 +60,7 @@ func dealtStarts(r *run, s state) (best placement, starts []start) {
 		a := newAnnealing(on, placement{}, on.forms.none())
 		a.heat, a.renumbers, a.trades, a.drawn = dealtHeat, true, true, uint64(i)
 		a.reset(parts)
-		if !(a.best < hopefulDealt*best.cost) {
+		if a.lack(false) > 0 || !(a.best < hopefulDealt*best.cost) {
 			return
 		}
 		from := start{parts, a.best}
@@ -127,7 +127,6 @@ func (l load) plus(o load) load {
 
 // fill returns a sum of powers: the largest share decides.
 func (l load) fill() float64 {
-	eighth := func(x float64) float64 { x *= x; x *= x; return x * x }
 	return eighth(l.time) + eighth(l.columns) + eighth(l.bytes)
 }
 

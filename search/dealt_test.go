@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -73,5 +74,25 @@ func TestDealingWithoutRoom(t *testing.T) {
 	r := newRun(context.Background(), p, lanedFactory(p, nil), Options{Workers: 1, Method: NeuroShard})
 	if parts := deal(r.catalog, r.catalog.whole()); parts != nil {
 		t.Errorf("got %d parts, want none: the tables take more than all devices have", len(parts))
+	}
+}
+
+// Tables are dealt in the same way whatever the Scorer held before.
+func TestDealingFromAnyScorer(t *testing.T) {
+	var first []placed
+	for _, held := range []int{0, 50} {
+		p := dealtTables(800 * unit.GiB)
+		r := newRun(context.Background(), p, lanedFactory(p, nil), Options{Workers: 1, Method: NeuroShard})
+		for _, k := range r.catalog.whole()[:held] {
+			r.catalog.register(&r.catalog.pieces[k])
+			r.scorer().Add(0, r.catalog.pieces[k].members[0].item)
+		}
+		parts := deal(r.catalog, dealings[3].cut(r.catalog, r.catalog.whole()))
+		if first == nil {
+			first = parts
+		}
+		if !slices.Equal(parts, first) {
+			t.Errorf("got other places with %d slices in the Scorer than with an empty one", held)
+		}
 	}
 }

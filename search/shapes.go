@@ -395,7 +395,6 @@ func (b *builder) timesOn(piece *piece, devices []int32, times []float64) {
 // be placed: a power mean of its compute, columns and bytes, each relative to a full
 // device.
 func (b *builder) fill(time float64, dims, bytes int64) float64 {
-	eighth := func(x float64) float64 { x *= x; x *= x; return x * x }
 	x := eighth((time + b.rest.time) / b.target)
 	x += eighth((float64(dims) + b.rest.dims) / b.dimTarget)
 	x += eighth((float64(bytes) + b.rest.bytes) / float64(b.c.budget))
@@ -404,6 +403,9 @@ func (b *builder) fill(time float64, dims, bytes int64) float64 {
 	}
 	return x
 }
+
+// eighth returns the eighth power of x.
+func eighth(x float64) float64 { x *= x; x *= x; return x * x }
 
 // buildBeside places pieces beside fixed parts, with a target for the compute of each
 // device. ok is false if it finds no room, or if it would take more than most

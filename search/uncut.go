@@ -115,7 +115,7 @@ func (u *uncutStarter) add(pieces []int32, fixed []placed) {
 		fixed[i].piece = number(p.piece)
 	}
 	now := u.balanced(u.best.placed())
-	target := u.balanced(append(dealt(c, pieces), fixed...))
+	target := u.balanced(append(inSnakeOrder(c, pieces), fixed...))
 	if !(target < hopeful*now) {
 		return
 	}
@@ -188,9 +188,9 @@ func (u *uncutStarter) balanced(parts []placed) float64 {
 	return n.cost - longest + sum/float64(len(u.r.catalog.all))
 }
 
-// dealt deals pieces to the devices, the most expensive first, from the first device to the
+// inSnakeOrder deals pieces to the devices, the most expensive first, from the first device to the
 // last and back again.
-func dealt(c *catalog, pieces []int32) []placed {
+func inSnakeOrder(c *catalog, pieces []int32) []placed {
 	c.scorer.Reset()
 	order, devices := slices.Clone(pieces), len(c.all)
 	for _, k := range order {
