@@ -38,7 +38,7 @@ func fewTables(t *testing.T, n int, seed uint64) *problem.Problem {
 // takes many times the work.
 func TestPlansOfFewTables(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plans many problems")
+		t.Skip("left out with -short: it plans many problems")
 	}
 	for n := 1; n <= 2; n++ {
 		for seed := range uint64(4) {

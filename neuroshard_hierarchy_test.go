@@ -77,7 +77,7 @@ func TestPlanOfHierarchicalExchanges(t *testing.T) {
 // On two hosts of two devices, the plan of four tables is the cheapest of all placements.
 func TestHierarchicalPlanIsTheOptimum(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compares with all placements")
+		t.Skip("left out with -short: it compares with all placements")
 	}
 	p := several(t)
 	p.Tables = p.Tables[2:6]

@@ -18,7 +18,7 @@ import (
 // builds without assembly may break ties in another way.
 func TestPlansStayAsGood(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plans many problems")
+		t.Skip("left out with -short: it plans many problems")
 	}
 	profile, err := hardware.ByName("a100-80")
 	if err != nil {

@@ -129,7 +129,7 @@ func onHosts(t *testing.T, tasks int, hostMemory unit.Bytes) []problem.Problem {
 // columns: by the estimate, and by the simulated device except for the model's errors.
 func TestPlansOfShardingTypes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plans many problems")
+		t.Skip("left out with -short: it plans many problems")
 	}
 	plansOfShardingTypes(t, 2)
 }
@@ -164,7 +164,7 @@ func plansOfShardingTypes(t *testing.T, tasks int) {
 // different memory and with several seeds. The costs of the plans must be close together.
 func TestPlansInTightMemoryAreAlike(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plans many problems")
+		t.Skip("left out with -short: it plans many problems")
 	}
 	tightPlansAreAlike(t, 31.15)
 }

@@ -127,7 +127,7 @@ func checkWorkload(t *testing.T, w workload.Workload) {
 
 func TestEveryWorkloadHasAPlan(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plans many problems")
+		t.Skip("left out with -short: it plans many problems")
 	}
 	for _, w := range workload.All() {
 		if len(w.Tables()) < manyTables {

@@ -42,7 +42,7 @@ func planned(t *testing.T, p *problem.Problem) *plan.Plan {
 // all devices. The sum of cost and price is at most TieBand above the least one.
 func TestReplanByBruteForce(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compares with all placements")
+		t.Skip("left out with -short: it compares with all placements")
 	}
 	replanByBruteForce(t, 3, 0)
 }

@@ -152,7 +152,7 @@ var forbidden = regexp.MustCompile(`(?i)\bdear(er|est|ly)?\b|\bdearest|\b(so|as)
 // TestProse looks for these words in code, documents and scripts.
 func TestProse(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs without -short")
+		t.Skip("left out with -short")
 	}
 	found := map[string]int{}
 	for _, name := range files(t, ".go", ".md", ".yml", ".py", ".json") {

@@ -26,7 +26,7 @@ func looks() func() time.Duration {
 // expensive than that of a search without a budget.
 func TestMoreTimeIsNeverWorse(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plans many problems")
+		t.Skip("left out with -short: it plans many problems")
 	}
 	for _, c := range []struct {
 		name          string

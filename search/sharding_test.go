@@ -724,7 +724,7 @@ func tinyOf(seed uint64, change func(t *problem.Table, i int)) *problem.Problem 
 // costs of fused tables. Every fifth problem has host memory and little HBM.
 func TestOptimumOfTinyProblemsInAllForms(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compares with all placements")
+		t.Skip("left out with -short: it compares with all placements")
 	}
 	compareWithOptimum(t, "additive", 10, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
 	compareWithOptimum(t, "fused", 10, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })
@@ -734,7 +734,7 @@ func TestOptimumOfTinyProblemsInAllForms(t *testing.T) {
 // stay on one of two hosts.
 func TestOptimumOnOneHost(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compares with all placements")
+		t.Skip("left out with -short: it compares with all placements")
 	}
 	onHosts := func(seed uint64) *problem.Problem {
 		p := tinyOf(2*seed+1, func(t *problem.Table, i int) { t.Constraint.OneHost = i < 2 })
@@ -749,7 +749,7 @@ func TestOptimumOnOneHost(t *testing.T) {
 // pooling none, whose vectors take more memory and longer exchanges.
 func TestOptimumOfVectors(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compares with all placements")
+		t.Skip("left out with -short: it compares with all placements")
 	}
 	optimaOfVectors(t, 5)
 }
@@ -765,7 +765,7 @@ func optimaOfVectors(t *testing.T, tasks int) {
 // direction, or all of the exchanges is hidden.
 func TestOptimumOfExposedCosts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compares with all placements")
+		t.Skip("left out with -short: it compares with all placements")
 	}
 	optimaOfExposedCosts(t, 3)
 }
@@ -783,7 +783,7 @@ func optimaOfExposedCosts(t *testing.T, tasks int) {
 // exchange inside hosts or between hosts takes longer, and if a part of it is hidden.
 func TestOptimumOfHierarchicalExchanges(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compares with all placements")
+		t.Skip("left out with -short: it compares with all placements")
 	}
 	optimaOfHierarchicalExchanges(t, 2)
 }
@@ -805,7 +805,7 @@ func optimaOfHierarchicalExchanges(t *testing.T, tasks int) {
 // as the cheapest of all placements under a model without exchanges.
 func TestAllHiddenIsTheLeastCompute(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compares with all placements")
+		t.Skip("left out with -short: it compares with all placements")
 	}
 	for seed := range uint64(10) {
 		p := tiny(seed)
@@ -826,7 +826,7 @@ func TestAllHiddenIsTheLeastCompute(t *testing.T) {
 // tasks and costs less, so the constraints decide.
 func TestOptimumUnderTiers(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compares with all placements")
+		t.Skip("left out with -short: it compares with all placements")
 	}
 	for _, sums := range []bool{true, false} {
 		factoryOf := func(p *problem.Problem) search.Factory { return formsFactory(p, sums) }

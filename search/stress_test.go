@@ -17,7 +17,7 @@ import (
 // a hundred.
 func TestMemoryTight(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plans many problems")
+		t.Skip("left out with -short: it plans many problems")
 	}
 	memoryTight(t, 3, search.Options{Steps: 2})
 }

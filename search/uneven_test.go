@@ -94,7 +94,7 @@ func unevenTiny(seed uint64) *problem.Problem {
 // device had the mean memory, other placements would be allowed in most tasks, so the memories decide.
 func TestOptimumOnUnevenDevices(t *testing.T) {
 	if testing.Short() {
-		t.Skip("compares with all placements")
+		t.Skip("left out with -short: it compares with all placements")
 	}
 	for _, sums := range []bool{true, false} {
 		compareProblems(t, fmt.Sprint("uneven devices, additive ", sums), 12, unevenTiny, func(p *problem.Problem) search.Factory { return formsFactory(p, sums) })

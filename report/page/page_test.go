@@ -271,7 +271,7 @@ func TestNewRefuses(t *testing.T) {
 // A large plan has a page in a few megabytes, and equal plans have equal bytes.
 func TestLargePlan(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs without -short")
+		t.Skip("left out with -short")
 	}
 	pl, p := large(10_000, 1024)
 	var pages [2]bytes.Buffer

@@ -529,7 +529,7 @@ var (
 // that of the bound.
 func TestGapsOfPlans(t *testing.T) {
 	if testing.Short() {
-		t.Skip("plans many problems")
+		t.Skip("left out with -short: it plans many problems")
 	}
 	all, err := bench.PaperTasks(profile(t, "a100-80"), *tasks, 1)
 	if err != nil {
