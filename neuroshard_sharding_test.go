@@ -256,3 +256,47 @@ func TestTablesLargerThanDevices(t *testing.T) {
 		}
 	}
 }
+
+// seedsCase is a workload on a cluster of hosts of eight devices. best is the cost in ms of the
+// best plan known, which is the cheapest of twenty seeds or that of neuroshard plan --budget 40s,
+// and within is by how much a plan with any seed may cost more, as a share of best.
+type seedsCase struct {
+	workload, device string
+	devices          int
+	hostMemory       unit.Bytes
+	best, within     float64
+}
+
+// TestSeedsAgreeOnTwoHosts is TestSeedsAgree for one workload and four seeds.
+func TestSeedsAgreeOnTwoHosts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans several times")
+	}
+	seedsAgree(t, seedsCase{"mlperf-dlrm-dcnv2", "a100-80", 16, 0, 3.9168, .025}, 4)
+}
+
+// seedsAgree plans the workload with a number of seeds, and compares the most expensive plan with the
+// best one known.
+func seedsAgree(t *testing.T, c seedsCase, seeds uint64) {
+	w, err := workload.ByName(c.workload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := w.Problem()
+	if p.Topology.Profile, err = hardware.ByName(c.device); err != nil {
+		t.Fatal(err)
+	}
+	p.Topology.Devices, p.Topology.DevicesPerHost, p.Topology.HostMemory = c.devices, 8, c.hostMemory
+	most := 0.
+	for seed := range seeds {
+		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{Seed: seed, ShardingTypes: problem.ShardingTypes()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, float64(r.Predicted.Cost))
+	}
+	t.Logf("%s on %d x %s: at most %.4f ms, %.2f %% above the best known", c.workload, c.devices, c.device, most, 100*(most/c.best-1))
+	if most > c.best*(1+c.within) {
+		t.Errorf("%s on %d x %s: got a plan of %.4f ms with some seed, want at most %.1f %% above %.4f", c.workload, c.devices, c.device, most, 100*c.within, c.best)
+	}
+}

@@ -402,7 +402,9 @@ func (m *mover) remain(table int, to problem.Form) bool {
 
 // become proposes that a table takes a form. If slices in the form lie on single
 // devices, the table is cut into the fewest slices that fit a device, times 2^finer. If
-// together is true, only all devices together need to have room.
+// together is true, only all devices together need to have room, and blocks of rows on one host
+// begin at the host with the least compute. Otherwise, and under a hierarchical exchange, for which
+// drawn hosts led to better plans, the host is drawn.
 func (m *mover) become(table int, to problem.Form, finer int64, together bool) bool {
 	m.gone, m.come = append(m.gone[:0], m.tables[table]...), m.come[:0]
 	whole := m.forms.whole[table]
@@ -411,7 +413,11 @@ func (m *mover) become(table int, to problem.Form, finer int64, together bool) b
 	case everywhere:
 		m.come = append(m.come, placed{m.c.inForm(whole, width, to), 0})
 	case oneHost:
-		if !m.onHosts(m.c.inForm(whole, width, to)) {
+		host := m.draw.Int32N(m.fullHosts())
+		if together && m.hierarchy == nil {
+			host = m.idlestHost()
+		}
+		if !m.onHosts(m.c.inForm(whole, width, to), host) {
 			return false
 		}
 	case oneDevice:
@@ -422,12 +428,11 @@ func (m *mover) become(table int, to problem.Form, finer int64, together bool) b
 	return m.fits(together)
 }
 
-// onHosts proposes blocks of rows on a full host, which is drawn. If one host has no
+// onHosts proposes blocks of rows on a full host, or from that host on. If one host has no
 // room for them, or if a hierarchical exchange makes that pay, it proposes slices of columns,
 // each cut into blocks of rows on a host of its own.
-func (m *mover) onHosts(whole int32) bool {
+func (m *mover) onHosts(whole, host int32) bool {
 	hosts := m.fullHosts()
-	host := int32(m.draw.IntN(int(hosts)))
 	pieces := []int32{whole}
 	if m.forms.sliced[m.c.pieces[whole].members[0].table] {
 		pieces = m.c.above(pieces, m.c.budget)
@@ -442,6 +447,17 @@ func (m *mover) onHosts(whole int32) bool {
 		m.come = append(m.come, placed{k, (host + int32(i)) % hosts * m.local})
 	}
 	return true
+}
+
+// idlestHost returns the full host whose devices have the least compute together.
+func (m *mover) idlestHost() int32 {
+	sums := make([]float64, m.fullHosts())
+	for d, time := range m.compute {
+		if h := m.hostOf[d]; int(h) < len(sums) {
+			sums[h] += time
+		}
+	}
+	return int32(slices.Index(sums, slices.Min(sums)))
 }
 
 // grid returns equal slices of a table in blocks, one for each of a drawn number of hosts. Under a

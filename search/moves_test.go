@@ -143,6 +143,30 @@ func TestRetier(t *testing.T) {
 	}
 }
 
+// A table that a start cuts by rows goes to the host with the least compute, and during the
+// annealing to any host.
+func TestTablesByRowsGoToTheIdlestHost(t *testing.T) {
+	p := onHosts(problem.Constraint{}, problem.Constraint{}, problem.Constraint{})
+	m := moverOn(p, formlessFactory(p), Options{Method: NeuroShard, ShardingTypes: problem.ShardingTypes()})
+	byRows := problem.Form{ShardingType: problem.TableRowWise}
+	for host := range m.fullHosts() {
+		m.reset([]placed{{m.forms.whole[0], host * m.local}, {m.forms.whole[1], host * m.local}, {m.forms.whole[2], host * m.local}})
+		drawn := map[int32]bool{}
+		for range 50 {
+			if !m.become(0, byRows, 0, true) || m.hostOf[m.come[0].device] == host {
+				t.Fatalf("got blocks of rows on %v beside all tables on host %d, want them on another host", m.come, host)
+			}
+			if !m.become(0, byRows, 0, false) {
+				t.Fatal("got no change, want one")
+			}
+			drawn[m.hostOf[m.come[0].device]] = true
+		}
+		if len(drawn) != int(m.fullHosts()) {
+			t.Errorf("got hosts %v, want all %d", drawn, m.fullHosts())
+		}
+	}
+}
+
 // A slice for a change is drawn of the slowest device in half of the draws, and if
 // exchanges take most of the time, of the device that sends the most columns.
 func TestDrawnSlices(t *testing.T) {

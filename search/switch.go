@@ -18,9 +18,9 @@ import (
 // Switching one table to a form seldom pays, because the first table of an operator
 // class adds a kernel launch and an exchange; switching ten together may. So the stage
 // first switches the table for which the switch costs least, then every other table for
-// which it then pays, and keeps the result if all the switches together pay. During the
-// switches only all devices together need to have room; afterwards the tables that were
-// not switched are placed again.
+// which it then pays, and then switches back what no longer pays. It keeps the result if all the
+// switches together pay. During the switches only all devices together need to have room;
+// afterwards the tables that were not switched are placed again.
 //
 // The time of a piece that all devices hold is counted once, so a change takes the same
 // time for any number of devices.
@@ -46,6 +46,10 @@ const (
 	// moreRuns is the number of times that all runs are repeated by other draws where they end at
 	// placements of different costs.
 	moreRuns = 2
+	// On several hosts, or with host memory, mostCombined is the number of starts with some tables
+	// by rows and others replicated, and a long run makes combinedLonger times the evaluations, for
+	// at most combinedPairs tables times devices.
+	mostCombined, combinedLonger, combinedPairs = 4, 4, 20_000
 	// If there are more than manySlices slices, there is one round only, with secondStarts
 	// starts.
 	manySlices = 30_000
@@ -154,7 +158,7 @@ func (w switcher) annealStarts(base []placed, starts []start, large bool) {
 	}
 	w.reset(starts[i].parts)
 	worth := w.worth()
-	if w.reset(w.placement.placed()); worth < w.worth() {
+	if w.reset(w.placement.placed()); worth < w.worth() || w.combines() {
 		w.annealEach(starts[i:i+1], w.longRun())
 	}
 	w.mixed = w.r.formed(w.placement.placed()) // otherwise no other form pays
@@ -164,8 +168,11 @@ func (w switcher) annealStarts(base []placed, starts []start, large bool) {
 // where no other form pays is annealed like one of slices alone.
 func (w switcher) refine(base []placed, large bool) {
 	heats, longer := longFormHeats, int64(1)
-	if large && !w.mixed {
+	switch {
+	case large && !w.mixed:
 		heats, longer = [][]float64{{coarseHot}}, coarseLonger
+	case w.mixed && w.combines():
+		longer = combinedLonger
 	}
 	w.long(longer*w.longRun(), heats, true)
 	w.neighbours(max(formEvaluations, formEvaluationsASlice*int64(len(base))))
@@ -228,35 +235,37 @@ func (w switcher) neighbours(evaluations int64) {
 	}
 }
 
-// neighbour returns the best placement with one table in another form: the table for which
-// the switch pays most or costs least. It returns two placements: with the other slices where they
-// are, and with all slices placed again.
+// neighbour returns placements with one table in another form: the table for which the switch pays
+// most or costs least, and that for which it does relative to the table's time alone, which may be
+// a large table. It returns two placements for each: with the other slices where they are, and with
+// all slices placed again.
 func (w switcher) neighbour(from, to problem.Form) (starts []start) {
 	parts := w.placement.placed()
 	if !w.uses(parts, from) || !w.uses(parts, to) {
 		return nil
 	}
 	w.reset(parts)
-	table, least := none, math.Inf(1)
+	tables, least := [2]int{none, none}, [2]float64{math.Inf(1), math.Inf(1)}
 	for _, t := range w.order() {
 		if w.formOf(t) != from {
 			continue
 		}
-		if change, ok := w.worthOf(t, to); ok && change < least {
-			table, least = t, change
+		change, ok := w.worthOf(t, to)
+		for i, unit := range [2]float64{1, w.c.pieces[w.forms.whole[t]].alone} {
+			if ok && change/unit < least[i] {
+				tables[i], least[i] = t, change/unit
+			}
 		}
 	}
-	if table == none || !w.become(table, to, 0, true) {
-		return nil
-	}
-	w.try()
-	w.accept()
-	switched := w.all()
-	if w.lack(false) == 0 {
-		starts = append(starts, start{parts: switched})
-	}
-	if built, ok := w.rebuild(switched); ok {
-		starts = append(starts, start{parts: built})
+	for i, table := range tables {
+		if table == none || i > 0 && table == tables[0] {
+			continue
+		}
+		if w.reset(parts); w.become(table, to, 0, true) {
+			w.try()
+			w.accept()
+			starts = append(starts, w.taken()...)
+		}
 	}
 	return starts
 }
@@ -270,20 +279,37 @@ func (w switcher) uses(parts []placed, form problem.Form) bool {
 	})
 }
 
-// starts returns the base and the cheapest placements with tables switched.
+// starts returns the base, the cheapest placements with tables switched, and the cheapest with
+// combined forms if the stage combines.
 func (w switcher) starts(base []placed) []start {
 	w.reset(base)
 	starts := []start{{base, w.best}}
 	sets := w.forms.sets()
-	tasks := make([]func(on switcher) []start, 0, 2*len(sets))
+	var switched, combined []func(on switcher) []start
 	for i := range sets {
-		tasks = append(tasks, func(on switcher) []start { return on.switchedStarts(i) })
+		switched = append(switched, func(on switcher) []start { return on.switchedStarts(i) })
 	}
 	for i, forms := range sets {
 		if len(forms) == 1 && forms[0].ShardingType.ByRows() {
-			tasks = append(tasks, func(on switcher) []start { return on.expensiveStarts(i) })
+			switched = append(switched, func(on switcher) []start { return on.expensiveStarts(i) })
+			if w.combines() {
+				combined = append(combined, func(on switcher) []start { return on.combinedStarts(i) })
+			}
 		}
 	}
+	found := w.startsOf(base, slices.Concat(switched, combined))
+	starts = w.cheapestOf(starts, found[:len(switched)], switchedStarts)
+	for _, s := range w.cheapestOf(nil, found[len(switched):], mostCombined) {
+		if !known(starts, s.cost) {
+			starts = append(starts, s)
+		}
+	}
+	slices.SortStableFunc(starts, cheapestFirst)
+	return starts
+}
+
+// startsOf returns the starts of each task. All tasks begin at the base.
+func (w switcher) startsOf(base []placed, tasks []func(on switcher) []start) [][]describedStart {
 	parts, found := describe(w.c, base), make([][]describedStart, len(tasks))
 	inParallel(w.r, len(tasks), func(on *run, i int) {
 		other := switcher{newAnnealing(on, placement{}, on.forms)}
@@ -291,6 +317,12 @@ func (w switcher) starts(base []placed) []start {
 		found[i] = describeStarts(on.catalog, tasks[i](other))
 		on.stats.Evaluations += other.evaluations
 	})
+	return found
+}
+
+// cheapestOf adds the found starts to others, offers each as the best placement, and returns the
+// cheapest of all, most at most.
+func (w switcher) cheapestOf(starts []start, found [][]describedStart, most int) []start {
 	for _, s := range slices.Concat(found...) {
 		if !known(starts, s.cost) {
 			starts = append(starts, start{find(w.r, s.parts), s.cost})
@@ -298,7 +330,17 @@ func (w switcher) starts(base []placed) []start {
 		}
 	}
 	slices.SortStableFunc(starts, cheapestFirst)
-	return starts[:min(len(starts), switchedStarts)]
+	return starts[:min(len(starts), most)]
+}
+
+// pairs returns the number of tables times devices.
+func (w switcher) pairs() int { return len(w.c.whole()) * len(w.c.all) }
+
+// combines reports whether the stage tries more combinations of forms, and anneals longer: on
+// several hosts, and with host memory. There are the most forms to combine, and small changes do
+// not lead from one combination to another.
+func (w switcher) combines() bool {
+	return (w.c.problem.Topology.Hosts() > 1 || w.hostBudget > 0) && w.pairs() <= combinedPairs
 }
 
 // switchedStarts returns the placements with tables switched to a set of forms.
@@ -315,11 +357,31 @@ func (w switcher) expensiveStarts(set int) (starts []start) {
 	base := w.all()
 	for last, i := 0, 0; i < len(expensiveShares) && !w.r.ended(); i++ {
 		w.reset(base)
-		n := w.switchExpensive(w.forms.sets()[set][0], expensiveShares[i])
+		n := w.switchExpensive(w.forms.sets()[set][0], expensiveShares[i], math.MaxInt)
 		if n > last {
 			starts = append(starts, w.taken()...)
 		}
 		last = n
+	}
+	return starts
+}
+
+// combinedStarts returns placements with the most expensive tables switched to the only form of a
+// set, which is by rows, and then other tables replicated where that pays. Blocks of rows on one
+// host make its devices slower than those of other hosts, so a table for each host is switched
+// at once. Neither step alone leads to such a placement: without replicas, tables by rows cost too
+// much, and beside replicas no switch of one table pays.
+func (w switcher) combinedStarts(set int) (starts []start) {
+	base := w.all()
+	form, each := w.forms.sets()[set][0], 1
+	if spanOf(form) == oneHost && w.hierarchy == nil {
+		each = w.c.problem.Topology.Hosts()
+	}
+	for n, again := each, true; again && !w.r.ended(); n *= 2 {
+		w.reset(base)
+		again = w.switchExpensive(form, 0, n) == n
+		w.switchTo([]problem.Form{{ShardingType: problem.DataParallel}})
+		starts = append(starts, w.taken()...)
 	}
 	return starts
 }
@@ -376,7 +438,8 @@ func unsplit(c *catalog, parts []placed) (pieces []int32, fixed []placed) {
 
 // switchTo switches tables to the forms for which that pays, and reports whether it
 // switched any. For each form, it first switches the table for which the switch pays
-// most or costs least.
+// most or costs least. Last, it switches tables back to slices of columns where that pays: the
+// first table often stays the only one of its kind in the form.
 func (w switcher) switchTo(forms []problem.Form) bool {
 	tables := w.order()
 	switched := false
@@ -398,6 +461,9 @@ func (w switcher) switchTo(forms []problem.Form) bool {
 			break
 		}
 	}
+	if switched && w.pairs() <= combinedPairs {
+		w.switchWhatPays(tables, []problem.Form{{}})
+	}
 	return switched
 }
 
@@ -405,13 +471,13 @@ func (w switcher) switchTo(forms []problem.Form) bool {
 // most, and reports whether it switched any.
 func (w switcher) switchWhatPays(tables []int, forms []problem.Form) (changed bool) {
 	for _, t := range tables {
-		best, least := problem.Form{}, -1e-9*w.best
-		for _, form := range forms {
+		best, least := none, -1e-9*w.best
+		for i, form := range forms {
 			if change, ok := w.worthOf(t, form); ok && change < least {
-				best, least = form, change
+				best, least = i, change
 			}
 		}
-		if best != (problem.Form{}) && w.become(t, best, 0, true) {
+		if best != none && w.become(t, forms[best], 0, true) {
 			w.try()
 			w.accept()
 			changed = true
@@ -420,12 +486,13 @@ func (w switcher) switchWhatPays(tables []int, forms []problem.Form) (changed bo
 	return changed
 }
 
-// switchExpensive switches each table that alone takes more than a share of a device's
-// mean compute to a form by rows, and returns the number of tables switched.
-func (w switcher) switchExpensive(form problem.Form, share float64) (n int) {
+// switchExpensive switches the tables that alone take more than a share of a device's mean compute
+// to a form by rows, the most expensive ones first and most at most. It returns the number of tables
+// switched.
+func (w switcher) switchExpensive(form problem.Form, share float64, most int) (n int) {
 	mean := w.computeSum / float64(len(w.compute))
 	for _, t := range w.order() {
-		if w.c.pieces[w.forms.whole[t]].alone <= share*mean {
+		if n == most || w.c.pieces[w.forms.whole[t]].alone <= share*mean {
 			break
 		}
 		if slices.Contains(w.forms.choices[t], form) && w.formOf(t) != form && w.become(t, form, 0, true) {
