@@ -22,6 +22,12 @@ func TestManyOptimaOfExposedCosts(t *testing.T) { optimaOfExposedCosts(t, 5) }
 
 func TestManyOptimaOfHierarchicalExchanges(t *testing.T) { optimaOfHierarchicalExchanges(t, 4) }
 
+func TestManyOptimaUnderTiers(t *testing.T) { optimaUnderTiers(t, 6) }
+
+func TestManyOptimaOnOneHost(t *testing.T) { optimaOnOneHost(t, 10) }
+
+func TestManyOptimaOnUnevenDevices(t *testing.T) { optimaOnUnevenDevices(t, 12) }
+
 func TestManyOptimaInAllForms(t *testing.T) {
 	compareWithOptimum(t, "additive", 400, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
 	compareWithOptimum(t, "fused", 400, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })

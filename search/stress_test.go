@@ -19,7 +19,7 @@ func TestMemoryTight(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans many problems")
 	}
-	memoryTight(t, 3, search.Options{Steps: 2})
+	memoryTight(t, 2, search.Options{Steps: 2})
 }
 
 // memoryTight plans memory-tight tasks with every method. It fails where another
