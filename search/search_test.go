@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/fixedseed"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
@@ -211,6 +212,7 @@ func tight(t *rapid.T) *problem.Problem {
 }
 
 func TestPropertyPlansAreValidAndNeverWorse(t *testing.T) {
+	fixedseed.Few(t)
 	rapid.Check(t, func(t *rapid.T) {
 		p := tight(t)
 		seed := rapid.Uint64().Draw(t, "seed")
@@ -580,7 +582,7 @@ func TestBriefAsksNoDevices(t *testing.T) {
 // Tiny problems are solved to the optimum: every way to cut the tables and every
 // placement is tried here, too. Two slices of one table on one device are among
 // them, which the search joins.
-func TestOptimumOfTinyProblems(t *testing.T) { optimumOfTinyProblems(t, 12, 3) }
+func TestOptimumOfTinyProblems(t *testing.T) { optimumOfTinyProblems(t, 8, 2) }
 
 // optimumOfTinyProblems is TestOptimumOfTinyProblems with a number of tasks. Some of them
 // are annealed, too.

@@ -2,6 +2,6 @@
 
 package fixedseed
 
-// checks is the number of values that a property test draws. With the build tag long it is the
-// library's own, 100.
-const checks = "20"
+// checks is the number of values that a property test draws, and few the number in tests that call
+// Few. With the build tag long, both are the library's own, 100.
+const checks, few = "20", "10"

@@ -2,4 +2,4 @@
 
 package fixedseed
 
-const checks = "100"
+const checks, few = "100", "100"

@@ -1,5 +1,5 @@
 // Package fixedseed gives the property tests of the package that imports it a fixed seed,
-// so that each run of the tests draws the same values: tests import it for this effect
+// so that each run of the tests draws the same values: most tests import it for this effect
 // alone. A run explores other values with `go test -rapid.seed=0`, which draws a seed, or
 // with any other seed.
 //
@@ -19,10 +19,20 @@ const Seed = "1"
 // The call makes the library register its flags before init sets one of them.
 var _ = rapid.Bool
 
+// Few makes property tests draw fewer values until t ends, for a test that works tens of
+// milliseconds on each value. With the build tag long, it draws the number of all other tests.
+func Few(t interface{ Cleanup(func()) }) {
+	t.Cleanup(func() { set("rapid.checks", checks) })
+	set("rapid.checks", few)
+}
+
 func init() {
-	for name, value := range map[string]string{"rapid.seed": Seed, "rapid.checks": checks} {
-		if err := flag.Set(name, value); err != nil {
-			panic(err)
-		}
+	set("rapid.seed", Seed)
+	set("rapid.checks", checks)
+}
+
+func set(name, value string) {
+	if err := flag.Set(name, value); err != nil {
+		panic(err)
 	}
 }

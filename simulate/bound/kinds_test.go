@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/fixedseed"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -219,6 +220,7 @@ func tightestEach(p *problem.Problem, shards [][]problem.Shard) {
 // No placement with several slices of a table on a device costs less than the bound: wide
 // tables in narrow slices leave the lanes of an operator to the narrow tables beside them.
 func TestNoPlacementOfSeveralSlicesIsBelow(t *testing.T) {
+	fixedseed.Few(t)
 	sum, count := 0.0, 0.0
 	rapid.Check(t, func(t *rapid.T) {
 		p := draw(t, 6, 3, 40)
@@ -344,6 +346,7 @@ func TestNoExposedPlacementInAnyKindIsBelow(t *testing.T) {
 }
 
 func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Problem) plan.Hidden) {
+	fixedseed.Few(t)
 	sum, count := 0.0, 0.0
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawKinds(t, 8, 6, rapid.SampledFrom([]int{4, 16, 40, 150, 300}).Draw(t, "widest"))
