@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"math"
-	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -17,30 +14,6 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
-
-// Plans with slices of columns only stay the same, byte for byte. The sums are of
-// amd64: elsewhere predictions may differ in their last digits. With the build tag long,
-// TestPlanOfMLPerfIsAsBefore compares a larger workload.
-func TestPlansWithoutNewKindsAreAsBefore(t *testing.T) {
-	plansAreAsBefore(t, "criteo-kaggle,nvidia-synthetic-tiny,nvidia-synthetic-small,hugectr-7")
-}
-
-// plansAreAsBefore compares the plans of workloads with the pinned ones.
-func plansAreAsBefore(t *testing.T, workloads string) {
-	t.Helper()
-	if testing.Short() || runtime.GOARCH != "amd64" {
-		t.Skip("builds the binary, for amd64")
-	}
-	binary := filepath.Join(t.TempDir(), "neuroshard")
-	if out, err := exec.Command("go", "build", "-o", binary, "../../../cmd/neuroshard").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	var out bytes.Buffer
-	args := []string{"off", "-binary", binary, "-workloads", workloads}
-	if err := run(context.Background(), &out, args); err != nil {
-		t.Errorf("%v\n%s", err, out.Bytes())
-	}
-}
 
 // Each workload has a pinned plan.
 func TestPinsAreOfAllWorkloads(t *testing.T) {
