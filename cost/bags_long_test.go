@@ -11,6 +11,6 @@ import (
 // TestAccuracyOfBagsOfAllModels is TestAccuracyOfBags for the models of all profiles.
 func TestAccuracyOfBagsOfAllModels(t *testing.T) {
 	for _, name := range pretrained.Profiles() {
-		t.Run(name, func(t *testing.T) { accuracyOfBags(t, name) })
+		t.Run(name, func(t *testing.T) { accuracyOfBags(t, name, oneBag, severalBags, sequences, anyOfThese) })
 	}
 }

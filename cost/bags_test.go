@@ -168,10 +168,11 @@ const mostOfCost, mostOfExchanges, mostOfCompute, leastTau = 2, 2.7, 5, .9
 // TestAccuracyOfBags compares the times that a shipped model predicts with those of the simulated
 // device, on tables of several bags and on sequences, which no model was trained on, and bounds the
 // errors. The model is the one that is furthest off on sequences; with the build tag long,
-// TestAccuracyOfBagsOfAllModels judges all, and with -v it prints the tables of docs/MODELS.md.
-func TestAccuracyOfBags(t *testing.T) { accuracyOfBags(t, "h100-80") }
+// TestAccuracyOfBagsOfAllModels judges all, on tables of all kinds, and with -v it prints the tables of
+// docs/MODELS.md.
+func TestAccuracyOfBags(t *testing.T) { accuracyOfBags(t, "h100-80", severalBags, sequences) }
 
-func accuracyOfBags(t *testing.T, profile string) {
+func accuracyOfBags(t *testing.T, profile string, kinds ...string) {
 	file, err := pretrained.File(profile)
 	if err != nil {
 		t.Fatal(err)
@@ -179,7 +180,7 @@ func accuracyOfBags(t *testing.T, profile string) {
 	model := loadFile(t, file)
 	percent := func(v []float64) string { return fmt.Sprintf("%.2f / %.2f", 100*mean(v), 100*p95(v)) }
 	var lookups, placed strings.Builder
-	for _, kind := range []string{oneBag, severalBags, sequences, anyOfThese} {
+	for _, kind := range kinds {
 		var r bagsReport
 		r.groups(model, kind, 400)
 		fmt.Fprintf(&lookups, "| %s | %s | %s | %s |\n", kind, percent(r.forward), percent(r.backward), percent(r.both))

@@ -35,8 +35,8 @@ func fit(t testing.TB, data train.Data, hw hardware.Profile, opt train.Options) 
 // that is closer to the noiseless law than the data is.
 func TestMeasuredData(t *testing.T) {
 	hw := desk()
-	data, truth := synthetic(hw, warpedLaw(hw), 600, 1500, 400, .03, 1)
-	m, report := fit(t, data, hw, train.Options{Seed: 1, Epochs: 50})
+	data, truth := synthetic(hw, warpedLaw(hw), 600, 1000, 300, .03, 1)
+	m, report := fit(t, data, hw, train.Options{Seed: 1, Epochs: 40})
 	exact, err := train.Judge(m, truth, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -57,8 +57,8 @@ func TestMeasuredData(t *testing.T) {
 	// The sum of two times varies less than each of them; a difference of two
 	// measurements varies more than one.
 	noise := report.Compute.Noise
-	if noise.Repeats != 30 || noise.Mean < 1 || noise.Mean > 5 {
-		t.Errorf("got noise %+v, want 30 repeats that differ by some percent", noise)
+	if noise.Repeats != 20 || noise.Mean < 1 || noise.Mean > 5 {
+		t.Errorf("got noise %+v, want 20 repeats that differ by some percent", noise)
 	}
 	card := m.Manifest.Card
 	if card.KendallTau != report.Compute.KendallTau || card.Repeated != (modelfile.Errors{Samples: noise.Repeats, Mean: noise.Mean, P95: noise.P95}) {
@@ -228,7 +228,7 @@ func TestShortExchanges(t *testing.T) {
 func TestEnsemble(t *testing.T) {
 	hw := desk()
 	data, truth := synthetic(hw, warpedLaw(hw), 300, 400, 60, .03, 1)
-	opt := train.Options{Epochs: 12, Hidden: 32, Embed: 16, Head: 16, Seed: 1, Workers: 1}
+	opt := train.Options{Epochs: 6, Hidden: 32, Embed: 16, Head: 16, Seed: 1, Workers: 1}
 	alone, _ := fit(t, data, hw, opt)
 	opt.Ensemble = 4
 	var progress []train.Progress
@@ -253,8 +253,8 @@ func TestEnsemble(t *testing.T) {
 			t.Errorf("tensor %q of the first member is not that of the net alone", one.Name)
 		}
 	}
-	if p := progress[47]; p.Phase != "compute" || p.Epoch != 48 || p.Epochs != 48 || progress[48].Phase != "comm" || progress[len(progress)-1].Epoch != progress[len(progress)-1].Epochs {
-		t.Errorf("got progress %+v after four nets, want epoch 48 of 48, then comm", p)
+	if p := progress[23]; p.Phase != "compute" || p.Epoch != 24 || p.Epochs != 24 || progress[24].Phase != "comm" || progress[len(progress)-1].Epoch != progress[len(progress)-1].Epochs {
+		t.Errorf("got progress %+v after four nets, want epoch 24 of 24, then comm", p)
 	}
 	exact, err := train.Judge(m, truth, 2)
 	if err != nil {

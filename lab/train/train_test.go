@@ -255,7 +255,7 @@ func TestCommConstantsAreRecovered(t *testing.T) {
 // removes most of the remaining error.
 func TestResidualMendsADistortedDevice(t *testing.T) {
 	hw := profile(t, "a100-80")
-	data := simulated(t, hw, 20, 1500)
+	data := simulated(t, hw, 20, 900)
 	for i := range data.Comm.Samples {
 		e := &data.Comm.Samples[i]
 		sum := 0
