@@ -116,16 +116,19 @@ func TestCheckPage(t *testing.T) {
 	}
 }
 
-// TestEveryFlipOfParquet changes every third byte of small files. The result must
-// be lookups or an error, in bounded memory. Pages have no checksums.
-func TestEveryFlipOfParquet(t *testing.T) {
+// TestFlipsOfParquet changes every tenth byte of small files. The result must be lookups or
+// an error, in bounded memory. Pages have no checksums. With the build tag long,
+// TestEveryFlipOfParquet changes every byte.
+func TestFlipsOfParquet(t *testing.T) { flipsOfParquet(t, 10) }
+
+func flipsOfParquet(t *testing.T, every int) {
 	var rows []lookup
 	for i := range 20 {
 		rows = append(rows, lookup{Sample: int64(i / 3), Table: "ab"[i%2 : i%2+1], Index: int64(i * i)})
 	}
 	for _, codec := range []compress.Codec{&parquet.Snappy, &parquet.Zstd} {
 		data := parquetOf(t, rows, parquet.Compression(codec))
-		for i := 0; i < len(data); i += 3 {
+		for i := 0; i < len(data); i += every {
 			bad := bytes.Clone(data)
 			bad[i] ^= 0x84
 			sound(t, bad, 256<<20)

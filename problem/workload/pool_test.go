@@ -17,8 +17,10 @@ const (
 	classTolerance    = 0.01
 )
 
-func TestPoolMatchesPublishedLocality(t *testing.T) {
-	for seed := range uint64(200) {
+func TestPoolMatchesPublishedLocality(t *testing.T) { poolsMatchPublishedLocality(t, 20) }
+
+func poolsMatchPublishedLocality(t *testing.T, seeds uint64) {
+	for seed := range seeds {
 		checkLocality(t, seed)
 	}
 }

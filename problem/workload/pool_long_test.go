@@ -1,0 +1,7 @@
+//go:build long
+
+package workload
+
+import "testing"
+
+func TestManyPoolsMatchPublishedLocality(t *testing.T) { poolsMatchPublishedLocality(t, 200) }
