@@ -40,8 +40,13 @@ func TestPlansOfFewTables(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans many problems")
 	}
+	plansOfFewTables(t, 1)
+}
+
+// plansOfFewTables compares plans of problems of one and of two tables, drawn with some seeds.
+func plansOfFewTables(t *testing.T, seeds uint64) {
 	for n := 1; n <= 2; n++ {
-		for seed := range uint64(4) {
+		for seed := range seeds {
 			for _, prices := range []neuroshard.Prices{neuroshard.Pretrained(), neuroshard.TorchRec()} {
 				p := fewTables(t, n, seed)
 				options := neuroshard.Options{Prices: prices, OneLaneRule: true}

@@ -41,12 +41,13 @@ func keeping(kept, finalists int, seen *[]Finalist) *Measure {
 
 func TestMeasureRunsDifferentFinalists(t *testing.T) {
 	p := paperTask(t)
-	usual, err := Plan(context.Background(), p, Options{})
+	brief := search.Options{MaxEvaluations: 20_000}
+	usual, err := Plan(context.Background(), p, Options{Search: brief})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []Finalist
-	result, err := Plan(context.Background(), p, Options{Measure: keeping(0, 6, &all)})
+	result, err := Plan(context.Background(), p, Options{Search: brief, Measure: keeping(0, 6, &all)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func TestMeasureRunsDifferentFinalists(t *testing.T) {
 	}
 	// The same finalists for any number of workers.
 	var again []Finalist
-	if _, err := Plan(context.Background(), p, Options{Search: search.Options{Workers: 1}, Measure: keeping(0, 6, &again)}); err != nil {
+	brief.Workers = 1
+	if _, err := Plan(context.Background(), p, Options{Search: brief, Measure: keeping(0, 6, &again)}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range all {
@@ -119,12 +121,13 @@ func TestMeasureKeepsTheFastest(t *testing.T) {
 // other failure is the error of Plan.
 func TestMeasureInterruptedOrFailing(t *testing.T) {
 	p := paperTask(t)
-	usual, err := Plan(context.Background(), p, Options{})
+	brief := search.Options{MaxEvaluations: 20_000}
+	usual, err := Plan(context.Background(), p, Options{Search: brief})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	result, err := Plan(ctx, p, Options{Measure: &Measure{Finalists: 3, Run: func(ctx context.Context, _ *problem.Problem, _ []Finalist) (*Measured, error) {
+	result, err := Plan(ctx, p, Options{Search: brief, Measure: &Measure{Finalists: 3, Run: func(ctx context.Context, _ *problem.Problem, _ []Finalist) (*Measured, error) {
 		cancel()
 		return nil, ctx.Err()
 	}}})
@@ -138,7 +141,7 @@ func TestMeasureInterruptedOrFailing(t *testing.T) {
 		t.Errorf("interrupted: got warnings %q", result.Warnings())
 	}
 	broken := errors.New("the worker died")
-	_, err = Plan(context.Background(), p, Options{Measure: &Measure{Finalists: 3, Run: func(context.Context, *problem.Problem, []Finalist) (*Measured, error) {
+	_, err = Plan(context.Background(), p, Options{Search: brief, Measure: &Measure{Finalists: 3, Run: func(context.Context, *problem.Problem, []Finalist) (*Measured, error) {
 		return nil, broken
 	}}})
 	if !errors.Is(err, broken) {

@@ -90,7 +90,7 @@ func engineProblem(seed uint64) *problem.Problem {
 // TestPlansForEngines: the plans that are made for an engine keep to its rules, so its
 // export accepts all of them; and each table has a sharding type that its constraints
 // allow.
-func TestPlansForEngines(t *testing.T) { plansForEngines(t, 0, 8, 10) }
+func TestPlansForEngines(t *testing.T) { plansForEngines(t, 2, 8, 10) }
 
 // plansForEngines plans the problems of n seeds, and wants at least the given number of
 // plans.

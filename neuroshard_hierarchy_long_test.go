@@ -12,6 +12,8 @@ import (
 	"github.com/neuroshard/neuroshard/step"
 )
 
+func TestHierarchicalPlanOfFinalistsIsTheOptimum(t *testing.T) { hierarchicalPlanIsTheOptimum(t, 0) }
+
 // TestPlansOfStacks: under HugeCTR's exchanges, a step of DLRM-DCNv2 takes no longer with the plan
 // for all sharding types than with the plan of slices of columns and, under a hierarchical
 // exchange, with the plan for flat exchanges. What the search alone found took up to 14 % longer on

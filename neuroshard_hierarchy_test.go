@@ -79,6 +79,12 @@ func TestHierarchicalPlanIsTheOptimum(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it compares with all placements")
 	}
+	hierarchicalPlanIsTheOptimum(t, 100_000)
+}
+
+// hierarchicalPlanIsTheOptimum plans within some evaluations. Without a limit, 0, Plan compares
+// finalists as well.
+func hierarchicalPlanIsTheOptimum(t *testing.T, evaluations int64) {
 	p := several(t)
 	p.Tables = p.Tables[2:6]
 	types := []problem.ShardingType{problem.TableWise, problem.RowWise, problem.TableRowWise, problem.DataParallel}
@@ -112,7 +118,7 @@ func TestHierarchicalPlanIsTheOptimum(t *testing.T) {
 			}
 			least = min(least, scorer.Cost())
 		}
-		r := planned(t, p, neuroshard.Options{Hierarchy: h, Search: search.Options{ShardingTypes: types, OneOperator: true}})
+		r := planned(t, p, neuroshard.Options{Hierarchy: h, Search: search.Options{ShardingTypes: types, OneOperator: true, MaxEvaluations: evaluations}})
 		if got := float64(r.Predicted.Cost); math.Abs(got/least-1) > 1e-9 {
 			t.Errorf("%+v: got a cost of %v, want %v, the least of all placements", h, got, least)
 		}

@@ -15,6 +15,10 @@ import (
 // 3 of these 60 problems cost up to 0.6 % more than a restricted plan when this was written.
 func TestManyMoreShardingTypesCostNoMore(t *testing.T) { moreShardingTypes(t, 60, 1, 6, .02) }
 
+func TestManyMoreShardingTypesCostNoMoreOnSeveralDevices(t *testing.T) {
+	moreShardingTypesOnSeveralDevices(t, 0, 1, 2, 19, 29, 63)
+}
+
 // TestDividingOnOneDevice prints what divided operators save where lane classes cannot have
 // devices of their own, for docs/SHARDING.md.
 func TestDividingOnOneDevice(t *testing.T) {

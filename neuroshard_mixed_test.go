@@ -52,7 +52,7 @@ func TestMoreShardingTypesCostNoMore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans many problems")
 	}
-	moreShardingTypes(t, 8, 2, 0, .001)
+	moreShardingTypes(t, 4, 2, 0, .001)
 }
 
 // TestMoreShardingTypesCostNoMoreOnSeveralDevices compares the search among all sharding types with
@@ -61,7 +61,11 @@ func TestMoreShardingTypesCostNoMoreOnSeveralDevices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans many problems")
 	}
-	for _, seed := range []uint64{0, 1, 2, 19, 29, 63} {
+	moreShardingTypesOnSeveralDevices(t, 19, 29)
+}
+
+func moreShardingTypesOnSeveralDevices(t *testing.T, seeds ...uint64) {
+	for _, seed := range seeds {
 		p := mixedLanes(t, seed)
 		p.Topology.Devices = 3 + int(seed%4)
 		all := searched(t, p, problem.ShardingTypes())
@@ -98,7 +102,7 @@ func moreShardingTypes(t *testing.T, problems, step, some int, most float64) {
 // TestProgressAmongAllShardingTypes wants evaluations that only grow and a best cost that only falls,
 // and work within a budget of evaluations.
 func TestProgressAmongAllShardingTypes(t *testing.T) {
-	for _, most := range []int64{0, 50_000, 200_000} {
+	for _, most := range []int64{0, 50_000} {
 		p := mixedLanes(t, 1)
 		p.Topology.Devices = 4
 		prices, err := neuroshard.Pretrained().List(p)

@@ -131,7 +131,7 @@ func TestPlansOfShardingTypes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans many problems")
 	}
-	plansOfShardingTypes(t, 2)
+	plansOfShardingTypes(t, 1)
 }
 
 func plansOfShardingTypes(t *testing.T, tasks int) {
@@ -158,33 +158,6 @@ func plansOfShardingTypes(t *testing.T, tasks int) {
 		}
 	}
 	t.Logf("plans of slices of columns cost %.3f times as much (SIMULATED), the geometric mean of %d tasks", math.Exp(gain/float64(tasks)), tasks)
-}
-
-// TestPlansInTightMemoryAreAlike plans hugectr-7 in 60 % of its bytes, with slightly
-// different memory and with several seeds. The costs of the plans must be close together.
-func TestPlansInTightMemoryAreAlike(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans many problems")
-	}
-	tightPlansAreAlike(t, 31.15)
-}
-
-// tightPlansAreAlike is TestPlansInTightMemoryAreAlike for some numbers of GiB.
-func tightPlansAreAlike(t *testing.T, memories ...float64) {
-	p := workloadNamed(t, "hugectr-7")
-	p.Topology.HostMemory = 2 * unit.TiB
-	least, most := math.Inf(1), 0.
-	for _, memory := range memories {
-		p.Topology.Memory = unit.Bytes(memory * float64(unit.GiB))
-		for seed := range uint64(3) {
-			r := planned(t, &p, neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), Seed: seed, Brief: true}})
-			least, most = min(least, float64(r.Simulated.Cost)), max(most, float64(r.Simulated.Cost))
-		}
-	}
-	t.Logf("costs from %.3f to %.3f ms (SIMULATED)", least, most)
-	if most > 1.2*least {
-		t.Errorf("got costs from %.3f to %.3f ms, want the highest at most 1.2 times the lowest", least, most)
-	}
 }
 
 // TestPlansOfShardingTypesByTorchRec is TestPlansOfShardingTypes with TorchRec's formulas.

@@ -44,7 +44,7 @@ func TestReplanByBruteForce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it compares with all placements")
 	}
-	replanByBruteForce(t, 3, 0)
+	replanByBruteForce(t, 1, 0)
 }
 
 // replanByBruteForce allows some of the problems to be more than TieBand, and at most three times

@@ -42,33 +42,29 @@ func severalKernels(t *testing.T, n int, device string, seed uint64) *problem.Pr
 }
 
 // TestThreadsDoNotChangePlans compares plans of one and of several threads, under the embedded
-// cost model, for tables that may have any sharding type.
+// cost model, for tables that may have any sharding type. With the build tag long,
+// TestThreadsDoNotChangeMorePlans does so for more problems.
 func TestThreadsDoNotChangePlans(t *testing.T) {
-	for i, drawn := range []struct {
-		device string
-		tables int
-		seed   uint64
-	}{{"h200", 40, 8}, {"a100-80", 40, 3}, {"h200", 25, 7}} {
-		if i > 0 && testing.Short() {
-			break
+	threadsDoNotChangePlan(t, severalKernels(t, 40, "h200", 8))
+}
+
+func threadsDoNotChangePlan(t *testing.T, p *problem.Problem) {
+	t.Helper()
+	found := func(workers int) (*plan.Plan, search.Stats) {
+		options := neuroshard.Options{}
+		options.Search.Workers = workers
+		options.Search.ShardingTypes = problem.ShardingTypes()
+		r := planned(t, p, options)
+		return r.Plan, r.Stats
+	}
+	one, work := found(1)
+	for _, workers := range []int{2, 3} {
+		several, stats := found(workers)
+		if got, want := written(t, several), written(t, one); got != want {
+			t.Errorf("%d threads give another plan than one thread (-one +several):\n%s", workers, gocmp.Diff(want, got))
 		}
-		p := severalKernels(t, drawn.tables, drawn.device, drawn.seed)
-		found := func(workers int) (*plan.Plan, search.Stats) {
-			options := neuroshard.Options{}
-			options.Search.Workers = workers
-			options.Search.ShardingTypes = problem.ShardingTypes()
-			r := planned(t, p, options)
-			return r.Plan, r.Stats
-		}
-		one, work := found(1)
-		for _, workers := range []int{2, 3} {
-			several, stats := found(workers)
-			if got, want := written(t, several), written(t, one); got != want {
-				t.Errorf("%+v: %d threads give another plan than one thread (-one +several):\n%s", drawn, workers, gocmp.Diff(want, got))
-			}
-			if stats != work {
-				t.Errorf("%+v: got work %+v with %d threads, want %+v as with one", drawn, stats, workers, work)
-			}
+		if stats != work {
+			t.Errorf("got work %+v with %d threads, want %+v as with one", stats, workers, work)
 		}
 	}
 }
@@ -76,9 +72,13 @@ func TestThreadsDoNotChangePlans(t *testing.T) {
 // TestThreadsDoNotChangeDealtTables compares plans of one and of several threads of a problem whose
 // tables the search deals to the devices (search/dealt.go).
 func TestThreadsDoNotChangeDealtTables(t *testing.T) {
-	p := workloadNamed(t, "nvidia-synthetic-large")
+	threadsDoNotChangeDealtTables(t, "nvidia-synthetic-large", 1, 2)
+}
+
+func threadsDoNotChangeDealtTables(t *testing.T, workload string, threads ...int) {
+	p := workloadNamed(t, workload)
 	var one string
-	for _, workers := range []int{1, 2, 3} {
+	for _, workers := range threads {
 		options := neuroshard.Options{}
 		options.Search.Workers = workers
 		options.Search.ShardingTypes = []problem.ShardingType{problem.TableWise, problem.ColumnWise}
