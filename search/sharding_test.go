@@ -790,7 +790,7 @@ func TestOptimumOfHierarchicalExchanges(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it compares with all placements")
 	}
-	optimaOfHierarchicalExchanges(t, 2)
+	optimaOfHierarchicalExchanges(t, 1)
 }
 
 // optimaOfHierarchicalExchanges is TestOptimumOfHierarchicalExchanges with a number of tasks of
