@@ -53,7 +53,7 @@ func TestAlternatives(t *testing.T) {
 		{"tied", tied, neuroshard.Options{}},
 		{"torchrec", tied, neuroshard.Options{Prices: neuroshard.TorchRec()}},
 	} {
-		test.opt.Search.ShardingTypes, test.opt.Search.MaxEvaluations = problem.ShardingTypes(), 3000
+		test.opt.Search.ShardingTypes, test.opt.Search.MaxEvaluations = problem.ShardingTypes(), 1000
 		r := planned(t, &test.p, test.opt)
 		cost, all, err := neuroshard.Alternatives(r.Plan, &test.p, test.opt)
 		if err != nil || len(all) != len(test.p.Tables) {

@@ -44,7 +44,7 @@ func TestFreeSlicesBesideTheSearch(t *testing.T) {
 func TestNoFreeSlicesAfterACancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	options := neuroshard.Options{FreeSlices: true, OnStep: func(string) { cancel() }}
-	options.Search.Workers = 2
+	options.Search.Workers, options.Search.MaxEvaluations = 2, 20_000
 	r, err := neuroshard.Plan(ctx, fewTables(t, neuroshard.ComparedTables+4, 1), options)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 )
 
 // manyTables is the number of tables from which on only the long tests plan a workload.
-const manyTables = 400
+const manyTables = 300
 
 func profileNamed(t *testing.T, name string) hardware.Profile {
 	t.Helper()

@@ -45,10 +45,10 @@ func severalKernels(t *testing.T, n int, device string, seed uint64) *problem.Pr
 // cost model, for tables that may have any sharding type. With the build tag long,
 // TestThreadsDoNotChangeMorePlans does so for more problems.
 func TestThreadsDoNotChangePlans(t *testing.T) {
-	threadsDoNotChangePlan(t, severalKernels(t, 40, "h200", 8))
+	threadsDoNotChangePlan(t, severalKernels(t, 40, "h200", 8), 3)
 }
 
-func threadsDoNotChangePlan(t *testing.T, p *problem.Problem) {
+func threadsDoNotChangePlan(t *testing.T, p *problem.Problem, threads ...int) {
 	t.Helper()
 	found := func(workers int) (*plan.Plan, search.Stats) {
 		options := neuroshard.Options{}
@@ -58,7 +58,7 @@ func threadsDoNotChangePlan(t *testing.T, p *problem.Problem) {
 		return r.Plan, r.Stats
 	}
 	one, work := found(1)
-	for _, workers := range []int{2, 3} {
+	for _, workers := range threads {
 		several, stats := found(workers)
 		if got, want := written(t, several), written(t, one); got != want {
 			t.Errorf("%d threads give another plan than one thread (-one +several):\n%s", workers, gocmp.Diff(want, got))

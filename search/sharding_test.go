@@ -833,7 +833,7 @@ func TestOptimumUnderTiers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it compares with all placements")
 	}
-	optimaUnderTiers(t, 3)
+	optimaUnderTiers(t, 2)
 	cheaper := 0
 	for seed := range uint64(6) {
 		p := tieredTiny(seed)
