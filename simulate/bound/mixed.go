@@ -679,5 +679,5 @@ func (m *mixed) needed(k int, budget float64) float64 {
 		w[bytesShare] += l[bytes] / budget
 		w[rowsShare+o.passes] += l[rows] / mode.rows[o.passes]
 	}
-	return w.normalize(m.sharp)
+	return w.normalize(m.sharp, smallOf(m.sharp))
 }

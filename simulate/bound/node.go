@@ -33,6 +33,11 @@ import (
 // round is two sweeps with new prices for each portion, and then one sweep with the same
 // prices for all tables. The method starts with the u of relaxation.floor. A round may
 // raise u or leave it as it is, so the caller sets the number of rounds.
+//
+// Maxima are smoothed by norms. A higher power proves a higher bound in the end, but the fractions
+// need more rounds to settle. So the power starts low, and rises when the fractions have settled for
+// it: when a round finds that the cheapest ways would hardly lower psi, compared with what the
+// norms add to the maxima.
 
 // node is a part of the placements: those with at least lo and at most hi devices in each
 // mode, and with at least from and at most to columns on the device with the most columns.
@@ -50,6 +55,8 @@ type node struct {
 	mix, parts, start []load
 	// steps is the number of sweeps made, and rounds the number of rounds.
 	steps, rounds int
+	// sharp is the power of the norms that stand for maxima, before it is rounded down.
+	sharp float64
 	// A slice that alone takes longer than u (1 + ahead) is left out. idle is the number
 	// of rounds since ahead was set, or since u last reached that limit.
 	ahead float64
@@ -68,8 +75,12 @@ type prover struct {
 	limit float64
 	// visited is the number of prices of tables that were computed so far.
 	visited int
-	// sharp is the power of the norms that stand for maxima.
+	// sharp is the power of the norms that stand for maxima, and small limits the shares that
+	// count in them.
 	sharp int
+	small float64
+	// psi is the smoothed psi at the last prices that are the same for all tables.
+	psi float64
 	// By mode: the number of devices that the mode needs, the weights of the shares, and
 	// the worth of a device.
 	need    []float64
@@ -92,13 +103,23 @@ const (
 	rowsShare
 )
 
-// small limits the shares that count in norms: a share below small times the largest share
-// counts as 0. Norms have powers above 10, and the 10th power of small is 1e-12.
-const small = 1.0 / 16
+// The powers of the norms that stand for maxima. The power of a node starts at leastSharp. It rises by
+// the factor sharpen, up to mostSharp, when the fractions have settled for it: when the share of
+// psi that the cheapest ways would save is at most settledTimes times the share that the norms
+// add to the worth of all devices.
+const (
+	leastSharp, mostSharp = 10, 160
+	sharpen               = 1.2
+	settledTimes          = 2
+)
+
+// smallOf returns the share of the largest share below which shares count as 0 in p-norms. Its p-th
+// power is 1e-12.
+func smallOf(p int) float64 { return math.Exp(-27.6 / float64(p)) }
 
 // normalize returns the p-norm of the shares, and replaces them with the gradient of the
-// norm: weights of the shares.
-func (w *shares) normalize(p int) float64 {
+// norm: weights of the shares. Shares below small times the largest one count as 0.
+func (w *shares) normalize(p int, small float64) float64 {
 	most, sum, count := 0.0, 0.0, 0
 	for _, v := range w {
 		if v > most {
@@ -140,7 +161,7 @@ func newProver(r *relaxation) *prover {
 // with the most columns.
 func (s *prover) root(columns int) *node {
 	n := &node{
-		lo: make([]int, len(s.modes)), hi: make([]int, len(s.modes)), from: columns, to: math.MaxInt, u: s.floor(), ahead: 0.2,
+		lo: make([]int, len(s.modes)), hi: make([]int, len(s.modes)), from: columns, to: math.MaxInt, u: s.floor(), ahead: 0.2, sharp: leastSharp,
 		mix: make([]load, len(s.operators)), parts: make([]load, portions*len(s.operators)),
 	}
 	for k := range n.hi {
@@ -183,7 +204,8 @@ func (s *prover) improve(n *node, rounds int) {
 	}
 	for range rounds {
 		s.longest = min(n.u*(1+n.ahead), s.limit)
-		s.sharp = min(10+n.rounds/3, 40)
+		s.sharp = int(n.sharp)
+		s.small = smallOf(s.sharp)
 		if n.rounds > 0 {
 			for range 2 {
 				s.sweep(n, true)
@@ -211,7 +233,11 @@ func (s *prover) raise(n *node, price float64) {
 	// If u rises by a factor, the price falls by at most that factor. So every u up to
 	// reached is refuted, but only up to s.longest: slices that alone take longer were
 	// left out.
-	reached := n.u * price / (s.available(n) * (1 + rounding))
+	available := s.available(n)
+	reached := n.u * price / (available * (1 + rounding))
+	if 1-price/s.psi < settledTimes*(available-1) {
+		n.sharp = min(n.sharp*sharpen, mostSharp)
+	}
 	if reached >= s.longest {
 		n.u, n.idle = s.longest, 0
 		return
@@ -313,18 +339,18 @@ func (s *prover) differentiate(n *node) {
 			sum += power(s.need[k]/float64(h)/most, p)
 		}
 	}
-	psi := most * root(sum, p)
+	s.psi = most * root(sum, p)
 	for k, h := range n.hi {
 		s.worth[k] = 0
 		if h == 0 {
 			continue
 		}
-		m := power(s.usage[s.modes[k].memory]/psi, p-1) / float64(s.size(k))
+		m := power(s.usage[s.modes[k].memory]/s.psi, p-1) / float64(s.size(k))
 		if n.lo[k] > 0 {
 			m *= power(s.need[k]/pair(float64(n.lo[k]), s.need[k], p), p-1)
 		}
 		if h < s.size(k) {
-			m += power(s.need[k]/float64(h)/psi, p-1) / float64(h)
+			m += power(s.need[k]/float64(h)/s.psi, p-1) / float64(h)
 		}
 		s.setPrices(n, k, m)
 	}
@@ -337,7 +363,7 @@ func (r *relaxation) size(k int) int { return r.memories[r.modes[k].memory].devi
 // of the mode's shares.
 func (s *prover) needed(n *node, k int) float64 {
 	s.weights[k] = s.sharesOf(n, k)
-	return s.weights[k].normalize(s.sharp)
+	return s.weights[k].normalize(s.sharp, s.small)
 }
 
 // sharesOf returns the number of devices that the node's mix needs in mode k, by limit, and

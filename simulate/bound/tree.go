@@ -38,7 +38,7 @@ const (
 	// stalled.
 	// A part that cannot be divided ends if its mix needs less than ends times the
 	// devices, or if 3 stalls bouts in a row have stalled.
-	bout       = 8
+	bout       = 12
 	boutVisits = 200
 	progress   = 0.0005
 	fits       = 1.05
@@ -49,10 +49,8 @@ const (
 	// is more than broken from a whole number.
 	columnRise = 0.004
 	broken     = 0.05
-	// A new part counts at most freshSteps steps and freshRounds rounds as done, so that
-	// its mix still moves.
-	freshSteps  = 60
-	freshRounds = 30
+	// A new part counts at most freshSteps steps as done, so that its mix still moves.
+	freshSteps = 60
 )
 
 // tree is the parts that all placements are divided into.
@@ -277,7 +275,6 @@ func (n *node) part() *node {
 	c := n.clone()
 	c.ahead, c.idle = 0.02, 0
 	c.steps = min(c.steps, freshSteps)
-	c.rounds = min(c.rounds, freshRounds)
 	c.stalled = 0
 	return c
 }
