@@ -40,11 +40,19 @@
 // norm. The backward of a weighted operator also takes 1.1 times the norm of the forward.
 //
 // Shares. A norm is at least any tangent of it. A tangent is linear, so it is a sum of
-// prices of the slices. If no device takes longer than u, each slice takes a share of four
+// prices of the slices. If no device takes longer than u, each slice takes a share of five
 // limits of its device: of the time u, of the rows that operators with its number of passes
-// can sort, of X columns, and of the memory. On any device, the shares of each limit add up
-// to at most 1. So does any weighted mean of the four shares, with weights that depend on
-// the mode. An empty device has shares 0.
+// can sort, of X columns, of the memory, and of the number of large slices. On any device, the
+// shares of each limit add up to at most 1. So does any weighted mean of the five shares, with
+// weights that depend on the mode. An empty device has shares 0.
+//
+// Large slices (largeShareOf). The tangents say how much time each slice adds to its device at least.
+// A slice of more than two thirds of u takes the share 1 of the number of large slices, and any
+// other slice of more than a third takes 1/2. The shares of more than 1 would be three slices of more
+// than a third of u each, or one of more than a third beside one of more than two thirds, which take
+// longer than u. This limit counts what the limit of time does not see: that slices are whole.
+// If u rises, fewer slices are large. So the shares are those at the longest time for which
+// the prices are to prove anything.
 //
 // Several operators (mode.launches). An operator has no more rows than its passes sort, and no more
 // columns than X. So a slice takes a part of an operator, by its rows, or by its columns if rows have no

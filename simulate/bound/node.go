@@ -11,11 +11,12 @@ import (
 // table over its ways, in any fractions. Let x_o be the sum of all loads in operator o. Mode
 // k needs
 //
-//	n_k = the maximum of time/u, rows/(limit of rows), columns/X, bytes/budget
+//	n_k = the maximum of time/u, rows/(limit of rows), columns/X, bytes/budget, large slices
 //
 // devices, where time, rows, columns and bytes are sums over the operators of the mode.
 // Rows have a limit for each number of passes. (In the mode of several operators, time has the
-// fixed times of operators, and the number of operators has a limit instead of rows.) Let psi be
+// fixed times of operators, and the number of operators has a limit instead of rows. Large slices
+// count 1 or 1/2, see largeShareOf.) Let psi be
 // the sum of all n_k, divided by the number of devices of the cluster. (If devices differ in memory, each memory class has its
 // own modes, and psi is the largest of the sums over the modes of a class, divided by the number of
 // its devices.) psi is smoothed, and its gradient gives the prices, weights and worths of the
@@ -61,12 +62,19 @@ type node struct {
 	// of rounds since ahead was set, or since u last reached that limit.
 	ahead float64
 	idle  int
+	// counted is true if the mix counts large slices.
+	counted bool
 	// stalled is the number of bouts that did not raise u by much.
 	stalled int
 }
 
-// portions is the number of portions of the tables that get new prices in turn.
-const portions = 8
+const (
+	// portions is the number of portions of the tables that get new prices in turn.
+	portions = 8
+	// Large slices count from round largeFrom on. Before that, u is so low that slices would
+	// count that are not large in the end, and their counts would fade slowly from the mix.
+	largeFrom = 8
+)
 
 // prover raises the bounds of nodes.
 type prover struct {
@@ -91,7 +99,7 @@ type prover struct {
 }
 
 // shares are shares of the limits of devices in a mode, or weights of these shares.
-type shares [4 + maxPasses + 1]float64
+type shares [5 + maxPasses + 1]float64
 
 // The places in shares. From rowsShare on, there is a share of rows for each number of
 // sort passes. Modes with several operators have a share of the number of operators instead.
@@ -100,6 +108,7 @@ const (
 	columnsShare
 	bytesShare
 	operatorsShare
+	largeShare
 	rowsShare
 )
 
@@ -206,6 +215,7 @@ func (s *prover) improve(n *node, rounds int) {
 		s.longest = min(n.u*(1+n.ahead), s.limit)
 		s.sharp = int(n.sharp)
 		s.small = smallOf(s.sharp)
+		s.countLarge = n.rounds >= largeFrom
 		if n.rounds > 0 {
 			for range 2 {
 				s.sweep(n, true)
@@ -269,7 +279,12 @@ func (s *prover) sweep(n *node, fresh bool) float64 {
 	step := 2 / float64(n.steps+3)
 	size := (len(s.tables) + portions - 1) / portions
 	var parts []load
+	first := s.countLarge && !n.counted
+	n.counted = s.countLarge
 	add := func(l *load, k int, count float64) {
+		if first {
+			l[large] /= step // the mix has no large slices yet, so all of its slices count anew
+		}
 		accumulate(&n.mix[k], l, step*count)
 		accumulate(&parts[k], l, step*count)
 	}
@@ -384,6 +399,7 @@ func (r *relaxation) sharesOf(n *node, k int) shares {
 		w[timeShare] += o.time(l, r.sizes[j])
 		w[columnsShare] += l[columns]
 		w[bytesShare] += l[bytes]
+		w[largeShare] += l[large]
 		if mode.several == 0 {
 			w[rowsShare+o.passes] += l[rows]
 		} else {
@@ -424,9 +440,14 @@ func (s *prover) setPrices(n *node, k int, m float64) {
 	}
 	for j := mode.first; j < mode.end; j++ {
 		l, o, g := &n.mix[j], &s.operators[j], &s.prices[j]
-		tangent(g, l, forward, time*o.forwards, s.sizes[j].forward)
-		tangent(g, l, backward, time, s.sizes[j].backward)
-		g[sorting] = time
+		d := &s.directions[j]
+		tangent(d, l, forward, o.forwards, s.sizes[j].forward)
+		tangent(d, l, backward, 1, s.sizes[j].backward)
+		d[sorting] = 1
+		for i := range sorting + 1 {
+			g[i] = time * d[i]
+		}
+		g[large] = m * w[largeShare]
 		g[columns] = m * w[columnsShare] / float64(n.to)
 		switch limit := mode.rows[o.passes]; {
 		case mode.several == 0:

@@ -67,7 +67,7 @@ const shortMS = 8 * fixedMS
 
 // load is what slices take of the devices in one operator: the three times of each norm
 // and the time of sorting, in ms, and the other limited resources of a device.
-type load [10]float64
+type load [11]float64
 
 const (
 	forward  = 0 // and 1 and 2: memory, cache, issue
@@ -76,6 +76,7 @@ const (
 	rows     = 7
 	columns  = 8
 	bytes    = 9
+	large    = 10 // counts large slices, by largeShareOf
 )
 
 // sizes are the norms of an operator's load, forward and backward, in ms.
@@ -117,6 +118,11 @@ type relaxation struct {
 	prices  []load
 	open    []bool
 	longest float64
+	// directions are tangents of the times of the operators: the time of an operator is at least the sum
+	// of its loads times its direction. If countLarge is true, choose and chosen count large slices by
+	// them.
+	directions []load
+	countLarge bool
 	// sizes holds the norms of each operator's load when prices are set.
 	sizes []sizes
 	// The results of choose, by width in granules: the cheapest price, operator and tier of one
@@ -261,7 +267,8 @@ func (r *relaxation) addAll() {
 
 // makeRoom makes room for prices and for what they are computed from.
 func (r *relaxation) makeRoom() {
-	r.prices, r.sizes, r.open = make([]load, len(r.operators)), make([]sizes, len(r.operators)), make([]bool, len(r.modes))
+	r.prices, r.directions, r.sizes = make([]load, len(r.operators)), make([]load, len(r.operators)), make([]sizes, len(r.operators))
+	r.open = make([]bool, len(r.modes))
 }
 
 // wider returns the most devices, up to all, that can hold a slice of the first operation
@@ -337,7 +344,7 @@ func (t *table) load(s *slice, o *operator) load {
 	return load{
 		s.memory, s.cache, s.issue[o.lanes],
 		s.memoryBack, s.cacheBack, s.issueBack[o.lanes],
-		t.sorted[o.passes], t.rows, t.columns * s.granules, t.bytesOnce + t.bytes*s.granules,
+		t.sorted[o.passes], t.rows, t.columns * s.granules, t.bytesOnce + t.bytes*s.granules, 0,
 	}
 }
 
@@ -398,10 +405,34 @@ func (r *relaxation) offer(t *table, k int) {
 		}
 		v := fixed + granule*s.granules + held + p[forward]*s.memory + p[forward+1]*s.cache + p[forward+2]*s.issue[o.lanes] +
 			p[backward]*s.memoryBack + p[backward+1]*s.cacheBack + p[backward+2]*s.issueBack[o.lanes]
+		if r.countLarge && p[large] > 0 && g <= maxGranules {
+			v += p[large] * largeShareOf(r.directions[k].of(t, s, o), longest)
+		}
 		if v < r.price[g] && s.alone[o.lanes] <= longest {
 			r.price[g], r.which[g], r.tier[g] = v, k, tier
 		}
 	}
+}
+
+// of returns the least time, in ms, that slice s of t adds to operator o with direction d.
+func (d *load) of(t *table, s *slice, o *operator) float64 {
+	return d[forward]*s.memory + d[forward+1]*s.cache + d[forward+2]*s.issue[o.lanes] +
+		d[backward]*s.memoryBack + d[backward+1]*s.cacheBack + d[backward+2]*s.issueBack[o.lanes] + d[sorting]*t.sorted[o.passes]
+}
+
+// largeShareOf returns the share that a slice takes of the limit of large slices, if it adds the given
+// time to a device, and the device has at most longest for its operators. Slices of more than two
+// thirds of the longest time count 1, and others of more than a third count 1/2. No device has more
+// than 1 of these shares: three slices of more than a third, or one of more than a third beside one
+// of more than two thirds, take longer than the device has.
+func largeShareOf(time, longest float64) float64 {
+	switch third := longest / 3 * (1 + rounding); {
+	case time > 2*third:
+		return 1
+	case time > third:
+		return 0.5
+	}
+	return 0
 }
 
 // fraction returns the price of a table too wide for choose: as if it could be cut into
@@ -424,6 +455,10 @@ func (r *relaxation) chosen(t *table, add func(l *load, operator int, count floa
 		s, k := &t.slices[at-1], r.which[at]
 		l := t.load(s, &r.operators[k])
 		moveTo(t, r.tier[at], s.granules, &l)
+		// A slice of more than maxGranules may be a part of the widest entry, so it counts as small.
+		if o := &r.operators[k]; r.countLarge && at <= maxGranules {
+			l[large] = largeShareOf(r.directions[k].of(t, s, o), r.longest-r.modes[o.mode].extra)
+		}
 		add(&l, k, count)
 	}
 	if t.granules > maxGranules {
