@@ -405,12 +405,15 @@ func (r *relaxation) offer(t *table, k int) {
 		}
 		v := fixed + granule*s.granules + held + p[forward]*s.memory + p[forward+1]*s.cache + p[forward+2]*s.issue[o.lanes] +
 			p[backward]*s.memoryBack + p[backward+1]*s.cacheBack + p[backward+2]*s.issueBack[o.lanes]
+		if v >= r.price[g] || s.alone[o.lanes] > longest {
+			continue
+		}
 		if r.countLarge && p[large] > 0 && g <= maxGranules {
-			v += p[large] * largeShareOf(r.directions[k].of(t, s, o), longest)
+			if v += p[large] * largeShareOf(r.directions[k].of(t, s, o), longest); v >= r.price[g] {
+				continue
+			}
 		}
-		if v < r.price[g] && s.alone[o.lanes] <= longest {
-			r.price[g], r.which[g], r.tier[g] = v, k, tier
-		}
+		r.price[g], r.which[g], r.tier[g] = v, k, tier
 	}
 }
 
