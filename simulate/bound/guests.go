@@ -41,7 +41,7 @@ const (
 	guestVisits, guestShare, fruitlessGuest = 100_000, 40_000, 14_000
 	// With one operator on each device fruitlessOfOne takes the place of fruitlessBefore, because
 	// the prices settle later.
-	guestTimes, fruitlessBefore, fruitlessOfOne = 10, 8_000, 20_000
+	guestTimes, fruitlessBefore, fruitlessOfOne = 10, 10_000, 20_000
 	// A table is a guest only if the limit is at least the bound on the longest compute times
 	// guestRoom.
 	guestRoom = 1.1

@@ -50,7 +50,7 @@ const (
 	columnRise = 0.004
 	broken     = 0.05
 	// A new part counts at most freshSteps steps as done, so that its mix still moves.
-	freshSteps = 60
+	freshSteps = 150
 )
 
 // tree is the parts that all placements are divided into.
