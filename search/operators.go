@@ -47,6 +47,9 @@ const (
 	// The hot rounds of annealing take place if the best start costs less than hopefulNumbers
 	// times the placement without numbers.
 	hopefulNumbers = 1.03
+	// If numbers leave less than numbersPay of the cost, further rounds follow, furtherRounds at most,
+	// while a round makes the placement cheaper by the share furtherGain.
+	numbersPay, furtherRounds, furtherGain = .97, 6, .005
 	// fewestNumbered is the least share of the cost of slices of columns that numbers are expected to
 	// leave.
 	fewestNumbered = .6
@@ -182,18 +185,24 @@ func tidied(r *run, best placement) placement {
 }
 
 // annealNumbered anneals from placements whose tables have numbers, in rounds, and returns
-// the cheapest placement. undivided is the cost without numbers.
+// the cheapest placement. undivided is the cost without numbers. If numbers then save much, and the
+// slices are few, further rounds follow while the placement becomes cheaper.
 func annealNumbered(r *run, best placement, starts []start, undivided float64) placement {
 	for _, round := range numberedRounds {
 		slices.SortStableFunc(starts, cheapestFirst)
 		if len(starts) == 0 || starts[0].cost >= round.below*undivided {
+			return best
+		}
+		starts = round.of(starts)
+		best = round.annealEach(r, best, starts)
+	}
+	for n := 0; n < furtherRounds && best.cost < numbersPay*undivided && fewSlices(best); n++ {
+		before := best.cost
+		slices.SortStableFunc(starts, cheapestFirst)
+		starts = furtherRound.of(starts)
+		if best = furtherRound.annealEach(r, best, starts); best.cost > before*(1-furtherGain) {
 			break
 		}
-		starts = starts[:min(len(starts), round.keep)]
-		for i := 0; len(starts) < round.runs; i++ {
-			starts = append(starts, starts[i])
-		}
-		best = round.annealEach(r, best, starts)
 	}
 	return best
 }
@@ -223,7 +232,19 @@ var (
 		{keep: 1, runs: 2, below: hopefulNumbers, share: 4, heat: 1, lastUncut: true},
 	}
 	uncutRound = numberedRound{share: 4, heat: 1, uncut: true}
+	// furtherRound is the round that is repeated where numbers save much.
+	furtherRound = numberedRound{keep: 2, runs: 2, share: 1, heat: 1}
 )
+
+// of returns the starts of the round: the cheapest of sorted starts, and some of them again if they
+// are fewer than the runs.
+func (n numberedRound) of(starts []start) []start {
+	starts = starts[:min(len(starts), n.keep)]
+	for i := 0; len(starts) < n.runs; i++ {
+		starts = append(starts, starts[i])
+	}
+	return starts
+}
 
 // annealEach anneals from each start, numbers the tables again, and replaces the start by the
 // result. It returns the cheapest placement of the results and best.
