@@ -43,7 +43,8 @@ func TestPlansOfFewTables(t *testing.T) {
 	plansOfFewTables(t, 1)
 }
 
-// plansOfFewTables compares plans of problems of one and of two tables, drawn with some seeds.
+// plansOfFewTables compares brief with long searches, on problems of one and of two tables drawn with
+// some seeds.
 func plansOfFewTables(t *testing.T, seeds uint64) {
 	for n := 1; n <= 2; n++ {
 		for seed := range seeds {

@@ -82,8 +82,8 @@ func TestHierarchicalPlanIsTheOptimum(t *testing.T) {
 	hierarchicalPlanIsTheOptimum(t, 100_000)
 }
 
-// hierarchicalPlanIsTheOptimum plans within some evaluations. Without a limit, 0, Plan compares
-// finalists as well.
+// hierarchicalPlanIsTheOptimum plans with at most the given evaluations. Without a limit (0), Plan
+// compares finalists as well.
 func hierarchicalPlanIsTheOptimum(t *testing.T, evaluations int64) {
 	p := several(t)
 	p.Tables = p.Tables[2:6]

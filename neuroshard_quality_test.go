@@ -12,8 +12,8 @@ import (
 )
 
 // TestPlansStayAsGood notices changes that weaken the search. It plans 6 tasks drawn as in
-// the paper. The geometric mean of their predicted costs must be at most that under these
-// models when this test was written, plus half a percent, because builds without assembly
+// the paper. The geometric mean of their predicted costs must be at most what it was under the
+// same models when this test was written, plus half a percent, because builds without assembly
 // may break ties in another way. With the build tag long, TestManyPlansStayAsGood and
 // TestLargePlansStayAsGood plan more tasks and large ones.
 func TestPlansStayAsGood(t *testing.T) {
@@ -48,9 +48,9 @@ func plansStayAsGood(t *testing.T, tasks []bench.Task, types []problem.ShardingT
 	}
 }
 
-// TestWideTablesInOperatorsOfTheirOwn plans a task of wide tables, whose best plans known keep most
-// wide tables whole, in operators of their own, and cost 6.50 ms. With three short rounds of annealing
-// of numbers of operators, ten seeds cost 6.75 to 7.04 ms.
+// TestWideTablesInOperatorsOfTheirOwn plans a task whose best plans known keep most wide tables
+// whole, in operators of their own, and cost 6.50 ms. When numbers of operators were annealed in
+// three short rounds only, plans with ten seeds cost 6.75 to 7.04 ms.
 func TestWideTablesInOperatorsOfTheirOwn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it pins the cost of a plan")

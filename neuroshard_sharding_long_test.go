@@ -41,7 +41,7 @@ func TestPlansOfColumnsStayAsGood(t *testing.T) {
 }
 
 // TestPlansInTightMemoryAreAlike plans hugectr-7 in about 60 % of its bytes, with slightly
-// different memories, in GiB, and with several seeds. The costs of the plans must be close together.
+// different memories and with several seeds. The costs of the plans must be close together.
 func TestPlansInTightMemoryAreAlike(t *testing.T) {
 	p := workloadNamed(t, "hugectr-7")
 	p.Topology.HostMemory = 2 * unit.TiB

@@ -231,8 +231,8 @@ func TestTablesLargerThanDevices(t *testing.T) {
 }
 
 // seedsCase is a workload on a cluster of hosts of eight devices. best is the cost in ms of the
-// best plan known, which is the cheapest of twenty seeds or that of neuroshard plan --budget 40s,
-// and within is by how much a plan with any seed may cost more, as a share of best.
+// best plan known: the cheapest of twenty seeds, or the plan of neuroshard plan --budget 40s. within
+// is the share of best by which a plan with any seed may cost more.
 type seedsCase struct {
 	workload, device string
 	devices          int

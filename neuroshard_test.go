@@ -24,7 +24,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// manyTables is the number of tables from which on only the long tests plan a workload.
+// manyTables limits the workloads of the short tests: only the long tests plan workloads of
+// manyTables tables or more.
 const manyTables = 300
 
 func profileNamed(t *testing.T, name string) hardware.Profile {

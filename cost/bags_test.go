@@ -168,8 +168,8 @@ const mostOfCost, mostOfExchanges, mostOfCompute, leastTau = 2, 2.7, 5, .9
 // TestAccuracyOfBags compares the times that a shipped model predicts with those of the simulated
 // device, on tables of several bags and on sequences, which no model was trained on, and bounds the
 // errors. The model is the one that is furthest off on sequences; with the build tag long,
-// TestAccuracyOfBagsOfAllModels judges all, on tables of all kinds, and with -v it prints the tables of
-// docs/MODELS.md.
+// TestAccuracyOfBagsOfAllModels judges all models, on tables of all kinds, and with -v it prints the
+// tables of docs/MODELS.md.
 func TestAccuracyOfBags(t *testing.T) { accuracyOfBags(t, "h100-80", severalBags, sequences) }
 
 func accuracyOfBags(t *testing.T, profile string, kinds ...string) {

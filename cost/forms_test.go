@@ -374,8 +374,9 @@ func p95(values []float64) float64 {
 // In the placements of a row, a third of the tables, and at least one, has the row's form,
 // and the others are slices of columns; in the row "all", tables have any form. In the last
 // row, slices of columns run with lanes of their own. Two thirds of the tables have bags of
-// unequal lengths. Tau is the mean over tasks of Kendall's tau of the task's placements. The row "row_wise, chosen" has rows on chosen devices. With
-// -v the test prints the rows: they are the accuracy in docs/SHARDING.md.
+// unequal lengths. Tau is the mean over tasks of Kendall's tau of the task's placements. The
+// row "row_wise, chosen" has rows on chosen devices. With -v the test prints the rows: they are
+// the accuracy in docs/SHARDING.md.
 func TestAccuracyOfShardingTypes(t *testing.T) {
 	const name = "a100-80"
 	t.Run(name, func(t *testing.T) { accuracyOfShardingType(t, name) })

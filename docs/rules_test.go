@@ -145,8 +145,8 @@ func TestRootFolders(t *testing.T) {
 	}
 }
 
-// forbidden are the words that Plain English does without. Each pattern stands under words that all
-// of its matches contain, so that only lines with these words are searched.
+// forbidden are the words that Plain English does without. The key of each pattern is a string that
+// all of its matches contain, so that only lines with this string are searched.
 var forbidden = map[string]*regexp.Regexp{
 	"dear":          regexp.MustCompile(`(?i)\bdear(er|est|ly)?\b|\bdearest`),
 	" many":         regexp.MustCompile(`(?i)\b(so|as) many\b`),

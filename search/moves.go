@@ -88,10 +88,11 @@ func (m *mover) propose() bool {
 	return m.regroup(slot)
 }
 
-// drawn draws a slice: in half of the draws one of a table in focus, if there are any. Otherwise, in half of the draws any slice, in the others a slice of the slowest
-// device. In a search among all forms, some of these others draw a slice of the device that
-// sends the most columns instead, or of the host that does under a hierarchical exchange. Their
-// share grows with the exchanges' share of the goal.
+// drawn draws a slice: in half of the draws one of a table in focus, if there are any. Otherwise,
+// in half of the draws any slice, in the others a slice of the slowest device. In a search among all
+// forms, some of these others draw a slice of the device that sends the most columns instead, or of
+// the host that does under a hierarchical exchange. Their share grows with the exchanges' share of
+// the goal.
 func (m *mover) drawn() int32 {
 	if len(m.focus) > 0 && m.draw.IntN(2) > 0 {
 		if slots := m.tables[m.focus[m.draw.IntN(len(m.focus))]]; len(slots) > 0 {
@@ -403,8 +404,8 @@ func (m *mover) remain(table int, to problem.Form) bool {
 // become proposes that a table takes a form. If slices in the form lie on single
 // devices, the table is cut into the fewest slices that fit a device, times 2^finer. If
 // together is true, only all devices together need to have room, and blocks of rows on one host
-// begin at the host with the least compute. Otherwise, and under a hierarchical exchange, for which
-// drawn hosts led to better plans, the host is drawn.
+// go to the host with the least compute. Otherwise the host is drawn. Under a hierarchical exchange
+// the host is always drawn, because that led to better plans.
 func (m *mover) become(table int, to problem.Form, finer int64, together bool) bool {
 	m.gone, m.come = append(m.gone[:0], m.tables[table]...), m.come[:0]
 	whole := m.forms.whole[table]
@@ -428,9 +429,9 @@ func (m *mover) become(table int, to problem.Form, finer int64, together bool) b
 	return m.fits(together)
 }
 
-// onHosts proposes blocks of rows on a full host, or from that host on. If one host has no
-// room for them, or if a hierarchical exchange makes that pay, it proposes slices of columns,
-// each cut into blocks of rows on a host of its own.
+// onHosts proposes blocks of rows on the given full host. If one host has no room for them, or if
+// a hierarchical exchange makes that pay, it proposes slices of columns, each cut into blocks of
+// rows on a host of its own: the given host and the hosts after it.
 func (m *mover) onHosts(whole, host int32) bool {
 	hosts := m.fullHosts()
 	pieces := []int32{whole}

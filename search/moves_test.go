@@ -143,8 +143,8 @@ func TestRetier(t *testing.T) {
 	}
 }
 
-// A table that a start cuts by rows goes to the host with the least compute, and during the
-// annealing to any host.
+// A table that a start cuts by rows goes to the host with the least compute. During the annealing,
+// such a table goes to any host.
 func TestTablesByRowsGoToTheIdlestHost(t *testing.T) {
 	p := onHosts(problem.Constraint{}, problem.Constraint{}, problem.Constraint{})
 	m := moverOn(p, formlessFactory(p), Options{Method: NeuroShard, ShardingTypes: problem.ShardingTypes()})

@@ -47,8 +47,8 @@ const (
 	// The hot rounds of annealing take place if the best start costs less than hopefulNumbers
 	// times the placement without numbers.
 	hopefulNumbers = 1.03
-	// If numbers leave less than numbersPay of the cost, further rounds follow, furtherRounds at most,
-	// while a round makes the placement cheaper by the share furtherGain.
+	// If numbers make the placement cheaper than numbersPay times the cost without them, at most
+	// furtherRounds further rounds follow, while each makes it cheaper by the share furtherGain.
 	numbersPay, furtherRounds, furtherGain = .97, 6, .005
 	// fewestNumbered is the least share of the cost of slices of columns that numbers are expected to
 	// leave.
@@ -232,12 +232,12 @@ var (
 		{keep: 1, runs: 2, below: hopefulNumbers, share: 4, heat: 1, lastUncut: true},
 	}
 	uncutRound = numberedRound{share: 4, heat: 1, uncut: true}
-	// furtherRound is the round that is repeated where numbers save much.
+	// furtherRound is repeated where numbers save much.
 	furtherRound = numberedRound{keep: 2, runs: 2, share: 1, heat: 1}
 )
 
-// of returns the starts of the round: the cheapest of sorted starts, and some of them again if they
-// are fewer than the runs.
+// of returns the starts of the round, from sorted starts: the cheapest ones, and some of them again
+// if they are fewer than the runs.
 func (n numberedRound) of(starts []start) []start {
 	starts = starts[:min(len(starts), n.keep)]
 	for i := 0; len(starts) < n.runs; i++ {

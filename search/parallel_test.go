@@ -25,8 +25,9 @@ func TestThreadsDoNotChangeTheSearch(t *testing.T) {
 	threadsDoNotChangeTheSearch(t, seeds, 3)
 }
 
-// threadsDoNotChangeTheSearch compares results for some seeds and numbers of threads. The first
-// number is also that of threads without factories of their own, for the first seed.
+// threadsDoNotChangeTheSearch compares the results of one thread with those of the given numbers of
+// threads, for some seeds. For the first seed, it also compares the result of the first number of
+// threads if they get no factories of their own.
 func threadsDoNotChangeTheSearch(t *testing.T, seeds uint64, threads ...int) {
 	for seed := range seeds {
 		p := pool(seed, 14+int(seed), 4+4*int(seed%2), 128)

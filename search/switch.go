@@ -11,6 +11,7 @@ import (
 //
 //	start        slices in HBM
 //	switched     + replicated | + by rows | + by rows of hosts | + host memory | + all
+//	combined     + by rows + replicated, on several hosts or with host memory
 //	annealed     each shortly, with changes of a table's form among the changes
 //	             the best one goes on
 //	one more     the best placement with one table more, or fewer, in a form: annealed shortly
@@ -46,9 +47,9 @@ const (
 	// moreRuns is the number of times that all runs are repeated by other draws where they end at
 	// placements of different costs.
 	moreRuns = 2
-	// On several hosts, or with host memory, mostCombined is the number of starts with some tables
-	// by rows and others replicated, and a long run makes combinedLonger times the evaluations, for
-	// at most combinedPairs tables times devices.
+	// On several hosts, or with host memory, mostCombined starts with some tables by rows and others
+	// replicated are annealed, and a long run makes combinedLonger times the evaluations. Both apply
+	// only if tables times devices are at most combinedPairs.
 	mostCombined, combinedLonger, combinedPairs = 4, 4, 20_000
 	// If there are more than manySlices slices, there is one round only, with secondStarts
 	// starts.
@@ -146,8 +147,8 @@ func (w switcher) annealStarts(base []placed, starts []start, large bool) {
 			break
 		}
 	}
-	// The base had a long run, and the other starts had none. A start that is worth more
-	// may become cheaper than the base in a long run.
+	// The base had a long run, and the other starts had none. A start that is worth more may become
+	// cheaper than the base in a long run. Where forms are combined, a long run is always tried.
 	i := slices.IndexFunc(starts, func(s start) bool { return w.r.formed(s.parts) })
 	if w.r.formed(w.placement.placed()) {
 		return
@@ -236,9 +237,9 @@ func (w switcher) neighbours(evaluations int64) {
 }
 
 // neighbour returns placements with one table in another form: the table for which the switch pays
-// most or costs least, and that for which it does relative to the table's time alone, which may be
-// a large table. It returns two placements for each: with the other slices where they are, and with
-// all slices placed again.
+// most or costs least, and the table for which the switch does so relative to the time that the
+// table takes alone. The second one may be a large table. For each table, neighbour returns two
+// placements: with the other slices where they are, and with all slices placed again.
 func (w switcher) neighbour(from, to problem.Form) (starts []start) {
 	parts := w.placement.placed()
 	if !w.uses(parts, from) || !w.uses(parts, to) {
@@ -320,8 +321,8 @@ func (w switcher) startsOf(base []placed, tasks []func(on switcher) []start) [][
 	return found
 }
 
-// cheapestOf adds the found starts to others, offers each as the best placement, and returns the
-// cheapest of all, most at most.
+// cheapestOf adds the found starts to the given ones, offers each as the best placement, and returns
+// the cheapest ones of all. It returns at most the given number of starts.
 func (w switcher) cheapestOf(starts []start, found [][]describedStart, most int) []start {
 	for _, s := range slices.Concat(found...) {
 		if !known(starts, s.cost) {
@@ -337,8 +338,8 @@ func (w switcher) cheapestOf(starts []start, found [][]describedStart, most int)
 func (w switcher) pairs() int { return len(w.c.whole()) * len(w.c.all) }
 
 // combines reports whether the stage tries more combinations of forms, and anneals longer: on
-// several hosts, and with host memory. There are the most forms to combine, and small changes do
-// not lead from one combination to another.
+// several hosts, and with host memory. Such clusters have the most forms to combine, and small
+// changes do not lead from one combination to another.
 func (w switcher) combines() bool {
 	return (w.c.problem.Topology.Hosts() > 1 || w.hostBudget > 0) && w.pairs() <= combinedPairs
 }
@@ -438,8 +439,8 @@ func unsplit(c *catalog, parts []placed) (pieces []int32, fixed []placed) {
 
 // switchTo switches tables to the forms for which that pays, and reports whether it
 // switched any. For each form, it first switches the table for which the switch pays
-// most or costs least. Last, it switches tables back to slices of columns where that pays: the
-// first table often stays the only one of its kind in the form.
+// most or costs least. Last, it switches tables back to slices of columns where that pays, because
+// the table that was switched first often stays alone in its form.
 func (w switcher) switchTo(forms []problem.Form) bool {
 	tables := w.order()
 	switched := false
@@ -487,8 +488,8 @@ func (w switcher) switchWhatPays(tables []int, forms []problem.Form) (changed bo
 }
 
 // switchExpensive switches the tables that alone take more than a share of a device's mean compute
-// to a form by rows, the most expensive ones first and most at most. It returns the number of tables
-// switched.
+// to a form by rows, at most the given number of them, the most expensive ones first. It returns
+// the number of tables switched.
 func (w switcher) switchExpensive(form problem.Form, share float64, most int) (n int) {
 	mean := w.computeSum / float64(len(w.compute))
 	for _, t := range w.order() {

@@ -19,8 +19,8 @@ const Seed = "1"
 // The call makes the library register its flags before init sets one of them.
 var _ = rapid.Bool
 
-// Few makes property tests draw fewer values until t ends, for a test that works tens of
-// milliseconds on each value. With the build tag long, it draws the number of all other tests.
+// Few makes property tests draw fewer values until t ends. A test calls it if each value takes tens
+// of milliseconds. With the build tag long, Few changes nothing.
 func Few(t interface{ Cleanup(func()) }) {
 	t.Cleanup(func() { set("rapid.checks", checks) })
 	set("rapid.checks", few)

@@ -48,11 +48,11 @@
 //
 // Large slices (largeShareOf). The tangents say how much time each slice adds to its device at least.
 // A slice of more than two thirds of u takes the share 1 of the number of large slices, and any
-// other slice of more than a third takes 1/2. The shares of more than 1 would be three slices of more
-// than a third of u each, or one of more than a third beside one of more than two thirds, which take
-// longer than u. This limit counts what the limit of time does not see: that slices are whole.
-// If u rises, fewer slices are large. So the shares are those at the longest time for which
-// the prices are to prove anything.
+// other slice of more than a third takes 1/2. For a sum of more than 1, a device would need three
+// slices of more than a third of u each, or one of more than a third beside one of more than two
+// thirds, and these take longer than u. This limit counts what the limit of time does not see: that
+// slices are whole. If u rises, fewer slices are large. So the shares are those at the longest time
+// that the prices may refute.
 //
 // Several operators (mode.launches). An operator has no more rows than its passes sort, and no more
 // columns than X. So a slice takes a part of an operator, by its rows, or by its columns if rows have no

@@ -12,8 +12,9 @@ import (
 )
 
 // Tables that cannot be cut are whole on their devices. With more tables than devices, some device
-// has two. The limit of large slices proves that some device takes one and a half of a table's time;
-// without it, the bound is the mean of all devices, 1.23. There are too many devices for guests.
+// has two. The limit of large slices proves that some device takes 1.5 times the time of a table.
+// Without this limit, the bound is the mean of all devices, 1.23 times. There are too many devices
+// for guests.
 func TestLargeSlicesAreWhole(t *testing.T) {
 	const devices, tables = 65, 80
 	p := &problem.Problem{

@@ -140,7 +140,7 @@ func (m *mixed) prepare() {
 	for k := range m.open {
 		m.open[k] = true
 	}
-	m.countLarge = false // a tree may have the same relaxation
+	m.countLarge = false // a tree of the same relaxation may have set it
 	m.restore(m.relaxation)
 	for i := range m.tables {
 		t := &m.tables[i]

@@ -16,13 +16,12 @@ import (
 // devices, where time, rows, columns and bytes are sums over the operators of the mode.
 // Rows have a limit for each number of passes. (In the mode of several operators, time has the
 // fixed times of operators, and the number of operators has a limit instead of rows. Large slices
-// count 1 or 1/2, see largeShareOf.) Let psi be
-// the sum of all n_k, divided by the number of devices of the cluster. (If devices differ in memory, each memory class has its
-// own modes, and psi is the largest of the sums over the modes of a class, divided by the number of
-// its devices.) psi is smoothed, and its gradient gives the prices, weights and worths of the
-// package comment. The cheapest ways at these prices have two uses: they prove that u is
-// too low, and they are the direction in which to move the fractions (the method of Frank
-// and Wolfe):
+// count 1 or 1/2, see largeShareOf.) Let psi be the sum of all n_k, divided by the number of devices
+// of the cluster. (If devices differ in memory, each memory class has its own modes, and psi is the
+// largest of the sums over the modes of a class, divided by the number of its devices.) psi is smoothed, and
+// its gradient gives the prices, weights and worths of the package comment. The cheapest ways at
+// these prices have two uses: they prove that u is too low, and they are the direction in which to
+// move the fractions (the method of Frank and Wolfe):
 //
 //	fractions -> loads -> psi and gradient = prices -> cheapest ways
 //	    ^                                                    |
@@ -35,10 +34,10 @@ import (
 // prices for all tables. The method starts with the u of relaxation.floor. A round may
 // raise u or leave it as it is, so the caller sets the number of rounds.
 //
-// Maxima are smoothed by norms. A higher power proves a higher bound in the end, but the fractions
-// need more rounds to settle. So the power starts low, and rises when the fractions have settled for
-// it: when a round finds that the cheapest ways would hardly lower psi, compared with what the
-// norms add to the maxima.
+// Maxima are smoothed by norms. A norm of a higher power proves a higher bound in the end, but the
+// fractions need more rounds to settle. So the power starts low, and rises when the fractions have
+// settled for it: when a round finds that the cheapest ways would hardly lower psi, compared with
+// what the norms add to the maxima.
 
 // node is a part of the placements: those with at least lo and at most hi devices in each
 // mode, and with at least from and at most to columns on the device with the most columns.
@@ -71,8 +70,8 @@ type node struct {
 const (
 	// portions is the number of portions of the tables that get new prices in turn.
 	portions = 8
-	// Large slices count from round largeFrom on. Before that, u is so low that slices would
-	// count that are not large in the end, and their counts would fade slowly from the mix.
+	// Large slices count from round largeFrom on. Before that, u is low, so slices would count that
+	// are not large in the end, and their counts would fade slowly from the mix.
 	largeFrom = 8
 )
 
@@ -87,7 +86,8 @@ type prover struct {
 	// count in them.
 	sharp int
 	small float64
-	// psi is the smoothed psi at the last prices that are the same for all tables.
+	// psi is the smoothed psi for which the prices were last set. raise reads it when the prices are
+	// the same for all tables.
 	psi float64
 	// By mode: the number of devices that the mode needs, the weights of the shares, and
 	// the worth of a device.
@@ -112,9 +112,9 @@ const (
 	rowsShare
 )
 
-// The powers of the norms that stand for maxima. The power of a node starts at leastSharp. It rises by
-// the factor sharpen, up to mostSharp, when the fractions have settled for it: when the share of
-// psi that the cheapest ways would save is at most settledTimes times the share that the norms
+// The powers of the norms that stand for maxima. The power of a node starts at leastSharp. It rises
+// by the factor sharpen, up to mostSharp, when the fractions have settled for it: when the share of
+// psi that the cheapest ways would save is less than settledTimes times the share that the norms
 // add to the worth of all devices.
 const (
 	leastSharp, mostSharp = 10, 160
@@ -122,8 +122,8 @@ const (
 	settledTimes          = 2
 )
 
-// smallOf returns the share of the largest share below which shares count as 0 in p-norms. Its p-th
-// power is 1e-12.
+// smallOf returns the fraction of the largest share below which shares count as 0 in p-norms. Its
+// p-th power is 1e-12.
 func smallOf(p int) float64 { return math.Exp(-27.6 / float64(p)) }
 
 // normalize returns the p-norm of the shares, and replaces them with the gradient of the

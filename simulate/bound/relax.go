@@ -118,9 +118,9 @@ type relaxation struct {
 	prices  []load
 	open    []bool
 	longest float64
-	// directions are tangents of the times of the operators: the time of an operator is at least the sum
-	// of its loads times its direction. If countLarge is true, choose and chosen count large slices by
-	// them.
+	// directions are tangents of the times of the operators: the time of an operator is at least the
+	// sum of its loads times its direction. If countLarge is true, choose and chosen count large
+	// slices, by the times that these tangents give.
 	directions []load
 	countLarge bool
 	// sizes holds the norms of each operator's load when prices are set.
