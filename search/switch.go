@@ -182,9 +182,9 @@ func (w switcher) refine(base []placed, large bool) {
 // second returns the placement that the same runs from the same starts find by other draws.
 // Where slices of columns alone do not fit, few changes are possible, and one run in eight
 // ends at a local optimum that costs up to 1.8 times as much; that both runs end there is rare.
-// Under a hierarchical exchange, runs differ, too: with six seeds, plans of DLRM-DCNv2 on 64 GPUs
-// (the command in docs/STEP.md, Stacks) cost 0.773 to 0.911 ms after one run, and 0.773 to
-// 0.819 ms after both (SIMULATED).
+// Under a hierarchical exchange, runs differ, too: with six seeds, plans of an earlier search of
+// DLRM-DCNv2 on 64 GPUs (the command in docs/STEP.md, Stacks) cost 0.773 to 0.911 ms after one run,
+// and 0.773 to 0.819 ms after both (SIMULATED).
 func (w switcher) second(best placement, base []placed, starts []start) placement {
 	other := switcher{newAnnealing(w.r, best, w.r.forms)}
 	other.drawn = w.drawn
