@@ -417,10 +417,11 @@ func (r *relaxation) offer(t *table, k int) {
 	}
 }
 
-// of returns the least time, in ms, that slice s of t adds to operator o with direction d.
-func (d *load) of(t *table, s *slice, o *operator) float64 {
-	return d[forward]*s.memory + d[forward+1]*s.cache + d[forward+2]*s.issue[o.lanes] +
-		d[backward]*s.memoryBack + d[backward+1]*s.cacheBack + d[backward+2]*s.issueBack[o.lanes] + d[sorting]*t.sorted[o.passes]
+// of returns the least time, in ms, that slice s of t adds to operator o if l is the operator's
+// direction.
+func (l *load) of(t *table, s *slice, o *operator) float64 {
+	return l[forward]*s.memory + l[forward+1]*s.cache + l[forward+2]*s.issue[o.lanes] +
+		l[backward]*s.memoryBack + l[backward+1]*s.cacheBack + l[backward+2]*s.issueBack[o.lanes] + l[sorting]*t.sorted[o.passes]
 }
 
 // largeShareOf returns the share that a slice takes of the limit of large slices, if it adds the given
