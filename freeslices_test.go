@@ -17,7 +17,6 @@ func TestFreeSlicesBesideTheSearch(t *testing.T) {
 		for _, prices := range []neuroshard.Prices{neuroshard.Pretrained(), neuroshard.TorchRec()} {
 			p := fewTables(t, neuroshard.ComparedTables+4, seed)
 			options := neuroshard.Options{Prices: prices, FreeSlices: true, Certificate: true}
-			options.Search.MaxEvaluations = 20_000
 			options.Search.Workers = 1
 			after := planned(t, p, options)
 			options.Search.Workers = 2

@@ -240,12 +240,14 @@ type seedsCase struct {
 	best, within     float64
 }
 
-// TestSeedsAgreeOnTwoHosts is TestSeedsAgree for one workload and four seeds.
+// TestSeedsAgreeOnTwoHosts is TestSeedsAgree for two workloads and four seeds. Without starts that
+// combine forms, seeds of the second workload cost up to 1.1 % more than the best plan known.
 func TestSeedsAgreeOnTwoHosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans several times")
 	}
 	seedsAgree(t, seedsCase{"mlperf-dlrm-dcnv2", "a100-80", 16, 0, 3.9168, .025}, 4)
+	seedsAgree(t, seedsCase{"criteo-1tb-uncapped", "a100-80", 16, 0, 2.2744, .006}, 4)
 }
 
 // seedsAgree plans the workload with a number of seeds, and compares the most expensive plan with the

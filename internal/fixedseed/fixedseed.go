@@ -20,8 +20,12 @@ const Seed = "1"
 var _ = rapid.Bool
 
 // Few makes property tests draw fewer values until t ends. A test calls it if each value takes tens
-// of milliseconds. With the build tag long, Few changes nothing.
+// of milliseconds. Few changes nothing with the build tag long, nor if the flag -rapid.checks states
+// another number.
 func Few(t interface{ Cleanup(func()) }) {
+	if flag.Lookup("rapid.checks").Value.String() != checks {
+		return
+	}
 	t.Cleanup(func() { set("rapid.checks", checks) })
 	set("rapid.checks", few)
 }
