@@ -102,7 +102,7 @@ func moreShardingTypes(t *testing.T, problems, step, some int, most float64) {
 // TestProgressAmongAllShardingTypes wants evaluations that only grow and a best cost that only falls,
 // and work within a budget of evaluations.
 func TestProgressAmongAllShardingTypes(t *testing.T) {
-	for _, most := range []int64{0, 50_000} {
+	for _, most := range []int64{0, 50_000, 200_000} {
 		p := mixedLanes(t, 1)
 		p.Topology.Devices = 4
 		prices, err := neuroshard.Pretrained().List(p)

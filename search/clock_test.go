@@ -33,7 +33,7 @@ func TestMoreTimeIsNeverWorse(t *testing.T) {
 		seeds, tables int
 		factory       func(p *problem.Problem) Factory
 	}{
-		{"slices", 2, 20, func(p *problem.Problem) Factory {
+		{"slices", 4, 20, func(p *problem.Problem) Factory {
 			return func() Scorer { return &launches{additiveFactory(p)().(*additive)} }
 		}},
 		{"operators", 1, 8, func(p *problem.Problem) Factory { return lanedFactory(p, nil) }},

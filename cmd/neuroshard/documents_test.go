@@ -59,7 +59,7 @@ type shown struct {
 // TestDocuments runs the commands that the documents show and compares their output.
 func TestDocuments(t *testing.T) {
 	if testing.Short() {
-		t.Skip("left out with -short")
+		t.Skip("left out with -short: it runs the commands of all documents")
 	}
 	for _, name := range documents {
 		t.Run(filepath.Base(name), func(t *testing.T) { runDocument(t, name, runInProcess, always) })

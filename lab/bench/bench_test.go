@@ -141,7 +141,7 @@ func TestPaperTasks(t *testing.T) {
 
 // The default method against the others, and with one worker against several.
 func TestRunComparesMethods(t *testing.T) {
-	tasks, err := PaperTasks(profile(t, "a100-80"), 1, 1)
+	tasks, err := PaperTasks(profile(t, "a100-80"), 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,18 +177,18 @@ func TestRunComparesMethods(t *testing.T) {
 			of[r.Task] = r
 		}
 	}
-	// On problems as small as these, package search promises that the default is
-	// never more expensive than any other method.
-	const allowedRatio = 1 + 1e-9
 	for _, r := range records {
 		best := of[r.Task]
 		if !r.Valid {
 			continue
 		}
+		// On problems as small as these, package search promises that the default is
+		// never more expensive than any other method.
+		const allowed = 1 + 1e-9
 		if !best.Valid {
 			t.Errorf("task %s: the default method fails where %s succeeds", r.Task, r.Method)
-		} else if *best.CostMS > *r.CostMS*allowedRatio {
-			t.Errorf("task %s: got predicted cost %v ms, want at most %v of that of %s, %v ms", r.Task, *best.CostMS, allowedRatio, r.Method, *r.CostMS)
+		} else if *best.CostMS > *r.CostMS*allowed {
+			t.Errorf("task %s: got predicted cost %v ms, want at most %v of that of %s, %v ms", r.Task, *best.CostMS, allowed, r.Method, *r.CostMS)
 		}
 		// The model is within a few percent of the simulated device; farthest off, by 5.3 %, for
 		// a plan of dim.
@@ -196,20 +196,10 @@ func TestRunComparesMethods(t *testing.T) {
 			t.Errorf("task %s by %s: predicted %v ms, simulated %v ms: want within 6 %%", r.Task, r.Method, *r.CostMS, *r.SimulatedCostMS)
 		}
 	}
-	cheaper := 0
 	for _, s := range Summarise(records, search.Paper) {
-		if s.Method != search.NeuroShard {
-			continue
+		if s.Method == search.NeuroShard && !(s.Solved == s.Tasks && s.Ratio > 0 && s.Ratio < 1) {
+			t.Errorf("setting %s: got %d of %d tasks solved and a mean ratio of %v to the paper's search, want all and below 1", s.Setting, s.Solved, s.Tasks, s.Ratio)
 		}
-		if !(s.Solved == s.Tasks && s.Ratio > 0 && s.Ratio <= allowedRatio) {
-			t.Errorf("setting %s: got %d of %d tasks solved and a mean ratio of %v to the paper's search, want all and at most 1", s.Setting, s.Solved, s.Tasks, s.Ratio)
-		}
-		if s.Ratio < .9999 {
-			cheaper++
-		}
-	}
-	if cheaper < 3 {
-		t.Errorf("got plans cheaper than the paper's search in %d settings, want at least 3 of 6", cheaper)
 	}
 
 	alone, err := Run(context.Background(), tasks[:1], Options{Workers: 1})

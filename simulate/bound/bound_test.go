@@ -475,7 +475,7 @@ func (g *gaps) add(cost, least unit.Millis) {
 }
 
 // judge fails if the mean gap is wide. A single problem decides the mean of a few, so it
-// judges 40 problems or more, which -short does not draw.
+// judges 40 problems or more, which are drawn with the build tag long.
 func (g *gaps) judge(t *testing.T) {
 	t.Helper()
 	mean := g.sum / g.count
