@@ -73,7 +73,7 @@ func TestManyPlansOfShardingTypes(t *testing.T) { plansOfShardingTypes(t, 6) }
 func TestWorkloadsInTightMemory(t *testing.T) {
 	for _, w := range workload.All() {
 		if len(w.Tables()) >= 1000 {
-			continue
+			continue // jumbo and colossal
 		}
 		p := w.Problem()
 		total := unit.Bytes(0)

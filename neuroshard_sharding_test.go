@@ -253,21 +253,12 @@ func TestSeedsAgreeOnTwoHosts(t *testing.T) {
 // seedsAgree plans the workload with a number of seeds, and compares the most expensive plan with the
 // best one known.
 func seedsAgree(t *testing.T, c seedsCase, seeds uint64) {
-	w, err := workload.ByName(c.workload)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := w.Problem()
-	if p.Topology.Profile, err = hardware.ByName(c.device); err != nil {
-		t.Fatal(err)
-	}
+	p := workloadNamed(t, c.workload)
+	p.Topology.Profile = profileNamed(t, c.device)
 	p.Topology.Devices, p.Topology.DevicesPerHost, p.Topology.HostMemory = c.devices, 8, c.hostMemory
 	least, most := math.Inf(1), 0.
 	for seed := range seeds {
-		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{Seed: seed, ShardingTypes: problem.ShardingTypes()}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := planned(t, &p, neuroshard.Options{Search: search.Options{Seed: seed, ShardingTypes: problem.ShardingTypes()}})
 		least, most = min(least, float64(r.Predicted.Cost)), max(most, float64(r.Predicted.Cost))
 	}
 	t.Logf("%s on %d x %s: %.4f to %.4f ms, %.2f %% apart, at most %.2f %% above the best known", c.workload, c.devices, c.device, least, most, 100*(most/least-1), 100*(most/c.best-1))

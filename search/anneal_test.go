@@ -285,7 +285,7 @@ func TestBudgetOfTime(t *testing.T) {
 		t.Fatalf("got status %q, error %v", whole.Status, err)
 	}
 	// A search with a budget goes on until the budget has passed.
-	r, err := Run(context.Background(), p, additiveFactory(p), Options{Budget: 200 * time.Millisecond})
+	r, err := Run(context.Background(), p, additiveFactory(p), Options{Budget: 700 * time.Millisecond})
 	if err != nil || r.Status != OutOfTime {
 		t.Errorf("got status %q, error %v, want %q", r.Status, err, OutOfTime)
 	}
