@@ -87,11 +87,13 @@ func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, 
 		}
 		unsaved = false
 	}
+	share := func() float64 { return float64(a.evaluations) / float64(evaluations) }
+	ceiling := warmth // not below the temperature
 	// Changes that cannot be made count too, so that a run ends even if no change can be
 	// made.
 	for tried := 0; a.evaluations < evaluations && !early; tried++ {
 		if tried%lookEvery == 0 {
-			early = ended()
+			early, ceiling = ended(), temperature(warmth, share())
 		}
 		if a.mixed && tried%rescaleEvery == 0 {
 			a.scale()
@@ -104,7 +106,7 @@ func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, 
 		before := a.softSums
 		a.try()
 		changed := a.goal()
-		if rise := changed - goal; rise > 0 && !a.accepts(rise, warmth, float64(a.evaluations)/float64(evaluations)) {
+		if rise := changed - goal; rise > 0 && !a.accepts(rise, warmth, ceiling, share()) {
 			a.undo(before)
 			continue
 		}
@@ -122,10 +124,18 @@ func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, 
 	return best, early
 }
 
-// accepts draws whether to accept a rise of the goal. share is the part of the run that
+// temperature returns the temperature of a run that begins at warmth. share is the part of the run that
 // is over, from 0 to 1.
-func (a *annealer) accepts(rise, warmth, share float64) bool {
-	return a.draw.Float64() < math.Exp(-rise/(warmth*math.Pow(cold, share)))
+func temperature(warmth, share float64) float64 { return warmth * math.Pow(cold, share) }
+
+// accepts draws whether to accept a rise of the goal. ceiling is not below the temperature.
+func (a *annealer) accepts(rise, warmth, ceiling, share float64) bool {
+	u, x := a.draw.Float64(), rise/ceiling
+	// exp(x) is at least 1 + x + x^2/2, which refuses most rises without the temperature.
+	if u*(1+x+x*x/2) > 1+noticeable {
+		return false
+	}
+	return u < math.Exp(-rise/temperature(warmth, share))
 }
 
 // cheaper reports whether the placement is the cheapest of the run. It asks the scorer
