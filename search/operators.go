@@ -27,8 +27,9 @@ import (
 //	               partition for each of its operators, or one table another number, while
 //	               the plan becomes cheaper
 //	cleaning       a device whose numbers make nothing faster takes number 0
-//	annealing      in rounds, from the numbers found, from lane classes kept apart, and
-//	               from tables that are not cut (uncut.go); tables take other numbers, too
+//	annealing      in rounds, from the numbers found, from lane classes kept apart, from
+//	               tables that are not cut (uncut.go), and cool from the placement without
+//	               numbers; tables take other numbers, too
 //
 // A step of a descent computes the cost a few times for each operator of the device and, at
 // the end, for each of its tables. Tables and plans of one lane class cost no work.
@@ -50,6 +51,9 @@ const (
 	// If numbers make the placement cheaper than numbersPay times the cost without them, at most
 	// furtherRounds further rounds follow, while each makes it cheaper by the share furtherGain.
 	numbersPay, furtherRounds, furtherGain = .97, 6, .005
+	// The best result of coolRound goes on if it costs less than nearNumbered times the cheapest
+	// placement.
+	nearNumbered = 1.005
 	// fewestNumbered is the least share of the cost of slices of columns that numbers are expected to
 	// leave.
 	fewestNumbered = .6
@@ -160,6 +164,9 @@ func numberTables(r *run, s state) state {
 		s.best, starts = best, append(starts, dealt...)
 	}
 	s.best = annealNumbered(r, s.best, starts, first.cost)
+	if several || n.several() {
+		s.best = annealUnnumbered(r, s.best, first)
+	}
 	if s.best.cost > first.cost*(1-worthwhile) {
 		s.best = first
 	} else {
@@ -207,6 +214,20 @@ func annealNumbered(r *run, best placement, starts []start, undivided float64) p
 	return best
 }
 
+// annealUnnumbered anneals from a placement without numbers, whose tables take numbers on the way, and
+// returns the cheapest placement. Near a good placement, numbers may pay only if several tables take
+// them and slices move as well: no step of a descent finds these. The result goes on if it is near the
+// cheapest placement.
+func annealUnnumbered(r *run, best, unnumbered placement) placement {
+	starts := coolRound.of([]start{{unnumbered.placed(), unnumbered.cost}})
+	best = coolRound.annealEach(r, best, starts)
+	slices.SortStableFunc(starts, cheapestFirst)
+	if starts[0].cost < min(nearNumbered*best.cost, (1-worthwhile)*unnumbered.cost) {
+		best = warmRound.annealEach(r, best, warmRound.of(starts))
+	}
+	return best
+}
+
 // numberedRound is a round of annealing from placements whose tables have numbers.
 type numberedRound struct {
 	// keep is the number of starts, the cheapest ones. The round takes place if one of these
@@ -232,6 +253,9 @@ var (
 		{keep: 1, runs: 2, below: hopefulNumbers, share: 4, heat: 1, lastUncut: true},
 	}
 	uncutRound = numberedRound{share: 4, heat: 1, uncut: true}
+	// coolRound begins at the placement without numbers, and warmRound at its best result.
+	coolRound = numberedRound{keep: 1, runs: 2, share: 5, heat: .05}
+	warmRound = numberedRound{keep: 1, runs: 2, share: 4, heat: .15}
 	// furtherRound is repeated where numbers save much.
 	furtherRound = numberedRound{keep: 2, runs: 2, share: 1, heat: 1}
 )
