@@ -54,6 +54,10 @@
 // slices are whole. If u rises, fewer slices are large. So the shares are those at the longest time
 // that the prices may refute.
 //
+// Rooms (rooms.go). If no device has more than X columns, every device has at least what the other devices
+// leave of all columns, and these columns take time. So large slices are large compared with the time that a device
+// has left, and a slice that takes more than this time beyond that of its own columns does not count.
+//
 // Several operators (mode.launches). An operator has no more rows than its passes sort, and no more
 // columns than X. So a slice takes a part of an operator, by its rows, or by its columns if rows have no
 // limit, and the parts of a device's slices add up to at most N, the number of its operators. If a device may

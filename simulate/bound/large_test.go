@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -35,5 +36,22 @@ func TestLargeSlicesAreWhole(t *testing.T) {
 	}
 	if got, want := float64(least.Compute), one+0.45*(two-one); got < want || got > two {
 		t.Errorf("got a compute of %.4f ms, want %.4f to %.4f ms, where one table takes %.4f ms and two take %.4f ms", got, want, two, one, two)
+	}
+}
+
+// Every device has nearly as many columns as all others, because the exchanges would take longer
+// otherwise. So a device with a slice of the hottest table has little room for it. Without rooms, the
+// bound is 3.65 ms.
+func TestHotSlicesLeaveLessRoom(t *testing.T) {
+	all, err := bench.WorkloadTasks([]string{"mlperf-dlrm-dcnv2"}, []string{bench.DefaultCluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	least, err := bound.Simulated(context.Background(), &all[0].Problem, bound.Allowed{Operators: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if least.Total < 3.72 {
+		t.Errorf("got a bound of %v, want at least 3.72 ms", least.Total)
 	}
 }

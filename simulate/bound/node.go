@@ -232,9 +232,9 @@ func (s *prover) improve(n *node, rounds int) {
 // that were the same for all tables. The price is +Inf if some table has no way.
 func (s *prover) raise(n *node, price float64) {
 	if math.IsInf(price, 1) {
-		if !s.placeable() {
+		if !s.placeable(n) {
 			n.u = s.longest
-			if s.longest = s.limit; !s.placeable() {
+			if s.longest = s.limit; !s.placeable(n) {
 				n.u = s.longest
 			}
 		}
@@ -261,9 +261,12 @@ func (s *prover) raise(n *node, price float64) {
 }
 
 // placeable reports whether every table can be placed in the open modes, in slices
-// that by themselves take at most s.longest.
-func (s *prover) placeable() bool {
+// that by themselves take at most s.longest, and fit the rooms of the node's devices.
+func (s *prover) placeable(n *node) bool {
 	clear(s.prices)
+	if s.countLarge {
+		s.makeRooms(float64(n.to))
+	}
 	for i := range s.tables {
 		if math.IsInf(s.choose(&s.tables[i]), 1) {
 			return false
@@ -292,6 +295,9 @@ func (s *prover) sweep(n *node, fresh bool) float64 {
 		if i%size == 0 {
 			if i == 0 || fresh {
 				s.differentiate(n)
+			}
+			if i == 0 && s.countLarge {
+				s.makeRooms(float64(n.to))
 			}
 			at := i / size * operators
 			parts = n.parts[at : at+operators]

@@ -120,9 +120,12 @@ type relaxation struct {
 	longest float64
 	// directions are tangents of the times of the operators: the time of an operator is at least the
 	// sum of its loads times its direction. If countLarge is true, choose and chosen count large
-	// slices, by the times that these tangents give.
+	// slices and leave out those without room, by the rooms of the modes (rooms.go). The rooms hold
+	// for the tangents judges, which are directions that makeRooms found.
 	directions []load
 	countLarge bool
+	rooms      []room
+	judges     []load
 	// sizes holds the norms of each operator's load when prices are set.
 	sizes []sizes
 	// The results of choose, by width in granules: the cheapest price, operator and tier of one
@@ -189,6 +192,9 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices int, all
 		added.least = granulesOf(least)
 		if f.hosts {
 			added.hosted = hostedOf(p, i, c, f.hbm == 0)
+		}
+		for l := range r.lanes[added.operation] {
+			added.lean[l] = leanestOf(&added, l, &r.lanes[added.operation][l])
 		}
 		r.tables = append(r.tables, added)
 	}
@@ -269,6 +275,7 @@ func (r *relaxation) addAll() {
 func (r *relaxation) makeRoom() {
 	r.prices, r.directions, r.sizes = make([]load, len(r.operators)), make([]load, len(r.operators)), make([]sizes, len(r.operators))
 	r.open = make([]bool, len(r.modes))
+	r.rooms, r.judges = make([]room, len(r.modes)), make([]load, len(r.operators))
 }
 
 // wider returns the most devices, up to all, that can hold a slice of the first operation
@@ -349,8 +356,8 @@ func (t *table) load(s *slice, o *operator) load {
 }
 
 // choose returns the least price of cutting and placing one table, at r.prices,
-// over the open modes, with no slice that alone takes longer than r.longest. It
-// is +Inf if the table has no way. chosen gives the slices of that way.
+// over the open modes, with no slice that alone takes longer than r.longest or, if r.countLarge
+// is true, has no room. It is +Inf if the table has no way. chosen gives the slices of that way.
 func (r *relaxation) choose(t *table) float64 {
 	for g := range t.slices {
 		r.price[g+1] = math.Inf(1)
@@ -396,7 +403,7 @@ func (r *relaxation) offer(t *table, k int) {
 		fixed += p[bytes] * t.bytesOnce
 		granule += p[bytes] * t.bytes
 	}
-	longest := r.longest - r.modes[o.mode].extra
+	longest, room := r.longest-r.modes[o.mode].extra, r.roomOf(o)
 	for g := t.narrowest(); g <= min(len(t.slices), o.widest); g++ {
 		s := &t.slices[g-1]
 		held, tier := 0.0, 0
@@ -408,8 +415,12 @@ func (r *relaxation) offer(t *table, k int) {
 		if v >= r.price[g] || s.alone[o.lanes] > longest {
 			continue
 		}
-		if r.countLarge && p[large] > 0 && g <= maxGranules {
-			if v += p[large] * largeShareOf(r.directions[k].of(t, s, o), longest); v >= r.price[g] {
+		if r.countLarge && g <= maxGranules {
+			time := r.beyond(k, t, s)
+			if time > room {
+				continue
+			}
+			if v += p[large] * largeShareOf(time, room); v >= r.price[g] {
 				continue
 			}
 		}
@@ -425,12 +436,12 @@ func (l *load) of(t *table, s *slice, o *operator) float64 {
 }
 
 // largeShareOf returns the share that a slice takes of the limit of large slices, if it adds the given
-// time to a device, and the device has at most longest for its operators. Slices of more than two
-// thirds of the longest time count 1, and others of more than a third count 1/2. No device has more
+// time to a device, and the device has the given room for its slices (rooms.go). Slices of more than two
+// thirds of the room count 1, and others of more than a third count 1/2. No device has more
 // than 1 of these shares: three slices of more than a third, or one of more than a third beside one
 // of more than two thirds, take longer than the device has.
-func largeShareOf(time, longest float64) float64 {
-	switch third := longest / 3 * (1 + rounding); {
+func largeShareOf(time, room float64) float64 {
+	switch third := room / 3 * (1 + rounding); {
 	case time > 2*third:
 		return 1
 	case time > third:
@@ -461,7 +472,7 @@ func (r *relaxation) chosen(t *table, add func(l *load, operator int, count floa
 		moveTo(t, r.tier[at], s.granules, &l)
 		// A slice of more than maxGranules may be a part of the widest entry, so it counts as small.
 		if o := &r.operators[k]; r.countLarge && at <= maxGranules {
-			l[large] = largeShareOf(r.directions[k].of(t, s, o), r.longest-r.modes[o.mode].extra)
+			l[large] = largeShareOf(r.beyond(k, t, s), r.roomOf(o))
 		}
 		add(&l, k, count)
 	}

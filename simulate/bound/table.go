@@ -59,6 +59,8 @@ type table struct {
 	// slices lists the slices of 1, 2, ... granules. A table of more than maxGranules has
 	// one more entry: see wide.
 	slices []slice
+	// lean is the least that a pooled column takes, by lane class.
+	lean [laneClasses]leanest
 }
 
 // slice is what a slice takes of an operator in any mode.
