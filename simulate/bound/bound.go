@@ -40,17 +40,17 @@
 // norm. The backward of a weighted operator also takes 1.1 times the norm of the forward.
 //
 // Shares. A norm is at least any tangent of it. A tangent is linear, so it is a sum of
-// prices of the slices. If no device takes longer than u, each slice takes a share of five
+// prices of the slices. If no device takes longer than u, each slice takes a share of several
 // limits of its device: of the time u, of the rows that operators with its number of passes
-// can sort, of X columns, of the memory, and of the number of large slices. On any device, the
-// shares of each limit add up to at most 1. So does any weighted mean of the five shares, with
+// can sort, of X columns, of the memory, and of the limits of large slices. On any device, the
+// shares of each limit add up to at most 1. So does any weighted mean of the shares, with
 // weights that depend on the mode. An empty device has shares 0.
 //
-// Large slices (largeShareOf). The tangents say how much time each slice adds to its device at least.
-// A slice of more than two thirds of u takes the share 1 of the number of large slices, and any
+// Large slices (large.go). The tangents say how much time each slice adds to its device at least.
+// An example of a limit: a slice of more than two thirds of u takes the share 1, and any
 // other slice of more than a third takes 1/2. For a sum of more than 1, a device would need three
 // slices of more than a third of u each, or one of more than a third beside one of more than two
-// thirds, and these take longer than u. This limit counts what the limit of time does not see: that
+// thirds, and these take longer than u. These limits count what the limit of time does not see: that
 // slices are whole. If u rises, fewer slices are large. So the shares are those at the longest time
 // that the prices may refute.
 //

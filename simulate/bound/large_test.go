@@ -12,30 +12,38 @@ import (
 	"github.com/neuroshard/neuroshard/simulate/bound"
 )
 
-// Tables that cannot be cut are whole on their devices. With more tables than devices, some device
-// has two. The limit of large slices proves that some device takes 1.5 times the time of a table.
-// Without this limit, the bound is the mean of all devices, 1.23 times. There are too many devices
-// for guests.
+// Tables that cannot be cut are whole on their devices. With more than n-1 tables for each device, some
+// device has n. The limits of large slices prove that it takes nearly the time of n tables. Without these
+// limits, the bound is the mean of all devices. There are too many devices for guests.
 func TestLargeSlicesAreWhole(t *testing.T) {
-	const devices, tables = 65, 80
-	p := &problem.Problem{
-		Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: devices, ReserveShare: hardware.NoReserve},
-		Batch:    65536,
-	}
-	for i := range tables {
-		p.Tables = append(p.Tables, once(fmt.Sprint("t", i), 1_000_000, problem.ColumnGranule, 20, p.Batch))
-	}
-	pricer := simulate.NewPricer(p)
-	forward, backward := pricer.GroupCost([]problem.Shard{p.Whole(0)})
-	one := float64(forward + backward)
-	forward, backward = pricer.GroupCost([]problem.Shard{p.Whole(0), p.Whole(1)})
-	two := float64(forward + backward)
-	least, err := bound.Simulated(context.Background(), p, bound.Allowed{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := float64(least.Compute), one+0.45*(two-one); got < want || got > two {
-		t.Errorf("got a compute of %.4f ms, want %.4f to %.4f ms, where one table takes %.4f ms and two take %.4f ms", got, want, two, one, two)
+	const devices = 65
+	for _, c := range []struct{ tables, n int }{{80, 2}, {150, 3}, {210, 4}, {420, 7}} {
+		p := &problem.Problem{
+			Topology: hardware.Topology{Profile: profile(t, "a100-80"), Devices: devices, ReserveShare: hardware.NoReserve},
+			Batch:    65536,
+		}
+		for i := range c.tables {
+			p.Tables = append(p.Tables, once(fmt.Sprint("t", i), 1_000_000, problem.ColumnGranule, 20, p.Batch))
+		}
+		pricer := simulate.NewPricer(p)
+		of := func(tables float64) float64 { // the time of that many tables on a device
+			var held []problem.Shard
+			for i := range int(tables) {
+				held = append(held, p.Whole(i))
+			}
+			forward, backward := pricer.GroupCost(held)
+			return float64(forward + backward)
+		}
+		least, err := bound.Simulated(context.Background(), p, bound.Allowed{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := float64(c.n)
+		t.Logf("%d tables: got a compute of %v, %d tables take %.4f ms, %d take %.4f ms", c.tables, least.Compute, c.n-1, of(n-1), c.n, of(n))
+		if got, want := float64(least.Compute), of(n-1)+0.45*(of(n)-of(n-1)); got < want || got > of(n) {
+			t.Errorf("%d tables: got a compute of %.4f ms, want %.4f to %.4f ms, where %d tables take %.4f ms and %d take %.4f ms",
+				c.tables, got, want, of(n), c.n-1, of(n-1), c.n, of(n))
+		}
 	}
 }
 

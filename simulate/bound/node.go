@@ -16,7 +16,7 @@ import (
 // devices, where time, rows, columns and bytes are sums over the operators of the mode.
 // Rows have a limit for each number of passes. (In the mode of several operators, time has the
 // fixed times of operators, and the number of operators has a limit instead of rows. Large slices
-// count 1 or 1/2, see largeShareOf.) Let psi be the sum of all n_k, divided by the number of devices
+// have several limits, see large.go.) Let psi be the sum of all n_k, divided by the number of devices
 // of the cluster. (If devices differ in memory, each memory class has its own modes, and psi is the
 // largest of the sums over the modes of a class, divided by the number of its devices.) psi is smoothed, and
 // its gradient gives the prices, weights and worths of the package comment. The cheapest ways at
@@ -99,17 +99,17 @@ type prover struct {
 }
 
 // shares are shares of the limits of devices in a mode, or weights of these shares.
-type shares [5 + maxPasses + 1]float64
+type shares [rowsShare + maxPasses + 1]float64
 
-// The places in shares. From rowsShare on, there is a share of rows for each number of
-// sort passes. Modes with several operators have a share of the number of operators instead.
+// The places in shares. From largeShare on, there is a share of each limit of large slices. From
+// rowsShare on, there is a share of rows for each number of sort passes. Modes with several operators have a share of the number of operators instead.
 const (
 	timeShare = iota
 	columnsShare
 	bytesShare
 	operatorsShare
 	largeShare
-	rowsShare
+	rowsShare = largeShare + largeLimits
 )
 
 // The powers of the norms that stand for maxima. The power of a node starts at leastSharp. It rises
@@ -286,7 +286,9 @@ func (s *prover) sweep(n *node, fresh bool) float64 {
 	n.counted = s.countLarge
 	add := func(l *load, k int, count float64) {
 		if first {
-			l[large] /= step // the mix has no large slices yet, so all of its slices count anew
+			for i := range largeLimits {
+				l[large+i] /= step // the mix has no large slices yet, so all of its slices count anew
+			}
 		}
 		accumulate(&n.mix[k], l, step*count)
 		accumulate(&parts[k], l, step*count)
@@ -405,7 +407,9 @@ func (r *relaxation) sharesOf(n *node, k int) shares {
 		w[timeShare] += o.time(l, r.sizes[j])
 		w[columnsShare] += l[columns]
 		w[bytesShare] += l[bytes]
-		w[largeShare] += l[large]
+		for i := range largeLimits {
+			w[largeShare+i] += l[large+i]
+		}
 		if mode.several == 0 {
 			w[rowsShare+o.passes] += l[rows]
 		} else {
@@ -453,7 +457,9 @@ func (s *prover) setPrices(n *node, k int, m float64) {
 		for i := range sorting + 1 {
 			g[i] = time * d[i]
 		}
-		g[large] = m * w[largeShare]
+		for i := range largeLimits {
+			g[large+i] = m * w[largeShare+i]
+		}
 		g[columns] = m * w[columnsShare] / float64(n.to)
 		switch limit := mode.rows[o.passes]; {
 		case mode.several == 0:

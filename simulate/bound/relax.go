@@ -67,7 +67,7 @@ const shortMS = 8 * fixedMS
 
 // load is what slices take of the devices in one operator: the three times of each norm
 // and the time of sorting, in ms, and the other limited resources of a device.
-type load [11]float64
+type load [large + largeLimits]float64
 
 const (
 	forward  = 0 // and 1 and 2: memory, cache, issue
@@ -76,7 +76,7 @@ const (
 	rows     = 7
 	columns  = 8
 	bytes    = 9
-	large    = 10 // counts large slices, by largeShareOf
+	large    = 10 // and the next places: the shares of the limits of large slices (large.go)
 )
 
 // sizes are the norms of an operator's load, forward and backward, in ms.
@@ -351,7 +351,7 @@ func (t *table) load(s *slice, o *operator) load {
 	return load{
 		s.memory, s.cache, s.issue[o.lanes],
 		s.memoryBack, s.cacheBack, s.issueBack[o.lanes],
-		t.sorted[o.passes], t.rows, t.columns * s.granules, t.bytesOnce + t.bytes*s.granules, 0,
+		t.sorted[o.passes], t.rows, t.columns * s.granules, t.bytesOnce + t.bytes*s.granules,
 	}
 }
 
@@ -420,7 +420,7 @@ func (r *relaxation) offer(t *table, k int) {
 			if time > room {
 				continue
 			}
-			if v += p[large] * largeShareOf(time, room); v >= r.price[g] {
+			if v += priceOfClass(p, largeClassOf(time, room)); v >= r.price[g] {
 				continue
 			}
 		}
@@ -433,21 +433,6 @@ func (r *relaxation) offer(t *table, k int) {
 func (l *load) of(t *table, s *slice, o *operator) float64 {
 	return l[forward]*s.memory + l[forward+1]*s.cache + l[forward+2]*s.issue[o.lanes] +
 		l[backward]*s.memoryBack + l[backward+1]*s.cacheBack + l[backward+2]*s.issueBack[o.lanes] + l[sorting]*t.sorted[o.passes]
-}
-
-// largeShareOf returns the share that a slice takes of the limit of large slices, if it adds the given
-// time to a device, and the device has the given room for its slices (rooms.go). Slices of more than two
-// thirds of the room count 1, and others of more than a third count 1/2. No device has more
-// than 1 of these shares: three slices of more than a third, or one of more than a third beside one
-// of more than two thirds, take longer than the device has.
-func largeShareOf(time, room float64) float64 {
-	switch third := room / 3 * (1 + rounding); {
-	case time > 2*third:
-		return 1
-	case time > third:
-		return 0.5
-	}
-	return 0
 }
 
 // fraction returns the price of a table too wide for choose: as if it could be cut into
@@ -472,7 +457,10 @@ func (r *relaxation) chosen(t *table, add func(l *load, operator int, count floa
 		moveTo(t, r.tier[at], s.granules, &l)
 		// A slice of more than maxGranules may be a part of the widest entry, so it counts as small.
 		if o := &r.operators[k]; r.countLarge && at <= maxGranules {
-			l[large] = largeShareOf(r.beyond(k, t, s), r.roomOf(o))
+			class := largeClassOf(r.beyond(k, t, s), r.roomOf(o))
+			for i := range largeShares {
+				l[large+i] = largeShares[i][class]
+			}
 		}
 		add(&l, k, count)
 	}

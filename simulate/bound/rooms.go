@@ -20,7 +20,7 @@ import "math"
 //	sum of t <= u  and  sum of w >= F,  so  sum of (t - c w) <= u - c F
 //
 // and no t - c w is below 0. So no device holds a slice whose t - c w is above the room u - c F, and
-// largeShareOf holds for the times t - c w and this room, too.
+// the limits of large slices (large.go) hold for the times t - c w and this room.
 //
 // A device of a guest (guests.go) holds exactly one slice of the guest. Let b be the least t - c w of
 // this slice. Then what the slice takes beyond b, and what the other slices of the device take, has

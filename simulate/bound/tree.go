@@ -37,12 +37,14 @@ const (
 	// is divided if its mix needs at most fits times the devices, or if stalls bouts in a row have
 	// stalled.
 	// A part that cannot be divided ends if its mix needs less than ends times the
-	// devices, or if 3 stalls bouts in a row have stalled.
+	// devices and its longest time is at most the share near above its bound, so that large slices count as
+	// such, or if 3 stalls bouts in a row have stalled.
 	bout       = 12
 	boutVisits = 200
 	progress   = 0.0005
 	fits       = 1.05
 	ends       = 1.003
+	near       = 0.002
 	stalls     = 2
 	// A part is divided by columns only if its all-to-alls can rise by more than the
 	// share columnRise of its bound, and by a mode only if the mode's number of devices
@@ -167,7 +169,7 @@ func (t *tree) work(ctx context.Context, limit float64) (ended bool) {
 			t.parts[at] = parts[0]
 			t.parts = append(t.parts, parts[1:]...)
 		} else {
-			n.ended = t.shortage(n) < ends || n.stalled >= 3*stalls
+			n.ended = t.shortage(n) < ends && n.ahead <= near || n.stalled >= 3*stalls
 		}
 	}
 }
