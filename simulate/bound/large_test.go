@@ -26,7 +26,7 @@ func TestLargeSlicesAreWhole(t *testing.T) {
 			p.Tables = append(p.Tables, once(fmt.Sprint("t", i), 1_000_000, problem.ColumnGranule, 20, p.Batch))
 		}
 		pricer := simulate.NewPricer(p)
-		of := func(tables float64) float64 { // the time of that many tables on a device
+		of := func(tables float64) float64 { // the time of a device with the given number of tables
 			var held []problem.Shard
 			for i := range int(tables) {
 				held = append(held, p.Whole(i))
@@ -47,7 +47,7 @@ func TestLargeSlicesAreWhole(t *testing.T) {
 	}
 }
 
-// Every device has nearly as many columns as all others, because the exchanges would take longer
+// Every device has nearly the columns of every other, because the exchanges would take longer
 // otherwise. So a device with a slice of the hottest table has little room for it. Without rooms, the
 // bound is 3.65 ms.
 func TestHotSlicesLeaveLessRoom(t *testing.T) {

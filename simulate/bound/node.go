@@ -265,7 +265,7 @@ func (s *prover) raise(n *node, price float64) {
 func (s *prover) placeable(n *node) bool {
 	clear(s.prices)
 	if s.countLarge {
-		s.makeRooms(float64(n.to))
+		makeRooms(s.relaxation, float64(n.to))
 	}
 	for i := range s.tables {
 		if math.IsInf(s.choose(&s.tables[i]), 1) {
@@ -299,7 +299,7 @@ func (s *prover) sweep(n *node, fresh bool) float64 {
 				s.differentiate(n)
 			}
 			if i == 0 && s.countLarge {
-				s.makeRooms(float64(n.to))
+				makeRooms(s.relaxation, float64(n.to))
 			}
 			at := i / size * operators
 			parts = n.parts[at : at+operators]

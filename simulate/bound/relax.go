@@ -121,7 +121,7 @@ type relaxation struct {
 	// directions are tangents of the times of the operators: the time of an operator is at least the
 	// sum of its loads times its direction. If countLarge is true, choose and chosen count large
 	// slices and leave out those without room, by the rooms of the modes (rooms.go). The rooms hold
-	// for the tangents judges, which are directions that makeRooms found.
+	// for the tangents judges, which are directions of makeRooms.
 	directions []load
 	countLarge bool
 	rooms      []room
@@ -403,7 +403,7 @@ func (r *relaxation) offer(t *table, k int) {
 		fixed += p[bytes] * t.bytesOnce
 		granule += p[bytes] * t.bytes
 	}
-	longest, room := r.longest-r.modes[o.mode].extra, r.roomOf(o)
+	longest, room := r.longest-r.modes[o.mode].extra, roomOf(r, o)
 	for g := t.narrowest(); g <= min(len(t.slices), o.widest); g++ {
 		s := &t.slices[g-1]
 		held, tier := 0.0, 0
@@ -416,7 +416,7 @@ func (r *relaxation) offer(t *table, k int) {
 			continue
 		}
 		if r.countLarge && g <= maxGranules {
-			time := r.beyond(k, t, s)
+			time := beyond(r, k, t, s)
 			if time > room {
 				continue
 			}
@@ -457,7 +457,7 @@ func (r *relaxation) chosen(t *table, add func(l *load, operator int, count floa
 		moveTo(t, r.tier[at], s.granules, &l)
 		// A slice of more than maxGranules may be a part of the widest entry, so it counts as small.
 		if o := &r.operators[k]; r.countLarge && at <= maxGranules {
-			class := largeClassOf(r.beyond(k, t, s), r.roomOf(o))
+			class := largeClassOf(beyond(r, k, t, s), roomOf(r, o))
 			for i := range largeShares {
 				l[large+i] = largeShares[i][class]
 			}

@@ -72,8 +72,8 @@ func (l *leanest) of(t *table, o *operator, d *load) float64 {
 }
 
 // makeRooms sets the rooms of all modes, at the directions, for devices that have at most the given columns
-// and take at most s.longest.
-func (r *relaxation) makeRooms(most float64) {
+// and take at most r.longest.
+func makeRooms(r *relaxation, most float64) {
 	copy(r.judges, r.directions)
 	all := 0.0
 	for i := range r.tables {
@@ -84,20 +84,20 @@ func (r *relaxation) makeRooms(most float64) {
 	for k := range r.rooms {
 		r.rooms[k] = room{}
 		if fewest > 0 {
-			column := r.leastOfColumn(k) * (1 - rounding)
+			column := leastOfColumn(r, k) * (1 - rounding)
 			r.rooms[k] = room{column: column, taken: column * fewest}
 		}
 	}
 	for i := range r.tables {
 		if t := &r.tables[i]; t.guest > 0 {
-			r.receive(t)
+			receive(r, t)
 		}
 	}
 }
 
 // leastOfColumn returns the least time, in ms, that a pooled column adds to a device in mode k; 0 if the
 // mode holds no table.
-func (r *relaxation) leastOfColumn(k int) float64 {
+func leastOfColumn(r *relaxation, k int) float64 {
 	least := math.Inf(1)
 	for j := r.modes[k].first; j < r.modes[k].end; j++ {
 		o := &r.operators[j]
@@ -114,9 +114,9 @@ func (r *relaxation) leastOfColumn(k int) float64 {
 }
 
 // receive counts the slice of guest t in the rooms of its devices.
-func (r *relaxation) receive(t *table) {
+func receive(r *relaxation, t *table) {
 	widest := t.granules - (t.pieces-1)*t.least
-	for t.pieces > 1 && widest > t.least && !r.fitsAlone(t, widest) {
+	for t.pieces > 1 && widest > t.least && !fitsAlone(r, t, widest) {
 		widest--
 	}
 	narrowest := max(t.least, t.granules-(t.pieces-1)*widest)
@@ -128,7 +128,7 @@ func (r *relaxation) receive(t *table) {
 		for j := r.modes[k].first; j < r.modes[k].end; j++ {
 			if o := &r.operators[j]; o.operation == t.operation && r.admits(t, o) {
 				for g := narrowest; g <= min(widest, o.widest); g++ {
-					least = min(least, r.beyond(j, t, &t.slices[g-1]))
+					least = min(least, beyond(r, j, t, &t.slices[g-1]))
 				}
 			}
 		}
@@ -141,10 +141,10 @@ func (r *relaxation) receive(t *table) {
 
 // fitsAlone reports whether a slice of t of g granules fits the room of some device. The slice of a guest
 // does not count in the rooms yet.
-func (r *relaxation) fitsAlone(t *table, g int) bool {
+func fitsAlone(r *relaxation, t *table, g int) bool {
 	for _, k := range r.of[t.operation] {
 		o := &r.operators[k]
-		if r.admits(t, o) && g <= o.widest && r.beyond(k, t, &t.slices[g-1]) <= r.roomOf(o) {
+		if r.admits(t, o) && g <= o.widest && beyond(r, k, t, &t.slices[g-1]) <= roomOf(r, o) {
 			return true
 		}
 	}
@@ -153,7 +153,7 @@ func (r *relaxation) fitsAlone(t *table, g int) bool {
 
 // beyond returns what slice s of t adds to a device in operator k at least, in ms, beyond what is taken of
 // every device.
-func (r *relaxation) beyond(k int, t *table, s *slice) float64 {
+func beyond(r *relaxation, k int, t *table, s *slice) float64 {
 	o := &r.operators[k]
 	m := &r.rooms[o.mode]
 	v := r.judges[k].of(t, s, o) - m.column*t.columns*s.granules
@@ -164,6 +164,6 @@ func (r *relaxation) beyond(k int, t *table, s *slice) float64 {
 }
 
 // roomOf returns the time, in ms, that is not taken of every device with operator o.
-func (r *relaxation) roomOf(o *operator) float64 {
+func roomOf(r *relaxation, o *operator) float64 {
 	return r.longest*(1+rounding) - r.modes[o.mode].extra - r.rooms[o.mode].taken
 }

@@ -97,7 +97,7 @@ func TestRoomsHoldEveryPlacement(t *testing.T) {
 		for k := range r.directions {
 			drawDirection(random, &r.directions[k], r.operators[k].forwards)
 		}
-		r.makeRooms(float64(d.columns))
+		makeRooms(r, float64(d.columns))
 		for on, held := range d.devices {
 			if len(held) == 0 {
 				continue // the fewest columns of a device are 0
@@ -110,13 +110,13 @@ func TestRoomsHoldEveryPlacement(t *testing.T) {
 			sum := 0.0
 			for _, s := range held {
 				table := &r.tables[s.Table]
-				v := r.beyond(k, table, &table.slices[s.Columns.Len()/4-1])
+				v := beyond(r, k, table, &table.slices[s.Columns.Len()/4-1])
 				if v < -1e-9*r.longest {
 					t.Fatalf("a slice %v takes %v ms beyond what is taken, want 0 or more", s, v)
 				}
 				sum += v
 			}
-			if room := r.roomOf(&r.operators[k]); sum > room {
+			if room := roomOf(r, &r.operators[k]); sum > room {
 				t.Fatalf("device %d of %v: got slices of %v ms, want at most the room of %v ms", on, d, sum, room)
 			}
 			if r.rooms[r.operators[k].mode].taken > 0.05*r.longest {

@@ -169,10 +169,13 @@ func (t *tree) work(ctx context.Context, limit float64) (ended bool) {
 			t.parts[at] = parts[0]
 			t.parts = append(t.parts, parts[1:]...)
 		} else {
-			n.ended = t.shortage(n) < ends && n.ahead <= near || n.stalled >= 3*stalls
+			n.ended = t.settled(n) || n.stalled >= 3*stalls
 		}
 	}
 }
+
+// settled reports whether work on a part that cannot be divided would hardly raise its bound.
+func (t *tree) settled(n *node) bool { return t.shortage(n) < ends && n.ahead <= near }
 
 // spent reports whether most prices were computed, or fruitless ones since the bound, least
 // now, rose.
