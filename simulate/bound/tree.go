@@ -48,9 +48,10 @@ const (
 	stalls     = 2
 	// A part is divided by columns only if its all-to-alls can rise by more than the
 	// share columnRise of its bound, and by a mode only if the mode's number of devices
-	// is more than broken from a whole number.
+	// is more than the share broken of all devices from a whole number: on many devices, the
+	// bounds of both parts would hardly be higher, and the fractions would have to settle again.
 	columnRise = 0.004
-	broken     = 0.05
+	broken     = 0.04
 	// A new part counts at most freshSteps steps as done, so that its mix still moves.
 	freshSteps = 150
 )
@@ -214,7 +215,7 @@ func (t *tree) divide(n *node) []*node {
 	if len(t.modes) == len(t.memories) {
 		return nil // all devices of a class are in its mode
 	}
-	at, far := -1, broken
+	at, far := -1, broken*float64(t.devices)
 	for k := range t.modes {
 		need := t.devicesOf(n, k)
 		if need <= float64(n.lo[k]) || need >= float64(n.hi[k]) {
