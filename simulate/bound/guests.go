@@ -38,7 +38,7 @@ const (
 	// guestVisits prices, each counted once for each class of devices, or after guestTimes times the
 	// prices of the tree without guests if these are fewer. The work on one number of slices of a
 	// guest ends after guestShare prices, or after fruitlessGuest that do not raise its bound.
-	guestVisits, guestShare, fruitlessGuest = 100_000, 40_000, 14_000
+	guestVisits, guestShare, fruitlessGuest = 60_000, 40_000, 14_000
 	// With one operator on each device fruitlessOfOne takes the place of fruitlessBefore, because
 	// the prices settle later.
 	guestTimes, fruitlessBefore, fruitlessOfOne = 10, 10_000, 20_000
