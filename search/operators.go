@@ -164,7 +164,7 @@ func numberTables(r *run, s state) state {
 		s.best, starts = best, append(starts, dealt...)
 	}
 	s.best = annealNumbered(r, s.best, starts, first.cost)
-	if several || n.several() {
+	if (several || n.several()) && fewSlices(first) {
 		s.best = annealUnnumbered(r, s.best, first)
 	}
 	if s.best.cost > first.cost*(1-worthwhile) {
