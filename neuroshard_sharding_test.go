@@ -29,8 +29,8 @@ var pinnedModels = []string{"a100-80-8dc50398b50a", "h200-1d74e9389f61", "v100-1
 // plans pins them anew.
 var plansBefore = map[string]string{
 	"d4_m16/0":                "d5ab1cd358aef52f",
-	"d4_m16/1":                "4d91a007347a772e",
-	"d4_m16/2":                "cdfc4504ac61b140",
+	"d4_m16/1":                "74cb265c0aa21095",
+	"d4_m16/2":                "cd1e68812f487a10",
 	"d4_m16/3":                "e9373e3a7cabcebf",
 	"d4_m64/0":                "997da4cd28bd2adf",
 	"d4_m64/1":                "94d37e8e60c860d3",
@@ -41,7 +41,7 @@ var plansBefore = map[string]string{
 	"d4_m128/2":               "2911630da463c864",
 	"d4_m128/3":               "0346bd82f0ad3c10",
 	"d8_m16/0":                "9627ac328b7090d7",
-	"d8_m16/1":                "6ece20459cb9d012",
+	"d8_m16/1":                "bea9b382e67f9d0a",
 	"d8_m16/2":                "4d96b6fb059ea5a1",
 	"d8_m16/3":                "04ac1cf00842cd84",
 	"d8_m64/0":                "0a992737fd15dbd4",
@@ -56,7 +56,7 @@ var plansBefore = map[string]string{
 	"criteo-1tb-uncapped":     "295efa23ae2aea2e",
 	"criteo-kaggle":           "a92226226eb72764",
 	"nvidia-synthetic-tiny":   "c9b2066a5ed327b6",
-	"nvidia-synthetic-small":  "cff7b6da349ddfe0",
+	"nvidia-synthetic-small":  "244da646d3777aa8",
 	"nvidia-synthetic-medium": "4e0cf300f1aaccd6",
 	"nvidia-synthetic-large":  "e307e096385cef81",
 	"nvidia-synthetic-jumbo":  "d619e1c775e16a54",

@@ -32,7 +32,8 @@ import (
 //	               numbers; tables take other numbers, too
 //
 // A step of a descent computes the cost a few times for each operator of the device and, at
-// the end, for each of its tables. Tables and plans of one lane class cost no work.
+// the end, for each of its tables. Plans of one lane class are only annealed, and not if all
+// placements were tried.
 
 const (
 	// The descents of the stage may add 1/numberingShare of the evaluations so far, but at
@@ -135,10 +136,31 @@ func numberedColumns(r *run, s state) placement {
 // numberTables returns the state with the tables of the best placement numbered.
 func numberTables(r *run, s state) state {
 	n, several := newNumbering(r, s.best.placed()), severalClasses(r.catalog)
-	if !several && !n.several() {
+	classes, cool := several || n.several(), fewSlices(s.best) && !s.complete
+	if !classes && !cool {
 		return s
 	}
 	r.event.Phase = "operators"
+	first := s.best
+	if classes {
+		s.best = numberClasses(r, s, n, several)
+	}
+	if cool {
+		s.best = annealUnnumbered(r, s.best, first)
+	}
+	if s.best.cost > first.cost*(1-worthwhile) {
+		s.best = first
+	} else {
+		s.best = tidied(r, s.best)
+	}
+	r.scorer().Reset()
+	return s
+}
+
+// numberClasses numbers the tables of a placement, n, by their lane classes, or begins from other
+// placements with such numbers, and returns the cheapest placement. several says that the unsplit
+// tables have several lane classes.
+func numberClasses(r *run, s state, n *numbering, several bool) placement {
 	n.limit = min(r.end(), r.stats.Evaluations+max(leastNumbering, r.stats.Evaluations/numberingShare))
 	first, byClass := s.best, n.apart()
 	var starts []start
@@ -163,17 +185,7 @@ func numberTables(r *run, s state) state {
 		best, dealt := dealtStarts(r, s)
 		s.best, starts = best, append(starts, dealt...)
 	}
-	s.best = annealNumbered(r, s.best, starts, first.cost)
-	if (several || n.several()) && fewSlices(first) {
-		s.best = annealUnnumbered(r, s.best, first)
-	}
-	if s.best.cost > first.cost*(1-worthwhile) {
-		s.best = first
-	} else {
-		s.best = tidied(r, s.best)
-	}
-	r.scorer().Reset()
-	return s
+	return annealNumbered(r, s.best, starts, first.cost)
 }
 
 // tidied returns a placement without the numbers that gain nothing. The lower numbers have
@@ -216,7 +228,8 @@ func annealNumbered(r *run, best placement, starts []start, undivided float64) p
 
 // annealUnnumbered anneals from a placement without numbers, whose tables take numbers on the way, and
 // returns the cheapest placement. Near a good placement, numbers may pay only if several tables take
-// them and slices move as well: no step of a descent finds these. The result goes on if it is near the
+// them and slices move as well: no step of a descent finds these. They may pay in one lane class, too:
+// a device with tables of many rows and of few sorts the indices of the latter in fewer passes apart. The result goes on if it is near the
 // cheapest placement.
 func annealUnnumbered(r *run, best, unnumbered placement) placement {
 	starts := coolRound.of([]start{{unnumbered.placed(), unnumbered.cost}})

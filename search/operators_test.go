@@ -175,8 +175,8 @@ func TestNumberingAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// TestNumberingOfOneLaneClass checks that a placement with one lane class in each operator
-// costs no work.
+// TestNumberingOfOneLaneClass checks that a placement with one lane class in each operator is only
+// annealed, and costs no work if all placements were tried.
 func TestNumberingOfOneLaneClass(t *testing.T) {
 	for _, dims := range [][]int{{4, 8, 32}, {48, 64}, {128, 256, 1024}} {
 		_, parts, r, calls := lanedProblem(rand.New(rand.NewPCG(7, 7)), dims)
@@ -188,9 +188,12 @@ func TestNumberingOfOneLaneClass(t *testing.T) {
 		}))
 		before := *calls
 		evaluations := r.stats.Evaluations
-		s, err := operators{}.apply(r, state{best: best})
+		s, err := operators{}.apply(r, state{best: best, complete: true})
 		if err != nil || s.best.cost != best.cost || *calls != before || r.stats.Evaluations != evaluations {
 			t.Errorf("dims %v: got %d calls of Cost, %d evaluations and cost %v, want none and %v", dims, *calls-before, r.stats.Evaluations-evaluations, s.best.cost, best.cost)
+		}
+		if s, err = (operators{}).apply(r, state{best: best}); err != nil || !(s.best.cost < best.cost) || r.stats.Evaluations == evaluations {
+			t.Errorf("dims %v: got %d evaluations and cost %v, want some and less than %v", dims, r.stats.Evaluations-evaluations, s.best.cost, best.cost)
 		}
 	}
 }
