@@ -88,7 +88,7 @@ func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, 
 		unsaved = false
 	}
 	share := func() float64 { return float64(a.evaluations) / float64(evaluations) }
-	ceiling := warmth // not below the temperature
+	ceiling := warmth // at least the temperature
 	// Changes that cannot be made count too, so that a run ends even if no change can be
 	// made.
 	for tried := 0; a.evaluations < evaluations && !early; tried++ {
@@ -128,10 +128,10 @@ func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, 
 // is over, from 0 to 1.
 func temperature(warmth, share float64) float64 { return warmth * math.Pow(cold, share) }
 
-// accepts draws whether to accept a rise of the goal. ceiling is not below the temperature.
+// accepts draws whether to accept a rise of the goal. ceiling is at least the temperature.
 func (a *annealer) accepts(rise, warmth, ceiling, share float64) bool {
 	u, x := a.draw.Float64(), rise/ceiling
-	// exp(x) is at least 1 + x + x^2/2, which refuses most rises without the temperature.
+	// exp(x) is at least 1 + x + x^2/2, so this test refuses most rises without computing the temperature.
 	if u*(1+x+x*x/2) > 1+noticeable {
 		return false
 	}

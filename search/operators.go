@@ -28,8 +28,8 @@ import (
 //	               the plan becomes cheaper
 //	cleaning       a device whose numbers make nothing faster takes number 0
 //	annealing      in rounds, from the numbers found, from lane classes kept apart, from
-//	               tables that are not cut (uncut.go), and cool from the placement without
-//	               numbers; tables take other numbers, too
+//	               tables that are not cut (uncut.go), and, at a low temperature, from the
+//	               placement without numbers; tables take other numbers, too
 //
 // A step of a descent computes the cost a few times for each operator of the device and, at
 // the end, for each of its tables. Plans of one lane class are only annealed, and not if all
@@ -52,8 +52,8 @@ const (
 	// If numbers make the placement cheaper than numbersPay times the cost without them, at most
 	// furtherRounds further rounds follow, while each makes it cheaper by the share furtherGain.
 	numbersPay, furtherRounds, furtherGain = .97, 6, .005
-	// The best result of coolRound goes on if it costs less than nearNumbered times the cheapest
-	// placement.
+	// warmRound follows if the best result of coolRound costs less than nearNumbered times the
+	// cheapest placement.
 	nearNumbered = 1.005
 	// fewestNumbered is the least share of the cost of slices of columns that numbers are expected to
 	// leave.
@@ -229,8 +229,8 @@ func annealNumbered(r *run, best placement, starts []start, undivided float64) p
 // annealUnnumbered anneals from a placement without numbers, whose tables take numbers on the way, and
 // returns the cheapest placement. Near a good placement, numbers may pay only if several tables take
 // them and slices move as well: no step of a descent finds these. They may pay in one lane class, too:
-// a device with tables of many rows and of few sorts the indices of the latter in fewer passes apart. The result goes on if it is near the
-// cheapest placement.
+// apart from tables of many rows, a device sorts the indices of tables of few rows in fewer passes. Two
+// warmer runs follow from the result if it costs little more than the cheapest placement.
 func annealUnnumbered(r *run, best, unnumbered placement) placement {
 	starts := coolRound.of([]start{{unnumbered.placed(), unnumbered.cost}})
 	best = coolRound.annealEach(r, best, starts)

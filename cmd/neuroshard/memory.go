@@ -11,41 +11,33 @@ const (
 	// memory to save some, and largeGCPercent what garbage may then take, in percent of what is in
 	// use: 10,000 tables on 1,024 devices took 130 MiB instead of 179 (docs/PERFORMANCE.md).
 	largeProblem, largeGCPercent = 1000, 25
-	// No garbage is collected before the process takes uncollected bytes. Most problems take less, and
-	// are planned without a collection.
+	// Smaller problems are planned without a collection of garbage until the process takes uncollected
+	// bytes. Most never do.
 	uncollected = 64 << 20
 )
 
-// saveMemory sets when garbage is collected while a problem of the given size is planned: not before
-// the process takes much memory, and then early if the problem is large. The environment variables GOGC
-// and GOMEMLIMIT take precedence. The caller calls restore at the end.
+// saveMemory sets when garbage is collected while a problem of the given size is planned: early if the
+// problem is large, and otherwise not before the process takes uncollected bytes. The environment
+// variable GOGC takes precedence, and GOMEMLIMIT unless the problem is large. The caller calls restore at the end. Settings are those
+// of the process, so calls must not overlap.
 func saveMemory(env environment, tables, devices int) (restore func()) {
-	if env.getenv("GOGC") != "" || env.getenv("GOMEMLIMIT") != "" {
+	if env.getenv("GOGC") != "" {
 		return func() {}
 	}
-	limit := debug.SetMemoryLimit(uncollected)
-	usual := debug.SetGCPercent(-1)
-	then := usual
 	if tables+devices >= largeProblem {
-		then = largeGCPercent
+		usual := debug.SetGCPercent(largeGCPercent)
+		return func() { debug.SetGCPercent(usual) }
 	}
-	var mu sync.Mutex
-	over := false
-	// The first collection finds first, which nothing refers to.
-	first := &struct{ _ [64]byte }{}
-	runtime.AddCleanup(first, func(int) {
-		mu.Lock()
-		defer mu.Unlock()
-		if !over {
-			debug.SetGCPercent(then)
-			debug.SetMemoryLimit(limit)
-		}
-	}, 0)
-	return func() {
-		mu.Lock()
-		defer mu.Unlock()
-		over = true
+	if env.getenv("GOMEMLIMIT") != "" {
+		return func() {}
+	}
+	limit, usual := debug.SetMemoryLimit(uncollected), debug.SetGCPercent(-1)
+	back := sync.OnceFunc(func() {
 		debug.SetGCPercent(usual)
 		debug.SetMemoryLimit(limit)
-	}
+	})
+	// Nothing refers to first, so the first collection frees it, and the cleanup runs.
+	first := &struct{ _ [64]byte }{}
+	runtime.AddCleanup(first, func(int) { back() }, 0)
+	return back
 }

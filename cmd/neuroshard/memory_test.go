@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// usualGC is a setting that no part of the program has.
+// usualGC is a percentage that the program never sets.
 const usualGC = 123
 
 // gcSettings returns the settings of the garbage collector.
@@ -24,8 +24,8 @@ func setUsualGC(t *testing.T) {
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
 }
 
-// TestSaveMemory: nothing is collected before the process takes much memory; then garbage is collected
-// early for large problems only. A user's setting stays, and the settings come back at the end.
+// TestSaveMemory: for a large problem, garbage is collected early; for another one, not before the process
+// takes much memory, and then as usual. A user's setting stays, and the settings come back at the end.
 func TestSaveMemory(t *testing.T) {
 	setUsualGC(t)
 	_, none := gcSettings()
@@ -33,12 +33,13 @@ func TestSaveMemory(t *testing.T) {
 		tables, devices int
 		variable        string
 		first, then     int
+		limit           int64
 	}{
-		{largeProblem - 9, 8, "", -1, usualGC},
-		{largeProblem - 8, 8, "", -1, largeGCPercent},
-		{8, 65536, "", -1, largeGCPercent},
-		{10 * largeProblem, 8, "GOGC", usualGC, usualGC},
-		{10 * largeProblem, 8, "GOMEMLIMIT", usualGC, usualGC},
+		{largeProblem - 9, 8, "", -1, usualGC, uncollected},
+		{largeProblem - 8, 8, "", largeGCPercent, largeGCPercent, none},
+		{8, 65536, "", largeGCPercent, largeGCPercent, none},
+		{10 * largeProblem, 8, "GOGC", usualGC, usualGC, none},
+		{8, 8, "GOMEMLIMIT", usualGC, usualGC, none},
 	} {
 		env := environment{getenv: func(name string) string {
 			if name == c.variable {
@@ -47,13 +48,11 @@ func TestSaveMemory(t *testing.T) {
 			return ""
 		}}
 		restore := saveMemory(env, c.tables, c.devices)
-		if got, _ := gcSettings(); got != c.first {
-			t.Errorf("%d tables, %d devices, %s: got %d %% at first, want %d", c.tables, c.devices, c.variable, got, c.first)
+		if got, limit := gcSettings(); got != c.first || limit != c.limit {
+			t.Errorf("%d tables, %d devices, %s: got %d %% and a limit of %d at first, want %d %% and %d", c.tables, c.devices, c.variable, got, limit, c.first, c.limit)
 		}
-		for range 1000 { // the collector calls its hooks later
-			if runtime.GC(); c.first == c.then {
-				break
-			}
+		for range 1000 { // cleanups run some time after a collection
+			runtime.GC()
 			if got, limit := gcSettings(); got == c.then && limit == none {
 				break
 			}
@@ -73,7 +72,7 @@ func TestSaveMemory(t *testing.T) {
 func TestSaveMemoryEnds(t *testing.T) {
 	setUsualGC(t)
 	_, none := gcSettings()
-	saveMemory(environment{getenv: func(string) string { return "" }}, largeProblem, 8)()
+	saveMemory(environment{getenv: func(string) string { return "" }}, 8, 8)()
 	for range 20 {
 		runtime.GC()
 		time.Sleep(time.Millisecond)

@@ -55,8 +55,8 @@
 // that the prices may refute.
 //
 // Rooms (rooms.go). If no device has more than X columns, every device has at least what the other devices
-// leave of all columns, and these columns take time. So large slices are large compared with the time that a device
-// has left, and a slice that takes more than this time beyond that of its own columns does not count.
+// leave of all columns, and these columns take time. So the size of a slice is relative to the time that is left on a
+// device. A slice is infeasible if it takes more than that, without the time of its own columns.
 //
 // Several operators (mode.launches). An operator has no more rows than its passes sort, and no more
 // columns than X. So a slice takes a part of an operator, by its rows, or by its columns if rows have no

@@ -9,7 +9,7 @@ import (
 // devices with parts of slices. In a placement, a slice of 0.6 of the room of a device (rooms.go) leaves 0.4
 // of the room, and another slice of 0.6 does not fit.
 //
-// Each of several limits gives a slice a share by its size, which is its time divided by the room. For
+// Each of five limits gives a slice a share by its size, which is its time divided by the room. For
 // slices that together have at most the room, the shares of a limit add up to at most 1:
 //
 //	size above    1/7   1/4   2/7   1/3  0.42   3/7   1/2   4/7  0.58   2/3   5/7   3/4   6/7
@@ -19,10 +19,10 @@ import (
 //	sevenths      1/6   1/6   2/6   2/6   2/6   3/6   3/6   4/6   4/6   4/6   5/6   5/6    1
 //	pairs          0     0     0     0    1/2   1/2   1/2   1/2    1     1     1     1     1
 //
-// In a limit of n-ths, a slice larger than k/n of the room has the share k/(n-1). If shares add up to more than 1,
-// the numbers k of the slices add up to n at least, so the slices take more than n/n of the room. In the limit of
-// pairs, three slices of the share 1/2 take more than 3 times 0.42 of the room, and slices of the shares 1/2 and 1 take more
-// than 0.42 + 0.58 of it.
+// In a limit of n-ths, a slice has the share k/(n-1), where k is the largest number with a size above k/n. If
+// shares add up to more than 1, the numbers k of the slices add up to n at least, so the slices take more than n/n
+// of the room. In the limit of pairs, three slices of the share 1/2 take more than 3 times 0.42 of the room, and
+// slices of the shares 1/2 and 1 take more than 0.42 + 0.58 of it.
 
 // The limits of large slices, and a step of the limit of pairs.
 const (

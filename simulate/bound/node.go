@@ -102,7 +102,8 @@ type prover struct {
 type shares [rowsShare + maxPasses + 1]float64
 
 // The places in shares. From largeShare on, there is a share of each limit of large slices. From
-// rowsShare on, there is a share of rows for each number of sort passes. Modes with several operators have a share of the number of operators instead.
+// rowsShare on, there is a share of rows for each number of sort passes. Modes with several operators have
+// a share of the number of operators instead.
 const (
 	timeShare = iota
 	columnsShare

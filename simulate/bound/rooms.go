@@ -2,7 +2,7 @@ package bound
 
 import "math"
 
-// rooms.go counts the columns that every device has. Let C be the pooled columns of all slices, D the
+// rooms.go counts the columns that every device has at least. Let C be the pooled columns of all slices, D the
 // number of devices, and X the most columns of a device. The other D-1 devices have X columns each at
 // most, so every device has at least F = C - (D-1) X columns:
 //
@@ -10,34 +10,35 @@ import "math"
 //	device 1   X columns
 //	device 2   C - 2 X columns, or more
 //
-// If exchanges take long, X is close to the mean C/D, and so is F. Columns take time. So a device with
-// a slice of a hot table has less room for other slices than the longest time u and the slice
-// alone would leave.
+// If exchanges take long, X is close to the mean C/D, and so is F. Columns take time. So beside a
+// slice of a hot table, a device has less time for other slices than u minus the time of that slice.
 //
-// All times are those of tangents. Let a slice of w columns add at least t ms to a device, and let c
+// All times here are lower bounds by tangents. Let a slice of w columns add at least t ms to a device, and let c
 // be the least t/w of all slices that the device may hold. The slices of a device have
 //
 //	sum of t <= u  and  sum of w >= F,  so  sum of (t - c w) <= u - c F
 //
-// and no t - c w is below 0. So no device holds a slice whose t - c w is above the room u - c F, and
+// and every t - c w is at least 0. So no device holds a slice whose t - c w is above the room u - c F, and
 // the limits of large slices (large.go) hold for the times t - c w and this room.
 //
 // A device of a guest (guests.go) holds exactly one slice of the guest. Let b be the least t - c w of
-// this slice. Then what the slice takes beyond b, and what the other slices of the device take, has
-// the room u - c F - b. If the guest of G granules is cut into m slices, and slices of more than g granules do not
-// fit, then each slice has at least G - (m-1) g granules, and b is that of such slices.
+// this slice. Then t - c w - b of this slice, plus t - c w of all other slices of the device, is at
+// most u - c F - b. Suppose that the guest of G granules is cut into m slices, and that no slice of more
+// than g granules fits. Then each slice has at least G - (m-1) g granules, and b is the least t - c w of
+// slices of that width or more.
 //
 // If u or X falls, the rooms become smaller, or F becomes larger. So rooms for the longest time that
 // the prices may refute hold for all times below it.
 
-// room is what is taken of the time of every device in a mode.
+// room is the time that is taken on every device of a mode.
 type room struct {
-	// column is c, and guest is b, for the devices of a guest, both in ms. taken is c F + b.
+	// column is c, in ms for each pooled column. guest is b, in ms; it is 0 unless the devices hold a
+	// guest. taken is c F + b, in ms.
 	column, guest, taken float64
 }
 
-// leanest is the least that a pooled column of a table takes in a lane class: the times of memory, cache
-// and issue, forward and backward, in ms, and the part of the time of sorting.
+// leanest holds the least times of a pooled column of a table in a lane class, in ms, in the order of load:
+// memory, cache and issue, forward and backward. sorted is the least share of the time of sorting.
 type leanest struct {
 	times  [sorting]float64
 	sorted float64
@@ -151,8 +152,8 @@ func fitsAlone(r *relaxation, t *table, g int) bool {
 	return false
 }
 
-// beyond returns what slice s of t adds to a device in operator k at least, in ms, beyond what is taken of
-// every device.
+// beyond returns the least time, in ms, that slice s of t adds to a device in operator k, minus the part
+// that is already taken on every device.
 func beyond(r *relaxation, k int, t *table, s *slice) float64 {
 	o := &r.operators[k]
 	m := &r.rooms[o.mode]
@@ -163,7 +164,8 @@ func beyond(r *relaxation, k int, t *table, s *slice) float64 {
 	return v
 }
 
-// roomOf returns the time, in ms, that is not taken of every device with operator o.
+// roomOf returns the room of a device with operator o, in ms: the longest time minus the time that is
+// taken on every device.
 func roomOf(r *relaxation, o *operator) float64 {
 	return r.longest*(1+rounding) - r.modes[o.mode].extra - r.rooms[o.mode].taken
 }

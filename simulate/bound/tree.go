@@ -37,8 +37,8 @@ const (
 	// is divided if its mix needs at most fits times the devices, or if stalls bouts in a row have
 	// stalled.
 	// A part that cannot be divided ends if its mix needs less than ends times the
-	// devices and its longest time is at most the share near above its bound, so that large slices count as
-	// such, or if 3 stalls bouts in a row have stalled.
+	// devices and its longest time exceeds its bound by at most the share near (until then, few slices count
+	// as large), or if 3 stalls bouts in a row have stalled.
 	bout       = 12
 	boutVisits = 200
 	progress   = 0.0005
@@ -49,7 +49,8 @@ const (
 	// A part is divided by columns only if its all-to-alls can rise by more than the
 	// share columnRise of its bound, and by a mode only if the mode's number of devices
 	// is more than the share broken of all devices from a whole number: on many devices, the
-	// bounds of both parts would hardly be higher, and the fractions would have to settle again.
+	// bounds of both parts would hardly be higher, and the fractions would have to settle again. So
+	// on more than 12 devices no part is divided by a mode.
 	columnRise = 0.004
 	broken     = 0.04
 	// A new part counts at most freshSteps steps as done, so that its mix still moves.
