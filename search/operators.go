@@ -55,6 +55,9 @@ const (
 	// warmRound follows if the best result of coolRound costs less than nearNumbered times the
 	// cheapest placement.
 	nearNumbered = 1.005
+	// Runs begin at placements without numbers of at most mostUnnumbered slices. For more slices, these
+	// runs take a large share of the time of the search.
+	mostUnnumbered = 1_000
 	// fewestNumbered is the least share of the cost of slices of columns that numbers are expected to
 	// leave.
 	fewestNumbered = .6
@@ -136,7 +139,7 @@ func numberedColumns(r *run, s state) placement {
 // numberTables returns the state with the tables of the best placement numbered.
 func numberTables(r *run, s state) state {
 	n, several := newNumbering(r, s.best.placed()), severalClasses(r.catalog)
-	classes, cool := several || n.several(), fewSlices(s.best) && !s.complete
+	classes, cool := several || n.several(), len(s.best.devices) <= mostUnnumbered && !s.complete
 	if !classes && !cool {
 		return s
 	}
