@@ -18,8 +18,8 @@ const (
 
 // saveMemory sets when garbage is collected while a problem of the given size is planned: early if the
 // problem is large, and otherwise not before the process takes uncollected bytes. The environment
-// variable GOGC takes precedence, and GOMEMLIMIT unless the problem is large. The caller calls restore at the end. Settings are those
-// of the process, so calls must not overlap.
+// variable GOGC takes precedence, and GOMEMLIMIT unless the problem is large. The caller calls restore at
+// the end. Settings are those of the process, so calls must not overlap.
 func saveMemory(env environment, tables, devices int) (restore func()) {
 	if env.getenv("GOGC") != "" {
 		return func() {}

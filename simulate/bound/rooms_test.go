@@ -78,8 +78,8 @@ func operatorOf(r *relaxation, p *problem.Problem, held []problem.Shard, memory 
 	return at
 }
 
-// At any tangents, the times of beyond of the slices of a device add up to at most its room. In half of the
-// draws, the first table is a guest.
+// TestRoomsHoldEveryPlacement: at any tangents, the times of beyond of the slices of a device add up to at
+// most its room. In half of the draws, the first table is a guest.
 func TestRoomsHoldEveryPlacement(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 1))
 	sharper := 0
@@ -116,12 +116,12 @@ func TestRoomsHoldEveryPlacement(t *testing.T) {
 				table := &r.tables[s.Table]
 				v := beyond(r, k, table, &table.slices[s.Columns.Len()/4-1])
 				if v < -1e-9*r.longest {
-					t.Fatalf("a slice %v takes %v ms beyond what is taken, want 0 or more", s, v)
+					t.Fatalf("slice %v: beyond returns %v ms, want 0 or more", s, v)
 				}
 				sum += v
 			}
 			if room := roomOf(r, &r.operators[k]); sum > room {
-				t.Fatalf("device %d of %v: got slices of %v ms, want at most the room of %v ms", on, d, sum, room)
+				t.Fatalf("device %d of %v: the times of beyond add up to %v ms, want at most the room of %v ms", on, d, sum, room)
 			}
 			if r.rooms[r.operators[k].mode].taken > 0.05*r.longest {
 				sharper++
@@ -129,7 +129,7 @@ func TestRoomsHoldEveryPlacement(t *testing.T) {
 		}
 	}
 	if sharper < 200 {
-		t.Errorf("got %d devices of which some time is taken, want at least 200", sharper)
+		t.Errorf("got %d devices on which rooms take 5 %% of the longest time or more, want at least 200", sharper)
 	}
 }
 
