@@ -71,6 +71,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.IntVar(&p.search.Samples, "samples", 0, "drawn rollouts of the policy, beside the greedy one; the cheapest plan of all is taken")
 	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
 	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not compare with plans of the baseline methods; with --for, do not compare with a plan for any engine either")
+	f.BoolVar(&p.noCertificate, "no-certificate", false, "do not compute the lower bound on the cost of every plan, which small problems wait for")
 	f.StringArrayVar(&p.compared.given, "compare-plan", nil, "`NAME=FILE`: list a plan that another planner made among the baselines, under this name; FILE is a plan file, as import writes it, or what plan --json prints; may be repeated")
 	inSection()
 	p.measure.register(cmd)
@@ -94,16 +95,18 @@ type planCommand struct {
 	given       func(flag string) bool
 	search      search.Options
 	noBaselines bool
-	json        bool
-	allDevices  bool
-	tables      bool
-	output      string
-	model       string
-	policy      string
-	from        string
-	compared    comparedPlans
-	measure     measureFlags
-	riskPenalty float64
+	// noCertificate leaves the lower bound out.
+	noCertificate bool
+	json          bool
+	allDevices    bool
+	tables        bool
+	output        string
+	model         string
+	policy        string
+	from          string
+	compared      comparedPlans
+	measure       measureFlags
+	riskPenalty   float64
 	// chosen and allowed are the prices and the sharding types that the search goes by.
 	chosen  neuroshard.Prices
 	allowed []problem.ShardingType
@@ -148,7 +151,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	}
 	bar := p.newProgressBar()
 	defer bar.clear()
-	options := neuroshard.Options{Search: p.search, Prices: prices, Certificate: true, Baselines: !p.noBaselines, FreeSlices: !p.noBaselines, Warnings: loaded.warnings, Step: loaded.step, Compared: p.compared.read}
+	options := neuroshard.Options{Search: p.search, Prices: prices, Certificate: !p.noCertificate, Baselines: !p.noBaselines, FreeSlices: !p.noBaselines, Warnings: loaded.warnings, Step: loaded.step, Compared: p.compared.read}
 	var end func()
 	if options.Measure, end, err = startMeasure(ctx, p, &loaded, bar); err != nil {
 		return err

@@ -186,7 +186,10 @@ def test_what_the_service_is_asked(answer: Json, tmp_path: Path) -> None:
             token=TOKEN,
             name="ranking",
             keep=tmp_path,
-            arguments=["--memory", "40GiB", "--seed=7", "--risk-penalty=1.5", "--no-baselines"],
+            arguments=[
+                *("--memory", "40GiB", "--seed=7", "--risk-penalty=1.5"),
+                *("--no-baselines", "--no-certificate"),
+            ],
         )
         p.plan(MODEL)
     ((path, header, body),) = fake.asked
@@ -210,6 +213,7 @@ def test_what_the_service_is_asked(answer: Json, tmp_path: Path) -> None:
             "seed": 7,
             "risk_penalty": 1.5,
             "baselines": False,
+            "certificate": False,
         },
     }
     assert body["problem"]["tables"]["batch"] == 8192

@@ -175,6 +175,9 @@ def fields_of(arguments: Sequence[str]) -> Json:
         if flag == "--no-baselines" and value in ("", "true"):
             fields["options"]["baselines"] = False
             continue
+        if flag == "--no-certificate" and value in ("", "true"):
+            fields["options"]["certificate"] = False
+            continue
         if flag == "--inter-host-allreduce" and value in ("", "true"):
             fields["overrides"]["inter_host_allreduce"] = True
             continue
