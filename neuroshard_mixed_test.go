@@ -9,8 +9,10 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // mixedLanes draws 5 to 20 tables of all lane classes for one or two devices.
@@ -72,6 +74,47 @@ func moreShardingTypesOnSeveralDevices(t *testing.T, seeds ...uint64) {
 		if columns := searched(t, p, []problem.ShardingType{problem.TableWise, problem.ColumnWise}); all > columns*1.0002 {
 			t.Errorf("seed %d, %d devices: got %.4f ms with all sharding types, want at most .02 %% above %.4f ms, that with slices of columns", seed, p.Topology.Devices, all, columns)
 		}
+	}
+}
+
+// TestRowsAndHostMemory compares the search among all sharding types with one among slices of columns where
+// tables do not fit in HBM. t7 fits by rows, or in slices of columns in host memory, which cost 5 % less.
+func TestRowsAndHostMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it makes two long searches")
+	}
+	const small, large = 1975 << 20, 3950 << 20
+	p := &problem.Problem{
+		Batch: 32768,
+		Tables: []problem.Table{
+			{
+				Name: "t4", Rows: 37, Dim: 32, Pooling: problem.PoolingNone, Precision: problem.FP32,
+				Features: []problem.Feature{{Name: "t4", PoolingFactor: 132.41}}, Access: access.Distribution{Kind: access.Uniform},
+				Constraint: problem.Constraint{Devices: []int{0, 1, 2, 3, 4, 5, 6, 7}},
+			},
+			{
+				Name: "t6", Rows: 14030, Dim: 400, Precision: problem.FP32, Optimizer: problem.Adagrad,
+				Features: []problem.Feature{{Name: "t6", PoolingFactor: 1.68}}, Access: access.Distribution{Kind: access.Zipf, Exponent: .7},
+				Constraint: problem.Constraint{Devices: []int{3, 5, 7}, NoSplit: true},
+			},
+			{
+				Name: "t7", Rows: 22185116, Dim: 64, Precision: problem.FP32, Optimizer: problem.Adagrad,
+				Features: []problem.Feature{{Name: "t7", PoolingFactor: 7.23}}, Access: access.Distribution{Kind: access.Zipf, Exponent: .7},
+				Constraint: problem.Constraint{OneHost: true},
+			},
+		},
+		Topology: hardware.Topology{
+			Profile: profileNamed(t, "h100-80"), Devices: 8, DevicesPerHost: 4, HostMemory: 16 << 30, ReserveShare: .05,
+			DeviceMemories: []unit.Bytes{large, large, small, small, small, small, large, small},
+		},
+	}
+	if err := p.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	p.Topology.ReserveFixed = p.BackwardRoom()
+	all := searched(t, p, problem.ShardingTypes())
+	if columns := searched(t, p, []problem.ShardingType{problem.TableWise, problem.ColumnWise}); all > columns*1.001 {
+		t.Errorf("got %.4f ms with all sharding types, want at most .1 %% above %.4f ms, that with slices of columns", all, columns)
 	}
 }
 

@@ -16,6 +16,9 @@ import (
 //	3. any form of any table (variants.go)    all placements of a small problem (room.go), or
 //	                                          changes that remove overflow (repair.go)
 //
+// If step 1 finds a placement and there is host memory, the annealing also begins at the placement of
+// step 2 that has no table by rows. Small changes seldom lead from one of them to the other.
+//
 // More memory never makes a problem infeasible. So a search that finds a placement with
 // some memory should find one with more memory, too. That is certain if step 3 tries all
 // placements: then the stage fails only if no placement fits. If step 3 does not get
@@ -41,6 +44,11 @@ func (fill) apply(r *run, s state) (state, error) {
 	}
 	if len(parts) > 0 {
 		s.best = r.offerPlaced(s.best, parts)
+	}
+	if ok && slices.ContainsFunc(parts, func(p placed) bool { return r.catalog.pieces[p.piece].span != oneDevice }) {
+		if hosted, ok := fitHosted(r.catalog, &r.forms, false); ok {
+			s.further = append(s.further, hosted)
+		}
 	}
 	if s.best.division == nil {
 		return s, r.unfilled(s, none)
@@ -89,24 +97,30 @@ func tooLarge(c *catalog, f *forms) bool {
 // fitForms returns a placement that fits, with the smallest number of the largest
 // tables cut by rows, or of the coldest tables in host memory.
 func fitForms(c *catalog, f *forms) (parts []placed, ok bool) {
-	whole := c.whole()
-	attempt := func(byRows, hosted map[int32]problem.Form) bool {
-		room := newLedger(c)
-		parts, ok = fillForms(c, f, &room, whole, byRows, hosted)
-		return ok
-	}
-	rows := func(k int32) (problem.Form, bool) {
-		return f.choice(c, k, func(form problem.Form) bool { return form.ShardingType.ByRows() })
-	}
-	largest := slices.Clone(whole)
+	largest := c.whole()
 	slices.SortStableFunc(largest, func(a, b int32) int { return cmp.Compare(c.pieces[b].bytes, c.pieces[a].bytes) })
-	if fewestThat(largest, rows, func(taken map[int32]problem.Form) bool { return attempt(taken, nil) }) {
+	if fewestThat(largest, f.byRows(c), func(taken map[int32]problem.Form) bool {
+		room := newLedger(c)
+		parts, ok = fillForms(c, f, &room, c.whole(), taken, nil)
+		return ok
+	}) {
 		return parts, true
 	}
+	return fitHosted(c, f, true)
+}
+
+// fitHosted returns a placement that fits, with the smallest number of the coldest tables in host
+// memory and no other table by rows. If that is not possible and byRows is true, all other tables
+// that may be cut by rows are.
+func fitHosted(c *catalog, f *forms, byRows bool) (parts []placed, ok bool) {
 	if c.hostBudget == 0 {
 		return nil, false
 	}
-	coldest := coldestFirst(c, whole)
+	whole, rows := c.whole(), f.byRows(c)
+	coldest, rest := coldestFirst(c, whole), []bool{false}
+	if byRows {
+		rest = append(rest, true)
+	}
 	for _, share := range cacheShares {
 		hosted := func(k int32) (problem.Form, bool) {
 			own := c.problem.Tables[c.pieces[k].members[0].table].Constraint.CacheShare
@@ -114,23 +128,32 @@ func fitForms(c *catalog, f *forms) (parts []placed, ok bool) {
 				return form.Tier.OnHost() && (form.Cache == share || share > 0 && form.Cache == own)
 			})
 		}
-		for _, all := range []bool{false, true} {
+		for _, all := range rest {
 			if fewestThat(coldest, hosted, func(taken map[int32]problem.Form) bool {
-				others := map[int32]problem.Form{}
+				cut := map[int32]problem.Form{}
 				for _, k := range whole {
 					if to, ok := rows(k); ok && all {
 						if _, is := taken[k]; !is {
-							others[k] = to
+							cut[k] = to
 						}
 					}
 				}
-				return attempt(others, taken)
+				room := newLedger(c)
+				parts, ok = fillForms(c, f, &room, whole, cut, taken)
+				return ok
 			}) {
 				return parts, true
 			}
 		}
 	}
 	return nil, false
+}
+
+// byRows returns a function that gives the first form by rows that a piece may take.
+func (f *forms) byRows(c *catalog) func(k int32) (problem.Form, bool) {
+	return func(k int32) (problem.Form, bool) {
+		return f.choice(c, k, func(form problem.Form) bool { return form.ShardingType.ByRows() })
+	}
 }
 
 // coldestFirst returns the pieces in order of rising lookups for each row.
