@@ -149,13 +149,6 @@ func fitHosted(c *catalog, f *forms, byRows bool) (parts []placed, ok bool) {
 	return nil, false
 }
 
-// byRows returns a function that gives the first form by rows that a piece may take.
-func (f *forms) byRows(c *catalog) func(k int32) (problem.Form, bool) {
-	return func(k int32) (problem.Form, bool) {
-		return f.choice(c, k, func(form problem.Form) bool { return form.ShardingType.ByRows() })
-	}
-}
-
 // coldestFirst returns the pieces in order of rising lookups for each row.
 func coldestFirst(c *catalog, whole []int32) []int32 {
 	coldest := slices.Clone(whole)

@@ -28,6 +28,8 @@ type forms struct {
 	// barred says which tables may not take the zero form: their slices lie on several devices
 	// together, or in host memory.
 	barred []bool
+	// single says that forms in which several devices hold a table together were left out (singly).
+	single bool
 }
 
 // cacheShares are the cache shares that are tried for a table in host memory; 0 stands
@@ -83,6 +85,27 @@ func onDevices(allowed func(problem.ShardingType) bool) bool {
 func (f forms) none() forms {
 	f.columns, f.choices, f.barred = true, make([][]problem.Form, len(f.choices)), make([]bool, len(f.barred))
 	return f
+}
+
+// singly returns the forms in which one device holds a slice.
+func (f forms) singly() forms {
+	all := f.choices
+	f.single, f.choices, f.sliced = true, make([][]problem.Form, len(all)), make([]bool, len(all))
+	for i, choices := range all {
+		for _, form := range choices {
+			if spanOf(form) == oneDevice {
+				f.choices[i] = append(f.choices[i], form)
+			}
+		}
+	}
+	return f
+}
+
+// shared reports whether several devices may hold some table together.
+func (f *forms) shared() bool {
+	return slices.ContainsFunc(f.choices, func(choices []problem.Form) bool {
+		return slices.ContainsFunc(choices, func(form problem.Form) bool { return spanOf(form) != oneDevice })
+	})
 }
 
 // choosable reports whether a table may take other forms than the zero form at all.
@@ -168,6 +191,13 @@ func (f *forms) choice(c *catalog, k int32, suits func(problem.Form) bool) (prob
 		return choices[i], true
 	}
 	return problem.Form{}, false
+}
+
+// byRows returns a function that gives the first form by rows that a piece may take.
+func (f *forms) byRows(c *catalog) func(k int32) (problem.Form, bool) {
+	return func(k int32) (problem.Form, bool) {
+		return f.choice(c, k, func(form problem.Form) bool { return form.ShardingType.ByRows() })
+	}
 }
 
 // sets returns the sets of forms that the tables are switched to, one set after the

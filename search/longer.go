@@ -43,7 +43,7 @@ func (l longer) apply(r *run, s state) (state, error) {
 			a.from(s.simple, 2*evaluations)
 		}
 		if repeats && a.left() > 0 {
-			a.placement = cheaper(a.placement, l.again(r, seed, a.placement))
+			a.placement = cheaper(a.placement, searchAgain(r, l.search, seed, r.forms, a.placement))
 		}
 	}
 	a.scorer.Reset()
@@ -51,10 +51,11 @@ func (l longer) apply(r *run, s state) (state, error) {
 	return s, nil
 }
 
-// again returns what a search by the draws of another seed finds; its division is nil if the search finds
-// nothing before the budget ends. best is the cheapest placement so far.
-func (l longer) again(r *run, seed uint64, best placement) placement {
+// searchAgain returns what the stages of a search find by the draws of a seed among some forms; its division is
+// nil if they find nothing before the run ends. best is the cheapest placement so far.
+func searchAgain(r *run, search stage, seed uint64, among forms, best placement) placement {
 	other := *r
+	other.forms = among
 	other.opt.Seed, other.opt.Budget, other.opt.OnEvent = seed, 0, nil
 	other.seen, other.stats, other.event = map[uint64]bool{}, Stats{}, Event{Levels: r.opt.Steps}
 	if r.most > 0 {
@@ -68,7 +69,7 @@ func (l longer) again(r *run, seed uint64, best placement) placement {
 			r.opt.OnEvent(e)
 		}
 	}
-	s, err := l.search.apply(&other, state{})
+	s, err := search.apply(&other, state{})
 	r.workers, r.finalists, r.status = other.workers, other.finalists, other.status
 	r.stats.add(other.stats)
 	if r.ended() && r.status == Complete {

@@ -65,7 +65,7 @@ func TestLongerSearchesAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, at := r.stats, len(events)
-		got := longer{wholeSearch}.again(r, seed, s.best)
+		got := searchAgain(r, wholeSearch, seed, r.forms, s.best)
 		if got.division == nil || got.cost != want.Cost {
 			t.Fatalf("seed %d: got cost %v, want %v", seed, got.cost, want.Cost)
 		}

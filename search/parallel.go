@@ -121,8 +121,11 @@ func taskOn(own, of *run, used int64) *run {
 	task := *own
 	task.ctx, task.opt, task.status, task.stats = of.ctx, of.opt, Complete, Stats{}
 	task.opt.OnEvent, task.opt.Beside, task.opt.Apart, task.finalists = nil, nil, nil, nil
-	if !of.forms.any() { // a step of a search among all forms may place slices of columns alone
+	switch {
+	case !of.forms.any(): // a step of a search among all forms may place slices of columns alone
 		task.forms = own.forms.none()
+	case of.forms.single:
+		task.forms = own.forms.singly()
 	}
 	if task.most = 0; of.most > 0 {
 		task.most = of.most - used
