@@ -78,7 +78,8 @@ func moreShardingTypesOnSeveralDevices(t *testing.T, seeds ...uint64) {
 }
 
 // TestRowsAndHostMemory compares the search among all sharding types with one among slices of columns where
-// tables do not fit in HBM. t7 fits by rows, or in slices of columns in host memory, which cost 5 % less.
+// tables do not fit in HBM. t7 fits by rows, or in slices of columns in host memory; the second placement
+// costs 5 % less.
 func TestRowsAndHostMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it makes two long searches")
@@ -134,7 +135,7 @@ func TestMoreShardingTypesCostNoMoreWithHostMemory(t *testing.T) {
 	}
 }
 
-// hostedTables draws 3 to 10 tables for 2 to 8 devices with too little HBM, or hardly enough.
+// hostedTables draws 3 to 10 tables for 2 to 8 devices whose HBM takes 40 to 115 % of the tables' bytes.
 func hostedTables(t *testing.T, seed uint64) *problem.Problem {
 	random := rand.New(rand.NewPCG(seed, 31))
 	p := &problem.Problem{

@@ -16,8 +16,9 @@ import (
 //	3. any form of any table (variants.go)    all placements of a small problem (room.go), or
 //	                                          changes that remove overflow (repair.go)
 //
-// If step 1 finds a placement and there is host memory, the annealing also begins at the placement of
-// step 2 that has no table by rows. Small changes seldom lead from one of them to the other.
+// If the placement has tables by rows and there is host memory, stage switch also anneals from the
+// placement of step 2 without tables by rows, if that fits. Small changes seldom lead from one of them to
+// the other.
 //
 // More memory never makes a problem infeasible. So a search that finds a placement with
 // some memory should find one with more memory, too. That is certain if step 3 tries all
@@ -110,16 +111,16 @@ func fitForms(c *catalog, f *forms) (parts []placed, ok bool) {
 }
 
 // fitHosted returns a placement that fits, with the smallest number of the coldest tables in host
-// memory and no other table by rows. If that is not possible and byRows is true, all other tables
-// that may be cut by rows are.
+// memory. For each cache share in turn, it first cuts no other table by rows; if byRows is true, it then
+// cuts all other tables that may be cut.
 func fitHosted(c *catalog, f *forms, byRows bool) (parts []placed, ok bool) {
 	if c.hostBudget == 0 {
 		return nil, false
 	}
 	whole, rows := c.whole(), f.byRows(c)
-	coldest, rest := coldestFirst(c, whole), []bool{false}
+	coldest, cutOthers := coldestFirst(c, whole), []bool{false}
 	if byRows {
-		rest = append(rest, true)
+		cutOthers = append(cutOthers, true)
 	}
 	for _, share := range cacheShares {
 		hosted := func(k int32) (problem.Form, bool) {
@@ -128,7 +129,7 @@ func fitHosted(c *catalog, f *forms, byRows bool) (parts []placed, ok bool) {
 				return form.Tier.OnHost() && (form.Cache == share || share > 0 && form.Cache == own)
 			})
 		}
-		for _, all := range rest {
+		for _, all := range cutOthers {
 			if fewestThat(coldest, hosted, func(taken map[int32]problem.Form) bool {
 				cut := map[int32]problem.Form{}
 				for _, k := range whole {

@@ -28,7 +28,7 @@ type forms struct {
 	// barred says which tables may not take the zero form: their slices lie on several devices
 	// together, or in host memory.
 	barred []bool
-	// single says that forms in which several devices hold a table together were left out (singly).
+	// single says that the forms whose span is not oneDevice were left out (singly).
 	single bool
 }
 
@@ -87,7 +87,7 @@ func (f forms) none() forms {
 	return f
 }
 
-// singly returns the forms in which one device holds a slice.
+// singly returns the forms whose span is oneDevice: each slice lies on one device.
 func (f forms) singly() forms {
 	all := f.choices
 	f.single, f.choices, f.sliced = true, make([][]problem.Form, len(all)), make([]bool, len(all))
@@ -101,7 +101,7 @@ func (f forms) singly() forms {
 	return f
 }
 
-// shared reports whether several devices may hold some table together.
+// shared reports whether some table may be in blocks of rows or replicated: a span other than oneDevice.
 func (f *forms) shared() bool {
 	return slices.ContainsFunc(f.choices, func(choices []problem.Form) bool {
 		return slices.ContainsFunc(choices, func(form problem.Form) bool { return spanOf(form) != oneDevice })

@@ -4,20 +4,21 @@ package search
 // budget ends, so a plan with a budget that lets the other stages end is never more expensive
 // than the plan without one, and more time never makes it more expensive:
 //
-//	seed 0   fit ... operators | run  run  run | .................. | run   run   run | ...
+//	seed 0   fit ... singly    | run  run  run | .................. | run   run   run | ...
 //	                           | .05  .15   1  | .................. | .05   .15    1  |     heat
 //	seed 1                     |               | fit ... operators  |                 |
 //
 // Each run anneals from the cheapest placement so far, and may change forms and numbers of operators.
 // Runs of different heat take turns: cool ones look near that placement, hot ones leave it. A turn
 // ends with a run of twice the evaluations from the simple placement of stage early. Between two turns
-// the other stages search again, by the draws of the next seed, because no annealing finds some
-// placements that another search does. After each turn, runs are twice as long.
+// the stages from fit to operators search again, by the draws of the next seed, because no annealing finds
+// some placements that another search does. After each turn, runs are twice as long.
 
 // longerHeats are the heats of a turn.
 var longerHeats = []float64{.05, .15, 1}
 
-// longer is the stage that uses up a budget of time. search are the stages before it.
+// longer is the stage that uses up a budget of time. search are the stages before it, without
+// singly.
 type longer struct{ search stage }
 
 func (l longer) apply(r *run, s state) (state, error) {
@@ -49,34 +50,4 @@ func (l longer) apply(r *run, s state) (state, error) {
 	a.scorer.Reset()
 	s.best = a.placement
 	return s, nil
-}
-
-// searchAgain returns what the stages of a search find by the draws of a seed among some forms; its division is
-// nil if they find nothing before the run ends. best is the cheapest placement so far.
-func searchAgain(r *run, search stage, seed uint64, among forms, best placement) placement {
-	other := *r
-	other.forms = among
-	other.opt.Seed, other.opt.Budget, other.opt.OnEvent = seed, 0, nil
-	other.seen, other.stats, other.event = map[uint64]bool{}, Stats{}, Event{Levels: r.opt.Steps}
-	if r.most > 0 {
-		other.most = r.most - r.stats.Evaluations
-	}
-	other.limit = other.most
-	if r.opt.OnEvent != nil {
-		other.opt.OnEvent = func(e Event) {
-			e.Phase, e.Level, e.Levels = r.event.Phase, r.event.Level, r.event.Levels
-			e.Evaluations, e.Limit, e.Best = r.stats.Evaluations+e.Evaluations, r.limit, min(e.Best, best.cost)
-			r.opt.OnEvent(e)
-		}
-	}
-	s, err := search.apply(&other, state{})
-	r.workers, r.finalists, r.status = other.workers, other.finalists, other.status
-	r.stats.add(other.stats)
-	if r.ended() && r.status == Complete {
-		r.cutShort()
-	}
-	if err != nil {
-		return placement{}
-	}
-	return s.best
 }

@@ -343,8 +343,8 @@ func (r *run) offerPlaced(best placement, all []placed) placement {
 	return r.offer(best, r.catalog.divide(pieces), devices)
 }
 
-// cheaper returns the cheaper placement, or best if both cost the same. A placement with a nil division is
-// none.
+// cheaper returns the cheaper placement, or best if both cost the same. A nil division means that there is
+// no placement.
 func cheaper(best, other placement) placement {
 	if best.division == nil || other.division != nil && other.cost+other.toll < best.cost+best.toll {
 		return other

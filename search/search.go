@@ -37,8 +37,8 @@
 //	recall      tables back from host memory where nothing is lost (recall.go)
 //	operators   which tables of a device share an operator (operators.go), also from tables
 //	            that are not cut (uncut.go), and from hundreds of tables dealt by sums (dealt.go)
-//	singly      the search again without tables that several devices hold, with host memory
-//	            (singly.go)
+//	singly      the search again without blocks of rows and replicas, if hosts have memory and HBM
+//	            is short (singly.go)
 //	longer      further annealing, and searches by other draws, until a budget of time ends
 //	            (longer.go)
 //	prefer      the better one by a second estimate, of nearly equal costs (prefer.go)

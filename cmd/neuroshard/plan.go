@@ -71,7 +71,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.IntVar(&p.search.Samples, "samples", 0, "drawn rollouts of the policy, beside the greedy one; the cheapest plan of all is taken")
 	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
 	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not compare with plans of the baseline methods; with --for, do not compare with a plan for any engine either")
-	f.BoolVar(&p.noCertificate, "no-certificate", false, "do not compute the lower bound on the cost of every plan, which small problems wait for")
+	f.BoolVar(&p.noCertificate, "no-certificate", false, "do not compute the lower bound on the cost of every plan; on small problems this saves time")
 	f.StringArrayVar(&p.compared.given, "compare-plan", nil, "`NAME=FILE`: list a plan that another planner made among the baselines, under this name; FILE is a plan file, as import writes it, or what plan --json prints; may be repeated")
 	inSection()
 	p.measure.register(cmd)
