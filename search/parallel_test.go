@@ -41,6 +41,7 @@ func threadsDoNotChangeTheSearch(t *testing.T, seeds uint64, threads ...int) {
 			p.Tables[3].Constraint.ShardingTypes = []problem.ShardingType{problem.RowWise, problem.DataParallel}
 		case 3:
 			p.Topology.HostMemory = unit.TiB
+			shortOfHBM(p, .95)
 		case 4:
 			p.Engine = problem.TorchRec
 		}
@@ -94,4 +95,15 @@ func TestThreadsOfLargeProblems(t *testing.T) {
 		}
 		before = got
 	}
+}
+
+// shortOfHBM gives each device of the problem an equal part of the memory that a share of its whole tables
+// takes.
+func shortOfHBM(p *problem.Problem, share float64) {
+	bytes := unit.Bytes(0)
+	for i := range p.Tables {
+		bytes += p.ShardMemory(p.Whole(i)).Total()
+	}
+	p.Topology.Memory = 0
+	p.Topology.Memory = p.DeviceMemory(0).Total() + unit.Bytes(share*float64(bytes)/float64(p.Topology.Devices))
 }

@@ -1,9 +1,13 @@
 package search
 
+import "slices"
+
 // Stage singly searches once more, among the forms in which each slice lies on one device, in HBM or in
 // host memory. If HBM is short, the search has many local optima, and a search that also cuts tables by
-// rows and copies them may end at a more expensive one than a search that does not. If tables have room
-// in HBM, stage switch compares with slices of columns itself (switch.go).
+// rows and copies them may end at a more expensive one than a search that does not. HBM is short if whole
+// tables take more than a share of it, or if the best placement has rows in host memory: all devices
+// together may have room for a table for which the devices that may hold it have none. If HBM is not
+// short, stage switch compares with slices of columns itself (switch.go).
 //
 // The search has the draws that it would have if the caller had allowed only these forms. It takes about as
 // long as the stages before, so it is left out for a large problem and under a budget of evaluations. It
@@ -13,13 +17,18 @@ type singly struct{ search stage }
 // ampleHBM is the share of all HBM that whole tables take at most if HBM is not short.
 const ampleHBM = .8
 
+// shortHBM reports whether HBM is short, judged by the whole tables and the best placement.
+func shortHBM(c *catalog, best placement) bool {
+	hosted := func(p placed) bool { return c.pieces[p.piece].hostBytes > 0 }
+	return float64(c.total(c.whole())) > ampleHBM*float64(c.room()) || slices.ContainsFunc(best.placed(), hosted)
+}
+
 func (o singly) apply(r *run, s state) (state, error) {
 	if r.catalog.hostBudget == 0 || r.opt.From != nil || r.most > 0 || r.status != Complete || !fewSlices(s.best) || addsUp(r.scorer()) {
 		return s, nil
 	}
 	f := r.forms.singly()
-	short := float64(r.catalog.total(r.catalog.whole())) > ampleHBM*float64(r.catalog.room())
-	if !short || !r.forms.shared() || f.possible(r.catalog) != nil {
+	if !shortHBM(r.catalog, s.best) || !r.forms.shared() || f.possible(r.catalog) != nil {
 		return s, nil
 	}
 	s.best = cheaper(s.best, searchAgain(r, o.search, r.opt.Seed, f, s.best))
