@@ -7,7 +7,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,45 @@ def python(*args: str, stdin: bytes = b"", **env: str) -> subprocess.CompletedPr
         env=environment(**env),
         check=False,
     )
+
+
+# What the C++ runtime says where a thread of PyTorch's is still running when it is
+# taken down. It was seen once in some thirty runs, and the cause is not known;
+# nothing of ours has threads there.
+ABORT = "terminate called without an active exception"
+
+
+def unless_aborted(run: Callable[[], tuple[int, str]], folder: Path) -> tuple[int, str]:
+    """Runs a job of several ranks in a folder, and returns its exit code and its log. If
+    PyTorch aborted a process, the job is run again, twice at most."""
+    code, log = run()
+    for _ in range(2):
+        if code == 0 or ABORT not in log:
+            break
+        warnings.warn("PyTorch aborted a process; the job is run again", stacklevel=2)
+        for store in folder.glob("store*"):
+            store.unlink()
+        code, log = run()
+    return code, log
+
+
+def ranks_of(
+    command: Sequence[str], folder: Path, limit: float, **options: Any
+) -> tuple[int, str, str]:
+    """Runs a command of several ranks, as unless_aborted does, and returns its exit code and
+    what it wrote to standard output and to standard error."""
+    written = ""
+
+    def run() -> tuple[int, str]:
+        nonlocal written
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit, check=False, **options
+        )
+        written = done.stdout
+        return done.returncode, done.stderr
+
+    code, log = unless_aborted(run, folder)
+    return code, written, log
 
 
 def talk(requests: Sequence[Json | bytes], *args: str, **env: str) -> list[Json]:

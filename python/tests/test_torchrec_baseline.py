@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,8 @@ pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
 import torchrec_modules as modules
 import torchrec_ranks as ranks
+from conftest import environment, ranks_of
 from test_torchrec_tables import collection, table
-from test_torchrec_training import environment
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
 from torchrec.distributed.planner.storage_reservations import FixedPercentageStorageReservation
@@ -358,15 +357,9 @@ def test_what_does_not_go_with_it(options: dict[str, Any], message: str, hint: s
 
 
 def test_only_the_first_rank_asks_torchrec(binary: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("torchrec_beside.py")), str(tmp_path)],
-        env=environment(NEUROSHARD_BINARY=binary),
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-8000:]
+    command = [sys.executable, str(Path(__file__).with_name("torchrec_beside.py")), str(tmp_path)]
+    code, _, log = ranks_of(command, tmp_path, 200, env=environment(NEUROSHARD_BINARY=binary))
+    assert code == 0, log[-8000:]
     seen = [json.loads((tmp_path / f"rank-{r}.json").read_text()) for r in range(ranks.RANKS)]
     assert [s["asked"] for s in seen] == [[0], [], [], []]
     for s in seen:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from conftest import environment
+from conftest import environment, ranks_of
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
@@ -28,14 +27,9 @@ LOSS = 2e-6
 def losses(tmp_path_factory: pytest.TempPathFactory, binary: str) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("examples")
     script = str(Path(__file__).with_name("torchrec_examples.py"))
-    done = subprocess.run(
-        [sys.executable, script, str(folder)],
-        env=environment(NEUROSHARD_BINARY=binary),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-8000:]
+    command = [sys.executable, script, str(folder)]
+    code, _, log = ranks_of(command, folder, 300, env=environment(NEUROSHARD_BINARY=binary))
+    assert code == 0, log[-8000:]
     found: dict[str, Any] = json.loads((folder / "losses.json").read_text())
     return found
 

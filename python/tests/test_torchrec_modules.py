@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import environment
+from conftest import environment, ranks_of
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
@@ -137,14 +136,9 @@ def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
     }
     (folder / "cases.json").write_text(json.dumps(of_all))
     script = Path(__file__).parent / "torchrec_modules.py"
-    done = subprocess.run(
-        [sys.executable, str(script), str(folder)],
-        env=environment(NEUROSHARD_BINARY=binary),
-        capture_output=True,
-        timeout=480,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()[-4000:]
+    command = [sys.executable, str(script), str(folder)]
+    code, _, log = ranks_of(command, folder, 480, env=environment(NEUROSHARD_BINARY=binary))
+    assert code == 0, log[-4000:]
     found = [json.loads((folder / f"rank-{r}.json").read_text()) for r in range(4)]
     for r in range(modules.FEWER):
         found[r] |= json.loads((folder / f"fewer-{r}.json").read_text())

@@ -10,7 +10,6 @@ import copy
 import json
 import subprocess
 import sys
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ import test_torchrec_training as training
 import torchrec_ranks as ranks
 import torchrec_reshard as job
 from test_torchrec_checkpoints import SAME, divided, layout, near, other_slices
-from test_torchrec_example import ABORT
 from torchrec.distributed.sharding import dynamic_sharding
 from torchrec_binary import binary, neuroshard
 
@@ -194,11 +192,6 @@ def seen(folder: Path, replanned: Json) -> dict[str, list[Json]]:
     ]
     (folder / "cases.json").write_text(json.dumps(cases))
     code, log = training.launch(job.__file__, folder, 500)
-    for _ in range(2):
-        if code != 0 and ABORT in log:
-            warnings.warn("PyTorch aborted a process; the cases are run again", stacklevel=1)
-            (folder / "store").unlink(missing_ok=True)
-            code, log = training.launch(job.__file__, folder, 500)
     assert code == 0, log[-5000:]
     results = training.results(folder)
     return {c["name"]: [r[c["name"]] for r in results] for c in cases}

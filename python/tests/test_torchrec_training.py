@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import environment
+from conftest import environment, unless_aborted
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
@@ -171,6 +171,11 @@ def start(folder: Path, cases: list[Json], limit: int, program: str = "") -> tup
 
 def launch(script: str, folder: Path, limit: int, program: str = "") -> tuple[int, str]:
     """Runs a script on a folder, and returns the exit code and what was logged."""
+    return unless_aborted(lambda: launched(script, folder, limit, program), folder)
+
+
+def launched(script: str, folder: Path, limit: int, program: str) -> tuple[int, str]:
+    """Runs a script once, as launch does."""
     log = folder / "log"
     with log.open("wb") as out:
         process = subprocess.Popen(

@@ -10,13 +10,12 @@ from __future__ import annotations
 import copy
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import environment
+from conftest import environment, ranks_of
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
@@ -451,14 +450,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     (recipe,) = [b for b in blocks if "dcp.load" in b]
     (folder / "cases.json").write_text(json.dumps({"recipe": recipe, "cases": cases}))
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("torchrec_twod.py")), str(folder)],
-        env=environment(NEUROSHARD_BINARY=binary),
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
-    assert done.returncode == 0, done.stderr[-8000:]
+    command = [sys.executable, str(Path(__file__).with_name("torchrec_twod.py")), str(folder)]
+    code, _, log = ranks_of(command, folder, 400, env=environment(NEUROSHARD_BINARY=binary))
+    assert code == 0, log[-8000:]
     return [json.loads((folder / f"rank-{r}.json").read_text()) for r in range(ranks.RANKS)]
 
 

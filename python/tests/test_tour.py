@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from conftest import environment
+from conftest import environment, ranks_of
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
@@ -33,17 +32,11 @@ def test_the_tour(tmp_path: Path, binary: str) -> None:
     assert len(blocks) == 2
     for shown in re.split(r"^\$ ", "".join(blocks), flags=re.M)[1:]:
         command, _, output = shown.partition("\n")
-        done = subprocess.run(
-            command,
-            shell=True,
-            cwd=tmp_path,
-            env=environment(PATH=path),
-            capture_output=True,
-            text=True,
-            timeout=240,
+        code, written, log = ranks_of(
+            ["sh", "-c", command], tmp_path, 240, cwd=tmp_path, env=environment(PATH=path)
         )
         # On a machine with other load watch may find a slow device: exit code 1.
-        busy = "neuroshard watch" in command and done.returncode == 1
-        assert done.returncode == 0 or busy, done.stdout[-2000:] + done.stderr[-5000:]
+        busy = "neuroshard watch" in command and code == 1
+        assert code == 0 or busy, written[-2000:] + log[-5000:]
         head = numberless(output.split("\n..." if "\n..." in output else "\n\n")[0])
-        assert busy or numberless(done.stdout).startswith(head), command
+        assert busy or numberless(written).startswith(head), command
