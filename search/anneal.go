@@ -474,6 +474,9 @@ func annealColumns(r *run, best placement, coarse [][]placed, alone bool) placem
 	// first.
 	if alone || fewSlices(best) {
 		a.long(longer*a.longRun(), heats, alone)
+		if !one && fewSlices(a.placement) && !addsUp(a.scorer) {
+			oneSliceMore(a)
+		}
 	}
 	a.scorer.Reset()
 	return a.placement

@@ -30,7 +30,8 @@
 //	join        one slice for the slices of a table that met on a device (join.go)
 //	anneal      small changes (moves.go, recut.go) of a layout (layout.go) under soft maxima
 //	            (goal.go), from shapes of placement (shapes.go), by annealing (anneal.go), on large
-//	            clusters in parts of the devices (subclusters.go)
+//	            clusters in parts of the devices (subclusters.go), and with the hottest table in one
+//	            slice more (slicemore.go)
 //	fill        other forms where slices of columns do not fit (fill.go)
 //	hottest     the hottest rows in HBM, the others in host memory (hottest.go)
 //	switch      other forms where they pay (switch.go)

@@ -1,0 +1,105 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// Last, the annealing of few slices of columns tries one slice more of the hottest table. If a slice alone
+// takes nearly as long as the busiest device, its table sets the cost:
+//
+//	device      0    1    2    3
+//	hot table   32   32             its slices fill devices 0 and 1
+//	            24   24   16        better, but only if other tables have left device 2
+//
+// A small change that cuts such a table makes no placement cheaper until other tables have moved. So the table
+// is cut into one slice more, of about equal widths. The other slices stay where they are, or all
+// other tables are placed again. A short run begins at each of the two placements, and a longer run at the
+// cheaper result if its cost is close to that of the best placement.
+
+const (
+	// A table is cut once more if one of its slices alone takes hottestShare of the longest compute.
+	hottestShare = .9
+	// A short run makes moreEvaluations. The longer run makes closeEvaluations, if the placement costs at
+	// most moreClose times the best one. The table is cut again if the cost fell by the share moreGain.
+	moreEvaluations, closeEvaluations = 6_000, 20_000
+	moreClose, moreGain               = 1.02, .002
+)
+
+// oneSliceMore anneals from the best placement with the hottest table in one slice more.
+func oneSliceMore(a *annealing) {
+	for again := true; again && a.left() > 0; {
+		before := a.placement.cost
+		starts := slicedMore(a)
+		if len(starts) == 0 {
+			break
+		}
+		a.fromEach(starts, moreEvaluations, hot)
+		slices.SortStableFunc(starts, cheapestFirst)
+		if starts[0].cost <= moreClose*before {
+			a.fromEach(starts[:1], closeEvaluations, hot)
+		}
+		again = a.placement.cost < before*(1-moreGain)
+	}
+}
+
+// slicedMore returns placements with the hottest table in one slice more than in the best placement.
+func slicedMore(a *annealing) []start {
+	parts := a.placement.placed()
+	a.scorer.Reset() // for the times alone
+	hottest := slices.MaxFunc(parts, func(p, q placed) int { return cmp.Compare(a.c.time(p.piece), a.c.time(q.piece)) })
+	a.reset(parts)
+	k, total := &a.c.pieces[hottest.piece], 0.0
+	if k.alone < hottestShare*slices.Max(a.compute) || len(k.members) > 1 || k.devices != nil || staysOnHost(a.c, k) {
+		return nil
+	}
+	for _, t := range a.compute {
+		total += t
+	}
+	table := k.members[0].table
+	isTable := func(p placed) bool { return a.c.pieces[p.piece].members[0].table == table }
+	cut := cutEvenly(a, table, parts, isTable)
+	if cut == nil {
+		return nil
+	}
+	var starts []start
+	all := append(slices.DeleteFunc(slices.Clone(parts), isTable), cut...)
+	if a.reset(all); a.lack(false) == 0 {
+		starts = append(starts, start{all, a.scorer.Cost()})
+	}
+	others := slices.DeleteFunc(a.c.whole(), func(k int32) bool { return isTable(placed{piece: k}) })
+	if built, ok := buildBeside(a.r, a.layout, others, cut, total/float64(len(a.c.all)), shapeEvaluations); ok {
+		starts = append(starts, start{built, a.scorer.Cost()})
+	}
+	return starts
+}
+
+// cutEvenly returns a table in slices of about equal widths, on the devices that have slices of it and on one
+// device more: the least busy without it. It returns nil if the table or the rules allow no such slices.
+func cutEvenly(a *annealing, table int, parts []placed, isTable func(placed) bool) (cut []placed) {
+	const g = problem.ColumnGranule
+	var on []int32
+	for _, p := range parts {
+		if isTable(p) && !slices.Contains(on, p.device) {
+			on = append(on, p.device)
+		}
+	}
+	width, n := a.c.problem.Tables[table].Dim/g, len(on)+1
+	if n > len(a.c.all) || width/n*g < a.c.least(table) || a.c.rules.EqualSlices && width%n > 0 {
+		return nil
+	}
+	a.reset(slices.DeleteFunc(slices.Clone(parts), isTable))
+	byCompute := func(d, e int32) int { return cmp.Compare(a.compute[d], a.compute[e]) }
+	slices.SortStableFunc(on, byCompute) // the first slices may be wider
+	others := slices.DeleteFunc(slices.Clone(a.c.all), func(d int32) bool { return slices.Contains(on, d) })
+	for i, d := range append(on, slices.MinFunc(others, byCompute)) {
+		w := width / n
+		if i < width%n {
+			w++
+		}
+		cut = append(cut, placed{a.c.inForm(a.forms.whole[table], w*g, problem.Form{}), d})
+	}
+	return cut
+}
