@@ -935,7 +935,10 @@
     ];
     const outcome = h("div", { class: "live-outcome" });
     const box = h("div");
-    const reset = h("button", { type: "button", hidden: true, onclick: () => restore() }, "Back to the stored plan");
+    // A press of the mouse leaves the focus where it is: if a field lost it, its change would be planned for, and
+    // the button would move away under the mouse before the click.
+    const still = (event) => event.preventDefault();
+    const reset = h("button", { type: "button", hidden: true, onmousedown: still, onclick: () => restore() }, "Back to the stored plan");
     const restore = () => {
       for (const f of fields) f.input.value = stored[f.name] ?? "";
       ownHosts = false;
