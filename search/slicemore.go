@@ -50,9 +50,10 @@ func slicedMore(a *annealing) []start {
 	parts := a.placement.placed()
 	a.scorer.Reset() // for the times alone
 	hottest := slices.MaxFunc(parts, func(p, q placed) int { return cmp.Compare(a.c.time(p.piece), a.c.time(q.piece)) })
+	alone, total := a.c.time(hottest.piece), 0.0
 	a.reset(parts)
-	k, total := &a.c.pieces[hottest.piece], 0.0
-	if k.alone < hottestShare*slices.Max(a.compute) || len(k.members) > 1 || k.devices != nil || staysOnHost(a.c, k) {
+	k := &a.c.pieces[hottest.piece]
+	if alone < hottestShare*slices.Max(a.compute) || len(k.members) > 1 || k.devices != nil || staysOnHost(a.c, k) {
 		return nil
 	}
 	for _, t := range a.compute {

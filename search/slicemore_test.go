@@ -77,3 +77,28 @@ func TestOneSliceMore(t *testing.T) {
 		})
 	}
 }
+
+// TestOneSliceMoreOfOneTable cuts the only table, which lies whole on device 2, in two.
+func TestOneSliceMoreOfOneTable(t *testing.T) {
+	opt, err := Options{Workers: 1}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := handMade(unit.GiB, 4, table{100, 64, 20})
+	r := newRun(context.Background(), p, additiveFactory(p), opt)
+	a := newAnnealing(r, r.offerPlaced(placement{}, []placed{{r.catalog.whole()[0], 2}}), r.forms.none())
+	starts := slicedMore(a)
+	if len(starts) == 0 {
+		t.Fatal("got no placement")
+	}
+	for i, s := range starts {
+		if len(s.parts) != 2 || s.parts[0].device == s.parts[1].device {
+			t.Errorf("placement %d: got %v, want two slices on two devices", i, s.parts)
+		}
+		for _, p := range s.parts {
+			if w := r.catalog.pieces[p.piece].members[0].width; w != 32 {
+				t.Errorf("placement %d: got a slice of %d columns, want 32", i, w)
+			}
+		}
+	}
+}
