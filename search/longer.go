@@ -11,8 +11,8 @@ package search
 // Each run anneals from the cheapest placement so far, and may change forms and numbers of operators.
 // Runs of different heat take turns: cool ones look near that placement, hot ones leave it. A turn
 // ends with a run of twice the evaluations from the simple placement of stage early. Between two turns
-// the stages from fit to operators search again, by the draws of the next seed, because no annealing finds
-// some placements that another search does. After each turn, runs are twice as long.
+// the stages from fit to operators search again, by the draws of the next seed, because another search finds
+// placements that annealing misses; not for a large problem. After each turn, runs are twice as long.
 
 // longerHeats are the heats of a turn.
 var longerHeats = []float64{.05, .15, 1}

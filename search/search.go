@@ -32,8 +32,8 @@
 //	            (goal.go), from shapes of placement (shapes.go), by annealing (anneal.go), on large
 //	            clusters in parts of the devices (subclusters.go), and with the hottest table in one
 //	            slice more (slicemore.go)
-//	fill        other forms where slices of columns do not fit (fill.go)
 //	hottest     the hottest rows in HBM, the others in host memory (hottest.go)
+//	fill        other forms where slices of columns do not fit (fill.go)
 //	switch      other forms where they pay (switch.go)
 //	recall      tables back from host memory where nothing is lost (recall.go)
 //	operators   which tables of a device share an operator (operators.go), also from tables

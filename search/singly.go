@@ -5,13 +5,14 @@ import "slices"
 // Stage singly searches once more, among the forms in which each slice lies on one device, in HBM or in
 // host memory. If HBM is short, the search has many local optima, and a search that also cuts tables by
 // rows and copies them may end at a more expensive one than a search that does not. HBM is short if whole
-// tables take more than a share of it, or if the best placement has rows in host memory: all devices
-// together may have room for a table for which the devices that may hold it have none. If HBM is not
-// short, stage switch compares with slices of columns itself (switch.go).
+// tables take more than a share of it, or if the best placement has rows in host memory: constraints
+// may keep a table on devices that are full while others have room. If HBM is not short, stage switch
+// compares with slices of columns itself (switch.go).
 //
 // The search has the draws that it would have if the caller had allowed only these forms. It takes about as
 // long as the stages before, so it is left out for a large problem and under a budget of evaluations. It
-// is also left out if times add up, from an old placement, and if the search has ended.
+// is also left out if no allowed form lies on several devices, if times add up, from an old placement, and
+// if the search has ended.
 type singly struct{ search stage }
 
 // ampleHBM is the share of all HBM that whole tables take at most if HBM is not short.

@@ -7,7 +7,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Last, the annealing of few slices of columns tries one slice more of the hottest table. If a slice alone
+// At its end, the annealing of few slices of columns tries one slice more of the hottest table. If a slice alone
 // takes nearly as long as the busiest device, its table sets the cost:
 //
 //	device      0    1    2    3
@@ -48,7 +48,7 @@ func oneSliceMore(a *annealing) {
 // slicedMore returns placements with the hottest table in one slice more than in the best placement.
 func slicedMore(a *annealing) []start {
 	parts := a.placement.placed()
-	a.scorer.Reset() // for the times alone
+	a.scorer.Reset() // c.time needs empty devices
 	hottest := slices.MaxFunc(parts, func(p, q placed) int { return cmp.Compare(a.c.time(p.piece), a.c.time(q.piece)) })
 	alone, total := a.c.time(hottest.piece), 0.0
 	a.reset(parts)

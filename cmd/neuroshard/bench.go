@@ -214,7 +214,7 @@ func (f *benchFlags) checkFinalists() error {
 	}
 	add(f.finalists < 2 || f.finalists > mostFinalists, "leave the flag out to compare no such plans", "%d finalists are not between 2 and %d", f.finalists, mostFinalists)
 	add(f.backend.name == "", "add --backend cpu, worker or simulated", "a backend that runs the finalists is missing")
-	add(f.runs < verify.LeastRounds || f.runs > mostRuns, "a test of fewer runs cannot tell finalists apart", "--runs %d is not between %d and %d", f.runs, verify.LeastRounds, mostRuns)
+	add(f.runs < verify.LeastRounds || f.runs > mostRuns, "state a number in this range, such as --runs 12; a test of fewer cannot tell finalists apart", "--runs %d is not between %d and %d", f.runs, verify.LeastRounds, mostRuns)
 	add(len(f.score) > 0, "leave one of them out", "--score makes no plans of finalists")
 	return input.Join(errs...)
 }

@@ -48,7 +48,7 @@ func checkMeasure(p *planCommand) error {
 	m := &p.measure
 	if !p.given("measure") {
 		if found := m.backend.among("runs"); len(found) > 0 {
-			return faulty("--measure is missing: without it nothing is run with: "+strings.Join(found, ", "), "say how many finalists to run, such as --measure 6 --backend cpu, or leave them out")
+			return faulty("--measure is missing: these flags need it: "+strings.Join(found, ", "), "say how many finalists to run, such as --measure 6 --backend cpu, or leave them out")
 		}
 		return nil
 	}
@@ -59,7 +59,7 @@ func checkMeasure(p *planCommand) error {
 		}
 	}
 	add(m.finalists < 2 || m.finalists > mostFinalists, "leave the flag out to measure nothing", "%d finalists are not between 2 and %d", m.finalists, mostFinalists)
-	add(m.rounds < verify.LeastRounds || m.rounds > mostRuns, "a test of fewer runs cannot tell finalists apart", "--runs %d is not between %d and %d", m.rounds, verify.LeastRounds, mostRuns)
+	add(m.rounds < verify.LeastRounds || m.rounds > mostRuns, "state a number in this range, such as --runs 12; a test of fewer cannot tell finalists apart", "--runs %d is not between %d and %d", m.rounds, verify.LeastRounds, mostRuns)
 	add(search.Method(p.method) != search.Default, fmt.Sprintf("leave --measure out, or plan with --method %s", search.Default), "method %s has no finalists", search.Method(p.method))
 	add(p.from != "", "leave --measure or --from out", "a search from an old plan has no finalists")
 	add(p.cluster.replicas.auto || p.cluster.replicas.n > 1, "leave --replicas or --measure out", "a backend runs the devices of one sharding group")
