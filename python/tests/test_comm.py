@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import torch
-from conftest import HELLO, INIT, TABLES, Json, python
+from conftest import HELLO, INIT, TABLES, Json, environment, ranks_of
 
 from neuroshard_worker.comm import Ranks, _Order
 from neuroshard_worker.timing import Plan, Stopwatch
@@ -15,7 +17,7 @@ from neuroshard_worker.timing import Plan, Stopwatch
 TWO = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "neuroshard_worker"]
 
 
-def test_two_processes() -> None:
+def test_two_processes(tmp_path: Path) -> None:
     init = INIT | {"warmup": 1, "repeats": 3}
     requests: list[Json] = [
         HELLO,
@@ -35,11 +37,15 @@ def test_two_processes() -> None:
         {"op": "comm", "id": "h2", "dims": [0, 12], "batch": 7, "dtype": "fp16"},
         {"op": "comm", "id": "h3", "dims": [8, 8], "dtype": "fp8"},
     ]
-    stdin = b"".join(json.dumps(r).encode() + b"\n" for r in requests)
-    done = python(*TWO, "--device", "cpu", stdin=stdin)
-    assert done.returncode == 0, done.stderr.decode()
-    responses = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(responses) == len(requests), done.stderr.decode()
+    code, written, log = ranks_of(
+        [sys.executable, *TWO, "--device", "cpu"],
+        tmp_path,
+        input="".join(json.dumps(r) + "\n" for r in requests),
+        env=environment(),
+    )
+    assert code == 0, log
+    responses = [json.loads(line) for line in written.splitlines()]
+    assert len(responses) == len(requests), log
     hello, _, skewed, tiny, *refused, _, compute, last, half, narrow, unknown = responses
 
     assert {"comm", "comm_fp16", "comm_bf16"} <= set(hello["caps"]) and hello["ranks"] == 2

@@ -358,7 +358,7 @@ def test_what_does_not_go_with_it(options: dict[str, Any], message: str, hint: s
 
 def test_only_the_first_rank_asks_torchrec(binary: str, tmp_path: Path) -> None:
     command = [sys.executable, str(Path(__file__).with_name("torchrec_beside.py")), str(tmp_path)]
-    code, _, log = ranks_of(command, tmp_path, 200, env=environment(NEUROSHARD_BINARY=binary))
+    code, _, log = ranks_of(command, tmp_path, env=environment(NEUROSHARD_BINARY=binary))
     assert code == 0, log[-8000:]
     seen = [json.loads((tmp_path / f"rank-{r}.json").read_text()) for r in range(ranks.RANKS)]
     assert [s["asked"] for s in seen] == [[0], [], [], []]

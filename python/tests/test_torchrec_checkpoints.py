@@ -243,7 +243,7 @@ def seen(folder: Path, binary: str) -> dict[str, list[Json]]:
     (recipe,) = [b for b in blocks if "dcp.load" in b]
     cases = {"recipe": recipe, "waves": [{"ranks": n, "cases": c} for n, c in waves]}
     (folder / "cases.json").write_text(json.dumps(cases))
-    code, log = training.launch(checkpoints.__file__, folder, 300)
+    code, log = training.launch(checkpoints.__file__, folder)
     assert code == 0, log[-5000:]
     out: dict[str, list[Json]] = {}
     for i, (count, wave) in enumerate(waves):

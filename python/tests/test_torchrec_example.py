@@ -25,7 +25,6 @@ def test_the_example_of_the_page(tmp_path: Path, binary: str) -> None:
     code, written, log = ranks_of(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py"],
         tmp_path,
-        600,
         cwd=tmp_path,
         env=environment(NEUROSHARD_BINARY=binary),
     )

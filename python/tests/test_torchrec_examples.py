@@ -28,7 +28,7 @@ def losses(tmp_path_factory: pytest.TempPathFactory, binary: str) -> dict[str, A
     folder = tmp_path_factory.mktemp("examples")
     script = str(Path(__file__).with_name("torchrec_examples.py"))
     command = [sys.executable, script, str(folder)]
-    code, _, log = ranks_of(command, folder, 300, env=environment(NEUROSHARD_BINARY=binary))
+    code, _, log = ranks_of(command, folder, env=environment(NEUROSHARD_BINARY=binary))
     assert code == 0, log[-8000:]
     found: dict[str, Any] = json.loads((folder / "losses.json").read_text())
     return found

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
-from conftest import python
+from conftest import environment, ranks_of
 from torchrec_binary import binary, neuroshard
 
 __all__ = ["binary"]
@@ -84,8 +85,9 @@ def found(binary: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, li
     taken: dict[str, list[Any]] = {name: [] for name in CASES}
     groups = sorted({case["ranks"] for case in cases.values()})
     for ranks in groups:
-        done = python(str(RANKS), str(folder), str(ranks))
-        assert done.returncode == 0, done.stderr.decode()
+        command = [sys.executable, str(RANKS), str(folder), str(ranks)]
+        code, _, log = ranks_of(command, folder, env=environment())
+        assert code == 0, log
     for name, case in cases.items():
         plan = json.loads((folder / f"plan-{name}.json").read_text())
         for rank in range(case["ranks"]):

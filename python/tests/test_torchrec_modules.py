@@ -137,7 +137,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
     (folder / "cases.json").write_text(json.dumps(of_all))
     script = Path(__file__).parent / "torchrec_modules.py"
     command = [sys.executable, str(script), str(folder)]
-    code, _, log = ranks_of(command, folder, 480, env=environment(NEUROSHARD_BINARY=binary))
+    code, _, log = ranks_of(command, folder, env=environment(NEUROSHARD_BINARY=binary))
     assert code == 0, log[-4000:]
     found = [json.loads((folder / f"rank-{r}.json").read_text()) for r in range(4)]
     for r in range(modules.FEWER):

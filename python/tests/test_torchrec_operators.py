@@ -82,7 +82,7 @@ def sharded(folder: Path, planned: Json) -> dict[str, list[list[list[str]]]]:
         {"name": "planned", "tables": MIXED, "plan": str(folder / "planned.json")},
     ]
     (folder / "cases.json").write_text(json.dumps(cases))
-    code, log = training.launch(torchrec_operators.__file__, folder, 300)
+    code, log = training.launch(torchrec_operators.__file__, folder)
     assert code == 0, log[-5000:]
     seen = training.results(folder)
     return {case["name"]: [rank[case["name"]] for rank in seen] for case in cases}

@@ -191,7 +191,7 @@ def seen(folder: Path, replanned: Json) -> dict[str, list[Json]]:
         case("as TorchRec's own", "sgd", *OWN),
     ]
     (folder / "cases.json").write_text(json.dumps(cases))
-    code, log = training.launch(job.__file__, folder, 500)
+    code, log = training.launch(job.__file__, folder)
     assert code == 0, log[-5000:]
     results = training.results(folder)
     return {c["name"]: [r[c["name"]] for r in results] for c in cases}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import environment, unless_aborted
+from conftest import LIMIT, environment, unless_aborted
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
@@ -163,18 +163,20 @@ HAND_WRITTEN = {
 }
 
 
-def start(folder: Path, cases: list[Json], limit: int, program: str = "") -> tuple[int, str]:
+def start(
+    folder: Path, cases: list[Json], program: str = "", limit: float = LIMIT
+) -> tuple[int, str]:
     """Trains the cases, and returns the exit code and what was logged."""
     (folder / "cases.json").write_text(json.dumps(cases))
-    return launch(ranks.__file__, folder, limit, program)
+    return launch(ranks.__file__, folder, program, limit)
 
 
-def launch(script: str, folder: Path, limit: int, program: str = "") -> tuple[int, str]:
+def launch(script: str, folder: Path, program: str = "", limit: float = LIMIT) -> tuple[int, str]:
     """Runs a script on a folder, and returns the exit code and what was logged."""
-    return unless_aborted(lambda: launched(script, folder, limit, program), folder)
+    return unless_aborted(lambda: launched(script, folder, program, limit), folder)
 
 
-def launched(script: str, folder: Path, limit: int, program: str) -> tuple[int, str]:
+def launched(script: str, folder: Path, program: str, limit: float) -> tuple[int, str]:
     """Runs a script once, as launch does."""
     log = folder / "log"
     with log.open("wb") as out:
@@ -288,7 +290,7 @@ def trained(folder: Path, binary: str) -> list[Json]:
         path = folder / f"{name}.json"
         path.write_text(json.dumps(refused(name)))
         cases.append({"name": name, "plan": str(path), "raw": True, "fails": True})
-    code, log = start(folder, cases, 300, binary)
+    code, log = start(folder, cases, binary)
     assert code == 0, log[-5000:]
     return results(folder)
 
@@ -593,6 +595,6 @@ def test_empty_blocks_do_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TINY_TABLE", "6")
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(refused("empty blocks of rows")))
-    code, _ = start(tmp_path, [{"name": "empty", "plan": str(path), "raw": True}], 60)
+    code, _ = start(tmp_path, [{"name": "empty", "plan": str(path), "raw": True}], limit=60)
     # Memory is written that is not the table's, so the processes may also die.
     assert code != 0 or how_far_off(results(tmp_path)[0]["empty"]) > LOSS

@@ -451,7 +451,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
     (recipe,) = [b for b in blocks if "dcp.load" in b]
     (folder / "cases.json").write_text(json.dumps({"recipe": recipe, "cases": cases}))
     command = [sys.executable, str(Path(__file__).with_name("torchrec_twod.py")), str(folder)]
-    code, _, log = ranks_of(command, folder, 400, env=environment(NEUROSHARD_BINARY=binary))
+    code, _, log = ranks_of(command, folder, env=environment(NEUROSHARD_BINARY=binary))
     assert code == 0, log[-8000:]
     return [json.loads((folder / f"rank-{r}.json").read_text()) for r in range(ranks.RANKS)]
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import environment
+from conftest import environment, ranks_of
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
@@ -51,15 +50,13 @@ def trained(
     names = [n for n in EXAMPLES if able(n)]
     if names:
         command = [sys.executable, str(Path(__file__).with_name("torchrec_upstream.py"))]
-        done = subprocess.run(
+        _, written, log = ranks_of(
             [*command, str(folder), str(ranks), *names],
+            folder,
             env=environment(NEUROSHARD_BINARY=binary)
             | {"PYTHONPATH": os.pathsep.join([*sys.path])},
-            capture_output=True,
-            text=True,
-            timeout=600,
         )
-        (folder / "log").write_text(done.stdout + done.stderr)
+        (folder / "log").write_text(written + log)
     return folder, ranks
 
 
