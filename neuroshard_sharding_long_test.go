@@ -9,22 +9,12 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
-
-// workloadTasks returns the workloads on their default clusters.
-func workloadTasks(t *testing.T, names ...string) []bench.Task {
-	tasks, err := bench.WorkloadTasks(names, []string{bench.DefaultCluster})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tasks
-}
 
 // TestManyPlansStayAsGood is TestPlansStayAsGood for 18 tasks.
 func TestManyPlansStayAsGood(t *testing.T) { plansStayAsGood(t, paperTasks(t, 3), nil, 3.2232) }

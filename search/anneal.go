@@ -40,6 +40,9 @@ const (
 	// With n tables, at most fewTables, a run makes the share (n/fewShare)^2 of the evaluations,
 	// and fewEvaluations at least (docs/evidence/SEARCH.md).
 	fewTables, fewShare, fewEvaluations = 2, 8, 200
+	// balanceColumns makes a run of balanceEvaluations from each of balanceHeats, if no device computes for
+	// more than the share sentShare of the cost.
+	balanceEvaluations, sentShare = 20_000, .6
 	// lookEvery is the number of changes tried between two looks at the clock, and
 	// rescaleEvery the number between two settings of the scales of the soft maxima.
 	lookEvery    = 64
@@ -53,6 +56,9 @@ const (
 // placement, and longFormHeats those of the long runs among all forms. The latter begin hotter,
 // because two good placements in different forms may have only expensive ones between them.
 var longHeats, longFormHeats = [][]float64{{hot, hot}}, [][]float64{{1, 1}, {1, .2}, {.2, .05}}
+
+// balanceHeats are the heats of the runs that balance columns (balanceColumns).
+var balanceHeats = []float64{.02, .05}
 
 // annealer anneals a layout.
 type annealer struct {
@@ -476,8 +482,25 @@ func annealColumns(r *run, best placement, coarse [][]placed, alone bool) placem
 		a.long(longer*a.longRun(), heats, alone)
 		if !one && fewSlices(a.placement) && !addsUp(a.scorer) {
 			oneSliceMore(a)
+			balanceColumns(a)
 		}
 	}
 	a.scorer.Reset()
 	return a.placement
+}
+
+// balanceColumns trades slices and balances columns in two last cool runs, if exchanges take a large
+// share of the cost. Exchanges take as long as the device that sends the most columns. Without these
+// changes, two devices that share no table seldom come to send the same number of columns.
+func balanceColumns(a *annealing) {
+	if a.c.rules.EqualSlices {
+		return // columns do not move
+	}
+	parts := a.placement.placed()
+	if a.reset(parts); slices.Max(a.compute) > sentShare*a.placement.cost {
+		return
+	}
+	a.trades = true
+	a.fromEach([]start{{parts: parts}, {parts: parts}}, balanceEvaluations, balanceHeats...)
+	a.trades = false
 }

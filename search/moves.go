@@ -27,8 +27,8 @@ import (
 type mover struct {
 	*layout
 	draw *rand.Rand
-	// trades says that slices are traded and columns balanced, too. annealColumns does
-	// neither.
+	// trades says that slices are traded and columns balanced, too. Of the runs of annealColumns, only
+	// the last ones do that (balanceColumns).
 	trades bool
 	// renumbers says that tables take other numbers of operators, too. uncut says that no
 	// change cuts or joins slices, or gives them another form.
