@@ -77,6 +77,47 @@ func moreShardingTypesOnSeveralDevices(t *testing.T, seeds ...uint64) {
 	}
 }
 
+// TestFewTablesCostNoMoreWithMoreShardingTypes plans few tables whose cheapest plan replicates all of them.
+// From slices of columns, no change of one table leads there. The 14 tables are replicated at less cost
+// only with numbers of operators.
+func TestFewTablesCostNoMoreWithMoreShardingTypes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it makes several searches")
+	}
+	for name, c := range map[string]struct {
+		rows, dims []int64
+		pooling    []float64
+		devices    int
+	}{
+		"one table":  {rows: []int64{100_000}, dims: []int64{16}, pooling: []float64{10}, devices: 4},
+		"two tables": {rows: []int64{1_000, 50_000}, dims: []int64{4, 64}, pooling: []float64{1, 20}, devices: 3},
+		"14 tables": {
+			rows:    []int64{98, 195, 170, 361, 93, 44_534, 199, 202, 33_450, 496, 1_323, 765, 63_403, 5_098},
+			dims:    []int64{32, 32, 16, 16, 64, 8, 16, 128, 32, 4, 128, 64, 64, 16},
+			pooling: []float64{4.7, 18.0, 8.3, 62.9, 22.4, 2.2, 14.2, 60.7, 2.7, 4.8, 6.5, 11.3, 26.1, 9.0},
+			devices: 8,
+		},
+	} {
+		p := &problem.Problem{
+			Batch:    65536,
+			Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: c.devices, Memory: 80 * unit.GiB},
+		}
+		for i, rows := range c.rows {
+			table := fmt.Sprintf("t%d", i)
+			p.Tables = append(p.Tables, problem.Table{
+				Name: table, Rows: rows, Dim: int(c.dims[i]), Precision: problem.FP32, Optimizer: problem.SGD,
+				Features: []problem.Feature{{Name: table, PoolingFactor: c.pooling[i]}}, Access: access.Distribution{Kind: access.Uniform},
+			})
+		}
+		all := searched(t, p, problem.ShardingTypes())
+		for _, types := range [][]problem.ShardingType{{problem.DataParallel}, {problem.DataParallel, problem.TableWise}, {problem.TableWise, problem.ColumnWise}} {
+			if fewer := searched(t, p, types); all > fewer*1.005 {
+				t.Errorf("%s: got %.4f ms with all sharding types, want at most .5 %% above %.4f ms, that with %v", name, all, fewer, types)
+			}
+		}
+	}
+}
+
 // TestRowsAndHostMemory compares the search among all sharding types with one among slices of columns where
 // tables do not fit in HBM. t7 fits by rows, or in slices of columns in host memory; the second placement
 // costs 5 % less.

@@ -180,6 +180,15 @@ func numberClasses(r *run, s state, n *numbering, several bool) placement {
 			starts = append(starts, start{parts: n.apart()})
 		}
 	}
+	if s.replicated.division != nil {
+		if n := newNumbering(r, s.replicated.placed()); n.mixed() {
+			n.limit = min(r.end(), r.stats.Evaluations+leastNumbering)
+			before := s.best.cost
+			if s.best = n.improve(s.best); s.best.cost < before*(1-noticeable) {
+				starts = append(starts, start{s.best.placed(), s.best.cost})
+			}
+		}
+	}
 	if several {
 		best, uncut := uncutStarts(r, s.best)
 		s.best, starts = best, append(starts, uncut...)

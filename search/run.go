@@ -56,6 +56,9 @@ type state struct {
 	// a search among slices of columns alone has it.
 	columns     placement
 	columnsWork int64
+	// replicated is the placement that replicates all tables, of few tables that may take other forms; its
+	// division is nil if there is none.
+	replicated placement
 	// complete says that all placements of slices of columns were tried.
 	complete bool
 	// infeasible says why slices of columns alone do not fit; nil if they fit.

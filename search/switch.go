@@ -37,6 +37,8 @@ const (
 	// If switching tables makes the placement cheaper than clearlyCheaper times its cost,
 	// slices of columns are not annealed first.
 	clearlyCheaper = .95
+	// With at most fewDescended tables, descents by cost make further starts.
+	fewDescended = 24
 	// If the placement in other forms costs more than annealedSaving times the slices of
 	// columns that were not annealed, and the slices are few, they are annealed last as if no
 	// other form were allowed: they may become cheaper.
@@ -88,7 +90,33 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	if columns && !annealed && fewSlices(unannealed) && s.best.cost > annealedSaving*unannealed.cost {
 		s.best = cheaper(s.best, annealColumns(r, unannealed, s.coarse, true))
 	}
+	s.replicated = w.replicated(base)
 	return s, nil
+}
+
+// replicated returns the placement of few tables that replicates all of them. Its division is nil if they are
+// many, if one may not be replicated, or if the replicas do not fit.
+func (w switcher) replicated(base []placed) placement {
+	if len(w.c.whole()) > fewDescended {
+		return placement{}
+	}
+	form := problem.Form{ShardingType: problem.DataParallel}
+	w.reset(base)
+	for _, t := range w.order() {
+		if w.formOf(t) == form {
+			continue
+		}
+		if !slices.Contains(w.forms.choices[t], form) || !w.become(t, form, 0, true) {
+			return placement{}
+		}
+		w.try()
+		w.accept()
+	}
+	if w.lack(false) > 0 {
+		return placement{}
+	}
+	pieces, devices := apart(w.all())
+	return placement{division: w.c.divide(pieces), devices: devices, cost: w.scorer.Cost()}
 }
 
 // switcher switches tables of a layout to other forms.
@@ -290,6 +318,11 @@ func (w switcher) starts(base []placed) []start {
 	for i := range sets {
 		switched = append(switched, func(on switcher) []start { return on.switchedStarts(i) })
 	}
+	if len(w.c.whole()) <= fewDescended {
+		for _, forms := range sets {
+			switched = append(switched, func(on switcher) []start { return on.descendedStarts(forms) })
+		}
+	}
 	for i, forms := range sets {
 		if len(forms) == 1 && forms[0].ShardingType.ByRows() {
 			switched = append(switched, func(on switcher) []start { return on.expensiveStarts(i) })
@@ -348,6 +381,42 @@ func (w switcher) combines() bool {
 func (w switcher) switchedStarts(set int) []start {
 	if w.r.ended() || !w.switchTo(w.forms.sets()[set]) {
 		return nil
+	}
+	return w.taken()
+}
+
+// descendedStarts returns the placements that a descent by cost finds from the placement with every table
+// in a form of a set. The worth that the other starts go by says what a form saves if the devices are equally
+// busy, which the devices of few tables are not.
+func (w switcher) descendedStarts(forms []problem.Form) []start {
+	for _, form := range forms {
+		for _, t := range w.order() {
+			if slices.Contains(w.forms.choices[t], form) && w.formOf(t) != form && w.become(t, form, 0, true) {
+				w.try()
+				w.accept()
+			}
+		}
+	}
+	if w.lack(false) > 0 {
+		return nil
+	}
+	for again := true; again && !w.r.ended(); {
+		again = false
+		for _, t := range w.order() {
+			for _, form := range append([]problem.Form{{}}, w.forms.choices[t]...) {
+				cost, before := w.scorer.Cost(), w.softSums
+				if w.formOf(t) == form || form == (problem.Form{}) && w.forms.barred[t] || !w.become(t, form, 0, true) {
+					continue
+				}
+				w.evaluations++
+				if w.try(); w.scorer.Cost() < cost*(1-noticeable) {
+					w.accept()
+					again = true
+				} else {
+					w.undo(before)
+				}
+			}
+		}
 	}
 	return w.taken()
 }
