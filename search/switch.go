@@ -404,21 +404,26 @@ func (w switcher) descendedStarts(forms []problem.Form) []start {
 		again = false
 		for _, t := range w.order() {
 			for _, form := range append([]problem.Form{{}}, w.forms.choices[t]...) {
-				cost, before := w.scorer.Cost(), w.softSums
-				if w.formOf(t) == form || form == (problem.Form{}) && w.forms.barred[t] || !w.become(t, form, 0, true) {
-					continue
-				}
-				w.evaluations++
-				if w.try(); w.scorer.Cost() < cost*(1-noticeable) {
-					w.accept()
-					again = true
-				} else {
-					w.undo(before)
-				}
+				again = w.cheaperIn(t, form) || again
 			}
 		}
 	}
 	return w.taken()
+}
+
+// cheaperIn gives a table a form if that makes the placement cheaper, and reports whether it did.
+func (w switcher) cheaperIn(table int, form problem.Form) bool {
+	cost, before := w.scorer.Cost(), w.softSums
+	if w.formOf(table) == form || form == (problem.Form{}) && w.forms.barred[table] || !w.become(table, form, 0, true) {
+		return false
+	}
+	w.evaluations++
+	if w.try(); w.scorer.Cost() < cost*(1-noticeable) {
+		w.accept()
+		return true
+	}
+	w.undo(before)
+	return false
 }
 
 // expensiveStarts returns the placements with the most expensive tables switched to the only form
