@@ -118,6 +118,27 @@ func TestFewTablesCostNoMoreWithMoreShardingTypes(t *testing.T) {
 	}
 }
 
+// TestFewTablesUseAllDevicesByRows plans two tables for HugeCTR, which needs a part of a table on every device.
+// Slices of columns use four devices only if they are narrow; blocks of rows take half of the time.
+func TestFewTablesUseAllDevicesByRows(t *testing.T) {
+	p := &problem.Problem{
+		Batch: 8192, Engine: problem.HugeCTR,
+		Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 4, DevicesPerHost: 2},
+		Tables: []problem.Table{
+			{Name: "t0", Rows: 42_876, Dim: 4, Features: []problem.Feature{{Name: "t0", PoolingFactor: 5}}},
+			{Name: "t1", Rows: 16_753, Dim: 8, Features: []problem.Feature{{Name: "t1", PoolingFactor: .5}}},
+		},
+	}
+	for i := range p.Tables {
+		p.Tables[i].Precision, p.Tables[i].Optimizer = problem.FP32, problem.SGD
+		p.Tables[i].Access = access.Distribution{Kind: access.Zipf, Exponent: 1.05}
+	}
+	rows, all := searched(t, p, []problem.ShardingType{problem.RowWise}), searched(t, p, problem.ShardingTypes())
+	if all > rows*1.005 {
+		t.Errorf("got %.4f ms with all sharding types, want at most .5 %% above %.4f ms, that by rows", all, rows)
+	}
+}
+
 // TestRowsAndHostMemory compares the search among all sharding types with one among slices of columns where
 // tables do not fit in HBM. t7 fits by rows, or in slices of columns in host memory; the second placement
 // costs 5 % less.

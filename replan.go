@@ -380,6 +380,15 @@ func (r *replanner) unfits(pl *plan.Plan) string {
 	if err := priceable(pl, r.prices); err != nil {
 		return err.Error()
 	}
+	types := r.opt.Search.ShardingTypes
+	if len(types) == 0 {
+		types = []problem.ShardingType{problem.TableWise, problem.ColumnWise} // the search's default
+	}
+	for i := range pl.Tables {
+		if t := &pl.Tables[i]; !problem.Permitted(types, t.ShardingType) {
+			return fmt.Sprintf("table %q is %s, which is not one of the sharding types", t.Name, t.ShardingType)
+		}
+	}
 	why := misplaced(pl, r.problem)
 	switch c := &r.changes; {
 	case why != "" && len(c.Lost) > 0:

@@ -421,7 +421,26 @@ func occupy(r *run, best placement) (placement, error) {
 	if !moved {
 		return best, nil
 	}
-	return r.offerPlaced(placement{}, m.all()), nil
+	return occupiedByForm(r, m, r.offerPlaced(placement{}, m.all())), nil
+}
+
+// occupiedByForm returns the cheapest of a placement that uses all devices and, for few tables, of those that
+// result if all tables take one form. Few tables in slices may use all devices only in narrow slices.
+func occupiedByForm(r *run, m evenMover, best placement) placement {
+	if len(r.catalog.whole()) > fewDescended || !r.forms.any() {
+		return best
+	}
+	w, base := switcher{newAnnealing(r, best, r.forms)}, best.placed()
+	for _, forms := range r.forms.sets() {
+		w.reset(base)
+		w.allIn(forms)
+		if all := w.all(); w.lack(false) == 0 && w.scorer.Cost() < best.cost {
+			if m.reset(all); len(m.empty()) == 0 {
+				best = r.offerPlaced(best, all)
+			}
+		}
+	}
+	return best
 }
 
 // empty returns the devices that hold nothing.

@@ -389,15 +389,7 @@ func (w switcher) switchedStarts(set int) []start {
 // in a form of a set. The worth that the other starts go by says what a form saves if the devices are equally
 // busy, which the devices of few tables are not.
 func (w switcher) descendedStarts(forms []problem.Form) []start {
-	for _, form := range forms {
-		for _, t := range w.order() {
-			if slices.Contains(w.forms.choices[t], form) && w.formOf(t) != form && w.become(t, form, 0, true) {
-				w.try()
-				w.accept()
-			}
-		}
-	}
-	if w.lack(false) > 0 {
+	if w.allIn(forms); w.lack(false) > 0 {
 		return nil
 	}
 	for again := true; again && !w.r.ended(); {
@@ -409,6 +401,18 @@ func (w switcher) descendedStarts(forms []problem.Form) []start {
 		}
 	}
 	return w.taken()
+}
+
+// allIn gives each table the last of the forms that it may take.
+func (w switcher) allIn(forms []problem.Form) {
+	for _, form := range forms {
+		for _, t := range w.order() {
+			if slices.Contains(w.forms.choices[t], form) && w.formOf(t) != form && w.become(t, form, 0, true) {
+				w.try()
+				w.accept()
+			}
+		}
+	}
 }
 
 // cheaperIn gives a table a form if that makes the placement cheaper, and reports whether it did.
