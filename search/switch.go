@@ -11,6 +11,7 @@ import (
 //
 //	start        slices in HBM
 //	switched     + replicated | + by rows | + by rows of hosts | + host memory | + all
+//	descended    of few tables: all in one form, and from there a descent by cost
 //	combined     + by rows + replicated, on several hosts or with host memory
 //	annealed     each shortly, with changes of a table's form among the changes
 //	             the best one goes on
@@ -102,17 +103,8 @@ func (w switcher) replicated(base []placed) placement {
 	}
 	form := problem.Form{ShardingType: problem.DataParallel}
 	w.reset(base)
-	for _, t := range w.order() {
-		if w.formOf(t) == form {
-			continue
-		}
-		if !slices.Contains(w.forms.choices[t], form) || !w.become(t, form, 0, true) {
-			return placement{}
-		}
-		w.try()
-		w.accept()
-	}
-	if w.lack(false) > 0 {
+	w.allIn([]problem.Form{form})
+	if w.lack(false) > 0 || slices.ContainsFunc(w.order(), func(t int) bool { return w.formOf(t) != form }) {
 		return placement{}
 	}
 	pieces, devices := apart(w.all())

@@ -56,7 +56,7 @@ def python(*args: str, stdin: bytes = b"", **env: str) -> subprocess.CompletedPr
     )
 
 
-# The most seconds that a job of several ranks may take. An idle machine takes less than a fifth.
+# The most seconds that a job of several ranks may take. On an idle machine, each takes far less.
 LIMIT = 900
 
 # What the C++ runtime says where a thread of PyTorch's is still running when it is
