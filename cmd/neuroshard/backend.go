@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ type backendFlags struct {
 	set, own *pflag.FlagSet
 
 	name, worker, profile   string
-	clock                   string
+	clock, comm             string
 	threads, warmup, repeat int
 	flush                   size
 	warm, fastest           bool
@@ -60,7 +61,8 @@ type backendFlags struct {
 	// network is the network between hosts of the simulated backend; 0: the profile's.
 	network unit.Bandwidth
 	// ofPlan is true for a command whose other flags state the device: there is no --profile.
-	ofPlan bool
+	// ofSamples is true for a command that writes samples: there is no --comm.
+	ofPlan, ofSamples bool
 }
 
 func (b *backendFlags) register(cmd *cobra.Command) {
@@ -73,6 +75,9 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 	}
 	f.IntVar(&b.threads, "threads", 0, "threads of one device of the backend cpu (default: all cores)")
 	f.StringVar(&b.clock, "clock", wallClock, "`clock` of the backend cpu: wall, or processor, which counts the time on a processor of one thread, so that other load on the machine counts less")
+	if !b.ofSamples {
+		f.StringVar(&b.comm, "comm", "", "simulated: take the all-to-alls from the simulated device, on a backend of a single GPU (default: measure them)")
+	}
 	f.IntVar(&b.warmup, "warmup", 1, "runs of a sample before it is timed")
 	f.IntVar(&b.repeat, "repeats", 3, "timed runs of a sample; its time is their median")
 	f.Var(&b.flush, "flush", "bytes written before each run to flush the caches (default: four times the last cache, at most 256MiB on a CPU)")
@@ -119,6 +124,14 @@ func (b *backendFlags) check(command string) error {
 	}
 	if b.clock == processorClock && b.threads > 1 {
 		return usage("leave --threads out, or take the wall clock", "--clock processor: the time of %d threads on processors is not the time that passes", b.threads)
+	}
+	if b.comm != "" {
+		if b.comm != backendSimulated {
+			return usage("leave it out to measure all-to-alls", "--comm: %q is unknown: it is simulated, or left out", b.comm)
+		}
+		if b.profile != "" && !hardware.Known(b.profile) || b.name == backendCPU {
+			return usage("measure the all-to-alls: leave --comm out", "--comm simulated: the simulated device has no all-to-alls of %q", cmp.Or(b.profile, backendCPU))
+		}
 	}
 	if b.warm && b.set.Changed("flush") {
 		return usage("leave one of them out", "--warm and --flush do not go together")
@@ -240,6 +253,9 @@ func (b *backendFlags) start(ctx context.Context, forModel bool, logs io.Writer)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	if err == nil && b.comm != "" {
+		return collect.WithSimulatedComm(backend, hardware.Topology{Profile: opt.Profile, NetworkBandwidth: b.network}.Device()), nil
+	}
 	return backend, bad(err, "the output of the worker is above; install the worker for GPUs with: pip install ./python; to write your own see docs/PROTOCOL.md")
 }
 
@@ -253,7 +269,7 @@ func (b *backendFlags) run(ctx context.Context, backend collect.Backend, p *prob
 	case err != nil:
 		return nil, bad(err, measuringHint(err)+then)
 	case !result.CommMeasured:
-		return nil, usagef("use a backend that measures all-to-alls", "plans cannot be compared on this backend, which does not measure all-to-alls: %s", result.CommMissing)
+		return nil, usagef("use a backend that measures all-to-alls, or take them from the simulated device with --comm simulated", "plans cannot be compared on this backend, which does not measure all-to-alls: %s", result.CommMissing)
 	}
 	return result, nil
 }

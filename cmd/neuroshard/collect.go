@@ -41,6 +41,7 @@ type collectCommand struct {
 	anchors int
 	drift   float64
 	passes  int
+	limit   time.Duration
 	json    bool
 	ceiling bool
 }
@@ -78,6 +79,7 @@ second of eight parts, for eight machines; neuroshard dataset merge joins them
 			return c.run(cmd.Context())
 		},
 	}
+	c.backend.ofSamples = true
 	c.backend.register(cmd)
 	c.domain.register(cmd)
 	f := cmd.Flags()
@@ -93,6 +95,7 @@ second of eight parts, for eight machines; neuroshard dataset merge joins them
 	f.IntVar(&c.anchors, "anchor-every", 0, "samples between two runs of the anchor sample (default: 200)")
 	f.Float64Var(&c.drift, "drift", 0, "`share` by which the anchor may change before its block is measured again (default: 0.1 on a CPU, else 0.03)")
 	f.IntVar(&c.passes, "passes", 1, "passes over all samples; the time of a sample is the median over the passes")
+	f.DurationVar(&c.limit, "limit", 0, "`time` of measuring after which the samples that are left are left out")
 	f.BoolVar(&c.ceiling, "ceilings", false, "measure the best that the device can reach; writes no dataset")
 	f.BoolVar(&c.json, "json", false, "print one JSON object")
 	return cmd
@@ -112,6 +115,10 @@ func (c *collectCommand) check() error {
 		}
 	}
 	switch {
+	case c.limit < 0:
+		return usagef("give a time such as 10m, or leave the flag out", "collect: --limit %v is negative", c.limit)
+	case c.limit > 0 && c.passes > 1:
+		return usagef("leave one of them out", "collect: --limit and --passes do not go together: each pass has all samples")
 	case c.anchors < 0:
 		return usagef("leave the flag out for the default", "collect: --anchor-every %d is negative", c.anchors)
 	case c.backend.fastest && c.passes == 1:
@@ -206,11 +213,15 @@ func (c *collectCommand) measure(ctx context.Context, bar *progressBar, set data
 	}
 	start := c.env.now()
 	var failures []collect.Failure
-	measured, err := collect.Run(ctx, set, backend, c.out, collect.Options{
+	options := collect.Options{
 		Shard: collect.Shard(c.shard), AnchorEvery: c.anchors, DriftLimit: drift, Passes: c.passes, Fastest: c.backend.fastest, Tool: neuroshard.Version,
 		OnProgress: func(p collect.Progress) { bar.at(p.Done, p.Total, measuring(p)) },
 		OnFailure:  func(f collect.Failure) { failures = append(failures, f) },
-	})
+	}
+	if c.limit > 0 {
+		options.Enough = func() bool { return c.env.now().Sub(start) >= c.limit }
+	}
+	measured, err := collect.Run(ctx, set, backend, c.out, options)
 	bar.clear()
 	if len(failures) > 0 {
 		fmt.Fprintf(c.stderr, "neuroshard: warning: %d samples failed and are left out; the first: %v\n", len(failures), failures[0])

@@ -62,6 +62,9 @@ type Options struct {
 	MaxFailures int
 	// OnFailure, if not nil, is called with each sample that failed.
 	OnFailure func(Failure)
+	// Enough, if not nil, is asked before each sample. Once it returns true, Run measures no
+	// further samples, and the dataset has those that it measured. It goes with one pass only.
+	Enough func() bool
 }
 
 // Progress states how far a collection has come.

@@ -80,6 +80,11 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Passes < 0 {
 		return o, fmt.Errorf("passes: %d is negative", o.Passes)
 	}
+	if o.Enough == nil {
+		o.Enough = func() bool { return false }
+	} else if o.Passes > 1 {
+		return o, fmt.Errorf("passes: %d of them, and a run that may stop early: take one pass", o.Passes)
+	}
 	if o.RepeatShare == 0 {
 		o.RepeatShare = DefaultRepeatShare
 	}
@@ -107,7 +112,7 @@ func (o Options) withDefaults() (Options, error) {
 // folder.
 //
 // The groups come first, then the all-to-alls, then RepeatShare of the groups
-// again. Samples that fail are not part of the dataset; Run calls OnFailure with
+// again. A run that has enough (Options.Enough) leaves the rest out. Samples that fail are not part of the dataset; Run calls OnFailure with
 // each of them. A sample that the backend refuses (oom, unsupported, bad_request)
 // fails at once and for good. Other samples are tried a second time now, and again
 // when a later run continues. A simulated backend does not drift, so it has
@@ -558,7 +563,8 @@ func (r *run) measure(ctx context.Context) error {
 
 // measurePart takes a part's times. A session begins with an anchor, which ends
 // the block that an earlier session left open. Samples of a block that drifted come after
-// all others, because the cause of the drift may be over by then.
+// all others, because the cause of the drift may be over by then. When the run has enough,
+// only the anchor that ends the block is left.
 func (r *run) measurePart(ctx context.Context, p *part) error {
 	if p.remaining() == 0 && (!r.anchoring || len(p.open) == 0) {
 		return nil
@@ -566,10 +572,13 @@ func (r *run) measurePart(ctx context.Context, p *part) error {
 	if err := r.anchor(ctx, p); err != nil {
 		return err
 	}
-	for p.remaining() > 0 {
+	for p.remaining() > 0 && !r.opt.Enough() {
 		for _, id := range p.ids {
 			if p.settled(id) {
 				continue
+			}
+			if r.opt.Enough() {
+				break
 			}
 			if err := r.sample(ctx, p, id); err != nil {
 				return err
@@ -762,7 +771,7 @@ func (r *run) measureRepeats(ctx context.Context) error {
 		}
 	}
 	for _, id := range r.choice {
-		if _, done := r.repeats[id]; done {
+		if _, done := r.repeats[id]; done || r.opt.Enough() {
 			continue
 		}
 		t, failure, err := r.attempt(ctx, p, id)

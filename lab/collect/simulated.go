@@ -47,6 +47,28 @@ func NewSimulated(profile hardware.Profile) Backend {
 	return &simulated{device: simulate.NewDevice(profile)}
 }
 
+// WithSimulatedComm returns a Backend that measures groups on another one and takes
+// all-to-alls from the simulated device of a profile. Its provenance says so. It is for
+// machines with a single GPU. Closing it closes the other one.
+func WithSimulatedComm(b Backend, profile hardware.Profile) Backend {
+	return &simulatedComm{b, NewSimulated(profile)}
+}
+
+type simulatedComm struct {
+	Backend
+	exchanges Backend
+}
+
+func (s *simulatedComm) Provenance() dataset.Provenance {
+	p := s.Backend.Provenance()
+	p.Backend += ", all-to-alls of the " + simulatedName
+	return p
+}
+
+func (s *simulatedComm) Comm(ctx context.Context, e *dataset.Exchange) (CommTiming, error) {
+	return s.exchanges.Comm(ctx, e)
+}
+
 type simulated struct {
 	device simulate.Device
 	counts counter

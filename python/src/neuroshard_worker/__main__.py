@@ -1,4 +1,4 @@
-"""``python -m neuroshard_worker``: the worker, its anchors, or the lanes experiment."""
+"""``python -m neuroshard_worker``: the worker, its anchors, its check, the lanes experiment."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import gc
 import json
 import logging
+import math
 import os
 import sys
 from pathlib import Path
@@ -18,6 +19,8 @@ from .anchors import Anchors
 from .comm import Ranks, is_leader, world_size
 from .engines import NAMES, NotAvailableError, choose
 from .lanes import REHEARSAL, Lanes, Sizes, report
+from .group import Mode
+from .reference import check_all
 from .server import Fatal, Server
 from .timing import EAGER, QUEUED, Stopwatch
 from .wire import LineTooLongError
@@ -68,6 +71,14 @@ def _parser() -> argparse.ArgumentParser:
     p.add_argument(
         "--rehearsal", action="store_true", help="--lanes with tiny sizes, to try it out"
     )
+    p.add_argument(
+        "--limit",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="--lanes measures no further cases after this time; the same command goes on",
+    )
+    p.add_argument("--check", action="store_true", help="compare the kernels with float64, end")
     p.add_argument("--batch", type=int, default=65536, help="samples of the anchors")
     p.add_argument("--rows", type=int, default=1_000_000, help="rows of the anchors' tables")
     p.add_argument("--pooling", type=int, default=10, help="lookups a sample of the anchors")
@@ -82,12 +93,17 @@ def _run(options: argparse.Namespace, stdout: TextIO) -> int:
     device = _device(options.device)
     if options.threads > 0:
         torch.set_num_threads(options.threads)
-    if options.anchors and options.lanes:
-        raise ValueError("--anchors and --lanes are two measurements: give one of them")
+    if options.anchors + bool(options.lanes) + options.check > 1:
+        raise ValueError("--anchors, --lanes and --check are three things: give one of them")
+    if options.limit != math.inf and not options.lanes:
+        raise ValueError("--limit is a part of --lanes: give --lanes FILE, too")
+    if not options.limit > 0:
+        raise ValueError(f"--limit {options.limit:g}: give a number of seconds above 0")
     watch = Stopwatch(device, options.launch, facts.cache_bytes(device))
     if options.rehearsal and not options.lanes:
         raise ValueError("--rehearsal is a part of --lanes: give --lanes FILE, too")
-    if world_size() > 1 and not (options.anchors or options.lanes):
+    alone = options.anchors or options.lanes or options.check
+    if world_size() > 1 and not alone:
         ranks = Ranks(device, watch)
         if not is_leader():
             ranks.follow()
@@ -112,12 +128,23 @@ def _run(options: argparse.Namespace, stdout: TextIO) -> int:
         json.dump(anchors.run(), stdout, indent=1, allow_nan=False)
         stdout.write("\n")
         return 0
+    if options.check:
+        wrong = 0
+        for mode, columns, fault in check_all(engine):
+            wrong += bool(fault)
+            stdout.write(f"{_mode_name(mode):32}{columns:>5} columns  {fault or 'ok'}\n")
+        stdout.write(f"{engine.kernel}, {facts.name(device)}: {wrong} wrong\n")
+        return 1 if wrong else 0
     if options.lanes:
         sizes = REHEARSAL if options.rehearsal else Sizes()
-        stdout.write(report(Lanes(engine, watch, sizes, Path(options.lanes)).run()))
+        stdout.write(report(Lanes(engine, watch, sizes, Path(options.lanes)).run(options.limit)))
         return 0
     Server(engine, options.launch).serve(sys.stdin.buffer, stdout.buffer)
     return 0
+
+
+def _mode_name(mode: Mode) -> str:
+    return f"{mode.optimizer} {mode.dtype}" + (" weighted" if mode.weighted else "")
 
 
 def _device(asked: str) -> torch.device:

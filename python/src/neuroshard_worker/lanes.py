@@ -28,6 +28,7 @@ import json
 import logging
 import math
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,7 @@ FORMAT = "neuroshard lanes 1"
 TABLES = 8
 WIDE, WIDE_ROWS, WIDE_EVERY = 128, 1000, 100
 EQUAL, EXPONENTIAL = "equal", "exponential"
+PLAIN = "fp32"
 PHASES = ("fwd", "bwd")
 TIMES = {"wide": ("wide", "floor"), "lanes": ("alone", "beside"), "sweep": ("alone",)}
 """The lists of a file that hold times, and the times of their entries."""
@@ -146,16 +148,23 @@ class Lanes:
         }
         self._resume()
 
-    def run(self) -> Json:
-        """Measures what the file lacks, and returns all of it."""
+    def run(self, limit: float = math.inf) -> Json:
+        """Measures what the file lacks, and returns all of it. After limit seconds it measures
+        no further cases; what is left then is counted in "left"."""
+        end = time.monotonic() + limit
         sizes = self.sizes
-        cases = list(lane_cases(sizes))
-        sweep = list(sweep_cases(sizes))
-        for i, case in enumerate(cases + sweep, 1):
-            part = "sweep" if i > len(cases) else "lanes"
+        self.found["left"] = 0
+        lanes = [("lanes", case) for case in lane_cases(sizes)]
+        plain = sum(case.dtype == PLAIN and not case.weighted for _, case in lanes)
+        sweep = [("sweep", case) for case in sweep_cases(sizes)]
+        cases = lanes[:plain] + sweep + lanes[plain:]
+        for i, (part, case) in enumerate(cases, 1):
             if any(known(entry, case) for entry in self.found[part] + self.found["skipped"]):
                 continue
-            log.info("lanes: %d of %d: %s", i, len(cases) + len(sweep), case)
+            if time.monotonic() >= end:
+                self.found["left"] += 1
+                continue
+            log.info("lanes: %d of %d: %s", i, len(cases), case)
             self._measure(part, case)
             self._write()
         self.found["verdict"] = verdict(self.found)
@@ -284,7 +293,7 @@ class Lanes:
 
 def lane_cases(sizes: Sizes) -> Iterator[Case]:
     """The cases of the experiment; the plainest mode comes first."""
-    modes = [("fp32", False), ("fp16", False), ("fp32", True), ("fp16", True)]
+    modes = [(PLAIN, False), ("fp16", False), (PLAIN, True), ("fp16", True)]
     for (dtype, weighted), rows, pooling, lengths, dim in itertools.product(
         modes, sizes.rows, sizes.poolings, (EQUAL, EXPONENTIAL), sizes.dims
     ):
@@ -425,6 +434,8 @@ def report(found: Json) -> str:
     lines += [
         f"skipped: {s['dtype']}, {s['rows']} x {s['dim']}: {s['why']}" for s in found["skipped"]
     ]
+    if left := found.get("left"):
+        lines.append(f"{left} cases are left: the same command goes on with them")
     if found["cycles"]:
         c = found["cycles"]
         lines += ["", f"cycles of a full warp: {c['row']} a row step, {c['bag']} a bag (at most)"]

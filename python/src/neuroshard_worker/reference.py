@@ -7,6 +7,9 @@ after two steps.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -18,6 +21,8 @@ Floats = npt.NDArray[np.float64]
 
 RATE = 0.125
 STEPS = 2
+CHECKED_COLUMNS = (4, 32, 64, 128, 512)
+"""The widest tables of check_all."""
 
 # Sums of some thousand numbers around 1 in float32 are off by less than 1e-5 of
 # their magnitude. A weight in fp16 is rounded at each step, by up to a unit in
@@ -170,6 +175,20 @@ def check(engine: Engine, mode: Mode, lanes: int, seed: int = 1) -> str:
         for k, (got, want) in enumerate(zip(op.state(i), reference.state[i], strict=False)):
             found.append(_differ(f"state {k} of shard {i}", got, want, 1e-4))
     return "; ".join(f for f in found if f)
+
+
+def check_all(engine: Engine) -> Iterator[tuple[Mode, int, str]]:
+    """Checks all kinds of operations that the engine has, for widths that the kernels treat
+    differently: yields each with what is off, or ""."""
+    for optimizer, dtype, weighted in itertools.product(
+        engine.optimizers, engine.dtypes, (False, True)
+    ):
+        mode = Mode(optimizer, dtype, weighted)
+        for columns in sorted({engine.lanes(c) for c in CHECKED_COLUMNS}):
+            try:
+                yield mode, columns, check(engine, mode, columns)
+            except RuntimeError as e:
+                yield mode, columns, str(e).strip().split("\n")[0]
 
 
 def _signs(dim: int) -> Floats:
