@@ -89,8 +89,8 @@ type OperatorKey struct {
 }
 
 // LaneRule says how the kernels of an operator choose the number of lanes that work on a
-// bag. The code of FBGEMM's kernels says LanesByWidest; no published time of narrow tables
-// beside a wide one confirms by how much that slows the narrow tables.
+// bag. The code of FBGEMM's kernels says LanesByWidest; on an H200 narrow tables beside a wide
+// one lose less by it than the simulated device says (docs/MEASURED.md).
 type LaneRule uint8
 
 // The lane rules.

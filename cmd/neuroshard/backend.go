@@ -40,6 +40,9 @@ const (
 	processorClock = "processor"
 )
 
+// noExchanges is the hint of a backend without all-to-alls.
+const noExchanges = "use a backend that measures all-to-alls, or take them from the simulated device with --comm simulated"
+
 // backendFlags choose a measurement backend.
 type backendFlags struct {
 	// set holds all flags of the command, and own those of the backend alone.
@@ -116,6 +119,20 @@ func (b *backendFlags) check(command string) error {
 	if b.name == backendCPU && hardware.Known(b.profile) {
 		return usage("choose another name, or leave it out", "--profile: %q is a GPU, but the times would be those of this CPU", b.profile)
 	}
+	if err := cmp.Or(b.checkClock(usage), b.checkComm(usage)); err != nil {
+		return err
+	}
+	if b.warm && b.set.Changed("flush") {
+		return usage("leave one of them out", "--warm and --flush do not go together")
+	}
+	if b.repeat < 1 || b.warmup < 0 || b.threads < 0 || b.deadline <= 0 {
+		return usage("", "--repeats %d, --warmup %d, --threads %d, --deadline %v: there must be at least one repeat, and no value may be negative", b.repeat, b.warmup, b.threads, b.deadline)
+	}
+	return nil
+}
+
+// checkClock reports a --clock that cannot be, as check does.
+func (b *backendFlags) checkClock(usage func(hint, format string, args ...any) error) error {
 	if b.clock != wallClock && b.clock != processorClock {
 		return usage("choose wall or processor", "--clock: %q is unknown", b.clock)
 	}
@@ -125,19 +142,18 @@ func (b *backendFlags) check(command string) error {
 	if b.clock == processorClock && b.threads > 1 {
 		return usage("leave --threads out, or take the wall clock", "--clock processor: the time of %d threads on processors is not the time that passes", b.threads)
 	}
-	if b.comm != "" {
-		if b.comm != backendSimulated {
-			return usage("leave it out to measure all-to-alls", "--comm: %q is unknown: it is simulated, or left out", b.comm)
-		}
-		if b.profile != "" && !hardware.Known(b.profile) || b.name == backendCPU {
-			return usage("measure the all-to-alls: leave --comm out", "--comm simulated: the simulated device has no all-to-alls of %q", cmp.Or(b.profile, backendCPU))
-		}
-	}
-	if b.warm && b.set.Changed("flush") {
-		return usage("leave one of them out", "--warm and --flush do not go together")
-	}
-	if b.repeat < 1 || b.warmup < 0 || b.threads < 0 || b.deadline <= 0 {
-		return usage("", "--repeats %d, --warmup %d, --threads %d, --deadline %v: there must be at least one repeat, and no value may be negative", b.repeat, b.warmup, b.threads, b.deadline)
+	return nil
+}
+
+// checkComm reports a --comm that cannot be, as check does.
+func (b *backendFlags) checkComm(usage func(hint, format string, args ...any) error) error {
+	switch {
+	case b.comm == "":
+		return nil
+	case b.comm != backendSimulated:
+		return usage("leave it out to measure all-to-alls", "--comm: %q is unknown: it is simulated, or left out", b.comm)
+	case b.name == backendCPU || b.profile != "" && !hardware.Known(b.profile):
+		return usage("measure the all-to-alls: leave --comm out", "--comm simulated: the simulated device has no all-to-alls of %q", cmp.Or(b.profile, backendCPU))
 	}
 	return nil
 }
@@ -269,7 +285,7 @@ func (b *backendFlags) run(ctx context.Context, backend collect.Backend, p *prob
 	case err != nil:
 		return nil, bad(err, measuringHint(err)+then)
 	case !result.CommMeasured:
-		return nil, usagef("use a backend that measures all-to-alls, or take them from the simulated device with --comm simulated", "plans cannot be compared on this backend, which does not measure all-to-alls: %s", result.CommMissing)
+		return nil, usagef(noExchanges, "plans cannot be compared on this backend, which does not measure all-to-alls: %s", result.CommMissing)
 	}
 	return result, nil
 }

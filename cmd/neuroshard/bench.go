@@ -434,7 +434,7 @@ func (f *benchFlags) failed(ctx context.Context, err error) error {
 	case err == nil || ctx.Err() != nil:
 		return err
 	case exchanges:
-		return usagef("use a backend that measures all-to-alls", "%w", err)
+		return usagef(noExchanges, "%w", err)
 	}
 	return bad(err, measuringHint(err)+"; with --json the same command continues from here")
 }

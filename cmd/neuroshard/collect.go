@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -162,6 +163,13 @@ func (c *collectCommand) run(ctx context.Context) error {
 		fmt.Fprintln(c.stderr, "neuroshard: the backend does not measure all-to-alls, since it has a single device: they are left out; train with --comm simulated, or with --comm and the folder of a dataset that has all-to-alls")
 		set.Comm = nil
 	}
+	if w, ok := backend.(*collect.Worker); ok && set.Compute != nil {
+		all := len(set.Compute.Samples)
+		set.Compute.Samples = slices.DeleteFunc(set.Compute.Samples, func(g dataset.Group) bool { return w.Lacks(g.Operation) })
+		if left := len(set.Compute.Samples); left < all {
+			fmt.Fprintf(c.stderr, "neuroshard: the backend does not have all optimizers with all precisions: %d of %d groups are left out\n", all-left, all)
+		}
+	}
 	return c.measure(ctx, bar, set, backend)
 }
 
@@ -178,8 +186,13 @@ func (c *collectCommand) draw(ctx context.Context, bar *progressBar, real *trace
 	if hw, err := hardware.ByName(c.backend.profile); err == nil {
 		c.design.Hardware = hw
 		if c.design.Domain.MaxBytes == 0 {
-			// The rest of the memory is for the kernels' buffers.
-			c.design.Domain.MaxBytes = unit.Bytes(.8 * float64(hw.Memory))
+			// The rest of the memory is for the kernels' buffers. A worker gives weights and
+			// state 60 % of what is free.
+			share := .8
+			if c.backend.name == backendWorker {
+				share = .5
+			}
+			c.design.Domain.MaxBytes = unit.Bytes(share * float64(hw.Memory))
 		}
 	}
 	bar.phase("drawing")

@@ -11,7 +11,8 @@ import (
 // countingWorker is a worker for scripts, whose times are fixed: a group takes 1 ms for each of its
 // slices, and an all-to-all 0.25 ms after the last device. So the plan with the fewest
 // slices on its fullest device is the fastest, whatever the cost model says. With the argument
-// "full" it has no memory for groups of more than one slice, with "alone" no all-to-alls.
+// "full" it has no memory for groups of more than one slice, with "alone" no all-to-alls. With
+// "gpu" it states that it has none, and what FBGEMM has on a GPU.
 func countingWorker() {
 	mode := ""
 	if len(os.Args) > 1 {
@@ -37,6 +38,10 @@ func countingWorker() {
 		case protocol.OpHello:
 			r.V, r.Backend, r.Device, r.Kernel, r.Measured = protocol.Version, "fake", "a counter of slices", "fake 1", true
 			r.Caps = []string{protocol.CapCompute, protocol.CapLengths, protocol.CapComm, "sgd", "fp32"}
+			if mode == "gpu" {
+				r.Caps = []string{protocol.CapCompute, protocol.CapLengths, "sgd", "adam", "fp32", "fp16"}
+				r.Lacks = []string{"adam fp16"}
+			}
 		case protocol.OpTables:
 			for _, t := range q.Tables {
 				r.Tables = append(r.Tables, protocol.Table{T: t.T, UniqueRows: t.UniqueRows, Reuse: t.Reuse})
@@ -53,7 +58,7 @@ func countingWorker() {
 			for _, start := range q.StartMS {
 				r.Forward, r.Backward = append(r.Forward, last-start+.25), append(r.Backward, .25)
 			}
-			if mode == "alone" {
+			if mode == "alone" || mode == "gpu" {
 				r.Op, r.Code, r.Message = protocol.OpError, protocol.CodeUnsupported, "there is one device"
 			}
 		}

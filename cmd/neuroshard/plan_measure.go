@@ -115,7 +115,7 @@ func choose(ctx context.Context, p *planCommand, of *problem.Problem, finalists 
 	case forms:
 		return nil, usagef("plan without host memory, or without --measure", "--measure: the plan cannot be run on a backend: %w", err)
 	case exchanges:
-		return nil, usagef("use a backend that measures all-to-alls", "--measure: %w", err)
+		return nil, usagef(noExchanges, "--measure: %w", err)
 	}
 	return nil, bad(err, measuringHint(err))
 }

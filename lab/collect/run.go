@@ -247,6 +247,9 @@ func (s store) measure(ctx context.Context, r *run, folder, path string) (none d
 		return none, err
 	}
 	set := r.dataset()
+	if set.Compute == nil && set.Comm == nil && r.opt.Enough() {
+		return none, fmt.Errorf("no sample was measured before the run had to end: give it more time; %s is kept", path)
+	}
 	if set.Compute == nil && set.Comm == nil {
 		return none, fmt.Errorf("all %d samples failed: there is no dataset to write; remove %s to measure again from the start", r.total(), path)
 	}

@@ -846,3 +846,41 @@ func TestDigest(t *testing.T) {
 		}
 	}
 }
+
+// A run that has enough writes what it measured, and ends the last block with an anchor.
+func TestEnough(t *testing.T) {
+	design := drawn(t, 60, 0)
+	backend := newScript()
+	left := 25
+	folder := t.TempDir()
+	set, err := Run(context.Background(), design, backend, folder, Options{
+		AnchorEvery: 10,
+		Enough:      func() bool { return left <= 0 },
+		OnProgress:  func(Progress) { left-- },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(set.Compute.Samples); n != 25 || len(set.Compute.Repeats) != 0 {
+		t.Errorf("got %d samples and %d repeats, want 25 and none", n, len(set.Compute.Repeats))
+	}
+	if anchors := set.Compute.Anchors; anchors[len(anchors)-1].After != 25 {
+		t.Errorf("got the last anchor after %d samples, want 25", anchors[len(anchors)-1].After)
+	}
+	whole, err := Run(context.Background(), design, newScript(), t.TempDir(), Options{AnchorEvery: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range set.Compute.Samples {
+		at := slices.IndexFunc(whole.Compute.Samples, func(w dataset.Group) bool { return w.ID == g.ID })
+		if diff := cmp.Diff(whole.Compute.Samples[at], g); diff != "" {
+			t.Errorf("group %d (-whole +part):\n%s", g.ID, diff)
+		}
+	}
+	if read, err := dataset.Read(folder); err != nil || len(read.Compute.Samples) != 25 {
+		t.Errorf("read: %v", err)
+	}
+	if _, err := Run(context.Background(), design, newScript(), t.TempDir(), Options{Passes: 2, Enough: func() bool { return false }}); err == nil {
+		t.Error("two passes and a run that may stop early: got no error")
+	}
+}

@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"runtime"
+	"strings"
 	"sync"
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
@@ -63,6 +64,12 @@ func (s *simulatedComm) Provenance() dataset.Provenance {
 	p := s.Backend.Provenance()
 	p.Backend += ", all-to-alls of the " + simulatedName
 	return p
+}
+
+// Supports reports what the other Backend supports, and all-to-alls.
+func (s *simulatedComm) Supports(capability string) bool {
+	other, tells := s.Backend.(Supporter)
+	return !tells || capability == protocol.CapComm || strings.HasPrefix(capability, protocol.CapCommPrefix) || other.Supports(capability)
 }
 
 func (s *simulatedComm) Comm(ctx context.Context, e *dataset.Exchange) (CommTiming, error) {

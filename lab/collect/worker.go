@@ -295,6 +295,12 @@ func (w *Worker) Hardware() hardware.Profile {
 	return w.opt.Profile
 }
 
+// Lacks reports whether the worker stated that it does not have the optimizer and the
+// precision of an operation together.
+func (w *Worker) Lacks(o problem.Operation) bool {
+	return slices.Contains(w.hello.Lacks, o.Optimizer.String()+" "+o.Precision.String())
+}
+
 // Supports reports whether the worker stated a capability. A worker that states no
 // optimizers counts as having all of them; so do precisions.
 func (w *Worker) Supports(capability string) bool {

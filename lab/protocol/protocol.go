@@ -153,11 +153,14 @@ type Response struct {
 	// Backend is "fbgemm", "triton", "torch", "cpu" or "simulated". Device is the
 	// device's own name. Kernel is the code that runs, with its version. Measured is
 	// false for a simulation (hello).
-	Backend  string   `json:"backend,omitempty"`
-	Device   string   `json:"device,omitempty"`
-	Kernel   string   `json:"kernel,omitempty"`
-	Clocks   string   `json:"clocks,omitempty"`
-	Caps     []string `json:"caps,omitempty"`
+	Backend string   `json:"backend,omitempty"`
+	Device  string   `json:"device,omitempty"`
+	Kernel  string   `json:"kernel,omitempty"`
+	Clocks  string   `json:"clocks,omitempty"`
+	Caps    []string `json:"caps,omitempty"`
+	// Lacks are pairs of an optimizer and a precision among Caps that the kernels do not
+	// have together, such as "adam fp16" (hello).
+	Lacks    []string `json:"lacks,omitempty"`
 	Measured bool     `json:"measured,omitempty"`
 	// Threads is the number of CPU threads of one device; MemoryBytes the most memory
 	// for a group's weights and state; Ranks the most ranks of a comm request;
