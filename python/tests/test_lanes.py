@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import SOURCE, environment
+from torchrec_binary import binary
 
 from neuroshard_worker.__main__ import main
 from neuroshard_worker.engines.plain import TorchEngine
@@ -22,6 +23,7 @@ from neuroshard_worker.lanes import (
     Case,
     Lanes,
     Sizes,
+    all_cases,
     cycles,
     lane_cases,
     ratio,
@@ -30,6 +32,8 @@ from neuroshard_worker.lanes import (
     verdict,
 )
 from neuroshard_worker.timing import Stopwatch
+
+__all__ = ["binary"]
 
 CPU = torch.device("cpu")
 TINY = Sizes(
@@ -80,7 +84,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(Lanes, "_measure", lambda s, p, c: (measured.append(c), whole(s, p, c))[1])
     found = start(path).run()
     assert found["lanes"][:3] == first
-    assert measured == [*lane_cases(TINY), *sweep_cases(TINY)]
+    assert measured == [case for _, case in all_cases(TINY)]
     measured.clear()
     assert start(path).run() == found and not measured
 
@@ -235,20 +239,60 @@ def test_the_sweep_gives_back_the_cycles_of_its_times() -> None:
 
 
 def test_the_script_rehearses_on_a_cpu(tmp_path: Path) -> None:
+    """The steps that need no program; the others are in test_measure_gpu."""
+    out = tmp_path / "mine"
+    env = environment(PYTHON=sys.executable, REHEARSAL="1", OPTIONS="--device cpu")
+    for _ in range(2):  # what is done is kept
+        done = subprocess.run(
+            [SCRIPT, out, "check", "anchors", "lanes"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            env=env,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    assert done.stdout.count("is there: not measured again") == 2
+    assert "verdict: none, because the times of a rehearsal mean nothing" in done.stdout
+    assert done.stdout.count("fp16 weighted") == 4  # equal and exponential, 1 and 10
+    assert json.loads((out / "lanes.json").read_text())["launch"] == "queued"
+    assert sorted(os.listdir(out)) == ["anchors.json", "check.txt", "lanes.json", "lanes.txt"]
+    assert (out / "check.txt").read_text().endswith(": 0 wrong\n")
+    wrong = subprocess.run([SCRIPT, out, "lane"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2 and '"lane" is no step: choose among check' in wrong.stderr
+
+
+def test_the_other_steps_rehearse_with_the_program(tmp_path: Path, binary: str) -> None:
+    out = tmp_path / "mine"
     done = subprocess.run(
-        [SCRIPT, "mine.json", "--rehearsal", "--device", "cpu"],
-        cwd=tmp_path,
+        [SCRIPT, out, "ceilings", "samples", "plans"],
         capture_output=True,
         text=True,
         timeout=240,
-        env=environment(PYTHON=sys.executable),
+        env=environment(
+            PYTHON=sys.executable, NEUROSHARD=binary, REHEARSAL="1", OPTIONS="--device cpu"
+        ),
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "verdict: none, because the times of a rehearsal mean nothing" in done.stdout
-    assert done.stdout.count("fp16 weighted") == 4  # equal and exponential, 1 and 10
-    assert json.loads((tmp_path / "mine.json").read_text())["launch"] == "queued"
-    assert os.listdir(tmp_path) == ["mine.json"]
+    assert json.loads((out / "ceilings.json").read_text())["copy_gbps"] > 0
+    assert "20 groups over 20 tables" in done.stdout
+    assert "all-to-alls of the simulated device" in (out / "plans.txt").read_text()
+
+
+def test_a_run_with_a_limit_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "lanes.json"
+    found = start(path).run(1e-9)
+    cases = [*lane_cases(TINY), *sweep_cases(TINY)]
+    assert found["left"] == len(cases) and not found["lanes"]
+    assert f"{len(cases)} cases are left" in report(found)
+    found = start(path).run()
+    assert found["left"] == 0 and len(found["lanes"] + found["sweep"]) == len(cases)
+    assert "are left" not in report(found)
+    for limit in ("0", "-1", "nan"):
+        assert main(["--lanes", str(path), "--device", "cpu", "--limit", limit]) == 2
+    assert main(["--check", "--limit", "5", "--device", "cpu"]) == 2
 
 
 def test_the_script_needs_pytorch(tmp_path: Path) -> None:
@@ -256,7 +300,7 @@ def test_the_script_needs_pytorch(tmp_path: Path) -> None:
     bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
     bare.chmod(0o755)
     done = subprocess.run(
-        [SCRIPT, "mine.json"],
+        [SCRIPT, "mine"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

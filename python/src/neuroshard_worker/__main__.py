@@ -18,8 +18,8 @@ from . import device as facts
 from .anchors import Anchors
 from .comm import Ranks, is_leader, world_size
 from .engines import NAMES, NotAvailableError, choose
-from .lanes import REHEARSAL, Lanes, Sizes, report
 from .group import Mode
+from .lanes import REHEARSAL, Lanes, Sizes, report
 from .reference import check_all
 from .server import Fatal, Server
 from .timing import EAGER, QUEUED, Stopwatch

@@ -154,10 +154,7 @@ class Lanes:
         end = time.monotonic() + limit
         sizes = self.sizes
         self.found["left"] = 0
-        lanes = [("lanes", case) for case in lane_cases(sizes)]
-        plain = sum(case.dtype == PLAIN and not case.weighted for _, case in lanes)
-        sweep = [("sweep", case) for case in sweep_cases(sizes)]
-        cases = lanes[:plain] + sweep + lanes[plain:]
+        cases = all_cases(sizes)
         for i, (part, case) in enumerate(cases, 1):
             if any(known(entry, case) for entry in self.found[part] + self.found["skipped"]):
                 continue
@@ -299,6 +296,13 @@ def lane_cases(sizes: Sizes) -> Iterator[Case]:
     ):
         batch = max(1, min(sizes.batch, sizes.lookups // pooling))
         yield Case(dim, rows, batch, pooling, lengths, dtype, weighted)
+
+
+def all_cases(sizes: Sizes) -> list[tuple[str, Case]]:
+    """All cases with the list that they belong to: the sweep follows the plainest mode."""
+    lanes = [("lanes", case) for case in lane_cases(sizes)]
+    plain = sum(case.dtype == PLAIN and not case.weighted for _, case in lanes)
+    return lanes[:plain] + [("sweep", case) for case in sweep_cases(sizes)] + lanes[plain:]
 
 
 def sweep_cases(sizes: Sizes) -> Iterator[Case]:

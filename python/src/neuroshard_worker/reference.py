@@ -183,6 +183,8 @@ def check_all(engine: Engine) -> Iterator[tuple[Mode, int, str]]:
     for optimizer, dtype, weighted in itertools.product(
         engine.optimizers, engine.dtypes, (False, True)
     ):
+        if (optimizer, dtype) in engine.lacks:
+            continue
         mode = Mode(optimizer, dtype, weighted)
         for columns in sorted({engine.lanes(c) for c in CHECKED_COLUMNS}):
             try:

@@ -202,6 +202,8 @@ class Server:
             "memory_bytes": self.memory_bytes,
             "cache_bytes": self.cache_bytes,
         }
+        if self.engine.lacks:
+            response["lacks"] = [f"{optimizer} {dtype}" for optimizer, dtype in self.engine.lacks]
         threads = device.threads(self.device)
         if threads:
             response["threads"] = threads
@@ -360,6 +362,8 @@ class Server:
             raise unsupported(f'dtype: "{dtype}": this worker has {", ".join(DTYPES)}')
         if optimizer not in self.engine.optimizers:
             raise unsupported(f"opt: {self.engine.name} here has no {optimizer}")
+        if (optimizer, dtype) in self.engine.lacks:
+            raise unsupported(f"opt: {self.engine.name} here has no {optimizer} with {dtype}")
         return Mode(optimizer, dtype, flag(q, "weighted"))
 
     def _check(self, mode: Mode, lanes: int) -> None:

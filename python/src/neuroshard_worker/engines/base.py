@@ -57,6 +57,8 @@ class Engine(ABC):
     """The code that runs, with its version."""
     optimizers: tuple[str, ...]
     dtypes: tuple[str, ...]
+    lacks: tuple[tuple[str, str], ...] = ()
+    """Pairs of an optimizer and a precision that it has, but not together."""
     most_columns: int
     """The widest shard."""
 
