@@ -1,0 +1,186 @@
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// planRow is the cost of one plan: as the search's cost model predicts it, on the simulated
+// device, and with measured lookups. Runs is the range of its runs.
+type planRow struct {
+	setting, task, method                string
+	predicted, simulated, measured, runs float64
+}
+
+func readPlans(path string) ([]planRow, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	records, err := csv.NewReader(file).ReadAll()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	var rows []planRow
+	for i, r := range records {
+		if i == 0 {
+			continue
+		}
+		row := planRow{setting: r[0], task: r[1], method: r[2]}
+		for k, into := range []*float64{&row.predicted, &row.simulated, &row.measured, &row.runs} {
+			if *into, err = strconv.ParseFloat(r[3+k], 64); err != nil {
+				return nil, fmt.Errorf("%s, line %d: %w", path, i+1, err)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// methods are the methods whose plans ran; the others are compared with the first.
+var methods = []string{"neuroshard", "paper", "size-lookup"}
+
+// byTask returns the plans of the tasks that all methods planned, in the order of the file.
+func byTask(rows []planRow) (tasks []string, plans map[string]map[string]planRow) {
+	plans = make(map[string]map[string]planRow)
+	for _, r := range rows {
+		if plans[r.task] == nil {
+			plans[r.task] = make(map[string]planRow)
+			tasks = append(tasks, r.task)
+		}
+		plans[r.task][r.method] = r
+	}
+	tasks = slices.DeleteFunc(tasks, func(t string) bool { return len(plans[t]) < len(methods) })
+	return tasks, plans
+}
+
+// planTable has the measured costs of the tasks' plans with FBGEMM's kernels, and the mean
+// ratios of both backends.
+func planTable(m *measurements) (string, error) {
+	var b strings.Builder
+	fmt.Fprint(&b, "| task |")
+	for _, name := range methods {
+		fmt.Fprintf(&b, " `%s`, predicted | measured |", name)
+	}
+	fmt.Fprint(&b, " `neuroshard` takes, of `paper` | of `size-lookup` |\n|---|"+strings.Repeat("--:|", 2*len(methods)+2)+"\n")
+	tasks, plans := byTask(m.fbgemm.plans)
+	for _, t := range tasks {
+		fmt.Fprintf(&b, "| %s |", t)
+		for _, name := range methods {
+			r := plans[t][name]
+			fmt.Fprintf(&b, " %.3f | %.3f |", r.predicted, r.measured)
+		}
+		for _, name := range methods[1:] {
+			fmt.Fprintf(&b, " %.3f |", plans[t][methods[0]].measured/plans[t][name].measured)
+		}
+		fmt.Fprintln(&b)
+	}
+	fmt.Fprint(&b, "\n| kernels | tasks | method | `neuroshard` takes, measured | predicted | faster on | slower on | measured over predicted, all plans | tau within a task |\n|---|--:|---|--:|--:|--:|--:|--:|--:|\n")
+	for _, k := range []struct {
+		name string
+		rows []planRow
+	}{{"FBGEMM", m.fbgemm.plans}, {"Triton", m.triton.plans}} {
+		tasks, plans := byTask(k.rows)
+		var over []float64
+		for _, t := range tasks {
+			for _, name := range methods {
+				over = append(over, plans[t][name].measured/plans[t][name].predicted)
+			}
+		}
+		for _, name := range methods[1:] {
+			var measured, predicted []float64
+			faster, slower := 0, 0
+			for _, t := range tasks {
+				own, other := plans[t][methods[0]], plans[t][name]
+				measured = append(measured, own.measured/other.measured)
+				predicted = append(predicted, own.predicted/other.predicted)
+				if own.measured < other.measured {
+					faster++
+				} else {
+					slower++
+				}
+			}
+			fmt.Fprintf(&b, "| %s | %d | `%s` | %.3f | %.3f | %d | %d | %.2f (%.2f-%.2f) | %.2f |\n",
+				k.name, len(tasks), name, geomean(measured), geomean(predicted), faster, slower, median(over), slices.Min(over), slices.Max(over), tau(tasks, plans))
+		}
+	}
+	return strings.TrimSpace(b.String()), nil
+}
+
+// tau returns Kendall's tau of predicted and measured costs over the pairs of plans of one
+// task; plans of equal predicted cost count as no pair.
+func tau(tasks []string, plans map[string]map[string]planRow) float64 {
+	agree, pairs := 0, 0
+	for _, t := range tasks {
+		for i, a := range methods {
+			for _, b := range methods[i+1:] {
+				predicted := plans[t][a].predicted - plans[t][b].predicted
+				measured := plans[t][a].measured - plans[t][b].measured
+				if predicted == 0 || measured == 0 {
+					continue
+				}
+				pairs++
+				if predicted*measured > 0 {
+					agree++
+				} else {
+					agree--
+				}
+			}
+		}
+	}
+	return float64(agree) / float64(pairs)
+}
+
+// geomean returns the geometric mean.
+func geomean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += math.Log(v)
+	}
+	return math.Exp(sum / float64(len(values)))
+}
+
+// verified is the part of the output of neuroshard verify --json that the table shows.
+type verified struct {
+	Predicted float64 `json:"predicted_cost_ms"`
+	Measured  float64 `json:"measured_cost_ms"`
+	Runs      float64 `json:"spread_ms"`
+	Devices   []struct {
+		Predicted, Measured struct {
+			Forward  float64 `json:"forward_ms"`
+			Backward float64 `json:"backward_ms"`
+		}
+	}
+}
+
+// dcnTable has the plans of DCNv2 on eight GPUs.
+func dcnTable(m *measurements) (string, error) {
+	var b strings.Builder
+	fmt.Fprint(&b, "| method | predicted, ms | measured, ms | range of the runs, ms | longest lookups, predicted | measured | lookups of all devices, measured over predicted: forward | backward |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, name := range methods {
+		var v verified
+		if err := readJSON(filepath.Join(m.folder, fbgemm, "dcnv2-"+name+".json"), &v); err != nil {
+			return "", err
+		}
+		var longest, longestMeasured float64
+		var forward, backward [2]float64
+		for _, d := range v.Devices {
+			longest = max(longest, d.Predicted.Forward+d.Predicted.Backward)
+			longestMeasured = max(longestMeasured, d.Measured.Forward+d.Measured.Backward)
+			forward[0] += d.Predicted.Forward
+			forward[1] += d.Measured.Forward
+			backward[0] += d.Predicted.Backward
+			backward[1] += d.Measured.Backward
+		}
+		fmt.Fprintf(&b, "| `%s` | %.3f | %.3f | %.3f | %.3f | %.3f | %.2f | %.2f |\n",
+			name, v.Predicted, v.Measured, v.Runs, longest, longestMeasured, forward[1]/forward[0], backward[1]/backward[0])
+	}
+	return strings.TrimSpace(b.String()), nil
+}
