@@ -195,7 +195,7 @@ func sameTables(p *problem.Problem, old *plan.Plan) error {
 	}
 	if same > 0 {
 		return &OtherPlan{
-			fmt.Sprintf("the old plan is one of other tables: %s of the same name have other rows and another dim", words.Plural(same, "table")),
+			fmt.Sprintf("the old plan is one of other tables: it has %s of the same name with other rows and another dim", words.Plural(same, "table")),
 			otherTables,
 		}
 	}

@@ -228,7 +228,7 @@ func TestAdaptRefuses(t *testing.T) {
 		want             string
 	}{
 		{"no table in common", was, []problem.Table{table("c", 10, 4)}, 8, 4, nil, `the old plan has no table of the problem: it places "a", "b", and the problem has "c"`},
-		{"tables of the same names", was, []problem.Table{table("a", 10, 4), table("b", 10, 4)}, 8, 4, nil, "the old plan is one of other tables: 2 tables of the same name have other rows and another dim"},
+		{"tables of the same names", was, []problem.Table{table("a", 10, 4), table("b", 10, 4)}, 8, 4, nil, "the old plan is one of other tables: it has 2 tables of the same name with other rows and another dim"},
 		{"listed twice", &twice, []problem.Table{a, b}, 8, 4, nil, `the old plan lists table "a" twice`},
 		{"no placement", &broken, []problem.Table{a, b}, 8, 4, nil, `the old plan is not a placement: table "b"`},
 		{"no devices listed", &unlisted, []problem.Table{a, b}, 8, 4, nil, "the old plan lists 0 devices, and its cluster has 8"},

@@ -97,7 +97,7 @@ func TestComparedRefuses(t *testing.T) {
 		given []neuroshard.Compared
 		want  string
 	}{
-		{"other tables", &other, []neuroshard.Compared{{Name: "a", Plan: theirs}}, "1 of the plan's tables are not in the problem"},
+		{"other tables", &other, []neuroshard.Compared{{Name: "a", Plan: theirs}}, "the plan has 1 table that the problem lacks"},
 		{"other devices", &smaller, []neuroshard.Compared{{Name: "a", Plan: theirs}}, "the problem has 2, 2 a host"},
 		{"no name", &p, []neuroshard.Compared{{Plan: theirs}}, `name ""`},
 		{"a method", &p, []neuroshard.Compared{{Name: search.Dim, Plan: theirs}}, `name "dim"`},

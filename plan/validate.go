@@ -307,15 +307,15 @@ func (v *validator) reportTables(missing, extra, different, twice, renamed []str
 	report := func(names []string, format string) {
 		if len(names) > 0 {
 			v.foreign = true
-			v.add(RuleTables, "", -1, -1, format, len(names), words.List(names, mostNames))
+			v.add(RuleTables, "", -1, -1, format, words.Plural(len(names), "table"), words.List(names, mostNames))
 		}
 	}
-	report(missing, "%d of the problem's tables are not in the plan: %s")
-	report(extra, "%d of the plan's tables are not in the problem: %s")
-	report(different, "%d tables have another shape in the plan (rows x dim): %s")
-	report(twice, "%d tables are in the plan more than once: %s")
+	report(missing, "the plan lacks %s of the problem: %s")
+	report(extra, "the plan has %s that the problem lacks: %s")
+	report(different, "the plan has %s in another shape (rows x dim): %s")
+	report(twice, "the plan has %s more than once: %s")
 	foreign := v.foreign
-	report(renamed, "%d tables are of another module in the plan: %s")
+	report(renamed, "the plan has %s in another module: %s")
 	v.foreign = foreign // sums of shards do not depend on modules
 	if v.foreign {
 		return

@@ -63,7 +63,7 @@ func TestValidateMutations(t *testing.T) {
 				p.Tables[user].Module, p.Tables[item].Module, p.Tables[word].Module = "a.ebc", "b.ebc", "c.ebc"
 				pl.Tables[user].Module, pl.Tables[word].Module = "model.a.ebc", "c.ebc"
 			}, true,
-			[]string{`tables: 2 tables are of another module in the plan: "user" in "model.a.ebc" instead of "a.ebc", "item" in "" instead of "b.ebc"`},
+			[]string{`tables: the plan has 2 tables in another module: "user" in "model.a.ebc" instead of "a.ebc", "item" in "" instead of "b.ebc"`},
 		},
 		{
 			"module that the problem leaves open", func(_ *problem.Problem, pl *Plan) { pl.Tables[user].Module = "ebc" }, true, nil,
@@ -517,21 +517,21 @@ func TestValidateMutations(t *testing.T) {
 			p.Tables[rows].Rows++
 			p.Tables[grid].Dim += 4
 		}, true, []string{
-			`tables: 1 of the problem's tables are not in the plan: "hour"`,
-			`tables: 1 of the plan's tables are not in the problem: "time"`,
-			`tables: 2 tables have another shape in the plan (rows x dim): "rows" of 4000 x 16 instead of 4001 x 16, "grid" of 300 x 24 instead of 300 x 28`,
+			`tables: the plan lacks 1 table of the problem: "hour"`,
+			`tables: the plan has 1 table that the problem lacks: "time"`,
+			`tables: the plan has 2 tables in another shape (rows x dim): "rows" of 4000 x 16 instead of 4001 x 16, "grid" of 300 x 24 instead of 300 x 28`,
 		}},
 		{"all other tables", func(p *problem.Problem, pl *Plan) {
 			for i := range pl.Tables {
 				pl.Tables[i].Name += "_2"
 			}
 		}, true, []string{
-			`tables: 9 of the problem's tables are not in the plan: "user", "item", "word", "place", "time" and 4 more`,
-			`tables: 9 of the plan's tables are not in the problem: "user_2", "item_2", "word_2", "place_2", "time_2" and 4 more`,
+			`tables: the plan lacks 9 tables of the problem: "user", "item", "word", "place", "time" and 4 more`,
+			`tables: the plan has 9 tables that the problem lacks: "user_2", "item_2", "word_2", "place_2", "time_2" and 4 more`,
 		}},
 		{
 			"table there twice", func(p *problem.Problem, pl *Plan) { pl.Tables = append(pl.Tables, pl.Tables[rows]) }, true,
-			[]string{`tables: 1 tables are in the plan more than once: "rows"`},
+			[]string{`tables: the plan has 1 table more than once: "rows"`},
 		},
 		{
 			"another order", func(p *problem.Problem, pl *Plan) { pl.Tables[1], pl.Tables[2] = pl.Tables[2], pl.Tables[1] }, true,

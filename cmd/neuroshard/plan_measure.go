@@ -31,7 +31,7 @@ type measureFlags struct {
 func (m *measureFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	inSection := manual.Section(f, searchSection)
-	f.IntVar(&m.finalists, "measure", 0, "run this number of `finalists` on --backend, in turns, and keep the fastest: the plan of the search, that of the best greedy method, that of method paper, and plans of the same search with other seeds and risk penalties (default: none is run)")
+	f.IntVar(&m.finalists, "measure", 0, "run this number of `finalists`, 2 to 100, on --backend, in turns, and keep the fastest: the plan of the search, that of the best greedy method, that of method paper, and plans of the same search with other seeds and risk penalties (default: none is run)")
 	inSection()
 	m.backend.ofPlan = true
 	m.backend.register(cmd)

@@ -164,13 +164,13 @@ func (m *matcher) unmatched(renamed *renames, missing, extra, shapes []string) {
 		if m.file.dealt != nil {
 			hint = "give the tables of the model that was planned"
 		}
-		m.add(hint, "%d of the %d tables are not in the plan: %s", len(missing), len(m.problem.Tables), names(missing))
+		m.add(hint, "the plan lacks %d of the %d tables: %s", len(missing), len(m.problem.Tables), names(missing))
 	}
 	if len(extra) > 0 {
-		m.add("give the tables of the model that was planned", "%d of the plan's %d tables are not among the tables: %s", len(extra), len(m.file.Tables), names(extra))
+		m.add("give the tables of the model that was planned", "the tables lack %d of the plan's %d: %s", len(extra), len(m.file.Tables), names(extra))
 	}
 	if len(shapes) > 0 {
-		m.add("give the tables of the model that was planned", "%d tables have another shape in the plan (rows x columns): %s", len(shapes), words.List(shapes, mostNames))
+		m.add("give the tables of the model that was planned", "the plan has %s in another shape (rows x columns): %s", words.Plural(len(shapes), "table"), words.List(shapes, mostNames))
 	}
 }
 

@@ -347,9 +347,9 @@ func TestPlaceRefuses(t *testing.T) {
 		},
 		{
 			"a table missing", func(p *problem.Problem) { p.Tables[4].Name, p.Tables[5].Rows = "other", 11 },
-			`x.json: 1 of the 8 tables are not in the plan: "other" (TorchRec leaves out of a plan what has none; give the tables of the model that was planned)
-x.json: 1 of the plan's 8 tables are not among the tables: "grid" (give the tables of the model that was planned)
-x.json: 1 tables have another shape in the plan (rows x columns): "tiny" of 10 x 4 instead of 11 x 4 (give the tables of the model that was planned)`,
+			`x.json: the plan lacks 1 of the 8 tables: "other" (TorchRec leaves out of a plan what has none; give the tables of the model that was planned)
+x.json: the tables lack 1 of the plan's 8: "grid" (give the tables of the model that was planned)
+x.json: the plan has 1 table in another shape (rows x columns): "tiny" of 10 x 4 instead of 11 x 4 (give the tables of the model that was planned)`,
 		},
 		{
 			"a module renamed", func(p *problem.Problem) {
@@ -364,7 +364,7 @@ x.json: 1 tables have another shape in the plan (rows x columns): "tiny" of 10 x
 		{
 			"two tables for one", func(p *problem.Problem) { p.Tables[3].Name = "word" },
 			`table "word": another of the tables is called "word" in module "over.ebc", too (rename one of them)
-x.json: 1 of the plan's 8 tables are not among the tables: "over.ebc/user" (give the tables of the model that was planned)`,
+x.json: the tables lack 1 of the plan's 8: "over.ebc/user" (give the tables of the model that was planned)`,
 		},
 		{
 			"another cluster", func(p *problem.Problem) { p.Topology.Devices, p.Topology.DevicesPerHost = 8, 4 },

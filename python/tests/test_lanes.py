@@ -248,7 +248,7 @@ def test_the_script_rehearses_on_a_cpu(tmp_path: Path) -> None:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=900,
             env=env,
             check=False,
         )
@@ -269,7 +269,7 @@ def test_the_other_steps_rehearse_with_the_program(tmp_path: Path, binary: str) 
         [SCRIPT, out, "ceilings", "samples", "plans"],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
         env=environment(
             PYTHON=sys.executable, NEUROSHARD=binary, REHEARSAL="1", OPTIONS="--device cpu"
         ),
@@ -304,7 +304,7 @@ def test_the_script_needs_pytorch(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=900,
         env={**environment(), "PYTHON": str(bare)},
         check=False,
     )
