@@ -143,8 +143,8 @@ type Result struct {
 	From *Replanned
 }
 
-// Lanes are the costs of one placement under each lane rule: no published time shows which
-// rule holds (problem.LaneRule).
+// Lanes are the costs of one placement under each lane rule: on an H200 neither rule
+// holds exactly (problem.LaneRule, docs/MEASURED.md).
 type Lanes struct{ Widest, Own unit.Millis }
 
 // Judged reports whether the simulated device judged the plan. It judges if it simulates

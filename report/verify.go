@@ -29,6 +29,8 @@ func Verify(w io.Writer, r *verify.Result, opt Options) error {
 	if !r.CommMeasured {
 		what = "longest compute"
 		p.printf("%s\n", p.paint(yellow, "all-to-alls were not measured: "+OneLine(r.CommMissing)))
+	} else if r.CommSimulated && r.Provenance.Source != dataset.Simulated {
+		p.printf("%s\n", p.paint(yellow, "all-to-alls are SIMULATED, not measured: so are a part of the cost, and the columns comm"))
 	}
 	p.printf("\n%s  predicted %v, %s %v (%s)", what, r.Predicted, measured, r.Measured, off(r.Predicted, r.Measured))
 	if len(r.Costs) > 1 {
@@ -71,6 +73,9 @@ func off(predicted, measured unit.Millis) string {
 func Verified(w io.Writer, c *verify.Comparison, opt Options) error {
 	p := &printer{w: w, opt: opt}
 	p.section("predicted against measured cost, %s of %s", plural(c.Plans, "plan"), plural(c.Tasks, "task"))
+	if c.MeasuredBy != "" {
+		p.printf("measured by %s\n", OneLine(c.MeasuredBy))
+	}
 	p.grid([]string{"Kendall tau", "within a task", "mean error %", "p95 %", "range of repeats %"}, [][]string{{
 		fmt.Sprintf("%.3f", c.Tau), fmt.Sprintf("%.3f", c.TaskTau),
 		fmt.Sprintf("%.1f", 100*c.MeanError), fmt.Sprintf("%.1f", 100*c.P95Error), fmt.Sprintf("%.1f", 100*c.Noise),
@@ -116,12 +121,19 @@ func VerifyJSON(w io.Writer, r *verify.Result) error {
 		Runs         []unit.Millis      `json:"runs_ms"`
 		CommMeasured bool               `json:"comm_measured"`
 		CommMissing  string             `json:"comm_missing,omitempty"`
+		CommSource   dataset.Source     `json:"comm_source,omitempty"`
 		Devices      []device           `json:"devices"`
 		Provenance   dataset.Provenance `json:"provenance"`
 	}{
 		Source: r.Provenance.Source, Predicted: r.Predicted, Measured: r.Measured, Spread: r.Spread, Runs: r.Costs,
 		CommMeasured: r.CommMeasured, CommMissing: r.CommMissing, Provenance: r.Provenance,
 		Devices: make([]device, 0, len(r.Devices)),
+	}
+	if r.CommMeasured {
+		out.CommSource = dataset.Measured
+		if r.CommSimulated {
+			out.CommSource = dataset.Simulated
+		}
 	}
 	for i, d := range r.Devices {
 		out.Devices = append(out.Devices, device{i, d.Shards, d.DimSum, of(d.Predicted), of(d.Measured), d.Spread})

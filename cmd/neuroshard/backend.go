@@ -40,7 +40,7 @@ const (
 	processorClock = "processor"
 )
 
-// noExchanges is the hint of a backend without all-to-alls.
+// noExchanges is the hint if the backend measures no all-to-alls.
 const noExchanges = "use a backend that measures all-to-alls, or take them from the simulated device with --comm simulated"
 
 // backendFlags choose a measurement backend.
@@ -131,7 +131,7 @@ func (b *backendFlags) check(command string) error {
 	return nil
 }
 
-// checkClock reports a --clock that cannot be, as check does.
+// checkClock returns an error if --clock is unknown or does not fit the backend.
 func (b *backendFlags) checkClock(usage func(hint, format string, args ...any) error) error {
 	if b.clock != wallClock && b.clock != processorClock {
 		return usage("choose wall or processor", "--clock: %q is unknown", b.clock)
@@ -145,7 +145,7 @@ func (b *backendFlags) checkClock(usage func(hint, format string, args ...any) e
 	return nil
 }
 
-// checkComm reports a --comm that cannot be, as check does.
+// checkComm returns an error if --comm is unknown or does not fit the backend.
 func (b *backendFlags) checkComm(usage func(hint, format string, args ...any) error) error {
 	switch {
 	case b.comm == "":

@@ -16,7 +16,10 @@ import (
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/internal/manual"
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/bench"
+	"github.com/neuroshard/neuroshard/lab/collect"
+	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/reinforce"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/problem"
@@ -402,6 +405,14 @@ func (f *benchFlags) judge(ctx context.Context, a *app, opt *bench.Options, prof
 		return nil, err
 	}
 	measuring := verify.Options{Repeats: f.runs, Fastest: f.backend.fastest, Seed: f.seed}
+	by := backend.Provenance()
+	opt.MeasuredBy = fmt.Sprintf("%s, %s, %s of each plan", by.Backend, by.Profile, words.Plural(f.runs, "run"))
+	if by.Device != "" {
+		opt.MeasuredBy = fmt.Sprintf("%s, %s (%s), %s of each plan", by.Backend, by.Device, by.Kernel, words.Plural(f.runs, "run"))
+	}
+	if by.Source != dataset.Simulated && collect.CommSimulated(backend) {
+		fmt.Fprintln(a.stderr, "neuroshard: the all-to-alls of these plans are SIMULATED, not measured")
+	}
 	opt.Measure = func(ctx context.Context, p *problem.Problem, plans []verify.Placement) ([]verify.Turn, error) {
 		turns, err := verify.InTurns(ctx, p, plans, backend, measuring)
 		return turns, f.failed(ctx, measured(turns, err))
@@ -523,7 +534,7 @@ func (f *benchFlags) print(a *app, opt bench.Options, records []bench.Record) er
 	if err := report.Trained(a.stdout, results.Policies, a.reportOptions()); err != nil {
 		return bad(err, "")
 	}
-	if verified := bench.Verified(records); verified != nil {
+	if verified := results.Verified; verified != nil {
 		return bad(report.Verified(a.stdout, verified, a.reportOptions()), "")
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,7 +97,7 @@ second of eight parts, for eight machines; neuroshard dataset merge joins them
 	f.IntVar(&c.anchors, "anchor-every", 0, "samples between two runs of the anchor sample (default: 200)")
 	f.Float64Var(&c.drift, "drift", 0, "`share` by which the anchor may change before its block is measured again (default: 0.1 on a CPU, else 0.03)")
 	f.IntVar(&c.passes, "passes", 1, "passes over all samples; the time of a sample is the median over the passes")
-	f.DurationVar(&c.limit, "limit", 0, "`time` of measuring after which the samples that are left are left out")
+	f.DurationVar(&c.limit, "limit", 0, "stop measuring after this `time`, leave the other samples out, and finish the dataset (default: no limit)")
 	f.BoolVar(&c.ceiling, "ceilings", false, "measure the best that the device can reach; writes no dataset")
 	f.BoolVar(&c.json, "json", false, "print one JSON object")
 	return cmd
@@ -164,13 +165,34 @@ func (c *collectCommand) run(ctx context.Context) error {
 		set.Comm = nil
 	}
 	if w, ok := backend.(*collect.Worker); ok && set.Compute != nil {
-		all := len(set.Compute.Samples)
-		set.Compute.Samples = slices.DeleteFunc(set.Compute.Samples, func(g dataset.Group) bool { return w.Lacks(g.Operation) })
-		if left := len(set.Compute.Samples); left < all {
-			fmt.Fprintf(c.stderr, "neuroshard: the backend does not have all optimizers with all precisions: %d of %d groups are left out\n", all-left, all)
+		if err := c.leaveOut(w, set.Compute); err != nil {
+			return err
 		}
 	}
 	return c.measure(ctx, bar, set, backend)
+}
+
+// leaveOut takes the groups out of the samples that the backend cannot run.
+func (c *collectCommand) leaveOut(w *collect.Worker, set *dataset.Compute) error {
+	all := len(set.Samples)
+	var pairs []string
+	set.Samples = slices.DeleteFunc(set.Samples, func(g dataset.Group) bool {
+		lacks := w.Lacks(g.Operation)
+		if pair := fmt.Sprintf("%v with %v", g.Operation.Optimizer, g.Operation.Precision); lacks && !slices.Contains(pairs, pair) {
+			pairs = append(pairs, pair)
+		}
+		return lacks
+	})
+	left := len(set.Samples)
+	if left == all {
+		return nil
+	}
+	slices.Sort(pairs)
+	if left == 0 {
+		return usagef("choose others with --optimizers and --precisions", "collect: the backend has no %s, and all %d groups need it", strings.Join(pairs, ", "), all)
+	}
+	fmt.Fprintf(c.stderr, "neuroshard: the backend has no %s: %d of %d groups are left out\n", strings.Join(pairs, ", "), all-left, all)
+	return nil
 }
 
 // draw draws the samples to measure; real is nil without --trace.
@@ -225,11 +247,17 @@ func (c *collectCommand) measure(ctx context.Context, bar *progressBar, set data
 		drift = .1
 	}
 	start := c.env.now()
-	var failures []collect.Failure
+	var (
+		failures []collect.Failure
+		last     collect.Progress
+	)
 	options := collect.Options{
 		Shard: collect.Shard(c.shard), AnchorEvery: c.anchors, DriftLimit: drift, Passes: c.passes, Fastest: c.backend.fastest, Tool: neuroshard.Version,
-		OnProgress: func(p collect.Progress) { bar.at(p.Done, p.Total, measuring(p)) },
-		OnFailure:  func(f collect.Failure) { failures = append(failures, f) },
+		OnProgress: func(p collect.Progress) {
+			last = p
+			bar.at(p.Done, p.Total, measuring(p))
+		},
+		OnFailure: func(f collect.Failure) { failures = append(failures, f) },
 	}
 	if c.limit > 0 {
 		options.Enough = func() bool { return c.env.now().Sub(start) >= c.limit }
@@ -243,6 +271,9 @@ func (c *collectCommand) measure(ctx context.Context, bar *progressBar, set data
 		return &exitError{exitInterrupted, fmt.Errorf("interrupted: the times measured so far are kept in %s", c.out), "give the same command again to continue"}
 	}
 	finished := errors.Is(err, collect.ErrFinished)
+	if left := last.Total - last.Done; c.limit > 0 && left > 0 && !finished {
+		fmt.Fprintf(c.stderr, "neuroshard: --limit %v ended the run: %d of %d measurements are left out, and the dataset is finished\n", c.limit, left, last.Total)
+	}
 	if err != nil && !finished {
 		hint := ""
 		if errors.Is(err, collect.ErrSetAside) {

@@ -83,6 +83,9 @@ type Options struct {
 	// measured together, so that other load on the machine slows all of them. An error ends the
 	// run, and so does a plan that the backend has no memory for.
 	Measure func(ctx context.Context, p *problem.Problem, plans []verify.Placement) ([]verify.Turn, error)
+	// MeasuredBy states what Measure measures with (verify.Comparison.MeasuredBy). A comparison that was
+	// stopped does not go on with another one.
+	MeasuredBy string
 	// Choose runs the finalists of contenders with Contender.Finalists (neuroshard.Measure).
 	Choose func(ctx context.Context, p *problem.Problem, finalists []neuroshard.Finalist) (*neuroshard.Measured, error)
 	// Known are records of an earlier run of the same comparison. Their tasks are not

@@ -56,6 +56,9 @@ func NewResults(records []Record, opt Options) *Results {
 		Records: append([]Record{}, records...), Summary: append([]Summary{}, Summarise(records, opt.Reference)...),
 		Policies: policiesOf(opt.Contenders), Gains: NewGains(records), Verified: Verified(records),
 	}
+	if results.Verified != nil {
+		results.Verified.MeasuredBy = opt.MeasuredBy
+	}
 	if opt.Budgets != nil {
 		results.Curves = Curves(records, opt)
 	}
@@ -215,13 +218,13 @@ func Keep(ctx context.Context, path string, tasks []Task, opt Options) (records 
 }
 
 // identity returns the first line of a journal. Two comparisons have the same line if they
-// have the same price list, methods, seed, tasks and version of neuroshard.
+// have the same price list, methods, seed, backend, tasks and version of neuroshard.
 func identity(tasks []Task, opt Options) (string, error) {
 	opt = opt.withDefaults()
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%s %s %d %q\n", neuroshard.Version, opt.Prices, opt.Seed, opt.Methods)
 	if opt.Measure != nil {
-		fmt.Fprintln(hash, Measured, "in turns")
+		fmt.Fprintln(hash, Measured, "in turns", opt.MeasuredBy)
 	}
 	if opt.Budgets != nil {
 		fmt.Fprintln(hash, opt.Budgets)

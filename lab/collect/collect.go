@@ -63,7 +63,9 @@ type Options struct {
 	// OnFailure, if not nil, is called with each sample that failed.
 	OnFailure func(Failure)
 	// Enough, if not nil, is asked before each sample. Once it returns true, Run measures no
-	// further samples, and the dataset has those that it measured. It goes with one pass only.
+	// further samples, only the anchor that ends their block, and writes the dataset of those
+	// that it measured, which is finished then. The samples of one batch size follow each other,
+	// so a short run may have only one. With more than one pass, Run returns an error.
 	Enough func() bool
 }
 

@@ -569,19 +569,16 @@ func (r *run) measure(ctx context.Context) error {
 // all others, because the cause of the drift may be over by then. When the run has enough,
 // only the anchor that ends the block is left.
 func (r *run) measurePart(ctx context.Context, p *part) error {
-	if p.remaining() == 0 && (!r.anchoring || len(p.open) == 0) {
+	if r.over(p) && (!r.anchoring || len(p.open) == 0) {
 		return nil
 	}
 	if err := r.anchor(ctx, p); err != nil {
 		return err
 	}
-	for p.remaining() > 0 && !r.opt.Enough() {
+	for !r.over(p) {
 		for _, id := range p.ids {
-			if p.settled(id) {
+			if p.settled(id) || r.opt.Enough() {
 				continue
-			}
-			if r.opt.Enough() {
-				break
 			}
 			if err := r.sample(ctx, p, id); err != nil {
 				return err
@@ -600,6 +597,9 @@ func (r *run) measurePart(ctx context.Context, p *part) error {
 	}
 	return nil
 }
+
+// over reports whether no further sample of a part is to be measured.
+func (r *run) over(p *part) bool { return p.remaining() == 0 || r.opt.Enough() }
 
 // sample measures one sample.
 func (r *run) sample(ctx context.Context, p *part, id int) error {
@@ -707,11 +707,7 @@ func (r *run) anchor(ctx context.Context, p *part) error {
 		closing := middle(found.Tries)
 		ref := reference(append(slices.Clone(p.anchors), newAnchor(found.After, found.Tries)))
 		if !steady(p.anchors[len(p.anchors)-1].cost, closing, ref, p.limit) {
-			for _, id := range p.open {
-				if p.putBack[id] < r.opt.RetryBlocks {
-					found.Again = append(found.Again, id)
-				}
-			}
+			found.Again = r.again(p)
 		}
 	}
 	if err := r.record(record{Anchor: found}); err != nil {
@@ -719,6 +715,20 @@ func (r *run) anchor(ctx context.Context, p *part) error {
 	}
 	r.count()
 	return r.journal.sync()
+}
+
+// again returns the samples of a block that drifted which are measured again. The others are
+// quarantined; so are all if the run has enough.
+func (r *run) again(p *part) (ids []int) {
+	if r.opt.Enough() {
+		return nil
+	}
+	for _, id := range p.open {
+		if p.putBack[id] < r.opt.RetryBlocks {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // chooseAnchor takes the first of the candidates that can be measured.
@@ -760,18 +770,8 @@ func (r *run) measureRepeats(ctx context.Context) error {
 	if err != nil {
 		return nil // a design of exchanges alone
 	}
-	if !r.chosen {
-		quarantined := p.quarantined()
-		var ids []int
-		for id := range p.done {
-			if !quarantined(id) {
-				ids = append(ids, id)
-			}
-		}
-		ids = repeated(ids, r.opt.RepeatShare, r.seed)
-		if err := r.record(record{Choice: &ids}); err != nil {
-			return err
-		}
+	if err := r.chooseRepeats(p); err != nil {
+		return err
 	}
 	for _, id := range r.choice {
 		if _, done := r.repeats[id]; done || r.opt.Enough() {
@@ -794,6 +794,23 @@ func (r *run) measureRepeats(ctx context.Context) error {
 		return r.anchor(ctx, p)
 	}
 	return nil
+}
+
+// chooseRepeats chooses the groups that are measured a second time, unless they were chosen
+// before or the run has enough.
+func (r *run) chooseRepeats(p *part) error {
+	if r.chosen || r.opt.Enough() {
+		return nil
+	}
+	quarantined := p.quarantined()
+	var ids []int
+	for id := range p.done {
+		if !quarantined(id) {
+			ids = append(ids, id)
+		}
+	}
+	ids = repeated(ids, r.opt.RepeatShare, r.seed)
+	return r.record(record{Choice: &ids})
 }
 
 // record writes a record to the journal and applies it to the state.

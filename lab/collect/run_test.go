@@ -884,3 +884,29 @@ func TestEnough(t *testing.T) {
 		t.Error("two passes and a run that may stop early: got no error")
 	}
 }
+
+// A run that has enough while the device drifts keeps the samples of the block, in quarantine,
+// and measures nothing else: no other anchor and no repeats.
+func TestEnoughWhileDrifting(t *testing.T) {
+	backend := newScript()
+	left := 25
+	backend.compute = func(_ int, g *dataset.Group) (Timing, error) {
+		timing := steadyTiming(g)
+		if left <= 0 {
+			timing.Forward *= 1.5
+			timing.Backward *= 1.5
+		}
+		return timing, nil
+	}
+	set, err := Run(context.Background(), drawn(t, 60, 8), backend, t.TempDir(), Options{
+		AnchorEvery: 100,
+		Enough:      func() bool { return left <= 0 },
+		OnProgress:  func(Progress) { left-- },
+	})
+	if !errors.Is(err, ErrSetAside) {
+		t.Fatalf("got error %v, want %v", err, ErrSetAside)
+	}
+	if n := len(set.Compute.Samples); n != 25 || set.Comm != nil {
+		t.Errorf("got %d samples and all-to-alls %v, want 25 and none", n, set.Comm)
+	}
+}

@@ -48,11 +48,17 @@ func NewSimulated(profile hardware.Profile) Backend {
 	return &simulated{device: simulate.NewDevice(profile)}
 }
 
-// WithSimulatedComm returns a Backend that measures groups on another one and takes
-// all-to-alls from the simulated device of a profile. Its provenance says so. It is for
-// machines with a single GPU. Closing it closes the other one.
+// WithSimulatedComm returns a Backend that measures groups on b and takes all-to-alls from the
+// simulated device of a profile, for machines with a single GPU. Its provenance states that, and
+// CommSimulated reports it. Close closes b.
 func WithSimulatedComm(b Backend, profile hardware.Profile) Backend {
 	return &simulatedComm{b, NewSimulated(profile)}
+}
+
+// CommSimulated reports whether the all-to-alls of a Backend are simulated.
+func CommSimulated(b Backend) bool {
+	_, exchanges := b.(*simulatedComm)
+	return exchanges || b.Provenance().Source == dataset.Simulated
 }
 
 type simulatedComm struct {

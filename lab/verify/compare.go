@@ -22,6 +22,9 @@ type Outcome struct {
 
 // Comparison summarises measured plans.
 type Comparison struct {
+	// MeasuredBy states what measured the plans: the backend, its device and kernel, whether its
+	// all-to-alls are simulated, and the runs of a plan. It may be empty.
+	MeasuredBy string `json:"measured_by,omitempty"`
 	// Plans is the number of plans, and Tasks the number of their tasks.
 	Plans int `json:"plans"`
 	Tasks int `json:"tasks"`

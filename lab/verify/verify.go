@@ -65,8 +65,10 @@ type Result struct {
 	Paired []unit.Millis
 	// CommMeasured is true if the all-to-alls were run, or if there are none because
 	// there is one device. CommMissing is the reason if CommMeasured is false.
-	CommMeasured bool
-	CommMissing  string
+	// CommSimulated is true if the simulated device stood in for the all-to-alls.
+	CommMeasured  bool
+	CommMissing   string
+	CommSimulated bool
 	// Provenance is the provenance of the backend.
 	Provenance dataset.Provenance
 }
@@ -247,7 +249,7 @@ func (r *run) ready() []plan.StepTimes {
 // result sums up the steps.
 func (r *run) result(predicted plan.Breakdown, fastest bool) *Result {
 	steps := r.steps
-	result := &Result{CommMeasured: r.missing == "", CommMissing: r.missing, Provenance: r.backend.Provenance()}
+	result := &Result{CommMeasured: r.missing == "", CommMissing: r.missing, CommSimulated: collect.CommSimulated(r.backend), Provenance: r.backend.Provenance()}
 	for d := range r.shards {
 		device := Device{Shards: len(r.shards[d]), DimSum: r.exchange.DimSums[d]}
 		if len(predicted.Devices) > 0 {

@@ -16,6 +16,7 @@ from neuroshard_worker import ceilings
 from neuroshard_worker.__main__ import _device
 from neuroshard_worker.anchors import Anchors
 from neuroshard_worker.engines.plain import TorchEngine
+from neuroshard_worker.reference import check_all
 from neuroshard_worker.server import Fatal, Server
 from neuroshard_worker.timing import Stopwatch
 from neuroshard_worker.wire import MAX_LINE
@@ -382,3 +383,17 @@ def test_lookup_file_layout_is_the_one_that_go_writes() -> None:
     data = lookup_file([0, 1, 2], [7, 5])
     assert data[:12] == b"nspool\r\n\x01\x00\x00\x00"
     assert struct.unpack("<7q", data[16:]) == (2, 2, 0, 1, 2, 7, 5)
+
+
+def test_what_an_engine_lacks_is_stated_and_refused() -> None:
+    engine = TorchEngine(torch.device("cpu"))
+    engine.lacks = (("adam", "fp16"),)
+    s = server(engine)
+    assert ask(s, {"op": "hello", "v": 1})["lacks"] == ["adam fp16"]
+    refused = ask(s, compute(opt="adam", dtype="fp16"))
+    assert (refused["op"], refused["code"]) == ("error", "unsupported")
+    assert "no adam with fp16" in refused["msg"]
+    assert ask(s, compute(opt="adam"))["op"] == ask(s, compute(dtype="fp16"))["op"] == "compute"
+    kinds = {(mode.optimizer, mode.dtype) for mode, _, _ in check_all(engine)}
+    assert ("adam", "fp16") not in kinds and ("adam", "fp32") in kinds
+    assert "lacks" not in ask(server(), {"op": "hello", "v": 1})

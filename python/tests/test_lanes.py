@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import SOURCE, environment
+from conftest import LIMIT, SOURCE, environment
 from torchrec_binary import binary
 
 from neuroshard_worker.__main__ import main
@@ -238,47 +238,54 @@ def test_the_sweep_gives_back_the_cycles_of_its_times() -> None:
     assert cycles({**found, "sms": 0}) == {}
 
 
+def rehearse(out: Path, *steps: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    env = environment(PYTHON=sys.executable, REHEARSAL="1", OPTIONS="--device cpu") | changes
+    for name in ("COLLECT", "COUNT", "RUNS", "LANES_SECONDS", "PROFILE"):
+        if name not in changes:
+            env.pop(name, None)
+    return subprocess.run(
+        [SCRIPT, out, *steps], capture_output=True, text=True, timeout=LIMIT, env=env, check=False
+    )
+
+
 def test_the_script_rehearses_on_a_cpu(tmp_path: Path) -> None:
-    """The steps that need no program; the others are in test_measure_gpu."""
     out = tmp_path / "mine"
-    env = environment(PYTHON=sys.executable, REHEARSAL="1", OPTIONS="--device cpu")
     for _ in range(2):  # what is done is kept
-        done = subprocess.run(
-            [SCRIPT, out, "check", "anchors", "lanes"],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=900,
-            env=env,
-            check=False,
-        )
+        done = rehearse(out, "check", "anchors", "lanes")
         assert done.returncode == 0, done.stderr
     assert done.stdout.count("is there: not measured again") == 2
     assert "verdict: none, because the times of a rehearsal mean nothing" in done.stdout
     assert done.stdout.count("fp16 weighted") == 4  # equal and exponential, 1 and 10
     assert json.loads((out / "lanes.json").read_text())["launch"] == "queued"
-    assert sorted(os.listdir(out)) == ["anchors.json", "check.txt", "lanes.json", "lanes.txt"]
+    files = ["anchors.json", "check.txt", "lanes.json", "lanes.txt", "settings"]
+    assert sorted(os.listdir(out)) == files
     assert (out / "check.txt").read_text().endswith(": 0 wrong\n")
-    wrong = subprocess.run([SCRIPT, out, "lane"], capture_output=True, text=True, check=False)
-    assert wrong.returncode == 2 and '"lane" is no step: choose among check' in wrong.stderr
+
+
+def test_the_script_refuses_what_it_cannot_do(tmp_path: Path) -> None:
+    out = tmp_path / "mine"
+    assert rehearse(out, "check").returncode == 0
+    for steps, changes, said in (
+        (["lane"], {}, '"lane" is no step: choose among check'),
+        (["check"], {"REHEARSAL": "0"}, "has results of other settings"),
+        (["check"], {"OPTIONS": "--device cpu --threads 1"}, "has results of other settings"),
+        (["check"], {"COUNT": "2"}, "a rehearsal has sizes of its own"),
+    ):
+        done = rehearse(out, *steps, **changes)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    for word in ("lanes", "--help", ""):
+        done = rehearse(word, "check")  # type: ignore[arg-type]
+        assert done.returncode == 2 and "name the folder of the results first" in done.stderr
+    assert sorted(os.listdir(out)) == ["check.txt", "settings"]
 
 
 def test_the_other_steps_rehearse_with_the_program(tmp_path: Path, binary: str) -> None:
-    out = tmp_path / "mine"
-    done = subprocess.run(
-        [SCRIPT, out, "ceilings", "samples", "plans"],
-        capture_output=True,
-        text=True,
-        timeout=900,
-        env=environment(
-            PYTHON=sys.executable, NEUROSHARD=binary, REHEARSAL="1", OPTIONS="--device cpu"
-        ),
-        check=False,
-    )
+    out = tmp_path / "my results"
+    done = rehearse(out, "ceilings", "samples", "plans", NEUROSHARD=binary)
     assert done.returncode == 0, done.stderr
     assert json.loads((out / "ceilings.json").read_text())["copy_gbps"] > 0
     assert "20 groups over 20 tables" in done.stdout
-    assert "all-to-alls of the simulated device" in (out / "plans.txt").read_text()
+    assert "all-to-alls are SIMULATED, not measured" in (out / "plans.txt").read_text()
 
 
 def test_a_run_with_a_limit_goes_on(tmp_path: Path) -> None:
@@ -287,6 +294,7 @@ def test_a_run_with_a_limit_goes_on(tmp_path: Path) -> None:
     cases = [*lane_cases(TINY), *sweep_cases(TINY)]
     assert found["left"] == len(cases) and not found["lanes"]
     assert f"{len(cases)} cases are left" in report(found)
+    assert json.loads(path.read_text())["left"] == len(cases)
     found = start(path).run()
     assert found["left"] == 0 and len(found["lanes"] + found["sweep"]) == len(cases)
     assert "are left" not in report(found)

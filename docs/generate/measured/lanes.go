@@ -20,6 +20,9 @@ const (
 	wideColumns  = 128
 	wideRows     = 1000
 	wideEvery    = 100
+	// lanesCases is the number of cases: precisions, weights, rows, pooling factors, lengths
+	// and columns.
+	lanesCases = 2 * 2 * 2 * 3 * 2 * 4
 )
 
 // lanesFile is lanes.json.
@@ -100,7 +103,8 @@ func beside(op simulate.Op) simulate.Op {
 	return op
 }
 
-// empty returns what the bags of the wide table take, forward and backward.
+// empty returns the time of the empty bags of the wide table in ms, forward and backward; NaN
+// if it was not measured.
 func (f *lanesFile) empty(e *lanesEntry) (forward, backward float64) {
 	for i := range f.Wide {
 		w := &f.Wide[i]
@@ -139,43 +143,64 @@ func (f *lanesFile) ratios(d *simulate.Device, e *lanesEntry) (measured, simulat
 // lanesTable has the ratios of FBGEMM's kernels beside the simulated ones.
 func lanesTable(m *measurements) (string, error) { return ratioTable(m, &m.fbgemm.lanes), nil }
 
-// tritonLanesTable has those of the worker's Triton kernels.
+// tritonLanesTable has the ratios of the worker's Triton kernels.
 func tritonLanesTable(m *measurements) (string, error) { return ratioTable(m, &m.triton.lanes), nil }
 
-// ratioTable sums up the ratios of all cases by columns and lengths: the medians over rows,
+// ratioTable sums up the ratios of all cases by columns, rows and lengths: the medians over
 // pooling factors, precisions and weights, and the range.
 func ratioTable(m *measurements, f *lanesFile) string {
 	var b strings.Builder
-	fmt.Fprint(&b, "| columns | lengths | forward, measured | forward, simulated | backward, measured | backward, simulated |\n|--:|---|--:|--:|--:|--:|\n")
-	for _, dim := range []int{8, 16, 32, 64} {
-		for _, lengths := range []string{"equal", exponential} {
-			var columns [4][]float64
-			for i := range f.Lanes {
-				e := &f.Lanes[i]
-				if e.Dim != dim || e.Lengths != lengths {
-					continue
-				}
-				measured, simulated := f.ratios(&m.device, e)
-				for p := range 2 {
-					columns[2*p] = append(columns[2*p], measured[p])
-					columns[2*p+1] = append(columns[2*p+1], simulated[p])
-				}
+	fmt.Fprint(&b, "| columns | rows | lengths | forward, measured | simulated | backward, measured | simulated |\n|--:|--:|---|--:|--:|--:|--:|\n")
+	for _, c := range lanesClasses() {
+		var columns [4][]float64
+		for i := range f.Lanes {
+			e := &f.Lanes[i]
+			if e.Dim != c.dim || e.Rows != c.rows || e.Lengths != c.lengths {
+				continue
 			}
-			fmt.Fprintf(&b, "| %d | %s |", dim, lengths)
-			for _, c := range columns {
-				fmt.Fprintf(&b, " %.2f (%.2f-%.2f) |", median(c), slices.Min(c), slices.Max(c))
+			measured, simulated := f.ratios(&m.device, e)
+			for p := range 2 {
+				columns[2*p] = append(columns[2*p], measured[p])
+				columns[2*p+1] = append(columns[2*p+1], simulated[p])
 			}
-			fmt.Fprintln(&b)
 		}
+		fmt.Fprintf(&b, "| %d | %s | %s |", c.dim, c.size(), c.lengths)
+		for _, r := range columns {
+			fmt.Fprintf(&b, " %.2f (%.2f-%.2f) |", median(r), slices.Min(r), slices.Max(r))
+		}
+		fmt.Fprintln(&b)
 	}
 	fmt.Fprintf(&b, "\nThe verdict of the script: `%s`, a ratio of %.2f in the median of the decisive cases, %.2f at most over all.", f.Verdict.Rule, f.Verdict.Ratio, f.Verdict.Largest)
 	return b.String()
 }
 
+// A lanesClass is the cases of one line.
+type lanesClass struct {
+	dim     int
+	rows    int64
+	lengths string
+}
+
+// size returns the rows in words.
+func (c lanesClass) size() string { return sizes[c.rows] }
+
+// sizes are the numbers of rows of the experiment, in words.
+var sizes = map[int64]string{100_000: "100,000", 10_000_000: "10 million"}
+
+func lanesClasses() (all []lanesClass) {
+	for _, dim := range []int{8, 16, 32, 64} {
+		for _, rows := range []int64{100_000, 10_000_000} {
+			for _, lengths := range []string{"equal", exponential} {
+				all = append(all, lanesClass{dim, rows, lengths})
+			}
+		}
+	}
+	return all
+}
+
 func median(values []float64) float64 { return quantile(values, .5) }
 
-// quantile returns the value below which a share of the values lies, between two of them if
-// need be.
+// quantile returns the quantile of a share in [0, 1], interpolated between neighbours.
 func quantile(values []float64, share float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	at := share * float64(len(sorted)-1)

@@ -66,16 +66,18 @@ func run(out io.Writer, folder, doc string) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range tables() {
-		text, err := t.make(m)
-		if err != nil {
+	texts := make([]string, len(tables()))
+	for i, t := range tables() {
+		if texts[i], err = t.make(m); err != nil {
 			return fmt.Errorf("table %s: %w", t.name, err)
 		}
-		fmt.Fprintf(out, "%s:\n\n%s\n\n", t.name, text)
-		if doc == "" {
-			continue
-		}
-		if err := marks.Replace(doc, "measured "+t.name, []string{text}); err != nil {
+		fmt.Fprintf(out, "%s:\n\n%s\n\n", t.name, texts[i])
+	}
+	if doc == "" {
+		return nil
+	}
+	for i, t := range tables() {
+		if err := marks.Replace(doc, "measured "+t.name, texts[i:i+1]); err != nil {
 			return err
 		}
 	}
@@ -90,7 +92,7 @@ type measurements struct {
 	device simulate.Device
 }
 
-// kernelTimes is what one backend's kernels took.
+// kernelTimes holds the measurements of one backend.
 type kernelTimes struct {
 	lanes   lanesFile
 	anchors anchorsFile
@@ -110,6 +112,9 @@ func readAll(folder string) (*measurements, error) {
 		at := filepath.Join(folder, k.name)
 		if err := readJSON(filepath.Join(at, "lanes.json"), &k.into.lanes); err != nil {
 			return nil, err
+		}
+		if n := len(k.into.lanes.Lanes); n != lanesCases {
+			return nil, fmt.Errorf("%s: %d of %d cases of lanes.json are measured", at, n, lanesCases)
 		}
 		if err := readJSON(filepath.Join(at, "anchors.json"), &k.into.anchors); err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -35,26 +36,19 @@ type anchorsFile struct {
 }
 
 // timesTable has the simulated over the measured times: of eight tables alone by pooling
-// factor and columns, and of one table by mode and columns.
+// factor, rows and columns, and of one table by mode and columns.
 func timesTable(m *measurements) (string, error) {
 	var b strings.Builder
-	fmt.Fprint(&b, "| eight tables, simulated over measured | lookups a bag | 8 columns | 16 | 32 | 64 |\n|---|--:|--:|--:|--:|--:|\n")
+	fmt.Fprint(&b, "| eight tables, simulated over measured | lookups a bag | rows | 8 columns | 16 | 32 | 64 |\n|---|--:|--:|--:|--:|--:|--:|\n")
 	for _, pass := range []string{"forward", "backward"} {
 		for _, pooling := range []int{1, 10, 64} {
-			fmt.Fprintf(&b, "| %s | %d |", pass, pooling)
-			for _, dim := range []int{8, 16, 32, 64} {
-				var ratios []float64
-				for i := range m.fbgemm.lanes.Lanes {
-					e := &m.fbgemm.lanes.Lanes[i]
-					if e.Dim != dim || e.PoolingFactor != pooling || e.Weighted {
-						continue
-					}
-					forward, backward := m.device.Compute(e.narrow())
-					ratios = append(ratios, ratio(pass, forward, backward, e.Alone.Forward[1], e.Alone.Backward[1]))
+			for _, rows := range []int64{100_000, 10_000_000} {
+				fmt.Fprintf(&b, "| %s | %d | %s |", pass, pooling, sizes[rows])
+				for _, dim := range []int{8, 16, 32, 64} {
+					fmt.Fprintf(&b, " %s |", m.simulatedOver(pass, pooling, rows, dim))
 				}
-				fmt.Fprintf(&b, " %.2f |", median(ratios))
+				fmt.Fprintln(&b)
 			}
-			fmt.Fprintln(&b)
 		}
 	}
 	columns := []int{4, 8, 16, 32, 64, 128}
@@ -84,6 +78,21 @@ func timesTable(m *measurements) (string, error) {
 	return strings.TrimSpace(b.String()), nil
 }
 
+// simulatedOver returns the simulated over the measured times of eight tables without weights,
+// with FBGEMM's kernels: the median over lengths and precisions, and the range.
+func (m *measurements) simulatedOver(pass string, pooling int, rows int64, dim int) string {
+	var ratios []float64
+	for i := range m.fbgemm.lanes.Lanes {
+		e := &m.fbgemm.lanes.Lanes[i]
+		if e.Dim != dim || e.Rows != rows || e.PoolingFactor != pooling || e.Weighted {
+			continue
+		}
+		forward, backward := m.device.Compute(e.narrow())
+		ratios = append(ratios, ratio(pass, forward, backward, e.Alone.Forward[1], e.Alone.Backward[1]))
+	}
+	return fmt.Sprintf("%.2f (%.2f-%.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
+}
+
 // ratio returns the simulated over the measured time of a pass.
 func ratio(pass string, forward, backward unit.Millis, measuredForward, measuredBackward float64) float64 {
 	if pass == "forward" {
@@ -110,11 +119,11 @@ func modes() []mode {
 }
 
 // fitTable has what a bag and a lookup take in the forward of narrow rows: the line through
-// the times of eight tables of 8 columns and 100,000 rows, fp32, unweighted, equal bags, with
-// 1 and with 10 lookups a bag; alone (8 lanes a bag) and beside the wide table (32 lanes).
+// the times of eight tables of 8 columns, fp32, unweighted, equal bags, with 1 and with 10
+// lookups a bag; alone (8 lanes a bag) and beside the wide table (32 lanes).
 func fitTable(m *measurements) (string, error) {
 	var b strings.Builder
-	fmt.Fprint(&b, "| kernels | lanes of a bag | a bag, ns | a lookup, ns | a bag, cycles of a multiprocessor | a lookup, cycles | simulated: a bag | a lookup |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprint(&b, "| kernels | rows | lanes of a bag | a bag, ns | a lookup, ns | a bag, cycles of a multiprocessor | a lookup, cycles | simulated: a bag | a lookup |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	hw := m.device.Profile()
 	for _, k := range []struct {
 		name  string
@@ -122,34 +131,37 @@ func fitTable(m *measurements) (string, error) {
 	}{{"FBGEMM", &m.fbgemm}, {"Triton", &m.triton}} {
 		f := &k.times.lanes
 		clock := k.times.anchors.Ceilings.Clock * float64(hw.SMs)
-		for _, lanes := range []int{8, 32} {
-			var at [2]float64 // of 1 and of 10 lookups a bag
-			bags := 0.0
-			for i := range f.Lanes {
-				e := &f.Lanes[i]
-				if e.Dim != 8 || e.Rows != 100_000 || e.Lengths != "equal" || e.DType != "fp32" || e.Weighted || e.PoolingFactor > 10 {
-					continue
-				}
-				bags = float64(narrowTables * e.Batch)
-				time := e.Alone.Forward[1]
-				if lanes == 32 {
-					empty, _ := f.empty(e)
-					time = e.Beside.Forward[1] - empty
-				}
-				if e.PoolingFactor == 1 {
-					at[0] = time
-				} else {
-					at[1] = time
-				}
+		for _, rows := range []int64{100_000, 10_000_000} {
+			for _, lanes := range []int{8, 32} {
+				bag, lookup := f.line(rows, lanes)
+				share := float64(lanes) / 32
+				row, each := hw.IssueCycles()
+				fmt.Fprintf(&b, "| %s | %s | %d | %.4f | %.4f | %.0f | %.1f | %.1f | %.1f |\n", k.name, sizes[rows], lanes, bag, lookup, bag*clock, lookup*clock, each*share, row*share)
 			}
-			lookup := (at[1] - at[0]) / (9 * bags) * 1e6
-			bag := at[0]/bags*1e6 - lookup
-			share := float64(lanes) / 32
-			row, each := hw.IssueCycles()
-			fmt.Fprintf(&b, "| %s | %d | %.4f | %.4f | %.0f | %.1f | %.1f | %.1f |\n", k.name, lanes, bag, lookup, bag*clock, lookup*clock, each*share, row*share)
 		}
 	}
 	return strings.TrimSpace(b.String()), nil
+}
+
+// line returns the ns of a bag and of a lookup.
+func (f *lanesFile) line(rows int64, lanes int) (bag, lookup float64) {
+	var at [2]float64 // with 1 and with 10 lookups a bag
+	bags := 0.0
+	for i := range f.Lanes {
+		e := &f.Lanes[i]
+		if e.Dim != 8 || e.Rows != rows || e.Lengths != "equal" || e.DType != "fp32" || e.Weighted || e.PoolingFactor > 10 {
+			continue
+		}
+		bags = float64(narrowTables * e.Batch)
+		time := e.Alone.Forward[1]
+		if lanes == 32 {
+			empty, _ := f.empty(e)
+			time = e.Beside.Forward[1] - empty
+		}
+		at[min(e.PoolingFactor-1, 1)] = time
+	}
+	lookup = (at[1] - at[0]) / (9 * bags) * 1e6
+	return at[0]/bags*1e6 - lookup, lookup
 }
 
 // ceilingsTable has the best that the device reached beside the profile.

@@ -133,6 +133,7 @@ def _run(options: argparse.Namespace, stdout: TextIO) -> int:
         for mode, columns, fault in check_all(engine):
             wrong += bool(fault)
             stdout.write(f"{_mode_name(mode):32}{columns:>5} columns  {fault or 'ok'}\n")
+            stdout.flush()
         stdout.write(f"{engine.kernel}, {facts.name(device)}: {wrong} wrong\n")
         return 1 if wrong else 0
     if options.lanes:

@@ -152,17 +152,17 @@ class Lanes:
         """Measures what the file lacks, and returns all of it. After limit seconds it measures
         no further cases; what is left then is counted in "left"."""
         end = time.monotonic() + limit
-        sizes = self.sizes
-        self.found["left"] = 0
-        cases = all_cases(sizes)
+        cases = all_cases(self.sizes)
+        settled = self.found["lanes"] + self.found["sweep"]
+        self.found["left"] = sum(not any(known(e, c) for e in settled) for _, c in cases)
         for i, (part, case) in enumerate(cases, 1):
             if any(known(entry, case) for entry in self.found[part] + self.found["skipped"]):
                 continue
             if time.monotonic() >= end:
-                self.found["left"] += 1
                 continue
             log.info("lanes: %d of %d: %s", i, len(cases), case)
             self._measure(part, case)
+            self.found["left"] -= 1
             self._write()
         self.found["verdict"] = verdict(self.found)
         self.found["cycles"] = cycles(self.found)
@@ -378,6 +378,8 @@ def verdict(found: Json) -> Json:
         return {"rule": "unknown", "why": "no decisive case was measured"}
     middle, most = quartiles(decisive)[1], max(all_of)
     rule = "own" if most < OWN_BELOW else "widest" if middle >= WIDEST_FROM else "between"
+    if left := found.get("left"):
+        return {"rule": "unknown", "why": f"{left} cases are left; so far it is {rule}"}
     return {"rule": rule, "ratio": round(middle, 3), "largest": round(most, 3)}
 
 

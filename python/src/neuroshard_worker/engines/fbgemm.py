@@ -43,6 +43,8 @@ try:
 finally:
     logging.disable(logging.NOTSET)
 
+log = logging.getLogger("neuroshard")
+
 _OPTIMIZERS = {
     SGD: EmbOptimType.EXACT_SGD,
     ROWWISE_ADAGRAD: EmbOptimType.EXACT_ROWWISE_ADAGRAD,
@@ -70,8 +72,12 @@ class FbgemmEngine(Engine):
             if fault:
                 raise ValueError(f"fbgemm_gpu is there, but cannot run on {device}: {fault}")
             # FBGEMM 1.6 has no Adam of fp16 weights on GPUs: it takes a counter for half.
-            pairs = itertools.product(self.optimizers, self.dtypes)
-            self.lacks = tuple((o, d) for o, d in pairs if _fault(device, Mode(o, d, False)))
+            lacks = []
+            for optimizer, dtype in itertools.product(self.optimizers, self.dtypes):
+                if fault := _fault(device, Mode(optimizer, dtype, False)):
+                    log.warning("fbgemm has no %s with %s here: %s", optimizer, dtype, fault)
+                    lacks.append((optimizer, dtype))
+            self.lacks = tuple(lacks)
         self.kernel = (
             f"SplitTableBatchedEmbeddingBagsCodegen of fbgemm_gpu {fbgemm_gpu.__version__}{on}, "
             f"torch {torch.__version__}"
@@ -100,7 +106,11 @@ def _fault(device: torch.device, mode: Mode) -> str:
         op.forward()
         op.backward()
         torch.cuda.synchronize(device)
+    except torch.OutOfMemoryError:
+        raise
     except (RuntimeError, NotImplementedError, AssertionError) as e:
+        if isinstance(e, getattr(torch, "AcceleratorError", ())) or "CUDA error" in str(e):
+            raise  # nothing runs on the device after that
         return str(e).strip().split("\n")[0] or type(e).__name__
     return ""
 
