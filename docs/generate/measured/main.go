@@ -6,7 +6,7 @@
 //	go run ./docs/generate/measured                          all tables
 //	go run ./docs/generate/measured -doc docs/MEASURED.md    the tables, into the document
 //
-// Each table has a function, in the file of its step: lanes.go, times.go, samples.go, plans.go.
+// Each table has a function, in the file of its step: lanes.go, times.go, fit.go, samples.go, plans.go.
 package main
 
 import (
@@ -55,6 +55,7 @@ func tables() []table {
 		{"lanes-triton", tritonLanesTable},
 		{"times", timesTable},
 		{"fit", fitTable},
+		{"fitted", fitsTable},
 		{"groups", samplesTable},
 		{"ceilings", ceilingsTable},
 	}

@@ -81,3 +81,47 @@ func TestStatements(t *testing.T) {
 		}
 	}
 }
+
+// The constants that are fitted to the lanes experiment order the groups, which no fit saw,
+// better than those of the simulated device, and none near them fits better.
+func TestForwardFit(t *testing.T) {
+	m, err := readAll(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, bag := m.device.Profile().IssueCycles()
+	old := version3(forwardPass, row, bag)
+	points := lanesPoints(&m.fbgemm.lanes, forwardPass)
+	start := old
+	start.bag, start.fixed = 60, 5
+	found := fitKernels(&m.device, points, forwardPass, start)
+	least := found.misfit(&m.device, points, forwardPass)
+	for i := range found.free(forwardPass) {
+		for _, factor := range []float64{.95, 1.05} {
+			near := found
+			*near.free(forwardPass)[i] *= factor
+			if off := near.misfit(&m.device, points, forwardPass); off < least-1e-6 {
+				t.Errorf("constant %d times %v fits better: %v instead of %v", i, factor, off, least)
+			}
+		}
+	}
+	samples, err := samplePoints(folder+"/"+fbgemm+"/samples", forwardPass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tau := func(k kernelFit) float64 {
+		var predicted, measured []float64
+		for _, p := range samples {
+			predicted, measured = append(predicted, k.predict(&m.device, p.op, forwardPass)), append(measured, p.measured)
+		}
+		return kendall(predicted, measured)
+	}
+	if before, after := tau(old), tau(found); len(samples) != 76 || before > .86 || after < .94 {
+		t.Errorf("got taus of %.3f before and %.3f after the fit on %d groups", before, after, len(samples))
+	}
+	// The constants of the simulated device predict as it does.
+	forward, _ := m.device.Compute(points[0].op)
+	if got := old.predict(&m.device, points[0].op, forwardPass); math.Abs(got/float64(forward)-1) > 1e-12 {
+		t.Errorf("got %v, the simulated device has %v", got, forward)
+	}
+}

@@ -1,0 +1,238 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/simulate"
+)
+
+// A kernelFit is constants of the formulas of one pass in the place of those of the simulated
+// device. Cycles are of a whole warp, and a bag of G of its W lanes takes (G/W)^power of them.
+// The simulated device has a power of 1 forward and of 0.8 backward.
+type kernelFit struct {
+	row, rowPower, bag, bagPower float64
+	// stream is a factor of the memory's bandwidth; lengthCV is the coefficient of variation
+	// that stands for exponential lengths, which have 1; fixed is added, in us.
+	stream, lengthCV, fixed float64
+}
+
+// device returns the simulated device with the constants, for operators of lanes a bag. power
+// is that of the simulated device.
+func (k *kernelFit) device(d simulate.Device, lanes int, power float64) simulate.Device {
+	share := float64(lanes) / 32
+	d.RowCycles = k.row * math.Pow(share, k.rowPower-power)
+	d.BagCycles = k.bag * math.Pow(share, k.bagPower-1)
+	d.Stream *= k.stream
+	return d
+}
+
+// predict returns the time of a pass of an operator, in ms. All its bags have the same lanes.
+func (k *kernelFit) predict(d *simulate.Device, op simulate.Op, pass string) float64 {
+	widest := 0
+	for i := range op.Tables {
+		widest = max(widest, op.Tables[i].Dim)
+	}
+	lanes := d.Profile().Lanes(widest)
+	op.Tables = slices.Clone(op.Tables)
+	for i := range op.Tables {
+		op.Tables[i].LengthCV *= k.lengthCV
+	}
+	if pass == forwardPass {
+		fitted := k.device(*d, lanes, 1)
+		forward, _ := fitted.Compute(op)
+		return float64(forward) + k.fixed/1e3
+	}
+	fitted := k.device(*d, lanes, simulate.BackwardLanesPower)
+	_, backward := fitted.Compute(op)
+	return float64(backward) + k.fixed/1e3
+}
+
+const (
+	forwardPass  = "forward"
+	backwardPass = "backward"
+)
+
+// version3 are the constants of the simulated device.
+func version3(pass string, row, bag float64) kernelFit {
+	k := kernelFit{row: row, rowPower: 1, bag: bag, bagPower: 1, stream: 1, lengthCV: 1}
+	if pass == backwardPass {
+		k.rowPower = simulate.BackwardLanesPower
+	}
+	return k
+}
+
+// A fitPoint is one measured time, in ms.
+type fitPoint struct {
+	op       simulate.Op
+	measured float64
+}
+
+// lanesPoints returns the times of the experiment without weights, alone and beside the wide
+// table.
+func lanesPoints(f *lanesFile, pass string) (points []fitPoint) {
+	for i := range f.Lanes {
+		e := &f.Lanes[i]
+		if e.Weighted {
+			continue
+		}
+		op := e.narrow()
+		points = append(points, fitPoint{op, e.Alone.of(pass)}, fitPoint{beside(op), e.Beside.of(pass)})
+	}
+	return points
+}
+
+// of returns the median of a pass.
+func (q *quartiles) of(pass string) float64 {
+	if pass == forwardPass {
+		return q.Forward[1]
+	}
+	return q.Backward[1]
+}
+
+// misfit returns the sum of the squared logarithms of predicted over measured times.
+func (k *kernelFit) misfit(d *simulate.Device, points []fitPoint, pass string) float64 {
+	sum := 0.0
+	for _, p := range points {
+		off := math.Log(k.predict(d, p.op, pass) / p.measured)
+		sum += off * off
+	}
+	return sum
+}
+
+// free returns the constants of a pass that are fitted.
+func (k *kernelFit) free(pass string) []*float64 {
+	if pass == forwardPass {
+		return []*float64{&k.row, &k.rowPower, &k.bag, &k.bagPower, &k.stream, &k.lengthCV, &k.fixed}
+	}
+	return []*float64{&k.row, &k.rowPower, &k.fixed}
+}
+
+// fitKernels searches constants for a pass by factors of each, which come nearer to 1 where
+// none is an improvement.
+func fitKernels(d *simulate.Device, points []fitPoint, pass string, start kernelFit) kernelFit {
+	best := start
+	least := best.misfit(d, points, pass)
+	for step := .5; step > .004; {
+		improved := false
+		for i := range best.free(pass) {
+			for _, factor := range []float64{math.Exp(step), math.Exp(-step)} {
+				try := best
+				*try.free(pass)[i] *= factor
+				if off := try.misfit(d, points, pass); off < least {
+					best, least, improved = try, off, true
+				}
+			}
+		}
+		if !improved {
+			step /= 2
+		}
+	}
+	return best
+}
+
+// fitsTable has constants that fit the lanes experiment with FBGEMM's kernels, and the
+// errors of the simulated device's and the fitted constants: on the points of the fit, and on
+// the anchors and groups, which are in no fit.
+func fitsTable(m *measurements) (string, error) {
+	row, bag := m.device.Profile().IssueCycles()
+	var constants, errors strings.Builder
+	fmt.Fprint(&constants, "| pass | constants | row, cycles | power of the lanes | bag, cycles | power of the lanes | bandwidth of memory | variation of exponential lengths | added, us |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprint(&errors, "| pass | times | number | in the fit | simulated over measured, version 3 | fitted | Kendall's tau, version 3 | fitted |\n|---|---|--:|---|--:|--:|--:|--:|\n")
+	for _, pass := range []string{forwardPass, backwardPass} {
+		old := version3(pass, row, bag)
+		points := lanesPoints(&m.fbgemm.lanes, pass)
+		start := old
+		start.bag, start.fixed = 60, 5
+		found := fitKernels(&m.device, points, pass, start)
+		for _, k := range []struct {
+			name string
+			of   kernelFit
+		}{{"version 3", old}, {"fitted", found}} {
+			bags, stream, cv := " | ", "", "" // no constants of the backward
+			if pass == forwardPass {
+				bags = fmt.Sprintf("%.1f | %.2f", k.of.bag, k.of.bagPower)
+				stream, cv = fmt.Sprintf("%.2f", k.of.stream), fmt.Sprintf("%.2f", k.of.lengthCV)
+			}
+			fmt.Fprintf(&constants, "| %s | %s | %.1f | %.2f | %s | %s | %s | %.0f |\n", pass, k.name, k.of.row, k.of.rowPower, bags, stream, cv, k.of.fixed)
+		}
+		samples, err := samplePoints(filepath.Join(m.folder, fbgemm, "samples"), pass)
+		if err != nil {
+			return "", err
+		}
+		for _, set := range []struct {
+			name, used string
+			points     []fitPoint
+		}{{"eight tables, alone and beside the wide one", "yes", points}, {"one table", "no", m.anchorPoints(pass)}, {"groups", "no", samples}} {
+			fmt.Fprintf(&errors, "| %s | %s | %d | %s |", pass, set.name, len(set.points), set.used)
+			var taus [2]float64
+			for i, k := range []kernelFit{old, found} {
+				var ratios, predicted, measured []float64
+				for _, p := range set.points {
+					t := k.predict(&m.device, p.op, pass)
+					ratios, predicted, measured = append(ratios, t/p.measured), append(predicted, t), append(measured, p.measured)
+				}
+				taus[i] = kendall(predicted, measured)
+				fmt.Fprintf(&errors, " %.2f (%.2f-%.2f) |", median(ratios), quantile(ratios, .05), quantile(ratios, .95))
+			}
+			fmt.Fprintf(&errors, " %.3f | %.3f |\n", taus[0], taus[1])
+		}
+	}
+	return constants.String() + "\n" + strings.TrimSpace(errors.String()), nil
+}
+
+// anchorPoints returns the times of one table without weights.
+func (m *measurements) anchorPoints(pass string) (points []fitPoint) {
+	a := &m.fbgemm.anchors
+	counts := access.Distribution{Kind: access.Uniform}.At(a.Rows, float64(a.PoolingFactor), a.Batch)
+	for _, mode := range modes() {
+		for i := range a.Single {
+			s := &a.Single[i]
+			if s.Mode != mode.name || mode.weighted {
+				continue
+			}
+			measured := s.Forward
+			if pass == backwardPass {
+				measured = s.Backward
+			}
+			points = append(points, fitPoint{simulate.Op{
+				Batch: a.Batch, WeightBytes: mode.bytes, Optimizer: mode.optimizer,
+				Tables: []simulate.Table{{Rows: a.Rows, Dim: s.Dim, Counts: counts}},
+			}, measured})
+		}
+	}
+	return points
+}
+
+// samplePoints returns the times of the samples without weights.
+func samplePoints(folder, pass string) (points []fitPoint, err error) {
+	set, err := dataset.Read(folder)
+	if err != nil {
+		return nil, err
+	}
+	for i := range set.Compute.Samples {
+		g := &set.Compute.Samples[i]
+		if g.Operation.Weighted {
+			continue
+		}
+		op := simulate.Op{Batch: g.Operation.Batch, WeightBytes: int(g.Operation.Precision.Bytes()), Optimizer: g.Operation.Optimizer}
+		for _, member := range g.Members {
+			t := &set.Compute.Tables[member.Table]
+			op.Tables = append(op.Tables, simulate.Table{
+				Rows: t.Rows, Dim: int(member.Dim), Bags: t.Bags(), LengthCV: t.LengthCV(),
+				Counts: t.Counts(g.Operation.Batch),
+			})
+		}
+		measured := float64(g.Forward)
+		if pass == backwardPass {
+			measured = float64(g.Backward)
+		}
+		points = append(points, fitPoint{op, measured})
+	}
+	return points, nil
+}
