@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/simulate"
 )
@@ -18,8 +20,8 @@ import (
 type kernelFit struct {
 	row, rowPower, bag, bagPower float64
 	// stream is a factor of the memory's bandwidth; lengthCV is the coefficient of variation
-	// that stands for exponential lengths, which have 1; fixed is added, in us.
-	stream, lengthCV, fixed float64
+	// that stands for exponential lengths, which have 1; eachBag is added for each bag, in ns.
+	stream, lengthCV, eachBag float64
 }
 
 // device returns the simulated device with the constants, for operators of lanes a bag. power
@@ -46,11 +48,20 @@ func (k *kernelFit) predict(d *simulate.Device, op simulate.Op, pass string) flo
 	if pass == forwardPass {
 		fitted := k.device(*d, lanes, 1)
 		forward, _ := fitted.Compute(op)
-		return float64(forward) + k.fixed/1e3
+		return float64(forward) + k.added(op)
 	}
 	fitted := k.device(*d, lanes, simulate.BackwardLanesPower)
 	_, backward := fitted.Compute(op)
-	return float64(backward) + k.fixed/1e3
+	return float64(backward) + k.added(op)
+}
+
+// added returns the time that is added to that of the formulas, in ms.
+func (k *kernelFit) added(op simulate.Op) float64 {
+	bags := 0.0
+	for i := range op.Tables {
+		bags += float64(op.Batch) * cmp.Or(op.Tables[i].Bags, 1)
+	}
+	return k.eachBag * bags / 1e6
 }
 
 const (
@@ -108,9 +119,9 @@ func (k *kernelFit) misfit(d *simulate.Device, points []fitPoint, pass string) f
 // free returns the constants of a pass that are fitted.
 func (k *kernelFit) free(pass string) []*float64 {
 	if pass == forwardPass {
-		return []*float64{&k.row, &k.rowPower, &k.bag, &k.bagPower, &k.stream, &k.lengthCV, &k.fixed}
+		return []*float64{&k.row, &k.rowPower, &k.bag, &k.bagPower, &k.stream, &k.lengthCV}
 	}
-	return []*float64{&k.row, &k.rowPower, &k.fixed}
+	return []*float64{&k.row, &k.rowPower, &k.eachBag}
 }
 
 // fitKernels searches constants for a pass by factors of each, which come nearer to 1 where
@@ -142,24 +153,27 @@ func fitKernels(d *simulate.Device, points []fitPoint, pass string, start kernel
 func fitsTable(m *measurements) (string, error) {
 	row, bag := m.device.Profile().IssueCycles()
 	var constants, errors strings.Builder
-	fmt.Fprint(&constants, "| pass | constants | row, cycles | power of the lanes | bag, cycles | power of the lanes | bandwidth of memory | variation of exponential lengths | added, us |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprint(&constants, "| pass | constants | row, cycles | power of the lanes | bag, cycles | power of the lanes | bandwidth of memory | variation of exponential lengths | each bag, ns |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	fmt.Fprint(&errors, "| pass | times | number | in the fit | simulated over measured, version 3 | fitted | Kendall's tau, version 3 | fitted |\n|---|---|--:|---|--:|--:|--:|--:|\n")
 	for _, pass := range []string{forwardPass, backwardPass} {
 		old := version3(pass, row, bag)
 		points := lanesPoints(&m.fbgemm.lanes, pass)
 		start := old
-		start.bag, start.fixed = 60, 5
+		start.bag = 60
+		if pass == backwardPass {
+			start.eachBag = .1
+		}
 		found := fitKernels(&m.device, points, pass, start)
 		for _, k := range []struct {
 			name string
 			of   kernelFit
 		}{{"version 3", old}, {"fitted", found}} {
-			bags, stream, cv := " | ", "", "" // no constants of the backward
+			bags, stream, cv, each := " | ", "", "", fmt.Sprintf("%.2f", k.of.eachBag) // of the backward
 			if pass == forwardPass {
 				bags = fmt.Sprintf("%.1f | %.2f", k.of.bag, k.of.bagPower)
-				stream, cv = fmt.Sprintf("%.2f", k.of.stream), fmt.Sprintf("%.2f", k.of.lengthCV)
+				stream, cv, each = fmt.Sprintf("%.2f", k.of.stream), fmt.Sprintf("%.2f", k.of.lengthCV), ""
 			}
-			fmt.Fprintf(&constants, "| %s | %s | %.1f | %.2f | %s | %s | %s | %.0f |\n", pass, k.name, k.of.row, k.of.rowPower, bags, stream, cv, k.of.fixed)
+			fmt.Fprintf(&constants, "| %s | %s | %.1f | %.2f | %s | %s | %s | %s |\n", pass, k.name, k.of.row, k.of.rowPower, bags, stream, cv, each)
 		}
 		samples, err := samplePoints(filepath.Join(m.folder, fbgemm, "samples"), pass)
 		if err != nil {
@@ -168,7 +182,7 @@ func fitsTable(m *measurements) (string, error) {
 		for _, set := range []struct {
 			name, used string
 			points     []fitPoint
-		}{{"eight tables, alone and beside the wide one", "yes", points}, {"one table", "no", m.anchorPoints(pass)}, {"groups", "no", samples}} {
+		}{{"eight tables, alone and beside the wide one", "yes", points}, {"one table", "no", m.anchorPoints(pass)}, {"groups without Adam", "no", ofAdam(samples, false)}, {"groups of Adam", "no", ofAdam(samples, true)}} {
 			fmt.Fprintf(&errors, "| %s | %s | %d | %s |", pass, set.name, len(set.points), set.used)
 			var taus [2]float64
 			for i, k := range []kernelFit{old, found} {
@@ -184,6 +198,11 @@ func fitsTable(m *measurements) (string, error) {
 		}
 	}
 	return constants.String() + "\n" + strings.TrimSpace(errors.String()), nil
+}
+
+// ofAdam returns the points of operators with Adam, or those of all others.
+func ofAdam(points []fitPoint, adam bool) []fitPoint {
+	return slices.DeleteFunc(slices.Clone(points), func(p fitPoint) bool { return (p.op.Optimizer == problem.Adam) != adam })
 }
 
 // anchorPoints returns the times of one table without weights.

@@ -93,7 +93,7 @@ func TestForwardFit(t *testing.T) {
 	old := version3(forwardPass, row, bag)
 	points := lanesPoints(&m.fbgemm.lanes, forwardPass)
 	start := old
-	start.bag, start.fixed = 60, 5
+	start.bag = 60
 	found := fitKernels(&m.device, points, forwardPass, start)
 	least := found.misfit(&m.device, points, forwardPass)
 	for i := range found.free(forwardPass) {
