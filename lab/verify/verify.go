@@ -63,9 +63,9 @@ type Result struct {
 	// in each block of consecutive rounds. A block has three rounds, or fewer if there would be fewer
 	// than LeastRounds blocks.
 	Paired []unit.Millis
-	// CommMeasured is true if the all-to-alls were run, or if there are none because
+	// CommMeasured is true if the costs have all-to-alls, or if there are none because
 	// there is one device. CommMissing is the reason if CommMeasured is false.
-	// CommSimulated is true if the simulated device stood in for the all-to-alls.
+	// CommSimulated is true if they are those of the simulated device, and not run.
 	CommMeasured  bool
 	CommMissing   string
 	CommSimulated bool

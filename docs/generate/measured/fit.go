@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/internal/rank"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
@@ -45,14 +44,13 @@ func (k *kernelFit) predict(d *simulate.Device, op simulate.Op, pass string) flo
 	for i := range op.Tables {
 		op.Tables[i].LengthCV *= k.lengthCV
 	}
-	if pass == forwardPass {
-		fitted := k.device(*d, lanes, 1)
-		forward, _ := fitted.Compute(op)
-		return float64(forward) + k.added(op)
+	power := 1.0
+	if pass == backwardPass {
+		power = simulate.BackwardLanesPower
 	}
-	fitted := k.device(*d, lanes, simulate.BackwardLanesPower)
-	_, backward := fitted.Compute(op)
-	return float64(backward) + k.added(op)
+	fitted := k.device(*d, lanes, power)
+	p := point{op: op}
+	return p.simulated(&fitted, pass) + k.added(op)
 }
 
 // added returns the time that is added to that of the formulas, in ms.
@@ -64,11 +62,6 @@ func (k *kernelFit) added(op simulate.Op) float64 {
 	return k.eachBag * bags / 1e6
 }
 
-const (
-	forwardPass  = "forward"
-	backwardPass = "backward"
-)
-
 // version3 are the constants of the simulated device.
 func version3(pass string, row, bag float64) kernelFit {
 	k := kernelFit{row: row, rowPower: 1, bag: bag, bagPower: 1, stream: 1, lengthCV: 1}
@@ -78,39 +71,22 @@ func version3(pass string, row, bag float64) kernelFit {
 	return k
 }
 
-// A fitPoint is one measured time, in ms.
-type fitPoint struct {
-	op       simulate.Op
-	measured float64
-}
-
-// lanesPoints returns the times of the experiment without weights, alone and beside the wide
-// table.
-func lanesPoints(f *lanesFile, pass string) (points []fitPoint) {
+// fitPoints returns the times of the lanes experiment without weights, alone and beside the
+// wide table.
+func (f *lanesFile) fitPoints() (points []point) {
 	for i := range f.Lanes {
-		e := &f.Lanes[i]
-		if e.Weighted {
-			continue
+		if e := &f.Lanes[i]; !e.Weighted {
+			points = append(points, e.alone(), e.both())
 		}
-		op := e.narrow()
-		points = append(points, fitPoint{op, e.Alone.of(pass)}, fitPoint{beside(op), e.Beside.of(pass)})
 	}
 	return points
 }
 
-// of returns the median of a pass.
-func (q *quartiles) of(pass string) float64 {
-	if pass == forwardPass {
-		return q.Forward[1]
-	}
-	return q.Backward[1]
-}
-
 // misfit returns the sum of the squared logarithms of predicted over measured times.
-func (k *kernelFit) misfit(d *simulate.Device, points []fitPoint, pass string) float64 {
+func (k *kernelFit) misfit(d *simulate.Device, points []point, pass string) float64 {
 	sum := 0.0
 	for _, p := range points {
-		off := math.Log(k.predict(d, p.op, pass) / p.measured)
+		off := math.Log(k.predict(d, p.op, pass) / p.measured(pass))
 		sum += off * off
 	}
 	return sum
@@ -126,7 +102,7 @@ func (k *kernelFit) free(pass string) []*float64 {
 
 // fitKernels searches constants for a pass by factors of each, which come nearer to 1 where
 // none is an improvement.
-func fitKernels(d *simulate.Device, points []fitPoint, pass string, start kernelFit) kernelFit {
+func fitKernels(d *simulate.Device, points []point, pass string, start kernelFit) kernelFit {
 	best := start
 	least := best.misfit(d, points, pass)
 	for step := .5; step > .004; {
@@ -147,17 +123,28 @@ func fitKernels(d *simulate.Device, points []fitPoint, pass string, start kernel
 	return best
 }
 
-// fitsTable has constants that fit the lanes experiment with FBGEMM's kernels, and the
+// fittedTable has constants that fit the lanes experiment with FBGEMM's kernels, and the
 // errors of the simulated device's and the fitted constants: on the points of the fit, and on
 // the anchors and groups, which are in no fit.
-func fitsTable(m *measurements) (string, error) {
+func fittedTable(m *measurements) (string, error) {
 	row, bag := m.device.Profile().IssueCycles()
 	var constants, errors strings.Builder
 	fmt.Fprint(&constants, "| pass | constants | row, cycles | power of the lanes | bag, cycles | power of the lanes | bandwidth of memory | variation of exponential lengths | each bag, ns |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	fmt.Fprint(&errors, "| pass | times | number | in the fit | simulated over measured, version 3 | fitted | Kendall's tau, version 3 | fitted |\n|---|---|--:|---|--:|--:|--:|--:|\n")
-	for _, pass := range []string{forwardPass, backwardPass} {
+	points := m.fbgemm.lanes.fitPoints()
+	samples, err := samplePoints(filepath.Join(m.folder, fbgemm, "samples"))
+	if err != nil {
+		return "", err
+	}
+	samples = slices.DeleteFunc(samples, func(p point) bool { return p.op.Weighted })
+	var anchors []point
+	for _, mode := range modes() {
+		if !mode.weighted {
+			anchors = append(anchors, m.fbgemm.anchors.points(mode)...)
+		}
+	}
+	for _, pass := range passes() {
 		old := version3(pass, row, bag)
-		points := lanesPoints(&m.fbgemm.lanes, pass)
 		start := old
 		start.bag = 60
 		if pass == backwardPass {
@@ -175,23 +162,19 @@ func fitsTable(m *measurements) (string, error) {
 			}
 			fmt.Fprintf(&constants, "| %s | %s | %.1f | %.2f | %s | %s | %s | %s |\n", pass, k.name, k.of.row, k.of.rowPower, bags, stream, cv, each)
 		}
-		samples, err := samplePoints(filepath.Join(m.folder, fbgemm, "samples"), pass)
-		if err != nil {
-			return "", err
-		}
 		for _, set := range []struct {
 			name, used string
-			points     []fitPoint
-		}{{"eight tables, alone and beside the wide one", "yes", points}, {"one table", "no", m.anchorPoints(pass)}, {"groups without Adam", "no", ofAdam(samples, false)}, {"groups of Adam", "no", ofAdam(samples, true)}} {
+			points     []point
+		}{{"eight tables, alone and beside the wide one", "yes", points}, {"one table", "no", anchors}, {"groups without Adam", "no", ofAdam(samples, false)}, {"groups of Adam", "no", ofAdam(samples, true)}} {
 			fmt.Fprintf(&errors, "| %s | %s | %d | %s |", pass, set.name, len(set.points), set.used)
 			var taus [2]float64
 			for i, k := range []kernelFit{old, found} {
 				var ratios, predicted, measured []float64
 				for _, p := range set.points {
 					t := k.predict(&m.device, p.op, pass)
-					ratios, predicted, measured = append(ratios, t/p.measured), append(predicted, t), append(measured, p.measured)
+					ratios, predicted, measured = append(ratios, t/p.measured(pass)), append(predicted, t), append(measured, p.measured(pass))
 				}
-				taus[i] = kendall(predicted, measured)
+				taus[i] = rank.Kendall(predicted, measured)
 				fmt.Fprintf(&errors, " %.2f (%.2f-%.2f) |", median(ratios), quantile(ratios, .05), quantile(ratios, .95))
 			}
 			fmt.Fprintf(&errors, " %.3f | %.3f |\n", taus[0], taus[1])
@@ -201,57 +184,6 @@ func fitsTable(m *measurements) (string, error) {
 }
 
 // ofAdam returns the points of operators with Adam, or those of all others.
-func ofAdam(points []fitPoint, adam bool) []fitPoint {
-	return slices.DeleteFunc(slices.Clone(points), func(p fitPoint) bool { return (p.op.Optimizer == problem.Adam) != adam })
-}
-
-// anchorPoints returns the times of one table without weights.
-func (m *measurements) anchorPoints(pass string) (points []fitPoint) {
-	a := &m.fbgemm.anchors
-	counts := access.Distribution{Kind: access.Uniform}.At(a.Rows, float64(a.PoolingFactor), a.Batch)
-	for _, mode := range modes() {
-		for i := range a.Single {
-			s := &a.Single[i]
-			if s.Mode != mode.name || mode.weighted {
-				continue
-			}
-			measured := s.Forward
-			if pass == backwardPass {
-				measured = s.Backward
-			}
-			points = append(points, fitPoint{simulate.Op{
-				Batch: a.Batch, WeightBytes: mode.bytes, Optimizer: mode.optimizer,
-				Tables: []simulate.Table{{Rows: a.Rows, Dim: s.Dim, Counts: counts}},
-			}, measured})
-		}
-	}
-	return points
-}
-
-// samplePoints returns the times of the samples without weights.
-func samplePoints(folder, pass string) (points []fitPoint, err error) {
-	set, err := dataset.Read(folder)
-	if err != nil {
-		return nil, err
-	}
-	for i := range set.Compute.Samples {
-		g := &set.Compute.Samples[i]
-		if g.Operation.Weighted {
-			continue
-		}
-		op := simulate.Op{Batch: g.Operation.Batch, WeightBytes: int(g.Operation.Precision.Bytes()), Optimizer: g.Operation.Optimizer}
-		for _, member := range g.Members {
-			t := &set.Compute.Tables[member.Table]
-			op.Tables = append(op.Tables, simulate.Table{
-				Rows: t.Rows, Dim: int(member.Dim), Bags: t.Bags(), LengthCV: t.LengthCV(),
-				Counts: t.Counts(g.Operation.Batch),
-			})
-		}
-		measured := float64(g.Forward)
-		if pass == backwardPass {
-			measured = float64(g.Backward)
-		}
-		points = append(points, fitPoint{op, measured})
-	}
-	return points, nil
+func ofAdam(points []point, adam bool) []point {
+	return slices.DeleteFunc(slices.Clone(points), func(p point) bool { return (p.op.Optimizer == problem.Adam) != adam })
 }

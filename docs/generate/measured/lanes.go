@@ -27,18 +27,14 @@ const (
 
 // lanesFile is lanes.json.
 type lanesFile struct {
-	Device, Driver, Kernel string
-	Lanes                  []lanesEntry
-	Sweep                  []lanesEntry
-	Wide                   []struct {
+	Kernel string
+	Lanes  []lanesEntry
+	Sweep  []lanesEntry
+	Wide   []struct {
 		Batch       int
 		DType       string
 		Weighted    bool
 		Wide, Floor quartiles
-	}
-	Cycles struct {
-		Row, Bag float64
-		Spread   map[string]float64
 	}
 	Verdict struct {
 		Rule           string
@@ -95,6 +91,15 @@ func (e *lanesEntry) narrow() simulate.Op {
 	return op
 }
 
+// alone and both return the times of the narrow tables alone, and beside the wide table.
+func (e *lanesEntry) alone() point {
+	return point{e.narrow(), e.Alone.Forward[1], e.Alone.Backward[1]}
+}
+
+func (e *lanesEntry) both() point {
+	return point{beside(e.narrow()), e.Beside.Forward[1], e.Beside.Backward[1]}
+}
+
 // beside adds the wide table to the narrow ones.
 func beside(op simulate.Op) simulate.Op {
 	op.Tables = append(slices.Clone(op.Tables), simulate.Table{
@@ -113,6 +118,27 @@ func (f *lanesFile) empty(e *lanesEntry) (forward, backward float64) {
 		}
 	}
 	return math.NaN(), math.NaN()
+}
+
+// line returns the ns of a bag and of a lookup.
+func (f *lanesFile) line(rows int64, lanes int) (bag, lookup float64) {
+	var at [2]float64 // with 1 and with 10 lookups a bag
+	bags := 0.0
+	for i := range f.Lanes {
+		e := &f.Lanes[i]
+		if e.Dim != 8 || e.Rows != rows || e.Lengths != "equal" || e.DType != "fp32" || e.Weighted || e.PoolingFactor > 10 {
+			continue
+		}
+		bags = float64(narrowTables * e.Batch)
+		time := e.Alone.Forward[1]
+		if lanes == 32 {
+			empty, _ := f.empty(e)
+			time = e.Beside.Forward[1] - empty
+		}
+		at[min(e.PoolingFactor-1, 1)] = time
+	}
+	lookup = (at[1] - at[0]) / (9 * bags) * 1e6
+	return at[0]/bags*1e6 - lookup, lookup
 }
 
 // ratios returns by how much the wide table slows the narrow ones, as measured and as

@@ -54,8 +54,8 @@ func tables() []table {
 		{"lanes", lanesTable},
 		{"lanes-triton", tritonLanesTable},
 		{"times", timesTable},
-		{"fit", fitTable},
-		{"fitted", fitsTable},
+		{"line", lineTable},
+		{"fitted", fittedTable},
 		{"groups", samplesTable},
 		{"ceilings", ceilingsTable},
 	}
@@ -93,34 +93,39 @@ type measurements struct {
 	device simulate.Device
 }
 
-// kernelTimes holds the measurements of one backend.
+// kernelTimes holds the measurements of one backend. name is for tables, and folder is that of
+// its files.
 type kernelTimes struct {
-	lanes   lanesFile
-	anchors anchorsFile
-	plans   []planRow
+	name, folder string
+	lanes        lanesFile
+	anchors      anchorsFile
+	plans        []planRow
 }
+
+// backends returns the measurements of both backends.
+func (m *measurements) backends() []*kernelTimes { return []*kernelTimes{&m.fbgemm, &m.triton} }
 
 func readAll(folder string) (*measurements, error) {
 	hw, err := hardware.ByName(profile)
 	if err != nil {
 		return nil, err
 	}
-	m := &measurements{folder: folder, device: simulate.NewDevice(hw)}
-	for _, k := range []struct {
-		name string
-		into *kernelTimes
-	}{{fbgemm, &m.fbgemm}, {triton, &m.triton}} {
-		at := filepath.Join(folder, k.name)
-		if err := readJSON(filepath.Join(at, "lanes.json"), &k.into.lanes); err != nil {
+	m := &measurements{
+		folder: folder, device: simulate.NewDevice(hw),
+		fbgemm: kernelTimes{name: "FBGEMM", folder: fbgemm}, triton: kernelTimes{name: "Triton", folder: triton},
+	}
+	for _, k := range m.backends() {
+		at := filepath.Join(folder, k.folder)
+		if err := readJSON(filepath.Join(at, "lanes.json"), &k.lanes); err != nil {
 			return nil, err
 		}
-		if n := len(k.into.lanes.Lanes); n != lanesCases {
+		if n := len(k.lanes.Lanes); n != lanesCases {
 			return nil, fmt.Errorf("%s: %d of %d cases of lanes.json are measured", at, n, lanesCases)
 		}
-		if err := readJSON(filepath.Join(at, "anchors.json"), &k.into.anchors); err != nil {
+		if err := readJSON(filepath.Join(at, "anchors.json"), &k.anchors); err != nil {
 			return nil, err
 		}
-		if k.into.plans, err = readPlans(filepath.Join(at, "plans.csv")); err != nil {
+		if k.plans, err = readPlans(filepath.Join(at, "plans.csv")); err != nil {
 			return nil, err
 		}
 	}

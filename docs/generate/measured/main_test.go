@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/neuroshard/neuroshard/internal/marks"
+	"github.com/neuroshard/neuroshard/internal/rank"
 )
 
 const (
@@ -62,10 +66,10 @@ func TestStatements(t *testing.T) {
 		}
 		paper, lookup = append(paper, own/plans[task]["paper"].measured), append(lookup, own/plans[task]["size-lookup"].measured)
 	}
-	if got := geomean(paper); math.Abs(got-.888) > .001 {
+	if got := stat.GeometricMean(paper, nil); math.Abs(got-.888) > .001 {
 		t.Errorf("got %.3f of the published search, the page says 11 %% less", got)
 	}
-	if got := geomean(lookup); math.Abs(got-.777) > .001 {
+	if got := stat.GeometricMean(lookup, nil); math.Abs(got-.777) > .001 {
 		t.Errorf("got %.3f of size-lookup", got)
 	}
 	// In every case the wide table slows the narrow ones.
@@ -91,7 +95,7 @@ func TestForwardFit(t *testing.T) {
 	}
 	row, bag := m.device.Profile().IssueCycles()
 	old := version3(forwardPass, row, bag)
-	points := lanesPoints(&m.fbgemm.lanes, forwardPass)
+	points := m.fbgemm.lanes.fitPoints()
 	start := old
 	start.bag = 60
 	found := fitKernels(&m.device, points, forwardPass, start)
@@ -105,16 +109,17 @@ func TestForwardFit(t *testing.T) {
 			}
 		}
 	}
-	samples, err := samplePoints(folder+"/"+fbgemm+"/samples", forwardPass)
+	samples, err := samplePoints(folder + "/" + fbgemm + "/samples")
 	if err != nil {
 		t.Fatal(err)
 	}
+	samples = slices.DeleteFunc(samples, func(p point) bool { return p.op.Weighted })
 	tau := func(k kernelFit) float64 {
 		var predicted, measured []float64
 		for _, p := range samples {
-			predicted, measured = append(predicted, k.predict(&m.device, p.op, forwardPass)), append(measured, p.measured)
+			predicted, measured = append(predicted, k.predict(&m.device, p.op, forwardPass)), append(measured, p.measured(forwardPass))
 		}
-		return kendall(predicted, measured)
+		return rank.Kendall(predicted, measured)
 	}
 	if before, after := tau(old), tau(found); len(samples) != 76 || before > .86 || after < .94 {
 		t.Errorf("got taus of %.3f before and %.3f after the fit on %d groups", before, after, len(samples))

@@ -1,22 +1,32 @@
 package main
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/neuroshard/neuroshard/internal/rank"
 )
 
-// planRow is the cost of one plan: as the search's cost model predicts it, on the simulated
-// device, and with measured lookups. Runs is the range of its runs.
+// planRow is the cost of one plan in ms: as the search's cost model predicts it, and with
+// measured lookups.
 type planRow struct {
-	setting, task, method                string
-	predicted, simulated, measured, runs float64
+	task, method        string
+	predicted, measured float64
 }
+
+// The columns of plans.csv that are read: names, and costs in ms.
+const (
+	taskColumn, methodColumn        = 1, 2
+	predictedColumn, measuredColumn = 3, 5
+)
 
 func readPlans(path string) ([]planRow, error) {
 	file, err := os.Open(path)
@@ -33,11 +43,12 @@ func readPlans(path string) ([]planRow, error) {
 		if i == 0 {
 			continue
 		}
-		row := planRow{setting: r[0], task: r[1], method: r[2]}
-		for k, into := range []*float64{&row.predicted, &row.simulated, &row.measured, &row.runs} {
-			if *into, err = strconv.ParseFloat(r[3+k], 64); err != nil {
-				return nil, fmt.Errorf("%s, line %d: %w", path, i+1, err)
-			}
+		row := planRow{task: r[taskColumn], method: r[methodColumn]}
+		var err1, err2 error
+		row.predicted, err1 = strconv.ParseFloat(r[predictedColumn], 64)
+		row.measured, err2 = strconv.ParseFloat(r[measuredColumn], 64)
+		if err := cmp.Or(err1, err2); err != nil {
+			return nil, fmt.Errorf("%s, line %d: %w", path, i+1, err)
 		}
 		rows = append(rows, row)
 	}
@@ -84,11 +95,8 @@ func planTable(m *measurements) (string, error) {
 		fmt.Fprintln(&b)
 	}
 	fmt.Fprint(&b, "\n| kernels | tasks | other method | mean ratio of costs, `neuroshard` over the other, measured | predicted | faster on | slower on |\n|---|--:|---|--:|--:|--:|--:|\n")
-	for _, k := range []struct {
-		name string
-		rows []planRow
-	}{{"FBGEMM", m.fbgemm.plans}, {"Triton", m.triton.plans}} {
-		tasks, plans := byTask(k.rows)
+	for _, k := range m.backends() {
+		tasks, plans := byTask(k.plans)
 		for _, name := range methods[1:] {
 			var measured, predicted []float64
 			faster, slower := 0, 0
@@ -103,15 +111,12 @@ func planTable(m *measurements) (string, error) {
 				}
 			}
 			fmt.Fprintf(&b, "| %s | %d | `%s` | %.3f | %.3f | %d | %d |\n",
-				k.name, len(tasks), name, geomean(measured), geomean(predicted), faster, slower)
+				k.name, len(tasks), name, stat.GeometricMean(measured, nil), stat.GeometricMean(predicted, nil), faster, slower)
 		}
 	}
 	fmt.Fprint(&b, "\n| kernels | measured over predicted cost: `neuroshard` | `paper` | `size-lookup` | all | Kendall's tau within a task |\n|---|--:|--:|--:|--:|--:|\n")
-	for _, k := range []struct {
-		name string
-		rows []planRow
-	}{{"FBGEMM", m.fbgemm.plans}, {"Triton", m.triton.plans}} {
-		tasks, plans := byTask(k.rows)
+	for _, k := range m.backends() {
+		tasks, plans := byTask(k.plans)
 		var all []float64
 		fmt.Fprintf(&b, "| %s |", k.name)
 		for _, name := range methods {
@@ -127,37 +132,17 @@ func planTable(m *measurements) (string, error) {
 	return strings.TrimSpace(b.String()), nil
 }
 
-// tau returns Kendall's tau of predicted and measured costs over the pairs of plans of one
-// task; plans of equal predicted cost count as no pair.
+// tau returns the mean over the tasks of Kendall's tau of predicted and measured costs.
 func tau(tasks []string, plans map[string]map[string]planRow) float64 {
-	agree, pairs := 0, 0
+	var taus []float64
 	for _, t := range tasks {
-		for i, a := range methods {
-			for _, b := range methods[i+1:] {
-				predicted := plans[t][a].predicted - plans[t][b].predicted
-				measured := plans[t][a].measured - plans[t][b].measured
-				if predicted == 0 || measured == 0 {
-					continue
-				}
-				pairs++
-				if predicted*measured > 0 {
-					agree++
-				} else {
-					agree--
-				}
-			}
+		var predicted, measured []float64
+		for _, name := range methods {
+			predicted, measured = append(predicted, plans[t][name].predicted), append(measured, plans[t][name].measured)
 		}
+		taus = append(taus, rank.Kendall(predicted, measured))
 	}
-	return float64(agree) / float64(pairs)
-}
-
-// geomean returns the geometric mean.
-func geomean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += math.Log(v)
-	}
-	return math.Exp(sum / float64(len(values)))
+	return stat.Mean(taus, nil)
 }
 
 // verified is the part of the output of neuroshard verify --json that the table shows.

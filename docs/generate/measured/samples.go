@@ -1,61 +1,58 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/lab/collect"
+	"github.com/neuroshard/neuroshard/internal/rank"
 	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/simulate"
 )
 
 // samplesTable has the simulated over the measured times of the samples.
 func samplesTable(m *measurements) (string, error) {
 	var b strings.Builder
 	fmt.Fprint(&b, "| kernels | groups | pass | simulated over measured, median | 5 % | 95 % | Kendall's tau |\n|---|--:|---|--:|--:|--:|--:|\n")
-	for _, k := range []struct{ name, folder string }{{"FBGEMM", fbgemm}, {"Triton", triton}} {
-		set, err := dataset.Read(filepath.Join(m.folder, k.folder, "samples"))
+	for _, k := range m.backends() {
+		points, err := samplePoints(filepath.Join(m.folder, k.folder, "samples"))
 		if err != nil {
 			return "", err
 		}
-		measured := set.Compute
-		simulated := *measured
-		simulated.Samples = slices.Clone(measured.Samples)
-		if err := collect.SimulateCompute(context.Background(), &simulated, m.device.Profile(), collect.Options{}); err != nil {
-			return "", err
-		}
-		for _, pass := range []string{"forward", "backward"} {
-			var ratios, a, s []float64
-			for i := range measured.Samples {
-				real, made := &measured.Samples[i], &simulated.Samples[i]
-				x, y := float64(real.Forward), float64(made.Forward)
-				if pass == "backward" {
-					x, y = float64(real.Backward), float64(made.Backward)
-				}
-				ratios, a, s = append(ratios, y/x), append(a, x), append(s, y)
+		for _, pass := range passes() {
+			var ratios, measured, simulated []float64
+			for _, p := range points {
+				measured = append(measured, p.measured(pass))
+				simulated = append(simulated, p.simulated(&m.device, pass))
+				ratios = append(ratios, p.simulated(&m.device, pass)/p.measured(pass))
 			}
-			fmt.Fprintf(&b, "| %s | %d | %s | %.2f | %.2f | %.2f | %.3f |\n", k.name, len(ratios), pass,
-				median(ratios), quantile(ratios, .05), quantile(ratios, .95), kendall(a, s))
+			fmt.Fprintf(&b, "| %s | %d | %s | %.2f | %.2f | %.2f | %.3f |\n", k.name, len(points), pass,
+				median(ratios), quantile(ratios, .05), quantile(ratios, .95), rank.Kendall(simulated, measured))
 		}
 	}
 	return strings.TrimSpace(b.String()), nil
 }
 
-// kendall returns Kendall's tau of two lists.
-func kendall(a, b []float64) float64 {
-	sum, pairs := 0, 0
-	for i := range a {
-		for j := range i {
-			pairs++
-			switch d := (a[i] - a[j]) * (b[i] - b[j]); {
-			case d > 0:
-				sum++
-			case d < 0:
-				sum--
-			}
-		}
+// samplePoints returns the times of the samples in a folder.
+func samplePoints(folder string) (points []point, err error) {
+	set, err := dataset.Read(folder)
+	if err != nil {
+		return nil, err
 	}
-	return float64(sum) / float64(pairs)
+	for i := range set.Compute.Samples {
+		g := &set.Compute.Samples[i]
+		op := simulate.Op{
+			Batch: g.Operation.Batch, WeightBytes: int(g.Operation.Precision.Bytes()),
+			Optimizer: g.Operation.Optimizer, Weighted: g.Operation.Weighted,
+		}
+		for _, member := range g.Members {
+			t := &set.Compute.Tables[member.Table]
+			op.Tables = append(op.Tables, simulate.Table{
+				Rows: t.Rows, Dim: int(member.Dim), Bags: t.Bags(), LengthCV: t.LengthCV(),
+				Counts: t.Counts(g.Operation.Batch),
+			})
+		}
+		points = append(points, point{op, float64(g.Forward), float64(g.Backward)})
+	}
+	return points, nil
 }

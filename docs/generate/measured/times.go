@@ -8,7 +8,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/simulate"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // anchorsFile is anchors.json.
@@ -19,7 +18,6 @@ type anchorsFile struct {
 	Ceilings      struct {
 		Copy   float64 `json:"copy_gbps"`
 		Gather float64 `json:"gather_gbps"`
-		Cached float64 `json:"cached_gather_gbps"`
 		Sort   float64 `json:"sort_mkeys"`
 		Clock  float64 `json:"clock_ghz"`
 	}
@@ -29,10 +27,37 @@ type anchorsFile struct {
 		Forward  float64 `json:"fwd_ms"`
 		Backward float64 `json:"bwd_ms"`
 	}
-	Mixed []struct {
-		ForwardOverSum  float64 `json:"fwd_over_sum"`
-		BackwardOverSum float64 `json:"bwd_over_sum"`
+}
+
+// The passes of an operator.
+const (
+	forwardPass  = "forward"
+	backwardPass = "backward"
+)
+
+func passes() []string { return []string{forwardPass, backwardPass} }
+
+// A point is the measured times of one operator, in ms.
+type point struct {
+	op                simulate.Op
+	forward, backward float64
+}
+
+// measured returns the measured time of a pass, in ms.
+func (p *point) measured(pass string) float64 {
+	if pass == forwardPass {
+		return p.forward
 	}
+	return p.backward
+}
+
+// simulated returns the time of a pass on a simulated device, in ms.
+func (p *point) simulated(d *simulate.Device, pass string) float64 {
+	forward, backward := d.Compute(p.op)
+	if pass == forwardPass {
+		return float64(forward)
+	}
+	return float64(backward)
 }
 
 // timesTable has the simulated over the measured times: of eight tables alone by pooling
@@ -40,7 +65,7 @@ type anchorsFile struct {
 func timesTable(m *measurements) (string, error) {
 	var b strings.Builder
 	fmt.Fprint(&b, "| eight tables, simulated over measured | lookups a bag | rows | 8 columns | 16 | 32 | 64 |\n|---|--:|--:|--:|--:|--:|--:|\n")
-	for _, pass := range []string{"forward", "backward"} {
+	for _, pass := range passes() {
 		for _, pooling := range []int{1, 10, 64} {
 			for _, rows := range []int64{100_000, 10_000_000} {
 				fmt.Fprintf(&b, "| %s | %d | %s |", pass, pooling, sizes[rows])
@@ -57,20 +82,11 @@ func timesTable(m *measurements) (string, error) {
 		fmt.Fprintf(&b, " %d columns |", dim)
 	}
 	fmt.Fprint(&b, "\n|---|---|"+strings.Repeat("--:|", len(columns))+"\n")
-	a := &m.fbgemm.anchors
 	for _, mode := range modes() {
-		for _, pass := range []string{"forward", "backward"} {
+		for _, pass := range passes() {
 			fmt.Fprintf(&b, "| %s | %s |", mode.name, pass)
-			for _, dim := range columns {
-				forward, backward := m.device.Compute(simulate.Op{
-					Batch: a.Batch, WeightBytes: mode.bytes, Weighted: mode.weighted, Optimizer: mode.optimizer,
-					Tables: []simulate.Table{{Rows: a.Rows, Dim: dim, Counts: access.Distribution{Kind: access.Uniform}.At(a.Rows, float64(a.PoolingFactor), a.Batch)}},
-				})
-				for i := range a.Single {
-					if s := &a.Single[i]; s.Mode == mode.name && s.Dim == dim {
-						fmt.Fprintf(&b, " %.2f |", ratio(pass, forward, backward, s.Forward, s.Backward))
-					}
-				}
+			for _, p := range m.fbgemm.anchors.points(mode) {
+				fmt.Fprintf(&b, " %.2f |", p.simulated(&m.device, pass)/p.measured(pass))
 			}
 			fmt.Fprintln(&b)
 		}
@@ -87,18 +103,24 @@ func (m *measurements) simulatedOver(pass string, pooling int, rows int64, dim i
 		if e.Dim != dim || e.Rows != rows || e.PoolingFactor != pooling || e.Weighted {
 			continue
 		}
-		forward, backward := m.device.Compute(e.narrow())
-		ratios = append(ratios, ratio(pass, forward, backward, e.Alone.Forward[1], e.Alone.Backward[1]))
+		p := e.alone()
+		ratios = append(ratios, p.simulated(&m.device, pass)/p.measured(pass))
 	}
 	return fmt.Sprintf("%.2f (%.2f-%.2f)", median(ratios), slices.Min(ratios), slices.Max(ratios))
 }
 
-// ratio returns the simulated over the measured time of a pass.
-func ratio(pass string, forward, backward unit.Millis, measuredForward, measuredBackward float64) float64 {
-	if pass == "forward" {
-		return float64(forward) / measuredForward
+// points returns the times of one table in a mode, by rising columns.
+func (a *anchorsFile) points(of mode) (points []point) {
+	counts := access.Distribution{Kind: access.Uniform}.At(a.Rows, float64(a.PoolingFactor), a.Batch)
+	for _, s := range a.Single {
+		if s.Mode == of.name {
+			points = append(points, point{simulate.Op{
+				Batch: a.Batch, WeightBytes: of.bytes, Weighted: of.weighted, Optimizer: of.optimizer,
+				Tables: []simulate.Table{{Rows: a.Rows, Dim: s.Dim, Counts: counts}},
+			}, s.Forward, s.Backward})
+		}
 	}
-	return float64(backward) / measuredBackward
+	return points
 }
 
 // A mode is an operation of the anchors.
@@ -118,19 +140,16 @@ func modes() []mode {
 	}
 }
 
-// fitTable has what a bag and a lookup take in the forward of narrow rows: the line through
+// lineTable has what a bag and a lookup take in the forward of narrow rows: the line through
 // the times of eight tables of 8 columns, fp32, unweighted, equal bags, with 1 and with 10
 // lookups a bag; alone (8 lanes a bag) and beside the wide table (32 lanes).
-func fitTable(m *measurements) (string, error) {
+func lineTable(m *measurements) (string, error) {
 	var b strings.Builder
 	fmt.Fprint(&b, "| kernels | rows | lanes of a bag | a bag, ns | a lookup, ns | a bag, cycles of a multiprocessor | a lookup, cycles | simulated: a bag | a lookup |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	hw := m.device.Profile()
-	for _, k := range []struct {
-		name  string
-		times *kernelTimes
-	}{{"FBGEMM", &m.fbgemm}, {"Triton", &m.triton}} {
-		f := &k.times.lanes
-		clock := k.times.anchors.Ceilings.Clock * float64(hw.SMs)
+	for _, k := range m.backends() {
+		f := &k.lanes
+		clock := k.anchors.Ceilings.Clock * float64(hw.SMs)
 		for _, rows := range []int64{100_000, 10_000_000} {
 			for _, lanes := range []int{8, 32} {
 				bag, lookup := f.line(rows, lanes)
@@ -141,27 +160,6 @@ func fitTable(m *measurements) (string, error) {
 		}
 	}
 	return strings.TrimSpace(b.String()), nil
-}
-
-// line returns the ns of a bag and of a lookup.
-func (f *lanesFile) line(rows int64, lanes int) (bag, lookup float64) {
-	var at [2]float64 // with 1 and with 10 lookups a bag
-	bags := 0.0
-	for i := range f.Lanes {
-		e := &f.Lanes[i]
-		if e.Dim != 8 || e.Rows != rows || e.Lengths != "equal" || e.DType != "fp32" || e.Weighted || e.PoolingFactor > 10 {
-			continue
-		}
-		bags = float64(narrowTables * e.Batch)
-		time := e.Alone.Forward[1]
-		if lanes == 32 {
-			empty, _ := f.empty(e)
-			time = e.Beside.Forward[1] - empty
-		}
-		at[min(e.PoolingFactor-1, 1)] = time
-	}
-	lookup = (at[1] - at[0]) / (9 * bags) * 1e6
-	return at[0]/bags*1e6 - lookup, lookup
 }
 
 // ceilingsTable has the best that the device reached beside the profile.
