@@ -78,7 +78,7 @@ func (r *bagsReport) groups(model *cost.Model, kind string, count int) {
 		for _, m := range g.Members {
 			t := &set.Tables[m.Table]
 			counts := t.Counts(g.Operation.Batch)
-			described := feature.Describe(t.Rows, t.Bags(), t.LengthCV(), counts)
+			described := feature.Describe(t, counts)
 			op.Tables = append(op.Tables, simulate.Table{Rows: t.Rows, Dim: int(m.Dim), Bags: t.Bags(), Counts: counts, LengthCV: t.LengthCV()})
 			held = append(held, cost.Slice{Table: &described, Dim: int(m.Dim)})
 		}

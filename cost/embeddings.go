@@ -133,7 +133,8 @@ type contentKey struct{ content, width int32 }
 // tableContent holds the values that the times of a table depend on.
 type tableContent struct {
 	rows                           int64
-	bags, lists, pooling, lengthCV float64
+	bags, lists, lookups, lengthCV float64
+	pooling                        problem.Pooling
 	access                         access.Distribution
 	operation                      problem.Operation
 }
@@ -193,12 +194,12 @@ func prefetchedWidths(p *problem.Problem) []int {
 // describe returns the table as its operation's operators read it. The table is one of the
 // problem's, or a block of one.
 func (e *embeddings) describe(t *problem.Table, operation int) describedTable {
-	content := tableContent{t.Rows, t.Bags(), t.Lists(), t.PoolingFactor(), t.LengthCV(), t.Access, e.operations[operation]}
+	content := tableContent{t.Rows, t.Bags(), t.Lists(), t.PoolingFactor(), t.LengthCV(), t.Pooling, t.Access, e.operations[operation]}
 	c, ok := e.contents[content]
 	if !ok {
 		c = len(e.described)
 		e.contents[content] = c
-		e.described = append(e.described, feature.Describe(t.Rows, t.Bags(), t.LengthCV(), t.Counts(e.batch)))
+		e.described = append(e.described, feature.Describe(t, t.Counts(e.batch)))
 	}
 	return describedTable{int32(c), int32(operation), t.Bags()}
 }

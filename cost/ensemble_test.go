@@ -80,7 +80,7 @@ func TestEnsembleIsTheMeanOfItsMembers(t *testing.T) {
 		var slices []cost.Slice
 		for i := range p.Tables {
 			table := &p.Tables[i]
-			described := feature.Describe(table.Rows, table.Bags(), table.LengthCV(), table.Counts(p.Batch))
+			described := feature.Describe(table, table.Counts(p.Batch))
 			slices = append(slices, cost.Slice{Table: &described, Dim: table.Dim})
 		}
 		forward, backward := all.Group(op, slices)

@@ -112,7 +112,7 @@ func group(m *cost.Model, p *problem.Problem, shards []problem.Shard) (forward, 
 	slices := map[problem.OperatorKey][]cost.Slice{}
 	for _, s := range shards {
 		t := &p.Tables[s.Table]
-		described := feature.Describe(t.Rows, t.Bags(), t.LengthCV(), t.Counts(p.Batch))
+		described := feature.Describe(t, t.Counts(p.Batch))
 		key := p.OperatorKey(s.Table, s.Dim(), p.Form(s))
 		slices[key] = append(slices[key], cost.Slice{Table: &described, Dim: s.Dim()})
 	}

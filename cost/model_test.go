@@ -78,7 +78,7 @@ func TestGroupIsTheNetOfTheFile(t *testing.T) {
 		lanes := feature.Lanes8
 		for i := range p.Tables {
 			table := &p.Tables[i]
-			described := feature.Describe(table.Rows, table.Bags(), table.LengthCV(), table.Counts(p.Batch))
+			described := feature.Describe(table, table.Counts(p.Batch))
 			slices = append(slices, cost.Slice{Table: &described, Dim: table.Dim})
 			if table.PoolingFactor() > 0 {
 				lanes = max(lanes, feature.LanesOf(&hw, op, table.Dim))
@@ -124,7 +124,7 @@ func TestGroupOfNothing(t *testing.T) {
 	if f, b := model.Group(op, nil); f != 0 || b != 0 {
 		t.Errorf("no slices: got %v and %v, want 0", f, b)
 	}
-	unread := feature.Describe(1000, 1, 0, access.Counts{})
+	unread := feature.Describe(&problem.Table{Rows: 1000, Features: make([]problem.Feature, 1)}, access.Counts{})
 	if f, b := model.Group(op, []cost.Slice{{Table: &unread, Dim: 64}}); f != 0 || b != 0 {
 		t.Errorf("a slice without lookups: got %v and %v, want 0", f, b)
 	}

@@ -42,7 +42,7 @@ func TestRiskPenalty(t *testing.T) {
 				careful.Add(d, item)
 				sum += p.DimSum(shard)
 				table := &p.Tables[shard.Table]
-				described := feature.Describe(table.Rows, table.Bags(), table.LengthCV(), table.Counts(p.Batch))
+				described := feature.Describe(table, table.Counts(p.Batch))
 				if described.Counts.Lookups > 0 {
 					slices = append(slices, cost.Slice{Table: &described, Dim: shard.Dim()})
 				}

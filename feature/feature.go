@@ -25,7 +25,7 @@ import (
 
 // Version names the meaning of Vector and Scalars. A model that was trained on
 // another version cannot be used.
-const Version = "physical-2"
+const Version = "physical-3"
 
 // Lanes is the lane class of a fused operator: how its kernels choose the lanes that work
 // on a bag. The widest slice of the operator decides the class, so one wide slice can slow
@@ -93,16 +93,17 @@ type Table struct {
 	Bags float64 // the bags of a sample, of all features that read the table
 	// LengthCV is the coefficient of variation of the lengths of the bags, at least 0.
 	LengthCV float64
-	Counts   access.Counts
+	// Pooling is problem.PoolingNone for a table whose lookups stay apart, so that each is a
+	// bag. All other poolings take as long as each other.
+	Pooling problem.Pooling
+	Counts  access.Counts
 	// hot is the highest use-count class of any row in the batch.
 	hot int
 }
 
-// Describe returns the description of a table with the given number of bags a sample, above 0
-// if the table has lookups, and with the given coefficient of variation of bag lengths and
-// accesses of one batch.
-func Describe(rows int64, bags, lengthCV float64, counts access.Counts) Table {
-	t := Table{Rows: rows, Bags: bags, LengthCV: lengthCV, Counts: counts}
+// Describe returns the description of a table with its accesses of one batch.
+func Describe(table *problem.Table, counts access.Counts) Table {
+	t := Table{Rows: table.Rows, Bags: table.Bags(), LengthCV: table.LengthCV(), Pooling: table.Pooling, Counts: counts}
 	for j, share := range counts.Reuse {
 		if share*counts.Unique >= 0.5 {
 			t.hot = j
@@ -168,6 +169,7 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	row := width * weightBytes
 	sector := ceilTo(row, sectorBytes)
 	granule := ceilTo(row, float64(hw.Granule))
+	moved := granule + hardware.RowOverhead
 	gradient := ceilTo(width*problem.OutputBytes, sectorBytes)
 	bags := float64(op.Batch) * t.Bags
 	work := t.issued(hw, op, dim, lanes, bags)
@@ -175,7 +177,7 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	l2 := float64(hw.L2)
 	memory := hw.HBMGBps * hw.HBMEfficiency * 1e6 // bytes per ms
 	cache := hw.L2GBps * 1e6
-	issue := float64(hw.SMs) * hw.ClockGHz * 1e6 // cycles per ms
+	issue := float64(hw.SMs) * 1e6 // ns of one multiprocessor per ms
 
 	resident := math.Min(1, l2/(unique*sector))
 	gradientResident := math.Min(1, l2/(bags*gradient))
@@ -186,18 +188,18 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	}
 	output := bags * gradient
 	forward := [3]float64{
-		(misses*granule + metadata + output) / memory,
+		(misses*moved + metadata + output) / memory,
 		(n*sector + metadata + output) / cache,
 		(work.rows + work.bags) / issue,
 	}
 	gathered := math.Min(bags, n)*gradient + math.Max(0, n-bags)*gradient*(1-gradientResident)
-	update := unique * (2*granule + state)
+	update := unique * (2*moved + state)
 	backward := [3]float64{
 		(gathered + update + 4*n) / memory,
 		(n*gradient + unique*(2*sector+state)) / cache,
 		work.backward / issue,
 	}
-	sort := n * sortedBytes / memory
+	sort := n*sortedBytes/memory + work.prepare/issue
 	scale = max(forward[0], forward[1], forward[2]) + max(backward[0], backward[1], backward[2]) + sort
 
 	at := 0
@@ -265,23 +267,22 @@ func (t *Table) misses(room float64) float64 {
 	return math.Min(missed, counts.Lookups)
 }
 
-// issued is the instructions that a shard's kernels issue, in cycles of one multiprocessor.
+// issued is the time that a shard's kernels take of the multiprocessors, in ns of one of them.
 type issued struct {
-	// rows and bags are those of the forward: for rows and for the bags' own work.
-	rows, bags float64
-	backward   float64
+	// rows and bags are those of the forward: for rows and for the bags' own work. prepare is
+	// that of the backward for bags, before indices are sorted.
+	rows, bags        float64
+	backward, prepare float64
 	// lanes is the number of lanes that work on a bag in the forward, and steps the number
 	// of steps that a row takes them. longest is the mean length of the longest of the bags
 	// that share a warp, over the mean length of a bag.
 	lanes, steps, longest float64
 }
 
-// backwardExponent is the power of the share of a warp by which the backward's instructions
-// fall if bags share warps. halfExponent is that of kernels which give often used rows half a
-// warp of 64 lanes. [read and measured on AMD's GPUs; the first is assumed for all]
+// halfExponent is the power of the share of a warp of 64 lanes by which the time falls of kernels
+// that give often used rows half of it. [measured on AMD's GPUs]
 const (
-	backwardExponent = 0.8
-	halfExponent     = 0.76
+	halfExponent = 0.76
 	// hotClass is the first use-count class of rows that one kernel block works on alone.
 	hotClass = 6
 	// manyLookups is the mean bag length above which kernels for wide operators give a bag
@@ -289,10 +290,10 @@ const (
 	manyLookups = 8
 )
 
-// issued returns the instructions of a shard of dim columns, in an operator of the given lane
+// issued returns the times of a shard of dim columns, in an operator of the given lane
 // class, with that number of bags.
 func (t *Table) issued(hw *hardware.Profile, op problem.Operation, dim int, lanes Lanes, bags float64) issued {
-	rowCycles, bagCycles := hw.IssueCycles()
+	times := hw.KernelTimes(t.Pooling != problem.PoolingNone)
 	warp := float64(hw.Warp())
 	forward, backward := warp, warp
 	alone := false // whether each bag has a warp for itself, whatever its lanes
@@ -308,18 +309,17 @@ func (t *Table) issued(hw *hardware.Profile, op problem.Operation, dim int, lane
 		forward, alone = float64(hw.Lanes(dim)), true
 	}
 	steps := func(lanes float64) float64 { return math.Ceil(float64(dim) / (4 * lanes)) }
-	w := issued{lanes: forward, steps: steps(forward), longest: 1, bags: bags * bagCycles * forward / warp}
-	if alone {
-		w.bags = bags * bagCycles
-	} else {
-		w.longest = hardware.LongestBag(int(warp/forward), t.LengthCV)
+	w := issued{lanes: forward, steps: steps(forward), longest: 1, bags: bags * times.Bag, prepare: bags * times.Prepare}
+	if !alone {
+		w.bags *= math.Pow(forward/warp, times.BagPower)
+		w.longest = hardware.LongestBag(int(warp/forward), hardware.LengthFactor*t.LengthCV)
 	}
-	w.rows = t.Counts.Lookups * w.steps * rowCycles * w.longest * forward / warp
+	w.rows = t.Counts.Lookups * w.steps * times.Row * w.longest * forward / warp
 	lookups := t.Counts.Lookups
 	if warp != subWarps && op.Optimizer == problem.RowwiseAdagrad && lanes != LanesWide {
 		lookups -= t.hotLookups() * (1 - math.Pow(.5, halfExponent))
 	}
-	w.backward = rowCycles * (lookups + 2*t.Counts.Unique) * steps(backward) * math.Pow(backward/warp, backwardExponent)
+	w.backward = times.Update * (lookups + 2*t.Counts.Unique) * steps(backward) * math.Pow(backward/warp, times.UpdatePower)
 	return w
 }
 

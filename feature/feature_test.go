@@ -16,8 +16,12 @@ func ExampleVector() {
 	if err != nil {
 		panic(err)
 	}
-	const rows, features, pooling, batch, dim = 1_000_000, 1, 20, 65536, 64
-	table := Describe(rows, features, 0.5, access.Distribution{Kind: access.Zipf, Exponent: 1.1}.At(rows, pooling, batch))
+	const rows, pooling, batch, dim = 1_000_000, 20, 65536, 64
+	whole := problem.Table{
+		Rows: rows, Dim: dim, Access: access.Distribution{Kind: access.Zipf, Exponent: 1.1},
+		Features: []problem.Feature{{PoolingFactor: pooling, LengthCV: 0.5}},
+	}
+	table := Describe(&whole, whole.Counts(batch))
 	op := problem.Operation{Batch: batch, Optimizer: problem.SGD}
 	vector := make([]float32, Width)
 	scale := Vector(vector, &hw, op, table, dim, LanesOf(&hw, op, dim))
@@ -103,7 +107,15 @@ func TestLanesOfNeverFalls(t *testing.T) {
 	}
 }
 
-// The cycles of each lane class by hand: 1000 bags with 20,000 lookups of 2,000 rows, or with
+// described returns the description of a table with the given bags a sample, and coefficient of
+// variation of their lengths.
+func described(rows int64, bags, lengthCV float64, counts access.Counts) Table {
+	t := Describe(&problem.Table{Rows: rows}, counts)
+	t.Bags, t.LengthCV = bags, lengthCV
+	return t
+}
+
+// The times of each lane class by hand: 1000 bags with 20,000 lookups of 2,000 rows, or with
 // 5,000 lookups, and a deviation of half the mean length.
 func TestIssued(t *testing.T) {
 	const bags, unique, cv = 1000.0, 2000.0, 0.5
@@ -113,36 +125,37 @@ func TestIssued(t *testing.T) {
 		lanes             Lanes
 		op                problem.Operation
 		lookups           float64
-		rows, bag, update float64 // in cycles of a row step, of a bag, of a row step
+		rows, bag, update float64 // in times of a row step, of a bag, of an update
 		longest           float64
 	}{
-		{"8 lanes", 32, 24, Lanes8, problem.Operation{}, 20000, 20000 * (1 + 1.0294*cv) / 4, bags / 4, 24000 * math.Pow(.25, .8), 1 + 1.0294*cv},
-		{"16 lanes", 32, 68, Lanes16, problem.Operation{}, 20000, 2 * 20000 * (1 + .5642*cv) / 2, bags / 2, 2 * 24000 * math.Pow(.5, .8), 1 + .5642*cv},
+		{"8 lanes", 32, 24, Lanes8, problem.Operation{}, 20000, 20000 * (1 + 1.0294*2.9*cv) / 4, bags * math.Pow(.25, .24), 24000 * math.Pow(.25, .74), 1 + 1.0294*2.9*cv},
+		{"16 lanes", 32, 68, Lanes16, problem.Operation{}, 20000, 2 * 20000 * (1 + .5642*2.9*cv) / 2, bags * math.Pow(.5, .24), 2 * 24000 * math.Pow(.5, .74), 1 + .5642*2.9*cv},
 		{"full", 32, 24, LanesFull, problem.Operation{}, 20000, 20000, bags, 24000, 1},
 		{"wide, many lookups", 32, 24, LanesWide, problem.Operation{}, 20000, 20000. / 4, bags, 24000, 1},
 		{"wide, few lookups", 32, 24, LanesWide, problem.Operation{}, 5000, 5000, bags, 9000, 1},
 		{"wide, weighted", 32, 24, LanesWide, problem.Operation{Weighted: true}, 20000, 20000, bags, 24000, 1},
 		{"wide, of its own width", 32, 1028, LanesWide, problem.Operation{}, 20000, 9 * 20000, bags, 9 * 24000, 1},
-		{"own, narrow", 32, 24, LanesOwn, problem.Operation{}, 20000, 20000 * (1 + 1.0294*cv) / 4, bags / 4, 24000 * math.Pow(.25, .8), 1 + 1.0294*cv},
+		{"own, narrow", 32, 24, LanesOwn, problem.Operation{}, 20000, 20000 * (1 + 1.0294*2.9*cv) / 4, bags * math.Pow(.25, .24), 24000 * math.Pow(.25, .74), 1 + 1.0294*2.9*cv},
 		{"own, wide", 32, 256, LanesOwn, problem.Operation{}, 20000, 2 * 20000, bags, 2 * 24000, 1},
 		{"64 lanes", 64, 24, LanesFull, problem.Operation{Optimizer: problem.Adam}, 20000, 20000, bags, 24000, 1},
 		{"64 lanes, half for the hot rows", 64, 24, LanesFull, problem.Operation{Optimizer: problem.RowwiseAdagrad}, 20000, 20000, bags, 24000 - 12000*(1-math.Pow(.5, .76)), 1},
 		{"64 lanes, wide", 64, 24, LanesWide, problem.Operation{Optimizer: problem.RowwiseAdagrad}, 20000, 20000, bags, 24000, 1},
 	} {
 		hw := &hardware.Profile{WarpLanes: c.warp}
-		row, bag := hw.IssueCycles()
+		times := hw.KernelTimes(true)
 		counts := access.Counts{Lookups: c.lookups, Unique: unique}
 		// Class 8 has 60 % of the uses.
 		counts.Reuse[2], counts.Reuse[8] = .4/access.ClassMean(2), .6/access.ClassMean(8)
-		table := Describe(1e5, 1, cv, counts)
+		table := described(1e5, 1, cv, counts)
 		got := table.issued(hw, c.op, c.dim, c.lanes, bags)
 		for _, v := range []struct {
 			name      string
 			got, want float64
 		}{
-			{"rows", got.rows, c.rows * row},
-			{"bags", got.bags, c.bag * bag},
-			{"backward", got.backward, c.update * row},
+			{"rows", got.rows, c.rows * times.Row},
+			{"bags", got.bags, c.bag * times.Bag},
+			{"backward", got.backward, c.update * times.Update},
+			{"prepare", got.prepare, bags * times.Prepare},
 			{"longest bag", got.longest, c.longest},
 		} {
 			if math.Abs(v.got/v.want-1) > 1e-12 {
@@ -157,7 +170,7 @@ func TestIssued(t *testing.T) {
 // class 4, 9 to 16 times (mean 8/ln 2).
 func TestVectorByHand(t *testing.T) {
 	hw := &hardware.Profile{
-		Name: "test", HBMGBps: 1000, HBMEfficiency: 0.5, L2: 32000, L2GBps: 2000, SMs: 10, ClockGHz: 1, Granule: 64,
+		Name: "test", HBMGBps: 1000, HBMEfficiency: 0.5, L2: 32000, L2GBps: 2000, SMs: 10, Granule: 64,
 	}
 	counts := access.Counts{Lookups: 4000, Unique: 500}
 	counts.Reuse[0], counts.Reuse[4] = 0.5, 0.5
@@ -170,17 +183,18 @@ func TestVectorByHand(t *testing.T) {
 	misses := unique
 	metadata := (n+bags)*8 + 4*n
 	output := bags * 96
-	row, bag := hw.IssueCycles()
-	forward := [3]float64{(misses*64 + metadata + output) / memory, (n*64 + metadata + output) / cache, (n*row + bags*bag) / issue}
+	times := hw.KernelTimes(true)
+	const moved = 64 + 119 // a row in memory, with its overhead
+	forward := [3]float64{(misses*moved + metadata + output) / memory, (n*64 + metadata + output) / cache, (n*times.Row + bags*times.Bag) / issue}
 	resident := 32000.0 / (500 * 64)
 	gradientResident := 32000.0 / (2000 * 96)
 	const state = 2 * 128 // two of ceil64(80)
 	backward := [3]float64{
-		(2000*96 + 2000*96*(1-gradientResident) + unique*(2*64+state) + 4*n) / memory,
+		(2000*96 + 2000*96*(1-gradientResident) + unique*(2*moved+state) + 4*n) / memory,
 		(n*96 + unique*(2*64+state)) / cache,
-		(n + 2*unique) * row / issue,
+		(n + 2*unique) * times.Update / issue,
 	}
-	sort := n * 60 / memory
+	sort := n*60/memory + bags*times.Prepare/issue
 	// The issue rate binds both ways.
 	wantScale := forward[2] + backward[2] + sort
 	want := map[string]float64{
@@ -197,11 +211,11 @@ func TestVectorByHand(t *testing.T) {
 		"backward_memory_share": backward[0] / wantScale, "backward_l2_share": backward[1] / wantScale, "backward_issue_share": backward[2] / wantScale,
 		"sort_share": sort / wantScale, "state_share": unique * state / memory / wantScale,
 		"output_share": output / memory / wantScale, "metadata_share": metadata / memory / wantScale,
-		"bag_share": bags * bag / issue / wantScale,
+		"bag_share": bags * times.Bag / issue / wantScale,
 		"reuse_0":   0.5, "reuse_4": 0.5,
 	}
 	got := make([]float32, Width)
-	scale := Vector(got, hw, op, Describe(5000, 2, 3, counts), 20, LanesFull)
+	scale := Vector(got, hw, op, described(5000, 2, 3, counts), 20, LanesFull)
 	if math.Abs(scale/wantScale-1) > 1e-12 {
 		t.Errorf("got scale %v, want %v", scale, wantScale)
 	}
@@ -216,7 +230,7 @@ func TestVectorByHand(t *testing.T) {
 func TestMisses(t *testing.T) {
 	counts := access.Counts{Lookups: 4000, Unique: 500}
 	counts.Reuse[0], counts.Reuse[1], counts.Reuse[4] = 0.5, 0.3, 0.2 // 250, 150 and 100 rows
-	table := Describe(5000, 1, 0, counts)
+	table := described(5000, 1, 0, counts)
 	again := 8/math.Ln2 - 1 // uses after the first, of a row of class 4
 	for _, c := range []struct{ room, want float64 }{
 		{1e9, 500},
@@ -231,7 +245,7 @@ func TestMisses(t *testing.T) {
 		}
 	}
 	counts.Lookups = 900 // fewer lookups than the classes stand for
-	table = Describe(5000, 1, 0, counts)
+	table = described(5000, 1, 0, counts)
 	if got := table.misses(0); got != 900 {
 		t.Errorf("got %v misses, want at most 900 lookups", got)
 	}
@@ -242,7 +256,7 @@ func TestVectorWithoutLookups(t *testing.T) {
 	for i := range dst {
 		dst[i] = 7
 	}
-	table := Describe(1000, 1, 0, access.Distribution{}.At(1000, 0, 65536))
+	table := described(1000, 1, 0, access.Distribution{}.At(1000, 0, 65536))
 	if got := Vector(dst, profile(t, "a100-80"), problem.Operation{Batch: 65536}, table, 64, Lanes16); got != 0 {
 		t.Errorf("got scale %v, want 0", got)
 	}
@@ -310,7 +324,7 @@ func TestVectorIsFinite(t *testing.T) {
 		features := rapid.OneOf(rapid.SampledFrom([]float64{1, 2, 8}), rapid.Float64Range(1e-3, 300)).Draw(t, "bags")
 		pooling := rapid.Float64Range(0, 300).Draw(t, "pooling")
 		counts := drawDistribution(t).At(rows, pooling, op.Batch)
-		table := Describe(rows, features, rapid.SampledFrom([]float64{0, .3, 1, 1000}).Draw(t, "length cv"), counts)
+		table := described(rows, features, rapid.SampledFrom([]float64{0, .3, 1, 1000}).Draw(t, "length cv"), counts)
 		got := make([]float32, Width)
 		for l := LanesOf(&hw, op, dim); l < LaneClasses; l++ {
 			scale := Vector(got, &hw, op, table, dim, l)
@@ -359,7 +373,7 @@ func TestScaleGrows(t *testing.T) {
 		scale := func(dim int, pooling float64, batch int) float64 {
 			op := op
 			op.Batch = batch
-			return Vector(dst, &hw, op, Describe(rows, 1, 1, d.At(rows, pooling, batch)), dim, LanesFull)
+			return Vector(dst, &hw, op, described(rows, 1, 1, d.At(rows, pooling, batch)), dim, LanesFull)
 		}
 		base := scale(dim, pooling, op.Batch)
 		if got := scale(dim+4, pooling, op.Batch); got < base {
@@ -382,7 +396,7 @@ func TestScaleGrowsWithLanes(t *testing.T) {
 	hw := profile(t, "a100-80")
 	dst := make([]float32, Width)
 	op := problem.Operation{Batch: 65536}
-	table := Describe(1000, 1, 0, access.Distribution{Kind: access.Uniform}.At(1000, 100, op.Batch))
+	table := described(1000, 1, 0, access.Distribution{Kind: access.Uniform}.At(1000, 100, op.Batch))
 	narrow := Vector(dst, hw, op, table, 16, Lanes8)
 	middle := Vector(dst, hw, op, table, 16, Lanes16)
 	wide := Vector(dst, hw, op, table, 16, LanesFull)

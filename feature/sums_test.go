@@ -40,8 +40,8 @@ func TestScalarsByHand(t *testing.T) {
 		c.Reuse[0], c.Reuse[class] = 0.5, 0.5
 		return c
 	}
-	a := Describe(100, 1, 0, counts(4000, 80, 6))
-	b := Describe(60, 1, 0, counts(1000.4, 40, 12))
+	a := described(100, 1, 0, counts(4000, 80, 6))
+	b := described(60, 1, 0, counts(1000.4, 40, 12))
 	partA, partB := a.Part(0.5), b.Part(1)
 	var sums Sums
 	sums.Add(&partA)
@@ -88,7 +88,7 @@ func TestSharedCache(t *testing.T) {
 		{512, Lanes8, 10. / 10}, // 38 would fit, there are 10
 	} {
 		rates := NewRates(hw, problem.Operation{Batch: c.batch})
-		table := Describe(10, 1, 0, access.Counts{Lookups: 10, Unique: 10, Reuse: [access.Classes]float64{1}})
+		table := described(10, 1, 0, access.Counts{Lookups: 10, Unique: 10, Reuse: [access.Classes]float64{1}})
 		part := table.Part(1)
 		var sums Sums
 		for range 10 {
@@ -105,7 +105,7 @@ func TestSharedCache(t *testing.T) {
 func TestHotClass(t *testing.T) {
 	counts := access.Counts{Lookups: 1000, Unique: 10}
 	counts.Reuse[0], counts.Reuse[5], counts.Reuse[9] = 0.9, 0.06, 0.04
-	table := Describe(100, 1, 0, counts)
+	table := described(100, 1, 0, counts)
 	if got := table.hot; got != 5 { // 0.6 rows; class 9 holds 0.4
 		t.Errorf("got class %d, want 5", got)
 	}
@@ -118,7 +118,7 @@ func drawPart(t *rapid.T) Part {
 		c.Lookups = 0
 	}
 	c.Reuse[rapid.IntRange(0, access.Classes-1).Draw(t, "class")] = 1
-	table := Describe(rows, 1, 0, c)
+	table := described(rows, 1, 0, c)
 	return table.Part(rapid.Float64Range(0, 100).Draw(t, "scale"))
 }
 
@@ -192,7 +192,7 @@ func TestScalarsScaleWithTheGroup(t *testing.T) {
 	rates := NewRates(hw, problem.Operation{Batch: 65536})
 	c := access.Counts{Lookups: 3000, Unique: 1000}
 	c.Reuse[3] = 1
-	table := Describe(100_000, 1, 0, c)
+	table := described(100_000, 1, 0, c)
 	part := table.Part(0.5)
 	var sums Sums
 	var once, twice [ScalarCount]float32

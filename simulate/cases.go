@@ -20,7 +20,8 @@ import (
 //
 //	{"compute": [{"id": 0, "profile": "a100-80", "batch": 65536, "weight_bytes": 4,
 //	    "output_bytes": 4, "index_bytes": 8, "optimizer": "sgd", "weighted": false,
-//	    "lane_rule": "widest", "launch_mode": "graph", "tables": [{"rows": 1000000, "dim": 64,
+//	    "pooling": "sum", "lane_rule": "widest", "launch_mode": "graph",
+//	    "tables": [{"rows": 1000000, "dim": 64,
 //	      "pooling_factor": 12.5, "length_cv": 0.3, "features": 1, "reuse": [17 shares] or
 //	      null, "unique_rows": 41000 or null}]}],
 //	 "comm": [{"id": 0, "profile": "a100-80", "ranks": 2, "ranks_per_node": 2,
@@ -28,7 +29,8 @@ import (
 //
 // A reuse of null means uniform draws. A unique_rows that is null or absent is derived
 // from reuse. These members may be left out; their defaults are in brackets:
-// output_bytes (4), index_bytes (8), weighted (false), lane_rule ("widest", or "own" for
+// output_bytes (4), index_bytes (8), weighted (false), pooling ("sum"; "mean" takes as long;
+// "none" keeps lookups apart, so each is a bag, whatever the features), lane_rule ("widest", or "own" for
 // the lanes of each table's own width), launch_mode ("graph"), length_cv (0), features (1),
 // ranks_per_node (all on one host), element_bytes (4), start_ms (all ready at once).
 // Members with other names, such as expected values, are ignored, except subwarp: an input
@@ -64,7 +66,7 @@ func joinFaults(faults []string) string {
 // RunCases reads cases from r, simulates them and writes the results to w, as one JSON
 // object in the order of the input:
 //
-//	{"source": "simulated", "model_version": "3",
+//	{"source": "simulated", "model_version": "4",
 //	 "compute": [{"id": ..., "forward_ms": ..., "backward_ms": ...}],
 //	 "comm": [{"id": ..., "forward_ms": [...], "backward_ms": [...]}]}
 //
@@ -463,6 +465,7 @@ func (c *check) compute(raw json.RawMessage) (Op, Device) {
 		IndexBytes  whole       `json:"index_bytes"`
 		Optimizer   string      `json:"optimizer"`
 		Weighted    bool        `json:"weighted"`
+		Pooling     *string     `json:"pooling"`
 		Subwarp     any         `json:"subwarp"`
 		LaneRule    *string     `json:"lane_rule"`
 		LaunchMode  *string     `json:"launch_mode"`
@@ -486,6 +489,11 @@ func (c *check) compute(raw json.RawMessage) (Op, Device) {
 	if in.Subwarp != nil {
 		c.add(`subwarp: the kernels decide since version 2 of the simulated device: remove it; lane_rule "own" gives each table the lanes of its own width`)
 	}
+	if in.Pooling != nil {
+		if op.Pooling, err = problem.ParsePooling(*in.Pooling); err != nil {
+			c.add("%v", err)
+		}
+	}
 	if in.LaneRule != nil {
 		if op.LaneRule, err = problem.ParseLaneRule(*in.LaneRule); err != nil {
 			c.add("%v", err)
@@ -502,13 +510,13 @@ func (c *check) compute(raw json.RawMessage) (Op, Device) {
 		c.add("tables: missing")
 	}
 	for i, t := range in.Tables {
-		op.Tables = append(op.Tables, c.table(fmt.Sprintf("tables[%d].", i), t, op.Batch))
+		op.Tables = append(op.Tables, c.table(fmt.Sprintf("tables[%d].", i), t, op))
 	}
 	return op, device
 }
 
 // table reads the table of a compute case; at is its place in error messages.
-func (c *check) table(at string, t tableCase, batch int) Table {
+func (c *check) table(at string, t tableCase, op Op) Table {
 	rows := c.within(at+"rows", t.Rows, 1, problem.MaxRows, -1)
 	table := Table{
 		Rows: rows,
@@ -522,10 +530,16 @@ func (c *check) table(at string, t tableCase, batch int) Table {
 	d := access.Distribution{Kind: access.Uniform}
 	if t.Reuse != nil {
 		d = c.histogram(at, t)
-		d.Batch = batch
+		d.Batch = op.Batch
+	}
+	if op.Pooling == problem.PoolingNone { // each lookup is a bag
+		table.Bags = pooling
+		if t.LengthCV.given && table.LengthCV != 0 {
+			c.add("%slength_cv: the lengths of bags have no meaning with the pooling none: remove it", at)
+		}
 	}
 	if len(c.faults) == 0 {
-		table.Counts = d.At(rows, pooling, batch)
+		table.Counts = d.At(rows, pooling, op.Batch)
 	}
 	return table
 }

@@ -19,7 +19,7 @@ func ExampleRunCases() {
 		panic(err)
 	}
 	// Output:
-	// {"source":"simulated","model_version":"3","compute":[{"id":"one table","forward_ms":0.5321498575760494,"backward_ms":1.762319281692558}],"comm":[]}
+	// {"source":"simulated","model_version":"4","compute":[{"id":"one table","forward_ms":0.6419550768390538,"backward_ms":2.0138766011240334}],"comm":[]}
 }
 
 const (

@@ -18,9 +18,9 @@ import (
 // vector (lanes.go). Three limits hold, each a sum over the tables, and their p-norm is
 // the time:
 //
-//	memory   misses * row bytes in granules of the memory, indices, outputs
+//	memory   misses * row bytes in granules of the memory and an overhead, indices, outputs
 //	cache    lookups * row bytes in sectors, indices, outputs
-//	issue    cycles of row steps and bags, for the share of a warp that they take
+//	issue    multiprocessors' time of row steps and bags, for the share of a warp that they take
 //
 // Backward. Indices are made unique across tables, sorted with their bag
 // numbers in 8-bit passes, and run-length encoded; then each distinct row
@@ -45,6 +45,9 @@ import (
 type Device struct {
 	profile hardware.Profile
 	Rates
+	// pooled and apart are the times of kernels that pool rows, and of those that keep lookups
+	// apart.
+	pooled, apart kernelTimes
 	// hostLink is the bandwidth of the link to the host, in bytes a millisecond.
 	hostLink float64
 }
@@ -52,30 +55,29 @@ type Device struct {
 // Rates are the speeds and sizes of a device that its compute times depend on.
 type Rates struct {
 	// Stream and L2 are the bandwidths of streaming through the memory and of the cache,
-	// in bytes a millisecond; Issue is in cycles a millisecond, over all multiprocessors.
+	// in bytes a millisecond; Issue is the time of all multiprocessors, in ns of one of them a
+	// millisecond.
 	Stream, L2, Issue float64
-	// RowCycles and BagCycles are the cycles of a row step of a whole warp, and of a bag
-	// (hardware.Profile.IssueCycles).
-	RowCycles, BagCycles float64
-	// Cache is the bytes of the last-level cache that hold rows, and Granule the bytes
-	// of a memory transfer.
-	Cache, Granule float64
+	// Cache is the bytes of the last-level cache that hold rows, Granule the bytes of a
+	// memory transfer, and RowOverhead those that each row in memory costs beside
+	// (hardware.RowOverhead).
+	Cache, Granule, RowOverhead float64
 }
 
 // NewDevice returns the simulated device of a profile.
 func NewDevice(p hardware.Profile) Device {
-	row, bag := p.IssueCycles()
 	return Device{
 		profile: p,
 		Rates: Rates{
-			Stream:    p.HBMGBps * p.HBMEfficiency * 1e6,
-			L2:        p.L2GBps * 1e6,
-			Issue:     float64(p.SMs) * p.ClockGHz * 1e6,
-			RowCycles: row,
-			BagCycles: bag,
-			Cache:     CacheShare * float64(p.L2),
-			Granule:   float64(p.Granule),
+			Stream:      p.HBMGBps * p.HBMEfficiency * 1e6,
+			L2:          p.L2GBps * 1e6,
+			Issue:       float64(p.SMs) * 1e6,
+			Cache:       CacheShare * float64(p.L2),
+			Granule:     float64(p.Granule),
+			RowOverhead: hardware.RowOverhead,
 		},
+		pooled:   newKernelTimes(p.KernelTimes(true)),
+		apart:    newKernelTimes(p.KernelTimes(false)),
 		hostLink: p.HostLinkGBps() * 1e6,
 	}
 }
@@ -101,7 +103,8 @@ type Table struct {
 	// shard. Both are above 0.
 	Rows int64
 	Dim  int
-	// Bags is the bags of a sample that read the table, of all features. 0 means 1.
+	// Bags is the bags of a sample that read the table, of all features. 0 means 1. Under
+	// problem.PoolingNone each lookup is a bag.
 	Bags float64
 	// Counts are the accesses of a batch to the table; its Lookups are the batch times
 	// the pooling factors of all features. A table without lookups costs nothing.
@@ -123,6 +126,9 @@ type Op struct {
 	Optimizer                            problem.Optimizer
 	// Weighted is true if lookups carry per-sample weights.
 	Weighted bool
+	// Pooling is problem.PoolingNone for kernels that keep lookups apart. All others pool, in
+	// the same time.
+	Pooling problem.Pooling
 	// LaneRule says how the kernels choose the lanes of a bag. If Lanes is above 0, each bag
 	// has that number of lanes instead: at most those of a warp, which they divide. Lanes is
 	// for kernels of other releases than the one that the rules describe.
@@ -145,7 +151,7 @@ func (d Device) Compute(op Op) (forward, backward unit.Millis) {
 	return k.FixedForward + k.Forward, k.FixedBackward + k.Backward()
 }
 
-// Kernels are the times of an operator's kernels. Prepare makes indices unique and finds
+// Kernels are the times of an operator's kernels. Prepare numbers bags, makes indices unique and finds
 // the runs of equal ones, Sort sorts them; both need the indices alone, not the gradients.
 // Update gathers gradients and updates rows, and Weights takes the gradients of per-sample
 // weights.
@@ -167,6 +173,7 @@ func (d Device) Kernels(op Op) Kernels {
 		indexBytes:  float64(orDefault(op.IndexBytes, problem.IndexBytes)),
 		optimizer:   op.Optimizer,
 		weighted:    op.Weighted,
+		pooling:     op.Pooling,
 		rule:        op.LaneRule,
 		lanes:       op.Lanes,
 		cachedRows:  float64(op.CachedRows),
@@ -230,6 +237,7 @@ type settings struct {
 	batch, weightBytes, outputBytes, indexBytes float64
 	optimizer                                   problem.Optimizer
 	weighted                                    bool
+	pooling                                     problem.Pooling
 	rule                                        problem.LaneRule
 	lanes                                       int
 	cachedRows                                  float64
@@ -250,11 +258,11 @@ type work struct {
 	settings
 	// tables is the number of tables with lookups, and widest the dim of the widest one.
 	tables, widest int
-	// Bytes of memory and cache, and cycles, of the forward and the backward.
-	memory, cache, cycles             float64
-	memoryBack, cacheBack, cyclesBack float64
-	lookups, unique, rows             float64
-	highest                           int
+	// Bytes of memory and cache, and ns of a multiprocessor, of the forward and the backward.
+	memory, cache, nanos             float64
+	memoryBack, cacheBack, nanosBack float64
+	lookups, unique, rows, bags      float64
+	highest                          int
 }
 
 // start prepares w for an operator with the given number of tables with lookups, where
@@ -269,7 +277,7 @@ func (w *work) add(t part) {
 	n, unique := t.counts.Lookups, t.counts.Unique
 	dim, bags := float64(t.dim), w.batch*t.bags
 	row := roundUp(dim*w.weightBytes, CacheLine)
-	rowInMemory := roundUp(dim*w.weightBytes, w.device.Granule)
+	rowInMemory := roundUp(dim*w.weightBytes, w.device.Granule) + w.device.RowOverhead
 	pooled := roundUp(dim*w.outputBytes, CacheLine)
 
 	rest := n*w.indexBytes + bags*w.indexBytes + bags*pooled
@@ -278,9 +286,9 @@ func (w *work) add(t part) {
 	}
 	w.memory += t.misses(w.room(t.dim)/row)*rowInMemory + rest
 	w.cache += n*row + rest
-	cycles, cyclesBack := w.issue(t, bags)
-	w.cycles += cycles
-	w.cyclesBack += cyclesBack
+	nanos, nanosBack := w.issue(t, bags)
+	w.nanos += nanos
+	w.nanosBack += nanosBack
 
 	// A gradient vector is read once for each lookup of its bag. Reads after the first
 	// may find the vector in the cache.
@@ -293,6 +301,7 @@ func (w *work) add(t part) {
 	w.lookups += n
 	w.unique += unique
 	w.rows += t.rows
+	w.bags += bags
 	w.highest = max(w.highest, t.highest)
 }
 
@@ -323,11 +332,12 @@ func (w *work) kernels() Kernels {
 	if w.launch == Eager {
 		fixed, fixedBack = max(fixed, eagerForwardUS), max(fixedBack, eagerBackwardUS)
 	}
-	busy := norm(w.memory/(d.Stream*GatherShare), w.cache/d.L2, w.cycles/d.Issue)
+	busy := norm(w.memory/(d.Stream*GatherShare), w.cache/d.L2, w.nanos/d.Issue)
 
-	prepare := (w.lookups*(w.indexBytes+key+BagIDBytes) + w.lookups*key + w.unique*(key+RunBytes)) / d.Stream
+	prepare := (w.lookups*(w.indexBytes+key+BagIDBytes)+w.lookups*key+w.unique*(key+RunBytes))/d.Stream +
+		w.bags*d.PrepareNanos(w.pooling)/d.Issue
 	sort := w.lookups*(key+2*sortPasses(w.rows)*(key+BagIDBytes))/(d.Stream*SortShare) + float64(d.SortPlaces(w.lookups, w.cachedRows))
-	update := max(norm(w.memoryBack/(d.Stream*UpdateShare), w.cacheBack/d.L2, w.cyclesBack/d.Issue), w.longestRun())
+	update := max(norm(w.memoryBack/(d.Stream*UpdateShare), w.cacheBack/d.L2, w.nanosBack/d.Issue), w.longestRun())
 	k := Kernels{
 		FixedForward: unit.Micros(fixed), Forward: unit.Millis(busy),
 		FixedBackward: unit.Micros(fixedBack), Prepare: unit.Millis(prepare), Sort: unit.Millis(sort), Update: unit.Millis(update),

@@ -9,8 +9,8 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// lanes.go says which share of a warp works on a bag, and counts the cycles that warps
-// issue. A warp has W lanes, and a bag G of them, so W/G bags share a warp:
+// lanes.go says which share of a warp works on a bag, and counts the time that warps take of
+// the multiprocessors. A warp has W lanes, and a bag G of them, so W/G bags share a warp:
 //
 //	G = 8     bag0 bag1 bag2 bag3    up to 32 columns in a step
 //	G = 16    bag0 ---- bag1 ----    up to 64
@@ -55,26 +55,28 @@ func (w *work) room(dim int) float64 {
 	return w.device.Cache / min(inFlight, float64(w.tables))
 }
 
-// issue returns the cycles that a table with lookups takes, forward and backward.
+// issue returns the time that the warps of a table with lookups take, forward and backward, in ns
+// of one multiprocessor.
 func (w *work) issue(t part, bags float64) (forward, backward float64) {
 	s := Warps{
 		Dim: t.dim, Widest: w.widest, LaneRule: w.rule, Lanes: w.lanes, Optimizer: w.optimizer, Weighted: w.weighted,
-		Bags: bags, LengthCV: t.lengthCV, Counts: &t.counts,
+		Pooling: w.pooling, Bags: bags, LengthCV: t.lengthCV, Counts: &t.counts,
 	}
-	return s.Cycles(w.device)
+	return s.Nanos(w.device)
 }
 
-// Warps is what the cycles depend on that warps issue for a table, or a slice or block of
-// one, in an operator.
+// Warps is what the time depends on that warps take for a table, or a slice or block of one, in
+// an operator.
 type Warps struct {
 	// Dim is the columns of the slice, and Widest those of the widest slice of its operator.
 	Dim, Widest int
 	// LaneRule and Lanes are as in Op.
 	LaneRule problem.LaneRule
 	Lanes    int
-	// Optimizer and Weighted are those of the operator.
+	// Optimizer, Weighted and Pooling are those of the operator.
 	Optimizer problem.Optimizer
 	Weighted  bool
+	Pooling   problem.Pooling
 	// Bags is the bags of a batch, and LengthCV the coefficient of variation of their
 	// lengths.
 	Bags, LengthCV float64
@@ -94,25 +96,61 @@ func lanesOf(p *hardware.Profile, rule problem.LaneRule, lanes, dim, widest int)
 	return p.Lanes(widest)
 }
 
-// Cycles returns the cycles, forward and backward, that the warps of a device issue.
-func (s *Warps) Cycles(d *Device) (forward, backward float64) {
+// Nanos returns the time, forward and backward, that the warps take of the multiprocessors of a
+// device, in ns of one of them.
+func (s *Warps) Nanos(d *Device) (forward, backward float64) {
 	n, warp, lanes := s.Counts.Lookups, d.profile.Warp(), lanesOf(&d.profile, s.LaneRule, s.Lanes, s.Dim, s.Widest)
-	share := float64(lanes) / float64(warp)
+	k := d.timesOf(s.Pooling)
+	shared := bits.TrailingZeros(uint(warp / lanes))
 	uses := n
 	if warp == 64 && s.Optimizer == problem.RowwiseAdagrad && s.Widest <= HalvedColumns && s.Lanes == 0 {
 		uses -= oftenUsed(s.Counts) * (1 - halvedCost)
 	}
-	backward = d.RowCycles * (uses + 2*s.Counts.Unique) * rowSteps(s.Dim, lanes) * backwardCosts[bits.TrailingZeros(uint(warp/lanes))]
+	backward = k.Update * (uses + 2*s.Counts.Unique) * rowSteps(s.Dim, lanes) * k.updateShares[shared]
 
 	wide := s.Widest > WideColumns && s.LaneRule == problem.LanesByWidest && s.Lanes == 0 && warp == 32
 	if !wide {
-		kappa := hardware.LongestBag(warp/lanes, s.LengthCV)
-		return (d.RowCycles*n*rowSteps(s.Dim, lanes)*kappa + d.BagCycles*s.Bags) * share, backward
+		kappa := hardware.LongestBag(warp/lanes, hardware.LengthFactor*s.LengthCV)
+		return k.Row*n*rowSteps(s.Dim, lanes)*kappa*float64(lanes)/float64(warp) + k.Bag*s.Bags*k.bagShares[shared], backward
 	}
 	if !s.Weighted && n > LongBags*s.Bags {
 		lanes = d.profile.Lanes(s.Dim)
 	}
-	return d.RowCycles*n*rowSteps(s.Dim, lanes)*float64(lanes)/float64(warp) + d.BagCycles*s.Bags, backward
+	return k.Row*n*rowSteps(s.Dim, lanes)*float64(lanes)/float64(warp) + k.Bag*s.Bags, backward
+}
+
+// kernelTimes is the times of a device's kernels, with the shares of them that parts of a warp take,
+// by the logarithm of the number of parts.
+type kernelTimes struct {
+	hardware.KernelTimes
+	bagShares, updateShares [7]float64
+}
+
+func newKernelTimes(t hardware.KernelTimes) kernelTimes {
+	k := kernelTimes{KernelTimes: t}
+	for i := range k.bagShares {
+		part := math.Ldexp(1, -i)
+		k.bagShares[i], k.updateShares[i] = math.Pow(part, t.BagPower), math.Pow(part, t.UpdatePower)
+	}
+	return k
+}
+
+// timesOf returns the times of the kernels of operators of a pooling.
+func (d *Device) timesOf(p problem.Pooling) *kernelTimes {
+	if p == problem.PoolingNone {
+		return &d.apart
+	}
+	return &d.pooled
+}
+
+// PrepareNanos returns the time that the backward takes for each bag of operators of a pooling,
+// before it sorts indices, in ns of one multiprocessor.
+func (d *Device) PrepareNanos(p problem.Pooling) float64 { return d.timesOf(p).Prepare }
+
+// WithKernels returns the device with other times of its kernels.
+func (d Device) WithKernels(pooled, apart hardware.KernelTimes) Device {
+	d.pooled, d.apart = newKernelTimes(pooled), newKernelTimes(apart)
+	return d
 }
 
 // rowSteps returns the steps in which a number of lanes reads a row of dim columns.
@@ -121,17 +159,8 @@ func rowSteps(dim, lanes int) float64 {
 	return float64((dim + columns - 1) / columns)
 }
 
-// halvedCost is the cycles of half the lanes over those of all.
+// halvedCost is the time of half the lanes over that of all.
 var halvedCost = math.Pow(.5, halvedPower)
-
-// backwardCosts are the cycles of a row in the backward over those of a whole warp, by the
-// logarithm of the number of rows that share a warp.
-var backwardCosts = func() (costs [7]float64) {
-	for k := range costs {
-		costs[k] = math.Pow(math.Ldexp(1, -k), BackwardLanesPower)
-	}
-	return costs
-}()
 
 // oftenUsed returns the lookups of rows in the use classes from halvedFrom on.
 func oftenUsed(c *access.Counts) float64 {

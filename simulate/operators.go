@@ -234,6 +234,7 @@ func (p *Pricer) operatorTimes(shards []problem.Shard, class problem.OperatorCla
 		indexBytes:  problem.IndexBytes,
 		optimizer:   optimizer(sample, class),
 		weighted:    sample.Weighted,
+		pooling:     sample.Pooling,
 		rule:        p.problem.LaneRule,
 		cachedRows:  float64(cached),
 	}}

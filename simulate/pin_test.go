@@ -24,11 +24,11 @@ func TestCostsOfColumnSlicesStay(t *testing.T) {
 		input                    bool
 		want                     string
 	}{
-		{"a100-80", 60, 1, 0, false, "74c79ca08c8a591c"},
-		{"a100-80", 60, 8, 0, true, "f4a66b184ca10ced"},
-		{"v100-32", 200, 16, 4, false, "c3f73df5c83ac5f2"},
-		{"h100-80", 200, 13, 8, true, "bf80c27cb1e5113e"},
-		{"rtx2080ti", 30, 3, 0, false, "f6bc69c1fb903a6"},
+		{"a100-80", 60, 1, 0, false, "8234a49aeb098019"},
+		{"a100-80", 60, 8, 0, true, "984ed0332ffcd0b8"},
+		{"v100-32", 200, 16, 4, false, "1b9d4694dcce9655"},
+		{"h100-80", 200, 13, 8, true, "5974663d36b89027"},
+		{"rtx2080ti", 30, 3, 0, false, "a58854cb22fa95bb"},
 	} {
 		p := mixed(test.tables, hardware.Topology{Profile: profile(t, test.profile), Devices: test.devices, DevicesPerHost: test.perHost})
 		pricer := NewPricer(p)

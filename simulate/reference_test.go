@@ -33,6 +33,7 @@ type refOp struct {
 	weight, output, index     float64 // bytes of an element
 	optimizer                 string
 	weighted, eager, ownLanes bool
+	apart                     bool // lookups stay apart
 	cached                    float64
 	tables                    []refTable
 }
@@ -119,7 +120,7 @@ func refLanes(warp, width float64) float64 {
 // refLongest returns kappa: the bags that share a warp wait for the longest of them.
 func refLongest(bags, lengthCV float64) float64 {
 	above := map[float64]float64{1: 0, 2: .5642, 4: 1.0294}[bags]
-	return math.Min(bags, 1+above*lengthCV)
+	return math.Min(bags, 1+above*2.9*lengthCV)
 }
 
 func up(x, to float64) float64 { return math.Ceil(x/to) * to }
@@ -149,7 +150,7 @@ func (o refOp) compute() (forward, backward float64) {
 	forward = forwardFixed + moving
 	backward = backwardFixed + o.prepare(tables) + math.Max(o.update(tables, widest), o.longestRun(tables))
 	if o.weighted {
-		backward += 1.1 * moving
+		backward += 1.8 * moving
 	}
 	return forward, backward
 }
@@ -161,12 +162,23 @@ func (o refOp) warp() float64 {
 	return 32
 }
 
-// cycles returns c_row and c_bag.
-func (o refOp) cycles() (row, bag float64) {
+// scale returns s.
+func (o refOp) scale() float64 {
 	if o.warp() == 32 {
-		return 27.3, 4.8
+		return 1
 	}
-	return 289 * 27.3 / (27.3 + 4.8), 289 * 4.8 / (27.3 + 4.8)
+	return 289 / 2.1 / (7.9 + 55)
+}
+
+// bag returns the time of a bag with some lanes: t_bag (G/W)^a.
+func (o refOp) bag(lanes float64) float64 {
+	switch {
+	case o.apart:
+		return o.scale() * 25 * lanes / o.warp()
+	case o.warp() == 32:
+		return 55 * math.Pow(lanes/32, .24)
+	}
+	return o.scale() * 55 * lanes / 64
 }
 
 // lanes returns G of a table in an operator by the kernels that share a warp among bags.
@@ -180,9 +192,8 @@ func (o refOp) lanes(t refTable, widest float64) float64 {
 func (o refOp) stream() float64 { return o.device.HBMGBps * o.device.HBMEfficiency * 1e6 } // bytes/ms
 
 // slowest returns the norm of the three limits, in ms.
-func (o refOp) slowest(memory, share, cache, cycles float64) float64 {
-	return norm6(memory/(share*o.stream()), cache/(o.device.L2GBps*1e6),
-		cycles/(float64(o.device.SMs)*o.device.ClockGHz*1e6))
+func (o refOp) slowest(memory, share, cache, ns float64) float64 {
+	return norm6(memory/(share*o.stream()), cache/(o.device.L2GBps*1e6), ns/(float64(o.device.SMs)*1e6))
 }
 
 // forward returns the norm of the forward: t_f without the fixed time.
@@ -195,9 +206,9 @@ func (o refOp) forward(tables []refTable, widest float64) float64 {
 		if o.weighted {
 			rest += 4 * t.lookups
 		}
-		h += refMisses(t, o.room(t, widest, len(tables)))*up(width, float64(o.device.Granule)) + rest
+		h += refMisses(t, o.room(t, widest, len(tables)))*(up(width, float64(o.device.Granule))+119) + rest
 		z += t.lookups*up(width, 32) + rest
-		i += o.forwardCycles(t, bags, widest)
+		i += o.forwardIssue(t, bags, widest)
 	}
 	return o.slowest(h, .86, z, i)
 }
@@ -208,20 +219,19 @@ func (o refOp) room(t refTable, widest float64, tables int) float64 {
 	return .9 * float64(o.device.L2) / (math.Min(inFlight, float64(tables)) * up(t.dim*o.weight, 32))
 }
 
-// forwardCycles returns a table's part of I.
-func (o refOp) forwardCycles(t refTable, bags, widest float64) float64 {
-	row, bag := o.cycles()
-	warp := o.warp()
+// forwardIssue returns a table's part of I.
+func (o refOp) forwardIssue(t refTable, bags, widest float64) float64 {
+	row, warp := 7.9*o.scale(), o.warp()
 	if warp == 32 && widest > 1024 && !o.ownLanes { // the other kernel: a warp for each bag
 		lanes := warp
 		if !o.weighted && t.lookups > 8*bags {
 			lanes = refLanes(warp, t.dim)
 		}
-		return t.lookups*math.Ceil(t.dim/(4*lanes))*row*lanes/warp + bags*bag
+		return t.lookups*math.Ceil(t.dim/(4*lanes))*row*lanes/warp + bags*o.bag(warp)
 	}
 	lanes := o.lanes(t, widest)
 	steps := t.lookups * math.Ceil(t.dim/(4*lanes))
-	return (steps*row*refLongest(warp/lanes, t.lengthCV) + bags*bag) * lanes / warp
+	return steps*row*refLongest(warp/lanes, t.lengthCV)*lanes/warp + bags*o.bag(lanes)
 }
 
 // update returns the norm of the backward.
@@ -233,10 +243,9 @@ func (o refOp) update(tables []refTable, widest float64) float64 {
 		state := map[string]float64{"sgd": 0, "rowwise_adagrad": 64, "adagrad": 2 * up(4*t.dim, a), "adam": 4 * up(4*t.dim, a)}[o.optimizer]
 		q := math.Min(1, .9*float64(o.device.L2)/(bags*gradient))
 		again := math.Max(0, t.lookups-bags) * gradient * (1 - q)
-		h += math.Min(bags, t.lookups)*gradient + again + t.unique*(2*up(width, a)+state) + 4*t.lookups
+		h += math.Min(bags, t.lookups)*gradient + again + t.unique*(2*(up(width, a)+119)+state) + 4*t.lookups
 		z += t.lookups*gradient + t.unique*(2*up(width, 32)+state)
 
-		row, _ := o.cycles()
 		lanes := o.lanes(t, widest)
 		lookups := t.lookups
 		if o.optimizer == "rowwise_adagrad" && o.warp() == 64 && widest <= 128 {
@@ -246,7 +255,7 @@ func (o refOp) update(tables []refTable, widest float64) float64 {
 			}
 			lookups *= 1 - often + often*math.Pow(.5, .76)
 		}
-		i += row * (lookups + 2*t.unique) * math.Ceil(t.dim/(4*lanes)) * math.Pow(lanes/o.warp(), .8)
+		i += 16.2 * o.scale() * (lookups + 2*t.unique) * math.Ceil(t.dim/(4*lanes)) * math.Pow(lanes/o.warp(), .74)
 	}
 	return o.slowest(h, .60, z, i)
 }
@@ -259,15 +268,19 @@ func refPasses(rows float64) float64 {
 
 // prepare returns t_sort, t_sort2 and t_prep.
 func (o refOp) prepare(tables []refTable) float64 {
-	var n, unique, rows float64
+	var n, unique, rows, bags float64
 	for _, t := range tables {
-		n, unique, rows = n+t.lookups, unique+t.unique, rows+t.rows
+		n, unique, rows, bags = n+t.lookups, unique+t.unique, rows+t.rows, bags+o.batch*t.features
+	}
+	if o.apart {
+		bags = 0
 	}
 	sorted := n * (o.index + 2*refPasses(rows)*(o.index+4))
 	if o.cached > 0 {
 		sorted += n * (4 + 2*refPasses(o.cached)*(4+4))
 	}
-	return sorted/(.68*o.stream()) + (n*(3*o.index+4)+unique*(o.index+12))/o.stream()
+	return sorted/(.68*o.stream()) + (n*(3*o.index+4)+unique*(o.index+12))/o.stream() +
+		22*o.scale()*bags/(float64(o.device.SMs)*1e6)
 }
 
 // longestRun returns t_run.
@@ -296,6 +309,7 @@ func refOf(d Device, op Op) refOp {
 		weight: bytes(op.WeightBytes, 4), output: bytes(op.OutputBytes, 4), index: bytes(op.IndexBytes, 8),
 		optimizer: op.Optimizer.String(), weighted: op.Weighted, eager: op.Launch == Eager,
 		ownLanes: op.LaneRule == problem.LanesByTable, cached: float64(op.CachedRows),
+		apart: op.Pooling == problem.PoolingNone,
 	}
 	for _, t := range op.Tables {
 		o.tables = append(o.tables, refTable{
@@ -322,9 +336,15 @@ func (r refDraws) op() (Device, Op) {
 		LaneRule: problem.LaneRule(r.IntN(2)), Launch: LaunchMode(r.IntN(2)),
 	}
 	widest := r.pick(32, 64, 128, 1024)
+	if r.IntN(5) == 0 {
+		op.Pooling = problem.PoolingNone
+	}
 	rows := int64(0)
 	for range r.pick(1, 1, 2, 3, 5, 8, 12) {
 		t := r.table(op.Batch, widest)
+		if op.Pooling == problem.PoolingNone {
+			t.Bags, t.LengthCV = t.Counts.Lookups/float64(op.Batch), 0
+		}
 		rows += t.Rows
 		op.Tables = append(op.Tables, t)
 	}
@@ -390,7 +410,7 @@ func TestOperatorsEqualReference(t *testing.T) {
 var refBranches = []string{
 	"8 lanes", "16 lanes", "32 lanes", "64 lanes", "lanes of each table", "lanes of the widest",
 	"above 1024, few lanes", "above 1024, a short bag", "above 1024, weighted", "above 1024, own lanes",
-	"weighted", "eager", "fp16", "no lookups", "cached", "several tables", "half lanes for used rows",
+	"weighted", "eager", "fp16", "lookups apart", "no lookups", "cached", "several tables", "half lanes for used rows",
 	"bags of unequal length", "as slow as the shortest bags", "sgd", "rowwise_adagrad", "adagrad", "adam",
 	"all rows fit the cache", "rows miss the cache",
 }
@@ -399,7 +419,7 @@ var refBranches = []string{
 func (o refOp) branches() []string {
 	ran := map[string]bool{
 		o.optimizer: true, "weighted": o.weighted, "eager": o.eager, "fp16": o.weight == 2,
-		"cached": o.cached > 0, "lanes of each table": o.ownLanes, "lanes of the widest": !o.ownLanes,
+		"cached": o.cached > 0, "lookups apart": o.apart, "lanes of each table": o.ownLanes, "lanes of the widest": !o.ownLanes,
 	}
 	read := slices.DeleteFunc(slices.Clone(o.tables), func(t refTable) bool { return t.lookups == 0 })
 	ran["no lookups"] = len(read) < len(o.tables)

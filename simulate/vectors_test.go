@@ -27,6 +27,7 @@ type computeVector struct {
 	IndexBytes  float64       `json:"index_bytes"`
 	Optimizer   string        `json:"optimizer"`
 	Weighted    bool          `json:"weighted"`
+	Pooling     string        `json:"pooling,omitempty"`
 	LaneRule    string        `json:"lane_rule"`
 	LaunchMode  string        `json:"launch_mode"`
 	Tables      []tableVector `json:"tables"`
@@ -63,11 +64,15 @@ func (v computeVector) reference(t testing.TB) refOp {
 		device: profile(t, v.Profile), batch: v.Batch,
 		weight: v.WeightBytes, output: v.OutputBytes, index: v.IndexBytes, optimizer: v.Optimizer,
 		weighted: v.Weighted, eager: v.LaunchMode == "eager", ownLanes: v.LaneRule == "own",
+		apart: v.Pooling == "none",
 	}
 	for _, in := range v.Tables {
 		table := refTable{
 			rows: in.Rows, dim: in.Dim, features: in.Features,
 			lookups: in.Pooling * v.Batch, lengthCV: in.LengthCV,
+		}
+		if o.apart {
+			table.features = in.Pooling
 		}
 		switch {
 		case table.lookups == 0:
@@ -113,8 +118,8 @@ func TestVectors(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Compute) != len(want.Compute) || len(want.Compute) != 202 || len(got.Comm) != len(want.Comm) || len(want.Comm) != 40 {
-		t.Fatalf("got %d compute and %d comm results, want 202 and 40", len(got.Compute), len(got.Comm))
+	if len(got.Compute) != len(want.Compute) || len(want.Compute) != 204 || len(got.Comm) != len(want.Comm) || len(want.Comm) != 40 {
+		t.Fatalf("got %d compute and %d comm results, want 204 and 40", len(got.Compute), len(got.Comm))
 	}
 	ran := map[string]bool{"cached": true} // a case cannot be cached
 	for i, w := range want.Compute {

@@ -311,15 +311,21 @@ func lookupsOf(p *problem.Problem, s *Stack) *lookups {
 type computeTimes struct{ forward, backward unit.Millis }
 
 // times returns the times of the shards of a device: of the replicas, or of the others.
-// Shards of equal optimizer, precision and weighting are one operator.
+// Shards of equal optimizer, precision and weighting are one operator, if all of them pool or
+// none does.
 func (l *lookups) times(held []problem.Shard, batch int, replicas bool) (t computeTimes) {
-	var keys []problem.Operation
-	ops := map[problem.Operation]*simulate.Op{}
+	type operator struct {
+		problem.Operation
+		apart bool // keeps lookups apart
+	}
+	var keys []operator
+	ops := map[operator]*simulate.Op{}
 	for _, s := range held {
 		if (s.ShardingType == problem.DataParallel) != replicas {
 			continue
 		}
-		key := l.problem.Operation(s.Table)
+		pooling := l.problem.Tables[s.Table].Pooling
+		key := operator{l.problem.Operation(s.Table), pooling == problem.PoolingNone}
 		if replicas {
 			key.Optimizer = problem.SGD // the dense update applies the gradients
 		}
@@ -327,7 +333,7 @@ func (l *lookups) times(held []problem.Shard, batch int, replicas bool) (t compu
 		if op == nil {
 			op = &simulate.Op{
 				Batch: batch, WeightBytes: int(key.Precision.Bytes()), OutputBytes: l.output, IndexBytes: l.stack.IndexBytes,
-				Optimizer: key.Optimizer, Weighted: key.Weighted, LaneRule: key.LaneRule, Launch: l.stack.Launch,
+				Optimizer: key.Optimizer, Weighted: key.Weighted, Pooling: pooling, LaneRule: key.LaneRule, Launch: l.stack.Launch,
 			}
 			ops[key] = op
 			keys = append(keys, key)

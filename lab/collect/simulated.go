@@ -136,6 +136,9 @@ func operator(tables []problem.Table, g *dataset.Group, counts *counter) simulat
 		Batch: g.Operation.Batch, WeightBytes: int(g.Operation.Precision.Bytes()),
 		Optimizer: g.Operation.Optimizer, Weighted: g.Operation.Weighted, LaneRule: g.Operation.LaneRule,
 	}
+	if len(g.Members) > 0 {
+		op.Pooling = tables[g.Members[0].Table].Pooling // a kernel pools the rows of all its tables, or of none
+	}
 	for _, m := range g.Members {
 		t := &tables[m.Table]
 		op.Tables = append(op.Tables, simulate.Table{

@@ -323,7 +323,7 @@ func (d *describer) table(i, batch int) *feature.Table {
 		return t
 	}
 	table := &d.tables[i]
-	described := feature.Describe(table.Rows, table.Bags(), table.LengthCV(), table.Counts(batch))
+	described := feature.Describe(table, table.Counts(batch))
 	d.lock.Lock()
 	defer d.lock.Unlock()
 	d.known[key] = &described

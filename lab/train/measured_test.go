@@ -143,7 +143,7 @@ func TestUnseenKinds(t *testing.T) {
 	}
 	table := &data.Compute.Tables[0]
 	op := problem.Operation{Batch: 1024}
-	described := feature.Describe(table.Rows, table.Bags(), table.LengthCV(), table.Counts(op.Batch))
+	described := feature.Describe(table, table.Counts(op.Batch))
 	slices := []cost.Slice{{Table: &described, Dim: 64}}
 	f, b := model.Group(op, slices)
 	for name, unseen := range map[string]problem.Operation{

@@ -321,7 +321,7 @@ func TestJudgeKnowsThePerfectModel(t *testing.T) {
 			var members []cost.Slice
 			for _, x := range g.Members {
 				table := &set.Tables[x.Table]
-				described := feature.Describe(table.Rows, table.Bags(), table.LengthCV(), table.Counts(g.Operation.Batch))
+				described := feature.Describe(table, table.Counts(g.Operation.Batch))
 				members = append(members, cost.Slice{Table: &described, Dim: int(x.Dim)})
 			}
 			g.Forward, g.Backward = model.Group(g.Operation, members)

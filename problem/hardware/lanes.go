@@ -28,23 +28,65 @@ func (p Profile) Lanes(width int) int {
 	return warp
 }
 
-// The cycles that one multiprocessor, or one compute unit, issues for a warp
-// (docs/SIMULATED.md says how they are known).
+// KernelTimes is what the pooled kernels, or those that keep lookups apart, take of a GPU's
+// multiprocessors (compute units on AMD), in ns of one of them. Times are of a whole warp. They
+// do not depend on the clock: one set fits GPUs whose clocks differ by a quarter, so waiting
+// for memory and cache sets them more than instructions do [fitted].
+type KernelTimes struct {
+	// Row is for each step over one row in the forward, of four columns a lane: a part of a
+	// warp takes its share of Row.
+	Row float64
+	// Bag is for each bag in the forward: its offsets and its pooled vector. A share s of a
+	// warp takes s^BagPower of it.
+	Bag, BagPower float64
+	// Update is for each step over one row in the backward, for each use and twice for each
+	// distinct row. A share s of a warp takes s^UpdatePower of it.
+	Update, UpdatePower float64
+	// Prepare is for each bag in the backward, before indices are sorted. It does not depend
+	// on lanes.
+	Prepare float64
+}
+
+// The times of KernelTimes (docs/SIMULATED.md says how they are known).
 const (
-	rowCycles32, bagCycles32 = 27.3, 4.8
-	// oneLookupCycles64 is the cycles of a warp of 64 lanes that reads a bag with one row.
-	oneLookupCycles64 = 289.0
+	rowNanos, updateNanos, updatePower = 7.9, 16.2, .74
+	// pooled is of kernels that pool rows, and apart of kernels that do not.
+	bagNanosPooled, bagPowerPooled, prepareNanosPooled = 55, .24, 22
+	bagNanosApart                                      = 25
+	// oneLookupNanos64 is the time of a warp of 64 lanes that reads a bag with one row.
+	oneLookupNanos64 = 289 / 2.1
 )
 
-// IssueCycles returns the cycles that a multiprocessor (a compute unit on AMD) issues for a
-// whole warp: row for each step over one row, of four columns a lane, and bag for each bag:
-// its offsets and its pooled vector.
-func (p Profile) IssueCycles() (row, bag float64) {
-	if p.Warp() == 32 {
-		return rowCycles32, bagCycles32
+// LengthFactor is the factor on the coefficient of variation of bag lengths with which
+// LongestBag gives the time of the bags that share a warp [fitted: with exponential lengths,
+// sharing a warp gains nothing].
+const LengthFactor = 2.9
+
+// RowOverhead is the bytes of memory bandwidth that reading or writing a row costs beside the
+// row itself, because rows lie apart [fitted].
+const RowOverhead = 119
+
+// KernelTimes returns the times of the kernels: of those that pool rows, or of those that do
+// not. With warps of 64 lanes, all times are larger by the published time of a bag with one
+// row, and half the lanes take half the time of a bag [measured].
+func (p Profile) KernelTimes(pooled bool) KernelTimes {
+	t := KernelTimes{
+		Row: rowNanos, Bag: bagNanosApart, BagPower: 1,
+		Update: updateNanos, UpdatePower: updatePower,
 	}
-	const scale = oneLookupCycles64 / (rowCycles32 + bagCycles32)
-	return rowCycles32 * scale, bagCycles32 * scale
+	if pooled {
+		t.Bag, t.BagPower, t.Prepare = bagNanosPooled, bagPowerPooled, prepareNanosPooled
+	}
+	if p.Warp() == 32 {
+		return t
+	}
+	const scale = oneLookupNanos64 / (rowNanos + bagNanosPooled)
+	t.Row *= scale
+	t.Bag *= scale
+	t.Update *= scale
+	t.Prepare *= scale
+	t.BagPower = 1
+	return t
 }
 
 // LongestBag returns the expected length of the longest of some bags over the mean length

@@ -29,16 +29,28 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// A warp of 64 lanes issues one bag with one row in the published cycles, and divides them
-// between row and bag as a warp of 32 lanes does.
-func TestIssueCycles(t *testing.T) {
-	row, bag := hardware.Profile{}.IssueCycles()
-	if row32, bag32 := (hardware.Profile{WarpLanes: 32}).IssueCycles(); row32 != row || bag32 != bag || !(row > 0 && bag > 0) {
-		t.Errorf("got %v and %v cycles for 32 lanes, %v and %v without a number of lanes, want the same, above 0", row32, bag32, row, bag)
+// A warp of 64 lanes takes the published time for a bag with one row, and its times have the
+// ratios of a warp of 32 lanes.
+func TestKernelTimes(t *testing.T) {
+	for _, pooled := range []bool{true, false} {
+		nvidia := hardware.Profile{}.KernelTimes(pooled)
+		if same := (hardware.Profile{WarpLanes: 32}).KernelTimes(pooled); same != nvidia || !(nvidia.Row > 0 && nvidia.Bag > 0 && nvidia.Update > 0) {
+			t.Errorf("pooled %v: got %+v for 32 lanes, %+v without a number of lanes, want the same, above 0", pooled, same, nvidia)
+		}
+		amd := hardware.Profile{WarpLanes: 64}.KernelTimes(pooled)
+		scale := amd.Row / nvidia.Row
+		for _, c := range [][2]float64{{amd.Bag, nvidia.Bag}, {amd.Update, nvidia.Update}, {amd.Prepare, nvidia.Prepare}} {
+			if math.Abs(c[0]-scale*c[1]) > 1e-12*c[0] {
+				t.Errorf("pooled %v: got %v of 64 lanes for %v of 32, want a ratio of %v", pooled, c[0], c[1], scale)
+			}
+		}
+		if one := amd.Row + amd.Bag; pooled && math.Abs(one-289/2.1) > 1e-9 {
+			t.Errorf("64 lanes: got %v ns for a bag with one row, want 289 cycles of 2.1 GHz", one)
+		}
 	}
-	row64, bag64 := hardware.Profile{WarpLanes: 64}.IssueCycles()
-	if math.Abs(row64+bag64-289) > 1e-9 || math.Abs(bag64/row64-bag/row) > 1e-12 {
-		t.Errorf("64 lanes: got %v and %v cycles, want a sum of 289 in the ratio %v : %v", row64, bag64, row, bag)
+	pooled, apart := hardware.Profile{}.KernelTimes(true), hardware.Profile{}.KernelTimes(false)
+	if apart.Row+apart.Bag >= pooled.Row+pooled.Bag || apart.Prepare != 0 || pooled.Prepare == 0 {
+		t.Errorf("got %+v apart and %+v pooled, want less for a lookup, and no bags to prepare", apart, pooled)
 	}
 }
 

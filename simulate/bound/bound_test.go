@@ -86,16 +86,16 @@ func TestByHand(t *testing.T) {
 		Batch:    1000,
 	}
 	// 1000 lookups of 1000 rows, 16 bytes each: a sector of 32, a transfer of 64.
-	const n, stream, l2, issue = 1000, 2039 * .894 * 1e6, 2271e6, 108 * 1.41 * 1e6
+	const n, stream, l2, issue = 1000, 2039 * .894 * 1e6, 2271e6, 108 * 1e6
 	const rest = n*8 + n*8 + n*32
-	row, bag := p.Topology.Profile.IssueCycles()
-	share := math.Pow(.25, .8) // of a warp, in the backward
+	const row, bag, eachUpdate, eachBag, overhead = 7.9, 55, 16.2, 22, 119 // ns, and bytes of a row in memory
+	shareBag, share := math.Pow(.25, .24), math.Pow(.25, .74)            // of a warp, forward and backward
 	norm := func(a, b, c float64) float64 {
 		return math.Pow(math.Pow(a, 6)+math.Pow(b, 6)+math.Pow(c, 6), 1.0/6)
 	}
-	forward := norm((n*64+rest)/(stream*.86), (n*32+rest)/l2, (row+bag)*n*.25/issue)
-	update := norm((n*32+n*2*64+n*4)/(stream*.60), (n*32+n*2*32)/l2, row*3*n*share/issue)
-	sorting := n*(8+2*3*12)/(stream*.68) + (n*28+n*20)/stream // a million rows: 21 bits, 3 passes
+	forward := norm((n*(64+overhead)+rest)/(stream*.86), (n*32+rest)/l2, n*(row*.25+bag*shareBag)/issue)
+	update := norm((n*32+n*2*(64+overhead)+n*4)/(stream*.60), (n*32+n*2*32)/l2, eachUpdate*3*n*share/issue)
+	sorting := n*(8+2*3*12)/(stream*.68) + (n*28+n*20)/stream + eachBag*n/issue // a million rows: 21 bits, 3 passes
 	wantCompute := .003 + .042 + forward + update + sorting
 	// Half of the batch of 4 columns goes to the other device.
 	collective := .045 + 500*4*4/230e6

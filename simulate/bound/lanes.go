@@ -75,7 +75,7 @@ type issuing struct {
 func newIssuing(d *simulate.Device, p *problem.Problem, i int, c access.Counts) issuing {
 	t, o := &p.Tables[i], p.Operation(i)
 	return issuing{d, simulate.Warps{
-		LaneRule: o.LaneRule, Optimizer: o.Optimizer, Weighted: o.Weighted,
+		LaneRule: o.LaneRule, Optimizer: o.Optimizer, Weighted: o.Weighted, Pooling: t.Pooling,
 		Bags: float64(p.Batch) * t.Bags(), LengthCV: t.LengthCV(), Counts: &c,
 	}}
 }
@@ -84,7 +84,7 @@ func newIssuing(d *simulate.Device, p *problem.Problem, i int, c access.Counts) 
 // an operator of lane class c.
 func (u *issuing) slice(c *laneClass, columns int) (forward, backward float64) {
 	u.warps.Dim, u.warps.Widest = columns, c.columns
-	forward, backward = u.warps.Cycles(u.Device)
+	forward, backward = u.warps.Nanos(u.Device)
 	return forward / u.Issue, backward / u.Issue
 }
 

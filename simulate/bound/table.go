@@ -93,7 +93,8 @@ func newTable(d *simulate.Device, p *problem.Problem, i int, c access.Counts, la
 		bytes:     each,
 		bytesOnce: once,
 	}
-	prepare := (n*(3*index+simulate.BagIDBytes) + unique*(index+simulate.RunBytes)) / d.Stream
+	prepare := (n*(3*index+simulate.BagIDBytes)+unique*(index+simulate.RunBytes))/d.Stream +
+		float64(p.Batch)*t.Bags()*d.PrepareNanos(t.Pooling)/d.Issue
 	for k := range s.sorted {
 		s.sorted[k] = prepare + n*(index+2*float64(k)*(index+simulate.BagIDBytes))/(d.Stream*simulate.SortShare)
 	}
@@ -194,7 +195,7 @@ func newWidths(d *simulate.Device, p *problem.Problem, i int, c access.Counts, l
 // slice returns what a slice of the given granules takes.
 func (w *widths) slice(granules int) slice {
 	dim := float64(granules * problem.ColumnGranule)
-	row, rowInMemory := roundUp(dim*w.element, simulate.CacheLine), roundUp(dim*w.element, w.Granule)
+	row, rowInMemory := roundUp(dim*w.element, simulate.CacheLine), roundUp(dim*w.element, w.Granule)+w.RowOverhead
 	pooled := roundUp(dim*problem.OutputBytes, simulate.CacheLine)
 	if row != w.row {
 		w.row, w.missed = row, w.cached.misses(w.Cache/row)
@@ -225,7 +226,7 @@ func (w *widths) wide(granules int) slice {
 	case problem.Adam:
 		state = 4 * 4 * dim
 	}
-	s := w.times(w.once, dim*w.element, dim*w.element, pooled, state, w.bags*maxGranules*problem.ColumnGranule*problem.OutputBytes)
+	s := w.times(w.once, dim*w.element, dim*w.element+w.RowOverhead, pooled, state, w.bags*maxGranules*problem.ColumnGranule*problem.OutputBytes)
 	s.granules = float64(granules)
 	for l := range w.lanes {
 		s.issue[l], s.issueBack[l] = w.issuing.wide(&w.lanes[l], granules*problem.ColumnGranule)

@@ -1,15 +1,16 @@
-// Command kernels fits the constants of the simulated device that count cycles, and
-// compares its times with every published time of the kernels that it describes. It prints
-// the fit and two tables of docs/evidence/SIMULATED.md: the points that can be predicted
-// (points.csv), and the others, with the reason (unpredicted.csv). The last table sums up
-// the errors, for docs/REALITY.md.
+// Command kernels fits the times of kernels that keep lookups apart, and compares the simulated
+// device with every published time of the kernels that it describes. It prints the fit and two
+// tables of docs/evidence/SIMULATED.md: the points that can be predicted
+// (docs/generate/published), and the others, with the reason (unpredicted.csv). The last table
+// sums up the errors, for docs/REALITY.md.
 //
 //	go run ./docs/generate/kernels
 //
 // A point is a published time of a forward or backward, with the shapes that the source
-// states. The fit takes the points of use "fit" on warps of 32 lanes. It minimizes the sum of
-// the squared logarithms of predicted over measured times, over the cycles of a row step, the
-// cycles of a bag, and one gap: the time of the host inside the measurements of one source.
+// states. The fit takes the points of use "fit" without pooling. It minimizes the sum of the
+// squared logarithms of predicted over measured times, over the time of a bag and one gap: the
+// time of the host inside the measurements of one source. The times of kernels that pool are
+// fitted by docs/generate/measured.
 package main
 
 import (
@@ -20,10 +21,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-)
 
-//go:embed points.csv
-var pointsCSV string
+	"github.com/neuroshard/neuroshard/docs/generate/published"
+	"github.com/neuroshard/neuroshard/problem"
+)
 
 //go:embed unpredicted.csv
 var unpredictedCSV string
@@ -37,25 +38,29 @@ func main() {
 
 // run prints the fit and the tables.
 func run(w io.Writer) error {
-	points, err := readPoints(pointsCSV)
+	points, err := published.Points()
 	if err != nil {
 		return err
 	}
 	best := fit(points)
-	fmt.Fprintf(w, "Fit: c_row = %.1f and c_bag = %.1f cycles, and a gap of %.0f us in the times of FBGEMM #1197.\n", best.row, best.bag, best.gap)
-	other := fit(onProfile(points, "a100-40", "a100-80"))
-	fmt.Fprintf(w, "If the GPU of FBGEMM #1197 was an A100-80: %.1f, %.1f and %.0f us.\n\n", other.row, other.bag, other.gap)
+	fmt.Fprintf(w, "Fit: t_bag = %.1f ns without pooling, and a gap of %.0f us in the times of FBGEMM #1197.\n", best.bag, best.gap)
+	other := fit(published.OnProfile(points, "a100-40", "a100-80"))
+	fmt.Fprintf(w, "If the GPU of FBGEMM #1197 was an A100-80: %.1f ns and %.0f us.\n\n", other.bag, other.gap)
 	fmt.Fprint(w, "| GPU, as profile | source | tables x rows x columns | bags x lookups | pass | measured us | predicted us | ratio | limit | in the fit | note |\n")
 	fmt.Fprint(w, "|---|---|---|---|---|---|---|---|---|---|---|\n")
 	for _, p := range points {
-		predicted := p.predict(p.device, best.gap)
+		predicted := p.Predict(p.Device, best.gap)
 		used := "no"
-		if p.use == "fit" {
+		if p.Use == "fit" {
 			used = "yes"
 		}
-		fmt.Fprintf(w, "| %s, %s | %s | %d x %d x %d | %d x %d | %s | %.0f | %.0f | %.2f | %s | %s | %s |\n",
-			p.gpu, p.device.Profile().Name, p.source, p.tables, p.rows, p.dim, p.bags, p.lookups, p.pass,
-			p.us, predicted, predicted/p.us, p.limit(), used, p.note)
+		apart := ""
+		if p.Op.Pooling == problem.PoolingNone {
+			apart = ", not pooled"
+		}
+		fmt.Fprintf(w, "| %s, %s | %s | %d x %d x %d | %d x %d%s | %s | %.0f | %.0f | %.2f | %s | %s | %s |\n",
+			p.GPU, p.Device.Profile().Name, p.Source, p.Tables, p.Rows, p.Dim, p.Bags, p.Lookups, apart, p.Pass,
+			p.US, predicted, predicted/p.US, p.Limit(), used, p.Note)
 	}
 	if err := unpredicted(w); err != nil {
 		return err
@@ -73,19 +78,19 @@ type errorSet struct {
 }
 
 // errorsOf returns the errors by what the points measure, in the order of the points.
-func errorsOf(points []point, gap float64) []errorSet {
+func errorsOf(points []published.Point, gap float64) []errorSet {
 	var sets []errorSet
 	for i := range points {
 		p := &points[i]
-		name, used := p.pass+", "+p.place(), "no"
-		if p.use == "fit" {
+		name, used := p.Pass+", "+p.Place(), "no"
+		if p.Use == "fit" {
 			used = "yes"
 		}
 		at := slices.IndexFunc(sets, func(s errorSet) bool { return s.name == name && s.used == used })
 		if at < 0 {
 			sets, at = append(sets, errorSet{name: name, used: used}), len(sets)
 		}
-		sets[at].errors = append(sets[at].errors, p.predict(p.device, gap)/p.us-1)
+		sets[at].errors = append(sets[at].errors, p.Predict(p.Device, gap)/p.US-1)
 	}
 	return sets
 }
@@ -111,7 +116,7 @@ func summary(w io.Writer, sets []errorSet) {
 
 // unpredicted prints the table of points that cannot be predicted.
 func unpredicted(w io.Writer) error {
-	records, err := records(unpredictedCSV, "unpredicted.csv")
+	records, err := published.Records(unpredictedCSV, "unpredicted.csv")
 	if err != nil {
 		return err
 	}
@@ -122,42 +127,40 @@ func unpredicted(w io.Writer) error {
 	return nil
 }
 
-// fitted are the constants that the fit finds: cycles of a row step and of a bag, and the
-// gap in us.
-type fitted struct{ row, bag, gap float64 }
+// fitted are the constants that the fit finds: the time of a bag in ns, and the gap in us.
+type fitted struct{ bag, gap float64 }
 
 // misfit returns the sum of the squared logarithms of predicted over measured times.
-func (f fitted) misfit(points []point) float64 {
+func (f fitted) misfit(points []published.Point) float64 {
 	sum := 0.0
 	for _, p := range points {
-		if p.use != "fit" || p.device.Profile().Warp() != 32 {
+		if p.Use != "fit" || p.Op.Pooling != problem.PoolingNone {
 			continue
 		}
-		d := p.device
-		d.RowCycles, d.BagCycles = f.row, f.bag
-		off := math.Log(p.predict(d, f.gap) / p.us)
+		hw := p.Device.Profile()
+		apart := hw.KernelTimes(false)
+		apart.Bag = f.bag
+		off := math.Log(p.Predict(p.Device.WithKernels(hw.KernelTimes(true), apart), f.gap) / p.US)
 		sum += off * off
 	}
 	return sum
 }
 
 // fit searches from rounded values in steps that are halved where none is an improvement.
-func fit(points []point) fitted {
-	best := fitted{row: 30, bag: 10, gap: 60}
+func fit(points []published.Point) fitted {
+	best := fitted{bag: 10, gap: 60}
 	least := best.misfit(points)
 	for step := 8.0; step > 1e-3; {
 		improved := false
 		for _, try := range []fitted{
-			{best.row + step, best.bag, best.gap},
-			{best.row - step, best.bag, best.gap},
-			{best.row, best.bag + step, best.gap},
-			{best.row, best.bag - step, best.gap},
-			{best.row + step, best.bag - step, best.gap},
-			{best.row - step, best.bag + step, best.gap},
-			{best.row, best.bag, best.gap + step},
-			{best.row, best.bag, best.gap - step},
+			{best.bag + step, best.gap},
+			{best.bag - step, best.gap},
+			{best.bag, best.gap + step},
+			{best.bag, best.gap - step},
+			{best.bag + step, best.gap - step},
+			{best.bag - step, best.gap + step},
 		} {
-			if off := try.misfit(points); try.row > 0 && try.bag >= 0 && off < least {
+			if off := try.misfit(points); try.bag >= 0 && off < least {
 				best, least, improved = try, off, true
 			}
 		}

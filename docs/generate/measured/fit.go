@@ -1,74 +1,60 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/docs/generate/published"
 	"github.com/neuroshard/neuroshard/internal/rank"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// A kernelFit is constants of the formulas of one pass in the place of those of the simulated
-// device. Cycles are of a whole warp, and a bag of G of its W lanes takes (G/W)^power of them.
-// The simulated device has a power of 1 forward and of 0.8 backward.
-type kernelFit struct {
-	row, rowPower, bag, bagPower float64
-	// stream is a factor of the memory's bandwidth; lengthCV is the coefficient of variation
-	// that stands for exponential lengths, which have 1; eachBag is added for each bag, in ns.
-	stream, lengthCV, eachBag float64
+// constants are those of the simulated device that are fitted: the times of kernels that
+// pool, the bytes that a row in memory costs beside itself, and the factor on the coefficient
+// of variation of bag lengths in relation to that of the simulated device.
+type constants struct {
+	hardware.KernelTimes
+	overhead, lengths float64
 }
 
-// device returns the simulated device with the constants, for operators of lanes a bag. power
-// is that of the simulated device.
-func (k *kernelFit) device(d simulate.Device, lanes int, power float64) simulate.Device {
-	share := float64(lanes) / 32
-	d.RowCycles = k.row * math.Pow(share, k.rowPower-power)
-	d.BagCycles = k.bag * math.Pow(share, k.bagPower-1)
-	d.Stream *= k.stream
+// device returns a simulated device with the constants. The backward of kernels that do not pool
+// has the times of the others.
+func (k *constants) device(d simulate.Device) simulate.Device {
+	apart := d.Profile().KernelTimes(false)
+	apart.Update, apart.UpdatePower = k.Update, k.UpdatePower
+	d = d.WithKernels(k.KernelTimes, apart)
+	d.RowOverhead = k.overhead
 	return d
 }
 
-// predict returns the time of a pass of an operator, in ms. All its bags have the same lanes.
-func (k *kernelFit) predict(d *simulate.Device, op simulate.Op, pass string) float64 {
-	widest := 0
-	for i := range op.Tables {
-		widest = max(widest, op.Tables[i].Dim)
-	}
-	lanes := d.Profile().Lanes(widest)
+// predict returns the time of a pass of an operator, in ms.
+func (k *constants) predict(d simulate.Device, op simulate.Op, pass string) float64 {
 	op.Tables = slices.Clone(op.Tables)
 	for i := range op.Tables {
-		op.Tables[i].LengthCV *= k.lengthCV
+		op.Tables[i].LengthCV *= k.lengths
 	}
-	power := 1.0
-	if pass == backwardPass {
-		power = simulate.BackwardLanesPower
-	}
-	fitted := k.device(*d, lanes, power)
 	p := point{op: op}
-	return p.simulated(&fitted, pass) + k.added(op)
+	fitted := k.device(d)
+	return p.simulated(&fitted, pass)
 }
 
-// added returns the time that is added to that of the formulas, in ms.
-func (k *kernelFit) added(op simulate.Op) float64 {
-	bags := 0.0
-	for i := range op.Tables {
-		bags += float64(op.Batch) * cmp.Or(op.Tables[i].Bags, 1)
-	}
-	return k.eachBag * bags / 1e6
+// version3 returns the constants of version 3 of the simulated device. It counted cycles, of the
+// clock of the profile.
+func version3(clock float64) constants {
+	const row, bag = 27.3, 4.8
+	return constants{hardware.KernelTimes{
+		Row: row / clock, Bag: bag / clock, BagPower: 1, Update: row / clock, UpdatePower: .8,
+	}, 0, 1 / hardware.LengthFactor}
 }
 
-// version3 are the constants of the simulated device.
-func version3(pass string, row, bag float64) kernelFit {
-	k := kernelFit{row: row, rowPower: 1, bag: bag, bagPower: 1, stream: 1, lengthCV: 1}
-	if pass == backwardPass {
-		k.rowPower = simulate.BackwardLanesPower
-	}
-	return k
+// version4 returns the constants of the simulated device.
+func version4(d simulate.Device) constants {
+	return constants{d.Profile().KernelTimes(true), d.RowOverhead, 1}
 }
 
 // fitPoints returns the times of the lanes experiment without weights, alone and beside the
@@ -82,36 +68,65 @@ func (f *lanesFile) fitPoints() (points []point) {
 	return points
 }
 
+// fitData is the times of a fit: ours, and published ones of other GPUs. Each published time
+// counts publishedWeight times, because there are few.
+type fitData struct {
+	device    simulate.Device
+	points    []point
+	published []published.Point
+}
+
+const publishedWeight = 9
+
+// fitDataOf returns the data of a pass: beside ours, the published times of kernels that pool for the
+// forward, and those of an H100 with all rows in HBM for the backward.
+func fitDataOf(m *measurements, pass string) (fitData, error) {
+	f := fitData{device: m.device, points: m.fbgemm.lanes.fitPoints()}
+	all, err := published.Points()
+	for _, p := range all {
+		pools := p.Op.Pooling != problem.PoolingNone && p.Use == "fit" && p.Device.Profile().Warp() == 32
+		if h100 := strings.Contains(p.Note, "rows in HBM"); p.Pass == pass && (pass == forwardPass && pools || pass == backwardPass && h100) {
+			f.published = append(f.published, p)
+		}
+	}
+	return f, err
+}
+
 // misfit returns the sum of the squared logarithms of predicted over measured times.
-func (k *kernelFit) misfit(d *simulate.Device, points []point, pass string) float64 {
+func (f *fitData) misfit(k *constants, pass string) float64 {
 	sum := 0.0
-	for _, p := range points {
-		off := math.Log(k.predict(d, p.op, pass) / p.measured(pass))
+	for _, p := range f.points {
+		off := math.Log(k.predict(f.device, p.op, pass) / p.measured(pass))
 		sum += off * off
+	}
+	for i := range f.published {
+		p := &f.published[i]
+		off := math.Log(1000 * k.predict(p.Device, p.Op, pass) / p.US)
+		sum += publishedWeight * off * off
 	}
 	return sum
 }
 
 // free returns the constants of a pass that are fitted.
-func (k *kernelFit) free(pass string) []*float64 {
+func (k *constants) free(pass string) []*float64 {
 	if pass == forwardPass {
-		return []*float64{&k.row, &k.rowPower, &k.bag, &k.bagPower, &k.stream, &k.lengthCV}
+		return []*float64{&k.Row, &k.Bag, &k.BagPower, &k.overhead}
 	}
-	return []*float64{&k.row, &k.rowPower, &k.eachBag}
+	return []*float64{&k.Update, &k.UpdatePower, &k.Prepare}
 }
 
-// fitKernels searches constants for a pass by factors of each, which come nearer to 1 where
-// none is an improvement.
-func fitKernels(d *simulate.Device, points []point, pass string, start kernelFit) kernelFit {
+// fit searches constants for a pass by factors of each, which come nearer to 1 where none is an
+// improvement.
+func (f *fitData) fit(start constants, pass string) constants {
 	best := start
-	least := best.misfit(d, points, pass)
-	for step := .5; step > .004; {
+	least := f.misfit(&best, pass)
+	for step := .2; step > .001; {
 		improved := false
 		for i := range best.free(pass) {
 			for _, factor := range []float64{math.Exp(step), math.Exp(-step)} {
 				try := best
 				*try.free(pass)[i] *= factor
-				if off := try.misfit(d, points, pass); off < least {
+				if off := f.misfit(&try, pass); off < least {
 					best, least, improved = try, off, true
 				}
 			}
@@ -123,18 +138,70 @@ func fitKernels(d *simulate.Device, points []point, pass string, start kernelFit
 	return best
 }
 
-// fittedTable has constants that fit the lanes experiment with FBGEMM's kernels, and the
-// errors of the simulated device's and the fitted constants: on the points of the fit, and on
-// the anchors and groups, which are in no fit.
+// fitBoth returns the fitted constants of both passes. The backward takes the overhead of a row
+// from the forward.
+func fitBoth(m *measurements) (constants, error) {
+	k := constants{hardware.KernelTimes{
+		Row: 10, Bag: 50, BagPower: .3, Update: 15, UpdatePower: .7, Prepare: 20,
+	}, 100, 1}
+	for _, pass := range passes() {
+		f, err := fitDataOf(m, pass)
+		if err != nil {
+			return k, err
+		}
+		k = f.fit(k, pass)
+	}
+	return k, nil
+}
+
+// fittedTable has the constants of version 3, those that fit and those of the simulated device,
+// and the errors of the first and the last: on the points of the fit, and on the anchors and
+// groups, which are in no fit.
 func fittedTable(m *measurements) (string, error) {
-	row, bag := m.device.Profile().IssueCycles()
-	var constants, errors strings.Builder
-	fmt.Fprint(&constants, "| pass | constants | row, cycles | power of the lanes | bag, cycles | power of the lanes | bandwidth of memory | variation of exponential lengths | each bag, ns |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n")
-	fmt.Fprint(&errors, "| pass | times | number | in the fit | simulated over measured, version 3 | fitted | Kendall's tau, version 3 | fitted |\n|---|---|--:|---|--:|--:|--:|--:|\n")
-	points := m.fbgemm.lanes.fitPoints()
-	samples, err := samplePoints(filepath.Join(m.folder, fbgemm, "samples"))
+	found, err := fitBoth(m)
 	if err != nil {
 		return "", err
+	}
+	old, now := version3(m.device.Profile().ClockGHz), version4(m.device)
+	var b strings.Builder
+	fmt.Fprint(&b, "| constants | forward: row, ns | bag, ns | power of the lanes | overhead of a row, bytes | backward: row, ns | power of the lanes | bag, ns |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
+	for _, k := range []struct {
+		name string
+		of   constants
+	}{{"version 3, at the clock of `h200`", old}, {"fitted", found}, {"version 4", now}} {
+		fmt.Fprintf(&b, "| %s | %.2f | %.1f | %.3f | %.0f | %.1f | %.3f | %.1f |\n", k.name, k.of.Row, k.of.Bag, k.of.BagPower, k.of.overhead, k.of.Update, k.of.UpdatePower, k.of.Prepare)
+	}
+	fmt.Fprint(&b, "\n| pass | times | number | in the fit | simulated over measured, version 3 | version 4 | Kendall's tau, version 3 | version 4 |\n|---|---|--:|---|--:|--:|--:|--:|\n")
+	sets, err := fitSets(m)
+	if err != nil {
+		return "", err
+	}
+	for _, pass := range passes() {
+		for _, set := range sets {
+			fmt.Fprintf(&b, "| %s | %s | %d | %s |", pass, set.name, len(set.points), set.used)
+			var taus [2]float64
+			for i, k := range []constants{old, now} {
+				var ratios []float64
+				ratios, taus[i] = set.errors(&k, m.device, pass)
+				fmt.Fprintf(&b, " %.2f (%.2f-%.2f) |", median(ratios), quantile(ratios, .05), quantile(ratios, .95))
+			}
+			fmt.Fprintf(&b, " %.3f | %.3f |\n", taus[0], taus[1])
+		}
+	}
+	return strings.TrimSpace(b.String()), nil
+}
+
+// A fitSet is points with a name for the table. used is yes if they are in the fit.
+type fitSet struct {
+	name, used string
+	points     []point
+}
+
+// fitSets returns the points of FBGEMM's kernels without weights, by what they measure.
+func fitSets(m *measurements) ([]fitSet, error) {
+	samples, err := samplePoints(filepath.Join(m.folder, fbgemm, "samples"))
+	if err != nil {
+		return nil, err
 	}
 	samples = slices.DeleteFunc(samples, func(p point) bool { return p.op.Weighted })
 	var anchors []point
@@ -143,44 +210,22 @@ func fittedTable(m *measurements) (string, error) {
 			anchors = append(anchors, m.fbgemm.anchors.points(mode)...)
 		}
 	}
-	for _, pass := range passes() {
-		old := version3(pass, row, bag)
-		start := old
-		start.bag = 60
-		if pass == backwardPass {
-			start.eachBag = .1
-		}
-		found := fitKernels(&m.device, points, pass, start)
-		for _, k := range []struct {
-			name string
-			of   kernelFit
-		}{{"version 3", old}, {"fitted", found}} {
-			bags, stream, cv, each := " | ", "", "", fmt.Sprintf("%.2f", k.of.eachBag) // of the backward
-			if pass == forwardPass {
-				bags = fmt.Sprintf("%.1f | %.2f", k.of.bag, k.of.bagPower)
-				stream, cv, each = fmt.Sprintf("%.2f", k.of.stream), fmt.Sprintf("%.2f", k.of.lengthCV), ""
-			}
-			fmt.Fprintf(&constants, "| %s | %s | %.1f | %.2f | %s | %s | %s | %s |\n", pass, k.name, k.of.row, k.of.rowPower, bags, stream, cv, each)
-		}
-		for _, set := range []struct {
-			name, used string
-			points     []point
-		}{{"eight tables, alone and beside the wide one", "yes", points}, {"one table", "no", anchors}, {"groups without Adam", "no", ofAdam(samples, false)}, {"groups of Adam", "no", ofAdam(samples, true)}} {
-			fmt.Fprintf(&errors, "| %s | %s | %d | %s |", pass, set.name, len(set.points), set.used)
-			var taus [2]float64
-			for i, k := range []kernelFit{old, found} {
-				var ratios, predicted, measured []float64
-				for _, p := range set.points {
-					t := k.predict(&m.device, p.op, pass)
-					ratios, predicted, measured = append(ratios, t/p.measured(pass)), append(predicted, t), append(measured, p.measured(pass))
-				}
-				taus[i] = rank.Kendall(predicted, measured)
-				fmt.Fprintf(&errors, " %.2f (%.2f-%.2f) |", median(ratios), quantile(ratios, .05), quantile(ratios, .95))
-			}
-			fmt.Fprintf(&errors, " %.3f | %.3f |\n", taus[0], taus[1])
-		}
+	return []fitSet{
+		{"eight tables, alone and beside the wide one", "yes", m.fbgemm.lanes.fitPoints()},
+		{"one table", "no", anchors},
+		{"groups without Adam", "no", ofAdam(samples, false)},
+		{"groups of Adam", "no", ofAdam(samples, true)},
+	}, nil
+}
+
+// errors returns the predicted over the measured times, and Kendall's tau of both.
+func (s *fitSet) errors(k *constants, d simulate.Device, pass string) (ratios []float64, tau float64) {
+	var predicted, measured []float64
+	for _, p := range s.points {
+		t := k.predict(d, p.op, pass)
+		ratios, predicted, measured = append(ratios, t/p.measured(pass)), append(predicted, t), append(measured, p.measured(pass))
 	}
-	return constants.String() + "\n" + strings.TrimSpace(errors.String()), nil
+	return ratios, rank.Kendall(predicted, measured)
 }
 
 // ofAdam returns the points of operators with Adam, or those of all others.

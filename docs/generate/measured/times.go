@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -145,17 +146,16 @@ func modes() []mode {
 // lookups a bag; alone (8 lanes a bag) and beside the wide table (32 lanes).
 func lineTable(m *measurements) (string, error) {
 	var b strings.Builder
-	fmt.Fprint(&b, "| kernels | rows | lanes of a bag | a bag, ns | a lookup, ns | a bag, cycles of a multiprocessor | a lookup, cycles | simulated: a bag | a lookup |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	fmt.Fprint(&b, "| kernels | rows | lanes of a bag | a bag, ns | a lookup, ns | simulated: a bag, ns | a lookup, ns |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	hw := m.device.Profile()
+	times, sms := hw.KernelTimes(true), float64(hw.SMs)
 	for _, k := range m.backends() {
 		f := &k.lanes
-		clock := k.anchors.Ceilings.Clock * float64(hw.SMs)
 		for _, rows := range []int64{100_000, 10_000_000} {
 			for _, lanes := range []int{8, 32} {
 				bag, lookup := f.line(rows, lanes)
 				share := float64(lanes) / 32
-				row, each := hw.IssueCycles()
-				fmt.Fprintf(&b, "| %s | %s | %d | %.4f | %.4f | %.0f | %.1f | %.1f | %.1f |\n", k.name, sizes[rows], lanes, bag, lookup, bag*clock, lookup*clock, each*share, row*share)
+				fmt.Fprintf(&b, "| %s | %s | %d | %.4f | %.4f | %.4f | %.4f |\n", k.name, sizes[rows], lanes, bag, lookup, times.Bag*math.Pow(share, times.BagPower)/sms, times.Row*share/sms)
 			}
 		}
 	}
