@@ -169,7 +169,7 @@ func Vector(dst []float32, hw *hardware.Profile, op problem.Operation, t Table, 
 	row := width * weightBytes
 	sector := ceilTo(row, sectorBytes)
 	granule := ceilTo(row, float64(hw.Granule))
-	moved := granule + hardware.RowOverhead
+	moved := granule + hw.RowOverhead()
 	gradient := ceilTo(width*problem.OutputBytes, sectorBytes)
 	bags := float64(op.Batch) * t.Bags
 	work := t.issued(hw, op, dim, lanes, bags)

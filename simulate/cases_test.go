@@ -19,7 +19,7 @@ func ExampleRunCases() {
 		panic(err)
 	}
 	// Output:
-	// {"source":"simulated","model_version":"4","compute":[{"id":"one table","forward_ms":0.6419550768390538,"backward_ms":2.0138766011240334}],"comm":[]}
+	// {"source":"simulated","model_version":"4","compute":[{"id":"one table","forward_ms":0.5870084216407845,"backward_ms":1.897083014115103}],"comm":[]}
 }
 
 const (

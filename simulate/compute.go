@@ -60,7 +60,7 @@ type Rates struct {
 	Stream, L2, Issue float64
 	// Cache is the bytes of the last-level cache that hold rows, Granule the bytes of a
 	// memory transfer, and RowOverhead those that each row in memory costs beside
-	// (hardware.RowOverhead).
+	// (hardware.Profile.RowOverhead).
 	Cache, Granule, RowOverhead float64
 }
 
@@ -74,7 +74,7 @@ func NewDevice(p hardware.Profile) Device {
 			Issue:       float64(p.SMs) * 1e6,
 			Cache:       CacheShare * float64(p.L2),
 			Granule:     float64(p.Granule),
-			RowOverhead: hardware.RowOverhead,
+			RowOverhead: p.RowOverhead(),
 		},
 		pooled:   newKernelTimes(p.KernelTimes(true)),
 		apart:    newKernelTimes(p.KernelTimes(false)),

@@ -26,9 +26,9 @@ func TestCostsOfColumnSlicesStay(t *testing.T) {
 	}{
 		{"a100-80", 60, 1, 0, false, "8234a49aeb098019"},
 		{"a100-80", 60, 8, 0, true, "984ed0332ffcd0b8"},
-		{"v100-32", 200, 16, 4, false, "1b9d4694dcce9655"},
+		{"v100-32", 200, 16, 4, false, "97434189a923987f"},
 		{"h100-80", 200, 13, 8, true, "5974663d36b89027"},
-		{"rtx2080ti", 30, 3, 0, false, "a58854cb22fa95bb"},
+		{"rtx2080ti", 30, 3, 0, false, "66377959e608ed6b"},
 	} {
 		p := mixed(test.tables, hardware.Topology{Profile: profile(t, test.profile), Devices: test.devices, DevicesPerHost: test.perHost})
 		pricer := NewPricer(p)

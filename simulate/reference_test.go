@@ -206,12 +206,15 @@ func (o refOp) forward(tables []refTable, widest float64) float64 {
 		if o.weighted {
 			rest += 4 * t.lookups
 		}
-		h += refMisses(t, o.room(t, widest, len(tables)))*(up(width, float64(o.device.Granule))+119) + rest
+		h += refMisses(t, o.room(t, widest, len(tables)))*(up(width, float64(o.device.Granule))+o.overhead()) + rest
 		z += t.lookups*up(width, 32) + rest
 		i += o.forwardIssue(t, bags, widest)
 	}
 	return o.slowest(h, .86, z, i)
 }
+
+// overhead returns o.
+func (o refOp) overhead() float64 { return 119 * float64(o.device.Granule) / 64 }
 
 // room returns X.
 func (o refOp) room(t refTable, widest float64, tables int) float64 {
@@ -243,7 +246,7 @@ func (o refOp) update(tables []refTable, widest float64) float64 {
 		state := map[string]float64{"sgd": 0, "rowwise_adagrad": 64, "adagrad": 2 * up(4*t.dim, a), "adam": 4 * up(4*t.dim, a)}[o.optimizer]
 		q := math.Min(1, .9*float64(o.device.L2)/(bags*gradient))
 		again := math.Max(0, t.lookups-bags) * gradient * (1 - q)
-		h += math.Min(bags, t.lookups)*gradient + again + t.unique*(2*(up(width, a)+119)+state) + 4*t.lookups
+		h += math.Min(bags, t.lookups)*gradient + again + t.unique*(2*(up(width, a)+o.overhead())+state) + 4*t.lookups
 		z += t.lookups*gradient + t.unique*(2*up(width, 32)+state)
 
 		lanes := o.lanes(t, widest)

@@ -62,9 +62,13 @@ const (
 // sharing a warp gains nothing].
 const LengthFactor = 2.9
 
-// RowOverhead is the bytes of memory bandwidth that reading or writing a row costs beside the
-// row itself, because rows lie apart [fitted].
-const RowOverhead = 119
+// overheadBytes is the RowOverhead of memory with transfers of 64 bytes [fitted].
+const overheadBytes = 119
+
+// RowOverhead returns the bytes of memory bandwidth that reading or writing a row costs beside
+// the row itself, because rows lie apart: nearly two transfers. [fitted with transfers of 64 bytes;
+// with 32, in proportion, published steps of three older GPUs fit better than with all of it]
+func (p Profile) RowOverhead() float64 { return overheadBytes * float64(p.Granule) / 64 }
 
 // KernelTimes returns the times of the kernels: of those that pool rows, or of those that do
 // not. With warps of 64 lanes, all times are larger by the published time of a bag with one

@@ -75,7 +75,7 @@ func onA100(t *testing.T, batch, devices, perHost int) *problem.Problem {
 // Eight tables fill the memory that blocks of a large one leave: memory has a price.
 func TestNotAboveInTightMemory(t *testing.T) {
 	p := onA100(t, 65536, 4, 4)
-	p.Tables = append(copies(8, narrow("small", 3, 64, 20)), narrow("giant", 1<<30, 4, 1))
+	p.Tables = append(copies(8, narrow("small", 3, 64, 45)), narrow("giant", 1<<30, 4, 1))
 	above(t, p, append(inTurn(problem.TableWise, 8, 16, 4), way{kind: problem.RowWise}), 1, 0.002)
 }
 

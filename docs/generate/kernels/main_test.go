@@ -36,7 +36,7 @@ func TestConstantsAreFitted(t *testing.T) {
 }
 
 // The forwards of an H100 with all rows in HBM are in no fit, and within 4 %. Its backwards are in
-// the fit of docs/generate/measured, and within 6 %.
+// the fit of docs/generate/measured, and within 6.5 %.
 func TestHeldOut(t *testing.T) {
 	found := 0
 	for _, p := range points(t) {
@@ -46,7 +46,7 @@ func TestHeldOut(t *testing.T) {
 		found++
 		limit, use := .04, "out"
 		if p.Pass == "backward" {
-			limit, use = .06, "fit"
+			limit, use = .065, "fit"
 		}
 		if ratio := p.Predict(p.Device, 0) / p.US; p.Use != use || math.Abs(ratio-1) > limit {
 			t.Errorf("%s, %s of %v us: got a ratio of %.3f, use %q; want within %v, use %q", p.GPU, p.Pass, p.US, ratio, p.Use, limit, use)
@@ -83,9 +83,9 @@ func TestPageShowsTheOutput(t *testing.T) {
 // Median errors stay below those that docs/REALITY.md states, rounded up, in percent.
 func TestErrors(t *testing.T) {
 	limits := map[string]float64{
-		"forward, rows in HBM, A100 and H100 yes": 5, "forward, rows in HBM, A100 and H100 no": 3, "backward, rows in HBM, A100 and H100 yes": 6,
+		"forward, rows in HBM, A100 and H100 yes": 5, "forward, rows in HBM, A100 and H100 no": 4, "backward, rows in HBM, A100 and H100 yes": 6,
 		"backward, rows cached in HBM no": 11, "forward, rows in a host's memory no": 40, "backward, rows in a host's memory no": 10,
-		"forward, rows in HBM, V100 no": 36, "backward, rows in HBM, V100 no": 35, "forward, launches alone, B200 no": 10,
+		"forward, rows in HBM, V100 no": 18, "backward, rows in HBM, V100 no": 42, "forward, launches alone, B200 no": 10,
 		"backward, launches alone, B200 no": 8, "forward, MI350X yes": 4, "forward, MI350X no": 9,
 	}
 	sets := errorsOf(points(t), fit(points(t)).gap)

@@ -15,7 +15,7 @@ import (
 )
 
 // constants are those of the simulated device that are fitted: the times of kernels that
-// pool, the bytes that a row in memory costs beside itself, and the factor on the coefficient
+// pool, the bytes that a row in memory with transfers of 64 bytes costs beside itself, and the factor on the coefficient
 // of variation of bag lengths in relation to that of the simulated device.
 type constants struct {
 	hardware.KernelTimes
@@ -28,7 +28,7 @@ func (k *constants) device(d simulate.Device) simulate.Device {
 	apart := d.Profile().KernelTimes(false)
 	apart.Update, apart.UpdatePower = k.Update, k.UpdatePower
 	d = d.WithKernels(k.KernelTimes, apart)
-	d.RowOverhead = k.overhead
+	d.RowOverhead = k.overhead * float64(d.Profile().Granule) / 64
 	return d
 }
 
