@@ -324,6 +324,9 @@ func TestBoundCountsOperators(t *testing.T) {
 	pool := workload.Pool(1)[:6]
 	for i := range pool {
 		pool[i].Dim = 8 << (4 * (i % 2)) // beside a wide table, a narrow one has idle lanes
+		for f := range pool[i].Features {
+			pool[i].Features[f].PoolingFactor = 100
+		}
 	}
 	p := &problem.Problem{Tables: pool, Batch: 65536, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 2}}
 	least := func(operators bool) unit.Millis {

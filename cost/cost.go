@@ -126,12 +126,12 @@ func (m *Model) Estimator() plan.Estimator {
 // Doubts returns sentences that say how a plan, its shards listed by device, lies
 // outside the samples that the model was trained on or judged by: there the model
 // extrapolates. The list is empty for a plan inside, and for a model that states no
-// domain. A table of several bags or of sequences is a doubt for every model, since no samples have
+// domain. A table of several bags or of sequences is a doubt for a model of measured samples, which have no
 // such tables. A network or an NVLink domain that the samples do not have is a doubt, too, and so is
 // a hierarchical exchange if the samples are measured. A model of measured samples also doubts
 // tables in forms for which no samples were measured. The first doubt is that of a model whose card states large errors.
 func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
-	doubts := slices.Concat(m.inexact(), outside(m, p, shards), vectors(p), linked(m, p), inSteps(m, p))
+	doubts := slices.Concat(m.inexact(), outside(m, p, shards), vectors(m, p), linked(m, p), inSteps(m, p))
 	if m.manifest.Source != plan.Simulated {
 		doubts = append(doubts, unmeasured(p, shards)...)
 	}

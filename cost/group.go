@@ -21,7 +21,9 @@ func (m *Model) Group(op problem.Operation, slices []Slice) (forward, backward u
 		return 0, 0
 	}
 	f, b := m.compute.output(units, 0)
-	return unit.Millis(m.compute.launchForward + max(0, f)), unit.Millis(m.compute.launchBackward + max(0, b))
+	both := m.compute.launchForward + m.compute.launchBackward + max(0, f+b)
+	f = min(m.compute.launchForward+max(0, f), both)
+	return unit.Millis(f), unit.Millis(both - f)
 }
 
 // GroupMembers predicts as Group does, once for each member of an ensemble. A member's

@@ -85,6 +85,24 @@ func NewDevice(p hardware.Profile) Device {
 // Profile returns the profile that the device was made of.
 func (d Device) Profile() hardware.Profile { return d.profile }
 
+// timesOf returns the times of the kernels of operators of a pooling.
+func (d *Device) timesOf(p problem.Pooling) *kernelTimes {
+	if p == problem.PoolingNone {
+		return &d.apart
+	}
+	return &d.pooled
+}
+
+// PrepareNanos returns the time that the backward takes for each bag of operators of a pooling,
+// before it sorts indices, in ns of one multiprocessor.
+func (d *Device) PrepareNanos(p problem.Pooling) float64 { return d.timesOf(p).Prepare }
+
+// WithKernels returns the device with other times of its kernels.
+func (d Device) WithKernels(pooled, apart hardware.KernelTimes) Device {
+	d.pooled, d.apart = newKernelTimes(pooled), newKernelTimes(apart)
+	return d
+}
+
 // LaunchMode says how an operator's kernels reach the device.
 type LaunchMode uint8
 

@@ -135,24 +135,6 @@ func newKernelTimes(t hardware.KernelTimes) kernelTimes {
 	return k
 }
 
-// timesOf returns the times of the kernels of operators of a pooling.
-func (d *Device) timesOf(p problem.Pooling) *kernelTimes {
-	if p == problem.PoolingNone {
-		return &d.apart
-	}
-	return &d.pooled
-}
-
-// PrepareNanos returns the time that the backward takes for each bag of operators of a pooling,
-// before it sorts indices, in ns of one multiprocessor.
-func (d *Device) PrepareNanos(p problem.Pooling) float64 { return d.timesOf(p).Prepare }
-
-// WithKernels returns the device with other times of its kernels.
-func (d Device) WithKernels(pooled, apart hardware.KernelTimes) Device {
-	d.pooled, d.apart = newKernelTimes(pooled), newKernelTimes(apart)
-	return d
-}
-
 // rowSteps returns the steps in which a number of lanes reads a row of dim columns.
 func rowSteps(dim, lanes int) float64 {
 	columns := FloatsPerLane * lanes

@@ -78,7 +78,7 @@ func TestComputeTimesAreTheDevices(t *testing.T) {
 		op := simulate.Op{
 			Batch: g.Operation.Batch, WeightBytes: int(g.Operation.Precision.Bytes()), OutputBytes: 4, IndexBytes: 8,
 			Optimizer: g.Operation.Optimizer, Weighted: g.Operation.Weighted,
-			LaneRule: g.Operation.LaneRule,
+			LaneRule: g.Operation.LaneRule, Pooling: set.Tables[g.Members[0].Table].Pooling,
 		}
 		for _, m := range g.Members {
 			table := set.Tables[m.Table]

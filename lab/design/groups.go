@@ -13,7 +13,8 @@
 // device, dims 4 to 256 in any mix and some to 4,096, pooling factors to 400, bags of equal
 // and of unequal lengths, batches of 512 to 131,072, all optimizers, precisions and lane
 // rules, and 1 to 1,024 devices. A quarter of the tables are blocks of rows, whose bags are
-// short and vary in length. The domain contains the paper's own draws (NeuroShard,
+// short and vary in length; an eighth are sequences, in groups of their own, and an eighth have
+// another number of bags a sample than one. The domain contains the paper's own draws (NeuroShard,
 // section 3: 1 to 15 tables, dims of powers of two, one batch, SGD, fp32).
 package design
 
@@ -46,19 +47,65 @@ const (
 // so that each split has one.
 func Compute(seed uint64, tables, samples, minShards, maxShards int) *dataset.Compute {
 	set := &dataset.Compute{Provenance: dataset.Provenance{Seed: seed}}
-	draw, lanes, blocks := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 4)), rand.New(rand.NewPCG(seed, 5))
+	draw, lanes, blocks, vectors := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 4)), rand.New(rand.NewPCG(seed, 5)), rand.New(rand.NewPCG(seed, 6))
 	set.Tables = make([]problem.Table, tables)
 	for i := range set.Tables {
 		set.Tables[i] = table(draw, fmt.Sprintf("t%d", i))
 		spread(lanes, &set.Tables[i])
 		thin(blocks, &set.Tables[i])
+		pool(vectors, &set.Tables[i])
 	}
 	set.Samples = make([]dataset.Group, samples)
 	for i := range set.Samples {
 		set.Samples[i] = group(draw, SplitOf(i), tables, minShards, maxShards)
 		widen(lanes, &set.Samples[i])
+		poolAlike(set, &set.Samples[i])
 	}
 	return set
+}
+
+// sequenceShare and bagsShare are the shares of tables whose lookups stay apart, and of tables
+// whose features have more or fewer bags than one a sample.
+const (
+	sequenceShare = .125
+	bagsShare     = .125
+)
+
+// pool makes sequences of some tables, and gives the features of some others 1/8 to 32 bags a
+// sample, log-uniform. Half of the latter keep their lookups, half the lookups of a bag.
+func pool(draw *rand.Rand, t *problem.Table) {
+	switch u := draw.Float64(); {
+	case u < sequenceShare:
+		t.Pooling = problem.PoolingNone
+	case u < sequenceShare+bagsShare:
+		bags, lookups := math.Exp2(8*draw.Float64()-3), 1.0
+		if draw.IntN(2) == 0 {
+			lookups = min(max(bags, minPoolingFactor/t.PoolingFactor()), MaxPoolingFactor/t.PoolingFactor())
+		}
+		for f := range t.Features {
+			t.Features[f].Bags = bags
+			t.Features[f].PoolingFactor *= lookups
+		}
+	}
+}
+
+// poolAlike changes the members of a group that do not pool as the first one does: a kernel pools the
+// rows of all its tables, or of none. Lookups of sequences have no weights.
+func poolAlike(set *dataset.Compute, g *dataset.Group) {
+	apart := func(i int32) bool { return set.Tables[i].Pooling == problem.PoolingNone }
+	sequences := apart(g.Members[0].Table)
+	if sequences {
+		g.Operation.Weighted = false
+	}
+	first, end := TablesOf(g.Split, len(set.Tables))
+	for k := range g.Members {
+		m := &g.Members[k]
+		for apart(m.Table) != sequences {
+			if m.Table++; int(m.Table) == end {
+				m.Table = int32(first)
+			}
+		}
+	}
 }
 
 // spread draws the coefficient of variation of a table's bag lengths: 0 for half of the

@@ -57,6 +57,10 @@ func TestComputeStaysInItsDomain(t *testing.T) {
 				if m.Dim > design.MaxDim {
 					wide++
 				}
+				apart := set.Tables[m.Table].Pooling == problem.PoolingNone
+				if apart != (set.Tables[g.Members[0].Table].Pooling == problem.PoolingNone) || apart && g.Operation.Weighted {
+					t.Errorf("sample %d: got sequences beside tables that pool, or with weights", i)
+				}
 				if m.Table < 0 || int(m.Table) >= tables {
 					t.Errorf("sample %d: got table %d of %d", i, m.Table, tables)
 				}
@@ -107,6 +111,8 @@ func TestTablesCoverTheDomain(t *testing.T) {
 		// A block of a table with equal bags has a product of sqrt(1 - part).
 		product := table.LengthCV() * math.Sqrt(table.Features[0].PoolingFactor)
 		count("lengths as in blocks of rows", product > .7 && product < 1.01 && table.LengthCV() < design.MaxLengthCV)
+		count("lookups apart", table.Pooling == problem.PoolingNone)
+		count("bags other than one a feature", table.Features[0].Bags != 0)
 		count("several features", len(table.Features) > 1)
 		count("below 1000 rows", table.Rows < 1000)
 		count("above 1e8 rows", table.Rows > 1e8)
@@ -120,10 +126,12 @@ func TestTablesCoverTheDomain(t *testing.T) {
 		{"histogram", .42, .55},
 		{"pooling 1", .16, .21},
 		{"pooling above 50", .03, .09},
-		{"bags of one length", .35, .40},
-		{"normal and Poisson lengths", .25, .31},
-		{"exponential lengths and wider", .24, .30},
-		{"lengths as in blocks of rows", .14, .19},
+		{"bags of one length", .42, .47},
+		{"normal and Poisson lengths", .20, .25},
+		{"exponential lengths and wider", .21, .26},
+		{"lengths as in blocks of rows", .12, .17},
+		{"lookups apart", .105, .145},
+		{"bags other than one a feature", .105, .145},
 		{"several features", .17, .23},
 		{"below 1000 rows", .20, .26},
 		{"above 1e8 rows", .17, .23},

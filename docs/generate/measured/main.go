@@ -6,7 +6,7 @@
 //	go run ./docs/generate/measured                          all tables
 //	go run ./docs/generate/measured -doc docs/MEASURED.md    the tables, into the document
 //
-// Each table has a function, in the file of its step: lanes.go, times.go, fit.go, samples.go, plans.go.
+// Each table has a function, in the file of its step: lanes.go, times.go, fit.go, samples.go, plans.go, replay.go.
 package main
 
 import (
@@ -51,6 +51,7 @@ func tables() []table {
 	return []table{
 		{"plans", planTable},
 		{"dcnv2", dcnTable},
+		{"replayed", replayTable},
 		{"lanes", lanesTable},
 		{"lanes-triton", tritonLanesTable},
 		{"times", timesTable},

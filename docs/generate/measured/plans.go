@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"encoding/csv"
 	"fmt"
 	"os"
@@ -15,17 +14,17 @@ import (
 	"github.com/neuroshard/neuroshard/internal/rank"
 )
 
-// planRow is the cost of one plan in ms: as the search's cost model predicts it, and with
-// measured lookups.
+// planRow is the cost of one plan in ms: as the search's cost model predicts it, as version 3 of
+// the simulated device has it, and with measured lookups.
 type planRow struct {
-	task, method        string
-	predicted, measured float64
+	task, method                   string
+	predicted, simulated, measured float64
 }
 
 // The columns of plans.csv that are read: names, and costs in ms.
 const (
-	taskColumn, methodColumn        = 1, 2
-	predictedColumn, measuredColumn = 3, 5
+	taskColumn, methodColumn                         = 1, 2
+	predictedColumn, simulatedColumn, measuredColumn = 3, 4, 5
 )
 
 func readPlans(path string) ([]planRow, error) {
@@ -44,11 +43,13 @@ func readPlans(path string) ([]planRow, error) {
 			continue
 		}
 		row := planRow{task: r[taskColumn], method: r[methodColumn]}
-		var err1, err2 error
-		row.predicted, err1 = strconv.ParseFloat(r[predictedColumn], 64)
-		row.measured, err2 = strconv.ParseFloat(r[measuredColumn], 64)
-		if err := cmp.Or(err1, err2); err != nil {
-			return nil, fmt.Errorf("%s, line %d: %w", path, i+1, err)
+		for _, c := range []struct {
+			into *float64
+			at   int
+		}{{&row.predicted, predictedColumn}, {&row.simulated, simulatedColumn}, {&row.measured, measuredColumn}} {
+			if *c.into, err = strconv.ParseFloat(r[c.at], 64); err != nil {
+				return nil, fmt.Errorf("%s, line %d: %w", path, i+1, err)
+			}
 		}
 		rows = append(rows, row)
 	}
