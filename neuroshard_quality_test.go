@@ -21,7 +21,7 @@ func TestPlansStayAsGood(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans many problems")
 	}
-	plansStayAsGood(t, paperTasks(t, 1), nil, 3.0768)
+	plansStayAsGood(t, paperTasks(t, 1), nil, 3.0590)
 }
 
 // paperTasks draws n tasks of each of the paper's settings.
@@ -41,6 +41,9 @@ func workloadTasks(t *testing.T, names ...string) []bench.Task {
 	}
 	return tasks
 }
+
+// The costs that comments of this file give for other searches were found with version 3 of the
+// simulated device; the pinned ones are of the version that ships.
 
 // plansStayAsGood compares the geometric mean of the predicted costs of the tasks' plans, with
 // the given sharding types, with what it was, in ms.
@@ -66,7 +69,7 @@ func TestWideTablesInOperatorsOfTheirOwn(t *testing.T) {
 		t.Skip("left out with -short: it pins the cost of a plan")
 	}
 	wide := paperTasks(t, 1)[5:] // the first task with dims up to 128 on 8 devices
-	plansStayAsGood(t, wide, []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 6.7174)
+	plansStayAsGood(t, wide, []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 6.6603)
 }
 
 // TestWideTablesFromNoNumbers plans a task whose good plans without numbers of operators become 4 %
@@ -77,7 +80,7 @@ func TestWideTablesFromNoNumbers(t *testing.T) {
 		t.Skip("left out with -short: it pins the cost of a plan")
 	}
 	wide := paperTasks(t, 2)[11:] // the second task with dims up to 128 on 8 devices
-	plansStayAsGood(t, wide, []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 5.1163)
+	plansStayAsGood(t, wide, []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 4.9763)
 }
 
 // TestHotTableInOneSliceMore plans a task whose hottest table costs less in three slices than in two: its time
@@ -91,7 +94,7 @@ func TestHotTableInOneSliceMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	tasks := []bench.Task{{Name: "d8_m64", Problem: drawn.Problem(profileNamed(t, "a100-80"))}}
-	plansStayAsGood(t, tasks, []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 2.8337)
+	plansStayAsGood(t, tasks, []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 2.7511)
 }
 
 // TestColumnsAreBalanced plans a workload whose exchanges take most of the time: the plan is cheaper if
@@ -101,7 +104,7 @@ func TestColumnsAreBalanced(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it pins the cost of a plan")
 	}
-	plansStayAsGood(t, workloadTasks(t, "criteo-1tb-uncapped"), []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 3.4377)
+	plansStayAsGood(t, workloadTasks(t, "criteo-1tb-uncapped"), []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 3.6265)
 }
 
 // TestLargeTablesChangeTheirForm plans a task that needs a large table in another form. Among the
@@ -117,5 +120,5 @@ func TestLargeTablesChangeTheirForm(t *testing.T) {
 	}
 	p := drawn.Problem(profileNamed(t, "a100-80"))
 	p.Accounting, p.Topology.Memory = problem.CountAll, p.Topology.Profile.Memory
-	plansStayAsGood(t, []bench.Task{{Name: "d8_m64", Problem: p}}, problem.ShardingTypes(), 2.2653)
+	plansStayAsGood(t, []bench.Task{{Name: "d8_m64", Problem: p}}, problem.ShardingTypes(), 2.2206)
 }

@@ -22,48 +22,48 @@ import (
 )
 
 // pinnedModels are the models that estimated the plans of plansBefore.
-var pinnedModels = []string{"a100-80-8dc50398b50a", "h200-1d74e9389f61", "v100-16-44f078e98e4e"}
+var pinnedModels = []string{"a100-80-b1f6af434f84", "h200-8c098c119163", "v100-16-a37051bc95da"}
 
 // plansBefore are the digests of the shards of plans of slices of columns, of 24 tasks drawn
 // as in the paper and of the workloads. A change of the search that is meant to change
 // plans pins them anew.
 var plansBefore = map[string]string{
-	"d4_m16/0":                "d5ab1cd358aef52f",
-	"d4_m16/1":                "74cb265c0aa21095",
-	"d4_m16/2":                "cd1e68812f487a10",
-	"d4_m16/3":                "e9373e3a7cabcebf",
-	"d4_m64/0":                "997da4cd28bd2adf",
-	"d4_m64/1":                "94d37e8e60c860d3",
-	"d4_m64/2":                "e43b22165e0d575a",
-	"d4_m64/3":                "a48ea2e456622a58",
-	"d4_m128/0":               "42f7b71137617405",
-	"d4_m128/1":               "e57d8fbcacdf32a1",
-	"d4_m128/2":               "2911630da463c864",
-	"d4_m128/3":               "0346bd82f0ad3c10",
-	"d8_m16/0":                "9627ac328b7090d7",
-	"d8_m16/1":                "bea9b382e67f9d0a",
-	"d8_m16/2":                "4d96b6fb059ea5a1",
-	"d8_m16/3":                "04ac1cf00842cd84",
-	"d8_m64/0":                "0a992737fd15dbd4",
-	"d8_m64/1":                "ce46045b8462b098",
-	"d8_m64/2":                "9e5a938cfbe02a0a",
-	"d8_m64/3":                "223879be4839187e",
-	"d8_m128/0":               "53690370e8732269",
-	"d8_m128/1":               "fa89edae58499313",
-	"d8_m128/2":               "2e6ab2861ee068a9",
-	"d8_m128/3":               "a1c17e14a59a9a84",
+	"d4_m16/0":                "7e864b78e7eac551",
+	"d4_m16/1":                "97075819dfb0180a",
+	"d4_m16/2":                "26cb348d3a548b87",
+	"d4_m16/3":                "0e274ec64f8183a6",
+	"d4_m64/0":                "6e14cc6bacf1bb28",
+	"d4_m64/1":                "c868cb233ebc090c",
+	"d4_m64/2":                "72896c95d0c45117",
+	"d4_m64/3":                "80bedf7b06d25a03",
+	"d4_m128/0":               "9b25338fb4fdbc41",
+	"d4_m128/1":               "53d1bf1adb6c33d7",
+	"d4_m128/2":               "69e192648d0ce3a3",
+	"d4_m128/3":               "60da81896358c0a2",
+	"d8_m16/0":                "7e48709d3b33adaf",
+	"d8_m16/1":                "65dccf38273613c3",
+	"d8_m16/2":                "bc3f613114a39147",
+	"d8_m16/3":                "eb0de302e8d4f36b",
+	"d8_m64/0":                "a78684ab634e2121",
+	"d8_m64/1":                "b1bcd9cef8948b9d",
+	"d8_m64/2":                "7fb1b0ba48eefe30",
+	"d8_m64/3":                "1585c23193a8af81",
+	"d8_m128/0":               "bc9de0039fde79f1",
+	"d8_m128/1":               "272265406aa99ba8",
+	"d8_m128/2":               "3774496794d1dafa",
+	"d8_m128/3":               "28236520d2a6bf17",
 	"mlperf-dlrm-dcnv2":       "ceaf89c53d85ab41",
-	"criteo-1tb-uncapped":     "6eeb74a8a4d87a53",
-	"criteo-kaggle":           "1182a1cf3c8718c2",
-	"nvidia-synthetic-tiny":   "c9b2066a5ed327b6",
-	"nvidia-synthetic-small":  "3bf70c97cae5ab8b",
-	"nvidia-synthetic-medium": "7456867315955772",
-	"nvidia-synthetic-large":  "eb1245d6cfa22d1f",
-	"nvidia-synthetic-jumbo":  "d619e1c775e16a54",
-	"hugectr-180":             "0c117360236bd255",
-	"hugectr-7":               "8728ad119c7b1d84",
-	"hugectr-510":             "8f6f2b9f689c5dbc",
-	"hugectr-200":             "90fe3e4f6e4551bc",
+	"criteo-1tb-uncapped":     "b3761cf9b385e0cf",
+	"criteo-kaggle":           "1ff1121d3dd46104",
+	"nvidia-synthetic-tiny":   "d34e4b23b10568c8",
+	"nvidia-synthetic-small":  "2677d3deb0ebd0bd",
+	"nvidia-synthetic-medium": "fae232370927a1a6",
+	"nvidia-synthetic-large":  "1d07051cdaaf9d7f",
+	"nvidia-synthetic-jumbo":  "2ac5d0424f5b771a",
+	"hugectr-180":             "dda9fb02993ed741",
+	"hugectr-7":               "3f6a7415711e58fe",
+	"hugectr-510":             "2bf8560a13c0375c",
+	"hugectr-200":             "5bcca6bca610d18a",
 }
 
 // TestPlansOfColumnsAreAsBefore compares plans of some of the tasks with plansBefore. With
@@ -231,7 +231,7 @@ func TestTablesLargerThanDevices(t *testing.T) {
 }
 
 // seedsCase is a workload on a cluster of hosts of eight devices. best is the cost in ms of the
-// best plan known: the cheapest of twenty seeds, or the plan of neuroshard plan --budget 40s. within
+// best plan known: the cheapest of twenty seeds. within
 // is the share of best by which a plan with any seed may cost more.
 type seedsCase struct {
 	workload, device string
@@ -241,13 +241,14 @@ type seedsCase struct {
 }
 
 // TestSeedsAgreeOnTwoHosts is TestSeedsAgree for two workloads and four seeds. Without starts that
-// combine forms, seeds of the second workload cost up to 1.1 % more than the best plan known.
+// combine forms, seeds of the second workload cost up to 1.1 % more than the best plan known (with
+// version 3 of the simulated device).
 func TestSeedsAgreeOnTwoHosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans several times")
 	}
-	seedsAgree(t, seedsCase{"mlperf-dlrm-dcnv2", "a100-80", 16, 0, 3.9168, .025}, 4)
-	seedsAgree(t, seedsCase{"criteo-1tb-uncapped", "a100-80", 16, 0, 2.2744, .006}, 4)
+	seedsAgree(t, seedsCase{"mlperf-dlrm-dcnv2", "a100-80", 16, 0, 4.1689, .02}, 4)
+	seedsAgree(t, seedsCase{"criteo-1tb-uncapped", "a100-80", 16, 0, 2.3921, .013}, 4)
 }
 
 // seedsAgree plans the workload with a number of seeds, and compares the most expensive plan with the

@@ -20,9 +20,14 @@ func (m *Model) Group(op problem.Operation, slices []Slice) (forward, backward u
 	if units == nil {
 		return 0, 0
 	}
-	f, b := m.compute.output(units, 0)
-	both := m.compute.launchForward + m.compute.launchBackward + max(0, f+b)
-	f = min(m.compute.launchForward+max(0, f), both)
+	return m.compute.times(m.compute.output(units, 0))
+}
+
+// times returns the times of a group from the outputs of the head. Outputs below 0 count as 0: first
+// their sum, then each of them.
+func (n *computeNet) times(f, b float64) (forward, backward unit.Millis) {
+	both := n.launchForward + n.launchBackward + max(0, f+b)
+	f = min(n.launchForward+max(0, f), both-n.launchBackward)
 	return unit.Millis(f), unit.Millis(both - f)
 }
 
@@ -41,8 +46,7 @@ func (m *Model) GroupMembers(op problem.Operation, slices []Slice) (forward, bac
 	members := float64(m.Members())
 	for k := range forward {
 		f, b := n.output(units[k*n.units:][:n.units], k*n.units)
-		forward[k] = unit.Millis(n.launchForward + max(0, members*f))
-		backward[k] = unit.Millis(n.launchBackward + max(0, members*b))
+		forward[k], backward[k] = n.times(members*f, members*b)
 	}
 	return forward, backward
 }

@@ -402,7 +402,7 @@ func (s *operators) parts(operator, device int) (forward, backward float64) {
 	in := s.input(operator, device, nil)
 	net := &s.slices.model.compute
 	forward = float64(f32.FoldedHead(in.sums, in.extra, float32(s.slices.quantum), &in.scalars, &net.scalars, net.forward))
-	forward = math.Min(net.launchForward+math.Max(0, forward), both)
+	forward = math.Min(net.launchForward+math.Max(0, forward), both-net.launchBackward)
 	return forward, both - forward
 }
 

@@ -321,7 +321,7 @@ func TestOperatorsOfNumbersAddUp(t *testing.T) {
 			s.Remove(0, item)
 		}
 		s.Add(0, in(0, 0))
-		if got := operators() - exchanges(p, s, form); near(got, narrow+wide+adam, 1e-3) {
+		if got := operators() - exchanges(p, s, form); near(got, narrow+wide+adam, 1e-5) {
 			t.Errorf("%+v: got %v ms fused, want another time than the sum of the operators", form, got)
 		}
 		s.Remove(0, in(0, 0))

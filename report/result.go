@@ -393,7 +393,7 @@ func (v *view) lanes(l neuroshard.Lanes) {
 	if asLong(l.Own, l.Widest) {
 		return
 	}
-	v.printf("lanes           %v if the widest table of an operator sets them, %v if each table sets its own (SIMULATED; no GPU has settled it)\n", l.Widest, l.Own)
+	v.printf("lanes           %v if the widest table of an operator sets them, %v if each table sets its own (SIMULATED; on an H200 the first was nearer)\n", l.Widest, l.Own)
 }
 
 // freeSlices reports what the rules of the plan's engine cost, as predicted.
