@@ -21,7 +21,7 @@ func TestReplanPropertiesLong(t *testing.T) {
 }
 
 // One table more on 16 H100 moves nearly nothing: with at most 5 % of the bytes, the plan costs at
-// most 2 % more than the cheapest plan found that may move anything: 1 % of it is the tie band.
+// most 3 % more than the cheapest plan found that may move anything: 1 % of it is the tie band.
 func TestReplanIsStable(t *testing.T) {
 	for seed := range uint64(4) {
 		p, err := workload.Scale(41, 16, 1+seed)
@@ -49,8 +49,8 @@ func TestReplanIsStable(t *testing.T) {
 		if float64(point.Transfer.Bytes) > 0.05*float64(point.Transfer.Total) {
 			t.Errorf("seed %d: got %v of %v moved, want at most 5 %%", 1+seed, point.Transfer.Bytes, point.Transfer.Total)
 		}
-		if point.Cost > 1.02*free.Cost {
-			t.Errorf("seed %d: got %v, want at most 2 %% more than %v", 1+seed, point.Cost, free.Cost)
+		if point.Cost > 1.03*free.Cost {
+			t.Errorf("seed %d: got %v, want at most 3 %% more than %v", 1+seed, point.Cost, free.Cost)
 		}
 	}
 }

@@ -59,7 +59,7 @@ type Rates struct {
 	// millisecond.
 	Stream, L2, Issue float64
 	// Cache is the bytes of the last-level cache that hold rows, Granule the bytes of a
-	// memory transfer, and RowOverhead those that each row in memory costs beside
+	// memory transfer, and RowOverhead those that each row in memory costs in addition
 	// (hardware.Profile.RowOverhead).
 	Cache, Granule, RowOverhead float64
 }

@@ -23,7 +23,8 @@ import (
 //
 // Bags that share a warp end together, with the longest of them: a row step counts kappa
 // times, which is the longest length over the mean. In the backward, each distinct row has
-// a group of lanes of its own. There, kappa and the cost of a bag do not apply.
+// a group of lanes of its own. There, kappa does not apply; a bag costs the same time whatever its
+// lanes, before indices are sorted.
 //
 // The wide kernel. If the widest table of an operator has more than 1,024 columns, another
 // forward kernel runs under LanesByWidest, on GPUs with warps of 32 lanes. It gives each
@@ -55,8 +56,8 @@ func (w *work) room(dim int) float64 {
 	return w.device.Cache / min(inFlight, float64(w.tables))
 }
 
-// issue returns the time that the warps of a table with lookups take, forward and backward, in ns
-// of one multiprocessor.
+// issue returns the time of multiprocessors that a table with lookups takes, forward and backward,
+// in ns of one of them.
 func (w *work) issue(t part, bags float64) (forward, backward float64) {
 	s := Warps{
 		Dim: t.dim, Widest: w.widest, LaneRule: w.rule, Lanes: w.lanes, Optimizer: w.optimizer, Weighted: w.weighted,
@@ -65,7 +66,7 @@ func (w *work) issue(t part, bags float64) (forward, backward float64) {
 	return s.Nanos(w.device)
 }
 
-// Warps is what the time depends on that warps take for a table, or a slice or block of one, in
+// Warps holds what the time of the warps depends on, for a table, or a slice or block of one, in
 // an operator.
 type Warps struct {
 	// Dim is the columns of the slice, and Widest those of the widest slice of its operator.

@@ -3,7 +3,7 @@
 // devices, and the cost of a whole placement.
 //
 // The formulas follow what the kernels do (FBGEMM's table-batched embeddings), and
-// their constants are fitted to the few published measurements. The times are
+// their constants are fitted to the few published measurements and to one H200. The times are
 // SIMULATED, not measured. Source and ModelVersion label the times, and docs/SIMULATED.md
 // says how each statement is known and how far to trust it. Comparisons of groups on one
 // profile are safer than absolute times.
@@ -34,7 +34,7 @@ const (
 )
 
 // The constants of the compute model. The word in brackets says how each is
-// known: read in a source's code, fitted to published rows, recalled, assumed. Package
+// known: read in a source's code, fitted to measurements, measured, recalled, assumed. Package
 // bound takes them from here.
 const (
 	// GatherShare is the share of the streaming bandwidth that reading scattered

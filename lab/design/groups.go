@@ -14,7 +14,7 @@
 // and of unequal lengths, batches of 512 to 131,072, all optimizers, precisions and lane
 // rules, and 1 to 1,024 devices. A quarter of the tables are blocks of rows, whose bags are
 // short and vary in length; an eighth are sequences, in groups of their own, and an eighth have
-// another number of bags a sample than one. The domain contains the paper's own draws (NeuroShard,
+// more or fewer bags than one a sample. The domain contains the paper's own draws (NeuroShard,
 // section 3: 1 to 15 tables, dims of powers of two, one batch, SGD, fp32).
 package design
 
@@ -72,7 +72,8 @@ const (
 )
 
 // pool makes sequences of some tables, and gives the features of some others 1/8 to 32 bags a
-// sample, log-uniform. Half of the latter keep their lookups, half the lookups of a bag.
+// sample, log-uniform. Half of the latter keep the lookups of the table, the others those of each
+// bag.
 func pool(draw *rand.Rand, t *problem.Table) {
 	switch u := draw.Float64(); {
 	case u < sequenceShare:

@@ -28,8 +28,8 @@ func (p Profile) Lanes(width int) int {
 	return warp
 }
 
-// KernelTimes is what the pooled kernels, or those that keep lookups apart, take of a GPU's
-// multiprocessors (compute units on AMD), in ns of one of them. Times are of a whole warp. They
+// KernelTimes holds the times that a whole warp takes of one multiprocessor (compute unit on AMD),
+// in ns: of kernels that pool, or of those that keep lookups apart. They
 // do not depend on the clock: one set fits GPUs whose clocks differ by a quarter, so waiting
 // for memory and cache sets them more than instructions do [fitted].
 type KernelTimes struct {
@@ -50,7 +50,7 @@ type KernelTimes struct {
 // The times of KernelTimes (docs/SIMULATED.md says how they are known).
 const (
 	rowNanos, updateNanos, updatePower = 7.9, 16.2, .74
-	// pooled is of kernels that pool rows, and apart of kernels that do not.
+	// Names that end in Pooled are of kernels that pool rows, those in Apart of kernels that do not.
 	bagNanosPooled, bagPowerPooled, prepareNanosPooled = 55, .24, 22
 	bagNanosApart                                      = 25
 	// oneLookupNanos64 is the time of a warp of 64 lanes that reads a bag with one row.
@@ -71,8 +71,8 @@ const overheadBytes = 119
 func (p Profile) RowOverhead() float64 { return overheadBytes * float64(p.Granule) / 64 }
 
 // KernelTimes returns the times of the kernels: of those that pool rows, or of those that do
-// not. With warps of 64 lanes, all times are larger by the published time of a bag with one
-// row, and half the lanes take half the time of a bag [measured].
+// not. With warps of 64 lanes, all times are scaled so that a bag with one row takes its published
+// time, and half the lanes take half the time of a bag [measured].
 func (p Profile) KernelTimes(pooled bool) KernelTimes {
 	t := KernelTimes{
 		Row: rowNanos, Bag: bagNanosApart, BagPower: 1,

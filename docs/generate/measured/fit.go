@@ -115,8 +115,8 @@ func (k *constants) free(pass string) []*float64 {
 	return []*float64{&k.Update, &k.UpdatePower, &k.Prepare}
 }
 
-// fit searches constants for a pass by factors of each, which come nearer to 1 where none is an
-// improvement.
+// fit multiplies and divides each constant of a pass by a factor, and moves the factor nearer to 1 if
+// no change improves the fit.
 func (f *fitData) fit(start constants, pass string) constants {
 	best := start
 	least := f.misfit(&best, pass)

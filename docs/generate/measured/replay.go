@@ -19,7 +19,7 @@ import (
 // ranPlan is a plan that ran: plans.json.
 type ranPlan struct {
 	Task, Method string
-	// Shards have the table's name, the first column, the one after the last, the device and the
+	// A shard is the table's name, its first column, the column after its last, the device and the
 	// operator.
 	Shards [][5]any
 }

@@ -384,10 +384,10 @@ def verdict(found: Json) -> Json:
 
 
 def cycles(found: Json) -> Json:
-    """What the sweep says of the simulated device's constants, in cycles of a full warp.
+    """What a row step and a bag take in the sweep, in cycles of a full warp.
 
-    The forward of 8 lanes takes (n c_row + bags c_bag) / 4 cycles, if nothing but issue
-    limits it; what memory adds is in c_row, so both are upper bounds. spread is the time
+    The forward of 8 lanes is taken to need a quarter of the cycles: (n row + bags bag) / 4.
+    What memory adds is in both, so they are upper bounds. spread is the time
     of exponential lengths over that of equal ones.
     """
     equal = {e["pooling_factor"]: e for e in found["sweep"] if e["lengths"] == EQUAL}
