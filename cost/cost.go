@@ -126,7 +126,7 @@ func (m *Model) Estimator() plan.Estimator {
 // Doubts returns sentences that say how a plan, its shards listed by device, lies
 // outside the samples that the model was trained on or judged by: there the model
 // extrapolates. The list is empty for a plan inside, and for a model that states no
-// domain. A table of several bags or of sequences is a doubt for a model of measured samples, which have no
+// domain. A table of several bags or of sequences is a doubt for a model whose samples have no
 // such tables. A network or an NVLink domain that the samples do not have is a doubt, too, and so is
 // a hierarchical exchange if the samples are measured. A model of measured samples also doubts
 // tables in forms for which no samples were measured. The first doubt is that of a model whose card states large errors.

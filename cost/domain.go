@@ -51,11 +51,11 @@ func inSteps(m *Model, p *problem.Problem) []string {
 	return []string{"the exchange that reduces vectors inside hosts first is a closed form over bandwidths that were fitted to all-to-alls: the cost model's samples have no such exchange, take its times with care"}
 }
 
-// vectors returns the doubts about tables that give other vectors than measured samples, which have one
-// pooled vector for each feature: tables with bags other than 1, and tables of pooling none. Samples
-// of the simulated device have such tables.
+// vectors returns the doubts about tables that give other vectors than the samples, if these have one
+// pooled vector for each feature: about tables with bags other than 1, and tables of pooling none. The
+// samples of the shipped models have such tables; those that are collected have none.
 func vectors(m *Model, p *problem.Problem) (doubts []string) {
-	if m.manifest.Source == plan.Simulated {
+	if !m.manifest.Domain.OneBag && m.manifest.Source == plan.Simulated {
 		return nil
 	}
 	bags, sequences := 0, 0
@@ -72,7 +72,7 @@ func vectors(m *Model, p *problem.Problem) (doubts []string) {
 		have   string
 	}{{bags, "bags other than 1"}, {sequences, "pooling none"}} {
 		if kind.tables > 0 {
-			doubts = append(doubts, fmt.Sprintf("%s %s, and the cost model's measured samples have one pooled vector for each feature: take the times of such tables with care", have(kind.tables), kind.have))
+			doubts = append(doubts, fmt.Sprintf("%s %s, and the cost model's samples have one pooled vector for each feature: take the times of such tables with care", have(kind.tables), kind.have))
 		}
 	}
 	return doubts

@@ -87,13 +87,13 @@ func TestDoubts(t *testing.T) {
 }
 
 // TestDoubtsOfVectors wants a doubt about tables of several bags and one about sequences, with the
-// number of such tables, from models of measured samples, without a domain, too; and none from
-// models of simulated ones.
+// number of such tables, from models of measured samples, without a domain, too, and from models whose
+// samples have one bag; and none from the shipped models.
 func TestDoubtsOfVectors(t *testing.T) {
 	one := problem.Feature{Name: "f", PoolingFactor: 3}
 	several, part := one, one
 	one.Bags, several.Bags, part.Bags = 1, 2, .5
-	const bags, sequences = "bags other than 1, .* measured samples", "pooling none, .* measured samples"
+	const bags, sequences = "bags other than 1, .* samples have one pooled vector", "pooling none, .* samples have one pooled vector"
 	for _, c := range []struct {
 		name     string
 		features []problem.Feature
@@ -124,7 +124,11 @@ func TestDoubtsOfVectors(t *testing.T) {
 			if got := loadFile(t, file).Doubts(p, [][]problem.Shard{shards, nil}); len(got) > 0 {
 				t.Errorf("%s, a domain: %t, simulated samples: got %q, want no doubts", c.name, stated, got)
 			}
-			file.Manifest.Source = plan.Measured
+			if stated {
+				file.Manifest.Domain.OneBag = true
+			} else {
+				file.Manifest.Source = plan.Measured
+			}
 			got := loadFile(t, file).Doubts(p, [][]problem.Shard{shards, nil})
 			if len(got) != len(c.want) {
 				t.Errorf("%s, a domain: %t: got %q, want %d doubts", c.name, stated, got, len(c.want))

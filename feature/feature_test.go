@@ -115,6 +115,36 @@ func described(rows int64, bags, lengthCV float64, counts access.Counts) Table {
 	return t
 }
 
+// A description has the bags, the lengths and the pooling of the table.
+func TestDescribe(t *testing.T) {
+	for _, c := range []struct {
+		table    problem.Table
+		bags, cv float64
+	}{
+		{problem.Table{Features: []problem.Feature{{PoolingFactor: 6, Bags: 3, LengthCV: .5}}}, 3, .5},
+		{problem.Table{Features: []problem.Feature{{PoolingFactor: 4}, {PoolingFactor: 2}}}, 2, 0},
+		{problem.Table{Features: []problem.Feature{{PoolingFactor: 6, LengthCV: .5}}, Pooling: problem.PoolingNone}, 6, 0},
+	} {
+		c.table.Rows = 1000
+		got := Describe(&c.table, c.table.Counts(100))
+		if got.Rows != 1000 || got.Bags != c.bags || got.LengthCV != c.cv || got.Pooling != c.table.Pooling || got.Counts != c.table.Counts(100) {
+			t.Errorf("%+v: got %+v, want %v bags with lengths varying by %v", c.table, got, c.bags, c.cv)
+		}
+	}
+}
+
+// Lookups of a sequence are bags of kernels of their own: a share of a warp takes its share of each
+// bag, and the backward numbers none.
+func TestIssuedApart(t *testing.T) {
+	hw := &hardware.Profile{WarpLanes: 32}
+	table := described(1e5, 20, 0, access.Counts{Lookups: 20000, Unique: 2000})
+	table.Pooling = problem.PoolingNone
+	got := table.issued(hw, problem.Operation{}, 24, Lanes8, 20000)
+	if want := hw.KernelTimes(false).Bag * 20000 / 4; math.Abs(got.bags/want-1) > 1e-12 || got.prepare != 0 {
+		t.Errorf("got %v ns for bags and %v to prepare them, want %v and 0", got.bags, got.prepare, want)
+	}
+}
+
 // The times of each lane class by hand: 1000 bags with 20,000 lookups of 2,000 rows, or with
 // 5,000 lookups, and a deviation of half the mean length.
 func TestIssued(t *testing.T) {

@@ -453,6 +453,8 @@ type tableCase struct {
 	Features   whole  `json:"features"`
 	Reuse      []real `json:"reuse"`
 	UniqueRows real   `json:"unique_rows"`
+	// Misplaced is refused: it is a member of the case.
+	Misplaced any `json:"pooling"`
 }
 
 // compute reads a compute case.
@@ -493,6 +495,9 @@ func (c *check) compute(raw json.RawMessage) (Op, Device) {
 		if op.Pooling, err = problem.ParsePooling(*in.Pooling); err != nil {
 			c.add("%v", err)
 		}
+		if op.Pooling == problem.PoolingNone && in.Weighted {
+			c.add("weighted: lookups with the pooling none carry no weights")
+		}
 	}
 	if in.LaneRule != nil {
 		if op.LaneRule, err = problem.ParseLaneRule(*in.LaneRule); err != nil {
@@ -522,6 +527,9 @@ func (c *check) table(at string, t tableCase, op Op) Table {
 		Rows: rows,
 		Dim:  int(c.within(at+"dim", t.Dim, 1, problem.MaxDim, -1)),
 		Bags: float64(c.within(at+"features", t.Features, 1, problem.MaxFeatures, 1)),
+	}
+	if t.Misplaced != nil {
+		c.add("%spooling: it is a member of the case, because a kernel pools the rows of all its tables, or of none", at)
 	}
 	if t.LengthCV.given {
 		table.LengthCV = c.number(at+"length_cv", t.LengthCV, 0, problem.MaxLengthCV)

@@ -124,6 +124,9 @@ type Domain struct {
 	Optimizers []string `json:"optimizers,omitempty"`
 	Precisions []string `json:"precisions,omitempty"`
 	Unweighted bool     `json:"unweighted,omitempty"`
+	// OneBag says that every table of the samples has one pooled vector for each feature: none
+	// has several bags, and none is a sequence.
+	OneBag bool `json:"one_bag,omitempty"`
 }
 
 // Stated reports whether the domain is one: a model may state none.

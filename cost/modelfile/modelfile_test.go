@@ -505,7 +505,7 @@ func TestOptionalFields(t *testing.T) {
 	full.Measured = Measurement{Device: "d", Kernel: "k", Clocks: "c", Threads: 2, Cache: "cold", Warmup: 1, Repeats: 5, Tool: "t", Design: "x", Seed: 7}
 	full.CommMeasured = Measurement{Kernel: "loopback"}
 	full.Compute.Members = 4
-	full.Domain = Domain{MinDim: 4, MinDevices: 2, Optimizers: []string{"sgd"}, Precisions: []string{"fp32"}, Unweighted: true}
+	full.Domain = Domain{MinDim: 4, MinDevices: 2, Optimizers: []string{"sgd"}, Precisions: []string{"fp32"}, Unweighted: true, OneBag: true}
 	full.Card.LeftOut, full.Card.KendallTau, full.Card.Repeated = 3, .98, Errors{20, 1.5, 4}
 	_, files = write(t, m)
 	for _, key := range optional {

@@ -86,6 +86,13 @@ func TestManifestOfMeasuredData(t *testing.T) {
 	for _, p := range []*dataset.Provenance{&data.Compute.Provenance, &data.Comm.Provenance} {
 		p.Passes, p.Fastest = 3, true
 	}
+	for i := range data.Compute.Tables { // a device that is measured has one bag for each feature
+		table := &data.Compute.Tables[i]
+		table.Pooling = problem.SumPooling
+		for f := range table.Features {
+			table.Features[f].Bags = 0
+		}
+	}
 	m, report := fit(t, data, hw, small())
 	got := m.Manifest
 	if got.Profile != "desk-cpu" || got.Device != hw || got.Source != "measured" || got.CommSource != "" || got.Backend != "synthetic 1" {
@@ -99,7 +106,7 @@ func TestManifestOfMeasuredData(t *testing.T) {
 		t.Errorf("got measured %+v and %+v, want both %+v", got.Measured, got.CommMeasured, want)
 	}
 	d := got.Domain
-	if !slices.Equal(d.Optimizers, []string{"sgd", "rowwise_adagrad"}) || !slices.Equal(d.Precisions, []string{"fp32"}) || !d.Unweighted ||
+	if !slices.Equal(d.Optimizers, []string{"sgd", "rowwise_adagrad"}) || !slices.Equal(d.Precisions, []string{"fp32"}) || !d.Unweighted || !d.OneBag ||
 		d.MinDim != 4 || d.MinDevices != 3 || d.MaxDevices != 3 || d.MinBatch != 256 || d.MaxBatch != 8192 {
 		t.Errorf("got domain %+v, want that of the samples", d)
 	}

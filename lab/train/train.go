@@ -331,6 +331,7 @@ func domain(data Data) modelfile.Domain {
 	if measured(data.Comm.Provenance) {
 		d.MinDevices = fewest
 	}
+	d.OneBag = !slices.ContainsFunc(data.Compute.Tables, func(t problem.Table) bool { return !t.OneBag() })
 	return d
 }
 

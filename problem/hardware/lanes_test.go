@@ -44,9 +44,15 @@ func TestKernelTimes(t *testing.T) {
 				t.Errorf("pooled %v: got %v of 64 lanes for %v of 32, want a ratio of %v", pooled, c[0], c[1], scale)
 			}
 		}
+		if amd.BagPower != 1 || amd.UpdatePower != nvidia.UpdatePower {
+			t.Errorf("pooled %v, 64 lanes: got powers %v and %v of a part of a warp, want 1 and %v", pooled, amd.BagPower, amd.UpdatePower, nvidia.UpdatePower)
+		}
 		if one := amd.Row + amd.Bag; pooled && math.Abs(one-289/2.1) > 1e-9 {
 			t.Errorf("64 lanes: got %v ns for a bag with one row, want 289 cycles of 2.1 GHz", one)
 		}
+	}
+	if got := [2]float64{(hardware.Profile{Granule: 64}).RowOverhead(), (hardware.Profile{Granule: 32}).RowOverhead()}; got[0] != 2*got[1] || got[0] <= 64 {
+		t.Errorf("got overheads of %v bytes for transfers of 64 and 32, want the first above 64, and the second half of it", got)
 	}
 	pooled, apart := hardware.Profile{}.KernelTimes(true), hardware.Profile{}.KernelTimes(false)
 	if apart.Row+apart.Bag >= pooled.Row+pooled.Bag || apart.Prepare != 0 || pooled.Prepare == 0 {

@@ -10,6 +10,7 @@ func TestBadPoints(t *testing.T) {
 	row, _, _ = strings.Cut(row, "\n")
 	for _, c := range []struct{ from, to, want string }{
 		{",a100-80,", ",gtx,", `points.csv:2: device profile "gtx" is unknown`},
+		{",sum,", ",most,", `points.csv:2: pooling "most" is unknown`},
 		{",sgd,", ",lamb,", `points.csv:2: optimizer "lamb" is unknown`},
 		{",121.216,", ",fast,", `points.csv:2: us: "fast" is not a number`},
 		{",121.216,", ",1,2,", "points.csv: record on line 2: wrong number of fields"},
