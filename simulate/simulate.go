@@ -48,7 +48,8 @@ const (
 	// performance model].
 	CacheShare = 0.9
 	// WeightedShare is the time of the extra kernel that takes the gradient of per-sample
-	// weights, over the time of the forward [measured: the median on an H200].
+	// weights, over the time of the forward [measured: the median on an H200 where a bag has a
+	// whole warp].
 	WeightedShare = 1.8
 	// ForwardFixedUS and BackwardFixedUS are the fixed times of an operator in us: 3 us
 	// for each kernel, one kernel forward and 14 backward [assumed; the number read in

@@ -6,7 +6,8 @@
 //	go run ./docs/generate/measured                          all tables
 //	go run ./docs/generate/measured -doc docs/MEASURED.md    the tables, into the document
 //
-// Each table has a function, in the file of its step: lanes.go, times.go, fit.go, samples.go, plans.go, replay.go.
+// Each table has a function, in the file of its step: lanes.go, times.go, fit.go, weights.go, samples.go, plans.go,
+// replay.go.
 package main
 
 import (
@@ -57,6 +58,7 @@ func tables() []table {
 		{"times", timesTable},
 		{"line", lineTable},
 		{"fitted", fittedTable},
+		{"weights", weightsTable},
 		{"groups", samplesTable},
 		{"ceilings", ceilingsTable},
 	}

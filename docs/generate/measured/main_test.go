@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/neuroshard/neuroshard/internal/marks"
+	"github.com/neuroshard/neuroshard/simulate"
 )
 
 const (
@@ -113,6 +114,9 @@ func TestConstantsAreFitted(t *testing.T) {
 			t.Errorf("%s: the fit has %.4f, the code %v", c.name, c.fitted, c.code)
 		}
 	}
+	if alone, beside := weightShares(&m.fbgemm.lanes); len(alone) != 96 || len(beside) != 96 || rounded(median(beside), .1) != rounded(simulate.WeightedShare, .1) {
+		t.Errorf("weights: got a median of %.3f over %d pairs beside the wide table, the code has %v", median(beside), len(beside), simulate.WeightedShare)
+	}
 	for _, pass := range passes() {
 		f, err := fitDataOf(m, pass)
 		if err != nil {
@@ -131,6 +135,9 @@ func TestConstantsAreFitted(t *testing.T) {
 				}
 			}
 		}
+	}
+	if times, cycles, err := clockMisfits(m); err != nil || !(times < .85*cycles) {
+		t.Errorf("got misfits of %v by times and %v by cycles, error %v, want times to fit better", times, cycles, err)
 	}
 	sets, err := fitSets(m)
 	if err != nil {
