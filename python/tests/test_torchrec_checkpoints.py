@@ -129,8 +129,8 @@ def other_slices(i: int) -> int:
 
 
 HOT: list[dict[str, float]] = [
-    {"f5": 80.0, "f15": 60.0},
-    {"f7": 120.0, "f2": 30.0},
+    {"f5": 160.0, "f15": 120.0},
+    {"f7": 240.0, "f2": 60.0},
     {"f16": 90.0},
 ]
 """Features of many lookups, by problem: the planner cuts their tables and others. The last
