@@ -26,9 +26,15 @@ func (m *Model) Group(op problem.Operation, slices []Slice) (forward, backward u
 // times returns the times of a group from the outputs of the head. Outputs below 0 count as 0: first
 // their sum, then each of them.
 func (n *computeNet) times(f, b float64) (forward, backward unit.Millis) {
-	both := n.launchForward + n.launchBackward + max(0, f+b)
-	f = min(n.launchForward+max(0, f), both-n.launchBackward)
-	return unit.Millis(f), unit.Millis(both - f)
+	forwardMS, backwardMS := n.divide(f, n.launchForward+n.launchBackward+max(0, f+b))
+	return unit.Millis(forwardMS), unit.Millis(backwardMS)
+}
+
+// divide divides the time of a group between forward and backward. f is the head's output for the
+// forward; each part has at least its launches.
+func (n *computeNet) divide(f, both float64) (forward, backward float64) {
+	forward = min(n.launchForward+max(0, f), both-n.launchBackward)
+	return forward, both - forward
 }
 
 // GroupMembers predicts as Group does, once for each member of an ensemble. A member's

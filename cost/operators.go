@@ -1,8 +1,6 @@
 package cost
 
 import (
-	"math"
-
 	"github.com/neuroshard/neuroshard/feature"
 	"github.com/neuroshard/neuroshard/internal/f32"
 	"github.com/neuroshard/neuroshard/internal/groups"
@@ -402,8 +400,7 @@ func (s *operators) parts(operator, device int) (forward, backward float64) {
 	in := s.input(operator, device, nil)
 	net := &s.slices.model.compute
 	forward = float64(f32.FoldedHead(in.sums, in.extra, float32(s.slices.quantum), &in.scalars, &net.scalars, net.forward))
-	forward = math.Min(net.launchForward+math.Max(0, forward), both-net.launchBackward)
-	return forward, both - forward
+	return net.divide(forward, both)
 }
 
 // noPart adds nothing; it is only read.

@@ -534,20 +534,20 @@ func (c *check) table(at string, t tableCase, op Op) Table {
 	if t.LengthCV.given {
 		table.LengthCV = c.number(at+"length_cv", t.LengthCV, 0, problem.MaxLengthCV)
 	}
-	pooling := c.number(at+"pooling_factor", t.Pooling, 0, maxPooling)
+	lookups := c.number(at+"pooling_factor", t.Pooling, 0, maxPooling) // of a sample
 	d := access.Distribution{Kind: access.Uniform}
 	if t.Reuse != nil {
 		d = c.histogram(at, t)
 		d.Batch = op.Batch
 	}
 	if op.Pooling == problem.PoolingNone { // each lookup is a bag
-		table.Bags = pooling
+		table.Bags = lookups
 		if t.LengthCV.given && table.LengthCV != 0 {
 			c.add("%slength_cv: the lengths of bags have no meaning with the pooling none: remove it", at)
 		}
 	}
 	if len(c.faults) == 0 {
-		table.Counts = d.At(rows, pooling, op.Batch)
+		table.Counts = d.At(rows, lookups, op.Batch)
 	}
 	return table
 }

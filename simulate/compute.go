@@ -122,7 +122,7 @@ type Table struct {
 	Rows int64
 	Dim  int
 	// Bags is the bags of a sample that read the table, of all features. 0 means 1. Under
-	// problem.PoolingNone each lookup is a bag.
+	// problem.PoolingNone each lookup is a bag, so they are the lookups of a sample.
 	Bags float64
 	// Counts are the accesses of a batch to the table; its Lookups are the batch times
 	// the pooling factors of all features. A table without lookups costs nothing.

@@ -32,7 +32,7 @@ type Profile struct {
 	L2     unit.Bytes `json:"l2_bytes"`
 	L2GBps float64    `json:"l2_gbps"`
 	// SMs is the number of multiprocessors (compute units on AMD, threads of a
-	// CPU) and ClockGHz their sustained clock.
+	// CPU) and ClockGHz their sustained clock, which no time depends on (KernelTimes).
 	SMs      int     `json:"sms"`
 	ClockGHz float64 `json:"clock_ghz"`
 	// WarpLanes is the lanes of a warp: the threads that run each instruction together, 32 on

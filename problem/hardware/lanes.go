@@ -29,9 +29,9 @@ func (p Profile) Lanes(width int) int {
 }
 
 // KernelTimes holds the times that a whole warp takes of one multiprocessor (compute unit on AMD),
-// in ns: of kernels that pool, or of those that keep lookups apart. They
-// do not depend on the clock: one set fits GPUs whose clocks differ by a quarter, so waiting
-// for memory and cache sets them more than instructions do [fitted].
+// in ns: of kernels that pool, or of those that keep lookups apart. They do not depend on the
+// clock: one set fits GPUs whose clocks differ by a quarter, so waiting for memory and cache sets
+// them more than instructions do [fitted].
 type KernelTimes struct {
 	// Row is for each step over one row in the forward, of four columns a lane: a part of a
 	// warp takes its share of Row.
