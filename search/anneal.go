@@ -222,7 +222,7 @@ func (a *annealing) on(r *run, number uint64, heat float64) *annealer {
 		b.draw = rand.New(rand.NewPCG(r.opt.Seed, mix(int32(number))))
 	}
 	b.heat, b.near, b.mixed, b.exact = heat, a.near, a.mixed, a.exact
-	b.trades, b.renumbers, b.uncut, b.focus = a.trades, a.renumbers, a.uncut, a.focus
+	b.trades, b.renumbers, b.uncut, b.focus, b.sameForms = a.trades, a.renumbers, a.uncut, a.focus, a.sameForms
 	return b
 }
 

@@ -33,6 +33,11 @@ type mover struct {
 	// renumbers says that tables take other numbers of operators, too. uncut says that no
 	// change cuts or joins slices, or gives them another form.
 	renumbers, uncut bool
+	// sameForms says that no table takes another form.
+	sameForms bool
+	// acrossHosts is the number of hosts that blocks of rows on one host are spread over by columns
+	// where a table becomes such blocks for a start of the annealing; 0 or 1 means one host.
+	acrossHosts int
 	// focus are tables that half of the changes are about; none by default.
 	focus []int
 }
@@ -64,7 +69,7 @@ func (m *mover) propose() bool {
 	if m.c.rules.EqualSlices {
 		return evenMover{m}.propose(slot)
 	}
-	if m.mixed && m.draw.IntN(reformEvery) == 0 {
+	if m.mixed && !m.sameForms && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)
 	}
 	changes := 9
@@ -418,7 +423,7 @@ func (m *mover) become(table int, to problem.Form, finer int64, together bool) b
 		if together && m.hierarchy == nil {
 			host = m.idlestHost()
 		}
-		if !m.onHosts(m.c.inForm(whole, width, to), host) {
+		if !m.onHosts(m.c.inForm(whole, width, to), host, together) {
 			return false
 		}
 	case oneDevice:
@@ -429,16 +434,21 @@ func (m *mover) become(table int, to problem.Form, finer int64, together bool) b
 	return m.fits(together)
 }
 
-// onHosts proposes blocks of rows on the given full host. If one host has no room for them, or if
-// a hierarchical exchange makes that pay, it proposes slices of columns, each cut into blocks of
-// rows on a host of its own: the given host and the hosts after it.
-func (m *mover) onHosts(whole, host int32) bool {
+// onHosts proposes blocks of rows on the given full host, or slices of columns, each cut into blocks
+// of rows on a host of its own: the given host and the hosts after it. It proposes slices if one host has
+// no room for the blocks, if a start has blocks across hosts (acrossHosts), and otherwise in half of
+// the changes of an annealing, but always under a hierarchical exchange.
+func (m *mover) onHosts(whole, host int32, together bool) bool {
 	hosts := m.fullHosts()
 	pieces := []int32{whole}
 	if m.forms.sliced[m.c.pieces[whole].members[0].table] {
 		pieces = m.c.above(pieces, m.c.budget)
-		if m.hierarchy != nil && len(pieces) == 1 {
+		switch {
+		case len(pieces) > 1 || hosts == 1:
+		case m.hierarchy != nil, !together && m.draw.IntN(2) == 0:
 			pieces = m.grid(whole, int(hosts))
+		case together && m.acrossHosts > 1:
+			pieces = m.equalSlices(whole, m.acrossHosts)
 		}
 	}
 	if len(pieces) > int(hosts) {
@@ -459,6 +469,16 @@ func (m *mover) idlestHost() int32 {
 		}
 	}
 	return int32(slices.Index(sums, slices.Min(sums)))
+}
+
+// equalSlices returns a number of equal slices of a table in blocks, or the whole table if it has no
+// such slices.
+func (m *mover) equalSlices(whole int32, n int) []int32 {
+	t := &m.c.problem.Tables[m.c.pieces[whole].members[0].table]
+	if width := t.Dim / n; width*n == t.Dim && slices.Contains(t.EqualWidths(), width) {
+		return slices.Repeat([]int32{m.c.slice(whole, width)}, n)
+	}
+	return []int32{whole}
 }
 
 // grid returns equal slices of a table in blocks, one for each of a drawn number of hosts. Under a

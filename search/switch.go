@@ -1,6 +1,7 @@
 package search
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -51,9 +52,22 @@ const (
 	// placements of different costs.
 	moreRuns = 2
 	// On several hosts, or with host memory, mostCombined starts with some tables by rows and others
-	// replicated are annealed, and a long run makes combinedLonger times the evaluations. Both apply
-	// only if tables times devices are at most combinedPairs.
-	mostCombined, combinedLonger, combinedPairs = 4, 4, 20_000
+	// replicated are annealed, and a long run makes combinedLonger times the evaluations. All of this
+	// applies only if tables times devices are at most combinedPairs:
+	//
+	//   - Up to moreDescended tables have descents by cost.
+	//   - The cheapest start of each of the mostSets cheapest sets of forms is annealed, and after the rounds
+	//     that of each of longSets sets makes a long run of heat setsHeat.
+	//   - Runs that keep the form of each table follow: of keptEvaluations from the best placement, and from
+	//     its neighbours.
+	mostCombined, combinedLonger, combinedPairs = 6, 4, 20_000
+	moreDescended, mostSets, longSets, setsHeat = 48, 8, 4, .2
+	keptEvaluations                             = 40_000
+	// A neighbour makes a run of heat neighbourHeat, and if it then costs at most closeForms times the best
+	// placement, nextRuns runs of nextEvaluations and heat nextHeat. Of the neighbours, mostNeighbours
+	// make these.
+	neighbourHeat                                       = .05
+	mostNeighbours, nextRuns, nextEvaluations, nextHeat = 2, 2, 20_000, .03
 	// If there are more than manySlices slices, there is one round only, with secondStarts
 	// starts.
 	manySlices = 30_000
@@ -66,6 +80,9 @@ var expensiveShares = []float64{1, .5, .25}
 // switchForms is the stage that switches tables to other forms and anneals among all
 // forms.
 type switchForms struct{}
+
+// keptHeats are the heats of the runs from the best placement that keep the form of each table.
+var keptHeats = []float64{.3, .03}
 
 func (switchForms) apply(r *run, s state) (state, error) {
 	if r.status != Complete {
@@ -132,6 +149,10 @@ func (w switcher) annealForms(s state, base []placed, starts []start) placement 
 	}
 	same := slices.Clone(starts)
 	w.annealStarts(base, starts, large)
+	if w.combines() && w.mixed {
+		slices.SortStableFunc(starts, cheapestFirst)
+		w.fromEach(w.eachSet(starts, longSets), w.longRun(), setsHeat)
+	}
 	w.refine(base, large)
 	if (w.r.formed(base) || w.hierarchy != nil) && fewSlices(s.best) {
 		for range moreRuns {
@@ -196,6 +217,10 @@ func (w switcher) refine(base []placed, large bool) {
 		longer = combinedLonger
 	}
 	w.long(longer*w.longRun(), heats, true)
+	if w.combines() {
+		parts := w.placement.placed()
+		w.keepForms([]start{{parts: parts}, {parts: parts}}, keptEvaluations, keptHeats...)
+	}
 	w.neighbours(max(formEvaluations, formEvaluationsASlice*int64(len(base))))
 }
 
@@ -251,9 +276,53 @@ func (w switcher) neighbours(evaluations int64) {
 				starts = append(starts, w.neighbour(form, problem.Form{})...)
 			}
 		}
-		w.annealEach(starts, evaluations)
+		if w.combines() {
+			w.annealNeighbours(starts, evaluations)
+		} else {
+			w.annealEach(starts, evaluations)
+		}
 		again = w.placement.cost < before.cost*(1-worthwhile)
 	}
+}
+
+// annealNeighbours anneals from each neighbour, and further from the cheapest ones. The runs keep the
+// form of each table: on several hosts each device may have to send the same number of columns, and a run
+// that gives tables other forms leaves a neighbour before its slices are balanced.
+func (w switcher) annealNeighbours(starts []start, evaluations int64) {
+	w.keepForms(starts, evaluations, neighbourHeat)
+	slices.SortStableFunc(starts, cheapestFirst)
+	var next []start
+	for _, s := range starts[:min(len(starts), mostNeighbours)] {
+		if s.cost <= closeForms*w.placement.cost {
+			next = append(next, slices.Repeat([]start{s}, nextRuns)...)
+		}
+	}
+	w.keepForms(next, nextEvaluations, nextHeat)
+}
+
+// keepForms is fromEach with runs that keep the form of each table.
+func (w switcher) keepForms(starts []start, evaluations int64, heats ...float64) {
+	w.sameForms = true
+	w.fromEach(starts, evaluations, heats...)
+	w.sameForms = false
+}
+
+// eachSet returns the cheapest start of each set of forms from the sorted starts, at most the given number.
+func (w switcher) eachSet(starts []start, most int) (chosen []start) {
+	var sets []map[problem.Form]bool
+	for _, s := range starts {
+		forms := map[problem.Form]bool{}
+		for _, p := range s.parts {
+			form := *w.c.pieces[p.piece].form
+			form.Operator = 0
+			forms[form] = true
+		}
+		same := func(other map[problem.Form]bool) bool { return maps.Equal(forms, other) }
+		if len(chosen) < most && !slices.ContainsFunc(sets, same) {
+			sets, chosen = append(sets, forms), append(chosen, s)
+		}
+	}
+	return chosen
 }
 
 // neighbour returns placements with one table in another form: the table for which the switch pays
@@ -310,7 +379,7 @@ func (w switcher) starts(base []placed) []start {
 	for i := range sets {
 		switched = append(switched, func(on switcher) []start { return on.switchedStarts(i) })
 	}
-	if len(w.c.whole()) <= fewDescended {
+	if n := len(w.c.whole()); n <= fewDescended || w.combines() && n <= moreDescended {
 		for _, forms := range sets {
 			switched = append(switched, func(on switcher) []start { return on.descendedStarts(forms) })
 		}
@@ -319,7 +388,9 @@ func (w switcher) starts(base []placed) []start {
 		if len(forms) == 1 && forms[0].ShardingType.ByRows() {
 			switched = append(switched, func(on switcher) []start { return on.expensiveStarts(i) })
 			if w.combines() {
-				combined = append(combined, func(on switcher) []start { return on.combinedStarts(i) })
+				for _, hosts := range w.hostCounts(forms[0]) {
+					combined = append(combined, func(on switcher) []start { return on.combinedStarts(i, hosts) })
+				}
 			}
 		}
 	}
@@ -347,7 +418,8 @@ func (w switcher) startsOf(base []placed, tasks []func(on switcher) []start) [][
 }
 
 // cheapestOf adds the found starts to the given ones, offers each as the best placement, and returns
-// the cheapest ones of all. It returns at most the given number of starts.
+// the cheapest ones of all, at most the given number. If the stage combines, it also returns the cheapest
+// one of each set of forms.
 func (w switcher) cheapestOf(starts []start, found [][]describedStart, most int) []start {
 	for _, s := range slices.Concat(found...) {
 		if !known(starts, s.cost) {
@@ -356,7 +428,15 @@ func (w switcher) cheapestOf(starts []start, found [][]describedStart, most int)
 		}
 	}
 	slices.SortStableFunc(starts, cheapestFirst)
-	return starts[:min(len(starts), most)]
+	chosen := slices.Clone(starts[:min(len(starts), most)])
+	if w.combines() {
+		for _, s := range w.eachSet(starts, mostSets) {
+			if !known(chosen, s.cost) {
+				chosen = append(chosen, s)
+			}
+		}
+	}
+	return chosen
 }
 
 // pairs returns the number of tables times devices.
@@ -440,12 +520,13 @@ func (w switcher) expensiveStarts(set int) (starts []start) {
 // combinedStarts returns placements with the most expensive tables switched to the only form of a
 // set, which is by rows, and then other tables replicated where that pays. Blocks of rows on one
 // host make its devices slower than those of other hosts, so a table for each host is switched
-// at once. Neither step alone leads to such a placement: without replicas, tables by rows cost too
-// much, and beside replicas no switch of one table pays.
-func (w switcher) combinedStarts(set int) (starts []start) {
+// at once, or each table is spread over a number of hosts. Neither step alone leads to such a placement:
+// without replicas, tables by rows cost too much, and beside replicas no switch of one table pays.
+func (w switcher) combinedStarts(set, hosts int) (starts []start) {
+	w.acrossHosts = hosts
 	base := w.all()
 	form, each := w.forms.sets()[set][0], 1
-	if spanOf(form) == oneHost && w.hierarchy == nil {
+	if spanOf(form) == oneHost && w.hierarchy == nil && hosts == 1 {
 		each = w.c.problem.Topology.Hosts()
 	}
 	for n, again := each, true; again && !w.r.ended(); n *= 2 {
@@ -455,6 +536,19 @@ func (w switcher) combinedStarts(set int) (starts []start) {
 		starts = append(starts, w.taken()...)
 	}
 	return starts
+}
+
+// hostCounts returns the numbers of hosts that the starts with combined forms spread the blocks of a table
+// over: 1 and, for blocks on one host, the powers of two up to the number of full hosts. Under a
+// hierarchical exchange, the number is drawn for each table.
+func (w switcher) hostCounts(form problem.Form) []int {
+	numbers := []int{1}
+	if spanOf(form) == oneHost && w.hierarchy == nil {
+		for n := 2; n <= int(w.fullHosts()); n *= 2 {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers
 }
 
 // taken returns two placements: the layout's placement, if all of it fits, and the same with the
