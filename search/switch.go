@@ -149,7 +149,7 @@ func (w switcher) annealForms(s state, base []placed, starts []start) placement 
 	}
 	same := slices.Clone(starts)
 	w.annealStarts(base, starts, large)
-	if w.combines() && w.mixed {
+	if w.searchesFurther() && w.mixed {
 		slices.SortStableFunc(starts, cheapestFirst)
 		w.fromEach(w.eachSet(starts, longSets), w.longRun(), setsHeat)
 	}
@@ -217,7 +217,7 @@ func (w switcher) refine(base []placed, large bool) {
 		longer = combinedLonger
 	}
 	w.long(longer*w.longRun(), heats, true)
-	if w.combines() {
+	if w.searchesFurther() {
 		parts := w.placement.placed()
 		w.keepForms([]start{{parts: parts}, {parts: parts}}, keptEvaluations, keptHeats...)
 	}
@@ -276,7 +276,7 @@ func (w switcher) neighbours(evaluations int64) {
 				starts = append(starts, w.neighbour(form, problem.Form{})...)
 			}
 		}
-		if w.combines() {
+		if w.searchesFurther() {
 			w.annealNeighbours(starts, evaluations)
 		} else {
 			w.annealEach(starts, evaluations)
@@ -429,7 +429,7 @@ func (w switcher) cheapestOf(starts []start, found [][]describedStart, most int)
 	}
 	slices.SortStableFunc(starts, cheapestFirst)
 	chosen := slices.Clone(starts[:min(len(starts), most)])
-	if w.combines() {
+	if w.searchesFurther() {
 		for _, s := range w.eachSet(starts, mostSets) {
 			if !known(chosen, s.cost) {
 				chosen = append(chosen, s)
@@ -448,6 +448,10 @@ func (w switcher) pairs() int { return len(w.c.whole()) * len(w.c.all) }
 func (w switcher) combines() bool {
 	return (w.c.problem.Topology.Hosts() > 1 || w.hostBudget > 0) && w.pairs() <= combinedPairs
 }
+
+// searchesFurther reports whether the stage combines and the tables are more than few. Then it anneals from
+// more starts, and more often.
+func (w switcher) searchesFurther() bool { return w.combines() && len(w.c.whole()) > fewTables }
 
 // switchedStarts returns the placements with tables switched to a set of forms.
 func (w switcher) switchedStarts(set int) []start {
