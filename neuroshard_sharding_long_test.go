@@ -100,14 +100,16 @@ func TestWorkloadsInTightMemory(t *testing.T) {
 func TestSeedsAgree(t *testing.T) {
 	for _, c := range []seedsCase{
 		{"hugectr-7", "h200", 8, 2 * unit.TiB, 1.6775, .035},
-		{"mlperf-dlrm-dcnv2", "a100-80", 16, 0, 4.1689, .02},
-		{"criteo-1tb-uncapped", "a100-80", 16, 0, 2.3921, .015},
-		{"criteo-1tb-uncapped", "h200", 16, 0, 1.4411, .02},
-		{"nvidia-synthetic-medium", "a100-80", 16, 0, 15.6619, .025},
-		{"nvidia-synthetic-large", "h200", 16, 0, 21.0169, .015},
+		{"mlperf-dlrm-dcnv2", "a100-80", 16, 0, 4.1634, .015},
+		{"criteo-1tb-uncapped", "a100-80", 16, 0, 2.3753, .02},
+		{"criteo-1tb-uncapped", "h200", 16, 0, 1.4411, .01},
+		{"nvidia-synthetic-medium", "a100-80", 16, 0, 15.6619, .02},
+		{"nvidia-synthetic-large", "h200", 16, 0, 20.9898, .01},
 		{"hugectr-7", "b200", 16, 0, 1.1352, .01},
-		{"hugectr-510", "a100-80", 16, 0, 57.6563, .025},
-		{"hugectr-200", "a100-80", 16, 0, 29.6186, .015},
+		{"hugectr-510", "a100-80", 16, 0, 57.6266, .015},
+		{"hugectr-200", "a100-80", 16, 0, 29.5958, .015},
+		{"mlperf-dlrm-dcnv2", "h200", 64, 0, 1.6751, .01},
+		{"mlperf-dlrm-dcnv2", "a100-80", 64, 0, 2.3719, .05},
 	} {
 		seedsAgree(t, c, 10)
 	}

@@ -247,8 +247,17 @@ func TestSeedsAgreeOnTwoHosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans several times")
 	}
-	seedsAgree(t, seedsCase{"mlperf-dlrm-dcnv2", "a100-80", 16, 0, 4.1689, .02}, 4)
-	seedsAgree(t, seedsCase{"criteo-1tb-uncapped", "a100-80", 16, 0, 2.3921, .013}, 4)
+	seedsAgree(t, seedsCase{"mlperf-dlrm-dcnv2", "a100-80", 16, 0, 4.1634, .015}, 4)
+	seedsAgree(t, seedsCase{"criteo-1tb-uncapped", "a100-80", 16, 0, 2.3753, .02}, 4)
+}
+
+// On eight hosts, plans of an earlier search cost 2.99 ms, because no start and hardly a change laid
+// a table's blocks of rows across hosts (by the model, SIMULATED).
+func TestBlocksAcrossManyHosts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans for 64 devices")
+	}
+	seedsAgree(t, seedsCase{"mlperf-dlrm-dcnv2", "a100-80", 64, 0, 2.3719, .05}, 1)
 }
 
 // seedsAgree plans the workload with a number of seeds, and compares the most expensive plan with the

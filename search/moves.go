@@ -10,11 +10,11 @@ import (
 // The changes that the annealing draws:
 //
 //	move       a slice to another device, or all slices of its table to another host (onehost.go)
-//	swap       two slices of two devices
+//	swap       two slices of two devices, or the blocks of two slices of two hosts
 //	split      a slice in two, of any widths; one part to another device
 //	regroup    columns of a slice, or all of them, to another slice of its table
 //	recut      the slices of a table on a device into narrower or wider ones (recut.go)
-//	trade      a slice for a part of a slice of another device, equally wide
+//	trade      a slice for a part of a slice of another device or host, equally wide
 //	balance    columns of a slice to another device, so that both send the same number of columns
 //	reform     a table, or one slice, into another form
 //	renumber   a table into the operator of another number (operators.go)
@@ -207,10 +207,17 @@ func (m *mover) swap(slot int32) bool {
 }
 
 // exchangeable reports whether two slices lie on different devices, and each may lie on the
-// other's device.
+// other's device, or whether the blocks of two slices lie on different ones of several hosts.
 func (m *mover) exchangeable(p, q placed) bool {
-	return m.c.pieces[p.piece].span == oneDevice && m.c.pieces[q.piece].span == oneDevice &&
+	span := m.c.pieces[p.piece].span
+	return m.exchanges(span) && m.c.pieces[q.piece].span == span &&
 		q.device != p.device && m.allows(p.piece, q.device) && m.allows(q.piece, p.device)
+}
+
+// exchanges reports whether slices of a span are exchanged: those on a device, and blocks on one host if
+// there are more than two hosts. Between two hosts, plans became up to 1.9 % more expensive with some seeds.
+func (m *mover) exchanges(s span) bool {
+	return s == oneDevice || s == oneHost && m.fullHosts() > 2
 }
 
 func (m *mover) allows(piece, device int32) bool {
@@ -244,7 +251,7 @@ func (m *mover) trade(slot int32) bool {
 	p, q := m.parts[slot], m.parts[other]
 	table, single := m.table(p.piece)
 	second, alone := m.table(q.piece)
-	if !single || !alone || table == second || !m.exchangeable(p, q) {
+	if !single || !alone || table == second || !m.exchangeable(p, q) || !m.mayCut(slot) {
 		return false
 	}
 	part, least := m.width(other), m.c.least(table)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -164,6 +166,106 @@ func TestTablesByRowsGoToTheIdlestHost(t *testing.T) {
 		if len(drawn) != int(m.fullHosts()) {
 			t.Errorf("got hosts %v, want all %d", drawn, m.fullHosts())
 		}
+	}
+}
+
+// blocksOn returns the widths of a proposed change's blocks of rows by host.
+func blocksOn(m *mover) map[int32]int {
+	widths := map[int32]int{}
+	for _, p := range m.come {
+		widths[m.hostOf[p.device]] += m.c.pieces[p.piece].members[0].width
+	}
+	return widths
+}
+
+// A table of 16 columns that becomes blocks of rows lies on one host of four in some changes of an
+// annealing, and on two or four in others. A start lays it across the number of hosts asked for, and
+// on one host if the table has no equal slices for that number.
+func TestBlocksAcrossHosts(t *testing.T) {
+	p := onHosts(problem.Constraint{}, problem.Constraint{})
+	p.Topology.Devices = 8
+	m := moverOn(p, formlessFactory(p), Options{Method: NeuroShard, ShardingTypes: problem.ShardingTypes()})
+	byRows := problem.Form{ShardingType: problem.TableRowWise}
+	drawn := map[int]bool{}
+	for range 100 {
+		if !m.become(0, byRows, 0, false) {
+			t.Fatal("got no change, want one")
+		}
+		widths := blocksOn(m)
+		for host, width := range widths {
+			if width != 16/len(widths) {
+				t.Errorf("got %d columns on host %d of %d, want equal slices of 16 columns", width, host, len(widths))
+			}
+		}
+		drawn[len(widths)] = true
+	}
+	if want := map[int]bool{1: true, 2: true, 4: true}; !cmp.Equal(drawn, want) {
+		t.Errorf("got numbers of hosts %v, want %v", drawn, want)
+	}
+	for across, want := range map[int]int{0: 1, 1: 1, 2: 2, 3: 1, 4: 4} {
+		m.acrossHosts = across
+		if !m.become(0, byRows, 0, true) || len(blocksOn(m)) != want {
+			t.Errorf("across %d hosts: got columns %v by host, want them on %d hosts", across, blocksOn(m), want)
+		}
+	}
+}
+
+// Of three hosts, two exchange the blocks of their tables, or a part of the wider table for the whole
+// narrower one. Two hosts do not.
+func TestHostsExchangeBlocks(t *testing.T) {
+	for _, hosts := range []int{2, 3} {
+		p := onHosts(problem.Constraint{}, problem.Constraint{})
+		p.Topology.Devices, p.Tables[0].Dim = 2*hosts, 48
+		m := moverOn(p, formlessFactory(p), Options{Method: NeuroShard, ShardingTypes: problem.ShardingTypes()})
+		byRows := problem.Form{ShardingType: problem.TableRowWise}
+		m.reset([]placed{{m.c.inForm(m.forms.whole[0], 48, byRows), 0}, {m.c.inForm(m.forms.whole[1], 16, byRows), 2}})
+		for _, change := range []struct {
+			name    string
+			propose func(int32) bool
+			want    map[int32]int
+		}{
+			{"swap", m.swap, map[int32]int{0: 16, 1: 48}},
+			{"trade", m.trade, map[int32]int{0: 48, 1: 16}},
+		} {
+			found := false
+			for range 50 {
+				m.gone, m.come = m.gone[:0], m.come[:0]
+				if change.propose(m.tables[0][0]) && cmp.Equal(blocksOn(m), change.want) {
+					found = true
+				}
+			}
+			if found != (hosts > 2) {
+				t.Errorf("%d hosts, %s: got columns %v by host %v, want that only with more than two hosts", hosts, change.name, change.want, found)
+			}
+		}
+	}
+}
+
+// Of placements from the cheapest on, the first with each set of forms stays, up to a number.
+func TestCheapestOfEachSet(t *testing.T) {
+	p := onHosts(problem.Constraint{}, problem.Constraint{})
+	r := newRun(context.Background(), p, formlessFactory(p), Options{Method: NeuroShard, ShardingTypes: problem.ShardingTypes(), Workers: 1})
+	w := switcher{newAnnealing(r, placement{}, r.forms)}
+	a, b := w.forms.whole[0], w.forms.whole[1]
+	replica := w.c.inForm(a, 16, problem.Form{ShardingType: problem.DataParallel})
+	starts := []start{
+		{[]placed{{a, 0}, {b, 1}}, 1},
+		{[]placed{{a, 0}, {b, 0}}, 2},
+		{[]placed{{replica, 0}, {b, 1}}, 3},
+		{[]placed{{w.c.inForm(a, 16, problem.Form{Operator: 1}), 0}, {b, 1}}, 4},
+		{[]placed{{replica, 0}}, 5},
+	}
+	costs := func(starts []start) (costs []float64) {
+		for _, s := range starts {
+			costs = append(costs, s.cost)
+		}
+		return costs
+	}
+	if got, want := costs(w.eachSet(starts, 8)), []float64{1, 3, 5}; !cmp.Equal(got, want) {
+		t.Errorf("got placements of cost %v, want %v", got, want)
+	}
+	if got, want := costs(w.eachSet(starts, 2)), []float64{1, 3}; !cmp.Equal(got, want) {
+		t.Errorf("got placements of cost %v, want %v", got, want)
 	}
 }
 
