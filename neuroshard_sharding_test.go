@@ -249,6 +249,7 @@ func TestSeedsAgreeOnTwoHosts(t *testing.T) {
 	}
 	seedsAgree(t, seedsCase{"mlperf-dlrm-dcnv2", "a100-80", 16, 0, 4.1634, .015}, 4)
 	seedsAgree(t, seedsCase{"criteo-1tb-uncapped", "a100-80", 16, 0, 2.3753, .02}, 4)
+	seedsAgree(t, seedsCase{"nvidia-synthetic-small", "a100-80", 16, 0, 2.7838, .01}, 2)
 }
 
 // On eight hosts, plans of an earlier search cost 2.99 ms, because no start and hardly a change laid

@@ -481,7 +481,7 @@ func annealColumns(r *run, best placement, coarse [][]placed, alone bool) placem
 	if alone || fewSlices(best) {
 		a.long(longer*a.longRun(), heats, alone)
 		if !one && fewSlices(a.placement) && !addsUp(a.scorer) {
-			oneSliceMore(a)
+			oneSliceMore(a, hot)
 			balanceColumns(a)
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// At its end, the annealing of few slices of columns tries one slice more of the hottest table. If a slice alone
+// At its end, the annealing of few slices of columns tries one slice more of the hottest table, and so does
+// that among all forms where stage switch searches further. If a slice alone
 // takes nearly as long as the busiest device, its table sets the cost:
 //
 //	device      0    1    2    3
@@ -28,18 +29,19 @@ const (
 	moreClose, moreGain               = 1.02, .002
 )
 
-// oneSliceMore anneals from the best placement with the hottest table in one slice more.
-func oneSliceMore(a *annealing) {
+// oneSliceMore anneals from the best placement with the hottest table in one slice more. The runs begin at
+// a heat.
+func oneSliceMore(a *annealing, heat float64) {
 	for again := true; again && a.left() > 0; {
 		before := a.placement.cost
 		starts := slicedMore(a)
 		if len(starts) == 0 {
 			break
 		}
-		a.fromEach(starts, moreEvaluations, hot)
+		a.fromEach(starts, moreEvaluations, heat)
 		slices.SortStableFunc(starts, cheapestFirst)
 		if starts[0].cost <= moreClose*before {
-			a.fromEach(starts[:1], closeEvaluations, hot)
+			a.fromEach(starts[:1], closeEvaluations, heat)
 		}
 		again = a.placement.cost < before*(1-moreGain)
 	}
@@ -49,7 +51,11 @@ func oneSliceMore(a *annealing) {
 func slicedMore(a *annealing) []start {
 	parts := a.placement.placed()
 	a.scorer.Reset() // c.time needs empty devices
-	hottest := slices.MaxFunc(parts, func(p, q placed) int { return cmp.Compare(a.c.time(p.piece), a.c.time(q.piece)) })
+	inHBM := slices.DeleteFunc(slices.Clone(parts), func(p placed) bool { return *a.c.pieces[p.piece].form != problem.Form{} })
+	if len(inHBM) == 0 {
+		return nil
+	}
+	hottest := slices.MaxFunc(inHBM, func(p, q placed) int { return cmp.Compare(a.c.time(p.piece), a.c.time(q.piece)) })
 	alone, total := a.c.time(hottest.piece), 0.0
 	a.reset(parts)
 	k := &a.c.pieces[hottest.piece]
@@ -70,8 +76,9 @@ func slicedMore(a *annealing) []start {
 	if a.reset(all); a.lack(false) == 0 {
 		starts = append(starts, start{all, a.scorer.Cost()})
 	}
-	others := slices.DeleteFunc(a.c.whole(), func(k int32) bool { return isTable(placed{piece: k}) })
-	if built, ok := buildBeside(a.r, a.layout, others, cut, total/float64(len(a.c.all)), shapeEvaluations); ok {
+	pieces, fixed := unsplit(a.c, parts)
+	others := slices.DeleteFunc(pieces, func(k int32) bool { return isTable(placed{piece: k}) })
+	if built, ok := buildBeside(a.r, a.layout, others, append(fixed, cut...), total/float64(len(a.c.all)), shapeEvaluations); ok {
 		starts = append(starts, start{built, a.scorer.Cost()})
 	}
 	return starts

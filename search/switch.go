@@ -61,8 +61,8 @@ const (
 	//     annealed.
 	//   - The cheapest start of each of the mostSets cheapest sets of forms is annealed, and after the rounds
 	//     that of each of longSets sets makes a long run of heat setsHeat.
-	//   - Runs that keep the form of each table follow: of keptEvaluations from the best placement, and from
-	//     its neighbours.
+	//   - Runs that keep the form of each table follow: of keptEvaluations from the best placement, with the
+	//     hottest table in one slice more, and from the neighbours of the placement.
 	moreDescended, moreCombined, mostSets, longSets, setsHeat = 48, 6, 8, 4, .2
 	keptEvaluations                                           = 40_000
 	// A neighbour makes a run of heat neighbourHeat, and if it then costs at most closeForms times the best
@@ -222,6 +222,11 @@ func (w switcher) refine(base []placed, large bool) {
 	if w.searchesFurther() {
 		parts := w.placement.placed()
 		w.keepForms([]start{{parts: parts}, {parts: parts}}, keptEvaluations, keptHeats...)
+		if w.mixed && fewSlices(w.placement) {
+			w.sameForms = true
+			oneSliceMore(w.annealing, formHot)
+			w.sameForms = false
+		}
 	}
 	w.neighbours(max(formEvaluations, formEvaluationsASlice*int64(len(base))))
 }
