@@ -240,7 +240,7 @@ type seedsCase struct {
 	best, within     float64
 }
 
-// TestSeedsAgreeOnTwoHosts is TestSeedsAgree for two workloads and four seeds. Without starts that
+// TestSeedsAgreeOnTwoHosts is TestSeedsAgree for three workloads and fewer seeds. Without starts that
 // combine forms, seeds of the second workload cost up to 1.1 % more than the best plan known (with
 // version 3 of the simulated device).
 func TestSeedsAgreeOnTwoHosts(t *testing.T) {
@@ -248,7 +248,7 @@ func TestSeedsAgreeOnTwoHosts(t *testing.T) {
 		t.Skip("left out with -short: it plans several times")
 	}
 	seedsAgree(t, seedsCase{"mlperf-dlrm-dcnv2", "a100-80", 16, 0, 4.1634, .015}, 4)
-	seedsAgree(t, seedsCase{"criteo-1tb-uncapped", "a100-80", 16, 0, 2.3753, .02}, 4)
+	seedsAgree(t, seedsCase{"criteo-1tb-uncapped", "a100-80", 16, 0, 2.3753, .016}, 4)
 	seedsAgree(t, seedsCase{"nvidia-synthetic-small", "a100-80", 16, 0, 2.7838, .01}, 2)
 }
 

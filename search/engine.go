@@ -237,7 +237,7 @@ type evenMover struct{ *mover }
 
 // propose draws a change of the slice in a slot.
 func (m evenMover) propose(slot int32) bool {
-	if m.mixed && m.draw.IntN(reformEvery) == 0 {
+	if m.mixed && !m.sameForms && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)
 	}
 	switch change := m.draw.IntN(20); { // a recut touches more devices than the others

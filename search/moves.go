@@ -33,7 +33,7 @@ type mover struct {
 	// renumbers says that tables take other numbers of operators, too. uncut says that no
 	// change cuts or joins slices, or gives them another form.
 	renumbers, uncut bool
-	// sameForms says that no table takes another form.
+	// sameForms says that every table keeps its form.
 	sameForms bool
 	// acrossHosts is the number of hosts that blocks of rows on one host are spread over by columns
 	// where a table becomes such blocks for a start of the annealing; 0 or 1 means one host.
@@ -206,18 +206,19 @@ func (m *mover) swap(slot int32) bool {
 	return m.fits(false)
 }
 
-// exchangeable reports whether two slices lie on different devices, and each may lie on the
-// other's device, or whether the blocks of two slices lie on different ones of several hosts.
+// exchangeable reports whether two slices can change places: slices on different devices, or blocks on
+// different hosts if maySwap allows that. Each must be allowed in the place of the other.
 func (m *mover) exchangeable(p, q placed) bool {
 	span := m.c.pieces[p.piece].span
-	return m.exchanges(span) && m.c.pieces[q.piece].span == span &&
+	return m.maySwap(span) && m.c.pieces[q.piece].span == span &&
 		q.device != p.device && m.allows(p.piece, q.device) && m.allows(q.piece, p.device)
 }
 
-// exchanges reports whether slices of a span are exchanged: those on a device, and blocks on one host if
-// there are more than two hosts. Between two hosts, plans became up to 1.9 % more expensive with some seeds.
-func (m *mover) exchanges(s span) bool {
-	return s == oneDevice || s == oneHost && m.fullHosts() > 2
+// maySwap reports whether slices of a span change places: those on one device, and with flat exchanges also
+// blocks on one host, if there are more than two full hosts. With swaps between two hosts, plans became up to
+// 1.9 % more expensive with some seeds.
+func (m *mover) maySwap(s span) bool {
+	return s == oneDevice || s == oneHost && m.hierarchy == nil && m.fullHosts() > 2
 }
 
 func (m *mover) allows(piece, device int32) bool {
@@ -443,15 +444,15 @@ func (m *mover) become(table int, to problem.Form, finer int64, together bool) b
 
 // onHosts proposes blocks of rows on the given full host, or slices of columns, each cut into blocks
 // of rows on a host of its own: the given host and the hosts after it. It proposes slices if one host has
-// no room for the blocks, if a start has blocks across hosts (acrossHosts), and otherwise in half of
-// the changes of an annealing, but always under a hierarchical exchange.
+// no room for the blocks, or if a start asks for them (acrossHosts). Otherwise half of the changes of an
+// annealing, and all under a hierarchical exchange, draw the number of hosts, which may be 1.
 func (m *mover) onHosts(whole, host int32, together bool) bool {
 	hosts := m.fullHosts()
 	pieces := []int32{whole}
 	if m.forms.sliced[m.c.pieces[whole].members[0].table] {
 		pieces = m.c.above(pieces, m.c.budget)
 		switch {
-		case len(pieces) > 1 || hosts == 1:
+		case len(pieces) > 1 || m.hierarchy == nil && hosts == 1:
 		case m.hierarchy != nil, !together && m.draw.IntN(2) == 0:
 			pieces = m.grid(whole, int(hosts))
 		case together && m.acrossHosts > 1:

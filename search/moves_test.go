@@ -241,6 +241,27 @@ func TestHostsExchangeBlocks(t *testing.T) {
 	}
 }
 
+// A run that keeps forms proposes no other form, with slices of any width and with equal slices; other runs do.
+func TestSameForms(t *testing.T) {
+	for _, engine := range []problem.Engine{"", problem.TorchRec} {
+		for _, same := range []bool{false, true} {
+			p := onHosts(problem.Constraint{}, problem.Constraint{})
+			p.Engine = engine
+			m := moverOn(p, formlessFactory(p), Options{Method: NeuroShard, ShardingTypes: problem.ShardingTypes()})
+			m.mixed, m.sameForms = true, same
+			other := false
+			for range 300 {
+				if m.propose() {
+					other = other || slices.ContainsFunc(m.come, func(p placed) bool { return *m.c.pieces[p.piece].form != problem.Form{} })
+				}
+			}
+			if other == same {
+				t.Errorf("engine %v, same forms %v: got another form %v, want the opposite", engine, same, other)
+			}
+		}
+	}
+}
+
 // Of placements from the cheapest on, the first with each set of forms stays, up to a number.
 func TestCheapestOfEachSet(t *testing.T) {
 	p := onHosts(problem.Constraint{}, problem.Constraint{})

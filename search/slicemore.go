@@ -7,9 +7,9 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// At its end, the annealing of few slices of columns tries one slice more of the hottest table, and so does
-// that among all forms where stage switch searches further. If a slice alone
-// takes nearly as long as the busiest device, its table sets the cost:
+// The annealing of few slices of columns ends with one slice more of the hottest table. Stage switch does the
+// same among all forms where it searches further. If a slice alone takes nearly as long as the busiest device,
+// its table sets the cost:
 //
 //	device      0    1    2    3
 //	hot table   32   32             its slices fill devices 0 and 1
@@ -29,8 +29,8 @@ const (
 	moreClose, moreGain               = 1.02, .002
 )
 
-// oneSliceMore anneals from the best placement with the hottest table in one slice more. The runs begin at
-// a heat.
+// oneSliceMore anneals, with runs of the given heat, from the best placement with the hottest table in one
+// slice more.
 func oneSliceMore(a *annealing, heat float64) {
 	for again := true; again && a.left() > 0; {
 		before := a.placement.cost
@@ -47,15 +47,16 @@ func oneSliceMore(a *annealing, heat float64) {
 	}
 }
 
-// slicedMore returns placements with the hottest table in one slice more than in the best placement.
+// slicedMore returns placements with the hottest table in one slice more than in the best placement. Only
+// slices of columns in HBM count. If other slices of the table are in host memory, they come to HBM, too.
 func slicedMore(a *annealing) []start {
 	parts := a.placement.placed()
-	a.scorer.Reset() // c.time needs empty devices
-	inHBM := slices.DeleteFunc(slices.Clone(parts), func(p placed) bool { return *a.c.pieces[p.piece].form != problem.Form{} })
-	if len(inHBM) == 0 {
+	columns := slices.DeleteFunc(slices.Clone(parts), func(p placed) bool { return a.r.formed([]placed{p}) })
+	if len(columns) == 0 {
 		return nil
 	}
-	hottest := slices.MaxFunc(inHBM, func(p, q placed) int { return cmp.Compare(a.c.time(p.piece), a.c.time(q.piece)) })
+	a.scorer.Reset() // c.time needs empty devices
+	hottest := slices.MaxFunc(columns, func(p, q placed) int { return cmp.Compare(a.c.time(p.piece), a.c.time(q.piece)) })
 	alone, total := a.c.time(hottest.piece), 0.0
 	a.reset(parts)
 	k := &a.c.pieces[hottest.piece]

@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -100,5 +101,28 @@ func TestOneSliceMoreOfOneTable(t *testing.T) {
 				t.Errorf("placement %d: got a slice of %d columns, want 32", i, w)
 			}
 		}
+	}
+}
+
+// Replicas stay as they are, and are no slices to cut.
+func TestOneSliceMoreBesideReplicas(t *testing.T) {
+	p := handMade(unit.GiB, 4, table{100, 64, 20}, table{10, 32, 1})
+	r := newRun(context.Background(), p, formlessFactory(p), Options{Method: NeuroShard, ShardingTypes: problem.ShardingTypes(), Workers: 1})
+	hot := r.catalog.whole()[0]
+	replica := placed{r.catalog.inForm(r.catalog.whole()[1], 32, problem.Form{ShardingType: problem.DataParallel}), 0}
+	a := newAnnealing(r, r.offerPlaced(placement{}, []placed{{hot, 2}, replica}), r.forms)
+	starts := slicedMore(a)
+	if len(starts) == 0 {
+		t.Fatal("got no placement")
+	}
+	for i, s := range starts {
+		if len(s.parts) != 3 || !slices.Contains(s.parts, replica) {
+			t.Errorf("placement %d: got %v, want two slices and %v", i, s.parts, replica)
+		}
+	}
+	both := placed{r.catalog.inForm(hot, 64, problem.Form{ShardingType: problem.DataParallel}), 0}
+	a = newAnnealing(r, r.offerPlaced(placement{}, []placed{both, replica}), r.forms)
+	if starts := slicedMore(a); len(starts) > 0 {
+		t.Errorf("got %d placements of replicas alone, want none", len(starts))
 	}
 }

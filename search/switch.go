@@ -59,15 +59,16 @@ const (
 	//
 	//   - Up to moreDescended tables have descents by cost, and moreCombined starts with combined forms are
 	//     annealed.
-	//   - The cheapest start of each of the mostSets cheapest sets of forms is annealed, and after the rounds
-	//     that of each of longSets sets makes a long run of heat setsHeat.
+	//   - Of the switched starts and of the combined starts each, the cheapest one of each of the mostSets
+	//     cheapest sets of forms is annealed, too. After the rounds, if the best placement has other forms,
+	//     the cheapest start of each of longSets sets makes a long run of heat setsHeat.
 	//   - Runs that keep the form of each table follow: of keptEvaluations from the best placement, with the
 	//     hottest table in one slice more, and from the neighbours of the placement.
 	moreDescended, moreCombined, mostSets, longSets, setsHeat = 48, 6, 8, 4, .2
 	keptEvaluations                                           = 40_000
-	// A neighbour makes a run of heat neighbourHeat, and if it then costs at most closeForms times the best
-	// placement, nextRuns runs of nextEvaluations and heat nextHeat. Of the neighbours, mostNeighbours
-	// make these.
+	// The run from a neighbour has heat neighbourHeat. From each of the mostNeighbours cheapest results that
+	// cost at most closeForms times the best placement, nextRuns runs of nextEvaluations and heat nextHeat
+	// follow.
 	neighbourHeat                                       = .05
 	mostNeighbours, nextRuns, nextEvaluations, nextHeat = 2, 2, 20_000, .03
 	// If there are more than manySlices slices, there is one round only, with secondStarts
@@ -79,12 +80,12 @@ const (
 // cost more than the share are cut by rows.
 var expensiveShares = []float64{1, .5, .25}
 
+// keptHeats are the heats of the runs from the best placement that keep the form of each table.
+var keptHeats = []float64{.3, .03}
+
 // switchForms is the stage that switches tables to other forms and anneals among all
 // forms.
 type switchForms struct{}
-
-// keptHeats are the heats of the runs from the best placement that keep the form of each table.
-var keptHeats = []float64{.3, .03}
 
 func (switchForms) apply(r *run, s state) (state, error) {
 	if r.status != Complete {
@@ -150,8 +151,8 @@ func (w switcher) annealForms(s state, base []placed, starts []start) placement 
 		starts = nearCheapest(starts, hopefulForms)
 	}
 	same := slices.Clone(starts)
-	w.annealStarts(base, starts, large)
-	if w.searchesFurther() && w.mixed {
+	starts = w.annealStarts(base, starts, large)
+	if w.searchesFurther() && w.mixed && !large {
 		slices.SortStableFunc(starts, cheapestFirst)
 		w.fromEach(w.eachSet(starts, longSets), w.longRun(), setsHeat)
 	}
@@ -165,15 +166,16 @@ func (w switcher) annealForms(s state, base []placed, starts []start) placement 
 }
 
 // annealStarts anneals from the starts in rounds. If the best start with other forms is
-// worth more than the best placement, it anneals from that start once more.
-func (w switcher) annealStarts(base []placed, starts []start, large bool) {
+// worth more than the best placement, it anneals from that start once more. It returns all starts as the
+// runs left them.
+func (w switcher) annealStarts(base []placed, starts []start, large bool) []start {
 	evaluations := max(formEvaluations, formEvaluationsASlice*int64(len(base)))
 	// If slices of columns alone do not fit, few changes are possible and a run may end in
 	// any of many local optima, so a start is annealed several times.
 	for i := 0; w.r.formed(base) && len(starts) < switchedStarts; i++ {
 		starts = append(starts, starts[i])
 	}
-	rounds := 2
+	all, rounds := starts, 2
 	if len(base) > manySlices {
 		starts, rounds = starts[:min(len(starts), secondStarts)], 1
 	}
@@ -194,11 +196,11 @@ func (w switcher) annealStarts(base []placed, starts []start, large bool) {
 	// cheaper than the base in a long run. Where forms are combined, a long run is always tried.
 	i := slices.IndexFunc(starts, func(s start) bool { return w.r.formed(s.parts) })
 	if w.r.formed(w.placement.placed()) {
-		return
+		return all
 	}
 	if i < 0 {
 		w.mixed = w.mixed && !large // of a large problem, no start with other forms is near the cheapest one
-		return
+		return all
 	}
 	w.reset(starts[i].parts)
 	worth := w.worth()
@@ -206,6 +208,7 @@ func (w switcher) annealStarts(base []placed, starts []start, large bool) {
 		w.annealEach(starts[i:i+1], w.longRun())
 	}
 	w.mixed = w.r.formed(w.placement.placed()) // otherwise no other form pays
+	return all
 }
 
 // refine makes the long runs and tries the neighbours of their best placement. A large problem
@@ -255,7 +258,7 @@ func (w switcher) annealEach(starts []start, evaluations int64) {
 // near returns the starts that cost at most share times the cheapest one.
 func nearCheapest(starts []start, share float64) []start {
 	least := slices.MinFunc(starts, cheapestFirst).cost
-	return slices.DeleteFunc(starts, func(s start) bool { return s.cost > share*least })
+	return slices.DeleteFunc(slices.Clone(starts), func(s start) bool { return s.cost > share*least })
 }
 
 // contest returns the starts of the second round from the sorted starts: the cheapest
@@ -429,8 +432,8 @@ func (w switcher) startsOf(base []placed, tasks []func(on switcher) []start) [][
 }
 
 // cheapestOf adds the found starts to the given ones, offers each as the best placement, and returns
-// the cheapest ones of all, at most the given number. If the stage combines, it also returns the cheapest
-// one of each set of forms.
+// the cheapest ones, at most the given number. If the stage searches further, it adds the cheapest start of
+// each of the mostSets cheapest sets of forms.
 func (w switcher) cheapestOf(starts []start, found [][]describedStart, most int) []start {
 	for _, s := range slices.Concat(found...) {
 		if !known(starts, s.cost) {
@@ -460,9 +463,9 @@ func (w switcher) combines() bool {
 	return (w.c.problem.Topology.Hosts() > 1 || w.hostBudget > 0) && w.pairs() <= combinedPairs
 }
 
-// searchesFurther reports whether the stage combines, exchanges are flat, and the tables are more than a few.
-// Then it anneals from more starts, and more often. Under a hierarchical exchange the same made plans of
-// DLRM-DCNv2 on 64 and 128 h100-80 1.5 to 1.8 % more expensive, and on 64 a100-80 0.7 % cheaper.
+// searchesFurther reports whether the stage combines, exchanges are flat, and there are more than fewTables
+// tables. Then the stage anneals from more starts, and more often. Under a hierarchical exchange, these runs made
+// plans of DLRM-DCNv2 on 64 and 128 h100-80 1.5 to 1.8 % more expensive, and on 64 a100-80 0.7 % cheaper.
 func (w switcher) searchesFurther() bool {
 	return w.combines() && w.hierarchy == nil && len(w.c.whole()) > fewTables
 }
@@ -561,7 +564,7 @@ func (w switcher) combinedStarts(set, hosts int) (starts []start) {
 // hierarchical exchange, the number is drawn for each table.
 func (w switcher) hostCounts(form problem.Form) []int {
 	numbers := []int{1}
-	if spanOf(form) == oneHost && w.searchesFurther() {
+	if spanOf(form) == oneHost && w.searchesFurther() && slices.Contains(w.forms.sliced, true) {
 		for n := 2; n <= int(w.fullHosts()); n *= 2 {
 			numbers = append(numbers, n)
 		}
