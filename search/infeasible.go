@@ -208,7 +208,11 @@ func hopeless(c *catalog, fixed problem.Memory) string {
 	}
 	t := c.problem.Topology
 	taken := float64(unit.Bytes(k.bytes) + fixed.Received + t.ReserveFixed)
-	memory := math.Ceil(taken/(1-t.KeptShare())/float64(unit.GiB)) * float64(unit.GiB)
-	return fmt.Sprintf("no number of devices would be enough: with splits by columns only, %s of table %q takes %v of the %v available on a device; the table needs devices of at least %v",
+	step := float64(unit.GiB)
+	if taken/(1-t.KeptShare()) < step/2 {
+		step = float64(unit.MiB)
+	}
+	memory := math.Ceil(taken/(1-t.KeptShare())/step) * step
+	return fmt.Sprintf("no number of devices would be enough: with splits by columns only, %s of table %q takes %v of the %v available on a device; in this cluster the table needs devices of at least %v",
 		what, c.problem.Tables[k.members[0].table].Name, unit.Bytes(k.bytes), unit.Bytes(max(0, c.budget)), unit.Bytes(memory))
 }

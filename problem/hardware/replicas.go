@@ -65,6 +65,9 @@ func (t Topology) Replicated(replicas int) (one Topology, wrong string) {
 	per := t.PerHost()
 	switch {
 	case replicas < 1 || replicas > t.Devices:
+		if t.Devices == 1 {
+			return t, fmt.Sprintf("replicas: one device cannot be divided into %d groups", replicas)
+		}
 		return t, fmt.Sprintf("replicas: %d is not between 1 and the %d devices", replicas, t.Devices)
 	case t.Devices%replicas != 0:
 		return t, fmt.Sprintf("replicas: %d does not divide the %d devices into equal groups", replicas, t.Devices)

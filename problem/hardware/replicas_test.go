@@ -117,6 +117,7 @@ func TestGroupFaults(t *testing.T) {
 	}{
 		{whole, 0, "0 is not between 1 and the 24 devices"},
 		{whole, 25, "25 is not between 1 and the 24 devices"},
+		{hardware.Topology{Devices: 1}, 2, "one device cannot be divided into 2 groups"},
 		{whole, 5, "5 does not divide the 24 devices into equal groups"},
 		{whole, 3, "3 groups of 8 devices do not divide hosts of 4 devices evenly"},
 		{hardware.Topology{Devices: 24, DevicesPerHost: 4, NVLinkDomain: 12}, 8, "8 groups of 3 devices do not divide NVLink domains of 12 devices evenly"},

@@ -3,6 +3,7 @@ package input
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -67,13 +68,26 @@ func replicate(p *Parts, c *Cluster, file TopologyFile) error {
 }
 
 // hintOf returns the hint of a cluster that has no such number of sharding groups: its memories may
-// be all that is wrong.
+// be all that is wrong. Else the hint names the smallest numbers that the cluster allows.
 func hintOf(t hardware.Topology, replicas int) string {
 	t.DeviceMemories, t.HostMemories = nil, nil
 	if _, wrong := t.Replicated(replicas); wrong == "" {
 		return memoriesHint
 	}
-	return replicasHint
+	const most = 4
+	var allowed []string
+	for n := 2; n <= min(t.Devices, hardware.MaxDevices) && len(allowed) < most; n++ {
+		if t.Devices%n != 0 {
+			continue
+		}
+		if _, wrong := t.Replicated(n); wrong == "" {
+			allowed = append(allowed, strconv.Itoa(n))
+		}
+	}
+	if len(allowed) == 0 {
+		return "this cluster cannot be divided into sharding groups: leave replicas out"
+	}
+	return "replicas is the number of sharding groups of 2D parallelism; this cluster allows, for example, " + strings.Join(allowed, ", ")
 }
 
 // divisible reports whether the fields of a whole cluster that groups divide are in their ranges.
