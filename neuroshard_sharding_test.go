@@ -253,12 +253,13 @@ func TestSeedsAgreeOnTwoHosts(t *testing.T) {
 }
 
 // On eight hosts, plans of an earlier search cost 2.99 ms, because no start and hardly a change laid
-// a table's blocks of rows across hosts (by the model, SIMULATED).
+// a table's blocks of rows across hosts, and later 2.46 ms with the second and the third seed, because no
+// change laid the blocks across other numbers of hosts at once (by the model, SIMULATED).
 func TestBlocksAcrossManyHosts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans for 64 devices")
 	}
-	seedsAgree(t, seedsCase{"mlperf-dlrm-dcnv2", "a100-80", 64, 0, 2.3719, .05}, 1)
+	seedsAgree(t, seedsCase{"mlperf-dlrm-dcnv2", "a100-80", 64, 0, 2.3719, .015}, 3)
 }
 
 // seedsAgree plans the workload with a number of seeds, and compares the most expensive plan with the

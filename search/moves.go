@@ -470,13 +470,19 @@ func (m *mover) onHosts(whole, host int32, together bool) bool {
 
 // idlestHost returns the full host whose devices have the least compute together.
 func (m *mover) idlestHost() int32 {
+	sums := m.hostSums()
+	return int32(slices.Index(sums, slices.Min(sums)))
+}
+
+// hostSums returns the compute of the devices of each full host together.
+func (m *mover) hostSums() []float64 {
 	sums := make([]float64, m.fullHosts())
 	for d, time := range m.compute {
 		if h := m.hostOf[d]; int(h) < len(sums) {
 			sums[h] += time
 		}
 	}
-	return int32(slices.Index(sums, slices.Min(sums)))
+	return sums
 }
 
 // equalSlices returns a number of equal slices of a table in blocks, or the whole table if it has no

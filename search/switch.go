@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -71,6 +72,9 @@ const (
 	// follow.
 	neighbourHeat                                       = .05
 	mostNeighbours, nextRuns, nextEvaluations, nextHeat = 2, 2, 20_000, .03
+	// For each pair of forms, up to moreSwitched tables change from one to the other, by each of two measures; of
+	// the tables whose blocks lie on hosts, mostSpread lie across other numbers of hosts.
+	moreSwitched, mostSpread = 4, 4
 	// If there are more than manySlices slices, there is one round only, with secondStarts
 	// starts.
 	manySlices = 30_000
@@ -287,6 +291,7 @@ func (w switcher) neighbours(evaluations int64) {
 			}
 		}
 		if w.searchesFurther() {
+			starts = append(starts, w.spread()...)
 			w.annealNeighbours(starts, evaluations)
 		} else {
 			w.annealEach(starts, evaluations)
@@ -335,32 +340,22 @@ func (w switcher) eachSet(starts []start, most int) (chosen []start) {
 	return chosen
 }
 
-// neighbour returns placements with one table in another form: the table for which the switch pays
-// most or costs least, and the table for which the switch does so relative to the time that the
-// table takes alone. The second one may be a large table. For each table, neighbour returns two
-// placements: with the other slices where they are, and with all slices placed again.
+// neighbour returns placements with one table in another form: the tables for which the switch pays
+// most or costs least, and the tables for which the switch does so relative to the time that the
+// table takes alone, one of each or, where the stage goes further, up to moreSwitched of each. The latter may be
+// large tables. For each table, neighbour returns two placements: with the other slices where they are, and
+// with all slices placed again.
 func (w switcher) neighbour(from, to problem.Form) (starts []start) {
 	parts := w.placement.placed()
 	if !w.uses(parts, from) || !w.uses(parts, to) {
 		return nil
 	}
 	w.reset(parts)
-	tables, least := [2]int{none, none}, [2]float64{math.Inf(1), math.Inf(1)}
-	for _, t := range w.order() {
-		if w.formOf(t) != from {
-			continue
-		}
-		change, ok := w.worthOf(t, to)
-		for i, unit := range [2]float64{1, w.c.pieces[w.forms.whole[t]].alone} {
-			if ok && change/unit < least[i] {
-				tables[i], least[i] = t, change/unit
-			}
-		}
+	most := 1
+	if w.searchesFurther() {
+		most = moreSwitched
 	}
-	for i, table := range tables {
-		if table == none || i > 0 && table == tables[0] {
-			continue
-		}
+	for _, table := range w.switchable(from, to, most) {
 		if w.reset(parts); w.become(table, to, 0, true) {
 			w.try()
 			w.accept()
@@ -368,6 +363,132 @@ func (w switcher) neighbour(from, to problem.Form) (starts []start) {
 		}
 	}
 	return starts
+}
+
+// switchable returns the tables in a form for which the switch to another form pays most or costs least, and
+// those for which it does so relative to the time that the table takes alone, at most the given number of each.
+func (w switcher) switchable(from, to problem.Form, most int) []int {
+	type candidate struct {
+		table            int
+		change, relative float64
+	}
+	var candidates []candidate
+	for _, t := range w.order() {
+		if w.formOf(t) != from {
+			continue
+		}
+		if change, ok := w.worthOf(t, to); ok {
+			candidates = append(candidates, candidate{t, change, change / w.c.pieces[w.forms.whole[t]].alone})
+		}
+	}
+	var tables []int
+	for _, compare := range []func(a, b candidate) int{
+		func(a, b candidate) int { return cmp.Compare(a.change, b.change) },
+		func(a, b candidate) int { return cmp.Compare(a.relative, b.relative) },
+	} {
+		for _, c := range slices.SortedStableFunc(slices.Values(candidates), compare)[:min(most, len(candidates))] {
+			if !slices.Contains(tables, c.table) {
+				tables = append(tables, c.table)
+			}
+		}
+	}
+	return tables
+}
+
+// spread returns placements in which tables whose blocks lie on hosts lie across other numbers of hosts, by
+// equal slices of columns. Only the mostSpread most expensive of these tables take part. Each of them lies
+// across the next larger and across the next smaller number; and the first one, the first two, and so on
+// share all hosts, while the others become slices of columns. For each such change, spread returns two placements,
+// as neighbour does.
+func (w switcher) spread() (starts []start) {
+	parts := w.placement.placed()
+	w.reset(parts)
+	tables := slices.DeleteFunc(w.order(), func(t int) bool {
+		return spanOf(w.formOf(t)) != oneHost || !w.forms.sliced[t]
+	})
+	first := tables[:min(len(tables), mostSpread)]
+	add := func(change func() bool) {
+		if w.reset(parts); change() {
+			starts = append(starts, w.taken()...)
+		}
+	}
+	for i, t := range first {
+		now := len(w.tables[t])
+		larger, smaller := w.hostsBeside(t, now)
+		for _, n := range []int{larger, smaller} {
+			if n > 0 {
+				add(func() bool { return w.across(t, n) })
+			}
+		}
+		share := int(w.fullHosts()) / (i + 1)
+		add(func() bool { return w.shareHosts(tables[:i+1], tables[i+1:], share) })
+		w.reset(parts)
+	}
+	return starts
+}
+
+// hostsBeside returns the least number of equal slices of a table that is larger than n and not larger than
+// the number of full hosts, and the largest number that is smaller than n; 0 if there is none.
+func (w switcher) hostsBeside(table, n int) (larger, smaller int) {
+	t := &w.c.problem.Tables[table]
+	for _, width := range t.EqualWidths() { // they fall
+		switch slices := t.Dim / width; {
+		case slices < n:
+			smaller = slices
+		case slices > n && larger == 0 && slices <= int(w.fullHosts()):
+			larger = slices
+		}
+	}
+	return larger, smaller
+}
+
+// shareHosts spreads each of some tables across at most the given number of hosts, and makes the others slices of
+// columns. It reports whether that is possible, and not what the tables have now.
+func (w switcher) shareHosts(spread, others []int, most int) bool {
+	changed := len(others) > 0
+	for _, t := range others {
+		if w.forms.barred[t] || !w.become(t, problem.Form{}, 0, true) {
+			return false
+		}
+		w.try()
+		w.accept()
+	}
+	for _, t := range spread {
+		_, n := w.hostsBeside(t, most+1)
+		changed = changed || n != len(w.tables[t])
+		if n == 0 || !w.across(t, n) {
+			return false
+		}
+	}
+	return changed
+}
+
+// across lays the blocks of a table in equal slices of columns on the given number of hosts, those with the
+// least compute without the table. It reports whether all devices together have room.
+func (w switcher) across(table, hosts int) bool {
+	whole := w.forms.whole[table]
+	inBlocks := w.c.inForm(whole, w.c.pieces[whole].members[0].width, w.formOf(table))
+	parts := w.all()
+	w.reset(slices.DeleteFunc(slices.Clone(parts), func(p placed) bool {
+		return int(w.c.pieces[p.piece].members[0].table) == table
+	}))
+	sums := w.hostSums()
+	w.reset(parts)
+	idlest := make([]int32, len(sums))
+	for h := range idlest {
+		idlest[h] = int32(h)
+	}
+	slices.SortStableFunc(idlest, func(g, h int32) int { return cmp.Compare(sums[g], sums[h]) })
+	w.gone, w.come = append(w.gone[:0], w.tables[table]...), w.come[:0]
+	for i, k := range w.equalSlices(inBlocks, hosts) {
+		w.come = append(w.come, placed{k, idlest[i] * w.local})
+	}
+	if !w.fits(true) {
+		return false
+	}
+	w.try()
+	w.accept()
+	return true
 }
 
 // uses reports whether some part has the form, whatever its operator.
