@@ -5,7 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -391,10 +393,15 @@ type Idle struct {
 	Engine string
 	// Empty is the number of devices that stay empty, of Devices in all.
 	Empty, Devices int
+	// Barred are the devices that the constraints of all tables leave out.
+	Barred []int
 }
 
-// Error says how many devices stay empty.
+// Error says how many devices stay empty, or which devices no table may use.
 func (e *Idle) Error() string {
+	if len(e.Barred) > 0 {
+		return fmt.Sprintf("%s needs a part of a table on every device, and the constraints of all tables leave out device %s", e.Engine, words.List(numbersOf(e.Barred), 5))
+	}
 	return fmt.Sprintf("%s needs a part of a table on every device, and %d of %d devices stay empty: there are too few slices", e.Engine, e.Empty, e.Devices)
 }
 
@@ -403,25 +410,70 @@ func (e *Idle) Error() string {
 //
 // While a device is empty, it makes the change that costs least: a slice goes there from a
 // device with several, a table is cut into more slices, or a table is spread over all
-// devices.
+// devices. The changes depend on where they begin, so occupy also begins at the placements of the baselines
+// and returns the cheapest result.
 func occupy(r *run, best placement) (placement, error) {
 	if !r.catalog.rules.NoIdle || best.division == nil {
 		return best, nil
 	}
 	r.scorer().Reset()
 	m := evenMover{&mover{layout: newLayout(r.catalog, r.scorer(), r.forms), draw: rand.New(rand.NewPCG(r.opt.Seed, 0x6f6363757079))}}
-	m.reset(best.placed())
-	moved := false
-	for empty := m.empty(); len(empty) > 0; empty = m.empty() {
-		if !m.occupy(empty) {
-			return best, &Idle{r.catalog.rules.Name, len(empty), len(r.catalog.all)}
+	found, empty, moved := m.occupied(r, best)
+	if r.opt.Method == NeuroShard && r.opt.From == nil {
+		for _, method := range append(Baselines(), HugeCTR) {
+			if s, err := r.apply(stagesOf(method), state{}); err == nil && s.best.division != nil {
+				other, _, _ := m.occupied(r, s.best)
+				found = cheaper(found, other)
+			}
 		}
-		moved = true
 	}
-	if !moved {
-		return best, nil
+	switch {
+	case found.division == nil:
+		return best, &Idle{r.catalog.rules.Name, empty, len(r.catalog.all), barredOf(r.catalog)}
+	case !moved:
+		return found, nil
 	}
-	return occupiedByForm(r, m, r.offerPlaced(placement{}, m.all())), nil
+	return occupiedByForm(r, m, found), nil
+}
+
+// barredOf returns the devices on which no table may lie.
+func barredOf(c *catalog) (barred []int) {
+	allowed := make([]bool, len(c.all))
+	for _, k := range c.whole() {
+		for _, d := range c.allowed(&c.pieces[k]) {
+			allowed[d] = true
+		}
+	}
+	for d, ok := range allowed {
+		if !ok {
+			barred = append(barred, d)
+		}
+	}
+	return barred
+}
+
+func numbersOf(list []int) []string {
+	var texts []string
+	for _, n := range list {
+		texts = append(texts, strconv.Itoa(n))
+	}
+	return texts
+}
+
+// occupied returns the placement with a part of a table on every device, or else no placement and the number
+// of devices that stay empty. moved reports whether a device was empty at first.
+func (m evenMover) occupied(r *run, from placement) (found placement, idle int, moved bool) {
+	m.reset(from.placed())
+	empty := m.empty()
+	if len(empty) == 0 {
+		return from, 0, false
+	}
+	for ; len(empty) > 0; empty = m.empty() {
+		if !m.occupy(empty) {
+			return placement{}, len(empty), true
+		}
+	}
+	return r.offerPlaced(placement{}, m.all()), 0, true
 }
 
 // occupiedByForm returns the cheapest of a placement that uses all devices and, for few tables, of those that

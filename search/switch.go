@@ -72,8 +72,9 @@ const (
 	// follow.
 	neighbourHeat                                       = .05
 	mostNeighbours, nextRuns, nextEvaluations, nextHeat = 2, 2, 20_000, .03
-	// For each pair of forms, up to moreSwitched tables change from one to the other, by each of two measures; of
-	// the tables whose blocks lie on hosts, mostSpread lie across other numbers of hosts.
+	// Of up to moreDescended tables, for each pair of forms, up to moreSwitched tables change from one to the other,
+	// by each of two measures. Of the tables whose blocks lie on hosts, mostSpread lie across other numbers of
+	// hosts.
 	moreSwitched, mostSpread = 4, 4
 	// If there are more than manySlices slices, there is one round only, with secondStarts
 	// starts.
@@ -342,7 +343,7 @@ func (w switcher) eachSet(starts []start, most int) (chosen []start) {
 
 // neighbour returns placements with one table in another form: the tables for which the switch pays
 // most or costs least, and the tables for which the switch does so relative to the time that the
-// table takes alone, one of each or, where the stage goes further, up to moreSwitched of each. The latter may be
+// table takes alone, one of each or, of few tables where the stage goes further, up to moreSwitched of each. The latter may be
 // large tables. For each table, neighbour returns two placements: with the other slices where they are, and
 // with all slices placed again.
 func (w switcher) neighbour(from, to problem.Form) (starts []start) {
@@ -352,7 +353,7 @@ func (w switcher) neighbour(from, to problem.Form) (starts []start) {
 	}
 	w.reset(parts)
 	most := 1
-	if w.searchesFurther() {
+	if w.searchesFurther() && len(w.c.whole()) <= moreDescended {
 		most = moreSwitched
 	}
 	for _, table := range w.switchable(from, to, most) {

@@ -310,6 +310,9 @@ func explainInputs(e *input.Errors) []complaint {
 
 // idleHint advises on tables that leave devices empty.
 func idleHint(e *search.Idle) string {
+	if len(e.Barred) > 0 {
+		return "allow some table to use these devices, or plan for another engine"
+	}
 	devices := "1 device"
 	if used := e.Devices - e.Empty; used > 1 {
 		devices = fmt.Sprintf("%d devices or fewer", used)
