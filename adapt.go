@@ -247,6 +247,12 @@ func renumber(p *problem.Problem, c plan.Cluster, lost []int) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
+	if groups := c.ReplicaCount(); groups > 1 && (t.Devices != left.Devices || t.PerHost() != left.DevicesPerHost) {
+		return nil, &OtherPlan{
+			fmt.Sprintf("the lost devices leave a sharding group %d of %d devices, %d a host, and the problem states groups of %d, %d a host", left.Devices, c.Devices, left.DevicesPerHost, t.Devices, t.PerHost()),
+			"state the whole old cluster with --devices, --devices-per-host and --replicas, as if the lost devices were replaced, or plan anew: neuroshard plan",
+		}
+	}
 	if t.Devices != left.Devices || t.PerHost() != left.DevicesPerHost {
 		return nil, &OtherPlan{
 			fmt.Sprintf("the lost devices leave %d of %d devices, %d a host, and the problem states %d, %d a host", left.Devices, c.Devices, left.DevicesPerHost, t.Devices, t.PerHost()),

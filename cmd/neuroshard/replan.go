@@ -168,6 +168,12 @@ func (r *replanCommand) remaining(old *plan.Plan) (*input.Cluster, []int, error)
 	}
 	own := clusterOf(old, &r.cluster)
 	replaced := r.given("devices") && r.cluster.devices == old.Cluster.Devices || r.given("topology")
+	groups := old.Cluster.ReplicaCount()
+	if len(lost) > 0 && groups > 1 && !r.given("devices") && !r.given("topology") {
+		errs = append(errs, faulty(
+			fmt.Sprintf("--lost-devices and --lost-hosts: the old plan has %d sharding groups, which lost devices leave with different numbers of devices", groups),
+			"state the cluster that is left with --devices, --devices-per-host and --replicas, or the old cluster if the lost devices are replaced"))
+	}
 	if len(lost) > 0 && len(errs) == 0 {
 		left, err := neuroshard.Remaining(old.Cluster, lost)
 		if other := (*neuroshard.OtherPlan)(nil); errors.As(err, &other) && !replaced {
