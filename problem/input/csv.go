@@ -25,6 +25,9 @@ var csvColumns = []string{
 // maxCSVLine bounds a line, so that one line of commas cannot fill memory.
 const maxCSVLine = 1 << 20
 
+// maxCSVColumns bounds the columns. A file has less than 50 known ones.
+const maxCSVColumns = 1000
+
 var errLongLine = fmt.Errorf("a line is longer than %d bytes", maxCSVLine)
 
 // csvReader reads the lines of a CSV file of tables.
@@ -114,6 +117,10 @@ func (r *csvReader) header() bool {
 		}
 		return false
 	}
+	if len(r.cells) > maxCSVColumns {
+		r.fatal(r.line, fmt.Sprintf("the header has %d columns, more than %d", len(r.cells), maxCSVColumns), "a table takes one line, and a column states one property of the tables")
+		return false
+	}
 	r.columns, r.width = map[string]int{}, len(r.cells)
 	reuse := r.readColumns(known)
 	for _, name := range csvColumns[:3] {
@@ -140,13 +147,7 @@ func (r *csvReader) readColumns(known []string) int {
 		case name == "":
 			r.add(r.line, fmt.Sprintf("column %d has no name", i+1), "pandas writes its index so: use to_csv(..., index=False)")
 		case !slices.Contains(known, name):
-			hint := closest(name, known)
-			if hint != "" {
-				hint = fmt.Sprintf("did you mean %q?", hint)
-			} else {
-				hint = fmt.Sprintf("known: %s, reuse_0 to reuse_%d", strings.Join(csvColumns, ", "), access.Classes-1)
-			}
-			r.add(r.line, fmt.Sprintf("unknown column %s", quote(name)), hint)
+			r.add(r.line, fmt.Sprintf("unknown column %s", quote(name)), r.suggestColumn(name, known))
 		default:
 			r.columns[strings.Clone(name)] = i
 			if strings.HasPrefix(name, "reuse_") && name != "reuse_batch" {
@@ -155,6 +156,16 @@ func (r *csvReader) readColumns(known []string) int {
 		}
 	}
 	return reuse
+}
+
+// suggestColumn returns the hint for an unknown column, as suggest does, with the columns
+// reuse_0 to reuse_16 in short.
+func (r *csvReader) suggestColumn(name string, known []string) string {
+	hint := r.suggest(name, known)
+	if strings.HasPrefix(hint, "known: ") {
+		return fmt.Sprintf("known: %s, reuse_0 to reuse_%d", strings.Join(csvColumns, ", "), access.Classes-1)
+	}
+	return hint
 }
 
 // cell returns the cell of that column, and whether it says anything.

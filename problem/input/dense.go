@@ -233,7 +233,7 @@ func (d *denseReader) optimizer(n *yaml.Node) {
 	}
 	bytes, known := optimizerBytes[text]
 	if !known {
-		d.add(n.Line, fmt.Sprintf("optimizer %s is unknown", quote(text)), suggest(text, []string{"sgd", "adagrad", "adam"}))
+		d.add(n.Line, fmt.Sprintf("optimizer %s is unknown", quote(text)), d.suggest(text, []string{"sgd", "adagrad", "adam"}))
 	}
 	d.Dense.OptimizerBytes = bytes
 }

@@ -46,11 +46,14 @@ func (e Error) String() string {
 }
 
 // The most errors that Errors keeps, that its Error method prints, and that are
-// counted before the reading of a file ends.
+// counted before the reading of a file ends. The first maxSuggested errors of a file have
+// suggestions: a suggestion compares a word with all known ones, and commands and the
+// service show no more than 100 errors.
 const (
-	maxKept    = 1000
-	maxPrinted = 50
-	maxCounted = 100_000
+	maxKept      = 1000
+	maxPrinted   = 50
+	maxSuggested = 100
+	maxCounted   = 100_000
 )
 
 // Errors is everything wrong with one or more inputs.

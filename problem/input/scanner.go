@@ -73,7 +73,7 @@ func (s *scanner) Twice(_ *strictjson.ObjectReader, key string) {
 
 // Unknown reports a key that the object cannot have.
 func (s *scanner) Unknown(o *strictjson.ObjectReader, key string) {
-	hint := suggest(key, o.Known)
+	hint := s.suggest(key, o.Known)
 	if o.What == prototypeTable && slices.Contains(tableKeys, key) {
 		hint = `a list is read as the prototype's table_configs.json; the project's own format is {"format": "neuroshard-tables", "version": 1, "tables": [...]}`
 	}

@@ -108,7 +108,7 @@ func (s *stackReader) precision(n *yaml.Node, key string) *problem.Precision {
 	}
 	p, err := problem.ParsePrecision(text)
 	if err != nil {
-		s.add(n.Line, fmt.Sprintf("%s %s is unknown", key, quote(text)), suggest(text, problem.Precisions()))
+		s.add(n.Line, fmt.Sprintf("%s %s is unknown", key, quote(text)), s.suggest(text, problem.Precisions()))
 	}
 	return &p
 }

@@ -68,8 +68,11 @@ var scenarioWords = map[string]string{
 }
 
 // suggest returns the hint for a word that is not among the known ones: the
-// one that was probably meant, or else all of them.
-func suggest(word string, known []string) string {
+// one that was probably meant, or else all of them. It returns "" after maxSuggested errors.
+func (r *report) suggest(word string, known []string) string {
+	if r.count() >= maxSuggested {
+		return ""
+	}
 	if best := closest(word, known); best != "" {
 		return fmt.Sprintf("did you mean %q?", best)
 	}

@@ -473,7 +473,7 @@ func (s *scanner) optimizer() problem.Optimizer {
 // enum reports a word that is not one of the known ones.
 func (r *report) enum(line int, err error, word, what string, known []string) {
 	if err != nil {
-		r.add(line, fmt.Sprintf("%s %s is unknown", what, quote(word)), suggest(word, known))
+		r.add(line, fmt.Sprintf("%s %s is unknown", what, quote(word)), r.suggest(word, known))
 	}
 }
 

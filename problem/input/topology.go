@@ -406,7 +406,7 @@ func validMultiplier(factor float64) bool { return factor > 0 && factor <= hardw
 func named[T any](r *report, e entry, parse func(string) (T, error), known []string) T {
 	value, err := parse(e.value)
 	if err != nil || !e.quoted {
-		r.add(e.line, fmt.Sprintf("%s %s is unknown", e.key, quote(e.value)), suggest(e.value, known))
+		r.add(e.line, fmt.Sprintf("%s %s is unknown", e.key, quote(e.value)), r.suggest(e.value, known))
 	}
 	return value
 }
@@ -425,7 +425,7 @@ func (t *topologyReader) whole(e entry, hint string) int {
 
 func (t *topologyReader) profile(e entry) {
 	if !e.quoted {
-		t.add(e.line, fmt.Sprintf("device: the number %s where a profile's name belongs", clip(e.value)), suggest(e.value, hardware.Names()))
+		t.add(e.line, fmt.Sprintf("device: the number %s where a profile's name belongs", clip(e.value)), t.suggest(e.value, hardware.Names()))
 		return
 	}
 	for _, p := range t.own {

@@ -166,7 +166,7 @@ func (r values) fields(n *yaml.Node, what string, known []string) func(yield fun
 				r.add(key.Line, fmt.Sprintf("the key %s is there twice", quote(key.Value)), "keep one of them")
 				continue
 			case !slices.Contains(known, key.Value):
-				r.add(key.Line, fmt.Sprintf("unknown key %s in %s", quote(key.Value), what), suggest(key.Value, known))
+				r.add(key.Line, fmt.Sprintf("unknown key %s in %s", quote(key.Value), what), r.suggest(key.Value, known))
 			default:
 				if !yield(key.Value, value) {
 					return
@@ -244,7 +244,7 @@ func oneOf[T ~string](r values, n *yaml.Node, key string, known []T, otherwise T
 	for _, name := range known {
 		names = append(names, string(name))
 	}
-	r.add(n.Line, fmt.Sprintf("%s %s is unknown", key, quote(text)), suggest(text, names))
+	r.add(n.Line, fmt.Sprintf("%s %s is unknown", key, quote(text)), r.suggest(text, names))
 	return otherwise
 }
 
