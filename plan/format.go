@@ -444,8 +444,19 @@ func checkProvenance(v *Provenance) error {
 	return first(
 		v.Hidden.Check(), v.Hierarchy.Check(),
 		checkText("tool", v.Tool), checkText("version", v.Version), checkText("method", v.Method), checkText("policy", v.Policy),
-		checkText("status", v.Status), checkText("model", v.Model), checkText("source", v.ModelSource),
+		checkStatus(v.Status), checkText("model", v.Model), checkText("source", v.ModelSource),
 		checkText("input", v.Input))
+}
+
+// statuses are how a search ends: the statuses of package search. A plan that no search made may
+// leave its status empty.
+var statuses = []string{"complete", "budget", "time", "interrupted"}
+
+func checkStatus(status string) error {
+	if status != "" && !slices.Contains(statuses, status) {
+		return fmt.Errorf("status %s is unknown: known are %s", brief(status), join(statuses))
+	}
+	return nil
 }
 
 func checkInt(key string, v, limit int64) error {

@@ -480,7 +480,9 @@ func (c *Cluster) ReplicaCount() int { return max(1, c.Replicas) }
 
 // Provenance says how a plan was made, with what is needed to make the plan again.
 type Provenance struct {
-	// Tool and Version name the program. Method, Seed and Status are those of the search.
+	// Tool and Version name the program. Method, Seed and Status are those of the search:
+	// Status is "complete", "budget", "time" or "interrupted", or empty if no search made
+	// the plan.
 	Tool, Version, Method string
 	Seed                  uint64
 	Status                string

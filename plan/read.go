@@ -541,7 +541,9 @@ func (p *parser) provenance(v *Provenance) error {
 		case "seed":
 			v.Seed, err = p.seed()
 		case "status":
-			v.Status, err = p.text()
+			if v.Status, err = p.text(); err == nil {
+				err = checkStatus(v.Status)
+			}
 		case "model":
 			v.Model, err = p.text()
 		case "input":

@@ -142,7 +142,11 @@ func foundBy(pl *plan.Plan, paint func(colour, text string) string) Fact {
 	if p.Policy != "" {
 		by += ", policy " + name(p.Policy)
 	}
-	return Fact{"found by", fmt.Sprintf("method %s, seed %d, search %s", by, p.Seed, status)}
+	found := fmt.Sprintf("method %s, seed %d", by, p.Seed)
+	if status != "" {
+		found += ", search " + status
+	}
+	return Fact{"found by", found}
 }
 
 // CostModel says what estimated the costs of a plan, such as "a100-80-8dc50398b50a, trained on

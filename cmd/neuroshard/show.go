@@ -168,7 +168,7 @@ func pricesOf(a *app, pl *plan.Plan, p *problem.Problem, folder string) (prices 
 	if file, err := pretrained.File(pl.Cluster.Profile); err == nil && file.Manifest.ID == by.Model {
 		return neuroshard.Pretrained(), "", nil
 	}
-	return nil, fmt.Sprintf("the plan was made with the cost model %s, which does not ship; name its folder with --model", by.Model), nil
+	return nil, fmt.Sprintf("the plan was made with the cost model %q, which does not ship; name its folder with --model", by.Model), nil
 }
 
 // fullest stands for the device with the most bytes in use.
