@@ -384,7 +384,7 @@ func (p *planCommand) check() error {
 	if p.cluster.replicas.auto && len(p.compared.given) > 0 {
 		errs = append(errs, faulty("--replicas auto: --compare-plan needs a stated number of sharding groups", "state the number, such as --replicas 2, or leave --compare-plan out"))
 	}
-	errs = append(errs, p.checkBeam(), p.checkFrom(), checkMeasure(p))
+	errs = append(errs, p.checkBeam(), p.checkBudgets(), p.checkFrom(), checkMeasure(p))
 	switch method := search.Method(p.method); {
 	case method.Learned() && p.policy == "":
 		errs = append(errs, faulty(fmt.Sprintf("--method %s needs --policy", method), fmt.Sprintf("train a policy with: neuroshard train-policy --method %s -o FOLDER", method)))
@@ -428,6 +428,26 @@ func (p *planCommand) checkBeam() error {
 		if method != search.NeuroShard && method != search.Paper && p.given(name) {
 			errs = append(errs, faulty(fmt.Sprintf("--%s: method %s runs no beam search", name, method), fmt.Sprintf("leave the flag out, or plan with --method %s or --method %s", search.NeuroShard, search.Paper)))
 		}
+	}
+	return input.Join(errs...)
+}
+
+// checkBudgets reports the budgets that the method takes no notice of: the baselines try one
+// placement, and hugectr estimates one.
+func (p *planCommand) checkBudgets() error {
+	var errs []error
+	method := search.Method(p.method)
+	report := func(name, why string) {
+		if p.given(name) {
+			errs = append(errs, faulty(fmt.Sprintf("--%s: method %s %s", name, method, why), fmt.Sprintf("leave the flag out, or plan with --method %s or --method %s", search.NeuroShard, search.Paper)))
+		}
+	}
+	switch {
+	case slices.Contains(search.Baselines(), method):
+		report("max-evaluations", "tries a single placement")
+		report("budget", "tries a single placement")
+	case method == search.HugeCTR:
+		report("max-evaluations", "estimates the cost of a single placement")
 	}
 	return input.Join(errs...)
 }
