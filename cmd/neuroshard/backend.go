@@ -65,7 +65,8 @@ type backendFlags struct {
 	network unit.Bandwidth
 	// ofPlan is true for a command whose other flags state the device: there is no --profile.
 	// ofSamples is true for a command that writes samples: there is no --comm.
-	ofPlan, ofSamples bool
+	// inTurns is true for a command that runs plans in turns, and pairs their runs by --fastest.
+	ofPlan, ofSamples, inTurns bool
 }
 
 func (b *backendFlags) register(cmd *cobra.Command) {
@@ -128,7 +129,35 @@ func (b *backendFlags) check(command string) error {
 	if b.repeat < 1 || b.warmup < 0 || b.threads < 0 || b.deadline <= 0 {
 		return usage("", "--repeats %d, --warmup %d, --threads %d, --deadline %v: there must be at least one repeat, and no value may be negative", b.repeat, b.warmup, b.threads, b.deadline)
 	}
-	return nil
+	return b.checkUsed(usage)
+}
+
+// checkUsed returns an error if flags are given that the backend does not use.
+func (b *backendFlags) checkUsed(usage func(hint, format string, args ...any) error) error {
+	if b.name == backendWorker && b.set.Changed("threads") {
+		return usage("leave --threads out, or give the worker a flag of its own", "--threads: only the backend cpu has a choice of threads")
+	}
+	if b.name != backendSimulated {
+		return nil
+	}
+	var unused []string
+	b.own.VisitAll(func(f *pflag.Flag) {
+		switch f.Name {
+		case "backend", "profile":
+			return
+		case "fastest": // all runs take the same time, but their number counts in pairs of runs, and in passes
+			if b.inTurns || b.ofSamples {
+				return
+			}
+		}
+		if f.Changed {
+			unused = append(unused, "--"+f.Name)
+		}
+	})
+	if len(unused) == 0 {
+		return nil
+	}
+	return usage("leave them out: it computes times, and runs nothing", "the backend simulated does not use %s", strings.Join(unused, ", "))
 }
 
 // checkClock returns an error if --clock is unknown or does not fit the backend.

@@ -142,6 +142,7 @@ func (f *benchFlags) register(cmd *cobra.Command) {
 	flags.StringVar(&f.plot, "plot", "", "`file` to draw the summary to, as SVG")
 	flags.IntVar(&f.runs, "runs", 3, "runs of each plan on the backend; its cost is their median")
 	inSection()
+	f.backend.inTurns = true
 	f.backend.register(cmd)
 }
 

@@ -33,7 +33,7 @@ func (m *measureFlags) register(cmd *cobra.Command) {
 	inSection := manual.Section(f, searchSection)
 	f.IntVar(&m.finalists, "measure", 0, "run this number of `finalists`, 2 to 100, on --backend, in turns, and keep the fastest: the plan of the search, that of the best greedy method, that of method paper, and plans of the same search with other seeds and risk penalties (default: none is run)")
 	inSection()
-	m.backend.ofPlan = true
+	m.backend.ofPlan, m.backend.inTurns = true, true
 	m.backend.register(cmd)
 	inSection = manual.Section(f, backendSection)
 	f.IntVar(&m.rounds, "runs", 12, fmt.Sprintf("runs of each finalist, with --measure, at least %d", verify.LeastRounds))
