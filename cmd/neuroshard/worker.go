@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 
 	"github.com/spf13/cobra"
 
+	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/lab/worker"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -31,17 +34,17 @@ func newWorkerCommand(a *app) *cobra.Command {
 				return usagef("choose wall or processor", "worker: --clock: %q is unknown", clock)
 			}
 			if rank {
-				return worker.ServeRank(cmd.Context(), a.stdin, a.stdout)
+				return longLine(worker.ServeRank(cmd.Context(), a.stdin, a.stdout))
 			}
 			program, err := os.Executable()
 			if err != nil {
 				return err
 			}
-			return worker.Serve(cmd.Context(), a.stdin, a.stdout, worker.Options{
+			return longLine(worker.Serve(cmd.Context(), a.stdin, a.stdout, worker.Options{
 				ProcessorTime: clock == processorClock,
 				Threads:       threads, Memory: unit.Bytes(memory), Log: a.stderr,
 				Rank: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, program, "worker", "--rank") },
-			})
+			}))
 		},
 	}
 	f := cmd.Flags()
@@ -50,4 +53,12 @@ func newWorkerCommand(a *app) *cobra.Command {
 	f.StringVar(&clock, "clock", wallClock, "clock of the times: wall or processor")
 	f.Var(&memory, "memory", "memory for a group's weights and state (default: half of the machine's)")
 	return cmd
+}
+
+// longLine marks the error of a message that is too long as one of the input.
+func longLine(err error) error {
+	if errors.Is(err, protocol.ErrLong) {
+		return bad(fmt.Errorf("worker: standard input: %w", err), "write each message on a line of its own: docs/PROTOCOL.md")
+	}
+	return err
 }
