@@ -169,6 +169,10 @@ func wrongValue(e *pflag.InvalidValueError) string {
 		return "it is neither true nor false"
 	case !isNumber:
 		return e.Unwrap().Error()
+	case kind == "intSlice" && errors.Is(number, strconv.ErrRange):
+		return fmt.Sprintf("the number %s is out of range", number.Num)
+	case kind == "intSlice":
+		return fmt.Sprintf("%q is not a whole number", number.Num)
 	case errors.Is(number, strconv.ErrRange):
 		return "the number is out of range"
 	case kind == "uint64" && strings.HasPrefix(e.GetValue(), "-"):
