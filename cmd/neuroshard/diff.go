@@ -56,6 +56,7 @@ The exit code is 0 if both plans place all tables alike on the same cluster, 1 i
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().BoolVar(&all, "all", false, "list every change, not only the first 15 tables and devices")
+	cmd.MarkFlagsMutuallyExclusive("json", "all")
 	return cmd
 }
 

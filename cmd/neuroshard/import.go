@@ -47,6 +47,9 @@ If the file states no cluster, flags do, as in plan.`,
 			if c.output == standardOutput && c.json {
 				return bothToStandardOutput()
 			}
+			if err := noReport("all-devices", c.allDevices && c.output == standardOutput); err != nil {
+				return err
+			}
 			return c.run(args[0])
 		},
 	}
@@ -58,6 +61,7 @@ If the file states no cluster, flags do, as in plan.`,
 	f.StringVarP(&c.output, "output", "o", "", "write the plan to this `file`; - is standard output, in place of the report")
 	f.BoolVar(&c.json, "json", false, "print one JSON object")
 	f.BoolVar(&c.allDevices, "all-devices", false, "list every device, also of large clusters")
+	cmd.MarkFlagsMutuallyExclusive("json", "all-devices")
 	completeModel(cmd)
 	complete(cmd, "from", engineNames)
 	return cmd

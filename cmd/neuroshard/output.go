@@ -53,6 +53,14 @@ func bothToStandardOutput() error {
 	return faulty("--json and --output - both go to standard output", "name a file for the plan, or leave --json out")
 }
 
+// noReport refuses a flag that changes a report, where standard output has the plan in its place.
+func noReport(flag string, given bool) error {
+	if !given {
+		return nil
+	}
+	return faulty(fmt.Sprintf("--%s: --output - prints the plan in place of the report", flag), fmt.Sprintf("name a file for the plan, or leave --%s out", flag))
+}
+
 // checkTrained refuses, before a training, a folder that holds something else than an earlier
 // result of the format, which is "neuroshard-model" or "neuroshard-policy": the training would
 // write between files of others, or over them. It warns of a result that it will replace.

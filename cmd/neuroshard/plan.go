@@ -79,6 +79,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.BoolVar(&p.tables, "tables", false, "list every table as well, on a line of its own, with the cheapest other place for it")
 	cmd.MarkFlagsMutuallyExclusive("json", "tables")
 	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, also of large clusters")
+	cmd.MarkFlagsMutuallyExclusive("json", "all-devices")
 	f.StringVar(&p.from, "from", "", "an old `plan` to begin from: bytes move only where that pays; the command replan says more")
 	f.StringVarP(&p.output, "output", "o", "", "write the plan to this `file`; - is standard output, in place of the report")
 	complete(cmd, "method", methods)
@@ -396,6 +397,9 @@ func (p *planCommand) check() error {
 	}
 	if p.output == standardOutput && p.json {
 		errs = append(errs, bothToStandardOutput())
+	}
+	if p.output == standardOutput {
+		errs = append(errs, noReport("tables", p.tables), noReport("all-devices", p.allDevices))
 	}
 	if p.search.Budget < 0 {
 		errs = append(errs, faulty(fmt.Sprintf("--budget: %v is negative", p.search.Budget), "leave the flag out for the default"))

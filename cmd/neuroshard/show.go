@@ -90,6 +90,7 @@ search missed a cheaper place.`,
 	f.BoolVar(&tables, "tables", false, "list every table, on a line of its own; with TABLES also the cheapest other place for it")
 	f.StringVar(&model, "model", "", "`folder` of the cost model that the plan was made with, or torchrec (default: the one that ships for the profile)")
 	cmd.MarkFlagsMutuallyExclusive("json", "memory", "tables")
+	cmd.MarkFlagsMutuallyExclusive("json", "all-devices")
 	completeModel(cmd)
 	return cmd
 }
