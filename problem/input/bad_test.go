@@ -33,6 +33,8 @@ const csvHeader = "name,rows,dim,pooling_factor,zipf\n"
 var badTables = []struct{ name, content string }{
 	{"module empty", inTable(`"module": ""`)},
 	{"module a number", inTable(`"module": 7`)},
+	{"more unique rows than rows", inTable(`"pooling_factor": 1, "access": {"reuse": [1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0], "batch": 65536, "unique_rows": 10.5}`)},
+	{"more unique rows than lookups", inTable(`"features": [{"pooling_factor": 1}, {"pooling_factor": 0.5}], "access": {"reuse": [1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0], "batch": 5, "unique_rows": 9}`)},
 	{"rows zero", inTables(`{"name": "user", "rows": 0, "dim": 64}`)},
 	{"rows negative", inTables(`{"name": "user", "rows": -5, "dim": 64}`)},
 	{"rows NaN", inTables(`{"name": "user", "rows": NaN, "dim": 64}`)},
@@ -193,6 +195,11 @@ var badTables = []struct{ name, content string }{
 	{"stray quote.csv", csvHeader + "a \"b\",1,4,1,1\n"},
 	{"no tables.csv", csvHeader},
 	{"not UTF-8.csv", csvHeader + "\xff,1,4,1,1\n"},
+	{"more unique rows than rows.csv", "name,rows,dim,pooling_factor,reuse_batch,unique_rows,reuse_0,reuse_1,reuse_2,reuse_3,reuse_4,reuse_5,reuse_6,reuse_7,reuse_8,reuse_9,reuse_10,reuse_11,reuse_12,reuse_13,reuse_14,reuse_15,reuse_16\n" +
+		"a,1000,4,1,65536,1e12,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n" +
+		"b,1e9,4,1.5,1000,1700,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n" +
+		"c,1e9,4,1.5,1000,1600,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n" +
+		"d,x,4,1.5,65536,1600,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n"},
 	{"half a histogram.csv", "name,rows,dim,zipf,reuse_batch,unique_rows,reuse_0,reuse_1,reuse_2,reuse_3,reuse_4,reuse_5,reuse_6,reuse_7,reuse_8,reuse_9,reuse_10,reuse_11,reuse_12,reuse_13,reuse_14,reuse_15,reuse_16\n" +
 		"a,1,4,,5,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,\n" +
 		"b,1,4,1.1,5,1,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n" +

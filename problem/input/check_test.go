@@ -158,7 +158,7 @@ func drawTable(t *rapid.T, i int) problem.Table {
 		}
 		table.Access.Reuse[access.Classes-1] = max(0, rest)
 		table.Access.Batch = rapid.IntRange(1, problem.MaxBatch).Draw(t, "batch")
-		table.Access.UniqueRows = rapid.Float64Range(0, 1<<40).Draw(t, "unique")
+		table.Access.UniqueRows = min(rapid.Float64Range(0, 1<<40).Draw(t, "unique"), float64(table.Rows), mostUnique(&table))
 	}
 	// All tables may go to device 3, so that no group is contradictory.
 	if rapid.Bool().Draw(t, "limited") {

@@ -309,6 +309,7 @@ func (b *builder) full(line int) bool {
 // table adds a table, made whole where parts of it are unread. name is what
 // errors call it.
 func (b *builder) table(t problem.Table, line int, s stated, bad unread, name string) {
+	b.checkUnique(&t, line, s, bad, name)
 	bad.mend(&t)
 	if bad&unreadName != 0 {
 		if b.unnamed == nil {
@@ -324,6 +325,41 @@ func (b *builder) table(t problem.Table, line int, s stated, bad unread, name st
 	b.n++
 	b.lines = append(b.lines, line)
 	b.stated = append(b.stated, s)
+}
+
+// roundedLookups is the share by which the distinct rows of a batch may exceed its lookups:
+// pooling factors are rounded, or means over several batches.
+const roundedLookups = .1
+
+// checkUnique reports more distinct rows of a batch than the table has rows, or than the batch
+// has lookups. Only a file is checked: a table that is scaled afterwards keeps its histogram,
+// and its counts are bounded when they are used (access.Counts).
+func (b *builder) checkUnique(t *problem.Table, line int, s stated, bad unread, name string) {
+	d := &t.Access
+	if d.Kind != access.Histogram || d.UniqueRows > problem.MaxRows {
+		return // validation reports what no table can have
+	}
+	limit := ""
+	switch {
+	case bad&unreadRows == 0 && t.Rows > 0 && d.UniqueRows > float64(t.Rows):
+		limit = fmt.Sprintf("the table's %d rows", t.Rows)
+	case s&statedPooling != 0 && d.Batch > 1 && d.UniqueRows > mostUnique(t): // what is not read is 1
+		limit = fmt.Sprintf("the %.4g lookups of a batch of %d samples", t.PoolingFactor()*float64(d.Batch), d.Batch)
+	default:
+		return
+	}
+	b.put(Error{File: b.file, Line: line, Table: name, Message: fmt.Sprintf("unique_rows: %v is above %s", d.UniqueRows, limit), Hint: uniqueHint})
+}
+
+// mostUnique returns the most distinct rows that the batch of a table's histogram may have:
+// the lookups of the batch, with roundedLookups. It is infinite if a feature has no lookups.
+func mostUnique(t *problem.Table) float64 {
+	for _, f := range t.Features {
+		if !(f.PoolingFactor > 0) {
+			return math.Inf(1) // or its pooling factor was not read
+		}
+	}
+	return (1 + roundedLookups) * t.PoolingFactor() * float64(t.Access.Batch)
 }
 
 // finish fills in defaults and gathers the warnings.

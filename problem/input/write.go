@@ -162,7 +162,7 @@ func tableOf(t *problem.Table) jsonTable {
 			out.Features = append(out.Features, jsonFeature(f))
 		}
 	}
-	out.Access = accessOf(&t.Access)
+	out.Access = accessOf(t)
 	c := t.Constraint
 	if len(c.Devices) > 0 || c.Colocation != "" || c.NoSplit || c.MinWidth > 0 || c.OneHost || len(c.ShardingTypes) > 0 || len(c.Tiers) > 0 || c.CacheShare > 0 {
 		out.Constraints = &jsonConstraints{Devices: c.Devices, Colocation: c.Colocation, NoSplit: c.NoSplit, MinWidth: c.MinWidth, OneHost: c.OneHost, ShardingTypes: c.ShardingTypes, Tiers: c.Tiers, CacheShare: c.CacheShare}
@@ -174,11 +174,12 @@ func tableOf(t *problem.Table) jsonTable {
 }
 
 // accessOf returns what is stated of a table's accesses; nil if nothing is.
-func accessOf(d *access.Distribution) *jsonAccess {
-	out := jsonAccess{}
+func accessOf(t *problem.Table) *jsonAccess {
+	out, d := jsonAccess{}, &t.Access
 	switch d.Kind {
 	case access.Histogram:
-		out.Reuse, out.Batch, out.UniqueRows = d.Reuse[:], d.Batch, d.UniqueRows
+		out.Reuse, out.Batch = d.Reuse[:], d.Batch
+		out.UniqueRows = min(d.UniqueRows, float64(t.Rows), mostUnique(t)) // a table that was scaled may state more
 	case access.Zipf:
 		out.Zipf = d.Exponent
 	case access.Uniform:
