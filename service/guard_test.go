@@ -17,7 +17,8 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestSecurity is the table of docs/SERVICE.md: what was tried, and what happens.
+// TestSecurity is the table of docs/SERVICE.md: what was tried, and what happens. Each answer must
+// state its own reason.
 func TestSecurity(t *testing.T) {
 	const token = "a-token-that-nobody-guesses"
 	s := start(t, service.Options{Token: token})
@@ -31,51 +32,50 @@ func TestSecurity(t *testing.T) {
 		method, path, body string
 		header             []string
 		want               int
+		says               string
 	}{
-		"no token":                        {s, "GET", "/v1/plans", "", nil, 401},
-		"wrong token":                     {s, "GET", "/v1/plans", "", []string{"Authorization", "Bearer x" + token}, 401},
-		"token of another scheme":         {s, "GET", "/v1/plans", "", []string{"Authorization", "Basic " + token}, 401},
-		"metrics without a token":         {s, "GET", "/metrics", "", nil, 401},
-		"the token":                       {s, "GET", "/v1/plans", "", good, 200},
-		"health without a token":          {s, "GET", "/healthz", "", nil, 200},
-		"name of another site, no token":  {open, "GET", "/v1/plans", "", []string{"Host", "evil.example"}, 403},
-		"allowed name":                    {open, "GET", "/v1/plans", "", []string{"Host", "plans.example:7878"}, 200},
-		"address as name":                 {open, "GET", "/v1/plans", "", []string{"Host", "[::1]:7878"}, 200},
-		"no name":                         {open, "GET", "/v1/plans", "", []string{"Host", ""}, 403},
-		"POST of another site":            {open, "POST", "/v1/plan", workloadBody, []string{"Sec-Fetch-Site", "cross-site"}, 403},
-		"POST of an old browser":          {open, "POST", "/v1/plan", workloadBody, []string{"Origin", "http://evil.example"}, 403},
-		"POST of a file's page":           {open, "POST", "/v1/plan", workloadBody, []string{"Origin", "null"}, 403},
-		"DELETE of another site":          {open, "DELETE", "/v1/plans/" + strings.Repeat("0", 32), "", []string{"Sec-Fetch-Site", "cross-site"}, 403},
-		"GET of another site":             {open, "GET", "/v1/plans", "", []string{"Sec-Fetch-Site", "cross-site"}, 403},
-		"GET of another port":             {open, "GET", "/v1/jobs", "", []string{"Sec-Fetch-Site", "same-site"}, 403},
-		"form of another site":            {open, "POST", "/v1/plan", workloadBody, []string{"Content-Type", "text/plain"}, 415},
-		"no content type":                 {open, "POST", "/v1/plan", workloadBody, []string{"Content-Type", ""}, 415},
-		"compressed body":                 {open, "POST", "/v1/plan", workloadBody, []string{"Content-Encoding", "gzip"}, 415},
-		"body above the limit":            {small, "POST", "/v1/plan", `{"problem":{"tables_csv":"` + strings.Repeat("x", 1024) + `"}}`, nil, 413},
-		"deep JSON":                       {open, "POST", "/v1/plan", `{"problem":{"tables":` + nested + `}}`, nil, 400},
-		"huge number":                     {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","overrides":{"devices":1e99}}}`, nil, 422},
-		"file in place of tables":         {open, "POST", "/v1/plan", `{"problem":{"tables":"/etc/passwd"}}`, nil, 422},
-		"file in place of a topology":     {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","topology":"/etc/passwd"}}`, nil, 422},
-		"YAML bomb in a topology":         {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","topology":"a: &a [x,x]\nb: &b [*a,*a]"}}`, nil, 422},
-		"file in place of a plan":         {open, "POST", "/v1/validate", `{"plan":"../../etc/passwd"}`, nil, 422},
-		"model in a request":              {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2"},"options":{"model":"/tmp"}}`, nil, 422},
-		"unknown parameter":               {open, "GET", "/v1/plans?file=/etc/passwd", "", nil, 422},
-		"asset outside of the folder":     {open, "GET", "/assets/..%2fpage.go", "", nil, 404},
-		"huge id":                         {open, "GET", "/v1/plans/" + strings.Repeat("0", 3000), "", nil, 422},
-		"id that is none":                 {open, "GET", "/v1/plans/..%2f..%2fetc", "", nil, 404},
-		"huge number of a list":           {open, "GET", "/v1/plans?limit=1000000000", "", nil, 422},
-		"tables above the limit":          {small, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2"}}`, nil, 422},
-		"devices above the limit":         {small, "POST", "/v1/plan", `{"problem":{"workload":"criteo-kaggle","overrides":{"devices":5}}}`, nil, 422},
-		"CSV tables above the limit":      {small, "POST", "/v1/plan", `{"problem":{"tables_csv":"name,rows,dim\n` + strings.Repeat(`a,1,6\n`, 12) + `"}}`, nil, 422},
-		"drawn tables above the limit":    {open, "POST", "/v1/plan", `{"problem":{"workload":"dlrm-datasets-999999x8"}}`, nil, 422},
-		"cells above the limit":           {open, "POST", "/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"devices":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17],"batch":[64,128,256,512,1024,2048,4096,8192,16384,32768,65536,131072,262144,524288,1048576,2097152]}}`, nil, 422},
-		"scaled tables above the limit":   {open, "POST", "/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"scale":["tables=100000"]}}`, nil, 422},
-		"time above the limit":            {open, "POST", "/v1/plan", `{"problem":{"workload":"criteo-kaggle"},"options":{"time_limit_ms":999999999}}`, nil, 422},
-		"markup in a name":                {s, "GET", "/v1/plans?name=%3Cscript%3E", "", good, 200},
-		"control characters in a name":    {s, "POST", "/v1/plan", `{"problem":{"workload":"criteo-kaggle","name":"a\u0000b"}}`, with("Content-Type", "application/json"), 422},
-		"method that no route has":        {open, "TRACE", "/v1/plans", "", nil, 405},
-		"path that no route has":          {open, "GET", "/v1/nothing", "", nil, 404},
-		"body in place of the log's line": {open, "POST", "/v1/plan", "{\"problem\":\"\\n\"}", nil, 422},
+		"no token":                        {s, "GET", "/v1/plans", "", nil, 401, "no valid token"},
+		"wrong token":                     {s, "GET", "/v1/plans", "", []string{"Authorization", "Bearer x" + token}, 401, "no valid token"},
+		"token of another scheme":         {s, "GET", "/v1/plans", "", []string{"Authorization", "Basic " + token}, 401, "no valid token"},
+		"metrics without a token":         {s, "GET", "/metrics", "", nil, 401, "no valid token"},
+		"the token":                       {s, "GET", "/v1/plans", "", good, 200, `"plans":[]`},
+		"health without a token":          {s, "GET", "/healthz", "", nil, 200, `"status":"ok"`},
+		"name of another site, no token":  {open, "GET", "/v1/plans", "", []string{"Host", "evil.example"}, 403, `this server is not \"evil.example\"`},
+		"allowed name":                    {open, "GET", "/v1/plans", "", []string{"Host", "plans.example:7878"}, 200, `"plans":[]`},
+		"address as name":                 {open, "GET", "/v1/plans", "", []string{"Host", "[::1]:7878"}, 200, `"plans":[]`},
+		"no name":                         {open, "GET", "/v1/plans", "", []string{"Host", ""}, 403, `this server is not \"\"`},
+		"POST of another site":            {open, "POST", "/v1/plan", workloadBody, []string{"Sec-Fetch-Site", "cross-site"}, 403, "comes from another site"},
+		"POST of an old browser":          {open, "POST", "/v1/plan", workloadBody, []string{"Origin", "http://evil.example"}, 403, "comes from another site"},
+		"POST of a file's page":           {open, "POST", "/v1/plan", workloadBody, []string{"Origin", "null"}, 403, "comes from another site"},
+		"DELETE of another site":          {open, "DELETE", "/v1/plans/" + strings.Repeat("0", 32), "", []string{"Sec-Fetch-Site", "cross-site"}, 403, "comes from another site"},
+		"GET of another site":             {open, "GET", "/v1/plans", "", []string{"Sec-Fetch-Site", "cross-site"}, 403, "comes from another site"},
+		"GET of another port":             {open, "GET", "/v1/jobs", "", []string{"Sec-Fetch-Site", "same-site"}, 403, "comes from another site"},
+		"form of another site":            {open, "POST", "/v1/plan", workloadBody, []string{"Content-Type", "text/plain"}, 415, "the content type is"},
+		"no content type":                 {open, "POST", "/v1/plan", workloadBody, []string{"Content-Type", ""}, 415, "the content type is"},
+		"compressed body":                 {open, "POST", "/v1/plan", workloadBody, []string{"Content-Encoding", "gzip"}, 415, "the content encoding is"},
+		"body above the limit":            {small, "POST", "/v1/plan", `{"problem":{"tables_csv":"` + strings.Repeat("x", 1024) + `"}}`, nil, 413, "the body is larger than this server's limit"},
+		"deep JSON":                       {open, "POST", "/v1/plan", `{"problem":{"tables":` + nested + `}}`, nil, 400, "nested 65 deep"},
+		"huge number":                     {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","overrides":{"devices":1e99}}}`, nil, 422, "a JSON number 1e99 is out of range"},
+		"file in place of tables":         {open, "POST", "/v1/plan", `{"problem":{"tables":"/etc/passwd"}}`, nil, 422, "the format is not recognised"},
+		"file in place of a topology":     {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","topology":"/etc/passwd"}}`, nil, 422, "where a topology belongs"},
+		"file in place of a plan":         {open, "POST", "/v1/validate", `{"plan":"../../etc/passwd"}`, nil, 422, "there is no plan ../../etc/passwd"},
+		"model in a request":              {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2"},"options":{"model":"/tmp"}}`, nil, 422, `field \"model\" is unknown`},
+		"unknown parameter":               {open, "GET", "/v1/plans?file=/etc/passwd", "", nil, 422, "query.file"},
+		"asset outside of the folder":     {open, "GET", "/assets/..%2fpage.go", "", nil, 404, "there is no file ../page.go"},
+		"huge id":                         {open, "GET", "/v1/plans/" + strings.Repeat("0", 3000), "", nil, 422, "path.id"},
+		"id that is none":                 {open, "GET", "/v1/plans/..%2f..%2fetc", "", nil, 404, "there is no plan ../../etc"},
+		"huge number of a list":           {open, "GET", "/v1/plans?limit=1000000000", "", nil, 422, "query.limit"},
+		"tables above the limit":          {small, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2"}}`, nil, 422, "the tables are more than this server's limit of 10"},
+		"devices above the limit":         {small, "POST", "/v1/plan", `{"problem":{"tables_csv":"name,rows,dim\na,1000,8\n","overrides":{"devices":5,"device":"a100-80","batch":1024}}}`, nil, 422, "5 devices are above this server's limit of 4"},
+		"CSV tables above the limit":      {small, "POST", "/v1/plan", `{"problem":{"tables_csv":"name,rows,dim\n` + strings.Repeat(`a,1,6\n`, 12) + `"}}`, nil, 422, "the tables are more than this server's limit of 10"},
+		"drawn tables above the limit":    {open, "POST", "/v1/plan", `{"problem":{"workload":"dlrm-datasets-999999x8"}}`, nil, 422, "999999 tables on 8 devices are above"},
+		"cells above the limit":           {open, "POST", "/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"devices":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17],"batch":[64,128,256,512,1024,2048,4096,8192,16384,32768,65536,131072,262144,524288,1048576,2097152]}}`, nil, 422, "272 cells are above"},
+		"scaled tables above the limit":   {open, "POST", "/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"scale":["tables=100000"]}}`, nil, 422, "a cell has 2600000 tables"},
+		"time above the limit":            {open, "POST", "/v1/plan", `{"problem":{"workload":"criteo-kaggle"},"options":{"time_limit_ms":999999999}}`, nil, 422, "999999999 ms are above"},
+		"control characters in a name":    {s, "POST", "/v1/plan", `{"problem":{"workload":"criteo-kaggle","name":"a\u0000b"}}`, with("Content-Type", "application/json"), 422, "a control character"},
+		"method that no route has":        {open, "TRACE", "/v1/plans", "", nil, 405, "Method Not Allowed"},
+		"path that no route has":          {open, "GET", "/v1/nothing", "", nil, 404, "not found"},
+		"body in place of the log's line": {open, "POST", "/v1/plan", "{\"problem\":\"\\n\"}", nil, 422, "expected object"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest(c.method, "http://localhost/", strings.NewReader(c.body))
@@ -94,13 +94,47 @@ func TestSecurity(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			c.to.ServeHTTP(w, r)
-			if w.Code != c.want {
-				t.Errorf("got status %d, want %d: %s", w.Code, c.want, w.Body)
+			if w.Code != c.want || !strings.Contains(w.Body.String(), c.says) {
+				t.Errorf("got status %d: %s, want %d with %q", w.Code, w.Body, c.want, c.says)
 			}
 			if text := w.Body.String(); strings.Contains(text, "root:") || strings.Contains(text, token) || strings.Contains(text, "goroutine") {
 				t.Errorf("the answer tells too much: %s", text)
 			}
 		})
+	}
+}
+
+// TestMarkupInNames keeps a plan under a name with markup. A browser must take no answer for a page.
+func TestMarkupInNames(t *testing.T) {
+	const name, escaped = "<script>alert(1)</script>", "%3Cscript%3Ealert(1)%3C/script%3E"
+	s := start(t, service.Options{})
+	body := strings.Replace(workloadBody, `"name": "m"`, `"name": "`+name+`"`, 1)
+	id := s.object(200, "POST", "/v1/plan", body)["id"].(string)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		named              bool // the answer has the name
+	}{
+		{"POST", "/v1/plan", body, 200, false},
+		{"GET", "/v1/names", "", 200, true},
+		{"GET", "/v1/plans?name=" + escaped, "", 200, true},
+		{"GET", "/v1/plans/" + id + "/page", "", 200, true},
+		{"POST", "/v1/validate", `{"plan": "` + name + `"}`, 422, true},
+		{"GET", "/v1/plans?limit=" + escaped, "", 422, true},
+		{"GET", "/v1/plans/" + escaped[:12], "", 404, false},
+		{"GET", "/assets/" + escaped[:12], "", 404, false},
+	} {
+		w := s.ask(c.method, c.path, c.body)
+		kind := w.Header().Get("Content-Type")
+		if w.Code != c.status || kind != "application/json" && kind != "application/problem+json" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: got status %d and type %q, want %d and JSON that is not sniffed", c.path, w.Code, kind, c.status)
+		}
+		if text := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(w.Body.String()); c.named && !strings.Contains(text, name) {
+			t.Errorf("%s: the answer does not have the name: %s", c.path, text)
+		}
+	}
+	if text := s.ask("GET", "/", "").Body.String(); strings.Contains(text, "alert(1)") {
+		t.Error("the page has the name")
 	}
 }
 
