@@ -484,6 +484,7 @@ func TestReadErrors(t *testing.T) {
 		{"unknown key", edit(`"version": 2`, `"version": 2, "more": 2`), `unknown field "more"`},
 		{"provenance", edit(`"meter": "worker, protocol 1"`, `"meter": "worker, protocol 2"`), "its neuroshard.provenance is not the manifest's"},
 		{"source", edit(`"source": "measured"`, `"source": ""`), `source "" is unknown`},
+		{"no digest", edit(`"sha256": "`, `"sha256": "<`), "is not 64 hexadecimal digits"},
 		{"counts", edit(`"train": 1`, `"train": 2`), "not those that the manifest states"},
 		{"rows", edit(`"rows": 4`, `"rows": 5`), `file "tables.parquet" of 5 rows, want "tables.parquet" of 4`},
 		{"file list", edit(`"repeats": 2,`, `"repeats": 0,`), "it lists 5 files, and its samples need 4"},

@@ -2,8 +2,10 @@ package dataset
 
 import (
 	"math/bits"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/neuroshard/neuroshard/internal/parquetfile"
 	"github.com/parquet-go/parquet-go"
 )
@@ -78,7 +80,10 @@ func FuzzManifest(f *testing.F) {
 	if err := Write(folder, sample()); err != nil {
 		f.Fatal(err)
 	}
-	f.Add([]byte(contents(f, folder)[ManifestName]))
+	written := contents(f, folder)[ManifestName]
+	f.Add([]byte(written))
+	f.Add([]byte(strings.Replace(written, `"version": 2`, `"version": 1`, 1)))
+	f.Add([]byte(strings.Replace(written, `"profile": "`, `"device": "<\u2028\"\ufffd", "profile": "`, 1)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := parseManifest(data)
 		if err != nil {
@@ -88,6 +93,17 @@ func FuzzManifest(f *testing.F) {
 			if _, err := m.metadata(file.Name); err != nil {
 				t.Fatal(err)
 			}
+		}
+		text, err := m.text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := parseManifest(text)
+		if err != nil {
+			t.Fatalf("written again: %v", err)
+		}
+		if diff := cmp.Diff(m, again); diff != "" {
+			t.Fatalf("written again (-read +again):\n%s", diff)
 		}
 	})
 }

@@ -2,6 +2,8 @@ package dataset
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -195,6 +197,15 @@ func ReadManifest(folder string) (Manifest, error) {
 	return m, nil
 }
 
+// text returns the manifest's file, which parseManifest reads.
+func (m *Manifest) text() ([]byte, error) {
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("manifest: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
 func parseManifest(data []byte) (Manifest, error) {
 	var m Manifest
 	if len(data) > maxManifest {
@@ -239,6 +250,9 @@ func (m *Manifest) check() error {
 	for i, file := range m.Files {
 		if file.Name != want[i].Name || file.Rows != want[i].Rows {
 			f.add("file %q of %d rows, want %q of %d", file.Name, file.Rows, want[i].Name, want[i].Rows)
+		}
+		if digest, err := hex.DecodeString(file.SHA256); err != nil || len(digest) != sha256.Size {
+			f.add("file %q: sha256 %.100q is not %d hexadecimal digits", file.Name, file.SHA256, 2*sha256.Size)
 		}
 		if file.Bytes < 0 || file.Bytes > maxFileBytes {
 			f.add("file %q: %d bytes, want at most %d", file.Name, file.Bytes, maxFileBytes)

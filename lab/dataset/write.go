@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -109,11 +108,11 @@ func encodeFiles(d Dataset) (Manifest, [][]byte, error) {
 		m.Files = append(m.Files, file)
 		contents = append(contents, data)
 	}
-	text, err := json.MarshalIndent(m, "", "  ")
+	text, err := m.text()
 	if err != nil {
-		return m, nil, fmt.Errorf("manifest: %w", err)
+		return m, nil, err
 	}
-	return m, append(contents, append(text, '\n')), nil
+	return m, append(contents, text), nil
 }
 
 // replace puts the staged files in their places. The last file is the manifest.
