@@ -158,6 +158,8 @@ func fakeWorker(mode string) {
 				hello.Caps = []string{protocol.CapCompute, protocol.CapCeilings}
 			case "half":
 				hello.Caps = append(hello.Caps, protocol.CapCommPrefix+"bf16")
+			case "negative memory":
+				hello.MemoryBytes = -1
 			case "other":
 				if again {
 					hello.Device = "another fake"
@@ -185,6 +187,32 @@ func fakeWorker(mode string) {
 			for i := range q.Tables {
 				known[q.Tables[i].T] = true
 				q.Tables[i].Rows, q.Tables[i].PoolingFactor = 0, 0
+			}
+			first := &q.Tables[0]
+			switch mode {
+			case "no tables":
+				raw(`{"op":"tables","tables":[]}` + "\n")
+				continue
+			case "18 shares":
+				raw(fmt.Sprintf(`{"op":"tables","tables":[{"t":%d,"unique_rows":1,"reuse":[1%s]}]}`+"\n", first.T, strings.Repeat(",0", 17)))
+				continue
+			case "text for a share":
+				raw(fmt.Sprintf(`{"op":"tables","tables":[{"t":%d,"unique_rows":1,"reuse":["1"]}]}`+"\n", first.T))
+				continue
+			case "lost table":
+				q.Tables = q.Tables[1:]
+			case "negative rows":
+				first.UniqueRows = -5
+			case "more rows":
+				first.UniqueRows = 1e15
+			case "negative spread":
+				first.LengthCV = -0.5
+			case "negative share":
+				first.Reuse[2] = -0.25
+			case "large shares":
+				first.Reuse[2] = 40
+			case "no shares":
+				clear(first.Reuse[:])
 			}
 			say(protocol.Response{Op: q.Op, Tables: q.Tables})
 		case protocol.OpCeilings:

@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/neuroshard/neuroshard/lab/protocol"
+	"github.com/neuroshard/neuroshard/problem/access"
 )
 
 // process.go is one worker process: started, asked one request at a time, ended. A
@@ -175,7 +176,7 @@ func (p *process) kill() { p.finish(0) }
 func (p *process) close() { p.finish(farewell) }
 
 // parseResponse reads the response to a request. The error is the worker's
-// *protocol.Error, one of CodeTimes for times that are not numbers, or a
+// *protocol.Error, one of CodeTimes or CodeLookups for numbers that cannot be, or a
 // *brokenError if the text is not a response to the request.
 func parseResponse(q protocol.Request, text []byte) (protocol.Response, error) {
 	var r protocol.Response
@@ -196,12 +197,42 @@ func parseResponse(q protocol.Request, text []byte) (protocol.Response, error) {
 		return r, &protocol.Error{Code: printable(r.Code, quoteBytes), Message: printable(r.Message, messageBytes)}
 	}
 	if isWrong {
-		if q.Op == protocol.OpCompute || q.Op == protocol.OpComm {
-			return r, &protocol.Error{Code: CodeTimes, Message: fmt.Sprintf("field %q is %s, which is not a number that can be: %s", wrongType.Field, wrongType.Value, quote(text))}
+		code := ""
+		switch q.Op {
+		case protocol.OpCompute, protocol.OpComm:
+			code = CodeTimes
+		case protocol.OpTables:
+			code = CodeLookups
+		}
+		if code != "" {
+			return r, &protocol.Error{Code: code, Message: fmt.Sprintf("field %q is %s, which is not a number that can be: %s", wrongType.Field, wrongType.Value, quote(text))}
 		}
 		return r, &brokenError{code: CodeCrash, what: fmt.Sprintf("field %q of its response to %q is %s: %s", wrongType.Field, q.Op, wrongType.Value, quote(text))}
 	}
+	if q.Op == protocol.OpTables {
+		return r, checkShares(text)
+	}
 	return r, nil
+}
+
+// checkShares returns an error if a response to tables has more shares than there are use-count
+// classes: decoding the response drops the rest.
+func checkShares(text []byte) error {
+	var lists struct {
+		Tables []struct {
+			T     int               `json:"t"`
+			Reuse []json.RawMessage `json:"reuse"`
+		} `json:"tables"`
+	}
+	if err := json.Unmarshal(text, &lists); err != nil {
+		return err
+	}
+	for _, t := range lists.Tables {
+		if len(t.Reuse) > access.Classes {
+			return &protocol.Error{Code: CodeLookups, Message: fmt.Sprintf("table %d: %d shares of reuse, want %d", t.T, len(t.Reuse), access.Classes)}
+		}
+	}
+	return nil
 }
 
 // printable returns the start of a worker's text, of at most most bytes, as one line that is

@@ -663,7 +663,7 @@ func (r *run) attempt(ctx context.Context, p *part, id int) (t times, failure *F
 		} else if broken, ok := errors.AsType[*brokenError](err); ok {
 			failure.Code = broken.code
 		}
-		if failure.final() || failure.Code == CodeTimes || try == 1 {
+		if failure.final() || failure.Code == CodeTimes || failure.Code == CodeLookups || try == 1 {
 			break
 		}
 	}

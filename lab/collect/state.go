@@ -295,7 +295,7 @@ type Failure struct {
 	// Part is "groups" or "exchanges", and ID is the sample's ID in the design.
 	Part string `json:"part"`
 	ID   int    `json:"id"`
-	// Code is one of package protocol's, CodeCrash or CodeTimes.
+	// Code is one of package protocol's, CodeCrash, CodeTimes or CodeLookups.
 	Code    string `json:"code"`
 	Message string `json:"msg,omitempty"`
 }
@@ -307,6 +307,9 @@ const (
 	CodeCrash = "crash"
 	// CodeTimes means that times are not above 0, or are not numbers.
 	CodeTimes = "times"
+	// CodeLookups means that a response to tables lacks a table, or states lookups that
+	// cannot be.
+	CodeLookups = "lookups"
 )
 
 // String returns the failure as one line.

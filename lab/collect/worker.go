@@ -194,6 +194,14 @@ func (w *Worker) start(ctx context.Context) (err error) {
 	if hello.V != protocol.Version {
 		return fmt.Errorf("worker: it speaks version %d of the protocol, but this program speaks version %d: use a worker of the same version", hello.V, protocol.Version)
 	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{{"threads", int64(hello.Threads)}, {"memory_bytes", hello.MemoryBytes}, {"ranks", int64(hello.Ranks)}, {"cache_bytes", hello.CacheBytes}} {
+		if n.value < 0 {
+			return fmt.Errorf("worker: %s of its response to %q is %d, which is below 0", n.name, protocol.OpHello, n.value)
+		}
+	}
 	if w.hello.Op != "" && (hello.Device != w.hello.Device || hello.Kernel != w.hello.Kernel || hello.Backend != w.hello.Backend || hello.Measured != w.hello.Measured) {
 		return fmt.Errorf("worker: it came back as another: %s %q on %q, before %s %q on %q",
 			hello.Backend, hello.Kernel, hello.Device, w.hello.Backend, w.hello.Kernel, w.hello.Device)
@@ -358,7 +366,7 @@ func (w *Worker) askCeilings(ctx context.Context) (protocol.Response, error) {
 }
 
 // Compute makes the worker run a group. The error is a *protocol.Error if the
-// worker refuses the group or its times are not numbers. The error wraps ErrLost if
+// worker refuses the group, or its times or the lookups that it made cannot be. The error wraps ErrLost if
 // the worker cannot be started again. Any other error states the worker's fault.
 func (w *Worker) Compute(ctx context.Context, tables []problem.Table, g *dataset.Group) (Timing, error) {
 	if err := checkMembers(tables, g); err != nil {
@@ -603,15 +611,49 @@ func (w *Worker) send(ctx context.Context, list []toSend) error {
 			realised[t.T] = t
 		}
 		for _, t := range part {
-			w.sent[t.table.T] = t.known
-			w.indexBytes += t.memory
-			if got, told := realised[t.table.T]; told {
-				w.realised.add(lookups.Realised{
-					// The number of lookups follows from the table; the worker does not report it.
-					Lookups: int64(math.Round(t.asked.Lookups)), Unique: int64(math.Round(got.UniqueRows)), Reuse: got.Reuse,
-				}.Distance(t.asked))
+			if err := checkRealised(&t.table, realised); err != nil {
+				return &protocol.Error{Code: CodeLookups, Message: err.Error()}
 			}
 		}
+		for _, t := range part {
+			w.sent[t.table.T] = t.known
+			w.indexBytes += t.memory
+			got := realised[t.table.T]
+			w.realised.add(lookups.Realised{
+				// The number of lookups follows from the table; the worker does not report it.
+				Lookups: int64(math.Round(t.asked.Lookups)), Unique: int64(math.Round(got.UniqueRows)), Reuse: got.Reuse,
+			}.Distance(t.asked))
+		}
+	}
+	return nil
+}
+
+// shareSlack is how far the sum of the shares of a worker may be from 1: its shares may be rounded.
+const shareSlack = 0.02
+
+// checkRealised returns an error if the response of a worker does not have a table, or states
+// lookups of the table that cannot be.
+func checkRealised(t *protocol.Table, realised map[int]protocol.Table) error {
+	got, answered := realised[t.T]
+	if !answered {
+		return fmt.Errorf("the response to %q lacks table %d", protocol.OpTables, t.T)
+	}
+	if !(got.UniqueRows >= 0 && got.UniqueRows <= float64(t.Rows)) {
+		return fmt.Errorf("table %d: unique_rows of %v is not between 0 and its %d rows", t.T, got.UniqueRows, t.Rows)
+	}
+	if !(got.LengthCV >= 0) {
+		return fmt.Errorf("table %d: length_cv of %v is below 0", t.T, got.LengthCV)
+	}
+	sum := 0.0
+	for j, share := range got.Reuse {
+		if !(share >= 0) {
+			return fmt.Errorf("table %d: share %d of reuse is %v, which is below 0", t.T, j, share)
+		}
+		sum += share
+	}
+	// Without lookups, there are no rows to take shares of.
+	if got.UniqueRows > 0 && !(math.Abs(sum-1) <= shareSlack) {
+		return fmt.Errorf("table %d: the shares of reuse add up to %v, not to 1", t.T, sum)
 	}
 	return nil
 }
