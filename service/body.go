@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -35,6 +36,9 @@ func opaque(key string) bool {
 // only such faults are found, it also returns the fields that it could read, so that the caller can
 // check them, too. It copies opaque values without reading them.
 func decode[T any](schemas huma.Registry, body []byte) (*T, []fault, error) {
+	if !utf8.Valid(body) { // decoding would put U+FFFD in place of the bytes
+		return nil, nil, broken(badText(body))
+	}
 	if depth := depthOf(body); depth > maxDepth {
 		return nil, nil, broken(fmt.Sprintf("the JSON is nested %d deep or more: at most %d is allowed", depth, maxDepth))
 	}
@@ -71,6 +75,18 @@ func broken(detail string) *Refusal {
 	r := refuse(http.StatusBadRequest, typeInput, detail, "send a JSON object in UTF-8")
 	r.Errors = []fault{{Location: "body", Message: detail}}
 	return r
+}
+
+// badText says where a body is not UTF-8.
+func badText(body []byte) string {
+	line := 1
+	for rest := range bytes.Lines(body) {
+		if !utf8.Valid(rest) {
+			break
+		}
+		line++
+	}
+	return fmt.Sprintf("the body is not valid UTF-8: line %d", line)
 }
 
 // syntax says where the syntax of a body is broken.

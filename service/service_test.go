@@ -111,6 +111,9 @@ func TestFaults(t *testing.T) {
 	}{
 		{``, 400, []string{"the body is empty"}},
 		{"{\n\n", 400, []string{"line 3", "send a JSON object"}},
+		{"{\"problem\": {\n\"workload\": \"criteo-kaggle\", \"name\": \"m\xff\"}}", 400, []string{"urn:neuroshard:input", "the body is not valid UTF-8: line 2", "send a JSON object in UTF-8"}},
+		{"{\"problem\": {\"tables_csv\": \"name,rows,dim\\na\xff,1000,8\\n\"}}", 400, []string{"the body is not valid UTF-8: line 1"}},
+		{"{\"problem\": {\"tables\": {\"format\": \"\xff\"}}}", 400, []string{"the body is not valid UTF-8: line 1"}},
 		{`[]`, 422, []string{"expected object"}},
 		{`{}`, 422, []string{"problem"}},
 		{`{"problem": {"workload": "criteo-kaggle"}} {}`, 400, []string{"not JSON"}},
