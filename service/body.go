@@ -238,7 +238,7 @@ func shortly(value any) any {
 	switch v := value.(type) {
 	case string:
 		return clip(v)
-	case float64, bool:
+	case float64, bool, int, int64:
 		return v
 	}
 	return nil

@@ -73,8 +73,8 @@ func TestSecurity(t *testing.T) {
 		"scaled tables above the limit":   {open, "POST", "/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"scale":["tables=100000"]}}`, nil, 422, "a cell has 2600000 tables"},
 		"time above the limit":            {open, "POST", "/v1/plan", `{"problem":{"workload":"criteo-kaggle"},"options":{"time_limit_ms":999999999}}`, nil, 422, "999999999 ms are above"},
 		"control characters in a name":    {s, "POST", "/v1/plan", `{"problem":{"workload":"criteo-kaggle","name":"a\u0000b"}}`, with("Content-Type", "application/json"), 422, "a control character"},
-		"method that no route has":        {open, "TRACE", "/v1/plans", "", nil, 405, "Method Not Allowed"},
-		"path that no route has":          {open, "GET", "/v1/nothing", "", nil, 404, "not found"},
+		"method that no route has":        {open, "TRACE", "/v1/plans", "", nil, 405, "/v1/plans does not take the method TRACE"},
+		"path that no route has":          {open, "GET", "/v1/nothing", "", nil, 404, "there is no path /v1/nothing"},
 		"body in place of the log's line": {open, "POST", "/v1/plan", "{\"problem\":\"\\n\"}", nil, 422, "expected object"},
 	} {
 		t.Run(name, func(t *testing.T) {

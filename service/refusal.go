@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
@@ -227,6 +229,29 @@ func ofInputs(e *input.Errors) *Refusal {
 	}
 	r := refusal(faults...)
 	r.More += e.More
+	return r
+}
+
+// ofParameters returns the refusal of a request whose parameters huma refuses.
+func ofParameters(e *huma.ErrorModel) *Refusal {
+	var faults []fault
+	for _, one := range e.Errors {
+		f := fault{Location: clip(one.Location), Message: one.Message, Value: shortly(one.Value)}
+		if _, name, ok := strings.Cut(one.Location, "."); ok && one.Message == "unknown query parameter" {
+			f.Message, f.Value, f.Hint = fmt.Sprintf("parameter %q is unknown", clip(name)), nil, "GET /openapi.json describes the parameters"
+		}
+		faults = append(faults, f)
+	}
+	if len(faults) == 0 {
+		return refuse(e.Status, "about:blank", e.Detail, "")
+	}
+	// huma reports unknown parameters in any order.
+	slices.SortStableFunc(faults, func(a, b fault) int { return strings.Compare(a.Location, b.Location) })
+	r := refusal(faults...)
+	if len(faults) == 1 && faults[0].Location != "" {
+		r.Detail = faults[0].Location + ": " + faults[0].Message
+	}
+	r.Status, r.Title = e.Status, http.StatusText(e.Status)
 	return r
 }
 

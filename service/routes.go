@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
@@ -60,6 +61,32 @@ func (r *router) HandleFunc(pattern string, handler func(http.ResponseWriter, *h
 	r.ServeMux.HandleFunc(pattern, handler)
 }
 
+// ServeHTTP answers a request that no route takes with a refusal: the mux answers with plain text.
+func (r *router) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	own, pattern := r.Handler(q)
+	if pattern != "" {
+		r.ServeMux.ServeHTTP(w, q)
+		return
+	}
+	none := &noRoute{header: w.Header(), status: http.StatusOK}
+	own.ServeHTTP(none, q) // it sets the header Allow
+	refusal := refuse(none.status, typeNotFound, "there is no path "+clip(q.URL.Path), "GET /openapi.json describes all paths")
+	if none.status == http.StatusMethodNotAllowed {
+		refusal = refuse(none.status, "about:blank", fmt.Sprintf("%s does not take the method %s", clip(q.URL.Path), clip(q.Method)), "use one of "+w.Header().Get("Allow"))
+	}
+	write(w, refusal)
+}
+
+// noRoute takes the status of the mux's own answer and drops its text.
+type noRoute struct {
+	header http.Header
+	status int
+}
+
+func (n *noRoute) Header() http.Header         { return n.header }
+func (n *noRoute) Write(b []byte) (int, error) { return len(b), nil }
+func (n *noRoute) WriteHeader(status int)      { n.status = status }
+
 // newAPI returns the API of a mux, without operations.
 func newAPI(mux *router) huma.API {
 	return humago.New(mux, huma.Config{
@@ -74,7 +101,16 @@ func newAPI(mux *router) huma.API {
 		Formats:                      map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
+		Transformers:                 []huma.Transformer{refuseParameters},
 	})
+}
+
+// refuseParameters returns huma's own errors, which are about parameters, as refusals.
+func refuseParameters(_ huma.Context, _ string, answer any) (any, error) {
+	if own, ok := answer.(*huma.ErrorModel); ok {
+		return ofParameters(own), nil
+	}
+	return answer, nil
 }
 
 // routes registers all operations, and encodes the description of the API.

@@ -101,7 +101,46 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestFaults wants the place, the message and the hint of every fault of a body.
+// TestFaultsOutsideOfBodies sends faults of parameters, paths and methods. Their answers have the same
+// form as those of bodies.
+func TestFaultsOutsideOfBodies(t *testing.T) {
+	s := start(t, service.Options{})
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		kind               string
+		want               []string
+	}{
+		{"GET", "/v1/plans?limit=-1", "", 422, "urn:neuroshard:input", []string{`"location":"query.limit"`, "expected number >= 1", `"value":-1`, `"detail":"query.limit: expected`}},
+		{"GET", "/v1/plans?limit=many", "", 422, "urn:neuroshard:input", []string{"query.limit", "many"}},
+		{"POST", "/v1/plan?foo=bar", quickBody, 422, "urn:neuroshard:input", []string{`"location":"query.foo"`, `parameter \"foo\" is unknown`, `"hint":`}},
+		{"POST", "/v1/plan?b=1&c=2&a=3", quickBody, 422, "urn:neuroshard:input", []string{`"errors":[{"location":"query.a"`, "3 faults in the request"}},
+		{"POST", "/v1/plan?async=maybe", quickBody, 422, "urn:neuroshard:input", []string{"query.async", "maybe"}},
+		{"GET", "/v1/jobs/" + strings.Repeat("0", 33), "", 422, "urn:neuroshard:input", []string{"path.id"}},
+		{"GET", "/v1/nothing", "", 404, "urn:neuroshard:not-found", []string{"there is no path /v1/nothing", "GET /openapi.json"}},
+		{"POST", "/", quickBody, 405, "about:blank", []string{"/ does not take the method POST", "use one of GET, HEAD"}},
+		{"PUT", "/v1/plan", "", 405, "about:blank", []string{"/v1/plan does not take the method PUT", "use one of POST"}},
+	} {
+		w := s.ask(c.method, c.path, c.body)
+		var got map[string]any
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+			t.Errorf("%s %s: %v: %s", c.method, c.path, err, w.Body)
+			continue
+		}
+		if w.Code != c.status || w.Header().Get("Content-Type") != "application/problem+json" || got["type"] != c.kind || got["status"] != float64(c.status) || got["detail"] == "" {
+			t.Errorf("%s %s: got status %d, %s: %s, want %d, %s", c.method, c.path, w.Code, w.Header().Get("Content-Type"), w.Body, c.status, c.kind)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%s %s: got %s, want %s", c.method, c.path, w.Body, want)
+			}
+		}
+		if allow := w.Header().Get("Allow"); (c.status == 405) != (allow != "") {
+			t.Errorf("%s %s: got Allow %q", c.method, c.path, allow)
+		}
+	}
+}
+
 func TestFaults(t *testing.T) {
 	s := start(t, service.Options{})
 	for _, c := range []struct {
