@@ -138,8 +138,8 @@ func (q *Quantity) UnmarshalJSON(text []byte) error {
 // MarshalJSON returns the text.
 func (q Quantity) MarshalJSON() ([]byte, error) { return json.RawMessage(q).MarshalJSON() }
 
-// quantityOf reads a number, or a text with a unit; nil if the quantity is not stated. It adds a fault
-// if it is neither.
+// quantityOf reads a number, or a text with a unit; nil if the quantity is not stated. If it is neither,
+// quantityOf adds a fault and returns nil.
 func quantityOf[T ~int64 | ~float64](q *Quantity, location string, parse func(string) (T, error), faults *[]fault) *T {
 	if q == nil {
 		return nil
@@ -157,6 +157,7 @@ func quantityOf[T ~int64 | ~float64](q *Quantity, location string, parse func(st
 	}
 	if err != nil {
 		*faults = append(*faults, fault{Location: location, Message: err.Error()})
+		return nil
 	}
 	return &value
 }

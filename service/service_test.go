@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -141,6 +142,18 @@ func TestFaultsOutsideOfBodies(t *testing.T) {
 	}
 }
 
+// TestWrongQuantities wants one fault for each wrong quantity.
+func TestWrongQuantities(t *testing.T) {
+	s := start(t, service.Options{})
+	for _, memory := range []string{`"-3GiB"`, `"40"`, `1.5`} {
+		got := s.object(422, "POST", "/v1/plan", `{"problem": {"workload": "criteo-kaggle", "overrides": {"memory": `+memory+`}}}`)
+		if faults, _ := got["errors"].([]any); len(faults) != 1 || !strings.Contains(fmt.Sprint(faults), "problem.overrides.memory") {
+			t.Errorf("memory %s: got %v, want one fault", memory, got)
+		}
+	}
+}
+
+// TestFaults wants the place, the message and the hint of every fault of a body.
 func TestFaults(t *testing.T) {
 	s := start(t, service.Options{})
 	for _, c := range []struct {
