@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/net/netutil"
 
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -45,6 +47,7 @@ SIGTERM or Ctrl-C ends the server. Jobs then have the time of --grace to finish.
 		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context()) },
 	}
 	s.register(cmd)
+	s.passed = cmd.Flags()
 	cmd.AddCommand(newServeCheckCommand(a))
 	return cmd
 }
@@ -59,6 +62,7 @@ type serveCommand struct {
 	limits                      service.Limits
 	maxBody, maxMemory, maxData size
 	keep, connections           int
+	passed                      *pflag.FlagSet
 }
 
 func (s *serveCommand) register(cmd *cobra.Command) {
@@ -79,7 +83,7 @@ func (s *serveCommand) register(cmd *cobra.Command) {
 	f.IntVar(&l.Devices, "max-devices", l.Devices, "most devices of a problem")
 	f.IntVar(&l.Cells, "max-cells", l.Cells, "most cells of a sweep")
 	f.IntVar(&l.Concurrency, "concurrency", 0, "planning `jobs` at a time (default: the number of cores)")
-	f.IntVar(&l.Queue, "queue", l.Queue, "most jobs that wait")
+	f.IntVar(&l.Queue, "queue", l.Queue, "most jobs that wait; with 0, no job waits")
 	f.DurationVar(&l.Time, "time-limit", l.Time, "most `time` of a job")
 	f.Var(&s.maxMemory, "max-memory", "memory of the process, shared by planning, requests and the cache of answers")
 	f.IntVar(&l.Streams, "max-streams", l.Streams, "most streams of events at a time")
@@ -170,7 +174,8 @@ func (s *serveCommand) check() (token string, err error) {
 	add(s.data == "", "--data is missing", "name the folder of the plans; it is made if it does not exist")
 	add((s.tlsCert == "") != (s.tlsKey == ""), "--tls-cert and --tls-key go together", "give both, or none of them")
 	add(s.grace < 0, fmt.Sprintf("--grace: %v is below 0", s.grace), "leave the flag out for the default")
-	add(s.connections < 1, fmt.Sprintf("--max-connections: %d is below 1", s.connections), "leave the flag out for the default")
+	errs = append(errs, s.checkLimits()...)
+	add(slices.ContainsFunc(s.hosts, isBlank), "--allow-host: a name is empty", "write names with a comma between each two: --allow-host plans.example,planner")
 	add(s.log != "text" && s.log != "json" && s.log != "none", fmt.Sprintf("--log: %q is none of text, json and none", s.log), "")
 	local, err := loopback(s.listen)
 	if err != nil {
@@ -183,6 +188,44 @@ func (s *serveCommand) check() (token string, err error) {
 		}
 	}
 	return token, input.Join(errs...)
+}
+
+func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
+
+// checkLimits reports limits that are 0 or less. A limit of 0 in service.Limits and in store.Keep
+// stands for the default, which is not what a user means who writes 0.
+func (s *serveCommand) checkLimits() []error {
+	l := &s.limits
+	var errs []error
+	add := func(wrong bool, name, message string) {
+		if wrong {
+			errs = append(errs, faulty("--"+name+": "+message, "leave the flag out for the default"))
+		}
+	}
+	for _, n := range []struct {
+		name  string
+		value int
+	}{
+		{"max-tables", l.Tables},
+		{"max-devices", l.Devices},
+		{"max-cells", l.Cells},
+		{"concurrency", l.Concurrency},
+		{"max-streams", l.Streams},
+		{"max-connections", s.connections},
+		{"keep", s.keep},
+	} {
+		unset := n.value == 0 && !s.passed.Changed(n.name) // the default of --concurrency
+		add(n.value < 1 && !unset, n.name, fmt.Sprintf("%d is below 1", n.value))
+	}
+	for _, n := range []struct {
+		name  string
+		value size
+	}{{"max-body", s.maxBody}, {"max-memory", s.maxMemory}, {"max-data", s.maxData}} {
+		add(n.value < 1, n.name, "the size is 0")
+	}
+	add(l.Queue < 0, "queue", fmt.Sprintf("%d is below 0", l.Queue))
+	add(l.Time <= 0, "time-limit", fmt.Sprintf("%v is not above 0", l.Time))
+	return errs
 }
 
 // loopback reports whether only programs of this machine reach an address.
@@ -218,6 +261,9 @@ func (s *serveCommand) readToken() (string, error) {
 func (s *serveCommand) options(token string) (service.Options, error) {
 	s.limits.Body, s.limits.Memory = unit.Bytes(s.maxBody), unit.Bytes(s.maxMemory)
 	s.limits.Cache = 0 // its share of the memory
+	if s.limits.Queue == 0 {
+		s.limits.Queue = -1 // no job waits; 0 would be the default
+	}
 	o := service.Options{Limits: s.limits, Token: token, Hosts: s.hosts, Formulas: s.model == torchRecModel}
 	switch s.log {
 	case "text":

@@ -12,6 +12,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -189,6 +190,19 @@ func TestServeEndsInTime(t *testing.T) {
 	if !strings.Contains(s.log.String(), "state=canceled") {
 		t.Errorf("the job was not canceled: %s", s.log)
 	}
+}
+
+// TestServeWithoutAQueue runs a job, and wants a second one to be refused.
+func TestServeWithoutAQueue(t *testing.T) {
+	s := startServer(t, "--data", t.TempDir(), "--grace", "0s", "--time-limit", "24h", "--concurrency", "1", "--queue", "0")
+	header := http.Header{"Content-Type": {"application/json"}}
+	for seed, want := range []int{http.StatusAccepted, http.StatusTooManyRequests} {
+		status, text := s.ask("POST", s.address+"/v1/plan?async=true", fmt.Sprintf(`{"problem": {"workload": "dlrm-datasets-2000x256"}, "options": {"max_evaluations": 1000000000000, "seed": %d}}`, seed), header)
+		if status != want {
+			t.Errorf("job %d: got status %d: %s, want %d", seed, status, text, want)
+		}
+	}
+	s.end()
 }
 
 func TestServeWithTokenAndTLS(t *testing.T) {
