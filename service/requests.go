@@ -36,7 +36,7 @@ type OverridesBody struct {
 	HostMemories       *string   `json:"host_memories,omitempty" maxLength:"100000" doc:"Memory of each host where hosts differ, such as 512GiB,1TiB, or of some, such as 0=512GiB"`
 	NetworkBandwidth   *Quantity `json:"network_bandwidth,omitempty" doc:"A device's share of the network between hosts, such as 50GB/s"`
 	NVLinkDomain       *int      `json:"nvlink_domain,omitempty" doc:"Devices that the links inside hosts join"`
-	Replicas           *int      `json:"replicas,omitempty" doc:"Sharding groups of 2D parallelism; all other fields describe the whole cluster"`
+	Replicas           *int      `json:"replicas,omitempty" doc:"Number of sharding groups of 2D parallelism, without the auto of the flag; all other fields describe the whole cluster"`
 	SyncEvery          *int      `json:"sync_every,omitempty" doc:"Steps from one all-reduce of the replicas to the next"`
 	InterHost          *bool     `json:"inter_host_allreduce,omitempty" doc:"Whether the devices of a sharding group are consecutive"`
 	LinkBandwidth      *Quantity `json:"link_bandwidth,omitempty" doc:"Bandwidth of a device to the others of its host, for TorchRec's formulas"`

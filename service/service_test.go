@@ -176,6 +176,8 @@ func TestFaults(t *testing.T) {
 		{`{"Problem": {"workload": "criteo-kaggle"}, "problem": {"workload": "criteo-kaggle"}}`, 422, []string{`field \"Problem\" is unknown`}},
 		{`{"problem": {"workload": "criteo-kaggle", "workload": "criteo-kaggle"}}`, 422, []string{`field \"workload\" is stated twice`, `"problem.workload"`}},
 		{`{"problem": {"workload": "criteo-kaggle", "overrides": {"devices": 0, "memory": "40", "device": "a100"}}}`, 422, []string{"devices", "problem.overrides.memory", "problem.overrides.device"}},
+		{`{"problem": {"workload": "criteo-kaggle", "overrides": {"replicas": "auto"}}}`, 422, []string{`"location":"problem.overrides.replicas"`, "expected integer"}},
+		{`{"problem": {"workload": "criteo-kaggle", "topology": {"devices": 8, "device": "a100-80", "replicas": "auto"}}}`, 422, []string{"replicas"}},
 		{`{"problem": {"tables": {"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 10, "dim": 6}]}}}`, 422, []string{"the number of devices is missing", "state overrides.devices", "dim 6 is not a multiple of 4", `"line":1`}},
 		{`{"problem": {"workload": "criteo-kaggle"}, "options": {"seed": -1, "method": "foo", "time_limit_ms": 1000000000}}`, 422, []string{`"options.seed"`}},
 		{`{"problem": {"workload": "criteo-kaggle"}, "options": {"seed": 1e400}}`, 422, []string{"1e400"}},
