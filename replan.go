@@ -181,8 +181,9 @@ type Replanned struct {
 func (r *Replanned) Point() *Point { return &r.Curve[r.Chosen] }
 
 // Replan plans p again, from an old plan of other tables, another batch or another cluster. It
-// fails as Plan does, with *OtherPlan if the old plan is not one that it can start from, and if
-// opt contradicts itself. If ctx ends early, it chooses among the points found until then, and
+// fails as Plan does, with *OtherPlan if the old plan is not one that it can start from, with
+// *Unmovable if a running job cannot move some tables to the sharding types allowed, and if opt
+// contradicts itself. If ctx ends early, it chooses among the points found until then, and
 // the result's status is search.Interrupted.
 func Replan(ctx context.Context, p *problem.Problem, old *plan.Plan, opt ReplanOptions) (*Replanned, error) {
 	if err := checkPlanned(p); err != nil {
@@ -213,7 +214,7 @@ func Replan(ctx context.Context, p *problem.Problem, old *plan.Plan, opt ReplanO
 	defer l.certificate.stop()
 	r.line = l
 	if err := r.points(ctx); err != nil {
-		return nil, err
+		return nil, r.reshard.explain(err, p, l.opt.Search.ShardingTypes)
 	}
 	r.paybacks()
 	return r.outcome(ctx, r.choose())

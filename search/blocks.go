@@ -96,6 +96,9 @@ func (k *keptBlocks) keep(r *run) {
 	r.workers[0].scorer = newBesideBlocks(r.workers[0].scorer, k, c.problem)
 }
 
+// holds reports whether a table stays in blocks.
+func (k *keptBlocks) holds(table int) bool { return k != nil && k.tables[table] }
+
 // release reverses keep: all tables are placed anew.
 func (k *keptBlocks) release(r *run) {
 	c := r.catalog

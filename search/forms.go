@@ -327,11 +327,11 @@ func searchable(types []problem.ShardingType) error {
 }
 
 // possible returns nil, or a *NoShardingType with the tables that can take no allowed
-// form.
+// form. Tables that stay in blocks of rows on chosen devices need none.
 func (f *forms) possible(c *catalog) error {
 	e := &NoShardingType{OutsideHBM: true}
 	for i := range c.problem.Tables {
-		if t := &c.problem.Tables[i]; f.barred[i] && len(f.choices[i]) == 0 {
+		if t := &c.problem.Tables[i]; f.barred[i] && len(f.choices[i]) == 0 && !c.kept.holds(i) {
 			e.Tables = append(e.Tables, t.Name)
 			e.OutsideHBM = e.OutsideHBM && !t.Constraint.PermitsTier(problem.HBM)
 		}

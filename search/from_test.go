@@ -3,6 +3,7 @@ package search_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -125,6 +126,25 @@ func (r *replanned) run(t *rapid.T, from search.From) search.Result {
 		t.Errorf("got %d moved bytes, want %d", found.Moved, moved)
 	}
 	return found
+}
+
+// TestFromWithoutAForm: a table that no allowed sharding type places is the same error from an old
+// placement as without one.
+func TestFromWithoutAForm(t *testing.T) {
+	p := pool(1, 3, 4, 32)
+	p.Accounting = problem.CountAll
+	for i := range p.Tables {
+		p.Tables[i].Rows, p.Tables[i].Constraint = 1000, problem.Constraint{}
+	}
+	p.Tables[1].Name, p.Tables[1].Rows = "few", 1
+	for _, types := range [][]problem.ShardingType{{problem.RowWise}, {problem.TableRowWise}, {problem.Grid}} {
+		for _, from := range []*search.From{nil, {Shards: make([][]problem.Shard, p.Topology.Devices)}} {
+			_, err := search.Run(context.Background(), p, formsFactory(p, true), search.Options{ShardingTypes: types, From: from})
+			if none := (*search.NoShardingType)(nil); !errors.As(err, &none) || !slices.Equal(none.Tables, []string{"few"}) {
+				t.Errorf("%v, from %v: got error %v, want *NoShardingType of \"few\"", types, from, err)
+			}
+		}
+	}
 }
 
 func TestPropertyAnUnchangedPlacementStays(t *testing.T) {

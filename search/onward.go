@@ -59,6 +59,9 @@ func (o onward) apply(r *run, s state) (state, error) {
 	if kept := keepBlocks(r); kept != nil {
 		kept.keep(r)
 	}
+	if err := r.forms.possible(r.catalog); err != nil {
+		return s, err
+	}
 	old := resume(r)
 	start, err := o.start(r, old)
 	if err != nil {

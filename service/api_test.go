@@ -460,6 +460,12 @@ func TestReplan(t *testing.T) {
 	} {
 		s.object(422, "POST", "/v1/replan", wrong)
 	}
+	// A table of one row has no block of rows for each device.
+	barred := strings.Replace(tiny, "a,1000,8", "a,1,8", 1)
+	got = s.object(422, "POST", "/v1/replan", fmt.Sprintf(`{"old": %q, %s, "options": {"sharding_types": ["row_wise"]}}`, old, barred))
+	if want := "urn:neuroshard:infeasible"; got["type"] != want {
+		t.Errorf("a table of one row with row_wise: got type %v, want %s", got["type"], want)
+	}
 }
 
 func TestSweep(t *testing.T) {

@@ -140,6 +140,7 @@ func refused(err error) *Refusal {
 		inputs     *input.Errors
 		invalid    *problem.Invalid
 		infeasible *search.Infeasible
+		unmovable  *neuroshard.Unmovable
 		noType     *search.NoShardingType
 		idle       *search.Idle
 		noStep     *neuroshard.StepError
@@ -159,6 +160,8 @@ func refused(err error) *Refusal {
 		return refusal(faults...)
 	case errors.As(err, &infeasible):
 		return ofInfeasible(infeasible)
+	case errors.As(err, &unmovable):
+		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), unmovable.Hint())
 	case errors.As(err, &noType) && noType.OutsideHBM:
 		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), "add hbm to their tiers, or choose another method or model")
 	case errors.As(err, &noType), errors.As(err, &idle):

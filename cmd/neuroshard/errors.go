@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -249,6 +250,7 @@ func (a *app) explain(err error) ([]complaint, int) {
 		inputs     *input.Errors
 		invalid    *problem.Invalid
 		infeasible *search.Infeasible
+		unmovable  *neuroshard.Unmovable
 		noType     *search.NoShardingType
 		idle       *search.Idle
 		path       *fs.PathError
@@ -268,6 +270,8 @@ func (a *app) explain(err error) ([]complaint, int) {
 		return []complaint{{plain(err), marked.hint}}, marked.code
 	case errors.As(err, &infeasible):
 		return []complaint{{infeasible.Error(), infeasibleHint(infeasible)}}, exitNo
+	case errors.As(err, &unmovable):
+		return []complaint{{err.Error(), unmovable.Hint()}}, exitNo
 	case errors.As(err, &noType) && len(noType.NotSearched) > 0:
 		return []complaint{{err.Error(), "leave it out of --sharding-types"}}, exitNo
 	case errors.As(err, &noType) && noType.OutsideHBM:
