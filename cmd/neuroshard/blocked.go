@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 )
@@ -51,7 +53,7 @@ const lookAgain = 300 * time.Millisecond
 // waits for input. Such a command stays blocked in the background until the process ends.
 func (r *reads) execute(ctx context.Context, command func(context.Context) error) error {
 	ended := make(chan error, 1)
-	go func() { ended <- command(ctx) }()
+	go func() { ended <- withoutPanic(func() error { return command(ctx) }) }()
 	select {
 	case err := <-ended:
 		return err
@@ -71,4 +73,22 @@ func (r *reads) execute(ctx context.Context, command func(context.Context) error
 		}
 		before = now
 	}
+}
+
+// panicked is the error of a command that panicked, which is a bug of neuroshard.
+type panicked struct {
+	value any
+	stack []byte
+}
+
+func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+// withoutPanic calls a function and turns its panic into an error.
+func withoutPanic(call func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &panicked{value, debug.Stack()}
+		}
+	}()
+	return call()
 }

@@ -225,6 +225,9 @@ func (a *app) exit(err error) int {
 	if err == nil {
 		return exitOK
 	}
+	if bug, ok := errors.AsType[*panicked](err); ok {
+		fmt.Fprintf(a.stderr, "%s\n", bug.stack)
+	}
 	complaints, code := a.explain(err)
 	for i, c := range complaints {
 		for line := range strings.SplitSeq(c.message, "\n") {
@@ -254,6 +257,7 @@ func (a *app) explain(err error) ([]complaint, int) {
 		noType     *search.NoShardingType
 		idle       *search.Idle
 		path       *fs.PathError
+		bug        *panicked
 	)
 	switch {
 	case errors.As(err, &marked) && marked.err == nil:
@@ -286,7 +290,7 @@ func (a *app) explain(err error) ([]complaint, int) {
 		return []complaint{{err.Error() + ": nothing was written", "give the search more time: --budget"}}, exitNothingFound
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return []complaint{{"interrupted before there was a result: nothing was written", ""}}, exitNothingFound
-	case !a.running:
+	case !a.running && !errors.As(err, &bug):
 		return []complaint{{err.Error(), "see all commands and flags with: neuroshard --help"}}, exitBad
 	}
 	return []complaint{{err.Error(), "this should not happen: please report it, with the command line"}}, exitInternal

@@ -433,6 +433,25 @@ func TestWorkerLongLine(t *testing.T) {
 	}
 }
 
+// faultyReader panics when it is read.
+type faultyReader struct{}
+
+func (faultyReader) Read([]byte) (int, error) { panic("a reader of the test") }
+
+// A command that panics ends with the exit code of an error of neuroshard itself.
+func TestPanicked(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), faultyReader{}, &stdout, &stderr, []string{"show", "-"}, quiet())
+	if code != exitInternal || stdout.Len() > 0 {
+		t.Errorf("got exit code %d and output %q, want %d and none", code, stdout.String(), exitInternal)
+	}
+	for _, want := range []string{"faultyReader", "neuroshard: error: panic: a reader of the test\n", "neuroshard: hint: this should not happen: please report it"} {
+		if !strings.Contains(stderr.String(), want) {
+			t.Errorf("got %q, want it to hold %q", stderr.String(), want)
+		}
+	}
+}
+
 // stream writes the lines of a job that runs a plan 20 % slower than predicted:
 // stream PLAN FILE STEPS [drift|slow|first]. From step 4000 on, with drift all devices take
 // 10 % more time, with slow device 2 does, and with first device 0 takes 3 times as long.
