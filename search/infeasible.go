@@ -37,6 +37,9 @@ type Infeasible struct {
 	// did not try all placements.
 	Tried  []string
 	Proven bool
+	// OtherTypes says that the sharding types allowed leave out a type that may cut a table into
+	// smaller parts, so that allowing all may help.
+	OtherTypes bool
 	// OnlyHBM says that the problem's engine keeps all tables in the memory of the devices,
 	// so that host memory would not help.
 	OnlyHBM bool
@@ -69,6 +72,23 @@ func free(bytes unit.Bytes) string {
 		return fmt.Sprintf("none free, because its reserve and the buffers of exchanges take %v more than its memory", -bytes)
 	}
 	return fmt.Sprintf("%v free", bytes)
+}
+
+// cutsFurther reports whether the options leave out a sharding type that the search could cut
+// tables by. Replicas take more bytes, so they are no such type.
+func cutsFurther(r *run) bool {
+	if r.opt.Method != NeuroShard || r.opt.ColumnsOnly || r.catalog.problem.Accounting == problem.CountWeights || len(r.catalog.all) < 2 {
+		return false
+	}
+	types := []problem.ShardingType{problem.ColumnWise, problem.RowWise}
+	if r.catalog.problem.Topology.Hosts() > 1 {
+		types = append(types, problem.Grid)
+	}
+	allowed := r.opt.ShardingTypes
+	if len(allowed) == 0 {
+		allowed = []problem.ShardingType{problem.ColumnWise}
+	}
+	return slices.ContainsFunc(types, func(t problem.ShardingType) bool { return !slices.Contains(allowed, t) })
 }
 
 // infeasible describes the failure of the piece with index p, which found no room when

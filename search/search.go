@@ -63,6 +63,7 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -155,6 +156,9 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 		s.best, err = occupy(r, s.best)
 	}
 	if err != nil {
+		if e := (*Infeasible)(nil); errors.As(err, &e) {
+			e.OtherTypes = cutsFurther(r)
+		}
 		return Result{}, err
 	}
 	found := Result{

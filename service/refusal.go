@@ -218,7 +218,11 @@ func ofInfeasible(e *search.Infeasible) *Refusal {
 	if e.Method != search.Default {
 		hint += fmt.Sprintf("options.method %s, which splits further, ", search.Default)
 	}
-	hint += "host memory for cold tables (overrides.host_memory), other options.sharding_types, devices with more memory, or tables with a smaller optimizer state or precision"
+	hint += "host memory for cold tables (overrides.host_memory), "
+	if e.OtherTypes {
+		hint += "other options.sharding_types, "
+	}
+	hint += "devices with more memory, or tables with a smaller optimizer state or precision"
 	r := refuse(http.StatusUnprocessableEntity, typeInfeasible, e.Error(), hint)
 	r.Table, r.Missing, r.DevicesNeeded = e.Table, e.Missing, max(0, e.DevicesNeeded)
 	return r

@@ -352,7 +352,7 @@ func infeasibleHint(e *search.Infeasible) string {
 	if e.Method == search.Default && !e.OnlyHBM && !slices.Contains(e.Tried, search.InHostMemory) {
 		hint += "host memory for cold tables (--host-memory), "
 	}
-	if e.Method == search.Default && len(e.Tried) == 0 {
+	if e.OtherTypes {
 		hint += "other sharding types (--sharding-types all), "
 	}
 	return hint + "devices with more memory, or tables with a smaller optimizer state or precision"
