@@ -31,13 +31,15 @@ type Cluster struct {
 
 	// devices and hosts are the memories that a topology file states of them, one by one.
 	devices, hosts oneByOne
+	// any says that the cluster is AnyCluster, which stands for one that is not known.
+	any bool
 }
 
 // AnyCluster returns a cluster that is large enough for all tables: the most devices,
-// with the most memory, and host memory. Tables can be checked on it before their cluster is known.
+// with the most memory, and host memory unless the engine uses none. Tables can be checked on it before their cluster is known.
 func AnyCluster() Cluster {
 	profiles := hardware.Profiles()
-	return Cluster{Topology: hardware.Topology{Profile: profiles[len(profiles)-1], Memory: hardware.MaxMemory, Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve, HostMemory: hardware.MaxMemory}}
+	return Cluster{Topology: hardware.Topology{Profile: profiles[len(profiles)-1], Memory: hardware.MaxMemory, Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve, HostMemory: hardware.MaxMemory}, any: true}
 }
 
 // Overrides are the fields of a problem that a user states beside files, by flags. A
@@ -264,6 +266,9 @@ func (p *Parts) override(c *Cluster) error {
 	choose(&c.Accounting, "--accounting", o.Accounting, problem.ParseAccounting, &errs)
 	choose(&c.CommPrecision, "--comm-precision", o.CommPrecision, problem.ParsePrecision, &errs)
 	choose(&c.Engine, "--for", o.Engine, problem.ParseEngine, &errs)
+	if c.any && o.HostMemory == nil && c.Engine.Rules().OnlyHBM {
+		t.HostMemory = 0
+	}
 	choose(&c.LaneRule, "--lanes", o.Lanes, problem.ParseLaneRule, &errs)
 	if o.MinWidth != nil && !validWidth(*o.MinWidth) {
 		errs = append(errs, flagError(fmt.Sprintf("--min-width: %d is not a multiple of %d from %d to %d", *o.MinWidth, problem.ColumnGranule, problem.ColumnGranule, problem.MaxDim), widthHint))
