@@ -264,6 +264,9 @@ type NoShardingType struct {
 	// OutsideHBM says that the constraints of all Tables do not allow HBM, and that this search can
 	// place tables in HBM only, because of its method, its Scorers or the problem's accounting.
 	OutsideHBM bool
+	// NoSlices says that the constraints of all Tables do not allow HBM, and that no sharding type
+	// allowed places them whole or in slices of columns, as tables lie in host memory.
+	NoSlices bool
 	// ShardingTypes are the sharding types tried; they are set only if the tables do not
 	// fit. Each table is then counted in the sharding type that takes fewest bytes: Need
 	// is the bytes that the table in Tables takes of one device, Sum the bytes that all
@@ -287,6 +290,9 @@ func (e *NoShardingType) Error() string {
 	}
 	if e.OutsideHBM {
 		return fmt.Sprintf("the tiers of %s leave hbm out, and this search places tables in hbm only", words.Quoted(e.Tables, 5))
+	}
+	if e.NoSlices {
+		return fmt.Sprintf("the tiers of %s leave hbm out, and the allowed sharding types leave out table_wise and column_wise, the only ones in host memory", words.Quoted(e.Tables, 5))
 	}
 	return fmt.Sprintf("none of the allowed sharding types can place %s: the tables have too few rows for a block on each device, or their constraints or pooling, or the rules of the engine, forbid it",
 		words.Quoted(e.Tables, 5))
@@ -329,11 +335,13 @@ func searchable(types []problem.ShardingType) error {
 // possible returns nil, or a *NoShardingType with the tables that can take no allowed
 // form. Tables that stay in blocks of rows on chosen devices need none.
 func (f *forms) possible(c *catalog) error {
-	e := &NoShardingType{OutsideHBM: true}
+	e := &NoShardingType{OutsideHBM: true, NoSlices: true}
 	for i := range c.problem.Tables {
 		if t := &c.problem.Tables[i]; f.barred[i] && len(f.choices[i]) == 0 && !c.kept.holds(i) {
 			e.Tables = append(e.Tables, t.Name)
-			e.OutsideHBM = e.OutsideHBM && !t.Constraint.PermitsTier(problem.HBM)
+			outside, sliced := !t.Constraint.PermitsTier(problem.HBM), f.columns && onDevices(t.Permits)
+			e.OutsideHBM = e.OutsideHBM && outside && sliced
+			e.NoSlices = e.NoSlices && outside && !sliced
 		}
 	}
 	if len(e.Tables) == 0 {

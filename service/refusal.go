@@ -164,6 +164,8 @@ func refused(err error) *Refusal {
 		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), unmovable.Hint())
 	case errors.As(err, &noType) && noType.OutsideHBM:
 		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), "add hbm to their tiers, or choose another method or model")
+	case errors.As(err, &noType) && noType.NoSlices:
+		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), "allow table_wise and column_wise in options.sharding_types, or add hbm to their tiers")
 	case errors.As(err, &noType), errors.As(err, &idle):
 		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), "allow other options.sharding_types, or plan for another cluster or engine")
 	case errors.As(err, &noStep):

@@ -280,6 +280,8 @@ func (a *app) explain(err error) ([]complaint, int) {
 		return []complaint{{err.Error(), "leave it out of --sharding-types"}}, exitNo
 	case errors.As(err, &noType) && noType.OutsideHBM:
 		return []complaint{{err.Error(), "add hbm to their tiers, or plan with --method neuroshard and a model that estimates host memory"}}, exitNo
+	case errors.As(err, &noType) && noType.NoSlices:
+		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --sharding-types, or add hbm to their tiers"}}, exitNo
 	case errors.As(err, &noType):
 		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --sharding-types; a table with sharding_types of its own needs them there, too"}}, exitNo
 	case errors.As(err, &idle):
