@@ -220,6 +220,63 @@ func checkValues(cmd *cobra.Command) error {
 	return input.Join(errs...)
 }
 
+// inputFlags are the flags that name an input file, which may be standard input.
+var inputFlags = []string{
+	"beside", "compare-plan", "dense", "features", "from", "prices", "replan", "rows", "stack", "step-plan", "sweep", "tables", "topology", "trace",
+}
+
+// checkStandardInput refuses a command whose arguments and flags name standard input more than once.
+func checkStandardInput(cmd *cobra.Command, args []string) error {
+	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+		args = args[:dash] // compare hands the others on
+	}
+	var from []string
+	for i, arg := range args {
+		if arg == "-" {
+			from = append(from, argumentName(cmd, i))
+		}
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if !slices.Contains(inputFlags, f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		for _, value := range values {
+			if value == "-" || f.Name == "compare-plan" && strings.HasSuffix(value, "=-") {
+				from = append(from, "--"+f.Name)
+			}
+		}
+	})
+	if len(from) < 2 {
+		return nil
+	}
+	all := "both"
+	if len(from) > 2 {
+		all = "all"
+	}
+	last := len(from) - 1
+	return usagef("standard input can be read once: name files for the others", "%s: %s and %s %s come from standard input", cmd.Name(), strings.Join(from[:last], ", "), from[last], all)
+}
+
+// argumentName returns the name of an argument in the usage of a command.
+func argumentName(cmd *cobra.Command, index int) string {
+	var names []string
+	for _, word := range strings.Fields(cmd.Use)[1:] {
+		if strings.HasPrefix(word, "-") {
+			break
+		}
+		name, _, _ := strings.Cut(strings.Trim(word, "[]."), "|")
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return fmt.Sprintf("argument %d", index+1)
+	}
+	return names[min(index, len(names)-1)]
+}
+
 // exit prints the error, if any, with its hints and returns the exit code.
 func (a *app) exit(err error) int {
 	if err == nil {

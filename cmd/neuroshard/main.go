@@ -114,9 +114,9 @@ and placed over devices, so that the slowest device is as fast as it can be.
 			}
 			return cmd.Help()
 		},
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
 			a.running = true
-			return cmp.Or(checkTogether(cmd), checkValues(cmd))
+			return cmp.Or(checkTogether(cmd), checkValues(cmd), checkStandardInput(cmd, args))
 		},
 		SilenceErrors:              true,
 		SilenceUsage:               true,

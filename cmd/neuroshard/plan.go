@@ -115,9 +115,6 @@ type planCommand struct {
 
 func (p *planCommand) run(ctx context.Context, source string) error {
 	start := p.env.now()
-	if source == "-" && p.from == "-" {
-		return usagef("name a file for one of them", "plan: TABLES and --from both come from standard input")
-	}
 	var model *cost.Model
 	if p.model != torchRecModel {
 		var err error

@@ -121,9 +121,6 @@ func (r *replanCommand) run(ctx context.Context, oldPath, source string) error {
 // load reads the old plan and the new problem, and returns the lost devices. It reports the
 // errors of both, and of the flags.
 func (r *replanCommand) load(oldPath, source string) (*plan.Plan, []int, loaded, error) {
-	if oldPath == "-" && source == "-" {
-		return nil, nil, loaded{}, usagef("name a file for one of them", "replan: OLD and TABLES both come from standard input")
-	}
 	fallback := input.AnyCluster()
 	old, err := r.readPlan(oldPath)
 	var lost []int

@@ -151,19 +151,12 @@ func (r *reportCommand) check(args []string) error {
 	if r.alternatives != "" && !slices.Contains(explainedNames(), r.alternatives) {
 		errs = append(errs, faulty(fmt.Sprintf("--alternatives: %q is none of %s", r.alternatives, strings.Join(explainedNames(), ", ")), ""))
 	}
-	from := 0
 	files := append(slices.Clone(args), r.tables, r.replan, r.sweep)
-	for _, path := range files {
-		if path == "-" {
-			from++
-		}
-	}
 	if r.model != "" && r.model != torchRecModel {
 		if err := checkFolder(r.model); err != nil {
 			errs = append(errs, faulty("--model: "+err.Error(), "make a model with: neuroshard train"))
 		}
 	}
-	add(from > 1, "report: only one input can be standard input (-)", "name files for the other inputs")
 	_, terminal := r.env.terminal(r.stdout.to)
 	add(toStandardOutput(r.output) && terminal, "report: a page is not for a terminal", "name a file: -o plan.html, and open it in a browser")
 	errs = append(errs, r.compared.load(r.app))

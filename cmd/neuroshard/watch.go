@@ -81,9 +81,6 @@ const (
 )
 
 func runWatch(ctx context.Context, a *app, f *watchFlags, planned, source string) error {
-	if planned == "-" && source == "-" {
-		return usagef("name a file for one of them", "watch: the plan and the lines both come from standard input")
-	}
 	pl, err := a.readPlan(planned)
 	if err != nil {
 		return err
