@@ -352,7 +352,7 @@ func (v *view) replications(r *neuroshard.Result) {
 		tried = append(tried, fmt.Sprintf("%d: %s", g.Replicas, cost))
 	}
 	if len(tried) > 0 {
-		v.printf("groups          %s a step with the replicas' all-reduce, by the number of sharding groups\n", strings.Join(tried, "; "))
+		v.printf("groups          %s (each is the time of a step with the replicas' all-reduce, by the number of sharding groups)\n", strings.Join(tried, "; "))
 	}
 }
 
