@@ -333,14 +333,8 @@ func (a *app) explain(err error) ([]complaint, int) {
 		return []complaint{{infeasible.Error(), infeasibleHint(infeasible)}}, exitNo
 	case errors.As(err, &unmovable):
 		return []complaint{{err.Error(), unmovable.Hint()}}, exitNo
-	case errors.As(err, &noType) && len(noType.NotSearched) > 0:
-		return []complaint{{err.Error(), "leave it out of --sharding-types"}}, exitNo
-	case errors.As(err, &noType) && noType.OutsideHBM:
-		return []complaint{{err.Error(), "add hbm to their tiers, or plan with --method neuroshard and a model that estimates host memory"}}, exitNo
-	case errors.As(err, &noType) && noType.NoSlices:
-		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --sharding-types, or add hbm to their tiers"}}, exitNo
 	case errors.As(err, &noType):
-		return []complaint{{err.Error(), "allow table_wise and column_wise as well, with --sharding-types; a table with sharding_types of its own needs them there, too"}}, exitNo
+		return []complaint{{err.Error(), noTypeHint(noType)}}, exitNo
 	case errors.As(err, &idle):
 		return []complaint{{err.Error(), idleHint(idle)}}, exitNo
 	case errors.As(err, &path):
@@ -377,6 +371,19 @@ func explainInputs(e *input.Errors) []complaint {
 		all = append(all, complaint{words.More("", more) + " errors: correct these first", ""})
 	}
 	return all
+}
+
+// noTypeHint advises on tables that no allowed sharding type places.
+func noTypeHint(e *search.NoShardingType) string {
+	switch {
+	case len(e.NotSearched) > 0:
+		return "leave it out of --sharding-types"
+	case e.OutsideHBM:
+		return "add hbm to their tiers, or plan with --method neuroshard and a model that estimates host memory"
+	case e.NoSlices:
+		return "allow table_wise and column_wise as well, with --sharding-types, or add hbm to their tiers"
+	}
+	return "allow table_wise and column_wise as well, with --sharding-types; a table with sharding_types of its own needs them there, too"
 }
 
 // idleHint advises on tables that leave devices empty.
