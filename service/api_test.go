@@ -466,6 +466,13 @@ func TestReplan(t *testing.T) {
 	if want := "urn:neuroshard:infeasible"; got["type"] != want {
 		t.Errorf("a table of one row with row_wise: got type %v, want %s", got["type"], want)
 	}
+	// A running TorchRec job keeps its replicas.
+	running := strings.Replace(tiny, `"devices": 2`, `"devices": 2, "for": "torchrec"`, 1)
+	old = s.object(200, "POST", "/v1/plan", `{`+running+`, "options": {"sharding_types": ["data_parallel"]}}`)["id"].(string)
+	got = s.object(422, "POST", "/v1/replan", fmt.Sprintf(`{"old": %q, %s, "options": {"sharding_types": ["table_wise"]}}`, old, running))
+	if want := "allow data_parallel as well"; got["type"] != "urn:neuroshard:infeasible" || !strings.HasPrefix(got["hint"].(string), want) {
+		t.Errorf("replicas with table_wise: got %v, want the hint %q", got, want)
+	}
 }
 
 func TestSweep(t *testing.T) {
