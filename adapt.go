@@ -247,17 +247,8 @@ func renumber(p *problem.Problem, c plan.Cluster, lost []int) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	if groups := c.ReplicaCount(); groups > 1 && (t.Devices != left.Devices || t.PerHost() != left.DevicesPerHost) {
-		return nil, &OtherPlan{
-			fmt.Sprintf("the lost devices leave a sharding group %d of %d devices, %d a host, and the problem states groups of %d, %d a host", left.Devices, c.Devices, left.DevicesPerHost, t.Devices, t.PerHost()),
-			"state the whole old cluster with --devices, --devices-per-host and --replicas, as if the lost devices were replaced, or plan anew: neuroshard plan",
-		}
-	}
 	if t.Devices != left.Devices || t.PerHost() != left.DevicesPerHost {
-		return nil, &OtherPlan{
-			fmt.Sprintf("the lost devices leave %d of %d devices, %d a host, and the problem states %d, %d a host", left.Devices, c.Devices, left.DevicesPerHost, t.Devices, t.PerHost()),
-			fmt.Sprintf("leave --devices and --devices-per-host out, or state %d and %d if the lost devices are replaced", c.Devices, c.DevicesPerHost),
-		}
+		return nil, notLeft(p, c, left)
 	}
 	for d := range number {
 		number[d] = gone
@@ -270,6 +261,22 @@ func renumber(p *problem.Problem, c plan.Cluster, lost []int) ([]int, error) {
 		}
 	}
 	return number, nil
+}
+
+// notLeft is the error of a problem that has neither the devices that are left of the old cluster nor all of
+// them.
+func notLeft(p *problem.Problem, c, left plan.Cluster) error {
+	t := &p.Topology
+	if c.ReplicaCount() > 1 {
+		return &OtherPlan{
+			fmt.Sprintf("the lost devices leave a sharding group %d of %d devices, %d a host, and the problem states groups of %d, %d a host", left.Devices, c.Devices, left.DevicesPerHost, t.Devices, t.PerHost()),
+			"state the whole old cluster with --devices, --devices-per-host and --replicas, as if the lost devices were replaced, or plan anew: neuroshard plan",
+		}
+	}
+	return &OtherPlan{
+		fmt.Sprintf("the lost devices leave %d of %d devices, %d a host, and the problem states %d, %d a host", left.Devices, c.Devices, left.DevicesPerHost, t.Devices, t.PerHost()),
+		fmt.Sprintf("leave --devices and --devices-per-host out, or state %d and %d if the lost devices are replaced", c.Devices, c.DevicesPerHost),
+	}
 }
 
 // compare sets what differs between p and the old plan.

@@ -73,9 +73,9 @@ const (
 	neighbourHeat                                       = .05
 	mostNeighbours, nextRuns, nextEvaluations, nextHeat = 2, 2, 20_000, .03
 	// Of up to moreDescended tables, for each pair of forms, up to moreSwitched tables change from one to the other,
-	// by each of two measures. Of the tables whose blocks lie on hosts, mostSpread lie across other numbers of
+	// by each of two measures. Of the tables whose blocks lie on hosts, mostRehosted lie across other numbers of
 	// hosts.
-	moreSwitched, mostSpread = 4, 4
+	moreSwitched, mostRehosted = 4, 4
 	// If there are more than manySlices slices, there is one round only, with secondStarts
 	// starts.
 	manySlices = 30_000
@@ -292,7 +292,7 @@ func (w switcher) neighbours(evaluations int64) {
 			}
 		}
 		if w.searchesFurther() {
-			starts = append(starts, w.spread()...)
+			starts = append(starts, w.onOtherHosts()...)
 			w.annealNeighbours(starts, evaluations)
 		} else {
 			w.annealEach(starts, evaluations)
@@ -396,18 +396,18 @@ func (w switcher) switchable(from, to problem.Form, most int) []int {
 	return tables
 }
 
-// spread returns placements in which tables whose blocks lie on hosts lie across other numbers of hosts, by
-// equal slices of columns. Only the mostSpread most expensive of these tables take part. Each of them lies
+// onOtherHosts returns placements in which tables whose blocks lie on hosts lie across other numbers of hosts, by
+// equal slices of columns. Only the mostRehosted most expensive of these tables take part. Each of them lies
 // across the next larger and across the next smaller number; and the first one, the first two, and so on
-// share all hosts, while the others become slices of columns. For each such change, spread returns two placements,
+// share all hosts, while the others become slices of columns. For each such change, onOtherHosts returns two placements,
 // as neighbour does.
-func (w switcher) spread() (starts []start) {
+func (w switcher) onOtherHosts() (starts []start) {
 	parts := w.placement.placed()
 	w.reset(parts)
 	tables := slices.DeleteFunc(w.order(), func(t int) bool {
 		return spanOf(w.formOf(t)) != oneHost || !w.forms.sliced[t]
 	})
-	first := tables[:min(len(tables), mostSpread)]
+	first := tables[:min(len(tables), mostRehosted)]
 	add := func(change func() bool) {
 		if w.reset(parts); change() {
 			starts = append(starts, w.taken()...)
@@ -443,9 +443,9 @@ func (w switcher) hostsBeside(table, n int) (larger, smaller int) {
 	return larger, smaller
 }
 
-// shareHosts spreads each of some tables across at most the given number of hosts, and makes the others slices of
+// shareHosts lays each of some tables across at most the given number of hosts, and makes the others slices of
 // columns. It reports whether that is possible, and not what the tables have now.
-func (w switcher) shareHosts(spread, others []int, most int) bool {
+func (w switcher) shareHosts(blocks, others []int, most int) bool {
 	changed := len(others) > 0
 	for _, t := range others {
 		if w.forms.barred[t] || !w.become(t, problem.Form{}, 0, true) {
@@ -454,7 +454,7 @@ func (w switcher) shareHosts(spread, others []int, most int) bool {
 		w.try()
 		w.accept()
 	}
-	for _, t := range spread {
+	for _, t := range blocks {
 		_, n := w.hostsBeside(t, most+1)
 		changed = changed || n != len(w.tables[t])
 		if n == 0 || !w.across(t, n) {

@@ -164,8 +164,8 @@ func (r *replanCommand) remaining(old *plan.Plan) (*input.Cluster, []int, error)
 		}
 	}
 	own := clusterOf(old, &r.cluster)
-	replaced := r.given("devices") && r.cluster.devices == old.Cluster.Devices || r.given("topology")
 	groups := old.Cluster.ReplicaCount()
+	replaced := r.given("devices") && r.cluster.devices == groups*old.Cluster.Devices || r.given("topology")
 	if len(lost) > 0 && groups > 1 && !r.given("devices") && !r.given("topology") {
 		errs = append(errs, faulty(
 			fmt.Sprintf("--lost-devices and --lost-hosts: the old plan has %d sharding groups, which lost devices leave with different numbers of devices", groups),

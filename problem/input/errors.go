@@ -157,6 +157,18 @@ func (r *report) fatal(line int, message, hint string) {
 // count returns how many errors there are.
 func (r *report) count() int { return len(r.list) + r.more }
 
+// suggest returns the hint for a word that is not among the known ones: the
+// one that was probably meant, or else all of them. It returns "" after maxSuggested errors.
+func (r *report) suggest(word string, known []string) string {
+	if r.count() >= maxSuggested {
+		return ""
+	}
+	if best := closest(word, known); best != "" {
+		return fmt.Sprintf("did you mean %q?", best)
+	}
+	return "known: " + strings.Join(known, ", ")
+}
+
 // name puts the table's name on the errors since there were from of them: a
 // table's name is known only once its object has been read.
 func (r *report) name(from int, table string) {

@@ -1,7 +1,6 @@
 package input
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -65,18 +64,6 @@ var scenarioWords = map[string]string{
 	"devices_per_host": "local_world_size",
 	"memory":           "hbm_bytes",
 	"hbm_cap":          "hbm_bytes",
-}
-
-// suggest returns the hint for a word that is not among the known ones: the
-// one that was probably meant, or else all of them. It returns "" after maxSuggested errors.
-func (r *report) suggest(word string, known []string) string {
-	if r.count() >= maxSuggested {
-		return ""
-	}
-	if best := closest(word, known); best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
-	}
-	return "known: " + strings.Join(known, ", ")
 }
 
 // closest returns the known word that was probably meant, or "".
