@@ -471,7 +471,7 @@ func (w switcher) across(table, hosts int) bool {
 	inBlocks := w.c.inForm(whole, w.c.pieces[whole].members[0].width, w.formOf(table))
 	parts := w.all()
 	w.reset(slices.DeleteFunc(slices.Clone(parts), func(p placed) bool {
-		return int(w.c.pieces[p.piece].members[0].table) == table
+		return w.c.pieces[p.piece].members[0].table == table
 	}))
 	sums := w.hostSums()
 	w.reset(parts)
