@@ -269,7 +269,7 @@ func notLeft(p *problem.Problem, c, left plan.Cluster) error {
 	t := &p.Topology
 	if c.ReplicaCount() > 1 {
 		return &OtherPlan{
-			fmt.Sprintf("the lost devices leave a sharding group %d of %d devices, %d a host, and the problem states groups of %d, %d a host", left.Devices, c.Devices, left.DevicesPerHost, t.Devices, t.PerHost()),
+			fmt.Sprintf("without the lost devices, a sharding group has %d of %d devices, %d a host, and the problem states groups of %d, %d a host", left.Devices, c.Devices, left.DevicesPerHost, t.Devices, t.PerHost()),
 			"state the whole old cluster with --devices, --devices-per-host and --replicas, as if the lost devices were replaced, or plan anew: neuroshard plan",
 		}
 	}

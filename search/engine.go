@@ -400,7 +400,7 @@ type Idle struct {
 // Error says how many devices stay empty, or which devices no table may use.
 func (e *Idle) Error() string {
 	if len(e.Barred) > 0 {
-		return fmt.Sprintf("%s needs a part of a table on every device, and the constraints of all tables leave out device %s", e.Engine, words.List(numbersOf(e.Barred), 5))
+		return fmt.Sprintf("%s needs a part of a table on every device, and the constraints of all tables leave out these devices: %s", e.Engine, words.List(numbersOf(e.Barred), 5))
 	}
 	return fmt.Sprintf("%s needs a part of a table on every device, and %d of %d devices stay empty: there are too few slices", e.Engine, e.Empty, e.Devices)
 }

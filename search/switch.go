@@ -343,9 +343,9 @@ func (w switcher) eachSet(starts []start, most int) (chosen []start) {
 
 // neighbour returns placements with one table in another form: the tables for which the switch pays
 // most or costs least, and the tables for which the switch does so relative to the time that the
-// table takes alone, one of each or, of few tables where the stage goes further, up to moreSwitched of each. The latter may be
-// large tables. For each table, neighbour returns two placements: with the other slices where they are, and
-// with all slices placed again.
+// table takes alone; one of each, or up to moreSwitched of each where the stage goes further and there are
+// few tables. The latter measure can choose large tables. For each table, neighbour returns two placements:
+// with the other slices where they are, and with all slices placed again.
 func (w switcher) neighbour(from, to problem.Form) (starts []start) {
 	parts := w.placement.placed()
 	if !w.uses(parts, from) || !w.uses(parts, to) {
@@ -432,7 +432,7 @@ func (w switcher) onOtherHosts() (starts []start) {
 // the number of full hosts, and the largest number that is smaller than n; 0 if there is none.
 func (w switcher) hostsBeside(table, n int) (larger, smaller int) {
 	t := &w.c.problem.Tables[table]
-	for _, width := range t.EqualWidths() { // they fall
+	for _, width := range t.EqualWidths() { // from the widest, so that the numbers of slices rise
 		switch slices := t.Dim / width; {
 		case slices < n:
 			smaller = slices
@@ -444,7 +444,7 @@ func (w switcher) hostsBeside(table, n int) (larger, smaller int) {
 }
 
 // shareHosts lays each of some tables across at most the given number of hosts, and makes the others slices of
-// columns. It reports whether that is possible, and not what the tables have now.
+// columns. It returns false if that is impossible or changes nothing.
 func (w switcher) shareHosts(blocks, others []int, most int) bool {
 	changed := len(others) > 0
 	for _, t := range others {

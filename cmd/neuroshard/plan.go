@@ -433,7 +433,7 @@ func (p *planCommand) checkBeam() error {
 	return input.Join(errs...)
 }
 
-// checkBudgets reports the budgets that the method takes no notice of: the baselines try one
+// checkBudgets reports the budgets that the method ignores: the baselines try one
 // placement, and hugectr estimates one.
 func (p *planCommand) checkBudgets() error {
 	var errs []error

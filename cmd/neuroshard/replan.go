@@ -168,7 +168,7 @@ func (r *replanCommand) remaining(old *plan.Plan) (*input.Cluster, []int, error)
 	replaced := r.given("devices") && r.cluster.devices == groups*old.Cluster.Devices || r.given("topology")
 	if len(lost) > 0 && groups > 1 && !r.given("devices") && !r.given("topology") {
 		errs = append(errs, faulty(
-			fmt.Sprintf("--lost-devices and --lost-hosts: the old plan has %d sharding groups, which lost devices leave with different numbers of devices", groups),
+			fmt.Sprintf("--lost-devices and --lost-hosts: the old plan has %d sharding groups, and without the lost devices their numbers of devices differ", groups),
 			"state the cluster that is left with --devices, --devices-per-host and --replicas, or the old cluster if the lost devices are replaced"))
 	}
 	if len(lost) > 0 && len(errs) == 0 {

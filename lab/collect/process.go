@@ -176,7 +176,7 @@ func (p *process) kill() { p.finish(0) }
 func (p *process) close() { p.finish(farewell) }
 
 // parseResponse reads the response to a request. The error is the worker's
-// *protocol.Error, one of CodeTimes or CodeLookups for numbers that cannot be, or a
+// *protocol.Error, one of CodeTimes or CodeLookups for impossible numbers, or a
 // *brokenError if the text is not a response to the request.
 func parseResponse(q protocol.Request, text []byte) (protocol.Response, error) {
 	var r protocol.Response
@@ -205,7 +205,7 @@ func parseResponse(q protocol.Request, text []byte) (protocol.Response, error) {
 			code = CodeLookups
 		}
 		if code != "" {
-			return r, &protocol.Error{Code: code, Message: fmt.Sprintf("field %q is %s, which is not a number that can be: %s", wrongType.Field, wrongType.Value, quote(text))}
+			return r, &protocol.Error{Code: code, Message: fmt.Sprintf("field %q is %s, which is out of range: %s", wrongType.Field, wrongType.Value, quote(text))}
 		}
 		return r, &brokenError{code: CodeCrash, what: fmt.Sprintf("field %q of its response to %q is %s: %s", wrongType.Field, q.Op, wrongType.Value, quote(text))}
 	}

@@ -308,7 +308,7 @@ const (
 	// CodeTimes means that times are not above 0, or are not numbers.
 	CodeTimes = "times"
 	// CodeLookups means that a response to tables lacks a table, or states lookups that
-	// cannot be.
+	// are impossible.
 	CodeLookups = "lookups"
 )
 

@@ -366,7 +366,7 @@ func (w *Worker) askCeilings(ctx context.Context) (protocol.Response, error) {
 }
 
 // Compute makes the worker run a group. The error is a *protocol.Error if the
-// worker refuses the group, or its times or the lookups that it made cannot be. The error wraps ErrLost if
+// worker refuses the group, or its times or the lookups that it made are impossible. The error wraps ErrLost if
 // the worker cannot be started again. Any other error states the worker's fault.
 func (w *Worker) Compute(ctx context.Context, tables []problem.Table, g *dataset.Group) (Timing, error) {
 	if err := checkMembers(tables, g); err != nil {
@@ -632,7 +632,7 @@ func (w *Worker) send(ctx context.Context, list []toSend) error {
 const shareSlack = 0.02
 
 // checkRealised returns an error if the response of a worker does not have a table, or states
-// lookups of the table that cannot be.
+// impossible lookups of the table.
 func checkRealised(t *protocol.Table, realised map[int]protocol.Table) error {
 	got, answered := realised[t.T]
 	if !answered {
