@@ -428,15 +428,17 @@ func (w switcher) onOtherHosts() (starts []start) {
 	return starts
 }
 
-// hostsBeside returns the least number of equal slices of a table that is larger than n and not larger than
-// the number of full hosts, and the largest number that is smaller than n; 0 if there is none.
+// hostsBeside returns the least number of equal slices of a table that is larger than n, and the largest
+// number that is smaller than n, both not larger than the number of full hosts; 0 if there is none.
 func (w switcher) hostsBeside(table, n int) (larger, smaller int) {
 	t := &w.c.problem.Tables[table]
 	for _, width := range t.EqualWidths() { // from the widest, so that the numbers of slices rise
 		switch slices := t.Dim / width; {
+		case slices > int(w.fullHosts()):
+			return larger, smaller
 		case slices < n:
 			smaller = slices
-		case slices > n && larger == 0 && slices <= int(w.fullHosts()):
+		case slices > n && larger == 0:
 			larger = slices
 		}
 	}

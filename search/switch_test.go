@@ -124,6 +124,7 @@ func TestHostsBeside(t *testing.T) {
 		{1, 2, 3, 1},
 		{1, 3, 4, 2},
 		{1, 6, 8, 4},
+		{1, 13, 0, 8}, // two slices may lie on one host
 		{2, 1, 0, 0},
 	} {
 		if larger, smaller := w.hostsBeside(c.table, c.n); larger != c.larger || smaller != c.smaller {
