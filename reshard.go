@@ -147,7 +147,7 @@ func (r *resharder) explain(err error, p *problem.Problem, types []problem.Shard
 	for i := range p.Tables {
 		t, rule := &p.Tables[i], &r.rules[i]
 		allowed := func(k problem.ShardingType) bool { return problem.Permitted(types, k) && t.Permits(k) }
-		if !slices.Contains(none.Tables, t.Name) || !slices.ContainsFunc(problem.ShardingTypes(), allowed) || slices.ContainsFunc(rule.types(t), allowed) {
+		if !slices.Contains(none.Tables, t.Name) || len(rule.types(t)) == 0 || !slices.ContainsFunc(problem.ShardingTypes(), allowed) || slices.ContainsFunc(rule.types(t), allowed) {
 			continue
 		}
 		e.Tables = append(e.Tables, t.Name)

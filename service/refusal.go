@@ -162,12 +162,8 @@ func refused(err error) *Refusal {
 		return ofInfeasible(infeasible)
 	case errors.As(err, &unmovable):
 		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), unmovable.Hint())
-	case errors.As(err, &noType) && noType.OutsideHBM:
-		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), "add hbm to their tiers, or choose another method or model")
-	case errors.As(err, &noType) && noType.NoSlices:
-		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), "allow table_wise and column_wise in options.sharding_types, or add hbm to their tiers")
 	case errors.As(err, &noType), errors.As(err, &idle):
-		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), "allow other options.sharding_types, or plan for another cluster or engine")
+		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), typesHint(noType, idle))
 	case errors.As(err, &noStep):
 		return refusal(fault{Location: "problem.topology", Message: "the whole step has no price: " + noStep.Err.Error(), Hint: "docs/STEP.md says what a step needs"})
 	case errors.As(err, &old):
@@ -209,6 +205,20 @@ func ofStore(err error) *Refusal {
 		return busy(http.StatusServiceUnavailable, "another process keeps the store locked", 5)
 	}
 	return refuse(http.StatusInternalServerError, "about:blank", "an error of the server: its log has the details", "please report it")
+}
+
+// typesHint advises on tables that have no sharding type, or on tables that leave devices empty; one of
+// the two is nil.
+func typesHint(noType *search.NoShardingType, idle *search.Idle) string {
+	switch {
+	case noType != nil && noType.OutsideHBM:
+		return "add hbm to their tiers, or choose another method or model"
+	case noType != nil && noType.NoSlices:
+		return "allow table_wise and column_wise in options.sharding_types, or add hbm to their tiers"
+	case idle != nil && len(idle.Barred) > 0:
+		return "allow some table to use these devices, or plan for another engine"
+	}
+	return "allow other options.sharding_types, or plan for another cluster or engine"
 }
 
 // ofInfeasible returns the refusal of a problem that does not fit.

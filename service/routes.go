@@ -70,6 +70,10 @@ func (r *router) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 	none := &noRoute{header: w.Header(), status: http.StatusOK}
 	own.ServeHTTP(none, q) // it sets the header Allow
+	if none.status != http.StatusMethodNotAllowed {
+		none.status = http.StatusNotFound // a redirect to a clean path that no route takes, too
+		w.Header().Del("Location")
+	}
 	refusal := refuse(none.status, typeNotFound, "there is no path "+clip(q.URL.Path), "GET /openapi.json describes all paths")
 	if none.status == http.StatusMethodNotAllowed {
 		refusal = refuse(none.status, "about:blank", fmt.Sprintf("%s does not take the method %s", clip(q.URL.Path), clip(q.Method)), "use one of "+w.Header().Get("Allow"))

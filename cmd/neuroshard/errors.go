@@ -222,7 +222,7 @@ func checkValues(cmd *cobra.Command) error {
 
 // inputFlags are the flags that name an input file, which may be standard input.
 var inputFlags = []string{
-	"beside", "compare-plan", "dense", "features", "from", "prices", "replan", "rows", "stack", "step-plan", "sweep", "tables", "topology", "trace",
+	"beside", "compare-plan", "dense", "features", "from", "prices", "replan", "rows", "score", "stack", "step-plan", "sweep", "tables", "tasks", "topology", "trace",
 }
 
 // checkStandardInput refuses a command whose arguments and flags name standard input more than once.

@@ -436,6 +436,9 @@ func (p *planCommand) checkBeam() error {
 // checkBudgets reports the budgets that the method ignores: the baselines try one
 // placement, and hugectr estimates one.
 func (p *planCommand) checkBudgets() error {
+	if p.from != "" {
+		return nil // checkFrom reports them
+	}
 	var errs []error
 	method := search.Method(p.method)
 	report := func(name, why string) {

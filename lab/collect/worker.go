@@ -612,6 +612,10 @@ func (w *Worker) send(ctx context.Context, list []toSend) error {
 		}
 		for _, t := range part {
 			if err := checkRealised(&t.table, realised); err != nil {
+				for _, t := range part { // the worker has these tables, with lookups that nobody knows
+					delete(w.sent, t.table.T)
+					w.indexBytes += t.memory
+				}
 				return &protocol.Error{Code: CodeLookups, Message: err.Error()}
 			}
 		}

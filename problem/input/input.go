@@ -352,8 +352,11 @@ func (b *builder) checkUnique(t *problem.Table, line int, s stated, bad unread, 
 }
 
 // mostUnique returns the most distinct rows that the batch of a table's histogram may have:
-// the lookups of the batch, with roundedLookups. It is infinite if a feature has no lookups.
+// the lookups of the batch, with roundedLookups. It is infinite if there is no feature, or one without lookups.
 func mostUnique(t *problem.Table) float64 {
+	if len(t.Features) == 0 {
+		return math.Inf(1)
+	}
 	for _, f := range t.Features {
 		if !(f.PoolingFactor > 0) {
 			return math.Inf(1) // or its pooling factor was not read
