@@ -30,11 +30,11 @@ from neuroshard_torchrec import (
     PlanError,
     Problem,
     ReplicatedTablesWarning,
-    TorchRecVersionError,
     load_plan,
+    versions,
 )
 from neuroshard_torchrec import binary as program
-from neuroshard_torchrec._torchrec import TOGETHER, ShardingEnv, check_versions
+from neuroshard_torchrec._torchrec import ShardingEnv
 
 __all__ = ["binary"]
 
@@ -377,33 +377,27 @@ def test_errors_with_their_hints() -> None:
 
 
 @pytest.mark.parametrize(
-    "versions",
+    ("installed", "release"),
     [
-        ("1.6.0",),
-        ("1.6.1", "2.11.0", "1.6.0"),
-        ("1.6.1+cpu", "2.11.0+cpu", "1.6.1+cu130"),
-        ("1.6.1", "2.11.0", None),
+        (("1.5.1",), "1.5"),
+        (("1.6.1", "2.11.0", "1.6.0"), "1.6"),
+        (("1.6.1+cpu", "2.11.0+cpu", "1.6.1+cu130"), "1.6"),
+        (("1.9.2", "2.14.1", None), "1.9"),
     ],
 )
-def test_versions_that_are_supported(versions: tuple[str | None, ...]) -> None:
-    check_versions(*versions)
+def test_versions_that_are_tested(installed: tuple[str | None, ...], release: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert versions.check(*installed) == release
 
 
 @pytest.mark.parametrize(
-    ("version", "part"),
-    [
-        (None, "TorchRec is not installed"),
-        ("1.5.0", "TorchRec 1.5.0 is not supported"),
-        ("1.7.0", "not supported"),
-        ("2.6", "not supported"),
-        ("2026.11.1", "not supported"),
-        ("odd", "not supported"),
-    ],
+    ("version", "taken"),
+    [("1.4.0", "1.5"), ("1.10.0", "1.9"), ("2.6", "1.9"), ("2026.11.1", "1.9"), ("odd", "1.9")],
 )
-def test_versions_that_are_not(version: str | None, part: str) -> None:
-    with pytest.raises(TorchRecVersionError, match=part) as e:
-        check_versions(version)
-    assert "hint: install" in str(e.value) and neuroshard_torchrec.SUPPORTED in str(e.value)
+def test_versions_that_are_not_tested_are_a_warning(version: str, taken: str) -> None:
+    with pytest.warns(versions.TorchRecVersionWarning, match=f"TorchRec {version} is not tested"):
+        assert versions.check(version) == taken
 
 
 @pytest.mark.parametrize(
@@ -416,37 +410,60 @@ def test_versions_that_are_not(version: str | None, part: str) -> None:
     ],
 )
 def test_versions_that_do_not_belong_together(pytorch: str, fbgemm: str, parts: list[str]) -> None:
-    with pytest.raises(TorchRecVersionError) as e:
-        check_versions("1.6.1", pytorch, fbgemm)
-    assert "hint: install what belongs together: pip install" in str(e.value)
-    for part in parts:
-        assert part in str(e.value)
+    with pytest.warns(versions.TorchRecVersionWarning) as warned:
+        assert versions.check("1.6.1", pytorch, fbgemm) == "1.6"
+    message = str(warned[0].message)
+    assert 'pip install "torch==2.11.*" "fbgemm-gpu==1.6.*" "torchrec==1.6.*"' in message
+    assert all(part in message for part in parts)
 
 
-def test_installing_takes_versions_that_belong_together() -> None:
+def test_the_extra_takes_the_tested_releases() -> None:
     project = (Path(__file__).parent.parent / "pyproject.toml").read_text()
     (extra,) = re.findall(r"^torchrec = \[(.*)\]$", project, re.MULTILINE)
-    asked = dict(re.findall(r'"([a-z-]+)>=([0-9.]+),', extra))
-    (own,) = TOGETHER
+    asked = dict(re.findall(r'"([a-z-]+)>=([0-9.]+)"', extra))
+    oldest, together = next(iter(versions.TOGETHER.items()))
     assert asked == {
-        "torchrec": own,
-        "torch": TOGETHER[own]["PyTorch"],
-        "fbgemm-gpu": TOGETHER[own]["FBGEMM"],
+        "torchrec": oldest,
+        "torch": together["PyTorch"],
+        "fbgemm-gpu": together["FBGEMM"],
     }
-    below = dict(re.findall(r'"([a-z-]+)>=[0-9.]+,<([0-9.]+)"', extra))
-    assert below == {"torchrec": "1.7", "torch": "2.12", "fbgemm-gpu": "1.7"}
 
 
-def test_another_torchrec_is_reported_on_import() -> None:
+def test_without_torchrec_the_import_says_what_to_install() -> None:
     code = (
         "from importlib import metadata\n"
-        "metadata.version = lambda name: '0.9'\n"
+        "real = metadata.version\n"
+        "def version(name):\n"
+        "    if 'torchrec' in name:\n"
+        "        raise metadata.PackageNotFoundError(name)\n"
+        "    return real(name)\n"
+        "metadata.version = version\n"
         "import neuroshard_torchrec\n"
     )
     done = python("-c", code)
     assert done.returncode != 0
-    assert b"TorchRecVersionError: TorchRec 0.9 is not supported" in done.stderr
-    assert b"import torchrec" not in done.stderr
+    assert b"TorchRecVersionError: TorchRec is not installed" in done.stderr
+    assert b"hint: install what belongs together: pip install" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (
+            "import torchrec.distributed.types as t\ndel t.ParameterSharding\n",
+            b"cannot import name 'ParameterSharding' from 'torchrec.distributed.types'",
+        ),
+        (
+            "import sys\nsys.modules['torchrec.distributed.planner.perf_models'] = None\n",
+            b"torchrec.distributed.planner.perf_models",
+        ),
+    ],
+)
+def test_a_name_that_torchrec_lacks_is_named(spoil: str, named: bytes) -> None:
+    done = python("-c", spoil + "import neuroshard_torchrec\n")
+    assert done.returncode != 0
+    last = done.stderr[done.stderr.rindex(b"TorchRecVersionError") :]
+    assert b"lacks what neuroshard_torchrec uses" in last and named in last
 
 
 IMPORTS = ("_torchrec.py", "_modules.py", "_sharded.py", "options.py", "parts.py")
@@ -462,5 +479,5 @@ def test_torchrec_is_imported_in_few_files_only() -> None:
             assert path.name == "_torchrec.py" or path.name in stated, path
         else:
             assert "from torchrec" not in text and "import torchrec\n" not in text, path
-        if path.name != "_torchrec.py":
+        if path.name not in ("_torchrec.py", "versions.py"):
             assert "fbgemm_gpu" not in text, path

@@ -6,11 +6,11 @@
 ``reshard``             the tables of a running job, from one plan to the next
 ``StepTimes``           what each step keeps a rank busy, for ``neuroshard watch``
 
-It needs TorchRec of the supported range; importing it raises TorchRecVersionError
-where that is not there. docs/TORCHREC.md has examples.
+It runs with TorchRec 1.5 to 1.9 (versions.py); a newer release is a warning. Importing it raises
+TorchRecVersionError where TorchRec is missing, or lacks a name that is used. docs/TORCHREC.md has
+examples.
 """
 
-from ._torchrec import NEWEST, OLDEST, SUPPORTED, TorchRecVersionError
 from .errors import (
     BinaryError,
     InputError,
@@ -22,11 +22,25 @@ from .errors import (
     ServiceError,
     UnequalSlicesWarning,
 )
-from .planner import NeuroShardPlanner
-from .plans import load_plan
-from .reshard import Moved, reshard
-from .tables import tables_from_model, write_tables
-from .times import StepTimes
+from .versions import (
+    NEWEST,
+    OLDEST,
+    SUPPORTED,
+    TorchRecVersionError,
+    TorchRecVersionWarning,
+    missing_name,
+)
+
+try:
+    from .planner import NeuroShardPlanner
+    from .plans import load_plan
+    from .reshard import Moved, reshard
+    from .tables import tables_from_model, write_tables
+    from .times import StepTimes
+except ImportError as e:
+    if (e.name or "").partition(".")[0] != "torchrec":
+        raise
+    raise missing_name(e) from e
 
 __all__ = [
     "NEWEST",
@@ -44,6 +58,7 @@ __all__ = [
     "ServiceError",
     "StepTimes",
     "TorchRecVersionError",
+    "TorchRecVersionWarning",
     "UnequalSlicesWarning",
     "load_plan",
     "reshard",

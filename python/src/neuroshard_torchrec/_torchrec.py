@@ -6,93 +6,20 @@
     parts.py       what users pass to TorchRec's planner
     options.py     the ShardingOptions of TorchRec's planner
 
-TorchRec's modules and plans are not a stable interface, so its version is checked
-before anything of it is imported, and with it those of PyTorch and FBGEMM, which each
-have one release for a release of TorchRec. ``OLDEST`` and ``NEWEST`` are TorchRec's
-range; widen it only together with ``TOGETHER``, with pyproject.toml and with the tests,
-which run the pinned versions of constraints.txt.
+versions.py checks the versions before any of them is imported.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from importlib import metadata, util
 from inspect import signature
 from typing import Any
 
-OLDEST = (1, 6)
-"""The first supported release, major and minor."""
+from . import versions
 
-NEWEST = (1, 6)
-"""The last one; later ones may keep plans in another way."""
-
-SUPPORTED = "1.6"
-"""The range in words."""
-
-TOGETHER = {"1.6": {"PyTorch": "2.11", "FBGEMM": "1.6"}}
-"""The releases of PyTorch and FBGEMM that belong to each release of TorchRec."""
-
-INSTALL = (
-    "install what belongs together: "
-    'pip install "torch==2.11.*" "fbgemm-gpu==1.6.*" "torchrec==1.6.*"'
-)
-
-
-class TorchRecVersionError(ImportError):
-    """TorchRec, PyTorch or FBGEMM is not installed, or its version is not supported."""
-
-
-def check_versions(
-    torchrec: str | None, pytorch: str | None = None, fbgemm: str | None = None
-) -> None:
-    """Raises TorchRecVersionError unless the version of TorchRec is supported and the other
-    two versions belong to it. None means that TorchRec is not installed, or that one of
-    the other two versions is not known."""
-    if torchrec is None:
-        raise TorchRecVersionError(f"TorchRec is not installed\n  hint: {INSTALL}")
-    release = _release(torchrec)
-    number = tuple(map(int, release.split("."))) if release else ()
-    if not OLDEST <= number <= NEWEST:
-        raise TorchRecVersionError(
-            f"TorchRec {torchrec} is not supported, only {SUPPORTED}\n  hint: {INSTALL}"
-        )
-    wrong = [
-        f"{name} {version} does not belong to TorchRec {torchrec}, {TOGETHER[release][name]} does"
-        for name, version in (("PyTorch", pytorch), ("FBGEMM", fbgemm))
-        if version is not None and _release(version) != TOGETHER[release][name]
-    ]
-    if wrong:
-        raise TorchRecVersionError(f"{'; '.join(wrong)}\n  hint: {INSTALL}")
-
-
-def _release(version: str) -> str:
-    """Returns major and minor of a version, or "" if the text is not a version."""
-    match = re.match(r"(\d+)\.(\d+)", version)
-    return f"{match[1]}.{match[2]}" if match else ""
-
-
-def installed_version(*names: str) -> str | None:
-    """Returns the version of the first of these packages that is installed, without
-    importing it, None if none is."""
-    for name in names:
-        try:
-            return metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return None
-
-
-def _check_installed() -> None:
-    fbgemm = installed_version("fbgemm-gpu", "fbgemm-gpu-cpu", "fbgemm-gpu-nightly")
-    torchrec = installed_version("torchrec", "torchrec-nightly")
-    check_versions(torchrec, installed_version("torch"), fbgemm)
-    if fbgemm is None and util.find_spec("fbgemm_gpu") is None:
-        raise TorchRecVersionError(f"FBGEMM is not installed\n  hint: {INSTALL}")
-
-
-_check_installed()
+RELEASE = versions.installed()
+"""The release of TorchRec that is here, such as 1.9: one of versions.TOGETHER."""
 
 from torchrec.distributed.comm import get_local_size  # noqa: E402
 from torchrec.distributed.planner import EmbeddingShardingPlanner  # noqa: E402
