@@ -92,7 +92,8 @@ func openLog(f *file, o Options, read rows) (_ source, err error) {
 	if err := read(f, l); err != nil {
 		return nil, err
 	}
-	if len(l.tables) == 0 {
+	l.count = l.samples.close()
+	if len(l.tables) == 0 || l.count == 0 {
 		return nil, errors.New("the log has no rows")
 	}
 	for _, t := range l.tables {
@@ -101,7 +102,6 @@ func openLog(f *file, o Options, read rows) (_ source, err error) {
 		}
 		t.buffer = nil
 	}
-	l.count = l.samples.close()
 	if l.batch > 0 {
 		l.count = min(l.count, l.batch)
 	}

@@ -195,6 +195,8 @@ func TestBadLogs(t *testing.T) {
 	const head = "sample,table,index\n"
 	for _, test := range []struct{ data, want string }{
 		{head, "the log has no rows"},
+		{"C1\n", "the log has no rows"},
+		{"label\tC1\tC2\n", "the log has no rows"},
 		{"\n\n", "the file is empty: want a first line with the names"},
 		{"sample,table\n0,a\n", `no column "index" among ["sample" "table"]: want the columns sample, table, index`},
 		{"sample,table,index,table\n", `two columns "table"`},
