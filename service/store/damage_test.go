@@ -22,7 +22,7 @@ func TestOtherFiles(t *testing.T) {
 		make func(path string) error
 		want string // empty if the file is taken as a new store
 	}{
-		"empty":    {func(path string) error { return os.WriteFile(path, nil, 0o644) }, ""},
+		"empty":    {func(path string) error { return os.WriteFile(path, nil, 0o644) }, "is no database"},
 		"a letter": {func(path string) error { return os.WriteFile(path, []byte("x"), 0o644) }, "the file is no database"},
 		"text":     {func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("plan ", 3000)), 0o644) }, "the file is no database"},
 		"folder":   {func(path string) error { return os.Mkdir(path, 0o755) }, "is not a file"},

@@ -35,7 +35,7 @@ func ownFile(folder string) (string, error) {
 	path := filepath.Join(folder, File)
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := createEmpty(folder, path); err != nil {
+		if err := create(folder, path); err != nil {
 			return "", err
 		}
 		info, err = os.Stat(path)
@@ -46,8 +46,8 @@ func ownFile(folder string) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is not a file", path)
 	}
-	if size := info.Size(); size > 0 && size < 512 { // SQLite would take it as an empty file
-		return "", fmt.Errorf("open %s: the file is no database: move it away, or choose another folder", path)
+	if info.Size() < 512 { // SQLite would take it as an empty database, and plans that it had would be gone without a word
+		return "", fmt.Errorf("open %s: the file is no database: restore a copy, move it away, or choose another folder", path)
 	}
 	if runtime.GOOS == "windows" {
 		return path, nil // permissions come from the folder
@@ -69,9 +69,10 @@ func ownFile(folder string) (string, error) {
 	return path, nil
 }
 
-// createEmpty makes an empty file at path for its owner alone, if there is none: under
-// another name first, so that the file is closed before another store can lock it.
-func createEmpty(folder, path string) error {
+// create makes a database without tables at path for its owner alone, if there is no file: under
+// another name first, so that the file is whole, and closed before another store can lock it. The
+// database has a header, so that a file of no bytes is one that lost its content.
+func create(folder, path string) error {
 	f, err := os.CreateTemp(folder, "."+File+"-*.part") // with permissions 0600
 	if err != nil {
 		return err
@@ -80,19 +81,21 @@ func createEmpty(folder, path string) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
+	db, err := sql.Open("sqlite", dsn(f.Name(), "auto_vacuum(incremental)"))
+	if err != nil {
+		return err
+	}
+	_, err = db.Exec(fmt.Sprintf("PRAGMA application_id = %d", application))
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
 	err = os.Link(f.Name(), path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	// A file system without links.
-	f, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
+	// A file system without links, where a store that starts at the same time may be replaced: it
+	// has no plans yet.
+	return os.Rename(f.Name(), path)
 }
 
 // dsn returns what the driver needs to know to open path. SQLite reads a file name that

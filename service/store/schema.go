@@ -84,7 +84,7 @@ func migrate(ctx context.Context, conn *sql.Conn) (err error) {
 	return err
 }
 
-// version returns the version of the file's schema, 0 of a file without content. A file of
+// version returns the version of the file's schema, 0 of a database without tables. A file of
 // another program and a file of a newer version are errors.
 func version(ctx context.Context, conn *sql.Conn) (int, error) {
 	var v, id, tables int
@@ -95,7 +95,7 @@ func version(ctx context.Context, conn *sql.Conn) (int, error) {
 		return 0, err
 	}
 	switch {
-	case v == 0 && id == 0 && tables == 0:
+	case v == 0 && id == application && tables == 0:
 		return 0, nil
 	case id != application || v < 1:
 		return 0, errors.New("it is the database of another program: choose another folder")
