@@ -18,7 +18,7 @@ type lock struct{ file *flock.Flock }
 
 // lockFolder locks the folder. It fails at once if another process holds the lock.
 func lockFolder(folder string) (*lock, error) {
-	if err := noLinks(folder); err != nil {
+	if err := onlyOurs(folder); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(folder, lockName)
@@ -47,18 +47,22 @@ func lockFolder(folder string) (*lock, error) {
 	}
 }
 
-// noLinks refuses a folder with a link under the name of a file or folder that a run writes
-// to: the run would write to wherever the link leads.
-func noLinks(folder string) error {
+// onlyOurs refuses a folder in which something else has the name of a file or folder that a run
+// writes to. A run would write to wherever a link leads, and would wait forever for a reader of a pipe.
+func onlyOurs(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		name := e.Name()
-		ours := name == lockName || name == journalName || strings.HasPrefix(name, passPrefix)
-		if ours && e.Type()&os.ModeSymlink != 0 {
-			return fmt.Errorf("%s is a link, and collect follows no link in its folder: remove the link, or name another folder", filepath.Join(folder, name))
+		path := filepath.Join(folder, e.Name())
+		pass := strings.HasPrefix(e.Name(), passPrefix)
+		switch {
+		case e.Name() != lockName && e.Name() != journalName && !pass:
+		case e.Type()&os.ModeSymlink != 0:
+			return fmt.Errorf("%s is a link, and collect follows no link in its folder: remove the link, or name another folder", path)
+		case !e.Type().IsRegular() && (!pass || !e.IsDir()):
+			return fmt.Errorf("%s is not a file, and collect writes a file of this name: remove it, or name another folder", path)
 		}
 	}
 	return nil

@@ -279,7 +279,7 @@ func (e *brokenError) Error() string {
 	return fmt.Sprintf("worker: %s; it last told: %s", e.what, e.tail)
 }
 
-// tail is a writer that passes everything on and keeps the last bytes.
+// tail is a writer that passes text on, without control characters, and keeps the last bytes.
 type tail struct {
 	lock sync.Mutex
 	to   io.Writer
@@ -293,9 +293,29 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.last = t.last[max(0, len(t.last)-tailBytes):]
 	if t.to != nil {
 		// An error of the writer of logs must not stop the worker.
-		_, _ = t.to.Write(p)
+		_, _ = t.to.Write(withoutControls(p))
 	}
 	return len(p), nil
+}
+
+// withoutControls returns text without what moves a terminal's cursor or sets its state: control
+// characters but the end of a line and the tab. One of two bytes that two writes part is left out.
+func withoutControls(text []byte) []byte {
+	kept := make([]byte, 0, len(text))
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\n' || c == '\t':
+			kept = append(kept, c)
+		case c == '\r' && (i+1 == len(text) || text[i+1] != '\n'):
+			kept = append(kept, '\n') // a line that is written again, such as progress
+		case c < ' ' || c == 0x7f:
+		case c == 0xc2 && (i+1 == len(text) || text[i+1] >= 0x80 && text[i+1] < 0xa0):
+			i++ // U+0080 to U+009F in UTF-8
+		default:
+			kept = append(kept, c)
+		}
+	}
+	return kept
 }
 
 // String returns the last lines as one line that is safe to print on a terminal.

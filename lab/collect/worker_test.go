@@ -648,3 +648,17 @@ func TestPrecisionOfExchanges(t *testing.T) {
 		t.Errorf("simulated: got %v in bf16, error %v, want less than the %v of fp32", narrow.Backward, err, whole.Backward)
 	}
 }
+
+// TestLogsCannotDriveATerminal: what a worker writes reaches the caller without escape sequences.
+func TestLogsCannotDriveATerminal(t *testing.T) {
+	var out strings.Builder
+	logs := &tail{to: &out}
+	for _, text := range []string{"a\tb\r\n", "10 %\r20 %\n", "\x1b[2J\x07gone\u009b1m", "caf\u00e9\x7f\n"} {
+		if n, err := logs.Write([]byte(text)); n != len(text) || err != nil {
+			t.Errorf("%q: got %d, %v", text, n, err)
+		}
+	}
+	if want := "a\tb\n10 %\n20 %\n[2Jgone1mcaf\u00e9\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
