@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -241,20 +242,31 @@ func loopback(address string) (bool, error) {
 	return host == "localhost" || ip != nil && ip.IsLoopback(), nil
 }
 
-// leastToken is the fewest characters of a token that nobody guesses.
-const leastToken = 16
+// leastToken is the fewest characters of a token that nobody guesses, and mostToken the most that
+// a header of a request has room for.
+const leastToken, mostToken = 16, 4096
 
 // readToken reads the file of --token-file.
 func (s *serveCommand) readToken() (string, error) {
-	text, err := os.ReadFile(s.tokenFile)
+	text, err := s.tokenText()
 	if err != nil {
 		return "", unreadable(s.tokenFile, err, "make one, for example with: openssl rand -hex 32")
 	}
 	token := strings.TrimSpace(string(text))
-	if len(token) < leastToken || len(token) > 4096 || strings.ContainsFunc(token, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
-		return "", faulty(fmt.Sprintf("%s: the token is not one word of %d to 4096 ASCII characters", s.tokenFile, leastToken), "make one, for example with: openssl rand -hex 32")
+	if len(token) < leastToken || len(token) > mostToken || strings.ContainsFunc(token, func(r rune) bool { return r > unicode.MaxASCII || !unicode.IsGraphic(r) || unicode.IsSpace(r) }) {
+		return "", faulty(fmt.Sprintf("%s: the token is not one word of %d to %d ASCII characters", s.tokenFile, leastToken, mostToken), "make one, for example with: openssl rand -hex 32")
 	}
 	return token, nil
+}
+
+// tokenText returns the start of the file of --token-file: a longer one holds no token.
+func (s *serveCommand) tokenText() ([]byte, error) {
+	file, err := os.Open(s.tokenFile)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(io.LimitReader(file, 2*mostToken))
 }
 
 // options returns the options of the service, without its store.
