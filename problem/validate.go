@@ -180,7 +180,12 @@ func (v *validator) table(name string, t *Table) {
 }
 
 func (v *validator) features(name string, t *Table) {
+	named := make(map[string]bool, len(t.Features))
 	for _, f := range t.Features {
+		if named[f.Name] {
+			v.add(name, "list each feature once; bags states several bags a sample", "feature %q is listed twice", f.Name)
+		}
+		named[f.Name] = f.Name != ""
 		if !(f.PoolingFactor >= 0 && f.PoolingFactor <= MaxPoolingFactor) {
 			v.add(name, "the pooling factor is the mean number of lookups per sample", "pooling factor: %v is not between 0 and %d", f.PoolingFactor, MaxPoolingFactor)
 		}

@@ -194,8 +194,7 @@ func (k *shardingTypesFlag) Set(text string) error {
 	var list []problem.ShardingType
 	for _, name := range strings.Split(text, ",") {
 		if strings.TrimSpace(name) == allShardingTypes {
-			*k = problem.ShardingTypes()
-			return nil
+			return fmt.Errorf("write %s alone, or the types", allShardingTypes)
 		}
 		shardingType, err := problem.ParseShardingType(strings.TrimSpace(name))
 		if err != nil {

@@ -20,7 +20,9 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -493,8 +495,38 @@ func (r *Reader) unquote(plain bool) bool {
 		r.fail(fmt.Sprintf("the string %s has an escape that JSON does not know", clip(string(r.buf))), `write a backslash as \\`)
 		return false
 	}
+	if loneSurrogate(r.buf) {
+		r.fail(fmt.Sprintf("the string %s has half a character: a surrogate without the other", clip(string(r.buf))), "write the character itself, or both halves")
+		return false
+	}
 	r.buf = append(r.buf[:0], value...)
 	return true
+}
+
+// loneSurrogate reports whether a literal of valid escapes has a surrogate that is not one of a
+// pair. json.Unmarshal would read it as U+FFFD, and different names as the same one.
+func loneSurrogate(literal []byte) bool {
+	high := rune(-1) // a surrogate that the escape before was
+	for i := 0; i < len(literal); i++ {
+		next := rune(-1)
+		if literal[i] == '\\' {
+			i++
+			if literal[i] == 'u' {
+				code, _ := strconv.ParseUint(string(literal[i+1:i+5]), 16, 16)
+				next, i = rune(code), i+4
+			}
+		}
+		switch {
+		case high >= 0:
+			if utf16.DecodeRune(high, next) == utf8.RuneError {
+				return true
+			}
+			high = -1
+		case utf16.IsSurrogate(next):
+			high = next
+		}
+	}
+	return false
 }
 
 // word reads a number, true, false, null, NaN or an infinity, and fails at any

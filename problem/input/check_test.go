@@ -3,6 +3,7 @@ package input
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -139,6 +140,9 @@ func drawTable(t *rapid.T, i int) problem.Table {
 	table.KernelSettings = rapid.OneOf(rapid.Just(""), names()).Draw(t, "kernel settings")
 	for range rapid.IntRange(1, 3).Draw(t, "features") {
 		name := rapid.OneOf(rapid.Just(table.Name), rapid.Just(""), names()).Draw(t, "feature")
+		if slices.ContainsFunc(table.Features, func(f problem.Feature) bool { return f.Name == name }) {
+			name = ""
+		}
 		table.Features = append(table.Features, problem.Feature{
 			Name: name, PoolingFactor: rapid.Float64Range(0, 1<<19).Draw(t, "pooling"),
 			LengthCV: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(0, problem.MaxLengthCV)).Draw(t, "lengths"),
@@ -158,7 +162,7 @@ func drawTable(t *rapid.T, i int) problem.Table {
 		}
 		table.Access.Reuse[access.Classes-1] = max(0, rest)
 		table.Access.Batch = rapid.IntRange(1, problem.MaxBatch).Draw(t, "batch")
-		table.Access.UniqueRows = min(rapid.Float64Range(0, 1<<40).Draw(t, "unique"), float64(table.Rows), mostUnique(&table))
+		table.Access.UniqueRows = min(rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(1, 1<<40)).Draw(t, "unique"), float64(table.Rows), mostUnique(&table))
 	}
 	// All tables may go to device 3, so that no group is contradictory.
 	if rapid.Bool().Draw(t, "limited") {

@@ -331,8 +331,8 @@ func (b *builder) table(t problem.Table, line int, s stated, bad unread, name st
 // pooling factors are rounded, or means over several batches.
 const roundedLookups = .1
 
-// checkUnique reports more distinct rows of a batch than the table has rows, or than the batch
-// has lookups. Only a file is checked: a table that is scaled afterwards keeps its histogram,
+// checkUnique reports less than one distinct row of a batch with a lookup, and more distinct rows of a batch than the table
+// has rows, or than the batch has lookups. Only a file is checked: a table that is scaled afterwards keeps its histogram,
 // and its counts are bounded when they are used (access.Counts).
 func (b *builder) checkUnique(t *problem.Table, line int, s stated, bad unread, name string) {
 	d := &t.Access
@@ -345,6 +345,9 @@ func (b *builder) checkUnique(t *problem.Table, line int, s stated, bad unread, 
 		limit = fmt.Sprintf("the table's %d rows", t.Rows)
 	case s&statedPooling != 0 && d.Batch > 1 && d.UniqueRows > mostUnique(t): // what is not read is 1
 		limit = fmt.Sprintf("the %.4g lookups of a batch of %d samples", t.PoolingFactor()*float64(d.Batch), d.Batch)
+	case d.UniqueRows > 0 && d.UniqueRows < min(1, t.PoolingFactor()*float64(d.Batch)):
+		b.put(Error{File: b.file, Line: line, Table: name, Message: fmt.Sprintf("unique_rows: %v is below 1", d.UniqueRows), Hint: uniqueHint})
+		return
 	default:
 		return
 	}

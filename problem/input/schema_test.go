@@ -30,7 +30,8 @@ var beyondSchema = []string{
 	"duplicate names", "duplicate key", "reuse sum", "group apart", "min_width above dim",
 	"pin to a missing device", "pooling beyond float64", "rows huge", "rows huge exponent",
 	"bags of a listed sequence", "twice", "two objects", "not UTF-8", "sharding types and devices",
-	"more unique rows than rows", "more unique rows than lookups",
+	"more unique rows than rows", "more unique rows than lookups", "a part of a unique row",
+	"a feature twice", "half a pair of surrogates",
 }
 
 // TestSchemaAgrees wants the schema to refuse what the parser and Check refuse.
