@@ -78,6 +78,12 @@ func TestLiveFormInABrowser(t *testing.T) {
 	p.Click("fieldset input[type=radio]:not(:checked)")
 	p.Click("form button[type=submit]")
 	p.Want(focused("textarea[aria-invalid]"))
+	// Of several faults of a field the first stands beside it, with its hint, and the others in the box.
+	p.Fill("textarea", "name,rows,dim,pooling_factor\nuser,1000000,62,1\nitem,0,64,20\n")
+	p.Click("form button[type=submit]")
+	p.Want("document.querySelector('textarea').closest('.live-field').querySelector('.live-error')?.textContent.includes('dim 62')")
+	p.Want("document.querySelector('textarea').closest('.live-field').querySelector('.live-error .live-hint')")
+	p.Want("document.querySelector('.live-refusal')?.textContent.includes('rows: 0')")
 	p.Fill("textarea", "name,rows,dim,pooling_factor\nuser,1000000,64,1\nitem,5000000,126,20\n")
 	p.Click("form button[type=submit]")
 	p.Want(shows(`table "item": dim 126 is not a multiple of 4`))
@@ -108,6 +114,8 @@ func TestLiveWhatIfInABrowser(t *testing.T) {
 	settled := "&& !document.querySelector('[aria-busy]')"
 	p.Want("document.querySelector('.live-whatif')" + settled)
 	summary := p.Text("document.querySelector('.summary').textContent")
+	// While it plans, the old numbers are pale.
+	p.Want("document.querySelector('.live-page .summary')")
 	p.Choose(".live-whatif select[name=device]", "h100-80")
 	p.Want("document.querySelector('.live-costs')" + settled)
 	p.Want("document.querySelector('.summary').textContent.includes('h100-80')")

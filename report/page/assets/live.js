@@ -356,7 +356,7 @@
   }
 
   // One element has the pages of all plans, so that what the reader chose there stays.
-  const report = h("div");
+  const report = h("div", { class: "live-page" });
   const before = h("div", { class: "live-before" });
 
   /** Shows a view that draws a document, with elements above what is drawn. */
@@ -487,6 +487,7 @@
   function refuse(error, fields, box) {
     for (const field of fields) field.fault("");
     const rest = [];
+    const faulty = new Set(); // the first fault of a field stands beside it, and its others in the box
     let first = null;
     error.message = inLabels(error.message || String(error), fields);
     error.hint = inLabels(error.hint, fields);
@@ -494,10 +495,11 @@
       const field = concerned(fault, fields);
       fault.message = inLabels(fault.message, fields);
       fault.hint = inLabels(fault.hint, fields);
-      if (!field) {
+      if (!field || faulty.has(field)) {
         rest.push(fault);
         continue;
       }
+      faulty.add(field);
       field.fault(fault.message, fault.hint);
       first ||= field;
     }
