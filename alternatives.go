@@ -1,6 +1,7 @@
 package neuroshard
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -103,9 +104,9 @@ func (e *Explainer) Cost() unit.Millis { return e.cost }
 // Alternative returns the cheapest other place of table i of the plan.
 func (e *Explainer) Alternative(i int) Alternative {
 	if tables := e.together[i]; len(tables) > 1 {
-		return e.mover.cheapest(tables, e.mover.moves(i))
+		return e.mover.cheapest(i, tables, e.mover.moves(i))
 	}
-	return e.mover.cheapest([]int{i}, e.mover.places(i))
+	return e.mover.cheapest(i, []int{i}, e.mover.places(i))
 }
 
 // mover is a placement in which single tables change places.
@@ -219,14 +220,37 @@ type place struct {
 	shards       []plan.Shard
 }
 
-// cheapest tries the places, each for all of the tables, and returns the cheapest that fits,
-// as the first of the tables would have it.
-func (m *mover) cheapest(tables []int, places iter.Seq[place]) Alternative {
+// same reports whether each device holds as much of the table in both places. Which of several
+// equal slices it holds changes nothing.
+func (p place) same(other place) bool {
+	return p.shardingType == other.shardingType && slices.Equal(p.held(), other.held())
+}
+
+// held returns what the devices hold of the table, in order, without where the shards start.
+func (p place) held() []plan.Shard {
+	all := slices.Clone(p.shards)
+	for i := range all {
+		all[i].Rows, all[i].Columns = problem.Range{End: all[i].Rows.Len()}, problem.Range{End: all[i].Columns.Len()}
+	}
+	slices.SortFunc(all, func(a, b plan.Shard) int {
+		return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Rows.End, b.Rows.End), cmp.Compare(a.Columns.End, b.Columns.End),
+			cmp.Compare(a.Tier, b.Tier), cmp.Compare(a.Cache, b.Cache))
+	})
+	return all
+}
+
+// cheapest tries places of table i, each for all of the tables, and returns the cheapest that fits
+// and is not the plan's, as table i would have it.
+func (m *mover) cheapest(i int, tables []int, places iter.Seq[place]) Alternative {
 	for _, i := range tables {
 		m.place(i, m.plan.Tables[i].ShardingType, m.plan.Tables[i].Shards, -1)
 	}
 	var best Alternative
+	now := place{m.plan.Tables[i].ShardingType, m.plan.Tables[i].Shards}
 	for other := range places {
+		if now.same(other) {
+			continue
+		}
 		for _, i := range tables {
 			m.place(i, other.shardingType, m.resized(i, other), +1)
 		}
@@ -304,7 +328,7 @@ func (m *mover) devices(i, width int, form problem.Form) []int {
 // moves yields the other devices for a whole table.
 func (m *mover) moves(i int) iter.Seq[place] {
 	return func(yield func(place) bool) {
-		now, whole := m.plan.Tables[i], m.problem.Whole(i)
+		whole := m.problem.Whole(i)
 		if !m.allows(i, problem.TableWise) {
 			return
 		}
@@ -312,9 +336,6 @@ func (m *mover) moves(i int) iter.Seq[place] {
 		s.Tier, s.Cache = m.memory(i)
 		for _, d := range m.devices(i, whole.Dim(), formOf(problem.TableWise, s)) {
 			s.Device = d
-			if len(now.Shards) == 1 && now.Shards[0] == s && now.ShardingType == problem.TableWise {
-				continue
-			}
 			if !yield(place{problem.TableWise, []plan.Shard{s}}) {
 				return
 			}
@@ -401,9 +422,6 @@ func (m *mover) cuts(i int) iter.Seq[place] {
 			for k := range shards {
 				start := int64(k * t.Dim / n)
 				shards[k] = plan.Shard{Rows: whole.Rows, Columns: problem.Range{Start: start, End: start + int64(t.Dim/n)}, Device: devices[k], Tier: tier, Cache: cache}
-			}
-			if now := &m.plan.Tables[i]; now.ShardingType == problem.ColumnWise && slices.Equal(now.Shards, shards) {
-				continue
 			}
 			if !yield(place{problem.ColumnWise, shards}) {
 				return

@@ -1,6 +1,8 @@
 package neuroshard_test
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -71,8 +73,8 @@ func TestAlternatives(t *testing.T) {
 				}
 				continue
 			}
-			if now := r.Plan.Tables[i]; a.ShardingType == now.ShardingType && slices.Equal(a.Shards, now.Shards) {
-				t.Errorf("%s: table %s: the alternative is the plan's own place %v", test.name, name, now)
+			if now := r.Plan.Tables[i]; a.ShardingType == now.ShardingType && maps.Equal(held(a.Shards), held(now.Shards)) {
+				t.Errorf("%s: table %s: the alternative %v is the plan's own place %v, but for the order of slices", test.name, name, a.Shards, now)
 			}
 			if test.p.Tables[i].Constraint.Colocation != "" {
 				continue // the others move with it
@@ -91,6 +93,15 @@ func TestAlternatives(t *testing.T) {
 			}
 		}
 	}
+}
+
+// held counts the shards of each size on each device.
+func held(shards []plan.Shard) map[string]int {
+	count := map[string]int{}
+	for _, s := range shards {
+		count[fmt.Sprint(s.Device, s.Rows.Len(), s.Columns.Len(), s.Tier, s.Cache)]++
+	}
+	return count
 }
 
 // tightProblem returns a problem of two hosts whose tables take most of the devices' memory,
