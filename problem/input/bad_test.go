@@ -190,7 +190,7 @@ var badTables = []struct{ name, content string }{
 	{"pooling.csv", "name,rows,dim,pooling\na,1,4,Mean\nb,1,4,2\n"},
 	{"cells.csv", csvHeader + "a,1,4\nb,1,4,1,1,1\n"},
 	{"duplicate names.csv", csvHeader + "a,1,4,1,1\nb,1,4,1,1\na,1,4,1,1\n"},
-	{"words.csv", "name,rows,dim,weighted,precision,optimizer,devices,no_split,min_width\na,1,4,yes,fp8,rowwise,0;x;9,maybe,6\n"},
+	{"words.csv", "name,rows,dim,weighted,precision,optimizer,devices,no_split,min_width\na,1,4,perhaps,fp8,rowwise,0;x;9,maybe,6\n"},
 	{"nothing hides.csv", "name,rows,dim,pooling_factor,precision,zipf,devices,group,no_split,min_width\n" +
 		"a,-1,127,NaN,fp8,1.05,9,g,maybe,7\na,0,64,-3,fp32,-1,x,,,\nb,1,x,1,fp32,1,0,g,,20000\n\"\xff\",0,4,1,fp32,1,1,g,,\n"},
 	{"thousands.csv", csvHeader + "a,\"1,000\",4,1,1\n"},

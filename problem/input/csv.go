@@ -2,6 +2,7 @@ package input
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -20,6 +21,17 @@ import (
 var csvColumns = []string{
 	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "kernel_settings", "precision", "output_precision", "optimizer", "zipf", "index_law",
 	"devices", "group", "no_split", "min_width", "one_host", "sharding_types", "tiers", "cache_share", "reuse_batch", "unique_rows",
+}
+
+// torchRecColumns are fields of TorchRec's EmbeddingBagConfig, with the columns that hold the same.
+var torchRecColumns = map[string]string{"num_embeddings": "rows", "embedding_dim": "dim", "data_type": "precision"}
+
+// column returns the column that a cell of the header names.
+func column(cell string) string {
+	if same, ok := torchRecColumns[cell]; ok {
+		return same
+	}
+	return cell
 }
 
 // maxCSVLine bounds a line, so that one line of commas cannot fill memory.
@@ -53,6 +65,9 @@ func readCSV(b *builder, in *bufio.Reader, line int) {
 	r.in.FieldsPerRecord = -1
 	r.in.ReuseRecord = true
 	r.in.TrimLeadingSpace = true
+	if head, _ := in.Peek(in.Size()); semicolons(head) {
+		r.in.Comma = ';'
+	}
 	for i := range access.Classes {
 		r.reuse = append(r.reuse, fmt.Sprintf("reuse_%d", i))
 	}
@@ -65,6 +80,13 @@ func readCSV(b *builder, in *bufio.Reader, line int) {
 		}
 		r.table()
 	}
+}
+
+// semicolons reports whether a file separates cells by semicolons, as spreadsheets do where the comma
+// is the decimal sign: its first line has no comma.
+func semicolons(head []byte) bool {
+	first, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
+	return bytes.ContainsRune(first, ';') && !bytes.ContainsRune(first, ',')
 }
 
 // next reads a line; false at the end and after broken syntax.
@@ -105,11 +127,12 @@ func (r *csvReader) next() bool {
 	return true
 }
 
-// header reads the names of the columns.
+// header reads the names of the columns. It returns false if one of them is wrong: every line would
+// then have errors that only follow from that.
 func (r *csvReader) header() bool {
 	known := append(slices.Clone(csvColumns), r.reuse...)
-	if !slices.ContainsFunc(r.cells, func(c string) bool { return slices.Contains(known, c) }) {
-		text := strings.Join(r.cells, ",")
+	if !slices.ContainsFunc(r.cells, func(c string) bool { return slices.Contains(known, column(c)) }) {
+		text := strings.Join(r.cells, string(r.in.Comma))
 		if !utf8.ValidString(text) {
 			r.unrecognised(r.line, "it is not text in UTF-8")
 		} else {
@@ -121,6 +144,7 @@ func (r *csvReader) header() bool {
 		r.fatal(r.line, fmt.Sprintf("the header has %d columns, more than %d", len(r.cells), maxCSVColumns), "a table takes one line, and a column states one property of the tables")
 		return false
 	}
+	before := r.count()
 	r.columns, r.width = map[string]int{}, len(r.cells)
 	reuse := r.readColumns(known)
 	for _, name := range csvColumns[:3] {
@@ -133,14 +157,15 @@ func (r *csvReader) header() bool {
 	} else if _, ok := r.columns["reuse_batch"]; reuse > 0 && !ok {
 		r.add(r.line, `column "reuse_batch" is missing`, "state the number of samples that the histogram was counted on")
 	}
-	return true
+	return r.count() == before
 }
 
 // readColumns records the position of each known column, reports the others, and
 // returns how many of reuse_0 to reuse_16 there are.
 func (r *csvReader) readColumns(known []string) int {
 	reuse := 0
-	for i, name := range r.cells {
+	for i, cell := range r.cells {
+		name := column(cell)
 		switch _, twice := r.columns[name]; {
 		case twice:
 			r.add(r.line, fmt.Sprintf("column %s is there twice", quote(name)), "keep one of them")
@@ -215,7 +240,7 @@ func (r *csvReader) table() {
 	t.KernelSettings, _ = r.text("kernel_settings")
 	if text, ok := r.cell("precision"); ok {
 		var err error
-		t.Precision, err = problem.ParsePrecision(text)
+		t.Precision, err = problem.ParsePrecision(strings.ToLower(text)) // TorchRec's DataType is FP32
 		if r.enum(r.line, err, text, "precision", precisions()); err != nil {
 			bad |= unreadPrecision
 		}
@@ -321,9 +346,9 @@ func (r *csvReader) boolean(column string) (value, ok bool) {
 		return false, false
 	}
 	switch strings.ToLower(cell) {
-	case "true", "1":
+	case "true", "1", "yes":
 		return true, true
-	case "false", "0":
+	case "false", "0", "no":
 		return false, true
 	}
 	r.add(r.line, fmt.Sprintf("%s: %s is not true or false", column, quote(cell)), "")

@@ -38,7 +38,7 @@ var fields = []struct{ name, goodCSV, wrongCSV, goodJSON, wrongJSON, fault strin
 	{"length_cv", "0.5", "-2", "0.5", "-2", "length_cv: -2"},
 	{"precision", "fp16", "fp8", `"fp16"`, `"fp8"`, `precision "fp8"`},
 	{"pooling", "mean", "max", `"mean"`, `"max"`, `pooling "max"`},
-	{"prefetch", "true", "yes", "true", "1", "prefetch"},
+	{"prefetch", "true", "perhaps", "true", "1", "prefetch"},
 	{"optimizer", "adam", "sdg", `"adam"`, `"sdg"`, `optimizer "sdg"`},
 	{"zipf", "1.05", "99", "1.05", "99", "zipf exponent: 99"},
 	{"devices", "3", "9", "[3]", "[9]", "allowed device 9"},

@@ -321,6 +321,44 @@ func TestTablesCSV(t *testing.T) {
 	}
 }
 
+// A file of a spreadsheet and a list of TorchRec's configs are read as files of our own words are.
+func TestTablesCSVInOtherWords(t *testing.T) {
+	want, err := readAndCheck(t, "ours.csv", "name,rows,dim,precision,weighted,no_split,pooling_factor\nuser,1000,64,fp16,true,false,2.5\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, content := range []string{
+		"name,num_embeddings,embedding_dim,data_type,weighted,no_split,pooling_factor\nuser,1000,64,FP16,yes,no,2.5\n",
+		"name;rows;dim;precision;weighted;no_split;pooling_factor\nuser;1000;64;fp16;Yes;No;2.5\n",
+	} {
+		got, err := readAndCheck(t, "theirs.csv", content)
+		if err != nil {
+			t.Fatalf("%q: got error %v", content, err)
+		}
+		if diff := cmp.Diff(want.Tables, got.Tables); diff != "" {
+			t.Errorf("%q: tables (-want +got):\n%s", content, diff)
+		}
+	}
+}
+
+// Lines under a wrong header would repeat its errors: they are not read.
+func TestWrongHeaderEndsTheFile(t *testing.T) {
+	content := "name,row,dims,pooling,lookups_a_sample\n" + strings.Repeat("t,x,y,z,v\n", 60)
+	_, err := readAndCheck(t, "x.csv", content)
+	errs, ok := err.(*Errors)
+	if !ok {
+		t.Fatalf("got error %v, want *Errors", err)
+	}
+	if len(errs.List) != 5 || errs.More != 0 { // three unknown columns, two missing ones
+		t.Errorf("got %d errors, want 5: %v", len(errs.List)+errs.More, err)
+	}
+	for _, e := range errs.List {
+		if e.Line != 1 {
+			t.Errorf("got %v, want an error of line 1", e)
+		}
+	}
+}
+
 // prototypeTableOf returns a table of the prototype's format whose rows are all
 // of one use-count class.
 func prototypeTableOf(class int, row string) string {
