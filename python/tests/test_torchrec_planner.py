@@ -476,7 +476,14 @@ def test_a_name_that_torchrec_lacks_is_named(spoil: str, named: bytes) -> None:
     assert b"lacks what neuroshard_torchrec uses" in last and named in last
 
 
-IMPORTS = ("_torchrec.py", "_modules.py", "_sharded.py", "options.py", "parts.py")
+IMPORTS = (
+    "_torchrec.py",
+    "_differences.py",
+    "_modules.py",
+    "_sharded.py",
+    "options.py",
+    "parts.py",
+)
 """The files of the package that import TorchRec; _torchrec.py says what each uses of it."""
 
 
