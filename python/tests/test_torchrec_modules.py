@@ -30,7 +30,7 @@ from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
 )
 from test_torchrec_training import blocks, of_kind, slices, table
 from torch import nn
-from torchrec import EmbeddingBagCollection, JaggedTensor
+from torchrec import EmbeddingBagCollection, EmbeddingCollection, JaggedTensor
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import Topology
 from torchrec.modules.embedding_configs import DataType
@@ -49,6 +49,7 @@ from torchrec.modules.mc_modules import (
 from torchrec.optim import apply_optimizer_in_backward
 from torchrec.quant import EmbeddingBagCollection as QuantEmbeddingBagCollection
 from torchrec_binary import binary
+from torchrec_releases import COUNTS_IDS
 
 from neuroshard_torchrec import (
     InputError,
@@ -309,6 +310,15 @@ def test_modules_that_are_refused_say_why() -> None:
         ).use_gather_select()
 
 
+def test_collections_that_send_ahead_are_refused() -> None:
+    pec = pytest.importorskip("torchrec.modules.pec_embedding_modules", reason="SKIPPED: not 1.9")
+    model = nn.Module()
+    inner = EmbeddingCollection(tables=modules.sequences("s", 1), device=torch.device("meta"))
+    model.ahead = pec.PECEmbeddingCollection(inner)
+    (problem,) = told(model)
+    assert "PECEmbeddingCollection, which neuroshard cannot plan: it sends the vectors" in problem
+
+
 def test_tables_say_what_torchrec_runs() -> None:
     model = modules.Model(list(modules.KINDS))
     tables = tables_from_model(model, sharders=modules.sharders())["tables"]
@@ -385,7 +395,7 @@ EVICTION: Json = {
         (mapped(DistanceLFU_EvictionPolicy()), 32),
         (hashed(), 8),
         (hashed(**EVICTION), 12),
-        (hashed(**EVICTION, track_id_freq=True), 20),
+        *([(hashed(**EVICTION, track_id_freq=True), 20)] if COUNTS_IDS else []),
     ],
     ids=["lfu", "lru", "distance_lfu", "hashed", "hashed_evicted", "hashed_counted"],
 )
