@@ -32,6 +32,7 @@ from .versions import (
 )
 
 try:
+    from .arch import tables_from_model_arch
     from .planner import NeuroShardPlanner
     from .plans import load_plan
     from .reshard import Moved, reshard
@@ -63,5 +64,6 @@ __all__ = [
     "load_plan",
     "reshard",
     "tables_from_model",
+    "tables_from_model_arch",
     "write_tables",
 ]
