@@ -483,6 +483,8 @@ IMPORTS = (
     "_sharded.py",
     "options.py",
     "parts.py",
+    "provider.py",
+    "arch.py",
 )
 """The files of the package that import TorchRec; _torchrec.py says what each uses of it."""
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
-from torchrec.distributed.planner import Topology
+from torchrec.distributed.planner import Topology, storage_reservations
 from torchrec.distributed.planner.storage_reservations import (
     FixedPercentageStorageReservation,
     HeuristicalStorageReservation,
@@ -21,13 +21,22 @@ from torchrec.distributed.planner.types import (
 )
 from torchrec.modules.embedding_configs import EmbeddingBagConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection
+from torchrec_binary import binary
 from torchrec_releases import NVLINK_DOMAINS
 
-from neuroshard_torchrec import InputError
+from neuroshard_torchrec import InputError, NeuroShardPlanner
 from neuroshard_torchrec.topology import Cluster, of_group
 from neuroshard_torchrec.topology import request as requested
 
+__all__ = ["binary"]
+
 SHARDERS: list[Any] = [EmbeddingBagCollectionSharder()]
+
+
+def of_release(name: str, *arguments: Any, **options: Any) -> list[Any]:
+    """Returns a reservation that only some releases have, none where this one lacks it."""
+    kind = getattr(storage_reservations, name, None)
+    return [] if kind is None else [kind(*arguments, **options)]
 
 
 class Model(nn.Module):
@@ -86,6 +95,7 @@ def test_hosts_larger_than_the_job_and_too_many_ranks() -> None:
         FixedPercentageStorageReservation(0.3),
         HeuristicalStorageReservation(0.05, dense_tensor_estimate=12345),
         InferenceStorageReservation(0.1),
+        *of_release("FixedAbsoluteStorageReservation", 12345),
     ],
 )
 @pytest.mark.parametrize("device", ["cuda", "cpu"])
@@ -102,9 +112,63 @@ def test_reservations_leave_what_torchrec_leaves(reservation: Any, device: str) 
     assert ("--host-memory" in arguments) == (device == "cuda")
 
 
+@pytest.mark.parametrize(
+    "stated", [{"margin_bytes": 100}, {"margin_bytes": 0, "model_base_bytes": 7}]
+)
+def test_a_reservation_for_several_skus_leaves_what_torchrec_leaves(stated: Any) -> None:
+    if not (found := of_release("SKUAwareStorageReservation", runtime_overhead_bytes=50, **stated)):
+        pytest.skip("SKIPPED: TorchRec before 1.9 has no SKUAwareStorageReservation")
+    (reservation,) = found
+    arguments = request(topology(), reservation).arguments
+    left = reservation.reserve(topology(), 64, Model(), SHARDERS).devices[0].storage.hbm
+    # 30 numbers of 4 bytes six times in the dense layer, and indices.
+    assert left < (1 << 30) - 50 - stated.get("model_base_bytes", 100 + 720)
+    assert int(value(arguments, "--reserve-fixed")[:-1]) == (1 << 30) - left
+    with pytest.raises(PlannerError, match="leaving no hbm for sharded embedding"):
+        request(topology(compute_device="cpu"), reservation)
+
+
+def test_plans_take_all_that_a_fixed_reservation_leaves_and_no_byte_more(binary: str) -> None:
+    def plan(reserved: int) -> Any:
+        found = of_release("FixedAbsoluteStorageReservation", reserved)
+        if not found:
+            pytest.skip("SKIPPED: TorchRec before 1.7 has no FixedAbsoluteStorageReservation")
+        only = ParameterConstraints(
+            sharding_types=["table_wise"], compute_kernels=["fused"], pooling_factors=[1.0, 1.0]
+        )
+        planner = NeuroShardPlanner(
+            topology(1), 64, storage_reservation=found[0], constraints={"t": only}, binary=binary
+        )
+        planner.plan(Model(), SHARDERS)
+        return planner
+
+    (option,) = plan(0)._best_plan
+    taken = option.total_storage.hbm
+    assert plan((1 << 30) - taken)._best_plan[0].total_storage.hbm == taken
+    with pytest.raises(PlannerError, match="missing"):
+        plan((1 << 30) - taken + 1)
+
+
+def test_a_topology_of_torchrecs_factory() -> None:
+    """What TorchRec's TopologyFactory makes of a device's hardware is a topology like any other."""
+    types = pytest.importorskip("torchrec.distributed.planner.types")
+    if not hasattr(types, "TopologyFactory"):
+        pytest.skip("SKIPPED: TorchRec before 1.6 has no TopologyFactory")
+    made = types.TopologyFactory.create_topology(
+        types.TrainerConfig(world_size=4, local_world_size=2),
+        types.HardwareConfig(hbm_cap_bytes=80 << 30),
+    )
+    found = request(made, FixedPercentageStorageReservation(0.5)).arguments
+    assert value(found, "--devices") == "4" and value(found, "--memory") == f"{80 << 30}B"
+    assert value(found, "--reserve-fixed") == f"{40 << 30}B"
+
+
 def test_nothing_left() -> None:
     with pytest.raises(InputError, match="leaves nothing for tables"):
         request(topology(), FixedPercentageStorageReservation(1))
+    for reservation in of_release("FixedAbsoluteStorageReservation", 1 << 40):
+        with pytest.raises(InputError, match="pass a reservation that keeps less"):
+            request(topology(), reservation)
     with pytest.raises(PlannerError, match="negative"):
         request(topology(hbm_cap=100), HeuristicalStorageReservation(0.15))
 

@@ -3,6 +3,8 @@
 ``tables_from_model``   a model's tables, for ``neuroshard plan``
 ``load_plan``           what neuroshard planned, as TorchRec's ShardingPlan
 ``NeuroShardPlanner``   both in one: takes the arguments of TorchRec's planner
+``NeuroShardPlannerProvider``, ``NeuroShardPlannerConfig``
+                        the planner where TorchRec 1.9 takes a PlannerProvider
 ``reshard``             the tables of a running job, from one plan to the next
 ``StepTimes``           what each step keeps a rank busy, for ``neuroshard watch``
 
@@ -10,6 +12,8 @@ It runs with TorchRec 1.5 to 1.9 (versions.py); a newer release is a warning. Im
 TorchRecVersionError where TorchRec is missing, or lacks a name that is used. docs/TORCHREC.md has
 examples.
 """
+
+from typing import Any
 
 from .errors import (
     BinaryError,
@@ -32,6 +36,7 @@ from .versions import (
 )
 
 try:
+    from .arch import tables_from_model_arch
     from .planner import NeuroShardPlanner
     from .plans import load_plan
     from .reshard import Moved, reshard
@@ -63,5 +68,25 @@ __all__ = [
     "load_plan",
     "reshard",
     "tables_from_model",
+    "tables_from_model_arch",
     "write_tables",
 ]
+
+_OF_1_9 = ("NeuroShardPlannerConfig", "NeuroShardPlannerProvider")
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what only some of the supported releases of TorchRec have, when it is asked for."""
+    if name not in _OF_1_9:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from . import provider
+    except ImportError as e:
+        if not (e.name or "").startswith("torchrec."):
+            raise
+        raise TorchRecVersionError(
+            f"{name} needs TorchRec 1.9 or newer: this one has no {e.name}\n"
+            f"  hint: NeuroShardPlanner plans with every release, {SUPPORTED}",
+            name=e.name,
+        ) from e
+    return getattr(provider, name)

@@ -6,6 +6,8 @@
     parts.py         what users pass to TorchRec's planner
     options.py       the ShardingOptions of TorchRec's planner
     _differences.py  what differs between releases
+    provider.py      the planner where TorchRec 1.9 takes a PlannerProvider
+    arch.py          models as TorchRec 1.9 stores them
 
 versions.py checks the versions before any of them is imported.
 """
@@ -22,6 +24,7 @@ from . import versions
 RELEASE = versions.installed()
 """The release of TorchRec that is here, such as 1.9: one of versions.TOGETHER."""
 
+from fbgemm_gpu.split_embedding_configs import EmbOptimType  # noqa: E402
 from torchrec.distributed.comm import get_local_size  # noqa: E402
 from torchrec.distributed.planner import EmbeddingShardingPlanner  # noqa: E402
 from torchrec.distributed.planner.types import ParameterConstraints  # noqa: E402
@@ -47,6 +50,7 @@ __all__ = [
     "BoundsCheckMode",
     "CacheAlgorithm",
     "CacheParams",
+    "EmbOptimType",
     "EmbeddingBagCollection",
     "EmbeddingShardingPlanner",
     "KeyedJaggedTensor",

@@ -156,16 +156,35 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
             self._best = self._best()
         return self._best
 
+    def get_selected_options(self) -> list[Any]:
+        """Returns the ShardingOptions of the last plan, for TorchRec's PlannerExecutor; none on
+        ranks that did not plan."""
+        return list(self._best_plan or [])
+
+    def get_search_space(self) -> list[Any] | None:
+        """Returns all that TorchRec's planner would choose from for the last plan's model; None
+        before there was a plan. TorchRec's enumerator runs for it, once a plan."""
+        return None if self._last is None else self._search_space()
+
     def hash_planner_context_inputs(self) -> int:
         """Returns TorchRec's hash of what the last plan was made from: the one of TorchRec's
         planner with the same arguments. TorchRec's enumerator runs for it, once a plan."""
-        self._search_space()
-        return int(super().hash_planner_context_inputs())
+        return int(parts.hash_planner_context_inputs(*self._context()))
 
     def hash_planner_context_inputs_str(self) -> str:
         """As ``hash_planner_context_inputs``, as text: what a PlanLoader is compared with."""
+        return str(parts.hash_planner_context_inputs_str(*self._context()))
+
+    def _context(self) -> tuple[Any, ...]:
+        """Returns what TorchRec hashes. It cannot hash constraints in the words of tables.json."""
         self._search_space()
-        return str(super().hash_planner_context_inputs_str())
+        return (
+            self._topology,
+            self._batch_size,
+            self._enumerator,
+            self._storage_reservation,
+            parts.theirs(self._constraints),
+        )
 
     def _search_space(self) -> list[Any]:
         """Returns all that TorchRec's planner would choose from for the last plan's model."""
@@ -332,7 +351,8 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         loaded = self.plan_loader.load()
         if loaded is None:
             return None
-        return options.extracted(self._search_space(), loaded) or None
+        same = theirs is not None
+        return options.extracted(self._search_space(), loaded, same) or None
 
     def _lazily(
         self, made: bytes, module: nn.Module, sharders: Sequence[Any], world_size: int

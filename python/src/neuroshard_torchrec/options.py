@@ -25,7 +25,7 @@ from torchrec.distributed.planner.types import (
 )
 
 from . import _differences
-from .errors import quote, shown
+from .errors import quote, quoted, shown
 
 
 class SearchSpace(EmbeddingEnumerator):  # type: ignore[misc] # it is untyped
@@ -167,14 +167,34 @@ def sharding_plan(chosen: Sequence[ShardingOption], topology: Topology) -> Any:
     return to_sharding_plan(list(chosen), topology)
 
 
+_CHOSEN = ("sharding_type", "compute_kernel", "partition_by", "shards", "cache_params")
+"""The fields of a ShardingOption that a plan chooses."""
+
+
 def extracted(
-    search_space: list[ShardingOption], loaded: Mapping[int, ShardingOption]
+    search_space: list[ShardingOption], loaded: Mapping[int, ShardingOption], same: bool
 ) -> list[ShardingOption]:
     """Returns the options of the search space that a loaded plan chose, with its shards;
-    PlannerError if the plan has others, or is no plan."""
+    PlannerError if the plan has others, or is no plan. If the plan is known to be made from the
+    ``same`` input, its options need not be in the search space: TorchRec's enumerator has no
+    slices as narrow as ours, and no operators."""
     if not isinstance(loaded, Mapping):
         raise PlannerError(
             f"plan_loader: load returned {shown(loaded)}, not a dict of ShardingOption by the "
             "hash of its storage"
         )
-    return copy.deepcopy(extract_plan(search_space, dict(loaded)))
+    if not same or not loaded:
+        return copy.deepcopy(extract_plan(search_space, dict(loaded)))
+    chosen = {option.fqn: option for option in loaded.values()}
+    tables = {option.fqn: option for option in search_space}
+    if chosen.keys() != tables.keys() or len(chosen) < len(loaded):
+        raise PlannerError(
+            f"plan_loader: the plan has the tables {quoted(sorted(chosen))}, and the model has "
+            f"{quoted(sorted(tables))}",
+            PlannerErrorType.PLAN_LOADING_FAILED,
+        )
+    for name, option in tables.items():
+        tables[name] = copy.deepcopy(option)
+        for field in _CHOSEN:
+            setattr(tables[name], field, copy.deepcopy(getattr(chosen[name], field)))
+    return list(tables.values())

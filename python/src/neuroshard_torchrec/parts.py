@@ -34,6 +34,8 @@ from torchrec.distributed.planner.types import (
     Stats,
     StorageReservation,
     Topology,
+    hash_planner_context_inputs,
+    hash_planner_context_inputs_str,
 )
 
 from .errors import Problem, shown
@@ -49,6 +51,8 @@ __all__ = [
     "PlannerError",
     "PlannerErrorType",
     "Topology",
+    "hash_planner_context_inputs",
+    "hash_planner_context_inputs_str",
 ]
 
 _SEARCH = (

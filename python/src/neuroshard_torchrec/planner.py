@@ -26,7 +26,7 @@ import torch.distributed as dist
 from torch import nn
 
 from . import _torchrec as torchrec
-from . import baseline, groups, options, parts, requests, service
+from . import baseline, fingerprint, groups, options, parts, requests, service
 from . import binary as program
 from . import topology as clusters
 from .door import Door
@@ -288,6 +288,39 @@ class NeuroShardPlanner(Door):
         self._timeout = timeout
         self._keep = None if keep is None else Path(os.fsdecode(keep))
         self._torchrec_baseline = torchrec_baseline
+        self._hashed = {
+            "profile": profile,
+            "sample": sample,
+            "pooling_factors": pooling_factors,
+            "optimizer": optimizer,
+            "access": access,
+            "ignore": ignore,
+            "use_inter_host_allreduce": use_inter_host_allreduce,
+            "sync_every": sync_every,
+            "arguments": arguments,
+            "from_plan": from_plan,
+            "max_bytes": max_bytes,
+        }
+
+    def hash_planner_context_inputs(self) -> int:
+        """Returns the hash of what the last plan was made from: that of TorchRec's planner with
+        the same arguments, or another one if options that only this planner has are stated. Of
+        these, ``sharding_group_size`` counts by its topology."""
+        theirs = super().hash_planner_context_inputs()
+        both = fingerprint.joined(theirs, self._hashed_options())
+        return theirs if both is None else int(both, 16)
+
+    def hash_planner_context_inputs_str(self) -> str:
+        """As ``hash_planner_context_inputs``, as text: what a PlanLoader is compared with."""
+        theirs = super().hash_planner_context_inputs_str()
+        return fingerprint.joined(theirs, self._hashed_options()) or theirs
+
+    def _hashed_options(self) -> dict[str, Any]:
+        """Returns the options that TorchRec's hash does not have, with the constraints in the
+        words of tables.json."""
+        known = parts.theirs(self._constraints) or {}
+        words = {n: c for n, c in (self._constraints or {}).items() if n not in known}
+        return {**self._hashed, "constraints": words or None}
 
     def _fields(self, module: nn.Module, sharders: Sequence[Any] | None) -> Any:
         device_type = self._device_type or torchrec.get_device_type()

@@ -245,7 +245,7 @@ def _memory(topology: Any, left: Any, map_bytes: int, problems: list[Problem]) -
             f"storage_reservation: {caps[rank] - free[rank]} of {caps[rank]} bytes of "
             f"{what} of rank {rank} are reserved, which leaves nothing for tables"
         )
-        hint = f"pass a reservation of a smaller percentage, or a Topology of more {what}_cap"
+        hint = f"pass a reservation that keeps less, or a Topology of more {what}_cap"
         problems.append(Problem(message, hint))
         return []
     # Tables may use the same bytes as in TorchRec. If ranks reserve different bytes, as with a
