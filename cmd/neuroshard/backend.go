@@ -301,7 +301,7 @@ func (b *backendFlags) start(ctx context.Context, forModel bool, logs io.Writer)
 	if err == nil && b.comm != "" {
 		return collect.WithSimulatedComm(backend, hardware.Topology{Profile: opt.Profile, NetworkBandwidth: b.network}.Device()), nil
 	}
-	return backend, bad(err, "the output of the worker is above; install the worker for GPUs with: pip install ./python; to write your own see docs/PROTOCOL.md")
+	return backend, bad(err, "the output of the worker is above; install the worker for GPUs with: pip install './python[worker]'; to write your own see docs/PROTOCOL.md")
 }
 
 // run runs a plan on a started backend, for its cost. A backend without all-to-alls is an

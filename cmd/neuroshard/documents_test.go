@@ -277,7 +277,7 @@ func shownCommands(name string, lines []string) (commands []shown, errs []error)
 			}
 		case !fenced || by == python || by == served || by == file:
 		case isCommand:
-			words := strings.Fields(command)
+			words := strings.Fields(strings.Replace(command, "go run ./cmd/neuroshard ", "neuroshard ", 1))
 			open = len(words) > 0 && words[0] == "neuroshard"
 			switch {
 			case strings.ContainsAny(command, "|<>&;$`\"'\\#*"):
@@ -349,6 +349,7 @@ func TestShownCommands(t *testing.T) {
 		{"none", "neuroshard plan\n", "", 0},
 		{"output", "```\n$ neuroshard plan x\na\nb\n\n$ neuroshard show\n```\nc\n", "1:plan x:2-4 5:show:6-6", 0},
 		{"two blocks", "```\n$ neuroshard a\n1\n```\n\n```\n$ neuroshard b\n2\n```", "1:a:2-3 6:b:7-8", 0},
+		{"go run is the command", "```\n$ go run ./cmd/neuroshard a\n1\n```", "1:a:2-3", 0},
 		{"go is not run", "```\n$ go test ./...\nok\n$ neuroshard a\n```", "3:a:4-4", 0},
 		{"errors are output", "```\n$ neuroshard a\nneuroshard: error: no\n```", "1:a:2-3", 0},
 		{"no prompt", "```\nneuroshard plan\n```", "", 1},

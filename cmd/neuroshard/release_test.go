@@ -29,6 +29,7 @@ func TestOneVersion(t *testing.T) {
 	want := strings.TrimSuffix(neuroshard.Version, "-dev")
 	for name, pattern := range map[string]string{
 		"python/pyproject.toml":                    `(?m)^version = "(.*)"$`,
+		"python/src/neuroshard_torchrec/binary.py": `(?m)^VERSION = "(.*)"$`,
 		"python/src/neuroshard_worker/__init__.py": `(?m)^__version__ = "(.*)"$`,
 		"CITATION.cff":                             `(?m)^version: (.*)$`,
 		"CHANGELOG.md":                             `(?m)^## ([0-9].*)$`,

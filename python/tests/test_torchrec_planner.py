@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import stat
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -236,10 +238,15 @@ def test_what_is_not_known() -> None:
 def test_the_binary_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NEUROSHARD_BINARY", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(BinaryError, match=r'"neuroshard" is not on PATH\n  hint: install it'):
+    scripts = tmp_path / "scripts"
+    scripts.mkdir()
+    monkeypatch.setattr(program, "_scripts", lambda: [str(tmp_path / "none"), str(scripts)])
+    with pytest.raises(BinaryError, match=r'"neuroshard" is not beside .*PATH\n  hint: install it'):
         program.find()
     here = script(tmp_path, "exit 0")
     assert program.find() == here
+    installed = script(scripts, "exit 0")
+    assert program.find() == installed  # with this package, so before the one on PATH
     (tmp_path / "other").mkdir()
     other = script(tmp_path / "other", "exit 0")
     monkeypatch.setenv("NEUROSHARD_BINARY", other)
@@ -271,6 +278,47 @@ def test_a_binary_that_fails(tmp_path: Path) -> None:
     (tmp_path / "neuroshard").write_bytes(b"\x7fELF")
     with pytest.raises(BinaryError, match=r"cannot be run"):
         planner(binary=tmp_path / "neuroshard").plan(MODEL)
+
+
+def test_where_pip_puts_the_program(tmp_path: Path) -> None:
+    shutil.copytree(Path(program.__file__).parent, tmp_path / "neuroshard_torchrec")
+    code = "from neuroshard_torchrec import binary; print(*binary._scripts(), sep='\\n')"
+    user_base = tmp_path / "user"
+    done = python("-c", code, PYTHONPATH=str(tmp_path), PYTHONUSERBASE=str(user_base))
+    own, user, target = done.stdout.decode().splitlines()
+    assert Path(own, Path(sys.executable).name).exists()
+    assert user == str(user_base / "bin")
+    assert target == str(tmp_path / "bin")  # pip install --target
+
+
+def test_a_binary_of_another_release(binary: str, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    planner(binary=binary, keep=kept).plan(MODEL)
+    plan = json.loads((kept / "plan.json").read_text())
+    own = plan["provenance"]["version"]
+    assert own.startswith(".".join(program.VERSION.split(".")[:2]) + ".")
+    written = tmp_path / "written.json"
+    write = f'while [ "$1" != -o ]; do shift; done; cat {written} > "$2"'
+    for version, other in ((own, False), ("0.1.7", False), ("0.2.0", True), ("1.1.0-dev", True)):
+        plan["provenance"]["version"] = version
+        written.write_text(json.dumps(plan))
+        asked = planner(binary=script(tmp_path, write))
+        if not other:
+            asked.plan(MODEL)
+            continue
+        with pytest.raises(BinaryError, match=rf"is neuroshard {version}, and the Python package"):
+            asked.plan(MODEL)
+
+
+def test_a_binary_of_another_release_that_fails(tmp_path: Path) -> None:
+    fails = "echo 'neuroshard: error: unknown flag' >&2; exit 2"
+    for version, problems in ((program.VERSION, 1), ("0.2.0", 2)):
+        body = f'[ "$1" != version ] || {{ echo "neuroshard {version} go1.26"; exit; }}; {fails}'
+        with pytest.raises(BinaryError) as e:
+            planner(binary=script(tmp_path, body)).plan(MODEL)
+        assert len(e.value.problems) == problems
+        assert e.value.problems[-1].message == "unknown flag"
+    assert "neuroshard 0.2.0, and the Python package is of" in e.value.problems[0].message
 
 
 def test_a_binary_that_prints_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -417,16 +465,46 @@ def test_versions_that_do_not_belong_together(pytorch: str, fbgemm: str, parts: 
     assert all(part in message for part in parts)
 
 
-def test_the_extra_takes_the_tested_releases() -> None:
+def test_the_extras_take_the_newest_releases_that_are_tested() -> None:
     project = (Path(__file__).parent.parent / "pyproject.toml").read_text()
-    (extra,) = re.findall(r"^torchrec = \[(.*)\]$", project, re.MULTILINE)
-    asked = dict(re.findall(r'"([a-z-]+)>=([0-9.]+)"', extra))
-    oldest, together = next(iter(versions.TOGETHER.items()))
-    assert asked == {
-        "torchrec": oldest,
-        "torch": together["PyTorch"],
-        "fbgemm-gpu": together["FBGEMM"],
-    }
+    newest, together = list(versions.TOGETHER.items())[-1]
+    for extra, fbgemm, own in (
+        ("torchrec", "fbgemm-gpu", {"torchrec": newest}),
+        ("torchrec-cpu", "fbgemm-gpu-cpu", {}),
+    ):
+        (asked,) = re.findall(rf"^{extra} = \[(.*)\]$", project, re.MULTILINE)
+        assert dict(re.findall(r'"([a-z-]+)==([0-9.]+)\.\*"', asked)) == {
+            "torch": together["PyTorch"],
+            fbgemm: together["FBGEMM"],
+            **own,
+        }
+    assert f"--no-deps torchrec=={newest}.*" in project
+
+
+@pytest.mark.parametrize(
+    ("package", "missing", "extra"),
+    [
+        ("neuroshard_torchrec", "torch", "torchrec"),
+        ("neuroshard_worker", "torch", "worker"),
+        ("neuroshard_worker", "numpy", "worker"),
+    ],
+)
+def test_without_pytorch_the_import_names_the_extra(package: str, missing: str, extra: str) -> None:
+    code = (
+        "import importlib.util, sys\n"
+        "real = importlib.util.find_spec\n"
+        f"importlib.util.find_spec = lambda name: None if name == {missing!r} else real(name)\n"
+        "class Without:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {missing!r}:\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Without())\n"
+        f"import {package}\n"
+    )
+    done = python("-c", code)
+    assert done.returncode != 0
+    last = done.stderr.decode().strip().splitlines()[-1]
+    assert last.startswith("  hint: ") and f'pip install "neuroshard-planner[{extra}]"' in last
 
 
 def test_the_page_lists_the_tested_releases() -> None:

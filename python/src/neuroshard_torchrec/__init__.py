@@ -9,8 +9,8 @@
 ``StepTimes``           what each step keeps a rank busy, for ``neuroshard watch``
 
 It runs with TorchRec 1.5 to 1.9 (versions.py); a newer release is a warning. Importing it raises
-TorchRecVersionError where TorchRec is missing, or lacks a name that is used. docs/TORCHREC.md has
-examples.
+TorchRecVersionError where PyTorch or TorchRec is missing, or lacks a name that is used.
+docs/TORCHREC.md has examples.
 """
 
 from typing import Any
@@ -43,7 +43,7 @@ try:
     from .tables import tables_from_model, write_tables
     from .times import StepTimes
 except ImportError as e:
-    if (e.name or "").partition(".")[0] != "torchrec":
+    if e.name != "torch" and (e.name or "").partition(".")[0] != "torchrec":
         raise
     raise missing_name(e) from e
 

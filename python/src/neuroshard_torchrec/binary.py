@@ -7,10 +7,17 @@ import re
 import selectors
 import shutil
 import subprocess
+import sys
+import sysconfig
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from .errors import BinaryError, Problem, escaped, quote
+from .versions import release_of
+
+VERSION = "0.1.0"
+"""The version of this package. The program must be of the same release: major and minor."""
 
 VARIABLE = "NEUROSHARD_BINARY"
 """The environment variable that names the program where no argument does."""
@@ -30,13 +37,16 @@ MOVES = 1
 """The exit code of ``neuroshard replan`` if something moves, which is no error."""
 
 _LINE = re.compile(r"neuroshard: (error|hint): (.*)")
-_INSTALL = f"install it (go install ./cmd/{NAME}), or name it by binary= or ${VARIABLE}"
+_VERSION = re.compile(rf"{NAME} (\S+)")
+_NAME_IT = f"name it by binary= or ${VARIABLE}"
+_INSTALL = f"install it (pip install ./python, or go install ./cmd/{NAME}), or {_NAME_IT}"
 
 
 def find(binary: str | os.PathLike[str] | None = None) -> str:
     """Returns the path of the program: the argument's, else $NEUROSHARD_BINARY's,
-    else the one on PATH. BinaryError if none of these can be run; a name
-    that was given and does not exist is not passed over."""
+    else the one that was installed with this package, else the one on PATH.
+    BinaryError if none of these can be run; a name that was given and does not
+    exist is not passed over."""
     for source, name in (("binary", binary), (f"${VARIABLE}", os.environ.get(VARIABLE))):
         if name:
             named = os.fsdecode(name)
@@ -45,10 +55,33 @@ def find(binary: str | os.PathLike[str] | None = None) -> str:
                 message = f"{source}: there is no program {quote(named, 200)} that can be run"
                 raise BinaryError([Problem(message, _INSTALL)])
             return path
-    path = shutil.which(NAME)
+    path = shutil.which(NAME, path=os.pathsep.join(_scripts())) or shutil.which(NAME)
     if path is None:
-        raise BinaryError([Problem(f'the program "{NAME}" is not on PATH', _INSTALL)])
+        message = f'the program "{NAME}" is not beside {quote(sys.executable, 200)} and not on PATH'
+        raise BinaryError([Problem(message, _INSTALL)])
     return path
+
+
+def _scripts() -> list[str]:
+    """Returns the folders in which pip puts the program of the package: that of this
+    interpreter, of ``pip install --user``, and of ``pip install --target``."""
+    user = sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))
+    return [sysconfig.get_path("scripts"), user, str(Path(__file__).parent.parent / "bin")]
+
+
+def check_version(binary: str, version: str) -> None:
+    """BinaryError if the program, which states this version of itself, is of another release
+    than the package. A build of a checkout, such as 0.1.0-dev, is of the release 0.1."""
+    if wrong := _other_release(binary, version):
+        raise BinaryError([wrong])
+
+
+def _other_release(binary: str, version: str) -> Problem | None:
+    if release_of(version) in ("", release_of(VERSION)):
+        return None
+    message = f"{quote(binary, 200)} is {NAME} {version}, and the Python package is of {VERSION}"
+    hint = "install both in one version: the package brings its program along; or " + _NAME_IT
+    return Problem(message, hint)
 
 
 def run(binary: str, arguments: Sequence[str], timeout: float) -> str:
@@ -82,11 +115,25 @@ def run(binary: str, arguments: Sequence[str], timeout: float) -> str:
         if len(stderr) > MAX_PRINTED:
             text += f"\nand {len(stderr) - MAX_PRINTED} more bytes"
         message = f"neuroshard {arguments[0]} ended with code {process.returncode} and no word"
-        error = BinaryError(problems(text) or [Problem(message)])
+        nothing_fits = process.returncode == (REPLAN_NOTHING_FITS if replan else NOTHING_FITS)
+        # A program of another release may not know the arguments. It is asked for its version
+        # only here: it states the version in each plan.
+        other = None if nothing_fits else _other_release(binary, _version(binary))
+        error = BinaryError([*filter(None, [other]), *(problems(text) or [Problem(message)])])
         error.exit_code = process.returncode
-        error.nothing_fits = process.returncode == (REPLAN_NOTHING_FITS if replan else NOTHING_FITS)
+        error.nothing_fits = nothing_fits
         raise error
     return stdout.decode(errors="replace")
+
+
+def _version(binary: str) -> str:
+    """Returns the version that the program states, "" if it states none."""
+    try:
+        told = subprocess.run([binary, "version"], capture_output=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    match = _VERSION.match(told.stdout[:MAX_PRINTED].decode(errors="replace"))
+    return match[1] if match else ""
 
 
 def _outputs(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:

@@ -39,7 +39,7 @@ from .errors import (
     quote,
     shown,
 )
-from .plans import MAX_BYTES, MAX_RANKS, group_size, load_plan, warnings_of
+from .plans import MAX_BYTES, MAX_RANKS, group_size, load_plan, provenance_of
 from .tables import Json, Read, encoded, placed_fields, read_model, write_whole
 
 log = logging.getLogger("neuroshard")
@@ -118,8 +118,8 @@ class NeuroShardPlanner(Door):
     ``world_size`` is needed by ``plan`` outside a process group only.
     The defaults of ``devices_per_host`` and ``device_type`` are TorchRec's.
 
-    ``binary`` is the program; the default is $NEUROSHARD_BINARY, else the program on
-    PATH.
+    ``binary`` is the program; the default is $NEUROSHARD_BINARY, else the program that was
+    installed with this package, else the one on PATH.
     ``arguments`` are more arguments of ``neuroshard plan``, such as
     ``["--memory", "40GiB"]``; not ``-o`` and ``--json``, because the planner reads the
     files that the program writes. Without ``--sharding-types`` among them, tables are
@@ -449,7 +449,9 @@ class NeuroShardPlanner(Door):
             plan = by(read.tables, cluster, more)
         if len(plan) > MAX_BYTES:
             raise PlanError([Problem(f"the plan is larger than {MAX_BYTES >> 20} MiB")])
-        warnings = warnings_of(plan)
+        version, warnings = provenance_of(plan)
+        if self._url is None:
+            program.check_version(program.find(self._binary), version)
         if self._group_size is not None:
             self._take_groups(group_size(plan), world_size)
         self._leave("plan.json", plan)

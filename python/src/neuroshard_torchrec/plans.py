@@ -364,11 +364,17 @@ def _local_size(world_size: int, local_size: int | None) -> int:
     return local_size
 
 
-def warnings_of(plan: bytes) -> list[str]:
-    """Returns the warnings that a plan file carries; PlanError where it is no JSON."""
+def provenance_of(plan: bytes) -> tuple[str, list[str]]:
+    """Returns the version of the program that wrote a plan file, "" if the file does not state
+    it, and the warnings that the file carries; PlanError where it is no JSON."""
     provenance = _parse(plan).get("provenance")
-    warnings = provenance.get("warnings") if isinstance(provenance, dict) else None
-    return [w for w in warnings if isinstance(w, str)] if isinstance(warnings, list) else []
+    if not isinstance(provenance, dict):
+        return "", []
+    version, warnings = provenance.get("version"), provenance.get("warnings")
+    return (
+        version if isinstance(version, str) else "",
+        [w for w in warnings if isinstance(w, str)] if isinstance(warnings, list) else [],
+    )
 
 
 def _world_size(env: Any) -> int:

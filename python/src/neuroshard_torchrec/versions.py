@@ -53,7 +53,10 @@ def install(release: str) -> str:
 
 
 def _install_newest() -> str:
-    return f"install what belongs together: {install(_TESTED[-1])}"
+    return (
+        f"install what belongs together: {install(_TESTED[-1])}"
+        '; or, for the newest: pip install "neuroshard-planner[torchrec]"'
+    )
 
 
 def check(torchrec: str | None, pytorch: str | None = None, fbgemm: str | None = None) -> str:
@@ -112,7 +115,10 @@ def installed() -> str:
 
 
 def missing_name(error: ImportError) -> TorchRecVersionError:
-    """Returns what to raise if a module or a name of TorchRec cannot be imported."""
+    """Returns what to raise if PyTorch, or a module or a name of TorchRec, cannot be imported."""
+    if error.name == "torch":
+        message = f"PyTorch is not installed\n  hint: {_install_newest()}"
+        return TorchRecVersionError(message, name=error.name)
     version = installed_version("torchrec", "torchrec-nightly")
     return TorchRecVersionError(
         f"TorchRec {version} lacks what neuroshard_torchrec uses: {error}\n"

@@ -13,6 +13,18 @@ on stderr, and is started as ``python -m neuroshard_worker``. The steps:
 ``server``     the conversation
 
 ``anchors`` and ``lanes`` are measurements that need no conversation.
+
+Importing it raises ImportError where NumPy or PyTorch is missing, which says what to install.
 """
+
+from importlib.util import find_spec as _find_spec
+
+for _name in ("numpy", "torch"):
+    if _find_spec(_name) is None:
+        raise ImportError(
+            f"neuroshard_worker needs {_name}, which is not installed\n"
+            '  hint: pip install "neuroshard-planner[worker]"',
+            name=_name,
+        )
 
 __version__ = "0.1.0"
