@@ -107,6 +107,9 @@ type Table struct {
 	Optimizer       Optimizer
 	// Constraint limits where and how the table may be placed.
 	Constraint Constraint
+	// width is the width of all slices if the table is cut by columns; 0 allows every width
+	// (Problem.InSlicesOf).
+	width int
 }
 
 // Feature is one sparse feature that reads a table.
@@ -280,13 +283,19 @@ func (t *Table) Reuse(batch int) [access.Classes]float64 {
 
 // MinWidth returns the width of the narrowest slice that the table may be cut into. It is
 // the table's dim if NoSplit, a co-location or the sharding types forbid to split the table
-// by columns.
+// by columns, or if the table cannot be cut into slices of its width (OnlyWidth).
 func (t *Table) MinWidth() int {
 	c := &t.Constraint
 	if c.NoSplit || c.Colocation != "" || !c.Permits(ColumnWise) && !c.Permits(Grid) {
 		return t.Dim
 	}
-	return min(t.Dim, max(ColumnGranule, c.MinWidth))
+	if t.width == 0 {
+		return min(t.Dim, max(ColumnGranule, c.MinWidth))
+	}
+	if t.Dim%t.width != 0 || t.width < c.MinWidth {
+		return t.Dim
+	}
+	return t.width
 }
 
 // Range is the half-open interval [Start, End).
