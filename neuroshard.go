@@ -356,6 +356,11 @@ func simulated(profile hardware.Profile, modelSource string) bool {
 	return hardware.Known(profile.Name) && (modelSource == plan.Simulated || modelSource == plan.ClosedForm)
 }
 
+// search finds a placement for the line's problem.
+func (l *line) search(ctx context.Context, opt search.Options) (search.Result, error) {
+	return inOneWidth(ctx, l, opt)
+}
+
 // searchIn finds a placement of p, which is the line's problem or one that allows fewer widths of
 // slices, with the Scorers of the price list. The placement leaves Problem.BackwardRoom free on
 // every device if the tables fit so. They are placed without that room if they do not, and if the

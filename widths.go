@@ -25,11 +25,11 @@ import (
 // two, and four less, because equal tables in four slices fill a number of devices evenly.
 const widthPatience = 2
 
-// search finds a placement whose modules have slices of one width, where the engine needs that.
+// inOneWidth finds a placement whose modules have slices of one width, where the engine needs that.
 // A search from an old placement keeps the width of modules that are cut in it, and gives other
 // modules the widest slices.
-func (l *line) search(ctx context.Context, opt search.Options) (search.Result, error) {
-	modules := l.problem.OneWidths()
+func inOneWidth(ctx context.Context, l *line, opt search.Options) (search.Result, error) {
+	modules := problem.OneWidths(l.problem)
 	if len(modules) == 0 {
 		return l.searchIn(ctx, l.problem, opt)
 	}
@@ -59,10 +59,10 @@ func (l *line) search(ctx context.Context, opt search.Options) (search.Result, e
 // inPlannedWidths returns the problem with the widths of the modules that a plan cuts.
 func inPlannedWidths(pl *plan.Plan, p *problem.Problem) *problem.Problem {
 	narrowed := p
-	for _, m := range p.OneWidths() {
+	for _, m := range problem.OneWidths(p) {
 		for _, i := range m.Tables {
 			if t := &pl.Tables[i]; t.ShardingType == plan.ColumnWise && len(t.Shards) > 1 {
-				narrowed = narrowed.InSlicesOf(int(t.Shards[0].Columns.Len()), m.Tables)
+				narrowed = problem.InSlicesOf(narrowed, int(t.Shards[0].Columns.Len()), m.Tables)
 				break
 			}
 		}
@@ -83,7 +83,7 @@ func inHeldWidths(p *problem.Problem, modules []problem.OneWidth, from *search.F
 		if k := slices.IndexFunc(held, cut); k >= 0 {
 			width = int(held[k].Columns.Len())
 		}
-		narrowed = narrowed.InSlicesOf(width, m.Tables)
+		narrowed = problem.InSlicesOf(narrowed, width, m.Tables)
 	}
 	return narrowed
 }
@@ -183,7 +183,7 @@ func (w *widthSearch) share(searches int) search.Options {
 func (w *widthSearch) try(choice []int, left int) bool {
 	p := w.line.problem
 	for i, m := range w.modules {
-		p = p.InSlicesOf(m.Widths[choice[i]], m.Tables)
+		p = problem.InSlicesOf(p, m.Widths[choice[i]], m.Tables)
 	}
 	w.tried = append(w.tried, choice)
 	found, err := w.line.searchIn(w.ctx, p, w.share(left))

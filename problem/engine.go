@@ -24,7 +24,7 @@ type EngineRules struct {
 	// EqualSlices says that all slices of a table have the same width.
 	EqualSlices bool
 	// OneWidth says that the slices of all column_wise tables of a module have the same width if
-	// the tables have PoolingNone (Problem.OneWidths).
+	// the tables have PoolingNone (OneWidths).
 	OneWidth bool
 	// OneSlice says that a device holds at most one slice of a table.
 	OneSlice bool

@@ -108,7 +108,7 @@ type Table struct {
 	// Constraint limits where and how the table may be placed.
 	Constraint Constraint
 	// width is the width of all slices if the table is cut by columns; 0 allows every width
-	// (Problem.InSlicesOf).
+	// (InSlicesOf).
 	width int
 }
 

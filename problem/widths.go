@@ -8,8 +8,8 @@ import "slices"
 //	right  | s0: 32 | 32 | 32 | 32 |   | s1: 32 | 32 | 32 | 32 |   | s2: 128, table_wise |
 //	wrong  | s0: 32 | 32 | 32 | 32 |   | s1:   64    |   64    |
 //
-// A planner finds the width by planning once for each: Problem.OneWidths says which widths
-// there are, and Problem.InSlicesOf is the problem with one of them.
+// A planner finds the width by planning once for each: OneWidths says which widths
+// there are, and InSlicesOf is the problem with one of them.
 
 // OneWidth is a module whose slices of columns must have one width.
 type OneWidth struct {
@@ -23,7 +23,7 @@ type OneWidth struct {
 
 // OneWidths returns the modules whose slices must have one width, in the order of their first
 // tables. Tables without a module are taken for those of one module.
-func (p *Problem) OneWidths() []OneWidth {
+func OneWidths(p *Problem) []OneWidth {
 	if !p.Engine.Rules().OneWidth {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (p *Problem) OneWidths() []OneWidth {
 
 // InSlicesOf returns the problem with tables that are whole or in slices of exactly the given
 // width, if they are cut by columns. A table that cannot be cut into such slices stays whole.
-func (p *Problem) InSlicesOf(width int, tables []int) *Problem {
+func InSlicesOf(p *Problem, width int, tables []int) *Problem {
 	narrowed := *p
 	narrowed.Tables = slices.Clone(p.Tables)
 	for _, i := range tables {
@@ -62,7 +62,3 @@ func (p *Problem) InSlicesOf(width int, tables []int) *Problem {
 	}
 	return &narrowed
 }
-
-// OnlyWidth returns the width of all slices of the table if it is cut by columns
-// (Problem.InSlicesOf); 0 if it may be cut into slices of several widths.
-func (t *Table) OnlyWidth() int { return t.width }

@@ -23,7 +23,7 @@ func TestOneWidths(t *testing.T) {
 		table("a", 96, problem.Constraint{MinWidth: 48}),
 	}}
 	want := []problem.OneWidth{{Tables: []int{0, 2, 6}, Widths: []int{48, 24, 16, 12, 8, 4}}}
-	if got := p.OneWidths(); !reflect.DeepEqual(got, want) {
+	if got := problem.OneWidths(p); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	for width, want := range map[int][][]int{
@@ -31,7 +31,7 @@ func TestOneWidths(t *testing.T) {
 		12: {{48, 12}, {48}, {96}},
 		48: {{48}, {48}, {96, 48}},
 	} {
-		narrowed := p.InSlicesOf(width, []int{0, 2, 6})
+		narrowed := problem.InSlicesOf(p, width, []int{0, 2, 6})
 		for k, i := range []int{0, 2, 6} {
 			if got := narrowed.Tables[i].EqualWidths(); !reflect.DeepEqual(got, want[k]) {
 				t.Errorf("table %d in slices of %d: got the widths %v, want %v", i, width, got, want[k])
@@ -42,7 +42,7 @@ func TestOneWidths(t *testing.T) {
 		t.Errorf("the problem itself has changed: widths %v", got)
 	}
 	p.Engine = ""
-	if got := p.OneWidths(); got != nil {
+	if got := problem.OneWidths(p); got != nil {
 		t.Errorf("without an engine: got %v", got)
 	}
 }

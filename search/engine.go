@@ -205,7 +205,7 @@ func (h holders) hasRoom(k *piece, d int32, free func(d int32) int64) bool {
 
 // finer returns the number of slices to try for piece k after n slices: twice as many, or after
 // one slice those of the only width that its table may be cut into.
-func (c *catalog) finer(k int32, n int) int {
+func finer(c *catalog, k int32, n int) int {
 	t := &c.problem.Tables[c.pieces[k].members[0].table]
 	if only := t.OnlyWidth(); only > 0 && n == 1 {
 		return max(2, t.Dim/only)
@@ -214,7 +214,7 @@ func (c *catalog) finer(k int32, n int) int {
 }
 
 // evenInto reports whether a table may be cut into n equal slices.
-func (c *catalog) evenInto(table, n int) bool {
+func evenInto(c *catalog, table, n int) bool {
 	t := &c.problem.Tables[table]
 	return t.Dim%n == 0 && t.AllowsWidth(t.Dim/n)
 }

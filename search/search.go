@@ -153,7 +153,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 	}
 	s, err := r.apply(opt.stages(), state{})
 	if err = r.placed(s, err); err == nil {
-		s.best, err = occupy(r, spread(r, s.best))
+		s.best, err = occupy(r, unreadByBytes(r, s.best))
 	}
 	if err != nil {
 		if e := (*Infeasible)(nil); errors.As(err, &e) {

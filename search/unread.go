@@ -16,10 +16,10 @@ import (
 // tables without lookups: sums are taken in another order.
 const sameCost = 1e-9
 
-// spread returns the placement with the tables without lookups spread by bytes. It returns best if
+// unreadByBytes returns the placement with the tables without lookups spread by bytes. It returns best if
 // there are no such tables, if they do not fit so, or if that costs more. If no table has lookups,
 // the cost does not matter.
-func spread(r *run, best placement) placement {
+func unreadByBytes(r *run, best placement) placement {
 	c := r.catalog
 	if r.opt.Method != NeuroShard || r.opt.From != nil || best.division == nil {
 		return best

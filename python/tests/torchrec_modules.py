@@ -190,7 +190,9 @@ class Model(nn.Module):
         for c in tables:
             c.num_embeddings += 2048
         inner = EmbeddingCollection(tables=tables, device=ranks.CPU)
-        return ManagedCollisionEmbeddingCollection(inner, collisions(tables)), 3 * SEQUENCE_DIM * LONGEST
+        return ManagedCollisionEmbeddingCollection(
+            inner, collisions(tables)
+        ), 3 * SEQUENCE_DIM * LONGEST
 
     def _single(self) -> tuple[nn.Module, int]:
         return nn.EmbeddingBag(50, 24, mode="sum", include_last_offset=True), 24
