@@ -166,7 +166,7 @@ func (w *widthSearch) ended() bool {
 }
 
 // share returns the options of the next search: it gets an equal part of what is left of the
-// limits, if as many searches are left.
+// limits, if that number of searches is left.
 func (w *widthSearch) share(searches int) search.Options {
 	opt := w.opt
 	if opt.Budget > 0 {

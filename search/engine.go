@@ -203,8 +203,8 @@ func (h holders) hasRoom(k *piece, d int32, free func(d int32) int64) bool {
 	return need <= 0
 }
 
-// finer returns the number of slices to try for piece k after n slices: twice as many, or after
-// one slice those of the only width that its table may be cut into.
+// finer returns the number of slices to try for piece k after n slices: twice n, or after
+// one slice the number for the only width that its table may be cut into.
 func finer(c *catalog, k int32, n int) int {
 	t := &c.problem.Tables[c.pieces[k].members[0].table]
 	if only := t.OnlyWidth(); only > 0 && n == 1 {

@@ -105,7 +105,7 @@ def by_columns(turn: str = "", sequences: Mapping[str, list[int]] | None = None)
 
 QUARTERS = {"s0": [0, 1, 2, 3], "s1": [2, 0, 2, 1], "s2": [3]}
 THIRDS = {"s0": [3, 1, 0], "s1": [2], "s2": [1, 0, 1]}
-"""The ranks of equal slices, of which two of a table are on one rank, beside a whole table."""
+"""The ranks of equal slices, two of a table on one rank, beside a whole table."""
 
 
 @pytest.fixture(scope="module")
