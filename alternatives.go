@@ -79,7 +79,7 @@ func NewExplainer(pl *plan.Plan, p *problem.Problem, opt Options) (*Explainer, e
 	if err := priceable(pl, prices); err != nil {
 		return nil, err
 	}
-	m := &mover{plan: pl, problem: p, prices: prices, types: opt.Search.ShardingTypes, scorer: prices.NewScorer(), used: make([]usage, p.Topology.Devices)}
+	m := &mover{plan: pl, problem: inPlannedWidths(pl, p), prices: prices, types: opt.Search.ShardingTypes, scorer: prices.NewScorer(), used: make([]usage, p.Topology.Devices)}
 	for d := range m.used {
 		m.limits = append(m.limits, usage{p.ShardBudget(0) - p.Topology.Usable(0) + p.Topology.Usable(d), p.HostBudget(d)})
 	}
@@ -406,7 +406,11 @@ func (m *mover) cuts(i int) iter.Seq[place] {
 		if !m.allows(i, problem.ColumnWise) {
 			return
 		}
-		for n := 2; t.Dim%n == 0 && (t.Dim/n)%problem.ColumnGranule == 0 && t.Dim/n >= t.MinWidth(); n *= 2 {
+		for _, width := range t.EqualWidths() {
+			n := t.Dim / width
+			if n < 2 || n&(n-1) != 0 && width != t.OnlyWidth() {
+				continue
+			}
 			tier, cache := m.memory(i)
 			devices := m.devices(i, t.Dim/n, formOf(problem.ColumnWise, plan.Shard{Tier: tier, Cache: cache}))
 			if t.Constraint.OneHost && len(devices) > 0 {

@@ -152,18 +152,24 @@ func shorter(l *line, a, b search.Result) (search.Result, error) {
 	if err != nil {
 		return a, err
 	}
-	stats := a.Stats
-	stats.Evaluations += b.Stats.Evaluations
-	stats.Placements += b.Stats.Placements
-	stats.States += b.Stats.States
-	stats.Duplicates += b.Stats.Duplicates
-	stats.Levels += b.Stats.Levels
+	stats := together(a.Stats, b.Stats)
 	if second < first {
 		a = b
 		a.Cost, a.Optimal = float64(l.prices.Price(b.Shards).Cost), false
 	}
 	a.Stats = stats
 	return a, nil
+}
+
+// together returns the work of two searches.
+func together(a, b search.Stats) search.Stats {
+	a.Evaluations += b.Evaluations
+	a.Placements += b.Placements
+	a.Repeated += b.Repeated
+	a.States += b.States
+	a.Duplicates += b.Duplicates
+	a.Levels += b.Levels
+	return a
 }
 
 // worth returns what a placement is judged by, in ms: its whole step or, if no step is stated

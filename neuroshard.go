@@ -356,16 +356,22 @@ func simulated(profile hardware.Profile, modelSource string) bool {
 	return hardware.Known(profile.Name) && (modelSource == plan.Simulated || modelSource == plan.ClosedForm)
 }
 
-// search finds a placement with the Scorers of the price list. The placement leaves
-// Problem.BackwardRoom free on every device if the tables fit so. They are placed without
-// that room if they do not, and if the search can try all placements.
+// search finds a placement for the line's problem.
 func (l *line) search(ctx context.Context, opt search.Options) (search.Result, error) {
+	return inOneWidth(ctx, l, opt)
+}
+
+// searchIn finds a placement of p, which is the line's problem or one that allows fewer widths of
+// slices, with the Scorers of the price list. The placement leaves Problem.BackwardRoom free on
+// every device if the tables fit so. They are placed without that room if they do not, and if the
+// search can try all placements.
+func (l *line) searchIn(ctx context.Context, p *problem.Problem, opt search.Options) (search.Result, error) {
 	opt.ColumnsOnly = opt.ColumnsOnly || !beyondColumns(l.prices)
 	opt.ChosenRows = l.prices.Supports(problem.Form{Blocks: 2})
 	opt.Apart = l.apart
 	started := time.Now()
-	if room := l.problem.BackwardRoom(); room > 0 {
-		roomy, brief := *l.problem, opt
+	if room := p.BackwardRoom(); room > 0 {
+		roomy, brief := *p, opt
 		roomy.Topology.ReserveFixed += room
 		brief.Brief = true
 		found, err := search.Run(ctx, &roomy, l.prices.NewScorer, brief)
@@ -377,7 +383,7 @@ func (l *line) search(ctx context.Context, opt search.Options) (search.Result, e
 	if opt.Budget > 0 {
 		opt.Budget = max(time.Nanosecond, opt.Budget-time.Since(started))
 	}
-	return search.Run(ctx, l.problem, l.prices.NewScorer, opt)
+	return search.Run(ctx, p, l.prices.NewScorer, opt)
 }
 
 // apart returns the Factory of another price list of the problem, for searches on several threads

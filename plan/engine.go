@@ -18,6 +18,9 @@ func checkEngine(pl *Plan, rules problem.EngineRules) []Violation {
 			found = append(found, v)
 		}
 	}
+	if rules.OneWidth {
+		found = append(found, severalWidths(pl, &rules)...)
+	}
 	if rules.NoIdle {
 		if devices := idle(pl); len(devices) > 0 {
 			found = append(found, Violation{RuleEngine, "", -1, -1, fmt.Sprintf("%d of %d devices hold no table: %s; %s needs a part of a table on every device",
@@ -59,6 +62,27 @@ func breaks(t *Table, c *Cluster, rules *problem.EngineRules) (v Violation, brok
 		}
 	}
 	return Violation{}, false
+}
+
+// severalWidths returns a violation for each table of sequences whose slices are not as wide as
+// those of the first table of its module that is cut by columns.
+func severalWidths(pl *Plan, rules *problem.EngineRules) (found []Violation) {
+	first := map[string]*Table{}
+	for i := range pl.Tables {
+		t := &pl.Tables[i]
+		if !t.Sequence || t.ShardingType != ColumnWise {
+			continue
+		}
+		other, ok := first[t.Module]
+		if !ok {
+			first[t.Module] = t
+			continue
+		}
+		if here, there := t.Shards[0].Columns.Len(), other.Shards[0].Columns.Len(); here != there {
+			found = append(found, Violation{RuleEngine, t.Name, 0, -1, fmt.Sprintf("it has %d columns and the slices of %q have %d: %s runs slices of one width in a module of sequences", here, other.Name, there, rules.Name)})
+		}
+	}
+	return found
 }
 
 // breaksWhole says which rule the table breaks as a whole; "" if it breaks none.

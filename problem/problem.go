@@ -10,8 +10,9 @@
 // what is fast.
 //
 // The rules of Validate are in validate.go, and the number formats, optimizers and
-// poolings that a table may have in precision.go. torchrec.go counts bytes as TorchRec does, and release.go
-// says in what its releases differ. sharding.go says how a table can be cut
+// poolings that a table may have in precision.go. torchrec.go counts bytes as TorchRec does, and
+// release.go says in what its releases differ. widths.go says which tables need slices of one
+// width. sharding.go says how a table can be cut
 // and placed, and engine.go what engines demand of a plan. class.go says which shards fuse into one
 // operator, and what such shards have in common. hierarchy.go describes the exchange of training
 // systems that reduce vectors inside hosts first.
@@ -108,6 +109,9 @@ type Table struct {
 	Optimizer       Optimizer
 	// Constraint limits where and how the table may be placed.
 	Constraint Constraint
+	// width is the width of all slices if the table is cut by columns; 0 allows every width
+	// (InSlicesOf).
+	width int
 }
 
 // Feature is one sparse feature that reads a table.
@@ -281,13 +285,19 @@ func (t *Table) Reuse(batch int) [access.Classes]float64 {
 
 // MinWidth returns the width of the narrowest slice that the table may be cut into. It is
 // the table's dim if NoSplit, a co-location or the sharding types forbid to split the table
-// by columns.
+// by columns, or if the table cannot be cut into slices of its width (OnlyWidth).
 func (t *Table) MinWidth() int {
 	c := &t.Constraint
 	if c.NoSplit || c.Colocation != "" || !c.Permits(ColumnWise) && !c.Permits(Grid) {
 		return t.Dim
 	}
-	return min(t.Dim, max(ColumnGranule, c.MinWidth))
+	if t.width == 0 {
+		return min(t.Dim, max(ColumnGranule, c.MinWidth))
+	}
+	if t.Dim%t.width != 0 || t.width < c.MinWidth {
+		return t.Dim
+	}
+	return t.width
 }
 
 // Range is the half-open interval [Start, End).

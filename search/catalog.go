@@ -266,7 +266,8 @@ func (c *catalog) siblingsIn(table int, form problem.Form) int32 {
 
 // cut returns the widths of the two halves of piece k, multiples of the granule; the
 // left one is never the narrower. ok is false if a half would be too narrow, or if slices
-// must be equal and the halves are not.
+// must be equal and the halves are not. If all slices of the table must have one width
+// (problem.Table.OnlyWidth), both are this width, and k must be the whole table.
 func (c *catalog) cut(k int32) (left, right int, ok bool) {
 	members := c.pieces[k].members
 	if len(members) != 1 {
@@ -276,10 +277,25 @@ func (c *catalog) cut(k int32) (left, right int, ok bool) {
 	width := members[0].width
 	left = (width/2 + g - 1) / g * g
 	right = width - left
+	t := &c.problem.Tables[members[0].table]
+	if only := t.OnlyWidth(); only > 0 {
+		return only, only, width == t.Dim && only < width && t.AllowsWidth(only)
+	}
 	if left != right && c.rules.EqualSlices {
 		return 0, 0, false
 	}
-	return left, right, right > 0 && right >= c.problem.Tables[members[0].table].MinWidth()
+	return left, right, right > 0 && right >= t.MinWidth()
+}
+
+// parts returns the slices that piece k is cut into, which must be one that can be cut: its
+// halves, or slices of the only width that its table may be cut into.
+func (c *catalog) parts(k int32) []int32 {
+	m := c.pieces[k].members[0]
+	if only := c.problem.Tables[m.table].OnlyWidth(); only > 0 {
+		return slices.Repeat([]int32{c.slice(k, only)}, m.width/only)
+	}
+	left, right := c.halves(k)
+	return []int32{left, right}
 }
 
 // halves returns the two halves of piece k, which must be one that can be cut.
@@ -347,16 +363,16 @@ func (c *catalog) numbered(k int32, number problem.Operator) int32 {
 	return id
 }
 
-// halved cuts every piece for which large returns true into halves, and cuts those
+// halved cuts every piece for which large returns true into halves (parts), and cuts those
 // halves again, until large returns false or a piece cannot be cut.
 func (c *catalog) halved(pieces []int32, large func(k int32) bool) []int32 {
 	finer := make([]int32, 0, len(pieces))
 	var visit func(k int32)
 	visit = func(k int32) {
 		if _, _, ok := c.cut(k); ok && large(k) {
-			left, right := c.halves(k)
-			visit(left)
-			visit(right)
+			for _, part := range c.parts(k) {
+				visit(part)
+			}
 			return
 		}
 		finer = append(finer, k)

@@ -203,6 +203,22 @@ func (h holders) hasRoom(k *piece, d int32, free func(d int32) int64) bool {
 	return need <= 0
 }
 
+// finer returns the number of slices to try for piece k after n slices: twice n, or after
+// one slice the number for the only width that its table may be cut into.
+func finer(c *catalog, k int32, n int) int {
+	t := &c.problem.Tables[c.pieces[k].members[0].table]
+	if only := t.OnlyWidth(); only > 0 && n == 1 {
+		return max(2, t.Dim/only)
+	}
+	return 2 * n
+}
+
+// evenInto reports whether a table may be cut into n equal slices.
+func evenInto(c *catalog, table, n int) bool {
+	t := &c.problem.Tables[table]
+	return t.Dim%n == 0 && t.AllowsWidth(t.Dim/n)
+}
+
 // evenly returns the least number of equal slices, at least n, into which a table can be
 // cut; 0 if there is none.
 func evenly(c *catalog, table, n int) int {
@@ -215,16 +231,15 @@ func evenly(c *catalog, table, n int) int {
 	return 0
 }
 
-// splitTable returns s with all slices of the table of the entry at position at cut in
-// halves.
+// splitTable returns s with all slices of the table of the entry at position at cut (parts).
 func splitTable(c *catalog, s *division, at int) *division {
 	pieces := s.pieces()
 	cut := s.entries[at].piece
-	left, right := c.halves(cut)
+	parts := c.parts(cut)
 	for i, k := range pieces {
 		if k == cut {
-			pieces[i] = left
-			pieces = append(pieces, right)
+			pieces[i] = parts[0]
+			pieces = append(pieces, parts[1:]...)
 		}
 	}
 	return c.divide(pieces)

@@ -302,7 +302,7 @@ func (e *enumeration) even(m member, columns, width int) bool {
 	case !e.c.rules.EqualSlices:
 		return true
 	case columns == e.c.problem.Tables[m.table].Dim:
-		return columns%width == 0
+		return e.c.problem.Tables[m.table].AllowsWidth(width)
 	}
 	last := e.placed[len(e.placed)-1].piece
 	return width == e.c.pieces[last].members[0].width

@@ -143,8 +143,7 @@ func splitFirst(c *catalog, pieces, candidates []int32) []int32 {
 			finer = append(finer, k)
 			continue
 		}
-		left, right := c.halves(k)
-		finer = append(finer, left, right)
+		finer = append(finer, c.parts(k)...)
 	}
 	return finer
 }

@@ -89,7 +89,7 @@ func (m *inserter) cheapest(k int32) (best []placed, least float64) {
 		}
 		return best, least
 	}
-	for n := 1; n == 1 || n <= insertSlices || best == nil && n <= len(m.c.all); n *= 2 {
+	for n := 1; n == 1 || n <= insertSlices || best == nil && n <= len(m.c.all); n = finer(m.c, k, n) {
 		pieces := m.equal(k, n)
 		if pieces == nil {
 			break
@@ -116,7 +116,7 @@ func (m *inserter) equal(k int32, n int) []int32 {
 		return nil
 	}
 	width := m.c.pieces[k].members[0].width / g
-	if width/n*g < m.c.least(table) || m.c.rules.EqualSlices && (width%n != 0 || width*g < m.c.problem.Tables[table].Dim) {
+	if width/n*g < m.c.least(table) || m.c.rules.EqualSlices && (width*g < m.c.problem.Tables[table].Dim || !evenInto(m.c, table, n)) {
 		return nil
 	}
 	pieces := make([]int32, n)

@@ -202,7 +202,7 @@ func (s *resumer) complete(table int, slots []formerShard) (all []formerShard, o
 	}
 	for _, slot := range all {
 		width := slot.Columns.Len()
-		if width%problem.ColumnGranule != 0 || width < int64(s.c.problem.Tables[table].MinWidth()) || s.c.rules.EqualSlices && width != all[0].Columns.Len() {
+		if width%problem.ColumnGranule != 0 || width < int64(s.c.problem.Tables[table].MinWidth()) || s.c.rules.EqualSlices && (width != all[0].Columns.Len() || !s.c.problem.Tables[table].AllowsWidth(int(width))) {
 			return nil, false
 		}
 	}

@@ -54,8 +54,8 @@
 //	            devices, which stay (blocks.go); places for the pieces that have none (insert.go),
 //	            and small changes that move few bytes (onward.go)
 //
-// After the stages, tables may be cut by rows over chosen devices, for engines that run that
-// (rows.go).
+// After the stages, tables without lookups are spread by bytes (unread.go), and tables may be cut
+// by rows over chosen devices, for engines that run that (rows.go).
 //
 // The method is NeuroShard's (Zha et al., MLSys 2023), with repairs; method Paper runs
 // it as published. The baselines of its evaluation are here too, and its predecessors.
@@ -153,7 +153,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 	}
 	s, err := r.apply(opt.stages(), state{})
 	if err = r.placed(s, err); err == nil {
-		s.best, err = occupy(r, s.best)
+		s.best, err = occupy(r, unreadByBytes(r, s.best))
 	}
 	if err != nil {
 		if e := (*Infeasible)(nil); errors.As(err, &e) {

@@ -278,11 +278,11 @@ func (b *builder) choose(k int32, strict bool) bool {
 	}
 	// On fewer devices than narrow slices, a device takes several.
 	most := max(len(b.limits), width*problem.ColumnGranule/laneWidths[0])
-	for n := 1; n == 1 || n <= most && width/n >= narrowest; n *= 2 {
+	for n := 1; n == 1 || n <= most && width/n >= narrowest; n = finer(b.c, k, n) {
 		if b.widest && !math.IsInf(least, 1) {
 			break
 		}
-		if b.c.rules.EqualSlices && n > 1 && width%n != 0 {
+		if b.c.rules.EqualSlices && n > 1 && (width%n != 0 || !evenInto(b.c, b.c.pieces[k].members[0].table, n)) {
 			break // nor do its multiples
 		}
 		b.tried = b.tried[:0]

@@ -96,7 +96,7 @@ func cutEvenly(a *annealing, table int, parts []placed, isTable func(placed) boo
 		}
 	}
 	width, n := a.c.problem.Tables[table].Dim/g, len(on)+1
-	if n > len(a.c.all) || width/n*g < a.c.least(table) || a.c.rules.EqualSlices && width%n > 0 {
+	if n > len(a.c.all) || width/n*g < a.c.least(table) || a.c.rules.EqualSlices && !evenInto(a.c, table, n) {
 		return nil
 	}
 	a.reset(slices.DeleteFunc(slices.Clone(parts), isTable))

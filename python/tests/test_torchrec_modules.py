@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -76,9 +77,10 @@ BY_ROWS = [kind for kind in modules.KINDS if kind not in MANAGED]
 """The kinds that rowwise Adagrad trains on CPUs."""
 
 
-def by_columns(turn: str = "") -> Json:
+def by_columns(turn: str = "", sequences: Mapping[str, list[int]] | None = None) -> Json:
     """A plan by hand: halves of columns, replicas, and whole tables. The tables of one kind
-    of module are a rank further if it is named."""
+    of module are a rank further if it is named. ``sequences`` has the ranks of the equal slices
+    of the tables of sequences, instead of halves; a table of one slice is whole."""
     model = modules.Model(list(modules.KINDS))
     plan: Json = {}
     for i, (kind, found) in enumerate(modules.configs_of(model).items()):
@@ -90,6 +92,10 @@ def by_columns(turn: str = "") -> Json:
                 own[name] = table("row_wise", blocks(rows, 0, dim, [0, 1, 2, 3]))
             elif replicated:
                 own[name] = table("data_parallel", [])
+            elif sequences and kind == "sequence":
+                on = sequences[name]
+                parts = slices([dim // len(on)] * len(on), on, rows)
+                own[name] = table("column_wise" if len(on) > 1 else "table_wise", parts)
             else:
                 on = [first % 4, (first + 1) % 4]
                 own[name] = table("column_wise", slices([dim // 2] * 2, on, rows))
@@ -98,11 +104,18 @@ def by_columns(turn: str = "") -> Json:
     return head | {"world_size": 4, "local_size": 2, "plan": plan}
 
 
+QUARTERS = {"s0": [0, 1, 2, 3], "s1": [2, 0, 2, 1], "s2": [3]}
+THIRDS = {"s0": [3, 1, 0], "s1": [2], "s2": [1, 0, 1]}
+"""The ranks of equal slices, two of a table on one rank, beside a whole table."""
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]:
     folder = tmp_path_factory.mktemp("modules")
     for name, turn in (("columns", ""), ("moved", "pooled"), ("refused", "sequence")):
         (folder / f"{name}.json").write_text(json.dumps(by_columns(turn)))
+    for name, cut in (("quarters", QUARTERS), ("thirds", THIRDS)):
+        (folder / f"{name}.json").write_text(json.dumps(by_columns(sequences=cut)))
     document = Path(__file__).parent.parent.parent / "docs" / "TORCHREC.md"
     code = re.findall(r"```python\n(.*?)```", document.read_text(), re.S)
     (recipe,) = [b for b in code if "dcp.load" in b]
@@ -120,6 +133,13 @@ def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
         },
         {"name": "to rows", "plan": "neuroshard", "planner": rows, "resume": saved},
         {"name": "to columns", "plan": str(folder / "columns.json"), "resume": saved},
+    ]
+    in_quarters = str(folder / "in_quarters")
+    cases += [
+        {"name": "quarters", "plan": str(folder / "quarters.json"), "save": in_quarters},
+        {"name": "thirds", "plan": str(folder / "thirds.json")},
+        {"name": "to thirds", "plan": str(folder / "thirds.json"), "resume": in_quarters},
+        {"name": "from quarters", "plan": "neuroshard", "planner": PLANNER, "resume": in_quarters},
     ]
     cases = [c | {"kinds": kinds} for c in cases]
     columns = str(folder / "columns.json")
@@ -147,7 +167,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
 
 
 @pytest.mark.parametrize("kind", modules.KINDS)
-@pytest.mark.parametrize("case", ["planned", "rows", "columns"])
+@pytest.mark.parametrize("case", ["planned", "rows", "columns", "quarters", "thirds"])
 def test_losses_are_those_of_the_whole_model(results: list[Json], case: str, kind: str) -> None:
     want = results[0]["reference"]["sgd"][kind]
     for of_rank in results:
@@ -156,7 +176,7 @@ def test_losses_are_those_of_the_whole_model(results: list[Json], case: str, kin
 
 
 @pytest.mark.parametrize("kind", modules.KINDS)
-@pytest.mark.parametrize("case", ["to rows", "to columns"])
+@pytest.mark.parametrize("case", ["to rows", "to columns", "to thirds", "from quarters"])
 def test_a_checkpoint_goes_on_under_another_plan(results: list[Json], case: str, kind: str) -> None:
     want = results[0]["reference"]["sgd"][kind][modules.HALF :]
     for of_rank in results:
@@ -249,10 +269,10 @@ def test_slices_of_a_sequence_have_one_width() -> None:
     plan = by_columns()
     model = modules.Model(list(modules.KINDS))
     rows = modules.configs_of(model)["sequence"][1][1]
-    own = table("column_wise", slices([4, 4, 4, 4], [0, 1, 2, 3], rows))
+    own = table("column_wise", slices([12, 12, 12, 12], [0, 1, 2, 3], rows))
     plan["plan"]["sparse.sequence"]["s1"] = own
     (problem,) = refused(model, plan, sharders=modules.sharders())
-    assert 'tables "s0" and "s1": slices of 8 and of 4 columns in one' in problem
+    assert 'tables "s0" and "s1": slices of 24 and of 12 columns in one' in problem
 
 
 def test_an_embedding_bag_needs_its_sharder() -> None:
@@ -324,7 +344,7 @@ def test_tables_say_what_torchrec_runs() -> None:
     tables = tables_from_model(model, sharders=modules.sharders())["tables"]
     of = {t["name"]: t for t in tables}
     assert of["s0"]["pooling"] == of["l0"]["pooling"] == "none"
-    assert of["s1"]["constraints"]["min_width"] == 8
+    assert "min_width" not in of["s1"]["constraints"]
     assert of["m0"]["constraints"]["sharding_types"] == ["row_wise"]
     assert "column_wise" not in of["weight"]["constraints"]["sharding_types"]
     assert of["weight"]["weighted"] and of["p0"]["weighted"] and not of["s0"]["weighted"]

@@ -19,8 +19,12 @@ import pytest
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
+import torch
 from conftest import python
 from test_torchrec_tables import collection, sample, table
+from torch import nn
+from torchrec import EmbeddingCollection, EmbeddingConfig, KeyedJaggedTensor
+from torchrec.distributed.planner.types import ParameterConstraints
 from torchrec_binary import binary, neuroshard
 
 import neuroshard_torchrec
@@ -578,3 +582,39 @@ def test_torchrec_is_imported_in_few_files_only() -> None:
             assert "from torchrec" not in text and "import torchrec\n" not in text, path
         if path.name not in ("_torchrec.py", "versions.py"):
             assert "fbgemm_gpu" not in text, path
+
+
+@pytest.mark.parametrize(
+    ("stated", "profile"), [("constraints", None), ("sample", "a100-80"), ("factors", None)]
+)
+def test_tables_without_lookups_lie_on_all_ranks(
+    binary: str, stated: str, profile: str | None
+) -> None:
+    names = [f"t{i}" for i in range(1000)]
+    tables = [
+        EmbeddingConfig(
+            name=n, num_embeddings=1000 + 37 * i, embedding_dim=64, feature_names=[f"f_{n}"]
+        )
+        for i, n in enumerate(names)
+    ]
+    model = nn.Module()
+    model.sequences = EmbeddingCollection(tables=tables, device=torch.device("meta"))
+    features = [f"f_{n}" for n in names]
+    none = torch.zeros(0, dtype=torch.long)
+    without: dict[str, dict[str, Any]] = {
+        "constraints": {
+            "constraints": {n: ParameterConstraints(pooling_factors=[0.0]) for n in names},
+            "pooling_factors": None,
+        },
+        "sample": {
+            "sample": KeyedJaggedTensor.from_lengths_sync(features, none, torch.zeros(4000).int()),
+            "pooling_factors": None,
+        },
+        "factors": {"pooling_factors": dict.fromkeys(features, 0.0)},
+    }
+    plan = planner(binary=binary, profile=profile, **without[stated]).plan(model)
+    numbers = dict.fromkeys(range(4), 0)
+    for own in plan.plan["sequences"].values():
+        for shard in own.sharding_spec.shards:
+            numbers[shard.placement.rank()] += shard.shard_sizes[0] * shard.shard_sizes[1]
+    assert max(numbers.values()) <= 1.02 * sum(numbers.values()) / 4

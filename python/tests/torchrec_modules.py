@@ -63,6 +63,7 @@ FEWER = 2  # ranks that resume a checkpoint of four
 EPS = 1e-8
 BATCH = 8  # of each of four ranks
 LONGEST = 4
+SEQUENCE_DIM = 48  # cut in two, three or four
 IDS = 1 << 20  # raw ids of managed collisions
 KINDS = ("pooled", "sequence", "processed", "managed", "listed", "single", "fused")
 """The modules of the model: EmbeddingBagCollection, EmbeddingCollection,
@@ -100,7 +101,7 @@ def sequences(prefix: str, count: int, **changes: Any) -> list[EmbeddingConfig]:
         EmbeddingConfig(
             name=f"{prefix}{i}",
             num_embeddings=64 + 16 * i,
-            embedding_dim=16,
+            embedding_dim=SEQUENCE_DIM,
             feature_names=[f"{prefix}{i}_f", f"{prefix}{i}_g"] if i == 1 else [f"{prefix}{i}_f"],
             **changes,
         )
@@ -169,7 +170,7 @@ class Model(nn.Module):
 
     def _sequence(self) -> tuple[nn.Module, int]:
         tables = sequences("s", 3)
-        return EmbeddingCollection(tables=tables, device=ranks.CPU), 4 * 16 * LONGEST
+        return EmbeddingCollection(tables=tables, device=ranks.CPU), 4 * SEQUENCE_DIM * LONGEST
 
     def _processed(self) -> tuple[nn.Module, int]:
         tables = bags("p", 3)
@@ -189,7 +190,9 @@ class Model(nn.Module):
         for c in tables:
             c.num_embeddings += 2048
         inner = EmbeddingCollection(tables=tables, device=ranks.CPU)
-        return ManagedCollisionEmbeddingCollection(inner, collisions(tables)), 3 * 16 * LONGEST
+        return ManagedCollisionEmbeddingCollection(
+            inner, collisions(tables)
+        ), 3 * SEQUENCE_DIM * LONGEST
 
     def _single(self) -> tuple[nn.Module, int]:
         return nn.EmbeddingBag(50, 24, mode="sum", include_last_offset=True), 24

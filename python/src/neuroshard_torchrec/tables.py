@@ -182,7 +182,6 @@ def read_model(
     problems += more
     constraints, more = _in_memory(constraints, asked.of, tables)
     problems += more
-    constraints = _one_width(constraints, found, tables)
     if batch is not None and (not isinstance(batch, int) or batch < 1):
         problems.append(Problem(f"batch {batch!r} is not a whole number of at least 1"))
     if optimizer is not None and optimizer not in OPTIMIZERS:
@@ -457,27 +456,6 @@ def _in_memory(
         if added:
             out[t.name] = {**own, **added}
     return out, problems
-
-
-def _one_width(
-    given: Mapping[str, Any], found: Sequence[Collected], tables: Sequence[Named]
-) -> dict[str, Any]:
-    """Returns the constraints with a least width of slices where TorchRec needs slices of one
-    width in a whole module. The tables of such a module have one dim, and TorchRec's slices
-    of a table are equal: slices of at least half the dim are all halves."""
-    out = dict(given)
-    single = {c.path for c in found if modules.KINDS[c.kind].one_width and len(c.tables) > 1}
-    for t in tables:
-        own = out.get(t.name, {})
-        if t.path not in single or not isinstance(own, Mapping):
-            continue
-        half = -(-t.table.dim // 8) * 4
-        least = own.get("min_width")
-        if "column_wise" in own.get("sharding_types", ["column_wise"]) and (
-            least is None or (isinstance(least, int) and least < half)
-        ):
-            out[t.name] = {**own, "min_width": half}
-    return out
 
 
 def write_tables(tables: Json, path: str | os.PathLike[str]) -> None:

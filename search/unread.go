@@ -1,0 +1,69 @@
+package search
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// A sequence without lookups takes no time: no row is read and no vector is sent. So costs do not
+// say where such a table should lie, and the stages may put all of them on one device. They still
+// take memory. So bytes break the tie at the end: these tables are placed again, whole, by falling
+// bytes, each on the device with the most free bytes.
+
+// sameCost is the largest share by which the costs of two placements differ that are alike but for
+// tables without lookups: sums are taken in another order.
+const sameCost = 1e-9
+
+// unreadByBytes returns the placement with the tables without lookups spread by bytes. It returns best if
+// there are no such tables, if they do not fit so, or if that costs more. If no table has lookups,
+// the cost does not matter.
+func unreadByBytes(r *run, best placement) placement {
+	c := r.catalog
+	if r.opt.Method != NeuroShard || r.opt.From != nil || best.division == nil {
+		return best
+	}
+	loose, unread := unreadTables(r)
+	if len(loose) == 0 {
+		return best
+	}
+	free := make([]int64, len(c.all))
+	for d := range free {
+		free[d] = c.free(int32(d))
+	}
+	var parts []placed
+	for _, p := range best.placed() {
+		if k := &c.pieces[p.piece]; !unread[k.members[0].table] {
+			parts = append(parts, p)
+			c.eachOf(k.span, p.device, func(_ int, d int32) { free[d] -= k.bytes })
+		}
+	}
+	slices.SortStableFunc(loose, func(a, b int32) int { return cmp.Compare(c.pieces[b].bytes, c.pieces[a].bytes) })
+	for _, k := range loose {
+		to := slices.MaxFunc(c.allowed(&c.pieces[k]), func(a, b int32) int { return cmp.Compare(free[a], free[b]) })
+		if free[to] -= c.pieces[k].bytes; free[to] < 0 {
+			return best
+		}
+		parts = append(parts, placed{k, to})
+	}
+	even := r.offerPlaced(placement{}, parts)
+	if even.division == nil || even.cost > best.cost*(1+sameCost) && len(loose) < len(c.problem.Tables) {
+		return best
+	}
+	return even
+}
+
+// unreadTables returns the tables without lookups and vectors that may lie whole in the HBM of a
+// device, and which tables these are. Tables of co-locations are none of them.
+func unreadTables(r *run) (whole []int32, is []bool) {
+	is = make([]bool, len(r.catalog.problem.Tables))
+	for _, k := range r.catalog.whole() {
+		m := r.catalog.pieces[k].members
+		t := &r.catalog.problem.Tables[m[0].table]
+		if len(m) == 1 && t.Pooling == problem.PoolingNone && t.PoolingFactor() == 0 && !r.forms.barred[m[0].table] {
+			whole, is[m[0].table] = append(whole, k), true
+		}
+	}
+	return whole, is
+}
