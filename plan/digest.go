@@ -209,6 +209,10 @@ func (d *digester) further(p *problem.Problem) {
 			d.text("prefetch")
 			d.int(int64(i))
 		}
+		if p.Tables[i].IndexDedup {
+			d.text("index dedup")
+			d.int(int64(i))
+		}
 		if list := p.Tables[i].Constraint.ShardingTypes; len(list) > 0 {
 			d.text("sharding types")
 			d.int(int64(i))

@@ -192,13 +192,14 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 	if s.ShardingType == DataParallel {
 		batch = p.localBatch()
 	}
-	lookups := math.Ceil(float64(batch) * t.PoolingFactor())
+	lookups := math.Ceil(float64(batch) * p.exchanged(t))
 	if p.ByRows(s) {
 		lookups = math.Ceil(lookups * min(1, unevenBlocks*float64(rows)/float64(t.Rows)))
 	}
-	n, vectors := int64(lookups), t.vectors(batch)
-	if t.Pooling == PoolingNone {
-		vectors = n
+	n := int64(lookups)
+	vectors := n
+	if t.Pooling != PoolingNone {
+		vectors = t.vectors(batch)
 	}
 	m := Memory{
 		Weights:   unit.Bytes(rows * dim * t.Precision.Bytes()),
@@ -263,7 +264,7 @@ func (p *Problem) HostBudget(device int) unit.Bytes { return p.Topology.HostBudg
 func (p *Problem) DeviceMemory(device int) Memory {
 	m := Memory{Reserve: p.Topology.Reserve(device)}
 	if p.Accounting == CountAll {
-		m.Received = p.received() + p.copied()
+		m.Received = p.received() + p.copied() + p.expanded()
 	}
 	return m
 }
@@ -276,8 +277,9 @@ func (p *Problem) received() unit.Bytes {
 	}
 	elements, samples := int64(0), p.localBatch()
 	for i := range p.Tables {
-		t := &p.Tables[i]
-		elements += int64(t.Dim) * t.vectors(samples)
+		if t := &p.Tables[i]; !t.IndexDedup { // expanded counts the others
+			elements += int64(t.Dim) * t.vectors(samples)
+		}
 	}
 	return unit.Bytes(elements * OutputBytes)
 }

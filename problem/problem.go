@@ -5,6 +5,7 @@
 //	Problem.Validate       decides what is allowed
 //	Problem.ShardMemory    the bytes that a shard takes on its device (memory.go)
 //	BlocksOf, ReplicasOf   problems whose tables are blocks of rows, or replicas (blocks.go)
+//	Deduplicated           problems whose tables' indices are deduplicated (dedup.go)
 //
 // This package counts what fits. It knows nothing about time: package cost estimates
 // what is fast.
@@ -94,6 +95,10 @@ type Table struct {
 	// while the current batch is computed (TorchRec's prefetch_pipeline). It matters only to
 	// engines that keep such tables in other operators (EngineRules.PrefetchedApart).
 	Prefetch bool
+	// IndexDedup is true if each device sends every index of its part of the batch once, however
+	// often the part has it, and expands the vectors that come back (TorchRec's use_index_dedup;
+	// dedup.go). It needs PoolingNone.
+	IndexDedup bool
 	// KernelSettings names settings of the engine's kernels, such as how they check indices;
 	// empty stands for the engine's own. Tables of different KernelSettings are never in one
 	// operator.
@@ -107,6 +112,9 @@ type Table struct {
 	Optimizer       Optimizer
 	// Constraint limits where and how the table may be placed.
 	Constraint Constraint
+	// Stated is the table as its problem states it, if Deduplicated has made this one. It is nil for
+	// all other tables, and only Deduplicated sets it.
+	Stated *Table
 }
 
 // Feature is one sparse feature that reads a table.
@@ -354,7 +362,7 @@ func (p *Problem) Whole(i int) Shard {
 // has only the vectors of its own lookups; DimSum counts all rows as equally used.
 func (p *Problem) DimSum(s Shard) int {
 	t := &p.Tables[s.Table]
-	bags := t.Bags()
+	bags := p.bags(t)
 	if t.Pooling == PoolingNone && s.Rows.Len() < t.Rows {
 		bags *= float64(s.Rows.Len()) / float64(t.Rows)
 	}

@@ -176,6 +176,9 @@ func (v *validator) table(name string, t *Table) {
 	if t.Pooling == PoolingNone && t.Weighted {
 		v.add(name, "leave weighted out, or pool the lookups by sum or mean", "weighted: lookups with pooling none carry no weights")
 	}
+	if t.Pooling != PoolingNone && t.IndexDedup {
+		v.add(name, "state pooling none, or leave index_dedup out", "index_dedup: indices of a pooled table are not deduplicated")
+	}
 	v.access(name, t.Access)
 }
 

@@ -18,7 +18,7 @@ import (
 // csvColumns are the columns that a CSV file may have, without reuse_0 to
 // reuse_16. The first three are required.
 var csvColumns = []string{
-	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "kernel_settings", "precision", "output_precision", "optimizer", "zipf", "index_law",
+	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "index_dedup", "kernel_settings", "precision", "output_precision", "optimizer", "zipf", "index_law",
 	"devices", "group", "no_split", "min_width", "one_host", "sharding_types", "tiers", "cache_share", "reuse_batch", "unique_rows",
 }
 
@@ -211,6 +211,10 @@ func (r *csvReader) table() {
 	if prefetch, ok := r.boolean("prefetch"); ok {
 		t.Prefetch = prefetch
 		has |= statedPrefetch
+	}
+	if dedup, ok := r.boolean("index_dedup"); ok {
+		t.IndexDedup = dedup
+		has |= statedIndexDedup
 	}
 	t.KernelSettings, _ = r.text("kernel_settings")
 	if text, ok := r.cell("precision"); ok {

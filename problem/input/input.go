@@ -174,6 +174,7 @@ const (
 	statedLaw
 	statedWeighted
 	statedPrefetch
+	statedIndexDedup
 	statedHow
 	statedPrecision
 	statedOptimizer
@@ -188,16 +189,18 @@ const (
 
 // defaults are the values for tables that do not state them.
 type defaults struct {
-	stated    stated
-	pooling   float64
-	lengthCV  float64
-	zipf      float64
-	law       access.Law
-	weighted  bool
-	prefetch  bool
-	how       problem.Pooling
-	precision problem.Precision
-	optimizer problem.Optimizer
+	stated   stated
+	pooling  float64
+	lengthCV float64
+	zipf     float64
+	law      access.Law
+	weighted bool
+	prefetch bool
+	// indexDedup is that of tables of PoolingNone.
+	indexDedup bool
+	how        problem.Pooling
+	precision  problem.Precision
+	optimizer  problem.Optimizer
 	// constraint holds the constraints of the tables that do not state their own.
 	constraint problem.Constraint
 }
@@ -407,6 +410,9 @@ func (b *builder) finish() {
 		}
 		if s&statedHow == 0 {
 			t.Pooling = d.how
+		}
+		if s&statedIndexDedup == 0 {
+			t.IndexDedup = d.indexDedup && t.Pooling == problem.PoolingNone
 		}
 		if s&statedPrecision == 0 {
 			t.Precision = d.precision
