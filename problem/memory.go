@@ -22,7 +22,12 @@ import (
 //	            device, if a plan chose the devices of blocks (Form.Blocks)
 //	            2 * ceil(B / n) * features * D * 4 more for each pooled table of a module
 //	            one of whose tables has other bags than one a sample, on every device
+//	            ceil(B / n * L) * (3 * D * 4 + 40) in the place of the table's part for each table
+//	            with IndexDedup, on every device, also for n = 1
 //	reserve     Topology.Reserve(device)
+//
+// Of a table with IndexDedup, all lines of a shard count the lookups that are left: for B samples n
+// times the distinct rows of a device's part (dedup.go).
 //
 // The line indices holds the 64-bit row indices and bag offsets of the batch, and the
 // buffers in which the exact backward sorts the indices: a pair (64-bit key, 32-bit bag)
@@ -55,6 +60,9 @@ import (
 // so their peak is in the forward, too, for O >= V; a device with fewer outputs takes up to
 // 2 * V - 2 * O more than its lines, and BackwardRoom holds V of it. The O of a block of rows is
 // that of unevenBlocks times its even share of the lookups.
+//
+// With deduplicated indices, a device has three vectors for each lookup of its own samples before the
+// backward all-to-all. The vectors of the exchange are then gone, and their gradients not there yet.
 //
 // A feature with a batch of its own has fewer vectors than the batch has samples. TorchRec then
 // gives each sample of the batch a copy of its vector, for all features of the module, and

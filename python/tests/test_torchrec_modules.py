@@ -31,6 +31,7 @@ from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
 from test_torchrec_training import blocks, of_kind, slices, table
 from torch import nn
 from torchrec import EmbeddingBagCollection, JaggedTensor
+from torchrec.distributed import embedding
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import Topology
 from torchrec.modules.embedding_configs import DataType
@@ -117,6 +118,8 @@ def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
             "moved": str(folder / "moved.json"),
             "refused": str(folder / "refused.json"),
         },
+        {"name": "deduplicated", "plan": "neuroshard", "planner": PLANNER, "dedup": True},
+        {"name": "deduplicated rows", "plan": "neuroshard", "planner": rows, "dedup": True},
         {"name": "to rows", "plan": "neuroshard", "planner": rows, "resume": saved},
         {"name": "to columns", "plan": str(folder / "columns.json"), "resume": saved},
     ]
@@ -152,6 +155,15 @@ def test_losses_are_those_of_the_whole_model(results: list[Json], case: str, kin
     for of_rank in results:
         assert of_rank[case]["losses"][kind] == pytest.approx(want, rel=LOSS)
     assert want[-1] < want[0]
+
+
+@pytest.mark.parametrize("case", ["deduplicated", "deduplicated rows"])
+def test_losses_with_deduplicated_indices(results: list[Json], case: str) -> None:
+    for of_rank in results:
+        assert {"_dmp_wrapped_module.sparse.sequence"} <= set(of_rank[case]["deduplicated"])
+        for kind in modules.KINDS:
+            want = results[0]["reference"]["sgd"][kind]
+            assert of_rank[case]["losses"][kind] == pytest.approx(want, rel=LOSS)
 
 
 @pytest.mark.parametrize("kind", modules.KINDS)
@@ -252,6 +264,22 @@ def test_slices_of_a_sequence_have_one_width() -> None:
     plan["plan"]["sparse.sequence"]["s1"] = own
     (problem,) = refused(model, plan, sharders=modules.sharders())
     assert 'tables "s0" and "s1": slices of 8 and of 4 columns in one' in problem
+
+
+def test_the_sharder_says_whose_indices_are_deduplicated() -> None:
+    model = modules.Model(["pooled", "sequence", "listed", "managed"])
+
+    def deduplicated(dedup: bool) -> set[str]:
+        tables = tables_from_model(model, sharders=modules.sharders(dedup=dedup))["tables"]
+        return {t["module"] for t in tables if t.get("index_dedup", False)}
+
+    assert deduplicated(False) == set()
+    assert deduplicated(True) == {"sparse.sequence", "sparse.listed"}
+    embedding.EC_INDEX_DEDUP = True  # as TorchRec's older set_ec_index_dedup leaves it
+    try:
+        assert deduplicated(False) == {"sparse.sequence"}
+    finally:
+        embedding.EC_INDEX_DEDUP = False
 
 
 def test_an_embedding_bag_needs_its_sharder() -> None:

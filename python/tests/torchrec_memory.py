@@ -83,7 +83,12 @@ class SequencesModel(nn.Module):
         return sum(self.dense(v.values()).sum() for v in vectors.values())
 
 
-MODELS: dict[str, Any] = {"pooled": Model, "batches": BatchesModel, "sequences": SequencesModel}
+MODELS: dict[str, Any] = {
+    "pooled": Model,
+    "batches": BatchesModel,
+    "sequences": SequencesModel,
+    "deduplicated": SequencesModel,
+}
 
 
 def configs(case: dict[str, Any], kind: Any) -> list[Any]:
@@ -150,7 +155,9 @@ def measured(case: dict[str, Any], plan: Path) -> int:
     fused = {"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": 0.01}
     sharders = [
         EmbeddingBagCollectionSharder(fused_params=fused),
-        EmbeddingCollectionSharder(fused_params=fused),
+        EmbeddingCollectionSharder(
+            fused_params=fused, use_index_dedup=case["kind"] == "deduplicated"
+        ),
     ]
     sharded = DistributedModelParallel(
         model, device=CPU, plan=load_plan(plan, model, device_type="cpu"), sharders=sharders

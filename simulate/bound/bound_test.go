@@ -495,6 +495,7 @@ func TestMoreTablesCostMore(t *testing.T) {
 			// Several operators are bounded less sharply than one.
 			p.Tables[i].Optimizer, p.Tables[i].Precision, p.Tables[i].Weighted = p.Tables[0].Optimizer, p.Tables[0].Precision, p.Tables[0].Weighted
 			p.Tables[i].Module, p.Tables[i].Pooling = p.Tables[0].Module, p.Tables[0].Pooling
+			p.Tables[i].IndexDedup = p.Tables[0].IndexDedup
 		}
 		all, err := bound.Simulated(context.Background(), p, bound.Allowed{})
 		if err != nil {
