@@ -39,7 +39,7 @@ func Deduplicated(p *Problem) *Problem {
 		pooling float64
 		lists   float64
 	}
-	known := map[content][2]access.Counts{}
+	known := map[content]access.Distribution{}
 	own := *p
 	own.Tables = slices.Clone(p.Tables)
 	for i := range own.Tables {
@@ -47,48 +47,49 @@ func Deduplicated(p *Problem) *Problem {
 		if !t.IndexDedup || t.Stated != nil {
 			continue
 		}
-		key := content{t.Access, t.Rows, t.PoolingFactor(), t.Lists()}
-		counts, ok := known[key]
-		if !ok {
-			counts = [2]access.Counts{t.Counts(p.Batch), t.Counts(int(p.localBatch()))}
-			known[key] = counts
+		t.Stated, t.Features = &p.Tables[i], slices.Clone(t.Features)
+		left := p.left(t.Stated)
+		for f := range t.Features {
+			t.Features[f].PoolingFactor *= left
 		}
-		own.Tables[i] = deduplicated(&p.Tables[i], p, counts[0], counts[1])
+		key := content{t.Access, t.Rows, t.Stated.PoolingFactor(), t.Lists()}
+		d, ok := known[key]
+		if !ok {
+			c := t.Stated.Counts(p.Batch).Deduplicated(t.PoolingFactor()*float64(p.Batch), float64(p.Batch)/float64(p.localBatch()))
+			d = access.Distribution{Kind: access.Histogram, Reuse: c.Reuse, Batch: p.Batch, UniqueRows: c.Unique}
+			known[key] = d
+		}
+		t.Access = d
 	}
 	return &own
 }
 
-// deduplicated returns table t of the problem as its devices deduplicate it. all are the counts of
-// the batch, and part those of a device's part.
-func deduplicated(t *Table, p *Problem, all, part access.Counts) Table {
-	own := *t
-	own.Stated = t
-	left := 0.0 // of each lookup
-	if part.Lookups > 0 {
-		left = part.Unique / part.Lookups
+// left returns the share of the lookups in a table of p that are left when each device has
+// deduplicated its own.
+func (p *Problem) left(t *Table) float64 {
+	batch := p.localBatch()
+	lookups := t.PoolingFactor() * float64(batch)
+	if lookups == 0 {
+		return 0
 	}
-	own.Features = make([]Feature, len(t.Features))
-	for i, f := range t.Features {
-		f.PoolingFactor *= left
-		own.Features[i] = f
-	}
-	all = all.Deduplicated(own.PoolingFactor()*float64(p.Batch), float64(p.Batch)/float64(p.localBatch()))
-	own.Access = access.Distribution{Kind: access.Histogram, Reuse: all.Reuse, Batch: p.Batch, UniqueRows: all.Unique}
-	return own
+	return t.distinct(int(batch)) / lookups
 }
 
-// exchanged returns the lookups of a sample in a table of the problem that devices exchange: all of
-// them, or those that are left when each device has deduplicated its own.
+// exchanged returns the lookups of a sample in a table of p that devices exchange: all of them, or
+// those that are left.
 func (p *Problem) exchanged(t *Table) float64 {
 	if !t.IndexDedup || t.Stated != nil {
 		return t.PoolingFactor()
 	}
-	batch := p.localBatch()
-	return t.Counts(int(batch)).Unique / float64(batch)
+	left, sum := p.left(t), 0.0
+	for _, f := range t.Features {
+		sum += float64(f.PoolingFactor * left) // rounded as in Deduplicated
+	}
+	return sum
 }
 
-// bags returns the vectors of a sample that devices exchange of a table of the problem: Table.Bags,
-// or the lookups that are left when each device has deduplicated its own.
+// bags returns the vectors of a sample that devices exchange of a table of p: Table.Bags, or the
+// lookups that are left.
 func (p *Problem) bags(t *Table) float64 {
 	if t.IndexDedup {
 		return p.exchanged(t)

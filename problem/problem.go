@@ -259,12 +259,25 @@ func (t *Table) BlockLengthCV(share float64) float64 {
 // Counts returns how many lookups a batch of the given size makes in the table, and how
 // many distinct rows it reads.
 func (t *Table) Counts(batch int) access.Counts {
+	pooling, samples := t.drawn(batch)
+	return t.Access.At(t.Rows, pooling, samples)
+}
+
+// distinct returns how many distinct rows a batch of the given size reads, as Counts does.
+func (t *Table) distinct(batch int) float64 {
+	pooling, samples := t.drawn(batch)
+	return t.Access.Distinct(t.Rows, pooling, samples)
+}
+
+// drawn returns the lookups of a sample, and the samples, of which a batch of the given size consists
+// in the words of package access.
+func (t *Table) drawn(batch int) (pooling float64, samples int) {
 	if n := t.Lists(); t.Access.Law == access.MultiHot && t.Access.Kind != access.Histogram && n != 1 {
 		// Each bag draws an id. Features of unequal pooling factors are counted by their mean.
 		ids := max(1, math.Round(float64(batch)*n))
-		return t.Access.At(t.Rows, t.PoolingFactor()*float64(batch)/ids, int(ids))
+		return t.PoolingFactor() * float64(batch) / ids, int(ids)
 	}
-	return t.Access.At(t.Rows, t.PoolingFactor(), batch)
+	return t.PoolingFactor(), batch
 }
 
 // Lists returns the lists of lookups that a sample has in the table: one for each bag, and under

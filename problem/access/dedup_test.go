@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sort"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // TestDeduplicatedEqualsDraws draws batches, lets each part read its distinct rows once, and compares
@@ -88,4 +90,15 @@ func TestDeduplicatedByHand(t *testing.T) {
 	if got := once.Deduplicated(10, 4); !slices.Equal(got.Reuse[:], once.Reuse[:]) || got.Lookups != 10 {
 		t.Errorf("rows used once: got %+v, want %+v", got, once)
 	}
+}
+
+// TestDistinctIsUnique: Distinct is the Unique of At.
+func TestDistinctIsUnique(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := draw(t)
+		rows, pooling, batch := rapid.Int64Range(0, 1<<30).Draw(t, "rows"), rapid.Float64Range(0, 100).Draw(t, "pooling"), rapid.IntRange(0, 1<<16).Draw(t, "batch")
+		if got, want := d.Distinct(rows, pooling, batch), d.At(rows, pooling, batch).Unique; math.Abs(got-want) > 1e-9*want {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
 }
