@@ -209,10 +209,6 @@ func (d *digester) further(p *problem.Problem) {
 			d.text("prefetch")
 			d.int(int64(i))
 		}
-		if p.Tables[i].IndexDedup {
-			d.text("index dedup")
-			d.int(int64(i))
-		}
 		if list := p.Tables[i].Constraint.ShardingTypes; len(list) > 0 {
 			d.text("sharding types")
 			d.int(int64(i))
@@ -229,10 +225,14 @@ func (d *digester) further(p *problem.Problem) {
 	}
 }
 
-// kernels adds the number format of the vectors and the kernel settings of table i, and the memory
-// tiers and the cache share that its constraint states.
+// kernels adds the deduplication, the number format of the vectors and the kernel settings of table i,
+// and the memory tiers and the cache share that its constraint states.
 func (d *digester) kernels(i int, t *problem.Table) {
 	c := &t.Constraint
+	if t.IndexDedup {
+		d.text("index dedup")
+		d.int(int64(i))
+	}
 	if t.OutputPrecision != 0 {
 		d.text("output precision")
 		d.int(int64(i))

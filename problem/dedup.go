@@ -48,9 +48,9 @@ func Deduplicated(p *Problem) *Problem {
 			continue
 		}
 		t.Stated, t.Features = &p.Tables[i], slices.Clone(t.Features)
-		left := p.left(t.Stated)
+		share := left(p, t.Stated)
 		for f := range t.Features {
-			t.Features[f].PoolingFactor *= left
+			t.Features[f].PoolingFactor *= share
 		}
 		key := content{t.Access, t.Rows, t.Stated.PoolingFactor(), t.Lists()}
 		d, ok := known[key]
@@ -66,7 +66,7 @@ func Deduplicated(p *Problem) *Problem {
 
 // left returns the share of the lookups in a table of p that are left when each device has
 // deduplicated its own.
-func (p *Problem) left(t *Table) float64 {
+func left(p *Problem, t *Table) float64 {
 	batch := p.localBatch()
 	lookups := t.PoolingFactor() * float64(batch)
 	if lookups == 0 {
@@ -77,28 +77,28 @@ func (p *Problem) left(t *Table) float64 {
 
 // exchanged returns the lookups of a sample in a table of p that devices exchange: all of them, or
 // those that are left.
-func (p *Problem) exchanged(t *Table) float64 {
+func exchanged(p *Problem, t *Table) float64 {
 	if !t.IndexDedup || t.Stated != nil {
 		return t.PoolingFactor()
 	}
-	left, sum := p.left(t), 0.0
+	share, sum := left(p, t), 0.0
 	for _, f := range t.Features {
-		sum += float64(f.PoolingFactor * left) // rounded as in Deduplicated
+		sum += float64(f.PoolingFactor * share) // rounded as in Deduplicated
 	}
 	return sum
 }
 
-// bags returns the vectors of a sample that devices exchange of a table of p: Table.Bags, or the
+// bagsOf returns the vectors of a sample that devices exchange of a table of p: Table.Bags, or the
 // lookups that are left.
-func (p *Problem) bags(t *Table) float64 {
+func bagsOf(p *Problem, t *Table) float64 {
 	if t.IndexDedup {
-		return p.exchanged(t)
+		return exchanged(p, t)
 	}
 	return t.Bags()
 }
 
-// asStated returns the table as its problem states it, of a table that Deduplicated has made.
-func (t *Table) asStated() *Table {
+// statedOf returns the table as its problem states it, of a table that Deduplicated has made.
+func statedOf(t *Table) *Table {
 	if t.Stated != nil {
 		return t.Stated
 	}
@@ -116,10 +116,10 @@ func readOnce(lookups float64, batch int) access.Distribution {
 // expanded returns the bytes of what a device expands from deduplicated tables: for each lookup of its
 // own samples three vectors (memory.go), the index, its place among the distinct ones, and what sorts
 // the indices to find these.
-func (p *Problem) expanded() unit.Bytes {
+func expanded(p *Problem) unit.Bytes {
 	samples, bytes := float64(p.localBatch()), int64(0)
 	for i := range p.Tables {
-		if t := p.Tables[i].asStated(); t.IndexDedup {
+		if t := statedOf(&p.Tables[i]); t.IndexDedup {
 			lookups := int64(math.Ceil(samples * t.PoolingFactor()))
 			bytes += lookups * (3*int64(t.Dim)*OutputBytes + 2*IndexBytes + sortPairBytes)
 		}

@@ -80,7 +80,7 @@ func TestDeduplicatedIsLess(t *testing.T) {
 		}
 		replica := problem.ReplicasOf(p)
 		if r := replica.Tables[0].Counts(replica.Batch); math.Abs(r.Unique-part.Unique) > 1e-9*part.Unique || math.Abs(r.Lookups-r.Unique) > 1e-9*r.Lookups {
-			t.Errorf("replica: got %v lookups of %v rows, want %v of as many", r.Lookups, r.Unique, part.Unique)
+			t.Errorf("replica: got %v lookups of %v rows, want %v of each", r.Lookups, r.Unique, part.Unique)
 		}
 		if got, most := p.DimSum(p.Whole(0)), plain.DimSum(p.Whole(0)); got > most || got != own.DimSum(p.Whole(0)) {
 			t.Errorf("columns: got %d and %d of the deduplicated problem, want no more than %d", got, own.DimSum(p.Whole(0)), most)

@@ -200,7 +200,7 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 	if s.ShardingType == DataParallel {
 		batch = p.localBatch()
 	}
-	lookups := math.Ceil(float64(batch) * p.exchanged(t))
+	lookups := math.Ceil(float64(batch) * exchanged(p, t))
 	if p.ByRows(s) {
 		lookups = math.Ceil(lookups * min(1, unevenBlocks*float64(rows)/float64(t.Rows)))
 	}
@@ -272,7 +272,7 @@ func (p *Problem) HostBudget(device int) unit.Bytes { return p.Topology.HostBudg
 func (p *Problem) DeviceMemory(device int) Memory {
 	m := Memory{Reserve: p.Topology.Reserve(device)}
 	if p.Accounting == CountAll {
-		m.Received = p.received() + p.copied() + p.expanded()
+		m.Received = p.received() + p.copied() + expanded(p)
 	}
 	return m
 }

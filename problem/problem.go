@@ -269,8 +269,8 @@ func (t *Table) distinct(batch int) float64 {
 	return t.Access.Distinct(t.Rows, pooling, samples)
 }
 
-// drawn returns the lookups of a sample, and the samples, of which a batch of the given size consists
-// in the words of package access.
+// drawn returns a batch of the given size in the words of package access: the lookups of a sample, and
+// the number of samples.
 func (t *Table) drawn(batch int) (pooling float64, samples int) {
 	if n := t.Lists(); t.Access.Law == access.MultiHot && t.Access.Kind != access.Histogram && n != 1 {
 		// Each bag draws an id. Features of unequal pooling factors are counted by their mean.
@@ -375,7 +375,7 @@ func (p *Problem) Whole(i int) Shard {
 // has only the vectors of its own lookups; DimSum counts all rows as equally used.
 func (p *Problem) DimSum(s Shard) int {
 	t := &p.Tables[s.Table]
-	bags := p.bags(t)
+	bags := bagsOf(p, t)
 	if t.Pooling == PoolingNone && s.Rows.Len() < t.Rows {
 		bags *= float64(s.Rows.Len()) / float64(t.Rows)
 	}

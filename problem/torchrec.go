@@ -30,7 +30,7 @@ import (
 // torchRecMemory returns the bytes that TorchRec counts for shard s. Memory.Indices has the
 // inputs.
 func torchRecMemory(p *Problem, s Shard) Memory {
-	t := p.Tables[s.Table].asStated()
+	t := statedOf(&p.Tables[s.Table])
 	inputs, outputs := torchRecSizes(p, s)
 	m := Memory{Indices: unit.Bytes(math.Ceil(inputs)), Outputs: unit.Bytes(math.Ceil(outputs))}
 	rows, dim := s.Rows.Len(), int64(s.Dim())
@@ -58,7 +58,7 @@ func torchRecMemory(p *Problem, s Shard) Memory {
 // torchRecSizes returns the bytes of a shard's inputs and outputs, before they are rounded.
 // The operations come in TorchRec's order, because the results are rounded up.
 func torchRecSizes(p *Problem, s Shard) (inputs, outputs float64) {
-	t := p.Tables[s.Table].asStated()
+	t := statedOf(&p.Tables[s.Table])
 	devices := float64(p.Topology.Devices)
 	local := float64(p.Batch) / devices
 	for i := range t.Features {

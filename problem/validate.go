@@ -170,6 +170,12 @@ func (v *validator) table(name string, t *Table) {
 	if int(t.Optimizer) >= len(optimizerNames) {
 		v.add(name, "", "optimizer: unknown value %d", t.Optimizer)
 	}
+	v.pooling(name, t)
+	v.access(name, t.Access)
+}
+
+// pooling checks the pooling, and what only some poolings have.
+func (v *validator) pooling(name string, t *Table) {
 	if int(t.Pooling) >= len(poolingNames) {
 		v.add(name, "", "pooling: unknown value %d", t.Pooling)
 	}
@@ -179,7 +185,6 @@ func (v *validator) table(name string, t *Table) {
 	if t.Pooling != PoolingNone && t.IndexDedup {
 		v.add(name, "state pooling none, or leave index_dedup out", "index_dedup: indices of a pooled table are not deduplicated")
 	}
-	v.access(name, t.Access)
 }
 
 func (v *validator) features(name string, t *Table) {

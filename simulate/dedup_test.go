@@ -110,7 +110,7 @@ func TestDeduplicationSaves(t *testing.T) {
 		for i := range p.Tables {
 			p.Tables[i].IndexDedup = true
 		}
-		// Kernels of fewer lookups may take a little longer where the sort needs as many passes.
+		// Times of fewer lookups are equal up to rounding if no row is used twice.
 		if is, own := priced(t, p, shards); is > was*1.001 || own > input*1.001 {
 			t.Errorf("got %v and %v of indices with deduplication, %v and %v without", is, own, was, input)
 		}

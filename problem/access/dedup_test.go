@@ -20,7 +20,7 @@ func TestDeduplicatedEqualsDraws(t *testing.T) {
 		rows, lookups int
 	}{
 		{"uniform, few rows", Distribution{Kind: Uniform}, 100, 4096},
-		{"uniform, as many rows", Distribution{Kind: Uniform}, 4096, 4096},
+		{"uniform, a row for each lookup", Distribution{Kind: Uniform}, 4096, 4096},
 		{"uniform, many rows", Distribution{Kind: Uniform}, 1 << 20, 4096},
 		{"zipf 0.8", Distribution{Kind: Zipf, Exponent: .8}, 5000, 16384},
 		{"zipf 1.05", Distribution{Kind: Zipf, Exponent: 1.05}, 5000, 16384},

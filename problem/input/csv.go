@@ -204,18 +204,7 @@ func (r *csvReader) table() {
 		bad |= unreadDim
 	}
 	has |= r.feature(&t)
-	if weighted, ok := r.boolean("weighted"); ok {
-		t.Weighted = weighted
-		has |= statedWeighted
-	}
-	if prefetch, ok := r.boolean("prefetch"); ok {
-		t.Prefetch = prefetch
-		has |= statedPrefetch
-	}
-	if dedup, ok := r.boolean("index_dedup"); ok {
-		t.IndexDedup = dedup
-		has |= statedIndexDedup
-	}
+	has |= r.flags(&t)
 	t.KernelSettings, _ = r.text("kernel_settings")
 	if text, ok := r.cell("precision"); ok {
 		var err error
@@ -243,6 +232,23 @@ func (r *csvReader) table() {
 	}
 	r.name(named, name)
 	r.builder.table(t, r.line, has, bad, name)
+}
+
+// flags reads the columns that are true or false, and returns which of these are stated.
+func (r *csvReader) flags(t *problem.Table) (has stated) {
+	if weighted, ok := r.boolean("weighted"); ok {
+		t.Weighted = weighted
+		has |= statedWeighted
+	}
+	if prefetch, ok := r.boolean("prefetch"); ok {
+		t.Prefetch = prefetch
+		has |= statedPrefetch
+	}
+	if dedup, ok := r.boolean("index_dedup"); ok {
+		t.IndexDedup = dedup
+		has |= statedIndexDedup
+	}
+	return has
 }
 
 // feature reads the one feature of the table and how its bags are pooled, and returns which

@@ -118,8 +118,6 @@ def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
             "moved": str(folder / "moved.json"),
             "refused": str(folder / "refused.json"),
         },
-        {"name": "deduplicated", "plan": "neuroshard", "planner": PLANNER, "dedup": True},
-        {"name": "deduplicated rows", "plan": "neuroshard", "planner": rows, "dedup": True},
         {"name": "to rows", "plan": "neuroshard", "planner": rows, "resume": saved},
         {"name": "to columns", "plan": str(folder / "columns.json"), "resume": saved},
     ]
@@ -155,15 +153,6 @@ def test_losses_are_those_of_the_whole_model(results: list[Json], case: str, kin
     for of_rank in results:
         assert of_rank[case]["losses"][kind] == pytest.approx(want, rel=LOSS)
     assert want[-1] < want[0]
-
-
-@pytest.mark.parametrize("case", ["deduplicated", "deduplicated rows"])
-def test_losses_with_deduplicated_indices(results: list[Json], case: str) -> None:
-    for of_rank in results:
-        assert {"_dmp_wrapped_module.sparse.sequence"} <= set(of_rank[case]["deduplicated"])
-        for kind in modules.KINDS:
-            want = results[0]["reference"]["sgd"][kind]
-            assert of_rank[case]["losses"][kind] == pytest.approx(want, rel=LOSS)
 
 
 @pytest.mark.parametrize("kind", modules.KINDS)

@@ -24,6 +24,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+import torchrec_unique
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from torch import nn
 from torch._C._profiler import _EventType
@@ -40,6 +41,8 @@ from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DistributedModelParallel
 
 from neuroshard_torchrec import load_plan
+
+__all__ = ["torchrec_unique"]
 
 STEPS = 4
 CPU = torch.device("cpu")

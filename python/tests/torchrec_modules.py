@@ -22,6 +22,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torchrec_ranks as ranks
+import torchrec_unique
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from torch import nn
 from torchrec import (
@@ -56,6 +57,8 @@ from torchrec.optim.optimizers import in_backward_optimizer_filter
 from torchrec.optim.rowwise_adagrad import RowWiseAdagrad
 
 from neuroshard_torchrec import PlanError, load_plan, reshard
+
+__all__ = ["torchrec_unique"]
 
 STEPS = 8
 HALF = 4
