@@ -114,14 +114,14 @@ func readOnce(lookups float64, batch int) access.Distribution {
 }
 
 // expanded returns the bytes of what a device expands from deduplicated tables: for each lookup of its
-// own samples three vectors (memory.go), the index, its place among the distinct ones, and what sorts
+// own samples two vectors (memory.go), the index, its place among the distinct ones, and what sorts
 // the indices to find these.
 func expanded(p *Problem) unit.Bytes {
 	samples, bytes := float64(p.localBatch()), int64(0)
 	for i := range p.Tables {
 		if t := statedOf(&p.Tables[i]); t.IndexDedup {
 			lookups := int64(math.Ceil(samples * t.PoolingFactor()))
-			bytes += lookups * (3*int64(t.Dim)*OutputBytes + 2*IndexBytes + sortPairBytes)
+			bytes += lookups * (2*int64(t.Dim)*OutputBytes + 2*IndexBytes + sortPairBytes)
 		}
 	}
 	return unit.Bytes(bytes)

@@ -109,7 +109,7 @@ func TestDeduplicatedIsLess(t *testing.T) {
 func off(a, b unit.Bytes) bool { return math.Abs(float64(a-b)) > 4*128+64 }
 
 // TestMemoryOfDeduplicated: of 1,000 lookups a device in a table of ten rows, ten are exchanged, and
-// three vectors of each lookup, its index, its place and the buffers of the sort stay.
+// two vectors of each lookup, its index, its place and the buffers of the sort stay.
 func TestMemoryOfDeduplicated(t *testing.T) {
 	p := &problem.Problem{
 		Tables: []problem.Table{{
@@ -118,7 +118,7 @@ func TestMemoryOfDeduplicated(t *testing.T) {
 		}},
 		Topology: hardware.Topology{Devices: 4, Memory: 1 << 30, ReserveShare: hardware.NoReserve}, Batch: 40,
 	}
-	if got, want := p.DeviceMemory(0).Received, unit.Bytes(1000*(3*16*4+2*8+24)); got != want {
+	if got, want := p.DeviceMemory(0).Received, unit.Bytes(1000*(2*16*4+2*8+24)); got != want {
 		t.Errorf("received: got %d, want %d", got, want)
 	}
 	if got, want := p.ShardMemory(p.Whole(0)).Outputs, unit.Bytes(40*16*4); got != want {

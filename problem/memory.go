@@ -22,7 +22,7 @@ import (
 //	            device, if a plan chose the devices of blocks (Form.Blocks)
 //	            2 * ceil(B / n) * features * D * 4 more for each pooled table of a module
 //	            one of whose tables has other bags than one a sample, on every device
-//	            ceil(B / n * L) * (3 * D * 4 + 40) in the place of the table's part for each table
+//	            ceil(B / n * L) * (2 * D * 4 + 40) in the place of the table's part for each table
 //	            with IndexDedup, on every device, also for n = 1
 //	reserve     Topology.Reserve(device)
 //
@@ -61,8 +61,9 @@ import (
 // 2 * V - 2 * O more than its lines, and BackwardRoom holds V of it. The O of a block of rows is
 // that of unevenBlocks times its even share of the lookups.
 //
-// With deduplicated indices, a device has three vectors for each lookup of its own samples before the
-// backward all-to-all. The vectors of the exchange are then gone, and their gradients not there yet.
+// With deduplicated indices, a device has two vectors for each lookup of its own samples before the
+// backward all-to-all: the gradients by feature, and these joined. The expanded vectors and those of
+// the exchange are then gone, and the gradients of the exchange not there yet.
 //
 // A feature with a batch of its own has fewer vectors than the batch has samples. TorchRec then
 // gives each sample of the batch a copy of its vector, for all features of the module, and
