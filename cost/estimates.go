@@ -69,6 +69,7 @@ func NewEstimates(m *Model, p *problem.Problem) (*Estimates, error) {
 	if err := m.FitsProfile(p.Topology); err != nil {
 		return nil, err
 	}
+	p = problem.Deduplicated(p)
 	estimates := &Estimates{
 		model: m, problem: p, network: networkFor(m, p), links: linksFor(m, p),
 		index: map[otherKey]int{}, device: simulate.NewDevice(m.hardware),

@@ -239,10 +239,14 @@ func (d *digester) further(p *problem.Problem) {
 	}
 }
 
-// kernels adds the number format of the vectors and the kernel settings of table i, and the memory
-// tiers and the cache share that its constraint states.
+// kernels adds the deduplication, the number format of the vectors and the kernel settings of table i,
+// and the memory tiers and the cache share that its constraint states.
 func (d *digester) kernels(i int, t *problem.Table) {
 	c := &t.Constraint
+	if t.IndexDedup {
+		d.text("index dedup")
+		d.int(int64(i))
+	}
 	if t.OutputPrecision != 0 {
 		d.text("output precision")
 		d.int(int64(i))

@@ -72,6 +72,8 @@ func TestDigestOfAnyChange(t *testing.T) {
 			v.SetUint(v.Uint() + 1)
 		case reflect.Float64:
 			v.SetFloat(v.Float() + 0.125)
+		case reflect.Pointer:
+			return // of tables that problem.Deduplicated makes: no plan is of such a problem
 		default:
 			t.Fatalf("%s is of kind %v: teach the test how to change it", place, v.Kind())
 		}

@@ -15,6 +15,7 @@ import (
 // the given number of devices: for each table, the block that holds the most used row
 // (access.Counts.Part). Everything else is as in p.
 func BlocksOf(p *Problem, devices int) *Problem {
+	p = Deduplicated(p)
 	type content struct {
 		access  access.Distribution
 		rows    int64
@@ -40,7 +41,7 @@ func BlocksOf(p *Problem, devices int) *Problem {
 // BlockOf returns a table that describes a block of p's table i, cut by rows for the given number of
 // devices: the block that holds the most used row.
 func BlockOf(p *Problem, i, devices int) Table {
-	t := &p.Tables[i]
+	t := &Deduplicated(p).Tables[i]
 	return blockOf(t, t.BlockRows(devices), t.Counts(p.Batch), p.Batch)
 }
 
@@ -77,12 +78,16 @@ func thinned(f Feature, share float64) float64 {
 // because the backward of a replica only writes gradients, which are then summed over all
 // devices. Everything else is as in p.
 func ReplicasOf(p *Problem) *Problem {
+	p = Deduplicated(p)
 	replicas := *p
 	replicas.Batch = int(p.localBatch())
 	replicas.Tables = make([]Table, len(p.Tables))
 	for i := range p.Tables {
-		replicas.Tables[i] = p.Tables[i]
-		replicas.Tables[i].Optimizer = SGD
+		t := &replicas.Tables[i]
+		*t = p.Tables[i]
+		if t.Optimizer = SGD; t.IndexDedup {
+			t.Access = readOnce(t.PoolingFactor()*float64(replicas.Batch), replicas.Batch)
+		}
 	}
 	return &replicas
 }

@@ -23,7 +23,12 @@ import (
 //	            device, if a plan chose the devices of blocks (Form.Blocks)
 //	            2 * ceil(B / n) * features * D * 4 more for each pooled table of a module
 //	            one of whose tables has other bags than one a sample, on every device
+//	            ceil(B / n * L) * (2 * D * 4 + 40) in the place of the table's part for each table
+//	            with IndexDedup, on every device, also for n = 1
 //	reserve     Topology.Reserve(device)
+//
+// Of a table with IndexDedup, all lines of a shard count the lookups that are left: for B samples n
+// times the distinct rows of a device's part (dedup.go).
 //
 // The line indices holds the 64-bit row indices and bag offsets of the batch, and the
 // buffers in which the exact backward sorts the indices: a pair (64-bit key, 32-bit bag)
@@ -56,6 +61,10 @@ import (
 // so their peak is in the forward, too, for O >= V; a device with fewer outputs takes up to
 // 2 * V - 2 * O more than its lines, and BackwardRoom holds V of it. The O of a block of rows is
 // that of unevenBlocks times its even share of the lookups.
+//
+// With deduplicated indices, a device has two vectors for each lookup of its own samples before the
+// backward all-to-all: the gradients by feature, and these joined. The expanded vectors and those of
+// the exchange are then gone, and the gradients of the exchange not there yet.
 //
 // A feature with a batch of its own has fewer vectors than the batch has samples. TorchRec then
 // gives each sample of the batch a copy of its vector, for all features of the module, and
@@ -215,13 +224,14 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 	if s.ShardingType == DataParallel {
 		batch = p.localBatch()
 	}
-	lookups := math.Ceil(float64(batch) * t.PoolingFactor())
+	lookups := math.Ceil(float64(batch) * exchanged(p, t))
 	if p.ByRows(s) {
 		lookups = math.Ceil(lookups * min(1, unevenBlocks*float64(rows)/float64(t.Rows)))
 	}
-	n, vectors := int64(lookups), t.vectors(batch)
-	if t.Pooling == PoolingNone {
-		vectors = n
+	n := int64(lookups)
+	vectors := n
+	if t.Pooling != PoolingNone {
+		vectors = t.vectors(batch)
 	}
 	m := Memory{
 		Weights:   unit.Bytes(rows * dim * t.Precision.Bytes()),
@@ -286,7 +296,7 @@ func (p *Problem) HostBudget(device int) unit.Bytes { return p.Topology.HostBudg
 func (p *Problem) DeviceMemory(device int) Memory {
 	m := Memory{Reserve: p.Topology.Reserve(device)}
 	if p.Accounting == CountAll {
-		m.Received = p.received() + p.copied()
+		m.Received = p.received() + p.copied() + expanded(p)
 	}
 	return m
 }
@@ -299,8 +309,9 @@ func (p *Problem) received() unit.Bytes {
 	}
 	elements, samples := int64(0), p.localBatch()
 	for i := range p.Tables {
-		t := &p.Tables[i]
-		elements += int64(t.Dim) * t.vectors(samples)
+		if t := &p.Tables[i]; !t.IndexDedup { // expanded counts the others
+			elements += int64(t.Dim) * t.vectors(samples)
+		}
 	}
 	return unit.Bytes(elements * OutputBytes)
 }

@@ -5,6 +5,7 @@
 //	Problem.Validate       decides what is allowed
 //	Problem.ShardMemory    the bytes that a shard takes on its device (memory.go)
 //	BlocksOf, ReplicasOf   problems whose tables are blocks of rows, or replicas (blocks.go)
+//	Deduplicated           problems whose tables' indices are deduplicated (dedup.go)
 //
 // This package counts what fits. It knows nothing about time: package cost estimates
 // what is fast.
@@ -96,6 +97,10 @@ type Table struct {
 	// while the current batch is computed (TorchRec's prefetch_pipeline). It matters only to
 	// engines that keep such tables in other operators (EngineRules.PrefetchedApart).
 	Prefetch bool
+	// IndexDedup is true if each device sends every index of its part of the batch once, however
+	// often the part has it, and expands the vectors that come back (TorchRec's use_index_dedup;
+	// dedup.go). It needs PoolingNone.
+	IndexDedup bool
 	// KernelSettings names settings of the engine's kernels, such as how they check indices;
 	// empty stands for the engine's own. Tables of different KernelSettings are never in one
 	// operator.
@@ -112,6 +117,9 @@ type Table struct {
 	// width is the width of all slices if the table is cut by columns; 0 allows every width
 	// (InSlicesOf).
 	width int
+	// Stated is the table as its problem states it, if Deduplicated has made this one. It is nil for
+	// all other tables, and only Deduplicated sets it.
+	Stated *Table
 }
 
 // Feature is one sparse feature that reads a table.
@@ -256,12 +264,25 @@ func (t *Table) BlockLengthCV(share float64) float64 {
 // Counts returns how many lookups a batch of the given size makes in the table, and how
 // many distinct rows it reads.
 func (t *Table) Counts(batch int) access.Counts {
+	pooling, samples := t.drawn(batch)
+	return t.Access.At(t.Rows, pooling, samples)
+}
+
+// distinct returns how many distinct rows a batch of the given size reads, as Counts does.
+func (t *Table) distinct(batch int) float64 {
+	pooling, samples := t.drawn(batch)
+	return t.Access.Distinct(t.Rows, pooling, samples)
+}
+
+// drawn returns a batch of the given size in the words of package access: the lookups of a sample, and
+// the number of samples.
+func (t *Table) drawn(batch int) (pooling float64, samples int) {
 	if n := t.Lists(); t.Access.Law == access.MultiHot && t.Access.Kind != access.Histogram && n != 1 {
 		// Each bag draws an id. Features of unequal pooling factors are counted by their mean.
 		ids := max(1, math.Round(float64(batch)*n))
-		return t.Access.At(t.Rows, t.PoolingFactor()*float64(batch)/ids, int(ids))
+		return t.PoolingFactor() * float64(batch) / ids, int(ids)
 	}
-	return t.Access.At(t.Rows, t.PoolingFactor(), batch)
+	return t.PoolingFactor(), batch
 }
 
 // Lists returns the lists of lookups that a sample has in the table: one for each bag, and under
@@ -365,7 +386,7 @@ func (p *Problem) Whole(i int) Shard {
 // has only the vectors of its own lookups; DimSum counts all rows as equally used.
 func (p *Problem) DimSum(s Shard) int {
 	t := &p.Tables[s.Table]
-	bags := t.Bags()
+	bags := bagsOf(p, t)
 	if t.Pooling == PoolingNone && s.Rows.Len() < t.Rows {
 		bags *= float64(s.Rows.Len()) / float64(t.Rows)
 	}

@@ -31,7 +31,7 @@ import (
 // torchRecMemory returns the bytes that a release of TorchRec counts for shard s. Memory.Indices
 // has the inputs.
 func torchRecMemory(p *Problem, s Shard, r TorchRecRelease) Memory {
-	t := &p.Tables[s.Table]
+	t := statedOf(&p.Tables[s.Table])
 	inputs, outputs := torchRecSizes(p, s, r)
 	m := Memory{Indices: unit.Bytes(math.Ceil(inputs)), Outputs: unit.Bytes(math.Ceil(outputs))}
 	rows, dim := s.Rows.Len(), int64(s.Dim())
@@ -59,7 +59,7 @@ func torchRecMemory(p *Problem, s Shard, r TorchRecRelease) Memory {
 // torchRecSizes returns the bytes of a shard's inputs and outputs, before they are rounded.
 // The operations come in TorchRec's order, because the results are rounded up.
 func torchRecSizes(p *Problem, s Shard, r TorchRecRelease) (inputs, outputs float64) {
-	t := &p.Tables[s.Table]
+	t := statedOf(&p.Tables[s.Table])
 	devices := float64(p.Topology.Devices)
 	local := float64(p.Batch) / devices
 	for i := range t.Features {

@@ -170,13 +170,21 @@ func (v *validator) table(name string, t *Table) {
 	if int(t.Optimizer) >= len(optimizerNames) {
 		v.add(name, "", "optimizer: unknown value %d", t.Optimizer)
 	}
+	v.pooling(name, t)
+	v.access(name, t.Access)
+}
+
+// pooling checks the pooling, and what only some poolings have.
+func (v *validator) pooling(name string, t *Table) {
 	if int(t.Pooling) >= len(poolingNames) {
 		v.add(name, "", "pooling: unknown value %d", t.Pooling)
 	}
 	if t.Pooling == PoolingNone && t.Weighted {
 		v.add(name, "leave weighted out, or pool the lookups by sum or mean", "weighted: lookups with pooling none carry no weights")
 	}
-	v.access(name, t.Access)
+	if t.Pooling != PoolingNone && t.IndexDedup {
+		v.add(name, "state pooling none, or leave index_dedup out", "index_dedup: indices of a pooled table are not deduplicated")
+	}
 }
 
 func (v *validator) features(name string, t *Table) {

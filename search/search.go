@@ -143,7 +143,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 		ctx, cancel = withBudget(ctx, &opt)
 		defer cancel()
 	}
-	r := newRun(ctx, narrowed(p, opt.ShardingTypes), newScorer, opt)
+	r := newRun(ctx, narrowed(problem.Deduplicated(p), opt.ShardingTypes), newScorer, opt)
 	if opt.Method != NeuroShard {
 		// The other methods place slices of columns, whatever the sharding types.
 		r.forms = newForms(r.catalog, Options{ColumnsOnly: true})

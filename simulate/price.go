@@ -41,6 +41,7 @@ type Pricer struct {
 // NewPricer returns a pricer on the problem's own device profile. The problem
 // must be valid and must not change while the pricer is in use.
 func NewPricer(p *problem.Problem) *Pricer {
+	p = problem.Deduplicated(p)
 	return &Pricer{
 		device: NewDevice(p.Topology.Device()), problem: p, tables: countTables(p),
 		fusions: newFusions(p), rules: p.Engine.Rules(),

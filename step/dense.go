@@ -140,8 +140,9 @@ func (d Dense) Of(p *problem.Problem) Dense {
 // pooled returns the number and the widths of a sample's vectors.
 func pooled(p *problem.Problem) (vectors, columns int) {
 	for i := range p.Tables {
-		vectors += int(math.Round(p.Tables[i].Bags()))
-		columns += p.DimSum(p.Whole(i))
+		t := &p.Tables[i]
+		vectors += int(math.Round(t.Bags()))
+		columns += problem.Columns(t.Dim, t.Bags())
 	}
 	return vectors, columns
 }

@@ -135,12 +135,14 @@ func EmbeddingsOf(p *problem.Problem, shards [][]problem.Shard, s Stack) (Embedd
 	}
 	var e Embeddings
 	var err error
+	input := inputBytes(p, &s)
+	p = problem.Deduplicated(p)
 	if s.Exchange == Flat {
 		e, err = flat(p, shards, &s)
 	} else {
 		e, err = summed(p, shards, &s)
 	}
-	e.InputBytes = inputBytes(p, &s)
+	e.InputBytes = input
 	return e, err
 }
 

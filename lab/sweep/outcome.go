@@ -278,6 +278,7 @@ func (n *Planned) binds(p *problem.Problem, r *neuroshard.Result, d int) Bind {
 func linked(p *problem.Problem, shards []problem.Shard) float64 {
 	device := simulate.NewDevice(p.Topology.Device())
 	sum := 0.0
+	p = problem.Deduplicated(p)
 	for _, s := range shards {
 		if !s.Tier.OnHost() {
 			continue

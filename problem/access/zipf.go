@@ -47,7 +47,7 @@ func uniform(rows, n float64) Counts {
 // zipf returns the counts of n draws, the i-th of the rows with a probability
 // proportional to i^-a.
 func zipf(rows, a, n float64) Counts {
-	law := zipfLaw{rows: rows, a: a, scale: math.Log(n / harmonic(rows, a))}
+	law := newZipfLaw(rows, a, n)
 	var used [Classes]float64
 	for j := range used {
 		used[j] = law.usedMoreThan(&bounds[j])
@@ -140,6 +140,11 @@ func exceed(b *bound, mean float64) float64 {
 
 // zipfLaw gives rank i, from 1 to rows, the mean exp(scale) * i^-a.
 type zipfLaw struct{ rows, a, scale float64 }
+
+// newZipfLaw returns the law of n draws.
+func newZipfLaw(rows, a, n float64) zipfLaw {
+	return zipfLaw{rows: rows, a: a, scale: math.Log(n / harmonic(rows, a))}
+}
 
 func (z *zipfLaw) mean(rank float64) float64 {
 	return math.Exp(z.scale - z.a*math.Log(rank))

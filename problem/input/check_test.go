@@ -135,6 +135,7 @@ func drawTable(t *rapid.T, i int) problem.Table {
 	bags := rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(1e-9, 1000))
 	if table.Pooling == problem.PoolingNone {
 		bags, table.Weighted = rapid.Just(0.0), false
+		table.IndexDedup = rapid.Bool().Draw(t, "index dedup")
 	}
 	table.OutputPrecision = problem.OutputPrecision(rapid.IntRange(0, 3).Draw(t, "output precision"))
 	table.KernelSettings = rapid.OneOf(rapid.Just(""), names()).Draw(t, "kernel settings")

@@ -19,7 +19,7 @@ import (
 // csvColumns are the columns that a CSV file may have, without reuse_0 to
 // reuse_16. The first three are required.
 var csvColumns = []string{
-	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "kernel_settings", "precision", "output_precision", "optimizer", "zipf", "index_law",
+	"name", "rows", "dim", "module", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "index_dedup", "kernel_settings", "precision", "output_precision", "optimizer", "zipf", "index_law",
 	"devices", "group", "no_split", "min_width", "one_host", "sharding_types", "tiers", "cache_share", "reuse_batch", "unique_rows",
 }
 
@@ -229,14 +229,7 @@ func (r *csvReader) table() {
 		bad |= unreadDim
 	}
 	has |= r.feature(&t)
-	if weighted, ok := r.boolean("weighted"); ok {
-		t.Weighted = weighted
-		has |= statedWeighted
-	}
-	if prefetch, ok := r.boolean("prefetch"); ok {
-		t.Prefetch = prefetch
-		has |= statedPrefetch
-	}
+	has |= r.flags(&t)
 	t.KernelSettings, _ = r.text("kernel_settings")
 	if text, ok := r.cell("precision"); ok {
 		var err error
@@ -264,6 +257,23 @@ func (r *csvReader) table() {
 	}
 	r.name(named, name)
 	r.builder.table(t, r.line, has, bad, name)
+}
+
+// flags reads the columns that are true or false, and returns which of these are stated.
+func (r *csvReader) flags(t *problem.Table) (has stated) {
+	if weighted, ok := r.boolean("weighted"); ok {
+		t.Weighted = weighted
+		has |= statedWeighted
+	}
+	if prefetch, ok := r.boolean("prefetch"); ok {
+		t.Prefetch = prefetch
+		has |= statedPrefetch
+	}
+	if dedup, ok := r.boolean("index_dedup"); ok {
+		t.IndexDedup = dedup
+		has |= statedIndexDedup
+	}
+	return has
 }
 
 // feature reads the one feature of the table and how its bags are pooled, and returns which

@@ -174,6 +174,7 @@ const (
 	statedLaw
 	statedWeighted
 	statedPrefetch
+	statedIndexDedup
 	statedHow
 	statedPrecision
 	statedOptimizer
@@ -188,16 +189,18 @@ const (
 
 // defaults are the values for tables that do not state them.
 type defaults struct {
-	stated    stated
-	pooling   float64
-	lengthCV  float64
-	zipf      float64
-	law       access.Law
-	weighted  bool
-	prefetch  bool
-	how       problem.Pooling
-	precision problem.Precision
-	optimizer problem.Optimizer
+	stated   stated
+	pooling  float64
+	lengthCV float64
+	zipf     float64
+	law      access.Law
+	weighted bool
+	prefetch bool
+	// indexDedup is that of tables of PoolingNone.
+	indexDedup bool
+	how        problem.Pooling
+	precision  problem.Precision
+	optimizer  problem.Optimizer
 	// constraint holds the constraints of the tables that do not state their own.
 	constraint problem.Constraint
 }
@@ -402,21 +405,7 @@ func (b *builder) finish() {
 		if s&statedLaw == 0 {
 			t.Access.Law = d.law
 		}
-		if s&statedWeighted == 0 {
-			t.Weighted = d.weighted
-		}
-		if s&statedPrefetch == 0 {
-			t.Prefetch = d.prefetch
-		}
-		if s&statedHow == 0 {
-			t.Pooling = d.how
-		}
-		if s&statedPrecision == 0 {
-			t.Precision = d.precision
-		}
-		if s&statedOptimizer == 0 {
-			t.Optimizer = d.optimizer
-		}
+		d.kernels(t, s)
 		d.constrain(t, s)
 	}
 	if unstatedAccess > 0 {
@@ -424,6 +413,28 @@ func (b *builder) finish() {
 	}
 	if unstatedPooling > 0 {
 		b.warn(noPooling, unstatedPooling, fmt.Sprintf("no pooling factor: %d lookup per sample is assumed", DefaultPoolingFactor))
+	}
+}
+
+// kernels fills in what a table does not state of the operator that looks it up.
+func (d *defaults) kernels(t *problem.Table, s stated) {
+	if s&statedWeighted == 0 {
+		t.Weighted = d.weighted
+	}
+	if s&statedPrefetch == 0 {
+		t.Prefetch = d.prefetch
+	}
+	if s&statedHow == 0 {
+		t.Pooling = d.how
+	}
+	if s&statedIndexDedup == 0 {
+		t.IndexDedup = d.indexDedup && t.Pooling == problem.PoolingNone
+	}
+	if s&statedPrecision == 0 {
+		t.Precision = d.precision
+	}
+	if s&statedOptimizer == 0 {
+		t.Optimizer = d.optimizer
 	}
 }
 

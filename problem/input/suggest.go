@@ -49,6 +49,7 @@ var synonyms = map[string]string{
 	"framework":        "engine",
 
 	"prefetch_pipeline": "prefetch",
+	"use_index_dedup":   "index_dedup",
 	"cache_load_factor": "cache_share",
 	"output_dtype":      "output_precision",
 }

@@ -21,8 +21,8 @@ const (
 // The keys of the format's objects, in the order in which Write writes them.
 var (
 	fileKeys       = []string{"format", "version", "batch", "samples", "warnings", "defaults", "tables"}
-	defaultsKeys   = []string{"pooling_factor", "length_cv", "pooling", "weighted", "prefetch", "precision", "optimizer", "zipf", "index_law", "constraints"}
-	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "kernel_settings", "precision", "output_precision", "optimizer", "access", "constraints"}
+	defaultsKeys   = []string{"pooling_factor", "length_cv", "pooling", "weighted", "prefetch", "index_dedup", "precision", "optimizer", "zipf", "index_law", "constraints"}
+	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "index_dedup", "kernel_settings", "precision", "output_precision", "optimizer", "access", "constraints"}
 	featureKeys    = []string{"name", "pooling_factor", "length_cv", "bags"}
 	accessKeys     = []string{"reuse", "batch", "unique_rows", "zipf", "uniform", "index_law"}
 	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width", "one_host", "sharding_types", "tiers", "cache_share"}
@@ -184,6 +184,8 @@ func (r jsonReader) defaultsKey() {
 			d.weighted, _ = s.Bool("weighted")
 		case "prefetch":
 			d.prefetch, _ = s.Bool("prefetch")
+		case "index_dedup":
+			d.indexDedup, _ = s.Bool("index_dedup")
 		case "precision":
 			d.precision, _ = s.precision("precision")
 		case "optimizer":
@@ -290,6 +292,9 @@ func (t *tableReader) key(key string) (part unread, ok bool) {
 	case "prefetch":
 		t.stated |= statedPrefetch
 		t.Prefetch, _ = t.Bool("prefetch")
+	case "index_dedup":
+		t.stated |= statedIndexDedup
+		t.IndexDedup, _ = t.Bool("index_dedup")
 	case "optimizer":
 		t.stated |= statedOptimizer
 		t.Optimizer = t.optimizer()

@@ -286,6 +286,25 @@ func TestPrefetch(t *testing.T) {
 	}
 }
 
+// TestIndexDedup: a table of pooling none that does not state index_dedup is as the defaults say.
+func TestIndexDedup(t *testing.T) {
+	for content, want := range map[string][]bool{
+		inTables(`{"name": "a", "rows": 1, "dim": 4, "pooling": "none"}, {"name": "b", "rows": 1, "dim": 4, "pooling": "none", "index_dedup": true}`): {false, true},
+		`{"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 1, "dim": 4}, {"name": "b", "rows": 1, "dim": 4, "pooling": "none"}, {"name": "c", "rows": 1, "dim": 4, "pooling": "none", "index_dedup": false}],
+			"defaults": {"index_dedup": true}}`: {false, true, false},
+		"name,rows,dim,pooling,index_dedup\na,1,4,none,true\nb,1,4,sum,0\nc,1,4,none,\n": {true, false, false},
+	} {
+		file, err := readAndCheck(t, "", content)
+		var got []bool
+		for _, table := range file.Tables {
+			got = append(got, table.IndexDedup)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: got %v and error %v, want %v", content, got, err, want)
+		}
+	}
+}
+
 func TestTablesCSV(t *testing.T) {
 	reuse, shares := "", ""
 	for i := range access.Classes {

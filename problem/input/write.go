@@ -109,6 +109,7 @@ type (
 		Pooling       string           `json:"pooling,omitempty"`
 		Weighted      bool             `json:"weighted,omitempty"`
 		Prefetch      bool             `json:"prefetch,omitempty"`
+		IndexDedup    bool             `json:"index_dedup,omitempty"`
 		Settings      string           `json:"kernel_settings,omitempty"`
 		Precision     string           `json:"precision"`
 		Output        string           `json:"output_precision,omitempty"`
@@ -146,7 +147,7 @@ type (
 
 func tableOf(t *problem.Table) jsonTable {
 	out := jsonTable{
-		Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Weighted: t.Weighted, Prefetch: t.Prefetch, Settings: t.KernelSettings,
+		Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Weighted: t.Weighted, Prefetch: t.Prefetch, IndexDedup: t.IndexDedup, Settings: t.KernelSettings,
 		Precision: t.Precision.String(), Optimizer: t.Optimizer.String(),
 	}
 	if o := t.OutputPrecision; o != 0 {

@@ -32,6 +32,7 @@ from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
 from test_torchrec_training import blocks, of_kind, slices, table
 from torch import nn
 from torchrec import EmbeddingBagCollection, EmbeddingCollection, JaggedTensor
+from torchrec.distributed import embedding
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import Topology
 from torchrec.modules.embedding_configs import DataType
@@ -273,6 +274,22 @@ def test_slices_of_a_sequence_have_one_width() -> None:
     plan["plan"]["sparse.sequence"]["s1"] = own
     (problem,) = refused(model, plan, sharders=modules.sharders())
     assert 'tables "s0" and "s1": slices of 24 and of 12 columns in one' in problem
+
+
+def test_the_sharder_says_whose_indices_are_deduplicated() -> None:
+    model = modules.Model(["pooled", "sequence", "listed", "managed"])
+
+    def deduplicated(dedup: bool) -> set[str]:
+        tables = tables_from_model(model, sharders=modules.sharders(dedup=dedup))["tables"]
+        return {t["module"] for t in tables if t.get("index_dedup", False)}
+
+    assert deduplicated(False) == set()
+    assert deduplicated(True) == {"sparse.sequence", "sparse.listed"}
+    embedding.EC_INDEX_DEDUP = True  # as TorchRec's older set_ec_index_dedup leaves it
+    try:
+        assert deduplicated(False) == {"sparse.sequence"}
+    finally:
+        embedding.EC_INDEX_DEDUP = False
 
 
 def test_an_embedding_bag_needs_its_sharder() -> None:

@@ -24,6 +24,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+import torchrec_unique
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from torch import nn
 from torch._C._profiler import _EventType
@@ -40,6 +41,8 @@ from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DistributedModelParallel
 
 from neuroshard_torchrec import load_plan
+
+__all__ = ["torchrec_unique"]
 
 STEPS = 4
 CPU = torch.device("cpu")
@@ -83,7 +86,12 @@ class SequencesModel(nn.Module):
         return sum(self.dense(v.values()).sum() for v in vectors.values())
 
 
-MODELS: dict[str, Any] = {"pooled": Model, "batches": BatchesModel, "sequences": SequencesModel}
+MODELS: dict[str, Any] = {
+    "pooled": Model,
+    "batches": BatchesModel,
+    "sequences": SequencesModel,
+    "deduplicated": SequencesModel,
+}
 
 
 def configs(case: dict[str, Any], kind: Any) -> list[Any]:
@@ -150,7 +158,9 @@ def measured(case: dict[str, Any], plan: Path) -> int:
     fused = {"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": 0.01}
     sharders = [
         EmbeddingBagCollectionSharder(fused_params=fused),
-        EmbeddingCollectionSharder(fused_params=fused),
+        EmbeddingCollectionSharder(
+            fused_params=fused, use_index_dedup=case["kind"] == "deduplicated"
+        ),
     ]
     sharded = DistributedModelParallel(
         model, device=CPU, plan=load_plan(plan, model, device_type="cpu"), sharders=sharders

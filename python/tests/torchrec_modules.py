@@ -22,6 +22,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torchrec_ranks as ranks
+import torchrec_unique
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from torch import nn
 from torchrec import (
@@ -56,6 +57,8 @@ from torchrec.optim.optimizers import in_backward_optimizer_filter
 from torchrec.optim.rowwise_adagrad import RowWiseAdagrad
 
 from neuroshard_torchrec import PlanError, load_plan, reshard
+
+__all__ = ["torchrec_unique"]
 
 STEPS = 8
 HALF = 4
@@ -282,10 +285,10 @@ def batch(of: dict[str, dict[str, int]], step: int, on: list[int]) -> tuple[Any,
     return inputs, torch.cat(targets)
 
 
-def sharders(optimizer: str = "sgd") -> list[Any]:
+def sharders(optimizer: str = "sgd", dedup: bool = False) -> list[Any]:
     fused = {"optimizer": EMBEDDING_TYPES[optimizer], "learning_rate": ranks.RATE, "eps": EPS}
     pooled = EmbeddingBagCollectionSharder(fused_params=dict(fused))
-    sequence = EmbeddingCollectionSharder(fused_params=dict(fused))
+    sequence = EmbeddingCollectionSharder(fused_params=dict(fused), use_index_dedup=dedup)
     return [
         SubSharder(fused_params=dict(fused)),
         pooled,
@@ -397,11 +400,12 @@ def build(case: dict[str, Any], seed: int) -> tuple[Any, Any, Any]:
         for k, v in model.state_dict().items()
         if not k.startswith(("sparse.managed.", "sparse.listed."))
     }
+    own = sharders(name, case.get("dedup", False))
     if case["plan"] == "neuroshard":
-        plan = ranks.plan_of(case, model, sharders(name))
+        plan = ranks.plan_of(case, model, own)
     else:
-        plan = load_plan(case["plan"], model, device_type="cpu", sharders=sharders(name))
-    sharded = DistributedModelParallel(model, device=ranks.CPU, plan=plan, sharders=sharders(name))
+        plan = load_plan(case["plan"], model, device_type="cpu", sharders=own)
+    sharded = DistributedModelParallel(model, device=ranks.CPU, plan=plan, sharders=own)
     if "resume" not in case:
         fill(sharded, start)
     optimizer = KeyedOptimizerWrapper(
@@ -433,6 +437,10 @@ def do(case: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
         result["moved"] = sorted(moved.tables)
     more = train(sharded, optimizer, of, HALF, STEPS)
     losses = {k: v + more[k] for k, v in losses.items()}
+    if case.get("dedup"):
+        result["deduplicated"] = [
+            n for n, m in sharded.named_modules() if getattr(m, "_use_index_dedup", False)
+        ]
     return result | {"losses": losses, "plan": ranks.planned(sharded.plan)}
 
 

@@ -77,6 +77,7 @@ func caseTables() []problem.Table {
 		{Name: "bags", Rows: 60_000, Dim: 24, Features: []problem.Feature{{PoolingFactor: 12, LengthCV: .3, Bags: 2.5}, {PoolingFactor: 1}}, Access: zipf(1.15)},
 		{Name: "a batch of its own", Rows: 9_000, Dim: 16, Features: []problem.Feature{{PoolingFactor: .6, Bags: .25}}, Access: zipf(1)},
 		{Name: "sequence", Rows: 70_000, Dim: 64, Features: read(40, .5), Pooling: problem.PoolingNone, Access: zipf(1.05), Optimizer: problem.RowwiseAdagrad},
+		{Name: "deduplicated", Rows: 70_000, Dim: 64, Features: read(30, 8), Pooling: problem.PoolingNone, IndexDedup: true, Access: zipf(1.05), Optimizer: problem.RowwiseAdagrad},
 		{Name: "unlike reads", Rows: 5_000, Dim: 8, Features: read(2), Access: access.Distribution{Kind: access.Uniform}},
 	}
 }

@@ -243,6 +243,7 @@ func Simulated(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound,
 	if err := allowed.Hidden.Check(); err != nil {
 		return Bound{}, err
 	}
+	p = problem.Deduplicated(p)
 	in, onHosts := allowed.classes(), allowed.onHosts(p.Topology)
 	if in == only(problem.ClassColumns) && !onHosts {
 		return ofColumns(ctx, p, allowed)

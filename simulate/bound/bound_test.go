@@ -197,6 +197,7 @@ func draw(t *rapid.T, tables, devices, granules int) *problem.Problem {
 			like.Weighted = rapid.IntRange(0, 3).Draw(t, "weighted") == 0
 			like.Module = rapid.SampledFrom([]string{"", "m"}).Draw(t, "module")
 			like.Pooling = drawPooling(t, p, &like)
+			like.IndexDedup = like.Pooling == problem.PoolingNone && rapid.Bool().Draw(t, "index dedup")
 			like.Prefetch = rapid.Bool().Draw(t, "prefetch")
 			like.KernelSettings = rapid.SampledFrom([]string{"", "", "x"}).Draw(t, "kernel settings")
 		}
@@ -494,6 +495,7 @@ func TestMoreTablesCostMore(t *testing.T) {
 			// Several operators are bounded less sharply than one.
 			p.Tables[i].Optimizer, p.Tables[i].Precision, p.Tables[i].Weighted = p.Tables[0].Optimizer, p.Tables[0].Precision, p.Tables[0].Weighted
 			p.Tables[i].Module, p.Tables[i].Pooling = p.Tables[0].Module, p.Tables[0].Pooling
+			p.Tables[i].IndexDedup = p.Tables[0].IndexDedup
 		}
 		all, err := bound.Simulated(context.Background(), p, bound.Allowed{})
 		if err != nil {

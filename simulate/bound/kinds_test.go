@@ -304,7 +304,7 @@ func drawHidden(t *rapid.T, _ *problem.Problem) plan.Hidden {
 func drawHierarchy(t *rapid.T, p *problem.Problem) plan.Hidden {
 	for i := range p.Tables {
 		if p.Tables[i].Pooling == problem.PoolingNone { // its lookups have flat exchanges
-			p.Tables[i].Pooling = problem.SumPooling
+			p.Tables[i].Pooling, p.Tables[i].IndexDedup = problem.SumPooling, false
 		}
 	}
 	p.Hierarchy = problem.Hierarchy{

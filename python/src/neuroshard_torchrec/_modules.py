@@ -22,7 +22,10 @@ from ._torchrec import get_default_sharders
 from .errors import Problem, quote, quoted
 
 # After _torchrec, which checks the versions.
-from torchrec.distributed.embedding import EmbeddingCollectionSharder  # isort: skip
+from torchrec.distributed.embedding import (  # isort: skip
+    EmbeddingCollectionSharder,
+    get_ec_index_dedup,
+)
 from torchrec.distributed.embedding_types import ShardedEmbeddingModule  # isort: skip
 from torchrec.distributed.embeddingbag import (  # isort: skip
     EmbeddingBagCollectionSharder,
@@ -587,7 +590,7 @@ class Sharder:
     forward's and the backward's, by exchange. ``types`` are its sharding types, and
     ``kernels`` the compute kernels of each; both None where it does not restrict what
     TorchRec's own sharder allows. ``unsharded`` are the tables, by the module's path,
-    that it leaves out.
+    that it leaves out. ``index_dedup`` says that each rank sends an index of its batch once.
     """
 
     fused: Mapping[str, Any]
@@ -595,6 +598,7 @@ class Sharder:
     types: tuple[str, ...] | None
     kernels: Mapping[str, tuple[str, ...]] | None
     unsharded: Mapping[str, tuple[str, ...]]
+    index_dedup: bool = False
 
     @property
     def prefetch(self) -> bool:
@@ -635,7 +639,17 @@ def sharder_of(
         for op, codec in (sharder.qcomm_codecs_registry or {}).items()
     }
     fused = getattr(sharder, "fused_params", None) or {}
-    return Sharder(fused, codecs, types, kernels, {collected.path: left} if left else {})
+    unsharded = {collected.path: left} if left else {}
+    return Sharder(fused, codecs, types, kernels, unsharded, _index_dedup(sharder))
+
+
+def _index_dedup(sharder: Any) -> bool:
+    """Returns whether modules of the sharder deduplicate their indices. An EmbeddingCollection
+    also does so if TorchRec's older setting for the whole process says so; one with managed
+    collisions looks only at the sharder inside its own."""
+    if isinstance(sharder, EmbeddingCollectionSharder):
+        return sharder._use_index_dedup or get_ec_index_dedup()
+    return getattr(getattr(sharder, "_e_sharder", None), "_use_index_dedup", False)
 
 
 def _overrides(sharder: Any, kind: Kind, method: str) -> bool:

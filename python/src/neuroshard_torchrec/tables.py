@@ -97,7 +97,8 @@ def tables_from_model(
     ``fused_params`` of the ``sharders`` name, else ``sgd``, which FBGEMM takes too.
 
     Tables are prefetched if the ``fused_params`` of the sharders, or those at a table's
-    parameter, have a true ``prefetch_pipeline``.
+    parameter, have a true ``prefetch_pipeline``. Their indices are deduplicated if the
+    sharder of their collection has ``use_index_dedup``.
 
     ``access`` and ``constraints`` are those of tables.json, by table name; a constraint
     may also be TorchRec's ParameterConstraints. ``ignore`` has paths of modules to leave
@@ -222,6 +223,8 @@ def read_model(
         stating = (limit.prefetch, t.table.prefetch, sharder is not None and sharder.prefetch)
         if next(p for p in stating if p is not None):
             entry["prefetch"] = True
+        if sharder is not None and sharder.index_dedup:
+            entry["index_dedup"] = True
         fused = sharder.fused if sharder else {}
         if text := settings(sorted(limits.names()), limit.fused, fused):
             entry["kernel_settings"] = text

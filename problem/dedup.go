@@ -1,0 +1,128 @@
+package problem
+
+import (
+	"math"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// dedup.go describes tables whose indices each device deduplicates (Table.IndexDedup). Of n lookups
+// of its part of the batch, which read D distinct rows, a device sends D indices and gets D vectors:
+//
+//	ids      7 4 7 7 9 4                    n = 6
+//	         | unique        positions 0 1 0 0 2 1
+//	sent     7 4 9                          D = 3
+//	         | exchange, lookup, exchange
+//	vectors  v7 v4 v9
+//	         | expand
+//	         v7 v4 v7 v7 v9 v4
+//
+// So to the exchanges and to the kernels, the table is one with D lookups a device. A row that a
+// batch of W devices uses m times is used W (1 - (1 - 1/W)^m) times, as each of the m uses is on any
+// of the devices. Deduplicated makes the problem of such tables. Whatever estimates times estimates
+// that problem, and knows nothing of deduplication. Memory is counted of either problem: for the
+// exchange by the distinct rows, and for the expansion by all lookups.
+
+// Deduplicated returns the problem whose tables with IndexDedup have the lookups and accesses that
+// are left when each device has deduplicated its indices. It returns p itself if no table has
+// IndexDedup, or if p is such a problem. Sharding types, bytes and operators are those of p's
+// tables.
+func Deduplicated(p *Problem) *Problem {
+	if !slices.ContainsFunc(p.Tables, func(t Table) bool { return t.IndexDedup && t.Stated == nil }) {
+		return p
+	}
+	type content struct {
+		access  access.Distribution
+		rows    int64
+		pooling float64
+		lists   float64
+	}
+	known := map[content]access.Distribution{}
+	own := *p
+	own.Tables = slices.Clone(p.Tables)
+	for i := range own.Tables {
+		t := &own.Tables[i]
+		if !t.IndexDedup || t.Stated != nil {
+			continue
+		}
+		t.Stated, t.Features = &p.Tables[i], slices.Clone(t.Features)
+		share := left(p, t.Stated)
+		for f := range t.Features {
+			t.Features[f].PoolingFactor *= share
+		}
+		key := content{t.Access, t.Rows, t.Stated.PoolingFactor(), t.Lists()}
+		d, ok := known[key]
+		if !ok {
+			c := t.Stated.Counts(p.Batch).Deduplicated(t.PoolingFactor()*float64(p.Batch), float64(p.Batch)/float64(p.localBatch()))
+			d = access.Distribution{Kind: access.Histogram, Reuse: c.Reuse, Batch: p.Batch, UniqueRows: c.Unique}
+			known[key] = d
+		}
+		t.Access = d
+	}
+	return &own
+}
+
+// left returns the share of the lookups in a table of p that are left when each device has
+// deduplicated its own.
+func left(p *Problem, t *Table) float64 {
+	batch := p.localBatch()
+	lookups := t.PoolingFactor() * float64(batch)
+	if lookups == 0 {
+		return 0
+	}
+	return t.distinct(int(batch)) / lookups
+}
+
+// exchanged returns the lookups of a sample in a table of p that devices exchange: all of them, or
+// those that are left.
+func exchanged(p *Problem, t *Table) float64 {
+	if !t.IndexDedup || t.Stated != nil {
+		return t.PoolingFactor()
+	}
+	share, sum := left(p, t), 0.0
+	for _, f := range t.Features {
+		sum += float64(f.PoolingFactor * share) // rounded as in Deduplicated
+	}
+	return sum
+}
+
+// bagsOf returns the vectors of a sample that devices exchange of a table of p: Table.Bags, or the
+// lookups that are left.
+func bagsOf(p *Problem, t *Table) float64 {
+	if t.IndexDedup {
+		return exchanged(p, t)
+	}
+	return t.Bags()
+}
+
+// statedOf returns the table as its problem states it, of a table that Deduplicated has made.
+func statedOf(t *Table) *Table {
+	if t.Stated != nil {
+		return t.Stated
+	}
+	return t
+}
+
+// readOnce returns the accesses of a device's own samples to a table of which it reads each
+// distinct row once.
+func readOnce(lookups float64, batch int) access.Distribution {
+	d := access.Distribution{Kind: access.Histogram, Batch: batch, UniqueRows: lookups}
+	d.Reuse[0] = 1
+	return d
+}
+
+// expanded returns the bytes of what a device expands from deduplicated tables: for each lookup of its
+// own samples two vectors (memory.go), the index, its place among the distinct ones, and what sorts
+// the indices to find these.
+func expanded(p *Problem) unit.Bytes {
+	samples, bytes := float64(p.localBatch()), int64(0)
+	for i := range p.Tables {
+		if t := statedOf(&p.Tables[i]); t.IndexDedup {
+			lookups := int64(math.Ceil(samples * t.PoolingFactor()))
+			bytes += lookups * (2*int64(t.Dim)*OutputBytes + 2*IndexBytes + sortPairBytes)
+		}
+	}
+	return unit.Bytes(bytes)
+}

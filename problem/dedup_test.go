@@ -1,0 +1,146 @@
+package problem_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
+	"pgregory.net/rapid"
+)
+
+// drawDedup draws a table of sequences, whose indices are deduplicated, on some devices.
+func drawDedup(t *rapid.T) *problem.Problem {
+	table := problem.Table{
+		Name: "a", Rows: rapid.Int64Range(1, 1<<24).Draw(t, "rows"), Dim: 4 * rapid.IntRange(1, 32).Draw(t, "dim"),
+		Pooling: problem.PoolingNone, IndexDedup: true, Optimizer: problem.RowwiseAdagrad,
+	}
+	for i := range rapid.IntRange(1, 3).Draw(t, "features") {
+		table.Features = append(table.Features, problem.Feature{Name: fmt.Sprint(i), PoolingFactor: rapid.Float64Range(0, 100).Draw(t, "pooling factor")})
+	}
+	batch := rapid.IntRange(1, 1<<14).Draw(t, "batch")
+	switch rapid.IntRange(0, 2).Draw(t, "access") {
+	case 0:
+		table.Access = access.Distribution{Kind: access.Uniform}
+	case 1:
+		table.Access = access.Distribution{Kind: access.Zipf, Exponent: rapid.Float64Range(.1, 3).Draw(t, "zipf")}
+	default:
+		zipf := access.Distribution{Kind: access.Zipf, Exponent: rapid.Float64Range(.1, 3).Draw(t, "zipf of the histogram")}
+		counted := rapid.IntRange(1, 1<<14).Draw(t, "batch of the histogram")
+		c := zipf.At(table.Rows, table.PoolingFactor(), counted)
+		table.Access = access.Distribution{Kind: access.Histogram, Reuse: c.Reuse, Batch: counted, UniqueRows: c.Unique}
+		if c.Lookups == 0 {
+			table.Access = access.Distribution{Kind: access.Uniform}
+		}
+	}
+	if rapid.Bool().Draw(t, "multi-hot") {
+		table.Access.Law = access.MultiHot
+	}
+	h100, err := hardware.ByName("h100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &problem.Problem{
+		Tables: []problem.Table{table}, Batch: batch,
+		Topology: hardware.Topology{Profile: h100, Devices: rapid.IntRange(1, 16).Draw(t, "devices"), ReserveShare: hardware.NoReserve},
+	}
+}
+
+// without returns the problem without deduplication.
+func without(p *problem.Problem) *problem.Problem {
+	plain := *p
+	plain.Tables = append([]problem.Table{}, p.Tables...)
+	plain.Tables[0].IndexDedup = false
+	return &plain
+}
+
+// TestDeduplicatedIsLess: a deduplicated table has no more lookups, vectors and distinct rows than the
+// same table without deduplication, and a device reads each row of its own samples once. The
+// deduplicated problem counts the bytes of the stated one.
+func TestDeduplicatedIsLess(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawDedup(t)
+		plain, own := without(p), problem.Deduplicated(p)
+		if problem.Deduplicated(own) != own || problem.Deduplicated(plain) != plain {
+			t.Fatal("the problem is made again, want the same")
+		}
+		devices := p.Topology.Devices
+		c, all := own.Tables[0].Counts(p.Batch), p.Tables[0].Counts(p.Batch)
+		local := (p.Batch + devices - 1) / devices
+		part := p.Tables[0].Counts(local)
+		const tiny = 1 + 1e-9
+		if c.Lookups > tiny*all.Lookups || c.Unique > tiny*all.Unique || c.Unique > tiny*c.Lookups {
+			t.Errorf("got %v, want no more than %v", c, all)
+		}
+		if want := part.Unique * float64(p.Batch) / float64(local); math.Abs(c.Lookups-want) > 1e-9*want {
+			t.Errorf("got %v lookups, want %v", c.Lookups, want)
+		}
+		replica := problem.ReplicasOf(p)
+		if r := replica.Tables[0].Counts(replica.Batch); math.Abs(r.Unique-part.Unique) > 1e-9*part.Unique || math.Abs(r.Lookups-r.Unique) > 1e-9*r.Lookups {
+			t.Errorf("replica: got %v lookups of %v rows, want %v of each", r.Lookups, r.Unique, part.Unique)
+		}
+		if got, most := p.DimSum(p.Whole(0)), plain.DimSum(p.Whole(0)); got > most || got != own.DimSum(p.Whole(0)) {
+			t.Errorf("columns: got %d and %d of the deduplicated problem, want no more than %d", got, own.DimSum(p.Whole(0)), most)
+		}
+		block := p.Whole(0)
+		block.ShardingType, block.Rows.End = problem.RowWise, p.Tables[0].BlockRows(devices)
+		for _, s := range []problem.Shard{p.Whole(0), block} {
+			for _, p.Accounting = range []problem.Accounting{problem.CountAll, problem.CountTorchRec} {
+				plain.Accounting, own.Accounting = p.Accounting, p.Accounting
+				got, most := p.ShardMemory(s), plain.ShardMemory(s)
+				if other := own.ShardMemory(s); got.Outputs > most.Outputs || got.Indices > most.Indices || off(got.Outputs, other.Outputs) || off(got.Indices, other.Indices) {
+					t.Errorf("%v: got %+v and %+v of the deduplicated problem, want no more than %+v", p.Accounting, got, other, most)
+				}
+				if got, other := p.DeviceMemory(0), own.DeviceMemory(0); got != other {
+					t.Errorf("%v: got %+v, and %+v of the deduplicated problem", p.Accounting, got, other)
+				}
+			}
+			if got, want := p.ShardMemory(s), plain.ShardMemory(s); got != want {
+				t.Errorf("accounting torchrec: got %+v, want TorchRec's own %+v", got, want)
+			}
+		}
+	})
+}
+
+// off reports whether bytes differ by more than a rounded vector.
+func off(a, b unit.Bytes) bool { return math.Abs(float64(a-b)) > 4*128+64 }
+
+// TestMemoryOfDeduplicated: of 1,000 lookups a device in a table of ten rows, ten are exchanged, and
+// two vectors of each lookup, its index, its place and the buffers of the sort stay.
+func TestMemoryOfDeduplicated(t *testing.T) {
+	p := &problem.Problem{
+		Tables: []problem.Table{{
+			Name: "a", Rows: 10, Dim: 16, Pooling: problem.PoolingNone, IndexDedup: true,
+			Features: []problem.Feature{{PoolingFactor: 100}}, Access: access.Distribution{Kind: access.Uniform},
+		}},
+		Topology: hardware.Topology{Devices: 4, Memory: 1 << 30, ReserveShare: hardware.NoReserve}, Batch: 40,
+	}
+	if got, want := p.DeviceMemory(0).Received, unit.Bytes(1000*(2*16*4+2*8+24)); got != want {
+		t.Errorf("received: got %d, want %d", got, want)
+	}
+	if got, want := p.ShardMemory(p.Whole(0)).Outputs, unit.Bytes(40*16*4); got != want {
+		t.Errorf("outputs: got %d, want %d: ten vectors for each device", got, want)
+	}
+}
+
+// TestDedupNeedsSequences: the indices of a bag are not deduplicated.
+func TestDedupNeedsSequences(t *testing.T) {
+	h100, err := hardware.ByName("h100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := problem.Problem{
+		Tables:   []problem.Table{{Name: "a", Rows: 10, Dim: 16, IndexDedup: true, Features: []problem.Feature{{PoolingFactor: 1}}}},
+		Topology: hardware.Topology{Profile: h100, Devices: 2}, Batch: 4,
+	}
+	want := `table "a": index_dedup: indices of a pooled table are not deduplicated`
+	if err := p.Validate(); fmt.Sprint(err) != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if p.Tables[0].Pooling = problem.PoolingNone; p.Validate() != nil {
+		t.Errorf("pooling none: got %v, want no error", p.Validate())
+	}
+}
