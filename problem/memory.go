@@ -22,7 +22,7 @@ import (
 //	            device, if a plan chose the devices of blocks (Form.Blocks)
 //	            2 * ceil(B / n) * features * D * 4 more for each pooled table of a module
 //	            one of whose tables has other bags than one a sample, on every device
-//	reserve     Topology.Reserve(device)
+//	reserve     Topology.Reserve(device) + Topology.FixedBytes(device)
 //
 // The line indices holds the 64-bit row indices and bag offsets of the batch, and the
 // buffers in which the exact backward sorts the indices: a pair (64-bit key, 32-bit bag)
@@ -261,7 +261,7 @@ func (p *Problem) HostBudget(device int) unit.Bytes { return p.Topology.HostBudg
 // DeviceMemory returns the lines of a device's memory that do not depend on the
 // placement: Received and Reserve.
 func (p *Problem) DeviceMemory(device int) Memory {
-	m := Memory{Reserve: p.Topology.Reserve(device)}
+	m := Memory{Reserve: p.Topology.Reserve(device) + p.Topology.FixedBytes(device)}
 	if p.Accounting == CountAll {
 		m.Received = p.received() + p.copied()
 	}

@@ -214,6 +214,7 @@ const torchRecBytes = ", bytes as TorchRec counts them"
 
 func cluster(c plan.Cluster) string {
 	t := c.Topology()
+	t.Fixed = nil
 	small, large := t.Smallest(), t.Largest()
 	text := fmt.Sprintf("%d x %s (%d a host, %s each, %s reserved), batch %s", c.Devices, name(c.Profile), c.DevicesPerHost,
 		memories(c.DeviceMemories, between(t.DeviceMemory(small), t.DeviceMemory(large))), between(t.Reserve(small), t.Reserve(large)), count(int64(c.Batch)))
@@ -232,6 +233,9 @@ func cluster(c plan.Cluster) string {
 	}
 	if c.HostMemory > 0 {
 		text += fmt.Sprintf(", %s of memory a host", memories(c.HostMemories, c.HostMemory.String()))
+	}
+	for i := range c.Fixed {
+		text += ", " + Fixed(&c.Fixed[i])
 	}
 	if c.Engine != "" {
 		text += ", for " + c.Engine.Rules().Name
