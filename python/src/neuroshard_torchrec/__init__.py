@@ -32,6 +32,7 @@ from .versions import (
 )
 
 try:
+    from .fixed import FixedTable
     from .planner import NeuroShardPlanner
     from .plans import load_plan
     from .reshard import Moved, reshard
@@ -47,6 +48,7 @@ __all__ = [
     "OLDEST",
     "SUPPORTED",
     "BinaryError",
+    "FixedTable",
     "InputError",
     "Moved",
     "NeuroShardError",

@@ -126,12 +126,14 @@ class Table:
 @dataclass(frozen=True)
 class Collected:
     """A module with tables: its path inside the model ("" for the model itself), whether its
-    lookups carry weights, its tables in order, and the name of its kind in KINDS."""
+    lookups carry weights, its tables in order, and the name of its kind in KINDS. ``fixed`` are the
+    names of further tables of it, which neuroshard does not place."""
 
     path: str
     weighted: bool
     tables: tuple[Table, ...]
     kind: str = "EmbeddingBagCollection"
+    fixed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

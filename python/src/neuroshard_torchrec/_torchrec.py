@@ -47,10 +47,12 @@ __all__ = [
     "CacheAlgorithm",
     "CacheParams",
     "EmbeddingBagCollection",
+    "EmbeddingModuleShardingPlan",
     "EmbeddingShardingPlanner",
     "KeyedJaggedTensor",
     "ModuleSharder",
     "ParameterConstraints",
+    "ParameterSharding",
     "ShardingEnv",
     "ShardingPlan",
     "ShardingPlanner",
@@ -85,10 +87,14 @@ class Placement:
     operator: int = 0
 
 
+CONSTRAINT_FIELDS = {f.name for f in fields(ParameterConstraints)}
+"""The fields of TorchRec's ParameterConstraints."""
+
+
 def constraint_fields(constraints: Any) -> dict[str, Any]:
     """Returns the fields of TorchRec's ParameterConstraints that differ from their
     defaults."""
-    usual = ParameterConstraints()
+    usual = type(constraints)()  # a subclass may have more fields
     return {
         f.name: getattr(constraints, f.name)
         for f in fields(constraints)

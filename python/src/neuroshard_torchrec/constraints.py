@@ -14,7 +14,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from . import _torchrec as torchrec
-from . import requests
+from . import fixed, requests
 from .errors import Problem, quoted, shown
 
 Json = dict[str, Any]
@@ -31,11 +31,9 @@ _CACHE_FIELDS = {
 }
 """The fused parameters that CacheParams set, by its fields, but for the share of rows."""
 
-_REFUSED = {
-    "key_value_params": "neuroshard plans tables in the memory of devices and hosts",
-    "use_virtual_table": "neuroshard plans tables in the memory of devices and hosts",
-}
-"""The fields of ParameterConstraints without a counterpart, and why."""
+_REFUSED = ("key_value_params", "use_virtual_table")
+"""The fields of ParameterConstraints without a counterpart: of tables outside of the memory of
+devices and hosts."""
 
 _GRANULE = 4
 """The columns that FBGEMM reads at once: every slice has a multiple of them."""
@@ -73,10 +71,11 @@ class Constraints:
 
 @dataclass(frozen=True)
 class Of:
-    """The table that ParameterConstraints are for: its columns, its features, whether its
+    """The table that ParameterConstraints are for: its name, its columns, its features, whether its
     lookups carry weights, its number format, and whether each lookup gives a vector of its
     own."""
 
+    name: str
     dim: int
     features: Sequence[str]
     weighted: bool
@@ -95,7 +94,10 @@ def translated(stated: Any, of: Of, device_type: str, batch: int | None) -> Cons
     _kernels(found, given, of)
     for name in _REFUSED:
         if name in given:
-            found.fault(f"{name} has no counterpart", _REFUSED[name])
+            found.fault(f"{name} has no counterpart", fixed.hint(of.name))
+    for name in sorted(set(given) - torchrec.CONSTRAINT_FIELDS):
+        kind = type(stated).__name__
+        found.fault(f"{name} of {kind} is no field of TorchRec's", fixed.hint(of.name))
     return found
 
 

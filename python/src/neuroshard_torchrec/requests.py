@@ -168,7 +168,10 @@ def of_kernels(
 def no_kernel(where: str, kernels: Sequence[str]) -> Problem:
     """The problem of compute kernels under which neuroshard places no table."""
     message = f"{where}: {quoted(kernels) or 'none'}: none is for the sharding types allowed"
-    return Problem(message, f'data_parallel has "{_DENSE}", the others {", ".join(TIERS)}')
+    hint = f'data_parallel has "{_DENSE}", the others {", ".join(TIERS)}'
+    if set(kernels) - {_DENSE, *TIERS}:
+        hint += "; state a table with another kernel by fixed={...: FixedTable(...)}"
+    return Problem(message, hint)
 
 
 def not_a_share(where: str, share: Any) -> list[Problem]:
