@@ -288,21 +288,30 @@ def _kernels(found: Constraints, given: Mapping[str, Any], of: Of) -> None:
         hint = "pass access={...}: how often a batch uses each row"
         found.fault("cache_params: stats are TorchRec's own statistics", hint)
     precision = torchrec.format_of(cache.precision)
-    # A cache is counted in the table's format, so a cache of fewer bytes a number fits, too.
-    fits = precision == of.precision or (precision in ("fp16", "bf16") and of.precision == "fp32")
-    if cache.precision is not None and not fits:
+    if cache.precision is not None and not cached_in(precision, of.precision):
         message = f"cache_params: precision {precision}, and the table is in {of.precision}"
         found.fault(message, "caches are counted in the table's format: leave precision out")
 
 
-def settings(names: Sequence[str], own: Mapping[str, Any], fused: Mapping[str, Any]) -> str:
+def cached_in(precision: str, table: str) -> bool:
+    """Returns whether the rows of a table may be cached in a number format. A cache is counted in
+    the table's format, so a cache of fewer bytes a number fits, too."""
+    return precision == table or (precision in ("fp16", "bf16") and table == "fp32")
+
+
+def settings(
+    names: Sequence[str],
+    own: Mapping[str, Any],
+    fused: Mapping[str, Any],
+    more: Sequence[str] = (),
+) -> str:
     """Returns how the kernels of a table are set, as one text: the fused parameters of these
     names, its own before those of its sharder. TorchRec fuses tables of one module that have
-    the same fused parameters."""
-    stated = []
+    the same fused parameters. ``more`` follows them."""
+    stated: list[str] = []
     for name in names:
         value = own.get(name, fused.get(name))
         if value is not None:
             value = getattr(value, "name", value)
             stated.append(f"{name}={value}")
-    return "; ".join(stated)
+    return "; ".join([*stated, *more])

@@ -166,16 +166,20 @@ def left_out(
     return kept, at, wrong
 
 
+def names(at: Sequence[At]) -> set[str]:
+    """Returns the names of these tables, with and without their modules' paths."""
+    return {n for a in at for n in (a.name, a.table.name, f"{a.path}/{a.table.name}")}
+
+
 def stated_twice(argument: str, given: Iterable[str], at: Sequence[At]) -> list[Problem]:
     """Returns a problem for each fixed table that an option for placed tables names."""
-    names = {n for a in at for n in (a.name, a.table.name, f"{a.path}/{a.table.name}")}
     return [
         Problem(
             f"{argument}: table {quote(name)} is in fixed=, and neuroshard does not place it",
             "leave it out of one of them: the ParameterSharding of a fixed table says all",
         )
         for name in given
-        if name in names
+        if name in names(at)
     ]
 
 

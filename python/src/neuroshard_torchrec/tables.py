@@ -24,7 +24,7 @@ from . import _torchrec as torchrec
 from . import fixed as fixed_tables
 from . import requests
 from ._modules import Collected
-from .constraints import KERNEL_FIELDS, Constraints, Of, settings, translated
+from .constraints import KERNEL_FIELDS, Constraints, Of, cached_in, settings, translated
 from .errors import SHOWN, InputError, Problem, nearest, quote, quoted, shown
 from .fixed import FixedTable
 
@@ -185,6 +185,9 @@ def read_model(
         *fixed_tables.stated_twice("constraints", constraints or {}, at),
         *fixed_tables.stated_twice("access", access or {}, at),
     ]
+    names = fixed_tables.names(at)
+    constraints = {k: v for k, v in (constraints or {}).items() if k not in names}
+    access = {k: v for k, v in (access or {}).items() if k not in names}
     device_type = device_type or torchrec.get_device_type()
     found = modules.running_on(device_type, found)
     tables = named(found)
@@ -228,6 +231,7 @@ def read_model(
         assumed += stated is None
         stated = stated or "sgd"
         problems += _table_problems(t, stated, optimizer is not None)
+        problems += _cache_problems(t, sharder)
         entry: Json = {"name": t.name}
         if t.path:
             entry["module"] = t.path
@@ -246,7 +250,7 @@ def read_model(
         if next(p for p in stating if p is not None):
             entry["prefetch"] = True
         fused = sharder.fused if sharder else {}
-        if text := settings(sorted(limits.names()), limit.fused, fused):
+        if text := settings(sorted(limits.names()), limit.fused, fused, _apart(t, fused)):
             entry["kernel_settings"] = text
         # Only that of constraints: TorchRec does not count the output_dtype of fused_params.
         if "output_dtype" in limit.placed:
@@ -674,6 +678,24 @@ def _features(t: Named, read: _Features) -> list[Json]:
     return features
 
 
+def _apart(t: Named, fused: Mapping[str, Any]) -> list[str]:
+    """Returns what keeps a table out of the operators of others, beside its kernels' settings."""
+    found = ["enable_embedding_update=True"] if t.table.updated else []
+    if fused.get("use_one_tbe_per_table"):
+        found.append(f"use_one_tbe_per_table={t.name}")
+    return found
+
+
+def _cache_problems(t: Named, sharder: modules.Sharder | None) -> list[Problem]:
+    stated = sharder.fused.get("cache_precision") if sharder else None
+    precision = torchrec.format_of(stated)
+    if stated is None or cached_in(precision, t.table.precision):
+        return []
+    message = f'table "{t.name}": it is in {t.table.precision}, and its sharder caches {precision}'
+    hint = "caches are counted in the table's format: leave cache_precision out of fused_params"
+    return [Problem(message, hint)]
+
+
 def _table_problems(t: Named, optimizer: str, stated: bool) -> list[Problem]:
     problems = []
     if t.table.optimizers and not stated:
@@ -691,6 +713,10 @@ def _table_problems(t: Named, optimizer: str, stated: bool) -> list[Problem]:
                 fixed_tables.hint(t.name),
             )
         )
+    if t.table.stashed:
+        message = f'table "{t.name}": stash_weights: its weights leave the device in each step'
+        hint = "a plan counts weights on the device at all times: leave it out, or "
+        problems.append(Problem(message, hint + fixed_tables.hint(t.name)))
     if t.table.dim % 4:
         problems.append(
             Problem(
