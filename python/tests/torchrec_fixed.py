@@ -141,4 +141,4 @@ def train(rank: int, folder: str, binary: str) -> None:
 
 
 if __name__ == "__main__":
-    mp.spawn(train, args=tuple(sys.argv[1:3]), nprocs=RANKS)
+    mp.start_processes(train, args=tuple(sys.argv[1:3]), nprocs=RANKS, start_method="fork")
