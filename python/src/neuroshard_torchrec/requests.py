@@ -59,6 +59,7 @@ REFUSED = {
     "counter_based_regularization": _COUNTERS,
     "cowclip_regularization": _COUNTERS,
     "use_experimental_tbe": "leave it out: estimates are of FBGEMM's usual kernels",
+    "is_qr_tbe": "leave it out: a plan counts the rows that a table's config states",
     "weights_precision": "leave it out: the data_type of a table's config states its format",
     "enable_raw_embedding_streaming": _STREAM,
     "res_params": _STREAM,
