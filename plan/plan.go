@@ -394,7 +394,7 @@ type Cluster struct {
 	DeviceMemories []unit.Bytes `json:"device_memories_bytes,omitempty"`
 	ReserveShare   float64      `json:"reserve_share,omitempty"`
 	HostMemories   []unit.Bytes `json:"host_memories_bytes,omitempty"`
-	// Fixed is what the devices hold and do besides the plan's tables. Reserve leaves its bytes out,
+	// Fixed is what the devices hold and do beside the plan's tables. Reserve leaves its bytes out,
 	// and the Memory.Reserve of a device and the times of a device have them. It must not be modified.
 	Fixed []hardware.FixedLoad `json:"fixed,omitempty"`
 	// CommPrecision is the number format of vectors and gradients that travel between

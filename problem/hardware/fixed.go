@@ -8,7 +8,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// fixed.go states what the devices hold and do besides the tables of a plan: embedding tables that
+// fixed.go states what the devices hold and do beside the tables of a plan: embedding tables that
 // somebody else places, such as tables of a key-value store or with rows that appear in training.
 
 // The limits of fixed loads. No sum of bytes overflows an int64.
@@ -33,46 +33,6 @@ type FixedLoad struct {
 // On reports whether the load is on a device.
 func (l *FixedLoad) On(device int) bool {
 	return len(l.Devices) == 0 || slices.Contains(l.Devices, device)
-}
-
-// FixedBytes returns the bytes of a device that fixed loads take.
-func (t Topology) FixedBytes(device int) (sum unit.Bytes) {
-	for i := range t.Fixed {
-		if t.Fixed[i].On(device) {
-			sum += t.Fixed[i].Bytes
-		}
-	}
-	return sum
-}
-
-// FixedTime returns the compute of the fixed loads of a device in a step.
-func (t Topology) FixedTime(device int) (sum unit.Millis) {
-	for i := range t.Fixed {
-		if t.Fixed[i].On(device) {
-			sum += t.Fixed[i].Time
-		}
-	}
-	return sum
-}
-
-// FixedTimes returns FixedTime of each device; nil if no load takes time.
-func (t Topology) FixedTimes() []unit.Millis {
-	if !slices.ContainsFunc(t.Fixed, func(l FixedLoad) bool { return l.Time > 0 }) {
-		return nil
-	}
-	times := make([]unit.Millis, t.Devices)
-	for d := range times {
-		times[d] = t.FixedTime(d)
-	}
-	return times
-}
-
-// LeastFixedTime returns the FixedTime of the device where it is least.
-func (t Topology) LeastFixedTime() unit.Millis {
-	if times := t.FixedTimes(); len(times) > 0 {
-		return slices.Min(times)
-	}
-	return 0
 }
 
 // CheckFixed returns what is wrong with the fixed loads of a cluster; nil if nothing is.
@@ -133,19 +93,4 @@ func unlike(loads []FixedLoad) error {
 		named[l.Name] = true
 	}
 	return nil
-}
-
-// fixed reports fixed loads that the cluster cannot have.
-func (t Topology) fixed(add func(format string, args ...any)) {
-	if err := CheckFixed(t.Fixed, t.Devices); err != nil {
-		add("fixed: %v", err)
-	}
-	if t.ReplicaCount() > 1 && t.fixedUnevenly() {
-		add("fixed: with several sharding groups a load is on all devices: leave its devices out")
-	}
-}
-
-// fixedUnevenly reports whether a fixed load is on a list of devices.
-func (t Topology) fixedUnevenly() bool {
-	return slices.ContainsFunc(t.Fixed, func(l FixedLoad) bool { return len(l.Devices) > 0 })
 }

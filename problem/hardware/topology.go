@@ -89,7 +89,7 @@ type Topology struct {
 	InterHostAllReduce bool
 	// SyncEvery is the number of steps from one all-reduce of the replicas to the next; 0 means 1.
 	SyncEvery int
-	// Fixed is what the devices hold and do besides the tables of a plan (fixed.go). It must not be
+	// Fixed is what the devices hold and do beside the tables of a plan (fixed.go). It must not be
 	// modified.
 	Fixed []FixedLoad
 }
@@ -374,6 +374,61 @@ func (t Topology) Uneven() bool {
 
 // UnevenMemory reports whether devices may differ in the memory that tables may use.
 func (t Topology) UnevenMemory() bool { return len(t.DeviceMemories) > 0 || t.fixedUnevenly() }
+
+// FixedBytes returns the bytes of a device that fixed loads take.
+func (t Topology) FixedBytes(device int) (sum unit.Bytes) {
+	for i := range t.Fixed {
+		if t.Fixed[i].On(device) {
+			sum += t.Fixed[i].Bytes
+		}
+	}
+	return sum
+}
+
+// FixedTime returns the compute of the fixed loads of a device in a step.
+func (t Topology) FixedTime(device int) (sum unit.Millis) {
+	for i := range t.Fixed {
+		if t.Fixed[i].On(device) {
+			sum += t.Fixed[i].Time
+		}
+	}
+	return sum
+}
+
+// FixedTimes returns FixedTime of each device; nil if no load takes time.
+func (t Topology) FixedTimes() []unit.Millis {
+	if !slices.ContainsFunc(t.Fixed, func(l FixedLoad) bool { return l.Time > 0 }) {
+		return nil
+	}
+	times := make([]unit.Millis, t.Devices)
+	for d := range times {
+		times[d] = t.FixedTime(d)
+	}
+	return times
+}
+
+// LeastFixedTime returns the FixedTime of the device where it is least.
+func (t Topology) LeastFixedTime() unit.Millis {
+	if times := t.FixedTimes(); len(times) > 0 {
+		return slices.Min(times)
+	}
+	return 0
+}
+
+// fixed reports fixed loads that the cluster cannot have.
+func (t Topology) fixed(add func(format string, args ...any)) {
+	if err := CheckFixed(t.Fixed, t.Devices); err != nil {
+		add("fixed: %v", err)
+	}
+	if t.ReplicaCount() > 1 && t.fixedUnevenly() {
+		add("fixed: with several sharding groups a load is on all devices: leave its devices out")
+	}
+}
+
+// fixedUnevenly reports whether a fixed load is on a list of devices.
+func (t Topology) fixedUnevenly() bool {
+	return slices.ContainsFunc(t.Fixed, func(l FixedLoad) bool { return len(l.Devices) > 0 })
+}
 
 // Even returns the topology without lists of memories that are all the same: the memory of all
 // devices, or of all hosts, is then in the field for it. Beside a list that stays, that field is 0.

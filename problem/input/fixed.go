@@ -32,7 +32,7 @@ func (r jsonReader) fixed() {
 		o := r.s.Object("a fixed load", fixedKeys)
 		var l hardware.FixedLoad
 		for key := range o.Keys() {
-			r.s.fixedKey(key, &l)
+			fixedKey(r.s, key, &l)
 		}
 		if o.Opened() && !r.s.Failed() {
 			r.s.require(o, line, "name")
@@ -44,7 +44,7 @@ func (r jsonReader) fixed() {
 }
 
 // fixedKey reads the value of a key of a fixed load.
-func (s *scanner) fixedKey(key string, l *hardware.FixedLoad) {
+func fixedKey(s *scanner, key string, l *hardware.FixedLoad) {
 	switch key {
 	case "name":
 		l.Name, _ = s.Text("name")

@@ -196,10 +196,10 @@ def test_sharders_inside_of_sharders() -> None:
         )
         for n in ("a", "b")
     }
-    tables = model().embeddings.embedding_bag_configs()
+    inside = model().embeddings
     managed = nn.Module()
     managed.mapped = ManagedCollisionEmbeddingBagCollection(
-        model().embeddings, ManagedCollisionCollection(maps, tables)
+        inside, ManagedCollisionCollection(maps, inside.embedding_bag_configs())
     )
 
     class OnlyWhole(OnlyRows):

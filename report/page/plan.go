@@ -160,7 +160,7 @@ func shardingTypes(pl *plan.Plan) []Count {
 	return all
 }
 
-// summary returns the title of a plan, and what its devices hold besides the plan's tables.
+// summary returns the title of a plan, and what its devices hold beside the plan's tables.
 func summary(pl *plan.Plan) string {
 	text := report.Title(pl)
 	for i := range pl.Cluster.Fixed {

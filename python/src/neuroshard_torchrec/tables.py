@@ -169,7 +169,7 @@ def read_model(
 ) -> Read:
     """Returns what ``tables_from_model`` returns, and more. If a sharder has sharding types
     of its own, tables get those of them that are ``preferred``, or all if none is. ``batch``
-    is that of all ``ranks``, of which ``group`` are a sharding group, None if all are."""
+    is that of all ``ranks``. ``group`` is the number of ranks of a sharding group, None without."""
     if wrong := fixed_tables.problems(fixed):
         raise InputError(wrong)
     found, problems = modules.collect(model, ignore, sharders)
@@ -679,7 +679,8 @@ def _features(t: Named, read: _Features) -> list[Json]:
 
 
 def _apart(t: Named, fused: Mapping[str, Any]) -> list[str]:
-    """Returns what keeps a table out of the operators of others, beside its kernels' settings."""
+    """Returns what gives a table operators without other tables, in addition to the settings of its
+    kernels."""
     found = ["enable_embedding_update=True"] if t.table.updated else []
     if fused.get("use_one_tbe_per_table"):
         found.append(f"use_one_tbe_per_table={t.name}")
