@@ -78,7 +78,26 @@ func left(t hardware.Topology, hosts [][]int) hardware.Topology {
 	if len(t.HostMemories) > 0 {
 		t.HostMemories = onHosts
 	}
+	t.Fixed = leftFixed(t.Fixed, slices.Concat(hosts...))
 	return t
+}
+
+// leftFixed returns fixed loads on the devices that are left, which are numbered in their order.
+func leftFixed(loads []hardware.FixedLoad, devices []int) (left []hardware.FixedLoad) {
+	for _, l := range loads {
+		on := make([]int, 0, len(l.Devices))
+		for number, d := range devices {
+			if len(l.Devices) > 0 && l.On(d) {
+				on = append(on, number)
+			}
+		}
+		if len(l.Devices) > 0 && len(on) == 0 {
+			continue
+		}
+		l.Devices = on
+		left = append(left, l)
+	}
+	return left
 }
 
 // unevenHosts is the error of several hosts with fewer devices than the others.

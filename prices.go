@@ -264,6 +264,18 @@ func unread(t *hardware.Topology) error {
 	return &problem.Invalid{Faults: faults}
 }
 
+// untimed returns a *problem.Invalid if the topology states fixed compute, which the named costs do
+// not add.
+func untimed(t *hardware.Topology, costs string) error {
+	if t.FixedTimes() == nil {
+		return nil
+	}
+	return &problem.Invalid{Faults: []problem.Fault{{
+		Message: "a fixed load states a time, which " + costs + " does not add",
+		Hint:    "leave its time out, or plan with a trained model or the model torchrec",
+	}}}
+}
+
 type trainedList struct {
 	trained
 	problem *problem.Problem
@@ -345,7 +357,7 @@ func (n nets) Model(t hardware.Topology) (string, error) {
 }
 
 func (n nets) List(p *problem.Problem) (PriceList, error) {
-	if err := unread(&p.Topology); err != nil {
+	if err := errors.Join(unread(&p.Topology), untimed(&p.Topology, n.id)); err != nil {
 		return nil, err
 	}
 	estimates, err := n.models.NewEstimates(p)
@@ -496,6 +508,9 @@ func (s scored) String() string { return s.name }
 func (s scored) Model(hardware.Topology) (string, error) { return s.name, nil }
 
 func (s scored) List(p *problem.Problem) (PriceList, error) {
+	if err := untimed(&p.Topology, s.name); err != nil {
+		return nil, err
+	}
 	factory, err := s.newFactory(p)
 	if err != nil {
 		return nil, fmt.Errorf("cost model %s: %w", s.name, err)

@@ -19,6 +19,8 @@ type Scorer struct {
 	others  *otherForms
 	comm    commMemo
 	totals  deviceTotals
+	// fixed is the fixed compute of each device, in ms; nil if it is 0 on all.
+	fixed []unit.Millis
 	// forget says that Forget was called.
 	forget bool
 	// hierarchy is nil if exchanges are flat.
@@ -35,11 +37,29 @@ func (p *Estimates) NewScorer(riskPenalty float64) *Scorer {
 	if p.model.Members() == 1 {
 		riskPenalty = 0
 	}
-	return &Scorer{
+	s := &Scorer{
 		estimates: p, penalty: riskPenalty, comm: commMemo{penalty: riskPenalty}, hierarchy: newHierarchy(p),
 		columns: *newOperators(p.classes[problem.ClassColumns], p.network.Devices, riskPenalty),
-		totals:  newDeviceTotals(p.network.Devices),
+		totals:  newDeviceTotals(p.network.Devices), fixed: p.problem.Topology.FixedTimes(),
 	}
+	s.clearTotals()
+	return s
+}
+
+// clearTotals sets the totals to those of empty devices.
+func (s *Scorer) clearTotals() {
+	s.totals.reset()
+	for d := range s.fixed {
+		s.totals.change(d)
+	}
+}
+
+// base returns the fixed compute of a device, in ms.
+func (s *Scorer) base(device int) float64 {
+	if s.fixed == nil {
+		return 0
+	}
+	return float64(s.fixed[device])
 }
 
 // Item registers a slice in a form: see Estimates.Item.
@@ -59,7 +79,7 @@ func (s *Scorer) Numbered() bool { return true }
 
 // Reset empties all devices.
 func (s *Scorer) Reset() {
-	s.totals.reset()
+	s.clearTotals()
 	s.columns.reset()
 	if s.others != nil {
 		s.others.reset()
@@ -97,10 +117,9 @@ func (s *Scorer) Remove(device, item int) {
 }
 
 // Compute returns the predicted time, in ms, of a device's operators and host link,
-// without those that all devices run alike (Shared). It is 0 if the device holds
-// nothing.
+// without those that all devices run alike (Shared), and the device's fixed compute.
 func (s *Scorer) Compute(device int) float64 {
-	t := s.columns.compute(device)
+	t := s.columns.compute(device) + s.base(device)
 	if s.others != nil {
 		t += s.others.compute(device)
 	}
@@ -112,6 +131,11 @@ func (s *Scorer) Compute(device int) float64 {
 func (s *Scorer) ComputeWith(item int, devices []int32, out []float64) {
 	if item < 1<<classShift {
 		s.columns.computeWith(item, devices, out)
+		if s.fixed != nil {
+			for i, d := range devices {
+				out[i] += s.base(int(d))
+			}
+		}
 		if s.others != nil {
 			for i, d := range devices {
 				out[i] += s.others.compute(int(d))
@@ -206,6 +230,7 @@ func (s *Scorer) Breakdown() plan.Breakdown {
 	for i := range devices {
 		d := &devices[i]
 		d.Forward, d.Backward = shared.Forward, shared.Backward
+		d.Forward += unit.Millis(s.base(i))
 		s.columns.addTo(d, i)
 		if s.others != nil {
 			s.others.addTo(d, i)

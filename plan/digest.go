@@ -152,6 +152,25 @@ func (d *digester) memories(name string, list []unit.Bytes) {
 	}
 }
 
+// fixed adds the fixed loads of a topology that states them.
+func (d *digester) fixed(loads []hardware.FixedLoad) {
+	if len(loads) == 0 {
+		return
+	}
+	d.text("fixed")
+	d.int(int64(len(loads)))
+	for i := range loads {
+		l := &loads[i]
+		d.text(l.Name)
+		d.int(int64(len(l.Devices)))
+		for _, device := range l.Devices {
+			d.int(int64(device))
+		}
+		d.int(int64(l.Bytes))
+		d.float(float64(l.Time))
+	}
+}
+
 // replicas adds the sharding groups of a topology that states them.
 func (d *digester) replicas(t *hardware.Topology) {
 	stated := []int{t.Replicas, t.ReplicasPerHost, t.ReplicasPerDomain, t.SyncEvery}
@@ -185,6 +204,7 @@ func (d *digester) further(p *problem.Problem) {
 	}
 	d.memories("device memories", p.Topology.DeviceMemories)
 	d.memories("host memories", p.Topology.HostMemories)
+	d.fixed(p.Topology.Fixed)
 	if p.CommPrecision != problem.FP32 {
 		d.text("comm precision")
 		d.int(int64(p.CommPrecision))

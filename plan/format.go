@@ -264,6 +264,7 @@ func checkCluster(c *Cluster) error {
 		checkInt("reserve_bytes", int64(c.Reserve), maxBytes),
 		checkInt("host_memory_bytes", int64(c.HostMemory), maxBytes),
 		checkMemories(c),
+		within("fixed", hardware.CheckFixed(c.Fixed, c.Devices)),
 		checkAccounting(c),
 		checkInt("comm_precision", int64(c.CommPrecision), int64(problem.BF16)),
 		checkInt("lanes", int64(c.LaneRule), int64(problem.LanesByTable)),

@@ -395,6 +395,9 @@ type Cluster struct {
 	DeviceMemories []unit.Bytes `json:"device_memories_bytes,omitempty"`
 	ReserveShare   float64      `json:"reserve_share,omitempty"`
 	HostMemories   []unit.Bytes `json:"host_memories_bytes,omitempty"`
+	// Fixed is what the devices hold and do beside the plan's tables. Reserve leaves its bytes out,
+	// and the Memory.Reserve of a device and the times of a device have them. It must not be modified.
+	Fixed []hardware.FixedLoad `json:"fixed,omitempty"`
 	// CommPrecision is the number format of vectors and gradients that travel between
 	// devices.
 	CommPrecision problem.Precision `json:"comm_precision,omitempty"`
@@ -472,11 +475,13 @@ func (c *Cluster) Topology() hardware.Topology {
 		InterHostAllReduce: c.InterHostAllReduce, SyncEvery: c.SyncEvery,
 	}
 	t.ReserveFixed = c.Reserve - t.Reserve(t.Largest())
+	t.Fixed = c.Fixed
 	return t
 }
 
-// WithMemories returns the cluster with the memories and the reserve of a topology.
+// WithMemories returns the cluster with the memories, the reserve and the fixed loads of a topology.
 func (c Cluster) WithMemories(t hardware.Topology) Cluster {
+	c.Fixed, t.Fixed = t.Fixed, nil
 	t = t.Even()
 	d := t.Largest()
 	c.DeviceMemory, c.Reserve, c.HostMemory = t.DeviceMemory(d), t.Reserve(d), t.MostHostMemory()

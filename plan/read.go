@@ -218,11 +218,11 @@ func (p *parser) sync(s *Sync) error {
 	})
 }
 
-// The last twenty-one keys of a cluster are optional.
-var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "device_memories_bytes", "reserve_share", "host_memories_bytes", "comm_precision", "engine", "lanes", "network_bytes_per_second", "nvlink_domain", "torchrec_bytes", "torchrec_release", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second", "backward_multiplier", "weighted_backward_multiplier", "replicas", "replicas_per_host", "replicas_per_domain", "inter_host_allreduce", "sync_every"}
+// The last twenty-two keys of a cluster are optional.
+var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "device_memories_bytes", "reserve_share", "host_memories_bytes", "fixed", "comm_precision", "engine", "lanes", "network_bytes_per_second", "nvlink_domain", "torchrec_bytes", "torchrec_release", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second", "backward_multiplier", "weighted_backward_multiplier", "replicas", "replicas_per_host", "replicas_per_domain", "inter_host_allreduce", "sync_every"}
 
 func (p *parser) cluster(c *Cluster) error {
-	err := p.object(clusterKeys, 21, func(key string) (err error) {
+	err := p.object(clusterKeys, 22, func(key string) (err error) {
 		switch key {
 		case "profile":
 			c.Profile, err = p.text()
@@ -319,10 +319,43 @@ func (p *parser) differing(c *Cluster, key string) (err error) {
 		c.HostMemories, err = p.sizes()
 	case "reserve_share":
 		c.ReserveShare, err = p.share()
+	case "fixed":
+		c.Fixed, err = p.fixed()
 	default:
 		err = p.replicas(c, key)
 	}
 	return err
+}
+
+// fixed reads the fixed loads of a cluster.
+func (p *parser) fixed() (loads []hardware.FixedLoad, err error) {
+	err = p.array(hardware.MaxFixed, func(int) error {
+		var l hardware.FixedLoad
+		err := p.object([]string{"name", "devices", "bytes", "ms"}, 3, func(key string) (err error) {
+			switch key {
+			case "name":
+				l.Name, err = p.text()
+			case "devices":
+				err = p.array(hardware.MaxDevices, func(int) error {
+					var d int
+					err := intInto(p, &d, hardware.MaxDevices)
+					l.Devices = append(l.Devices, d)
+					return err
+				})
+			case "bytes":
+				err = stated(p, &l.Bytes, maxBytes)
+			case "ms":
+				l.Time, err = p.time()
+			}
+			return within(key, err)
+		})
+		loads = append(loads, l)
+		return err
+	})
+	if err == nil && len(loads) == 0 {
+		err = errors.New("an empty list is not written: leave the key out")
+	}
+	return loads, err
 }
 
 // replicas reads a key of the sharding groups.

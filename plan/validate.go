@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -210,6 +212,15 @@ func orUsual(multiplier float64) string {
 	return fmt.Sprint(multiplier)
 }
 
+// loads prints fixed loads.
+func loads(list []hardware.FixedLoad) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	text, _ := json.Marshal(list) // numbers, texts and lists always encode
+	return string(text)
+}
+
 // orHost prints the size of an NVLink domain; 0 is that of a host.
 func orHost(devices int) string {
 	if devices == 0 {
@@ -238,6 +249,7 @@ func (v *validator) cluster() {
 	differ("memories of devices:", memories(has.DeviceMemories), memories(want.DeviceMemories))
 	differ("a reserve share of devices that differ:", has.ReserveShare, want.ReserveShare)
 	differ("memories of hosts:", memories(has.HostMemories), memories(want.HostMemories))
+	differ("fixed loads:", loads(has.Fixed), loads(want.Fixed))
 	differ("exchanges in", has.CommPrecision, want.CommPrecision)
 	differ("lane rule", has.LaneRule, want.LaneRule)
 	differ("a network bandwidth per device:", orProfile(has.NetworkBandwidth), orProfile(want.NetworkBandwidth))

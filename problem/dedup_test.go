@@ -88,7 +88,7 @@ func TestDeduplicatedIsLess(t *testing.T) {
 		block := p.Whole(0)
 		block.ShardingType, block.Rows.End = problem.RowWise, p.Tables[0].BlockRows(devices)
 		for _, s := range []problem.Shard{p.Whole(0), block} {
-			for _, p.Accounting = range []problem.Accounting{problem.CountAll, problem.CountTorchRec} {
+			for _, p.Accounting = range []problem.Accounting{problem.CountAll, problem.CountTorchRec(problem.NewestTorchRec())} {
 				plain.Accounting, own.Accounting = p.Accounting, p.Accounting
 				got, most := p.ShardMemory(s), plain.ShardMemory(s)
 				if other := own.ShardMemory(s); got.Outputs > most.Outputs || got.Indices > most.Indices || off(got.Outputs, other.Outputs) || off(got.Indices, other.Indices) {

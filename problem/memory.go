@@ -25,7 +25,7 @@ import (
 //	            one of whose tables has other bags than one a sample, on every device
 //	            ceil(B / n * L) * (2 * D * 4 + 40) in the place of the table's part for each table
 //	            with IndexDedup, on every device, also for n = 1
-//	reserve     Topology.Reserve(device)
+//	reserve     Topology.Reserve(device) + Topology.FixedBytes(device)
 //
 // Of a table with IndexDedup, all lines of a shard count the lookups that are left: for B samples n
 // times the distinct rows of a device's part (dedup.go).
@@ -294,7 +294,7 @@ func (p *Problem) HostBudget(device int) unit.Bytes { return p.Topology.HostBudg
 // DeviceMemory returns the lines of a device's memory that do not depend on the
 // placement: Received and Reserve.
 func (p *Problem) DeviceMemory(device int) Memory {
-	m := Memory{Reserve: p.Topology.Reserve(device)}
+	m := Memory{Reserve: p.Topology.Reserve(device) + p.Topology.FixedBytes(device)}
 	if p.Accounting == CountAll {
 		m.Received = p.received() + p.copied() + expanded(p)
 	}

@@ -65,6 +65,7 @@ func validate(p *Problem) error {
 		v.add("", "", "%v", err)
 	}
 	v.tables()
+	v.fixed()
 	v.colocations()
 	if len(v.faults) == 0 {
 		v.total()
@@ -82,6 +83,19 @@ type validator struct {
 
 func (v *validator) add(table, hint, format string, args ...any) {
 	v.faults = append(v.faults, Fault{Table: table, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+// fixed reports tables to place that are also fixed loads.
+func (v *validator) fixed() {
+	loads := make(map[string]bool, len(v.problem.Topology.Fixed))
+	for i := range v.problem.Topology.Fixed {
+		loads[v.problem.Topology.Fixed[i].Name] = true
+	}
+	for i := range v.problem.Tables {
+		if name := v.problem.Tables[i].Name; loads[name] {
+			v.add(name, "leave it out of the fixed loads, or out of the tables if somebody else places it", "it is also a fixed load")
+		}
+	}
 }
 
 // engine checks that the engine is known, and that the problem asks for nothing that the

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -122,7 +123,7 @@ func (v *view) devices() {
 	for _, l := range v.loads {
 		longest = max(longest, l.Total())
 	}
-	t := deviceTable{view: v, times: alignTo(longest), longest: longest, narrow: v.opt.width() < 110, topology: topology, uneven: len(topology.DeviceMemories) > 0}
+	t := deviceTable{view: v, times: alignTo(longest), longest: longest, narrow: v.opt.width() < 110, topology: topology, uneven: topology.UnevenMemory()}
 	for i := range v.plan.Devices {
 		m := &v.plan.Devices[i].Memory
 		t.caches = t.caches || m.Cache > 0
@@ -141,6 +142,9 @@ func (v *view) devices() {
 		lines = append(lines, t.summary(len(shown) < n)...)
 	}
 	t.draw(lines)
+	for i := range topology.Fixed {
+		v.printf("%s\n", Fixed(&topology.Fixed[i]))
+	}
 	if !v.plan.Priced() {
 		return
 	}
@@ -159,10 +163,35 @@ func (v *view) devices() {
 	v.printf("%s; times in ms, predicted\n", strings.Join(legend, "  "))
 }
 
+// Fixed says what a fixed load takes: "device 3 also holds user_dynamic: 12 GiB, 0.8 ms".
+func Fixed(l *hardware.FixedLoad) string {
+	where := "each device"
+	if n := len(l.Devices); n > 0 {
+		where = "device"
+		if n > 1 {
+			where = "each of devices"
+		}
+		numbers := make([]string, n)
+		for i, d := range l.Devices {
+			numbers[i] = strconv.Itoa(d)
+		}
+		where += " " + words.List(numbers, mostDevices)
+	}
+	var takes []string
+	if l.Bytes > 0 {
+		takes = append(takes, l.Bytes.String())
+	}
+	if l.Time > 0 {
+		takes = append(takes, l.Time.String())
+	}
+	return fmt.Sprintf("%s also holds %s: %s", where, OneLine(l.Name), strings.Join(takes, ", "))
+}
+
 // roomOf says how much memory devices have, and how much of it and of host memory tables may use.
 func roomOf(t *hardware.Topology) string {
-	small, large := t.Smallest(), t.Largest()
-	text := fmt.Sprintf("%s of memory each, tables may use %s", between(t.DeviceMemory(small), t.DeviceMemory(large)), between(t.Usable(small), t.Usable(large)))
+	small, large, bare := t.Smallest(), t.Largest(), *t
+	bare.Fixed = nil
+	text := fmt.Sprintf("%s of memory each, tables may use %s", between(t.DeviceMemory(bare.Smallest()), t.DeviceMemory(bare.Largest())), between(t.Usable(small), t.Usable(large)))
 	if t.MostHostMemory() == 0 {
 		return text
 	}

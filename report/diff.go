@@ -220,6 +220,7 @@ func torchRecBytes(c plan.Cluster) string {
 
 func cluster(c plan.Cluster) string {
 	t := c.Topology()
+	t.Fixed = nil
 	small, large := t.Smallest(), t.Largest()
 	text := fmt.Sprintf("%d x %s (%d a host, %s each, %s reserved), batch %s", c.Devices, name(c.Profile), c.DevicesPerHost,
 		memories(c.DeviceMemories, between(t.DeviceMemory(small), t.DeviceMemory(large))), between(t.Reserve(small), t.Reserve(large)), count(int64(c.Batch)))
@@ -236,6 +237,9 @@ func cluster(c plan.Cluster) string {
 	text += torchRecBytes(c)
 	if c.HostMemory > 0 {
 		text += fmt.Sprintf(", %s of memory a host", memories(c.HostMemories, c.HostMemory.String()))
+	}
+	for i := range c.Fixed {
+		text += ", " + Fixed(&c.Fixed[i])
 	}
 	if c.Engine != "" {
 		text += ", for " + c.Engine.Rules().Name

@@ -54,10 +54,16 @@ func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 	if m.Cache > 0 {
 		lines = append(lines, row("cache", m.Cache, "copies of the rows in host memory that are read most"))
 	}
+	fixed := topology.FixedBytes(device)
 	lines = append(lines, [][]string{
 		row("received", m.Received, "this device's share of all pooled vectors"),
 		row("used", used(d), ""),
-		row("reserve", m.Reserve, "kept free for the dense part and the allocator"),
+		row("reserve", m.Reserve-fixed, "kept free for the dense part and the allocator"),
+	}...)
+	if fixed > 0 {
+		lines = append(lines, row("fixed", fixed, "tables that the plan does not place"))
+	}
+	lines = append(lines, [][]string{
 		row("free", total-used(d)-m.Reserve, ""),
 		row("device", total, ""),
 	}...)

@@ -88,6 +88,8 @@ type catalog struct {
 	// short is the number of bytes by which each device's budget is below budget, and hostShort that
 	// by which its host budget is below hostBudget. Counts of a device's bytes start from these.
 	short, hostShort []int64
+	// base is the fixed compute of each device (hardware.FixedLoad), in ms.
+	base []float64
 	// mostShort is the largest of short, and hostMostShort the largest of short on the full host where
 	// that is least.
 	mostShort, hostMostShort int64
@@ -152,10 +154,13 @@ func (c *catalog) resize(n int) {
 	}
 	c.all = c.all[:n]
 	t := &resized.Topology
-	c.short, c.hostShort, c.hostBudget = make([]int64, n), make([]int64, n), 0
+	c.short, c.hostShort, c.hostBudget, c.base = make([]int64, n), make([]int64, n), 0, make([]float64, n)
 	most := t.Usable(t.Largest())
 	for d := range n {
 		c.short[d], c.hostBudget = int64(most-t.Usable(d)), max(c.hostBudget, int64(t.HostBudget(d)))
+	}
+	for d, time := range t.FixedTimes() {
+		c.base[d] = float64(time)
 	}
 	for d := range n {
 		c.hostShort[d] = c.hostBudget - int64(t.HostBudget(d))
@@ -400,7 +405,7 @@ func (c *catalog) register(k *piece) {
 	k.item, k.known = int32(k.members[0].item), true
 }
 
-// time returns the predicted time of piece k alone on a device. The catalog's scorer
+// time returns the predicted time that piece k alone adds to a device. The catalog's scorer
 // must hold nothing.
 func (c *catalog) time(k int32) float64 {
 	p := &c.pieces[k]
@@ -409,7 +414,7 @@ func (c *catalog) time(k int32) float64 {
 		for _, m := range p.members {
 			c.scorer.Add(0, m.item)
 		}
-		p.alone, p.timed = c.scorer.Compute(0), true
+		p.alone, p.timed = c.scorer.Compute(0)-c.base[0], true
 		for _, m := range p.members {
 			c.scorer.Remove(0, m.item)
 		}

@@ -283,12 +283,12 @@ func (e *enumeration) next(from int) int {
 }
 
 // stoodFor reports whether a device is empty and need not be tried, because a device before it is
-// empty and has the same memory.
+// empty and has the same memory and the same fixed compute.
 func (e *enumeration) stoodFor(device int) bool {
 	c := e.c
 	empty := func(d int) bool { return e.room[d] == c.free(int32(d)) }
 	for d := range device {
-		if empty(d) && c.short[d] == c.short[device] {
+		if empty(d) && c.short[d] == c.short[device] && c.base[d] == c.base[device] {
 			return empty(device)
 		}
 	}

@@ -408,7 +408,7 @@ func (w *worker) assign(s *division, devices []int32) {
 func (w *worker) clear(entries int) {
 	w.scorer.Reset()
 	for d := range w.devices {
-		w.devices[d] = holding{used: w.catalog.short[d]}
+		w.devices[d] = holding{used: w.catalog.short[d], load: w.catalog.base[d]}
 	}
 	w.holders.clear()
 	w.trail.reset()

@@ -119,7 +119,7 @@ func (l *layout) clear() {
 		copy(l.dims, l.c.kept.dims)
 	}
 	clear(l.hostDims)
-	clear(l.compute)
+	copy(l.compute, l.c.base)
 	clear(l.movedOf)
 	l.moved = 0
 	l.scorer.Reset()

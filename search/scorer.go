@@ -29,8 +29,8 @@ type Scorer interface {
 	// Remove takes an item off a device, the exact inverse of Add.
 	Remove(device, item int)
 	// Compute returns the predicted time, in ms, of the fused forward and backward of what
-	// the device holds, without the time that Shared counts. It is 0 if the device is
-	// empty.
+	// the device holds, without the time that Shared counts. It contains the device's fixed
+	// time (hardware.Topology.FixedTime), which is all that an empty device has.
 	Compute(device int) float64
 	// ComputeWith sets out[i] to what Compute(devices[i]) would return if item were added.
 	// It does not change the placement.

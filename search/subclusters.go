@@ -37,11 +37,12 @@ type subcluster struct {
 }
 
 // divides reports whether a run over all devices can be divided: all slices lie on single devices,
-// tables keep their forms and numbers, no exchange is hidden, and no rule ties devices together.
+// tables keep their forms and numbers, no exchange is hidden, no rule ties devices together, and all
+// have the same fixed compute.
 func (a *annealing) divides() bool {
 	c := a.c
 	free := a.hiding == nil && a.hierarchy == nil && c.former == nil && c.kept == nil && c.onHost == nil &&
-		!c.rules.EqualSlices && !c.rules.OneSlice
+		!c.rules.EqualSlices && !c.rules.OneSlice && slices.Min(c.base) == slices.Max(c.base)
 	return free && !a.mixed && !a.renumbers && len(c.all) >= 2*leastDevices &&
 		!slices.ContainsFunc(c.whole(), func(k int32) bool { return c.pieces[k].devices != nil })
 }

@@ -89,6 +89,9 @@ func (p *Pricer) Price(shards [][]problem.Shard) (plan.Breakdown, error) {
 		return plan.Breakdown{}, err
 	}
 	compute := p.compute(shards)
+	for r, fixed := range p.problem.Topology.FixedTimes() {
+		compute[r].forward += fixed
+	}
 	devices := make([]plan.StepTimes, len(shards))
 	start := make([]unit.Millis, len(shards))
 	first := unit.Millis(math.Inf(1))

@@ -38,11 +38,14 @@ func (p *Estimates) Estimate(s problem.Shard) Estimate { return p.estimator.of(s
 
 // Price returns TorchRec's estimate of a whole placement, shards listed by device: the
 // blocks of a table that is cut by rows are in the lists of several devices, a replica
-// is in the list of each. The cost is TorchRec's rating of the plan, in ms.
+// is in the list of each. The cost is TorchRec's rating of the plan, in ms. The fixed compute of a
+// device counts as a part of its forward.
 func (p *Estimates) Price(shards [][]problem.Shard) plan.Breakdown {
-	devices := make([]plan.StepTimes, p.estimator.problem.Topology.Devices)
+	topology := &p.estimator.problem.Topology
+	devices := make([]plan.StepTimes, topology.Devices)
 	for d, held := range shards {
-		var forward, forwardComm, backwardComm, backward sum
+		var forwardComm, backwardComm, backward sum
+		forward := sumOf(topology.FixedTime(d))
 		for _, s := range held {
 			e := p.Estimate(s)
 			forward.add(sumOf(e.Forward))

@@ -10,12 +10,19 @@ type Scorer struct {
 	perHost   int
 	devices   []sum
 	shared    sum
+	// fixed is the fixed compute of each device.
+	fixed []sum
 }
 
 // NewScorer returns an empty placement on the problem's devices.
 func (p *Estimates) NewScorer() *Scorer {
 	t := p.estimator.problem.Topology
-	return &Scorer{estimates: p, perHost: t.PerHost(), devices: make([]sum, t.Devices)}
+	s := &Scorer{estimates: p, perHost: t.PerHost(), devices: make([]sum, t.Devices), fixed: make([]sum, t.Devices)}
+	for d, time := range t.FixedTimes() {
+		s.fixed[d] = sumOf(time)
+	}
+	s.Reset()
+	return s
 }
 
 // Additive reports that the times of items add up: see search.Additive.
@@ -28,7 +35,7 @@ func (s *Scorer) Item(table, width int, form problem.Form) int {
 
 // Reset empties all devices.
 func (s *Scorer) Reset() {
-	clear(s.devices)
+	copy(s.devices, s.fixed)
 	s.shared = sum{}
 }
 
@@ -72,7 +79,8 @@ func (s *Scorer) host(device int) []sum {
 }
 
 // Compute returns the predicted time, in ms, of the device's shards, except those that
-// all devices hold. It contains the exchanges, because TorchRec counts them by shard.
+// all devices hold, and the device's fixed compute. It contains the exchanges, because TorchRec
+// counts them by shard.
 func (s *Scorer) Compute(device int) float64 { return s.devices[device].millis() }
 
 // ComputeWith sets out[i] to what Compute(devices[i]) would return if the item were

@@ -492,6 +492,36 @@ func (p *reader) sizes() (list []unit.Bytes) {
 	return list
 }
 
+// fixed reads the fixed loads of a cluster.
+func (p *reader) fixed() (loads []hardware.FixedLoad) {
+	p.array("a list of fixed loads", false, hardware.MaxFixed, func(int) {
+		var l hardware.FixedLoad
+		p.object("a fixed load", false, func(key string) {
+			switch key {
+			case "name":
+				l.Name, _ = p.text("a name")
+			case "devices":
+				p.array("a list of devices", false, hardware.MaxDevices, func(int) {
+					d, _ := p.whole("a device", hardware.MaxDevices)
+					l.Devices = append(l.Devices, int(d))
+				})
+			case "bytes":
+				n, _ := p.whole("a number of bytes", 1<<62)
+				l.Bytes = unit.Bytes(n)
+			case "ms":
+				n, _ := p.json.Number("a time in ms", "")
+				ms, _ := strconv.ParseFloat(n, 64)
+				l.Time = unit.Millis(ms)
+			default:
+				p.add("", "the key is unknown")
+				p.json.Skip()
+			}
+		})
+		loads = append(loads, l)
+	})
+	return loads
+}
+
 // share reads a share above 0 and below 1.
 func (p *reader) share() float64 {
 	n, ok := p.json.Number("a share above 0 and below 1", "")
@@ -598,6 +628,8 @@ func (p *reader) differing(c *plan.Cluster, key string) {
 		c.HostMemories = p.sizes()
 	case "reserve_share":
 		c.ReserveShare = p.share()
+	case "fixed":
+		c.Fixed = p.fixed()
 	default:
 		p.replicaKey(c, key)
 	}

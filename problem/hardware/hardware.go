@@ -1,6 +1,7 @@
 // Package hardware states facts about accelerators and clusters: what a device of a named profile
 // can do (hardware.go, lanes.go), and how many of them are joined in which way (topology.go,
-// replicas.go), each with which memory (memories.go). It knows nothing of tables.
+// replicas.go), each with which memory (memories.go) and which fixed loads (fixed.go). It knows nothing of
+// the tables of a plan.
 package hardware
 
 import (

@@ -86,6 +86,8 @@ func (t Topology) Replicated(replicas int) (one Topology, wrong string) {
 		return t, fmt.Sprintf("replicas: %d groups of %d devices do not divide hosts of %d devices evenly", replicas, one.Devices, per)
 	case !fits:
 		return t, fmt.Sprintf("replicas: %d groups of %d devices do not divide NVLink domains of %d devices evenly", replicas, one.Devices, whole)
+	case t.fixedUnevenly():
+		return t, "replicas: a fixed load is on some of the devices only: with several groups it is on all, so leave its devices out"
 	case len(t.HostMemories) > 0:
 		return t, fmt.Sprintf("replicas: hosts of %d groups have the same memory, and the host memories differ", replicas)
 	}

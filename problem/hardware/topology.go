@@ -89,6 +89,9 @@ type Topology struct {
 	InterHostAllReduce bool
 	// SyncEvery is the number of steps from one all-reduce of the replicas to the next; 0 means 1.
 	SyncEvery int
+	// Fixed is what the devices hold and do beside the tables of a plan (fixed.go). It must not be
+	// modified.
+	Fixed []FixedLoad
 }
 
 // Bandwidths are bandwidths of a device, in bytes a second, in the place of TorchRec's defaults.
@@ -231,16 +234,25 @@ func (t Topology) Problems() []string {
 	t.Bandwidths.check(add)
 	t.Multipliers.check(add)
 	t.replicas(add)
+	t.fixed(add)
 	if t.Profile.Name == "" {
 		add("device profile: missing; choose one of %s", strings.Join(Names(), ", "))
 	}
 	if d := t.Largest(); len(found) == 0 && t.Budget(d) == 0 {
-		add("reserve: %v of %v leave nothing for tables", t.Reserve(d), t.DeviceMemory(d))
+		add("%s: %v of %v leave nothing for tables", t.kept(), t.DeviceMemory(d)-t.Usable(d), t.DeviceMemory(d))
 	}
 	if len(found) == 0 && t.Whole().LinkDomains() > 1 && t.Device().NICGBps == 0 {
 		add("devices per host: profile %q has no network between hosts, so all %d devices must be on one host, or the network bandwidth must be stated", t.Profile.Name, t.Whole().Devices)
 	}
 	return found
+}
+
+// kept names what keeps memory free of tables.
+func (t Topology) kept() string {
+	if len(t.Fixed) > 0 {
+		return "reserve and fixed loads"
+	}
+	return "reserve"
 }
 
 // hosts reports host memory that is too little to divide.
@@ -291,9 +303,11 @@ func (t Topology) Reserve(device int) unit.Bytes {
 	return unit.Bytes(math.Ceil(t.KeptShare()*float64(t.DeviceMemory(device)))) + t.ReserveFixed
 }
 
-// Usable returns the memory of a device minus its reserve. It is negative if the reserve is larger
-// than the memory.
-func (t Topology) Usable(device int) unit.Bytes { return t.DeviceMemory(device) - t.Reserve(device) }
+// Usable returns the memory of a device minus its reserve and its fixed loads. It is negative if
+// these are larger than the memory.
+func (t Topology) Usable(device int) unit.Bytes {
+	return t.DeviceMemory(device) - t.Reserve(device) - t.FixedBytes(device)
+}
 
 // Budget returns the bytes of a device that tables and their buffers may use. It is never
 // negative.
@@ -316,14 +330,27 @@ func (t Topology) HostBudget(device int) unit.Bytes {
 }
 
 // Largest returns the first of the devices with the most memory, and Smallest the first of those
-// with the least memory. Both are 0 where devices do not differ.
+// with the least memory. Fixed loads are not in this memory. Both are 0 where devices do not differ.
 func (t Topology) Largest() int {
-	return first(t.DeviceMemories, t.Devices, func(a, b unit.Bytes) bool { return a > b })
+	return first(t.memories(), t.Devices, func(a, b unit.Bytes) bool { return a > b })
 }
 
 // Smallest returns the first of the devices with the least memory.
 func (t Topology) Smallest() int {
-	return first(t.DeviceMemories, t.Devices, func(a, b unit.Bytes) bool { return a < b })
+	return first(t.memories(), t.Devices, func(a, b unit.Bytes) bool { return a < b })
+}
+
+// memories returns the memory of each device that fixed loads leave, less what all devices have
+// alike; nil where devices do not differ.
+func (t Topology) memories() []unit.Bytes {
+	if !t.fixedUnevenly() {
+		return t.DeviceMemories
+	}
+	list := make([]unit.Bytes, t.Devices)
+	for d := range list {
+		list[d] = t.Usable(d)
+	}
+	return list
 }
 
 // MostHostMemory returns the largest memory of a host; 0 if tables may use none.
@@ -335,13 +362,73 @@ func (t Topology) MostHostMemory() unit.Bytes {
 }
 
 // Alike reports whether two devices have the same budgets, in their own memory and in that of
-// their hosts.
+// their hosts, and the same fixed compute.
 func (t Topology) Alike(a, b int) bool {
-	return t.Usable(a) == t.Usable(b) && t.HostBudget(a) == t.HostBudget(b)
+	return t.Usable(a) == t.Usable(b) && t.HostBudget(a) == t.HostBudget(b) && t.FixedTime(a) == t.FixedTime(b)
 }
 
-// Uneven reports whether devices may differ in their budgets.
-func (t Topology) Uneven() bool { return len(t.DeviceMemories) > 0 || len(t.HostMemories) > 0 }
+// Uneven reports whether devices may differ in their budgets or in their fixed loads.
+func (t Topology) Uneven() bool {
+	return len(t.DeviceMemories) > 0 || len(t.HostMemories) > 0 || t.fixedUnevenly()
+}
+
+// UnevenMemory reports whether devices may differ in the memory that tables may use.
+func (t Topology) UnevenMemory() bool { return len(t.DeviceMemories) > 0 || t.fixedUnevenly() }
+
+// FixedBytes returns the bytes of a device that fixed loads take.
+func (t Topology) FixedBytes(device int) (sum unit.Bytes) {
+	for i := range t.Fixed {
+		if t.Fixed[i].On(device) {
+			sum += t.Fixed[i].Bytes
+		}
+	}
+	return sum
+}
+
+// FixedTime returns the compute of the fixed loads of a device in a step.
+func (t Topology) FixedTime(device int) (sum unit.Millis) {
+	for i := range t.Fixed {
+		if t.Fixed[i].On(device) {
+			sum += t.Fixed[i].Time
+		}
+	}
+	return sum
+}
+
+// FixedTimes returns FixedTime of each device; nil if no load takes time.
+func (t Topology) FixedTimes() []unit.Millis {
+	if !slices.ContainsFunc(t.Fixed, func(l FixedLoad) bool { return l.Time > 0 }) {
+		return nil
+	}
+	times := make([]unit.Millis, t.Devices)
+	for d := range times {
+		times[d] = t.FixedTime(d)
+	}
+	return times
+}
+
+// LeastFixedTime returns the FixedTime of the device where it is least.
+func (t Topology) LeastFixedTime() unit.Millis {
+	if times := t.FixedTimes(); len(times) > 0 {
+		return slices.Min(times)
+	}
+	return 0
+}
+
+// fixed reports fixed loads that the cluster cannot have.
+func (t Topology) fixed(add func(format string, args ...any)) {
+	if err := CheckFixed(t.Fixed, t.Devices); err != nil {
+		add("fixed: %v", err)
+	}
+	if t.ReplicaCount() > 1 && t.fixedUnevenly() {
+		add("fixed: with several sharding groups a load is on all devices: leave its devices out")
+	}
+}
+
+// fixedUnevenly reports whether a fixed load is on a list of devices.
+func (t Topology) fixedUnevenly() bool {
+	return slices.ContainsFunc(t.Fixed, func(l FixedLoad) bool { return len(l.Devices) > 0 })
+}
 
 // Even returns the topology without lists of memories that are all the same: the memory of all
 // devices, or of all hosts, is then in the field for it. Beside a list that stays, that field is 0.

@@ -143,6 +143,7 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 	if base.Topology.Profile.Name == "" && len(p.Own) > 0 && p.Overrides.Device == nil && !file.Has("device") {
 		base.Topology.Profile = p.Own[0]
 	}
+	base.Topology.Fixed = p.Tables.Fixed // those of an old plan belong to the tables that it was made of
 	overrideErr := Join(p.override(base), giveMemories(&p.Overrides, base, file))
 	var missingErr error
 	if !complete && p.TopologyErr == nil {

@@ -32,6 +32,7 @@ import (
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -84,6 +85,8 @@ type TableFile struct {
 	// Samples is the number of samples of an epoch that the file states, 1 to step.MaxSamples;
 	// 0: none. Only the project's own format states it.
 	Samples int64
+	// Fixed are the fixed loads that the file states; only the project's own format states them.
+	Fixed []hardware.FixedLoad
 	// Cluster is the cluster that a scenario states, all but the device profile, and
 	// its batch; nil in other formats. It is a source for Check where it is used.
 	Cluster *TopologyFile

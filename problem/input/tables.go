@@ -20,7 +20,7 @@ const (
 
 // The keys of the format's objects, in the order in which Write writes them.
 var (
-	fileKeys       = []string{"format", "version", "batch", "samples", "warnings", "defaults", "tables"}
+	fileKeys       = []string{"format", "version", "batch", "samples", "warnings", "defaults", "fixed", "tables"}
 	defaultsKeys   = []string{"pooling_factor", "length_cv", "pooling", "weighted", "prefetch", "index_dedup", "precision", "optimizer", "zipf", "index_law", "constraints"}
 	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "index_dedup", "kernel_settings", "precision", "output_precision", "optimizer", "access", "constraints"}
 	featureKeys    = []string{"name", "pooling_factor", "length_cv", "bags"}
@@ -77,14 +77,10 @@ func readJSON(b *builder, s *scanner) {
 			r.warningsKey()
 		case "defaults":
 			r.defaultsKey()
+		case "fixed":
+			r.fixed()
 		case "tables":
-			for i := range s.List("tables") {
-				if s.Next(); b.full(s.Line()) {
-					s.Stop()
-					break
-				}
-				r.table(i)
-			}
+			r.tables()
 		}
 	}
 	s.End()
@@ -95,6 +91,17 @@ func readJSON(b *builder, s *scanner) {
 		if !file.Has(key) {
 			b.add(1, key+" is missing", fmt.Sprintf(`begin the file with {"format": %q, "version": %d, "tables": [...`, TablesFormat, TablesVersion))
 		}
+	}
+}
+
+// tables reads the list of tables.
+func (r jsonReader) tables() {
+	for i := range r.s.List("tables") {
+		if r.s.Next(); r.full(r.s.Line()) {
+			r.s.Stop()
+			return
+		}
+		r.table(i)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -15,7 +16,7 @@ import (
 )
 
 // Write writes a file of tables in the project's own JSON format, one table a line, so that
-// Tables reads the same Tables, Batch, Samples and Warnings back. A batch and samples of 0
+// Tables reads the same Tables, Batch, Samples, Warnings and Fixed back. A batch and samples of 0
 // state none. Each warning is a line; at most 100 are written. Other fields are not written.
 //
 // The file must be valid: Write refuses what Tables and Check would not take
@@ -41,6 +42,17 @@ func Write(w io.Writer, file TableFile) error {
 			return err
 		}
 		fmt.Fprintf(out, "  \"warnings\": %s,\n", bytes.TrimSpace(line.Bytes()))
+	}
+	if len(file.Fixed) > 0 {
+		loads := make([]jsonFixed, len(file.Fixed))
+		for i := range loads {
+			loads[i] = fixedOf(&file.Fixed[i])
+		}
+		line.Reset()
+		if err := encode.Encode(loads); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "  \"fixed\": %s,\n", bytes.TrimSpace(line.Bytes()))
 	}
 	fmt.Fprint(out, "  \"tables\": [")
 	for i := range tables {
@@ -77,7 +89,7 @@ func writable(file *TableFile) error {
 	}
 	p := &problem.Problem{
 		Tables:   tables,
-		Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve, HostMemory: hardware.MaxMemory},
+		Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve, HostMemory: hardware.MaxMemory, Fixed: timesOnly(file.Fixed)},
 		Batch:    max(1, file.Batch),
 	}
 	for i := range tables {
@@ -93,6 +105,17 @@ func writable(file *TableFile) error {
 		}
 	}
 	return Join(r.err(), Check(p))
+}
+
+// timesOnly returns fixed loads without bytes that are valid: whether these fit depends on the cluster.
+func timesOnly(loads []hardware.FixedLoad) []hardware.FixedLoad {
+	loads = slices.Clone(loads)
+	for i := range loads {
+		if l := &loads[i]; l.Bytes > 0 && l.Bytes <= hardware.MaxMemory {
+			l.Bytes = 1
+		}
+	}
+	return loads
 }
 
 // The JSON objects of the format, in the order of their keys.

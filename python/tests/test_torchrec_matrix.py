@@ -1,7 +1,8 @@
 """The matrix of docs/TORCHREC.md names a test for each row, and the tests exist.
 
-Each argument of TorchRec's planner and each field of ParameterConstraints must have a row, so
-a new release of TorchRec with more of them fails here.
+Each argument of TorchRec's planner, of its sharders and of DMPCollection must have a row, and so
+must each field of ParameterConstraints, ParameterSharding, CacheParams and the configs of tables.
+So a new release of TorchRec with more of them fails here.
 """
 
 from __future__ import annotations
@@ -17,16 +18,40 @@ import pytest
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
+import torch
+from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
+    SplitTableBatchedEmbeddingBagsCodegen,
+)
 from torch import nn
-from torchrec import EmbeddingBagCollection, EmbeddingBagConfig
+from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, EmbeddingConfig, PoolingType
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from torchrec.distributed.fbgemm_qcomm_codec import (
+    CommType,
+    QCommsConfig,
+    get_qcomm_codecs_registry,
+)
+from torchrec.distributed.fp_embeddingbag import FeatureProcessedEmbeddingBagCollectionSharder
+from torchrec.distributed.mc_embeddingbag import ManagedCollisionEmbeddingBagCollectionSharder
+from torchrec.distributed.mc_modules import ManagedCollisionCollectionSharder
+from torchrec.distributed.model_parallel import DMPCollection
 from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
 from torchrec.distributed.planner.types import Stats
-from torchrec.distributed.types import KeyValueParams
+from torchrec.distributed.types import CacheParams, KeyValueParams, ParameterSharding
+from torchrec.modules.embedding_configs import BaseEmbeddingConfig, DataType, NoEvictionPolicy
+from torchrec.modules.feature_processor_ import PositionWeightedModuleCollection
+from torchrec.modules.fp_embedding_modules import FeatureProcessedEmbeddingBagCollection
+from torchrec.modules.mc_embedding_modules import ManagedCollisionEmbeddingBagCollection
+from torchrec.modules.mc_modules import (
+    DistanceLFU_EvictionPolicy,
+    ManagedCollisionCollection,
+    MCHManagedCollisionModule,
+)
 from torchrec_binary import binary
 
-from neuroshard_torchrec import InputError, NeuroShardPlanner
+from neuroshard_torchrec import InputError, NeuroShardPlanner, requests, tables_from_model
+from neuroshard_torchrec import _modules as modules
 from neuroshard_torchrec import binary as program
+from neuroshard_torchrec.tables import read_model
 
 __all__ = ["binary"]
 
@@ -55,8 +80,205 @@ def test_every_row_names_a_test() -> None:
 def test_every_argument_and_field_of_torchrec_has_a_row() -> None:
     named = {name for what, *_ in rows() for name in re.findall(r"`(\w+)`", what)}
     arguments = set(signature(EmbeddingShardingPlanner.__init__).parameters) - {"self"}
-    fields = {f.name for f in dataclasses.fields(ParameterConstraints)}
-    assert not (arguments | fields) - named
+    arguments |= set(signature(DMPCollection.__init__).parameters) - {"self"}
+    sharders = [kind.sharder for kind in modules.KINDS.values()]
+    for sharder in (*sharders, ManagedCollisionCollectionSharder):
+        own = set(signature(sharder.__init__).parameters) - {"self"}
+        arguments |= own
+        kept = {name.lstrip("_") for name in vars(sharder())} - {"e_sharder"}  # ec_ or ebc_sharder
+        assert kept <= own | arguments, f"{sharder.__name__} keeps what no argument states"
+    fields = {
+        f.name
+        for kind in (ParameterConstraints, ParameterSharding, CacheParams, *CONFIGS)
+        for f in dataclasses.fields(kind)
+    }
+    assert not (arguments | fields) - named - ELSEWHERE
+    assert {f.name for f in dataclasses.fields(KeyValueParams)} <= set(requests.REFUSED) | UNREAD
+
+
+CONFIGS = (BaseEmbeddingConfig, EmbeddingConfig, EmbeddingBagConfig)
+
+ELSEWHERE = {"use_index_dedup"}
+"""What has no row yet."""
+
+UNREAD = {
+    # TorchRec states them itself.
+    *("embedding_specs", "feature_table_map", "table_names", "pooling_mode", "device"),
+    *("embedding_shard_info",),
+    # They change numbers, not what a step takes.
+    *("stochastic_rounding", "gradient_clipping", "max_gradient", "max_norm", "learning_rate"),
+    *("eps", "momentum", "weight_decay", "weight_decay_mode", "eta", "beta1", "beta2"),
+    *("global_weight_decay", "extra_optimizer_config"),
+    # They belong to optimizers that are refused by name.
+    *("ensemble_mode", "emainplace_mode", "ar_alpha", "ema_beta", "min_shrinkage"),
+    # Memory of the host that is there already.
+    "preallocated_host_buffers",
+    # They log, or check.
+    *("record_cache_metrics", "gather_uvm_cache_stats", "stats_reporter_config"),
+    *("tbe_input_multiplexer_config", "bounds_check_mode"),
+    # Of caches: the rows that they choose and fetch, not how many.
+    *("cache_algorithm", "multipass_prefetch_config", "uvm_host_mapped"),
+    # Indices count as numbers of eight bytes.
+    *("embedding_table_index_type", "embedding_table_offset_type"),
+}
+"""The fused parameters that change no plan."""
+
+READ = {
+    *("optimizer", "output_dtype", "cache_load_factor", "cache_precision", "enforce_hbm"),
+    *("prefetch_pipeline", "use_one_tbe_per_table"),
+}
+"""The fused parameters that are honoured."""
+
+
+def test_fused_params_of_fbgemm() -> None:
+    """Each argument of FBGEMM's kernels, which fused_params may state, is honoured, refused or
+    known to change no plan."""
+    kernels = set(signature(SplitTableBatchedEmbeddingBagsCodegen.__init__).parameters) - {"self"}
+    assert not kernels - READ - UNREAD - set(requests.REFUSED)
+    for name in requests.REFUSED:
+        sharder = EmbeddingBagCollectionSharder(fused_params={name: 1})
+        with pytest.raises(InputError, match=f"fused_params of the sharder: {name} is not what"):
+            tables_from_model(model(), sharders=[sharder])
+    unread = dict.fromkeys(UNREAD, 1)
+    plain, stated = (
+        tables_from_model(model(), sharders=[EmbeddingBagCollectionSharder(fused_params=f)])
+        for f in ({}, unread)
+    )
+    assert plain == stated
+
+
+def test_fused_params_that_change_what_is_planned() -> None:
+    def read(**fused: Any) -> list[Any]:
+        sharder = EmbeddingBagCollectionSharder(fused_params=fused)
+        return list(tables_from_model(model(), sharders=[sharder])["tables"])
+
+    assert [t["constraints"]["tiers"] for t in read(enforce_hbm=True)] == [["hbm"]] * 2
+    apart = [t["kernel_settings"] for t in read(use_one_tbe_per_table=True)]
+    assert apart == ["use_one_tbe_per_table=a", "use_one_tbe_per_table=b"]
+    assert read(cache_precision=DataType.FP16) == read()
+    with pytest.raises(InputError, match='table "a": it is in fp32, and its sharder caches int8'):
+        read(cache_precision=DataType.INT8)
+
+
+class OnlyRows(EmbeddingBagCollectionSharder):  # type: ignore[misc] # it is untyped
+    """A sharder of the collection inside of another module."""
+
+    def sharding_types(self, compute_device_type: str) -> list[str]:
+        return ["row_wise"]
+
+    def compute_kernels(self, sharding_type: str, compute_device_type: str) -> list[str]:
+        return ["fused"]
+
+
+def test_sharders_inside_of_sharders() -> None:
+    found = nn.Module()
+    found.processed = FeatureProcessedEmbeddingBagCollection(
+        model(is_weighted=True).embeddings, PositionWeightedModuleCollection({"f_a": 9, "f_b": 9})
+    )
+    codecs = get_qcomm_codecs_registry(
+        QCommsConfig(forward_precision=CommType.FP16, backward_precision=CommType.FP16)
+    )
+    inner = OnlyRows(qcomm_codecs_registry=codecs)
+    for sharder in (
+        FeatureProcessedEmbeddingBagCollectionSharder(ebc_sharder=inner),
+        FeatureProcessedEmbeddingBagCollectionSharder(inner),
+    ):
+        read = read_model(found, sharders=[sharder], device_type="cuda")
+        assert read.codecs == "fp16"
+        for t in read.tables["tables"]:
+            assert t["constraints"]["sharding_types"] == ["row_wise"]
+    maps = {
+        n: MCHManagedCollisionModule(
+            zch_size=1000,
+            device=torch.device("meta"),
+            eviction_interval=1,
+            eviction_policy=DistanceLFU_EvictionPolicy(),
+        )
+        for n in ("a", "b")
+    }
+    inside = model().embeddings
+    managed = nn.Module()
+    managed.mapped = ManagedCollisionEmbeddingBagCollection(
+        inside, ManagedCollisionCollection(maps, inside.embedding_bag_configs())
+    )
+
+    class OnlyWhole(OnlyRows):
+        def sharding_types(self, compute_device_type: str) -> list[str]:
+            return ["table_wise"]
+
+    of = ManagedCollisionEmbeddingBagCollectionSharder
+    rows = tables_from_model(managed, sharders=[of(ebc_sharder=OnlyRows())])["tables"]
+    assert [t["constraints"]["sharding_types"] for t in rows] == [["row_wise"]] * 2
+    # TorchRec's sharder of the maps allows rows only.
+    with pytest.raises(InputError, match=r"TorchRec runs row_wise|the list is empty"):
+        tables_from_model(managed, sharders=[of(ebc_sharder=OnlyWhole())])
+
+
+def one(**fields: Any) -> Any:
+    """Returns a table of tables.json whose config has these fields."""
+    config = {"name": "a", "num_embeddings": 100, "embedding_dim": 8, "feature_names": ["f"]}
+    found = nn.Module()
+    tables = [EmbeddingBagConfig(**config | fields)]
+    found.embeddings = EmbeddingBagCollection(tables=tables, device="meta")
+    (read,) = tables_from_model(found)["tables"]
+    return read
+
+
+def test_configs_of_tables() -> None:
+    usual = one()
+    assert (usual["name"], usual["rows"], usual["dim"], usual["precision"]) == ("a", 100, 8, "fp32")
+    assert [f["name"] for f in usual["features"]] == ["f"] and "pooling" not in usual
+    changed = one(
+        name="b",
+        num_embeddings=50,
+        embedding_dim=16,
+        data_type=DataType.FP16,
+        feature_names=["g"],
+        pooling=PoolingType.MEAN,
+    )
+    assert (changed["name"], changed["rows"], changed["dim"]) == ("b", 50, 16)
+    assert (changed["precision"], changed["pooling"]) == ("fp16", "mean")
+    assert one(enable_embedding_update=True)["kernel_settings"] == "enable_embedding_update=True"
+    if "stash_weights" in {f.name for f in dataclasses.fields(EmbeddingBagConfig)}:
+        with pytest.raises(InputError, match="stash_weights: its weights leave"):
+            one(stash_weights=True)
+
+
+def test_what_changes_no_plan() -> None:
+    usual = one()
+    for field, value in {
+        "weight_init_max": 1.0,
+        "weight_init_min": -1.0,
+        "init_fn": nn.init.zeros_,
+        "num_embeddings_post_pruning": 50,
+        "need_pos": True,
+        "input_dim": 3,
+        "total_num_buckets": 10,
+        "virtual_table_eviction_policy": NoEvictionPolicy(),
+    }.items():
+        assert one(**{field: value}) == usual, field
+    plain, ordered = (
+        tables_from_model(
+            model(), sharders=[EmbeddingBagCollectionSharder(sharded_module_order_overwrite=order)]
+        )
+        for order in (None, ["row_wise", "table_wise"])
+    )
+    assert plain == ordered
+
+
+def test_options_of_dmp_collection() -> None:
+    """The planner gives the options that must fit the plan, and no others."""
+    planner = NeuroShardPlanner(
+        Topology(world_size=4, local_world_size=4, compute_device="cuda"),
+        batch_size=8,
+        sharding_group_size=2,
+    )
+    planner._take_groups(2, 4)
+    given = set(planner.dmp_collection_options)
+    assert given == {
+        *("world_size", "sharding_group_size", "node_group_size", "use_inter_host_allreduce")
+    }
+    assert given < set(signature(DMPCollection.__init__).parameters)
 
 
 class Spy(Stats):  # type: ignore[misc] # it is untyped
@@ -69,13 +291,13 @@ class Spy(Stats):  # type: ignore[misc] # it is untyped
         self.logged.append(named)
 
 
-def model() -> nn.Module:
+def model(**options: Any) -> nn.Module:
     tables = [
         EmbeddingBagConfig(name=n, num_embeddings=1000, embedding_dim=16, feature_names=[f"f_{n}"])
         for n in ("a", "b")
     ]
     found = nn.Module()
-    found.embeddings = EmbeddingBagCollection(tables=tables, device="meta")
+    found.embeddings = EmbeddingBagCollection(tables=tables, device="meta", **options)
     return found
 
 

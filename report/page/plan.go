@@ -58,7 +58,7 @@ func New(in Input) (Plan, error) {
 	b := builder{in: &in, plan: pl, loads: report.Loads(pl), held: heldBy(pl, in.Problem)}
 	tables, shards := b.tables()
 	d := Plan{
-		Name: in.Name, Summary: report.Title(pl), Cluster: pl.Cluster,
+		Name: in.Name, Summary: summary(pl), Cluster: pl.Cluster,
 		Costs: b.costs(), ShardingTypes: shardingTypes(pl), Devices: b.devices(),
 		Tables: tables, Shards: shards, Critical: b.critical(),
 		Warnings: b.warnings(), Provenance: b.provenance(), Missing: b.missing(),
@@ -158,6 +158,15 @@ func shardingTypes(pl *plan.Plan) []Count {
 		}
 	}
 	return all
+}
+
+// summary returns the title of a plan, and what its devices hold beside the plan's tables.
+func summary(pl *plan.Plan) string {
+	text := report.Title(pl)
+	for i := range pl.Cluster.Fixed {
+		text += "; " + report.Fixed(&pl.Cluster.Fixed[i])
+	}
+	return text
 }
 
 // devices returns the devices as columns.

@@ -96,6 +96,9 @@
 // Beyond the second operator of a device, it counts half of the fixed times at most. The bound is
 // lowered by 1e-9 of itself, because floating-point sums are rounded.
 //
+// Fixed compute (hardware.FixedLoad) is added to the compute of a device. So a plan costs at least what
+// it would cost without, and the least fixed compute of a device on top.
+//
 // # Hidden exchanges
 //
 // An engine may hide up to H ms of the forward exchanges of a step, and of the backward ones.
@@ -164,10 +167,12 @@ type Bound struct {
 	// Compute is the time of the kernels, forward and backward, of the device with the
 	// longest compute.
 	Compute unit.Millis
+	// Fixed is the fixed compute of the device where it is least (hardware.FixedLoad).
+	Fixed unit.Millis
 	// ForwardComm and BackwardComm are the times of the all-to-alls, with packing and
 	// without waiting; 0 on one device.
 	ForwardComm, BackwardComm unit.Millis
-	// Total is the sum of the three: the least sum that a plan can have. The other fields
+	// Total is the sum of the four: the least sum that a plan can have. The other fields but Fixed
 	// are 0 if the plans may place tables in other ways than whole or cut by columns in
 	// HBM.
 	Total unit.Millis
@@ -240,6 +245,17 @@ func (a Allowed) onHosts(t hardware.Topology) bool { return a.Host && t.MostHost
 // fails, and if it finds that no plan can be valid. If ctx ends before the bound is found, it
 // returns the error of ctx.
 func Simulated(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound, error) {
+	b, err := simulated(ctx, p, allowed)
+	if err != nil {
+		return Bound{}, err
+	}
+	b.Fixed = p.Topology.LeastFixedTime()
+	b.Total += b.Fixed * (1 - rounding)
+	return b, nil
+}
+
+// simulated returns the bound without fixed compute.
+func simulated(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound, error) {
 	if err := allowed.Hidden.Check(); err != nil {
 		return Bound{}, err
 	}

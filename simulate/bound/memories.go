@@ -39,7 +39,7 @@ const mostMemories = 4
 // memoriesOf returns the memory classes of the given devices, from the largest budget; none if the
 // cluster's devices do not differ in memory.
 func memoriesOf(p *problem.Problem, devices []int) (all []memoryClass) {
-	if len(p.Topology.DeviceMemories) == 0 {
+	if !p.Topology.UnevenMemory() {
 		return nil
 	}
 	for _, d := range devices {

@@ -155,7 +155,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices int, all
 		r.budget = budget
 	}
 	r.memories = []memoryClass{{devices: r.devices, budget: r.budget}}
-	if len(p.Topology.DeviceMemories) > 0 && !math.IsInf(r.budget, 1) {
+	if p.Topology.UnevenMemory() && !math.IsInf(r.budget, 1) {
 		r.short = shortOf(p)
 	}
 	in, onHosts := allowed.classes(), allowed.onHosts(p.Topology)

@@ -37,6 +37,7 @@ from .versions import (
 
 try:
     from .arch import tables_from_model_arch
+    from .fixed import FixedTable
     from .planner import NeuroShardPlanner
     from .plans import load_plan
     from .reshard import Moved, reshard
@@ -52,6 +53,7 @@ __all__ = [
     "OLDEST",
     "SUPPORTED",
     "BinaryError",
+    "FixedTable",
     "InputError",
     "Moved",
     "NeuroShardError",

@@ -100,7 +100,9 @@ class Table:
     ``pooling`` is SUM, MEAN or NONE. ``optimizer`` is None where the parameter does not say;
     ``precision`` and ``optimizer`` keep TorchRec's word where neuroshard has none for it.
     ``optimizers`` are all optimizers of the parameter where it has several. ``virtual`` says
-    that the rows exist only once they are trained. ``prefetch`` is the parameter's own
+    that the rows exist only once they are trained, ``stashed`` that its weights leave the device in
+    each step, and ``updated`` that the script writes to its rows, by an operator of their own.
+    ``prefetch`` is the parameter's own
     prefetch_pipeline, None where it has none. ``types`` are the sharding types that TorchRec
     runs, by its names. ``buckets`` is the number of equal blocks of rows that no rank's rows
     may cut, 0 for any rows. ``id_map`` is its map from ids to rows, None without one.
@@ -115,6 +117,8 @@ class Table:
     pooling: str = SUM
     optimizers: tuple[str, ...] = ()
     virtual: bool = False
+    stashed: bool = False
+    updated: bool = False
     prefetch: bool | None = None
     types: tuple[str, ...] = ALL_TYPES
     buckets: int = 0
@@ -129,12 +133,14 @@ class Table:
 @dataclass(frozen=True)
 class Collected:
     """A module with tables: its path inside the model ("" for the model itself), whether its
-    lookups carry weights, its tables in order, and the name of its kind in KINDS."""
+    lookups carry weights, its tables in order, and the name of its kind in KINDS. ``fixed`` are the
+    names of further tables of it, which neuroshard does not place."""
 
     path: str
     weighted: bool
     tables: tuple[Table, ...]
     kind: str = "EmbeddingBagCollection"
+    fixed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -280,6 +286,8 @@ def _configured(configs: Iterable[Any], prefix: str, module: Any, kind: Kind) ->
                 pooling=_POOLINGS[pooling],
                 optimizers=tuple(c.__name__ for c in classes) if len(classes) > 1 else (),
                 virtual=bool(config.use_virtual_table),
+                stashed=bool(getattr(config, "stash_weights", False)),  # since TorchRec 1.9
+                updated=bool(config.enable_embedding_update),
                 prefetch=bool(own[_PREFETCH]) if _PREFETCH in own else None,
                 types=kind.types,
             )
@@ -625,18 +633,27 @@ def sharder_of(
         return None
     sharder = own[-1]
     kind = KINDS[collected.kind]
-    types = None
-    if _overrides(sharder, kind, "sharding_types"):
-        types = tuple(str(t) for t in sharder.sharding_types(device_type))
-    kernels = None
-    if _overrides(sharder, kind, "compute_kernels"):
-        every = types or kind.types
-        kernels = {t: tuple(map(str, sharder.compute_kernels(t, device_type))) for t in every}
+    # A sharder of a module around a collection has another one for the collection.
+    inner: Any = next((s for n in _INNER if (s := getattr(sharder, n, None)) is not None), None)
+    usual = [u for u in _COLLECTIONS if isinstance(inner, u)]
+    pairs = [(sharder, kind.sharder), *((inner, u) for u in usual)]
+    types: tuple[str, ...] | None = None
+    for s, base in pairs:
+        if _overrides(s, base, "sharding_types"):
+            stated = tuple(str(t) for t in s.sharding_types(device_type))
+            types = stated if types is None else tuple(t for t in types if t in stated)
+    every = types or kind.types
+    kernels: dict[str, tuple[str, ...]] | None = None
+    for s, base in pairs:
+        if _overrides(s, base, "compute_kernels"):
+            of = {t: tuple(map(str, s.compute_kernels(t, device_type))) for t in every}
+            kernels = {t: tuple(k for k in of[t] if kernels is None or k in kernels[t]) for t in of}
     known = sharder.shardable_parameters(module)
     left = tuple(t.name for t in collected.tables if t.name not in known)
     codecs = {
         op: (_format(codec.forward), _format(codec.backward))
-        for op, codec in (sharder.qcomm_codecs_registry or {}).items()
+        # The exchanges are those of the collection's own sharder.
+        for op, codec in ((inner or sharder).qcomm_codecs_registry or {}).items()
     }
     fused = getattr(sharder, "fused_params", None) or {}
     unsharded = {collected.path: left} if left else {}
@@ -652,10 +669,18 @@ def _index_dedup(sharder: Any) -> bool:
     return getattr(getattr(sharder, "_e_sharder", None), "_use_index_dedup", False)
 
 
-def _overrides(sharder: Any, kind: Kind, method: str) -> bool:
+_INNER = ("_ebc_sharder", "_e_sharder")
+"""The attributes of sharders that have the sharder of the collection inside of their module."""
+
+
+_COLLECTIONS = (EmbeddingBagCollectionSharder, EmbeddingCollectionSharder)
+"""TorchRec's own sharders of collections."""
+
+
+def _overrides(sharder: Any, base: type[Any], method: str) -> bool:
     """Returns whether the sharder has a method of its own in the place of TorchRec's."""
     own = getattr(sharder, method)
-    return getattr(own, "__func__", own) is not getattr(kind.sharder, method)
+    return getattr(own, "__func__", own) is not getattr(base, method)
 
 
 def _format(codec: Any) -> str:

@@ -35,6 +35,7 @@ from torchrec.distributed.types import (  # noqa: E402
     CacheParams,
     EmbeddingModuleShardingPlan,
     EnumerableShardingSpec,
+    KeyValueParams,
     ModuleSharder,
     ParameterSharding,
     ShardingEnv,
@@ -52,10 +53,12 @@ __all__ = [
     "CacheParams",
     "EmbOptimType",
     "EmbeddingBagCollection",
+    "EmbeddingModuleShardingPlan",
     "EmbeddingShardingPlanner",
     "KeyedJaggedTensor",
     "ModuleSharder",
     "ParameterConstraints",
+    "ParameterSharding",
     "ShardingEnv",
     "ShardingPlan",
     "ShardingPlanner",
@@ -90,10 +93,34 @@ class Placement:
     operator: int = 0
 
 
+STREAMS = (
+    "res_enabled_tables",
+    "res_store_shards",
+    "res_chunk_size",
+    "res_num_consumers",
+    "res_num_uvm_hit_copy_threads",
+    "res_num_hbm_copy_threads",
+    "enable_hbm_streaming",
+    "res_hbm_drain_interval",
+    "res_use_copy_done_token",
+)
+"""The fused parameters of tables whose rows TorchRec sends away while it trains them."""
+
+_STREAMED = (*STREAMS, "enable_raw_embedding_streaming", "stats_reporter_config")
+"""Fields of KeyValueParams that other tables have, too."""
+
+CONSTRAINT_FIELDS = {f.name for f in fields(ParameterConstraints)}
+"""The fields of TorchRec's ParameterConstraints."""
+
+
+KEY_VALUE_FIELDS = tuple(f.name for f in fields(KeyValueParams) if f.name not in _STREAMED)
+"""The fields of TorchRec's KeyValueParams, which are also fused parameters of such tables."""
+
+
 def constraint_fields(constraints: Any) -> dict[str, Any]:
     """Returns the fields of TorchRec's ParameterConstraints that differ from their
     defaults."""
-    usual = ParameterConstraints()
+    usual = type(constraints)()  # a subclass may have more fields
     return {
         f.name: getattr(constraints, f.name)
         for f in fields(constraints)

@@ -14,7 +14,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from . import _torchrec as torchrec
-from . import requests
+from . import fixed, requests
 from .errors import Problem, quoted, shown
 
 Json = dict[str, Any]
@@ -31,11 +31,9 @@ _CACHE_FIELDS = {
 }
 """The fused parameters that CacheParams set, by its fields, but for the share of rows."""
 
-_REFUSED = {
-    "key_value_params": "neuroshard plans tables in the memory of devices and hosts",
-    "use_virtual_table": "neuroshard plans tables in the memory of devices and hosts",
-}
-"""The fields of ParameterConstraints without a counterpart, and why."""
+_REFUSED = ("key_value_params", "use_virtual_table")
+"""The fields of ParameterConstraints without a counterpart: of tables outside of the memory of
+devices and hosts."""
 
 _GRANULE = 4
 """The columns that FBGEMM reads at once: every slice has a multiple of them."""
@@ -73,10 +71,11 @@ class Constraints:
 
 @dataclass(frozen=True)
 class Of:
-    """The table that ParameterConstraints are for: its columns, its features, whether its
+    """The table that ParameterConstraints are for: its name, its columns, its features, whether its
     lookups carry weights, its number format, and whether each lookup gives a vector of its
     own."""
 
+    name: str
     dim: int
     features: Sequence[str]
     weighted: bool
@@ -95,7 +94,10 @@ def translated(stated: Any, of: Of, device_type: str, batch: int | None) -> Cons
     _kernels(found, given, of)
     for name in _REFUSED:
         if name in given:
-            found.fault(f"{name} has no counterpart", _REFUSED[name])
+            found.fault(f"{name} has no counterpart", fixed.hint(of.name))
+    for name in sorted(set(given) - torchrec.CONSTRAINT_FIELDS):
+        kind = type(stated).__name__
+        found.fault(f"{name} of {kind} is no field of TorchRec's", fixed.hint(of.name))
     return found
 
 
@@ -286,21 +288,30 @@ def _kernels(found: Constraints, given: Mapping[str, Any], of: Of) -> None:
         hint = "pass access={...}: how often a batch uses each row"
         found.fault("cache_params: stats are TorchRec's own statistics", hint)
     precision = torchrec.format_of(cache.precision)
-    # A cache is counted in the table's format, so a cache of fewer bytes a number fits, too.
-    fits = precision == of.precision or (precision in ("fp16", "bf16") and of.precision == "fp32")
-    if cache.precision is not None and not fits:
+    if cache.precision is not None and not cached_in(precision, of.precision):
         message = f"cache_params: precision {precision}, and the table is in {of.precision}"
         found.fault(message, "caches are counted in the table's format: leave precision out")
 
 
-def settings(names: Sequence[str], own: Mapping[str, Any], fused: Mapping[str, Any]) -> str:
+def cached_in(precision: str, table: str) -> bool:
+    """Returns whether the rows of a table may be cached in a number format. A cache is counted in
+    the table's format, so a cache of fewer bytes a number fits, too."""
+    return precision == table or (precision in ("fp16", "bf16") and table == "fp32")
+
+
+def settings(
+    names: Sequence[str],
+    own: Mapping[str, Any],
+    fused: Mapping[str, Any],
+    more: Sequence[str] = (),
+) -> str:
     """Returns how the kernels of a table are set, as one text: the fused parameters of these
     names, its own before those of its sharder. TorchRec fuses tables of one module that have
-    the same fused parameters."""
-    stated = []
+    the same fused parameters. ``more`` follows them."""
+    stated: list[str] = []
     for name in names:
         value = own.get(name, fused.get(name))
         if value is not None:
             value = getattr(value, "name", value)
             stated.append(f"{name}={value}")
-    return "; ".join(stated)
+    return "; ".join([*stated, *more])

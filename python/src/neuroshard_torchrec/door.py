@@ -104,6 +104,14 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         this rank's own."""
         raise NotImplementedError
 
+    def _whole(self, plan: Any, module: nn.Module, sharders: Sequence[Any]) -> Any:
+        """Returns a ShardingPlan with the tables that no search places."""
+        return plan
+
+    def _placed(self, plan: Any, module: nn.Module, sharders: Sequence[Any]) -> Any:
+        """Returns a ShardingPlan without the tables that no search places."""
+        return plan
+
     # What TorchRec's EmbeddingPlannerBase and code around it read.
 
     @property
@@ -299,7 +307,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
             for callback in self._callbacks:
                 chosen = callback(chosen)
             self._best = chosen
-            made = options.sharding_plan(chosen, self._topology)
+            made = self._whole(options.sharding_plan(chosen, self._topology), module, usual)
         if parts.wanted(self._stats):
             self._tell(made, module, usual, world_size, time.perf_counter() - start)
         return made
@@ -361,7 +369,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
 
         def best() -> list[Any]:
             env = torchrec.ShardingEnv.from_local(world_size, 0)
-            plan = self._load(made, module, sharders, env)
+            plan = self._placed(self._load(made, module, sharders, env), module, sharders)
             constraints = parts.theirs(self._constraints)
             chosen = options.options(
                 plan, module, sharders, self._topology, self._batch_size, constraints

@@ -17,6 +17,7 @@ from typing import Any
 
 from . import _torchrec as torchrec
 from .errors import InputError, Problem
+from .fixed import FixedTable
 
 DEFAULTS: dict[str, Any] = {
     "profile": None,
@@ -31,6 +32,7 @@ DEFAULTS: dict[str, Any] = {
     "arguments": (),
     "from_plan": None,
     "max_bytes": None,
+    "fixed": None,
 }
 """The options that a plan depends on and that TorchRec's hashes do not have, with their
 defaults. The other options choose who plans and where files are left."""
@@ -63,6 +65,8 @@ def _content(value: Any) -> Any:
         return value
     if isinstance(value, os.PathLike):
         return os.fsdecode(value)
+    if isinstance(value, FixedTable):
+        return [_content(value.bytes), _content(value.ms), value.on(), repr(value.sharding)]
     if isinstance(value, Mapping):
         return {str(key): _content(v) for key, v in value.items()}
     if isinstance(value, torchrec.KeyedJaggedTensor):

@@ -25,9 +25,11 @@ from typing import Any
 import torch.distributed as dist
 from torch import nn
 
+from . import _modules as modules
 from . import _torchrec as torchrec
 from . import baseline, fingerprint, groups, options, parts, requests, service
 from . import binary as program
+from . import fixed as fixed_tables
 from . import topology as clusters
 from .door import Door
 from .errors import (
@@ -39,6 +41,7 @@ from .errors import (
     quote,
     shown,
 )
+from .fixed import FixedTable
 from .plans import MAX_BYTES, MAX_RANKS, group_size, load_plan, provenance_of
 from .tables import Json, Read, encoded, placed_fields, read_model, write_whole
 
@@ -108,6 +111,11 @@ class NeuroShardPlanner(Door):
     ``sample``, ``pooling_factors``, ``optimizer``, ``access`` and ``ignore`` are those of
     ``tables_from_model``. Only rank 0 needs them.
 
+    ``fixed`` are the tables that neuroshard does not place, by name: virtual tables, tables of a
+    key-value store, dynamic tables. The search counts the bytes and the time that FixedTable
+    states of each on its ranks, and the ShardingPlan has its ParameterSharding. All ranks pass
+    it.
+
     ``sharding_group_size`` is that of ``DMPCollection`` (2D parallelism): the ranks divide into
     groups of that size, each with all tables. "auto" takes the size with the shortest step and
     its share of the all-reduce of the replicas; the attribute ``sharding_group_size`` then has
@@ -174,6 +182,7 @@ class NeuroShardPlanner(Door):
         optimizer: str | None = None,
         access: Mapping[str, Json] | None = None,
         ignore: Collection[str] = (),
+        fixed: Mapping[str, FixedTable] | None = None,
         heuristical_storage_reservation_percentage: float = 0.15,
         sharding_group_size: int | str | None = None,
         use_inter_host_allreduce: bool = False,
@@ -239,6 +248,8 @@ class NeuroShardPlanner(Door):
             *baseline.problems(torchrec_baseline, url, max_bytes, sharding_group_size, plan_loader),
             *_not_path("from_plan", from_plan),
             *_not_budget(max_bytes, from_plan),
+            *fixed_tables.problems(fixed),
+            *_not_beside(fixed, torchrec_baseline),
             *_not_texts("ignore", ignore),
             *_not_arguments(arguments),
             *_not_seconds(timeout),
@@ -271,6 +282,7 @@ class NeuroShardPlanner(Door):
         self._optimizer = optimizer
         self._access = access
         self._ignore = tuple(ignore)
+        self._fixed = dict(fixed or {})
         self._world_size = world_size
         self._devices_per_host = devices_per_host
         self._device_type = device_type
@@ -326,8 +338,23 @@ class NeuroShardPlanner(Door):
     def _fields(self, module: nn.Module, sharders: Sequence[Any] | None) -> Any:
         device_type = self._device_type or torchrec.get_device_type()
         return placed_fields(
-            module, self._constraints, device_type, sharders=sharders, ignore=self._ignore
+            module,
+            self._constraints,
+            device_type,
+            sharders=sharders,
+            ignore=self._ignore,
+            fixed=self._fixed,
         )
+
+    def _whole(self, plan: Any, module: nn.Module, sharders: Sequence[Any]) -> Any:
+        return fixed_tables.merge(plan, self._fixed_in(module, sharders))
+
+    def _placed(self, plan: Any, module: nn.Module, sharders: Sequence[Any]) -> Any:
+        return fixed_tables.drop(plan, self._fixed_in(module, sharders))
+
+    def _fixed_in(self, module: nn.Module, sharders: Sequence[Any]) -> list[fixed_tables.At]:
+        found = modules.collect(module, self._ignore, sharders)[0]
+        return fixed_tables.left_out(found, self._fixed)[1]
 
     def _load(
         self,
@@ -350,6 +377,7 @@ class NeuroShardPlanner(Door):
             sharders=sharders,
             sharding_group_size=None if self._groups is None else self._groups.size,
             use_inter_host_allreduce=self._groups is not None and self._inter_host,
+            fixed=self._fixed,
         )
         if fields is None:
             fields = self._fields(module, sharders)
@@ -428,6 +456,8 @@ class NeuroShardPlanner(Door):
             device_type=self._device_type,
             preferred=() if stated or self._profile is None else SHARDING_TYPES,
             ranks=world_size,
+            fixed=self._fixed,
+            group=None if self._groups is None else self._groups.size,
         )
         types = [] if stated else _default_types(read.tables["tables"], self._profile is None)
         # TorchRec's estimator of times does not look at output_dtype.
@@ -931,6 +961,13 @@ def _not_budget(value: Any, from_plan: Any) -> list[Problem]:
         hint = "pass from_plan=, the plan file that the bytes move from"
         return [Problem("max_bytes is given without from_plan", hint)]
     return []
+
+
+def _not_beside(fixed: Any, torchrec_baseline: Any) -> list[Problem]:
+    if not fixed or not torchrec_baseline:
+        return []
+    hint = "leave torchrec_baseline out: TorchRec's planner would place the fixed tables, too"
+    return [Problem("fixed and torchrec_baseline are both given", hint)]
 
 
 def _not_number(option: str, value: Any) -> list[Problem]:

@@ -30,6 +30,7 @@ from torch import nn
 
 from . import _modules as kinds
 from . import _torchrec as torchrec
+from . import fixed as fixed_tables
 from ._modules import Collected
 from ._torchrec import OPERATORS, Placement, Shard
 from .errors import (
@@ -43,6 +44,7 @@ from .errors import (
     quoted,
     shown,
 )
+from .fixed import FixedTable
 from .groups import Groups, modules_problems, plan_problems
 from .tables import Named, named
 
@@ -134,6 +136,7 @@ def load_plan(
     sharders: Sequence[Any] | None = None,
     sharding_group_size: int | None = None,
     use_inter_host_allreduce: bool = False,
+    fixed: Mapping[str, FixedTable] | None = None,
 ) -> Any:
     """Returns the ShardingPlan that a plan's file describes, for this model and
     these ranks; hand it to ``DistributedModelParallel(model, plan=...)``.
@@ -160,6 +163,9 @@ def load_plan(
     plan must be one of ``neuroshard plan --replicas`` for such groups. DMPCollection renames
     the ranks of the plan in place: load the plan anew for each DMPCollection.
 
+    ``fixed`` are the tables that neuroshard does not place, by name: the plan's file need not have
+    them, and the ShardingPlan has the ``sharding`` that is stated of each.
+
     Every table of the model's modules (see ``tables_from_model``) must be in the plan, with
     its rows and columns, and every table of the plan in the model. PlanError tells all
     that is wrong at once; OSError where the file cannot be read, and TypeError where
@@ -180,11 +186,16 @@ def load_plan(
     """
     _types(model, env, local_size, device_type, modules, ignore)
     _group_types(sharding_group_size, use_inter_host_allreduce)
+    if wrong := fixed_tables.problems(fixed):
+        raise PlanError(wrong)
     found, problems = kinds.collect(model, ignore, sharders)
+    found, at, wrong = fixed_tables.left_out(found, fixed)
+    problems += wrong
     ranks = Ranks.of(env, local_size, device_type)
     if sharding_group_size is not None:
         ranks = ranks.grouped(sharding_group_size, use_inter_host_allreduce)
         problems += modules_problems(found, ranks.groups)
+    problems += fixed_tables.beyond(at, ranks.world_size)
     plan, more = placements(source, found, ranks, modules)
     if sharders is None:
         more = _with_sharders(more, kinds.single_bags(model, found))
@@ -193,7 +204,8 @@ def load_plan(
     if _first(env):
         warn({t.name: plan[t.path][t.table.name] for t in named(found)})
     stated = None if ranks.groups is None else ranks.world_size
-    return torchrec.sharding_plan(plan, ranks.device_type, ranks.local_size, stated)
+    made = torchrec.sharding_plan(plan, ranks.device_type, ranks.local_size, stated)
+    return fixed_tables.merge(made, at)
 
 
 def _with_sharders(problems: list[Problem], paths: Sequence[str]) -> list[Problem]:

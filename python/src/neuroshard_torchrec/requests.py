@@ -43,8 +43,35 @@ _ON_DEVICES = ("table_wise", "column_wise")
 FORMATS = {"fp32": 4, "fp16": 2, "bf16": 2}
 """The bytes of an exchanged number, by its format."""
 
-_CACHES = ("cache_sets", "cache_reserved_memory")
-"""The fused_params that size caches in other words than shares of rows."""
+_SHARE = (
+    "leave it out: cache_load_factor states the share of the rows that is cached, and without it "
+    "the plan states one for each table"
+)
+_STATE = "leave it out: a plan counts the state of the optimizer in fp32 on the device"
+_COUNTERS = "leave it out: a plan counts no counters of rows beside the state of the optimizer"
+_STREAM = "leave it out: a plan counts no time for rows that are sent away in each step"
+
+REFUSED = {
+    "cache_sets": _SHARE,
+    "cache_reserved_memory": _SHARE,
+    "uvm_non_rowwise_momentum": _STATE,
+    "optimizer_state_dtypes": _STATE,
+    "counter_based_regularization": _COUNTERS,
+    "cowclip_regularization": _COUNTERS,
+    "use_experimental_tbe": "leave it out: estimates are of FBGEMM's usual kernels",
+    "is_qr_tbe": "leave it out: a plan counts the rows that a table's config states",
+    "weights_precision": "leave it out: the data_type of a table's config states its format",
+    "enable_raw_embedding_streaming": _STREAM,
+    "res_params": _STREAM,
+    **dict.fromkeys(torchrec.STREAMS, _STREAM),
+    **dict.fromkeys(
+        torchrec.KEY_VALUE_FIELDS,
+        "leave it out: it is for tables of a key-value store, which neuroshard does not place; "
+        "state their ParameterShardings by fixed={...: FixedTable(...)}",
+    ),
+}
+"""The fused_params that change what a step takes in a way that plans do not count, and what to
+write instead."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +127,7 @@ def asked(sharder: modules.Sharder | None, kind: str = "EmbeddingBagCollection")
     that neuroshard cannot do."""
     if sharder is None:
         return Asked()
-    problems = [*_caches(sharder.fused), *_unsharded(sharder.unsharded)]
+    problems = [*_uncounted(sharder.fused), *_unsharded(sharder.unsharded)]
     types, more = (None, []) if sharder.types is None else sharding_types(sharder.types)
     problems += [Problem(f"sharding_types of the sharder: {p.message}", p.hint) for p in more]
     tiers: tuple[str, ...] | None = None
@@ -113,6 +140,13 @@ def asked(sharder: modules.Sharder | None, kind: str = "EmbeddingBagCollection")
             stated = sorted({k for allowed in kernels.values() for k in allowed})
             problems.append(no_kernel("compute_kernels of the sharder", stated))
         types = kept if kept != (types or every_type()) else types
+    if sharder.fused.get("enforce_hbm"):
+        # FBGEMM then puts all rows of host memory into HBM, beside the cache.
+        if tiers is not None and "hbm" not in tiers:
+            message = "fused_params of the sharder: enforce_hbm keeps all rows in HBM, and its "
+            hint = 'leave one of them out, or add "fused" to the compute_kernels'
+            problems.append(Problem(message + "compute_kernels allow host memory only", hint))
+        tiers = ("hbm",)
     share = sharder.fused.get("cache_load_factor")
     if share is not None:
         problems += not_a_share("fused_params of the sharder: cache_load_factor", share)
@@ -168,7 +202,10 @@ def of_kernels(
 def no_kernel(where: str, kernels: Sequence[str]) -> Problem:
     """The problem of compute kernels under which neuroshard places no table."""
     message = f"{where}: {quoted(kernels) or 'none'}: none is for the sharding types allowed"
-    return Problem(message, f'data_parallel has "{_DENSE}", the others {", ".join(TIERS)}')
+    hint = f'data_parallel has "{_DENSE}", the others {", ".join(TIERS)}'
+    if set(kernels) - {_DENSE, *TIERS}:
+        hint += "; state a table with another kernel by fixed={...: FixedTable(...)}"
+    return Problem(message, hint)
 
 
 def not_a_share(where: str, share: Any) -> list[Problem]:
@@ -218,14 +255,11 @@ def sharding_types(names: Sequence[str]) -> tuple[tuple[str, ...], list[Problem]
     return known, []
 
 
-def _caches(fused: Mapping[str, Any]) -> list[Problem]:
-    stated = [name for name in _CACHES if fused.get(name) is not None]
-    hint = (
-        "leave it out: cache_load_factor states the share of the rows that is cached, and "
-        "without it the plan states one for each table"
-    )
+def _uncounted(fused: Mapping[str, Any]) -> list[Problem]:
     return [
-        Problem(f"fused_params of the sharder: {n} is not what a plan uses", hint) for n in stated
+        Problem(f"fused_params of the sharder: {name} is not what a plan uses", hint)
+        for name, hint in REFUSED.items()
+        if fused.get(name) not in (None, False)
     ]
 
 

@@ -21,10 +21,12 @@ from torch import nn
 
 from . import _modules as modules
 from . import _torchrec as torchrec
+from . import fixed as fixed_tables
 from . import requests
 from ._modules import Collected
-from .constraints import KERNEL_FIELDS, Constraints, Of, settings, translated
+from .constraints import KERNEL_FIELDS, Constraints, Of, cached_in, settings, translated
 from .errors import SHOWN, InputError, Problem, nearest, quote, quoted, shown
+from .fixed import FixedTable
 
 log = logging.getLogger("neuroshard")
 
@@ -73,6 +75,7 @@ def tables_from_model(
     access: Mapping[str, Json] | None = None,
     constraints: Mapping[str, Any] | None = None,
     ignore: Collection[str] = (),
+    fixed: Mapping[str, FixedTable] | None = None,
 ) -> Json:
     """Returns the tables of a model's modules as ``tables.json`` has them, ready for
     ``write_tables``. The model is only looked at; it may be on the meta device.
@@ -105,6 +108,9 @@ def tables_from_model(
     out. A sharder's own sharding types become constraints of its tables. The file does
     not state the number format of the sharder's exchanges, and a warning says so.
 
+    ``fixed`` are the tables that neuroshard does not place, by name: the file has the bytes and
+    the time that they take in the place of the tables.
+
     InputError reports everything that is wrong at once.
     """
     read = read_model(
@@ -117,6 +123,7 @@ def tables_from_model(
         access=access,
         constraints=constraints,
         ignore=ignore,
+        fixed=fixed,
     )
     if read.comm_precision != "fp32":
         log.warning(
@@ -158,15 +165,33 @@ def read_model(
     device_type: str | None = None,
     preferred: Sequence[str] = (),
     ranks: int | None = None,
+    fixed: Mapping[str, FixedTable] | None = None,
+    group: int | None = None,
 ) -> Read:
     """Returns what ``tables_from_model`` returns, and more. If a sharder has sharding types
     of its own, tables get those of them that are ``preferred``, or all if none is. ``batch``
-    is that of all ``ranks``."""
+    is that of all ``ranks``. ``group`` is the number of ranks of a sharding group, None without."""
+    if wrong := fixed_tables.problems(fixed):
+        raise InputError(wrong)
     found, problems = modules.collect(model, ignore, sharders)
+    known = sorted({f for c in found for t in c.tables for f in t.features})
+    own = {
+        c.path: modules.sharder_of(sharders, model, c, device_type or torchrec.get_device_type())
+        for c in found
+    }
+    found, at, more = fixed_tables.left_out(found, fixed)
+    problems += [
+        *more,
+        *([] if ranks is None else fixed_tables.beyond(at, group or ranks)),
+        *fixed_tables.stated_twice("constraints", constraints or {}, at),
+        *fixed_tables.stated_twice("access", access or {}, at),
+    ]
+    names = fixed_tables.names(at)
+    constraints = {k: v for k, v in (constraints or {}).items() if k not in names}
+    access = {k: v for k, v in (access or {}).items() if k not in names}
     device_type = device_type or torchrec.get_device_type()
     found = modules.running_on(device_type, found)
     tables = named(found)
-    own = {c.path: modules.sharder_of(sharders, model, c, device_type) for c in found}
     asked = requests.together(
         {c.path: requests.asked(own[c.path], c.kind) for c in found},
     )
@@ -188,7 +213,7 @@ def read_model(
     if optimizer is not None and optimizer not in OPTIMIZERS:
         problems.append(Problem(f'optimizer "{optimizer}" is unknown', _one_of(OPTIMIZERS)))
     given = limits.factors(sample is not None) | dict(pooling_factors or {})
-    problems += _unknown(given, access or {}, constraints, tables)
+    problems += _unknown(given, access or {}, constraints, tables, known)
     problems += _not_json("access", access, '{"zipf": 1.1}')
     problems += _not_json("constraints", constraints, '{"min_width": 32}')
     features, more = _factors(found, sample, given)
@@ -206,6 +231,7 @@ def read_model(
         assumed += stated is None
         stated = stated or "sgd"
         problems += _table_problems(t, stated, optimizer is not None)
+        problems += _cache_problems(t, sharder)
         entry: Json = {"name": t.name}
         if t.path:
             entry["module"] = t.path
@@ -226,7 +252,7 @@ def read_model(
         if sharder is not None and sharder.index_dedup:
             entry["index_dedup"] = True
         fused = sharder.fused if sharder else {}
-        if text := settings(sorted(limits.names()), limit.fused, fused):
+        if text := settings(sorted(limits.names()), limit.fused, fused, _apart(t, fused)):
             entry["kernel_settings"] = text
         # Only that of constraints: TorchRec does not count the output_dtype of fused_params.
         if "output_dtype" in limit.placed:
@@ -254,6 +280,8 @@ def read_model(
     head: Json = {"format": "neuroshard-tables", "version": 1}
     if batch is not None:
         head["batch"] = batch
+    if at:
+        head["fixed"] = fixed_tables.loads(at, group or ranks)
     precision, warning = requests.exchanged(outputs, asked.comm_precision)
     if warning:
         log.warning("%s", warning)
@@ -339,7 +367,7 @@ def _translated(
         for t in named_so:
             unpooled = t.table.pooling not in (modules.SUM, modules.MEAN)
             features, precision = t.table.features, t.table.precision
-            of = Of(t.table.dim, features, weighted[t.path], precision, unpooled)
+            of = Of(t.name, t.table.dim, features, weighted[t.path], precision, unpooled)
             one = translated(stated, of, device_type, batch)
             limits.json[t.name], limits.of[t.name], limits.tables[t.name] = one.json, one, t
             limits.problems += [
@@ -365,12 +393,14 @@ def placed_fields(
     *,
     sharders: Sequence[Any] | None = None,
     ignore: Collection[str] = (),
+    fixed: Mapping[str, FixedTable] | None = None,
 ) -> dict[tuple[str, str], dict[str, Any]]:
     """Returns the fields that TorchRec's ParameterConstraints and sharders state for the
     ParameterSharding of each table, by the path of its module and its name there. A sharding
     type is stated as the names of those that are planned."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     collected = modules.collect(model, ignore, sharders)[0]
+    collected = fixed_tables.left_out(collected, fixed)[0]
     for c in collected:
         sharder = modules.sharder_of(sharders, model, c, device_type)
         if labels := requests.labels(sharder.types if sharder else None):
@@ -523,8 +553,8 @@ def _unknown(
     access: Mapping[str, Json],
     constraints: Mapping[str, Json],
     tables: Sequence[Named],
+    features: Sequence[str],
 ) -> list[Problem]:
-    features = sorted({f for t in tables for f in t.table.features})
     names = [t.name for t in tables]
     set_of = {"feature": set(features), "table": set(names)}
     problems = []
@@ -625,6 +655,25 @@ def _features(t: Named, read: _Features) -> list[Json]:
     return features
 
 
+def _apart(t: Named, fused: Mapping[str, Any]) -> list[str]:
+    """Returns what gives a table operators without other tables, in addition to the settings of its
+    kernels."""
+    found = ["enable_embedding_update=True"] if t.table.updated else []
+    if fused.get("use_one_tbe_per_table"):
+        found.append(f"use_one_tbe_per_table={t.name}")
+    return found
+
+
+def _cache_problems(t: Named, sharder: modules.Sharder | None) -> list[Problem]:
+    stated = sharder.fused.get("cache_precision") if sharder else None
+    precision = torchrec.format_of(stated)
+    if stated is None or cached_in(precision, t.table.precision):
+        return []
+    message = f'table "{t.name}": it is in {t.table.precision}, and its sharder caches {precision}'
+    hint = "caches are counted in the table's format: leave cache_precision out of fused_params"
+    return [Problem(message, hint)]
+
+
 def _table_problems(t: Named, optimizer: str, stated: bool) -> list[Problem]:
     problems = []
     if t.table.optimizers and not stated:
@@ -639,9 +688,13 @@ def _table_problems(t: Named, optimizer: str, stated: bool) -> list[Problem]:
         problems.append(
             Problem(
                 f'table "{t.name}": use_virtual_table: its rows exist only once they are trained',
-                "leave it out, or pass ignore= with the collection's path and add a plan for it",
+                fixed_tables.hint(t.name),
             )
         )
+    if t.table.stashed:
+        message = f'table "{t.name}": stash_weights: its weights leave the device in each step'
+        hint = "a plan counts weights on the device at all times: leave it out, or "
+        problems.append(Problem(message, hint + fixed_tables.hint(t.name)))
     if t.table.dim % 4:
         problems.append(
             Problem(

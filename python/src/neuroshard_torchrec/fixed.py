@@ -1,0 +1,243 @@
+"""Tables that neuroshard does not place: virtual and dynamic tables, those of a key-value store.
+
+Their ParameterSharding is stated by the user, or by a planner of their own. To the plan of all
+other tables they are fixed loads: the bytes and the time that they take on their ranks.
+
+    fixed= by table  -> what is wrong with it           problems
+    model's modules  -> modules without these tables    left_out
+    these tables     -> ``fixed`` of tables.json        loads
+    a ShardingPlan   -> with these tables, or without   merge, drop
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from . import _torchrec as torchrec
+from ._modules import Collected, Table
+from .errors import Problem, nearest, quote, quoted, shown
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FixedTable:
+    """A table that neuroshard does not place.
+
+    ``bytes`` is the memory that it takes on each of its ranks: a number, or text such as
+    "12GiB". ``ms`` is its time in a step on each of them, forward and backward. Both may also
+    be dicts by rank. ``sharding`` is its ParameterSharding, which the ShardingPlan then has; if
+    it is None, the ShardingPlan lacks the table, and the script must add it. ``ranks`` are its
+    ranks, by default those of the sharding, else all.
+    """
+
+    bytes: int | str | Mapping[int, int | str]
+    ms: float | Mapping[int, float] = 0.0
+    sharding: Any = None
+    ranks: Sequence[int] | None = None
+
+    def on(self) -> list[int] | None:
+        """Returns its ranks, each once and in order; None for all."""
+        stated = self.ranks
+        if stated is None and self.sharding is not None:
+            stated = self.sharding.ranks
+        return None if stated is None else sorted(set(stated))
+
+
+HINT = (
+    "neuroshard does not place it: state what it takes of each rank, and its ParameterSharding, "
+    "by fixed={{{name}: FixedTable(bytes=..., ms=..., sharding=...)}}"
+)
+"""What to do about a table that neuroshard does not place."""
+
+
+def hint(name: str) -> str:
+    """Returns what to write for a table that neuroshard does not place."""
+    return HINT.format(name=quote(name))
+
+
+@dataclass(frozen=True)
+class At:
+    """A table of the model that is stated as fixed: by which name, and where it is."""
+
+    name: str
+    path: str
+    table: Table
+    stated: FixedTable
+
+
+def _ranks(value: Any) -> bool:
+    return isinstance(value, Sequence) and all(type(r) is int and r >= 0 for r in value)
+
+
+def _size(value: Any) -> bool:
+    return isinstance(value, str) or (type(value) is int and value >= 0)
+
+
+def _time(value: Any) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and math.isfinite(value) and value >= 0
+
+
+def problems(fixed: Any) -> list[Problem]:
+    """Returns what is wrong with the option ``fixed``."""
+    if fixed is None:
+        return []
+    if not isinstance(fixed, Mapping):
+        message = f"fixed is of type {type(fixed).__name__}, not a dict by the names of tables"
+        return [Problem(message, 'pass fixed={"table": FixedTable(bytes="12GiB")}')]
+    found = []
+    for name, one in fixed.items():
+        if not isinstance(name, str) or not isinstance(one, FixedTable):
+            message = f"fixed: {shown(name)}: {shown(one)} is no FixedTable by the name of a table"
+            found.append(Problem(message, 'pass fixed={"table": FixedTable(bytes="12GiB")}'))
+            continue
+        found += [Problem(f"fixed: table {quote(name)}: {p.message}", p.hint) for p in _of_one(one)]
+    return found
+
+
+def _of_one(one: FixedTable) -> list[Problem]:
+    if one.sharding is not None and not isinstance(one.sharding, torchrec.ParameterSharding):
+        message = f"sharding: {shown(one.sharding)} is no ParameterSharding"
+        return [Problem(message, 'that of another planner is plan.plan["path"]["table"]')]
+    if one.ranks is not None and not _ranks(one.ranks):
+        return [Problem(f"ranks: {shown(one.ranks)} is no list of ranks", "leave it out for all")]
+    ranks = one.on()
+    if ranks is not None and not ranks:
+        return [Problem("it has no ranks", "leave ranks= out for all")]
+    found = []
+    for what, value, fits, wanted in (
+        ("bytes", one.bytes, _size, 'a number of bytes, or text such as "12GiB"'),
+        ("ms", one.ms, _time, "a number of milliseconds of at least 0"),
+    ):
+        values = value if isinstance(value, Mapping) else {0: value}
+        if wrong := [v for v in values.values() if not fits(v)]:
+            found.append(Problem(f"{what}: {shown(wrong[0])} is not {wanted}"))
+        if not isinstance(value, Mapping):
+            continue
+        if not _ranks(list(value)):
+            found.append(Problem(f"{what}: {shown(list(value))} are no ranks"))
+        elif ranks is not None and (more := sorted(set(value) - set(ranks))):
+            message = f"{what}: {shown(more)} are not among its ranks, {shown(ranks)}"
+            found.append(Problem(message, "state ranks=, or leave them out"))
+    return found
+
+
+def left_out(
+    found: Sequence[Collected], fixed: Mapping[str, FixedTable] | None
+) -> tuple[list[Collected], list[At], list[Problem]]:
+    """Returns the modules without the tables that are stated as fixed, these tables, and the
+    problems of names. A table is named as in its module; where several modules have a table of
+    that name, after its module's path and a slash."""
+    if not fixed:
+        return list(found), [], []
+    tables = [(c.path, t) for c in found for t in c.tables]
+    at: list[At] = []
+    wrong = []
+    for name, one in fixed.items():
+        here = [(p, t) for p, t in tables if p and f"{p}/{t.name}" == name]
+        here = here or [(p, t) for p, t in tables if t.name == name]
+        if len(here) == 1:
+            at.append(At(name, *here[0], one))
+        elif here:
+            message = f"fixed: several tables are called {quote(name)}"
+            wrong.append(Problem(message, f"name one of {quoted(f'{p}/{name}' for p, _ in here)}"))
+        else:
+            near = nearest(name, [t.name for _, t in tables])
+            text = f"did you mean {quote(near)}?" if near else ""
+            wrong.append(Problem(f"fixed: the model has no table {quote(name)}", text))
+    twice = [
+        a for i, a in enumerate(at) if (a.path, a.table) in [(b.path, b.table) for b in at[:i]]
+    ]
+    wrong += [Problem(f"fixed: table {quote(a.name)} is stated twice") for a in twice]
+    gone = {(a.path, a.table.name) for a in at}
+    kept = [
+        replace(
+            c,
+            tables=tuple(t for t in c.tables if (c.path, t.name) not in gone),
+            fixed=tuple(t.name for t in c.tables if (c.path, t.name) in gone),
+        )
+        for c in found
+    ]
+    return kept, at, wrong
+
+
+def names(at: Sequence[At]) -> set[str]:
+    """Returns the names of these tables, with and without their modules' paths."""
+    return {n for a in at for n in (a.name, a.table.name, f"{a.path}/{a.table.name}")}
+
+
+def stated_twice(argument: str, given: Iterable[str], at: Sequence[At]) -> list[Problem]:
+    """Returns a problem for each fixed table that an option for placed tables names."""
+    return [
+        Problem(
+            f"{argument}: table {quote(name)} is in fixed=, and neuroshard does not place it",
+            "leave it out of one of them: the ParameterSharding of a fixed table says all",
+        )
+        for name in given
+        if name in names(at)
+    ]
+
+
+def loads(at: Sequence[At], ranks: int | None) -> list[Json]:
+    """Returns the fixed loads of tables.json: the ranks of a table that take the same, together.
+    ``ranks`` is the number of all ranks, None if it is not known."""
+    found = []
+    for a in at:
+        on = a.stated.on()
+        by_rank = [v for v in (a.stated.bytes, a.stated.ms) if isinstance(v, Mapping)]
+        if on is None and by_rank:
+            on = sorted({rank for value in by_rank for rank in value})
+        takes: dict[tuple[str, float], list[int]] = {}
+        for rank in [None] if on is None else on:
+            size, ms = _of(a.stated.bytes, rank, 0), _of(a.stated.ms, rank, 0.0)
+            size = size if isinstance(size, str) else f"{size}B"
+            takes.setdefault((size, float(ms)), []).append(0 if rank is None else rank)
+        for (size, ms), devices in takes.items():
+            load: Json = {"name": a.name}
+            if on is not None and (ranks is None or devices != list(range(ranks))):
+                load["devices"] = devices
+            if size != "0B":
+                load["bytes"] = size
+            if ms:
+                load["ms"] = ms
+            if "bytes" in load or "ms" in load:
+                found.append(load)
+    return found
+
+
+def _of(value: Any, rank: int | None, missing: Any) -> Any:
+    return value.get(rank, missing) if isinstance(value, Mapping) else value
+
+
+def beyond(at: Sequence[At], ranks: int) -> list[Problem]:
+    """Returns a problem for each table whose ranks are not among these."""
+    return [
+        Problem(
+            f"fixed: table {quote(a.name)}: rank {max(on)} is not one of the {ranks} ranks",
+            "state the ranks of this job",
+        )
+        for a in at
+        if (on := a.stated.on()) is not None and max(on) >= ranks
+    ]
+
+
+def merge(plan: Any, at: Sequence[At]) -> Any:
+    """Returns the ShardingPlan with the ParameterShardings that are stated."""
+    for a in at:
+        if a.stated.sharding is not None:
+            tables = plan.plan.setdefault(a.path, torchrec.EmbeddingModuleShardingPlan({}))
+            # A copy: DMPCollection renames the ranks of a plan in place.
+            tables[a.table.name] = copy.deepcopy(a.stated.sharding)
+    return plan
+
+
+def drop(plan: Any, at: Sequence[At]) -> Any:
+    """Returns the ShardingPlan without these tables."""
+    for a in at:
+        plan.plan.get(a.path, {}).pop(a.table.name, None)
+    return plan
