@@ -31,7 +31,7 @@ import (
 // the placement in one case: of a slice whose blocks of rows lie on devices of the plan's choice,
 // a device receives a vector from each block (ReceivedOf).
 //
-// The vectors' lines are what TorchRec 1.6.1 allocates in a training step on CPUs, as
+// The vectors' lines are what TorchRec allocates in a training step on CPUs, as
 // python/tests/test_torchrec_memory.py measures with 1, 2 and 4 processes. With O for the
 // outputs of a device and V for the line received, the live bytes are
 //

@@ -30,7 +30,7 @@ from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
 )
 from test_torchrec_training import blocks, of_kind, slices, table
 from torch import nn
-from torchrec import EmbeddingBagCollection, JaggedTensor
+from torchrec import EmbeddingBagCollection, EmbeddingCollection, JaggedTensor
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import Topology
 from torchrec.modules.embedding_configs import DataType
@@ -307,6 +307,15 @@ def test_modules_that_are_refused_say_why() -> None:
         FusedEmbeddingCollection(
             modules.sequences("s", 1), torch.optim.SGD, rate, meta
         ).use_gather_select()
+
+
+def test_collections_that_send_ahead_are_refused() -> None:
+    pec = pytest.importorskip("torchrec.modules.pec_embedding_modules", reason="SKIPPED: not 1.9")
+    model = nn.Module()
+    inner = EmbeddingCollection(tables=modules.sequences("s", 1), device=torch.device("meta"))
+    model.ahead = pec.PECEmbeddingCollection(inner)
+    (problem,) = told(model)
+    assert "PECEmbeddingCollection, which neuroshard cannot plan: it sends the vectors" in problem
 
 
 def test_tables_say_what_torchrec_runs() -> None:

@@ -429,6 +429,16 @@ def test_the_extra_takes_the_tested_releases() -> None:
     }
 
 
+def test_the_page_lists_the_tested_releases() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "TORCHREC.md").read_text()
+    (table,) = re.findall(
+        r"^\| TorchRec \| PyTorch \| FBGEMM \|\n\|[-|]*\n((?:\|.*\n)*)", page, re.M
+    )
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    together = {release: {"PyTorch": torch, "FBGEMM": fbgemm} for release, torch, fbgemm in rows}
+    assert together == versions.TOGETHER
+
+
 def test_without_torchrec_the_import_says_what_to_install() -> None:
     code = (
         "from importlib import metadata\n"
@@ -466,7 +476,14 @@ def test_a_name_that_torchrec_lacks_is_named(spoil: str, named: bytes) -> None:
     assert b"lacks what neuroshard_torchrec uses" in last and named in last
 
 
-IMPORTS = ("_torchrec.py", "_modules.py", "_sharded.py", "options.py", "parts.py")
+IMPORTS = (
+    "_torchrec.py",
+    "_differences.py",
+    "_modules.py",
+    "_sharded.py",
+    "options.py",
+    "parts.py",
+)
 """The files of the package that import TorchRec; _torchrec.py says what each uses of it."""
 
 

@@ -21,6 +21,7 @@ from torchrec.distributed.planner.types import (
 )
 from torchrec.modules.embedding_configs import EmbeddingBagConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection
+from torchrec_releases import NVLINK_DOMAINS
 
 from neuroshard_torchrec import InputError
 from neuroshard_torchrec.topology import Cluster, of_group
@@ -58,9 +59,10 @@ def value(arguments: list[str], flag: str) -> str:
 
 def test_devices_and_hosts() -> None:
     none = FixedPercentageStorageReservation(0)
-    cluster = request(topology(16, local_world_size=4, pod_size=2, ddr_cap=1 << 20), none)
+    stated, domain = ({"pod_size": 2}, ["--nvlink-domain", "8"]) if NVLINK_DOMAINS else ({}, [])
+    cluster = request(topology(16, local_world_size=4, ddr_cap=1 << 20, **stated), none)
     assert cluster.arguments == [
-        *("--devices", "16", "--devices-per-host", "4", "--nvlink-domain", "8"),
+        *("--devices", "16", "--devices-per-host", "4", *domain),
         *("--memory", "1073741824B", "--reserve-share", "0", "--reserve-fixed", "0B"),
         *("--host-memory", f"{4 << 20}B"),
     ]
@@ -162,6 +164,8 @@ def test_multipliers_that_torchrecs_formulas_read() -> None:
 def test_numbers_of_a_topology_that_estimates_do_not_read() -> None:
     none = FixedPercentageStorageReservation(0)
     stated = {"ddr_mem_bw": 3e9, "ssd_mem_bw": 5e9, "uneven_sharding_perf_multiplier": 5.0}
+    if not NVLINK_DOMAINS:
+        del stated["ssd_mem_bw"]
     found = request(topology(**stated), none)
     assert found.arguments == request(topology(), none).arguments
     assert [w.split(":")[1].split()[0] for w in found.warnings] == list(stated)

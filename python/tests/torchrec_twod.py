@@ -62,8 +62,10 @@ def on_cpus() -> Any:
 
     class OnCPUs(real_class):  # type: ignore[misc] # it is untyped
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            super().__init__(*arguments, **options)
-            self.set_all_reduce_hook(means(self._default_ctx.replica_pg))
+            def mean(tensors: list[torch.Tensor]) -> None:
+                means(self._default_ctx.replica_pg)(tensors)
+
+            super().__init__(*arguments, custom_all_reduce=mean, **options)
 
     return OnCPUs
 

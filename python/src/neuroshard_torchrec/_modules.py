@@ -408,6 +408,10 @@ _TOWER = (
     "groups that exist for GPUs only"
 )
 _QUANT = "it is quantised for inference, and neuroshard plans the steps of training"
+_AHEAD = (
+    "it sends the vectors ahead that two batches in a row look up, and neither the times nor the "
+    "memory of a plan count this"
+)
 _FUSED_SEQUENCE = "TorchRec's sharder for it fails: it asks the module for use_gather_select"
 _OWN_PLAN = 'pass ignore=["{path}"], and add a plan of your own for it'
 _NO_TOWER = (
@@ -421,6 +425,7 @@ _REASONS = {
         _FUSED_SEQUENCE,
         "use an EmbeddingCollection, and name the optimizer in the sharder's fused_params",
     ),
+    "PECEmbeddingCollection": (_AHEAD, _OWN_PLAN),  # since 1.9
     "EmbeddingTower": (_TOWER, _NO_TOWER),
     "EmbeddingTowerCollection": (_TOWER, _NO_TOWER),
     "QuantEmbeddingBagCollection": (_QUANT, _OWN_PLAN),

@@ -1,10 +1,11 @@
 """What is used of TorchRec. These files of the package import it, and no other:
 
-    _torchrec.py   plans and what they are made of
-    _modules.py    modules with tables, and their sharders
-    _sharded.py    sharded models
-    parts.py       what users pass to TorchRec's planner
-    options.py     the ShardingOptions of TorchRec's planner
+    _torchrec.py     plans and what they are made of
+    _modules.py      modules with tables, and their sharders
+    _sharded.py      sharded models
+    parts.py         what users pass to TorchRec's planner
+    options.py       the ShardingOptions of TorchRec's planner
+    _differences.py  what differs between releases
 
 versions.py checks the versions before any of them is imported.
 """

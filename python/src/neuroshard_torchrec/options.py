@@ -23,8 +23,8 @@ from torchrec.distributed.planner.types import (
     ShardingOption,
     Topology,
 )
-from torchrec.distributed.planner.utils import sharder_name
 
+from . import _differences
 from .errors import quote, shown
 
 
@@ -140,7 +140,8 @@ def estimated(
 ) -> list[ShardingOption]:
     """Returns the options with the bytes and times of their shards, by the estimators of an
     enumerator."""
-    enumerator._sharder_map = {sharder_name(s.module_type): s for s in sharders}
+    _differences.give_sharders(enumerator, sharders)
+    _differences.add_stashes(chosen, enumerator)
     enumerator.populate_estimates(chosen)
     return chosen
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from torch import nn
 
-from . import parts
+from . import _differences, parts
 from .errors import InputError, Problem, shown
 
 MAX_DEVICES = 1 << 16
@@ -91,23 +91,20 @@ def of_group(topology: Any, size: int, per_host: int) -> Any:
         hint = "state one memory for all ranks: each sharding group has the same plan"
         problem = "topology: the ranks differ in memory, and there are several sharding groups"
         raise InputError([Problem(problem, hint)])
-    links = topology.intra_group_size // topology.local_world_size
     return parts.Topology(
         world_size=size,
         compute_device=topology.compute_device,
         hbm_cap=device.hbm,
         ddr_cap=device.ddr,
-        ssd_cap=device.ssd,
         local_world_size=per_host,
-        pod_size=links if links > 1 else None,
         hbm_mem_bw=topology.hbm_mem_bw,
         ddr_mem_bw=topology.ddr_mem_bw,
-        ssd_mem_bw=topology.ssd_mem_bw,
         hbm_to_ddr_mem_bw=topology.hbm_to_ddr_mem_bw,
         bwd_compute_multiplier=topology.bwd_compute_multiplier,
         weighted_feature_bwd_compute_multiplier=topology.weighted_feature_bwd_compute_multiplier,
         uneven_sharding_perf_multiplier=topology.uneven_sharding_perf_multiplier,
         generalized_comms_bandwidths=topology.comms_bandwidths,
+        **_differences.since_1_6(topology),
     )
 
 
@@ -118,8 +115,8 @@ def _devices(topology: Any, problems: list[Problem]) -> list[str]:
         hint = f"neuroshard plans for 1 to {MAX_DEVICES} ranks"
         problems.append(Problem(f"topology: world_size is {world}", hint))
     arguments = ["--devices", str(world), "--devices-per-host", str(min(local, world))]
-    if topology.intra_group_size > local:
-        arguments += ["--nvlink-domain", str(topology.intra_group_size)]
+    if (linked := _differences.ranks_linked(topology)) > local:
+        arguments += ["--nvlink-domain", str(linked)]
     return arguments
 
 
@@ -160,7 +157,7 @@ def _links(topology: Any, problems: list[Problem], warnings: list[str]) -> list[
     network, default = topology.inter_host_bw, usual["inter_host_bw"].default
     if network == default:
         return arguments
-    if topology.world_size <= topology.intra_group_size:
+    if topology.world_size <= _differences.ranks_linked(topology):
         warnings.append(
             f"topology: inter_host_bw {network:g} has no effect on estimates, because all ranks "
             "are on one host or in one NVLink domain"
@@ -179,7 +176,7 @@ def _kernels(
     stated = {
         name: getattr(topology, name)
         for name in (*_MULTIPLIERS, *_UNREAD)
-        if getattr(topology, name) != usual[name].default
+        if name in usual and getattr(topology, name) != usual[name].default
     }
     memories = _MEMORIES
     if topology.compute_device == "cpu":

@@ -79,7 +79,7 @@ class Ranks:
         dist.init_process_group(backend, timeout=timedelta(minutes=10))
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         # Followers wait here between requests, for as long as the driver likes.
-        self._control = dist.new_group(backend="gloo", timeout=timedelta(days=7))
+        self._control: Any = dist.new_group(backend="gloo", timeout=timedelta(days=7))
         self._groups: dict[int, Any] = {}
         self.per_host = int(os.environ.get("LOCAL_WORLD_SIZE", str(self.size)))
         self.kernel = f"all_to_all_single of {backend}"
