@@ -26,6 +26,7 @@ from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterCons
 from torchrec.distributed.planner.storage_reservations import FixedPercentageStorageReservation
 from torchrec.distributed.planner.types import PlannerError
 from torchrec_binary import binary, neuroshard
+from torchrec_releases import PLANS_MANAGED
 
 from neuroshard_torchrec import InputError, NeuroShardPlanner, baseline
 
@@ -293,15 +294,21 @@ def test_a_plan_that_does_not_fit_by_our_count(binary: str, tmp_path: Path) -> N
 
 
 def test_modules_of_each_kind(binary: str) -> None:
-    model = modules.Model(list(modules.KINDS))
-    planner = NeuroShardPlanner(**of_topology(), binary=binary, torchrec_baseline=True)
-    planner.plan(model, modules.sharders())
+    def report(kinds: list[str]) -> str:
+        planner = NeuroShardPlanner(**of_topology(), binary=binary, torchrec_baseline=True)
+        planner.plan(modules.Model(kinds), modules.sharders())
+        return planner.report
+
+    managed = ["managed", "listed"]
+    if not PLANS_MANAGED:
+        assert "has uneven buckets per rank" in note(report(managed))
+    both = report([k for k in modules.KINDS if PLANS_MANAGED or k not in managed])
     # The plan has a cost. TorchRec replicates small tables, which the search here does not do
     # by default.
-    name, valid, predicted, *_ = row(planner.report)
+    name, valid, predicted, *_ = row(both)
     assert (name, valid) == ("torchrec", "no") and predicted.endswith(" ms")
-    assert re.match(r'table "\w+": it is data_parallel, and its constraints', note(planner.report))
-    assert re.search(r"^torchrec placed .*\d+ data_parallel", planner.report, re.MULTILINE)
+    assert re.match(r'table "\w+": it is data_parallel, and its constraints', note(both))
+    assert re.search(r"^torchrec placed .*\d+ data_parallel", both, re.MULTILINE)
 
 
 def test_a_sharding_group(binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,6 +49,7 @@ from torchrec.modules.mc_modules import (
 from torchrec.optim import apply_optimizer_in_backward
 from torchrec.quant import EmbeddingBagCollection as QuantEmbeddingBagCollection
 from torchrec_binary import binary
+from torchrec_releases import COUNTS_IDS
 
 from neuroshard_torchrec import (
     InputError,
@@ -394,7 +395,7 @@ EVICTION: Json = {
         (mapped(DistanceLFU_EvictionPolicy()), 32),
         (hashed(), 8),
         (hashed(**EVICTION), 12),
-        (hashed(**EVICTION, track_id_freq=True), 20),
+        *([(hashed(**EVICTION, track_id_freq=True), 20)] if COUNTS_IDS else []),
     ],
     ids=["lfu", "lru", "distance_lfu", "hashed", "hashed_evicted", "hashed_counted"],
 )

@@ -16,3 +16,10 @@ def _number(release: str) -> tuple[int, ...]:
 
 NVLINK_DOMAINS = since("1.6")
 """A Topology has domains of several hosts (``pod_size``), and a bandwidth of SSDs."""
+
+COUNTS_IDS = since("1.6")
+"""A HashZchManagedCollisionModule has ``track_id_freq``."""
+
+PLANS_MANAGED = not since("1.8")
+"""TorchRec's own planner plans modules of managed collisions. Later it fails unless the ranks
+divide the buckets, and all but HashZchManagedCollisionModule have one bucket."""

@@ -5,7 +5,7 @@ _torchrec.py lists the files that import TorchRec. This one depends on parts of
 DistributedModelParallel and of ShardedEmbeddingBagCollection that are not public, of the
 releases that _torchrec.py checks for.
 
-TorchRec has DistributedModelParallel.reshard for the same purpose. Its release 1.6.1
+TorchRec has DistributedModelParallel.reshard for the same purpose. Up to 1.9 it
 looks features up in the wrong tables after a move, loses learning rates, and stops or
 waits forever in other cases (docs/TORCHREC.md, "Moving tables in a running job"). So a
 collection is made by its sharder, as at the start of a job, and takes the place of the
