@@ -5,14 +5,16 @@ EmbeddingShardingPlanner.
 
 FOLDER has TorchRec's sources: a git directory or a checkout with the COMMIT, or else the files
 alone. The tests are those of torchrec/distributed/planner/tests that use the planner. They run
-against the installed TorchRec, so the sources must be those of its release. ``FAILS`` lists the tests that may
-fail, each with the reason; the exit code is 1 if another one fails, or if one of them passes.
+against the installed TorchRec, so the sources must be those of its release. ``FAILS`` lists
+the tests that may fail, each with the reason; the exit code is 1 if another one fails, or if
+one of them passes.
 With --stock, TorchRec's planner stays in its place, for the number beside ours.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import subprocess
 import sys
 import tempfile
@@ -44,12 +46,16 @@ FAILS = {
 
 
 def replace() -> None:
-    """Puts NeuroShardPlanner into TorchRec's modules, under the name of TorchRec's planner."""
+    """Puts NeuroShardPlanner into TorchRec's modules, under the name of TorchRec's planner. The
+    log of TorchRec's statistics is on, because NeuroShardPlanner makes the table of the default
+    EmbeddingStats only for that log, and TorchRec's tests read this table."""
     import torchrec.distributed.planner as package
     from torchrec.distributed.planner import planners
+    from torchrec.distributed.planner.stats import EmbeddingStats
 
     from neuroshard_torchrec import NeuroShardPlanner
 
+    logging.getLogger(EmbeddingStats.__module__).setLevel(logging.INFO)
     package.EmbeddingShardingPlanner = NeuroShardPlanner
     planners.EmbeddingShardingPlanner = NeuroShardPlanner
 
