@@ -36,6 +36,10 @@ Json = dict[str, Any]
 SAME = 1e-6
 """Losses may differ by this share: another plan takes sums in another order, in float32."""
 
+STATE = 2e-6
+"""So much may optimizer state differ, as a share of a table's largest one: Adagrad's is a sum of
+squares. With TorchRec 1.5 and PyTorch 2.10 it differs by 1.2e-6."""
+
 OTHER = 1e-4
 """Losses that differ by more are those of another training."""
 
@@ -299,7 +303,7 @@ def test_resumed(seen: dict[str, list[Json]], name: str) -> None:
         assert "error" not in result, result["error"]
         assert result["after"] == near(want["after"])
         assert result["plan"] != want["plan"]
-        assert result["state"] < SAME
+        assert result["state"] < STATE
         assert result["off"] < WEIGHT[optimizer]
 
 
