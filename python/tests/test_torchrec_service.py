@@ -365,6 +365,17 @@ def test_a_service_that_never_answers() -> None:
         stop.set()
 
 
+@pytest.mark.parametrize("status", [200, 503])
+def test_an_answer_that_ends_late(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(*_: Any) -> bytes:
+        raise TimeoutError
+
+    monkeypatch.setattr(service, "_read", late)
+    monkeypatch.setattr(service, "WAITS", (0,))
+    with Fake((status, {}, b"")) as fake, pytest.raises(ServiceError, match="came in time"):
+        planner(fake.url).plan(MODEL)
+
+
 def test_an_answer_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service, "MAX_BYTES", 1 << 20)
     for status in (200, 422):

@@ -276,13 +276,14 @@ class Service:
         if left <= 0:
             return _Answer(0, lost="no answer came in time")
         try:
-            with self._opener.open(request, timeout=left) as response:
+            try:
+                response = self._opener.open(request, timeout=left)
+            except urllib.error.HTTPError as e:
+                response = e  # an answer, too, which may come late
+            with response:
                 return _Answer(
                     response.status, _header(response.headers), _read(response, deadline)
                 )
-        except urllib.error.HTTPError as e:
-            with e:
-                return _Answer(e.code, _header(e.headers), _read(e, deadline))
         except TimeoutError:
             return _Answer(0, lost="no answer came in time")
         except (OSError, http.client.HTTPException) as e:
