@@ -284,28 +284,34 @@ func (l trainedList) Supports(form problem.Form) bool {
 }
 
 // TorchRec returns the choice of the closed formulas of TorchRec's own planner (package
-// torchrec).
-func TorchRec() Prices { return formulas{} }
+// torchrec), as in the newest release that is known.
+func TorchRec() Prices { return TorchRecOf(problem.NewestTorchRec()) }
 
-type formulas struct{}
+// TorchRecOf returns the same as in a release of TorchRec.
+func TorchRecOf(r problem.TorchRecRelease) Prices { return formulas{r} }
 
-func (formulas) String() string { return torchrec.Model }
+type formulas struct{ release problem.TorchRecRelease }
 
-func (formulas) Model(hardware.Topology) (string, error) { return torchrec.Model, nil }
+func (f formulas) String() string { return f.release.Model() }
 
-func (formulas) List(p *problem.Problem) (PriceList, error) {
-	return formulaList{torchrec.NewEstimates(p)}, nil
+func (f formulas) Model(hardware.Topology) (string, error) { return f.release.Model(), nil }
+
+func (f formulas) List(p *problem.Problem) (PriceList, error) {
+	return formulaList{f, torchrec.NewEstimates(p, f.release)}, nil
 }
 
-type formulaList struct{ *torchrec.Estimates }
+type formulaList struct {
+	formulas
+	*torchrec.Estimates
+}
 
 func (l formulaList) NewScorer() search.Scorer { return l.Estimates.NewScorer() }
 
 func (formulaList) Doubts([][]problem.Shard) []string { return nil }
 
-func (formulaList) Estimator() plan.Estimator {
+func (l formulaList) Estimator() plan.Estimator {
 	return plan.Estimator{
-		Model: torchrec.Model, ModelSource: plan.ClosedForm,
+		Model: l.release.Model(), ModelSource: plan.ClosedForm,
 		Note: "times are those of the closed formulas of TorchRec's own planner, neither predicted by a trained model nor measured",
 	}
 }

@@ -178,7 +178,7 @@ func TestChoicesOfPrices(t *testing.T) {
 		{neuroshard.Pretrained(), "embedded", id, true, true, false},
 		{neuroshard.Trained(model, 0), id, id, true, true, false},
 		{neuroshard.Trained(model, 1.5), id + ", risk penalty 1.5", id, true, true, false},
-		{neuroshard.TorchRec(), "torchrec-1.6.1", "torchrec-1.6.1", true, true, true},
+		{neuroshard.TorchRec(), "torchrec-1.9.2", "torchrec-1.9.2", true, true, true},
 		{neuroshard.Prototype(published(t)), "prototype-", "prototype-", false, false, false},
 	} {
 		if got := c.prices.String(); !strings.HasPrefix(got, c.name) {

@@ -139,7 +139,6 @@ func clusterOf(p *problem.Problem) Cluster {
 		Devices:        p.Topology.Devices,
 		DevicesPerHost: p.Topology.PerHost(),
 		Batch:          p.Batch,
-		WeightsOnly:    p.Accounting == problem.CountWeights,
 		CommPrecision:  p.CommPrecision,
 		Engine:         p.Engine,
 		LaneRule:       p.LaneRule,
@@ -148,11 +147,10 @@ func clusterOf(p *problem.Problem) Cluster {
 		NVLinkDomain:     domain,
 		LinkBandwidth:    whole(t.Bandwidths.Links), HBMBandwidth: whole(t.Bandwidths.HBM), HostLinkBandwidth: whole(t.Bandwidths.HostLink),
 		BackwardMultiplier: t.Multipliers.Backward, WeightedBackwardMultiplier: t.Multipliers.WeightedBackward,
-		TorchRecBytes: p.Accounting == problem.CountTorchRec,
 
 		Replicas: several(t.Replicas), ReplicasPerHost: several(t.ReplicasPerHost), ReplicasPerDomain: several(t.ReplicasPerDomain),
 		InterHostAllReduce: t.InterHostAllReduce, SyncEvery: several(t.SyncEvery),
-	}.WithMemories(*t)
+	}.withAccounting(p.Accounting).WithMemories(*t)
 }
 
 // several returns n, or 0 for the 1 that plans do not state.

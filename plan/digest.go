@@ -30,7 +30,7 @@ func Digest(p *problem.Problem) string {
 	}
 	d.topology(p)
 	d.int(int64(p.Batch))
-	d.int(int64(p.Accounting))
+	d.accounting(p.Accounting)
 	d.modules(p)
 	d.further(p)
 	sum := sha256.Sum256(d.form)
@@ -87,6 +87,20 @@ func (d *digester) table(t *problem.Table) {
 	d.text(c.Colocation)
 	d.bool(c.NoSplit)
 	d.int(int64(c.MinWidth))
+}
+
+// accounting adds the number of an accounting: one number for all releases of TorchRec, of which the
+// problem's is added if it is not the first that problems had.
+func (d *digester) accounting(a problem.Accounting) {
+	r, ok := a.TorchRec()
+	if !ok {
+		d.int(int64(a))
+		return
+	}
+	d.int(2)
+	if r.Name != problem.UnstatedTorchRec {
+		d.text(r.Name)
+	}
 }
 
 // modules adds the modules of all tables if one table states its module. They come at

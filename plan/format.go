@@ -281,10 +281,23 @@ func checkCluster(c *Cluster) error {
 		checkKnown(c.Engine))
 }
 
-// checkAccounting reports two ways to count the same bytes.
+// checkAccounting reports two ways to count the same bytes, and a release of TorchRec that is not
+// known, or that nothing is counted by.
 func checkAccounting(c *Cluster) error {
 	if c.WeightsOnly && c.TorchRecBytes {
 		return errors.New("weights_only and torchrec_bytes are both true: the bytes of a plan are counted in one way")
+	}
+	if c.TorchRecRelease == "" {
+		return nil
+	}
+	if !c.TorchRecBytes {
+		return errors.New("torchrec_release: it is stated without torchrec_bytes")
+	}
+	if c.TorchRecRelease == problem.UnstatedTorchRec {
+		return fmt.Errorf("torchrec_release: %s is not written: leave the key out", c.TorchRecRelease)
+	}
+	if _, ok := problem.ReleaseOfTorchRec(c.TorchRecRelease); !ok {
+		return fmt.Errorf("torchrec_release: the estimators of TorchRec %q are not known: the plan was made by another version of neuroshard", c.TorchRecRelease)
 	}
 	return nil
 }

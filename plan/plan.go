@@ -19,6 +19,7 @@
 package plan
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 
@@ -417,8 +418,10 @@ type Cluster struct {
 	BackwardMultiplier         float64 `json:"backward_multiplier,omitempty"`
 	WeightedBackwardMultiplier float64 `json:"weighted_backward_multiplier,omitempty"`
 	// TorchRecBytes is true if the bytes are those that TorchRec's storage estimator counts
-	// (problem.CountTorchRec).
-	TorchRecBytes bool `json:"torchrec_bytes,omitempty"`
+	// (problem.CountTorchRec). TorchRecRelease is then the release, such as "1.9"; empty for
+	// problem.UnstatedTorchRec.
+	TorchRecBytes   bool   `json:"torchrec_bytes,omitempty"`
+	TorchRecRelease string `json:"torchrec_release,omitempty"`
 	// Replicas is the number of sharding groups; 0 if there is one. All other fields are
 	// those of one group. ReplicasPerHost and ReplicasPerDomain are the numbers of replicas of a
 	// shard on one host and in one NVLink domain; 0 if that is one.
@@ -439,9 +442,21 @@ func (c *Cluster) Accounting() problem.Accounting {
 	case c.WeightsOnly:
 		return problem.CountWeights
 	case c.TorchRecBytes:
-		return problem.CountTorchRec
+		if r, ok := problem.ReleaseOfTorchRec(cmp.Or(c.TorchRecRelease, problem.UnstatedTorchRec)); ok {
+			return problem.CountTorchRec(r)
+		}
 	}
 	return problem.CountAll
+}
+
+// withAccounting returns the cluster with an accounting in the place of its own.
+func (c Cluster) withAccounting(a problem.Accounting) Cluster {
+	r, torchRec := a.TorchRec()
+	c.WeightsOnly, c.TorchRecBytes, c.TorchRecRelease = a == problem.CountWeights, torchRec, ""
+	if r.Name != problem.UnstatedTorchRec {
+		c.TorchRecRelease = r.Name
+	}
+	return c
 }
 
 // Topology returns the cluster as a topology that has all but the profile: the bytes of each device

@@ -218,11 +218,11 @@ func (p *parser) sync(s *Sync) error {
 	})
 }
 
-// The last twenty keys of a cluster are optional.
-var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "device_memories_bytes", "reserve_share", "host_memories_bytes", "comm_precision", "engine", "lanes", "network_bytes_per_second", "nvlink_domain", "torchrec_bytes", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second", "backward_multiplier", "weighted_backward_multiplier", "replicas", "replicas_per_host", "replicas_per_domain", "inter_host_allreduce", "sync_every"}
+// The last twenty-one keys of a cluster are optional.
+var clusterKeys = []string{"profile", "devices", "devices_per_host", "batch", "device_memory_bytes", "reserve_bytes", "weights_only", "host_memory_bytes", "device_memories_bytes", "reserve_share", "host_memories_bytes", "comm_precision", "engine", "lanes", "network_bytes_per_second", "nvlink_domain", "torchrec_bytes", "torchrec_release", "link_bytes_per_second", "hbm_bytes_per_second", "host_link_bytes_per_second", "backward_multiplier", "weighted_backward_multiplier", "replicas", "replicas_per_host", "replicas_per_domain", "inter_host_allreduce", "sync_every"}
 
 func (p *parser) cluster(c *Cluster) error {
-	err := p.object(clusterKeys, 20, func(key string) (err error) {
+	err := p.object(clusterKeys, 21, func(key string) (err error) {
 		switch key {
 		case "profile":
 			c.Profile, err = p.text()
@@ -280,6 +280,8 @@ func (p *parser) clusterOption(c *Cluster, key string) (err error) {
 		if c.TorchRecBytes, err = p.bool(); err == nil && !c.TorchRecBytes {
 			err = errors.New("false is not written: leave the key out")
 		}
+	case "torchrec_release":
+		c.TorchRecRelease, err = p.text()
 	default:
 		err = p.differing(c, key)
 	}

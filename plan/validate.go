@@ -233,7 +233,7 @@ func (v *validator) cluster() {
 	differ("memory per device:", exactly(has.DeviceMemory), exactly(want.DeviceMemory))
 	differ("reserve per device:", exactly(has.Reserve), exactly(want.Reserve))
 	differ("weights-only accounting:", has.WeightsOnly, want.WeightsOnly)
-	differ("TorchRec's count of bytes:", has.TorchRecBytes, want.TorchRecBytes)
+	differ("TorchRec's count of bytes:", torchRecBytes(has), torchRecBytes(want))
 	differ("memory per host:", exactly(has.HostMemory), exactly(want.HostMemory))
 	differ("memories of devices:", memories(has.DeviceMemories), memories(want.DeviceMemories))
 	differ("a reserve share of devices that differ:", has.ReserveShare, want.ReserveShare)
@@ -256,6 +256,15 @@ func (v *validator) cluster() {
 		v.foreign = true
 		v.add(RuleCluster, "", -1, -1, "the plan lists %d devices, the cluster has %d", len(v.pl.Devices), v.p.Topology.Devices)
 	}
+}
+
+// torchRecBytes returns the release of TorchRec whose bytes count in a cluster; no if none does.
+func torchRecBytes(c Cluster) string {
+	r, ok := c.Accounting().TorchRec()
+	if !ok {
+		return "no"
+	}
+	return r.Name
 }
 
 // match finds each table of the plan in the problem. It reports all differences of one

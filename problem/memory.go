@@ -2,6 +2,7 @@ package problem
 
 import (
 	"math"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -98,34 +99,56 @@ const (
 	// CountWeights counts only weights, in fp32, as the NeuroShard paper and its
 	// prototype do. Use it to compare with them: such a plan may not fit a real device.
 	CountWeights
-	// CountTorchRec counts what TorchRec's storage estimator counts (torchrec.go), so that a
-	// plan fits here if it fits in TorchRec's planner.
-	CountTorchRec
+	// countTorchRec is the accounting of the oldest of TorchRecReleases; those of the others
+	// follow.
+	countTorchRec
 )
 
-var accountingNames = []string{"all", "weights", "torchrec"}
+// CountTorchRec returns the accounting that counts what the storage estimator of a release of
+// TorchRec counts (torchrec.go), so that a plan fits here if it fits in TorchRec's planner.
+func CountTorchRec(r TorchRecRelease) Accounting {
+	return countTorchRec + Accounting(slices.Index(torchRecReleases[:], r))
+}
+
+// TorchRec returns the release of TorchRec whose bytes count; false if all bytes or only those of
+// weights count.
+func (a Accounting) TorchRec() (TorchRecRelease, bool) {
+	if a < countTorchRec {
+		return TorchRecRelease{}, false
+	}
+	return torchRecReleases[a-countTorchRec], true
+}
+
+// accountingNames returns the names of all accountings, in order.
+func accountingNames() []string {
+	names := []string{"all", "weights"}
+	for _, r := range torchRecReleases {
+		names = append(names, r.String())
+	}
+	return names
+}
 
 // String returns the accounting's name as used in files.
-func (a Accounting) String() string { return enumName(accountingNames, uint8(a), "Accounting") }
+func (a Accounting) String() string { return enumName(accountingNames(), uint8(a), "Accounting") }
 
 // MarshalText writes the accounting's name.
 func (a Accounting) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // UnmarshalText reads a name that MarshalText writes.
 func (a *Accounting) UnmarshalText(text []byte) error {
-	i, err := parseEnum(accountingNames, string(text), "accounting")
+	i, err := parseEnum(accountingNames(), string(text), "accounting")
 	*a = Accounting(i)
 	return err
 }
 
 // ChosenAccountings returns the names of the accountings that a user may choose. CountWeights is
 // not among them: published workloads that are planned so choose it. The slice is the caller's.
-func ChosenAccountings() []string { return []string{CountAll.String(), CountTorchRec.String()} }
+func ChosenAccountings() []string { return append([]string{CountAll.String()}, TorchRecNames()...) }
 
 // ParseAccounting reads one of ChosenAccountings.
 func ParseAccounting(s string) (Accounting, error) {
-	if s == CountTorchRec.String() {
-		return CountTorchRec, nil
+	if r, ok := ParseTorchRec(s); ok {
+		return CountTorchRec(r), nil
 	}
 	_, err := parseEnum(ChosenAccountings(), s, "accounting")
 	return CountAll, err
@@ -185,8 +208,8 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 		}
 		return Memory{Weights: weights}
 	}
-	if p.Accounting == CountTorchRec {
-		return torchRecMemory(p, s)
+	if r, ok := p.Accounting.TorchRec(); ok {
+		return torchRecMemory(p, s, r)
 	}
 	batch := int64(p.Batch)
 	if s.ShardingType == DataParallel {

@@ -7,11 +7,12 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// torchrec.go counts the bytes of shards as the EmbeddingStorageEstimator of TorchRec 1.6.1
-// does (testdata/storage.json holds the real package's results). With B samples a device, W
-// devices and L of them in a group of fast links, and for a table of R rows and D columns of e
-// bytes, whose features have pooling factors that add up to P, and F bags a sample, a shard of
-// r rows and d columns takes
+// torchrec.go counts the bytes of shards as the EmbeddingStorageEstimator of a release of TorchRec
+// does (testdata/storage*.json holds the real packages' results; release.go says in what the
+// releases differ). With B samples a device, W devices and L of them in a group of fast links, and
+// for a table of R rows and D columns of e bytes, whose features have pooling factors that add up
+// to P, and F bags a sample that are not empty (TorchRecRelease.Bags), a shard of r rows and d
+// columns takes
 //
 //	weights     r d e                           R D e for a replica
 //	optimizer   weights * 0, 1 / D, 1 or 2      SGD, row-wise Adagrad, Adagrad, Adam
@@ -27,11 +28,11 @@ import (
 // on the host, weights and optimizer are bytes of host memory.
 // TorchRec counts no gradients and no buffers that receive vectors: its reserve must hold them.
 
-// torchRecMemory returns the bytes that TorchRec counts for shard s. Memory.Indices has the
-// inputs.
-func torchRecMemory(p *Problem, s Shard) Memory {
+// torchRecMemory returns the bytes that a release of TorchRec counts for shard s. Memory.Indices
+// has the inputs.
+func torchRecMemory(p *Problem, s Shard, r TorchRecRelease) Memory {
 	t := &p.Tables[s.Table]
-	inputs, outputs := torchRecSizes(p, s)
+	inputs, outputs := torchRecSizes(p, s, r)
 	m := Memory{Indices: unit.Bytes(math.Ceil(inputs)), Outputs: unit.Bytes(math.Ceil(outputs))}
 	rows, dim := s.Rows.Len(), int64(s.Dim())
 	storage := t.Rows * int64(t.Dim) * t.Precision.Bytes()
@@ -57,21 +58,21 @@ func torchRecMemory(p *Problem, s Shard) Memory {
 
 // torchRecSizes returns the bytes of a shard's inputs and outputs, before they are rounded.
 // The operations come in TorchRec's order, because the results are rounded up.
-func torchRecSizes(p *Problem, s Shard) (inputs, outputs float64) {
+func torchRecSizes(p *Problem, s Shard, r TorchRecRelease) (inputs, outputs float64) {
 	t := &p.Tables[s.Table]
 	devices := float64(p.Topology.Devices)
 	local := float64(p.Batch) / devices
 	for i := range t.Features {
 		f := &t.Features[i]
 		inputs += float64(f.PoolingFactor * local)
-		outputs += float64(f.bags() * local)
+		outputs += float64(r.Bags(f) * local)
 	}
 	served := devices
 	switch {
 	case s.ShardingType == DataParallel:
 		served = 1
 	case s.ShardingType.Span() == OneHost:
-		inputs /= float64(p.Topology.PerHost())
+		inputs /= float64(r.MemoryGroup(p.Topology))
 	case p.ByRows(s):
 		inputs /= devices
 	}

@@ -17,6 +17,10 @@ import (
 // counted is a shard with the bytes that the real package counted:
 // python/src/neuroshard_compare/storages.py writes the file.
 type counted struct {
+	Case     int // its number, in the files of the older releases
+	Topology struct {
+		Pod int `json:"pod_size"`
+	}
 	Devices      int
 	PerHost      int `json:"devices_per_host"`
 	Batch        int `json:"batch_per_rank"`
@@ -37,33 +41,56 @@ type counted struct {
 	HBM, DDR     unit.Bytes
 }
 
-func readCounted(t *testing.T) []counted {
-	data, err := os.ReadFile("testdata/storage.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
+// readCounted returns what a release counted: all of the newest release's file, and of another
+// release the shards of which it counted something else.
+func readCounted(t *testing.T, r problem.TorchRecRelease) []counted {
+	t.Helper()
+	var newest, other struct {
 		Source string
 		Shards []counted
 	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
+	readJSON(t, "testdata/storage.json", &newest)
+	source := newest.Source
+	if r != problem.NewestTorchRec() {
+		readJSON(t, "testdata/storage-"+r.Name+".json", &other)
+		for _, c := range other.Shards {
+			newest.Shards[c.Case].HBM, newest.Shards[c.Case].DDR = c.HBM, c.DDR
+		}
+		source = other.Source
 	}
-	if !strings.Contains(file.Source, "TorchRec 1.6.1,") {
-		t.Fatalf("the file is of another release: %s", file.Source)
+	if !strings.Contains(source, "TorchRec "+r.Version+",") {
+		t.Fatalf("the file is of another version than %s: %s", r.Version, source)
 	}
-	return file.Shards
+	return newest.Shards
 }
 
-// TestBytesAsTorchRec: each drawn shard takes exactly the bytes that TorchRec counts.
+func readJSON(t *testing.T, file string, into any) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestBytesAsTorchRec: each drawn shard takes exactly the bytes that each release of TorchRec
+// counts.
 func TestBytesAsTorchRec(t *testing.T) {
+	for _, r := range problem.TorchRecReleases() {
+		t.Run(r.Name, func(t *testing.T) { bytesAsTorchRec(t, r) })
+	}
+}
+
+func bytesAsTorchRec(t *testing.T, r problem.TorchRecRelease) {
 	seen := map[string]int{}
-	for i, c := range readCounted(t) {
+	for i, c := range readCounted(t, r) {
 		optimizer, err := problem.ParseOptimizer(c.Optimizer)
 		if err != nil {
 			t.Fatal(err)
 		}
-		pooling, err := problem.ParsePooling(c.Pooling)
+		pooling, err := problem.ParsePooling(cmp.Or(c.Pooling, problem.Pooling(0).String()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,8 +115,8 @@ func TestBytesAsTorchRec(t *testing.T) {
 			table.Features = append(table.Features, f)
 		}
 		p := problem.Problem{
-			Tables: []problem.Table{table}, Batch: c.Batch * c.Devices, Accounting: problem.CountTorchRec,
-			Topology: hardware.Topology{Devices: c.Devices, DevicesPerHost: c.PerHost},
+			Tables: []problem.Table{table}, Batch: c.Batch * c.Devices, Accounting: problem.CountTorchRec(r),
+			Topology: hardware.Topology{Devices: c.Devices, DevicesPerHost: c.PerHost, NVLinkDomain: c.Topology.Pod * c.PerHost},
 		}
 		s := problem.Shard{Rows: problem.Range{End: c.Shard[0]}, Columns: problem.Range{End: c.Shard[1]}, ShardingType: c.ShardingType, Cache: c.Cache}
 		switch c.Kernel {
@@ -133,7 +160,11 @@ func TestBytesAsTorchRec(t *testing.T) {
 }
 
 func TestAccountingNames(t *testing.T) {
-	for _, a := range []problem.Accounting{problem.CountAll, problem.CountWeights, problem.CountTorchRec} {
+	all := []problem.Accounting{problem.CountAll, problem.CountWeights}
+	for _, r := range problem.TorchRecReleases() {
+		all = append(all, problem.CountTorchRec(r))
+	}
+	for _, a := range all {
 		text, _ := a.MarshalText()
 		var back problem.Accounting
 		if err := back.UnmarshalText(text); err != nil || back != a {
@@ -141,7 +172,26 @@ func TestAccountingNames(t *testing.T) {
 		}
 		chosen, err := problem.ParseAccounting(a.String())
 		if known := slices.Contains(problem.ChosenAccountings(), a.String()); known != (err == nil) || known && chosen != a {
-			t.Errorf("%s: got %v and %v, want that a user may choose all and torchrec only", a, chosen, err)
+			t.Errorf("%s: got %v and %v, want that a user may choose all and those of TorchRec only", a, chosen, err)
 		}
+	}
+}
+
+func TestNamesOfReleases(t *testing.T) {
+	for name, want := range map[string]string{
+		"torchrec": "1.9.2", "torchrec-1.5": "1.5.1", "torchrec-1.6": "1.6.1", "torchrec-1.6.1": "1.6.1", "torchrec-1.9": "1.9.2",
+		"": "", "torchrec-": "", "torchrec-1.4": "", "torchrec-1.6.0": "", "1.6": "", "TorchRec": "",
+	} {
+		if got, ok := problem.ParseTorchRec(name); got.Version != want || ok != (want != "") {
+			t.Errorf("%q: got version %q and %v, want %q", name, got.Version, ok, want)
+		}
+	}
+	want := `accounting "torchrec-1.4" is unknown: choose one of all, torchrec, torchrec-1.5, torchrec-1.6, torchrec-1.7, torchrec-1.8, torchrec-1.9`
+	if _, err := problem.ParseAccounting("torchrec-1.4"); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	newest, err := problem.ParseAccounting("torchrec")
+	if r, ok := newest.TorchRec(); err != nil || !ok || r != problem.NewestTorchRec() {
+		t.Errorf("torchrec: got %v and %v, want the newest release", newest, err)
 	}
 }

@@ -209,8 +209,14 @@ func joined(c plan.Cluster) (text string) {
 	return text
 }
 
-// torchRecBytes is the note on bytes that are not all that a step takes.
-const torchRecBytes = ", bytes as TorchRec counts them"
+// torchRecBytes is the note on bytes that are not all that a step takes; empty if TorchRec did not
+// count them.
+func torchRecBytes(c plan.Cluster) string {
+	if r, ok := c.Accounting().TorchRec(); ok {
+		return fmt.Sprintf(", bytes as TorchRec %s counts them", r.Name)
+	}
+	return ""
+}
 
 func cluster(c plan.Cluster) string {
 	t := c.Topology()
@@ -227,9 +233,7 @@ func cluster(c plan.Cluster) string {
 	if c.WeightsOnly {
 		text += ", weights alone counted"
 	}
-	if c.TorchRecBytes {
-		text += torchRecBytes
-	}
+	text += torchRecBytes(c)
 	if c.HostMemory > 0 {
 		text += fmt.Sprintf(", %s of memory a host", memories(c.HostMemories, c.HostMemory.String()))
 	}

@@ -221,10 +221,7 @@ func titleOf(pl *plan.Plan) (title, batch string) {
 	if c.CommPrecision != problem.FP32 {
 		batch += fmt.Sprintf(", exchanges in %v", c.CommPrecision)
 	}
-	if c.TorchRecBytes {
-		batch += torchRecBytes
-	}
-	return title, batch
+	return title, batch + torchRecBytes(c)
 }
 
 // placed says how many tables have each sharding type, or nothing if all tables are whole

@@ -165,7 +165,7 @@ func tight(t *rapid.T) *problem.Problem {
 	devices := rapid.SampledFrom([]int{1, 2, 3, 5, 20}).Draw(t, "devices")
 	p := &problem.Problem{
 		Batch:      rapid.SampledFrom([]int{1, 64}).Draw(t, "batch"),
-		Accounting: rapid.SampledFrom([]problem.Accounting{problem.CountAll, problem.CountWeights, problem.CountTorchRec}).Draw(t, "accounting"),
+		Accounting: rapid.SampledFrom([]problem.Accounting{problem.CountAll, problem.CountWeights, problem.CountTorchRec(problem.NewestTorchRec())}).Draw(t, "accounting"),
 	}
 	total := 0.0
 	for i := range rapid.IntRange(1, 14).Draw(t, "tables") {

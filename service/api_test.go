@@ -196,7 +196,7 @@ func TestPlansAboveTheLimits(t *testing.T) {
 
 // TestKeyOfPlans wants another id for all that may change a plan or what its answer says.
 func TestKeyOfPlans(t *testing.T) {
-	s, formulas := start(t, service.Options{}), start(t, service.Options{Formulas: true})
+	s, formulas := start(t, service.Options{}), start(t, service.Options{Formulas: neuroshard.TorchRec()})
 	asked := map[string]string{}
 	for _, c := range []struct {
 		what             string

@@ -18,13 +18,13 @@ import (
 // ship. Each model is loaded once.
 type pricer struct {
 	model    *cost.Model
-	formulas bool
+	formulas neuroshard.Prices // nil without formulas
 
 	lock    sync.Mutex
 	shipped map[string]*cost.Model
 }
 
-func newPricer(model *cost.Model, formulas bool) *pricer {
+func newPricer(model *cost.Model, formulas neuroshard.Prices) *pricer {
 	return &pricer{model: model, formulas: formulas, shipped: map[string]*cost.Model{}}
 }
 
@@ -41,7 +41,7 @@ func (p *pricer) profiles() []string {
 	switch {
 	case p.model != nil:
 		return []string{p.model.Hardware().Name}
-	case p.formulas:
+	case p.formulas != nil:
 		return nil
 	}
 	return pretrained.Profiles()
@@ -59,8 +59,8 @@ func (p *pricer) of(t hardware.Topology, riskPenalty float64) (neuroshard.Prices
 			return nil, refusal(fault{Location: "problem.overrides.device", Message: err.Error(), Hint: "this server plans for device " + p.model.Hardware().Name})
 		}
 		return neuroshard.Trained(p.model, riskPenalty), nil
-	case p.formulas:
-		return neuroshard.TorchRec(), nil
+	case p.formulas != nil:
+		return p.formulas, nil
 	}
 	model, err := p.load(t.Profile.Name)
 	if err != nil {

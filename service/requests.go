@@ -44,7 +44,7 @@ type OverridesBody struct {
 	HostLinkBandwidth  *Quantity `json:"host_link_bandwidth,omitempty" doc:"Bandwidth of a device to its host's memory, for TorchRec's formulas"`
 	BackwardMultiplier *float64  `json:"backward_multiplier,omitempty" doc:"Time of the kernels of the backward over that of the forward, for TorchRec's formulas"`
 	WeightedBackward   *float64  `json:"weighted_backward_multiplier,omitempty" doc:"Factor of the time of the backward for weighted lookups, for TorchRec's formulas"`
-	Accounting         *string   `json:"accounting,omitempty" maxLength:"200" doc:"Which bytes count against a device's memory: all, or torchrec for those that TorchRec's storage estimator counts"`
+	Accounting         *string   `json:"accounting,omitempty" maxLength:"200" doc:"Which bytes count against a device's memory: all, or torchrec for those that TorchRec's storage estimator counts in the newest release that is known, or torchrec-1.6, in another release"`
 	CommPrecision      *string   `json:"comm_precision,omitempty" maxLength:"200" doc:"Number format of the vectors that devices send each other"`
 	Engine             *string   `json:"for,omitempty" maxLength:"200" doc:"Engine that is to run the plan, torchrec or hugectr"`
 	Lanes              *string   `json:"lanes,omitempty" maxLength:"200" doc:"Which table sets the lanes of a bag: widest or own"`

@@ -35,16 +35,17 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/sync/semaphore"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/service/jobs"
 )
 
 // Options configure a service. Store must be set.
 type Options struct {
-	// Model estimates the costs; nil takes the models that ship for the profiles, or TorchRec's
-	// formulas with Formulas.
+	// Model estimates the costs; nil takes Formulas, those of a release of TorchRec, or the models
+	// that ship for the profiles if these are nil, too.
 	Model    *cost.Model
-	Formulas bool
+	Formulas neuroshard.Prices
 	Store    Store
 	// Limits bound every request; fields that are 0 have the defaults of DefaultLimits.
 	Limits Limits

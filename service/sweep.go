@@ -148,8 +148,8 @@ func (s *sweeper) define(body *SweepBody) (*sweep.Definition, int64, error) {
 	}
 	if s.prices.model != nil {
 		def.Prices = neuroshard.Trained(s.prices.model, 0)
-	} else if s.prices.formulas {
-		def.Prices = neuroshard.TorchRec()
+	} else if s.prices.formulas != nil {
+		def.Prices = s.prices.formulas
 	}
 	if body.Price > 0 {
 		if def.Tariff, _, err = sweep.ParseFlat(strconv.FormatFloat(body.Price, 'g', -1, 64)); err != nil {

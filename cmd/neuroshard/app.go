@@ -89,6 +89,9 @@ func (a *app) readDataset(folder string) (dataset.Dataset, error) {
 
 // loadModel loads a cost model from a folder.
 func (a *app) loadModel(folder string) (*cost.Model, error) {
+	if err := unknownRelease(folder); err != nil {
+		return nil, err
+	}
 	if err := checkFolder(folder); err != nil {
 		return nil, bad(fmt.Errorf("model %w", err), "make one with: neuroshard train")
 	}

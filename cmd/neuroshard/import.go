@@ -57,7 +57,7 @@ If the file states no cluster, flags do, as in plan.`,
 	f := cmd.Flags()
 	f.StringVar(&c.from, "from", string(problem.TorchRec), "the `engine` whose plan it is: "+strings.Join(engineNames(), " or "))
 	f.StringVar(&c.tables, "tables", "", "the `tables` that the plan places: a file or workload:NAME")
-	f.StringVar(&c.model, "model", "", "`folder` of the cost model to estimate with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the one that ships for the profile)")
+	f.StringVar(&c.model, "model", "", "`folder` of the cost model to estimate with, as train writes it, or torchrec for the formulas of TorchRec's own planner in the newest release that is known, torchrec-1.6 for those of another release (default: the one that ships for the profile)")
 	f.StringVarP(&c.output, "output", "o", "", "write the plan to this `file`; - is standard output, in place of the report")
 	f.BoolVar(&c.json, "json", false, "print one JSON object")
 	f.BoolVar(&c.allDevices, "all-devices", false, "list every device, also of large clusters")
@@ -117,7 +117,7 @@ func (c *importCommand) run(path string) error {
 		if c.tables == "" {
 			return usagef("add --tables: without tables no cost is estimated", "import: --model needs --tables")
 		}
-		if c.model != torchRecModel {
+		if formulasOf(c.model) == nil {
 			var err error
 			if model, err = c.loadModel(c.model); err != nil {
 				return err
@@ -262,8 +262,8 @@ func (c *importCommand) price(pl *plan.Plan, l loaded, model *cost.Model) error 
 	profile := l.problem.Topology.Profile.Name
 	prices := neuroshard.Pretrained()
 	switch {
-	case c.model == torchRecModel:
-		prices = neuroshard.TorchRec() // for every profile
+	case formulasOf(c.model) != nil:
+		prices = formulasOf(c.model) // for every profile
 	case model != nil:
 		prices = neuroshard.Trained(model, 0)
 		if err := model.FitsProfile(l.problem.Topology); err != nil {

@@ -1,17 +1,37 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/problem"
 )
 
 // model.go holds what commands share that take a cost model.
 
-// torchRecModel is the value of --model that stands for TorchRec's formulas.
-const torchRecModel = "torchrec"
+// formulasOf returns the prices of the release of TorchRec that a value of --model names, such as
+// torchrec or torchrec-1.6; nil if the value is no such name.
+func formulasOf(model string) neuroshard.Prices {
+	r, ok := problem.ParseTorchRec(model)
+	if !ok {
+		return nil
+	}
+	return neuroshard.TorchRecOf(r)
+}
+
+// unknownRelease returns an error for a value of --model that could be a release of TorchRec, and
+// is neither one nor a folder.
+func unknownRelease(model string) error {
+	if _, err := os.Stat(model); err == nil || !strings.HasPrefix(model, string(problem.TorchRec)+"-") {
+		return nil
+	}
+	return faulty(fmt.Sprintf("--model: there is no folder %q, and no such release of TorchRec is known", model), "choose one of "+strings.Join(problem.TorchRecNames(), ", "))
+}
 
 // riskPenaltyUsage is the help of --risk-penalty.
 const riskPenaltyUsage = "standard `deviations` of an ensemble's nets that the search adds to the estimated cost"
@@ -35,8 +55,8 @@ func checkRiskPenalty(penalty float64, model *cost.Model) error {
 // completeModel offers folders and TorchRec's formulas for --model.
 func completeModel(cmd *cobra.Command) {
 	err := cmd.RegisterFlagCompletionFunc("model", func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-		if word != "" && strings.HasPrefix(torchRecModel, word) {
-			return []string{torchRecModel}, cobra.ShellCompDirectiveDefault
+		if word != "" && strings.HasPrefix(string(problem.TorchRec), word[:min(len(word), len(problem.TorchRec))]) {
+			return problem.TorchRecNames(), cobra.ShellCompDirectiveDefault
 		}
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	})

@@ -66,7 +66,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.IntVar(&p.search.Grid, "grid", 11, "limits on dim sums that the greedy search tries")
 	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "cost estimates after which the search ends with status budget; 0 takes a number that grows with the problem")
 	f.DurationVar(&p.search.Budget, "budget", 0, "`time` to search, such as 1s: the plan is refined until then (default: a fixed amount of work)")
-	f.StringVar(&p.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the model that ships for the profile)")
+	f.StringVar(&p.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner in the newest release that is known, torchrec-1.6 for those of another release (default: the model that ships for the profile)")
 	f.StringVar(&p.policy, "policy", "", "`folder` of the policy that method dreamshard or autoshard places tables with, as train-policy writes it")
 	f.IntVar(&p.search.Samples, "samples", 0, "drawn rollouts of the policy, beside the greedy one; the cheapest plan of all is taken")
 	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
@@ -116,7 +116,7 @@ type planCommand struct {
 func (p *planCommand) run(ctx context.Context, source string) error {
 	start := p.env.now()
 	var model *cost.Model
-	if p.model != torchRecModel {
+	if formulasOf(p.model) == nil {
 		var err error
 		// An error ends here: the model could supply what seems to be missing.
 		if model, err = p.givenModel(p.model); err != nil {
@@ -308,8 +308,8 @@ func (p *planCommand) prices(model *cost.Model, t hardware.Topology) (neuroshard
 	switch {
 	case model != nil:
 		return neuroshard.Trained(model, p.riskPenalty), bad(model.FitsProfile(t), "train one for this profile, or leave --model out")
-	case p.model == torchRecModel:
-		return neuroshard.TorchRec(), nil // for every profile
+	case formulasOf(p.model) != nil:
+		return formulasOf(p.model), nil // for every profile
 	case !slices.Contains(pretrained.Profiles(), t.Profile.Name):
 		return nil, usagef("choose one of "+strings.Join(pretrained.Profiles(), ", "), "no cost model ships for device profile %q", t.Profile.Name)
 	}

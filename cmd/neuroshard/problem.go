@@ -93,7 +93,7 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.Var(&c.replicas, "replicas", "`sharding groups` of 2D parallelism, each with all tables and a part of the batch; all other flags describe the whole cluster; plan also takes auto, for the groups of the cheapest step (default: 1)")
 	f.IntVar(&c.syncEvery, "sync-every", 1, "steps from one all-reduce of the replicas' weights and optimizer states to the next")
 	f.BoolVar(&c.interHost, "inter-host-allreduce", false, "the devices of a sharding group are consecutive, so the all-reduce of the replicas takes the network: TorchRec's use_inter_host_allreduce (default: the replicas of a shard are neighbours)")
-	f.StringVar(&c.accounting, "accounting", problem.CountAll.String(), "which `bytes` count against a device's memory: all; or torchrec, those that TorchRec's storage estimator counts")
+	f.StringVar(&c.accounting, "accounting", problem.CountAll.String(), "which `bytes` count against a device's memory: all; or torchrec, those that TorchRec's storage estimator counts in the newest release that is known, or torchrec-1.6, in another release")
 	f.StringVar(&c.commPrecision, "comm-precision", problem.FP32.String(), "number `format` of the vectors that devices send each other: fp32, fp16 or bf16")
 	f.StringVar(&c.engine, "for", "", "the `engine` that is to run the plan, torchrec or hugectr: the plan keeps to the engine's rules, so the engine trains it, stores checkpoints of it and loads them (default: any engine)")
 	f.StringVar(&c.lanes, "lanes", problem.LanesByWidest.String(), "which table sets the `lanes` of a bag in the estimates: widest, the widest of its operator; or own, each table its own, for those who measured that")

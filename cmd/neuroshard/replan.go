@@ -59,7 +59,7 @@ input is wrong, 3 if the search was interrupted, 6 if nothing fits.`,
 	f.Var(&r.types, "sharding-types", "`types` of sharding that tables may have, as in plan")
 	f.Uint64Var(&r.search.Seed, "seed", 0, "seed of the random numbers in the search")
 	f.IntVar(&r.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
-	f.StringVar(&r.model, "model", "", "`folder` of the cost model to plan with, or torchrec, as in plan (default: the model that ships for the profile)")
+	f.StringVar(&r.model, "model", "", "`folder` of the cost model to plan with, or torchrec or torchrec-1.6, as in plan (default: the model that ships for the profile)")
 	f.Float64Var(&r.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
 	f.BoolVar(&r.json, "json", false, "print one JSON object")
 	f.BoolVar(&r.all, "all", false, "list every table that moves")
@@ -81,7 +81,7 @@ type replanCommand struct {
 
 func (r *replanCommand) run(ctx context.Context, oldPath, source string) error {
 	var model *cost.Model
-	if r.model != torchRecModel {
+	if formulasOf(r.model) == nil {
 		var err error
 		if model, err = r.givenModel(r.model); err != nil {
 			return err

@@ -63,7 +63,7 @@ that sweep --output wrote, and needs no PLAN.`,
 	r.cluster.set = f
 	r.cluster.step.register(cmd)
 	f.StringVar(&r.tables, "tables", "", "the tables that were planned: a `file`, \"-\" or workload:NAME")
-	f.StringVar(&r.model, "model", "", "`folder` of the cost model that the plan was made with, or torchrec (default: the one that ships for the profile)")
+	f.StringVar(&r.model, "model", "", "`folder` of the cost model that the plan was made with, or torchrec (default: the one that ships for the profile, or TorchRec's formulas that the plan names)")
 	f.StringVar(&r.alternatives, "alternatives", "", "`tables` whose cheapest other place is computed: all, critical (those on the critical device, and the largest tables) or none (default: all, and critical for large plans)")
 	f.StringArrayVar(&r.compared.given, "compare-plan", nil, "`NAME=FILE`: list a plan that another planner made among the baselines of the page, as in plan; may be repeated")
 	f.StringVar(&r.replan, "replan", "", "`file` with the output of replan --json: adds its curve, and its plan")
@@ -152,8 +152,10 @@ func (r *reportCommand) check(args []string) error {
 		errs = append(errs, faulty(fmt.Sprintf("--alternatives: %q is none of %s", r.alternatives, strings.Join(explainedNames(), ", ")), ""))
 	}
 	files := append(slices.Clone(args), r.tables, r.replan, r.sweep)
-	if r.model != "" && r.model != torchRecModel {
-		if err := checkFolder(r.model); err != nil {
+	if r.model != "" && formulasOf(r.model) == nil {
+		if err := unknownRelease(r.model); err != nil {
+			errs = append(errs, err)
+		} else if err := checkFolder(r.model); err != nil {
 			errs = append(errs, faulty("--model: "+err.Error(), "make a model with: neuroshard train"))
 		}
 	}

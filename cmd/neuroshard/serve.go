@@ -70,7 +70,7 @@ func (s *serveCommand) register(cmd *cobra.Command) {
 	l := &s.limits
 	f.StringVar(&s.listen, "listen", "127.0.0.1:7878", "`address` and port to serve; port 0 takes a free one")
 	f.StringVar(&s.data, "data", "", "`folder` of the plans; it is made if it does not exist")
-	f.StringVar(&s.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the models that ship for the profiles)")
+	f.StringVar(&s.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner in the newest release that is known, torchrec-1.6 for those of another release (default: the models that ship for the profiles)")
 	f.StringVar(&s.tokenFile, "token-file", "", "`file` with the token that callers must send; required unless --listen is a loopback address")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "`file` of the certificate, for HTTPS")
 	f.StringVar(&s.tlsKey, "tls-key", "", "`file` of the certificate's key")
@@ -264,14 +264,14 @@ func (s *serveCommand) options(token string) (service.Options, error) {
 	if s.limits.Queue == 0 {
 		s.limits.Queue = -1 // no job waits; 0 would be the default
 	}
-	o := service.Options{Limits: s.limits, Token: token, Hosts: s.hosts, Formulas: s.model == torchRecModel}
+	o := service.Options{Limits: s.limits, Token: token, Hosts: s.hosts, Formulas: formulasOf(s.model)}
 	switch s.log {
 	case "text":
 		o.Log = slog.New(slog.NewTextHandler(s.stderr, nil))
 	case "json":
 		o.Log = slog.New(slog.NewJSONHandler(s.stderr, nil))
 	}
-	if s.model != "" && !o.Formulas {
+	if o.Formulas == nil {
 		model, err := s.givenModel(s.model)
 		if err != nil {
 			return o, err

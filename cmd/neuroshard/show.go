@@ -88,7 +88,7 @@ search missed a cheaper place.`,
 	f.StringVar(&memory, "memory", "", "show the memory of a `device`, line by line")
 	f.Lookup("memory").NoOptDefVal = fullest
 	f.BoolVar(&tables, "tables", false, "list every table, on a line of its own; with TABLES also the cheapest other place for it")
-	f.StringVar(&model, "model", "", "`folder` of the cost model that the plan was made with, or torchrec (default: the one that ships for the profile)")
+	f.StringVar(&model, "model", "", "`folder` of the cost model that the plan was made with, or torchrec (default: the one that ships for the profile, or TorchRec's formulas that the plan names)")
 	cmd.MarkFlagsMutuallyExclusive("json", "memory", "tables")
 	cmd.MarkFlagsMutuallyExclusive("json", "all-devices")
 	completeModel(cmd)
@@ -154,9 +154,12 @@ func compared(pl *plan.Plan, p *problem.Problem, options neuroshard.Options) (re
 // pricesOf returns what estimated a plan's cost, or says why that is missing.
 func pricesOf(a *app, pl *plan.Plan, p *problem.Problem, folder string) (prices neuroshard.Prices, missing string, err error) {
 	by := pl.Provenance
-	switch {
-	case folder == torchRecModel, folder == "" && by.ModelSource == plan.ClosedForm:
-		return neuroshard.TorchRec(), "", nil
+	if by.ModelSource == plan.ClosedForm && (folder == "" || folder == string(problem.TorchRec)) {
+		folder = by.Model // the release that the plan was made with
+	}
+	switch formulas := formulasOf(folder); {
+	case formulas != nil:
+		return formulas, "", nil
 	case folder != "":
 		model, err := a.loadModel(folder)
 		if err != nil {

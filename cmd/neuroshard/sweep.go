@@ -260,7 +260,7 @@ func (s *sweepCommand) register(cmd *cobra.Command) {
 	f.StringArrayVar(&s.scales, "scale", nil, "axis: a `scale` of the tables, such as rows=2,dims=1.5,pooling=1.2,tables=1.25, or none; may be repeated")
 	f.StringVar(&s.prices, "prices", "", "`price` of one device for an hour, such as 2.95, or a CSV file in the columns of skypilot's catalog")
 	f.BoolVar(&s.spot, "spot", false, "take the prices of spot instances from the file of --prices")
-	f.StringVar(&s.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner (default: the models that ship for the profiles)")
+	f.StringVar(&s.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner in the newest release that is known, torchrec-1.6 for those of another release (default: the models that ship for the profiles)")
 	f.Uint64Var(&s.seed, "seed", 0, "seed of the random numbers in the searches")
 	f.Int64Var(&s.evaluations, "max-evaluations", 0, "cost estimates after which the search of a cell ends; 0 takes a number that grows with the problem")
 	f.IntVar(&s.workers, "workers", 0, "cells planned at a time; they do not change the outcomes (default: all cores)")
@@ -407,7 +407,7 @@ func (s *sweepCommand) definition(source string) (sweep.Definition, error) {
 	}
 	var errs []error
 	var model *cost.Model
-	if s.model != "" && s.model != torchRecModel {
+	if formulasOf(s.model) == nil {
 		var err error
 		// An error ends here: the model could supply what seems to be missing.
 		if model, err = s.givenModel(s.model); err != nil {
@@ -416,16 +416,13 @@ func (s *sweepCommand) definition(source string) (sweep.Definition, error) {
 		s.cluster.setModel(model)
 	}
 	all := shardingTypesFlag(problem.ShardingTypes())
-	def.Types = typesOf(&all)
-	switch {
-	case model != nil:
+	def.Types, def.Prices = typesOf(&all), formulasOf(s.model)
+	if model != nil {
 		def.Prices = neuroshard.Trained(model, 0)
 		if model.Manifest().Source != string(dataset.Simulated) {
 			columns := shardingTypesFlag{problem.TableWise, problem.ColumnWise} // no backend measures the others
 			def.Types = typesOf(&columns)
 		}
-	case s.model == torchRecModel:
-		def.Prices = neuroshard.TorchRec()
 	}
 	axes, err := s.axes()
 	def.Axes = axes

@@ -12,7 +12,7 @@ import (
 // forward, both exchanges, backward, in ms.
 func same(t *testing.T, p *problem.Problem, all map[problem.ShardingType][4]float64) {
 	t.Helper()
-	e := newEstimator(p)
+	e := newEstimator(p, problem.NewestTorchRec())
 	for shardingType, want := range all {
 		x := e.shard(0, p.Tables[0].Dim, shardingType, "", 0)
 		got := [4]float64{float64(x.Forward), float64(x.ForwardComm), float64(x.BackwardComm), float64(x.Backward)}

@@ -26,10 +26,10 @@ type itemKey struct {
 	form         problem.Form
 }
 
-// NewEstimates prepares the problem's tables. The problem must be valid, and must not change
-// while the estimates are in use.
-func NewEstimates(p *problem.Problem) *Estimates {
-	return &Estimates{estimator: newEstimator(p), index: map[itemKey]int{}}
+// NewEstimates prepares the problem's tables for the estimates of a release of TorchRec. The
+// problem must be valid, and must not change while the estimates are in use.
+func NewEstimates(p *problem.Problem, r problem.TorchRecRelease) *Estimates {
+	return &Estimates{estimator: newEstimator(p, r), index: map[itemKey]int{}}
 }
 
 // Estimate returns TorchRec's estimate of one shard of the problem; it is the same on

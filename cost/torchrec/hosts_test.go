@@ -40,7 +40,7 @@ func TestPartialHostsByHand(t *testing.T) {
 		p := partial(test.devices, test.perHost)
 		s := p.Whole(0)
 		s.ShardingType = test.shardingType
-		got := torchrec.NewEstimates(p).Estimate(s)
+		got := torchrec.NewEstimates(p, problem.NewestTorchRec()).Estimate(s)
 		if !near(got.ForwardComm, test.forward) || !near(got.BackwardComm, test.back) {
 			t.Errorf("%s on %d devices, %d a host: got %v and %v ms, want %v and %v", test.shardingType, test.devices, test.perHost,
 				float64(got.ForwardComm), float64(got.BackwardComm), test.forward, test.back)
@@ -52,7 +52,7 @@ func TestPartialHostsByHand(t *testing.T) {
 // on no other.
 func TestGridIsOnAHost(t *testing.T) {
 	p := partial(8, 4)
-	estimates := torchrec.NewEstimates(p)
+	estimates := torchrec.NewEstimates(p, problem.NewestTorchRec())
 	scorer := estimates.NewScorer()
 	scorer.Add(5, scorer.Item(0, 32, problem.Form{ShardingType: problem.Grid}))
 	block := problem.Shard{Rows: problem.Range{End: 250}, Columns: problem.Range{End: 32}, ShardingType: problem.Grid}

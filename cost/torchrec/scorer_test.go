@@ -47,7 +47,7 @@ func TestConformance(t *testing.T) {
 	}
 	for _, c := range all {
 		t.Run(c.Name, func(t *testing.T) {
-			estimates := torchrec.NewEstimates(c.Problem)
+			estimates := torchrec.NewEstimates(c.Problem, problem.NewestTorchRec())
 			factory := func() search.Scorer { return estimates.NewScorer() }
 			searchtest.Conform(t, c.Problem, factory, nil)
 			searchtest.Conform(t, c.Problem, factory, searchtest.Forms(c.Problem.Topology))
@@ -62,7 +62,7 @@ func TestSpread(t *testing.T) {
 		perHost := rapid.SampledFrom([]int{1, 2, 4}).Draw(rt, "per host")
 		p := mixed(perHost*rapid.IntRange(1, 3).Draw(rt, "hosts"), perHost)
 		n := p.Topology.Devices
-		estimates := torchrec.NewEstimates(p)
+		estimates := torchrec.NewEstimates(p, problem.NewestTorchRec())
 		scorer := estimates.NewScorer()
 		type placed struct{ device, item int }
 		var there []placed
@@ -147,7 +147,7 @@ func TestHugeTables(t *testing.T) {
 			p.Tables[i].Features[f].PoolingFactor = problem.MaxPoolingFactor
 		}
 	}
-	s := torchrec.NewEstimates(p).NewScorer()
+	s := torchrec.NewEstimates(p, problem.NewestTorchRec()).NewScorer()
 	last := 0.0
 	for i := range p.Tables {
 		for _, form := range []problem.Form{{}, {Tier: problem.Host}, {ShardingType: problem.DataParallel}} {
@@ -168,7 +168,7 @@ func TestHugeTables(t *testing.T) {
 // BenchmarkScorer moves a slice between devices as a search does: try all, add, remove.
 func BenchmarkScorer(b *testing.B) {
 	p := mixed(128, 8)
-	s := torchrec.NewEstimates(p).NewScorer()
+	s := torchrec.NewEstimates(p, problem.NewestTorchRec()).NewScorer()
 	var items []int
 	for i := range p.Tables {
 		items = append(items, s.Item(i, p.Tables[i].Dim, problem.Form{}), s.Item(i, p.Tables[i].Dim, problem.Form{ShardingType: problem.TableRowWise}))

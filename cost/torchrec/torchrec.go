@@ -3,22 +3,25 @@
 // those of the topology. The search can then minimise the same cost as TorchRec's own planner, and any plan can be rated as
 // that planner rates it.
 //
-// The formulas and constants are those of TorchRec 1.6.1, to the rounding of float64
-// (testdata/estimator.json holds the real package's results). A problem's device profile,
-// its rows' use counts and its optimizers do not matter to the formulas, and they leave
-// out fusion, launches and waiting. docs/MODELS.md says how far to trust them.
+// The formulas and constants are those of a release of TorchRec, to the rounding of float64
+// (testdata/estimator*.json holds the real packages' results). problem.TorchRecRelease says in
+// what releases differ. A problem's device profile, its rows' use counts and its optimizers do not
+// matter to the formulas, and they leave out fusion, launches and waiting. docs/MODELS.md says how
+// far to trust them.
 //
-// With W devices, L a host, G = max(1, W/L) hosts, B = batch / W samples a device, a
-// table of F features with pooling factors p, a shard with d of its columns of e bytes each:
+// With W devices, L a host, M in a group of table_row_wise tables (TimeGroup), G of these groups
+// (TimeGroups), B = batch / W samples a device, a table of F features with pooling factors p, a
+// shard with d of its columns of e bytes each:
 //
 //	I = sum of p * B        lookups of one device's samples
-//	O = F * B               vectors of one device's samples: F is the bags of a sample, and
+//	O = F * B               vectors of one device's samples: F is the bags of a sample that the
+//	                        release counts (TorchRecRelease.Bags), and
 //	                        without pooling O is I. A feature with a batch of its own, of b
 //	                        samples a device, has b in the place of B
 //	c                       bytes of an element that travels: those of the problem's
 //	                        CommPrecision, or e where that is fp32, the default
 //	net(w, l)               intra-host bandwidth if w <= l, else inter-host; a topology that
-//	                        states its network or its NVLink domain replaces inter-host or l
+//	                        states its network replaces inter-host
 //	BW                      bandwidth of the kernel: HBM's, a tenth of the host link's for rows
 //	                        in host memory, and a tenth of both, weighted by the cache share,
 //	                        for cached rows, or HBM's if they are prefetched
@@ -34,8 +37,8 @@
 //	row_wise                  input 8 I, lookup I d e, output O W d c, no penalty; without
 //	                          pooling, output O d c
 //	                          forward: output / net(W, L); backward: that and copying
-//	table_row_wise, grid      input 8 I W/L, lookup I W/L d e, output O W d c, no penalty
-//	                          each way: output / intra, and O G d c / inter if G > 1;
+//	table_row_wise, grid      input 8 I W/M, lookup I W/M d e, output O W d c, no penalty
+//	                          each way: output / net(M, L), and O G d c / net(G, 1) if G > 1;
 //	                          backward: and copying
 //	data_parallel             input 8 I, lookup I d e, output O d e, no penalty
 //	                          backward, with T = rows * d * e and n = min(W/L, 2):
@@ -56,12 +59,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
-
-// Version is the release of TorchRec that the estimator is from.
-const Version = "1.6.1"
-
-// Model is the model id of plans with these estimates.
-const Model = "torchrec-" + Version
 
 // TorchRec's default bandwidths, in bytes a millisecond as it keeps them: a number of
 // GiB by a second of 1000 milliseconds.
@@ -99,26 +96,29 @@ func (e Estimate) Total() unit.Millis { return e.Forward + e.Backward + e.Forwar
 
 // estimator holds what the shards of one problem have in common.
 type estimator struct {
-	problem                 *problem.Problem
-	devices, perHost, hosts float64
-	replicaHosts            float64 // n in the formula of replicated tables
-	local                   float64 // B
-	between                 float64 // bandwidth between hosts
-	intra, hbm, host        float64 // bandwidths inside hosts, of HBM and to the host's memory
-	exchange                float64 // net(W, L)
-	backward, weighted      float64 // the Multipliers of the topology, or TorchRec's defaults
-	commBytes               float64 // 0: as the weights
-	tables                  []usage
+	problem               *problem.Problem
+	devices, perHost      float64
+	group, groups         float64 // M and G
+	replicaHosts          float64 // n in the formula of replicated tables
+	local                 float64 // B
+	between               float64 // bandwidth between hosts
+	intra, hbm, host      float64 // bandwidths inside hosts, of HBM and to the host's memory
+	exchange              float64 // net(W, L)
+	inGroup, acrossGroups float64 // net(M, L) and net(G, 1)
+	backward, weighted    float64 // the Multipliers of the topology, or TorchRec's defaults
+	commBytes             float64 // 0: as the weights
+	tables                []usage
 }
 
 // usage is what one device's samples do with a table.
 type usage struct{ inputs, outputs float64 }
 
-func newEstimator(p *problem.Problem) *estimator {
+func newEstimator(p *problem.Problem, r problem.TorchRecRelease) *estimator {
 	n, l := p.Topology.Devices, p.Topology.PerHost()
 	e := &estimator{
-		problem: p, devices: float64(n), perHost: float64(l), hosts: float64(max(1, n/l)),
-		local: float64(p.Batch) / float64(n), between: inter,
+		problem: p, devices: float64(n), perHost: float64(l),
+		group: float64(r.TimeGroup(p.Topology)), groups: r.TimeGroups(p.Topology),
+		local:  float64(p.Batch) / float64(n),
 		tables: make([]usage, len(p.Tables)),
 	}
 	stated := p.Topology.Bandwidths
@@ -126,13 +126,10 @@ func newEstimator(p *problem.Problem) *estimator {
 	e.hbm, e.host = orDefault(stated.HBM, defaultHBM), orDefault(stated.HostLink, defaultHostLink)
 	e.backward = cmp.Or(p.Topology.Multipliers.Backward, backwardFactor)
 	e.weighted = cmp.Or(p.Topology.Multipliers.WeightedBackward, 1)
-	e.exchange = e.intra
-	if p.Topology.LinkDomains() > 1 {
-		if b := p.Topology.NetworkBandwidth; b > 0 {
-			e.between = float64(b) / 1000 // a millisecond
-		}
-		e.exchange = e.between
-	}
+	e.between = orDefault(p.Topology.NetworkBandwidth, inter)
+	e.exchange = e.net(e.devices, e.perHost)
+	e.inGroup = e.net(e.group, e.perHost)
+	e.acrossGroups = e.net(math.Floor(e.groups), 1)
 	e.replicaHosts = min(e.devices/e.perHost, 2)
 	if p.CommPrecision != problem.FP32 {
 		e.commBytes = float64(p.CommBytes())
@@ -142,13 +139,21 @@ func newEstimator(p *problem.Problem) *estimator {
 		t := &p.Tables[i]
 		for _, f := range t.Features {
 			u.inputs += float64(f.PoolingFactor * e.local) // rounded before it is added
-			u.outputs += float64(cmp.Or(f.Bags, 1) * e.local)
+			u.outputs += float64(r.Bags(&f) * e.local)
 		}
 		if t.Pooling == problem.PoolingNone {
 			u.outputs = u.inputs
 		}
 	}
 	return e
+}
+
+// net returns the bandwidth of an exchange of w devices, l of them on a host.
+func (e *estimator) net(w, l float64) float64 {
+	if w <= l {
+		return e.intra
+	}
+	return e.between
 }
 
 // orDefault returns a bandwidth in bytes a millisecond; 0 stands for the default one.
@@ -206,7 +211,7 @@ func (e *estimator) shard(table, dim int, shardingType problem.ShardingType, tie
 	case problem.RowWise:
 		inputs /= e.devices
 	case problem.TableRowWise, problem.Grid:
-		inputs /= e.perHost
+		inputs /= e.group
 	case problem.DataParallel:
 		served = 1
 		output = u.outputs * width * weight
@@ -229,9 +234,9 @@ func (e *estimator) shard(table, dim int, shardingType problem.ShardingType, tie
 		there = output / e.exchange
 		back = there + output*copyFactor/bandwidth
 	case problem.TableRowWise, problem.Grid:
-		there = output / e.intra
-		if e.hosts > 1 {
-			there += u.outputs * e.hosts * width * comm / e.exchange
+		there = output / e.inGroup
+		if e.groups > 1 {
+			there += u.outputs * e.groups * width * comm / e.acrossGroups
 		}
 		back = there + output*copyFactor/bandwidth
 	case problem.DataParallel:

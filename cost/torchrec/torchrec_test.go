@@ -20,22 +20,36 @@ import (
 // writes the file.
 type said struct {
 	Source string
-	Shards []struct {
-		saidCluster
+	Shards []saidShard
+	Plans  []saidPlan
+}
+
+type saidShard struct {
+	saidCluster
+	saidTable
+	Shard [2]int64 // rows, columns
+	shardMS
+}
+
+// shardMS is what TorchRec says of a shard.
+type shardMS struct {
+	MS    []float64 // forward, its exchange, backward's exchange, backward
+	Total float64   `json:"total_ms"`
+}
+
+type saidPlan struct {
+	saidCluster
+	Tables []struct {
 		saidTable
-		Shard [2]int64  // rows, columns
-		MS    []float64 // forward, its exchange, backward's exchange, backward
-		Total float64   `json:"total_ms"`
+		Shards [][5]int64 // rank, rows, columns
 	}
-	Plans []struct {
-		saidCluster
-		Tables []struct {
-			saidTable
-			Shards [][5]int64 // rank, rows, columns
-		}
-		Cost   []float64 `json:"cost_ms"`
-		Rating float64   `json:"rating_ms"`
-	}
+	planMS
+}
+
+// planMS is what TorchRec says of a plan.
+type planMS struct {
+	Cost   []float64 `json:"cost_ms"`
+	Rating float64   `json:"rating_ms"`
 }
 
 type saidCluster struct {
@@ -52,6 +66,7 @@ type saidCluster struct {
 		HostLink float64 `json:"hbm_to_ddr_mem_bw"`
 		Backward float64 `json:"bwd_compute_multiplier"`
 		Weighted float64 `json:"weighted_feature_bwd_compute_multiplier"`
+		Pod      int     `json:"pod_size"` // hosts that the same links join
 	}
 }
 
@@ -81,8 +96,9 @@ func (c saidCluster) problem(t *testing.T) *problem.Problem {
 	return &problem.Problem{
 		Topology: hardware.Topology{
 			Profile: hardware.Profiles()[4], Devices: c.Devices, DevicesPerHost: c.PerHost, NetworkBandwidth: perSecond(of.Network),
-			Bandwidths:  hardware.Bandwidths{Links: perSecond(of.Links), HBM: perSecond(of.HBM), HostLink: perSecond(of.HostLink)},
-			Multipliers: hardware.Multipliers{Backward: of.Backward, WeightedBackward: of.Weighted},
+			NVLinkDomain: of.Pod * c.PerHost,
+			Bandwidths:   hardware.Bandwidths{Links: perSecond(of.Links), HBM: perSecond(of.HBM), HostLink: perSecond(of.HostLink)},
+			Multipliers:  hardware.Multipliers{Backward: of.Backward, WeightedBackward: of.Weighted},
 		},
 		Batch:         c.Batch * c.Devices,
 		CommPrecision: comm,
@@ -130,11 +146,21 @@ func (s saidTable) fields() []string {
 	all := []string{of}
 	for name, has := range map[string]bool{
 		"bags": s.Bags != nil, "batches": s.Batches != nil, "weighted": s.Weighted, "output " + s.Output: s.Output != "",
-		"prefetch": s.Prefetch, fmt.Sprint(of, " ", s.ShardingType): true, fmt.Sprint(s.ShardingType, " ", s.Kernel): true,
+		"prefetch": s.Prefetch, "less than a lookup": slices.ContainsFunc(s.Poolings, func(p float64) bool { return p > 0 && p < 1 }), fmt.Sprint(of, " ", s.ShardingType): true, fmt.Sprint(s.ShardingType, " ", s.Kernel): true,
 	} {
 		if has {
 			all = append(all, name)
 		}
+	}
+	return all
+}
+
+func (c saidCluster) fields() (all []string) {
+	if c.Topology.Pod > 1 {
+		all = append(all, "pods")
+	}
+	if c.Devices%c.PerHost != 0 {
+		all = append(all, "a host that is not full")
 	}
 	return all
 }
@@ -149,19 +175,56 @@ func (s saidTable) tier() problem.Tier {
 	return ""
 }
 
-func readSaid(t *testing.T) said {
-	data, err := os.ReadFile("testdata/estimator.json")
+// readSaid returns what a release said: all of the newest release's file, and of another release
+// the cases of which it said something else.
+func readSaid(t *testing.T, r problem.TorchRecRelease) said {
+	t.Helper()
+	var s said
+	readJSON(t, "testdata/estimator.json", &s)
+	source := s.Source
+	if r != problem.NewestTorchRec() {
+		var other struct {
+			Source string
+			Shards []struct {
+				Case int
+				shardMS
+			}
+			Plans []struct {
+				Case int
+				planMS
+			}
+		}
+		readJSON(t, "testdata/estimator-"+r.Name+".json", &other)
+		for _, c := range other.Shards {
+			s.Shards[c.Case].shardMS = c.shardMS
+		}
+		for _, c := range other.Plans {
+			s.Plans[c.Case].planMS = c.planMS
+		}
+		source = other.Source
+	}
+	if !strings.Contains(source, "TorchRec "+r.Version+",") {
+		t.Fatalf("the file is of another version than %s: %s", r.Version, source)
+	}
+	return s
+}
+
+func readJSON(t *testing.T, file string, into any) {
+	t.Helper()
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var s said
-	if err := json.Unmarshal(data, &s); err != nil {
+	if err := json.Unmarshal(data, into); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(s.Source, "TorchRec "+torchrec.Version+",") {
-		t.Fatalf("the file is of another release than %s: %s", torchrec.Version, s.Source)
+}
+
+// eachRelease runs a test of each release of TorchRec that is known.
+func eachRelease(t *testing.T, test func(t *testing.T, r problem.TorchRecRelease)) {
+	for _, r := range problem.TorchRecReleases() {
+		t.Run(r.Name, func(t *testing.T) { test(t, r) })
 	}
-	return s
 }
 
 const tolerance = 1e-12
@@ -170,17 +233,29 @@ func near(got unit.Millis, want float64) bool {
 	return math.Abs(float64(got)-want) <= tolerance*math.Abs(want)
 }
 
-// TestShardsAsTorchRec: each drawn shard costs what TorchRec says, part by part.
-func TestShardsAsTorchRec(t *testing.T) {
-	seen := map[string]int{}
-	for i, c := range readSaid(t).Shards {
+// furthest is the largest relative difference of numbers from those of TorchRec.
+type furthest float64
+
+func (f *furthest) add(got unit.Millis, want float64) {
+	if want != 0 {
+		*f = max(*f, furthest(math.Abs(float64(got)/want-1)))
+	}
+}
+
+// TestShardsAsTorchRec: each drawn shard costs what each release of TorchRec says, part by part.
+func TestShardsAsTorchRec(t *testing.T) { eachRelease(t, shardsAsTorchRec) }
+
+func shardsAsTorchRec(t *testing.T, r problem.TorchRecRelease) {
+	seen, most := map[string]int{}, furthest(0)
+	for i, c := range readSaid(t, r).Shards {
 		p := c.problem(t)
 		p.Tables = []problem.Table{c.table(t, c.Batch)}
-		got := torchrec.NewEstimates(p).Estimate(problem.Shard{
+		got := torchrec.NewEstimates(p, r).Estimate(problem.Shard{
 			Rows: problem.Range{End: c.Shard[0]}, Columns: problem.Range{End: c.Shard[1]},
 			ShardingType: c.ShardingType, Tier: c.tier(), Cache: c.Cache,
 		})
 		for k, part := range []unit.Millis{got.Forward, got.ForwardComm, got.BackwardComm, got.Backward} {
+			most.add(part, c.MS[k])
 			if !near(part, c.MS[k]) {
 				t.Errorf("shard %d, part %d: got %v, want %v\n%+v", i, k, float64(part), c.MS[k], c)
 			}
@@ -188,11 +263,12 @@ func TestShardsAsTorchRec(t *testing.T) {
 		if !near(got.Total(), c.Total) {
 			t.Errorf("shard %d: got %v in all, want %v", i, float64(got.Total()), c.Total)
 		}
-		for _, field := range c.fields() {
+		for _, field := range append(c.saidTable.fields(), c.saidCluster.fields()...) {
 			seen[field]++
 		}
 	}
-	want := []string{"of fp32", "of fp16", "of bf16", "sequence", "bags", "batches", "weighted", "prefetch", "output fp32", "output fp16", "output bf16"}
+	t.Logf("the largest relative difference from TorchRec %s is %.1e", r.Version, float64(most))
+	want := []string{"pods", "a host that is not full", "less than a lookup", "of fp32", "of fp16", "of bf16", "sequence", "bags", "batches", "weighted", "prefetch", "output fp32", "output fp16", "output bf16"}
 	for _, shardingType := range problem.ShardingTypes() {
 		kernels := []string{"fused", "fused_uvm", "fused_uvm_caching"}
 		if shardingType == problem.DataParallel {
@@ -213,9 +289,11 @@ func TestShardsAsTorchRec(t *testing.T) {
 }
 
 // TestPlansAsTorchRec compares the cost of each device of drawn plans, and of each plan,
-// with TorchRec's own estimate.
-func TestPlansAsTorchRec(t *testing.T) {
-	for i, c := range readSaid(t).Plans {
+// with the estimate of each release of TorchRec.
+func TestPlansAsTorchRec(t *testing.T) { eachRelease(t, plansAsTorchRec) }
+
+func plansAsTorchRec(t *testing.T, r problem.TorchRecRelease) {
+	for i, c := range readSaid(t, r).Plans {
 		p := c.problem(t)
 		held := make([][]problem.Shard, c.Devices)
 		for k, table := range c.Tables {
@@ -227,7 +305,7 @@ func TestPlansAsTorchRec(t *testing.T) {
 				})
 			}
 		}
-		got := torchrec.NewEstimates(p).Price(held)
+		got := torchrec.NewEstimates(p, r).Price(held)
 		for d, want := range c.Cost {
 			if !near(got.Devices[d].Total(), want) {
 				t.Errorf("plan %d, device %d: got %v, want %v", i, d, float64(got.Devices[d].Total()), want)
@@ -246,7 +324,7 @@ func TestShardingTypeByShape(t *testing.T) {
 		Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 4, DevicesPerHost: 2},
 		Batch:    64,
 	}
-	estimates := torchrec.NewEstimates(p)
+	estimates := torchrec.NewEstimates(p, problem.NewestTorchRec())
 	block := problem.Shard{Rows: problem.Range{Start: 25, End: 50}, Columns: problem.Range{End: 64}}
 	stated := block
 	stated.ShardingType = problem.RowWise

@@ -129,7 +129,7 @@ func TestPrices(t *testing.T) {
 	}{
 		{"embedded", neuroshard.Pretrained(), "embedded", true},
 		{"given", neuroshard.Trained(model, 0), model.Manifest().ID, true},
-		{"formulas", neuroshard.TorchRec(), "torchrec-1.6.1", true},
+		{"formulas", neuroshard.TorchRec(), "torchrec-1.9.2", true},
 		{"prototype", nets(t, ".pt"), nets(t, ".json.gz").String(), false},
 	} {
 		if got := c.prices.String(); got != c.id {

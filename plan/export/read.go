@@ -470,6 +470,15 @@ func (p *reader) cluster() {
 	p.out.Cluster = c
 }
 
+// torchRecRelease reads the release of TorchRec whose bytes count.
+func (p *reader) torchRecRelease(c *plan.Cluster) {
+	release, ok := p.text("a release of TorchRec")
+	if _, known := problem.ReleaseOfTorchRec(release); ok && !known {
+		p.add("", "the estimators of TorchRec %s are not known", quote(release))
+	}
+	c.TorchRecRelease = release
+}
+
 // sizes reads a list of sizes.
 func (p *reader) sizes() (list []unit.Bytes) {
 	p.array("a list of sizes", false, hardware.MaxDevices, func(int) {
@@ -567,6 +576,9 @@ func (p *reader) clusterKey(c *plan.Cluster, key string) (required bool) {
 		return false
 	case "torchrec_bytes":
 		c.TorchRecBytes, _ = p.json.Bool("true or false")
+		return false
+	case "torchrec_release":
+		p.torchRecRelease(c)
 		return false
 	default:
 		p.differing(c, key)

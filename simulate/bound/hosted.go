@@ -74,7 +74,7 @@ func hostedOf(p *problem.Problem, i int, c access.Counts, all bool) (list []host
 	}
 	seldom := c.Reuse[0] * c.Unique
 	points := []struct{ cached, missed float64 }{{0, often + seldom}, {math.Floor(often), seldom}, {float64(t.Rows), 0}}
-	if !all && p.Accounting != problem.CountTorchRec {
+	if _, torchRec := p.Accounting.TorchRec(); !all && !torchRec {
 		points = points[:2] // HBM is cheaper than a cache of all rows
 	}
 	for _, at := range points {
@@ -87,7 +87,7 @@ func hostedOf(p *problem.Problem, i int, c access.Counts, all bool) (list []host
 // hostedBytes returns the bytes of HBM of slices of table i in a tier of host memory, with a cache share:
 // once, and for each granule. TorchRec's count of a cache rounds up several times, so its bytes count as 0.
 func hostedBytes(p *problem.Problem, i int, tier problem.Tier, share float64) (once, each float64) {
-	if p.Accounting == problem.CountTorchRec {
+	if _, ok := p.Accounting.TorchRec(); ok {
 		return 0, 0
 	}
 	s := p.Whole(i)

@@ -124,7 +124,7 @@ func heldBytes(p *problem.Problem, s problem.Shard) (once, each float64) {
 	}
 	first, second := of(1), of(2)
 	once, each = 2*first-second, second-first
-	if p.Accounting == problem.CountTorchRec {
+	if _, ok := p.Accounting.TorchRec(); ok {
 		// TorchRec rounds inputs, outputs and state up, so the differences are off by up to 3 bytes.
 		once, each = max(0, once-6), max(0, each-3)
 	}

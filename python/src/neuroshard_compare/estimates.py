@@ -1,10 +1,11 @@
 """What TorchRec's estimator says of many drawn shards and plans, as JSON.
 
-    python -m neuroshard_compare.estimates > cost/torchrec/testdata/estimator.json
+    python -m neuroshard_compare.estimates cost/torchrec/testdata
 
 The Go package ``torchrec`` has the same formulas in its own words, and its tests hold
-them against this file. Everything is drawn from one seed, so that the same TorchRec
-writes the same file.
+them against these files. Everything is drawn from one seed, so that the same TorchRec
+writes the same files. The newest release writes estimator.json. Another one, such as 1.6, writes
+estimator-1.6.json, which has only what differs from that file (``changed``).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import json
 import random
 import sys
 from importlib import metadata
+from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,10 +34,16 @@ from torchrec.distributed.planner.perf_models import NoopPerfModel
 from torchrec.distributed.planner.shard_estimators import EmbeddingPerfEstimator
 from torchrec.distributed.planner.types import ParameterConstraints, ShardingOption
 from torchrec.distributed.planner.types import Shard as TorchRecShard
-from torchrec.distributed.planner.utils import sharder_name
 from torchrec.distributed.types import CacheParams
 from torchrec.modules.embedding_configs import DataType, EmbeddingBagConfig, EmbeddingConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
+
+from neuroshard_torchrec import _torchrec, versions
+
+from .torchrec_planner import sharder_map
+
+NEWEST = ".".join(map(str, versions.NEWEST))
+"""The release whose file has all cases."""
 
 _SEED = 20260
 _SHARDS, _PLANS = 400, 6
@@ -42,8 +51,12 @@ _SHARDS, _PLANS = 400, 6
 _STATED_SHARDS, _STATED_PLANS = 400, 6
 # Shards in topologies with multipliers of their own.
 _MULTIPLIED_SHARDS = 60
+# Shards in topologies with pods, or with a host that is not full.
+_GROUPED_SHARDS = 160
 # Devices, and those of a host.
 _CLUSTERS = ((1, 1), (2, 2), (4, 1), (8, 8), (16, 8), (12, 4), (32, 8), (128, 8))
+# The same, and the hosts of a pod.
+_PODS = ((8, 4, 2), (16, 4, 2), (64, 4, 8), (24, 8, 2), (72, 4, 18), (12, 8, 1), (7, 4, 1), (20, 8, 1))
 _DIMS = (4, 8, 16, 32, 36, 64, 96, 128, 256)
 _SHARDING_TYPES = (
     "table_wise",
@@ -76,6 +89,11 @@ def estimates() -> dict[str, Any]:
             _estimated(draw, stated(draw, drawn_shard(draw)), False, _multipliers(draw))
             for draw in [random.Random(_SEED + 4)]
             for _ in range(_MULTIPLIED_SHARDS)
+        ]
+        + [
+            _estimated(draw, grouped(draw, drawn_shard(draw)), draw.random() < 0.3)
+            for draw in [random.Random(_SEED + 5)]
+            for _ in range(_GROUPED_SHARDS)
         ],
         "plans": [_plan(draw) for _ in range(_PLANS)]
         + [
@@ -112,7 +130,7 @@ def _estimated(
     if multipliers is not None:
         case["topology"] = multipliers
     if bandwidths:
-        case["topology"] = {
+        case["topology"] = case.get("topology", {}) | {
             "intra_host_bw": draw.choice((3e8, 9e8)),
             "hbm_mem_bw": draw.choice((1e9, 3e9)),
             "hbm_to_ddr_mem_bw": draw.choice((1.5e7, 6e7)),
@@ -166,6 +184,21 @@ def stated(draw: random.Random, case: dict[str, Any]) -> dict[str, Any]:
     if case["pooling"] == "none" and case["kind"] not in _SEQUENCE_TYPES:
         case |= {"kind": draw.choice(_SEQUENCE_TYPES[:3])}
     return _sized(draw, case) if "shard" in case else case
+
+
+def grouped(draw: random.Random, case: dict[str, Any]) -> dict[str, Any]:
+    """The case in another cluster, of pods or with a host that is not full, where its table may
+    lie on the devices of a pod, and have features with less than one lookup a bag."""
+    devices, per_host, hosts = draw.choice(_PODS)
+    case |= {"devices": devices, "devices_per_host": per_host}
+    if hosts > 1:
+        case["topology"] = {"pod_size": hosts}
+    if draw.random() < 0.5:
+        case["kind"] = draw.choice(("table_row_wise", "grid"))
+        if case["kernel"] == "dense":
+            case["kernel"] = "fused"
+    case["poolings"] = [draw.choice((p, round(draw.random(), 2), 0.0)) for p in case["poolings"]]
+    return stated(draw, case) if draw.random() < 0.3 else _sized(draw, case)
 
 
 def _with_fields(draw: random.Random, case: dict[str, Any]) -> dict[str, Any]:
@@ -339,30 +372,30 @@ def constraints_of(tables: dict[str, dict[str, Any]]) -> dict[str, ParameterCons
 
 
 def topology_of(case: dict[str, Any]) -> Topology:
-    """The topology of a case."""
+    """The topology of a case. TorchRec 1.5 knows no pods."""
+    known = signature(Topology.__init__).parameters
     return Topology(
         world_size=case["devices"],
         local_world_size=case["devices_per_host"],
         compute_device="cuda",
-        **case.get("topology", {}),
+        **{k: v for k, v in case.get("topology", {}).items() if k in known},
     )
 
 
-def sharders_of(comm: str = "fp32") -> dict[str, Any]:
-    """TorchRec's sharders of the modules, whose exchanges are in the number format."""
+def sharders_of(comm: str = "fp32") -> Any:
+    """TorchRec's sharders of the modules, whose exchanges are in the number format, as estimators
+    take them."""
     registry = None
     if precision := _COMMS[comm]:
         registry = get_qcomm_codecs_registry(
             QCommsConfig(forward_precision=precision, backward_precision=precision)
         )
-    return {
-        sharder_name(EmbeddingBagCollection): EmbeddingBagCollectionSharder(
-            qcomm_codecs_registry=registry
-        ),
-        sharder_name(EmbeddingCollection): EmbeddingCollectionSharder(
-            qcomm_codecs_registry=registry
-        ),
-    }
+    return sharder_map(
+        [
+            EmbeddingBagCollectionSharder(qcomm_codecs_registry=registry),
+            EmbeddingCollectionSharder(qcomm_codecs_registry=registry),
+        ]
+    )
 
 
 def _estimate(
@@ -375,12 +408,48 @@ def _estimate(
 
 def text(content: dict[str, Any]) -> str:
     """The file, with one shard or plan a line."""
-    lines = [f'{{"source": {json.dumps(content["source"])},']
-    for key, end in (("shards", "],"), ("plans", "]}")):
-        lines.append(f'"{key}": [')
-        lines.append(",\n".join(json.dumps(case) for case in content[key]) + end)
-    return "\n".join(lines) + "\n"
+    lists = [key for key in content if key != "source"]
+    parts = [f'"source": {json.dumps(content["source"])}']
+    parts += [f'"{k}": [\n' + ",\n".join(map(json.dumps, content[k])) + "]" for k in lists]
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+# What TorchRec says of a case; all other keys are what it is asked.
+_SAID = ("ms", "total_ms", "cost_ms", "rating_ms", "hbm", "ddr")
+
+
+def changed(content: dict[str, Any], newest: dict[str, Any]) -> dict[str, Any]:
+    """The content of the file of a release: what it says otherwise than the newest one, with the
+    number of the case in its list. The cases must be the same."""
+    found: dict[str, Any] = {"source": content["source"]}
+    for key, cases in content.items():
+        if key == "source":
+            continue
+        found[key] = []
+        for i, (case, base) in enumerate(zip(cases, newest[key], strict=True)):
+            said = {k: case[k] for k in _SAID if k in case}
+            assert json.loads(json.dumps(case)) | {k: base[k] for k in said} == base
+            if not all(_same(said[k], base[k]) for k in said):
+                found[key].append({"case": i} | said)
+    return found
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether numbers or lists of them are equal but for the rounding of float64."""
+    if isinstance(a, list):
+        return all(map(_same, a, b))
+    return bool(abs(a - b) <= 1e-14 * abs(b))
+
+
+def file_of(folder: Path, name: str, content: dict[str, Any]) -> tuple[Path, str]:
+    """The file of the release in use in a folder, and its text. ``name`` is without the release."""
+    newest = folder / f"{name}.json"
+    if _torchrec.RELEASE == NEWEST:
+        return newest, text(content)
+    kept = json.loads(newest.read_text("utf-8"))
+    return folder / f"{name}-{_torchrec.RELEASE}.json", text(changed(content, kept))
 
 
 if __name__ == "__main__":
-    sys.stdout.write(text(estimates()))
+    path, written = file_of(Path(sys.argv[1]), "estimator", estimates())
+    path.write_text(written, "utf-8")

@@ -1,18 +1,18 @@
 """What TorchRec's storage estimator counts of many drawn shards, as JSON.
 
-    python -m neuroshard_compare.storages > problem/testdata/storage.json
+    python -m neuroshard_compare.storages problem/testdata
 
 The Go package ``problem`` counts the same bytes in its own words, and its tests hold them
-against this file. Everything is drawn from one seed, so that the same TorchRec writes the
-same file.
+against these files. Everything is drawn from one seed, so that the same TorchRec writes the
+same files, one for each release, as those of ``estimates``.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 import torchrec.optim
@@ -24,6 +24,8 @@ _SEED = 20261
 _SHARDS = 400
 # Shards with everything that TorchRec's constraints state.
 _STATED_SHARDS = 300
+# Shards in topologies with pods, or with a host that is not full.
+_GROUPED_SHARDS = 160
 _OPTIMIZERS = {
     "sgd": torchrec.optim.SGD,
     "rowwise_adagrad": torchrec.optim.RowWiseAdagrad,
@@ -43,6 +45,11 @@ def storages() -> dict[str, Any]:
             _counted(estimates.stated(draw, _drawn(draw)))
             for draw in [random.Random(_SEED + 1)]
             for _ in range(_STATED_SHARDS)
+        ]
+        + [
+            _counted(estimates.grouped(draw, _drawn(draw)))
+            for draw in [random.Random(_SEED + 2)]
+            for _ in range(_GROUPED_SHARDS)
         ],
     }
 
@@ -78,11 +85,6 @@ def _counted(case: dict[str, Any]) -> dict[str, Any]:
     return case | {"hbm": storage.hbm, "ddr": storage.ddr}
 
 
-def text(content: dict[str, Any]) -> str:
-    """The file, with one shard a line."""
-    head = f'{{"source": {json.dumps(content["source"])},\n"shards": [\n'
-    return head + ",\n".join(json.dumps(case) for case in content["shards"]) + "]}\n"
-
-
 if __name__ == "__main__":
-    sys.stdout.write(text(storages()))
+    path, written = estimates.file_of(Path(sys.argv[1]), "storage", storages())
+    path.write_text(written, "utf-8")

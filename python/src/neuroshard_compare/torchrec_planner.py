@@ -16,12 +16,18 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import torch
 from torchrec import optim
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
-from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
+from torchrec.distributed.planner import (
+    EmbeddingShardingPlanner,
+    ParameterConstraints,
+    Topology,
+    utils,
+)
 from torchrec.distributed.planner.enumerators import get_partition_by_type
 from torchrec.distributed.planner.shard_estimators import (
     EmbeddingPerfEstimator,
@@ -202,6 +208,15 @@ class Engine:
         return Estimate(tuple(cost), tuple(hbm), self.hbm_budget_bytes)
 
 
+def sharder_map(sharders: Sequence[Any]) -> Any:
+    """The sharders as TorchRec's estimators take them: by the name of their module, and since
+    TorchRec 1.7 as SharderData."""
+    of = {sharder_name(s.module_type): s for s in sharders}
+    if "sharder_data_map" in signature(EmbeddingPerfEstimator.estimate).parameters:
+        return utils.build_sharder_data_map(of)
+    return of
+
+
 def by_rank(
     options: list[ShardingOption],
     topology: Topology,
@@ -210,7 +225,7 @@ def by_rank(
 ) -> tuple[list[float], list[int]]:
     """Milliseconds of a step and bytes of HBM by rank: TorchRec's estimates of the options'
     shards, each by its own size, summed over the shards of a rank."""
-    of = {sharder_name(s.module_type): s for s in sharders}
+    of = sharder_map(sharders)
     EmbeddingPerfEstimator(topology, constraints).estimate(options, of)
     EmbeddingStorageEstimator(topology, constraints).estimate(options, of)
     cost = [0.0] * topology.world_size
