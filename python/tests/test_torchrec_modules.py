@@ -387,19 +387,21 @@ EVICTION: Json = {
 }
 
 
-@pytest.mark.parametrize(
-    ("module", "row"),
-    [
-        (mapped(LFU_EvictionPolicy()), 24),
-        (mapped(LRU_EvictionPolicy()), 24),
-        (mapped(DistanceLFU_EvictionPolicy()), 32),
-        (hashed(), 8),
-        (hashed(**EVICTION), 12),
-        *([(hashed(**EVICTION, track_id_freq=True), 20)] if COUNTS_IDS else []),
-    ],
-    ids=["lfu", "lru", "distance_lfu", "hashed", "hashed_evicted", "hashed_counted"],
-)
-def test_the_bytes_of_a_map_are_those_of_its_tensors(module: Any, row: int) -> None:
+MAPS: dict[str, tuple[Any, int]] = {
+    "lfu": (mapped(LFU_EvictionPolicy()), 24),
+    "lru": (mapped(LRU_EvictionPolicy()), 24),
+    "distance_lfu": (mapped(DistanceLFU_EvictionPolicy()), 32),
+    "hashed": (hashed(), 8),
+    "hashed_evicted": (hashed(**EVICTION), 12),
+}
+"""Maps from ids to rows, and the bytes of a row."""
+if COUNTS_IDS:
+    MAPS["hashed_counted"] = (hashed(**EVICTION, track_id_freq=True), 20)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_the_bytes_of_a_map_are_those_of_its_tensors(name: str) -> None:
+    module, row = MAPS[name]
     id_map = _id_map(module)
     assert id_map.row == row
     of_rank = module.rebuild_with_output_id_range(
