@@ -11,8 +11,8 @@ import pytest
 from neuroshard_compare import estimates, storages
 
 ROOT = Path(__file__).parents[2]
-FILE = ROOT / "cost" / "torchrec" / "testdata" / "estimator.json"
-STORAGES = ROOT / "problem" / "testdata" / "storage.json"
+ESTIMATES = ROOT / "cost" / "torchrec" / "testdata"
+STORAGES = ROOT / "problem" / "testdata"
 
 
 def split(value: Any, numbers: list[float]) -> Any:
@@ -30,20 +30,17 @@ def split(value: Any, numbers: list[float]) -> Any:
 def test_the_file_is_what_torchrec_says() -> None:
     kept: list[float] = []
     now: list[float] = []
-    text = FILE.read_text("utf-8")
-    content = estimates.estimates()
-    written = estimates.text(content)
-    assert split(json.loads(written), now) == split(json.loads(text), kept), (
-        "draw it again: python -m neuroshard_compare.estimates"
-        " > cost/torchrec/testdata/estimator.json"
+    file, written = estimates.file_of(ESTIMATES, "estimator", estimates.estimates())
+    assert split(json.loads(written), now) == split(json.loads(file.read_text("utf-8")), kept), (
+        "draw it again: python -m neuroshard_compare.estimates cost/torchrec/testdata"
     )
     assert now == pytest.approx(kept, rel=1e-12)
-    assert json.loads(written) == json.loads(json.dumps(content))
 
 
 def test_the_storages_are_what_torchrec_counts() -> None:
-    assert storages.text(storages.storages()) == STORAGES.read_text("utf-8"), (
-        "draw it again: python -m neuroshard_compare.storages > problem/testdata/storage.json"
+    file, written = estimates.file_of(STORAGES, "storage", storages.storages())
+    assert written == file.read_text("utf-8"), (
+        "draw it again: python -m neuroshard_compare.storages problem/testdata"
     )
 
 

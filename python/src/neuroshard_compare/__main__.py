@@ -31,9 +31,7 @@ _LONG = 10.0
 # What is kept of a plan whose cost is estimated again.
 _FACTS = ("limit_s", "plan_s", "cpu_s", "process_s", "hit_limit", "error", "placement")
 
-# Flags of neuroshard plan, and what they make of it. By TorchRec's formulas it searches
-# for what TorchRec's planner searches for.
-_FORMULAS = ("--model", "torchrec")
+# A flag of neuroshard plan, for what TorchRec's planner may do, too.
 _COLUMNS = ("--sharding-types", "table_wise,column_wise")
 
 
@@ -153,7 +151,7 @@ def _scenario(
     options: argparse.Namespace,
     earlier: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    from .torchrec_planner import OPTIONS, RESERVE_SHARE, Engine  # seconds, once
+    from .torchrec_planner import FORMULAS, OPTIONS, RESERVE_SHARE, Engine  # seconds, once
 
     engine = Engine(s)
     # TorchRec keeps room for input batches beside its share: neuroshard gets as much.
@@ -186,7 +184,7 @@ def _scenario(
             if not plan["hit_limit"]:
                 break
     for name_of_plan, flags, width in (
-        ("neuroshard, TorchRec's formulas", _FORMULAS, None),
+        ("neuroshard, TorchRec's formulas", FORMULAS, None),
         ("neuroshard", (), None),
         ("neuroshard, table- and column-wise", _COLUMNS, None),
         (
@@ -254,7 +252,7 @@ def _neuroshard(
     name: str,
     flags: Sequence[str],
 ) -> dict[str, Any]:
-    from .torchrec_planner import RESERVE_SHARE
+    from .torchrec_planner import FORMULAS, RESERVE_SHARE
 
     plan = _plan(name)
     for _ in range(repeats):
@@ -265,7 +263,7 @@ def _neuroshard(
         plan["cpu_s"].append(planned.cpu_s)
         plan["process_s"].append(planned.wall_s)
         plan["placement"], plan["own_ms"] = planned.placement, planned.simulated_ms
-        if flags == _FORMULAS:
+        if flags == FORMULAS:
             plan["own_estimate_ms"] = planned.cost_ms
         if planned.wall_s > _LONG:
             break

@@ -40,11 +40,15 @@ from torchrec.distributed.planner.utils import sharder_name
 from torchrec.modules.embedding_configs import EmbeddingBagConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection
 
+from neuroshard_torchrec import _torchrec
 from neuroshard_torchrec.baseline import first_line
 
 from . import scenario as scenarios
 from .placement import PlacedTable, Placement, Shard, to_json
 from .scenario import Scenario, ScenarioError
+
+# The formulas of this TorchRec as flags of neuroshard plan.
+FORMULAS = ("--model", f"torchrec-{_torchrec.RELEASE}")
 
 # What the planner may use. "default" is every sharding type it knows; "column_wise" is whole
 # tables and column slices, which is what neuroshard makes.

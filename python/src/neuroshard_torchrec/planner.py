@@ -61,8 +61,9 @@ ROWS = ("row_wise", "table_row_wise")
 """The further sharding types of plans without a profile, for the tables of collections without
 means. TorchRec's planner uses them too, so what fits there fits here."""
 
-FORMULAS = "torchrec"
-"""The model of plans without a profile: the formulas of TorchRec's own estimator."""
+FORMULAS = f"torchrec-{torchrec.RELEASE}"
+"""The model of plans without a profile: the formulas of TorchRec's own estimator, and its count of
+bytes, in the release in use."""
 
 PROFILE = "v100-32"
 """The device profile if none is given: the device whose memory and bandwidths TorchRec has as
@@ -427,7 +428,7 @@ class NeuroShardPlanner(Door):
     def _formulas(self) -> bool:
         """Returns whether costs are those of TorchRec's formulas."""
         model = _value(self._arguments, "--model") or ("" if self._profile else FORMULAS)
-        return model == FORMULAS
+        return model.partition("-")[0] == "torchrec"
 
     def _cluster(
         self,
@@ -442,7 +443,7 @@ class NeuroShardPlanner(Door):
         if self._profile is None and not _stated(self._arguments, "--model"):
             costs += ["--model", FORMULAS]
         if self._profile is None and not _stated(self._arguments, "--accounting"):
-            costs += ["--accounting", "torchrec"]
+            costs += ["--accounting", FORMULAS]
         if not self._clustered:
             local = str(self._per_host(world_size))
             reserve = ["--reserve-fixed", f"{map_bytes}B"] if map_bytes else []
