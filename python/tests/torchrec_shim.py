@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import subprocess
 import sys
 import tempfile
@@ -94,6 +95,8 @@ class Outcomes:
 
 def main(folder: Path, commit: str, stock: bool) -> int:
     """Runs the tests, and returns the exit code."""
+    # Processes that a test starts must agree on the order of TorchRec's sets.
+    os.environ["PYTHONHASHSEED"] = "0"
     if not stock:
         replace()
     outcomes = Outcomes()
