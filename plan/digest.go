@@ -89,8 +89,8 @@ func (d *digester) table(t *problem.Table) {
 	d.int(int64(c.MinWidth))
 }
 
-// accounting adds the number of an accounting: one number for all releases of TorchRec, of which the
-// problem's is added if it is not the first that problems had.
+// accounting adds the number of an accounting. All releases of TorchRec have one number; the name of
+// the release follows, except that of the first that problems had.
 func (d *digester) accounting(a problem.Accounting) {
 	r, ok := a.TorchRec()
 	if !ok {

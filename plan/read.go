@@ -276,14 +276,22 @@ func (p *parser) clusterOption(c *Cluster, key string) (err error) {
 		var devices int64
 		err = stated(p, &devices, hardware.MaxDevices)
 		c.NVLinkDomain = int(devices)
-	case "torchrec_bytes":
-		if c.TorchRecBytes, err = p.bool(); err == nil && !c.TorchRecBytes {
-			err = errors.New("false is not written: leave the key out")
-		}
-	case "torchrec_release":
-		c.TorchRecRelease, err = p.text()
+	case "torchrec_bytes", "torchrec_release":
+		err = p.torchRec(c, key)
 	default:
 		err = p.differing(c, key)
+	}
+	return err
+}
+
+// torchRec reads the value of a key that says that TorchRec counts the bytes.
+func (p *parser) torchRec(c *Cluster, key string) (err error) {
+	if key == "torchrec_release" {
+		c.TorchRecRelease, err = p.text()
+		return err
+	}
+	if c.TorchRecBytes, err = p.bool(); err == nil && !c.TorchRecBytes {
+		err = errors.New("false is not written: leave the key out")
 	}
 	return err
 }

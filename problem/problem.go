@@ -10,7 +10,8 @@
 // what is fast.
 //
 // The rules of Validate are in validate.go, and the number formats, optimizers and
-// poolings that a table may have in precision.go. torchrec.go counts bytes as TorchRec does. sharding.go says how a table can be cut
+// poolings that a table may have in precision.go. torchrec.go counts bytes as TorchRec does, and release.go
+// says in what its releases differ. sharding.go says how a table can be cut
 // and placed, and engine.go what engines demand of a plan. class.go says which shards fuse into one
 // operator, and what such shards have in common. hierarchy.go describes the exchange of training
 // systems that reduce vectors inside hosts first.

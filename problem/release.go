@@ -16,14 +16,13 @@ type TorchRecRelease struct {
 	// with.
 	Name, Version string
 
-	// A table_row_wise or grid table lies on a group of devices: those of a host, or of a pod, the
-	// hosts that the same fast links join (NVLinkDomain; TorchRec's pod_size times
-	// local_world_size). podTimes and podBytes say that the estimators of times and of bytes know
-	// pods.
+	// A table_row_wise or grid table lies on the devices of a pod, the hosts that the same fast
+	// links join (NVLinkDomain; TorchRec's pod_size times local_world_size). podTimes and podBytes
+	// say that the estimators of times and of bytes know pods; others take each host for one.
 	podTimes, podBytes bool
-	// partialGroups says that W devices in groups of G are W/G groups in the times of the two
-	// types; without it, the full ones count, and at least one.
-	partialGroups bool
+	// partialPods says that W devices in pods of M are W/M pods in the times of the two types;
+	// without it, the full ones count, and at least one.
+	partialPods bool
 	// emptyBags says that a bag without lookups has a vector, too. Without it, a feature has one
 	// vector for each of its lookups, up to one for each of its bags.
 	emptyBags bool
@@ -31,7 +30,7 @@ type TorchRecRelease struct {
 
 // torchRecReleases has the oldest release first.
 var torchRecReleases = [...]TorchRecRelease{
-	{Name: "1.5", Version: "1.5.1", emptyBags: true, partialGroups: true},
+	{Name: "1.5", Version: "1.5.1", emptyBags: true, partialPods: true},
 	{Name: "1.6", Version: "1.6.1", emptyBags: true, podBytes: true},
 	{Name: "1.7", Version: "1.7.0", podBytes: true, podTimes: true},
 	{Name: "1.8", Version: "1.8.0", podBytes: true, podTimes: true},
@@ -95,23 +94,23 @@ func (r TorchRecRelease) Bags(f *Feature) float64 {
 	return min(f.bags(), f.PoolingFactor)
 }
 
-// MemoryGroup returns the devices of a group of a table_row_wise table in the release's bytes.
-func (r TorchRecRelease) MemoryGroup(t hardware.Topology) int { return group(t, r.podBytes) }
+// MemoryPod returns the devices of a pod in the release's bytes.
+func (r TorchRecRelease) MemoryPod(t hardware.Topology) int { return podOf(t, r.podBytes) }
 
-// TimeGroup returns the same in the release's times.
-func (r TorchRecRelease) TimeGroup(t hardware.Topology) int { return group(t, r.podTimes) }
+// TimePod returns the devices of a pod in the release's times.
+func (r TorchRecRelease) TimePod(t hardware.Topology) int { return podOf(t, r.podTimes) }
 
-func group(t hardware.Topology, pods bool) int {
+func podOf(t hardware.Topology, pods bool) int {
 	if pods {
 		return t.LinkDomain()
 	}
 	return t.PerHost()
 }
 
-// TimeGroups returns the number of these groups in the release's times.
-func (r TorchRecRelease) TimeGroups(t hardware.Topology) float64 {
-	n, of := t.Devices, r.TimeGroup(t)
-	if r.partialGroups {
+// TimePods returns the number of pods in the release's times.
+func (r TorchRecRelease) TimePods(t hardware.Topology) float64 {
+	n, of := t.Devices, r.TimePod(t)
+	if r.partialPods {
 		return float64(n) / float64(of)
 	}
 	return float64(max(1, n/of))

@@ -9,7 +9,7 @@ import (
 
 // torchrec.go counts the bytes of shards as the EmbeddingStorageEstimator of a release of TorchRec
 // does (testdata/storage*.json holds the real packages' results; release.go says in what the
-// releases differ). With B samples a device, W devices and L of them in a group of fast links, and
+// releases differ). With B samples a device, W devices and L of them in a pod (TorchRecRelease.MemoryPod), and
 // for a table of R rows and D columns of e bytes, whose features have pooling factors that add up
 // to P, and F bags a sample that are not empty (TorchRecRelease.Bags), a shard of r rows and d
 // columns takes
@@ -72,7 +72,7 @@ func torchRecSizes(p *Problem, s Shard, r TorchRecRelease) (inputs, outputs floa
 	case s.ShardingType == DataParallel:
 		served = 1
 	case s.ShardingType.Span() == OneHost:
-		inputs /= float64(r.MemoryGroup(p.Topology))
+		inputs /= float64(r.MemoryPod(p.Topology))
 	case p.ByRows(s):
 		inputs /= devices
 	}

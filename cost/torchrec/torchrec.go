@@ -9,8 +9,8 @@
 // matter to the formulas, and they leave out fusion, launches and waiting. docs/MODELS.md says how
 // far to trust them.
 //
-// With W devices, L a host, M in a group of table_row_wise tables (TimeGroup), G of these groups
-// (TimeGroups), B = batch / W samples a device, a table of F features with pooling factors p, a
+// With W devices, L a host, M in a pod (TorchRecRelease.TimePod), G pods (TimePods),
+// B = batch / W samples a device, a table of F features with pooling factors p, a
 // shard with d of its columns of e bytes each:
 //
 //	I = sum of p * B        lookups of one device's samples
@@ -96,18 +96,18 @@ func (e Estimate) Total() unit.Millis { return e.Forward + e.Backward + e.Forwar
 
 // estimator holds what the shards of one problem have in common.
 type estimator struct {
-	problem               *problem.Problem
-	devices, perHost      float64
-	group, groups         float64 // M and G
-	replicaHosts          float64 // n in the formula of replicated tables
-	local                 float64 // B
-	between               float64 // bandwidth between hosts
-	intra, hbm, host      float64 // bandwidths inside hosts, of HBM and to the host's memory
-	exchange              float64 // net(W, L)
-	inGroup, acrossGroups float64 // net(M, L) and net(G, 1)
-	backward, weighted    float64 // the Multipliers of the topology, or TorchRec's defaults
-	commBytes             float64 // 0: as the weights
-	tables                []usage
+	problem            *problem.Problem
+	devices, perHost   float64
+	pod, pods          float64 // M and G
+	replicaHosts       float64 // n in the formula of replicated tables
+	local              float64 // B
+	between            float64 // bandwidth between hosts
+	intra, hbm, host   float64 // bandwidths inside hosts, of HBM and to the host's memory
+	exchange           float64 // net(W, L)
+	inPod, betweenPods float64 // net(M, L) and net(G, 1)
+	backward, weighted float64 // the Multipliers of the topology, or TorchRec's defaults
+	commBytes          float64 // 0: as the weights
+	tables             []usage
 }
 
 // usage is what one device's samples do with a table.
@@ -117,7 +117,7 @@ func newEstimator(p *problem.Problem, r problem.TorchRecRelease) *estimator {
 	n, l := p.Topology.Devices, p.Topology.PerHost()
 	e := &estimator{
 		problem: p, devices: float64(n), perHost: float64(l),
-		group: float64(r.TimeGroup(p.Topology)), groups: r.TimeGroups(p.Topology),
+		pod: float64(r.TimePod(p.Topology)), pods: r.TimePods(p.Topology),
 		local:  float64(p.Batch) / float64(n),
 		tables: make([]usage, len(p.Tables)),
 	}
@@ -128,8 +128,8 @@ func newEstimator(p *problem.Problem, r problem.TorchRecRelease) *estimator {
 	e.weighted = cmp.Or(p.Topology.Multipliers.WeightedBackward, 1)
 	e.between = orDefault(p.Topology.NetworkBandwidth, inter)
 	e.exchange = e.net(e.devices, e.perHost)
-	e.inGroup = e.net(e.group, e.perHost)
-	e.acrossGroups = e.net(math.Floor(e.groups), 1)
+	e.inPod = e.net(e.pod, e.perHost)
+	e.betweenPods = e.net(math.Floor(e.pods), 1)
 	e.replicaHosts = min(e.devices/e.perHost, 2)
 	if p.CommPrecision != problem.FP32 {
 		e.commBytes = float64(p.CommBytes())
@@ -211,7 +211,7 @@ func (e *estimator) shard(table, dim int, shardingType problem.ShardingType, tie
 	case problem.RowWise:
 		inputs /= e.devices
 	case problem.TableRowWise, problem.Grid:
-		inputs /= e.group
+		inputs /= e.pod
 	case problem.DataParallel:
 		served = 1
 		output = u.outputs * width * weight
@@ -234,9 +234,9 @@ func (e *estimator) shard(table, dim int, shardingType problem.ShardingType, tie
 		there = output / e.exchange
 		back = there + output*copyFactor/bandwidth
 	case problem.TableRowWise, problem.Grid:
-		there = output / e.inGroup
-		if e.groups > 1 {
-			there += u.outputs * e.groups * width * comm / e.acrossGroups
+		there = output / e.inPod
+		if e.pods > 1 {
+			there += u.outputs * e.pods * width * comm / e.betweenPods
 		}
 		back = there + output*copyFactor/bandwidth
 	case problem.DataParallel:

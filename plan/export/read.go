@@ -470,8 +470,12 @@ func (p *reader) cluster() {
 	p.out.Cluster = c
 }
 
-// torchRecRelease reads the release of TorchRec whose bytes count.
-func (p *reader) torchRecRelease(c *plan.Cluster) {
+// torchRec reads the value of a key that says that TorchRec counts the bytes.
+func (p *reader) torchRec(c *plan.Cluster, key string) {
+	if key == "torchrec_bytes" {
+		c.TorchRecBytes, _ = p.json.Bool("true or false")
+		return
+	}
 	release, ok := p.text("a release of TorchRec")
 	if _, known := problem.ReleaseOfTorchRec(release); ok && !known {
 		p.add("", "the estimators of TorchRec %s are not known", quote(release))
@@ -574,11 +578,8 @@ func (p *reader) clusterKey(c *plan.Cluster, key string) (required bool) {
 	case "nvlink_domain":
 		whole(&c.NVLinkDomain, hardware.MaxDevices)
 		return false
-	case "torchrec_bytes":
-		c.TorchRecBytes, _ = p.json.Bool("true or false")
-		return false
-	case "torchrec_release":
-		p.torchRecRelease(c)
+	case "torchrec_bytes", "torchrec_release":
+		p.torchRec(c, key)
 		return false
 	default:
 		p.differing(c, key)
