@@ -1,6 +1,6 @@
 # Each target is a step of .ci/run; `make check` is what CI runs.
 
-.PHONY: build test test-long race plain targets release fuzz golden models measure compare-kin lint fmt vuln browser check clean
+.PHONY: build test test-long race plain targets release fuzz golden models measure compare-kin torchrec-matrix lint fmt vuln browser check clean
 
 build: ## the static binary, bin/neuroshard
 	CGO_ENABLED=0 go build -trimpath -o bin/neuroshard ./cmd/neuroshard
@@ -34,6 +34,9 @@ measure: ## this machine's CPU: collect, train, plan and run plans, into measure
 
 compare-kin: ## the tables of docs/METHODS.md, into kin/: policies are trained and compared
 	scripts/compare-kin
+
+torchrec-matrix: ## every supported release of TorchRec: the tests, TorchRec's own planner tests, and the table of both
+	.ci/torchrec-matrix
 
 golden: ## rewrite golden files; read the diff
 	.ci/run golden

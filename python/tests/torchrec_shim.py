@@ -1,15 +1,21 @@
 """TorchRec's own test files, unmodified, with NeuroShardPlanner in the place of TorchRec's
 EmbeddingShardingPlanner.
 
-    python torchrec_shim.py FOLDER    TorchRec's sources: a checkout, or its git directory
+    python torchrec_shim.py [--commit COMMIT] [--stock] FOLDER
 
-The tests are those of torchrec/distributed/planner/tests that use the planner. They run
-against the installed TorchRec. ``FAILS`` lists those that may fail, each with the reason; the
-exit code is 1 if another one fails, or if one of them passes.
+FOLDER has TorchRec's sources: a git directory or a checkout with the COMMIT, or else the files
+alone. The tests are those of torchrec/distributed/planner/tests that use the planner. They run
+against the installed TorchRec, so the sources must be those of its release. ``FAILS`` lists
+the tests that may fail, each with the reason; the exit code is 1 if another one fails, or if
+one of them passes.
+With --stock, TorchRec's planner stays in its place, for the number beside ours.
 """
 
 from __future__ import annotations
 
+import argparse
+import logging
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,9 +26,14 @@ import pytest
 
 TESTS = "torchrec/distributed/planner/tests"
 
-FILES = ("test_planners.py", "test_embedding_utils.py", "test_embeddingbag_utils.py")
-"""The test files that run the planner and need no other package. docs/evidence/TORCHREC.md has
-the results of test_stats.py and test_types.py, which need hypothesis."""
+FILES = (
+    "test_planners.py",
+    "test_embedding_utils.py",
+    "test_embeddingbag_utils.py",
+    "test_stats.py",
+    "test_types.py",
+)
+"""The test files that run the planner."""
 
 FAILS = {
     "TestAutoPlannerWithScaleupProposer::test_auto_sharder_solution": (
@@ -31,28 +42,39 @@ FAILS = {
     "TestAutoPlannerWithScaleupProposer::test_planner_with_virtual_table": (
         "it is a test of that proposer too, with virtual tables, which are not planned"
     ),
+    "TestEmbeddingShardingPlanner::test_hidden_rw_solution": (
+        "it expects a plan that costs 0.03 % less than the one that the search finds"
+    ),
+    "TestFixedAbsoluteStorageReservation::test_error_message_with_fixed_absolute_reservation": (
+        "its reservation leaves nothing for tables, which is an InputError with other words"
+    ),
+    "TestValidateModulesInclusionInShardingPlan::test_validate_modules_inclusion_partial_shardable_params": (  # noqa: E501
+        "its sharder leaves out tables of a collection, which is refused"
+    ),
 }
-"""The tests that fail, by class and name, with the reason."""
+"""The tests that fail, by class and name, with the reason; not all releases have all of them."""
 
 
 def replace() -> None:
-    """Puts NeuroShardPlanner into TorchRec's modules, under the name of TorchRec's planner."""
+    """Puts NeuroShardPlanner into TorchRec's modules, under the name of TorchRec's planner. The
+    log of TorchRec's statistics is on, because NeuroShardPlanner makes the table of the default
+    EmbeddingStats only for that log, and TorchRec's tests read this table."""
     import torchrec.distributed.planner as package
     from torchrec.distributed.planner import planners
+    from torchrec.distributed.planner.stats import EmbeddingStats
 
     from neuroshard_torchrec import NeuroShardPlanner
 
+    logging.getLogger(EmbeddingStats.__module__).setLevel(logging.INFO)
     package.EmbeddingShardingPlanner = NeuroShardPlanner
     planners.EmbeddingShardingPlanner = NeuroShardPlanner
 
 
-def source(folder: Path, name: str) -> bytes:
+def source(folder: Path, commit: str, name: str) -> bytes:
     """Returns a test file of the sources."""
-    path = folder / TESTS / name
-    if path.exists():
-        return path.read_bytes()
-    command = ["git", "-C", str(folder), "show", f"HEAD:{TESTS}/{name}"]
-    return subprocess.run(command, check=True, capture_output=True).stdout
+    command = ["git", "-C", str(folder), "show", f"{commit}:{TESTS}/{name}"]
+    shown = subprocess.run(command, check=False, capture_output=True)
+    return shown.stdout if shown.returncode == 0 else (folder / TESTS / name).read_bytes()
 
 
 class Outcomes:
@@ -71,18 +93,22 @@ class Outcomes:
             self.passed.add(name)
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, commit: str, stock: bool) -> int:
     """Runs the tests, and returns the exit code."""
-    replace()
+    # Processes that a test starts must agree on the order of TorchRec's sets.
+    os.environ["PYTHONHASHSEED"] = "0"
+    if not stock:
+        replace()
     outcomes = Outcomes()
     with tempfile.TemporaryDirectory(prefix="torchrec") as place:
         for name in FILES:
-            Path(place, name).write_bytes(source(folder, name))
+            Path(place, name).write_bytes(source(folder, commit, name))
         pytest.main([place, "-q", "-p", "no:cacheprovider", "--tb=short"], plugins=[outcomes])
-    unexpected = sorted(outcomes.failed - set(FAILS))
-    mended = sorted(outcomes.passed & set(FAILS))
+    expected = set() if stock else set(FAILS)
+    unexpected = sorted(outcomes.failed - expected)
+    mended = sorted(outcomes.passed & expected)
     print(f"{len(outcomes.passed)} of {len(outcomes.passed | outcomes.failed)} tests pass")
-    for name in sorted(outcomes.failed & set(FAILS)):
+    for name in sorted(outcomes.failed & expected):
         print(f"fails as expected: {name}: {FAILS[name]}")
     for name in unexpected:
         print(f"fails: {name}")
@@ -92,4 +118,9 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--commit", default="HEAD")
+    parser.add_argument("--stock", action="store_true")
+    given = parser.parse_args()
+    sys.exit(main(given.folder, given.commit, given.stock))
