@@ -31,9 +31,17 @@ func unmeasured(p *problem.Problem, shards [][]problem.Shard) []string {
 }
 
 // linked returns the doubts about links that are not those of the samples: the closed form
-// takes the stated network and NVLink domain, and no sample has judged it there.
+// takes the stated network and NVLink domain, and no sample has judged it there. A network that no
+// exchange takes has no effect here; TorchRec's formulas read it even on one host.
 func linked(m *Model, p *problem.Problem) (doubts []string) {
 	t := &p.Topology
+	if whole := t.Whole(); t.NetworkBandwidth > 0 && whole.LinkDomains() == 1 {
+		where := "on one host"
+		if whole.Hosts() > 1 {
+			where = "in one NVLink domain"
+		}
+		doubts = append(doubts, fmt.Sprintf("the network bandwidth of %v has no effect: all %d devices are %s", t.NetworkBandwidth, whole.Devices, where))
+	}
 	if own := m.hardware.NICGBps; t.NetworkBandwidth > 0 && t.NetworkBandwidth.GBps() != own && t.LinkDomains() > 1 {
 		doubts = append(doubts, fmt.Sprintf("the cost model's samples have a network of %g GB/s a device, not of %v: exchanges between hosts are scaled by the ratio, take their times with care", own, t.NetworkBandwidth))
 	}

@@ -39,7 +39,15 @@ func TestStatedLinks(t *testing.T) {
 	if domain != one || joined.Fixed != joined.FixedInHost {
 		t.Errorf("one domain: got an all-to-all of %v ms, want that of one host, %v", domain, one)
 	}
-	if doubts := cost.Linked(m, p); len(doubts) != 1 || !strings.Contains(doubts[0], "no NVLink domain of several hosts") {
-		t.Errorf("one domain: got the doubts %q, want that no sample has one", doubts)
+	if doubts := cost.Linked(m, p); len(doubts) != 2 || !strings.Contains(doubts[0], "has no effect: all 16 devices are in one NVLink domain") || !strings.Contains(doubts[1], "no NVLink domain of several hosts") {
+		t.Errorf("one domain: got the doubts %q, want that the network has no effect and that no sample has a domain", doubts)
+	}
+	p.Topology.Devices, p.Topology.NVLinkDomain = 8, 0
+	if doubts := cost.Linked(m, p); len(doubts) != 1 || !strings.Contains(doubts[0], "has no effect: all 8 devices are on one host") {
+		t.Errorf("one host: got the doubts %q, want that the network has no effect", doubts)
+	}
+	p.Topology.Replicas = 2 // replicas reduce over the network
+	if doubts := cost.Linked(m, p); doubts != nil {
+		t.Errorf("two sharding groups of a host: got the doubts %q, want none", doubts)
 	}
 }

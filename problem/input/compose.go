@@ -156,7 +156,7 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 		composed.Batch = DefaultBatch
 		warnings = append(slices.Clip(warnings), fmt.Sprintf("no batch is stated: a global batch of %d samples is assumed", DefaultBatch))
 	}
-	warnings = append(append(append(slices.Clip(warnings), p.otherBatch(described, composed.Batch)...), uneven(composed)...), unlinked(&composed.Topology)...)
+	warnings = append(append(slices.Clip(warnings), p.otherBatch(described, composed.Batch)...), uneven(composed)...)
 	base.Batch = composed.Batch
 	replicasErr := replicate(p, base, file)
 	composed.Topology, composed.Batch = base.Topology, base.Batch
@@ -184,18 +184,6 @@ func (p *Parts) otherBatch(described *TopologyFile, batch int) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("the tables state a batch of %d samples, but the batch of the old plan's cluster counts, %d: state the batch (--batch) to change it", own, batch)}
-}
-
-// unlinked returns the warning of a network between hosts that no exchange takes.
-func unlinked(t *hardware.Topology) []string {
-	if t.NetworkBandwidth == 0 || t.Devices < 1 || t.LinkDomains() > 1 {
-		return nil
-	}
-	where := "on one host"
-	if t.Hosts() > 1 {
-		where = "in one NVLink domain"
-	}
-	return []string{fmt.Sprintf("the network bandwidth of %v has no effect: all %d devices are %s", t.NetworkBandwidth, t.Devices, where)}
 }
 
 // uneven returns warnings of hosts that are not full, and of a batch that the devices cannot

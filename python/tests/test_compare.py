@@ -143,7 +143,7 @@ def test_bandwidths_of_a_scenario(binary: Binary) -> None:
     s = scenario.parse(text(TINY, global_batch=64, topology=topology | rates), "tiny.json")
     assert s.bandwidths == rates
     usual = replace(s, bandwidths={})
-    options = ("--sharding-types", "all", "--model", "torchrec")
+    options = ("--sharding-types", "all", *torchrec_planner.FORMULAS)
     costs = []
     for each in (s, usual):
         planned = binary.plan(each, 0.15, 1000, options=options)
@@ -209,7 +209,7 @@ def test_programs_are_run_with_their_environment() -> None:
 )
 def test_both_costs_of_our_plan(devices: int, sharding_types: str, binary: Binary) -> None:
     s = replace(TINY, devices=devices, devices_per_host=devices // 2 or 1)
-    options = ("--sharding-types", sharding_types, "--model", "torchrec")
+    options = ("--sharding-types", sharding_types, *torchrec_planner.FORMULAS)
     planned = binary.plan(s, 0.15, 1000, options=options)
     assert planned is not None
     assert binary.simulated_ms(s, planned.placement) == pytest.approx(

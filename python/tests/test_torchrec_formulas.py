@@ -24,6 +24,7 @@ from torchrec.modules.embedding_configs import DataType, EmbeddingBagConfig, Emb
 from torchrec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 from torchrec_binary import binary
+from torchrec_releases import NVLINK_DOMAINS
 
 from neuroshard_compare.torchrec_model import Cluster, Engine
 from neuroshard_torchrec import NeuroShardPlanner
@@ -208,6 +209,42 @@ def test_plans_for_cpus_cost_what_torchrec_says(binary: str, tmp_path: Path) -> 
     plan = json.loads((tmp_path / "plan.json").read_text())
     assert {t["kind"] for t in plan["tables"]} >= {"table_wise", "row_wise", "data_parallel"}
     assert plan["predicted"]["cost_ms"] == pytest.approx(max(cost), rel=1e-12)
+
+
+@pytest.mark.parametrize("hosts", [1, 2])
+def test_the_network_counts_inside_a_host_and_a_pod(
+    binary: str, tmp_path: Path, hosts: int
+) -> None:
+    """TorchRec's formulas read inter_host_bw where all ranks are on one host, or in one pod."""
+    if hosts > 1 and not NVLINK_DOMAINS:
+        pytest.skip("SKIPPED: TorchRec before 1.6 has no pods")
+    pods: dict[str, Any] = {"pod_size": hosts} if hosts > 1 else {}
+    topology = Topology(
+        4, "cuda", local_world_size=4 // hosts, hbm_cap=1 << 30, inter_host_bw=3e6, **pods
+    )
+    types = ["data_parallel", "table_wise", "row_wise", "table_row_wise"]
+    configs = [
+        EmbeddingBagConfig(
+            name=f"t{i}", num_embeddings=20_000, embedding_dim=64, feature_names=[f"f{i}"]
+        )
+        for i in range(len(types))
+    ]
+    constraints = {
+        c.name: ParameterConstraints(sharding_types=[kind], pooling_factors=[7.5])
+        for c, kind in zip(configs, types, strict=True)
+    }
+    model = nn.ModuleDict({"bags": EmbeddingBagCollection(configs, device=META)})
+    sharders = [EmbeddingBagCollectionSharder()]
+    planner = NeuroShardPlanner(
+        topology=topology, batch_size=384, constraints=constraints, binary=binary, keep=tmp_path
+    )
+    found = planner.plan(model, sharders)
+    engine = Engine(model, sharders, Cluster(4, 4 // hosts, 1 << 30, 384), constraints, {})
+    engine.topology = lambda: topology  # type: ignore[method-assign]
+    cost, _ = engine.estimate(found)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["predicted"]["cost_ms"] == pytest.approx(max(cost), rel=1e-12)
+    assert not any("no effect" in w for w in plan["provenance"].get("warnings", []))
 
 
 def _features(model: nn.Module) -> list[int]:

@@ -177,7 +177,10 @@ def test_the_network_between_hosts() -> None:
     none = FixedPercentageStorageReservation(0)
     where = topology(8, local_world_size=4, inter_host_bw=50e6)  # bytes a millisecond
     assert value(request(where, none).arguments, "--network-bandwidth") == "50000000000B/s"
-    one = request(topology(8, inter_host_bw=50e6), none)
+    inside = topology(8, inter_host_bw=50e6)  # the formulas read it on one host, too
+    one = request(inside, none)
+    assert value(one.arguments, "--network-bandwidth") == "50000000000B/s" and not one.warnings
+    one = requested(inside, none, 64, Model(), SHARDERS, None, formulas=False)
     assert "--network-bandwidth" not in one.arguments
     assert len(one.warnings) == 1 and "has no effect" in one.warnings[0]
 

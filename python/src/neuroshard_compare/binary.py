@@ -65,12 +65,13 @@ class Binary:
         free of tables. No slice is narrower than ``min_width``, where it is given.
         ``options`` are further flags of ``neuroshard plan``.
         """
+        formulas = any(o.partition("-")[0] == "torchrec" for o in options)  # as torchrec-1.6
         with tempfile.TemporaryDirectory() as folder:
             tables = Path(folder) / "tables.json"
             tables.write_text(json.dumps(scenario.neuroshard_tables(min_width)))
             arguments = [
                 *("plan", str(tables), "--json", "--workers", "1"),
-                *self._cluster(scenario, formulas="torchrec" in options),
+                *self._cluster(scenario, formulas=formulas),
                 *("--reserve-share", str(reserve_share)),
                 *("--reserve-fixed", f"{reserve_fixed}B"),
                 *options,

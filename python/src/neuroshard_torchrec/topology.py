@@ -73,7 +73,7 @@ def request(
         *_memory(topology, left, map_bytes, problems),
     ]
     warnings: list[str] = []
-    arguments += _links(topology, problems, warnings)
+    arguments += _links(topology, problems, warnings, formulas)
     arguments += _kernels(topology, problems, warnings, formulas)
     if host_memory and topology.compute_device != "cpu":
         arguments += _host_memory(topology, left, warnings)
@@ -142,8 +142,12 @@ _UNREAD = {
 """Why the formulas of a compute device do not read a number of a Topology."""
 
 
-def _links(topology: Any, problems: list[Problem], warnings: list[str]) -> list[str]:
-    """Returns the arguments for bandwidths between devices that are not TorchRec's defaults."""
+def _links(
+    topology: Any, problems: list[Problem], warnings: list[str], formulas: bool
+) -> list[str]:
+    """Returns the arguments for bandwidths between devices that are not TorchRec's defaults.
+    TorchRec's formulas read the one between hosts even where all ranks are on one host: the
+    all-reduce of replicated tables takes it, and in an NVLink domain all-to-alls do."""
     usual = signature(parts.Topology.__init__).parameters
     links = type(topology.comms_bandwidths).__name__
     if links != "BasicCommsBandwidths":
@@ -157,7 +161,7 @@ def _links(topology: Any, problems: list[Problem], warnings: list[str]) -> list[
     network, default = topology.inter_host_bw, usual["inter_host_bw"].default
     if network == default:
         return arguments
-    if topology.world_size <= _differences.ranks_linked(topology):
+    if not formulas and topology.world_size <= _differences.ranks_linked(topology):
         warnings.append(
             f"topology: inter_host_bw {network:g} has no effect on estimates, because all ranks "
             "are on one host or in one NVLink domain"
