@@ -408,7 +408,7 @@ func (m *mover) cuts(i int) iter.Seq[place] {
 		}
 		for _, width := range t.EqualWidths() {
 			n := t.Dim / width
-			if n < 2 || n&(n-1) != 0 && width != t.OnlyWidth() {
+			if n < 2 || n&(n-1) != 0 && width != t.OnlyWidth {
 				continue
 			}
 			tier, cache := m.memory(i)

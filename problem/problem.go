@@ -114,9 +114,9 @@ type Table struct {
 	Optimizer       Optimizer
 	// Constraint limits where and how the table may be placed.
 	Constraint Constraint
-	// width is the width of all slices if the table is cut by columns; 0 allows every width
-	// (InSlicesOf).
-	width int
+	// OnlyWidth is the width of all slices if the table is cut by columns; 0 allows every width.
+	// Only InSlicesOf sets it: it is a step of a search, and no input.
+	OnlyWidth int
 	// Stated is the table as its problem states it, if Deduplicated has made this one. It is nil for
 	// all other tables, and only Deduplicated sets it.
 	Stated *Table
@@ -312,13 +312,13 @@ func (t *Table) MinWidth() int {
 	if c.NoSplit || c.Colocation != "" || !c.Permits(ColumnWise) && !c.Permits(Grid) {
 		return t.Dim
 	}
-	if t.width == 0 {
+	if t.OnlyWidth == 0 {
 		return min(t.Dim, max(ColumnGranule, c.MinWidth))
 	}
-	if t.Dim%t.width != 0 || t.width < c.MinWidth {
+	if t.Dim%t.OnlyWidth != 0 || t.OnlyWidth < c.MinWidth {
 		return t.Dim
 	}
-	return t.width
+	return t.OnlyWidth
 }
 
 // Range is the half-open interval [Start, End).

@@ -204,14 +204,10 @@ func (t *Table) EqualWidths() []int {
 	return widths
 }
 
-// OnlyWidth returns the width of all slices of the table if it is cut by columns
-// (InSlicesOf); 0 if it may be cut into slices of several widths.
-func (t *Table) OnlyWidth() int { return t.width }
-
 // AllowsWidth reports whether all slices of the table may have the given width, at least 1.
 func (t *Table) AllowsWidth(width int) bool {
 	return t.Dim%width == 0 && width%ColumnGranule == 0 && width >= t.MinWidth() &&
-		(t.width == 0 || width == t.width || width == t.Dim)
+		(t.OnlyWidth == 0 || width == t.OnlyWidth || width == t.Dim)
 }
 
 // Form is how a slice of a table is held. The zero Form is a slice with all rows in

@@ -58,7 +58,7 @@ func InSlicesOf(p *Problem, width int, tables []int) *Problem {
 	narrowed := *p
 	narrowed.Tables = slices.Clone(p.Tables)
 	for _, i := range tables {
-		narrowed.Tables[i].width = width
+		narrowed.Tables[i].OnlyWidth = width
 	}
 	return &narrowed
 }

@@ -283,7 +283,7 @@ func (c *catalog) cut(k int32) (left, right int, ok bool) {
 	left = (width/2 + g - 1) / g * g
 	right = width - left
 	t := &c.problem.Tables[members[0].table]
-	if only := t.OnlyWidth(); only > 0 {
+	if only := t.OnlyWidth; only > 0 {
 		return only, only, width == t.Dim && only < width && t.AllowsWidth(only)
 	}
 	if left != right && c.rules.EqualSlices {
@@ -296,7 +296,7 @@ func (c *catalog) cut(k int32) (left, right int, ok bool) {
 // halves, or slices of the only width that its table may be cut into.
 func (c *catalog) parts(k int32) []int32 {
 	m := c.pieces[k].members[0]
-	if only := c.problem.Tables[m.table].OnlyWidth(); only > 0 {
+	if only := c.problem.Tables[m.table].OnlyWidth; only > 0 {
 		return slices.Repeat([]int32{c.slice(k, only)}, m.width/only)
 	}
 	left, right := c.halves(k)

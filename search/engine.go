@@ -207,7 +207,7 @@ func (h holders) hasRoom(k *piece, d int32, free func(d int32) int64) bool {
 // one slice the number for the only width that its table may be cut into.
 func finer(c *catalog, k int32, n int) int {
 	t := &c.problem.Tables[c.pieces[k].members[0].table]
-	if only := t.OnlyWidth(); only > 0 && n == 1 {
+	if only := t.OnlyWidth; only > 0 && n == 1 {
 		return max(2, t.Dim/only)
 	}
 	return 2 * n
