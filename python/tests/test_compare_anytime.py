@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,4 @@ def test_errors(
         "anytime: hint: pip install highspy, or --no-solver",
     ]
     assert not file.exists()
+    assert logging.root.manager.disable == logging.NOTSET  # the caller's warnings are heard

@@ -389,6 +389,8 @@ def main(args: Sequence[str] | None = None) -> int:
     except (BinaryError, OSError) as e:
         print(f"anytime: error: {e}", file=sys.stderr)
         return 2
+    finally:
+        logging.disable(logging.NOTSET)
     return 0
 
 
