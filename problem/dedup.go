@@ -105,7 +105,7 @@ func statedOf(t *Table) *Table {
 	return t
 }
 
-// readOnce returns the accesses of a device's own samples to a table of which it reads each
+// readOnce returns the accesses of a device's own samples to a table if it reads each
 // distinct row once.
 func readOnce(lookups float64, batch int) access.Distribution {
 	d := access.Distribution{Kind: access.Histogram, Batch: batch, UniqueRows: lookups}

@@ -42,7 +42,7 @@ type counted struct {
 }
 
 // readCounted returns what a release counted: all of the newest release's file, and of another
-// release the shards of which it counted something else.
+// release the shards whose bytes differ.
 func readCounted(t *testing.T, r problem.TorchRecRelease) []counted {
 	t.Helper()
 	var newest, other struct {

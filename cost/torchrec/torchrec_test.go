@@ -176,7 +176,7 @@ func (s saidTable) tier() problem.Tier {
 }
 
 // readSaid returns what a release said: all of the newest release's file, and of another release
-// the cases of which it said something else.
+// the cases whose times differ.
 func readSaid(t *testing.T, r problem.TorchRecRelease) said {
 	t.Helper()
 	var s said
