@@ -135,7 +135,7 @@ def test_the_text_of_settings_is_that_of_constraints() -> None:
         if names := fields.pop("sharding_type", None):
             fields["sharding_types"] = list(names.values())
         stated = ParameterConstraints(**fields)
-        found = translated(stated, Of(8, ["f"], False, "fp32"), "cpu", None)
+        found = translated(stated, Of("t", 8, ["f"], False, "fp32"), "cpu", None)
         assert settings(sorted(found.fused), found.fused, {}) == t.get("kernel_settings", "")
 
 
