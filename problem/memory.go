@@ -354,6 +354,24 @@ func (p *Problem) BackwardRoom() unit.Bytes {
 	return p.received()
 }
 
+// LeavesBackwardRoom reports whether a placement, by device, leaves each device the bytes that its own outputs leave
+// it to need of BackwardRoom: none with outputs of as many bytes as it receives, and all with outputs of half as many
+// or fewer.
+func (p *Problem) LeavesBackwardRoom(shards [][]Shard) bool {
+	for device, held := range shards {
+		m := p.DeviceMemory(device)
+		for _, s := range held {
+			m = m.Add(p.ShardMemory(s))
+			m.Received += p.ReceivedOf(s)
+		}
+		need := min(max(0, 2*(p.BackwardRoom()-m.Outputs)), p.BackwardRoom())
+		if m.Total()+need > p.Topology.DeviceMemory(device) {
+			return false
+		}
+	}
+	return true
+}
+
 // ShardBudget returns the bytes that the shards of a device may take: the device's memory minus
 // DeviceMemory. If it is not above 0 for any device, no placement fits.
 func (p *Problem) ShardBudget(device int) unit.Bytes {

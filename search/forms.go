@@ -116,10 +116,10 @@ func (f *forms) choosable(c *catalog, table int) bool {
 // choicesOf returns the forms in which several devices hold a table together.
 func (f *forms) choicesOf(c *catalog, table int, allowed func(problem.ShardingType) bool) (choices []problem.Form) {
 	t := &c.problem.Tables[table]
-	if !f.choosable(c, table) || len(t.Constraint.Devices) > 0 || len(c.all) < 2 {
+	if !f.choosable(c, table) || len(t.Constraint.Devices) > 0 {
 		return nil
 	}
-	if !t.Constraint.NoSplit {
+	if !t.Constraint.NoSplit && len(c.all) > 1 {
 		choices = byRows(c, t, allowed)
 	}
 	if allowed(problem.DataParallel) {

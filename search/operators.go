@@ -139,7 +139,7 @@ func numberedColumns(r *run, s state) placement {
 // numberTables returns the state with the tables of the best placement numbered.
 func numberTables(r *run, s state) state {
 	n, several := newNumbering(r, s.best.placed()), severalClasses(r.catalog)
-	classes, cool := several || n.several(), len(s.best.devices) <= mostUnnumbered && !s.complete
+	classes, cool := several || n.several(), len(s.best.devices) <= mostUnnumbered
 	if !classes && !cool {
 		return s
 	}
