@@ -30,6 +30,8 @@ type forms struct {
 	barred []bool
 	// single says that the forms whose span is not oneDevice were left out (singly).
 	single bool
+	// replicated says that all tables are replicated (replicas).
+	replicated bool
 }
 
 // cacheShares are the cache shares that are tried for a table in host memory; 0 stands
@@ -84,6 +86,14 @@ func onDevices(allowed func(problem.ShardingType) bool) bool {
 // none returns forms without choices: only slices of columns in HBM are left.
 func (f forms) none() forms {
 	f.columns, f.choices, f.barred = true, make([][]problem.Form, len(f.choices)), make([]bool, len(f.barred))
+	return f
+}
+
+// replicas returns forms in which all tables are replicated.
+func (f forms) replicas() forms {
+	n := len(f.choices)
+	f.columns, f.replicated, f.barred, f.sliced = false, true, slices.Repeat([]bool{true}, n), make([]bool, n)
+	f.choices = slices.Repeat([][]problem.Form{{{ShardingType: problem.DataParallel}}}, n)
 	return f
 }
 
@@ -299,11 +309,12 @@ func (e *NoShardingType) Error() string {
 }
 
 // noPlacement says that tables do not fit with the given sharding types, or that the
-// search found no placement. too is " either" if other types were tried before.
+// search found no placement. too is " either" if other types were tried before. What the proof leaves out is said:
+// tables with slices in two tiers, and that the last block of rows may be shorter.
 func noPlacement(types []string, too string, proven bool) string {
 	with := strings.Join(types, ", ") + too
 	if proven {
-		return "the tables do not fit with " + with
+		return "the tables do not fit with " + with + " (each table in one tier, blocks of rows of one size)"
 	}
 	return "the search found no placement with " + with + ", but did not try all"
 }

@@ -199,16 +199,20 @@ func numberReplicated(r *run, s state, undivided float64) placement {
 	if s.replicated.division == nil {
 		return s.best
 	}
-	n := newNumbering(r, s.replicated.placed())
-	if !n.mixed() {
-		return s.best
+	alone := *r
+	alone.forms = r.forms.replicas()
+	alone.asideCost = min(r.asideCost, s.best.cost)
+	found := state{best: s.replicated}
+	for before := math.Inf(1); found.best.cost < before*(1-furtherGain); {
+		before = found.best.cost
+		found = numberTables(&alone, found)
 	}
-	n.limit = min(r.end(), r.stats.Evaluations+leastNumbering)
-	best := n.improve(s.best)
-	if n.cost >= hopefulNumbers*s.best.cost {
+	r.workers, r.finalists, r.status, r.stats = alone.workers, alone.finalists, alone.status, alone.stats
+	best := cheaper(s.best, found.best)
+	if found.best.cost >= hopefulNumbers*s.best.cost {
 		return best
 	}
-	return annealNumbered(r, best, []start{{n.parts, n.cost}}, undivided)
+	return annealNumbered(r, best, []start{{found.best.placed(), found.best.cost}}, undivided)
 }
 
 // tidied returns a placement without the numbers that gain nothing. The lower numbers have
