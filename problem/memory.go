@@ -354,9 +354,8 @@ func (p *Problem) BackwardRoom() unit.Bytes {
 	return p.received()
 }
 
-// LeavesBackwardRoom reports whether a placement, by device, leaves each device the bytes that its own outputs leave
-// it to need of BackwardRoom: none with outputs of as many bytes as it receives, and all with outputs of half as many
-// or fewer.
+// LeavesBackwardRoom reports whether each device of a placement has the part of BackwardRoom free that it needs: nothing
+// if its outputs take as many bytes as it receives, and all of the room if they take half as many or fewer.
 func (p *Problem) LeavesBackwardRoom(shards [][]Shard) bool {
 	for device, held := range shards {
 		m := p.DeviceMemory(device)
