@@ -355,7 +355,7 @@ func (p *Problem) BackwardRoom() unit.Bytes {
 }
 
 // LeavesBackwardRoom reports whether each device of a placement has the part of BackwardRoom free that it needs: nothing
-// if its outputs take as many bytes as it receives, and all of the room if they take half as many or fewer.
+// if its outputs take the bytes that it receives or more, and all of the room if they take half of them or less.
 func (p *Problem) LeavesBackwardRoom(shards [][]Shard) bool {
 	for device, held := range shards {
 		m := p.DeviceMemory(device)
