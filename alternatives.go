@@ -438,7 +438,7 @@ func (m *mover) cuts(i int) iter.Seq[place] {
 func (m *mover) joint(i int) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		t, now, n := &m.problem.Tables[i], m.plan.Tables[i].ShardingType, len(m.used)
-		if now != problem.DataParallel && n > 1 && m.allows(i, problem.DataParallel) {
+		if now != problem.DataParallel && m.allows(i, problem.DataParallel) {
 			whole := m.problem.Whole(i)
 			if !yield(place{problem.DataParallel, []plan.Shard{{Rows: whole.Rows, Columns: whole.Columns, Device: -1, Tier: plan.HBM}}}) {
 				return

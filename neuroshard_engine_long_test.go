@@ -35,5 +35,5 @@ func TestWorkloadsForEngines(t *testing.T) {
 // TestManyPlansForEngines draws more problems than TestPlansForEngines.
 func TestManyPlansForEngines(t *testing.T) {
 	plansForEngines(t, 0, 2, 1)
-	plansForEngines(t, 1000, 400, 600)
+	plansForEngines(t, 1000, 100, 150)
 }

@@ -12,17 +12,17 @@ import (
 )
 
 // On two devices, two annealings of the same starts end at placements that differ a little:
-// 3 of these 60 problems cost up to 0.6 % more than a restricted plan when this was written.
-func TestManyMoreShardingTypesCostNoMore(t *testing.T) { moreShardingTypes(t, 60, 1, 6, .02) }
+// 3 of 60 such problems cost up to 0.6 % more than a restricted plan when this was written.
+func TestManyMoreShardingTypesCostNoMore(t *testing.T) { moreShardingTypes(t, 20, 1, 6, .02) }
 
 func TestManyMoreShardingTypesCostNoMoreOnSeveralDevices(t *testing.T) {
-	moreShardingTypesOnSeveralDevices(t, 0, 1, 2, 19, 29, 63)
+	moreShardingTypesOnSeveralDevices(t, 0, 19, 63)
 }
 
 // TestDividingOnOneDevice prints what divided operators save where lane classes cannot have
 // devices of their own, for docs/SHARDING.md.
 func TestDividingOnOneDevice(t *testing.T) {
-	const problems = 30
+	const problems = 12
 	sum, most := 0.0, 0.0
 	for i := range problems {
 		p := mixedLanes(t, uint64(2*i))

@@ -10,14 +10,14 @@ import (
 	"github.com/neuroshard/neuroshard/problem/workload"
 )
 
-func TestReplanByBruteForceLong(t *testing.T) { replanByBruteForce(t, 40, 2) }
+func TestReplanByBruteForceLong(t *testing.T) { replanByBruteForce(t, 10, 2) }
 
 func TestReplanPropertiesLong(t *testing.T) {
 	var changes []int
 	for i := range 24 {
 		changes = append(changes, i)
 	}
-	replanProperties(t, changes, 10)
+	replanProperties(t, changes, 3)
 }
 
 // One table more on 16 H100 moves nearly nothing: with at most 5 % of the bytes, the plan costs at

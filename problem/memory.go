@@ -354,6 +354,23 @@ func (p *Problem) BackwardRoom() unit.Bytes {
 	return p.received()
 }
 
+// LeavesBackwardRoom reports whether each device of a placement has the part of BackwardRoom free that it needs: nothing
+// if its outputs take the bytes that it receives or more, and all of the room if they take half of them or less.
+func (p *Problem) LeavesBackwardRoom(shards [][]Shard) bool {
+	for device, held := range shards {
+		m := p.DeviceMemory(device)
+		for _, s := range held {
+			m = m.Add(p.ShardMemory(s))
+			m.Received += p.ReceivedOf(s)
+		}
+		need := min(max(0, 2*(p.BackwardRoom()-m.Outputs)), p.BackwardRoom())
+		if m.Total()+need > p.Topology.DeviceMemory(device) {
+			return false
+		}
+	}
+	return true
+}
+
 // ShardBudget returns the bytes that the shards of a device may take: the device's memory minus
 // DeviceMemory. If it is not above 0 for any device, no placement fits.
 func (p *Problem) ShardBudget(device int) unit.Bytes {

@@ -332,3 +332,31 @@ func drawTable(t *rapid.T) problem.Table {
 		Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
 	}
 }
+
+// TestLeavesBackwardRoom: a device needs as much of the room as its own outputs leave it to need.
+func TestLeavesBackwardRoom(t *testing.T) {
+	p := problem.Problem{Batch: 1024, Topology: hardware.Topology{Devices: 2, Memory: unit.MiB, ReserveShare: hardware.NoReserve}}
+	for i, dim := range []int{64, 32, 16} {
+		name := string(rune('a' + i))
+		p.Tables = append(p.Tables, problem.Table{Name: name, Rows: 10, Dim: dim, Features: []problem.Feature{{Name: name, PoolingFactor: 1}}})
+	}
+	// A device receives 512 samples of 112 columns; the first sends 64 columns, more than half of that for both.
+	received := unit.Bytes(512 * 112 * 4)
+	shards := [][]problem.Shard{{p.Whole(0), p.Whole(2)}, {p.Whole(1)}}
+	for device, need := range []unit.Bytes{0, 2 * (received - 1024*32*4)} {
+		taken := p.DeviceMemory(device)
+		for _, s := range shards[device] {
+			taken = taken.Add(p.ShardMemory(s))
+		}
+		alone := [][]problem.Shard{nil, nil}
+		alone[device] = shards[device]
+		for _, spare := range []unit.Bytes{need - 1, need} {
+			q := p
+			q.Topology.DeviceMemories = []unit.Bytes{unit.GiB, unit.GiB}
+			q.Topology.DeviceMemories[device] = taken.Total() + spare
+			if got, want := q.LeavesBackwardRoom(alone), spare >= need; got != want {
+				t.Errorf("device %d, %d bytes to spare: got %v, want %v", device, spare, got, want)
+			}
+		}
+	}
+}

@@ -386,7 +386,11 @@ func Certificate(r *neuroshard.Result) string {
 	if !ok {
 		return ""
 	}
-	return fmt.Sprintf("at most %s above the best possible plan, which costs %v or more (SIMULATED)", percent(gap, 1), r.Bound.Total)
+	what := "plan"
+	if r.Plan.Cluster.WeightsOnly {
+		what += " of tables whole or cut by columns" // the only ones that the bound knows there
+	}
+	return fmt.Sprintf("at most %s above the best possible %s, which costs %v or more (SIMULATED)", percent(gap, 1), what, r.Bound.Total)
 }
 
 // lanes reports the costs under both lane rules, if they differ.

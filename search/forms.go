@@ -30,6 +30,8 @@ type forms struct {
 	barred []bool
 	// single says that the forms whose span is not oneDevice were left out (singly).
 	single bool
+	// replicated says that all tables are replicated (replicas).
+	replicated bool
 }
 
 // cacheShares are the cache shares that are tried for a table in host memory; 0 stands
@@ -87,6 +89,14 @@ func (f forms) none() forms {
 	return f
 }
 
+// replicas returns forms in which all tables are replicated.
+func (f forms) replicas() forms {
+	n := len(f.choices)
+	f.columns, f.replicated, f.barred, f.sliced = false, true, slices.Repeat([]bool{true}, n), make([]bool, n)
+	f.choices = slices.Repeat([][]problem.Form{{{ShardingType: problem.DataParallel}}}, n)
+	return f
+}
+
 // singly returns the forms whose span is oneDevice: each slice lies on one device.
 func (f forms) singly() forms {
 	all := f.choices
@@ -116,10 +126,10 @@ func (f *forms) choosable(c *catalog, table int) bool {
 // choicesOf returns the forms in which several devices hold a table together.
 func (f *forms) choicesOf(c *catalog, table int, allowed func(problem.ShardingType) bool) (choices []problem.Form) {
 	t := &c.problem.Tables[table]
-	if !f.choosable(c, table) || len(t.Constraint.Devices) > 0 || len(c.all) < 2 {
+	if !f.choosable(c, table) || len(t.Constraint.Devices) > 0 {
 		return nil
 	}
-	if !t.Constraint.NoSplit {
+	if !t.Constraint.NoSplit && len(c.all) > 1 {
 		choices = byRows(c, t, allowed)
 	}
 	if allowed(problem.DataParallel) {
@@ -299,11 +309,12 @@ func (e *NoShardingType) Error() string {
 }
 
 // noPlacement says that tables do not fit with the given sharding types, or that the
-// search found no placement. too is " either" if other types were tried before.
+// search found no placement. too is " either" if other types were tried before. What the proof leaves out is said:
+// tables with slices in two tiers, and that the last block of rows may be shorter.
 func noPlacement(types []string, too string, proven bool) string {
 	with := strings.Join(types, ", ") + too
 	if proven {
-		return "the tables do not fit with " + with
+		return "the tables do not fit with " + with + " (each table in one tier, blocks of rows of one size)"
 	}
 	return "the search found no placement with " + with + ", but did not try all"
 }

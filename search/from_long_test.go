@@ -5,4 +5,4 @@ package search_test
 import "testing"
 
 // TestManyFromAgainstBruteForce is TestFromAgainstBruteForce for more tasks.
-func TestManyFromAgainstBruteForce(t *testing.T) { fromAgainstBruteForce(t, 200) }
+func TestManyFromAgainstBruteForce(t *testing.T) { fromAgainstBruteForce(t, 50) }

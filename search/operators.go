@@ -139,7 +139,7 @@ func numberedColumns(r *run, s state) placement {
 // numberTables returns the state with the tables of the best placement numbered.
 func numberTables(r *run, s state) state {
 	n, several := newNumbering(r, s.best.placed()), severalClasses(r.catalog)
-	classes, cool := several || n.several(), len(s.best.devices) <= mostUnnumbered && !s.complete
+	classes, cool := several || n.several(), len(s.best.devices) <= mostUnnumbered
 	if !classes && !cool {
 		return s
 	}
@@ -180,15 +180,6 @@ func numberClasses(r *run, s state, n *numbering, several bool) placement {
 			starts = append(starts, start{parts: n.apart()})
 		}
 	}
-	if s.replicated.division != nil {
-		if n := newNumbering(r, s.replicated.placed()); n.mixed() {
-			n.limit = min(r.end(), r.stats.Evaluations+leastNumbering)
-			before := s.best.cost
-			if s.best = n.improve(s.best); s.best.cost < before*(1-noticeable) {
-				starts = append(starts, start{s.best.placed(), s.best.cost})
-			}
-		}
-	}
 	if several {
 		best, uncut := uncutStarts(r, s.best)
 		s.best, starts = best, append(starts, uncut...)
@@ -197,7 +188,31 @@ func numberClasses(r *run, s state, n *numbering, several bool) placement {
 		best, dealt := dealtStarts(r, s)
 		s.best, starts = best, append(starts, dealt...)
 	}
-	return annealNumbered(r, s.best, starts, first.cost)
+	s.best = annealNumbered(r, s.best, starts, first.cost)
+	return numberReplicated(r, s, first.cost)
+}
+
+// numberReplicated numbers the tables of the placement that replicates all of them, if there is one, and anneals
+// from it if it then costs little more than the best placement. These runs are apart from those of the other
+// starts: many small tables may cost least all replicated, or half of them, and neither is near the other.
+func numberReplicated(r *run, s state, undivided float64) placement {
+	if s.replicated.division == nil {
+		return s.best
+	}
+	alone := *r
+	alone.forms = r.forms.replicas()
+	alone.asideCost = min(r.asideCost, s.best.cost)
+	found := state{best: s.replicated}
+	for before := math.Inf(1); found.best.cost < before*(1-furtherGain); {
+		before = found.best.cost
+		found = numberTables(&alone, found)
+	}
+	r.workers, r.finalists, r.status, r.stats = alone.workers, alone.finalists, alone.status, alone.stats
+	best := cheaper(s.best, found.best)
+	if found.best.cost >= hopefulNumbers*s.best.cost {
+		return best
+	}
+	return annealNumbered(r, best, []start{{found.best.placed(), found.best.cost}}, undivided)
 }
 
 // tidied returns a placement without the numbers that gain nothing. The lower numbers have

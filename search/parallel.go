@@ -126,6 +126,8 @@ func taskOn(own, of *run, used int64) *run {
 		task.forms = own.forms.none()
 	case of.forms.single:
 		task.forms = own.forms.singly()
+	case of.forms.replicated:
+		task.forms = own.forms.replicas()
 	}
 	if task.most = 0; of.most > 0 {
 		task.most = of.most - used

@@ -4,4 +4,4 @@ package search_test
 
 import "testing"
 
-func TestMoreThreadsDoNotChangeTheSearch(t *testing.T) { threadsDoNotChangeTheSearch(t, 6, 3, 2, 5) }
+func TestMoreThreadsDoNotChangeTheSearch(t *testing.T) { threadsDoNotChangeTheSearch(t, 5, 3) }

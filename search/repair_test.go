@@ -112,15 +112,15 @@ func onDevice(devices ...int32) variant {
 
 // TestUnprovenIsSaid: an error says that nothing fits only if that is proven.
 func TestUnprovenIsSaid(t *testing.T) {
-	const proven, open = "the tables do not fit with row_wise, data_parallel", "the search found no placement with row_wise, data_parallel"
+	const class, open = " (each table in one tier, blocks of rows of one size)", "the search found no placement with row_wise, data_parallel"
 	types := []string{"row_wise", "data_parallel"}
 	for _, c := range []struct {
 		err  error
 		want string
 	}{
-		{&Infeasible{Tried: types, Proven: true, Reason: "why"}, "why; " + proven + " either"},
+		{&Infeasible{Tried: types, Proven: true, Reason: "why"}, "why; the tables do not fit with row_wise, data_parallel either" + class},
 		{&Infeasible{Tried: types, Reason: "why"}, "why; " + open + " either, but did not try all"},
-		{&NoShardingType{ShardingTypes: types, Proven: true, Tables: []string{"A"}}, proven + ": if each table"},
+		{&NoShardingType{ShardingTypes: types, Proven: true, Tables: []string{"A"}}, "the tables do not fit with row_wise, data_parallel" + class + ": if each table"},
 		{&NoShardingType{ShardingTypes: types, Tables: []string{"A"}}, open + ", but did not try all: if each table"},
 	} {
 		if got := c.err.Error(); !strings.Contains(got, c.want) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -1035,43 +1034,6 @@ func neverMoreExpensive(t *testing.T, tasks int) {
 		gain += on.Cost / off.Cost / float64(tasks)
 	}
 	t.Logf("plans of all sharding types cost %.3f times plans of slices of columns", gain)
-}
-
-// TestPlansOfColumnsAreAsBefore pins plans of slices of columns: a change that is not
-// meant to change them keeps them. They are the same if no sharding types are asked for as
-// if only column_wise is, in a problem without host memory.
-func TestPlansOfColumnsAreAsBefore(t *testing.T) { plansOfColumnsAreAsBefore(t, 12) }
-
-// plansOfColumnsAreAsBefore compares the plans of the first problems, of at most 20; later ones have
-// more tables.
-func plansOfColumnsAreAsBefore(t *testing.T, problems int) {
-	if runtime.GOARCH != "amd64" {
-		t.Skip("other processors round annealing otherwise")
-	}
-	for seed, want := range []string{
-		"8b6136a9f6888d4a", "90a524e976eb213e", "e6aba314e7b69a5a", "2de5e0a85ed6a629",
-		"0cd2e29b035aa256", "559783bacac386e3", "9d4f3b135cc7280c", "1169c13c9fe4749b",
-		"63832e6d0abfcb0a", "3c978ca2475b41ba", "d1569f48b4408b56", "faf4ee233d5c5f33",
-		"749681839634b453", "ed0ccbf35aeeb39f", "2804bc49683a0553", "e3637c6e5ca0bd5b",
-		"5d154d9580eab181", "c2738276eaf9ec3d", "489d3ac394233f11", "f334384101230bce",
-	}[:problems] {
-		p := pool(uint64(seed), 5+3*seed, 2+seed%5, 128)
-		for name, c := range map[string]struct {
-			types  []problem.ShardingType
-			scorer search.Factory
-		}{
-			"by default":        {nil, factory(p)},
-			"slices of columns": {[]problem.ShardingType{problem.ColumnWise}, formsFactory(p, false)},
-		} {
-			r, err := search.Run(context.Background(), p, c.scorer, search.Options{Seed: uint64(seed), MaxEvaluations: 40_000 * int64(seed%2), ShardingTypes: c.types})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := searchtest.Digest(r.Shards); got != want {
-				t.Errorf("seed %d, %s: got a plan of digest %s, want %s", seed, name, got, want)
-			}
-		}
-	}
 }
 
 // byConstruction draws a problem that is known to have a placement. It places the tables

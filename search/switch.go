@@ -120,12 +120,9 @@ func (switchForms) apply(r *run, s state) (state, error) {
 	return s, nil
 }
 
-// replicated returns the placement of few tables that replicates all of them. Its division is nil if they are
-// many, if one may not be replicated, or if the replicas do not fit.
+// replicated returns the placement that replicates all tables. Its division is nil if one may not be replicated,
+// or if the replicas do not fit.
 func (w switcher) replicated(base []placed) placement {
-	if len(w.c.whole()) > fewDescended {
-		return placement{}
-	}
 	form := problem.Form{ShardingType: problem.DataParallel}
 	w.reset(base)
 	w.allIn([]problem.Form{form})

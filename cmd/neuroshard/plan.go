@@ -133,6 +133,9 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	if err := p.compared.check(loaded.problem); err != nil {
 		return err
 	}
+	if err := p.checkTypes(loaded.problem); err != nil {
+		return err
+	}
 	if err := p.checkOutput(p.output, append([]string{source, p.cluster.topology, p.model, p.policy, p.from}, p.compared.files...)...); err != nil {
 		return err
 	}
@@ -168,6 +171,14 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 		return p.failed(stepError(err))
 	}
 	return p.print(result, source, of, start)
+}
+
+// checkTypes refuses stated sharding types that the search would leave out.
+func (p *planCommand) checkTypes(of *problem.Problem) error {
+	if of.Accounting != problem.CountWeights || !p.given("sharding-types") || !slices.ContainsFunc(p.types, problem.ShardingType.Joint) {
+		return nil
+	}
+	return faulty("--sharding-types: where only weights count as memory, as in the workloads paper-*, tables are whole or cut by columns only", "leave --sharding-types out, or state table_wise,column_wise")
 }
 
 // compose composes the problem; with --replicas auto that of one sharding group.

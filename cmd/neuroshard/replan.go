@@ -95,6 +95,9 @@ func (r *replanCommand) run(ctx context.Context, oldPath, source string) error {
 	if err := r.checkOutput(r.output, source, oldPath, r.cluster.topology, r.model); err != nil {
 		return err
 	}
+	if err := r.checkTypes(loaded.problem); err != nil {
+		return err
+	}
 	options, err := r.options(model, loaded)
 	if err != nil {
 		return err

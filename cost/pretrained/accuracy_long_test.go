@@ -86,7 +86,7 @@ func TestAccuracyOnFreshSamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			data := train.Data{
-				Compute: design.Compute(seed, 2000, 20_000, 1, design.MaxShards),
+				Compute: design.Compute(seed, 2000, 8_000, 1, design.MaxShards),
 				Large:   design.Compute(seed+1, 2000, 2_000, 100, 200),
 				Comm:    design.Comm(seed, 1000, profile),
 			}
@@ -119,7 +119,7 @@ func TestAccuracyOnFreshSamples(t *testing.T) {
 				samples   int
 				mean, p95 float64
 			}{
-				{"compute", report.Compute.All, 20_000, promisedMean, promisedP95},
+				{"compute", report.Compute.All, 8_000, promisedMean, promisedP95},
 				{"large groups", report.Large.All, 2_000, promisedLarge, promisedP95},
 				{"comm", report.Comm.All, 1000, promisedComm, promisedP95},
 			} {

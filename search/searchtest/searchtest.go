@@ -4,7 +4,6 @@
 //	Cases       problems on clusters of all shapes, for every implementation (cases.go)
 //	Forms       the forms that a cluster allows
 //	Conform     walks through placements of a problem and fails where a promise is broken
-//	Digest      stands for a placement, for tests that a placement stays what it was (digest.go)
 //	WithPolicy  gives a method that needs a policy one that learned nothing (policy.go)
 package searchtest
 

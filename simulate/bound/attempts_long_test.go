@@ -17,7 +17,7 @@ import (
 
 // attempts is the number of problems in which TestNoPlacementInLittleMemoryIsBelow looks for a placement
 // below the bound.
-const attempts = "1000"
+const attempts = "300"
 
 // In a memory that limits them, no placement in any sharding types and tiers costs less than the
 // bound: on one host or several, with slices in host memory and caches of any share, with constraints on

@@ -36,13 +36,13 @@ func started(t *testing.T, binary, data string) *server {
 	return s
 }
 
-// TestKilledServer kills the server 20 times while four clients ask for plans: after each
+// TestKilledServer kills the server 8 times while four clients ask for plans: after each
 // restart it has every plan that a client received.
 func TestKilledServer(t *testing.T) {
 	binary, data := built(t), t.TempDir()
 	m := &mix{plans: map[string]float64{}}
 	number := 0
-	for kill := range 20 {
+	for kill := range 8 {
 		s := started(t, binary, data)
 		m.server = s
 		if err := m.found(t.Context(), s); err != nil {
@@ -140,7 +140,7 @@ func TestTwoServers(t *testing.T) {
 // TestDay replays requests of users. A whole day has 86400; the package comment has the command.
 func TestDay(t *testing.T) {
 	var out strings.Builder
-	if err := day(&out, built(t), 3000, 2, nil); err != nil {
+	if err := day(&out, built(t), 800, 2, nil); err != nil {
 		t.Errorf("%v\n%s", err, &out)
 	}
 	fmt.Fprintln(t.Output(), out.String())
