@@ -141,6 +141,16 @@ func TestMarkupInNames(t *testing.T) {
 	}
 }
 
+// TestNullInOverrides wants null to be a fault, which was once taken for a field that is left out.
+func TestNullInOverrides(t *testing.T) {
+	s := start(t, service.Options{})
+	got := s.object(422, "POST", "/v1/plan", strings.Replace(quickBody, `"devices": 2`, `"devices": 2, "batch": null`, 1))
+	faults := got["errors"].([]any)
+	if f := faults[0].(map[string]any); len(faults) != 1 || f["location"] != "problem.overrides.batch" || f["message"] != "it is null" {
+		t.Errorf("got %v, want one fault of problem.overrides.batch", faults)
+	}
+}
+
 // TestFieldsAreLimited sends fields that nobody reads. A body of 32 MiB with such fields once took a
 // minute and 2 GiB.
 func TestFieldsAreLimited(t *testing.T) {
