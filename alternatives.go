@@ -2,6 +2,7 @@ package neuroshard
 
 import (
 	"cmp"
+	"context"
 	"iter"
 	"slices"
 
@@ -39,8 +40,8 @@ const mostTried = 32
 // hidden. If neither opt nor p states a hierarchical exchange, the costs count that of the plan. p must be valid, and pl valid for p. opt.Search.ShardingTypes restricts the places as it
 // restricts the search; empty allows all types that opt.Prices estimates. Alternatives fails
 // with *Unpriceable if opt.Prices does not estimate the plan.
-func Alternatives(pl *plan.Plan, p *problem.Problem, opt Options) (cost unit.Millis, all []Alternative, err error) {
-	e, err := NewExplainer(pl, p, opt)
+func Alternatives(ctx context.Context, pl *plan.Plan, p *problem.Problem, opt Options) (cost unit.Millis, all []Alternative, err error) {
+	e, err := NewExplainer(ctx, pl, p, opt)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -61,7 +62,7 @@ type Explainer struct {
 }
 
 // NewExplainer returns the Explainer of a plan. Options and errors are those of Alternatives.
-func NewExplainer(pl *plan.Plan, p *problem.Problem, opt Options) (*Explainer, error) {
+func NewExplainer(ctx context.Context, pl *plan.Plan, p *problem.Problem, opt Options) (*Explainer, error) {
 	if opt.Step == nil && opt.Hidden == (plan.Hidden{}) {
 		opt.Hidden = pl.Provenance.Hidden
 	}
@@ -72,7 +73,7 @@ func NewExplainer(pl *plan.Plan, p *problem.Problem, opt Options) (*Explainer, e
 	if err != nil {
 		return nil, err
 	}
-	prices, err := opt.list(priced)
+	prices, err := opt.list(ctx, priced)
 	if err != nil {
 		return nil, err
 	}

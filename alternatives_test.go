@@ -57,7 +57,7 @@ func TestAlternatives(t *testing.T) {
 	} {
 		test.opt.Search.ShardingTypes, test.opt.Search.MaxEvaluations = problem.ShardingTypes(), 1000
 		r := planned(t, &test.p, test.opt)
-		cost, all, err := neuroshard.Alternatives(r.Plan, &test.p, test.opt)
+		cost, all, err := neuroshard.Alternatives(t.Context(), r.Plan, &test.p, test.opt)
 		if err != nil || len(all) != len(test.p.Tables) {
 			t.Fatalf("%s: got %d alternatives and error %v", test.name, len(all), err)
 		}
@@ -82,7 +82,7 @@ func TestAlternatives(t *testing.T) {
 			tables := slices.Clone(r.Plan.Tables)
 			tables[i].ShardingType, tables[i].Shards = a.ShardingType, slices.Clone(a.Shards)
 			moved := plan.Of(&test.p, tables)
-			if err := neuroshard.Price(moved, &test.p, test.opt); err != nil {
+			if err := neuroshard.Price(t.Context(), moved, &test.p, test.opt); err != nil {
 				t.Fatalf("%s: table %s: %v", test.name, name, err)
 			}
 			if err := moved.Validate(&test.p); err != nil {
@@ -137,11 +137,11 @@ func TestAlternativeOfTwoDevices(t *testing.T) {
 	}
 	opt := neuroshard.Options{}
 	opt.Search.ShardingTypes = []problem.ShardingType{problem.TableWise}
-	r, err := neuroshard.Evaluate(p, [][]problem.Shard{{p.Whole(0), p.Whole(1)}, {p.Whole(2)}}, opt)
+	r, err := neuroshard.Evaluate(t.Context(), p, [][]problem.Shard{{p.Whole(0), p.Whole(1)}, {p.Whole(2)}}, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cost, all, err := neuroshard.Alternatives(r.Plan, p, opt)
+	cost, all, err := neuroshard.Alternatives(t.Context(), r.Plan, p, opt)
 	if err != nil {
 		t.Fatal(err)
 	}

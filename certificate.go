@@ -62,9 +62,9 @@ func (c *certificate) stop() {
 
 // wait returns the bound of the line's problem when it is computed. If c is nil, or if the
 // bound is not for the placements allowed, wait computes the bound itself.
-func (c *certificate) wait(l *line, allowed bound.Allowed) (bound.Bound, error) {
+func (c *certificate) wait(ctx context.Context, l *line, allowed bound.Allowed) (bound.Bound, error) {
 	if c == nil || c.allowed.Operators != allowed.Operators {
-		return bound.Simulated(context.Background(), l.priced, allowed)
+		return bound.Simulated(ctx, l.priced, allowed)
 	}
 	<-c.done
 	return c.bound, c.err

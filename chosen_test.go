@@ -47,7 +47,7 @@ func chosenRows(t *testing.T) (*problem.Problem, [][]problem.Shard) {
 // tables has another place.
 func TestRowsOnChosenDevices(t *testing.T) {
 	p, shards := chosenRows(t)
-	r, err := neuroshard.Evaluate(p, shards, neuroshard.Options{Certificate: true})
+	r, err := neuroshard.Evaluate(t.Context(), p, shards, neuroshard.Options{Certificate: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestRowsOnChosenDevices(t *testing.T) {
 	if off := float64(r.Predicted.Cost/r.Simulated.Cost) - 1; off > .05 || off < -.05 {
 		t.Errorf("got an estimate of %v, want about the %v of the simulated device", r.Predicted.Cost, r.Simulated.Cost)
 	}
-	cost, all, err := neuroshard.Alternatives(r.Plan, p, neuroshard.Options{})
+	cost, all, err := neuroshard.Alternatives(t.Context(), r.Plan, p, neuroshard.Options{})
 	if err != nil || !near(cost, r.Plan.Predicted) {
 		t.Fatalf("got cost %v and error %v, want %v", cost, err, r.Plan.Predicted)
 	}
@@ -69,7 +69,7 @@ func TestRowsOnChosenDevices(t *testing.T) {
 		}
 		tables[i].ShardingType, tables[i].Shards = a.ShardingType, slices.Clone(a.Shards)
 		moved := plan.Of(p, tables)
-		if err := neuroshard.Price(moved, p, neuroshard.Options{}); err != nil || !near(a.Cost, moved.Predicted) {
+		if err := neuroshard.Price(t.Context(), moved, p, neuroshard.Options{}); err != nil || !near(a.Cost, moved.Predicted) {
 			t.Errorf("table %s as %s: got cost %v, want %v (%v)", tables[i].Name, a.ShardingType, a.Cost, moved.Predicted, err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestSearchLeavesHostsToTableRowWise(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := plan.Of(&p, slices.Clone(r.Plan.Tables))
-		if err := neuroshard.Price(again, &p, neuroshard.Options{}); err != nil || !near(again.Predicted, r.Plan.Predicted) {
+		if err := neuroshard.Price(t.Context(), again, &p, neuroshard.Options{}); err != nil || !near(again.Predicted, r.Plan.Predicted) {
 			t.Errorf("got %v again, want %v (%v)", again.Predicted, r.Plan.Predicted, err)
 		}
 	}
@@ -160,7 +160,7 @@ func TestChosenRowsKeepConstraints(t *testing.T) {
 // formulas, a table whose rows are on devices 0, 3 and 5 is an error that names it.
 func TestOnlyHugeCTRRunsChosenDevices(t *testing.T) {
 	p, shards := chosenRows(t)
-	r, err := neuroshard.Evaluate(p, shards, neuroshard.Options{})
+	r, err := neuroshard.Evaluate(t.Context(), p, shards, neuroshard.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestOnlyHugeCTRRunsChosenDevices(t *testing.T) {
 		t.Errorf("TorchRec's export: got error %v and %d bytes, want an error that names %s", err, file.Len(), name)
 	}
 	var unpriceable *neuroshard.Unpriceable
-	err = neuroshard.Price(r.Plan, p, neuroshard.Options{Prices: neuroshard.TorchRec()})
+	err = neuroshard.Price(t.Context(), r.Plan, p, neuroshard.Options{Prices: neuroshard.TorchRec()})
 	if !errors.As(err, &unpriceable) || !slices.Equal(unpriceable.Tables, []string{name}) || !strings.Contains(err.Error(), "rows on devices that a plan chose") {
 		t.Errorf("TorchRec's formulas: got %v, want an *Unpriceable of %s", err, name)
 	}
@@ -184,7 +184,7 @@ func TestOnlyHugeCTRRunsChosenDevices(t *testing.T) {
 		other := *p
 		other.Engine = engine
 		var invalid *plan.Invalid
-		if _, err := neuroshard.Evaluate(&other, r.Plan.ByDevice(), neuroshard.Options{}); !errors.As(err, &invalid) || !strings.Contains(err.Error(), name) {
+		if _, err := neuroshard.Evaluate(t.Context(), &other, r.Plan.ByDevice(), neuroshard.Options{}); !errors.As(err, &invalid) || !strings.Contains(err.Error(), name) {
 			t.Errorf("engine %q: got %v, want a violation of %s", engine, err, name)
 		}
 	}

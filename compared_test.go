@@ -53,7 +53,7 @@ func TestComparedIsJudgedAsBaseline(t *testing.T) {
 	if got := beside.Baselines[n:]; !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	again, err := neuroshard.Evaluate(&p, alone.Shards, neuroshard.Options{Compared: others})
+	again, err := neuroshard.Evaluate(t.Context(), &p, alone.Shards, neuroshard.Options{Compared: others})
 	if err != nil {
 		t.Fatal(err)
 	}

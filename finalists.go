@@ -40,10 +40,7 @@ func bestFinalist(ctx context.Context, l *line, found search.Result) (search.Res
 	if opt.Method != search.NeuroShard || opt.Budget > 0 || opt.MaxEvaluations > 0 || found.Optimal && !groups || found.Status != search.Complete {
 		return found, nil
 	}
-	further, err := finalists(l)
-	if err != nil {
-		return found, err
-	}
+	further := finalists(l)
 	even, err := evenly(l, found)
 	if err != nil {
 		return found, err
@@ -65,7 +62,7 @@ func bestFinalist(ctx context.Context, l *line, found search.Result) (search.Res
 }
 
 // finalists returns the searches for further finalists.
-func finalists(l *line) (all []func(context.Context) (search.Result, error), err error) {
+func finalists(l *line) (all []func(context.Context) (search.Result, error)) {
 	if in := l.opt.Step; in != nil && in.Stack.Exchange != step.Flat {
 		columns := l.opt.Search
 		columns.ShardingTypes = slices.DeleteFunc(slices.Clone(columns.ShardingTypes), func(t problem.ShardingType) bool {
@@ -76,24 +73,26 @@ func finalists(l *line) (all []func(context.Context) (search.Result, error), err
 		}
 	}
 	if !l.priced.Hierarchy.On() {
-		return all, nil
+		return all
 	}
 	exchanges, priced := *l.problem, *l.priced
 	exchanges.Hierarchy, priced.Hierarchy = problem.Hierarchy{}, problem.Hierarchy{}
-	prices, err := l.opt.list(&priced)
-	if err != nil {
-		return nil, err
-	}
-	flat := line{problem: &exchanges, priced: &priced, opt: l.opt, prices: prices}
 	alone := l.opt.Search
 	alone.Beside = nil // it counts the hierarchical exchange
-	all = append(all, func(ctx context.Context) (search.Result, error) { return flat.search(ctx, alone) })
+	all = append(all, func(ctx context.Context) (search.Result, error) {
+		prices, err := l.opt.list(ctx, &priced)
+		if err != nil {
+			return search.Result{}, err
+		}
+		flat := line{problem: &exchanges, priced: &priced, opt: l.opt, prices: prices}
+		return flat.search(ctx, alone)
+	})
 	for i := range furtherSeeds {
 		next := l.opt.Search
 		next.Seed += i + 1
 		all = append(all, func(ctx context.Context) (search.Result, error) { return l.search(ctx, next) })
 	}
-	return all, nil
+	return all
 }
 
 // furtherSeeds is the number of searches with the next seeds under a hierarchical exchange, where

@@ -31,7 +31,7 @@ type freeSlices struct {
 }
 
 // freeOf returns the search of free slices for a line, or nil if there is to be none.
-func freeOf(l *line) (*freeSlices, error) {
+func freeOf(ctx context.Context, l *line) (*freeSlices, error) {
 	few := l.problem.Engine == problem.TorchRec && len(l.problem.Tables) < ComparedTables
 	if !l.opt.FreeSlices || l.problem.Engine == "" || few {
 		return nil, nil
@@ -43,8 +43,8 @@ func freeOf(l *line) (*freeSlices, error) {
 	f.line.opt.Search.OnEvent, f.line.opt.Search.Brief = nil, true
 	// A PriceList serves one search at a time, so each of the two searches has its own.
 	var err error
-	if f.line.prices, err = l.opt.list(l.priced); err == nil {
-		f.line.opt.Search.Beside, err = f.line.beside()
+	if f.line.prices, err = l.opt.list(ctx, l.priced); err == nil {
+		f.line.opt.Search.Beside, err = f.line.beside(ctx)
 	}
 	return f, err
 }

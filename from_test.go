@@ -23,7 +23,7 @@ func BenchmarkFrom(b *testing.B) {
 		fewer := p
 		fewer.Tables = p.Tables[:len(p.Tables)-1]
 		find := func(p *problem.Problem, opt search.Options) search.Result {
-			list, err := neuroshard.Pretrained().List(p)
+			list, err := neuroshard.Pretrained().List(context.Background(), p)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,6 +1,8 @@
 package neuroshard
 
 import (
+	"context"
+
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
@@ -19,14 +21,14 @@ import (
 // beside returns the Scorers of the problem under LanesByTable. It returns nil if the
 // problem states that rule, if the rule cannot matter, if the prices know no lanes, or with
 // Options.OneLaneRule.
-func (l *line) beside() (search.Factory, error) {
+func (l *line) beside(ctx context.Context) (search.Factory, error) {
 	if l.opt.OneLaneRule || l.opt.Search.Method != search.NeuroShard || l.problem.LaneRule != problem.LanesByWidest ||
 		l.prices.Estimator().ModelSource != plan.Simulated || !mixesLanes(l.problem) {
 		return nil, nil
 	}
 	own := *l.priced
 	own.LaneRule = problem.LanesByTable
-	prices, err := l.opt.list(&own)
+	prices, err := l.opt.list(ctx, &own)
 	if err != nil {
 		return nil, err
 	}

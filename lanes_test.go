@@ -1,6 +1,7 @@
 package neuroshard_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -47,7 +48,7 @@ func TestLanes(t *testing.T) {
 		var results [2]*neuroshard.Result
 		for rule := range results {
 			p.LaneRule = problem.LaneRule(rule)
-			r, err := neuroshard.Evaluate(p, whole(p), neuroshard.Options{Prices: neuroshard.TorchRec()})
+			r, err := neuroshard.Evaluate(t.Context(), p, whole(p), neuroshard.Options{Prices: neuroshard.TorchRec()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,9 +73,9 @@ type listed struct {
 	rules *[]problem.LaneRule
 }
 
-func (l listed) List(p *problem.Problem) (neuroshard.PriceList, error) {
+func (l listed) List(ctx context.Context, p *problem.Problem) (neuroshard.PriceList, error) {
 	*l.rules = append(*l.rules, p.LaneRule)
-	return l.Prices.List(p)
+	return l.Prices.List(ctx, p)
 }
 
 // Plan estimates plans under the other lane rule, too, where the rule can matter and is not

@@ -274,10 +274,13 @@ func finalistOf(ctx context.Context, l *line, change func(other *line)) ([]Final
 	other.opt.Search.Policy, other.opt.Search.Samples = nil, 0
 	change(&other)
 	var err error
-	if other.prices, err = other.opt.list(l.priced); err != nil {
-		return nil, err
+	if other.prices, err = other.opt.list(ctx, l.priced); err == nil {
+		other.opt.Search.Beside, err = other.beside(ctx)
 	}
-	if other.opt.Search.Beside, err = other.beside(); err != nil {
+	if ctx.Err() != nil {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
 	found, err := other.search(ctx, other.opt.Search)

@@ -106,7 +106,7 @@ func TestPlansOfMLPerf(t *testing.T) {
 			t.Fatal(err)
 		}
 		chosen += pl.Chosen()
-		r, err := neuroshard.Evaluate(&p, pl.ByDevice(), neuroshard.Options{})
+		r, err := neuroshard.Evaluate(t.Context(), &p, pl.ByDevice(), neuroshard.Options{})
 		if err != nil {
 			t.Errorf("plan %s on %d x %s: %v", number, p.Topology.Devices, profile, err)
 			continue

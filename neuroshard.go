@@ -206,17 +206,17 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 	if err := checkPlanned(p); err != nil {
 		return nil, err
 	}
-	l, err := newLine(p, opt)
+	l, err := newLine(ctx, p, opt)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkMeasure(l); err != nil {
 		return nil, err
 	}
-	if l.opt.Search.Beside, err = l.beside(); err != nil {
+	if l.opt.Search.Beside, err = l.beside(ctx); err != nil {
 		return nil, err
 	}
-	free, err := freeOf(l)
+	free, err := freeOf(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +266,8 @@ func checkPlanned(p *problem.Problem) error {
 // finish returns the placement that a search found as a validated plan, with the baselines and
 // the whole step that the options ask for. opt.Compared must have been checked.
 func (l *line) finish(ctx context.Context, found search.Result) (*Result, error) {
-	result, err := l.result(found)
+	// A search that ctx ended has a plan, which is finished.
+	result, err := l.result(context.WithoutCancel(ctx), found)
 	if invalid := (*plan.Invalid)(nil); errors.As(err, &invalid) {
 		return nil, fmt.Errorf("the plan found is not valid, which is a bug of the planner: %w", err)
 	}
@@ -288,16 +289,17 @@ func (l *line) finish(ctx context.Context, found search.Result) (*Result, error)
 // placement that its search found: a validated plan with its estimate and its simulated
 // cost. The problem must be valid. Evaluate fails with *plan.Invalid if the placement is
 // not valid, and with *Unpriceable if opt.Prices does not estimate it. It ignores
-// opt.Baselines, and all fields of opt.Search except Method, Seed and ShardingTypes.
-func Evaluate(p *problem.Problem, shards [][]problem.Shard, opt Options) (*Result, error) {
-	l, err := newLine(p, opt)
+// opt.Baselines, and all fields of opt.Search except Method, Seed and ShardingTypes. If ctx
+// ends first, Evaluate returns the error of ctx.
+func Evaluate(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, opt Options) (*Result, error) {
+	l, err := newLine(ctx, p, opt)
 	if err != nil {
 		return nil, err
 	}
 	if p.Engine.Rules().AnyDevices {
 		shards = plan.New(p, shards).ByDevice() // with Shard.Blocks, which a caller may leave out
 	}
-	result, err := l.result(search.Result{Shards: shards})
+	result, err := l.result(ctx, search.Result{Shards: shards})
 	if err == nil {
 		result.Baselines, err = compared(l)
 	}
@@ -324,7 +326,7 @@ type line struct {
 	certificate *certificate
 }
 
-func newLine(p *problem.Problem, opt Options) (*line, error) {
+func newLine(ctx context.Context, p *problem.Problem, opt Options) (*line, error) {
 	if err := errors.Join(checkStep(p, &opt), checkCompared(p, opt.Compared)); err != nil {
 		return nil, err
 	}
@@ -332,7 +334,7 @@ func newLine(p *problem.Problem, opt Options) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	prices, err := opt.list(priced)
+	prices, err := opt.list(ctx, priced)
 	if err != nil {
 		return nil, err
 	}
@@ -341,12 +343,21 @@ func newLine(p *problem.Problem, opt Options) (*line, error) {
 	}
 	l := &line{problem: p, stated: p, priced: priced, opt: opt, prices: prices}
 	if simulated(p.Topology.Profile, prices.Estimator().ModelSource) {
-		l.judge, err = simulate.NewPricer(priced).Hiding(opt.Hidden)
+		l.judge, err = judge(ctx, priced, opt.Hidden)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return l, nil
+}
+
+// judge returns the simulated device's prices of a problem.
+func judge(ctx context.Context, p *problem.Problem, hidden plan.Hidden) (*simulate.Pricer, error) {
+	pricer, err := simulate.NewPricerContext(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return pricer.Hiding(hidden)
 }
 
 // simulated reports whether the simulated device judges plans for the profile. It can
@@ -373,7 +384,7 @@ const nearlyFull = .5
 func (l *line) searchIn(ctx context.Context, p *problem.Problem, opt search.Options) (search.Result, error) {
 	opt.ColumnsOnly = opt.ColumnsOnly || !beyondColumns(l.prices)
 	opt.ChosenRows = l.prices.Supports(problem.Form{Blocks: 2})
-	opt.Apart = l.apart
+	opt.Apart = func() search.Factory { return l.apart(ctx) }
 	room := p.BackwardRoom()
 	if room == 0 {
 		return search.Run(ctx, p, l.prices.NewScorer, opt)
@@ -414,21 +425,21 @@ func full(p *problem.Problem) float64 {
 
 // apart returns the Factory of another price list of the problem, for searches on several threads
 // (search.Options.Apart).
-func (l *line) apart() search.Factory {
+func (l *line) apart(ctx context.Context) search.Factory {
 	opt := l.opt
 	if t, ok := l.prices.(trainedList); ok {
 		opt.Prices = t.trained // the model that is loaded already
 	}
-	prices, err := opt.list(l.priced)
+	prices, err := opt.list(ctx, l.priced)
 	if err != nil {
-		return nil // unexpected, as newLine made such a list; the search then has one thread
+		return nil // ctx ended: newLine made such a list. The search then has one thread
 	}
 	return prices.NewScorer
 }
 
 // result returns a placement as a validated plan, with its estimate, provenance, warnings
 // and simulated cost.
-func (l *line) result(found search.Result) (*Result, error) {
+func (l *line) result(ctx context.Context, found search.Result) (*Result, error) {
 	pl := plan.New(l.problem, found.Shards)
 	pl.Provenance = plan.Provenance{
 		Tool: "neuroshard", Version: Version, Method: string(l.opt.Search.Method), Seed: l.opt.Search.Seed,
@@ -453,8 +464,8 @@ func (l *line) result(found search.Result) (*Result, error) {
 		ModelError: l.prices.Estimator().Error,
 		Optimal:    found.Optimal, Status: found.Status, Stats: found.Stats,
 	}
-	if l.judge == nil {
-		return result, nil
+	if err := ctx.Err(); err != nil || l.judge == nil {
+		return result, err
 	}
 	if result.Simulated, err = l.judge.Price(found.Shards); err != nil {
 		return nil, err
@@ -464,7 +475,7 @@ func (l *line) result(found search.Result) (*Result, error) {
 	}
 	if l.certified() && pl.Chosen() == 0 {
 		l.begin("the lower bound")
-		result.Bound, err = l.certificate.wait(l, l.allowed(pl))
+		result.Bound, err = l.certificate.wait(ctx, l, l.allowed(pl))
 	}
 	return result, err
 }

@@ -64,14 +64,14 @@ func TestPlanOfExposedCosts(t *testing.T) {
 			}
 		}
 		// The plan that was made with nothing hidden is not cheaper now.
-		other, err := neuroshard.Evaluate(p, full.Shards, opt)
+		other, err := neuroshard.Evaluate(t.Context(), p, full.Shards, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r.Predicted.Cost > other.Predicted.Cost*(1+1e-9) {
 			t.Errorf("%+v: got a cost of %v, want at most %v, that of the plan with nothing hidden", hidden, r.Predicted.Cost, other.Predicted.Cost)
 		}
-		if cost, _, err := neuroshard.Alternatives(r.Plan, p, neuroshard.Options{}); err != nil || math.Abs(float64(cost/r.Predicted.Cost)-1) > 1e-9 {
+		if cost, _, err := neuroshard.Alternatives(t.Context(), r.Plan, p, neuroshard.Options{}); err != nil || math.Abs(float64(cost/r.Predicted.Cost)-1) > 1e-9 {
 			t.Errorf("%+v: Alternatives: got %v, %v, want the cost of the plan %v", hidden, cost, err, r.Predicted.Cost)
 		}
 	}
@@ -88,7 +88,7 @@ func TestPlanOfHiddenExchanges(t *testing.T) {
 	opt := neuroshard.Options{Hidden: plan.Hidden{Forward: 1e3, Backward: 1e3}, Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise}}}
 	r := planned(t, p, opt)
 	compute := func(shards [][]problem.Shard) unit.Millis {
-		other, err := neuroshard.Evaluate(p, shards, neuroshard.Options{})
+		other, err := neuroshard.Evaluate(t.Context(), p, shards, neuroshard.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,10 +195,10 @@ func TestStepOfAPlan(t *testing.T) {
 		if _, err := neuroshard.Plan(context.Background(), c.p, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: Plan: got %v, want %q", c.name, err, c.want)
 		}
-		if err := neuroshard.Price(plain.Plan, c.p, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := neuroshard.Price(t.Context(), plain.Plan, c.p, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: Price: got %v, want %q", c.name, err, c.want)
 		}
-		if _, _, err := neuroshard.Alternatives(plain.Plan, c.p, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, _, err := neuroshard.Alternatives(t.Context(), plain.Plan, c.p, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: Alternatives: got %v, want %q", c.name, err, c.want)
 		}
 	}

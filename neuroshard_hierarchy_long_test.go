@@ -52,7 +52,7 @@ func TestPlansOfStacks(t *testing.T) {
 		for seed := range uint64(2) {
 			own := planned(t, &p, neuroshard.Options{Search: search.Options{ShardingTypes: all, Seed: seed}, Step: inputs[c.stack]})
 			made := planned(t, &p, neuroshard.Options{Search: search.Options{ShardingTypes: c.types, Seed: seed}, Step: inputs[c.other]})
-			other, err := neuroshard.Evaluate(&p, made.Shards, neuroshard.Options{Search: search.Options{ShardingTypes: all}, Step: inputs[c.stack]})
+			other, err := neuroshard.Evaluate(t.Context(), &p, made.Shards, neuroshard.Options{Search: search.Options{ShardingTypes: all}, Step: inputs[c.stack]})
 			if err != nil {
 				t.Fatal(err)
 			}

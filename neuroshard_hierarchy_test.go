@@ -61,14 +61,14 @@ func TestPlanOfHierarchicalExchanges(t *testing.T) {
 				t.Errorf("%s: got an exchange of %v, want %v as in a whole step", what, got, e.ExchangeForward)
 			}
 		}
-		other, err := neuroshard.Evaluate(p, flat.Shards, opt)
+		other, err := neuroshard.Evaluate(t.Context(), p, flat.Shards, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if r.Predicted.Cost >= other.Predicted.Cost*.99 {
 			t.Errorf("got a cost of %v, want less than the %v of the plan for flat exchanges", r.Predicted.Cost, other.Predicted.Cost)
 		}
-		if cost, _, err := neuroshard.Alternatives(r.Plan, p, neuroshard.Options{}); err != nil || math.Abs(float64(cost/r.Predicted.Cost)-1) > 1e-9 {
+		if cost, _, err := neuroshard.Alternatives(t.Context(), r.Plan, p, neuroshard.Options{}); err != nil || math.Abs(float64(cost/r.Predicted.Cost)-1) > 1e-9 {
 			t.Errorf("Alternatives: got %v, %v, want the cost of the plan %v", cost, err, r.Predicted.Cost)
 		}
 	}
@@ -92,7 +92,7 @@ func hierarchicalPlanIsTheOptimum(t *testing.T, evaluations int64) {
 	for _, h := range []problem.Hierarchy{inSteps, {Sent: .3, Inside: .1, Between: 2, Latency: .01}} {
 		own := *p
 		own.Hierarchy = h
-		prices, err := neuroshard.Pretrained().List(&own)
+		prices, err := neuroshard.Pretrained().List(t.Context(), &own)
 		if err != nil {
 			t.Fatal(err)
 		}

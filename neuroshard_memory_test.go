@@ -79,7 +79,7 @@ func TestWithoutRoomForTheBackward(t *testing.T) {
 		for _, memory := range []unit.Bytes{test.least - 500*unit.KiB, test.least, test.least + 500*unit.KiB} {
 			p.Topology.Memory = memory
 			opt := search.Options{ShardingTypes: types, Workers: 1, MaxEvaluations: 2000}
-			list, err := neuroshard.Pretrained().List(&p)
+			list, err := neuroshard.Pretrained().List(t.Context(), &p)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,7 @@ func TestDividingOnOneDevice(t *testing.T) {
 // one operator for each class.
 func onOneDevice(t *testing.T, p *problem.Problem, one bool) float64 {
 	t.Helper()
-	prices, err := neuroshard.Pretrained().List(p)
+	prices, err := neuroshard.Pretrained().List(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}

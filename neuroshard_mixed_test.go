@@ -37,7 +37,7 @@ func mixedLanes(t *testing.T, seed uint64) *problem.Problem {
 // types. Stage prefer has no say in it.
 func searched(t *testing.T, p *problem.Problem, types []problem.ShardingType) float64 {
 	t.Helper()
-	prices, err := neuroshard.Pretrained().List(p)
+	prices, err := neuroshard.Pretrained().List(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestProgressAmongAllShardingTypes(t *testing.T) {
 	for _, most := range []int64{0, 50_000, 200_000} {
 		p := mixedLanes(t, 1)
 		p.Topology.Devices = 4
-		prices, err := neuroshard.Pretrained().List(p)
+		prices, err := neuroshard.Pretrained().List(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}

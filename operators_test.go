@@ -24,7 +24,7 @@ func operatorCosts(t *testing.T, p *problem.Problem) map[string]func(shards []pr
 	if err != nil {
 		t.Fatal(err)
 	}
-	estimates, err := cost.NewEstimates(model, p)
+	estimates, err := cost.NewEstimates(t.Context(), model, p)
 	if err != nil {
 		t.Fatal(err)
 	}

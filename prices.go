@@ -1,6 +1,7 @@
 package neuroshard
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -60,8 +61,9 @@ type Prices interface {
 	// tables that the choice does not estimate, or, with a *problem.Invalid, if the cluster
 	// states what the choice does not read. Plan calls it for each of its searches, several
 	// times for a search on several threads, and maybe at the same time. Lists of one problem
-	// are used at the same time and give the same estimates.
-	List(p *problem.Problem) (PriceList, error)
+	// are used at the same time and give the same estimates. If ctx ends first, List returns the
+	// error of ctx.
+	List(ctx context.Context, p *problem.Problem) (PriceList, error)
 }
 
 // prices returns the choice made, or the default.
@@ -157,8 +159,8 @@ func inFormatOf(stack *step.Stack, p *problem.Problem) (priced *problem.Problem,
 }
 
 // list returns the price list of a problem, of exposed costs if something is hidden.
-func (o Options) list(p *problem.Problem) (PriceList, error) {
-	prices, err := o.prices().List(p)
+func (o Options) list(ctx context.Context, p *problem.Problem) (PriceList, error) {
+	prices, err := o.prices().List(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +199,7 @@ func (pretrainedModels) Model(t hardware.Topology) (string, error) {
 	return file.Manifest.ID, nil
 }
 
-func (pretrainedModels) List(p *problem.Problem) (PriceList, error) {
+func (pretrainedModels) List(ctx context.Context, p *problem.Problem) (PriceList, error) {
 	file, err := pretrained.File(p.Topology.Profile.Name)
 	if err != nil {
 		return nil, err
@@ -206,7 +208,7 @@ func (pretrainedModels) List(p *problem.Problem) (PriceList, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Trained(model, 0).List(p)
+	return Trained(model, 0).List(ctx, p)
 }
 
 // Trained returns the choice of a trained model. riskPenalty, at least 0, is the number of
@@ -231,11 +233,11 @@ func (t trained) Model(on hardware.Topology) (string, error) {
 	return t.model.Manifest().ID, t.model.FitsProfile(on)
 }
 
-func (t trained) List(p *problem.Problem) (PriceList, error) {
+func (t trained) List(ctx context.Context, p *problem.Problem) (PriceList, error) {
 	if err := unread(&p.Topology); err != nil {
 		return nil, err
 	}
-	estimates, err := cost.NewEstimates(t.model, p)
+	estimates, err := cost.NewEstimates(ctx, t.model, p)
 	if err != nil {
 		return nil, err
 	}
@@ -308,7 +310,7 @@ func (f formulas) String() string { return f.release.Model() }
 
 func (f formulas) Model(hardware.Topology) (string, error) { return f.release.Model(), nil }
 
-func (f formulas) List(p *problem.Problem) (PriceList, error) {
+func (f formulas) List(_ context.Context, p *problem.Problem) (PriceList, error) {
 	return formulaList{f, torchrec.NewEstimates(p, f.release)}, nil
 }
 
@@ -356,7 +358,7 @@ func (n nets) Model(t hardware.Topology) (string, error) {
 	return n.id, nil
 }
 
-func (n nets) List(p *problem.Problem) (PriceList, error) {
+func (n nets) List(_ context.Context, p *problem.Problem) (PriceList, error) {
 	if err := errors.Join(unread(&p.Topology), untimed(&p.Topology, n.id)); err != nil {
 		return nil, err
 	}
@@ -443,13 +445,14 @@ func priceable(pl *plan.Plan, prices PriceList) error {
 // the plan must place every table on devices that exist; Price does not check whether the
 // plan fits or keeps to constraints. It fails with *Unpriceable, and does not change the
 // plan, if the plan has tables that opt.Prices does not estimate. It uses opt.Prices,
-// opt.Step, opt.Hidden, opt.Hierarchy and opt.Warnings only.
-func Price(pl *plan.Plan, p *problem.Problem, opt Options) error {
+// opt.Step, opt.Hidden, opt.Hierarchy and opt.Warnings only. If ctx ends first, Price returns the
+// error of ctx.
+func Price(ctx context.Context, pl *plan.Plan, p *problem.Problem, opt Options) error {
 	opt, priced, err := opt.exposed(p)
 	if err != nil {
 		return err
 	}
-	prices, err := opt.list(priced)
+	prices, err := opt.list(ctx, priced)
 	if err != nil {
 		return err
 	}
@@ -507,7 +510,7 @@ func (s scored) String() string { return s.name }
 
 func (s scored) Model(hardware.Topology) (string, error) { return s.name, nil }
 
-func (s scored) List(p *problem.Problem) (PriceList, error) {
+func (s scored) List(_ context.Context, p *problem.Problem) (PriceList, error) {
 	if err := untimed(&p.Topology, s.name); err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func TestPrice(t *testing.T) {
 	tables := slices.Clone(want.Tables)
 	got := plan.Of(p, tables)
 	got.Provenance.ModelSource = plan.Unpriced
-	if err := neuroshard.Price(got, p, neuroshard.Options{Warnings: []string{"doubt"}}); err != nil {
+	if err := neuroshard.Price(t.Context(), got, p, neuroshard.Options{Warnings: []string{"doubt"}}); err != nil {
 		t.Fatal(err)
 	}
 	if got.Predicted != want.Predicted || !slices.Equal(got.Devices, want.Devices) {
@@ -66,7 +66,7 @@ func TestPrice(t *testing.T) {
 	got.Provenance.ModelSource = plan.Unpriced
 	before := got.Predicted
 	var unpriceable *neuroshard.Unpriceable
-	if err := neuroshard.Price(got, p, neuroshard.Options{}); !errors.As(err, &unpriceable) || got.Predicted != before || got.Priced() {
+	if err := neuroshard.Price(t.Context(), got, p, neuroshard.Options{}); !errors.As(err, &unpriceable) || got.Predicted != before || got.Priced() {
 		t.Fatalf("got error %v and cost %v, want an *Unpriceable and the plan unchanged, cost %v", err, got.Predicted, before)
 	}
 	if want := "no model estimates tables that are cut by rows or replicated and also in host memory: \"t000\""; unpriceable.Error() != want {
@@ -187,7 +187,7 @@ func TestChoicesOfPrices(t *testing.T) {
 		if got, err := c.prices.Model(p.Topology); err != nil || !strings.HasPrefix(got, c.model) {
 			t.Errorf("%v: got model %q and error %v, want a model that starts with %q", c.prices, got, err, c.model)
 		}
-		list, err := c.prices.List(p)
+		list, err := c.prices.List(t.Context(), p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -205,7 +205,7 @@ func TestChoicesOfPrices(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v, %s: %v", c.prices, method, err)
 			}
-			got, err := neuroshard.Evaluate(p, want.Shards, opt)
+			got, err := neuroshard.Evaluate(t.Context(), p, want.Shards, opt)
 			if err != nil {
 				t.Fatalf("%v, %s: %v", c.prices, method, err)
 			}
@@ -234,7 +234,7 @@ func TestChoicesOfPricesRefuse(t *testing.T) {
 	if _, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Prices: nets}); err == nil {
 		t.Error("8 devices: got a plan, want an error")
 	}
-	if _, err := neuroshard.Evaluate(p, nil, neuroshard.Options{Prices: nets}); err == nil {
+	if _, err := neuroshard.Evaluate(t.Context(), p, nil, neuroshard.Options{Prices: nets}); err == nil {
 		t.Error("8 devices: got an estimate, want an error")
 	}
 	unknown := hardware.Topology{Profile: hardware.Profile{Name: "unheard-of"}, Devices: 4}
@@ -259,17 +259,17 @@ func TestChoicesOfPricesRefuse(t *testing.T) {
 	empty := make([][]problem.Shard, 4)
 	for _, prices := range []neuroshard.Prices{nil, nets} {
 		var invalid *plan.Invalid
-		if _, err := neuroshard.Evaluate(p, empty, neuroshard.Options{Prices: prices}); !errors.As(err, &invalid) {
+		if _, err := neuroshard.Evaluate(t.Context(), p, empty, neuroshard.Options{Prices: prices}); !errors.As(err, &invalid) {
 			t.Errorf("%v, an empty placement: got error %v, want a *plan.Invalid", prices, err)
 		}
 	}
 	pl := plan.New(p, empty)
 	pl.Tables[0].ShardingType, pl.Tables[0].Shards = plan.RowWise, []plan.Shard{{}}
 	var unpriceable *neuroshard.Unpriceable
-	if err := neuroshard.Price(pl, p, neuroshard.Options{Prices: nets}); !errors.As(err, &unpriceable) || !strings.Contains(err.Error(), "only slices of columns in HBM") {
+	if err := neuroshard.Price(t.Context(), pl, p, neuroshard.Options{Prices: nets}); !errors.As(err, &unpriceable) || !strings.Contains(err.Error(), "only slices of columns in HBM") {
 		t.Errorf("a row_wise table: got error %v, want an *Unpriceable about slices of columns", err)
 	}
-	if err := neuroshard.Price(pl, drawnTask(t, 8), neuroshard.Options{Prices: nets}); err == nil {
+	if err := neuroshard.Price(t.Context(), pl, drawnTask(t, 8), neuroshard.Options{Prices: nets}); err == nil {
 		t.Error("8 devices: got an estimate, want an error")
 	}
 }
@@ -360,7 +360,7 @@ func TestBoundCountsOperators(t *testing.T) {
 			}
 			shards[i/2%2] = append(shards[i/2%2], s)
 		}
-		got, err := neuroshard.Evaluate(p, shards, neuroshard.Options{Certificate: true, Search: test.opt})
+		got, err := neuroshard.Evaluate(t.Context(), p, shards, neuroshard.Options{Certificate: true, Search: test.opt})
 		if err != nil {
 			t.Fatal(err)
 		}

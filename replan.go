@@ -202,12 +202,12 @@ func Replan(ctx context.Context, p *problem.Problem, old *plan.Plan, opt ReplanO
 		r.reshard = newResharder(p, a)
 		planned = r.reshard.narrow(p)
 	}
-	l, err := newLine(planned, opt.Options)
+	l, err := newLine(ctx, planned, opt.Options)
 	if err != nil {
 		return nil, err
 	}
 	l.stated = p
-	if l.opt.Search.Beside, err = l.beside(); err != nil {
+	if l.opt.Search.Beside, err = l.beside(ctx); err != nil {
 		return nil, err
 	}
 	l.certificate = certify(ctx, l)

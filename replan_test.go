@@ -80,7 +80,7 @@ func replanByBruteForce(t *testing.T, problems, some int) {
 // bruteForce returns the least sum of cost and price over all placements of whole tables.
 func bruteForce(t *testing.T, p *problem.Problem, old *plan.Plan, price float64) float64 {
 	t.Helper()
-	list, err := Pretrained().List(p)
+	list, err := Pretrained().List(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func PriceStep(ctx context.Context, p *problem.Problem, shards [][]problem.Shard
 		return s, err
 	}
 	opt.Search = search.Options{Method: search.Size, Brief: true}
-	l, err := newLine(p, opt)
+	l, err := newLine(ctx, p, opt)
 	if err != nil {
 		return s, nil
 	}

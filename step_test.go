@@ -79,7 +79,7 @@ func TestWholeStep(t *testing.T) {
 	if err != nil || priced.Times != r.Step.Times || *priced.Size != *r.Step.Size {
 		t.Errorf("PriceStep: got %+v and error %v, want %+v", priced, err, r.Step)
 	}
-	evaluated, err := neuroshard.Evaluate(&p, r.Shards, options)
+	evaluated, err := neuroshard.Evaluate(t.Context(), &p, r.Shards, options)
 	if err != nil || evaluated.Step.Times != r.Step.Times || evaluated.Step.Size != nil {
 		t.Errorf("Evaluate: got %+v and error %v, want %+v without a baseline", evaluated.Step, err, r.Step)
 	}

@@ -153,7 +153,7 @@ func TestTwoWidthsOfSequences(t *testing.T) {
 				shards[k] = append(shards[k], s)
 			}
 		}
-		_, err := neuroshard.Evaluate(p, shards, neuroshard.Options{})
+		_, err := neuroshard.Evaluate(t.Context(), p, shards, neuroshard.Options{})
 		return err
 	}
 	p := sequences(t, 4, 2, 128, 0)
@@ -189,7 +189,7 @@ func TestWidthsShareTheLimits(t *testing.T) {
 func TestOtherPlacesKeepTheWidth(t *testing.T) {
 	p := sequences(t, 8, 8, 128, 1)
 	r := planned(t, p, neuroshard.Options{})
-	_, all, err := neuroshard.Alternatives(r.Plan, p, neuroshard.Options{})
+	_, all, err := neuroshard.Alternatives(t.Context(), r.Plan, p, neuroshard.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

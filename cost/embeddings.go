@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -141,7 +142,8 @@ type tableContent struct {
 
 // newEmbeddings describes the problem's tables to the model. whole is the problem itself, or
 // the one that has the whole tables. Of a problem of parts of tables, only the descriptions are kept.
-func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
+// If ctx ends first, newEmbeddings returns the error of ctx.
+func newEmbeddings(ctx context.Context, m *Model, p, whole *problem.Problem) (*embeddings, error) {
 	e := &embeddings{
 		model: m, whole: whole, batch: p.Batch, index: map[sliceKey]int32{}, shared: map[contentKey]int32{},
 		none: make([]int32, m.compute.head), vectors: vectorList{units: m.compute.head}, contents: map[tableContent]int{}, blocks: map[blockKey]describedTable{},
@@ -156,6 +158,9 @@ func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
 		e.widths = prefetchedWidths(whole)
 	}
 	for i := range p.Tables {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		t := &p.Tables[i]
 		op := p.Operation(i)
 		key := whole.OperatorKey(i, t.Dim, problem.Form{})
@@ -171,11 +176,11 @@ func newEmbeddings(m *Model, p, whole *problem.Problem) *embeddings {
 		e.tables = append(e.tables, e.describe(t, at))
 	}
 	e.boundLanes(widest)
-	e.quantum = e.chooseQuantum()
+	e.quantum = e.chooseQuantum(ctx)
 	if p != whole {
 		e.contents = nil // all tables are described
 	}
-	return e
+	return e, ctx.Err()
 }
 
 // prefetchedWidths returns the widths that equal slices of tables with Prefetch can have,
@@ -242,11 +247,11 @@ func (e *embeddings) boundLanes(widest map[problem.Operation]int) {
 const headroom = 64
 
 // chooseQuantum returns the power of two at which the integers of all tables on one
-// device just fit 31 bits.
-func (e *embeddings) chooseQuantum() float64 {
+// device just fit 31 bits. If ctx ends, the result is of no use.
+func (e *embeddings) chooseQuantum(ctx context.Context) float64 {
 	largest := map[int32]float64{}
 	total := 0.0
-	for i := range e.tables {
+	for i := 0; i < len(e.tables) && ctx.Err() == nil; i++ {
 		t := &e.tables[i]
 		size, ok := largest[t.content]
 		if !ok {

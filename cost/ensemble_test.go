@@ -208,7 +208,7 @@ func TestModelOfADeviceOfItsOwn(t *testing.T) {
 		t.Errorf("got hardware %+v, want %+v", model.Hardware(), desk())
 	}
 	p := mixed(t, 1, 8, 2, 0, false)
-	if _, err := cost.NewEstimates(model, p); err == nil {
+	if _, err := cost.NewEstimates(t.Context(), model, p); err == nil {
 		t.Error("a problem of another device: got no error")
 	}
 	p.Topology.Profile = desk()

@@ -1,6 +1,7 @@
 package cost
 
 import (
+	"context"
 	"math"
 
 	"github.com/neuroshard/neuroshard/plan"
@@ -64,8 +65,8 @@ type otherItem struct {
 // NewEstimates describes the problem's tables to the model. The problem must be valid, and
 // must not change while the estimates are in use. NewEstimates fails if the model is for another
 // profile, or if the problem has several hosts and the model knows no network between
-// hosts.
-func NewEstimates(m *Model, p *problem.Problem) (*Estimates, error) {
+// hosts. If ctx ends first, it returns the error of ctx.
+func NewEstimates(ctx context.Context, m *Model, p *problem.Problem) (*Estimates, error) {
 	if err := m.FitsProfile(p.Topology); err != nil {
 		return nil, err
 	}
@@ -74,8 +75,9 @@ func NewEstimates(m *Model, p *problem.Problem) (*Estimates, error) {
 		model: m, problem: p, network: networkFor(m, p), links: linksFor(m, p),
 		index: map[otherKey]int{}, device: simulate.NewDevice(m.hardware),
 	}
-	estimates.classes[problem.ClassColumns] = newEmbeddings(m, p, p)
-	return estimates, nil
+	var err error
+	estimates.classes[problem.ClassColumns], err = newEmbeddings(ctx, m, p, p)
+	return estimates, err
 }
 
 // Hide sets what the engine hides of the exchanges, so that the costs are exposed costs. It
@@ -135,16 +137,22 @@ func (p *Estimates) embeddings(class problem.OperatorClass) *embeddings {
 	if p.classes[class] == nil {
 		switch class {
 		case problem.ClassBlocks:
-			p.classes[class] = newEmbeddings(p.model, problem.BlocksOf(p.problem, p.network.Devices), p.problem)
+			p.classes[class] = p.parts(problem.BlocksOf(p.problem, p.network.Devices))
 		case problem.ClassHostBlocks:
-			p.classes[class] = newEmbeddings(p.model, problem.BlocksOf(p.problem, p.network.PerHost), p.problem)
+			p.classes[class] = p.parts(problem.BlocksOf(p.problem, p.network.PerHost))
 		case problem.ClassReplicas:
-			p.classes[class] = newEmbeddings(p.model, problem.ReplicasOf(p.problem), p.problem)
+			p.classes[class] = p.parts(problem.ReplicasOf(p.problem))
 		default:
 			p.classes[class] = p.classes[problem.ClassColumns]
 		}
 	}
 	return p.classes[class]
+}
+
+// parts returns the embeddings of a problem of parts of the tables.
+func (p *Estimates) parts(of *problem.Problem) *embeddings {
+	e, _ := newEmbeddings(context.Background(), p.model, of, p.problem) // only the end of a context is an error
+	return e
 }
 
 // Price predicts the cost of a whole placement, shards listed by device, device by

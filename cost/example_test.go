@@ -1,6 +1,7 @@
 package cost_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 
@@ -27,7 +28,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	estimates, err := cost.NewEstimates(model, &p)
+	estimates, err := cost.NewEstimates(context.Background(), model, &p)
 	if err != nil {
 		panic(err)
 	}
@@ -66,7 +67,7 @@ func ExampleScorer() {
 	if err != nil {
 		panic(err)
 	}
-	estimates, err := cost.NewEstimates(model, &p)
+	estimates, err := cost.NewEstimates(context.Background(), model, &p)
 	if err != nil {
 		panic(err)
 	}

@@ -35,7 +35,7 @@ func newEstimates(t testing.TB, m *cost.Model, p *problem.Problem) *cost.Estimat
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	estimates, err := cost.NewEstimates(m, p)
+	estimates, err := cost.NewEstimates(t.Context(), m, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -341,7 +341,7 @@ func TestModelIsSharedByGoroutines(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range costs {
 		all.Go(func() {
-			estimates, err := cost.NewEstimates(model, p)
+			estimates, err := cost.NewEstimates(t.Context(), model, p)
 			if err == nil {
 				costs[i] = float64(estimates.Price(shards).Cost)
 			}
@@ -438,7 +438,7 @@ func TestFitsProfile(t *testing.T) {
 	}
 	p := mixed(t, 1, 3, 8, 0, false)
 	p.Topology = other
-	if _, err := cost.NewEstimates(model, p); err == nil || err.Error() != want {
+	if _, err := cost.NewEstimates(t.Context(), model, p); err == nil || err.Error() != want {
 		t.Errorf("estimates of another profile: got %v, want %q", err, want)
 	}
 	file.Manifest.Comm.NICGBps = 0

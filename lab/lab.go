@@ -74,7 +74,10 @@ func draw(ctx context.Context, profile hardware.Profile, opt Options) (train.Dat
 	data := train.Data{
 		Compute: design.Compute(opt.Seed, tables, opt.Samples, 1, design.MaxShards),
 		Large:   design.Compute(opt.Seed+1, tables, opt.LargeSamples, 100, largeShards),
-		Comm:    design.Comm(opt.Seed, opt.CommSamples, profile),
+	}
+	var err error
+	if data.Comm, err = design.CommContext(ctx, opt.Seed, opt.CommSamples, profile); err != nil {
+		return data, err
 	}
 	workers := collect.Options{Workers: opt.Train.Workers}
 	if err := collect.SimulateCompute(ctx, data.Compute, profile, workers); err != nil {
@@ -123,7 +126,10 @@ func (o Options) withDefaults() Options {
 // them. A dataset that was measured on a single device lacks this part.
 func SimulateComm(ctx context.Context, profile hardware.Profile, opt Options) (*dataset.Comm, error) {
 	opt = opt.withDefaults()
-	comm := design.Comm(opt.Seed, opt.CommSamples, profile)
+	comm, err := design.CommContext(ctx, opt.Seed, opt.CommSamples, profile)
+	if err != nil {
+		return nil, err
+	}
 	return comm, collect.SimulateComm(ctx, comm, profile, collect.Options{Workers: opt.Train.Workers})
 }
 

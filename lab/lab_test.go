@@ -160,6 +160,25 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestDrawsEnd wants a context that ended to end the draws. Those of all-to-alls take seconds
+// at the default size.
+func TestDrawsEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if set, err := design.CommContext(ctx, 1, 1_000_000, profile(t, "a100-80")); !errors.Is(err, context.Canceled) || set != nil {
+		t.Errorf("got all-to-alls %v and error %v, want %v", set != nil, err, context.Canceled)
+	}
+	groups := 0
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	opt := small()
+	opt.Samples, opt.CommSamples = 2000, 10
+	opt.OnPhase = func(string) { groups++; cancel() }
+	if _, _, err := lab.Simulate(ctx, profile(t, "a100-80"), opt); !errors.Is(err, context.Canceled) || groups != 1 {
+		t.Errorf("ended in the first phase: got %d phases and error %v, want 1 and %v", groups, err, context.Canceled)
+	}
+}
+
 // The all-to-alls are those that a model of the profile is made from.
 func TestSimulateComm(t *testing.T) {
 	hw := profile(t, "rtx2080ti")

@@ -3,6 +3,8 @@ package plan
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -69,11 +71,34 @@ func (pl *Plan) Write(w io.Writer) error {
 	if err := pl.check(); err != nil {
 		return fmt.Errorf("plan cannot be written: %w", err)
 	}
-	limited := &limitedWriter{w: w, left: MaxFile}
-	p := printer{w: bufio.NewWriterSize(limited, 1<<16)}
+	limited, digest := &limitedWriter{w: w, left: MaxFile}, sha256.New()
+	p := printer{w: bufio.NewWriterSize(io.MultiWriter(limited, digest), 1<<16)}
 	p.plan(pl)
-	return p.w.Flush()
+	if err := p.w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(limited, ",\n  \"digest\": \"%x\"\n}\n", digest.Sum(nil))
+	return err
 }
+
+// checkDigest compares the digest that a file states with that of the plan which was read from it.
+// White space and the order of keys do not matter: the digest is that of the text that Write writes.
+func (pl *Plan) checkDigest(stated string) error {
+	if err := pl.check(); err != nil {
+		return err
+	}
+	digest := sha256.New()
+	p := printer{w: bufio.NewWriter(digest)}
+	p.plan(pl)
+	_ = p.w.Flush() // a hash takes every write
+	if stated != hex.EncodeToString(digest.Sum(nil)) {
+		return ErrChanged
+	}
+	return nil
+}
+
+// ErrChanged is the error of Read for a plan whose content is not what its digest is of.
+var ErrChanged = errors.New(`the plan was changed after neuroshard wrote it: its content does not have the digest that it states: make the plan again, or, if the change is meant, remove the key "digest" and run neuroshard validate`)
 
 // limitedWriter refuses to write a file that Read would refuse.
 type limitedWriter struct {
@@ -95,6 +120,7 @@ type printer struct {
 	line bytes.Buffer
 }
 
+// plan writes all of a file but its digest, which is that of this text, and what follows it.
 func (p *printer) plan(pl *Plan) {
 	p.print("{\n  \"format\": ", Format, ",\n  \"version\": ", Version)
 	p.print(",\n  \"predicted\": ", predictedJSON{pl.Predicted, pl.Provenance.ModelSource})
@@ -114,7 +140,6 @@ func (p *printer) plan(pl *Plan) {
 	}
 	p.w.WriteString("\n  ],\n")
 	p.provenance(&pl.Provenance)
-	p.w.WriteString("}\n")
 }
 
 func (p *printer) table(t *Table) {
@@ -183,7 +208,7 @@ func (p *printer) provenance(v *Provenance) {
 		p.item(i, "\n      ")
 		p.value(warning)
 	}
-	p.w.WriteString("]\n  }\n")
+	p.w.WriteString("]\n  }")
 }
 
 // item starts the i-th element of an array.

@@ -93,11 +93,11 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// A file of an earlier version, whose tables state neither precision nor optimizer, is read, and is
-// written again as it was.
+// A file of an earlier version, which states neither a digest nor the precision and optimizer of its
+// tables, is read, and is written again as it was, with a digest.
 func TestReadWithoutPrecision(t *testing.T) {
 	p, pl := sample(t)
-	old := regexp.MustCompile(`,"precision":"[a-z0-9]+","optimizer":"[a-z_]+"`).ReplaceAll(written(t, pl), nil)
+	old := regexp.MustCompile(`,"precision":"[a-z0-9]+","optimizer":"[a-z_]+"`).ReplaceAll(undigested(written(t, pl)), nil)
 	back, err := Read(bytes.NewReader(old))
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestReadWithoutPrecision(t *testing.T) {
 			t.Errorf("table %q: got %v and %v, want neither stated", table.Name, table.Precision, table.Optimizer)
 		}
 	}
-	if got := written(t, back); !bytes.Equal(got, old) {
+	if got := undigested(written(t, back)); !bytes.Equal(got, old) {
 		t.Errorf("written again, -want +got:\n%s", cmp.Diff(string(old), string(got)))
 	}
 	if err := back.Validate(p); err != nil {
@@ -115,6 +115,45 @@ func TestReadWithoutPrecision(t *testing.T) {
 	}
 	if d := cmp.Diff(pl, back.Stated(p)); d != "" {
 		t.Errorf("with the problem's, -want +got:\n%s", d)
+	}
+}
+
+// undigested returns a plan file without its digest.
+func undigested(file []byte) []byte {
+	return regexp.MustCompile(`,\n  "digest": "[0-9a-f]{64}"`).ReplaceAll(file, nil)
+}
+
+// TestChangedPlans edits what nothing but the digest tells: each edit is refused, and read without a
+// digest. White space is no edit.
+func TestChangedPlans(t *testing.T) {
+	p, _ := sample(t)
+	p.Tables[3].Pooling = problem.PoolingNone
+	pl := New(p, make([][]problem.Shard, 4))
+	for i := range pl.Tables {
+		pl.Tables[i].ShardingType = TableWise
+	}
+	pl.Provenance.ModelSource = Simulated
+	file := string(written(t, pl))
+	for _, c := range []struct{ before, after string }{
+		{`"precision":"fp32"`, `"precision":"fp16"`},
+		{`"optimizer":"sgd"`, `"optimizer":"adam"`},
+		{`,"pooling":"none"`, ``},
+		{`"source":"simulated"`, `"source":"measured"`},
+		{`"profile":"`, `"profile":"other-`},
+	} {
+		edited := strings.Replace(file, c.before, c.after, 1)
+		if edited == file {
+			t.Fatalf("the plan has no %s", c.before)
+		}
+		if _, err := Read(strings.NewReader(edited)); !errors.Is(err, ErrChanged) {
+			t.Errorf("%s for %s: got error %v, want %v", c.after, c.before, err, ErrChanged)
+		}
+		if _, err := Read(bytes.NewReader(undigested([]byte(edited)))); err != nil {
+			t.Errorf("%s for %s, without the digest: %v", c.after, c.before, err)
+		}
+	}
+	if _, err := Read(strings.NewReader(strings.ReplaceAll(file, "\n", " "))); err != nil {
+		t.Errorf("on one line: %v", err)
 	}
 }
 

@@ -148,10 +148,11 @@ func (p *parser) locate(err error) error {
 	return fmt.Errorf("plan file, line %d: %w", line, err)
 }
 
-var planKeys = []string{"format", "version", "predicted", "cluster", "devices", "tables", "provenance", "sync"}
+var planKeys = []string{"format", "version", "predicted", "cluster", "devices", "tables", "provenance", "sync", "digest"}
 
 func (p *parser) plan(pl *Plan) error {
-	err := p.object(planKeys, 1, func(key string) (err error) {
+	digest, stated := "", false // plans of earlier releases state none
+	err := p.object(planKeys, 2, func(key string) (err error) {
 		switch key {
 		case "format":
 			_, err = p.text() // header has looked
@@ -177,6 +178,9 @@ func (p *parser) plan(pl *Plan) error {
 			})
 		case "provenance":
 			err = p.provenance(&pl.Provenance)
+		case "digest":
+			digest, err = p.text()
+			stated = true
 		}
 		return within(key, err)
 	})
@@ -185,6 +189,9 @@ func (p *parser) plan(pl *Plan) error {
 	}
 	if p.json.End(); p.err != nil {
 		return errors.New("there is more after the end of the plan")
+	}
+	if stated {
+		return pl.checkDigest(digest)
 	}
 	return nil
 }

@@ -894,3 +894,39 @@ func TestCheckTables(t *testing.T) {
 		t.Errorf("got\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
 }
+
+// TestSmallestFaults has faults of the least size that each check must find.
+func TestSmallestFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(pl *Plan)
+		want   string
+	}{
+		"bytes of an all-reduce that is none": {func(pl *Plan) { pl.Sync.Bytes = 1 }, "the plan states 1 bytes in the all-reduce of the replicas, its shards give 0"},
+		"hidden time that is not finite":      {func(pl *Plan) { pl.Devices[1].ForwardHidden = unit.Millis(math.NaN()) }, "hidden forward communication"},
+		"a cost that is off by 1e-7":          {func(pl *Plan) { pl.Predicted *= 1 + 1e-7 }, "is not the largest device total"},
+		"a cost that is off by 1e-12":         {func(pl *Plan) { pl.Predicted *= 1 + 1e-12 }, ""},
+	} {
+		p, pl := sample(t)
+		c.change(pl)
+		err := pl.Validate(p)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+// TestLastByteOfHostMemory wants a plan that states all of the host memory to pass Check, and one byte
+// more not to.
+func TestLastByteOfHostMemory(t *testing.T) {
+	_, pl := sample(t)
+	pl.Cluster.HostMemory = unit.GiB
+	host := &pl.Devices[1].Memory.Host
+	*host = pl.Cluster.Topology().HostBudget(1)
+	if found := pl.Check(); *host == 0 || len(found) > 0 {
+		t.Errorf("%v of host memory, which is all: got %v", *host, found)
+	}
+	*host++
+	if found := pl.Check(); len(found) != 1 || found[0].Rule != RuleMemory || found[0].Device != 1 {
+		t.Errorf("a byte more: got %v, want a fault of the memory of device 1", found)
+	}
+}

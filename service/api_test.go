@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
@@ -402,6 +403,21 @@ func TestClientGoesAway(t *testing.T) {
 	id := jobs[0].(map[string]any)["id"].(string)
 	if text := s.ask("GET", "/v1/jobs/"+id+"/events", "").Body.String(); !strings.Contains(text, "event: canceled\n") {
 		t.Errorf("the job of a client that went away was not canceled: %s", text)
+	}
+}
+
+// TestPriceKeepsToTheLimitOfTime prices a plan within a millisecond, which is too little to read
+// the cost model.
+func TestPriceKeepsToTheLimitOfTime(t *testing.T) {
+	kept, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	id := start(t, service.Options{Store: kept}).made("")
+	hasty := start(t, service.Options{Store: kept, Limits: service.Limits{Time: time.Millisecond}})
+	if got := hasty.object(422, "POST", "/v1/price", fmt.Sprintf(`{"plan": %q}`, id)); got["type"] != "urn:neuroshard:time" {
+		t.Errorf("got %v, want a refusal for the limit of time", got)
 	}
 }
 

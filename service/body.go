@@ -187,6 +187,9 @@ func (d *decoder) value(text []byte, at string) (value any) {
 		return nil
 	}
 	_ = json.Unmarshal(text, &value)
+	if value == nil && strings.HasPrefix(at, "problem.overrides.") { // the schema takes null for a field that is left out
+		d.add(clip(at), "it is null", "state a value, or leave the field out")
+	}
 	return value
 }
 

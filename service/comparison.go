@@ -154,7 +154,7 @@ func (j *judged) violations() (*Violations, error) {
 }
 
 // price returns the costs of a plan, as report.JSON writes them.
-func (s *judge) price(j *judged) ([]byte, error) {
+func (s *judge) price(ctx context.Context, j *judged) ([]byte, error) {
 	found, err := j.violations()
 	if err != nil {
 		return nil, err
@@ -172,7 +172,7 @@ func (s *judge) price(j *judged) ([]byte, error) {
 	}
 	options := neuroshard.Options{Prices: prices, Certificate: true, Step: j.step, Warnings: j.warnings}
 	options.Search.ShardingTypes = search.Allowing(s.prices.types()) // for which the bound holds
-	result, err := neuroshard.Evaluate(j.composed.problem, j.plan.ByDevice(), options)
+	result, err := neuroshard.Evaluate(ctx, j.composed.problem, j.plan.ByDevice(), options)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ func compareRoutes(s *Service) {
 			if err != nil {
 				return nil, err
 			}
-			return p.inTurn(ctx, "price", "", j.weight(), func(context.Context, *jobs.Job) (text, error) { return p.price(j) })
+			return p.inTurn(ctx, "price", "", j.weight(), func(ctx context.Context, _ *jobs.Job) (text, error) { return p.price(ctx, j) })
 		})
 	register(s, operation{method: http.MethodPost, path: "/v1/validate", id: "validate", summary: "Check a plan against its problem, and list every violation", body: JudgeBody{}, answer: Violations{}},
 		func(ctx context.Context, _ *none) (*reply, error) {

@@ -23,6 +23,7 @@ func TestSecurity(t *testing.T) {
 	const token = "a-token-that-nobody-guesses"
 	s := start(t, service.Options{Token: token})
 	open := start(t, service.Options{Hosts: []string{"plans.example"}})
+	both := start(t, service.Options{Token: token, Hosts: []string{"plans.example"}})
 	small := start(t, service.Options{Limits: service.Limits{Body: unit.KiB, Tables: 10, Devices: 4, Cells: 2}})
 	good := []string{"Authorization", "Bearer " + token}
 	with := func(more ...string) []string { return append(append([]string{}, good...), more...) }
@@ -41,6 +42,8 @@ func TestSecurity(t *testing.T) {
 		"the token":                       {s, "GET", "/v1/plans", "", good, 200, `"plans":[]`},
 		"health without a token":          {s, "GET", "/healthz", "", nil, 200, `"status":"ok"`},
 		"name of another site, no token":  {open, "GET", "/v1/plans", "", []string{"Host", "evil.example"}, 403, `this server is not \"evil.example\"`},
+		"the token, name of another site": {both, "GET", "/v1/plans", "", with("Host", "evil.example"), 403, `this server is not \"evil.example\"`},
+		"the token, any name":             {s, "GET", "/v1/plans", "", with("Host", "any.example"), 200, `"plans":[]`},
 		"allowed name":                    {open, "GET", "/v1/plans", "", []string{"Host", "plans.example:7878"}, 200, `"plans":[]`},
 		"address as name":                 {open, "GET", "/v1/plans", "", []string{"Host", "[::1]:7878"}, 200, `"plans":[]`},
 		"no name":                         {open, "GET", "/v1/plans", "", []string{"Host", ""}, 403, `this server is not \"\"`},
@@ -135,6 +138,16 @@ func TestMarkupInNames(t *testing.T) {
 	}
 	if text := s.ask("GET", "/", "").Body.String(); strings.Contains(text, "alert(1)") {
 		t.Error("the page has the name")
+	}
+}
+
+// TestNullInOverrides wants null to be a fault, which was once taken for a field that is left out.
+func TestNullInOverrides(t *testing.T) {
+	s := start(t, service.Options{})
+	got := s.object(422, "POST", "/v1/plan", strings.Replace(quickBody, `"devices": 2`, `"devices": 2, "batch": null`, 1))
+	faults := got["errors"].([]any)
+	if f := faults[0].(map[string]any); len(faults) != 1 || f["location"] != "problem.overrides.batch" || f["message"] != "it is null" {
+		t.Errorf("got %v, want one fault of problem.overrides.batch", faults)
 	}
 }
 

@@ -187,7 +187,7 @@ func ofJob(err error) *Refusal {
 	case errors.Is(err, jobs.ErrCanceled):
 		return refuse(http.StatusConflict, typeBusy, "the job was canceled", "ask again for a new job")
 	case errors.Is(err, context.DeadlineExceeded):
-		return refuse(http.StatusUnprocessableEntity, typeTime, "the limit of time ended the search before there was a plan", "raise options.time_limit_ms, or plan with another options.method")
+		return refuse(http.StatusUnprocessableEntity, typeTime, "the limit of time ended the job before there was a result", "raise options.time_limit_ms up to the limit of the server, or plan with another options.method")
 	case errors.Is(err, context.Canceled):
 		return refuse(http.StatusServiceUnavailable, typeBusy, "the request was canceled", "")
 	}

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -284,5 +285,5 @@ type replicas struct {
 // countReplicas counts the accesses of one device's samples to each table.
 func countReplicas(p *problem.Problem) replicas {
 	own := problem.ReplicasOf(p)
-	return replicas{batch: own.Batch, tables: countTables(own)}
+	return replicas{batch: own.Batch, tables: countTables(context.Background(), own)}
 }

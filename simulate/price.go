@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"math"
 	"runtime"
 	"sync"
@@ -41,12 +42,19 @@ type Pricer struct {
 // NewPricer returns a pricer on the problem's own device profile. The problem
 // must be valid and must not change while the pricer is in use.
 func NewPricer(p *problem.Problem) *Pricer {
+	pricer, _ := NewPricerContext(context.Background(), p) // only the end of the context is an error
+	return pricer
+}
+
+// NewPricerContext is NewPricer, but returns the error of ctx if ctx ends first.
+func NewPricerContext(ctx context.Context, p *problem.Problem) (*Pricer, error) {
 	p = problem.Deduplicated(p)
+	tables := countTables(ctx, p)
 	return &Pricer{
-		device: NewDevice(p.Topology.Device()), problem: p, tables: countTables(p),
+		device: NewDevice(p.Topology.Device()), problem: p, tables: tables,
 		fusions: newFusions(p), rules: p.Engine.Rules(),
 		replicas: sync.OnceValue(func() replicas { return countReplicas(p) }),
-	}
+	}, ctx.Err()
 }
 
 // Under returns a pricer of the same problem under another lane rule. It shares the counts
@@ -208,8 +216,8 @@ func (p *Pricer) exchanges(shards [][]problem.Shard) (forward, backward []unit.M
 }
 
 // countTables returns the usage of every table. Tables with equal rows, pooling and
-// accesses are counted once.
-func countTables(p *problem.Problem) []usage {
+// accesses are counted once. If ctx ends, the result is of no use.
+func countTables(ctx context.Context, p *problem.Problem) []usage {
 	type key struct {
 		access  access.Distribution
 		rows    int64
@@ -235,7 +243,7 @@ func countTables(p *problem.Problem) []usage {
 	var group sync.WaitGroup
 	for worker := range workers {
 		group.Go(func() {
-			for i := worker; i < len(different); i += workers {
+			for i := worker; i < len(different) && ctx.Err() == nil; i += workers {
 				counted[i] = newUsage(different[i].Counts(p.Batch))
 			}
 		})

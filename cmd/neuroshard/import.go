@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -43,14 +44,14 @@ If the file states no cluster, flags do, as in plan.`,
   neuroshard import matrix.json --from hugectr --tables tables.json --device h100-80
   neuroshard diff theirs.json ours.json`,
 		Args: exactArgs("FILE"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.output == standardOutput && c.json {
 				return bothToStandardOutput()
 			}
 			if err := noReport("all-devices", c.allDevices && c.output == standardOutput); err != nil {
 				return err
 			}
-			return c.run(args[0])
+			return c.run(cmd.Context(), args[0])
 		},
 	}
 	c.cluster.register(cmd)
@@ -108,7 +109,7 @@ func (c *importCommand) method() string {
 	return report.Imported
 }
 
-func (c *importCommand) run(path string) error {
+func (c *importCommand) run(ctx context.Context, path string) error {
 	var model *cost.Model
 	if err := c.setEngine(); err != nil {
 		return err
@@ -159,7 +160,7 @@ func (c *importCommand) run(path string) error {
 		Tool: "neuroshard", Version: neuroshard.Version, Method: c.method(), Status: "complete",
 		ModelSource: plan.Unpriced, Input: plan.Digest(l.problem), Warnings: warnings,
 	}
-	if err := c.price(pl, l, model); err != nil {
+	if err := c.price(ctx, pl, l, model); err != nil {
 		return err
 	}
 	return c.print(pl, path)
@@ -255,7 +256,7 @@ func violations(err error) (doubts []string, wrong error) {
 }
 
 // price estimates the cost of the plan, or adds a warning that says why it cannot.
-func (c *importCommand) price(pl *plan.Plan, l loaded, model *cost.Model) error {
+func (c *importCommand) price(ctx context.Context, pl *plan.Plan, l loaded, model *cost.Model) error {
 	if c.tables == "" {
 		return nil
 	}
@@ -273,7 +274,7 @@ func (c *importCommand) price(pl *plan.Plan, l loaded, model *cost.Model) error 
 		pl.Provenance.Warnings = append(pl.Provenance.Warnings, fmt.Sprintf("not priced: no cost model ships for device profile %q; name one with --model", profile))
 		return nil
 	}
-	err := neuroshard.Price(pl, l.problem, neuroshard.Options{Prices: prices, Warnings: pl.Provenance.Warnings})
+	err := neuroshard.Price(ctx, pl, l.problem, neuroshard.Options{Prices: prices, Warnings: pl.Provenance.Warnings})
 	if none := (*neuroshard.Unpriceable)(nil); errors.As(err, &none) {
 		pl.Provenance.Warnings = append(pl.Provenance.Warnings, "not priced: "+none.Error())
 		return nil

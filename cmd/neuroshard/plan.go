@@ -361,7 +361,8 @@ func (p *planCommand) printTables(result *neuroshard.Result, of *problem.Problem
 	if types := p.allowed; types != nil && search.Method(p.method) == search.Default {
 		options.Search.ShardingTypes = types
 	}
-	other, err := compared(result.Plan, of, options)
+	// The tables of an interrupted search are listed, too.
+	other, err := compared(context.Background(), result.Plan, of, options)
 	if err != nil {
 		return err
 	}

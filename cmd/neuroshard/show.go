@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -63,7 +64,7 @@ search missed a cheaper place.`,
 			case model != "" && (!tables || options.Problem == nil):
 				return usagef("usage: neuroshard show PLAN TABLES --tables --model "+model, "show: --model goes with TABLES and --tables")
 			case tables:
-				other, err := elsewhere(a, pl, options.Problem, model)
+				other, err := elsewhere(cmd.Context(), a, pl, options.Problem, model)
 				if err != nil {
 					return err
 				}
@@ -127,7 +128,7 @@ func firstViolation(err error) error {
 
 // elsewhere computes the cheapest other place of each table, with the model that the plan was
 // made with. p is nil if the tables are not given.
-func elsewhere(a *app, pl *plan.Plan, p *problem.Problem, folder string) (report.Elsewhere, error) {
+func elsewhere(ctx context.Context, a *app, pl *plan.Plan, p *problem.Problem, folder string) (report.Elsewhere, error) {
 	if p == nil {
 		return report.Elsewhere{Missing: "add what was planned, a file or workload:NAME, after the plan"}, nil
 	}
@@ -139,12 +140,12 @@ func elsewhere(a *app, pl *plan.Plan, p *problem.Problem, folder string) (report
 	if pl.Provenance.ModelSource == plan.Measured {
 		options.Search.ShardingTypes = []problem.ShardingType{problem.TableWise, problem.ColumnWise} // no backend measures the others
 	}
-	return compared(pl, p, options)
+	return compared(ctx, pl, p, options)
 }
 
 // compared computes the cheapest other place of each table.
-func compared(pl *plan.Plan, p *problem.Problem, options neuroshard.Options) (report.Elsewhere, error) {
-	cost, all, err := neuroshard.Alternatives(pl, p, options)
+func compared(ctx context.Context, pl *plan.Plan, p *problem.Problem, options neuroshard.Options) (report.Elsewhere, error) {
+	cost, all, err := neuroshard.Alternatives(ctx, pl, p, options)
 	if none := (*neuroshard.Unpriceable)(nil); errors.As(err, &none) {
 		return report.Elsewhere{Missing: none.Error()}, nil
 	}

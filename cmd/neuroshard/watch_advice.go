@@ -29,7 +29,7 @@ type adviser struct {
 
 // newAdviser returns nil if no live features are stated. It reads the tables and the features
 // once, so that what is wrong with them is an error at the start.
-func newAdviser(a *app, f *watchFlags, planPath string, pl *plan.Plan) (*adviser, error) {
+func newAdviser(ctx context.Context, a *app, f *watchFlags, planPath string, pl *plan.Plan) (*adviser, error) {
 	switch {
 	case f.tables == "" && f.features == "":
 		return nil, nil
@@ -51,7 +51,7 @@ func newAdviser(a *app, f *watchFlags, planPath string, pl *plan.Plan) (*adviser
 		return nil, usagef("", "watch: the live features cannot be priced: %s", missing)
 	}
 	v.prices = prices
-	if v.planned, err = v.busy(l); err != nil {
+	if v.planned, err = v.busy(ctx, l); err != nil {
 		return nil, err
 	}
 	_, err = v.features()
@@ -79,10 +79,10 @@ func (v *adviser) features() (loaded, error) {
 }
 
 // busy returns the predicted busy times of the plan's placement for a problem.
-func (v *adviser) busy(l loaded) ([]unit.Millis, error) {
+func (v *adviser) busy(ctx context.Context, l loaded) ([]unit.Millis, error) {
 	priced := *v.plan
 	priced.Devices = slices.Clone(v.plan.Devices)
-	if err := neuroshard.Price(&priced, l.problem, neuroshard.Options{Prices: v.prices}); err != nil {
+	if err := neuroshard.Price(ctx, &priced, l.problem, neuroshard.Options{Prices: v.prices}); err != nil {
 		return nil, bad(err, "")
 	}
 	return watch.Predicted(&priced), nil
@@ -95,7 +95,7 @@ func (v *adviser) advise(ctx context.Context, s *watch.Summary) (*report.WatchAd
 	if err != nil {
 		return nil, err
 	}
-	live, err := v.busy(l)
+	live, err := v.busy(ctx, l)
 	if err != nil {
 		return nil, err
 	}

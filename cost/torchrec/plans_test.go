@@ -60,7 +60,7 @@ func TestBeatsTorchRecsPlanner(t *testing.T) {
 				t.Errorf("the plan says its prices come from %q", found.Plan.Provenance.ModelSource)
 			}
 			again := *found.Plan
-			if err := neuroshard.Price(&again, p, options); err != nil {
+			if err := neuroshard.Price(t.Context(), &again, p, options); err != nil {
 				t.Fatal(err)
 			}
 			if again.Predicted != found.Plan.Predicted {

@@ -99,7 +99,7 @@ type Options struct {
 	// planner and evaluator take the place of neuroshard.Plan and neuroshard.Evaluate in
 	// tests.
 	planner   func(ctx context.Context, p *problem.Problem, opt neuroshard.Options) (*neuroshard.Result, error)
-	evaluator func(p *problem.Problem, shards [][]problem.Shard, opt neuroshard.Options) (*neuroshard.Result, error)
+	evaluator func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, opt neuroshard.Options) (*neuroshard.Result, error)
 }
 
 func (o Options) withDefaults() Options {
@@ -261,7 +261,7 @@ func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 	}
 	return opt.each(ctx, append(jobs, given...), func(j *job) made {
 		if j.given != nil {
-			return evaluate(opt, j)
+			return evaluate(ctx, opt, j)
 		}
 		start, used := time.Now(), opt.processor()
 		result, err := opt.plan(ctx, j)

@@ -47,9 +47,9 @@ func (q *quiet) plan(ctx context.Context, p *problem.Problem, opt neuroshard.Opt
 	return neuroshard.Plan(ctx, p, opt)
 }
 
-func (q *quiet) evaluate(p *problem.Problem, shards [][]problem.Shard, opt neuroshard.Options) (*neuroshard.Result, error) {
+func (q *quiet) evaluate(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, opt neuroshard.Options) (*neuroshard.Result, error) {
 	defer q.work()()
-	return neuroshard.Evaluate(p, shards, opt)
+	return neuroshard.Evaluate(ctx, p, shards, opt)
 }
 
 // measure takes a quarter more than was predicted, and half a ms of spread.

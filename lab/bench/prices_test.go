@@ -148,7 +148,7 @@ func TestPrices(t *testing.T) {
 				t.Errorf("%s: %s: got simulated cost %v and status %q, want one: %v", c.name, method, got.Simulated, got.Status, c.judged)
 			}
 			checkDevices(t, p, got)
-			again, err := neuroshard.Evaluate(p, got.Shards, neuroshard.Options{Prices: c.prices, Search: search.Options{Method: method}})
+			again, err := neuroshard.Evaluate(t.Context(), p, got.Shards, neuroshard.Options{Prices: c.prices, Search: search.Options{Method: method}})
 			if err != nil {
 				t.Fatalf("%s: %s: %v", c.name, method, err)
 			}
@@ -207,7 +207,7 @@ func TestPricesRefuse(t *testing.T) {
 	if _, err := neuroshard.Plan(context.Background(), &eight[0].Problem, neuroshard.Options{Prices: prototype}); err == nil {
 		t.Error("8 devices: got a plan, want an error")
 	}
-	if _, err := neuroshard.Evaluate(&eight[0].Problem, nil, neuroshard.Options{Prices: prototype}); err == nil {
+	if _, err := neuroshard.Evaluate(t.Context(), &eight[0].Problem, nil, neuroshard.Options{Prices: prototype}); err == nil {
 		t.Error("8 devices: got a price, want an error")
 	}
 	if Check(eight, neuroshard.Pretrained()) != nil {
@@ -221,14 +221,14 @@ func TestPricesRefuse(t *testing.T) {
 	for _, prices := range []neuroshard.Prices{nil, prototype} {
 		task := suite(t, "d4_m16", 4, 1)[0]
 		all := make([][]problem.Shard, 4)
-		if _, err := neuroshard.Evaluate(&task.Problem, all, neuroshard.Options{Prices: prices}); err == nil {
+		if _, err := neuroshard.Evaluate(t.Context(), &task.Problem, all, neuroshard.Options{Prices: prices}); err == nil {
 			t.Errorf("%v: an empty plan: got a price, want an error", prices)
 		}
 		for i := range task.Problem.Tables {
 			all[0] = append(all[0], task.Problem.Whole(i))
 		}
 		task.Problem.Topology.Memory = 1 << 20
-		if _, err := neuroshard.Evaluate(&task.Problem, all, neuroshard.Options{Prices: prices}); err == nil {
+		if _, err := neuroshard.Evaluate(t.Context(), &task.Problem, all, neuroshard.Options{Prices: prices}); err == nil {
 			t.Errorf("%v: all tables on a device of 1 MiB: got a price, want an error", prices)
 		}
 	}

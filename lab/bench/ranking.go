@@ -74,7 +74,7 @@ func Rankings(ctx context.Context, profile hardware.Profile, prices neuroshard.P
 }
 
 func rankingOf(ctx context.Context, p *problem.Problem, prices neuroshard.Prices, draw *rand.Rand) (Ranking, error) {
-	list, err := prices.List(p)
+	list, err := prices.List(ctx, p)
 	if err != nil {
 		return Ranking{}, err
 	}

@@ -112,7 +112,7 @@ func Score(ctx context.Context, tasks []Task, given []Given, opt Options) ([]Rec
 		return nil, err
 	}
 	return opt.each(ctx, jobs, func(j *job) made {
-		m := evaluate(opt, j)
+		m := evaluate(ctx, opt, j)
 		m.wall, m.cpuMS = 0, 0
 		return m
 	})
@@ -144,7 +144,7 @@ func jobsOf(given []Given, tasks []Task, known map[string]Record) ([]job, error)
 }
 
 // evaluate estimates the cost of a given plan.
-func evaluate(o Options, j *job) made {
+func evaluate(ctx context.Context, o Options, j *job) made {
 	m := made{wall: j.given.Wall, cpuMS: float64(j.given.CPU) / float64(time.Millisecond)}
 	shards, err := j.given.Place(&j.task.Problem)
 	switch {
@@ -153,7 +153,7 @@ func evaluate(o Options, j *job) made {
 	case shards == nil:
 		m.err = &search.Infeasible{}
 	default:
-		m.result, m.err = o.evaluator(&j.task.Problem, shards, neuroshard.Options{Prices: o.Prices})
+		m.result, m.err = o.evaluator(ctx, &j.task.Problem, shards, neuroshard.Options{Prices: o.Prices})
 	}
 	return m
 }

@@ -107,7 +107,7 @@ func speed(b *testing.B, method search.Method, workers int, problems ...*problem
 	for b.Loop() {
 		for i, p := range problems {
 			start := time.Now()
-			estimates, err := cost.NewEstimates(models[p.Topology.Profile.Name], p)
+			estimates, err := cost.NewEstimates(b.Context(), models[p.Topology.Profile.Name], p)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -194,7 +194,7 @@ func (o Options) each(ctx context.Context, phase string, n int, f func(i int) er
 			for lo := range next {
 				hi := min(n, lo+stride)
 				var err error
-				for i := lo; i < hi && err == nil; i++ {
+				for i := lo; i < hi && err == nil && ctx.Err() == nil; i++ {
 					err = f(i)
 				}
 				lock.Lock()

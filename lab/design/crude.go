@@ -1,6 +1,7 @@
 package design
 
 import (
+	"context"
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/plan"
@@ -19,7 +20,9 @@ func (crude) String() string { return "crude" }
 
 func (crude) Model(hardware.Topology) (string, error) { return "crude", nil }
 
-func (crude) List(p *problem.Problem) (neuroshard.PriceList, error) { return newCrudeList(p), nil }
+func (crude) List(_ context.Context, p *problem.Problem) (neuroshard.PriceList, error) {
+	return newCrudeList(p), nil
+}
 
 // crudeList is a problem under the crude estimate, with the items that its Scorers
 // share.

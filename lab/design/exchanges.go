@@ -1,6 +1,7 @@
 package design
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -70,10 +71,19 @@ const (
 // devices, on one host or many, dim sums from balanced to skewed and starts up
 // to 20 ms apart, as the paper draws them.
 func Comm(seed uint64, samples int, profile hardware.Profile) *dataset.Comm {
+	set, _ := CommContext(context.Background(), seed, samples, profile) // only the end of the context is an error
+	return set
+}
+
+// CommContext is Comm, but returns the error of ctx if ctx ends first.
+func CommContext(ctx context.Context, seed uint64, samples int, profile hardware.Profile) (*dataset.Comm, error) {
 	set := &dataset.Comm{Provenance: dataset.Provenance{Seed: seed, Profile: profile.Name}}
 	draw := rand.New(rand.NewPCG(seed, 2))
 	batches := Batches()
 	for i := range samples {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		e := dataset.Exchange{Split: SplitOf(i), Batch: batches[draw.IntN(len(batches))]}
 		e.Devices, e.DevicesPerHost = cluster(draw, profile)
 		widest := MaxDim
@@ -84,7 +94,7 @@ func Comm(seed uint64, samples int, profile hardware.Profile) *dataset.Comm {
 		e.Start = starts(draw, e.Devices, startSpread)
 		set.Samples = append(set.Samples, e)
 	}
-	return set
+	return set, nil
 }
 
 // startSpread is the default of Domain.StartSpread, in ms: a little less than 20.

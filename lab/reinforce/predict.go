@@ -1,6 +1,7 @@
 package reinforce
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/neuroshard/neuroshard"
@@ -16,7 +17,7 @@ import (
 // says so before.
 func Predict(prices neuroshard.Prices) func(p *problem.Problem, pieces [][]problem.Shard) dreamshard.Predictor {
 	return func(p *problem.Problem, pieces [][]problem.Shard) dreamshard.Predictor {
-		list, err := prices.List(p)
+		list, err := prices.List(context.Background(), p)
 		if err != nil {
 			panic("reinforce: a problem that was not checked: " + err.Error())
 		}
@@ -37,7 +38,7 @@ func Predict(prices neuroshard.Prices) func(p *problem.Problem, pieces [][]probl
 
 // Predictable reports why prices do not estimate a problem; nil if they do.
 func Predictable(prices neuroshard.Prices, p *problem.Problem) error {
-	if _, err := prices.List(p); err != nil {
+	if _, err := prices.List(context.Background(), p); err != nil {
 		return fmt.Errorf("the policy was trained with the cost model %s in the place of its cost net: %w", prices, err)
 	}
 	return nil

@@ -61,7 +61,7 @@ func Judge(ctx context.Context, in *Input, o Judgement) error {
 	}
 	if in.Result == nil {
 		o.step("the costs and the lower bound", 0, 0)
-		r, err := neuroshard.Evaluate(in.Problem, in.Plan.ByDevice(), options)
+		r, err := neuroshard.Evaluate(ctx, in.Problem, in.Plan.ByDevice(), options)
 		if unknown(err, in) {
 			return nil
 		}
@@ -97,7 +97,7 @@ func alternatives(ctx context.Context, in *Input, o Judgement, options neuroshar
 		in.Missing = append(in.Missing, "the alternatives of tables were not asked for")
 		return nil
 	}
-	e, err := neuroshard.NewExplainer(in.Plan, in.Problem, options)
+	e, err := neuroshard.NewExplainer(ctx, in.Plan, in.Problem, options)
 	if unknown(err, in) {
 		return nil
 	}

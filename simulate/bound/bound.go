@@ -281,7 +281,11 @@ func ofColumns(ctx context.Context, p *problem.Problem, allowed Allowed) (Bound,
 	if err != nil {
 		return Bound{}, err
 	}
-	r := newRelaxation(p, simulate.NewPricer(p), p.Topology.Devices, allowed)
+	pricer, err := simulate.NewPricerContext(ctx, p)
+	if err != nil {
+		return Bound{}, err
+	}
+	r := newRelaxation(p, pricer, p.Topology.Devices, allowed)
 	t := newTree(r, comm, memoriesOf(p, everyDevice(p)))
 	if hosting(t) {
 		if t.fruitless = fruitlessBefore; !allowed.Operators {

@@ -127,7 +127,7 @@ func compare(p *problem.Problem, ways []*way, repeats int, all bool) error {
 		}
 		quickest, cost := 0.0, 0.0
 		for n := range repeats {
-			prices, err := neuroshard.Pretrained().List(p)
+			prices, err := neuroshard.Pretrained().List(context.Background(), p)
 			if err != nil {
 				return err
 			}

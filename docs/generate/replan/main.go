@@ -106,7 +106,7 @@ func others(ctx context.Context, p *problem.Problem) ([]difference, error) {
 // added appends the difference between a plan and other shards, if these are a near enough and
 // valid plan.
 func added(all []difference, first *neuroshard.Result, p *problem.Problem, shards [][]problem.Shard, opt neuroshard.Options) ([]difference, error) {
-	other, err := neuroshard.Evaluate(p, shards, opt)
+	other, err := neuroshard.Evaluate(context.Background(), p, shards, opt)
 	if invalid := (*plan.Invalid)(nil); errors.As(err, &invalid) {
 		return all, nil // no room, or an engine's rule
 	}
