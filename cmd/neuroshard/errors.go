@@ -28,23 +28,23 @@ const (
 	exitInterrupted  = 3
 	exitInternal     = 4
 	exitNothingFound = 5
-	exitNothingFits  = 6
+	exitMoves        = 6
 )
 
 const exitCodes = `The exit codes of all commands:
 
   0  done; diff: the plans place all tables alike; validate: the plan is valid;
-     watch: the job was steady; replan: the old plan stays
-  1  the answer is no: plan found that nothing fits, sweep that no cell does,
-     validate found violations, diff found differences, watch found a drift or a
-     slow device, replan found a plan to move to
+     watch: the job was steady
+  1  the answer is no: plan and replan found that nothing fits, sweep that no cell
+     does, validate found violations, diff found differences, watch found a drift
+     or a slow device
   2  the command line, a file or its contents are wrong, or a file cannot be
      read or written
   3  interrupted (Ctrl-C, SIGTERM or SIGHUP): the best plan found until then was
      written, marked as interrupted
   4  an error of neuroshard itself
   5  interrupted before there was anything to write: nothing was written
-  6  replan found that nothing fits: nothing was written
+  6  replan --detailed-exitcode: the plan moves something
 `
 
 // newExitCodesTopic is shown by: neuroshard help exit-codes.
