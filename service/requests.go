@@ -27,7 +27,7 @@ type ProblemBody struct {
 type OverridesBody struct {
 	Devices            *int      `json:"devices,omitempty" doc:"Number of devices" example:"8"`
 	Device             *string   `json:"device,omitempty" maxLength:"200" doc:"Device profile, one of GET /v1/devices" example:"a100-80"`
-	DevicesPerHost     *int      `json:"devices_per_host,omitempty" doc:"Devices that share a host's fast links"`
+	DevicesPerHost     *int      `json:"devices_per_host,omitempty" doc:"Devices that share a host's fast links; 8 if nobody states them, or all, if they are fewer or have no network between hosts"`
 	Memory             *Quantity `json:"memory,omitempty" doc:"Memory of a device, such as 40GiB"`
 	DeviceMemories     *string   `json:"device_memories,omitempty" maxLength:"100000" doc:"Memory of each device where devices differ, such as 40GiB,80GiB, or of some, such as 0-3=40GiB"`
 	ReserveShare       *float64  `json:"reserve_share,omitempty" doc:"Share of each device's memory to keep free of tables"`

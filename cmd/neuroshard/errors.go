@@ -107,12 +107,23 @@ var newNames = map[string]string{
 	"meter":   "backend",
 }
 
-// sameThing holds the name that a flag has in other commands: the device profile of a cluster
-// is --device, that of a backend --profile.
+// sameThing holds the flag that a word of other commands or of other programs stands for: the
+// device profile of a cluster is --device, that of a backend --profile.
 var sameThing = map[string]string{
-	"device":  "profile",
-	"profile": "device",
+	"device":           "profile",
+	"profile":          "device",
+	"gpu":              "device",
+	"gpus":             "devices",
+	"num-gpus":         "devices",
+	"world-size":       "devices",
+	"gpus-per-host":    "devices-per-host",
+	"gpus-per-node":    "devices-per-host",
+	"devices-per-node": "devices-per-host",
+	"local-world-size": "devices-per-host",
 }
+
+// hostWords are flags of other programs for the number of hosts.
+var hostWords = []string{"hosts", "nodes", "num-hosts", "num-nodes", "nnodes"}
 
 // flagError is the error of a flag that cobra does not accept.
 func flagError(cmd *cobra.Command, err error) error {
@@ -127,6 +138,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	if near := meantFlag(cmd, err); near != "" {
 		hint = "did you mean: " + near + "?"
+	}
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && slices.Contains(hostWords, unknown.GetSpecifiedName()) && cmd.Flags().Lookup("devices-per-host") != nil {
+		hint = "state the devices of all hosts with --devices, and those of one host with --devices-per-host: two hosts of 8 are --devices 16 --devices-per-host 8"
 	}
 	return usagef(hint, "%s", message)
 }

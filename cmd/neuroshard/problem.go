@@ -76,7 +76,7 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.StringVar(&c.topology, "topology", "", "read the cluster from this YAML or JSON `file`; other flags override it")
 	f.IntVar(&c.devices, "devices", 0, "number of devices")
 	f.StringVar(&c.device, "device", "", "device `profile`; list them with: neuroshard devices")
-	f.IntVar(&c.perHost, "devices-per-host", 0, "devices that share a host's fast links (default: all)")
+	f.IntVar(&c.perHost, "devices-per-host", 0, fmt.Sprintf("devices that share a host's fast links (default: %d; all, if they are fewer, have no network between hosts, or are those of your own model)", hardware.UsualPerHost))
 	f.Var(&c.memory, "memory", "memory of a device, such as 40GiB (default: the profile's)")
 	f.StringVar(&c.deviceMemories, "device-memories", "", "memory of each device if devices differ: `sizes` in order, such as 40GiB,80GiB for two devices, or by number, such as 0-3=40GiB, the others with --memory")
 	f.Float64Var(&c.reserveShare, "reserve-share", hardware.DefaultReserveShare, "`share` of each device's memory to keep free of tables")

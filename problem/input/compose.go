@@ -45,6 +45,8 @@ func AnyCluster() Cluster {
 // Overrides are the fields of a problem that a user states beside files, by flags. A
 // field that is nil is not stated.
 type Overrides struct {
+	// DevicesPerHost replaces that of the file or of the plan; 0 is all devices. If nobody states
+	// it, the hosts are Topology.OnUsualHosts.
 	Devices, DevicesPerHost *int
 	// Device is the name of a device profile.
 	Device                           *string
@@ -144,7 +146,10 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 		base.Topology.Profile = p.Own[0]
 	}
 	base.Topology.Fixed = p.Tables.Fixed // those of an old plan belong to the tables that it was made of
-	overrideErr := Join(p.override(base), giveMemories(&p.Overrides, base, file))
+	grown := p.outgrown(base.Topology)
+	overrideErr := p.override(base)
+	p.giveHosts(base, file, grown)
+	overrideErr = Join(overrideErr, giveMemories(&p.Overrides, base, file))
 	var missingErr error
 	if !complete && p.TopologyErr == nil {
 		missingErr = p.missing(base.Topology, file)
@@ -226,6 +231,24 @@ func (p *Parts) base() (*Cluster, *TopologyFile) {
 		return &copied, nil
 	}
 	return nil, nil
+}
+
+// outgrown reports whether the fallback is one host that may not be full, and flags state more devices.
+func (p *Parts) outgrown(t hardware.Topology) bool {
+	devices := p.Overrides.Devices
+	return p.Fallback != nil && devices != nil && *devices > t.Devices && t.PerHost() == t.Devices && t.Devices <= hardware.UsualPerHost
+}
+
+// giveHosts puts the devices on the usual hosts if nobody states the hosts.
+func (p *Parts) giveHosts(c *Cluster, file TopologyFile, outgrown bool) {
+	t := &c.Topology
+	if c.any || p.Overrides.DevicesPerHost != nil || file.Has("devices_per_host") || t.DevicesPerHost > 0 && !outgrown {
+		return
+	}
+	if outgrown {
+		t.DevicesPerHost = 0
+	}
+	*t = t.OnUsualHosts()
 }
 
 // override replaces the fields of the cluster that flags state. Errors come in the order of the
