@@ -111,6 +111,7 @@ func headFacts(pl *plan.Plan, paint func(colour, text string) string) []Fact {
 	for _, f := range []Fact{
 		{"for", engine(pl, paint)},
 		{"sharding", placed(pl)},
+		{"optimizer", assumedOptimizer(pl)},
 		{"operators", divided(pl)},
 		{"lanes", laneRule(pl)},
 		foundBy(pl, paint),
@@ -121,6 +122,16 @@ func headFacts(pl *plan.Plan, paint func(colour, text string) string) []Fact {
 		}
 	}
 	return all
+}
+
+// assumedOptimizer is the warning of a plan whose tables state no optimizer, or nothing.
+func assumedOptimizer(pl *plan.Plan) string {
+	for _, w := range pl.Provenance.Warnings {
+		if strings.Contains(w, problem.NoOptimizer) {
+			return OneLine(w)
+		}
+	}
+	return ""
 }
 
 // foundBy says what found a plan.

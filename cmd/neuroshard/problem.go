@@ -42,6 +42,7 @@ type clusterFlags struct {
 	syncEvery                 int
 	accounting, commPrecision string
 	engine, lanes             string
+	optimizer                 string
 	minWidth                  int
 	reserveShare              float64
 	backward, weighted        float64
@@ -99,12 +100,14 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.StringVar(&c.lanes, "lanes", problem.LanesByWidest.String(), "which table sets the `lanes` of a bag in the estimates: widest, the widest of its operator; or own, each table its own, for those who measured that")
 	f.IntVar(&c.minWidth, "min-width", 0, "no slice of a table is narrower than this number of columns, a multiple of 4 (default: 4)")
 	f.IntVar(&c.batch, "batch", 0, fmt.Sprintf("global batch in samples (default: the tables' own, or %d)", input.DefaultBatch))
+	f.StringVar(&c.optimizer, "optimizer", "", "`name` of the optimizer of tables that state none: "+strings.Join(problem.Optimizers(), ", ")+" (default: sgd, which keeps no state, with a warning)")
 	f.IntVar(&c.dim, "dim", 0, "columns of tables in the prototype's format, which does not state them")
 	complete(cmd, "device", hardware.Names)
 	complete(cmd, "accounting", problem.ChosenAccountings)
 	complete(cmd, "comm-precision", problem.Precisions)
 	complete(cmd, "for", problem.Engines)
 	complete(cmd, "lanes", problem.LaneRules)
+	complete(cmd, "optimizer", problem.Optimizers)
 }
 
 // completeTables offers workloads and files for the argument of that index.
@@ -190,7 +193,7 @@ func (c *clusterFlags) overrides() input.Overrides {
 		ReserveShare: stated(c, "reserve-share", &c.reserveShare), ReserveFixed: stated(c, "reserve-fixed", (*unit.Bytes)(&c.reserveFixed)),
 		Accounting: stated(c, "accounting", &c.accounting), CommPrecision: stated(c, "comm-precision", &c.commPrecision),
 		Engine: stated(c, "for", &c.engine), Lanes: stated(c, "lanes", &c.lanes), MinWidth: stated(c, "min-width", &c.minWidth),
-		Batch: stated(c, "batch", &c.batch), Dim: stated(c, "dim", &c.dim),
+		Batch: stated(c, "batch", &c.batch), Dim: stated(c, "dim", &c.dim), Optimizer: stated(c, "optimizer", &c.optimizer),
 	}
 }
 

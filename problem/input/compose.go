@@ -82,18 +82,24 @@ type Overrides struct {
 	Batch *int
 	// Dim is the number of columns of tables whose file states none.
 	Dim *int
+	// Optimizer is the name of the optimizer of tables whose file states none.
+	Optimizer *string
 }
 
-// Options returns the options to read a file of tables with. A Dim that is wrong is left
-// for Parts.Problem to report.
+// Options returns the options to read a file of tables with. A Dim or an Optimizer that is wrong
+// is left for Parts.Problem to report.
 func (o *Overrides) Options() Options {
-	switch {
-	case o.Dim == nil:
-		return Options{}
-	case CheckDim(*o.Dim) != nil:
-		return Options{DefaultDim: -1}
+	var opt Options
+	if o.Dim != nil {
+		if opt.DefaultDim = *o.Dim; CheckDim(*o.Dim) != nil {
+			opt.DefaultDim = -1
+		}
 	}
-	return Options{DefaultDim: *o.Dim}
+	if o.Optimizer != nil {
+		optimizer, _ := problem.ParseOptimizer(*o.Optimizer)
+		opt.Optimizer = &optimizer
+	}
+	return opt
 }
 
 // Parts are what a problem is composed of.
@@ -294,6 +300,7 @@ func (p *Parts) override(c *Cluster) error {
 	if o.Dim != nil {
 		errs = append(errs, CheckDim(*o.Dim))
 	}
+	choose(new(problem.Optimizer), "--optimizer", o.Optimizer, problem.ParseOptimizer, &errs)
 	if o.Memory != nil && *o.Memory == 0 {
 		errs = append(errs, flagError("--memory: 0 is no memory", "leave the flag out for the profile's own"))
 	}

@@ -156,7 +156,7 @@ func TestComposedWithoutBatch(t *testing.T) {
 	parts := composed(t, "", Overrides{Devices: new(2), Device: new("a100-80")})
 	parts.Tables.Batch = 0
 	p, warnings, err := parts.Problem()
-	if err != nil || p.Batch != DefaultBatch || len(warnings) != 3 || !strings.Contains(warnings[2], "65536 samples is assumed") {
+	if err != nil || p.Batch != DefaultBatch || len(warnings) != 4 || !strings.Contains(warnings[3], "65536 samples is assumed") {
 		t.Errorf("got batch %v, warnings %q, error %v", p.Batch, warnings, err)
 	}
 }

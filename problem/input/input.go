@@ -64,6 +64,9 @@ type Options struct {
 	// 0: such tables are an error. Below 0: it is the caller's to report.
 	DefaultDim int
 
+	// Optimizer is that of tables which state none. nil: sgd is assumed, with a warning.
+	Optimizer *problem.Optimizer
+
 	// MaxTables is the most tables to read: a file with more is refused as soon as they were read.
 	// 0 takes problem.MaxTables.
 	MaxTables int
@@ -132,13 +135,23 @@ func Tables(name string, r io.Reader, opt Options) (TableFile, error) {
 	if size, ok := sizeOf(r); ok && size > limit {
 		b.tooBig(limit)
 	} else {
+		b.optimizer = opt.Optimizer
 		b.read(bufio.NewReaderSize(&limited{r: r, left: limit, limit: limit}, 1<<16), opt)
 	}
 	b.finish()
 	if opt.DefaultDim > 0 && !b.dimUsed && len(b.Tables) > 0 {
 		b.Warnings = append(b.Warnings, UnusedDim(opt.DefaultDim))
 	}
+	if opt.Optimizer != nil && !b.optimizerUsed && len(b.Tables) > 0 {
+		b.Warnings = append(b.Warnings, unusedOptimizer(opt.Optimizer.String()))
+	}
 	return b.TableFile, b.err()
+}
+
+// unusedOptimizer returns the warning that an optimizer for tables without one was stated but no
+// table needs it.
+func unusedOptimizer(name string) string {
+	return fmt.Sprintf("--optimizer %s is not used: every table states its optimizer", name)
 }
 
 // UnusedDim returns the warning that a dim for tables without one was stated but
@@ -159,8 +172,10 @@ type builder struct {
 	maxTables int
 	stated    []stated
 	defaults  defaults
-	// dimUsed is set where a table needed Options.DefaultDim.
-	dimUsed bool
+	// dimUsed is set where a table needed Options.DefaultDim, and optimizerUsed where one needed
+	// optimizer, which is Options.Optimizer.
+	dimUsed, optimizerUsed bool
+	optimizer              *problem.Optimizer
 }
 
 const chunkTables = 4096
@@ -380,8 +395,8 @@ func (b *builder) finish() {
 	b.Tables = slices.Concat(b.chunks...)
 	b.chunks = nil
 	d := b.defaults
-	var noAccess, noPooling []string
-	unstatedAccess, unstatedPooling := 0, 0
+	var noAccess, noPooling, noOptimizer []string
+	unstatedAccess, unstatedPooling, unstatedOptimizer := 0, 0, 0
 	for i := range b.Tables {
 		t, s := &b.Tables[i], b.stated[i]
 		if s&statedPooling == 0 {
@@ -409,6 +424,12 @@ func (b *builder) finish() {
 			t.Access.Law = d.law
 		}
 		d.kernels(t, s)
+		if (s|d.stated)&statedOptimizer == 0 {
+			noOptimizer, unstatedOptimizer = some(noOptimizer, t.Name), unstatedOptimizer+1
+			if b.optimizerUsed = b.optimizer != nil; b.optimizerUsed {
+				t.Optimizer = *b.optimizer
+			}
+		}
 		d.constrain(t, s)
 	}
 	if unstatedAccess > 0 {
@@ -416,6 +437,9 @@ func (b *builder) finish() {
 	}
 	if unstatedPooling > 0 {
 		b.warn(noPooling, unstatedPooling, fmt.Sprintf("no pooling factor: %d lookup per sample is assumed", DefaultPoolingFactor))
+	}
+	if unstatedOptimizer > 0 && b.optimizer == nil {
+		b.warn(noOptimizer, unstatedOptimizer, problem.NoOptimizer+"; state it with --optimizer")
 	}
 }
 

@@ -196,6 +196,7 @@ func (r jsonReader) defaultsKey() {
 		case "precision":
 			d.precision, _ = s.precision("precision")
 		case "optimizer":
+			d.stated |= statedOptimizer
 			d.optimizer = s.optimizer()
 		case "zipf":
 			var ok bool
