@@ -213,7 +213,7 @@ func (p *planCommand) options(model *cost.Model, loaded loaded) (neuroshard.Repl
 	o.Search, o.Prices, o.Warnings, o.Step = p.search, prices, loaded.warnings, loaded.step
 	o.Search.ShardingTypes = p.types.options()
 	if model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.given("sharding-types") {
-		o.Search.ShardingTypes = nil // no backend measures the others
+		o.Search.ShardingTypes = search.Columns() // no backend measures the others
 	}
 	return o, nil
 }
