@@ -376,30 +376,16 @@ func plain(err error) string {
 	return message
 }
 
-// explainInputs returns a complaint for each different error of inputs. Those that differ only in
-// their line and table are one: the first, with the number of the others.
+// explainInputs returns a complaint for each different error of inputs.
 func explainInputs(e *input.Errors) []complaint {
-	type alike struct{ file, message, hint string }
-	var firsts []input.Error
-	counts := map[alike]int{}
-	for _, one := range e.List {
-		key := alike{one.File, one.Message, one.Hint}
-		if counts[key]++; counts[key] == 1 {
-			firsts = append(firsts, one)
-		}
-	}
 	var all []complaint
-	said := 0
-	for _, one := range firsts[:min(len(firsts), most)] {
-		count := counts[alike{one.File, one.Message, one.Hint}]
-		said += count
-		message := one.String()
-		if count > 1 {
-			message += fmt.Sprintf(" (%d times)", count)
-		}
-		all = append(all, complaint{message, one.Hint})
+	more := len(e.List) + e.More
+	different := e.Alike()
+	for _, one := range different[:min(len(different), most)] {
+		more -= one.Count
+		all = append(all, complaint{one.String(), one.Hint})
 	}
-	if more := len(e.List) - said + e.More; more > 0 {
+	if more > 0 {
 		all = append(all, complaint{words.More("", more) + " errors: correct these first", ""})
 	}
 	return all

@@ -227,6 +227,9 @@ type defaults struct {
 // the file: the defaults may come after the tables. No number of a file reads as NaN.
 var unstatedLengths = math.NaN()
 
+// unstatedFactor is likewise the PoolingFactor of a feature that states none.
+var unstatedFactor = math.NaN()
+
 // lengths gives the features of a table the LengthCV that they do not state themselves.
 func (d *defaults) lengths(t *problem.Table, has stated) {
 	for i := range t.Features {
@@ -281,6 +284,11 @@ func (b *builder) read(in *bufio.Reader, opt Options) {
 		}
 		b.Format = JSON
 		readJSON(b, s)
+	case first.char == '[' && listsTables(in):
+		b.Format = JSON
+		r := jsonReader{b, newScanner(in, b.report, first)}
+		r.tables(jsonFile)
+		r.s.End()
 	case first.char == '[':
 		b.Format = Prototype
 		readPrototype(b, newScanner(in, b.report, first), opt)
@@ -288,6 +296,16 @@ func (b *builder) read(in *bufio.Reader, opt Options) {
 		b.Format = CSV
 		readCSV(b, in, first.line)
 	}
+}
+
+// listsTables reports whether a list that comes next is one of tables of the project's own format,
+// and not of the prototype's, whose tables have no such keys. It takes nothing.
+func listsTables(in *bufio.Reader) bool {
+	ahead, _ := in.Peek(1 << 12)
+	first, _, _ := bytes.Cut(ahead, []byte("}"))
+	return slices.ContainsFunc([]string{"name", "rows", "num_embeddings"}, func(key string) bool {
+		return bytes.Contains(first, []byte(`"`+key+`"`))
+	})
 }
 
 // firstKey returns the first key of the JSON object that comes next, taking nothing; ""
@@ -399,18 +417,8 @@ func (b *builder) finish() {
 	unstatedAccess, unstatedPooling, unstatedOptimizer := 0, 0, 0
 	for i := range b.Tables {
 		t, s := &b.Tables[i], b.stated[i]
-		if s&statedPooling == 0 {
-			pooling := float64(DefaultPoolingFactor)
-			if d.stated&statedPooling != 0 {
-				pooling = d.pooling
-			} else {
-				noPooling, unstatedPooling = some(noPooling, t.Name), unstatedPooling+1
-			}
-			only := problem.Feature{Name: t.Name, PoolingFactor: pooling}
-			if len(t.Features) == 1 {
-				only.LengthCV, only.Bags = t.Features[0].LengthCV, t.Features[0].Bags
-			}
-			t.Features = []problem.Feature{only}
+		if d.pool(t, s) {
+			noPooling, unstatedPooling = some(noPooling, t.Name), unstatedPooling+1
 		}
 		d.lengths(t, s)
 		if s&statedAccess == 0 {
@@ -441,6 +449,29 @@ func (b *builder) finish() {
 	if unstatedOptimizer > 0 && b.optimizer == nil {
 		b.warn(noOptimizer, unstatedOptimizer, problem.NoOptimizer+"; state it with --optimizer")
 	}
+}
+
+// pool gives the features of a table the pooling factor that neither they nor the table state, and
+// reports whether it is assumed.
+func (d *defaults) pool(t *problem.Table, s stated) bool {
+	pooling := float64(DefaultPoolingFactor)
+	if d.stated&statedPooling != 0 {
+		pooling = d.pooling
+	}
+	if s&statedPooling == 0 {
+		only := problem.Feature{Name: t.Name, PoolingFactor: unstatedFactor}
+		if len(t.Features) == 1 {
+			only.LengthCV, only.Bags = t.Features[0].LengthCV, t.Features[0].Bags
+		}
+		t.Features = []problem.Feature{only}
+	}
+	open := false
+	for i := range t.Features {
+		if math.IsNaN(t.Features[i].PoolingFactor) {
+			t.Features[i].PoolingFactor, open = pooling, true
+		}
+	}
+	return open && d.stated&statedPooling == 0
 }
 
 // kernels fills in what a table does not state of the operator that looks it up.

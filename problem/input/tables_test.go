@@ -701,3 +701,45 @@ func TestNoOptimizer(t *testing.T) {
 		t.Errorf("got %v, want an error of --optimizer", err)
 	}
 }
+
+// Tables in TorchRec's words, and as a bare list, are those of the project's own.
+func TestTorchRecWords(t *testing.T) {
+	const (
+		ours   = `{"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 10, "dim": 8, "precision": "fp16", "pooling": "mean", "optimizer": "sgd", "access": {"zipf": 1}, "features": [{"name": "x", "pooling_factor": 1}, {"name": "y", "pooling_factor": 1}]}]}`
+		theirs = `[{"num_embeddings": 10, "embedding_dim": 8, "name": "a", "data_type": "FP16", "feature_names": ["x", "y"], "pooling": "MEAN", "optimizer": "sgd", "access": {"zipf": 1}}]`
+	)
+	want, err := Tables("tables.json", strings.NewReader(ours), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Tables("tables.json", strings.NewReader(theirs), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.Tables, got.Tables); diff != "" {
+		t.Errorf("tables (-want +got):\n%s", diff)
+	}
+	if warned := []string{"1 of 1 tables states no pooling factor: 1 lookup per sample is assumed (a)"}; !slices.Equal(got.Warnings, warned) {
+		t.Errorf("got warnings %q, want %q", got.Warnings, warned)
+	}
+	if _, err := Tables("tables.json", strings.NewReader(`[{"name": "a", "rows": 10, "num_embeddings": 10, "dim": 8}]`), Options{}); err == nil || !strings.Contains(err.Error(), `the key "rows" is there twice`) {
+		t.Errorf("got %v, want that the rows are there twice", err)
+	}
+}
+
+// Errors that differ only in their line and table are one.
+func TestAlikeErrors(t *testing.T) {
+	_, err := Tables("t.json", strings.NewReader("[{\"name\": \"a\", \"rows\": 1, \"dim\": 4, \"zip\": 1},\n{\"name\": \"b\", \"rows\": 1, \"dim\": 4, \"zip\": 1, \"zop\": 1}]"), Options{})
+	var all *Errors
+	if !errors.As(err, &all) {
+		t.Fatalf("got %v, want errors", err)
+	}
+	var got []string
+	for _, one := range all.Alike() {
+		got = append(got, one.String())
+	}
+	want := []string{`t.json:1: table "a": unknown key "zip" in a table (2 times)`, `t.json:2: table "b": unknown key "zop" in a table`}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
