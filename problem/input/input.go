@@ -417,7 +417,7 @@ func (b *builder) finish() {
 	unstatedAccess, unstatedPooling, unstatedOptimizer := 0, 0, 0
 	for i := range b.Tables {
 		t, s := &b.Tables[i], b.stated[i]
-		if d.pool(t, s) {
+		if d.factors(t, s) {
 			noPooling, unstatedPooling = some(noPooling, t.Name), unstatedPooling+1
 		}
 		d.lengths(t, s)
@@ -451,9 +451,9 @@ func (b *builder) finish() {
 	}
 }
 
-// pool gives the features of a table the pooling factor that neither they nor the table state, and
+// factors gives the features of a table the pooling factor that neither they nor the table state, and
 // reports whether it is assumed.
-func (d *defaults) pool(t *problem.Table, s stated) bool {
+func (d *defaults) factors(t *problem.Table, s stated) bool {
 	pooling := float64(DefaultPoolingFactor)
 	if d.stated&statedPooling != 0 {
 		pooling = d.pooling
