@@ -21,7 +21,7 @@ func TestBoundBesideTheSearch(t *testing.T) {
 	}
 	p := w.Problem()
 	p.Topology.Devices = 8
-	after, err := neuroshard.Plan(t.Context(), &p, neuroshard.Options{Certificate: true, Search: search.Options{Workers: 1}})
+	after, err := neuroshard.Plan(t.Context(), &p, neuroshard.Options{Certificate: true, Search: search.Options{Workers: 1, ShardingTypes: search.Columns()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestBoundBesideTheSearch(t *testing.T) {
 	}
 	for _, interrupt := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
-		opt := neuroshard.Options{Certificate: true, Search: search.Options{Workers: 2}}
+		opt := neuroshard.Options{Certificate: true, Search: search.Options{Workers: 2, ShardingTypes: search.Columns()}}
 		opt.Search.OnEvent = func(e search.Event) {
 			if interrupt && e.Phase == "anneal" {
 				cancel()
@@ -64,7 +64,7 @@ func TestNoBoundWithoutAPlan(t *testing.T) {
 	p := w.Problem()
 	p.Topology.Devices, p.Topology.HostMemory = 1, 0
 	var infeasible *search.Infeasible
-	_, err = neuroshard.Plan(t.Context(), &p, neuroshard.Options{Certificate: true, Search: search.Options{Workers: 2}})
+	_, err = neuroshard.Plan(t.Context(), &p, neuroshard.Options{Certificate: true, Search: search.Options{Workers: 2, ShardingTypes: search.Columns()}})
 	if !errors.As(err, &infeasible) {
 		t.Errorf("got error %v, want an *Infeasible", err)
 	}

@@ -33,7 +33,7 @@ func TestAgainstAnotherAnnealing(t *testing.T) {
 			}
 			least, shards := annealed(t, p, uint64(draw))
 			if shards != nil {
-				other, err := neuroshard.Evaluate(p, shards, neuroshard.Options{})
+				other, err := neuroshard.Evaluate(t.Context(), p, shards, neuroshard.Options{})
 				if err != nil || math.Abs(float64(other.Predicted.Cost)/least-1) > 1e-9 {
 					t.Fatalf("%s, draw %d: the annealing's placement of %v ms is one of %+v, %v", class.name, draw, least, other, err)
 				}
@@ -130,7 +130,7 @@ type another struct {
 // annealed returns the cost of the cheapest placement of several runs, in ms, and the placement; infinity if no run has
 // one that fits.
 func annealed(t *testing.T, p *problem.Problem, seed uint64) (least float64, best [][]problem.Shard) {
-	list, err := neuroshard.Pretrained().List(p)
+	list, err := neuroshard.Pretrained().List(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,9 @@ const ComparedTables = 24
 // Options are the options of Plan. The zero value plans with the default method and with
 // the pre-trained model of the topology's profile.
 type Options struct {
-	// Search are the options of the search: its method, seed, budget and events. Plan sets
-	// ColumnsOnly itself if Prices estimates only slices of columns in HBM, and always sets
+	// Search are the options of the search: its method, seed, budget and events. If ShardingTypes
+	// is nil, all sharding types are allowed, as in the command; but only slices of columns
+	// (search.Columns) if plans or samples are measured, because no measurement has others. Plan sets ColumnsOnly itself if Prices estimates only slices of columns in HBM, and always sets
 	// Beside (lanes.go).
 	Search search.Options
 	// Prices is what estimates the costs of placements; nil takes Pretrained.
@@ -341,6 +342,9 @@ func newLine(ctx context.Context, p *problem.Problem, opt Options) (*line, error
 	if opt.Search.Method == "" {
 		opt.Search.Method = search.Default
 	}
+	if opt.Search.ShardingTypes == nil {
+		opt.Search.ShardingTypes = opt.usualTypes(prices)
+	}
 	l := &line{problem: p, stated: p, priced: priced, opt: opt, prices: prices}
 	if simulated(p.Topology.Profile, prices.Estimator().ModelSource) {
 		l.judge, err = judge(ctx, priced, opt.Hidden)
@@ -358,6 +362,15 @@ func judge(ctx context.Context, p *problem.Problem, hidden plan.Hidden) (*simula
 		return nil, err
 	}
 	return pricer.Hiding(hidden)
+}
+
+// usualTypes returns the sharding types that are allowed if nobody states them.
+func (o *Options) usualTypes(prices PriceList) []problem.ShardingType {
+	source := prices.Estimator().ModelSource
+	if o.Measure != nil || source != plan.Simulated && source != plan.ClosedForm {
+		return search.Columns()
+	}
+	return problem.ShardingTypes()
 }
 
 // simulated reports whether the simulated device judges plans for the profile. It can

@@ -22,7 +22,7 @@ func TestActivationsThatFitUnderTorchRec(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		p.Tables = append(p.Tables, problem.Table{Name: name, Rows: 100, Dim: 64, Features: []problem.Feature{{Name: name, PoolingFactor: 1}}})
 	}
-	r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{})
+	r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{ShardingTypes: search.Columns()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestRoomForTheBackward(t *testing.T) {
 		name := string(rune('a' + len(p.Tables)))
 		p.Tables = append(p.Tables, problem.Table{Name: name, Rows: rows, Dim: 64, Features: []problem.Feature{{Name: name, PoolingFactor: 1}}})
 	}
-	r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{})
+	r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{ShardingTypes: search.Columns()}})
 	if err != nil {
 		t.Fatal(err)
 	}

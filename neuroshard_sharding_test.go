@@ -106,12 +106,12 @@ func TestTablesLargerThanDevices(t *testing.T) {
 	}{
 		{"all sharding types", on(8, 4, 0), problem.ShardingTypes(), plan.RowWise, plan.HBM},
 		{"rows of hosts", on(8, 4, 0), []problem.ShardingType{problem.ColumnWise, problem.TableRowWise}, plan.TableRowWise, plan.HBM},
-		{"host memory", on(8, 4, unit.TiB), nil, plan.TableWise, plan.Host},
-		{"host memory of one device", on(1, 1, unit.TiB), nil, plan.TableWise, plan.Host},
-		{"columns", on(8, 4, 0), []problem.ShardingType{problem.TableWise, problem.ColumnWise}, "", ""},
-		{"by default", on(8, 4, 0), nil, "", ""},
+		{"host memory", on(8, 4, unit.TiB), search.Columns(), plan.TableWise, plan.Host},
+		{"host memory of one device", on(1, 1, unit.TiB), search.Columns(), plan.TableWise, plan.Host},
+		{"columns", on(8, 4, 0), search.Columns(), "", ""},
+		{"by default", on(8, 4, 0), nil, plan.RowWise, plan.HBM},
 		{"replicas", on(8, 4, 0), []problem.ShardingType{problem.ColumnWise, problem.DataParallel}, "", ""},
-		{"too little host memory", on(8, 4, 100*unit.GiB), nil, "", ""},
+		{"too little host memory", on(8, 4, 100*unit.GiB), search.Columns(), "", ""},
 	} {
 		p := &problem.Problem{Tables: tables, Topology: c.topology, Batch: 8192}
 		r, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Search: search.Options{ShardingTypes: c.types, MaxEvaluations: 20_000}})

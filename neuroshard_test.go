@@ -46,8 +46,13 @@ func workloadNamed(t *testing.T, name string) problem.Problem {
 	return w.Problem()
 }
 
+// planned returns the plan of a problem. Without sharding types in the options it has slices of
+// columns alone, which most tests judge by other means than a search.
 func planned(t *testing.T, p *problem.Problem, opt neuroshard.Options) *neuroshard.Result {
 	t.Helper()
+	if opt.Search.ShardingTypes == nil {
+		opt.Search.ShardingTypes = search.Columns()
+	}
 	r, err := neuroshard.Plan(context.Background(), p, opt)
 	if err != nil {
 		t.Fatal(err)

@@ -360,6 +360,7 @@ func TestBoundCountsOperators(t *testing.T) {
 			}
 			shards[i/2%2] = append(shards[i/2%2], s)
 		}
+		test.opt.ShardingTypes = search.Columns()
 		got, err := neuroshard.Evaluate(t.Context(), p, shards, neuroshard.Options{Certificate: true, Search: test.opt})
 		if err != nil {
 			t.Fatal(err)

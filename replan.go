@@ -207,6 +207,7 @@ func Replan(ctx context.Context, p *problem.Problem, old *plan.Plan, opt ReplanO
 		return nil, err
 	}
 	l.stated = p
+	r.opt.Search.ShardingTypes = l.opt.Search.ShardingTypes
 	if l.opt.Search.Beside, err = l.beside(ctx); err != nil {
 		return nil, err
 	}
@@ -382,9 +383,6 @@ func (r *replanner) unfits(pl *plan.Plan) string {
 		return err.Error()
 	}
 	types := r.opt.Search.ShardingTypes
-	if len(types) == 0 {
-		types = []problem.ShardingType{problem.TableWise, problem.ColumnWise} // the search's default
-	}
 	for i := range pl.Tables {
 		if t := &pl.Tables[i]; !problem.Permitted(types, t.ShardingType) {
 			return fmt.Sprintf("table %q is %s, which is not one of the sharding types", t.Name, t.ShardingType)

@@ -31,7 +31,7 @@ func drawnTables(r *rand.Rand, first, n int) []problem.Table {
 // planned returns a plan of the problem.
 func planned(t *testing.T, p *problem.Problem) *plan.Plan {
 	t.Helper()
-	made, err := Plan(t.Context(), p, Options{})
+	made, err := Plan(t.Context(), p, Options{Search: search.Options{ShardingTypes: search.Columns()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func replanByBruteForce(t *testing.T, problems, some int) {
 		p := handMade(t, 3, 2, tables...)
 		price := math.Pow(10, float64(r.IntN(4))-1) // ms for a GB
 		least := bruteForce(t, p, old, price)
-		got, err := Replan(t.Context(), p, old, ReplanOptions{Price: price})
+		got, err := Replan(t.Context(), p, old, ReplanOptions{Price: price, Options: Options{Search: search.Options{ShardingTypes: search.Columns()}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -97,6 +97,10 @@ func (o Optimizer) StateBytes(rows int64, dim int) int64 {
 // Optimizers returns the names of all optimizers. The slice is the caller's.
 func Optimizers() []string { return slices.Clone(optimizerNames) }
 
+// NoOptimizer is what a warning says of tables that state no optimizer. Reports print it in their
+// first lines, because the memory of the plan depends on it.
+const NoOptimizer = "no optimizer: sgd, which keeps no state, is assumed"
+
 // ParseOptimizer reads an optimizer's name.
 func ParseOptimizer(s string) (Optimizer, error) {
 	i, err := parseEnum(optimizerNames, s, "optimizer")

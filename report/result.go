@@ -111,6 +111,7 @@ func headFacts(pl *plan.Plan, paint func(colour, text string) string) []Fact {
 	for _, f := range []Fact{
 		{"for", engine(pl, paint)},
 		{"sharding", placed(pl)},
+		{"optimizer", assumedOptimizer(pl)},
 		{"operators", divided(pl)},
 		{"lanes", laneRule(pl)},
 		foundBy(pl, paint),
@@ -121,6 +122,16 @@ func headFacts(pl *plan.Plan, paint func(colour, text string) string) []Fact {
 		}
 	}
 	return all
+}
+
+// assumedOptimizer is the warning of a plan whose tables state no optimizer, or nothing.
+func assumedOptimizer(pl *plan.Plan) string {
+	for _, w := range pl.Provenance.Warnings {
+		if strings.Contains(w, problem.NoOptimizer) {
+			return OneLine(w)
+		}
+	}
+	return ""
 }
 
 // foundBy says what found a plan.
@@ -206,13 +217,12 @@ func titleOf(pl *plan.Plan) (title, batch string) {
 		shards += len(pl.Tables[i].Shards)
 	}
 	c := pl.Cluster
-	several := ""
-	if n := c.ReplicaCount(); n > 1 {
-		several = fmt.Sprintf("%d sharding groups of ", n)
-	}
-	title = fmt.Sprintf("%s in %s on %s%d x %s", plural(len(pl.Tables), "table"), plural(shards, "shard"), several, c.Devices, name(c.Profile))
+	title = fmt.Sprintf("%s in %s on %s %s", plural(len(pl.Tables), "table"), plural(shards, "shard"), hosts(&c), name(c.Profile))
 	if c.DevicesPerHost > 0 && c.DevicesPerHost < c.Devices {
-		title += fmt.Sprintf(" (%d a host%s)", c.DevicesPerHost, joined(c))
+		title += joined(c)
+	}
+	if n := c.ReplicaCount(); n > 1 {
+		title += fmt.Sprintf(" in %d sharding groups", n)
 	}
 	batch = "batch " + count(int64(c.Batch))
 	if c.ReplicaCount() > 1 {
@@ -222,6 +232,17 @@ func titleOf(pl *plan.Plan) (title, batch string) {
 		batch += fmt.Sprintf(", exchanges in %v", c.CommPrecision)
 	}
 	return title, batch + torchRecBytes(c)
+}
+
+// hosts says how many devices are on how many hosts, such as "2 hosts x 8".
+func hosts(c *plan.Cluster) string {
+	t := c.Topology().Whole()
+	per := max(1, t.PerHost())
+	text := fmt.Sprintf("%s x %d", plural(t.Devices/per, "host"), per)
+	if last := t.Devices % per; last > 0 {
+		text += fmt.Sprintf(" and 1 x %d", last)
+	}
+	return text
 }
 
 // placed says how many tables have each sharding type, or nothing if all tables are whole

@@ -86,6 +86,10 @@ func inCommon(r *sweep.Results) string {
 	if len(r.Outcomes) == 0 {
 		return ""
 	}
+	most := 0 // devices of a full host
+	for i := range r.Outcomes {
+		most = max(most, r.Outcomes[i].DevicesPerHost)
+	}
 	var all []string
 	for _, f := range []struct {
 		axis, text string
@@ -93,7 +97,12 @@ func inCommon(r *sweep.Results) string {
 	}{
 		{"device", "device %s", func(c *sweep.Cell) string { return c.Device }},
 		{"devices", "%s", func(c *sweep.Cell) string { return plural(c.Devices, "device") }},
-		{"devices-per-host", "%s a host", func(c *sweep.Cell) string { return plural(c.DevicesPerHost, "device") }},
+		{"devices-per-host", "%s a host", func(c *sweep.Cell) string {
+			if c.DevicesPerHost == min(c.Devices, most) { // the cells of one host may have fewer
+				return plural(most, "device")
+			}
+			return plural(c.DevicesPerHost, "device")
+		}},
 		{"batch", "global batch %s", func(c *sweep.Cell) string { return count(int64(c.Batch)) }},
 		{"precision", "weights %s", func(c *sweep.Cell) string { return c.Precision }},
 		{"comm-precision", "exchanges %s", func(c *sweep.Cell) string { return c.CommPrecision }},

@@ -137,13 +137,18 @@ type Options struct {
 	OnEvent func(Event)
 }
 
-// Allowing returns Options.ShardingTypes for a list of allowed types: nil, which stands for slices
-// of columns, if the list holds column_wise and no type that cuts rows or replicates.
+// Columns returns the sharding types of slices of columns, the default of Options.ShardingTypes.
+func Columns() []problem.ShardingType {
+	return []problem.ShardingType{problem.TableWise, problem.ColumnWise}
+}
+
+// Allowing returns Options.ShardingTypes for a list of allowed types: Columns, if the list holds
+// column_wise and no type that cuts rows or replicates.
 func Allowing(types []problem.ShardingType) []problem.ShardingType {
 	if slices.ContainsFunc(types, problem.ShardingType.Joint) || !slices.Contains(types, problem.ColumnWise) {
 		return types
 	}
-	return nil
+	return Columns()
 }
 
 // Chooses reports whether a search of the problem may cut tables by rows over chosen devices.

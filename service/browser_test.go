@@ -99,8 +99,8 @@ func TestLiveWhatIf(t *testing.T) {
 		what, want string
 		act        func()
 	}{
-		{"devices", ` on 4 x `, func() { p.Fill(".live-whatif input[name=devices]", "4") }},
-		{"kind of GPU", ` x h100-80`, func() { p.Choose(".live-whatif select[name=device]", "h100-80") }},
+		{"devices", ` on 1 host x 4 `, func() { p.Fill(".live-whatif input[name=devices]", "4") }},
+		{"kind of GPU", ` h100-80`, func() { p.Choose(".live-whatif select[name=device]", "h100-80") }},
 		{"engine", `torchrec`, func() { p.Choose(".live-whatif select[name=for]", "torchrec") }},
 		{"batch", `batch `, func() { p.Click(".live-whatif input[name=batch] ~ button:last-of-type") }},
 	} {
@@ -121,7 +121,7 @@ func TestLiveWhatIf(t *testing.T) {
 	// An address with changes shows them again.
 	again := b.Open(t, address+"#/plans/"+id+"?devices=4", browser.View{})
 	again.Want(settled)
-	again.Want(summary + `.includes(" on 4 x ")`)
+	again.Want(summary + `.includes(" on 1 host x 4 ")`)
 	again.Click(".live-outcome a:last-of-type") // side by side
 	again.Want(`document.querySelectorAll(".half h3").length > 0`)
 	again.Axe()

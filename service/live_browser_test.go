@@ -123,10 +123,10 @@ func TestLiveWhatIfInABrowser(t *testing.T) {
 	p.Want("/[0-9.]+ ms.*[0-9.]+ ms/.test(document.querySelector('.live-costs').textContent)")
 	p.Want("document.querySelector('.live-outcome').textContent.includes('move')")
 	p.Click(".live-whatif .live-step")
-	p.Want("document.querySelector('.summary').textContent.includes('2 x h100-80')" + settled)
+	p.Want("document.querySelector('.summary').textContent.includes('1 host x 2 h100-80')" + settled)
 	// The address is the whole state: another window shows the same.
 	again := b.Open(t, p.Text("location.href"), browser.View{})
-	again.Want("document.querySelector('.live-costs') && document.querySelector('.summary').textContent.includes('2 x h100-80')")
+	again.Want("document.querySelector('.live-costs') && document.querySelector('.summary').textContent.includes('1 host x 2 h100-80')")
 	p.Fill(".live-whatif input[name=devices]", "0")
 	p.Want("document.querySelector('.live-whatif input[name=devices][aria-invalid]')")
 	p.Click(".live-result > button")

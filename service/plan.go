@@ -173,7 +173,7 @@ func (s *planner) types(body *OptionsBody) (types []problem.ShardingType, faults
 		return slices.Index(problem.ShardingTypes(), a) - slices.Index(problem.ShardingTypes(), b)
 	})
 	allowed := search.Allowing(types)
-	if faults == nil && allowed != nil && body.Method != "" && search.Method(body.Method) != search.Default {
+	if faults == nil && !slices.Equal(allowed, search.Columns()) && body.Method != "" && search.Method(body.Method) != search.Default {
 		faults = append(faults, fault{Location: "options.sharding_types", Message: fmt.Sprintf("method %s places tables in slices of columns only", body.Method), Hint: fmt.Sprintf("leave sharding_types out, or plan with method %s", search.Default)})
 	}
 	return allowed, faults

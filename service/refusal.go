@@ -243,8 +243,10 @@ func ofInfeasible(e *search.Infeasible) *Refusal {
 // ofInputs returns the refusal of inputs that package input read.
 func ofInputs(e *input.Errors) *Refusal {
 	var faults []fault
-	for _, one := range e.List {
-		faults = append(faults, faultOf(one))
+	for _, one := range e.Alike() {
+		f := faultOf(one.Error)
+		f.Message = one.Said()
+		faults = append(faults, f)
 	}
 	r := refusal(faults...)
 	r.More += e.More

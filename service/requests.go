@@ -27,7 +27,7 @@ type ProblemBody struct {
 type OverridesBody struct {
 	Devices            *int      `json:"devices,omitempty" doc:"Number of devices" example:"8"`
 	Device             *string   `json:"device,omitempty" maxLength:"200" doc:"Device profile, one of GET /v1/devices" example:"a100-80"`
-	DevicesPerHost     *int      `json:"devices_per_host,omitempty" doc:"Devices that share a host's fast links"`
+	DevicesPerHost     *int      `json:"devices_per_host,omitempty" doc:"Devices that share a host's fast links; 8 if nobody states them, or all, if they are fewer or have no network between hosts"`
 	Memory             *Quantity `json:"memory,omitempty" doc:"Memory of a device, such as 40GiB"`
 	DeviceMemories     *string   `json:"device_memories,omitempty" maxLength:"100000" doc:"Memory of each device where devices differ, such as 40GiB,80GiB, or of some, such as 0-3=40GiB"`
 	ReserveShare       *float64  `json:"reserve_share,omitempty" doc:"Share of each device's memory to keep free of tables"`
@@ -50,6 +50,7 @@ type OverridesBody struct {
 	Lanes              *string   `json:"lanes,omitempty" maxLength:"200" doc:"Which table sets the lanes of a bag: widest or own"`
 	MinWidth           *int      `json:"min_width,omitempty" doc:"Narrowest slice of a table, in columns"`
 	Batch              *int      `json:"batch,omitempty" doc:"Global batch in samples" example:"65536"`
+	Optimizer          *string   `json:"optimizer,omitempty" maxLength:"200" doc:"Optimizer of tables that state none" example:"rowwise_adagrad"`
 	Dim                *int      `json:"dim,omitempty" doc:"Columns of tables in the prototype's format, which does not state them"`
 }
 
@@ -72,7 +73,7 @@ func (o *OverridesBody) overrides() (input.Overrides, []fault) {
 		HostLinkBandwidth:  quantityOf(o.HostLinkBandwidth, "problem.overrides.host_link_bandwidth", unit.ParseBandwidth, &faults),
 		BackwardMultiplier: o.BackwardMultiplier, WeightedBackwardMultiplier: o.WeightedBackward,
 		NVLinkDomain: o.NVLinkDomain, Replicas: o.Replicas, SyncEvery: o.SyncEvery, InterHostAllReduce: o.InterHost, ReserveShare: o.ReserveShare,
-		Accounting: o.Accounting, CommPrecision: o.CommPrecision, Engine: o.Engine, Lanes: o.Lanes, MinWidth: o.MinWidth, Batch: o.Batch, Dim: o.Dim,
+		Accounting: o.Accounting, CommPrecision: o.CommPrecision, Engine: o.Engine, Lanes: o.Lanes, MinWidth: o.MinWidth, Batch: o.Batch, Dim: o.Dim, Optimizer: o.Optimizer,
 	}, faults
 }
 

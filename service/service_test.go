@@ -179,6 +179,7 @@ func TestFaults(t *testing.T) {
 		{`{"problem": {"workload": "criteo-kaggle", "overrides": {"replicas": "auto"}}}`, 422, []string{`"location":"problem.overrides.replicas"`, "expected integer"}},
 		{`{"problem": {"workload": "criteo-kaggle", "topology": {"devices": 8, "device": "a100-80", "replicas": "auto"}}}`, 422, []string{"replicas"}},
 		{`{"problem": {"tables": {"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 10, "dim": 6}]}}}`, 422, []string{"the number of devices is missing", "state overrides.devices", "dim 6 is not a multiple of 4", `"line":1`}},
+		{`{"problem": {"overrides": {"devices": 2, "device": "a100-80"}, "tables": [{"name": "a", "rows": 10, "dim": 4, "zip": 1}, {"name": "b", "rows": 10, "dim": 4, "zip": 1}]}}`, 422, []string{`unknown key \"zip\" in a table (2 times)","hint":`, `"errors":[{"location":"problem.tables"`, `"table":"a"`}},
 		{`{"problem": {"workload": "criteo-kaggle"}, "options": {"seed": -1, "method": "foo", "time_limit_ms": 1000000000}}`, 422, []string{`"options.seed"`}},
 		{`{"problem": {"workload": "criteo-kaggle"}, "options": {"seed": 1e400}}`, 422, []string{"1e400"}},
 		{`{"problem": {"workload": "criteo-kaggle"}, "options": {"method": "dreamshard"}}`, 422, []string{`"options.method"`}},

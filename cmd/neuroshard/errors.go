@@ -28,23 +28,23 @@ const (
 	exitInterrupted  = 3
 	exitInternal     = 4
 	exitNothingFound = 5
-	exitNothingFits  = 6
+	exitMoves        = 6
 )
 
 const exitCodes = `The exit codes of all commands:
 
   0  done; diff: the plans place all tables alike; validate: the plan is valid;
-     watch: the job was steady; replan: the old plan stays
-  1  the answer is no: plan found that nothing fits, sweep that no cell does,
-     validate found violations, diff found differences, watch found a drift or a
-     slow device, replan found a plan to move to
+     watch: the job was steady
+  1  the answer is no: plan and replan found that nothing fits, sweep that no cell
+     does, validate found violations, diff found differences, watch found a drift
+     or a slow device
   2  the command line, a file or its contents are wrong, or a file cannot be
      read or written
   3  interrupted (Ctrl-C, SIGTERM or SIGHUP): the best plan found until then was
      written, marked as interrupted
   4  an error of neuroshard itself
   5  interrupted before there was anything to write: nothing was written
-  6  replan found that nothing fits: nothing was written
+  6  replan --detailed-exitcode: the plan moves something
 `
 
 // newExitCodesTopic is shown by: neuroshard help exit-codes.
@@ -107,12 +107,23 @@ var newNames = map[string]string{
 	"meter":   "backend",
 }
 
-// sameThing holds the name that a flag has in other commands: the device profile of a cluster
-// is --device, that of a backend --profile.
+// sameThing holds the flag that a word of other commands or of other programs stands for: the
+// device profile of a cluster is --device, that of a backend --profile.
 var sameThing = map[string]string{
-	"device":  "profile",
-	"profile": "device",
+	"device":           "profile",
+	"profile":          "device",
+	"gpu":              "device",
+	"gpus":             "devices",
+	"num-gpus":         "devices",
+	"world-size":       "devices",
+	"gpus-per-host":    "devices-per-host",
+	"gpus-per-node":    "devices-per-host",
+	"devices-per-node": "devices-per-host",
+	"local-world-size": "devices-per-host",
 }
+
+// hostWords are flags of other programs for the number of hosts.
+var hostWords = []string{"hosts", "nodes", "num-hosts", "num-nodes", "nnodes"}
 
 // flagError is the error of a flag that cobra does not accept.
 func flagError(cmd *cobra.Command, err error) error {
@@ -127,6 +138,9 @@ func flagError(cmd *cobra.Command, err error) error {
 	}
 	if near := meantFlag(cmd, err); near != "" {
 		hint = "did you mean: " + near + "?"
+	}
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && slices.Contains(hostWords, unknown.GetSpecifiedName()) && cmd.Flags().Lookup("devices-per-host") != nil {
+		hint = "state the devices of all hosts with --devices, and those of one host with --devices-per-host: two hosts of 8 are --devices 16 --devices-per-host 8"
 	}
 	return usagef(hint, "%s", message)
 }
@@ -362,30 +376,16 @@ func plain(err error) string {
 	return message
 }
 
-// explainInputs returns a complaint for each different error of inputs. Those that differ only in
-// their line and table are one: the first, with the number of the others.
+// explainInputs returns a complaint for each different error of inputs.
 func explainInputs(e *input.Errors) []complaint {
-	type alike struct{ file, message, hint string }
-	var firsts []input.Error
-	counts := map[alike]int{}
-	for _, one := range e.List {
-		key := alike{one.File, one.Message, one.Hint}
-		if counts[key]++; counts[key] == 1 {
-			firsts = append(firsts, one)
-		}
-	}
 	var all []complaint
-	said := 0
-	for _, one := range firsts[:min(len(firsts), most)] {
-		count := counts[alike{one.File, one.Message, one.Hint}]
-		said += count
-		message := one.String()
-		if count > 1 {
-			message += fmt.Sprintf(" (%d times)", count)
-		}
-		all = append(all, complaint{message, one.Hint})
+	more := len(e.List) + e.More
+	different := e.Alike()
+	for _, one := range different[:min(len(different), most)] {
+		more -= one.Count
+		all = append(all, complaint{one.String(), one.Hint})
 	}
-	if more := len(e.List) - said + e.More; more > 0 {
+	if more > 0 {
 		all = append(all, complaint{words.More("", more) + " errors: correct these first", ""})
 	}
 	return all

@@ -221,8 +221,7 @@ func (k *shardingTypesFlag) String() string {
 
 func (k *shardingTypesFlag) Type() string { return "types" }
 
-// options returns the sharding types as a search takes them: nil stands for slices of
-// columns.
+// options returns the sharding types as a search takes them.
 func (k *shardingTypesFlag) options() []problem.ShardingType { return search.Allowing(*k) }
 
 func shardingTypeNames() []string {

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,10 +22,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 )
@@ -484,4 +488,40 @@ func appendLine(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	_, err = fmt.Fprintln(f, args[1])
 	ts.Check(errors.Join(err, f.Close()))
+}
+
+// TestZeroOptions wants of Go's zero Options the plan, and the cost, of the command without flags.
+func TestZeroOptions(t *testing.T) {
+	const tables = "name,rows,dim,pooling_factor,zipf,optimizer\na,1000,8,20,1,sgd\nb,500,8,20,1,sgd\nc,2000,4,100,1,sgd\n"
+	folder := t.TempDir()
+	source, file := filepath.Join(folder, "tables.csv"), filepath.Join(folder, "plan.json")
+	if err := os.WriteFile(source, []byte(tables), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if r := runHere(t.Context(), quiet(), "plan", source, "--device", "h100-80", "--devices", "4", "-o", file); r.code != exitOK {
+		t.Fatalf("got exit code %d: %s", r.code, r.stderr)
+	}
+	commands, err := plan.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := input.Parts{Overrides: input.Overrides{Device: new("h100-80"), Devices: new(4)}}
+	parts.Tables, parts.TablesErr = input.Tables(source, strings.NewReader(tables), parts.Overrides.Options())
+	p, _, err := parts.Problem()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, err := neuroshard.Plan(t.Context(), p, neuroshard.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := ours.Plan.Predicted, commands.Predicted; got != want {
+		t.Errorf("got a cost of %v, want %v", got, want)
+	}
+	if diff := cmp.Diff(commands.Tables, ours.Plan.Tables); diff != "" {
+		t.Errorf("tables (-want +got):\n%s", diff)
+	}
+	if !slices.ContainsFunc(commands.Tables, func(t plan.Table) bool { return t.ShardingType.Joint() }) {
+		t.Error("the plan has slices of columns alone: it does not tell the options apart")
+	}
 }

@@ -162,7 +162,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	options.Search.Method, options.Search.OnEvent, options.OnStep = search.Method(p.method), progress.event, progress.next
 	options.Search.ShardingTypes = p.types.options()
 	if (p.measure.on() || model != nil && model.Manifest().Source != string(dataset.Simulated)) && !p.given("sharding-types") {
-		options.Search.ShardingTypes = nil // no backend measures the others
+		options.Search.ShardingTypes = search.Columns() // no backend measures the others
 	}
 	p.chosen, p.allowed = prices, options.Search.ShardingTypes
 	result, of, err := p.planned(ctx, parts, &loaded, old, options)
@@ -357,9 +357,9 @@ func (p *planCommand) print(result *neuroshard.Result, source string, of *proble
 // printTables lists every table, with the cheapest other place for it.
 func (p *planCommand) printTables(result *neuroshard.Result, of *problem.Problem, o report.Options) error {
 	options := neuroshard.Options{Prices: p.chosen}
-	options.Search.ShardingTypes = []problem.ShardingType{problem.TableWise, problem.ColumnWise}
-	if types := p.allowed; types != nil && search.Method(p.method) == search.Default {
-		options.Search.ShardingTypes = types
+	options.Search.ShardingTypes = search.Columns()
+	if search.Method(p.method) == search.Default {
+		options.Search.ShardingTypes = p.allowed
 	}
 	// The tables of an interrupted search are listed, too.
 	other, err := compared(context.Background(), result.Plan, of, options)

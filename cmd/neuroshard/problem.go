@@ -42,6 +42,7 @@ type clusterFlags struct {
 	syncEvery                 int
 	accounting, commPrecision string
 	engine, lanes             string
+	optimizer                 string
 	minWidth                  int
 	reserveShare              float64
 	backward, weighted        float64
@@ -76,7 +77,7 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.StringVar(&c.topology, "topology", "", "read the cluster from this YAML or JSON `file`; other flags override it")
 	f.IntVar(&c.devices, "devices", 0, "number of devices")
 	f.StringVar(&c.device, "device", "", "device `profile`; list them with: neuroshard devices")
-	f.IntVar(&c.perHost, "devices-per-host", 0, "devices that share a host's fast links (default: all)")
+	f.IntVar(&c.perHost, "devices-per-host", 0, fmt.Sprintf("devices that share a host's fast links (default: %d; all, if they are fewer, have no network between hosts, or are those of your own model)", hardware.UsualPerHost))
 	f.Var(&c.memory, "memory", "memory of a device, such as 40GiB (default: the profile's)")
 	f.StringVar(&c.deviceMemories, "device-memories", "", "memory of each device if devices differ: `sizes` in order, such as 40GiB,80GiB for two devices, or by number, such as 0-3=40GiB, the others with --memory")
 	f.Float64Var(&c.reserveShare, "reserve-share", hardware.DefaultReserveShare, "`share` of each device's memory to keep free of tables")
@@ -99,12 +100,14 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f.StringVar(&c.lanes, "lanes", problem.LanesByWidest.String(), "which table sets the `lanes` of a bag in the estimates: widest, the widest of its operator; or own, each table its own, for those who measured that")
 	f.IntVar(&c.minWidth, "min-width", 0, "no slice of a table is narrower than this number of columns, a multiple of 4 (default: 4)")
 	f.IntVar(&c.batch, "batch", 0, fmt.Sprintf("global batch in samples (default: the tables' own, or %d)", input.DefaultBatch))
+	f.StringVar(&c.optimizer, "optimizer", "", "`name` of the optimizer of tables that state none: "+strings.Join(problem.Optimizers(), ", ")+" (default: sgd, which keeps no state, with a warning)")
 	f.IntVar(&c.dim, "dim", 0, "columns of tables in the prototype's format, which does not state them")
 	complete(cmd, "device", hardware.Names)
 	complete(cmd, "accounting", problem.ChosenAccountings)
 	complete(cmd, "comm-precision", problem.Precisions)
 	complete(cmd, "for", problem.Engines)
 	complete(cmd, "lanes", problem.LaneRules)
+	complete(cmd, "optimizer", problem.Optimizers)
 }
 
 // completeTables offers workloads and files for the argument of that index.
@@ -190,7 +193,7 @@ func (c *clusterFlags) overrides() input.Overrides {
 		ReserveShare: stated(c, "reserve-share", &c.reserveShare), ReserveFixed: stated(c, "reserve-fixed", (*unit.Bytes)(&c.reserveFixed)),
 		Accounting: stated(c, "accounting", &c.accounting), CommPrecision: stated(c, "comm-precision", &c.commPrecision),
 		Engine: stated(c, "for", &c.engine), Lanes: stated(c, "lanes", &c.lanes), MinWidth: stated(c, "min-width", &c.minWidth),
-		Batch: stated(c, "batch", &c.batch), Dim: stated(c, "dim", &c.dim),
+		Batch: stated(c, "batch", &c.batch), Dim: stated(c, "dim", &c.dim), Optimizer: stated(c, "optimizer", &c.optimizer),
 	}
 }
 

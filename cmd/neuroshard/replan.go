@@ -37,8 +37,9 @@ smaller differences are ties. --max-bytes limits the bytes that move beyond thos
 must, and --price makes moved bytes part of the cost. --for torchrec keeps to what
 neuroshard_torchrec.reshard moves while the job runs.
 
-The exit code is 0 if the old plan stays, 1 if something moves or is placed anew, 2 if an
-input is wrong, 3 if the search was interrupted, 6 if nothing fits.`,
+The exit code is 0 whether the old plan stays or something moves, 1 if nothing fits, 2 if
+an input is wrong, 3 if the search was interrupted. With --detailed-exitcode it is 6 if
+something moves or is placed anew.`,
 		Example: `  neuroshard replan old.json tables.json
   neuroshard replan old.json tables.json --max-bytes 5% -o new.json
   neuroshard replan old.json tables.json --lost-devices 3 --json
@@ -63,6 +64,7 @@ input is wrong, 3 if the search was interrupted, 6 if nothing fits.`,
 	f.Float64Var(&r.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
 	f.BoolVar(&r.json, "json", false, "print one JSON object")
 	f.BoolVar(&r.all, "all", false, "list every table that moves")
+	f.BoolVar(&r.detailed, "detailed-exitcode", false, "end with exit code 6, not 0, if something moves or is placed anew")
 	cmd.MarkFlagsMutuallyExclusive("json", "all")
 	f.StringVarP(&r.output, "output", "o", "", "write the plan to this `file`, also if the old plan stays; - is standard output, in place of the report")
 	completeList(cmd, "sharding-types", func() []string { return append([]string{allShardingTypes}, shardingTypeNames()...) })
@@ -77,6 +79,8 @@ type replanCommand struct {
 	lostDevices, lostHosts intList
 	horizon                int64
 	all                    bool
+	// detailed makes the verdict the exit code.
+	detailed bool
 }
 
 func (r *replanCommand) run(ctx context.Context, oldPath, source string) error {
@@ -112,11 +116,7 @@ func (r *replanCommand) run(ctx context.Context, oldPath, source string) error {
 	found, err := neuroshard.Replan(ctx, loaded.problem, old, options)
 	bar.clear()
 	if err != nil {
-		err = replanError(err, oldPath)
-		if complaints, code := r.explain(err); code == exitNo { // replan has exitNo for a plan under which something moves
-			err = &exitError{exitNothingFits, err, complaints[0].hint}
-		}
-		return r.failed(err)
+		return r.failed(replanError(err, oldPath))
 	}
 	return r.printReplan(found, source, loaded.problem)
 }
@@ -216,7 +216,7 @@ func (p *planCommand) options(model *cost.Model, loaded loaded) (neuroshard.Repl
 	o.Search, o.Prices, o.Warnings, o.Step = p.search, prices, loaded.warnings, loaded.step
 	o.Search.ShardingTypes = p.types.options()
 	if model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.given("sharding-types") {
-		o.Search.ShardingTypes = nil // no backend measures the others
+		o.Search.ShardingTypes = search.Columns() // no backend measures the others
 	}
 	return o, nil
 }
@@ -252,8 +252,8 @@ func (r *replanCommand) printReplan(found *neuroshard.Replanned, source string, 
 		return bad(err, "")
 	case found.Result.Status == search.Interrupted:
 		return &exitError{exitInterrupted, errors.New("interrupted: this is the best of the plans found until then"), "plan again for all of them"}
-	case found.Verdict == neuroshard.Move:
-		return &exitError{code: exitNo}
+	case r.detailed && found.Verdict == neuroshard.Move:
+		return &exitError{code: exitMoves}
 	}
 	return nil
 }

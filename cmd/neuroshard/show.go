@@ -14,6 +14,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/search"
 )
 
 func newShowCommand(a *app) *cobra.Command {
@@ -138,7 +139,7 @@ func elsewhere(ctx context.Context, a *app, pl *plan.Plan, p *problem.Problem, f
 	}
 	options := neuroshard.Options{Prices: prices}
 	if pl.Provenance.ModelSource == plan.Measured {
-		options.Search.ShardingTypes = []problem.ShardingType{problem.TableWise, problem.ColumnWise} // no backend measures the others
+		options.Search.ShardingTypes = search.Columns() // no backend measures the others
 	}
 	return compared(ctx, pl, p, options)
 }

@@ -250,7 +250,7 @@ func (s *sweepCommand) register(cmd *cobra.Command) {
 	s.set = f
 	f.IntSliceVar(&s.devices, "devices", nil, "axis: `numbers` of devices")
 	f.StringSliceVar(&s.profiles, "device", nil, "axis: device `profiles`; list them with: neuroshard devices")
-	f.IntSliceVar(&s.perHost, "devices-per-host", nil, "axis: `numbers` of devices that share a host's fast links (default: all)")
+	f.IntSliceVar(&s.perHost, "devices-per-host", nil, "axis: `numbers` of devices that share a host's fast links (default: as in plan)")
 	f.IntSliceVar(&s.batch, "batch", nil, "axis: global `batches` in samples, for strong scaling (default: the tables' own)")
 	f.IntSliceVar(&s.perDevice, "batch-per-device", nil, "axis: `batches` of one device, for weak scaling: the global batch is this times the devices")
 	f.StringSliceVar(&s.precisions, "precision", nil, "axis: number `formats` of the weights of all tables: fp32, fp16, bf16 (default: the tables' own)")

@@ -293,6 +293,9 @@ func (o Options) plan(ctx context.Context, j *job) (*neuroshard.Result, error) {
 	if o.Budgets != nil && o.processor() > 0 {
 		opt.Clock = func() time.Duration { return time.Duration(o.processor() * float64(time.Second)) }
 	}
+	if opt.ShardingTypes == nil {
+		opt.ShardingTypes = search.Columns()
+	}
 	options := neuroshard.Options{Prices: o.Prices, Search: opt}
 	if j.finalists > 0 {
 		options.Measure = &neuroshard.Measure{Finalists: j.finalists, Run: o.Choose}

@@ -140,7 +140,7 @@ func TestPrices(t *testing.T) {
 		}
 		for _, method := range []search.Method{search.Default, search.Paper, search.Size} {
 			p := &tasks[1].Problem
-			got, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Prices: c.prices, Search: search.Options{Method: method, Workers: 1}})
+			got, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Prices: c.prices, Search: search.Options{Method: method, Workers: 1, ShardingTypes: search.Columns()}})
 			if err != nil {
 				t.Fatalf("%s: %s: %v", c.name, method, err)
 			}

@@ -263,7 +263,7 @@ func (l *planner) task(ctx context.Context, i int, out *planned) error {
 	for _, method := range l.opt.Methods {
 		found, err := neuroshard.Plan(ctx, p, neuroshard.Options{
 			Prices: l.prices(),
-			Search: search.Options{Method: method, Seed: l.opt.Seed + uint64(i), Workers: 1, Brief: true},
+			Search: search.Options{Method: method, Seed: l.opt.Seed + uint64(i), Workers: 1, Brief: true, ShardingTypes: search.Columns()},
 		})
 		var infeasible *search.Infeasible
 		if errors.As(err, &infeasible) {

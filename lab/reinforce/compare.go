@@ -76,6 +76,7 @@ func Compare(ctx context.Context, tests []problem.Problem, trained search.Policy
 
 // planned returns the measured step times of a method's plan.
 func planned(ctx context.Context, p *problem.Problem, opt search.Options, measure Measure) (plan.Breakdown, error) {
+	opt.ShardingTypes = search.Columns()
 	result, err := neuroshard.Plan(ctx, p, neuroshard.Options{Search: opt})
 	if err != nil {
 		return plan.Breakdown{}, err

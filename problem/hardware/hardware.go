@@ -192,6 +192,10 @@ func letters(s string) string {
 	}, s)
 }
 
+// UsualPerHost is the number of devices of a full host of the profiles with a network: the boards
+// that these devices are sold on have eight.
+const UsualPerHost = 8
+
 // HostLinkGBps returns the bandwidth of a device to its host's memory, in GB/s per
 // direction: 80 % of the sixteen lanes of the PCI Express generation that the named
 // device has (15.75, 31.5 and 63 GB/s by the standard; the share is assumed), and

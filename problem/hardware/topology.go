@@ -186,6 +186,15 @@ func (t Topology) PerHost() int {
 	return t.DevicesPerHost
 }
 
+// OnUsualHosts returns the topology with the devices on hosts of UsualPerHost, if they are more and
+// Profiles has their profile. Devices without a network between hosts stay on one host.
+func (t Topology) OnUsualHosts() Topology {
+	if t.Devices > UsualPerHost && Known(t.Profile.Name) && t.Device().NICGBps > 0 {
+		t.DevicesPerHost = UsualPerHost
+	}
+	return t
+}
+
 // Hosts returns the number of hosts. Devices must be at least 1.
 func (t Topology) Hosts() int { return (t.Devices + t.PerHost() - 1) / t.PerHost() }
 

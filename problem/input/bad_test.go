@@ -170,7 +170,6 @@ var badTables = []struct{ name, content string }{
 	{"prose.csv", "id;size\n1;2\n"},
 	{"binary", "\x89PNG\r\n\x1a\n\x00\x00"},
 
-	{"list of our tables", `[{"name": "user", "rows": 10, "dim": 4}]`},
 	{"prototype bins missing", `[{"row": 10, "dim": 4, "pooling_factor": 1, "bin_0": 1}]`},
 	{"prototype zero row", `[` + prototypeTableOf(0, "0") + `]`},
 	{"prototype hides nothing", `[` + prototypeTableOf(0, "NaN") + `,{"row": 0, "dim": 6, "pooling_factor": -1}]`},

@@ -45,6 +45,8 @@ func AnyCluster() Cluster {
 // Overrides are the fields of a problem that a user states beside files, by flags. A
 // field that is nil is not stated.
 type Overrides struct {
+	// DevicesPerHost replaces that of the file or of the plan; 0 is all devices. If nobody states
+	// it, the hosts are Topology.OnUsualHosts.
 	Devices, DevicesPerHost *int
 	// Device is the name of a device profile.
 	Device                           *string
@@ -80,18 +82,24 @@ type Overrides struct {
 	Batch *int
 	// Dim is the number of columns of tables whose file states none.
 	Dim *int
+	// Optimizer is the name of the optimizer of tables whose file states none.
+	Optimizer *string
 }
 
-// Options returns the options to read a file of tables with. A Dim that is wrong is left
-// for Parts.Problem to report.
+// Options returns the options to read a file of tables with. A Dim or an Optimizer that is wrong
+// is left for Parts.Problem to report.
 func (o *Overrides) Options() Options {
-	switch {
-	case o.Dim == nil:
-		return Options{}
-	case CheckDim(*o.Dim) != nil:
-		return Options{DefaultDim: -1}
+	var opt Options
+	if o.Dim != nil {
+		if opt.DefaultDim = *o.Dim; CheckDim(*o.Dim) != nil {
+			opt.DefaultDim = -1
+		}
 	}
-	return Options{DefaultDim: *o.Dim}
+	if o.Optimizer != nil {
+		optimizer, _ := problem.ParseOptimizer(*o.Optimizer)
+		opt.Optimizer = &optimizer
+	}
+	return opt
 }
 
 // Parts are what a problem is composed of.
@@ -144,7 +152,10 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 		base.Topology.Profile = p.Own[0]
 	}
 	base.Topology.Fixed = p.Tables.Fixed // those of an old plan belong to the tables that it was made of
-	overrideErr := Join(p.override(base), giveMemories(&p.Overrides, base, file))
+	grown := p.outgrown(base.Topology)
+	overrideErr := p.override(base)
+	p.giveHosts(base, file, grown)
+	overrideErr = Join(overrideErr, giveMemories(&p.Overrides, base, file))
 	var missingErr error
 	if !complete && p.TopologyErr == nil {
 		missingErr = p.missing(base.Topology, file)
@@ -228,6 +239,24 @@ func (p *Parts) base() (*Cluster, *TopologyFile) {
 	return nil, nil
 }
 
+// outgrown reports whether the fallback is one host that may not be full, and flags state more devices.
+func (p *Parts) outgrown(t hardware.Topology) bool {
+	devices := p.Overrides.Devices
+	return p.Fallback != nil && devices != nil && *devices > t.Devices && t.PerHost() == t.Devices && t.Devices <= hardware.UsualPerHost
+}
+
+// giveHosts puts the devices on the usual hosts if nobody states the hosts.
+func (p *Parts) giveHosts(c *Cluster, file TopologyFile, outgrown bool) {
+	t := &c.Topology
+	if c.any || p.Overrides.DevicesPerHost != nil || file.Has("devices_per_host") || t.DevicesPerHost > 0 && !outgrown {
+		return
+	}
+	if outgrown {
+		t.DevicesPerHost = 0
+	}
+	*t = t.OnUsualHosts()
+}
+
 // override replaces the fields of the cluster that flags state. Errors come in the order of the
 // flags' names.
 func (p *Parts) override(c *Cluster) error {
@@ -271,6 +300,7 @@ func (p *Parts) override(c *Cluster) error {
 	if o.Dim != nil {
 		errs = append(errs, CheckDim(*o.Dim))
 	}
+	choose(new(problem.Optimizer), "--optimizer", o.Optimizer, problem.ParseOptimizer, &errs)
 	if o.Memory != nil && *o.Memory == 0 {
 		errs = append(errs, flagError("--memory: 0 is no memory", "leave the flag out for the profile's own"))
 	}

@@ -93,6 +93,49 @@ func TestComposed(t *testing.T) {
 	}
 }
 
+// TestUsualHosts has clusters of which nobody states the hosts, and some of which somebody does.
+func TestUsualHosts(t *testing.T) {
+	own := device(t, "h200")
+	own.Name = "mine"
+	old := func(devices, perHost int) *Cluster {
+		return &Cluster{Topology: hardware.Topology{Devices: devices, DevicesPerHost: perHost, Profile: device(t, "h100-80")}, Batch: 2048}
+	}
+	for _, tt := range []struct {
+		name   string
+		file   string
+		flags  Overrides
+		change func(*Parts)
+		want   int // devices of a host
+	}{
+		{name: "flags", flags: Overrides{Devices: new(16), Device: new("h100-80")}, want: 8},
+		{name: "a last host of fewer", flags: Overrides{Devices: new(20), Device: new("h100-80")}, want: 8},
+		{name: "few devices", flags: Overrides{Devices: new(6), Device: new("h100-80")}, want: 6},
+		{name: "a file", file: "devices: 16\ndevice: a100-80\n", want: 8},
+		{name: "a file that states them", file: "devices: 16\ndevices_per_host: 4\ndevice: a100-80\n", want: 4},
+		{name: "one host that is stated", flags: Overrides{Devices: new(16), DevicesPerHost: new(16), Device: new("h100-80")}, want: 16},
+		{name: "one host that a file states", file: "devices: 16\ndevices_per_host: 0\ndevice: a100-80\n", want: 16},
+		{name: "no network", flags: Overrides{Devices: new(16), Device: new("rtx2080ti")}, want: 16},
+		{name: "a network that is stated", flags: Overrides{Devices: new(16), Device: new("rtx2080ti"), NetworkBandwidth: new(5 * unit.Bandwidth(unit.GB))}, want: 8},
+		{name: "a model's own device", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, want: 16},
+		{name: "an old plan on one host", change: func(p *Parts) { p.Fallback = old(16, 16) }, want: 16},
+		{name: "more devices than an old plan has on one host", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Fallback = old(4, 4) }, want: 8},
+		{name: "more devices than an old plan has on several", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Fallback = old(4, 2) }, want: 2},
+	} {
+		parts := composed(t, tt.file, tt.flags)
+		if tt.change != nil {
+			tt.change(parts)
+		}
+		p, _, err := parts.Problem()
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if got := p.Topology.PerHost(); got != tt.want {
+			t.Errorf("%s: got %d devices a host, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
 // TestComposedSizes wants each of the other flags in its own field.
 func TestComposedSizes(t *testing.T) {
 	p, _, err := composed(t, "", Overrides{
@@ -113,7 +156,7 @@ func TestComposedWithoutBatch(t *testing.T) {
 	parts := composed(t, "", Overrides{Devices: new(2), Device: new("a100-80")})
 	parts.Tables.Batch = 0
 	p, warnings, err := parts.Problem()
-	if err != nil || p.Batch != DefaultBatch || len(warnings) != 3 || !strings.Contains(warnings[2], "65536 samples is assumed") {
+	if err != nil || p.Batch != DefaultBatch || len(warnings) != 4 || !strings.Contains(warnings[3], "65536 samples is assumed") {
 		t.Errorf("got batch %v, warnings %q, error %v", p.Batch, warnings, err)
 	}
 }

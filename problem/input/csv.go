@@ -23,12 +23,19 @@ var csvColumns = []string{
 	"devices", "group", "no_split", "min_width", "one_host", "sharding_types", "tiers", "cache_share", "reuse_batch", "unique_rows",
 }
 
-// torchRecColumns are fields of TorchRec's EmbeddingBagConfig, with the columns that hold the same.
-var torchRecColumns = map[string]string{"num_embeddings": "rows", "embedding_dim": "dim", "data_type": "precision"}
+// torchRecNames are fields of TorchRec's EmbeddingBagConfig and of its pooled features, with the
+// keys and columns that hold the same.
+var torchRecNames = map[string]string{
+	"num_embeddings": "rows",
+	"embedding_dim":  "dim",
+	"data_type":      "precision",
+	"feature_names":  "features",
+	"is_weighted":    "weighted",
+}
 
 // column returns the column that a cell of the header names.
 func column(cell string) string {
-	if same, ok := torchRecColumns[cell]; ok {
+	if same, ok := torchRecNames[cell]; ok && slices.Contains(csvColumns, same) {
 		return same
 	}
 	return cell

@@ -64,6 +64,41 @@ type Errors struct {
 	More int
 }
 
+// Alike is one or more errors that differ only in their line and table: the first, and how many there are.
+type Alike struct {
+	Error
+	Count int
+}
+
+// String prints the first error, with the number of errors if there are several.
+func (a Alike) String() string { return a.Error.String() + a.times() }
+
+// Said returns the message, with the number of errors if there are several.
+func (a Alike) Said() string { return a.Message + a.times() }
+
+func (a Alike) times() string {
+	if a.Count == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d times)", a.Count)
+}
+
+// Alike returns the errors of List without repetitions, in the order of the first of each.
+func (e *Errors) Alike() []Alike {
+	var all []Alike
+	at := map[Error]int{}
+	for _, one := range e.List {
+		key := Error{File: one.File, Message: one.Message, Hint: one.Hint}
+		i, known := at[key]
+		if !known {
+			i, at[key] = len(all), len(all)
+			all = append(all, Alike{Error: one})
+		}
+		all[i].Count++
+	}
+	return all
+}
+
 // Error prints the errors, one a line, each followed by its hint in brackets.
 // After 50 lines it says how many more there are.
 func (e *Errors) Error() string {

@@ -64,6 +64,9 @@ type Options struct {
 	// 0: such tables are an error. Below 0: it is the caller's to report.
 	DefaultDim int
 
+	// Optimizer is that of tables which state none. nil: sgd is assumed, with a warning.
+	Optimizer *problem.Optimizer
+
 	// MaxTables is the most tables to read: a file with more is refused as soon as they were read.
 	// 0 takes problem.MaxTables.
 	MaxTables int
@@ -132,13 +135,23 @@ func Tables(name string, r io.Reader, opt Options) (TableFile, error) {
 	if size, ok := sizeOf(r); ok && size > limit {
 		b.tooBig(limit)
 	} else {
+		b.optimizer = opt.Optimizer
 		b.read(bufio.NewReaderSize(&limited{r: r, left: limit, limit: limit}, 1<<16), opt)
 	}
 	b.finish()
 	if opt.DefaultDim > 0 && !b.dimUsed && len(b.Tables) > 0 {
 		b.Warnings = append(b.Warnings, UnusedDim(opt.DefaultDim))
 	}
+	if opt.Optimizer != nil && !b.optimizerUsed && len(b.Tables) > 0 {
+		b.Warnings = append(b.Warnings, unusedOptimizer(opt.Optimizer.String()))
+	}
 	return b.TableFile, b.err()
+}
+
+// unusedOptimizer returns the warning that an optimizer for tables without one was stated but no
+// table needs it.
+func unusedOptimizer(name string) string {
+	return fmt.Sprintf("--optimizer %s is not used: every table states its optimizer", name)
 }
 
 // UnusedDim returns the warning that a dim for tables without one was stated but
@@ -159,8 +172,10 @@ type builder struct {
 	maxTables int
 	stated    []stated
 	defaults  defaults
-	// dimUsed is set where a table needed Options.DefaultDim.
-	dimUsed bool
+	// dimUsed is set where a table needed Options.DefaultDim, and optimizerUsed where one needed
+	// optimizer, which is Options.Optimizer.
+	dimUsed, optimizerUsed bool
+	optimizer              *problem.Optimizer
 }
 
 const chunkTables = 4096
@@ -211,6 +226,9 @@ type defaults struct {
 // unstatedLengths is the LengthCV of a listed feature that states none, until the end of
 // the file: the defaults may come after the tables. No number of a file reads as NaN.
 var unstatedLengths = math.NaN()
+
+// unstatedFactor is likewise the PoolingFactor of a feature that states none.
+var unstatedFactor = math.NaN()
 
 // lengths gives the features of a table the LengthCV that they do not state themselves.
 func (d *defaults) lengths(t *problem.Table, has stated) {
@@ -266,6 +284,11 @@ func (b *builder) read(in *bufio.Reader, opt Options) {
 		}
 		b.Format = JSON
 		readJSON(b, s)
+	case first.char == '[' && listsTables(in):
+		b.Format = JSON
+		r := jsonReader{b, newScanner(in, b.report, first)}
+		r.tables(jsonFile)
+		r.s.End()
 	case first.char == '[':
 		b.Format = Prototype
 		readPrototype(b, newScanner(in, b.report, first), opt)
@@ -273,6 +296,16 @@ func (b *builder) read(in *bufio.Reader, opt Options) {
 		b.Format = CSV
 		readCSV(b, in, first.line)
 	}
+}
+
+// listsTables reports whether a list that comes next is one of tables of the project's own format,
+// and not of the prototype's, whose tables have no such keys. It takes nothing.
+func listsTables(in *bufio.Reader) bool {
+	ahead, _ := in.Peek(1 << 12)
+	first, _, _ := bytes.Cut(ahead, []byte("}"))
+	return slices.ContainsFunc([]string{"name", "rows", "num_embeddings"}, func(key string) bool {
+		return bytes.Contains(first, []byte(`"`+key+`"`))
+	})
 }
 
 // firstKey returns the first key of the JSON object that comes next, taking nothing; ""
@@ -380,22 +413,12 @@ func (b *builder) finish() {
 	b.Tables = slices.Concat(b.chunks...)
 	b.chunks = nil
 	d := b.defaults
-	var noAccess, noPooling []string
-	unstatedAccess, unstatedPooling := 0, 0
+	var noAccess, noPooling, noOptimizer []string
+	unstatedAccess, unstatedPooling, unstatedOptimizer := 0, 0, 0
 	for i := range b.Tables {
 		t, s := &b.Tables[i], b.stated[i]
-		if s&statedPooling == 0 {
-			pooling := float64(DefaultPoolingFactor)
-			if d.stated&statedPooling != 0 {
-				pooling = d.pooling
-			} else {
-				noPooling, unstatedPooling = some(noPooling, t.Name), unstatedPooling+1
-			}
-			only := problem.Feature{Name: t.Name, PoolingFactor: pooling}
-			if len(t.Features) == 1 {
-				only.LengthCV, only.Bags = t.Features[0].LengthCV, t.Features[0].Bags
-			}
-			t.Features = []problem.Feature{only}
+		if d.factors(t, s) {
+			noPooling, unstatedPooling = some(noPooling, t.Name), unstatedPooling+1
 		}
 		d.lengths(t, s)
 		if s&statedAccess == 0 {
@@ -409,6 +432,12 @@ func (b *builder) finish() {
 			t.Access.Law = d.law
 		}
 		d.kernels(t, s)
+		if (s|d.stated)&statedOptimizer == 0 {
+			noOptimizer, unstatedOptimizer = some(noOptimizer, t.Name), unstatedOptimizer+1
+			if b.optimizerUsed = b.optimizer != nil; b.optimizerUsed {
+				t.Optimizer = *b.optimizer
+			}
+		}
 		d.constrain(t, s)
 	}
 	if unstatedAccess > 0 {
@@ -417,6 +446,32 @@ func (b *builder) finish() {
 	if unstatedPooling > 0 {
 		b.warn(noPooling, unstatedPooling, fmt.Sprintf("no pooling factor: %d lookup per sample is assumed", DefaultPoolingFactor))
 	}
+	if unstatedOptimizer > 0 && b.optimizer == nil {
+		b.warn(noOptimizer, unstatedOptimizer, problem.NoOptimizer+"; state it with --optimizer")
+	}
+}
+
+// factors gives the features of a table the pooling factor that neither they nor the table state, and
+// reports whether it is assumed.
+func (d *defaults) factors(t *problem.Table, s stated) bool {
+	pooling := float64(DefaultPoolingFactor)
+	if d.stated&statedPooling != 0 {
+		pooling = d.pooling
+	}
+	if s&statedPooling == 0 {
+		only := problem.Feature{Name: t.Name, PoolingFactor: unstatedFactor}
+		if len(t.Features) == 1 {
+			only.LengthCV, only.Bags = t.Features[0].LengthCV, t.Features[0].Bags
+		}
+		t.Features = []problem.Feature{only}
+	}
+	open := false
+	for i := range t.Features {
+		if math.IsNaN(t.Features[i].PoolingFactor) {
+			t.Features[i].PoolingFactor, open = pooling, true
+		}
+	}
+	return open && d.stated&statedPooling == 0
 }
 
 // kernels fills in what a table does not state of the operator that looks it up.

@@ -202,6 +202,7 @@ func TestUnreadDevicesMakeNoPinWrong(t *testing.T) {
 
 func TestUnusedDefaultDimIsAWarning(t *testing.T) {
 	const warning = "--dim 32 is not used: every table states its dim"
+	sgd := problem.SGD
 	for _, c := range []struct {
 		content string
 		want    []string
@@ -211,7 +212,7 @@ func TestUnusedDefaultDimIsAWarning(t *testing.T) {
 		{"[" + prototypeTableOf(1, `20, "dim": 16`) + "]", []string{warning}},
 		{"[" + prototypeTableOf(1, `20, "dim": 16`) + "," + prototypeTableOf(1, "20") + "]", nil},
 	} {
-		f, err := Tables("", strings.NewReader(c.content), Options{DefaultDim: 32})
+		f, err := Tables("", strings.NewReader(c.content), Options{DefaultDim: 32, Optimizer: &sgd})
 		if err != nil {
 			t.Errorf("%s: got error %v", c.content, err)
 		}

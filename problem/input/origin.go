@@ -29,6 +29,9 @@ func Workload(name string, o *Overrides) (TableFile, *Cluster, error) {
 	if o.Dim != nil && *o.Dim > 0 {
 		file.Warnings = append(file.Warnings, UnusedDim(*o.Dim))
 	}
+	if o.Optimizer != nil {
+		file.Warnings = append(file.Warnings, unusedOptimizer(*o.Optimizer))
+	}
 	return file, &Cluster{Topology: p.Topology, Batch: p.Batch, Accounting: p.Accounting, CommPrecision: p.CommPrecision}, nil
 }
 

@@ -3,7 +3,6 @@ package input
 import (
 	"bufio"
 	"fmt"
-	"slices"
 
 	"github.com/neuroshard/neuroshard/internal/strictjson"
 )
@@ -74,9 +73,6 @@ func (s *scanner) Twice(_ *strictjson.ObjectReader, key string) {
 // Unknown reports a key that the object cannot have.
 func (s *scanner) Unknown(o *strictjson.ObjectReader, key string) {
 	hint := s.suggest(key, o.Known)
-	if o.What == prototypeTable && slices.Contains(tableKeys, key) {
-		hint = `a list is read as the prototype's table_configs.json; the project's own format is {"format": "neuroshard-tables", "version": 1, "tables": [...]}`
-	}
 	if o.What == jsonFile && beginsScenario(key) && key != "name" {
 		hint = "it belongs to a scenario, which begins with its name"
 	}

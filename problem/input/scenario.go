@@ -80,6 +80,7 @@ func readScenario(b *builder, s *scanner) {
 	s.End()
 	b.Cluster = &r.cluster
 	b.defaults.optimizer = r.optimizer
+	b.defaults.stated |= statedOptimizer
 	if s.Failed() {
 		// What stands behind the broken syntax was not read.
 		r.cluster.faulty, r.cluster.veiled = true, true

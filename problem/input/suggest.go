@@ -41,6 +41,8 @@ var synonyms = map[string]string{
 	"gpus_per_host":    "devices_per_host",
 	"gpus_per_node":    "devices_per_host",
 	"devices_per_node": "devices_per_host",
+	"hosts":            "devices_per_host",
+	"nodes":            "devices_per_host",
 	"batch_size":       "batch",
 	"hbm":              "memory",
 	"min_partition":    "min_width",

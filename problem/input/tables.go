@@ -80,7 +80,7 @@ func readJSON(b *builder, s *scanner) {
 		case "fixed":
 			r.fixed()
 		case "tables":
-			r.tables()
+			r.tables("tables")
 		}
 	}
 	s.End()
@@ -94,9 +94,9 @@ func readJSON(b *builder, s *scanner) {
 	}
 }
 
-// tables reads the list of tables.
-func (r jsonReader) tables() {
-	for i := range r.s.List("tables") {
+// tables reads the list of tables, which messages call what.
+func (r jsonReader) tables(what string) {
+	for i := range r.s.List(what) {
 		if r.s.Next(); r.full(r.s.Line()) {
 			r.s.Stop()
 			return
@@ -196,6 +196,7 @@ func (r jsonReader) defaultsKey() {
 		case "precision":
 			d.precision, _ = s.precision("precision")
 		case "optimizer":
+			d.stated |= statedOptimizer
 			d.optimizer = s.optimizer()
 		case "zipf":
 			var ok bool
@@ -242,6 +243,7 @@ func (r jsonReader) table(i int) {
 	line, named := s.Line(), len(s.report.list)
 	t := &tableReader{scanner: s}
 	o := s.Object("a table", tableKeys)
+	o.Aliases = torchRecNames
 	for key := range o.Keys() {
 		if part, ok := t.key(key); !ok {
 			t.bad |= part
@@ -410,7 +412,12 @@ func (s *scanner) features() []problem.Feature {
 	before := s.count()
 	for range s.List("features") {
 		var f problem.Feature
-		s.Next()
+		if s.Next() == strictjson.String { // as TorchRec's feature_names lists them
+			f.Name, _ = s.Text("a feature")
+			f.PoolingFactor, f.LengthCV = unstatedFactor, unstatedLengths
+			features = append(features, f)
+			continue
+		}
 		line, o := s.Line(), s.Object("a feature", featureKeys)
 		for key := range o.Keys() {
 			switch key {
@@ -445,7 +452,7 @@ func (s *scanner) precision(key string) (p problem.Precision, ok bool) {
 	if !ok {
 		return 0, false
 	}
-	p, err := problem.ParsePrecision(text)
+	p, err := problem.ParsePrecision(strings.ToLower(text)) // TorchRec writes FP16
 	s.enum(line, err, text, key, precisions())
 	return p, err == nil
 }
@@ -466,7 +473,7 @@ func (s *scanner) pooling() problem.Pooling {
 	if !ok {
 		return 0
 	}
-	p, err := problem.ParsePooling(text)
+	p, err := problem.ParsePooling(strings.ToLower(text)) // TorchRec writes SUM
 	s.enum(line, err, text, "pooling", problem.Poolings())
 	return p
 }

@@ -335,7 +335,7 @@ func TestTablesCSV(t *testing.T) {
 	if got.Line(0) != 3 || got.Line(1) != 5 {
 		t.Errorf("lines: got %d and %d, want 3 and 5", got.Line(0), got.Line(1))
 	}
-	if want := []string{"1 of 2 tables states no pooling factor: 1 lookup per sample is assumed (z)"}; !cmp.Equal(got.Warnings, want) {
+	if want := []string{"1 of 2 tables states no pooling factor: 1 lookup per sample is assumed (z)", "1 of 2 tables states no optimizer: sgd, which keeps no state, is assumed; state it with --optimizer (z)"}; !cmp.Equal(got.Warnings, want) {
 		t.Errorf("warnings: got %q, want %q", got.Warnings, want)
 	}
 }
@@ -403,8 +403,8 @@ func TestTablesPrototype(t *testing.T) {
 	if diff := cmp.Diff(want, got.Tables); diff != "" {
 		t.Errorf("tables (-want +got):\n%s", diff)
 	}
-	if got.Format != Prototype || len(got.Warnings) != 0 {
-		t.Errorf("got format %q and warnings %q, want prototype and none", got.Format, got.Warnings)
+	if got.Format != Prototype || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], problem.NoOptimizer) {
+		t.Errorf("got format %q and warnings %q, want prototype and no optimizer", got.Format, got.Warnings)
 	}
 
 	_, err = Tables("table_configs.json", strings.NewReader(content), Options{})
@@ -454,13 +454,13 @@ func TestExamples(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("name,rows,dim,pooling_factor,zipf\n")
+	b.WriteString("name,rows,dim,pooling_factor,optimizer,zipf\n")
 	for i := range 30 {
 		zipf := ""
 		if i%5 < 3 {
 			zipf = "1.1"
 		}
-		fmt.Fprintf(&b, "t%d,10,4,2,%s\n", i, zipf)
+		fmt.Fprintf(&b, "t%d,10,4,2,sgd,%s\n", i, zipf)
 	}
 	got, err := readAndCheck(t, "", b.String())
 	if err != nil {
@@ -664,5 +664,82 @@ func TestWarningsTravel(t *testing.T) {
 		if _, err := Tables("t.json", strings.NewReader(broken), Options{}); err == nil || !strings.Contains(err.Error(), "warning") {
 			t.Errorf("%.30s: got error %v, want one about warnings", warnings, err)
 		}
+	}
+}
+
+// Tables without an optimizer take the one of the options; without it, a warning says what is assumed.
+func TestNoOptimizer(t *testing.T) {
+	const (
+		csv      = "name,rows,dim,pooling_factor,zipf,optimizer\na,100,8,1,1,\nb,100,8,1,1,adam\n"
+		whole    = "name,rows,dim,pooling_factor,zipf,optimizer\na,100,8,1,1,sgd\n"
+		defaults = `{"format": "neuroshard-tables", "version": 1, "defaults": {"optimizer": "sgd", "zipf": 1, "pooling_factor": 1}, "tables": [{"name": "a", "rows": 100, "dim": 8}]}`
+		assumed  = "1 of 2 tables states no optimizer: sgd, which keeps no state, is assumed; state it with --optimizer (a)"
+	)
+	for _, tt := range []struct {
+		text   string
+		stated *string
+		first  problem.Optimizer
+		want   []string
+	}{
+		{csv, nil, problem.SGD, []string{assumed}},
+		{csv, new("adagrad"), problem.Adagrad, nil},
+		{whole, nil, problem.SGD, nil},
+		{whole, new("adagrad"), problem.SGD, []string{"--optimizer adagrad is not used: every table states its optimizer"}},
+		{defaults, nil, problem.SGD, nil},
+	} {
+		o := Overrides{Optimizer: tt.stated}
+		file, err := Tables("tables", strings.NewReader(tt.text), o.Options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := file.Tables[0].Optimizer; got != tt.first || !slices.Equal(file.Warnings, tt.want) {
+			t.Errorf("%s with %v: got %v and %q, want %v and %q", tt.text, tt.stated, got, file.Warnings, tt.first, tt.want)
+		}
+	}
+	wrong := composed(t, "devices: 4\ndevice: h100-80\n", Overrides{Optimizer: new("adamw")})
+	if _, _, err := wrong.Problem(); err == nil || !strings.Contains(err.Error(), `--optimizer: optimizer "adamw" is unknown`) {
+		t.Errorf("got %v, want an error of --optimizer", err)
+	}
+}
+
+// Tables in TorchRec's words, and as a bare list, are those of the project's own.
+func TestTorchRecWords(t *testing.T) {
+	const (
+		ours   = `{"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 10, "dim": 8, "precision": "fp16", "pooling": "mean", "optimizer": "sgd", "access": {"zipf": 1}, "features": [{"name": "x", "pooling_factor": 1}, {"name": "y", "pooling_factor": 1}]}]}`
+		theirs = `[{"num_embeddings": 10, "embedding_dim": 8, "name": "a", "data_type": "FP16", "feature_names": ["x", "y"], "pooling": "MEAN", "optimizer": "sgd", "access": {"zipf": 1}}]`
+	)
+	want, err := Tables("tables.json", strings.NewReader(ours), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Tables("tables.json", strings.NewReader(theirs), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.Tables, got.Tables); diff != "" {
+		t.Errorf("tables (-want +got):\n%s", diff)
+	}
+	if warned := []string{"1 of 1 tables states no pooling factor: 1 lookup per sample is assumed (a)"}; !slices.Equal(got.Warnings, warned) {
+		t.Errorf("got warnings %q, want %q", got.Warnings, warned)
+	}
+	if _, err := Tables("tables.json", strings.NewReader(`[{"name": "a", "rows": 10, "num_embeddings": 10, "dim": 8}]`), Options{}); err == nil || !strings.Contains(err.Error(), `the key "rows" is there twice`) {
+		t.Errorf("got %v, want that the rows are there twice", err)
+	}
+}
+
+// Errors that differ only in their line and table are one.
+func TestAlikeErrors(t *testing.T) {
+	_, err := Tables("t.json", strings.NewReader("[{\"name\": \"a\", \"rows\": 1, \"dim\": 4, \"zip\": 1},\n{\"name\": \"b\", \"rows\": 1, \"dim\": 4, \"zip\": 1, \"zop\": 1}]"), Options{})
+	var all *Errors
+	if !errors.As(err, &all) {
+		t.Fatalf("got %v, want errors", err)
+	}
+	var got []string
+	for _, one := range all.Alike() {
+		got = append(got, one.String())
+	}
+	want := []string{`t.json:1: table "a": unknown key "zip" in a table (2 times)`, `t.json:2: table "b": unknown key "zop" in a table`}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

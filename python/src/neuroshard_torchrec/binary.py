@@ -30,11 +30,8 @@ MAX_OUTPUT = 16 << 20
 MAX_PRINTED = 8 << 10
 """Bytes of standard error that an error shows."""
 
-NOTHING_FITS, REPLAN_NOTHING_FITS = 1, 6
-"""The exit codes of ``neuroshard plan`` and ``neuroshard replan`` if no plan fits."""
-
-MOVES = 1
-"""The exit code of ``neuroshard replan`` if something moves, which is no error."""
+NOTHING_FITS = 1
+"""The exit code of ``neuroshard plan`` and ``neuroshard replan`` if no plan fits."""
 
 _LINE = re.compile(r"neuroshard: (error|hint): (.*)")
 _VERSION = re.compile(rf"{NAME} (\S+)")
@@ -86,7 +83,7 @@ def _other_release(binary: str, version: str) -> Problem | None:
 
 def run(binary: str, arguments: Sequence[str], timeout: float) -> str:
     """Runs the program and returns its standard output. The first argument is the command. The
-    error of code NOTHING_FITS, or REPLAN_NOTHING_FITS of ``replan``, says that nothing fits.
+    error of code NOTHING_FITS says that nothing fits.
 
     BinaryError where it fails, with each of its errors and hints, of the first 8 KiB;
     where it takes longer than the timeout, in seconds; and where it prints more than
@@ -109,13 +106,12 @@ def run(binary: str, arguments: Sequence[str], timeout: float) -> str:
         raise BinaryError([Problem(message, _longer(timeout))]) from e
     except OSError as e:
         raise BinaryError([Problem(f"{quote(binary, 200)} cannot be run: {e}", _INSTALL)]) from e
-    replan = arguments[0] == "replan"
-    if process.returncode and not (replan and process.returncode == MOVES):
+    if process.returncode:
         text = stderr[:MAX_PRINTED].decode(errors="replace")
         if len(stderr) > MAX_PRINTED:
             text += f"\nand {len(stderr) - MAX_PRINTED} more bytes"
         message = f"neuroshard {arguments[0]} ended with code {process.returncode} and no word"
-        nothing_fits = process.returncode == (REPLAN_NOTHING_FITS if replan else NOTHING_FITS)
+        nothing_fits = process.returncode == NOTHING_FITS
         # A program of another release may not know the arguments. It is asked for its version
         # only here: it states the version in each plan.
         other = None if nothing_fits else _other_release(binary, _version(binary))

@@ -768,11 +768,14 @@
     return [
       number("devices", "Devices", query.get("devices"), { placeholder, scale: true, max: 1 << 20 }),
       choice("device", "Kind of GPU", query.get("device") || "", [...any, ...devices]),
-      number("devices_per_host", "Devices of a host", query.get("devices_per_host"), { placeholder: "all" }),
+      number("devices_per_host", "Devices of a host", query.get("devices_per_host"), { placeholder: "as usual: 8 at most" }),
       number("batch", "Global batch in samples", query.get("batch"), { placeholder, scale: true }),
       choice("for", "Engine", query.get("for") || "", [["", "as stated, or any"], ...engines]),
     ];
   }
+
+  /** The devices that a host of a plan has room for: a host of a few has room for eight. */
+  const hostRoom = (of) => (of.devices_per_host < of.devices ? of.devices_per_host : Math.max(8, of.devices_per_host));
 
   /** The fields of options; all others of a form are overrides. */
   const options = ["sharding_types", "seed", "time_limit_ms", "method", "max_evaluations"];
@@ -1013,15 +1016,14 @@
       report.removeAttribute("aria-busy");
     };
 
-    // More devices than one host holds are more hosts of the same size; a host of a few has room for eight.
+    // More devices than one host holds are more hosts of the same size.
     const hostField = fields[2];
     let ownHosts = query.has("devices_per_host");
     hostField.input.addEventListener("input", () => (ownHosts = true));
     fields[0].input.addEventListener("input", () => {
       const devices = fields[0].value();
       if (ownHosts || !devices) return;
-      const room = stored.devices_per_host < stored.devices ? stored.devices_per_host : Math.max(8, stored.devices_per_host);
-      hostField.input.value = String(devices === stored.devices ? stored.devices_per_host : Math.min(devices, room));
+      hostField.input.value = String(devices === stored.devices ? stored.devices_per_host : Math.min(devices, hostRoom(stored)));
     });
     for (const f of fields) {
       // Typing ends after a pause; a choice, a button or the Enter key end it at once.
@@ -1208,7 +1210,7 @@
     ]);
     const axes = [
       numberList("devices", "Numbers of devices", query.get("devices") || around.join(", "), { hint: "Separated by commas." }),
-      numberList("devices_per_host", "Devices of a host", query.get("devices_per_host") || String(of.devices_per_host || ""), {}),
+      numberList("devices_per_host", "Devices of a host", query.get("devices_per_host") || String(of.devices ? hostRoom(of) : ""), {}),
       kinds,
     ];
     const price = text("price", "Price of one device for an hour, in dollars", query.get("price"), { placeholder: "2.95" });
