@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from torch import nn
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
@@ -97,12 +98,14 @@ def planner(**options: Any) -> NeuroShardPlanner:
 FORMULAS = ["--model", "torchrec"]
 
 
-def passed(folder: Path, sharders: list[Any], **options: Any) -> tuple[str, list[Any]]:
+def passed(
+    folder: Path, sharders: list[Any], model: nn.Module = MODEL, **options: Any
+) -> tuple[str, list[Any]]:
     """Returns the arguments that the program gets after -o, and its tables."""
     after = 'while [ "$1" != -o ]; do shift; done; shift 2'
     path = script(folder, f'cp "$2" "$0.json"; {after}; echo "<$*>" >&2; exit 2')
     with pytest.raises(BinaryError) as e:
-        planner(binary=path, **options).plan(MODEL, sharders)
+        planner(binary=path, **options).plan(model, sharders)
     (arguments,) = re.findall("<(.*)>", str(e.value))
     return arguments, json.loads(Path(path + ".json").read_text())["tables"]
 
@@ -439,6 +442,31 @@ def test_batches_of_features() -> None:
     )
     tables = tables_from_model(MODEL, sample=same)["tables"]
     assert [t["features"][0]["pooling_factor"] for t in tables] == [1, 1]
+
+
+def test_replicas_need_an_optimizer_that_is_not_fused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a profile, tables have all types of TorchRec's planner; but those whose optimizer
+    the script fuses into the backward are not replicated."""
+    every = "--sharding-types table_wise,column_wise,data_parallel,grid,row_wise,table_row_wise"
+    formulas: dict[str, Any] = {"profile": None, "topology": None}
+    arguments, tables = passed(tmp_path, USUAL, **formulas)
+    assert arguments == every
+    assert "constraints" not in tables[0] and "not replicated" not in caplog.text
+    for fused in ({"optimizer": EmbOptimType.EXACT_SGD}, {"learning_rate": 0.1}):
+        sharder = EmbeddingBagCollectionSharder(fused_params=fused)
+        arguments, _ = passed(tmp_path, [sharder], **formulas)
+        assert arguments == every.replace("data_parallel,", "")
+        assert "2 tables are not replicated" in caplog.text
+        caplog.clear()
+    model = collection(table("a"), table("b"))
+    weight = model.get_parameter("embedding_bags.a.weight")
+    apply_optimizer_in_backward(torch.optim.SGD, [weight], {"lr": 0.1})
+    arguments, tables = passed(tmp_path, USUAL, model=model, **formulas)
+    assert arguments == every
+    assert "data_parallel" not in tables[0]["constraints"]["sharding_types"]
+    assert "constraints" not in tables[1] and "1 tables are not replicated" in caplog.text
 
 
 def test_constraints_of_torchrec(tmp_path: Path) -> None:
