@@ -358,7 +358,7 @@ func simulated(profile hardware.Profile, modelSource string) bool {
 
 // search finds a placement for the line's problem.
 func (l *line) search(ctx context.Context, opt search.Options) (search.Result, error) {
-	return inOneWidth(ctx, l, opt)
+	return inMeanCuts(ctx, l, opt)
 }
 
 // searchIn finds a placement of p, which is the line's problem or one that allows fewer widths of

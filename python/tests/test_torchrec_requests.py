@@ -44,6 +44,7 @@ from torchrec.distributed.types import (
     CommOp,
     DataType,
 )
+from torchrec.modules.embedding_configs import PoolingType
 from torchrec.modules.embedding_tower import EmbeddingTower
 from torchrec.optim import RowWiseAdagrad, apply_optimizer_in_backward
 from torchrec_binary import binary
@@ -467,6 +468,22 @@ def test_replicas_need_an_optimizer_that_is_not_fused(
     assert arguments == every
     assert "data_parallel" not in tables[0]["constraints"]["sharding_types"]
     assert "constraints" not in tables[1] and "1 tables are not replicated" in caplog.text
+
+
+@pytest.mark.parametrize("profile", ["a100-80", None])
+@pytest.mark.parametrize("arguments", [[], ["--sharding-types", "all"]])
+def test_tables_of_means_are_cut_by_rows_together(
+    binary: str, profile: str | None, arguments: list[str]
+) -> None:
+    """The search keeps to what TorchRec runs right of tables pooled by means."""
+    mean = {"pooling": PoolingType.MEAN}
+    model = collection(table("a", **mean), table("b", **mean))
+    options: dict[str, Any] = {"profile": profile, "arguments": arguments, "binary": binary}
+    rows = {"a": ParameterConstraints(sharding_types=["row_wise"])}
+    (placed,) = planner(constraints=rows, **options).plan(model, USUAL).plan.values()
+    assert placed["a"].sharding_type == "row_wise"
+    assert placed["b"].sharding_type in ("row_wise", "table_row_wise")
+    assert planner(**options).plan(model, USUAL).plan
 
 
 def test_constraints_of_torchrec(tmp_path: Path) -> None:

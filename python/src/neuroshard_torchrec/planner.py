@@ -60,6 +60,9 @@ fused into the backward trains tables of these types, pooled by sums or by means
 tables need an optimizer of the script, and tables of means can be cut by rows in some
 plans only. Plans without a profile have all types that TorchRec's planner uses."""
 
+ROWS = ("row_wise", "table_row_wise")
+"""The sharding types of blocks of rows with all columns."""
+
 FORMULAS = f"torchrec-{torchrec.RELEASE}"
 """The model of plans without a profile: the formulas of TorchRec's own estimator, and its count of
 bytes, in the release in use."""
@@ -129,9 +132,9 @@ class NeuroShardPlanner(Door):
     ``["--memory", "40GiB"]``; not ``-o`` and ``--json``, because the planner reads the
     files that the program writes. Without ``--sharding-types`` among them, tables are
     whole or in slices of columns. Without a profile they have all types that TorchRec's planner
-    gives them, but a table is not replicated if its optimizer is fused into the backward, and not
-    cut by rows if its collection pools by means. Tables whose ``constraints`` or sharder name
-    types have those; ``load_plan`` says what replicated tables need.
+    gives them, but a table is not replicated if its optimizer is fused into the backward. Tables
+    whose ``constraints`` or sharder name types have those; ``load_plan`` says what replicated
+    tables need.
     ``from_plan`` is an old plan file, such as the ``plan.json`` in the folder ``keep`` of the
     run before: the new plan then moves few bytes from it. ``max_bytes`` limits the bytes that
     move beyond those that must: ``"5%"`` of all tables' bytes, or ``"12GB"``. The new plan
@@ -721,9 +724,17 @@ def _default_types(tables: Sequence[Json], preferred: Mapping[str, Sequence[str]
     """Returns the arguments for the sharding types if none names any: those that some
     table may have, by its constraints or by default. Tables whose constraints name none get
     their ``preferred`` ones as theirs, unless these are all that there are."""
-    means = {t.get("module", "") for t in tables if t.get("pooling") == "mean"}
-    usual = [_usual_types(preferred[t["name"]], t.get("module", "") in means) for t in tables]
     limits = [t.get("constraints", {}).get("sharding_types") for t in tables]
+    # All tables of a collection are cut by rows if a table of means there must be.
+    cut = {
+        t.get("module", "")
+        for t, own in zip(tables, limits, strict=True)
+        if t.get("pooling") == "mean" and isinstance(own, list) and set(own) <= set(ROWS)
+    }
+    usual = [
+        [*dict.fromkeys((*preferred[t["name"]], *(ROWS if t.get("module", "") in cut else ())))]
+        for t in tables
+    ]
     both = list(zip(limits, usual, strict=True))
     lists = [own if isinstance(own, list) else u for own, u in both]
     types = sorted({k for own in lists for k in own if isinstance(k, str)}, key=_place)
@@ -745,12 +756,6 @@ def _host_memory(tables: Sequence[Json]) -> bool:
     """Returns whether any table may lie in the memory of hosts, by its constraints."""
     tiers = [t.get("constraints", {}).get("tiers") for t in tables]
     return any(not isinstance(own, list) or set(own) != {"hbm"} for own in tiers)
-
-
-def _usual_types(preferred: Sequence[str], means: bool) -> list[str]:
-    """Returns the sharding types of a table if nothing names any: without cuts by rows if a
-    table of its collection is pooled by means."""
-    return [k for k in preferred if not means or k in (*SHARDING_TYPES, "data_parallel")]
 
 
 def _comm_precision(arguments: Sequence[str], precision: str) -> list[str]:

@@ -1,0 +1,63 @@
+package neuroshard
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+)
+
+// inMeanCuts finds a placement whose tables of means are cut by rows as the engine needs that
+// (problem.MeanCuts): the cheaper one of two searches, of which each gets half of the limits. A search
+// from an old placement keeps the way of that placement.
+func inMeanCuts(ctx context.Context, l *line, opt search.Options) (search.Result, error) {
+	uncut, cut, err := problem.MeanCuts(l.problem, opt.ShardingTypes)
+	if err != nil {
+		return search.Result{}, err
+	}
+	in := func(p *problem.Problem, opt search.Options) (search.Result, error) {
+		way := *l
+		way.problem = p
+		return inOneWidth(ctx, &way, opt)
+	}
+	switch {
+	case uncut == cut:
+		return in(uncut, opt)
+	case opt.From != nil && cutsMeans(l.problem, opt.From):
+		return in(cut, opt)
+	case opt.From != nil:
+		return in(uncut, opt)
+	}
+	half := opt
+	half.Budget, half.MaxEvaluations = opt.Budget/2, (opt.MaxEvaluations+1)/2
+	started := time.Now()
+	whole, err := in(uncut, half)
+	if opt.Budget > 0 {
+		opt.Budget = max(time.Nanosecond, opt.Budget-time.Since(started))
+	}
+	if opt.MaxEvaluations > 0 {
+		opt.MaxEvaluations = max(1, opt.MaxEvaluations-whole.Stats.Evaluations)
+	}
+	rows, failed := in(cut, opt)
+	if err != nil && failed != nil {
+		return search.Result{}, err
+	}
+	found, other := whole, rows
+	if err != nil || failed == nil && rows.Cost < whole.Cost {
+		found, other = rows, whole
+	}
+	found.Stats, found.Optimal = together(found.Stats, other.Stats), found.Optimal && other.Optimal
+	if other.Status != "" && other.Status != search.Complete {
+		found.Status = other.Status
+	}
+	return found, nil
+}
+
+// cutsMeans reports whether an old placement cuts a table of means by rows.
+func cutsMeans(p *problem.Problem, from *search.From) bool {
+	return slices.ContainsFunc(slices.Concat(from.Shards...), func(s problem.Shard) bool {
+		return p.Tables[s.Table].Pooling == problem.MeanPooling && p.ByRows(s)
+	})
+}
