@@ -243,6 +243,19 @@ def test_settings_of_kernels_are_in_the_plan(binary: str, tmp_path: Path) -> Non
     assert {t["kernel_settings"] for t in tables} == {"bounds_check_mode=WARNING"}
 
 
+def test_sharding_types_have_the_names_that_are_asked_for(binary: str) -> None:
+    """A whole table is one slice of columns, and blocks on one host are one slice of a grid."""
+    for asked, ranks in (("column_wise", 1), ("grid_shard", 2)):
+        only = {"a": ParameterConstraints(sharding_types=[asked], min_partition=64)}
+        placed = planner(binary=binary, constraints=only).plan(MODEL, USUAL).plan[""]["a"]
+        assert placed.sharding_type == asked and len(placed.ranks) == ranks
+    both = {
+        "b": ParameterConstraints(sharding_types=["column_wise", "table_wise"], min_partition=64)
+    }
+    (placed,) = planner(binary=binary, constraints=both).plan(MODEL).plan.values()
+    assert placed["b"].sharding_type == "table_wise"
+
+
 def test_columns_on_one_host(binary: str) -> None:
     """Without the constraint the wide table is cut over all ranks, which are those of two hosts.
     With it, the table is cut over the ranks of one host."""

@@ -422,6 +422,8 @@ def placed_fields(
         if labels := requests.labels(sharder.types if sharder else None):
             found |= {(c.path, t.name): {"sharding_type": labels} for t in c.tables}
     tables = named(collected)
+    # Where all slices have one width, a whole table is none of them.
+    whole = {c.path for c in collected if modules.KINDS[c.kind].one_width}
     for name, stated in (constraints or {}).items():
         if not isinstance(stated, torchrec.ParameterConstraints):
             continue
@@ -431,6 +433,11 @@ def placed_fields(
             fields["sharding_type"] = labels
         for t in tables_of(name, stated, tables):
             found[t.path, t.table.name] = found.get((t.path, t.table.name), {}) | fields
+    for (path, _), fields in found.items():
+        if path in whole and "sharding_type" in fields:
+            fields["sharding_type"] = {
+                k: v for k, v in fields["sharding_type"].items() if k != "table_wise"
+            }
     return found
 
 
