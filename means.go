@@ -10,37 +10,43 @@ import (
 )
 
 // inMeanCuts finds a placement whose tables of means are cut by rows as the engine needs that
-// (problem.MeanCuts): the cheaper one of two searches, of which each gets half of the limits. A search
-// from an old placement keeps the way of that placement.
+// (problem.MeanCuts). A search from an old placement keeps the way of that placement.
 func inMeanCuts(ctx context.Context, l *line, opt search.Options) (search.Result, error) {
 	uncut, cut, err := problem.MeanCuts(l.problem, opt.ShardingTypes)
 	if err != nil {
 		return search.Result{}, err
 	}
-	in := func(p *problem.Problem, opt search.Options) (search.Result, error) {
-		way := *l
-		way.problem = p
-		return inOneWidth(ctx, &way, opt)
-	}
 	switch {
 	case uncut == cut:
-		return in(uncut, opt)
+		return l.searchAmong(ctx, uncut, opt)
 	case opt.From != nil && cutsMeans(l.problem, opt.From):
-		return in(cut, opt)
+		return l.searchAmong(ctx, cut, opt)
 	case opt.From != nil:
-		return in(uncut, opt)
+		return l.searchAmong(ctx, uncut, opt)
 	}
+	return l.cheaperWay(ctx, uncut, cut, opt)
+}
+
+// searchAmong finds a placement of p, which is the line's problem with fewer sharding types.
+func (l *line) searchAmong(ctx context.Context, p *problem.Problem, opt search.Options) (search.Result, error) {
+	way := *l
+	way.problem = p
+	return inOneWidth(ctx, &way, opt)
+}
+
+// cheaperWay returns the cheaper placement of two searches. Each gets half of the limits.
+func (l *line) cheaperWay(ctx context.Context, uncut, cut *problem.Problem, opt search.Options) (search.Result, error) {
 	half := opt
 	half.Budget, half.MaxEvaluations = opt.Budget/2, (opt.MaxEvaluations+1)/2
 	started := time.Now()
-	whole, err := in(uncut, half)
+	whole, err := l.searchAmong(ctx, uncut, half)
 	if opt.Budget > 0 {
 		opt.Budget = max(time.Nanosecond, opt.Budget-time.Since(started))
 	}
 	if opt.MaxEvaluations > 0 {
 		opt.MaxEvaluations = max(1, opt.MaxEvaluations-whole.Stats.Evaluations)
 	}
-	rows, failed := in(cut, opt)
+	rows, failed := l.searchAmong(ctx, cut, opt)
 	if err != nil && failed != nil {
 		return search.Result{}, err
 	}

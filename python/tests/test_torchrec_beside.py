@@ -56,7 +56,7 @@ def drawn(
 
 
 def test_no_plan_costs_more_than_torchrecs(binary: str) -> None:
-    """Neither planner is told of an optimizer, so both may replicate tables."""
+    """Neither planner gets an optimizer, so both may replicate tables."""
     shares: dict[int, float] = {}
     for seed in range(int(os.environ.get("NEUROSHARD_DRAWS", DRAWS))):
         model, constraints, cluster = drawn(seed)
