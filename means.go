@@ -18,35 +18,35 @@ func inMeanCuts(ctx context.Context, l *line, opt search.Options) (search.Result
 	}
 	switch {
 	case uncut == cut:
-		return l.searchAmong(ctx, uncut, opt)
+		return searchAmong(ctx, l, uncut, opt)
 	case opt.From != nil && cutsMeans(l.problem, opt.From):
-		return l.searchAmong(ctx, cut, opt)
+		return searchAmong(ctx, l, cut, opt)
 	case opt.From != nil:
-		return l.searchAmong(ctx, uncut, opt)
+		return searchAmong(ctx, l, uncut, opt)
 	}
-	return l.cheaperWay(ctx, uncut, cut, opt)
+	return cheaperWay(ctx, l, uncut, cut, opt)
 }
 
 // searchAmong finds a placement of p, which is the line's problem with fewer sharding types.
-func (l *line) searchAmong(ctx context.Context, p *problem.Problem, opt search.Options) (search.Result, error) {
+func searchAmong(ctx context.Context, l *line, p *problem.Problem, opt search.Options) (search.Result, error) {
 	way := *l
 	way.problem = p
 	return inOneWidth(ctx, &way, opt)
 }
 
 // cheaperWay returns the cheaper placement of two searches. Each gets half of the limits.
-func (l *line) cheaperWay(ctx context.Context, uncut, cut *problem.Problem, opt search.Options) (search.Result, error) {
+func cheaperWay(ctx context.Context, l *line, uncut, cut *problem.Problem, opt search.Options) (search.Result, error) {
 	half := opt
 	half.Budget, half.MaxEvaluations = opt.Budget/2, (opt.MaxEvaluations+1)/2
 	started := time.Now()
-	whole, err := l.searchAmong(ctx, uncut, half)
+	whole, err := searchAmong(ctx, l, uncut, half)
 	if opt.Budget > 0 {
 		opt.Budget = max(time.Nanosecond, opt.Budget-time.Since(started))
 	}
 	if opt.MaxEvaluations > 0 {
 		opt.MaxEvaluations = max(1, opt.MaxEvaluations-whole.Stats.Evaluations)
 	}
-	rows, failed := l.searchAmong(ctx, cut, opt)
+	rows, failed := searchAmong(ctx, l, cut, opt)
 	if err != nil && failed != nil {
 		return search.Result{}, err
 	}

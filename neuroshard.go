@@ -190,6 +190,9 @@ type Baseline struct {
 	// Plan is the plan of another planner, as Options.Compared has it; nil without a plan, and for
 	// a baseline method. It must not be modified.
 	Plan *plan.Plan
+	// Memory is the most bytes that Plan uses of a device, as the problem counts them; 0 without a
+	// plan.
+	Memory unit.Bytes
 	// Predicted is the plan's estimated cost. Simulated is its cost on the simulated
 	// device, or 0 if the simulated device does not judge.
 	Predicted, Simulated unit.Millis

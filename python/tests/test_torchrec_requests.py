@@ -243,6 +243,28 @@ def test_settings_of_kernels_are_in_the_plan(binary: str, tmp_path: Path) -> Non
     assert {t["kernel_settings"] for t in tables} == {"bounds_check_mode=WARNING"}
 
 
+def test_host_memory_that_no_topology_states(binary: str) -> None:
+    only = {"a": ParameterConstraints(compute_kernels=["fused_uvm"])}
+    text = refused(USUAL[0], constraints=only)
+    assert 'table "a" must lie in host memory, and profile= states none' in text
+    assert 'arguments=["--host-memory", "1TiB"]' in text
+    stated = ["--host-memory", "1TiB"]
+    planned = planner(binary=binary, constraints=only, arguments=stated).plan(MODEL, USUAL)
+    assert planned.plan[""]["a"].compute_kernel == "fused_uvm"
+    # No error names a file of the planner's own.
+    wrong = {"a": {"min_width": 3}}
+    with pytest.raises(BinaryError, match="minimum slice width 3") as e:
+        planner(binary=binary, constraints=wrong).plan(MODEL, USUAL)
+    assert "tables.json" not in str(e.value)
+
+
+def test_the_report_of_the_formulas_names_no_device(binary: str) -> None:
+    formulas = planner(binary=binary, profile=None)
+    formulas.plan(MODEL, USUAL)
+    assert "by TorchRec's formulas" in formulas.report and " x torchrec" in formulas.report
+    assert "v100" not in formulas.report and "SIMULATED" not in formulas.report
+
+
 def test_sharding_types_have_the_names_that_are_asked_for(binary: str) -> None:
     """A whole table is one slice of columns, and blocks on one host are one slice of a grid."""
     for asked, ranks in (("column_wise", 1), ("grid_shard", 2)):

@@ -67,10 +67,9 @@ FORMULAS = f"torchrec-{torchrec.RELEASE}"
 """The model of plans without a profile: the formulas of TorchRec's own estimator, and its count of
 bytes, in the release in use."""
 
-PROFILE = "v100-32"
-"""The device profile if none is given: the device whose memory and bandwidths TorchRec has as
-defaults. Costs are those of TorchRec's formulas; only the report's simulated costs are of this
-device."""
+PROFILE = "torchrec"
+"""The device profile if none is given: a device with TorchRec's default memory and bandwidths, on
+which nothing is simulated. Costs are those of TorchRec's formulas."""
 
 
 class NeuroShardPlanner(Door):
@@ -510,6 +509,8 @@ class NeuroShardPlanner(Door):
         if self._profile is None and not _stated(self._arguments, "--accounting"):
             costs += ["--accounting", FORMULAS]
         if not self._clustered:
+            if problems := _no_host_memory(read.tables["tables"], self._arguments):
+                raise InputError(problems)
             local = str(self._per_host(world_size))
             reserve = ["--reserve-fixed", f"{map_bytes}B"] if map_bytes else []
             return ["--devices", str(world_size), "--devices-per-host", local, *reserve, *costs]
@@ -580,11 +581,11 @@ class NeuroShardPlanner(Door):
             source, target = Path(folder, "tables.json"), Path(folder, "plan.json")
             source.write_bytes(content)
             self._leave("tables.json", content)
-            report = program.run(
-                binary,
-                [*self._command(str(source)), *cluster, "-o", str(target), *more],
-                self._timeout + (self._timeout_seconds or 0),
-            )
+            command = [*self._command(str(source)), *cluster, "-o", str(target), *more]
+            try:
+                report = program.run(binary, command, self._timeout + (self._timeout_seconds or 0))
+            except BinaryError as e:
+                raise program.without(e, str(source)) from e
             # The folder is gone when the report is read, so the report names no file of it.
             self.report = report.removeprefix(f"{source}: ").replace(f"{folder}{os.sep}", "")
             if not target.exists():
@@ -750,6 +751,21 @@ def _default_types(tables: Sequence[Json], preferred: Mapping[str, Sequence[str]
             sum(fused),
         )
     return ["--sharding-types", ",".join(types)]
+
+
+def _no_host_memory(tables: Sequence[Json], arguments: Sequence[str]) -> list[Problem]:
+    """Returns a problem for each table that must lie in host memory, of a cluster that has none
+    unless the arguments state it."""
+    if _stated(arguments, "--host-memory") or _stated(arguments, "--host-memories"):
+        return []
+    hint = 'pass topology=Topology(..., ddr_cap=...), or arguments=["--host-memory", "1TiB"], the '
+    hint += "memory of a host for tables"
+    tiers = {t["name"]: t.get("constraints", {}).get("tiers") for t in tables}
+    return [
+        Problem(f"table {quote(name)} must lie in host memory, and profile= states none", hint)
+        for name, own in tiers.items()
+        if isinstance(own, list) and "hbm" not in own
+    ]
 
 
 def _host_memory(tables: Sequence[Json]) -> bool:
