@@ -116,6 +116,9 @@ func judged(l *line, c *Compared) (Baseline, error) {
 	}
 	pl.Sync = sync
 	one, err := l.baseline(c.Name, search.Result{Shards: shards})
+	for d := range pl.Devices {
+		one.Memory = max(one.Memory, pl.Devices[d].Memory.Tables()+pl.Devices[d].Memory.Received)
+	}
 	if broken := violations(pl.Validate(l.stated)); len(broken) > 0 {
 		one.Valid, one.Reason = false, breach(broken)
 	}

@@ -191,6 +191,9 @@ type Baseline struct {
 	// Plan is the plan of another planner, as Options.Compared has it; nil without a plan, and for
 	// a baseline method. It must not be modified.
 	Plan *plan.Plan
+	// Memory is the most bytes that Plan uses of a device, as the problem counts them; 0 without a
+	// plan.
+	Memory unit.Bytes
 	// Predicted is the plan's estimated cost. Simulated is its cost on the simulated
 	// device, or 0 if the simulated device does not judge.
 	Predicted, Simulated unit.Millis
@@ -382,7 +385,7 @@ func simulated(profile hardware.Profile, modelSource string) bool {
 
 // search finds a placement for the line's problem.
 func (l *line) search(ctx context.Context, opt search.Options) (search.Result, error) {
-	return inOneWidth(ctx, l, opt)
+	return inMeanCuts(ctx, l, opt)
 }
 
 // nearlyFull is the share of the devices' memory above which the tables, each whole, leave so little that a search

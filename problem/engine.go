@@ -26,6 +26,9 @@ type EngineRules struct {
 	// OneWidth says that the slices of all column_wise tables of a module have the same width if
 	// the tables have PoolingNone (OneWidths).
 	OneWidth bool
+	// MeansTogether says that a table of MeanPooling is never Grid, and that all tables of its module
+	// are RowWise or TableRowWise if it is (MeanCuts).
+	MeansTogether bool
 	// OneSlice says that a device holds at most one slice of a table.
 	OneSlice bool
 	// OneTier says that all shards of a table lie in the same tier, with the same cache
@@ -68,7 +71,7 @@ type EngineRules struct {
 // engines holds the rules of each engine. The search, Problem.Validate, Plan.Validate and
 // the exports read them. docs/EXPORT.md gives the reasons.
 var engines = []EngineRules{
-	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneWidth: true, OneTier: true, UncachedReplicas: true, SumsOnly: true, WholeApart: true, ModulesApart: true, PoolingsApart: true, OptimizersApart: true, PrefetchedApart: true},
+	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneWidth: true, MeansTogether: true, OneTier: true, UncachedReplicas: true, SumsOnly: true, WholeApart: true, ModulesApart: true, PoolingsApart: true, OptimizersApart: true, PrefetchedApart: true},
 	{Engine: HugeCTR, Name: "HugeCTR", EqualSlices: true, OneTier: true, OneSlice: true, OnlyHBM: true, NoReplicas: true, NoIdle: true, OneBag: true, AnyDevices: true, Undivided: true},
 }
 

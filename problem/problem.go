@@ -13,10 +13,10 @@
 // The rules of Validate are in validate.go, and the number formats, optimizers and
 // poolings that a table may have in precision.go. torchrec.go counts bytes as TorchRec does, and
 // release.go says in what its releases differ. widths.go says which tables need slices of one
-// width. sharding.go says how a table can be cut
-// and placed, and engine.go what engines demand of a plan. class.go says which shards fuse into one
-// operator, and what such shards have in common. hierarchy.go describes the exchange of training
-// systems that reduce vectors inside hosts first.
+// width, and means.go which tables of means need cuts by rows together. sharding.go says how a table
+// can be cut and placed, and engine.go what engines demand of a plan. class.go says which shards
+// fuse into one operator, and what such shards have in common. hierarchy.go describes the exchange of
+// training systems that reduce vectors inside hosts first.
 package problem
 
 import (

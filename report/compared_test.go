@@ -11,6 +11,7 @@ import (
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // comparisons are the golden cases of plans of other planners.
@@ -18,7 +19,7 @@ func comparisons() []goldenCase {
 	r, p := result(4, 7)
 	mixed, _ := kinds(true)
 	r.Baselines = append(r.Baselines,
-		neuroshard.Baseline{Method: "torchrec", Valid: true, Predicted: 1.1 * r.Predicted.Cost, Simulated: 1.2 * r.Simulated.Cost, Wall: 31_400, Plan: mixed.Plan},
+		neuroshard.Baseline{Method: "torchrec", Valid: true, Predicted: 1.1 * r.Predicted.Cost, Simulated: 1.2 * r.Simulated.Cost, Wall: 31_400, Plan: mixed.Plan, Memory: 5 * unit.MiB},
 		neuroshard.Baseline{Method: "hugectr", Reason: "device 0: its shards take 9 bytes, 1 more than there are", Predicted: 0.9 * r.Predicted.Cost, Simulated: 0.9 * r.Simulated.Cost, Plan: r.Plan},
 		neuroshard.Baseline{Method: "mine", Reason: "PlannerError:\x1b[2J no plan", Wall: 0.25},
 	)

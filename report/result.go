@@ -569,6 +569,9 @@ func (v *view) planners(r *neuroshard.Result) {
 		if b.Plan != nil && !b.Plan.Plain() {
 			v.printf("%s placed %s\n", b.Method, placed(b.Plan))
 		}
+		if fullest := Fullest(r.Plan); b.Memory > 0 && fullest >= 0 {
+			v.printf("%s uses %v of its fullest device, this plan %v\n", b.Method, b.Memory, used(&r.Plan.Devices[fullest]))
+		}
 		if b.Wall > 0 {
 			v.printf("%s planned in %s\n", b.Method, seconds(b.Wall))
 		}

@@ -18,6 +18,7 @@ import (
 //	annealed     each shortly, with changes of a table's form among the changes
 //	             the best one goes on
 //	one more     the best placement with one table more, or fewer, in a form: annealed shortly
+//	descended    of few tables: a descent by cost from the best placement
 //
 // Switching one table to a form seldom pays, because the first table of an operator
 // class adds a kernel launch and an exchange; switching ten together may. So the stage
@@ -162,6 +163,12 @@ func (w switcher) annealForms(s state, base []placed, starts []start) placement 
 	if (w.r.formed(base) || w.hierarchy != nil) && fewSlices(s.best) {
 		for range moreRuns {
 			w.placement = cheaper(w.placement, w.second(s.best, base, same))
+		}
+	}
+	if len(w.c.whole()) <= fewDescended && !w.r.ended() {
+		w.reset(w.placement.placed())
+		if w.descend(); w.lack(false) == 0 {
+			w.placement = w.r.offerPlaced(w.placement, w.all())
 		}
 	}
 	return w.placement
@@ -606,6 +613,12 @@ func (w switcher) descendedStarts(forms []problem.Form) []start {
 	if w.allIn(forms); w.lack(false) > 0 {
 		return nil
 	}
+	w.descend()
+	return w.taken()
+}
+
+// descend gives tables other forms as long as that makes the placement cheaper.
+func (w switcher) descend() {
 	for again := true; again && !w.r.ended(); {
 		again = false
 		for _, t := range w.order() {
@@ -614,7 +627,6 @@ func (w switcher) descendedStarts(forms []problem.Form) []start {
 			}
 		}
 	}
-	return w.taken()
 }
 
 // allIn gives each table the last of the forms that it may take.

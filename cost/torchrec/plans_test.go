@@ -2,8 +2,11 @@ package torchrec_test
 
 import (
 	"context"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
@@ -67,5 +70,50 @@ func TestBeatsTorchRecsPlanner(t *testing.T) {
 				t.Errorf("priced again it costs %v, not %v", float64(again.Predicted), float64(found.Plan.Predicted))
 			}
 		})
+	}
+}
+
+// TestConstraintsMakeNoPlanCheaper plans few equal and few drawn tables by TorchRec's formulas:
+// where one table may have one sharding type only, the plan costs no less than without that
+// constraint.
+func TestConstraintsMakeNoPlanCheaper(t *testing.T) {
+	profile, err := hardware.ByName("v100-32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	draw := rand.New(rand.NewPCG(39, 0))
+	types := []problem.ShardingType{problem.TableWise, problem.RowWise, problem.DataParallel}
+	cost := func(p problem.Problem) float64 {
+		options := neuroshard.Options{Prices: neuroshard.TorchRec(), Search: search.Options{ShardingTypes: types}}
+		found, err := neuroshard.Plan(context.Background(), &p, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return float64(found.Plan.Predicted)
+	}
+	for task := range 9 {
+		p := problem.Problem{Batch: 1024, Topology: hardware.Topology{Devices: 2 + 2*(task%2), Profile: profile}}
+		for i := range 3 + task/4 {
+			table := problem.Table{
+				Name: strconv.Itoa(i), Rows: 100, Dim: 64,
+				Features: []problem.Feature{{Name: strconv.Itoa(i), PoolingFactor: 1}},
+			}
+			if task >= 2 {
+				table.Rows, table.Dim = 100+draw.Int64N(100_000), 16<<draw.IntN(4)
+				table.Features[0].PoolingFactor = 1 + float64(draw.IntN(30))
+			}
+			p.Tables = append(p.Tables, table)
+		}
+		free := cost(p)
+		for i := range p.Tables {
+			for _, only := range types {
+				limited := p
+				limited.Tables = slices.Clone(p.Tables)
+				limited.Tables[i].Constraint.ShardingTypes = []problem.ShardingType{only}
+				if c := cost(limited); c < free*(1-1e-9) {
+					t.Errorf("task %d: with table %d only %v, the plan costs %.9g ms, and without the constraint %.9g", task, i, only, c, free)
+				}
+			}
+		}
 	}
 }

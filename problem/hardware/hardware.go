@@ -139,9 +139,21 @@ func Names() []string {
 	return names
 }
 
-// ByName returns the profile of exactly that name. The error names those that
-// come near and lists all.
+// torchrec is the profile of the devices of TorchRec's formulas, if a job states no other: it has the
+// memory and the bandwidths of the GPU that TorchRec's defaults are of. It is none of Profiles, so
+// nothing is simulated on it.
+var torchrec = func() Profile {
+	p := profiles[slices.IndexFunc(profiles, func(p Profile) bool { return p.Name == "v100-32" })]
+	p.Name = "torchrec"
+	return p
+}()
+
+// ByName returns the profile of exactly that name: one of Profiles, or "torchrec" for the devices of
+// TorchRec's formulas. The error names those that come near and lists all of Profiles.
 func ByName(name string) (Profile, error) {
+	if name == torchrec.Name {
+		return torchrec, nil
+	}
 	for _, p := range profiles {
 		if p.Name == name {
 			return p, nil

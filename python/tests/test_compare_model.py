@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
@@ -105,6 +106,19 @@ def test_no_plan_of_torchrec(
     assert "TorchRec: no plan: there is no plan" in out
     # The report has a row for each sharding type of our plan.
     assert re.search(r"tables (table|column|row)_wise +\d", out)
+
+
+def test_the_limit_is_said(
+    binary: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A search of TorchRec that takes the seconds of --limit was ended by it."""
+    clock = itertools.count(0, 2)  # each call takes two seconds
+    monkeypatch.setattr("neuroshard_compare.model.time.perf_counter", lambda: next(clock))
+    said = "TorchRec: --limit ended the search; with more time, its plan may cost less"
+    for limit, ended in (("2", True), ("3", False)):
+        arguments = ["--limit", limit, "--binary", binary]
+        code, out, _ = run(capsys, f"{__name__}:small", *FLAGS, *arguments)
+        assert code == 0 and (said in out) is ended
 
 
 def test_serialized_plan_takes_our_cluster(binary: str, capsys: pytest.CaptureFixture[str]) -> None:

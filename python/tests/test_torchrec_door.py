@@ -448,3 +448,8 @@ def test_a_reservation_of_all_memory() -> None:
     with pytest.raises(PlannerError) as e:
         NeuroShardPlanner(topology(hbm_cap=1)).plan(MODEL, SHARDERS)
     assert e.value.error_type is PlannerErrorType.INSUFFICIENT_STORAGE
+    everything = FixedPercentageStorageReservation(1)
+    with pytest.raises(PlannerError, match="leaves nothing for tables") as e:
+        NeuroShardPlanner(topology(), storage_reservation=everything).plan(MODEL, SHARDERS)
+    assert e.value.error_type is PlannerErrorType.INSUFFICIENT_STORAGE
+    assert isinstance(e.value, InputError)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from torch import nn
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
@@ -43,6 +44,7 @@ from torchrec.distributed.types import (
     CommOp,
     DataType,
 )
+from torchrec.modules.embedding_configs import PoolingType
 from torchrec.modules.embedding_tower import EmbeddingTower
 from torchrec.optim import RowWiseAdagrad, apply_optimizer_in_backward
 from torchrec_binary import binary
@@ -97,12 +99,14 @@ def planner(**options: Any) -> NeuroShardPlanner:
 FORMULAS = ["--model", "torchrec"]
 
 
-def passed(folder: Path, sharders: list[Any], **options: Any) -> tuple[str, list[Any]]:
+def passed(
+    folder: Path, sharders: list[Any], model: nn.Module = MODEL, **options: Any
+) -> tuple[str, list[Any]]:
     """Returns the arguments that the program gets after -o, and its tables."""
     after = 'while [ "$1" != -o ]; do shift; done; shift 2'
     path = script(folder, f'cp "$2" "$0.json"; {after}; echo "<$*>" >&2; exit 2')
     with pytest.raises(BinaryError) as e:
-        planner(binary=path, **options).plan(MODEL, sharders)
+        planner(binary=path, **options).plan(model, sharders)
     (arguments,) = re.findall("<(.*)>", str(e.value))
     return arguments, json.loads(Path(path + ".json").read_text())["tables"]
 
@@ -237,6 +241,41 @@ def test_settings_of_kernels_are_in_the_plan(binary: str, tmp_path: Path) -> Non
     same = {"a": ParameterConstraints(bounds_check_mode=BoundsCheckMode.WARNING)}
     _, tables = passed(tmp_path, [sharder], constraints=same)
     assert {t["kernel_settings"] for t in tables} == {"bounds_check_mode=WARNING"}
+
+
+def test_host_memory_that_no_topology_states(binary: str) -> None:
+    only = {"a": ParameterConstraints(compute_kernels=["fused_uvm"])}
+    text = refused(USUAL[0], constraints=only)
+    assert 'table "a" must lie in host memory, and profile= states none' in text
+    assert 'arguments=["--host-memory", "1TiB"]' in text
+    stated = ["--host-memory", "1TiB"]
+    planned = planner(binary=binary, constraints=only, arguments=stated).plan(MODEL, USUAL)
+    assert planned.plan[""]["a"].compute_kernel == "fused_uvm"
+    # No error names a file of the planner's own.
+    wrong = {"a": {"min_width": 3}}
+    with pytest.raises(BinaryError, match="minimum slice width 3") as e:
+        planner(binary=binary, constraints=wrong).plan(MODEL, USUAL)
+    assert "tables.json" not in str(e.value)
+
+
+def test_the_report_of_the_formulas_names_no_device(binary: str) -> None:
+    formulas = planner(binary=binary, profile=None)
+    formulas.plan(MODEL, USUAL)
+    assert "by TorchRec's formulas" in formulas.report and " x torchrec" in formulas.report
+    assert "v100" not in formulas.report and "SIMULATED" not in formulas.report
+
+
+def test_sharding_types_have_the_names_that_are_asked_for(binary: str) -> None:
+    """A whole table is one slice of columns, and blocks on one host are one slice of a grid."""
+    for asked, ranks in (("column_wise", 1), ("grid_shard", 2)):
+        only = {"a": ParameterConstraints(sharding_types=[asked], min_partition=64)}
+        placed = planner(binary=binary, constraints=only).plan(MODEL, USUAL).plan[""]["a"]
+        assert placed.sharding_type == asked and len(placed.ranks) == ranks
+    both = {
+        "b": ParameterConstraints(sharding_types=["column_wise", "table_wise"], min_partition=64)
+    }
+    (placed,) = planner(binary=binary, constraints=both).plan(MODEL).plan.values()
+    assert placed["b"].sharding_type == "table_wise"
 
 
 def test_columns_on_one_host(binary: str) -> None:
@@ -439,6 +478,47 @@ def test_batches_of_features() -> None:
     )
     tables = tables_from_model(MODEL, sample=same)["tables"]
     assert [t["features"][0]["pooling_factor"] for t in tables] == [1, 1]
+
+
+def test_replicas_need_an_optimizer_that_is_not_fused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a profile, tables have all types of TorchRec's planner; but those whose optimizer
+    the script fuses into the backward are not replicated."""
+    every = "--sharding-types table_wise,column_wise,data_parallel,grid,row_wise,table_row_wise"
+    formulas: dict[str, Any] = {"profile": None, "topology": None}
+    arguments, tables = passed(tmp_path, USUAL, **formulas)
+    assert arguments == every
+    assert "constraints" not in tables[0] and "not replicated" not in caplog.text
+    for fused in ({"optimizer": EmbOptimType.EXACT_SGD}, {"learning_rate": 0.1}):
+        sharder = EmbeddingBagCollectionSharder(fused_params=fused)
+        arguments, _ = passed(tmp_path, [sharder], **formulas)
+        assert arguments == every.replace("data_parallel,", "")
+        assert "2 tables are not replicated" in caplog.text
+        caplog.clear()
+    model = collection(table("a"), table("b"))
+    weight = model.get_parameter("embedding_bags.a.weight")
+    apply_optimizer_in_backward(torch.optim.SGD, [weight], {"lr": 0.1})
+    arguments, tables = passed(tmp_path, USUAL, model=model, **formulas)
+    assert arguments == every
+    assert "data_parallel" not in tables[0]["constraints"]["sharding_types"]
+    assert "constraints" not in tables[1] and "1 tables are not replicated" in caplog.text
+
+
+@pytest.mark.parametrize("profile", ["a100-80", None])
+@pytest.mark.parametrize("arguments", [[], ["--sharding-types", "all"]])
+def test_tables_of_means_are_cut_by_rows_together(
+    binary: str, profile: str | None, arguments: list[str]
+) -> None:
+    """The search keeps to what TorchRec runs right of tables pooled by means."""
+    mean = {"pooling": PoolingType.MEAN}
+    model = collection(table("a", **mean), table("b", **mean))
+    options: dict[str, Any] = {"profile": profile, "arguments": arguments, "binary": binary}
+    rows = {"a": ParameterConstraints(sharding_types=["row_wise"])}
+    (placed,) = planner(constraints=rows, **options).plan(model, USUAL).plan.values()
+    assert placed["a"].sharding_type == "row_wise"
+    assert placed["b"].sharding_type in ("row_wise", "table_row_wise")
+    assert planner(**options).plan(model, USUAL).plan
 
 
 def test_constraints_of_torchrec(tmp_path: Path) -> None:

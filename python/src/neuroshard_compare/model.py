@@ -334,10 +334,13 @@ class _Comparison:
     def _theirs(self, engine: Any) -> dict[str, Any]:
         from .torchrec_model import NoPlanError
 
+        limit = self.options.limit
         try:
-            return self._timed("TorchRec", "theirs", lambda: engine.plan(self.options.limit))
+            plan = self._timed("TorchRec", "theirs", lambda: engine.plan(limit))
         except NoPlanError as e:
             return _plan("TorchRec", "theirs") | {"error": str(e)}
+        plan["hit_limit"] = limit is not None and max(plan["plan_s"]) >= limit
+        return plan
 
     def _timed(self, name: str, file: str, make: Callable[[], Any]) -> dict[str, Any]:
         """A plan with the times of the whole call: model in, plan out."""
@@ -467,6 +470,7 @@ def _plan(name: str, file: str) -> dict[str, Any]:
         "plan": None,
         "plan_s": [],
         "own_cost_ms": None,  # by the model that the plan was searched with
+        "hit_limit": False,
         "error": "",
         "sharding_types": {},
         "torchrec": None,

@@ -107,6 +107,10 @@ def _notes(plans: list[dict[str, Any]]) -> list[str]:
     for p in plans:
         if p["error"]:
             notes.append(f"{p['planner']}: no plan: {p['error']}")
+        if p["hit_limit"]:
+            notes.append(
+                f"{p['planner']}: --limit ended the search; with more time, its plan may cost less"
+            )
         if p["not_estimated"]:
             notes.append(f"{p['planner']}: not estimated: {p['not_estimated']}")
     return notes

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -212,9 +211,7 @@ def compared(
             program.run(binary, [*arguments, "-o", str(target)], timeout)
         except BinaryError as e:
             # The reader of the report knows no file of this folder.
-            place = re.compile(re.escape(str(source)) + r"(:\d+)?(: )?")
-            named = [Problem(place.sub("", p.message), p.hint) for p in e.problems]
-            raise BinaryError(named) from e
+            raise program.without(e, str(source)) from e
         return dict(json.loads(target.read_text()))
 
     file = folder / f"{NAME}.json"

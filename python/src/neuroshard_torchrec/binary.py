@@ -122,6 +122,15 @@ def run(binary: str, arguments: Sequence[str], timeout: float) -> str:
     return stdout.decode(errors="replace")
 
 
+def without(error: BinaryError, file: str) -> BinaryError:
+    """Returns an error of the program without the path of a file that is gone when the error is
+    read."""
+    place = re.compile(re.escape(file) + r"(:\d+)?(: )?")
+    made = BinaryError([Problem(place.sub("", p.message), p.hint) for p in error.problems])
+    made.exit_code, made.nothing_fits = error.exit_code, error.nothing_fits
+    return made
+
+
 def _version(binary: str) -> str:
     """Returns the version that the program states, "" if it states none."""
     try:

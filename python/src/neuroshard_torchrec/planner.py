@@ -55,23 +55,21 @@ MAX_TIMEOUT = 366 * 86400.0
 """The most seconds of a timeout."""
 
 SHARDING_TYPES = ("table_wise", "column_wise")
-"""The sharding types of plans if ``arguments`` name none. The optimizer that is fused
-into the backward trains tables of these types, pooled by sums or by means. Replicated
+"""The sharding types of plans with a profile if ``arguments`` name none. The optimizer that is
+fused into the backward trains tables of these types, pooled by sums or by means. Replicated
 tables need an optimizer of the script, and tables of means can be cut by rows in some
-plans only."""
+plans only. Plans without a profile have all types that TorchRec's planner uses."""
 
 ROWS = ("row_wise", "table_row_wise")
-"""The further sharding types of plans without a profile, for the tables of collections without
-means. TorchRec's planner uses them too, so what fits there fits here."""
+"""The sharding types of blocks of rows with all columns."""
 
 FORMULAS = f"torchrec-{torchrec.RELEASE}"
 """The model of plans without a profile: the formulas of TorchRec's own estimator, and its count of
 bytes, in the release in use."""
 
-PROFILE = "v100-32"
-"""The device profile if none is given: the device whose memory and bandwidths TorchRec has as
-defaults. Costs are those of TorchRec's formulas; only the report's simulated costs are of this
-device."""
+PROFILE = "torchrec"
+"""The device profile if none is given: a device with TorchRec's default memory and bandwidths, on
+which nothing is simulated. Costs are those of TorchRec's formulas."""
 
 
 class NeuroShardPlanner(Door):
@@ -132,9 +130,10 @@ class NeuroShardPlanner(Door):
     ``arguments`` are more arguments of ``neuroshard plan``, such as
     ``["--memory", "40GiB"]``; not ``-o`` and ``--json``, because the planner reads the
     files that the program writes. Without ``--sharding-types`` among them, tables are
-    whole or in slices of columns and, without a profile, also cut by rows unless their
-    collection pools by means. Tables whose ``constraints`` or sharder name types have
-    those; with other types, see ``load_plan`` on replicated tables.
+    whole or in slices of columns. Without a profile they have all types that TorchRec's planner
+    gives them, but a table is not replicated if its optimizer is fused into the backward. Tables
+    whose ``constraints`` or sharder name types have those; ``load_plan`` says what replicated
+    tables need.
     ``from_plan`` is an old plan file, such as the ``plan.json`` in the folder ``keep`` of the
     run before: the new plan then moves few bytes from it. ``max_bytes`` limits the bytes that
     move beyond those that must: ``"5%"`` of all tables' bytes, or ``"12GB"``. The new plan
@@ -454,12 +453,12 @@ class NeuroShardPlanner(Door):
             constraints=self._constraints,
             ignore=self._ignore,
             device_type=self._device_type,
-            preferred=() if stated or self._profile is None else SHARDING_TYPES,
+            preferred=() if stated else SHARDING_TYPES if self._profile else requests.every_type(),
             ranks=world_size,
             fixed=self._fixed,
             group=None if self._groups is None else self._groups.size,
         )
-        types = [] if stated else _default_types(read.tables["tables"], self._profile is None)
+        types = [] if stated else _default_types(read.tables["tables"], read.preferred)
         # TorchRec's estimator of times does not look at output_dtype.
         exchanged = read.codecs if self._formulas() else read.comm_precision
         precision = _comm_precision(self._arguments, exchanged)
@@ -510,6 +509,8 @@ class NeuroShardPlanner(Door):
         if self._profile is None and not _stated(self._arguments, "--accounting"):
             costs += ["--accounting", FORMULAS]
         if not self._clustered:
+            if problems := _no_host_memory(read.tables["tables"], self._arguments):
+                raise InputError(problems)
             local = str(self._per_host(world_size))
             reserve = ["--reserve-fixed", f"{map_bytes}B"] if map_bytes else []
             return ["--devices", str(world_size), "--devices-per-host", local, *reserve, *costs]
@@ -580,11 +581,11 @@ class NeuroShardPlanner(Door):
             source, target = Path(folder, "tables.json"), Path(folder, "plan.json")
             source.write_bytes(content)
             self._leave("tables.json", content)
-            report = program.run(
-                binary,
-                [*self._command(str(source)), *cluster, "-o", str(target), *more],
-                self._timeout + (self._timeout_seconds or 0),
-            )
+            command = [*self._command(str(source)), *cluster, "-o", str(target), *more]
+            try:
+                report = program.run(binary, command, self._timeout + (self._timeout_seconds or 0))
+            except BinaryError as e:
+                raise program.without(e, str(source)) from e
             # The folder is gone when the report is read, so the report names no file of it.
             self.report = report.removeprefix(f"{source}: ").replace(f"{folder}{os.sep}", "")
             if not target.exists():
@@ -720,34 +721,57 @@ def _place(sharding_type: str) -> tuple[int, str]:
     return (SHARDING_TYPES.index(sharding_type) if known else len(SHARDING_TYPES), sharding_type)
 
 
-def _default_types(tables: Sequence[Json], rows: bool) -> list[str]:
+def _default_types(tables: Sequence[Json], preferred: Mapping[str, Sequence[str]]) -> list[str]:
     """Returns the arguments for the sharding types if none names any: those that some
     table may have, by its constraints or by default. Tables whose constraints name none get
-    their default ones as theirs, unless these are all that there are. ``rows`` says whether
-    rows are cut by default, where every cut of rows trains right."""
+    their ``preferred`` ones as theirs, unless these are all that there are."""
     limits = [t.get("constraints", {}).get("sharding_types") for t in tables]
-    means = {t.get("module", "") for t in tables if t.get("pooling") == "mean"}
-    usual = [_usual_types(t, rows and t.get("module", "") not in means) for t in tables]
-    lists = [own if isinstance(own, list) else u for own, u in zip(limits, usual, strict=True)]
+    # All tables of a collection are cut by rows if a table of means there must be.
+    cut = {
+        t.get("module", "")
+        for t, own in zip(tables, limits, strict=True)
+        if t.get("pooling") == "mean" and isinstance(own, list) and set(own) <= set(ROWS)
+    }
+    usual = [
+        [*dict.fromkeys((*preferred[t["name"]], *(ROWS if t.get("module", "") in cut else ())))]
+        for t in tables
+    ]
+    both = list(zip(limits, usual, strict=True))
+    lists = [own if isinstance(own, list) else u for own, u in both]
     types = sorted({k for own in lists for k in own if isinstance(k, str)}, key=_place)
     for t, own, u in zip(tables, limits, usual, strict=True):
         if own is None and not set(types) <= set(u):
             t["constraints"] = {**t.get("constraints", {}), "sharding_types": [*u]}
+    fused = [own is None and "grid" in u and "data_parallel" not in u for own, u in both]
+    if any(fused):
+        log.warning(
+            "%d tables are not replicated, because TorchRec fuses no optimizer into the backward "
+            "of replicas and the script fuses one into theirs; a plan of TorchRec's planner, which "
+            'replicates them, may cost less: arguments=["--sharding-types", "all"] allows that',
+            sum(fused),
+        )
     return ["--sharding-types", ",".join(types)]
+
+
+def _no_host_memory(tables: Sequence[Json], arguments: Sequence[str]) -> list[Problem]:
+    """Returns a problem for each table that must lie in host memory, of a cluster that has none
+    unless the arguments state it."""
+    if _stated(arguments, "--host-memory") or _stated(arguments, "--host-memories"):
+        return []
+    hint = 'pass topology=Topology(..., ddr_cap=...), or arguments=["--host-memory", "1TiB"], the '
+    hint += "memory of a host for tables"
+    tiers = {t["name"]: t.get("constraints", {}).get("tiers") for t in tables}
+    return [
+        Problem(f"table {quote(name)} must lie in host memory, and profile= states none", hint)
+        for name, own in tiers.items()
+        if isinstance(own, list) and "hbm" not in own
+    ]
 
 
 def _host_memory(tables: Sequence[Json]) -> bool:
     """Returns whether any table may lie in the memory of hosts, by its constraints."""
     tiers = [t.get("constraints", {}).get("tiers") for t in tables]
     return any(not isinstance(own, list) or set(own) != {"hbm"} for own in tiers)
-
-
-def _usual_types(table: Json, rows: bool) -> tuple[str, ...]:
-    """Returns the sharding types of a table if nothing names any. Sequence embeddings have no
-    table_row_wise in TorchRec."""
-    if not rows:
-        return SHARDING_TYPES
-    return (*SHARDING_TYPES, *(ROWS if table.get("pooling") != "none" else ROWS[:1]))
 
 
 def _comm_precision(arguments: Sequence[str], precision: str) -> list[str]:

@@ -37,6 +37,14 @@ TIERS = {"fused": "hbm", "fused_uvm": "host", "fused_uvm_caching": "host_cached"
 _DENSE = "dense"
 """The compute kernel of data_parallel tables."""
 
+_SAME = {
+    "table_wise": ("column_wise", HOST_ONLY),
+    "column_wise": (HOST_ONLY,),
+    "table_row_wise": ("grid_shard",),
+}
+"""TorchRec's other names of sharding types for the same shards: a table in one slice of columns is
+whole."""
+
 _ON_DEVICES = ("table_wise", "column_wise")
 """The sharding types whose tables may lie in host memory."""
 
@@ -163,9 +171,11 @@ def asked(sharder: modules.Sharder | None, kind: str = "EmbeddingBagCollection")
 def labels(names: Sequence[str] | None) -> dict[str, str]:
     """Returns the names of planned sharding types where TorchRec's list of allowed types has
     another name for the same shards; None allows all types."""
-    if names is None or not on_one_host(names):
-        return {}
-    return {t: HOST_ONLY for t in _ON_DEVICES if t not in names}
+    return {
+        planned: next(n for n in others if n in names)
+        for planned, others in _SAME.items()
+        if names is not None and planned not in names and not set(others).isdisjoint(names)
+    }
 
 
 def every_type() -> tuple[str, ...]:

@@ -33,6 +33,9 @@ log = logging.getLogger("neuroshard")
 PRECISIONS = ("fp32", "fp16", "bf16")
 OPTIMIZERS = ("sgd", "rowwise_adagrad", "adagrad", "adam")
 
+_OPTIMIZER = ("optimizer", "learning_rate")
+"""The fused_params that say that a script has the optimizer of tables fused into the backward."""
+
 Json = dict[str, Any]
 
 
@@ -142,13 +145,14 @@ def tables_from_model(
 @dataclass(frozen=True)
 class Read:
     """A model as tables.json has it, the number format of its exchanges, that of the sharders'
-    codecs alone, which is all that TorchRec's estimator looks at, and the bytes that the maps
-    from ids to rows take on each rank."""
+    codecs alone, which is all that TorchRec's estimator looks at, the bytes that the maps
+    from ids to rows take on each rank, and the preferred sharding types of each table by name."""
 
     tables: Json
     comm_precision: str
     codecs: str
     map_bytes: int
+    preferred: Mapping[str, Sequence[str]]
 
 
 def read_model(
@@ -169,8 +173,10 @@ def read_model(
     group: int | None = None,
 ) -> Read:
     """Returns what ``tables_from_model`` returns, and more. If a sharder has sharding types
-    of its own, tables get those of them that are ``preferred``, or all if none is. ``batch``
-    is that of all ``ranks``. ``group`` is the number of ranks of a sharding group, None without."""
+    of its own, tables get those of them that are ``preferred``, or all if none is. data_parallel
+    is not preferred for a table whose optimizer is fused into the backward, because TorchRec
+    fuses none into that of replicas. ``batch`` is that of all ``ranks``. ``group`` is the number
+    of ranks of a sharding group, None without."""
     if wrong := fixed_tables.problems(fixed):
         raise InputError(wrong)
     found, problems = modules.collect(model, ignore, sharders)
@@ -204,7 +210,8 @@ def read_model(
     if found and not tables:
         message = f"the collections of the model have no tables: {quoted(c.path for c in found)}"
         problems.append(Problem(message, "there is nothing to plan"))
-    constraints, more = _restricted(limits, asked.of, preferred, tables)
+    usual = {t.name: _preferred(t, own[t.path], preferred) for t in tables}
+    constraints, more = _restricted(limits, asked.of, usual, tables)
     problems += more
     constraints, more = _in_memory(constraints, asked.of, tables)
     problems += more
@@ -286,7 +293,16 @@ def read_model(
     if warning:
         log.warning("%s", warning)
     map_bytes = _map_bytes(tables, features, batch or 0, ranks or 1)
-    return Read(head | {"tables": out}, precision, asked.comm_precision, map_bytes)
+    return Read(head | {"tables": out}, precision, asked.comm_precision, map_bytes, usual)
+
+
+def _preferred(
+    t: Named, sharder: modules.Sharder | None, preferred: Sequence[str]
+) -> tuple[str, ...]:
+    """Returns the preferred sharding types under which the script's optimizer trains a table."""
+    fused = t.table.optimizer is not None
+    fused = fused or (sharder is not None and not sharder.fused.keys().isdisjoint(_OPTIMIZER))
+    return tuple(k for k in preferred if k != "data_parallel" or not fused)
 
 
 def _map_bytes(tables: Sequence[Named], features: _Features, batch: int, ranks: int) -> int:
@@ -406,6 +422,8 @@ def placed_fields(
         if labels := requests.labels(sharder.types if sharder else None):
             found |= {(c.path, t.name): {"sharding_type": labels} for t in c.tables}
     tables = named(collected)
+    # Where all slices have one width, a whole table is none of them.
+    whole = {c.path for c in collected if modules.KINDS[c.kind].one_width}
     for name, stated in (constraints or {}).items():
         if not isinstance(stated, torchrec.ParameterConstraints):
             continue
@@ -415,13 +433,18 @@ def placed_fields(
             fields["sharding_type"] = labels
         for t in tables_of(name, stated, tables):
             found[t.path, t.table.name] = found.get((t.path, t.table.name), {}) | fields
+    for (path, _), fields in found.items():
+        if path in whole and "sharding_type" in fields:
+            fields["sharding_type"] = {
+                k: v for k, v in fields["sharding_type"].items() if k != "table_wise"
+            }
     return found
 
 
 def _restricted(
     limits: _Limits,
     asked: Mapping[str, requests.Asked],
-    preferred: Sequence[str],
+    preferred: Mapping[str, Sequence[str]],
     tables: Sequence[Named],
 ) -> tuple[dict[str, Any], list[Problem]]:
     """Returns the constraints with only the sharding types that TorchRec runs for a table, that
@@ -447,7 +470,7 @@ def _restricted(
             own = {**own, "one_host": True}
         both = [k for k in run if all(some is None or k in some for some in (allowed, kernels))]
         if not isinstance(stated, list):
-            usual = [k for k in both if k in preferred] or both
+            usual = [k for k in both if k in preferred[t.name]] or both
             if both:
                 out[t.name] = {**own, "sharding_types": usual}
                 continue

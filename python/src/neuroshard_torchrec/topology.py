@@ -68,17 +68,20 @@ def request(
         constraints=constraints,
     )
     problems: list[Problem] = []
+    lacking: list[Problem] = []
     arguments = [
         *_devices(topology, problems),
-        *_memory(topology, left, map_bytes, problems),
+        *_memory(topology, left, map_bytes, lacking),
     ]
     warnings: list[str] = []
     arguments += _links(topology, problems, warnings, formulas)
     arguments += _kernels(topology, problems, warnings, formulas)
     if host_memory and topology.compute_device != "cpu":
         arguments += _host_memory(topology, left, warnings)
-    if problems:
-        raise InputError(problems)
+    if problems or lacking:
+        error = InputError([*lacking, *problems])
+        error.nothing_fits = not problems
+        raise error
     return Cluster(arguments, warnings)
 
 
