@@ -49,6 +49,9 @@ func TestComparedIsJudgedAsBaseline(t *testing.T) {
 	}
 	size := alone.Baselines[slices.IndexFunc(alone.Baselines, func(b neuroshard.Baseline) bool { return b.Method == search.Size })]
 	size.Method, size.Wall, size.Plan = "theirs", 1500, theirs.Plan
+	for i := range theirs.Plan.Devices {
+		size.Memory = max(size.Memory, theirs.Plan.Devices[i].Memory.Total()-theirs.Plan.Devices[i].Memory.Reserve)
+	}
 	want := []neuroshard.Baseline{size, {Method: "none", Reason: "it is too large", Wall: 7}, {Method: "silent", Reason: "it found no plan"}}
 	if got := beside.Baselines[n:]; !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -202,7 +202,8 @@ func Replan(ctx context.Context, p *problem.Problem, old *plan.Plan, opt ReplanO
 		r.reshard = newResharder(p, a)
 		planned = r.reshard.narrow(p)
 	}
-	l, err := newLine(ctx, planned, opt.Options)
+	// The old plan has its costs even if ctx has ended: it is then what is kept.
+	l, err := newLine(context.WithoutCancel(ctx), planned, opt.Options)
 	if err != nil {
 		return nil, err
 	}

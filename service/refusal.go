@@ -244,9 +244,9 @@ func ofInfeasible(e *search.Infeasible) *Refusal {
 func ofInputs(e *input.Errors) *Refusal {
 	var faults []fault
 	for _, one := range e.Alike() {
-		f := faultOf(one.Error)
-		f.Message = one.Said()
-		faults = append(faults, f)
+		said := one.Error
+		said.Message = one.Said()
+		faults = append(faults, faultOf(said))
 	}
 	r := refusal(faults...)
 	r.More += e.More
