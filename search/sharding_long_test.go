@@ -15,7 +15,7 @@ func TestOptimalIsOptimalOfMany(t *testing.T) { optimalIsOptimal(t, 60) }
 
 func TestNeverAbovePaperOnAll(t *testing.T) { neverAbovePaper(t, 1) }
 
-func TestManyOptimaOfVectors(t *testing.T)           { optimaOfVectors(t, 60) }
+func TestManyOptimaOfVectors(t *testing.T) { optimaOfVectors(t, 60) }
 
 func TestManyOptimaOfExposedCosts(t *testing.T) { optimaOfExposedCosts(t, 5) }
 

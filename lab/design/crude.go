@@ -2,6 +2,7 @@ package design
 
 import (
 	"context"
+
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/plan"
