@@ -388,7 +388,7 @@ func (p *planCommand) check() error {
 			errs = append(errs, faulty(fmt.Sprintf("--%s: %d is below %d", f.name, f.value, f.least), "leave the flag out for the default"))
 		}
 	}
-	if p.given("sharding-types") && p.types.options() != nil && search.Method(p.method) != search.Default {
+	if p.given("sharding-types") && !slices.Equal(p.types.options(), search.Columns()) && search.Method(p.method) != search.Default {
 		errs = append(errs, faulty(fmt.Sprintf("--sharding-types: method %s places tables in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default)))
 	}
 	if p.cluster.replicas.auto && len(p.compared.given) > 0 {

@@ -175,9 +175,10 @@ def test_compute_kernels_of_a_sharder(tmp_path: Path) -> None:
         (["fused_uvm_caching"], ["host_cached"]),
         (["fused", "fused_uvm", "key_value"], ["hbm", "host"]),
     ):
-        arguments, tables = passed(tmp_path, [Sharder(kernels=kernels)])
+        hosts = ["--host-memory", "1TiB"]
+        arguments, tables = passed(tmp_path, [Sharder(kernels=kernels)], arguments=hosts)
         types = {"sharding_types": ["table_wise", "column_wise"]}
-        assert arguments == "--sharding-types table_wise,column_wise"
+        assert arguments == "--sharding-types table_wise,column_wise --host-memory 1TiB"
         assert [t["constraints"] for t in tables] == [types | {"tiers": tiers}] * 2
     # A table's own kernels are among those of the sharder.
     stated = {"a": ParameterConstraints(compute_kernels=["fused_uvm", "fused"])}
@@ -212,7 +213,7 @@ def test_compute_kernels_and_caches_are_kept(binary: str) -> None:
     sharder = Sharder(fused_params={"cache_load_factor": 0.1}, kernels=["fused_uvm_caching"])
     kept = planner(binary=binary, arguments=arguments).plan(MODEL, [sharder]).plan[""]
     assert {p.cache_params.load_factor for p in kept.values()} == {0.1}
-    with pytest.raises(BinaryError, match="its tiers host are in host memory, and the cluster"):
+    with pytest.raises(InputError, match="must lie in host memory, and profile= states none"):
         planner(binary=binary, constraints=stated).plan(MODEL)
 
 
@@ -261,7 +262,7 @@ def test_host_memory_that_no_topology_states(binary: str) -> None:
 def test_the_report_of_the_formulas_names_no_device(binary: str) -> None:
     formulas = planner(binary=binary, profile=None)
     formulas.plan(MODEL, USUAL)
-    assert "by TorchRec's formulas" in formulas.report and " x torchrec" in formulas.report
+    assert "by TorchRec's formulas" in formulas.report and "2 hosts x 2 torchrec" in formulas.report
     assert "v100" not in formulas.report and "SIMULATED" not in formulas.report
 
 

@@ -259,6 +259,7 @@ def trained(folder: Path, binary: str) -> list[Json]:
         cases.append({"name": name, "plan": str(folder / plan), "optimizer": optimizer})
     cases.append({"name": "exported plan", "plan": str(folder / "exported plan.json")})
     apart = json.loads((folder / "plan.json").read_text())
+    apart.pop("digest")
     for i, planned in enumerate(apart["tables"]):
         planned.pop("operator", None)
         if i % OPERATORS:
