@@ -2,8 +2,8 @@
 // saves, under TorchRec's estimator and on the simulated device. Its table lanes is in
 // docs/evidence/SEARCH.md; workloads, operators, short, drawn and traffic are in
 // docs/evidence/SHARDING.md.
-// Each argument but scenarios and off is a table of SIMULATED costs, planned in this
-// process; those two run the neuroshard binary.
+// Each argument but scenarios is a table of SIMULATED costs, planned in this
+// process; scenarios runs the neuroshard binary.
 //
 //	go build -o bin/neuroshard ./cmd/neuroshard
 //	go run ./docs/generate/sharding scenarios   the scenarios, beside TorchRec's own planner
@@ -16,7 +16,6 @@
 //	go run ./docs/generate/sharding traffic     how much of the exchanges stays inside hosts
 //	go run ./docs/generate/sharding operators   plans with and without divided operators
 //	go run ./docs/generate/sharding lanes       plans by one lane rule, if the other rule holds
-//	go run ./docs/generate/sharding off         plans with slices of columns only, against pinned ones
 //
 // With -doc FILE the table takes the place of the one in that document.
 package main
@@ -56,16 +55,14 @@ type program struct {
 	// here (docs/ENGINES.md).
 	folder, engines string
 	workloads       []string
-	// pin writes the sums of off instead of comparing them.
-	pin bool
 }
 
 func run(ctx context.Context, out io.Writer, args []string) error {
 	p := &program{out: out}
 	tables := map[string]func(context.Context, *program) error{
-		"scenarios": scenarios, "workloads": gains, "pays": pays, "vectors": vectors, "short": short, "drawn": drawn, "precision": precision, "traffic": traffic, "operators": operators, "lanes": lanes, "off": off,
+		"scenarios": scenarios, "workloads": gains, "pays": pays, "vectors": vectors, "short": short, "drawn": drawn, "precision": precision, "traffic": traffic, "operators": operators, "lanes": lanes,
 	}
-	const usage = "say which table to make: scenarios, workloads, pays, vectors, short, drawn, precision, traffic, operators, lanes or off"
+	const usage = "say which table to make: scenarios, workloads, pays, vectors, short, drawn, precision, traffic, operators or lanes"
 	if len(args) == 0 {
 		return fmt.Errorf("%s", usage)
 	}
@@ -77,16 +74,15 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags := flag.NewFlagSet("sharding", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.Usage = func() {
-		fmt.Fprintln(out, "usage: go run ./docs/generate/sharding TABLE [flags]\n\nTABLE is scenarios, workloads, pays, vectors, short, drawn, precision, traffic, operators, lanes or off.\n\nflags:")
+		fmt.Fprintln(out, "usage: go run ./docs/generate/sharding TABLE [flags]\n\nTABLE is scenarios, workloads, pays, vectors, short, drawn, precision, traffic, operators or lanes.\n\nflags:")
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&p.binary, "binary", "bin/neuroshard", "the neuroshard `binary`, for scenarios and off")
+	flags.StringVar(&p.binary, "binary", "bin/neuroshard", "the neuroshard `binary`, for scenarios")
 	flags.IntVar(&p.runs, "runs", 10, "runs of each scenario; their median counts")
 	flags.StringVar(&p.folder, "folder", "problem/input/testdata/scenarios", "`folder` of the scenarios")
 	flags.StringVar(&p.engines, "engines", "docs/perf/engines.json", "`file` of python -m neuroshard_compare, for scenarios")
 	doc := flags.String("doc", "", "document to put the tables into, in place of those between its marks: `file`")
 	names := flags.String("workloads", strings.Join(workload.Names(), ","), "`names` of workloads, with commas between")
-	flags.BoolVar(&p.pin, "pin", false, "off: write the sums of the binary's plans to stdout instead of comparing")
 	if help {
 		args = []string{"", "-h"}
 	}

@@ -15,19 +15,6 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Each workload has a pinned plan.
-func TestPinsAreOfAllWorkloads(t *testing.T) {
-	want := sums(pinned)
-	for _, name := range workload.Names() {
-		if len(want[name]) != 64 {
-			t.Errorf("%s: got sum %q, want 64 digits: see off.go", name, want[name])
-		}
-	}
-	if len(want) != len(workload.Names()) {
-		t.Errorf("got %d sums, want those of %d workloads", len(want), len(workload.Names()))
-	}
-}
-
 // Of an all-to-all (l-1)/(n-1) stays inside hosts, of a ring over all devices (l-1)/l
 // in each host, of blocks by host all but the sums.
 func TestMovedBytes(t *testing.T) {
@@ -101,7 +88,7 @@ func TestWrongArguments(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"", "say which table to make"},
 		{"widths", `table "widths" is unknown`},
-		{"off -runs 0", "-runs: 0 is not at least 1"},
+		{"scenarios -runs 0", "-runs: 0 is not at least 1"},
 		{"workloads -workloads none", "none"},
 		{"short more", `"more" is one argument too many`},
 	} {
