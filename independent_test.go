@@ -15,12 +15,15 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-var draws = flag.Int("draws", 1, "problems of each class of TestAgainstAnotherAnnealing; 50 make the table of docs/METHODS.md")
+var draws = flag.Int("draws", 1, "problems of each class of TestAgainstAnotherAnnealing")
 
 // TestAgainstAnotherAnnealing compares plans with the placements of an annealing that shares nothing with package
 // search but the prices: plain moves, one temperature, restarts. On no problem is the plan more than 3 % above the cheaper one,
 // and in the mean less than 0.5 %.
 func TestAgainstAnotherAnnealing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it plans many problems")
+	}
 	var sum, worst float64
 	n := 0
 	for _, class := range annealedClasses {

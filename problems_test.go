@@ -19,6 +19,9 @@ import (
 // TestProblemsThatWereMissed plans problems of which an earlier search missed plans that cost much less. most is
 // little above the cost of the cheapest plan that is known, in ms (SIMULATED).
 func TestProblemsThatWereMissed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it plans many problems")
+	}
 	slicesOnly := []problem.ShardingType{problem.TableWise, problem.ColumnWise}
 	for _, test := range []struct {
 		file, profile    string
@@ -71,6 +74,9 @@ func TestProblemsThatWereMissed(t *testing.T) {
 // TestManySmallTables draws tables that may all be replicated, and plans them by all sharding types: the plans cost
 // no more than those of replicas alone, but for what two runs of the annealing differ by.
 func TestManySmallTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it plans many problems")
+	}
 	replicated := 0
 	for seed := range uint64(4) {
 		r := rand.New(rand.NewPCG(seed, 39))
