@@ -22,7 +22,7 @@ var draws = flag.Int("draws", 1, "problems of each class of TestAgainstAnotherAn
 // and in the mean less than 0.5 %.
 func TestAgainstAnotherAnnealing(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it plans many problems")
+		t.Skip("left out with -short: it plans many problems")
 	}
 	var sum, worst float64
 	n := 0

@@ -16,11 +16,11 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestProblemsThatWereMissed plans problems of which an earlier search missed plans that cost much less. most is
-// little above the cost of the cheapest plan that is known, in ms (SIMULATED).
+// TestProblemsThatWereMissed plans problems for which an earlier search found only plans that cost much more. A plan may
+// cost at most test.most, in ms (SIMULATED): little more than the cheapest plan that is known.
 func TestProblemsThatWereMissed(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it plans many problems")
+		t.Skip("left out with -short: it plans many problems")
 	}
 	slicesOnly := []problem.ShardingType{problem.TableWise, problem.ColumnWise}
 	for _, test := range []struct {
@@ -75,7 +75,7 @@ func TestProblemsThatWereMissed(t *testing.T) {
 // no more than those of replicas alone, but for what two runs of the annealing differ by.
 func TestManySmallTables(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it plans many problems")
+		t.Skip("left out with -short: it plans many problems")
 	}
 	replicated := 0
 	for seed := range uint64(4) {

@@ -93,7 +93,7 @@ func TestComposed(t *testing.T) {
 	}
 }
 
-// TestUsualHosts has clusters of which nobody states the hosts, and some of which somebody does.
+// TestUsualHosts: hosts have eight devices unless a flag, a file or a plan states them.
 func TestUsualHosts(t *testing.T) {
 	own := device(t, "h200")
 	own.Name = "mine"
