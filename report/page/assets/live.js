@@ -1020,11 +1020,13 @@
     const hostField = fields[2];
     let ownHosts = query.has("devices_per_host");
     hostField.input.addEventListener("input", () => (ownHosts = true));
-    fields[0].input.addEventListener("input", () => {
+    const fillHosts = () => {
       const devices = fields[0].value();
       if (ownHosts || !devices) return;
       hostField.input.value = String(devices === stored.devices ? stored.devices_per_host : Math.min(devices, hostRoom(stored)));
-    });
+    };
+    fields[0].input.addEventListener("input", fillHosts);
+    fillHosts(); // of an address that states devices alone
     for (const f of fields) {
       // Typing ends after a pause; a choice, a button or the Enter key end it at once.
       f.input.addEventListener("input", () => update(250));
