@@ -11,16 +11,28 @@ import (
 // mostSplits is the number of split tables that are listed.
 const mostSplits = 15
 
-// splits lists the tables that were cut.
+// wideEnough is the width below which people and some kernels find a slice narrow. The search does not:
+// on 11 of 24 drawn problems with giant tables, plans of slices this wide cost 16 to 64 % more.
+const wideEnough = 16
+
+// splits lists the tables that were cut, and says which slices are narrow and what forbids them.
 func splits(p *printer, pl *plan.Plan) {
 	var rows [][]string
-	split := 0
+	split, thin, narrowest := 0, 0, wideEnough
 	for i := range pl.Tables {
 		t := &pl.Tables[i]
 		if len(t.Shards) < 2 {
 			continue
 		}
 		split++
+		least := t.Dim
+		for _, s := range t.Shards {
+			least = min(least, int(s.Columns.Len()))
+		}
+		if least < min(wideEnough, t.Dim) {
+			thin++
+		}
+		narrowest = min(narrowest, least)
 		if split <= mostSplits {
 			rows = append(rows, []string{
 				name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim), string(t.ShardingType),
@@ -35,6 +47,10 @@ func splits(p *printer, pl *plan.Plan) {
 	p.section("split tables: %d of %d", split, len(pl.Tables))
 	p.grid([]string{"<table", "<rows x dim", "<sharding type", "shards", "<widths", "<devices"}, rows)
 	p.more(split-mostSplits, p.everyTable())
+	if thin > 0 {
+		p.printf("%s in slices of fewer than %d columns, the narrowest of %d: such slices balance devices or their memory; \"constraints\": {\"min_width\": %d} forbids them\n",
+			plural(thin, "table"), wideEnough, narrowest, wideEnough)
+	}
 }
 
 // cut prints the widths of a table's slices, and the rows of its blocks if the table is cut
