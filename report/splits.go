@@ -48,7 +48,7 @@ func splits(p *printer, pl *plan.Plan) {
 	p.grid([]string{"<table", "<rows x dim", "<sharding type", "shards", "<widths", "<devices"}, rows)
 	p.more(split-mostSplits, p.everyTable())
 	if thin > 0 {
-		p.printf("%s in slices of fewer than %d columns, the narrowest of %d: such slices balance devices or their memory; \"constraints\": {\"min_width\": %d} forbids them\n",
+		p.printf("%s in slices of fewer than %d columns, the narrowest of %d: such slices balance devices or their memory; --min-width %d forbids them\n",
 			plural(thin, "table"), wideEnough, narrowest, wideEnough)
 	}
 }
