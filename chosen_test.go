@@ -114,6 +114,9 @@ func TestSearchChoosesDevices(t *testing.T) {
 // devices of one, which the plan would call table_row_wise; the plan is valid, and its file has the
 // estimate of the search.
 func TestSearchLeavesHostsToTableRowWise(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
 	p.Topology.Profile, _ = hardware.ByName("h100-80")
 	p.Topology.Devices, p.Topology.DevicesPerHost = 8, 4

@@ -13,6 +13,9 @@ import (
 // The search of free slices runs beside the other one on two workers, and after it on one. Both
 // give the same plan and the same comparison.
 func TestFreeSlicesBesideTheSearch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	for seed := range uint64(1) {
 		for _, prices := range []neuroshard.Prices{neuroshard.Pretrained(), neuroshard.TorchRec()} {
 			p := fewTables(t, neuroshard.ComparedTables+4, seed)

@@ -40,6 +40,9 @@ func withFixed(t *testing.T, draw *rand.Rand) *problem.Problem {
 // here from the problem, are at most the memory of each device, under every choice of prices, and no
 // plan costs less than the bound.
 func TestFixedLoadsAreKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	draw := rand.New(rand.NewPCG(38, 5))
 	for i := range 8 {
 		p := withFixed(t, draw)

@@ -201,6 +201,9 @@ func TestPlanSaysWhatItIs(t *testing.T) {
 
 // TestSimulatedCostIsThePlans compares Result.Simulated with a new simulation of the plan.
 func TestSimulatedCostIsThePlans(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	p := workloadNamed(t, "hugectr-200")
 	r := planned(t, &p, neuroshard.Options{})
 	shards := make([][]problem.Shard, p.Topology.Devices)
@@ -242,6 +245,9 @@ func TestWorkersAndSeedsOfPlans(t *testing.T) {
 }
 
 func TestTooSmallClusters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	for _, c := range []struct {
 		workload string
 		devices  int

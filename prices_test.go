@@ -108,6 +108,9 @@ func ensemble(t *testing.T, profile string) *cost.Model {
 // TestRiskPenaltyIsOfTheSearch: the risk penalty changes the placement that the search
 // finds, but not the baselines, which place tables without estimates.
 func TestRiskPenaltyIsOfTheSearch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	p := workloadNamed(t, "criteo-kaggle")
 	model := ensemble(t, p.Topology.Profile.Name)
 	results := map[float64]*neuroshard.Result{}

@@ -101,7 +101,12 @@ func bruteForce(t *testing.T, p *problem.Problem, old *plan.Plan, price float64)
 }
 
 // TestReplanProperties draws problems and small changes, and checks what every re-plan promises.
-func TestReplanProperties(t *testing.T) { replanProperties(t, []int{3}, 4) }
+func TestReplanProperties(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
+	replanProperties(t, []int{3}, 4)
+}
 
 // replanProperties draws a problem of some tables for each number of a change.
 func replanProperties(t *testing.T, changes []int, tables int) {

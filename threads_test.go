@@ -72,6 +72,9 @@ func threadsDoNotChangePlan(t *testing.T, p *problem.Problem, threads ...int) {
 // TestThreadsDoNotChangeDealtTables compares plans of one and of several threads of a problem whose
 // tables the search deals to the devices (search/dealt.go).
 func TestThreadsDoNotChangeDealtTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	threadsDoNotChangeDealtTables(t, "nvidia-synthetic-large", 1, 2)
 }
 

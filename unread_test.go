@@ -12,6 +12,9 @@ import (
 // TestTablesWithoutLookups: sequences without lookups cost nothing wherever they lie, alone or beside
 // tables with lookups, and lie on all devices with nearly the same bytes.
 func TestTablesWithoutLookups(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	for _, read := range []int{0, 6} {
 		for _, prices := range []neuroshard.Prices{nil, neuroshard.TorchRec()} {
 			p := sequences(t, 8, 150, 64, 0)

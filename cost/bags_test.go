@@ -182,7 +182,12 @@ const mostOfCost, mostOfExchanges, mostOfCompute, leastTau = 2, 2.7, 3, .9
 // errors. The model is the one that is furthest off on sequences; with the build tag long,
 // TestAccuracyOfBagsOfAllModels judges all models, on tables of all kinds, and with -v it prints the
 // tables of docs/MODELS.md.
-func TestAccuracyOfBags(t *testing.T) { accuracyOfBags(t, "mi300x", severalBags, sequences) }
+func TestAccuracyOfBags(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it estimates many samples, one after another")
+	}
+	accuracyOfBags(t, "mi300x", severalBags, sequences)
+}
 
 func accuracyOfBags(t *testing.T, profile string, kinds ...string) {
 	file, err := pretrained.File(profile)

@@ -109,6 +109,9 @@ func exchangesOf(t *testing.T, model *cost.Model, p *problem.Problem, form probl
 // TestColumnsOfTheSamples: the columns that bound the questions to the correcting net are
 // those of the all-to-alls that package design draws.
 func TestColumnsOfTheSamples(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it estimates many samples, one after another")
+	}
 	profile, err := hardware.ByName(profileName)
 	if err != nil {
 		t.Fatal(err)

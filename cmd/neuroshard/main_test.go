@@ -37,7 +37,12 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"neuroshard": main, "counting-worker": countingWorker})
 }
 
-func TestScripts(t *testing.T) { runScripts(t, "testdata/script") }
+func TestScripts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it runs the command many hundred times; other tests run it with interrupts, terminals and clients")
+	}
+	runScripts(t, "testdata/script")
+}
 
 // runScripts runs the scripts of a folder: testdata/script always, and
 // testdata/long behind the build tag "long".

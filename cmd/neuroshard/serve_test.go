@@ -120,6 +120,9 @@ func (s *testServer) curl(line string) string {
 
 // TestServiceDocument runs the commands of docs/SERVICE.md, in order.
 func TestServiceDocument(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it runs all commands of a document")
+	}
 	page, err := os.ReadFile("../../docs/SERVICE.md")
 	if err != nil {
 		t.Fatal(err)

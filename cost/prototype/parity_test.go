@@ -326,6 +326,9 @@ func some(list []prototype.Result) []prototype.Result {
 // Method paper solves the tasks that the prototype solved, at no higher mean cost. The
 // default solves the tasks that paper solves, and costs more on none.
 func TestSearchAgainstPrototype(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	m, tables := models(t, ".pt"), pool(t)
 	for _, setting := range settings {
 		tasks := problems(t, tables, setting)
