@@ -65,6 +65,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -74,6 +75,18 @@ var wholeSearch = finally{[]stage{
 	columnSlices{[]stage{fit{}, exhaustive{}, early{beforeGreedy}, greedy{}, early{afterGreedy}, beam{}, published{repaired: true}, join{}, anneal{}}},
 	otherForms{[]stage{hottest{}, fill{}, switchForms{}, recall{}}},
 }, operators{}}
+
+var raceSearch = []stage{
+	columnSlices{[]stage{fit{}, exhaustive{}}},
+	otherForms{[]stage{hottest{}, fill{}}}, race{},
+	otherForms{[]stage{recall{}}},
+}
+
+func init() {
+	if os.Getenv("RACE") != "" {
+		methods[0].stages = []stage{raceSearch[0], raceSearch[1], raceSearch[2], raceSearch[3]}
+	}
+}
 
 // methods lists the stages of each method, the default method first.
 var methods = []struct {

@@ -1,0 +1,391 @@
+package search
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
+
+// Stage race makes starts, anneals all of them for a short time, then fewer for longer, and goes on from the best:
+//
+//	builds     all tables on single devices, under shapes (shapes.go), with and without numbers by lane class
+//	sweeps     from the cheapest builds, tables switched to a set of forms, and all slices built again around them
+//	race       all starts; the cheapest third for twice as long; ...; the best one
+//	long       runs from the best one, ever colder, until two of them gain nothing
+
+var (
+	raceLeast, raceEach   = int64(knob("least", 2_000)), int64(knob("each", 20))
+	raceHeat              = knob("heat", .3)
+	raceKept              = int(knob("kept", 8))
+	raceShare, raceLonger = knob("share", 2.7), int64(knob("longer", 2))
+	idleGain              = knob("idle", .001)
+	rebuildShapes         = int(knob("rb", 6))
+	longTimes             = int64(knob("long", 1))
+)
+
+var longRaceHeats = []float64{.3, .1, .05, .03}
+
+type race struct{}
+
+func (race) apply(r *run, s state) (state, error) {
+	if s.best.division == nil || r.status != Complete {
+		return s, nil
+	}
+	r.event.Phase = "anneal"
+	c := &course{r: r, best: s.best}
+	c.numbers = mayNumber(r)
+	starts := c.starts()
+	debugf("starts: %d evals %d\n", len(starts), r.stats.Evaluations)
+	for _, t := range starts {
+		debugf("   %s %.4f\n", t.name, t.cost)
+	}
+	each := max(raceLeast, raceEach*int64(len(s.best.devices)))
+	if r.forms.any() {
+		pure := slices.DeleteFunc(slices.Clone(starts), func(t racer) bool { return r.formed(t.parts) })
+		if len(pure) > 0 {
+			c.pure = true
+			won := c.win(pure, each, pureTimes)
+			c.pure = false
+			starts = append(starts, won)
+			slices.SortStableFunc(starts, cheapestRacer)
+		}
+	}
+	c.win(starts, each, longTimes)
+	s.best = c.best
+	if c.numbers {
+		s.best = tidied(r, s.best)
+	}
+	r.scorer().Reset()
+	return s, nil
+}
+
+var pureTimes = int64(knob("pure", 2))
+
+// win makes a race of the starts and the long runs from its winner, and returns the cheapest placement.
+func (c *course) win(starts []racer, each, times int64) racer {
+	r := c.r
+	starts = c.eachSet(starts, raceKept)
+	var lines [2]racer
+	for len(starts) > 1 {
+		c.anneal(starts, each, raceHeat, false)
+		slices.SortStableFunc(starts, cheapestRacer)
+		debugf("round: %d evals %d\n", len(starts), r.stats.Evaluations)
+		for _, t := range starts {
+			debugf("   %s %.4f\n", t.name, t.cost)
+			if line := &lines[btoi(t.numbers)]; line.parts == nil || t.cost < line.cost {
+				*line = t
+			}
+		}
+		starts = slices.CompactFunc(starts[:max(1, int(float64(len(starts))/raceShare))], func(a, b racer) bool { return a.cost == b.cost })
+		each *= raceLonger
+	}
+	winner := starts[0]
+	each *= times
+	idle := 0
+	for i, heat := range longRaceHeats {
+		before := winner.cost
+		from := []racer{winner}
+		if c.numbers {
+			other := winner
+			other.numbers = !winner.numbers
+			from = append(from, other)
+		}
+		if i == 0 && c.numbers {
+			if t := lines[1-btoi(winner.numbers)]; t.parts != nil && t.cost < 1.1*winner.cost {
+				from = append(from, t)
+			}
+		}
+		c.anneal(from, each, heat, false)
+		slices.SortStableFunc(from, cheapestRacer)
+		if from[0].cost < winner.cost {
+			winner = from[0]
+		}
+		debugf("long %.2f: %.4f evals %d\n", heat, winner.cost, r.stats.Evaluations)
+		if i == 0 {
+			if more := c.sliceMore(winner, each); more.cost < winner.cost {
+				winner = more
+			}
+			debugf("more: %.4f evals %d\n", winner.cost, r.stats.Evaluations)
+		}
+		if idle++; winner.cost < before*(1-idleGain) {
+			idle = 0
+		}
+		if idle == 2 {
+			break
+		}
+	}
+	return winner
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// racer is a start of the race. numbers says that its runs renumber tables.
+type racer struct {
+	start
+	name    string
+	shape   shape
+	numbers bool
+}
+
+func cheapestRacer(a, b racer) int { return cheapestFirst(a.start, b.start) }
+
+// course is a race.
+type course struct {
+	r       *run
+	best    placement
+	numbers bool
+	drawn   uint64
+	shapes  []shape
+	// pure says that the runs keep to slices of columns.
+	pure bool
+}
+
+// anneal anneals from each racer for a number of evaluations, on the threads of the search.
+func (c *course) anneal(racers []racer, evaluations int64, heat float64, sameForms bool) {
+	r := c.r
+	starts := make([]start, len(racers))
+	for i := range racers {
+		starts[i] = racers[i].start
+	}
+	inputs, found := describeStarts(r.catalog, starts), make([]describedStart, len(racers))
+	first := c.drawn
+	c.drawn += uint64(len(racers))
+	inParallel(r, len(racers), func(on *run, i int) {
+		f := on.forms
+		if c.pure {
+			f = f.none()
+		}
+		b := newAnnealer(on.catalog, on.scorer(), r.opt.Seed, f)
+		b.draw = rand.New(rand.NewPCG(r.opt.Seed, mix(int32(first)+int32(i))))
+		b.heat, b.trades, b.renumbers, b.sameForms = heat, true, racers[i].numbers, sameForms
+		b.reset(find(on, inputs[i].parts))
+		best, ended := b.anneal(min(evaluations, on.end()), on.ended)
+		if best != nil {
+			found[i] = describedStart{describe(on.catalog, best), b.best}
+		}
+		if ended {
+			on.cutShort()
+		}
+		on.stats.Evaluations += b.evaluations
+	})
+	for i, s := range found {
+		if s.parts != nil && s.cost < racers[i].cost {
+			racers[i].start = start{find(r, s.parts), s.cost}
+			c.best = r.offerPlaced(c.best, racers[i].parts)
+		}
+		r.tell(c.best)
+	}
+}
+
+// sliceMore returns the cheapest placement with the hottest table in one slice more, if one table sets the cost.
+func (c *course) sliceMore(from racer, evaluations int64) racer {
+	best := from
+	for again := true; again; {
+		a := newAnnealing(c.r, placement{}, c.r.forms)
+		pieces, devices := apart(best.parts)
+		a.placement = placement{division: c.r.catalog.divide(pieces), devices: devices, cost: best.cost}
+		var racers []racer
+		for _, s := range slicedMore(a) {
+			for _, numbers := range []bool{false, true} {
+				if !numbers || c.numbers {
+					racers = append(racers, racer{s, "more", shape{}, numbers})
+				}
+			}
+		}
+		c.r.stats.Evaluations += a.evaluations
+		if len(racers) == 0 {
+			break
+		}
+		before := best.cost
+		c.anneal(racers, evaluations/2, raceHeat, false)
+		slices.SortStableFunc(racers, cheapestRacer)
+		if racers[0].cost < moreClose*before {
+			c.anneal(racers[:1], evaluations, .1, false)
+		}
+		if racers[0].cost < best.cost {
+			best = racers[0]
+		}
+		again = best.cost < before*(1-moreGain)
+	}
+	return best
+}
+
+// starts returns the starts of the race, the cheapest first.
+func (c *course) starts() (all []racer) {
+	r := c.r
+	add := func(name string, parts []placed, cost float64, numbers bool) {
+		if parts == nil || slices.ContainsFunc(all, func(t racer) bool { return t.cost == cost && t.numbers == numbers }) {
+			return
+		}
+		all = append(all, racer{start{parts, cost}, name, shape{}, numbers})
+		c.best = r.offerPlaced(c.best, parts)
+	}
+	base := c.best.placed()
+	add("base", base, c.best.cost, false)
+	w := switcher{newAnnealing(r, c.best, r.forms)}
+	w.trades = true
+	w.reset(base)
+	pieces, fixed := unsplit(r.catalog, base)
+	c.shapes = shapesTried
+	first := c.builds(w, pieces, fixed, len(shapesTried))
+	slices.SortStableFunc(first, cheapestRacer)
+	c.shapes = nil
+	for _, s := range first {
+		add(s.name, s.parts, s.cost, s.numbers)
+		if !s.numbers {
+			c.shapes = append(c.shapes, s.shape)
+		}
+	}
+	slices.SortStableFunc(all, cheapestRacer)
+	for _, from := range slices.Clone(all[:min(3, len(all))]) {
+		for i, set := range r.forms.sets() {
+			for _, share := range []float64{-1, .5, .25, 0} {
+				w.reset(from.parts)
+				byRows := len(set) == 1 && set[0].ShardingType.ByRows()
+				switch {
+				case share < 0:
+					if !w.switchTo(set) {
+						continue
+					}
+				case share > 0 && !byRows:
+					continue
+				case share > 0:
+					if w.switchExpensive(set[0], share, 1<<30) == 0 {
+						continue
+					}
+				default:
+					w.allIn(set)
+				}
+				for second := range 2 {
+					if second == 1 {
+						if !byRows || !w.switchTo([]problem.Form{{ShardingType: problem.DataParallel}}) {
+							break
+						}
+					}
+					parts := w.all()
+					name := from.name + "+" + string(rune('a'+i)) + map[bool]string{true: "r", false: ""}[second == 1]
+					if w.lack(false) == 0 {
+						add(name, parts, w.scorer.Cost(), from.numbers)
+					}
+					pieces, fixed := unsplit(r.catalog, parts)
+					built := c.builds(w, pieces, fixed, rebuildShapes)
+					slices.SortStableFunc(built, cheapestRacer)
+					for _, s := range built[:min(2, len(built))] {
+						add(name+"/"+s.name, s.parts, s.cost, s.numbers)
+					}
+					w.reset(parts)
+				}
+			}
+		}
+	}
+	r.stats.Evaluations += w.evaluations
+	slices.SortStableFunc(all, cheapestRacer)
+	return all
+}
+
+// builds places pieces beside fixed parts under shapes.
+func (c *course) builds(w switcher, pieces []int32, fixed []placed, most int) (all []racer) {
+	r := c.r
+	w.reset(fixed)
+	sum := 0.0
+	for _, k := range pieces {
+		r.catalog.scorer.Reset()
+		_ = k
+	}
+	for _, t := range w.compute {
+		sum += t
+	}
+	r.scorer().Reset()
+	mean := (sum + float64(len(r.catalog.all))*r.catalog.meanTime(pieces)) / float64(len(r.catalog.all))
+	place := func(b *builder, sh shape, name string, numbers bool) {
+		b.target = sh.target * mean
+		if !r.ended() && b.build(sh) && b.lack(false) == 0 {
+			all = append(all, racer{start{b.all(), b.scorer.Cost()}, name, sh, numbers})
+		}
+	}
+	b := newBuilder(newLayout(r.catalog, r.scorer(), r.forms), slices.Clone(pieces), fixed, mean)
+	for i, s := range c.shapes[:min(most, len(c.shapes))] {
+		place(b, s, "b"+string(rune('A'+i)), false)
+	}
+	r.stats.Evaluations += b.evaluations
+	if !c.numbers || len(w.classes(pieces)) < 2 {
+		return all
+	}
+	ks, fs := c.numbered(pieces, fixed)
+	b = newBuilder(newLayout(r.catalog, r.scorer(), r.forms), ks, fs, mean)
+	for i, t := range numberedTargets {
+		for _, widest := range []bool{true, false} {
+			for _, wideFirst := range []bool{false, true} {
+				if most < len(shapesTried) && (wideFirst || i > 1) {
+					continue
+				}
+				b.widest = widest
+				place(b, shape{quarters: [6]int{0, 0, 0, 0, 0, 4}, target: t, wideFirst: wideFirst}, "n"+string(rune('A'+i)), true)
+			}
+		}
+	}
+	r.stats.Evaluations += b.evaluations
+	return all
+}
+
+var numberedTargets = []float64{.9, .7, .45, 1.1}
+
+func (w switcher) classes(pieces []int32) (list []uint8) {
+	for class, ok := range classesOf(w.c, pieces) {
+		if ok {
+			list = append(list, uint8(class))
+		}
+	}
+	return list
+}
+
+func (c *course) numbered(pieces []int32, fixed []placed) ([]int32, []placed) {
+	cat := c.r.catalog
+	pieces, fixed = slices.Clone(pieces), slices.Clone(fixed)
+	present := classesOf(cat, pieces)
+	for _, p := range fixed {
+		if class, ok := classOf(cat, p.piece); ok {
+			present[class] = true
+		}
+	}
+	numbers := eachApart(present)
+	number := func(k int32) int32 {
+		class, _ := classOf(cat, k)
+		return cat.numbered(k, numbers[class])
+	}
+	for i, k := range pieces {
+		pieces[i] = number(k)
+	}
+	for i, p := range fixed {
+		fixed[i].piece = number(p.piece)
+	}
+	return pieces, fixed
+}
+
+// eachSet returns the cheapest racers, and the cheapest one of each set of forms.
+func (c *course) eachSet(sorted []racer, most int) (chosen []racer) {
+	seen := map[uint64]bool{}
+	for i, t := range sorted {
+		set := uint64(0)
+		for _, p := range t.parts {
+			form := *c.r.catalog.pieces[p.piece].form
+			form.Operator = 0
+			for j, f := range c.r.catalog.forms {
+				if *f == form {
+					set |= 1 << min(j, 63)
+				}
+			}
+		}
+		if i < most || !seen[set] {
+			chosen = append(chosen, t)
+		}
+		seen[set] = true
+	}
+	return chosen
+}
