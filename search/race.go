@@ -3,8 +3,6 @@ package search
 import (
 	"math/rand/v2"
 	"slices"
-
-	"github.com/neuroshard/neuroshard/problem"
 )
 
 // Stage race makes starts, anneals all of them for a short time, then fewer for longer, and goes on from the best:
@@ -17,11 +15,11 @@ import (
 var (
 	raceLeast, raceEach   = int64(knob("least", 2_000)), int64(knob("each", 20))
 	raceHeat              = knob("heat", .3)
-	raceKept              = int(knob("kept", 8))
+	raceKept              = int(knob("kept", 12))
 	raceShare, raceLonger = knob("share", 2.7), int64(knob("longer", 2))
 	idleGain              = knob("idle", .001)
 	rebuildShapes         = int(knob("rb", 6))
-	longTimes             = int64(knob("long", 1))
+	longTimes             = int64(knob("long", 16))
 )
 
 var longRaceHeats = []float64{.3, .1, .05, .03}
@@ -60,12 +58,13 @@ func (race) apply(r *run, s state) (state, error) {
 	return s, nil
 }
 
-var pureTimes = int64(knob("pure", 2))
+var pureTimes = int64(knob("pure", 8))
 
 // win makes a race of the starts and the long runs from its winner, and returns the cheapest placement.
 func (c *course) win(starts []racer, each, times int64) racer {
 	r := c.r
 	starts = c.eachSet(starts, raceKept)
+	long := each * times
 	var lines [2]racer
 	for len(starts) > 1 {
 		c.anneal(starts, each, raceHeat, false)
@@ -81,7 +80,7 @@ func (c *course) win(starts []racer, each, times int64) racer {
 		each *= raceLonger
 	}
 	winner := starts[0]
-	each *= times
+	each = long
 	idle := 0
 	for i, heat := range longRaceHeats {
 		before := winner.cost
@@ -243,44 +242,36 @@ func (c *course) starts() (all []racer) {
 		}
 	}
 	slices.SortStableFunc(all, cheapestRacer)
-	for _, from := range slices.Clone(all[:min(3, len(all))]) {
-		for i, set := range r.forms.sets() {
-			for _, share := range []float64{-1, .5, .25, 0} {
-				w.reset(from.parts)
-				byRows := len(set) == 1 && set[0].ShardingType.ByRows()
-				switch {
-				case share < 0:
-					if !w.switchTo(set) {
-						continue
-					}
-				case share > 0 && !byRows:
-					continue
-				case share > 0:
-					if w.switchExpensive(set[0], share, 1<<30) == 0 {
-						continue
-					}
-				default:
-					w.allIn(set)
-				}
-				for second := range 2 {
-					if second == 1 {
-						if !byRows || !w.switchTo([]problem.Form{{ShardingType: problem.DataParallel}}) {
-							break
-						}
-					}
-					parts := w.all()
-					name := from.name + "+" + string(rune('a'+i)) + map[bool]string{true: "r", false: ""}[second == 1]
-					if w.lack(false) == 0 {
-						add(name, parts, w.scorer.Cost(), from.numbers)
-					}
-					pieces, fixed := unsplit(r.catalog, parts)
-					built := c.builds(w, pieces, fixed, rebuildShapes)
-					slices.SortStableFunc(built, cheapestRacer)
-					for _, s := range built[:min(2, len(built))] {
-						add(name+"/"+s.name, s.parts, s.cost, s.numbers)
-					}
-					w.reset(parts)
-				}
+	if r.forms.any() {
+		for _, from := range slices.Clone(all[:min(int(knob("bases", 2)), len(all))]) {
+			w := switcher{newAnnealing(r, placement{}, r.forms)}
+			for _, t := range w.starts(from.parts) {
+				add(from.name+"+", t.parts, t.cost, from.numbers)
+			}
+			r.stats.Evaluations += w.evaluations
+		}
+		slices.SortStableFunc(all, cheapestRacer)
+		for i, from := range c.eachSet(slices.Clone(all), int(knob("rebuilt", 6))) {
+			w.reset(from.parts)
+			pieces, fixed := unsplit(r.catalog, from.parts)
+			built := c.builds(w, pieces, fixed, rebuildShapes)
+			slices.SortStableFunc(built, cheapestRacer)
+			for _, s := range built[:min(2, len(built))] {
+				add(from.name+string(rune('a'+i))+"/"+s.name, s.parts, s.cost, s.numbers)
+			}
+		}
+		for _, set := range r.forms.sets() {
+			w.reset(base)
+			w.allIn(set)
+			parts := w.all()
+			if w.lack(false) > 0 {
+				continue
+			}
+			add("all", parts, w.scorer.Cost(), false)
+			if n := newNumbering(r, parts); c.numbers && n.several() {
+				byClass := n.apart()
+				w.reset(byClass)
+				add("all#", byClass, w.scorer.Cost(), true)
 			}
 		}
 	}
