@@ -36,7 +36,7 @@ func TestPlansInTightMemoryAreAlike(t *testing.T) {
 	p := workloadNamed(t, "hugectr-7")
 	p.Topology.HostMemory = 2 * unit.TiB
 	least, most := math.Inf(1), 0.
-	for _, memory := range []float64{31.15, 31.2, 31.5, 33} {
+	for _, memory := range []float64{31.15, 31.5} {
 		p.Topology.Memory = unit.Bytes(memory * float64(unit.GiB))
 		for seed := range uint64(3) {
 			r := planned(t, &p, neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), Seed: seed, Brief: true}})
