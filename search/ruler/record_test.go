@@ -49,7 +49,8 @@ type result struct {
 	Seconds     float64    `json:"processor_seconds"`
 }
 
-// The most that a class may be above the costs known, in percent.
+// The most that a class may be further above the costs known than in its last result, in points of a percent. The plans of two
+// seeds differ, so an unchanged search is a little above the cheapest known plans, too.
 const mostMean, mostP95, mostWorst = .1, 1, 2
 
 // readRecord reads the record of a set. A file that does not exist is an empty record.
@@ -157,11 +158,11 @@ func (k *known) judge(all [][]found) result {
 func (k *known) broken(r result) string {
 	var all []string
 	for _, of := range []struct {
-		what      string
-		got, most float64
-	}{{"in the mean", r.Mean, mostMean}, {"at the 95th percentile", r.P95, mostP95}, {"at worst", r.Worst, mostWorst}} {
-		if of.got > of.most {
-			all = append(all, fmt.Sprintf("got costs %.2f %% above those known %s, want at most %v %%", of.got, of.what, of.most))
+		what            string
+		got, last, more float64
+	}{{"in the mean", r.Mean, k.Last.Mean, mostMean}, {"at the 95th percentile", r.P95, k.Last.P95, mostP95}, {"at worst", r.Worst, k.Last.Worst, mostWorst}} {
+		if of.got > of.last+of.more {
+			all = append(all, fmt.Sprintf("got costs %.2f %% above those known %s, want at most %.2f %%", of.got, of.what, of.last+of.more))
 		}
 	}
 	solved, proven := 0, 0
@@ -216,7 +217,7 @@ go test -tags ruler ./search/ruler -v -args -classes tiny,re-plans -seeds 3  # s
 go test -tags ruler ./search/ruler -v -timeout 5h -args -update              # records costs, and writes this page
 ` + "```" + `
 
-Each row is the last result that was recorded of a class. *Mean*, *p95* and *worst* say how far the predicted costs are above the cheapest known ones ([ruler.json](../../search/ruler/testdata/ruler.json)), by the models that ship with the planner (SIMULATED). In a re-plan, the cost contains the price of the moved bytes. A class fails if its mean is above %v %%, its 95th percentile above %v %% or its worst above %v %%, or if fewer problems are solved or proven than are known to be. A plan is *proven* if the search tried all plans with undivided operators, or if its simulated cost equals the lower bound. A plan that leaves a device without room for its backward is not *solved* if a plan with that room is known.
+Each row is the last result that was recorded of a class. *Mean*, *p95* and *worst* say how far the predicted costs are above the cheapest known ones ([ruler.json](../../search/ruler/testdata/ruler.json)), by the models that ship with the planner (SIMULATED). In a re-plan, the cost contains the price of the moved bytes. A class fails if its mean is more than %v points above that of the row, its 95th percentile more than %v or its worst more than %v, or if fewer problems are solved or proven than are known to be. A plan is *proven* if the search tried all plans with undivided operators, or if its simulated cost equals the lower bound. A plan that leaves a device without room for its backward is not *solved* if a plan with that room is known.
 
 *Evaluations* and *processor time* are sums over all searches, each on one thread. No test judges processor time: compare times of runs on one machine, one after the other.
 
