@@ -64,8 +64,9 @@ var classes = []class{
 		return task{problem: p}
 	}},
 	{"paper, slices", 24, func(s source) task { return task{problem: s.paper(), types: search.Columns()} }},
-	{"wide clusters, all types", 4, func(s source) task { return task{problem: s.wide()} }},
-	{"wide clusters, slices", 4, func(s source) task { return task{problem: s.wide(), types: search.Columns()} }},
+	{"several hosts", 7, func(s source) task { return task{problem: s.onHosts()} }},
+	{"wide clusters, all types", 5, func(s source) task { return task{problem: s.wide()} }},
+	{"wide clusters, slices", 5, func(s source) task { return task{problem: s.wide(), types: search.Columns()} }},
 	{"missed before", 7, func(s source) task { return missed[s.i](s) }},
 	{"1 to 24 tables", 48, func(s source) task {
 		return task{problem: s.drawn(s.between(1, 24), 2, 7.5, 1<<s.between(0, 4), 8)}
@@ -214,14 +215,35 @@ func (s source) paper() *problem.Problem {
 	return s.nth(tasks, s.i%settings*each+s.i/settings, err)
 }
 
-// wide returns a problem of about a thousand tables or more on 128 devices or more.
+// onHosts returns a workload on several hosts, where the blocks of a table may lie across hosts. In set 2 its batch is another one.
+func (s source) onHosts() *problem.Problem {
+	c := []struct {
+		workload, cluster string
+		hostMemory        unit.Bytes
+	}{
+		{"hugectr-7", "8xh200", 2 * unit.TiB},
+		{"hugectr-7", "16xb200", 0},
+		{"mlperf-dlrm-dcnv2", "16xh200", 0},
+		{"mlperf-dlrm-dcnv2", "64xh200", 0},
+		{"mlperf-dlrm-dcnv2", "64xa100-80", 0},
+		{"criteo-1tb-uncapped", "16xh200", 0},
+		{"nvidia-synthetic-large", "16xh200", 0},
+	}[s.i]
+	tasks, err := bench.WorkloadTasks([]string{c.workload}, []string{c.cluster})
+	p := s.nth(tasks, 0, err)
+	p.Topology.HostMemory = c.hostMemory
+	p.Batch /= s.set
+	return p
+}
+
+// wide returns a problem of hundreds of tables or more on 32 devices or more.
 func (s source) wide() *problem.Problem {
 	cluster := []string{bench.DefaultCluster, bench.OtherCluster}[s.set-1]
 	if s.i < len(wideWorkloads) {
 		tasks, err := bench.WorkloadTasks(wideWorkloads[s.i:][:1], []string{cluster})
 		return s.nth(tasks, 0, err)
 	}
-	size := [][2]int{{1000, 128}, {10_000, 1024}}[s.i-len(wideWorkloads)]
+	size := [][2]int{{1000, 128}, {10_000, 1024}, {300, 32}}[s.i-len(wideWorkloads)]
 	p, err := workload.Scale(size[0], size[1], uint64(s.set))
 	if err != nil {
 		s.t.Fatal(err)
