@@ -16,20 +16,6 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestManyPlansStayAsGood is TestPlansStayAsGood for 18 tasks.
-func TestManyPlansStayAsGood(t *testing.T) { plansStayAsGood(t, paperTasks(t, 3), nil, 3.1486) }
-
-// TestLargePlansStayAsGood is TestPlansStayAsGood for large problems.
-func TestLargePlansStayAsGood(t *testing.T) {
-	plansStayAsGood(t, workloadTasks(t, "dlrm-datasets-300x32"), nil, 10.9319)
-	plansStayAsGood(t, workloadTasks(t, "dlrm-datasets-300x32", "dlrm-datasets-1000x128"), nil, 11.7377)
-}
-
-// TestPlansOfColumnsStayAsGood is TestPlansStayAsGood for a large problem in slices of columns.
-func TestPlansOfColumnsStayAsGood(t *testing.T) {
-	plansStayAsGood(t, workloadTasks(t, "dlrm-datasets-1000x128"), []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 12.6028)
-}
-
 // TestPlansInTightMemoryAreAlike plans hugectr-7 in about 60 % of its bytes, with slightly
 // different memories and with several seeds. The costs of the plans must be close together.
 func TestPlansInTightMemoryAreAlike(t *testing.T) {
