@@ -96,3 +96,30 @@ func TestSeedsAgree(t *testing.T) {
 		seedsAgree(t, c, 10)
 	}
 }
+
+// seedsCase is a workload on a cluster of hosts of eight devices. best is the cost in ms of the
+// best plan known: the cheapest of twenty seeds. within
+// is the share of best by which a plan with any seed may cost more.
+type seedsCase struct {
+	workload, device string
+	devices          int
+	hostMemory       unit.Bytes
+	best, within     float64
+}
+
+// seedsAgree plans the workload with a number of seeds, and compares the most expensive plan with the
+// best one known.
+func seedsAgree(t *testing.T, c seedsCase, seeds uint64) {
+	p := workloadNamed(t, c.workload)
+	p.Topology.Profile = profileNamed(t, c.device)
+	p.Topology.Devices, p.Topology.DevicesPerHost, p.Topology.HostMemory = c.devices, 8, c.hostMemory
+	least, most := math.Inf(1), 0.
+	for seed := range seeds {
+		r := planned(t, &p, neuroshard.Options{Search: search.Options{Seed: seed, ShardingTypes: problem.ShardingTypes()}})
+		least, most = min(least, float64(r.Predicted.Cost)), max(most, float64(r.Predicted.Cost))
+	}
+	t.Logf("%s on %d x %s: %.4f to %.4f ms, %.2f %% apart, at most %.2f %% above the best known", c.workload, c.devices, c.device, least, most, 100*(most/least-1), 100*(most/c.best-1))
+	if most > c.best*(1+c.within) {
+		t.Errorf("%s on %d x %s: got a plan of %.4f ms with some seed, want at most %.1f %% above %.4f", c.workload, c.devices, c.device, most, 100*c.within, c.best)
+	}
+}
