@@ -38,7 +38,7 @@ func TestRules(t *testing.T) {
 		{func(*found) {}, result{}, ""},
 		{func(f *found) { f.cost = 1.03 }, result{}, "at worst"},
 		{func(f *found) { f.cost = 1.03 }, result{Mean: 1.5, P95: 2.5, Worst: 1.5}, ""},
-		{func(f *found) { f.solved = false }, result{}, "1 solved and 0 proven, want 2 and 1"},
+		{func(f *found) { f.solved, f.proven = false, false }, result{}, "1 solved and 0 proven, want 2 and 1: problem 0"},
 		{func(f *found) { f.proven = false }, result{}, "2 solved and 0 proven, want 2 and 1"},
 		{func(f *found) { f.crowded = true }, result{}, "1 solved"},
 	} {

@@ -39,14 +39,18 @@ type result struct {
 	Problems int    `json:"problems"`
 	Seeds    int    `json:"seeds"`
 	// Mean, P95 and Worst say how far costs are above the costs known, in percent.
-	Mean        float64    `json:"mean_percent"`
-	P95         float64    `json:"p95_percent"`
-	Worst       float64    `json:"worst_percent"`
-	Solved      int        `json:"solved"`
-	Proven      int        `json:"proven"`
-	Evaluations int64      `json:"evaluations"`
-	Moved       unit.Bytes `json:"moved_bytes"`
-	Seconds     float64    `json:"processor_seconds"`
+	Mean  float64 `json:"mean_percent"`
+	P95   float64 `json:"p95_percent"`
+	Worst float64 `json:"worst_percent"`
+	// WorstProblem is the number of the problem that is worst.
+	WorstProblem int        `json:"worst_problem"`
+	Solved       int        `json:"solved"`
+	Proven       int        `json:"proven"`
+	Evaluations  int64      `json:"evaluations"`
+	Moved        unit.Bytes `json:"moved_bytes"`
+	Seconds      float64    `json:"processor_seconds"`
+	// lost says which problems are not solved or proven, although that is known of them.
+	lost []string
 }
 
 // The most that a class may be further above the costs known than in its last result, in points of a percent. The plans of two
@@ -130,23 +134,31 @@ func (k *known) judge(all [][]found) result {
 	var above []float64
 	for i, searches := range all {
 		r.Seeds = len(searches)
-		for _, f := range searches {
+		for seed, f := range searches {
 			r.Evaluations, r.Moved, r.Seconds = r.Evaluations+f.evaluations, r.Moved+f.moved, r.Seconds+f.seconds
+			if f.proven {
+				r.Proven++
+			} else if slices.Contains(k.Proven, i) {
+				r.lost = append(r.lost, fmt.Sprintf("problem %d with seed %d is not proven", i, seed))
+			}
 			if !k.admits(i, f) {
+				if k.Costs[i] > 0 {
+					r.lost = append(r.lost, fmt.Sprintf("problem %d with seed %d is not solved", i, seed))
+				}
 				continue
 			}
 			r.Solved++
-			if f.proven {
-				r.Proven++
-			}
 			if k.Costs[i] > 0 {
-				above = append(above, 100*(f.cost/k.Costs[i]-1))
+				of := 100 * (f.cost/k.Costs[i] - 1)
+				if above = append(above, of); of > r.Worst {
+					r.Worst, r.WorstProblem = of, i
+				}
 			}
 		}
 	}
 	if n := len(above); n > 0 {
 		slices.Sort(above)
-		r.P95, r.Worst = above[int(math.Ceil(.95*float64(n)))-1], above[n-1]
+		r.P95 = above[int(math.Ceil(.95*float64(n)))-1]
 		for _, a := range above {
 			r.Mean += a / float64(n)
 		}
@@ -175,7 +187,7 @@ func (k *known) broken(r result) string {
 		}
 	}
 	if r.Solved < solved || r.Proven < proven {
-		all = append(all, fmt.Sprintf("got %d solved and %d proven, want %d and %d", r.Solved, r.Proven, solved, proven))
+		all = append(all, fmt.Sprintf("got %d solved and %d proven, want %d and %d: %s", r.Solved, r.Proven, solved, proven, strings.Join(r.lost, ", ")))
 	}
 	return strings.Join(all, "; ")
 }
@@ -190,8 +202,12 @@ func (r result) row(class string) string {
 	if r.Moved > 0 {
 		moved = r.Moved.String()
 	}
-	return fmt.Sprintf("| %s | %s | %d | %d | %.2f | %.2f | %.2f | %d | %d | %d | %s | %.1f |\n", class, r.Engine, r.Problems, r.Seeds,
-		r.Mean, r.P95, r.Worst, r.Solved, r.Proven, r.Evaluations, moved, r.Seconds)
+	worst := fmt.Sprintf("%.2f", r.Worst)
+	if r.Worst > 0 {
+		worst += fmt.Sprintf(" (%d)", r.WorstProblem)
+	}
+	return fmt.Sprintf("| %s | %s | %d | %d | %.2f | %.2f | %s | %d | %d | %d | %s | %.1f |\n", class, r.Engine, r.Problems, r.Seeds,
+		r.Mean, r.P95, worst, r.Solved, r.Proven, r.Evaluations, moved, r.Seconds)
 }
 
 // total adds up results. Its mean is over all problems, its 95th percentile is not known, and its worst is the worst of all.
@@ -217,7 +233,7 @@ go test -tags ruler ./search/ruler -v -args -classes tiny,re-plans -seeds 3  # s
 go test -tags ruler ./search/ruler -v -timeout 5h -args -update              # records costs, and writes this page
 ` + "```" + `
 
-Each row is the last result that was recorded of a class. *Mean*, *p95* and *worst* say how far the predicted costs are above the cheapest known ones ([ruler.json](../../search/ruler/testdata/ruler.json)), by the models that ship with the planner (SIMULATED). In a re-plan, the cost contains the price of the moved bytes. A class fails if its mean is more than %v points above that of the row, its 95th percentile more than %v or its worst more than %v, or if fewer problems are solved or proven than are known to be. A plan is *proven* if the search tried all plans with undivided operators, or if its simulated cost equals the lower bound. A plan that leaves a device without room for its backward is not *solved* if a plan with that room is known.
+Each row is the last result that was recorded of a class. *Mean*, *p95* and *worst* say how far the predicted costs are above the cheapest known ones ([ruler.json](../../search/ruler/testdata/ruler.json)), by the models that ship with the planner (SIMULATED); the number in brackets is the worst problem. In a re-plan, the cost contains the price of the moved bytes. A class fails if its mean is more than %v points above that of the row, its 95th percentile more than %v or its worst more than %v, or if fewer problems are solved or proven than are known to be. A plan is *proven* if the search tried all plans with undivided operators, or if its simulated cost equals the lower bound. A plan that leaves a device without room for its backward is not *solved* if a plan with that room is known.
 
 *Evaluations* and *processor time* are sums over all searches, each on one thread. No test judges processor time: compare times of runs on one machine, one after the other.
 

@@ -59,6 +59,11 @@ func TestRuler(t *testing.T) {
 	if *set == 2 && *file == recorded {
 		t.Fatal("the costs of set 2 are not kept, so that nobody tunes on it: name a file for them with -record")
 	}
+	for start := range strings.SplitSeq(*chosen, ",") {
+		if !slices.ContainsFunc(classes, func(c class) bool { return strings.HasPrefix(c.name, start) }) {
+			t.Fatalf("no class begins with %q: the classes are in classes_test.go", start)
+		}
+	}
 	record := readRecord(t, *set, *file)
 	for _, c := range classes {
 		if !named(c.name) {
@@ -80,7 +85,7 @@ func TestRuler(t *testing.T) {
 		}
 		r := known.judge(all)
 		r.Engine = *engineNamed
-		t.Log(r.row(c.name))
+		t.Log(strings.TrimSpace(r.row(c.name)))
 		if *update {
 			known.Last = r
 			record.write(t, *file)
