@@ -53,8 +53,8 @@ const recorded = "testdata/ruler.json"
 // TestRuler measures the classes, and fails where one breaks a rule.
 func TestRuler(t *testing.T) {
 	run := engines[*engineNamed]
-	if run == nil || *set < 1 || *set > 2 || *seeds < 1 {
-		t.Fatalf("engine %q, set %d, %d seeds: want an engine of %v, set 1 or 2, and at least one seed", *engineNamed, *set, *seeds, slices.Sorted(maps.Keys(engines)))
+	if run == nil || *set < 1 || *set > 2 || *seeds < 1 || *problems < 0 {
+		t.Fatalf("engine %q, set %d, %d seeds, %d problems: want an engine of %v, set 1 or 2, at least one seed, and no negative number of problems", *engineNamed, *set, *seeds, *problems, slices.Sorted(maps.Keys(engines)))
 	}
 	if *set == 2 && *file == recorded {
 		t.Fatal("the costs of set 2 are not kept, so that nobody tunes on it: name a file for them with -record")
