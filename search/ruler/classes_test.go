@@ -78,7 +78,10 @@ var classes = []class{
 		tasks, err := bench.StressTasks(s.profile("a100-80"), s.i/10+1, uint64(s.set))
 		return task{problem: s.nth(tasks, s.i%10*(s.i/10+1)+s.i/10, err), types: search.Columns()}
 	}},
-	{"tiny", 40, func(s source) task { return task{problem: s.drawn(s.between(1, 4), 1, 6, s.between(1, 3), 8)} }},
+	{"tiny, all types", 40, func(s source) task { return task{problem: s.drawn(s.between(1, 4), 1, 6, s.between(1, 3), 8)} }},
+	{"tiny, slices", 40, func(s source) task {
+		return task{problem: s.drawn(s.between(1, 4), 1, 6, s.between(1, 3), 8), types: search.Columns()}
+	}},
 	{"one device", 20, func(s source) task { return task{problem: s.drawn(s.between(2, 12), 2, 6, 1, 8)} }},
 	{"mixed operators", 24, func(s source) task {
 		return task{problem: s.mixed(s.drawn(s.between(6, 16), 3, 6.5, s.between(2, 8), 4))}
