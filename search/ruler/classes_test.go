@@ -57,17 +57,17 @@ type class struct {
 // classes lists what the ruler measures. To add a class, add a row: nothing else knows them. If the draw of a class changes,
 // delete the class from testdata/ruler.json, whose costs are of other problems then.
 var classes = []class{
-	{"workloads, all types", 22, func(s source) task { return task{problem: s.workload()} }},
-	{"workloads, slices", 22, func(s source) task { return task{problem: s.workload(), types: search.Columns()} }},
-	{"paper, all types", 24, func(s source) task {
+	{"workloads in all types", 22, func(s source) task { return task{problem: s.workload()} }},
+	{"workloads in slices", 22, func(s source) task { return task{problem: s.workload(), types: search.Columns()} }},
+	{"paper in all types", 24, func(s source) task {
 		p := s.paper()
 		p.Accounting, p.Topology.Memory, p.Topology.ReserveShare = problem.CountAll, 0, 0
 		return task{problem: p}
 	}},
-	{"paper, slices", 24, func(s source) task { return task{problem: s.paper(), types: search.Columns()} }},
+	{"paper in slices", 24, func(s source) task { return task{problem: s.paper(), types: search.Columns()} }},
 	{"several hosts", 7, func(s source) task { return task{problem: s.onHosts()} }},
-	{"wide clusters, all types", 5, func(s source) task { return task{problem: s.wide()} }},
-	{"wide clusters, slices", 5, func(s source) task { return task{problem: s.wide(), types: search.Columns()} }},
+	{"wide clusters in all types", 5, func(s source) task { return task{problem: s.wide()} }},
+	{"wide clusters in slices", 5, func(s source) task { return task{problem: s.wide(), types: search.Columns()} }},
 	{"missed before", 7, func(s source) task { return missed[s.i](s) }},
 	{"1 to 24 tables", 48, func(s source) task {
 		return task{problem: s.drawn(s.between(1, 24), 2, 7.5, 1<<s.between(0, 4), 8)}
@@ -78,8 +78,8 @@ var classes = []class{
 		tasks, err := bench.StressTasks(s.profile("a100-80"), s.i/10+1, uint64(s.set))
 		return task{problem: s.nth(tasks, s.i%10*(s.i/10+1)+s.i/10, err), types: search.Columns()}
 	}},
-	{"tiny, all types", 40, func(s source) task { return task{problem: s.drawn(s.between(1, 4), 1, 6, s.between(1, 3), 8)} }},
-	{"tiny, slices", 40, func(s source) task {
+	{"tiny in all types", 40, func(s source) task { return task{problem: s.drawn(s.between(1, 4), 1, 6, s.between(1, 3), 8)} }},
+	{"tiny in slices", 40, func(s source) task {
 		return task{problem: s.drawn(s.between(1, 4), 1, 6, s.between(1, 3), 8), types: search.Columns()}
 	}},
 	{"one device", 20, func(s source) task { return task{problem: s.drawn(s.between(2, 12), 2, 6, 1, 8)} }},
