@@ -5,13 +5,71 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/unit"
 )
+
+// TestProblemsThatWereMissed plans problems for which an earlier search found only plans that cost much more. A plan may
+// cost at most test.most, in ms (SIMULATED): little more than the cheapest plan that is known.
+func TestProblemsThatWereMissed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems")
+	}
+	slicesOnly := []problem.ShardingType{problem.TableWise, problem.ColumnWise}
+	for _, test := range []struct {
+		file, profile    string
+		devices, perHost int
+		memory           unit.Bytes // the profile's if 0, and then with the usual reserve
+		batch            int        // the file's if 0
+		types            []problem.ShardingType
+		most             float64
+	}{
+		{"many_small_1", "h100-80", 4, 1, 0, 0, problem.ShardingTypes(), 10.2},       // was 11.05
+		{"many_small_2", "a100-80", 8, 8, 0, 0, problem.ShardingTypes(), 4.6},        // was 5.61
+		{"nearly_full", "v100-32", 6, 6, 1_207_743_733, 0, slicesOnly, 9.2},          // was 12.49
+		{"tiny_numbers", "b200", 2, 2, 1_370_556_237, 65_536, slicesOnly, 1.545},     // was 1.566
+		{"one_device", "v100-16", 1, 1, 770_044, 512, problem.ShardingTypes(), .082}, // was .131
+	} {
+		t.Run(test.file, func(t *testing.T) {
+			f, err := os.Open("search/ruler/testdata/problems/" + test.file + ".json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			file, err := input.Tables(test.file, f, input.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := problem.Problem{Tables: file.Tables, Batch: max(file.Batch, test.batch), Topology: hardware.Topology{
+				Profile: profileNamed(t, test.profile), Devices: test.devices, DevicesPerHost: test.perHost, Memory: test.memory,
+			}}
+			if test.memory == 0 {
+				p.Topology.Memory = p.Topology.Profile.Memory
+			} else {
+				p.Topology.ReserveShare = hardware.NoReserve
+			}
+			for seed := range uint64(3) {
+				r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{ShardingTypes: search.Allowing(test.types), Seed: seed}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !p.LeavesBackwardRoom(r.Shards) {
+					t.Errorf("seed %d: a device has no room for its backward", seed)
+				}
+				if cost := float64(r.Predicted.Cost); !(cost <= test.most) {
+					t.Errorf("seed %d: got %.4g ms, want at most %.4g", seed, cost, test.most)
+				}
+			}
+		})
+	}
+}
 
 // TestManySmallTables draws tables that may all be replicated, and plans them by all sharding types: the plans cost
 // no more than those of replicas alone, but for what two runs of the annealing differ by.
