@@ -469,6 +469,13 @@ func TestJudging(t *testing.T) {
 	if got["valid"] != false || len(got["violations"].([]any)) == 0 {
 		t.Errorf("too little memory: got %v", got)
 	}
+	bare := plan[:strings.LastIndex(plan, ",")] + "}" // without its digest
+	for text, want := range map[string]int{plan: 0, bare: 1} {
+		got := s.object(200, "POST", "/v1/validate", fmt.Sprintf(`{"plan": %s, "problem": {"workload": "criteo-kaggle"}}`, text))
+		if warnings := got["warnings"].([]any); got["valid"] != true || len(warnings) != want {
+			t.Errorf("got %v, want a valid plan and %d warnings", got, want)
+		}
+	}
 	price := s.object(200, "POST", "/v1/price", fmt.Sprintf(`{"plan": %s, "problem": {"workload": "criteo-kaggle"}}`, plan))
 	known := s.object(200, "POST", "/v1/plan", quickBody)
 	if price["cost_ms"] != known["cost_ms"] {

@@ -34,6 +34,7 @@ type DiffBody struct {
 type Violations struct {
 	Valid      bool        `json:"valid"`
 	Violations []violation `json:"violations"`
+	Warnings   []string    `json:"warnings" doc:"What cannot be checked: changes of a plan that states no digest"`
 }
 
 // violation is one way in which a plan is not valid.
@@ -55,6 +56,8 @@ type held struct {
 	*plan.Plan
 	// text is the plan as JSON, and stated the problem of a kept plan; nil for another one.
 	text, stated []byte
+	// digest says that the plan states the digest of its content.
+	digest bool
 }
 
 // planOf returns the plan of a field: the plan itself, or the id of a kept one.
@@ -78,7 +81,7 @@ func (c *composer) planOf(ctx context.Context, from *shelf, value Value, locatio
 	if err = ctx.Err(); err != nil {
 		return nil, err
 	}
-	if h.Plan, err = plan.Read(bytes.NewReader(h.text)); err != nil {
+	if h.Plan, h.digest, err = plan.ReadStated(bytes.NewReader(h.text)); err != nil {
 		return nil, refusal(fault{Location: location, Message: err.Error(), Hint: "give the object of a plan file, as neuroshard plan -o writes it"})
 	}
 	return h, c.limits.holds(h.Plan, location)
@@ -159,7 +162,10 @@ func (h *held) problem() (*ProblemBody, error) {
 // violations returns the violations of a plan as the answer of POST /v1/validate.
 func (j *judged) violations() (*Violations, error) {
 	err := j.plan.Validate(j.composed.problem)
-	out := &Violations{Valid: err == nil, Violations: []violation{}}
+	out := &Violations{Valid: err == nil, Violations: []violation{}, Warnings: []string{}}
+	if !j.plan.digest {
+		out.Warnings = append(out.Warnings, plan.NoDigest)
+	}
 	if err == nil {
 		return out, nil
 	}

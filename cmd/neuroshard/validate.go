@@ -24,7 +24,8 @@ the plan states; flags override single fields of it, and --topology all of it.
 
 It prints "valid", or every violation, after the name of the rule that it breaks, and
 exits with code 1. If the tables changed after the plan was made, the first lines say what
-changed, as far as the sums in the plan show it.
+changed, as far as the sums in the plan show it. A plan that states no digest is checked
+in the same way, with a warning: changes of the plan itself cannot be seen.
 
 show, diff and export read a plan without its tables. They print what the plan alone shows
 to be wrong as warnings, and go on; but export refuses tables that are not placed exactly
@@ -32,9 +33,12 @@ once, and diff refuses tables that are listed twice.`,
 		Args:              exactArgs("PLAN", "TABLES"),
 		ValidArgsFunction: completeTables(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			pl, err := a.readPlan(args[0])
+			pl, digest, err := a.readStated(args[0])
 			if err != nil {
 				return err
+			}
+			if !digest {
+				fmt.Fprintf(a.stderr, "neuroshard: warning: %s: %s\n", args[0], plan.NoDigest)
 			}
 			own := clusterOf(pl, &flags)
 			loaded, err := loadProblem(a, args[1], &flags, own)
