@@ -180,8 +180,8 @@ type Estimator struct {
 // memory; the rules of p's engine; and the sums that the plan states equal to those counted again from p. It
 // returns nil or an *Invalid with all violations.
 //
-// It does not compare Provenance.Input with Digest(p): a plan stays valid when only
-// access statistics change, though its predicted times may then be wrong.
+// It does not compare Provenance.Input with Digest(p), as MadeFrom does: a plan stays valid when
+// only access statistics change, though its predicted times may then be wrong.
 func (pl *Plan) Validate(p *problem.Problem) error {
 	v := &validator{pl: pl, p: p}
 	v.cluster()

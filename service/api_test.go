@@ -470,8 +470,13 @@ func TestJudging(t *testing.T) {
 		t.Errorf("too little memory: got %v", got)
 	}
 	bare := plan[:strings.LastIndex(plan, ",")] + "}" // without its digest
-	for text, want := range map[string]int{plan: 0, bare: 1} {
-		got := s.object(200, "POST", "/v1/validate", fmt.Sprintf(`{"plan": %s, "problem": {"workload": "criteo-kaggle"}}`, text))
+	for body, want := range map[string]int{
+		fmt.Sprintf(`{"plan": %q}`, before):                                                                        0,
+		fmt.Sprintf(`{"plan": %s, "problem": {"workload": "criteo-kaggle"}}`, plan):                                0,
+		fmt.Sprintf(`{"plan": %s, "problem": {"workload": "criteo-kaggle", "overrides": {"min_width": 8}}}`, plan): 1,
+		fmt.Sprintf(`{"plan": %s, "problem": {"workload": "criteo-kaggle"}}`, bare):                                1,
+	} {
+		got := s.object(200, "POST", "/v1/validate", body)
 		if warnings := got["warnings"].([]any); got["valid"] != true || len(warnings) != want {
 			t.Errorf("got %v, want a valid plan and %d warnings", got, want)
 		}

@@ -34,7 +34,7 @@ type DiffBody struct {
 type Violations struct {
 	Valid      bool        `json:"valid"`
 	Violations []violation `json:"violations"`
-	Warnings   []string    `json:"warnings" doc:"What cannot be checked: changes of a plan that states no digest"`
+	Warnings   []string    `json:"warnings" doc:"Doubts about a plan: it states no digest, or it was made from another problem"`
 }
 
 // violation is one way in which a plan is not valid.
@@ -167,6 +167,9 @@ func (j *judged) violations() (*Violations, error) {
 		out.Warnings = append(out.Warnings, plan.NoDigest)
 	}
 	if err == nil {
+		if !j.plan.MadeFrom(j.composed.problem) {
+			out.Warnings = append(out.Warnings, plan.OtherInput)
+		}
 		return out, nil
 	}
 	invalid, ok := err.(*plan.Invalid)
