@@ -37,32 +37,6 @@ func Digest(p *problem.Problem) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// OtherInput says of a valid plan that MadeFrom does not find to be made from the problem.
-const OtherInput = "provenance.input is not the digest of these tables and this cluster: the plan was made from others, such as other access statistics or constraints, and its predicted times are theirs"
-
-// MadeFrom reports whether Provenance.Input is the digest of p, or that of a problem that states
-// the cluster of p in other words: defaults, or bytes in place of a share.
-func (pl *Plan) MadeFrom(p *problem.Problem) bool {
-	own := &p.Topology
-	largest := own.Largest()
-	memory, reserve := own.DeviceMemory(largest), own.Reserve(largest)
-	rounded := math.Round(1e4*float64(reserve)/float64(memory)) / 1e4 // people state few digits
-	for _, perHost := range []int{own.DevicesPerHost, own.PerHost(), hardware.UsualPerHost, 0} {
-		for _, stated := range []unit.Bytes{own.Memory, memory, 0} {
-			for _, share := range []float64{own.ReserveShare, hardware.DefaultReserveShare, hardware.ReserveShare(rounded), hardware.NoReserve} {
-				other := *p
-				t := &other.Topology
-				t.DevicesPerHost, t.Memory, t.ReserveShare, t.ReserveFixed = perHost, stated, share, 0
-				t.ReserveFixed = reserve - t.Reserve(largest)
-				if clusterOf(&other).Equal(clusterOf(p)) && Digest(&other) == pl.Provenance.Input {
-					return true
-				}
-			}
-		}
-	}
-	return false
-}
-
 // usualLanes is the number of lanes of a warp that a profile has if it states none.
 const usualLanes = 32
 
