@@ -1,6 +1,6 @@
 # Each target is a step of .ci/run; `make check` is what CI runs.
 
-.PHONY: build test test-long race plain targets release fuzz golden models measure compare-kin torchrec-matrix lint fmt vuln browser check clean
+.PHONY: build test test-long ruler race plain targets release fuzz golden models measure compare-kin torchrec-matrix lint fmt vuln browser check clean
 
 build: ## the static binary, bin/neuroshard
 	CGO_ENABLED=0 go build -trimpath -o bin/neuroshard ./cmd/neuroshard
@@ -10,6 +10,9 @@ test: ## the tests, fuzz seeds included
 
 test-long: ## tests behind the build tag "long"
 	.ci/run long
+
+ruler: ## the default search on problems of all classes, against the cheapest plans known (half an hour)
+	go test -tags ruler ./search/ruler -v -timeout 5h
 
 race: ## the short tests under the race detector
 	.ci/run race

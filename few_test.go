@@ -67,6 +67,34 @@ func plansOfFewTables(t *testing.T, seeds uint64) {
 	}
 }
 
+// By TorchRec's formulas, a table whose blocks lie across all hosts keeps all devices equally busy, and
+// its plan costs half as much as that of blocks on one host.
+func TestOneTableAcrossHosts(t *testing.T) {
+	p := fewTables(t, 1, 0)
+	p.Batch = 4 * 64
+	p.Topology.Devices, p.Topology.DevicesPerHost = 4, 2
+	p.Tables[0].Rows, p.Tables[0].Dim, p.Tables[0].Features = 28_082, 8, []problem.Feature{{PoolingFactor: 4.4}}
+	options := neuroshard.Options{Prices: neuroshard.TorchRec()}
+	options.Search.ShardingTypes = problem.ShardingTypes()
+	free := planned(t, p, options)
+	options.Search.ShardingTypes = []problem.ShardingType{problem.TableRowWise}
+	onHost := planned(t, p, options)
+	if got, most := free.Predicted.Cost, .6*onHost.Predicted.Cost; got > most {
+		t.Errorf("got a plan of %v, want at most %v", got, most)
+	}
+}
+
+// A search of few tables by TorchRec's formulas makes a limited number of evaluations: a training job waits for it.
+func TestEvaluationsOfFewTables(t *testing.T) {
+	p := fewTables(t, 6, 3)
+	p.Topology.Devices, p.Topology.DevicesPerHost = 8, 4
+	options := neuroshard.Options{Prices: neuroshard.TorchRec()}
+	options.Search.ShardingTypes = problem.ShardingTypes()
+	if got, most := planned(t, p, options).Stats.Evaluations, int64(1_100_000); got > most {
+		t.Errorf("got %d evaluations, want at most %d", got, most)
+	}
+}
+
 // A model of few tables has no plan with free slices to compare with.
 func TestFreeSlicesOfFewTables(t *testing.T) {
 	for _, n := range []int{neuroshard.ComparedTables - 1, neuroshard.ComparedTables} {

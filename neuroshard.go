@@ -308,6 +308,9 @@ func Evaluate(ctx context.Context, p *problem.Problem, shards [][]problem.Shard,
 		result.Baselines, err = compared(l)
 	}
 	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
 		err = wholeStep(l, result)
 	}
 	return result, err
@@ -469,6 +472,9 @@ func (l *line) result(ctx context.Context, found search.Result) (*Result, error)
 		return nil, err
 	}
 	pl.Sync = sync
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if err := estimate(pl, l.prices, found.Shards, found.Status, &l.opt); err != nil {
 		return nil, err
 	}
@@ -484,6 +490,9 @@ func (l *line) result(ctx context.Context, found search.Result) (*Result, error)
 		return result, err
 	}
 	if result.Simulated, err = l.judge.Price(found.Shards); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if err := l.lanes(result); err != nil {

@@ -16,27 +16,13 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestManyPlansStayAsGood is TestPlansStayAsGood for 18 tasks.
-func TestManyPlansStayAsGood(t *testing.T) { plansStayAsGood(t, paperTasks(t, 3), nil, 3.1486) }
-
-// TestLargePlansStayAsGood is TestPlansStayAsGood for large problems.
-func TestLargePlansStayAsGood(t *testing.T) {
-	plansStayAsGood(t, workloadTasks(t, "dlrm-datasets-300x32"), nil, 10.9319)
-	plansStayAsGood(t, workloadTasks(t, "dlrm-datasets-300x32", "dlrm-datasets-1000x128"), nil, 11.7377)
-}
-
-// TestPlansOfColumnsStayAsGood is TestPlansStayAsGood for a large problem in slices of columns.
-func TestPlansOfColumnsStayAsGood(t *testing.T) {
-	plansStayAsGood(t, workloadTasks(t, "dlrm-datasets-1000x128"), []problem.ShardingType{problem.TableWise, problem.ColumnWise}, 12.6028)
-}
-
 // TestPlansInTightMemoryAreAlike plans hugectr-7 in about 60 % of its bytes, with slightly
 // different memories and with several seeds. The costs of the plans must be close together.
 func TestPlansInTightMemoryAreAlike(t *testing.T) {
 	p := workloadNamed(t, "hugectr-7")
 	p.Topology.HostMemory = 2 * unit.TiB
 	least, most := math.Inf(1), 0.
-	for _, memory := range []float64{31.15, 31.2, 31.5, 33} {
+	for _, memory := range []float64{31.15, 31.5} {
 		p.Topology.Memory = unit.Bytes(memory * float64(unit.GiB))
 		for seed := range uint64(3) {
 			r := planned(t, &p, neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), Seed: seed, Brief: true}})
@@ -108,5 +94,32 @@ func TestSeedsAgree(t *testing.T) {
 		{"mlperf-dlrm-dcnv2", "a100-80", 64, 0, 2.3719, .015},
 	} {
 		seedsAgree(t, c, 10)
+	}
+}
+
+// seedsCase is a workload on a cluster of hosts of eight devices. best is the cost in ms of the
+// best plan known: the cheapest of twenty seeds. within
+// is the share of best by which a plan with any seed may cost more.
+type seedsCase struct {
+	workload, device string
+	devices          int
+	hostMemory       unit.Bytes
+	best, within     float64
+}
+
+// seedsAgree plans the workload with a number of seeds, and compares the most expensive plan with the
+// best one known.
+func seedsAgree(t *testing.T, c seedsCase, seeds uint64) {
+	p := workloadNamed(t, c.workload)
+	p.Topology.Profile = profileNamed(t, c.device)
+	p.Topology.Devices, p.Topology.DevicesPerHost, p.Topology.HostMemory = c.devices, 8, c.hostMemory
+	least, most := math.Inf(1), 0.
+	for seed := range seeds {
+		r := planned(t, &p, neuroshard.Options{Search: search.Options{Seed: seed, ShardingTypes: problem.ShardingTypes()}})
+		least, most = min(least, float64(r.Predicted.Cost)), max(most, float64(r.Predicted.Cost))
+	}
+	t.Logf("%s on %d x %s: %.4f to %.4f ms, %.2f %% apart, at most %.2f %% above the best known", c.workload, c.devices, c.device, least, most, 100*(most/least-1), 100*(most/c.best-1))
+	if most > c.best*(1+c.within) {
+		t.Errorf("%s on %d x %s: got a plan of %.4f ms with some seed, want at most %.1f %% above %.4f", c.workload, c.devices, c.device, most, 100*c.within, c.best)
 	}
 }

@@ -38,7 +38,7 @@ func TestProblemsThatWereMissed(t *testing.T) {
 		{"one_device", "v100-16", 1, 1, 770_044, 512, problem.ShardingTypes(), .082}, // was .131
 	} {
 		t.Run(test.file, func(t *testing.T) {
-			f, err := os.Open("testdata/problems/" + test.file + ".json")
+			f, err := os.Open("search/ruler/testdata/problems/" + test.file + ".json")
 			if err != nil {
 				t.Fatal(err)
 			}

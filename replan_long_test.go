@@ -14,8 +14,8 @@ func TestReplanByBruteForceLong(t *testing.T) { replanByBruteForce(t, 10, 2) }
 
 func TestReplanPropertiesLong(t *testing.T) {
 	var changes []int
-	for i := range 24 {
-		changes = append(changes, i)
+	for i := range 12 {
+		changes = append(changes, 2*i)
 	}
 	replanProperties(t, changes, 3)
 }

@@ -75,6 +75,9 @@ func anchors(text string) []string {
 // TestLinks follows every link between the documents, and every mention of a
 // page of docs/ in documents and code.
 func TestLinks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it reads all pages")
+	}
 	followed := 0
 	for _, name := range files(t, ".md") {
 		text := fence.ReplaceAllString(read(t, name), "")

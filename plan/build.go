@@ -322,7 +322,7 @@ func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 	fixed := p.DeviceMemory(0).Add(every.Memory)
 	for i := range devices {
 		d := &devices[i]
-		fixed.Reserve = p.DeviceMemory(i).Reserve
+		fixed.Reserve = p.Reserved(i)
 		d.Shards += every.Shards
 		d.DimSum += every.DimSum
 		d.Memory = d.Memory.Add(fixed)

@@ -3,10 +3,13 @@ package plan
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // The digest of the sample. It may only change with digestForm, or with the
@@ -129,5 +132,29 @@ func TestDigestKeepsTextsApart(t *testing.T) {
 	}
 	if of("ab", "c") == of("a", "bc") {
 		t.Error("got equal digests, want different ones")
+	}
+}
+
+// TestMadeFrom compares a plan's input with problems: with its own, whose cluster is stated in other
+// words, and with one of other access statistics.
+func TestMadeFrom(t *testing.T) {
+	p, pl := sample(t)
+	for name, reserve := range map[string]struct {
+		share float64
+		fixed unit.Bytes
+	}{"default": {}, "share": {.12, 0}, "none": {hardware.NoReserve, 0}, "both": {.15, 100 * unit.KiB}} {
+		p.Topology.ReserveShare, p.Topology.ReserveFixed = reserve.share, reserve.fixed
+		pl.Cluster, pl.Provenance.Input = clusterOf(p), Digest(p)
+		other := *p
+		other.Topology = pl.Cluster.Topology()
+		other.Topology.Profile = p.Topology.Profile
+		if !pl.MadeFrom(p) || !pl.MadeFrom(&other) {
+			t.Errorf("reserve %s: got a plan of another problem", name)
+		}
+		other.Tables = slices.Clone(p.Tables)
+		other.Tables[0].Access.UniqueRows++
+		if pl.MadeFrom(&other) {
+			t.Errorf("reserve %s: got a plan of a problem with other access statistics", name)
+		}
 	}
 }

@@ -148,9 +148,12 @@ func TestChangedPlans(t *testing.T) {
 		if _, err := Read(strings.NewReader(edited)); !errors.Is(err, ErrChanged) {
 			t.Errorf("%s for %s: got error %v, want %v", c.after, c.before, err, ErrChanged)
 		}
-		if _, err := Read(bytes.NewReader(undigested([]byte(edited)))); err != nil {
-			t.Errorf("%s for %s, without the digest: %v", c.after, c.before, err)
+		if _, digest, err := ReadStated(bytes.NewReader(undigested([]byte(edited)))); err != nil || digest {
+			t.Errorf("%s for %s, without the digest: got %t, %v, want a plan that states none", c.after, c.before, digest, err)
 		}
+	}
+	if _, digest, err := ReadStated(strings.NewReader(file)); err != nil || !digest {
+		t.Errorf("got %t, %v, want a plan that states a digest", digest, err)
 	}
 	if _, err := Read(strings.NewReader(strings.ReplaceAll(file, "\n", " "))); err != nil {
 		t.Errorf("on one line: %v", err)

@@ -20,6 +20,7 @@ package plan
 
 import (
 	"cmp"
+	"math"
 	"reflect"
 	"slices"
 
@@ -180,8 +181,8 @@ type Estimator struct {
 // memory; the rules of p's engine; and the sums that the plan states equal to those counted again from p. It
 // returns nil or an *Invalid with all violations.
 //
-// It does not compare Provenance.Input with Digest(p): a plan stays valid when only
-// access statistics change, though its predicted times may then be wrong.
+// It does not compare Provenance.Input with Digest(p), as MadeFrom does: a plan stays valid when
+// only access statistics change, though its predicted times may then be wrong.
 func (pl *Plan) Validate(p *problem.Problem) error {
 	v := &validator{pl: pl, p: p}
 	v.cluster()
@@ -198,6 +199,32 @@ func (pl *Plan) Validate(p *problem.Problem) error {
 		return &Invalid{v.found}
 	}
 	return nil
+}
+
+// OtherInput says of a valid plan that MadeFrom does not find to be made from the problem.
+const OtherInput = "provenance.input is not the digest of these tables and this cluster: the plan was made from others, such as other access statistics or constraints, and its predicted times are theirs"
+
+// MadeFrom reports whether Provenance.Input is the digest of p, or that of a problem that states
+// the cluster of p in other words: defaults, or bytes in place of a share.
+func (pl *Plan) MadeFrom(p *problem.Problem) bool {
+	own := &p.Topology
+	largest := own.Largest()
+	memory, reserve := own.DeviceMemory(largest), own.Reserve(largest)
+	rounded := math.Round(1e4*float64(reserve)/float64(memory)) / 1e4 // people state few digits
+	for _, perHost := range []int{own.DevicesPerHost, own.PerHost(), hardware.UsualPerHost, 0} {
+		for _, stated := range []unit.Bytes{own.Memory, memory, 0} {
+			for _, share := range []float64{own.ReserveShare, hardware.DefaultReserveShare, hardware.ReserveShare(rounded), hardware.NoReserve} {
+				other := *p
+				t := &other.Topology
+				t.DevicesPerHost, t.Memory, t.ReserveShare, t.ReserveFixed = perHost, stated, share, 0
+				t.ReserveFixed = reserve - t.Reserve(largest)
+				if clusterOf(&other).Equal(clusterOf(p)) && Digest(&other) == pl.Provenance.Input {
+					return true
+				}
+			}
+		}
+	}
+	return false
 }
 
 // CheckTables returns the violations that can be found without the problem: parts of

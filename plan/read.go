@@ -27,25 +27,35 @@ import (
 //
 // Read does not know the problem: call Validate before you use the plan.
 func Read(r io.Reader) (*Plan, error) {
+	pl, _, err := ReadStated(r)
+	return pl, err
+}
+
+// NoDigest says what a reader cannot know of a plan that states no digest.
+const NoDigest = "the plan states no digest of its content, so changes of it after it was made cannot be seen"
+
+// ReadStated reads a plan as Read does. It also reports whether the file states the digest of its
+// content; a plan that other programs or people wrote may state none (NoDigest).
+func ReadStated(r io.Reader) (pl *Plan, digest bool, err error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if len(data) > MaxFile {
-		return nil, fmt.Errorf("plan file is larger than %d bytes: no plan is", MaxFile)
+		return nil, false, fmt.Errorf("plan file is larger than %d bytes: no plan is", MaxFile)
 	}
 	if !utf8.Valid(data) {
-		return nil, errors.New("not a plan file: it is not UTF-8 text")
+		return nil, false, errors.New("not a plan file: it is not UTF-8 text")
 	}
 	if err := header(data); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	p := newParser(data)
-	pl := &Plan{}
-	if err := p.plan(pl); err != nil {
-		return nil, p.locate(err)
+	pl = &Plan{}
+	if digest, err = p.plan(pl); err != nil {
+		return nil, false, p.locate(err)
 	}
-	return pl, nil
+	return pl, digest, nil
 }
 
 // header finds format and version among the keys of the file, wherever they
@@ -150,9 +160,10 @@ func (p *parser) locate(err error) error {
 
 var planKeys = []string{"format", "version", "predicted", "cluster", "devices", "tables", "provenance", "sync", "digest"}
 
-func (p *parser) plan(pl *Plan) error {
-	digest, stated := "", false // plans of earlier releases state none
-	err := p.object(planKeys, 2, func(key string) (err error) {
+// plan reads a plan. It reports whether the plan states a digest.
+func (p *parser) plan(pl *Plan) (stated bool, err error) {
+	digest := ""
+	err = p.object(planKeys, 2, func(key string) (err error) {
 		switch key {
 		case "format":
 			_, err = p.text() // header has looked
@@ -185,15 +196,15 @@ func (p *parser) plan(pl *Plan) error {
 		return within(key, err)
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	if p.json.End(); p.err != nil {
-		return errors.New("there is more after the end of the plan")
+		return false, errors.New("there is more after the end of the plan")
 	}
 	if stated {
-		return pl.checkDigest(digest)
+		err = pl.checkDigest(digest)
 	}
-	return nil
+	return stated, err
 }
 
 var predictedKeys = []string{"cost_ms", "source"}

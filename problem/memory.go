@@ -294,11 +294,16 @@ func (p *Problem) HostBudget(device int) unit.Bytes { return p.Topology.HostBudg
 // DeviceMemory returns the lines of a device's memory that do not depend on the
 // placement: Received and Reserve.
 func (p *Problem) DeviceMemory(device int) Memory {
-	m := Memory{Reserve: p.Topology.Reserve(device) + p.Topology.FixedBytes(device)}
+	m := Memory{Reserve: p.Reserved(device)}
 	if p.Accounting == CountAll {
 		m.Received = p.received() + p.copied() + expanded(p)
 	}
 	return m
+}
+
+// Reserved returns the Reserve of a device's memory: what its topology keeps free, and fixed loads.
+func (p *Problem) Reserved(device int) unit.Bytes {
+	return p.Topology.Reserve(device) + p.Topology.FixedBytes(device)
 }
 
 // received returns the bytes of the vectors that a device receives from other devices and itself

@@ -80,6 +80,8 @@ type catalog struct {
 	all []int32
 	// leasts holds the width of the narrowest slice of each table: see least.
 	leasts []int32
+	// equalWidths are the EqualWidths of each table. They must not be modified.
+	equalWidths [][]int
 	// newMembers is room for the members of pieces of one table.
 	newMembers []member
 	// budget is the number of bytes that shards may take on the device with the most memory, and
@@ -131,10 +133,11 @@ func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
 	c := &catalog{problem: p, rules: p.Engine.Rules(), scorer: scorer, operators: map[problem.OperatorKey]int32{}}
 	c.resize(p.Topology.Devices)
 	const g = problem.ColumnGranule
-	c.leasts, c.familyOf = make([]int32, len(p.Tables)), make([]int32, len(p.Tables))
+	c.leasts, c.familyOf, c.equalWidths = make([]int32, len(p.Tables)), make([]int32, len(p.Tables)), make([][]int, len(p.Tables))
 	for i := range c.leasts {
 		c.familyOf[i] = none
 		c.leasts[i] = int32((max(g, p.Tables[i].MinWidth()) + g - 1) / g * g)
+		c.equalWidths[i] = p.Tables[i].EqualWidths()
 	}
 	c.onHost = onHost(p)
 	if scorer != nil {

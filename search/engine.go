@@ -223,7 +223,7 @@ func evenInto(c *catalog, table, n int) bool {
 // cut; 0 if there is none.
 func evenly(c *catalog, table, n int) int {
 	dim := c.problem.Tables[table].Dim
-	for _, width := range c.problem.Tables[table].EqualWidths() {
+	for _, width := range c.equalWidths[table] {
 		if dim/width >= n {
 			return dim / width
 		}
@@ -363,7 +363,7 @@ func (m evenMover) otherWidth(table, now int) (width int, ok bool) {
 // widthsOf returns the widths into which a table may be cut, with at most two slices for
 // each device.
 func (m evenMover) widthsOf(table int) []int {
-	widths := m.c.problem.Tables[table].EqualWidths()
+	widths := m.c.equalWidths[table]
 	most := 2 * len(m.c.all)
 	for len(widths) > 0 && m.c.problem.Tables[table].Dim/widths[len(widths)-1] > most {
 		widths = widths[:len(widths)-1]

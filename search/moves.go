@@ -488,9 +488,9 @@ func (m *mover) hostSums() []float64 {
 // equalSlices returns a number of equal slices of a table in blocks, or the whole table if it has no
 // such slices.
 func (m *mover) equalSlices(whole int32, n int) []int32 {
-	t := &m.c.problem.Tables[m.c.pieces[whole].members[0].table]
-	if width := t.Dim / n; width*n == t.Dim && slices.Contains(t.EqualWidths(), width) {
-		return slices.Repeat([]int32{m.c.slice(whole, width)}, n)
+	table := m.c.pieces[whole].members[0].table
+	if dim := m.c.problem.Tables[table].Dim; dim%n == 0 && slices.Contains(m.c.equalWidths[table], dim/n) {
+		return slices.Repeat([]int32{m.c.slice(whole, dim/n)}, n)
 	}
 	return []int32{whole}
 }
@@ -499,7 +499,7 @@ func (m *mover) equalSlices(whole int32, n int) []int32 {
 // hierarchical exchange, slices on several hosts balance the columns of hosts.
 func (m *mover) grid(whole int32, hosts int) []int32 {
 	table := m.c.pieces[whole].members[0].table
-	widths := m.c.problem.Tables[table].EqualWidths()
+	widths := m.c.equalWidths[table]
 	for len(widths) > 1 && m.c.problem.Tables[table].Dim/widths[len(widths)-1] > hosts {
 		widths = widths[:len(widths)-1]
 	}

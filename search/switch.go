@@ -41,7 +41,8 @@ const (
 	// If switching tables makes the placement cheaper than clearlyCheaper times its cost,
 	// slices of columns are not annealed first.
 	clearlyCheaper = .95
-	// With at most fewDescended tables, descents by cost make further starts.
+	// With at most fewDescended tables, descents by cost make further starts. If times add up, these are enough
+	// for long runs without combinedLonger.
 	fewDescended = 24
 	// If the placement in other forms costs more than annealedSaving times the slices of
 	// columns that were not annealed, and the slices are few, they are annealed last as if no
@@ -227,7 +228,7 @@ func (w switcher) refine(base []placed, large bool) {
 	switch {
 	case large && !w.mixed:
 		heats, longer = [][]float64{{coarseHot}}, coarseLonger
-	case w.mixed && w.combines():
+	case w.mixed && w.combines() && (len(w.c.whole()) > fewDescended || !addsUp(w.scorer)):
 		longer = combinedLonger
 	}
 	w.long(longer*w.longRun(), heats, true)
@@ -436,7 +437,7 @@ func (w switcher) onOtherHosts() (starts []start) {
 // number that is smaller than n, both not larger than the number of full hosts; 0 if there is none.
 func (w switcher) hostsBeside(table, n int) (larger, smaller int) {
 	t := &w.c.problem.Tables[table]
-	for _, width := range t.EqualWidths() { // from the widest, so that the numbers of slices rise
+	for _, width := range w.c.equalWidths[table] { // from the widest, so that the numbers of slices rise
 		switch slices := t.Dim / width; {
 		case slices > int(w.fullHosts()):
 			return larger, smaller
@@ -519,7 +520,9 @@ func (w switcher) starts(base []placed) []start {
 	}
 	if n := len(w.c.whole()); n <= fewDescended || w.searchesFurther() && n <= moreDescended {
 		for _, forms := range sets {
-			switched = append(switched, func(on switcher) []start { return on.descendedStarts(forms) })
+			for _, hosts := range w.descentHosts(forms) {
+				switched = append(switched, func(on switcher) []start { return on.descendedStarts(forms, hosts) })
+			}
 		}
 	}
 	for i, forms := range sets {
@@ -607,9 +610,10 @@ func (w switcher) switchedStarts(set int) []start {
 }
 
 // descendedStarts returns the placements that a descent by cost finds from the placement with every table
-// in a form of a set. The worth that the other starts go by says what a form saves if the devices are equally
-// busy, which the devices of few tables are not.
-func (w switcher) descendedStarts(forms []problem.Form) []start {
+// in a form of a set. Blocks of rows on hosts lie across the given number of hosts. The worth that the other starts
+// go by says what a form saves if the devices are equally busy, which the devices of few tables are not.
+func (w switcher) descendedStarts(forms []problem.Form, hosts int) []start {
+	w.acrossHosts = hosts
 	if w.allIn(forms); w.lack(false) > 0 {
 		return nil
 	}
@@ -703,6 +707,16 @@ func (w switcher) hostCounts(form problem.Form) []int {
 		}
 	}
 	return numbers
+}
+
+// descentHosts returns the numbers of hosts that a descent spreads the blocks of a table over: 1, and all full hosts if
+// the forms have such blocks and times add up. The latter blocks keep all devices equally busy.
+func (w switcher) descentHosts(forms []problem.Form) []int {
+	onHost := func(form problem.Form) bool { return spanOf(form) == oneHost }
+	if hosts := int(w.fullHosts()); hosts > 1 && addsUp(w.scorer) && slices.ContainsFunc(forms, onHost) {
+		return []int{1, hosts}
+	}
+	return []int{1}
 }
 
 // taken returns two placements: the layout's placement, if all of it fits, and the same with the

@@ -9,17 +9,20 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/service"
 	"github.com/neuroshard/neuroshard/service/store"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // made asks for the quick plan with overrides, and returns its id.
@@ -406,19 +409,53 @@ func TestClientGoesAway(t *testing.T) {
 	}
 }
 
-// TestPriceKeepsToTheLimitOfTime prices a plan within a millisecond, which is too little to read
-// the cost model.
-func TestPriceKeepsToTheLimitOfTime(t *testing.T) {
-	kept, err := store.Open(t.Context(), t.TempDir(), store.Options{})
+// TestJudgingStops asks about a given plan within a millisecond, for a client that left, and for a price
+// that takes more memory than there is: 20,000 tables on each of 1,024 devices once took a minute.
+func TestJudgingStops(t *testing.T) {
+	const tables, devices = 500, 1000
+	var csv strings.Builder
+	csv.WriteString("name,rows,dim\n")
+	for i := range tables {
+		fmt.Fprintf(&csv, "t%d,100,8\n", i)
+	}
+	n, device, batch := devices, "a100-80", 65536
+	parts := &input.Parts{Overrides: input.Overrides{Devices: &n, Device: &device, Batch: &batch}}
+	parts.Tables, parts.TablesErr = input.Tables("tables.csv", strings.NewReader(csv.String()), input.Options{})
+	p, _, err := parts.Problem()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer kept.Close()
-	id := start(t, service.Options{Store: kept}).made("")
-	hasty := start(t, service.Options{Store: kept, Limits: service.Limits{Time: time.Millisecond}})
-	if got := hasty.object(422, "POST", "/v1/price", fmt.Sprintf(`{"plan": %q}`, id)); got["type"] != "urn:neuroshard:time" {
-		t.Errorf("got %v, want a refusal for the limit of time", got)
+	all := make([]problem.Shard, tables)
+	for i := range all {
+		all[i] = p.Whole(i)
+		all[i].ShardingType = problem.DataParallel
 	}
+	var text bytes.Buffer
+	if err := plan.New(p, slices.Repeat([][]problem.Shard{all}, devices)).Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	judged := fmt.Sprintf(`{"plan": %s, "problem": {"tables_csv": %q}}`, &text, csv.String())
+	bodies := map[string]string{"/v1/price": judged, "/v1/validate": judged, "/v1/diff": fmt.Sprintf(`{"before": %s, "after": %s}`, &text, &text)}
+	s := start(t, service.Options{Limits: service.Limits{Memory: 256 * unit.MiB, Body: unit.MiB}})
+	hasty := start(t, service.Options{Limits: service.Limits{Time: time.Millisecond}})
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	for path, body := range bodies {
+		if got := hasty.object(422, "POST", path, body); got["type"] != "urn:neuroshard:time" || !strings.Contains(got["hint"].(string), "--time-limit") {
+			t.Errorf("%s: got %v, want a refusal for the limit of time", path, got)
+		}
+		r := httptest.NewRequestWithContext(left, "POST", "http://localhost"+path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		if w.Code != 503 {
+			t.Errorf("%s: got status %d for a client that left, want 503", path, w.Code)
+		}
+	}
+	if got := s.object(422, "POST", "/v1/price", bodies["/v1/price"]); got["type"] != "urn:neuroshard:limit" {
+		t.Errorf("got %v, want a refusal for the limit of memory", got)
+	}
+	s.object(200, "POST", "/v1/validate", bodies["/v1/validate"])
 }
 
 func TestJudging(t *testing.T) {
@@ -431,6 +468,18 @@ func TestJudging(t *testing.T) {
 	got := s.object(200, "POST", "/v1/validate", fmt.Sprintf(`{"plan": %s, "problem": {"workload": "criteo-kaggle", "overrides": {"memory": "2500MiB"}}}`, plan))
 	if got["valid"] != false || len(got["violations"].([]any)) == 0 {
 		t.Errorf("too little memory: got %v", got)
+	}
+	bare := plan[:strings.LastIndex(plan, ",")] + "}" // without its digest
+	for body, want := range map[string]int{
+		fmt.Sprintf(`{"plan": %q}`, before):                                                                        0,
+		fmt.Sprintf(`{"plan": %s, "problem": {"workload": "criteo-kaggle"}}`, plan):                                0,
+		fmt.Sprintf(`{"plan": %s, "problem": {"workload": "criteo-kaggle", "overrides": {"min_width": 8}}}`, plan): 1,
+		fmt.Sprintf(`{"plan": %s, "problem": {"workload": "criteo-kaggle"}}`, bare):                                1,
+	} {
+		got := s.object(200, "POST", "/v1/validate", body)
+		if warnings := got["warnings"].([]any); got["valid"] != true || len(warnings) != want {
+			t.Errorf("got %v, want a valid plan and %d warnings", got, want)
+		}
 	}
 	price := s.object(200, "POST", "/v1/price", fmt.Sprintf(`{"plan": %s, "problem": {"workload": "criteo-kaggle"}}`, plan))
 	known := s.object(200, "POST", "/v1/plan", quickBody)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
 
 	"github.com/neuroshard/neuroshard"
@@ -32,6 +34,7 @@ type DiffBody struct {
 type Violations struct {
 	Valid      bool        `json:"valid"`
 	Violations []violation `json:"violations"`
+	Warnings   []string    `json:"warnings" doc:"Doubts about a plan: it states no digest, or it was made from another problem"`
 }
 
 // violation is one way in which a plan is not valid.
@@ -53,6 +56,8 @@ type held struct {
 	*plan.Plan
 	// text is the plan as JSON, and stated the problem of a kept plan; nil for another one.
 	text, stated []byte
+	// digest says that the plan states the digest of its content.
+	digest bool
 }
 
 // planOf returns the plan of a field: the plan itself, or the id of a kept one.
@@ -73,7 +78,10 @@ func (c *composer) planOf(ctx context.Context, from *shelf, value Value, locatio
 		h.text, h.stated = record.Plan, record.Problem
 	}
 	var err error
-	if h.Plan, err = plan.Read(bytes.NewReader(h.text)); err != nil {
+	if err = ctx.Err(); err != nil {
+		return nil, err
+	}
+	if h.Plan, h.digest, err = plan.ReadStated(bytes.NewReader(h.text)); err != nil {
 		return nil, refusal(fault{Location: location, Message: err.Error(), Hint: "give the object of a plan file, as neuroshard plan -o writes it"})
 	}
 	return h, c.limits.holds(h.Plan, location)
@@ -100,6 +108,18 @@ type judged struct {
 	plan *held
 }
 
+// within answers a request about given plans, within the limit of the time of a job. do asks ctx
+// before each of its steps.
+func (s *judge) within(ctx context.Context, do func(ctx context.Context) (*reply, error)) (*reply, error) {
+	ctx, stop := context.WithTimeout(ctx, s.limits.Time)
+	defer stop()
+	out, err := do(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil, refuse(http.StatusUnprocessableEntity, typeTime, fmt.Sprintf("the limit of time of %v ended the request before there was an answer", s.limits.Time), "ask about a smaller plan, or start the server with a larger --time-limit")
+	}
+	return out, err
+}
+
 // read composes the problem of a request that judges a plan.
 func (s *judge) read(ctx context.Context, in *intake) (*judged, error) {
 	defer in.release()
@@ -120,11 +140,14 @@ func (s *judge) read(ctx context.Context, in *intake) (*judged, error) {
 			return nil, err
 		}
 	}
+	if err = ctx.Err(); err != nil {
+		return nil, err
+	}
 	c, err := s.compose(stated, pl.Plan)
 	if err != nil {
 		return nil, err
 	}
-	return &judged{c, pl}, nil
+	return &judged{c, pl}, ctx.Err()
 }
 
 // problem returns the problem of a kept plan.
@@ -139,8 +162,14 @@ func (h *held) problem() (*ProblemBody, error) {
 // violations returns the violations of a plan as the answer of POST /v1/validate.
 func (j *judged) violations() (*Violations, error) {
 	err := j.plan.Validate(j.composed.problem)
-	out := &Violations{Valid: err == nil, Violations: []violation{}}
+	out := &Violations{Valid: err == nil, Violations: []violation{}, Warnings: []string{}}
+	if !j.plan.digest {
+		out.Warnings = append(out.Warnings, plan.NoDigest)
+	}
 	if err == nil {
+		if !j.plan.MadeFrom(j.composed.problem) {
+			out.Warnings = append(out.Warnings, plan.OtherInput)
+		}
 		return out, nil
 	}
 	invalid, ok := err.(*plan.Invalid)
@@ -165,6 +194,9 @@ func (s *judge) price(ctx context.Context, j *judged) ([]byte, error) {
 			faults = append(faults, fault{Location: "plan", Message: v.Message, Table: v.Table})
 		}
 		return nil, refusal(faults...)
+	}
+	if err = ctx.Err(); err != nil {
+		return nil, err
 	}
 	prices, err := s.prices.of(j.composed.problem.Topology, 0)
 	if err != nil {
@@ -202,6 +234,9 @@ func (s *judge) diff(ctx context.Context, in *intake) (*DiffAnswer, error) {
 		if err := both[i].whole(one.location); err != nil {
 			return nil, err
 		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 	}
 	changes := plan.Diff(both[0].Plan, both[1].Plan)
 	out := &DiffAnswer{Changes: changes, Changed: len(changes.Tables) + len(changes.OnlyBefore) + len(changes.OnlyAfter)}
@@ -211,30 +246,36 @@ func (s *judge) diff(ctx context.Context, in *intake) (*DiffAnswer, error) {
 	return out, nil
 }
 
-// compareRoutes registers price, validate and diff. They run as jobs, in their turn.
+// compareRoutes registers price, validate and diff. A price is a job, which waits for its turn.
 func compareRoutes(s *Service) {
 	p := &judge{s.planner}
 	register(s, operation{method: http.MethodPost, path: "/v1/price", id: "price", summary: "Estimate the costs of a given plan, with the fields that neuroshard plan --json prints", body: JudgeBody{}, answer: PriceAnswer{}},
 		func(ctx context.Context, _ *none) (*reply, error) {
-			j, err := p.read(ctx, bodyOf(ctx))
-			if err != nil {
-				return nil, err
-			}
-			return p.inTurn(ctx, "price", "", j.weight(), func(ctx context.Context, _ *jobs.Job) (text, error) { return p.price(ctx, j) })
+			return p.within(ctx, func(ctx context.Context) (*reply, error) {
+				j, err := p.read(ctx, bodyOf(ctx))
+				if err != nil {
+					return nil, err
+				}
+				return p.inTurn(ctx, "price", "", j.weight(), func(ctx context.Context, _ *jobs.Job) (text, error) { return p.price(ctx, j) })
+			})
 		})
 	register(s, operation{method: http.MethodPost, path: "/v1/validate", id: "validate", summary: "Check a plan against its problem, and list every violation", body: JudgeBody{}, answer: Violations{}},
 		func(ctx context.Context, _ *none) (*reply, error) {
-			j, err := p.read(ctx, bodyOf(ctx))
-			if err != nil {
-				return nil, err
-			}
-			out, err := j.violations()
-			return replyOr(err, out)
+			return p.within(ctx, func(ctx context.Context) (*reply, error) {
+				j, err := p.read(ctx, bodyOf(ctx))
+				if err != nil {
+					return nil, err
+				}
+				out, err := j.violations()
+				return replyOr(err, out)
+			})
 		})
 	register(s, operation{method: http.MethodPost, path: "/v1/diff", id: "diff", summary: "Compare two plans: the changes, and the bytes that move", body: DiffBody{}, answer: Value{}},
 		func(ctx context.Context, _ *none) (*reply, error) {
-			out, err := p.diff(ctx, bodyOf(ctx))
-			return replyOr(err, out)
+			return p.within(ctx, func(ctx context.Context) (*reply, error) {
+				out, err := p.diff(ctx, bodyOf(ctx))
+				return replyOr(err, out)
+			})
 		})
 }
 
@@ -249,7 +290,18 @@ type PriceAnswer struct {
 	_         struct{} `additionalProperties:"true"`
 }
 
-// weight returns the memory that judging takes.
+// shardWeight is the memory that a shard takes while it is priced, on each device that holds it.
+const shardWeight = 256
+
+// weight returns the memory that pricing takes.
 func (j *judged) weight() int64 {
-	return planWeight(len(j.composed.problem.Tables), j.composed.problem.Topology.Devices)
+	shards := 0
+	for i := range j.plan.Tables {
+		if t := &j.plan.Tables[i]; t.ShardingType == plan.DataParallel {
+			shards += len(j.plan.Devices)
+		} else {
+			shards += len(t.Shards)
+		}
+	}
+	return planWeight(len(j.composed.problem.Tables), j.composed.problem.Topology.Devices) + shardWeight*int64(shards)
 }

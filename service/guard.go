@@ -1,6 +1,7 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -53,7 +55,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.log.Info("request", "method", clip(r.Method), "route", route, "status", out.status(), "ms", float64(took.Microseconds())/1000, "bytes", out.bytes, "from", addressOf(r.RemoteAddr))
 	}()
 	if refusal := g.refuse(r); refusal != nil {
-		write(out, refusal)
+		g.turnAway(out, r, refusal)
 		return
 	}
 	if r.Method != http.MethodPost {
@@ -62,13 +64,29 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	in, refusal := g.takeIn(out, r)
 	if refusal != nil {
-		write(out, refusal)
+		g.turnAway(out, r, refusal)
 		return
 	}
 	defer in.release()
 	with := r.WithContext(context.WithValue(r.Context(), intakeKey{}, in))
 	defer func() { r.Pattern = with.Pattern }()
 	g.next.ServeHTTP(out, with)
+}
+
+// mostDropped is the largest part of a refused body that is read and dropped.
+const mostDropped = 256 * unit.MiB
+
+// turnAway writes a refusal while the client may still send the body, and then reads and drops the
+// rest of the body. If the connection were closed before, a client that sends its whole body first
+// would see a reset in place of the refusal.
+func (g *guard) turnAway(out *recorder, r *http.Request, refusal *Refusal) {
+	_ = out.deadline.EnableFullDuplex() // without it, net/http reads a part of the body first, for any time
+	write(out, refusal)
+	_ = out.deadline.Flush()
+	_ = out.deadline.SetReadDeadline(time.Now().Add(g.limits.BodyTime))
+	_, _ = io.CopyN(io.Discard, r.Body, int64(mostDropped))
+	// The deadline stays, because net/http reads on when it closes the body. It sets another one for the
+	// next request.
 }
 
 // refuse returns the refusal of a request that may not reach a route, or nil.
@@ -228,8 +246,11 @@ func write(w http.ResponseWriter, r *Refusal) {
 	if r.Status == http.StatusRequestEntityTooLarge || r.Status == http.StatusRequestTimeout {
 		w.Header().Set("Connection", "close") // the rest of the body is not read
 	}
+	var text bytes.Buffer
+	_ = json.NewEncoder(&text).Encode(r)
+	w.Header().Set("Content-Length", strconv.Itoa(text.Len())) // the client sees the end before its body was read
 	w.WriteHeader(r.Status)
-	_ = json.NewEncoder(w).Encode(r)
+	_, _ = w.Write(text.Bytes())
 }
 
 // setHeaders sets the headers that every answer has.

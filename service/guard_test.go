@@ -379,27 +379,70 @@ func TestStreamsAreLimited(t *testing.T) {
 	}
 }
 
+// TestClientsThatSendFirst sends a body that no socket's buffer holds, and reads the answer afterwards: a
+// server that closed the connection without reading the body once reset it in place of an answer.
+func TestClientsThatSendFirst(t *testing.T) {
+	body := bytes.Repeat([]byte(" "), 24<<20)
+	for what, c := range map[string]struct {
+		opt  service.Options
+		busy bool
+		want string
+	}{
+		"too large": {service.Options{Limits: service.Limits{Body: unit.KiB}}, false, "413"},
+		"busy":      {service.Options{}, true, "503"},
+		"no token":  {service.Options{Token: "a-token-that-nobody-guesses"}, false, "401"},
+	} {
+		c.opt.Store = broken{}
+		all, err := service.New(c.opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.busy && !all.Bodies(all.BodyMemory()) {
+			t.Fatal("the memory is in use")
+		}
+		conn, err := net.Dial("tcp", listen(t, all))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprintf(conn, "POST /v1/plan HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body))
+		if _, err := conn.Write(body); err != nil {
+			t.Errorf("%s: sending the body: %v", what, err)
+		}
+		answer := make([]byte, len("HTTP/1.1 200"))
+		if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 "+c.want {
+			t.Errorf("%s: got %q, %v, want %s", what, answer, err, c.want)
+		}
+		_ = conn.Close()
+	}
+}
+
+// listen serves a service over TCP, and returns its address.
+func listen(t *testing.T, all *service.Service) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := all.Server()
+	if server.ReadHeaderTimeout <= 0 || server.IdleTimeout <= 0 || server.MaxHeaderBytes <= 0 {
+		t.Error("a limit of the server is missing")
+	}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return listener.Addr().String()
+}
+
 // TestSlowClients sends bodies that never end, and one whose length is a lie, to a real server.
 func TestSlowClients(t *testing.T) {
 	// Only bodies that never end have a short limit, so that a loaded machine makes no other body late.
-	listen := func(bodies time.Duration) string {
+	within := func(bodies time.Duration) string {
 		all, err := service.New(service.Options{Store: broken{}, Limits: service.Limits{BodyTime: bodies, Body: unit.KiB}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		server := all.Server()
-		if server.ReadHeaderTimeout <= 0 || server.IdleTimeout <= 0 || server.MaxHeaderBytes <= 0 {
-			t.Error("a limit of the server is missing")
-		}
-		go func() { _ = server.Serve(listener) }()
-		t.Cleanup(func() { _ = server.Close() })
-		return listener.Addr().String()
+		return listen(t, all)
 	}
-	short, long := listen(50*time.Millisecond), listen(time.Hour)
+	short, long := within(50*time.Millisecond), within(time.Hour)
 	for what, c := range map[string]struct{ header, body, want string }{
 		"slow body":      {"Content-Length: 100", "{", "408"},
 		"slow chunks":    {"Transfer-Encoding: chunked", "1\r\n{\r\n", "408"},
@@ -424,6 +467,11 @@ func TestSlowClients(t *testing.T) {
 		answer := make([]byte, len("HTTP/1.1 200"))
 		if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 "+c.want {
 			t.Errorf("%s: got %q, %v, want %s", what, answer, err, c.want)
+		}
+		if c.want == "408" {
+			if _, err := io.Copy(io.Discard, conn); err != nil { // the server closes the connection
+				t.Errorf("%s: reading to the end of the connection: %v", what, err)
+			}
 		}
 		_ = conn.Close()
 	}

@@ -52,16 +52,21 @@ func (a *app) openOr(path, hint string) (name string, r io.ReadCloser, err error
 
 // readPlan reads a plan from a file, or from stdin for "-".
 func (a *app) readPlan(path string) (*plan.Plan, error) {
+	pl, _, err := a.readStated(path)
+	return pl, err
+}
+
+// readStated reads a plan file as plan.ReadStated does.
+func (a *app) readStated(path string) (pl *plan.Plan, digest bool, err error) {
 	name, r, err := a.open(path)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer r.Close()
-	pl, err := plan.Read(r)
-	if err != nil {
-		return nil, usagef("plans are written by: neuroshard plan TABLES -o plan.json", "%s: %w", name, err)
+	if pl, digest, err = plan.ReadStated(r); err != nil {
+		return nil, false, usagef("plans are written by: neuroshard plan TABLES -o plan.json", "%s: %w", name, err)
 	}
-	return pl, nil
+	return pl, digest, nil
 }
 
 // mostDoubted is the number of violations of a plan that are printed by commands that go on.

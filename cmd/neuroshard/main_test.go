@@ -154,10 +154,15 @@ func valueAt(ts *testscript.TestScript, file, path string) string {
 	return string(text)
 }
 
-// cut truncates a file: cut FILE BYTES
+// cut truncates a file, or takes bytes off its end: cut FILE BYTES, cut FILE -BYTES
 func cut(ts *testscript.TestScript, _ bool, args []string) {
 	var size int64
 	ts.Check(json.Unmarshal([]byte(args[1]), &size))
+	if size < 0 {
+		info, err := os.Stat(ts.MkAbs(args[0]))
+		ts.Check(err)
+		size += info.Size()
+	}
 	ts.Check(os.Truncate(ts.MkAbs(args[0]), size))
 }
 

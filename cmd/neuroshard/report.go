@@ -15,7 +15,6 @@ import (
 	"github.com/neuroshard/neuroshard/lab/sweep"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/report"
@@ -321,23 +320,14 @@ func publishedProblem(pl *plan.Plan) *problem.Problem {
 	if err != nil {
 		return nil
 	}
-	usual := w.Problem().Topology
-	own := clusterOf(pl, &clusterFlags{set: &pflag.FlagSet{}}).Topology
-	all := []hardware.Topology{own}
-	for _, perHost := range []int{usual.DevicesPerHost, own.DevicesPerHost, 0} { // as plan composes clusters
-		t := own
-		t.DevicesPerHost, t.Memory, t.ReserveShare, t.ReserveFixed = perHost, usual.Memory, usual.ReserveShare, usual.ReserveFixed
-		all = append(all, t)
+	p := w.Problem()
+	c := pl.Cluster
+	p.Topology = clusterOf(pl, &clusterFlags{set: &pflag.FlagSet{}}).Topology
+	p.Batch, p.CommPrecision, p.Engine, p.LaneRule = c.Batch, c.CommPrecision, c.Engine, c.LaneRule
+	if !pl.MadeFrom(&p) || pl.Validate(&p) != nil {
+		return nil
 	}
-	for _, t := range all {
-		p := w.Problem()
-		c := pl.Cluster
-		p.Topology, p.Batch, p.CommPrecision, p.Engine, p.LaneRule = t, c.Batch, c.CommPrecision, c.Engine, c.LaneRule
-		if plan.Digest(&p) == pl.Provenance.Input && pl.Validate(&p) == nil {
-			return &p
-		}
-	}
-	return nil
+	return &p
 }
 
 // judge computes the costs and alternatives of the plans whose problems are known.

@@ -24,7 +24,9 @@ the plan states; flags override single fields of it, and --topology all of it.
 
 It prints "valid", or every violation, after the name of the rule that it breaks, and
 exits with code 1. If the tables changed after the plan was made, the first lines say what
-changed, as far as the sums in the plan show it.
+changed, as far as the sums in the plan show it. A plan that states no digest is checked
+in the same way, with a warning: changes of the plan itself cannot be seen. Another warning
+says that the plan is valid, but was made from other tables, such as other access statistics.
 
 show, diff and export read a plan without its tables. They print what the plan alone shows
 to be wrong as warnings, and go on; but export refuses tables that are not placed exactly
@@ -32,9 +34,12 @@ once, and diff refuses tables that are listed twice.`,
 		Args:              exactArgs("PLAN", "TABLES"),
 		ValidArgsFunction: completeTables(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			pl, err := a.readPlan(args[0])
+			pl, digest, err := a.readStated(args[0])
 			if err != nil {
 				return err
+			}
+			if !digest {
+				fmt.Fprintf(a.stderr, "neuroshard: warning: %s: %s\n", args[0], plan.NoDigest)
 			}
 			own := clusterOf(pl, &flags)
 			loaded, err := loadProblem(a, args[1], &flags, own)
@@ -51,6 +56,9 @@ once, and diff refuses tables that are listed twice.`,
 				return &exitError{code: exitNo}
 			case err != nil:
 				return err
+			}
+			if !pl.MadeFrom(loaded.problem) {
+				fmt.Fprintf(a.stderr, "neuroshard: warning: %s: %s\n", args[0], plan.OtherInput)
 			}
 			fmt.Fprintln(a.stdout, "valid")
 			return nil

@@ -20,6 +20,9 @@ import (
 // TestBeatsTorchRecsPlanner plans the scenarios that TorchRec's planner was run on: no
 // plan may cost more, by TorchRec's own formulas, than the best of its default planner.
 func TestBeatsTorchRecsPlanner(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	profile, err := hardware.ByName("a100-80")
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +80,9 @@ func TestBeatsTorchRecsPlanner(t *testing.T) {
 // where one table may have one sharding type only, the plan costs no less than without that
 // constraint.
 func TestConstraintsMakeNoPlanCheaper(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	profile, err := hardware.ByName("v100-32")
 	if err != nil {
 		t.Fatal(err)

@@ -10,17 +10,27 @@
 //	File.Place     gives the file its path
 //	SyncFolder     brings renames to the disk
 //	Target         the path that a link leads to
+//
+// A process holds a lock on the file that it writes, and the system frees the lock when the
+// process ends. So the next writer of the path removes the files of processes that were
+// killed. Windows has no lock that lets its holder rename the file: there such files stay.
 package atomicfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
+	"strings"
 	"syscall"
+
+	"github.com/gofrs/flock"
 )
 
 // Suffix ends the names of files that are being written. The whole name is
@@ -90,6 +100,8 @@ func writeDirectly(path string, write func(io.Writer) error) error {
 type File struct {
 	*os.File
 	path string
+	// held locks the file until it has its path. It has an open file of its own.
+	held *flock.Flock
 }
 
 // Create makes a new file in the folder of path, and follows no link. It has the permissions of the
@@ -102,16 +114,68 @@ func Create(path string) (*File, error) {
 		mode = old.Mode().Perm()
 	}
 	dir, base := filepath.Split(path)
-	beside := filepath.Join(dir, fmt.Sprintf(".%s-%08x%s", base, rand.Uint32(), Suffix))
-	f, err := os.OpenFile(beside, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return nil, err
+	removeStale(dir, base)
+	for {
+		beside := filepath.Join(dir, fmt.Sprintf(".%s-%08x%s", base, rand.Uint32(), Suffix))
+		f, err := os.OpenFile(beside, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
+		if err != nil {
+			return nil, err
+		}
+		held := flock.New(beside, flock.SetFlag(os.O_RDONLY))
+		if hold(held) {
+			return &File{f, path, held}, nil
+		}
+		// Another writer took the file for a stale one before it was locked, and removes it.
+		_ = f.Close()
 	}
-	return &File{f, path}, nil
 }
 
-// Finish brings the content to the disk and closes the file.
-func (f *File) Finish() error { return errors.Join(f.Sync(), f.Close()) }
+// hold locks a new file. It reports false if another process has or had the lock. A file system
+// without locks is no fault: there nobody removes stale files.
+func hold(held *flock.Flock) bool {
+	if runtime.GOOS == "windows" {
+		return true
+	}
+	got, err := held.TryLock()
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	if !got {
+		return false
+	}
+	if _, err := os.Stat(held.Path()); err != nil {
+		_ = held.Unlock()
+		return false
+	}
+	return true
+}
+
+// removeStale removes the files that writers of the path left when they were killed: those that
+// nobody has locked.
+func removeStale(dir, base string) {
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
+	if err != nil || runtime.GOOS == "windows" {
+		return
+	}
+	for _, e := range entries {
+		digits, ours := strings.CutPrefix(strings.TrimSuffix(e.Name(), Suffix), "."+base+"-")
+		if _, err := strconv.ParseUint(digits, 16, 32); err != nil || !ours || len(digits) != 8 || !strings.HasSuffix(e.Name(), Suffix) || !e.Type().IsRegular() {
+			continue
+		}
+		held := flock.New(filepath.Join(dir, e.Name()), flock.SetFlag(os.O_RDONLY))
+		if got, err := held.TryLock(); err == nil && got {
+			_ = os.Remove(held.Path())
+			_ = held.Unlock()
+		}
+	}
+}
+
+// Finish brings the content to the disk and closes the file. The file stays locked until Place or
+// Discard.
+func (f *File) Finish() error { return errors.Join(f.Sync(), f.File.Close()) }
+
+// Close closes the file and gives up its lock, for callers that rename the file themselves.
+func (f *File) Close() error { return errors.Join(f.File.Close(), f.held.Unlock()) }
 
 // Place gives the finished file its path, and replaces the file there. If it fails, the
 // finished file is removed.
@@ -120,6 +184,7 @@ func (f *File) Place() error {
 		f.Discard()
 		return err
 	}
+	_ = f.held.Unlock()
 	return nil
 }
 

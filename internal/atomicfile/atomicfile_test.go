@@ -6,7 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -75,6 +77,64 @@ func TestWriteFails(t *testing.T) {
 		if got := names(t, folder); got != "a" {
 			t.Errorf("%s: got files %q, want a alone", name, got)
 		}
+	}
+}
+
+// TestStale writes a file beside what killed writers left, and beside a file that is being written.
+func TestStale(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "a")
+	held, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(text("held")(held), held.Finish()); err != nil {
+		t.Fatal(err)
+	}
+	const others = ".a-b-01234567.part .a-0123456.part .a-0123456z.part .b-01234567.part a.part"
+	for _, name := range append(strings.Fields(others), ".a-01234567.part") {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte("half"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Write(path, text("new")); err != nil {
+		t.Fatal(err)
+	}
+	want := append(strings.Fields(others), "a", filepath.Base(held.Name()))
+	slices.Sort(want)
+	if got := names(t, folder); got != strings.Join(want, " ") {
+		t.Errorf("got files %q, want %q", got, want)
+	}
+	if err := held.Place(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "held" {
+		t.Errorf("got %q, %v, want held", got, err)
+	}
+}
+
+// TestWritersOfOneFile has several writers write one file at once: each succeeds, and the file is whole.
+func TestWritersOfOneFile(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "a")
+	var all sync.WaitGroup
+	for writer := range 4 {
+		content := strings.Repeat(string(rune('0'+writer)), 1<<12)
+		all.Go(func() {
+			for range 25 {
+				if err := Write(path, text(content)); err != nil {
+					t.Error(err)
+				}
+				got, err := os.ReadFile(path)
+				if err != nil || len(got) != len(content) || strings.Trim(string(got), string(got[:1])) != "" {
+					t.Errorf("got %d bytes of several writers, %v", len(got), err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := names(t, folder); got != "a" {
+		t.Errorf("got files %q, want a alone", got)
 	}
 }
 

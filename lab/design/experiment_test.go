@@ -176,6 +176,9 @@ func TestExperimentWithoutPlans(t *testing.T) {
 
 // Plans under a model are made by the default method, for the model's device.
 func TestExperimentWithModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	m := model(t, "h100-80")
 	d := design.Experiment{Domain: design.CPU(), Samples: 100, PoolTables: 60, Tasks: 10, Seed: 3, Model: m, Hardware: profile(t, "a100-80")}
 	set := drawExperiment(t, d)

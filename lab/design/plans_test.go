@@ -178,6 +178,9 @@ func TestGroupsOfAPlanCoverItsTables(t *testing.T) {
 
 // Under a model the default method plans, and it splits tables.
 func TestAddUnderAModel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	d := design.CPU()
 	d.Devices = []int{4}
 	plain, planned := draw(t, d, 5, 100), draw(t, d, 5, 100)

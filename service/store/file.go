@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -33,13 +34,7 @@ func ownFile(folder string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(folder, File)
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		if err := create(folder, path); err != nil {
-			return "", err
-		}
-		info, err = os.Stat(path)
-	}
+	info, err := made(folder, path)
 	if err != nil {
 		return "", err
 	}
@@ -69,6 +64,23 @@ func ownFile(folder string) (string, error) {
 	return path, nil
 }
 
+// made makes the database at path, if there is none, and removes what stores left that were killed
+// while they made it.
+func made(folder, path string) (fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		failed := create(folder, path)
+		// If there is a database all the same, a store that started at the same time made it.
+		if info, err = os.Stat(path); err != nil {
+			return nil, cmp.Or(failed, err)
+		}
+	}
+	if err == nil {
+		removeParts(folder)
+	}
+	return info, err
+}
+
 // create makes a database without tables at path for its owner alone, if there is no file: under
 // another name first, so that the file is whole, and closed before another store can lock it. The
 // database has a header, so that a file of no bytes is one that lost its content.
@@ -96,6 +108,19 @@ func create(folder, path string) error {
 	// A file system without links, where a store that starts at the same time may be replaced: it
 	// has no plans yet.
 	return os.Rename(f.Name(), path)
+}
+
+// removeParts removes the files that stores left which were killed while they made the database. There
+// is a database now, so that nobody needs one of these files.
+func removeParts(folder string) {
+	entries, _ := os.ReadDir(folder)
+	for _, e := range entries {
+		// SQLite keeps a journal beside the file.
+		name := strings.TrimSuffix(e.Name(), "-journal")
+		if strings.HasPrefix(name, "."+File+"-") && strings.HasSuffix(name, ".part") {
+			_ = os.Remove(filepath.Join(folder, e.Name()))
+		}
+	}
 }
 
 // dsn returns what the driver needs to know to open path. SQLite reads a file name that

@@ -299,6 +299,21 @@ func TestReplacedFile(t *testing.T) {
 	}
 }
 
+// TestPartsOfKilledStores starts beside the files of a store that was killed while it made its database.
+func TestPartsOfKilledStores(t *testing.T) {
+	folder := t.TempDir()
+	for _, name := range []string{".plans.db-123.part", ".plans.db-123.part-journal", "mine.part"} {
+		if err := os.WriteFile(filepath.Join(folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(t, folder, store.Options{})
+	left, err := filepath.Glob(filepath.Join(folder, "*.part*"))
+	if hidden, _ := filepath.Glob(filepath.Join(folder, ".*")); err != nil || len(left) != 1 || len(hidden) != 0 {
+		t.Errorf("got %v and %v, %v, want mine.part alone", left, hidden, err)
+	}
+}
+
 func TestCanceled(t *testing.T) {
 	s := open(t, t.TempDir(), store.Options{})
 	ctx, cancel := context.WithCancel(t.Context())

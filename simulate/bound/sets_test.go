@@ -14,6 +14,9 @@ import (
 // Work that goes from set to set gives the same bound as the full work on each set, and so if
 // exchanges count in several ways.
 func TestSetsInTurnHaveTheBoundOfFullWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it bounds many problems, one after another")
+	}
 	setsInTurnHaveTheBoundOfFullWork(t, "nvidia-synthetic-tiny", plan.Hidden{})
 	setsInTurnHaveTheBoundOfFullWork(t, "nvidia-synthetic-small", plan.Hidden{})
 	for _, hidden := range []plan.Hidden{{Forward: 0.2, Backward: 0.1}, {Forward: 0.1, Backward: 5, Replicas: true}} {

@@ -118,6 +118,9 @@ func TestHelp(t *testing.T) {
 // The plans that regretOf compares are those of Plan: where memory is short, they leave the room
 // for the backward that Plan leaves, too.
 func TestRegretOfPlans(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans many problems, one after another")
+	}
 	w, err := workload.ByName("criteo-kaggle")
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,265 @@
+//go:build ruler
+
+package ruler
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// record is the file of the costs known.
+type record struct {
+	Set     int               `json:"set"`
+	Classes map[string]*known `json:"classes"`
+}
+
+// known is what is known of a class: Last is the last result recorded, and the other fields are about its problems, by number.
+type known struct {
+	Last result `json:"last"`
+	// Costs are the cheapest costs known, in ms; 0 where no plan is known.
+	Costs []float64 `json:"costs_ms"`
+	// Proven lists the problems of which a search has proven its plan, and Crowded those whose known plan leaves a
+	// device without room for its backward.
+	Proven  []int `json:"proven"`
+	Crowded []int `json:"crowded"`
+}
+
+// result is what the ruler shows of a class. Solved, Proven, Evaluations, Moved and Seconds are sums over all searches.
+type result struct {
+	Engine   string `json:"engine"`
+	Problems int    `json:"problems"`
+	Seeds    int    `json:"seeds"`
+	// Mean, P95 and Worst say how far costs are above the costs known, in percent.
+	Mean  float64 `json:"mean_percent"`
+	P95   float64 `json:"p95_percent"`
+	Worst float64 `json:"worst_percent"`
+	// WorstProblem is the number of the problem that is worst.
+	WorstProblem int        `json:"worst_problem"`
+	Solved       int        `json:"solved"`
+	Proven       int        `json:"proven"`
+	Evaluations  int64      `json:"evaluations"`
+	Moved        unit.Bytes `json:"moved_bytes"`
+	Seconds      float64    `json:"processor_seconds"`
+	// lost says which problems are not solved or proven, although that is known of them.
+	lost []string
+}
+
+// The most that a class may be further above the costs known than in its last result, in points of a percent. The plans of two
+// seeds differ, so an unchanged search is a little above the cheapest known plans, too.
+const mostMean, mostP95, mostWorst = .1, 1, 2
+
+// readRecord reads the record of a set. A file that does not exist is an empty record.
+func readRecord(t *testing.T, set int, file string) *record {
+	t.Helper()
+	r := &record{Set: set, Classes: map[string]*known{}}
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r
+	}
+	if err == nil {
+		err = json.Unmarshal(text, r)
+	}
+	if err == nil && r.Set != set {
+		err = fmt.Errorf("%s has the costs of set %d, and set %d is measured: name another file with -record", file, r.Set, set)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *record) write(t *testing.T, file string) {
+	t.Helper()
+	text, err := json.MarshalIndent(r, "", " ")
+	if err == nil {
+		err = os.WriteFile(file, append(text, '\n'), 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// class returns what is known of a class of count problems.
+func (r *record) class(name string, count int) *known {
+	k := r.Classes[name]
+	if k == nil {
+		k = &known{}
+		r.Classes[name] = k
+	}
+	for len(k.Costs) < count {
+		k.Costs = append(k.Costs, 0)
+	}
+	return k
+}
+
+// admits reports whether a plan of problem i counts: it leaves room for the backward, or the known plan does not either.
+func (k *known) admits(i int, f found) bool {
+	return f.solved && (!f.crowded || slices.Contains(k.Crowded, i) || k.Costs[i] == 0)
+}
+
+// learn takes over what a search found for problem i, if it is cheaper than the known plan or is the first that leaves room.
+func (k *known) learn(i int, f found) {
+	if !k.admits(i, f) {
+		return
+	}
+	was := slices.Index(k.Crowded, i)
+	if k.Costs[i] == 0 || f.cost < k.Costs[i] || was >= 0 && !f.crowded {
+		k.Costs[i] = f.cost
+		if was >= 0 {
+			k.Crowded = slices.Delete(k.Crowded, was, was+1)
+		}
+		if f.crowded {
+			k.Crowded = append(k.Crowded, i)
+		}
+	}
+	if f.proven && !slices.Contains(k.Proven, i) {
+		k.Proven = append(k.Proven, i)
+	}
+	slices.Sort(k.Crowded)
+	slices.Sort(k.Proven)
+}
+
+// judge returns the result of searches, by problem.
+func (k *known) judge(all [][]found) result {
+	r := result{Problems: len(all)}
+	var above []float64
+	for i, searches := range all {
+		r.Seeds = len(searches)
+		for seed, f := range searches {
+			r.Evaluations, r.Moved, r.Seconds = r.Evaluations+f.evaluations, r.Moved+f.moved, r.Seconds+f.seconds
+			if f.proven {
+				r.Proven++
+			} else if slices.Contains(k.Proven, i) {
+				r.lost = append(r.lost, fmt.Sprintf("problem %d with seed %d is not proven", i, seed))
+			}
+			if !k.admits(i, f) {
+				if k.Costs[i] > 0 {
+					r.lost = append(r.lost, fmt.Sprintf("problem %d with seed %d is not solved", i, seed))
+				}
+				continue
+			}
+			r.Solved++
+			if k.Costs[i] > 0 {
+				of := 100 * (f.cost/k.Costs[i] - 1)
+				if above = append(above, of); of > r.Worst {
+					r.Worst, r.WorstProblem = of, i
+				}
+			}
+		}
+	}
+	if n := len(above); n > 0 {
+		slices.Sort(above)
+		r.P95 = above[int(math.Ceil(.95*float64(n)))-1]
+		for _, a := range above {
+			r.Mean += a / float64(n)
+		}
+	}
+	return r
+}
+
+// alike reports whether the result is of the same problems and seeds as the last one. Costs of others have another mean.
+func (k *known) alike(r result) bool { return r.Problems == k.Last.Problems && r.Seeds == k.Last.Seeds }
+
+// broken says which rules the result of the class breaks; empty if none. More solved and proven are no fault. Costs are only judged
+// if the results are alike.
+func (k *known) broken(r result) string {
+	var all []string
+	for _, of := range []struct {
+		what            string
+		got, last, more float64
+	}{{"in the mean", r.Mean, k.Last.Mean, mostMean}, {"at the 95th percentile", r.P95, k.Last.P95, mostP95}, {"at worst", r.Worst, k.Last.Worst, mostWorst}} {
+		if k.alike(r) && of.got > of.last+of.more {
+			all = append(all, fmt.Sprintf("got costs %.2f %% above those known %s, want at most %.2f %%", of.got, of.what, of.last+of.more))
+		}
+	}
+	solved, proven := 0, 0
+	for i := range r.Problems {
+		if k.Costs[i] > 0 {
+			solved += r.Seeds
+		}
+		if slices.Contains(k.Proven, i) {
+			proven += r.Seeds
+		}
+	}
+	if r.Solved < solved || r.Proven < proven {
+		all = append(all, fmt.Sprintf("got %d solved and %d proven, want %d and %d: %s", r.Solved, r.Proven, solved, proven, strings.Join(r.lost, ", ")))
+	}
+	return strings.Join(all, "; ")
+}
+
+// header is the head of a table of results, and row a row of it.
+const header = `| class | engine | problems | seeds | mean % | p95 % | worst % | solved | proven | evaluations | moved | processor s |
+|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+`
+
+func (r result) row(class string) string {
+	moved := ""
+	if r.Moved > 0 {
+		moved = r.Moved.String()
+	}
+	worst := fmt.Sprintf("%.2f", r.Worst)
+	if r.Worst > 0 {
+		worst += fmt.Sprintf(" (%d)", r.WorstProblem)
+	}
+	return fmt.Sprintf("| %s | %s | %d | %d | %.2f | %.2f | %s | %d | %d | %d | %s | %.1f |\n", class, r.Engine, r.Problems, r.Seeds,
+		r.Mean, r.P95, worst, r.Solved, r.Proven, r.Evaluations, moved, r.Seconds)
+}
+
+// total adds up results. Its mean is over all problems, its 95th percentile is not known, and its worst is the worst of all.
+func total(all []result) string {
+	var sum result
+	n := 0.0
+	for _, r := range all {
+		of := float64(r.Problems * r.Seeds)
+		sum.Mean, n = sum.Mean+r.Mean*of, n+of
+		sum.Problems, sum.Solved, sum.Proven = sum.Problems+r.Problems, sum.Solved+r.Solved, sum.Proven+r.Proven
+		sum.Evaluations, sum.Seconds, sum.Worst = sum.Evaluations+r.Evaluations, sum.Seconds+r.Seconds, max(sum.Worst, r.Worst)
+	}
+	return fmt.Sprintf("| all | | %d | | %.2f | | %.2f | %d | %d | %d | | %.1f |\n", sum.Problems, sum.Mean/max(1, n), sum.Worst, sum.Solved, sum.Proven, sum.Evaluations, sum.Seconds)
+}
+
+const page = `# The ruler
+
+How good the plans of the default search are, on problems of %d classes drawn from seeds. A change of the search is judged here:
+
+` + "```" + `
+make ruler                                                                   # compares; fails where a class became worse
+go test -tags ruler ./search/ruler -v -args -classes tiny,re-plans -seeds 3  # some classes, three seeds
+go test -tags ruler ./search/ruler -v -timeout 5h -args -update              # records costs, and writes this page
+` + "```" + `
+
+Each row is the last result that was recorded of a class. *Mean*, *p95* and *worst* say how far the predicted costs are above the cheapest known ones ([ruler.json](../../search/ruler/testdata/ruler.json)), by the models that ship with the planner (SIMULATED); the number in brackets is the worst problem. In a re-plan, the cost contains the price of the moved bytes. A class fails if its mean is more than %v points above that of the row, its 95th percentile more than %v or its worst more than %v, or if fewer problems are solved or proven than are known to be. Costs of other numbers of problems or seeds than those of the row are shown and not judged. A plan is *proven* if the search tried all plans with undivided operators, or if its simulated cost equals the lower bound. A plan that leaves a device without room for its backward is not *solved* if a plan with that room is known.
+
+*Evaluations* and *processor time* are sums over all searches, each on one thread. No test judges processor time: compare times of runs on one machine, one after the other.
+
+[The problems](../../search/ruler/classes_test.go) of a second set, ` + "`-set 2 -record FILE`" + `, come from other seeds. Nobody tunes on them: a new search is compared with the old one there once, before it takes its place.
+
+`
+
+// writePage writes the last results to docs/evidence/RULER.md.
+func (r *record) writePage(t *testing.T) {
+	t.Helper()
+	var text strings.Builder
+	fmt.Fprintf(&text, page, len(classes), mostMean, mostP95, mostWorst)
+	text.WriteString(header)
+	var all []result
+	for _, c := range classes {
+		if k := r.Classes[c.name]; k != nil {
+			all = append(all, k.Last)
+			text.WriteString(k.Last.row(c.name))
+		}
+	}
+	text.WriteString(total(all))
+	if err := os.WriteFile("../../docs/evidence/RULER.md", []byte(text.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
