@@ -20,9 +20,13 @@ var (
 	idleGain              = knob("idle", .001)
 	rebuildShapes         = int(knob("rb", 6))
 	longTimes             = int64(knob("long", 16))
+	raceRepeated          = int(knob("repeat", 6))
+	largeRace             = int(knob("large", 10_000))
+	largeEach             = int64(knob("largeEach", 4))
+	largeTimes            = int64(knob("largeTimes", 8))
 )
 
-var longRaceHeats = []float64{.3, .1, .05, .03}
+var longRaceHeats = []float64{knob("h1", .3), knob("h2", .1), knob("h3", .05), knob("h4", .03)}
 
 type race struct{}
 
@@ -33,12 +37,21 @@ func (race) apply(r *run, s state) (state, error) {
 	r.event.Phase = "anneal"
 	c := &course{r: r, best: s.best}
 	c.numbers = mayNumber(r)
+	c.kept = raceKept
+	if c.large = len(r.catalog.whole())*len(r.catalog.all) > largeRace; c.large {
+		c.kept = int(knob("largeKept", 3))
+	}
 	starts := c.starts()
 	debugf("starts: %d evals %d\n", len(starts), r.stats.Evaluations)
 	for _, t := range starts {
 		debugf("   %s %.4f\n", t.name, t.cost)
 	}
 	each := max(raceLeast, raceEach*int64(len(s.best.devices)))
+	times, pureTimes := longTimes, pureTimes
+	if c.large {
+		each = max(4_000, largeEach*int64(len(s.best.devices)))
+		times, pureTimes = largeTimes, largeTimes/2
+	}
 	if r.forms.any() {
 		pure := slices.DeleteFunc(slices.Clone(starts), func(t racer) bool { return r.formed(t.parts) })
 		if len(pure) > 0 {
@@ -49,7 +62,7 @@ func (race) apply(r *run, s state) (state, error) {
 			slices.SortStableFunc(starts, cheapestRacer)
 		}
 	}
-	c.win(starts, each, longTimes)
+	c.win(starts, each, times)
 	s.best = c.best
 	if c.numbers {
 		s.best = tidied(r, s.best)
@@ -63,7 +76,10 @@ var pureTimes = int64(knob("pure", 8))
 // win makes a race of the starts and the long runs from its winner, and returns the cheapest placement.
 func (c *course) win(starts []racer, each, times int64) racer {
 	r := c.r
-	starts = c.eachSet(starts, raceKept)
+	starts = c.eachSet(starts, c.kept)
+	for i := 0; len(starts) < min(c.kept, raceRepeated); i++ { // few starts have few ways to go: other draws find others
+		starts = append(starts, starts[i])
+	}
 	long := each * times
 	var lines [2]racer
 	for len(starts) > 1 {
@@ -110,7 +126,7 @@ func (c *course) win(starts []racer, each, times int64) racer {
 		if idle++; winner.cost < before*(1-idleGain) {
 			idle = 0
 		}
-		if idle == 2 {
+		if idle == int(knob("idles", 2)) {
 			break
 		}
 	}
@@ -141,6 +157,9 @@ type course struct {
 	numbers bool
 	drawn   uint64
 	shapes  []shape
+	// kept is the number of starts of a race, and large says that the problem is large: fewer starts are made and kept.
+	kept  int
+	large bool
 	// pure says that the runs keep to slices of columns.
 	pure bool
 }
@@ -232,18 +251,41 @@ func (c *course) starts() (all []racer) {
 	w.reset(base)
 	pieces, fixed := unsplit(r.catalog, base)
 	c.shapes = shapesTried
+	if c.large {
+		c.shapes = []shape{{quarters: [6]int{0, 0, 0, 0, 0, 4}, target: chosenTarget}, {quarters: [6]int{0, 0, 0, 0, 0, 4}, target: evenTarget}}
+		for i, d := range dealings {
+			for _, numbers := range []bool{false, true} {
+				if numbers && !c.numbers || len(fixed) > 0 {
+					continue
+				}
+				forced, _ := forced(r.catalog)
+				cut := d.cut(r.catalog, forced)
+				if !numbers {
+					for i, k := range cut {
+						cut[i] = r.catalog.numbered(k, 0)
+					}
+				}
+				if parts := deal(r.catalog, cut); parts != nil {
+					w.reset(parts)
+					if w.lack(false) == 0 {
+						add("deal"+string(rune('0'+i)), parts, w.scorer.Cost(), numbers)
+					}
+				}
+			}
+		}
+	}
 	first := c.builds(w, pieces, fixed, len(shapesTried))
 	slices.SortStableFunc(first, cheapestRacer)
 	c.shapes = nil
 	for _, s := range first {
 		add(s.name, s.parts, s.cost, s.numbers)
-		if !s.numbers {
+		if !s.numbers && s.name[0] == 'b' {
 			c.shapes = append(c.shapes, s.shape)
 		}
 	}
 	slices.SortStableFunc(all, cheapestRacer)
 	if r.forms.any() {
-		for _, from := range slices.Clone(all[:min(int(knob("bases", 2)), len(all))]) {
+		for _, from := range slices.Clone(all[:min(int(knob("bases", 2))>>btoi(c.large), len(all))]) {
 			w := switcher{newAnnealing(r, placement{}, r.forms)}
 			for _, t := range w.starts(from.parts) {
 				add(from.name+"+", t.parts, t.cost, from.numbers)
@@ -252,6 +294,9 @@ func (c *course) starts() (all []racer) {
 		}
 		slices.SortStableFunc(all, cheapestRacer)
 		for i, from := range c.eachSet(slices.Clone(all), int(knob("rebuilt", 6))) {
+			if c.large && i >= 2 {
+				break
+			}
 			w.reset(from.parts)
 			pieces, fixed := unsplit(r.catalog, from.parts)
 			built := c.builds(w, pieces, fixed, rebuildShapes)
@@ -304,6 +349,13 @@ func (c *course) builds(w switcher, pieces []int32, fixed []placed, most int) (a
 	for i, s := range c.shapes[:min(most, len(c.shapes))] {
 		place(b, s, "b"+string(rune('A'+i)), false)
 	}
+	b.widest = true
+	for i, t := range widestTargets {
+		if most < len(shapesTried) && i > 0 {
+			break
+		}
+		place(b, shape{quarters: [6]int{0, 0, 0, 0, 0, 4}, target: t}, "w"+string(rune('A'+i)), false)
+	}
 	r.stats.Evaluations += b.evaluations
 	if !c.numbers || len(w.classes(pieces)) < 2 {
 		return all
@@ -324,6 +376,8 @@ func (c *course) builds(w switcher, pieces []int32, fixed []placed, most int) (a
 	r.stats.Evaluations += b.evaluations
 	return all
 }
+
+var widestTargets = []float64{.9, .7, .45}
 
 var numberedTargets = []float64{.9, .7, .45, 1.1}
 

@@ -122,6 +122,7 @@ type builder struct {
 	rest  ahead
 	sharp int
 
+	looks      []int32
 	times      []float64
 	candidates []candidate
 	tried, cut []placed
@@ -337,16 +338,14 @@ func (b *builder) chooseDevices(k, s int32, n int, strict bool) (rise float64, o
 }
 
 // findCandidates sets candidates to the devices that may take a slice, piece s of table
-// or group k. If strict is true, it uses only devices whose limits allow the slice.
+// or group k: of more than mostLooks, those with the least fill. If strict is true, it uses only devices whose
+// limits allow the slice.
 func (b *builder) findCandidates(k, s int32, strict bool) {
 	piece := &b.c.pieces[s]
 	b.c.register(piece)
-	allowed, rows := b.c.allowed(piece), b.c.rows(k)
-	times := b.times[:len(allowed)]
-	b.timesOn(piece, allowed, times)
-	b.evaluations += int64(len(allowed))
-	b.candidates = b.candidates[:0]
-	for i, d := range allowed {
+	rows := b.c.rows(k)
+	b.looks = b.looks[:0]
+	for _, d := range b.c.allowed(piece) {
 		l := &b.limits[d]
 		if piece.hostBytes > 0 && b.host[d]+piece.hostBytes > b.hostBudget {
 			continue
@@ -357,9 +356,39 @@ func (b *builder) findCandidates(k, s int32, strict bool) {
 		if strict && l.few && (!b.few[k] || b.rows[d]+rows > fewRows) {
 			continue
 		}
-		b.candidates = append(b.candidates, candidate{d, b.fill(times[i], b.dims[d]+piece.dims, b.own[d]+piece.bytes) - b.fill(b.compute[d], b.dims[d], b.own[d])})
+		b.look(d)
+	}
+	times := b.times[:len(b.looks)]
+	b.timesOn(piece, b.looks, times)
+	b.evaluations += int64(len(b.looks))
+	b.candidates = b.candidates[:0]
+	for i, d := range b.looks {
+		b.candidates = append(b.candidates, candidate{d, b.fill(times[i], b.dims[d]+piece.dims, b.own[d]+piece.bytes) - b.fillOf(d)})
 	}
 }
+
+// mostLooks is the number of devices that a slice is tried on.
+const mostLooks = 24
+
+// look keeps a device in looks if it is one of the mostLooks with the least fill.
+func (b *builder) look(d int32) {
+	if len(b.limits) <= mostLooks || len(b.looks) < mostLooks {
+		b.looks = append(b.looks, d)
+		return
+	}
+	fullest, most := 0, 0.0
+	for i, e := range b.looks {
+		if x := b.powers(b.compute[e], b.dims[e], b.own[e]); x > most {
+			fullest, most = i, x
+		}
+	}
+	if b.powers(b.compute[d], b.dims[d], b.own[d]) < most {
+		b.looks[fullest] = d
+	}
+}
+
+// fillOf returns how full a device is now.
+func (b *builder) fillOf(d int32) float64 { return b.fill(b.compute[d], b.dims[d], b.own[d]) }
 
 // lowest moves the n candidates with the lowest rise to the front, in order.
 func lowest(list []candidate, n int) {
@@ -395,13 +424,16 @@ func (b *builder) timesOn(piece *piece, devices []int32, times []float64) {
 // be placed: a power mean of its compute, columns and bytes, each relative to a full
 // device.
 func (b *builder) fill(time float64, dims, bytes int64) float64 {
-	x := eighth((time + b.rest.time) / b.target)
-	x += eighth((float64(dims) + b.rest.dims) / b.dimTarget)
-	x += eighth((float64(bytes) + b.rest.bytes) / float64(b.c.budget))
+	x := b.powers(time, dims, bytes)
 	for range 3 - b.sharp {
 		x = math.Sqrt(x)
 	}
 	return x
+}
+
+// powers returns the sum of powers in fill.
+func (b *builder) powers(time float64, dims, bytes int64) float64 {
+	return eighth((time+b.rest.time)/b.target) + eighth((float64(dims)+b.rest.dims)/b.dimTarget) + eighth((float64(bytes)+b.rest.bytes)/float64(b.c.budget))
 }
 
 // eighth returns the eighth power of x.
