@@ -2,4 +2,4 @@
 
 package fixedseed
 
-const checks, few = "100", "100"
+const checks, few = "50", "30"

@@ -20,8 +20,7 @@ const Seed = "1"
 var _ = rapid.Bool
 
 // Few makes property tests draw fewer values until t ends. A test calls it if each value takes tens
-// of milliseconds. Few changes nothing with the build tag long, nor if the flag -rapid.checks states
-// another number.
+// of milliseconds. Few changes nothing if the flag -rapid.checks states another number.
 func Few(t interface{ Cleanup(func()) }) {
 	if flag.Lookup("rapid.checks").Value.String() != checks {
 		return

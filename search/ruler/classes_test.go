@@ -116,7 +116,7 @@ var classes = []class{
 		p.Hierarchy = problem.Hierarchy{Sent: s.within(.3, 1), Inside: s.within(.5, 1), Between: s.within(.5, 1.5), Latency: .06}
 		return task{problem: p}
 	}},
-	{"re-plans", 24, (source).replan},
+	{"re-plans", 24, source.replan},
 }
 
 // missed are problems for which an earlier search found only plans that cost up to 36 % more. In set 2 their batches are other ones.

@@ -27,9 +27,9 @@ type known struct {
 	Last result `json:"last"`
 	// Costs are the cheapest costs known, in ms; 0 where no plan is known.
 	Costs []float64 `json:"costs_ms"`
-	// Proven lists the problems of which a search has proven its plan, and Crowded those whose known plan leaves a
-	// device without room for its backward.
-	Proven  []int `json:"proven"`
+	// Proven lists the problems with a plan that some search proved to be the cheapest.
+	Proven []int `json:"proven"`
+	// Crowded lists the problems with a known plan that leaves no room for the backward on some device.
 	Crowded []int `json:"crowded"`
 }
 
