@@ -24,3 +24,15 @@ func knob(name string, fallback float64) float64 {
 	}
 	return fallback
 }
+
+func (c *course) formsOf(parts []placed) (text string) {
+	counts := map[string][]int{}
+	for _, p := range parts {
+		k := &c.r.catalog.pieces[p.piece]
+		if k.span != oneDevice || k.form.Tier != "" {
+			key := string(k.form.ShardingType) + string(k.form.Tier)
+			counts[key] = append(counts[key], k.members[0].table)
+		}
+	}
+	return fmt.Sprint(counts)
+}

@@ -3,6 +3,8 @@ package search
 import (
 	"math/rand/v2"
 	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
 )
 
 // Stage race makes starts, anneals all of them for a short time, then fewer for longer, and goes on from the best:
@@ -44,7 +46,7 @@ func (race) apply(r *run, s state) (state, error) {
 	starts := c.starts()
 	debugf("starts: %d evals %d\n", len(starts), r.stats.Evaluations)
 	for _, t := range starts {
-		debugf("   %s %.4f\n", t.name, t.cost)
+		debugf("   %s %.4f %s\n", t.name, t.cost, c.formsOf(t.parts))
 	}
 	each := max(raceLeast, raceEach*int64(len(s.best.devices)))
 	times, pureTimes := longTimes, pureTimes
@@ -64,6 +66,7 @@ func (race) apply(r *run, s state) (state, error) {
 	}
 	c.win(starts, each, times)
 	s.best = c.best
+	debugf("best %.4f\n", s.best.cost)
 	if c.numbers {
 		s.best = tidied(r, s.best)
 	}
@@ -87,7 +90,7 @@ func (c *course) win(starts []racer, each, times int64) racer {
 		slices.SortStableFunc(starts, cheapestRacer)
 		debugf("round: %d evals %d\n", len(starts), r.stats.Evaluations)
 		for _, t := range starts {
-			debugf("   %s %.4f\n", t.name, t.cost)
+			debugf("   %s %.4f %s\n", t.name, t.cost, c.formsOf(t.parts))
 			if line := &lines[btoi(t.numbers)]; line.parts == nil || t.cost < line.cost {
 				*line = t
 			}
@@ -101,7 +104,7 @@ func (c *course) win(starts []racer, each, times int64) racer {
 	for i, heat := range longRaceHeats {
 		before := winner.cost
 		from := []racer{winner}
-		if c.numbers {
+		if c.numbers && (i == 0 || knob("both", 0) > 0) {
 			other := winner
 			other.numbers = !winner.numbers
 			from = append(from, other)
@@ -122,6 +125,10 @@ func (c *course) win(starts []racer, each, times int64) racer {
 				winner = more
 			}
 			debugf("more: %.4f evals %d\n", winner.cost, r.stats.Evaluations)
+			if !c.pure && r.forms.any() && knob("nb", 1) > 0 {
+				winner = c.neighbours(winner, each/int64(knob("nbDiv", 8)))
+				debugf("neighbours: %.4f evals %d\n", winner.cost, r.stats.Evaluations)
+			}
 		}
 		if idle++; winner.cost < before*(1-idleGain) {
 			idle = 0
@@ -130,6 +137,7 @@ func (c *course) win(starts []racer, each, times int64) racer {
 			break
 		}
 	}
+	c.best = r.offerPlaced(c.best, winner.parts)
 	return winner
 }
 
@@ -193,12 +201,53 @@ func (c *course) anneal(racers []racer, evaluations int64, heat float64, sameFor
 		on.stats.Evaluations += b.evaluations
 	})
 	for i, s := range found {
-		if s.parts != nil && s.cost < racers[i].cost {
-			racers[i].start = start{find(r, s.parts), s.cost}
+		if s.parts == nil || s.cost >= racers[i].cost {
+			continue
+		}
+		if found := (start{find(r, s.parts), s.cost}); !breaksParts(r, found.parts) {
+			racers[i].start = found
 			c.best = r.offerPlaced(c.best, racers[i].parts)
 		}
 		r.tell(c.best)
 	}
+}
+
+// neighbours returns the cheapest placement with one table more or fewer in some form, if it is cheaper.
+func (c *course) neighbours(from racer, evaluations int64) racer {
+	r := c.r
+	for again := true; again; {
+		pieces, devices := apart(from.parts)
+		w := switcher{newAnnealing(r, placement{division: r.catalog.divide(pieces), devices: devices, cost: from.cost}, r.forms)}
+		var starts []start
+		for _, forms := range r.forms.sets() {
+			if form := forms[0]; len(forms) == 1 && spanOf(form) != oneDevice {
+				starts = append(starts, w.neighbour(problem.Form{}, form)...)
+				starts = append(starts, w.neighbour(form, problem.Form{})...)
+			}
+		}
+		starts = append(starts, w.onOtherHosts()...)
+		r.stats.Evaluations += w.evaluations
+		var racers []racer
+		for _, s := range starts {
+			if !breaksParts(r, s.parts) {
+				racers = append(racers, racer{s, "neighbour", shape{}, from.numbers})
+			}
+		}
+		if len(racers) == 0 {
+			break
+		}
+		before := from.cost
+		c.anneal(racers, evaluations, knob("nbHeat", .05), true)
+		slices.SortStableFunc(racers, cheapestRacer)
+		racers = racers[:min(len(racers), 4)]
+		c.anneal(racers, 4*evaluations, knob("nbHeat2", .05), true)
+		slices.SortStableFunc(racers, cheapestRacer)
+		if racers[0].cost < from.cost {
+			from = racers[0]
+		}
+		again = from.cost < before*(1-idleGain)
+	}
+	return from
 }
 
 // sliceMore returns the cheapest placement with the hottest table in one slice more, if one table sets the cost.
@@ -221,10 +270,10 @@ func (c *course) sliceMore(from racer, evaluations int64) racer {
 			break
 		}
 		before := best.cost
-		c.anneal(racers, evaluations/2, raceHeat, false)
+		c.anneal(racers, evaluations/int64(knob("moreDiv",8)), raceHeat, false)
 		slices.SortStableFunc(racers, cheapestRacer)
 		if racers[0].cost < moreClose*before {
-			c.anneal(racers[:1], evaluations, .1, false)
+			c.anneal(racers[:1], evaluations/2, .1, false)
 		}
 		if racers[0].cost < best.cost {
 			best = racers[0]
@@ -238,7 +287,7 @@ func (c *course) sliceMore(from racer, evaluations int64) racer {
 func (c *course) starts() (all []racer) {
 	r := c.r
 	add := func(name string, parts []placed, cost float64, numbers bool) {
-		if parts == nil || slices.ContainsFunc(all, func(t racer) bool { return t.cost == cost && t.numbers == numbers }) {
+		if parts == nil || breaksParts(r, parts) || slices.ContainsFunc(all, func(t racer) bool { return t.cost == cost && t.numbers == numbers }) {
 			return
 		}
 		all = append(all, racer{start{parts, cost}, name, shape{}, numbers})
@@ -433,4 +482,9 @@ func (c *course) eachSet(sorted []racer, most int) (chosen []racer) {
 		seen[set] = true
 	}
 	return chosen
+}
+
+func breaksParts(r *run, parts []placed) bool {
+	pieces, devices := apart(parts)
+	return breaks(r.catalog, placement{division: r.catalog.divide(pieces), devices: devices})
 }

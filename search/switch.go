@@ -518,7 +518,12 @@ func (w switcher) starts(base []placed) []start {
 	for i := range sets {
 		switched = append(switched, func(on switcher) []start { return on.switchedStarts(i) })
 	}
-	if n := len(w.c.whole()); n <= fewDescended || w.searchesFurther() && n <= moreDescended {
+	if knob("prefix", 1) > 0 {
+		for i := range sets {
+			switched = append(switched, func(on switcher) []start { return on.prefixStarts(i) })
+		}
+	}
+	if n := len(w.c.whole()); knob("descend",1)>0 && n <= fewDescended || w.searchesFurther() && n <= moreDescended {
 		for _, forms := range sets {
 			for _, hosts := range w.descentHosts(forms) {
 				switched = append(switched, func(on switcher) []start { return on.descendedStarts(forms, hosts) })
@@ -526,7 +531,7 @@ func (w switcher) starts(base []placed) []start {
 		}
 	}
 	for i, forms := range sets {
-		if len(forms) == 1 && forms[0].ShardingType.ByRows() {
+		if len(forms) == 1 && forms[0].ShardingType.ByRows() && knob("expensive", 1)>0 {
 			switched = append(switched, func(on switcher) []start { return on.expensiveStarts(i) })
 			if w.combines() {
 				for _, hosts := range w.hostCounts(forms[0]) {
@@ -536,7 +541,7 @@ func (w switcher) starts(base []placed) []start {
 		}
 	}
 	found := w.startsOf(base, slices.Concat(switched, combined))
-	starts = w.cheapestOf(starts, found[:len(switched)], switchedStarts)
+	starts = w.cheapestOf(starts, found[:len(switched)], int(knob("switched",float64(switchedStarts))))
 	most := mostCombined
 	if w.searchesFurther() {
 		most = moreCombined
@@ -607,6 +612,50 @@ func (w switcher) switchedStarts(set int) []start {
 		return nil
 	}
 	return w.taken()
+}
+
+// prefixStarts returns placements in which the first tables are in forms of a set, in the order of what that costs.
+func (w switcher) prefixStarts(set int) (starts []start) {
+	type switched struct {
+		table  int
+		form   problem.Form
+		change float64
+	}
+	var order []switched
+	for _, t := range w.order() {
+		best := switched{t, problem.Form{}, math.Inf(1)}
+		for _, form := range w.forms.sets()[set] {
+			if change, ok := w.worthOf(t, form); ok && change < best.change {
+				best = switched{t, form, change}
+			}
+		}
+		if best.form != (problem.Form{}) {
+			order = append(order, best)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b switched) int { return cmp.Compare(a.change, b.change) })
+	var prefixes [][]placed
+	for i, next := 0, 1; i < len(order) && !w.r.ended(); i++ {
+		if w.become(order[i].table, order[i].form, 0, true) {
+			w.try()
+			w.accept()
+		}
+		if i+1 == next || i+1 == len(order) {
+			prefixes = append(prefixes, w.all())
+			next += max(1, next/int(knob("prefixStep",3)))
+		}
+	}
+	for _, parts := range prefixes {
+		if w.r.ended() {
+			break
+		}
+		w.reset(parts)
+		if built, ok := w.rebuild(parts); ok {
+			starts = append(starts, start{built, w.scorer.Cost()})
+		}
+	}
+	slices.SortStableFunc(starts, cheapestFirst)
+	return starts[:min(len(starts), int(knob("prefixes",3)))]
 }
 
 // descendedStarts returns the placements that a descent by cost finds from the placement with every table
