@@ -107,7 +107,7 @@ func (c *course) win(starts []racer, each, times int64) racer {
 	idle := 0
 	heats := longRaceHeats
 	if c.large {
-		heats = []float64{knob("l1", .1), knob("l2", .05), knob("l3", .03), knob("l4", .02)}
+		heats = []float64{knob("l1", .05), knob("l2", .02), knob("l3", .01), knob("l4", .01)}
 	}
 	for i, heat := range heats {
 		before := winner.cost
@@ -143,6 +143,25 @@ func (c *course) win(starts []racer, each, times int64) racer {
 		}
 		if i > 0 && idle >= int(knob("idles", 1)) {
 			break
+		}
+	}
+	if debugging {
+		b := newAnnealer(r.catalog, r.scorer(), 0, r.forms)
+		b.reset(winner.parts)
+		d, e := b.slowest, int32(0)
+		for x := range b.dims {
+			if b.dims[x] > b.dims[e] {
+				e = int32(x)
+			}
+			if b.compute[x] > b.compute[d] {
+				d = int32(x)
+			}
+		}
+		debugf("compute max %.4f mean %.4f; columns max %d mean %.1f of device %d; column %.6f alike %.4f parts %d\n", b.compute[d], b.computeSum/float64(len(b.compute)), b.dims[e], b.dimSum/float64(len(b.dims)), e, b.column, b.alike, len(winner.parts))
+		for _, slot := range b.held[d] {
+			p := b.parts[slot]
+			k := &r.catalog.pieces[p.piece]
+			debugf("  %d cols of %d rows %d time %.4f op %d\n", k.dims, k.members[0].table, r.catalog.rows(p.piece), k.alone, k.form.Operator)
 		}
 	}
 	c.best = r.offerPlaced(c.best, winner.parts)
@@ -337,7 +356,10 @@ func (c *course) starts() (all []racer) {
 			}
 		}
 	}
-	first := c.builds(w, pieces, fixed, len(shapesTried), c.large && len(all) > 1)
+	var first []racer
+	if !c.large || len(all) < 2 || knob("largeBuilds", 0) > 0 {
+		first = c.builds(w, pieces, fixed, len(shapesTried), c.large && len(all) > 1)
+	}
 	slices.SortStableFunc(first, cheapestRacer)
 	c.shapes = nil
 	for _, s := range first {
