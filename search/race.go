@@ -25,7 +25,7 @@ var (
 	raceRepeated          = int(knob("repeat", 6))
 	largeRace             = int(knob("large", 10_000))
 	largeEach             = int64(knob("largeEach", 4))
-	largeTimes            = int64(knob("largeTimes", 8))
+	largeTimes            = int64(knob("largeTimes", 16))
 )
 
 var longRaceHeats = []float64{knob("h1", 1), knob("h2", .1), knob("h3", .05), knob("h4", .03)}
@@ -336,22 +336,20 @@ func (c *course) starts() (all []racer) {
 	if c.large {
 		c.shapes = []shape{{quarters: [6]int{0, 0, 0, 0, 0, 4}, target: chosenTarget}, {quarters: [6]int{0, 0, 0, 0, 0, 4}, target: evenTarget}}
 		for i, d := range dealings {
-			for _, numbers := range []bool{false, true} {
-				if numbers && !c.numbers || len(fixed) > 0 {
-					continue
+			if len(fixed) > 0 {
+				break
+			}
+			forced, _ := forced(r.catalog)
+			cut := d.cut(r.catalog, forced)
+			if !c.numbers {
+				for i, k := range cut {
+					cut[i] = r.catalog.numbered(k, 0)
 				}
-				forced, _ := forced(r.catalog)
-				cut := d.cut(r.catalog, forced)
-				if !numbers {
-					for i, k := range cut {
-						cut[i] = r.catalog.numbered(k, 0)
-					}
-				}
-				if parts := deal(r.catalog, cut); parts != nil {
-					w.reset(parts)
-					if w.lack(false) == 0 {
-						add("deal"+string(rune('0'+i)), parts, w.scorer.Cost(), numbers)
-					}
+			}
+			if parts := deal(r.catalog, cut); parts != nil {
+				w.reset(parts)
+				if w.lack(false) == 0 {
+					add("deal"+string(rune('0'+i)), parts, w.scorer.Cost(), c.numbers)
 				}
 			}
 		}

@@ -622,9 +622,10 @@ func (w switcher) prefixStarts(set int) (starts []start) {
 		change float64
 	}
 	var order []switched
+	forms := w.forms.sets()[set]
 	for _, t := range w.order() {
 		best := switched{t, problem.Form{}, math.Inf(1)}
-		for _, form := range w.forms.sets()[set] {
+		for _, form := range forms {
 			if change, ok := w.worthOf(t, form); ok && change < best.change {
 				best = switched{t, form, change}
 			}
