@@ -8,8 +8,7 @@ import (
 // Stages that are made of stages.
 
 // columnSlices applies stages that place slices of columns in HBM, if these are
-// allowed. If tables may take other forms as well, the stages have half of the
-// evaluations, and column slices that do not fit are no error yet.
+// allowed. If tables may take other forms as well, column slices that do not fit are no error yet.
 type columnSlices struct{ stages []stage }
 
 func (c columnSlices) apply(r *run, s state) (state, error) {
@@ -20,9 +19,8 @@ func (c columnSlices) apply(r *run, s state) (state, error) {
 		s, err := r.apply(c.stages, s)
 		return s, r.placed(s, err)
 	}
-	var err error
-	onHalf(r, func() { s, err = c.beside(r, s) })
-	s.columns, s.complete = s.best, false
+	s, err := c.beside(r, s)
+	s.complete = false
 	if errors.As(err, &s.infeasible) {
 		return s, nil
 	}
@@ -69,24 +67,11 @@ func (c columnSlices) beside(r *run, s state) (state, error) {
 	s, err := r.apply(c.stages, s)
 	err = r.placed(s, err)
 	r.catalog.unsplit, r.catalog.budget = whole, budget
-	r.finalists, s.coarse, s.spare = nil, nil, placement{} // they lack the other tables
+	r.finalists = nil // they lack the other tables
 	if err == nil {
 		s.best = r.offerPlaced(placement{}, append(s.best.placed(), others...))
 	}
 	return s, err
-}
-
-// onHalf does a part of the search with half of the caller's budget of evaluations. The
-// rest of the search has the other half.
-func onHalf(r *run, part func()) {
-	all := r.most
-	r.most = (all + 1) / 2
-	r.limit = r.most
-	part()
-	r.most, r.limit = all, all
-	if r.status == OutOfBudget {
-		r.status = Complete
-	}
 }
 
 // otherForms applies stages that place tables in other forms than slices of columns in
@@ -100,9 +85,6 @@ func (o otherForms) apply(r *run, s state) (state, error) {
 	r.event.Phase = "forms"
 	timeChoices(r)
 	s, err := r.apply(o.stages, s)
-	if s.spare.division != nil {
-		s.best = cheaper(s.best, s.spare)
-	}
 	r.scorer().Reset()
 	return s, err
 }

@@ -16,10 +16,6 @@ import (
 //	3. any form of any table (variants.go)    all placements of a small problem (room.go), or
 //	                                          changes that remove overflow (repair.go)
 //
-// If the placement has tables by rows and there is host memory, stage switch also anneals from the
-// placement of step 2 without tables by rows, if that fits. Small changes seldom lead from one of them to
-// the other.
-//
 // More memory never makes a problem infeasible. So a search that finds a placement with
 // some memory should find one with more memory, too. That is certain if step 3 tries all
 // placements: then the stage fails only if no placement fits. If step 3 does not get
@@ -45,11 +41,6 @@ func (fill) apply(r *run, s state) (state, error) {
 	}
 	if len(parts) > 0 {
 		s.best = r.offerPlaced(s.best, parts)
-	}
-	if ok && slices.ContainsFunc(parts, func(p placed) bool { return r.catalog.pieces[p.piece].span != oneDevice }) {
-		if hosted, ok := fitHosted(r.catalog, &r.forms, false); ok {
-			s.further = append(s.further, hosted)
-		}
 	}
 	if s.best.division == nil {
 		return s, r.unfilled(s, none)
@@ -107,21 +98,18 @@ func fitForms(c *catalog, f *forms) (parts []placed, ok bool) {
 	}) {
 		return parts, true
 	}
-	return fitHosted(c, f, true)
+	return fitHosted(c, f)
 }
 
 // fitHosted returns a placement that fits, with the smallest number of the coldest tables in host
-// memory. For each cache share in turn, it first cuts no other table by rows; if byRows is true, it then
-// cuts all other tables that may be cut.
-func fitHosted(c *catalog, f *forms, byRows bool) (parts []placed, ok bool) {
+// memory. For each cache share in turn, it first cuts no other table by rows, and then all other tables that
+// may be cut.
+func fitHosted(c *catalog, f *forms) (parts []placed, ok bool) {
 	if c.hostBudget == 0 {
 		return nil, false
 	}
 	whole, rows := c.whole(), f.byRows(c)
-	coldest, cutOthers := coldestFirst(c, whole), []bool{false}
-	if byRows {
-		cutOthers = append(cutOthers, true)
-	}
+	coldest := coldestFirst(c, whole)
 	for _, share := range cacheShares {
 		hosted := func(k int32) (problem.Form, bool) {
 			own := c.problem.Tables[c.pieces[k].members[0].table].Constraint.CacheShare
@@ -129,7 +117,7 @@ func fitHosted(c *catalog, f *forms, byRows bool) (parts []placed, ok bool) {
 				return form.Tier.OnHost() && (form.Cache == share || share > 0 && form.Cache == own)
 			})
 		}
-		for _, all := range cutOthers {
+		for _, all := range []bool{false, true} {
 			if fewestThat(coldest, hosted, func(taken map[int32]problem.Form) bool {
 				cut := map[int32]problem.Form{}
 				for _, k := range whole {

@@ -121,18 +121,9 @@ func taskOn(own, of *run, used int64) *run {
 	task := *own
 	task.ctx, task.opt, task.status, task.stats = of.ctx, of.opt, Complete, Stats{}
 	task.opt.OnEvent, task.opt.Beside, task.opt.Apart, task.finalists = nil, nil, nil, nil
-	switch {
-	case !of.forms.any(): // a step of a search among all forms may place slices of columns alone
-		task.forms = own.forms.none()
-	case of.forms.single:
-		task.forms = own.forms.singly()
-	case of.forms.replicated:
-		task.forms = own.forms.replicas()
-	}
 	if task.most = 0; of.most > 0 {
 		task.most = of.most - used
 	}
-	task.limit = task.most
 	return &task
 }
 

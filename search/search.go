@@ -65,27 +65,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// wholeSearch are the stages of the default method that make a placement.
-var wholeSearch = finally{[]stage{
-	columnSlices{[]stage{fit{}, exhaustive{}, early{beforeGreedy}, greedy{}, early{afterGreedy}, beam{}, published{repaired: true}, join{}, anneal{}}},
-	otherForms{[]stage{hottest{}, fill{}, switchForms{}, recall{}}},
-}, operators{}}
-
-var raceSearch = []stage{
+// defaultSearch are the stages of the default method.
+var defaultSearch = []stage{
 	columnSlices{[]stage{fit{}, exhaustive{}}},
-	otherForms{[]stage{hottest{}, fill{}}}, race{},
+	otherForms{[]stage{hottest{}, fill{}}},
+	race{},
 	otherForms{[]stage{recall{}}},
-}
-
-func init() {
-	if os.Getenv("RACE") != "" {
-		methods[0].stages = []stage{raceSearch[0], raceSearch[1], raceSearch[2], raceSearch[3]}
-	}
+	prefer{},
 }
 
 // methods lists the stages of each method, the default method first.
@@ -93,7 +83,7 @@ var methods = []struct {
 	name   Method
 	stages []stage
 }{
-	{NeuroShard, []stage{wholeSearch, singly{wholeSearch}, longer{wholeSearch}, prefer{}}},
+	{NeuroShard, defaultSearch},
 	{Paper, []stage{published{}}},
 	{Size, []stage{baseline{Size}}},
 	{Dim, []stage{baseline{Dim}}},

@@ -76,13 +76,6 @@ var chosenShapes = []shape{
 	{[6]int{2, 0, 0, 2, 0, 0}, true, chosenTarget},
 }
 
-// allShapes reports whether all shapes are tried: not for few tables, which have few placements,
-// and not where all shapes would take more than the evaluations for shapes.
-func allShapes(c *catalog) bool {
-	pieces := len(c.whole())
-	return pieces > fewTables && pieces*len(c.all)*eachShape*len(shapesTried) <= shapeEvaluations
-}
-
 // evenShapes returns a shape in each order for each number of quarters with narrow, middle and
 // wide slices, with few rows on half of each.
 func evenShapes() (all []shape) {
