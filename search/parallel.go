@@ -104,13 +104,7 @@ func crewOf(r *run, n int) []*run {
 			}
 			*r.twins = append(*r.twins, t)
 		}
-		t := (*r.twins)[len(crew)-1]
-		t.catalog.budget = r.catalog.budget
-		t.catalog.unsplit = t.catalog.unsplit[:0]
-		for _, k := range r.catalog.whole() {
-			t.catalog.unsplit = append(t.catalog.unsplit, t.forms.whole[r.catalog.pieces[k].members[0].table])
-		}
-		crew = append(crew, t)
+		crew = append(crew, (*r.twins)[len(crew)-1])
 	}
 	return crew
 }

@@ -33,7 +33,7 @@ var longRaceHeats = []float64{knob("h1", .3), knob("h2", .1), knob("h3", .05), k
 type race struct{}
 
 func (race) apply(r *run, s state) (state, error) {
-	if s.best.division == nil || r.status != Complete {
+	if s.best.division == nil || r.status != Complete || s.complete && !mayNumber(r) {
 		return s, nil
 	}
 	r.event.Phase = "anneal"

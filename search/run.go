@@ -91,12 +91,9 @@ func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Opti
 	return r
 }
 
-// apply runs the stages one after the other. It stops if all placements were tried.
+// apply runs the stages one after the other.
 func (r *run) apply(stages []stage, s state) (state, error) {
 	for _, next := range stages {
-		if s.complete {
-			break
-		}
 		var err error
 		if s, err = next.apply(r, s); err != nil {
 			return s, err
