@@ -26,20 +26,11 @@ func TestFewEvaluationsReachOtherForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, limit := range []int64{200, 400, 2000, 20_000} {
-		var phases []string
 		r, err := search.Run(context.Background(), p, formsFactory(p, false), search.Options{
 			MaxEvaluations: limit, ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise, problem.DataParallel},
-			OnEvent: func(e search.Event) {
-				if !slices.Contains(phases, e.Phase) {
-					phases = append(phases, e.Phase)
-				}
-			},
 		})
 		if err != nil {
 			t.Fatal(err)
-		}
-		if !slices.Contains(phases, "forms") {
-			t.Errorf("%d evaluations: got phases %v, want that of other forms among them", limit, phases)
 		}
 		for d, held := range r.Shards {
 			if !slices.ContainsFunc(held, func(s problem.Shard) bool { return s.Table == 0 && s.ShardingType == problem.DataParallel }) {

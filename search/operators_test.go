@@ -277,7 +277,7 @@ func TestOperatorsKeepTheirTables(t *testing.T) {
 		}
 		var costs [3]float64
 		var shards [3][][]problem.Shard
-		for i, opt := range []Options{{OneOperator: true, MaxEvaluations: 4000}, {Workers: 1, MaxEvaluations: 4000}, {Workers: 3, MaxEvaluations: 4000}} {
+		for i, opt := range []Options{{OneOperator: true}, {Workers: 1}, {Workers: 3}} {
 			got, err := Run(context.Background(), p, lanedFactory(p, nil), opt)
 			if err != nil {
 				t.Fatal(err)

@@ -178,7 +178,7 @@ func (r *run) evaluate(divisions []*division, best placement, known permutations
 			r.stats.States++
 			r.stats.Placements += o.runs
 			r.stats.Evaluations += o.evaluations
-			if !math.IsInf(o.cost, 1) && !breaks(r.catalog, o.placement) {
+			if !math.IsInf(o.cost, 1) && !breaks(r.catalog, o.placed()) {
 				best = consider(r, best, o.placement)
 			}
 			r.tell(best)
@@ -237,7 +237,7 @@ func (o *outcome) as(d *division) outcome {
 // best; or best if the placement breaks a rule of the engine.
 func (r *run) offer(best placement, d *division, devices []int32) placement {
 	offered := placement{division: d, devices: devices}
-	if breaks(r.catalog, offered) {
+	if breaks(r.catalog, offered.placed()) {
 		return best
 	}
 	w := r.workers[0]
