@@ -246,24 +246,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
-	for _, f := range []struct {
-		name     string
-		value    *int
-		fallback int
-	}{
-		{"candidates", &o.Candidates, 10},
-		{"beam", &o.Beam, 3},
-		{"steps", &o.Steps, 10},
-		{"grid", &o.Grid, 11},
-	} {
-		switch {
-		case *f.value < 0:
-			return o, fmt.Errorf("search option %s: %d is negative", f.name, *f.value)
-		case o.Method != Paper && *f.value > 0:
-			return o, fmt.Errorf("search option %s: method %q runs no beam search, only method %q does", f.name, o.Method, Paper)
-		case o.Method == Paper && *f.value == 0:
-			*f.value = f.fallback
-		}
+	if err := o.beamDefaults(); err != nil {
+		return o, err
 	}
 	if o.Samples < 0 {
 		return o, fmt.Errorf("search option samples: %d is negative", o.Samples)
@@ -278,6 +262,30 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("search option max evaluations: %d is negative", o.MaxEvaluations)
 	}
 	return o, nil
+}
+
+// beamDefaults is withDefaults for the fields of the beam search, which method Paper alone runs.
+func (o *Options) beamDefaults() error {
+	for _, f := range []struct {
+		name     string
+		value    *int
+		fallback int
+	}{
+		{"candidates", &o.Candidates, 10},
+		{"beam", &o.Beam, 3},
+		{"steps", &o.Steps, 10},
+		{"grid", &o.Grid, 11},
+	} {
+		switch {
+		case *f.value < 0:
+			return fmt.Errorf("search option %s: %d is negative", f.name, *f.value)
+		case o.Method != Paper && *f.value > 0:
+			return fmt.Errorf("search option %s: method %q runs no beam search, only method %q does", f.name, o.Method, Paper)
+		case o.Method == Paper && *f.value == 0:
+			*f.value = f.fallback
+		}
+	}
+	return nil
 }
 
 // stages returns the stages of a search.
