@@ -7,7 +7,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Stage fill finds a placement if slices of columns do not fit in HBM. It looks at
+// Stage fill finds a placement if slices of columns do not fit in HBM, or are not allowed for all tables. It looks at
 // bytes only; later stages look at times. It takes the first placement that it finds:
 //
 //	1. the largest tables by rows             the smallest number that fits
@@ -276,7 +276,7 @@ func level(c *catalog, room *ledger, parts []placed, rest []int32) ([]placed, bo
 
 // levelPieces places the pieces in the given order, each on the device with the most
 // room. It returns parts and the pieces with their devices; ok is false if a piece
-// finds no room. Slices of a table that must stay on one host go to one host.
+// finds no room. Slices of a table go to devices and hosts that the rules allow beside the other slices.
 func levelPieces(c *catalog, room *ledger, parts []placed, pieces []int32) (all []placed, ok bool) {
 	all = slices.Clone(parts)
 	held, scratch := newHolders(c), make([]int32, 0, len(c.all))
@@ -284,7 +284,7 @@ func levelPieces(c *catalog, room *ledger, parts []placed, pieces []int32) (all 
 	for _, k := range pieces {
 		piece := &c.pieces[k]
 		devices := c.allowed(piece)
-		if staysOnHost(c, piece) {
+		if held.needed() {
 			devices = held.open(piece, devices, scratch, free)
 		}
 		d := roomiest(c, room, piece, devices)
