@@ -40,8 +40,8 @@ func TestFewEvaluationsReachOtherForms(t *testing.T) {
 	}
 }
 
-// TestTablesOfOtherFormsStayThere plans tables, one of which has to be on all devices, beside others in
-// slices of columns.
+// TestTablesOfOtherFormsStayThere plans a table that has to be on all devices beside others that are slices of
+// columns.
 func TestTablesOfOtherFormsStayThere(t *testing.T) {
 	p := &problem.Problem{Batch: 1024, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 2, ReserveShare: hardware.NoReserve}}
 	for i := range 8 {
