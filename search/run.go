@@ -83,7 +83,7 @@ func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Opti
 		twins:   &[]*run{},
 		most:    opt.MaxEvaluations,
 		status:  Complete,
-		event:   Event{Phase: "start", Levels: opt.Steps},
+		event:   Event{Phase: "start", Levels: opt.Steps, Best: math.Inf(1)},
 	}
 	r.catalog.brief = opt.Brief
 	r.forms = newForms(r.catalog, opt)
@@ -270,12 +270,13 @@ func cheaper(best, other placement) placement {
 	return best
 }
 
-// tell sends an event.
+// tell sends an event. A stage may tell the best of its own placements only, so the best cost of all events
+// before counts, too.
 func (r *run) tell(best placement) {
 	if r.opt.OnEvent != nil {
-		r.event.Evaluations, r.event.Limit, r.event.Best = r.stats.Evaluations, r.most, math.Inf(1)
+		r.event.Evaluations, r.event.Limit = r.stats.Evaluations, r.most
 		if best.division != nil {
-			r.event.Best = best.cost
+			r.event.Best = min(r.event.Best, best.cost)
 		}
 		r.opt.OnEvent(r.event)
 	}
