@@ -62,13 +62,12 @@ func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, 
 		}
 		unsaved = false
 	}
-	share := func() float64 { return float64(a.evaluations) / float64(evaluations) }
-	ceiling := warmth // at least the temperature
+	temperature := warmth
 	// Changes that cannot be made count too, so that a run ends even if no change can be
 	// made.
 	for tried := 0; a.evaluations < evaluations && !early; tried++ {
 		if tried%lookEvery == 0 {
-			early, ceiling = ended(), temperature(warmth, share())
+			early, temperature = ended(), warmth*math.Pow(cold, float64(a.evaluations)/float64(evaluations))
 		}
 		if a.mixed && tried%rescaleEvery == 0 {
 			a.scale()
@@ -79,13 +78,12 @@ func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, 
 			continue
 		}
 		before := a.softSums
-		a.try()
-		changed := a.goal()
-		if rise := changed - goal; rise > 0 && !a.accepts(rise, warmth, ceiling, share()) {
+		// The rise that is accepted is drawn first, so that most changes need not be estimated to their end.
+		if !a.tryWithin(goal + temperature*a.draw.ExpFloat64()) {
 			a.undo(before)
 			continue
 		}
-		goal = changed
+		goal = a.goal()
 		cheaper := a.cheaper(goal, &least)
 		if unsaved && !cheaper {
 			save()
@@ -97,20 +95,6 @@ func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, 
 		save()
 	}
 	return best, early
-}
-
-// temperature returns the temperature of a run that begins at warmth. share is the part of the run that
-// is over, from 0 to 1.
-func temperature(warmth, share float64) float64 { return warmth * math.Pow(cold, share) }
-
-// accepts draws whether to accept a rise of the goal. ceiling is at least the temperature.
-func (a *annealer) accepts(rise, warmth, ceiling, share float64) bool {
-	u, x := a.draw.Float64(), rise/ceiling
-	// exp(x) is at least 1 + x + x^2/2, so this test refuses most rises without computing the temperature.
-	if u*(1+x+x*x/2) > 1+noticeable {
-		return false
-	}
-	return u < math.Exp(-rise/temperature(warmth, share))
 }
 
 // cheaper reports whether the placement is the cheapest of the run. It asks the scorer

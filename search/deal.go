@@ -19,16 +19,28 @@ import (
 // fewRows rows, so a device with both kinds is faster with two operators. Every device gets about the
 // same time, columns and bytes, as if times added up.
 
-// dealtWidth is the width of the slices that wider tables are cut into in some starts, in columns.
-const dealtWidth = 64
+const (
+	// dealtBytes is the largest share of a device's memory that a dealt slice takes.
+	dealtBytes = .25
+	// dealtWidth is the width of the slices that wider tables are cut into in some starts, in columns.
+	dealtWidth = 64
+)
 
 // dealing says which tables are cut into slices of dealtWidth columns.
-type dealing struct{ few, many bool }
+type dealing struct {
+	few, many bool
+	target    float64
+}
 
-var dealings = []dealing{{}, {few: true}, {many: true}, {few: true, many: true}}
+var dealings = []dealing{
+	{target: 1.5}, {few: true, target: 1.5}, {many: true, target: 1.5}, {few: true, many: true, target: 1.5},
+	{target: .9}, {few: true, target: .9}, {many: true, target: .9}, {few: true, many: true, target: .9},
+}
 
 // cut returns the pieces with numbers by rows, and cut into slices as the dealing says.
 func (d dealing) cut(c *catalog, pieces []int32) (cut []int32) {
+	c.scorer.Reset() // times are those of pieces on empty devices
+	mean := c.meanTime(pieces)
 	order := slices.Clone(c.whole())
 	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(c.rows(a), c.rows(b)) })
 	few, room := map[int]bool{}, fewFilled*fewRows*float64(len(c.all))
@@ -44,16 +56,19 @@ func (d dealing) cut(c *catalog, pieces []int32) (cut []int32) {
 		if few[table] {
 			number, cuts = 1, d.few
 		}
-		width := c.pieces[k].members[0].width
-		if len(c.pieces[k].members) > 1 || !cuts || c.least(table) > dealtWidth {
+		width, least := c.pieces[k].members[0].width, c.least(table)
+		if len(c.pieces[k].members) > 1 {
 			cut = append(cut, c.numbered(k, number))
 			continue
 		}
-		for width >= 2*dealtWidth || width > dealtWidth && width-dealtWidth >= c.least(table) {
-			cut = append(cut, c.numbered(c.slice(k, dealtWidth), number))
-			width -= dealtWidth
+		n := max(1, int(math.Ceil(c.time(k)/(d.target*mean))), int(math.Ceil(float64(c.pieces[k].bytes)/(dealtBytes*float64(c.budget)))))
+		if cuts {
+			n = max(n, (width+dealtWidth-1)/dealtWidth)
 		}
-		cut = append(cut, c.numbered(c.slice(k, width), number))
+		n = min(n, width/max(least, problem.ColumnGranule), len(c.all))
+		for i := range n {
+			cut = append(cut, c.numbered(c.slice(k, (width/problem.ColumnGranule+i)/n*problem.ColumnGranule), number))
+		}
 	}
 	return cut
 }

@@ -266,6 +266,14 @@ func (m evenMover) propose(slot int32) bool {
 	return m.recut(slot)
 }
 
+// relocate moves a slice as it is, or swaps it with another one.
+func (m evenMover) relocate(slot int32) bool {
+	if m.draw.IntN(2) == 0 {
+		return m.move(slot)
+	}
+	return m.swap(slot)
+}
+
 // move puts a slice on another device.
 func (m evenMover) move(slot int32) bool {
 	p := m.parts[slot]

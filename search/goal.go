@@ -126,9 +126,17 @@ func (o *objective) hostMean() float64 {
 
 // sum adds device d's share to the sums if sign is 1, and takes it out if sign is -1.
 func (o *objective) sum(d int32, sign float64) {
+	o.sumCompute(d, sign)
+	o.sumColumns(d, sign)
+}
+
+func (o *objective) sumCompute(d int32, sign float64) {
 	o.computeSum += sign * o.compute[d]
-	o.dimSum += sign * float64(o.dims[d])
 	o.computePower += sign * powered(o.compute[d], o.computeScale)
+}
+
+func (o *objective) sumColumns(d int32, sign float64) {
+	o.dimSum += sign * float64(o.dims[d])
 	o.dimPower += sign * powered(float64(o.dims[d]), o.dimScale)
 }
 

@@ -2,6 +2,7 @@ package search
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -393,7 +394,11 @@ func (l *layout) hasRoom(together bool) bool {
 }
 
 // try applies the proposed change to the scorer and the sums.
-func (l *layout) try() {
+func (l *layout) try() { l.tryWithin(math.Inf(1)) }
+
+// tryWithin is try, and reports whether the goal is at most limit. It stops as soon as the goal is above the limit: the
+// change must be undone then. The devices that get slices are estimated first.
+func (l *layout) tryWithin(limit float64) bool {
 	l.touched, l.before = l.touched[:0], l.before[:0]
 	l.touchedHosts, l.beforeHosts = l.touchedHosts[:0], l.beforeHosts[:0]
 	widely := false
@@ -410,11 +415,19 @@ func (l *layout) try() {
 	}
 	l.countColumns()
 	for _, d := range l.touched {
-		l.compute[d] = l.scorer.Compute(int(d))
-		l.sum(d, 1)
+		l.sumColumns(d, 1)
 	}
 	for _, h := range l.touchedHosts {
 		l.sumHost(h, 1)
+	}
+	bounded := !widely && l.c.former == nil && !math.IsInf(limit, 1)
+	for i, d := range slices.Backward(l.touched) {
+		if bounded && l.goal() > limit {
+			l.evaluations += max(0, int64(len(l.touched)-2-i))
+			return false
+		}
+		l.compute[d] = l.scorer.Compute(int(d))
+		l.sumCompute(d, 1)
 	}
 	if widely {
 		l.alike = l.scorer.Shared()
@@ -426,6 +439,7 @@ func (l *layout) try() {
 		l.changeMoved()
 	}
 	l.evaluations += max(0, int64(len(l.touched))-1)
+	return l.goal() <= limit
 }
 
 // touchSpan touches the devices of a part's span, unless these are all, and reports

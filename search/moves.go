@@ -29,8 +29,9 @@ type mover struct {
 	draw *rand.Rand
 	// trades says that slices are traded and columns balanced, too.
 	trades bool
-	// renumbers says that tables take other numbers of operators, too.
-	renumbers bool
+	// renumbers says that tables take other numbers of operators, too. uncut says that no
+	// change cuts or joins slices, or gives them another form.
+	renumbers, uncut bool
 	// sameForms says that every table keeps its form.
 	sameForms bool
 	// acrossHosts is the number of hosts that blocks of rows on one host are spread over by columns
@@ -43,8 +44,9 @@ type mover struct {
 const (
 	// One in reformEvery changes is a change of a table's form.
 	reformEvery = 6
-	// If tables take other numbers of operators, one in renumberEvery changes is one of these.
-	renumberEvery = 8
+	// If tables take other numbers of operators, one in renumberEvery changes is one of these,
+	// or one in renumberUncut if no slice is cut.
+	renumberEvery, renumberUncut = 8, 4
 	// reformLooks is the number of devices drawn; the one with the least compute among
 	// them gets the slice.
 	reformLooks = 3
@@ -57,8 +59,11 @@ const (
 func (m *mover) propose() bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
 	slot := m.drawn()
-	if m.renumbers && m.draw.IntN(renumberEvery) == 0 {
+	if m.renumbers && m.draw.IntN(m.renumberEvery()) == 0 {
 		return m.renumber(slot)
+	}
+	if m.uncut {
+		return evenMover{m}.relocate(slot)
 	}
 	if m.c.rules.EqualSlices {
 		return evenMover{m}.propose(slot)
@@ -541,6 +546,17 @@ func (m *mover) slices(whole int32, form problem.Form, finer int64) bool {
 		m.come = append(m.come, placed{piece, best})
 	}
 	return true
+}
+
+// renumberEvery returns the inverse of the share of changes that renumber a table.
+func (m *mover) renumberEvery() int {
+	switch {
+	case !m.uncut:
+		return renumberEvery
+	case len(m.c.all) == 1:
+		return 1 // nothing else can change
+	}
+	return renumberUncut
 }
 
 // renumber gives another number of operators to the table of a slice, or to its co-location.

@@ -17,11 +17,17 @@ import (
 //
 // The number belongs to the table (problem.Operator), so a table that is cut over several
 // devices ties the operators of these devices together. What can pay is to keep lane classes
-// apart, so some starts of the race have a number for each lane class. Runs of annealing give
-// tables other numbers on the way. At the end, a device whose numbers make nothing faster takes
-// number 0.
+// apart, so some starts of the race have a number for each lane class, or for each set of a partition
+// of the lane classes. Runs of annealing give tables other numbers on the way. Two steps follow the race:
+//
+//	descent    the slowest device takes the best partition for each of its operators, or one table
+//	           another number, while the plan becomes cheaper
+//	cleaning   a device whose numbers make nothing faster takes number 0
 
 const (
+	// A search of numbers may add 1/numberingShare of the evaluations so far, but at
+	// least leastNumbering evaluations.
+	numberingShare, leastNumbering = 20, 2_000
 	// wideColumns is the widest slice of operators whose kernels give all tables the lanes of
 	// the widest one, in columns. Kernels of wider operators are of a class of their own.
 	wideColumns = 1024
@@ -64,6 +70,8 @@ type numbering struct {
 	sharing [][]int32
 	first   []int
 	cost    float64
+	// limit is the number of evaluations at which the search of numbers ends.
+	limit int64
 }
 
 // numbered are the parts of one number, with the lane class of the widest.
@@ -148,20 +156,38 @@ func (n *numbering) several() bool {
 	return slices.ContainsFunc(n.tables, func(t numbered) bool { return t.lanes != n.tables[0].lanes })
 }
 
-// apart returns the parts with a number for each lane class.
-func (n *numbering) apart() []placed {
-	var present [laneClasses]bool
-	for _, t := range n.tables {
-		present[t.lanes] = true
-	}
-	numbers := eachApart(present)
-	parts := slices.Clone(n.parts)
-	for _, t := range n.tables {
-		for _, i := range t.parts {
-			parts[i].piece = n.r.catalog.numbered(parts[i].piece, numbers[t.lanes])
+// mixed reports whether some list holds several lane classes, or already several numbers.
+func (n *numbering) mixed() bool {
+	return slices.ContainsFunc(n.sharing, func(list []int32) bool {
+		first := n.tables[list[0]]
+		return slices.ContainsFunc(list, func(t int32) bool {
+			return n.tables[t].lanes != first.lanes || n.tables[t].number != first.number
+		})
+	})
+}
+
+// improve takes the cheapest numbers that it finds, and returns the placement with them, or
+// best if that is not cheaper.
+func (n *numbering) improve(best placement) placement {
+	n.start()
+	base := n.numbers()
+	n.descend()
+	least, cheapest := n.cost, n.numbers()
+	if p := n.uniform(base); p != nil {
+		n.assign(p)
+		n.descend()
+		if n.cost < least*(1-noticeable) {
+			least, cheapest = n.cost, n.numbers()
 		}
 	}
-	return parts
+	n.assign(cheapest)
+	if !(least < best.cost*(1-noticeable)) {
+		n.r.tell(best)
+		return best
+	}
+	n.clean()
+	n.relabel()
+	return n.r.offerPlaced(best, n.parts)
 }
 
 // start puts all parts into the scorer.
@@ -213,6 +239,95 @@ func (n *numbering) numbers() []problem.Operator {
 	return numbers
 }
 
+// over reports whether the search of numbers has used up its evaluations, or the run has ended.
+func (n *numbering) over() bool { return n.r.stats.Evaluations >= n.limit || n.r.ended() }
+
+// uniform returns the cheapest numbers among those that follow from one partition of the
+// lane classes for all tables; nil if there is one partition only.
+func (n *numbering) uniform(base []problem.Operator) (best []problem.Operator) {
+	all := make([]int32, len(n.tables))
+	for t := range all {
+		all[t] = int32(t)
+	}
+	least := 0.0
+	for _, p := range n.partitions(all) {
+		if p == (partition{}) || n.over() {
+			continue
+		}
+		for t := range n.tables {
+			n.set(int32(t), p[n.tables[t].lanes])
+		}
+		if cost := n.scorer.Cost(); best == nil || cost < least {
+			least, best = cost, n.numbers()
+		}
+	}
+	n.assign(base)
+	return best
+}
+
+// descend numbers the tables of the slowest device, and those that all devices hold, while
+// the plan becomes cheaper.
+func (n *numbering) descend() {
+	for !n.over() {
+		slowest, most := 0, -1.0
+		for d := range n.r.catalog.all {
+			if t := n.scorer.Compute(d); t > most {
+				slowest, most = d, t
+			}
+		}
+		if !n.renumber(slowest) && !n.renumber(len(n.r.catalog.all)) {
+			return
+		}
+	}
+}
+
+// renumber looks for numbers of a device's tables that make the plan cheaper: first a
+// partition of each list, then a number of each table. It reports whether it found some.
+func (n *numbering) renumber(device int) bool {
+	found := false
+	lists := n.sharing[n.first[device]:n.first[device+1]]
+	for _, list := range lists {
+		for _, p := range n.partitions(list) {
+			found = n.try(list, func(t int32) problem.Operator { return p[n.tables[t].lanes] }) || found
+		}
+	}
+	if found {
+		return true
+	}
+	for _, list := range lists {
+		for i := range list {
+			for number := range problem.Operator(problem.Operators) {
+				found = n.try(list[i:i+1], func(int32) problem.Operator { return number }) || found
+			}
+		}
+	}
+	return found
+}
+
+// try gives tables numbers, and takes these back unless the plan becomes cheaper.
+func (n *numbering) try(tables []int32, number func(t int32) problem.Operator) bool {
+	if n.over() {
+		return false
+	}
+	before, changed := make([]problem.Operator, len(tables)), false
+	for i, t := range tables {
+		before[i] = n.tables[t].number
+		changed = changed || before[i] != number(t)
+		n.set(t, number(t))
+	}
+	if !changed {
+		return false
+	}
+	if cost := n.scorer.Cost(); cost < n.cost*(1-noticeable) {
+		n.cost = cost
+		return true
+	}
+	for i, t := range tables {
+		n.set(t, before[i])
+	}
+	return false
+}
+
 // clean gives number 0 to the tables of each device whose numbers make neither the plan
 // cheaper nor the device faster.
 func (n *numbering) clean() {
@@ -253,7 +368,7 @@ func (n *numbering) relabel() {
 	n.assign(numbers)
 }
 
-// partition holds the number of each lane class.
+// partition holds the number of each lane class. The zero partition keeps nothing apart.
 type partition [laneClasses]problem.Operator
 
 // classOf returns the lane class of a piece's widest member. ok is false if the piece is in
@@ -274,6 +389,34 @@ func classesOf(c *catalog, pieces []int32) (present [laneClasses]bool) {
 		}
 	}
 	return present
+}
+
+// partitions returns the partitions of the lane classes of some tables into at most
+// problem.Operators sets, each once, the zero partition first.
+func (n *numbering) partitions(tables []int32) []partition {
+	var present [laneClasses]bool
+	for _, t := range tables {
+		present[n.tables[t].lanes] = true
+	}
+	all := []partition{{}}
+	seen := false // whether a class before was present: the first class has number 0
+	for class := range present {
+		if !present[class] {
+			continue
+		}
+		if !seen {
+			seen = true
+			continue
+		}
+		for _, p := range slices.Clone(all) {
+			for number := problem.Operator(1); number <= slices.Max(p[:])+1 && number < problem.Operators; number++ {
+				q := p
+				q[class] = number
+				all = append(all, q)
+			}
+		}
+	}
+	return all
 }
 
 // eachApart returns the partition that keeps all lane classes apart, the highest class first.

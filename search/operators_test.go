@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -121,6 +122,57 @@ func lanedProblem(draw *rand.Rand, dims []int) (*problem.Problem, []placed, *run
 		parts = append(parts, placed{k, int32(draw.IntN(2))})
 	}
 	return p, parts, r, calls
+}
+
+// TestNumberingAgainstBruteForce compares the numbers found with all numbers that the tables
+// of tiny problems can have. All 300 are the best when this was written; the test asks for 97
+// of 100, for at most 5 % more than the best in all, and for no more than without numbers. In
+// half of the problems or more, some numbers save 5 %.
+func TestNumberingAgainstBruteForce(t *testing.T) {
+	const problems = 300
+	best, pays := 0, 0
+	for seed := range uint64(problems) {
+		_, parts, r, _ := lanedProblem(rand.New(rand.NewPCG(seed, 1)), []int{8, 16, 48, 64, 128, 256})
+		n := newNumbering(r, parts)
+		n.limit = math.MaxInt64
+		n.start()
+		undivided := n.cost
+		numbers := make([]problem.Operator, len(n.tables))
+		least := math.Inf(1)
+		var all func(table int)
+		all = func(table int) {
+			if table == len(numbers) {
+				n.assign(numbers)
+				least = min(least, n.cost)
+				return
+			}
+			for numbers[table] = range problem.Operator(problem.Operators) {
+				all(table + 1)
+			}
+			numbers[table] = 0
+		}
+		all(0)
+		n.assign(numbers)
+		if least < .95*undivided {
+			pays++
+		}
+		got := n.improve(r.offerPlaced(placement{}, parts)).cost
+		switch {
+		case got > undivided:
+			t.Errorf("seed %d: got cost %v, more than without numbers, %v", seed, got, undivided)
+		case got > 1.05*least:
+			t.Errorf("seed %d: got cost %v, want at most 5 %% above %v", seed, got, least)
+		case got <= least*(1+1e-9):
+			best++
+		}
+	}
+	t.Logf("%d of %d are the best, and in %d numbers save 5 %%", best, problems, pays)
+	if pays < problems/2 {
+		t.Errorf("numbers save 5 %% in %d problems, want at least half of %d", pays, problems)
+	}
+	if best < problems*97/100 {
+		t.Errorf("got the best numbers of %d problems, want at least %d of %d", best, problems*97/100, problems)
+	}
 }
 
 // TestNumbersThatGainNothing checks that tables of one lane class lose their numbers, and that

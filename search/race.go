@@ -17,7 +17,7 @@ import (
 var (
 	raceLeast, raceEach   = int64(knob("least", 2_000)), int64(knob("each", 20))
 	raceHeat              = knob("heat", .3)
-	raceKept              = int(knob("kept", 12))
+	raceKept              = int(knob("kept", 16))
 	raceShare, raceLonger = knob("share", 2.7), int64(knob("longer", 2))
 	idleGain              = knob("idle", .001)
 	rebuildShapes         = int(knob("rb", 6))
@@ -28,7 +28,7 @@ var (
 	largeTimes            = int64(knob("largeTimes", 8))
 )
 
-var longRaceHeats = []float64{knob("h1", .3), knob("h2", .1), knob("h3", .05), knob("h4", .03)}
+var longRaceHeats = []float64{knob("h1", 1), knob("h2", .1), knob("h3", .05), knob("h4", .03)}
 
 type race struct{}
 
@@ -48,7 +48,7 @@ func (race) apply(r *run, s state) (state, error) {
 	for _, t := range starts {
 		debugf("   %s %.4f %s\n", t.name, t.cost, c.formsOf(t.parts))
 	}
-	each := max(raceLeast, raceEach*int64(len(s.best.devices)))
+	each := max(raceLeast+int64(knob("perSet", 400))*int64(len(r.forms.sets())), raceEach*int64(len(s.best.devices)))
 	times, pureTimes := longTimes, pureTimes
 	if c.large {
 		each = max(4_000, largeEach*int64(len(s.best.devices)))
@@ -68,6 +68,10 @@ func (race) apply(r *run, s state) (state, error) {
 	s.best = c.best
 	debugf("best %.4f\n", s.best.cost)
 	if c.numbers {
+		if n := newNumbering(r, s.best.placed()); n.mixed() {
+			n.limit = min(r.end(), r.stats.Evaluations+max(leastNumbering, r.stats.Evaluations/numberingShare))
+			s.best = n.improve(s.best)
+		}
 		s.best = tidied(r, s.best)
 	}
 	r.scorer().Reset()
@@ -101,7 +105,11 @@ func (c *course) win(starts []racer, each, times int64) racer {
 	winner := starts[0]
 	each = long
 	idle := 0
-	for i, heat := range longRaceHeats {
+	heats := longRaceHeats
+	if c.large {
+		heats = []float64{knob("l1", .05), knob("l2", .02), knob("l3", .01), knob("l4", .01)}
+	}
+	for i, heat := range heats {
 		before := winner.cost
 		from := []racer{winner}
 		if c.numbers && (i == 0 || knob("both", 0) > 0) {
@@ -133,8 +141,27 @@ func (c *course) win(starts []racer, each, times int64) racer {
 		if idle++; winner.cost < before*(1-idleGain) {
 			idle = 0
 		}
-		if idle == int(knob("idles", 2)) {
+		if i > 0 && idle >= int(knob("idles", 1)) {
 			break
+		}
+	}
+	if debugging {
+		b := newAnnealer(r.catalog, r.scorer(), 0, r.forms)
+		b.reset(winner.parts)
+		d, e := b.slowest, int32(0)
+		for x := range b.dims {
+			if b.dims[x] > b.dims[e] {
+				e = int32(x)
+			}
+			if b.compute[x] > b.compute[d] {
+				d = int32(x)
+			}
+		}
+		debugf("compute max %.4f mean %.4f; columns max %d mean %.1f of device %d; column %.6f alike %.4f parts %d\n", b.compute[d], b.computeSum/float64(len(b.compute)), b.dims[e], b.dimSum/float64(len(b.dims)), e, b.column, b.alike, len(winner.parts))
+		for _, slot := range b.held[d] {
+			p := b.parts[slot]
+			k := &r.catalog.pieces[p.piece]
+			debugf("  %d cols of %d rows %d time %.4f op %d\n", k.dims, k.members[0].table, r.catalog.rows(p.piece), k.alone, k.form.Operator)
 		}
 	}
 	c.best = r.offerPlaced(c.best, winner.parts)
@@ -174,6 +201,10 @@ type course struct {
 
 // anneal anneals from each racer for a number of evaluations, on the threads of the search.
 func (c *course) anneal(racers []racer, evaluations int64, heat float64, sameForms bool) {
+	c.annealUncut(racers, evaluations, heat, sameForms, false)
+}
+
+func (c *course) annealUncut(racers []racer, evaluations int64, heat float64, sameForms, uncut bool) {
 	r := c.r
 	starts := make([]start, len(racers))
 	for i := range racers {
@@ -190,6 +221,7 @@ func (c *course) anneal(racers []racer, evaluations int64, heat float64, sameFor
 		b := newAnnealer(on.catalog, on.scorer(), r.opt.Seed, f)
 		b.draw = rand.New(rand.NewPCG(r.opt.Seed, mix(int32(first)+int32(i))))
 		b.heat, b.trades, b.renumbers, b.sameForms = heat, true, racers[i].numbers, sameForms
+		b.uncut = uncut
 		b.reset(find(on, inputs[i].parts))
 		best, ended := b.anneal(min(evaluations, on.end()), on.ended)
 		if best != nil {
@@ -272,9 +304,10 @@ func (c *course) sliceMore(from racer, evaluations int64) racer {
 			break
 		}
 		before := best.cost
-		c.anneal(racers, evaluations/int64(knob("moreDiv",8)), raceHeat, false)
+		c.annealUncut(racers, evaluations/int64(knob("moreDiv", 4)), knob("moreHeat", raceHeat), false, knob("uncut", 1) > 0)
 		slices.SortStableFunc(racers, cheapestRacer)
-		if racers[0].cost < moreClose*before {
+		debugf("  more %.4f of %.4f\n", racers[0].cost, before)
+		if racers[0].cost < knob("close", moreClose)*before {
 			c.anneal(racers[:1], evaluations/2, .1, false)
 		}
 		if racers[0].cost < best.cost {
@@ -325,7 +358,10 @@ func (c *course) starts() (all []racer) {
 			}
 		}
 	}
-	first := c.builds(w, pieces, fixed, len(shapesTried))
+	var first []racer
+	if !c.large || len(all) < 2 || knob("largeBuilds", 0) > 0 {
+		first = c.builds(w, pieces, fixed, len(shapesTried), c.large && len(all) > 1)
+	}
 	slices.SortStableFunc(first, cheapestRacer)
 	c.shapes = nil
 	for _, s := range first {
@@ -350,7 +386,7 @@ func (c *course) starts() (all []racer) {
 			}
 			w.reset(from.parts)
 			pieces, fixed := unsplit(r.catalog, from.parts)
-			built := c.builds(w, pieces, fixed, rebuildShapes)
+			built := c.builds(w, pieces, fixed, rebuildShapes, c.large)
 			slices.SortStableFunc(built, cheapestRacer)
 			for _, s := range built[:min(2, len(built))] {
 				add(from.name+string(rune('a'+i))+"/"+s.name, s.parts, s.cost, s.numbers)
@@ -365,9 +401,14 @@ func (c *course) starts() (all []racer) {
 			}
 			add("all", parts, w.scorer.Cost(), false)
 			if n := newNumbering(r, parts); c.numbers && n.several() {
-				byClass := n.apart()
-				w.reset(byClass)
-				add("all#", byClass, w.scorer.Cost(), true)
+				n.limit = r.stats.Evaluations + leastNumbering
+				n.start()
+				if numbers := n.uniform(n.numbers()); numbers != nil {
+					n.assign(numbers)
+					add("all#", slices.Clone(n.parts), n.cost, true)
+				}
+				n.scorer.Reset()
+				w.reset(parts)
 			}
 		}
 	}
@@ -377,7 +418,7 @@ func (c *course) starts() (all []racer) {
 }
 
 // builds places pieces beside fixed parts under shapes.
-func (c *course) builds(w switcher, pieces []int32, fixed []placed, most int) (all []racer) {
+func (c *course) builds(w switcher, pieces []int32, fixed []placed, most int, few bool) (all []racer) {
 	r := c.r
 	w.reset(fixed)
 	sum := 0.0
@@ -399,10 +440,13 @@ func (c *course) builds(w switcher, pieces []int32, fixed []placed, most int) (a
 	b := newBuilder(newLayout(r.catalog, r.scorer(), r.forms), slices.Clone(pieces), fixed, mean)
 	for i, s := range c.shapes[:min(most, len(c.shapes))] {
 		place(b, s, "b"+string(rune('A'+i)), false)
+		if few {
+			break
+		}
 	}
 	b.widest = true
 	for i, t := range widestTargets {
-		if most < len(shapesTried) && i > 0 {
+		if few || most < len(shapesTried) && i > 0 {
 			break
 		}
 		place(b, shape{quarters: [6]int{0, 0, 0, 0, 0, 4}, target: t}, "w"+string(rune('A'+i)), false)
@@ -416,7 +460,7 @@ func (c *course) builds(w switcher, pieces []int32, fixed []placed, most int) (a
 	for i, t := range numberedTargets {
 		for _, widest := range []bool{true, false} {
 			for _, wideFirst := range []bool{false, true} {
-				if most < len(shapesTried) && (wideFirst || i > 1) {
+				if most < len(shapesTried) && (wideFirst || i > 1) || few && (i != 3 || widest || wideFirst) {
 					continue
 				}
 				b.widest = widest

@@ -115,6 +115,8 @@ type builder struct {
 	rest  ahead
 	sharp int
 
+	// full says how full each device is without what it will still get. looks are the devices that a slice is tried on.
+	full       []float64
 	looks      []int32
 	times      []float64
 	candidates []candidate
@@ -136,7 +138,7 @@ func newBuilder(l *layout, pieces []int32, fixed []placed, target float64) *buil
 	c := l.c
 	b := &builder{
 		layout: l, target: target, byShare: pieces, fixed: fixed, limits: make([]limit, len(c.all)), rows: make([]int64, len(c.all)),
-		times: make([]float64, len(c.all)), slots: map[int32][]int32{}, few: map[int32]bool{},
+		times: make([]float64, len(c.all)), full: make([]float64, len(c.all)), slots: map[int32][]int32{}, few: map[int32]bool{},
 	}
 	l.scorer.Reset()
 	for _, p := range fixed {
@@ -181,6 +183,9 @@ func (b *builder) build(s shape) bool {
 		for d := range b.compute {
 			b.compute[d] = b.scorer.Compute(d)
 		}
+	}
+	for d := range b.full {
+		b.refill(int32(d))
 	}
 	clear(b.rows)
 	clear(b.slots)
@@ -241,6 +246,7 @@ func (b *builder) take(k int32) {
 		b.remove(slot)
 		b.compute[p.device] = b.scorer.Compute(int(p.device))
 		b.rows[p.device] -= rows
+		b.refill(p.device)
 	}
 	b.slots[k] = b.slots[k][:0]
 }
@@ -258,6 +264,7 @@ func (b *builder) place(k int32) bool {
 		b.score(p, b.scorer.Add)
 		b.compute[p.device] = b.scorer.Compute(int(p.device))
 		b.rows[p.device] += rows
+		b.refill(p.device)
 	}
 	return true
 }
@@ -310,7 +317,7 @@ func (b *builder) inSlices(k int32, width, n int, strict bool) (rise float64, ok
 // appends them to tried. A device takes one slice, or several if there are fewer
 // devices than slices.
 func (b *builder) chooseDevices(k, s int32, n int, strict bool) (rise float64, ok bool) {
-	b.findCandidates(k, s, strict)
+	b.findCandidates(k, s, n, strict)
 	if len(b.candidates) == 0 {
 		return 0, false
 	}
@@ -330,15 +337,19 @@ func (b *builder) chooseDevices(k, s int32, n int, strict bool) (rise float64, o
 	return rise, true
 }
 
-// findCandidates sets candidates to the devices that may take a slice, piece s of table
-// or group k: of more than mostLooks, those with the least fill. If strict is true, it uses only devices whose
-// limits allow the slice.
-func (b *builder) findCandidates(k, s int32, strict bool) {
+// findCandidates sets candidates to the devices that may take one of n slices, piece s of table or group k: of more
+// than mostLooks and 2 n, those that are the least full. If strict is true, it uses only devices whose limits allow
+// the slice.
+func (b *builder) findCandidates(k, s int32, n int, strict bool) {
 	piece := &b.c.pieces[s]
 	b.c.register(piece)
 	rows := b.c.rows(k)
 	b.looks = b.looks[:0]
+	most, fullest := max(mostLooks, 2*n), 0
 	for _, d := range b.c.allowed(piece) {
+		if len(b.looks) == most && b.full[d] >= b.full[b.looks[fullest]] {
+			continue
+		}
 		l := &b.limits[d]
 		if piece.hostBytes > 0 && b.host[d]+piece.hostBytes > b.hostBudget {
 			continue
@@ -349,7 +360,19 @@ func (b *builder) findCandidates(k, s int32, strict bool) {
 		if strict && l.few && (!b.few[k] || b.rows[d]+rows > fewRows) {
 			continue
 		}
-		b.look(d)
+		if len(b.looks) < most {
+			b.looks = append(b.looks, d)
+		} else {
+			b.looks[fullest] = d
+		}
+		if len(b.looks) == most {
+			fullest = 0
+			for i, e := range b.looks {
+				if b.full[e] > b.full[b.looks[fullest]] {
+					fullest = i
+				}
+			}
+		}
 	}
 	times := b.times[:len(b.looks)]
 	b.timesOn(piece, b.looks, times)
@@ -363,21 +386,9 @@ func (b *builder) findCandidates(k, s int32, strict bool) {
 // mostLooks is the number of devices that a slice is tried on.
 const mostLooks = 24
 
-// look keeps a device in looks if it is one of the mostLooks with the least fill.
-func (b *builder) look(d int32) {
-	if len(b.limits) <= mostLooks || len(b.looks) < mostLooks {
-		b.looks = append(b.looks, d)
-		return
-	}
-	fullest, most := 0, 0.0
-	for i, e := range b.looks {
-		if x := b.powers(b.compute[e], b.dims[e], b.own[e]); x > most {
-			fullest, most = i, x
-		}
-	}
-	if b.powers(b.compute[d], b.dims[d], b.own[d]) < most {
-		b.looks[fullest] = d
-	}
+// refill notes how full a device is.
+func (b *builder) refill(d int32) {
+	b.full[d] = eighth(b.compute[d]/b.target) + eighth(float64(b.dims[d])/b.dimTarget) + eighth(float64(b.own[d])/float64(b.c.budget))
 }
 
 // fillOf returns how full a device is now.
@@ -417,16 +428,13 @@ func (b *builder) timesOn(piece *piece, devices []int32, times []float64) {
 // be placed: a power mean of its compute, columns and bytes, each relative to a full
 // device.
 func (b *builder) fill(time float64, dims, bytes int64) float64 {
-	x := b.powers(time, dims, bytes)
+	x := eighth((time + b.rest.time) / b.target)
+	x += eighth((float64(dims) + b.rest.dims) / b.dimTarget)
+	x += eighth((float64(bytes) + b.rest.bytes) / float64(b.c.budget))
 	for range 3 - b.sharp {
 		x = math.Sqrt(x)
 	}
 	return x
-}
-
-// powers returns the sum of powers in fill.
-func (b *builder) powers(time float64, dims, bytes int64) float64 {
-	return eighth((time+b.rest.time)/b.target) + eighth((float64(dims)+b.rest.dims)/b.dimTarget) + eighth((float64(bytes)+b.rest.bytes)/float64(b.c.budget))
 }
 
 // eighth returns the eighth power of x.

@@ -247,7 +247,7 @@ func (w switcher) starts(base []placed) []start {
 			switched = append(switched, func(on switcher) []start { return on.prefixStarts(i) })
 		}
 	}
-	if n := len(w.c.whole()); knob("descend",1)>0 && n <= fewDescended || w.searchesFurther() && n <= moreDescended {
+	if n := len(w.c.whole()); knob("descend", 0) > 0 && n <= fewDescended || w.searchesFurther() && n <= moreDescended {
 		for _, forms := range sets {
 			for _, hosts := range w.descentHosts(forms) {
 				switched = append(switched, func(on switcher) []start { return on.descendedStarts(forms, hosts) })
@@ -255,7 +255,7 @@ func (w switcher) starts(base []placed) []start {
 		}
 	}
 	for i, forms := range sets {
-		if len(forms) == 1 && forms[0].ShardingType.ByRows() && knob("expensive", 1)>0 {
+		if len(forms) == 1 && forms[0].ShardingType.ByRows() && knob("expensive", 0) > 0 {
 			switched = append(switched, func(on switcher) []start { return on.expensiveStarts(i) })
 			if w.combines() {
 				for _, hosts := range w.hostCounts(forms[0]) {
@@ -265,7 +265,7 @@ func (w switcher) starts(base []placed) []start {
 		}
 	}
 	found := w.startsOf(base, slices.Concat(switched, combined))
-	starts = w.cheapestOf(starts, found[:len(switched)], int(knob("switched",float64(switchedStarts))))
+	starts = w.cheapestOf(starts, found[:len(switched)], int(knob("switched", float64(switchedStarts))))
 	most := mostCombined
 	if w.searchesFurther() {
 		most = moreCombined
@@ -366,7 +366,7 @@ func (w switcher) prefixStarts(set int) (starts []start) {
 		}
 		if i+1 == next || i+1 == len(order) {
 			prefixes = append(prefixes, w.all())
-			next += max(1, next/int(knob("prefixStep",3)))
+			next += max(1, next/int(knob("prefixStep", 1)))
 		}
 	}
 	for _, parts := range prefixes {
@@ -379,7 +379,7 @@ func (w switcher) prefixStarts(set int) (starts []start) {
 		}
 	}
 	slices.SortStableFunc(starts, cheapestFirst)
-	return starts[:min(len(starts), int(knob("prefixes",3)))]
+	return starts[:min(len(starts), int(knob("prefixes", 3)))]
 }
 
 // descendedStarts returns the placements that a descent by cost finds from the placement with every table
