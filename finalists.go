@@ -164,9 +164,7 @@ func shorter(l *line, a, b search.Result) (search.Result, error) {
 func together(a, b search.Stats) search.Stats {
 	a.Evaluations += b.Evaluations
 	a.Placements += b.Placements
-	a.Repeated += b.Repeated
 	a.States += b.States
-	a.Duplicates += b.Duplicates
 	a.Levels += b.Levels
 	return a
 }

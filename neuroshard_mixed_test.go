@@ -182,8 +182,7 @@ func TestRowsAndHostMemory(t *testing.T) {
 }
 
 // TestMoreShardingTypesCostNoMoreWithHostMemory compares the search among all sharding types with one among
-// slices of columns, where HBM has room for 40 to 115 % of the tables' bytes and hosts have much memory. Without
-// stage singly, these plans cost 2.3 and 5.5 % more than slices of columns.
+// slices of columns, where HBM has room for 40 to 115 % of the tables' bytes and hosts have much memory.
 func TestMoreShardingTypesCostNoMoreWithHostMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans many problems")

@@ -70,7 +70,7 @@ func threadsDoNotChangePlan(t *testing.T, p *problem.Problem, threads ...int) {
 }
 
 // TestThreadsDoNotChangeDealtTables compares plans of one and of several threads of a problem whose
-// tables the search deals to the devices (search/dealt.go).
+// tables the search deals to the devices (search/deal.go).
 func TestThreadsDoNotChangeDealtTables(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans many problems, one after another")

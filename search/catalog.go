@@ -524,19 +524,6 @@ func (c *catalog) total(pieces []int32) (sum unit.Bytes) {
 	return sum
 }
 
-// narrowest is the lowest width class, 16 columns, that starting divisions are split
-// to.
-const narrowest = 4
-
-// widest returns the highest width class of the pieces, at least class narrowest.
-func (c *catalog) widest(pieces []int32) uint8 {
-	widest := uint8(narrowest)
-	for _, k := range pieces {
-		widest = max(widest, c.pieces[k].class)
-	}
-	return widest
-}
-
 // without removes a slot from a list; the last slot takes its place.
 func without(list []int32, slot int32) []int32 {
 	i := slices.Index(list, slot)

@@ -32,15 +32,6 @@ func withBudget(ctx context.Context, o *Options) (context.Context, context.Cance
 	return &clocked{ctx, o.Clock, o.Clock() + o.Budget}, func() {}
 }
 
-// sooner returns a context that ends before the budget of a context of withBudget, by that time.
-func sooner(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
-	if c, ok := ctx.(*clocked); ok {
-		return &clocked{c.Context, c.clock, c.end - by}, func() {}
-	}
-	deadline, _ := ctx.Deadline()
-	return context.WithDeadlineCause(ctx, deadline.Add(-by), ErrOutOfTime)
-}
-
 // remaining returns what is left of the budget of a context of withBudget.
 func remaining(ctx context.Context) time.Duration {
 	if c, ok := ctx.(*clocked); ok {

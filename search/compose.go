@@ -7,9 +7,8 @@ import (
 
 // Stages that are made of stages.
 
-// columnSlices applies stages that place slices of columns in HBM, if these are
-// allowed. If tables may take other forms as well, the stages have half of the
-// evaluations, and column slices that do not fit are no error yet.
+// columnSlices applies stages that place slices of columns in HBM, if all tables may be such
+// slices. If tables may take other forms as well, column slices that do not fit are no error yet.
 type columnSlices struct{ stages []stage }
 
 func (c columnSlices) apply(r *run, s state) (state, error) {
@@ -20,73 +19,15 @@ func (c columnSlices) apply(r *run, s state) (state, error) {
 		s, err := r.apply(c.stages, s)
 		return s, r.placed(s, err)
 	}
-	var err error
-	onHalf(r, func() { s, err = c.beside(r, s) })
-	s.columns, s.complete = s.best, false
-	if errors.As(err, &s.infeasible) {
+	if slices.Contains(r.forms.barred, true) {
+		return s, nil // stage fill goes on
+	}
+	s, err := r.apply(c.stages, s)
+	s.complete = false
+	if err = r.placed(s, err); errors.As(err, &s.infeasible) {
 		return s, nil
 	}
 	return s, err
-}
-
-// beside applies the stages to the tables that may take the zero form. Each other table first takes
-// the first form that it may take.
-func (c columnSlices) beside(r *run, s state) (state, error) {
-	whole, budget := r.catalog.whole(), r.catalog.budget
-	room := newLedger(r.catalog)
-	var others []placed
-	var hosted []int32
-	rest := slices.DeleteFunc(slices.Clone(whole), func(k int32) bool {
-		m := r.catalog.pieces[k].members[0]
-		switch {
-		case r.forms.hostedAlone(m.table):
-			hosted = append(hosted, r.catalog.inForm(k, m.width, r.forms.choices[m.table][0]))
-		case r.forms.barred[m.table]:
-			others = append(others, onSeveral(r.catalog, &r.forms, &room, k, r.forms.choices[m.table][0])...)
-		}
-		return r.forms.barred[m.table]
-	})
-	if len(rest) == len(whole) {
-		s, err := r.apply(c.stages, s)
-		return s, r.placed(s, err)
-	}
-	others, ok := level(r.catalog, &room, others, hosted)
-	if !ok {
-		return s, nil // stage fill goes on
-	}
-	most := int64(0)
-	for d, bytes := range room.own {
-		most = max(most, bytes-room.start[d])
-	}
-	left := budget - room.everywhere - most
-	if len(room.onHost) > 0 {
-		left -= slices.Max(room.onHost)
-	}
-	if len(rest) == 0 || left <= 0 {
-		return s, nil // stage fill goes on
-	}
-	r.catalog.unsplit, r.catalog.budget = rest, left
-	s, err := r.apply(c.stages, s)
-	err = r.placed(s, err)
-	r.catalog.unsplit, r.catalog.budget = whole, budget
-	r.finalists, s.coarse, s.spare = nil, nil, placement{} // they lack the other tables
-	if err == nil {
-		s.best = r.offerPlaced(placement{}, append(s.best.placed(), others...))
-	}
-	return s, err
-}
-
-// onHalf does a part of the search with half of the caller's budget of evaluations. The
-// rest of the search has the other half.
-func onHalf(r *run, part func()) {
-	all := r.most
-	r.most = (all + 1) / 2
-	r.limit = r.most
-	part()
-	r.most, r.limit = all, all
-	if r.status == OutOfBudget {
-		r.status = Complete
-	}
 }
 
 // otherForms applies stages that place tables in other forms than slices of columns in
@@ -100,9 +41,6 @@ func (o otherForms) apply(r *run, s state) (state, error) {
 	r.event.Phase = "forms"
 	timeChoices(r)
 	s, err := r.apply(o.stages, s)
-	if s.spare.division != nil {
-		s.best = cheaper(s.best, s.spare)
-	}
 	r.scorer().Reset()
 	return s, err
 }

@@ -32,9 +32,6 @@ type division struct {
 	entries []entry
 	// dims is the sum of the pieces' pooled columns.
 	dims int64
-	// hash is the sum of the pieces' hashes: equal for the same pieces in any order. Two
-	// divisions in 2^64 share a hash by chance; then the second one is not tried.
-	hash uint64
 }
 
 // placement is a division with a device for each entry, by the entry's index, and the
@@ -72,7 +69,6 @@ func (c *catalog) divide(pieces []int32) *division {
 	for i, k := range pieces {
 		order[i] = timed{c.time(k), int32(i)}
 		s.dims += c.pieces[k].dims
-		s.hash += mix(k)
 	}
 	slices.SortFunc(order, func(a, b timed) int { // as mostExpensiveFirst
 		return cmp.Or(cmp.Compare(b.alone, a.alone), cmp.Compare(b.index, a.index))
@@ -105,7 +101,6 @@ func (c *catalog) split(s *division, at int) *division {
 	child := &division{
 		entries: make([]entry, 0, len(s.entries)+1),
 		dims:    s.dims,
-		hash:    s.hash - mix(old.piece) + mix(left) + mix(right),
 	}
 	child.entries = append(append(child.entries, s.entries[:at]...), s.entries[at+1:]...)
 	for _, p := range []entry{c.entry(left, old.index), c.entry(right, int32(len(s.entries)))} {
@@ -149,15 +144,6 @@ func (s *division) order() (hash uint64) {
 // alike reports whether two divisions have the same pieces in the same order.
 func (s *division) alike(t *division) bool {
 	return slices.EqualFunc(s.entries, t.entries, func(a, b entry) bool { return a.piece == b.piece })
-}
-
-// dimCap returns the most pooled columns that a device may hold under a threshold: the
-// threshold times the mean over the devices.
-func (c *catalog) dimCap(s *division, threshold float64) float64 {
-	if math.IsInf(threshold, 1) {
-		return threshold
-	}
-	return threshold * float64(s.dims) / float64(len(c.all))
 }
 
 // placed is a piece on a device. If several devices hold the piece, device is one of

@@ -25,22 +25,22 @@ import (
 // The rule that no device is empty is kept at the end: see occupy.
 // Constraint.OneHost is kept in the same two ways: see onehost.go.
 
-// breaks reports whether a placement breaks a rule of the problem's engine. Empty devices
+// breaks reports whether placed pieces break a rule of the problem's engine. Empty devices
 // are no such rule here.
-func breaks(c *catalog, p placement) bool {
+func breaks(c *catalog, parts []placed) bool {
 	if unruled(c) {
 		return false
 	}
 	first := map[int]*piece{}
 	seen := newHolders(c)
-	for _, e := range p.division.entries {
-		piece, device := &c.pieces[e.piece], p.devices[e.index]
+	for _, p := range parts {
+		piece := &c.pieces[p.piece]
 		table := piece.members[0].table
-		if other, ok := first[table]; ok && !agree(c, piece, other) || seen.bars(piece, device) {
+		if other, ok := first[table]; ok && !agree(c, piece, other) || seen.bars(piece, p.device) {
 			return true
 		}
 		first[table] = piece
-		seen.put(piece, device)
+		seen.put(piece, p.device)
 	}
 	return false
 }

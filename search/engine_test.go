@@ -151,8 +151,7 @@ func TestBreaks(t *testing.T) {
 		if got := changeBreaks(l); got != test.want {
 			t.Errorf("%+v: got a change that breaks a rule: %v", test, got)
 		}
-		both := placement{division: &division{entries: []entry{{piece: first}, {piece: second, index: 1}}}, devices: []int32{0, test.device}}
-		if got := breaks(c, both); got != test.want {
+		if got := breaks(c, []placed{{first, 0}, {second, test.device}}); got != test.want {
 			t.Errorf("%+v: got a placement that breaks a rule: %v", test, got)
 		}
 	}

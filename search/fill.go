@@ -7,7 +7,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Stage fill finds a placement if slices of columns do not fit in HBM. It looks at
+// Stage fill finds a placement if slices of columns do not fit in HBM, or are not allowed for all tables. It looks at
 // bytes only; later stages look at times. It takes the first placement that it finds:
 //
 //	1. the largest tables by rows             the smallest number that fits
@@ -15,10 +15,6 @@ import (
 //	                                          first with no other table by rows, then with all
 //	3. any form of any table (variants.go)    all placements of a small problem (room.go), or
 //	                                          changes that remove overflow (repair.go)
-//
-// If the placement has tables by rows and there is host memory, stage switch also anneals from the
-// placement of step 2 without tables by rows, if that fits. Small changes seldom lead from one of them to
-// the other.
 //
 // More memory never makes a problem infeasible. So a search that finds a placement with
 // some memory should find one with more memory, too. That is certain if step 3 tries all
@@ -45,11 +41,6 @@ func (fill) apply(r *run, s state) (state, error) {
 	}
 	if len(parts) > 0 {
 		s.best = r.offerPlaced(s.best, parts)
-	}
-	if ok && slices.ContainsFunc(parts, func(p placed) bool { return r.catalog.pieces[p.piece].span != oneDevice }) {
-		if hosted, ok := fitHosted(r.catalog, &r.forms, false); ok {
-			s.further = append(s.further, hosted)
-		}
 	}
 	if s.best.division == nil {
 		return s, r.unfilled(s, none)
@@ -107,21 +98,18 @@ func fitForms(c *catalog, f *forms) (parts []placed, ok bool) {
 	}) {
 		return parts, true
 	}
-	return fitHosted(c, f, true)
+	return fitHosted(c, f)
 }
 
 // fitHosted returns a placement that fits, with the smallest number of the coldest tables in host
-// memory. For each cache share in turn, it first cuts no other table by rows; if byRows is true, it then
-// cuts all other tables that may be cut.
-func fitHosted(c *catalog, f *forms, byRows bool) (parts []placed, ok bool) {
+// memory. For each cache share in turn, it first cuts no other table by rows, and then all other tables that
+// may be cut.
+func fitHosted(c *catalog, f *forms) (parts []placed, ok bool) {
 	if c.hostBudget == 0 {
 		return nil, false
 	}
 	whole, rows := c.whole(), f.byRows(c)
-	coldest, cutOthers := coldestFirst(c, whole), []bool{false}
-	if byRows {
-		cutOthers = append(cutOthers, true)
-	}
+	coldest := coldestFirst(c, whole)
 	for _, share := range cacheShares {
 		hosted := func(k int32) (problem.Form, bool) {
 			own := c.problem.Tables[c.pieces[k].members[0].table].Constraint.CacheShare
@@ -129,7 +117,7 @@ func fitHosted(c *catalog, f *forms, byRows bool) (parts []placed, ok bool) {
 				return form.Tier.OnHost() && (form.Cache == share || share > 0 && form.Cache == own)
 			})
 		}
-		for _, all := range cutOthers {
+		for _, all := range []bool{false, true} {
 			if fewestThat(coldest, hosted, func(taken map[int32]problem.Form) bool {
 				cut := map[int32]problem.Form{}
 				for _, k := range whole {
@@ -288,7 +276,7 @@ func level(c *catalog, room *ledger, parts []placed, rest []int32) ([]placed, bo
 
 // levelPieces places the pieces in the given order, each on the device with the most
 // room. It returns parts and the pieces with their devices; ok is false if a piece
-// finds no room. Slices of a table that must stay on one host go to one host.
+// finds no room. Slices of a table go to devices and hosts that the rules allow beside the other slices.
 func levelPieces(c *catalog, room *ledger, parts []placed, pieces []int32) (all []placed, ok bool) {
 	all = slices.Clone(parts)
 	held, scratch := newHolders(c), make([]int32, 0, len(c.all))
@@ -296,7 +284,7 @@ func levelPieces(c *catalog, room *ledger, parts []placed, pieces []int32) (all 
 	for _, k := range pieces {
 		piece := &c.pieces[k]
 		devices := c.allowed(piece)
-		if staysOnHost(c, piece) {
+		if held.needed() {
 			devices = held.open(piece, devices, scratch, free)
 		}
 		d := roomiest(c, room, piece, devices)

@@ -20,14 +20,11 @@ func (fit) apply(r *run, s state) (state, error) {
 		return s, err
 	}
 	s.forced = r.catalog.divide(pieces)
-	if alsoPublished(s.forced) && !r.annealsOnce() {
-		r.event.Levels *= 2
-	}
 	return knownPlacements(r, s)
 }
 
 // knownPlacements offers the placements of first fit and of the baselines. If first fit
-// finds none, it offers that of the packing instead. It sets the fitting division.
+// finds none, it offers that of the packing instead.
 func knownPlacements(r *run, s state) (state, error) {
 	c, pieces := r.catalog, s.forced.pieces()
 	devices, failed := firstFit(c, pieces)
@@ -49,9 +46,8 @@ func knownPlacements(r *run, s state) (state, error) {
 			finest, devices, fits = packed, on, true
 		}
 	}
-	s.fitting = c.divide(finest)
 	if fits {
-		s.best = r.offer(s.best, s.fitting, devices)
+		s.best = r.offer(s.best, c.divide(finest), devices)
 	}
 	for _, m := range Baselines() {
 		if devices, failed := placeByKey(c, m, pieces, r.opt.Seed); failed == none {

@@ -28,10 +28,6 @@ type forms struct {
 	// barred says which tables may not take the zero form: their slices lie on several devices
 	// together, or in host memory.
 	barred []bool
-	// single says that the forms whose span is not oneDevice were left out (singly).
-	single bool
-	// replicated says that all tables are replicated (replicas).
-	replicated bool
 }
 
 // cacheShares are the cache shares that are tried for a table in host memory; 0 stands
@@ -87,35 +83,6 @@ func onDevices(allowed func(problem.ShardingType) bool) bool {
 func (f forms) none() forms {
 	f.columns, f.choices, f.barred = true, make([][]problem.Form, len(f.choices)), make([]bool, len(f.barred))
 	return f
-}
-
-// replicas returns forms in which all tables are replicated.
-func (f forms) replicas() forms {
-	n := len(f.choices)
-	f.columns, f.replicated, f.barred, f.sliced = false, true, slices.Repeat([]bool{true}, n), make([]bool, n)
-	f.choices = slices.Repeat([][]problem.Form{{{ShardingType: problem.DataParallel}}}, n)
-	return f
-}
-
-// singly returns the forms whose span is oneDevice: each slice lies on one device.
-func (f forms) singly() forms {
-	all := f.choices
-	f.single, f.choices, f.sliced = true, make([][]problem.Form, len(all)), make([]bool, len(all))
-	for i, choices := range all {
-		for _, form := range choices {
-			if spanOf(form) == oneDevice {
-				f.choices[i] = append(f.choices[i], form)
-			}
-		}
-	}
-	return f
-}
-
-// shared reports whether some table may be in blocks of rows or replicated: a span other than oneDevice.
-func (f *forms) shared() bool {
-	return slices.ContainsFunc(f.choices, func(choices []problem.Form) bool {
-		return slices.ContainsFunc(choices, func(form problem.Form) bool { return spanOf(form) != oneDevice })
-	})
 }
 
 // choosable reports whether a table may take other forms than the zero form at all.

@@ -101,7 +101,7 @@ func drawReplanned(t *rapid.T) replanned {
 		t.Fatal(err)
 	}
 	r := replanned{p: p, types: types, newScorer: formsFactory(p, rapid.Bool().Draw(t, "additive")), seed: rapid.Uint64().Draw(t, "seed")}
-	found, err := search.Run(context.Background(), p, r.newScorer, search.Options{ShardingTypes: types, Seed: r.seed, Workers: 1, Steps: 2, MaxEvaluations: 1000})
+	found, err := search.Run(context.Background(), p, r.newScorer, search.Options{ShardingTypes: types, Seed: r.seed, Workers: 1, MaxEvaluations: 1000})
 	if !planned(t, err) {
 		t.Skip("no plan")
 	}
@@ -111,13 +111,13 @@ func drawReplanned(t *rapid.T) replanned {
 
 func (r *replanned) run(t *rapid.T, from search.From) search.Result {
 	t.Helper()
-	found, err := search.Run(context.Background(), r.p, r.newScorer, search.Options{ShardingTypes: r.types, Seed: r.seed, Workers: 1, Steps: 2, MaxEvaluations: 1500, From: &from})
+	found, err := search.Run(context.Background(), r.p, r.newScorer, search.Options{ShardingTypes: r.types, Seed: r.seed, Workers: 1, MaxEvaluations: 1500, From: &from})
 	if !planned(t, err) {
 		t.Skip("the tables do not fit any more")
 	}
 	checkPlacement(t, r.p, r.newScorer, r.types, found)
 	if rapid.IntRange(0, 3).Draw(t, "again") == 0 {
-		again, err := search.Run(context.Background(), r.p, r.newScorer, search.Options{ShardingTypes: r.types, Seed: r.seed, Workers: 3, Steps: 2, MaxEvaluations: 1500, From: &from})
+		again, err := search.Run(context.Background(), r.p, r.newScorer, search.Options{ShardingTypes: r.types, Seed: r.seed, Workers: 3, MaxEvaluations: 1500, From: &from})
 		if diff := gocmp.Diff(found, again); err != nil || diff != "" {
 			t.Errorf("with 3 workers: %v (-1 worker +3):\n%s", err, diff)
 		}

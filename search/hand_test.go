@@ -481,25 +481,6 @@ func TestInfeasibleSaysWhy(t *testing.T) {
 	}
 }
 
-func TestJoin(t *testing.T) {
-	p := handMade(unit.GiB, 2, table{10, 32, 1}, table{10, 8, 1})
-	r := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
-	c := r.catalog
-	halves := c.halved(c.whole(), func(k int32) bool { return c.pieces[k].class > 3 })
-	best := r.offer(placement{}, c.divide(halves), []int32{0, 0, 1, 0, 1}) // A in four slices, B whole
-	s, err := join{}.apply(r, state{best: best})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := listing(p, Result{Shards: c.shards(s.best)})
-	if diff := cmp.Diff([]string{"A0-24", "A24-32 B0-8"}, got); diff != "" {
-		t.Errorf("plan (-want +got):\n%s", diff)
-	}
-	if s.best.cost != best.cost {
-		t.Errorf("cost: got %v, want %v as before", s.best.cost, best.cost)
-	}
-}
-
 func TestBudgetLimitsWork(t *testing.T) {
 	var tables []table
 	for i := range 60 {
@@ -527,7 +508,9 @@ func TestOptionsRefused(t *testing.T) {
 		want string
 	}{
 		{Options{Method: "best"}, `search method "best" is unknown`},
-		{Options{Beam: -1}, "beam: -1 is negative"},
+		{Options{Method: Paper, Beam: -1}, "beam: -1 is negative"},
+		{Options{Candidates: 10}, `candidates: method "neuroshard" runs no beam search, only method "paper" does`},
+		{Options{Method: Size, Grid: 1}, `grid: method "size" runs no beam search, only method "paper" does`},
 		{Options{Workers: -2}, "workers: -2 is negative"},
 		{Options{MaxEvaluations: -3}, "max evaluations: -3 is negative"},
 	} {
@@ -560,11 +543,11 @@ func TestSkippedThresholds(t *testing.T) {
 		want := math.Inf(1)
 		runs := 0
 		for _, threshold := range thresholds(11) {
-			o := w.evaluate(context.Background(), division, grid{rules: []rule{leastSoFar}, thresholds: []float64{threshold}})
+			o := w.evaluate(context.Background(), division, []float64{threshold})
 			want = min(want, o.cost)
 			runs += o.runs
 		}
-		o := w.evaluate(context.Background(), division, grid{rules: []rule{leastSoFar}, thresholds: thresholds(11)})
+		o := w.evaluate(context.Background(), division, thresholds(11))
 		if o.cost != want {
 			t.Errorf("seed %d: got %v with thresholds skipped, want %v", seed, o.cost, want)
 		}
@@ -583,7 +566,8 @@ func TestRanksFindTheSame(t *testing.T) {
 	p := handMade(60_000, 3*shortlist, tables...)
 	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
 	w, division := s.workers[0], s.catalog.divide(s.catalog.whole())
-	for _, limit := range []int64{noLimit, columns(s.catalog.dimCap(division, 1.2)), columns(s.catalog.dimCap(division, 1.05))} {
+	mean := float64(division.dims) / (3 * shortlist)
+	for _, limit := range []int64{noLimit, columns(1.2 * mean), columns(1.05 * mean)} {
 		w.clear(len(division.entries))
 		for i := range division.entries {
 			p := &division.entries[i]

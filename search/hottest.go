@@ -43,11 +43,11 @@ func (hottest) apply(r *run, s state) (state, error) {
 	if f.onSeveral() || l.hostBudget == 0 || c.budget <= 0 || !slices.Contains(f.barred, true) && s.best.division != nil && float64(all) <= fillings[0]*room {
 		return s, nil
 	}
-	s.further = hotPlacements(r, l, whole, nil)
+	found := hotPlacements(r, l, whole, nil)
 	if copies, rest := replicas(c, f, whole); len(copies) > 0 {
-		s.further = append(s.further, hotPlacements(r, l, rest, copies)...)
+		found = append(found, hotPlacements(r, l, rest, copies)...)
 	}
-	for _, parts := range s.further {
+	for _, parts := range found {
 		s.best = r.offerPlaced(s.best, parts)
 	}
 	return s, nil

@@ -22,31 +22,13 @@ import (
 // best threshold is not known beforehand, so a grid of thresholds is tried and the
 // cheapest complete placement wins (NeuroShard, section 4).
 //
-// Two rules choose among the devices with room:
-//
-//	leastSoFar   the least predicted compute before the piece joins: the paper's
-//	leastAfter   the least predicted compute after the piece has joined. A fused
-//	             kernel runs as wide as its widest shard, so a narrow shard that is
-//	             read often is expensive beside a wide one: only this rule sees that
-//
-// One run places P pieces on D devices with P evaluations for leastSoFar, and up to P *
-// shortlist for leastAfter. A cluster of up to shortlist devices is scanned device by
-// device. In a larger cluster, each width class is kept in order of load, and the
-// search for its first device with room takes few steps (ranks.go). The runs of a grid
-// share their first choices (trail.go).
+// Of the devices with room, the best is the one with the least predicted compute before the piece
+// joins. So one run places P pieces on D devices with P evaluations. A cluster of up to shortlist
+// devices is scanned device by device. In a larger cluster, each width class is kept in order of
+// load, and the search for its first device with room takes few steps (ranks.go). The runs of a
+// grid share their first choices (trail.go).
 
-// rule is how the inner search chooses among the devices with room.
-type rule uint8
-
-const (
-	leastSoFar rule = iota
-	leastAfter
-)
-
-// uncapped is the threshold that allows every dim sum.
-var uncapped = math.Inf(1)
-
-// shortlist is the largest number of devices that are all compared for a piece. In a
+// shortlist is the largest number of devices that are all scanned for a piece. In a
 // larger cluster, only the lightest device of each width class is compared.
 const shortlist = 16
 
@@ -63,34 +45,17 @@ func thresholds(n int) []float64 {
 	return list
 }
 
-// grid says which inner searches to run on a division.
-type grid struct {
-	rules []rule
-	// thresholds are descending.
-	thresholds []float64
-	// rescue adds orders by memory if all other inner searches fail.
-	rescue bool
-}
-
-// outcome is the result of a grid of inner searches on a division.
+// outcome is the result of a grid of inner searches on a division. Its cost is infinite if none
+// of them placed all pieces.
 type outcome struct {
 	placement
-	// lack is 0 if a placement was found, else the least number of bytes that an uncapped
-	// inner search left unplaced.
-	lack int64
-	// rule and threshold are those that found the cheapest placement.
-	rule      rule
-	threshold float64
 	// evaluations and runs count the work.
 	evaluations int64
 	runs        int
 }
 
-// compareOutcomes orders outcomes: placements first, by cost, then failures, by the
-// bytes that they lack.
-func compareOutcomes(a, b outcome) int {
-	return cmp.Or(cmp.Compare(a.lack, b.lack), cmp.Compare(a.cost, b.cost))
-}
+// compareOutcomes orders outcomes by cost.
+func compareOutcomes(a, b outcome) int { return cmp.Compare(a.cost, b.cost) }
 
 // worker runs inner searches with a Scorer of its own.
 type worker struct {
@@ -107,124 +72,71 @@ type worker struct {
 	// evaluations counts the estimates of a device. scansPerEvaluation scans of devices
 	// count as one.
 	evaluations int64
-	room        []int32   // scratch: the devices with room
-	after       []float64 // scratch: their costs with the piece
-	open        []int32   // scratch: the devices that holders.open returns
+	room        []int32 // scratch: the devices with room
+	open        []int32 // scratch: the devices that holders.open returns
 }
 
 func newWorker(c *catalog, scorer Scorer) *worker {
 	n := len(c.all)
-	w := &worker{catalog: c, scorer: scorer, holders: newHolders(c), devices: make([]holding, n), room: make([]int32, 0, n), after: make([]float64, n)}
+	w := &worker{catalog: c, scorer: scorer, holders: newHolders(c), devices: make([]holding, n), room: make([]int32, 0, n)}
 	if n > shortlist {
 		w.ordered = &deviceOrder{}
 	}
 	return w
 }
 
-// evaluate runs the grid on a division. If ctx ends, it returns the best outcome so
-// far.
-func (w *worker) evaluate(ctx context.Context, s *division, g grid) outcome {
-	best := outcome{placement: placement{division: s, cost: math.Inf(1)}, lack: math.MaxInt64}
+// evaluate runs inner searches on a division under each of some thresholds, which descend. If
+// ctx ends, it returns the best outcome so far.
+func (w *worker) evaluate(ctx context.Context, s *division, thresholds []float64) outcome {
+	best := outcome{placement: placement{division: s, cost: math.Inf(1)}}
 	start := w.evaluations
-	for _, r := range g.rules {
-		// Let a run's dim sums peak at some value. Every cap from that value up allows all
-		// choices of the run and adds no others, so a run under such a cap would be the
-		// same.
-		peak, ran := int64(0), false
-		w.clear(len(s.entries))
-		for _, threshold := range g.thresholds {
-			limit := columns(w.catalog.dimCap(s, threshold))
-			if ran && limit >= peak {
-				continue
-			}
-			if ctx.Err() != nil {
-				break
-			}
-			w.rewind(s.entries, limit)
-			lack := w.place(s.entries, r, limit)
-			peak, ran = w.trail.totals().peak, true
-			w.keep(&best, lack, r, threshold)
+	// Let a run's dim sums peak at some value. Every cap from that value up allows all
+	// choices of the run and adds no others, so a run under such a cap would be the
+	// same.
+	peak, ran := int64(0), false
+	w.clear(len(s.entries))
+	for _, threshold := range thresholds {
+		limit := columns(threshold * float64(s.dims) / float64(len(w.catalog.all)))
+		if ran && limit >= peak {
+			continue
 		}
-	}
-	if g.rescue && best.lack > 0 {
-		for _, entries := range [][]entry{bulkyFirst(w.catalog, s, bulkyShare), bulkyFirst(w.catalog, s, math.MaxInt64)} {
-			if best.lack == 0 || ctx.Err() != nil {
-				break
-			}
-			w.clear(len(entries))
-			lack := w.place(entries, leastAfter, noLimit)
-			w.keep(&best, lack, leastAfter, uncapped)
+		if ctx.Err() != nil {
+			break
 		}
-		if devices, failed := firstFit(w.catalog, s.pieces()); best.lack > 0 && failed == none && ctx.Err() == nil {
-			w.assign(s, devices)
-			w.keep(&best, 0, leastAfter, uncapped)
-		}
+		w.rewind(s.entries, limit)
+		complete := w.place(s.entries, limit)
+		peak, ran = w.trail.totals().peak, true
+		w.keep(&best, complete)
 	}
 	best.evaluations = w.evaluations - start
 	return best
-}
-
-// bulkyShare is the inverse of the share of a device's budget above which a piece is
-// bulky.
-const bulkyShare = 8
-
-// bulkyFirst returns the pieces of s in an order that leaves fewer gaps: first the
-// pieces of more than 1/share of a device's budget by falling bytes, then the others,
-// the most expensive first.
-func bulkyFirst(c *catalog, s *division, share int64) []entry {
-	entries := slices.Clone(s.entries)
-	bulky := func(p entry) bool { return c.pieces[p.piece].bytes > c.budget/share }
-	slices.SortStableFunc(entries, func(a, b entry) int {
-		switch x, y := bulky(a), bulky(b); {
-		case x && y:
-			return c.largestFirst(a, b)
-		case x:
-			return -1
-		case y:
-			return 1
-		}
-		return 0
-	})
-	return entries
 }
 
 // keep makes the worker's placement the best if it is complete and not more expensive.
 // Of placements with equal costs, the last one wins. It has the lowest threshold, as in
 // the prototype, whose thresholds rise and which replaces the best placement only by a
 // cheaper one.
-func (w *worker) keep(best *outcome, lack int64, r rule, threshold float64) {
+func (w *worker) keep(best *outcome, complete bool) {
 	best.runs++
-	if lack > 0 {
-		best.lack = min(best.lack, lack)
+	if !complete {
 		return
 	}
-	if cost := w.scorer.Cost(); best.lack > 0 || cost <= best.cost {
-		best.lack, best.cost, best.rule, best.threshold = 0, cost, r, threshold
+	if cost := w.scorer.Cost(); cost <= best.cost {
+		best.cost = cost
 		best.devices = append(best.devices[:0], w.assigned...)
 	}
 }
 
 // place continues the run with the pieces in the given order, with at most limit
-// columns on a device. It returns the number of bytes that it could not place: 0 if it
-// placed all pieces, and math.MaxInt64 for a capped search, which gives up at the first
-// piece without a device.
-func (w *worker) place(entries []entry, r rule, limit int64) (lack int64) {
+// columns on a device. It gives up at the first piece without a device, and reports whether it
+// placed all pieces.
+func (w *worker) place(entries []entry, limit int64) bool {
 	for i := len(w.trail.steps); i < len(entries); i++ {
 		p := &entries[i]
-		var c choice
-		if r == leastSoFar {
-			c = w.leastSoFar(p, limit)
-		} else {
-			c = w.leastAfter(p, limit)
-		}
+		c := w.leastSoFar(p, limit)
 		if c.device == none {
-			if limit < noLimit {
-				w.evaluations += w.trail.totals().evaluations
-				return math.MaxInt64
-			}
-			lack += p.bytes
-			w.trail.record(p, &c, nil)
-			continue
+			w.evaluations += w.trail.totals().evaluations
+			return false
 		}
 		h := &w.devices[c.device]
 		w.trail.record(p, &c, h)
@@ -232,16 +144,14 @@ func (w *worker) place(entries []entry, r rule, limit int64) (lack int64) {
 			w.ordered.remove(c.device, *h)
 		}
 		w.add(c.device, p)
-		if h.load = c.after; r == leastSoFar {
-			h.load = w.scorer.Compute(int(c.device))
-		}
+		h.load = w.scorer.Compute(int(c.device))
 		if w.ordered != nil {
 			w.ordered.insert(c.device, *h)
 		}
 	}
 	t := w.trail.totals()
 	w.evaluations += t.evaluations + t.scanned/scansPerEvaluation
-	return lack
+	return true
 }
 
 // lighter reports whether device a comes before device b: it costs less so far; or it
@@ -286,50 +196,6 @@ func (w *worker) leastSoFar(p *entry, limit int64) choice {
 	return c
 }
 
-// leastAfter chooses the device with room that costs least after the piece is added.
-// Equal costs are decided as in leastSoFar.
-func (w *worker) leastAfter(p *entry, limit int64) choice {
-	var c choice
-	ranked := w.ordered != nil && !p.bound
-	if ranked {
-		c = w.lightest(p, limit)
-	} else {
-		used, dims := w.catalog.budget-p.bytes, limit-p.dims
-		allowed := w.allowed(p)
-		c = choice{device: none, scanned: int32(len(allowed))}
-		w.room = w.room[:0]
-		for _, d := range allowed {
-			if h := &w.devices[d]; h.used <= used && h.dims <= dims {
-				w.room = append(w.room, d)
-			}
-		}
-	}
-	if len(w.room) == 0 {
-		return c
-	}
-	after := w.after[:len(w.room)]
-	w.estimate(p, w.room, after)
-	best := 0
-	for i := 1; i < len(after); i++ {
-		if after[i] > after[best] {
-			continue
-		}
-		a, b := w.room[i], w.room[best]
-		x, y := w.devices[a].used, w.devices[b].used
-		if after[i] < after[best] || x < y || x == y && a < b {
-			best = i
-		}
-	}
-	c.device, c.after = w.room[best], after[best]
-	for _, d := range w.room {
-		w.trail.reached = append(w.trail.reached, w.devices[d].dims+p.dims)
-	}
-	if !ranked {
-		c.stands = w.devices[c.device].dims + p.dims
-	}
-	return c
-}
-
 // lightest sets room to the lightest device with room of each width class. Within a
 // class, a piece adds about the same time to every device. The returned choice names no
 // device yet; it holds as long as these devices have room.
@@ -359,19 +225,6 @@ func (w *worker) allowed(p *entry) []int32 {
 		return w.holders.open(piece, devices, w.open, func(d int32) int64 { return w.catalog.budget - w.devices[d].used })
 	}
 	return devices
-}
-
-// estimate sets after[i] to the compute of devices[i] with the piece added.
-func (w *worker) estimate(p *entry, devices []int32, after []float64) {
-	if p.item != none {
-		w.scorer.ComputeWith(int(p.item), devices, after)
-		return
-	}
-	for i, d := range devices {
-		w.load(d, p)
-		after[i] = w.scorer.Compute(int(d))
-		w.unload(d, p)
-	}
 }
 
 // load puts the items of a piece on device d, and unload takes them off.
@@ -449,5 +302,4 @@ func (w *worker) rewind(entries []entry, limit int64) {
 		w.ordered.fill(w.devices)
 	}
 	r.steps = r.steps[:kept]
-	r.recount(limit)
 }

@@ -27,8 +27,7 @@ import (
 type mover struct {
 	*layout
 	draw *rand.Rand
-	// trades says that slices are traded and columns balanced, too. Of the runs of annealColumns, only
-	// the last ones do that (balanceColumns).
+	// trades says that slices are traded and columns balanced, too.
 	trades bool
 	// renumbers says that tables take other numbers of operators, too. uncut says that no
 	// change cuts or joins slices, or gives them another form.

@@ -49,7 +49,7 @@ func TestOneHost(t *testing.T) {
 			p := hostProblem(seed, engine)
 			for _, method := range []Method{NeuroShard, Paper, Size, Random, HugeCTR} {
 				what := fmt.Sprintf("seed %d, engine %q, %s", seed, engine, method)
-				result, err := Run(context.Background(), p, additiveFactory(p), Options{Method: method, MaxEvaluations: 3000})
+				result, err := Run(context.Background(), p, additiveFactory(p), Options{Method: method})
 				if method == Paper && errors.As(err, new(*Infeasible)) {
 					continue // it caps the columns of devices, and slices of one host may exceed each cap
 				}
@@ -113,8 +113,7 @@ func TestStrays(t *testing.T) {
 		whole := c.whole()[0]
 		half := c.slice(whole, 16)
 		c.register(&c.pieces[half])
-		s := c.divide([]int32{half, half})
-		if got := breaks(c, placement{division: s, devices: []int32{0, test.device}}); got != test.want {
+		if got := breaks(c, []placed{{half, 0}, {half, test.device}}); got != test.want {
 			t.Errorf("second slice on device %d, any host %v: breaks is %v, want %v", test.device, test.alone, got, test.want)
 		}
 		l := newLayout(c, c.scorer, onlyColumns(c))

@@ -1,15 +1,13 @@
 package search
 
 import (
-	"context"
-	"math"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// Stage operators decides which tables of a device share an operator. All tables of an
+// The search may decide which tables of a device share an operator. All tables of an
 // operator run in the lanes of the widest one, so narrow tables beside a wide one are slow.
 // Apart from it they are fast, and the device pays for one more kernel launch and one more
 // sort:
@@ -19,200 +17,28 @@ import (
 //
 // The number belongs to the table (problem.Operator), so a table that is cut over several
 // devices ties the operators of these devices together. What can pay is to keep lane classes
-// apart, so the stage knows the partitions of the lane classes into at most
-// problem.Operators sets, 5 of them for three classes. It numbers in steps:
+// apart, so some starts of the race have a number for each lane class, or for each set of a partition
+// of the lane classes. Runs of annealing give tables other numbers on the way. Two steps follow the race:
 //
-//	all tables     by each partition, and the cheapest partition is a start
-//	descent        from that start and from no numbers: the slowest device takes the best
-//	               partition for each of its operators, or one table another number, while
-//	               the plan becomes cheaper
-//	cleaning       a device whose numbers make nothing faster takes number 0
-//	annealing      in rounds, from the numbers found, from lane classes kept apart, from
-//	               tables that are not cut (uncut.go), and, at a low temperature, from the
-//	               placement without numbers; tables take other numbers, too
-//
-// A step of a descent computes the cost a few times for each operator of the device and, at
-// the end, for each of its tables. Plans of one lane class are only annealed, and not if all
-// placements were tried.
+//	descent    the slowest device takes the best partition for each of its operators, or one table
+//	           another number, while the plan becomes cheaper
+//	cleaning   a device whose numbers make nothing faster takes number 0
 
 const (
-	// The descents of the stage may add 1/numberingShare of the evaluations so far, but at
+	// A search of numbers may add 1/numberingShare of the evaluations so far, but at
 	// least leastNumbering evaluations.
 	numberingShare, leastNumbering = 20, 2_000
-	// 1/finalShare of the caller's budget is kept for the stage.
-	finalShare = 20
 	// wideColumns is the widest slice of operators whose kernels give all tables the lanes of
 	// the widest one, in columns. Kernels of wider operators are of a class of their own.
 	wideColumns = 1024
 	// noticeable is the least relative gain that counts, above rounding.
 	noticeable = 1e-9
-	// The hot rounds of annealing take place if the best start costs less than hopefulNumbers
-	// times the placement without numbers.
-	hopefulNumbers = 1.03
-	// If numbers make the placement cheaper than numbersPay times the cost without them, at most
-	// furtherRounds further rounds follow, while each makes it cheaper by the share furtherGain.
-	numbersPay, furtherRounds, furtherGain = .97, 6, .005
-	// warmRound follows if the best result of coolRound costs less than nearNumbered times the
-	// cheapest placement.
-	nearNumbered = 1.005
-	// Runs begin at placements without numbers of at most mostUnnumbered slices. For more slices, these
-	// runs take a large share of the time of the search.
-	mostUnnumbered = 1_000
-	// fewestNumbered is the least share of the cost of slices of columns that numbers are expected to
-	// leave.
-	fewestNumbered = .6
-	// worthwhile is the least share of the cost that numbers must save, or else the plan has
-	// none.
-	worthwhile = 1e-4
 )
-
-// finally applies stages, and then a last one, also if the stages tried all placements or
-// used up their budget: it keeps a part of the caller's budget for the last stage.
-type finally struct {
-	stages []stage
-	last   stage
-}
-
-func (f finally) apply(r *run, s state) (state, error) {
-	if !mayNumber(r) {
-		return r.apply(f.stages, s)
-	}
-	most, limit, ctx := r.most, r.limit, r.ctx
-	if most > 0 {
-		r.most = most - most/finalShare
-		r.limit = r.most
-	}
-	if r.opt.Budget > 0 {
-		var cancel context.CancelFunc
-		r.ctx, cancel = sooner(ctx, r.opt.Budget/finalShare)
-		defer cancel()
-	}
-	s, err := r.apply(f.stages, s)
-	r.most, r.limit, r.ctx = most, limit, ctx
-	if err != nil || s.best.division == nil || r.ended() {
-		return s, err
-	}
-	status := r.status
-	r.status = Complete
-	s, err = f.last.apply(r, s)
-	if status != Complete {
-		r.status = status
-	}
-	return s, err
-}
 
 // mayNumber reports whether the search may give tables numbers of operators, and whether
 // that can pay at all: it cannot where each table has the lanes of its own width.
 func mayNumber(r *run) bool {
 	return r.opt.Divides(r.catalog.problem) && numbersOperators(r.scorer())
-}
-
-// operators is the stage that gives tables numbers of operators. In a search among all forms it also
-// numbers the best slices of columns, and takes the cheaper placement: not if some table may not be in
-// slices of columns, nor under a budget of evaluations.
-type operators struct{}
-
-func (operators) apply(r *run, s state) (state, error) {
-	s = numberTables(r, s)
-	if r.most > 0 || r.ended() || s.columns.division == nil || slices.Contains(r.forms.barred, true) || s.best.cost < s.columns.cost*fewestNumbered {
-		return s, nil
-	}
-	s.best = cheaper(s.best, numberedColumns(r, s))
-	return s, nil
-}
-
-// numberedColumns returns the best slices of columns, numbered as in a search among slices of columns
-// alone.
-func numberedColumns(r *run, s state) placement {
-	alone := *r
-	alone.forms = r.forms.none()
-	alone.stats = Stats{Evaluations: s.columnsWork} // the share of the numbers depends on it
-	alone.aside.Evaluations += r.stats.Evaluations - s.columnsWork
-	alone.asideCost = min(r.asideCost, s.best.cost)
-	found := numberTables(&alone, state{best: s.columns, forced: s.forced})
-	r.workers, r.finalists, r.status = alone.workers, alone.finalists, alone.status
-	alone.stats.Evaluations -= s.columnsWork
-	r.stats.add(alone.stats)
-	return found.best
-}
-
-// numberTables returns the state with the tables of the best placement numbered.
-func numberTables(r *run, s state) state {
-	n, several := newNumbering(r, s.best.placed()), severalClasses(r.catalog)
-	classes, cool := several || n.several(), len(s.best.devices) <= mostUnnumbered
-	if !classes && !cool {
-		return s
-	}
-	r.event.Phase = "operators"
-	first := s.best
-	if classes {
-		s.best = numberClasses(r, s, n, several)
-	}
-	if cool {
-		s.best = annealUnnumbered(r, s.best, first)
-	}
-	if s.best.cost > first.cost*(1-worthwhile) {
-		s.best = first
-	} else {
-		s.best = tidied(r, s.best)
-	}
-	r.scorer().Reset()
-	return s
-}
-
-// numberClasses numbers the tables of a placement, n, by their lane classes, or begins from other
-// placements with such numbers, and returns the cheapest placement. several says that the unsplit
-// tables have several lane classes.
-func numberClasses(r *run, s state, n *numbering, several bool) placement {
-	n.limit = min(r.end(), r.stats.Evaluations+max(leastNumbering, r.stats.Evaluations/numberingShare))
-	first, byClass := s.best, n.apart()
-	var starts []start
-	if n.mixed() {
-		if s.best = n.improve(s.best); s.best.cost < first.cost*(1-noticeable) {
-			starts = append(starts, start{s.best.placed(), s.best.cost})
-		}
-	}
-	if n.several() {
-		starts = append(starts, start{parts: byClass})
-	}
-	if s.columns.division != nil && r.formed(first.placed()) {
-		if n := newNumbering(r, s.columns.placed()); n.several() {
-			starts = append(starts, start{parts: n.apart()})
-		}
-	}
-	if several {
-		best, uncut := uncutStarts(r, s.best)
-		s.best, starts = best, append(starts, uncut...)
-	}
-	if dealsTables(r, s) {
-		best, dealt := dealtStarts(r, s)
-		s.best, starts = best, append(starts, dealt...)
-	}
-	s.best = annealNumbered(r, s.best, starts, first.cost)
-	return numberReplicated(r, s, first.cost)
-}
-
-// numberReplicated numbers the tables of the placement that replicates all of them, if there is one, and anneals
-// from it if it then costs little more than the best placement. These runs are apart from those of the other
-// starts: many small tables may cost least all replicated, or half of them, and neither is near the other.
-func numberReplicated(r *run, s state, undivided float64) placement {
-	if s.replicated.division == nil {
-		return s.best
-	}
-	alone := *r
-	alone.forms = r.forms.replicas()
-	alone.asideCost = min(r.asideCost, s.best.cost)
-	found := state{best: s.replicated}
-	for before := math.Inf(1); found.best.cost < before*(1-furtherGain); {
-		before = found.best.cost
-		found = numberTables(&alone, found)
-	}
-	r.workers, r.finalists, r.status, r.stats = alone.workers, alone.finalists, alone.status, alone.stats
-	best := cheaper(s.best, found.best)
-	if found.best.cost >= hopefulNumbers*s.best.cost {
-		return best
-	}
-	return annealNumbered(r, best, []start{{found.best.placed(), found.best.cost}}, undivided)
 }
 
 // tidied returns a placement without the numbers that gain nothing. The lower numbers have
@@ -228,124 +54,6 @@ func tidied(r *run, best placement) placement {
 	n.scorer.Reset()
 	pieces, devices := apart(n.parts)
 	return placement{division: r.catalog.divide(pieces), devices: devices, cost: n.cost}
-}
-
-// annealNumbered anneals from placements whose tables have numbers, in rounds, and returns
-// the cheapest placement. undivided is the cost without numbers. If numbers then save much, and the
-// slices are few, further rounds follow while the placement becomes cheaper.
-func annealNumbered(r *run, best placement, starts []start, undivided float64) placement {
-	for _, round := range numberedRounds {
-		slices.SortStableFunc(starts, cheapestFirst)
-		if len(starts) == 0 || starts[0].cost >= round.below*undivided {
-			return best
-		}
-		starts = round.of(starts)
-		best = round.annealEach(r, best, starts)
-	}
-	for n := 0; n < furtherRounds && best.cost < numbersPay*undivided && fewSlices(best); n++ {
-		before := best.cost
-		slices.SortStableFunc(starts, cheapestFirst)
-		starts = furtherRound.of(starts)
-		if best = furtherRound.annealEach(r, best, starts); best.cost > before*(1-furtherGain) {
-			break
-		}
-	}
-	return best
-}
-
-// annealUnnumbered anneals from a placement without numbers, whose tables take numbers on the way, and
-// returns the cheapest placement. Near a good placement, numbers may pay only if several tables take
-// them and slices move as well: no step of a descent finds these. They may pay in one lane class, too:
-// apart from tables of many rows, a device sorts the indices of tables of few rows in fewer passes. Two
-// warmer runs follow from the result if it costs little more than the cheapest placement.
-func annealUnnumbered(r *run, best, unnumbered placement) placement {
-	starts := coolRound.of([]start{{unnumbered.placed(), unnumbered.cost}})
-	best = coolRound.annealEach(r, best, starts)
-	slices.SortStableFunc(starts, cheapestFirst)
-	if starts[0].cost < min(nearNumbered*best.cost, (1-worthwhile)*unnumbered.cost) {
-		best = warmRound.annealEach(r, best, warmRound.of(starts))
-	}
-	return best
-}
-
-// numberedRound is a round of annealing from placements whose tables have numbers.
-type numberedRound struct {
-	// keep is the number of starts, the cheapest ones. The round takes place if one of these
-	// costs less than below times the placement without numbers.
-	keep  int
-	below float64
-	// runs is the least number of runs: with fewer starts, several runs begin at a start.
-	runs int
-	// share is the inverse of the share of a long run's evaluations that each start has.
-	share int64
-	heat  float64
-	// uncut says that no change cuts a slice, and lastUncut that none of the last run does.
-	uncut, lastUncut bool
-}
-
-// The first round is cool and short, because most placements gain nothing by numbers. The
-// next ones are hot: two good ways to number tables may have only expensive ones between
-// them.
-var (
-	numberedRounds = []numberedRound{
-		{keep: 5, below: math.Inf(1), share: 10, heat: formHot},
-		{keep: 2, runs: 2, below: hopefulNumbers, share: 6, heat: 1},
-		{keep: 1, runs: 2, below: hopefulNumbers, share: 4, heat: 1, lastUncut: true},
-	}
-	uncutRound = numberedRound{share: 4, heat: 1, uncut: true}
-	// coolRound begins at the placement without numbers, and warmRound at its best result.
-	coolRound = numberedRound{keep: 1, runs: 2, share: 5, heat: .05}
-	warmRound = numberedRound{keep: 1, runs: 2, share: 4, heat: .15}
-	// furtherRound is repeated where numbers save much.
-	furtherRound = numberedRound{keep: 2, runs: 2, share: 1, heat: 1}
-)
-
-// of returns the starts of the round, from sorted starts: the cheapest ones, and some of them again
-// if they are fewer than the runs.
-func (n numberedRound) of(starts []start) []start {
-	starts = starts[:min(len(starts), n.keep)]
-	for i := 0; len(starts) < n.runs; i++ {
-		starts = append(starts, starts[i])
-	}
-	return starts
-}
-
-// annealEach anneals from each start, numbers the tables again, and replaces the start by the
-// result. It returns the cheapest placement of the results and best.
-func (n numberedRound) annealEach(r *run, best placement, starts []start) placement {
-	evaluations := (&annealing{r: r, placement: best}).longRun() / n.share
-	inputs, found := describeStarts(r.catalog, starts), make([]describedStart, len(starts))
-	inParallel(r, len(starts), func(on *run, i int) {
-		round := n
-		round.uncut = n.uncut || n.lastUncut && i == len(starts)-1
-		numbered := round.anneal(on, best.cost, start{find(on, inputs[i].parts), inputs[i].cost}, evaluations, uint64(i))
-		found[i] = describedStart{describe(on.catalog, numbered.parts), numbered.cost}
-	})
-	for i, s := range found {
-		if s.parts != nil {
-			starts[i] = start{find(r, s.parts), s.cost}
-			best = r.offerPlaced(best, starts[i].parts)
-		}
-	}
-	return best
-}
-
-// anneal anneals from a start and returns the result with the tables numbered again. Numbers are
-// tidied if the result costs less than the cost best.
-func (n numberedRound) anneal(r *run, best float64, from start, evaluations int64, number uint64) start {
-	f := r.forms
-	if !r.formed(from.parts) {
-		f = f.none()
-	}
-	a := newAnnealing(r, placement{}, f)
-	a.heat, a.renumbers, a.uncut, a.trades, a.drawn = n.heat, true, n.uncut, f.any(), number
-	if found := a.from(from.parts, evaluations); found.parts != nil {
-		from = found
-	}
-	again := newNumbering(r, from.parts)
-	again.limit = min(r.end(), r.stats.Evaluations+evaluations/4)
-	again.improve(placement{division: &division{}, cost: best})
-	return start{again.parts, again.cost}
 }
 
 // numbering is a placement whose tables take numbers of operators.
@@ -448,22 +156,6 @@ func (n *numbering) several() bool {
 	return slices.ContainsFunc(n.tables, func(t numbered) bool { return t.lanes != n.tables[0].lanes })
 }
 
-// apart returns the parts with a number for each lane class.
-func (n *numbering) apart() []placed {
-	var present [laneClasses]bool
-	for _, t := range n.tables {
-		present[t.lanes] = true
-	}
-	numbers := eachApart(present)
-	parts := slices.Clone(n.parts)
-	for _, t := range n.tables {
-		for _, i := range t.parts {
-			parts[i].piece = n.r.catalog.numbered(parts[i].piece, numbers[t.lanes])
-		}
-	}
-	return parts
-}
-
 // mixed reports whether some list holds several lane classes, or already several numbers.
 func (n *numbering) mixed() bool {
 	return slices.ContainsFunc(n.sharing, func(list []int32) bool {
@@ -547,7 +239,7 @@ func (n *numbering) numbers() []problem.Operator {
 	return numbers
 }
 
-// over reports whether the stage has used up its evaluations, or the run has ended.
+// over reports whether the search of numbers has used up its evaluations, or the run has ended.
 func (n *numbering) over() bool { return n.r.stats.Evaluations >= n.limit || n.r.ended() }
 
 // uniform returns the cheapest numbers among those that follow from one partition of the
@@ -678,6 +370,26 @@ func (n *numbering) relabel() {
 
 // partition holds the number of each lane class. The zero partition keeps nothing apart.
 type partition [laneClasses]problem.Operator
+
+// classOf returns the lane class of a piece's widest member. ok is false if the piece is in
+// no operator, because its tables are never looked up.
+func classOf(c *catalog, k int32) (class uint8, ok bool) {
+	for _, m := range c.pieces[k].members {
+		class = max(class, laneClass(&c.problem.Topology.Profile, m.width))
+		ok = ok || c.problem.Tables[m.table].PoolingFactor() > 0
+	}
+	return class, ok
+}
+
+// classesOf returns the lane classes that some pieces have.
+func classesOf(c *catalog, pieces []int32) (present [laneClasses]bool) {
+	for _, k := range pieces {
+		if class, ok := classOf(c, k); ok {
+			present[class] = true
+		}
+	}
+	return present
+}
 
 // partitions returns the partitions of the lane classes of some tables into at most
 // problem.Operators sets, each once, the zero partition first.

@@ -15,7 +15,7 @@ type Method string
 
 // The methods. Default is NeuroShard.
 const (
-	// NeuroShard is the paper's search with repairs: see beam.go. Its plan is never more
+	// NeuroShard is a search by simulated annealing: see race.go. Its plan is never more
 	// expensive, under the Scorer, than the plan of any baseline or of first fit; with
 	// Options.Beside it may cost up to 0.5 % more. It finds a plan whenever first fit by
 	// falling bytes finds one, and whenever the packing is proven to succeed (pack.go).
@@ -51,9 +51,7 @@ type Options struct {
 	// greedy one; the cheapest placement of all is the result. 0 by default. The other methods
 	// take none.
 	Samples int
-	// On a large problem (more than 900 pieces, and more than 83,333 pieces times devices),
-	// method NeuroShard runs no beam and a smaller grid, unless Candidates, Beam, Steps or Grid
-	// differs from its default.
+	// Candidates, Beam, Steps and Grid belong to method Paper. The other methods take none.
 	//
 	// Candidates is N: in each step the N largest and the N most expensive pieces are
 	// candidates for splitting; 10 by default.
@@ -61,8 +59,7 @@ type Options struct {
 	// Beam is K, the number of sets of splits that survive a step; 3 by default.
 	Beam int
 	// Steps is L, the most steps of the beam search; each step splits one more piece; 10 by
-	// default. Method NeuroShard makes fewer (beamSteps) if it tries all shapes and
-	// Candidates, Beam, Steps and Grid have their defaults.
+	// default.
 	Steps int
 	// Grid is M, the number of limits on dim sums, evenly from 1 to 1.5 times the mean dim
 	// sum; 11 by default.
@@ -74,11 +71,11 @@ type Options struct {
 	Workers int
 	// MaxEvaluations limits the work, counted as in Stats.Evaluations. The work may exceed
 	// the limit: a first placement is always tried, and a step that has begun is
-	// completed. If MaxEvaluations is 0, method NeuroShard derives a limit from the size
-	// of the problem, and the other methods have no limit.
+	// completed. Method NeuroShard searches again by other draws until it has used them. There is
+	// no limit by default.
 	MaxEvaluations int64
 	// Budget, if above 0, ends the search after that time. Method NeuroShard does what it does
-	// without a budget, and then anneals further and searches by the draws of other seeds, so that
+	// without a budget, and then searches again by other draws, so that
 	// the placement is never more expensive than without a budget if the time is enough for that.
 	// The placement depends on the speed of the machine.
 	Budget time.Duration
@@ -124,9 +121,9 @@ type Options struct {
 	// Brief leaves DevicesNeeded and its reason out of *Infeasible: on a large cluster,
 	// computing DevicesNeeded takes longer than a simple method.
 	Brief bool
-	// Forget says that the search remembers no work, to measure what its memory saves: a
-	// division that was tried before is searched again, and Scorers estimate each group of
-	// slices again (Forgetting). The result is the same, except for Stats.Repeated.
+	// Forget says that the search remembers no work, to measure what its memory saves: method
+	// Paper searches a division again that it tried before, and Scorers estimate each group of
+	// slices again (Forgetting). The result is the same.
 	Forget bool
 	// FromScratch says that method NeuroShard makes one run of simulated annealing from a simple
 	// placement, over all of the budget, in the place of its other stages: to measure what these
@@ -166,11 +163,11 @@ func (o *Options) Divides(p *problem.Problem) bool {
 
 // Event reports the progress of a search.
 type Event struct {
-	// Phase is "start" while starting points are tried, then "beam", then "anneal",
-	// then "forms" while tables are placed in other forms than slices of columns, and
-	// "operators" while tables get numbers of operators, before a last "anneal".
+	// Phase is "start" at first, and then "beam" in method Paper. In method NeuroShard it is
+	// "forms" while tables are placed in other forms than slices of columns, and "anneal"
+	// during the race.
 	Phase string
-	// Level counts the steps of the beam searches, of at most Levels in all.
+	// Level counts the steps of the beam search of method Paper, of at most Levels in all.
 	Level, Levels int
 	// Evaluations is the work so far, and Limit the largest number of evaluations allowed;
 	// 0 means that there is no limit.
@@ -203,23 +200,16 @@ type Stats struct {
 	Evaluations int64
 	// Placements is the number of placements whose cost the search estimated.
 	Placements int
-	// Repeated is the evaluations of the Duplicates, if Options.Forget has them tried again; 0
-	// without. Evaluations does not contain them.
-	Repeated int64
-	// States is the number of divisions tried, each a set of column splits. Duplicates is
-	// the number of divisions left out because they are permutations of others.
-	States, Duplicates int
-	// Levels is the number of steps the beam search took.
-	Levels int
+	// States is the number of divisions tried by method Paper, each a set of column splits, and
+	// Levels the number of steps that its beam search took.
+	States, Levels int
 }
 
 // add adds the work of another search.
 func (s *Stats) add(o Stats) {
 	s.Evaluations += o.Evaluations
 	s.Placements += o.Placements
-	s.Repeated += o.Repeated
 	s.States += o.States
-	s.Duplicates += o.Duplicates
 	s.Levels += o.Levels
 }
 
@@ -235,7 +225,7 @@ type Result struct {
 	// operators (Form.Operator is 0 for all tables), and without rows on chosen devices
 	// (Options.ChosenRows), except placements that differ only by
 	// the order of devices or columns. None of them is cheaper under the Scorer. The placement
-	// found may be cheaper than all of them, because stage operators may have divided its
+	// found may be cheaper than all of them, because the search may have divided its
 	// operators.
 	Optimal bool
 	// Moved is the number of bytes of weights and optimizer state that devices must receive
@@ -244,38 +234,20 @@ type Result struct {
 	Stats Stats
 }
 
-// The defaults of the options of the beam and of the inner search.
-const defaultCandidates, defaultBeam, defaultSteps, defaultGrid = 10, 3, 10, 11
-
-// steersBeam reports whether the caller asks for another beam or grid than the default. The
-// options must have their defaults.
-func (o *Options) steersBeam() bool {
-	return o.Candidates != defaultCandidates || o.Beam != defaultBeam || o.Steps != defaultSteps || o.Grid != defaultGrid
-}
-
 // withDefaults returns the options with the default of each field that is zero. It
-// fails if a number is negative.
+// fails if a number is negative, or if the method does not take an option.
 func (o Options) withDefaults() (Options, error) {
 	if o.Method == "" {
 		o.Method = Default
 	}
-	for _, f := range []struct {
-		name     string
-		value    *int
-		fallback int
-	}{
-		{"candidates", &o.Candidates, defaultCandidates},
-		{"beam", &o.Beam, defaultBeam},
-		{"steps", &o.Steps, defaultSteps},
-		{"grid", &o.Grid, defaultGrid},
-		{"workers", &o.Workers, runtime.GOMAXPROCS(0)},
-	} {
-		if *f.value < 0 {
-			return o, fmt.Errorf("search option %s: %d is negative", f.name, *f.value)
-		}
-		if *f.value == 0 {
-			*f.value = f.fallback
-		}
+	if o.Workers < 0 {
+		return o, fmt.Errorf("search option workers: %d is negative", o.Workers)
+	}
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if err := o.beamDefaults(); err != nil {
+		return o, err
 	}
 	if o.Samples < 0 {
 		return o, fmt.Errorf("search option samples: %d is negative", o.Samples)
@@ -290,6 +262,30 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("search option max evaluations: %d is negative", o.MaxEvaluations)
 	}
 	return o, nil
+}
+
+// beamDefaults is withDefaults for the fields of the beam search, which method Paper alone runs.
+func (o *Options) beamDefaults() error {
+	for _, f := range []struct {
+		name     string
+		value    *int
+		fallback int
+	}{
+		{"candidates", &o.Candidates, 10},
+		{"beam", &o.Beam, 3},
+		{"steps", &o.Steps, 10},
+		{"grid", &o.Grid, 11},
+	} {
+		switch {
+		case *f.value < 0:
+			return fmt.Errorf("search option %s: %d is negative", f.name, *f.value)
+		case o.Method != Paper && *f.value > 0:
+			return fmt.Errorf("search option %s: method %q runs no beam search, only method %q does", f.name, o.Method, Paper)
+		case o.Method == Paper && *f.value == 0:
+			*f.value = f.fallback
+		}
+	}
+	return nil
 }
 
 // stages returns the stages of a search.

@@ -186,7 +186,7 @@ func TestPropertyPourPlacesWhatIsCertain(t *testing.T) {
 		if left := pk.pour(pk.order()); len(left) > 0 {
 			t.Errorf("got %d slices left of %+v on %d devices of %d bytes, with L = %d", len(left), pk.packables, devices, budget, least)
 		}
-		r, err := Run(context.Background(), p, additiveFactory(p), Options{Workers: 1, Steps: 1, MaxEvaluations: 1})
+		r, err := Run(context.Background(), p, additiveFactory(p), Options{Workers: 1, MaxEvaluations: 1})
 		if err != nil {
 			t.Errorf("got error %v, want a plan", err)
 		}

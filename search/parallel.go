@@ -104,13 +104,7 @@ func crewOf(r *run, n int) []*run {
 			}
 			*r.twins = append(*r.twins, t)
 		}
-		t := (*r.twins)[len(crew)-1]
-		t.catalog.budget = r.catalog.budget
-		t.catalog.unsplit = t.catalog.unsplit[:0]
-		for _, k := range r.catalog.whole() {
-			t.catalog.unsplit = append(t.catalog.unsplit, t.forms.whole[r.catalog.pieces[k].members[0].table])
-		}
-		crew = append(crew, t)
+		crew = append(crew, (*r.twins)[len(crew)-1])
 	}
 	return crew
 }
@@ -121,18 +115,9 @@ func taskOn(own, of *run, used int64) *run {
 	task := *own
 	task.ctx, task.opt, task.status, task.stats = of.ctx, of.opt, Complete, Stats{}
 	task.opt.OnEvent, task.opt.Beside, task.opt.Apart, task.finalists = nil, nil, nil, nil
-	switch {
-	case !of.forms.any(): // a step of a search among all forms may place slices of columns alone
-		task.forms = own.forms.none()
-	case of.forms.single:
-		task.forms = own.forms.singly()
-	case of.forms.replicated:
-		task.forms = own.forms.replicas()
-	}
 	if task.most = 0; of.most > 0 {
 		task.most = of.most - used
 	}
-	task.limit = task.most
 	return &task
 }
 

@@ -78,8 +78,7 @@ func threadsDoNotChangeTheSearch(t *testing.T, seeds uint64, threads ...int) {
 	}
 }
 
-// TestThreadsOfLargeProblems is TestThreadsDoNotChangeTheSearch for a problem whose devices are
-// annealed in subclusters.
+// TestThreadsOfLargeProblems is TestThreadsDoNotChangeTheSearch for a large problem.
 func TestThreadsOfLargeProblems(t *testing.T) {
 	p := pool(7, 1000, 128, 32)
 	p.Topology = hardware.Topology{Profile: p.Topology.Profile, Devices: 128, DevicesPerHost: 8, Memory: 40 * unit.GiB, ReserveShare: hardware.NoReserve}

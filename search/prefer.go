@@ -44,7 +44,7 @@ func consider(r *run, best, p placement) placement {
 type prefer struct{}
 
 func (prefer) apply(r *run, s state) (state, error) {
-	if r.opt.Beside == nil || s.best.division == nil || r.status != Complete || r.ended() {
+	if r.opt.Beside == nil || s.complete || s.best.division == nil || r.status != Complete || r.ended() {
 		return s, nil
 	}
 	second := r.opt.Beside()

@@ -51,7 +51,7 @@ func TestSecondEstimate(t *testing.T) {
 			}
 		}
 		q := otherLookups(p, seed)
-		opt := search.Options{Workers: 1, Steps: 3, Seed: seed}
+		opt := search.Options{Workers: 1, Seed: seed}
 		plain, err := search.Run(context.Background(), p, factory(p), opt)
 		if err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ var longRaceHeats = []float64{knob("h1", 1), knob("h2", .1), knob("h3", .05), kn
 type race struct{}
 
 func (race) apply(r *run, s state) (state, error) {
-	if s.best.division == nil || r.status != Complete {
+	if s.best.division == nil || r.status != Complete || s.complete && !mayNumber(r) {
 		return s, nil
 	}
 	r.event.Phase = "anneal"
@@ -236,7 +236,7 @@ func (c *course) annealUncut(racers []racer, evaluations int64, heat float64, sa
 		if s.parts == nil || s.cost >= racers[i].cost {
 			continue
 		}
-		if found := (start{find(r, s.parts), s.cost}); !breaksParts(r, found.parts) {
+		if found := (start{find(r, s.parts), s.cost}); !breaks(r.catalog, found.parts) {
 			racers[i].start = found
 			c.best = r.offerPlaced(c.best, racers[i].parts)
 		}
@@ -249,6 +249,7 @@ func (c *course) neighbours(from racer, evaluations int64) racer {
 	r := c.r
 	for again := true; again; {
 		pieces, devices := apart(from.parts)
+		r.scorer().Reset()
 		w := switcher{newAnnealing(r, placement{division: r.catalog.divide(pieces), devices: devices, cost: from.cost}, r.forms)}
 		var starts []start
 		for _, forms := range r.forms.sets() {
@@ -261,7 +262,7 @@ func (c *course) neighbours(from racer, evaluations int64) racer {
 		r.stats.Evaluations += w.evaluations
 		var racers []racer
 		for _, s := range starts {
-			if !breaksParts(r, s.parts) {
+			if !breaks(r.catalog, s.parts) {
 				racers = append(racers, racer{s, "neighbour", shape{}, from.numbers})
 			}
 		}
@@ -288,6 +289,7 @@ func (c *course) sliceMore(from racer, evaluations int64) racer {
 	for again := true; again; {
 		a := newAnnealing(c.r, placement{}, c.r.forms)
 		pieces, devices := apart(best.parts)
+		c.r.scorer().Reset()
 		a.placement = placement{division: c.r.catalog.divide(pieces), devices: devices, cost: best.cost}
 		var racers []racer
 		for _, s := range slicedMore(a) {
@@ -320,7 +322,7 @@ func (c *course) sliceMore(from racer, evaluations int64) racer {
 func (c *course) starts() (all []racer) {
 	r := c.r
 	add := func(name string, parts []placed, cost float64, numbers bool) {
-		if parts == nil || breaksParts(r, parts) || slices.ContainsFunc(all, func(t racer) bool { return t.cost == cost && t.numbers == numbers }) {
+		if parts == nil || breaks(r.catalog, parts) || slices.ContainsFunc(all, func(t racer) bool { return t.cost == cost && t.numbers == numbers }) {
 			return
 		}
 		all = append(all, racer{start{parts, cost}, name, shape{}, numbers})
@@ -524,9 +526,4 @@ func (c *course) eachSet(sorted []racer, most int) (chosen []racer) {
 		seen[set] = true
 	}
 	return chosen
-}
-
-func breaksParts(r *run, parts []placed) bool {
-	pieces, devices := apart(parts)
-	return breaks(r.catalog, placement{division: r.catalog.divide(pieces), devices: devices})
 }

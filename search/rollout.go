@@ -80,7 +80,7 @@ func (rollout) apply(r *run, s state) (state, error) {
 			r.cutShort()
 			break
 		}
-		if sample > 0 && r.limit > 0 && r.stats.Evaluations >= r.limit {
+		if sample > 0 && r.most > 0 && r.stats.Evaluations >= r.most {
 			r.exhausted()
 			break
 		}

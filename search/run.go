@@ -14,7 +14,7 @@ import (
 // A method is a list of stages. Each stage takes the state that the stages before it
 // left and returns a state whose placement is not more expensive:
 //
-//	state{}  -> fit -> greedy -> beam -> anneal ->  state{best: ...}
+//	state{}  -> fit -> exhaustive -> fill -> race ->  state{best: ...}
 //
 // A run is what the stages share: the problem's pieces, the Scorers, the budget and
 // the count of the work. Only Run composes stages.
@@ -35,30 +35,6 @@ type state struct {
 	best placement
 	// forced is the division after forced splits; nil before stage fit.
 	forced *division
-	// fitting is the coarsest division that first fit or the packing places. If they place
-	// none, it is the finest division tried. It is nil before stage fit.
-	fitting *division
-	// starts are the outcomes of the divisions that a beam sets out from.
-	starts []outcome
-	// coarse are placements of coarse divisions of a large problem, to anneal from.
-	coarse [][]placed
-	// further are other placements to anneal from.
-	further [][]placed
-	// simple is the placement that stage early anneals, and aside the cheapest placement that it
-	// found, which stage longer compares with the best one.
-	simple []placed
-	aside  placement
-	// spare is a placement that no stage goes on from, for the case that it stays the
-	// cheapest; its division is nil if there is none.
-	spare placement
-	// columns is the cheapest placement of slices of columns if tables may take other forms,
-	// too; its division is nil if there is none. columnsWork is the number of evaluations after which
-	// a search among slices of columns alone has it.
-	columns     placement
-	columnsWork int64
-	// replicated is the placement that replicates all tables, of few tables that may take other forms; its
-	// division is nil if there is none.
-	replicated placement
 	// complete says that all placements of slices of columns were tried.
 	complete bool
 	// infeasible says why slices of columns alone do not fit; nil if they fit.
@@ -89,21 +65,11 @@ type run struct {
 	// twins are runs of the same search on other threads (parallel.go). Copies of the run share
 	// the list.
 	twins *[]*run
-	// seen holds the hashes of the divisions tried.
-	seen map[uint64]bool
-	// most is the caller's budget of evaluations, or the part of it that the current
-	// stages may use; 0 means no budget.
-	most int64
-	// limit is most, or a budget that follows from the size of the problem; 0 means no
-	// limit.
-	limit  int64
+	// most is the caller's budget of evaluations; 0 means no budget.
+	most   int64
 	status Status
 	stats  Stats
 	event  Event
-	// aside counts the work of stage early, which stats leaves out until stage longer, and
-	// asideCost is the cost of the cheapest placement that stage early found.
-	aside     Stats
-	asideCost float64
 }
 
 func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) *run {
@@ -115,11 +81,9 @@ func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Opti
 		ctx: ctx, opt: opt, newScorer: newScorer,
 		catalog: newCatalog(p, scorer),
 		twins:   &[]*run{},
-		seen:    map[uint64]bool{},
-		most:    opt.MaxEvaluations, limit: opt.MaxEvaluations,
-		status:    Complete,
-		event:     Event{Phase: "start", Levels: opt.Steps},
-		asideCost: math.Inf(1),
+		most:    opt.MaxEvaluations,
+		status:  Complete,
+		event:   Event{Phase: "start", Levels: opt.Steps, Best: math.Inf(1)},
 	}
 	r.catalog.brief = opt.Brief
 	r.forms = newForms(r.catalog, opt)
@@ -127,12 +91,9 @@ func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Opti
 	return r
 }
 
-// apply runs the stages one after the other. It stops if all placements were tried.
+// apply runs the stages one after the other.
 func (r *run) apply(stages []stage, s state) (state, error) {
 	for _, next := range stages {
-		if s.complete {
-			break
-		}
 		var err error
 		if s, err = next.apply(r, s); err != nil {
 			return s, err
@@ -153,11 +114,6 @@ func (r *run) placed(s state, err error) error {
 // scorer returns the Scorer of the caller's goroutine.
 func (r *run) scorer() Scorer { return r.workers[0].scorer }
 
-// annealsOnce reports whether one annealing among all forms is enough. That is so if
-// the times of slices add up, since the steps before that annealing look for slices
-// that fuse well.
-func (r *run) annealsOnce() bool { return r.forms.any() && addsUp(r.scorer()) }
-
 // end returns the number of evaluations at which a stage stops that has no default of
 // its own.
 func (r *run) end() int64 {
@@ -167,28 +123,8 @@ func (r *run) end() int64 {
 	return noLimit
 }
 
-// afford returns the first jobs of the list, up to the number that the budget allows if
-// each job takes each evaluations. If there is no placement yet, it returns at least
-// one job.
-func (r *run) afford(jobs []job, best placement, each int64) []job {
-	n := int(max(0, r.limit-r.stats.Evaluations) / each)
-	if best.division == nil || r.stats.States == 0 {
-		n = max(1, n)
-	}
-	if n >= len(jobs) {
-		return jobs
-	}
-	r.exhausted()
-	return jobs[:n]
-}
-
-// exhausted records that the caller's budget limits the search. The default budget is
-// part of the method, so reaching it is not recorded.
-func (r *run) exhausted() {
-	if r.most > 0 {
-		r.status = OutOfBudget
-	}
-}
+// exhausted records that the caller's budget of evaluations limits the search.
+func (r *run) exhausted() { r.status = OutOfBudget }
 
 // ended reports whether the context ended. A budget of time ends the context, too.
 func (r *run) ended() bool { return r.ctx.Err() != nil }
@@ -210,44 +146,23 @@ func (r *run) cutShort() {
 	}
 }
 
-// fresh appends the job of the division and grid, unless a permutation of the division
-// was tried before. With Options.Forget the permutation is tried again, for its work only.
-func (r *run) fresh(jobs []job, d *division, g grid) []job {
-	if r.seen[d.hash] {
-		r.stats.Duplicates++
-		if r.opt.Forget && !r.ended() {
-			r.stats.Repeated += r.workers[0].evaluate(r.ctx, d, g).evaluations
-			r.scorer().Reset()
-		}
-		return jobs
-	}
-	r.seen[d.hash] = true
-	return append(jobs, job{d, g})
-}
-
-// job is a division to evaluate and the inner searches to run on it.
-type job struct {
-	division *division
-	grid     grid
-}
-
 // permutations are the outcomes of divisions by the order of their pieces. They are nil
-// for a search that tries no permutations.
+// for a search that remembers none.
 type permutations map[uint64]*outcome
 
-// evaluate runs the jobs on all workers and processes their outcomes in order. It
-// returns the outcomes, and the cheapest placement among them and best. The caller's
-// goroutine is the first worker; between its own jobs, it processes the outcomes that
+// evaluate runs inner searches on the divisions, on all workers, and processes their outcomes in
+// order. It returns the outcomes, and the cheapest placement among them and best. The caller's
+// goroutine is the first worker; between its own divisions, it processes the outcomes that
 // are ready.
-func (r *run) evaluate(jobs []job, best placement, known permutations) ([]outcome, placement) {
-	outcomes := make([]outcome, len(jobs))
-	twins := known.twins(jobs, outcomes)
-	done := make([]atomic.Bool, len(jobs))
+func (r *run) evaluate(divisions []*division, best placement, known permutations) ([]outcome, placement) {
+	outcomes, grid := make([]outcome, len(divisions)), thresholds(r.opt.Grid)
+	twins := known.twins(divisions, outcomes)
+	done := make([]atomic.Bool, len(divisions))
 	var next atomic.Int64
 	work := func(w *worker, after func()) {
-		for i := next.Add(1) - 1; i < int64(len(jobs)); i = next.Add(1) - 1 {
+		for i := next.Add(1) - 1; i < int64(len(divisions)); i = next.Add(1) - 1 {
 			if twins[i] == nil {
-				outcomes[i] = w.evaluate(r.ctx, jobs[i].division, jobs[i].grid)
+				outcomes[i] = w.evaluate(r.ctx, divisions[i], grid)
 			}
 			done[i].Store(true)
 			after()
@@ -255,25 +170,25 @@ func (r *run) evaluate(jobs []job, best placement, known permutations) ([]outcom
 	}
 	taken := 0
 	take := func() {
-		for ; taken < len(jobs) && done[taken].Load(); taken++ {
+		for ; taken < len(divisions) && done[taken].Load(); taken++ {
 			o := &outcomes[taken]
 			if twin := twins[taken]; twin != nil {
-				*o = twin.as(jobs[taken].division)
+				*o = twin.as(divisions[taken])
 			}
 			r.stats.States++
 			r.stats.Placements += o.runs
 			r.stats.Evaluations += o.evaluations
-			if o.lack == 0 && !breaks(r.catalog, o.placement) {
+			if !math.IsInf(o.cost, 1) && !breaks(r.catalog, o.placed()) {
 				best = consider(r, best, o.placement)
 			}
 			r.tell(best)
 		}
 	}
-	for len(r.workers) < min(r.opt.Workers, len(jobs)) {
+	for len(r.workers) < min(r.opt.Workers, len(divisions)) {
 		r.workers = append(r.workers, newWorker(r.catalog, r.newScorer()))
 	}
 	var group sync.WaitGroup
-	for _, w := range r.workers[1:max(1, min(len(r.workers), len(jobs)))] {
+	for _, w := range r.workers[1:max(1, min(len(r.workers), len(divisions)))] {
 		group.Go(func() { work(w, func() {}) })
 	}
 	work(r.workers[0], take)
@@ -283,23 +198,23 @@ func (r *run) evaluate(jobs []job, best placement, known permutations) ([]outcom
 	return outcomes, best
 }
 
-// twins returns, for each job, an outcome to copy: that of an earlier division with the
-// same pieces in the same order, which is placed in the same way. It is nil for a job
-// without such a division. The published search tries such permutations: they take
+// twins returns, for each division, an outcome to copy: that of an earlier division with the
+// same pieces in the same order, which is placed in the same way. It is nil for a division
+// without such an earlier one. The published search tries such permutations: they take
 // places in its beam and count as work, but need no second search. outcomes is where
-// the jobs' own outcomes will be stored.
-func (known permutations) twins(jobs []job, outcomes []outcome) []*outcome {
-	twins := make([]*outcome, len(jobs))
+// the divisions' own outcomes will be stored.
+func (known permutations) twins(divisions []*division, outcomes []outcome) []*outcome {
+	twins := make([]*outcome, len(divisions))
 	if known == nil {
 		return twins
 	}
-	for i, j := range jobs {
-		order := j.division.order()
+	for i, d := range divisions {
+		order := d.order()
 		first, ok := known[order]
 		if !ok {
 			known[order] = &outcomes[i]
-			outcomes[i].division = j.division
-		} else if first.division.alike(j.division) {
+			outcomes[i].division = d
+		} else if first.division.alike(d) {
 			twins[i] = first
 		}
 	}
@@ -322,7 +237,7 @@ func (o *outcome) as(d *division) outcome {
 // best; or best if the placement breaks a rule of the engine.
 func (r *run) offer(best placement, d *division, devices []int32) placement {
 	offered := placement{division: d, devices: devices}
-	if breaks(r.catalog, offered) {
+	if breaks(r.catalog, offered.placed()) {
 		return best
 	}
 	w := r.workers[0]
@@ -355,12 +270,13 @@ func cheaper(best, other placement) placement {
 	return best
 }
 
-// tell sends an event.
+// tell sends an event. A stage may tell the best of its own placements only, so the best cost of all events
+// before counts, too.
 func (r *run) tell(best placement) {
 	if r.opt.OnEvent != nil {
-		r.event.Evaluations, r.event.Limit, r.event.Best = r.stats.Evaluations+r.aside.Evaluations, r.limit, r.asideCost
+		r.event.Evaluations, r.event.Limit = r.stats.Evaluations, r.most
 		if best.division != nil {
-			r.event.Best = min(best.cost, r.asideCost)
+			r.event.Best = min(r.event.Best, best.cost)
 		}
 		r.opt.OnEvent(r.event)
 	}
@@ -404,22 +320,3 @@ func (r *run) formed(all []placed) bool {
 		return form != problem.Form{}
 	})
 }
-
-// publishedPieces is the largest number of pieces for which method NeuroShard also runs
-// the published search, which then tries about six hundred divisions.
-const publishedPieces = 900
-
-// largePairs is the largest number of pieces times devices of a problem that is not large.
-// Shapes place all pieces on up to that number of pairs (shapeEvaluations).
-const largePairs = 83_333
-
-// large reports whether the beam, with ten splits, would change little among the pieces,
-// and no shape would be placed: method NeuroShard then anneals from coarse placements. No
-// problem is large if the caller steers the beam, or if times add up.
-func (r *run) large(forced *division) bool {
-	n := len(forced.entries)
-	return n > publishedPieces && n*len(r.catalog.all) > largePairs && !r.opt.steersBeam() && !addsUp(r.scorer())
-}
-
-// alsoPublished reports whether method NeuroShard runs the published search.
-func alsoPublished(forced *division) bool { return len(forced.entries) <= publishedPieces }

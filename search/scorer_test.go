@@ -155,7 +155,7 @@ func TestClosedFormConforms(t *testing.T) {
 func TestColumnsOnly(t *testing.T) {
 	p := pool(1, 12, 4, 128)
 	p.Topology.HostMemory = unit.TiB
-	opt := search.Options{ShardingTypes: problem.ShardingTypes(), ColumnsOnly: true, Workers: 1, Steps: 2, MaxEvaluations: 5000}
+	opt := search.Options{ShardingTypes: problem.ShardingTypes(), ColumnsOnly: true, Workers: 1, MaxEvaluations: 5000}
 	r, err := search.Run(context.Background(), p, factory(p), opt)
 	if err != nil {
 		t.Fatal(err)

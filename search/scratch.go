@@ -8,9 +8,9 @@ import "time"
 //	budget of time         a run of 2,000 evaluations, one that should take an eighth of the time
 //	                       left, and then runs that should each take all of the time left
 //	budget of evaluations  one run makes all of them
-//	no budget              one run makes those of a long run
+//	no budget              one run makes 60,000, or 30 for each slice if that is more
 //
-// It has the changes, the goal and the copies of the cheapest placement of stage anneal. It takes
+// It has the changes and the goal of the other runs of annealing (anneal.go). It takes
 // the place of the other stages to compare with them (Options.FromScratch).
 
 const (
@@ -21,6 +21,8 @@ const (
 	scratchTrial = 2_000
 	secondRun    = 8
 	inTime       = .95
+	// Without a budget, the run makes scratchEvaluations, or scratchASlice for each slice, whichever is more.
+	scratchEvaluations, scratchASlice = 60_000, 30
 )
 
 // scratch is the stage that anneals a simple placement.
@@ -40,7 +42,7 @@ func (scratch) apply(r *run, s state) (state, error) {
 	if r.opt.Budget > 0 {
 		untilEnd(a, first)
 	} else {
-		evaluations := a.longRun()
+		evaluations := max(scratchEvaluations, scratchASlice*int64(len(first)))
 		if r.most > 0 {
 			evaluations = a.left()
 		}

@@ -19,32 +19,26 @@
 //
 // The stages, in the order of method NeuroShard:
 //
+//	fit         what fits, by bytes alone (fit.go)
+//	exhaustive  all placements of a tiny problem (exhaustive.go)
+//	hottest     the hottest rows in HBM, the others in host memory (hottest.go)
+//	fill        other forms where slices of columns do not fit (fill.go)
+//	race        starts under shapes of placement (shapes.go), dealt by sums (deal.go), with tables in other
+//	            forms (switch.go) and with numbers of operators (operators.go); runs of annealing (anneal.go)
+//	            from all of them, and longer ones from the best, also with the hottest table in one
+//	            slice more (slicemore.go): race.go. A run makes small changes (moves.go, recut.go) of a
+//	            layout (layout.go) under soft maxima (goal.go)
+//	recall      tables back from host memory where nothing is lost (recall.go)
+//	prefer      the better one by a second estimate, of nearly equal costs (prefer.go)
+//	compose     stages that are made of stages (compose.go)
+//
+// The other methods have a stage each:
+//
+//	published   the published search (published.go), with the inner search
 //	baseline    placements by one number for each table (baseline.go)
 //	hugectr     the planner of HugeCTR's submissions (hugectr.go)
 //	rollout     placements by a learned policy (rollout.go)
-//	fit         what fits, by bytes alone (fit.go)
-//	exhaustive  all placements of a tiny problem (exhaustive.go)
-//	early       annealing of a simple placement, under a budget of time (early.go)
-//	greedy      the inner search on some starting divisions (greedy.go)
-//	beam        which tables are split (beam.go); the published search (published.go)
-//	join        one slice for the slices of a table that met on a device (join.go)
-//	anneal      small changes (moves.go, recut.go) of a layout (layout.go) under soft maxima
-//	            (goal.go), from shapes of placement (shapes.go), by annealing (anneal.go), on large
-//	            clusters in parts of the devices (subclusters.go), and with the hottest table in one
-//	            slice more (slicemore.go)
-//	hottest     the hottest rows in HBM, the others in host memory (hottest.go)
-//	fill        other forms where slices of columns do not fit (fill.go)
-//	switch      other forms where they pay (switch.go)
-//	recall      tables back from host memory where nothing is lost (recall.go)
-//	operators   which tables of a device share an operator (operators.go), also from tables
-//	            that are not cut (uncut.go), and from hundreds of tables dealt by sums (dealt.go)
-//	singly      the search again without blocks of rows and replicas, if hosts have memory and HBM
-//	            is short (singly.go)
-//	longer      further annealing, and searches by other draws, until a budget of time ends
-//	            (longer.go)
-//	prefer      the better one by a second estimate, of nearly equal costs (prefer.go)
-//	compose     stages that are made of stages (compose.go)
-//	scratch     annealing of a simple placement, in the place of all these stages but fit, to
+//	scratch     one annealing of a simple placement, in the place of the stages of method NeuroShard, to
 //	            compare with (scratch.go)
 //
 // A search that begins from an old placement has one stage instead, which uses the others only
@@ -57,35 +51,25 @@
 // After the stages, tables without lookups are spread by bytes (unread.go), and tables may be cut
 // by rows over chosen devices, for engines that run that (rows.go).
 //
-// The method is NeuroShard's (Zha et al., MLSys 2023), with repairs; method Paper runs
-// it as published. The baselines of its evaluation are here too, and its predecessors.
+// The published search is NeuroShard's (Zha et al., MLSys 2023). The baselines of its evaluation are
+// here too, and its predecessors.
 package search
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// wholeSearch are the stages of the default method that make a placement.
-var wholeSearch = finally{[]stage{
-	columnSlices{[]stage{fit{}, exhaustive{}, early{beforeGreedy}, greedy{}, early{afterGreedy}, beam{}, published{repaired: true}, join{}, anneal{}}},
-	otherForms{[]stage{hottest{}, fill{}, switchForms{}, recall{}}},
-}, operators{}}
-
-var raceSearch = []stage{
+// defaultSearch are the stages of the default method.
+var defaultSearch = []stage{
 	columnSlices{[]stage{fit{}, exhaustive{}}},
-	otherForms{[]stage{hottest{}, fill{}}}, race{},
+	otherForms{[]stage{hottest{}, fill{}}},
+	race{},
 	otherForms{[]stage{recall{}}},
-}
-
-func init() {
-	if os.Getenv("RACE") != "" {
-		methods[0].stages = []stage{raceSearch[0], raceSearch[1], raceSearch[2], raceSearch[3]}
-	}
+	prefer{},
 }
 
 // methods lists the stages of each method, the default method first.
@@ -93,7 +77,7 @@ var methods = []struct {
 	name   Method
 	stages []stage
 }{
-	{NeuroShard, []stage{wholeSearch, singly{wholeSearch}, longer{wholeSearch}, prefer{}}},
+	{NeuroShard, defaultSearch},
 	{Paper, []stage{published{}}},
 	{Size, []stage{baseline{Size}}},
 	{Dim, []stage{baseline{Dim}}},

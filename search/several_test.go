@@ -156,7 +156,7 @@ func neverAbovePaper(t *testing.T, step uint64) {
 			newScorer := formsFactory(p, additive)
 			cost := map[search.Method]float64{}
 			for _, m := range []search.Method{search.NeuroShard, search.Paper} {
-				r, err := search.Run(context.Background(), p, newScorer, search.Options{Method: m, ShardingTypes: types, Workers: 1, Steps: 4})
+				r, err := search.Run(context.Background(), p, newScorer, search.Options{Method: m, ShardingTypes: types, Workers: 1, Steps: stepsOf(m, 4)})
 				var infeasible *search.Infeasible
 				if m == search.Paper && errors.As(err, &infeasible) {
 					r.Cost, err = math.Inf(1), nil // its limits on dim sums allow no placement

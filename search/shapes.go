@@ -76,13 +76,6 @@ var chosenShapes = []shape{
 	{[6]int{2, 0, 0, 2, 0, 0}, true, chosenTarget},
 }
 
-// allShapes reports whether all shapes are tried: not for few tables, which have few placements,
-// and not where all shapes would take more than the evaluations for shapes.
-func allShapes(c *catalog) bool {
-	pieces := len(c.whole())
-	return pieces > fewTables && pieces*len(c.all)*eachShape*len(shapesTried) <= shapeEvaluations
-}
-
 // evenShapes returns a shape in each order for each number of quarters with narrow, middle and
 // wide slices, with few rows on half of each.
 func evenShapes() (all []shape) {
@@ -451,14 +444,8 @@ func eighth(x float64) float64 { x *= x; x *= x; return x * x }
 // device. ok is false if it finds no room, or if it would take more than most
 // evaluations.
 func buildBeside(r *run, l *layout, pieces []int32, fixed []placed, target float64, most int64) ([]placed, bool) {
-	return newBuilder(l, pieces, fixed, target).beside(r, most, false)
-}
-
-// beside is buildBeside for the builder's pieces and fixed parts. wideFirst says that the widest
-// pieces are placed first.
-func (b *builder) beside(r *run, most int64, wideFirst bool) ([]placed, bool) {
-	l := b.layout
-	if b.each() > most || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}, wideFirst: wideFirst}) {
+	b := newBuilder(l, pieces, fixed, target)
+	if b.each() > most || !b.build(shape{quarters: [6]int{0, 0, 0, 0, 0, 4}}) {
 		return nil, false
 	}
 	r.stats.Evaluations += b.evaluations

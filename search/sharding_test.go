@@ -534,7 +534,7 @@ func plansOfShardingTypesAreValid(t *testing.T, evaluations int64) {
 		p, types := onSomeHosts(t), someShardingTypes(t)
 		someTiers(t, p)
 		newScorer := formsFactory(p, rapid.Bool().Draw(t, "additive"))
-		opt := search.Options{ShardingTypes: types, Seed: rapid.Uint64().Draw(t, "seed"), Workers: 1, Steps: 2, MaxEvaluations: evaluations}
+		opt := search.Options{ShardingTypes: types, Seed: rapid.Uint64().Draw(t, "seed"), Workers: 1, MaxEvaluations: evaluations}
 		r, err := search.Run(context.Background(), p, newScorer, opt)
 		if !planned(t, err) {
 			return

@@ -7,9 +7,8 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// The annealing of few slices of columns ends with one slice more of the hottest table. Stage switch does the
-// same among all forms where it searches further. If a slice alone takes nearly as long as the busiest device,
-// its table sets the cost:
+// The race goes on from its winner with one slice more of the hottest table. If a slice alone takes nearly as
+// long as the busiest device, its table sets the cost:
 //
 //	device      0    1    2    3
 //	hot table   32   32             its slices fill devices 0 and 1
@@ -23,29 +22,10 @@ import (
 const (
 	// A table is cut once more if one of its slices alone takes hottestShare of the longest compute.
 	hottestShare = .9
-	// A short run makes moreEvaluations. The longer run makes closeEvaluations, if the placement costs at
-	// most moreClose times the best one. The table is cut again if the cost fell by the share moreGain.
-	moreEvaluations, closeEvaluations = 6_000, 20_000
-	moreClose, moreGain               = 1.02, .002
+	// The longer run takes place if the placement costs at most moreClose times the best one. The table is cut
+	// again if the cost fell by the share moreGain.
+	moreClose, moreGain = 1.02, .002
 )
-
-// oneSliceMore anneals, with runs of the given heat, from the best placement with the hottest table in one
-// slice more.
-func oneSliceMore(a *annealing, heat float64) {
-	for again := true; again && a.left() > 0; {
-		before := a.placement.cost
-		starts := slicedMore(a)
-		if len(starts) == 0 {
-			break
-		}
-		a.fromEach(starts, moreEvaluations, heat)
-		slices.SortStableFunc(starts, cheapestFirst)
-		if starts[0].cost <= moreClose*before {
-			a.fromEach(starts[:1], closeEvaluations, heat)
-		}
-		again = a.placement.cost < before*(1-moreGain)
-	}
-}
 
 // slicedMore returns placements with the hottest table in one slice more than in the best placement. Only
 // slices of columns in HBM count. If other slices of the table are in host memory, they come to HBM, too.

@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/search"
 )
 
 // TestThousandMemoryTight also counts the tasks without a plan that have none for
 // certain.
 func TestThousandMemoryTight(t *testing.T) {
-	unsolved := memoryTight(t, 100, search.Options{})
+	unsolved := memoryTight(t, 100, 10)
 	open := 0
 	for _, task := range unsolved {
 		if !crowded(&task.Problem) && !hopeless(&task.Problem) {

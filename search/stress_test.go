@@ -19,14 +19,14 @@ func TestMemoryTight(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans many problems")
 	}
-	memoryTight(t, 2, search.Options{Steps: 2})
+	memoryTight(t, 2, 2)
 }
 
-// memoryTight plans memory-tight tasks with every method. It fails where another
+// memoryTight plans memory-tight tasks with every method, method paper with at most the given number of steps. It fails where another
 // method finds a plan and the default none, or the default none for a task that has
 // one by construction. It logs how many tasks each method solved, and returns those
 // that none did.
-func memoryTight(t *testing.T, perFamily int, opt search.Options) (unsolved []bench.Task) {
+func memoryTight(t *testing.T, perFamily, steps int) (unsolved []bench.Task) {
 	profile, err := hardware.ByName("a100-80")
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func memoryTight(t *testing.T, perFamily int, opt search.Options) (unsolved []be
 		t.Fatal(err)
 	}
 	methods := search.Untrained()
-	opt.Brief, opt.Seed = true, 1
+	opt := search.Options{Brief: true, Seed: 1}
 	var table strings.Builder
 	fmt.Fprintf(&table, "%-14s", "solved of "+fmt.Sprint(perFamily))
 	for _, m := range methods {
@@ -49,7 +49,7 @@ func memoryTight(t *testing.T, perFamily int, opt search.Options) (unsolved []be
 			p := &task.Problem
 			found := make([]bool, len(methods))
 			for i, m := range methods {
-				opt.Method = m
+				opt.Method, opt.Steps = m, stepsOf(m, steps)
 				r, err := search.Run(context.Background(), p, factory(p), opt)
 				var infeasible *search.Infeasible
 				if err != nil && !errors.As(err, &infeasible) {

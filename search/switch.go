@@ -9,19 +9,16 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Stage switch takes tables into other forms where that pays, set by set of forms:
+// Some starts of the race have tables in other forms where that pays, set by set of forms:
 //
-//	start        slices in HBM
+//	base         slices in HBM
 //	switched     + replicated | + by rows | + by rows of hosts | + host memory | + all
+//	prefixes     the tables that a set of forms costs least, some more each time
 //	descended    of few tables: all in one form, and from there a descent by cost
 //	combined     + by rows + replicated, on several hosts or with host memory
-//	annealed     each shortly, with changes of a table's form among the changes
-//	             the best one goes on
-//	one more     the best placement with one table more, or fewer, in a form: annealed shortly
-//	descended    of few tables: a descent by cost from the best placement
 //
 // Switching one table to a form seldom pays, because the first table of an operator
-// class adds a kernel launch and an exchange; switching ten together may. So the stage
+// class adds a kernel launch and an exchange; switching ten together may. So the search
 // first switches the table for which the switch costs least, then every other table for
 // which it then pays, and then switches back what no longer pays. It keeps the result if all the
 // switches together pay. During the switches only all devices together need to have room;
@@ -31,302 +28,29 @@ import (
 // time for any number of devices.
 
 const (
-	// A switched start is annealed for formEvaluations evaluations, or for
-	// formEvaluationsASlice for each slice, whichever is more; in the second round, for
-	// twice that number.
-	formEvaluations, formEvaluationsASlice = 12_000, 3
-	// switchedStarts and secondStarts are the numbers of starts in the first and in the
-	// second round.
-	switchedStarts, secondStarts = 6, 4
-	// If switching tables makes the placement cheaper than clearlyCheaper times its cost,
-	// slices of columns are not annealed first.
-	clearlyCheaper = .95
-	// With at most fewDescended tables, descents by cost make further starts. If times add up, these are enough
-	// for long runs without combinedLonger.
+	// switchedStarts is the number of starts, beside those with combined forms.
+	switchedStarts = 6
+	// With at most fewDescended tables, descents by cost make further starts.
 	fewDescended = 24
-	// If the placement in other forms costs more than annealedSaving times the slices of
-	// columns that were not annealed, and the slices are few, they are annealed last as if no
-	// other form were allowed: they may become cheaper.
-	annealedSaving = .8
-	// On a large problem, starts are annealed if they cost at most hopefulForms times the cheapest
-	// one, and annealed again if they cost at most closeForms times the cheapest one after that.
-	hopefulForms, closeForms = 1.03, 1.015
-	// moreRuns is the number of times that all runs are repeated by other draws where they end at
-	// placements of different costs.
-	moreRuns = 2
-	// On several hosts, or with host memory, mostCombined starts with some tables by rows and others
-	// replicated are annealed, and a long run makes combinedLonger times the evaluations. Both apply
-	// only if tables times devices are at most combinedPairs.
-	mostCombined, combinedLonger, combinedPairs = 4, 4, 20_000
-	// With flat exchanges and more than a few tables, the search then goes further:
-	//
-	//   - Up to moreDescended tables have descents by cost, and moreCombined starts with combined forms are
-	//     annealed.
-	//   - Of the switched starts and of the combined starts each, the cheapest one of each of the mostSets
-	//     cheapest sets of forms is annealed, too. After the rounds, if the best placement has other forms,
-	//     the cheapest start of each of longSets sets makes a long run of heat setsHeat.
-	//   - Runs that keep the form of each table follow: of keptEvaluations from the best placement, with the
-	//     hottest table in one slice more, and from the neighbours of the placement.
-	moreDescended, moreCombined, mostSets, longSets, setsHeat = 48, 6, 8, 4, .2
-	keptEvaluations                                           = 40_000
-	// The run from a neighbour has heat neighbourHeat. From each of the mostNeighbours cheapest results that
-	// cost at most closeForms times the best placement, nextRuns runs of nextEvaluations and heat nextHeat
-	// follow.
-	neighbourHeat                                       = .05
-	mostNeighbours, nextRuns, nextEvaluations, nextHeat = 2, 2, 20_000, .03
+	// On several hosts, or with host memory, mostCombined starts have some tables by rows and others
+	// replicated, if tables times devices are at most combinedPairs.
+	mostCombined, combinedPairs = 4, 20_000
+	// With flat exchanges and more than fewTables tables, the search goes further: up to moreDescended tables
+	// have descents by cost, and there are moreCombined starts with combined forms. Of the switched starts and of
+	// the combined starts each, the cheapest one of each of the mostSets cheapest sets of forms is a start, too.
+	fewTables, moreDescended, moreCombined, mostSets = 2, 48, 6, 8
 	// Of up to moreDescended tables, for each pair of forms, up to moreSwitched tables change from one to the other,
 	// by each of two measures. Of the tables whose blocks lie on hosts, mostRehosted lie across other numbers of
 	// hosts.
 	moreSwitched, mostRehosted = 4, 4
-	// If there are more than manySlices slices, there is one round only, with secondStarts
-	// starts.
-	manySlices = 30_000
 )
 
 // expensiveShares are shares of a device's mean compute. In some starts, tables that
 // cost more than the share are cut by rows.
 var expensiveShares = []float64{1, .5, .25}
 
-// keptHeats are the heats of the runs from the best placement that keep the form of each table.
-var keptHeats = []float64{.3, .03}
-
-// switchForms is the stage that switches tables to other forms and anneals among all
-// forms.
-type switchForms struct{}
-
-func (switchForms) apply(r *run, s state) (state, error) {
-	if r.status != Complete {
-		return s, nil
-	}
-	w := switcher{newAnnealing(r, s.best, r.forms)}
-	base, unannealed, before := s.best.placed(), s.best, r.stats.Evaluations
-	columns, annealed := s.infeasible == nil && !r.formed(base), false
-	var starts []start
-	if !columns || len(s.coarse) == 0 {
-		starts = w.starts(base)
-	}
-	if columns && w.placement.cost > clearlyCheaper*s.best.cost {
-		// Other forms save little so far, or the problem is large: slices of columns are annealed first.
-		starting := r.stats.Evaluations - before
-		onHalf(r, func() { s.best = annealColumns(r, s.best, s.coarse, false) })
-		s.columns, s.columnsWork, annealed = s.best, r.stats.Evaluations-starting, true
-		base = s.best.placed()
-		w = switcher{newAnnealing(r, cheaper(s.best, w.placement), r.forms)}
-		starts = w.starts(base)
-	}
-	s.best = w.annealForms(s, base, w.with(starts, s.further))
-	if columns && !annealed && fewSlices(unannealed) && s.best.cost > annealedSaving*unannealed.cost {
-		s.best = cheaper(s.best, annealColumns(r, unannealed, s.coarse, true))
-	}
-	s.replicated = w.replicated(base)
-	return s, nil
-}
-
-// replicated returns the placement that replicates all tables. Its division is nil if one may not be replicated,
-// or if the replicas do not fit.
-func (w switcher) replicated(base []placed) placement {
-	form := problem.Form{ShardingType: problem.DataParallel}
-	w.reset(base)
-	w.allIn([]problem.Form{form})
-	if w.lack(false) > 0 || slices.ContainsFunc(w.order(), func(t int) bool { return w.formOf(t) != form }) {
-		return placement{}
-	}
-	pieces, devices := apart(w.all())
-	return placement{division: w.c.divide(pieces), devices: devices, cost: w.scorer.Cost()}
-}
-
 // switcher switches tables of a layout to other forms.
 type switcher struct{ *annealing }
-
-// with returns the starts and further ones.
-func (w switcher) with(starts []start, further [][]placed) []start {
-	for _, parts := range further {
-		if w.reset(parts); !known(starts, w.best) {
-			starts = append(starts, start{parts, w.best})
-		}
-	}
-	return starts
-}
-
-// annealForms anneals among all forms from the starts, and returns the cheapest placement.
-func (w switcher) annealForms(s state, base []placed, starts []start) placement {
-	large := len(s.coarse) > 0
-	if large {
-		starts = nearCheapest(starts, hopefulForms)
-	}
-	same := slices.Clone(starts)
-	starts = w.annealStarts(base, starts, large)
-	if w.searchesFurther() && w.mixed && !large {
-		slices.SortStableFunc(starts, cheapestFirst)
-		w.fromEach(w.eachSet(starts, longSets), w.longRun(), setsHeat)
-	}
-	w.refine(base, large)
-	if (w.r.formed(base) || w.hierarchy != nil) && fewSlices(s.best) {
-		for range moreRuns {
-			w.placement = cheaper(w.placement, w.second(s.best, base, same))
-		}
-	}
-	if len(w.c.whole()) <= fewDescended && !w.r.ended() {
-		w.reset(w.placement.placed())
-		if w.descend(); w.lack(false) == 0 {
-			w.placement = w.r.offerPlaced(w.placement, w.all())
-		}
-	}
-	return w.placement
-}
-
-// annealStarts anneals from the starts in rounds. If the best start with other forms is
-// worth more than the best placement, it anneals from that start once more. It returns all starts as the
-// runs left them.
-func (w switcher) annealStarts(base []placed, starts []start, large bool) []start {
-	evaluations := max(formEvaluations, formEvaluationsASlice*int64(len(base)))
-	// If slices of columns alone do not fit, few changes are possible and a run may end in
-	// any of many local optima, so a start is annealed several times.
-	for i := 0; w.r.formed(base) && len(starts) < switchedStarts; i++ {
-		starts = append(starts, starts[i])
-	}
-	all, rounds := starts, 2
-	if len(base) > manySlices {
-		starts, rounds = starts[:min(len(starts), secondStarts)], 1
-	}
-	for round := range rounds {
-		w.annealEach(starts, evaluations+evaluations/2*int64(round))
-		slices.SortStableFunc(starts, cheapestFirst)
-		if round == 0 {
-			starts = w.contest(starts)
-		}
-		if large {
-			starts = nearCheapest(starts, closeForms)
-		}
-		if large && !slices.ContainsFunc(starts, func(s start) bool { return w.r.formed(s.parts) }) {
-			break
-		}
-	}
-	// The base had a long run, and the other starts had none. A start that is worth more may become
-	// cheaper than the base in a long run. Where forms are combined, a long run is always tried.
-	i := slices.IndexFunc(starts, func(s start) bool { return w.r.formed(s.parts) })
-	if w.r.formed(w.placement.placed()) {
-		return all
-	}
-	if i < 0 {
-		w.mixed = w.mixed && !large // of a large problem, no start with other forms is near the cheapest one
-		return all
-	}
-	w.reset(starts[i].parts)
-	worth := w.worth()
-	if w.reset(w.placement.placed()); worth < w.worth() || w.combines() {
-		w.annealEach(starts[i:i+1], w.longRun())
-	}
-	w.mixed = w.r.formed(w.placement.placed()) // otherwise no other form pays
-	return all
-}
-
-// refine makes the long runs and tries the neighbours of their best placement. A large problem
-// where no other form pays is annealed like one of slices alone.
-func (w switcher) refine(base []placed, large bool) {
-	heats, longer := longFormHeats, int64(1)
-	switch {
-	case large && !w.mixed:
-		heats, longer = [][]float64{{coarseHot}}, coarseLonger
-	case w.mixed && w.combines() && (len(w.c.whole()) > fewDescended || !addsUp(w.scorer)):
-		longer = combinedLonger
-	}
-	w.long(longer*w.longRun(), heats, true)
-	if w.searchesFurther() {
-		parts := w.placement.placed()
-		w.keepForms([]start{{parts: parts}, {parts: parts}}, keptEvaluations, keptHeats...)
-		if w.mixed && fewSlices(w.placement) {
-			w.sameForms = true
-			oneSliceMore(w.annealing, formHot)
-			w.sameForms = false
-		}
-	}
-	w.neighbours(max(formEvaluations, formEvaluationsASlice*int64(len(base))))
-}
-
-// second returns the placement that the same runs from the same starts find by other draws.
-// Where slices of columns alone do not fit, few changes are possible, and one run in eight
-// ends at a local optimum that costs up to 1.8 times as much; that both runs end there is rare.
-// Under a hierarchical exchange, runs differ, too: with six seeds, plans of an earlier search of
-// DLRM-DCNv2 on 64 GPUs (the command in docs/STEP.md, Stacks) cost 0.773 to 0.911 ms after one run,
-// and 0.773 to 0.819 ms after both (SIMULATED).
-func (w switcher) second(best placement, base []placed, starts []start) placement {
-	other := switcher{newAnnealing(w.r, best, w.r.forms)}
-	other.drawn = w.drawn
-	other.annealStarts(base, slices.Clone(starts), false)
-	other.long(other.longRun(), longFormHeats, false)
-	w.drawn = other.drawn
-	return other.placement
-}
-
-// annealEach anneals from each start, and replaces the start by the best placement found.
-func (w switcher) annealEach(starts []start, evaluations int64) {
-	w.heat = formHot
-	w.fromEach(starts, evaluations, formHot)
-}
-
-// near returns the starts that cost at most share times the cheapest one.
-func nearCheapest(starts []start, share float64) []start {
-	least := slices.MinFunc(starts, cheapestFirst).cost
-	return slices.DeleteFunc(slices.Clone(starts), func(s start) bool { return s.cost > share*least })
-}
-
-// contest returns the starts of the second round from the sorted starts: the cheapest
-// ones, and at least one with other forms.
-func (w switcher) contest(starts []start) []start {
-	n := min(len(starts), secondStarts)
-	if i := slices.IndexFunc(starts, func(s start) bool { return w.r.formed(s.parts) }); i >= n {
-		starts[n-1] = starts[i]
-	}
-	return starts[:n]
-}
-
-// neighbours anneals from the best placement with one table more and with one table fewer in each
-// form of the placement in which several devices hold a table, as long as that makes the placement
-// cheaper. A run of the annealing seldom finds such a placement: a table that
-// leaves a few devices makes their load uneven, and the placement becomes cheaper only after the
-// other slices have changed places.
-func (w switcher) neighbours(evaluations int64) {
-	for again := true; again && w.left() > 0; {
-		before := w.placement
-		var starts []start
-		for _, forms := range w.forms.sets() {
-			if form := forms[0]; len(forms) == 1 && spanOf(form) != oneDevice {
-				starts = append(starts, w.neighbour(problem.Form{}, form)...)
-				starts = append(starts, w.neighbour(form, problem.Form{})...)
-			}
-		}
-		if w.searchesFurther() {
-			starts = append(starts, w.onOtherHosts()...)
-			w.annealNeighbours(starts, evaluations)
-		} else {
-			w.annealEach(starts, evaluations)
-		}
-		again = w.placement.cost < before.cost*(1-worthwhile)
-	}
-}
-
-// annealNeighbours anneals from each neighbour, and further from the cheapest ones. The runs keep the
-// form of each table: on several hosts each device may have to send the same number of columns, and a run
-// that gives tables other forms leaves a neighbour before its slices are balanced.
-func (w switcher) annealNeighbours(starts []start, evaluations int64) {
-	w.keepForms(starts, evaluations, neighbourHeat)
-	slices.SortStableFunc(starts, cheapestFirst)
-	var next []start
-	for _, s := range starts[:min(len(starts), mostNeighbours)] {
-		if s.cost <= closeForms*w.placement.cost {
-			next = append(next, slices.Repeat([]start{s}, nextRuns)...)
-		}
-	}
-	w.keepForms(next, nextEvaluations, nextHeat)
-}
-
-// keepForms is fromEach with runs that keep the form of each table.
-func (w switcher) keepForms(starts []start, evaluations int64, heats ...float64) {
-	w.sameForms = true
-	w.fromEach(starts, evaluations, heats...)
-	w.sameForms = false
-}
 
 // eachSet returns the cheapest start of each set of forms from the sorted starts, at most the given number.
 func (w switcher) eachSet(starts []start, most int) (chosen []start) {

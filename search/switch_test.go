@@ -89,15 +89,15 @@ func TestNeighbours(t *testing.T) {
 			}
 			w := switcher{newAnnealing(r, r.offerPlaced(placement{}, parts), r.forms)}
 			before := w.placement.cost
-			w.neighbours(2_000)
+			found := (&course{r: r}).neighbours(racer{start: start{parts, before}}, 2_000)
 			var got []int
-			for _, p := range w.placement.placed() {
+			for _, p := range found.parts {
 				if k := &r.catalog.pieces[p.piece]; *k.form == replica {
 					got = append(got, k.members[0].table)
 				}
 			}
 			slices.Sort(got)
-			if after := w.placement.cost; !slices.Equal(got, c.want) || math.Abs(before-c.before) > 1e-9 || after > c.after+1e-9 {
+			if after := found.cost; !slices.Equal(got, c.want) || math.Abs(before-c.before) > 1e-9 || after > c.after+1e-9 {
 				t.Errorf("got %v ms at first, and replicas of %v for %v ms at last, want %v ms, and %v for at most %v ms", before, got, after, c.before, c.want, c.after)
 			}
 		})

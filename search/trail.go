@@ -1,7 +1,6 @@
 package search
 
 import (
-	"math"
 	"slices"
 )
 
@@ -22,9 +21,6 @@ import (
 // for each piece so far.
 type trail struct {
 	steps []step
-	// reached lists, for each device whose time with a piece was estimated, the dim sum
-	// with that piece. Each step stores the index where its part of the list ends.
-	reached []int64
 }
 
 // choice is the device chosen for a piece.
@@ -33,27 +29,22 @@ type choice struct {
 	device int32
 	// scanned is the number of devices looked at.
 	scanned int32
-	// after is the device's predicted compute with the piece, if the rule computes it.
-	after float64
 	// stands is the lowest limit under which the same choice would be made.
 	stands int64
 }
 
 // step is a choice with the data to undo it, and the run's totals up to it.
 type step struct {
-	// before is what the device held; it is not set if device is none.
-	before  holding
-	device  int32
-	reached int32
+	// before is what the device held.
+	before holding
+	device int32
 	totals
 }
 
 // totals sum up a run.
 type totals struct {
-	// stands is the lowest limit under which the same choices would be made. widely is the
-	// lowest limit under which, in addition, the same number of devices would be estimated
-	// for them.
-	stands, widely int64
+	// stands is the lowest limit under which the same choices would be made.
+	stands int64
 	// peak is the highest dim sum of a device.
 	peak int64
 	// evaluations and scanned are the work.
@@ -61,7 +52,7 @@ type totals struct {
 }
 
 func (r *trail) reset() {
-	*r = trail{steps: r.steps[:0], reached: r.reached[:0]}
+	r.steps = r.steps[:0]
 }
 
 // totals returns the totals of the run so far.
@@ -80,25 +71,16 @@ func (r *trail) record(p *entry, c *choice, before *holding) {
 		r.steps = slices.Grow(r.steps, n+1)
 	}
 	r.steps = r.steps[:n+1]
-	s, from := &r.steps[n], int32(0)
+	s := &r.steps[n]
 	s.totals = totals{}
 	if n > 0 {
-		last := &r.steps[n-1]
-		s.totals, from = last.totals, last.reached
+		s.totals = r.steps[n-1].totals
 	}
-	s.device, s.reached = c.device, int32(len(r.reached))
+	s.device, s.before = c.device, *before
 	s.scanned += int64(c.scanned)
-	if c.device == none {
-		s.stands = math.MaxInt64
-		return
-	}
-	s.before = *before
 	s.stands = max(s.stands, c.stands)
 	s.peak = max(s.peak, s.before.dims+p.dims)
-	s.evaluations += int64(s.reached-from) + 1
-	for _, dims := range r.reached[from:] {
-		s.widely = max(s.widely, dims)
-	}
+	s.evaluations++
 }
 
 // standing returns the number of steps, from the start, that an inner search with a
@@ -109,29 +91,4 @@ func (r *trail) standing(limit int64) int {
 		kept--
 	}
 	return kept
-}
-
-// recount sets evaluations to the number that the steps take under a lower limit, under
-// which fewer devices are estimated.
-func (r *trail) recount(limit int64) {
-	same := len(r.steps)
-	for same > 0 && r.steps[same-1].widely > limit {
-		same--
-	}
-	from, evaluations := int32(0), int64(0)
-	if same > 0 {
-		from, evaluations = r.steps[same-1].reached, r.steps[same-1].evaluations
-	}
-	for i := same; i < len(r.steps); i++ {
-		s := &r.steps[i]
-		evaluations++
-		for _, dims := range r.reached[from:s.reached] {
-			if dims <= limit {
-				evaluations++
-			}
-		}
-		s.evaluations = evaluations
-		from = s.reached
-	}
-	r.reached = r.reached[:from]
 }

@@ -35,45 +35,29 @@ func TestPropertyResumedRunsAreWhole(t *testing.T) {
 		s := newRun(context.Background(), p, scorers, Options{Workers: 1})
 		division := s.catalog.divide(s.catalog.whole())
 		resumed, whole := s.workers[0], newWorker(s.catalog, scorers())
-		for _, r := range []rule{leastAfter, leastSoFar} {
-			resumed.clear(len(division.entries))
-			for _, threshold := range append([]float64{uncapped}, thresholds(9)...) {
-				limit := columns(s.catalog.dimCap(division, threshold))
-				resumed.rewind(division.entries, limit)
-				evaluations := resumed.evaluations
-				lack := resumed.place(division.entries, r, limit)
-				evaluations = resumed.evaluations - evaluations
+		resumed.clear(len(division.entries))
+		for _, threshold := range append([]float64{math.Inf(1)}, thresholds(9)...) {
+			limit := columns(threshold * float64(division.dims) / float64(devices))
+			resumed.rewind(division.entries, limit)
+			evaluations := resumed.evaluations
+			complete := resumed.place(division.entries, limit)
+			evaluations = resumed.evaluations - evaluations
 
-				whole.evaluations = 0
-				whole.clear(len(division.entries))
-				wholeLack := whole.place(division.entries, r, limit)
-				if diff := cmp.Diff(whole.assigned, resumed.assigned); diff != "" {
-					t.Fatalf("rule %d, threshold %v: devices (-whole +resumed):\n%s", r, threshold, diff)
-				}
-				if lack != wholeLack || evaluations != whole.evaluations || resumed.trail.totals().peak != whole.trail.totals().peak {
-					t.Errorf("rule %d, threshold %v: resumed, got lack %d, %d evaluations, peak %d; want %d, %d, %d",
-						r, threshold, lack, evaluations, resumed.trail.totals().peak, wholeLack, whole.evaluations, whole.trail.totals().peak)
-				}
-				if got, want := resumed.scorer.Cost(), whole.scorer.Cost(); got != want {
-					t.Errorf("rule %d, threshold %v: got cost %v, want %v", r, threshold, got, want)
-				}
+			whole.evaluations = 0
+			whole.clear(len(division.entries))
+			wholeComplete := whole.place(division.entries, limit)
+			if diff := cmp.Diff(whole.assigned, resumed.assigned); diff != "" {
+				t.Fatalf("threshold %v: devices (-whole +resumed):\n%s", threshold, diff)
+			}
+			if complete != wholeComplete || evaluations != whole.evaluations || resumed.trail.totals().peak != whole.trail.totals().peak {
+				t.Errorf("threshold %v: resumed, got complete %v, %d evaluations, peak %d; want %v, %d, %d",
+					threshold, complete, evaluations, resumed.trail.totals().peak, wholeComplete, whole.evaluations, whole.trail.totals().peak)
+			}
+			if got, want := resumed.scorer.Cost(), whole.scorer.Cost(); got != want {
+				t.Errorf("threshold %v: got cost %v, want %v", threshold, got, want)
 			}
 		}
 	})
-}
-
-// TestUncappedRuns places two tables of unequal width on two devices, which
-// no cap of the grid allows.
-func TestUncappedRuns(t *testing.T) {
-	p := handMade(unit.GiB, 2, table{100, 64, 1}, table{100, 4, 1})
-	s := newRun(context.Background(), p, additiveFactory(p), Options{Workers: 1})
-	w, division := s.workers[0], s.catalog.divide(s.catalog.whole())
-	for _, r := range []rule{leastSoFar, leastAfter} {
-		o := w.evaluate(context.Background(), division, grid{rules: []rule{r}, thresholds: append([]float64{uncapped}, thresholds(11)...)})
-		if o.lack != 0 || o.threshold != uncapped {
-			t.Errorf("rule %d: got threshold %v, %d bytes lacking, want a placement without a cap", r, o.threshold, o.lack)
-		}
-	}
 }
 
 // TestRanksAgainstASortedList puts devices in and takes them out, and compares

@@ -17,39 +17,6 @@ func threeTables(opt Options, newScorer func(p *problem.Problem) Factory) *run {
 	return newRun(context.Background(), p, newScorer(p), opt)
 }
 
-// tablesOf returns the first table of each piece.
-func tablesOf(c *catalog, pieces []int32) []int {
-	var tables []int
-	for _, k := range pieces {
-		tables = append(tables, c.pieces[k].members[0].table)
-	}
-	return tables
-}
-
-// A step of the search may place only some of the tables, in less memory. Its twins then place the
-// same tables in the same memory, even if an earlier step made the twins.
-func TestTwinsPlaceWhatTheRunPlaces(t *testing.T) {
-	r := threeTables(Options{}, additiveFactory)
-	whole, budget := r.catalog.whole(), r.catalog.budget
-	for _, part := range []struct {
-		pieces []int32
-		budget int64
-	}{{whole, budget}, {whole[1:], budget / 3}, {whole, budget}} {
-		r.catalog.unsplit, r.catalog.budget = part.pieces, part.budget
-		crew := crewOf(r, 2)
-		if len(crew) != 2 {
-			t.Fatalf("got %d runs for two threads, want 2", len(crew))
-		}
-		c := crew[1].catalog
-		if c.budget != part.budget {
-			t.Errorf("got a twin with a budget of %d bytes, want %d, that of the run", c.budget, part.budget)
-		}
-		if got, want := tablesOf(c, c.whole()), tablesOf(r.catalog, part.pieces); !slices.Equal(got, want) {
-			t.Errorf("got a twin that places tables %v, want %v, those of the run", got, want)
-		}
-	}
-}
-
 // forgetter is a Scorer that records whether Forget was called.
 type forgetter struct {
 	Scorer
@@ -124,67 +91,37 @@ func TestBuilderRegistersFixedParts(t *testing.T) {
 // Runs of annealing from one placement draw different changes, within a batch and from one batch to
 // the next.
 func TestRunsDrawDifferentChanges(t *testing.T) {
-	a := clustered(t, func(*problem.Problem) {})
-	parts := a.placement.placed()
+	var tables []table
+	for i := range 30 {
+		tables = append(tables, table{int64(1000 * (1 + i%17)), 8 << (i % 4), 1 + float64(i%7)})
+	}
+	p := handMade(unit.GiB, 15, tables...)
+	r := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
+	devices, failed := firstFit(r.catalog, r.catalog.whole())
+	if failed != none {
+		t.Fatalf("first fit found no room for piece %d", failed)
+	}
+	best := r.offer(placement{}, r.catalog.divide(r.catalog.whole()), devices)
+	c := &course{r: r, best: best}
 	var found [][]placed
 	for range 2 {
-		starts := make([]start, 3)
-		for i := range starts {
-			starts[i].parts = parts
+		racers := make([]racer, 3)
+		for i := range racers {
+			racers[i].start = start{best.placed(), best.cost}
 		}
-		for i, replaced := range a.fromEach(starts, 3000, hot) {
-			if !replaced {
+		c.anneal(racers, 3000, hot, false)
+		for i, one := range racers {
+			if !(one.cost < best.cost) {
 				t.Fatalf("run %d found no placement cheaper than that of first fit", i)
 			}
-			found = append(found, starts[i].parts)
+			found = append(found, one.parts)
 		}
 	}
-	allDiffer(t, found)
-}
-
-// allDiffer fails if two of the placements are the same.
-func allDiffer(t *testing.T, found [][]placed) {
-	t.Helper()
 	for i, one := range found {
 		for j, other := range found[:i] {
 			if slices.Equal(one, other) {
 				t.Errorf("runs %d and %d found the same placement, want different draws", j, i)
 			}
 		}
-	}
-}
-
-func TestSubclustersDrawDifferentChanges(t *testing.T) {
-	a := clustered(t, func(*problem.Problem) {})
-	a.reset(a.placement.placed())
-	same := a.deal()[0]
-	found := a.annealAlone([]subcluster{same, same, same}, hot, 3000)
-	allDiffer(t, append(found, a.annealAlone([]subcluster{same}, hot, 3000)...))
-}
-
-// costless is a Scorer that gives all placements the same cost.
-type costless struct{ Scorer }
-
-func (costless) Cost() float64 { return 1 }
-
-// A subcluster is annealed for its own goal: a change of its devices seldom changes the cost of the
-// cluster.
-func TestSubclustersAreAnnealedForTheirGoal(t *testing.T) {
-	a := clustered(t, func(*problem.Problem) {})
-	a.r.workers[0].scorer = costless{a.r.scorer()}
-	a.reset(a.placement.placed())
-	dealt := a.deal()
-	longest := func(parts []placed) float64 {
-		compute := make([]float64, len(a.c.all))
-		for _, p := range parts {
-			m := a.c.pieces[p.piece].members[0]
-			compute[p.device] += a.c.problem.Tables[m.table].PoolingFactor() * float64(m.width)
-		}
-		return slices.Max(compute)
-	}
-	found := a.annealAlone(dealt, hot, 10_000)
-	// First fit leaves the devices of the other subcluster empty.
-	if before, after := longest(dealt[0].parts), longest(found[0]); !(after < before) {
-		t.Errorf("got a longest compute of %v ms, want less than %v, that before", after, before)
 	}
 }

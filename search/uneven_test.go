@@ -44,7 +44,7 @@ func TestPropertyPlansOfUnevenDevicesAreValid(t *testing.T) {
 		uneven(p, func() float64 { return rapid.Float64Range(.2, 1.8).Draw(t, "share") })
 		types, seed := someShardingTypes(t), rapid.Uint64().Draw(t, "seed")
 		newScorer := formsFactory(p, rapid.Bool().Draw(t, "additive"))
-		opt := search.Options{ShardingTypes: types, Seed: seed, Workers: 1, Steps: 2, MaxEvaluations: 6_000}
+		opt := search.Options{ShardingTypes: types, Seed: seed, Workers: 1, MaxEvaluations: 6_000}
 		if r, err := search.Run(context.Background(), p, newScorer, opt); planned(t, err) {
 			checkPlacement(t, p, newScorer, types, r)
 			found[search.Default]++
@@ -61,7 +61,7 @@ func TestPropertyPlansOfUnevenDevicesAreValid(t *testing.T) {
 			p.Tables[i].Constraint.Tiers, p.Tables[i].Constraint.CacheShare = nil, 0
 		}
 		for _, m := range append(append(search.Baselines(), search.Paper), search.Learned()...) {
-			r, err := search.Run(context.Background(), p, factory(p), searchtest.WithPolicy(search.Options{Method: m, Seed: seed, Workers: 1, Steps: 3, MaxEvaluations: 6_000}))
+			r, err := search.Run(context.Background(), p, factory(p), searchtest.WithPolicy(search.Options{Method: m, Seed: seed, Workers: 1, Steps: stepsOf(m, 3), MaxEvaluations: 6_000}))
 			if planned(t, err) {
 				check(t, p, r)
 				found[m]++

@@ -12,13 +12,13 @@ import (
 func newBenchAblationCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ablation",
-		Short: "Compare the searches with themselves, each with one option changed",
-		Long: `Compare the default method and the published search (--methods) with themselves, each
-with one option changed, over the tasks of bench tasks: N candidates for splitting, K sets
-of splits that survive a step, L steps, and M limits on dim sums. K=1 is a search without
-a beam, M=1 one without a grid. Without memory, a search tries divisions of tables again
-that it tried before, and estimates each group of slices again: its plans are the same,
-and its times are longer.`,
+		Short: "Compare the searches with themselves, with one option changed or without memory",
+		Long: `Compare the published search with itself, each time with one option changed, over the tasks of
+bench tasks: N candidates for splitting, K sets of splits that survive a step, L steps, and M
+limits on dim sums. K=1 is a search without a beam, M=1 one without a grid. Compare it and the
+default method also with themselves without memory: the published search then tries divisions of
+tables again that it tried before, and both estimate each group of slices again. Their plans are
+the same, and their times are longer. --methods chooses among the two.`,
 		Example: `  neuroshard bench ablation --count 20 --workers 1 --reference neuroshard`,
 	}
 	var f benchFlags

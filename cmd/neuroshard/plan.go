@@ -60,10 +60,10 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.Var(&p.types, "sharding-types", "`types` of sharding that tables may have, separated by commas: "+strings.Join(shardingTypeNames(), ", ")+"; or all (needs method neuroshard); with a model of measured samples, and with --measure, the default is table_wise,column_wise")
 	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of the random numbers in the search")
 	f.IntVar(&p.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
-	f.IntVar(&p.search.Steps, "steps", 10, "most steps of the search; each step splits one more shard")
-	f.IntVar(&p.search.Beam, "beam", 3, "sets of splits that survive a step")
-	f.IntVar(&p.search.Candidates, "candidates", 10, "number of the largest shards, and of the most expensive ones, that a step tries to split")
-	f.IntVar(&p.search.Grid, "grid", 11, "limits on dim sums that the greedy search tries")
+	f.IntVar(&p.search.Steps, "steps", 0, "most steps of method paper; each step splits one more shard (default: 10)")
+	f.IntVar(&p.search.Beam, "beam", 0, "sets of splits that survive a step of method paper (default: 3)")
+	f.IntVar(&p.search.Candidates, "candidates", 0, "number of the largest shards, and of the most expensive ones, that a step of method paper tries to split (default: 10)")
+	f.IntVar(&p.search.Grid, "grid", 0, "limits on dim sums that method paper tries (default: 11)")
 	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "cost estimates after which the search ends with status budget; 0 takes a number that grows with the problem")
 	f.DurationVar(&p.search.Budget, "budget", 0, "`time` to search, such as 1s: the plan is refined until then (default: a fixed amount of work)")
 	f.StringVar(&p.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner in the newest release that is known, torchrec-1.6 for those of another release (default: the model that ships for the profile)")
@@ -384,7 +384,7 @@ func (p *planCommand) check() error {
 		{"max-evaluations", int(p.search.MaxEvaluations), 0},
 		{"samples", p.search.Samples, 0},
 	} {
-		if f.value < f.least {
+		if f.value < f.least && p.given(f.name) {
 			errs = append(errs, faulty(fmt.Sprintf("--%s: %d is below %d", f.name, f.value, f.least), "leave the flag out for the default"))
 		}
 	}
@@ -438,8 +438,8 @@ func (p *planCommand) checkBeam() error {
 	var errs []error
 	method := search.Method(p.method)
 	for _, name := range []string{"steps", "beam", "candidates", "grid"} {
-		if method != search.NeuroShard && method != search.Paper && p.given(name) {
-			errs = append(errs, faulty(fmt.Sprintf("--%s: method %s runs no beam search", name, method), fmt.Sprintf("leave the flag out, or plan with --method %s or --method %s", search.NeuroShard, search.Paper)))
+		if method != search.Paper && p.given(name) {
+			errs = append(errs, faulty(fmt.Sprintf("--%s: method %s runs no beam search", name, method), fmt.Sprintf("leave the flag out, or plan with --method %s", search.Paper)))
 		}
 	}
 	return input.Join(errs...)

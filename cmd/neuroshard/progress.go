@@ -103,7 +103,10 @@ func (p *planProgress) event(e search.Event) {
 	if !math.IsInf(e.Best, 1) {
 		best = fmt.Sprintf("best %v", unit.Millis(e.Best))
 	}
-	what := fmt.Sprintf("searching, step %d of %d, %s", p.step, max(p.step, e.Levels), best)
+	what := "searching, " + best
+	if e.Levels > 0 {
+		what = fmt.Sprintf("searching, step %d of %d, %s", p.step, max(p.step, e.Levels), best)
+	}
 	p.bar.show(min(int64(p.share*barUnits), barUnits-1), barUnits, what)
 }
 

@@ -526,7 +526,7 @@ func record(task *Task, method search.Method, result *neuroshard.Result, err err
 	}
 	predicted := float64(result.Predicted.Cost)
 	r.Valid, r.CostMS, r.Status = true, &predicted, result.Status
-	r.Evaluations = result.Stats.Evaluations + result.Stats.Repeated
+	r.Evaluations = result.Stats.Evaluations
 	r.Devices = devicesOf(&task.Problem, result.Shards, result.Predicted)
 	if result.Judged() {
 		simulated := float64(result.Simulated.Cost)

@@ -89,29 +89,29 @@ func Annealing() Contender {
 	return Contender{Name: "annealing", Search: search.Options{FromScratch: true}}
 }
 
-// Ablations are the contenders that show what the parts of the two searches are worth: the
-// default method and the published search, each with one option changed. Options are
-// candidates (N), beam (K), steps (L) and grid (M), as search.Options has them, and the memory of
-// work done before, whose loss changes no plan.
+// Ablations are the contenders that show what the parts of the published search are worth: it with
+// one option changed, of candidates (N), beam (K), steps (L) and grid (M), as search.Options has
+// them. Of it and of the default method, there is also one without the memory of work done before,
+// whose loss changes no plan.
 func Ablations() []Contender {
 	var all []Contender
-	for _, m := range []search.Method{search.NeuroShard, search.Paper} {
-		for _, option := range []struct {
-			name   string
-			values []int
-			set    func(*search.Options, int)
-		}{
-			{"N", []int{1, 3, 20}, func(o *search.Options, v int) { o.Candidates = v }},
-			{"K", []int{1, 6}, func(o *search.Options, v int) { o.Beam = v }},
-			{"L", []int{1, 5, 20}, func(o *search.Options, v int) { o.Steps = v }},
-			{"M", []int{1, 5, 21}, func(o *search.Options, v int) { o.Grid = v }},
-		} {
-			for _, v := range option.values {
-				c := Contender{Name: search.Method(fmt.Sprintf("%s %s=%d", m, option.name, v)), Search: search.Options{Method: m}}
-				option.set(&c.Search, v)
-				all = append(all, c)
-			}
+	for _, option := range []struct {
+		name   string
+		values []int
+		set    func(*search.Options, int)
+	}{
+		{"N", []int{1, 3, 20}, func(o *search.Options, v int) { o.Candidates = v }},
+		{"K", []int{1, 6}, func(o *search.Options, v int) { o.Beam = v }},
+		{"L", []int{1, 5, 20}, func(o *search.Options, v int) { o.Steps = v }},
+		{"M", []int{1, 5, 21}, func(o *search.Options, v int) { o.Grid = v }},
+	} {
+		for _, v := range option.values {
+			c := Contender{Name: search.Method(fmt.Sprintf("%s %s=%d", search.Paper, option.name, v)), Search: search.Options{Method: search.Paper}}
+			option.set(&c.Search, v)
+			all = append(all, c)
 		}
+	}
+	for _, m := range []search.Method{search.NeuroShard, search.Paper} {
 		all = append(all, Contender{Name: m + " without memory", Search: search.Options{Method: m, Forget: true}})
 	}
 	return all

@@ -1,7 +1,7 @@
 //go:build unix
 
 // Command beam compares ways to search for plans of drawn problems, for docs/METHODS.md: the
-// default method, the same with its beam, and the same under budgets of evaluations.
+// default method, a baseline, and the default method under budgets of evaluations.
 //
 //	go run ./docs/generate/beam -size 1000x128
 //	go run ./docs/generate/beam -size 100x8 -budgets 100,1000,10000,30000,100000
@@ -58,12 +58,10 @@ type way struct {
 	seconds, ratio []float64
 }
 
-// waysOf returns the default method first. The option of eleven steps of the beam, in place of
-// ten, makes the search run its beam on every problem.
+// waysOf returns the default method first.
 func waysOf(budgets string) ([]*way, error) {
 	ways := []*way{
 		{name: "default"},
-		{name: "default with the beam of eleven steps", opt: search.Options{Steps: 11}},
 		{name: "greedy by lookups", opt: search.Options{Method: search.Lookup}},
 	}
 	for text := range strings.SplitSeq(budgets, ",") {

@@ -16,7 +16,6 @@ func TestWaysAreCompared(t *testing.T) {
 	got := regexp.MustCompile(`\| [\d.]+ \|`).ReplaceAllString(b.String(), "| ms |")
 	for _, want := range []string{
 		"| default | ms | 1.0000 | 1.0000 to 1.0000 |\n",
-		"| default with the beam of eleven steps | ms |",
 		"| greedy by lookups | ms |",
 		"| default, 50 evaluations | ms |",
 	} {

@@ -9,7 +9,7 @@ import (
 )
 
 // Hundreds of tables are too many for shapes (shapes.go): to place them under one shape takes the
-// evaluations of a long run of annealing. So stage operators also begins from tables that are dealt to
+// evaluations of a long run of annealing. So the race also begins from tables that are dealt to
 // the devices by sums alone, and that have numbers by rows:
 //
 //	number 1   the tables with the fewest rows, which all devices together can sort in three passes
@@ -17,15 +17,9 @@ import (
 //
 // An operator sorts the indices of all of its tables in one more pass once these have more than
 // fewRows rows, so a device with both kinds is faster with two operators. Every device gets about the
-// same time, columns and bytes, as if times added up, and the annealing of the placements begins cold.
+// same time, columns and bytes, as if times added up.
 
 const (
-	// Tables are dealt if there are at least manyPieces pieces after forced splits, and if pieces
-	// times devices are at most dealtPairs.
-	manyPieces, dealtPairs = 400, 2_500_000
-	// A start that costs less than hopefulDealt times the best placement is annealed for
-	// dealtEvaluations for each slice, from heat dealtHeat on.
-	hopefulDealt, dealtEvaluations, dealtHeat = 1.2, 100, .05
 	// dealtBytes is the largest share of a device's memory that a dealt slice takes.
 	dealtBytes = .25
 	// dealtWidth is the width of the slices that wider tables are cut into in some starts, in columns.
@@ -41,58 +35,6 @@ type dealing struct {
 var dealings = []dealing{
 	{target: 1.5}, {few: true, target: 1.5}, {many: true, target: 1.5}, {few: true, many: true, target: 1.5},
 	{target: .9}, {few: true, target: .9}, {many: true, target: .9}, {few: true, many: true, target: .9},
-}
-
-// dealsTables reports whether tables are dealt: in a search among slices of columns alone that may
-// cut tables freely.
-func dealsTables(r *run, s state) bool {
-	if s.forced == nil || r.forms.any() || r.opt.From != nil || r.catalog.rules.EqualSlices || r.catalog.rules.OneSlice || r.catalog.onHost != nil || len(r.catalog.all) < 2 {
-		return false
-	}
-	n := len(s.forced.entries)
-	return n >= manyPieces && n*len(r.catalog.all) <= dealtPairs && !addsUp(r.scorer())
-}
-
-// dealtStarts deals the tables in several ways, anneals the placements, and returns them with the
-// cheapest placement.
-func dealtStarts(r *run, s state) (best placement, starts []start) {
-	best = s.best
-	forced := describe(r.catalog, at0(s.forced.pieces()))
-	found := make([]describedStart, len(dealings))
-	inParallel(r, len(dealings), func(on *run, i int) {
-		pieces, _ := apart(find(on, forced))
-		parts := deal(on.catalog, dealings[i].cut(on.catalog, pieces))
-		if parts == nil || on.ended() {
-			return
-		}
-		a := newAnnealing(on, placement{}, on.forms.none())
-		a.heat, a.renumbers, a.trades, a.drawn = dealtHeat, true, true, uint64(i)
-		a.reset(parts)
-		if a.lack(false) > 0 || !(a.best < hopefulDealt*best.cost) {
-			return
-		}
-		from := start{parts, a.best}
-		if cheapest := a.from(parts, dealtEvaluations*int64(len(parts))); cheapest.parts != nil {
-			from = cheapest
-		}
-		found[i] = describedStart{describe(on.catalog, from.parts), from.cost}
-	})
-	for _, s := range found {
-		if s.parts != nil && !known(starts, s.cost) {
-			starts = append(starts, start{find(r, s.parts), s.cost})
-			best = r.offerPlaced(best, starts[len(starts)-1].parts)
-		}
-	}
-	return best, starts
-}
-
-// at0 places pieces on the first device.
-func at0(pieces []int32) []placed {
-	parts := make([]placed, len(pieces))
-	for i, k := range pieces {
-		parts[i].piece = k
-	}
-	return parts
 }
 
 // cut returns the pieces with numbers by rows, and cut into slices as the dealing says.
