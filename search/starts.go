@@ -196,7 +196,7 @@ func (c *course) built(w switcher, pieces []int32, fixed []placed) (all []build)
 	mean += r.catalog.meanTime(pieces)
 	builders := [2]*builder{}
 	for _, g := range c.guides {
-		if c.over() {
+		if c.over() || len(all) > 0 && r.stats.Evaluations > r.end()/4 { // few evaluations are left for other forms
 			break
 		}
 		b := &builders[line(racer{numbers: g.numbers})]
