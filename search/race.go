@@ -24,8 +24,8 @@ import (
 type race struct{}
 
 const (
-	// A run of the first round makes leastRun evaluations, formsRun more for each set of forms, or sliceRun for each slice.
-	leastRun, formsRun, sliceRun = 2_000, 400, 20
+	// A run of the first round makes leastRun evaluations, formsRun more for each pair of forms, or sliceRun for each slice.
+	leastRun, formsRun, sliceRun = 2_000, 150, 20
 	// keptStarts race, and the cheapest start of each set of forms. If there are fewer than fewStarts, each races several
 	// times, by other draws.
 	keptStarts, fewStarts = 16, 6
@@ -54,7 +54,8 @@ func (race) apply(r *run, s state) (state, error) {
 	c := &course{r: r, best: s.best, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs}
 	starts := c.starts()
 	r.event.Phase = "anneal"
-	each := max(leastRun+formsRun*int64(len(r.forms.sets())), sliceRun*int64(len(s.best.devices)))
+	forms := int64(r.forms.count())
+	each := max(leastRun+formsRun*forms*forms, sliceRun*int64(len(s.best.devices)))
 	if c.large {
 		each = max(largeLeast, largeSlice*int64(len(s.best.devices)))
 	}
