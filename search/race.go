@@ -74,6 +74,9 @@ func (race) apply(r *run, s state) (state, error) {
 		}
 		s.best = tidied(r, s.best)
 	}
+	if r.ended() && r.status == Complete {
+		r.cutShort()
+	}
 	r.scorer().Reset()
 	return s, nil
 }
