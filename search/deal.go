@@ -97,7 +97,7 @@ func deal(c *catalog, pieces []int32) []placed {
 		all = all.plus(load{p.alone, float64(p.dims), float64(p.bytes)})
 	}
 	devices := float64(len(c.all))
-	loads, used := make([]load, len(c.all)), make([]int64, len(c.all))
+	loads, fills, used := make([]load, len(c.all)), make([]float64, len(c.all)), make([]int64, len(c.all))
 	share := func(k int32) load {
 		p := &c.pieces[k]
 		return load{p.alone * devices / all.time, float64(p.dims) * devices / all.columns, float64(p.bytes) * devices / all.bytes}
@@ -115,7 +115,7 @@ func deal(c *catalog, pieces []int32) []placed {
 			if used[d]+p.bytes > c.free(d) {
 				continue
 			}
-			if rise := loads[d].plus(more).fill() - loads[d].fill(); rise < least {
+			if rise := loads[d].plus(more).fill() - fills[d]; rise < least {
 				best, least = d, rise
 			}
 		}
@@ -123,6 +123,7 @@ func deal(c *catalog, pieces []int32) []placed {
 			return nil
 		}
 		loads[best], used[best] = loads[best].plus(more), used[best]+p.bytes
+		fills[best] = loads[best].fill()
 		parts = append(parts, placed{k, best})
 	}
 	return parts

@@ -511,10 +511,13 @@ func (m evenMover) occupied(r *run, from placement, ended func() bool) (found pl
 	return r.offerPlaced(placement{}, m.all()), 0, true
 }
 
+// fewOccupied is the number of tables that are few for occupiedByForm.
+const fewOccupied = 24
+
 // occupiedByForm returns the cheapest of a placement that uses all devices and, for few tables, of those that
 // result if all tables take one form. Few tables in slices may use all devices only in narrow slices.
 func occupiedByForm(r *run, m evenMover, best placement) placement {
-	if len(r.catalog.whole()) > fewDescended || !r.forms.any() {
+	if len(r.catalog.whole()) > fewOccupied || !r.forms.any() {
 		return best
 	}
 	w, base := switcher{newAnnealing(r, best, r.forms)}, best.placed()

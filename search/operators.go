@@ -41,6 +41,16 @@ func mayNumber(r *run) bool {
 	return r.opt.Divides(r.catalog.problem) && numbersOperators(r.scorer())
 }
 
+// renumbered returns the placement with numbers that make it cheaper, if the search finds any, and without those that gain
+// nothing.
+func renumbered(r *run, best placement) placement {
+	if n := newNumbering(r, best.placed()); n.mixed() {
+		n.limit = min(r.end(), r.stats.Evaluations+max(leastNumbering, r.stats.Evaluations/numberingShare))
+		best = n.improve(best)
+	}
+	return tidied(r, best)
+}
+
 // tidied returns a placement without the numbers that gain nothing. The lower numbers have
 // more tables.
 func tidied(r *run, best placement) placement {
@@ -430,4 +440,15 @@ func eachApart(present [laneClasses]bool) (numbers partition) {
 		}
 	}
 	return numbers
+}
+
+// severalClasses reports whether the unsplit tables have several lane classes.
+func severalClasses(c *catalog) bool {
+	n := 0
+	for _, present := range classesOf(c, c.whole()) {
+		if present {
+			n++
+		}
+	}
+	return n > 1
 }

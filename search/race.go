@@ -7,72 +7,69 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Stage race makes starts, anneals all of them for a short time, then fewer for longer, and goes on from the best:
+// The race is the search: it makes starts, anneals from all of them for a short time, then from fewer of them for longer, and
+// goes on from the best one.
 //
-//	builds     all tables on single devices, under shapes (shapes.go), with and without numbers by lane class
-//	sweeps     from the cheapest builds, tables switched to a set of forms, and all slices built again around them
-//	race       all starts; the cheapest third for twice as long; ...; the best one
-//	long       runs from the best one, ever colder, until two of them gain nothing
+//	starts        placements of all tables (starts.go)             40 to 80, the cheapest 16 race
+//	rounds        1 x each from 16 starts | 2 x from 5 | 4 x from 2      hot runs
+//	long runs     16 x each from the winner, ever colder                 until one saves nothing
+//	beside these  the hottest table in one slice more; one table more or fewer in a form
+//
+// A race among slices of columns alone comes first where tables may take other forms: its winner is one start more
+// of the race among all forms. Runs with numbers of operators and without race beside each other, because numbers
+// that pay at the end may not pay at first.
+//
+// Another race with the same starts, other draws and runs twice as long follows as long as the caller's budget of time
+// or evaluations lasts.
+type race struct{}
 
-var (
-	raceLeast, raceEach   = int64(knob("least", 2_000)), int64(knob("each", 20))
-	raceHeat              = knob("heat", .3)
-	raceKept              = int(knob("kept", 16))
-	raceShare, raceLonger = knob("share", 2.7), int64(knob("longer", 2))
-	idleGain              = knob("idle", .001)
-	rebuildShapes         = int(knob("rb", 6))
-	longTimes             = int64(knob("long", 16))
-	raceRepeated          = int(knob("repeat", 6))
-	largeRace             = int(knob("large", 10_000))
-	largeEach             = int64(knob("largeEach", 4))
-	largeTimes            = int64(knob("largeTimes", 8))
+const (
+	// A run of the first round makes leastRun evaluations, formsRun more for each set of forms, or sliceRun for each slice.
+	leastRun, formsRun, sliceRun = 2_000, 400, 20
+	// keptStarts race, and the cheapest start of each set of forms. If there are fewer than fewStarts, each races several
+	// times, by other draws.
+	keptStarts, fewStarts = 16, 6
+	// A round keeps one in keptShare starts. raceHeat is the heat of its runs.
+	keptShare, raceHeat = 2.7, .3
+	// A long run is longRun times as long as a run of the first round, or pureRun times in the race among slices of columns.
+	longRun, pureRun = 16, 8
+	// A line with numbers, or without them, goes on if it costs less than otherLine times the winner.
+	otherLine = 1.1
+	// idleGain is the share by which a run must make a placement cheaper so that another one follows.
+	idleGain = .001
+	// On more than largePairs tables times devices, runs are shorter for each slice, few starts race, and
+	// all runs are cold: the starts are near the best placement, and there are few evaluations for each slice.
+	largePairs, largeLeast, largeSlice, largeStarts = 10_000, 4_000, 4, 3
+	// The runs from a neighbour have heat neighbourHeat. They are short at first; nextNeighbours make long runs.
+	neighbourHeat, nextNeighbours = .05, 4
 )
 
-var longRaceHeats = []float64{knob("h1", 1), knob("h2", .1), knob("h3", .05), knob("h4", .03)}
-
-type race struct{}
+// longHeats are the heats of the long runs, and largeHeats those of a large problem.
+var longHeats, largeHeats = []float64{1, .1, .05, .03}, []float64{.05, .02, .01, .01}
 
 func (race) apply(r *run, s state) (state, error) {
 	if s.best.division == nil || r.status != Complete || s.complete && !mayNumber(r) {
 		return s, nil
 	}
-	r.event.Phase = "anneal"
-	c := &course{r: r, best: s.best}
-	c.numbers = mayNumber(r)
-	c.kept = raceKept
-	if c.large = len(r.catalog.whole())*len(r.catalog.all) > largeRace; c.large {
-		c.kept = int(knob("largeKept", 3))
-	}
+	c := &course{r: r, best: s.best, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs}
 	starts := c.starts()
-	debugf("starts: %d evals %d\n", len(starts), r.stats.Evaluations)
-	for _, t := range starts {
-		debugf("   %s %.4f %s\n", t.name, t.cost, c.formsOf(t.parts))
-	}
-	each := max(raceLeast+int64(knob("perSet", 400))*int64(len(r.forms.sets())), raceEach*int64(len(s.best.devices)))
-	times, pureTimes := longTimes, pureTimes
+	r.event.Phase = "anneal"
+	each := max(leastRun+formsRun*int64(len(r.forms.sets())), sliceRun*int64(len(s.best.devices)))
 	if c.large {
-		each = max(4_000, largeEach*int64(len(s.best.devices)))
-		times, pureTimes = largeTimes, largeTimes/2
+		each = max(largeLeast, largeSlice*int64(len(s.best.devices)))
 	}
-	if r.forms.any() {
-		pure := slices.DeleteFunc(slices.Clone(starts), func(t racer) bool { return r.formed(t.parts) })
-		if len(pure) > 0 {
-			c.pure = true
-			won := c.win(pure, each, pureTimes)
-			c.pure = false
-			starts = append(starts, won)
-			slices.SortStableFunc(starts, cheapestRacer)
-		}
+	for again := true; again; each *= 2 {
+		c.run(slices.Clone(starts), each)
+		again = (r.opt.Budget > 0 || r.most > 0) && !c.over()
 	}
-	c.win(starts, each, times)
+	if r.ended() {
+		r.cutShort()
+	} else if r.most > 0 && r.stats.Evaluations >= r.most && r.status == Complete {
+		r.exhausted()
+	}
 	s.best = c.best
-	debugf("best %.4f\n", s.best.cost)
 	if c.numbers {
-		if n := newNumbering(r, s.best.placed()); n.mixed() {
-			n.limit = min(r.end(), r.stats.Evaluations+max(leastNumbering, r.stats.Evaluations/numberingShare))
-			s.best = n.improve(s.best)
-		}
-		s.best = tidied(r, s.best)
+		s.best = renumbered(r, s.best)
 	}
 	if r.ended() && r.status == Complete {
 		r.cutShort()
@@ -81,133 +78,106 @@ func (race) apply(r *run, s state) (state, error) {
 	return s, nil
 }
 
-var pureTimes = int64(knob("pure", 8))
-
-// win makes a race of the starts and the long runs from its winner, and returns the cheapest placement.
-func (c *course) win(starts []racer, each, times int64) racer {
-	r := c.r
-	starts = c.eachSet(starts, c.kept)
-	for i := 0; len(starts) < min(c.kept, raceRepeated); i++ { // few starts have few ways to go: other draws find others
-		starts = append(starts, starts[i])
-	}
-	long := each * times
-	var lines [2]racer
-	for len(starts) > 1 {
-		c.anneal(starts, each, raceHeat, false)
-		slices.SortStableFunc(starts, cheapestRacer)
-		debugf("round: %d evals %d\n", len(starts), r.stats.Evaluations)
-		for _, t := range starts {
-			debugf("   %s %.4f %s\n", t.name, t.cost, c.formsOf(t.parts))
-			if line := &lines[btoi(t.numbers)]; line.parts == nil || t.cost < line.cost {
-				*line = t
-			}
-		}
-		starts = slices.CompactFunc(starts[:max(1, int(float64(len(starts))/raceShare))], func(a, b racer) bool { return a.cost == b.cost })
-		each *= raceLonger
-	}
-	winner := starts[0]
-	each = long
-	idle := 0
-	heats := longRaceHeats
-	if c.large {
-		heats = []float64{knob("l1", .05), knob("l2", .02), knob("l3", .01), knob("l4", .01)}
-	}
-	for i, heat := range heats {
-		before := winner.cost
-		from := []racer{winner}
-		if c.numbers && (i == 0 || knob("both", 0) > 0) {
-			other := winner
-			other.numbers = !winner.numbers
-			from = append(from, other)
-		}
-		if i == 0 && c.numbers {
-			if t := lines[1-btoi(winner.numbers)]; t.parts != nil && t.cost < 1.1*winner.cost {
-				from = append(from, t)
-			}
-		}
-		c.anneal(from, each, heat, false)
-		slices.SortStableFunc(from, cheapestRacer)
-		if from[0].cost < winner.cost {
-			winner = from[0]
-		}
-		debugf("long %.2f: %.4f evals %d\n", heat, winner.cost, r.stats.Evaluations)
-		if i == 0 {
-			if more := c.sliceMore(winner, each); more.cost < winner.cost {
-				winner = more
-			}
-			debugf("more: %.4f evals %d\n", winner.cost, r.stats.Evaluations)
-			if !c.pure && r.forms.any() && knob("nb", 1) > 0 {
-				winner = c.neighbours(winner, each/int64(knob("nbDiv", 8)))
-				debugf("neighbours: %.4f evals %d\n", winner.cost, r.stats.Evaluations)
-			}
-		}
-		if idle++; winner.cost < before*(1-idleGain) {
-			idle = 0
-		}
-		if i > 0 && idle >= int(knob("idles", 1)) {
-			break
-		}
-	}
-	if debugging {
-		b := newAnnealer(r.catalog, r.scorer(), 0, r.forms)
-		b.reset(winner.parts)
-		d, e := b.slowest, int32(0)
-		for x := range b.dims {
-			if b.dims[x] > b.dims[e] {
-				e = int32(x)
-			}
-			if b.compute[x] > b.compute[d] {
-				d = int32(x)
-			}
-		}
-		debugf("compute max %.4f mean %.4f; columns max %d mean %.1f of device %d; column %.6f alike %.4f parts %d\n", b.compute[d], b.computeSum/float64(len(b.compute)), b.dims[e], b.dimSum/float64(len(b.dims)), e, b.column, b.alike, len(winner.parts))
-		for _, slot := range b.held[d] {
-			p := b.parts[slot]
-			k := &r.catalog.pieces[p.piece]
-			debugf("  %d cols of %d rows %d time %.4f op %d\n", k.dims, k.members[0].table, r.catalog.rows(p.piece), k.alone, k.form.Operator)
-		}
-	}
-	c.best = r.offerPlaced(c.best, winner.parts)
-	return winner
+// course is what the races of a search share.
+type course struct {
+	r    *run
+	best placement
+	// numbers says that tables may have numbers of operators, and large that the problem is large.
+	numbers, large bool
+	// pure says that the runs keep to slices of columns.
+	pure bool
+	// drawn counts the runs: each has draws of its own.
+	drawn uint64
+	// guides are the guides of the builds, the best ones first.
+	guides []guide
 }
 
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// racer is a start of the race. numbers says that its runs renumber tables.
+// racer is a start of the race. numbers says that its runs give tables other numbers.
 type racer struct {
 	start
-	name    string
-	shape   shape
 	numbers bool
 }
 
 func cheapestRacer(a, b racer) int { return cheapestFirst(a.start, b.start) }
 
-// course is a race.
-type course struct {
-	r       *run
-	best    placement
-	numbers bool
-	drawn   uint64
-	shapes  []shape
-	// kept is the number of starts of a race, and large says that the problem is large: fewer starts are made and kept.
-	kept  int
-	large bool
-	// pure says that the runs keep to slices of columns.
-	pure bool
+// over reports whether the search has ended or the caller's evaluations are used up.
+func (c *course) over() bool {
+	return c.r.ended() || c.r.status != Complete || c.r.stats.Evaluations >= c.r.end()
 }
 
-// anneal anneals from each racer for a number of evaluations, on the threads of the search.
-func (c *course) anneal(racers []racer, evaluations int64, heat float64, sameForms bool) {
-	c.annealUncut(racers, evaluations, heat, sameForms, false)
+// run is one race. A run of its first round makes each evaluations.
+func (c *course) run(starts []racer, each int64) {
+	r, long := c.r, int64(longRun)
+	if pure := slices.DeleteFunc(slices.Clone(starts), func(t racer) bool { return r.formed(t.parts) }); r.forms.any() && len(pure) > 0 {
+		c.pure = true
+		starts = append(starts, c.win(pure, each, pureRun))
+		c.pure = false
+		slices.SortStableFunc(starts, cheapestRacer)
+	}
+	c.win(starts, each, long)
 }
 
-func (c *course) annealUncut(racers []racer, evaluations int64, heat float64, sameForms, uncut bool) {
+// win makes the rounds from the sorted starts and the long runs from their winner, which are times as long as a run of the first
+// round. It returns the cheapest placement.
+func (c *course) win(starts []racer, each, times int64) racer {
+	kept, heats := keptStarts, longHeats
+	if c.large {
+		kept, heats = largeStarts, largeHeats
+	}
+	starts = c.eachSet(starts, kept)
+	for i := 0; len(starts) < min(kept, fewStarts); i++ {
+		starts = append(starts, starts[i])
+	}
+	// lines are the cheapest placements without and with numbers.
+	var lines [2]racer
+	for run := each; len(starts) > 1; run *= 2 {
+		c.anneal(starts, run, raceHeat, mover{})
+		slices.SortStableFunc(starts, cheapestRacer)
+		for _, t := range starts {
+			if line := &lines[line(t)]; line.parts == nil || t.cost < line.cost {
+				*line = t
+			}
+		}
+		starts = starts[:max(1, int(float64(len(starts))/keptShare))]
+		starts = slices.CompactFunc(starts, func(a, b racer) bool { return a.cost == b.cost })
+	}
+	winner, each := starts[0], each*times
+	for i, heat := range heats {
+		before, from := winner.cost, []racer{winner}
+		if i == 0 && c.numbers {
+			from = append(from, racer{winner.start, !winner.numbers})
+			if other := lines[1-line(winner)]; other.parts != nil && other.cost < otherLine*winner.cost {
+				from = append(from, other)
+			}
+		}
+		c.anneal(from, each, heat, mover{})
+		winner = cheapestOf(winner, from)
+		if i == 0 {
+			winner = c.neighbours(c.sliceMore(winner, each), each/longRun*2)
+		} else if winner.cost > before*(1-idleGain) {
+			break
+		}
+	}
+	c.best = c.r.offerPlaced(c.best, winner.parts)
+	return winner
+}
+
+// line returns 1 if the racer's runs give tables numbers, and 0 otherwise.
+func line(t racer) int {
+	if t.numbers {
+		return 1
+	}
+	return 0
+}
+
+// cheapestOf returns the cheapest racer of the given ones, the first one of those that cost the same.
+func cheapestOf(first racer, others []racer) racer {
+	return slices.MinFunc(append([]racer{first}, others...), cheapestRacer)
+}
+
+// anneal anneals from each racer for a number of evaluations, at the same time on the threads of the search, and puts the
+// placements that it finds in the places of the racers. with says which changes the runs draw.
+func (c *course) anneal(racers []racer, evaluations int64, heat float64, with mover) {
 	r := c.r
 	starts := make([]start, len(racers))
 	for i := range racers {
@@ -217,14 +187,13 @@ func (c *course) annealUncut(racers []racer, evaluations int64, heat float64, sa
 	first := c.drawn
 	c.drawn += uint64(len(racers))
 	inParallel(r, len(racers), func(on *run, i int) {
-		f := on.forms
+		forms := on.forms
 		if c.pure {
-			f = f.none()
+			forms = forms.none()
 		}
-		b := newAnnealer(on.catalog, on.scorer(), r.opt.Seed, f)
+		b := newAnnealer(on.catalog, on.scorer(), r.opt.Seed, forms)
 		b.draw = rand.New(rand.NewPCG(r.opt.Seed, mix(int32(first)+int32(i))))
-		b.heat, b.trades, b.renumbers, b.sameForms = heat, true, racers[i].numbers, sameForms
-		b.uncut = uncut
+		b.heat, b.trades, b.renumbers, b.sameForms, b.uncut = heat, true, racers[i].numbers, with.sameForms, with.uncut
 		b.reset(find(on, inputs[i].parts))
 		best, ended := b.anneal(min(evaluations, on.end()), on.ended)
 		if best != nil {
@@ -236,299 +205,88 @@ func (c *course) annealUncut(racers []racer, evaluations int64, heat float64, sa
 		on.stats.Evaluations += b.evaluations
 	})
 	for i, s := range found {
-		if s.parts == nil || s.cost >= racers[i].cost {
-			continue
-		}
-		if found := (start{find(r, s.parts), s.cost}); !breaks(r.catalog, found.parts) {
-			racers[i].start = found
-			c.best = r.offerPlaced(c.best, racers[i].parts)
+		if s.parts != nil && s.cost < racers[i].cost {
+			if parts := find(r, s.parts); !breaks(r.catalog, parts) {
+				racers[i].start = start{parts, s.cost}
+				c.best = r.offerPlaced(c.best, parts)
+			}
 		}
 		r.tell(c.best)
 	}
 }
 
-// neighbours returns the cheapest placement with one table more or fewer in some form, if it is cheaper.
-func (c *course) neighbours(from racer, evaluations int64) racer {
-	r := c.r
-	for again := true; again; {
-		pieces, devices := apart(from.parts)
-		r.scorer().Reset()
-		w := switcher{newAnnealing(r, placement{division: r.catalog.divide(pieces), devices: devices, cost: from.cost}, r.forms)}
+// annealing returns an annealing of a racer's placement.
+func (c *course) annealing(t racer) *annealing {
+	pieces, devices := apart(t.parts)
+	c.r.scorer().Reset()
+	return newAnnealing(c.r, placement{division: c.r.catalog.divide(pieces), devices: devices, cost: t.cost}, c.r.forms)
+}
+
+// neighbours returns the cheapest placement with one table more or fewer in each form of a placement in which several devices hold
+// a table, again as long as that makes the placement cheaper. A run seldom finds such a placement: a table that
+// leaves a few devices makes their load uneven, and the placement becomes cheaper only after the other slices have changed
+// places. So the runs keep the form of each table.
+func (c *course) neighbours(best racer, evaluations int64) racer {
+	for again := !c.pure && c.r.forms.any(); again && !c.over(); {
+		w := switcher{c.annealing(best)}
 		var starts []start
-		for _, forms := range r.forms.sets() {
+		for _, forms := range c.r.forms.sets() {
 			if form := forms[0]; len(forms) == 1 && spanOf(form) != oneDevice {
 				starts = append(starts, w.neighbour(problem.Form{}, form)...)
 				starts = append(starts, w.neighbour(form, problem.Form{})...)
 			}
 		}
 		starts = append(starts, w.onOtherHosts()...)
-		r.stats.Evaluations += w.evaluations
-		var racers []racer
-		for _, s := range starts {
-			if !breaks(r.catalog, s.parts) {
-				racers = append(racers, racer{s, "neighbour", shape{}, from.numbers})
-			}
-		}
-		if len(racers) == 0 {
-			break
-		}
-		before := from.cost
-		c.anneal(racers, evaluations, knob("nbHeat", .05), true)
-		slices.SortStableFunc(racers, cheapestRacer)
-		racers = racers[:min(len(racers), 4)]
-		c.anneal(racers, 4*evaluations, knob("nbHeat2", .05), true)
-		slices.SortStableFunc(racers, cheapestRacer)
-		if racers[0].cost < from.cost {
-			from = racers[0]
-		}
-		again = from.cost < before*(1-idleGain)
-	}
-	return from
-}
-
-// sliceMore returns the cheapest placement with the hottest table in one slice more, if one table sets the cost.
-func (c *course) sliceMore(from racer, evaluations int64) racer {
-	best := from
-	for again := true; again; {
-		a := newAnnealing(c.r, placement{}, c.r.forms)
-		pieces, devices := apart(best.parts)
-		c.r.scorer().Reset()
-		a.placement = placement{division: c.r.catalog.divide(pieces), devices: devices, cost: best.cost}
-		var racers []racer
-		for _, s := range slicedMore(a) {
-			for _, numbers := range []bool{false, true} {
-				if !numbers || c.numbers {
-					racers = append(racers, racer{s, "more", shape{}, numbers})
-				}
-			}
-		}
-		c.r.stats.Evaluations += a.evaluations
-		if len(racers) == 0 {
-			break
-		}
+		c.r.stats.Evaluations += w.evaluations
 		before := best.cost
-		c.annealUncut(racers, evaluations/int64(knob("moreDiv", 4)), knob("moreHeat", raceHeat), false, knob("uncut", 1) > 0)
-		slices.SortStableFunc(racers, cheapestRacer)
-		debugf("  more %.4f of %.4f\n", racers[0].cost, before)
-		if racers[0].cost < knob("close", moreClose)*before {
-			c.anneal(racers[:1], evaluations/2, .1, false)
-		}
-		if racers[0].cost < best.cost {
-			best = racers[0]
-		}
-		again = best.cost < before*(1-moreGain)
+		best = c.next(best, c.racers(starts, best.numbers), evaluations)
+		again = best.cost < before*(1-idleGain)
 	}
 	return best
 }
 
-// starts returns the starts of the race, the cheapest first.
-func (c *course) starts() (all []racer) {
-	r := c.r
-	add := func(name string, parts []placed, cost float64, numbers bool) {
-		if parts == nil || breaks(r.catalog, parts) || slices.ContainsFunc(all, func(t racer) bool { return t.cost == cost && t.numbers == numbers }) {
-			return
-		}
-		all = append(all, racer{start{parts, cost}, name, shape{}, numbers})
-		c.best = r.offerPlaced(c.best, parts)
-	}
-	base := c.best.placed()
-	add("base", base, c.best.cost, false)
-	w := switcher{newAnnealing(r, c.best, r.forms)}
-	w.trades = true
-	w.reset(base)
-	pieces, fixed := unsplit(r.catalog, base)
-	c.shapes = shapesTried
-	if c.large {
-		c.shapes = []shape{{quarters: [6]int{0, 0, 0, 0, 0, 4}, target: chosenTarget}, {quarters: [6]int{0, 0, 0, 0, 0, 4}, target: evenTarget}}
-		for i, d := range dealings {
-			for _, numbers := range []bool{false, true} {
-				if numbers && !c.numbers || len(fixed) > 0 {
-					continue
-				}
-				forced, _ := forced(r.catalog)
-				cut := d.cut(r.catalog, forced)
-				if !numbers {
-					for i, k := range cut {
-						cut[i] = r.catalog.numbered(k, 0)
-					}
-				}
-				if parts := deal(r.catalog, cut); parts != nil {
-					w.reset(parts)
-					if w.lack(false) == 0 {
-						add("deal"+string(rune('0'+i)), parts, w.scorer.Cost(), numbers)
-					}
-				}
-			}
+// next anneals from the neighbours of a placement, and longer from the cheapest of them, and returns the cheapest placement.
+func (c *course) next(best racer, neighbours []racer, evaluations int64) racer {
+	keep := mover{sameForms: true}
+	c.anneal(neighbours, evaluations, neighbourHeat, keep)
+	slices.SortStableFunc(neighbours, cheapestRacer)
+	neighbours = neighbours[:min(len(neighbours), nextNeighbours)]
+	c.anneal(neighbours, 4*evaluations, neighbourHeat, keep)
+	return cheapestOf(best, neighbours)
+}
+
+// racers returns racers from those starts that break no rule of the engine.
+func (c *course) racers(starts []start, numbers bool) (all []racer) {
+	for _, s := range starts {
+		if !breaks(c.r.catalog, s.parts) {
+			all = append(all, racer{s, numbers})
 		}
 	}
-	var first []racer
-	if !c.large || len(all) < 2 || knob("largeBuilds", 0) > 0 {
-		first = c.builds(w, pieces, fixed, len(shapesTried), c.large && len(all) > 1)
-	}
-	slices.SortStableFunc(first, cheapestRacer)
-	c.shapes = nil
-	for _, s := range first {
-		add(s.name, s.parts, s.cost, s.numbers)
-		if !s.numbers && s.name[0] == 'b' {
-			c.shapes = append(c.shapes, s.shape)
-		}
-	}
-	slices.SortStableFunc(all, cheapestRacer)
-	if r.forms.any() {
-		for _, from := range slices.Clone(all[:min(int(knob("bases", 2))>>btoi(c.large), len(all))]) {
-			w := switcher{newAnnealing(r, placement{}, r.forms)}
-			for _, t := range w.starts(from.parts) {
-				add(from.name+"+", t.parts, t.cost, from.numbers)
-			}
-			r.stats.Evaluations += w.evaluations
-		}
-		slices.SortStableFunc(all, cheapestRacer)
-		for i, from := range c.eachSet(slices.Clone(all), int(knob("rebuilt", 6))) {
-			if c.large && i >= 2 {
-				break
-			}
-			w.reset(from.parts)
-			pieces, fixed := unsplit(r.catalog, from.parts)
-			built := c.builds(w, pieces, fixed, rebuildShapes, c.large)
-			slices.SortStableFunc(built, cheapestRacer)
-			for _, s := range built[:min(2, len(built))] {
-				add(from.name+string(rune('a'+i))+"/"+s.name, s.parts, s.cost, s.numbers)
-			}
-		}
-		for _, set := range r.forms.sets() {
-			w.reset(base)
-			w.allIn(set)
-			parts := w.all()
-			if w.lack(false) > 0 {
-				continue
-			}
-			add("all", parts, w.scorer.Cost(), false)
-			if n := newNumbering(r, parts); c.numbers && n.several() {
-				n.limit = r.stats.Evaluations + leastNumbering
-				n.start()
-				if numbers := n.uniform(n.numbers()); numbers != nil {
-					n.assign(numbers)
-					add("all#", slices.Clone(n.parts), n.cost, true)
-				}
-				n.scorer.Reset()
-				w.reset(parts)
-			}
-		}
-	}
-	r.stats.Evaluations += w.evaluations
-	slices.SortStableFunc(all, cheapestRacer)
 	return all
 }
 
-// builds places pieces beside fixed parts under shapes.
-func (c *course) builds(w switcher, pieces []int32, fixed []placed, most int, few bool) (all []racer) {
-	r := c.r
-	w.reset(fixed)
-	sum := 0.0
-	for _, k := range pieces {
-		r.catalog.scorer.Reset()
-		_ = k
-	}
-	for _, t := range w.compute {
-		sum += t
-	}
-	r.scorer().Reset()
-	mean := (sum + float64(len(r.catalog.all))*r.catalog.meanTime(pieces)) / float64(len(r.catalog.all))
-	place := func(b *builder, sh shape, name string, numbers bool) {
-		b.target = sh.target * mean
-		if !r.ended() && b.build(sh) && b.lack(false) == 0 {
-			all = append(all, racer{start{b.all(), b.scorer.Cost()}, name, sh, numbers})
+// sliceMore returns the cheapest placement with the hottest table in one slice more, again as long as that makes the placement
+// cheaper (slicemore.go).
+func (c *course) sliceMore(best racer, evaluations int64) racer {
+	for again := true; again && !c.over(); {
+		a := c.annealing(best)
+		starts := slicedMore(a)
+		c.r.stats.Evaluations += a.evaluations
+		racers := c.racers(starts, best.numbers)
+		if c.numbers {
+			racers = append(racers, c.racers(starts, !best.numbers)...)
 		}
-	}
-	b := newBuilder(newLayout(r.catalog, r.scorer(), r.forms), slices.Clone(pieces), fixed, mean)
-	for i, s := range c.shapes[:min(most, len(c.shapes))] {
-		place(b, s, "b"+string(rune('A'+i)), false)
-		if few {
+		if len(racers) == 0 {
 			break
 		}
-	}
-	b.widest = true
-	for i, t := range widestTargets {
-		if few || most < len(shapesTried) && i > 0 {
-			break
+		before := best.cost
+		c.anneal(racers, evaluations/4, raceHeat, mover{uncut: true})
+		slices.SortStableFunc(racers, cheapestRacer)
+		if racers[0].cost < moreClose*before {
+			c.anneal(racers[:1], evaluations/2, .1, mover{})
 		}
-		place(b, shape{quarters: [6]int{0, 0, 0, 0, 0, 4}, target: t}, "w"+string(rune('A'+i)), false)
+		best = cheapestOf(best, racers[:1])
+		again = best.cost < before*(1-moreGain)
 	}
-	r.stats.Evaluations += b.evaluations
-	if !c.numbers || len(w.classes(pieces)) < 2 {
-		return all
-	}
-	ks, fs := c.numbered(pieces, fixed)
-	b = newBuilder(newLayout(r.catalog, r.scorer(), r.forms), ks, fs, mean)
-	for i, t := range numberedTargets {
-		for _, widest := range []bool{true, false} {
-			for _, wideFirst := range []bool{false, true} {
-				if most < len(shapesTried) && (wideFirst || i > 1) || few && (i != 3 || widest || wideFirst) {
-					continue
-				}
-				b.widest = widest
-				place(b, shape{quarters: [6]int{0, 0, 0, 0, 0, 4}, target: t, wideFirst: wideFirst}, "n"+string(rune('A'+i)), true)
-			}
-		}
-	}
-	r.stats.Evaluations += b.evaluations
-	return all
-}
-
-var widestTargets = []float64{.9, .7, .45}
-
-var numberedTargets = []float64{.9, .7, .45, 1.1}
-
-func (w switcher) classes(pieces []int32) (list []uint8) {
-	for class, ok := range classesOf(w.c, pieces) {
-		if ok {
-			list = append(list, uint8(class))
-		}
-	}
-	return list
-}
-
-func (c *course) numbered(pieces []int32, fixed []placed) ([]int32, []placed) {
-	cat := c.r.catalog
-	pieces, fixed = slices.Clone(pieces), slices.Clone(fixed)
-	present := classesOf(cat, pieces)
-	for _, p := range fixed {
-		if class, ok := classOf(cat, p.piece); ok {
-			present[class] = true
-		}
-	}
-	numbers := eachApart(present)
-	number := func(k int32) int32 {
-		class, _ := classOf(cat, k)
-		return cat.numbered(k, numbers[class])
-	}
-	for i, k := range pieces {
-		pieces[i] = number(k)
-	}
-	for i, p := range fixed {
-		fixed[i].piece = number(p.piece)
-	}
-	return pieces, fixed
-}
-
-// eachSet returns the cheapest racers, and the cheapest one of each set of forms.
-func (c *course) eachSet(sorted []racer, most int) (chosen []racer) {
-	seen := map[uint64]bool{}
-	for i, t := range sorted {
-		set := uint64(0)
-		for _, p := range t.parts {
-			form := *c.r.catalog.pieces[p.piece].form
-			form.Operator = 0
-			for j, f := range c.r.catalog.forms {
-				if *f == form {
-					set |= 1 << min(j, 63)
-				}
-			}
-		}
-		if i < most || !seen[set] {
-			chosen = append(chosen, t)
-		}
-		seen[set] = true
-	}
-	return chosen
+	return best
 }

@@ -162,7 +162,6 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 		Shards: r.catalog.shards(s.best), Cost: s.best.cost, Status: r.status,
 		Optimal: s.complete, Stats: r.stats,
 	}
-	dump(p, found.Shards)
 	if opt.From != nil {
 		r.catalog.kept.join(found.Shards)
 		found.Moved = r.catalog.former.movedShards(found.Shards)

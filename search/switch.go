@@ -28,10 +28,9 @@ import (
 // time for any number of devices.
 
 const (
-	// switchedStarts is the number of starts, beside those with combined forms.
-	switchedStarts = 6
-	// With at most fewDescended tables, descents by cost make further starts.
-	fewDescended = 24
+	// switchedStarts is the number of starts, beside those with combined forms. Of the prefixes of a set of forms, the
+	// keptPrefixes cheapest ones may be starts.
+	switchedStarts, keptPrefixes = 6, 3
 	// On several hosts, or with host memory, mostCombined starts have some tables by rows and others
 	// replicated, if tables times devices are at most combinedPairs.
 	mostCombined, combinedPairs = 4, 20_000
@@ -44,10 +43,6 @@ const (
 	// hosts.
 	moreSwitched, mostRehosted = 4, 4
 )
-
-// expensiveShares are shares of a device's mean compute. In some starts, tables that
-// cost more than the share are cut by rows.
-var expensiveShares = []float64{1, .5, .25}
 
 // switcher switches tables of a layout to other forms.
 type switcher struct{ *annealing }
@@ -242,12 +237,10 @@ func (w switcher) starts(base []placed) []start {
 	for i := range sets {
 		switched = append(switched, func(on switcher) []start { return on.switchedStarts(i) })
 	}
-	if knob("prefix", 1) > 0 {
-		for i := range sets {
-			switched = append(switched, func(on switcher) []start { return on.prefixStarts(i) })
-		}
+	for i := range sets {
+		switched = append(switched, func(on switcher) []start { return on.prefixStarts(i) })
 	}
-	if n := len(w.c.whole()); knob("descend", 0) > 0 && n <= fewDescended || w.searchesFurther() && n <= moreDescended {
+	if n := len(w.c.whole()); w.searchesFurther() && n <= moreDescended {
 		for _, forms := range sets {
 			for _, hosts := range w.descentHosts(forms) {
 				switched = append(switched, func(on switcher) []start { return on.descendedStarts(forms, hosts) })
@@ -255,17 +248,14 @@ func (w switcher) starts(base []placed) []start {
 		}
 	}
 	for i, forms := range sets {
-		if len(forms) == 1 && forms[0].ShardingType.ByRows() && knob("expensive", 0) > 0 {
-			switched = append(switched, func(on switcher) []start { return on.expensiveStarts(i) })
-			if w.combines() {
-				for _, hosts := range w.hostCounts(forms[0]) {
-					combined = append(combined, func(on switcher) []start { return on.combinedStarts(i, hosts) })
-				}
+		if len(forms) == 1 && forms[0].ShardingType.ByRows() && w.combines() {
+			for _, hosts := range w.hostCounts(forms[0]) {
+				combined = append(combined, func(on switcher) []start { return on.combinedStarts(i, hosts) })
 			}
 		}
 	}
 	found := w.startsOf(base, slices.Concat(switched, combined))
-	starts = w.cheapestOf(starts, found[:len(switched)], int(knob("switched", float64(switchedStarts))))
+	starts = w.cheapestOf(starts, found[:len(switched)], switchedStarts)
 	most := mostCombined
 	if w.searchesFurther() {
 		most = moreCombined
@@ -346,9 +336,10 @@ func (w switcher) prefixStarts(set int) (starts []start) {
 		change float64
 	}
 	var order []switched
+	forms := w.forms.sets()[set]
 	for _, t := range w.order() {
 		best := switched{t, problem.Form{}, math.Inf(1)}
-		for _, form := range w.forms.sets()[set] {
+		for _, form := range forms {
 			if change, ok := w.worthOf(t, form); ok && change < best.change {
 				best = switched{t, form, change}
 			}
@@ -366,7 +357,7 @@ func (w switcher) prefixStarts(set int) (starts []start) {
 		}
 		if i+1 == next || i+1 == len(order) {
 			prefixes = append(prefixes, w.all())
-			next += max(1, next/int(knob("prefixStep", 1)))
+			next *= 2
 		}
 	}
 	for _, parts := range prefixes {
@@ -379,7 +370,7 @@ func (w switcher) prefixStarts(set int) (starts []start) {
 		}
 	}
 	slices.SortStableFunc(starts, cheapestFirst)
-	return starts[:min(len(starts), int(knob("prefixes", 3)))]
+	return starts[:min(len(starts), keptPrefixes)]
 }
 
 // descendedStarts returns the placements that a descent by cost finds from the placement with every table
@@ -431,21 +422,6 @@ func (w switcher) cheaperIn(table int, form problem.Form) bool {
 	}
 	w.undo(before)
 	return false
-}
-
-// expensiveStarts returns the placements with the most expensive tables switched to the only form
-// of a set.
-func (w switcher) expensiveStarts(set int) (starts []start) {
-	base := w.all()
-	for last, i := 0, 0; i < len(expensiveShares) && !w.r.ended(); i++ {
-		w.reset(base)
-		n := w.switchExpensive(w.forms.sets()[set][0], expensiveShares[i], math.MaxInt)
-		if n > last {
-			starts = append(starts, w.taken()...)
-		}
-		last = n
-	}
-	return starts
 }
 
 // combinedStarts returns placements with the most expensive tables switched to the only form of a

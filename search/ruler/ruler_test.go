@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -77,9 +76,6 @@ func TestRuler(t *testing.T) {
 		known := record.class(c.name, count)
 		all := make([][]found, count)
 		for i := range all {
-			if o := os.Getenv("ONLY"); o != "" && o != fmt.Sprint(i) {
-				continue
-			}
 			all[i] = searches(t, run, c, i)
 			for _, f := range all[i] {
 				if *update {
@@ -116,9 +112,6 @@ func searches(t *testing.T, run engine, c class, i int) (all []found) {
 			t.Errorf("%s, problem %d, seed %d: %v", c.name, i, seed, err)
 		}
 		all = append(all, f)
-		if os.Getenv("EACH") != "" {
-			fmt.Printf("   %s/%d seed %d cost %.5f evals %d cpu %.2f\n", c.name, i, seed, f.cost, f.evaluations, f.seconds)
-		}
 	}
 	return all
 }
