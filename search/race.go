@@ -72,6 +72,9 @@ func (race) apply(r *run, s state) (state, error) {
 	if c.numbers {
 		s.best = renumbered(r, s.best)
 	}
+	if r.ended() && r.status == Complete {
+		r.cutShort()
+	}
 	r.scorer().Reset()
 	return s, nil
 }
