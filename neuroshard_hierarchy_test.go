@@ -37,7 +37,7 @@ func TestPlanOfHierarchicalExchanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := search.Options{ShardingTypes: problem.ShardingTypes(), MaxEvaluations: 20_000}
+	all := search.Options{ShardingTypes: problem.ShardingTypes(), MaxEvaluations: 200_000}
 	flat := planned(t, p, neuroshard.Options{Search: all})
 	for _, hidden := range []plan.Hidden{{}, {Forward: .05, Backward: .1}} {
 		opt := neuroshard.Options{Search: all, Hierarchy: stack.Hierarchy(), Hidden: hidden, Certificate: true}

@@ -33,8 +33,14 @@ type dealing struct {
 }
 
 var dealings = []dealing{
-	{target: 1.5}, {few: true, target: 1.5}, {many: true, target: 1.5}, {few: true, many: true, target: 1.5},
-	{target: .9}, {few: true, target: .9}, {many: true, target: .9}, {few: true, many: true, target: .9},
+	{target: 1.5},
+	{few: true, target: 1.5},
+	{many: true, target: 1.5},
+	{few: true, many: true, target: 1.5},
+	{target: .9},
+	{few: true, target: .9},
+	{many: true, target: .9},
+	{few: true, many: true, target: .9},
 }
 
 // cut returns the pieces with numbers by rows, and cut into slices as the dealing says.

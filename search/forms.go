@@ -177,6 +177,15 @@ func (f *forms) byRows(c *catalog) func(k int32) (problem.Form, bool) {
 	}
 }
 
+// count returns the number of other forms than slices of columns that any table may take.
+func (f *forms) count() int {
+	sets := f.sets()
+	if len(sets) == 0 {
+		return 0
+	}
+	return len(sets[len(sets)-1]) // all forms together
+}
+
 // sets returns the sets of forms that the tables are switched to, one set after the
 // other: first each form in HBM alone, then the forms in host memory, then all forms
 // together.

@@ -58,7 +58,7 @@ func tidied(r *run, best placement) placement {
 	n.start()
 	n.clean()
 	n.relabel()
-	if n.cost > best.cost {
+	if n.cost > best.cost*(1+noticeable) {
 		return best
 	}
 	n.scorer.Reset()

@@ -24,8 +24,9 @@ import (
 type race struct{}
 
 const (
-	// A run of the first round makes leastRun evaluations, formsRun more for each set of forms, or sliceRun for each slice.
-	leastRun, formsRun, sliceRun = 2_000, 400, 20
+	// A run of the first round makes leastRun evaluations, formsRun more for each pair of forms, or sliceRun for each slice.
+	// Fewer than fewTables tables have few placements: of n tables, a run makes (n/fewTables)^2 of these, and fewRun at least.
+	leastRun, formsRun, sliceRun, fewTables, fewRun = 2_000, 150, 20, 8, 500
 	// keptStarts race, and the cheapest start of each set of forms. If there are fewer than fewStarts, each races several
 	// times, by other draws.
 	keptStarts, fewStarts = 16, 6
@@ -54,25 +55,39 @@ func (race) apply(r *run, s state) (state, error) {
 	c := &course{r: r, best: s.best, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs}
 	starts := c.starts()
 	r.event.Phase = "anneal"
-	each := max(leastRun+formsRun*int64(len(r.forms.sets())), sliceRun*int64(len(s.best.devices)))
-	if c.large {
-		each = max(largeLeast, largeSlice*int64(len(s.best.devices)))
-	}
+	each := c.shortest(len(s.best.devices))
 	for again := true; again; each *= 2 {
 		c.run(slices.Clone(starts), each)
 		again = (r.opt.Budget > 0 || r.most > 0) && !c.over()
-	}
-	if r.ended() {
-		r.cutShort()
-	} else if r.most > 0 && r.stats.Evaluations >= r.most && r.status == Complete {
-		r.exhausted()
 	}
 	s.best = c.best
 	if c.numbers {
 		s.best = renumbered(r, s.best)
 	}
+	c.noteEnd()
 	r.scorer().Reset()
 	return s, nil
+}
+
+// noteEnd records what ended the search, if it is not complete.
+func (c *course) noteEnd() {
+	switch r := c.r; {
+	case r.status != Complete:
+	case r.ended():
+		r.cutShort()
+	case r.most > 0 && r.stats.Evaluations >= r.most:
+		r.exhausted()
+	}
+}
+
+// shortest returns the evaluations of a run of the first round of the first race, for a number of slices.
+func (c *course) shortest(slices int) int64 {
+	if c.large {
+		return max(largeLeast, largeSlice*int64(slices))
+	}
+	forms, tables := int64(c.r.forms.count()), int64(min(len(c.r.catalog.problem.Tables), fewTables))
+	least := leastRun + formsRun*forms*forms
+	return max(least*tables*tables/(fewTables*fewTables), fewRun, sliceRun*int64(slices))
 }
 
 // course is what the races of a search share.

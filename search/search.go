@@ -23,7 +23,7 @@
 //	exhaustive  all placements of a tiny problem (exhaustive.go)
 //	hottest     the hottest rows in HBM, the others in host memory (hottest.go)
 //	fill        other forms where slices of columns do not fit (fill.go)
-//	race        starts under shapes of placement (shapes.go), dealt by sums (deal.go), with tables in other
+//	race        starts (starts.go) under shapes of placement (shapes.go), dealt by sums (deal.go), with tables in other
 //	            forms (switch.go) and with numbers of operators (operators.go); runs of annealing (anneal.go)
 //	            from all of them, and longer ones from the best, also with the hottest table in one
 //	            slice more (slicemore.go): race.go. A run makes small changes (moves.go, recut.go) of a

@@ -343,21 +343,10 @@ func (b *builder) chooseDevices(k, s int32, n int, strict bool) (rise float64, o
 func (b *builder) findCandidates(k, s int32, n int, strict bool) {
 	piece := &b.c.pieces[s]
 	b.c.register(piece)
-	rows := b.c.rows(k)
 	b.looks = b.looks[:0]
 	most, fullest := max(mostLooks, 2*n), 0
 	for _, d := range b.c.allowed(piece) {
-		if len(b.looks) == most && b.full[d] >= b.full[b.looks[fullest]] {
-			continue
-		}
-		l := &b.limits[d]
-		if piece.hostBytes > 0 && b.host[d]+piece.hostBytes > b.hostBudget {
-			continue
-		}
-		if b.own[d]+b.shared(d)+piece.bytes > b.c.budget || piece.class > l.class || slices.ContainsFunc(b.tried, func(p placed) bool { return p.device == d }) {
-			continue
-		}
-		if strict && l.few && (!b.few[k] || b.rows[d]+rows > fewRows) {
+		if len(b.looks) == most && b.full[d] >= b.full[b.looks[fullest]] || !b.mayTake(d, k, piece, strict) {
 			continue
 		}
 		if len(b.looks) < most {
@@ -366,12 +355,7 @@ func (b *builder) findCandidates(k, s int32, n int, strict bool) {
 			b.looks[fullest] = d
 		}
 		if len(b.looks) == most {
-			fullest = 0
-			for i, e := range b.looks {
-				if b.full[e] > b.full[b.looks[fullest]] {
-					fullest = i
-				}
-			}
+			fullest = b.fullest()
 		}
 	}
 	times := b.times[:len(b.looks)]
@@ -381,6 +365,28 @@ func (b *builder) findCandidates(k, s int32, n int, strict bool) {
 	for i, d := range b.looks {
 		b.candidates = append(b.candidates, candidate{d, b.fill(times[i], b.dims[d]+piece.dims, b.own[d]+piece.bytes) - b.fillOf(d)})
 	}
+}
+
+// fullest returns the index in looks of the fullest device.
+func (b *builder) fullest() (most int) {
+	for i, e := range b.looks {
+		if b.full[e] > b.full[b.looks[most]] {
+			most = i
+		}
+	}
+	return most
+}
+
+// mayTake reports whether a device may take a slice of table or group k, within its limits if strict is true.
+func (b *builder) mayTake(d, k int32, piece *piece, strict bool) bool {
+	l := &b.limits[d]
+	if piece.hostBytes > 0 && b.host[d]+piece.hostBytes > b.hostBudget {
+		return false
+	}
+	if b.own[d]+b.shared(d)+piece.bytes > b.c.budget || piece.class > l.class || slices.ContainsFunc(b.tried, func(p placed) bool { return p.device == d }) {
+		return false
+	}
+	return !strict || !l.few || b.few[k] && b.rows[d]+b.c.rows(k) <= fewRows
 }
 
 // mostLooks is the number of devices that a slice is tried on.

@@ -34,10 +34,10 @@ const (
 	// On several hosts, or with host memory, mostCombined starts have some tables by rows and others
 	// replicated, if tables times devices are at most combinedPairs.
 	mostCombined, combinedPairs = 4, 20_000
-	// With flat exchanges and more than fewTables tables, the search goes further: up to moreDescended tables
+	// With flat exchanges and more than severalTables tables, the search goes further: up to moreDescended tables
 	// have descents by cost, and there are moreCombined starts with combined forms. Of the switched starts and of
 	// the combined starts each, the cheapest one of each of the mostSets cheapest sets of forms is a start, too.
-	fewTables, moreDescended, moreCombined, mostSets = 2, 48, 6, 8
+	severalTables, moreDescended, moreCombined, mostSets = 2, 48, 6, 8
 	// Of up to moreDescended tables, for each pair of forms, up to moreSwitched tables change from one to the other,
 	// by each of two measures. Of the tables whose blocks lie on hosts, mostRehosted lie across other numbers of
 	// hosts.
@@ -317,7 +317,7 @@ func (w switcher) combines() bool {
 // tables. Then the stage anneals from more starts, and more often. Under a hierarchical exchange, these runs made
 // plans of DLRM-DCNv2 on 64 and 128 h100-80 1.5 to 1.8 % more expensive, and on 64 a100-80 0.7 % cheaper.
 func (w switcher) searchesFurther() bool {
-	return w.combines() && w.hierarchy == nil && len(w.c.whole()) > fewTables
+	return w.combines() && w.hierarchy == nil && len(w.c.whole()) > severalTables
 }
 
 // switchedStarts returns the placements with tables switched to a set of forms.
