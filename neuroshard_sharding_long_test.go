@@ -76,7 +76,7 @@ func TestWorkloadsInTightMemory(t *testing.T) {
 }
 
 // TestSeedsAgree plans workloads over two hosts, and one with rows in host memory, with ten
-// seeds each. docs/SEARCH.md has the figures.
+// seeds each.
 func TestSeedsAgree(t *testing.T) {
 	for _, c := range []seedsCase{
 		{"hugectr-7", "h200", 8, 2 * unit.TiB, 1.6775, .035},
