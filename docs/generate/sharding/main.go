@@ -1,7 +1,6 @@
 // Command sharding makes the tables of docs/SHARDING.md: what each sharding type and memory
-// saves, under TorchRec's estimator and on the simulated device. Its table lanes is in
-// docs/evidence/SEARCH.md; workloads, operators, short, drawn and traffic are in
-// docs/evidence/SHARDING.md.
+// saves, under TorchRec's estimator and on the simulated device. Tables
+// workloads, operators, short, drawn and traffic are in docs/evidence/SHARDING.md.
 // Each argument but scenarios is a table of SIMULATED costs, planned in this
 // process; scenarios runs the neuroshard binary.
 //
