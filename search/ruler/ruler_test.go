@@ -36,7 +36,7 @@ var (
 	chosen      = flag.String("classes", "", "the classes to measure, divided by commas; all by default. A class may be named by its start")
 	seeds       = flag.Int("seeds", 2, "the seeds to search with, from 0")
 	problems    = flag.Int("problems", 0, "the most problems of a class; 0 for all")
-	engineNamed = flag.String("engine", "old", "the search to measure")
+	engineNamed = flag.String("engine", "race", "the search to measure")
 	file        = flag.String("record", recorded, "the file of the costs known and of the last result")
 	update      = flag.Bool("update", false, "record the result, and write docs/evidence/RULER.md")
 )
@@ -45,7 +45,7 @@ var (
 type engine func(context.Context, *problem.Problem, search.Factory, search.Options) (search.Result, error)
 
 // engines are the searches that can be measured.
-var engines = map[string]engine{"old": roomy}
+var engines = map[string]engine{"race": roomy}
 
 // recorded is the file of the costs of set 1.
 const recorded = "testdata/ruler.json"
