@@ -21,7 +21,7 @@ import (
 const hostSize = 8
 
 // columnsOnly is the option of the search for slices of columns only.
-var columnsOnly []problem.ShardingType
+var columnsOnly = search.Columns()
 
 // placed plans a problem with the given sharding types; nil if nothing fits.
 func placed(ctx context.Context, p *problem.Problem, kinds []problem.ShardingType) (*neuroshard.Result, error) {
