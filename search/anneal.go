@@ -148,9 +148,7 @@ type annealing struct {
 }
 
 func newAnnealing(r *run, best placement, f forms) *annealing {
-	a := &annealing{annealer: newAnnealer(r.catalog, r.scorer(), r.opt.Seed, f), r: r, placement: best}
-	a.trades = r.forms.any()
-	return a
+	return &annealing{annealer: newAnnealer(r.catalog, r.scorer(), r.opt.Seed, f), r: r, placement: best}
 }
 
 // from anneals from a placement for a number of evaluations, as far as the caller's budget leaves
@@ -169,7 +167,7 @@ func (a *annealing) from(parts []placed, evaluations int64) bool {
 		r.tell(a.placement)
 		return false
 	}
-	b.heat, b.near, b.exact, b.trades, b.renumbers, b.focus = a.heat, a.near, a.exact, a.trades, a.renumbers, a.focus
+	b.heat, b.near, b.exact, b.renumbers, b.focus = a.heat, a.near, a.exact, a.renumbers, a.focus
 	b.reset(parts)
 	best, ended := b.anneal(evaluations, r.ended)
 	if ended {

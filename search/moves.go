@@ -27,8 +27,6 @@ import (
 type mover struct {
 	*layout
 	draw *rand.Rand
-	// trades says that slices are traded and columns balanced, too.
-	trades bool
 	// renumbers says that tables take other numbers of operators, too. uncut says that no
 	// change cuts or joins slices, or gives them another form.
 	renumbers, uncut bool
@@ -55,6 +53,18 @@ const (
 	balanceLooks = 3
 )
 
+// moves are the changes of slices, each as often as it is drawn. Each proposes a change of a slice in gone and come, and
+// reports whether it can be made.
+var moves = [...]func(m *mover, slot int32) bool{
+	(*mover).move, (*mover).move, (*mover).move,
+	(*mover).swap, (*mover).swap, (*mover).swap,
+	(*mover).split,
+	(*mover).recut,
+	(*mover).regroup,
+	(*mover).trade, (*mover).trade,
+	(*mover).balance,
+}
+
 // propose draws a change into gone and come and reports whether the change can be made.
 func (m *mover) propose() bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
@@ -71,25 +81,7 @@ func (m *mover) propose() bool {
 	if m.mixed && !m.sameForms && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)
 	}
-	changes := 9
-	if m.trades {
-		changes = 12
-	}
-	switch m.draw.IntN(changes) {
-	case 0, 1, 2:
-		return m.move(slot)
-	case 3, 4, 5:
-		return m.swap(slot)
-	case 6:
-		return m.split(slot)
-	case 7:
-		return m.recut(slot)
-	case 9, 10:
-		return m.trade(slot)
-	case 11:
-		return m.balance(slot)
-	}
-	return m.regroup(slot)
+	return moves[m.draw.IntN(len(moves))](m, slot)
 }
 
 // drawn draws a slice: in half of the draws one of a table in focus, if there are any. Otherwise,

@@ -28,7 +28,7 @@ func formlessFactory(p *problem.Problem) Factory {
 // the tables.
 func moverOn(p *problem.Problem, newScorer Factory, opt Options) *mover {
 	r := newRun(context.Background(), p, newScorer, opt)
-	m := &mover{layout: newLayout(r.catalog, r.scorer(), r.forms), draw: rand.New(rand.NewPCG(1, 0)), trades: true}
+	m := &mover{layout: newLayout(r.catalog, r.scorer(), r.forms), draw: rand.New(rand.NewPCG(1, 0))}
 	var parts []placed
 	for i, k := range r.catalog.whole() {
 		parts = append(parts, placed{k, int32(i % p.Topology.Devices)})

@@ -128,7 +128,7 @@ type returner struct {
 
 func newReturner(r *run, start placement, home map[int][]placed) *returner {
 	w := &returner{newAnnealing(r, start, r.forms), home}
-	w.heat, w.trades = onwardHeat, true
+	w.heat = onwardHeat
 	if len(start.devices) <= onwardMany {
 		w.near = onwardNear
 	}

@@ -205,7 +205,7 @@ func (c *course) anneal(racers []racer, evaluations int64, heat float64, with mo
 		}
 		b := newAnnealer(on.catalog, on.scorer(), r.opt.Seed, forms)
 		b.draw = rand.New(rand.NewPCG(r.opt.Seed, mix(int32(first)+int32(i))))
-		b.heat, b.trades, b.renumbers, b.sameForms, b.uncut = heat, true, racers[i].numbers, with.sameForms, with.uncut
+		b.heat, b.renumbers, b.sameForms, b.uncut = heat, racers[i].numbers, with.sameForms, with.uncut
 		b.reset(find(on, inputs[i].parts))
 		best, ended := b.anneal(min(evaluations, on.end()), on.ended)
 		if best != nil {

@@ -38,7 +38,7 @@ func (scratch) apply(r *run, s state) (state, error) {
 	r.event.Phase = "anneal"
 	first := s.best.placed()
 	a := newAnnealing(r, s.best, r.forms)
-	a.renumbers, a.trades = mayNumber(r), true
+	a.renumbers = mayNumber(r)
 	if r.opt.Budget > 0 {
 		untilEnd(a, first)
 	} else {
