@@ -167,7 +167,8 @@ type Event struct {
 	// "forms" while tables are placed in other forms than slices of columns, and "anneal"
 	// during the race.
 	Phase string
-	// Level counts the steps of the beam search of method Paper, of at most Levels in all.
+	// Level counts the steps of the beam search of method Paper, or of the first race of method NeuroShard, of at most
+	// Levels in all.
 	Level, Levels int
 	// Evaluations is the work so far, and Limit the largest number of evaluations allowed;
 	// 0 means that there is no limit.

@@ -36,6 +36,8 @@ const (
 	longRun, pureRun = 16, 8
 	// A line with numbers, or without them, goes on if it costs less than otherLine times the winner.
 	otherLine = 1.1
+	// winSteps is the most rounds and long runs together.
+	winSteps = 7
 	// idleGain is the share by which a run must make a placement cheaper so that another one follows.
 	idleGain = .001
 	// On more than largePairs tables times devices, runs are shorter for each slice, few starts race, and
@@ -54,7 +56,10 @@ func (race) apply(r *run, s state) (state, error) {
 	}
 	c := &course{r: r, best: s.best, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs}
 	starts := c.starts()
-	r.event.Phase = "anneal"
+	r.event.Phase, r.event.Levels = "anneal", winSteps
+	if r.forms.any() {
+		r.event.Levels = 2 * winSteps
+	}
 	each := c.shortest(len(s.best.devices))
 	for again := true; again; each *= 2 {
 		c.run(slices.Clone(starts), each)
@@ -144,6 +149,7 @@ func (c *course) win(starts []racer, each, times int64) racer {
 	var lines [2]racer
 	for run := each; len(starts) > 1; run *= 2 {
 		c.anneal(starts, run, raceHeat, mover{})
+		c.step(1)
 		slices.SortStableFunc(starts, cheapestRacer)
 		for _, t := range starts {
 			if line := &lines[line(t)]; line.parts == nil || t.cost < line.cost {
@@ -163,6 +169,7 @@ func (c *course) win(starts []racer, each, times int64) racer {
 			}
 		}
 		c.anneal(from, each, heat, mover{})
+		c.step(1)
 		winner = cheapestOf(winner, from)
 		if i == 0 {
 			winner = c.neighbours(c.sliceMore(winner, each), each/longRun*2)
@@ -171,7 +178,17 @@ func (c *course) win(starts []racer, each, times int64) racer {
 		}
 	}
 	c.best = c.r.offerPlaced(c.best, winner.parts)
+	c.step(winSteps) // it may take fewer steps
 	return winner
+}
+
+// step counts steps of the search, at most those of this race among slices of columns or among all forms.
+func (c *course) step(n int) {
+	end := c.r.event.Levels
+	if c.pure {
+		end = winSteps
+	}
+	c.r.event.Level = min(end, c.r.event.Level+n)
 }
 
 // line returns 1 if the racer's runs give tables numbers, and 0 otherwise.
