@@ -102,10 +102,10 @@ func (l *Limits) bodyMemory() int64 { return int64(l.Memory / 4) }
 func (l *Limits) planMemory() int64 { return int64(l.Memory / 2) }
 
 // planWeight returns an upper estimate of the memory that planning takes. It is above the measured
-// peaks of processes in docs/PERFORMANCE.md (As problems grow), which are 29 MiB for 100 tables on
-// 8 devices and 221 MiB for 10,000 tables on 1,024 devices.
+// peaks of processes in docs/PERFORMANCE.md (As problems grow), which are 73 MiB for 300 tables on
+// 32 devices and 262 MiB for 10,000 tables on 1,024 devices.
 func planWeight(tables, devices int) int64 {
-	return int64(24*unit.MiB + 24*unit.KiB*unit.Bytes(tables) + 16*unit.KiB*unit.Bytes(devices))
+	return int64(72*unit.MiB + 24*unit.KiB*unit.Bytes(tables) + 16*unit.KiB*unit.Bytes(devices))
 }
 
 // workers returns the threads of one job's search; they do not change the plan.
