@@ -1,6 +1,7 @@
 package search
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -11,7 +12,7 @@ import (
 // goes on from the best one.
 //
 //	starts        placements of all tables (starts.go)             40 to 80, the cheapest 16 race
-//	rounds        1 x each from 16 starts | 2 x from 5 | 4 x from 2      hot runs
+//	rounds        1 x each from 16 starts | 2 x from 5                   hot runs
 //	long runs     16 x each from the winner, ever colder                 until one saves nothing
 //	beside these  the hottest table in one slice more; one table more or fewer in a form
 //
@@ -32,8 +33,8 @@ const (
 	keptStarts, fewStarts = 16, 6
 	// A round keeps one in keptShare starts. raceHeat is the heat of its runs.
 	keptShare, raceHeat = 2.7, .3
-	// A long run is longRun times as long as a run of the first round, or pureRun times in the race among slices of columns.
-	longRun, pureRun = 16, 8
+	// A long run is longRun times as long as a run of the first round.
+	longRun = 16
 	// A line with numbers, or without them, goes on if it costs less than otherLine times the winner.
 	otherLine = 1.1
 	// winSteps is the most rounds and long runs together.
@@ -60,9 +61,10 @@ func (race) apply(r *run, s state) (state, error) {
 	if r.forms.any() {
 		r.event.Levels = 2 * winSteps
 	}
-	each := c.shortest(len(s.best.devices))
-	for again := true; again; each *= 2 {
-		c.run(slices.Clone(starts), each)
+	each := c.shortest(len(s.best.devices), r.forms.count())
+	columns := c.shortest(len(s.best.devices), 0)
+	for again := true; again; each, columns = 2*each, 2*columns {
+		c.run(slices.Clone(starts), each, columns)
 		again = (r.opt.Budget > 0 || r.most > 0) && !c.over()
 	}
 	s.best = c.best
@@ -85,12 +87,12 @@ func (c *course) noteEnd() {
 	}
 }
 
-// shortest returns the evaluations of a run of the first round of the first race, for a number of slices.
-func (c *course) shortest(slices int) int64 {
+// shortest returns the evaluations of a run of the first round of the first race, for a number of slices and of other forms.
+func (c *course) shortest(slices, others int) int64 {
 	if c.large {
 		return max(largeLeast, largeSlice*int64(slices))
 	}
-	forms, tables := int64(c.r.forms.count()), int64(min(len(c.r.catalog.problem.Tables), fewTables))
+	forms, tables := int64(others), int64(min(len(c.r.catalog.problem.Tables), fewTables))
 	least := leastRun + formsRun*forms*forms
 	return max(least*tables*tables/(fewTables*fewTables), fewRun, sliceRun*int64(slices))
 }
@@ -122,21 +124,21 @@ func (c *course) over() bool {
 	return c.r.ended() || c.r.status != Complete || c.r.stats.Evaluations >= c.r.end()
 }
 
-// run is one race. A run of its first round makes each evaluations.
-func (c *course) run(starts []racer, each int64) {
-	r, long := c.r, int64(longRun)
+// run is one race. A run of its first round makes each evaluations, or columns in the race among slices of columns, which is
+// that of a search among slices of columns alone.
+func (c *course) run(starts []racer, each, columns int64) {
+	r := c.r
 	if pure := slices.DeleteFunc(slices.Clone(starts), func(t racer) bool { return r.formed(t.parts) }); r.forms.any() && len(pure) > 0 {
 		c.pure = true
-		starts = append(starts, c.win(pure, each, pureRun))
+		starts = append(starts, c.win(pure, columns))
 		c.pure = false
 		slices.SortStableFunc(starts, cheapestRacer)
 	}
-	c.win(starts, each, long)
+	c.win(starts, each)
 }
 
-// win makes the rounds from the sorted starts and the long runs from their winner, which are times as long as a run of the first
-// round. It returns the cheapest placement.
-func (c *course) win(starts []racer, each, times int64) racer {
+// win makes the rounds from the sorted starts and the long runs from their winner, and returns the cheapest placement.
+func (c *course) win(starts []racer, each int64) racer {
 	kept, heats := keptStarts, longHeats
 	if c.large {
 		kept, heats = largeStarts, largeHeats
@@ -147,6 +149,8 @@ func (c *course) win(starts []racer, each, times int64) racer {
 	}
 	// lines are the cheapest placements without and with numbers.
 	var lines [2]racer
+	// second is the cheapest placement of the last round with other tables in some form than the winner.
+	var second racer
 	for run := each; len(starts) > 1; run *= 2 {
 		c.anneal(starts, run, raceHeat, mover{})
 		c.step(1)
@@ -156,10 +160,13 @@ func (c *course) win(starts []racer, each, times int64) racer {
 				*line = t
 			}
 		}
+		if next := slices.IndexFunc(starts, func(t racer) bool { return c.other(t, starts[0]) }); next > 0 {
+			second = starts[next]
+		}
 		starts = starts[:max(1, int(float64(len(starts))/keptShare))]
 		starts = slices.CompactFunc(starts, func(a, b racer) bool { return a.cost == b.cost })
 	}
-	winner, each := starts[0], each*times
+	winner, each := starts[0], each*longRun
 	for i, heat := range heats {
 		before, from := winner.cost, []racer{winner}
 		if i == 0 && c.numbers {
@@ -167,6 +174,9 @@ func (c *course) win(starts []racer, each, times int64) racer {
 			if other := lines[1-line(winner)]; other.parts != nil && other.cost < otherLine*winner.cost {
 				from = append(from, other)
 			}
+		}
+		if i == 0 && second.parts != nil && second.cost < otherLine*winner.cost {
+			from = append(from, second)
 		}
 		c.anneal(from, each, heat, mover{})
 		c.step(1)
@@ -189,6 +199,22 @@ func (c *course) step(n int) {
 		end = winSteps
 	}
 	c.r.event.Level = min(end, c.r.event.Level+n)
+}
+
+// other reports whether another number of tables is in some form that several devices hold.
+func (c *course) other(t, than racer) bool {
+	count := func(t racer) map[problem.Form]int {
+		counts := map[problem.Form]int{}
+		for _, p := range t.parts {
+			if k := &c.r.catalog.pieces[p.piece]; k.span != oneDevice {
+				form := *k.form
+				form.Operator = 0
+				counts[form]++
+			}
+		}
+		return counts
+	}
+	return !maps.Equal(count(t), count(than))
 }
 
 // line returns 1 if the racer's runs give tables numbers, and 0 otherwise.
@@ -263,6 +289,11 @@ func (c *course) neighbours(best racer, evaluations int64) racer {
 			if form := forms[0]; len(forms) == 1 && spanOf(form) != oneDevice {
 				starts = append(starts, w.neighbour(problem.Form{}, form)...)
 				starts = append(starts, w.neighbour(form, problem.Form{})...)
+				if hosts := int(w.fullHosts()); spanOf(form) == oneHost && hosts > 1 {
+					w.acrossHosts = hosts // blocks on all hosts keep all devices equally busy
+					starts = append(starts, w.neighbour(problem.Form{}, form)...)
+					w.acrossHosts = 0
+				}
 			}
 		}
 		starts = append(starts, w.onOtherHosts()...)
