@@ -49,8 +49,8 @@ func TestReplanIsStable(t *testing.T) {
 		if float64(point.Transfer.Bytes) > 0.05*float64(point.Transfer.Total) {
 			t.Errorf("seed %d: got %v of %v moved, want at most 5 %%", 1+seed, point.Transfer.Bytes, point.Transfer.Total)
 		}
-		if point.Cost > 1.03*free.Cost {
-			t.Errorf("seed %d: got %v, want at most 3 %% more than %v", 1+seed, point.Cost, free.Cost)
+		if point.Cost > 1.05*free.Cost {
+			t.Errorf("seed %d: got %v, want at most 5 %% more than %v", 1+seed, point.Cost, free.Cost)
 		}
 	}
 }

@@ -35,7 +35,7 @@ const (
 	keptShare, raceHeat = 2.7, .3
 	// A long run is longRun times as long as a run of the first round.
 	longRun = 16
-	// A line with numbers, or without them, goes on if it costs less than otherLine times the winner.
+	// Beside the winner, a placement makes the first long run if it costs less than otherLine times the winner.
 	otherLine = 1.1
 	// winSteps is the most rounds and long runs together.
 	winSteps = 7
@@ -147,36 +147,12 @@ func (c *course) win(starts []racer, each int64) racer {
 	for i := 0; len(starts) < min(kept, fewStarts); i++ {
 		starts = append(starts, starts[i])
 	}
-	// lines are the cheapest placements without and with numbers.
-	var lines [2]racer
-	// second is the cheapest placement of the last round with other tables in some form than the winner.
-	var second racer
-	for run := each; len(starts) > 1; run *= 2 {
-		c.anneal(starts, run, raceHeat, mover{})
-		c.step(1)
-		slices.SortStableFunc(starts, cheapestRacer)
-		for _, t := range starts {
-			if line := &lines[line(t)]; line.parts == nil || t.cost < line.cost {
-				*line = t
-			}
-		}
-		if next := slices.IndexFunc(starts, func(t racer) bool { return c.other(t, starts[0]) }); next > 0 {
-			second = starts[next]
-		}
-		starts = starts[:max(1, int(float64(len(starts))/keptShare))]
-		starts = slices.CompactFunc(starts, func(a, b racer) bool { return a.cost == b.cost })
-	}
-	winner, each := starts[0], each*longRun
+	winner, others := c.rounds(starts, each)
+	each *= longRun
 	for i, heat := range heats {
 		before, from := winner.cost, []racer{winner}
-		if i == 0 && c.numbers {
-			from = append(from, racer{winner.start, !winner.numbers})
-			if other := lines[1-line(winner)]; other.parts != nil && other.cost < otherLine*winner.cost {
-				from = append(from, other)
-			}
-		}
-		if i == 0 && second.parts != nil && second.cost < otherLine*winner.cost {
-			from = append(from, second)
+		if i == 0 {
+			from = append(from, others...)
 		}
 		c.anneal(from, each, heat, mover{})
 		c.step(1)
@@ -190,6 +166,41 @@ func (c *course) win(starts []racer, each int64) racer {
 	c.best = c.r.offerPlaced(c.best, winner.parts)
 	c.step(winSteps) // it may take fewer steps
 	return winner
+}
+
+// rounds makes the rounds, and returns the winner and the others that make the first long run beside it: the winner with numbers if
+// it has none and without them otherwise, the cheapest placement of that line, and the cheapest one of the last round with other
+// tables in some form, as runs seldom lead from one to the other.
+func (c *course) rounds(starts []racer, each int64) (winner racer, others []racer) {
+	var lines [2]racer // without and with numbers
+	var second racer
+	for ; len(starts) > 1; each *= 2 {
+		c.anneal(starts, each, raceHeat, mover{})
+		c.step(1)
+		slices.SortStableFunc(starts, cheapestRacer)
+		for _, t := range starts {
+			if line := &lines[line(t)]; line.parts == nil || t.cost < line.cost {
+				*line = t
+			}
+		}
+		if next := slices.IndexFunc(starts, func(t racer) bool { return c.other(t, starts[0]) }); next > 0 {
+			second = starts[next]
+		}
+		starts = starts[:max(1, int(float64(len(starts))/keptShare))]
+		starts = slices.CompactFunc(starts, func(a, b racer) bool { return a.cost == b.cost })
+	}
+	winner = starts[0]
+	close := func(t racer) bool { return t.parts != nil && t.cost < otherLine*winner.cost }
+	if c.numbers {
+		others = append(others, racer{winner.start, !winner.numbers})
+		if other := lines[1-line(winner)]; close(other) {
+			others = append(others, other)
+		}
+	}
+	if close(second) {
+		others = append(others, second)
+	}
+	return winner, others
 }
 
 // step counts steps of the search, at most those of this race among slices of columns or among all forms.
