@@ -141,14 +141,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def replanned(folder: Path, binary: str) -> Json:
-    """Has the program plan, and plan again for other pooling factors; returns its report."""
+    """Has the program plan, and plan again for other pooling factors; returns its report.
+
+    Three tables are to lie on rank 0 at first. Then they get most lookups, and may lie anywhere.
+    """
     names = [f for c in stored.TABLES for f in c.feature_names]
-    for name, hot in (("before", stored.HOT[0]), ("after", stored.HOT[2])):
+    for name, lookups, constraint in (("before", 1.0, {"device": 0}), ("after", 100.0, {})):
         tables = tables_from_model(
             ranks.Model(),
             batch=65536,
-            pooling_factors=dict.fromkeys(names, 1.0) | hot,
+            pooling_factors=dict.fromkeys(names, 1.0)
+            | dict.fromkeys(("f7", "f17", "f27"), lookups),
             optimizer="rowwise_adagrad",
+            constraints=dict.fromkeys(("t7", "t17", "t27"), constraint),
         )
         write_tables(tables, folder / f"tables-{name}.json")
     engine = ["--for", "torchrec", "--sharding-types", "table_wise,column_wise"]
