@@ -1,8 +1,6 @@
 package search
 
-import (
-	"slices"
-)
+import "slices"
 
 // The starts of the race, each a placement of all tables:
 //
@@ -93,9 +91,12 @@ func (c *course) add(all []racer, t racer) []racer {
 // dealt adds the starts that are dealt. Fixed parts cannot lie beside them.
 func (c *course) dealt(w switcher, all []racer, fixed []placed) []racer {
 	cat := c.r.catalog
+	pieces, failed := forced(cat)
+	if len(fixed) > 0 || failed != none {
+		return all
+	}
 	for _, d := range dealings {
-		pieces, failed := forced(cat) // none
-		if len(fixed) > 0 || failed != none || c.over() {
+		if c.over() {
 			break
 		}
 		cut := d.cut(cat, pieces)
@@ -171,7 +172,6 @@ func (c *course) wholly(w switcher, all []racer, base []placed) []racer {
 				all = c.add(all, racer{start{parts, cost}, true})
 			}
 			n.scorer.Reset()
-			w.reset(base)
 		}
 	}
 	return all

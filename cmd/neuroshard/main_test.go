@@ -361,7 +361,7 @@ func TestTerminal(t *testing.T) {
 	if on.code != exitOK {
 		t.Fatalf("got exit code %d: %s", on.code, on.stderr)
 	}
-	for _, want := range []string{"searching, ", "now the lower bound", "now baseline size", "now baseline random"} {
+	for _, want := range []string{"searching, step", "now the lower bound", "now baseline size", "now baseline random"} {
 		if !strings.Contains(on.stderr, want) {
 			t.Errorf("on a terminal: got %q on stderr, want %q in it", on.stderr, want)
 		}
