@@ -85,6 +85,27 @@ func (f forms) none() forms {
 	return f
 }
 
+// nested returns the forms of the races of a search, each with those of the one before it: slices of columns in HBM, those in host
+// memory as well, and all forms.
+func (f forms) nested() []forms {
+	alone := f
+	alone.choices = make([][]problem.Form, len(f.choices))
+	for i, choices := range f.choices {
+		alone.choices[i] = slices.DeleteFunc(slices.Clone(choices), func(form problem.Form) bool { return spanOf(form) != oneDevice })
+	}
+	return slices.CompactFunc([]forms{f.none(), alone, f}, func(a, b forms) bool { return a.count() == b.count() })
+}
+
+// allow reports whether all pieces are in forms of the zero form or of the choices, whatever their operators.
+func (f forms) allow(c *catalog, all []placed) bool {
+	return !slices.ContainsFunc(all, func(p placed) bool {
+		k := &c.pieces[p.piece]
+		form := *k.form
+		form.Operator = 0
+		return form != (problem.Form{}) && !slices.Contains(f.choices[k.members[0].table], form)
+	})
+}
+
 // choosable reports whether a table may take other forms than the zero form at all.
 func (f *forms) choosable(c *catalog, table int) bool {
 	return c.problem.Tables[table].Constraint.Colocation == "" && c.problem.Accounting != problem.CountWeights

@@ -16,8 +16,8 @@ import (
 //	long runs     16 x each from the winner, ever colder                 until one saves nothing
 //	beside these  the hottest table in one slice more; one table more or fewer in a form
 //
-// A race among slices of columns alone comes first where tables may take other forms: its winner is one start more
-// of the race among all forms. Runs with numbers of operators and without race beside each other, because numbers
+// A race among all forms follows races among slices of columns in HBM, and in host memory too: those of a search among these
+// alone. The winner of each is one start more of the next. Runs with numbers of operators and without race beside each other, because numbers
 // that pay at the end may not pay at first.
 //
 // Another race with the same starts, other draws and runs twice as long follows as long as the caller's budget of time
@@ -55,17 +55,11 @@ func (race) apply(r *run, s state) (state, error) {
 	if s.best.division == nil || r.status != Complete || s.complete && !mayNumber(r) {
 		return s, nil
 	}
-	c := &course{r: r, best: s.best, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs}
-	starts := c.starts()
-	r.event.Phase, r.event.Levels = "anneal", winSteps
-	if r.forms.any() {
-		r.event.Levels = 2 * winSteps
-	}
-	each := c.shortest(len(s.best.devices), r.forms.count())
-	columns := c.shortest(len(s.best.devices), 0)
-	for again := true; again; each, columns = 2*each, 2*columns {
-		c.run(slices.Clone(starts), each, columns)
-		again = (r.opt.Budget > 0 || r.most > 0) && !c.over()
+	c := &course{r: r, best: s.best, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs, pieces: len(s.best.devices)}
+	starts, worlds := c.starts(), r.forms.nested()
+	r.event.Phase, r.event.Levels = "anneal", winSteps*len(worlds)
+	for longer := int64(1); longer == 1 || (r.opt.Budget > 0 || r.most > 0) && !c.over(); longer *= 2 {
+		c.run(slices.Clone(starts), worlds, longer)
 	}
 	s.best = c.best
 	if c.numbers {
@@ -87,14 +81,14 @@ func (c *course) noteEnd() {
 	}
 }
 
-// shortest returns the evaluations of a run of the first round of the first race, for a number of slices and of other forms.
-func (c *course) shortest(slices, others int) int64 {
+// shortest returns the evaluations of a run of the first round of the first race, for a number of other forms.
+func (c *course) shortest(others int) int64 {
 	if c.large {
-		return max(largeLeast, largeSlice*int64(slices))
+		return max(largeLeast, largeSlice*int64(c.pieces))
 	}
 	forms, tables := int64(others), int64(min(len(c.r.catalog.problem.Tables), fewTables))
 	least := leastRun + formsRun*forms*forms
-	return max(least*tables*tables/(fewTables*fewTables), fewRun, sliceRun*int64(slices))
+	return max(least*tables*tables/(fewTables*fewTables), fewRun, sliceRun*int64(c.pieces))
 }
 
 // course is what the races of a search share.
@@ -103,8 +97,11 @@ type course struct {
 	best placement
 	// numbers says that tables may have numbers of operators, and large that the problem is large.
 	numbers, large bool
-	// pure says that the runs keep to slices of columns.
-	pure bool
+	// pieces is the number of pieces of the placement that the search began with.
+	pieces int
+	// forms are those of the race that runs, and steps is the number of steps after it.
+	forms forms
+	steps int
 	// drawn counts the runs: each has draws of its own.
 	drawn uint64
 	// guides are the guides of the builds, the best ones first.
@@ -124,17 +121,17 @@ func (c *course) over() bool {
 	return c.r.ended() || c.r.status != Complete || c.r.stats.Evaluations >= c.r.end()
 }
 
-// run is one race. A run of its first round makes each evaluations, or columns in the race among slices of columns, which is
-// that of a search among slices of columns alone.
-func (c *course) run(starts []racer, each, columns int64) {
-	r := c.r
-	if pure := slices.DeleteFunc(slices.Clone(starts), func(t racer) bool { return r.formed(t.parts) }); r.forms.any() && len(pure) > 0 {
-		c.pure = true
-		starts = append(starts, c.win(pure, columns))
-		c.pure = false
-		slices.SortStableFunc(starts, cheapestRacer)
+// run is one race after the other, each among more forms: the winner of one is a start of the next. longer is the factor of the
+// lengths of all runs.
+func (c *course) run(starts []racer, worlds []forms, longer int64) {
+	for i, f := range worlds {
+		c.forms, c.steps = f, (i+1)*winSteps
+		others := func(t racer) bool { return !f.allow(c.r.catalog, t.parts) }
+		if in := slices.DeleteFunc(slices.Clone(starts), others); len(in) > 0 {
+			starts = append(starts, c.win(in, longer*c.shortest(f.count())))
+			slices.SortStableFunc(starts, cheapestRacer)
+		}
 	}
-	c.win(starts, each)
 }
 
 // win makes the rounds from the sorted starts and the long runs from their winner, and returns the cheapest placement.
@@ -203,14 +200,8 @@ func (c *course) rounds(starts []racer, each int64) (winner racer, others []race
 	return winner, others
 }
 
-// step counts steps of the search, at most those of this race among slices of columns or among all forms.
-func (c *course) step(n int) {
-	end := c.r.event.Levels
-	if c.pure {
-		end = winSteps
-	}
-	c.r.event.Level = min(end, c.r.event.Level+n)
-}
+// step counts steps of the search, at most those up to the end of this race.
+func (c *course) step(n int) { c.r.event.Level = min(c.steps, c.r.event.Level+n) }
 
 // other reports whether another number of tables is in some form that several devices hold.
 func (c *course) other(t, than racer) bool {
@@ -253,11 +244,7 @@ func (c *course) anneal(racers []racer, evaluations int64, heat float64, with mo
 	first := c.drawn
 	c.drawn += uint64(len(racers))
 	inParallel(r, len(racers), func(on *run, i int) {
-		forms := on.forms
-		if c.pure {
-			forms = forms.none()
-		}
-		b := newAnnealer(on.catalog, on.scorer(), r.opt.Seed, forms)
+		b := newAnnealer(on.catalog, on.scorer(), r.opt.Seed, c.forms)
 		b.draw = rand.New(rand.NewPCG(r.opt.Seed, mix(int32(first)+int32(i))))
 		b.heat, b.renumbers, b.sameForms, b.uncut = heat, racers[i].numbers, with.sameForms, with.uncut
 		b.reset(find(on, inputs[i].parts))
@@ -285,7 +272,7 @@ func (c *course) anneal(racers []racer, evaluations int64, heat float64, with mo
 func (c *course) annealing(t racer) *annealing {
 	pieces, devices := apart(t.parts)
 	c.r.scorer().Reset()
-	return newAnnealing(c.r, placement{division: c.r.catalog.divide(pieces), devices: devices, cost: t.cost}, c.r.forms)
+	return newAnnealing(c.r, placement{division: c.r.catalog.divide(pieces), devices: devices, cost: t.cost}, c.forms)
 }
 
 // neighbours returns the cheapest placement with one table more or fewer in each form of a placement in which several devices hold
@@ -293,10 +280,10 @@ func (c *course) annealing(t racer) *annealing {
 // leaves a few devices makes their load uneven, and the placement becomes cheaper only after the other slices have changed
 // places. So the runs keep the form of each table.
 func (c *course) neighbours(best racer, evaluations int64) racer {
-	for again := !c.pure && c.r.forms.any(); again && !c.over(); {
+	for again := c.forms.any(); again && !c.over(); {
 		w := switcher{c.annealing(best)}
 		var starts []start
-		for _, forms := range c.r.forms.sets() {
+		for _, forms := range c.forms.sets() {
 			if form := forms[0]; len(forms) == 1 && spanOf(form) != oneDevice {
 				starts = append(starts, w.neighbour(problem.Form{}, form)...)
 				starts = append(starts, w.neighbour(form, problem.Form{})...)
