@@ -145,8 +145,11 @@ func (b *besideBlocks) Reset() {
 	}
 }
 
-// Additive, Numbered and Hides are those of the Scorer.
+// Additive, Joint, Numbered and Hides are those of the Scorer.
 func (b *besideBlocks) Additive() bool { return addsUp(b.Scorer) }
+
+// Joint reports whether the Scorer's Cost depends on more than maxima.
+func (b *besideBlocks) Joint() bool { return isJoint(b.Scorer) }
 
 // Numbered reports whether the Scorer takes numbers of operators.
 func (b *besideBlocks) Numbered() bool { return numbersOperators(b.Scorer) }

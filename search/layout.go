@@ -420,7 +420,7 @@ func (l *layout) tryWithin(limit float64) bool {
 	for _, h := range l.touchedHosts {
 		l.sumHost(h, 1)
 	}
-	bounded := !widely && l.c.former == nil && !math.IsInf(limit, 1)
+	bounded := !widely && !l.exact && l.c.former == nil && !math.IsInf(limit, 1)
 	for i, d := range slices.Backward(l.touched) {
 		if bounded && l.goal() > limit {
 			l.evaluations += max(0, int64(len(l.touched)-2-i))

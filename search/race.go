@@ -12,7 +12,7 @@ import (
 // goes on from the best one.
 //
 //	starts        placements of all tables (starts.go)             40 to 80, the cheapest 16 race
-//	rounds        1 x each from 16 starts | 2 x from 5                   hot runs
+//	rounds        1 x each from 16 starts | 2 x from 8 | 4 x from 4 ...  hot runs
 //	long runs     16 x each from the winner, ever colder                 until one saves nothing
 //	beside these  the hottest table in one slice more; one table more or fewer in a form
 //
@@ -31,8 +31,8 @@ const (
 	// keptStarts race, and the cheapest start of each set of forms. If there are fewer than fewStarts, each races several
 	// times, by other draws.
 	keptStarts, fewStarts = 16, 6
-	// A round keeps one in keptShare starts. raceHeat is the heat of its runs.
-	keptShare, raceHeat = 2.7, .3
+	// raceHeat is the heat of the runs of a round. Half of the starts stay for the next one.
+	raceHeat = .3
 	// A long run is longRun times as long as a run of the first round.
 	longRun = 16
 	// Beside the winner, a placement makes the first long run if it costs less than otherLine times the winner.
@@ -183,7 +183,7 @@ func (c *course) rounds(starts []racer, each int64) (winner racer, others []race
 		if next := slices.IndexFunc(starts, func(t racer) bool { return c.other(t, starts[0]) }); next > 0 {
 			second = starts[next]
 		}
-		starts = starts[:max(1, int(float64(len(starts))/keptShare))]
+		starts = starts[:len(starts)/2]
 		starts = slices.CompactFunc(starts, func(a, b racer) bool { return a.cost == b.cost })
 	}
 	winner = starts[0]
@@ -247,6 +247,7 @@ func (c *course) anneal(racers []racer, evaluations int64, heat float64, with mo
 		b := newAnnealer(on.catalog, on.scorer(), r.opt.Seed, c.forms)
 		b.draw = rand.New(rand.NewPCG(r.opt.Seed, mix(int32(first)+int32(i))))
 		b.heat, b.renumbers, b.sameForms, b.uncut = heat, racers[i].numbers, with.sameForms, with.uncut
+		b.exact = heat < raceHeat && isJoint(b.scorer)
 		b.reset(find(on, inputs[i].parts))
 		best, ended := b.anneal(min(evaluations, on.end()), on.ended)
 		if best != nil {

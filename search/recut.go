@@ -34,16 +34,19 @@ func lanesOf(width int) int {
 	return math.MaxInt
 }
 
-// recut cuts the slices of a table on its device into slices of at most 32 columns or of
-// at most 64, or joins them. Sometimes it does so with all slices of the operator.
+// recut cuts the slices of a table on its device into slices of at most 32 columns, of at most 64 or of half the width of
+// one of them, or joins them. Sometimes it does so with all slices of the operator.
 func (m *mover) recut(slot int32) bool {
 	p := m.parts[slot]
 	if _, ok := m.table(p.piece); !ok || m.c.pieces[p.piece].span != oneDevice {
 		return false
 	}
 	widest := math.MaxInt
-	if i := m.draw.IntN(len(laneWidths) + 1); i < len(laneWidths) {
+	switch i := m.draw.IntN(len(laneWidths) + 2); {
+	case i < len(laneWidths):
 		widest = laneWidths[i]
+	case i == len(laneWidths):
+		widest = max(problem.ColumnGranule, m.width(slot)/2)
 	}
 	if m.draw.IntN(oneOperatorIn) > 0 {
 		m.recutTable(slot, widest)

@@ -60,6 +60,16 @@ func addsUp(s Scorer) bool {
 	return ok && a.Additive()
 }
 
+// Joint is an optional interface of Scorers. Where Joint returns true, Cost depends on more than the longest Compute, the most
+// columns of a device or host, and Shared, so that soft maxima of these tell less about it. Then the cold runs of the
+// search go by Cost itself.
+type Joint interface{ Joint() bool }
+
+func isJoint(s Scorer) bool {
+	j, ok := s.(Joint)
+	return ok && j.Joint()
+}
+
 // Numbered is an optional interface of Scorers. Where Numbered returns true, Item takes forms
 // of every Operator, and slices of a device in operators of different numbers do not fuse.
 // The search asks other Scorers for operator 0 only.

@@ -128,6 +128,9 @@ func (s *Scorer) Cost() float64 {
 	return cost
 }
 
+// Joint returns true: the nets of the exchanges read the columns and the compute of every device (search.Joint).
+func (s *Scorer) Joint() bool { return true }
+
 // Breakdown returns the estimate of the current placement, device by device. Forward
 // holds the time of the fused forward and backward, and Backward is 0.
 func (s *Scorer) Breakdown() plan.Breakdown {
