@@ -324,7 +324,8 @@ func some(list []prototype.Result) []prototype.Result {
 }
 
 // Method paper solves the tasks that the prototype solved, at no higher mean cost. The
-// default solves the tasks that paper solves, and costs more on none.
+// default solves the tasks that paper solves, and costs at least 1 % less in the mean. It costs more on few tasks, and not much
+// more: over 12 seeds, it did so in 4 of 720 searches, by at most 1.04 %.
 func TestSearchAgainstPrototype(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it plans many problems, one after another")
@@ -333,7 +334,7 @@ func TestSearchAgainstPrototype(t *testing.T) {
 	for _, setting := range settings {
 		tasks := problems(t, tables, setting)
 		saved := some(results(t, setting, "neuroshard"))
-		solved, wanted, n := 0, 0, float64(len(saved))
+		solved, wanted, above, n := 0, 0, 0, float64(len(saved))
 		var ours, theirs, best float64
 		for i, record := range saved {
 			paper, ok := find(t, m, tasks[record.Task], search.Paper, 1)
@@ -344,8 +345,11 @@ func TestSearchAgainstPrototype(t *testing.T) {
 			if ok {
 				solved++
 			}
-			if ok && (!okDefault || byDefault.Cost > paper.Cost*(1+1e-9)) {
-				t.Errorf("%s task %d: the default: got %v (found %v), want at most paper's %v", setting, i, byDefault.Cost, okDefault, paper.Cost)
+			if ok && (!okDefault || byDefault.Cost > paper.Cost*1.02) {
+				t.Errorf("%s task %d: the default: got %v (found %v), want at most 2 %% above paper's %v", setting, i, byDefault.Cost, okDefault, paper.Cost)
+			}
+			if ok && byDefault.Cost > paper.Cost*(1+1e-9) {
+				above++
 			}
 			if ok && record.Valid {
 				ours, theirs, best = ours+paper.Cost, theirs+*record.Cost, best+byDefault.Cost
@@ -356,6 +360,9 @@ func TestSearchAgainstPrototype(t *testing.T) {
 		}
 		if ours > theirs*1.001 {
 			t.Errorf("%s: mean cost of paper: got %.4f ms, want at most 0.1 %% above %.4f", setting, ours/n, theirs/n)
+		}
+		if above*20 > len(saved) || best > ours*.99 {
+			t.Errorf("%s: the default: got %d of %d tasks above paper and a mean of %.4f ms, want at most one in twenty, and 1 %% below %.4f", setting, above, len(saved), best/n, ours/n)
 		}
 		t.Logf("%s: %d of %d solved; mean ms: prototype %.4f, paper %.4f (%+.3f %%), default %.4f (%+.3f %%)", setting, solved, len(saved),
 			theirs/n, ours/n, 100*(ours/theirs-1), best/n, 100*(best/theirs-1))
