@@ -3,7 +3,6 @@ package search
 import (
 	"cmp"
 	"math"
-	"math/rand/v2"
 	"slices"
 )
 
@@ -87,7 +86,8 @@ func (o onward) start(r *run, old *resumer) (placement, error) {
 	if len(r.catalog.all) > 0 {
 		old.mean = r.catalog.meanTime(old.left)
 	}
-	m := &inserter{mover: &mover{layout: newLayout(r.catalog, r.scorer(), r.forms), draw: rand.New(rand.NewPCG(r.opt.Seed, 0x696e73657274))}, s: old}
+	m := &inserter{newAnnealer(r.catalog, r.scorer(), r.opt.Seed, r.forms), old}
+	m.heat = onwardHeat
 	fits := m.place()
 	r.stats.Evaluations += m.evaluations
 	if fits {
