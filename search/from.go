@@ -453,62 +453,33 @@ func (t *formerTable) least(list []columnSlice, rows int64) int64 {
 	return height*t.cell*max(0, columns-made) + height*t.row*state
 }
 
-// walk puts the slices in the order in which a walk over the columns takes them: the slice
-// whose device held the columns that come next, or else one that fits the gap.
+// walk puts the slices in the order of the columns that their devices held. Before the next of these
+// columns, it puts the widest slice that fits of those whose devices held none.
 func (t *formerTable) walk(list []columnSlice) {
+	held := func(s columnSlice) int64 {
+		first := int64(math.MaxInt64)
+		for i := range t.parts {
+			if part := &t.parts[i]; part.device >= s.first && part.device < s.first+s.n {
+				first = min(first, part.columns.Start)
+			}
+		}
+		return first
+	}
+	slices.SortStableFunc(list, func(a, b columnSlice) int { return cmp.Compare(held(a), held(b)) })
 	start := int64(0)
 	for i := range list {
-		best, gap := i, t.gap(start, list[i:])
-		first := t.claim(list[i], start, gap)
-		for j := i + 1; j < len(list); j++ {
-			claim := t.claim(list[j], start, gap)
-			if cmp.Or(cmp.Compare(claim[0], first[0]), cmp.Compare(claim[1], first[1]), compareColumnSlices(list[j], list[best])) < 0 {
-				best, first = j, claim
+		next := held(list[i])
+		best := -1
+		for j := i; j < len(list); j++ {
+			if s := list[j]; held(s) == math.MaxInt64 && s.width <= next-start && (best < 0 || s.width > list[best].width) {
+				best = j
 			}
 		}
-		list[i], list[best] = list[best], list[i]
+		if best > i {
+			s := list[best]
+			copy(list[i+1:best+1], list[i:best])
+			list[i] = s
+		}
 		start += list[i].width
 	}
-}
-
-// claim says how well a slice begins at a column; lower is better. First come slices of the
-// device that held the column: the widest one that ends where the device's columns end, or
-// before, then wider ones. Then come slices of devices that held no columns further on, the
-// widest one that fits the gap before the columns of other slices, and then all others.
-func (t *formerTable) claim(s columnSlice, start, gap int64) [2]int64 {
-	later := false
-	for i := range t.parts {
-		part := &t.parts[i]
-		own := part.device >= s.first && part.device < s.first+s.n
-		if own && part.columns.Start <= start && start < part.columns.End {
-			if s.width <= part.columns.End-start {
-				return [2]int64{0, -s.width}
-			}
-			return [2]int64{1, s.width}
-		}
-		later = later || own && part.columns.Start > start
-	}
-	switch {
-	case later:
-		return [2]int64{4, s.width}
-	case s.width <= gap:
-		return [2]int64{2, -s.width}
-	}
-	return [2]int64{3, s.width}
-}
-
-// gap returns the number of columns from a column on up to the next ones that a device of the
-// slices left held.
-func (t *formerTable) gap(start int64, left []columnSlice) int64 {
-	next := int64(math.MaxInt64)
-	for i := range t.parts {
-		part := &t.parts[i]
-		if part.columns.Start < start || part.columns.Start >= next {
-			continue
-		}
-		if slices.ContainsFunc(left, func(s columnSlice) bool { return part.device >= s.first && part.device < s.first+s.n }) {
-			next = part.columns.Start
-		}
-	}
-	return next - start
 }

@@ -91,7 +91,7 @@ func (m *inserter) insert(k int32) bool {
 			}
 		case oneDevice:
 			for n := 1; n <= len(m.c.all); n = finer(m.c, k, n) {
-				if !consider(m.spread(m.equal(k, n))) && n > 1 {
+				if !consider(m.inSlices(m.equal(k, n))) && n > 1 {
 					break
 				}
 			}
@@ -138,9 +138,9 @@ func (m *inserter) equal(k int32, n int) []int32 {
 	return pieces
 }
 
-// spread returns slices, the widest first, on the devices where the goal rises least with the
+// inSlices returns slices, the widest first, on the devices where the goal rises least with the
 // first slice; nil if these are too few. It compares those that compute the least.
-func (m *inserter) spread(pieces []int32) (parts []placed) {
+func (m *inserter) inSlices(pieces []int32) (parts []placed) {
 	if len(pieces) == 0 {
 		return nil
 	}

@@ -391,9 +391,12 @@ func (l *layout) excesses() (bytes int64) {
 	return bytes
 }
 
-// changeOver counts the bytes by which devices exceed their HBM after the change.
+// changeOver counts the bytes by which devices exceed their HBM after the change, if these have a price.
 func (l *layout) changeOver(widely bool) {
-	if widely {
+	switch {
+	case l.crowding == 0:
+		return
+	case widely:
 		l.counted(func() { l.over = l.excesses() })
 		return
 	}
@@ -473,8 +476,6 @@ func (l *layout) tryWithin(limit float64) bool {
 	}
 	if l.c.former != nil {
 		l.changeMoved()
-	}
-	if l.crowding > 0 {
 		l.changeOver(widely)
 	}
 	l.evaluations += max(0, int64(len(l.touched))-1)
