@@ -23,9 +23,8 @@ import (
 // the device held no cell of the shard in that row. Cells that no device held are made, not moved.
 //
 // Where slices of a table lie in the columns is free, so it is chosen (arrange): walk over the
-// columns, and take the slice of the device that held them; then exchange slices while that
-// saves bytes. A table of k slices takes O(k^2) steps, and O(k^4) for a few tables whose slices
-// overlap less with the old ones than their widths allow.
+// columns, and take the slice of the device that held them; then exchange neighbours if that
+// saves bytes. A table of k slices takes O(k^2) steps.
 
 // From is an old placement that a search begins from. Method NeuroShard then changes it
 // little: it minimises the cost plus Price times the moved bytes, under a budget of moved
@@ -95,8 +94,6 @@ type former struct {
 	limit        int64
 	// known are counts of bytes that take long.
 	known map[shardPlace]int64
-	// other is scratch: another order of the slices of a table.
-	other []columnSlice
 }
 
 // formerTable is what devices held of one table.
@@ -107,8 +104,6 @@ type formerTable struct {
 	// even says that each part has the rows [0, height), and no two parts share columns.
 	even   bool
 	height int64
-	// columns is the number of columns that devices held, if even.
-	columns int64
 	// cell is the bytes of a weight with its optimizer state, and row those of the state of
 	// each row of a shard.
 	cell, row int64
@@ -165,7 +160,6 @@ func (t *formerTable) prepare(p *problem.Problem, i int) {
 	t.even = len(t.cells) == len(t.parts)
 	for j, cells := range t.cells {
 		t.height = cells.rows.Len()
-		t.columns += cells.columns.Len()
 		t.even = t.even && cells.rows.Start == 0 && cells.rows == t.cells[0].rows && (j == 0 || cells.columns.Start >= t.cells[j-1].columns.End)
 	}
 }
@@ -374,33 +368,17 @@ func (f *former) best(table int, list []columnSlice, rows int64) int64 {
 		return f.at(table, list[0], 0, rows)
 	}
 	t.walk(list)
-	bytes, least := f.inOrder(table, list, rows), t.least(list, rows)
-	for better := true; better && bytes > least && len(list) <= mostExchanged; {
-		better = false
-		for i := range list {
-			for j := range list {
-				if i == j {
-					continue
-				}
-				f.other = append(f.other[:0], list...)
-				if i < j {
-					f.other[i], f.other[j] = f.other[j], f.other[i]
-				} else {
-					taken := f.other[i]
-					f.other = slices.Insert(slices.Delete(f.other, i, i+1), j, taken)
-				}
-				if n := f.inOrder(table, f.other, rows); n < bytes {
-					bytes, better = n, true
-					copy(list, f.other)
-				}
-			}
+	bytes := f.inOrder(table, list, rows)
+	for i := 1; i < len(list) && bytes > 0; i++ {
+		list[i-1], list[i] = list[i], list[i-1]
+		if n := f.inOrder(table, list, rows); n < bytes {
+			bytes = n
+		} else {
+			list[i-1], list[i] = list[i], list[i-1]
 		}
 	}
 	return bytes
 }
-
-// mostExchanged is the largest number of slices of a table that are exchanged in pairs.
-const mostExchanged = 12
 
 // inOrder returns the bytes that move if the slices follow each other.
 func (f *former) inOrder(table int, list []columnSlice, rows int64) (bytes int64) {
@@ -410,47 +388,6 @@ func (f *former) inOrder(table int, list []columnSlice, rows int64) (bytes int64
 		start += s.width
 	}
 	return bytes
-}
-
-// least returns a bound on the bytes that move in any order of slices on single devices: of
-// each device, the columns by which the new slices are wider than the old ones. It is 0 for
-// other tables.
-func (t *formerTable) least(list []columnSlice, rows int64) int64 {
-	if !t.even {
-		return 0
-	}
-	columns, made, state := int64(0), int64(0), int64(0)
-	for i, s := range list {
-		if s.n != 1 {
-			return 0
-		}
-		made += s.width
-		if slices.ContainsFunc(list[:i], func(other columnSlice) bool { return other.first == s.first }) {
-			continue
-		}
-		now, before, there := int64(0), int64(0), false
-		for _, other := range list {
-			if other.first == s.first {
-				now += other.width
-			}
-		}
-		for j := range t.parts {
-			if t.parts[j].device == s.first {
-				before += t.parts[j].columns.Len()
-				there = true
-			}
-		}
-		if !there {
-			state++
-		}
-		columns += max(0, now-before)
-	}
-	made -= t.columns
-	if made > 0 {
-		state = 0
-	}
-	height := min(rows, t.height)
-	return height*t.cell*max(0, columns-made) + height*t.row*state
 }
 
 // walk puts the slices in the order of the columns that their devices held. Before the next of these

@@ -29,7 +29,7 @@ func TestCovered(t *testing.T) {
 // TestEvenlyMoved counts by hand: of a table with 10 rows, device 0 held the columns [0, 4), and
 // nobody held [4, 8). A weight takes 4 bytes, and the state of a row 4 more.
 func TestEvenlyMoved(t *testing.T) {
-	table := formerTable{even: true, height: 10, columns: 4, cell: 4, row: 4}
+	table := formerTable{even: true, height: 10, cell: 4, row: 4}
 	table.parts = []formerPart{{0, rectangle{problem.Range{End: 10}, problem.Range{End: 4}}}}
 	for _, c := range []struct {
 		name          string
