@@ -36,19 +36,25 @@ type formerShard struct {
 	problem.Shard
 }
 
-// resume returns the old placement as pieces.
-func resume(r *run) *resumer {
-	s := &resumer{r: r, c: r.catalog, held: make([][]formerShard, len(r.catalog.problem.Tables))}
+// heldBefore lists the old shards of each table, by columns, then by rows.
+func heldBefore(r *run) [][]formerShard {
+	all := make([][]formerShard, len(r.catalog.problem.Tables))
 	for d, held := range r.opt.From.Shards {
 		for _, shard := range held {
-			s.held[shard.Table] = append(s.held[shard.Table], formerShard{int32(d), shard})
+			all[shard.Table] = append(all[shard.Table], formerShard{int32(d), shard})
 		}
 	}
-	for _, list := range s.held {
+	for _, list := range all {
 		slices.SortStableFunc(list, func(a, b formerShard) int {
 			return compareRectangles(rectangle{a.Rows, a.Columns}, rectangle{b.Rows, b.Columns})
 		})
 	}
+	return all
+}
+
+// resume returns the old placement as pieces.
+func resume(r *run, held [][]formerShard) *resumer {
+	s := &resumer{r: r, c: r.catalog, held: held}
 	for _, k := range s.c.whole() {
 		if len(s.c.pieces[k].members) > 1 {
 			s.together(k)
