@@ -22,13 +22,11 @@ import (
 // placements are made of parts of their own.
 
 const (
-	// rowRuns is the number of runs from the placement that the stages found, and rowTries the
-	// number of changes that a run tries. On many devices a run tries fewer changes: at most
-	// mostRowWork divided by the number of devices.
-	rowRuns     = 4
-	rowTries    = 20_000
-	mostRowWork = 400_000
-	// rowHeat is the temperature of a run at its start, as a share of the cost.
+	// rowTries is the number of changes tried. On many devices these are fewer: at most mostRowWork
+	// divided by the number of devices.
+	rowTries    = 80_000
+	mostRowWork = 1_600_000
+	// rowHeat is the temperature at the start, as a share of the cost.
 	rowHeat = .01
 	// mostBlocks is the largest number of blocks that are tried.
 	mostBlocks = 16
@@ -81,21 +79,14 @@ func chosenRows(r *run, p *problem.Problem, found Result) Result {
 	if len(c.tables) == 0 {
 		return found
 	}
-	start, from := c.scorer.Cost(), c.snapshot()
-	c.best, c.state = start, from
-	tries := min(rowTries, mostRowWork/len(c.devices))
-	for range rowRuns {
-		for _, i := range c.tables {
-			c.take(i)
-			c.put(i, from[i].cut, from[i].parts)
-		}
-		if !c.anneal(r, start, tries) {
-			c.scorer.Reset()
-			return found
-		}
-	}
+	start, tries := c.scorer.Cost(), min(rowTries, mostRowWork/len(c.devices))
+	c.best, c.state = start, c.snapshot()
+	whole := c.anneal(r, start, tries)
 	c.scorer.Reset()
-	found.Stats.Evaluations += int64(rowRuns * tries)
+	if !whole {
+		return found
+	}
+	found.Stats.Evaluations += int64(tries)
 	if c.best >= start*(1-leastGain) {
 		return found
 	}
@@ -164,16 +155,11 @@ func newCutter(r *run, p *problem.Problem, shards [][]problem.Shard) *cutter {
 		}
 	}
 	for i := range p.Tables {
-		if c.parts[i] != nil && c.free(i, r.opt.ShardingTypes) {
+		if c.parts[i] != nil && mayCutRows(&p.Tables[i], r.opt.ShardingTypes) {
 			c.tables = append(c.tables, i)
 		}
 	}
 	return c
-}
-
-// free reports whether table i may be cut by rows over any devices.
-func (c *cutter) free(i int, types []problem.ShardingType) bool {
-	return mayCutRows(&c.problem.Tables[i], types)
 }
 
 // take takes the table off its devices, and put puts it on the devices of the parts.
@@ -270,29 +256,12 @@ func (c *cutter) least(table int, cut rowCut, parts int, heat float64) changed {
 		c.busy[d] += 3 * heat * c.draw.Float64()
 	}
 	slices.SortFunc(c.order, func(a, b int) int { return cmp.Or(cmp.Compare(c.busy[a], c.busy[b]), cmp.Compare(a, b)) })
-	order := c.near(parts)
 	placed := make([]part, parts)
 	for k := range placed {
 		placed[k] = x
-		placed[k].device = order[k]
+		placed[k].device = c.order[k]
 	}
 	return changed{cut, placed}
-}
-
-// near returns the devices for the parts of a table, in the order in which they are taken. Under
-// a hierarchical exchange, parts on one host send fewer columns to others, so half of the draws
-// return the devices of the first device's host alone, if these are enough.
-func (c *cutter) near(parts int) []int {
-	h := hierarchyOf(c.scorer)
-	if h == nil || c.draw.IntN(2) == 0 {
-		return c.order
-	}
-	host := c.order[0] / h.HostSize()
-	on := slices.DeleteFunc(slices.Clone(c.order), func(d int) bool { return d/h.HostSize() != host })
-	if len(on) < parts {
-		return c.order
-	}
-	return on
 }
 
 // snapshot returns the places of all tables that may change.
