@@ -101,9 +101,8 @@ type formerTable struct {
 	parts []formerPart // by device, then by columns and rows
 	// cells are the different rectangles of the parts, by columns, then by rows.
 	cells []rectangle
-	// even says that each part has the rows [0, height), and no two parts share columns.
-	even   bool
-	height int64
+	// even says that each part has the same rows, from the first on, and no two parts share columns.
+	even bool
 	// cell is the bytes of a weight with its optimizer state, and row those of the state of
 	// each row of a shard.
 	cell, row int64
@@ -159,7 +158,6 @@ func (t *formerTable) prepare(p *problem.Problem, i int) {
 	t.cells = slices.Compact(t.cells)
 	t.even = len(t.cells) == len(t.parts)
 	for j, cells := range t.cells {
-		t.height = cells.rows.Len()
 		t.even = t.even && cells.rows.Start == 0 && cells.rows == t.cells[0].rows && (j == 0 || cells.columns.Start >= t.cells[j-1].columns.End)
 	}
 }
@@ -203,9 +201,6 @@ func (f *former) times(price float64, moved int64) float64 {
 // moved returns the bytes that a device must receive for a shard of a table.
 func (f *former) moved(table int, device int32, shard rectangle) int64 {
 	t := &f.tables[table]
-	if t.even {
-		return t.evenlyMoved(device, shard)
-	}
 	held, own := int64(0), int64(0)
 	for _, cells := range t.cells {
 		if cells.columns.Start >= shard.columns.End {
@@ -234,26 +229,6 @@ func (f *former) movedShards(shards [][]problem.Shard) (bytes unit.Bytes) {
 	return bytes
 }
 
-// evenlyMoved is moved for a table whose parts had the same rows.
-func (t *formerTable) evenlyMoved(device int32, shard rectangle) int64 {
-	held, own, there := int64(0), int64(0), false
-	for i := range t.parts {
-		part := &t.parts[i]
-		n := shared(part.columns, shard.columns)
-		held += n
-		if part.device == device {
-			own += n
-			there = there || n > 0
-		}
-	}
-	rows := shared(shard.rows, problem.Range{End: t.height})
-	bytes := rows * (held - own) * t.cell
-	if !there && held > 0 {
-		bytes += rows * t.row
-	}
-	return bytes
-}
-
 // on returns the parts that a device held.
 func (t *formerTable) on(device int32) []formerPart {
 	from, _ := slices.BinarySearchFunc(t.parts, device, func(p formerPart, d int32) int { return cmp.Compare(p.device, d) })
@@ -267,11 +242,17 @@ func (t *formerTable) on(device int32) []formerPart {
 // rowsWithout returns the number of rows of a shard that some device held in the shard's
 // columns, without those in which the given parts of the shard's device have a cell of the shard.
 func (t *formerTable) rowsWithout(on []formerPart, shard rectangle) int64 {
-	own := make([]problem.Range, 0, len(on))
+	var own []problem.Range
 	for _, part := range on {
 		if shared(part.columns, shard.columns) > 0 {
 			own = append(own, part.rows)
 		}
+	}
+	switch {
+	case t.even && len(own) > 0:
+		return 0
+	case t.even:
+		return shared(shard.rows, t.cells[0].rows)
 	}
 	held := slices.Clone(own)
 	for _, cells := range t.cells {
@@ -319,8 +300,8 @@ func (f *former) settle(table int, home []columnSlice, rows int64) {
 // at returns the bytes that devices must receive for a slice that begins at a column.
 func (f *former) at(table int, s columnSlice, start int64, rows int64) (bytes int64) {
 	all := rectangle{problem.Range{End: rows}, problem.Range{Start: start, End: start + s.width}}
-	if s.n == 1 && f.tables[table].even {
-		return f.tables[table].evenlyMoved(s.first, all)
+	if s.n == 1 {
+		return f.moved(table, s.first, all)
 	}
 	key := shardPlace{table: table, slice: s, start: start}
 	key.slice.key = 0

@@ -27,10 +27,10 @@ type inserter struct {
 	s *resumer
 }
 
-// place inserts the pieces that are left, and reports whether everything fits.
+// place inserts the pieces that are left, the most expensive first, and reports whether everything fits.
 func (m *inserter) place() bool {
 	m.crowding = firstCrowding * m.c.former.price
-	m.s.order()
+	slices.SortStableFunc(m.s.left, func(a, b int32) int { return cmp.Compare(m.c.pieces[b].alone, m.c.pieces[a].alone) })
 	m.reset(m.s.parts)
 	for i, k := range m.s.left {
 		if i%scaleEvery == 0 {

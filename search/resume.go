@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -179,32 +178,26 @@ func (s *resumer) allows(table int, form problem.Form) bool {
 }
 
 // complete returns the slices of a table with those of its missing columns, which have no
-// device. Missing columns that are too few for a slice widen the slice before them, or after
-// them. ok is false if slices overlap, or if they cannot be completed.
+// device. ok is false if slices overlap, or if they cannot be completed.
 func (s *resumer) complete(table int, slots []formerShard) (all []formerShard, ok bool) {
 	if len(slots) == 0 {
 		return nil, false
 	}
 	dim, end, least := int64(s.c.problem.Tables[table].Dim), int64(0), int64(s.c.least(table))
-	for _, slot := range slots {
-		n := len(all)
-		switch missing := slot.Columns.Start - end; {
-		case missing < 0:
-			return nil, false
-		case missing == 0:
-		case missing >= least:
-			all = append(all, s.missing(end, slot.Columns.Start, slot)...)
-		case n > 0 && all[n-1].device != none:
-			all[n-1].Columns.End = slot.Columns.Start
-		default:
-			slot.Columns.Start = end
+	for i := 0; i <= len(slots); i++ {
+		next := dim
+		if i < len(slots) {
+			next = slots[i].Columns.Start
 		}
-		all, end = append(all, slot), slot.Columns.End
-	}
-	if dim-end >= least {
-		all = append(all, s.missing(end, dim, all[len(all)-1])...)
-	} else {
-		all[len(all)-1].Columns.End = dim
+		switch missing := next - end; {
+		case missing >= least:
+			all = append(all, s.missing(end, next, slots[min(i, len(slots)-1)])...)
+		case missing != 0:
+			return nil, false
+		}
+		if i < len(slots) {
+			all, end = append(all, slots[i]), slots[i].Columns.End
+		}
 	}
 	for _, slot := range all {
 		width := slot.Columns.Len()
@@ -269,22 +262,4 @@ func (s *resumer) formsOf(k int32) []int32 {
 		}
 	}
 	return all
-}
-
-// order sorts the pieces that are left: the most expensive first, or those that take the most
-// bytes of the devices if they take more than half of a device.
-func (s *resumer) order() {
-	share := func(k int32) float64 {
-		p := &s.c.pieces[k]
-		if share := float64(p.bytes) / float64(max(1, s.c.budget)); share > .5 {
-			return share
-		}
-		return 0
-	}
-	for _, k := range s.left {
-		s.c.time(k)
-	}
-	slices.SortStableFunc(s.left, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(share(b), share(a)), cmp.Compare(s.c.pieces[b].alone, s.c.pieces[a].alone))
-	})
 }
