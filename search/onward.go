@@ -62,10 +62,11 @@ func (o onward) apply(r *run, s state) (state, error) {
 	if err != nil {
 		return s, err
 	}
-	home := homes(r.catalog, start.placed())
-	for table, parts := range homes(r.catalog, old.parts) {
-		if len(f.tables[table].home) > 0 || len(r.catalog.pieces[parts[0].piece].members) > 1 {
-			home[table] = parts
+	home := map[int][]placed{}
+	for _, p := range old.parts {
+		members := r.catalog.pieces[p.piece].members
+		if first := members[0].table; len(f.tables[first].home) > 0 || len(members) > 1 {
+			home[first] = append(home[first], p)
 		}
 	}
 	w := newReturner(r, start, home)
@@ -79,9 +80,7 @@ func (o onward) apply(r *run, s state) (state, error) {
 // start returns the placement that the annealing begins with.
 func (o onward) start(r *run, old *resumer) (placement, error) {
 	r.scorer().Reset()
-	if len(r.catalog.all) > 0 {
-		old.mean = r.catalog.meanTime(old.left)
-	}
+	old.mean = r.catalog.meanTime(old.left)
 	m := &inserter{newAnnealer(r.catalog, r.scorer(), r.opt.Seed, r.forms), old}
 	m.heat = onwardHeat
 	fits := m.place()
@@ -103,20 +102,10 @@ func (o onward) start(r *run, old *resumer) (placement, error) {
 	return occupy(r, r.offerPlaced(placement{}, s.best.placed()))
 }
 
-// homes returns the parts of each table, by the first table of their piece.
-func homes(c *catalog, parts []placed) map[int][]placed {
-	home := map[int][]placed{}
-	for _, p := range parts {
-		first := c.pieces[p.piece].members[0].table
-		home[first] = append(home[first], p)
-	}
-	return home
-}
-
 // returner anneals from an old placement and returns tables to their old places.
 type returner struct {
 	*annealing
-	// home are the places of each table that it may return to.
+	// home are the places that tables may return to, by the first table of their piece.
 	home map[int][]placed
 }
 
@@ -127,15 +116,12 @@ func newReturner(r *run, start placement, home map[int][]placed) *returner {
 	return w
 }
 
-// moved returns the bytes that move for a placement.
-func (w *returner) moved(p placement) int64 { return w.c.movedBytes(p.placed()) }
-
 // forced looks for the placement that moves the fewest bytes, and of these for the cheapest one:
 // with the tables that had no place anywhere. It sets the limit.
 func (w *returner) forced(old *resumer) {
 	f := w.c.former
 	w.back()
-	f.limit = w.moved(w.placement)
+	f.limit = w.c.movedBytes(w.placement.placed())
 	if len(old.left) > 0 || f.limit > 0 {
 		for _, k := range old.left {
 			w.focus = append(w.focus, w.c.pieces[k].members[0].table)
@@ -143,7 +129,7 @@ func (w *returner) forced(old *resumer) {
 		w.again(max(onwardEvaluations, onwardASlice*int64(min(len(w.placement.devices), len(old.left)))))
 		w.back()
 		w.focus = nil
-		f.limit = w.moved(w.placement)
+		f.limit = w.c.movedBytes(w.placement.placed())
 	}
 	f.price, f.steer = w.r.opt.From.Price, w.r.opt.From.Price
 	w.placement.toll = f.priced(f.limit)
