@@ -69,7 +69,9 @@ func (o onward) apply(r *run, s state) (state, error) {
 			home[first] = append(home[first], p)
 		}
 	}
-	w := newReturner(r, start, home)
+	w := &returner{newAnnealing(r, start, r.forms), home}
+	w.heat = onwardHeat
+	w.renumbers = slices.ContainsFunc(start.placed(), func(p placed) bool { return r.catalog.pieces[p.piece].form.Operator > 0 })
 	w.forced(old)
 	w.search()
 	s.best = w.placement
@@ -107,13 +109,6 @@ type returner struct {
 	*annealing
 	// home are the places that tables may return to, by the first table of their piece.
 	home map[int][]placed
-}
-
-func newReturner(r *run, start placement, home map[int][]placed) *returner {
-	w := &returner{newAnnealing(r, start, r.forms), home}
-	w.heat = onwardHeat
-	w.renumbers = slices.ContainsFunc(start.placed(), func(p placed) bool { return r.catalog.pieces[p.piece].form.Operator > 0 })
-	return w
 }
 
 // forced looks for the placement that moves the fewest bytes, and of these for the cheapest one:

@@ -225,28 +225,22 @@ func (s *resumer) missing(from, to int64, like formerShard) (all []formerShard) 
 // valid reports whether slices of a table may lie together on their devices.
 func (s *resumer) valid(parts []placed) bool {
 	for i, p := range parts {
-		if !s.lies(p, len(parts) > 1) || slices.ContainsFunc(parts[:i], func(q placed) bool { return s.clash(p, q) }) {
+		k, lies := &s.c.pieces[p.piece], len(parts) == 1
+		switch k.span {
+		case oneDevice:
+			lies = slices.Contains(s.c.allowed(k), p.device)
+		case oneHost:
+			lies = int(p.device)+s.c.devicesOf(oneHost) <= len(s.c.all) && (lies || s.r.forms.sliced[k.members[0].table])
+		}
+		clash := func(q placed) bool {
+			other := &s.c.pieces[q.piece]
+			return !compatible(s.c, k, p.device, q.device) || !agree(s.c, k, other) || k.form.Operator != other.form.Operator || k.span != other.span
+		}
+		if !lies || slices.ContainsFunc(parts[:i], clash) {
 			return false
 		}
 	}
 	return true
-}
-
-// lies reports whether a part may lie on its devices, as one of several slices or alone.
-func (s *resumer) lies(p placed, several bool) bool {
-	switch piece := &s.c.pieces[p.piece]; piece.span {
-	case oneDevice:
-		return slices.Contains(s.c.allowed(piece), p.device)
-	case oneHost:
-		return int(p.device)+s.c.devicesOf(oneHost) <= len(s.c.all) && (!several || s.r.forms.sliced[piece.members[0].table])
-	}
-	return !several
-}
-
-// clash reports whether two slices of a table may not lie where they lie together.
-func (s *resumer) clash(p, q placed) bool {
-	a, b := &s.c.pieces[p.piece], &s.c.pieces[q.piece]
-	return !compatible(s.c, a, p.device, q.device) || !agree(s.c, a, b) || a.form.Operator != b.form.Operator || a.span != b.span
 }
 
 // formsOf returns the pieces that may take the place of a piece that is left: itself, or the
