@@ -29,8 +29,6 @@ const (
 	manyEvaluations, onwardMore     = 50_000, 1
 	// onwardHeat is the heat of the search for the fewest bytes.
 	onwardHeat = .015
-	// Moving the bytes of a budget adds at least budgetShare of what moving all bytes adds.
-	budgetShare = .01
 )
 
 // onwardRuns are the runs. share is the least price: the share of the cost that moving all bytes of the
@@ -140,9 +138,6 @@ func (w *returner) search() {
 		f.limit = math.MaxInt64
 	}
 	all := f.bytes(w.c.problem)
-	if from.Limited {
-		all = min(all, float64(from.Most)/budgetShare)
-	}
 	n := int64(len(w.placement.devices))
 	evaluations := max(onwardEvaluations, min(onwardASlice*n, manyEvaluations+onwardMore*n))
 	w.r.event.Phase = "anneal"
