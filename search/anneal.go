@@ -37,12 +37,10 @@ type annealer struct {
 	// heat is the temperature at the start of a run, relative to the rise that only the
 	// share low of the drawn changes stays below.
 	heat float64
-	// near is constant near, or a larger number.
-	near float64
 }
 
 func newAnnealer(c *catalog, scorer Scorer, seed uint64, f forms) *annealer {
-	return &annealer{mover: mover{layout: newLayout(c, scorer, f), draw: rand.New(rand.NewPCG(seed, 0x726566696e65))}, heat: hot, near: near}
+	return &annealer{mover: mover{layout: newLayout(c, scorer, f), draw: rand.New(rand.NewPCG(seed, 0x726566696e65))}, heat: hot}
 }
 
 // anneal tries changes until it has used the evaluations or ended reports true. It
@@ -100,7 +98,7 @@ func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, 
 // cheaper reports whether the placement is the cheapest of the run. It asks the scorer
 // for the cost only if the goal is near the least goal so far.
 func (a *annealer) cheaper(goal float64, least *float64) bool {
-	if goal >= *least*(1+a.near) {
+	if goal >= *least*(1+near) {
 		return false
 	}
 	*least = min(*least, goal)
@@ -167,7 +165,7 @@ func (a *annealing) from(parts []placed, evaluations int64) bool {
 		r.tell(a.placement)
 		return false
 	}
-	b.heat, b.near, b.exact, b.renumbers, b.focus = a.heat, a.near, a.exact, a.renumbers, a.focus
+	b.heat, b.exact, b.renumbers, b.focus = a.heat, a.exact, a.renumbers, a.focus
 	b.reset(parts)
 	best, ended := b.anneal(evaluations, r.ended)
 	if ended {

@@ -85,16 +85,15 @@ func TestBlocksStay(t *testing.T) {
 	// With little memory, the bytes that every device receives from blocks count.
 	r := newRun(context.Background(), p, newScorer, Options{From: &From{Shards: old}, ChosenRows: true, Workers: 1})
 	budget := r.catalog.budget
-	kept := keepBlocks(r)
-	if kept == nil {
+	keepBlocks(r, heldBefore(r))
+	if !r.catalog.kept.holds(0) {
 		t.Fatal("got no tables that stay in blocks")
 	}
-	kept.keep(r)
 	second := old[3][0]
 	if want := budget - int64(p.ReceivedOf(second)); second.Rows.Start == 0 || r.catalog.budget != want {
 		t.Errorf("got a budget of %d bytes, want %d", r.catalog.budget, want)
 	}
-	kept.release(r)
+	releaseBlocks(r)
 	if r.catalog.budget != budget || len(r.catalog.whole()) != len(p.Tables) {
 		t.Errorf("got a budget of %d bytes for %d tables after all, want %d for %d", r.catalog.budget, len(r.catalog.whole()), budget, len(p.Tables))
 	}

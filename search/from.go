@@ -23,9 +23,8 @@ import (
 // the device held no cell of the shard in that row. Cells that no device held are made, not moved.
 //
 // Where slices of a table lie in the columns is free, so it is chosen (arrange): walk over the
-// columns, and take the slice of the device that held them; then exchange slices while that
-// saves bytes. A table of k slices takes O(k^2) steps, and O(k^4) for a few tables whose slices
-// overlap less with the old ones than their widths allow.
+// columns, and take the slice of the device that held them; then exchange neighbours if that
+// saves bytes. A table of k slices takes O(k^2) steps.
 
 // From is an old placement that a search begins from. Method NeuroShard then changes it
 // little: it minimises the cost plus Price times the moved bytes, under a budget of moved
@@ -95,8 +94,6 @@ type former struct {
 	limit        int64
 	// known are counts of bytes that take long.
 	known map[shardPlace]int64
-	// other is scratch: another order of the slices of a table.
-	other []columnSlice
 }
 
 // formerTable is what devices held of one table.
@@ -104,11 +101,8 @@ type formerTable struct {
 	parts []formerPart // by device, then by columns and rows
 	// cells are the different rectangles of the parts, by columns, then by rows.
 	cells []rectangle
-	// even says that each part has the rows [0, height), and no two parts share columns.
-	even   bool
-	height int64
-	// columns is the number of columns that devices held, if even.
-	columns int64
+	// even says that each part has the same rows, from the first on, and no two parts share columns.
+	even bool
 	// cell is the bytes of a weight with its optimizer state, and row those of the state of
 	// each row of a shard.
 	cell, row int64
@@ -164,8 +158,6 @@ func (t *formerTable) prepare(p *problem.Problem, i int) {
 	t.cells = slices.Compact(t.cells)
 	t.even = len(t.cells) == len(t.parts)
 	for j, cells := range t.cells {
-		t.height = cells.rows.Len()
-		t.columns += cells.columns.Len()
 		t.even = t.even && cells.rows.Start == 0 && cells.rows == t.cells[0].rows && (j == 0 || cells.columns.Start >= t.cells[j-1].columns.End)
 	}
 }
@@ -209,9 +201,6 @@ func (f *former) times(price float64, moved int64) float64 {
 // moved returns the bytes that a device must receive for a shard of a table.
 func (f *former) moved(table int, device int32, shard rectangle) int64 {
 	t := &f.tables[table]
-	if t.even {
-		return t.evenlyMoved(device, shard)
-	}
 	held, own := int64(0), int64(0)
 	for _, cells := range t.cells {
 		if cells.columns.Start >= shard.columns.End {
@@ -240,26 +229,6 @@ func (f *former) movedShards(shards [][]problem.Shard) (bytes unit.Bytes) {
 	return bytes
 }
 
-// evenlyMoved is moved for a table whose parts had the same rows.
-func (t *formerTable) evenlyMoved(device int32, shard rectangle) int64 {
-	held, own, there := int64(0), int64(0), false
-	for i := range t.parts {
-		part := &t.parts[i]
-		n := shared(part.columns, shard.columns)
-		held += n
-		if part.device == device {
-			own += n
-			there = there || n > 0
-		}
-	}
-	rows := shared(shard.rows, problem.Range{End: t.height})
-	bytes := rows * (held - own) * t.cell
-	if !there && held > 0 {
-		bytes += rows * t.row
-	}
-	return bytes
-}
-
 // on returns the parts that a device held.
 func (t *formerTable) on(device int32) []formerPart {
 	from, _ := slices.BinarySearchFunc(t.parts, device, func(p formerPart, d int32) int { return cmp.Compare(p.device, d) })
@@ -273,11 +242,17 @@ func (t *formerTable) on(device int32) []formerPart {
 // rowsWithout returns the number of rows of a shard that some device held in the shard's
 // columns, without those in which the given parts of the shard's device have a cell of the shard.
 func (t *formerTable) rowsWithout(on []formerPart, shard rectangle) int64 {
-	own := make([]problem.Range, 0, len(on))
+	var own []problem.Range
 	for _, part := range on {
 		if shared(part.columns, shard.columns) > 0 {
 			own = append(own, part.rows)
 		}
+	}
+	switch {
+	case t.even && len(own) > 0:
+		return 0
+	case t.even:
+		return shared(shard.rows, t.cells[0].rows)
 	}
 	held := slices.Clone(own)
 	for _, cells := range t.cells {
@@ -325,8 +300,8 @@ func (f *former) settle(table int, home []columnSlice, rows int64) {
 // at returns the bytes that devices must receive for a slice that begins at a column.
 func (f *former) at(table int, s columnSlice, start int64, rows int64) (bytes int64) {
 	all := rectangle{problem.Range{End: rows}, problem.Range{Start: start, End: start + s.width}}
-	if s.n == 1 && f.tables[table].even {
-		return f.tables[table].evenlyMoved(s.first, all)
+	if s.n == 1 {
+		return f.moved(table, s.first, all)
 	}
 	key := shardPlace{table: table, slice: s, start: start}
 	key.slice.key = 0
@@ -374,33 +349,17 @@ func (f *former) best(table int, list []columnSlice, rows int64) int64 {
 		return f.at(table, list[0], 0, rows)
 	}
 	t.walk(list)
-	bytes, least := f.inOrder(table, list, rows), t.least(list, rows)
-	for better := true; better && bytes > least && len(list) <= mostExchanged; {
-		better = false
-		for i := range list {
-			for j := range list {
-				if i == j {
-					continue
-				}
-				f.other = append(f.other[:0], list...)
-				if i < j {
-					f.other[i], f.other[j] = f.other[j], f.other[i]
-				} else {
-					taken := f.other[i]
-					f.other = slices.Insert(slices.Delete(f.other, i, i+1), j, taken)
-				}
-				if n := f.inOrder(table, f.other, rows); n < bytes {
-					bytes, better = n, true
-					copy(list, f.other)
-				}
-			}
+	bytes := f.inOrder(table, list, rows)
+	for i := 1; i < len(list) && bytes > 0; i++ {
+		list[i-1], list[i] = list[i], list[i-1]
+		if n := f.inOrder(table, list, rows); n < bytes {
+			bytes = n
+		} else {
+			list[i-1], list[i] = list[i], list[i-1]
 		}
 	}
 	return bytes
 }
-
-// mostExchanged is the largest number of slices of a table that are exchanged in pairs.
-const mostExchanged = 12
 
 // inOrder returns the bytes that move if the slices follow each other.
 func (f *former) inOrder(table int, list []columnSlice, rows int64) (bytes int64) {
@@ -412,103 +371,33 @@ func (f *former) inOrder(table int, list []columnSlice, rows int64) (bytes int64
 	return bytes
 }
 
-// least returns a bound on the bytes that move in any order of slices on single devices: of
-// each device, the columns by which the new slices are wider than the old ones. It is 0 for
-// other tables.
-func (t *formerTable) least(list []columnSlice, rows int64) int64 {
-	if !t.even {
-		return 0
-	}
-	columns, made, state := int64(0), int64(0), int64(0)
-	for i, s := range list {
-		if s.n != 1 {
-			return 0
-		}
-		made += s.width
-		if slices.ContainsFunc(list[:i], func(other columnSlice) bool { return other.first == s.first }) {
-			continue
-		}
-		now, before, there := int64(0), int64(0), false
-		for _, other := range list {
-			if other.first == s.first {
-				now += other.width
-			}
-		}
-		for j := range t.parts {
-			if t.parts[j].device == s.first {
-				before += t.parts[j].columns.Len()
-				there = true
-			}
-		}
-		if !there {
-			state++
-		}
-		columns += max(0, now-before)
-	}
-	made -= t.columns
-	if made > 0 {
-		state = 0
-	}
-	height := min(rows, t.height)
-	return height*t.cell*max(0, columns-made) + height*t.row*state
-}
-
-// walk puts the slices in the order in which a walk over the columns takes them: the slice
-// whose device held the columns that come next, or else one that fits the gap.
+// walk puts the slices in the order of the columns that their devices held. Before the next of these
+// columns, it puts the widest slice that fits of those whose devices held none.
 func (t *formerTable) walk(list []columnSlice) {
+	held := func(s columnSlice) int64 {
+		first := int64(math.MaxInt64)
+		for i := range t.parts {
+			if part := &t.parts[i]; part.device >= s.first && part.device < s.first+s.n {
+				first = min(first, part.columns.Start)
+			}
+		}
+		return first
+	}
+	slices.SortStableFunc(list, func(a, b columnSlice) int { return cmp.Compare(held(a), held(b)) })
 	start := int64(0)
 	for i := range list {
-		best, gap := i, t.gap(start, list[i:])
-		first := t.claim(list[i], start, gap)
-		for j := i + 1; j < len(list); j++ {
-			claim := t.claim(list[j], start, gap)
-			if cmp.Or(cmp.Compare(claim[0], first[0]), cmp.Compare(claim[1], first[1]), compareColumnSlices(list[j], list[best])) < 0 {
-				best, first = j, claim
+		next := held(list[i])
+		best := -1
+		for j := i; j < len(list); j++ {
+			if s := list[j]; held(s) == math.MaxInt64 && s.width <= next-start && (best < 0 || s.width > list[best].width) {
+				best = j
 			}
 		}
-		list[i], list[best] = list[best], list[i]
+		if best > i {
+			s := list[best]
+			copy(list[i+1:best+1], list[i:best])
+			list[i] = s
+		}
 		start += list[i].width
 	}
-}
-
-// claim says how well a slice begins at a column; lower is better. First come slices of the
-// device that held the column: the widest one that ends where the device's columns end, or
-// before, then wider ones. Then come slices of devices that held no columns further on, the
-// widest one that fits the gap before the columns of other slices, and then all others.
-func (t *formerTable) claim(s columnSlice, start, gap int64) [2]int64 {
-	later := false
-	for i := range t.parts {
-		part := &t.parts[i]
-		own := part.device >= s.first && part.device < s.first+s.n
-		if own && part.columns.Start <= start && start < part.columns.End {
-			if s.width <= part.columns.End-start {
-				return [2]int64{0, -s.width}
-			}
-			return [2]int64{1, s.width}
-		}
-		later = later || own && part.columns.Start > start
-	}
-	switch {
-	case later:
-		return [2]int64{4, s.width}
-	case s.width <= gap:
-		return [2]int64{2, -s.width}
-	}
-	return [2]int64{3, s.width}
-}
-
-// gap returns the number of columns from a column on up to the next ones that a device of the
-// slices left held.
-func (t *formerTable) gap(start int64, left []columnSlice) int64 {
-	next := int64(math.MaxInt64)
-	for i := range t.parts {
-		part := &t.parts[i]
-		if part.columns.Start < start || part.columns.Start >= next {
-			continue
-		}
-		if slices.ContainsFunc(left, func(s columnSlice) bool { return part.device >= s.first && part.device < s.first+s.n }) {
-			next = part.columns.Start
-		}
-	}
-	return next - start
 }

@@ -341,3 +341,33 @@ func dropShards(shards [][]problem.Shard, drop func(device int, s problem.Shard)
 	}
 	return left
 }
+
+// TestFromOutOfRoom: tables have more rows than before, so that devices do not have room for what they
+// held. Few bytes move.
+func TestFromOutOfRoom(t *testing.T) {
+	for seed := range uint64(4) {
+		p := pool(seed, 24, 6, 64)
+		p.Accounting = problem.CountAll
+		total := unit.Bytes(0)
+		for i := range p.Tables {
+			total += p.ShardMemory(p.Whole(i)).Tables()
+		}
+		p.Topology.Memory = p.DeviceMemory(0).Received + total*115/100/unit.Bytes(p.Topology.Devices)
+		old, err := search.Run(context.Background(), p, factory(p), search.Options{Workers: 1, MaxEvaluations: 5000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Tables = slices.Clone(p.Tables)
+		for i := 0; i < len(p.Tables); i += 6 {
+			p.Tables[i].Rows += p.Tables[i].Rows / 4
+		}
+		r, err := search.Run(context.Background(), p, factory(p), search.Options{Workers: 1, From: &search.From{Shards: old.Shards, Limited: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, p, r)
+		if r.Moved > total/100 {
+			t.Errorf("seed %d: got %v of %v moved, want at most 1 %%", seed, r.Moved, total)
+		}
+	}
+}

@@ -48,6 +48,8 @@ type softSums struct {
 	hidden                                            [2]float64
 	// moved is the number of bytes that move, if devices held tables before (from.go).
 	moved int64
+	// over is the number of bytes by which devices exceed their HBM, if these have a price.
+	over int64
 	// hostSum and hostPower are sums over the hosts of a hierarchical exchange: of their
 	// columns, and of the powers of these.
 	hostSum, hostPower float64
@@ -89,7 +91,7 @@ type objective struct {
 // rescale sets the sums and the scales. A scale is at least the given least value,
 // because a placement that has little on single devices may get more there.
 func (o *objective) rescale(alike, leastCompute, leastDims float64) {
-	o.softSums = softSums{alike: alike, moved: o.moved}
+	o.softSums = softSums{alike: alike, moved: o.moved, over: o.over}
 	o.computeScale, o.dimScale = max(slices.Max(o.compute), leastCompute), max(float64(slices.Max(o.dims)), leastDims)
 	for d := range o.compute {
 		o.sum(int32(d), 1)

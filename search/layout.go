@@ -58,6 +58,10 @@ type layout struct {
 	changedMoves []movedTable
 	slicesOf     []columnSlice
 
+	// crowding is the price in the goal of a byte by which a device exceeds its HBM, in ms; 0 says
+	// that none may.
+	crowding float64
+
 	// exact says that the goal is the cost, and softWeight times the goal of soft maxima. Costs
 	// of large problems take too long.
 	exact bool
@@ -135,6 +139,7 @@ func (l *layout) reset(parts []placed) {
 		l.score(p, l.scorer.Add)
 	}
 	l.countMoved(parts)
+	l.over = l.excesses()
 	l.begin()
 }
 
@@ -207,7 +212,7 @@ func (l *layout) goal() float64 {
 		goal = l.scorer.Cost() + softWeight*goal
 	}
 	if l.c.former != nil {
-		goal += l.c.former.toll(l.moved)
+		goal += l.c.former.toll(l.moved) + l.crowding*float64(l.over)
 	}
 	return goal
 }
@@ -220,7 +225,7 @@ func (l *layout) priced(cost float64) float64 {
 	if l.c.former == nil {
 		return cost
 	}
-	return cost + l.c.former.priced(l.moved)
+	return cost + l.c.former.priced(l.moved) + l.crowding*float64(l.over)
 }
 
 // all returns a copy of the parts.
@@ -330,7 +335,7 @@ func (l *layout) fits(together bool) bool {
 		if !l.hasRoom(together) {
 			return false
 		}
-	} else {
+	} else if l.crowding == 0 {
 		for _, p := range l.come {
 			if l.after(p.device)+l.shared(p.device) > l.budget {
 				return false
@@ -376,8 +381,43 @@ func (l *layout) widely() bool {
 	return slices.ContainsFunc(l.come, func(p placed) bool { return other(p.piece) })
 }
 
-// hasRoom reports whether all devices have room after the change.
-func (l *layout) hasRoom(together bool) bool {
+// excess returns the bytes by which a device exceeds its HBM, and excesses those of all devices.
+func (l *layout) excess(d int32) int64 { return excess(l.budget - l.own[d] - l.shared(d)) }
+
+func (l *layout) excesses() (bytes int64) {
+	for d := range l.own {
+		bytes += l.excess(int32(d))
+	}
+	return bytes
+}
+
+// changeOver counts the bytes by which devices exceed their HBM after the change, if these have a price.
+func (l *layout) changeOver(widely bool) {
+	switch {
+	case l.crowding == 0:
+		return
+	case widely:
+		l.counted(func() { l.over = l.excesses() })
+		return
+	}
+	for _, d := range l.touched {
+		l.over += excess(l.budget-l.after(d)-l.shared(d)) - l.excess(d)
+	}
+}
+
+// hasRoom reports whether all devices have room after the change. If bytes beyond HBM have a price,
+// only host memory counts.
+func (l *layout) hasRoom(together bool) (fits bool) {
+	l.counted(func() {
+		if fits = l.lack(together) == 0; l.crowding > 0 {
+			fits = l.hostTaken.Max() <= l.hostBudget
+		}
+	})
+	return fits
+}
+
+// counted calls do while the bytes are those after the change.
+func (l *layout) counted(do func()) {
 	change := func(sign int64) {
 		for _, slot := range l.gone {
 			p := l.parts[slot]
@@ -388,9 +428,8 @@ func (l *layout) hasRoom(together bool) bool {
 		}
 	}
 	change(1)
-	fits := l.lack(together) == 0
+	do()
 	change(-1)
-	return fits
 }
 
 // try applies the proposed change to the scorer and the sums.
@@ -399,9 +438,35 @@ func (l *layout) try() { l.tryWithin(math.Inf(1)) }
 // tryWithin is try, and reports whether the goal is at most limit. It stops as soon as the goal is above the limit: the
 // change must be undone then. The devices that get slices are estimated first.
 func (l *layout) tryWithin(limit float64) bool {
+	widely := l.exchangeParts()
+	bounded := !widely && !l.exact && l.c.former == nil && !math.IsInf(limit, 1)
+	for i, d := range slices.Backward(l.touched) {
+		if bounded && l.goal() > limit {
+			l.evaluations += max(0, int64(len(l.touched)-2-i))
+			return false
+		}
+		l.compute[d] = l.scorer.Compute(int(d))
+		l.sumCompute(d, 1)
+	}
+	if widely {
+		l.alike = l.scorer.Shared()
+		if l.hides {
+			_, l.hidden = l.hiding.AllToAlls()
+		}
+	}
+	if l.c.former != nil {
+		l.changeMoved()
+		l.changeOver(widely)
+	}
+	l.evaluations += max(0, int64(len(l.touched))-1)
+	return l.goal() <= limit
+}
+
+// exchangeParts applies the proposed change to what the devices hold in the scorer, and to the sums of columns. It reports
+// whether several devices hold some part of the change.
+func (l *layout) exchangeParts() (widely bool) {
 	l.touched, l.before = l.touched[:0], l.before[:0]
 	l.touchedHosts, l.beforeHosts = l.touchedHosts[:0], l.beforeHosts[:0]
-	widely := false
 	for _, slot := range l.gone {
 		p := l.parts[slot]
 		widely = l.touchSpan(p) || widely
@@ -420,26 +485,7 @@ func (l *layout) tryWithin(limit float64) bool {
 	for _, h := range l.touchedHosts {
 		l.sumHost(h, 1)
 	}
-	bounded := !widely && !l.exact && l.c.former == nil && !math.IsInf(limit, 1)
-	for i, d := range slices.Backward(l.touched) {
-		if bounded && l.goal() > limit {
-			l.evaluations += max(0, int64(len(l.touched)-2-i))
-			return false
-		}
-		l.compute[d] = l.scorer.Compute(int(d))
-		l.sumCompute(d, 1)
-	}
-	if widely {
-		l.alike = l.scorer.Shared()
-		if l.hides {
-			_, l.hidden = l.hiding.AllToAlls()
-		}
-	}
-	if l.c.former != nil {
-		l.changeMoved()
-	}
-	l.evaluations += max(0, int64(len(l.touched))-1)
-	return l.goal() <= limit
+	return widely
 }
 
 // touchSpan touches the devices of a part's span, unless these are all, and reports

@@ -1,10 +1,6 @@
 package search
 
-import (
-	"slices"
-
-	"github.com/neuroshard/neuroshard/internal/peaks"
-)
+import "github.com/neuroshard/neuroshard/internal/peaks"
 
 // ledger counts the bytes that pieces take, by where they lie:
 //
@@ -43,12 +39,6 @@ func newLedger(c *catalog) ledger {
 	}
 	for d := range l.hostOf {
 		l.hostOf[d] = int32(d) / l.local
-	}
-	if c.kept != nil {
-		l.start = slices.Clone(c.short)
-		for d, bytes := range c.kept.bytes {
-			l.start[d] += bytes
-		}
 	}
 	l.clearDevices()
 	return l

@@ -26,11 +26,13 @@ func TestCovered(t *testing.T) {
 	}
 }
 
-// TestEvenlyMoved counts by hand: of a table with 10 rows, device 0 held the columns [0, 4), and
+// TestMoved counts by hand: of a table with 10 rows, device 0 held the columns [0, 4), and
 // nobody held [4, 8). A weight takes 4 bytes, and the state of a row 4 more.
-func TestEvenlyMoved(t *testing.T) {
-	table := formerTable{even: true, height: 10, columns: 4, cell: 4, row: 4}
-	table.parts = []formerPart{{0, rectangle{problem.Range{End: 10}, problem.Range{End: 4}}}}
+func TestMoved(t *testing.T) {
+	table := formerTable{even: true, cell: 4, row: 4}
+	table.cells = []rectangle{{problem.Range{End: 10}, problem.Range{End: 4}}}
+	table.parts = []formerPart{{0, table.cells[0]}}
+	f := former{tables: []formerTable{table}}
 	for _, c := range []struct {
 		name          string
 		device        int32
@@ -43,7 +45,7 @@ func TestEvenlyMoved(t *testing.T) {
 		{"half of it, and more that nobody held", 1, 2, 6, 10*2*4 + 10*4},
 	} {
 		shard := rectangle{problem.Range{End: 10}, problem.Range{Start: c.first, End: c.behind}}
-		if got := table.evenlyMoved(c.device, shard); got != c.want {
+		if got := f.moved(0, c.device, shard); got != c.want {
 			t.Errorf("%s: got %d bytes, want %d", c.name, got, c.want)
 		}
 	}

@@ -3,7 +3,6 @@ package search
 import (
 	"cmp"
 	"math"
-	"math/rand/v2"
 	"slices"
 )
 
@@ -13,8 +12,8 @@ import (
 //	          If they find none, the other stages make a placement
 //	anneal    under the price of moved bytes and the budget, in runs. The first runs have a higher
 //	          price, so that bytes move first where that pays most
-//	return    each table that moved goes back to its old place, alone or with another one, if
-//	          the plan does not become more expensive by that
+//	return    each table that moved goes back to its old place, if the plan does not become more
+//	          expensive by that
 //
 // The bytes that move in the placement that the annealing begins with had to move, as far as
 // the stage can tell; the budget comes on top of them.
@@ -30,50 +29,47 @@ const (
 	manyEvaluations, onwardMore     = 50_000, 1
 	// onwardHeat is the heat of the search for the fewest bytes.
 	onwardHeat = .015
-	// Moving the bytes of a budget adds at least budgetShare of what moving all bytes adds.
-	budgetShare = .01
 )
 
-// onwardShares are the least prices of the runs: the share of the cost that moving all bytes of
-// the tables adds to the goal. onwardHeats are the heats of the runs, low at first, because the
-// old placement is a good one. Up to onwardMany slices, further runs have the true price, and the
-// cost itself in the goal; the last one is for onwardFew slices at most.
-var (
-	onwardShares = []float64{.1, .01, 0, 0, 0}
-	onwardHeats  = []float64{.05, .01, .015, .3, 1}
-)
-
-const (
-	onwardFew, onwardMany = 100, 1000
-	// onwardSoft is the number of runs whose goal is the one of soft maxima.
-	onwardSoft = 2
-	// Up to that number of slices, the scorer is asked for the cost of a placement if its goal is
-	// at most (1 + onwardNear) times the best one: the fewer slices, the less the goal says.
-	onwardNear = .05
-)
+// onwardRuns are the runs. share is the least price: the share of the cost that moving all bytes of the
+// tables adds to the goal. The heat is low at first, because the old placement is a good one. Later
+// runs have the true price, and the exact cost in the goal, for up to a number of slices.
+var onwardRuns = []struct {
+	share, heat float64
+	exact       bool
+	most        int64
+}{
+	{share: .1, heat: .05, most: math.MaxInt64},
+	{share: .01, heat: .01, most: math.MaxInt64},
+	{heat: .015, exact: true, most: 1000},
+	{heat: .3, exact: true, most: 1000},
+	{heat: 1, exact: true, most: 100},
+}
 
 func (o onward) apply(r *run, s state) (state, error) {
 	f := newFormer(r.catalog.problem, r.opt.From)
 	r.catalog.former = f
 	f.dominate(r.catalog.problem)
-	if kept := keepBlocks(r); kept != nil {
-		kept.keep(r)
-	}
+	held := heldBefore(r)
+	keepBlocks(r, held)
 	if err := r.forms.possible(r.catalog); err != nil {
 		return s, err
 	}
-	old := resume(r)
+	old := resume(r, held)
 	start, err := o.start(r, old)
 	if err != nil {
 		return s, err
 	}
-	home := homes(r.catalog, start.placed())
-	for table, parts := range homes(r.catalog, old.parts) {
-		if len(f.tables[table].home) > 0 || len(r.catalog.pieces[parts[0].piece].members) > 1 {
-			home[table] = parts
+	home := map[int][]placed{}
+	for _, p := range old.parts {
+		members := r.catalog.pieces[p.piece].members
+		if first := members[0].table; len(f.tables[first].home) > 0 || len(members) > 1 {
+			home[first] = append(home[first], p)
 		}
 	}
-	w := newReturner(r, start, home)
+	w := &returner{newAnnealing(r, start, r.forms), home}
+	w.heat = onwardHeat
+	w.renumbers = slices.ContainsFunc(start.placed(), func(p placed) bool { return r.catalog.pieces[p.piece].form.Operator > 0 })
 	w.forced(old)
 	w.search()
 	s.best = w.placement
@@ -84,10 +80,9 @@ func (o onward) apply(r *run, s state) (state, error) {
 // start returns the placement that the annealing begins with.
 func (o onward) start(r *run, old *resumer) (placement, error) {
 	r.scorer().Reset()
-	if len(r.catalog.all) > 0 {
-		old.mean = r.catalog.meanTime(old.left)
-	}
-	m := &inserter{mover: &mover{layout: newLayout(r.catalog, r.scorer(), r.forms), draw: rand.New(rand.NewPCG(r.opt.Seed, 0x696e73657274))}, s: old}
+	old.mean = r.catalog.meanTime(old.left)
+	m := &inserter{newAnnealer(r.catalog, r.scorer(), r.opt.Seed, r.forms), old}
+	m.heat = onwardHeat
 	fits := m.place()
 	r.stats.Evaluations += m.evaluations
 	if fits {
@@ -97,9 +92,7 @@ func (o onward) start(r *run, old *resumer) (placement, error) {
 	}
 	f := r.catalog.former
 	r.catalog.former = nil
-	if kept := r.catalog.kept; kept != nil {
-		kept.release(r)
-	}
+	releaseBlocks(r)
 	s, err := r.apply(o.otherwise, state{})
 	err = r.placed(s, err)
 	r.catalog.former = f
@@ -109,50 +102,27 @@ func (o onward) start(r *run, old *resumer) (placement, error) {
 	return occupy(r, r.offerPlaced(placement{}, s.best.placed()))
 }
 
-// homes returns the parts of each table, by the first table of their piece.
-func homes(c *catalog, parts []placed) map[int][]placed {
-	home := map[int][]placed{}
-	for _, p := range parts {
-		first := c.pieces[p.piece].members[0].table
-		home[first] = append(home[first], p)
-	}
-	return home
-}
-
 // returner anneals from an old placement and returns tables to their old places.
 type returner struct {
 	*annealing
-	// home are the places of each table that it may return to.
+	// home are the places that tables may return to, by the first table of their piece.
 	home map[int][]placed
 }
-
-func newReturner(r *run, start placement, home map[int][]placed) *returner {
-	w := &returner{newAnnealing(r, start, r.forms), home}
-	w.heat = onwardHeat
-	if len(start.devices) <= onwardMany {
-		w.near = onwardNear
-	}
-	w.renumbers = slices.ContainsFunc(start.placed(), func(p placed) bool { return r.catalog.pieces[p.piece].form.Operator > 0 })
-	return w
-}
-
-// moved returns the bytes that move for a placement.
-func (w *returner) moved(p placement) int64 { return w.c.movedBytes(p.placed()) }
 
 // forced looks for the placement that moves the fewest bytes, and of these for the cheapest one:
 // with the tables that had no place anywhere. It sets the limit.
 func (w *returner) forced(old *resumer) {
 	f := w.c.former
-	w.fewestBytes()
-	f.limit = w.moved(w.placement)
+	w.back()
+	f.limit = w.c.movedBytes(w.placement.placed())
 	if len(old.left) > 0 || f.limit > 0 {
 		for _, k := range old.left {
 			w.focus = append(w.focus, w.c.pieces[k].members[0].table)
 		}
 		w.again(max(onwardEvaluations, onwardASlice*int64(min(len(w.placement.devices), len(old.left)))))
-		w.fewestBytes()
+		w.back()
 		w.focus = nil
-		f.limit = w.moved(w.placement)
+		f.limit = w.c.movedBytes(w.placement.placed())
 	}
 	f.price, f.steer = w.r.opt.From.Price, w.r.opt.From.Price
 	w.placement.toll = f.priced(f.limit)
@@ -168,51 +138,35 @@ func (w *returner) search() {
 		f.limit = math.MaxInt64
 	}
 	all := f.bytes(w.c.problem)
-	if from.Limited {
-		all = min(all, float64(from.Most)/budgetShare)
-	}
 	n := int64(len(w.placement.devices))
 	evaluations := max(onwardEvaluations, min(onwardASlice*n, manyEvaluations+onwardMore*n))
 	w.r.event.Phase = "anneal"
-	for i, share := range onwardShares {
-		if i == onwardSoft && n > onwardMany || i == len(onwardShares)-1 && n > onwardFew {
+	for _, run := range onwardRuns {
+		if n > run.most {
 			break
 		}
-		f.steer = max(from.Price, share*w.placement.cost/all)
-		w.heat, w.exact = onwardHeats[i], i >= onwardSoft
+		f.steer = max(from.Price, run.share*w.placement.cost/all)
+		w.heat, w.exact = run.heat, run.exact
 		w.again(evaluations)
 		w.back()
 	}
 	w.exact = false
 }
 
-// fewestBytes returns tables to their old places as long as fewer bytes move, whatever the cost.
-func (w *returner) fewestBytes() {
-	if w.moved(w.placement) > 0 {
-		w.returnTables(func(_, _ float64, moved, wasMoved int64) bool { return moved < wasMoved })
-	}
-}
-
-// back returns tables to their old places as long as the plan does not become more expensive.
+// back returns tables to their old places as long as fewer bytes move and the plan does not become
+// more expensive, those that move the most bytes first.
 func (w *returner) back() {
-	w.returnTables(func(cost, wasCost float64, moved, wasMoved int64) bool {
-		return moved < wasMoved && cost+w.c.former.priced(moved) <= wasCost+w.c.former.priced(wasMoved)
-	})
-}
-
-// returnTables returns tables to their old places, those that move the most bytes first, where
-// pays says so of the cost and the moved bytes with the table at its old place.
-func (w *returner) returnTables(pays func(cost, wasCost float64, moved, wasMoved int64) bool) {
 	w.reset(w.placement.placed())
 	cost, changed := w.scorer.Cost(), false
-	attempt := func(tables ...int) bool {
-		if !w.proposeHome(tables) {
+	attempt := func(table int) bool {
+		w.gone, w.come = append(w.gone[:0], w.slots(table)...), append(w.come[:0], w.home[table]...)
+		if !w.fits(false) {
 			return false
 		}
 		before := w.softSums
 		w.try()
 		w.evaluations++
-		if now := w.scorer.Cost(); pays(now, cost, w.layout.moved, before.moved) {
+		if now := w.scorer.Cost(); w.layout.moved < before.moved && w.priced(now) <= cost+w.c.former.priced(before.moved) {
 			cost, changed = now, true
 			w.accept()
 			return true
@@ -222,18 +176,8 @@ func (w *returner) returnTables(pays func(cost, wasCost float64, moved, wasMoved
 	}
 	for again := true; again; {
 		again = false
-		away := w.away()
-		for i, t := range away {
-			if attempt(t) {
-				again = true
-				continue
-			}
-			for _, other := range away[i+1 : min(len(away), i+1+returnPairs)] {
-				if attempt(t, other) {
-					again = true
-					break
-				}
-			}
+		for _, table := range w.away() {
+			again = attempt(table) || again
 		}
 	}
 	w.r.stats.Evaluations += w.evaluations
@@ -242,9 +186,6 @@ func (w *returner) returnTables(pays func(cost, wasCost float64, moved, wasMoved
 		w.placement = w.r.offerPlaced(placement{}, w.all())
 	}
 }
-
-// returnPairs is the number of tables that are tried together with a table.
-const returnPairs = 16
 
 // away returns the first tables of the pieces that are not at their old places and have bytes to
 // move, those with the most bytes first.
@@ -269,16 +210,6 @@ func (w *returner) away() (tables []int) {
 	}
 	slices.SortFunc(tables, func(a, b int) int { return cmp.Or(cmp.Compare(bytes[b], bytes[a]), cmp.Compare(a, b)) })
 	return tables
-}
-
-// proposeHome proposes that tables lie at their old places.
-func (w *returner) proposeHome(tables []int) bool {
-	w.gone, w.come = w.gone[:0], w.come[:0]
-	for _, t := range tables {
-		w.gone = append(w.gone, w.slots(t)...)
-		w.come = append(w.come, w.home[t]...)
-	}
-	return w.fits(false)
 }
 
 // slots returns the slots of a table, or of the co-location whose first table it is.

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -36,19 +35,25 @@ type formerShard struct {
 	problem.Shard
 }
 
-// resume returns the old placement as pieces.
-func resume(r *run) *resumer {
-	s := &resumer{r: r, c: r.catalog, held: make([][]formerShard, len(r.catalog.problem.Tables))}
+// heldBefore lists the old shards of each table, by columns, then by rows.
+func heldBefore(r *run) [][]formerShard {
+	all := make([][]formerShard, len(r.catalog.problem.Tables))
 	for d, held := range r.opt.From.Shards {
 		for _, shard := range held {
-			s.held[shard.Table] = append(s.held[shard.Table], formerShard{int32(d), shard})
+			all[shard.Table] = append(all[shard.Table], formerShard{int32(d), shard})
 		}
 	}
-	for _, list := range s.held {
+	for _, list := range all {
 		slices.SortStableFunc(list, func(a, b formerShard) int {
 			return compareRectangles(rectangle{a.Rows, a.Columns}, rectangle{b.Rows, b.Columns})
 		})
 	}
+	return all
+}
+
+// resume returns the old placement as pieces.
+func resume(r *run, held [][]formerShard) *resumer {
+	s := &resumer{r: r, c: r.catalog, held: held}
 	for _, k := range s.c.whole() {
 		if len(s.c.pieces[k].members) > 1 {
 			s.together(k)
@@ -173,32 +178,26 @@ func (s *resumer) allows(table int, form problem.Form) bool {
 }
 
 // complete returns the slices of a table with those of its missing columns, which have no
-// device. Missing columns that are too few for a slice widen the slice before them, or after
-// them. ok is false if slices overlap, or if they cannot be completed.
+// device. ok is false if slices overlap, or if they cannot be completed.
 func (s *resumer) complete(table int, slots []formerShard) (all []formerShard, ok bool) {
 	if len(slots) == 0 {
 		return nil, false
 	}
 	dim, end, least := int64(s.c.problem.Tables[table].Dim), int64(0), int64(s.c.least(table))
-	for _, slot := range slots {
-		n := len(all)
-		switch missing := slot.Columns.Start - end; {
-		case missing < 0:
-			return nil, false
-		case missing == 0:
-		case missing >= least:
-			all = append(all, s.missing(end, slot.Columns.Start, slot)...)
-		case n > 0 && all[n-1].device != none:
-			all[n-1].Columns.End = slot.Columns.Start
-		default:
-			slot.Columns.Start = end
+	for i := 0; i <= len(slots); i++ {
+		next := dim
+		if i < len(slots) {
+			next = slots[i].Columns.Start
 		}
-		all, end = append(all, slot), slot.Columns.End
-	}
-	if dim-end >= least {
-		all = append(all, s.missing(end, dim, all[len(all)-1])...)
-	} else {
-		all[len(all)-1].Columns.End = dim
+		switch missing := next - end; {
+		case missing >= least:
+			all = append(all, s.missing(end, next, slots[min(i, len(slots)-1)])...)
+		case missing != 0:
+			return nil, false
+		}
+		if i < len(slots) {
+			all, end = append(all, slots[i]), slots[i].Columns.End
+		}
 	}
 	for _, slot := range all {
 		width := slot.Columns.Len()
@@ -226,28 +225,22 @@ func (s *resumer) missing(from, to int64, like formerShard) (all []formerShard) 
 // valid reports whether slices of a table may lie together on their devices.
 func (s *resumer) valid(parts []placed) bool {
 	for i, p := range parts {
-		if !s.lies(p, len(parts) > 1) || slices.ContainsFunc(parts[:i], func(q placed) bool { return s.clash(p, q) }) {
+		k, lies := &s.c.pieces[p.piece], len(parts) == 1
+		switch k.span {
+		case oneDevice:
+			lies = slices.Contains(s.c.allowed(k), p.device)
+		case oneHost:
+			lies = int(p.device)+s.c.devicesOf(oneHost) <= len(s.c.all) && (lies || s.r.forms.sliced[k.members[0].table])
+		}
+		clash := func(q placed) bool {
+			other := &s.c.pieces[q.piece]
+			return !compatible(s.c, k, p.device, q.device) || !agree(s.c, k, other) || k.form.Operator != other.form.Operator || k.span != other.span
+		}
+		if !lies || slices.ContainsFunc(parts[:i], clash) {
 			return false
 		}
 	}
 	return true
-}
-
-// lies reports whether a part may lie on its devices, as one of several slices or alone.
-func (s *resumer) lies(p placed, several bool) bool {
-	switch piece := &s.c.pieces[p.piece]; piece.span {
-	case oneDevice:
-		return slices.Contains(s.c.allowed(piece), p.device)
-	case oneHost:
-		return int(p.device)+s.c.devicesOf(oneHost) <= len(s.c.all) && (!several || s.r.forms.sliced[piece.members[0].table])
-	}
-	return !several
-}
-
-// clash reports whether two slices of a table may not lie where they lie together.
-func (s *resumer) clash(p, q placed) bool {
-	a, b := &s.c.pieces[p.piece], &s.c.pieces[q.piece]
-	return !compatible(s.c, a, p.device, q.device) || !agree(s.c, a, b) || a.form.Operator != b.form.Operator || a.span != b.span
 }
 
 // formsOf returns the pieces that may take the place of a piece that is left: itself, or the
@@ -263,22 +256,4 @@ func (s *resumer) formsOf(k int32) []int32 {
 		}
 	}
 	return all
-}
-
-// order sorts the pieces that are left: the most expensive first, or those that take the most
-// bytes of the devices if they take more than half of a device.
-func (s *resumer) order() {
-	share := func(k int32) float64 {
-		p := &s.c.pieces[k]
-		if share := float64(p.bytes) / float64(max(1, s.c.budget)); share > .5 {
-			return share
-		}
-		return 0
-	}
-	for _, k := range s.left {
-		s.c.time(k)
-	}
-	slices.SortStableFunc(s.left, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(share(b), share(a)), cmp.Compare(s.c.pieces[b].alone, s.c.pieces[a].alone))
-	})
 }

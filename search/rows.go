@@ -22,13 +22,11 @@ import (
 // placements are made of parts of their own.
 
 const (
-	// rowRuns is the number of runs from the placement that the stages found, and rowTries the
-	// number of changes that a run tries. On many devices a run tries fewer changes: at most
-	// mostRowWork divided by the number of devices.
-	rowRuns     = 4
-	rowTries    = 20_000
-	mostRowWork = 400_000
-	// rowHeat is the temperature of a run at its start, as a share of the cost.
+	// rowTries is the number of changes tried. On many devices these are fewer: at most mostRowWork
+	// divided by the number of devices.
+	rowTries    = 80_000
+	mostRowWork = 1_600_000
+	// rowHeat is the temperature at the start, as a share of the cost.
 	rowHeat = .01
 	// mostBlocks is the largest number of blocks that are tried.
 	mostBlocks = 16
@@ -48,15 +46,20 @@ type rowCut struct {
 	blocks, width int
 }
 
+// place is where the parts of a table lie. It must not be modified.
+type place struct {
+	cut   rowCut
+	parts []part
+}
+
 // cutter is a placement in which tables are cut by rows over chosen devices.
 type cutter struct {
 	problem *problem.Problem
 	scorer  Scorer
 	draw    *rand.Rand
-	// tables may change places; cuts and parts are those of each table.
+	// tables may change places, and places are those of each table.
 	tables []int
-	cuts   []rowCut
-	parts  [][]part
+	places []place
 	// used is the bytes, and held the number of parts, of each device. received is the bytes that
 	// each device receives from blocks.
 	used     []int64
@@ -66,9 +69,9 @@ type cutter struct {
 	devices  []int32
 	order    []int
 	busy     []float64
-	// best is the cost of the cheapest placement, and state has its places by table.
-	best  float64
-	state []changed
+	// best is the cost of the cheapest placement, and bestPlaces are its places.
+	best       float64
+	bestPlaces []place
 }
 
 // chosenRows returns the result with tables cut by rows over chosen devices, if the engine runs
@@ -81,25 +84,18 @@ func chosenRows(r *run, p *problem.Problem, found Result) Result {
 	if len(c.tables) == 0 {
 		return found
 	}
-	start, from := c.scorer.Cost(), c.snapshot()
-	c.best, c.state = start, from
-	tries := min(rowTries, mostRowWork/len(c.devices))
-	for range rowRuns {
-		for _, i := range c.tables {
-			c.take(i)
-			c.put(i, from[i].cut, from[i].parts)
-		}
-		if !c.anneal(r, start, tries) {
-			c.scorer.Reset()
-			return found
-		}
-	}
+	start, tries := c.scorer.Cost(), min(rowTries, mostRowWork/len(c.devices))
+	c.best, c.bestPlaces = start, slices.Clone(c.places)
+	whole := c.anneal(r, start, tries)
 	c.scorer.Reset()
-	found.Stats.Evaluations += int64(rowRuns * tries)
+	if !whole {
+		return found
+	}
+	found.Stats.Evaluations += int64(tries)
 	if c.best >= start*(1-leastGain) {
 		return found
 	}
-	found.Shards, found.Cost = c.shards(found.Shards, c.state), c.best
+	found.Shards, found.Cost = c.shards(found.Shards, c.bestPlaces), c.best
 	return found
 }
 
@@ -113,22 +109,22 @@ func (c *cutter) anneal(r *run, start float64, tries int) bool {
 		}
 		heat := rowHeat * start * (1 - float64(i)/float64(tries))
 		table := c.tables[c.draw.IntN(len(c.tables))]
-		was := changed{c.cuts[table], c.parts[table]}
+		was := c.places[table]
 		c.take(table)
-		next, ok := c.change(table, was.cut, was.parts, heat)
+		next, ok := c.change(table, was, heat)
 		if !ok || c.onHost(next) {
-			c.put(table, was.cut, was.parts)
+			c.put(table, was)
 			continue
 		}
-		c.put(table, next.cut, next.parts)
+		c.put(table, next)
 		cost := c.scorer.Cost()
 		if !c.fits() || cost > current+heat*c.draw.ExpFloat64() {
 			c.take(table)
-			c.put(table, was.cut, was.parts)
+			c.put(table, was)
 			continue
 		}
 		if current = cost; cost < c.best {
-			c.best, c.state = cost, c.snapshot()
+			c.best, c.bestPlaces = cost, slices.Clone(c.places)
 		}
 	}
 	return true
@@ -139,7 +135,7 @@ func newCutter(r *run, p *problem.Problem, shards [][]problem.Shard) *cutter {
 	n := len(shards)
 	c := &cutter{
 		problem: p, scorer: r.scorer(), draw: rand.New(rand.NewPCG(r.opt.Seed, 0x726f7773)), budget: r.catalog.budget,
-		cuts: make([]rowCut, len(p.Tables)), parts: make([][]part, len(p.Tables)), used: slices.Clone(r.catalog.short), held: make([]int, n), busy: make([]float64, n),
+		places: make([]place, len(p.Tables)), used: slices.Clone(r.catalog.short), held: make([]int, n), busy: make([]float64, n),
 	}
 	c.scorer.Reset()
 	type slice struct {
@@ -154,8 +150,9 @@ func newCutter(r *run, p *problem.Problem, shards [][]problem.Shard) *cutter {
 			c.used[d] += int64(p.ShardMemory(s).Tables())
 			c.held[d]++
 			if form == (problem.Form{}) {
-				c.parts[s.Table] = append(c.parts[s.Table], part{d, c.scorer.Item(s.Table, s.Dim(), form), int64(p.ShardMemory(s).Tables())})
-				c.cuts[s.Table].width = s.Dim()
+				at := &c.places[s.Table]
+				at.parts = append(at.parts, part{d, c.scorer.Item(s.Table, s.Dim(), form), int64(p.ShardMemory(s).Tables())})
+				at.cut.width = s.Dim()
 			}
 			if key := (slice{s.Table, s.Columns.Start}); !form.ShardingType.Joint() || !seen[key] {
 				seen[key] = true
@@ -164,28 +161,23 @@ func newCutter(r *run, p *problem.Problem, shards [][]problem.Shard) *cutter {
 		}
 	}
 	for i := range p.Tables {
-		if c.parts[i] != nil && c.free(i, r.opt.ShardingTypes) {
+		if c.places[i].parts != nil && mayCutRows(&p.Tables[i], r.opt.ShardingTypes) {
 			c.tables = append(c.tables, i)
 		}
 	}
 	return c
 }
 
-// free reports whether table i may be cut by rows over any devices.
-func (c *cutter) free(i int, types []problem.ShardingType) bool {
-	return mayCutRows(&c.problem.Tables[i], types)
-}
-
-// take takes the table off its devices, and put puts it on the devices of the parts.
+// take takes the table off its devices, and put puts it in a place.
 func (c *cutter) take(table int) { c.add(table, -1) }
 
-func (c *cutter) put(table int, cut rowCut, parts []part) {
-	c.cuts[table], c.parts[table] = cut, parts
+func (c *cutter) put(table int, at place) {
+	c.places[table] = at
 	c.add(table, 1)
 }
 
 func (c *cutter) add(table int, sign int) {
-	for _, x := range c.parts[table] {
+	for _, x := range c.places[table].parts {
 		if sign > 0 {
 			c.scorer.Add(x.device, x.item)
 		} else {
@@ -194,7 +186,7 @@ func (c *cutter) add(table int, sign int) {
 		c.used[x.device] += int64(sign) * x.bytes
 		c.held[x.device] += sign
 	}
-	if cut := c.cuts[table]; cut.blocks > 1 {
+	if cut := c.places[table].cut; cut.blocks > 1 {
 		_, s := c.part(table, cut)
 		s.Rows.Start = 1 // not the first block
 		c.received += int64(sign) * int64(cut.blocks-1) * int64(c.problem.ReceivedOf(s))
@@ -223,21 +215,15 @@ func (c *cutter) part(table int, cut rowCut) (problem.Form, problem.Shard) {
 	return problem.Form{Blocks: cut.blocks}, s
 }
 
-// changed is another place of a table.
-type changed struct {
-	cut   rowCut
-	parts []part
-}
-
 // onHost reports whether the blocks of a place lie on all devices of a host: such a table is
 // table_row_wise.
-func (c *cutter) onHost(place changed) bool {
+func (c *cutter) onHost(at place) bool {
 	per := c.problem.Topology.PerHost()
-	return place.cut.blocks == per && !slices.ContainsFunc(place.parts, func(x part) bool { return x.device/per != place.parts[0].device/per })
+	return at.cut.blocks == per && !slices.ContainsFunc(at.parts, func(x part) bool { return x.device/per != at.parts[0].device/per })
 }
 
 // change draws another place for a table that was taken off its devices.
-func (c *cutter) change(table int, was rowCut, parts []part, heat float64) (changed, bool) {
+func (c *cutter) change(table int, was place, heat float64) (place, bool) {
 	t, n := &c.problem.Tables[table], len(c.devices)
 	switch c.draw.IntN(3) {
 	case 0:
@@ -247,22 +233,22 @@ func (c *cutter) change(table int, was rowCut, parts []part, heat float64) (chan
 		widths := t.EqualWidths()
 		cut := rowCut{0, widths[c.draw.IntN(len(widths))]}
 		if t.Dim/cut.width > n {
-			return changed{}, false
+			return place{}, false
 		}
 		return c.least(table, cut, t.Dim/cut.width, heat), true
 	}
-	moved := slices.Clone(parts)
+	moved := slices.Clone(was.parts)
 	k, to := c.draw.IntN(len(moved)), c.draw.IntN(n)
 	if slices.ContainsFunc(moved, func(x part) bool { return x.device == to }) {
-		return changed{}, false
+		return place{}, false
 	}
 	moved[k].device = to
-	return changed{was, moved}, true
+	return place{was.cut, moved}, true
 }
 
 // least puts the parts of a table on the devices that compute the least with a part, after a
 // random time of up to three times the heat is added to each device.
-func (c *cutter) least(table int, cut rowCut, parts int, heat float64) changed {
+func (c *cutter) least(table int, cut rowCut, parts int, heat float64) place {
 	form, s := c.part(table, cut)
 	x := part{item: c.scorer.Item(table, cut.width, form), bytes: int64(c.problem.ShardMemory(s).Tables())}
 	c.scorer.ComputeWith(x.item, c.devices, c.busy)
@@ -270,59 +256,33 @@ func (c *cutter) least(table int, cut rowCut, parts int, heat float64) changed {
 		c.busy[d] += 3 * heat * c.draw.Float64()
 	}
 	slices.SortFunc(c.order, func(a, b int) int { return cmp.Or(cmp.Compare(c.busy[a], c.busy[b]), cmp.Compare(a, b)) })
-	order := c.near(parts)
 	placed := make([]part, parts)
 	for k := range placed {
 		placed[k] = x
-		placed[k].device = order[k]
+		placed[k].device = c.order[k]
 	}
-	return changed{cut, placed}
+	return place{cut, placed}
 }
 
-// near returns the devices for the parts of a table, in the order in which they are taken. Under
-// a hierarchical exchange, parts on one host send fewer columns to others, so half of the draws
-// return the devices of the first device's host alone, if these are enough.
-func (c *cutter) near(parts int) []int {
-	h := hierarchyOf(c.scorer)
-	if h == nil || c.draw.IntN(2) == 0 {
-		return c.order
-	}
-	host := c.order[0] / h.HostSize()
-	on := slices.DeleteFunc(slices.Clone(c.order), func(d int) bool { return d/h.HostSize() != host })
-	if len(on) < parts {
-		return c.order
-	}
-	return on
-}
-
-// snapshot returns the places of all tables that may change.
-func (c *cutter) snapshot() []changed {
-	all := make([]changed, len(c.problem.Tables))
-	for _, i := range c.tables {
-		all[i] = changed{c.cuts[i], c.parts[i]}
-	}
-	return all
-}
-
-// shards returns the shards with the tables in the places of a snapshot.
-func (c *cutter) shards(before [][]problem.Shard, state []changed) [][]problem.Shard {
+// shards returns the shards with the tables that may change in other places.
+func (c *cutter) shards(before [][]problem.Shard, places []place) [][]problem.Shard {
 	after := make([][]problem.Shard, len(before))
 	for d, held := range before {
 		for _, s := range held {
-			if state[s.Table].parts == nil {
+			if _, may := slices.BinarySearch(c.tables, s.Table); !may {
 				after[d] = append(after[d], s)
 			}
 		}
 	}
 	for _, i := range c.tables {
-		parts := slices.SortedFunc(slices.Values(state[i].parts), func(a, b part) int { return cmp.Compare(a.device, b.device) })
+		parts := slices.SortedFunc(slices.Values(places[i].parts), func(a, b part) int { return cmp.Compare(a.device, b.device) })
 		for k, x := range parts {
-			_, s := c.part(i, state[i].cut)
-			if blocks := state[i].cut.blocks; blocks > 1 {
+			_, s := c.part(i, places[i].cut)
+			if blocks := places[i].cut.blocks; blocks > 1 {
 				height := s.Rows.End
 				s.Rows = problem.Range{Start: int64(k) * height, End: min(c.problem.Tables[i].Rows, int64(k+1)*height)}
 			} else {
-				width := int64(state[i].cut.width)
+				width := int64(places[i].cut.width)
 				s.Columns = problem.Range{Start: int64(k) * width, End: int64(k+1) * width}
 			}
 			after[x.device] = append(after[x.device], s)
