@@ -25,15 +25,16 @@ const (
 )
 
 // finalists are the cheapest placements that the stages offered, the cheapest first. No two
-// have the same cost.
+// are the same.
 type finalists []placement
 
 // consider returns the cheaper placement of best and p. If there is a second estimate, it
 // keeps p for the choice.
 func consider(r *run, best, p placement) placement {
 	if r.opt.Beside != nil {
-		at, known := slices.BinarySearchFunc(r.finalists, p.cost, func(q placement, cost float64) int { return cmp.Compare(q.cost, cost) })
-		if !known && at < finalistsKept {
+		at, _ := slices.BinarySearchFunc(r.finalists, p.cost, func(q placement, cost float64) int { return cmp.Compare(q.cost, cost) })
+		known := func(q placement) bool { return q.cost == p.cost && slices.Equal(q.placed(), p.placed()) }
+		if at < finalistsKept && !slices.ContainsFunc(r.finalists[at:], known) {
 			r.finalists = slices.Insert(r.finalists[:min(len(r.finalists), finalistsKept-1)], at, p)
 		}
 	}
