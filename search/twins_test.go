@@ -102,7 +102,7 @@ func TestRunsDrawDifferentChanges(t *testing.T) {
 		t.Fatalf("first fit found no room for piece %d", failed)
 	}
 	best := r.offer(placement{}, r.catalog.divide(r.catalog.whole()), devices)
-	c := &course{r: r, best: best}
+	c := &course{r: r, best: best, forms: r.forms}
 	var found [][]placed
 	for range 2 {
 		racers := make([]racer, 3)
