@@ -262,31 +262,30 @@ func TestSameForms(t *testing.T) {
 	}
 }
 
-// Of placements from the cheapest on, the first with each set of forms stays, up to a number.
+// Of racers from the cheapest on, the first ones stay, and the cheapest one of each set of forms.
 func TestCheapestOfEachSet(t *testing.T) {
 	p := onHosts(problem.Constraint{}, problem.Constraint{})
 	r := newRun(context.Background(), p, formlessFactory(p), Options{Method: NeuroShard, ShardingTypes: problem.ShardingTypes(), Workers: 1})
-	w := switcher{newAnnealing(r, placement{}, r.forms)}
-	a, b := w.forms.whole[0], w.forms.whole[1]
-	replica := w.c.inForm(a, 16, problem.Form{ShardingType: problem.DataParallel})
-	starts := []start{
-		{[]placed{{a, 0}, {b, 1}}, 1},
-		{[]placed{{a, 0}, {b, 0}}, 2},
-		{[]placed{{replica, 0}, {b, 1}}, 3},
-		{[]placed{{w.c.inForm(a, 16, problem.Form{Operator: 1}), 0}, {b, 1}}, 4},
-		{[]placed{{replica, 0}}, 5},
+	a, b := r.forms.whole[0], r.forms.whole[1]
+	replica := r.catalog.inForm(a, 16, problem.Form{ShardingType: problem.DataParallel})
+	var sorted []racer
+	for i, parts := range [][]placed{
+		{{a, 0}, {b, 1}},
+		{{a, 0}, {b, 0}},
+		{{replica, 0}, {b, 1}},
+		{{r.catalog.inForm(a, 16, problem.Form{Operator: 1}), 0}, {b, 1}},
+		{{replica, 0}},
+	} {
+		sorted = append(sorted, racer{start: start{parts, float64(i + 1)}})
 	}
-	costs := func(starts []start) (costs []float64) {
-		for _, s := range starts {
-			costs = append(costs, s.cost)
+	for first, want := range [][]float64{{1, 3, 5}, {1, 3, 5}, {1, 2, 3, 5}, {1, 2, 3, 5}, {1, 2, 3, 4, 5}} {
+		var got []float64
+		for _, s := range (&course{r: r}).eachSet(sorted, first) {
+			got = append(got, s.cost)
 		}
-		return costs
-	}
-	if got, want := costs(w.eachSet(starts, 8)), []float64{1, 3, 5}; !cmp.Equal(got, want) {
-		t.Errorf("got placements of cost %v, want %v", got, want)
-	}
-	if got, want := costs(w.eachSet(starts, 2)), []float64{1, 3}; !cmp.Equal(got, want) {
-		t.Errorf("got placements of cost %v, want %v", got, want)
+		if !cmp.Equal(got, want) {
+			t.Errorf("the first %d: got placements of cost %v, want %v", first, got, want)
+		}
 	}
 }
 

@@ -288,14 +288,8 @@ func (c *course) neighbours(best racer, evaluations int64) racer {
 			if form := forms[0]; len(forms) == 1 && spanOf(form) != oneDevice {
 				starts = append(starts, w.neighbour(problem.Form{}, form)...)
 				starts = append(starts, w.neighbour(form, problem.Form{})...)
-				if hosts := int(w.fullHosts()); spanOf(form) == oneHost && hosts > 1 {
-					w.acrossHosts = hosts // blocks on all hosts keep all devices equally busy
-					starts = append(starts, w.neighbour(problem.Form{}, form)...)
-					w.acrossHosts = 0
-				}
 			}
 		}
-		starts = append(starts, w.onOtherHosts()...)
 		c.r.stats.Evaluations += w.evaluations
 		before := best.cost
 		best = c.next(best, c.racers(starts, best.numbers), evaluations)

@@ -33,9 +33,6 @@ func guidesOf(numbers bool) (all []guide) {
 	for _, s := range shapesTried {
 		all = append(all, guide{shape: s})
 	}
-	for _, target := range []float64{.9, .7, .45} {
-		all = append(all, guide{shape: shape{quarters: anywhere, target: target}, widest: true})
-	}
 	for _, target := range []float64{.9, .7, .45, 1.1} {
 		for i := 0; numbers && i < 4; i++ {
 			all = append(all, guide{shape{anywhere, i%2 > 0, target}, i < 2, true})
@@ -149,7 +146,7 @@ func (c *course) rebuilt(w switcher, all []racer) []racer {
 	return all
 }
 
-// wholly adds starts with all tables in a set of forms, without numbers and with the best ones by lane class.
+// wholly adds starts with all tables in a set of forms.
 func (c *course) wholly(w switcher, all []racer, base []placed) []racer {
 	for _, set := range c.r.forms.sets() {
 		if c.over() {
@@ -162,17 +159,6 @@ func (c *course) wholly(w switcher, all []racer, base []placed) []racer {
 			continue
 		}
 		all = c.add(all, racer{start{parts, w.scorer.Cost()}, false})
-		if n := newNumbering(c.r, parts); c.numbers && n.several() {
-			n.limit = c.r.stats.Evaluations + leastNumbering
-			n.start()
-			if numbers := n.uniform(n.numbers()); numbers != nil {
-				n.assign(numbers)
-				parts, cost := slices.Clone(n.parts), n.cost
-				n.scorer.Reset()
-				all = c.add(all, racer{start{parts, cost}, true})
-			}
-			n.scorer.Reset()
-		}
 	}
 	return all
 }

@@ -103,32 +103,3 @@ func TestNeighbours(t *testing.T) {
 		})
 	}
 }
-
-// The numbers of hosts that a table can lie across next divide its columns equally, and the hosts have to
-// exist.
-func TestHostsBeside(t *testing.T) {
-	p := handMade(unit.GiB, 16, table{1_000, 128, 1}, table{1_000, 96, 1}, table{1_000, 4, 1})
-	p.Topology.DevicesPerHost = 2
-	opt, err := Options{Workers: 1}.withDefaults()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := newRun(context.Background(), p, additiveFactory(p), opt)
-	w := switcher{newAnnealing(r, placement{}, r.forms)}
-	for _, c := range []struct{ table, n, larger, smaller int }{
-		{0, 1, 2, 0},
-		{0, 3, 4, 2},
-		{0, 4, 8, 2},
-		{0, 8, 0, 4},
-		{0, 9, 0, 8},
-		{1, 2, 3, 1},
-		{1, 3, 4, 2},
-		{1, 6, 8, 4},
-		{1, 13, 0, 8}, // two slices may lie on one host
-		{2, 1, 0, 0},
-	} {
-		if larger, smaller := w.hostsBeside(c.table, c.n); larger != c.larger || smaller != c.smaller {
-			t.Errorf("table %d on %d hosts: got %d and %d, want %d and %d", c.table, c.n, larger, smaller, c.larger, c.smaller)
-		}
-	}
-}
