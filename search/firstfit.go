@@ -4,44 +4,66 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
 )
 
 // First fit takes the pieces by falling bytes and puts each on the first device with
-// room, which leaves few gaps. If it fails, the ladder cuts everything larger than 1/2,
-// 1/3, 1/4, 1/6, 1/8, ... of a device's budget, down to the narrowest slices: small
-// pieces leave small gaps.
-//
-// Each rung costs O(P log D) for P pieces on D devices: firstFit keeps a tree of the
+// room, which leaves few gaps. It costs O(P log D) for P pieces on D devices: firstFit keeps a tree of the
 // most room left.
 
-// ladder calls try with finer and finer splits of pieces, first with pieces itself,
-// until try returns true or no piece can be cut any more. It reports whether try
-// returned true.
-func ladder(c *catalog, pieces []int32, try func(pieces []int32) bool) bool {
-	if try(pieces) {
-		return true
-	}
-	for parts := int64(2); c.budget/parts > 0; parts = nextRung(parts) {
-		finer := c.above(pieces, c.budget/parts)
-		if len(finer) > len(pieces) {
-			pieces = finer
-			if try(pieces) {
-				return true
+// forced returns the pieces after forced splits. If halving a table does not lead to
+// slices that are narrow enough, because MinWidth stops it, the table is cut into even
+// slices. failed is the piece that lacks most bytes at its narrowest, or none if all
+// fit a device.
+func forced(c *catalog) (pieces []int32, failed int32) {
+	large := func(k int32) bool { return c.pieces[k].bytes > c.budget }
+	whole := c.whole()
+	pieces = c.above(whole, c.budget)
+	if slices.ContainsFunc(pieces, large) {
+		pieces = pieces[:0]
+		for _, k := range whole {
+			halves := c.above([]int32{k}, c.budget)
+			if slices.ContainsFunc(halves, large) {
+				if n := fewestSlices(c, k); n > 0 {
+					halves = even(c, k, n)
+				}
 			}
-		}
-		if !slices.ContainsFunc(pieces, func(k int32) bool { _, _, ok := c.cut(k); return ok }) {
-			break
+			pieces = append(pieces, halves...)
 		}
 	}
-	return false
+	failed = none
+	for _, k := range pieces {
+		if large(k) && (failed == none || c.pieces[k].bytes > c.pieces[failed].bytes) {
+			failed = k
+		}
+	}
+	return pieces, failed
 }
 
-// nextRung returns the number after parts in 2, 3, 4, 6, 8, 12, 16, ...
-func nextRung(parts int64) int64 {
-	if parts&(parts-1) == 0 {
-		return parts / 2 * 3
+// fewestSlices returns the smallest number of slices into which an unsplit piece must be cut so that
+// each slice fits a device, or 0 if even the narrowest slices do not fit.
+func fewestSlices(c *catalog, k int32) int {
+	least := 0
+	for _, v := range variantsIn(c, &forms{}, k, problem.Form{}) {
+		n := int(v.slices)
+		if c.rules.EqualSlices {
+			n = int(v.width)
+		}
+		if v.slices > 0 && (least == 0 || n < least) {
+			least = n
+		}
 	}
-	return parts / 3 * 4
+	return least
+}
+
+// even returns n slices of an unsplit piece whose widths differ by at most one granule.
+func even(c *catalog, k int32, n int) []int32 {
+	pieces := make([]int32, n)
+	for i := range pieces {
+		pieces[i] = c.slice(k, (c.pieces[k].members[0].width/problem.ColumnGranule+i)/n*problem.ColumnGranule)
+	}
+	return pieces
 }
 
 // firstFit places the pieces by falling bytes, each on the first allowed device with

@@ -118,68 +118,6 @@ func TestTableWiseAloneIsWhole(t *testing.T) {
 	}
 }
 
-// TestBlocksGoToTheHostWithRoom: a table of 3000 rows goes to the first host, one of 2000
-// to the second, and another of 1000 there, too.
-func TestBlocksGoToTheHostWithRoom(t *testing.T) {
-	p := onHosts(problem.Constraint{}, problem.Constraint{}, problem.Constraint{})
-	p.Tables[0].Rows, p.Tables[1].Rows = 3000, 2000
-	c := newCatalog(p, nil)
-	f := newForms(c, Options{ShardingTypes: problem.ShardingTypes()})
-	byRows := map[int32]problem.Form{}
-	whole := c.whole()
-	for _, k := range whole {
-		byRows[k] = problem.Form{ShardingType: problem.TableRowWise}
-	}
-	room := newLedger(c)
-	parts, ok := fillForms(c, &f, &room, whole, byRows, nil)
-	if !ok {
-		t.Fatal("got no placement, want one")
-	}
-	got := map[string]int32{}
-	for _, placed := range parts {
-		got[p.Tables[c.pieces[placed.piece].members[0].table].Name] = placed.device
-	}
-	if diff := cmp.Diff(map[string]int32{"A": 0, "B": 2, "C": 2}, got); diff != "" {
-		t.Errorf("first devices (-want +got):\n%s", diff)
-	}
-}
-
-// TestHostMemoryIsFilledEvenly places five tables in host memory, two on a device at
-// most. Each goes to the device with the most room in host memory, no matter that a
-// larger table fills the HBM of device 0.
-func TestHostMemoryIsFilledEvenly(t *testing.T) {
-	p := onHosts(slices.Repeat([]problem.Constraint{{NoSplit: true}}, 6)...)
-	p.Tables[0].Rows = 3000
-	p.Topology.HostMemory = 2 * 140_000 // two of 64,000 bytes for each device
-	c := newCatalog(p, nil)
-	f := newForms(c, Options{ShardingTypes: problem.ShardingTypes()})
-	place := func(hostBudget int64) ([]placed, bool) {
-		hosted := map[int32]problem.Form{}
-		whole := c.whole()
-		for _, k := range whole[1:] {
-			hosted[k] = problem.Form{Tier: problem.Host}
-		}
-		room := newLedger(c)
-		room.hostBudget = min(room.hostBudget, hostBudget)
-		return fillForms(c, &f, &room, whole, nil, hosted)
-	}
-	parts, ok := place(140_000)
-	if !ok {
-		t.Fatal("got no placement, want one")
-	}
-	count := make([]int, 4)
-	for _, placed := range parts {
-		count[placed.device]++
-	}
-	if diff := cmp.Diff([]int{1 + 2, 1, 1, 1}, count); diff != "" {
-		t.Errorf("tables on a device (-want +got):\n%s", diff)
-	}
-	// Where each takes none, there is no placement.
-	if parts, ok := place(63_000); ok {
-		t.Errorf("got %v, want no placement", parts)
-	}
-}
-
 // TestChooser: there is room for 25 bytes, and two tables take 5 each at first. One of 10 more
 // saves 9, another 8: there is room for one of them, and then for 4 more that save 1.
 func TestChooser(t *testing.T) {

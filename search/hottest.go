@@ -86,38 +86,23 @@ func hotPlacements(r *run, l *layout, whole []int32, fixed []placed) (found [][]
 			return nil
 		}
 	}
-	// Place the pieces by time and bytes; if that fails, by bytes alone.
-	for _, place := range []func(chosen []int32, time float64) ([]placed, bool){
-		func(chosen []int32, time float64) ([]placed, bool) {
-			return buildBeside(r, l, chosen, fixed, time, hottestEvaluations)
-		},
-		func(chosen []int32, _ float64) ([]placed, bool) {
-			room := newLedger(c)
-			room.everywhere = shared
-			return level(c, &room, fixed, chosen)
-		},
-	} {
-		for _, choose := range choices {
-			tried := len(found)
-			for _, filling := range fillings {
-				if len(found) == tried+choicesPlaced {
-					break
-				}
-				hbm := float64(c.room()) - float64(shared)*float64(len(c.all))
-				h := newChooser(c, options, int64(filling*hbm))
-				choose(h, hbm)
-				time := 0.0
-				chosen := h.chosen()
-				for _, k := range chosen {
-					time += c.pieces[k].alone / float64(len(c.all))
-				}
-				if parts, ok := place(chosen, time); ok {
-					found = append(found, parts)
-				}
+	for _, choose := range choices {
+		tried := len(found)
+		for _, filling := range fillings {
+			if len(found) == tried+choicesPlaced {
+				break
 			}
-		}
-		if len(found) > 0 {
-			break
+			hbm := float64(c.room()) - float64(shared)*float64(len(c.all))
+			h := newChooser(c, options, int64(filling*hbm))
+			choose(h, hbm)
+			time := 0.0
+			chosen := h.chosen()
+			for _, k := range chosen {
+				time += c.pieces[k].alone / float64(len(c.all))
+			}
+			if parts, ok := buildBeside(r, l, chosen, fixed, time, hottestEvaluations); ok {
+				found = append(found, parts)
+			}
 		}
 	}
 	return found

@@ -18,7 +18,7 @@ func TestRepair(t *testing.T) {
 		p := drawn(rand.New(rand.NewPCG(seed, 21)).IntN, 8, 40)
 		p.Topology.Profile, p.Topology.DevicesPerHost = onHosts().Topology.Profile, 4
 		c := newCatalog(p, nil)
-		even := total(packablesOf(c, c.whole())) / int64(len(c.all))
+		even := total(columnsOf(c)) / int64(len(c.all))
 		p.Topology.HostMemory = unit.Bytes(even) * unit.Bytes(seed%2)
 		for i := range 8 {
 			p.Tables[i].Constraint.Devices = []int{i % 3, 3 + i%5}
@@ -32,7 +32,9 @@ func TestRepair(t *testing.T) {
 			if _, _, ok := balanced(c, variants, 1); !ok {
 				break
 			}
-			found := repaired(c, variants, never)
+			p := newPacker(c, variants)
+			p.settle(never)
+			found := p.packing()
 			if found == nil {
 				continue
 			}
@@ -54,7 +56,7 @@ func checkSlices(t *testing.T, c *catalog, list []placedSlice) {
 		if !s.variant.allows(s.device) {
 			t.Errorf("got a slice of table %d on device %d, want one of the devices %v", c.pieces[s.variant.piece].members[0].table, s.device, s.variant.devices)
 		}
-		width[c.pieces[s.variant.piece].members[0].table] += int(s.width) * problem.ColumnGranule
+		width[c.pieces[s.variant.piece].members[0].table] += int(s.width) * s.variant.unit
 	}
 	for i, w := range width {
 		if w != c.problem.Tables[i].Dim {
@@ -89,7 +91,8 @@ func TestRoomOfUnlikeDevices(t *testing.T) {
 		c.budget = 10
 		variants := make([][]variant, len(list))
 		for i := range list {
-			if list[i].piece = c.whole()[0]; !list[i].count(c) {
+			list[i].piece = c.whole()[0]
+			if list[i].count(c); list[i].slices == 0 {
 				t.Fatalf("%s: variant %d fits no device", name, i)
 			}
 			variants[i] = list[i : i+1]
@@ -103,11 +106,11 @@ func TestRoomOfUnlikeDevices(t *testing.T) {
 // inHost returns a variant of one slice that takes a byte of HBM and some of host memory, and
 // onDevice one that fills any of some devices.
 func inHost(bytes int64) variant {
-	return variant{packable: packable{each: 1, width: 1, narrowest: 1}, hostFixed: bytes - 1, hostEach: 1}
+	return variant{unit: 4, each: 1, width: 1, narrowest: 1, widest: 1, hostFixed: bytes - 1, hostEach: 1}
 }
 
 func onDevice(devices ...int32) variant {
-	return variant{packable: packable{each: 10, width: 1, narrowest: 1, devices: devices}}
+	return variant{unit: 4, each: 10, width: 1, narrowest: 1, widest: 1, devices: devices}
 }
 
 // TestUnprovenIsSaid: an error says that nothing fits only if that is proven.
