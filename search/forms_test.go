@@ -118,63 +118,6 @@ func TestTableWiseAloneIsWhole(t *testing.T) {
 	}
 }
 
-// TestChooser: there is room for 25 bytes, and two tables take 5 each at first. One of 10 more
-// saves 9, another 8: there is room for one of them, and then for 4 more that save 1.
-func TestChooser(t *testing.T) {
-	c := &catalog{pieces: []piece{
-		{bytes: 5, alone: 10},
-		{bytes: 15, alone: 2},
-		{bytes: 5, alone: 10},
-		{bytes: 9, alone: 9.5},
-		{bytes: 15, alone: 1},
-	}}
-	options := [][]int32{{0, 1}, {2, 3, 4}}
-	for _, test := range []struct {
-		room int64
-		want []int32
-	}{{10, []int32{0, 2}}, {14, []int32{0, 3}}, {19, []int32{0, 3}}, {20, []int32{0, 4}}, {24, []int32{0, 4}}, {29, []int32{0, 4}}, {30, []int32{1, 4}}} {
-		h := newChooser(c, options, test.room)
-		h.improve(false)
-		if diff := cmp.Diff(test.want, h.chosen()); diff != "" {
-			t.Errorf("room for %d (-want +got):\n%s", test.room, diff)
-		}
-	}
-}
-
-// One of two tables saves most for each byte with a cache; there is then no room for all of
-// its rows. If tables may only be held entirely, that table gets all of its rows, and the
-// other table stays as it is.
-func TestChooserEntirely(t *testing.T) {
-	c := &catalog{pieces: []piece{
-		{bytes: 0, alone: 10},
-		{bytes: 5, alone: 4},
-		{bytes: 20, alone: 1},
-		{bytes: 0, alone: 10},
-		{bytes: 5, alone: 9},
-		{bytes: 25, alone: 8},
-	}}
-	options := [][]int32{{0, 1, 2}, {3, 4, 5}}
-	for _, test := range []struct {
-		entirely bool
-		want     []int32
-	}{{true, []int32{2, 3}}, {false, []int32{2, 3}}} {
-		h := newChooser(c, options, 24)
-		h.improve(test.entirely)
-		if diff := cmp.Diff(test.want, h.chosen()); diff != "" {
-			t.Errorf("entirely %v (-want +got):\n%s", test.entirely, diff)
-		}
-	}
-	h := newChooser(c, options, 19)
-	h.improve(true)
-	if diff := cmp.Diff([]int32{0, 3}, h.chosen()); diff != "" {
-		t.Errorf("no room for all rows of a table (-want +got):\n%s", diff)
-	}
-	h.improve(false)
-	if diff := cmp.Diff([]int32{1, 4}, h.chosen()); diff != "" {
-		t.Errorf("then by steps (-want +got):\n%s", diff)
-	}
-}
-
 // TestShardingTypesWithoutForm asks for sharding types that no table can take, and for a
 // type that the search has no form for, alone and beside others.
 func TestShardingTypesWithoutForm(t *testing.T) {
