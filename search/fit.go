@@ -1,5 +1,7 @@
 package search
 
+import "slices"
+
 // What fits is decided by bytes alone. Stage fit places slices of columns in HBM, and stage fill tables in all
 // forms that they may take, if there is still no placement:
 //
@@ -78,11 +80,22 @@ func fitting(c *catalog, f *forms, ended func() bool) (parts []placed, none bool
 		return nil, true
 	}
 	p := newPacker(c, variants)
-	if p.overflow() > 0 {
-		if found, known := roomFor(c, variants, ended); known {
-			return partsOf(c, found), len(found) == 0
-		}
-		p.settle(ended)
+	if p.overflow() == 0 {
+		return partsOf(c, p.packing()), false
 	}
+	lists := [][][]variant{variants}
+	if single := inOneTier(variants); len(slices.Concat(single...)) < len(slices.Concat(variants...)) {
+		lists = [][][]variant{single, variants}
+	}
+	for _, list := range lists {
+		found, known := roomFor(c, list, ended)
+		if none = known && len(found) == 0; len(found) > 0 {
+			return partsOf(c, found), false
+		}
+	}
+	if none {
+		return nil, true
+	}
+	p.settle(ended)
 	return partsOf(c, p.packing()), false
 }

@@ -270,12 +270,11 @@ func (e *NoShardingType) Error() string {
 }
 
 // noPlacement says that tables do not fit with the given sharding types, or that the
-// search found no placement. too is " either" if other types were tried before. What the proof leaves out is said:
-// tables with slices in two tiers, and that the last block of rows may be shorter.
+// search found no placement. too is " either" if other types were tried before.
 func noPlacement(types []string, too string, proven bool) string {
 	with := strings.Join(types, ", ") + too
 	if proven {
-		return "the tables do not fit with " + with + " (each table in one tier, blocks of rows of one size)"
+		return "the tables do not fit with " + with
 	}
 	return "the search found no placement with " + with + ", but did not try all"
 }

@@ -173,7 +173,9 @@ func (p *packer) pour(chosen []*variant) {
 	})
 	for _, t := range order {
 		v := chosen[t]
-		p.replace(t, p.cutToRoom(v, func(i int) (int, bool) { return i, i < v.places(p.c) }))
+		p.replace(t, p.cutVariant(v, func(v *variant) func(i int) (int, bool) {
+			return func(i int) (int, bool) { return i, i < v.places(p.c) }
+		}))
 	}
 }
 
@@ -223,6 +225,25 @@ func (p *packer) count(t int32, s placedSlice, sign int64) {
 	} else {
 		p.held[s.device] = without(p.held[s.device], t)
 	}
+}
+
+// cutVariant cuts a variant, and the one beside it, into slices. looked returns the places to compare.
+func (p *packer) cutVariant(v *variant, looked func(v *variant) func(i int) (int, bool)) []placedSlice {
+	cut := p.cutToRoom(v, looked(v))
+	if v.beside == nil || cut == nil {
+		return cut
+	}
+	for _, s := range cut {
+		p.take(s, 1)
+	}
+	rest := p.cutToRoom(v.beside, looked(v.beside))
+	for _, s := range cut {
+		p.take(s, -1)
+	}
+	if rest == nil {
+		return nil
+	}
+	return append(cut, rest...)
 }
 
 // cutToRoom cuts a variant into slices. If a place has room for all columns that are left,
@@ -285,9 +306,7 @@ func (p *packer) anneal(work int64, ended func() bool) {
 		case 1:
 			p.swap(temperature, t)
 		default:
-			list := p.variants[t]
-			v := &list[p.draw.IntN(len(list))]
-			p.try(temperature, t, p.cutToRoom(v, p.someOf(v)))
+			p.try(temperature, t, p.cutVariant(p.other(t), p.someOf))
 		}
 	}
 }
@@ -305,6 +324,16 @@ func (p *packer) pick() int32 {
 		}
 	}
 	return int32(p.draw.IntN(len(p.of)))
+}
+
+// other draws a variant of a table, a pair in two tiers less often than another one.
+func (p *packer) other(t int32) *variant {
+	list := p.variants[t]
+	v := &list[p.draw.IntN(len(list))]
+	if v.beside != nil {
+		v = &list[p.draw.IntN(len(list))]
+	}
+	return v
 }
 
 // someOf draws some places of a variant.
@@ -346,7 +375,7 @@ func (p *packer) moved(t int32) []placedSlice {
 	if d == s.device {
 		return nil
 	}
-	there := slices.IndexFunc(to, func(s placedSlice) bool { return s.device == d })
+	there := slices.IndexFunc(to, func(s placedSlice) bool { return s.variant == v && s.device == d })
 	has := int32(0)
 	if there >= 0 {
 		has = to[there].width
@@ -384,7 +413,7 @@ func (p *packer) swap(temperature float64, t int32) {
 	}
 	a, b := slices.Clone(p.of[t]), slices.Clone(p.of[u])
 	x, y := &a[p.draw.IntN(len(a))], &b[p.draw.IntN(len(b))]
-	on := func(list []placedSlice, device int32) bool {
+	on := func(list []placedSlice, device int32) bool { // whatever the variant
 		return slices.ContainsFunc(list, func(s placedSlice) bool { return s.device == device })
 	}
 	if x.device == y.device || x.variant.span != y.variant.span || on(a, y.device) || on(b, x.device) ||

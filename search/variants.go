@@ -21,8 +21,8 @@ import (
 // If an engine runs equal slices only, each width that these may have is a variant of its own.
 // Other forms need no variant. A cache takes HBM, and saves no host memory. Of the forms
 // on all devices, the form with the fewest bytes leaves most room to all other tables.
-// Each table gets one form here, because no known engine runs slices of a table in
-// several tiers (problem.EngineRules). The race may change the tier of single slices.
+//
+// A table whose slices may lie in two tiers has a pair of variants for each number of its columns in HBM, too.
 
 // variant is a way to hold a table. Its widths are in units: granules of columns, or equal slices.
 type variant struct {
@@ -39,14 +39,19 @@ type variant struct {
 	// A slice of w units takes fixed + each * w bytes of HBM of each device that holds it, and
 	// hostFixed + hostEach * w bytes of host memory.
 	fixed, each, hostFixed, hostEach int64
+	// The last device that holds it needs shorter + shorterEach * w bytes less, because the last block of rows may have fewer.
+	shorter, shorterEach int64
+	// beside is the variant of the other columns of a table in two tiers; nil if there are none.
+	beside *variant
 	// slices is the smallest number of places that have room for the table, 0 if there are too few, and hbm and host are the bytes
-	// that it then takes of all devices together: no placement takes fewer.
+	// that it then takes of all devices together, with beside: no placement takes fewer.
 	slices    int32
 	hbm, host int64
 }
 
 func (v *variant) bytes(width int32) int64     { return v.fixed + v.each*int64(width) }
 func (v *variant) hostBytes(width int32) int64 { return v.hostFixed + v.hostEach*int64(width) }
+func (v *variant) shorterOf(width int32) int64 { return v.shorter + v.shorterEach*int64(width) }
 
 // least returns the width of the widest slice that cannot be cut, in units.
 func (v *variant) least() int32 { return min(v.width, 2*v.narrowest-1) }
@@ -75,6 +80,7 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 			}
 			list = append(list, variantsIn(c, f, k, form)...)
 		}
+		list = append(list, inTwoTiers(c, list)...)
 		list = slices.DeleteFunc(list, func(v variant) bool { return v.slices == 0 })
 		slices.SortStableFunc(list, func(a, b variant) int { return cmp.Compare(a.hbm, b.hbm) })
 		shared := 0
@@ -119,6 +125,45 @@ func variantsIn(c *catalog, f *forms, k int32, form problem.Form) (list []varian
 	return list
 }
 
+// pairTables is the most tables of a problem whose tables in one slice have pairs. To try all placements of more tables would take
+// too long, and no pair takes fewer bytes than one of its variants if both need one slice.
+const pairTables = 8
+
+// inTwoTiers returns the pairs of variants of a table in two tiers. Of a table that must stay on one host, both lie there.
+func inTwoTiers(c *catalog, list []variant) (pairs []variant) {
+	few := len(c.whole()) <= pairTables
+	for _, a := range list {
+		for _, b := range list {
+			if c.rules.OneTier || a.form != (problem.Form{}) || !b.form.Tier.OnHost() || a.unit != b.unit || !few && a.slices == 1 && b.slices == 1 || !slices.Equal(a.devices, b.devices) {
+				continue
+			}
+			for w := a.narrowest; w <= a.width-b.narrowest; w++ {
+				v, rest := a.part(c, w), b.part(c, b.width-w)
+				if v.slices > 0 && rest.slices > 0 {
+					v.beside, v.hbm, v.host = &rest, v.hbm+rest.hbm, v.host+rest.host
+					pairs = append(pairs, v)
+				}
+			}
+		}
+	}
+	return pairs
+}
+
+// inOneTier returns the variants without the pairs in two tiers.
+func inOneTier(variants [][]variant) (single [][]variant) {
+	for _, list := range variants {
+		single = append(single, slices.DeleteFunc(slices.Clone(list), func(v variant) bool { return v.beside != nil }))
+	}
+	return single
+}
+
+// part returns the variant of that many units of a table.
+func (v variant) part(c *catalog, width int32) variant {
+	v.width, v.widest = width, min(v.widest, width)
+	v.count(c)
+	return v
+}
+
 // variantOf returns the variant of an unsplit piece in a form, in units of that many columns.
 func variantOf(c *catalog, k int32, form problem.Form, unit int) variant {
 	m := c.pieces[k].members[0]
@@ -129,7 +174,7 @@ func variantOf(c *catalog, k int32, form problem.Form, unit int) variant {
 		wide, narrow = c.inForm(k, m.width, form), c.inForm(k, unit, form)
 	}
 	whole, one := &c.pieces[wide], &c.pieces[narrow]
-	v.each, v.hostEach = one.bytes, one.hostBytes
+	v.each, v.hostEach, v.shorterEach = one.bytes, one.hostBytes, one.shorter
 	if c.rules.EqualSlices {
 		if c.rules.OneSlice || v.span != oneDevice {
 			v.widest = 1
@@ -140,13 +185,15 @@ func variantOf(c *catalog, k int32, form problem.Form, unit int) variant {
 		v.narrowest = int32(c.least(m.table) / unit)
 		v.each, v.hostEach = (whole.bytes-one.bytes)/int64(v.width-1), (whole.hostBytes-one.hostBytes)/int64(v.width-1)
 		v.fixed, v.hostFixed = one.bytes-v.each, one.hostBytes-v.hostEach
+		v.shorterEach = (whole.shorter - one.shorter) / int64(v.width-1)
+		v.shorter = one.shorter - v.shorterEach
 	}
 	return v
 }
 
 // count sets the smallest number of places, and the bytes that the table then takes.
 func (v *variant) count(c *catalog) {
-	widest := v.widestIn(c.freeOn(v.span), c.hostBudget)
+	widest := v.widestIn(c.freeOn(v.span)+v.shorterOf(v.width), c.hostBudget) // the last device may have the least memory
 	if v.slices = 0; widest < v.narrowest {
 		return
 	}
@@ -155,7 +202,7 @@ func (v *variant) count(c *catalog) {
 		return
 	}
 	v.slices = n
-	v.hbm = int64(c.devicesOf(v.span)) * (v.bytes(v.width) + int64(n-1)*v.fixed)
+	v.hbm = int64(c.devicesOf(v.span))*(v.bytes(v.width)+int64(n-1)*v.fixed) - v.shorterOf(v.width) - int64(n-1)*v.shorter
 	v.host = v.hostBytes(v.width) + int64(n-1)*v.hostFixed
 }
 
@@ -245,6 +292,7 @@ func (l *spare) take(s placedSlice, sign int64) {
 		l.free[s.device] -= bytes
 	} else {
 		l.c.eachOf(s.variant.span, s.device, func(_ int, d int32) { l.free[d] -= bytes })
+		l.free[l.c.lastOf(s.variant.span, s.device)] += sign * s.variant.shorterOf(s.width)
 	}
 	if s.variant.hostEach > 0 {
 		l.host[s.device] -= sign * s.variant.hostBytes(s.width)
@@ -253,11 +301,16 @@ func (l *spare) take(s placedSlice, sign int64) {
 
 // widest returns the width of the widest slice that a place has room for.
 func (l *spare) widest(v *variant, device int32) int32 {
-	free := l.free[device]
-	if v.span != oneDevice {
-		l.c.eachOf(v.span, device, func(_ int, d int32) { free = min(free, l.free[d]) })
+	if v.span == oneDevice {
+		return v.widestIn(l.free[device], l.host[device])
 	}
-	return v.widestIn(free, l.host[device])
+	last, free := l.c.lastOf(v.span, device), int64(math.MaxInt64)
+	l.c.eachOf(v.span, device, func(_ int, d int32) {
+		if d != last {
+			free = min(free, l.free[d])
+		}
+	})
+	return min(v.widestIn(free, l.host[device]), widestOf(l.free[last], v.fixed-v.shorter, v.each-v.shorterEach, v.widest))
 }
 
 // partsOf returns the slices as placed pieces.

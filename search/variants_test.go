@@ -10,10 +10,10 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestRepair repairs placements of 40 tables on two hosts of four devices with less and
+// TestPackingInAllForms packs 40 tables on two hosts of four devices with less and
 // less memory. Each placement must hold all columns of each table and fit. With host
 // memory, less HBM must be enough than all tables take in slices of columns.
-func TestRepair(t *testing.T) {
+func TestPackingInAllForms(t *testing.T) {
 	for seed := range uint64(4) {
 		p := drawn(rand.New(rand.NewPCG(seed, 21)).IntN, 8, 40)
 		p.Topology.Profile, p.Topology.DevicesPerHost = onHosts().Topology.Profile, 4
@@ -115,15 +115,15 @@ func onDevice(devices ...int32) variant {
 
 // TestUnprovenIsSaid: an error says that nothing fits only if that is proven.
 func TestUnprovenIsSaid(t *testing.T) {
-	const class, open = " (each table in one tier, blocks of rows of one size)", "the search found no placement with row_wise, data_parallel"
+	const open = "the search found no placement with row_wise, data_parallel"
 	types := []string{"row_wise", "data_parallel"}
 	for _, c := range []struct {
 		err  error
 		want string
 	}{
-		{&Infeasible{Tried: types, Proven: true, Reason: "why"}, "why; the tables do not fit with row_wise, data_parallel either" + class},
+		{&Infeasible{Tried: types, Proven: true, Reason: "why"}, "why; the tables do not fit with row_wise, data_parallel either"},
 		{&Infeasible{Tried: types, Reason: "why"}, "why; " + open + " either, but did not try all"},
-		{&NoShardingType{ShardingTypes: types, Proven: true, Tables: []string{"A"}}, "the tables do not fit with row_wise, data_parallel" + class + ": if each table"},
+		{&NoShardingType{ShardingTypes: types, Proven: true, Tables: []string{"A"}}, "the tables do not fit with row_wise, data_parallel: if each table"},
 		{&NoShardingType{ShardingTypes: types, Tables: []string{"A"}}, open + ", but did not try all: if each table"},
 	} {
 		if got := c.err.Error(); !strings.Contains(got, c.want) {
