@@ -80,7 +80,7 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 			}
 			list = append(list, variantsIn(c, f, k, form)...)
 		}
-		list = append(list, inTwoTiers(c, list)...)
+		list = append(list, inTwoTiers(c, list, len(whole) <= pairTables)...)
 		list = slices.DeleteFunc(list, func(v variant) bool { return v.slices == 0 })
 		slices.SortStableFunc(list, func(a, b variant) int { return cmp.Compare(a.hbm, b.hbm) })
 		shared := 0
@@ -130,8 +130,7 @@ func variantsIn(c *catalog, f *forms, k int32, form problem.Form) (list []varian
 const pairTables = 8
 
 // inTwoTiers returns the pairs of variants of a table in two tiers. Of a table that must stay on one host, both lie there.
-func inTwoTiers(c *catalog, list []variant) (pairs []variant) {
-	few := len(c.whole()) <= pairTables
+func inTwoTiers(c *catalog, list []variant, few bool) (pairs []variant) {
 	for _, a := range list {
 		for _, b := range list {
 			if c.rules.OneTier || a.form != (problem.Form{}) || !b.form.Tier.OnHost() || a.unit != b.unit || !few && a.slices == 1 && b.slices == 1 || !slices.Equal(a.devices, b.devices) {
