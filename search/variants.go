@@ -19,8 +19,8 @@ import (
 //	on all devices  one slice on all devices: row_wise or data_parallel
 //
 // If an engine runs equal slices only, each width that these may have is a variant of its own.
-// Other forms need no variant. A cache takes HBM, and saves no host memory. Of the forms
-// on all devices, the form with the fewest bytes leaves most room to all other tables.
+// Other forms need no variant. A cache takes HBM, and saves no host memory. A form
+// on all devices that takes more bytes of each than another one leaves less room to all other tables.
 //
 // A table whose slices may lie in two tiers has a pair of variants for each number of its columns in HBM, too.
 
@@ -83,12 +83,13 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 		list = append(list, inTwoTiers(c, list, len(whole) <= pairTables)...)
 		list = slices.DeleteFunc(list, func(v variant) bool { return v.slices == 0 })
 		slices.SortStableFunc(list, func(a, b variant) int { return cmp.Compare(a.hbm, b.hbm) })
-		shared := 0
+		var first *variant
 		all[i] = slices.DeleteFunc(list, func(v variant) bool {
-			if v.span == everywhere {
-				shared++
+			if v.span == everywhere && first == nil {
+				first = &v
+				return false
 			}
-			return v.span == everywhere && shared > 1
+			return v.span == everywhere && first.bytes(first.width) <= v.bytes(v.width)-v.shorterOf(v.width)
 		})
 	}
 	return all
