@@ -29,8 +29,10 @@ func (fit) apply(r *run, s state) (state, error) {
 	s.forced = c.divide(pieces)
 	if devices, failed := firstFit(c, pieces); failed == none {
 		s.best = r.offer(s.best, s.forced, devices)
-	} else if parts, _ := fitting(c, &columns, r.ended); parts != nil {
+	} else if parts, none := fitting(c, &columns, r.ended); parts != nil {
 		s.best = r.offerPlaced(s.best, parts)
+	} else {
+		s.proven = none
 	}
 	for _, m := range Baselines() {
 		if devices, failed := placeByKey(c, m, pieces, r.opt.Seed); failed == none {

@@ -33,7 +33,7 @@ type Infeasible struct {
 	// Reason says why the tables do not fit, and what would help.
 	Reason string
 	// Tried are the sharding types, and InHostMemory, with which the search found no
-	// placement either. Proven says that no placement with them fits; otherwise the search
+	// placement either. Proven says that no placement, also with them, fits; otherwise the search
 	// did not try all placements.
 	Tried  []string
 	Proven bool
@@ -56,6 +56,8 @@ func (e *Infeasible) Error() string {
 	reason := e.Reason
 	if len(e.Tried) > 0 {
 		reason += "; " + noPlacement(e.Tried, " either", e.Proven)
+	} else if e.Method == NeuroShard && !e.Proven {
+		reason += "; the search did not try all placements"
 	}
 	if e.Missing == 0 {
 		return fmt.Sprintf("table %q: no device takes a slice of %d columns, although it takes only %v and device %d has %s; %s",

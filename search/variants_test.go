@@ -1,6 +1,8 @@
 package search
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -123,11 +125,22 @@ func TestUnprovenIsSaid(t *testing.T) {
 	}{
 		{&Infeasible{Tried: types, Proven: true, Reason: "why"}, "why; the tables do not fit with row_wise, data_parallel either"},
 		{&Infeasible{Tried: types, Reason: "why"}, "why; " + open + " either, but did not try all"},
+		{&Infeasible{Method: NeuroShard, Reason: "why"}, "why; the search did not try all placements"},
 		{&NoShardingType{ShardingTypes: types, Proven: true, Tables: []string{"A"}}, "the tables do not fit with row_wise, data_parallel: if each table"},
 		{&NoShardingType{ShardingTypes: types, Tables: []string{"A"}}, open + ", but did not try all: if each table"},
 	} {
 		if got := c.err.Error(); !strings.Contains(got, c.want) {
 			t.Errorf("got %q, want it to contain %q", got, c.want)
 		}
+	}
+}
+
+// TestSlicesAreProvenNotToFit: no device has room for two of three tables, although all devices together have room for them.
+func TestSlicesAreProvenNotToFit(t *testing.T) {
+	p := handMade(10*4*4, 2, table{6, 4, 1}, table{6, 4, 1}, table{6, 4, 1})
+	_, err := Run(context.Background(), p, additiveFactory(p), Options{})
+	var e *Infeasible
+	if !errors.As(err, &e) || !e.Proven || strings.Contains(err.Error(), "try all") {
+		t.Errorf("got error %v, want a proof that the tables do not fit", err)
 	}
 }
