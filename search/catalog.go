@@ -30,9 +30,10 @@ type piece struct {
 	single bool
 	// known says that the scorer knows the members' items.
 	known bool
-	// hostBytes is what the piece takes of host memory.
-	hostBytes int64
-	members   []member
+	// hostBytes is what the piece takes of host memory. shorter is the number of bytes that the last device of those that hold
+	// the piece needs less of HBM, because its block of rows may have fewer.
+	hostBytes, shorter int64
+	members            []member
 	// devices are the allowed devices, ascending; nil allows all.
 	devices []int32
 	// left and right are the pieces of the two halves; none if the piece is not cut yet,
@@ -226,6 +227,11 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 			s.Rows.End = c.problem.Tables[m.table].BlockRows(c.devicesOf(k.span))
 		}
 		memory := c.problem.ShardMemory(s)
+		if form.ShardingType.ByRows() {
+			last := s
+			last.Rows.Start, last.Rows.End = s.Rows.End*int64(c.devicesOf(k.span)-1), c.problem.Tables[m.table].Rows
+			k.shorter = int64(memory.Tables() - c.problem.ShardMemory(last).Tables())
+		}
 		k.bytes += int64(memory.Tables())
 		k.hostBytes += int64(memory.Host)
 		if k.span == oneDevice {
@@ -456,6 +462,18 @@ func (c *catalog) devicesOf(s span) int {
 		return len(c.all)
 	}
 	return 1
+}
+
+// lastOf returns the last device of the span that holds device d.
+func (c *catalog) lastOf(s span, d int32) int32 {
+	switch s {
+	case oneHost:
+		n := int32(c.devicesOf(s))
+		return d/n*n + n - 1
+	case everywhere:
+		return int32(len(c.all)) - 1
+	}
+	return d
 }
 
 // eachOf calls visit for each device of the span that holds device d, with the

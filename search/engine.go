@@ -384,23 +384,6 @@ func (m evenMover) idlest(p placed) (best int32, ok bool) {
 	return best, best != none
 }
 
-// packEvenly returns a packing of the pieces as they are, not cut any further, or of finer
-// ones; ok is false if it finds none.
-func packEvenly(c *catalog, pieces []int32, ended func() bool) (packed, devices []int32, ok bool) {
-	if c.rules.OneSlice {
-		return nil, nil, false
-	}
-	ladder(c, pieces, func(finer []int32) bool {
-		packables := make([]packable, len(finer))
-		for i, k := range finer {
-			packables[i] = packable{piece: k, each: c.pieces[k].bytes, width: 1, narrowest: 1, devices: c.pieces[k].devices}
-		}
-		packed, devices, ok = pack(c, packables, ended)
-		return ok || ended()
-	})
-	return packed, devices, ok
-}
-
 // Idle is the error of a search for an engine that needs a part of a table on every
 // device, if the tables cannot be spread over all devices.
 type Idle struct {

@@ -1,17 +1,23 @@
 package search
 
-// Stage fit decides by bytes alone what fits, and offers the placements of simple
-// methods.
+import "slices"
+
+// What fits is decided by bytes alone. Stage fit places slices of columns in HBM, and stage fill tables in all
+// forms that they may take, if there is still no placement:
 //
 //	forced splits   a slice larger than a device's budget is cut in halves, and those
-//	                again, until each fits
-//	first fit       if a piece finds no room, again on finer pieces (firstfit.go)
-//	the packing     if first fit fails, slices of any width that fill the gaps
-//	                (pack.go)
-//	baselines       on the pieces after forced splits (baseline.go)
+//	                again, until each fits; then first fit (firstfit.go)
+//	the bound       whatever the variants of the tables, they take more bytes than there are (variants.go)
+//	the pour        tables cut to the room that is left (pack.go)
+//	all placements  of a small problem (room.go)
+//	settling        changes that remove the overflow of the pour (pack.go)
+//
+// More memory never makes a problem infeasible. So a search that finds a placement with
+// some memory should find one with more memory, too. That is certain if all
+// placements were tried. If a problem is too large for that, the search may find a placement with some
+// memory and none with a little more. It fails for certain if the bound is above the memory.
 
-// fit is the stage that decides what fits. It fails with *Infeasible if all devices
-// together lack room.
+// fit is the stage that places slices of columns in HBM. It fails with *Infeasible if a table cannot be cut into slices that fit a device.
 type fit struct{}
 
 func (fit) apply(r *run, s state) (state, error) {
@@ -19,35 +25,14 @@ func (fit) apply(r *run, s state) (state, error) {
 	if err != nil {
 		return s, err
 	}
-	s.forced = r.catalog.divide(pieces)
-	return knownPlacements(r, s)
-}
-
-// knownPlacements offers the placements of first fit and of the baselines. If first fit
-// finds none, it offers that of the packing instead.
-func knownPlacements(r *run, s state) (state, error) {
-	c, pieces := r.catalog, s.forced.pieces()
-	devices, failed := firstFit(c, pieces)
-	var packables []packable
-	if failed != none {
-		packables = packablesOf(c, pieces)
-		if bytes, _ := fewest(c, packables); bytes > c.room() {
-			return s, infeasible(c, r.opt.Method, pieces, devices, failed)
-		}
-	}
-	finest := pieces
-	fits := ladder(c, pieces, func(finer []int32) bool {
-		finest = finer
-		devices, failed = firstFit(c, finer)
-		return failed == none
-	})
-	if !fits {
-		if packed, on, ok := packing(c, pieces, packables, r.ended); ok {
-			finest, devices, fits = packed, on, true
-		}
-	}
-	if fits {
-		s.best = r.offer(s.best, c.divide(finest), devices)
+	c, columns := r.catalog, onlyColumns(r.catalog)
+	s.forced = c.divide(pieces)
+	if devices, failed := firstFit(c, pieces); failed == none {
+		s.best = r.offer(s.best, s.forced, devices)
+	} else if parts, none := fitting(c, &columns, r.ended); parts != nil {
+		s.best = r.offerPlaced(s.best, parts)
+	} else {
+		s.proven = none
 	}
 	for _, m := range Baselines() {
 		if devices, failed := placeByKey(c, m, pieces, r.opt.Seed); failed == none {
@@ -55,4 +40,64 @@ func knownPlacements(r *run, s state) (state, error) {
 		}
 	}
 	return s, nil
+}
+
+// fill is the stage that makes tables fit in other forms. It fails with *Infeasible or
+// *NoShardingType if it finds no placement.
+type fill struct{}
+
+func (fill) apply(r *run, s state) (state, error) {
+	if s.best.division != nil {
+		return s, nil
+	}
+	parts, none := fitting(r.catalog, &r.forms, r.ended)
+	if len(parts) > 0 {
+		s.best = r.offerPlaced(s.best, parts)
+	}
+	if s.best.division == nil {
+		return s, r.unfilled(s, none)
+	}
+	return s, nil
+}
+
+// unfilled returns the error of a search that found no placement in any form. none says
+// that there is no placement.
+func (r *run) unfilled(s state, none bool) error {
+	if r.ended() && !none {
+		return r.unfinished()
+	}
+	if s.infeasible == nil {
+		return r.forms.noRoom(r.catalog, none)
+	}
+	s.infeasible.Tried, s.infeasible.Proven = r.forms.tried(), none
+	return s.infeasible
+}
+
+// fitting returns a placement that fits, with a variant of each table. none is true
+// if there is no placement: the tables take more bytes than all devices have, whatever
+// their forms, or all placements were tried.
+func fitting(c *catalog, f *forms, ended func() bool) (parts []placed, none bool) {
+	variants := variantsOf(c, f)
+	if _, _, ok := balanced(c, variants, 1); !ok {
+		return nil, true
+	}
+	p := newPacker(c, variants)
+	if p.overflow() == 0 {
+		return partsOf(c, p.packing()), false
+	}
+	lists := [][][]variant{variants}
+	if single := inOneTier(variants); len(slices.Concat(single...)) < len(slices.Concat(variants...)) {
+		lists = [][][]variant{single, variants}
+	}
+	for _, list := range lists {
+		found, known := roomFor(c, list, ended)
+		if none = known && len(found) == 0; len(found) > 0 {
+			return partsOf(c, found), false
+		}
+	}
+	if none {
+		return nil, true
+	}
+	p.settle(ended)
+	return partsOf(c, p.packing()), false
 }

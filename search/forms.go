@@ -157,45 +157,9 @@ func hostForms(p *problem.Problem, table int) (choices []problem.Form) {
 	return choices
 }
 
-// hostedAlone reports whether a table's slices must lie in host memory.
-func (f *forms) hostedAlone(table int) bool {
-	return f.barred[table] && slices.ContainsFunc(f.choices[table], func(form problem.Form) bool { return form.Tier.OnHost() })
-}
-
-// onSeveral reports whether some table must lie on several devices together.
-func (f *forms) onSeveral() bool {
-	for table, barred := range f.barred {
-		if barred && !f.hostedAlone(table) {
-			return true
-		}
-	}
-	return false
-}
-
 // any reports whether some table may or must take another form than the zero form.
 func (f *forms) any() bool {
 	return !f.columns || slices.ContainsFunc(f.choices, func(choices []problem.Form) bool { return len(choices) > 0 })
-}
-
-// choice returns the first form that an unsplit piece may take and for which suits
-// returns true.
-func (f *forms) choice(c *catalog, k int32, suits func(problem.Form) bool) (problem.Form, bool) {
-	members := c.pieces[k].members
-	if len(members) != 1 {
-		return problem.Form{}, false
-	}
-	choices := f.choices[members[0].table]
-	if i := slices.IndexFunc(choices, suits); i >= 0 {
-		return choices[i], true
-	}
-	return problem.Form{}, false
-}
-
-// byRows returns a function that gives the first form by rows that a piece may take.
-func (f *forms) byRows(c *catalog) func(k int32) (problem.Form, bool) {
-	return func(k int32) (problem.Form, bool) {
-		return f.choice(c, k, func(form problem.Form) bool { return form.ShardingType.ByRows() })
-	}
 }
 
 // count returns the number of other forms than slices of columns that any table may take.
@@ -306,12 +270,11 @@ func (e *NoShardingType) Error() string {
 }
 
 // noPlacement says that tables do not fit with the given sharding types, or that the
-// search found no placement. too is " either" if other types were tried before. What the proof leaves out is said:
-// tables with slices in two tiers, and that the last block of rows may be shorter.
+// search found no placement. too is " either" if other types were tried before.
 func noPlacement(types []string, too string, proven bool) string {
 	with := strings.Join(types, ", ") + too
 	if proven {
-		return "the tables do not fit with " + with + " (each table in one tier, blocks of rows of one size)"
+		return "the tables do not fit with " + with
 	}
 	return "the search found no placement with " + with + ", but did not try all"
 }

@@ -592,32 +592,3 @@ func TestRanksFindTheSame(t *testing.T) {
 		}
 	}
 }
-
-func TestRoom(t *testing.T) {
-	for _, devices := range []int{1, 2, 3, 7, 8, 9} {
-		c := &catalog{budget: 100, short: make([]int64, devices)}
-		r := newRoom(c, devices)
-		free := make([]int64, devices)
-		for d := range free {
-			free[d] = 100
-		}
-		for step := range 60 {
-			bytes := int64(step*step*7%60) + 1
-			want := none
-			for d, f := range free {
-				if f >= bytes {
-					want = d
-					break
-				}
-			}
-			got := r.first(bytes)
-			if got != want {
-				t.Fatalf("%d devices, step %d: first(%d): got %d, want %d", devices, step, bytes, got, want)
-			}
-			if got != none {
-				r.take(got, bytes)
-				free[got] -= bytes
-			}
-		}
-	}
-}

@@ -33,7 +33,7 @@ type Infeasible struct {
 	// Reason says why the tables do not fit, and what would help.
 	Reason string
 	// Tried are the sharding types, and InHostMemory, with which the search found no
-	// placement either. Proven says that no placement with them fits; otherwise the search
+	// placement either. Proven says that no placement, also with them, fits; otherwise the search
 	// did not try all placements.
 	Tried  []string
 	Proven bool
@@ -56,6 +56,8 @@ func (e *Infeasible) Error() string {
 	reason := e.Reason
 	if len(e.Tried) > 0 {
 		reason += "; " + noPlacement(e.Tried, " either", e.Proven)
+	} else if e.Method == NeuroShard && !e.Proven {
+		reason += "; the search did not try all placements"
 	}
 	if e.Missing == 0 {
 		return fmt.Sprintf("table %q: no device takes a slice of %d columns, although it takes only %v and device %d has %s; %s",
@@ -189,21 +191,31 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 }
 
 // columnsFit resizes the catalog to n devices, and reports whether slices of columns
-// certainly fit: the pour or first fit places them, and method Default tries both.
+// certainly fit: first fit or the pour places them, and method Default tries both.
 func columnsFit(c *catalog, n int) bool {
 	c.resize(n)
-	whole := c.whole()
-	packables := packablesOf(c, whole)
-	if bytes, ok := fewest(c, packables); !ok || bytes > c.room() {
+	if pieces, failed := forced(c); failed != none {
 		return false
-	}
-	if p := newPacker(c, packables); !c.rules.EqualSlices && len(p.pour(p.order())) == 0 {
+	} else if _, failed = firstFit(c, pieces); failed == none {
 		return true
 	}
-	return ladder(c, c.above(whole, c.budget), func(pieces []int32) bool {
-		_, failed := firstFit(c, pieces)
-		return failed == none
-	})
+	columns := onlyColumns(c)
+	variants := variantsOf(c, &columns)
+	_, _, ok := balanced(c, variants, 1)
+	return ok && newPacker(c, variants).overflow() == 0
+}
+
+// finest returns the widest slice of an unsplit piece that is cut into the most slices possible.
+func finest(c *catalog, k int32) int32 {
+	m := c.pieces[k].members[0]
+	if len(c.pieces[k].members) > 1 {
+		return k
+	}
+	if widths := c.equalWidths[m.table]; c.rules.EqualSlices {
+		return c.slice(k, widths[len(widths)-1])
+	}
+	pieces := even(c, k, m.width/c.least(m.table))
+	return pieces[len(pieces)-1]
 }
 
 // hopeless says why even the largest cluster does not hold the tables. The catalog has
@@ -211,8 +223,8 @@ func columnsFit(c *catalog, n int) bool {
 // free.
 func hopeless(c *catalog, fixed problem.Memory) string {
 	var narrowest []int32
-	for _, l := range packablesOf(c, c.whole()) {
-		narrowest = append(narrowest, even(c, &l, l.width/l.narrowest)...)
+	for _, k := range c.whole() {
+		narrowest = append(narrowest, finest(c, k))
 	}
 	worst := slices.MaxFunc(narrowest, func(a, b int32) int { return cmp.Compare(c.pieces[a].bytes, c.pieces[b].bytes) })
 	k := &c.pieces[worst]

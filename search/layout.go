@@ -315,11 +315,6 @@ func (l *layout) order() []int {
 	return tables
 }
 
-// hosted reports whether host memory holds rows of a slice of the table.
-func (l *layout) hosted(table int) bool {
-	return slices.ContainsFunc(l.tables[table], func(slot int32) bool { return l.formAt(slot).Tier.OnHost() })
-}
-
 // formOf returns the form that a table has now. If its slices have several forms, formOf
 // returns the form of the first slice in the lists.
 func (l *layout) formOf(table int) problem.Form { return l.formAt(l.tables[table][0]) }

@@ -7,6 +7,7 @@ import "github.com/neuroshard/neuroshard/internal/peaks"
 //	own         HBM of one device            pieces on one device
 //	onHost      HBM of each device of a host pieces that a host's devices hold together
 //	everywhere  HBM of each device           pieces that all devices hold
+//	shorter     HBM of one device            what last blocks of rows take less of it than the others
 //	host        host memory of one device    pieces whose rows lie there
 //
 // Bytes that several devices hold are kept once, so that counting them takes the same
@@ -16,9 +17,9 @@ type ledger struct {
 	// the number of bytes of host memory. A device that has less starts with the difference.
 	budget, hostBudget int64
 	// own and host are by device, onHost by host.
-	own, host, onHost []int64
-	everywhere        int64
-	// taken knows the most bytes of own and onHost on a device, and hostTaken those of host. takenSum is
+	own, host, onHost, shorter []int64
+	everywhere                 int64
+	// taken knows the most bytes of own and onHost, less shorter, on a device, and hostTaken those of host. takenSum is
 	// the sum of taken.
 	taken, hostTaken *peaks.List[int64]
 	takenSum         int64
@@ -34,7 +35,7 @@ func newLedger(c *catalog) ledger {
 	t, n := c.problem.Topology, len(c.all)
 	l := ledger{
 		budget: c.budget, hostBudget: c.hostBudget, start: c.short, hostStart: c.hostShort,
-		own: make([]int64, n), host: make([]int64, n), onHost: make([]int64, t.Hosts()),
+		own: make([]int64, n), host: make([]int64, n), shorter: make([]int64, n), onHost: make([]int64, t.Hosts()),
 		local: int32(t.PerHost()), hostOf: make([]int32, n), taken: peaks.New[int64](n), hostTaken: peaks.New[int64](n),
 	}
 	for d := range l.hostOf {
@@ -57,13 +58,14 @@ func (l *ledger) clearDevices() {
 // clear removes all pieces.
 func (l *ledger) clear() {
 	clear(l.onHost)
+	clear(l.shorter)
 	l.everywhere = 0
 	l.clearDevices()
 }
 
 // update counts what device d holds, after a change of own or onHost.
 func (l *ledger) update(d int32) {
-	bytes := l.own[d] + l.onHost[l.hostOf[d]]
+	bytes := l.own[d] + l.onHost[l.hostOf[d]] - l.shorter[d]
 	l.takenSum += bytes - l.taken.Values()[d]
 	l.taken.Set(int(d), bytes)
 }
@@ -73,9 +75,13 @@ func (l *ledger) count(k *piece, device int32, sign int64) {
 	switch k.span {
 	case everywhere:
 		l.everywhere += sign * k.bytes
+		last := int32(len(l.own)) - 1
+		l.shorter[last] += sign * k.shorter
+		l.update(last)
 	case oneHost:
 		host := l.hostOf[device]
 		l.onHost[host] += sign * k.bytes
+		l.shorter[min((host+1)*l.local, int32(len(l.own)))-1] += sign * k.shorter
 		for d := host * l.local; d < min((host+1)*l.local, int32(len(l.own))); d++ {
 			l.update(d)
 		}
@@ -91,7 +97,7 @@ func (l *ledger) count(k *piece, device int32, sign int64) {
 
 // shared returns the bytes of device d's HBM that hold pieces which other devices hold,
 // too.
-func (l *ledger) shared(d int32) int64 { return l.everywhere + l.onHost[l.hostOf[d]] }
+func (l *ledger) shared(d int32) int64 { return l.everywhere + l.onHost[l.hostOf[d]] - l.shorter[d] }
 
 // fullHosts returns the number of hosts that have all their devices.
 func (l *ledger) fullHosts() int32 { return int32(len(l.own)) / l.local }

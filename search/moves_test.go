@@ -138,8 +138,8 @@ func TestRetier(t *testing.T) {
 		if forms[problem.Form{}] != 8 || forms[problem.Form{Tier: problem.Host}] != 8 {
 			t.Fatalf("got widths %v by form, want 8 in HBM and 8 in host memory", forms)
 		}
-		if !m.hosted(0) || m.hosted(1) {
-			t.Fatal("got another table in host memory, want A")
+		if m.formOf(1) != (problem.Form{}) {
+			t.Fatal("got B in host memory, want A alone")
 		}
 		m.reset([]placed{{half, 0}, {half, 1}, {m.forms.whole[1], 2}})
 	}

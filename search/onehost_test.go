@@ -146,17 +146,18 @@ func TestOneHostIsTooSmall(t *testing.T) {
 func TestOneHostFills(t *testing.T) {
 	alone := problem.Constraint{OneHost: true}
 	p := onHosts(alone, alone)
+	p.Tables[1].Constraint.ShardingTypes = []problem.ShardingType{problem.ColumnWise}
 	p.Topology.HostMemory, p.Tables[0].Rows, p.Tables[1].Rows = 0, 1_000_000, 250_000
 	leave(p, 30_000_000)
 	c := newCatalog(p, nil)
 	f := newForms(c, Options{ShardingTypes: []problem.ShardingType{problem.ColumnWise, problem.RowWise}})
-	largest, _ := fitForms(c, &f)
-	every, none := fitVariants(c, &f, never)
+	every, none := fitting(c, &f, never)
 	if none {
 		t.Error("got no placement in any form, want one")
 	}
-	repairs := partsOf(c, repaired(c, variantsOf(c, &f), never))
-	for what, parts := range map[string][]placed{"largest by rows": largest, "any form": every, "repair": repairs} {
+	pk := newPacker(c, variantsOf(c, &f))
+	pk.settle(never)
+	for what, parts := range map[string][]placed{"any form": every, "packing": partsOf(c, pk.packing())} {
 		if len(parts) < 3 { // the first table on all devices, and two slices of the other one
 			t.Errorf("%s: got %v, want a placement", what, parts)
 		}

@@ -5,29 +5,28 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-
-	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
-// If halves do not fit, columns are cut to the room that is left. A slice of w granules
-// (4 columns each) takes fixed + each * w bytes, by package problem: so the widest
-// slice that fits a device follows from a division, and one slice takes fewer bytes
-// than two slices of its table on the same device.
+// The packing places variants of the tables (variants.go) by bytes alone:
 //
-//	the pour        each table whole on the first device with room; if no device
-//	                has room, the widest slices that the devices can take, one
-//	                device after the other
-//	settling        the slices that the pour leaves over are put on the emptiest
-//	                devices beyond their memory; then moves, swaps and transfers of
-//	                columns, drawn at random, remove the overflow by simulated annealing
+//	the pour    the variants that a bound on the bytes of all devices together prefers. Each table
+//	            lies whole on the first place with room; if no place has room, the widest slices that
+//	            the places can take, the place with the most room first. What finds no room overflows.
+//	settling    changes drawn at random remove the overflow by simulated annealing
 //
 //	device 0  |AAAAAAAA|BB|      A whole, B cut where device 0 is full,
 //	device 1  |BBBBBBBBBBB|      and again where device 1 is
 //	device 2  |BBB|CCCCCC|D
 //
-// The pour costs O((T + S) log D) for T tables cut into S slices on D devices, and one
-// change of the settling a few table look-ups.
+// The changes are
+//
+//	move      a slice, or some of its columns, to another place
+//	swap      two slices of two tables exchange their places
+//	reform    a table takes another variant, cut to the room that its places have
+//
+// A change between two places touches only the devices of these places; a change of a
+// table that lies on all devices touches every device. The work is counted in devices touched, so
+// that a round takes about the same time for each problem.
 //
 // The packing certainly succeeds for the following problems. Let B be the number of
 // bytes of a device that shards may take. A table's least slice is the widest one that
@@ -71,482 +70,362 @@ import (
 // fewest allowed devices first. If they find room whole, conditions 2 and 3 are enough
 // for the other tables.
 
-// packable is a table, or a co-location, which is one granule wide. Widths are in
-// granules of columns.
-type packable struct {
-	// piece is the unsplit piece.
-	piece int32
-	// A slice of w granules takes fixed + each * w bytes.
-	fixed, each int64
-	// width is the width of the whole table, and narrowest that of the narrowest slice
-	// allowed.
-	width, narrowest int32
-	// devices are the allowed devices, ascending; nil allows all.
-	devices []int32
-}
-
-func (l *packable) bytes(width int32) int64 { return l.fixed + l.each*int64(width) }
-
-// least returns the width of the widest slice that cannot be cut, in granules.
-func (l *packable) least() int32 { return min(l.width, 2*l.narrowest-1) }
-
-// packablesOf returns the packables that the pieces were cut from, each once, in the
-// order of the pieces.
-func packablesOf(c *catalog, pieces []int32) []packable {
-	packables := make([]packable, 0, len(pieces))
-	seen := make([]bool, len(c.problem.Tables))
-	for _, k := range pieces {
-		t := c.pieces[k].members[0].table
-		if seen[t] {
-			continue
-		}
-		seen[t] = true
-		if len(c.pieces[k].members) == 1 {
-			k = c.slice(k, c.problem.Tables[t].Dim)
-		}
-		packables = append(packables, packableOf(c, k))
-	}
-	return packables
-}
-
-// packableOf returns the packable of an unsplit piece.
-func packableOf(c *catalog, k int32) packable {
-	const g = problem.ColumnGranule
-	piece := &c.pieces[k]
-	l := packable{piece: k, each: piece.bytes, width: 1, narrowest: 1, devices: piece.devices}
-	m := piece.members[0]
-	if len(piece.members) > 1 || m.width == g {
-		return l
-	}
-	first := c.problem.Whole(m.table)
-	first.Columns.End = g
-	bytes := int64(c.problem.ShardMemory(first).Tables())
-	l.width = int32(m.width / g)
-	l.each = (piece.bytes - bytes) / int64(l.width-1)
-	l.fixed = bytes - l.each
-	l.narrowest = int32(c.least(m.table) / g)
-	return l
-}
-
-// cuts returns the smallest number of slices into which a packable must be cut so that
-// each slice fits a device, or 0 if even the narrowest slices do not fit.
-func cuts(c *catalog, l *packable) int32 {
-	widest := min((c.budget-l.fixed)/l.each, int64(l.width))
-	if widest < 1 {
-		return 0
-	}
-	n := (l.width + int32(widest) - 1) / int32(widest)
-	if n*l.narrowest > l.width {
-		return 0
-	}
-	return n
-}
-
-// fewest returns the bytes of the packables, each cut into the smallest number of
-// slices that fit: no placement takes fewer bytes. ok is false if a packable cannot be
-// cut into slices that fit.
-func fewest(c *catalog, packables []packable) (bytes unit.Bytes, ok bool) {
-	for i := range packables {
-		l := &packables[i]
-		n := cuts(c, l)
-		if n == 0 {
-			return 0, false
-		}
-		bytes += unit.Bytes(l.bytes(l.width) + int64(n-1)*l.fixed)
-	}
-	return bytes, true
-}
-
-// packing returns the slices of a packing and their devices: equal slices of the tables of
-// the pieces if the rules demand them, and slices of the packables of any width otherwise.
-func packing(c *catalog, pieces []int32, packables []packable, ended func() bool) (packed, devices []int32, ok bool) {
-	if c.rules.EqualSlices {
-		return packEvenly(c, pieces, ended)
-	}
-	return pack(c, packables, ended)
-}
-
-// pack returns slices of the packables and their devices. ok is false if it finds no
-// packing that fits, or if ended returns true before.
-func pack(c *catalog, packables []packable, ended func() bool) (pieces, devices []int32, ok bool) {
-	p := newPacker(c, packables)
-	order := p.order()
-	left := p.pour(order)
-	for round := 0; len(left) > 0; round++ {
-		if len(c.all) == 1 || round == settleRounds || ended() {
-			return nil, nil, false
-		}
-		p.crowd(left)
-		tries := int64(settleTries+settlePerSlice*len(p.shares)) << round
-		if p.settle(tries, ended) {
-			break
-		}
-		left = p.pour(order)
-	}
-	pieces, devices = p.entries()
-	return pieces, devices, true
-}
+// hostShares are the largest shares of all host memory that the pours fill. The rest is
+// a margin, because slices seldom fill a device to the byte.
+var hostShares = []float64{1, .99, .97, .94, .9, .8}
 
 const (
-	// settleRounds is the number of times that the settling runs, each time with twice the
-	// tries.
+	// settleRounds is the number of rounds, each with twice the work of the one before it.
 	settleRounds = 5
+	// The first round touches settleWork devices, and settlePerTable more for each table.
+	settleWork, settlePerTable = 200_000, 200
 	// settleLook is how many tries are made between two looks at the clock.
 	settleLook = 64
-	// The first round makes settleTries tries, and settlePerSlice more for each slice.
-	settleTries    = 30_000
-	settlePerSlice = 30
 	// hotOverflow and coldOverflow are the temperatures at the start and the end of a
 	// settling, as shares of a device's budget.
 	hotOverflow, coldOverflow = .1, .0005
+	// placesLooked is the number of places that a change compares.
+	placesLooked = 4
+	// bytesWeight is the weight of all bytes beside the bytes that overflow.
+	bytesWeight = .5
 )
 
-// packer is an unfinished packing: slices on devices, at most one slice of each packable
-// on a device.
+// packer is an unfinished packing.
 type packer struct {
-	c         *catalog
-	packables []packable
-	draw      *rand.Rand
-	shares    []share
-	// held lists the slots in shares of each device, and of those of each packable.
-	held, of [][]int32
-	// free is the number of free bytes of each device, below 0 for a device that
-	// overflows. over lists the devices that overflow, and where is a device's index in
-	// over, or none.
-	free        []int64
-	over, where []int32
-	// overflow is the sum of the bytes by which devices overflow.
-	overflow int64
+	spare
+	variants [][]variant
+	draw     *rand.Rand
+	// of lists the slices of each table, and held the tables with slices on each device
+	// alone, once for each slice.
+	of   [][]placedSlice
+	held [][]int32
+	// over and hostOver are the bytes by which devices overflow.
+	over, hostOver int64
+	// taken and hostTaken are the bytes that all slices take. rate is how much HBM a byte
+	// of host memory is worth.
+	taken, hostTaken int64
+	rate             float64
+	// work is the number of devices touched.
+	work int64
+	// cutOn says which devices hold a slice of the table that is being cut.
+	cutOn []bool
 }
 
-func newPacker(c *catalog, packables []packable) *packer {
-	return &packer{c: c, packables: packables, draw: rand.New(rand.NewPCG(0, 0x7061636b))}
+// newPacker returns the pour of the variants with the least overflow.
+func newPacker(c *catalog, variants [][]variant) *packer {
+	p := &packer{
+		spare: newSpare(c), variants: variants, draw: rand.New(rand.NewPCG(0, 0x7061636b)),
+		of: make([][]placedSlice, len(variants)), held: make([][]int32, len(c.all)), cutOn: make([]bool, len(c.all)),
+	}
+	var best [][]placedSlice
+	least := math.Inf(1)
+	for _, share := range hostShares {
+		chosen, rate, ok := balanced(c, variants, share)
+		if !ok {
+			continue
+		}
+		if p.pour(chosen); p.overflow() < least {
+			best, least, p.rate = slices.Clone(p.of), p.overflow(), rate
+		}
+		if least == 0 || rate == 0 {
+			break
+		}
+	}
+	for t := range best {
+		p.replace(int32(t), best[t])
+	}
+	return p
 }
 
-// share is a slice of a packable on a device. at is its index among the device's
-// slices.
-type share struct {
-	packable, device, width, at int32
-	bytes                       int64
+// packing returns the slices, and nil while some device overflows.
+func (p *packer) packing() []placedSlice {
+	if p.overflow() > 0 {
+		return nil
+	}
+	return slices.Concat(p.of...)
 }
 
-// order returns the packables in the order of the pour: first the packables with the
-// fewest allowed devices, then by falling bytes of the least slice.
-func (p *packer) order() []int32 {
-	order := make([]int32, len(p.packables))
+// settle changes the packing until nothing overflows. It gives up after some rounds, or if ended returns true.
+func (p *packer) settle(ended func() bool) {
+	for round := 0; p.overflow() > 0 && len(p.c.all) > 1 && round < settleRounds && !ended(); round++ {
+		p.work = 0
+		p.anneal(int64(settleWork+settlePerTable*len(p.variants))<<round, ended)
+	}
+}
+
+// pour places the chosen variants: first those on all devices, then those on hosts, then
+// the tables with the fewest places and the largest slices.
+func (p *packer) pour(chosen []*variant) {
+	for t := range p.of {
+		p.replace(int32(t), nil)
+	}
+	order := make([]int32, len(chosen))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortFunc(order, func(a, b int32) int {
-		x, y := &p.packables[a], &p.packables[b]
-		return cmp.Or(
-			cmp.Compare(p.choices(x), p.choices(y)),
-			cmp.Compare(y.bytes(y.least()), x.bytes(x.least())),
-			cmp.Compare(y.bytes(y.width), x.bytes(x.width)),
-			cmp.Compare(a, b),
-		)
+	size := func(v *variant) float64 {
+		return float64(v.bytes(v.least()))/float64(p.c.budget) +
+			float64(v.hostBytes(v.least()))/float64(max(1, p.c.hostBudget))
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		x, y := chosen[a], chosen[b]
+		return cmp.Or(cmp.Compare(y.span, x.span), cmp.Compare(x.places(p.c), y.places(p.c)), cmp.Compare(size(y), size(x)))
 	})
-	return order
-}
-
-// choices returns the number of allowed devices of a packable that is limited to some,
-// and a larger number for a packable that is not limited.
-func (p *packer) choices(l *packable) int {
-	if l.devices == nil {
-		return len(p.c.all) + 1
-	}
-	return len(l.devices)
-}
-
-func (p *packer) allowed(l *packable) []int32 { return p.c.allowed(&p.c.pieces[l.piece]) }
-
-// pour places the packables in the given order, and returns the shares that found no
-// room.
-func (p *packer) pour(order []int32) (left []share) {
-	p.empty()
-	room := newRoom(p.c, len(p.c.all))
-	for _, i := range order {
-		l := &p.packables[i]
-		first := func(bytes int64) int32 {
-			if l.devices == nil {
-				return int32(room.first(bytes))
-			}
-			if at := slices.IndexFunc(l.devices, func(d int32) bool { return p.free[d] >= bytes }); at >= 0 {
-				return l.devices[at]
-			}
-			return none
-		}
-		for rest := l.width; rest > 0; {
-			width := rest
-			d := first(l.bytes(rest))
-			if d == none && rest >= 2*l.narrowest {
-				if d = first(l.bytes(l.narrowest)); d != none {
-					width = int32(min((p.free[d]-l.fixed)/l.each, int64(rest-l.narrowest)))
-				}
-			}
-			if d == none {
-				left = append(left, share{packable: i, width: rest})
-				break
-			}
-			p.widen(i, d, width)
-			room.take(int(d), l.bytes(width))
-			rest -= width
-		}
-	}
-	return left
-}
-
-// crowd puts each slice on the allowed device with the most free bytes.
-func (p *packer) crowd(left []share) {
-	for _, s := range left {
-		l := &p.packables[s.packable]
-		d := slices.MaxFunc(p.allowed(l), func(a, b int32) int { return cmp.Compare(p.free[a], p.free[b]) })
-		p.widen(s.packable, d, s.width)
+	for _, t := range order {
+		v := chosen[t]
+		p.replace(t, p.cutVariant(v, func(v *variant) func(i int) (int, bool) {
+			return func(i int) (int, bool) { return i, i < v.places(p.c) }
+		}))
 	}
 }
 
-// entries returns the pieces of the slices, and their devices.
-func (p *packer) entries() (pieces, devices []int32) {
-	for _, s := range p.shares {
-		l := &p.packables[s.packable]
-		piece := l.piece
-		if s.width != l.width {
-			piece = p.c.slice(piece, int(s.width)*problem.ColumnGranule)
-		}
-		pieces, devices = append(pieces, piece), append(devices, s.device)
-	}
-	return pieces, devices
+// energy is what the annealing lowers: the overflow, and a part of all bytes, so that
+// tables do not drift to variants that take more.
+func (p *packer) energy() float64 {
+	return p.overflow() + bytesWeight*(float64(p.taken)+p.rate*float64(p.hostTaken))/float64(p.c.budget)
 }
 
-func (p *packer) empty() {
-	n := len(p.c.all)
-	p.shares, p.over, p.overflow = p.shares[:0], p.over[:0], 0
-	p.held, p.of = make([][]int32, n), make([][]int32, len(p.packables))
-	p.free, p.where = make([]int64, n), slices.Repeat([]int32{none}, n)
-	for d := range p.free {
-		p.free[d] = p.c.free(int32(d))
-	}
-}
-
-// slot returns the slot of a packable's slice on a device, or none.
-func (p *packer) slot(packable, device int32) int32 {
-	for _, s := range p.of[packable] {
-		if p.shares[s].device == device {
-			return s
-		}
-	}
-	return none
-}
-
-// widen adds granules of a packable to the packable's slice on a device.
-func (p *packer) widen(packable, device, by int32) {
-	l, s := &p.packables[packable], p.slot(packable, device)
-	if s == none {
-		s = int32(len(p.shares))
-		p.shares = append(p.shares, share{packable: packable, device: device, at: int32(len(p.held[device])), bytes: l.fixed})
-		p.held[device] = append(p.held[device], s)
-		p.of[packable] = append(p.of[packable], s)
-		p.give(device, -l.fixed)
-	}
-	p.shares[s].width += by
-	p.shares[s].bytes += l.each * int64(by)
-	p.give(device, -l.each*int64(by))
-}
-
-// narrow removes granules from a slice. If none are left, it removes the slice, and the
-// last slot gets the slice's number.
-func (p *packer) narrow(s, by int32) {
-	slice := &p.shares[s]
-	l := &p.packables[slice.packable]
-	if by < slice.width {
-		slice.width -= by
-		slice.bytes -= l.each * int64(by)
-		p.give(slice.device, l.each*int64(by))
-		return
-	}
-	p.give(slice.device, slice.bytes)
-	held := p.held[slice.device]
-	last := held[len(held)-1]
-	held[slice.at], p.shares[last].at = last, slice.at
-	p.held[slice.device] = held[:len(held)-1]
-	p.of[slice.packable] = without(p.of[slice.packable], s)
-
-	end := int32(len(p.shares) - 1)
-	if moved := p.shares[end]; s != end {
-		p.shares[s] = moved
-		p.held[moved.device][moved.at] = s
-		of := p.of[moved.packable]
-		of[slices.Index(of, end)] = s
-	}
-	p.shares = p.shares[:end]
-}
-
-// give changes the free bytes of a device.
-func (p *packer) give(device int32, bytes int64) {
-	before := p.free[device]
-	after := before + bytes
-	p.free[device] = after
-	p.overflow += excess(after) - excess(before)
-	switch {
-	case after < 0 && before >= 0:
-		p.where[device] = int32(len(p.over))
-		p.over = append(p.over, device)
-	case after >= 0 && before < 0:
-		at, last := p.where[device], p.over[len(p.over)-1]
-		p.over[at], p.where[last] = last, at
-		p.over, p.where[device] = p.over[:len(p.over)-1], none
-	}
+// overflow returns the bytes by which devices overflow, as shares of what a device has.
+func (p *packer) overflow() float64 {
+	return float64(p.over)/float64(p.c.budget) + float64(p.hostOver)/float64(max(1, p.c.hostBudget))
 }
 
 // excess returns the bytes by which a device overflows.
 func excess(free int64) int64 { return max(0, -free) }
 
-// settle anneals the overflow away, and reports whether no device overflows any more.
-func (p *packer) settle(tries int64, ended func() bool) bool {
+// replace places other slices of a table.
+func (p *packer) replace(t int32, to []placedSlice) {
+	for _, s := range p.of[t] {
+		p.count(t, s, -1)
+	}
+	p.of[t] = to
+	for _, s := range to {
+		p.count(t, s, 1)
+	}
+}
+
+// count adds a slice to the devices that hold it if sign is 1, and removes it if sign is
+// -1.
+func (p *packer) count(t int32, s placedSlice, sign int64) {
+	sum := func(sign int64) {
+		p.c.eachOf(s.variant.span, s.device, func(_ int, d int32) { p.over += sign * excess(p.free[d]) })
+		p.hostOver += sign * excess(p.host[s.device])
+	}
+	p.taken += sign * int64(p.c.devicesOf(s.variant.span)) * s.variant.bytes(s.width)
+	p.hostTaken += sign * s.variant.hostBytes(s.width)
+	sum(-1)
+	p.take(s, sign)
+	sum(1)
+	p.work += int64(p.c.devicesOf(s.variant.span))
+	if s.variant.span != oneDevice {
+		return
+	}
+	if sign > 0 {
+		p.held[s.device] = append(p.held[s.device], t)
+	} else {
+		p.held[s.device] = without(p.held[s.device], t)
+	}
+}
+
+// cutVariant cuts a variant, and the one beside it, into slices. looked returns the places to compare.
+func (p *packer) cutVariant(v *variant, looked func(v *variant) func(i int) (int, bool)) []placedSlice {
+	cut := p.cutToRoom(v, looked(v))
+	if v.beside == nil || cut == nil {
+		return cut
+	}
+	for _, s := range cut {
+		p.take(s, 1)
+	}
+	rest := p.cutToRoom(v.beside, looked(v.beside))
+	for _, s := range cut {
+		p.take(s, -1)
+	}
+	if rest == nil {
+		return nil
+	}
+	return append(cut, rest...)
+}
+
+// cutToRoom cuts a variant into slices. If a place has room for all columns that are left,
+// they become one slice there. Otherwise the place with the most room gets the columns that
+// it has room for, and so on. looked returns the numbers of the places to compare. cutToRoom returns nil if
+// these may not hold all columns.
+func (p *packer) cutToRoom(v *variant, looked func(i int) (place int, ok bool)) (cut []placedSlice) {
+	clear(p.cutOn)
+	for rest := v.width; rest > 0; {
+		best, most := int32(none), int32(-1)
+		for i := 0; most < rest; i++ {
+			at, ok := looked(i)
+			if !ok {
+				break
+			}
+			d := v.place(p.c, at)
+			if p.cutOn[d] {
+				continue
+			}
+			if w := min(p.widest(v, d), rest); w > most || w == most && w < rest && p.free[d] > p.free[best] {
+				best, most = d, w
+			}
+		}
+		if best == none { // all places have a slice
+			if cut[len(cut)-1].width += rest; cut[len(cut)-1].width > v.widest {
+				return nil
+			}
+			break
+		}
+		width := max(most, v.narrowest)
+		if rest-width < v.narrowest {
+			width = rest - v.narrowest
+		}
+		if most == rest || width < v.narrowest || len(cut)+1 == v.places(p.c) {
+			width = rest
+		}
+		width = min(width, v.widest)
+		cut = append(cut, placedSlice{v, best, width})
+		p.cutOn[best] = true
+		rest -= width
+	}
+	return cut
+}
+
+// anneal changes the placement until nothing overflows or the work is done.
+func (p *packer) anneal(work int64, ended func() bool) {
 	temperature := 0.0
-	for t := int64(0); t < tries && p.overflow > 0; t++ {
-		if t%settleLook == 0 {
+	for tries := 0; p.overflow() > 0 && p.work < work; tries++ {
+		if tries%settleLook == 0 {
 			if ended() {
 				break
 			}
-			temperature = float64(p.c.budget) * hotOverflow * math.Pow(coldOverflow/hotOverflow, float64(t)/float64(tries))
+			temperature = hotOverflow * math.Pow(coldOverflow/hotOverflow, float64(p.work)/float64(work))
 		}
-		// Half of the tries start from a device that overflows.
-		s := int32(p.draw.IntN(len(p.shares)))
-		if p.draw.IntN(2) == 0 {
-			held := p.held[p.over[p.draw.IntN(len(p.over))]]
-			s = held[p.draw.IntN(len(held))]
-		}
-		if p.draw.IntN(2) == 0 {
-			p.swap(s, temperature)
-		} else {
-			p.move(s, temperature)
+		p.work++
+		t := p.pick()
+		switch p.draw.IntN(3) {
+		case 0:
+			p.try(temperature, t, p.moved(t))
+		case 1:
+			p.swap(temperature, t)
+		default:
+			p.try(temperature, t, p.cutVariant(p.other(t), p.someOf))
 		}
 	}
-	return p.overflow == 0
 }
 
-// accepts reports whether to make a change that adds the given numbers of free bytes to
-// devices a and b.
-func (p *packer) accepts(a int32, free int64, b int32, freeB int64, temperature float64) bool {
-	x, y := p.free[a], p.free[b]
-	rise := excess(x+free) - excess(x) + excess(y+freeB) - excess(y)
-	return rise <= 0 || p.draw.Float64() < math.Exp(-float64(rise)/temperature)
+// pick draws a table: half of the time one with a slice on a device that overflows, if
+// it finds such a device.
+func (p *packer) pick() int32 {
+	if p.draw.IntN(2) == 0 {
+		from := p.draw.IntN(len(p.free))
+		for i := range p.free {
+			d := (from + i) % len(p.free)
+			if held := p.held[d]; (p.free[d] < 0 || p.host[d] < 0) && len(held) > 0 {
+				return held[p.draw.IntN(len(held))]
+			}
+		}
+	}
+	return int32(p.draw.IntN(len(p.of)))
 }
 
-// swap tries to exchange a slice with one of another device.
-func (p *packer) swap(s int32, temperature float64) {
-	other := int32(p.draw.IntN(len(p.shares)))
-	x, y := p.shares[s], p.shares[other]
-	if x.device == y.device || p.slot(x.packable, y.device) != none || p.slot(y.packable, x.device) != none ||
-		!p.allows(x.packable, y.device) || !p.allows(y.packable, x.device) ||
-		!p.accepts(x.device, x.bytes-y.bytes, y.device, y.bytes-x.bytes, temperature) {
+// other draws a variant of a table, a pair in two tiers less often than another one.
+func (p *packer) other(t int32) *variant {
+	list := p.variants[t]
+	v := &list[p.draw.IntN(len(list))]
+	if v.beside != nil {
+		v = &list[p.draw.IntN(len(list))]
+	}
+	return v
+}
+
+// someOf draws some places of a variant.
+func (p *packer) someOf(v *variant) func(i int) (int, bool) {
+	n := v.places(p.c)
+	looked := max(placesLooked, int(v.slices))
+	if n <= looked {
+		return func(i int) (int, bool) { return i, i < n }
+	}
+	from := p.draw.IntN(n)
+	return func(i int) (int, bool) { return (from + i*(1+from%7)) % n, i < looked }
+}
+
+// try places other slices of a table, and takes that back if the overflow rises by too
+// much.
+func (p *packer) try(temperature float64, t int32, to []placedSlice) {
+	if to == nil {
 		return
 	}
-	p.give(x.device, x.bytes-y.bytes)
-	p.give(y.device, y.bytes-x.bytes)
-	p.shares[s].device, p.shares[s].at = y.device, y.at
-	p.shares[other].device, p.shares[other].at = x.device, x.at
-	p.held[x.device][x.at], p.held[y.device][y.at] = other, s
+	before, was := p.energy(), p.of[t]
+	p.replace(t, to)
+	if !p.accepts(p.energy()-before, temperature) {
+		p.replace(t, was)
+	}
 }
 
-func (p *packer) allows(packable, device int32) bool {
-	devices := p.packables[packable].devices
-	return devices == nil || slices.Contains(devices, device)
+func (p *packer) accepts(rise, temperature float64) bool {
+	return rise <= 0 || p.draw.Float64() < math.Exp(-rise/temperature)
 }
 
-// move tries to bring a slice, or some of its columns, to another device. If that
-// device has a slice of the same table, the slice becomes wider.
-func (p *packer) move(s int32, temperature float64) {
-	x := p.shares[s]
-	l := &p.packables[x.packable]
-	allowed := p.allowed(l)
-	to := allowed[p.draw.IntN(len(allowed))]
-	if to == x.device {
+// moved returns the slices of a table after one slice, or some of its columns, moved to
+// another place; nil if that is not possible.
+func (p *packer) moved(t int32) []placedSlice {
+	to := slices.Clone(p.of[t])
+	at := p.draw.IntN(len(to))
+	s := &to[at]
+	v := s.variant
+	d := v.place(p.c, p.draw.IntN(v.places(p.c)))
+	if d == s.device {
+		return nil
+	}
+	there := slices.IndexFunc(to, func(s placedSlice) bool { return s.variant == v && s.device == d })
+	has := int32(0)
+	if there >= 0 {
+		has = to[there].width
+	}
+	width := min(s.width, v.widest-has)
+	if width+has >= 2*v.narrowest && p.draw.IntN(3) > 0 {
+		if width = min(width, p.widest(v, d)); p.draw.IntN(2) == 0 {
+			width = 1 + p.draw.Int32N(s.width)
+		}
+		width = max(width, v.narrowest-has)
+		if rest := s.width - width; rest > 0 && rest < v.narrowest {
+			width = s.width - v.narrowest
+		}
+	}
+	if width <= 0 || has+width < v.narrowest || has+width > v.widest {
+		return nil
+	}
+	if there >= 0 {
+		to[there].width += width
+	} else {
+		to = append(to, placedSlice{v, d, width})
+	}
+	if to[at].width -= width; to[at].width == 0 {
+		to = slices.Delete(to, at, at+1)
+	}
+	return to
+}
+
+// swap tries to exchange the places of a slice of table t and of a slice of another
+// table.
+func (p *packer) swap(temperature float64, t int32) {
+	u := int32(p.draw.IntN(len(p.of)))
+	if u == t {
 		return
 	}
-	fixed, has := l.fixed, int32(0)
-	if there := p.slot(x.packable, to); there != none {
-		fixed, has = 0, p.shares[there].width
+	a, b := slices.Clone(p.of[t]), slices.Clone(p.of[u])
+	x, y := &a[p.draw.IntN(len(a))], &b[p.draw.IntN(len(b))]
+	on := func(list []placedSlice, device int32) bool { // whatever the variant
+		return slices.ContainsFunc(list, func(s placedSlice) bool { return s.device == device })
 	}
-	width := x.width
-	if width+has >= 2*l.narrowest && p.draw.IntN(3) > 0 {
-		width = p.portion(l, x, to, fixed)
-		// Both slices must be wide enough, or the first one must be gone.
-		width = max(width, l.narrowest-has)
-		if rest := x.width - width; rest > 0 && rest < l.narrowest {
-			width = x.width - l.narrowest
-		}
-		if width <= 0 || width > x.width || has+width < l.narrowest {
-			return
-		}
+	if x.device == y.device || x.variant.span != y.variant.span || on(a, y.device) || on(b, x.device) ||
+		!x.variant.allows(y.device) || !y.variant.allows(x.device) {
+		return
 	}
-	lost, won := l.each*int64(width), fixed+l.each*int64(width)
-	if width == x.width {
-		lost = x.bytes
+	x.device, y.device = y.device, x.device
+	before, was, wasOther := p.energy(), p.of[t], p.of[u]
+	p.replace(t, a)
+	p.replace(u, b)
+	if !p.accepts(p.energy()-before, temperature) {
+		p.replace(u, wasOther)
+		p.replace(t, was)
 	}
-	if p.accepts(x.device, lost, to, -won, temperature) {
-		p.widen(x.packable, to, width)
-		p.narrow(s, width)
-	}
-}
-
-// portion draws how many granules of a slice to bring to a device: the number that
-// fills the device, the number that relieves the slice's own device, or any number.
-func (p *packer) portion(l *packable, x share, to int32, fixed int64) int32 {
-	width := int64(x.width)
-	switch p.draw.IntN(4) {
-	case 0, 1:
-		width = min(width, (p.free[to]-fixed)/l.each)
-	case 2:
-		width = min(width, (excess(p.free[x.device])+l.each-1)/l.each)
-	default:
-		width = 1 + p.draw.Int64N(width)
-	}
-	return int32(max(0, width))
-}
-
-// forced returns the pieces after forced splits. If halving a table does not lead to
-// slices that are narrow enough, because MinWidth stops it, the table is cut into even
-// slices. failed is the piece that lacks most bytes at its narrowest, or none if all
-// fit a device.
-func forced(c *catalog) (pieces []int32, failed int32) {
-	large := func(k int32) bool { return c.pieces[k].bytes > c.budget }
-	whole := c.whole()
-	pieces = c.above(whole, c.budget)
-	if slices.ContainsFunc(pieces, large) {
-		pieces = pieces[:0]
-		for _, l := range packablesOf(c, whole) {
-			halves := c.above([]int32{l.piece}, c.budget)
-			n := cuts(c, &l)
-			if n > 0 && c.rules.EqualSlices {
-				n = int32(evenly(c, c.pieces[l.piece].members[0].table, int(n)))
-			}
-			if n > 0 && slices.ContainsFunc(halves, large) {
-				halves = even(c, &l, n)
-			}
-			pieces = append(pieces, halves...)
-		}
-	}
-	failed = none
-	for _, k := range pieces {
-		if large(k) && (failed == none || c.pieces[k].bytes > c.pieces[failed].bytes) {
-			failed = k
-		}
-	}
-	return pieces, failed
-}
-
-// even returns n slices of a packable whose widths differ by at most one granule; the
-// packable's piece for one slice.
-func even(c *catalog, l *packable, n int32) []int32 {
-	if n == 1 {
-		return []int32{l.piece}
-	}
-	pieces := make([]int32, n)
-	for i := range pieces {
-		granules := (l.width + int32(i)) / n
-		pieces[i] = c.slice(l.piece, int(granules)*problem.ColumnGranule)
-	}
-	return pieces
 }

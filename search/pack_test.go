@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,8 +47,35 @@ func leave(p *problem.Problem, budget int64) {
 	p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(budget)
 }
 
+// columnsOf returns the variants in slices of columns, one of each table; nil if a table fits no device.
+func columnsOf(c *catalog) (loads []variant) {
+	columns := onlyColumns(c)
+	for _, list := range variantsOf(c, &columns) {
+		if len(list) == 0 {
+			return nil
+		}
+		loads = append(loads, list[0])
+	}
+	return loads
+}
+
+// settled returns a packing of the loads; nil if there is none after all rounds.
+func settled(c *catalog, loads []variant, ended func() bool) []placedSlice {
+	p := newPacker(c, apiece(loads))
+	p.settle(ended)
+	return p.packing()
+}
+
+// apiece returns lists of one variant each.
+func apiece(loads []variant) (all [][]variant) {
+	for i := range loads {
+		all = append(all, loads[i:i+1])
+	}
+	return all
+}
+
 // total returns the bytes of the loads, unsplit.
-func total(loads []packable) (sum int64) {
+func total(loads []variant) (sum int64) {
 	for i := range loads {
 		sum += loads[i].bytes(loads[i].width)
 	}
@@ -63,26 +91,26 @@ func TestPackFindsWhatThereIs(t *testing.T) {
 		n := 2 + random.IntN(3)
 		p := drawn(random.IntN, n, 1+random.IntN(5))
 		c := newCatalog(p, nil)
-		leave(p, int64(float64(total(packablesOf(c, c.whole())))/float64(n)/(.8+.2*random.Float64())))
+		leave(p, int64(float64(total(columnsOf(c)))/float64(n)/(.8+.2*random.Float64())))
 		c = newCatalog(p, nil)
-		loads := packablesOf(c, c.whole())
+		loads := columnsOf(c)
 		room := make([]int64, n)
 		for d := range room {
 			room[d] = c.budget
 		}
-		if !placeable(loads, room, 0, loads[0].width) {
+		if loads == nil || !placeable(loads, room, 0, loads[0].width) {
 			continue
 		}
 		feasible++
-		if pieces, devices, ok := pack(c, loads, never); ok {
-			valid(t, c, loads, pieces, devices)
+		if parts := partsOf(c, settled(c, loads, never)); parts != nil {
+			valid(t, c, loads, parts)
 		} else {
 			t.Errorf("seed %d: got no placement, want one", seed)
 		}
-		if bytes, ok := fewest(c, loads); !ok || bytes > c.room() {
-			t.Errorf("seed %d: got %d bytes, %t, as the fewest of a problem with a placement", seed, bytes, ok)
+		if _, _, ok := balanced(c, apiece(loads), 1); !ok {
+			t.Errorf("seed %d: got a proof that a problem with a placement has none", seed)
 		}
-		if pk := newPacker(c, loads); len(pk.pour(pk.order())) == 0 {
+		if newPacker(c, apiece(loads)).overflow() == 0 {
 			poured++
 		}
 	}
@@ -94,7 +122,7 @@ func TestPackFindsWhatThereIs(t *testing.T) {
 
 // placeable reports whether all loads find room, rest granules of the first one on
 // the devices from that one on.
-func placeable(loads []packable, room []int64, from int, rest int32) bool {
+func placeable(loads []variant, room []int64, from int, rest int32) bool {
 	if rest == 0 {
 		return len(loads) == 1 || placeable(loads[1:], room, 0, loads[1].width)
 	}
@@ -121,13 +149,13 @@ func placeable(loads []packable, room []int64, from int, rest int32) bool {
 }
 
 // valid fails where the slices are not all of the loads, or do not fit.
-func valid(t *testing.T, c *catalog, loads []packable, pieces, devices []int32) {
+func valid(t *testing.T, c *catalog, loads []variant, parts []placed) {
 	t.Helper()
 	used := make([]int64, len(c.all))
 	columns := map[int]int{}
-	for i, k := range pieces {
-		used[devices[i]] += c.pieces[k].bytes
-		for _, m := range c.pieces[k].members {
+	for _, p := range parts {
+		used[p.device] += c.pieces[p.piece].bytes
+		for _, m := range c.pieces[p.piece].members {
 			columns[m.table] += m.width
 			if m.width < c.problem.Tables[m.table].MinWidth() || m.width%problem.ColumnGranule != 0 {
 				t.Errorf("table %d: got a slice of %d columns, want at least %d", m.table, m.width, c.problem.Tables[m.table].MinWidth())
@@ -161,7 +189,7 @@ func TestPropertyPourPlacesWhatIsCertain(t *testing.T) {
 			}
 		}
 		c := newCatalog(p, nil)
-		loads := packablesOf(c, c.whole())
+		loads := columnsOf(c)
 		// Any table's least slice may be what L is.
 		at := &loads[intN(len(loads))]
 		least := at.bytes(at.least())
@@ -182,9 +210,9 @@ func TestPropertyPourPlacesWhatIsCertain(t *testing.T) {
 		if c.budget != budget {
 			t.Fatalf("got a budget of %d, want %d", c.budget, budget)
 		}
-		pk := newPacker(c, packablesOf(c, c.whole()))
-		if left := pk.pour(pk.order()); len(left) > 0 {
-			t.Errorf("got %d slices left of %+v on %d devices of %d bytes, with L = %d", len(left), pk.packables, devices, budget, least)
+		pk := newPacker(c, apiece(columnsOf(c)))
+		if pk.overflow() > 0 {
+			t.Errorf("got %d bytes too many of %+v on %d devices of %d bytes, with L = %d", pk.over, pk.variants, devices, budget, least)
 		}
 		r, err := Run(context.Background(), p, additiveFactory(p), Options{Workers: 1, MaxEvaluations: 1})
 		if err != nil {
@@ -205,7 +233,7 @@ func TestPropertyBytesOfSlices(t *testing.T) {
 			p.Accounting = problem.CountWeights
 		}
 		c := newCatalog(p, nil)
-		l := packablesOf(c, c.whole())[0]
+		l := columnsOf(c)[0]
 		bytes := func(width int32) int64 {
 			s := p.Whole(0)
 			s.Columns.End = int64(width) * problem.ColumnGranule
@@ -240,10 +268,9 @@ func TestPackByHand(t *testing.T) {
 	}{
 		{
 			// Falling least slices: B (6 rows), A, C (1 row each; A takes more). B comes to
-			// device 0, and A (20 rows) fits nowhere whole: 4 granules of it there, 10 on
-			// device 1, 6 on device 2, where C has room.
+			// device 0, and A (20 granules) fits nowhere whole: it fills the two empty devices, and C comes to B.
 			"cut to the room", handMade(160, 3, table{1, 80, 1}, table{6, 4, 1}, table{1, 16, 1}),
-			[]string{"A0-16 B0-4", "A16-56", "A56-80 C0-16"},
+			[]string{"B0-4 C0-16", "A0-40", "A40-80"},
 		},
 		{
 			// Least 8 columns, so 16 fit (two rows) and 24 do not: 16 on each device, but
@@ -267,23 +294,23 @@ func TestPackByHand(t *testing.T) {
 				t.Fatal(err)
 			}
 			catalog := newCatalog(c.p, additiveFactory(c.p)())
-			loads := packablesOf(catalog, catalog.whole())
-			pieces, devices, ok := pack(catalog, loads, never)
-			if !ok {
+			loads := columnsOf(catalog)
+			parts := partsOf(catalog, settled(catalog, loads, never))
+			if parts == nil {
 				t.Fatal("got no placement, want one")
 			}
-			valid(t, catalog, loads, pieces, devices)
-			again, on, _ := pack(catalog, loads, never)
-			if !cmp.Equal(pieces, again) || !cmp.Equal(devices, on) {
-				t.Errorf("got %v on %v, then %v on %v, want the same", pieces, devices, again, on)
+			valid(t, catalog, loads, parts)
+			if again := partsOf(catalog, settled(catalog, loads, never)); !slices.Equal(parts, again) {
+				t.Errorf("got %v, then %v, want the same", parts, again)
 			}
-			_, _, ok = pack(catalog, loads, func() bool { return true })
+			ok := settled(catalog, loads, func() bool { return true }) != nil
 			if poured := c.want != nil; ok != poured {
 				t.Errorf("got a placement when ended: %t, want %t", ok, poured)
 			}
 			if c.want == nil {
 				return
 			}
+			pieces, devices := apart(parts)
 			got := listing(c.p, Result{Shards: catalog.shards(placement{division: catalog.divide(pieces), devices: devices})})
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
@@ -337,7 +364,7 @@ func TestHalvesTakeMoreThanThereIs(t *testing.T) {
 	p := handMade(unit.GiB, 3, table{100, 48, 10})
 	p.Accounting, p.Batch = problem.CountAll, 100
 	c := newCatalog(p, nil)
-	third := packablesOf(c, c.whole())[0]
+	third := columnsOf(c)[0]
 	leave(p, third.bytes(4))
 	c = newCatalog(p, nil)
 	pieces, failed := forced(c)

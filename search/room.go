@@ -136,6 +136,9 @@ func (e *roomSearch) begin(choice []*variant, steps int) {
 		} else {
 			e.items = append(e.items, v)
 		}
+		if v.beside != nil {
+			e.items = append(e.items, v.beside)
+		}
 	}
 	slices.SortStableFunc(e.items, func(a, b *variant) int {
 		return cmp.Or(
@@ -147,7 +150,11 @@ func (e *roomSearch) begin(choice []*variant, steps int) {
 	n := len(e.items)
 	e.hbm, e.needHost = make([]int64, n+1), make([]int64, n+1)
 	for i := n - 1; i >= 0; i-- {
-		e.hbm[i], e.needHost[i] = e.hbm[i+1]+e.items[i].hbm, e.needHost[i+1]+e.items[i].host
+		v := e.items[i]
+		e.hbm[i], e.needHost[i] = e.hbm[i+1]+v.hbm, e.needHost[i+1]+v.host
+		if v.beside != nil { // it is an item of its own
+			e.hbm[i], e.needHost[i] = e.hbm[i]-v.beside.hbm, e.needHost[i]-v.beside.host
+		}
 	}
 }
 
@@ -243,14 +250,14 @@ func (e *roomSearch) sameRoom(v *variant, a, b int32) bool {
 }
 
 // state returns a hash of what is left to place and of the room for it. If the devices
-// are alike, their order within a host does not change the hash.
+// are alike, their order within a host does not change the hash. The last device of a host is not, while blocks are to be placed.
 func (e *roomSearch) state(i int) uint64 {
 	local := e.c.problem.Topology.PerHost()
 	e.scratch = e.scratch[:0]
 	for d := range e.free {
 		e.scratch = append(e.scratch, [2]int64{e.free[d], e.host[d]})
 	}
-	if e.alike {
+	if e.alike && (i == len(e.items) || e.items[i].span == oneDevice) {
 		for host := range slices.Chunk(e.scratch, local) {
 			slices.SortFunc(host, func(a, b [2]int64) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
 		}

@@ -4,6 +4,6 @@ package search_test
 
 import "testing"
 
-func TestManyFindWhatFits(t *testing.T) { findsWhatFits(t, 120, 4, 6, 24) }
+func TestManyFindWhatFits(t *testing.T) { findsWhatFits(t, 0, 120, 4, 6, 24) }
 
 func TestMoreMemoryFitsMany(t *testing.T) { moreMemoryFits(t, 0, 100, 60) }

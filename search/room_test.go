@@ -85,40 +85,39 @@ func waysToHold(p *problem.Problem, table int) (ways []taken) {
 		})
 		ways = append(ways, w)
 	}
-	shard := func(columns int, form problem.ShardingType, blocks int) problem.Shard {
+	shard := func(columns int, form problem.ShardingType, block, blocks int) problem.Shard {
 		s := p.Whole(table)
 		s.Columns.End, s.ShardingType = int64(columns), form
 		if blocks > 1 {
-			s.Rows.End = t.BlockRows(blocks)
+			s.Rows.Start, s.Rows.End = int64(block)*t.BlockRows(blocks), min(t.Rows, int64(block+1)*t.BlockRows(blocks))
 		}
 		return s
 	}
 	free := len(t.Constraint.Devices) == 0
-	for _, tier := range []problem.Tier{"", problem.Host} {
-		if tier == problem.Host && p.Topology.HostMemory == 0 {
-			continue
+	tiers := []problem.Tier{""}
+	if p.Topology.HostMemory > 0 {
+		tiers = append(tiers, problem.Host)
+	}
+	widths(t, n*len(tiers), func(widths []int) { // of the devices, and then those in host memory
+		for i, w := range widths {
+			if w > 0 && !free && !slices.Contains(t.Constraint.Devices, i%n) {
+				return
+			}
 		}
-		widths(t, n, func(widths []int) {
-			for d, w := range widths {
-				if w > 0 && !free && !slices.Contains(t.Constraint.Devices, d) {
-					return
+		add(func(add func(int, problem.Shard)) {
+			for i, w := range widths {
+				if w > 0 {
+					s := shard(w, "", 0, 1)
+					s.Tier = tiers[i/n]
+					add(i%n, s)
 				}
 			}
-			add(func(add func(int, problem.Shard)) {
-				for d, w := range widths {
-					if w > 0 {
-						s := shard(w, "", 1)
-						s.Tier = tier
-						add(d, s)
-					}
-				}
-			})
 		})
-	}
+	})
 	everywhere := func(form problem.ShardingType, blocks int) {
 		add(func(add func(int, problem.Shard)) {
 			for d := range n {
-				add(d, shard(t.Dim, form, blocks))
+				add(d, shard(t.Dim, form, d, blocks))
 			}
 		})
 	}
@@ -134,7 +133,7 @@ func waysToHold(p *problem.Problem, table int) (ways []taken) {
 				for h, w := range widths {
 					for d := range perHost {
 						if w > 0 {
-							add(h*perHost+d, shard(w, problem.TableRowWise, perHost))
+							add(h*perHost+d, shard(w, problem.TableRowWise, d, perHost))
 						}
 					}
 				}
@@ -253,11 +252,14 @@ func plansOrProves(t *testing.T, p *problem.Problem) (fits, proven bool) {
 
 // TestFindsWhatFits draws small problems and finds the least memory of each. The search
 // must find a placement with that memory and with more, and prove that there is none
-// with less.
-func TestFindsWhatFits(t *testing.T) { findsWhatFits(t, 12, 3, 4, 16) }
+// with less. The last problem has a placement only with slices of tables in two tiers.
+func TestFindsWhatFits(t *testing.T) {
+	findsWhatFits(t, 0, 12, 3, 4, 16)
+	findsWhatFits(t, 12, 13, 4, 6, 24)
+}
 
-func findsWhatFits(t *testing.T, problems, devices, tables, dim int) {
-	for seed := range uint64(problems) {
+func findsWhatFits(t *testing.T, first, last uint64, devices, tables, dim int) {
+	for seed := first; seed < last; seed++ {
 		p := smallInAllForms(seed, devices, tables, dim)
 		least := leastMemory(p)
 		for _, c := range []struct {

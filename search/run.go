@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -37,6 +38,8 @@ type state struct {
 	forced *division
 	// complete says that all placements of slices of columns were tried.
 	complete bool
+	// proven says that stage fit proved that slices of columns do not fit.
+	proven bool
 	// infeasible says why slices of columns alone do not fit; nil if they fit.
 	infeasible *Infeasible
 }
@@ -108,7 +111,11 @@ func (r *run) placed(s state, err error) error {
 	if err != nil || s.best.division != nil {
 		return err
 	}
-	return r.lacking(s.forced.pieces())
+	err = r.lacking(s.forced.pieces())
+	if e := (*Infeasible)(nil); errors.As(err, &e) {
+		e.Proven = s.proven
+	}
+	return err
 }
 
 // scorer returns the Scorer of the caller's goroutine.
@@ -289,7 +296,9 @@ func (r *run) forced() ([]int32, error) {
 		return pieces, nil
 	}
 	i := int32(slices.Index(pieces, failed))
-	return nil, infeasible(r.catalog, r.opt.Method, pieces, nil, i)
+	e := infeasible(r.catalog, r.opt.Method, pieces, nil, i)
+	e.Proven = true
+	return nil, e
 }
 
 // lacking returns the error of a method that found no placement of the pieces. The

@@ -8,9 +8,9 @@
 //	old         an old placement that the search begins from, and the bytes that move (from.go)
 //	pieces      what is placed: pieces (catalog.go), in the forms that are allowed
 //	            (forms.go), in divisions and placements (division.go)
-//	bytes       what fits: a ledger (ledger.go), first fit (firstfit.go), the packing
-//	            (pack.go), tables in several forms (variants.go) by trying all placements
-//	            (room.go) or by repairs (repair.go), or why nothing fits (infeasible.go)
+//	bytes       what fits: a ledger (ledger.go), first fit (firstfit.go), the forms of each table
+//	            (variants.go) by trying all placements (room.go) or by the packing (pack.go), or why
+//	            nothing fits (infeasible.go)
 //	inner       the inner search places the pieces of one division (inner.go), with
 //	            devices in order (ranks.go) and choices taken back (trail.go)
 //	run         what the stages share (run.go), tasks on several threads (parallel.go), budgets of
@@ -19,16 +19,14 @@
 //
 // The stages, in the order of method NeuroShard:
 //
-//	fit         what fits, by bytes alone (fit.go)
+//	fit         slices of columns that fit, by bytes alone (fit.go)
 //	exhaustive  all placements of a tiny problem (exhaustive.go)
-//	hottest     the hottest rows in HBM, the others in host memory (hottest.go)
-//	fill        other forms where slices of columns do not fit (fill.go)
+//	fill        other forms where slices of columns do not fit (fit.go)
 //	race        starts (starts.go) under shapes of placement (shapes.go), dealt by sums (deal.go), with tables in other
 //	            forms (switch.go) and with numbers of operators (operators.go); runs of annealing (anneal.go)
 //	            from all of them, and longer ones from the best, also with the hottest table in one
 //	            slice more (slicemore.go): race.go. A run makes small changes (moves.go, recut.go) of a
 //	            layout (layout.go) under soft maxima (goal.go)
-//	recall      tables back from host memory where nothing is lost (recall.go)
 //	prefer      the better one by a second estimate, of nearly equal costs (prefer.go)
 //	compose     stages that are made of stages (compose.go)
 //
@@ -66,9 +64,8 @@ import (
 // defaultSearch are the stages of the default method.
 var defaultSearch = []stage{
 	columnSlices{[]stage{fit{}, exhaustive{}}},
-	otherForms{[]stage{hottest{}, fill{}}},
+	otherForms{[]stage{fill{}}},
 	race{},
-	otherForms{[]stage{recall{}}},
 	prefer{},
 }
 

@@ -930,12 +930,14 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 		case problem.TableRowWise:
 			devices = perHost
 		}
-		if form.ShardingType.ByRows() {
-			shard.Rows.End = p.Tables[i].BlockRows(devices)
-		}
-		memory := p.ShardMemory(shard)
+		t, first := &p.Tables[i], d
 		fits = true
-		for d := d; devices > 0; d, devices = d+1, devices-1 {
+		for ; d < first+devices; d++ {
+			if form.ShardingType.ByRows() {
+				start := int64(d-first) * t.BlockRows(devices)
+				shard.Rows = problem.Range{Start: start, End: min(t.Rows, start+t.BlockRows(devices))}
+			}
+			memory := p.ShardMemory(shard)
 			used[d] += sign * memory.Tables()
 			host[d] += sign * memory.Host
 			fits = fits && used[d] <= p.ShardBudget(d) && host[d] <= p.HostBudget(d)

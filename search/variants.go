@@ -8,8 +8,8 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// A table has one packable for each form that it may take: its variants. The stage fill
-// chooses a variant of each table so that all tables fit:
+// A table, or a co-location, has one variant for each form that it may take. What fits is a choice of
+// a variant of each table, and a cut of each into slices:
 //
 //	variant         its slices lie on
 //	slices in HBM   devices
@@ -18,125 +18,201 @@ import (
 //	blocks          hosts: table_row_wise, or grid
 //	on all devices  one slice on all devices: row_wise or data_parallel
 //
-// Other forms need no variant. A cache takes HBM, and saves no host memory. Of the forms
-// on all devices, the form with the fewest bytes leaves most room to all other tables.
-// The stage gives each table one form, because no known engine runs slices of a table in
-// several tiers (problem.EngineRules). Later stages may change the tier of single slices.
+// If an engine runs equal slices only, each width that these may have is a variant of its own.
+// Other forms need no variant. A cache takes HBM, and saves no host memory. A form
+// on all devices that takes more bytes of each than another one leaves less room to all other tables.
+//
+// A table whose slices may lie in two tiers has a pair of variants for each number of its columns in HBM, too.
 
-// variant is a packable in one form. fixed, each and the widths mean what they mean in
-// the packable; the bytes are those of each device that holds the slice.
+// variant is a way to hold a table. Its widths are in units: granules of columns, or equal slices.
 type variant struct {
-	packable
-	form problem.Form
-	span span
-	// A slice of w granules takes hostFixed + hostEach * w bytes of host memory.
-	hostFixed, hostEach int64
-	// slices is the smallest number of slices that fit, and hbm and host are the bytes
-	// that these slices take of all devices together: no placement takes fewer.
+	// piece is the unsplit piece in HBM, and form the form of the variant.
+	piece int32
+	form  problem.Form
+	span  span
+	// devices are the allowed devices, ascending; nil allows all.
+	devices []int32
+	// unit is the number of columns of a unit. width is the width of the table, narrowest that of the
+	// narrowest slice allowed, and widest the most that one place may hold.
+	unit                     int
+	width, narrowest, widest int32
+	// A slice of w units takes fixed + each * w bytes of HBM of each device that holds it, and
+	// hostFixed + hostEach * w bytes of host memory.
+	fixed, each, hostFixed, hostEach int64
+	// The last device that holds it needs shorter + shorterEach * w bytes less, because the last block of rows may have fewer.
+	shorter, shorterEach int64
+	// beside is the variant of the other columns of a table in two tiers; nil if there are none.
+	beside *variant
+	// slices is the smallest number of places that have room for the table, 0 if there are too few, and hbm and host are the bytes
+	// that it then takes of all devices together, with beside: no placement takes fewer.
 	slices    int32
 	hbm, host int64
 }
 
+func (v *variant) bytes(width int32) int64     { return v.fixed + v.each*int64(width) }
 func (v *variant) hostBytes(width int32) int64 { return v.hostFixed + v.hostEach*int64(width) }
+func (v *variant) shorterOf(width int32) int64 { return v.shorter + v.shorterEach*int64(width) }
 
-// variantsOf returns the variants of each table or co-location that fit empty devices.
-// The list of a table without such a variant is empty.
+// least returns the width of the widest slice that cannot be cut, in units.
+func (v *variant) least() int32 { return min(v.width, 2*v.narrowest-1) }
+
+// variantsOf returns the variants of each table or co-location that fit empty devices, those that take the fewest
+// bytes of HBM first. The list of a table without such a variant is empty.
 func variantsOf(c *catalog, f *forms) [][]variant {
 	whole := c.whole()
 	all := make([][]variant, len(whole))
 	for i, k := range whole {
+		table := c.pieces[k].members[0].table
+		var choices []problem.Form
+		if !f.barred[table] {
+			choices = append(choices, problem.Form{})
+		}
+		if len(c.pieces[k].members) == 1 {
+			choices = append(choices, f.choices[table]...)
+		}
+		uncached := slices.Contains(choices, problem.Form{Tier: problem.Host})
 		var list []variant
-		add := func(v variant) {
-			if c.rules.EqualSlices {
-				v.narrowest = v.width // the slices would have any width
+		for _, form := range choices {
+			if cached := form.Tier == problem.HostCached; cached && uncached {
+				continue
+			} else if cached {
+				uncached = true // the first cache is the smallest
 			}
-			for _, v := range hostVariants(c, v) {
-				if v.count(c) {
-					list = append(list, v)
-				}
-			}
+			list = append(list, variantsIn(c, f, k, form)...)
 		}
-		if !f.barred[c.pieces[k].members[0].table] {
-			add(variant{packable: packableOf(c, k)})
-		}
-		if members := c.pieces[k].members; len(members) == 1 {
-			choices := f.choices[members[0].table]
-			cached := slices.Contains(choices, problem.Form{Tier: problem.Host})
-			for _, form := range choices {
-				if form.Tier != problem.HostCached || !cached {
-					add(variantIn(c, f, k, form))
-				}
-				cached = cached || form.Tier == problem.HostCached
-			}
-		}
+		list = append(list, inTwoTiers(c, list, len(whole) <= pairTables)...)
+		list = slices.DeleteFunc(list, func(v variant) bool { return v.slices == 0 })
 		slices.SortStableFunc(list, func(a, b variant) int { return cmp.Compare(a.hbm, b.hbm) })
-		shared := 0
+		var first *variant
 		all[i] = slices.DeleteFunc(list, func(v variant) bool {
-			if v.span == everywhere {
-				shared++
+			if v.span == everywhere && first == nil {
+				first = &v
+				return false
 			}
-			return v.span == everywhere && shared > 1
+			return v.span == everywhere && first.bytes(first.width) <= v.bytes(v.width)-v.shorterOf(v.width)
 		})
 	}
 	return all
 }
 
-// hostVariants returns a variant as it is. If the slices of its table must stay on one host, it
-// returns instead a variant that is not cut, and one on the devices of each host.
-func hostVariants(c *catalog, v variant) []variant {
-	members := c.pieces[v.piece].members
-	if c.onHost == nil || !c.onHost[members[0].table] || v.span != oneDevice || v.narrowest == v.width {
-		return []variant{v}
+// variantsIn returns the variants of an unsplit piece in a form: one, or one for each width of equal slices. If the slices of
+// the table must stay on one host, each host has a variant of its own.
+func variantsIn(c *catalog, f *forms, k int32, form problem.Form) (list []variant) {
+	m, span := c.pieces[k].members[0], spanOf(form)
+	stays := c.onHost != nil && c.onHost[m.table] && span == oneDevice && c.least(m.table) < m.width
+	units := []int{problem.ColumnGranule}
+	switch {
+	case len(c.pieces[k].members) > 1 || span == everywhere || span == oneHost && !f.sliced[m.table]:
+		units = []int{m.width}
+	case c.rules.EqualSlices:
+		units = c.equalWidths[m.table]
+	case stays:
+		units = []int{m.width, problem.ColumnGranule}
 	}
-	whole := v
-	whole.narrowest = v.width
-	list := []variant{whole}
-	for h := range int32(c.problem.Topology.Hosts()) {
-		on := v
-		on.devices = onHostOf(c, h, c.allowed(&c.pieces[v.piece]))
-		list = append(list, on)
+	for _, unit := range units {
+		v := variantOf(c, k, form, unit)
+		if !stays || v.width == 1 {
+			list = append(list, v)
+			continue
+		}
+		for h := range c.problem.Topology.Hosts() {
+			v.devices = onHostOf(c, int32(h), c.allowed(&c.pieces[k]))
+			list = append(list, v)
+		}
+	}
+	for i := range list {
+		list[i].count(c)
 	}
 	return list
 }
 
-// variantIn returns the variant of an unsplit piece of one table in a form other than
-// the zero form.
-func variantIn(c *catalog, f *forms, k int32, form problem.Form) variant {
-	const g = problem.ColumnGranule
-	m := c.pieces[k].members[0]
-	v := variant{form: form, span: spanOf(form), packable: packable{piece: k, width: int32(m.width / g), devices: c.pieces[k].devices}}
-	v.narrowest = int32(c.least(m.table) / g)
-	if v.span == everywhere || v.span == oneHost && !f.sliced[m.table] {
-		v.narrowest = v.width
+// pairTables is the most tables of a problem whose tables in one slice have pairs. To try all placements of more tables would take
+// too long, and no pair takes fewer bytes than one of its variants if both need one slice.
+const pairTables = 8
+
+// inTwoTiers returns the pairs of variants of a table in two tiers. Of a table that must stay on one host, both lie there.
+func inTwoTiers(c *catalog, list []variant, few bool) (pairs []variant) {
+	for _, a := range list {
+		for _, b := range list {
+			if c.rules.OneTier || a.form != (problem.Form{}) || !b.form.Tier.OnHost() || a.unit != b.unit || !few && a.slices == 1 && b.slices == 1 || !slices.Equal(a.devices, b.devices) {
+				continue
+			}
+			for w := a.narrowest; w <= a.width-b.narrowest; w++ {
+				v, rest := a.part(c, w), b.part(c, b.width-w)
+				if v.slices > 0 && rest.slices > 0 {
+					v.beside, v.hbm, v.host = &rest, v.hbm+rest.hbm, v.host+rest.host
+					pairs = append(pairs, v)
+				}
+			}
+		}
 	}
-	// Both pieces are registered before either is looked at: registering moves pieces.
-	wide, least := c.inForm(k, m.width, form), c.inForm(k, g, form)
-	whole, narrow := &c.pieces[wide], &c.pieces[least]
-	v.each, v.hostEach = whole.bytes, whole.hostBytes
-	if v.width > 1 {
-		v.each = (whole.bytes - narrow.bytes) / int64(v.width-1)
-		v.hostEach = (whole.hostBytes - narrow.hostBytes) / int64(v.width-1)
+	return pairs
+}
+
+// inOneTier returns the variants without the pairs in two tiers.
+func inOneTier(variants [][]variant) (single [][]variant) {
+	for _, list := range variants {
+		single = append(single, slices.DeleteFunc(slices.Clone(list), func(v variant) bool { return v.beside != nil }))
 	}
-	v.fixed, v.hostFixed = narrow.bytes-v.each, narrow.hostBytes-v.hostEach
+	return single
+}
+
+// part returns the variant of that many units of a table.
+func (v variant) part(c *catalog, width int32) variant {
+	v.width, v.widest = width, min(v.widest, width)
+	v.count(c)
 	return v
 }
 
-// count sets the smallest number of slices and their bytes. It returns false if the
-// slices do not fit empty devices.
-func (v *variant) count(c *catalog) bool {
-	widest := widestOf(c.freeOn(v.span), v.fixed, v.each, v.width)
+// variantOf returns the variant of an unsplit piece in a form, in units of that many columns.
+func variantOf(c *catalog, k int32, form problem.Form, unit int) variant {
+	m := c.pieces[k].members[0]
+	v := variant{piece: k, form: form, span: spanOf(form), devices: c.pieces[k].devices, unit: unit, width: int32(m.width / unit), narrowest: 1}
+	v.widest = v.width
+	wide, narrow := k, k
+	if len(c.pieces[k].members) == 1 {
+		wide, narrow = c.inForm(k, m.width, form), c.inForm(k, unit, form)
+	}
+	whole, one := &c.pieces[wide], &c.pieces[narrow]
+	v.each, v.hostEach, v.shorterEach = one.bytes, one.hostBytes, one.shorter
+	if c.rules.EqualSlices {
+		if c.rules.OneSlice || v.span != oneDevice {
+			v.widest = 1
+		}
+		return v
+	}
+	if v.width > 1 {
+		v.narrowest = int32(c.least(m.table) / unit)
+		v.each, v.hostEach = (whole.bytes-one.bytes)/int64(v.width-1), (whole.hostBytes-one.hostBytes)/int64(v.width-1)
+		v.fixed, v.hostFixed = one.bytes-v.each, one.hostBytes-v.hostEach
+		v.shorterEach = (whole.shorter - one.shorter) / int64(v.width-1)
+		v.shorter = one.shorter - v.shorterEach
+	}
+	return v
+}
+
+// count sets the smallest number of places, and the bytes that the table then takes.
+func (v *variant) count(c *catalog) {
+	widest := v.widestIn(c.freeOn(v.span)+v.shorterOf(v.width), c.hostBudget) // the last device may have the least memory
+	if v.slices = 0; widest < v.narrowest {
+		return
+	}
+	n := (v.width + widest - 1) / widest
+	if n*v.narrowest > v.width || int(n) > v.places(c) {
+		return
+	}
+	v.slices = n
+	v.hbm = int64(c.devicesOf(v.span))*(v.bytes(v.width)+int64(n-1)*v.fixed) - v.shorterOf(v.width) - int64(n-1)*v.shorter
+	v.host = v.hostBytes(v.width) + int64(n-1)*v.hostFixed
+}
+
+// widestIn returns the width of the widest slice that takes at most that many bytes.
+func (v *variant) widestIn(free, host int64) int32 {
+	widest := widestOf(free, v.fixed, v.each, v.widest)
 	if v.hostEach > 0 {
-		widest = min(widest, widestOf(c.hostBudget, v.hostFixed, v.hostEach, v.width))
+		widest = min(widest, widestOf(host, v.hostFixed, v.hostEach, v.widest))
 	}
-	if widest < v.narrowest {
-		return false
-	}
-	v.slices = (v.width + widest - 1) / widest
-	n := int64(v.slices)
-	devices := int64(c.devicesOf(v.span))
-	v.hbm = devices * (v.bytes(v.width) + (n-1)*v.fixed)
-	v.host = v.hostBytes(v.width) + (n-1)*v.hostFixed
-	return v.slices*v.narrowest <= v.width && int(v.slices) <= v.places(c)
+	return widest
 }
 
 // widestOf returns the width of the widest slice that takes at most budget bytes, up to
@@ -177,8 +253,13 @@ func (v *variant) place(c *catalog, i int) int32 {
 	return int32(i)
 }
 
-// placedSlice is a slice of a variant: its width in granules and the device that names
-// its place.
+// allows reports whether a slice may lie on a device.
+func (v *variant) allows(device int32) bool {
+	return v.devices == nil || slices.Contains(v.devices, device)
+}
+
+// placedSlice is what a place holds of a variant: its width in units and the device that names
+// the place.
 type placedSlice struct {
 	variant       *variant
 	device, width int32
@@ -207,7 +288,12 @@ func (l *spare) clear() {
 // take counts sign times a slice.
 func (l *spare) take(s placedSlice, sign int64) {
 	bytes := sign * s.variant.bytes(s.width)
-	l.c.eachOf(s.variant.span, s.device, func(_ int, d int32) { l.free[d] -= bytes })
+	if s.variant.span == oneDevice {
+		l.free[s.device] -= bytes
+	} else {
+		l.c.eachOf(s.variant.span, s.device, func(_ int, d int32) { l.free[d] -= bytes })
+		l.free[l.c.lastOf(s.variant.span, s.device)] += sign * s.variant.shorterOf(s.width)
+	}
 	if s.variant.hostEach > 0 {
 		l.host[s.device] -= sign * s.variant.hostBytes(s.width)
 	}
@@ -215,24 +301,29 @@ func (l *spare) take(s placedSlice, sign int64) {
 
 // widest returns the width of the widest slice that a place has room for.
 func (l *spare) widest(v *variant, device int32) int32 {
-	free := l.free[device]
-	l.c.eachOf(v.span, device, func(_ int, d int32) { free = min(free, l.free[d]) })
-	widest := widestOf(free, v.fixed, v.each, v.width)
-	if v.hostEach > 0 {
-		widest = min(widest, widestOf(l.host[device], v.hostFixed, v.hostEach, v.width))
+	if v.span == oneDevice {
+		return v.widestIn(l.free[device], l.host[device])
 	}
-	return widest
+	last, free := l.c.lastOf(v.span, device), int64(math.MaxInt64)
+	l.c.eachOf(v.span, device, func(_ int, d int32) {
+		if d != last {
+			free = min(free, l.free[d])
+		}
+	})
+	return min(v.widestIn(free, l.host[device]), widestOf(l.free[last], v.fixed-v.shorter, v.each-v.shorterEach, v.widest))
 }
 
 // partsOf returns the slices as placed pieces.
-func partsOf(c *catalog, list []placedSlice) []placed {
-	parts := make([]placed, len(list))
-	for i, s := range list {
-		piece := s.variant.piece
-		if len(c.pieces[piece].members) == 1 {
-			piece = c.inForm(piece, int(s.width)*problem.ColumnGranule, s.variant.form)
+func partsOf(c *catalog, list []placedSlice) (parts []placed) {
+	for _, s := range list {
+		piece, columns, n := s.variant.piece, int(s.width)*s.variant.unit, 1
+		if c.rules.EqualSlices {
+			columns, n = s.variant.unit, int(s.width)
 		}
-		parts[i] = placed{piece, s.device}
+		if len(c.pieces[piece].members) == 1 {
+			piece = c.inForm(piece, columns, s.variant.form)
+		}
+		parts = append(parts, slices.Repeat([]placed{{piece, s.device}}, n)...)
 	}
 	return parts
 }

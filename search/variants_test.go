@@ -1,6 +1,8 @@
 package search
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -10,15 +12,15 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestRepair repairs placements of 40 tables on two hosts of four devices with less and
+// TestPackingInAllForms packs 40 tables on two hosts of four devices with less and
 // less memory. Each placement must hold all columns of each table and fit. With host
 // memory, less HBM must be enough than all tables take in slices of columns.
-func TestRepair(t *testing.T) {
+func TestPackingInAllForms(t *testing.T) {
 	for seed := range uint64(4) {
 		p := drawn(rand.New(rand.NewPCG(seed, 21)).IntN, 8, 40)
 		p.Topology.Profile, p.Topology.DevicesPerHost = onHosts().Topology.Profile, 4
 		c := newCatalog(p, nil)
-		even := total(packablesOf(c, c.whole())) / int64(len(c.all))
+		even := total(columnsOf(c)) / int64(len(c.all))
 		p.Topology.HostMemory = unit.Bytes(even) * unit.Bytes(seed%2)
 		for i := range 8 {
 			p.Tables[i].Constraint.Devices = []int{i % 3, 3 + i%5}
@@ -32,7 +34,9 @@ func TestRepair(t *testing.T) {
 			if _, _, ok := balanced(c, variants, 1); !ok {
 				break
 			}
-			found := repaired(c, variants, never)
+			p := newPacker(c, variants)
+			p.settle(never)
+			found := p.packing()
 			if found == nil {
 				continue
 			}
@@ -54,7 +58,7 @@ func checkSlices(t *testing.T, c *catalog, list []placedSlice) {
 		if !s.variant.allows(s.device) {
 			t.Errorf("got a slice of table %d on device %d, want one of the devices %v", c.pieces[s.variant.piece].members[0].table, s.device, s.variant.devices)
 		}
-		width[c.pieces[s.variant.piece].members[0].table] += int(s.width) * problem.ColumnGranule
+		width[c.pieces[s.variant.piece].members[0].table] += int(s.width) * s.variant.unit
 	}
 	for i, w := range width {
 		if w != c.problem.Tables[i].Dim {
@@ -89,7 +93,8 @@ func TestRoomOfUnlikeDevices(t *testing.T) {
 		c.budget = 10
 		variants := make([][]variant, len(list))
 		for i := range list {
-			if list[i].piece = c.whole()[0]; !list[i].count(c) {
+			list[i].piece = c.whole()[0]
+			if list[i].count(c); list[i].slices == 0 {
 				t.Fatalf("%s: variant %d fits no device", name, i)
 			}
 			variants[i] = list[i : i+1]
@@ -103,28 +108,39 @@ func TestRoomOfUnlikeDevices(t *testing.T) {
 // inHost returns a variant of one slice that takes a byte of HBM and some of host memory, and
 // onDevice one that fills any of some devices.
 func inHost(bytes int64) variant {
-	return variant{packable: packable{each: 1, width: 1, narrowest: 1}, hostFixed: bytes - 1, hostEach: 1}
+	return variant{unit: 4, each: 1, width: 1, narrowest: 1, widest: 1, hostFixed: bytes - 1, hostEach: 1}
 }
 
 func onDevice(devices ...int32) variant {
-	return variant{packable: packable{each: 10, width: 1, narrowest: 1, devices: devices}}
+	return variant{unit: 4, each: 10, width: 1, narrowest: 1, widest: 1, devices: devices}
 }
 
 // TestUnprovenIsSaid: an error says that nothing fits only if that is proven.
 func TestUnprovenIsSaid(t *testing.T) {
-	const class, open = " (each table in one tier, blocks of rows of one size)", "the search found no placement with row_wise, data_parallel"
+	const open = "the search found no placement with row_wise, data_parallel"
 	types := []string{"row_wise", "data_parallel"}
 	for _, c := range []struct {
 		err  error
 		want string
 	}{
-		{&Infeasible{Tried: types, Proven: true, Reason: "why"}, "why; the tables do not fit with row_wise, data_parallel either" + class},
+		{&Infeasible{Tried: types, Proven: true, Reason: "why"}, "why; the tables do not fit with row_wise, data_parallel either"},
 		{&Infeasible{Tried: types, Reason: "why"}, "why; " + open + " either, but did not try all"},
-		{&NoShardingType{ShardingTypes: types, Proven: true, Tables: []string{"A"}}, "the tables do not fit with row_wise, data_parallel" + class + ": if each table"},
+		{&Infeasible{Method: NeuroShard, Reason: "why"}, "why; the search did not try all placements"},
+		{&NoShardingType{ShardingTypes: types, Proven: true, Tables: []string{"A"}}, "the tables do not fit with row_wise, data_parallel: if each table"},
 		{&NoShardingType{ShardingTypes: types, Tables: []string{"A"}}, open + ", but did not try all: if each table"},
 	} {
 		if got := c.err.Error(); !strings.Contains(got, c.want) {
 			t.Errorf("got %q, want it to contain %q", got, c.want)
 		}
+	}
+}
+
+// TestSlicesAreProvenNotToFit: no device has room for two of three tables, although all devices together have room for them.
+func TestSlicesAreProvenNotToFit(t *testing.T) {
+	p := handMade(10*4*4, 2, table{6, 4, 1}, table{6, 4, 1}, table{6, 4, 1})
+	_, err := Run(context.Background(), p, additiveFactory(p), Options{})
+	var e *Infeasible
+	if !errors.As(err, &e) || !e.Proven || strings.Contains(err.Error(), "try all") {
+		t.Errorf("got error %v, want a proof that the tables do not fit", err)
 	}
 }
