@@ -50,9 +50,15 @@ func (fill) apply(r *run, s state) (state, error) {
 	if s.best.division != nil {
 		return s, nil
 	}
-	parts, none := fitting(r.catalog, &r.forms, r.ended)
-	if len(parts) > 0 {
-		s.best = r.offerPlaced(s.best, parts)
+	none := false
+	for _, f := range r.forms.nested() { // so that the races among fewer forms have starts, if there are some
+		var parts []placed
+		if f.count() > 0 && s.best.division == nil {
+			parts, none = fitting(r.catalog, &f, r.ended)
+		}
+		if len(parts) > 0 {
+			s.best = r.offerPlaced(s.best, parts)
+		}
 	}
 	if s.best.division == nil {
 		return s, r.unfilled(s, none)

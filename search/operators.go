@@ -161,6 +161,11 @@ func newNumbering(r *run, parts []placed) *numbering {
 	return n
 }
 
+// several reports whether there are several lane classes among the tables.
+func (n *numbering) several() bool {
+	return slices.ContainsFunc(n.tables, func(t numbered) bool { return t.lanes != n.tables[0].lanes })
+}
+
 // mixed reports whether some list holds several lane classes, or already several numbers.
 func (n *numbering) mixed() bool {
 	return slices.ContainsFunc(n.sharing, func(list []int32) bool {

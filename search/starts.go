@@ -1,6 +1,10 @@
 package search
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/neuroshard/neuroshard/problem"
+)
 
 // The starts of the race, each a placement of all tables:
 //
@@ -8,7 +12,7 @@ import "slices"
 //	dealt      slices of columns by sums, if the problem is large (deal.go)
 //	swept      from the cheapest of these: tables in a set of forms where that pays, or the first ones in the order of what it
 //	           costs (switch.go); once with all slices where they lie, and once with all slices built again under the best guides
-//	wholly     all tables in a set of forms
+//	wholly     all tables in a form
 
 const (
 	// The tables of the cheapest sweptBases starts take other forms, or those of the cheapest one if the problem is large.
@@ -32,6 +36,9 @@ var anywhere = [6]int{0, 0, 0, 0, 0, 4}
 func guidesOf(numbers bool) (all []guide) {
 	for _, s := range shapesTried {
 		all = append(all, guide{shape: s})
+	}
+	for _, target := range []float64{.9, .7, .45} {
+		all = append(all, guide{shape: shape{quarters: anywhere, target: target}, widest: true})
 	}
 	for _, target := range []float64{.9, .7, .45, 1.1} {
 		for i := 0; numbers && i < 4; i++ {
@@ -146,19 +153,31 @@ func (c *course) rebuilt(w switcher, all []racer) []racer {
 	return all
 }
 
-// wholly adds starts with all tables in a set of forms.
+// wholly adds starts with all tables in one form, without numbers and with the best ones by lane class.
 func (c *course) wholly(w switcher, all []racer, base []placed) []racer {
-	for _, set := range c.r.forms.sets() {
+	sets := c.r.forms.sets()
+	for _, form := range sets[len(sets)-1] { // all forms
 		if c.over() {
 			break
 		}
 		w.reset(base)
-		w.allIn(set)
+		w.allIn([]problem.Form{form})
 		parts := w.all()
 		if w.lack(false) > 0 {
 			continue
 		}
 		all = c.add(all, racer{start{parts, w.scorer.Cost()}, false})
+		if n := newNumbering(c.r, parts); c.numbers && n.several() {
+			n.limit = c.r.stats.Evaluations + leastNumbering
+			n.start()
+			if numbers := n.uniform(n.numbers()); numbers != nil {
+				n.assign(numbers)
+				parts, cost := slices.Clone(n.parts), n.cost
+				n.scorer.Reset()
+				all = c.add(all, racer{start{parts, cost}, true})
+			}
+			n.scorer.Reset()
+		}
 	}
 	return all
 }
