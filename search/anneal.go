@@ -203,8 +203,3 @@ type start struct {
 }
 
 func cheapestFirst(a, b start) int { return cmp.Compare(a.cost, b.cost) }
-
-// known reports whether a start of that cost is in the list.
-func known(starts []start, cost float64) bool {
-	return slices.ContainsFunc(starts, func(s start) bool { return s.cost == cost })
-}
