@@ -17,7 +17,8 @@ import "slices"
 // placements were tried. If a problem is too large for that, the search may find a placement with some
 // memory and none with a little more. It fails for certain if the bound is above the memory.
 
-// fit is the stage that places slices of columns in HBM. It fails with *Infeasible if a table cannot be cut into slices that fit a device.
+// fit is the stage that places slices of columns in HBM. It fails with *Infeasible if a
+// table cannot be cut into slices that fit a device.
 type fit struct{}
 
 func (fit) apply(r *run, s state) (state, error) {

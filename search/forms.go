@@ -162,14 +162,17 @@ func (f *forms) any() bool {
 	return !f.columns || slices.ContainsFunc(f.choices, func(choices []problem.Form) bool { return len(choices) > 0 })
 }
 
-// count returns the number of other forms than slices of columns that any table may take.
-func (f *forms) count() int {
+// others returns the forms that any table may take, but slices of columns in HBM.
+func (f *forms) others() []problem.Form {
 	sets := f.sets()
 	if len(sets) == 0 {
-		return 0
+		return nil
 	}
-	return len(sets[len(sets)-1]) // all forms together
+	return sets[len(sets)-1] // all forms together
 }
+
+// count returns the number of others.
+func (f *forms) count() int { return len(f.others()) }
 
 // sets returns the sets of forms that the tables are switched to, one set after the
 // other: first each form in HBM alone, then the forms in host memory, then all forms

@@ -17,8 +17,8 @@ import (
 //	beside these  the hottest table in one slice more; one table more or fewer in a form
 //
 // A race among all forms follows races among slices of columns in HBM, and in host memory too: those of a search among these
-// alone. The winner of each is one start more of the next. Runs with numbers of operators and without race beside each other, because numbers
-// that pay at the end may not pay at first.
+// alone. The winner of each is one start more of the next. Runs with numbers of operators and without race beside each other,
+// because numbers that pay at the end may not pay at first.
 //
 // Another race with the same starts, other draws and runs twice as long follows as long as the caller's budget of time
 // or evaluations lasts.
@@ -56,10 +56,10 @@ func (race) apply(r *run, s state) (state, error) {
 		return s, nil
 	}
 	c := &course{r: r, best: s.best, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs, pieces: len(s.best.devices)}
-	starts, worlds := c.starts(), r.forms.nested()
-	r.event.Phase, r.event.Levels = "anneal", winSteps*len(worlds)
+	starts, nested := c.starts(), r.forms.nested()
+	r.event.Phase, r.event.Levels = "anneal", winSteps*len(nested)
 	for longer := int64(1); longer == 1 || (r.opt.Budget > 0 || r.most > 0) && !c.over(); longer *= 2 {
-		c.run(slices.Clone(starts), worlds, longer)
+		c.run(slices.Clone(starts), nested, longer)
 	}
 	s.best = c.best
 	if c.numbers {
@@ -123,8 +123,8 @@ func (c *course) over() bool {
 
 // run is one race after the other, each among more forms: the winner of one is a start of the next. longer is the factor of the
 // lengths of all runs.
-func (c *course) run(starts []racer, worlds []forms, longer int64) {
-	for i, f := range worlds {
+func (c *course) run(starts []racer, nested []forms, longer int64) {
+	for i, f := range nested {
 		c.forms, c.steps = f, (i+1)*winSteps
 		others := func(t racer) bool { return !f.allow(c.r.catalog, t.parts) }
 		if in := slices.DeleteFunc(slices.Clone(starts), others); len(in) > 0 {

@@ -155,8 +155,7 @@ func (c *course) rebuilt(w switcher, all []racer) []racer {
 
 // wholly adds starts with all tables in one form, without numbers and with the best ones by lane class.
 func (c *course) wholly(w switcher, all []racer, base []placed) []racer {
-	sets := c.r.forms.sets()
-	for _, form := range sets[len(sets)-1] { // all forms
+	for _, form := range c.r.forms.others() {
 		if c.over() {
 			break
 		}
