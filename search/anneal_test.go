@@ -84,7 +84,7 @@ func TestShapesKeepTheBooks(t *testing.T) {
 		r := newLayout(s.catalog, s.scorer(), s.forms)
 		r.reset(first.placed())
 		b := newBuilder(r, r.c.whole(), nil, slices.Max(r.compute))
-		shape := rapid.SampledFrom(shapesTried).Draw(t, "shape")
+		shape := rapid.SampledFrom(shapes()).Draw(t, "shape")
 		if !b.build(shape) {
 			return
 		}

@@ -63,7 +63,7 @@ func (race) apply(r *run, s state) (state, error) {
 	}
 	s.best = c.best
 	if c.numbers {
-		s.best = renumbered(r, s.best)
+		s.best = tidied(r, s.best)
 	}
 	c.noteEnd()
 	r.scorer().Reset()

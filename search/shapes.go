@@ -44,9 +44,8 @@ const (
 	eachShape = 6
 	// A device is full when it holds dimRoom times the mean of the columns.
 	dimRoom = 1.02
-	// chosenTarget and evenTarget are the longest computes that the chosen shapes and the
-	// others aim at, relative to that of the best placement. A low target cuts tables more.
-	chosenTarget, evenTarget = .9, .5
+	// shapeTarget is the longest compute that the shapes aim at, relative to the mean. A low target cuts tables more.
+	shapeTarget = .5
 )
 
 // shape says how many quarters of the devices have each limit, in which order the tables
@@ -60,30 +59,14 @@ type shape struct {
 // shapeLimits are the limits that shapes are made of.
 var shapeLimits = [6]limit{{narrowClass, true}, {narrowClass, false}, {middleClass, true}, {middleClass, false}, {wideClass, true}, {wideClass, false}}
 
-// shapesTried are the chosen shapes and the even ones.
-var shapesTried = append(slices.Clip(chosenShapes), evenShapes()...)
-
-// chosenShapes together led to the best placements on 40 paper-like tasks, chosen from 120
-// shapes, the most useful first.
-var chosenShapes = []shape{
-	{[6]int{1, 0, 1, 1, 0, 1}, false, chosenTarget},
-	{[6]int{1, 2, 0, 1, 0, 0}, false, chosenTarget},
-	{[6]int{0, 2, 0, 1, 0, 1}, true, chosenTarget},
-	{[6]int{1, 1, 0, 0, 0, 2}, false, chosenTarget},
-	{[6]int{2, 1, 0, 0, 0, 1}, false, chosenTarget},
-	{[6]int{0, 1, 0, 2, 0, 1}, false, chosenTarget},
-	{[6]int{1, 0, 0, 2, 0, 1}, true, chosenTarget},
-	{[6]int{2, 0, 0, 2, 0, 0}, true, chosenTarget},
-}
-
-// evenShapes returns a shape in each order for each number of quarters with narrow, middle and
+// shapes returns a shape in each order for each number of quarters with narrow, middle and
 // wide slices, with few rows on half of each.
-func evenShapes() (all []shape) {
+func shapes() (all []shape) {
 	for wide := 0; wide <= 4; wide++ {
 		for middle := 0; wide+middle <= 4; middle++ {
 			narrow := 4 - wide - middle
 			quarters := [6]int{narrow / 2, narrow - narrow/2, middle / 2, middle - middle/2, wide / 2, wide - wide/2}
-			all = append(all, shape{quarters, false, evenTarget}, shape{quarters, true, evenTarget})
+			all = append(all, shape{quarters, false, shapeTarget}, shape{quarters, true, shapeTarget})
 		}
 	}
 	return all

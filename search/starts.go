@@ -32,15 +32,15 @@ type guide struct {
 // anywhere are the quarters of a shape without limits.
 var anywhere = [6]int{0, 0, 0, 0, 0, 4}
 
+// builtTargets are the longest computes that builds with numbers aim at, relative to the mean.
+var builtTargets = []float64{.9, .7, .45, 1.1}
+
 // guidesOf returns the guides of a problem, without numbers or with both kinds.
 func guidesOf(numbers bool) (all []guide) {
-	for _, s := range shapesTried {
+	for _, s := range shapes() {
 		all = append(all, guide{shape: s})
 	}
-	for _, target := range []float64{.9, .7, .45} {
-		all = append(all, guide{shape: shape{quarters: anywhere, target: target}, widest: true})
-	}
-	for _, target := range []float64{.9, .7, .45, 1.1} {
+	for _, target := range builtTargets {
 		for i := 0; numbers && i < 4; i++ {
 			all = append(all, guide{shape{anywhere, i%2 > 0, target}, i < 2, true})
 		}
@@ -58,9 +58,9 @@ func (c *course) starts() []racer {
 	if c.large {
 		all = c.dealt(w, all, fixed)
 	}
-	c.guides = guidesOf(c.numbers && severalClasses(r.catalog))
+	c.guides = guidesOf(c.numbers && len(partitions(r.catalog, r.catalog.whole())) > 1)
 	if c.large {
-		c.guides = []guide{{shape: shape{quarters: anywhere, target: chosenTarget}}}
+		c.guides = []guide{{shape: shape{quarters: anywhere, target: builtTargets[0]}}}
 	}
 	if !c.large || len(all) == 1 {
 		built := c.built(w, pieces, fixed)
@@ -161,22 +161,24 @@ func (c *course) wholly(w switcher, all []racer, base []placed) []racer {
 		}
 		w.reset(base)
 		w.allIn([]problem.Form{form})
-		parts := w.all()
 		if w.lack(false) > 0 {
 			continue
 		}
-		all = c.add(all, racer{start{parts, w.scorer.Cost()}, false})
-		if n := newNumbering(c.r, parts); c.numbers && n.several() {
-			n.limit = c.r.stats.Evaluations + leastNumbering
-			n.start()
-			if numbers := n.uniform(n.numbers()); numbers != nil {
-				n.assign(numbers)
-				parts, cost := slices.Clone(n.parts), n.cost
-				n.scorer.Reset()
-				all = c.add(all, racer{start{parts, cost}, true})
+		var lines [2]racer // without and with numbers
+		parts := w.all()
+		pieces, _ := apart(parts)
+		for _, p := range partitions(c.r.catalog, pieces) {
+			if p != (partition{}) && !c.numbers {
+				break
 			}
-			n.scorer.Reset()
+			numbered := p.numbered(c.r.catalog, parts)
+			w.reset(numbered)
+			t := racer{start{numbered, w.scorer.Cost()}, p != partition{}}
+			if least := &lines[line(t)]; least.parts == nil || t.cost < least.cost {
+				*least = t
+			}
 		}
+		all = c.add(c.add(all, lines[0]), lines[1])
 	}
 	return all
 }
@@ -207,7 +209,15 @@ func (c *course) built(w switcher, pieces []int32, fixed []placed) (all []build)
 		if *b == nil {
 			ks, fs := slices.Clone(pieces), fixed
 			if g.numbers {
-				ks, fs = c.numbered(ks, fixed)
+				parts := slices.Clone(fixed)
+				for _, k := range pieces {
+					parts = append(parts, placed{k, none})
+				}
+				pieces, _ := apart(parts)
+				all := partitions(r.catalog, pieces)
+				parts = all[len(all)-1].numbered(r.catalog, parts)
+				ks, _ = apart(parts[len(fixed):])
+				fs = parts[:len(fixed)]
 			}
 			*b = newBuilder(newLayout(r.catalog, r.scorer(), r.forms), ks, fs, mean)
 		}
@@ -220,30 +230,6 @@ func (c *course) built(w switcher, pieces []int32, fixed []placed) (all []build)
 	}
 	slices.SortStableFunc(all, func(x, y build) int { return cheapestRacer(x.racer, y.racer) })
 	return all
-}
-
-// numbered returns pieces and parts with a number for each lane class.
-func (c *course) numbered(pieces []int32, fixed []placed) ([]int32, []placed) {
-	cat := c.r.catalog
-	fixed = slices.Clone(fixed)
-	present := classesOf(cat, pieces)
-	for _, p := range fixed {
-		if class, ok := classOf(cat, p.piece); ok {
-			present[class] = true
-		}
-	}
-	numbers := eachApart(present)
-	number := func(k int32) int32 {
-		class, _ := classOf(cat, k)
-		return cat.numbered(k, numbers[class])
-	}
-	for i, k := range pieces {
-		pieces[i] = number(k)
-	}
-	for i, p := range fixed {
-		fixed[i].piece = number(p.piece)
-	}
-	return pieces, fixed
 }
 
 // eachSet returns the first racers of a sorted list, and the cheapest one of each set of forms.

@@ -13,7 +13,7 @@ import (
 // bytes, each on the device with the most free bytes.
 
 // sameCost is the largest share by which the costs of two placements differ that are alike but for
-// tables without lookups: sums are taken in another order.
+// tables without lookups, or for numbers: sums are taken in another order.
 const sameCost = 1e-9
 
 // unreadByBytes returns the placement with the tables without lookups spread by bytes. It returns best if
