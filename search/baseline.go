@@ -11,7 +11,7 @@ import (
 // baselines do (its section 5): in order of falling keys, each piece goes on the device
 // with the least sum of keys among the devices with room. They see no predicted cost
 // and split only pieces that are too large for a device. One baseline costs O(P D) for
-// P pieces on D devices, or O(P log D) if there are many devices.
+// P pieces on D devices.
 
 // Baselines returns the methods that place tables without predicted costs. The slice is
 // the caller's.
@@ -63,9 +63,6 @@ func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []in
 	slices.SortFunc(order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(key[b], key[a]), cmp.Compare(c.pieces[pieces[b]].bytes, c.pieces[pieces[a]].bytes), cmp.Compare(b, a))
 	})
-	if len(c.all) > shortlist && !c.rules.OneSlice && c.onHost == nil && !slices.ContainsFunc(pieces, func(k int32) bool { return c.pieces[k].devices != nil }) {
-		return leastSum(c, pieces, order, key)
-	}
 	sum := make([]float64, len(c.all))
 	return placeInOrder(c, pieces, order, func(entry int32, used []int64, room []int32) int32 {
 		best := slices.MinFunc(room, func(a, b int32) int {
@@ -74,34 +71,6 @@ func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []in
 		sum[best] += key[entry]
 		return best
 	})
-}
-
-// leastSum is placeInOrder for many devices: each piece goes on the device with the
-// least sum of keys. It keeps the devices in order, O(P log D).
-func leastSum(c *catalog, pieces, order []int32, key []float64) (devices []int32, failed int32) {
-	devices, failed = make([]int32, len(pieces)), none
-	held := make([]holding, len(c.all)) // the load is the sum of keys
-	for d, short := range c.short {
-		held[d].used = short
-	}
-	var r deviceOrder
-	r.fill(held)
-	for _, i := range order {
-		bytes := c.pieces[pieces[i]].bytes
-		d, _ := r.first(0, c.budget-bytes, noLimit)
-		devices[i] = d
-		if d == none {
-			if failed == none {
-				failed = i
-			}
-			continue
-		}
-		r.remove(d, held[d])
-		held[d].load += key[i]
-		held[d].used += bytes
-		r.insert(d, held[d])
-	}
-	return devices, failed
 }
 
 // placeRandomly places the pieces in order, each on a device drawn from those with

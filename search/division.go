@@ -18,8 +18,7 @@ type entry struct {
 	piece, index int32
 	bytes, dims  int64
 	// item is the piece's number in the Scorer; none for several tables.
-	item  int32
-	class uint8
+	item int32
 	// bound says that not all devices are allowed, or not beside other slices.
 	bound bool
 }
@@ -48,7 +47,7 @@ type placement struct {
 // entry returns an entry of piece k, whose time must be known.
 func (c *catalog) entry(k, index int32) entry {
 	piece := &c.pieces[k]
-	e := entry{piece: k, index: index, bytes: piece.bytes, dims: piece.dims, item: none, class: piece.class}
+	e := entry{piece: k, index: index, bytes: piece.bytes, dims: piece.dims, item: none}
 	m := piece.members[0]
 	e.bound = piece.devices != nil || c.rules.OneSlice && m.width < c.problem.Tables[m.table].Dim || staysOnHost(c, piece)
 	if len(piece.members) == 1 {

@@ -556,39 +556,3 @@ func TestSkippedThresholds(t *testing.T) {
 		}
 	}
 }
-
-// TestRanksFindTheSame compares the ranked look-up of many devices with a scan.
-func TestRanksFindTheSame(t *testing.T) {
-	var tables []table
-	for i := range 200 {
-		tables = append(tables, table{int64(50 + i*37%100), 4 << (i % 5), float64(1 + i*29%23)})
-	}
-	p := handMade(60_000, 3*shortlist, tables...)
-	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
-	w, division := s.workers[0], s.catalog.divide(s.catalog.whole())
-	mean := float64(division.dims) / (3 * shortlist)
-	for _, limit := range []int64{noLimit, columns(1.2 * mean), columns(1.05 * mean)} {
-		w.clear(len(division.entries))
-		for i := range division.entries {
-			p := &division.entries[i]
-			got := w.leastSoFar(p, limit).device
-			want := int32(none)
-			for _, d := range w.catalog.all {
-				room := w.devices[d].used+p.bytes <= w.catalog.budget && w.devices[d].dims+p.dims <= limit
-				if room && (want == none || w.lighter(d, want)) {
-					want = d
-				}
-			}
-			if got != want {
-				t.Fatalf("limit %v, piece %d: got device %d, want %d", limit, i, got, want)
-			}
-			if got == none {
-				break
-			}
-			w.ordered.remove(got, w.devices[got])
-			w.add(got, p)
-			w.devices[got].load = w.scorer.Compute(int(got))
-			w.ordered.insert(got, w.devices[got])
-		}
-	}
-}

@@ -23,14 +23,8 @@ import (
 // cheapest complete placement wins (NeuroShard, section 4).
 //
 // Of the devices with room, the best is the one with the least predicted compute before the piece
-// joins. So one run places P pieces on D devices with P evaluations. A cluster of up to shortlist
-// devices is scanned device by device. In a larger cluster, each width class is kept in order of
-// load, and the search for its first device with room takes few steps (ranks.go). The runs of a
-// grid share their first choices (trail.go).
-
-// shortlist is the largest number of devices that are all scanned for a piece. In a
-// larger cluster, only the lightest device of each width class is compared.
-const shortlist = 16
+// joins. So one run places P pieces on D devices with P evaluations, and looks at each device for
+// each piece. The runs of a grid share their first choices (trail.go).
 
 // scansPerEvaluation is the number of devices scanned in about the time of one
 // evaluation: 1 ns for a scan, 100 to 200 ns for an evaluation.
@@ -57,13 +51,17 @@ type outcome struct {
 // compareOutcomes orders outcomes by cost.
 func compareOutcomes(a, b outcome) int { return cmp.Compare(a.cost, b.cost) }
 
+// holding is what a device of a worker holds: the predicted compute, the bytes and the dim sum.
+type holding struct {
+	load       float64
+	used, dims int64
+}
+
 // worker runs inner searches with a Scorer of its own.
 type worker struct {
 	catalog *catalog
 	scorer  Scorer
 	devices []holding
-	// ordered keeps the devices in order; it is nil in a small cluster.
-	ordered *deviceOrder
 	// assigned is the device of each piece by its index, or none.
 	assigned []int32
 	trail    trail
@@ -72,17 +70,11 @@ type worker struct {
 	// evaluations counts the estimates of a device. scansPerEvaluation scans of devices
 	// count as one.
 	evaluations int64
-	room        []int32 // scratch: the devices with room
 	open        []int32 // scratch: the devices that holders.open returns
 }
 
 func newWorker(c *catalog, scorer Scorer) *worker {
-	n := len(c.all)
-	w := &worker{catalog: c, scorer: scorer, holders: newHolders(c), devices: make([]holding, n), room: make([]int32, 0, n)}
-	if n > shortlist {
-		w.ordered = &deviceOrder{}
-	}
-	return w
+	return &worker{catalog: c, scorer: scorer, holders: newHolders(c), devices: make([]holding, len(c.all))}
 }
 
 // evaluate runs inner searches on a division under each of some thresholds, which descend. If
@@ -140,42 +132,17 @@ func (w *worker) place(entries []entry, limit int64) bool {
 		}
 		h := &w.devices[c.device]
 		w.trail.record(p, &c, h)
-		if w.ordered != nil {
-			w.ordered.remove(c.device, *h)
-		}
 		w.add(c.device, p)
 		h.load = w.scorer.Compute(int(c.device))
-		if w.ordered != nil {
-			w.ordered.insert(c.device, *h)
-		}
 	}
 	t := w.trail.totals()
 	w.evaluations += t.evaluations + t.scanned/scansPerEvaluation
 	return true
 }
 
-// lighter reports whether device a comes before device b: it costs less so far; or it
-// costs the same and holds fewer bytes; or both are equal and its number is lower.
-func (w *worker) lighter(a, b int32) bool {
-	x, y := &w.devices[a], &w.devices[b]
-	if x.load != y.load {
-		return x.load < y.load
-	}
-	return x.used < y.used || x.used == y.used && a < b
-}
-
 // leastSoFar chooses the device with room that costs least so far. Of devices with
 // equal costs, it takes the one with fewer bytes, then the one with the lowest number.
 func (w *worker) leastSoFar(p *entry, limit int64) choice {
-	if w.ordered != nil && !p.bound {
-		c := w.lightest(p, limit)
-		for _, d := range w.room {
-			if c.device == none || w.lighter(d, c.device) {
-				c.device = d
-			}
-		}
-		return c
-	}
 	used, dims := w.catalog.budget-p.bytes, limit-p.dims
 	allowed := w.allowed(p)
 	c := choice{device: none, scanned: int32(len(allowed))}
@@ -192,23 +159,6 @@ func (w *worker) leastSoFar(p *entry, limit int64) choice {
 	}
 	if c.device != none {
 		c.stands = devices[c.device].dims + p.dims
-	}
-	return c
-}
-
-// lightest sets room to the lightest device with room of each width class. Within a
-// class, a piece adds about the same time to every device. The returned choice names no
-// device yet; it holds as long as these devices have room.
-func (w *worker) lightest(p *entry, limit int64) choice {
-	used, dims := w.catalog.budget-p.bytes, limit-p.dims
-	c := choice{device: none}
-	w.room = w.room[:0]
-	for class := range w.ordered.classes {
-		if d, passed := w.ordered.first(class, used, dims); d != none {
-			c.scanned += int32(passed)
-			c.stands = max(c.stands, w.devices[d].dims+p.dims)
-			w.room = append(w.room, d)
-		}
 	}
 	return c
 }
@@ -265,9 +215,6 @@ func (w *worker) clear(entries int) {
 	}
 	w.holders.clear()
 	w.trail.reset()
-	if w.ordered != nil {
-		w.ordered.fill(w.devices)
-	}
 	w.assigned = slices.Grow(w.assigned[:0], entries)[:entries]
 	for i := range w.assigned {
 		w.assigned[i] = none
@@ -280,7 +227,6 @@ func (w *worker) add(d int32, p *entry) {
 	h := &w.devices[d]
 	h.used += p.bytes
 	h.dims += p.dims
-	h.class = max(h.class, p.class)
 	w.assigned[p.index] = d
 	w.holders.put(&w.catalog.pieces[p.piece], d)
 }
@@ -297,9 +243,6 @@ func (w *worker) rewind(entries []entry, limit int64) {
 			w.assigned[p.index] = none
 			w.holders.drop(&w.catalog.pieces[p.piece])
 		}
-	}
-	if w.ordered != nil && kept < len(r.steps) {
-		w.ordered.fill(w.devices)
 	}
 	r.steps = r.steps[:kept]
 }

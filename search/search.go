@@ -12,7 +12,7 @@
 //	            (variants.go) by trying all placements (room.go) or by the packing (pack.go), or why
 //	            nothing fits (infeasible.go)
 //	inner       the inner search places the pieces of one division (inner.go), with
-//	            devices in order (ranks.go) and choices taken back (trail.go)
+//	            choices taken back (trail.go)
 //	run         what the stages share (run.go), tasks on several threads (parallel.go), budgets of
 //	            time by any clock (clock.go), the rules of engines (engine.go), and tables that stay
 //	            on one host (onehost.go)
