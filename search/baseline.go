@@ -65,9 +65,12 @@ func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []in
 	})
 	sum := make([]float64, len(c.all))
 	return placeInOrder(c, pieces, order, func(entry int32, used []int64, room []int32) int32 {
-		best := slices.MinFunc(room, func(a, b int32) int {
-			return cmp.Or(cmp.Compare(sum[a], sum[b]), cmp.Compare(used[a], used[b]))
-		})
+		best := room[0]
+		for _, d := range room[1:] {
+			if sum[d] < sum[best] || sum[d] == sum[best] && used[d] < used[best] {
+				best = d
+			}
+		}
 		sum[best] += key[entry]
 		return best
 	})
@@ -98,11 +101,12 @@ func placeInOrder(c *catalog, pieces, order []int32, choose func(entry int32, us
 	used := slices.Clone(c.short)
 	room := make([]int32, 0, len(c.all))
 	held := newHolders(c)
+	anywhere := !held.needed()
 	for _, i := range order {
 		k := &c.pieces[pieces[i]]
 		room = room[:0]
 		for _, d := range c.allowed(k) {
-			if used[d]+k.bytes <= c.budget && !held.bars(k, d) {
+			if used[d]+k.bytes <= c.budget && (anywhere || !held.bars(k, d)) {
 				room = append(room, d)
 			}
 		}
