@@ -173,7 +173,7 @@ func (a *annealing) from(parts []placed, evaluations int64) bool {
 	}
 	r.stats.Evaluations += b.evaluations
 	if best != nil {
-		a.placement = r.offerPlaced(a.placement, best)
+		a.placement = r.offer(a.placement, best)
 	}
 	r.tell(a.placement)
 	return best != nil
@@ -191,7 +191,7 @@ func (a *annealing) left() int64 {
 // again anneals from the best placement. After a run that finds nothing, the next one is
 // cooler.
 func (a *annealing) again(evaluations int64) {
-	if a.left() > 0 && !a.from(a.placement.placed(), evaluations) {
+	if a.left() > 0 && !a.from(a.placement.parts, evaluations) {
 		a.heat *= cooler
 	}
 }

@@ -29,8 +29,8 @@ func (b baseline) apply(r *run, s state) (state, error) {
 	if failed != none {
 		return s, infeasible(r.catalog, b.method, pieces, devices, failed)
 	}
-	s.forced = r.catalog.divide(pieces)
-	s.best = r.offer(s.best, s.forced, devices)
+	s.forced = pieces
+	s.best = r.offer(s.best, pair(s.forced, devices))
 	return s, nil
 }
 

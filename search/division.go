@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"github.com/neuroshard/neuroshard/problem"
 )
 
 // entry is a piece of a division. Its index, unique in the division, names the entry in
@@ -31,17 +29,6 @@ type division struct {
 	entries []entry
 	// dims is the sum of the pieces' pooled columns.
 	dims int64
-}
-
-// placement is a division with a device for each entry, by the entry's index, and the
-// predicted cost in ms. The zero placement means that there is no placement: its
-// division is nil.
-type placement struct {
-	division *division
-	devices  []int32
-	cost     float64
-	// toll is the price of the bytes that move, in ms; 0 if the search begins from nothing.
-	toll float64
 }
 
 // entry returns an entry of piece k, whose time must be known.
@@ -143,150 +130,6 @@ func (s *division) order() (hash uint64) {
 // alike reports whether two divisions have the same pieces in the same order.
 func (s *division) alike(t *division) bool {
 	return slices.EqualFunc(s.entries, t.entries, func(a, b entry) bool { return a.piece == b.piece })
-}
-
-// placed is a piece on a device. If several devices hold the piece, device is one of
-// them.
-type placed struct{ piece, device int32 }
-
-// placed returns the pieces of a placement with their devices, the most expensive
-// first.
-func (p placement) placed() []placed {
-	all := make([]placed, 0, len(p.devices))
-	for _, e := range p.division.entries {
-		all = append(all, placed{e.piece, p.devices[e.index]})
-	}
-	return all
-}
-
-// apart returns the pieces and the devices as two lists.
-func apart(all []placed) (pieces, devices []int32) {
-	pieces, devices = make([]int32, len(all)), make([]int32, len(all))
-	for i, p := range all {
-		pieces[i], devices[i] = p.piece, p.device
-	}
-	return pieces, devices
-}
-
-// tableSlice is a slice of a table in a placement.
-type tableSlice struct {
-	member
-	piece, device int32
-}
-
-// shards returns what each device holds. The slices of a table take its columns in the
-// order of their devices, the wider slices first; or, if devices held tables before, in the
-// order in which the fewest bytes move.
-func (c *catalog) shards(p placement) [][]problem.Shard {
-	var all []tableSlice
-	byHost := map[int]int{} // slices by host, of each table
-	for _, e := range p.division.entries {
-		k := &c.pieces[e.piece]
-		for _, m := range k.members {
-			all = append(all, tableSlice{m, e.piece, p.devices[e.index]})
-		}
-		if k.span == oneHost {
-			byHost[k.members[0].table]++
-		}
-	}
-	slices.SortFunc(all, func(a, b tableSlice) int {
-		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.device, b.device), cmp.Compare(b.width, a.width))
-	})
-	c.arrange(all)
-	held := make([][]problem.Shard, len(c.all))
-	table, next := none, int64(0)
-	for _, s := range all {
-		if s.table != table {
-			table, next = s.table, 0
-		}
-		shard := c.problem.Whole(table)
-		shard.Columns = problem.Range{Start: next, End: next + int64(s.width)}
-		next = shard.Columns.End
-		k := &c.pieces[s.piece]
-		shard.ShardingType, shard.Tier, shard.Cache, shard.Operator = k.form.ShardingType, k.form.Tier, k.form.Cache, k.form.Operator
-		if byHost[table] > 1 {
-			shard.ShardingType = problem.Grid
-		}
-		c.eachOf(k.span, s.device, func(i int, d int32) {
-			part := shard
-			if k.form.ShardingType.ByRows() {
-				block := c.problem.Tables[table].BlockRows(c.devicesOf(k.span))
-				part.Rows = problem.Range{Start: int64(i) * block, End: min(shard.Rows.End, int64(i+1)*block)}
-			}
-			held[d] = append(held[d], part)
-		})
-	}
-	return held
-}
-
-// arrange puts the slices of each table, which follow each other, in the order in which the
-// fewest bytes move, if devices held tables before.
-func (c *catalog) arrange(all []tableSlice) {
-	if c.former == nil {
-		return
-	}
-	for len(all) > 0 {
-		n := 1
-		for n < len(all) && all[n].table == all[0].table {
-			n++
-		}
-		if n > 1 {
-			list := make([]columnSlice, n)
-			for i, s := range all[:n] {
-				list[i] = c.columnSlice(s.piece, s.device)
-			}
-			c.former.arrange(all[0].table, list, c.problem.Tables[all[0].table].Rows)
-			for i, s := range list {
-				all[i] = tableSlice{c.pieces[s.key].members[0], s.key, s.first}
-			}
-		}
-		all = all[n:]
-	}
-}
-
-// columnSlice returns a piece with a single table, on the devices of the piece's span that
-// holds a device.
-func (c *catalog) columnSlice(k, device int32) columnSlice {
-	p := &c.pieces[k]
-	s := columnSlice{width: int64(p.members[0].width), first: device, n: int32(c.devicesOf(p.span)), key: k}
-	if p.span == everywhere {
-		s.first = 0
-	} else if p.span == oneHost {
-		s.first = device / s.n * s.n
-	}
-	if p.form.ShardingType.ByRows() {
-		s.blockRows = c.problem.Tables[p.members[0].table].BlockRows(int(s.n))
-	}
-	return s
-}
-
-// movedBytes returns the bytes that move for a placement; 0 if no devices held tables before.
-func (c *catalog) movedBytes(all []placed) (bytes int64) {
-	if c.former == nil {
-		return 0
-	}
-	slicesOf := map[int][]columnSlice{}
-	for _, p := range all {
-		members := c.pieces[p.piece].members
-		if len(members) > 1 {
-			bytes += c.movedTogether(p)
-			continue
-		}
-		slicesOf[members[0].table] = append(slicesOf[members[0].table], c.columnSlice(p.piece, p.device))
-	}
-	for table, list := range slicesOf {
-		bytes += c.former.arrange(table, list, c.problem.Tables[table].Rows)
-	}
-	return bytes
-}
-
-// movedTogether returns the bytes that move for a co-location.
-func (c *catalog) movedTogether(p placed) (bytes int64) {
-	for _, m := range c.pieces[p.piece].members {
-		s := c.problem.Whole(m.table)
-		bytes += c.former.moved(m.table, p.device, rectangle{s.Rows, s.Columns})
-	}
-	return bytes
 }
 
 // noLimit is a limit on dim sums that no device reaches. columns turns a cap into the

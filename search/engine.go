@@ -411,7 +411,7 @@ func (e *Idle) Error() string {
 // devices. The changes depend on where they begin, so for few tables occupy also begins at the placements of the
 // baselines, and returns the cheapest result.
 func occupy(r *run, best placement) (placement, error) {
-	if !r.catalog.rules.NoIdle || best.division == nil {
+	if !r.catalog.rules.NoIdle || best.parts == nil {
 		return best, nil
 	}
 	r.scorer().Reset()
@@ -421,7 +421,7 @@ func occupy(r *run, best placement) (placement, error) {
 		found = cheaper(found, m.occupiedBaseline(r))
 	}
 	switch {
-	case found.division == nil:
+	case found.parts == nil:
 		return best, &Idle{r.catalog.rules.Name, empty, len(r.catalog.all), barredOf(r.catalog)}
 	case !moved:
 		return found, nil
@@ -446,7 +446,7 @@ func (m evenMover) occupiedBaseline(r *run) (found placement) {
 		if r.ended() {
 			break
 		}
-		if s, err := r.apply(stagesOf(method), state{}); err == nil && s.best.division != nil {
+		if s, err := r.apply(stagesOf(method), state{}); err == nil && s.best.parts != nil {
 			other, _, _ := m.occupied(r, s.best, r.ended)
 			found = cheaper(found, other)
 		}
@@ -481,7 +481,7 @@ func numbersOf(list []int) []string {
 // occupied returns the placement with a part of a table on every device, or else, or once ended is true, no
 // placement and the number of devices that stay empty. moved reports whether a device was empty at first.
 func (m evenMover) occupied(r *run, from placement, ended func() bool) (found placement, idle int, moved bool) {
-	m.reset(from.placed())
+	m.reset(from.parts)
 	empty := m.empty()
 	if len(empty) == 0 {
 		return from, 0, false
@@ -491,7 +491,7 @@ func (m evenMover) occupied(r *run, from placement, ended func() bool) (found pl
 			return placement{}, len(empty), true
 		}
 	}
-	return r.offerPlaced(placement{}, m.all()), 0, true
+	return r.offer(placement{}, m.all()), 0, true
 }
 
 // fewOccupied is the number of tables that are few for occupiedByForm.
@@ -503,13 +503,13 @@ func occupiedByForm(r *run, m evenMover, best placement) placement {
 	if len(r.catalog.whole()) > fewOccupied || !r.forms.any() {
 		return best
 	}
-	w, base := switcher{newAnnealing(r, best, r.forms)}, best.placed()
+	w, base := switcher{newAnnealing(r, best, r.forms)}, best.parts
 	for _, forms := range r.forms.sets() {
 		w.reset(base)
 		w.allIn(forms)
 		if all := w.all(); w.lack(false) == 0 && w.scorer.Cost() < best.cost {
 			if m.reset(all); len(m.empty()) == 0 {
-				best = r.offerPlaced(best, all)
+				best = r.offer(best, all)
 			}
 		}
 	}

@@ -69,19 +69,16 @@ func even(c *catalog, k int32, n int) []int32 {
 // returns the device of each piece and none, or the index of the first piece that found
 // no room in the first attempt.
 func firstFit(c *catalog, pieces []int32) (devices []int32, failed int32) {
-	order := make([]entry, len(pieces))
+	order := inOrder(len(pieces))
 	constrained := false
-	for i, k := range pieces {
-		order[i] = c.entry(k, int32(i))
+	for _, k := range pieces {
 		constrained = constrained || c.pieces[k].devices != nil || staysOnHost(c, &c.pieces[k])
 	}
-	slices.SortFunc(order, c.largestFirst)
-	devices, failed = fitInOrder(c, order)
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(c.pieces[pieces[b]].bytes, c.pieces[pieces[a]].bytes) })
+	devices, failed = fitInOrder(c, pieces, order)
 	if failed != none && constrained {
-		slices.SortStableFunc(order, func(a, b entry) int {
-			return cmp.Compare(reach(c, a.piece), reach(c, b.piece))
-		})
-		if second, f := fitInOrder(c, order); f == none {
+		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(reach(c, pieces[a]), reach(c, pieces[b])) })
+		if second, f := fitInOrder(c, pieces, order); f == none {
 			return second, none
 		}
 	}
@@ -100,23 +97,23 @@ func reach(c *catalog, k int32) int {
 
 // fitInOrder is first fit over the pieces in the given order. It stops at the first
 // piece without a device and returns the index of that piece.
-func fitInOrder(c *catalog, order []entry) (devices []int32, failed int32) {
+func fitInOrder(c *catalog, pieces, order []int32) (devices []int32, failed int32) {
 	devices = slices.Repeat([]int32{none}, len(order))
 	free := make([]int64, len(c.all))
 	for d := range free {
 		free[d] = c.free(int32(d))
 	}
 	held, scratch := newHolders(c), make([]int32, 0, len(c.all))
-	for _, p := range order {
-		k := &c.pieces[p.piece]
+	for _, i := range order {
+		k := &c.pieces[pieces[i]]
 		open := held.open(k, c.allowed(k), scratch, func(d int32) int64 { return free[d] })
 		at := slices.IndexFunc(open, func(d int32) bool { return free[d] >= k.bytes })
 		if at < 0 {
-			return devices, p.index
+			return devices, i
 		}
 		held.put(k, open[at])
 		free[open[at]] -= k.bytes
-		devices[p.index] = open[at]
+		devices[i] = open[at]
 	}
 	return devices, none
 }

@@ -539,7 +539,7 @@ func TestSkippedThresholds(t *testing.T) {
 		}
 		p := handMade(40_000, 3, tables...)
 		s := newRun(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
-		w, division := s.workers[0], s.catalog.divide(s.catalog.whole())
+		w, division := newWorker(s.catalog, s.scorer()), s.catalog.divide(s.catalog.whole())
 		want := math.Inf(1)
 		runs := 0
 		for _, threshold := range thresholds(11) {

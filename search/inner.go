@@ -42,10 +42,22 @@ func thresholds(n int) []float64 {
 // outcome is the result of a grid of inner searches on a division. Its cost is infinite if none
 // of them placed all pieces.
 type outcome struct {
-	placement
+	division *division
+	// devices are those of the entries, by index.
+	devices []int32
+	cost    float64
 	// evaluations and runs count the work.
 	evaluations int64
 	runs        int
+}
+
+// placed returns the pieces with their devices, the most expensive first.
+func (o *outcome) placed() []placed {
+	all := make([]placed, 0, len(o.devices))
+	for _, e := range o.division.entries {
+		all = append(all, placed{e.piece, o.devices[e.index]})
+	}
+	return all
 }
 
 // compareOutcomes orders outcomes by cost.
@@ -80,7 +92,7 @@ func newWorker(c *catalog, scorer Scorer) *worker {
 // evaluate runs inner searches on a division under each of some thresholds, which descend. If
 // ctx ends, it returns the best outcome so far.
 func (w *worker) evaluate(ctx context.Context, s *division, thresholds []float64) outcome {
-	best := outcome{placement: placement{division: s, cost: math.Inf(1)}}
+	best := outcome{division: s, cost: math.Inf(1)}
 	start := w.evaluations
 	// Let a run's dim sums peak at some value. Every cap from that value up allows all
 	// choices of the run and adds no others, so a run under such a cap would be the
@@ -195,16 +207,6 @@ func (w *worker) unload(d int32, p *entry) {
 	}
 	for _, m := range slices.Backward(w.catalog.pieces[p.piece].members) {
 		w.scorer.Remove(int(d), m.item)
-	}
-}
-
-// assign gives the worker's devices the pieces of s as a known assignment places them.
-func (w *worker) assign(s *division, devices []int32) {
-	w.clear(len(s.entries))
-	for i := range s.entries {
-		p := &s.entries[i]
-		w.add(devices[p.index], p)
-		w.evaluations++
 	}
 }
 

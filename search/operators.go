@@ -44,7 +44,7 @@ func mayNumber(r *run) bool {
 // renumbered returns the placement with numbers that make it cheaper, if the search finds any, and without those that gain
 // nothing.
 func renumbered(r *run, best placement) placement {
-	if n := newNumbering(r, best.placed()); n.mixed() {
+	if n := newNumbering(r, best.parts); n.mixed() {
 		n.limit = min(r.end(), r.stats.Evaluations+max(leastNumbering, r.stats.Evaluations/numberingShare))
 		best = n.improve(best)
 	}
@@ -54,7 +54,7 @@ func renumbered(r *run, best placement) placement {
 // tidied returns a placement without the numbers that gain nothing. The lower numbers have
 // more tables.
 func tidied(r *run, best placement) placement {
-	n := newNumbering(r, best.placed())
+	n := newNumbering(r, best.parts)
 	n.start()
 	n.clean()
 	n.relabel()
@@ -62,8 +62,7 @@ func tidied(r *run, best placement) placement {
 		return best
 	}
 	n.scorer.Reset()
-	pieces, devices := apart(n.parts)
-	return placement{division: r.catalog.divide(pieces), devices: devices, cost: n.cost}
+	return placement{parts: r.catalog.expensiveFirst(n.parts), cost: n.cost}
 }
 
 // numbering is a placement whose tables take numbers of operators.
@@ -197,7 +196,7 @@ func (n *numbering) improve(best placement) placement {
 	}
 	n.clean()
 	n.relabel()
-	return n.r.offerPlaced(best, n.parts)
+	return n.r.offer(best, n.parts)
 }
 
 // start puts all parts into the scorer.

@@ -156,7 +156,7 @@ func TestNumberingAgainstBruteForce(t *testing.T) {
 		if least < .95*undivided {
 			pays++
 		}
-		got := n.improve(r.offerPlaced(placement{}, parts)).cost
+		got := n.improve(r.offer(placement{}, parts)).cost
 		switch {
 		case got > undivided:
 			t.Errorf("seed %d: got cost %v, more than without numbers, %v", seed, got, undivided)
@@ -296,7 +296,7 @@ func TestUncutTablesInDividedOperators(t *testing.T) {
 func TestRenumber(t *testing.T) {
 	for seed := range uint64(20) {
 		_, parts, r, _ := lanedProblem(rand.New(rand.NewPCG(seed, 5)), []int{8, 64, 256})
-		a := newAnnealing(r, r.offerPlaced(placement{}, parts), r.forms)
+		a := newAnnealing(r, r.offer(placement{}, parts), r.forms)
 		a.renumbers = true
 		a.reset(parts)
 		slot := a.live[a.draw.IntN(len(a.live))]

@@ -83,9 +83,8 @@ func twin(r *run) *run {
 		newScorer = forgetful(newScorer)
 	}
 	scorer := newScorer()
-	t := &run{ctx: r.ctx, opt: r.opt, newScorer: newScorer, catalog: newCatalog(r.catalog.problem, scorer)}
+	t := &run{ctx: r.ctx, opt: r.opt, newScorer: newScorer, own: scorer, catalog: newCatalog(r.catalog.problem, scorer)}
 	t.forms = newForms(t.catalog, r.opt)
-	t.workers = []*worker{newWorker(t.catalog, scorer)}
 	timeChoices(t)
 	return t
 }

@@ -27,12 +27,12 @@ func (published) apply(r *run, s state) (state, error) {
 	if err != nil {
 		return s, err
 	}
-	s.forced = r.catalog.divide(pieces)
+	s.forced = pieces
 	known := permutations{}
 	if r.opt.Forget {
 		known = nil
 	}
-	outcomes, best := r.evaluate([]*division{s.forced}, s.best, known)
+	outcomes, best := r.evaluate([]*division{r.catalog.divide(pieces)}, s.best, known)
 	s.best = beamSearch(r, outcomes, best, known)
 	return s, nil
 }

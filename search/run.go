@@ -32,10 +32,10 @@ type stage interface {
 // state is what one stage hands to the next. It is a value: a stage changes its own
 // copy.
 type state struct {
-	// best is the cheapest placement so far; its division is nil while there is none.
+	// best is the cheapest placement so far; the zero placement while there is none.
 	best placement
-	// forced is the division after forced splits; nil before stage fit.
-	forced *division
+	// forced are the pieces after forced splits; nil before stage fit.
+	forced []int32
 	// complete says that all placements of slices of columns were tried.
 	complete bool
 	// proven says that stage fit proved that slices of columns do not fit.
@@ -62,7 +62,9 @@ type run struct {
 	// forms are the forms that tables may take.
 	forms     forms
 	newScorer Factory
-	workers   []*worker
+	// own is the Scorer of the caller's goroutine, and workers are those of method Paper.
+	own     Scorer
+	workers []*worker
 	// finalists are the placements that stage prefer chooses from.
 	finalists finalists
 	// twins are runs of the same search on other threads (parallel.go). Copies of the run share
@@ -81,7 +83,7 @@ func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Opti
 	}
 	scorer := newScorer()
 	r := &run{
-		ctx: ctx, opt: opt, newScorer: newScorer,
+		ctx: ctx, opt: opt, newScorer: newScorer, own: scorer,
 		catalog: newCatalog(p, scorer),
 		twins:   &[]*run{},
 		most:    opt.MaxEvaluations,
@@ -90,7 +92,6 @@ func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Opti
 	}
 	r.catalog.brief = opt.Brief
 	r.forms = newForms(r.catalog, opt)
-	r.workers = append(r.workers, newWorker(r.catalog, scorer))
 	return r
 }
 
@@ -108,10 +109,10 @@ func (r *run) apply(stages []stage, s state) (state, error) {
 // placed returns err or, if there is still no placement after the stages of column
 // slices, the reason.
 func (r *run) placed(s state, err error) error {
-	if err != nil || s.best.division != nil {
+	if err != nil || s.best.parts != nil {
 		return err
 	}
-	err = r.lacking(s.forced.pieces())
+	err = r.lacking(s.forced)
 	if e := (*Infeasible)(nil); errors.As(err, &e) {
 		e.Proven = s.proven
 	}
@@ -119,7 +120,7 @@ func (r *run) placed(s state, err error) error {
 }
 
 // scorer returns the Scorer of the caller's goroutine.
-func (r *run) scorer() Scorer { return r.workers[0].scorer }
+func (r *run) scorer() Scorer { return r.own }
 
 // end returns the number of evaluations at which a stage stops that has no default of
 // its own.
@@ -186,10 +187,13 @@ func (r *run) evaluate(divisions []*division, best placement, known permutations
 			r.stats.Placements += o.runs
 			r.stats.Evaluations += o.evaluations
 			if !math.IsInf(o.cost, 1) && !breaks(r.catalog, o.placed()) {
-				best = consider(r, best, o.placement)
+				best = consider(r, best, placement{parts: o.placed(), cost: o.cost})
 			}
 			r.tell(best)
 		}
+	}
+	if len(r.workers) == 0 {
+		r.workers = append(r.workers, newWorker(r.catalog, r.own))
 	}
 	for len(r.workers) < min(r.opt.Workers, len(divisions)) {
 		r.workers = append(r.workers, newWorker(r.catalog, r.newScorer()))
@@ -240,38 +244,35 @@ func (o *outcome) as(d *division) outcome {
 	return twin
 }
 
-// offer estimates the cost of a placement and returns the cheaper placement of it and
-// best; or best if the placement breaks a rule of the engine.
-func (r *run) offer(best placement, d *division, devices []int32) placement {
-	offered := placement{division: d, devices: devices}
-	if breaks(r.catalog, offered.placed()) {
+// offer estimates the cost of placed pieces and returns the cheaper placement of them and
+// best; or best if they break a rule of the engine.
+func (r *run) offer(best placement, parts []placed) placement {
+	c, scorer := r.catalog, r.scorer()
+	if breaks(c, parts) {
 		return best
 	}
-	w := r.workers[0]
-	w.assign(d, devices)
-	offered.cost = w.scorer.Cost()
-	if f := r.catalog.former; f != nil {
-		offered.toll = f.priced(r.catalog.movedBytes(offered.placed()))
+	scorer.Reset()
+	offered := placement{parts: c.expensiveFirst(parts)}
+	for _, p := range parts {
+		for _, m := range c.pieces[p.piece].members {
+			scorer.Add(int(p.device), m.item)
+		}
+	}
+	offered.cost = scorer.Cost()
+	if f := c.former; f != nil {
+		offered.toll = f.priced(c.movedBytes(offered.parts))
 	}
 	best = consider(r, best, offered)
 	r.stats.Placements++
-	r.stats.Evaluations += int64(len(devices))
-	w.scorer.Reset()
+	r.stats.Evaluations += int64(len(parts))
+	scorer.Reset()
 	r.tell(best)
 	return best
 }
 
-// offerPlaced is offer for a list of placed pieces.
-func (r *run) offerPlaced(best placement, all []placed) placement {
-	pieces, devices := apart(all)
-	r.scorer().Reset()
-	return r.offer(best, r.catalog.divide(pieces), devices)
-}
-
-// cheaper returns the cheaper placement, or best if both cost the same. A nil division means that there is
-// no placement.
+// cheaper returns the cheaper placement, or best if both cost the same.
 func cheaper(best, other placement) placement {
-	if best.division == nil || other.division != nil && other.cost+other.toll < best.cost+best.toll {
+	if best.parts == nil || other.parts != nil && other.cost+other.toll < best.cost+best.toll {
 		return other
 	}
 	return best
@@ -282,7 +283,7 @@ func cheaper(best, other placement) placement {
 func (r *run) tell(best placement) {
 	if r.opt.OnEvent != nil {
 		r.event.Evaluations, r.event.Limit = r.stats.Evaluations, r.most
-		if best.division != nil {
+		if best.parts != nil {
 			r.event.Best = min(r.event.Best, best.cost)
 		}
 		r.opt.OnEvent(r.event)

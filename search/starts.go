@@ -52,7 +52,7 @@ func guidesOf(numbers bool) (all []guide) {
 func (c *course) starts() []racer {
 	r := c.r
 	w := switcher{newAnnealing(r, c.best, r.forms)}
-	base := c.best.placed()
+	base := c.best.parts
 	all := c.add(nil, racer{start{base, c.best.cost}, false})
 	pieces, fixed := unsplit(r.catalog, base)
 	if c.large {
@@ -88,7 +88,7 @@ func (c *course) add(all []racer, t racer) []racer {
 	if t.parts == nil || breaks(c.r.catalog, t.parts) || slices.ContainsFunc(all, known) {
 		return all
 	}
-	c.best = c.r.offerPlaced(c.best, t.parts)
+	c.best = c.r.offer(c.best, t.parts)
 	return append(all, t)
 }
 

@@ -32,7 +32,7 @@ func TestPropertyResumedRunsAreWhole(t *testing.T) {
 		scorers := additiveFactory(p)
 		s := newRun(context.Background(), p, scorers, Options{Workers: 1})
 		division := s.catalog.divide(s.catalog.whole())
-		resumed, whole := s.workers[0], newWorker(s.catalog, scorers())
+		resumed, whole := newWorker(s.catalog, s.scorer()), newWorker(s.catalog, scorers())
 		resumed.clear(len(division.entries))
 		for _, threshold := range append([]float64{math.Inf(1)}, thresholds(9)...) {
 			limit := columns(threshold * float64(division.dims) / float64(devices))

@@ -101,13 +101,13 @@ func TestRunsDrawDifferentChanges(t *testing.T) {
 	if failed != none {
 		t.Fatalf("first fit found no room for piece %d", failed)
 	}
-	best := r.offer(placement{}, r.catalog.divide(r.catalog.whole()), devices)
+	best := r.offer(placement{}, pair(r.catalog.whole(), devices))
 	c := &course{r: r, best: best, forms: r.forms}
 	var found [][]placed
 	for range 2 {
 		racers := make([]racer, 3)
 		for i := range racers {
-			racers[i].start = start{best.placed(), best.cost}
+			racers[i].start = start{best.parts, best.cost}
 		}
 		c.anneal(racers, 3000, hot, mover{})
 		for i, one := range racers {
