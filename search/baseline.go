@@ -65,12 +65,7 @@ func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []in
 	})
 	sum := make([]float64, len(c.all))
 	return placeInOrder(c, pieces, order, func(entry int32, used []int64, room []int32) int32 {
-		best := room[0]
-		for _, d := range room[1:] {
-			if sum[d] < sum[best] || sum[d] == sum[best] && used[d] < used[best] {
-				best = d
-			}
-		}
+		best := lightest(room, sum, used)
 		sum[best] += key[entry]
 		return best
 	})
@@ -83,43 +78,4 @@ func placeRandomly(c *catalog, pieces []int32, seed uint64) (devices []int32, fa
 	return placeInOrder(c, pieces, inOrder(len(pieces)), func(_ int32, _ []int64, room []int32) int32 {
 		return room[random.IntN(len(room))]
 	})
-}
-
-// inOrder returns the numbers from 0 to n-1.
-func inOrder(n int) []int32 {
-	order := make([]int32, n)
-	for i := range order {
-		order[i] = int32(i)
-	}
-	return order
-}
-
-// placeInOrder places the pieces in the given order. choose picks the device from the
-// devices with room, or none.
-func placeInOrder(c *catalog, pieces, order []int32, choose func(entry int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
-	devices, failed = make([]int32, len(pieces)), none
-	used := slices.Clone(c.short)
-	room := make([]int32, 0, len(c.all))
-	held := newHolders(c)
-	anywhere := !held.needed()
-	for _, i := range order {
-		k := &c.pieces[pieces[i]]
-		room = room[:0]
-		for _, d := range c.allowed(k) {
-			if used[d]+k.bytes <= c.budget && (anywhere || !held.bars(k, d)) {
-				room = append(room, d)
-			}
-		}
-		devices[i] = none
-		if len(room) > 0 {
-			devices[i] = choose(i, used, room)
-		}
-		if devices[i] != none {
-			used[devices[i]] += k.bytes
-			held.put(k, devices[i])
-		} else if failed == none {
-			failed = i
-		}
-	}
-	return devices, failed
 }

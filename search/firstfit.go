@@ -95,25 +95,62 @@ func reach(c *catalog, k int32) int {
 	return n
 }
 
-// fitInOrder is first fit over the pieces in the given order. It stops at the first
-// piece without a device and returns the index of that piece.
+// fitInOrder is first fit over the pieces in the given order.
 func fitInOrder(c *catalog, pieces, order []int32) (devices []int32, failed int32) {
-	devices = slices.Repeat([]int32{none}, len(order))
-	free := make([]int64, len(c.all))
-	for d := range free {
-		free[d] = c.free(int32(d))
+	return placeInOrder(c, pieces, order, func(_ int32, _ []int64, room []int32) int32 { return room[0] })
+}
+
+// inOrder returns the numbers from 0 to n-1.
+func inOrder(n int) []int32 {
+	order := make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
 	}
-	held, scratch := newHolders(c), make([]int32, 0, len(c.all))
+	return order
+}
+
+// placeInOrder places the pieces in the given order. choose picks the device of a piece, given by its index, from the
+// devices with room, or none; used are the bytes of each device. It returns the device of each piece by index, and
+// stops at the first piece without a device: failed is its index, or none.
+func placeInOrder(c *catalog, pieces, order []int32, choose func(index int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
+	devices = slices.Repeat([]int32{none}, len(pieces))
+	used := slices.Clone(c.short)
+	free := func(d int32) int64 { return c.budget - used[d] }
+	held, scratch, room := newHolders(c), make([]int32, 0, len(c.all)), make([]int32, 0, len(c.all))
 	for _, i := range order {
 		k := &c.pieces[pieces[i]]
-		open := held.open(k, c.allowed(k), scratch, func(d int32) int64 { return free[d] })
-		at := slices.IndexFunc(open, func(d int32) bool { return free[d] >= k.bytes })
-		if at < 0 {
+		open := c.allowed(k)
+		if held.needed() {
+			open = held.open(k, open, scratch, free)
+		}
+		room = room[:0]
+		for _, d := range open {
+			if used[d]+k.bytes <= c.budget {
+				room = append(room, d)
+			}
+		}
+		d := int32(none)
+		if len(room) > 0 {
+			d = choose(i, used, room)
+		}
+		if d == none {
 			return devices, i
 		}
-		held.put(k, open[at])
-		free[open[at]] -= k.bytes
-		devices[i] = open[at]
+		devices[i] = d
+		used[d] += k.bytes
+		held.put(k, d)
 	}
 	return devices, none
+}
+
+// lightest returns the device with the least load. Of devices with equal loads it takes the one with the fewest bytes, and
+// then the first one.
+func lightest(devices []int32, load []float64, used []int64) int32 {
+	best := devices[0]
+	for _, d := range devices[1:] {
+		if load[d] < load[best] || load[d] == load[best] && used[d] < used[best] {
+			best = d
+		}
+	}
+	return best
 }
