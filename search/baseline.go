@@ -65,7 +65,12 @@ func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []in
 	})
 	sum := make([]float64, len(c.all))
 	return placeInOrder(c, pieces, order, func(entry int32, used []int64, room []int32) int32 {
-		best := lightest(room, sum, used)
+		best := room[0]
+		for _, d := range room {
+			if lighter(sum, used, d, best) {
+				best = d
+			}
+		}
 		sum[best] += key[entry]
 		return best
 	})

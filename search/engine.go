@@ -138,25 +138,11 @@ func (h holders) bars(k *piece, d int32) bool {
 	return len(on) > 0 && (h.apart && slices.Contains(on, d) || strays(h.c, k, d, on[0]))
 }
 
-// put records a piece on device d, and drop removes the piece that was put last.
+// put records a piece on device d.
 func (h holders) put(k *piece, d int32) {
 	if h.needed() {
 		table := k.members[0].table
 		h.of[table] = append(h.of[table], d)
-	}
-}
-
-func (h holders) drop(k *piece) {
-	if h.needed() {
-		table := k.members[0].table
-		h.of[table] = h.of[table][:len(h.of[table])-1]
-	}
-}
-
-// clear forgets all pieces.
-func (h holders) clear() {
-	for table, devices := range h.of {
-		h.of[table] = devices[:0]
 	}
 }
 
@@ -229,20 +215,6 @@ func evenly(c *catalog, table, n int) int {
 		}
 	}
 	return 0
-}
-
-// splitTable returns s with all slices of the table of the entry at position at cut (parts).
-func splitTable(c *catalog, s *division, at int) *division {
-	pieces := s.pieces()
-	cut := s.entries[at].piece
-	parts := c.parts(cut)
-	for i, k := range pieces {
-		if k == cut {
-			pieces[i] = parts[0]
-			pieces = append(pieces, parts[1:]...)
-		}
-	}
-	return c.divide(pieces)
 }
 
 // evenMover draws changes of a layout whose tables are in equal slices:

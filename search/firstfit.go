@@ -116,12 +116,12 @@ func placeInOrder(c *catalog, pieces, order []int32, choose func(index int32, us
 	devices = slices.Repeat([]int32{none}, len(pieces))
 	used := slices.Clone(c.short)
 	free := func(d int32) int64 { return c.budget - used[d] }
-	held, scratch, room := newHolders(c), make([]int32, 0, len(c.all)), make([]int32, 0, len(c.all))
+	held, room := newHolders(c), make([]int32, 0, len(c.all))
 	for _, i := range order {
 		k := &c.pieces[pieces[i]]
 		open := c.allowed(k)
 		if held.needed() {
-			open = held.open(k, open, scratch, free)
+			open = held.open(k, open, room, free)
 		}
 		room = room[:0]
 		for _, d := range open {
@@ -143,14 +143,7 @@ func placeInOrder(c *catalog, pieces, order []int32, choose func(index int32, us
 	return devices, none
 }
 
-// lightest returns the device with the least load. Of devices with equal loads it takes the one with the fewest bytes, and
-// then the first one.
-func lightest(devices []int32, load []float64, used []int64) int32 {
-	best := devices[0]
-	for _, d := range devices[1:] {
-		if load[d] < load[best] || load[d] == load[best] && used[d] < used[best] {
-			best = d
-		}
-	}
-	return best
+// lighter reports whether device a has less load than b, or the same load and fewer bytes.
+func lighter(load []float64, used []int64, a, b int32) bool {
+	return load[a] < load[b] || load[a] == load[b] && used[a] < used[b]
 }

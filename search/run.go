@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -62,9 +60,8 @@ type run struct {
 	// forms are the forms that tables may take.
 	forms     forms
 	newScorer Factory
-	// own is the Scorer of the caller's goroutine, and workers are those of method Paper.
-	own     Scorer
-	workers []*worker
+	// own is the Scorer of the caller's goroutine.
+	own Scorer
 	// finalists are the placements that stage prefer chooses from.
 	finalists finalists
 	// twins are runs of the same search on other threads (parallel.go). Copies of the run share
@@ -128,7 +125,7 @@ func (r *run) end() int64 {
 	if r.most > 0 {
 		return r.most
 	}
-	return noLimit
+	return math.MaxInt64
 }
 
 // exhausted records that the caller's budget of evaluations limits the search.
@@ -152,96 +149,6 @@ func (r *run) cutShort() {
 	if outOfTime(r.ctx) {
 		r.status = OutOfTime
 	}
-}
-
-// permutations are the outcomes of divisions by the order of their pieces. They are nil
-// for a search that remembers none.
-type permutations map[uint64]*outcome
-
-// evaluate runs inner searches on the divisions, on all workers, and processes their outcomes in
-// order. It returns the outcomes, and the cheapest placement among them and best. The caller's
-// goroutine is the first worker; between its own divisions, it processes the outcomes that
-// are ready.
-func (r *run) evaluate(divisions []*division, best placement, known permutations) ([]outcome, placement) {
-	outcomes, grid := make([]outcome, len(divisions)), thresholds(r.opt.Grid)
-	twins := known.twins(divisions, outcomes)
-	done := make([]atomic.Bool, len(divisions))
-	var next atomic.Int64
-	work := func(w *worker, after func()) {
-		for i := next.Add(1) - 1; i < int64(len(divisions)); i = next.Add(1) - 1 {
-			if twins[i] == nil {
-				outcomes[i] = w.evaluate(r.ctx, divisions[i], grid)
-			}
-			done[i].Store(true)
-			after()
-		}
-	}
-	taken := 0
-	take := func() {
-		for ; taken < len(divisions) && done[taken].Load(); taken++ {
-			o := &outcomes[taken]
-			if twin := twins[taken]; twin != nil {
-				*o = twin.as(divisions[taken])
-			}
-			r.stats.States++
-			r.stats.Placements += o.runs
-			r.stats.Evaluations += o.evaluations
-			if !math.IsInf(o.cost, 1) && !breaks(r.catalog, o.placed()) {
-				best = consider(r, best, placement{parts: o.placed(), cost: o.cost})
-			}
-			r.tell(best)
-		}
-	}
-	if len(r.workers) == 0 {
-		r.workers = append(r.workers, newWorker(r.catalog, r.own))
-	}
-	for len(r.workers) < min(r.opt.Workers, len(divisions)) {
-		r.workers = append(r.workers, newWorker(r.catalog, r.newScorer()))
-	}
-	var group sync.WaitGroup
-	for _, w := range r.workers[1:max(1, min(len(r.workers), len(divisions)))] {
-		group.Go(func() { work(w, func() {}) })
-	}
-	work(r.workers[0], take)
-	group.Wait()
-	take()
-	r.scorer().Reset()
-	return outcomes, best
-}
-
-// twins returns, for each division, an outcome to copy: that of an earlier division with the
-// same pieces in the same order, which is placed in the same way. It is nil for a division
-// without such an earlier one. The published search tries such permutations: they take
-// places in its beam and count as work, but need no second search. outcomes is where
-// the divisions' own outcomes will be stored.
-func (known permutations) twins(divisions []*division, outcomes []outcome) []*outcome {
-	twins := make([]*outcome, len(divisions))
-	if known == nil {
-		return twins
-	}
-	for i, d := range divisions {
-		order := d.order()
-		first, ok := known[order]
-		if !ok {
-			known[order] = &outcomes[i]
-			outcomes[i].division = d
-		} else if first.division.alike(d) {
-			twins[i] = first
-		}
-	}
-	return twins
-}
-
-// as returns the outcome for another division with the same pieces in the same order.
-func (o *outcome) as(d *division) outcome {
-	twin := *o
-	twin.division, twin.devices = d, make([]int32, len(o.devices))
-	if len(o.devices) > 0 {
-		for at, p := range d.entries {
-			twin.devices[p.index] = o.devices[o.division.entries[at].index]
-		}
-	}
-	return twin
 }
 
 // offer estimates the cost of placed pieces and returns the cheaper placement of them and

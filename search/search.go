@@ -11,8 +11,6 @@
 //	bytes       what fits: a ledger (ledger.go), first fit (firstfit.go), the forms of each table
 //	            (variants.go) by trying all placements (room.go) or by the packing (pack.go), or why
 //	            nothing fits (infeasible.go)
-//	inner       the inner search places the pieces of one division (division.go, inner.go), with
-//	            choices taken back (trail.go)
 //	run         what the stages share (run.go), tasks on several threads (parallel.go), budgets of
 //	            time by any clock (clock.go), the rules of engines (engine.go), and tables that stay
 //	            on one host (onehost.go)
@@ -32,7 +30,7 @@
 //
 // The other methods have a stage each:
 //
-//	published   the published search (published.go), with the inner search
+//	published   the published search (published.go), with the inner search (inner.go)
 //	baseline    placements by one number for each table (baseline.go)
 //	hugectr     the planner of HugeCTR's submissions (hugectr.go)
 //	rollout     placements by a learned policy (rollout.go)
