@@ -75,9 +75,6 @@ type run struct {
 }
 
 func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) *run {
-	if opt.Forget {
-		newScorer = forgetful(newScorer)
-	}
 	scorer := newScorer()
 	r := &run{
 		ctx: ctx, opt: opt, newScorer: newScorer, own: scorer,

@@ -17,34 +17,6 @@ func threeTables(opt Options, newScorer func(p *problem.Problem) Factory) *run {
 	return newRun(context.Background(), p, newScorer(p), opt)
 }
 
-// forgetter is a Scorer that records whether Forget was called.
-type forgetter struct {
-	Scorer
-	forgets bool
-}
-
-func (f *forgetter) Forget() { f.forgets = true }
-
-func TestTwinsForget(t *testing.T) {
-	for _, forget := range []bool{false, true} {
-		r := threeTables(Options{Forget: forget}, func(p *problem.Problem) Factory {
-			newScorer := additiveFactory(p)
-			return func() Scorer { return &forgetter{Scorer: newScorer()} }
-		})
-		crew := crewOf(r, 2)
-		if len(crew) != 2 {
-			t.Fatalf("got %d runs for two threads, want 2", len(crew))
-		}
-		for i, own := range crew {
-			for _, s := range []Scorer{own.scorer(), own.newScorer()} {
-				if got := s.(*forgetter).forgets; got != forget {
-					t.Errorf("Forget %v: got a Scorer of run %d that forgets: %v", forget, i, got)
-				}
-			}
-		}
-	}
-}
-
 // A search may continue with another seed and with the twins that it has. Its tasks then have the
 // new seed on every thread.
 func TestTasksHaveTheSeedOfTheirRun(t *testing.T) {
