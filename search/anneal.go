@@ -173,7 +173,7 @@ func (a *annealing) from(parts []placed, evaluations int64) bool {
 	}
 	r.stats.Evaluations += b.evaluations
 	if best != nil {
-		a.placement = r.offerPlaced(a.placement, best)
+		a.placement = r.offer(a.placement, best)
 	}
 	r.tell(a.placement)
 	return best != nil
@@ -191,7 +191,7 @@ func (a *annealing) left() int64 {
 // again anneals from the best placement. After a run that finds nothing, the next one is
 // cooler.
 func (a *annealing) again(evaluations int64) {
-	if a.left() > 0 && !a.from(a.placement.placed(), evaluations) {
+	if a.left() > 0 && !a.from(a.placement.parts, evaluations) {
 		a.heat *= cooler
 	}
 }
@@ -203,3 +203,12 @@ type start struct {
 }
 
 func cheapestFirst(a, b start) int { return cmp.Compare(a.cost, b.cost) }
+
+// mix spreads a piece's number over 64 bits (the finaliser of SplitMix64, Steele
+// et al. 2014).
+func mix(k int32) uint64 {
+	z := (uint64(k) + 1) * 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}

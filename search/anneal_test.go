@@ -52,7 +52,7 @@ func TestRefinementKeepsItsBooks(t *testing.T) {
 			return
 		}
 		r := newAnnealer(s.catalog, s.scorer(), s.opt.Seed, s.forms)
-		r.reset(first.placed())
+		r.reset(first.parts)
 		best, early := r.anneal(int64(rapid.IntRange(1, 3000).Draw(t, "evaluations")), func() bool { return false })
 		if early {
 			t.Fatal("the run was ended, and nobody ended it")
@@ -82,7 +82,7 @@ func TestShapesKeepTheBooks(t *testing.T) {
 			return
 		}
 		r := newLayout(s.catalog, s.scorer(), s.forms)
-		r.reset(first.placed())
+		r.reset(first.parts)
 		b := newBuilder(r, r.c.whole(), nil, slices.Max(r.compute))
 		shape := rapid.SampledFrom(shapes()).Draw(t, "shape")
 		if !b.build(shape) {
@@ -115,9 +115,9 @@ func TestShapesSetWidthsAndRows(t *testing.T) {
 	}
 	p := handMade(100*unit.GiB, 4, tables...)
 	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
-	first := s.offer(placement{}, s.catalog.divide(s.catalog.whole()), []int32{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3})
+	first := s.offer(placement{}, pair(s.catalog.whole(), []int32{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3}))
 	r := newLayout(s.catalog, s.scorer(), s.forms)
-	r.reset(first.placed())
+	r.reset(first.parts)
 	b := newBuilder(r, r.c.whole(), nil, slices.Max(r.compute))
 	if !b.build(shape{quarters: [6]int{1, 2, 1, 0, 0, 0}}) {
 		t.Fatal("the shape was not built")
@@ -151,7 +151,7 @@ func firstFitted(t *rapid.T, p *problem.Problem) (*run, placement) {
 	if failed != none || lacks != none {
 		return nil, placement{}
 	}
-	return s, s.offer(placement{}, s.catalog.divide(pieces), devices)
+	return s, s.offer(placement{}, pair(pieces, devices))
 }
 
 // checkParts fails where parts are not a valid placement, and returns a fresh scorer
@@ -228,7 +228,7 @@ func TestRefinementSplitsUnequally(t *testing.T) {
 	p := handMade(unit.GiB, 3, table{10, 36, 1}, table{10, 36, 1})
 	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
 	c := s.catalog
-	best := annealed(t, s, s.offer(placement{}, c.divide(c.whole()), []int32{0, 1}))
+	best := annealed(t, s, s.offer(placement{}, pair(c.whole(), []int32{0, 1})))
 	if want := 24 * 1.1; best.cost > want*(1+1e-9) {
 		t.Errorf("got cost %v, want %v: 24 columns on each device", best.cost, want)
 	}
@@ -246,8 +246,8 @@ func TestRefinementMerges(t *testing.T) {
 	for i := range devices {
 		devices[i] = int32(i % 2)
 	}
-	best := annealed(t, s, s.offer(placement{}, c.divide(entries), devices))
-	if got := len(best.division.entries); got != 2 {
+	best := annealed(t, s, s.offer(placement{}, pair(entries, devices)))
+	if got := len(best.parts); got != 2 {
 		t.Errorf("got %d slices, want the two tables", got)
 	}
 }
@@ -367,7 +367,7 @@ func TestExactLeavesLargeProblems(t *testing.T) {
 			if want := devices == 1 && whole; after.complete != want {
 				t.Errorf("%d devices, whole tables: %v: got complete %v, want %v", devices, whole, after.complete, want)
 			}
-			if tried := after.best.division != nil; tried != (devices == 1) {
+			if tried := after.best.parts != nil; tried != (devices == 1) {
 				t.Errorf("%d devices, whole tables: %v: got a placement: %v, want one on one device", devices, whole, tried)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 // baselines do (its section 5): in order of falling keys, each piece goes on the device
 // with the least sum of keys among the devices with room. They see no predicted cost
 // and split only pieces that are too large for a device. One baseline costs O(P D) for
-// P pieces on D devices, or O(P log D) if there are many devices.
+// P pieces on D devices.
 
 // Baselines returns the methods that place tables without predicted costs. The slice is
 // the caller's.
@@ -29,8 +29,8 @@ func (b baseline) apply(r *run, s state) (state, error) {
 	if failed != none {
 		return s, infeasible(r.catalog, b.method, pieces, devices, failed)
 	}
-	s.forced = r.catalog.divide(pieces)
-	s.best = r.offer(s.best, s.forced, devices)
+	s.forced = pieces
+	s.best = r.offer(s.best, pair(s.forced, devices))
 	return s, nil
 }
 
@@ -63,45 +63,17 @@ func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []in
 	slices.SortFunc(order, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(key[b], key[a]), cmp.Compare(c.pieces[pieces[b]].bytes, c.pieces[pieces[a]].bytes), cmp.Compare(b, a))
 	})
-	if len(c.all) > shortlist && !c.rules.OneSlice && c.onHost == nil && !slices.ContainsFunc(pieces, func(k int32) bool { return c.pieces[k].devices != nil }) {
-		return leastSum(c, pieces, order, key)
-	}
 	sum := make([]float64, len(c.all))
 	return placeInOrder(c, pieces, order, func(entry int32, used []int64, room []int32) int32 {
-		best := slices.MinFunc(room, func(a, b int32) int {
-			return cmp.Or(cmp.Compare(sum[a], sum[b]), cmp.Compare(used[a], used[b]))
-		})
+		best := room[0]
+		for _, d := range room {
+			if lighter(sum, used, d, best) {
+				best = d
+			}
+		}
 		sum[best] += key[entry]
 		return best
 	})
-}
-
-// leastSum is placeInOrder for many devices: each piece goes on the device with the
-// least sum of keys. It keeps the devices in order, O(P log D).
-func leastSum(c *catalog, pieces, order []int32, key []float64) (devices []int32, failed int32) {
-	devices, failed = make([]int32, len(pieces)), none
-	held := make([]holding, len(c.all)) // the load is the sum of keys
-	for d, short := range c.short {
-		held[d].used = short
-	}
-	var r deviceOrder
-	r.fill(held)
-	for _, i := range order {
-		bytes := c.pieces[pieces[i]].bytes
-		d, _ := r.first(0, c.budget-bytes, noLimit)
-		devices[i] = d
-		if d == none {
-			if failed == none {
-				failed = i
-			}
-			continue
-		}
-		r.remove(d, held[d])
-		held[d].load += key[i]
-		held[d].used += bytes
-		r.insert(d, held[d])
-	}
-	return devices, failed
 }
 
 // placeRandomly places the pieces in order, each on a device drawn from those with
@@ -111,42 +83,4 @@ func placeRandomly(c *catalog, pieces []int32, seed uint64) (devices []int32, fa
 	return placeInOrder(c, pieces, inOrder(len(pieces)), func(_ int32, _ []int64, room []int32) int32 {
 		return room[random.IntN(len(room))]
 	})
-}
-
-// inOrder returns the numbers from 0 to n-1.
-func inOrder(n int) []int32 {
-	order := make([]int32, n)
-	for i := range order {
-		order[i] = int32(i)
-	}
-	return order
-}
-
-// placeInOrder places the pieces in the given order. choose picks the device from the
-// devices with room, or none.
-func placeInOrder(c *catalog, pieces, order []int32, choose func(entry int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
-	devices, failed = make([]int32, len(pieces)), none
-	used := slices.Clone(c.short)
-	room := make([]int32, 0, len(c.all))
-	held := newHolders(c)
-	for _, i := range order {
-		k := &c.pieces[pieces[i]]
-		room = room[:0]
-		for _, d := range c.allowed(k) {
-			if used[d]+k.bytes <= c.budget && !held.bars(k, d) {
-				room = append(room, d)
-			}
-		}
-		devices[i] = none
-		if len(room) > 0 {
-			devices[i] = choose(i, used, room)
-		}
-		if devices[i] != none {
-			used[devices[i]] += k.bytes
-			held.put(k, devices[i])
-		} else if failed == none {
-			failed = i
-		}
-	}
-	return devices, failed
 }

@@ -52,7 +52,7 @@ func keepBlocks(r *run, held [][]formerShard) {
 	c.budget, c.short, c.kept = c.budget-k.received, short, k
 	c.scorer = r.newScorer()
 	c.scorer.Reset()
-	r.workers[0].scorer = newBesideBlocks(r.workers[0].scorer, k, p)
+	r.own = newBesideBlocks(r.own, k, p)
 }
 
 // blocksMayStay reports whether the shards of a table are equal slices in blocks, as the engine
@@ -89,7 +89,7 @@ func (k *keptBlocks) holds(table int) bool { return k != nil && k.tables[table] 
 func releaseBlocks(r *run) {
 	if c := r.catalog; c.kept != nil {
 		c.unsplit, c.budget, c.short, c.kept = nil, c.budget+c.kept.received, c.kept.short, nil
-		r.workers[0].scorer = c.scorer
+		r.own = c.scorer
 	}
 }
 

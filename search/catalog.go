@@ -36,9 +36,6 @@ type piece struct {
 	members            []member
 	// devices are the allowed devices, ascending; nil allows all.
 	devices []int32
-	// left and right are the pieces of the two halves; none if the piece is not cut yet,
-	// or cannot be cut.
-	left, right int32
 	// form is one of the catalog's forms (catalog.forms), and must not be modified: pieces in equal
 	// forms have the same one.
 	form *problem.Form
@@ -216,7 +213,7 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 		c.operators[key] = operator
 	}
 	k := piece{
-		members: members, devices: devices, left: none, right: none, form: c.shared(form), span: spanOf(form), operator: operator, siblings: none,
+		members: members, devices: devices, form: c.shared(form), span: spanOf(form), operator: operator, siblings: none,
 		table: int32(first.table), width: int32(first.width), single: len(members) == 1,
 	}
 	for _, m := range members {
@@ -308,18 +305,8 @@ func (c *catalog) parts(k int32) []int32 {
 	if only := c.problem.Tables[m.table].OnlyWidth; only > 0 {
 		return slices.Repeat([]int32{c.slice(k, only)}, m.width/only)
 	}
-	left, right := c.halves(k)
-	return []int32{left, right}
-}
-
-// halves returns the two halves of piece k, which must be one that can be cut.
-func (c *catalog) halves(k int32) (left, right int32) {
-	if c.pieces[k].left == none {
-		l, r, _ := c.cut(k)
-		c.pieces[k].left = c.slice(k, l)
-		c.pieces[k].right = c.slice(k, r)
-	}
-	return c.pieces[k].left, c.pieces[k].right
+	left, right, _ := c.cut(k)
+	return []int32{c.slice(k, left), c.slice(k, right)}
 }
 
 // membersInBlock is the number of members that get their memory together.

@@ -138,25 +138,11 @@ func (h holders) bars(k *piece, d int32) bool {
 	return len(on) > 0 && (h.apart && slices.Contains(on, d) || strays(h.c, k, d, on[0]))
 }
 
-// put records a piece on device d, and drop removes the piece that was put last.
+// put records a piece on device d.
 func (h holders) put(k *piece, d int32) {
 	if h.needed() {
 		table := k.members[0].table
 		h.of[table] = append(h.of[table], d)
-	}
-}
-
-func (h holders) drop(k *piece) {
-	if h.needed() {
-		table := k.members[0].table
-		h.of[table] = h.of[table][:len(h.of[table])-1]
-	}
-}
-
-// clear forgets all pieces.
-func (h holders) clear() {
-	for table, devices := range h.of {
-		h.of[table] = devices[:0]
 	}
 }
 
@@ -229,20 +215,6 @@ func evenly(c *catalog, table, n int) int {
 		}
 	}
 	return 0
-}
-
-// splitTable returns s with all slices of the table of the entry at position at cut (parts).
-func splitTable(c *catalog, s *division, at int) *division {
-	pieces := s.pieces()
-	cut := s.entries[at].piece
-	parts := c.parts(cut)
-	for i, k := range pieces {
-		if k == cut {
-			pieces[i] = parts[0]
-			pieces = append(pieces, parts[1:]...)
-		}
-	}
-	return c.divide(pieces)
 }
 
 // evenMover draws changes of a layout whose tables are in equal slices:
@@ -410,12 +382,12 @@ func (e *Idle) Error() string {
 // device with several, a table is cut into more slices, or a table is spread over all
 // devices.
 func occupy(r *run, best placement) (placement, error) {
-	if !r.catalog.rules.NoIdle || best.division == nil {
+	if !r.catalog.rules.NoIdle || best.parts == nil {
 		return best, nil
 	}
 	r.scorer().Reset()
 	m := evenMover{&mover{layout: newLayout(r.catalog, r.scorer(), r.forms), draw: rand.New(rand.NewPCG(r.opt.Seed, 0x6f6363757079))}}
-	m.reset(best.placed())
+	m.reset(best.parts)
 	empty := m.empty()
 	if len(empty) == 0 {
 		return best, nil
@@ -425,7 +397,7 @@ func occupy(r *run, best placement) (placement, error) {
 			return best, &Idle{r.catalog.rules.Name, len(empty), len(r.catalog.all), barredOf(r.catalog)}
 		}
 	}
-	return r.offerPlaced(placement{}, m.all()), nil
+	return r.offer(placement{}, m.all()), nil
 }
 
 // barredOf returns the devices on which no table may lie.

@@ -68,14 +68,14 @@ func tryAll(r *run, s *state) {
 	for d := range c.all {
 		e.room = append(e.room, c.free(int32(d)))
 	}
-	if s.best.division != nil {
+	if s.best.parts != nil {
 		e.cost = s.best.cost
 	}
 	e.scorer.Reset()
 	ended := !e.table(0, used)
 	r.stats.Evaluations += e.evaluations
 	if e.best != nil {
-		s.best = r.offerPlaced(s.best, e.best)
+		s.best = r.offer(s.best, e.best)
 	}
 	e.scorer.Reset()
 	if ended {

@@ -69,19 +69,16 @@ func even(c *catalog, k int32, n int) []int32 {
 // returns the device of each piece and none, or the index of the first piece that found
 // no room in the first attempt.
 func firstFit(c *catalog, pieces []int32) (devices []int32, failed int32) {
-	order := make([]entry, len(pieces))
+	order := inOrder(len(pieces))
 	constrained := false
-	for i, k := range pieces {
-		order[i] = c.entry(k, int32(i))
+	for _, k := range pieces {
 		constrained = constrained || c.pieces[k].devices != nil || staysOnHost(c, &c.pieces[k])
 	}
-	slices.SortFunc(order, c.largestFirst)
-	devices, failed = fitInOrder(c, order)
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(c.pieces[pieces[b]].bytes, c.pieces[pieces[a]].bytes) })
+	devices, failed = fitInOrder(c, pieces, order)
 	if failed != none && constrained {
-		slices.SortStableFunc(order, func(a, b entry) int {
-			return cmp.Compare(reach(c, a.piece), reach(c, b.piece))
-		})
-		if second, f := fitInOrder(c, order); f == none {
+		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(reach(c, pieces[a]), reach(c, pieces[b])) })
+		if second, f := fitInOrder(c, pieces, order); f == none {
 			return second, none
 		}
 	}
@@ -98,25 +95,55 @@ func reach(c *catalog, k int32) int {
 	return n
 }
 
-// fitInOrder is first fit over the pieces in the given order. It stops at the first
-// piece without a device and returns the index of that piece.
-func fitInOrder(c *catalog, order []entry) (devices []int32, failed int32) {
-	devices = slices.Repeat([]int32{none}, len(order))
-	free := make([]int64, len(c.all))
-	for d := range free {
-		free[d] = c.free(int32(d))
+// fitInOrder is first fit over the pieces in the given order.
+func fitInOrder(c *catalog, pieces, order []int32) (devices []int32, failed int32) {
+	return placeInOrder(c, pieces, order, func(_ int32, _ []int64, room []int32) int32 { return room[0] })
+}
+
+// inOrder returns the numbers from 0 to n-1.
+func inOrder(n int) []int32 {
+	order := make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
 	}
-	held, scratch := newHolders(c), make([]int32, 0, len(c.all))
-	for _, p := range order {
-		k := &c.pieces[p.piece]
-		open := held.open(k, c.allowed(k), scratch, func(d int32) int64 { return free[d] })
-		at := slices.IndexFunc(open, func(d int32) bool { return free[d] >= k.bytes })
-		if at < 0 {
-			return devices, p.index
+	return order
+}
+
+// placeInOrder places the pieces in the given order. choose picks the device of a piece, given by its index, from the
+// devices with room, or none; used are the bytes of each device. It returns the device of each piece by index, and
+// stops at the first piece without a device: failed is its index, or none.
+func placeInOrder(c *catalog, pieces, order []int32, choose func(index int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
+	devices = slices.Repeat([]int32{none}, len(pieces))
+	used := slices.Clone(c.short)
+	free := func(d int32) int64 { return c.budget - used[d] }
+	held, room := newHolders(c), make([]int32, 0, len(c.all))
+	for _, i := range order {
+		k := &c.pieces[pieces[i]]
+		open := c.allowed(k)
+		if held.needed() {
+			open = held.open(k, open, room, free)
 		}
-		held.put(k, open[at])
-		free[open[at]] -= k.bytes
-		devices[p.index] = open[at]
+		room = room[:0]
+		for _, d := range open {
+			if used[d]+k.bytes <= c.budget {
+				room = append(room, d)
+			}
+		}
+		d := int32(none)
+		if len(room) > 0 {
+			d = choose(i, used, room)
+		}
+		if d == none {
+			return devices, i
+		}
+		devices[i] = d
+		used[d] += k.bytes
+		held.put(k, d)
 	}
 	return devices, none
+}
+
+// lighter reports whether device a has less load than b, or the same load and fewer bytes.
+func lighter(load []float64, used []int64, a, b int32) bool {
+	return load[a] < load[b] || load[a] == load[b] && used[a] < used[b]
 }

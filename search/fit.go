@@ -27,17 +27,17 @@ func (fit) apply(r *run, s state) (state, error) {
 		return s, err
 	}
 	c, columns := r.catalog, onlyColumns(r.catalog)
-	s.forced = c.divide(pieces)
+	s.forced = pieces
 	if devices, failed := firstFit(c, pieces); failed == none {
-		s.best = r.offer(s.best, s.forced, devices)
+		s.best = r.offer(s.best, pair(s.forced, devices))
 	} else if parts, none := fitting(c, &columns, r.ended); parts != nil {
-		s.best = r.offerPlaced(s.best, parts)
+		s.best = r.offer(s.best, parts)
 	} else {
 		s.proven = none
 	}
 	for _, m := range Baselines() {
 		if devices, failed := placeByKey(c, m, pieces, r.opt.Seed); failed == none {
-			s.best = r.offer(s.best, s.forced, devices)
+			s.best = r.offer(s.best, pair(s.forced, devices))
 		}
 	}
 	return s, nil
@@ -48,20 +48,20 @@ func (fit) apply(r *run, s state) (state, error) {
 type fill struct{}
 
 func (fill) apply(r *run, s state) (state, error) {
-	if s.best.division != nil {
+	if s.best.parts != nil {
 		return s, nil
 	}
 	none := false
 	for _, f := range r.forms.nested() { // so that the races among fewer forms have starts, if there are some
 		var parts []placed
-		if f.count() > 0 && s.best.division == nil {
+		if f.count() > 0 && s.best.parts == nil {
 			parts, none = fitting(r.catalog, &f, r.ended)
 		}
 		if len(parts) > 0 {
-			s.best = r.offerPlaced(s.best, parts)
+			s.best = r.offer(s.best, parts)
 		}
 	}
-	if s.best.division == nil {
+	if s.best.parts == nil {
 		return s, r.unfilled(s, none)
 	}
 	return s, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -529,8 +530,8 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// TestSkippedThresholds runs every threshold for itself, without the shortcut
-// for those that change nothing, and expects the same cost.
+// TestSkippedThresholds runs every threshold for itself, without the shortcuts
+// for thresholds and steps that change nothing, and expects the same placement.
 func TestSkippedThresholds(t *testing.T) {
 	for seed := range 50 {
 		var tables []table
@@ -539,56 +540,20 @@ func TestSkippedThresholds(t *testing.T) {
 		}
 		p := handMade(40_000, 3, tables...)
 		s := newRun(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
-		w, division := s.workers[0], s.catalog.divide(s.catalog.whole())
-		want := math.Inf(1)
-		runs := 0
+		w, division := newWorker(s.catalog, s.scorer()), divide(s.catalog, s.catalog.whole())
+		want := outcome{cost: math.Inf(1)}
 		for _, threshold := range thresholds(11) {
-			o := w.evaluate(context.Background(), division, []float64{threshold})
-			want = min(want, o.cost)
-			runs += o.runs
+			if o := w.evaluate(context.Background(), division, []float64{threshold}); o.cost <= want.cost {
+				want.cost, want.parts = o.cost, o.parts
+			}
+			want.runs++
 		}
 		o := w.evaluate(context.Background(), division, thresholds(11))
-		if o.cost != want {
-			t.Errorf("seed %d: got %v with thresholds skipped, want %v", seed, o.cost, want)
+		if o.cost != want.cost || !slices.Equal(o.parts, want.parts) {
+			t.Errorf("seed %d: got %v at cost %v with thresholds skipped, want %v at %v", seed, o.parts, o.cost, want.parts, want.cost)
 		}
-		if o.runs > runs {
-			t.Errorf("seed %d: got %d runs, want at most %d", seed, o.runs, runs)
-		}
-	}
-}
-
-// TestRanksFindTheSame compares the ranked look-up of many devices with a scan.
-func TestRanksFindTheSame(t *testing.T) {
-	var tables []table
-	for i := range 200 {
-		tables = append(tables, table{int64(50 + i*37%100), 4 << (i % 5), float64(1 + i*29%23)})
-	}
-	p := handMade(60_000, 3*shortlist, tables...)
-	s := newRun(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
-	w, division := s.workers[0], s.catalog.divide(s.catalog.whole())
-	mean := float64(division.dims) / (3 * shortlist)
-	for _, limit := range []int64{noLimit, columns(1.2 * mean), columns(1.05 * mean)} {
-		w.clear(len(division.entries))
-		for i := range division.entries {
-			p := &division.entries[i]
-			got := w.leastSoFar(p, limit).device
-			want := int32(none)
-			for _, d := range w.catalog.all {
-				room := w.devices[d].used+p.bytes <= w.catalog.budget && w.devices[d].dims+p.dims <= limit
-				if room && (want == none || w.lighter(d, want)) {
-					want = d
-				}
-			}
-			if got != want {
-				t.Fatalf("limit %v, piece %d: got device %d, want %d", limit, i, got, want)
-			}
-			if got == none {
-				break
-			}
-			w.ordered.remove(got, w.devices[got])
-			w.add(got, p)
-			w.devices[got].load = w.scorer.Compute(int(got))
-			w.ordered.insert(got, w.devices[got])
+		if o.runs > want.runs {
+			t.Errorf("seed %d: got %d runs, want at most %d", seed, o.runs, want.runs)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestHierarchicalGoalKeepsItsBooks(t *testing.T) {
 			return
 		}
 		r := newAnnealer(s.catalog, twoSteps{s.scorer().(*additive)}, s.opt.Seed, s.forms)
-		r.reset(first.placed())
+		r.reset(first.parts)
 		r.anneal(int64(rapid.IntRange(1, 1000).Draw(t, "evaluations")), func() bool { return false })
 		held := twoSteps{checkParts(t, s.catalog, r.all()).(*additive)}
 		sum, power := 0.0, 0.0

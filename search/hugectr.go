@@ -70,8 +70,8 @@ func (hugectr) apply(r *run, s state) (state, error) {
 	if best == nil {
 		return s, infeasible(c, HugeCTR, pieces, devices, failed)
 	}
-	s.forced = c.divide(best)
-	s.best = r.offer(s.best, s.forced, bestDevices)
+	s.forced = best
+	s.best = r.offer(s.best, pair(s.forced, bestDevices))
 	return s, nil
 }
 

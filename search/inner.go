@@ -1,7 +1,6 @@
 package search
 
 import (
-	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -23,14 +22,8 @@ import (
 // cheapest complete placement wins (NeuroShard, section 4).
 //
 // Of the devices with room, the best is the one with the least predicted compute before the piece
-// joins. So one run places P pieces on D devices with P evaluations. A cluster of up to shortlist
-// devices is scanned device by device. In a larger cluster, each width class is kept in order of
-// load, and the search for its first device with room takes few steps (ranks.go). The runs of a
-// grid share their first choices (trail.go).
-
-// shortlist is the largest number of devices that are all scanned for a piece. In a
-// larger cluster, only the lightest device of each width class is compared.
-const shortlist = 16
+// joins. So one run places P pieces on D devices with P evaluations, and looks at each device for
+// each piece.
 
 // scansPerEvaluation is the number of devices scanned in about the time of one
 // evaluation: 1 ns for a scan, 100 to 200 ns for an evaluation.
@@ -45,261 +38,110 @@ func thresholds(n int) []float64 {
 	return list
 }
 
-// outcome is the result of a grid of inner searches on a division. Its cost is infinite if none
-// of them placed all pieces.
+// outcome is the result of a grid of inner searches on a division.
 type outcome struct {
-	placement
+	division *division
+	// parts are the pieces on devices, the most expensive first; nil if no search placed all pieces. The cost is infinite then.
+	parts []placed
+	cost  float64
 	// evaluations and runs count the work.
 	evaluations int64
 	runs        int
 }
 
-// compareOutcomes orders outcomes by cost.
-func compareOutcomes(a, b outcome) int { return cmp.Compare(a.cost, b.cost) }
-
 // worker runs inner searches with a Scorer of its own.
 type worker struct {
 	catalog *catalog
 	scorer  Scorer
-	devices []holding
-	// ordered keeps the devices in order; it is nil in a small cluster.
-	ordered *deviceOrder
-	// assigned is the device of each piece by its index, or none.
-	assigned []int32
-	trail    trail
-	// holders are the devices of each table, if a rule needs them.
-	holders holders
-	// evaluations counts the estimates of a device. scansPerEvaluation scans of devices
-	// count as one.
-	evaluations int64
-	room        []int32 // scratch: the devices with room
-	open        []int32 // scratch: the devices that holders.open returns
+	// load is the predicted compute of each device, and dims its columns.
+	load []float64
+	dims []int64
+	// steps are those of the last run.
+	steps []step
+}
+
+// step is a piece on a device, and the predicted compute and the columns of the device after it.
+type step struct {
+	placed
+	load float64
+	dims int64
 }
 
 func newWorker(c *catalog, scorer Scorer) *worker {
-	n := len(c.all)
-	w := &worker{catalog: c, scorer: scorer, holders: newHolders(c), devices: make([]holding, n), room: make([]int32, 0, n)}
-	if n > shortlist {
-		w.ordered = &deviceOrder{}
-	}
-	return w
+	return &worker{catalog: c, scorer: scorer, load: make([]float64, len(c.all)), dims: make([]int64, len(c.all))}
 }
 
 // evaluate runs inner searches on a division under each of some thresholds, which descend. If
 // ctx ends, it returns the best outcome so far.
-func (w *worker) evaluate(ctx context.Context, s *division, thresholds []float64) outcome {
-	best := outcome{placement: placement{division: s, cost: math.Inf(1)}}
-	start := w.evaluations
-	// Let a run's dim sums peak at some value. Every cap from that value up allows all
-	// choices of the run and adds no others, so a run under such a cap would be the
-	// same.
-	peak, ran := int64(0), false
-	w.clear(len(s.entries))
+func (w *worker) evaluate(ctx context.Context, d *division, thresholds []float64) outcome {
+	best := outcome{division: d, cost: math.Inf(1)}
+	w.steps = w.steps[:0]
+	sum := 0.0
+	for _, k := range d.pieces {
+		sum += float64(w.catalog.pieces[k].dims)
+	}
 	for _, threshold := range thresholds {
-		limit := columns(threshold * float64(s.dims) / float64(len(w.catalog.all)))
-		if ran && limit >= peak {
+		limit := int64(threshold * sum / float64(len(w.dims)))
+		// A cap from the most columns of the last run up allows all choices of that run and adds no others.
+		if best.runs > 0 && limit >= slices.Max(w.dims) {
 			continue
 		}
 		if ctx.Err() != nil {
 			break
 		}
-		w.rewind(s.entries, limit)
-		complete := w.place(s.entries, limit)
-		peak, ran = w.trail.totals().peak, true
-		w.keep(&best, complete)
+		best.runs++
+		if !w.place(d, limit, &best.evaluations) {
+			continue
+		}
+		// Of placements with equal costs, the last one wins. It has the lowest threshold, as in
+		// the prototype, whose thresholds rise and which replaces the best placement only by a cheaper one.
+		if cost := w.scorer.Cost(); cost <= best.cost {
+			best.cost, best.parts = cost, best.parts[:0]
+			for _, s := range w.steps {
+				best.parts = append(best.parts, s.placed)
+			}
+		}
 	}
-	best.evaluations = w.evaluations - start
 	return best
 }
 
-// keep makes the worker's placement the best if it is complete and not more expensive.
-// Of placements with equal costs, the last one wins. It has the lowest threshold, as in
-// the prototype, whose thresholds rise and which replaces the best placement only by a
-// cheaper one.
-func (w *worker) keep(best *outcome, complete bool) {
-	best.runs++
-	if !complete {
-		return
-	}
-	if cost := w.scorer.Cost(); cost <= best.cost {
-		best.cost = cost
-		best.devices = append(best.devices[:0], w.assigned...)
-	}
-}
-
-// place continues the run with the pieces in the given order, with at most limit
-// columns on a device. It gives up at the first piece without a device, and reports whether it
-// placed all pieces.
-func (w *worker) place(entries []entry, limit int64) bool {
-	for i := len(w.trail.steps); i < len(entries); i++ {
-		p := &entries[i]
-		c := w.leastSoFar(p, limit)
-		if c.device == none {
-			w.evaluations += w.trail.totals().evaluations
-			return false
-		}
-		h := &w.devices[c.device]
-		w.trail.record(p, &c, h)
-		if w.ordered != nil {
-			w.ordered.remove(c.device, *h)
-		}
-		w.add(c.device, p)
-		h.load = w.scorer.Compute(int(c.device))
-		if w.ordered != nil {
-			w.ordered.insert(c.device, *h)
-		}
-	}
-	t := w.trail.totals()
-	w.evaluations += t.evaluations + t.scanned/scansPerEvaluation
-	return true
-}
-
-// lighter reports whether device a comes before device b: it costs less so far; or it
-// costs the same and holds fewer bytes; or both are equal and its number is lower.
-func (w *worker) lighter(a, b int32) bool {
-	x, y := &w.devices[a], &w.devices[b]
-	if x.load != y.load {
-		return x.load < y.load
-	}
-	return x.used < y.used || x.used == y.used && a < b
-}
-
-// leastSoFar chooses the device with room that costs least so far. Of devices with
-// equal costs, it takes the one with fewer bytes, then the one with the lowest number.
-func (w *worker) leastSoFar(p *entry, limit int64) choice {
-	if w.ordered != nil && !p.bound {
-		c := w.lightest(p, limit)
-		for _, d := range w.room {
-			if c.device == none || w.lighter(d, c.device) {
-				c.device = d
-			}
-		}
-		return c
-	}
-	used, dims := w.catalog.budget-p.bytes, limit-p.dims
-	allowed := w.allowed(p)
-	c := choice{device: none, scanned: int32(len(allowed))}
-	load, bytes := math.Inf(1), int64(0)
-	devices := w.devices
-	for _, d := range allowed {
-		h := &devices[d]
-		if h.load > load || h.used > used || h.dims > dims {
-			continue
-		}
-		if h.load < load || h.used < bytes {
-			c.device, load, bytes = d, h.load, h.used
-		}
-	}
-	if c.device != none {
-		c.stands = devices[c.device].dims + p.dims
-	}
-	return c
-}
-
-// lightest sets room to the lightest device with room of each width class. Within a
-// class, a piece adds about the same time to every device. The returned choice names no
-// device yet; it holds as long as these devices have room.
-func (w *worker) lightest(p *entry, limit int64) choice {
-	used, dims := w.catalog.budget-p.bytes, limit-p.dims
-	c := choice{device: none}
-	w.room = w.room[:0]
-	for class := range w.ordered.classes {
-		if d, passed := w.ordered.first(class, used, dims); d != none {
-			c.scanned += int32(passed)
-			c.stands = max(c.stands, w.devices[d].dims+p.dims)
-			w.room = append(w.room, d)
-		}
-	}
-	return c
-}
-
-// allowed returns the devices that a piece may be placed on.
-func (w *worker) allowed(p *entry) []int32 {
-	if !p.bound {
-		return w.catalog.all
-	}
-	piece := &w.catalog.pieces[p.piece]
-	devices := w.catalog.allowed(piece)
-	if w.holders.needed() {
-		w.open = slices.Grow(w.open[:0], len(devices))
-		return w.holders.open(piece, devices, w.open, func(d int32) int64 { return w.catalog.budget - w.devices[d].used })
-	}
-	return devices
-}
-
-// load puts the items of a piece on device d, and unload takes them off.
-func (w *worker) load(d int32, p *entry) {
-	if p.item != none {
-		w.scorer.Add(int(d), int(p.item))
-		return
-	}
-	for _, m := range w.catalog.pieces[p.piece].members {
-		w.scorer.Add(int(d), m.item)
-	}
-}
-
-func (w *worker) unload(d int32, p *entry) {
-	if p.item != none {
-		w.scorer.Remove(int(d), int(p.item))
-		return
-	}
-	for _, m := range slices.Backward(w.catalog.pieces[p.piece].members) {
-		w.scorer.Remove(int(d), m.item)
-	}
-}
-
-// assign gives the worker's devices the pieces of s as a known assignment places them.
-func (w *worker) assign(s *division, devices []int32) {
-	w.clear(len(s.entries))
-	for i := range s.entries {
-		p := &s.entries[i]
-		w.add(devices[p.index], p)
-		w.evaluations++
-	}
-}
-
-func (w *worker) clear(entries int) {
+// place places the pieces in their order, with at most limit columns on a device, and reports whether all pieces find one.
+// It takes the steps of the last run, whose limit was higher, up to the first one beyond its limit. It counts the
+// evaluations as if it took none: estimates of a device, where scansPerEvaluation scans of devices count as one.
+func (w *worker) place(d *division, limit int64, evaluations *int64) bool {
+	c, n := w.catalog, 0
 	w.scorer.Reset()
-	for d := range w.devices {
-		w.devices[d] = holding{used: w.catalog.short[d], load: w.catalog.base[d]}
-	}
-	w.holders.clear()
-	w.trail.reset()
-	if w.ordered != nil {
-		w.ordered.fill(w.devices)
-	}
-	w.assigned = slices.Grow(w.assigned[:0], entries)[:entries]
-	for i := range w.assigned {
-		w.assigned[i] = none
-	}
-}
-
-// add puts a piece on device d. The caller sets the device's predicted compute.
-func (w *worker) add(d int32, p *entry) {
-	w.load(d, p)
-	h := &w.devices[d]
-	h.used += p.bytes
-	h.dims += p.dims
-	h.class = max(h.class, p.class)
-	w.assigned[p.index] = d
-	w.holders.put(&w.catalog.pieces[p.piece], d)
-}
-
-// rewind undoes steps of the run over the entries: all steps from the first one that an
-// inner search with a lower limit would not take.
-func (w *worker) rewind(entries []entry, limit int64) {
-	r := &w.trail
-	kept := r.standing(limit)
-	for i := len(r.steps) - 1; i >= kept; i-- {
-		if s, p := &r.steps[i], &entries[i]; s.device != none {
-			w.unload(s.device, p)
-			w.devices[s.device] = s.before
-			w.assigned[p.index] = none
-			w.holders.drop(&w.catalog.pieces[p.piece])
+	copy(w.load, c.base)
+	clear(w.dims)
+	_, failed := placeInOrder(c, d.pieces, d.order, func(i int32, used []int64, room []int32) int32 {
+		k := &c.pieces[d.pieces[i]]
+		known := n < len(w.steps) && w.steps[n].dims <= limit
+		if !known {
+			to := int32(none)
+			for _, d := range room {
+				if w.dims[d]+k.dims <= limit && (to == none || lighter(w.load, used, d, to)) {
+					to = d
+				}
+			}
+			if w.steps = w.steps[:n]; to == none {
+				return none
+			}
+			w.steps = append(w.steps, step{placed: placed{d.pieces[i], to}, dims: w.dims[to] + k.dims})
 		}
+		s := &w.steps[n]
+		for _, m := range k.members {
+			w.scorer.Add(int(s.device), m.item)
+		}
+		if !known {
+			s.load = w.scorer.Compute(int(s.device))
+		}
+		w.load[s.device], w.dims[s.device] = s.load, s.dims
+		n++
+		return s.device
+	})
+	*evaluations += int64(n)
+	if failed == none {
+		*evaluations += int64(n) * int64(len(c.all)) / scansPerEvaluation
 	}
-	if w.ordered != nil && kept < len(r.steps) {
-		w.ordered.fill(w.devices)
-	}
-	r.steps = r.steps[:kept]
+	return failed == none
 }

@@ -69,7 +69,7 @@ func (o onward) apply(r *run, s state) (state, error) {
 	}
 	w := &returner{newAnnealing(r, start, r.forms), home}
 	w.heat = onwardHeat
-	w.renumbers = slices.ContainsFunc(start.placed(), func(p placed) bool { return r.catalog.pieces[p.piece].form.Operator > 0 })
+	w.renumbers = slices.ContainsFunc(start.parts, func(p placed) bool { return r.catalog.pieces[p.piece].form.Operator > 0 })
 	w.forced(old)
 	w.search()
 	s.best = w.placement
@@ -86,7 +86,7 @@ func (o onward) start(r *run, old *resumer) (placement, error) {
 	fits := m.place()
 	r.stats.Evaluations += m.evaluations
 	if fits {
-		if best := r.offerPlaced(placement{}, m.all()); best.division != nil {
+		if best := r.offer(placement{}, m.all()); best.parts != nil {
 			return occupy(r, best)
 		}
 	}
@@ -99,7 +99,7 @@ func (o onward) start(r *run, old *resumer) (placement, error) {
 	if err != nil {
 		return placement{}, err
 	}
-	return occupy(r, r.offerPlaced(placement{}, s.best.placed()))
+	return occupy(r, r.offer(placement{}, s.best.parts))
 }
 
 // returner anneals from an old placement and returns tables to their old places.
@@ -114,15 +114,15 @@ type returner struct {
 func (w *returner) forced(old *resumer) {
 	f := w.c.former
 	w.back()
-	f.limit = w.c.movedBytes(w.placement.placed())
+	f.limit = w.c.movedBytes(w.placement.parts)
 	if len(old.left) > 0 || f.limit > 0 {
 		for _, k := range old.left {
 			w.focus = append(w.focus, w.c.pieces[k].members[0].table)
 		}
-		w.again(max(onwardEvaluations, onwardASlice*int64(min(len(w.placement.devices), len(old.left)))))
+		w.again(max(onwardEvaluations, onwardASlice*int64(min(len(w.placement.parts), len(old.left)))))
 		w.back()
 		w.focus = nil
-		f.limit = w.c.movedBytes(w.placement.placed())
+		f.limit = w.c.movedBytes(w.placement.parts)
 	}
 	f.price, f.steer = w.r.opt.From.Price, w.r.opt.From.Price
 	w.placement.toll = f.priced(f.limit)
@@ -138,7 +138,7 @@ func (w *returner) search() {
 		f.limit = math.MaxInt64
 	}
 	all := f.bytes(w.c.problem)
-	n := int64(len(w.placement.devices))
+	n := int64(len(w.placement.parts))
 	evaluations := max(onwardEvaluations, min(onwardASlice*n, manyEvaluations+onwardMore*n))
 	w.r.event.Phase = "anneal"
 	for _, run := range onwardRuns {
@@ -156,7 +156,7 @@ func (w *returner) search() {
 // back returns tables to their old places as long as fewer bytes move and the plan does not become
 // more expensive, those that move the most bytes first.
 func (w *returner) back() {
-	w.reset(w.placement.placed())
+	w.reset(w.placement.parts)
 	cost, changed := w.scorer.Cost(), false
 	attempt := func(table int) bool {
 		w.gone, w.come = append(w.gone[:0], w.slots(table)...), append(w.come[:0], w.home[table]...)
@@ -183,7 +183,7 @@ func (w *returner) back() {
 	w.r.stats.Evaluations += w.evaluations
 	w.evaluations = 0
 	if changed {
-		w.placement = w.r.offerPlaced(placement{}, w.all())
+		w.placement = w.r.offer(placement{}, w.all())
 	}
 }
 

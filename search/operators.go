@@ -33,11 +33,11 @@ func mayNumber(r *run) bool {
 
 // tidied returns a placement without the numbers that gain nothing. The lower numbers have more tables.
 func tidied(r *run, best placement) placement {
-	n := newNumbering(r, best.placed())
+	n := newNumbering(r, best.parts)
 	n.clean()
 	n.relabel()
 	r.scorer().Reset()
-	if tidy := r.offerPlaced(placement{}, n.parts); tidy.cost <= best.cost*(1+sameCost) {
+	if tidy := r.offer(placement{}, n.parts); tidy.cost <= best.cost*(1+sameCost) {
 		return tidy
 	}
 	return best
@@ -176,12 +176,12 @@ func classOf(c *catalog, k int32) (class uint8, ok bool) {
 	return class, ok
 }
 
-// partitions returns the partitions of the lane classes that some pieces have, each once: first the zero partition, last the one
+// partitions returns the partitions of the lane classes that some parts have, each once: first the zero partition, last the one
 // that keeps all classes apart. If there are more classes than numbers, the lowest classes share one there.
-func partitions(c *catalog, pieces []int32) []partition {
+func partitions(c *catalog, parts []placed) []partition {
 	var present [laneClasses]bool
-	for _, k := range pieces {
-		class, ok := classOf(c, k)
+	for _, p := range parts {
+		class, ok := classOf(c, p.piece)
 		present[class] = present[class] || ok
 	}
 	all, first := []partition{{}}, true // the first class has number 0

@@ -115,8 +115,8 @@ func lanedProblem(draw *rand.Rand, dims []int) (*problem.Problem, []placed, *run
 	var parts []placed
 	for _, k := range r.catalog.whole() {
 		if draw.IntN(3) == 0 {
-			left, right := r.catalog.halves(k)
-			parts = append(parts, placed{left, 0}, placed{right, 1})
+			halves := r.catalog.parts(k)
+			parts = append(parts, placed{halves[0], 0}, placed{halves[1], 1})
 			continue
 		}
 		parts = append(parts, placed{k, int32(draw.IntN(2))})
@@ -295,7 +295,7 @@ func TestUncutTablesInDividedOperators(t *testing.T) {
 func TestRenumber(t *testing.T) {
 	for seed := range uint64(20) {
 		_, parts, r, _ := lanedProblem(rand.New(rand.NewPCG(seed, 5)), []int{8, 64, 256})
-		a := newAnnealing(r, r.offerPlaced(placement{}, parts), r.forms)
+		a := newAnnealing(r, r.offer(placement{}, parts), r.forms)
 		a.renumbers = true
 		a.reset(parts)
 		slot := a.live[a.draw.IntN(len(a.live))]

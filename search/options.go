@@ -121,10 +121,6 @@ type Options struct {
 	// Brief leaves DevicesNeeded and its reason out of *Infeasible: on a large cluster,
 	// computing DevicesNeeded takes longer than a simple method.
 	Brief bool
-	// Forget says that the search remembers no work, to measure what its memory saves: method
-	// Paper searches a division again that it tried before, and Scorers estimate each group of
-	// slices again (Forgetting). The result is the same.
-	Forget bool
 	// FromScratch says that method NeuroShard makes one run of simulated annealing from a simple
 	// placement, over all of the budget, in the place of its other stages: to measure what these
 	// are worth. The other methods take none, nor does a search from an old placement (From).

@@ -79,13 +79,9 @@ func twin(r *run) *run {
 	if newScorer == nil {
 		return nil
 	}
-	if r.opt.Forget {
-		newScorer = forgetful(newScorer)
-	}
 	scorer := newScorer()
-	t := &run{ctx: r.ctx, opt: r.opt, newScorer: newScorer, catalog: newCatalog(r.catalog.problem, scorer)}
+	t := &run{ctx: r.ctx, opt: r.opt, newScorer: newScorer, own: scorer, catalog: newCatalog(r.catalog.problem, scorer)}
 	t.forms = newForms(t.catalog, r.opt)
-	t.workers = []*worker{newWorker(t.catalog, scorer)}
 	timeChoices(t)
 	return t
 }

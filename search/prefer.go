@@ -33,7 +33,7 @@ type finalists []placement
 func consider(r *run, best, p placement) placement {
 	if r.opt.Beside != nil {
 		at, _ := slices.BinarySearchFunc(r.finalists, p.cost, func(q placement, cost float64) int { return cmp.Compare(q.cost, cost) })
-		known := func(q placement) bool { return q.cost == p.cost && slices.Equal(q.placed(), p.placed()) }
+		known := func(q placement) bool { return q.cost == p.cost && slices.Equal(q.parts, p.parts) }
 		if at < finalistsKept && !slices.ContainsFunc(r.finalists[at:], known) {
 			r.finalists = slices.Insert(r.finalists[:min(len(r.finalists), finalistsKept-1)], at, p)
 		}
@@ -45,7 +45,7 @@ func consider(r *run, best, p placement) placement {
 type prefer struct{}
 
 func (prefer) apply(r *run, s state) (state, error) {
-	if r.opt.Beside == nil || s.complete || s.best.division == nil || r.status != Complete || r.ended() {
+	if r.opt.Beside == nil || s.complete || s.best.parts == nil || r.status != Complete || r.ended() {
 		return s, nil
 	}
 	second := r.opt.Beside()
@@ -65,13 +65,13 @@ func (prefer) apply(r *run, s state) (state, error) {
 // secondCost returns the cost of a placement by the second estimate.
 func secondCost(r *run, second Scorer, p placement) float64 {
 	second.Reset()
-	for _, part := range p.placed() {
+	for _, part := range p.parts {
 		k := &r.catalog.pieces[part.piece]
 		for _, m := range k.members {
 			second.Add(int(part.device), second.Item(m.table, m.width, *k.form))
 		}
 	}
 	r.stats.Placements++
-	r.stats.Evaluations += int64(len(p.devices))
+	r.stats.Evaluations += int64(len(p.parts))
 	return second.Cost()
 }

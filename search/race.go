@@ -52,10 +52,10 @@ const (
 var longHeats, largeHeats = []float64{1, .1, .05, .03}, []float64{.05, .02, .01, .01}
 
 func (race) apply(r *run, s state) (state, error) {
-	if s.best.division == nil || r.status != Complete || s.complete && !mayNumber(r) {
+	if s.best.parts == nil || r.status != Complete || s.complete && !mayNumber(r) {
 		return s, nil
 	}
-	c := &course{r: r, best: s.best, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs, pieces: len(s.best.devices)}
+	c := &course{r: r, best: s.best, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs, pieces: len(s.best.parts)}
 	starts, nested := c.starts(), r.forms.nested()
 	r.event.Phase, r.event.Levels = "anneal", winSteps*len(nested)
 	for longer := int64(1); longer == 1 || (r.opt.Budget > 0 || r.most > 0) && !c.over(); longer *= 2 {
@@ -160,7 +160,7 @@ func (c *course) win(starts []racer, each int64) racer {
 			break
 		}
 	}
-	c.best = c.r.offerPlaced(c.best, winner.parts)
+	c.best = c.r.offer(c.best, winner.parts)
 	c.step(winSteps) // it may take fewer steps
 	return winner
 }
@@ -262,7 +262,7 @@ func (c *course) anneal(racers []racer, evaluations int64, heat float64, with mo
 		if s.parts != nil && s.cost < racers[i].cost {
 			if parts := find(r, s.parts); !breaks(r.catalog, parts) {
 				racers[i].start = start{parts, s.cost}
-				c.best = r.offerPlaced(c.best, parts)
+				c.best = r.offer(c.best, parts)
 			}
 		}
 		r.tell(c.best)
@@ -271,9 +271,8 @@ func (c *course) anneal(racers []racer, evaluations int64, heat float64, with mo
 
 // annealing returns an annealing of a racer's placement.
 func (c *course) annealing(t racer) *annealing {
-	pieces, devices := apart(t.parts)
 	c.r.scorer().Reset()
-	return newAnnealing(c.r, placement{division: c.r.catalog.divide(pieces), devices: devices, cost: t.cost}, c.forms)
+	return newAnnealing(c.r, placement{parts: c.r.catalog.expensiveFirst(t.parts), cost: t.cost}, c.forms)
 }
 
 // neighbours returns the cheapest placement with one table more or fewer in each form of a placement in which several devices hold

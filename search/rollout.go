@@ -69,12 +69,12 @@ func (rollout) apply(r *run, s state) (state, error) {
 	if err != nil {
 		return s, err
 	}
-	s.forced = r.catalog.divide(pieces)
+	s.forced = pieces
 	shards := slicesOf(r.catalog, pieces)
 	var lacking error
 	for sample := 0; sample <= r.opt.Samples; sample++ {
 		if sample > 0 && r.ended() {
-			if s.best.division == nil {
+			if s.best.parts == nil {
 				return s, r.unfinished()
 			}
 			r.cutShort()
@@ -93,7 +93,7 @@ func (rollout) apply(r *run, s state) (state, error) {
 			return choose(entry, room)
 		})
 		if failed == none {
-			s.best = r.offer(s.best, s.forced, devices)
+			s.best = r.offer(s.best, pair(s.forced, devices))
 			continue
 		}
 		r.stats.Evaluations += int64(len(pieces)) // as offer counts, so that a budget ends failures, too
@@ -101,7 +101,7 @@ func (rollout) apply(r *run, s state) (state, error) {
 			lacking = infeasible(r.catalog, r.opt.Method, pieces, devices, failed)
 		}
 	}
-	if s.best.division == nil && lacking != nil {
+	if s.best.parts == nil && lacking != nil {
 		return s, lacking
 	}
 	return s, nil

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -32,10 +30,10 @@ type stage interface {
 // state is what one stage hands to the next. It is a value: a stage changes its own
 // copy.
 type state struct {
-	// best is the cheapest placement so far; its division is nil while there is none.
+	// best is the cheapest placement so far; the zero placement while there is none.
 	best placement
-	// forced is the division after forced splits; nil before stage fit.
-	forced *division
+	// forced are the pieces after forced splits; nil before stage fit.
+	forced []int32
 	// complete says that all placements of slices of columns were tried.
 	complete bool
 	// proven says that stage fit proved that slices of columns do not fit.
@@ -62,7 +60,8 @@ type run struct {
 	// forms are the forms that tables may take.
 	forms     forms
 	newScorer Factory
-	workers   []*worker
+	// own is the Scorer of the caller's goroutine.
+	own Scorer
 	// finalists are the placements that stage prefer chooses from.
 	finalists finalists
 	// twins are runs of the same search on other threads (parallel.go). Copies of the run share
@@ -76,12 +75,9 @@ type run struct {
 }
 
 func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) *run {
-	if opt.Forget {
-		newScorer = forgetful(newScorer)
-	}
 	scorer := newScorer()
 	r := &run{
-		ctx: ctx, opt: opt, newScorer: newScorer,
+		ctx: ctx, opt: opt, newScorer: newScorer, own: scorer,
 		catalog: newCatalog(p, scorer),
 		twins:   &[]*run{},
 		most:    opt.MaxEvaluations,
@@ -90,7 +86,6 @@ func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Opti
 	}
 	r.catalog.brief = opt.Brief
 	r.forms = newForms(r.catalog, opt)
-	r.workers = append(r.workers, newWorker(r.catalog, scorer))
 	return r
 }
 
@@ -108,10 +103,10 @@ func (r *run) apply(stages []stage, s state) (state, error) {
 // placed returns err or, if there is still no placement after the stages of column
 // slices, the reason.
 func (r *run) placed(s state, err error) error {
-	if err != nil || s.best.division != nil {
+	if err != nil || s.best.parts != nil {
 		return err
 	}
-	err = r.lacking(s.forced.pieces())
+	err = r.lacking(s.forced)
 	if e := (*Infeasible)(nil); errors.As(err, &e) {
 		e.Proven = s.proven
 	}
@@ -119,7 +114,7 @@ func (r *run) placed(s state, err error) error {
 }
 
 // scorer returns the Scorer of the caller's goroutine.
-func (r *run) scorer() Scorer { return r.workers[0].scorer }
+func (r *run) scorer() Scorer { return r.own }
 
 // end returns the number of evaluations at which a stage stops that has no default of
 // its own.
@@ -127,7 +122,7 @@ func (r *run) end() int64 {
 	if r.most > 0 {
 		return r.most
 	}
-	return noLimit
+	return math.MaxInt64
 }
 
 // exhausted records that the caller's budget of evaluations limits the search.
@@ -153,125 +148,35 @@ func (r *run) cutShort() {
 	}
 }
 
-// permutations are the outcomes of divisions by the order of their pieces. They are nil
-// for a search that remembers none.
-type permutations map[uint64]*outcome
-
-// evaluate runs inner searches on the divisions, on all workers, and processes their outcomes in
-// order. It returns the outcomes, and the cheapest placement among them and best. The caller's
-// goroutine is the first worker; between its own divisions, it processes the outcomes that
-// are ready.
-func (r *run) evaluate(divisions []*division, best placement, known permutations) ([]outcome, placement) {
-	outcomes, grid := make([]outcome, len(divisions)), thresholds(r.opt.Grid)
-	twins := known.twins(divisions, outcomes)
-	done := make([]atomic.Bool, len(divisions))
-	var next atomic.Int64
-	work := func(w *worker, after func()) {
-		for i := next.Add(1) - 1; i < int64(len(divisions)); i = next.Add(1) - 1 {
-			if twins[i] == nil {
-				outcomes[i] = w.evaluate(r.ctx, divisions[i], grid)
-			}
-			done[i].Store(true)
-			after()
-		}
-	}
-	taken := 0
-	take := func() {
-		for ; taken < len(divisions) && done[taken].Load(); taken++ {
-			o := &outcomes[taken]
-			if twin := twins[taken]; twin != nil {
-				*o = twin.as(divisions[taken])
-			}
-			r.stats.States++
-			r.stats.Placements += o.runs
-			r.stats.Evaluations += o.evaluations
-			if !math.IsInf(o.cost, 1) && !breaks(r.catalog, o.placed()) {
-				best = consider(r, best, o.placement)
-			}
-			r.tell(best)
-		}
-	}
-	for len(r.workers) < min(r.opt.Workers, len(divisions)) {
-		r.workers = append(r.workers, newWorker(r.catalog, r.newScorer()))
-	}
-	var group sync.WaitGroup
-	for _, w := range r.workers[1:max(1, min(len(r.workers), len(divisions)))] {
-		group.Go(func() { work(w, func() {}) })
-	}
-	work(r.workers[0], take)
-	group.Wait()
-	take()
-	r.scorer().Reset()
-	return outcomes, best
-}
-
-// twins returns, for each division, an outcome to copy: that of an earlier division with the
-// same pieces in the same order, which is placed in the same way. It is nil for a division
-// without such an earlier one. The published search tries such permutations: they take
-// places in its beam and count as work, but need no second search. outcomes is where
-// the divisions' own outcomes will be stored.
-func (known permutations) twins(divisions []*division, outcomes []outcome) []*outcome {
-	twins := make([]*outcome, len(divisions))
-	if known == nil {
-		return twins
-	}
-	for i, d := range divisions {
-		order := d.order()
-		first, ok := known[order]
-		if !ok {
-			known[order] = &outcomes[i]
-			outcomes[i].division = d
-		} else if first.division.alike(d) {
-			twins[i] = first
-		}
-	}
-	return twins
-}
-
-// as returns the outcome for another division with the same pieces in the same order.
-func (o *outcome) as(d *division) outcome {
-	twin := *o
-	twin.division, twin.devices = d, make([]int32, len(o.devices))
-	if len(o.devices) > 0 {
-		for at, p := range d.entries {
-			twin.devices[p.index] = o.devices[o.division.entries[at].index]
-		}
-	}
-	return twin
-}
-
-// offer estimates the cost of a placement and returns the cheaper placement of it and
-// best; or best if the placement breaks a rule of the engine.
-func (r *run) offer(best placement, d *division, devices []int32) placement {
-	offered := placement{division: d, devices: devices}
-	if breaks(r.catalog, offered.placed()) {
+// offer estimates the cost of placed pieces and returns the cheaper placement of them and
+// best; or best if they break a rule of the engine.
+func (r *run) offer(best placement, parts []placed) placement {
+	c, scorer := r.catalog, r.scorer()
+	if breaks(c, parts) {
 		return best
 	}
-	w := r.workers[0]
-	w.assign(d, devices)
-	offered.cost = w.scorer.Cost()
-	if f := r.catalog.former; f != nil {
-		offered.toll = f.priced(r.catalog.movedBytes(offered.placed()))
+	scorer.Reset()
+	offered := placement{parts: c.expensiveFirst(parts)}
+	for _, p := range parts {
+		for _, m := range c.pieces[p.piece].members {
+			scorer.Add(int(p.device), m.item)
+		}
+	}
+	offered.cost = scorer.Cost()
+	if f := c.former; f != nil {
+		offered.toll = f.priced(c.movedBytes(offered.parts))
 	}
 	best = consider(r, best, offered)
 	r.stats.Placements++
-	r.stats.Evaluations += int64(len(devices))
-	w.scorer.Reset()
+	r.stats.Evaluations += int64(len(parts))
+	scorer.Reset()
 	r.tell(best)
 	return best
 }
 
-// offerPlaced is offer for a list of placed pieces.
-func (r *run) offerPlaced(best placement, all []placed) placement {
-	pieces, devices := apart(all)
-	r.scorer().Reset()
-	return r.offer(best, r.catalog.divide(pieces), devices)
-}
-
-// cheaper returns the cheaper placement, or best if both cost the same. A nil division means that there is
-// no placement.
+// cheaper returns the cheaper placement, or best if both cost the same.
 func cheaper(best, other placement) placement {
-	if best.division == nil || other.division != nil && other.cost+other.toll < best.cost+best.toll {
+	if best.parts == nil || other.parts != nil && other.cost+other.toll < best.cost+best.toll {
 		return other
 	}
 	return best
@@ -282,7 +187,7 @@ func cheaper(best, other placement) placement {
 func (r *run) tell(best placement) {
 	if r.opt.OnEvent != nil {
 		r.event.Evaluations, r.event.Limit = r.stats.Evaluations, r.most
-		if best.division != nil {
+		if best.parts != nil {
 			r.event.Best = min(r.event.Best, best.cost)
 		}
 		r.opt.OnEvent(r.event)

@@ -132,22 +132,6 @@ func hierarchyOf(s Scorer) Hierarchical {
 	return nil
 }
 
-// Forgetting is an optional interface of Scorers that remember what groups of slices take. Forget
-// is called before the first Add: from then on the Scorer estimates each group again. Its
-// estimates are the same.
-type Forgetting interface{ Forget() }
-
-// forgetful returns a factory of Scorers that remember nothing.
-func forgetful(newScorer Factory) Factory {
-	return func() Scorer {
-		s := newScorer()
-		if f, ok := s.(Forgetting); ok {
-			f.Forget()
-		}
-		return s
-	}
-}
-
 func numbersOperators(s Scorer) bool {
 	n, ok := under(s).(Numbered)
 	return ok && n.Numbered()

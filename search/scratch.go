@@ -29,14 +29,14 @@ const (
 type scratch struct{}
 
 func (scratch) apply(r *run, s state) (state, error) {
-	if s.best.division == nil {
+	if s.best.parts == nil {
 		if s.infeasible != nil {
 			return s, s.infeasible
 		}
 		return s, nil
 	}
 	r.event.Phase = "anneal"
-	first := s.best.placed()
+	first := s.best.parts
 	a := newAnnealing(r, s.best, r.forms)
 	a.renumbers = mayNumber(r)
 	if r.opt.Budget > 0 {

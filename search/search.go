@@ -7,12 +7,10 @@
 //	options     methods, options, events and results (options.go)
 //	old         an old placement that the search begins from, and the bytes that move (from.go)
 //	pieces      what is placed: pieces (catalog.go), in the forms that are allowed
-//	            (forms.go), in divisions and placements (division.go)
+//	            (forms.go), and placements (placement.go)
 //	bytes       what fits: a ledger (ledger.go), first fit (firstfit.go), the forms of each table
 //	            (variants.go) by trying all placements (room.go) or by the packing (pack.go), or why
 //	            nothing fits (infeasible.go)
-//	inner       the inner search places the pieces of one division (inner.go), with
-//	            devices in order (ranks.go) and choices taken back (trail.go)
 //	run         what the stages share (run.go), tasks on several threads (parallel.go), budgets of
 //	            time by any clock (clock.go), the rules of engines (engine.go), and tables that stay
 //	            on one host (onehost.go)
@@ -32,7 +30,7 @@
 //
 // The other methods have a stage each:
 //
-//	published   the published search (published.go), with the inner search
+//	published   the published search (published.go), with the inner search (inner.go)
 //	baseline    placements by one number for each table (baseline.go)
 //	hugectr     the planner of HugeCTR's submissions (hugectr.go)
 //	rollout     placements by a learned policy (rollout.go)
@@ -156,7 +154,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 		return Result{}, err
 	}
 	found := Result{
-		Shards: r.catalog.shards(s.best), Cost: s.best.cost, Status: r.status,
+		Shards: r.catalog.shards(s.best.parts), Cost: s.best.cost, Status: r.status,
 		Optimal: s.complete, Stats: r.stats,
 	}
 	if opt.From != nil {

@@ -388,43 +388,6 @@ func TestSameResultForAnyWorkers(t *testing.T) {
 	}
 }
 
-// remembering is a Scorer that counts the calls of Forget.
-type remembering struct {
-	search.Scorer
-	forgetting *int
-}
-
-func (s remembering) Forget() { *s.forgetting++ }
-
-// A search that forgets does more work, and finds the same placement by the same steps.
-func TestForget(t *testing.T) {
-	p := pool(4, 40, 4, 128)
-	for _, m := range []search.Method{search.NeuroShard, search.Paper} {
-		for _, workers := range []int{1, 3} {
-			var made, forgetting int
-			opt := search.Options{Method: m, Workers: workers, Steps: stepsOf(m, 4)}
-			newScorer := factory(p)
-			of := func() search.Scorer {
-				made++
-				return remembering{newScorer(), &forgetting}
-			}
-			want, err := search.Run(context.Background(), p, of, opt)
-			if err != nil || made == 0 || forgetting != 0 {
-				t.Fatalf("%s: got %d of %d Scorers that forget, and error %v, want none", m, forgetting, made, err)
-			}
-			made = 0
-			opt.Forget = true
-			got, err := search.Run(context.Background(), p, of, opt)
-			if err != nil || forgetting != made {
-				t.Fatalf("%s: got %d of %d Scorers that forget, and error %v, want all", m, forgetting, made, err)
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s: result without memory (-with +without):\n%s", m, diff)
-			}
-		}
-	}
-}
-
 func TestSeedMatters(t *testing.T) {
 	p := pool(9, 45, 6, 128)
 	run := func(seed uint64) search.Result {

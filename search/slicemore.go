@@ -30,7 +30,7 @@ const (
 // slicedMore returns placements with the hottest table in one slice more than in the best placement. Only
 // slices of columns in HBM count. If other slices of the table are in host memory, they come to HBM, too.
 func slicedMore(a *annealing) []start {
-	parts := a.placement.placed()
+	parts := a.placement.parts
 	columns := slices.DeleteFunc(slices.Clone(parts), func(p placed) bool { return a.r.formed([]placed{p}) })
 	if len(columns) == 0 {
 		return nil

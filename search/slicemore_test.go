@@ -46,7 +46,7 @@ func TestOneSliceMore(t *testing.T) {
 				parts = append(parts, placed{k, int32(i)})
 			}
 			parts[2].device = 0 // table 1, which makes device 0 busier than device 1
-			a := newAnnealing(r, r.offerPlaced(placement{}, parts), r.forms.none())
+			a := newAnnealing(r, r.offer(placement{}, parts), r.forms.none())
 			starts := slicedMore(a)
 			if c.want == nil {
 				if len(starts) > 0 {
@@ -69,9 +69,7 @@ func TestOneSliceMore(t *testing.T) {
 				if diff := gocmp.Diff(c.want, got); diff != "" || others != 3*32 {
 					t.Errorf("placement %d: got %d columns of other tables, want 96; columns of the hot one (-want +got):\n%s", i, others, diff)
 				}
-				pieces, devices := apart(s.parts)
-				r.scorer().Reset()
-				if offered := r.offer(placement{}, r.catalog.divide(pieces), devices); offered.cost != s.cost {
+				if offered := r.offer(placement{}, s.parts); offered.cost != s.cost {
 					t.Errorf("placement %d: got the cost %v, want %v", i, s.cost, offered.cost)
 				}
 			}
@@ -87,7 +85,7 @@ func TestOneSliceMoreOfOneTable(t *testing.T) {
 	}
 	p := handMade(unit.GiB, 4, table{100, 64, 20})
 	r := newRun(context.Background(), p, additiveFactory(p), opt)
-	a := newAnnealing(r, r.offerPlaced(placement{}, []placed{{r.catalog.whole()[0], 2}}), r.forms.none())
+	a := newAnnealing(r, r.offer(placement{}, []placed{{r.catalog.whole()[0], 2}}), r.forms.none())
 	starts := slicedMore(a)
 	if len(starts) == 0 {
 		t.Fatal("got no placement")
@@ -110,7 +108,7 @@ func TestOneSliceMoreBesideReplicas(t *testing.T) {
 	r := newRun(context.Background(), p, formlessFactory(p), Options{Method: NeuroShard, ShardingTypes: problem.ShardingTypes(), Workers: 1})
 	hot := r.catalog.whole()[0]
 	replica := placed{r.catalog.inForm(r.catalog.whole()[1], 32, problem.Form{ShardingType: problem.DataParallel}), 0}
-	a := newAnnealing(r, r.offerPlaced(placement{}, []placed{{hot, 2}, replica}), r.forms)
+	a := newAnnealing(r, r.offer(placement{}, []placed{{hot, 2}, replica}), r.forms)
 	starts := slicedMore(a)
 	if len(starts) == 0 {
 		t.Fatal("got no placement")
@@ -121,7 +119,7 @@ func TestOneSliceMoreBesideReplicas(t *testing.T) {
 		}
 	}
 	both := placed{r.catalog.inForm(hot, 64, problem.Form{ShardingType: problem.DataParallel}), 0}
-	a = newAnnealing(r, r.offerPlaced(placement{}, []placed{both, replica}), r.forms)
+	a = newAnnealing(r, r.offer(placement{}, []placed{both, replica}), r.forms)
 	if starts := slicedMore(a); len(starts) > 0 {
 		t.Errorf("got %d placements of replicas alone, want none", len(starts))
 	}

@@ -52,13 +52,13 @@ func guidesOf(numbers bool) (all []guide) {
 func (c *course) starts() []racer {
 	r := c.r
 	w := switcher{newAnnealing(r, c.best, r.forms)}
-	base := c.best.placed()
+	base := c.best.parts
 	all := c.add(nil, racer{start{base, c.best.cost}, false})
 	pieces, fixed := unsplit(r.catalog, base)
 	if c.large {
 		all = c.dealt(w, all, fixed)
 	}
-	c.guides = guidesOf(c.numbers && len(partitions(r.catalog, r.catalog.whole())) > 1)
+	c.guides = guidesOf(c.numbers && len(partitions(r.catalog, base)) > 1)
 	if c.large {
 		c.guides = []guide{{shape: shape{quarters: anywhere, target: builtTargets[0]}}}
 	}
@@ -88,7 +88,7 @@ func (c *course) add(all []racer, t racer) []racer {
 	if t.parts == nil || breaks(c.r.catalog, t.parts) || slices.ContainsFunc(all, known) {
 		return all
 	}
-	c.best = c.r.offerPlaced(c.best, t.parts)
+	c.best = c.r.offer(c.best, t.parts)
 	return append(all, t)
 }
 
@@ -166,8 +166,7 @@ func (c *course) wholly(w switcher, all []racer, base []placed) []racer {
 		}
 		var lines [2]racer // without and with numbers
 		parts := w.all()
-		pieces, _ := apart(parts)
-		for _, p := range partitions(c.r.catalog, pieces) {
+		for _, p := range partitions(c.r.catalog, parts) {
 			if p != (partition{}) && !c.numbers {
 				break
 			}
@@ -213,11 +212,12 @@ func (c *course) built(w switcher, pieces []int32, fixed []placed) (all []build)
 				for _, k := range pieces {
 					parts = append(parts, placed{k, none})
 				}
-				pieces, _ := apart(parts)
-				all := partitions(r.catalog, pieces)
+				all := partitions(r.catalog, parts)
 				parts = all[len(all)-1].numbered(r.catalog, parts)
-				ks, _ = apart(parts[len(fixed):])
 				fs = parts[:len(fixed)]
+				for i, p := range parts[len(fixed):] {
+					ks[i] = p.piece
+				}
 			}
 			*b = newBuilder(newLayout(r.catalog, r.scorer(), r.forms), ks, fs, mean)
 		}

@@ -36,7 +36,7 @@ type switcher struct{ *annealing }
 // table takes alone, which can be a large one. For each table, neighbour returns two placements:
 // with the other slices where they are, and with all slices placed again.
 func (w switcher) neighbour(from, to problem.Form) (starts []start) {
-	parts := w.placement.placed()
+	parts := w.placement.parts
 	if !w.uses(parts, from) || !w.uses(parts, to) {
 		return nil
 	}

@@ -87,7 +87,7 @@ func TestNeighbours(t *testing.T) {
 					parts = append(parts, placed{k, int32(len(parts) % 2)})
 				}
 			}
-			w := switcher{newAnnealing(r, r.offerPlaced(placement{}, parts), r.forms)}
+			w := switcher{newAnnealing(r, r.offer(placement{}, parts), r.forms)}
 			before := w.placement.cost
 			found := (&course{r: r, forms: r.forms}).neighbours(racer{start: start{parts, before}}, 2_000)
 			var got []int

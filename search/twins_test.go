@@ -17,34 +17,6 @@ func threeTables(opt Options, newScorer func(p *problem.Problem) Factory) *run {
 	return newRun(context.Background(), p, newScorer(p), opt)
 }
 
-// forgetter is a Scorer that records whether Forget was called.
-type forgetter struct {
-	Scorer
-	forgets bool
-}
-
-func (f *forgetter) Forget() { f.forgets = true }
-
-func TestTwinsForget(t *testing.T) {
-	for _, forget := range []bool{false, true} {
-		r := threeTables(Options{Forget: forget}, func(p *problem.Problem) Factory {
-			newScorer := additiveFactory(p)
-			return func() Scorer { return &forgetter{Scorer: newScorer()} }
-		})
-		crew := crewOf(r, 2)
-		if len(crew) != 2 {
-			t.Fatalf("got %d runs for two threads, want 2", len(crew))
-		}
-		for i, own := range crew {
-			for _, s := range []Scorer{own.scorer(), own.newScorer()} {
-				if got := s.(*forgetter).forgets; got != forget {
-					t.Errorf("Forget %v: got a Scorer of run %d that forgets: %v", forget, i, got)
-				}
-			}
-		}
-	}
-}
-
 // A search may continue with another seed and with the twins that it has. Its tasks then have the
 // new seed on every thread.
 func TestTasksHaveTheSeedOfTheirRun(t *testing.T) {
@@ -101,13 +73,13 @@ func TestRunsDrawDifferentChanges(t *testing.T) {
 	if failed != none {
 		t.Fatalf("first fit found no room for piece %d", failed)
 	}
-	best := r.offer(placement{}, r.catalog.divide(r.catalog.whole()), devices)
+	best := r.offer(placement{}, pair(r.catalog.whole(), devices))
 	c := &course{r: r, best: best, forms: r.forms}
 	var found [][]placed
 	for range 2 {
 		racers := make([]racer, 3)
 		for i := range racers {
-			racers[i].start = start{best.placed(), best.cost}
+			racers[i].start = start{best.parts, best.cost}
 		}
 		c.anneal(racers, 3000, hot, mover{})
 		for i, one := range racers {

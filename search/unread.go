@@ -21,7 +21,7 @@ const sameCost = 1e-9
 // the cost does not matter.
 func unreadByBytes(r *run, best placement) placement {
 	c := r.catalog
-	if r.opt.Method != NeuroShard || r.opt.From != nil || best.division == nil {
+	if r.opt.Method != NeuroShard || r.opt.From != nil || best.parts == nil {
 		return best
 	}
 	loose, unread := unreadTables(r)
@@ -33,7 +33,7 @@ func unreadByBytes(r *run, best placement) placement {
 		free[d] = c.free(int32(d))
 	}
 	var parts []placed
-	for _, p := range best.placed() {
+	for _, p := range best.parts {
 		if k := &c.pieces[p.piece]; !unread[k.members[0].table] {
 			parts = append(parts, p)
 			c.eachOf(k.span, p.device, func(_ int, d int32) { free[d] -= k.bytes })
@@ -47,8 +47,8 @@ func unreadByBytes(r *run, best placement) placement {
 		}
 		parts = append(parts, placed{k, to})
 	}
-	even := r.offerPlaced(placement{}, parts)
-	if even.division == nil || even.cost > best.cost*(1+sameCost) && len(loose) < len(c.problem.Tables) {
+	even := r.offer(placement{}, parts)
+	if even.parts == nil || even.cost > best.cost*(1+sameCost) && len(loose) < len(c.problem.Tables) {
 		return best
 	}
 	return even

@@ -34,8 +34,8 @@ func Measuring(finalists int) Contender {
 // identity tells the contender from others of the same name.
 func (c *Contender) identity() string {
 	o := &c.Search
-	return fmt.Sprintf("%q %q forget %v policy %q scratch %v finalists %d budget %v samples %d candidates %d beam %d steps %d grid %d evaluations %d",
-		c.Name, o.Method, o.Forget, c.Policy, o.FromScratch, c.Finalists, o.Budget, o.Samples, o.Candidates, o.Beam, o.Steps, o.Grid, o.MaxEvaluations)
+	return fmt.Sprintf("%q %q policy %q scratch %v finalists %d budget %v samples %d candidates %d beam %d steps %d grid %d evaluations %d",
+		c.Name, o.Method, c.Policy, o.FromScratch, c.Finalists, o.Budget, o.Samples, o.Candidates, o.Beam, o.Steps, o.Grid, o.MaxEvaluations)
 }
 
 // Trained is a policy that was compared.
@@ -91,8 +91,7 @@ func Annealing() Contender {
 
 // Ablations are the contenders that show what the parts of the published search are worth: it with
 // one option changed, of candidates (N), beam (K), steps (L) and grid (M), as search.Options has
-// them. Of it and of the default method, there is also one without the memory of work done before,
-// whose loss changes no plan.
+// them.
 func Ablations() []Contender {
 	var all []Contender
 	for _, option := range []struct {
@@ -110,9 +109,6 @@ func Ablations() []Contender {
 			option.set(&c.Search, v)
 			all = append(all, c)
 		}
-	}
-	for _, m := range []search.Method{search.NeuroShard, search.Paper} {
-		all = append(all, Contender{Name: m + " without memory", Search: search.Options{Method: m, Forget: true}})
 	}
 	return all
 }

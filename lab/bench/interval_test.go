@@ -178,8 +178,8 @@ func TestAblations(t *testing.T) {
 		}
 		seen[c.identity()] = true
 	}
-	if len(seen) != 13 {
-		t.Errorf("got %d ablations, want 12 of the published search and 1 of the default", len(seen))
+	if len(seen) != 11 {
+		t.Errorf("got %d ablations, want 11", len(seen))
 	}
 }
 
