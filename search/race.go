@@ -33,7 +33,7 @@ const (
 	keptStarts, fewStarts = 16, 6
 	// raceHeat is the heat of the runs of a round. Half of the starts stay for the next one.
 	raceHeat = .3
-	// When a run begins, bytes beyond HBM, as many as a device has, raise the goal by the share crowdedShare of the cost.
+	// When a run begins, bytes beyond HBM that equal the memory of a device raise the goal by the share crowdedShare of the cost.
 	crowdedShare = .3
 	// A long run is longRun times as long as a run of the first round.
 	longRun = 16
