@@ -11,6 +11,9 @@ import (
 // annealing: a change that raises the goal (goal.go) is accepted with a chance that
 // falls as the run goes on. The cheapest placement met on the way is kept. A run has a fixed
 // number of evaluations, so its result does not depend on the machine.
+//
+// Where HBM is nearly full, few changes fit, and none may lead from a placement to a cheaper one. So a
+// run of the race may exceed the HBM of devices on its way, at a price for each byte that rises as the run cools.
 
 const (
 	// hot sets the temperature at the start of a run. Of warmDraws changes that raise the
@@ -37,6 +40,9 @@ type annealer struct {
 	// heat is the temperature at the start of a run, relative to the rise that only the
 	// share low of the drawn changes stays below.
 	heat float64
+	// firstCrowding is the price of a byte beyond a device's HBM at the start of a run, in ms. The price rises as the
+	// temperature falls, and the run returns a placement that fits. If firstCrowding is 0, the caller sets the price, if any.
+	firstCrowding float64
 }
 
 func newAnnealer(c *catalog, scorer Scorer, seed uint64, f forms) *annealer {
@@ -65,7 +71,11 @@ func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, 
 	// made.
 	for tried := 0; a.evaluations < evaluations && !early; tried++ {
 		if tried%lookEvery == 0 {
-			early, temperature = ended(), warmth*math.Pow(cold, float64(a.evaluations)/float64(evaluations))
+			cooled := math.Pow(cold, float64(a.evaluations)/float64(evaluations))
+			if early, temperature = ended(), warmth*cooled; a.firstCrowding > 0 {
+				a.crowding = a.firstCrowding / cooled
+				goal = a.goal()
+			}
 		}
 		if a.mixed && tried%rescaleEvery == 0 {
 			a.scale()
@@ -98,7 +108,7 @@ func (a *annealer) anneal(evaluations int64, ended func() bool) (best []placed, 
 // cheaper reports whether the placement is the cheapest of the run. It asks the scorer
 // for the cost only if the goal is near the least goal so far.
 func (a *annealer) cheaper(goal float64, least *float64) bool {
-	if goal >= *least*(1+near) {
+	if goal >= *least*(1+near) || a.firstCrowding > 0 && a.over > 0 {
 		return false
 	}
 	*least = min(*least, goal)

@@ -399,3 +399,25 @@ func TestPlacementsAreCounted(t *testing.T) {
 		}
 	})
 }
+
+// A run finds a placement that no change which fits leads to: two devices are full, and two tables of each must change
+// places. The price of bytes beyond HBM must not stay behind, and the result must fit.
+func TestRunsPassFullDevices(t *testing.T) {
+	const rowBytes = 16
+	p := handMade(20_000*rowBytes, 2, table{7000, 4, 8}, table{3000, 4, 2}, table{5000, 4, 5}, table{5000, 4, 5}, table{6000, 4, 2}, table{4000, 4, 2}, table{8000, 4, 2}, table{2000, 4, 2})
+	r := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
+	best := r.offer(placement{}, r.catalog.divide(r.catalog.whole()), []int32{0, 0, 0, 0, 1, 1, 1, 1})
+	c := &course{r: r, best: best, forms: r.forms}
+	racers := []racer{{start: start{best.placed(), best.cost}}}
+	c.anneal(racers, 3000, hot, mover{})
+	if got, want := racers[0].cost, best.cost-4*(20-14); math.Abs(got-want) > 1e-9 {
+		t.Errorf("got a cost of %v, want %v, that of the even placement", got, want)
+	}
+	if breaks(r.catalog, racers[0].parts) {
+		t.Error("got a placement that breaks a rule")
+	}
+	w := newAnnealing(r, best, r.forms)
+	if w.reset(racers[0].parts); w.lack(false) > 0 {
+		t.Errorf("got %d bytes too many on a device, want none", w.lack(false))
+	}
+}

@@ -265,10 +265,7 @@ func (m evenMover) swap(slot int32) bool {
 	p := m.parts[slot]
 	other := m.live[m.draw.IntN(len(m.live))]
 	q := m.parts[other]
-	if m.c.pieces[p.piece].span != oneDevice || m.c.pieces[q.piece].span != oneDevice {
-		return false
-	}
-	if q.device == p.device || q.piece == p.piece || !m.allows(p.piece, q.device) || !m.allows(q.piece, p.device) {
+	if q.piece == p.piece || !m.exchangeable(p, q) {
 		return false
 	}
 	m.gone = append(m.gone, slot, other)

@@ -212,9 +212,9 @@ func (l *layout) goal() float64 {
 		goal = l.scorer.Cost() + softWeight*goal
 	}
 	if l.c.former != nil {
-		goal += l.c.former.toll(l.moved) + l.crowding*float64(l.over)
+		goal += l.c.former.toll(l.moved)
 	}
-	return goal
+	return goal + l.crowding*float64(l.over)
 }
 
 // softWeight is the weight of the soft maxima beside a cost.
@@ -222,10 +222,10 @@ const softWeight = .02
 
 // priced returns a predicted cost with the price of moved bytes; infinity beyond the budget.
 func (l *layout) priced(cost float64) float64 {
-	if l.c.former == nil {
-		return cost
+	if l.c.former != nil {
+		cost += l.c.former.priced(l.moved)
 	}
-	return cost + l.c.former.priced(l.moved) + l.crowding*float64(l.over)
+	return cost + l.crowding*float64(l.over)
 }
 
 // all returns a copy of the parts.
@@ -434,6 +434,7 @@ func (l *layout) try() { l.tryWithin(math.Inf(1)) }
 // change must be undone then. The devices that get slices are estimated first.
 func (l *layout) tryWithin(limit float64) bool {
 	widely := l.exchangeParts()
+	l.changeOver(widely)
 	bounded := !widely && !l.exact && l.c.former == nil && !math.IsInf(limit, 1)
 	for i, d := range slices.Backward(l.touched) {
 		if bounded && l.goal() > limit {
@@ -451,7 +452,6 @@ func (l *layout) tryWithin(limit float64) bool {
 	}
 	if l.c.former != nil {
 		l.changeMoved()
-		l.changeOver(widely)
 	}
 	l.evaluations += max(0, int64(len(l.touched))-1)
 	return l.goal() <= limit

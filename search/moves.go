@@ -20,8 +20,8 @@ import (
 //	renumber   a table into the operator of another number (operators.go)
 //
 // A part that comes to a device with a slice of its table widens that slice, or the two
-// are cut anew. A change is not tried if its slices do not fit a device's memory or are
-// not allowed on the device.
+// are cut anew. A change is not tried if its slices are not allowed on the device or do not
+// fit its memory; runs of the race may exceed HBM (anneal.go).
 
 // mover draws changes of a layout.
 type mover struct {
@@ -206,10 +206,9 @@ func (m *mover) exchangeable(p, q placed) bool {
 }
 
 // maySwap reports whether slices of a span change places: those on one device, and with flat exchanges also
-// blocks on one host, if there are more than two full hosts. With swaps between two hosts, plans became up to
-// 1.9 % more expensive with some seeds.
+// blocks on one host.
 func (m *mover) maySwap(s span) bool {
-	return s == oneDevice || s == oneHost && m.hierarchy == nil && m.fullHosts() > 2
+	return s == oneDevice || s == oneHost && m.hierarchy == nil
 }
 
 func (m *mover) allows(piece, device int32) bool {

@@ -210,8 +210,7 @@ func TestBlocksAcrossHosts(t *testing.T) {
 	}
 }
 
-// Of three hosts, two exchange the blocks of their tables, or a part of the wider table for the whole
-// narrower one. Two hosts do not.
+// Two hosts exchange the blocks of their tables, or a part of the wider table for the whole narrower one.
 func TestHostsExchangeBlocks(t *testing.T) {
 	for _, hosts := range []int{2, 3} {
 		p := onHosts(problem.Constraint{}, problem.Constraint{})
@@ -234,8 +233,8 @@ func TestHostsExchangeBlocks(t *testing.T) {
 					found = true
 				}
 			}
-			if found != (hosts > 2) {
-				t.Errorf("%d hosts, %s: got columns %v by host %v, want that only with more than two hosts", hosts, change.name, change.want, found)
+			if !found {
+				t.Errorf("%d hosts, %s: got no columns %v by host, want them", hosts, change.name, change.want)
 			}
 		}
 	}

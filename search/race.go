@@ -33,6 +33,8 @@ const (
 	keptStarts, fewStarts = 16, 6
 	// raceHeat is the heat of the runs of a round. Half of the starts stay for the next one.
 	raceHeat = .3
+	// When a run begins, bytes beyond HBM that equal the memory of a device raise the goal by the share crowdedShare of the cost.
+	crowdedShare = .3
 	// A long run is longRun times as long as a run of the first round.
 	longRun = 16
 	// Beside the winner, a placement makes the first long run if it costs less than otherLine times the winner.
@@ -249,6 +251,8 @@ func (c *course) anneal(racers []racer, evaluations int64, heat float64, with mo
 		b.heat, b.renumbers, b.sameForms, b.uncut = heat, racers[i].numbers, with.sameForms, with.uncut
 		b.exact = heat < raceHeat && isJoint(b.scorer)
 		b.reset(find(on, inputs[i].parts))
+		b.firstCrowding = crowdedShare * b.best / float64(on.catalog.budget)
+		b.crowding = b.firstCrowding
 		best, ended := b.anneal(min(evaluations, on.end()), on.ended)
 		if best != nil {
 			found[i] = describedStart{describe(on.catalog, best), b.best}
