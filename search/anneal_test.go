@@ -406,9 +406,13 @@ func TestRunsPassFullDevices(t *testing.T) {
 	const rowBytes = 16
 	p := handMade(20_000*rowBytes, 2, table{7000, 4, 8}, table{3000, 4, 2}, table{5000, 4, 5}, table{5000, 4, 5}, table{6000, 4, 2}, table{4000, 4, 2}, table{8000, 4, 2}, table{2000, 4, 2})
 	r := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
-	best := r.offer(placement{}, r.catalog.divide(r.catalog.whole()), []int32{0, 0, 0, 0, 1, 1, 1, 1})
+	var parts []placed
+	for i, k := range r.catalog.whole() {
+		parts = append(parts, placed{k, int32(i / 4)})
+	}
+	best := r.offer(placement{}, parts)
 	c := &course{r: r, best: best, forms: r.forms}
-	racers := []racer{{start: start{best.placed(), best.cost}}}
+	racers := []racer{{start: start{best.parts, best.cost}}}
 	c.anneal(racers, 3000, hot, mover{})
 	if got, want := racers[0].cost, best.cost-4*(20-14); math.Abs(got-want) > 1e-9 {
 		t.Errorf("got a cost of %v, want %v, that of the even placement", got, want)
