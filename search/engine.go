@@ -299,10 +299,14 @@ func (m evenMover) propose(slot int32) bool {
 	if m.mixed && !m.sameForms && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)
 	}
-	switch change := m.draw.IntN(20); { // a recut touches more devices than the others
-	case change < 9:
+	recuts := 2 // of 20 changes: a recut touches more devices than the others
+	if slices.Contains(m.forms.chosen, true) {
+		recuts = 6 // there are more cuts to choose from
+	}
+	switch change := m.draw.IntN(20); {
+	case change < 10-recuts/2:
 		return m.move(slot)
-	case change < 18:
+	case change < 20-recuts:
 		return m.swap(slot)
 	}
 	return m.recut(slot)
