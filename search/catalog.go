@@ -33,7 +33,10 @@ type piece struct {
 	// hostBytes is what the piece takes of host memory. shorter is the number of bytes that the last device of those that hold
 	// the piece needs less of HBM, because its block of rows may have fewer.
 	hostBytes, shorter int64
-	members            []member
+	// received is what every device receives for the piece, if the piece is a block of rows on a chosen device and not
+	// the first block of its slice.
+	received int64
+	members  []member
 	// devices are the allowed devices, ascending; nil allows all.
 	devices []int32
 	// form is one of the catalog's forms (catalog.forms), and must not be modified: pieces in equal
@@ -110,8 +113,6 @@ type catalog struct {
 	unsplit []int32
 	// former is what devices held before the search; nil if that does not matter.
 	former *former
-	// kept are the tables that stay in blocks of rows on chosen devices; nil if none does.
-	kept *keptBlocks
 }
 
 // family is what siblings have in common beside their table. next is the number of the next list
@@ -217,17 +218,14 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 		table: int32(first.table), width: int32(first.width), single: len(members) == 1,
 	}
 	for _, m := range members {
-		s := c.problem.Whole(m.table)
-		s.Columns.End = int64(m.width)
-		s.ShardingType, s.Tier, s.Cache = form.ShardingType, form.Tier, form.Cache
-		if form.ShardingType.ByRows() {
-			s.Rows.End = c.problem.Tables[m.table].BlockRows(c.devicesOf(k.span))
-		}
+		s, n := c.shard(m.table, &form), c.blocks(&form)
+		s.Columns.End, s.Rows.End = int64(m.width), c.problem.Tables[m.table].BlockRows(n)
 		memory := c.problem.ShardMemory(s)
-		if form.ShardingType.ByRows() {
+		if n > 1 {
 			last := s
-			last.Rows.Start, last.Rows.End = s.Rows.End*int64(c.devicesOf(k.span)-1), c.problem.Tables[m.table].Rows
+			last.Rows = problem.Range{Start: s.Rows.End * int64(n-1), End: c.problem.Tables[m.table].Rows}
 			k.shorter = int64(memory.Tables() - c.problem.ShardMemory(last).Tables())
+			k.received = int64(c.problem.ReceivedOf(last))
 		}
 		k.bytes += int64(memory.Tables())
 		k.hostBytes += int64(memory.Host)
@@ -438,6 +436,27 @@ func (c *catalog) allowed(k *piece) []int32 {
 func (c *catalog) operator(k int32) problem.OperatorKey {
 	p := &c.pieces[k]
 	return c.problem.OperatorKey(p.members[0].table, p.members[0].width, *p.form)
+}
+
+// blocks returns the number of blocks of rows that slices in a form are cut into; 1 if they have all rows.
+func (c *catalog) blocks(f *problem.Form) int {
+	switch {
+	case f.Blocks > 0:
+		return f.Blocks
+	case f.ShardingType.ByRows():
+		return c.devicesOf(spanOf(*f))
+	}
+	return 1
+}
+
+// shard returns a whole table as a shard in a form.
+func (c *catalog) shard(table int, f *problem.Form) problem.Shard {
+	s := c.problem.Whole(table)
+	s.ShardingType, s.Tier, s.Cache, s.Operator, s.Blocks = f.ShardingType, f.Tier, f.Cache, f.Operator, f.Blocks
+	if f.Blocks > 0 {
+		s.ShardingType = problem.RowWise
+	}
+	return s
 }
 
 // devicesOf returns the number of devices of a span.

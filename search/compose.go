@@ -12,7 +12,7 @@ import (
 type columnSlices struct{ stages []stage }
 
 func (c columnSlices) apply(r *run, s state) (state, error) {
-	if err := r.forms.possible(r.catalog); err != nil || !r.forms.columns {
+	if err := r.forms.possible(r.catalog, nil); err != nil || !r.forms.columns {
 		return s, err
 	}
 	if !r.forms.any() {

@@ -22,6 +22,12 @@ import (
 //
 //	table of 96   |       96       |   |   48   |   48   |   | 32 | 32 | 32 |   ...
 //
+// An engine may cut the rows of a table over any devices (AnyDevices). It then demands equal parts in one form too, each on a
+// device of its own. So all parts of a table have the same cut. The blocks of a slice take its rows in the order of their
+// devices, and the last block may be shorter:
+//
+//	table of 1,000 rows   |   1,000   |   |   500   |   500   |   | 334 | 334 | 332 |   ...
+//
 // The rule that no device is empty is kept at the end: see occupy.
 // Constraint.OneHost is kept in the same two ways: see onehost.go.
 
@@ -42,7 +48,25 @@ func breaks(c *catalog, parts []placed) bool {
 		first[table] = piece
 		seen.put(piece, p.device)
 	}
+	for table, piece := range first {
+		if fillsHosts(c, piece, seen.of[table]) {
+			return true
+		}
+	}
 	return false
+}
+
+// fillsHosts reports whether blocks of rows on chosen devices lie on all devices of some hosts. Such a table is
+// table_row_wise, or a grid of hosts.
+func fillsHosts(c *catalog, k *piece, devices []int32) bool {
+	if k.form.Blocks != c.problem.Topology.PerHost() {
+		return false
+	}
+	hosts := map[int32]bool{}
+	for _, d := range devices {
+		hosts[hostOf(c, d)] = true
+	}
+	return len(hosts)*k.form.Blocks == len(devices)
 }
 
 // agree reports whether the rules allow both pieces together, as slices of one table.
@@ -90,8 +114,26 @@ func changeBreaks(l *layout) bool {
 				return true
 			}
 		}
+		if piece.form.Blocks > 0 && fillsHosts(l.c, piece, devicesAfter(l, table)) {
+			return true
+		}
 	}
 	return false
+}
+
+// devicesAfter returns the devices of the parts of a table after the proposed change.
+func devicesAfter(l *layout, table int) (on []int32) {
+	for _, slot := range l.tables[table] {
+		if !slices.Contains(l.gone, slot) {
+			on = append(on, l.parts[slot].device)
+		}
+	}
+	for _, p := range l.come {
+		if other, single := l.table(p.piece); single && other == table {
+			on = append(on, p.device)
+		}
+	}
+	return on
 }
 
 // empties reports whether the proposed change of an old placement leaves a device empty, if the
@@ -220,7 +262,7 @@ func evenly(c *catalog, table, n int) int {
 // evenMover draws changes of a layout whose tables are in equal slices:
 //
 //	move, swap   as with slices of any width
-//	recut        all slices of a table into another number of equal slices
+//	recut        all slices of a table into another number of equal slices, or blocks of rows on chosen devices
 //	reform       a table into another form
 type evenMover struct{ *mover }
 
@@ -229,10 +271,14 @@ func (m evenMover) propose(slot int32) bool {
 	if m.mixed && !m.sameForms && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)
 	}
-	switch change := m.draw.IntN(20); { // a recut touches more devices than the others
-	case change < 9:
+	recuts := 2 // of 20 changes: a recut touches more devices than the others
+	if slices.Contains(m.forms.chosen, true) {
+		recuts = 6 // there are more cuts to choose from
+	}
+	switch change := m.draw.IntN(20); {
+	case change < 10-recuts/2:
 		return m.move(slot)
-	case change < 18:
+	case change < 20-recuts:
 		return m.swap(slot)
 	}
 	return m.recut(slot)
@@ -274,7 +320,7 @@ func (m evenMover) swap(slot int32) bool {
 }
 
 // recut cuts a table into another number of equal slices: the next larger or smaller
-// number, or any. The new slices lie on the devices of the old ones and, if they are more,
+// number, or any; or into blocks of rows on chosen devices. The new parts lie on the devices of the old ones and, if they are more,
 // on devices with little compute, or again on the same devices.
 func (m evenMover) recut(slot int32) bool {
 	p := m.parts[slot]
@@ -282,12 +328,10 @@ func (m evenMover) recut(slot int32) bool {
 	if !single || m.c.pieces[p.piece].span == everywhere || m.c.pieces[p.piece].span == oneHost && !m.forms.sliced[table] {
 		return false
 	}
-	to, ok := m.otherWidth(table, m.width(slot))
+	piece, n, ok := m.otherCut(p.piece)
 	if !ok {
 		return false
 	}
-	piece := m.c.slice(p.piece, to)
-	n := m.c.problem.Tables[table].Dim / to
 	old := m.tables[table]
 	m.gone = append(m.gone, old...)
 	if staysOnHost(m.c, &m.c.pieces[piece]) {
@@ -311,10 +355,35 @@ func (m evenMover) recut(slot int32) bool {
 	return m.fits(false)
 }
 
-// otherWidth draws another width for the slices of a table.
+// mostBlocks is the largest number of blocks of rows on chosen devices that a table is cut into.
+const mostBlocks = 16
+
+// otherCut draws another cut of the table of a piece: into equal slices or, if it may be cut so, into blocks of rows on chosen
+// devices. It returns the piece and the number of the parts.
+func (m evenMover) otherCut(k int32) (piece int32, n int, ok bool) {
+	table, form, width := int(m.c.pieces[k].table), *m.c.pieces[k].form, int(m.c.pieces[k].width)
+	t, blocks := &m.c.problem.Tables[table], form.Blocks
+	if m.forms.chosen[table] && spanOf(form) == oneDevice && m.draw.IntN(2) == 0 {
+		form.Blocks = 2 + m.draw.IntN(min(len(m.c.all)-1, mostBlocks)-1) // a block on every device is row_wise
+		if form.Blocks == blocks || !t.CutsByRows(form.Blocks) {
+			return 0, 0, false
+		}
+		return m.c.inForm(k, t.Dim, form), form.Blocks, true
+	}
+	if blocks > 0 {
+		form.Blocks, width = 0, 0
+	}
+	width, ok = m.otherWidth(table, width)
+	if !ok || blocks > 0 && m.forms.barred[table] {
+		return 0, 0, false
+	}
+	return m.c.inForm(k, width, form), t.Dim / width, true
+}
+
+// otherWidth draws another width than now for the slices of a table; any width if now is 0.
 func (m evenMover) otherWidth(table, now int) (width int, ok bool) {
 	widths := m.widthsOf(table)
-	if len(widths) < 2 {
+	if len(widths) == 0 || len(widths) == 1 && now > 0 {
 		return 0, false
 	}
 	at := slices.Index(widths, now)
@@ -490,7 +559,7 @@ func (m evenMover) cutFor(table int, empty []int32) bool {
 	old := m.tables[table]
 	p := m.parts[old[0]]
 	n := evenly(m.c, table, len(old)+1)
-	if m.c.pieces[p.piece].span != oneDevice || n == 0 {
+	if m.c.pieces[p.piece].span != oneDevice || n == 0 || m.c.pieces[p.piece].form.Blocks > 0 {
 		return false
 	}
 	piece := m.c.slice(p.piece, m.c.problem.Tables[table].Dim/n)

@@ -28,6 +28,9 @@ type forms struct {
 	// barred says which tables may not take the zero form: their slices lie on several devices
 	// together, or in host memory.
 	barred []bool
+	// chosen says which tables may be in blocks of rows on chosen devices (problem.Form.Blocks). The annealing alone cuts
+	// tables so, so such forms are no choices.
+	chosen []bool
 }
 
 // cacheShares are the cache shares that are tried for a table in host memory; 0 stands
@@ -43,7 +46,7 @@ var searched = []problem.ShardingType{
 // onlyColumns returns the forms of a search among slices of columns in HBM.
 func onlyColumns(c *catalog) forms {
 	n := len(c.problem.Tables)
-	f := forms{columns: true, choices: make([][]problem.Form, n), whole: make([]int32, n), sliced: make([]bool, n), barred: make([]bool, n)}
+	f := forms{columns: true, choices: make([][]problem.Form, n), whole: make([]int32, n), sliced: make([]bool, n), barred: make([]bool, n), chosen: make([]bool, n)}
 	for _, k := range c.whole() {
 		for _, m := range c.pieces[k].members {
 			f.whole[m.table] = k
@@ -66,6 +69,7 @@ func newForms(c *catalog, opt Options) forms {
 			return !opt.ColumnsOnly && slices.Contains(opt.ShardingTypes, k) && t.Permits(k) && t.Constraint.PermitsTier(problem.HBM)
 		}
 		f.sliced[i] = allowed(problem.Grid)
+		f.chosen[i] = opt.Chooses(c.problem) && f.cutsRows(c, i) && allowed(problem.RowWise)
 		f.choices[i] = f.choicesOf(c, i, allowed)
 		if hosted := !opt.ColumnsOnly && onDevices && c.hostBudget > 0; hosted && f.choosable(c, i) {
 			f.choices[i] = append(f.choices[i], hostForms(c.problem, i)...)
@@ -81,7 +85,7 @@ func onDevices(allowed func(problem.ShardingType) bool) bool {
 
 // none returns forms without choices: only slices of columns in HBM are left.
 func (f forms) none() forms {
-	f.columns, f.choices, f.barred = true, make([][]problem.Form, len(f.choices)), make([]bool, len(f.barred))
+	f.columns, f.choices, f.barred, f.chosen = true, make([][]problem.Form, len(f.choices)), make([]bool, len(f.barred)), make([]bool, len(f.chosen))
 	return f
 }
 
@@ -93,15 +97,20 @@ func (f forms) nested() []forms {
 	for i, choices := range f.choices {
 		alone.choices[i] = slices.DeleteFunc(slices.Clone(choices), func(form problem.Form) bool { return spanOf(form) != oneDevice })
 	}
+	alone.chosen = make([]bool, len(f.chosen))
 	return slices.CompactFunc([]forms{f.none(), alone, f}, func(a, b forms) bool { return a.count() == b.count() })
 }
 
-// allow reports whether all pieces are in forms of the zero form or of the choices, whatever their operators.
+// allow reports whether all pieces are in forms of the zero form or of the choices, whatever their operators, or in blocks on
+// chosen devices.
 func (f forms) allow(c *catalog, all []placed) bool {
 	return !slices.ContainsFunc(all, func(p placed) bool {
 		k := &c.pieces[p.piece]
 		form := *k.form
 		form.Operator = 0
+		if form.Blocks > 0 {
+			return !f.chosen[k.table]
+		}
 		return form != (problem.Form{}) && !slices.Contains(f.choices[k.members[0].table], form)
 	})
 }
@@ -109,6 +118,12 @@ func (f forms) allow(c *catalog, all []placed) bool {
 // choosable reports whether a table may take other forms than the zero form at all.
 func (f *forms) choosable(c *catalog, table int) bool {
 	return c.problem.Tables[table].Constraint.Colocation == "" && c.problem.Accounting != problem.CountWeights
+}
+
+// cutsRows reports whether blocks of rows of a table may lie on different devices.
+func (f *forms) cutsRows(c *catalog, table int) bool {
+	t := &c.problem.Tables[table].Constraint
+	return f.choosable(c, table) && len(t.Devices) == 0 && !t.NoSplit
 }
 
 // choicesOf returns the forms in which several devices hold a table together.
@@ -159,7 +174,7 @@ func hostForms(p *problem.Problem, table int) (choices []problem.Form) {
 
 // any reports whether some table may or must take another form than the zero form.
 func (f *forms) any() bool {
-	return !f.columns || slices.ContainsFunc(f.choices, func(choices []problem.Form) bool { return len(choices) > 0 })
+	return !f.columns || slices.Contains(f.chosen, true) || slices.ContainsFunc(f.choices, func(choices []problem.Form) bool { return len(choices) > 0 })
 }
 
 // others returns the forms that any table may take, but slices of columns in HBM.
@@ -171,8 +186,14 @@ func (f *forms) others() []problem.Form {
 	return sets[len(sets)-1] // all forms together
 }
 
-// count returns the number of others.
-func (f *forms) count() int { return len(f.others()) }
+// count returns the number of others, with all blocks on chosen devices as one form.
+func (f *forms) count() int {
+	n := len(f.others())
+	if slices.Contains(f.chosen, true) {
+		n++
+	}
+	return n
+}
 
 // sets returns the sets of forms that the tables are switched to, one set after the
 // other: first each form in HBM alone, then the forms in host memory, then all forms
@@ -307,11 +328,11 @@ func searchable(types []problem.ShardingType) error {
 }
 
 // possible returns nil, or a *NoShardingType with the tables that can take no allowed
-// form. Tables that stay in blocks of rows on chosen devices need none.
-func (f *forms) possible(c *catalog) error {
+// form. stays are parts of an old placement that stay, in whatever form.
+func (f *forms) possible(c *catalog, stays []placed) error {
 	e := &NoShardingType{OutsideHBM: true, NoSlices: true}
 	for i := range c.problem.Tables {
-		if t := &c.problem.Tables[i]; f.barred[i] && len(f.choices[i]) == 0 && !c.kept.holds(i) {
+		if t := &c.problem.Tables[i]; f.barred[i] && len(f.choices[i]) == 0 && !slices.ContainsFunc(stays, func(p placed) bool { return int(c.pieces[p.piece].table) == i }) {
 			e.Tables = append(e.Tables, t.Name)
 			outside, sliced := !t.Constraint.PermitsTier(problem.HBM), f.columns && onDevices(t.Permits)
 			e.OutsideHBM = e.OutsideHBM && outside && sliced

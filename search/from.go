@@ -276,17 +276,33 @@ func covered(ranges []problem.Range, of problem.Range) (n int64) {
 }
 
 // columnSlice is a slice of a table's columns, and the devices that hold it: n devices from
-// the first on. Each holds a block of blockRows rows; or all rows, if blockRows is 0.
+// the first on. Each holds a block of blockRows rows; or all rows, if blockRows is 0. If blocks is above 0, it is one of
+// that number of blocks of a slice, on chosen devices.
 type columnSlice struct {
-	width     int64
-	first, n  int32
-	blockRows int64
+	width             int64
+	first, n          int32
+	blockRows, blocks int64
 	// key tells slices apart that differ in their form only. It is a piece's number.
 	key int32
 }
 
 func compareColumnSlices(a, b columnSlice) int {
 	return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(b.width, a.width), cmp.Compare(a.key, b.key))
+}
+
+// part returns the part of a table with the given number of rows that the i-th of the devices holds. start is the sum of the
+// widths of the slices before it: blocks of a slice follow each other.
+func (s columnSlice) part(start int64, i int32, rows int64) rectangle {
+	part, block := rectangle{problem.Range{End: rows}, problem.Range{Start: start}}, int64(i)
+	if s.blocks > 0 {
+		at := start / s.width
+		part.columns.Start, block = at/s.blocks*s.width, at%s.blocks
+	}
+	if part.columns.End = part.columns.Start + s.width; s.blockRows > 0 {
+		from := min(rows, block*s.blockRows)
+		part.rows = problem.Range{Start: from, End: min(rows, from+s.blockRows)}
+	}
+	return part
 }
 
 // settle says that the slices are those of the old placement of a table, in the order of their
@@ -299,9 +315,8 @@ func (f *former) settle(table int, home []columnSlice, rows int64) {
 
 // at returns the bytes that devices must receive for a slice that begins at a column.
 func (f *former) at(table int, s columnSlice, start int64, rows int64) (bytes int64) {
-	all := rectangle{problem.Range{End: rows}, problem.Range{Start: start, End: start + s.width}}
 	if s.n == 1 {
-		return f.moved(table, s.first, all)
+		return f.moved(table, s.first, s.part(start, 0, rows))
 	}
 	key := shardPlace{table: table, slice: s, start: start}
 	key.slice.key = 0
@@ -309,12 +324,7 @@ func (f *former) at(table int, s columnSlice, start int64, rows int64) (bytes in
 		return bytes
 	}
 	for i := range s.n {
-		shard := all
-		if s.blockRows > 0 {
-			from := min(rows, int64(i)*s.blockRows)
-			shard.rows = problem.Range{Start: from, End: min(rows, from+s.blockRows)}
-		}
-		bytes += f.moved(table, s.first+i, shard)
+		bytes += f.moved(table, s.first+i, s.part(start, i, rows))
 	}
 	f.known[key] = bytes
 	return bytes
@@ -345,8 +355,8 @@ func (f *former) arrange(table int, list []columnSlice, rows int64) int64 {
 // best is arrange for sorted slices.
 func (f *former) best(table int, list []columnSlice, rows int64) int64 {
 	t := &f.tables[table]
-	if len(list) == 1 {
-		return f.at(table, list[0], 0, rows)
+	if len(list) == 1 || list[0].blocks > 0 { // blocks are in the order of their devices
+		return f.inOrder(table, list, rows)
 	}
 	t.walk(list)
 	bytes := f.inOrder(table, list, rows)

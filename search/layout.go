@@ -115,14 +115,11 @@ func (l *layout) clear() {
 	for t := range l.tables {
 		l.tables[t] = l.tables[t][:0]
 	}
-	l.ledger.clear()
+	l.ledger.clear(l.c.budget)
 	for d := range l.held {
 		l.held[d] = l.held[d][:0]
 	}
 	clear(l.dims)
-	if l.c.kept != nil {
-		copy(l.dims, l.c.kept.dims)
-	}
 	clear(l.hostDims)
 	copy(l.compute, l.c.base)
 	clear(l.movedOf)
@@ -366,7 +363,7 @@ func (l *layout) widely() bool {
 	}
 	other := func(k int32) bool {
 		p := &l.c.pieces[k]
-		return p.span != oneDevice || p.hostBytes > 0
+		return p.span != oneDevice || p.hostBytes > 0 || p.received > 0
 	}
 	for _, slot := range l.gone {
 		if other(l.parts[slot].piece) {
@@ -387,11 +384,11 @@ func (l *layout) excesses() (bytes int64) {
 }
 
 // changeOver counts the bytes by which devices exceed their HBM after the change, if these have a price.
-func (l *layout) changeOver(widely bool) {
+func (l *layout) changeOver() {
 	switch {
 	case l.crowding == 0:
 		return
-	case widely:
+	case l.widely():
 		l.counted(func() { l.over = l.excesses() })
 		return
 	}
@@ -413,18 +410,22 @@ func (l *layout) hasRoom(together bool) (fits bool) {
 
 // counted calls do while the bytes are those after the change.
 func (l *layout) counted(do func()) {
-	change := func(sign int64) {
+	goes := func(sign int64) {
 		for _, slot := range l.gone {
 			p := l.parts[slot]
-			l.count(&l.c.pieces[p.piece], p.device, -sign)
+			l.count(&l.c.pieces[p.piece], p.device, sign)
 		}
+	}
+	comes := func(sign int64) {
 		for _, p := range l.come {
 			l.count(&l.c.pieces[p.piece], p.device, sign)
 		}
 	}
-	change(1)
+	goes(-1)
+	comes(1)
 	do()
-	change(-1)
+	comes(-1)
+	goes(1)
 }
 
 // try applies the proposed change to the scorer and the sums.
@@ -434,7 +435,7 @@ func (l *layout) try() { l.tryWithin(math.Inf(1)) }
 // change must be undone then. The devices that get slices are estimated first.
 func (l *layout) tryWithin(limit float64) bool {
 	widely := l.exchangeParts()
-	l.changeOver(widely)
+	l.changeOver()
 	bounded := !widely && !l.exact && l.c.former == nil && !math.IsInf(limit, 1)
 	for i, d := range slices.Backward(l.touched) {
 		if bounded && l.goal() > limit {

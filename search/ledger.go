@@ -9,13 +9,17 @@ import "github.com/neuroshard/neuroshard/internal/peaks"
 //	everywhere  HBM of each device           pieces that all devices hold
 //	shorter     HBM of one device            what last blocks of rows take less of it than the others
 //	host        host memory of one device    pieces whose rows lie there
+//	received    HBM of each device           what it receives from blocks of rows on chosen devices
 //
 // Bytes that several devices hold are kept once, so that counting them takes the same
 // time for any number of devices.
 type ledger struct {
-	// budget is the number of bytes of HBM that the largest device has for pieces, and hostBudget
-	// the number of bytes of host memory. A device that has less starts with the difference.
+	// budget is the number of bytes of HBM that the largest device has for pieces, beside what it receives from blocks
+	// of rows on chosen devices, and hostBudget the number of bytes of host memory. A device that has less starts with
+	// the difference.
 	budget, hostBudget int64
+	// blocks is the number of such blocks of each table.
+	blocks []int32
 	// own and host are by device, onHost by host.
 	own, host, onHost, shorter []int64
 	everywhere                 int64
@@ -24,7 +28,7 @@ type ledger struct {
 	taken, hostTaken *peaks.List[int64]
 	takenSum         int64
 	// start are the bytes of own before there are pieces: those that the device has less than the
-	// largest one, and those of blocks of rows that stay there. hostStart are those of host.
+	// largest one. hostStart are those of host.
 	start, hostStart []int64
 	// local is the number of devices of a host, and hostOf the host of each device.
 	local  int32
@@ -34,7 +38,7 @@ type ledger struct {
 func newLedger(c *catalog) ledger {
 	t, n := c.problem.Topology, len(c.all)
 	l := ledger{
-		budget: c.budget, hostBudget: c.hostBudget, start: c.short, hostStart: c.hostShort,
+		budget: c.budget, hostBudget: c.hostBudget, blocks: make([]int32, len(c.problem.Tables)), start: c.short, hostStart: c.hostShort,
 		own: make([]int64, n), host: make([]int64, n), shorter: make([]int64, n), onHost: make([]int64, t.Hosts()),
 		local: int32(t.PerHost()), hostOf: make([]int32, n), taken: peaks.New[int64](n), hostTaken: peaks.New[int64](n),
 	}
@@ -55,8 +59,10 @@ func (l *ledger) clearDevices() {
 	}
 }
 
-// clear removes all pieces.
-func (l *ledger) clear() {
+// clear removes all pieces. budget is that of all devices without pieces.
+func (l *ledger) clear(budget int64) {
+	l.budget = budget
+	clear(l.blocks)
 	clear(l.onHost)
 	clear(l.shorter)
 	l.everywhere = 0
@@ -88,10 +94,28 @@ func (l *ledger) count(k *piece, device int32, sign int64) {
 	case oneDevice:
 		l.own[device] += sign * k.bytes
 		l.update(device)
+		if k.received > 0 {
+			l.receive(k, sign)
+		}
 		if k.hostBytes > 0 {
 			l.host[device] += sign * k.hostBytes
 			l.hostTaken.Set(int(device), l.host[device])
 		}
+	}
+}
+
+// receive adds sign times what every device receives for a block of rows on a chosen device: nothing for one block of each
+// slice. All such blocks of a table must be alike while they are counted.
+func (l *ledger) receive(k *piece, sign int64) {
+	blocks := &l.blocks[k.table]
+	if sign < 0 {
+		*blocks--
+	}
+	if int(*blocks)%k.form.Blocks > 0 {
+		l.budget -= sign * k.received
+	}
+	if sign > 0 {
+		*blocks++
 	}
 }
 

@@ -366,7 +366,7 @@ func (m *mover) reform(slot int32) bool {
 	if to == now {
 		return false
 	}
-	if spanOf(to) == oneDevice && spanOf(now) == oneDevice {
+	if spanOf(to) == oneDevice && spanOf(now) == oneDevice && now.Blocks == 0 {
 		switch m.draw.IntN(4) {
 		case 0:
 			return m.remain(table, to)

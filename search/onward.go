@@ -51,11 +51,10 @@ func (o onward) apply(r *run, s state) (state, error) {
 	r.catalog.former = f
 	f.dominate(r.catalog.problem)
 	held := heldBefore(r)
-	keepBlocks(r, held)
-	if err := r.forms.possible(r.catalog); err != nil {
+	old := resume(r, held)
+	if err := r.forms.possible(r.catalog, old.parts); err != nil {
 		return s, err
 	}
-	old := resume(r, held)
 	start, err := o.start(r, old)
 	if err != nil {
 		return s, err
@@ -92,7 +91,6 @@ func (o onward) start(r *run, old *resumer) (placement, error) {
 	}
 	f := r.catalog.former
 	r.catalog.former = nil
-	releaseBlocks(r)
 	s, err := r.apply(o.otherwise, state{})
 	err = r.placed(s, err)
 	r.catalog.former = f

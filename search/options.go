@@ -95,8 +95,8 @@ type Options struct {
 	// host memory allow. By default the Scorers must estimate every form.
 	ColumnsOnly bool
 	// ChosenRows says that the Scorers estimate rows on chosen devices (problem.Form.Blocks).
-	// Method NeuroShard then cuts tables by rows over chosen devices, where that makes the
-	// plan cheaper and the problem's engine runs such plans (Chooses).
+	// Method NeuroShard then cuts tables by rows over chosen devices, too, if the problem's
+	// engine runs such plans (Chooses).
 	ChosenRows bool
 	// OneOperator says that all tables keep operator number 0, so the slices of a device that
 	// can share an operator do. By default method NeuroShard gives tables other numbers where
@@ -115,8 +115,7 @@ type Options struct {
 	// does not change the result. It is not used with MaxEvaluations or From.
 	Apart func() Factory
 	// From, if set, is an old placement that method NeuroShard begins from and changes little.
-	// The search then has no stage prefer (Beside) and cuts no tables by rows over chosen
-	// devices (ChosenRows). The other methods take none.
+	// The search then has no stage prefer (Beside). The other methods take none.
 	From *From
 	// Brief leaves DevicesNeeded and its reason out of *Infeasible: on a large cluster,
 	// computing DevicesNeeded takes longer than a simple method.

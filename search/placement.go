@@ -68,26 +68,22 @@ func (c *catalog) shards(parts []placed) [][]problem.Shard {
 	c.arrange(all)
 	held := make([][]problem.Shard, len(c.all))
 	table, next := none, int64(0)
-	for _, s := range all {
-		if s.table != table {
-			table, next = s.table, 0
+	for _, x := range all {
+		if x.table != table {
+			table, next = x.table, 0
 		}
-		shard := c.problem.Whole(table)
-		shard.Columns = problem.Range{Start: next, End: next + int64(s.width)}
-		next = shard.Columns.End
-		k := &c.pieces[s.piece]
-		shard.ShardingType, shard.Tier, shard.Cache, shard.Operator = k.form.ShardingType, k.form.Tier, k.form.Cache, k.form.Operator
-		if byHost[table] > 1 {
+		t, s := &c.problem.Tables[table], c.columnSlice(x.piece, x.device)
+		s.width = int64(x.width) // of this table of a co-location
+		shard := c.shard(table, c.pieces[x.piece].form)
+		if byHost[table] > 1 || s.blocks > 0 && x.width < t.Dim {
 			shard.ShardingType = problem.Grid
 		}
-		c.eachOf(k.span, s.device, func(i int, d int32) {
-			part := shard
-			if k.form.ShardingType.ByRows() {
-				block := c.problem.Tables[table].BlockRows(c.devicesOf(k.span))
-				part.Rows = problem.Range{Start: int64(i) * block, End: min(shard.Rows.End, int64(i+1)*block)}
-			}
-			held[d] = append(held[d], part)
-		})
+		for i := range s.n {
+			part := s.part(next, i, t.Rows)
+			shard.Rows, shard.Columns = part.rows, part.columns
+			held[s.first+i] = append(held[s.first+i], shard)
+		}
+		next += s.width
 	}
 	return held
 }
@@ -127,8 +123,9 @@ func (c *catalog) columnSlice(k, device int32) columnSlice {
 	} else if p.span == oneHost {
 		s.first = device / s.n * s.n
 	}
-	if p.form.ShardingType.ByRows() {
-		s.blockRows = c.problem.Tables[p.members[0].table].BlockRows(int(s.n))
+	s.blocks = int64(p.form.Blocks)
+	if n := c.blocks(p.form); n > 1 {
+		s.blockRows = c.problem.Tables[p.members[0].table].BlockRows(n)
 	}
 	return s
 }

@@ -15,7 +15,7 @@ import (
 // A table stays as it was if the problem still allows that: its devices, its form, the widths
 // of its slices. If some columns are missing, the slices that there are stay and the missing
 // columns are new slices, unless the engine's rules forbid the widths. Any other table is left
-// as a whole. Tables whose blocks of rows lie on chosen devices (Form.Blocks) are left, too.
+// as a whole.
 
 // resumer reads an old placement.
 type resumer struct {
@@ -104,8 +104,8 @@ func (s *resumer) together(k int32) {
 // first form that the table may take.
 func (s *resumer) first(k int32) int32 {
 	m := s.c.pieces[k].members[0]
-	if s.r.forms.barred[m.table] {
-		return s.c.inForm(k, m.width, s.r.forms.choices[m.table][0])
+	if choices := s.r.forms.choices[m.table]; s.r.forms.barred[m.table] && len(choices) > 0 {
+		return s.c.inForm(k, m.width, choices[0])
 	}
 	return k
 }
@@ -114,13 +114,13 @@ func (s *resumer) first(k int32) int32 {
 // of its missing columns. If the table cannot stay, there are no parts.
 func (s *resumer) table(k int32) (parts []placed, left []int32) {
 	m := s.c.pieces[k].members[0]
-	var slots []formerShard // the first shard of each slice
+	var slots []formerShard // the first shard of each slice, or all its blocks on chosen devices
 	for _, shard := range s.held[m.table] {
 		form := s.form(m.table, shard.Shard)
-		if shard.Blocks > 0 || !s.allows(m.table, form) {
+		if !s.allows(m.table, form) {
 			return nil, nil
 		}
-		if n := len(slots); n == 0 || slots[n-1].Columns != shard.Columns {
+		if n := len(slots); n == 0 || slots[n-1].Columns != shard.Columns || shard.Blocks > 0 {
 			slots = append(slots, shard)
 		} else if !form.ShardingType.Joint() {
 			return nil, nil
@@ -169,6 +169,9 @@ func (s *resumer) form(table int, shard problem.Shard) problem.Form {
 // allows reports whether a table may take a form. A form with any cache share is allowed, unless the
 // table's constraint states a share (form).
 func (s *resumer) allows(table int, form problem.Form) bool {
+	if form.Blocks > 0 {
+		return s.r.forms.chosen[table] && s.c.problem.Tables[table].CutsByRows(form.Blocks)
+	}
 	if !form.ShardingType.Joint() && form.Tier == "" {
 		return !s.r.forms.barred[table]
 	}
@@ -182,6 +185,9 @@ func (s *resumer) allows(table int, form problem.Form) bool {
 func (s *resumer) complete(table int, slots []formerShard) (all []formerShard, ok bool) {
 	if len(slots) == 0 {
 		return nil, false
+	}
+	if slots[0].Blocks > 0 {
+		return slots, s.inBlocks(table, slots)
 	}
 	dim, end, least := int64(s.c.problem.Tables[table].Dim), int64(0), int64(s.c.least(table))
 	for i := 0; i <= len(slots); i++ {
@@ -206,6 +212,19 @@ func (s *resumer) complete(table int, slots []formerShard) (all []formerShard, o
 		}
 	}
 	return all, true
+}
+
+// inBlocks reports whether shards are all blocks of the slices of a table, as the engine cuts them.
+func (s *resumer) inBlocks(table int, shards []formerShard) bool {
+	t, first := &s.c.problem.Tables[table], &shards[0]
+	slice := columnSlice{width: first.Columns.Len(), blocks: int64(first.Blocks), blockRows: t.BlockRows(first.Blocks)}
+	for i, shard := range shards {
+		at := slice.part(int64(i)*slice.width, 0, t.Rows)
+		if shard.Blocks != first.Blocks || (rectangle{shard.Rows, shard.Columns}) != at {
+			return false
+		}
+	}
+	return t.AllowsWidth(int(slice.width)) && int64(len(shards))*slice.width == int64(t.Dim)*slice.blocks
 }
 
 // missing returns slices without a device for missing columns, like another slice: a single
@@ -240,7 +259,7 @@ func (s *resumer) valid(parts []placed) bool {
 			return false
 		}
 	}
-	return true
+	return !breaks(s.c, parts)
 }
 
 // formsOf returns the pieces that may take the place of a piece that is left: itself, or the

@@ -56,7 +56,7 @@ type Factory func() Scorer
 type Additive interface{ Additive() bool }
 
 func addsUp(s Scorer) bool {
-	a, ok := under(s).(Additive)
+	a, ok := s.(Additive)
 	return ok && a.Additive()
 }
 
@@ -66,7 +66,7 @@ func addsUp(s Scorer) bool {
 type Joint interface{ Joint() bool }
 
 func isJoint(s Scorer) bool {
-	j, ok := under(s).(Joint)
+	j, ok := s.(Joint)
 	return ok && j.Joint()
 }
 
@@ -89,17 +89,9 @@ type Hiding interface {
 	AllToAlls() (times, free [2]float64)
 }
 
-// under returns the Scorer whose optional interfaces count: the one beside blocks of rows, if there are some (blocks.go).
-func under(s Scorer) Scorer {
-	if b, ok := s.(*besideBlocks); ok {
-		return b.Scorer
-	}
-	return s
-}
-
 // hidingOf returns the scorer as one that hides a part of the exchanges; nil if it hides none.
 func hidingOf(s Scorer) Hiding {
-	if h, ok := under(s).(Hiding); ok && h.Hides() {
+	if h, ok := s.(Hiding); ok && h.Hides() {
 		return h
 	}
 	return nil
@@ -126,13 +118,13 @@ type Hierarchical interface {
 
 // hierarchyOf returns the scorer as one with a hierarchical exchange; nil if exchanges are flat.
 func hierarchyOf(s Scorer) Hierarchical {
-	if h, ok := under(s).(Hierarchical); ok && h.HostSize() > 0 {
+	if h, ok := s.(Hierarchical); ok && h.HostSize() > 0 {
 		return h
 	}
 	return nil
 }
 
 func numbersOperators(s Scorer) bool {
-	n, ok := under(s).(Numbered)
+	n, ok := s.(Numbered)
 	return ok && n.Numbered()
 }

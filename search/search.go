@@ -40,12 +40,10 @@
 // A search that begins from an old placement has one stage instead, which uses the others only
 // if it must:
 //
-//	onward      the old placement in pieces (resume.go), without tables in blocks of rows on chosen
-//	            devices, which stay (blocks.go); places for the pieces that have none (insert.go),
+//	onward      the old placement in pieces (resume.go), places for the pieces that have none (insert.go),
 //	            and small changes that move few bytes (onward.go)
 //
-// After the stages, tables without lookups are spread by bytes (unread.go), and tables may be cut
-// by rows over chosen devices, for engines that run that (rows.go).
+// After the stages, tables without lookups are spread by bytes (unread.go).
 //
 // The published search is NeuroShard's (Zha et al., MLSys 2023). The baselines of its evaluation are
 // here too, and its predecessors.
@@ -139,7 +137,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 	if opt.Method != NeuroShard {
 		// The other methods place slices of columns, whatever the sharding types.
 		r.forms = newForms(r.catalog, Options{ColumnsOnly: true})
-		if err := r.forms.possible(r.catalog); err != nil {
+		if err := r.forms.possible(r.catalog, nil); err != nil {
 			return Result{}, err
 		}
 	}
@@ -158,9 +156,8 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 		Optimal: s.complete, Stats: r.stats,
 	}
 	if opt.From != nil {
-		r.catalog.kept.join(found.Shards)
 		found.Moved = r.catalog.former.movedShards(found.Shards)
 		return found, nil
 	}
-	return chosenRows(r, r.catalog.problem, found), nil
+	return found, nil
 }

@@ -251,7 +251,7 @@ func (w switcher) rebuild(parts []placed) ([]placed, bool) {
 }
 
 // unsplit returns the whole tables of the parts that lie on single devices, each in the
-// form of its last part and in operator 0, and the parts that several devices hold.
+// form of its last part and in operator 0, and the parts that several devices hold, or blocks of rows on chosen devices.
 func unsplit(c *catalog, parts []placed) (pieces []int32, fixed []placed) {
 	forms := map[int]problem.Form{}
 	for _, p := range parts {
@@ -259,7 +259,7 @@ func unsplit(c *catalog, parts []placed) (pieces []int32, fixed []placed) {
 		form := *k.form
 		form.Operator = 0
 		forms[k.members[0].table] = form
-		if k.span != oneDevice {
+		if c.blocks(&form) > 1 || k.span != oneDevice {
 			fixed = append(fixed, p)
 		}
 	}
@@ -268,7 +268,7 @@ func unsplit(c *catalog, parts []placed) (pieces []int32, fixed []placed) {
 		switch form := forms[m.table]; {
 		case form == (problem.Form{}):
 			pieces = append(pieces, k)
-		case spanOf(form) == oneDevice:
+		case spanOf(form) == oneDevice && form.Blocks == 0:
 			pieces = append(pieces, c.inForm(k, m.width, form))
 		}
 	}
