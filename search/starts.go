@@ -32,7 +32,7 @@ type guide struct {
 // anywhere are the quarters of a shape without limits.
 var anywhere = [6]int{0, 0, 0, 0, 0, 4}
 
-// builtTargets are the longest computes that builds with numbers aim at, relative to the mean.
+// builtTargets are the longest computes that builds anywhere aim at, relative to the mean.
 var builtTargets = []float64{.9, .7, .45, 1.1}
 
 // guidesOf returns the guides of a problem, without numbers or with both kinds.
@@ -41,6 +41,7 @@ func guidesOf(numbers bool) (all []guide) {
 		all = append(all, guide{shape: s})
 	}
 	for _, target := range builtTargets {
+		all = append(all, guide{shape: shape{anywhere, false, target}, widest: true})
 		for i := 0; numbers && i < 4; i++ {
 			all = append(all, guide{shape{anywhere, i%2 > 0, target}, i < 2, true})
 		}
