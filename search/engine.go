@@ -446,24 +446,50 @@ func (e *Idle) Error() string {
 //
 // While a device is empty, it makes the change that costs least: a slice goes there from a
 // device with several, a table is cut into more slices, or a table is spread over all
-// devices.
+// devices. The changes depend on where they begin, so for few tables occupy also begins at the placements of the
+// baselines, and returns the cheapest result.
 func occupy(r *run, best placement) (placement, error) {
 	if !r.catalog.rules.NoIdle || best.parts == nil {
 		return best, nil
 	}
 	r.scorer().Reset()
 	m := evenMover{&mover{layout: newLayout(r.catalog, r.scorer(), r.forms), draw: rand.New(rand.NewPCG(r.opt.Seed, 0x6f6363757079))}}
-	m.reset(best.parts)
-	empty := m.empty()
-	if len(empty) == 0 {
-		return best, nil
+	found, empty, moved := m.occupied(r, best, func() bool { return false })
+	if comparesOccupied(r) && (moved || r.opt.Beside == nil) {
+		found = cheaper(found, m.occupiedBaseline(r))
 	}
-	for ; len(empty) > 0; empty = m.empty() {
-		if !m.occupy(empty) {
-			return best, &Idle{r.catalog.rules.Name, len(empty), len(r.catalog.all), barredOf(r.catalog)}
+	switch {
+	case found.parts == nil:
+		return best, &Idle{r.catalog.rules.Name, empty, len(r.catalog.all), barredOf(r.catalog)}
+	case !moved:
+		return found, nil
+	}
+	return occupiedByForm(r, m, found), nil
+}
+
+// comparesOccupied reports whether occupy begins at the placements of the baselines, too: the tables are few,
+// all may be slices of columns, and there is time left.
+func comparesOccupied(r *run) bool {
+	return r.opt.Method == NeuroShard && r.opt.From == nil && !slices.Contains(r.forms.barred, true) &&
+		len(r.catalog.whole())*len(r.catalog.all) <= combinedPairs && !(r.most > 0 && r.stats.Evaluations >= r.most) && !r.ended()
+}
+
+// occupiedBaseline returns the cheapest placement that begins at one of a baseline and has a part of a table on
+// every device; none if the search has to end. It sends no events.
+func (m evenMover) occupiedBaseline(r *run) (found placement) {
+	finalists, onEvent := r.finalists, r.opt.OnEvent
+	r.opt.OnEvent = nil
+	defer func() { r.finalists, r.opt.OnEvent = finalists, onEvent }()
+	for _, method := range append(Baselines(), HugeCTR) {
+		if r.ended() {
+			break
+		}
+		if s, err := r.apply(stagesOf(method), state{}); err == nil && s.best.parts != nil {
+			other, _, _ := m.occupied(r, s.best, r.ended)
+			found = cheaper(found, other)
 		}
 	}
-	return r.offer(placement{}, m.all()), nil
+	return found
 }
 
 // barredOf returns the devices on which no table may lie.
@@ -488,6 +514,44 @@ func numbersOf(list []int) []string {
 		texts = append(texts, strconv.Itoa(n))
 	}
 	return texts
+}
+
+// occupied returns the placement with a part of a table on every device, or else, or once ended is true, no
+// placement and the number of devices that stay empty. moved reports whether a device was empty at first.
+func (m evenMover) occupied(r *run, from placement, ended func() bool) (found placement, idle int, moved bool) {
+	m.reset(from.parts)
+	empty := m.empty()
+	if len(empty) == 0 {
+		return from, 0, false
+	}
+	for ; len(empty) > 0; empty = m.empty() {
+		if ended() || !m.occupy(empty) {
+			return placement{}, len(empty), true
+		}
+	}
+	return r.offer(placement{}, m.all()), 0, true
+}
+
+// fewOccupied is the number of tables that are few for occupiedByForm.
+const fewOccupied = 24
+
+// occupiedByForm returns the cheapest of a placement that uses all devices and, for few tables, of those that
+// result if all tables take one form. Few tables in slices may use all devices only in narrow slices.
+func occupiedByForm(r *run, m evenMover, best placement) placement {
+	if len(r.catalog.whole()) > fewOccupied || !r.forms.any() {
+		return best
+	}
+	w, base := switcher{newAnnealing(r, best, r.forms)}, best.parts
+	for _, forms := range r.forms.sets() {
+		w.reset(base)
+		w.allIn(forms)
+		if all := w.all(); w.lack(false) == 0 && w.scorer.Cost() < best.cost {
+			if m.reset(all); len(m.empty()) == 0 {
+				best = r.offer(best, all)
+			}
+		}
+	}
+	return best
 }
 
 // empty returns the devices that hold nothing.

@@ -57,11 +57,17 @@ func (race) apply(r *run, s state) (state, error) {
 	if s.best.parts == nil || r.status != Complete || s.complete && !mayNumber(r) {
 		return s, nil
 	}
-	c := &course{r: r, best: s.best, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs, pieces: len(s.best.parts)}
-	starts, nested := c.starts(), r.forms.nested()
+	c := &course{r: r, base: s.best, best: s.best, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs}
+	nested := r.forms.nested()
+	nested = nested[slices.IndexFunc(nested, func(f forms) bool { return f.allow(r.catalog, s.best.parts) }):]
 	r.event.Phase, r.event.Levels = "anneal", winSteps*len(nested)
+	starts := make([][]racer, len(nested))
+	for i, f := range nested {
+		c.forms = f
+		starts[i] = c.starts(starts[0])
+	}
 	for longer := int64(1); longer == 1 || (r.opt.Budget > 0 || r.most > 0) && !c.over(); longer *= 2 {
-		c.run(slices.Clone(starts), nested, longer)
+		c.run(starts, nested, longer)
 	}
 	s.best = c.best
 	if c.numbers {
@@ -86,21 +92,20 @@ func (c *course) noteEnd() {
 // shortest returns the evaluations of a run of the first round of the first race, for a number of other forms.
 func (c *course) shortest(others int) int64 {
 	if c.large {
-		return max(largeLeast, largeSlice*int64(c.pieces))
+		return max(largeLeast, largeSlice*int64(len(c.base.parts)))
 	}
 	forms, tables := int64(others), int64(min(len(c.r.catalog.problem.Tables), fewTables))
 	least := leastRun + formsRun*forms*forms
-	return max(least*tables*tables/(fewTables*fewTables), fewRun, sliceRun*int64(c.pieces))
+	return max(least*tables*tables/(fewTables*fewTables), fewRun, sliceRun*int64(len(c.base.parts)))
 }
 
 // course is what the races of a search share.
 type course struct {
-	r    *run
-	best placement
+	r *run
+	// base is the placement that the search began with, and best the cheapest one.
+	base, best placement
 	// numbers says that tables may have numbers of operators, and large that the problem is large.
 	numbers, large bool
-	// pieces is the number of pieces of the placement that the search began with.
-	pieces int
 	// forms are those of the race that runs, and steps is the number of steps after it.
 	forms forms
 	steps int
@@ -123,16 +128,17 @@ func (c *course) over() bool {
 	return c.r.ended() || c.r.status != Complete || c.r.stats.Evaluations >= c.r.end()
 }
 
-// run is one race after the other, each among more forms: the winner of one is a start of the next. longer is the factor of the
-// lengths of all runs.
-func (c *course) run(starts []racer, nested []forms, longer int64) {
+// run is one race after the other, each among more forms: the winner of one is a start of the next. Beside that winner, a race has
+// the same starts and draws as if there were no further forms, so more forms never cost more. starts are those in each of the forms.
+// longer is the factor of the lengths of all runs.
+func (c *course) run(starts [][]racer, nested []forms, longer int64) {
+	var winners []racer
 	for i, f := range nested {
 		c.forms, c.steps = f, (i+1)*winSteps
 		others := func(t racer) bool { return !f.allow(c.r.catalog, t.parts) }
-		if in := slices.DeleteFunc(slices.Clone(starts), others); len(in) > 0 {
-			starts = append(starts, c.win(in, longer*c.shortest(f.count())))
-			slices.SortStableFunc(starts, cheapestRacer)
-		}
+		in := slices.DeleteFunc(slices.Concat(starts[i], winners), others)
+		slices.SortStableFunc(in, cheapestRacer)
+		winners = append(winners, c.win(in, longer*c.shortest(f.count())))
 	}
 }
 

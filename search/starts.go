@@ -49,17 +49,32 @@ func guidesOf(numbers bool) (all []guide) {
 	return all
 }
 
-// starts returns the starts, the cheapest first.
-func (c *course) starts() []racer {
+// starts returns the starts in the forms of a race, the cheapest first. first are those of the first race.
+func (c *course) starts(first []racer) []racer {
+	w := switcher{newAnnealing(c.r, c.base, c.forms)}
+	all := slices.Clone(first)
+	if first == nil {
+		all = c.first(w)
+	}
+	slices.SortStableFunc(all, cheapestRacer)
+	if c.forms.any() {
+		all = c.rebuilt(w, c.swept(all))
+		all = c.wholly(w, all)
+	}
+	c.r.stats.Evaluations += w.evaluations
+	slices.SortStableFunc(all, cheapestRacer)
+	return all
+}
+
+// first returns the starts that are built or dealt.
+func (c *course) first(w switcher) []racer {
 	r := c.r
-	w := switcher{newAnnealing(r, c.best, r.forms)}
-	base := c.best.parts
-	all := c.add(nil, racer{start{base, c.best.cost}, false})
-	pieces, fixed := unsplit(r.catalog, base)
+	all := c.add(nil, racer{start{c.base.parts, c.base.cost}, false})
+	pieces, fixed := unsplit(r.catalog, c.base.parts)
 	if c.large {
 		all = c.dealt(w, all, fixed)
 	}
-	c.guides = guidesOf(c.numbers && len(partitions(r.catalog, base)) > 1)
+	c.guides = guidesOf(c.numbers && len(partitions(r.catalog, c.base.parts)) > 1)
 	if c.large {
 		c.guides = []guide{{shape: shape{quarters: anywhere, target: builtTargets[0]}}}
 	}
@@ -72,13 +87,6 @@ func (c *course) starts() []racer {
 		}
 		c.guides = c.guides[:min(len(c.guides), bestGuides)]
 	}
-	slices.SortStableFunc(all, cheapestRacer)
-	if r.forms.any() {
-		all = c.rebuilt(w, c.swept(all))
-		all = c.wholly(w, all, base)
-	}
-	r.stats.Evaluations += w.evaluations
-	slices.SortStableFunc(all, cheapestRacer)
 	return all
 }
 
@@ -127,7 +135,7 @@ func (c *course) swept(all []racer) []racer {
 	}
 	for _, from := range slices.Clone(all[:min(bases, len(all))]) {
 		c.r.scorer().Reset()
-		w := switcher{newAnnealing(c.r, placement{}, c.r.forms)}
+		w := switcher{newAnnealing(c.r, placement{}, c.forms)}
 		for _, s := range w.starts(from.parts) {
 			all = c.add(all, racer{s, from.numbers})
 		}
@@ -155,12 +163,12 @@ func (c *course) rebuilt(w switcher, all []racer) []racer {
 }
 
 // wholly adds starts with all tables in one form, without numbers and with the best ones by lane class.
-func (c *course) wholly(w switcher, all []racer, base []placed) []racer {
-	for _, form := range c.r.forms.others() {
+func (c *course) wholly(w switcher, all []racer) []racer {
+	for _, form := range c.forms.others() {
 		if c.over() {
 			break
 		}
-		w.reset(base)
+		w.reset(c.base.parts)
 		w.allIn([]problem.Form{form})
 		if w.lack(false) > 0 {
 			continue
@@ -220,7 +228,7 @@ func (c *course) built(w switcher, pieces []int32, fixed []placed) (all []build)
 					ks[i] = p.piece
 				}
 			}
-			*b = newBuilder(newLayout(r.catalog, r.scorer(), r.forms), ks, fs, mean)
+			*b = newBuilder(newLayout(r.catalog, r.scorer(), c.forms), ks, fs, mean)
 		}
 		(*b).target, (*b).widest = g.target*mean, g.widest
 		if (*b).build(g.shape) && (*b).lack(false) == 0 {

@@ -110,7 +110,7 @@ func (w switcher) starts(base []placed) (starts []start) {
 func (w switcher) startsOf(base []placed, tasks []func(on switcher) []start) [][]describedStart {
 	parts, found := describe(w.c, base), make([][]describedStart, len(tasks))
 	inParallel(w.r, len(tasks), func(on *run, i int) {
-		other := switcher{newAnnealing(on, placement{}, on.forms)}
+		other := switcher{newAnnealing(on, placement{}, w.forms)}
 		other.reset(find(on, parts))
 		found[i] = describeStarts(on.catalog, tasks[i](other))
 		on.stats.Evaluations += other.evaluations
