@@ -391,55 +391,28 @@ func (l *line) search(ctx context.Context, opt search.Options) (search.Result, e
 	return inMeanCuts(ctx, l, opt)
 }
 
-// nearlyFull is the share of the devices' memory above which the tables, each whole, leave so little that a search
-// with Problem.BackwardRoom on every device may miss placements that leave the room where it is needed.
-const nearlyFull = .5
-
 // searchIn finds a placement of p, which is the line's problem or one that allows fewer widths of
-// slices, with the Scorers of the price list. The placement leaves Problem.BackwardRoom free on
-// every device if the tables fit so. If memory is nearly full, there is a second search without that room; its
-// placement is taken if it costs less and leaves the room on the devices that need it. The tables are placed without
-// the room if they do not fit otherwise, and if the search can try all placements.
+// slices, with the Scorers of the price list. Each device keeps the memory free that it needs for the backward
+// (search.Options.BackwardRoom). If there is no such placement, or the search can try all placements, the
+// tables are placed without that room.
 func (l *line) searchIn(ctx context.Context, p *problem.Problem, opt search.Options) (search.Result, error) {
 	opt.ColumnsOnly = opt.ColumnsOnly || !beyondColumns(l.prices)
 	opt.ChosenRows = l.prices.Supports(problem.Form{Blocks: 2})
 	opt.Apart = func() search.Factory { return l.apart(ctx) }
-	room := p.BackwardRoom()
-	if room == 0 {
+	if p.BackwardRoom() == 0 {
 		return search.Run(ctx, p, l.prices.NewScorer, opt)
 	}
-	started, full := time.Now(), full(p) > nearlyFull
-	roomy, brief := *p, opt
-	roomy.Topology.ReserveFixed += room
-	brief.Brief = true
-	if full {
-		brief.Budget /= 2
-	}
-	found, err := search.Run(ctx, &roomy, l.prices.NewScorer, brief)
+	started, roomy := time.Now(), opt
+	roomy.BackwardRoom, roomy.Brief = true, true
+	found, err := search.Run(ctx, p, l.prices.NewScorer, roomy)
 	// Any error may be for want of the room: the search without it says what is wrong.
-	if err == nil && !found.Optimal && !full {
+	if err == nil && !found.Optimal {
 		return found, nil
 	}
 	if opt.Budget > 0 {
 		opt.Budget = max(time.Nanosecond, opt.Budget-time.Since(started))
 	}
-	bare, bareErr := search.Run(ctx, p, l.prices.NewScorer, opt)
-	if err == nil && !found.Optimal && (bareErr != nil || bare.Cost >= found.Cost || !p.LeavesBackwardRoom(bare.Shards)) {
-		return found, nil
-	}
-	return bare, bareErr
-}
-
-// full returns the share of the devices' memory that the tables take, each whole.
-func full(p *problem.Problem) float64 {
-	var taken, budget unit.Bytes
-	for i := range p.Tables {
-		taken += p.ShardMemory(p.Whole(i)).Total()
-	}
-	for d := range p.Topology.Devices {
-		budget += p.ShardBudget(d)
-	}
-	return float64(taken) / float64(budget)
+	return search.Run(ctx, p, l.prices.NewScorer, opt)
 }
 
 // apart returns the Factory of another price list of the problem, for searches on several threads

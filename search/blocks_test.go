@@ -181,7 +181,7 @@ func TestBlocksFit(t *testing.T) {
 func TestBlocksLeaveHosts(t *testing.T) {
 	p := evenProblem(1, 1, 6)
 	p.Topology.DevicesPerHost, p.Tables[0].Dim, p.Engine = 2, 32, problem.HugeCTR
-	c := newCatalog(p, blocked{additiveFactory(p)().(*additive)})
+	c := newCatalog(p, blocked{additiveFactory(p)().(*additive)}, false)
 	for _, test := range []struct {
 		devices []int32
 		blocks  int

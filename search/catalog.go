@@ -19,6 +19,8 @@ type piece struct {
 	// pooled columns that travel in all-to-alls: width times features, summed over the members.
 	// It is 0 for a piece that several devices hold.
 	bytes, dims int64
+	// outputs is the number of bytes of pooled vectors on each device that holds the piece, the least of its devices.
+	outputs int64
 	// table, width and item are those of the first member. single says that there is no other.
 	table, width, item int32
 	// siblings is the number of the list of the piece's siblings (catalog.siblings), or none for a
@@ -88,6 +90,10 @@ type catalog struct {
 	// budget is the number of bytes that shards may take on the device with the most memory, and
 	// hostBudget the number of bytes of host memory for a device on the host with the most.
 	budget, hostBudget int64
+	// leavesRoom says that devices keep memory free for the backward (Options.BackwardRoom). backwardRoom is the most
+	// that a device keeps free, which budget leaves out; a device with many outputs needs less (ledger.returned).
+	leavesRoom   bool
+	backwardRoom int64
 	// short is the number of bytes by which each device's budget is below budget, and hostShort that
 	// by which its host budget is below hostBudget. Counts of a device's bytes start from these.
 	short, hostShort []int64
@@ -128,8 +134,8 @@ type together struct {
 	operator problem.Operator
 }
 
-func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
-	c := &catalog{problem: p, rules: p.Engine.Rules(), scorer: scorer, operators: map[problem.OperatorKey]int32{}}
+func newCatalog(p *problem.Problem, scorer Scorer, leavesRoom bool) *catalog {
+	c := &catalog{problem: p, rules: p.Engine.Rules(), scorer: scorer, leavesRoom: leavesRoom, operators: map[problem.OperatorKey]int32{}}
 	c.resize(p.Topology.Devices)
 	const g = problem.ColumnGranule
 	c.leasts, c.familyOf, c.equalWidths = make([]int32, len(p.Tables)), make([]int32, len(p.Tables)), make([][]int, len(p.Tables))
@@ -150,7 +156,10 @@ func (c *catalog) resize(n int) {
 	resized := *c.problem
 	resized.Topology.Devices = n
 	c.problem = &resized
-	c.budget = int64(resized.LargestBudget())
+	if c.budget = int64(resized.LargestBudget()); c.leavesRoom {
+		c.backwardRoom = int64(resized.BackwardRoom())
+		c.budget -= c.backwardRoom
+	}
 	for d := len(c.all); d < n; d++ {
 		c.all = append(c.all, int32(d))
 	}
@@ -221,13 +230,16 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 		s, n := c.shard(m.table, &form), c.blocks(&form)
 		s.Columns.End, s.Rows.End = int64(m.width), c.problem.Tables[m.table].BlockRows(n)
 		memory := c.problem.ShardMemory(s)
+		outputs := memory.Outputs
 		if n > 1 {
 			last := s
 			last.Rows = problem.Range{Start: s.Rows.End * int64(n-1), End: c.problem.Tables[m.table].Rows}
 			k.shorter = int64(memory.Tables() - c.problem.ShardMemory(last).Tables())
+			outputs = min(outputs, c.problem.ShardMemory(last).Outputs)
 			k.received = int64(c.problem.ReceivedOf(last))
 		}
 		k.bytes += int64(memory.Tables())
+		k.outputs += int64(outputs)
 		k.hostBytes += int64(memory.Host)
 		if k.span == oneDevice {
 			k.dims += int64(c.problem.DimSum(s))

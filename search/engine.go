@@ -142,7 +142,15 @@ func empties(l *layout) bool {
 	if !l.c.rules.NoIdle || l.c.former == nil {
 		return false
 	}
-	alone := func(d int32) bool { return l.after(d) == 0 }
+	alone := func(d int32) bool {
+		n := len(l.held[d])
+		for _, slot := range l.gone {
+			if p := l.parts[slot]; p.device == d && l.c.pieces[p.piece].span == oneDevice {
+				n--
+			}
+		}
+		return n == 0 && !slices.ContainsFunc(l.come, func(p placed) bool { return p.device == d })
+	}
 	for _, slot := range l.gone {
 		if p := l.parts[slot]; l.c.pieces[p.piece].span != oneDevice {
 			return slices.ContainsFunc(l.c.all, alone) // even if another piece takes its place on them
@@ -607,7 +615,7 @@ func (m evenMover) fetch(slot int32, empty []int32) bool {
 		return false
 	}
 	i := slices.IndexFunc(empty, func(d int32) bool {
-		return m.allows(p.piece, d) && m.own[d]+m.shared(d)+m.c.pieces[p.piece].bytes <= m.budget
+		return m.allows(p.piece, d) && m.with(d, m.c.pieces[p.piece].bytes, m.c.pieces[p.piece].outputs) <= m.budget
 	})
 	if i < 0 {
 		return false
@@ -632,7 +640,7 @@ func (m evenMover) cutFor(table int, empty []int32) bool {
 		m.come = append(m.come, placed{piece, m.parts[slot].device})
 	}
 	for _, d := range empty {
-		if len(m.come) < n && m.allows(piece, d) && m.own[d]+m.shared(d)+m.c.pieces[piece].bytes <= m.budget {
+		if len(m.come) < n && m.allows(piece, d) && m.with(d, m.c.pieces[piece].bytes, m.c.pieces[piece].outputs) <= m.budget {
 			m.come = append(m.come, placed{piece, d})
 		}
 	}

@@ -141,7 +141,7 @@ func TestBreaks(t *testing.T) {
 	} {
 		p.Engine = test.engine
 		scorer := additiveFactory(p)()
-		c := newCatalog(p, scorer)
+		c := newCatalog(p, scorer, false)
 		whole := c.whole()[0]
 		first, second := c.slice(whole, 32-test.other), c.slice(whole, test.other)
 		if test.other == host {
@@ -183,7 +183,7 @@ func TestEqualSlicesFindRoom(t *testing.T) {
 		for d := range p.Topology.Devices {
 			p.Topology.DeviceMemories = append(p.Topology.DeviceMemories, unit.Bytes(float64(all)*fill)*unit.Bytes(2-d%2))
 		}
-		c := newCatalog(p, nil)
+		c := newCatalog(p, nil, false)
 		room := make([]int64, len(c.all))
 		for d := range room {
 			room[d] = c.free(int32(d))

@@ -35,7 +35,7 @@ func TestFormsOfConstrainedTables(t *testing.T) {
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	f := newForms(newCatalog(p, nil), Options{ShardingTypes: problem.ShardingTypes()})
+	f := newForms(newCatalog(p, nil, false), Options{ShardingTypes: problem.ShardingTypes()})
 	const tiers = "host_cached host"
 	for i, want := range []string{
 		"row_wise table_row_wise data_parallel " + tiers,
@@ -79,7 +79,7 @@ func TestMayCut(t *testing.T) {
 		if sliced {
 			types = append(types, problem.Grid)
 		}
-		c := newCatalog(p, nil)
+		c := newCatalog(p, nil, false)
 		r := &mover{layout: newLayout(c, nil, newForms(c, Options{ShardingTypes: types}))}
 		for held, want := range map[problem.ShardingType]bool{"": true, problem.RowWise: false, problem.DataParallel: false, problem.TableRowWise: sliced} {
 			r.parts = []placed{{c.inForm(c.whole()[0], 16, problem.Form{ShardingType: held}), 0}}

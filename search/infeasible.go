@@ -159,7 +159,7 @@ func DevicesNeeded(p *problem.Problem) int {
 // for received data, one does not. So from two devices on, the number is doubled until
 // the tables fit, and then bisected.
 func devicesNeeded(p *problem.Problem) (n int, reason string) {
-	c := newCatalog(p, nil)
+	c := newCatalog(p, nil, false)
 	least, most := 1, hardware.MaxDevices
 	for i := range p.Tables {
 		for _, d := range p.Tables[i].Constraint.Devices {

@@ -329,7 +329,7 @@ func (l *layout) fits(together bool) bool {
 		}
 	} else if l.crowding == 0 {
 		for _, p := range l.come {
-			if l.after(p.device)+l.shared(p.device) > l.budget {
+			if l.after(p.device) > l.budget {
 				return false
 			}
 		}
@@ -340,20 +340,22 @@ func (l *layout) fits(together bool) bool {
 	return true
 }
 
-// after returns the bytes that a device's own pieces take of HBM after the change.
+// after returns the bytes that a device takes of its HBM after a change of pieces on single devices.
 func (l *layout) after(device int32) int64 {
-	bytes := l.own[device]
+	bytes, outputs := int64(0), int64(0)
 	for _, slot := range l.gone {
 		if l.parts[slot].device == device {
-			bytes -= l.c.pieces[l.parts[slot].piece].bytes
+			k := &l.c.pieces[l.parts[slot].piece]
+			bytes, outputs = bytes-k.bytes, outputs-k.outputs
 		}
 	}
 	for _, q := range l.come {
 		if q.device == device {
-			bytes += l.c.pieces[q.piece].bytes
+			k := &l.c.pieces[q.piece]
+			bytes, outputs = bytes+k.bytes, outputs+k.outputs
 		}
 	}
-	return bytes
+	return l.with(device, bytes, outputs)
 }
 
 // widely reports whether the change affects bytes other than the HBM of single devices.
@@ -374,7 +376,7 @@ func (l *layout) widely() bool {
 }
 
 // excess returns the bytes by which a device exceeds its HBM, and excesses those of all devices.
-func (l *layout) excess(d int32) int64 { return excess(l.budget - l.own[d] - l.shared(d)) }
+func (l *layout) excess(d int32) int64 { return excess(l.budget - l.with(d, 0, 0)) }
 
 func (l *layout) excesses() (bytes int64) {
 	for d := range l.own {
@@ -393,7 +395,7 @@ func (l *layout) changeOver() {
 		return
 	}
 	for _, d := range l.touched {
-		l.over += excess(l.budget-l.after(d)-l.shared(d)) - l.excess(d)
+		l.over += excess(l.budget-l.after(d)) - l.excess(d)
 	}
 }
 

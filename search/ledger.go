@@ -10,6 +10,7 @@ import "github.com/neuroshard/neuroshard/internal/peaks"
 //	shorter     HBM of one device            what last blocks of rows take less of it than the others
 //	host        host memory of one device    pieces whose rows lie there
 //	received    HBM of each device           what it receives from blocks of rows on chosen devices
+//	returned    HBM of each device           room for the backward that it does not need, as its outputs are large
 //
 // Bytes that several devices hold are kept once, so that counting them takes the same
 // time for any number of devices.
@@ -23,7 +24,12 @@ type ledger struct {
 	// own and host are by device, onHost by host.
 	own, host, onHost, shorter []int64
 	everywhere                 int64
-	// taken knows the most bytes of own and onHost, less shorter, on a device, and hostTaken those of host. takenSum is
+	// room is the most that a device keeps free for its backward. outputs, hostOutputs and allOutputs are the bytes of
+	// pooled vectors of the pieces on one device, of a host's devices together, and of all devices.
+	room                 int64
+	outputs, hostOutputs []int64
+	allOutputs           int64
+	// taken knows the most bytes of own and onHost, less shorter and returned, on a device, and hostTaken those of host. takenSum is
 	// the sum of taken.
 	taken, hostTaken *peaks.List[int64]
 	takenSum         int64
@@ -40,6 +46,7 @@ func newLedger(c *catalog) ledger {
 	l := ledger{
 		budget: c.budget, hostBudget: c.hostBudget, blocks: make([]int32, len(c.problem.Tables)), start: c.short, hostStart: c.hostShort,
 		own: make([]int64, n), host: make([]int64, n), shorter: make([]int64, n), onHost: make([]int64, t.Hosts()),
+		room: c.backwardRoom, outputs: make([]int64, n), hostOutputs: make([]int64, t.Hosts()),
 		local: int32(t.PerHost()), hostOf: make([]int32, n), taken: peaks.New[int64](n), hostTaken: peaks.New[int64](n),
 	}
 	for d := range l.hostOf {
@@ -53,6 +60,7 @@ func newLedger(c *catalog) ledger {
 func (l *ledger) clearDevices() {
 	copy(l.own, l.start)
 	copy(l.host, l.hostStart)
+	clear(l.outputs)
 	for d := range l.own {
 		l.update(int32(d))
 		l.hostTaken.Set(d, l.host[d])
@@ -65,13 +73,27 @@ func (l *ledger) clear(budget int64) {
 	clear(l.blocks)
 	clear(l.onHost)
 	clear(l.shorter)
-	l.everywhere = 0
+	clear(l.hostOutputs)
+	l.everywhere, l.allOutputs = 0, 0
 	l.clearDevices()
 }
 
-// update counts what device d holds, after a change of own or onHost.
+// returned returns the part of the room for the backward that device d does not need, if it has more bytes of outputs than
+// those counted: nothing up to half of the room, and all of it from as many outputs as the device receives
+// (problem.LeavesBackwardRoom). A piece takes twice its outputs or more, so another piece never leaves more memory free.
+func (l *ledger) returned(d int32, more int64) int64 {
+	outputs := l.outputs[d] + l.hostOutputs[l.hostOf[d]] + l.allOutputs + more
+	return min(max(0, 2*outputs-l.room), l.room)
+}
+
+// with returns the bytes that device d takes of its HBM with further own pieces of some bytes and outputs.
+func (l *ledger) with(d int32, bytes, outputs int64) int64 {
+	return l.own[d] + bytes + l.shared(d) - l.returned(d, outputs)
+}
+
+// update counts what device d holds, after a change of its pieces.
 func (l *ledger) update(d int32) {
-	bytes := l.own[d] + l.onHost[l.hostOf[d]] - l.shorter[d]
+	bytes := l.own[d] + l.onHost[l.hostOf[d]] - l.shorter[d] - l.returned(d, 0)
 	l.takenSum += bytes - l.taken.Values()[d]
 	l.taken.Set(int(d), bytes)
 }
@@ -81,18 +103,26 @@ func (l *ledger) count(k *piece, device int32, sign int64) {
 	switch k.span {
 	case everywhere:
 		l.everywhere += sign * k.bytes
-		last := int32(len(l.own)) - 1
-		l.shorter[last] += sign * k.shorter
-		l.update(last)
+		l.shorter[len(l.own)-1] += sign * k.shorter
+		was := l.allOutputs
+		if l.allOutputs += sign * k.outputs; min(was, l.allOutputs) < l.room && max(was, l.allOutputs) > 0 {
+			for d := range l.own {
+				l.update(int32(d))
+			}
+		} else {
+			l.update(int32(len(l.own)) - 1)
+		}
 	case oneHost:
 		host := l.hostOf[device]
 		l.onHost[host] += sign * k.bytes
+		l.hostOutputs[host] += sign * k.outputs
 		l.shorter[min((host+1)*l.local, int32(len(l.own)))-1] += sign * k.shorter
 		for d := host * l.local; d < min((host+1)*l.local, int32(len(l.own))); d++ {
 			l.update(d)
 		}
 	case oneDevice:
 		l.own[device] += sign * k.bytes
+		l.outputs[device] += sign * k.outputs
 		l.update(device)
 		if k.received > 0 {
 			l.receive(k, sign)

@@ -109,7 +109,7 @@ func TestStrays(t *testing.T) {
 		p := hostProblem(1, "")
 		p.Tables = p.Tables[:1]
 		p.Tables[0].Dim, p.Tables[0].Constraint.OneHost = 32, !test.alone
-		c := newCatalog(p, additiveFactory(p)())
+		c := newCatalog(p, additiveFactory(p)(), false)
 		whole := c.whole()[0]
 		half := c.slice(whole, 16)
 		c.register(&c.pieces[half])
@@ -149,7 +149,7 @@ func TestOneHostFills(t *testing.T) {
 	p.Tables[1].Constraint.ShardingTypes = []problem.ShardingType{problem.ColumnWise}
 	p.Topology.HostMemory, p.Tables[0].Rows, p.Tables[1].Rows = 0, 1_000_000, 250_000
 	leave(p, 30_000_000)
-	c := newCatalog(p, nil)
+	c := newCatalog(p, nil, false)
 	f := newForms(c, Options{ShardingTypes: []problem.ShardingType{problem.ColumnWise, problem.RowWise}})
 	every, none := fitting(c, &f, never)
 	if none {
@@ -177,7 +177,7 @@ func TestRehost(t *testing.T) {
 	p := hostProblem(1, "")
 	p.Tables = p.Tables[:1]
 	p.Tables[0].Dim = 32
-	c := newCatalog(p, additiveFactory(p)())
+	c := newCatalog(p, additiveFactory(p)(), false)
 	half := c.slice(c.whole()[0], 16)
 	c.register(&c.pieces[half])
 	m := &mover{layout: newLayout(c, c.scorer, onlyColumns(c)), draw: rand.New(rand.NewPCG(1, 0))}

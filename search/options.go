@@ -117,6 +117,9 @@ type Options struct {
 	// From, if set, is an old placement that method NeuroShard begins from and changes little.
 	// The search then has no stage prefer (Beside). The other methods take none.
 	From *From
+	// BackwardRoom says that each device keeps the part of Problem.BackwardRoom free that it needs
+	// (Problem.LeavesBackwardRoom). A search that finds no such placement fails; then search again without.
+	BackwardRoom bool
 	// Brief leaves DevicesNeeded and its reason out of *Infeasible: on a large cluster,
 	// computing DevicesNeeded takes longer than a simple method.
 	Brief bool

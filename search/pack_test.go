@@ -90,9 +90,9 @@ func TestPackFindsWhatThereIs(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		n := 2 + random.IntN(3)
 		p := drawn(random.IntN, n, 1+random.IntN(5))
-		c := newCatalog(p, nil)
+		c := newCatalog(p, nil, false)
 		leave(p, int64(float64(total(columnsOf(c)))/float64(n)/(.8+.2*random.Float64())))
-		c = newCatalog(p, nil)
+		c = newCatalog(p, nil, false)
 		loads := columnsOf(c)
 		room := make([]int64, n)
 		for d := range room {
@@ -188,7 +188,7 @@ func TestPropertyPourPlacesWhatIsCertain(t *testing.T) {
 				p.Tables[intN(len(p.Tables))].Constraint.Colocation = fmt.Sprint(intN(2))
 			}
 		}
-		c := newCatalog(p, nil)
+		c := newCatalog(p, nil, false)
 		loads := columnsOf(c)
 		// Any table's least slice may be what L is.
 		at := &loads[intN(len(loads))]
@@ -206,7 +206,7 @@ func TestPropertyPourPlacesWhatIsCertain(t *testing.T) {
 			budget = max(budget, (2*together+int64(devices)-1)/int64(devices))
 		}
 		leave(p, budget)
-		c = newCatalog(p, nil)
+		c = newCatalog(p, nil, false)
 		if c.budget != budget {
 			t.Fatalf("got a budget of %d, want %d", c.budget, budget)
 		}
@@ -232,7 +232,7 @@ func TestPropertyBytesOfSlices(t *testing.T) {
 		if rapid.Bool().Draw(t, "weights only") {
 			p.Accounting = problem.CountWeights
 		}
-		c := newCatalog(p, nil)
+		c := newCatalog(p, nil, false)
 		l := columnsOf(c)[0]
 		bytes := func(width int32) int64 {
 			s := p.Whole(0)
@@ -293,7 +293,7 @@ func TestPackByHand(t *testing.T) {
 			if err := c.p.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			catalog := newCatalog(c.p, additiveFactory(c.p)())
+			catalog := newCatalog(c.p, additiveFactory(c.p)(), false)
 			loads := columnsOf(catalog)
 			parts := partsOf(catalog, settled(catalog, loads, never))
 			if parts == nil {
@@ -335,7 +335,7 @@ func TestUnevenForcedSplits(t *testing.T) {
 	// A table of 44 columns, slices of at least 12; a device holds 16. Halving gives 24 and
 	// 20, and the halves of 20 are too narrow.
 	p := minWidth(handMade(16*4*10, 3, table{10, 44, 1}), 12)
-	c := newCatalog(p, nil)
+	c := newCatalog(p, nil, false)
 	pieces, failed := forced(c)
 	var widths []int
 	for _, k := range pieces {
@@ -362,10 +362,10 @@ func TestUnevenForcedSplits(t *testing.T) {
 func TestHalvesTakeMoreThanThereIs(t *testing.T) {
 	p := handMade(unit.GiB, 3, table{100, 48, 10})
 	p.Accounting, p.Batch = problem.CountAll, 100
-	c := newCatalog(p, nil)
+	c := newCatalog(p, nil, false)
 	third := columnsOf(c)[0]
 	leave(p, third.bytes(4))
-	c = newCatalog(p, nil)
+	c = newCatalog(p, nil, false)
 	pieces, failed := forced(c)
 	if failed != none || c.total(pieces) <= c.room() {
 		t.Fatalf("got halves that take %v of %v, want more than there is", c.total(pieces), c.room())

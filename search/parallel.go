@@ -80,7 +80,7 @@ func twin(r *run) *run {
 		return nil
 	}
 	scorer := newScorer()
-	t := &run{ctx: r.ctx, opt: r.opt, newScorer: newScorer, own: scorer, catalog: newCatalog(r.catalog.problem, scorer)}
+	t := &run{ctx: r.ctx, opt: r.opt, newScorer: newScorer, own: scorer, catalog: newCatalog(r.catalog.problem, scorer, r.opt.BackwardRoom)}
 	t.forms = newForms(t.catalog, r.opt)
 	timeChoices(t)
 	return t

@@ -78,7 +78,7 @@ func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Opti
 	scorer := newScorer()
 	r := &run{
 		ctx: ctx, opt: opt, newScorer: newScorer, own: scorer,
-		catalog: newCatalog(p, scorer),
+		catalog: newCatalog(p, scorer, opt.BackwardRoom),
 		twins:   &[]*run{},
 		most:    opt.MaxEvaluations,
 		status:  Complete,

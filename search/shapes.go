@@ -309,7 +309,7 @@ func (b *builder) chooseDevices(k, s int32, n int, strict bool) (rise float64, o
 	for i := range n {
 		c := b.candidates[i%len(b.candidates)]
 		if again := int64(i / len(b.candidates)); again > 0 {
-			if b.c.rules.OneSlice || b.own[c.device]+b.shared(c.device)+(again+1)*piece.bytes > b.c.budget || piece.hostBytes > 0 {
+			if b.c.rules.OneSlice || b.with(c.device, (again+1)*piece.bytes, (again+1)*piece.outputs) > b.c.budget || piece.hostBytes > 0 {
 				return 0, false
 			}
 			c.rise *= 1.5 // the second fills a fuller device
@@ -366,7 +366,7 @@ func (b *builder) mayTake(d, k int32, piece *piece, strict bool) bool {
 	if piece.hostBytes > 0 && b.host[d]+piece.hostBytes > b.hostBudget {
 		return false
 	}
-	if b.own[d]+b.shared(d)+piece.bytes > b.c.budget || piece.class > l.class || slices.ContainsFunc(b.tried, func(p placed) bool { return p.device == d }) {
+	if b.with(d, piece.bytes, piece.outputs) > b.c.budget || piece.class > l.class || slices.ContainsFunc(b.tried, func(p placed) bool { return p.device == d }) {
 		return false
 	}
 	return !strict || !l.few || b.few[k] && b.rows[d]+b.c.rows(k) <= fewRows

@@ -19,7 +19,7 @@ func TestPackingInAllForms(t *testing.T) {
 	for seed := range uint64(4) {
 		p := drawn(rand.New(rand.NewPCG(seed, 21)).IntN, 8, 40)
 		p.Topology.Profile, p.Topology.DevicesPerHost = onHosts().Topology.Profile, 4
-		c := newCatalog(p, nil)
+		c := newCatalog(p, nil, false)
 		even := total(columnsOf(c)) / int64(len(c.all))
 		p.Topology.HostMemory = unit.Bytes(even) * unit.Bytes(seed%2)
 		for i := range 8 {
@@ -28,7 +28,7 @@ func TestPackingInAllForms(t *testing.T) {
 		least := int64(0)
 		for budget := even * 6 / 5; budget > even/4; budget = budget * 9 / 10 {
 			leave(p, budget)
-			c := newCatalog(p, nil)
+			c := newCatalog(p, nil, false)
 			f := newForms(c, Options{ShardingTypes: problem.ShardingTypes()})
 			variants := variantsOf(c, &f)
 			if _, _, ok := balanced(c, variants, 1); !ok {
@@ -89,7 +89,7 @@ func TestRoomOfUnlikeDevices(t *testing.T) {
 		// The first table must leave device 0 to one of the others.
 		"devices": {onDevice(0, 1), onDevice(0, 2), onDevice(0, 2)},
 	} {
-		c := newCatalog(p, nil)
+		c := newCatalog(p, nil, false)
 		c.budget = 10
 		variants := make([][]variant, len(list))
 		for i := range list {

@@ -208,36 +208,20 @@ func bounded(ctx context.Context, k task, r search.Result) bool {
 	return ok && gap < 1e-9
 }
 
-// roomy is search.Run as neuroshard.Plan calls it: the placement leaves room for the backward where it can. The plan
-// without room on every device is taken if it is cheaper and leaves the room on the devices that need it, if the
-// search has tried all placements, or if there is no other.
+// roomy is search.Run as neuroshard.Plan calls it: each device keeps the memory free that it needs for the backward. The
+// tables are placed without that room if there is no such placement, or the search has tried all placements.
 func roomy(ctx context.Context, p *problem.Problem, newScorer search.Factory, opt search.Options) (search.Result, error) {
-	room := p.BackwardRoom()
-	if room == 0 {
+	if opt.BackwardRoom = p.BackwardRoom() > 0; !opt.BackwardRoom {
 		return search.Run(ctx, p, newScorer, opt)
 	}
-	smaller := *p
-	smaller.Topology.ReserveFixed += room
-	found, err := search.Run(ctx, &smaller, newScorer, opt)
-	if err == nil && !found.Optimal && !full(p) {
+	found, err := search.Run(ctx, p, newScorer, opt)
+	if err == nil && !found.Optimal {
 		return found, nil
 	}
-	bare, bareErr := search.Run(ctx, p, newScorer, opt)
-	evaluations := found.Stats.Evaluations + bare.Stats.Evaluations
-	if err == nil && !found.Optimal && (bareErr != nil || bare.Cost >= found.Cost || !p.LeavesBackwardRoom(bare.Shards)) {
-		bare, bareErr = found, nil
-	}
-	bare.Stats.Evaluations = evaluations
-	return bare, bareErr
-}
-
-// full reports whether the tables, each whole, take more than half of the memory for them.
-func full(p *problem.Problem) bool {
-	var budget unit.Bytes
-	for d := range p.Topology.Devices {
-		budget += p.ShardBudget(d)
-	}
-	return 2*taken(p) > budget
+	opt.BackwardRoom = false
+	bare, err := search.Run(ctx, p, newScorer, opt)
+	bare.Stats.Evaluations += found.Stats.Evaluations
+	return bare, err
 }
 
 // processorSeconds returns the processor time of this process so far.
