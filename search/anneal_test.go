@@ -255,11 +255,7 @@ func TestRefinementMerges(t *testing.T) {
 // annealed returns the best placement after the race.
 func annealed(t *testing.T, r *run, best placement) placement {
 	t.Helper()
-	s, err := race{}.apply(r, state{best: best})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.best
+	return race(r, state{best: best})
 }
 
 // launches is additive with 5 ms for each slice.

@@ -17,17 +17,15 @@ import (
 // the caller's.
 func Baselines() []Method { return []Method{Size, Dim, Lookup, SizeLookup, Random} }
 
-// baseline is the stage of a baseline.
-type baseline struct{ method Method }
-
-func (b baseline) apply(r *run, s state) (state, error) {
+// baseline places the tables by a baseline.
+func baseline(r *run, m Method) (s state, err error) {
 	pieces, err := r.forced()
 	if err != nil {
 		return s, err
 	}
-	devices, failed := placeByKey(r.catalog, b.method, pieces, r.opt.Seed)
+	devices, failed := placeByKey(r.catalog, m, pieces, r.opt.Seed)
 	if failed != none {
-		return s, infeasible(r.catalog, b.method, pieces, devices, failed)
+		return s, infeasible(r.catalog, m, pieces, devices, failed)
 	}
 	s.forced = pieces
 	s.best = r.offer(s.best, pair(s.forced, devices))

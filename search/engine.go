@@ -492,7 +492,7 @@ func (m evenMover) occupiedBaseline(r *run) (found placement) {
 		if r.ended() {
 			break
 		}
-		if s, err := r.apply(stagesOf(method), state{}); err == nil && s.best.parts != nil {
+		if s, err := r.search(method); err == nil && s.best.parts != nil {
 			other, _, _ := m.occupied(r, s.best, r.ended)
 			found = cheaper(found, other)
 		}

@@ -21,25 +21,14 @@ import (
 //
 // This takes too long for all but tiny problems, so the number of placements is counted
 // before any cost is estimated. If there are too many, but few with at most one slice of
-// a table on each device, the stage tries those few, and the next stages go on from the
-// cheapest of them.
+// a table on each device, the search tries those few, and goes on from the cheapest of them.
 
-// exhaustivePlacements is the largest number of placements for which the stage tries
+// exhaustivePlacements is the largest number of placements for which the search tries
 // them all.
 const exhaustivePlacements = 100_000
 
 // lookAgain is the number of placements tried between two looks at the clock.
 const lookAgain = 64
-
-// exhaustive is the stage that tries all placements if their number is small.
-type exhaustive struct{}
-
-func (exhaustive) apply(r *run, s state) (state, error) {
-	if r.most == 0 {
-		tryAll(r, &s)
-	}
-	return s, nil
-}
 
 // tryAll tries all placements if their number is small enough, and then sets complete
 // in the state: no placement with undivided operators is cheaper under the scorer than the

@@ -1,9 +1,12 @@
 package search
 
-import "slices"
+import (
+	"errors"
+	"slices"
+)
 
-// What fits is decided by bytes alone. Stage fit places slices of columns in HBM, and stage fill tables in all
-// forms that they may take, if there is still no placement:
+// What fits is decided by bytes alone: first slices of columns in HBM, and then tables in all forms that they may take, if
+// there is still no placement:
 //
 //	forced splits   a slice larger than a device's budget is cut in halves, and those
 //	                again, until each fits; then first fit (firstfit.go)
@@ -17,11 +20,44 @@ import "slices"
 // placements were tried. If a problem is too large for that, the search may find a placement with some
 // memory and none with a little more. It fails for certain if the bound is above the memory.
 
-// fit is the stage that places slices of columns in HBM. It fails with *Infeasible if a
-// table cannot be cut into slices that fit a device.
-type fit struct{}
+// fitted returns a placement that fits, the cheapest one found on the way. If exhaustively, it tries all placements in slices
+// of columns if these are few. It fails with *Infeasible or *NoShardingType if it finds none.
+func fitted(r *run, exhaustively bool) (s state, err error) {
+	f := &r.forms
+	if err := f.possible(r.catalog, nil); err != nil {
+		return s, err
+	}
+	if f.columns && (!f.any() || !slices.Contains(f.barred, true)) {
+		s, err = inColumns(r, exhaustively)
+		err = r.placed(s, err)
+	}
+	if !f.any() {
+		return s, err
+	}
+	s.complete = false
+	if err != nil && !errors.As(err, &s.infeasible) {
+		return s, err
+	}
+	r.event.Phase = "forms"
+	timeChoices(r)
+	s, err = fill(r, s)
+	r.scorer().Reset()
+	return s, err
+}
 
-func (fit) apply(r *run, s state) (state, error) {
+// timeChoices estimates the time of each whole table that may take other forms.
+func timeChoices(r *run) {
+	r.scorer().Reset()
+	for t, choices := range r.forms.choices {
+		if len(choices) > 0 {
+			r.catalog.time(r.forms.whole[t])
+		}
+	}
+}
+
+// inColumns places slices of columns in HBM. It fails with *Infeasible if a table cannot be cut into slices that fit a
+// device.
+func inColumns(r *run, exhaustively bool) (s state, err error) {
 	pieces, err := r.forced()
 	if err != nil {
 		return s, err
@@ -40,14 +76,14 @@ func (fit) apply(r *run, s state) (state, error) {
 			s.best = r.offer(s.best, pair(s.forced, devices))
 		}
 	}
+	if exhaustively && r.most == 0 {
+		tryAll(r, &s)
+	}
 	return s, nil
 }
 
-// fill is the stage that makes tables fit in other forms. It fails with *Infeasible or
-// *NoShardingType if it finds no placement.
-type fill struct{}
-
-func (fill) apply(r *run, s state) (state, error) {
+// fill makes tables fit in other forms, if there is no placement yet.
+func fill(r *run, s state) (state, error) {
 	if s.best.parts != nil {
 		return s, nil
 	}

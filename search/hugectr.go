@@ -31,10 +31,8 @@ const (
 	sentVector = 9. / 4
 )
 
-// hugectr is the stage of method HugeCTR.
-type hugectr struct{}
-
-func (hugectr) apply(r *run, s state) (state, error) {
+// hugectr is method HugeCTR.
+func hugectr(r *run) (s state, err error) {
 	pieces, err := r.forced()
 	if err != nil {
 		return s, err

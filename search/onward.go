@@ -6,21 +6,17 @@ import (
 	"slices"
 )
 
-// Stage onward goes on from an old placement (Options.From):
+// A search goes on from an old placement (Options.From):
 //
 //	resume    what may stay stays (resume.go), and the other pieces find places (insert.go).
-//	          If they find none, the other stages make a placement
+//	          If they find none, the method makes a placement
 //	anneal    under the price of moved bytes and the budget, in runs. The first runs have a higher
 //	          price, so that bytes move first where that pays most
 //	return    each table that moved goes back to its old place, if the plan does not become more
 //	          expensive by that
 //
 // The bytes that move in the placement that the annealing begins with had to move, as far as
-// the stage can tell; the budget comes on top of them.
-
-// onward is the stage that goes on from an old placement. It has the stages to make a placement
-// if the old one leads to none.
-type onward struct{ otherwise []stage }
+// the search can tell; the budget comes on top of them.
 
 const (
 	// A run makes onwardASlice evaluations for each slice, but at least onwardEvaluations. Beyond
@@ -46,7 +42,8 @@ var onwardRuns = []struct {
 	{heat: 1, exact: true, most: 100},
 }
 
-func (o onward) apply(r *run, s state) (state, error) {
+// onward goes on from the old placement.
+func onward(r *run) (s state, err error) {
 	f := newFormer(r.catalog.problem, r.opt.From)
 	r.catalog.former = f
 	f.dominate(r.catalog.problem)
@@ -55,7 +52,7 @@ func (o onward) apply(r *run, s state) (state, error) {
 	if err := r.forms.possible(r.catalog, old.parts); err != nil {
 		return s, err
 	}
-	start, err := o.start(r, old)
+	start, err := onwardFrom(r, old)
 	if err != nil {
 		return s, err
 	}
@@ -76,8 +73,8 @@ func (o onward) apply(r *run, s state) (state, error) {
 	return s, nil
 }
 
-// start returns the placement that the annealing begins with.
-func (o onward) start(r *run, old *resumer) (placement, error) {
+// onwardFrom returns the placement that the annealing begins with.
+func onwardFrom(r *run, old *resumer) (placement, error) {
 	r.scorer().Reset()
 	old.mean = r.catalog.meanTime(old.left)
 	m := &inserter{newAnnealer(r.catalog, r.scorer(), r.opt.Seed, r.forms), old}
@@ -91,7 +88,7 @@ func (o onward) start(r *run, old *resumer) (placement, error) {
 	}
 	f := r.catalog.former
 	r.catalog.former = nil
-	s, err := r.apply(o.otherwise, state{})
+	s, err := r.search(r.opt.Method)
 	err = r.placed(s, err)
 	r.catalog.former = f
 	if err != nil {

@@ -115,7 +115,7 @@ type Options struct {
 	// does not change the result. It is not used with MaxEvaluations or From.
 	Apart func() Factory
 	// From, if set, is an old placement that method NeuroShard begins from and changes little.
-	// The search then has no stage prefer (Beside). The other methods take none.
+	// Beside then does not count. The other methods take none.
 	From *From
 	// BackwardRoom says that each device keeps the part of Problem.BackwardRoom free that it needs
 	// (Problem.LeavesBackwardRoom). A search that finds no such placement fails; then search again without.
@@ -124,7 +124,7 @@ type Options struct {
 	// computing DevicesNeeded takes longer than a simple method.
 	Brief bool
 	// FromScratch says that method NeuroShard makes one run of simulated annealing from a simple
-	// placement, over all of the budget, in the place of its other stages: to measure what these
+	// placement, over all of the budget, in the place of the race: to measure what that
 	// are worth. The other methods take none, nor does a search from an old placement (From).
 	FromScratch bool
 	// OnEvent, if set, is called from the goroutine of Run as the search
@@ -285,16 +285,4 @@ func (o *Options) beamDefaults() error {
 		}
 	}
 	return nil
-}
-
-// stages returns the stages of a search.
-func (o *Options) stages() []stage {
-	stages := stagesOf(o.Method)
-	switch {
-	case o.From != nil:
-		return []stage{onward{stages}}
-	case o.FromScratch:
-		return []stage{columnSlices{[]stage{fit{}}}, scratch{}}
-	}
-	return stages
 }

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Stage prefer chooses between placements whose costs differ too little to matter, by a
+// The search chooses, at the end, between placements whose costs differ too little to matter, by a
 // second estimate of the same placements (Options.Beside):
 //
 //	cost            least      + 0.5 %
 //	finalists         a   b   c   |   d
-//	second estimate   5   4   6   |   1      the stage takes b
+//	second estimate   5   4   6   |   1      the search takes b
 //
-// The finalists are the cheapest placements that the stages offered. The stage takes the one
+// The finalists are the cheapest placements that were offered. The search takes the one
 // with the least sum of both estimates among those that cost at most 0.5 % more than the
 // cheapest one.
 
@@ -24,7 +24,7 @@ const (
 	finalistsKept = 8
 )
 
-// finalists are the cheapest placements that the stages offered, the cheapest first. No two
+// finalists are the cheapest placements that were offered, the cheapest first. No two
 // are the same.
 type finalists []placement
 
@@ -41,12 +41,10 @@ func consider(r *run, best, p placement) placement {
 	return cheaper(best, p)
 }
 
-// prefer is the stage that chooses by a second estimate.
-type prefer struct{}
-
-func (prefer) apply(r *run, s state) (state, error) {
+// prefer chooses by the second estimate, if there is one and neither a budget nor all placements decide.
+func prefer(r *run, s state) placement {
 	if r.opt.Beside == nil || s.complete || s.best.parts == nil || r.status != Complete || r.ended() {
-		return s, nil
+		return s.best
 	}
 	second := r.opt.Beside()
 	best, least := s.best, s.best.cost+secondCost(r, second, s.best)
@@ -58,8 +56,7 @@ func (prefer) apply(r *run, s state) (state, error) {
 			best, least = p, sum
 		}
 	}
-	s.best = best
-	return s, nil
+	return best
 }
 
 // secondCost returns the cost of a placement by the second estimate.

@@ -72,10 +72,8 @@ func (d *division) halvable(c *catalog, n int) []int32 {
 	})
 }
 
-// published is the stage of the published search.
-type published struct{}
-
-func (published) apply(r *run, s state) (state, error) {
+// published is the published search.
+func published(r *run) (s state, err error) {
 	pieces, err := r.forced()
 	if err != nil {
 		return s, err

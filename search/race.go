@@ -8,22 +8,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// The race is the search: it makes starts, anneals from all of them for a short time, then from fewer of them for longer, and
-// goes on from the best one.
-//
-//	starts        placements of all tables (starts.go)             40 to 80, the cheapest 16 race
-//	rounds        1 x each from 16 starts | 2 x from 8 | 4 x from 4 ...  hot runs
-//	long runs     16 x each from the winner, ever colder                 until one saves nothing
-//	beside these  the hottest table in one slice more; one table more or fewer in a form
-//
-// A race among all forms follows races among slices of columns in HBM, and in host memory too: those of a search among these
-// alone. The winner of each is one start more of the next. Runs with numbers of operators and without race beside each other,
-// because numbers that pay at the end may not pay at first.
-//
-// Another race with the same starts, other draws and runs twice as long follows as long as the caller's budget of time
-// or evaluations lasts.
-type race struct{}
-
 const (
 	// A run of the first round makes leastRun evaluations, formsRun more for each pair of forms, or sliceRun for each slice.
 	// Fewer than fewTables tables have few placements: of n tables, a run makes (n/fewTables)^2 of these, and fewRun at least.
@@ -53,9 +37,23 @@ const (
 // longHeats are the heats of the long runs, and largeHeats those of a large problem.
 var longHeats, largeHeats = []float64{1, .1, .05, .03}, []float64{.05, .02, .01, .01}
 
-func (race) apply(r *run, s state) (state, error) {
+// The race is the search: it makes starts, anneals from all of them for a short time, then from fewer of them for longer, and
+// goes on from the best one.
+//
+//	starts        placements of all tables (starts.go)             40 to 80, the cheapest 16 race
+//	rounds        1 x each from 16 starts | 2 x from 8 | 4 x from 4 ...  hot runs
+//	long runs     16 x each from the winner, ever colder                 until one saves nothing
+//	beside these  the hottest table in one slice more; one table more or fewer in a form
+//
+// A race among all forms follows races among slices of columns in HBM, and in host memory too: those of a search among these
+// alone. The winner of each is one start more of the next. Runs with numbers of operators and without race beside each other,
+// because numbers that pay at the end may not pay at first.
+//
+// Another race with the same starts, other draws and runs twice as long follows as long as the caller's budget of time
+// or evaluations lasts.
+func race(r *run, s state) placement {
 	if s.best.parts == nil || r.status != Complete || s.complete && !mayNumber(r) {
-		return s, nil
+		return s.best
 	}
 	c := &course{r: r, base: s.best, best: s.best, numbers: mayNumber(r), large: len(r.catalog.whole())*len(r.catalog.all) > largePairs}
 	nested := r.forms.nested()
@@ -69,13 +67,12 @@ func (race) apply(r *run, s state) (state, error) {
 	for longer := int64(1); longer == 1 || (r.opt.Budget > 0 || r.most > 0) && !c.over(); longer *= 2 {
 		c.run(starts, nested, longer)
 	}
-	s.best = c.best
 	if c.numbers {
-		s.best = tidied(r, s.best)
+		c.best = tidied(r, c.best)
 	}
 	c.noteEnd()
 	r.scorer().Reset()
-	return s, nil
+	return c.best
 }
 
 // noteEnd records what ended the search, if it is not complete.

@@ -61,10 +61,8 @@ func (o *Options) checkPolicy() error {
 	return nil
 }
 
-// rollout is the stage of the methods that a policy runs.
-type rollout struct{}
-
-func (rollout) apply(r *run, s state) (state, error) {
+// rollout is a method that a policy runs.
+func rollout(r *run) (s state, err error) {
 	pieces, err := r.forced()
 	if err != nil {
 		return s, err

@@ -10,33 +10,15 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// A method is a list of stages. Each stage takes the state that the stages before it
-// left and returns a state whose placement is not more expensive:
-//
-//	state{}  -> fit -> exhaustive -> fill -> race ->  state{best: ...}
-//
-// A run is what the stages share: the problem's pieces, the Scorers, the budget and
-// the count of the work. Only Run composes stages.
-
-// stage is one step of a method.
-type stage interface {
-	// apply returns the state after the stage. If the run's budget is used up or its
-	// context ends, it returns early with the best placement so far. It returns an error
-	// if no placement is possible. A stage that has nothing to do returns the state that
-	// it was given.
-	apply(r *run, s state) (state, error)
-}
-
-// state is what one stage hands to the next. It is a value: a stage changes its own
-// copy.
+// state is what a method found.
 type state struct {
 	// best is the cheapest placement so far; the zero placement while there is none.
 	best placement
-	// forced are the pieces after forced splits; nil before stage fit.
+	// forced are the pieces after forced splits; nil before these.
 	forced []int32
 	// complete says that all placements of slices of columns were tried.
 	complete bool
-	// proven says that stage fit proved that slices of columns do not fit.
+	// proven says that it is proven that slices of columns do not fit.
 	proven bool
 	// infeasible says why slices of columns alone do not fit; nil if they fit.
 	infeasible *Infeasible
@@ -52,7 +34,7 @@ func (timeError) Error() string { return "the budget of time ended before there 
 
 func (timeError) Unwrap() error { return context.DeadlineExceeded }
 
-// run is one run of a method.
+// run is what the parts of a search share: the problem's pieces, the Scorers, the budget and the count of the work.
 type run struct {
 	ctx     context.Context
 	opt     Options
@@ -62,7 +44,7 @@ type run struct {
 	newScorer Factory
 	// own is the Scorer of the caller's goroutine.
 	own Scorer
-	// finalists are the placements that stage prefer chooses from.
+	// finalists are the placements that prefer chooses from.
 	finalists finalists
 	// twins are runs of the same search on other threads (parallel.go). Copies of the run share
 	// the list.
@@ -89,19 +71,7 @@ func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Opti
 	return r
 }
 
-// apply runs the stages one after the other.
-func (r *run) apply(stages []stage, s state) (state, error) {
-	for _, next := range stages {
-		var err error
-		if s, err = next.apply(r, s); err != nil {
-			return s, err
-		}
-	}
-	return s, nil
-}
-
-// placed returns err or, if there is still no placement after the stages of column
-// slices, the reason.
+// placed returns err or, if there is no placement, the reason.
 func (r *run) placed(s state, err error) error {
 	if err != nil || s.best.parts != nil {
 		return err
@@ -116,7 +86,7 @@ func (r *run) placed(s state, err error) error {
 // scorer returns the Scorer of the caller's goroutine.
 func (r *run) scorer() Scorer { return r.own }
 
-// end returns the number of evaluations at which a stage stops that has no default of
+// end returns the number of evaluations at which a search stops that has no default of
 // its own.
 func (r *run) end() int64 {
 	if r.most > 0 {
@@ -182,7 +152,7 @@ func cheaper(best, other placement) placement {
 	return best
 }
 
-// tell sends an event. A stage may tell the best of its own placements only, so the best cost of all events
+// tell sends an event. A part of the search may tell the best of its own placements only, so the best cost of all events
 // before counts, too.
 func (r *run) tell(best placement) {
 	if r.opt.OnEvent != nil {

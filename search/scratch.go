@@ -2,16 +2,15 @@ package search
 
 import "time"
 
-// Stage scratch is simulated annealing without the stages that construct placements. Its runs
-// begin hot, at the cheapest placement of stage fit, and cool down:
+// Simulated annealing without the starts of the race. Its runs begin hot, at the first placement that fits, and cool down:
 //
 //	budget of time         a run of 2,000 evaluations, one that should take an eighth of the time
 //	                       left, and then runs that should each take all of the time left
 //	budget of evaluations  one run makes all of them
 //	no budget              one run makes 60,000, or 30 for each slice if that is more
 //
-// It has the changes and the goal of the other runs of annealing (anneal.go). It takes
-// the place of the other stages to compare with them (Options.FromScratch).
+// It has the changes and the goal of the other runs of annealing (anneal.go). It takes the place of the race to compare with
+// it (Options.FromScratch).
 
 const (
 	// scratchHeat is the heat of the runs, scratchTrial the evaluations of the first run under a
@@ -25,15 +24,11 @@ const (
 	scratchEvaluations, scratchASlice = 60_000, 30
 )
 
-// scratch is the stage that anneals a simple placement.
-type scratch struct{}
-
-func (scratch) apply(r *run, s state) (state, error) {
-	if s.best.parts == nil {
-		if s.infeasible != nil {
-			return s, s.infeasible
-		}
-		return s, nil
+// scratch anneals a simple placement.
+func scratch(r *run) (state, error) {
+	s, err := fitted(r, false)
+	if err != nil || s.best.parts == nil {
+		return s, err
 	}
 	r.event.Phase = "anneal"
 	first := s.best.parts

@@ -1,8 +1,7 @@
 // Package search finds the cheapest placement of a problem's tables that fits: how
 // tables are cut, in which form each slice is held, and which devices hold it. Times
 // come from a Scorer (scorer.go), implemented by package cost; bytes from package
-// problem, exactly. The entry point is Run, which applies the stages of a method one
-// after the other. A file uses only files above it in these lists:
+// problem, exactly. The entry point is Run. A file uses only files above it in these lists:
 //
 //	options     methods, options, events and results (options.go)
 //	old         an old placement that the search begins from, and the bytes that move (from.go)
@@ -11,39 +10,36 @@
 //	bytes       what fits: a ledger (ledger.go), first fit (firstfit.go), the forms of each table
 //	            (variants.go) by trying all placements (room.go) or by the packing (pack.go), or why
 //	            nothing fits (infeasible.go)
-//	run         what the stages share (run.go), tasks on several threads (parallel.go), budgets of
+//	run         what the parts of a search share (run.go), tasks on several threads (parallel.go), budgets of
 //	            time by any clock (clock.go), the rules of engines (engine.go), and tables that stay
 //	            on one host (onehost.go)
 //
-// The stages, in the order of method NeuroShard:
+// Method NeuroShard, in the order of the data:
 //
-//	fit         slices of columns that fit, by bytes alone (fit.go)
-//	exhaustive  all placements of a tiny problem (exhaustive.go)
-//	fill        other forms where slices of columns do not fit (fit.go)
+//	fitted      a placement that fits, by bytes alone: slices of columns, or other forms where these do not fit
+//	            (fit.go); all placements of a tiny problem (exhaustive.go)
 //	race        starts (starts.go) under shapes of placement (shapes.go), dealt by sums (deal.go), with tables in other
 //	            forms (switch.go) and with numbers of operators (operators.go); runs of annealing (anneal.go)
 //	            from all of them, and longer ones from the best, also with the hottest table in one
 //	            slice more (slicemore.go): race.go. A run makes small changes (moves.go, recut.go) of a
 //	            layout (layout.go) under soft maxima (goal.go)
 //	prefer      the better one by a second estimate, of nearly equal costs (prefer.go)
-//	compose     stages that are made of stages (compose.go)
 //
-// The other methods have a stage each:
+// The other methods have a file each:
 //
 //	published   the published search (published.go), with the inner search (inner.go)
 //	baseline    placements by one number for each table (baseline.go)
 //	hugectr     the planner of HugeCTR's submissions (hugectr.go)
 //	rollout     placements by a learned policy (rollout.go)
-//	scratch     one annealing of a simple placement, in the place of the stages of method NeuroShard, to
-//	            compare with (scratch.go)
+//	scratch     one annealing of a simple placement, to compare the race with (scratch.go)
 //
-// A search that begins from an old placement has one stage instead, which uses the others only
-// if it must:
+// A search that begins from an old placement makes another one only if it must:
 //
 //	onward      the old placement in pieces (resume.go), places for the pieces that have none (insert.go),
 //	            and small changes that move few bytes (onward.go)
 //
-// After the stages, tables without lookups are spread by bytes (unread.go).
+// At the end, tables without lookups are spread by bytes (unread.go), and an engine that runs no empty device gets a
+// table on each (engine.go).
 //
 // The published search is NeuroShard's (Zha et al., MLSys 2023). The baselines of its evaluation are
 // here too, and its predecessors.
@@ -53,52 +49,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// defaultSearch are the stages of the default method.
-var defaultSearch = []stage{
-	columnSlices{[]stage{fit{}, exhaustive{}}},
-	otherForms{[]stage{fill{}}},
-	race{},
-	prefer{},
-}
-
-// methods lists the stages of each method, the default method first.
-var methods = []struct {
-	name   Method
-	stages []stage
-}{
-	{NeuroShard, defaultSearch},
-	{Paper, []stage{published{}}},
-	{Size, []stage{baseline{Size}}},
-	{Dim, []stage{baseline{Dim}}},
-	{Lookup, []stage{baseline{Lookup}}},
-	{SizeLookup, []stage{baseline{SizeLookup}}},
-	{Random, []stage{baseline{Random}}},
-	{HugeCTR, []stage{hugectr{}}},
-	{DreamShard, []stage{rollout{}}},
-	{AutoShard, []stage{rollout{}}},
-}
+// methods lists all methods, the default first.
+var methods = []Method{NeuroShard, Paper, Size, Dim, Lookup, SizeLookup, Random, HugeCTR, DreamShard, AutoShard}
 
 // Methods returns all methods, the default first. The slice is the caller's.
-func Methods() []Method {
-	var all []Method
-	for _, m := range methods {
-		all = append(all, m.name)
+func Methods() []Method { return slices.Clone(methods) }
+
+// search searches by a method.
+func (r *run) search(m Method) (state, error) {
+	switch m {
+	case NeuroShard:
+		return neuroshard(r)
+	case Paper:
+		return published(r)
+	case HugeCTR:
+		return hugectr(r)
+	case DreamShard, AutoShard:
+		return rollout(r)
 	}
-	return all
+	return baseline(r, m)
 }
 
-// stagesOf returns the stages of a method.
-func stagesOf(name Method) []stage {
-	for _, m := range methods {
-		if m.name == name {
-			return m.stages
-		}
+// neuroshard is the default search.
+func neuroshard(r *run) (state, error) {
+	s, err := fitted(r, true)
+	if err != nil {
+		return s, err
 	}
-	return nil
+	s.best = race(r, s)
+	s.best = prefer(r, s)
+	return s, nil
 }
 
 // Run searches for the cheapest placement of p, which must be valid and is not
@@ -110,7 +95,7 @@ func stagesOf(name Method) []stage {
 // with status Interrupted or OutOfTime.
 func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options) (Result, error) {
 	opt, err := opt.withDefaults()
-	if err == nil && stagesOf(opt.Method) == nil {
+	if err == nil && !slices.Contains(methods, opt.Method) {
 		err = fmt.Errorf("search method %q is unknown: choose one of %v", opt.Method, Methods())
 	}
 	if err == nil {
@@ -141,7 +126,15 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 			return Result{}, err
 		}
 	}
-	s, err := r.apply(opt.stages(), state{})
+	var s state
+	switch {
+	case opt.From != nil:
+		s, err = onward(r)
+	case opt.FromScratch:
+		s, err = scratch(r)
+	default:
+		s, err = r.search(opt.Method)
+	}
 	if err = r.placed(s, err); err == nil {
 		s.best, err = occupy(r, unreadByBytes(r, s.best))
 	}

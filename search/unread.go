@@ -8,7 +8,7 @@ import (
 )
 
 // A sequence without lookups takes no time: no row is read and no vector is sent. So costs do not
-// say where such a table should lie, and the stages may put all of them on one device. They still
+// say where such a table should lie, and the search may put all of them on one device. They still
 // take memory. So bytes break the tie at the end: these tables are placed again, whole, by falling
 // bytes, each on the device with the most free bytes.
 
