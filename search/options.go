@@ -125,7 +125,7 @@ type Options struct {
 	Brief bool
 	// FromScratch says that method NeuroShard makes one run of simulated annealing from a simple
 	// placement, over all of the budget, in the place of the race: to measure what that
-	// are worth. The other methods take none, nor does a search from an old placement (From).
+	// is worth. The other methods take none, nor does a search from an old placement (From).
 	FromScratch bool
 	// OnEvent, if set, is called from the goroutine of Run as the search
 	// proceeds; the events are the same for any number of workers.
