@@ -1,7 +1,5 @@
 package search
 
-import "slices"
-
 // What fits is decided by bytes alone. Stage fit places slices of columns in HBM, and stage fill tables in all
 // forms that they may take, if there is still no placement:
 //
@@ -92,18 +90,8 @@ func fitting(c *catalog, f *forms, ended func() bool) (parts []placed, none bool
 	if p.overflow() == 0 {
 		return partsOf(c, p.packing()), false
 	}
-	lists := [][][]variant{variants}
-	if single := inOneTier(variants); len(slices.Concat(single...)) < len(slices.Concat(variants...)) {
-		lists = [][][]variant{single, variants}
-	}
-	for _, list := range lists {
-		found, known := roomFor(c, list, ended)
-		if none = known && len(found) == 0; len(found) > 0 {
-			return partsOf(c, found), false
-		}
-	}
-	if none {
-		return nil, true
+	if found, known := roomFor(c, variants, ended); known {
+		return partsOf(c, found), len(found) == 0
 	}
 	p.settle(ended)
 	return partsOf(c, p.packing()), false
