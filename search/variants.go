@@ -82,7 +82,13 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 		}
 		list = append(list, inTwoTiers(c, list, len(whole) <= pairTables)...)
 		list = slices.DeleteFunc(list, func(v variant) bool { return v.slices == 0 })
-		slices.SortStableFunc(list, func(a, b variant) int { return cmp.Compare(a.hbm, b.hbm) })
+		pair := func(v variant) int { // pairs last
+			if v.beside != nil {
+				return 1
+			}
+			return 0
+		}
+		slices.SortStableFunc(list, func(a, b variant) int { return cmp.Or(cmp.Compare(pair(a), pair(b)), cmp.Compare(a.hbm, b.hbm)) })
 		var first *variant
 		all[i] = slices.DeleteFunc(list, func(v variant) bool {
 			if v.span == everywhere && first == nil {
@@ -345,6 +351,9 @@ func cheapestIn(variants [][]variant, rate float64) (chosen []*variant, hbm, hos
 	return chosen, hbm, host
 }
 
+// rounding is the share of a sum of bytes that rounding errors may make up.
+const rounding = 1e-9
+
 // mostRate is a rate at which no table is in host memory if it has another variant.
 const mostRate = 1e12
 
@@ -359,7 +368,6 @@ func balanced(c *catalog, variants [][]variant, share float64) (chosen []*varian
 	}
 	room, hostRoom := float64(c.room()), float64(c.hostRoom())
 	proven := func(rate float64, hbm, host int64) bool {
-		const rounding = 1e-9
 		return float64(hbm)+rate*float64(host) > (room+rate*hostRoom)*(1+rounding)
 	}
 	low, high := 0.0, mostRate

@@ -2,6 +2,7 @@ package search
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -31,8 +32,8 @@ type walk struct {
 	several bool
 	// class is the same for devices that are alike: they may change places with all that they hold.
 	class []int32
-	// hbm and needHost are the bytes that variants[i:] take at least.
-	hbm, needHost []int64
+	// bounds say what variants[i:] take at least: of HBM, of host memory, and of both together.
+	bounds []bound
 	// failed holds the states that have no placement, by hash; nil if more than bytes matters.
 	failed map[uint64]bool
 	// put, if it is not nil, is called for each slice that comes (sign 1) or goes (sign -1).
@@ -44,28 +45,43 @@ type walk struct {
 
 // newWalk returns a walk of some steps. alike reports whether two devices are alike, if no table is limited to devices.
 func newWalk(c *catalog, variants [][]variant, steps int, ended func() bool, alike func(a, b int32) bool) *walk {
-	n := len(variants)
-	w := &walk{
-		spare: newSpare(c), variants: variants, steps: steps, ended: ended, class: slices.Clone(c.all),
-		hbm: make([]int64, n+1), needHost: make([]int64, n+1),
-	}
-	limited := false
-	for i := n - 1; i >= 0; i-- {
-		for k, v := range variants[i] {
-			limited = limited || v.devices != nil
-			hbm, host := w.hbm[i+1]+v.hbm, w.needHost[i+1]+v.host
-			if k == 0 {
-				w.hbm[i], w.needHost[i] = hbm, host
+	w := &walk{spare: newSpare(c), variants: variants, steps: steps, ended: ended, class: slices.Clone(c.all)}
+	_, rate, _ := balanced(c, variants, 1)
+	for _, b := range []bound{{hbm: 1}, {host: 1}, {hbm: 1, host: rate}} {
+		b.least = make([]float64, len(variants)+1)
+		for i, list := range slices.Backward(variants) {
+			cheapest := math.Inf(1)
+			for k := range list {
+				cheapest = min(cheapest, b.of(list[k].hbm, list[k].host))
 			}
-			w.hbm[i], w.needHost[i] = min(w.hbm[i], hbm), min(w.needHost[i], host)
+			b.least[i] = b.least[i+1] + cheapest
 		}
+		w.bounds = append(w.bounds, b)
+	}
+	limited := func(list []variant) bool {
+		return slices.ContainsFunc(list, func(v variant) bool { return v.devices != nil })
+	}
+	if slices.ContainsFunc(variants, limited) {
+		return w
 	}
 	for d := range w.class {
-		if !limited {
-			w.class[d] = int32(slices.IndexFunc(c.all, func(other int32) bool { return other == int32(d) || alike(other, int32(d)) }))
-		}
+		w.class[d] = int32(slices.IndexFunc(c.all, func(other int32) bool { return other == int32(d) || alike(other, int32(d)) }))
 	}
 	return w
+}
+
+// bound is a bound on the weighted bytes of HBM and host memory: variants[i:] take least[i] such bytes at least.
+type bound struct {
+	hbm, host float64
+	least     []float64
+}
+
+func (b bound) of(hbm, host int64) float64 { return b.hbm*float64(hbm) + b.host*float64(host) }
+
+// full reports whether a variant of table i and the tables after it take more bytes than all devices have left.
+func (w *walk) full(i int, v *variant) bool {
+	hbm, host := sum(w.free)-v.hbm, sum(w.host)-v.host
+	return slices.ContainsFunc(w.bounds, func(b bound) bool { return b.least[i+1] > b.of(hbm, host)+rounding*b.least[0] })
 }
 
 // table places variants[i:]. It returns false if the walk ended before it tried all placements.
@@ -79,9 +95,8 @@ func (w *walk) table(i int) bool {
 			return true
 		}
 	}
-	hbm, host := sum(w.free)-w.hbm[i+1], sum(w.host)-w.needHost[i+1]
 	for k := range w.variants[i] {
-		if v := &w.variants[i][k]; v.hbm <= hbm && v.host <= host && !w.share(i, v, v.width, 0, v.widest) {
+		if v := &w.variants[i][k]; !w.full(i, v) && !w.share(i, v, v.width, 0, v.widest) {
 			return false
 		}
 	}
