@@ -35,14 +35,13 @@ func (exhaustive) apply(r *run, s state) (state, error) {
 func tryAll(r *run, s *state) {
 	c, columns := r.catalog, onlyColumns(r.catalog)
 	variants := variantsOf(c, &columns)
-	all := true
-	w, few := countedWalk(r, variants, !c.rules.EqualSlices)
-	if !few && !c.rules.EqualSlices {
-		all = false
-		w, few = countedWalk(r, variants, false)
-	}
+	w, few := countedWalk(r, variants, false)
 	if !few {
 		return
+	}
+	all := c.rules.EqualSlices
+	if several, few := countedWalk(r, variants, true); few && !all {
+		w, all = several, true
 	}
 	scorer, least, best := r.scorer(), math.Inf(1), []placed(nil)
 	if s.best.parts != nil {
@@ -85,15 +84,15 @@ func addTo(c *catalog, scorer Scorer, p placed, sign int) {
 	}
 }
 
-// countedWalk returns a walk through all placements, and whether they are few.
+// countedWalk returns a walk through all placements that fit, and whether all placements are few, whatever bytes they take.
 func countedWalk(r *run, variants [][]variant, several bool) (w *walk, few bool) {
 	c, h := r.catalog, hierarchyOf(r.scorer())
 	apart := c.onHost != nil || h != nil && h.HostSize() < len(c.all)
 	alike := func(a, b int32) bool { return !apart && c.base[a] == c.base[b] }
-	n := 0
-	w = newWalk(c, variants, exhaustiveSteps, r.ended, alike)
-	w.several, w.visit = several, func() bool { n++; return n <= exhaustivePlacements }
-	few = w.table(0)
-	w.steps = exhaustiveSteps
-	return w, few
+	roomy, n := *c, 0
+	roomy.budget = 1 << 50
+	count, w := newWalk(&roomy, variants, exhaustiveSteps, r.ended, alike), newWalk(c, variants, exhaustiveSteps, r.ended, alike)
+	count.several, w.several = several, several
+	count.visit = func() bool { n++; return n <= exhaustivePlacements }
+	return w, count.table(0)
 }
