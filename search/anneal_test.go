@@ -322,28 +322,6 @@ func TestBudgetOfRefinement(t *testing.T) {
 	}
 }
 
-func TestWays(t *testing.T) {
-	// By hand: 3 units over 2 devices are 30 21 12 03, with at least 2 each only 30 03.
-	for _, c := range []struct {
-		units, least, n int
-		want            float64
-	}{{3, 1, 2, 4}, {3, 2, 2, 2}, {4, 2, 2, 3}, {4, 1, 3, 15}, {1, 1, 5, 5}, {1, 4, 3, 3}} {
-		if got := newDistributions(c.units, c.least, false).on(c.n, 0); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%+v: got %v", c, got)
-		}
-	}
-	// With several slices on a device, by hand: 3 units on one device are 3 21 111; over two
-	// devices these, and twice 2|1 and 11|1, each on either device.
-	for _, c := range []struct {
-		units, least, n int
-		want            float64
-	}{{3, 1, 1, 3}, {3, 1, 2, 10}, {3, 2, 2, 2}, {4, 2, 1, 2}, {4, 2, 2, 5}, {1, 1, 5, 5}, {1, 4, 3, 3}, {32, 1, 1, 8349}} {
-		if got := newDistributions(c.units, c.least, true).on(c.n, 0); got != c.want {
-			t.Errorf("several slices, %+v: got %v", c, got)
-		}
-	}
-}
-
 // Problems of any size are counted before they are tried. On one device, tables that may
 // not be split have one placement, and other tables have one for each cut.
 func TestExactLeavesLargeProblems(t *testing.T) {
@@ -368,32 +346,6 @@ func TestExactLeavesLargeProblems(t *testing.T) {
 			}
 		}
 	}
-}
-
-// The placements of each count are the ones that the enumeration tries, if all fit.
-func TestPlacementsAreCounted(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var tables []table
-		for range rapid.IntRange(1, 4).Draw(t, "tables") {
-			tables = append(tables, table{10, 4 * rapid.IntRange(1, 12).Draw(t, "granules"), 1})
-		}
-		p := handMade(unit.GiB, rapid.IntRange(1, 5).Draw(t, "devices"), tables...)
-		for i := range p.Tables {
-			p.Tables[i].Constraint.MinWidth = min(p.Tables[i].Dim, 4*rapid.IntRange(0, 6).Draw(t, "least"))
-		}
-		r := newRun(context.Background(), p, additiveFactory(p), Options{Method: NeuroShard, Workers: 1})
-		for _, several := range []bool{false, true} {
-			want := placements(r.catalog, r.catalog.whole(), 0, several)
-			if want > 5000 {
-				continue
-			}
-			e := enumeration{r: r, c: r.catalog, scorer: r.scorer(), whole: r.catalog.whole(), several: several, room: slices.Repeat([]int64{r.catalog.budget}, len(r.catalog.all)), cost: math.Inf(1)}
-			e.table(0, 0)
-			if got := float64(e.evaluations) / float64(len(e.room)); got != want {
-				t.Errorf("several slices on a device: %v: tried %v placements, counted %v", several, got, want)
-			}
-		}
-	})
 }
 
 // A run finds a placement that no change which fits leads to: two devices are full, and two tables of each must change

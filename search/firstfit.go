@@ -16,19 +16,14 @@ import (
 // fit a device.
 func forced(c *catalog) (pieces []int32, failed int32) {
 	large := func(k int32) bool { return c.pieces[k].bytes > c.budget }
-	whole := c.whole()
-	pieces = c.above(whole, c.budget)
-	if slices.ContainsFunc(pieces, large) {
-		pieces = pieces[:0]
-		for _, k := range whole {
-			halves := c.above([]int32{k}, c.budget)
-			if slices.ContainsFunc(halves, large) {
-				if n := fewestSlices(c, k); n > 0 {
-					halves = even(c, k, n)
-				}
+	for _, k := range c.whole() {
+		halves := c.above([]int32{k}, c.budget)
+		if slices.ContainsFunc(halves, large) {
+			if n := fewestSlices(c, k); n > 0 {
+				halves = even(c, k, n)
 			}
-			pieces = append(pieces, halves...)
 		}
+		pieces = append(pieces, halves...)
 	}
 	failed = none
 	for _, k := range pieces {
@@ -64,39 +59,11 @@ func even(c *catalog, k int32, n int) []int32 {
 	return pieces
 }
 
-// firstFit places the pieces by falling bytes, each on the first allowed device with
-// room. If that fails, it tries once more with the most constrained pieces first. It
-// returns the device of each piece and none, or the index of the first piece that found
-// no room in the first attempt.
+// firstFit places the pieces by falling bytes, each on the first allowed device with room. It returns the device of each
+// piece and none, or the index of the first piece that found no room.
 func firstFit(c *catalog, pieces []int32) (devices []int32, failed int32) {
 	order := inOrder(len(pieces))
-	constrained := false
-	for _, k := range pieces {
-		constrained = constrained || c.pieces[k].devices != nil || staysOnHost(c, &c.pieces[k])
-	}
 	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(c.pieces[pieces[b]].bytes, c.pieces[pieces[a]].bytes) })
-	devices, failed = fitInOrder(c, pieces, order)
-	if failed != none && constrained {
-		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(reach(c, pieces[a]), reach(c, pieces[b])) })
-		if second, f := fitInOrder(c, pieces, order); f == none {
-			return second, none
-		}
-	}
-	return devices, failed
-}
-
-// reach returns the number of devices that a piece may lie on. For a slice whose table must stay on
-// one host, that is at most the number of devices of a host.
-func reach(c *catalog, k int32) int {
-	n := len(c.allowed(&c.pieces[k]))
-	if staysOnHost(c, &c.pieces[k]) {
-		n = min(n, c.devicesOf(oneHost))
-	}
-	return n
-}
-
-// fitInOrder is first fit over the pieces in the given order.
-func fitInOrder(c *catalog, pieces, order []int32) (devices []int32, failed int32) {
 	return placeInOrder(c, pieces, order, func(_ int32, _ []int64, room []int32) int32 { return room[0] })
 }
 

@@ -128,18 +128,8 @@ func fitting(c *catalog, f *forms, ended func() bool) (parts []placed, none bool
 	if p.overflow() == 0 {
 		return partsOf(c, p.packing()), false
 	}
-	lists := [][][]variant{variants}
-	if single := inOneTier(variants); len(slices.Concat(single...)) < len(slices.Concat(variants...)) {
-		lists = [][][]variant{single, variants}
-	}
-	for _, list := range lists {
-		found, known := roomFor(c, list, ended)
-		if none = known && len(found) == 0; len(found) > 0 {
-			return partsOf(c, found), false
-		}
-	}
-	if none {
-		return nil, true
+	if found, known := roomFor(c, variants, ended); known {
+		return partsOf(c, found), len(found) == 0
 	}
 	p.settle(ended)
 	return partsOf(c, p.packing()), false

@@ -86,6 +86,8 @@ const (
 	hotOverflow, coldOverflow = .1, .0005
 	// placesLooked is the number of places that a change compares.
 	placesLooked = 4
+	// fullLooks is the number of tables that are drawn to find one on a device that overflows.
+	fullLooks = 50
 	// bytesWeight is the weight of all bytes beside the bytes that overflow.
 	bytesWeight = .5
 )
@@ -95,10 +97,8 @@ type packer struct {
 	spare
 	variants [][]variant
 	draw     *rand.Rand
-	// of lists the slices of each table, and held the tables with slices on each device
-	// alone, once for each slice.
-	of   [][]placedSlice
-	held [][]int32
+	// of lists the slices of each table.
+	of [][]placedSlice
 	// over and hostOver are the bytes by which devices overflow.
 	over, hostOver int64
 	// taken and hostTaken are the bytes that all slices take. rate is how much HBM a byte
@@ -107,15 +107,13 @@ type packer struct {
 	rate             float64
 	// work is the number of devices touched.
 	work int64
-	// cutOn says which devices hold a slice of the table that is being cut.
-	cutOn []bool
 }
 
 // newPacker returns the pour of the variants with the least overflow.
 func newPacker(c *catalog, variants [][]variant) *packer {
 	p := &packer{
 		spare: newSpare(c), variants: variants, draw: rand.New(rand.NewPCG(0, 0x7061636b)),
-		of: make([][]placedSlice, len(variants)), held: make([][]int32, len(c.all)), cutOn: make([]bool, len(c.all)),
+		of: make([][]placedSlice, len(variants)),
 	}
 	var best [][]placedSlice
 	least := math.Inf(1)
@@ -196,17 +194,17 @@ func excess(free int64) int64 { return max(0, -free) }
 // replace places other slices of a table.
 func (p *packer) replace(t int32, to []placedSlice) {
 	for _, s := range p.of[t] {
-		p.count(t, s, -1)
+		p.count(s, -1)
 	}
 	p.of[t] = to
 	for _, s := range to {
-		p.count(t, s, 1)
+		p.count(s, 1)
 	}
 }
 
 // count adds a slice to the devices that hold it if sign is 1, and removes it if sign is
 // -1.
-func (p *packer) count(t int32, s placedSlice, sign int64) {
+func (p *packer) count(s placedSlice, sign int64) {
 	sum := func(sign int64) {
 		p.c.eachOf(s.variant.span, s.device, func(_ int, d int32) { p.over += sign * excess(p.free[d]) })
 		p.hostOver += sign * excess(p.host[s.device])
@@ -217,14 +215,6 @@ func (p *packer) count(t int32, s placedSlice, sign int64) {
 	p.take(s, sign)
 	sum(1)
 	p.work += int64(p.c.devicesOf(s.variant.span))
-	if s.variant.span != oneDevice {
-		return
-	}
-	if sign > 0 {
-		p.held[s.device] = append(p.held[s.device], t)
-	} else {
-		p.held[s.device] = without(p.held[s.device], t)
-	}
 }
 
 // cutVariant cuts a variant, and the one beside it, into slices. looked returns the places to compare.
@@ -251,7 +241,6 @@ func (p *packer) cutVariant(v *variant, looked func(v *variant) func(i int) (int
 // it has room for, and so on. looked returns the numbers of the places to compare. cutToRoom returns nil if
 // these may not hold all columns.
 func (p *packer) cutToRoom(v *variant, looked func(i int) (place int, ok bool)) (cut []placedSlice) {
-	clear(p.cutOn)
 	for rest := v.width; rest > 0; {
 		best, most := int32(none), int32(-1)
 		for i := 0; most < rest; i++ {
@@ -260,7 +249,7 @@ func (p *packer) cutToRoom(v *variant, looked func(i int) (place int, ok bool)) 
 				break
 			}
 			d := v.place(p.c, at)
-			if p.cutOn[d] {
+			if slices.ContainsFunc(cut, func(s placedSlice) bool { return s.device == d }) {
 				continue
 			}
 			if w := min(p.widest(v, d), rest); w > most || w == most && w < rest && p.free[d] > p.free[best] {
@@ -282,7 +271,6 @@ func (p *packer) cutToRoom(v *variant, looked func(i int) (place int, ok bool)) 
 		}
 		width = min(width, v.widest)
 		cut = append(cut, placedSlice{v, best, width})
-		p.cutOn[best] = true
 		rest -= width
 	}
 	return cut
@@ -311,19 +299,14 @@ func (p *packer) anneal(work int64, ended func() bool) {
 	}
 }
 
-// pick draws a table: half of the time one with a slice on a device that overflows, if
-// it finds such a device.
+// pick draws a table: half of the time one with a slice on a device that overflows, if it soon draws such a table.
 func (p *packer) pick() int32 {
-	if p.draw.IntN(2) == 0 {
-		from := p.draw.IntN(len(p.free))
-		for i := range p.free {
-			d := (from + i) % len(p.free)
-			if held := p.held[d]; (p.free[d] < 0 || p.host[d] < 0) && len(held) > 0 {
-				return held[p.draw.IntN(len(held))]
-			}
-		}
+	full := func(s placedSlice) bool { return p.free[s.device] < 0 || p.host[s.device] < 0 }
+	t := int32(p.draw.IntN(len(p.of)))
+	for looks := p.draw.IntN(2) * fullLooks; looks > 0 && !slices.ContainsFunc(p.of[t], full); looks-- {
+		t = int32(p.draw.IntN(len(p.of)))
 	}
-	return int32(p.draw.IntN(len(p.of)))
+	return t
 }
 
 // other draws a variant of a table, a pair in two tiers less often than another one.
@@ -380,17 +363,11 @@ func (p *packer) moved(t int32) []placedSlice {
 	if there >= 0 {
 		has = to[there].width
 	}
-	width := min(s.width, v.widest-has)
-	if width+has >= 2*v.narrowest && p.draw.IntN(3) > 0 {
-		if width = min(width, p.widest(v, d)); p.draw.IntN(2) == 0 {
-			width = 1 + p.draw.Int32N(s.width)
-		}
-		width = max(width, v.narrowest-has)
-		if rest := s.width - width; rest > 0 && rest < v.narrowest {
-			width = s.width - v.narrowest
-		}
+	width := s.width
+	if p.draw.IntN(3) > 0 {
+		width = 1 + p.draw.Int32N(s.width)
 	}
-	if width <= 0 || has+width < v.narrowest || has+width > v.widest {
+	if rest := s.width - width; rest > 0 && rest < v.narrowest || has+width < v.narrowest || has+width > v.widest {
 		return nil
 	}
 	if there >= 0 {

@@ -19,8 +19,8 @@ import (
 //	on all devices  one slice on all devices: row_wise or data_parallel
 //
 // If an engine runs equal slices only, each width that these may have is a variant of its own.
-// Other forms need no variant. A cache takes HBM, and saves no host memory. A form
-// on all devices that takes more bytes of each than another one leaves less room to all other tables.
+// A form needs no variant if another one takes fewer bytes of the same places. So only the smallest cache may have one: a cache
+// takes HBM, and saves no host memory.
 //
 // A table whose slices may lie in two tiers has a pair of variants for each number of its columns in HBM, too.
 
@@ -70,29 +70,27 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 		if len(c.pieces[k].members) == 1 {
 			choices = append(choices, f.choices[table]...)
 		}
-		uncached := slices.Contains(choices, problem.Form{Tier: problem.Host})
 		var list []variant
 		for _, form := range choices {
-			if cached := form.Tier == problem.HostCached; cached && uncached {
-				continue
-			} else if cached {
-				uncached = true // the first cache is the smallest
-			}
 			list = append(list, variantsIn(c, f, k, form)...)
 		}
+		beaten := func(v variant) bool {
+			return slices.ContainsFunc(list, func(other variant) bool { return other.beats(&v) })
+		}
+		list = slices.DeleteFunc(slices.Clone(list), beaten)
 		list = append(list, inTwoTiers(c, list, len(whole) <= pairTables)...)
 		list = slices.DeleteFunc(list, func(v variant) bool { return v.slices == 0 })
 		slices.SortStableFunc(list, func(a, b variant) int { return cmp.Compare(a.hbm, b.hbm) })
-		var first *variant
-		all[i] = slices.DeleteFunc(list, func(v variant) bool {
-			if v.span == everywhere && first == nil {
-				first = &v
-				return false
-			}
-			return v.span == everywhere && first.bytes(first.width) <= v.bytes(v.width)-v.shorterOf(v.width)
-		})
+		all[i] = list
 	}
 	return all
+}
+
+// beats reports whether the slices of a variant take fewer bytes than equal slices of another one on the same places.
+func (v *variant) beats(other *variant) bool {
+	return v.span == other.span && v.unit == other.unit && slices.Equal(v.devices, other.devices) &&
+		v.hostFixed <= other.hostFixed && v.hostEach <= other.hostEach &&
+		v.fixed <= other.fixed-other.shorter && v.each <= other.each-other.shorterEach && v.bytes(v.width) < other.bytes(v.width)
 }
 
 // variantsIn returns the variants of an unsplit piece in a form: one, or one for each width of equal slices. If the slices of
@@ -345,8 +343,15 @@ func cheapestIn(variants [][]variant, rate float64) (chosen []*variant, hbm, hos
 	return chosen, hbm, host
 }
 
-// mostRate is a rate at which no table is in host memory if it has another variant.
-const mostRate = 1e12
+// rounding is the share of a sum of bytes that rounding errors may make up.
+const rounding = 1e-9
+
+const (
+	// mostRate is a rate at which no table is in host memory if it has another variant.
+	mostRate = 1e12
+	// balanceSteps is the number of rates tried: 0, mostRate, and then means of two of them.
+	balanceSteps = 62
+)
 
 // balanced returns variants of the tables that take few bytes of HBM, and of host memory
 // at most a share of what all devices together have. ok is false if a bound proves that
@@ -358,32 +363,22 @@ func balanced(c *catalog, variants [][]variant, share float64) (chosen []*varian
 		}
 	}
 	room, hostRoom := float64(c.room()), float64(c.hostRoom())
-	proven := func(rate float64, hbm, host int64) bool {
-		const rounding = 1e-9
-		return float64(hbm)+rate*float64(host) > (room+rate*hostRoom)*(1+rounding)
-	}
-	low, high := 0.0, mostRate
-	chosen, hbm, host := cheapestIn(variants, low)
-	if proven(low, hbm, host) {
-		return nil, 0, false
-	}
-	if float64(host) <= share*hostRoom {
-		return chosen, 0, true
-	}
-	chosen, hbm, host = cheapestIn(variants, high)
-	if proven(high, hbm, host) {
-		return nil, 0, false
-	}
-	for range 60 {
-		middle := math.Sqrt(max(low, 1e-12) * high)
-		now, hbm, host := cheapestIn(variants, middle)
-		if proven(middle, hbm, host) {
+	low, high, rate := 0.0, mostRate, 0.0
+	for step := range balanceSteps {
+		now, hbm, host := cheapestIn(variants, rate)
+		if float64(hbm)+rate*float64(host) > (room+rate*hostRoom)*(1+rounding) {
 			return nil, 0, false
 		}
-		if float64(host) > share*hostRoom {
-			low = middle
+		if float64(host) <= share*hostRoom || rate == mostRate {
+			high, chosen = rate, now
 		} else {
-			high, chosen = middle, now
+			low = rate
+		}
+		if high == 0 {
+			break
+		}
+		if rate = math.Sqrt(max(low, 1e-12) * high); step == 0 {
+			rate = mostRate
 		}
 	}
 	return chosen, high, true
