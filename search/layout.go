@@ -53,13 +53,14 @@ type layout struct {
 	beforeHosts  []int64
 
 	// movedOf are the bytes that move of each table, if devices held tables before, and
-	// changedMoves those of the tables of the change. slicesOf is scratch.
+	// changedMoves those of the tables of the change. slicesOf and partsOf are scratch.
 	movedOf      []int64
 	changedMoves []movedTable
 	slicesOf     []columnSlice
+	partsOf      []placed
 
 	// crowding is the price in the goal of a byte by which a device exceeds its HBM, in ms; 0 says
-	// that none may.
+	// that none may, and that a change leaves no device empty, if the engine needs that (beyond).
 	crowding float64
 
 	// exact says that the goal is the cost, and softWeight times the goal of soft maxima. Costs
@@ -186,20 +187,29 @@ func (l *layout) changeMovedOf(p placed, sign int64) {
 // movedAfter returns the bytes that move of a table after the change.
 func (l *layout) movedAfter(table int) int64 {
 	l.slicesOf = l.slicesOf[:0]
-	for _, slot := range l.tables[table] {
-		if !slices.Contains(l.gone, slot) {
-			l.slicesOf = append(l.slicesOf, l.c.columnSlice(l.parts[slot].piece, l.parts[slot].device))
-		}
-	}
-	for _, p := range l.come {
-		if other, single := l.table(p.piece); single && other == table {
-			l.slicesOf = append(l.slicesOf, l.c.columnSlice(p.piece, p.device))
-		}
+	for _, p := range l.partsAfter(table) {
+		l.slicesOf = append(l.slicesOf, l.c.columnSlice(p.piece, p.device))
 	}
 	if len(l.slicesOf) == 0 {
 		return 0
 	}
 	return l.c.former.arrange(table, l.slicesOf, l.c.problem.Tables[table].Rows)
+}
+
+// partsAfter returns the parts of a table after the change. The next call overwrites them.
+func (l *layout) partsAfter(table int) []placed {
+	l.partsOf = l.partsOf[:0]
+	for _, slot := range l.tables[table] {
+		if !slices.Contains(l.gone, slot) {
+			l.partsOf = append(l.partsOf, l.parts[slot])
+		}
+	}
+	for _, p := range l.come {
+		if other, single := l.table(p.piece); single && other == table {
+			l.partsOf = append(l.partsOf, p)
+		}
+	}
+	return l.partsOf
 }
 
 // goal returns the value that an annealing minimises, with the price of moved bytes.
@@ -333,6 +343,11 @@ func (l *layout) fits(together bool) bool {
 				return false
 			}
 		}
+		for _, slot := range l.gone {
+			if d := l.parts[slot].device; l.c.rules.NoIdle && l.idle(d, l.after(d)) {
+				return false
+			}
+		}
 	}
 	for _, p := range l.come {
 		l.c.register(&l.c.pieces[p.piece])
@@ -377,11 +392,23 @@ func (l *layout) widely() bool {
 func (l *layout) excess(d int32) int64 { return excess(l.budget - l.own[d] - l.shared(d)) }
 
 func (l *layout) excesses() (bytes int64) {
-	for d := range l.own {
-		bytes += l.excess(int32(d))
+	for d, own := range l.own {
+		bytes += l.beyond(int32(d), own)
 	}
 	return bytes
 }
+
+// beyond returns the bytes by which a device exceeds its HBM with a number of bytes of its own. An empty device counts as one
+// that exceeds it by all HBM of the largest device, if the engine does not run that.
+func (l *layout) beyond(d int32, own int64) int64 {
+	if l.c.rules.NoIdle && l.idle(d, own) {
+		return l.c.budget
+	}
+	return excess(l.budget - own - l.shared(d))
+}
+
+// idle reports whether a device with a number of bytes of its own holds no part of a table.
+func (l *layout) idle(d int32, own int64) bool { return own-l.start[d]+l.shared(d) == 0 }
 
 // changeOver counts the bytes by which devices exceed their HBM after the change, if these have a price.
 func (l *layout) changeOver() {
@@ -393,7 +420,7 @@ func (l *layout) changeOver() {
 		return
 	}
 	for _, d := range l.touched {
-		l.over += excess(l.budget-l.after(d)-l.shared(d)) - l.excess(d)
+		l.over += l.beyond(d, l.after(d)) - l.beyond(d, l.own[d])
 	}
 }
 
@@ -403,6 +430,8 @@ func (l *layout) hasRoom(together bool) (fits bool) {
 	l.counted(func() {
 		if fits = l.lack(together) == 0; l.crowding > 0 {
 			fits = l.hostTaken.Max() <= l.hostBudget
+		} else if l.c.rules.NoIdle && !together {
+			fits = fits && l.excesses() == 0
 		}
 	})
 	return fits

@@ -65,6 +65,16 @@ var moves = [...]func(m *mover, slot int32) bool{
 	(*mover).balance,
 }
 
+// evenMoves are those of tables that an engine needs in equal slices, and uncutMoves those that cut no slice.
+var (
+	evenMoves = [...]func(m *mover, slot int32) bool{
+		(*mover).move, (*mover).move, (*mover).move, (*mover).move,
+		(*mover).swap, (*mover).swap, (*mover).swap, (*mover).swap,
+		(*mover).recutEvenly,
+	}
+	uncutMoves = [...]func(m *mover, slot int32) bool{(*mover).move, (*mover).swap}
+)
+
 // propose draws a change into gone and come and reports whether the change can be made.
 func (m *mover) propose() bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
@@ -73,13 +83,13 @@ func (m *mover) propose() bool {
 		return m.renumber(slot)
 	}
 	if m.uncut {
-		return evenMover{m}.relocate(slot)
-	}
-	if m.c.rules.EqualSlices {
-		return evenMover{m}.propose(slot)
+		return uncutMoves[m.draw.IntN(len(uncutMoves))](m, slot)
 	}
 	if m.mixed && !m.sameForms && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)
+	}
+	if m.c.rules.EqualSlices {
+		return evenMoves[m.draw.IntN(len(evenMoves))](m, slot)
 	}
 	return moves[m.draw.IntN(len(moves))](m, slot)
 }
@@ -489,10 +499,7 @@ func (m *mover) equalSlices(whole int32, n int) []int32 {
 // hierarchical exchange, slices on several hosts balance the columns of hosts.
 func (m *mover) grid(whole int32, hosts int) []int32 {
 	table := m.c.pieces[whole].members[0].table
-	widths := m.c.equalWidths[table]
-	for len(widths) > 1 && m.c.problem.Tables[table].Dim/widths[len(widths)-1] > hosts {
-		widths = widths[:len(widths)-1]
-	}
+	widths := m.widthsOf(table, hosts)
 	if len(widths) == 0 {
 		return []int32{whole}
 	}

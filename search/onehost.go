@@ -15,8 +15,8 @@ import (
 //
 // The search keeps to the constraint as it keeps to the rules of engines (engine.go). Steps that
 // place slices one after the other put the first slice on a host with room for all slices of the
-// table, and the others on the same host (holders.open). The annealing cuts a table on one host
-// (onOneHost), and moves all its slices to another host together (rehost).
+// table, and the others on the same host (holders.open). The annealing cuts a table on its host, and
+// moves all its slices to another host together (rehost).
 
 // One in rehostEvery moves of a slice that must stay on its host moves all slices of its table.
 const rehostEvery = 4
@@ -98,29 +98,6 @@ func rehost(m *mover, slot int32) bool {
 			return false
 		}
 		m.gone, m.come = append(m.gone, other), append(m.come, placed{p.piece, to})
-	}
-	return m.fits(false)
-}
-
-// onOneHost proposes n slices like the piece on allowed devices of a host: for each slice, of the
-// devices drawn the one with the fewest of the proposed slices, then the one with the least
-// compute.
-func onOneHost(m *mover, piece int32, n int, host int32) bool {
-	devices := onHostOf(m.c, host, m.c.allowed(&m.c.pieces[piece]))
-	if len(devices) == 0 {
-		return false
-	}
-	held := make(map[int32]int, n)
-	for range n {
-		best := int32(none)
-		for range reformLooks {
-			d := devices[m.draw.IntN(len(devices))]
-			if best == none || held[d] < held[best] || held[d] == held[best] && m.compute[d] < m.compute[best] {
-				best = d
-			}
-		}
-		held[best]++
-		m.come = append(m.come, placed{piece, best})
 	}
 	return m.fits(false)
 }

@@ -243,7 +243,8 @@ func (s *resumer) missing(from, to int64, like formerShard) (all []formerShard) 
 
 // valid reports whether slices of a table may lie together on their devices.
 func (s *resumer) valid(parts []placed) bool {
-	for i, p := range parts {
+	first := &s.c.pieces[parts[0].piece]
+	for _, p := range parts {
 		k, lies := &s.c.pieces[p.piece], len(parts) == 1
 		switch k.span {
 		case oneDevice:
@@ -251,15 +252,11 @@ func (s *resumer) valid(parts []placed) bool {
 		case oneHost:
 			lies = int(p.device)+s.c.devicesOf(oneHost) <= len(s.c.all) && (lies || s.r.forms.sliced[k.members[0].table])
 		}
-		clash := func(q placed) bool {
-			other := &s.c.pieces[q.piece]
-			return !compatible(s.c, k, p.device, q.device) || !agree(s.c, k, other) || k.form.Operator != other.form.Operator || k.span != other.span
-		}
-		if !lies || slices.ContainsFunc(parts[:i], clash) {
+		if !lies || k.form.Operator != first.form.Operator || k.span != first.span {
 			return false
 		}
 	}
-	return !breaks(s.c, parts)
+	return !clash(s.c, parts)
 }
 
 // formsOf returns the pieces that may take the place of a piece that is left: itself, or the

@@ -61,6 +61,7 @@ import (
 var defaultSearch = []stage{
 	columnSlices{[]stage{fit{}, exhaustive{}}},
 	otherForms{[]stage{fill{}}},
+	occupied{},
 	race{},
 	prefer{},
 }
