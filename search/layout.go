@@ -219,7 +219,7 @@ func (l *layout) goal() float64 {
 		goal = l.scorer.Cost() + softWeight*goal
 	}
 	if l.c.former != nil {
-		goal += l.c.former.toll(l.moved)
+		goal += l.c.former.toll(l.c.former.steer, l.moved)
 	}
 	return goal + l.crowding*float64(l.over)
 }
