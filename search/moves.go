@@ -233,13 +233,14 @@ func (m *mover) split(slot int32) bool {
 	if !ok {
 		return false
 	}
-	to, ok := beside(m, p)
+	part := m.c.slice(p.piece, m.width(slot)-left)
+	to, ok := m.other(placed{part, p.device})
 	if !ok {
 		return false
 	}
 	m.gone = append(m.gone, slot)
 	m.come = append(m.come, placed{m.c.slice(p.piece, left), p.device})
-	m.bring(m.c.slice(p.piece, m.c.pieces[p.piece].members[0].width-left), to)
+	m.bring(part, to)
 	return m.fits(false)
 }
 
@@ -271,18 +272,21 @@ func (m *mover) trade(slot int32) bool {
 func (m *mover) balance(slot int32) bool {
 	const g = problem.ColumnGranule
 	p := m.parts[slot]
-	k := &m.c.pieces[p.piece]
-	to, ok := beside(m, p)
 	table, single := m.table(p.piece)
-	if !ok || !single || k.span != oneDevice {
+	if !single || m.c.pieces[p.piece].span != oneDevice {
+		return false
+	}
+	narrow := placed{m.c.slice(p.piece, m.c.least(table)), p.device}
+	to, ok := m.other(narrow)
+	if !ok {
 		return false
 	}
 	for range balanceLooks - 1 {
-		if d, _ := beside(m, p); m.dims[d] < m.dims[to] {
+		if d, _ := m.other(narrow); m.dims[d] < m.dims[to] {
 			to = d
 		}
 	}
-	width := m.width(slot)
+	k, width := &m.c.pieces[p.piece], m.width(slot)
 	features := k.dims / int64(width)
 	part := (int((m.dims[p.device]-m.dims[to])/2/max(1, features)) + g - 1) / g * g
 	if least := m.c.least(table); part < least || width-part < least {

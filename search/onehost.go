@@ -60,15 +60,6 @@ func onHostOf(c *catalog, host int32, devices []int32) []int32 {
 	return devices[from:to]
 }
 
-// beside draws an allowed device for a part that is cut off a slice.
-func beside(m *mover, p placed) (int32, bool) {
-	k := &m.c.pieces[p.piece]
-	if m.c.onHost == nil || k.span != oneDevice || !m.c.onHost[k.members[0].table] {
-		return m.other(p)
-	}
-	return m.drawOther(onHostOf(m.c, hostOf(m.c, p.device), m.c.allowed(k)), p.device)
-}
-
 // devicesFor returns the devices that n slices of a table may lie on: the allowed ones, or if the
 // slices must stay on one host, those of a host that is drawn. If none of that host is allowed, it
 // returns all allowed ones, and no change with slices on several hosts is tried.
