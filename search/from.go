@@ -99,8 +99,6 @@ type former struct {
 // formerTable is what devices held of one table.
 type formerTable struct {
 	parts []formerShard // by columns and rows, then by device
-	// even says that each part has the same rows, from the first on, and no two parts share columns.
-	even bool
 	// cell is the bytes of a weight with its optimizer state, and row those of the state of
 	// each row of a shard.
 	cell, row int64
@@ -150,10 +148,6 @@ func (t *formerTable) prepare(p *problem.Problem, i int) {
 		t.cell, t.row = problem.FP32.Bytes(), 0
 	}
 	slices.SortStableFunc(t.parts, func(a, b formerShard) int { return compareRectangles(a.cells(), b.cells()) })
-	t.even = true
-	for j, part := range t.parts {
-		t.even = t.even && part.Rows.Start == 0 && part.Rows == t.parts[0].Rows && (j == 0 || part.Columns.Start >= t.parts[j-1].Columns.End)
-	}
 }
 
 func compareRectangles(a, b rectangle) int {
@@ -234,12 +228,6 @@ func (t *formerTable) rowsWithout(device int32, shard rectangle) int64 {
 				own = append(own, part.Rows)
 			}
 		}
-	}
-	switch {
-	case t.even && len(own) > 0:
-		return 0
-	case t.even:
-		return shared(shard.rows, t.parts[0].Rows)
 	}
 	return covered(held, shard.rows) - covered(own, shard.rows)
 }

@@ -531,9 +531,12 @@ func (m *mover) slices(whole int32, form problem.Form, finer int64) bool {
 			return false
 		}
 	}
-	allowed := devicesFor(m, k, n)
+	allowed := m.c.allowed(k)
 	for i := range n {
 		piece := m.c.inForm(whole, int((granules+i)/n)*g, form)
+		if i == 1 && staysOnHost(m.c, &m.c.pieces[piece]) {
+			allowed = onHostOf(m.c, hostOf(m.c, m.come[0].device), allowed)
+		}
 		best := int32(none)
 		for range reformLooks {
 			d := allowed[m.draw.IntN(len(allowed))]

@@ -60,19 +60,6 @@ func onHostOf(c *catalog, host int32, devices []int32) []int32 {
 	return devices[from:to]
 }
 
-// devicesFor returns the devices that n slices of a table may lie on: the allowed ones, or if the
-// slices must stay on one host, those of a host that is drawn. If none of that host is allowed, it
-// returns all allowed ones, and no change with slices on several hosts is tried.
-func devicesFor(m *mover, k *piece, n int64) []int32 {
-	allowed := m.c.allowed(k)
-	if n > 1 && m.c.onHost != nil && m.c.onHost[k.members[0].table] {
-		if on := onHostOf(m.c, m.draw.Int32N(int32(m.c.problem.Topology.Hosts())), allowed); len(on) > 0 {
-			return on
-		}
-	}
-	return allowed
-}
-
 // rehost moves all slices of a slice's table to another host, in their order from a drawn device
 // of the host on.
 func rehost(m *mover, slot int32) bool {
