@@ -20,6 +20,7 @@
 //	fit         slices of columns that fit, by bytes alone (fit.go)
 //	exhaustive  all placements of a tiny problem (exhaustive.go)
 //	fill        other forms where slices of columns do not fit (fit.go)
+//	occupied    a part of a table on every device, if the engine needs that (engine.go)
 //	race        starts (starts.go) under shapes of placement (shapes.go), dealt by sums (deal.go), with tables in other
 //	            forms (switch.go) and with numbers of operators (operators.go); runs of annealing (anneal.go)
 //	            from all of them, and longer ones from the best, also with the hottest table in one
