@@ -13,7 +13,8 @@ import (
 // number of evaluations, so its result does not depend on the machine.
 //
 // Where HBM is nearly full, few changes fit, and none may lead from a placement to a cheaper one. So a
-// run of the race may exceed the HBM of devices on its way, at a price for each byte that rises as the run cools.
+// run of the race may exceed the HBM of devices on its way, at a price for each byte that rises as the run cools. So may it
+// leave devices empty, if the engine needs a part of a table on each.
 
 const (
 	// hot sets the temperature at the start of a run. Of warmDraws changes that raise the

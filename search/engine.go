@@ -3,7 +3,6 @@ package search
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 
@@ -28,7 +27,8 @@ import (
 //
 //	table of 1,000 rows   |   1,000   |   |   500   |   500   |   | 334 | 334 | 332 |   ...
 //
-// The rule that no device is empty is kept at the end: see occupy.
+// The rule that no device is empty is kept as the memory is: a run of the race may leave devices empty, at a price, and
+// all other placements get a part on each device (occupy).
 // Constraint.OneHost is kept in the same two ways: see onehost.go.
 
 // breaks reports whether placed pieces break a rule of the problem's engine. Empty devices
@@ -37,36 +37,58 @@ func breaks(c *catalog, parts []placed) bool {
 	if unruled(c) {
 		return false
 	}
-	first := map[int]*piece{}
-	seen := newHolders(c)
+	of := map[int][]placed{}
 	for _, p := range parts {
-		piece := &c.pieces[p.piece]
-		table := piece.members[0].table
-		if other, ok := first[table]; ok && !agree(c, piece, other) || seen.bars(piece, p.device) {
-			return true
-		}
-		first[table] = piece
-		seen.put(piece, p.device)
+		table := c.pieces[p.piece].members[0].table
+		of[table] = append(of[table], p)
 	}
-	for table, piece := range first {
-		if fillsHosts(c, piece, seen.of[table]) {
+	for _, list := range of {
+		if clash(c, list) {
 			return true
 		}
 	}
 	return false
 }
 
+// changeBreaks reports whether the proposed change of a layout breaks a rule.
+func changeBreaks(l *layout) bool {
+	if unruled(l.c) {
+		return false
+	}
+	last := none
+	for _, p := range l.come {
+		if table, single := l.table(p.piece); single && table != last {
+			if last = table; clash(l.c, l.partsAfter(table)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// clash reports whether the rules forbid these parts of one table together.
+func clash(c *catalog, parts []placed) bool {
+	first := &c.pieces[parts[0].piece]
+	for i, p := range parts {
+		k := &c.pieces[p.piece]
+		if !agree(c, first, k) || slices.ContainsFunc(parts[:i], func(q placed) bool { return !compatible(c, k, p.device, q.device) }) {
+			return true
+		}
+	}
+	return fillsHosts(c, first, parts)
+}
+
 // fillsHosts reports whether blocks of rows on chosen devices lie on all devices of some hosts. Such a table is
 // table_row_wise, or a grid of hosts.
-func fillsHosts(c *catalog, k *piece, devices []int32) bool {
+func fillsHosts(c *catalog, k *piece, parts []placed) bool {
 	if k.form.Blocks != c.problem.Topology.PerHost() {
 		return false
 	}
 	hosts := map[int32]bool{}
-	for _, d := range devices {
-		hosts[hostOf(c, d)] = true
+	for _, p := range parts {
+		hosts[hostOf(c, p.device)] = true
 	}
-	return len(hosts)*k.form.Blocks == len(devices)
+	return len(hosts)*k.form.Blocks == len(parts)
 }
 
 // agree reports whether the rules allow both pieces together, as slices of one table.
@@ -86,80 +108,6 @@ func compatible(c *catalog, k *piece, d, other int32) bool {
 // unruled reports whether all slices of a table may lie on all devices, because no rule and no
 // constraint forbids it.
 func unruled(c *catalog) bool { return c.rules == (problem.EngineRules{}) && c.onHost == nil }
-
-// changeBreaks reports whether the proposed change of a layout breaks a rule.
-func changeBreaks(l *layout) bool {
-	if unruled(l.c) {
-		return false
-	}
-	if empties(l) {
-		return true
-	}
-	for i, p := range l.come {
-		table, single := l.table(p.piece)
-		if !single {
-			continue
-		}
-		piece := &l.c.pieces[p.piece]
-		clash := func(q placed) bool {
-			return !agree(l.c, piece, &l.c.pieces[q.piece]) || !compatible(l.c, piece, p.device, q.device)
-		}
-		for _, q := range l.come[:i] {
-			if other, _ := l.table(q.piece); other == table && clash(q) {
-				return true
-			}
-		}
-		for _, slot := range l.tables[table] {
-			if !slices.Contains(l.gone, slot) && clash(l.parts[slot]) {
-				return true
-			}
-		}
-		if piece.form.Blocks > 0 && fillsHosts(l.c, piece, devicesAfter(l, table)) {
-			return true
-		}
-	}
-	return false
-}
-
-// devicesAfter returns the devices of the parts of a table after the proposed change.
-func devicesAfter(l *layout, table int) (on []int32) {
-	for _, slot := range l.tables[table] {
-		if !slices.Contains(l.gone, slot) {
-			on = append(on, l.parts[slot].device)
-		}
-	}
-	for _, p := range l.come {
-		if other, single := l.table(p.piece); single && other == table {
-			on = append(on, p.device)
-		}
-	}
-	return on
-}
-
-// empties reports whether the proposed change of an old placement leaves a device empty, if the
-// engine needs a part of a table on every device. Other placements get one at the end (occupy).
-func empties(l *layout) bool {
-	if !l.c.rules.NoIdle || l.c.former == nil {
-		return false
-	}
-	alone := func(d int32) bool {
-		n := len(l.held[d])
-		for _, slot := range l.gone {
-			if p := l.parts[slot]; p.device == d && l.c.pieces[p.piece].span == oneDevice {
-				n--
-			}
-		}
-		return n == 0 && !slices.ContainsFunc(l.come, func(p placed) bool { return p.device == d })
-	}
-	for _, slot := range l.gone {
-		if p := l.parts[slot]; l.c.pieces[p.piece].span != oneDevice {
-			return slices.ContainsFunc(l.c.all, alone) // even if another piece takes its place on them
-		} else if alone(p.device) && l.shared(p.device) == 0 {
-			return true
-		}
-	}
-	return false
-}
 
 // holders are the devices that hold slices of each table.
 type holders struct {
@@ -267,70 +215,9 @@ func evenly(c *catalog, table, n int) int {
 	return 0
 }
 
-// evenMover draws changes of a layout whose tables are in equal slices:
-//
-//	move, swap   as with slices of any width
-//	recut        all slices of a table into another number of equal slices, or blocks of rows on chosen devices
-//	reform       a table into another form
-type evenMover struct{ *mover }
-
-// propose draws a change of the slice in a slot.
-func (m evenMover) propose(slot int32) bool {
-	if m.mixed && !m.sameForms && m.draw.IntN(reformEvery) == 0 {
-		return m.reform(slot)
-	}
-	recuts := 2 // of 20 changes: a recut touches more devices than the others
-	if slices.Contains(m.forms.chosen, true) {
-		recuts = 6 // there are more cuts to choose from
-	}
-	switch change := m.draw.IntN(20); {
-	case change < 10-recuts/2:
-		return m.move(slot)
-	case change < 20-recuts:
-		return m.swap(slot)
-	}
-	return m.recut(slot)
-}
-
-// relocate moves a slice as it is, or swaps it with another one.
-func (m evenMover) relocate(slot int32) bool {
-	if m.draw.IntN(2) == 0 {
-		return m.move(slot)
-	}
-	return m.swap(slot)
-}
-
-// move puts a slice on another device.
-func (m evenMover) move(slot int32) bool {
-	p := m.parts[slot]
-	if staysOnHost(m.c, &m.c.pieces[p.piece]) && m.draw.IntN(rehostEvery) == 0 {
-		return rehost(m.mover, slot)
-	}
-	to, ok := m.other(p)
-	if !ok {
-		return false
-	}
-	m.gone, m.come = append(m.gone, slot), append(m.come, placed{p.piece, to})
-	return m.fits(false)
-}
-
-// swap exchanges two slices of two devices.
-func (m evenMover) swap(slot int32) bool {
-	p := m.parts[slot]
-	other := m.live[m.draw.IntN(len(m.live))]
-	q := m.parts[other]
-	if q.piece == p.piece || !m.exchangeable(p, q) {
-		return false
-	}
-	m.gone = append(m.gone, slot, other)
-	m.come = append(m.come, placed{p.piece, q.device}, placed{q.piece, p.device})
-	return m.fits(false)
-}
-
-// recut cuts a table into another number of equal slices: the next larger or smaller
-// number, or any; or into blocks of rows on chosen devices. The new parts lie on the devices of the old ones and, if they are more,
+// recutEvenly cuts a table into another number of equal slices, or into blocks of rows on chosen devices. The new parts lie on the devices of the old ones and, if they are more,
 // on devices with little compute, or again on the same devices.
-func (m evenMover) recut(slot int32) bool {
+func (m *mover) recutEvenly(slot int32) bool {
 	p := m.parts[slot]
 	table, single := m.table(p.piece)
 	if !single || m.c.pieces[p.piece].span == everywhere || m.c.pieces[p.piece].span == oneHost && !m.forms.sliced[table] {
@@ -342,19 +229,12 @@ func (m evenMover) recut(slot int32) bool {
 	}
 	old := m.tables[table]
 	m.gone = append(m.gone, old...)
-	if staysOnHost(m.c, &m.c.pieces[piece]) {
-		host := hostOf(m.c, p.device)
-		if m.draw.IntN(rehostEvery) == 0 {
-			host = m.draw.Int32N(int32(m.c.problem.Topology.Hosts()))
-		}
-		return onOneHost(m.mover, piece, n, host)
-	}
 	again := !m.c.rules.OneSlice && n > len(old) && m.draw.IntN(4) == 0
 	from := m.draw.IntN(len(old))
 	for i := range n {
 		device := m.parts[old[(from+i)%len(old)]].device
 		if i >= len(old) && !again {
-			if device, ok = m.idlest(p); !ok {
+			if device, ok = m.idlest(placed{piece, p.device}); !ok {
 				return false
 			}
 		}
@@ -368,7 +248,7 @@ const mostBlocks = 16
 
 // otherCut draws another cut of the table of a piece: into equal slices or, if it may be cut so, into blocks of rows on chosen
 // devices. It returns the piece and the number of the parts.
-func (m evenMover) otherCut(k int32) (piece int32, n int, ok bool) {
+func (m *mover) otherCut(k int32) (piece int32, n int, ok bool) {
 	table, form, width := int(m.c.pieces[k].table), *m.c.pieces[k].form, int(m.c.pieces[k].width)
 	t, blocks := &m.c.problem.Tables[table], form.Blocks
 	if m.forms.chosen[table] && spanOf(form) == oneDevice && m.draw.IntN(2) == 0 {
@@ -381,36 +261,17 @@ func (m evenMover) otherCut(k int32) (piece int32, n int, ok bool) {
 	if blocks > 0 {
 		form.Blocks, width = 0, 0
 	}
-	width, ok = m.otherWidth(table, width)
-	if !ok || blocks > 0 && m.forms.barred[table] {
+	widths := m.widthsOf(table, 2*len(m.c.all))
+	if len(widths) == 0 || blocks > 0 && m.forms.barred[table] {
 		return 0, 0, false
 	}
-	return m.c.inForm(k, width, form), t.Dim / width, true
+	to := widths[m.draw.IntN(len(widths))]
+	return m.c.inForm(k, to, form), t.Dim / to, to != width
 }
 
-// otherWidth draws another width than now for the slices of a table; any width if now is 0.
-func (m evenMover) otherWidth(table, now int) (width int, ok bool) {
-	widths := m.widthsOf(table)
-	if len(widths) == 0 || len(widths) == 1 && now > 0 {
-		return 0, false
-	}
-	at := slices.Index(widths, now)
-	if m.draw.IntN(2) == 0 && at >= 0 {
-		at += 1 - 2*m.draw.IntN(2)
-		if at < 0 || at >= len(widths) {
-			return 0, false
-		}
-		return widths[at], true
-	}
-	width = widths[m.draw.IntN(len(widths))]
-	return width, width != now
-}
-
-// widthsOf returns the widths into which a table may be cut, with at most two slices for
-// each device.
-func (m evenMover) widthsOf(table int) []int {
+// widthsOf returns the widths into which a table may be cut, with at most a number of slices.
+func (m *mover) widthsOf(table, most int) []int {
 	widths := m.c.equalWidths[table]
-	most := 2 * len(m.c.all)
 	for len(widths) > 0 && m.c.problem.Tables[table].Dim/widths[len(widths)-1] > most {
 		widths = widths[:len(widths)-1]
 	}
@@ -419,7 +280,7 @@ func (m evenMover) widthsOf(table int) []int {
 
 // idlest draws devices for a slice like p and returns the one with the least compute, or
 // the first device of a host.
-func (m evenMover) idlest(p placed) (best int32, ok bool) {
+func (m *mover) idlest(p placed) (best int32, ok bool) {
 	best = none
 	for range reformLooks {
 		d, drawn := m.other(p)
@@ -454,50 +315,24 @@ func (e *Idle) Error() string {
 //
 // While a device is empty, it makes the change that costs least: a slice goes there from a
 // device with several, a table is cut into more slices, or a table is spread over all
-// devices. The changes depend on where they begin, so for few tables occupy also begins at the placements of the
-// baselines, and returns the cheapest result.
+// devices.
 func occupy(r *run, best placement) (placement, error) {
 	if !r.catalog.rules.NoIdle || best.parts == nil {
 		return best, nil
 	}
-	r.scorer().Reset()
-	m := evenMover{&mover{layout: newLayout(r.catalog, r.scorer(), r.forms), draw: rand.New(rand.NewPCG(r.opt.Seed, 0x6f6363757079))}}
-	found, empty, moved := m.occupied(r, best, func() bool { return false })
-	if comparesOccupied(r) && (moved || r.opt.Beside == nil) {
-		found = cheaper(found, m.occupiedBaseline(r))
+	m := &mover{layout: newLayout(r.catalog, r.scorer(), r.forms)}
+	m.reset(best.parts)
+	empty := m.empty()
+	if len(empty) == 0 {
+		m.scorer.Reset()
+		return best, nil
 	}
-	switch {
-	case found.parts == nil:
-		return best, &Idle{r.catalog.rules.Name, empty, len(r.catalog.all), barredOf(r.catalog)}
-	case !moved:
-		return found, nil
-	}
-	return occupiedByForm(r, m, found), nil
-}
-
-// comparesOccupied reports whether occupy begins at the placements of the baselines, too: the tables are few,
-// all may be slices of columns, and there is time left.
-func comparesOccupied(r *run) bool {
-	return r.opt.Method == NeuroShard && r.opt.From == nil && !slices.Contains(r.forms.barred, true) &&
-		len(r.catalog.whole())*len(r.catalog.all) <= combinedPairs && !(r.most > 0 && r.stats.Evaluations >= r.most) && !r.ended()
-}
-
-// occupiedBaseline returns the cheapest placement that begins at one of a baseline and has a part of a table on
-// every device; none if the search has to end. It sends no events.
-func (m evenMover) occupiedBaseline(r *run) (found placement) {
-	finalists, onEvent := r.finalists, r.opt.OnEvent
-	r.opt.OnEvent = nil
-	defer func() { r.finalists, r.opt.OnEvent = finalists, onEvent }()
-	for _, method := range append(Baselines(), HugeCTR) {
-		if r.ended() {
-			break
-		}
-		if s, err := r.search(method); err == nil && s.best.parts != nil {
-			other, _, _ := m.occupied(r, s.best, r.ended)
-			found = cheaper(found, other)
+	for ; len(empty) > 0; empty = m.empty() {
+		if !m.occupy(empty) {
+			return best, &Idle{r.catalog.rules.Name, len(empty), len(r.catalog.all), barredOf(r.catalog)}
 		}
 	}
-	return found
+	return r.offer(placement{}, m.all()), nil
 }
 
 // barredOf returns the devices on which no table may lie.
@@ -524,48 +359,10 @@ func numbersOf(list []int) []string {
 	return texts
 }
 
-// occupied returns the placement with a part of a table on every device, or else, or once ended is true, no
-// placement and the number of devices that stay empty. moved reports whether a device was empty at first.
-func (m evenMover) occupied(r *run, from placement, ended func() bool) (found placement, idle int, moved bool) {
-	m.reset(from.parts)
-	empty := m.empty()
-	if len(empty) == 0 {
-		return from, 0, false
-	}
-	for ; len(empty) > 0; empty = m.empty() {
-		if ended() || !m.occupy(empty) {
-			return placement{}, len(empty), true
-		}
-	}
-	return r.offer(placement{}, m.all()), 0, true
-}
-
-// fewOccupied is the number of tables that are few for occupiedByForm.
-const fewOccupied = 24
-
-// occupiedByForm returns the cheapest of a placement that uses all devices and, for few tables, of those that
-// result if all tables take one form. Few tables in slices may use all devices only in narrow slices.
-func occupiedByForm(r *run, m evenMover, best placement) placement {
-	if len(r.catalog.whole()) > fewOccupied || !r.forms.any() {
-		return best
-	}
-	w, base := switcher{newAnnealing(r, best, r.forms)}, best.parts
-	for _, forms := range r.forms.sets() {
-		w.reset(base)
-		w.allIn(forms)
-		if all := w.all(); w.lack(false) == 0 && w.scorer.Cost() < best.cost {
-			if m.reset(all); len(m.empty()) == 0 {
-				best = r.offer(best, all)
-			}
-		}
-	}
-	return best
-}
-
 // empty returns the devices that hold nothing.
-func (m evenMover) empty() (devices []int32) {
+func (m *mover) empty() (devices []int32) {
 	for d := range m.held {
-		if len(m.held[d]) == 0 && m.own[d]-m.start[d]+m.shared(int32(d)) == 0 {
+		if m.idle(int32(d), m.own[d]) {
 			devices = append(devices, int32(d))
 		}
 	}
@@ -574,7 +371,7 @@ func (m evenMover) empty() (devices []int32) {
 
 // occupy makes the change that costs least among those that use an empty device. ok is
 // false if there is none.
-func (m evenMover) occupy(empty []int32) (ok bool) {
+func (m *mover) occupy(empty []int32) (ok bool) {
 	least := math.Inf(1)
 	var gone []int32
 	var come []placed
@@ -608,7 +405,7 @@ func (m evenMover) occupy(empty []int32) (ok bool) {
 }
 
 // fetch proposes that a slice of a device with several goes to an empty one.
-func (m evenMover) fetch(slot int32, empty []int32) bool {
+func (m *mover) fetch(slot int32, empty []int32) bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
 	p := m.parts[slot]
 	if m.c.pieces[p.piece].span != oneDevice || len(m.held[p.device]) < 2 {
@@ -626,7 +423,7 @@ func (m evenMover) fetch(slot int32, empty []int32) bool {
 
 // cutFor proposes that a table on single devices is cut into the next larger number of
 // equal slices: one on each device that has one now, the others on empty devices.
-func (m evenMover) cutFor(table int, empty []int32) bool {
+func (m *mover) cutFor(table int, empty []int32) bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
 	old := m.tables[table]
 	p := m.parts[old[0]]
@@ -654,7 +451,7 @@ func (m evenMover) cutFor(table int, empty []int32) bool {
 }
 
 // everywhere proposes that all devices hold a part of a table.
-func (m evenMover) everywhere(table int) bool {
+func (m *mover) everywhere(table int) bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
 	choices := m.forms.choices[table]
 	i := slices.IndexFunc(choices, func(f problem.Form) bool { return spanOf(f) == everywhere })

@@ -98,11 +98,7 @@ type former struct {
 
 // formerTable is what devices held of one table.
 type formerTable struct {
-	parts []formerPart // by device, then by columns and rows
-	// cells are the different rectangles of the parts, by columns, then by rows.
-	cells []rectangle
-	// even says that each part has the same rows, from the first on, and no two parts share columns.
-	even bool
+	parts []formerShard // by columns and rows, then by device
 	// cell is the bytes of a weight with its optimizer state, and row those of the state of
 	// each row of a shard.
 	cell, row int64
@@ -113,10 +109,13 @@ type formerTable struct {
 	stays        int64
 }
 
-type formerPart struct {
+// formerShard is a shard that a device held.
+type formerShard struct {
 	device int32
-	rectangle
+	problem.Shard
 }
+
+func (s *formerShard) cells() rectangle { return rectangle{s.Rows, s.Columns} }
 
 // shardPlace is a shard on a device, or a slice that several devices hold together, by its
 // first device.
@@ -131,7 +130,7 @@ func newFormer(p *problem.Problem, from *From) *former {
 	for d, held := range from.Shards {
 		for _, s := range held {
 			t := &f.tables[s.Table]
-			t.parts = append(t.parts, formerPart{int32(d), rectangle{s.Rows, s.Columns}})
+			t.parts = append(t.parts, formerShard{int32(d), s})
 		}
 	}
 	for i := range f.tables {
@@ -148,18 +147,7 @@ func (t *formerTable) prepare(p *problem.Problem, i int) {
 	if p.Accounting == problem.CountWeights {
 		t.cell, t.row = problem.FP32.Bytes(), 0
 	}
-	slices.SortFunc(t.parts, func(a, b formerPart) int {
-		return cmp.Or(cmp.Compare(a.device, b.device), compareRectangles(a.rectangle, b.rectangle))
-	})
-	for _, part := range t.parts {
-		t.cells = append(t.cells, part.rectangle)
-	}
-	slices.SortFunc(t.cells, compareRectangles)
-	t.cells = slices.Compact(t.cells)
-	t.even = len(t.cells) == len(t.parts)
-	for j, cells := range t.cells {
-		t.even = t.even && cells.rows.Start == 0 && cells.rows == t.cells[0].rows && (j == 0 || cells.columns.Start >= t.cells[j-1].columns.End)
-	}
+	slices.SortStableFunc(t.parts, func(a, b formerShard) int { return compareRectangles(a.cells(), b.cells()) })
 }
 
 func compareRectangles(a, b rectangle) int {
@@ -185,13 +173,10 @@ func (f *former) dominate(p *problem.Problem) {
 // allBytes is the price in ms of all bytes together where bytes count more than any cost.
 const allBytes = 1e6
 
-// toll returns what moved bytes add to the goal of an annealing, and priced what they add to the
-// cost. Both are infinite beyond the budget.
-func (f *former) toll(moved int64) float64 { return f.times(f.steer, moved) }
+// priced returns what moved bytes add to the cost, and toll what they add under another price. Both are infinite beyond the budget.
+func (f *former) priced(moved int64) float64 { return f.toll(f.price, moved) }
 
-func (f *former) priced(moved int64) float64 { return f.times(f.price, moved) }
-
-func (f *former) times(price float64, moved int64) float64 {
+func (f *former) toll(price float64, moved int64) float64 {
 	if moved > f.limit {
 		return math.Inf(1)
 	}
@@ -202,19 +187,22 @@ func (f *former) times(price float64, moved int64) float64 {
 func (f *former) moved(table int, device int32, shard rectangle) int64 {
 	t := &f.tables[table]
 	held, own := int64(0), int64(0)
-	for _, cells := range t.cells {
-		if cells.columns.Start >= shard.columns.End {
+	for i := range t.parts {
+		part := &t.parts[i]
+		if part.Columns.Start >= shard.columns.End {
 			break
 		}
-		held += cells.overlap(shard.rows, shard.columns)
-	}
-	on := t.on(device)
-	for _, part := range on {
-		own += part.overlap(shard.rows, shard.columns)
+		cells := shard.overlap(part.Rows, part.Columns)
+		if i == 0 || part.cells() != t.parts[i-1].cells() {
+			held += cells
+		}
+		if part.device == device {
+			own += cells
+		}
 	}
 	bytes := max(0, held-own) * t.cell
 	if t.row > 0 && bytes > 0 {
-		bytes += t.row * t.rowsWithout(on, shard)
+		bytes += t.row * t.rowsWithout(device, shard)
 	}
 	return bytes
 }
@@ -229,35 +217,16 @@ func (f *former) movedShards(shards [][]problem.Shard) (bytes unit.Bytes) {
 	return bytes
 }
 
-// on returns the parts that a device held.
-func (t *formerTable) on(device int32) []formerPart {
-	from, _ := slices.BinarySearchFunc(t.parts, device, func(p formerPart, d int32) int { return cmp.Compare(p.device, d) })
-	to := from
-	for to < len(t.parts) && t.parts[to].device == device {
-		to++
-	}
-	return t.parts[from:to]
-}
-
 // rowsWithout returns the number of rows of a shard that some device held in the shard's
-// columns, without those in which the given parts of the shard's device have a cell of the shard.
-func (t *formerTable) rowsWithout(on []formerPart, shard rectangle) int64 {
-	var own []problem.Range
-	for _, part := range on {
-		if shared(part.columns, shard.columns) > 0 {
-			own = append(own, part.rows)
-		}
-	}
-	switch {
-	case t.even && len(own) > 0:
-		return 0
-	case t.even:
-		return shared(shard.rows, t.cells[0].rows)
-	}
-	held := slices.Clone(own)
-	for _, cells := range t.cells {
-		if shared(cells.columns, shard.columns) > 0 {
-			held = append(held, cells.rows)
+// columns, without those in which the shard's device held a cell of the shard.
+func (t *formerTable) rowsWithout(device int32, shard rectangle) int64 {
+	var held, own []problem.Range
+	for i := range t.parts {
+		if part := &t.parts[i]; shared(part.Columns, shard.columns) > 0 {
+			held = append(held, part.Rows)
+			if part.device == device {
+				own = append(own, part.Rows)
+			}
 		}
 	}
 	return covered(held, shard.rows) - covered(own, shard.rows)
@@ -388,7 +357,7 @@ func (t *formerTable) walk(list []columnSlice) {
 		first := int64(math.MaxInt64)
 		for i := range t.parts {
 			if part := &t.parts[i]; part.device >= s.first && part.device < s.first+s.n {
-				first = min(first, part.columns.Start)
+				first = min(first, part.Columns.Start)
 			}
 		}
 		return first

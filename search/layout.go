@@ -53,13 +53,14 @@ type layout struct {
 	beforeHosts  []int64
 
 	// movedOf are the bytes that move of each table, if devices held tables before, and
-	// changedMoves those of the tables of the change. slicesOf is scratch.
+	// changedMoves those of the tables of the change. slicesOf and partsOf are scratch.
 	movedOf      []int64
 	changedMoves []movedTable
 	slicesOf     []columnSlice
+	partsOf      []placed
 
 	// crowding is the price in the goal of a byte by which a device exceeds its HBM, in ms; 0 says
-	// that none may.
+	// that none may, and that a change leaves no device empty, if the engine needs that (beyond).
 	crowding float64
 
 	// exact says that the goal is the cost, and softWeight times the goal of soft maxima. Costs
@@ -186,20 +187,29 @@ func (l *layout) changeMovedOf(p placed, sign int64) {
 // movedAfter returns the bytes that move of a table after the change.
 func (l *layout) movedAfter(table int) int64 {
 	l.slicesOf = l.slicesOf[:0]
-	for _, slot := range l.tables[table] {
-		if !slices.Contains(l.gone, slot) {
-			l.slicesOf = append(l.slicesOf, l.c.columnSlice(l.parts[slot].piece, l.parts[slot].device))
-		}
-	}
-	for _, p := range l.come {
-		if other, single := l.table(p.piece); single && other == table {
-			l.slicesOf = append(l.slicesOf, l.c.columnSlice(p.piece, p.device))
-		}
+	for _, p := range l.partsAfter(table) {
+		l.slicesOf = append(l.slicesOf, l.c.columnSlice(p.piece, p.device))
 	}
 	if len(l.slicesOf) == 0 {
 		return 0
 	}
 	return l.c.former.arrange(table, l.slicesOf, l.c.problem.Tables[table].Rows)
+}
+
+// partsAfter returns the parts of a table after the change. The next call overwrites them.
+func (l *layout) partsAfter(table int) []placed {
+	l.partsOf = l.partsOf[:0]
+	for _, slot := range l.tables[table] {
+		if !slices.Contains(l.gone, slot) {
+			l.partsOf = append(l.partsOf, l.parts[slot])
+		}
+	}
+	for _, p := range l.come {
+		if other, single := l.table(p.piece); single && other == table {
+			l.partsOf = append(l.partsOf, p)
+		}
+	}
+	return l.partsOf
 }
 
 // goal returns the value that an annealing minimises, with the price of moved bytes.
@@ -209,7 +219,7 @@ func (l *layout) goal() float64 {
 		goal = l.scorer.Cost() + softWeight*goal
 	}
 	if l.c.former != nil {
-		goal += l.c.former.toll(l.moved)
+		goal += l.c.former.toll(l.c.former.steer, l.moved)
 	}
 	return goal + l.crowding*float64(l.over)
 }
@@ -329,7 +339,13 @@ func (l *layout) fits(together bool) bool {
 		}
 	} else if l.crowding == 0 {
 		for _, p := range l.come {
-			if l.after(p.device) > l.budget {
+			if bytes, outputs := l.change(p.device); l.with(p.device, bytes, outputs) > l.budget {
+				return false
+			}
+		}
+		for _, slot := range l.gone {
+			d := l.parts[slot].device
+			if bytes, _ := l.change(d); l.c.rules.NoIdle && l.idle(d, bytes) {
 				return false
 			}
 		}
@@ -340,9 +356,8 @@ func (l *layout) fits(together bool) bool {
 	return true
 }
 
-// after returns the bytes that a device takes of its HBM after a change of pieces on single devices.
-func (l *layout) after(device int32) int64 {
-	bytes, outputs := int64(0), int64(0)
+// change returns the bytes and the outputs that a device's own pieces get by the change.
+func (l *layout) change(device int32) (bytes, outputs int64) {
 	for _, slot := range l.gone {
 		if l.parts[slot].device == device {
 			k := &l.c.pieces[l.parts[slot].piece]
@@ -355,7 +370,7 @@ func (l *layout) after(device int32) int64 {
 			bytes, outputs = bytes+k.bytes, outputs+k.outputs
 		}
 	}
-	return l.with(device, bytes, outputs)
+	return bytes, outputs
 }
 
 // widely reports whether the change affects bytes other than the HBM of single devices.
@@ -375,15 +390,28 @@ func (l *layout) widely() bool {
 	return slices.ContainsFunc(l.come, func(p placed) bool { return other(p.piece) })
 }
 
-// excess returns the bytes by which a device exceeds its HBM, and excesses those of all devices.
+// excess returns the bytes by which a device exceeds its HBM.
 func (l *layout) excess(d int32) int64 { return excess(l.budget - l.with(d, 0, 0)) }
 
+// excesses returns the bytes by which all devices exceed their HBM, where empty ones count if the engine does not run them.
 func (l *layout) excesses() (bytes int64) {
 	for d := range l.own {
-		bytes += l.excess(int32(d))
+		bytes += l.beyond(int32(d), 0, 0)
 	}
 	return bytes
 }
+
+// beyond returns the bytes by which a device exceeds its HBM with further own pieces of some bytes and outputs. An empty device
+// counts as one that exceeds it by all HBM of the largest device, if the engine does not run that.
+func (l *layout) beyond(d int32, bytes, outputs int64) int64 {
+	if l.c.rules.NoIdle && l.idle(d, bytes) {
+		return l.c.budget
+	}
+	return excess(l.budget - l.with(d, bytes, outputs))
+}
+
+// idle reports whether a device with further bytes of its own holds no part of a table.
+func (l *layout) idle(d int32, bytes int64) bool { return l.own[d]+bytes-l.start[d]+l.shared(d) == 0 }
 
 // changeOver counts the bytes by which devices exceed their HBM after the change, if these have a price.
 func (l *layout) changeOver() {
@@ -395,7 +423,8 @@ func (l *layout) changeOver() {
 		return
 	}
 	for _, d := range l.touched {
-		l.over += excess(l.budget-l.after(d)) - l.excess(d)
+		bytes, outputs := l.change(d)
+		l.over += l.beyond(d, bytes, outputs) - l.beyond(d, 0, 0)
 	}
 }
 
@@ -405,6 +434,8 @@ func (l *layout) hasRoom(together bool) (fits bool) {
 	l.counted(func() {
 		if fits = l.lack(together) == 0; l.crowding > 0 {
 			fits = l.hostTaken.Max() <= l.hostBudget
+		} else if l.c.rules.NoIdle && !together {
+			fits = fits && l.excesses() == 0
 		}
 	})
 	return fits

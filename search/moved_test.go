@@ -29,9 +29,8 @@ func TestCovered(t *testing.T) {
 // TestMoved counts by hand: of a table with 10 rows, device 0 held the columns [0, 4), and
 // nobody held [4, 8). A weight takes 4 bytes, and the state of a row 4 more.
 func TestMoved(t *testing.T) {
-	table := formerTable{even: true, cell: 4, row: 4}
-	table.cells = []rectangle{{problem.Range{End: 10}, problem.Range{End: 4}}}
-	table.parts = []formerPart{{0, table.cells[0]}}
+	table := formerTable{cell: 4, row: 4}
+	table.parts = []formerShard{{0, problem.Shard{Rows: problem.Range{End: 10}, Columns: problem.Range{End: 4}}}}
 	f := former{tables: []formerTable{table}}
 	for _, c := range []struct {
 		name          string

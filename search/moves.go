@@ -13,7 +13,8 @@ import (
 //	swap       two slices of two devices, or the blocks of two slices of two hosts
 //	split      a slice in two, of any widths; one part to another device
 //	regroup    columns of a slice, or all of them, to another slice of its table
-//	recut      the slices of a table on a device into narrower or wider ones (recut.go)
+//	recut      the slices of a table on a device into narrower or wider ones (recut.go); equal slices of a table into
+//	           another number of them, or into blocks of rows on chosen devices (engine.go)
 //	trade      a slice for a part of a slice of another device or host, equally wide
 //	balance    columns of a slice to another device, so that both send the same number of columns
 //	reform     a table, or one slice, into another form
@@ -65,6 +66,16 @@ var moves = [...]func(m *mover, slot int32) bool{
 	(*mover).balance,
 }
 
+// evenMoves are those of tables that an engine needs in equal slices, and uncutMoves those that cut no slice.
+var (
+	evenMoves = [...]func(m *mover, slot int32) bool{
+		(*mover).move, (*mover).move, (*mover).move, (*mover).move,
+		(*mover).swap, (*mover).swap, (*mover).swap, (*mover).swap,
+		(*mover).recutEvenly,
+	}
+	uncutMoves = [...]func(m *mover, slot int32) bool{(*mover).move, (*mover).swap}
+)
+
 // propose draws a change into gone and come and reports whether the change can be made.
 func (m *mover) propose() bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
@@ -73,13 +84,13 @@ func (m *mover) propose() bool {
 		return m.renumber(slot)
 	}
 	if m.uncut {
-		return evenMover{m}.relocate(slot)
-	}
-	if m.c.rules.EqualSlices {
-		return evenMover{m}.propose(slot)
+		return uncutMoves[m.draw.IntN(len(uncutMoves))](m, slot)
 	}
 	if m.mixed && !m.sameForms && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)
+	}
+	if m.c.rules.EqualSlices {
+		return evenMoves[m.draw.IntN(len(evenMoves))](m, slot)
 	}
 	return moves[m.draw.IntN(len(moves))](m, slot)
 }
@@ -223,13 +234,14 @@ func (m *mover) split(slot int32) bool {
 	if !ok {
 		return false
 	}
-	to, ok := beside(m, p)
+	part := m.c.slice(p.piece, m.width(slot)-left)
+	to, ok := m.other(placed{part, p.device})
 	if !ok {
 		return false
 	}
 	m.gone = append(m.gone, slot)
 	m.come = append(m.come, placed{m.c.slice(p.piece, left), p.device})
-	m.bring(m.c.slice(p.piece, m.c.pieces[p.piece].members[0].width-left), to)
+	m.bring(part, to)
 	return m.fits(false)
 }
 
@@ -261,18 +273,21 @@ func (m *mover) trade(slot int32) bool {
 func (m *mover) balance(slot int32) bool {
 	const g = problem.ColumnGranule
 	p := m.parts[slot]
-	k := &m.c.pieces[p.piece]
-	to, ok := beside(m, p)
 	table, single := m.table(p.piece)
-	if !ok || !single || k.span != oneDevice {
+	if !single || m.c.pieces[p.piece].span != oneDevice {
+		return false
+	}
+	narrow := placed{m.c.slice(p.piece, m.c.least(table)), p.device}
+	to, ok := m.other(narrow)
+	if !ok {
 		return false
 	}
 	for range balanceLooks - 1 {
-		if d, _ := beside(m, p); m.dims[d] < m.dims[to] {
+		if d, _ := m.other(narrow); m.dims[d] < m.dims[to] {
 			to = d
 		}
 	}
-	width := m.width(slot)
+	k, width := &m.c.pieces[p.piece], m.width(slot)
 	features := k.dims / int64(width)
 	part := (int((m.dims[p.device]-m.dims[to])/2/max(1, features)) + g - 1) / g * g
 	if least := m.c.least(table); part < least || width-part < least {
@@ -489,10 +504,7 @@ func (m *mover) equalSlices(whole int32, n int) []int32 {
 // hierarchical exchange, slices on several hosts balance the columns of hosts.
 func (m *mover) grid(whole int32, hosts int) []int32 {
 	table := m.c.pieces[whole].members[0].table
-	widths := m.c.equalWidths[table]
-	for len(widths) > 1 && m.c.problem.Tables[table].Dim/widths[len(widths)-1] > hosts {
-		widths = widths[:len(widths)-1]
-	}
+	widths := m.widthsOf(table, hosts)
 	if len(widths) == 0 {
 		return []int32{whole}
 	}
@@ -520,9 +532,12 @@ func (m *mover) slices(whole int32, form problem.Form, finer int64) bool {
 			return false
 		}
 	}
-	allowed := devicesFor(m, k, n)
+	allowed := m.c.allowed(k)
 	for i := range n {
 		piece := m.c.inForm(whole, int((granules+i)/n)*g, form)
+		if i == 1 && staysOnHost(m.c, &m.c.pieces[piece]) {
+			allowed = onHostOf(m.c, hostOf(m.c, m.come[0].device), allowed)
+		}
 		best := int32(none)
 		for range reformLooks {
 			d := allowed[m.draw.IntN(len(allowed))]

@@ -15,8 +15,8 @@ import (
 //
 // The search keeps to the constraint as it keeps to the rules of engines (engine.go). Steps that
 // place slices one after the other put the first slice on a host with room for all slices of the
-// table, and the others on the same host (holders.open). The annealing cuts a table on one host
-// (onOneHost), and moves all its slices to another host together (rehost).
+// table, and the others on the same host (holders.open). The annealing cuts a table on its host, and
+// moves all its slices to another host together (rehost).
 
 // One in rehostEvery moves of a slice that must stay on its host moves all slices of its table.
 const rehostEvery = 4
@@ -60,28 +60,6 @@ func onHostOf(c *catalog, host int32, devices []int32) []int32 {
 	return devices[from:to]
 }
 
-// beside draws an allowed device for a part that is cut off a slice.
-func beside(m *mover, p placed) (int32, bool) {
-	k := &m.c.pieces[p.piece]
-	if m.c.onHost == nil || k.span != oneDevice || !m.c.onHost[k.members[0].table] {
-		return m.other(p)
-	}
-	return m.drawOther(onHostOf(m.c, hostOf(m.c, p.device), m.c.allowed(k)), p.device)
-}
-
-// devicesFor returns the devices that n slices of a table may lie on: the allowed ones, or if the
-// slices must stay on one host, those of a host that is drawn. If none of that host is allowed, it
-// returns all allowed ones, and no change with slices on several hosts is tried.
-func devicesFor(m *mover, k *piece, n int64) []int32 {
-	allowed := m.c.allowed(k)
-	if n > 1 && m.c.onHost != nil && m.c.onHost[k.members[0].table] {
-		if on := onHostOf(m.c, m.draw.Int32N(int32(m.c.problem.Topology.Hosts())), allowed); len(on) > 0 {
-			return on
-		}
-	}
-	return allowed
-}
-
 // rehost moves all slices of a slice's table to another host, in their order from a drawn device
 // of the host on.
 func rehost(m *mover, slot int32) bool {
@@ -98,29 +76,6 @@ func rehost(m *mover, slot int32) bool {
 			return false
 		}
 		m.gone, m.come = append(m.gone, other), append(m.come, placed{p.piece, to})
-	}
-	return m.fits(false)
-}
-
-// onOneHost proposes n slices like the piece on allowed devices of a host: for each slice, of the
-// devices drawn the one with the fewest of the proposed slices, then the one with the least
-// compute.
-func onOneHost(m *mover, piece int32, n int, host int32) bool {
-	devices := onHostOf(m.c, host, m.c.allowed(&m.c.pieces[piece]))
-	if len(devices) == 0 {
-		return false
-	}
-	held := make(map[int32]int, n)
-	for range n {
-		best := int32(none)
-		for range reformLooks {
-			d := devices[m.draw.IntN(len(devices))]
-			if best == none || held[d] < held[best] || held[d] == held[best] && m.compute[d] < m.compute[best] {
-				best = d
-			}
-		}
-		held[best]++
-		m.come = append(m.come, placed{piece, best})
 	}
 	return m.fits(false)
 }

@@ -47,8 +47,7 @@ func onward(r *run) (s state, err error) {
 	f := newFormer(r.catalog.problem, r.opt.From)
 	r.catalog.former = f
 	f.dominate(r.catalog.problem)
-	held := heldBefore(r)
-	old := resume(r, held)
+	old := resume(r)
 	if err := r.forms.possible(r.catalog, old.parts); err != nil {
 		return s, err
 	}
@@ -56,14 +55,7 @@ func onward(r *run) (s state, err error) {
 	if err != nil {
 		return s, err
 	}
-	home := map[int][]placed{}
-	for _, p := range old.parts {
-		members := r.catalog.pieces[p.piece].members
-		if first := members[0].table; len(f.tables[first].home) > 0 || len(members) > 1 {
-			home[first] = append(home[first], p)
-		}
-	}
-	w := &returner{newAnnealing(r, start, r.forms), home}
+	w := &returner{newAnnealing(r, start, r.forms)}
 	w.heat = onwardHeat
 	w.renumbers = slices.ContainsFunc(start.parts, func(p placed) bool { return r.catalog.pieces[p.piece].form.Operator > 0 })
 	w.forced(old)
@@ -98,11 +90,7 @@ func onwardFrom(r *run, old *resumer) (placement, error) {
 }
 
 // returner anneals from an old placement and returns tables to their old places.
-type returner struct {
-	*annealing
-	// home are the places that tables may return to, by the first table of their piece.
-	home map[int][]placed
-}
+type returner struct{ *annealing }
 
 // forced looks for the placement that moves the fewest bytes, and of these for the cheapest one:
 // with the tables that had no place anywhere. It sets the limit.
@@ -154,7 +142,10 @@ func (w *returner) back() {
 	w.reset(w.placement.parts)
 	cost, changed := w.scorer.Cost(), false
 	attempt := func(table int) bool {
-		w.gone, w.come = append(w.gone[:0], w.slots(table)...), append(w.come[:0], w.home[table]...)
+		w.gone, w.come = append(w.gone[:0], w.slots(table)...), w.come[:0]
+		for _, s := range w.home(table) {
+			w.come = append(w.come, placed{s.key, s.first})
+		}
 		if !w.fits(false) {
 			return false
 		}
@@ -189,12 +180,11 @@ func (w *returner) away() (tables []int) {
 	for _, slot := range w.live {
 		p := w.parts[slot]
 		t, single := w.table(p.piece)
-		if len(w.home[t]) == 0 {
+		if home := w.home(t); len(home) == 0 {
 			continue
-		}
-		if single {
+		} else if single {
 			bytes[t] = w.movedOf[t] - w.c.former.tables[t].stays
-		} else if w.home[t][0] != p {
+		} else if home[0].key != p.piece || home[0].first != p.device {
 			bytes[t] = w.c.movedTogether(p)
 		}
 	}
@@ -206,6 +196,9 @@ func (w *returner) away() (tables []int) {
 	slices.SortFunc(tables, func(a, b int) int { return cmp.Or(cmp.Compare(bytes[b], bytes[a]), cmp.Compare(a, b)) })
 	return tables
 }
+
+// home returns where a table lay, or the co-location whose first table it is; nil if it cannot lie there.
+func (w *returner) home(table int) []columnSlice { return w.c.former.tables[table].home }
 
 // slots returns the slots of a table, or of the co-location whose first table it is.
 func (w *returner) slots(table int) []int32 {

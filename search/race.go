@@ -314,10 +314,10 @@ func (c *course) next(best racer, neighbours []racer, evaluations int64) racer {
 	return cheapestOf(best, neighbours)
 }
 
-// racers returns racers from those starts that break no rule of the engine.
+// racers returns racers from those starts that are valid.
 func (c *course) racers(starts []start, numbers bool) (all []racer) {
 	for _, s := range starts {
-		if !breaks(c.r.catalog, s.parts) {
+		if s = c.valid(s); s.parts != nil {
 			all = append(all, racer{s, numbers})
 		}
 	}

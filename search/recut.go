@@ -118,13 +118,19 @@ func (m *mover) into(piece int32, columns, n int, device int32) {
 	}
 }
 
+// asTheyAre reports whether slices like a piece are neither cut nor joined where they go.
+func (m *mover) asTheyAre(piece int32) bool {
+	_, single := m.table(piece)
+	return !single || m.uncut || m.c.rules.EqualSlices
+}
+
 // lift takes a slice off its device in the proposed change, or all slices that the device
 // has of the slice's table and form, and returns the piece that is taken.
 func (m *mover) lift(slot int32) int32 {
 	p := m.parts[slot]
 	from := len(m.gone)
 	m.gone = append(m.gone, slot)
-	if _, ok := m.table(p.piece); !ok || m.c.pieces[p.piece].span != oneDevice {
+	if m.asTheyAre(p.piece) || m.c.pieces[p.piece].span != oneDevice {
 		return p.piece
 	}
 	others := m.gather(p.piece, p.device)
@@ -143,7 +149,7 @@ func (m *mover) lift(slot int32) int32 {
 // with the lanes of the widest of them. If it keeps none, the piece is sometimes cut into
 // slices that run with the lanes that the device's operator has.
 func (m *mover) bring(piece, device int32) {
-	if _, ok := m.table(piece); !ok || m.c.pieces[piece].span == everywhere {
+	if m.asTheyAre(piece) || m.c.pieces[piece].span == everywhere {
 		m.come = append(m.come, placed{piece, device})
 		return
 	}

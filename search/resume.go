@@ -21,8 +21,6 @@ import (
 type resumer struct {
 	r *run
 	c *catalog
-	// held lists the old shards of each table.
-	held [][]formerShard
 	// parts are the pieces that stay, and left those without a place.
 	parts []placed
 	left  []int32
@@ -30,30 +28,9 @@ type resumer struct {
 	mean float64
 }
 
-type formerShard struct {
-	device int32
-	problem.Shard
-}
-
-// heldBefore lists the old shards of each table, by columns, then by rows.
-func heldBefore(r *run) [][]formerShard {
-	all := make([][]formerShard, len(r.catalog.problem.Tables))
-	for d, held := range r.opt.From.Shards {
-		for _, shard := range held {
-			all[shard.Table] = append(all[shard.Table], formerShard{int32(d), shard})
-		}
-	}
-	for _, list := range all {
-		slices.SortStableFunc(list, func(a, b formerShard) int {
-			return compareRectangles(rectangle{a.Rows, a.Columns}, rectangle{b.Rows, b.Columns})
-		})
-	}
-	return all
-}
-
 // resume returns the old placement as pieces.
-func resume(r *run, held [][]formerShard) *resumer {
-	s := &resumer{r: r, c: r.catalog, held: held}
+func resume(r *run) *resumer {
+	s := &resumer{r: r, c: r.catalog}
 	for _, k := range s.c.whole() {
 		if len(s.c.pieces[k].members) > 1 {
 			s.together(k)
@@ -69,7 +46,10 @@ func resume(r *run, held [][]formerShard) *resumer {
 	return s
 }
 
-// settle says that the parts are all slices of a table as it was, in the order of its columns.
+// held returns the old shards of a table.
+func (s *resumer) held(table int) []formerShard { return s.c.former.tables[table].parts }
+
+// settle says that the parts are a co-location or all slices of a table as it was, in the order of its columns.
 func (s *resumer) settle(parts []placed) {
 	home := make([]columnSlice, len(parts))
 	for i, p := range parts {
@@ -83,7 +63,7 @@ func (s *resumer) settle(parts []placed) {
 func (s *resumer) together(k int32) {
 	device := int32(none)
 	for i, m := range s.c.pieces[k].members {
-		list := s.held[m.table]
+		list := s.held(m.table)
 		if len(list) != 1 || i > 0 && list[0].device != device || s.c.problem.Form(list[0].Shard).ShardingType != "" || list[0].Dim() != m.width {
 			device = none
 			break
@@ -94,10 +74,11 @@ func (s *resumer) together(k int32) {
 		s.left = append(s.left, k)
 		return
 	}
-	if number := s.held[s.c.pieces[k].members[0].table][0].Operator; mayNumber(s.r) {
+	if number := s.held(s.c.pieces[k].members[0].table)[0].Operator; mayNumber(s.r) {
 		k = s.c.numbered(k, number)
 	}
 	s.parts = append(s.parts, placed{k, device})
+	s.settle(s.parts[len(s.parts)-1:])
 }
 
 // first returns the piece of a table that is left as a whole: in the zero form, or else in the
@@ -115,7 +96,7 @@ func (s *resumer) first(k int32) int32 {
 func (s *resumer) table(k int32) (parts []placed, left []int32) {
 	m := s.c.pieces[k].members[0]
 	var slots []formerShard // the first shard of each slice, or all its blocks on chosen devices
-	for _, shard := range s.held[m.table] {
+	for _, shard := range s.held(m.table) {
 		form := s.form(m.table, shard.Shard)
 		if !s.allows(m.table, form) {
 			return nil, nil
@@ -151,7 +132,7 @@ func (s *resumer) table(k int32) (parts []placed, left []int32) {
 // form returns the form that a shard's slice may stay in.
 func (s *resumer) form(table int, shard problem.Shard) problem.Form {
 	form := s.c.problem.Form(shard)
-	if shard.ShardingType == "" && shard.Rows.Start == 0 && len(s.held[table]) == 1 {
+	if shard.ShardingType == "" && shard.Rows.Start == 0 && len(s.held(table)) == 1 {
 		form.ShardingType = "" // a table that has more rows now
 	}
 	if !mayNumber(s.r) {
@@ -243,7 +224,8 @@ func (s *resumer) missing(from, to int64, like formerShard) (all []formerShard) 
 
 // valid reports whether slices of a table may lie together on their devices.
 func (s *resumer) valid(parts []placed) bool {
-	for i, p := range parts {
+	first := &s.c.pieces[parts[0].piece]
+	for _, p := range parts {
 		k, lies := &s.c.pieces[p.piece], len(parts) == 1
 		switch k.span {
 		case oneDevice:
@@ -251,15 +233,11 @@ func (s *resumer) valid(parts []placed) bool {
 		case oneHost:
 			lies = int(p.device)+s.c.devicesOf(oneHost) <= len(s.c.all) && (lies || s.r.forms.sliced[k.members[0].table])
 		}
-		clash := func(q placed) bool {
-			other := &s.c.pieces[q.piece]
-			return !compatible(s.c, k, p.device, q.device) || !agree(s.c, k, other) || k.form.Operator != other.form.Operator || k.span != other.span
-		}
-		if !lies || slices.ContainsFunc(parts[:i], clash) {
+		if !lies || k.form.Operator != first.form.Operator || k.span != first.span {
 			return false
 		}
 	}
-	return !breaks(s.c, parts)
+	return !clash(s.c, parts)
 }
 
 // formsOf returns the pieces that may take the place of a piece that is left: itself, or the

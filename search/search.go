@@ -17,7 +17,8 @@
 // Method NeuroShard, in the order of the data:
 //
 //	fitted      a placement that fits, by bytes alone: slices of columns, or other forms where these do not fit
-//	            (fit.go); all placements of a tiny problem (exhaustive.go)
+//	            (fit.go); all placements of a tiny problem (exhaustive.go); a part of a table on every device, if the
+//	            engine needs that (engine.go)
 //	race        starts (starts.go) under shapes of placement (shapes.go), dealt by sums (deal.go), with tables in other
 //	            forms (switch.go) and with numbers of operators (operators.go); runs of annealing (anneal.go)
 //	            from all of them, and longer ones from the best, also with the hottest table in one
@@ -79,6 +80,12 @@ func (r *run) search(m Method) (state, error) {
 func neuroshard(r *run) (state, error) {
 	s, err := fitted(r, true)
 	if err != nil {
+		return s, err
+	}
+	if r.catalog.rules.NoIdle { // the placements before it are no finalists
+		r.finalists = nil
+	}
+	if s.best, err = occupy(r, s.best); err != nil {
 		return s, err
 	}
 	s.best = race(r, s)

@@ -90,15 +90,25 @@ func (c *course) first(w switcher) []racer {
 	return all
 }
 
-// add adds a start to the list, unless it breaks a rule of the engine or costs the same as another one, and offers it as the
-// best placement.
+// add adds a start to the list, unless it is not valid or costs the same as another one, and offers it as the best placement.
 func (c *course) add(all []racer, t racer) []racer {
+	t.start = c.valid(t.start)
 	known := func(o racer) bool { return o.cost == t.cost && o.numbers == t.numbers }
-	if t.parts == nil || breaks(c.r.catalog, t.parts) || slices.ContainsFunc(all, known) {
+	if t.parts == nil || slices.ContainsFunc(all, known) {
 		return all
 	}
 	c.best = c.r.offer(c.best, t.parts)
 	return append(all, t)
+}
+
+// valid returns a start with a part of a table on each device, if the engine needs that; one without parts if there is none, or
+// if it breaks another rule.
+func (c *course) valid(s start) start {
+	used, err := occupy(c.r, placement{parts: s.parts, cost: s.cost})
+	if err != nil || breaks(c.r.catalog, used.parts) {
+		return start{}
+	}
+	return start{used.parts, used.cost}
 }
 
 // dealt adds the starts that are dealt. Fixed parts cannot lie beside them.
