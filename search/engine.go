@@ -215,7 +215,8 @@ func evenly(c *catalog, table, n int) int {
 	return 0
 }
 
-// recutEvenly cuts a table into another number of equal slices, or into blocks of rows on chosen devices. The new parts lie on the devices of the old ones and, if they are more,
+// recutEvenly cuts a table into another number of equal slices: the next larger or smaller
+// number, or any; or into blocks of rows on chosen devices. The new parts lie on the devices of the old ones and, if they are more,
 // on devices with little compute, or again on the same devices.
 func (m *mover) recutEvenly(slot int32) bool {
 	p := m.parts[slot]
@@ -261,12 +262,29 @@ func (m *mover) otherCut(k int32) (piece int32, n int, ok bool) {
 	if blocks > 0 {
 		form.Blocks, width = 0, 0
 	}
-	widths := m.widthsOf(table, 2*len(m.c.all))
-	if len(widths) == 0 || blocks > 0 && m.forms.barred[table] {
+	width, ok = m.otherWidth(table, width)
+	if !ok || blocks > 0 && m.forms.barred[table] {
 		return 0, 0, false
 	}
-	to := widths[m.draw.IntN(len(widths))]
-	return m.c.inForm(k, to, form), t.Dim / to, to != width
+	return m.c.inForm(k, width, form), t.Dim / width, true
+}
+
+// otherWidth draws another width than now for the slices of a table; any width if now is 0.
+func (m *mover) otherWidth(table, now int) (width int, ok bool) {
+	widths := m.widthsOf(table, 2*len(m.c.all))
+	if len(widths) == 0 || len(widths) == 1 && now > 0 {
+		return 0, false
+	}
+	at := slices.Index(widths, now)
+	if m.draw.IntN(2) == 0 && at >= 0 {
+		at += 1 - 2*m.draw.IntN(2)
+		if at < 0 || at >= len(widths) {
+			return 0, false
+		}
+		return widths[at], true
+	}
+	width = widths[m.draw.IntN(len(widths))]
+	return width, width != now
 }
 
 // widthsOf returns the widths into which a table may be cut, with at most a number of slices.

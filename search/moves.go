@@ -46,6 +46,8 @@ const (
 	// If tables take other numbers of operators, one in renumberEvery changes is one of these,
 	// or one in renumberUncut if no slice is cut.
 	renumberEvery, renumberUncut = 8, 4
+	// If tables may also be cut into blocks of rows on chosen devices, one in blocksEvery changes more cuts a table anew.
+	blocksEvery = 5
 	// reformLooks is the number of devices drawn; the one with the least compute among
 	// them gets the slice.
 	reformLooks = 3
@@ -88,6 +90,9 @@ func (m *mover) propose() bool {
 	}
 	if m.mixed && !m.sameForms && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)
+	}
+	if m.c.rules.AnyDevices && m.draw.IntN(blocksEvery) == 0 {
+		return m.recutEvenly(slot)
 	}
 	if m.c.rules.EqualSlices {
 		return evenMoves[m.draw.IntN(len(evenMoves))](m, slot)
