@@ -77,6 +77,9 @@ func addTo(c *catalog, scorer Scorer, p placed, sign int) {
 // countedWalk returns a walk through all placements that fit, and whether all placements are few, whatever bytes they take.
 func countedWalk(r *run, variants [][]variant, several bool) (w *walk, few bool) {
 	c, h := r.catalog, hierarchyOf(r.scorer())
+	if uncutPlacements(variants, len(c.all)) > exhaustivePlacements {
+		return nil, false // counting to the limit takes longer than most searches of few tables
+	}
 	apart := c.onHost != nil || h != nil && h.HostSize() < len(c.all)
 	alike := func(a, b int32) bool { return !apart && c.base[a] == c.base[b] }
 	roomy, n := *c, 0
@@ -85,4 +88,23 @@ func countedWalk(r *run, variants [][]variant, several bool) (w *walk, few bool)
 	count.several, w.several = several, several
 	count.visit = func() bool { n++; return n <= exhaustivePlacements }
 	return w, count.table(0)
+}
+
+// uncutPlacements returns the number of ways to divide the tables that may lie whole on any device into sets, one for each device
+// at most, or a number above exhaustivePlacements if they are more than that. There are at least as many placements.
+func uncutPlacements(variants [][]variant, devices int) (all float64) {
+	into := make([]float64, devices+1) // ways to divide the tables so far into a number of sets
+	into[0], all = 1, 1
+	for i := 0; i < len(variants) && all <= exhaustivePlacements; i++ {
+		if list := variants[i]; len(list) == 0 || list[0].devices != nil || list[0].width > list[0].widest {
+			continue
+		}
+		all = 0
+		for sets := devices; sets > 0; sets-- {
+			into[sets] = float64(sets)*into[sets] + into[sets-1]
+			all += into[sets]
+		}
+		into[0] = 0
+	}
+	return all
 }

@@ -81,7 +81,7 @@ func TestRunsDrawDifferentChanges(t *testing.T) {
 		for i := range racers {
 			racers[i].start = start{best.parts, best.cost}
 		}
-		c.anneal(racers, 3000, hot, mover{})
+		c.anneal(racers, 3000, hot, false)
 		for i, one := range racers {
 			if !(one.cost < best.cost) {
 				t.Fatalf("run %d found no placement cheaper than that of first fit", i)
