@@ -207,13 +207,7 @@ func (a *annealing) again(evaluations int64) {
 	}
 }
 
-// start is a placement to anneal from, and its cost.
-type start struct {
-	parts []placed
-	cost  float64
-}
-
-func cheapestFirst(a, b start) int { return cmp.Compare(a.cost, b.cost) }
+func cheapestFirst(a, b placement) int { return cmp.Compare(a.cost, b.cost) }
 
 // mix spreads a piece's number over 64 bits (the finaliser of SplitMix64, Steele
 // et al. 2014).

@@ -215,100 +215,6 @@ func evenly(c *catalog, table, n int) int {
 	return 0
 }
 
-// recutEvenly cuts a table into another number of equal slices: the next larger or smaller
-// number, or any; or into blocks of rows on chosen devices. The new parts lie on the devices of the old ones and, if they are more,
-// on devices with little compute, or again on the same devices.
-func (m *mover) recutEvenly(slot int32) bool {
-	p := m.parts[slot]
-	table, single := m.table(p.piece)
-	if !single || m.c.pieces[p.piece].span == everywhere || m.c.pieces[p.piece].span == oneHost && !m.forms.sliced[table] {
-		return false
-	}
-	piece, n, ok := m.otherCut(p.piece)
-	if !ok {
-		return false
-	}
-	old := m.tables[table]
-	m.gone = append(m.gone, old...)
-	again := !m.c.rules.OneSlice && n > len(old) && m.draw.IntN(4) == 0
-	from := m.draw.IntN(len(old))
-	for i := range n {
-		device := m.parts[old[(from+i)%len(old)]].device
-		if i >= len(old) && !again {
-			if device, ok = m.idlest(placed{piece, p.device}); !ok {
-				return false
-			}
-		}
-		m.come = append(m.come, placed{piece, device})
-	}
-	return m.fits(false)
-}
-
-// mostBlocks is the largest number of blocks of rows on chosen devices that a table is cut into.
-const mostBlocks = 16
-
-// otherCut draws another cut of the table of a piece: into equal slices or, if it may be cut so, into blocks of rows on chosen
-// devices. It returns the piece and the number of the parts.
-func (m *mover) otherCut(k int32) (piece int32, n int, ok bool) {
-	table, form, width := int(m.c.pieces[k].table), *m.c.pieces[k].form, int(m.c.pieces[k].width)
-	t, blocks := &m.c.problem.Tables[table], form.Blocks
-	if m.forms.chosen[table] && spanOf(form) == oneDevice && m.draw.IntN(2) == 0 {
-		form.Blocks = 2 + m.draw.IntN(min(len(m.c.all)-1, mostBlocks)-1) // a block on every device is row_wise
-		if form.Blocks == blocks || !t.CutsByRows(form.Blocks) {
-			return 0, 0, false
-		}
-		return m.c.inForm(k, t.Dim, form), form.Blocks, true
-	}
-	if blocks > 0 {
-		form.Blocks, width = 0, 0
-	}
-	width, ok = m.otherWidth(table, width)
-	if !ok || blocks > 0 && m.forms.barred[table] {
-		return 0, 0, false
-	}
-	return m.c.inForm(k, width, form), t.Dim / width, true
-}
-
-// otherWidth draws another width than now for the slices of a table; any width if now is 0.
-func (m *mover) otherWidth(table, now int) (width int, ok bool) {
-	widths := m.widthsOf(table, 2*len(m.c.all))
-	if len(widths) == 0 || len(widths) == 1 && now > 0 {
-		return 0, false
-	}
-	at := slices.Index(widths, now)
-	if m.draw.IntN(2) == 0 && at >= 0 {
-		at += 1 - 2*m.draw.IntN(2)
-		if at < 0 || at >= len(widths) {
-			return 0, false
-		}
-		return widths[at], true
-	}
-	width = widths[m.draw.IntN(len(widths))]
-	return width, width != now
-}
-
-// widthsOf returns the widths into which a table may be cut, with at most a number of slices.
-func (m *mover) widthsOf(table, most int) []int {
-	widths := m.c.equalWidths[table]
-	for len(widths) > 0 && m.c.problem.Tables[table].Dim/widths[len(widths)-1] > most {
-		widths = widths[:len(widths)-1]
-	}
-	return widths
-}
-
-// idlest draws devices for a slice like p and returns the one with the least compute, or
-// the first device of a host.
-func (m *mover) idlest(p placed) (best int32, ok bool) {
-	best = none
-	for range reformLooks {
-		d, drawn := m.other(p)
-		if drawn && (best == none || m.compute[d] < m.compute[best]) {
-			best = d
-		}
-	}
-	return best, best != none
-}
-
 // Idle is the error of a search for an engine that needs a part of a table on every
 // device, if the tables cannot be spread over all devices.
 type Idle struct {
@@ -338,7 +244,7 @@ func occupy(r *run, best placement) (placement, error) {
 	if !r.catalog.rules.NoIdle || best.parts == nil {
 		return best, nil
 	}
-	m := &mover{layout: newLayout(r.catalog, r.scorer(), r.forms)}
+	m := filler{&mover{layout: newLayout(r.catalog, r.scorer(), r.forms)}}
 	m.reset(best.parts)
 	empty := m.empty()
 	if len(empty) == 0 {
@@ -377,8 +283,11 @@ func numbersOf(list []int) []string {
 	return texts
 }
 
+// filler puts parts of tables on empty devices.
+type filler struct{ *mover }
+
 // empty returns the devices that hold nothing.
-func (m *mover) empty() (devices []int32) {
+func (m filler) empty() (devices []int32) {
 	for d := range m.held {
 		if m.idle(int32(d), m.own[d]) {
 			devices = append(devices, int32(d))
@@ -389,7 +298,7 @@ func (m *mover) empty() (devices []int32) {
 
 // occupy makes the change that costs least among those that use an empty device. ok is
 // false if there is none.
-func (m *mover) occupy(empty []int32) (ok bool) {
+func (m filler) occupy(empty []int32) (ok bool) {
 	least := math.Inf(1)
 	var gone []int32
 	var come []placed
@@ -423,7 +332,7 @@ func (m *mover) occupy(empty []int32) (ok bool) {
 }
 
 // fetch proposes that a slice of a device with several goes to an empty one.
-func (m *mover) fetch(slot int32, empty []int32) bool {
+func (m filler) fetch(slot int32, empty []int32) bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
 	p := m.parts[slot]
 	if m.c.pieces[p.piece].span != oneDevice || len(m.held[p.device]) < 2 {
@@ -441,7 +350,7 @@ func (m *mover) fetch(slot int32, empty []int32) bool {
 
 // cutFor proposes that a table on single devices is cut into the next larger number of
 // equal slices: one on each device that has one now, the others on empty devices.
-func (m *mover) cutFor(table int, empty []int32) bool {
+func (m filler) cutFor(table int, empty []int32) bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
 	old := m.tables[table]
 	p := m.parts[old[0]]
@@ -469,7 +378,7 @@ func (m *mover) cutFor(table int, empty []int32) bool {
 }
 
 // everywhere proposes that all devices hold a part of a table.
-func (m *mover) everywhere(table int) bool {
+func (m filler) everywhere(table int) bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
 	choices := m.forms.choices[table]
 	i := slices.IndexFunc(choices, func(f problem.Form) bool { return spanOf(f) == everywhere })

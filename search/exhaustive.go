@@ -91,7 +91,7 @@ func countedWalk(r *run, variants [][]variant, several bool) (w *walk, few bool)
 }
 
 // uncutPlacements returns the number of ways to divide the tables that may lie whole on any device into sets, one for each device
-// at most, or a number above exhaustivePlacements if they are more than that. There are at least as many placements.
+// at most, or a number above exhaustivePlacements if they are more than that. No problem has fewer placements than these.
 func uncutPlacements(variants [][]variant, devices int) (all float64) {
 	into := make([]float64, devices+1) // ways to divide the tables so far into a number of sets
 	into[0], all = 1, 1

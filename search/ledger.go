@@ -79,7 +79,7 @@ func (l *ledger) clear(budget int64) {
 }
 
 // returned returns the part of the room for the backward that device d does not need, if it has more bytes of outputs than
-// those counted: nothing up to half of the room, and all of it from as many outputs as the device receives
+// those counted: nothing up to half of the room, and all of it if the outputs take the bytes that the device receives or more
 // (problem.LeavesBackwardRoom). A piece takes twice its outputs or more, so another piece never leaves more memory free.
 func (l *ledger) returned(d int32, more int64) int64 {
 	outputs := l.outputs[d] + l.hostOutputs[l.hostOf[d]] + l.allOutputs + more

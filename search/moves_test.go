@@ -275,7 +275,7 @@ func TestCheapestOfEachSet(t *testing.T) {
 		{{r.catalog.inForm(a, 16, problem.Form{Operator: 1}), 0}, {b, 1}},
 		{{replica, 0}},
 	} {
-		sorted = append(sorted, racer{start: start{parts, float64(i + 1)}})
+		sorted = append(sorted, racer{placement: placement{parts: parts, cost: float64(i + 1)}})
 	}
 	for first, want := range [][]float64{{1, 3, 5}, {1, 3, 5}, {1, 2, 3, 5}, {1, 2, 3, 5}, {1, 2, 3, 4, 5}} {
 		var got []float64

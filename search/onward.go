@@ -80,7 +80,7 @@ func onwardFrom(r *run, old *resumer) (placement, error) {
 	}
 	f := r.catalog.former
 	r.catalog.former = nil
-	s, err := r.search(r.opt.Method)
+	s, err := searchBy(r, r.opt.Method)
 	err = r.placed(s, err)
 	r.catalog.former = f
 	if err != nil {

@@ -39,21 +39,6 @@ func describe(c *catalog, parts []placed) []described {
 	return list
 }
 
-// describedStart is a start in described pieces.
-type describedStart struct {
-	parts []described
-	cost  float64
-}
-
-// describeStarts returns starts in described pieces.
-func describeStarts(c *catalog, starts []start) []describedStart {
-	list := make([]describedStart, len(starts))
-	for i, s := range starts {
-		list[i] = describedStart{describe(c, s.parts), s.cost}
-	}
-	return list
-}
-
 // find returns described pieces as pieces of the run's catalog.
 func find(r *run, list []described) []placed {
 	parts := make([]placed, len(list))
@@ -117,32 +102,37 @@ func taskOn(own, of *run, used int64) *run {
 	return &task
 }
 
-// inParallel does n tasks, several at the same time if the search has several threads. on is a run
-// that the task has for itself: neither its catalog nor its Scorer is used elsewhere until the
+// inParallel does a task from each base, several at the same time if the search has several threads, and returns the placements
+// that each found. on is a run that the task has for itself: neither its catalog nor its Scorer is used elsewhere until the
 // task ends.
 //
 // One thread leaves out the tasks that remain once the budget is used up or the status is no longer
 // Complete. Several threads have no budget of evaluations (crewOf), and start all tasks even after
 // the context has ended: a long task checks the context itself.
-func inParallel(r *run, n int, do func(on *run, i int)) {
-	done := make([]*run, n)
+func inParallel(r *run, bases [][]placed, do func(on *run, i int, base []placed) []placement) [][]placement {
+	n := len(bases)
+	found, done := make([][]placement, n), make([]*run, n)
 	crew := crewOf(r, n)
 	if len(crew) == 1 {
-		for i := range n {
+		for i, base := range bases {
 			if r.status != Complete || r.most > 0 && r.stats.Evaluations >= r.most {
-				return
+				break
 			}
-			done[i] = taskOn(r, r, r.stats.Evaluations)
-			do(done[i], i)
-			count(r, done[i])
+			task := taskOn(r, r, r.stats.Evaluations)
+			found[i] = do(task, i, base)
+			count(r, task)
 		}
-		return
+		return found
+	}
+	inputs := make([][]described, n)
+	for i, base := range bases {
+		inputs[i] = describe(r.catalog, base)
 	}
 	var next atomic.Int64
 	work := func(own *run) {
 		for i := int(next.Add(1) - 1); i < n; i = int(next.Add(1) - 1) {
 			done[i] = taskOn(own, r, 0)
-			do(done[i], i)
+			found[i] = do(done[i], i, find(done[i], inputs[i]))
 		}
 	}
 	var group sync.WaitGroup
@@ -151,9 +141,13 @@ func inParallel(r *run, n int, do func(on *run, i int)) {
 	}
 	work(crew[0])
 	group.Wait()
-	for _, task := range done {
+	for i, task := range done {
 		count(r, task)
+		for j := range found[i] {
+			found[i][j].parts = find(r, describe(task.catalog, found[i][j].parts))
+		}
 	}
+	return found
 }
 
 // count adds the work of a task to that of the run.

@@ -11,8 +11,8 @@ import (
 // them.
 type placed struct{ piece, device int32 }
 
-// placement is a list of pieces on devices, the most expensive piece first, and the predicted cost
-// in ms. The zero placement means that there is no placement: its list is nil.
+// placement is a list of pieces on devices, and the predicted cost in ms. One that was offered (run.offer) has the most expensive
+// piece first. The zero placement means that there is no placement: its list is nil.
 type placement struct {
 	parts []placed
 	cost  float64

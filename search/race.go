@@ -114,11 +114,11 @@ type course struct {
 
 // racer is a start of the race. numbers says that its runs give tables other numbers.
 type racer struct {
-	start
+	placement
 	numbers bool
 }
 
-func cheapestRacer(a, b racer) int { return cheapestFirst(a.start, b.start) }
+func cheapestRacer(a, b racer) int { return cheapestFirst(a.placement, b.placement) }
 
 // over reports whether the search has ended or the caller's evaluations are used up.
 func (c *course) over() bool {
@@ -194,7 +194,7 @@ func (c *course) rounds(starts []racer, each int64) (winner racer, others []race
 	winner = starts[0]
 	close := func(t racer) bool { return t.parts != nil && t.cost < otherLine*winner.cost }
 	if c.numbers {
-		others = append(others, racer{winner.start, !winner.numbers})
+		others = append(others, racer{winner.placement, !winner.numbers})
 		if other := lines[1-line(winner)]; close(other) {
 			others = append(others, other)
 		}
@@ -241,35 +241,32 @@ func cheapestOf(first racer, others []racer) racer {
 // placements that it finds in the places of the racers. If sameForms, every table keeps its form.
 func (c *course) anneal(racers []racer, evaluations int64, heat float64, sameForms bool) {
 	r := c.r
-	starts := make([]start, len(racers))
+	bases := make([][]placed, len(racers))
 	for i := range racers {
-		starts[i] = racers[i].start
+		bases[i] = racers[i].parts
 	}
-	inputs, found := describeStarts(r.catalog, starts), make([]describedStart, len(racers))
 	first := c.drawn
 	c.drawn += uint64(len(racers))
-	inParallel(r, len(racers), func(on *run, i int) {
+	found := inParallel(r, bases, func(on *run, i int, base []placed) []placement {
 		b := newAnnealer(on.catalog, on.scorer(), r.opt.Seed, c.forms)
 		b.draw = rand.New(rand.NewPCG(r.opt.Seed, mix(int32(first)+int32(i))))
 		b.heat, b.renumbers, b.sameForms = heat, racers[i].numbers, sameForms
 		b.exact = heat < raceHeat && isJoint(b.scorer)
-		b.reset(find(on, inputs[i].parts))
+		b.reset(base)
 		b.firstCrowding = crowdedShare * b.best / float64(on.catalog.budget)
 		b.crowding = b.firstCrowding
 		best, ended := b.anneal(min(evaluations, on.end()), on.ended)
-		if best != nil {
-			found[i] = describedStart{describe(on.catalog, best), b.best}
-		}
 		if ended {
 			on.cutShort()
 		}
 		on.stats.Evaluations += b.evaluations
+		return []placement{{parts: best, cost: b.best}}
 	})
-	for i, s := range found {
-		if s.parts != nil && s.cost < racers[i].cost {
-			if parts := find(r, s.parts); !breaks(r.catalog, parts) {
-				racers[i].start = start{parts, s.cost}
-				c.best = r.offer(c.best, parts)
+	for i, list := range found {
+		for _, s := range list {
+			if len(s.parts) > 0 && s.cost < racers[i].cost && !breaks(r.catalog, s.parts) {
+				racers[i].placement = s
+				c.best = r.offer(c.best, s.parts)
 			}
 		}
 		r.tell(c.best)
@@ -289,7 +286,7 @@ func (c *course) annealing(t racer) *annealing {
 func (c *course) neighbours(best racer, evaluations int64) racer {
 	for again := c.forms.any(); again && !c.over(); {
 		w := switcher{c.annealing(best)}
-		var starts []start
+		var starts []placement
 		for _, forms := range c.forms.sets() {
 			if form := forms[0]; len(forms) == 1 && spanOf(form) != oneDevice {
 				starts = append(starts, w.neighbour(problem.Form{}, form)...)
@@ -314,7 +311,7 @@ func (c *course) next(best racer, neighbours []racer, evaluations int64) racer {
 }
 
 // racers returns racers from those starts that are valid.
-func (c *course) racers(starts []start, numbers bool) (all []racer) {
+func (c *course) racers(starts []placement, numbers bool) (all []racer) {
 	for _, s := range starts {
 		if s = c.valid(s); s.parts != nil {
 			all = append(all, racer{s, numbers})

@@ -8,7 +8,7 @@
 //	pieces      what is placed: pieces (catalog.go), in the forms that are allowed
 //	            (forms.go), and placements (placement.go)
 //	bytes       what fits: a ledger (ledger.go), first fit (firstfit.go), the forms of each table
-//	            (variants.go) by trying all placements (room.go) or by the packing (pack.go), or why
+//	            (variants.go) by trying all placements (walk.go) or by the packing (pack.go), or why
 //	            nothing fits (infeasible.go)
 //	run         what the parts of a search share (run.go), tasks on several threads (parallel.go), budgets of
 //	            time by any clock (clock.go), the rules of engines (engine.go), and tables that stay
@@ -60,8 +60,8 @@ var methods = []Method{NeuroShard, Paper, Size, Dim, Lookup, SizeLookup, Random,
 // Methods returns all methods, the default first. The slice is the caller's.
 func Methods() []Method { return slices.Clone(methods) }
 
-// search searches by a method.
-func (r *run) search(m Method) (state, error) {
+// searchBy searches by a method.
+func searchBy(r *run, m Method) (state, error) {
 	switch m {
 	case NeuroShard:
 		return neuroshard(r)
@@ -73,6 +73,17 @@ func (r *run) search(m Method) (state, error) {
 		return rollout(r)
 	}
 	return baseline(r, m)
+}
+
+// asAsked searches as the options say.
+func asAsked(r *run) (state, error) {
+	switch {
+	case r.opt.From != nil:
+		return onward(r)
+	case r.opt.FromScratch:
+		return scratch(r)
+	}
+	return searchBy(r, r.opt.Method)
 }
 
 // neuroshard is the default search.
@@ -132,15 +143,7 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 			return Result{}, err
 		}
 	}
-	var s state
-	switch {
-	case opt.From != nil:
-		s, err = onward(r)
-	case opt.FromScratch:
-		s, err = scratch(r)
-	default:
-		s, err = r.search(opt.Method)
-	}
+	s, err := asAsked(r)
 	if err = r.placed(s, err); err == nil {
 		s.best, err = occupy(r, unreadByBytes(r, s.best))
 	}
@@ -156,7 +159,6 @@ func Run(ctx context.Context, p *problem.Problem, newScorer Factory, opt Options
 	}
 	if opt.From != nil {
 		found.Moved = r.catalog.former.movedShards(found.Shards)
-		return found, nil
 	}
 	return found, nil
 }

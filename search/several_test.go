@@ -33,7 +33,7 @@ func beside(seed uint64, tables, devices int) *problem.Problem {
 
 // least is the least cost of all placements, by an enumeration of its own: each device
 // in turn takes any number of slices of each width of what is left of a table, and the
-// last device takes the rest.
+// last device takes the rest. Tables of a co-location stay whole, on the device of the first one.
 func least(p *problem.Problem, newScorer search.Factory) float64 {
 	s := newScorer()
 	items := map[[2]int]int{}
@@ -44,7 +44,13 @@ func least(p *problem.Problem, newScorer search.Factory) float64 {
 		}
 		return items[key]
 	}
-	best := math.Inf(1)
+	best, homes := math.Inf(1), map[string]int{}
+	barred := func(table, device, width int) bool {
+		c := &p.Tables[table].Constraint
+		home, placed := homes[c.Colocation]
+		return len(c.Devices) > 0 && !slices.Contains(c.Devices, device) || width < p.Tables[table].MinWidth() ||
+			c.Colocation != "" && (width < p.Tables[table].Dim || placed && home != device)
+	}
 	var take func(table, left, device, width int)
 	take = func(table, left, device, width int) {
 		switch {
@@ -55,9 +61,15 @@ func least(p *problem.Problem, newScorer search.Factory) float64 {
 		case left == 0:
 			take(table+1, 0, 0, 0)
 		case device == p.Topology.Devices:
-		case width < p.Tables[table].MinWidth():
+		case barred(table, device, width):
 			take(table, left, device+1, left)
 		default:
+			if group := p.Tables[table].Constraint.Colocation; group != "" {
+				if _, placed := homes[group]; !placed {
+					homes[group] = device
+					defer delete(homes, group)
+				}
+			}
 			// n slices of this width, then narrower ones.
 			n := 0
 			for ; n*width <= left; n++ {
@@ -89,6 +101,12 @@ func optimalIsOptimal(t *testing.T, problems int) {
 			c := &p.Tables[i].Constraint
 			if c.MinWidth = p.Tables[i].Dim / []int{8, 3, 3}[devices-1] / 4 * 4; i == 0 && seed%7 == 0 {
 				c.NoSplit = true
+			}
+			switch {
+			case i < 2 && seed%4 == 1:
+				c.Colocation = "pair"
+			case i == 1 && seed%4 == 2:
+				c.Devices = []int{devices - 1}
 			}
 			switch (i + int(seed)) % 6 { // vectors of a third of the tables
 			case 0:

@@ -69,7 +69,7 @@ func (c *course) starts(first []racer) []racer {
 // first returns the starts that are built or dealt.
 func (c *course) first(w switcher) []racer {
 	r := c.r
-	all := c.add(nil, racer{start{c.base.parts, c.base.cost}, false})
+	all := c.add(nil, racer{c.base, false})
 	pieces, fixed := unsplit(r.catalog, c.base.parts)
 	if c.large {
 		all = c.dealt(w, all, fixed)
@@ -92,7 +92,7 @@ func (c *course) first(w switcher) []racer {
 
 // add adds a start to the list, unless it is not valid or costs the same as another one, and offers it as the best placement.
 func (c *course) add(all []racer, t racer) []racer {
-	t.start = c.valid(t.start)
+	t.placement = c.valid(t.placement)
 	known := func(o racer) bool { return o.cost == t.cost && o.numbers == t.numbers }
 	if t.parts == nil || slices.ContainsFunc(all, known) {
 		return all
@@ -103,12 +103,12 @@ func (c *course) add(all []racer, t racer) []racer {
 
 // valid returns a start with a part of a table on each device, if the engine needs that; one without parts if there is none, or
 // if it breaks another rule.
-func (c *course) valid(s start) start {
-	used, err := occupy(c.r, placement{parts: s.parts, cost: s.cost})
+func (c *course) valid(s placement) placement {
+	used, err := occupy(c.r, s)
 	if err != nil || breaks(c.r.catalog, used.parts) {
-		return start{}
+		return placement{}
 	}
-	return start{used.parts, used.cost}
+	return used
 }
 
 // dealt adds the starts that are dealt. Fixed parts cannot lie beside them.
@@ -130,7 +130,7 @@ func (c *course) dealt(w switcher, all []racer, fixed []placed) []racer {
 		}
 		if parts := deal(cat, cut); parts != nil {
 			if w.reset(parts); w.lack(false) == 0 {
-				all = c.add(all, racer{start{parts, w.scorer.Cost()}, c.numbers})
+				all = c.add(all, racer{placement{parts: parts, cost: w.scorer.Cost()}, c.numbers})
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func (c *course) wholly(w switcher, all []racer) []racer {
 			}
 			numbered := p.numbered(c.r.catalog, parts)
 			w.reset(numbered)
-			t := racer{start{numbered, w.scorer.Cost()}, p != partition{}}
+			t := racer{placement{parts: numbered, cost: w.scorer.Cost()}, p != partition{}}
 			if least := &lines[line(t)]; least.parts == nil || t.cost < least.cost {
 				*least = t
 			}
@@ -242,7 +242,7 @@ func (c *course) built(w switcher, pieces []int32, fixed []placed) (all []build)
 		}
 		(*b).target, (*b).widest = g.target*mean, g.widest
 		if (*b).build(g.shape) && (*b).lack(false) == 0 {
-			all = append(all, build{racer{start{(*b).all(), (*b).scorer.Cost()}, g.numbers}, g})
+			all = append(all, build{racer{placement{parts: (*b).all(), cost: (*b).scorer.Cost()}, g.numbers}, g})
 		}
 		r.stats.Evaluations += (*b).evaluations
 		(*b).evaluations = 0

@@ -35,7 +35,7 @@ type switcher struct{ *annealing }
 // most or costs least, and the one for which it does so relative to the time that the
 // table takes alone, which can be a large one. For each table, neighbour returns two placements:
 // with the other slices where they are, and with all slices placed again.
-func (w switcher) neighbour(from, to problem.Form) (starts []start) {
+func (w switcher) neighbour(from, to problem.Form) (starts []placement) {
 	parts := w.placement.parts
 	if !w.uses(parts, from) || !w.uses(parts, to) {
 		return nil
@@ -88,34 +88,23 @@ func (w switcher) uses(parts []placed, form problem.Form) bool {
 }
 
 // starts returns the placements with tables switched from the base.
-func (w switcher) starts(base []placed) (starts []start) {
-	var tasks []func(on switcher) []start
+func (w switcher) starts(base []placed) []placement {
+	var tasks []func(on switcher) []placement
 	for i, forms := range w.forms.sets() {
-		tasks = append(tasks, func(on switcher) []start { return on.switchedStarts(i) }, func(on switcher) []start { return on.prefixStarts(i) })
+		tasks = append(tasks, func(on switcher) []placement { return on.switchedStarts(i) }, func(on switcher) []placement { return on.prefixStarts(i) })
 		if len(forms) == 1 && forms[0].ShardingType.ByRows() && w.combines() {
 			for _, hosts := range w.hostCounts(forms[0]) {
-				tasks = append(tasks, func(on switcher) []start { return on.combinedStarts(i, hosts) })
+				tasks = append(tasks, func(on switcher) []placement { return on.combinedStarts(i, hosts) })
 			}
 		}
 	}
-	for _, found := range w.startsOf(base, tasks) {
-		for _, s := range found {
-			starts = append(starts, start{find(w.r, s.parts), s.cost})
-		}
-	}
-	return starts
-}
-
-// startsOf returns the starts of each task. All tasks begin at the base.
-func (w switcher) startsOf(base []placed, tasks []func(on switcher) []start) [][]describedStart {
-	parts, found := describe(w.c, base), make([][]describedStart, len(tasks))
-	inParallel(w.r, len(tasks), func(on *run, i int) {
+	return slices.Concat(inParallel(w.r, slices.Repeat([][]placed{base}, len(tasks)), func(on *run, i int, base []placed) []placement {
 		other := switcher{newAnnealing(on, placement{}, w.forms)}
-		other.reset(find(on, parts))
-		found[i] = describeStarts(on.catalog, tasks[i](other))
+		other.reset(base)
+		found := tasks[i](other)
 		on.stats.Evaluations += other.evaluations
-	})
-	return found
+		return found
+	})...)
 }
 
 // pairs returns the number of tables times devices.
@@ -132,7 +121,7 @@ func (w switcher) combines() bool {
 }
 
 // switchedStarts returns the placements with tables switched to a set of forms.
-func (w switcher) switchedStarts(set int) []start {
+func (w switcher) switchedStarts(set int) []placement {
 	if w.r.ended() || !w.switchTo(w.forms.sets()[set]) {
 		return nil
 	}
@@ -140,7 +129,7 @@ func (w switcher) switchedStarts(set int) []start {
 }
 
 // prefixStarts returns placements in which the first tables are in forms of a set, in the order of what that costs.
-func (w switcher) prefixStarts(set int) (starts []start) {
+func (w switcher) prefixStarts(set int) (starts []placement) {
 	type switched struct {
 		table  int
 		form   problem.Form
@@ -177,7 +166,7 @@ func (w switcher) prefixStarts(set int) (starts []start) {
 		}
 		w.reset(parts)
 		if built, ok := w.rebuild(parts); ok {
-			starts = append(starts, start{built, w.scorer.Cost()})
+			starts = append(starts, placement{parts: built, cost: w.scorer.Cost()})
 		}
 	}
 	slices.SortStableFunc(starts, cheapestFirst)
@@ -201,7 +190,7 @@ func (w switcher) allIn(forms []problem.Form) {
 // host make its devices slower than those of other hosts, so each table may be spread over a number of hosts. Neither
 // step alone leads to such a placement: without replicas, tables by rows cost too much, and beside replicas no switch of one
 // table pays.
-func (w switcher) combinedStarts(set, hosts int) (starts []start) {
+func (w switcher) combinedStarts(set, hosts int) (starts []placement) {
 	w.acrossHosts = hosts
 	base, form := w.all(), w.forms.sets()[set][0]
 	for n, again := 1, true; again && !w.r.ended(); n *= 2 {
@@ -227,14 +216,14 @@ func (w switcher) hostCounts(form problem.Form) []int {
 
 // taken returns two placements: the layout's placement, if all of it fits, and the same with the
 // tables that were not switched placed again.
-func (w switcher) taken() (starts []start) {
+func (w switcher) taken() (starts []placement) {
 	found := w.all()
 	if w.lack(false) == 0 {
-		starts = append(starts, start{found, w.scorer.Cost()})
+		starts = append(starts, placement{parts: found, cost: w.scorer.Cost()})
 		w.reset(found)
 	}
 	if built, ok := w.rebuild(found); ok {
-		starts = append(starts, start{built, w.scorer.Cost()})
+		starts = append(starts, placement{parts: built, cost: w.scorer.Cost()})
 	}
 	return starts
 }

@@ -89,7 +89,7 @@ func TestNeighbours(t *testing.T) {
 			}
 			w := switcher{newAnnealing(r, r.offer(placement{}, parts), r.forms)}
 			before := w.placement.cost
-			found := (&course{r: r, forms: r.forms}).neighbours(racer{start: start{parts, before}}, 2_000)
+			found := (&course{r: r, forms: r.forms}).neighbours(racer{placement: placement{parts: parts, cost: before}}, 2_000)
 			var got []int
 			for _, p := range found.parts {
 				if k := &r.catalog.pieces[p.piece]; *k.form == replica {

@@ -79,7 +79,7 @@ func TestRunsDrawDifferentChanges(t *testing.T) {
 	for range 2 {
 		racers := make([]racer, 3)
 		for i := range racers {
-			racers[i].start = start{best.parts, best.cost}
+			racers[i].placement = best
 		}
 		c.anneal(racers, 3000, hot, false)
 		for i, one := range racers {

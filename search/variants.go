@@ -147,14 +147,6 @@ func inTwoTiers(c *catalog, list []variant, few bool) (pairs []variant) {
 	return pairs
 }
 
-// inOneTier returns the variants without the pairs in two tiers.
-func inOneTier(variants [][]variant) (single [][]variant) {
-	for _, list := range variants {
-		single = append(single, slices.DeleteFunc(slices.Clone(list), func(v variant) bool { return v.beside != nil }))
-	}
-	return single
-}
-
 // part returns the variant of that many units of a table.
 func (v variant) part(c *catalog, width int32) variant {
 	v.width, v.widest = width, min(v.widest, width)
