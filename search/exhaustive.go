@@ -15,7 +15,7 @@ import "math"
 const (
 	// exhaustivePlacements is the largest number of placements for which the search tries them all.
 	exhaustivePlacements = 100_000
-	// exhaustiveSteps is the most slices that it places for them.
+	// exhaustiveSteps is the most slices that it places for them on up to 8 devices; on more devices it places fewer.
 	exhaustiveSteps = 40 * exhaustivePlacements
 )
 
@@ -82,9 +82,9 @@ func countedWalk(r *run, variants [][]variant, several bool) (w *walk, few bool)
 	}
 	apart := c.onHost != nil || h != nil && h.HostSize() < len(c.all)
 	alike := func(a, b int32) bool { return !apart && c.base[a] == c.base[b] }
-	roomy, n := *c, 0
+	roomy, n, steps := *c, 0, exhaustiveSteps/max(1, len(c.all)/8) // a step looks at all devices
 	roomy.budget = 1 << 50
-	count, w := newWalk(&roomy, variants, exhaustiveSteps, r.ended, alike), newWalk(c, variants, exhaustiveSteps, r.ended, alike)
+	count, w := newWalk(&roomy, variants, steps, r.ended, alike), newWalk(c, variants, steps, r.ended, alike)
 	count.several, w.several = several, several
 	count.visit = func() bool { n++; return n <= exhaustivePlacements }
 	return w, count.table(0)
