@@ -15,7 +15,7 @@ import "math"
 const (
 	// exhaustivePlacements is the largest number of placements for which the search tries them all.
 	exhaustivePlacements = 100_000
-	// exhaustiveSteps is the most slices that it places for them on up to 8 devices; on more devices it places fewer.
+	// exhaustiveSteps is the most slices that it places for them on few devices (stepsOn).
 	exhaustiveSteps = 40 * exhaustivePlacements
 )
 
@@ -77,12 +77,13 @@ func addTo(c *catalog, scorer Scorer, p placed, sign int) {
 // countedWalk returns a walk through all placements that fit, and whether all placements are few, whatever bytes they take.
 func countedWalk(r *run, variants [][]variant, several bool) (w *walk, few bool) {
 	c, h := r.catalog, hierarchyOf(r.scorer())
-	if uncutPlacements(variants, len(c.all)) > exhaustivePlacements {
+	steps := stepsOn(len(c.all), exhaustiveSteps)
+	if steps == 0 || uncutPlacements(variants, len(c.all)) > exhaustivePlacements {
 		return nil, false // counting to the limit takes longer than most searches of few tables
 	}
 	apart := c.onHost != nil || h != nil && h.HostSize() < len(c.all)
 	alike := func(a, b int32) bool { return !apart && c.base[a] == c.base[b] }
-	roomy, n, steps := *c, 0, exhaustiveSteps/max(1, len(c.all)/8) // a step looks at all devices
+	roomy, n := *c, 0
 	roomy.budget = 1 << 50
 	count, w := newWalk(&roomy, variants, steps, r.ended, alike), newWalk(c, variants, steps, r.ended, alike)
 	count.several, w.several = several, several

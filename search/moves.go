@@ -14,7 +14,7 @@ import (
 //	split      a slice in two, of any widths; one part to another device
 //	regroup    columns of a slice, or all of them, to another slice of its table
 //	recut      the slices of a table on a device into narrower or wider ones (recut.go); equal slices of a table into
-//	           another number of them, or into blocks of rows on chosen devices (engine.go)
+//	           another number of them, or into blocks of rows on chosen devices
 //	trade      a slice for a part of a slice of another device or host, equally wide
 //	balance    columns of a slice to another device, so that both send the same number of columns
 //	reform     a table, or one slice, into another form

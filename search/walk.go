@@ -193,17 +193,29 @@ func (w *walk) state(i int) uint64 {
 	return hash
 }
 
-// roomSteps is the most steps of a walk by bytes alone.
+// roomSteps is the most steps of a walk by bytes alone on few devices (stepsOn).
 const roomSteps = 4_000_000
+
+// stepsOn returns the most steps of a walk on a number of devices: a share of those on up to fewDevices, because a step may
+// compare each pair of devices.
+func stepsOn(devices, most int) int {
+	const fewDevices = 8
+	times := max(1, devices/fewDevices)
+	return most / (times * times)
+}
 
 // roomFor tries all placements of a small problem by bytes alone, the tables with the largest slices first. known is true if it
 // tried all of them, or found one that fits.
 func roomFor(c *catalog, variants [][]variant, ended func() bool) (found []placedSlice, known bool) {
+	steps := stepsOn(len(c.all), roomSteps)
+	if steps == 0 {
+		return nil, false
+	}
 	size := func(list []variant) int64 { return list[0].bytes(list[0].least()) + list[0].hostBytes(list[0].least()) }
 	largest := slices.Clone(variants)
 	slices.SortStableFunc(largest, func(a, b []variant) int { return cmp.Compare(size(b), size(a)) })
 	short := slices.ContainsFunc(slices.Concat(variants...), func(v variant) bool { return v.shorter+v.shorterEach > 0 })
-	w := newWalk(c, largest, roomSteps, ended, func(a, b int32) bool {
+	w := newWalk(c, largest, steps, ended, func(a, b int32) bool {
 		// A last block of rows takes less of the last device of a host.
 		return hostOf(c, a) == hostOf(c, b) && !(short && (a == c.lastOf(oneHost, a) || b == c.lastOf(oneHost, b)))
 	})
