@@ -361,7 +361,7 @@ func TestRunsPassFullDevices(t *testing.T) {
 	best := r.offer(placement{}, parts)
 	c := &course{r: r, best: best, forms: r.forms}
 	racers := []racer{{placement: best}}
-	c.anneal(racers, 3000, hot, false)
+	c.anneal(racers, 3000, hot, mover{})
 	if got, want := racers[0].cost, best.cost-4*(20-14); math.Abs(got-want) > 1e-9 {
 		t.Errorf("got a cost of %v, want %v, that of the even placement", got, want)
 	}

@@ -28,8 +28,11 @@ import (
 type mover struct {
 	*layout
 	draw *rand.Rand
-	// renumbers says that tables take other numbers of operators, too, and sameForms that every table keeps its form.
-	renumbers, sameForms bool
+	// renumbers says that tables take other numbers of operators, too. uncut says that no
+	// change cuts or joins slices, or gives them another form.
+	renumbers, uncut bool
+	// sameForms says that every table keeps its form.
+	sameForms bool
 	// acrossHosts is the number of hosts that blocks of rows on one host are spread over by columns
 	// where a table becomes such blocks for a start of the annealing; 0 or 1 means one host.
 	acrossHosts int
@@ -40,8 +43,9 @@ type mover struct {
 const (
 	// One in reformEvery changes is a change of a table's form.
 	reformEvery = 6
-	// If tables take other numbers of operators, one in renumberEvery changes is one of these.
-	renumberEvery = 8
+	// If tables take other numbers of operators, one in renumberEvery changes is one of these,
+	// or one in renumberUncut if no slice is cut.
+	renumberEvery, renumberUncut = 8, 4
 	// If tables may also be cut into blocks of rows on chosen devices, one in blocksEvery changes more cuts a table anew.
 	blocksEvery = 5
 	// reformLooks is the number of devices drawn; the one with the least compute among
@@ -64,19 +68,25 @@ var moves = [...]func(m *mover, slot int32) bool{
 	(*mover).balance,
 }
 
-// evenMoves are those of tables that an engine needs in equal slices.
-var evenMoves = [...]func(m *mover, slot int32) bool{
-	(*mover).move, (*mover).move, (*mover).move, (*mover).move,
-	(*mover).swap, (*mover).swap, (*mover).swap, (*mover).swap,
-	(*mover).recutEvenly,
-}
+// evenMoves are those of tables that an engine needs in equal slices, and uncutMoves those that cut no slice.
+var (
+	evenMoves = [...]func(m *mover, slot int32) bool{
+		(*mover).move, (*mover).move, (*mover).move, (*mover).move,
+		(*mover).swap, (*mover).swap, (*mover).swap, (*mover).swap,
+		(*mover).recutEvenly,
+	}
+	uncutMoves = [...]func(m *mover, slot int32) bool{(*mover).move, (*mover).swap}
+)
 
 // propose draws a change into gone and come and reports whether the change can be made.
 func (m *mover) propose() bool {
 	m.gone, m.come = m.gone[:0], m.come[:0]
 	slot := m.drawn()
-	if m.renumbers && m.draw.IntN(renumberEvery) == 0 {
+	if m.renumbers && m.draw.IntN(m.renumberEvery()) == 0 {
 		return m.renumber(slot)
+	}
+	if m.uncut {
+		return uncutMoves[m.draw.IntN(len(uncutMoves))](m, slot)
 	}
 	if m.mixed && !m.sameForms && m.draw.IntN(reformEvery) == 0 {
 		return m.reform(slot)
@@ -547,6 +557,17 @@ func (m *mover) slices(whole int32, form problem.Form, finer int64) bool {
 		m.come = append(m.come, placed{piece, best})
 	}
 	return true
+}
+
+// renumberEvery returns the inverse of the share of changes that renumber a table.
+func (m *mover) renumberEvery() int {
+	switch {
+	case !m.uncut:
+		return renumberEvery
+	case len(m.c.all) == 1:
+		return 1 // nothing else can change
+	}
+	return renumberUncut
 }
 
 // renumber gives another number of operators to the table of a slice, or to its co-location.

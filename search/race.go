@@ -43,7 +43,7 @@ var longHeats, largeHeats = []float64{1, .1, .05, .03}, []float64{.05, .02, .01,
 //	starts        placements of all tables (starts.go)             40 to 80, the cheapest 16 race
 //	rounds        1 x each from 16 starts | 2 x from 8 | 4 x from 4 ...  hot runs
 //	long runs     16 x each from the winner, ever colder                 until one saves nothing
-//	beside these  one table more or fewer in a form
+//	beside these  the hottest table in one slice more; one table more or fewer in a form
 //
 // A race among all forms follows races among slices of columns in HBM, and in host memory too: those of a search among these
 // alone. The winner of each is one start more of the next. Runs with numbers of operators and without race beside each other,
@@ -156,11 +156,11 @@ func (c *course) win(starts []racer, each int64) racer {
 		if i == 0 {
 			from = append(from, others...)
 		}
-		c.anneal(from, each, heat, false)
+		c.anneal(from, each, heat, mover{})
 		c.step(1)
 		winner = cheapestOf(winner, from)
 		if i == 0 {
-			winner = c.neighbours(winner, each/longRun*2)
+			winner = c.neighbours(c.sliceMore(winner, each), each/longRun*2)
 		} else if winner.cost > before*(1-idleGain) {
 			break
 		}
@@ -177,7 +177,7 @@ func (c *course) rounds(starts []racer, each int64) (winner racer, others []race
 	var lines [2]racer // without and with numbers
 	var second racer
 	for ; len(starts) > 1; each *= 2 {
-		c.anneal(starts, each, raceHeat, false)
+		c.anneal(starts, each, raceHeat, mover{})
 		c.step(1)
 		slices.SortStableFunc(starts, cheapestRacer)
 		for _, t := range starts {
@@ -238,8 +238,8 @@ func cheapestOf(first racer, others []racer) racer {
 }
 
 // anneal anneals from each racer for a number of evaluations, at the same time on the threads of the search, and puts the
-// placements that it finds in the places of the racers. If sameForms, every table keeps its form.
-func (c *course) anneal(racers []racer, evaluations int64, heat float64, sameForms bool) {
+// placements that it finds in the places of the racers. with says which changes the runs draw.
+func (c *course) anneal(racers []racer, evaluations int64, heat float64, with mover) {
 	r := c.r
 	bases := make([][]placed, len(racers))
 	for i := range racers {
@@ -250,7 +250,7 @@ func (c *course) anneal(racers []racer, evaluations int64, heat float64, sameFor
 	found := inParallel(r, bases, func(on *run, i int, base []placed) []placement {
 		b := newAnnealer(on.catalog, on.scorer(), r.opt.Seed, c.forms)
 		b.draw = rand.New(rand.NewPCG(r.opt.Seed, mix(int32(first)+int32(i))))
-		b.heat, b.renumbers, b.sameForms = heat, racers[i].numbers, sameForms
+		b.heat, b.renumbers, b.sameForms, b.uncut = heat, racers[i].numbers, with.sameForms, with.uncut
 		b.exact = heat < raceHeat && isJoint(b.scorer)
 		b.reset(base)
 		b.firstCrowding = crowdedShare * b.best / float64(on.catalog.budget)
@@ -303,10 +303,11 @@ func (c *course) neighbours(best racer, evaluations int64) racer {
 
 // next anneals from the neighbours of a placement, and longer from the cheapest of them, and returns the cheapest placement.
 func (c *course) next(best racer, neighbours []racer, evaluations int64) racer {
-	c.anneal(neighbours, evaluations, neighbourHeat, true)
+	keep := mover{sameForms: true}
+	c.anneal(neighbours, evaluations, neighbourHeat, keep)
 	slices.SortStableFunc(neighbours, cheapestRacer)
 	neighbours = neighbours[:min(len(neighbours), nextNeighbours)]
-	c.anneal(neighbours, 4*evaluations, neighbourHeat, true)
+	c.anneal(neighbours, 4*evaluations, neighbourHeat, keep)
 	return cheapestOf(best, neighbours)
 }
 
@@ -318,4 +319,30 @@ func (c *course) racers(starts []placement, numbers bool) (all []racer) {
 		}
 	}
 	return all
+}
+
+// sliceMore returns the cheapest placement with the hottest table in one slice more, again as long as that makes the placement
+// cheaper (slicemore.go).
+func (c *course) sliceMore(best racer, evaluations int64) racer {
+	for again := true; again && !c.over(); {
+		a := c.annealing(best)
+		starts := slicedMore(a)
+		c.r.stats.Evaluations += a.evaluations
+		racers := c.racers(starts, best.numbers)
+		if c.numbers {
+			racers = append(racers, c.racers(starts, !best.numbers)...)
+		}
+		if len(racers) == 0 {
+			break
+		}
+		before := best.cost
+		c.anneal(racers, evaluations/4, raceHeat, mover{uncut: true})
+		slices.SortStableFunc(racers, cheapestRacer)
+		if racers[0].cost < moreClose*before {
+			c.anneal(racers[:1], evaluations/2, .1, mover{})
+		}
+		best = cheapestOf(best, racers[:1])
+		again = best.cost < before*(1-moreGain)
+	}
+	return best
 }

@@ -121,7 +121,7 @@ func (m *mover) into(piece int32, columns, n int, device int32) {
 // asTheyAre reports whether slices like a piece are neither cut nor joined where they go.
 func (m *mover) asTheyAre(piece int32) bool {
 	_, single := m.table(piece)
-	return !single || m.c.rules.EqualSlices
+	return !single || m.uncut || m.c.rules.EqualSlices
 }
 
 // lift takes a slice off its device in the proposed change, or all slices that the device

@@ -194,3 +194,13 @@ func (r *run) lacking(pieces []int32) error {
 	}
 	return infeasible(r.catalog, r.opt.Method, pieces, devices, failed)
 }
+
+// formed reports whether some piece is in a form other than the zero form, whatever its
+// operator.
+func (r *run) formed(all []placed) bool {
+	return slices.ContainsFunc(all, func(p placed) bool {
+		form := *r.catalog.pieces[p.piece].form
+		form.Operator = 0
+		return form != problem.Form{}
+	})
+}

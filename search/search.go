@@ -21,7 +21,8 @@
 //	            engine needs that (engine.go)
 //	race        starts (starts.go) under shapes of placement (shapes.go), dealt by sums (deal.go), with tables in other
 //	            forms (switch.go) and with numbers of operators (operators.go); runs of annealing (anneal.go)
-//	            from all of them, and longer ones from the best (race.go). A run makes small changes (moves.go, recut.go) of a
+//	            from all of them, and longer ones from the best, also with the hottest table in one
+//	            slice more (slicemore.go): race.go. A run makes small changes (moves.go, recut.go) of a
 //	            layout (layout.go) under soft maxima (goal.go)
 //	prefer      the better one by a second estimate, of nearly equal costs (prefer.go)
 //

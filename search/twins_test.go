@@ -81,7 +81,7 @@ func TestRunsDrawDifferentChanges(t *testing.T) {
 		for i := range racers {
 			racers[i].placement = best
 		}
-		c.anneal(racers, 3000, hot, false)
+		c.anneal(racers, 3000, hot, mover{})
 		for i, one := range racers {
 			if !(one.cost < best.cost) {
 				t.Fatalf("run %d found no placement cheaper than that of first fit", i)
