@@ -11,8 +11,9 @@ test: ## the tests, fuzz seeds included
 test-long: ## tests behind the build tag "long"
 	.ci/run long
 
-ruler: ## the default search on problems of all classes, against the cheapest plans known (half an hour)
+ruler: ## the default search on problems of all classes, against the cheapest plans known, and with ten seeds (half an hour)
 	go test -tags ruler ./search/ruler -v -timeout 5h
+	go test -tags ruler . -run TestSeedsAgree -v -timeout 1h
 
 race: ## the short tests under the race detector
 	.ci/run race
@@ -23,7 +24,7 @@ plain: ## the short tests without assembly
 targets: ## compiles for the other systems and processors of a release
 	.ci/run targets
 
-release: ## everything that a tag makes, in dist/
+release: ## the tests of a release, and everything that a tag makes, in dist/
 	.ci/run release
 
 fuzz: ## each fuzz target for FUZZTIME, 10 s by default
