@@ -3,8 +3,6 @@ package source
 import (
 	"go/ast"
 	"go/token"
-	"strings"
-	"unicode"
 )
 
 // A Function is a declared function or method with its complexity.
@@ -63,29 +61,4 @@ func Complexity(fn *ast.FuncDecl) int {
 		return true
 	})
 	return n
-}
-
-// Tests returns the number of tests, examples, fuzz targets and benchmarks that
-// the package's test files declare.
-func Tests(p *Package) int {
-	n := 0
-	for _, f := range p.Tests {
-		for _, decl := range f.Syntax.Decls {
-			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && isTest(fn.Name.Name) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// isTest reports whether a function of a test file is a test, example, fuzz target or
-// benchmark.
-func isTest(name string) bool {
-	for _, prefix := range []string{"Test", "Example", "Fuzz", "Benchmark"} {
-		if rest, found := strings.CutPrefix(name, prefix); found {
-			return name != "TestMain" && (rest == "" || !unicode.IsLower([]rune(rest)[0]))
-		}
-	}
-	return false
 }

@@ -4,12 +4,10 @@
 //	Read          every package of a module, its files parsed (source.go)
 //	Functions     how many paths lead through each function (complexity.go)
 //	Types         the methods of each type, by file (methods.go)
-//	References    which file of a package uses which other file (references.go)
 //	Names         the declared names, and the words they consist of (words.go)
 //	Meanings      the words that have one meaning only (meanings.go)
 //
-// Command docs/generate/shape prints the figures of a whole checkout, and the
-// tests in docs/ hold the figures against the rules of docs/ARCHITECTURE.md.
+// The tests in docs/ hold the figures against the rules of docs/ARCHITECTURE.md.
 package source
 
 import (
@@ -55,10 +53,6 @@ type Package struct {
 type File struct {
 	// Path is the file's path below the module's root, with slashes.
 	Path string
-	// Lines is the number of lines.
-	Lines int
-	// Text is the file's content. It must not be modified.
-	Text []byte
 	// Syntax is the parsed file, with its comments.
 	Syntax *ast.File
 }
@@ -159,7 +153,7 @@ func (m *Module) readFile(checkout fs.FS, name string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse: %w", err)
 	}
-	return &File{Path: name, Lines: bytes.Count(text, []byte("\n")), Text: text, Syntax: syntax}, nil
+	return &File{Path: name, Syntax: syntax}, nil
 }
 
 // Imports returns the folders of the module's packages that the package's

@@ -2,7 +2,6 @@ package source
 
 import (
 	"go/ast"
-	"go/token"
 	"maps"
 	"slices"
 	"strings"
@@ -19,9 +18,6 @@ type Name struct {
 	Field bool
 	// File is the path of the file that declares the name.
 	File string
-	// Exported says whether other packages can use the name: the name and its
-	// owner start with an upper-case letter.
-	Exported bool
 }
 
 // Names returns the names that the package declares, by file and in the order
@@ -30,8 +26,7 @@ func Names(p *Package) []Name {
 	var all []Name
 	for _, f := range p.Files {
 		add := func(owner, text string, field bool) {
-			exported := token.IsExported(text) && (owner == "" || token.IsExported(owner))
-			all = append(all, Name{text, owner, field, f.Path, exported})
+			all = append(all, Name{text, owner, field, f.Path})
 		}
 		for _, decl := range f.Syntax.Decls {
 			switch decl := decl.(type) {
