@@ -101,9 +101,8 @@ func (l *Limits) bodyMemory() int64 { return int64(l.Memory / 4) }
 // planMemory is the memory for all planning jobs together.
 func (l *Limits) planMemory() int64 { return int64(l.Memory / 2) }
 
-// planWeight returns an upper estimate of the memory that planning takes. It is above the measured
-// peaks of processes in docs/PERFORMANCE.md (As problems grow), which are 73 MiB for 300 tables on
-// 32 devices and 262 MiB for 10,000 tables on 1,024 devices.
+// planWeight returns an upper estimate of the memory that planning takes. It is above the
+// peaks of processes that plan (docs/PERFORMANCE.md, As problems grow, has the command).
 func planWeight(tables, devices int) int64 {
 	return int64(72*unit.MiB + 24*unit.KiB*unit.Bytes(tables) + 16*unit.KiB*unit.Bytes(devices))
 }
