@@ -27,10 +27,8 @@ import (
 // (plan.Renaming), and the bytes are counted exactly (plan.NewTransfer).
 
 // TieBand is the relative difference of two predicted costs below which Replan takes two plans
-// of the same problem as equally good. It is twice the error of the shipped models on such
-// differences, rounded up: over 749 plans that differ by a few moves, the standard deviation of
-// the error is 0.42 % of the cost, and 95 % of the errors are below 0.95 % (docs/REPLAN.md,
-// by go run ./docs/generate/replan).
+// of the same problem as equally good. Most errors of the shipped models on such differences are
+// smaller, against the simulated device.
 const TieBand = 0.01
 
 // keepLabel is the label of the old plan as a point.
