@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/docs/generate/published"
 	"github.com/neuroshard/neuroshard/internal/rank"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -73,7 +72,7 @@ func (f *lanesFile) fitPoints() (points []point) {
 type fitData struct {
 	device    simulate.Device
 	points    []point
-	published []published.Point
+	published []published
 	// cycles lets the times follow the clock: they are of the device, and those of another GPU are
 	// longer by the ratio of the clocks.
 	cycles bool
@@ -85,7 +84,7 @@ const publishedWeight = 9
 // forward, and those of an H100 with all rows in HBM for the backward.
 func fitDataOf(m *measurements, pass string) (fitData, error) {
 	f := fitData{device: m.device, points: m.fbgemm.lanes.fitPoints()}
-	all, err := published.Points()
+	all, err := publishedTimes()
 	for _, p := range all {
 		pools := p.Op.Pooling != problem.PoolingNone && p.Use == "fit" && p.Device.Profile().Warp() == 32
 		if h100 := strings.Contains(p.Note, "rows in HBM"); p.Pass == pass && (pass == forwardPass && pools || pass == backwardPass && h100) {
