@@ -2,8 +2,9 @@
 
 ``python -m neuroshard_compare.anytime paper-d4_m64-0 --out beside.json`` plans workloads that the
 Go program knows by name, on their own clusters, and writes the plans as ``neuroshard bench
---json`` does. ``neuroshard bench workloads paper-d4_m64-0 --clusters default --beside beside.json`` then
-estimates their cost like that of any other plan and draws them beside its curves.
+--json`` does. ``neuroshard bench workloads paper-d4_m64-0 --clusters default --budgets 1s --beside
+beside.json`` then estimates their cost like that of any other plan and draws them beside its
+curves.
 
 TorchRec's planner runs with one proposer at a time, with tables whole or in slices of columns in
 HBM, and with its own estimates of time and memory. None of the memory is reserved, because the
