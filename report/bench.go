@@ -138,22 +138,3 @@ func comparisonRow(s bench.Summary) []string {
 		bias, number(s.WallMedianMS, 2), number(s.WallP95MS, 2),
 	}
 }
-
-// Rankings writes how well a model orders plans, task by task and on average.
-func Rankings(w io.Writer, all []bench.Ranking, opt Options) error {
-	p := &printer{w: w, opt: opt}
-	p.section("Kendall tau of predicted against SIMULATED cost")
-	var rows [][]string
-	row := func(r bench.Ranking, plans string) {
-		rows = append(rows, []string{
-			r.Task, fmt.Sprintf("%.3f", r.Random), fmt.Sprintf("%.3f", r.NearOptimal),
-			fmt.Sprintf("%.3f", r.BestTenth), plans, hundredths(r.RegretPercent),
-		})
-	}
-	for _, r := range all {
-		row(r, fmt.Sprint(r.BestTenthPlans))
-	}
-	row(bench.MeanRanking(all), "")
-	p.grid([]string{"<task", "random plans", "near-optimal", "within 10 % of best", "plans", "regret %"}, rows)
-	return p.err
-}

@@ -39,7 +39,6 @@ func judgements() []goldenCase {
 			g.Tasks[0].Judge, g.Tasks[0].BoundMS, g.Tasks[0].Gap, g.Gap = bench.Measured, nil, nil, bench.Stat{}
 			return report.Gains(b, g, plain)
 		}},
-		{"rankings", func(b *bytes.Buffer) error { return report.Rankings(b, rankings(), plain) }},
 		{"accuracy", func(b *bytes.Buffer) error { return report.Accuracy(b, manifest("simulated"), accuracy(), plain) }},
 		{"accuracy_measured", func(b *bytes.Buffer) error { return report.Accuracy(b, measuredManifest(), measuredAccuracy(), plain) }},
 		{"accuracy_mixed", func(b *bytes.Buffer) error {
@@ -134,13 +133,6 @@ func gains() *bench.Gains {
 	}
 }
 
-func rankings() []bench.Ranking {
-	return []bench.Ranking{
-		{Task: "0", Random: .9876, NearOptimal: .8765, BestTenth: .7654, BestTenthPlans: 123, RegretPercent: 1.25},
-		{Task: "1", Random: .5, NearOptimal: .25, BestTenth: -.125, BestTenthPlans: 7, RegretPercent: 0},
-	}
-}
-
 func manifest(source string) modelfile.Manifest {
 	return modelfile.Manifest{
 		ID: "a100-80-0123456789ab", Profile: "a100-80", Source: source, Backend: "a meter, version 3",
@@ -198,8 +190,7 @@ func TestJudgementsReportFailedWrites(t *testing.T) {
 		"comparison": func(w io.Writer) error {
 			return report.Comparison(w, summaries(bench.Simulated), report.Options{})
 		},
-		"gains":    func(w io.Writer) error { return report.Gains(w, gains(), report.Options{}) },
-		"rankings": func(w io.Writer) error { return report.Rankings(w, rankings(), report.Options{}) },
+		"gains": func(w io.Writer) error { return report.Gains(w, gains(), report.Options{}) },
 		"accuracy": func(w io.Writer) error {
 			return report.Accuracy(w, manifest("simulated"), accuracy(), report.Options{})
 		},

@@ -331,7 +331,7 @@ func TestReportsSayWhatIsSimulated(t *testing.T) {
 			t.Fatal(err)
 		}
 		mixed := strings.Contains(c.name, "mixed")
-		simulated := mixed || strings.HasSuffix(c.name, "simulated") || c.name == "accuracy" || c.name == "comparison_colour" || c.name == "rankings"
+		simulated := mixed || strings.HasSuffix(c.name, "simulated") || c.name == "accuracy" || c.name == "comparison_colour"
 		if got := strings.Contains(b.String(), "SIMULATED"); got != simulated {
 			t.Errorf("%s: SIMULATED in it is %v, want %v:\n%s", c.name, got, simulated, b.String())
 		}

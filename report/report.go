@@ -14,7 +14,7 @@
 //	Dataset, Ceilings     what was measured, by what, and how noisy it is
 //	Trace                 the tables that a log of lookups shows
 //	Accuracy, LearningCurve    the errors of a model's predictions
-//	Comparison, Rankings  methods and models, task by task
+//	Comparison            methods, by setting
 //	Verify, Verified      plans that were run, beside their predictions
 //	WatchEvent, WatchEnd  what a watch of a running job finds
 //

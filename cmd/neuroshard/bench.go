@@ -44,11 +44,22 @@ the bias of the predicted cost, and the time to find a plan on one thread.
 Plans are found with the cost models inside this binary, or with --model, and judged
 by the simulated device. With --backend plans are run, and judged by measured cost.
 
+--budgets gives each method several budgets of time, and compares cost against time. A
+cost is then divided by the least cost that any method reached with any budget, and
+--predicted compares the costs that the methods minimise. A policy draws placements until
+its budget ends. The wall time is that of the whole line, from tables to a validated plan
+with its costs: a method looks at the clock between its steps. With --workers 1 there is
+also the processor time, and the budgets are of processor time, so that other programs on
+the machine change the result less.
+
+--annealing adds simulated annealing from a simple placement, with the changes of the
+default method: one run that cools down over its budget. --beside adds plans of other
+programs, each with the time that the file states.
+
 --json FILE keeps every record: task, method, costs, time, devices and plan. If a run
 is stopped, the same command continues it.`,
 		Example: `  neuroshard bench tasks --count 20 --json out.json --plot out.svg
-  neuroshard bench workloads --json workloads.json
-  neuroshard bench ranking --device h200`,
+  neuroshard bench workloads --json workloads.json`,
 		DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
@@ -59,43 +70,31 @@ is stopped, the same command continues it.`,
 	}
 	cmd.AddCommand(
 		newBenchTasksCommand(a),
-		newBenchTransferCommand(a),
-		newBenchAnytimeCommand(a),
-		newBenchAblationCommand(a),
-		newBenchStressCommand(a),
 		newBenchWorkloadsCommand(a),
-		newBenchPrototypeCommand(a),
 		newBenchPlansCommand(a),
-		newBenchRankingCommand(a),
 	)
 	return cmd
 }
 
-// oldBench returns the error of a bench without a suite. If the flags are those that
-// bench had before it had subcommands, the error names the subcommand that has them.
+// oldSuites says what does now what suites of former versions did.
+var oldSuites = map[string]string{
+	"ablation":  "has left; bench tasks compares the published search, paper, with the default",
+	"anytime":   "is now: neuroshard bench tasks --budgets 1ms,1s, or the same of bench workloads",
+	"prototype": "is now: neuroshard bench tasks --tables FILE --tasks FILE",
+	"ranking":   "has left; bench tasks --backend simulated states how well the model orders plans, as tau",
+	"stress":    "is now: neuroshard bench tasks --nearly-full",
+	"transfer":  "is now: neuroshard bench tasks --larger",
+}
+
+// oldBench returns the error of a bench without a suite, or with one of a former version.
 func oldBench(args []string) error {
-	given := func(names ...string) bool {
-		return slices.ContainsFunc(args, func(arg string) bool {
-			flag, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-			return strings.HasPrefix(arg, "--") && slices.Contains(names, flag)
-		})
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return usagef("choose tasks, workloads or plans", "bench: name a suite, such as: neuroshard bench tasks")
 	}
-	now := "tasks"
-	switch {
-	case given("ranking"):
-		now = "ranking"
-	case given("stress"):
-		now = "stress"
-	case given("workloads", "clusters", "time-limit"):
-		now = "workloads"
-	case given("tasks", "compute-model", "forward-model", "backward-model"):
-		now = "prototype"
-	case given("tables"):
-		now = "plans"
-	case len(args) > 0 && !strings.HasPrefix(args[0], "-"):
-		return usagef("choose tasks, transfer, anytime, ablation, stress, workloads, prototype, plans or ranking", "bench: suite %q is unknown", args[0])
+	if now, ok := oldSuites[args[0]]; ok {
+		return usagef("see the suites with: neuroshard bench --help", "bench: suite %q %s", args[0], now)
 	}
-	return usagef("see its flags with: neuroshard bench "+now+" --help", "bench: name a suite: what these flags did is now done by: neuroshard bench %s", now)
+	return usagef("choose tasks, workloads or plans", "bench: suite %q is unknown", args[0])
 }
 
 // benchFlags are the flags that several suites share.
@@ -126,9 +125,9 @@ type benchFlags struct {
 	// other methods instead of costs by setting.
 	timeLimit          time.Duration
 	certificate, gains bool
-	// contend, if not nil, changes what is compared. budgets are those of bench anytime.
-	contend func(opt *bench.Options) error
-	budgets []time.Duration
+	// budgets, if not nil, are compared as cost against time, of predicted costs if predicted is true.
+	budgets              []time.Duration
+	predicted, annealing bool
 }
 
 // register adds the flags that all suites have.
@@ -151,14 +150,14 @@ func (f *benchFlags) registerSearch(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	defer manual.Section(flags, benchSection)()
 	flags.Float64Var(&f.penalty, "risk-penalty", 0, riskPenaltyUsage)
-	if f.budgets == nil {
-		flags.IntVar(&f.finalists, "measure", 0, "compare as well, as "+string(bench.OfMeasured)+", the plans that plan --measure keeps of this number of `finalists`, each of --runs runs on --backend")
-	}
+	flags.IntVar(&f.finalists, "measure", 0, "compare as well, as "+string(bench.OfMeasured)+", the plans that plan --measure keeps of this number of `finalists`, each of --runs runs on --backend")
 	flags.StringSliceVar(&f.methods, "methods", nil, "`methods` to compare, separated by commas (default: all)")
 	flags.StringArrayVar(&f.policies, "policy", nil, "`folder` of a policy to compare as well, as train-policy writes it; may be repeated")
-	if f.budgets == nil {
-		flags.StringVar(&f.reference, "reference", string(search.Paper), "`method` that the ratios of costs are to")
-	}
+	flags.StringVar(&f.reference, "reference", string(search.Paper), "`method` that the ratios of costs are to")
+	flags.DurationSliceVar(&f.budgets, "budgets", nil, "`times` to search for a plan, separated by commas: compare cost against time")
+	flags.BoolVar(&f.predicted, "predicted", false, "with --budgets, compare predicted costs")
+	flags.BoolVar(&f.annealing, "annealing", false, "compare simulated annealing from a simple placement as well")
+	flags.StringSliceVar(&f.beside, "beside", nil, "compare the plans in these `files` of bench --json as well, with their times")
 	flags.StringSliceVar(&f.score, "score", nil, "estimate the cost of the plans in these `files` instead of searching")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the tasks and of the searches")
 	complete(cmd, "methods", methods)
@@ -183,10 +182,19 @@ func (f *benchFlags) device(a *app, name string) (hardware.Profile, *cost.Model,
 
 // check reports flags that are wrong or do not go together.
 func (f *benchFlags) check() error {
-	for _, other := range []string{"methods", "policy", "time-limit", "budgets", "annealing", "beside"} {
-		if set := f.cmd.Flags(); len(f.score) > 0 && set.Changed(other) {
-			return usagef("leave one of them out", "%s: --score and --%s do not go together", f.name, other)
+	if err := f.alone("score", "methods", "policy", "time-limit", "budgets", "annealing", "beside"); err != nil {
+		return err
+	}
+	if err := f.alone("budgets", "reference", "measure"); err != nil {
+		return err
+	}
+	for _, budget := range f.budgets {
+		if budget <= 0 {
+			return usagef("", "%s: --budgets: %v is not above 0", f.name, budget)
 		}
+	}
+	if f.predicted && f.budgets == nil {
+		return usagef("add --budgets 10ms,1s", "%s: --predicted is of comparisons with --budgets", f.name)
 	}
 	if err := f.checkFinalists(); err != nil {
 		return err
@@ -200,6 +208,16 @@ func (f *benchFlags) check() error {
 	for _, path := range []string{f.json, f.plot} {
 		if err := checkWritable(path); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// alone refuses a flag together with any of the others.
+func (f *benchFlags) alone(flag string, others ...string) error {
+	for _, other := range others {
+		if set := f.cmd.Flags(); set.Changed(flag) && set.Changed(other) {
+			return usagef("leave one of them out", "%s: --%s and --%s do not go together", f.name, flag, other)
 		}
 	}
 	return nil
@@ -311,15 +329,12 @@ const givenHint = "give the tasks that the plans were made for"
 
 // compete sets the contenders and the reference of a comparison.
 func (f *benchFlags) compete(ctx context.Context, a *app, tasks []bench.Task, opt *bench.Options) error {
-	for _, budget := range f.budgets {
-		if budget <= 0 {
-			return usagef("", "%s: --budgets: %v is not above 0", f.name, budget)
-		}
+	if f.budgets != nil {
+		opt.Budgets, opt.Predicted, opt.Processor = unique(f.budgets), f.predicted, processorSeconds
+		opt.TimeLimit, opt.Certificate = 0, false
 	}
-	if f.contend != nil {
-		if err := f.contend(opt); err != nil {
-			return err
-		}
+	if f.annealing {
+		opt.Contenders = append(opt.Contenders, bench.Annealing())
 	}
 	if f.finalists > 0 {
 		opt.Contenders = append(opt.Contenders, bench.Measuring(f.finalists))
@@ -537,14 +552,6 @@ func (f *benchFlags) print(a *app, opt bench.Options, records []bench.Record) er
 	}
 	if verified := results.Verified; verified != nil {
 		return bad(report.Verified(a.stdout, verified, a.reportOptions()), "")
-	}
-	return nil
-}
-
-// checkCount refuses a number of tasks that cannot be drawn.
-func (f *benchFlags) checkCount(count int) error {
-	if count < 1 || count > bench.MaxTasks {
-		return usagef("", "%s: --count %d is not between 1 and %d", f.name, count, bench.MaxTasks)
 	}
 	return nil
 }

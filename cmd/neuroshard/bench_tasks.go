@@ -6,6 +6,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // ownDevices is the number of devices of tasks that are drawn for a device that no
@@ -15,71 +16,142 @@ const ownDevices = 4
 // defaultDevice is the profile of the tasks of bench.
 const defaultDevice = "a100-80"
 
+// benchTasks is what bench tasks reads.
+type benchTasks struct {
+	*app
+	benchFlags
+	deviceName         string
+	count              int
+	larger, nearlyFull bool
+
+	// tables and files are those of the published prototype.
+	tables  string
+	files   []string
+	devices int
+	memory  size
+}
+
 func newBenchTasksCommand(a *app) *cobra.Command {
+	f := benchTasks{app: a}
 	cmd := &cobra.Command{
 		Use:   "tasks",
-		Short: "Compare methods over tasks drawn as the NeuroShard paper draws them",
+		Short: "Compare methods over drawn tasks, or those of the published prototype's files",
 		Long: `Compare methods over tasks drawn as the NeuroShard paper draws them: --count tasks
 for each of six settings.
+
+With --larger tasks have 50 tables on 4 devices, 100 on 8 and 200 on 16: --count tasks
+of each. train-policy trains on 50 tables and 4 devices by default. A policy that was
+trained with another seed than --seed has not seen the tables. With --nearly-full the
+tables fill 80 to 99 % of the memory: --count tasks for each of ten families.
 
 If the device of --model has no built-in profile, tasks are drawn for that device:
 --count tasks of 12 to 24 tables and --count of 25 to 40, on four devices.
 
-The published prototype's nets (--compute-model, --forward-model and --backward-model)
-are for one number of devices, 4 or 8. With them, tasks are drawn for the three settings
-of that number, and the nets plan and judge.`,
+With --tables and --tasks, tasks are read from files in the form of the published
+NeuroShard prototype. The memory of a device then counts fp32 weights alone, as the
+prototype counts it.
+
+The prototype's nets (--compute-model, --forward-model and --backward-model) plan and
+judge. They are for one number of devices, 4 or 8, and tasks are drawn for that number.`,
 		Example: `  neuroshard bench tasks --count 20 --json out.json --plot out.svg
-  neuroshard bench tasks --model cpu-model --backend cpu --count 10 --json measured.json`,
-	}
-	var f benchFlags
-	benchDrawn(a, cmd, &f, "setting", paperTasks)
-	f.nets.register(cmd)
-	return cmd
-}
-
-// paperTasks draws the tasks of bench tasks.
-func paperTasks(hw hardware.Profile, model *cost.Model, count int, seed uint64) ([]bench.Task, error) {
-	if !hardware.Known(hw.Name) {
-		return bench.OwnTasks(hw, model.Manifest().Domain, ownDevices, count, seed)
-	}
-	return bench.PaperTasks(hw, count, seed)
-}
-
-// benchDrawn completes a command that compares methods over tasks drawn for one device,
-// --count tasks for each setting or family. The model is nil without --model.
-func benchDrawn(a *app, cmd *cobra.Command, f *benchFlags, each string, draw func(hw hardware.Profile, model *cost.Model, count int, seed uint64) ([]bench.Task, error)) {
-	var (
-		device string
-		count  int
-	)
-	cmd.Args = exactArgs()
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := f.check(); err != nil {
-			return err
-		}
-		if err := f.checkCount(count); err != nil {
-			return err
-		}
-		hw, model, err := f.device(a, device)
-		if err != nil {
-			return err
-		}
-		prices, err := f.prices(a, model)
-		if err != nil {
-			return err
-		}
-		tasks, err := draw(hw, model, count, f.seed)
-		if err != nil {
-			return bad(err, "")
-		}
-		if f.nets.given() {
-			tasks = bench.Estimable(tasks, prices)
-		}
-		return f.run(cmd.Context(), a, tasks, prices, hw.Name)
+  neuroshard bench tasks --model cpu-model --backend cpu --count 10 --json measured.json
+  neuroshard bench tasks --methods neuroshard,paper,lookup --budgets 10ms,1s --workers 1
+  neuroshard bench tasks --tables table_configs.json --tasks d4_m16.txt --devices 4 --memory 4GiB \
+      --compute-model compute.pt --forward-model comm_4_fw.pt --backward-model comm_4_bw.pt`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			hw, model, err := f.device(a, f.deviceName)
+			if err != nil {
+				return err
+			}
+			prices, err := f.prices(a, model)
+			if err != nil {
+				return err
+			}
+			tasks, err := f.suite(hw, model)
+			if err != nil {
+				return err
+			}
+			if f.nets.given() && f.files == nil {
+				tasks = bench.Estimable(tasks, prices)
+			}
+			return f.run(cmd.Context(), a, tasks, prices, hw.Name)
+		},
 	}
 	f.register(cmd)
 	f.registerSearch(cmd)
-	cmd.Flags().StringVar(&device, "device", defaultDevice, "device `profile` of the tasks")
-	cmd.Flags().IntVar(&count, "count", 20, "tasks to draw for each "+each)
+	f.nets.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.deviceName, "device", defaultDevice, "device `profile` of the tasks")
+	flags.IntVar(&f.count, "count", 20, "tasks to draw for each setting or family")
+	flags.BoolVar(&f.larger, "larger", false, "draw tasks larger than those that policies are trained on")
+	flags.BoolVar(&f.nearlyFull, "nearly-full", false, "draw tasks whose tables nearly fill the memory")
+	flags.StringVar(&f.tables, "tables", "", "`file` of the tables that the tasks of --tasks are drawn over: table_configs.json, gzipped or not")
+	flags.StringSliceVar(&f.files, "tasks", nil, "`files` of the prototype's tasks; each is a setting")
+	flags.IntVar(&f.devices, "devices", 0, "number of devices of these tasks (default: the task file's, else 4)")
+	flags.Var(&f.memory, "memory", "memory of a device of these tasks (default: the task file's, else 4GiB)")
 	complete(cmd, "device", hardware.Names)
+	return cmd
+}
+
+// check reports flags that are wrong or do not go together.
+func (f *benchTasks) check() error {
+	if err := f.benchFlags.check(); err != nil {
+		return err
+	}
+	if (f.tables == "") != (f.files == nil) {
+		return usagef("tasks name tables of a file by number", "%s: --tasks and --tables go together", f.name)
+	}
+	if f.files == nil {
+		for _, name := range []string{"devices", "memory"} {
+			if f.cmd.Flags().Changed(name) {
+				return usagef("name the files of the tasks: --tables FILE --tasks FILE", "%s: --%s is for tasks of files", f.name, name)
+			}
+		}
+	}
+	if err := f.alone("tasks", "larger", "nearly-full", "count"); err != nil {
+		return err
+	}
+	if err := f.alone("larger", "nearly-full"); err != nil {
+		return err
+	}
+	if f.count < 1 || f.count > bench.MaxTasks {
+		return usagef("", "%s: --count %d is not between 1 and %d", f.name, f.count, bench.MaxTasks)
+	}
+	return nil
+}
+
+// suite draws or reads the tasks. The model is nil without --model.
+func (f *benchTasks) suite(hw hardware.Profile, model *cost.Model) (tasks []bench.Task, err error) {
+	switch {
+	case f.files != nil:
+		return f.read(hw)
+	case f.larger:
+		tasks, err = bench.TransferTasks(hw, f.count, f.seed)
+	case f.nearlyFull:
+		tasks, err = bench.StressTasks(hw, f.count, f.seed)
+	case hardware.Known(hw.Name):
+		tasks, err = bench.PaperTasks(hw, f.count, f.seed)
+	default:
+		tasks, err = bench.OwnTasks(hw, model.Manifest().Domain, ownDevices, f.count, f.seed)
+	}
+	return tasks, bad(err, "")
+}
+
+// read reads the tasks of the prototype's files.
+func (f *benchTasks) read(hw hardware.Profile) ([]bench.Task, error) {
+	files, end, err := prototypeFiles(f.app, append([]string{f.tables}, f.files...))
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	pool, err := bench.ReadPool(files[0])
+	if err != nil {
+		return nil, bad(err, "")
+	}
+	tasks, err := bench.ReadTasks(files[1:], pool, bench.FileOptions{Profile: hw, Devices: f.devices, Memory: unit.Bytes(f.memory)})
+	return tasks, bad(err, "")
 }

@@ -29,7 +29,7 @@ func comparison(t *testing.T, more ...string) []string {
 		t.Fatal(err)
 	}
 	return append([]string{
-		"bench", "prototype", "--tables", reference + "table_configs.json.gz", "--tasks", tasks, "--compute-model", reference + "models/compute.pt",
+		"bench", "tasks", "--tables", reference + "table_configs.json.gz", "--tasks", tasks, "--compute-model", reference + "models/compute.pt",
 		"--forward-model", reference + "models/comm_4_fw.pt", "--backward-model", reference + "models/comm_4_bw.pt",
 		"--methods", "dim,paper,neuroshard", "--workers", "1",
 	}, more...)
@@ -140,29 +140,6 @@ func TestBenchFullDisk(t *testing.T) {
 		code := run(t.Context(), strings.NewReader(""), full{}, &stderr, comparison(t, more...), quiet())
 		if want := "neuroshard: error: disk full\n"; code != exitBad || stderr.String() != want {
 			t.Errorf("%q: got exit code %d and %q, want %d and %q", more, code, stderr.String(), exitBad, want)
-		}
-	}
-}
-
-// TestOldBench wants the suite that does what the flags of the former bench did.
-func TestOldBench(t *testing.T) {
-	for args, want := range map[string]string{
-		"":                                  "tasks",
-		"--count 5 --methods dim":           "tasks",
-		"--count 5 --stress":                "stress",
-		"--device h200 --ranking":           "ranking",
-		"--json w.json --workloads=all":     "workloads",
-		"--clusters default":                "workloads",
-		"--tables t.json --tasks a.txt":     "prototype",
-		"--workloads w --compute-model c":   "workloads",
-		"--compute-model c.pt":              "prototype",
-		"--score a.json --tables t.json":    "plans",
-		"--score a.json":                    "tasks",
-		"--model m --meter cpu --caution 1": "tasks",
-	} {
-		got := oldBench(strings.Fields(args)).Error()
-		if !strings.HasSuffix(got, "by: neuroshard bench "+want) {
-			t.Errorf("bench %s: got %q, want bench %s", args, got, want)
 		}
 	}
 }

@@ -31,6 +31,7 @@ With the published prototype's nets (--compute-model, --forward-model and
 nets then plan and judge.`,
 		Example: `  neuroshard bench workloads --json workloads.json
   neuroshard bench workloads hugectr-200 --clusters default,8xh100-80 --methods neuroshard,paper
+  neuroshard bench workloads hugectr-200 criteo-kaggle --clusters default --annealing --predicted --budgets 10ms,1s
   neuroshard bench workloads criteo-kaggle --score plan.json`,
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -38,6 +39,9 @@ nets then plan and judge.`,
 		},
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if err := f.check(); err != nil {
+				return err
+			}
+			if err := f.alone("budgets", "time-limit"); err != nil {
 				return err
 			}
 			if f.timeLimit <= 0 {

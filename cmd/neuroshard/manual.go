@@ -1,14 +1,9 @@
 package main
 
 import (
-	"io"
-	"os"
-	"path/filepath"
-
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/internal/manual"
 )
 
@@ -69,29 +64,12 @@ func newManualCommand(a *app) *cobra.Command {
 			if markdown != "" {
 				return a.writeOut(markdown, manual.Markdown(cmd.Root(), manualTitle, manualOpening))
 			}
-			return writePages(man, manual.Man(cmd.Root(), neuroshard.Version))
+			return bad(manual.Man(cmd.Root(), neuroshard.Version, man), "")
 		},
 	}
 	cmd.Flags().StringVar(&markdown, "markdown", "", "`file` of docs/COMMANDS.md; - is standard output")
 	cmd.Flags().StringVar(&man, "man", "", "`folder` to write the man pages to")
 	return cmd
-}
-
-// writePages writes files to a folder, which is made if it does not exist.
-func writePages(folder string, pages map[string][]byte) error {
-	if err := os.MkdirAll(folder, 0o777); err != nil {
-		return bad(err, "")
-	}
-	for name, page := range pages {
-		err := atomicfile.Write(filepath.Join(folder, name), func(w io.Writer) error {
-			_, err := w.Write(page)
-			return err
-		})
-		if err != nil {
-			return bad(err, "")
-		}
-	}
-	return nil
 }
 
 const conventions = `Every command prints its result to standard output; errors, hints and progress go to

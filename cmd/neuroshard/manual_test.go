@@ -65,7 +65,7 @@ func TestEveryCommandHasItsManual(t *testing.T) {
 				if !strings.Contains(doc, "--"+f.Name+" ") && f.Name != "help" {
 					t.Errorf("docs/COMMANDS.md does not have %s --%s", name, f.Name)
 				}
-				if !strings.Contains(string(page), `\-\-`+strings.ReplaceAll(f.Name, "-", `\-`)+`\fR`) && f.Name != "help" {
+				if !strings.Contains(string(page), `--`+f.Name+`\fP`) && f.Name != "help" {
 					t.Errorf("the man page of %s does not have --%s", name, f.Name)
 				}
 			})

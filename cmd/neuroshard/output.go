@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,15 +15,6 @@ import (
 )
 
 // output.go writes results to standard output or to files, and checks where they may go.
-
-// writeJSON writes a value as indented JSON to a file.
-func writeJSON(path string, v any) error {
-	var b bytes.Buffer
-	if err := indented(&b, v); err != nil {
-		return err
-	}
-	return writeFile(path, b.Bytes())
-}
 
 func indented(w io.Writer, v any) error {
 	encoder := json.NewEncoder(w)

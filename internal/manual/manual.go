@@ -3,8 +3,7 @@
 // man.go writes a man page for each.
 //
 // All three read the same cobra.Command, so that no text stands twice. The package does not use
-// cobra's templates and generators: the templates keep every method of every type in the
-// binary, the generators need a Markdown parser.
+// cobra's templates, which keep every method of every type in the binary.
 package manual
 
 import (
@@ -181,7 +180,7 @@ func paragraphs(text string) []paragraph {
 			open = false
 			continue
 		}
-		shown := strings.HasPrefix(line, "  ")
+		shown := strings.HasPrefix(line, "  ") || strings.HasPrefix(line, "\t")
 		if !open || all[len(all)-1].shown != shown {
 			all, open = append(all, paragraph{shown: shown}), true
 		}

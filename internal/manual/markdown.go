@@ -34,7 +34,7 @@ func Markdown(root *cobra.Command, title, opening string) []byte {
 		b.WriteString("\n")
 	}
 	for _, topic := range topics(root) {
-		fmt.Fprintf(&b, "\n## %s\n\n%s", topic.Short, prose(about(topic)))
+		fmt.Fprintf(&b, "\n## %s\n\n%s", topic.Short, linked(topic))
 	}
 	shared := sharedSections(root)
 	walk(root, func(c *cobra.Command) { writeCommand(&b, c, shared) })
@@ -46,7 +46,7 @@ func Markdown(root *cobra.Command, title, opening string) []byte {
 
 // writeCommand writes the section of a command.
 func writeCommand(b *bytes.Buffer, c *cobra.Command, shared []section) {
-	fmt.Fprintf(b, "\n%s %s\n\n`%s`\n\n%s", strings.Repeat("#", 1+depth(c)), heading(c), c.UseLine(), prose(about(c)))
+	fmt.Fprintf(b, "\n%s %s\n\n`%s`\n\n%s", strings.Repeat("#", 1+depth(c)), heading(c), c.UseLine(), linked(c))
 	if c.HasExample() {
 		fmt.Fprintf(b, "\n```\n%s\n```\n", strings.TrimRight(unindent(c.Example), "\n"))
 	}
@@ -136,8 +136,12 @@ var (
 	pageWord = regexp.MustCompile(`docs/([A-Z]+\.md)`)
 )
 
-// prose renders a long text: flags in the font of code, links to the pages of docs/, indented lines
-// as they are.
+// linked renders the long text of a command, with links to the pages of docs/.
+func linked(c *cobra.Command) string {
+	return pageWord.ReplaceAllString(prose(about(c)), "[$1]($1)")
+}
+
+// prose renders a long text: flags in the font of code, indented lines as they are.
 func prose(text string) string {
 	var b strings.Builder
 	for i, p := range paragraphs(text) {
@@ -148,18 +152,18 @@ func prose(text string) string {
 			fmt.Fprintf(&b, "```\n%s\n```\n", unindent(strings.Join(p.lines, "\n")))
 			continue
 		}
-		line := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "*", "\\*", "_", "\\_").Replace(strings.Join(p.lines, " "))
+		line := strings.NewReplacer("&", `\&`, "<", `\<`, ">", `\>`, "*", `\*`, "_", `\_`).Replace(strings.Join(p.lines, " "))
 		line = flagWord.ReplaceAllString(line, "$1`$2`")
-		b.WriteString(pageWord.ReplaceAllString(line, "[$1]($1)") + "\n")
+		b.WriteString(line + "\n")
 	}
 	return b.String()
 }
 
-// unindent removes two spaces at the start of each line.
+// unindent removes two spaces, or a tab, at the start of each line.
 func unindent(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {
-		lines[i] = strings.TrimPrefix(lines[i], "  ")
+		lines[i] = strings.TrimPrefix(strings.TrimPrefix(lines[i], "\t"), "  ")
 	}
 	return strings.Join(lines, "\n")
 }

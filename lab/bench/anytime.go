@@ -13,11 +13,6 @@ import (
 // time allows.
 const anytimeSamples = 1 << 30
 
-// AnytimeBudgets are the budgets of a comparison at equal time.
-func AnytimeBudgets() []time.Duration {
-	return []time.Duration{100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second}
-}
-
 // Anytime returns each contender once for each budget of time, named "dim 10ms". A policy draws
 // rollouts until its budget ends.
 func Anytime(contenders []Contender, budgets []time.Duration) []Contender {

@@ -10,9 +10,6 @@
 //	            draws them (plot.go)
 //	Curves      cost against budgets of time (anytime.go)
 //	Gains       the default method against the others, task by task (gains.go)
-//
-// ranking.go judges the cost models themselves: do they put plans in the right
-// order?
 package bench
 
 import (

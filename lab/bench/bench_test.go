@@ -248,7 +248,7 @@ func TestRunFailures(t *testing.T) {
 
 func TestRank(t *testing.T) {
 	hw := profile(t, "a100-80")
-	all, err := Rankings(context.Background(), hw, nil, 2, 1)
+	all, err := rankings(context.Background(), hw, nil, 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,11 +260,11 @@ func TestRank(t *testing.T) {
 	if all[0].Task != "0" || all[1].Task != "1" || all[0].Random == all[1].Random {
 		t.Errorf("got %+v, want tasks 0 and 1, which differ", all)
 	}
-	again, err := Rankings(context.Background(), hw, nil, 1, 1)
+	again, err := rankings(context.Background(), hw, nil, 1, 1)
 	if err != nil || again[0] != all[0] {
 		t.Errorf("same seed: got %+v, error %v, want %+v", again, err, all[0])
 	}
-	mean := MeanRanking(all)
+	mean := meanRanking(all)
 	if want := (all[0].BestTenth + all[1].BestTenth) / 2; mean.Task != "mean" || math.Abs(mean.BestTenth-want) > 1e-12 {
 		t.Errorf("mean: got %+v, want a tau of %v within 10 %%", mean, want)
 	}

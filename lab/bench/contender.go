@@ -88,27 +88,3 @@ func (o *Options) all() ([]Contender, error) {
 func Annealing() Contender {
 	return Contender{Name: "annealing", Search: search.Options{FromScratch: true}}
 }
-
-// Ablations are the contenders that show what the parts of the published search are worth: it with
-// one option changed, of candidates (N), beam (K), steps (L) and grid (M), as search.Options has
-// them.
-func Ablations() []Contender {
-	var all []Contender
-	for _, option := range []struct {
-		name   string
-		values []int
-		set    func(*search.Options, int)
-	}{
-		{"N", []int{1, 3, 20}, func(o *search.Options, v int) { o.Candidates = v }},
-		{"K", []int{1, 6}, func(o *search.Options, v int) { o.Beam = v }},
-		{"L", []int{1, 5, 20}, func(o *search.Options, v int) { o.Steps = v }},
-		{"M", []int{1, 5, 21}, func(o *search.Options, v int) { o.Grid = v }},
-	} {
-		for _, v := range option.values {
-			c := Contender{Name: search.Method(fmt.Sprintf("%s %s=%d", search.Paper, option.name, v)), Search: search.Options{Method: search.Paper}}
-			option.set(&c.Search, v)
-			all = append(all, c)
-		}
-	}
-	return all
-}

@@ -169,20 +169,6 @@ func TestBudgetsOfProcessorTime(t *testing.T) {
 	}
 }
 
-func TestAblations(t *testing.T) {
-	seen := map[string]bool{}
-	for _, c := range Ablations() {
-		plain := Contender{Name: c.Name, Search: search.Options{Method: c.Search.Method}}
-		if id := c.identity(); seen[id] || id == plain.identity() {
-			t.Errorf("got %+v, want one option changed, once", c)
-		}
-		seen[c.identity()] = true
-	}
-	if len(seen) != 11 {
-		t.Errorf("got %d ablations, want 11", len(seen))
-	}
-}
-
 // With Options.Predicted the curves compare predicted costs, also of plans that the simulated
 // device judged.
 func TestCurvesOfPredictedCosts(t *testing.T) {

@@ -1,4 +1,4 @@
-"""``python -m neuroshard_compare.anytime``: plans and their times, for ``bench anytime``."""
+"""``python -m neuroshard_compare.anytime``: plans and their times, for ``bench --beside``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def workload(dims: list[int], devices: int, memory: int, optimizer: str = "sgd")
     return Workload("made up", 1024, tables, cluster)
 
 
-# TorchRec's plans of a workload are plans that bench anytime takes: of the same tables, all on
+# TorchRec's plans of a workload are plans that bench --beside takes: of the same tables, all on
 # devices of the cluster, with their times.
 def test_plans_of_torchrec(binary: str, tmp_path: Path) -> None:
     file = tmp_path / "beside.json"
@@ -53,7 +53,7 @@ def test_plans_of_torchrec(binary: str, tmp_path: Path) -> None:
         assert len({s["table"] for s in r["plan"]}) == 26
     arguments = ["--methods", "dim", "--predicted", "--budgets", "10m", "--workers", "1"]
     out = neuroshard(
-        *(binary, "bench", "anytime", "criteo-kaggle", *arguments),
+        *(binary, "bench", "workloads", "criteo-kaggle", "--clusters", "default", *arguments),
         *("--beside", str(file), "--json", "-"),
         cwd=tmp_path,
     )

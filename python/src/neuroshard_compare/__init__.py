@@ -9,7 +9,7 @@ The steps, in order: a ``scenario`` is read; ``torchrec_planner`` and ``binary``
 a ``placement`` of it each, in a process of its own; both judges estimate it; ``report``
 writes the table. For a model of the user's ``model`` does all this, with ``torchrec_model``.
 ``times`` measures how long both planners take. ``anytime`` writes plans of TorchRec's proposers
-and of a solver, with their times, for ``neuroshard bench anytime``. ``estimates`` and
+and of a solver, with their times, for ``neuroshard bench --beside``. ``estimates`` and
 ``storages`` write what TorchRec's estimators say of drawn shards, for tests. Only these four and
 those named for TorchRec import TorchRec.
 """

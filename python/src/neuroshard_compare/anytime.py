@@ -1,9 +1,10 @@
-"""Plans of TorchRec's proposers and of a MILP solver, each with its time, for ``bench anytime``.
+"""Plans of TorchRec's proposers and of a MILP solver, each with its time, for ``bench --beside``.
 
 ``python -m neuroshard_compare.anytime paper-d4_m64-0 --out beside.json`` plans workloads that the
 Go program knows by name, on their own clusters, and writes the plans as ``neuroshard bench
---json`` does. ``neuroshard bench anytime paper-d4_m64-0 --beside beside.json`` then estimates
-their cost like that of any other plan and draws them beside its curves.
+--json`` does. ``neuroshard bench workloads paper-d4_m64-0 --clusters default --budgets 1s --beside
+beside.json`` then estimates their cost like that of any other plan and draws them beside its
+curves.
 
 TorchRec's planner runs with one proposer at a time, with tables whole or in slices of columns in
 HBM, and with its own estimates of time and memory. None of the memory is reserved, because the
@@ -357,7 +358,7 @@ def main(args: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m neuroshard_compare.anytime",
         description="Plans workloads with TorchRec's proposers and with HiGHS, for"
-        " neuroshard bench anytime --beside.",
+        " neuroshard bench --beside.",
     )
     parser.add_argument("workloads", nargs="+", metavar="NAME", help="see neuroshard workloads")
     parser.add_argument("--out", required=True, type=Path, help="file of the plans")

@@ -15,26 +15,22 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// Ranking says how well a model orders the plans of one task by cost. The search needs the
+// ranking says how well a model orders the plans of one task by cost. The search needs the
 // right order more than exact costs.
-type Ranking struct {
-	Task string `json:"task"`
+type ranking struct {
+	Task string
 	// The Kendall tau of predicted against simulated cost, over random plans, over
 	// plans near the best one found, and over all plans within a tenth of the best
 	// simulated cost.
-	Random      float64 `json:"tau_random"`
-	NearOptimal float64 `json:"tau_near_optimal"`
-	BestTenth   float64 `json:"tau_within_10_percent"`
+	Random      float64
+	NearOptimal float64
+	BestTenth   float64
 	// BestTenthPlans is the number of plans that BestTenth is over.
-	BestTenthPlans int `json:"plans_within_10_percent"`
+	BestTenthPlans int
 	// RegretPercent is how much more the plan with the lowest estimate costs on the
 	// simulated device than the cheapest plan there, in percent.
-	RegretPercent float64 `json:"regret_percent"`
+	RegretPercent float64
 }
-
-// RankingTasks is the default number of tasks to average a ranking over, because one task
-// can mislead.
-const RankingTasks = 10
 
 const (
 	rankingTables  = 40
@@ -45,9 +41,9 @@ const (
 	mostMoves = 12
 )
 
-// Rankings judges how prices order plans, on tasks of 40 tables and 8 devices of a profile.
+// rankings judges how prices order plans, on tasks of 40 tables and 8 devices of a profile.
 // Nil prices stand for neuroshard.Pretrained.
-func Rankings(ctx context.Context, profile hardware.Profile, prices neuroshard.Prices, tasks int, seed uint64) ([]Ranking, error) {
+func rankings(ctx context.Context, profile hardware.Profile, prices neuroshard.Prices, tasks int, seed uint64) ([]ranking, error) {
 	if prices == nil {
 		prices = neuroshard.Pretrained()
 	}
@@ -56,7 +52,7 @@ func Rankings(ctx context.Context, profile hardware.Profile, prices neuroshard.P
 		Name: "ranking", Devices: rankingDevices, Memory: profile.Memory,
 		MinTables: rankingTables, MaxTables: rankingTables + 1, MaxDim: rankingMaxDim,
 	}
-	var all []Ranking
+	var all []ranking
 	for i := range tasks {
 		drawn, err := workload.Draw(pool, setting, seed, i)
 		if err != nil {
@@ -73,30 +69,30 @@ func Rankings(ctx context.Context, profile hardware.Profile, prices neuroshard.P
 	return all, nil
 }
 
-func rankingOf(ctx context.Context, p *problem.Problem, prices neuroshard.Prices, draw *rand.Rand) (Ranking, error) {
+func rankingOf(ctx context.Context, p *problem.Problem, prices neuroshard.Prices, draw *rand.Rand) (ranking, error) {
 	list, err := prices.List(ctx, p)
 	if err != nil {
-		return Ranking{}, err
+		return ranking{}, err
 	}
 	best, err := neuroshard.Plan(ctx, p, neuroshard.Options{Prices: prices, Search: search.Options{ColumnsOnly: true}})
 	if err != nil {
-		return Ranking{}, err
+		return ranking{}, err
 	}
 	judge := simulate.NewPricer(p)
 	random, near := plans{list: list, judge: judge}, plans{list: list, judge: judge}
 	for range rankingPlans {
 		if err := random.add(scatter(draw, best.Shards)); err != nil {
-			return Ranking{}, err
+			return ranking{}, err
 		}
 	}
 	for i := range rankingPlans {
 		if err := near.add(design.Disturb(draw, best.Shards, i*(mostMoves+1)/rankingPlans)); err != nil {
-			return Ranking{}, err
+			return ranking{}, err
 		}
 	}
 	all := plans{predicted: append(random.predicted, near.predicted...), simulated: append(random.simulated, near.simulated...)}
 	tenth := all.within(1.1)
-	return Ranking{
+	return ranking{
 		Random:         rank.Kendall(random.predicted, random.simulated),
 		NearOptimal:    rank.Kendall(near.predicted, near.simulated),
 		BestTenth:      rank.Kendall(tenth.predicted, tenth.simulated),
@@ -164,9 +160,9 @@ func argmin(values []float64) int {
 	return best
 }
 
-// MeanRanking returns the mean over tasks, as a ranking named "mean".
-func MeanRanking(all []Ranking) Ranking {
-	m := Ranking{Task: "mean"}
+// meanRanking returns the mean over tasks, as a ranking named "mean".
+func meanRanking(all []ranking) ranking {
+	m := ranking{Task: "mean"}
 	for _, r := range all {
 		n := float64(len(all))
 		m.Random += r.Random / n
