@@ -79,6 +79,9 @@ func TestRowsOnChosenDevices(t *testing.T) {
 // devices, which makes the plan cheaper than without that. Its bound is not claimed. For any
 // engine, and without row_wise, the search does not.
 func TestSearchChoosesDevices(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
 	p.CommPrecision, p.Batch, p.Engine = problem.FP16, 55296, problem.HugeCTR
 	opt := neuroshard.Options{Certificate: true, Search: search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 2}}
@@ -137,6 +140,9 @@ func TestSearchLeavesHostsToTableRowWise(t *testing.T) {
 // TestChosenRowsKeepConstraints: tables with the most lookups, which rows on chosen devices would
 // make much cheaper, are whole where a constraint says so, on a pinned device or together.
 func TestChosenRowsKeepConstraints(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
 	p.Topology.Profile, _ = hardware.ByName("h100-80")
 	p.CommPrecision, p.Batch, p.Engine = problem.FP16, 55296, problem.HugeCTR

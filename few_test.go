@@ -86,6 +86,9 @@ func TestOneTableAcrossHosts(t *testing.T) {
 
 // A search of few tables by TorchRec's formulas makes a limited number of evaluations: a training job waits for it.
 func TestEvaluationsOfFewTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	p := fewTables(t, 6, 3)
 	p.Topology.Devices, p.Topology.DevicesPerHost = 8, 4
 	options := neuroshard.Options{Prices: neuroshard.TorchRec()}
@@ -97,6 +100,9 @@ func TestEvaluationsOfFewTables(t *testing.T) {
 
 // A model of few tables has no plan with free slices to compare with.
 func TestFreeSlicesOfFewTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	for _, n := range []int{neuroshard.ComparedTables - 1, neuroshard.ComparedTables} {
 		options := neuroshard.Options{Prices: neuroshard.TorchRec(), FreeSlices: true}
 		if r := planned(t, fewTables(t, n, 1), options); (r.FreeSlices != nil) != (n >= neuroshard.ComparedTables) {

@@ -84,6 +84,9 @@ func TestFixedLoadsAreKept(t *testing.T) {
 
 // TestFixedComputeMovesTables: a device with fixed compute gets less than any other.
 func TestFixedComputeMovesTables(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	for _, prices := range []neuroshard.Prices{nil, neuroshard.TorchRec()} {
 		p := drawnFor(t, 4)
 		p.Topology.Fixed = []hardware.FixedLoad{{Name: "dynamic", Devices: []int{2}, Time: .4}}
@@ -112,6 +115,9 @@ func drawnFor(t *testing.T, devices int) *problem.Problem {
 // TestTheBoundCountsFixedCompute: with a load on all devices alike, the bound rises by its time, and a
 // plan costs no less.
 func TestTheBoundCountsFixedCompute(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	p := drawnFor(t, 2)
 	opt := neuroshard.Options{Certificate: true}
 	without, err := neuroshard.Plan(context.Background(), p, opt)

@@ -15,6 +15,9 @@ import (
 // the memory of their rows. In a training step under TorchRec each of two devices takes
 // 1,673,232 bytes (python/tests/test_torchrec_memory.py), so 2 MiB are enough.
 func TestActivationsThatFitUnderTorchRec(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	p := problem.Problem{
 		Batch:    1024,
 		Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 2, Memory: 2 * unit.MiB, ReserveShare: hardware.NoReserve},

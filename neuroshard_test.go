@@ -143,6 +143,9 @@ func TestEveryWorkloadHasAPlan(t *testing.T) {
 }
 
 func TestPlanBeatsTheBaselines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	p := workloadNamed(t, "workload:mlperf-dlrm-dcnv2")
 	r := planned(t, &p, neuroshard.Options{Baselines: true})
 	if p.Topology.Devices != 8 || p.Topology.Profile.Name != "a100-80" {
@@ -373,6 +376,9 @@ func TestBudgetIsAStatus(t *testing.T) {
 }
 
 func TestConstraintsAreHonoured(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	p := problem.Problem{Batch: 16384, Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 4, ReserveShare: .15}}
 	for i := range 20 {
 		p.Tables = append(p.Tables, problem.Table{

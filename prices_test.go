@@ -163,6 +163,9 @@ func drawnTask(t *testing.T, devices int) *problem.Problem {
 // TestChoicesOfPrices checks the name, the model and the supported forms of each choice.
 // Evaluate must return for Plan's placement what Plan returned.
 func TestChoicesOfPrices(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	file, err := pretrained.File("a100-80")
 	if err != nil {
 		t.Fatal(err)
@@ -324,6 +327,9 @@ func TestScored(t *testing.T) {
 // The bound of a plan counts several operators on a device if the search may divide them, or
 // if the plan does.
 func TestBoundCountsOperators(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	pool := workload.Pool(1)[:6]
 	for i := range pool {
 		pool[i].Dim = 8 << (4 * (i % 2)) // beside a wide table, a narrow one has idle lanes

@@ -15,6 +15,9 @@ import (
 // more evenly than one that averages them rarely, and each takes the shorter step at its own
 // interval.
 func TestPlanSpreadsTheBytesOfReplicas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	t.Parallel()
 	pool := workload.Pool(1)[:24]
 	of := func(every int) *neuroshard.Result {

@@ -55,6 +55,9 @@ func widthsIn(pl *plan.Plan) map[string]map[int64]bool {
 // TestSequencesInMoreThanHalves: a module of sequences is cut into more than two slices where that
 // is cheaper than the best plan of halves.
 func TestSequencesInMoreThanHalves(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	for _, c := range []struct{ devices, tables, dim, hot, slices int }{
 		{8, 8, 128, 1, 4}, {3, 2, 96, 1, 3}, {6, 3, 96, 1, 6},
 	} {
@@ -101,6 +104,9 @@ func sequenceProblem(t *testing.T, seed uint64) *problem.Problem {
 // TestSequencesInOneWidth: whatever the tables, the methods and the limits, all slices of a module of
 // sequences have one width. The same plan is found again from an old plan.
 func TestSequencesInOneWidth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	cut, plans := 0, 0
 	for seed := range uint64(12) {
 		p := sequenceProblem(t, seed)
@@ -187,6 +193,9 @@ func TestWidthsShareTheLimits(t *testing.T) {
 // TestOtherPlacesKeepTheWidth: the cheapest other place of a table of sequences has slices as wide
 // as those of the other tables.
 func TestOtherPlacesKeepTheWidth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	p := sequences(t, 8, 8, 128, 1)
 	r := planned(t, p, neuroshard.Options{})
 	_, all, err := neuroshard.Alternatives(t.Context(), r.Plan, p, neuroshard.Options{})

@@ -91,6 +91,9 @@ func TestSimulate(t *testing.T) {
 }
 
 func TestLearningCurve(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	opt := small()
 	sizes := []int{50, 200, 100}
 	points, err := lab.LearningCurve(context.Background(), profile(t, "rtx2080ti"), sizes, opt)
@@ -119,6 +122,9 @@ func TestLearningCurve(t *testing.T) {
 
 // TestLearningCurveEpochs counts the epochs of a curve for which none are stated.
 func TestLearningCurveEpochs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	opt := small()
 	opt.Samples = 60
 	opt.Train.Epochs = 0

@@ -51,6 +51,9 @@ func readBench(t *testing.T, path string) *bench.Results {
 // TestBenchGoesOn interrupts a comparison again and again: each run goes on
 // where the last one was, and the end is as without interruptions.
 func TestBenchGoesOn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	here := t.TempDir()
 	whole, path := filepath.Join(here, "whole.json"), filepath.Join(here, "out.json")
 	if r := runHere(t.Context(), quiet(), comparison(t, "--json", whole)...); r.code != exitOK || r.stderr != "" {
@@ -135,6 +138,9 @@ func TestBenchTerminal(t *testing.T) {
 
 // TestBenchFullDisk wants no comparison to end well whose output was lost.
 func TestBenchFullDisk(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	for _, more := range [][]string{nil, {"--json", "-"}} {
 		var stderr bytes.Buffer
 		code := run(t.Context(), strings.NewReader(""), full{}, &stderr, comparison(t, more...), quiet())

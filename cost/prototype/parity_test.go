@@ -409,6 +409,9 @@ func hasTooLarge(p *problem.Problem) bool {
 // The table-wise optimum of tiny tasks, found by trying every placement. The
 // searches may split columns and go below it.
 func TestTinyOptimum(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it plans or trains for long, on few threads")
+	}
 	m, tables := models(t, ".pt"), pool(t)
 	var list struct {
 		Tasks []struct {
