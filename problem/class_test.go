@@ -94,36 +94,3 @@ func TestOperatorKey(t *testing.T) {
 		}
 	}
 }
-
-// TestOperatorKeys checks that the list of a table holds the keys of all its slices, each
-// once and no other.
-func TestOperatorKeys(t *testing.T) {
-	p := Problem{Batch: 1024, Tables: []Table{{Name: "a", Module: "m", Dim: 64, Optimizer: Adam, Pooling: MeanPooling}}}
-	forms := []Form{{}, {ShardingType: RowWise}, {ShardingType: TableRowWise}, {ShardingType: DataParallel}, {Tier: Host}, {Tier: HostCached, Cache: .1}}
-	for _, p.Tables[0].Prefetch = range []bool{false, true} {
-		for _, p.Engine = range []Engine{"", TorchRec, HugeCTR} {
-			for _, form := range forms {
-				want := map[OperatorKey]bool{}
-				for form.Operator = range Operator(Operators) {
-					if form.Operator > 0 && p.Engine == HugeCTR {
-						continue
-					}
-					for width := ColumnGranule; width <= 64; width += ColumnGranule {
-						if class := ClassOf(form); width == 64 || class != ClassBlocks && class != ClassReplicas {
-							want[p.OperatorKey(0, width, form)] = true
-						}
-					}
-				}
-				got := p.OperatorKeys(0, ClassOf(form))
-				for _, k := range got {
-					if !want[k] {
-						t.Errorf("engine %q, %+v: %+v is no operator of a slice", p.Engine, form, k)
-					}
-				}
-				if len(got) != len(want) {
-					t.Errorf("engine %q, %+v, prefetch %v: got %d operators, want %d", p.Engine, form, p.Tables[0].Prefetch, len(got), len(want))
-				}
-			}
-		}
-	}
-}

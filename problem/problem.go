@@ -433,37 +433,6 @@ func (p *Problem) OperatorKey(table, width int, form Form) OperatorKey {
 	return k
 }
 
-// OperatorKeys returns the keys of all operators that slices of the table could be in, if
-// they are of the given operator class: whole or cut, of each width if widths are apart, with
-// each number of an operator. Constraints are not looked at. The slice is the caller's.
-func (p *Problem) OperatorKeys(table int, class OperatorClass) []OperatorKey {
-	rules, dim := p.Engine.Rules(), p.Tables[table].Dim
-	k := p.OperatorKey(table, dim, Form{})
-	if k.Class = class; class == ClassReplicas {
-		k.Operation.Optimizer = SGD
-	}
-	var keys []OperatorKey
-	add := func(width int, cut bool) {
-		k.Width, k.Cut = width, cut
-		for k.Operator = 0; k.Operator < Operators; k.Operator++ {
-			if keys = append(keys, k); rules.Undivided {
-				break
-			}
-		}
-	}
-	if k.Prefetch && class == ClassCached {
-		for width := dim; width > 0; width -= ColumnGranule {
-			add(width, rules.WholeApart && width < dim)
-		}
-		return keys
-	}
-	add(0, false)
-	if rules.WholeApart && class != ClassBlocks && class != ClassReplicas {
-		add(0, true)
-	}
-	return keys
-}
-
 // Colocation is a set of tables that are placed together on one device: the tables of a
 // co-location constraint, or a single table without one.
 type Colocation struct {

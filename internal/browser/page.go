@@ -201,12 +201,6 @@ func (p *Page) Choose(selector, value string) {
 	p.Value(fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.value = %q; e.dispatchEvent(new Event("input", {bubbles: true})); e.dispatchEvent(new Event("change", {bubbles: true})); return e.value === %q })()`, selector, value, value), new(bool))
 }
 
-// Resize changes the width of the window.
-func (p *Page) Resize(width int) {
-	p.t.Helper()
-	p.run("resize", chromedp.EmulateViewport(int64(width), int64(p.height)))
-}
-
 // Print returns the page as a PDF file.
 func (p *Page) Print() []byte {
 	p.t.Helper()

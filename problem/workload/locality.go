@@ -1,11 +1,6 @@
 package workload
 
-import (
-	"math"
-
-	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
-)
+import "github.com/neuroshard/neuroshard/problem/access"
 
 // Locality is how the accesses of one batch spread over all tables together.
 type Locality struct {
@@ -39,43 +34,4 @@ func PublishedLocality() Locality {
 			.069, .044, .068, .101, .121, .104, .073, .058, .052, .050, .049, .048, .048, .043, .031, .023, .019,
 		},
 	}
-}
-
-// MeasureLocality returns the statistics of tables whose access is a histogram
-// counted at the given batch; others are left out of them. A table with lookups
-// n and shares p has U = n / sum p_j c_j distinct rows (at most its rows), and
-// class j draws U p_j c_j lookups, with c_j = access.ClassMean(j).
-func MeasureLocality(tables []problem.Table, batch int) Locality {
-	l := Locality{Batch: batch}
-	classIndices := 0.0
-	for i := range tables {
-		t := &tables[i]
-		if t.Access.Kind != access.Histogram || t.Access.Batch != batch {
-			continue
-		}
-		l.Tables++
-		n := t.PoolingFactor() * float64(batch)
-		mean := 0.0
-		for j, p := range t.Access.Reuse {
-			mean += p * access.ClassMean(j)
-		}
-		if n == 0 || mean == 0 {
-			continue
-		}
-		unique := math.Min(n/mean, float64(t.Rows))
-		l.Indices += n
-		l.UniqueRows += unique
-		for j, p := range t.Access.Reuse {
-			l.RowShare[j] += unique * p
-			l.IndexShare[j] += unique * p * access.ClassMean(j)
-			classIndices += unique * p * access.ClassMean(j)
-		}
-	}
-	for j := range l.RowShare {
-		if l.UniqueRows > 0 {
-			l.RowShare[j] /= l.UniqueRows
-			l.IndexShare[j] /= classIndices
-		}
-	}
-	return l
 }

@@ -56,7 +56,7 @@ func checkLocality(t reporter, seed uint64) {
 	}
 }
 
-// totals sums up a pool table by table, apart from MeasureLocality: no cap on
+// totals sums up a pool table by table: no cap on
 // the distinct rows, index shares out of all lookups.
 func totals(pool []problem.Table) Locality {
 	l := Locality{Tables: len(pool), Batch: 65536}
@@ -83,31 +83,6 @@ func meanUse(t problem.Table) float64 {
 		mean += p * access.ClassMean(j)
 	}
 	return mean
-}
-
-func TestMeasureLocalityAgrees(t *testing.T) {
-	pool := Pool(3)
-	got, want := MeasureLocality(pool, 65536), totals(pool)
-	if math.Abs(got.Indices/want.Indices-1) > 1e-12 || math.Abs(got.UniqueRows/want.UniqueRows-1) > 1e-12 {
-		t.Errorf("got %v indices and %v unique rows, want %v and %v", got.Indices, got.UniqueRows, want.Indices, want.UniqueRows)
-	}
-	for j := range access.Classes {
-		if math.Abs(got.RowShare[j]-want.RowShare[j]) > 1e-9 || math.Abs(got.IndexShare[j]-want.IndexShare[j]) > 1e-9 {
-			t.Errorf("class %d: got shares %v and %v, want %v and %v", j, got.RowShare[j], got.IndexShare[j], want.RowShare[j], want.IndexShare[j])
-		}
-	}
-}
-
-func TestMeasureLocalityLeavesOut(t *testing.T) {
-	pool := Pool(3)[:2]
-	pool[0].Access.Batch = 512
-	pool = append(pool, problem.Table{Name: "z", Rows: 10, Dim: 4, Features: []problem.Feature{{PoolingFactor: 1}}})
-	if got := MeasureLocality(pool, 65536).Tables; got != 1 {
-		t.Errorf("got %d tables counted, want 1", got)
-	}
-	if got := MeasureLocality(nil, 65536); got.Indices != 0 || got.RowShare[0] != 0 {
-		t.Errorf("got %+v for no tables, want zeros", got)
-	}
 }
 
 func TestPoolTablesAreSound(t *testing.T) {
