@@ -35,9 +35,8 @@ type known struct {
 
 // result is what the ruler shows of a class. Solved, Proven, Evaluations, Moved and Seconds are sums over all searches.
 type result struct {
-	Engine   string `json:"engine"`
-	Problems int    `json:"problems"`
-	Seeds    int    `json:"seeds"`
+	Problems int `json:"problems"`
+	Seeds    int `json:"seeds"`
 	// Mean, P95 and Worst say how far costs are above the costs known, in percent.
 	Mean  float64 `json:"mean_percent"`
 	P95   float64 `json:"p95_percent"`
@@ -197,8 +196,8 @@ func (k *known) broken(r result) string {
 }
 
 // header is the head of a table of results, and row a row of it.
-const header = `| class | engine | problems | seeds | mean % | p95 % | worst % | solved | proven | evaluations | moved | processor s |
-|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
+const header = `| class | problems | seeds | mean % | p95 % | worst % | solved | proven | evaluations | moved | processor s |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 `
 
 func (r result) row(class string) string {
@@ -210,7 +209,7 @@ func (r result) row(class string) string {
 	if r.Worst > 0 {
 		worst += fmt.Sprintf(" (%d)", r.WorstProblem)
 	}
-	return fmt.Sprintf("| %s | %s | %d | %d | %.2f | %.2f | %s | %d | %d | %d | %s | %.1f |\n", class, r.Engine, r.Problems, r.Seeds,
+	return fmt.Sprintf("| %s | %d | %d | %.2f | %.2f | %s | %d | %d | %d | %s | %.1f |\n", class, r.Problems, r.Seeds,
 		r.Mean, r.P95, worst, r.Solved, r.Proven, r.Evaluations, moved, r.Seconds)
 }
 
@@ -224,7 +223,7 @@ func total(all []result) string {
 		sum.Problems, sum.Solved, sum.Proven = sum.Problems+r.Problems, sum.Solved+r.Solved, sum.Proven+r.Proven
 		sum.Evaluations, sum.Seconds, sum.Worst = sum.Evaluations+r.Evaluations, sum.Seconds+r.Seconds, max(sum.Worst, r.Worst)
 	}
-	return fmt.Sprintf("| all | | %d | | %.2f | | %.2f | %d | %d | %d | | %.1f |\n", sum.Problems, sum.Mean/max(1, n), sum.Worst, sum.Solved, sum.Proven, sum.Evaluations, sum.Seconds)
+	return fmt.Sprintf("| all | %d | | %.2f | | %.2f | %d | %d | %d | | %.1f |\n", sum.Problems, sum.Mean/max(1, n), sum.Worst, sum.Solved, sum.Proven, sum.Evaluations, sum.Seconds)
 }
 
 const page = `# The ruler
@@ -237,7 +236,7 @@ go test -tags ruler ./search/ruler -v -args -classes tiny,re-plans -seeds 3  # s
 go test -tags ruler ./search/ruler -v -timeout 5h -args -update              # records costs, and writes this page
 ` + "```" + `
 
-Each row is the last result that was recorded of a class. Engine *old* is the search before the race ([SEARCH.md](../SEARCH.md)), whose rows the race is compared with. *Mean*, *p95* and *worst* say how far the predicted costs are above the cheapest known ones ([ruler.json](../../search/ruler/testdata/ruler.json)), by the models that ship with the planner (SIMULATED); the number in brackets is the worst problem. In a re-plan, the cost contains the price of the moved bytes. A class fails if its mean is more than %v points above that of the row, its 95th percentile more than %v or its worst more than %v, or if fewer problems are solved or proven than are known to be. Costs of other numbers of problems or seeds than those of the row are shown and not judged. A plan is *proven* if the search tried all plans with undivided operators, or if its simulated cost equals the lower bound. A plan that leaves a device without room for its backward is not *solved* if a plan with that room is known.
+Each row is the last result that was recorded of a class. *Mean*, *p95* and *worst* say how far the predicted costs are above the cheapest known ones ([ruler.json](../../search/ruler/testdata/ruler.json)), by the models that ship with the planner (SIMULATED); the number in brackets is the worst problem. In a re-plan, the cost contains the price of the moved bytes. A class fails if its mean is more than %v points above that of the row, its 95th percentile more than %v or its worst more than %v, or if fewer problems are solved or proven than are known to be. Costs of other numbers of problems or seeds than those of the row are shown and not judged. A plan is *proven* if the search tried all plans with undivided operators, or if its simulated cost equals the lower bound. A plan that leaves a device without room for its backward is not *solved* if a plan with that room is known.
 
 *Evaluations* and *processor time* are sums over all searches, each on one thread. No test judges processor time: compare times of runs on one machine, one after the other.
 

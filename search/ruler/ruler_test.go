@@ -16,7 +16,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -32,29 +31,21 @@ import (
 )
 
 var (
-	set         = flag.Int("set", 1, "the set of problems: 1, or 2, which nobody tunes on")
-	chosen      = flag.String("classes", "", "the classes to measure, divided by commas; all by default. A class may be named by its start")
-	seeds       = flag.Int("seeds", 2, "the seeds to search with, from 0")
-	problems    = flag.Int("problems", 0, "the most problems of a class; 0 for all")
-	engineNamed = flag.String("engine", "race", "the search to measure")
-	file        = flag.String("record", recorded, "the file of the costs known and of the last result")
-	update      = flag.Bool("update", false, "record the result, and write docs/evidence/RULER.md")
+	set      = flag.Int("set", 1, "the set of problems: 1, or 2, which nobody tunes on")
+	chosen   = flag.String("classes", "", "the classes to measure, divided by commas; all by default. A class may be named by its start")
+	seeds    = flag.Int("seeds", 2, "the seeds to search with, from 0")
+	problems = flag.Int("problems", 0, "the most problems of a class; 0 for all")
+	file     = flag.String("record", recorded, "the file of the costs known and of the last result")
+	update   = flag.Bool("update", false, "record the result, and write docs/evidence/RULER.md")
 )
-
-// engine is a search: the signature is that of search.Run.
-type engine func(context.Context, *problem.Problem, search.Factory, search.Options) (search.Result, error)
-
-// engines are the searches that can be measured.
-var engines = map[string]engine{"race": roomy}
 
 // recorded is the file of the costs of set 1.
 const recorded = "testdata/ruler.json"
 
 // TestRuler measures the classes, and fails where one breaks a rule.
 func TestRuler(t *testing.T) {
-	run := engines[*engineNamed]
-	if run == nil || *set < 1 || *set > 2 || *seeds < 1 || *problems < 0 {
-		t.Fatalf("engine %q, set %d, %d seeds, %d problems: want an engine of %v, set 1 or 2, at least one seed, and no negative number of problems", *engineNamed, *set, *seeds, *problems, slices.Sorted(maps.Keys(engines)))
+	if *set < 1 || *set > 2 || *seeds < 1 || *problems < 0 {
+		t.Fatalf("set %d, %d seeds, %d problems: want set 1 or 2, at least one seed, and no negative number of problems", *set, *seeds, *problems)
 	}
 	if *set == 2 && *file == recorded {
 		t.Fatal("the costs of set 2 are not kept, so that nobody tunes on it: name a file for them with -record")
@@ -76,7 +67,7 @@ func TestRuler(t *testing.T) {
 		known := record.class(c.name, count)
 		all := make([][]found, count)
 		for i := range all {
-			all[i] = searches(t, run, c, i)
+			all[i] = searches(t, c, i)
 			for _, f := range all[i] {
 				if *update {
 					known.learn(i, f)
@@ -84,7 +75,6 @@ func TestRuler(t *testing.T) {
 			}
 		}
 		r := known.judge(all)
-		r.Engine = *engineNamed
 		t.Log(strings.TrimSpace(r.row(c.name)))
 		if *update {
 			known.Last = r
@@ -104,10 +94,10 @@ func TestRuler(t *testing.T) {
 }
 
 // searches returns what the searches of all seeds find for problem i of a class.
-func searches(t *testing.T, run engine, c class, i int) (all []found) {
+func searches(t *testing.T, c class, i int) (all []found) {
 	k := c.draw(newSource(t, c, *set, i))
 	for seed := range uint64(*seeds) {
-		f, err := searched(t.Context(), run, k, seed)
+		f, err := searched(t.Context(), k, seed)
 		if err != nil {
 			t.Errorf("%s, problem %d, seed %d: %v", c.name, i, seed, err)
 		}
@@ -135,7 +125,7 @@ type found struct {
 }
 
 // searched searches with one thread, and checks the plan. A problem without a plan is no error.
-func searched(ctx context.Context, run engine, k task, seed uint64) (f found, err error) {
+func searched(ctx context.Context, k task, seed uint64) (f found, err error) {
 	if err := k.problem.Validate(); err != nil {
 		return f, err
 	}
@@ -157,7 +147,7 @@ func searched(ctx context.Context, run engine, k task, seed uint64) (f found, er
 	}
 	runtime.GC()
 	began := processorSeconds()
-	r, err := run(ctx, k.problem, list.NewScorer, opt)
+	r, err := roomy(ctx, k.problem, list.NewScorer, opt)
 	f = found{evaluations: r.Stats.Evaluations, seconds: processorSeconds() - began}
 	if err != nil {
 		if errors.As(err, new(*search.Infeasible)) || errors.As(err, new(*search.Idle)) || errors.As(err, new(*search.NoShardingType)) {
