@@ -37,7 +37,7 @@ func TestGlossary(t *testing.T) {
 }
 
 // TestArchitecture wants a row of docs/ARCHITECTURE.md and an import rule of .golangci.yml for
-// each package with files that are no tests, and no other rows.
+// each package with files that are no tests, no other rows, and at most 14 folders with Go code at the root.
 func TestArchitecture(t *testing.T) {
 	var rows, packages []string
 	for _, match := range regexp.MustCompile("(?m)^\\| `([^`]+)`").FindAllStringSubmatch(sectionOf(t, "Packages, lowest first"), -1) {
@@ -65,6 +65,15 @@ func TestArchitecture(t *testing.T) {
 		if !slices.Contains(packages, row) {
 			t.Errorf("docs/ARCHITECTURE.md has a row for %q: got no such package", row)
 		}
+	}
+	var tops []string
+	for _, p := range packages {
+		if top, _, _ := strings.Cut(strings.TrimPrefix(p, "./"), "/"); top != "." && !slices.Contains(tops, top) {
+			tops = append(tops, top)
+		}
+	}
+	if len(tops) > 14 {
+		t.Errorf("got %d folders with Go code at the root, want at most 14: %v", len(tops), tops)
 	}
 }
 

@@ -73,11 +73,10 @@ func TestKilledServer(t *testing.T) {
 		for id := range ids {
 			received.Store(id, true)
 			if count++; count == 5+7*kill {
-				if err := server.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
+				_ = server.Process.Kill()
 			}
 		}
+		_ = server.Process.Kill() // if the requests failed before
 		if _ = server.Wait(); count < 5+7*kill {
 			t.Fatalf("after %d kills: requests failed before the server was killed, %d plans were received", kill, count)
 		}
