@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/neuroshard/neuroshard/internal/atomicfile"
+	"github.com/neuroshard/neuroshard/internal/jsonfile"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -40,7 +40,8 @@ const (
 	maxCount = 1 << 53 // of shards and pooled columns: what a JSON number holds exactly
 )
 
-// The parts of the file that are written on a line each, in their key order.
+// The parts of a file, in the order of their keys. read.go reads them, and Write writes those on a line
+// each.
 type (
 	predictedJSON struct {
 		Cost   unit.Millis `json:"cost_ms"`
@@ -59,7 +60,66 @@ type (
 		Total          unit.Millis    `json:"total_ms"`
 		Memory         problem.Memory `json:"memory"`
 	}
+	// tableJSON is a table without its shards, which follow as the last key.
+	tableJSON struct {
+		Name         string           `json:"name"`
+		Module       string           `json:"module,omitempty"`
+		Rows         int64            `json:"rows"`
+		Dim          int              `json:"dim"`
+		ShardingType ShardingType     `json:"kind"`
+		Precision    string           `json:"precision,omitempty"`
+		Optimizer    string           `json:"optimizer,omitempty"`
+		Pooling      string           `json:"pooling,omitempty"`
+		Vectors      float64          `json:"vectors,omitempty"`
+		Operator     problem.Operator `json:"operator,omitempty"`
+	}
+	shardJSON struct {
+		Replicated bool     `json:"replicated"`
+		Device     *int     `json:"device"`
+		Columns    [2]int64 `json:"columns"`
+		Rows       [2]int64 `json:"rows"`
+		Tier       Tier     `json:"tier"`
+		Cache      float64  `json:"cache_share"`
+	}
 )
+
+func deviceOf(i int, d *Device) deviceJSON {
+	return deviceJSON{i, d.Shards, d.DimSum, d.Forward, d.ForwardComm, d.BackwardComm, d.Backward, d.ForwardHidden, d.BackwardHidden, d.Total(), d.Memory}
+}
+
+func (j *deviceJSON) device() Device {
+	return Device{Shards: j.Shards, DimSum: j.DimSum, Memory: j.Memory, StepTimes: StepTimes{
+		Forward: j.Forward, ForwardComm: j.ForwardComm, BackwardComm: j.BackwardComm, Backward: j.Backward,
+		ForwardHidden: j.ForwardHidden, BackwardHidden: j.BackwardHidden,
+	}}
+}
+
+func tableOf(t *Table) tableJSON {
+	j := tableJSON{Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, ShardingType: t.ShardingType, Vectors: t.Vectors, Operator: t.Operator}
+	if t.Stated {
+		j.Precision, j.Optimizer = t.Precision.String(), t.Optimizer.String()
+	}
+	if t.Sequence {
+		j.Pooling = problem.PoolingNone.String()
+	}
+	return j
+}
+
+func (j *tableJSON) table() (t Table, err error) {
+	t = Table{Name: j.Name, Module: j.Module, Rows: j.Rows, Dim: j.Dim, ShardingType: j.ShardingType, Vectors: j.Vectors, Operator: j.Operator, Sequence: j.Pooling != "", Stated: j.Precision != ""}
+	if t.Stated != (j.Optimizer != "") {
+		return t, errors.New(`it has one of "precision" and "optimizer": state both or neither`)
+	}
+	if t.Sequence && j.Pooling != problem.PoolingNone.String() {
+		return t, fmt.Errorf("pooling: %s is not written: write %q, or leave the key out", jsonfile.Brief(j.Pooling), problem.PoolingNone.String())
+	}
+	if t.Stated {
+		if t.Precision, err = problem.ParsePrecision(j.Precision); err == nil {
+			t.Optimizer, err = problem.ParseOptimizer(j.Optimizer)
+		}
+	}
+	return t, err
+}
 
 // Write writes the plan as JSON. Equal plans give equal bytes. It refuses what
 // Read would not read back, before it writes anything: times that are not
@@ -80,25 +140,6 @@ func (pl *Plan) Write(w io.Writer) error {
 	_, err := fmt.Fprintf(limited, ",\n  \"digest\": \"%x\"\n}\n", digest.Sum(nil))
 	return err
 }
-
-// checkDigest compares the digest that a file states with that of the plan which was read from it.
-// White space and the order of keys do not matter: the digest is that of the text that Write writes.
-func (pl *Plan) checkDigest(stated string) error {
-	if err := pl.check(); err != nil {
-		return err
-	}
-	digest := sha256.New()
-	p := printer{w: bufio.NewWriter(digest)}
-	p.plan(pl)
-	_ = p.w.Flush() // a hash takes every write
-	if stated != hex.EncodeToString(digest.Sum(nil)) {
-		return ErrChanged
-	}
-	return nil
-}
-
-// ErrChanged is the error of Read for a plan whose content is not what its digest is of.
-var ErrChanged = errors.New(`the plan was changed after neuroshard wrote it: its content does not have the digest that it states: make the plan again, or, if the change is meant, remove the key "digest" and run neuroshard validate`)
 
 // limitedWriter refuses to write a file that Read would refuse.
 type limitedWriter struct {
@@ -129,9 +170,9 @@ func (p *printer) plan(pl *Plan) {
 		p.print(",\n  \"sync\": ", pl.Sync)
 	}
 	p.w.WriteString(",\n  \"devices\": [")
-	for i, d := range pl.Devices {
+	for i := range pl.Devices {
 		p.item(i, "\n    ")
-		p.value(deviceJSON{i, d.Shards, d.DimSum, d.Forward, d.ForwardComm, d.BackwardComm, d.Backward, d.ForwardHidden, d.BackwardHidden, d.Total(), d.Memory})
+		p.value(deviceOf(i, &pl.Devices[i]), "")
 	}
 	p.w.WriteString("\n  ],\n  \"tables\": [")
 	for i := range pl.Tables {
@@ -143,23 +184,7 @@ func (p *printer) plan(pl *Plan) {
 }
 
 func (p *printer) table(t *Table) {
-	p.print(`{"name":`, t.Name)
-	if t.Module != "" {
-		p.print(`,"module":`, t.Module)
-	}
-	p.print(`,"rows":`, t.Rows, `,"dim":`, t.Dim, `,"kind":`, t.ShardingType)
-	if t.Stated {
-		p.print(`,"precision":`, t.Precision.String(), `,"optimizer":`, t.Optimizer.String())
-	}
-	if t.Sequence {
-		p.print(`,"pooling":`, problem.PoolingNone.String())
-	}
-	if t.Vectors != 0 {
-		p.print(`,"vectors":`, t.Vectors)
-	}
-	if t.Operator != 0 {
-		p.print(`,"operator":`, t.Operator)
-	}
+	p.value(tableOf(t), "}")
 	p.w.WriteString(`,"shards":[`)
 	for k := range t.Shards {
 		p.item(k, "\n      ")
@@ -206,7 +231,7 @@ func (p *printer) provenance(v *Provenance) {
 	p.w.WriteString(",\n    \"warnings\": [")
 	for i, warning := range v.Warnings {
 		p.item(i, "\n      ")
-		p.value(warning)
+		p.value(warning, "")
 	}
 	p.w.WriteString("]\n  }")
 }
@@ -225,20 +250,21 @@ func (p *printer) print(parts ...any) {
 		if i%2 == 0 {
 			p.w.WriteString(part.(string))
 		} else {
-			p.value(part)
+			p.value(part, "")
 		}
 	}
 }
 
-// value writes v as JSON on one line. It cannot fail for a plan that passed check.
-func (p *printer) value(v any) {
+// value writes v as JSON on one line, without the last bytes if they are end. It cannot fail for a plan
+// that passed check.
+func (p *printer) value(v any, end string) {
 	p.line.Reset()
 	enc := json.NewEncoder(&p.line)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		panic("plan: " + err.Error())
 	}
-	p.w.Write(bytes.TrimSuffix(p.line.Bytes(), []byte("\n")))
+	p.w.Write(bytes.TrimSuffix(p.line.Bytes(), []byte(end+"\n")))
 }
 
 // Save writes the plan to the file path, whole or not at all: see
@@ -270,7 +296,7 @@ func (pl *Plan) check() error {
 	}
 	for i := range pl.Tables {
 		if err := checkTable(&pl.Tables[i]); err != nil {
-			return fmt.Errorf("tables[%d] %s: %w", i, brief(pl.Tables[i].Name), err)
+			return fmt.Errorf("tables[%d] %s: %w", i, jsonfile.Brief(pl.Tables[i].Name), err)
 		}
 	}
 	if err := checkProvenance(&pl.Provenance); err != nil {
@@ -289,16 +315,16 @@ func checkCluster(c *Cluster) error {
 		checkInt("reserve_bytes", int64(c.Reserve), maxBytes),
 		checkInt("host_memory_bytes", int64(c.HostMemory), maxBytes),
 		checkMemories(c),
-		within("fixed", hardware.CheckFixed(c.Fixed, c.Devices)),
+		checkAt("fixed", hardware.CheckFixed(c.Fixed, c.Devices)),
 		checkAccounting(c),
 		checkInt("comm_precision", int64(c.CommPrecision), int64(problem.BF16)),
 		checkInt("lanes", int64(c.LaneRule), int64(problem.LanesByTable)),
-		within("network_bytes_per_second", checkNetwork(c.NetworkBandwidth)),
-		within("link_bytes_per_second", checkNetwork(c.LinkBandwidth)),
-		within("hbm_bytes_per_second", checkNetwork(c.HBMBandwidth)),
-		within("host_link_bytes_per_second", checkNetwork(c.HostLinkBandwidth)),
-		within("backward_multiplier", checkMultiplier(c.BackwardMultiplier)),
-		within("weighted_backward_multiplier", checkMultiplier(c.WeightedBackwardMultiplier)),
+		checkAt("network_bytes_per_second", checkNetwork(c.NetworkBandwidth)),
+		checkAt("link_bytes_per_second", checkNetwork(c.LinkBandwidth)),
+		checkAt("hbm_bytes_per_second", checkNetwork(c.HBMBandwidth)),
+		checkAt("host_link_bytes_per_second", checkNetwork(c.HostLinkBandwidth)),
+		checkAt("backward_multiplier", checkMultiplier(c.BackwardMultiplier)),
+		checkAt("weighted_backward_multiplier", checkMultiplier(c.WeightedBackwardMultiplier)),
 		checkInt("nvlink_domain", int64(c.NVLinkDomain), hardware.MaxDevices),
 		checkInt("replicas", int64(c.Replicas), hardware.MaxDevices),
 		checkInt("replicas_per_host", int64(c.ReplicasPerHost), hardware.MaxDevices),
@@ -443,7 +469,7 @@ func checkCache(s *Shard) error {
 	case !(s.Cache > 0 && s.Cache < 1):
 		return fmt.Errorf("cache_share: %v is not above 0 and below 1", s.Cache)
 	case s.Tier != HostCached:
-		return fmt.Errorf("cache_share: only what lies in %s has one, and this lies in %s", HostCached, brief(string(s.Tier)))
+		return fmt.Errorf("cache_share: only what lies in %s has one, and this lies in %s", HostCached, jsonfile.Brief(string(s.Tier)))
 	}
 	return nil
 }
@@ -461,12 +487,12 @@ func checkShardingType(k ShardingType) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("sharding type %s is unknown: known are %s", brief(string(k)), knownTypes())
+	return fmt.Errorf("sharding type %s is unknown: known are %s", jsonfile.Brief(string(k)), knownTypes())
 }
 
 func checkTier(t Tier) error {
 	if !slices.Contains(tiers, t) {
-		return fmt.Errorf("tier %s is unknown: known are %s", brief(string(t)), joinTiers())
+		return fmt.Errorf("tier %s is unknown: known are %s", jsonfile.Brief(string(t)), joinTiers())
 	}
 	return nil
 }
@@ -493,7 +519,7 @@ var statuses = []string{"complete", "budget", "time", "interrupted"}
 
 func checkStatus(status string) error {
 	if status != "" && !slices.Contains(statuses, status) {
-		return fmt.Errorf("status %s is unknown: known are %s", brief(status), join(statuses))
+		return fmt.Errorf("status %s is unknown: known are %s", jsonfile.Brief(status), join(statuses))
 	}
 	return nil
 }
@@ -514,9 +540,17 @@ func checkTime(key string, ms unit.Millis) error {
 
 func checkText(key, s string) error {
 	if !utf8.ValidString(s) {
-		return fmt.Errorf("%s: %s is not UTF-8", key, brief(s))
+		return fmt.Errorf("%s: %s is not UTF-8", key, jsonfile.Brief(s))
 	}
 	return nil
+}
+
+// checkAt puts a key in front of an error.
+func checkAt(key string, err error) error {
+	if err != nil {
+		err = fmt.Errorf("%s: %w", key, err)
+	}
+	return err
 }
 
 // first returns the first error that is not nil.
@@ -529,17 +563,8 @@ func first(errs ...error) error {
 	return nil
 }
 
-// brief quotes a value from a file, cut to what fits an error message.
-func brief(s string) string {
-	const most = 60
-	if len(s) > most {
-		return strconv.Quote(s[:most]) + "..."
-	}
-	return strconv.Quote(s)
-}
-
-// sum checks a file's total_ms against the times it is the total of.
-func sum(d *Device, total unit.Millis) error {
+// checkSum checks a file's total_ms against the times it is the total of.
+func checkSum(d *Device, total unit.Millis) error {
 	if want := d.Total(); !same(total, want) && !math.IsInf(float64(want), 1) {
 		return fmt.Errorf("total_ms: %v is not the sum of the device's times, %v", float64(total), float64(want))
 	}

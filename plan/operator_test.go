@@ -39,7 +39,7 @@ func TestOperator(t *testing.T) {
 	if len(changes.Tables) != 1 || !changes.Tables[0].Regrouped || changes.Tables[0].Moved || changes.Elements != 0 || changes.Tables[0].After.Operator != 1 {
 		t.Errorf("diff: got %+v, want table 1 in another operator and nothing else", changes.Tables)
 	}
-	for value, want := range map[string]string{"0": "leave the key out", "3": "between 0 and 2", "-1": "-1", "1.5": "1.5"} {
+	for value, want := range map[string]string{"3": "between 0 and 2", "-1": "-1", "1.5": "1.5"} {
 		_, err := Read(strings.NewReader(strings.Replace(text, `"operator":1`, `"operator":`+value, 1)))
 		if err == nil || !strings.Contains(err.Error(), "operator") || !strings.Contains(err.Error(), want) {
 			t.Errorf("operator %s: got error %v, want one that says %q", value, err, want)

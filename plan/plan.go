@@ -530,23 +530,26 @@ type Provenance struct {
 	// Tool and Version name the program. Method, Seed and Status are those of the search:
 	// Status is "complete", "budget", "time" or "interrupted", or empty if no search made
 	// the plan.
-	Tool, Version, Method string
-	Seed                  uint64
-	Status                string
+	Tool    string `json:"tool"`
+	Version string `json:"version"`
+	Method  string `json:"method"`
+	Seed    uint64 `json:"seed"`
+	Status  string `json:"status"`
 	// Policy is the id of the policy that placed the tables; empty for methods without one.
-	Policy string
+	Policy string `json:"policy"`
 	// Model is the id of the cost model. ModelSource is the source of its samples,
 	// Simulated or Measured; Published for the prototype's nets; ClosedForm for TorchRec's
 	// formulas. If nothing predicted the times, ModelSource is Unpriced, Model is empty,
 	// and the times are 0 and mean nothing.
-	Model, ModelSource string
+	Model       string `json:"model"`
+	ModelSource string `json:"-"`
 	// Input is the SHA-256 of the problem in canonical form (Digest), in hex.
-	Input string
+	Input string `json:"input"`
 	// Hidden is what the predicted times assume that the engine hides of the exchanges.
-	Hidden Hidden
+	Hidden Hidden `json:"hidden"`
 	// Hierarchy is the hierarchical exchange that the predicted times count; zero if exchanges
 	// are flat.
-	Hierarchy problem.Hierarchy
+	Hierarchy problem.Hierarchy `json:"hierarchy"`
 	// Warnings are the doubts about the inputs and predictions of this plan.
-	Warnings []string
+	Warnings []string `json:"warnings"`
 }
