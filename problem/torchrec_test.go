@@ -15,7 +15,7 @@ import (
 )
 
 // counted is a shard with the bytes that the real package counted:
-// python/src/neuroshard_compare/storages.py writes the file.
+// python/tests/torchrec_storages.py writes the file.
 type counted struct {
 	Case     int // its number, in the files of the older releases
 	Topology struct {

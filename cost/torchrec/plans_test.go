@@ -27,7 +27,7 @@ func TestBeatsTorchRecsPlanner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, theirs := range map[string]float64{ // ms, of docs/ENGINES.md and the runs before it
+	for name, theirs := range map[string]float64{ // ms, of TorchRec 1.6.1 within 200 s
 		"dlrm_8x80_none":    4.173,
 		"dlrm_8x40_adagrad": 5.029,
 		"syn_100t_8g":       0.845,

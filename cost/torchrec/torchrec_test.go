@@ -16,7 +16,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// said is what the real package said: python/src/neuroshard_compare/estimates.py
+// said is what the real package said: python/tests/torchrec_estimates.py
 // writes the file.
 type said struct {
 	Source string

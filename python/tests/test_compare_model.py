@@ -189,13 +189,12 @@ def test_wrong_modules(
 
 
 def test_wrong_flags(capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ("--devices", "4", "--devices-per-host", "3", "--device", "a100-80")
-    code, _, err = run(capsys, "a:b", *flags)
+    with pytest.raises(SystemExit, match="2"):
+        run(capsys, "a:b", *FLAGS, "--repeats", "0")
+    assert "--repeats: 0 is not at least 1" in capsys.readouterr().err
+    code, _, err = run(capsys, "scenario.json", *FLAGS)
     assert code == 2
-    assert "--devices-per-host 3 does not divide --devices 4" in err
-    code, _, err = run(capsys, "a:b", "--devices", "0", "--repeats", "0", "--device", "a100-80")
-    assert code == 2
-    assert "--devices 0 is not at least 1" in err and "--repeats 0 is not at least 1" in err
+    assert "error: 'scenario.json' is not MODULE:FUNCTION" in err
 
 
 def test_wrong_options_of_the_planner(binary: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from neuroshard_compare import estimates, storages
+import torchrec_estimates as estimates
+import torchrec_storages as storages
 
 ROOT = Path(__file__).parents[2]
 ESTIMATES = ROOT / "cost" / "torchrec" / "testdata"
@@ -32,7 +32,7 @@ def test_the_file_is_what_torchrec_says() -> None:
     now: list[float] = []
     file, written = estimates.file_of(ESTIMATES, "estimator", estimates.estimates())
     assert split(json.loads(written), now) == split(json.loads(file.read_text("utf-8")), kept), (
-        "draw it again: python -m neuroshard_compare.estimates cost/torchrec/testdata"
+        "draw it again: tests/torchrec_estimates.py cost/torchrec/testdata"
     )
     assert now == pytest.approx(kept, rel=1e-12)
 
@@ -40,7 +40,7 @@ def test_the_file_is_what_torchrec_says() -> None:
 def test_the_storages_are_what_torchrec_counts() -> None:
     file, written = estimates.file_of(STORAGES, "storage", storages.storages())
     assert written == file.read_text("utf-8"), (
-        "draw it again: python -m neuroshard_compare.storages problem/testdata"
+        "draw it again: tests/torchrec_storages.py problem/testdata"
     )
 
 

@@ -1,4 +1,4 @@
-"""TorchRec's planner and its estimator for any model: as ``torchrec_planner`` for scenarios.
+"""TorchRec's planner and its estimators for a model.
 
 No device is needed: the planner gets a topology of GPUs, and modules are only looked at.
 """
@@ -12,19 +12,15 @@ from typing import Any
 
 import torch
 from torch import nn
-from torchrec.distributed.planner import ParameterConstraints, Topology
-from torchrec.distributed.planner.enumerators import get_partition_by_type
-from torchrec.distributed.planner.types import Shard as TorchRecShard
-from torchrec.distributed.planner.types import ShardingOption
-from torchrec.distributed.planner.utils import sharder_name
+from torchrec.distributed.planner import Topology
+from torchrec.distributed.planner.enumerators import EmbeddingEnumerator
 from torchrec.distributed.sharding_plan import get_default_sharders
 from torchrec.modules.embedding_configs import EmbeddingBagConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection
 
 from neuroshard_torchrec import baseline
 from neuroshard_torchrec.baseline import NoPlanError
-
-from .torchrec_planner import by_rank
+from neuroshard_torchrec.options import estimated, options
 
 __all__ = ["Cluster", "Engine", "NoPlanError", "sharding_types", "warm"]
 
@@ -72,13 +68,11 @@ class Engine:
 
     def topology(self) -> Topology:
         """TorchRec's topology of the cluster, with TorchRec's default bandwidths."""
-        return baseline.topology_of(
-            {
-                "devices": self.cluster.devices,
-                "devices_per_host": self.cluster.devices_per_host,
-                "device_memory_bytes": self.cluster.memory_bytes,
-            },
-            host_memory=False,
+        return Topology(
+            world_size=self.cluster.devices,
+            local_world_size=self.cluster.devices_per_host,
+            compute_device="cuda",
+            hbm_cap=self.cluster.memory_bytes,
         )
 
     def plan(self, limit_s: int | None) -> Any:
@@ -92,48 +86,17 @@ class Engine:
         return baseline.plan(self.model, self.sharders, job)
 
     def estimate(self, plan: Any) -> tuple[list[float], list[int]]:
-        """Milliseconds of a step and bytes of HBM by rank, of any ShardingPlan of the model."""
-        return by_rank(self._options(plan), self.topology(), self.constraints, self.sharders)
-
-    def _options(self, plan: Any) -> list[ShardingOption]:
-        """A plan as the options that the planner would have chosen."""
-        of = {sharder_name(s.module_type): s for s in self.sharders}
-        options = []
-        for path, tables in plan.plan.items():
-            module = self.model.get_submodule(path)
-            weights = of[sharder_name(type(module))].shardable_parameters(module)
-            pooled = ShardingOption.module_pooled(module, path)
-            for name, placed in tables.items():
-                stated = self.constraints.get(name) or ParameterConstraints()
-                options.append(
-                    ShardingOption(
-                        name=name,
-                        tensor=weights[name],
-                        module=(path, module),
-                        input_lengths=list(stated.pooling_factors),
-                        batch_size=self.cluster.batch_per_rank,
-                        sharding_type=placed.sharding_type,
-                        partition_by=get_partition_by_type(placed.sharding_type),
-                        compute_kernel=placed.compute_kernel,
-                        shards=self._shards(placed, weights[name]),
-                        cache_params=placed.cache_params,
-                        is_pooled=pooled,
-                        feature_names=stated.feature_names,
-                        output_dtype=placed.output_dtype,
-                    )
-                )
-        return options
-
-    def _shards(self, placed: Any, weight: Any) -> list[TorchRecShard]:
-        if placed.sharding_spec is None:  # data-parallel: every rank has all of it
-            ranks = range(self.cluster.devices)
-            return [TorchRecShard(size=list(weight.shape), offset=[0, 0], rank=r) for r in ranks]
-        return [
-            TorchRecShard(
-                size=list(s.shard_sizes), offset=list(s.shard_offsets), rank=s.placement.rank()
-            )
-            for s in placed.sharding_spec.shards
-        ]
+        """Milliseconds of a step and bytes of HBM by rank, of any ShardingPlan of the model: what
+        TorchRec's estimators say of its shards, each by its own size."""
+        topology, batch = self.topology(), self.cluster.batch_per_rank
+        chosen = options(plan, self.model, self.sharders, topology, batch, self.constraints)
+        enumerator = EmbeddingEnumerator(topology, batch, self.constraints)
+        cost, hbm = [0.0] * topology.world_size, [0] * topology.world_size
+        for option in estimated(chosen, enumerator, self.sharders):
+            for shard in option.shards:
+                cost[shard.rank] += shard.perf.total
+                hbm[shard.rank] += shard.storage.hbm
+        return cost, hbm
 
 
 def sharding_types(plan: Any) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """What TorchRec's estimator says of many drawn shards and plans, as JSON.
 
-    python -m neuroshard_compare.estimates cost/torchrec/testdata
+    PYTHONPATH=python/src python python/tests/torchrec_estimates.py cost/torchrec/testdata
 
 The Go package ``torchrec`` has the same formulas in its own words, and its tests hold
 them against these files. Everything is drawn from one seed, so that the same TorchRec
@@ -27,20 +27,19 @@ from torchrec.distributed.fbgemm_qcomm_codec import (
     QCommsConfig,
     get_qcomm_codecs_registry,
 )
-from torchrec.distributed.planner import Topology
+from torchrec.distributed.planner import Topology, utils
 from torchrec.distributed.planner.constants import UVM_CACHING_RATIO
 from torchrec.distributed.planner.enumerators import get_partition_by_type
 from torchrec.distributed.planner.perf_models import NoopPerfModel
 from torchrec.distributed.planner.shard_estimators import EmbeddingPerfEstimator
 from torchrec.distributed.planner.types import ParameterConstraints, ShardingOption
 from torchrec.distributed.planner.types import Shard as TorchRecShard
+from torchrec.distributed.planner.utils import sharder_name
 from torchrec.distributed.types import CacheParams
 from torchrec.modules.embedding_configs import DataType, EmbeddingBagConfig, EmbeddingConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
 
 from neuroshard_torchrec import _torchrec, versions
-
-from .torchrec_planner import sharder_map
 
 NEWEST = ".".join(map(str, versions.NEWEST))
 """The release whose file has all cases."""
@@ -86,7 +85,7 @@ def estimates() -> dict[str, Any]:
     draw = random.Random(_SEED)
     return {
         "source": f"EmbeddingPerfEstimator of TorchRec {metadata.version('torchrec')},"
-        " as python -m neuroshard_compare.estimates called it",
+        " as python/tests/torchrec_estimates.py called it",
         "shards": [_shard(draw) for _ in range(_SHARDS)]
         + [_shard(draw, bandwidths=True) for draw in [random.Random(_SEED + 1)] for _ in range(60)]
         + [
@@ -399,12 +398,14 @@ def sharders_of(comm: str = "fp32") -> Any:
         registry = get_qcomm_codecs_registry(
             QCommsConfig(forward_precision=precision, backward_precision=precision)
         )
-    return sharder_map(
-        [
-            EmbeddingBagCollectionSharder(qcomm_codecs_registry=registry),
-            EmbeddingCollectionSharder(qcomm_codecs_registry=registry),
-        ]
+    sharders = (
+        EmbeddingBagCollectionSharder(qcomm_codecs_registry=registry),
+        EmbeddingCollectionSharder(qcomm_codecs_registry=registry),
     )
+    of = {sharder_name(s.module_type): s for s in sharders}
+    if "sharder_data_map" in signature(EmbeddingPerfEstimator.estimate).parameters:
+        return utils.build_sharder_data_map(of)  # since TorchRec 1.7
+    return of
 
 
 def _estimate(

@@ -1,10 +1,10 @@
 """What TorchRec's storage estimator counts of many drawn shards, as JSON.
 
-    python -m neuroshard_compare.storages problem/testdata
+    PYTHONPATH=python/src python python/tests/torchrec_storages.py problem/testdata
 
 The Go package ``problem`` counts the same bytes in its own words, and its tests hold them
 against these files. Everything is drawn from one seed, so that the same TorchRec writes the
-same files, one for each release, as those of ``estimates``.
+same files, one for each release, as those of ``torchrec_estimates``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import torchrec.optim
+import torchrec_estimates as estimates
 from torchrec.distributed.planner.shard_estimators import EmbeddingStorageEstimator
-
-from . import estimates
 
 _SEED = 20261
 _SHARDS = 400
@@ -39,7 +38,7 @@ def storages() -> dict[str, Any]:
     draw = random.Random(_SEED)
     return {
         "source": f"EmbeddingStorageEstimator of TorchRec {metadata.version('torchrec')},"
-        " as python -m neuroshard_compare.storages called it",
+        " as python/tests/torchrec_storages.py called it",
         "shards": [_shard(draw) for _ in range(_SHARDS)]
         + [
             _counted(estimates.stated(draw, _drawn(draw)))
