@@ -2,12 +2,77 @@ package dataset
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"math"
 	"reflect"
 	"slices"
+	"strings"
 
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
+
+// Merge joins the parts of one design, measured on machines with the same devices.
+// Samples are sorted by id, repeats by id, and anchors by the number of samples
+// before them. The order of the parts does not matter. The result shares the parts'
+// lists, which must not be modified.
+//
+// It is an error if the provenance of parts differs, if two parts have the same
+// sample, or if their tables differ. The error names each field of a provenance and the
+// part, numbered from 1 as they are given. Two things may differ. The texts about clocks
+// are joined, each text once. Of the hardware facts, those that are
+// measured on each machine (bandwidths, latencies, clock) are taken from the
+// part with the lowest id; name, memory, cache, processors and granule must
+// agree.
+func Merge(parts ...Dataset) (Dataset, error) {
+	numbered, err := number("part", parts)
+	if err != nil {
+		return Dataset{}, err
+	}
+	slices.SortStableFunc(numbered, func(a, b part) int { return slices.Compare(a.lowest(), b.lowest()) })
+	d, err := frame(numbered)
+	if err != nil {
+		return Dataset{}, err
+	}
+	owners := [2]map[int]int{{}, {}} // of each id of a group, and of an exchange, the part
+	own := func(kind int, what string, id, number int) error {
+		if first, ok := owners[kind][id]; ok {
+			return fmt.Errorf("%s: sample %d is in part %d and in part %d", what, id, min(first, number), max(first, number))
+		}
+		owners[kind][id] = number
+		return nil
+	}
+	for _, p := range numbered {
+		if c := p.Compute; c != nil {
+			for i := range c.Samples {
+				if err := own(0, "fused lookups", c.Samples[i].ID, p.number); err != nil {
+					return Dataset{}, err
+				}
+			}
+			d.Compute.Samples = append(d.Compute.Samples, c.Samples...)
+			d.Compute.Repeats = append(d.Compute.Repeats, c.Repeats...)
+			d.Compute.Anchors = append(d.Compute.Anchors, c.Anchors...)
+		}
+		if c := p.Comm; c != nil {
+			for i := range c.Samples {
+				if err := own(1, "all-to-alls", c.Samples[i].ID, p.number); err != nil {
+					return Dataset{}, err
+				}
+			}
+			d.Comm.Samples = append(d.Comm.Samples, c.Samples...)
+		}
+	}
+	if d.Compute != nil {
+		slices.SortFunc(d.Compute.Anchors, func(a, b Anchor) int {
+			return cmp.Or(cmp.Compare(a.After, b.After), cmp.Compare(a.Forward, b.Forward), cmp.Compare(a.Backward, b.Backward))
+		})
+	}
+	d.order()
+	return d, d.Validate()
+}
 
 // Join makes one dataset of passes, which measured the same design several times. The
 // times of a sample are medians over the passes; the median of an even number of
@@ -24,33 +89,196 @@ import (
 // numbered from 1. The provenance of the result says how many passes were joined,
 // and how.
 func Join(fastest bool, passes ...Dataset) (Dataset, error) {
-	if len(passes) == 0 {
-		return Dataset{}, errors.New("there are no passes to join")
-	}
-	f := &faults{}
-	numbered := each(passes, func(i int, d Dataset) part { return part{d, i + 1} })
-	for _, p := range numbered {
-		if p.Compute == nil && p.Comm == nil {
-			f.add("pass %d is empty", p.number)
-		}
-		if err := p.Validate(); err != nil {
-			f.add("pass %d: %w", p.number, err)
-		}
-	}
-	if err := f.err(); err != nil {
+	numbered, err := number("pass", passes)
+	if err != nil {
 		return Dataset{}, err
 	}
-	d := Dataset{Compute: joinCompute(f, numbered, fastest), Comm: joinComm(f, numbered, fastest)}
-	if err := f.err(); err != nil {
+	d, err := frame(numbered)
+	if err != nil {
 		return Dataset{}, err
 	}
-	unifyHardware(&d, passes)
-	return d, d.Validate()
+	if d.Compute != nil {
+		d.Compute.Provenance.Passes, d.Compute.Provenance.Fastest = len(passes), fastest
+		err = joinCompute(d.Compute, numbered, fastest)
+	}
+	if err == nil && d.Comm != nil {
+		d.Comm.Provenance.Passes, d.Comm.Provenance.Fastest = len(passes), fastest
+		err = joinComm(d.Comm, numbered, fastest)
+	}
+	if err != nil {
+		return Dataset{}, err
+	}
+	d.order()
+	return d, nil
 }
 
-func joinCompute(f *faults, passes []part, fastest bool) *Compute {
-	var all *Compute
-	origin := origin{part: "fused lookups", one: "pass"}
+// part is one of the datasets that are joined, and its number from 1.
+type part struct {
+	Dataset
+	noun   string // "part" or "pass"
+	number int
+}
+
+// number returns the datasets with their numbers. They must be valid.
+func number(noun string, sets []Dataset) ([]part, error) {
+	if len(sets) == 0 {
+		return nil, fmt.Errorf("there is no %s to join", noun)
+	}
+	parts := each(sets, func(i int, d Dataset) part { return part{d, noun, i + 1} })
+	for _, p := range parts {
+		if err := p.Validate(); err != nil {
+			return nil, fmt.Errorf("%v: %w", p, err)
+		}
+	}
+	return parts, nil
+}
+
+func (p part) String() string { return fmt.Sprintf("%s %d", p.noun, p.number) }
+
+// lowest returns the lowest ids of the part's groups and of its exchanges.
+func (p part) lowest() []int {
+	ids := []int{math.MaxInt, math.MaxInt}
+	if p.Compute != nil {
+		for i := range p.Compute.Samples {
+			ids[0] = min(ids[0], p.Compute.Samples[i].ID)
+		}
+	}
+	if p.Comm != nil {
+		for i := range p.Comm.Samples {
+			ids[1] = min(ids[1], p.Comm.Samples[i].ID)
+		}
+	}
+	return ids
+}
+
+// frame returns a dataset with what the parts have in common: provenance and tables.
+func frame(parts []part) (Dataset, error) {
+	var d Dataset
+	var compute, comm origin
+	var failed []error
+	for _, p := range parts {
+		if c := p.Compute; c != nil {
+			failed = append(failed, compute.add("fused lookups", p, c.Provenance))
+			if d.Compute == nil {
+				d.Compute = &Compute{Tables: c.Tables}
+			} else if why := differentTables(d.Compute.Tables, c.Tables); why != "" {
+				failed = append(failed, fmt.Errorf("the tables of %v are not those of %v: %s", p, compute.part, why))
+			}
+			d.Compute.Provenance = compute.provenance()
+		}
+		if c := p.Comm; c != nil {
+			failed = append(failed, comm.add("all-to-alls", p, c.Provenance))
+			d.Comm = &Comm{Provenance: comm.provenance()}
+		}
+	}
+	if err := errors.Join(failed...); err != nil {
+		return Dataset{}, err
+	}
+	// A model is made of both: where each part had the same measured facts for both, the
+	// whole has.
+	same := !slices.ContainsFunc(parts, func(p part) bool {
+		return p.Compute != nil && p.Comm != nil && p.Compute.Provenance.Hardware != p.Comm.Provenance.Hardware
+	})
+	if d.Compute != nil && d.Comm != nil && same && maps.Equal(facts(Provenance{Hardware: d.Compute.Provenance.Hardware}), facts(Provenance{Hardware: d.Comm.Provenance.Hardware})) {
+		d.Comm.Provenance.Hardware = d.Compute.Provenance.Hardware
+	}
+	return d, nil
+}
+
+// order sorts samples and repeats.
+func (d Dataset) order() {
+	if c := d.Compute; c != nil {
+		slices.SortFunc(c.Samples, func(a, b Group) int { return cmp.Compare(a.ID, b.ID) })
+		slices.SortFunc(c.Repeats, func(a, b Repeat) int {
+			return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Forward, b.Forward), cmp.Compare(a.Backward, b.Backward))
+		})
+	}
+	if d.Comm != nil {
+		slices.SortFunc(d.Comm.Samples, func(a, b Exchange) int { return cmp.Compare(a.ID, b.ID) })
+	}
+}
+
+// differentTables says where two lists of tables differ; "" where they do not.
+func differentTables(a, b []problem.Table) string {
+	for i := range min(len(a), len(b)) {
+		if !reflect.DeepEqual(toTableRow(i, a[i]), toTableRow(i, b[i])) {
+			return fmt.Sprintf("table %d, %q and %q", i, b[i].Name, a[i].Name)
+		}
+	}
+	if len(a) != len(b) {
+		return fmt.Sprintf("%d and %d of them", len(b), len(a))
+	}
+	return ""
+}
+
+// origin joins the provenance of parts.
+type origin struct {
+	first  Provenance
+	part   part // that first is of
+	clocks []string
+}
+
+// clockSeparator stands between the texts about the clocks of different machines.
+const clockSeparator = " | "
+
+// add reports where the provenance of a part differs from the first's.
+func (o *origin) add(what string, p part, from Provenance) error {
+	for text := range strings.SplitSeq(from.Clocks, clockSeparator) {
+		if text != "" && !slices.Contains(o.clocks, text) {
+			o.clocks = append(o.clocks, text)
+		}
+	}
+	if o.part.number == 0 {
+		o.first, o.part = from, p
+		return nil
+	}
+	a, b := facts(o.first), facts(from)
+	names := maps.Clone(a)
+	maps.Copy(names, b)
+	var failed []error
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if a[name] != b[name] && (a["hardware"] == b["hardware"] || !strings.HasPrefix(name, "hardware ")) {
+			failed = append(failed, fmt.Errorf("%s: mixed provenance: %s is %s in %v and %s in %v", what, name,
+				cmp.Or(a[name], "not stated"), o.part, cmp.Or(b[name], "not stated"), p))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func (o *origin) provenance() Provenance {
+	slices.Sort(o.clocks)
+	p := o.first
+	p.Clocks = strings.Join(o.clocks, clockSeparator)
+	return p
+}
+
+// facts returns the fields of a provenance that must agree, as their JSON by name.
+func facts(p Provenance) map[string]string {
+	facts := map[string]string{}
+	fields := func(prefix string, of any) {
+		data, err := json.Marshal(of)
+		var list map[string]json.RawMessage
+		if err == nil {
+			err = json.Unmarshal(data, &list)
+		}
+		if err != nil {
+			panic("dataset: a valid provenance is no JSON: " + err.Error())
+		}
+		for name, value := range list {
+			facts[prefix+name] = string(value)
+		}
+	}
+	h := p.Hardware
+	// The others are measured on each machine.
+	if fields("", p); facts["hardware"] != "" {
+		fields("hardware ", map[string]any{"name": h.Name, "memory_bytes": h.Memory, "l2_bytes": h.L2, "sms": h.SMs, "granule_bytes": h.Granule})
+		facts["hardware"] = "stated"
+	}
+	delete(facts, "clocks")
+	return facts
+}
+
+func joinCompute(all *Compute, passes []part, fastest bool) error {
 	samples := map[int][]*Group{}
 	repeats := map[int][]*Repeat{}
 	before := 0
@@ -59,16 +287,10 @@ func joinCompute(f *faults, passes []part, fastest bool) *Compute {
 		if c == nil {
 			continue
 		}
-		if all == nil {
-			all = &Compute{Tables: c.Tables}
-		} else if why := differentTables(all.Tables, c.Tables); why != "" {
-			f.add("the tables of pass %d are not those of the first: %s", p.number, why)
-		}
-		origin.add(f, p.number, c.Provenance)
 		for i := range c.Samples {
 			g := &c.Samples[i]
 			if same := samples[g.ID]; same != nil && (same[0].Split != g.Split || same[0].Operation != g.Operation || !slices.Equal(same[0].Members, g.Members)) {
-				f.add("fused lookups: sample %d of pass %d is not the one that an earlier pass measured", g.ID, p.number)
+				return fmt.Errorf("fused lookups: sample %d of %v is not the one that an earlier pass measured", g.ID, p)
 			}
 			samples[g.ID] = append(samples[g.ID], g)
 		}
@@ -81,17 +303,6 @@ func joinCompute(f *faults, passes []part, fastest bool) *Compute {
 		}
 		before += len(c.Samples)
 	}
-	if all == nil {
-		return nil
-	}
-	all.Provenance = origin.provenance()
-	all.Provenance.Passes, all.Provenance.Fastest = len(passes), fastest
-	joinGroups(all, samples, repeats, len(passes), fastest)
-	return all
-}
-
-// joinGroups adds the joined samples, and the repeats that all passes have.
-func joinGroups(all *Compute, samples map[int][]*Group, repeats map[int][]*Repeat, passes int, fastest bool) {
 	for _, same := range samples {
 		g := *same[0]
 		same, g.Quarantined = counted(same, func(g *Group) bool { return g.Quarantined })
@@ -102,7 +313,7 @@ func joinGroups(all *Compute, samples map[int][]*Group, repeats map[int][]*Repea
 		all.Samples = append(all.Samples, g)
 	}
 	for id, same := range repeats {
-		if len(same) < passes {
+		if len(same) < len(passes) {
 			continue
 		}
 		all.Repeats = append(all.Repeats, Repeat{
@@ -111,37 +322,23 @@ func joinGroups(all *Compute, samples map[int][]*Group, repeats map[int][]*Repea
 			Backward: joined(same, fastest, func(r *Repeat) unit.Millis { return r.Backward }),
 		})
 	}
-	slices.SortFunc(all.Samples, func(a, b Group) int { return cmp.Compare(a.ID, b.ID) })
-	slices.SortFunc(all.Repeats, func(a, b Repeat) int { return cmp.Compare(a.ID, b.ID) })
+	return nil
 }
 
-func joinComm(f *faults, passes []part, fastest bool) *Comm {
-	var all *Comm
-	origin := origin{part: "all-to-alls", one: "pass"}
+func joinComm(all *Comm, passes []part, fastest bool) error {
 	samples := map[int][]*Exchange{}
 	for _, p := range passes {
-		c := p.Comm
-		if c == nil {
+		if p.Comm == nil {
 			continue
 		}
-		if all == nil {
-			all = &Comm{}
-		}
-		origin.add(f, p.number, c.Provenance)
-		for i := range c.Samples {
-			e := &c.Samples[i]
+		for i := range p.Comm.Samples {
+			e := &p.Comm.Samples[i]
 			if same := samples[e.ID]; same != nil && !reflect.DeepEqual(untimed(*same[0]), untimed(*e)) {
-				f.add("all-to-alls: sample %d of pass %d is not the one that an earlier pass measured", e.ID, p.number)
-				continue
+				return fmt.Errorf("all-to-alls: sample %d of %v is not the one that an earlier pass measured", e.ID, p)
 			}
 			samples[e.ID] = append(samples[e.ID], e)
 		}
 	}
-	if all == nil {
-		return nil
-	}
-	all.Provenance = origin.provenance()
-	all.Provenance.Passes, all.Provenance.Fastest = len(passes), fastest
 	for _, same := range samples {
 		e := *same[0]
 		same, e.Quarantined = counted(same, func(e *Exchange) bool { return e.Quarantined })
@@ -153,8 +350,7 @@ func joinComm(f *faults, passes []part, fastest bool) *Comm {
 		e.Spread = joined(same, false, func(e *Exchange) unit.Millis { return e.Spread })
 		all.Samples = append(all.Samples, e)
 	}
-	slices.SortFunc(all.Samples, func(a, b Exchange) int { return cmp.Compare(a.ID, b.ID) })
-	return all
+	return nil
 }
 
 // untimed returns an exchange without its measured times.

@@ -117,13 +117,13 @@ func TestJoinErrors(t *testing.T) {
 	}{
 		"device":   {func(d *Dataset) { d.Compute.Provenance.Device = "another" }, `device is "Some CPU @ 2.45GHz" in pass 1 and "another" in pass 2`},
 		"design":   {func(d *Dataset) { d.Comm.Provenance.Design = "another" }, `all-to-alls: mixed provenance: design`},
-		"tables":   {func(d *Dataset) { d.Compute.Tables = slices.Clone(d.Compute.Tables); d.Compute.Tables[1].Rows++ }, "the tables of pass 2 are not those of the first: table 1"},
+		"tables":   {func(d *Dataset) { d.Compute.Tables = slices.Clone(d.Compute.Tables); d.Compute.Tables[1].Rows++ }, "the tables of pass 2 are not those of pass 1: table 1"},
 		"members":  {func(d *Dataset) { d.Compute.Samples[0].Members = []Member{{0, 32}} }, "fused lookups: sample 0 of pass 2"},
 		"split":    {func(d *Dataset) { d.Compute.Samples[2].Split = Train }, "fused lookups: sample 4 of pass 2"},
 		"dims":     {func(d *Dataset) { d.Comm.Samples[0].DimSums = []int{4, 4} }, "all-to-alls: sample 0 of pass 2"},
 		"starts":   {func(d *Dataset) { d.Comm.Samples[0].Start = []unit.Millis{0, 1} }, "all-to-alls: sample 0 of pass 2"},
 		"no times": {func(d *Dataset) { d.Comm.Samples[0].Forward = nil }, "pass 2: all-to-alls"},
-		"empty":    {func(d *Dataset) { *d = Dataset{} }, "pass 2 is empty"},
+		"empty":    {func(d *Dataset) { *d = Dataset{} }, "pass 2: the dataset is empty"},
 	} {
 		d, other := joinable(), joinable()
 		c.break1(&other)

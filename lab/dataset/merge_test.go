@@ -134,7 +134,11 @@ func TestMergeErrors(t *testing.T) {
 		want   []string
 	}{
 		{"source", func(p []Dataset) { p[1].Compute.Provenance.Source = Simulated }, []string{`fused lookups: mixed provenance: source is "measured" in part 1 and "simulated" in part 2`}},
-		{"profile", func(p []Dataset) { p[1].Compute.Provenance.Profile = "gpu" }, []string{`profile is "cpu" in part 1 and "gpu" in part 2`}},
+		{"profile", func(p []Dataset) {
+			for _, from := range []*Provenance{&p[1].Compute.Provenance, &p[1].Comm.Provenance} {
+				from.Profile, from.Hardware = "gpu", hardware.Profile{}
+			}
+		}, []string{`fused lookups: mixed provenance: profile is "cpu" in part 1 and "gpu" in part 2`, "hardware is stated", "all-to-alls: mixed provenance: profile", "hardware is"}},
 		{"several", func(p []Dataset) {
 			a, b := &p[1].Compute.Provenance, &p[2].Comm.Provenance
 			a.Backend, a.Seed, a.Design = "other", 8, "x"
@@ -152,21 +156,21 @@ func TestMergeErrors(t *testing.T) {
 		{"no hardware", func(p []Dataset) { p[1].Compute.Provenance.Hardware = hardware.Profile{} }, []string{"hardware is stated in part 1 and not stated in part 2"}},
 		{"hardware", func(p []Dataset) {
 			h := &p[1].Compute.Provenance.Hardware
-			h.Name, h.Memory, h.L2, h.SMs, h.Granule = "x", 1, 2, 3, 4
-		}, []string{`hardware name is "cpu" in part 1 and "x" in part 2`, "hardware memory_bytes is 8589934592 in part 1 and 1 in part 2", "hardware l2_bytes is 33554432 in part 1 and 2", "hardware sms is 2 in part 1 and 3", "hardware granule_bytes is 64 in part 1 and 4"}},
+			h.Memory, h.L2, h.SMs, h.Granule = 1<<30, 2, 3, 128
+		}, []string{"hardware memory_bytes is 8589934592 in part 1 and 1073741824 in part 2", "hardware l2_bytes is 33554432 in part 1 and 2", "hardware sms is 2 in part 1 and 3", "hardware granule_bytes is 64 in part 1 and 128"}},
 		{"doubled", func(p []Dataset) {
 			p[2].Compute.Samples = append(p[2].Compute.Samples, p[0].Compute.Samples...)
 			p[0].Comm.Samples = append(p[0].Comm.Samples, p[1].Comm.Samples...)
-		}, []string{"fused lookups: sample 0 is in part 1 and in part 3", "all-to-alls: sample 3 is in part 1 and in part 2"}},
-		{"the same part twice", func(p []Dataset) { p[1] = p[0] }, []string{"fused lookups: sample 0 is in part 1 and in part 2", "all-to-alls: sample 5 is in part 1 and in part 2"}},
-		{"doubled within", func(p []Dataset) { p[0].Compute.Samples = append(p[0].Compute.Samples, p[0].Compute.Samples[0]) }, []string{"sample 0 is in part 1 twice"}},
+		}, []string{"fused lookups: sample 0 is in part 1 and in part 3"}},
+		{"the same part twice", func(p []Dataset) { p[1] = p[0] }, []string{"fused lookups: sample 0 is in part 1 and in part 2"}},
+		{"doubled within", func(p []Dataset) { p[0].Compute.Samples = append(p[0].Compute.Samples, p[0].Compute.Samples[0]) }, []string{"part 1: fused lookups: sample 0: the id is used twice"}},
 		{"table", func(p []Dataset) {
 			p[2].Compute.Tables = slices.Clone(p[2].Compute.Tables)
 			p[2].Compute.Tables[1].Rows++
 		}, []string{`the tables of part 3 are not those of part 1: table 1, "item" and "item"`}},
 		{"tables", func(p []Dataset) { p[2].Compute.Tables = p[2].Compute.Tables[:3] }, []string{"the tables of part 3 are not those of part 1: 3 and 4 of them"}},
-		{"empty", func(p []Dataset) { p[1] = Dataset{} }, []string{"part 2 is empty"}},
-		{"invalid", func(p []Dataset) { p[1].Compute.Samples[0].Forward = -1 }, []string{"forward: -1 ms"}},
+		{"empty", func(p []Dataset) { p[1] = Dataset{} }, []string{"part 2: the dataset is empty"}},
+		{"invalid", func(p []Dataset) { p[1].Compute.Samples[0].Forward = -1 }, []string{"sample 1: -1 ms"}},
 		{"splits", func(p []Dataset) { p[1].Compute.Samples[0].Members[0].Table = 0 }, []string{"table 0 is in samples of the splits"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -19,7 +19,7 @@ func Read(folder string) (Dataset, error) {
 	if err != nil {
 		return Dataset{}, err
 	}
-	d, err := m.load(func(f File) ([]byte, error) { return readFile(filepath.Join(folder, f.Name), f) })
+	d, err := m.load(folder)
 	if err != nil {
 		return Dataset{}, fmt.Errorf("dataset %q: %w", folder, err)
 	}
@@ -28,25 +28,12 @@ func Read(folder string) (Dataset, error) {
 
 // readFile reads a file that the manifest describes.
 func readFile(path string, want File) ([]byte, error) {
-	// Check before opening: opening a pipe would wait for a writer.
-	info, err := os.Stat(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no file")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info.Size() != want.Bytes {
-		return nil, fmt.Errorf("%d bytes, and the manifest states %d: it is cut off, or of another dataset", info.Size(), want.Bytes)
-	}
-	data := make([]byte, want.Bytes)
-	if _, err := io.ReadFull(f, data); err != nil {
-		return nil, err
+	if int64(len(data)) != want.Bytes {
+		return nil, fmt.Errorf("%d bytes, and the manifest states %d: it is cut off, or of another dataset", len(data), want.Bytes)
 	}
 	if digest(data) != want.SHA256 {
 		return nil, errors.New("its digest is not the manifest's: it is damaged, or was edited")
@@ -59,9 +46,8 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// load makes the manifest's dataset of its files, which get returns. All files
-// are read, and the errors of all returned.
-func (m *Manifest) load(get func(File) ([]byte, error)) (Dataset, error) {
+// load makes the manifest's dataset of its files.
+func (m *Manifest) load(folder string) (Dataset, error) {
 	var d Dataset
 	if m.Compute != nil {
 		d.Compute = &Compute{Provenance: m.Compute.Provenance}
@@ -69,70 +55,64 @@ func (m *Manifest) load(get func(File) ([]byte, error)) (Dataset, error) {
 	if m.Comm != nil {
 		d.Comm = &Comm{Provenance: m.Comm.Provenance}
 	}
-	var failed []error
 	for _, file := range m.Files {
-		data, err := get(file)
+		data, err := readFile(filepath.Join(folder, file.Name), file)
 		if err == nil {
 			err = m.decode(&d, file, data)
 		}
 		if err != nil {
-			failed = append(failed, fmt.Errorf("%s: %w", file.Name, err))
+			return Dataset{}, fmt.Errorf("%s: %w", file.Name, err)
 		}
-	}
-	if len(failed) > 0 {
-		return Dataset{}, errors.Join(failed...)
 	}
 	if err := d.Validate(); err != nil {
 		return Dataset{}, err
 	}
 	got := manifestOf(d)
-	if got.Files, got.Version = m.Files, m.Version; !reflect.DeepEqual(got, *m) {
+	if got.Files = m.Files; !reflect.DeepEqual(got, *m) {
 		return Dataset{}, errors.New("the numbers of samples in the splits are not those that the manifest states")
 	}
 	return d, nil
 }
 
 // decode adds what one file holds to the dataset.
-func (m *Manifest) decode(d *Dataset, file File, data []byte) error {
-	want, err := m.metadata(file.Name)
-	if err != nil {
-		return err
-	}
-	var metadata map[string]string
+func (m *Manifest) decode(d *Dataset, file File, data []byte) (err error) {
 	switch file.Name {
 	case TablesName:
-		var rows []tableRow
-		if rows, metadata, err = decodeRows[tableRow](data, m.Version); err == nil {
-			d.Compute.Tables, err = tryEach(rows, fromTableRow)
-		}
+		d.Compute.Tables, err = decodeAs(m, file, data, fromTableRow)
 	case ComputeName:
-		var rows []groupRow
-		if rows, metadata, err = decodeRows[groupRow](data, m.Version); err == nil {
-			d.Compute.Samples, err = tryEach(rows, fromGroupRow)
-		}
+		d.Compute.Samples, err = decodeAs(m, file, data, fromGroupRow)
 	case RepeatsName:
-		var rows []repeatRow
-		rows, metadata, err = decodeRows[repeatRow](data, m.Version)
-		d.Compute.Repeats = each1(rows, fromRepeatRow)
+		d.Compute.Repeats, err = decodeAs(m, file, data, fromRepeatRow)
 	case AnchorsName:
-		var rows []anchorRow
-		rows, metadata, err = decodeRows[anchorRow](data, m.Version)
-		d.Compute.Anchors = each1(rows, fromAnchorRow)
+		d.Compute.Anchors, err = decodeAs(m, file, data, fromAnchorRow)
 	case CommName:
-		var rows []exchangeRow
-		if rows, metadata, err = decodeRows[exchangeRow](data, m.Version); err == nil {
-			d.Comm.Samples, err = tryEach(rows, fromExchangeRow)
-		}
+		d.Comm.Samples, err = decodeAs(m, file, data, fromExchangeRow)
 	}
+	return err
+}
+
+// decodeAs returns what the rows of a file stand for.
+func decodeAs[R, T any](m *Manifest, file File, data []byte, from func(int, R) (T, error)) ([]T, error) {
+	rows, metadata, err := decodeRows[R](data, file.Rows)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, key := range []string{keyFormat, keyVersion, keyContent, keyProvenance} {
-		if metadata[key] != want[key] {
-			return fmt.Errorf("its %s is not the manifest's: the file is of another dataset", key)
+	want, err := m.metadata(file.Name)
+	if err != nil {
+		return nil, err
+	}
+	if !maps.Equal(metadata, want) {
+		return nil, errors.New("its metadata are not the manifest's: the file is of another dataset")
+	}
+	var list []T
+	for i, row := range rows {
+		v, err := from(i, row)
+		if err != nil {
+			return nil, fmt.Errorf("row %d: %w", i, err)
 		}
+		list = append(list, v)
 	}
-	return nil
+	return list, nil
 }
 
 // encode returns the Parquet file of that name.

@@ -9,8 +9,7 @@ import (
 )
 
 // rows.go has the rows of the Parquet files. docs/FORMATS.md describes the
-// columns: a change here is one there, and a new Version. The tag "since" names the version
-// that added a column; in files of older versions it is missing, and its values are zero.
+// columns: a change here is one there, and a new Version.
 
 // tableRow is a row of tables.parquet.
 type tableRow struct {
@@ -32,7 +31,7 @@ type tableRow struct {
 	Group          string    `parquet:"constraint_group,dict"`
 	NoSplit        bool      `parquet:"constraint_no_split"`
 	MinWidth       int32     `parquet:"constraint_min_width"`
-	LengthCVs      []float64 `parquet:"length_cvs,list" since:"2"`
+	LengthCVs      []float64 `parquet:"length_cvs,list"`
 }
 
 // groupRow is a row of compute.parquet.
@@ -50,7 +49,7 @@ type groupRow struct {
 	ForwardSpread  float64 `parquet:"forward_iqr_ms"`
 	BackwardSpread float64 `parquet:"backward_iqr_ms"`
 	Quarantined    bool    `parquet:"quarantined"`
-	LaneRule       string  `parquet:"lane_rule,dict" since:"2"`
+	LaneRule       string  `parquet:"lane_rule,dict"`
 }
 
 // repeatRow is a row of repeats.parquet.
@@ -99,21 +98,6 @@ func each1[T, U any](list []T, f func(T) U) []U {
 	return each(list, func(_ int, v T) U { return f(v) })
 }
 
-// tryEach is each for an f that may fail; errors name the row.
-func tryEach[T, U any](list []T, f func(int, T) (U, error)) ([]U, error) {
-	if len(list) == 0 {
-		return nil, nil
-	}
-	out := make([]U, len(list))
-	for i, v := range list {
-		var err error
-		if out[i], err = f(i, v); err != nil {
-			return nil, fmt.Errorf("row %d: %w", i, err)
-		}
-	}
-	return out, nil
-}
-
 func toTableRow(i int, t problem.Table) tableRow {
 	r := tableRow{
 		ID: int32(i), Name: t.Name, Rows: t.Rows, Dim: int32(t.Dim),
@@ -142,18 +126,11 @@ func fromTableRow(i int, r tableRow) (problem.Table, error) {
 	if int(r.ID) != i {
 		return t, fmt.Errorf("id: %d is not the row's number", r.ID)
 	}
-	if len(r.Features) != len(r.PoolingFactors) {
-		return t, fmt.Errorf("%d features and %d pooling_factors", len(r.Features), len(r.PoolingFactors))
-	}
-	if n := len(r.LengthCVs); n != len(r.Features) && n != 0 {
-		return t, fmt.Errorf("%d features and %d length_cvs", len(r.Features), n)
+	if n := len(r.Features); n != len(r.PoolingFactors) || n != len(r.LengthCVs) {
+		return t, fmt.Errorf("%d features, %d pooling_factors and %d length_cvs", n, len(r.PoolingFactors), len(r.LengthCVs))
 	}
 	t.Features = each(r.Features, func(i int, name string) problem.Feature {
-		f := problem.Feature{Name: name, PoolingFactor: r.PoolingFactors[i]}
-		if len(r.LengthCVs) > 0 {
-			f.LengthCV = r.LengthCVs[i]
-		}
-		return f
+		return problem.Feature{Name: name, PoolingFactor: r.PoolingFactors[i], LengthCV: r.LengthCVs[i]}
 	})
 	if n := len(r.Reuse); n != 0 && n != access.Classes {
 		return t, fmt.Errorf("reuse: %d shares, want %d or none", n, access.Classes)
@@ -220,7 +197,7 @@ func fromGroupRow(_ int, r groupRow) (Group, error) {
 	if g.Operation.Precision, err = problem.ParsePrecision(r.Precision); err != nil {
 		return g, err
 	}
-	if g.Operation.Optimizer, err = problem.ParseOptimizer(r.Optimizer); err != nil || r.LaneRule == "" {
+	if g.Operation.Optimizer, err = problem.ParseOptimizer(r.Optimizer); err != nil {
 		return g, err
 	}
 	g.Operation.LaneRule, err = problem.ParseLaneRule(r.LaneRule)
@@ -231,16 +208,16 @@ func toRepeatRow(r Repeat) repeatRow {
 	return repeatRow{ID: int64(r.ID), Forward: float64(r.Forward), Backward: float64(r.Backward)}
 }
 
-func fromRepeatRow(r repeatRow) Repeat {
-	return Repeat{ID: int(r.ID), Forward: unit.Millis(r.Forward), Backward: unit.Millis(r.Backward)}
+func fromRepeatRow(_ int, r repeatRow) (Repeat, error) {
+	return Repeat{ID: int(r.ID), Forward: unit.Millis(r.Forward), Backward: unit.Millis(r.Backward)}, nil
 }
 
 func toAnchorRow(a Anchor) anchorRow {
 	return anchorRow{After: int64(a.After), Forward: float64(a.Forward), Backward: float64(a.Backward)}
 }
 
-func fromAnchorRow(r anchorRow) Anchor {
-	return Anchor{After: int(r.After), Forward: unit.Millis(r.Forward), Backward: unit.Millis(r.Backward)}
+func fromAnchorRow(_ int, r anchorRow) (Anchor, error) {
+	return Anchor{After: int(r.After), Forward: unit.Millis(r.Forward), Backward: unit.Millis(r.Backward)}, nil
 }
 
 func toExchangeRow(_ int, e Exchange) exchangeRow {

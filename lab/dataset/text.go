@@ -2,18 +2,15 @@ package dataset
 
 import (
 	"bufio"
-	"cmp"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 )
@@ -56,7 +53,7 @@ func WriteComputeText(w io.Writer, c *Compute) error {
 			index := slices.Index(textDims, int(m.Dim))*len(c.Tables) + int(m.Table)
 			_, _ = out.WriteString(strconv.Itoa(index))
 		}
-		fmt.Fprintf(out, " %s\n", number(float64(g.Forward+g.Backward)))
+		fmt.Fprintf(out, " %s\n", decimal(float64(g.Forward+g.Backward)))
 	}
 	return out.Flush()
 }
@@ -66,46 +63,31 @@ func checkComputeText(c *Compute, samples []Group) error {
 		return errors.New("there are no samples of fused lookups to write")
 	}
 	operations := map[problem.Operation]int{}
-	f := &faults{}
-	told := map[Member]bool{} // of a dim or, with dim 0, of a table
 	for _, g := range samples {
 		operations[g.Operation]++
 		for _, m := range g.Members {
-			if m.Table < 0 || int(m.Table) >= len(c.Tables) {
-				f.add("sample %d: table %d: there are %d", g.ID, m.Table, len(c.Tables))
-				continue
+			if t := &c.Tables[m.Table]; len(t.Features) != 1 {
+				return fmt.Errorf("sample %d: table %q is read by %d features: the prototype knows tables of one", g.ID, t.Name, len(t.Features))
 			}
-			if t := &c.Tables[m.Table]; len(t.Features) != 1 && !told[Member{Table: m.Table}] {
-				told[Member{Table: m.Table}] = true
-				f.add("sample %d: table %q is read by %d features: the prototype knows tables of one", g.ID, t.Name, len(t.Features))
-			}
-			if !slices.Contains(textDims, int(m.Dim)) && !told[Member{Dim: m.Dim}] {
-				told[Member{Dim: m.Dim}] = true
-				f.add("sample %d: dim %d: the prototype knows 4, 8, 16, 32, 64 and 128", g.ID, m.Dim)
+			if !slices.Contains(textDims, int(m.Dim)) {
+				return fmt.Errorf("sample %d: dim %d: the prototype knows 4, 8, 16, 32, 64 and 128", g.ID, m.Dim)
 			}
 		}
 	}
-	if len(operations) > 1 {
-		f.add("samples of %d operations, and the prototype's format can say one: choose among %s", len(operations), choices(operations, func(op problem.Operation) string {
-			rest := ""
-			if op.Weighted {
-				rest = " weighted"
-			}
-			if op.LaneRule != problem.LanesByWidest {
-				rest += fmt.Sprintf(" lanes %v", op.LaneRule)
-			}
-			return fmt.Sprintf("batch %d %v %v%s", op.Batch, op.Optimizer, op.Precision, rest)
-		}))
-	}
-	return f.err()
+	return oneKind(operations, "operations", func(op problem.Operation) string {
+		text := fmt.Sprintf("batch %d %v %v", op.Batch, op.Optimizer, op.Precision)
+		if op.Weighted {
+			text += " weighted"
+		}
+		if op.LaneRule != problem.LanesByWidest {
+			text += fmt.Sprintf(" lanes %v", op.LaneRule)
+		}
+		return text
+	})
 }
 
 // commSetting is what all exchanges of one text file have in common.
 type commSetting struct{ devices, perHost, batch int }
-
-func (k commSetting) String() string {
-	return fmt.Sprintf("%d devices, %d on a host, batch %d", k.devices, k.perHost, k.batch)
-}
 
 // WriteCommText writes the samples in the prototype's format, quarantined ones
 // left out, in the order they are in. All must be of one number of devices,
@@ -118,46 +100,42 @@ func WriteCommText(w io.Writer, c *Comm) error {
 	kinds := map[commSetting]int{}
 	for _, e := range samples {
 		kinds[commSetting{e.Devices, e.DevicesPerHost, e.Batch}]++
-		if n := e.Devices; len(e.DimSums) != n || len(e.Start) != n || len(e.Forward) != n || len(e.Backward) != n || n < 1 || n > maxTextDevices {
-			return fmt.Errorf("sample %d: %d devices with lists of %d, %d, %d and %d: the prototype's format has four lists alike, for 1 to %d devices",
-				e.ID, n, len(e.DimSums), len(e.Start), len(e.Forward), len(e.Backward), maxTextDevices)
+		if e.Devices > maxTextDevices {
+			return fmt.Errorf("sample %d: %d devices: the prototype knows %d", e.ID, e.Devices, maxTextDevices)
 		}
 	}
-	if len(kinds) > 1 {
-		return fmt.Errorf("samples of %d kinds, and the prototype's format can say one: choose among %s", len(kinds), choices(kinds, commSetting.String))
+	err := oneKind(kinds, "kinds", func(k commSetting) string {
+		return fmt.Sprintf("%d devices, %d on a host, batch %d", k.devices, k.perHost, k.batch)
+	})
+	if err != nil {
+		return err
 	}
 	out := bufio.NewWriter(w)
 	for _, e := range samples {
-		fmt.Fprintf(out, "%s %s %s %s\n", join(e.DimSums, strconv.Itoa), join(e.Start, number), join(e.Forward, number), join(e.Backward, number))
+		fmt.Fprintf(out, "%s %s %s %s\n", join(e.DimSums, strconv.Itoa), join(e.Start, decimal), join(e.Forward, decimal), join(e.Backward, decimal))
 	}
 	return out.Flush()
 }
 
-// choices lists kinds with their numbers of samples, the most frequent first and
-// ten at most.
-func choices[K comparable](kinds map[K]int, name func(K) string) string {
-	type choice struct {
-		text string
-		n    int
+// oneKind refuses samples of several kinds, and lists the kinds with their numbers of
+// samples, ten at most.
+func oneKind[K comparable](kinds map[K]int, noun string, name func(K) string) error {
+	if len(kinds) < 2 {
+		return nil
 	}
-	var all []choice
-	for k, n := range kinds {
-		all = append(all, choice{name(k), n})
-	}
-	slices.SortFunc(all, func(a, b choice) int { return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.text, b.text)) })
 	var words []string
-	for i, c := range all {
-		if i == 10 {
-			words = append(words, fmt.Sprintf("%d others", len(all)-i))
-			break
-		}
-		words = append(words, fmt.Sprintf("%q (%d)", c.text, c.n))
+	for k, n := range kinds {
+		words = append(words, fmt.Sprintf("%q (%d)", name(k), n))
 	}
-	return strings.Join(words, ", ")
+	slices.Sort(words)
+	if len(words) > 10 {
+		words = append(words[:10], fmt.Sprintf("%d others", len(words)-10))
+	}
+	return fmt.Errorf("samples of %d %s, and the prototype's format can say one: choose among %s", len(kinds), noun, strings.Join(words, ", "))
 }
 
-// number prints v so that it is read back exactly.
-func number[F ~float64](v F) string { return strconv.FormatFloat(float64(v), 'g', -1, 64) }
+// decimal prints v so that it is read back exactly.
+func decimal[F ~float64](v F) string { return strconv.FormatFloat(float64(v), 'g', -1, 64) }
 
 func join[T any](list []T, text func(T) string) string {
 	return strings.Join(each1(list, text), ",")
@@ -180,9 +158,9 @@ func WriteTableConfigs(w io.Writer, tables []problem.Table, augmented bool) erro
 		if t.Access.Kind == access.Histogram && t.Access.Batch == textBatch {
 			reuse = t.Access.Reuse
 		}
-		text := fmt.Sprintf(`{"row": %d, "pooling_factor": %s`, t.Rows, number(t.PoolingFactor()))
+		text := fmt.Sprintf(`{"row": %d, "pooling_factor": %s`, t.Rows, decimal(t.PoolingFactor()))
 		for i, share := range reuse {
-			text += fmt.Sprintf(`, "bin_%d": %s`, i, number(share))
+			text += fmt.Sprintf(`, "bin_%d": %s`, i, decimal(share))
 		}
 		return text
 	})
@@ -245,48 +223,14 @@ func ExportPrototype(folder string, d Dataset) error {
 	if len(outputs) == 0 {
 		return errors.New("the dataset holds no samples to write")
 	}
-	var names, contents []string
+	var names []string
+	var contents [][]byte
 	for _, o := range outputs {
-		var text strings.Builder
+		var text bytes.Buffer
 		if err := o.write(&text); err != nil {
 			return fmt.Errorf("%s: %w", o.name, err)
 		}
-		names, contents = append(names, o.name), append(contents, text.String())
-	}
-	if err := os.MkdirAll(folder, 0o777); err != nil {
-		return err
+		names, contents = append(names, o.name), append(contents, text.Bytes())
 	}
 	return placeTogether(folder, names, contents)
-}
-
-// placeTogether writes files to a folder: none takes its place before all are
-// written.
-func placeTogether(folder string, names, contents []string) error {
-	var files []*atomicfile.File
-	var err error
-	for i, name := range names {
-		var path string
-		if path, err = atomicfile.Target(filepath.Join(folder, name)); err != nil {
-			break
-		}
-		var f *atomicfile.File
-		if f, err = atomicfile.Create(path); err != nil {
-			break
-		}
-		files = append(files, f)
-		if _, err = io.WriteString(f, contents[i]); err == nil {
-			err = f.Finish()
-		}
-		if err != nil {
-			break
-		}
-	}
-	for _, f := range files {
-		if err != nil {
-			f.Discard()
-		} else {
-			err = f.Place()
-		}
-	}
-	return err
 }
