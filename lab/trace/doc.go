@@ -16,6 +16,6 @@
 // name while it is used, so it is never left behind.
 //
 // Reader, Table and Options are in reader.go, and Profile in profile.go. csv.go and
-// parquet.go read the rows of a user's own log, and tensors.go reads the three
-// tensors. stream.go reads compressed files, and spill.go is the temporary file.
+// parquet.go read the rows of a user's own log. stream.go reads compressed files, and
+// spill.go is the temporary file.
 package trace

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/internal/torchfile"
-	"github.com/parquet-go/parquet-go"
 )
 
 // seeds adds the files of testdata that match.
@@ -104,25 +103,6 @@ func FuzzCSV(f *testing.F) {
 	seeds(f, "testdata/log.csv")
 	f.Add([]byte("sample,table,index,feature\n0,\"a,\"\"b\",5,f\n9,c,6,g\n"))
 	f.Fuzz(func(t *testing.T, data []byte) { sound(t, data, 256<<20) })
-}
-
-func FuzzParquet(f *testing.F) {
-	seeds(f, "testdata/*.parquet", "testdata/bad/*.parquet")
-	rows := []lookup{{Sample: 1, Table: "a", Index: 5, Feature: "f"}, {Sample: 2, Table: "a", Index: 6, Feature: "g"}}
-	var out bytes.Buffer
-	w := parquet.NewGenericWriter[lookup](&out)
-	if _, err := w.Write(rows); err != nil {
-		f.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(out.Bytes())
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if bytes.HasPrefix(data, []byte("PAR1")) {
-			sound(t, data, 1<<30)
-		}
-	})
 }
 
 func FuzzRows(f *testing.F) {

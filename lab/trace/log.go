@@ -79,7 +79,6 @@ type logTable struct {
 type block struct{ at, size int64 }
 
 func openLog(f *file, o Options, read rows) (_ source, err error) {
-	f.passes = 1
 	l := &log{opt: o, batch: o.Batch, byName: map[string]*logTable{}}
 	defer func() {
 		if err != nil {

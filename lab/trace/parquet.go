@@ -1,14 +1,12 @@
 package trace
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 
-	"github.com/neuroshard/neuroshard/internal/parquetfile"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 )
@@ -16,22 +14,6 @@ import (
 // parquet.go reads a log as Parquet, with the columns of a CSV log: sample and
 // index are whole numbers, table and feature are texts or whole numbers. Other
 // columns are not read.
-//
-// The library decodes columns page by page. It trusts the lengths in metadata and
-// pages, so a file of a few bytes could make it allocate gigabytes. The sizes in
-// the footer and in the pages are therefore checked first, on the same bytes.
-
-// The limits of a Parquet file. A footer takes about a hundred bytes for each
-// column of each row group; writers make pages of about a megabyte.
-const (
-	maxFooterBytes = 16 << 20
-	maxFields      = 1 << 20
-	maxPageBytes   = 64 << 20
-	maxPageValues  = 1 << 24
-	maxHeaderBytes = 1 << 18
-	// indexPage is the kind of pages that have no values; no writer makes them.
-	indexPage = 1
-)
 
 // parquetRows reads a log as Parquet.
 func parquetRows(f *file, l *log) (err error) {
@@ -46,32 +28,26 @@ func parquetRows(f *file, l *log) (err error) {
 			err = fmt.Errorf("it is damaged: %s", quotable(fmt.Sprint(p)))
 		}
 	}()
-	if err := checkFooter(in, f.size); err != nil {
-		return err
-	}
 	opened, err := parquet.OpenFile(in, f.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.FileReadMode(parquet.ReadModeSync))
 	if err != nil {
-		return cut(err)
+		return fmt.Errorf("it is damaged or cut short: %v", err)
 	}
 	if len(l.opt.Columns) == 0 && isLong(parquetNames(opened)) {
-		return parquetLookups(f, in, opened, l)
+		return parquetLookups(f, opened, l)
 	}
-	return listRows(l, f, in, opened)
+	return listRows(l, f, opened)
 }
 
 // parquetLookups reads a log with a row for each lookup.
-func parquetLookups(f *file, in io.ReaderAt, opened *parquet.File, l *log) error {
+func parquetLookups(f *file, opened *parquet.File, l *log) error {
 	columns, err := parquetColumns(opened, l.opt.IDs)
 	if err != nil {
 		return err
 	}
 	done, total := int64(0), opened.NumRows()
-	for i, group := range opened.RowGroups() {
+	for _, group := range opened.RowGroups() {
 		for _, c := range columns {
 			if c != nil {
-				if err := checkPages(in, f.size, &opened.Metadata().RowGroups[i].Columns[c.index].MetaData); err != nil {
-					return fmt.Errorf("row group %d, column %q: %w", i, c.name, err)
-				}
 				c.pages = group.ColumnChunks()[c.index].Pages()
 				c.values, c.left = nil, nil
 			}
@@ -268,103 +244,4 @@ func (c *parquetColumn) text(v parquet.Value) []byte {
 	}
 	c.scratch = strconv.AppendInt(c.scratch[:0], c.whole(v), 10)
 	return c.scratch
-}
-
-// checkFooter checks a file's metadata before a library reads it.
-func checkFooter(in io.ReaderAt, size int64) error {
-	footer, err := parquetfile.Footer(in, size, maxFooterBytes)
-	if err != nil {
-		return cut(err)
-	}
-	if _, err := parquetfile.Skip(footer, maxFields); err != nil {
-		return fmt.Errorf("footer: %w", err)
-	}
-	return nil
-}
-
-// checkPages checks the headers of all pages of a column in a row group.
-func checkPages(in io.ReaderAt, size int64, meta *format.ColumnMetaData) error {
-	switch meta.Codec {
-	case format.Uncompressed, format.Snappy, format.Gzip, format.Zstd:
-	default:
-		// The library allocates memory without end for damaged LZ4.
-		return fmt.Errorf("compressed with %v: write it with snappy, gzip or zstd", meta.Codec)
-	}
-	start := meta.DataPageOffset
-	if meta.DictionaryPageOffset != 0 {
-		start = meta.DictionaryPageOffset
-	}
-	if start < 4 || meta.TotalCompressedSize < 0 || start > size || meta.TotalCompressedSize > size-start {
-		return fmt.Errorf("%d bytes from %d on in a file of %d: it is damaged", meta.TotalCompressedSize, start, size)
-	}
-	end := start + meta.TotalCompressedSize
-	seen := false
-	for at := start; at < end; {
-		seen = seen || at == meta.DataPageOffset
-		size, err := checkPage(io.NewSectionReader(in, at, end-at), end-at, meta.Codec)
-		if err != nil {
-			return fmt.Errorf("page at byte %d: %w", at, err)
-		}
-		at += size
-	}
-	if !seen && meta.TotalCompressedSize > 0 {
-		return errors.New("its pages are not where its metadata states: it is damaged")
-	}
-	return nil
-}
-
-// checkPage checks the header of the page at the start of the rest of a column. It
-// returns the number of bytes of header and page.
-func checkPage(in io.ReaderAt, rest int64, codec format.CompressionCodec) (int64, error) {
-	page, length, err := pageHeader(in, rest)
-	switch {
-	case err != nil:
-		return 0, err
-	case page.Packed < 0 || page.Packed > rest-int64(length):
-		return 0, fmt.Errorf("%d bytes, more than its column has", page.Packed)
-	case page.Unpacked < 0 || page.Unpacked > maxPageBytes:
-		return 0, fmt.Errorf("%d bytes uncompressed, more than %d: write it with smaller pages", page.Unpacked, maxPageBytes)
-	case page.Values > maxPageValues || page.Values < 0 && page.Type != indexPage:
-		return 0, fmt.Errorf("%d values, more than %d: write it with smaller row groups", page.Values, maxPageValues)
-	case page.Levels > min(page.Packed, page.Unpacked):
-		return 0, fmt.Errorf("levels of %d bytes in a page of %d: it is damaged", page.Levels, page.Packed)
-	}
-	if page.Compressed {
-		start := make([]byte, min(18, page.Packed-page.Levels))
-		if _, err := in.ReadAt(start, int64(length)+page.Levels); err != nil {
-			return 0, cut(err)
-		}
-		if stated, ok := statedSize(codec, start); ok && stated != uint64(page.Unpacked-page.Levels) {
-			return 0, fmt.Errorf("%d bytes uncompressed by the header of the page, but %d by its data: it is damaged", page.Unpacked-page.Levels, stated)
-		}
-	}
-	return int64(length) + page.Packed, nil
-}
-
-// pageHeader reads the header of a page. Statistics may make a header long, so
-// pageHeader tries longer and longer parts of the rest.
-func pageHeader(in io.ReaderAt, rest int64) (page parquetfile.Page, length int, err error) {
-	for want := int64(1 << 8); ; want *= 8 {
-		header := make([]byte, min(want, rest))
-		if _, err := in.ReadAt(header, 0); err != nil {
-			return page, 0, cut(err)
-		}
-		page, length, err = parquetfile.ReadPage(header)
-		if !errors.Is(err, parquetfile.ErrEnd) || want >= min(rest, maxHeaderBytes) {
-			return page, length, err
-		}
-	}
-}
-
-// statedSize returns the uncompressed size that the first bytes of a page state.
-// The library would trust it and allocate that memory.
-func statedSize(codec format.CompressionCodec, start []byte) (uint64, bool) {
-	switch codec {
-	case format.Snappy:
-		size, n := binary.Uvarint(start)
-		return size, n > 0
-	case format.Zstd:
-		return parquetfile.ZstdSize(start)
-	}
-	return 0, false
 }

@@ -16,9 +16,9 @@ type Options struct {
 	// Batch is the number of samples to read, the first ones of the trace; 0 or a
 	// number above the trace's reads all.
 	Batch int
-	// TempDir is the folder for the temporary file. It holds the lengths of a
-	// benchmark's bags, about a byte each, or the lookups of a log, about four bytes
-	// each. Empty means os.TempDir.
+	// TempDir is the folder for the temporary file. It holds the lookups of a log, about
+	// four bytes each, or the uncompressed file of a compressed benchmark. Empty means
+	// os.TempDir.
 	TempDir string
 	// Columns names the columns of a wide log that hold ids: a log with a row for each
 	// sample. None means those with the names of Criteo's data sets and, in Parquet, the
@@ -32,9 +32,7 @@ type Options struct {
 	IDs      IDs
 	HashSize int64
 	Rows     map[string]int64
-	// Progress, if not nil, is called with the bytes read so far and the bytes to read;
-	// a file that is read twice counts twice. Calls come from another goroutine, one at
-	// a time.
+	// Progress, if not nil, is called with the bytes read so far and the bytes to read.
 	Progress func(done, total int64)
 }
 
@@ -71,7 +69,7 @@ type source interface {
 	close() error
 }
 
-// Open opens a trace and reads it once, to find its tables. The file's first bytes
+// Open opens a trace and finds its tables. The file's first bytes
 // decide the format, not its name: a file of torch.save or of text, either of them also
 // compressed with gzip, or Parquet.
 // An error names the fault in the file and its place. Open and Next need memory for
@@ -97,9 +95,9 @@ func open(path string, o Options) (source, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a file that can be read twice: give the path of a file")
+		return nil, errors.New("it is not a file: give the path of a file")
 	}
-	f := &file{path: path, size: info.Size(), progress: o.Progress, passes: 2}
+	f := &file{path: path, size: info.Size(), progress: o.Progress}
 	start, err := f.start()
 	if err != nil {
 		return nil, err
@@ -112,7 +110,7 @@ func open(path string, o Options) (source, error) {
 		}
 	}
 	switch {
-	case bytes.HasPrefix(start, []byte(zipEntry)) || bytes.HasPrefix(start, []byte("\x80")):
+	case bytes.HasPrefix(start, []byte(zipEntry)) || bytes.HasPrefix(start, []byte(pickleStart)):
 		return openTensors(f, o)
 	case bytes.HasPrefix(start, []byte("PAR1")):
 		if f.gzip {

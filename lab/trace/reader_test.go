@@ -118,13 +118,13 @@ func TestFilesOfTorch(t *testing.T) {
 func TestBadFilesOfTorch(t *testing.T) {
 	for name, want := range map[string]string{
 		"transposed": "a tensor of shape [3 7] with strides [1 3], which is not stored row by row: save it after .contiguous()",
-		"shared":     "views of one storage: save clones",
+		"shared":     "want indices and offsets of one dimension",
 		"floats":     "a tensor in a torch.FloatStorage: indices, offsets and lengths are int32 or int64",
 		"two":        "not a tuple of three tensors",
 		"dict":       "not a tuple of three tensors",
 		"big":        "lengths of [tables, batch]",
-		"lengths":    "lengths: table t2, sample 3: 1 lookups by the offsets, but 2 by the lengths",
-		"short":      "offsets: table t2, sample 6: offset 19 after 17, want one from the offset before to 18",
+		"lengths":    "table t2: sample 3: 1 lookups by the offsets, but 2 by the lengths",
+		"short":      "table t2: sample 6: offset 19 after 17, want one from the offset before to 18",
 		"negative":   "table t2: sample 6, index -5: want from 0 to",
 		"offsets":    "offset 99 after",
 	} {
@@ -189,9 +189,9 @@ func TestOpenRefuses(t *testing.T) {
 		{"binary", "\x00\x01\x02", "neither a file of torch.save nor CSV nor Parquet"},
 		{"gzip", "\x1f\x8b", "it ends early"},
 		{"gzip2", "\x1f\x8b\x08\x00abcdefghijklmnop", "damaged"},
-		{"zip", "PK\x03\x04", "it ends early"},
+		{"zip", "PK\x03\x04", "it is damaged: zip: not a valid zip file"},
 		{"pickle", "\x80\x02K\x01.", "torch.save did not write this pickle"},
-		{"parquet", "PAR1", "it ends early"},
+		{"parquet", "PAR1", "it is damaged or cut short"},
 		{"text", "hello", `no column "sample"`},
 	} {
 		path := write(t, test.name, []byte(test.data))
@@ -209,7 +209,7 @@ func TestOpenRefuses(t *testing.T) {
 	if _, err := Open("testdata/zip.pt", Options{Batch: -1}); err == nil || !strings.Contains(err.Error(), "a batch of -1") {
 		t.Errorf("a negative batch: got %v", err)
 	}
-	if _, err := Open("testdata/zip.pt", Options{TempDir: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Open("testdata/zip.pt.gz", Options{TempDir: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no folder for temporary files: got %v", err)
 	}
 }

@@ -1,32 +1,30 @@
 package trace
 
 import (
+	"archive/zip"
 	"bufio"
-	"compress/flate"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
 )
 
-// file is a file that is read from its start, once or several times.
+// file is a file that is read from its start.
 type file struct {
 	path string
 	size int64
 	gzip bool
-	// progress may be nil. The file is read passes times, and done is the number of
-	// readings that have begun.
-	progress     func(done, total int64)
-	passes, done int64
+	// progress may be nil.
+	progress func(done, total int64)
 }
 
 // stream is one reading of a file, uncompressed.
 type stream struct {
 	*bufio.Reader
 	raw *os.File
-	// ahead is the goroutine that uncompresses a gzip file; nil for other files.
-	ahead *ahead
 }
 
 const streamBuffer = 1 << 16
@@ -37,10 +35,9 @@ func (f *file) open() (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.done++
 	var in io.Reader = raw
 	if f.progress != nil {
-		in = &counter{in: raw, before: (f.done - 1) * f.size, total: max(f.passes, f.done) * f.size, progress: f.progress}
+		in = &counter{in: raw, total: f.size, progress: f.progress}
 	}
 	s := &stream{raw: raw}
 	if f.gzip {
@@ -48,8 +45,7 @@ func (f *file) open() (*stream, error) {
 		if err != nil {
 			return nil, errors.Join(cut(err), raw.Close())
 		}
-		s.ahead = newAhead(unpacked)
-		in = s.ahead
+		in = unpacked
 	}
 	s.Reader = bufio.NewReaderSize(in, streamBuffer)
 	return s, nil
@@ -59,16 +55,24 @@ func (s *stream) Close() error {
 	if s == nil {
 		return nil
 	}
-	if s.ahead != nil {
-		s.ahead.stop()
-	}
 	return s.raw.Close()
 }
 
-// drain reads to the end, where gzip has its checksum.
-func (s *stream) drain() error {
-	_, err := io.Copy(io.Discard, s.Reader)
-	return cut(err)
+// unpacked returns the uncompressed file as a temporary file.
+func (f *file) unpacked(folder string) (_ *spill, err error) {
+	in, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	out, err := newSpill(folder)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return nil, errors.Join(cut(err), out.Close())
+	}
+	return out, nil
 }
 
 var errCut = errors.New("it ends early: it is cut short")
@@ -80,7 +84,8 @@ func cut(err error) error {
 		return errCut
 	}
 	var corrupt flate.CorruptInputError
-	if errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt) {
+	if errors.Is(err, gzip.ErrChecksum) || errors.Is(err, gzip.ErrHeader) || errors.As(err, &corrupt) ||
+		errors.Is(err, zip.ErrFormat) || errors.Is(err, zip.ErrChecksum) || errors.Is(err, zip.ErrAlgorithm) {
 		return fmt.Errorf("it is damaged: %w", err)
 	}
 	return err
@@ -96,10 +101,9 @@ func quotable(s string) string {
 
 // counter reports how many bytes of a file have been read.
 type counter struct {
-	in                  io.Reader
-	before, total, next int64
-	read                int64
-	progress            func(done, total int64)
+	in                io.Reader
+	read, next, total int64
+	progress          func(done, total int64)
 }
 
 func (c *counter) Read(p []byte) (int, error) {
@@ -107,94 +111,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	c.read += int64(n)
 	if c.read >= c.next || err != nil {
 		c.next = c.read + 1<<22
-		c.progress(min(c.before+c.read, c.total), c.total)
+		c.progress(min(c.read, c.total), c.total)
 	}
 	return n, err
-}
-
-// ahead reads in its own goroutine, a few blocks ahead, so that a file is
-// uncompressed and its content used at the same time.
-type ahead struct {
-	full, empty chan []byte
-	quit        chan struct{}
-	done        chan struct{}
-	// err is the error that ended the reading; it may be read once full is closed.
-	err          error
-	block, start []byte
-}
-
-const (
-	aheadBlocks = 32
-	aheadBlock  = 1 << 16
-)
-
-func newAhead(in io.Reader) *ahead {
-	a := &ahead{
-		full:  make(chan []byte, aheadBlocks),
-		empty: make(chan []byte, aheadBlocks),
-		quit:  make(chan struct{}),
-		done:  make(chan struct{}),
-	}
-	go a.run(in)
-	return a
-}
-
-// run fills blocks until the end of the file or until stop is called. A block is
-// allocated when it is first needed, because most files of tests are short.
-func (a *ahead) run(in io.Reader) {
-	defer close(a.done)
-	defer close(a.full)
-	made := 0
-	for a.err == nil {
-		var block []byte
-		select {
-		case <-a.quit:
-			return
-		case block = <-a.empty:
-		default:
-			if made < aheadBlocks {
-				block = make([]byte, aheadBlock)
-				made++
-				break
-			}
-			select {
-			case <-a.quit:
-				return
-			case block = <-a.empty:
-			}
-		}
-		block = block[:aheadBlock]
-		n := 0
-		for n < aheadBlock && a.err == nil {
-			var more int
-			more, a.err = in.Read(block[n:])
-			n += more
-		}
-		if n > 0 {
-			a.full <- block[:n]
-		}
-	}
-}
-
-func (a *ahead) Read(p []byte) (int, error) {
-	if len(a.block) == 0 {
-		if a.start != nil {
-			a.empty <- a.start
-			a.start = nil
-		}
-		block, ok := <-a.full
-		if !ok {
-			return 0, a.err
-		}
-		a.start, a.block = block, block
-	}
-	n := copy(p, a.block)
-	a.block = a.block[n:]
-	return n, nil
-}
-
-// stop ends the goroutine.
-func (a *ahead) stop() {
-	close(a.quit)
-	<-a.done
 }

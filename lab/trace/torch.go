@@ -1,65 +1,255 @@
 package trace
 
 import (
+	"archive/zip"
 	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
-	"maps"
-	"math"
+	"os"
 	"path"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/neuroshard/neuroshard/internal/torchfile"
+	"github.com/neuroshard/neuroshard/lab/lookups"
+	"github.com/neuroshard/neuroshard/problem"
 )
 
-// torch.go reads files of torch.save as a stream, from start to end, because a gzip
-// file cannot be read in another order. There are two formats.
+// torch.go reads the lookups of an FBGEMM benchmark: a tuple of the tensors
+// indices, offsets and lengths that torch.save wrote. With T tables and B samples, lengths
+// is [T, B], offsets has T*B+1 numbers, and indices holds all lookups, table after table.
+// The file holds nothing else; the tables are named t0, t1, ...
 //
-// Since PyTorch 1.6 a file is a zip file of stored entries. Each entry begins with
-// a local header whose sizes are 0, because the sizes follow the data. A reader
-// must therefore know from another source where the data ends. data.pkl comes
-// before the storages and ends with its own last opcode; it holds the sizes of the
-// storages; and the few other entries are small enough to search for the end of
-// their data.
-//
-//	NAME/data.pkl       a pickle of the tensors: which storage, which shape
-//	NAME/byteorder      "little", since PyTorch 2.1
-//	NAME/data/0, ...    the storages, each once
-//	NAME/version        and what else comes: not read
-//
-// The older format is a sequence of pickles: a magic number, a version, facts about
-// the system, the tensors, the list of storages. Then come the storages in the
-// order of the list, each after its number of numbers.
+// The three tensors are read side by side, table by table. A gzip file is uncompressed to
+// a temporary file first.
 
-// torchFile is the stream of a file of tensors, after its first pickles.
-type torchFile struct {
-	in *stream
-	// value is the saved value.
-	value    any
-	storages map[string]*torchfile.Storage
-	// folder is the prefix NAME/ in a zip file.
-	folder string
-	// keys holds the storages that still follow in a file of the older format.
-	keys []string
-	zip  bool
-	// at is the storage that is being read, rest its remaining bytes, and entry its
-	// entry in a zip file.
-	at    *torchfile.Storage
-	rest  *io.LimitedReader
-	entry *entry
-	sum   *summed
+// The first bytes of the files of torch.save: of a zip file, and of a pickle, which it
+// wrote before PyTorch 1.6.
+const (
+	zipEntry    = "PK\x03\x04"
+	pickleStart = "\x80"
+)
+
+// tensorLog is an opened file of three tensors.
+type tensorLog struct {
+	in                        *spill // the file; without a name, if it is a temporary one
+	size                      int64
+	progress                  func(done, total int64)
+	batch, tables, samples    int
+	indices, offsets, lengths *numbers
+	count                     int64 // the number of indices
+	next                      int   // the next table
+	end                       int64 // the last offset before it
+	own                       []int64
+	bags                      lookups.Bags
 }
 
-// unpickler returns a reader of the stream's pickles.
-func (t *torchFile) unpickler() *torchfile.Unpickler { return newUnpickler(t.in.Reader, t.storages) }
+func openLookups(f *file, o Options) (_ *tensorLog, err error) {
+	l := &tensorLog{batch: o.Batch, size: f.size}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.close())
+		}
+	}()
+	if f.gzip {
+		if l.in, err = f.unpacked(o.TempDir); err != nil {
+			return nil, err
+		}
+	} else {
+		raw, err := os.Open(f.path)
+		if err != nil {
+			return nil, err
+		}
+		l.in, l.progress = &spill{file: raw, size: f.size}, f.progress
+	}
+	value, open, err := openTorch(l.in, l.in.size)
+	if err != nil {
+		return nil, err
+	}
+	return l, l.tensors(value, open)
+}
 
-func newUnpickler(in *bufio.Reader, storages map[string]*torchfile.Storage) *torchfile.Unpickler {
+// tensors finds the three tensors in the saved value and checks their shapes.
+func (l *tensorLog) tensors(value any, open func(*torchfile.Storage) (io.Reader, error)) error {
+	var items []any
+	switch v := value.(type) {
+	case torchfile.Tuple:
+		items = v
+	case *torchfile.List:
+		items = v.Items
+	}
+	var t []*torchfile.Tensor
+	for _, item := range items {
+		if tensor, ok := item.(*torchfile.Tensor); ok {
+			t = append(t, tensor)
+		}
+	}
+	if len(items) != 3 || len(t) != 3 {
+		return errors.New("it is not a tuple of three tensors: indices, offsets, lengths")
+	}
+	in, offsets, lengths := t[0], t[1], t[2]
+	if len(in.Shape) != 1 || len(offsets.Shape) != 1 || len(lengths.Shape) != 2 {
+		return fmt.Errorf("the tensors have the shapes %v, %v and %v: want indices and offsets of one dimension, and lengths of [tables, batch]",
+			in.Shape, offsets.Shape, lengths.Shape)
+	}
+	tables, batch := lengths.Shape[0], lengths.Shape[1]
+	if tables < 1 || tables > problem.MaxTables || batch < 1 || batch > problem.MaxBatch {
+		return fmt.Errorf("lengths has the shape %v: want from 1 to %d tables and a batch from 1 to %d", lengths.Shape, problem.MaxTables, problem.MaxBatch)
+	}
+	if offsets.Count != lengths.Count+1 {
+		return fmt.Errorf("%d offsets, want %d: the product of %d tables and %d samples, plus one", offsets.Count, lengths.Count+1, tables, batch)
+	}
+	l.tables, l.samples, l.count = int(tables), int(batch), in.Count
+	for i, to := range []**numbers{&l.indices, &l.offsets, &l.lengths} {
+		r, err := open(t[i].Storage)
+		if err != nil {
+			return err
+		}
+		*to = &numbers{in: r, size: t[i].Storage.Size, buffer: make([]byte, streamBuffer)}
+		if err := (*to).skip(t[i].First); err != nil {
+			return err
+		}
+	}
+	var first [1]int64
+	if err := l.offsets.read(first[:]); err != nil || first[0] != 0 {
+		return errors.Join(fmt.Errorf("offsets: the first is %d, want 0", first[0]), err)
+	}
+	return nil
+}
+
+func tableName(i int) string { return "t" + strconv.Itoa(i) }
+
+func (l *tensorLog) names() []string {
+	names := make([]string, l.tables)
+	for i := range names {
+		names[i] = tableName(i)
+	}
+	return names
+}
+
+// table reads the next table.
+func (l *tensorLog) table(t *Table) error {
+	if l.next == l.tables {
+		if l.end != l.count {
+			return fmt.Errorf("offsets: they stand for %d lookups, but there are %d indices", l.end, l.count)
+		}
+		// A wrong checksum is an error even after the last table.
+		for _, n := range []*numbers{l.indices, l.offsets, l.lengths} {
+			if _, err := io.Copy(io.Discard, n.in); err != nil {
+				return cut(err)
+			}
+		}
+		return io.EOF
+	}
+	*t = Table{Name: tableName(l.next), Samples: l.samples, Features: []string{tableName(l.next)}}
+	if l.batch > 0 {
+		t.Samples = min(t.Samples, l.batch)
+	}
+	err := l.readBags(t.Samples)
+	if err != nil {
+		return fmt.Errorf("table %s: %w", t.Name, err)
+	}
+	l.next++
+	t.Bags = l.bags
+	if l.progress != nil {
+		l.progress(l.size*int64(l.next)/int64(l.tables), l.size)
+	}
+	return nil
+}
+
+// readBags reads the lookups of a number of samples of the next table, and passes over the
+// others.
+func (l *tensorLog) readBags(samples int) error {
+	b := &l.bags
+	b.Offsets, l.own = zeros(b.Offsets, l.samples+1), zeros(l.own, l.samples)
+	if err := l.offsets.read(b.Offsets[1:]); err != nil {
+		return fmt.Errorf("offsets: %w", err)
+	}
+	if err := l.lengths.read(l.own); err != nil {
+		return fmt.Errorf("lengths: %w", err)
+	}
+	start := l.end
+	for j, length := range l.own {
+		end := b.Offsets[j+1]
+		if end < l.end || end > l.count {
+			return fmt.Errorf("sample %d: offset %d after %d, want one from the offset before to %d, the number of indices", j, end, l.end, l.count)
+		}
+		if end-l.end != length {
+			return fmt.Errorf("sample %d: %d lookups by the offsets, but %d by the lengths", j, end-l.end, length)
+		}
+		l.end = end
+		b.Offsets[j+1] -= start
+	}
+	b.Offsets = b.Offsets[:samples+1]
+	count := b.Offsets[samples]
+	if count > lookups.MaxLookups {
+		return fmt.Errorf("%d lookups, more than %d: state a smaller batch", count, lookups.MaxLookups)
+	}
+	b.Indices = slices.Grow(b.Indices[:0], int(count))[:count]
+	if err := l.indices.read(b.Indices); err != nil {
+		return err
+	}
+	for i, row := range b.Indices {
+		if uint64(row) >= problem.MaxRows {
+			at, _ := slices.BinarySearch(b.Offsets, int64(i)+1)
+			return fmt.Errorf("sample %d, index %d: want from 0 to %d", at-1, row, int64(problem.MaxRows-1))
+		}
+	}
+	return l.indices.skip(l.end - start - count)
+}
+
+func (l *tensorLog) close() error { return l.in.Close() }
+
+// numbers reads the numbers of a tensor.
+type numbers struct {
+	in     io.Reader
+	size   int64 // the bytes of a number
+	buffer []byte
+}
+
+// read reads the next numbers.
+func (n *numbers) read(list []int64) error {
+	for len(list) > 0 {
+		part := list[:min(len(list), len(n.buffer)/int(n.size))]
+		data := n.buffer[:len(part)*int(n.size)]
+		if _, err := io.ReadFull(n.in, data); err != nil {
+			return cut(err)
+		}
+		for k := range part {
+			if n.size == 4 {
+				part[k] = int64(int32(binary.LittleEndian.Uint32(data[4*k:])))
+			} else {
+				part[k] = int64(binary.LittleEndian.Uint64(data[8*k:]))
+			}
+		}
+		list = list[len(part):]
+	}
+	return nil
+}
+
+// skip passes over numbers.
+func (n *numbers) skip(count int64) error {
+	_, err := io.CopyN(io.Discard, n.in, count*n.size)
+	return cut(err)
+}
+
+// openTorch returns the value in a file of torch.save, and a function that reads a storage.
+func openTorch(in io.ReaderAt, size int64) (any, func(*torchfile.Storage) (io.Reader, error), error) {
+	var start [len(zipEntry)]byte
+	if _, err := in.ReadAt(start[:], 0); err != nil {
+		return nil, nil, cut(err)
+	}
+	if string(start[:]) == zipEntry {
+		return openZip(in, size)
+	}
+	return openLegacy(in, size)
+}
+
+func newUnpickler(in io.Reader, storages map[string]*torchfile.Storage) *torchfile.Unpickler {
 	return &torchfile.Unpickler{
-		In:       in,
+		In:       bufio.NewReader(in),
 		Content:  "file of three tensors",
 		Types:    map[torchfile.Global]int64{"torch IntStorage": 4, "torch LongStorage": 8},
 		TypeHint: "indices, offsets and lengths are int32 or int64 tensors",
@@ -67,383 +257,101 @@ func newUnpickler(in *bufio.Reader, storages map[string]*torchfile.Storage) *tor
 	}
 }
 
-// openTorch reads the stream up to the first storage.
-func openTorch(in *stream) (*torchFile, error) {
-	start, err := in.Peek(4)
-	if err != nil {
-		return nil, cut(err)
-	}
-	t := &torchFile{in: in, storages: map[string]*torchfile.Storage{}, zip: string(start) == zipEntry}
-	if t.zip {
-		err = t.openZip()
-	} else {
-		err = t.openLegacy()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
-}
+var errBigEndian = errors.New("its numbers are not little-endian: save it on another machine")
 
-// next returns the next storage, in the file's order, and a reader of its bytes.
-// The caller need not read them all. next returns io.EOF after the last storage
-// that the tensors refer to.
-func (t *torchFile) next() (*torchfile.Storage, io.Reader, error) {
-	if err := t.end(); err != nil {
+// openZip reads the format since PyTorch 1.6, a zip file of one folder:
+//
+//	NAME/data.pkl       a pickle of the tensors: which storage, which shape
+//	NAME/byteorder      "little", since PyTorch 2.1
+//	NAME/data/0, ...    the storages
+func openZip(in io.ReaderAt, size int64) (value any, open func(*torchfile.Storage) (io.Reader, error), err error) {
+	archive, err := zip.NewReader(in, size)
+	if err != nil {
+		return nil, nil, cut(err)
+	}
+	files := map[string]*zip.File{}
+	folder := ""
+	for _, f := range archive.File {
+		files[f.Name] = f
+		if dir, name := path.Split(f.Name); name == "data.pkl" {
+			folder = dir
+		}
+	}
+	find := func(name string) (io.Reader, error) {
+		f := files[folder+name]
+		if f == nil {
+			return nil, fmt.Errorf("a zip file without NAME/%s: is it a file that torch.save wrote?", name)
+		}
+		return f.Open()
+	}
+	if order, err := find("byteorder"); err == nil {
+		if text, err := io.ReadAll(io.LimitReader(order, 16)); err != nil || string(text) != "little" {
+			return nil, nil, errors.Join(errBigEndian, err)
+		}
+	}
+	program, err := find("data.pkl")
+	if err != nil {
 		return nil, nil, err
 	}
-	if len(t.storages) == 0 {
-		return nil, nil, io.EOF
+	if value, err = newUnpickler(program, nil).Load(); err != nil {
+		return nil, nil, fmt.Errorf("data.pkl: %w", err)
 	}
-	find := t.nextLegacy
-	if t.zip {
-		find = t.nextZip
-	}
-	key, err := find()
-	if err != nil {
-		return nil, nil, err
-	}
-	t.at = t.storages[key]
-	delete(t.storages, key)
-	t.sum = &summed{in: t.in, zip: t.zip}
-	t.rest = &io.LimitedReader{R: t.sum, N: t.at.Size * t.at.Count}
-	return t.at, t.rest, nil
+	return value, func(s *torchfile.Storage) (io.Reader, error) { return find("data/" + s.Key) }, nil
 }
 
-// end reads the rest of the storage that next returned and checks that it is
-// complete.
-func (t *torchFile) end() error {
-	if t.at == nil {
-		return nil
-	}
-	s := t.at
-	t.at = nil
-	if _, err := io.Copy(io.Discard, t.rest); err != nil {
-		return fmt.Errorf("storage %q: %w", quotable(s.Key), cut(err))
-	}
-	if t.rest.N > 0 {
-		return fmt.Errorf("storage %q: %w: %d bytes of %d are missing", quotable(s.Key), errCut, t.rest.N, s.Size*s.Count)
-	}
-	if t.zip {
-		return t.finish(t.entry, s.Size*s.Count, &t.sum.sum)
-	}
-	return nil
-}
-
-func (t *torchFile) missing() error {
-	keys := slices.Sorted(maps.Keys(t.storages))
-	return fmt.Errorf("storage %q of a tensor is not in the file", quotable(keys[0]))
-}
-
-// nextLegacy reads up to the next storage of a file of the older format.
-func (t *torchFile) nextLegacy() (string, error) {
-	if len(t.keys) == 0 {
-		return "", t.missing()
-	}
-	key := t.keys[0]
-	t.keys = t.keys[1:]
-	s := t.storages[key]
-	if s == nil {
-		return "", fmt.Errorf("storage %q belongs to no tensor, or is in the list twice", quotable(key))
-	}
-	var count [8]byte
-	if _, err := io.ReadFull(t.in, count[:]); err != nil {
-		return "", cut(err)
-	}
-	if got := binary.LittleEndian.Uint64(count[:]); got != uint64(s.Count) {
-		return "", fmt.Errorf("storage %q: %d numbers, but its tensor says %d", quotable(key), got, s.Count)
-	}
-	return key, nil
-}
-
-// openLegacy reads the pickles before the storages of the older format.
-func (t *torchFile) openLegacy() error {
+// openLegacy reads the format before PyTorch 1.6, a sequence of pickles: a magic number, a
+// version, facts about the system, the tensors, the list of storages. Then come the
+// storages in the order of the list, each after its number of numbers.
+func openLegacy(in io.ReaderAt, size int64) (any, func(*torchfile.Storage) (io.Reader, error), error) {
 	const (
 		magic   = torchfile.Long("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19")
 		version = int64(1001)
 	)
-	u := t.unpickler()
+	storages := map[string]*torchfile.Storage{}
+	u := newUnpickler(io.NewSectionReader(in, 0, size), storages)
 	var values [5]any
+	at := int64(0) // the end of the pickles, then of a storage
 	for i := range values {
 		var err error
 		if values[i], err = u.Load(); err != nil {
-			return err
+			return nil, nil, err
 		}
+		at += int64(u.Length())
 		if i == 0 && values[0] != any(magic) {
-			return errors.New("torch.save did not write this pickle")
+			return nil, nil, errors.New("torch.save did not write this pickle")
 		}
 	}
 	if values[1] != any(version) {
-		return fmt.Errorf("version %v of the format before PyTorch 1.6, want %d", values[1], version)
+		return nil, nil, fmt.Errorf("version %v of the format before PyTorch 1.6, want %d", values[1], version)
 	}
 	facts, _ := values[2].(*torchfile.Dict)
 	little := false
-	if facts != nil {
-		for i := 0; i+1 < len(facts.Items); i += 2 {
-			if facts.Items[i] == any("little_endian") {
-				little = facts.Items[i+1] == any(true)
-			}
-		}
+	for i := 0; facts != nil && i+1 < len(facts.Items); i += 2 {
+		little = little || facts.Items[i] == any("little_endian") && facts.Items[i+1] == any(true)
 	}
 	if !little {
-		return errBigEndian
+		return nil, nil, errBigEndian
 	}
-	t.value = values[3]
 	keys, ok := values[4].(*torchfile.List)
 	if !ok {
-		return errors.New("it has no list of storages")
+		return nil, nil, errors.New("it has no list of storages")
 	}
+	places := map[*torchfile.Storage]int64{}
 	for _, key := range keys.Items {
-		name, ok := key.(string)
-		if !ok {
-			return errors.New("a storage has a key that is not a text")
+		name, _ := key.(string)
+		s := storages[name]
+		if s == nil {
+			return nil, nil, fmt.Errorf("storage %q belongs to no tensor", quotable(name))
 		}
-		t.keys = append(t.keys, name)
+		places[s] = at + 8
+		at += 8 + s.Size*s.Count
 	}
-	return nil
-}
-
-var errBigEndian = errors.New("its numbers are not little-endian: save it on another machine")
-
-// The signatures of a zip file: of an entry, of the list of entries at its end, and
-// of the sizes after the data of an entry.
-const (
-	zipEntry   = "PK\x03\x04"
-	zipList    = "PK\x01\x02"
-	zipSizes   = "PK\x07\x08"
-	zipEnd     = "PK\x05\x06"
-	zip64Extra = 1
-)
-
-// entry is the header of an entry of a zip file.
-type entry struct {
-	name string
-	// size is the size of the data, or -1 if it follows the data.
-	size int64
-	sum  uint32
-}
-
-// maxBefore is the most entries up to the pickle. PyTorch writes the pickle first
-// in all versions that were tried (1.8, 2.11); a version entry before it does no
-// harm.
-const maxBefore = 4
-
-// openZip reads the file up to the end of the pickle.
-func (t *torchFile) openZip() error {
-	for range maxBefore {
-		e, err := t.header()
-		if err != nil {
-			return err
+	open := func(s *torchfile.Storage) (io.Reader, error) {
+		place, ok := places[s]
+		if !ok || place+s.Size*s.Count > size {
+			return nil, fmt.Errorf("storage %q: %w", quotable(s.Key), errCut)
 		}
-		if e == nil {
-			break
-		}
-		var name string
-		if t.folder, name = path.Split(e.name); name != "data.pkl" {
-			if err := t.aside(e, name); err != nil {
-				return err
-			}
-			continue
-		}
-		u := t.unpickler()
-		if t.value, err = u.Load(); err != nil {
-			return fmt.Errorf("%s: %w", quotable(e.name), err)
-		}
-		return t.finish(e, int64(u.Length()), nil)
+		return io.NewSectionReader(in, place, s.Size*s.Count), nil
 	}
-	return errors.New("a zip file that does not start with NAME/data.pkl: is it a file that torch.save wrote?")
-}
-
-// aside reads an entry that is neither the pickle nor a storage.
-func (t *torchFile) aside(e *entry, name string) error {
-	data, err := t.small(e)
-	if err != nil {
-		return fmt.Errorf("entry %q: %w", quotable(e.name), err)
-	}
-	if name == "byteorder" && string(data) != "little" {
-		return errBigEndian
-	}
-	return nil
-}
-
-// header reads the header of the next entry, or returns nil at the list of
-// entries.
-func (t *torchFile) header() (*entry, error) {
-	var h [30]byte
-	if _, err := io.ReadFull(t.in, h[:4]); err != nil {
-		return nil, cut(err)
-	}
-	switch string(h[:4]) {
-	case zipEntry:
-	case zipList, zipEnd:
-		return nil, nil
-	default:
-		return nil, fmt.Errorf("%q where an entry of a zip file begins: it is damaged", h[:4])
-	}
-	if _, err := io.ReadFull(t.in, h[4:]); err != nil {
-		return nil, cut(err)
-	}
-	names := make([]byte, int(binary.LittleEndian.Uint16(h[26:]))+int(binary.LittleEndian.Uint16(h[28:])))
-	if _, err := io.ReadFull(t.in, names); err != nil {
-		return nil, cut(err)
-	}
-	nameLength := binary.LittleEndian.Uint16(h[26:])
-	e := &entry{name: string(names[:nameLength]), size: -1}
-	flags, method := binary.LittleEndian.Uint16(h[6:]), binary.LittleEndian.Uint16(h[8:])
-	if flags&1 != 0 || method != 0 {
-		return nil, fmt.Errorf("entry %q is compressed or encrypted, but torch.save does neither", quotable(e.name))
-	}
-	if flags&8 == 0 {
-		e.sum = binary.LittleEndian.Uint32(h[14:])
-		size := binary.LittleEndian.Uint32(h[22:])
-		e.size = int64(size)
-		if size == math.MaxUint32 {
-			var ok bool
-			if e.size, ok = zip64Size(names[nameLength:]); !ok {
-				return nil, fmt.Errorf("entry %q does not state its size", quotable(e.name))
-			}
-		}
-	}
-	return e, nil
-}
-
-// zip64Size finds the size of the data in an entry's extra fields.
-func zip64Size(extra []byte) (int64, bool) {
-	for len(extra) >= 4 {
-		id, length := binary.LittleEndian.Uint16(extra), int(binary.LittleEndian.Uint16(extra[2:]))
-		if extra = extra[4:]; length > len(extra) {
-			return 0, false
-		}
-		if id == zip64Extra && length >= 8 {
-			size := binary.LittleEndian.Uint64(extra)
-			return int64(size), size <= torchfile.MaxStorage
-		}
-		extra = extra[length:]
-	}
-	return 0, false
-}
-
-// finish checks the size of an entry whose data has been read, and the checksum if
-// it is known.
-func (t *torchFile) finish(e *entry, size int64, sum *uint32) error {
-	want := e.sum
-	if e.size >= 0 {
-		if e.size != size {
-			return fmt.Errorf("entry %q has %d bytes, want %d", quotable(e.name), e.size, size)
-		}
-	} else {
-		length, err := t.sizesLength(size)
-		if err != nil {
-			return fmt.Errorf("entry %q: %w", quotable(e.name), err)
-		}
-		d := make([]byte, length)
-		if _, err := io.ReadFull(t.in, d); err != nil {
-			return cut(err)
-		}
-		want = binary.LittleEndian.Uint32(d[4:])
-	}
-	if sum != nil && *sum != want {
-		return fmt.Errorf("entry %q has the checksum %#08x, but its header says %#08x: it is damaged, or written after torch.serialization.set_crc32_options(False)",
-			quotable(e.name), *sum, want)
-	}
-	return nil
-}
-
-// sizesLength returns the length of the sizes after the data of an entry, given the
-// size of the data. The sizes have 8 or 4 bytes.
-func (t *torchFile) sizesLength(size int64) (int, error) {
-	d, err := t.in.Peek(28)
-	if err != nil {
-		return 0, cut(err)
-	}
-	if string(d[:4]) == zipSizes {
-		long := binary.LittleEndian.Uint64(d[8:]) == uint64(size) && binary.LittleEndian.Uint64(d[16:]) == uint64(size)
-		short := binary.LittleEndian.Uint32(d[8:]) == uint32(size) && binary.LittleEndian.Uint32(d[12:]) == uint32(size)
-		// If the data is empty, both lengths are possible, and the next header decides.
-		if long && (!short || string(d[24:26]) == "PK") {
-			return 24, nil
-		}
-		if short {
-			return 16, nil
-		}
-	}
-	return 0, fmt.Errorf("its data does not end after %d bytes: it is damaged", size)
-}
-
-// nextZip reads up to the next storage of a zip file.
-func (t *torchFile) nextZip() (string, error) {
-	for {
-		e, err := t.header()
-		if err != nil {
-			return "", err
-		}
-		if e == nil {
-			return "", t.missing()
-		}
-		name, ok := strings.CutPrefix(e.name, t.folder)
-		if !ok {
-			return "", fmt.Errorf("entry %q, want all of them in %q", quotable(e.name), quotable(t.folder))
-		}
-		if key, ok := strings.CutPrefix(name, "data/"); ok {
-			if t.storages[key] == nil {
-				return "", fmt.Errorf("entry %q belongs to no tensor, or is the second one of its name", quotable(e.name))
-			}
-			t.entry = e
-			return key, nil
-		}
-		if err := t.aside(e, name); err != nil {
-			return "", err
-		}
-	}
-}
-
-// maxSmall is the largest size of an entry that is not a storage; those of PyTorch
-// have at most 40 bytes.
-const maxSmall = 1 << 12
-
-// small reads a small entry.
-func (t *torchFile) small(e *entry) ([]byte, error) {
-	if e.size > maxSmall {
-		return nil, fmt.Errorf("%d bytes, want at most %d beside the tensors", e.size, maxSmall)
-	}
-	if e.size >= 0 {
-		data := make([]byte, e.size)
-		if _, err := io.ReadFull(t.in, data); err != nil {
-			return nil, cut(err)
-		}
-		sum := crc32.ChecksumIEEE(data)
-		return data, t.finish(e, e.size, &sum)
-	}
-	ahead, err := t.in.Peek(maxSmall + 24)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, cut(err)
-	}
-	sum := uint32(0)
-	for size := 0; size+16 <= len(ahead) && size <= maxSmall; size++ {
-		d := ahead[size:]
-		if string(d[:4]) == zipSizes && binary.LittleEndian.Uint32(d[4:]) == sum && binary.LittleEndian.Uint32(d[8:]) == uint32(size) {
-			data := append([]byte(nil), ahead[:size]...)
-			if _, err := t.in.Discard(size); err != nil {
-				return nil, cut(err)
-			}
-			return data, t.finish(e, int64(size), &sum)
-		}
-		sum = crc32.Update(sum, crc32.IEEETable, d[:1])
-	}
-	return nil, fmt.Errorf("more than %d bytes, or damaged", maxSmall)
-}
-
-// summed adds the bytes read from a zip file to the checksum.
-type summed struct {
-	in  io.Reader
-	zip bool
-	sum uint32
-}
-
-func (s *summed) Read(p []byte) (int, error) {
-	n, err := s.in.Read(p)
-	if s.zip {
-		s.sum = crc32.Update(s.sum, crc32.IEEETable, p[:n])
-	}
-	return n, err
+	return values[3], open, nil
 }

@@ -14,8 +14,6 @@ import (
 	"time"
 )
 
-func TestEveryFlipOfParquet(t *testing.T) { flipsOfParquet(t, 1) }
-
 // most is the most heap that the tests below may use: their largest table has 1.4
 // or 0.3 million lookups.
 const most = 150 << 20
