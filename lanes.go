@@ -8,7 +8,7 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 )
 
-// On an H200 neither lane rule holds exactly (problem.LaneRule, docs/MEASURED.md). So Plan prices
+// On an H200 neither lane rule holds exactly (problem.LaneRule, docs/RESULTS.md). So Plan prices
 // its plan under both rules (Result.Lanes). The search goes by LanesByWidest, which the code
 // of FBGEMM's kernels says, and takes from plans of nearly equal cost one that is cheap
 // under LanesByTable, too (search.Options.Beside):

@@ -145,7 +145,7 @@ type Result struct {
 }
 
 // Lanes are the costs of one placement under each lane rule: on an H200 neither rule
-// holds exactly (problem.LaneRule, docs/MEASURED.md).
+// holds exactly (problem.LaneRule, docs/RESULTS.md).
 type Lanes struct{ Widest, Own unit.Millis }
 
 // Judged reports whether the simulated device judged the plan. It judges if it simulates
@@ -252,7 +252,7 @@ func Plan(ctx context.Context, p *problem.Problem, opt Options) (*Result, error)
 }
 
 // MaxPlanned is the most tables that Plan and Replan take. The search of 60,000 tables on 4,096
-// devices takes up to a minute (docs/PERFORMANCE.md), and that of a million tables takes too
+// devices takes up to a minute (docs/RESULTS.md), and that of a million tables takes too
 // long to wait for.
 const MaxPlanned = 1 << 17
 

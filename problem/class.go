@@ -90,7 +90,7 @@ type OperatorKey struct {
 
 // LaneRule says how the kernels of an operator choose the number of lanes that work on a
 // bag. The code of FBGEMM's kernels says LanesByWidest; on an H200 narrow tables beside a wide
-// one lose less by it than the simulated device says (docs/MEASURED.md).
+// one lose less by it than the simulated device says (docs/RESULTS.md).
 type LaneRule uint8
 
 // The lane rules.

@@ -79,7 +79,7 @@ func trust(s *neuroshard.Step) string {
 	case s.Calibrated:
 		return fmt.Sprintf("%s, calibrated by a measured step of %v", stack, s.Input.Measured.Step)
 	case s.ErrorPercent > 0:
-		return fmt.Sprintf("%s, fitted to measured steps: docs/REALITY.md", stack)
+		return fmt.Sprintf("%s, fitted to measured steps: docs/RESULTS.md", stack)
 	}
 	return fmt.Sprintf("%s, whose constants no measured step confirms: measure one step and add --step", stack)
 }

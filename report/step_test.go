@@ -34,7 +34,7 @@ func TestWholeStepLines(t *testing.T) {
 		change func(*neuroshard.Step)
 		want   string
 	}{
-		"all": {func(*neuroshard.Step) {}, `step            4.00 ms ± 10 %: embeddings 2.00 ms (50 %), dense 1.50 ms, all-reduce 0.500 ms, hidden 0.100 ms; most of it is lookups (SIMULATED; hugectr, fitted to measured steps: docs/REALITY.md)
+		"all": {func(*neuroshard.Step) {}, `step            4.00 ms ± 10 %: embeddings 2.00 ms (50 %), dense 1.50 ms, all-reduce 0.500 ms, hidden 0.100 ms; most of it is lookups (SIMULATED; hugectr, fitted to measured steps: docs/RESULTS.md)
 throughput      15.1 M samples/s ± 10 %, needs 13.4 GB/s of input
 price           4 x a100-80 at $2.95 an hour (given): $0.43 per 1e9 samples ± 10 %
 against size    embeddings -50 %, step -33 %, throughput +51 % (SIMULATED)

@@ -102,7 +102,7 @@ func (l *Limits) bodyMemory() int64 { return int64(l.Memory / 4) }
 func (l *Limits) planMemory() int64 { return int64(l.Memory / 2) }
 
 // planWeight returns an upper estimate of the memory that planning takes. It is above the
-// peaks of processes that plan (docs/PERFORMANCE.md, As problems grow, has the command).
+// peaks of processes that plan (docs/RESULTS.md has the command).
 func planWeight(tables, devices int) int64 {
 	return int64(72*unit.MiB + 24*unit.KiB*unit.Bytes(tables) + 16*unit.KiB*unit.Bytes(devices))
 }

@@ -28,7 +28,7 @@ import (
 //	                max over h of (G-1)/G B/l D_h b and B/(G l) (D - D_h) b, / nic
 //	all-reduce      of E elements, first inside hosts, then each device a part between
 //	                2 (l-1)/l E b / intra, and 2 (G-1)/G E b/l / nic
-//	                with R replicas of each device: over all n R devices (docs/TWOD.md)
+//	                with R replicas of each device: over all n R devices (docs/TORCHREC.md)
 //	hierarchical    device r sends V_r columns inside its host, and host h sends W_h, each
 //	                slice of a table once; the second step follows the first
 //	                (l-1)/l B max(V_r) b / intra, and (G-1)/G B/l max(W_h) b / nic

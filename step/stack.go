@@ -83,7 +83,7 @@ type Constants struct {
 }
 
 // ErrorBar is the error of a stack's step times, in percent: the worst error of a table of
-// docs/REALITY.md, rounded up to a multiple of 10. 0 means that it is not known.
+// docs/RESULTS.md, rounded up to a multiple of 10. 0 means that it is not known.
 type ErrorBar struct {
 	// OneHost and Hosts are for clusters of one host and of several hosts.
 	OneHost, Hosts float64
@@ -127,14 +127,14 @@ func half() *problem.Precision { p := problem.FP16; return &p }
 
 // eager are the constants of PyTorch without graphs and without fused activations. Fixed and
 // Launches are the medians of three GPUs that are fitted to the steps of HiPC 2022
-// (docs/REALITY.md, Steps that the host bounds); the others are published.
+// (docs/RESULTS.md); the others are published.
 var eager = Constants{
 	Lookups: 1, GEMM: 0.69, Stream: 0.8, Passes: 11, Fixed: 2.75, Inside: 1, Between: 1, Sent: 1,
 	Exposed: 0.5, Launches: 4.9,
 }
 
 // fitted are HugeCTR's constants. Fixed is fitted to MLPerf's systems of one host in v3.0
-// (docs/REALITY.md, Whole steps); the others are within the ranges that sources publish, and
+// (docs/RESULTS.md); the others are within the ranges that sources publish, and
 // were set by hand.
 var fitted = Constants{
 	Lookups: 1, GEMM: 0.77, Stream: 0.8, Passes: 6.5, Fixed: 0.45, Inside: 1, Between: 1, Sent: 1,

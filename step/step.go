@@ -2,7 +2,7 @@
 // the dense part, and what the engine overlaps.
 //
 // The embeddings' times are the simulated device's and therefore SIMULATED; the constants
-// of the rest were fitted to measured steps where Stack.Known says so. docs/REALITY.md has
+// of the rest were fitted to measured steps where Stack.Known says so. docs/RESULTS.md has
 // the measured steps beside the predicted ones.
 //
 //	embeddings.go   what a placement makes each device do: lookups, vectors, replicas
@@ -242,7 +242,7 @@ func (in *Input) Check() error {
 // that it was measured with. On another cluster, or with another batch, nobody knows
 // whether the measured step differs from its prediction by a fixed time or by a factor. All
 // terms take the root of that factor, and the rest of the difference is fixed time: of the
-// three ways, this one errs least (docs/REALITY.md, One measured step).
+// three ways, this one errs least (docs/RESULTS.md).
 //
 // scaled is true if the embeddings alone are predicted slower than the measured step.
 func (in *Input) calibrate(terms *Terms) (scaled bool, err error) {

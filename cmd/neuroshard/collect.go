@@ -63,7 +63,7 @@ the simulated device (--backend simulated --profile a100-80).
 
 If a run is stopped or killed, the same command continues it. --shard 2/8 measures the
 second of eight parts, for eight machines; neuroshard dataset merge joins them
-(docs/LAUNCHERS.md).
+(docs/MEASURING.md).
 
 --ceilings measures the best that the device can reach, and writes no dataset.`,
 		Example: `  neuroshard collect --backend cpu --samples 5000 -o samples

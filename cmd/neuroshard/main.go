@@ -107,7 +107,7 @@ and placed over devices, so that the slowest device is as fast as it can be.
   neuroshard show plan.json`,
 		Args: rootArgs,
 		// cobra's own --version goes through text/template, whose reflection would keep every
-		// method of every type in the binary (docs/PERFORMANCE.md).
+		// method of every type in the binary (docs/RESULTS.md).
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
 				return printVersion(a.stdout)

@@ -244,7 +244,7 @@ def test_a_topology_of_a_group_is_refused(binary: str, tmp_path: Path) -> None:
 
 
 def test_ranks_of_groups_are_those_of_the_program() -> None:
-    """By docs/TWOD.md: 8 ranks, 4 a host."""
+    """By docs/TORCHREC.md: 8 ranks, 4 a host."""
     for size, inter_host, per_host in (
         (4, False, 2),
         (4, True, 4),

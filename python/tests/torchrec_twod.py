@@ -82,7 +82,7 @@ def means(group: dist.ProcessGroup) -> Callable[[list[torch.Tensor]], None]:
 
 
 def members(case: dict[str, Any]) -> list[list[int]]:
-    """Returns the ranks of each group, as docs/TWOD.md draws them."""
+    """Returns the ranks of each group, as docs/TORCHREC.md draws them."""
     size = case["size"]
     number = ranks.RANKS // size
     if case.get("inter_host"):

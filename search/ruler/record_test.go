@@ -195,11 +195,8 @@ func (k *known) broken(r result) string {
 	return strings.Join(all, "; ")
 }
 
-// header is the head of a table of results, and row a row of it.
-const header = `| class | problems | seeds | mean % | p95 % | worst % | solved | proven | evaluations | moved | processor s |
-|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|
-`
-
+// row returns the result as a row of a table: class, problems, seeds, mean %, 95th percentile, worst, solved, proven,
+// evaluations, moved bytes and processor seconds.
 func (r result) row(class string) string {
 	moved := ""
 	if r.Moved > 0 {
@@ -224,41 +221,4 @@ func total(all []result) string {
 		sum.Evaluations, sum.Seconds, sum.Worst = sum.Evaluations+r.Evaluations, sum.Seconds+r.Seconds, max(sum.Worst, r.Worst)
 	}
 	return fmt.Sprintf("| all | %d | | %.2f | | %.2f | %d | %d | %d | | %.1f |\n", sum.Problems, sum.Mean/max(1, n), sum.Worst, sum.Solved, sum.Proven, sum.Evaluations, sum.Seconds)
-}
-
-const page = `# The ruler
-
-How good the plans of the default search are, on problems of %d classes drawn from seeds. A change of the search is judged here:
-
-` + "```" + `
-make ruler                                                                   # compares; fails where a class became worse
-go test -tags ruler ./search/ruler -v -args -classes tiny,re-plans -seeds 3  # some classes, three seeds
-go test -tags ruler ./search/ruler -v -timeout 5h -args -update              # records costs, and writes this page
-` + "```" + `
-
-Each row is the last result that was recorded of a class. *Mean*, *p95* and *worst* say how far the predicted costs are above the cheapest known ones ([ruler.json](../../search/ruler/testdata/ruler.json)), by the models that ship with the planner (SIMULATED); the number in brackets is the worst problem. In a re-plan, the cost contains the price of the moved bytes. A class fails if its mean is more than %v points above that of the row, its 95th percentile more than %v or its worst more than %v, or if fewer problems are solved or proven than are known to be. Costs of other numbers of problems or seeds than those of the row are shown and not judged. A plan is *proven* if the search tried all plans with undivided operators, or if its simulated cost equals the lower bound. A plan that leaves a device without room for its backward is not *solved* if a plan with that room is known.
-
-*Evaluations* and *processor time* are sums over all searches, each on one thread. No test judges processor time: compare times of runs on one machine, one after the other.
-
-[The problems](../../search/ruler/classes_test.go) of a second set, ` + "`-set 2 -record FILE`" + `, come from other seeds. Nobody tunes on them: a new search is compared with the old one there once, before it takes its place.
-
-`
-
-// writePage writes the last results to docs/evidence/RULER.md.
-func (r *record) writePage(t *testing.T) {
-	t.Helper()
-	var text strings.Builder
-	fmt.Fprintf(&text, page, len(classes), mostMean, mostP95, mostWorst)
-	text.WriteString(header)
-	var all []result
-	for _, c := range classes {
-		if k := r.Classes[c.name]; k != nil {
-			all = append(all, k.Last)
-			text.WriteString(k.Last.row(c.name))
-		}
-	}
-	text.WriteString(total(all))
-	if err := os.WriteFile("../../docs/evidence/RULER.md", []byte(text.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
 }

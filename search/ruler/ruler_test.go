@@ -7,8 +7,15 @@
 //	go test -tags ruler ./search/ruler -v -args -classes tiny,re-plans       # two classes
 //	go test -tags ruler ./search/ruler -v -timeout 5h -args -update          # record the result
 //
-// The problems are in classes_test.go. testdata/ruler.json has the costs known and the last result, and
-// docs/evidence/RULER.md shows that result (record_test.go).
+// The problems are in classes_test.go. testdata/ruler.json has the costs known and the last result. Mean, 95th
+// percentile and worst say how far the predicted costs are above the cheapest known ones, by the models that ship with
+// the planner (SIMULATED). In a re-plan, the cost contains the price of the moved bytes. A plan is proven if the search
+// tried all plans with undivided operators, or if its simulated cost equals the lower bound. A plan that leaves a device
+// without room for its backward is not solved if a plan with that room is known. No test judges processor time: compare
+// times of runs on one machine, one after the other.
+//
+// The problems of a second set, -set 2 -record FILE, come from other seeds. Nobody tunes on them: a new search is
+// compared with the old one there once, before it takes its place.
 package ruler
 
 import (
@@ -36,7 +43,7 @@ var (
 	seeds    = flag.Int("seeds", 2, "the seeds to search with, from 0")
 	problems = flag.Int("problems", 0, "the most problems of a class; 0 for all")
 	file     = flag.String("record", recorded, "the file of the costs known and of the last result")
-	update   = flag.Bool("update", false, "record the result, and write docs/evidence/RULER.md")
+	update   = flag.Bool("update", false, "record the result")
 )
 
 // recorded is the file of the costs of set 1.
@@ -56,6 +63,7 @@ func TestRuler(t *testing.T) {
 		}
 	}
 	record := readRecord(t, *set, *file)
+	var results []result
 	for _, c := range classes {
 		if !named(c.name) {
 			continue
@@ -76,6 +84,7 @@ func TestRuler(t *testing.T) {
 		}
 		r := known.judge(all)
 		t.Log(strings.TrimSpace(r.row(c.name)))
+		results = append(results, r)
 		if *update {
 			known.Last = r
 			record.write(t, *file)
@@ -88,9 +97,7 @@ func TestRuler(t *testing.T) {
 			t.Logf("%s: costs are not judged: the last result is of %d problems and %d seeds", c.name, known.Last.Problems, known.Last.Seeds)
 		}
 	}
-	if *update && *file == recorded {
-		record.writePage(t)
-	}
+	t.Log(strings.TrimSpace(total(results)))
 }
 
 // searches returns what the searches of all seeds find for problem i of a class.

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/internal/rank"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -42,17 +39,8 @@ func (k *constants) predict(d simulate.Device, op simulate.Op, pass string) floa
 	return p.simulated(&fitted, pass)
 }
 
-// version3 returns the constants of version 3 of the simulated device. It counted cycles, of the
-// clock of the profile.
-func version3(clock float64) constants {
-	const row, bag = 27.3, 4.8
-	return constants{hardware.KernelTimes{
-		Row: row / clock, Bag: bag / clock, BagPower: 1, Update: row / clock, UpdatePower: .8,
-	}, 0, 1 / hardware.LengthFactor}
-}
-
-// version4 returns the constants of the simulated device.
-func version4(d simulate.Device) constants {
+// shipped returns the constants of the simulated device.
+func shipped(d simulate.Device) constants {
 	return constants{d.Profile().KernelTimes(true), d.RowOverhead, 1}
 }
 
@@ -83,7 +71,7 @@ const publishedWeight = 9
 // fitDataOf returns the data of a pass: beside ours, the published times of kernels that pool for the
 // forward, and those of an H100 with all rows in HBM for the backward.
 func fitDataOf(m *measurements, pass string) (fitData, error) {
-	f := fitData{device: m.device, points: m.fbgemm.lanes.fitPoints()}
+	f := fitData{device: m.device, points: m.lanes.fitPoints()}
 	all, err := publishedTimes()
 	for _, p := range all {
 		pools := p.Op.Pooling != problem.PoolingNone && p.Use == "fit" && p.Device.Profile().Warp() == 32
@@ -160,100 +148,16 @@ func fitBoth(m *measurements) (constants, error) {
 	return k, nil
 }
 
-// fittedTable has the constants of version 3, those that fit and those of the simulated device,
-// and the errors of the first and the last: on the points of the fit, and on the anchors and
-// groups, which are in no fit.
-func fittedTable(m *measurements) (string, error) {
-	found, err := fitBoth(m)
-	if err != nil {
-		return "", err
-	}
-	old, now := version3(m.device.Profile().ClockGHz), version4(m.device)
-	var b strings.Builder
-	fmt.Fprint(&b, "| constants | forward: row, ns | bag, ns | power of the lanes | overhead of a row, bytes | backward: row, ns | power of the lanes | bag, ns |\n|---|--:|--:|--:|--:|--:|--:|--:|\n")
-	for _, k := range []struct {
-		name string
-		of   constants
-	}{{"version 3, at the clock of `h200`", old}, {"fitted", found}, {"version 4", now}} {
-		fmt.Fprintf(&b, "| %s | %.2f | %.1f | %.3f | %.0f | %.1f | %.3f | %.1f |\n", k.name, k.of.Row, k.of.Bag, k.of.BagPower, k.of.overhead, k.of.Update, k.of.UpdatePower, k.of.Prepare)
-	}
-	times, cycles, err := clockMisfits(m)
-	if err != nil {
-		return "", err
-	}
-	fmt.Fprintf(&b, "\nThe sum of squared logarithms of predicted over measured forwards is %.1f, and %.1f at best if the times follow the clock.\n", times, cycles)
-	fmt.Fprint(&b, "\n| pass | times | number | in the fit | simulated over measured, version 3 | version 4 | Kendall's tau, version 3 | version 4 |\n|---|---|--:|---|--:|--:|--:|--:|\n")
-	sets, err := fitSets(m)
-	if err != nil {
-		return "", err
-	}
-	for _, pass := range passes() {
-		for _, set := range sets {
-			fmt.Fprintf(&b, "| %s | %s | %d | %s |", pass, set.name, len(set.points), set.used)
-			var taus [2]float64
-			for i, k := range []constants{old, now} {
-				var ratios []float64
-				ratios, taus[i] = set.errors(&k, m.device, pass)
-				fmt.Fprintf(&b, " %.2f (%.2f-%.2f) |", median(ratios), quantile(ratios, .05), quantile(ratios, .95))
-			}
-			fmt.Fprintf(&b, " %.3f | %.3f |\n", taus[0], taus[1])
-		}
-	}
-	return strings.TrimSpace(b.String()), nil
-}
-
 // clockMisfits returns the misfits of the forward with fitted times, and with fitted cycles.
 func clockMisfits(m *measurements) (times, cycles float64, err error) {
 	f, err := fitDataOf(m, forwardPass)
 	if err != nil {
 		return 0, 0, err
 	}
-	start := version4(m.device)
+	start := shipped(m.device)
 	k := f.fit(start, forwardPass)
 	times = f.misfit(&k, forwardPass)
 	f.cycles = true
 	k = f.fit(start, forwardPass)
 	return times, f.misfit(&k, forwardPass), nil
-}
-
-// A fitSet is points with a name for the table. used is yes if they are in the fit.
-type fitSet struct {
-	name, used string
-	points     []point
-}
-
-// fitSets returns the points of FBGEMM's kernels without weights, by what they measure.
-func fitSets(m *measurements) ([]fitSet, error) {
-	samples, err := samplePoints(filepath.Join(m.folder, fbgemm, "samples"))
-	if err != nil {
-		return nil, err
-	}
-	samples = slices.DeleteFunc(samples, func(p point) bool { return p.op.Weighted })
-	var anchors []point
-	for _, mode := range modes() {
-		if !mode.weighted {
-			anchors = append(anchors, m.fbgemm.anchors.points(mode)...)
-		}
-	}
-	return []fitSet{
-		{"eight tables, alone and beside the wide one", "yes", m.fbgemm.lanes.fitPoints()},
-		{"one table", "no", anchors},
-		{"groups without Adam", "no", ofAdam(samples, false)},
-		{"groups of Adam", "no", ofAdam(samples, true)},
-	}, nil
-}
-
-// errors returns the predicted over the measured times, and Kendall's tau of both.
-func (s *fitSet) errors(k *constants, d simulate.Device, pass string) (ratios []float64, tau float64) {
-	var predicted, measured []float64
-	for _, p := range s.points {
-		t := k.predict(d, p.op, pass)
-		ratios, predicted, measured = append(ratios, t/p.measured(pass)), append(predicted, t), append(measured, p.measured(pass))
-	}
-	return ratios, rank.Kendall(predicted, measured)
-}
-
-// ofAdam returns the points of operators with Adam, or those of all others.
-func ofAdam(points []point, adam bool) []point {
-	return slices.DeleteFunc(slices.Clone(points), func(p point) bool { return (p.op.Optimizer == problem.Adam) != adam })
 }

@@ -27,18 +27,12 @@ const (
 
 // lanesFile is lanes.json.
 type lanesFile struct {
-	Kernel string
-	Lanes  []lanesEntry
-	Sweep  []lanesEntry
-	Wide   []struct {
+	Lanes []lanesEntry
+	Wide  []struct {
 		Batch       int
 		DType       string
 		Weighted    bool
 		Wide, Floor quartiles
-	}
-	Verdict struct {
-		Rule           string
-		Ratio, Largest float64
 	}
 }
 
@@ -120,27 +114,6 @@ func (f *lanesFile) empty(e *lanesEntry) (forward, backward float64) {
 	return math.NaN(), math.NaN()
 }
 
-// line returns the ns of a bag and of a lookup.
-func (f *lanesFile) line(rows int64, lanes int) (bag, lookup float64) {
-	var at [2]float64 // with 1 and with 10 lookups a bag
-	bags := 0.0
-	for i := range f.Lanes {
-		e := &f.Lanes[i]
-		if e.Dim != 8 || e.Rows != rows || e.Lengths != "equal" || e.DType != "fp32" || e.Weighted || e.PoolingFactor > 10 {
-			continue
-		}
-		bags = float64(narrowTables * e.Batch)
-		time := e.Alone.Forward[1]
-		if lanes == 32 {
-			empty, _ := f.empty(e)
-			time = e.Beside.Forward[1] - empty
-		}
-		at[min(e.PoolingFactor-1, 1)] = time
-	}
-	lookup = (at[1] - at[0]) / (9 * bags) * 1e6
-	return at[0]/bags*1e6 - lookup, lookup
-}
-
 // ratios returns by how much the wide table slows the narrow ones, as measured and as
 // simulated.
 func (f *lanesFile) ratios(d *simulate.Device, e *lanesEntry) (measured, simulated [2]float64) {
@@ -166,62 +139,28 @@ func (f *lanesFile) ratios(d *simulate.Device, e *lanesEntry) (measured, simulat
 	return measured, simulated
 }
 
-// lanesTable has the ratios of FBGEMM's kernels beside the simulated ones.
-func lanesTable(m *measurements) (string, error) { return ratioTable(m, &m.fbgemm.lanes), nil }
-
-// tritonLanesTable has the ratios of the worker's Triton kernels.
-func tritonLanesTable(m *measurements) (string, error) { return ratioTable(m, &m.triton.lanes), nil }
-
-// ratioTable sums up the ratios of all cases by columns, rows and lengths: the medians over
-// pooling factors, precisions and weights, and the range.
-func ratioTable(m *measurements, f *lanesFile) string {
+// lanesTable has by how much a wide table slows narrow ones with FBGEMM's kernels, by the columns
+// of the narrow tables: medians over rows, pooling factors, lengths, precisions and weights.
+func lanesTable(m *measurements) string {
 	var b strings.Builder
-	fmt.Fprint(&b, "| columns | rows | lengths | forward, measured | simulated | backward, measured | simulated |\n|--:|--:|---|--:|--:|--:|--:|\n")
-	for _, c := range lanesClasses() {
-		var columns [4][]float64
-		for i := range f.Lanes {
-			e := &f.Lanes[i]
-			if e.Dim != c.dim || e.Rows != c.rows || e.Lengths != c.lengths {
-				continue
-			}
-			measured, simulated := f.ratios(&m.device, e)
-			for p := range 2 {
-				columns[2*p] = append(columns[2*p], measured[p])
-				columns[2*p+1] = append(columns[2*p+1], simulated[p])
-			}
-		}
-		fmt.Fprintf(&b, "| %d | %s | %s |", c.dim, c.size(), c.lengths)
-		for _, r := range columns {
-			fmt.Fprintf(&b, " %.2f (%.2f-%.2f) |", median(r), slices.Min(r), slices.Max(r))
-		}
-		fmt.Fprintln(&b)
-	}
-	fmt.Fprintf(&b, "\nThe verdict of the script: `%s`, a ratio of %.2f in the median of the decisive cases, %.2f at most over all.", f.Verdict.Rule, f.Verdict.Ratio, f.Verdict.Largest)
-	return b.String()
-}
-
-// A lanesClass is the cases of one line.
-type lanesClass struct {
-	dim     int
-	rows    int64
-	lengths string
-}
-
-// size returns the rows in words.
-func (c lanesClass) size() string { return sizes[c.rows] }
-
-// sizes are the numbers of rows of the experiment, in words.
-var sizes = map[int64]string{100_000: "100,000", 10_000_000: "10 million"}
-
-func lanesClasses() (all []lanesClass) {
+	fmt.Fprint(&b, "| columns | forward, measured | simulated | backward, measured | simulated |\n|--:|--:|--:|--:|--:|")
 	for _, dim := range []int{8, 16, 32, 64} {
-		for _, rows := range []int64{100_000, 10_000_000} {
-			for _, lengths := range []string{"equal", exponential} {
-				all = append(all, lanesClass{dim, rows, lengths})
+		var columns [4][]float64
+		for i := range m.lanes.Lanes {
+			if e := &m.lanes.Lanes[i]; e.Dim == dim {
+				measured, simulated := m.lanes.ratios(&m.device, e)
+				for p := range 2 {
+					columns[2*p] = append(columns[2*p], measured[p])
+					columns[2*p+1] = append(columns[2*p+1], simulated[p])
+				}
 			}
 		}
+		fmt.Fprintf(&b, "\n| %d |", dim)
+		for _, r := range columns {
+			fmt.Fprintf(&b, " %.2f |", median(r))
+		}
 	}
-	return all
+	return b.String()
 }
 
 func median(values []float64) float64 { return quantile(values, .5) }
@@ -233,4 +172,36 @@ func quantile(values []float64, share float64) float64 {
 	low := int(at)
 	high := min(low+1, len(sorted)-1)
 	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
+}
+
+// weightShares returns, for each case with weights and the same case without, the difference of
+// the backwards over the weighted forward less its fixed time.
+func weightShares(f *lanesFile) (alone, beside []float64) {
+	type key struct {
+		dim, pooling, batch int
+		rows                int64
+		lengths, dtype      string
+	}
+	without := map[key]*lanesEntry{}
+	keyOf := func(e *lanesEntry) key {
+		return key{e.Dim, e.PoolingFactor, e.Batch, e.Rows, e.Lengths, e.DType}
+	}
+	for i := range f.Lanes {
+		if e := &f.Lanes[i]; !e.Weighted {
+			without[keyOf(e)] = e
+		}
+	}
+	share := func(weighted, plain *quartiles) float64 {
+		return (weighted.Backward[1] - plain.Backward[1]) / (weighted.Forward[1] - simulate.ForwardFixedUS/1000)
+	}
+	for i := range f.Lanes {
+		e := &f.Lanes[i]
+		plain := without[keyOf(e)]
+		if !e.Weighted || plain == nil {
+			continue
+		}
+		alone = append(alone, share(&e.Alone, &plain.Alone))
+		beside = append(beside, share(&e.Beside, &plain.Beside))
+	}
+	return alone, beside
 }

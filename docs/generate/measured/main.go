@@ -1,35 +1,34 @@
-// Command measured makes the tables of docs/MEASURED.md: what scripts/measure-gpu measured on a
-// GPU, beside what the simulated device and the cost models predict. The measurements are in
-// docs/measured, a folder for each GPU and backend, so the command needs no GPU and prints the
-// same bytes each time.
+// Command measured prints what scripts/measure-gpu measured on a GPU beside what the simulated device
+// says: the second part of docs/RESULTS.md. The measurements are in docs/measured, a folder for each
+// backend, so the command needs no GPU and prints the same bytes each time:
 //
-//	go run ./docs/generate/measured                          all tables
-//	go run ./docs/generate/measured -doc docs/MEASURED.md    the tables, into the document
+//	go run ./docs/generate/measured
+//	go test ./docs/generate/measured -update    # writes the tables into the document
 //
-// Each table has a function, in the file of its step: lanes.go, times.go, fit.go, weights.go, samples.go, plans.go,
-// replay.go.
+// The test also fits the constants of the simulated device to these times (fit.go), and to
+// published ones (published.csv).
 package main
 
 import (
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
-	"github.com/neuroshard/neuroshard/internal/marks"
+	"github.com/neuroshard/neuroshard/internal/rank"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
 func main() {
-	folder := flag.String("folder", "docs/measured", "folder of the measurements")
-	doc := flag.String("doc", "", "document to put the tables into, in place of those between its marks: `file`")
-	flag.Parse()
-	if err := run(os.Stdout, *folder, *doc); err != nil {
+	text, err := tables("docs/measured")
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "measured: error:", err)
 		os.Exit(1)
 	}
+	fmt.Println(text)
 }
 
 // The folders of the measurements, by the kernels that ran.
@@ -41,96 +40,92 @@ const (
 // profile is the profile of the GPU that was measured.
 const profile = "h200"
 
-// A table is one table of the document; its mark there is "measured NAME".
-type table struct {
-	name string
-	make func(m *measurements) (string, error)
-}
-
-// tables lists all tables in the order of the document.
-func tables() []table {
-	return []table{
-		{"plans", planTable},
-		{"dcnv2", dcnTable},
-		{"replayed", replayTable},
-		{"lanes", lanesTable},
-		{"lanes-triton", tritonLanesTable},
-		{"times", timesTable},
-		{"line", lineTable},
-		{"fitted", fittedTable},
-		{"weights", weightsTable},
-		{"groups", samplesTable},
-		{"ceilings", ceilingsTable},
-	}
-}
-
-// run prints all tables, and writes them into the document if it is named.
-func run(out io.Writer, folder, doc string) error {
-	m, err := readAll(folder)
-	if err != nil {
-		return err
-	}
-	texts := make([]string, len(tables()))
-	for i, t := range tables() {
-		if texts[i], err = t.make(m); err != nil {
-			return fmt.Errorf("table %s: %w", t.name, err)
-		}
-		fmt.Fprintf(out, "%s:\n\n%s\n\n", t.name, texts[i])
-	}
-	if doc == "" {
-		return nil
-	}
-	for i, t := range tables() {
-		if err := marks.Replace(doc, "measured "+t.name, texts[i:i+1]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // measurements is what the folders hold.
 type measurements struct {
-	folder         string
-	fbgemm, triton kernelTimes
+	folder string
+	// lanes and anchors are of FBGEMM's kernels, and groups those of both kernels.
+	lanes   lanesFile
+	anchors anchorsFile
+	groups  map[string][]point
 	// device is the simulated device of the profile.
 	device simulate.Device
 }
-
-// kernelTimes holds the measurements of one backend. name is for tables, and folder is that of
-// its files.
-type kernelTimes struct {
-	name, folder string
-	lanes        lanesFile
-	anchors      anchorsFile
-	plans        []planRow
-}
-
-// backends returns the measurements of both backends.
-func (m *measurements) backends() []*kernelTimes { return []*kernelTimes{&m.fbgemm, &m.triton} }
 
 func readAll(folder string) (*measurements, error) {
 	hw, err := hardware.ByName(profile)
 	if err != nil {
 		return nil, err
 	}
-	m := &measurements{
-		folder: folder, device: simulate.NewDevice(hw),
-		fbgemm: kernelTimes{name: "FBGEMM", folder: fbgemm}, triton: kernelTimes{name: "Triton", folder: triton},
+	m := &measurements{folder: folder, device: simulate.NewDevice(hw), groups: map[string][]point{}}
+	if err := readJSON(filepath.Join(folder, fbgemm, "lanes.json"), &m.lanes); err != nil {
+		return nil, err
 	}
-	for _, k := range m.backends() {
-		at := filepath.Join(folder, k.folder)
-		if err := readJSON(filepath.Join(at, "lanes.json"), &k.lanes); err != nil {
-			return nil, err
-		}
-		if n := len(k.lanes.Lanes); n != lanesCases {
-			return nil, fmt.Errorf("%s: %d of %d cases of lanes.json are measured", at, n, lanesCases)
-		}
-		if err := readJSON(filepath.Join(at, "anchors.json"), &k.anchors); err != nil {
-			return nil, err
-		}
-		if k.plans, err = readPlans(filepath.Join(at, "plans.csv")); err != nil {
+	if err := readJSON(filepath.Join(folder, fbgemm, "anchors.json"), &m.anchors); err != nil {
+		return nil, err
+	}
+	for _, kernels := range []string{fbgemm, triton} {
+		if m.groups[kernels], err = samplePoints(filepath.Join(folder, kernels, "samples")); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
+}
+
+// A row is a line of the table of errors: ratios are measured over simulated times.
+type row struct {
+	what, pass, fitted string
+	ratios             []float64
+	tau                float64
+}
+
+// rowOf returns the line of some points.
+func (m *measurements) rowOf(what, pass, fitted string, points []point) row {
+	r := row{what: what, pass: pass, fitted: fitted}
+	var simulated, measured []float64
+	for _, p := range points {
+		s := p.simulated(&m.device, pass)
+		r.ratios = append(r.ratios, p.measured(pass)/s)
+		simulated, measured = append(simulated, s), append(measured, p.measured(pass))
+	}
+	r.tau = rank.Kendall(simulated, measured)
+	return r
+}
+
+// tables returns both tables in Markdown.
+func tables(folder string) (string, error) {
+	m, err := readAll(folder)
+	if err != nil {
+		return "", err
+	}
+	plain := slices.DeleteFunc(slices.Clone(m.groups[fbgemm]), func(p point) bool { return p.op.Weighted })
+	var anchors []point
+	for _, mode := range modes() {
+		if !mode.weighted {
+			anchors = append(anchors, m.anchors.points(mode)...)
+		}
+	}
+	plans, err := planRow(folder)
+	if err != nil {
+		return "", err
+	}
+	rows := []row{plans}
+	for _, pass := range passes() {
+		rows = append(rows,
+			m.rowOf("eight equal tables, alone and beside a wide one", pass, "yes", m.lanes.fitPoints()),
+			m.rowOf("one table", pass, "no", anchors),
+			m.rowOf("groups without Adam", pass, "no", ofAdam(plain, false)),
+			m.rowOf("groups with Adam", pass, "no", ofAdam(plain, true)),
+			m.rowOf("groups, the worker's Triton kernels", pass, "no", m.groups[triton]))
+	}
+	var b strings.Builder
+	fmt.Fprint(&b, "| times | pass | number | in the fit | measured over simulated, median | 5 % | 95 % | Kendall's tau |\n|---|---|--:|---|--:|--:|--:|--:|")
+	for _, r := range rows {
+		fmt.Fprintf(&b, "\n| %s | %s | %d | %s | %.2f | %.2f | %.2f | %.2f |", r.what, r.pass, len(r.ratios), r.fitted, median(r.ratios), quantile(r.ratios, .05), quantile(r.ratios, .95), r.tau)
+	}
+	return b.String() + "\n\n" + lanesTable(m), nil
+}
+
+// ofAdam returns the points of operators with Adam, or those of all others.
+func ofAdam(points []point, adam bool) []point {
+	return slices.DeleteFunc(slices.Clone(points), func(p point) bool { return (p.op.Optimizer == problem.Adam) != adam })
 }

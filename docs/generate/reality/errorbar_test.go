@@ -80,17 +80,17 @@ func TestHostConstants(t *testing.T) {
 	}
 }
 
-// The error bars of calibrated steps are the worst errors of the tables of measured steps,
+// The error bars of calibrated steps are the worst errors of the sets of measured steps,
 // rounded up to a multiple of 10 %.
 func TestCalibratedErrorBars(t *testing.T) {
 	bars := map[string]float64{}
-	for _, compute := range []func() (*sheet, error){oneMeasured, stacks} {
-		s, err := compute()
+	for _, compare := range []func() ([]*set, error){oneMeasured, stacks} {
+		sets, err := compare()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, one := range s.sets {
-			bars[one.name] = 10 * math.Ceil(10*math.Abs(one.worst()))
+		for _, one := range sets {
+			bars[one.rows] = 10 * math.Ceil(10*math.Abs(one.worst()))
 		}
 	}
 	known, err := step.StackByName("hugectr")
@@ -102,10 +102,10 @@ func TestCalibratedErrorBars(t *testing.T) {
 		set string
 		got float64
 	}{
-		{"one measured step, the same number of hosts", known.Error.Calibrated},
-		{"one measured step, another number of hosts", known.Error.Carried},
-		{"out of sample, one measured step on another number of GPUs", unknown.Calibrated},
-		{"out of sample, one measured step on another number of GPUs", unknown.Carried},
+		{"the same number of hosts", known.Error.Calibrated},
+		{"another number of hosts", known.Error.Carried},
+		{carriedRows, unknown.Calibrated},
+		{carriedRows, unknown.Carried},
 	} {
 		if want, ok := bars[c.set]; !ok || c.got != want {
 			t.Errorf("%s: got an error bar of %v %%, want %v", c.set, c.got, want)

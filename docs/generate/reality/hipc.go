@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -125,14 +124,13 @@ func fitHost(points []hipcPoint) hostBound {
 
 // hipc compares steps that the host's launches bound with two constants for each GPU, fitted
 // to all models of the GPU, and fitted without the model that is predicted.
-func hipc() (*sheet, error) {
+func hipc() ([]*set, error) {
 	points, err := hipcPoints()
 	if err != nil {
 		return nil, err
 	}
-	s := &sheet{folded: true, columns: []string{"GPU", "model", ">samples", ">kernels ms", ">measured ms", ">predicted ms", ">ratio", ">without this model, ms", ">ratio"}}
-	in := s.set("in the fit, two constants a GPU", goal{geomean: 15})
-	out := s.set("out of sample, constants of the GPU's other two models", goal{})
+	s := sets{what: "steps of one GPU that the host bounds"}
+	in, out := s.of("in the fit, two constants a GPU"), s.of("out of the fit, constants of the GPU's other models")
 	for _, p := range points {
 		var all, others []hipcPoint
 		for _, q := range points {
@@ -144,20 +142,10 @@ func hipc() (*sheet, error) {
 				others = append(others, q)
 			}
 		}
-		a, b := fitHost(all).predict(p.active), fitHost(others).predict(p.active)
-		in.add(a, p.measured)
-		out.add(b, p.measured)
-		s.rows = append(s.rows, []string{
-			p.gpu, p.model, fmt.Sprint(p.batch), fmt.Sprintf("%.2f", p.active), fmt.Sprintf("%.2f", p.measured),
-			fmt.Sprintf("%.2f", a), fmt.Sprintf("%.2f", a/p.measured), fmt.Sprintf("%.2f", b), fmt.Sprintf("%.2f", b/p.measured),
-		})
+		in.add(fitHost(all).predict(p.active), p.measured)
+		out.add(fitHost(others).predict(p.active), p.measured)
 	}
-	constants := "Constants:"
-	for _, h := range hostConstants(points) {
-		constants += fmt.Sprintf(" %s %.2f ms beside the kernels, and launches of %.2f ms;", h.gpu, h.fixed, h.launches)
-	}
-	s.notes = append(s.notes, constants[:len(constants)-1]+".")
-	return s, nil
+	return s.list, nil
 }
 
 // hostOf is the constants of one GPU and its host.

@@ -105,8 +105,9 @@ func inFixedFit(s *system) bool {
 // hybrid is the stack that is a preset.
 const hybrid = "hugectr-hybrid"
 
-// oneHot compares the steps of models with one lookup a table.
-func oneHot() (*sheet, error) {
+// oneHot compares the steps of models with one lookup a table, from HugeCTR's round v1.1 on: the
+// stacks of TensorFlow with a fixed time of their own, fitted to A100 in TF32.
+func oneHot() ([]*set, error) {
 	all, err := oneHotSystems()
 	if err != nil {
 		return nil, err
@@ -125,30 +126,22 @@ func oneHot() (*sheet, error) {
 		}
 		fixed[stack] = c
 	}
-	s := &sheet{folded: true, columns: []string{"stack", "round", "GPUs", ">batch", "precision", ">systems", ">measured ms", ">fixed ms", ">predicted ms", ">error, %", "in the fit"}}
+	s := sets{what: "whole steps with one lookup a table"}
+	in, out := s.of("in the fit"), s.of("out of the fit")
 	for _, one := range all {
-		stack := one.fact.text("stack")
-		c, ok := fixed[stack]
+		c, ok := fixed[one.fact.text("stack")]
 		if !ok {
 			c = one.input.Stack.Constants
 		}
 		t, err := one.predict(c)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case inHybridFit(one) || inFixedFit(one):
+			in.add(float64(t.Step), one.ms)
+		case one.round != "v0.7" && one.round != "v1.0":
+			out.add(float64(t.Step), one.ms)
 		}
-		used, name := "no", "out of sample, "+stack
-		if inHybridFit(one) || inFixedFit(one) {
-			used, name = "yes", "in the fit, "+stack
-		} else if one.round == "v0.7" || one.round == "v1.0" {
-			name = "out of sample, HugeCTR before v1.1"
-		} else {
-			s.set("out of sample, all stacks from v1.1 on", goal{median: 20}).add(float64(t.Step), one.ms)
-		}
-		s.set(name, goal{}).add(float64(t.Step), one.ms)
-		s.rows = append(s.rows, []string{
-			stack, one.round, one.name(), one.fact.text("batch"), one.fact.text("precision"), one.fact.text("systems"),
-			fmt.Sprintf("%.3f", one.ms), millis(c.Fixed), fmt.Sprintf("%.3f", float64(t.Step)), signed(float64(t.Step)/one.ms - 1), used,
-		})
 	}
-	return s, nil
+	return s.list, nil
 }

@@ -130,14 +130,13 @@ func doublings(a, b *stackStep) float64 {
 // stacks compares the steps of a training system with unknown constants: as they are,
 // with one constant of the stack that was fitted to the other models, and with one measured
 // step of the model on another number of GPUs.
-func stacks() (*sheet, error) {
+func stacks() ([]*set, error) {
 	steps, err := stackSteps()
 	if err != nil {
 		return nil, err
 	}
-	s := &sheet{columns: []string{"model", ">GPUs", ">measured ms", ">unknown stack, ms", ">ratio", ">one constant, ms", ">ratio", ">measured GPUs", ">with that step, ms", ">ratio"}}
-	unknown := s.set("out of sample, no constant of the stack", goal{median: 25})
-	constant := s.set("out of sample, one constant of the stack, fitted to the other models", goal{median: 25})
+	s := sets{what: "whole steps of a system with unknown constants"}
+	unknown, constant, carried := s.of("no constant of it"), s.of("one constant, fitted to the other models"), s.of(carriedRows)
 	for i := range steps {
 		p := &steps[i]
 		var others []stackStep
@@ -146,25 +145,20 @@ func stacks() (*sheet, error) {
 				others = append(others, q)
 			}
 		}
-		slow := p.slow(fitSlow(others))
 		unknown.add(p.plain, p.measured)
-		constant.add(slow, p.measured)
-		row := []string{p.model, fmt.Sprint(p.devices), two(p.measured), two(p.plain), two(p.plain / p.measured), two(slow), two(slow / p.measured)}
+		constant.add(p.slow(fitSlow(others)), p.measured)
 		from := nearest(steps, p)
 		if from == nil {
-			s.rows = append(s.rows, append(row, "", "", ""))
 			continue
 		}
 		c, err := p.calibrated(from)
 		if err != nil {
 			return nil, err
 		}
-		s.set("out of sample, one measured step on another number of GPUs", goal{median: 25}).add(c, p.measured)
-		s.rows = append(s.rows, append(row, fmt.Sprint(from.devices), two(c), two(c/p.measured)))
+		carried.add(c, p.measured)
 	}
-	s.notes = []string{fmt.Sprintf("The constant: %.2f ns for each lookup on the GPU with the most, beyond the simulated device (fitted to all rows).", fitSlow(steps))}
-	return s, nil
+	return s.list, nil
 }
 
-// two prints a number with two decimals.
-func two(v float64) string { return fmt.Sprintf("%.2f", v) }
+// carriedRows names the steps that are predicted from one measured step of the same model.
+const carriedRows = "one measured step on another number of GPUs"

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/neuroshard/neuroshard/unit"
@@ -9,13 +8,6 @@ import (
 
 // Whole steps of MLPerf's systems: the fit of one constant to the systems of v3.0 with one
 // host, and the comparison with all others.
-
-// The targets that the project set itself.
-var (
-	targetOneHost = goal{median: 4, worst: 9}
-	targetHosts   = goal{median: 4, worst: 10}
-	targetPCIe    = goal{worst: 30}
-)
 
 // fitRound is the round whose systems of one host the fixed time is fitted to.
 const fitRound = "v3.0"
@@ -56,71 +48,44 @@ func fitFixed(all []*system) (unit.Millis, error) {
 	return unit.Millis((low + high) / 2), nil
 }
 
-// setOf returns the name and the target of the set that a system belongs to.
-func (s *system) setOf() (name string, target goal) {
+// rowsOf returns the set of rows that a system belongs to, or "" if it is left out.
+func (s *system) rowsOf() string {
 	switch {
 	case s.use != "":
-		return "out of sample, left out of the summaries", goal{}
+		return ""
 	case s.onPCIe:
-		return "out of sample, PCIe", targetPCIe
+		return "out of the fit, PCIe"
 	case s.inFit():
-		return "in the fit, one host of v3.0", goal{}
+		return "in the fit, one host of v3.0"
 	case s.hosts == 1:
-		return "out of sample, one host", targetOneHost
+		return "out of the fit, one host"
 	case s.round == fitRound:
-		return "out of sample, several hosts, first software", goal{}
+		return "out of the fit, several hosts, first software"
 	}
-	return "out of sample, several hosts", targetHosts
+	return "out of the fit, several hosts"
 }
 
 // wholeSteps compares the steps of all configurations.
-func wholeSteps() (*sheet, error) {
+func wholeSteps() ([]*set, error) {
 	all, err := mlperfSystems()
 	if err != nil {
 		return nil, err
 	}
-	s := &sheet{folded: true, columns: []string{"round", "GPUs", ">hosts", ">batch", "exchange", "plan", ">systems", ">lookups", ">exchanges", ">dense", ">all-reduce", ">measured ms", ">predicted ms", ">error, %", "in the fit", "note"}}
-	newest := map[string]*system{}
+	s := sets{what: "whole steps of MLPerf's DLRM-DCNv2"}
 	for _, one := range all {
 		t, err := one.own()
 		if err != nil {
 			return nil, err
 		}
-		name, target := one.setOf()
-		if one.use == "" {
-			s.set(name, target).add(float64(t.Step), one.ms)
-		}
-		if one.use == "" && one.hosts > 1 {
-			newest[one.name()] = one
-		}
-		used := "no"
-		if one.inFit() {
-			used = "yes"
-		}
-		x := t.Terms
-		s.rows = append(s.rows, []string{
-			one.round, one.name(), fmt.Sprint(one.hosts), one.fact.text("batch"), one.fact.text("exchange"), one.plan, one.fact.text("systems"),
-			millis(x.LookupForward + x.LookupBackward + x.Replicas), millis(x.ExchangeForward + x.ExchangeBackward - t.Hidden), millis(t.Dense), millis(t.AllReduce),
-			fmt.Sprintf("%.3f", one.ms), fmt.Sprintf("%.3f", float64(t.Step)), signed(float64(t.Step)/one.ms - 1), used, one.use,
-		})
-	}
-	for _, one := range all {
-		if newest[one.name()] == one {
-			t, err := one.own()
-			if err != nil {
-				return nil, err
-			}
-			s.set("out of sample, several hosts, newest software of each", targetHosts).add(float64(t.Step), one.ms)
+		if rows := one.rowsOf(); rows != "" {
+			s.of(rows).add(float64(t.Step), one.ms)
 		}
 	}
-	return s, nil
+	return s.list, nil
 }
-
-func millis(t unit.Millis) string { return fmt.Sprintf("%.2f", float64(t)) }
 
 // A pair of systems that differ in one thing.
 type pair struct {
-	what          string
 	before, after *system
 	oneHost       bool
 }
@@ -148,67 +113,52 @@ func find(all []*system, round, name, plan string) *system {
 }
 
 // planChanges compares the four configurations whose plan changed between v3.0 and v3.1.
-func planChanges() (*sheet, error) {
+func planChanges() ([]*set, error) {
 	all, err := mlperfSystems()
 	if err != nil {
 		return nil, err
 	}
-	s := &sheet{columns: []string{"GPUs", "plans", ">measured ms", ">measured change, %", ">predicted change, %", ">difference, points"}}
+	s := sets{what: "changes of plan", points: true}
 	for _, p := range []pair{
-		{"1 to 7", find(all, "v3.0", "4 x h100-80", "1"), find(all, "v3.1", "4 x h100-80", "7"), true},
-		{"2 to 8", find(all, "v3.0", "8 x h100-80", "2"), find(all, "v3.1", "8 x h100-80", "8"), true},
-		{"5 to 11", find(all, "v3.0", "64 x h100-80", "5"), find(all, "v3.1", "64 x h100-80", "11"), false},
-		{"6 to 12", find(all, "v3.0", "128 x h100-80", "6"), find(all, "v3.1", "128 x h100-80", "12"), false},
+		{find(all, "v3.0", "4 x h100-80", "1"), find(all, "v3.1", "4 x h100-80", "7"), true},
+		{find(all, "v3.0", "8 x h100-80", "2"), find(all, "v3.1", "8 x h100-80", "8"), true},
+		{find(all, "v3.0", "64 x h100-80", "5"), find(all, "v3.1", "64 x h100-80", "11"), false},
+		{find(all, "v3.0", "128 x h100-80", "6"), find(all, "v3.1", "128 x h100-80", "12"), false},
 	} {
 		before, after, err := p.steps()
 		if err != nil {
 			return nil, err
 		}
-		measured, predicted := p.after.ms/p.before.ms, after/before
-		name, target := "out of sample, several hosts", goal{points: 10}
+		rows := "out of the fit, several hosts"
 		if p.oneHost {
-			name, target = "one host, v3.0 in the fit", goal{points: 3}
+			rows = "one host, v3.0 in the fit"
 		}
-		s.set(name, target).add(predicted, measured)
-		s.rows = append(s.rows, []string{
-			p.before.name(), p.what, fmt.Sprintf("%.3f to %.3f", p.before.ms, p.after.ms),
-			signed(measured - 1), signed(predicted - 1), signed(predicted - measured),
-		})
+		s.of(rows).add(after/before, p.after.ms/p.before.ms)
 	}
-	return s, nil
+	return s.list, nil
 }
 
 // deviceRatios compares the ratios of steps of different GPUs at equal numbers of GPUs.
-func deviceRatios() (*sheet, error) {
+func deviceRatios() ([]*set, error) {
 	all, err := mlperfSystems()
 	if err != nil {
 		return nil, err
 	}
 	a100, h100 := find(all, "v3.0", "8 x a100-80", "2"), find(all, "v3.0", "8 x h100-80", "2")
 	newer, h200 := find(all, "v4.0", "8 x h100-80", "8"), find(all, "v4.0", "8 x h200", "8")
-	s := &sheet{columns: []string{"8 GPUs", "rounds", "plans", ">measured ratio", ">predicted ratio", ">error, %"}}
-	for _, p := range []pair{
-		{"the same", a100, h100, true},
-		{"the same", newer, h200, true},
-		{"other plan and software", a100, h200, true},
-	} {
+	s := sets{what: "ratios of GPU kinds"}
+	for _, p := range []pair{{a100, h100, true}, {newer, h200, true}, {a100, h200, true}} {
 		before, after, err := p.steps()
 		if err != nil {
 			return nil, err
 		}
-		measured, predicted := p.before.ms/p.after.ms, before/after
-		s.set("ratios of kinds", goal{worst: 8}).add(predicted, measured)
-		s.rows = append(s.rows, []string{
-			p.before.input.Problem.Topology.Profile.Name + " : " + p.after.input.Problem.Topology.Profile.Name,
-			p.before.round + " : " + p.after.round, p.what,
-			fmt.Sprintf("%.3f", measured), fmt.Sprintf("%.3f", predicted), signed(predicted/measured - 1),
-		})
+		s.of("eight GPUs").add(before/after, p.before.ms/p.after.ms)
 	}
-	return s, nil
+	return s.list, nil
 }
 
 // oneMeasured predicts each system from the measured step of each other one.
-func oneMeasured() (*sheet, error) {
+func oneMeasured() ([]*set, error) {
 	all, err := mlperfSystems()
 	if err != nil {
 		return nil, err
@@ -226,31 +176,21 @@ func oneMeasured() (*sheet, error) {
 		predicted[one] = float64(t.Step)
 		used = append(used, one)
 	}
-	s := &sheet{folded: true, columns: []string{"measured once", "round", "plan", ">measured ms", ">worst error of the others with the same number of hosts, %", ">worst error with another, %"}}
+	s := sets{what: "from one measured step"}
+	same, other := s.of("the same number of hosts"), s.of("another number of hosts")
 	for _, known := range used {
-		same, other := 0.0, 0.0
 		for _, one := range used {
 			if one == known {
 				continue
 			}
-			got := calibrated(known, one, predicted)
-			off := got/one.ms - 1
-			worst, name, target := &other, "one measured step, another number of hosts", goal{worst: 15}
+			in := other
 			if one.hosts == known.hosts {
-				worst, name, target = &same, "one measured step, the same number of hosts", goal{worst: 5}
+				in = same
 			}
-			s.set(name, target).add(got, one.ms)
-			if math.Abs(off) > math.Abs(*worst) {
-				*worst = off
-			}
+			in.add(calibrated(known, one, predicted), one.ms)
 		}
-		cell := signed(same)
-		if same == 0 {
-			cell = "none"
-		}
-		s.rows = append(s.rows, []string{known.name(), known.round, known.plan, fmt.Sprintf("%.3f", known.ms), cell, signed(other)})
 	}
-	return s, nil
+	return s.list, nil
 }
 
 // calibrated returns the step of a system that step.Price predicts from the measured step of
