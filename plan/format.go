@@ -277,7 +277,7 @@ func (pl *Plan) check() error {
 	if err := checkTime("predicted cost_ms", pl.Predicted); err != nil {
 		return err
 	}
-	if err := checkCluster(&pl.Cluster); err != nil {
+	if err := pl.Cluster.Check(); err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	if err := first(checkInt("bytes", int64(pl.Sync.Bytes), maxBytes), checkTime("simulated_ms", pl.Sync.Time)); err != nil {
@@ -305,7 +305,8 @@ func (pl *Plan) check() error {
 	return nil
 }
 
-func checkCluster(c *Cluster) error {
+// Check returns the first thing about c that a file cannot hold.
+func (c *Cluster) Check() error {
 	return first(
 		checkText("profile", c.Profile),
 		checkInt("devices", int64(c.Devices), hardware.MaxDevices),

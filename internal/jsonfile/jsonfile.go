@@ -2,6 +2,8 @@
 //
 //	Unmarshal   a text -> tagged structs; fails at the first fault, with its line and place
 //	List        the elements of a long list, one by one, for a method UnmarshalJSONFrom
+//	Object      the keys of an object in their order, for such a method
+//	Ignored     a value that is skipped
 //
 // Keys that no struct has, keys that occur twice, and text after the value are faults.
 package jsonfile
@@ -12,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -124,23 +127,25 @@ func wanted(t reflect.Type) string {
 	return "a whole number"
 }
 
-// place writes a pointer as an expression: an index in brackets, and a key that is no word quoted in
+// Place writes a path as an expression: an index in brackets, and a key that is no word quoted in
 // brackets.
-func place(p jsontext.Pointer) string {
+func Place(path ...string) string {
 	var b strings.Builder
-	for token := range p.Tokens() {
-		_, err := strconv.Atoi(token)
+	for _, step := range path {
+		_, err := strconv.Atoi(step)
 		switch {
 		case err == nil:
-			b.WriteString("[" + token + "]")
-		case !strings.ContainsFunc(token, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }):
-			b.WriteString("." + token)
+			b.WriteString("[" + step + "]")
+		case step != "" && !strings.ContainsFunc(step, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }):
+			b.WriteString("." + step)
 		default:
-			b.WriteString("[" + Brief(token) + "]")
+			b.WriteString("[" + Brief(step) + "]")
 		}
 	}
 	return strings.TrimPrefix(b.String(), ".")
 }
+
+func place(p jsontext.Pointer) string { return Place(slices.Collect(p.Tokens())...) }
 
 // Brief quotes a text from a file, cut to what fits an error message.
 func Brief(s string) string {
@@ -152,33 +157,69 @@ func Brief(s string) string {
 }
 
 // List reads a list of at most the given number of elements. It calls add with each, which must not
-// keep the pointer.
+// keep the pointer. null is an empty list.
 func List[T any](d *jsontext.Decoder, most int, add func(i int, element *T) error) error {
-	if kind := d.PeekKind(); kind != '[' {
-		if kind == 0 {
-			_, err := d.ReadToken()
+	opened, err := open(d, '[')
+	if !opened {
+		return err
+	}
+	for i := 0; d.PeekKind() != ']'; i++ {
+		var element T
+		if i == most {
+			return fmt.Errorf("there are more than %d elements", most)
+		}
+		if err := json.UnmarshalDecode(d, &element); err != nil {
 			return err
 		}
-		return &json.SemanticError{JSONKind: kind}
-	}
-	_, err := d.ReadToken()
-	for i := 0; err == nil && d.PeekKind() != ']'; i++ {
-		var element T
-		switch {
-		case i == most:
-			err = fmt.Errorf("there are more than %d elements", most)
-		default:
-			if err = json.UnmarshalDecode(d, &element); err != nil {
-				return err
-			}
-			if err = add(i, &element); err != nil {
-				err = &json.SemanticError{ByteOffset: d.InputOffset(), JSONPointer: d.StackPointer(), Err: err}
-			}
+		if err := add(i, &element); err != nil {
+			return at(d, err)
 		}
-	}
-	if err != nil {
-		return err
 	}
 	_, err = d.ReadToken()
 	return err
 }
+
+// Object reads an object in the order of its keys. It calls value with each, which must read the
+// key's value from the decoder. null is an empty object.
+func Object(d *jsontext.Decoder, value func(key string) error) error {
+	opened, err := open(d, '{')
+	if !opened {
+		return err
+	}
+	for d.PeekKind() != '}' {
+		key, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		if err := value(key.String()); err != nil {
+			return at(d, err)
+		}
+	}
+	_, err = d.ReadToken()
+	return err
+}
+
+// open reads the bracket that begins a value, or null.
+func open(d *jsontext.Decoder, bracket jsontext.Kind) (opened bool, err error) {
+	kind := d.PeekKind()
+	if kind != bracket && kind != 'n' && kind != 0 {
+		return false, &json.SemanticError{JSONKind: kind}
+	}
+	_, err = d.ReadToken()
+	return err == nil && kind == bracket, err
+}
+
+// at places an error at the value that was read last, unless it has a place.
+func at(d *jsontext.Decoder, err error) error {
+	switch err.(type) {
+	case *json.SemanticError, *jsontext.SyntacticError:
+		return err
+	}
+	return &json.SemanticError{ByteOffset: d.InputOffset(), JSONPointer: d.StackPointer(), Err: err}
+}
+
+// Ignored is a value of any form that is skipped.
+type Ignored struct{}
+
+// UnmarshalJSONFrom skips the value.
+func (*Ignored) UnmarshalJSONFrom(d *jsontext.Decoder) error { return d.SkipValue() }

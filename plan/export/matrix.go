@@ -1,14 +1,13 @@
 package export
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 
-	"github.com/neuroshard/neuroshard/internal/strictjson"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/neuroshard/neuroshard/internal/jsonfile"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -18,14 +17,9 @@ import (
 
 var hugectrForm = form{
 	format: HugeCTRFormat, version: HugeCTRVersion,
-	object: "an object with the keys \"shard_matrix\" and \"shard_strategy\"", end: "the shard matrix and strategy",
 	write: "write it with json.dump({\"shard_matrix\": ..., \"shard_strategy\": ...}, file)",
 	give:  "give a file of neuroshard export --to hugectr, or an object with the keys shard_matrix and shard_strategy",
 }
-
-// matrixKeys are the keys of a file that the function HugeCTR wrote. A file of another tool has
-// the two keys of HugeCTR's arguments, and may have the keys that state the GPUs.
-var matrixKeys = []string{"format", "version", "gpus", "gpus_per_host", "shard_matrix", "shard_strategy", "provenance"}
 
 // dealt is a table as HugeCTR deals it out to GPUs.
 type dealt struct {
@@ -37,207 +31,150 @@ type dealt struct {
 }
 
 // ReadHugeCTR reads a shard matrix and a shard strategy, as the function HugeCTR writes them or as
-// an object with the keys shard_matrix and shard_strategy. It fails with an *input.Errors that has
-// every fault of the file.
+// an object with the keys shard_matrix and shard_strategy. It fails with an *input.Errors that has the
+// first fault of the file.
 //
 // The file says how much of a table a GPU holds, not which part. File.Place gives each table of
 // HugeCTR the rows and columns of the problem's table. With n GPUs and k slices, the first n/k
 // GPUs hold the first slice of columns, and so on; the GPUs of a slice hold a block of rows each,
 // in their order, and the last GPUs of a table with few rows hold none.
 func ReadHugeCTR(name string, r io.Reader) (*File, error) {
-	m := &matrix{reader: reader{file: name, form: hugectrForm}, at: map[string]int{}}
-	m.out.Name, m.out.dealt = name, []dealt{}
-	if m.load(r) {
-		m.read()
+	var read struct {
+		header
+		GPUs       int              `json:"gpus"`
+		GPUsAHost  int              `json:"gpus_per_host"`
+		Matrix     *gpus            `json:"shard_matrix"`
+		Strategy   *[]strategy      `json:"shard_strategy"`
+		Provenance jsonfile.Ignored `json:"provenance"`
 	}
-	if err := m.err(); err != nil {
+	f := &File{Name: name, dealt: []dealt{}}
+	if err := f.decode(r, &hugectrForm, &read, &read.header); err != nil {
 		return nil, err
 	}
-	read := m.out
-	return &read, nil
+	if read.Matrix == nil || read.Strategy == nil {
+		return nil, f.fault(hugectrForm.write, "the key %q or %q is missing", "shard_matrix", "shard_strategy")
+	}
+	f.World, f.Local = len(*read.Matrix), read.GPUsAHost
+	switch n := read.GPUs; {
+	case f.World == 0:
+		return nil, f.fault("", "shard_matrix: it lists no GPU")
+	case n != 0 && n != f.World:
+		return nil, f.fault("", "shard_matrix: it lists %d GPUs, and gpus is %d", f.World, n)
+	case f.Local < 0 || f.Local > f.World:
+		return nil, f.fault("", "gpus_per_host: %d GPUs of a host, where there are %d", f.Local, f.World)
+	}
+	if err := f.deal(*read.Matrix, *read.Strategy); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
-// matrix reads a file of HugeCTR.
-type matrix struct {
-	reader
-	// names are the tables of the matrix, in the order of the first GPU that holds each. holders
-	// has, at the same places, the GPUs that hold a part of the table.
-	names   []string
-	at      map[string]int
-	holders [][]int
-	// gpus is the number of GPUs that the file states; 0 if it states none.
-	gpus int
-	has  [2]bool // shard_matrix, shard_strategy
-	// lookups is the number of strategies of model-parallel tables, each with a lookup of its own.
-	lookups int
-}
+// gpus has the names of the tables of each GPU.
+type gpus [][]string
 
-func (m *matrix) read() {
-	ours, ok := m.header()
-	if !ok {
-		return
-	}
-	m.json = strictjson.New(bufio.NewReader(bytes.NewReader(m.data)), m, strictjson.Options{Depth: maxDepth})
-	m.path = nil
-	m.object(m.form.object, false, func(key string) {
-		m.in("."+key, func() { m.key(key, ours) })
-	})
-	if m.path = nil; !m.json.Failed() {
-		m.end()
-	}
-	if m.json.Failed() {
-		return
-	}
-	for i, key := range []string{"shard_matrix", "shard_strategy"} {
-		if !m.has[i] {
-			m.add(m.form.write, "the key %q is missing", key)
-		}
-	}
-	if m.count == 0 {
-		m.match()
-	}
-}
-
-// key reads the value of a key of the file.
-func (m *matrix) key(key string, ours bool) {
-	switch {
-	case key == "shard_matrix":
-		m.has[0] = true
-		m.array("a list of the tables of each GPU", false, hardware.MaxDevices, m.gpu)
-	case key == "shard_strategy":
-		m.has[1] = true
-		m.array("a list of strategies with their tables", false, problem.MaxTables, m.strategy)
-	case key == "gpus":
-		n, _ := m.whole("the number of GPUs", hardware.MaxDevices)
-		m.gpus = int(n)
-	case key == "gpus_per_host":
-		n, _ := m.whole("the number of GPUs of a host", hardware.MaxDevices)
-		m.out.Local = int(n)
-	case ours && slices.Contains(matrixKeys, key):
-		m.json.Skip() // header has looked at format and version; the provenance does not place tables
-	default:
-		m.add("known: "+strings.Join(matrixKeys, ", "), "the key is unknown")
-		m.json.Skip()
-	}
-}
-
-// gpu reads the tables of a GPU.
-func (m *matrix) gpu(gpu int) {
-	m.out.World = gpu + 1
-	m.array("a list of the names of tables", false, problem.MaxTables, func(int) {
-		name, ok := m.text("the name of a table")
-		if !ok {
-			return
-		}
-		i, known := m.at[name]
-		if !known {
-			i = len(m.names)
-			m.at[name], m.names, m.holders = i, append(m.names, name), append(m.holders, nil)
-		}
-		if held := m.holders[i]; len(held) > 0 && held[len(held)-1] == gpu {
-			m.add("keep one of them", "table %s is there twice", quote(name))
-			return
-		}
-		m.holders[i] = append(m.holders[i], gpu)
+// UnmarshalJSONFrom reads the shard matrix.
+func (l *gpus) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	return jsonfile.List(d, hardware.MaxDevices, func(_ int, names *[]string) error {
+		*l = append(*l, *names)
+		return nil
 	})
 }
 
-// strategy reads a strategy and its tables: ["mp", [...]] or ["dp", [...]].
-func (m *matrix) strategy(int) {
-	kind, n := "", 0
-	m.array("a strategy and its tables", false, 2, func(i int) {
-		if n++; i == 0 {
-			if text, ok := m.text("mp or dp"); ok {
-				switch kind = text; kind {
-				case "dp":
-				case "mp":
-					m.lookups++
-				default:
-					m.add("", "strategy %s is unknown: choose mp or dp", quote(kind))
-				}
-			}
-			return
-		}
-		m.array("a list of tables", false, problem.MaxTables, func(int) { m.table(kind) })
+// strategy is a strategy and its tables: ["mp", [...]] or ["dp", [...]].
+type strategy struct {
+	kind   string
+	tables []dealt
+}
+
+// UnmarshalJSONFrom reads a strategy.
+func (s *strategy) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	return pair(d, &s.kind, &s.tables, "write a strategy as [\"mp\", [tables]] or [\"dp\", [tables]]")
+}
+
+// UnmarshalJSONFrom reads a table of a strategy: its name, or a list of the name and a number of slices.
+func (t *dealt) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	t.slices = 1
+	if d.PeekKind() != '[' {
+		return json.UnmarshalDecode(d, &t.name)
+	}
+	return pair(d, &t.name, &t.slices, "write [\"name\", slices]")
+}
+
+// pair reads a list of two values.
+func pair(d *jsontext.Decoder, first, second any, hint string) error {
+	values := []any{first, second}
+	n := 0
+	err := jsonfile.List(d, 2, func(i int, value *jsontext.Value) error {
+		n++
+		return json.Unmarshal(*value, values[i])
 	})
-	if n != 2 && !m.json.Failed() {
-		m.add("write a strategy as [\"mp\", [tables]] or [\"dp\", [tables]]", "it has %d values, not 2", n)
+	if err == nil && n != 2 {
+		err = &hinted{fmt.Errorf("it has %d values, not 2", n), hint}
 	}
+	return err
 }
 
-// table reads a table of a strategy: its name, or a list of the name and a number of slices.
-func (m *matrix) table(kind string) {
-	t := dealt{slices: 1}
-	if m.json.Next() == strictjson.List {
-		n := 0
-		m.array("a name and a number of slices", false, 2, func(i int) {
-			if n++; i == 0 {
-				t.name, _ = m.text("the name of a table")
-				return
-			}
-			slices, _ := m.whole("a number of slices of columns", problem.MaxDim)
-			t.slices = int(slices)
-		})
-		if n != 2 && !m.json.Failed() {
-			m.add("write [\"name\", slices]", "it has %d values, not 2", n)
-		}
-	} else {
-		t.name, _ = m.text("the name of a table, or a list of the name and a number of slices")
-	}
-	switch {
-	case t.name == "":
-	case t.slices == 0:
-		m.add("", "table %s is cut into 0 slices of columns", quote(t.name))
-	case kind == "dp" && t.slices > 1:
-		m.add("", "table %s is data-parallel and cut into %d slices of columns", quote(t.name), t.slices)
-	default:
-		if kind == "dp" {
-			t.slices = 0
-		}
-		m.out.dealt = append(m.out.dealt, t)
-	}
-}
-
-// match finds the GPUs of each table of the strategies, and reports tables of one list that are
+// deal finds the GPUs of each table of the strategies, and fails if one list has a table that is
 // missing in the other.
-func (m *matrix) match() {
-	if m.out.World == 0 {
-		m.addAt(0, "shard_matrix", "", "it lists no GPU")
-	} else if m.gpus > 0 && m.gpus != m.out.World {
-		m.addAt(0, "shard_matrix", "", "it lists %d GPUs, and gpus is %d", m.out.World, m.gpus)
-	}
-	if m.out.Local > m.out.World {
-		m.addAt(0, "gpus_per_host", "", "%d GPUs of a host are more than the %d there are", m.out.Local, m.out.World)
-	}
-	seen := map[string]bool{}
-	for i := range m.out.dealt {
-		t := &m.out.dealt[i]
-		if seen[t.name] {
-			m.addAt(0, "shard_strategy", "keep one of them", "table %s is there twice", quote(t.name))
-			continue
-		}
-		seen[t.name] = true
-		at, ok := m.at[t.name]
-		if !ok {
-			m.addAt(0, "shard_strategy", "", "table %s is on no GPU of shard_matrix", quote(t.name))
-			continue
-		}
-		t.gpus = m.holders[at]
-		switch n := len(t.gpus); {
-		case t.slices == 0 && n < m.out.World:
-			m.addAt(0, "shard_matrix", "", "table %s is data-parallel and on %d of %d GPUs: a data-parallel table is on all of them", quote(t.name), n, m.out.World)
-		case t.slices > 0 && n%t.slices != 0:
-			m.addAt(0, "shard_matrix", "", "table %s has %d slices of columns and is on %d GPUs, which is not a multiple", quote(t.name), t.slices, n)
+func (f *File) deal(matrix gpus, strategies []strategy) error {
+	holders := map[string][]int{}
+	for gpu, names := range matrix {
+		for _, name := range names {
+			if held := holders[name]; len(held) > 0 && held[len(held)-1] == gpu {
+				return f.fault("keep one of them", "shard_matrix[%d]: table %s is there twice", gpu, quote(name))
+			}
+			holders[name] = append(holders[name], gpu)
 		}
 	}
-	if m.lookups > 1 {
-		m.out.Notes = append(m.out.Notes, fmt.Sprintf("HugeCTR looks up the tables of each of the %d strategies mp by themselves; the plan keeps none of them apart", m.lookups))
-	}
-	for _, name := range m.names {
-		if !seen[name] {
-			m.addAt(0, "shard_strategy", "", "table %s of shard_matrix has no strategy", quote(name))
+	seen, lookups := map[string]bool{}, 0
+	for _, s := range strategies {
+		if s.kind == "mp" {
+			lookups++
+		}
+		for _, t := range s.tables {
+			if seen[t.name] {
+				return f.fault("keep one of them", "shard_strategy: table %s is there twice", quote(t.name))
+			}
+			seen[t.name], t.gpus = true, holders[t.name]
+			if message := t.check(s.kind, f.World); message != "" {
+				return f.fault("", "shard_strategy: %s", message)
+			}
+			if s.kind == "dp" {
+				t.slices = 0
+			}
+			f.dealt = append(f.dealt, t)
 		}
 	}
+	if lookups > 1 {
+		f.Notes = append(f.Notes, fmt.Sprintf("HugeCTR looks up the tables of each of the %d strategies mp by themselves; the plan keeps none of them apart", lookups))
+	}
+	for _, names := range matrix {
+		for _, name := range names {
+			if !seen[name] {
+				return f.fault("", "shard_strategy: table %s of shard_matrix has no strategy", quote(name))
+			}
+		}
+	}
+	return nil
+}
+
+// check says what is wrong with a table of a strategy on so many GPUs in all; "" if nothing is.
+func (t *dealt) check(kind string, world int) string {
+	switch n := len(t.gpus); {
+	case kind != "mp" && kind != "dp":
+		return fmt.Sprintf("strategy %s is unknown: choose mp or dp", quote(kind))
+	case n == 0:
+		return fmt.Sprintf("table %s is on no GPU of shard_matrix", quote(t.name))
+	case t.slices < 1:
+		return fmt.Sprintf("table %s is cut into %d slices of columns", quote(t.name), t.slices)
+	case kind == "dp" && t.slices > 1:
+		return fmt.Sprintf("table %s is data-parallel and cut into %d slices of columns", quote(t.name), t.slices)
+	case kind == "dp" && n < world:
+		return fmt.Sprintf("table %s is data-parallel and on %d of %d GPUs: a data-parallel table is on all of them", quote(t.name), n, world)
+	case kind == "mp" && n%t.slices != 0:
+		return fmt.Sprintf("table %s has %d slices of columns and is on %d GPUs, which is not a multiple", quote(t.name), t.slices, n)
+	}
+	return ""
 }
 
 // shaped returns the file with the rows and columns of the problem's tables.
