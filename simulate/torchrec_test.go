@@ -34,7 +34,7 @@ func closedForm(p *problem.Problem, t *problem.Table, kind problem.ShardingType)
 	if g > 1 {
 		// TorchRec lets a reduce-scatter over hosts go through one device's network card,
 		// and an all-reduce through the cards of all devices of a host. Here both rings use
-		// all cards: docs/SIMULATED.md.
+		// all cards.
 		link, ring = inter, inter*l
 	}
 	pooled := outputs * w * dim * 4
@@ -85,7 +85,7 @@ func bothModels(t *testing.T, p *problem.Problem, kinds []problem.ShardingType) 
 // TorchRec's planner costs more than it on the simulated device.
 func TestDirectionsOfTorchRec(t *testing.T) {
 	// Nearly all of this small table's time is fixed times, which TorchRec does not count,
-	// and table-row-wise has more exchanges: docs/SIMULATED.md.
+	// and table-row-wise has more exchanges.
 	exceptions := map[string]bool{
 		"h100-80 x 16, 1 table of 1024 x 16: table_wise above table_row_wise": true,
 	}
@@ -136,7 +136,7 @@ func TestDirectionsOfTorchRec(t *testing.T) {
 			}
 		}
 	}
-	if compared != 255 || met != len(exceptions) { // docs/SIMULATED.md has both numbers
+	if compared != 255 || met != len(exceptions) {
 		t.Errorf("got %d pairs more than a factor 2 apart with %d exceptions, want 255 with %d", compared, met, len(exceptions))
 	}
 }
