@@ -130,18 +130,3 @@ func TestIndexListsDocuments(t *testing.T) {
 		}
 	}
 }
-
-// TestOpenings wants each page of docs/ to open with what its reader can do or know after it.
-func TestOpenings(t *testing.T) {
-	promise := regexp.MustCompile(`^(After (reading this page|this tour) you (can|know) |Find (your question|the document)\b)`)
-	pages, err := fs.Glob(os.DirFS(root), "docs/*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("got pages %v and error %v", pages, err)
-	}
-	for _, p := range pages {
-		_, opening, _ := strings.Cut(read(t, p), "\n\n")
-		if !promise.MatchString(opening) {
-			t.Errorf("%s opens with %.60q, want what a reader can do after it: After reading this page you can ...", p, opening)
-		}
-	}
-}
