@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,37 +50,6 @@ func TestDocumentListsEndpoints(t *testing.T) {
 	}
 	if part, ok := marks.Part(string(text), "endpoints"); !ok || part != table {
 		t.Errorf("the table of endpoints is out of date: go test ./service -run TestDocumentListsEndpoints -update")
-	}
-}
-
-// TestDocumentNamesTests wants every test that the document names.
-func TestDocumentNamesTests(t *testing.T) {
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var code strings.Builder
-	for _, folder := range []string{".", "jobs"} {
-		files, err := filepath.Glob(folder + "/*_test.go")
-		if err != nil || len(files) == 0 {
-			t.Fatal(err)
-		}
-		for _, name := range files {
-			part, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			code.Write(part)
-		}
-	}
-	named := regexp.MustCompile("`((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(string(text), -1)
-	if len(named) < 10 {
-		t.Errorf("got %d tests, want the table's", len(named))
-	}
-	for _, name := range named {
-		if !strings.Contains(code.String(), "func "+name[1]+"(") {
-			t.Errorf("there is no test %s", name[1])
-		}
 	}
 }
 

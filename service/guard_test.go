@@ -17,7 +17,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestSecurity is the table of docs/SERVICE.md: what was tried, and what happens. Each answer must
+// TestSecurity has what was tried, and what happens. Each answer must
 // state its own reason.
 func TestSecurity(t *testing.T) {
 	const token = "a-token-that-nobody-guesses"
