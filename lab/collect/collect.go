@@ -6,15 +6,14 @@
 //	              stopped continues (run.go)
 //	NewSimulated  the Backend of the simulated device (simulated.go)
 //	StartWorker   the Backend of a process that runs kernels (worker.go), which
-//	              speaks package protocol on its pipes (process.go; process_linux.go
-//	              and process_rest.go start it)
+//	              speaks package protocol on its pipes (process.go)
 //
 // Run checks the design and orders its samples (design.go), locks the folder
 // (lock.go), and writes each time to a journal when it is measured (journal.go).
 // The state of a run follows from the journal alone (state.go). A sample that Run
 // measures again and again shows whether the device drifts (drift.go). When all
-// samples have times, Run writes the dataset; with several passes it joins their
-// datasets first (passes.go). Run measures through the interface in backend.go.
+// samples have times, Run writes the dataset, in which several passes are joined. Run
+// measures through the interface in backend.go.
 //
 // SimulateCompute and SimulateComm fill in the times of all samples at once, on all
 // processors, without files. They are for samples that only train a model.

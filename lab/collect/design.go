@@ -2,17 +2,15 @@ package collect
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
-	"hash"
 	"math"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -30,126 +28,30 @@ func (s Shard) has(id int) bool { return id%s.Count == s.Index-1 }
 // groups and exchanges with their IDs, but no times and no provenance. All parts of
 // a design have the same digest.
 func Digest(design dataset.Dataset) string {
-	d := digester{sha256.New()}
-	d.text("neuroshard design 1")
+	sum := sha256.New()
+	out := json.NewEncoder(sum)
+	// A number that is not finite is an error here. Validating the design reports it.
+	_ = out.Encode("neuroshard design 2")
 	if c := design.Compute; c != nil {
-		d.int(len(c.Tables))
-		for i := range c.Tables {
-			d.table(&c.Tables[i])
-		}
-		d.int(len(c.Samples))
+		_ = out.Encode(c.Tables)
 		for i := range c.Samples {
-			d.group(&c.Samples[i])
+			_ = out.Encode(untimed(&c.Samples[i]))
 		}
-		d.further(c.Tables)
-	} else {
-		d.int(-1)
 	}
 	if c := design.Comm; c != nil {
-		d.int(len(c.Samples))
+		_ = out.Encode("exchanges")
 		for i := range c.Samples {
-			d.exchange(&c.Samples[i])
-		}
-	} else {
-		d.int(-1)
-	}
-	return hex.EncodeToString(d.Sum(nil))
-}
-
-// digester hashes a design in a canonical form: numbers as 8 bytes, little endian; texts and
-// lists after their lengths. Two different designs have different forms.
-type digester struct{ hash.Hash }
-
-func (d digester) int(v int) { d.word(uint64(v)) }
-
-func (d digester) float(v float64) { d.word(math.Float64bits(v)) }
-
-// word writes a number. A hash never returns an error.
-func (d digester) word(v uint64) { _, _ = d.Write(binary.LittleEndian.AppendUint64(nil, v)) }
-
-func (d digester) text(s string) {
-	d.int(len(s))
-	_, _ = d.Write([]byte(s))
-}
-
-func (d digester) bool(b bool) {
-	if b {
-		d.int(1)
-	} else {
-		d.int(0)
-	}
-}
-
-func (d digester) table(t *problem.Table) {
-	d.text(t.Name)
-	d.word(uint64(t.Rows))
-	d.int(t.Dim)
-	d.int(len(t.Features))
-	for _, f := range t.Features {
-		d.text(f.Name)
-		d.float(f.PoolingFactor)
-	}
-	d.bool(t.Weighted)
-	d.int(int(t.Access.Kind))
-	for _, share := range t.Access.Reuse {
-		d.float(share)
-	}
-	d.int(t.Access.Batch)
-	d.float(t.Access.UniqueRows)
-	d.float(t.Access.Exponent)
-	d.int(int(t.Precision))
-	d.int(int(t.Optimizer))
-}
-
-// further writes what tables could not state at first: the index law, and what features
-// state of the lengths of their bags. A design of independent draws and bags of equal length
-// keeps the digest that it had before.
-func (d digester) further(tables []problem.Table) {
-	for i := range tables {
-		if law := tables[i].Access.Law; law != access.Independent {
-			d.text("index law")
-			d.int(i)
-			d.int(int(law))
-		}
-		for k, f := range tables[i].Features {
-			if f.LengthCV != 0 {
-				d.text("length cv")
-				d.int(i)
-				d.int(k)
-				d.float(f.LengthCV)
-			}
+			e := c.Samples[i]
+			e.Forward, e.Backward, e.Spread, e.Quarantined = nil, nil, 0, false
+			_ = out.Encode(e)
 		}
 	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
-func (d digester) group(g *dataset.Group) {
-	d.int(g.ID)
-	d.int(int(g.Split))
-	d.int(g.Operation.Batch)
-	d.int(int(g.Operation.Optimizer))
-	d.int(int(g.Operation.Precision))
-	d.bool(g.Operation.Weighted)
-	d.int(len(g.Members))
-	for _, m := range g.Members {
-		d.int(int(m.Table))
-		d.int(int(m.Dim))
-	}
-}
-
-func (d digester) exchange(e *dataset.Exchange) {
-	d.int(e.ID)
-	d.int(int(e.Split))
-	d.int(e.Devices)
-	d.int(e.DevicesPerHost)
-	d.int(e.Batch)
-	d.int(len(e.DimSums))
-	for _, sum := range e.DimSums {
-		d.int(sum)
-	}
-	d.int(len(e.Start))
-	for _, start := range e.Start {
-		d.float(float64(start))
-	}
+// untimed returns a group without times.
+func untimed(g *dataset.Group) dataset.Group {
+	return dataset.Group{ID: g.ID, Split: g.Split, Operation: g.Operation, Members: g.Members}
 }
 
 // prepare returns a copy of a design without times. Samples without IDs get their
@@ -161,7 +63,7 @@ func prepare(design dataset.Dataset) (dataset.Dataset, error) {
 		set.Compute = &dataset.Compute{Provenance: c.Provenance, Tables: c.Tables, Samples: slices.Clone(c.Samples)}
 		for i := range set.Compute.Samples {
 			g := &set.Compute.Samples[i]
-			*g = dataset.Group{ID: g.ID, Split: g.Split, Operation: g.Operation, Members: g.Members}
+			*g = untimed(g)
 			if err := checkMembers(c.Tables, g); err != nil {
 				return set, fmt.Errorf("design: group %d: %w", i, err)
 			}

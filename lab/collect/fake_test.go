@@ -193,9 +193,6 @@ func fakeWorker(mode string) {
 			case "no tables":
 				raw(`{"op":"tables","tables":[]}` + "\n")
 				continue
-			case "18 shares":
-				raw(fmt.Sprintf(`{"op":"tables","tables":[{"t":%d,"unique_rows":1,"reuse":[1%s]}]}`+"\n", first.T, strings.Repeat(",0", 17)))
-				continue
 			case "text for a share":
 				raw(fmt.Sprintf(`{"op":"tables","tables":[{"t":%d,"unique_rows":1,"reuse":["1"]}]}`+"\n", first.T))
 				continue
@@ -275,8 +272,6 @@ func fakeWorker(mode string) {
 			case "no runs":
 				r.N = 0
 				say(r)
-			case "hostile":
-				say(protocol.Response{Op: protocol.OpError, ID: q.ID, Code: "oo\x1b[2Jm" + strings.Repeat("c", 300), Message: "\x1b[31mred\nsecond line\x07" + strings.Repeat("long ", 1000)})
 			case "id":
 				r.ID = "s99"
 				say(r)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"time"
@@ -16,24 +15,24 @@ import (
 )
 
 // journal.go keeps the measurements until the dataset is written: in a file of JSON
-// lines, each with its own checksum.
+// lines.
 //
-//	{"sum":"5f1c02aa","header":{"format":"neuroshard journal","version":1,...}}
-//	{"sum":"...","anchor":{"part":"groups","id":17,"after":0,"tries":[{"fwd":[..],"bwd":[..]}]}}
-//	{"sum":"...","sample":{"part":"groups","id":3,"fwd":[0.81],"bwd":[2.02],"fwd_iqr":0.01,"bwd_iqr":0.03}}
-//	{"sum":"...","failure":{"part":"groups","id":9,"code":"oom","msg":"..."}}
-//	{"sum":"...","choice":[3,40]}          the groups to measure a second time
-//	{"sum":"...","repeat":{"id":3,...}}
+//	{"header":{"format":"neuroshard journal","version":2,...}}
+//	{"anchor":{"part":"groups","id":17,"after":0,"tries":[{"fwd":[..],"bwd":[..]}]}}
+//	{"sample":{"part":"groups","id":3,"fwd":[0.81],"bwd":[2.02],"fwd_iqr":0.01,"bwd_iqr":0.03}}
+//	{"failure":{"part":"groups","id":9,"code":"oom","msg":"..."}}
+//	{"choice":[3,40]}          the groups to measure a second time
+//	{"repeat":{"id":3,...}}
+//	{"pass":2}                 what follows is of the second pass
 //
-// sum is the CRC-32C of the rest. One call writes a line, after the measurement
-// that the line records. So a process killed at any moment leaves whole lines and
-// at most one torn line, the last. Reading drops the torn line. A damaged line with
-// whole lines after it is an error.
+// One call writes a line, after the measurement that the line records. So a process killed
+// at any moment leaves whole lines and at most one torn line, the last. Reading drops the
+// torn line. A damaged line before it is an error.
 
 const (
 	journalName    = "journal.jsonl"
 	journalFormat  = "neuroshard journal"
-	journalVersion = 1
+	journalVersion = 2
 )
 
 // These are the names of the parts of a design in the journal.
@@ -50,6 +49,7 @@ type record struct {
 	Failure *Failure      `json:"failure,omitempty"`
 	Choice  *[]int        `json:"choice,omitempty"`
 	Repeat  *repeatRecord `json:"repeat,omitempty"`
+	Pass    int           `json:"pass,omitempty"`
 }
 
 // header identifies the run. A run can continue the journal of another run with an
@@ -98,104 +98,24 @@ type repeatRecord struct {
 	times
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// The parts of a line around its sum. They contain the opening brace of the record.
-const (
-	lineStart = `{"sum":"`
-	lineRest  = `",`
-	sumDigits = 8
-)
-
-// encode returns a record's line, with its end.
-func encode(r record) ([]byte, error) {
-	payload, err := json.Marshal(r)
-	if err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
-	}
-	line := lineStart + sumOf(payload) + lineRest
-	return append(append([]byte(line), payload[1:]...), '\n'), nil
-}
-
-// sumOf returns the checksum of a record in the form that a line has.
-func sumOf(payload []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(payload, castagnoli)) }
-
-// decode reads a line without its end.
-func decode(line []byte) (record, error) {
-	var r record
-	const least = len(lineStart) + sumDigits + len(lineRest)
-	if len(line) < least || string(line[:len(lineStart)]) != lineStart || string(line[least-len(lineRest):least]) != lineRest {
-		return r, errors.New("it does not start with a checksum")
-	}
-	// The payload's brace takes the place of the last byte before it.
-	payload := append([]byte{'{'}, line[least:]...)
-	want := string(line[len(lineStart) : len(lineStart)+sumDigits])
-	if got := sumOf(payload); got != want {
-		return r, fmt.Errorf("its checksum is %s, want %s", got, want)
-	}
-	if err := json.Unmarshal(payload, &r); err != nil {
-		return r, err
-	}
-	set := 0
-	for _, is := range []bool{r.Header != nil, r.Anchor != nil, r.Sample != nil, r.Failure != nil, r.Choice != nil, r.Repeat != nil} {
-		if is {
-			set++
-		}
-	}
-	if set != 1 {
-		return r, fmt.Errorf("it holds %d records, want 1", set)
-	}
-	return r, nil
-}
-
-// mostTorn is the most damaged lines at the end of a journal that are dropped: a torn line,
-// and a line that another run wrote onto it.
-const mostTorn = 2
-
 // parseJournal reads the lines of a journal. It returns the records and the number
-// of their bytes, without a torn last line. It fails if a damaged line has whole
-// lines after it, if more lines are damaged than a stop can tear, and if the file
-// is not a journal.
+// of their bytes, without a torn last line.
 func parseJournal(content []byte) (records []record, size int, err error) {
-	var torn error
-	damaged := 0
-	for number, at := 1, 0; at < len(content); number++ {
-		length := bytes.IndexByte(content[at:], '\n')
-		if length < 0 {
-			break
-		}
-		r, err := decode(content[at : at+length])
-		at += length + 1
-		if err != nil {
-			if torn == nil {
-				torn = fmt.Errorf("line %d is damaged: %w", number, err)
+	for line := range bytes.Lines(content) {
+		var r record
+		if err := json.Unmarshal(line, &r); err != nil || line[len(line)-1] != '\n' {
+			if size+len(line) == len(content) && (size > 0 || line[0] == '{') {
+				break // torn
 			}
-			if damaged++; damaged > mostTorn {
-				return nil, 0, torn
-			}
-			continue
-		}
-		if torn != nil {
-			return nil, 0, torn
+			return nil, 0, fmt.Errorf("line %d is damaged, or is not one of neuroshard collect: %v", len(records)+1, err)
 		}
 		if (r.Header != nil) != (len(records) == 0) {
-			return nil, 0, fmt.Errorf("line %d: a second header: only the first line may be one", number)
+			return nil, 0, fmt.Errorf("line %d: want a header as the first line, and no other", len(records)+1)
 		}
 		records = append(records, r)
-		size = at
-	}
-	if size == 0 && !tornHeader(content) {
-		return nil, 0, errors.New("it is not a journal of neuroshard collect")
+		size += len(line)
 	}
 	return records, size, nil
-}
-
-// tornHeader reports whether the content may be the first part of a journal's first
-// line, or is empty.
-func tornHeader(content []byte) bool {
-	begin := []byte(lineStart)
-	n := min(len(content), len(begin))
-	return bytes.Equal(content[:n], begin[:n]) && bytes.Count(content, []byte("\n")) <= 1
 }
 
 // file is the part of *os.File that a journal needs.
@@ -263,10 +183,11 @@ func (j *journal) append(r record) error {
 	if j.broken {
 		return errors.New("journal: it failed before")
 	}
-	line, err := encode(r)
+	line, err := json.Marshal(r)
 	if err != nil {
-		return err
+		return fmt.Errorf("journal: %w", err)
 	}
+	line = append(line, '\n')
 	if _, err := j.file.Write(line); err != nil {
 		j.broken = true
 		_ = j.file.Truncate(j.size) // else reading drops the torn line

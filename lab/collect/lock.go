@@ -18,9 +18,6 @@ type lock struct{ file *flock.Flock }
 
 // lockFolder locks the folder. It fails at once if another process holds the lock.
 func lockFolder(folder string) (*lock, error) {
-	if err := onlyOurs(folder); err != nil {
-		return nil, err
-	}
 	path := filepath.Join(folder, lockName)
 	for {
 		f := flock.New(path, flock.SetPermissions(0o666))
@@ -45,27 +42,6 @@ func lockFolder(folder string) (*lock, error) {
 			return nil, fmt.Errorf("folder %s: lock: %w", folder, err)
 		}
 	}
-}
-
-// onlyOurs refuses a folder in which something else has the name of a file or folder that a run
-// writes to. A run would write to wherever a link leads, and would wait forever for a reader of a pipe.
-func onlyOurs(folder string) error {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		path := filepath.Join(folder, e.Name())
-		pass := strings.HasPrefix(e.Name(), passPrefix)
-		switch {
-		case e.Name() != lockName && e.Name() != journalName && !pass:
-		case e.Type()&os.ModeSymlink != 0:
-			return fmt.Errorf("%s is a link, and collect follows no link in its folder: remove the link, or name another folder", path)
-		case !e.Type().IsRegular() && (!pass || !e.IsDir()):
-			return fmt.Errorf("%s is not a file, and collect writes a file of this name: remove it, or name another folder", path)
-		}
-	}
-	return nil
 }
 
 // owner returns the note that the process with the lock wrote, if any.

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,10 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/neuroshard/neuroshard/lab/protocol"
-	"github.com/neuroshard/neuroshard/problem/access"
 )
 
 // process.go is one worker process: started, asked one request at a time, ended. A
@@ -27,12 +26,11 @@ const (
 	pipesWait = 2 * time.Second
 )
 
-// quoteBytes is the most bytes of a worker's stdout that an error quotes, messageBytes the
-// most of an error that it reports, and tailBytes the most of its stderr.
+// quoteBytes is the most bytes of a worker's stdout that an error quotes, and tailBytes the
+// most of its stderr.
 const (
-	quoteBytes   = 100
-	messageBytes = 400
-	tailBytes    = 1000
+	quoteBytes = 100
+	tailBytes  = 1000
 )
 
 // process is a running worker.
@@ -69,7 +67,7 @@ func startProcess(command, env []string, stderr io.Writer) (*process, error) {
 	if p.out, err = p.cmd.StdoutPipe(); err != nil {
 		return nil, err
 	}
-	if err := start(p.cmd, p.over); err != nil {
+	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
 	go p.read()
@@ -181,8 +179,12 @@ func (p *process) close() { p.finish(farewell) }
 func parseResponse(q protocol.Request, text []byte) (protocol.Response, error) {
 	var r protocol.Response
 	err := json.Unmarshal(text, &r)
-	wrongType, isWrong := errors.AsType[*json.UnmarshalTypeError](err)
-	if err != nil && !isWrong {
+	wrong, isWrong := errors.AsType[*json.UnmarshalTypeError](err)
+	if isWrong && r.Op == q.Op && r.ID == q.ID {
+		code := map[string]string{protocol.OpCompute: CodeTimes, protocol.OpComm: CodeTimes, protocol.OpTables: CodeLookups}[q.Op]
+		return r, &protocol.Error{Code: cmp.Or(code, CodeCrash), Message: fmt.Sprintf("field %q is %s, which is out of range: %s", wrong.Field, wrong.Value, quote(text))}
+	}
+	if err != nil {
 		return r, &brokenError{code: CodeCrash, what: fmt.Sprintf("it said what is no response (responses alone go to stdout, all else to stderr): %s", quote(text))}
 	}
 	outOfStep := r.Op != q.Op || r.ID != q.ID
@@ -194,67 +196,9 @@ func parseResponse(q protocol.Request, text []byte) (protocol.Response, error) {
 		return r, &brokenError{code: CodeCrash, what: fmt.Sprintf("it is out of step: %q with id %q was asked, and it said %s", q.Op, q.ID, quote(text))}
 	}
 	if r.Op == protocol.OpError {
-		return r, &protocol.Error{Code: printable(r.Code, quoteBytes), Message: printable(r.Message, messageBytes)}
-	}
-	if isWrong {
-		code := ""
-		switch q.Op {
-		case protocol.OpCompute, protocol.OpComm:
-			code = CodeTimes
-		case protocol.OpTables:
-			code = CodeLookups
-		}
-		if code != "" {
-			return r, &protocol.Error{Code: code, Message: fmt.Sprintf("field %q is %s, which is out of range: %s", wrongType.Field, wrongType.Value, quote(text))}
-		}
-		return r, &brokenError{code: CodeCrash, what: fmt.Sprintf("field %q of its response to %q is %s: %s", wrongType.Field, q.Op, wrongType.Value, quote(text))}
-	}
-	if q.Op == protocol.OpTables {
-		return r, checkShares(text)
+		return r, &protocol.Error{Code: r.Code, Message: r.Message}
 	}
 	return r, nil
-}
-
-// checkShares returns an error if a response to tables has more shares than there are use-count
-// classes: decoding the response drops the rest.
-func checkShares(text []byte) error {
-	var lists struct {
-		Tables []struct {
-			T     int               `json:"t"`
-			Reuse []json.RawMessage `json:"reuse"`
-		} `json:"tables"`
-	}
-	if err := json.Unmarshal(text, &lists); err != nil {
-		return err
-	}
-	for _, t := range lists.Tables {
-		if len(t.Reuse) > access.Classes {
-			return &protocol.Error{Code: CodeLookups, Message: fmt.Sprintf("table %d: %d shares of reuse, want %d", t.T, len(t.Reuse), access.Classes)}
-		}
-	}
-	return nil
-}
-
-// printable returns the start of a worker's text, of at most most bytes, as one line that is
-// safe to print on a terminal.
-func printable(text string, most int) string {
-	cut := len(text) > most
-	if cut {
-		text = text[:most]
-	}
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\r' || r == '\t':
-			return ' '
-		case !unicode.IsPrint(r) || r == unicode.ReplacementChar:
-			return -1
-		}
-		return r
-	}, text)
-	if cut {
-		text += "..."
-	}
-	return text
 }
 
 // quote quotes the start of a worker's output.
@@ -279,7 +223,7 @@ func (e *brokenError) Error() string {
 	return fmt.Sprintf("worker: %s; it last told: %s", e.what, e.tail)
 }
 
-// tail is a writer that passes text on, without control characters, and keeps the last bytes.
+// tail is a writer that passes text on and keeps the last bytes.
 type tail struct {
 	lock sync.Mutex
 	to   io.Writer
@@ -293,36 +237,15 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.last = t.last[max(0, len(t.last)-tailBytes):]
 	if t.to != nil {
 		// An error of the writer of logs must not stop the worker.
-		_, _ = t.to.Write(withoutControls(p))
+		_, _ = t.to.Write(p)
 	}
 	return len(p), nil
 }
 
-// withoutControls returns text without what moves a terminal's cursor or sets its state: control
-// characters but the end of a line and the tab. One of two bytes that two writes part is left out.
-func withoutControls(text []byte) []byte {
-	kept := make([]byte, 0, len(text))
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\n' || c == '\t':
-			kept = append(kept, c)
-		case c == '\r' && (i+1 == len(text) || text[i+1] != '\n'):
-			kept = append(kept, '\n') // a line that is written again, such as progress
-		case c < ' ' || c == 0x7f:
-		case c == 0xc2 && (i+1 == len(text) || text[i+1] >= 0x80 && text[i+1] < 0xa0):
-			i++ // U+0080 to U+009F in UTF-8
-		default:
-			kept = append(kept, c)
-		}
-	}
-	return kept
-}
-
-// String returns the last lines as one line that is safe to print on a terminal.
+// String returns the last lines as one line.
 func (t *tail) String() string {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	lines := strings.FieldsFunc(string(t.last), func(r rune) bool { return r == '\n' || r == '\r' })
-	text := strings.Join(lines, " | ")
-	return printable(text, len(text))
+	return strings.Join(lines, " | ")
 }

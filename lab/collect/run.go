@@ -3,13 +3,14 @@ package collect
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/dataset"
@@ -173,12 +174,6 @@ func (s store) run(ctx context.Context, design dataset.Dataset, backend Backend,
 		return none, err
 	}
 	defer lock.release()
-	if r.opt.Passes > 1 {
-		return s.passes(ctx, r, folder)
-	}
-	if _, err := os.Stat(passFolder(folder, 1)); err == nil {
-		return none, fmt.Errorf("folder %s: it holds passes of another run: continue with the same number of passes, or name another folder", folder)
-	}
 	path := filepath.Join(folder, journalName)
 	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
 		if set, err := s.finished(r, folder); err != nil {
@@ -246,7 +241,10 @@ func (s store) measure(ctx context.Context, r *run, folder, path string) (none d
 	if err := errors.Join(err, journal.close()); err != nil {
 		return none, err
 	}
-	set := r.dataset()
+	set, err := r.dataset()
+	if err != nil {
+		return none, err
+	}
 	if set.Compute == nil && set.Comm == nil && r.opt.Enough() {
 		return none, fmt.Errorf("no sample was measured before the run had to end: give it more time; %s is kept", path)
 	}
@@ -313,20 +311,14 @@ func supported(design dataset.Dataset, backend Backend) error {
 		names = append(names, what)
 	}
 	slices.Sort(names)
-	return fmt.Errorf("%w %s: leave them out of the design", ErrUnsupported, join(names))
-}
-
-func join(names []string) string {
-	text := names[0]
-	for _, name := range names[1:] {
-		text += ", " + name
-	}
-	return text
+	return fmt.Errorf("%w %s: leave them out of the design", ErrUnsupported, strings.Join(names, ", "))
 }
 
 // run is one run of a collection.
 type run struct {
-	state
+	// The embedded state is that of the last of the passes that have begun.
+	*state
+	passes  []*state
 	opt     Options
 	backend Backend
 	design  dataset.Dataset
@@ -352,7 +344,6 @@ func newRun(design dataset.Dataset, backend Backend, opt Options) *run {
 		opt: opt, backend: backend, design: design,
 		groups: make(map[int]*dataset.Group), exchanges: make(map[int]*dataset.Exchange),
 	}
-	r.repeats = make(map[int]repeatRecord)
 	digest := Digest(design)
 	// The order is drawn with the design's digest, so that every run has the same order.
 	r.seed, _ = strconv.ParseUint(digest[:16], 16, 64)
@@ -370,8 +361,6 @@ func newRun(design dataset.Dataset, backend Backend, opt Options) *run {
 		p := by
 		p.Seed = c.Provenance.Seed
 		r.header.Compute = &p
-		r.parts = append(r.parts, newPart(partGroups, PhaseGroups, groupOrder(c.Samples, opt.Shard, r.seed), groupAnchors(c), opt.DriftLimit,
-			func(id int) (int, bool) { return 1, r.groups[id] != nil }))
 	}
 	if c := design.Comm; c != nil {
 		for i := range c.Samples {
@@ -380,20 +369,26 @@ func newRun(design dataset.Dataset, backend Backend, opt Options) *run {
 		p := by
 		p.Seed = c.Provenance.Seed
 		r.header.Comm = &p
-		r.parts = append(r.parts, newPart(partExchanges, PhaseExchanges, exchangeOrder(c.Samples, opt.Shard, r.seed), exchangeAnchors(c), commDrift*opt.DriftLimit,
-			func(id int) (int, bool) {
-				e := r.exchanges[id]
-				if e == nil {
-					return 0, false
-				}
-				return e.Devices, true
-			}))
 	}
+	r.begin()
 	r.maxFailures = opt.MaxFailures
 	if r.maxFailures <= 0 {
 		r.maxFailures = max(minMaxFailures, int(maxFailureShare*float64(r.total())))
 	}
 	return r
+}
+
+// begin begins a pass over the design.
+func (r *run) begin() {
+	r.state = &state{repeats: make(map[int]repeatRecord)}
+	r.passes = append(r.passes, r.state)
+	r.failures, r.inARow, r.quarantine = 0, 0, 0
+	if c := r.design.Compute; c != nil {
+		r.parts = append(r.parts, newPart(partGroups, PhaseGroups, groupOrder(c.Samples, r.opt.Shard, r.seed), groupAnchors(c), r.opt.DriftLimit))
+	}
+	if c := r.design.Comm; c != nil {
+		r.parts = append(r.parts, newPart(partExchanges, PhaseExchanges, exchangeOrder(c.Samples, r.opt.Shard, r.seed), exchangeAnchors(c), commDrift*r.opt.DriftLimit))
+	}
 }
 
 // writable returns an error if the dataset could not be written at the end. It
@@ -474,10 +469,8 @@ func (r *run) goOn(folder string, records []record) error {
 		return fmt.Errorf("folder %s: its samples are of another run, of %s %s, but this run has %s: %s to continue, or name another folder", folder, field, was, is, hint)
 	}
 	r.header = *old // with the hardware facts that the first run measured
-	for i, record := range records {
-		if err := r.apply(record); err != nil {
-			return fmt.Errorf("journal %s, line %d: %w: remove it to measure again from the start", r.journal.path, i+1, err)
-		}
+	for _, record := range records {
+		r.apply(record)
 	}
 	for _, p := range r.parts {
 		p.retryFailed()
@@ -493,69 +486,59 @@ func (r *run) goOn(folder string, records []record) error {
 // run measures the facts of a device without a known profile again, and they vary; the facts
 // of the first run are kept.
 func (h *header) differs(old *header) (field, was, is string) {
-	if h.Format != old.Format {
-		return "format", strconv.Quote(old.Format), strconv.Quote(h.Format)
-	}
-	if h.Version != old.Version {
-		return "version", strconv.Itoa(old.Version), strconv.Itoa(h.Version)
-	}
 	for _, pair := range []struct{ old, new *dataset.Provenance }{{old.Compute, h.Compute}, {old.Comm, h.Comm}} {
 		if pair.old == nil || pair.new == nil {
 			continue // the designs differ then
 		}
-		if field, was, is := provenanceDiffers(*pair.old, *pair.new); field != "" {
-			return field, was, is
+		a, b := *pair.old, *pair.new
+		a.Hardware, b.Hardware = hardware.Profile{Name: a.Hardware.Name}, hardware.Profile{Name: b.Hardware.Name}
+		a.Design, b.Design = "", "" // the last to compare
+		was, is := reflect.ValueOf(a), reflect.ValueOf(b)
+		for i := range was.NumField() {
+			if was, is := was.Field(i).Interface(), is.Field(i).Interface(); was != is {
+				name, _, _ := strings.Cut(reflect.TypeFor[dataset.Provenance]().Field(i).Tag.Get("json"), ",")
+				return name, stated(was), stated(is)
+			}
 		}
 	}
-	if h.Design != old.Design {
-		return "design", strconv.Quote(old.Design), strconv.Quote(h.Design)
-	}
-	if h.Shard != old.Shard {
-		return "shard", old.Shard, h.Shard
+	for _, f := range []struct {
+		name     string
+		was, now any
+	}{{"format", old.Format, h.Format}, {"version", old.Version, h.Version}, {"design", old.Design, h.Design}, {"shard", old.Shard, h.Shard}} {
+		if f.was != f.now {
+			return f.name, stated(f.was), stated(f.now)
+		}
 	}
 	return "", "", ""
 }
 
-func provenanceDiffers(old, now dataset.Provenance) (field, was, is string) {
-	fields := func(p dataset.Provenance) [][2]string {
-		return [][2]string{
-			{"device", p.Device},
-			{"profile", p.Profile},
-			{"source", string(p.Source)},
-			{"meter", p.Backend},
-			{"kernel", p.Kernel},
-			{"clocks", p.Clocks},
-			{"hardware", p.Hardware.Name},
-			{"threads", strconv.Itoa(p.Threads)},
-			{"cache", p.Cache},
-			{"lookups", p.Lookups},
-			{"warmup", strconv.Itoa(p.Warmup)},
-			{"repeats", strconv.Itoa(p.Repeats)},
-			{"passes", strconv.Itoa(p.Passes)},
-			{"fastest", strconv.FormatBool(p.Fastest)},
-			{"tool", p.Tool},
-			{"seed", strconv.FormatUint(p.Seed, 10)},
-		}
+// stated returns a value as an error states it.
+func stated(v any) string {
+	if text := reflect.ValueOf(v); text.Kind() == reflect.String {
+		return strconv.Quote(text.String())
 	}
-	new := fields(now)
-	for i, f := range fields(old) {
-		if f[1] != new[i][1] {
-			return f[0], strconv.Quote(f[1]), strconv.Quote(new[i][1])
-		}
-	}
-	// A field that older journals do not have.
-	old.Hardware, now.Hardware = hardware.Profile{}, hardware.Profile{}
-	old.Design, now.Design = "", ""
-	if old != now {
-		a, _ := json.Marshal(old)
-		b, _ := json.Marshal(now)
-		return "provenance", string(a), string(b)
-	}
-	return "", "", ""
+	return fmt.Sprint(v)
 }
 
-// measure measures all samples that have no times yet.
+// measure measures all samples that have no times yet, pass by pass.
 func (r *run) measure(ctx context.Context) error {
+	for {
+		if err := r.measurePass(ctx); err != nil && r.opt.Passes > 1 {
+			return fmt.Errorf("pass %d of %d: %w", len(r.passes), r.opt.Passes, err)
+		} else if err != nil {
+			return err
+		}
+		if len(r.passes) >= r.opt.Passes {
+			return nil
+		}
+		if err := r.record(record{Pass: len(r.passes) + 1}); err != nil {
+			return err
+		}
+	}
+}
+
+// measurePass measures what the last pass lacks.
+func (r *run) measurePass(ctx context.Context) error {
 	for _, p := range r.parts {
 		if err := r.measurePart(ctx, p); err != nil {
 			return err
@@ -645,7 +628,10 @@ func (r *run) attempt(ctx context.Context, p *part, id int) (t times, failure *F
 		}
 		t, err = r.take(ctx, p, id)
 		if err == nil {
-			n, _ := p.devices(id)
+			n := 1
+			if p.name == partExchanges {
+				n = r.exchanges[id].Devices
+			}
 			if err := t.check(n); err != nil {
 				return t, &Failure{p.name, id, CodeTimes, err.Error()}, nil
 			}
@@ -766,8 +752,8 @@ func (r *run) measureRepeats(ctx context.Context) error {
 	if !r.anchoring || r.opt.RepeatShare < 0 {
 		return nil
 	}
-	p, err := r.part(partGroups)
-	if err != nil {
+	p := r.part(partGroups)
+	if p == nil {
 		return nil // a design of exchanges alone
 	}
 	if err := r.chooseRepeats(p); err != nil {
@@ -818,7 +804,17 @@ func (r *run) record(rec record) error {
 	if err := r.journal.append(rec); err != nil {
 		return err
 	}
-	return r.apply(rec)
+	r.apply(rec)
+	return nil
+}
+
+// apply applies a record to the state of the last pass, or begins the next pass.
+func (r *run) apply(rec record) {
+	if rec.Pass > 0 {
+		r.begin()
+		return
+	}
+	r.state.apply(rec)
 }
 
 // count counts the quarantined samples again.
@@ -847,13 +843,42 @@ func (r *run) progress(phase string) Progress {
 			}
 		}
 	}
+	if r.opt.Passes > 1 {
+		// Each remaining pass takes as long as this one, in measurements.
+		p.Pass = len(r.passes)
+		p.Total *= r.opt.Passes - p.Pass + 1
+		for _, s := range r.passes[:p.Pass-1] {
+			done := s.discarded + len(s.repeats)
+			for _, part := range s.parts {
+				done += len(part.done) + len(part.failed)
+			}
+			p.Done, p.Total = p.Done+done, p.Total+done
+		}
+	}
 	return p
 }
 
-// dataset returns the measured samples, by ID.
-func (r *run) dataset() dataset.Dataset {
+// dataset returns the measured samples, by ID, of all passes together.
+func (r *run) dataset() (dataset.Dataset, error) {
+	if r.opt.Passes < 2 {
+		return r.datasetOf(r.state), nil
+	}
+	var sets []dataset.Dataset
+	for _, s := range r.passes {
+		if set := r.datasetOf(s); set.Compute != nil || set.Comm != nil {
+			sets = append(sets, set)
+		}
+	}
+	if len(sets) == 0 {
+		return dataset.Dataset{}, nil
+	}
+	return dataset.Join(r.opt.Fastest, sets...)
+}
+
+// datasetOf returns the samples of one pass.
+func (r *run) datasetOf(s *state) dataset.Dataset {
 	var set dataset.Dataset
-	for _, p := range r.parts {
+	for _, p := range s.parts {
 		quarantined := p.quarantined()
 		ids := make([]int, 0, len(p.done))
 		for id := range p.done {
@@ -886,7 +911,7 @@ func (r *run) dataset() dataset.Dataset {
 		}
 	}
 	if set.Compute != nil {
-		for id, t := range r.repeats {
+		for id, t := range s.repeats {
 			if !t.Failed {
 				set.Compute.Repeats = append(set.Compute.Repeats, dataset.Repeat{ID: id, Forward: t.Forward[0], Backward: t.Backward[0]})
 			}

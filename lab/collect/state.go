@@ -3,7 +3,6 @@ package collect
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
@@ -12,9 +11,10 @@ import (
 
 // state.go holds the state of a collection. The state follows from the journal's
 // records alone, applied in order, whether they were read or have just been
-// written. So a run that continues has the same state as the run before it.
+// written. So a run that continues has the same state as the run before it. Each pass
+// over the design has a state of its own.
 
-// state is the state of both parts and of the repeats.
+// state is the state of one pass: of both parts and of the repeats.
 type state struct {
 	parts []*part
 	// chosen is true once choice holds the groups to measure a second time.
@@ -31,11 +31,8 @@ type state struct {
 type part struct {
 	name  string
 	phase string
-	// ids are all samples of the shard in the order in which they are measured, and
-	// devices is the number of times of each sample.
-	ids     []int
-	devices func(id int) (n int, known bool)
-	mine    map[int]bool
+	// ids are all samples of the shard in the order in which they are measured.
+	ids []int
 	// candidates are the samples that may be the anchor, and limit is the share by which
 	// the anchor may move.
 	candidates []int
@@ -60,128 +57,55 @@ type result struct {
 	block int
 }
 
-func newPart(name, phase string, ids, candidates []int, limit float64, devices func(id int) (int, bool)) *part {
-	p := &part{
-		name: name, phase: phase, ids: ids, devices: devices, candidates: candidates, limit: limit,
-		mine: make(map[int]bool, len(ids)), done: make(map[int]result), failed: make(map[int]Failure), putBack: make(map[int]int),
+func newPart(name, phase string, ids, candidates []int, limit float64) *part {
+	return &part{
+		name: name, phase: phase, ids: ids, candidates: candidates, limit: limit,
+		done: make(map[int]result), failed: make(map[int]Failure), putBack: make(map[int]int),
 	}
-	for _, id := range ids {
-		p.mine[id] = true
-	}
-	return p
 }
 
-// apply applies a record to the state. An error means that the journal was written by
-// another program or for another design.
-func (s *state) apply(r record) error {
+// apply applies a record to the state.
+func (s *state) apply(r record) {
 	switch {
-	case r.Header != nil:
-		return nil
 	case r.Sample != nil:
-		p, err := s.part(r.Sample.Part)
-		if err != nil {
-			return err
-		}
-		return p.applySample(r.Sample)
+		s.part(r.Sample.Part).applySample(r.Sample)
 	case r.Failure != nil:
-		p, err := s.part(r.Failure.Part)
-		if err != nil {
-			return err
-		}
-		return p.applyFailure(*r.Failure)
+		s.part(r.Failure.Part).failed[r.Failure.ID] = *r.Failure
 	case r.Anchor != nil:
-		p, err := s.part(r.Anchor.Part)
-		if err != nil {
-			return err
-		}
 		s.discarded += len(r.Anchor.Again)
 		if r.Anchor.Part == partGroups {
 			s.unanchored = 0
 		}
-		return p.applyAnchor(r.Anchor)
+		s.part(r.Anchor.Part).applyAnchor(r.Anchor)
 	case r.Choice != nil:
-		return s.applyChoice(*r.Choice)
+		s.chosen, s.choice = true, *r.Choice
 	case r.Repeat != nil:
-		return s.applyRepeat(r.Repeat)
+		s.repeats[r.Repeat.ID] = *r.Repeat
+		s.unanchored++
 	}
-	return fmt.Errorf("the record is empty")
 }
 
-func (s *state) part(name string) (*part, error) {
+// part returns the part of that name; nil if the design has no such samples.
+func (s *state) part(name string) *part {
 	for _, p := range s.parts {
 		if p.name == name {
-			return p, nil
+			return p
 		}
 	}
-	return nil, fmt.Errorf("part %q is not in the design", name)
+	return nil
 }
 
-func (p *part) applySample(r *sampleRecord) error {
-	if err := p.fresh(r.ID); err != nil {
-		return err
-	}
-	if err := p.check(r.ID, r.times); err != nil {
-		return err
-	}
+func (p *part) applySample(r *sampleRecord) {
 	delete(p.failed, r.ID) // of an earlier run
 	p.done[r.ID] = result{r.times, -1}
 	p.measured++
 	p.open = append(p.open, r.ID)
-	return nil
 }
 
-func (p *part) applyFailure(f Failure) error {
-	if err := p.fresh(f.ID); err != nil {
-		return err
-	}
-	p.failed[f.ID] = f
-	return nil
-}
-
-// fresh returns an error for a sample that already has a time, or that cannot have one. A
-// sample that failed may occur again, because a later run tries it again.
-func (p *part) fresh(id int) error {
-	if !p.mine[id] {
-		return fmt.Errorf("sample %d of the %s is not in this shard of the design", id, p.name)
-	}
-	if _, twice := p.done[id]; twice {
-		return fmt.Errorf("sample %d of the %s is there twice", id, p.name)
-	}
-	if f, failed := p.failed[id]; failed && f.final() {
-		return fmt.Errorf("sample %d of the %s has failed for good", id, p.name)
-	}
-	return nil
-}
-
-func (p *part) check(id int, t times) error {
-	n, known := p.devices(id)
-	if !known {
-		return fmt.Errorf("sample %d of the %s is not in the design", id, p.name)
-	}
-	if err := t.check(n); err != nil {
-		return fmt.Errorf("sample %d of the %s: %w", id, p.name, err)
-	}
-	return nil
-}
-
-func (p *part) applyAnchor(r *anchorRecord) error {
-	if len(r.Tries) == 0 {
-		return fmt.Errorf("an anchor of the %s has no times", p.name)
-	}
-	if len(p.anchors) > 0 && r.ID != p.anchorID {
-		return fmt.Errorf("the %s have two anchors, samples %d and %d", p.name, p.anchorID, r.ID)
-	}
-	for _, t := range r.Tries {
-		if err := p.check(r.ID, t); err != nil {
-			return err
-		}
-	}
+func (p *part) applyAnchor(r *anchorRecord) {
 	p.anchorID = r.ID
 	p.anchors = append(p.anchors, newAnchor(r.After, r.Tries))
 	for _, id := range r.Again {
-		if !slices.Contains(p.open, id) {
-			return fmt.Errorf("sample %d of the %s is measured again, but was not measured before", id, p.name)
-		}
 		delete(p.done, id)
 		p.putBack[id]++
 	}
@@ -197,43 +121,6 @@ func (p *part) applyAnchor(r *anchorRecord) error {
 		}
 	}
 	p.open = p.open[:0]
-	return nil
-}
-
-func (s *state) applyChoice(ids []int) error {
-	if s.chosen {
-		return fmt.Errorf("the repeats are chosen twice")
-	}
-	p, err := s.part(partGroups)
-	if err != nil {
-		return err
-	}
-	seen := make(map[int]bool)
-	for _, id := range ids {
-		if _, is := p.done[id]; !is || seen[id] {
-			return fmt.Errorf("sample %d is chosen to be repeated, but was not measured or is chosen twice", id)
-		}
-		seen[id] = true
-	}
-	s.chosen, s.choice = true, ids
-	return nil
-}
-
-func (s *state) applyRepeat(r *repeatRecord) error {
-	if !slices.Contains(s.choice, r.ID) {
-		return fmt.Errorf("sample %d is repeated, but was not chosen", r.ID)
-	}
-	if _, twice := s.repeats[r.ID]; twice {
-		return fmt.Errorf("sample %d is repeated twice", r.ID)
-	}
-	if !r.Failed {
-		if err := r.check(1); err != nil {
-			return fmt.Errorf("repeat of sample %d: %w", r.ID, err)
-		}
-	}
-	s.repeats[r.ID] = *r
-	s.unanchored++
-	return nil
 }
 
 // retryFailed removes the failures of an earlier run that the backend may have

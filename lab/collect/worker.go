@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
@@ -243,7 +244,7 @@ func (w *Worker) describe(ctx context.Context) error {
 		return err
 	}
 	if problems := profile.Problems(); len(problems) > 0 && !named {
-		return fmt.Errorf("worker: the hardware profile %q is not valid: %s", profile.Name, join(problems))
+		return fmt.Errorf("worker: the hardware profile %q is not valid: %s", profile.Name, strings.Join(problems, ", "))
 	}
 	if len(w.opt.LookupFiles) > 0 && !w.Supports(protocol.CapLookupFiles) {
 		return errors.New("worker: it cannot use the lookups of a trace: use made-up lookups or another worker")

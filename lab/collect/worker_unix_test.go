@@ -57,39 +57,3 @@ func alive(pid int) bool {
 	state, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
 }
-
-// TestNoPipes puts a pipe, to which nobody listens, under each name that a run writes to.
-func TestNoPipes(t *testing.T) {
-	for _, name := range []string{lockName, journalName, passPrefix + "1"} {
-		folder := t.TempDir()
-		if err := syscall.Mkfifo(filepath.Join(folder, name), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		design := drawn(t, 12, 0)
-		w := startFake(t, fakeOptions("good"))
-		_, err := Run(context.Background(), design, w, folder, Options{Tool: "test", Passes: 2})
-		if err == nil || !strings.Contains(err.Error(), filepath.Join(folder, name)+" is not a file") {
-			t.Errorf("%s: got error %v, want one that names the pipe", name, err)
-		}
-	}
-}
-
-// TestNoLinks puts a link under each name that a run writes to: nothing may be written to
-// where the link leads.
-func TestNoLinks(t *testing.T) {
-	for _, name := range []string{lockName, journalName, passPrefix + "1", passPrefix + "2"} {
-		folder, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "elsewhere")
-		if err := os.Symlink(elsewhere, filepath.Join(folder, name)); err != nil {
-			t.Fatal(err)
-		}
-		design := drawn(t, 12, 0)
-		w := startFake(t, fakeOptions("good"))
-		_, err := Run(context.Background(), design, w, folder, Options{Tool: "test", Passes: 2})
-		if err == nil || !strings.Contains(err.Error(), filepath.Join(folder, name)+" is a link") {
-			t.Errorf("%s: got error %v, want one that names the link", name, err)
-		}
-		if _, err := os.Lstat(elsewhere); err == nil {
-			t.Errorf("%s: the run wrote to where the link leads", name)
-		}
-	}
-}
