@@ -3,14 +3,15 @@ package watch
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 
-	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -55,14 +56,12 @@ type Lines struct {
 	in      *bufio.Reader
 	devices int
 	line    int
-	text    bytes.Reader
-	json    *bufio.Reader
 	unknown []string
 }
 
 // NewLines returns a reader of the lines of a job on this number of devices.
 func NewLines(r io.Reader, devices int) *Lines {
-	return &Lines{in: bufio.NewReaderSize(r, mostLine), devices: devices, json: bufio.NewReaderSize(nil, 1<<10)}
+	return &Lines{in: bufio.NewReaderSize(r, mostLine), devices: devices}
 }
 
 // Line returns the number of the last line that was read, from 1.
@@ -132,109 +131,65 @@ var lineKeys = []string{keyStep, keyDevice, keyForward, keyBackward, keyWait, ke
 
 // parse returns a line, or what is wrong with it.
 func (l *Lines) parse(text []byte) (line Line, fault string) {
-	l.text.Reset(text)
-	l.json.Reset(&l.text)
-	p := lineParser{lines: l}
-	r := strictjson.New(l.json, &p, strictjson.Options{Text: 1 << 10, Keys: 100})
-	o := r.Object("the line", lineKeys)
-	for key := range o.Keys() {
-		value, ok := r.Number(strconv.Quote(key), "a number")
-		if ok {
-			p.set(&line, key, value)
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(text, &values); err != nil {
+		return line, fmt.Sprintf("it is not a JSON object: %v", err)
+	}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(lineKeys, key) && len(l.unknown) < mostUnknown && !slices.Contains(l.unknown, key) {
+			l.unknown = append(l.unknown, key)
 		}
 	}
-	if !r.Failed() {
-		r.End()
-	}
-	if p.fault == "" {
-		for _, key := range lineKeys[:4] {
-			if !o.Has(key) {
-				return line, fmt.Sprintf("the key %q is missing", key)
+	for i, key := range lineKeys {
+		text, stated := values[key]
+		if !stated && i < 4 {
+			return line, fmt.Sprintf("the key %q is missing", key)
+		}
+		if stated {
+			if fault := line.set(key, string(text)); fault != "" {
+				return line, fmt.Sprintf("%q is %s, which is %s", key, text, fault)
 			}
 		}
-		if line.Device >= l.devices {
-			return line, fmt.Sprintf("device %d: the plan has %s, numbered from 0", line.Device, words.Plural(l.devices, "device"))
-		}
-		if line.Forward+line.Backward == 0 {
-			return line, "forward_ms and backward_ms are both 0"
-		}
 	}
-	return line, p.fault
-}
-
-// lineParser collects what is wrong with a line: the first fault counts.
-type lineParser struct {
-	lines *Lines
-	fault string
-}
-
-func (p *lineParser) fail(format string, args ...any) {
-	if p.fault == "" {
-		p.fault = fmt.Sprintf(format, args...)
+	if line.Device >= l.devices {
+		return line, fmt.Sprintf("device %d: the plan has %s, numbered from 0", line.Device, words.Plural(l.devices, "device"))
 	}
-}
-
-// set puts a value into the line.
-func (p *lineParser) set(line *Line, key, text string) {
-	value, err := strconv.ParseFloat(text, 64)
-	switch {
-	case err != nil || math.IsNaN(value) || math.IsInf(value, 0):
-		p.fail("%q is %s, which is not a finite number", key, text)
-	case key == keyStep || key == keyDevice:
-		if value != math.Trunc(value) || value < 0 || value > mostStep {
-			p.fail("%q is %s, which is not a whole number from 0 on", key, text)
-		} else if key == keyStep {
-			line.Step = int64(value)
-		} else {
-			line.Device = int(value)
-		}
-	case value < 0:
-		p.fail("%q is %s, which is below 0", key, text)
-	case key == keyTime:
-		line.Time = value
-	case value > mostTime:
-		p.fail("%q is %s, which is more than an hour", key, text)
-	default:
-		*line.duration(key) = unit.Millis(value)
+	if line.Forward+line.Backward == 0 {
+		return line, "forward_ms and backward_ms are both 0"
 	}
-}
-
-// duration returns the duration of a key.
-func (l *Line) duration(key string) *unit.Millis {
-	switch key {
-	case keyForward:
-		return &l.Forward
-	case keyBackward:
-		return &l.Backward
-	}
-	return &l.Wait
-}
-
-// Broken implements strictjson.Reporter.
-func (p *lineParser) Broken(e strictjson.SyntaxError) {
-	if e.Ended {
-		p.fail("the line ends before its object does")
-		return
-	}
-	p.fail("it is not a JSON object: %s", e.Message)
-}
-
-// Mistyped implements strictjson.Reporter.
-func (p *lineParser) Mistyped(what, wanted string, _ strictjson.Found) {
-	p.fail("%s is not %s", what, wanted)
+	return line, ""
 }
 
 // mostUnknown is the number of unknown keys that are kept for Unknown.
 const mostUnknown = 10
 
-// Unknown implements strictjson.Reporter.
-func (p *lineParser) Unknown(_ *strictjson.ObjectReader, key string) {
-	if len(p.lines.unknown) < mostUnknown && !slices.Contains(p.lines.unknown, key) {
-		p.lines.unknown = append(p.lines.unknown, key)
+// set puts a value into the line, and returns what is wrong with it.
+func (l *Line) set(key, text string) (fault string) {
+	value, err := strconv.ParseFloat(text, 64)
+	whole := key == keyStep || key == keyDevice
+	switch {
+	case err != nil:
+		return "not a finite number"
+	case whole && (value != math.Trunc(value) || value < 0 || value > mostStep):
+		return "not a whole number from 0 on"
+	case value < 0:
+		return "below 0"
+	case !whole && key != keyTime && value > mostTime:
+		return "more than an hour"
 	}
-}
-
-// Twice implements strictjson.Reporter.
-func (p *lineParser) Twice(_ *strictjson.ObjectReader, key string) {
-	p.fail("the key %q is there twice", key)
+	switch key {
+	case keyStep:
+		l.Step = int64(value)
+	case keyDevice:
+		l.Device = int(value)
+	case keyForward:
+		l.Forward = unit.Millis(value)
+	case keyBackward:
+		l.Backward = unit.Millis(value)
+	case keyWait:
+		l.Wait = unit.Millis(value)
+	case keyTime:
+		l.Time = value
+	}
+	return ""
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/stat"
 )
 
 // season.go removes from the shared series what repeats itself after a season: a day, unless
@@ -13,20 +15,20 @@ import (
 //	bins      |-----|-----|-----|-----|-----|      96 a season, or a window each
 //	seasons   |--------- first ---------|---------- second ...
 //
-// Two whole seasons are learned first. STL then takes the seasonal part out (stl.go), the CUSUM
-// goes on with what is left, and the generalised ESD test (esd.go) finds short times that are
-// unlike the same time of other seasons: S-H-ESD. Each further season improves the profile; at
-// most mostSeasons are in memory.
+// Two whole seasons are learned first. The profile of a season is, by place in the season, the
+// median distance of the bins from the mean of the season around them. The CUSUM goes on with
+// what is left. Bins that are then far from the others are short times that are unlike the same
+// time of other seasons. Each further season improves the profile; at most mostSeasons are in
+// memory.
 
 const (
 	mostBins    = 96
 	leastBins   = 8
 	mostSeasons = 14
 	day         = 86400.0
-	// unusualShare bounds the outliers of S-H-ESD, as a share of all bins; unusualAlpha is its
-	// alpha.
-	unusualShare = 0.02
-	unusualAlpha = 0.001
+	// unusual is the distance, in standard deviations of what is left, from which a bin is unlike
+	// those of other seasons.
+	unusual = 4.5
 	// material is the least range of a season's profile that is removed if no season was
 	// stated, in standard deviations of what is left.
 	material = 4
@@ -160,7 +162,7 @@ func (s *season) forget(n int) {
 // profile.
 func (s *season) complete() {
 	if s.active() {
-		s.unusual(s.rest(), len(s.history)-s.bins)
+		s.outliers(s.rest(), len(s.history)-s.bins)
 	}
 	s.fit()
 }
@@ -174,16 +176,16 @@ func (s *season) rest() []float64 {
 	return rest
 }
 
-// fit learns the profile from the history. One run of STL's outer loop gives a wild value less
-// weight; more runs would choose between the values of two seasons.
+// fit learns the profile from the history.
 func (s *season) fit() {
-	seasonal, _, err := STL{Period: s.bins, Periodic: true, Outer: 1}.Decompose(s.history)
-	if err != nil {
-		return
-	}
 	profile := make([]float64, s.bins)
-	for i := range profile {
-		profile[s.phase(s.begin+int64(i))] = seasonal[i]
+	for place := range profile {
+		var away []float64
+		for i := place; i < len(s.history); i += s.bins {
+			first := max(0, min(i-s.bins/2, len(s.history)-s.bins))
+			away = append(away, s.history[i]-stat.Mean(s.history[first:first+s.bins], nil))
+		}
+		profile[s.phase(s.begin+int64(place))] = median(away)
 	}
 	if s.active() {
 		s.profile = profile
@@ -191,7 +193,7 @@ func (s *season) fit() {
 	}
 	s.profile = profile
 	rest := s.rest()
-	noise := max(s.opt.Floor, toSigma*deviation(rest, median(slices.Clone(rest))))
+	_, noise := s.spread(rest)
 	swing := slices.Max(profile) - slices.Min(profile)
 	if !s.stated && swing < max(material*noise, s.opt.Least) {
 		s.profile = nil
@@ -200,41 +202,42 @@ func (s *season) fit() {
 	s.emit(Event{Topic: TopicSeason, Step: s.last, Since: s.steps[0], Device: NoDevice, Change: math.Expm1(swing), Text: fmt.Sprintf(
 		"season: the load varies by %.1f %% within a season; from step %d on this is removed", 100*math.Expm1(swing), s.last+1)})
 	s.series.learn(rest)
-	s.unusual(rest, 0)
+	s.outliers(rest, 0)
 }
 
-// unusual reports the outliers among what is left of the bins, from the given bin on, and puts
-// what is usual in their place, so that no later profile follows them.
-func (s *season) unusual(rest []float64, from int) {
-	center := median(slices.Clone(rest))
-	outliers, _, _ := ESD{Most: int(unusualShare * float64(len(rest))), Alpha: unusualAlpha}.Outliers(rest)
-	slices.Sort(outliers)
-	for i := 0; i < len(outliers); {
-		end := i + 1
-		for end < len(outliers) && outliers[end] == outliers[end-1]+1 {
-			end++
+// outliers reports what is unusual among what is left of the bins, from the given bin on, and
+// puts what is usual in its place, so that no later profile follows it.
+func (s *season) outliers(rest []float64, from int) {
+	center, sigma := s.spread(rest)
+	for i := 0; i < len(rest); i++ {
+		at := i
+		for i < len(rest) && math.Abs(rest[i]-center) > unusual*sigma {
+			i++
 		}
-		found := outliers[i:end]
-		i = end
-		s.unlike(found, from, rest, center)
+		if i > at {
+			s.unlike(at, i, from, rest, center)
+		}
 	}
 }
 
-// unlike reports one run of outliers.
-func (s *season) unlike(found []int, from int, rest []float64, center float64) {
-	at, last := found[0], found[len(found)-1]
-	values := make([]float64, len(found))
-	for i, bin := range found {
-		values[i] = rest[bin]
+// spread returns the median of what is left of the history, and its standard deviation.
+func (s *season) spread(rest []float64) (center, sigma float64) {
+	center = median(slices.Clone(rest))
+	return center, max(s.opt.Floor, toSigma*deviation(rest, center))
+}
+
+// unlike reports a run of bins, from at to before end.
+func (s *season) unlike(at, end, from int, rest []float64, center float64) {
+	for bin := at; bin < end; bin++ {
 		s.history[bin] += center - rest[bin]
 	}
-	change := math.Expm1(median(values) - center)
-	if last < from || math.Abs(change) < s.opt.Least {
+	change := math.Expm1(median(slices.Clone(rest[at:end])) - center)
+	if end <= from || math.Abs(change) < s.opt.Least {
 		return
 	}
 	step := s.last
-	if last+1 < len(s.steps) {
-		step = s.steps[last+1] - 1
+	if end < len(s.steps) {
+		step = s.steps[end] - 1
 	}
 	s.emit(Event{Topic: TopicUnusual, Step: s.last, Since: s.steps[at], Device: NoDevice, Change: change, Text: fmt.Sprintf(
 		"unusual: steps %d to %d took %s than the same time of other seasons", s.steps[at], step, moreOrLess(change))})

@@ -8,8 +8,6 @@
 //	  judge          rows -> the change that all devices share, and each device's own (judge.go)
 //	  CUSUM          either series -> an alarm when its level has changed (cusum.go)
 //	  season         the shared change, without what repeats every day (season.go)
-//	    Decompose    seasonal and trend parts of a series, by STL (stl.go)
-//	    Outliers     the generalised ESD test, with median and MAD (esd.go)
 //	Watcher.End      the Summary
 //	Explain          the found changes, beside those that live features predict (explain.go)
 //
