@@ -20,9 +20,6 @@ const (
 	wideColumns  = 128
 	wideRows     = 1000
 	wideEvery    = 100
-	// lanesCases is the number of cases: precisions, weights, rows, pooling factors, lengths
-	// and columns.
-	lanesCases = 2 * 2 * 2 * 3 * 2 * 4
 )
 
 // lanesFile is lanes.json.

@@ -1,28 +1,144 @@
 package main
 
 import (
+	"encoding/csv"
 	"math"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/simulate"
 )
 
-func TestBadPublishedTimes(t *testing.T) {
-	header, row, _ := strings.Cut(publishedCSV, "\n")
-	row, _, _ = strings.Cut(row, "\n")
-	for _, c := range []struct{ from, to, want string }{
-		{",a100-80,", ",gtx,", `published.csv:2: device profile "gtx" is unknown`},
-		{",sum,", ",most,", `published.csv:2: pooling "most" is unknown`},
-		{",sgd,", ",lamb,", `published.csv:2: optimizer "lamb" is unknown`},
-		{",121.216,", ",fast,", `published.csv:2: us: "fast" is not a number`},
-		{",121.216,", ",1,2,", "published.csv: record on line 2: wrong number of fields"},
-	} {
-		if _, err := readPublished(header + "\n" + strings.Replace(row, c.from, c.to, 1) + "\n"); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s in place of %s: got error %v, want %q", c.to, c.from, err, c.want)
+// published is a published time of equal tables in one operator.
+type published struct {
+	Note string
+	// Device is the simulated device of its profile, and Op the operator.
+	Device      simulate.Device
+	Op          simulate.Op
+	Tables, Dim int
+	Rows        int64
+	// Bags is the bags of each table, and Lookups those of a bag.
+	Bags, Lookups int
+	// Mode is graph, eager, host for rows in a host's memory, or gap for times that contain
+	// the time of the host.
+	Mode string
+	// Pass is forward or backward, US the published time in us, and Use is fit or out.
+	Pass, Use string
+	US        float64
+}
+
+// publishedTimes returns all times of published.csv, in the order of the file.
+func publishedTimes() ([]published, error) {
+	file, err := os.Open("published.csv")
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	lines, err := csv.NewReader(file).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	var all []published
+	for _, line := range lines[1:] {
+		record := map[string]string{}
+		for j, column := range lines[0] {
+			record[column] = line[j]
+		}
+		p, err := newPublished(record)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// newPublished returns the point of a record.
+func newPublished(r map[string]string) (published, error) {
+	profile, err := hardware.ByName(r["profile"])
+	if err != nil {
+		return published{}, err
+	}
+	optimizer, err := problem.ParseOptimizer(r["optimizer"])
+	if err != nil {
+		return published{}, err
+	}
+	pooling, err := problem.ParsePooling(r["pooling"])
+	if err != nil {
+		return published{}, err
+	}
+	// number reads a member that may be empty.
+	number := func(name string) float64 {
+		v, e := strconv.ParseFloat(r[name], 64)
+		if e != nil && r[name] != "" {
+			err = e
+		}
+		return v
+	}
+	p := published{
+		Note: r["note"], Mode: r["mode"], Pass: r["pass"], Use: r["use"],
+		Device: simulate.NewDevice(profile), US: number("us"),
+		Tables: int(number("tables")), Rows: int64(number("rows")), Dim: int(number("dim")),
+		Bags: int(number("bags")), Lookups: int(number("lookups")),
+		Op: simulate.Op{
+			Batch: int(number("bags")), WeightBytes: int(number("weight_bytes")), Optimizer: optimizer,
+			Pooling: pooling, Lanes: int(number("lanes")), CachedRows: int64(number("cached_rows")),
+		},
+	}
+	if p.Mode == "eager" {
+		p.Op.Launch = simulate.Eager
+	}
+	table := simulate.Table{Rows: p.Rows, Dim: p.Dim, LengthCV: number("length_cv"), Counts: counts(r["accesses"], number("unique"), p)}
+	for range p.Tables {
+		p.Op.Tables = append(p.Op.Tables, table)
+	}
+	return p, err
+}
+
+// counts returns the accesses of a table: uniform draws, or Zipf's law, with the published
+// number of distinct rows if it is above 0.
+func counts(accesses string, unique float64, p published) access.Counts {
+	d := access.Distribution{Kind: access.Uniform}
+	if accesses != "uniform" {
+		exponent, err := strconv.ParseFloat(strings.TrimPrefix(accesses, "zipf "), 64)
+		if err != nil {
+			panic("measured: accesses " + accesses + " are not known")
+		}
+		d = access.Distribution{Kind: access.Zipf, Exponent: exponent}
+	}
+	c := d.At(p.Rows, float64(p.Lookups), p.Bags)
+	if unique > 0 {
+		c.Unique = unique
+	}
+	return c
+}
+
+// predict returns the time of the point on a device, in us. gap is the time of the host in
+// measurements of mode gap.
+func (p *published) predict(d simulate.Device, gap float64) float64 {
+	forward, backward := d.Compute(p.Op)
+	if p.Mode == "host" {
+		table := problem.Table{Rows: p.Rows, Dim: p.Dim, Optimizer: p.Op.Optimizer}
+		for i := range p.Op.Tables {
+			read, update := d.HostLink(&table, p.Op.Tables[i].Counts, p.Dim, problem.Form{Tier: problem.Host})
+			forward += read
+			backward += update
 		}
 	}
+	ms := forward
+	if p.Pass == "backward" {
+		ms = backward
+	}
+	us := 1000 * float64(ms)
+	if p.Mode == "gap" {
+		us += gap
+	}
+	return us
 }
 
 // The profiles, operators and times of all points are those of the file. The forwards of an H100

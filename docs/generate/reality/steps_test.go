@@ -71,33 +71,3 @@ func TestCalibrated(t *testing.T) {
 		}
 	}
 }
-
-// Faster systems are predicted to be faster: GPUs at equal numbers, and more GPUs with the same
-// software.
-func TestOrder(t *testing.T) {
-	all, err := mlperfSystems()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a100, h100, h200 := find(all, "v3.0", "8 x a100-80", "2"), find(all, "v4.0", "8 x h100-80", "8"), find(all, "v4.0", "8 x h200", "8")
-	for _, order := range [][]*system{
-		{a100, find(all, "v3.0", "8 x h100-80", "2")},
-		{a100, h100, h200},
-		{find(all, "v3.1", "64 x h100-80", "11"), find(all, "v3.1", "128 x h100-80", "12")},
-		{find(all, "v4.0", "64 x h100-80", "11"), find(all, "v4.0", "128 x h100-80", "12")},
-	} {
-		for i := 1; i < len(order); i++ {
-			slow, err := order[i-1].own()
-			if err != nil {
-				t.Fatal(err)
-			}
-			fast, err := order[i].own()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if order[i].ms >= order[i-1].ms || fast.Step >= slow.Step {
-				t.Errorf("got %v for %s and %v for %s, want the second to be faster, as measured", slow.Step, order[i-1].name(), fast.Step, order[i].name())
-			}
-		}
-	}
-}

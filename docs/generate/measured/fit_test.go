@@ -2,8 +2,8 @@ package main
 
 import (
 	"math"
-	"slices"
 	"strings"
+	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -11,11 +11,10 @@ import (
 )
 
 // constants are those of the simulated device that are fitted: the times of kernels that
-// pool, the bytes that a row in memory with transfers of 64 bytes costs beside itself, and the factor on the coefficient
-// of variation of bag lengths in relation to that of the simulated device.
+// pool, and the bytes that a row in memory with transfers of 64 bytes costs beside itself.
 type constants struct {
 	hardware.KernelTimes
-	overhead, lengths float64
+	overhead float64
 }
 
 // device returns a simulated device with the constants. The backward of kernels that do not pool
@@ -30,18 +29,9 @@ func (k *constants) device(d simulate.Device) simulate.Device {
 
 // predict returns the time of a pass of an operator, in ms.
 func (k *constants) predict(d simulate.Device, op simulate.Op, pass string) float64 {
-	op.Tables = slices.Clone(op.Tables)
-	for i := range op.Tables {
-		op.Tables[i].LengthCV *= k.lengths
-	}
 	p := point{op: op}
 	fitted := k.device(d)
 	return p.simulated(&fitted, pass)
-}
-
-// shipped returns the constants of the simulated device.
-func shipped(d simulate.Device) constants {
-	return constants{d.Profile().KernelTimes(true), d.RowOverhead, 1}
 }
 
 // fitPoints returns the times of the lanes experiment without weights, alone and beside the
@@ -61,9 +51,6 @@ type fitData struct {
 	device    simulate.Device
 	points    []point
 	published []published
-	// cycles lets the times follow the clock: they are of the device, and those of another GPU are
-	// longer by the ratio of the clocks.
-	cycles bool
 }
 
 const publishedWeight = 9
@@ -90,12 +77,8 @@ func (f *fitData) misfit(k *constants, pass string) float64 {
 		sum += off * off
 	}
 	for i := range f.published {
-		p, on := &f.published[i], *k
-		if f.cycles {
-			slower := f.device.Profile().ClockGHz / p.Device.Profile().ClockGHz
-			on.Row, on.Bag, on.Update, on.Prepare = slower*on.Row, slower*on.Bag, slower*on.Update, slower*on.Prepare
-		}
-		off := math.Log(1000 * on.predict(p.Device, p.Op, pass) / p.US)
+		p := &f.published[i]
+		off := math.Log(1000 * k.predict(p.Device, p.Op, pass) / p.US)
 		sum += publishedWeight * off * off
 	}
 	return sum
@@ -137,7 +120,7 @@ func (f *fitData) fit(start constants, pass string) constants {
 func fitBoth(m *measurements) (constants, error) {
 	k := constants{hardware.KernelTimes{
 		Row: 10, Bag: 50, BagPower: .3, Update: 15, UpdatePower: .7, Prepare: 20,
-	}, 100, 1}
+	}, 100}
 	for _, pass := range passes() {
 		f, err := fitDataOf(m, pass)
 		if err != nil {
@@ -148,16 +131,55 @@ func fitBoth(m *measurements) (constants, error) {
 	return k, nil
 }
 
-// clockMisfits returns the misfits of the forward with fitted times, and with fitted cycles.
-func clockMisfits(m *measurements) (times, cycles float64, err error) {
-	f, err := fitDataOf(m, forwardPass)
+// The constants of the simulated device are those of the fit, rounded. No constants near
+// the fitted ones fit better.
+func TestConstantsAreFitted(t *testing.T) {
+	m, err := readAll(folder)
 	if err != nil {
-		return 0, 0, err
+		t.Fatal(err)
 	}
-	start := shipped(m.device)
-	k := f.fit(start, forwardPass)
-	times = f.misfit(&k, forwardPass)
-	f.cycles = true
-	k = f.fit(start, forwardPass)
-	return times, f.misfit(&k, forwardPass), nil
+	found, err := fitBoth(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounded := func(x, to float64) float64 { return math.Round(x/to) * to }
+	now := constants{m.device.Profile().KernelTimes(true), m.device.RowOverhead}
+	for _, c := range []struct {
+		name             string
+		fitted, to, code float64
+	}{
+		{"row", found.Row, .1, now.Row},
+		{"bag", found.Bag, 1, now.Bag},
+		{"power of a bag", found.BagPower, .01, now.BagPower},
+		{"overhead", found.overhead, 1, now.overhead},
+		{"update", found.Update, .1, now.Update},
+		{"power of an update", found.UpdatePower, .01, now.UpdatePower},
+		{"prepare", found.Prepare, 1, now.Prepare},
+	} {
+		if got := rounded(c.fitted, c.to); math.Abs(got-c.code) > 1e-9 {
+			t.Errorf("%s: the fit has %.4f, the code %v", c.name, c.fitted, c.code)
+		}
+	}
+	if alone, beside := weightShares(&m.lanes); len(alone) != 96 || len(beside) != 96 || rounded(median(beside), .1) != rounded(simulate.WeightedShare, .1) {
+		t.Errorf("weights: got a median of %.3f over %d pairs beside the wide table, the code has %v", median(beside), len(beside), simulate.WeightedShare)
+	}
+	for _, pass := range passes() {
+		f, err := fitDataOf(m, pass)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[string]int{forwardPass: 9, backwardPass: 2}[pass]; len(f.points) != 192 || len(f.published) != want {
+			t.Fatalf("%s: got %d points and %d published ones, want 192 and %d", pass, len(f.points), len(f.published), want)
+		}
+		least := f.misfit(&found, pass)
+		for i := range found.free(pass) {
+			for _, factor := range []float64{.95, 1.05} {
+				near := found
+				*near.free(pass)[i] *= factor
+				if off := f.misfit(&near, pass); off < least {
+					t.Errorf("%s: constant %d times %v fits better: %v instead of %v", pass, i, factor, off, least)
+				}
+			}
+		}
+	}
 }
