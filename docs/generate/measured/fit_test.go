@@ -34,17 +34,6 @@ func (k *constants) predict(d simulate.Device, op simulate.Op, pass string) floa
 	return p.simulated(&fitted, pass)
 }
 
-// fitPoints returns the times of the lanes experiment without weights, alone and beside the
-// wide table.
-func (f *lanesFile) fitPoints() (points []point) {
-	for i := range f.Lanes {
-		if e := &f.Lanes[i]; !e.Weighted {
-			points = append(points, e.alone(), e.both())
-		}
-	}
-	return points
-}
-
 // fitData is the times of a fit: ours, and published ones of other GPUs. Each published time
 // counts publishedWeight times, because there are few.
 type fitData struct {

@@ -91,6 +91,17 @@ func (e *lanesEntry) both() point {
 	return point{beside(e.narrow()), e.Beside.Forward[1], e.Beside.Backward[1]}
 }
 
+// fitPoints returns the times of the lanes experiment without weights, alone and beside the
+// wide table.
+func (f *lanesFile) fitPoints() (points []point) {
+	for i := range f.Lanes {
+		if e := &f.Lanes[i]; !e.Weighted {
+			points = append(points, e.alone(), e.both())
+		}
+	}
+	return points
+}
+
 // beside adds the wide table to the narrow ones.
 func beside(op simulate.Op) simulate.Op {
 	op.Tables = append(slices.Clone(op.Tables), simulate.Table{
