@@ -60,7 +60,7 @@ func TestSecurity(t *testing.T) {
 		"deep JSON":                       {open, "POST", "/v1/plan", `{"problem":{"tables":` + nested + `}}`, nil, 400, "nested 65 deep"},
 		"huge number":                     {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","overrides":{"devices":1e99}}}`, nil, 422, "a JSON number 1e99 is out of range"},
 		"file in place of tables":         {open, "POST", "/v1/plan", `{"problem":{"tables":"/etc/passwd"}}`, nil, 422, "the format is not recognised"},
-		"file in place of a topology":     {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","topology":"/etc/passwd"}}`, nil, 422, "where a topology belongs"},
+		"file in place of a topology":     {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","topology":"/etc/passwd"}}`, nil, 422, "where an object belongs"},
 		"file in place of a plan":         {open, "POST", "/v1/validate", `{"plan":"../../etc/passwd"}`, nil, 422, "there is no plan ../../etc/passwd"},
 		"model in a request":              {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2"},"options":{"model":"/tmp"}}`, nil, 422, `field \"model\" is unknown`},
 		"unknown parameter":               {open, "GET", "/v1/plans?file=/etc/passwd", "", nil, 422, "query.file"},

@@ -2,6 +2,7 @@
 //
 //	New             a text -> Reader
 //	Reader.Object   the keys of an object, each once, from a known list
+//	Reader.Members  the keys of an object, as they come
 //	Reader.List     the positions of a list
 //	Reader.Text, Number, Bool, Skip, Next
 //	Reader.End      checks that nothing follows
@@ -219,7 +220,25 @@ func (o *ObjectReader) Has(key string) bool {
 func (o *ObjectReader) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		r := o.r
-		if o.opened = r.opens('{', o.What, "an object"); !o.opened || r.take('}') {
+		if o.opened = r.Want(Object, o.What, "an object"); !o.opened {
+			return
+		}
+		for range r.Members(o.What) {
+			if key, ok := o.admit(); !ok {
+				r.Skip()
+			} else if !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+// Members reads the next value, an object, and yields every key as it comes, also if it was there before.
+// The body must read or skip each value, or stop the Reader; the key's bytes are valid until then. A value
+// that is not an object is reported and skipped.
+func (r *Reader) Members(what string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if !r.opens('{', what, "an object") || r.take('}') {
 			return
 		}
 		for n := 1; ; n++ {
@@ -227,15 +246,10 @@ func (o *ObjectReader) Keys() iter.Seq[string] {
 				return
 			}
 			if r.limit.Keys > 0 && n > r.limit.Keys {
-				r.fail(fmt.Sprintf("%s has more than %d keys", o.What, r.limit.Keys), "")
+				r.fail(fmt.Sprintf("%s has more than %d keys", what, r.limit.Keys), "")
 				return
 			}
-			if key, ok := o.admit(); !ok {
-				r.Skip()
-			} else if !yield(key) {
-				return
-			}
-			if !r.more('}') {
+			if !yield(r.buf) || !r.more('}') {
 				return
 			}
 		}

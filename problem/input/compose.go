@@ -227,7 +227,9 @@ func (p *Parts) base() (*Cluster, *TopologyFile) {
 	}
 	switch {
 	case described != nil:
-		return &Cluster{Topology: described.Topology, Batch: cmp.Or(described.Batch, p.Tables.Batch), Accounting: described.Accounting, CommPrecision: described.CommPrecision, Engine: described.Engine, LaneRule: described.LaneRule, devices: described.devices, hosts: described.hosts}, described
+		copied := described.Cluster
+		copied.Batch = cmp.Or(copied.Batch, p.Tables.Batch)
+		return &copied, described
 	case p.Fallback != nil:
 		copied := *p.Fallback
 		copied.unite()
@@ -324,15 +326,12 @@ func multiply(field *float64, flag string, stated *float64, errs *[]error) {
 	if stated == nil {
 		return
 	}
-	if !validMultiplier(*stated) {
+	if !(*stated > 0 && *stated <= hardware.MaxMultiplier) {
 		*errs = append(*errs, flagError(fmt.Sprintf("%s: %v is not above 0 and at most %d", flag, *stated, hardware.MaxMultiplier), multiplierHint))
 		return
 	}
 	*field = *stated
 }
-
-// profileHint is the hint for a device profile that is not known.
-const profileHint = "describe them with: neuroshard devices"
 
 func validWidth(width int) bool {
 	return width > 0 && width <= problem.MaxDim && width%problem.ColumnGranule == 0

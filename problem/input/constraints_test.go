@@ -78,11 +78,11 @@ func TestConstraintsInCSV(t *testing.T) {
 		t.Errorf("got %v, want an error with %s", err, want)
 	}
 	_, err = Tables("t.csv", strings.NewReader("name,rows,dim,tiers,cache_share\na,10,4,uvm,0.25\nb,10,4,hbm,25\n"), Options{})
-	if want := "t.csv:2: table \"a\": memory tier \"uvm\" is unknown"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cache_share: 25 is not above 0 and below 1") {
+	if want := "t.csv:2: table \"a\": tiers \"uvm\" is unknown"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cache_share: 25 is not above 0 and below 1") {
 		t.Errorf("got %v, want %s, and an error of the cache share", err, want)
 	}
 	_, err = Tables("t.csv", strings.NewReader("name,rows,dim,sharding_types\na,10,4,rowwise\n"), Options{})
-	if want := `t.csv:2: table "a": sharding type "rowwise" is unknown (did you mean "row_wise"?)`; err == nil || err.Error() != want {
+	if want := `t.csv:2: table "a": sharding_types "rowwise" is unknown (did you mean "row_wise"?)`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -7,33 +7,61 @@ import (
 	"io"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/step"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // dense.go reads the dense part of a model: the name of a preset, or its layers.
 
-// The keys of a dense part, and of its interaction.
-var (
-	denseKeys       = []string{"preset", "bottom", "interaction", "top", "precision", "activations", "parallel", "optimizer"}
-	interactionKeys = []string{"dcn", "cat", "flops", "parameters", "layers"}
-	dcnKeys         = []string{"layers", "rank"}
-	catKeys         = []string{"stride"}
-)
-
 const (
-	densePart     = "a dense part"
-	widthsHint    = "write the widths of the layers, such as [1024, 512, 1]"
-	optimizerHint = "sgd keeps 0 bytes a parameter, adagrad 4 and adam 8"
-	stringHint    = "write one of the known names"
+	densePart  = "a dense part"
+	widthsHint = "write the widths of the layers, such as [1024, 512, 1]"
+	stringHint = "write one of the known names"
 )
 
-// optimizerBytes are the optimizers of a dense part, with the bytes of state that each keeps
-// for a parameter.
-var optimizerBytes = map[string]float64{"sgd": 0, "adagrad": 4, "adam": 8}
+// The fields of a dense part, and of its interaction.
+var (
+	widths      = listOf(anyWhole[int](), true)
+	denseFields = numbered([]*field[step.Dense]{
+		{key: "preset", read: func(*reading, *node, string, *step.Dense) {}}, // the base of all other keys, read before
+		at("bottom", widths, widthsHint, func(d *step.Dense) *[]int { return &d.Bottom }),
+		{key: "interaction", read: readInteraction},
+		at("top", widths, widthsHint, func(d *step.Dense) *[]int { return &d.Top }),
+		at("precision", among(step.Formats()), "", func(d *step.Dense) *step.Format { return &d.Precision }),
+		at("activations", activations, "it is the size of all activations of one sample, such as 250kB", func(d *step.Dense) *float64 { return &d.ActivationBytes }),
+		at("parallel", among([]step.Parallel{step.DDP, step.FSDP}), "", func(d *step.Dense) *step.Parallel { return &d.Parallel }),
+		at("optimizer", oneOf([]string{"sgd", "adagrad", "adam"}, optimizerBytes), "", func(d *step.Dense) *float64 { return &d.OptimizerBytes }),
+	})
+	denseShape = shaped(densePart, denseFields)
+
+	interactionShape = shaped("an interaction", numbered([]*field[step.Dense]{
+		group("dcn", shaped("a dcn interaction", numbered([]*field[step.Dense]{
+			at("layers", anyWhole[int](), "layers is the number of cross layers", func(d *step.Dense) *int { return &d.CrossLayers }),
+			at("rank", anyWhole[int](), "rank is the inner width of a cross layer", func(d *step.Dense) *int { return &d.Inner }),
+		}))),
+		group("cat", shaped("a cat interaction", []*field[step.Dense]{
+			at("stride", anyWhole[int](), "stride is the number of columns that are averaged", func(d *step.Dense) *int { return &d.Stride }),
+		})),
+		at("flops", anyReal, "flops is the FLOP of a sample's forward, such as 638e6", func(d *step.Dense) *float64 { return &d.GivenFLOPs }),
+		at("parameters", anyReal, "parameters is the number of weights and biases, such as 320e6", func(d *step.Dense) *float64 { return &d.GivenParameters }),
+		at("layers", anyWhole[int](), "layers is the number of equal layers that the FLOP stand for", func(d *step.Dense) *int { return &d.CrossLayers }),
+	}))
+
+	activations = kind[float64]{func(r *report, n *node, hint string) (float64, bool) {
+		b, ok := size.read(r, n, hint)
+		return float64(b), ok
+	}, nil}
+)
+
+// optimizerBytes returns the bytes of state that an optimizer of a dense part keeps for a parameter.
+func optimizerBytes(name string) (float64, error) {
+	bytes, known := map[string]float64{"sgd": 0, "adagrad": 4, "adam": 8}[name]
+	if !known {
+		return 0, errors.New("unknown")
+	}
+	return bytes, nil
+}
 
 // DenseFile is the dense part of a model, as a file, a topology file or a flag states it.
 type DenseFile struct {
@@ -67,175 +95,87 @@ const denseFlag = "--dense"
 //
 // The error is nil or an *Errors with all that cannot be understood. Whether the layers fit
 // together, and fit the tables, is Parts.Problem's to report.
-func Dense(name string, r io.Reader) (DenseFile, error) {
-	d := &denseReader{values: values{&report{file: name}}, DenseFile: DenseFile{Name: name}}
-	if root := d.root(name, densePart, r); root != nil {
-		d.dense(root)
+func Dense(name string, from io.Reader) (DenseFile, error) {
+	r := &report{file: name}
+	f := &DenseFile{}
+	if root := r.root(name, densePart, from); root != nil {
+		f = denseOf(r, root)
 	}
-	d.faulty = d.count() > 0
-	return d.DenseFile, d.err()
+	f.Name, f.faulty = name, r.count() > 0
+	return *f, r.err()
 }
 
-// denseReader is a dense part being read.
-type denseReader struct {
-	values
-	DenseFile
+// denseOf reads the name of a preset, or an object.
+func denseOf(r *report, n *node) *DenseFile {
+	f := &DenseFile{Dense: step.Dense{Precision: step.FP32}, line: n.line, lines: map[string]int{}}
+	base := n.get("preset")
+	if n.kind == strictjson.String {
+		base = n
+	}
+	if base != nil {
+		f.Dense = presetOf(r, base, "preset", step.DenseByName, step.DenseNames())
+	}
+	if n.kind == strictjson.String || !denseShape.read(&reading{report: r, lines: f.lines}, n, &f.Dense) || base != nil {
+		return f
+	}
+	if f.lines["interaction"] == 0 {
+		r.add(n.line, "interaction is missing in a dense part", "write dot, cat, {dcn: {layers: 3, rank: 512}} or {flops: 638e6, parameters: 320e6}")
+	}
+	if f.lines["top"] == 0 && f.Dense.Interaction != step.Given {
+		r.add(n.line, "top is missing in a dense part", widthsHint)
+	}
+	return f
 }
 
-// dense reads the name of a preset, or an object.
-func (d *denseReader) dense(n *yaml.Node) {
-	d.line, d.lines = n.Line, map[string]int{}
-	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str" {
-		d.preset(n)
-		return
-	}
-	d.Dense = step.Dense{Precision: step.FP32}
-	if base := presetOf(n); base != nil {
-		d.preset(base)
-	}
-	for key, value := range d.fields(n, densePart, denseKeys) {
-		d.lines[key] = value.Line
-		switch key {
-		case "bottom":
-			d.Dense.Bottom = d.widths(value, key)
-		case "interaction":
-			d.interaction(value)
-		case "top":
-			d.Dense.Top = d.widths(value, key)
-		case "precision":
-			d.Dense.Precision = oneOf(d.values, value, key, step.Formats(), d.Dense.Precision)
-		case "activations":
-			d.activations(value)
-		case "parallel":
-			d.Dense.Parallel = oneOf(d.values, value, key, []step.Parallel{step.DDP, step.FSDP}, step.DDP)
-		case "optimizer":
-			d.optimizer(value)
-		}
-	}
-	if n.Kind == yaml.MappingNode {
-		d.complete(n)
-	}
-}
-
-// complete reports an interaction or a top MLP that neither the keys nor a preset state.
-func (d *denseReader) complete(n *yaml.Node) {
-	if presetOf(n) != nil {
-		return
-	}
-	if d.lines["interaction"] == 0 {
-		d.add(n.Line, "interaction is missing in a dense part", "write dot, cat, {dcn: {layers: 3, rank: 512}} or {flops: 638e6, parameters: 320e6}")
-	}
-	if d.lines["top"] == 0 && d.Dense.Interaction != step.Given {
-		d.add(n.Line, "top is missing in a dense part", widthsHint)
-	}
-}
-
-// preset reads the name of a preset.
-func (d *denseReader) preset(n *yaml.Node) {
-	name, ok := d.text(n, "preset", stringHint)
+// presetOf reads the name of a preset.
+func presetOf[T any](r *report, n *node, key string, byName func(string) (T, error), known []string) (of T) {
+	name, ok := r.text(&node{kind: n.kind, line: n.line, key: key, text: n.text}, stringHint)
 	if !ok {
-		return
+		return of
 	}
-	of, err := step.DenseByName(clip(name))
+	of, err := byName(clip(name))
 	if err != nil {
-		d.add(n.Line, err.Error(), preset(name, step.DenseNames()))
+		r.add(n.line, err.Error(), preset(name, known))
 	}
-	d.Dense = of
+	return of
 }
 
-// widths reads a list of widths.
-func (d *denseReader) widths(n *yaml.Node, key string) []int {
-	if n.Kind != yaml.SequenceNode {
-		d.add(n.Line, fmt.Sprintf("%s: %s where a list belongs", key, yamlType(n)), widthsHint)
-		return nil
+// preset returns the hint for the name of a preset that is not known.
+func preset(name string, known []string) string {
+	if near := closest(strings.ReplaceAll(name, "_", "-"), known); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
 	}
-	widths := make([]int, 0, len(n.Content))
-	for _, one := range n.Content {
-		if w, ok := d.whole(one, key, widthsHint); ok {
-			widths = append(widths, w)
-		}
-	}
-	return widths
+	return "name a preset, or a file"
 }
 
-// interaction reads dot, dcn or cat, or an object.
-func (d *denseReader) interaction(n *yaml.Node) {
-	of := &d.Dense
+// readInteraction reads dot, dcn or cat, or an object.
+func readInteraction(r *reading, n *node, _ string, of *step.Dense) {
 	of.CrossLayers, of.Inner, of.Stride, of.GivenFLOPs, of.GivenParameters = 0, 0, 0, 0, 0
-	if n.Kind == yaml.ScalarNode {
-		of.Interaction = oneOf(d.values, n, "interaction", []step.Interaction{step.Dot, step.Cat, step.DCN}, of.Interaction)
+	if n.kind != strictjson.Object {
+		if named, ok := among([]step.Interaction{step.Dot, step.Cat, step.DCN}).read(r.report, n, ""); ok {
+			of.Interaction = named
+		}
 		return
 	}
 	of.Interaction = "" // of a preset
-	stated := map[string]bool{}
-	for key, value := range d.fields(n, "an interaction", interactionKeys) {
-		stated[key] = true
-		switch key {
-		case "dcn":
-			of.Interaction = step.DCN
-			for key, value := range d.fields(value, "a dcn interaction", dcnKeys) {
-				if key == "layers" {
-					of.CrossLayers, _ = d.whole(value, key, "layers is the number of cross layers")
-				} else {
-					of.Inner, _ = d.whole(value, key, "rank is the inner width of a cross layer")
-				}
-			}
-		case "cat":
-			of.Interaction = step.Cat
-			for key, value := range d.fields(value, "a cat interaction", catKeys) {
-				of.Stride, _ = d.whole(value, key, "stride is the number of columns that are averaged")
-			}
-		case "flops":
-			of.GivenFLOPs, _ = d.real(value, key, "flops is the FLOP of a sample's forward, such as 638e6")
-		case "parameters":
-			of.GivenParameters, _ = d.real(value, key, "parameters is the number of weights and biases, such as 320e6")
-		case "layers":
-			of.CrossLayers, _ = d.whole(value, key, "layers is the number of equal layers that the FLOP stand for")
-		}
-	}
-	d.oneInteraction(n.Line, stated)
-}
-
-// oneInteraction reports keys of an interaction that do not go together.
-func (d *denseReader) oneInteraction(line int, stated map[string]bool) {
-	of := &d.Dense
-	given := stated["flops"] || stated["parameters"] || stated["layers"]
+	interactionShape.read(&reading{report: r.report}, n, of)
+	dcn, cat := n.get("dcn") != nil, n.get("cat") != nil
+	given := n.get("flops") != nil || n.get("parameters") != nil || n.get("layers") != nil
 	switch {
-	case stated["dcn"] && stated["cat"]:
-		d.add(line, "interaction: both dcn and cat", "state one interaction")
-	case given && of.Interaction != "":
-		d.add(line, fmt.Sprintf("interaction: %s beside flops, parameters or layers of an interaction that is given", of.Interaction), "state one interaction")
+	case dcn && cat:
+		r.add(n.line, "interaction: both dcn and cat", "state one interaction")
+	case given && dcn, given && cat:
+		r.add(n.line, "interaction: dcn or cat beside flops, parameters or layers of an interaction that is given", "state one interaction")
+	case dcn:
+		of.Interaction = step.DCN
+	case cat:
+		of.Interaction = step.Cat
 	case given:
 		of.Interaction = step.Given
-		if stated["flops"] && !stated["parameters"] {
-			d.add(line, "interaction: flops without parameters", "state the number of weights and biases too, such as 320e6, or 0 for none")
+		if n.get("flops") != nil && n.get("parameters") == nil {
+			r.add(n.line, "interaction: flops without parameters", "state the number of weights and biases too, such as 320e6, or 0 for none")
 		}
 	}
-}
-
-func (d *denseReader) activations(n *yaml.Node) {
-	const hint = "it is the size of all activations of one sample, such as 250kB"
-	text, ok := d.text(n, "activations", hint)
-	if !ok {
-		return
-	}
-	size, err := unit.ParseSize(text)
-	if err != nil {
-		d.add(n.Line, "activations: "+what(err), hint)
-	}
-	d.Dense.ActivationBytes = float64(size)
-}
-
-func (d *denseReader) optimizer(n *yaml.Node) {
-	text, ok := d.text(n, "optimizer", optimizerHint)
-	if !ok {
-		return
-	}
-	bytes, known := optimizerBytes[text]
-	if !known {
-		d.add(n.Line, fmt.Sprintf("optimizer %s is unknown", quote(text)), d.suggest(text, []string{"sgd", "adagrad", "adam"}))
-	}
-	d.Dense.OptimizerBytes = bytes
 }
 
 // check returns nil, or an *Errors with what does not fit together in the dense part, and

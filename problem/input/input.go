@@ -131,7 +131,7 @@ func Tables(name string, r io.Reader, opt Options) (TableFile, error) {
 		limit = opt.maxBytes
 	}
 	maxTables := cmp.Or(opt.MaxTables, problem.MaxTables)
-	b := &builder{maxTables: maxTables, report: &report{file: name}, TableFile: TableFile{Name: name}}
+	b := &builder{maxTables: maxTables, report: &report{file: name}, TableFile: TableFile{Name: name}, defaults: table{Table: &problem.Table{}}, next: table{Table: &problem.Table{}}}
 	if size, ok := sizeOf(r); ok && size > limit {
 		b.tooBig(limit)
 	} else {
@@ -170,8 +170,11 @@ type builder struct {
 	chunks    [][]problem.Table
 	n         int
 	maxTables int
-	stated    []stated
-	defaults  defaults
+	// stated has what each table states, and statedForAll what defaults states of the rest.
+	stated       []set
+	defaults     table
+	next         table
+	statedForAll set
 	// dimUsed is set where a table needed Options.DefaultDim, and optimizerUsed where one needed
 	// optimizer, which is Options.Optimizer.
 	dimUsed, optimizerUsed bool
@@ -180,91 +183,27 @@ type builder struct {
 
 const chunkTables = 4096
 
-// stated is the set of those properties of a table that have defaults and were
-// stated by the table itself.
-type stated uint32
-
-const (
-	statedPooling stated = 1 << iota
-	// statedLengths: the table, or one of its features, states length_cv.
-	statedLengths
-	statedAccess
-	statedLaw
-	statedWeighted
-	statedPrefetch
-	statedIndexDedup
-	statedHow
-	statedPrecision
-	statedOptimizer
-	statedDevices
-	statedNoSplit
-	statedMinWidth
-	statedOneHost
-	statedShardingTypes
-	statedTiers
-	statedCacheShare
-)
-
-// defaults are the values for tables that do not state them.
-type defaults struct {
-	stated   stated
-	pooling  float64
-	lengthCV float64
-	zipf     float64
-	law      access.Law
-	weighted bool
-	prefetch bool
-	// indexDedup is that of tables of PoolingNone.
-	indexDedup bool
-	how        problem.Pooling
-	precision  problem.Precision
-	optimizer  problem.Optimizer
-	// constraint holds the constraints of the tables that do not state their own.
-	constraint problem.Constraint
-}
-
-// unstatedLengths is the LengthCV of a listed feature that states none, until the end of
-// the file: the defaults may come after the tables. No number of a file reads as NaN.
-var unstatedLengths = math.NaN()
-
-// unstatedFactor is likewise the PoolingFactor of a feature that states none.
-var unstatedFactor = math.NaN()
-
-// lengths gives the features of a table the LengthCV that they do not state themselves.
-func (d *defaults) lengths(t *problem.Table, has stated) {
-	for i := range t.Features {
-		f := &t.Features[i]
-		if has&statedLengths == 0 || math.IsNaN(f.LengthCV) {
-			f.LengthCV = d.lengthCV
+// fill gives a table the fields that it does not state itself. A table that is narrower than the least
+// width of a slice stays whole, and one that may lie in no cache states no cache share.
+func (b *builder) fill(t *table, has set) {
+	for _, f := range defaultFields {
+		if b.statedForAll.has(1<<f.id) && !has.has(1<<f.id) {
+			f.copy(t, &b.defaults)
 		}
 	}
-}
-
-// constrain gives a table the constraints that it does not state itself. A table that is
-// narrower than the least width of a slice stays whole, and one that may lie in no cache states no
-// cache share.
-func (d *defaults) constrain(t *problem.Table, has stated) {
-	c, missing := &t.Constraint, d.stated&^has
-	if missing&statedDevices != 0 {
-		c.Devices = slices.Clone(d.constraint.Devices)
-	}
-	if missing&statedNoSplit != 0 {
-		c.NoSplit = d.constraint.NoSplit
-	}
-	if missing&statedMinWidth != 0 {
-		c.MinWidth = min(d.constraint.MinWidth, t.Dim)
-	}
-	if missing&statedOneHost != 0 {
-		c.OneHost = d.constraint.OneHost
-	}
-	if missing&statedShardingTypes != 0 {
-		c.ShardingTypes = slices.Clone(d.constraint.ShardingTypes)
-	}
-	if missing&statedTiers != 0 {
-		c.Tiers = slices.Clone(d.constraint.Tiers)
-	}
-	if missing&statedCacheShare != 0 && c.PermitsTier(problem.HostCached) {
-		c.CacheShare = d.constraint.CacheShare
+	if missing := b.statedForAll &^ has; missing != 0 {
+		if missing.has(zipfField) {
+			t.Access.Kind = access.Zipf
+		}
+		if missing.has(minWidthField) {
+			t.Constraint.MinWidth = min(t.Constraint.MinWidth, t.Dim)
+		}
+		if missing.has(dedupField) {
+			t.IndexDedup = t.IndexDedup && t.Pooling == problem.PoolingNone
+		}
+		if missing.has(cacheField) && !t.Constraint.PermitsTier(problem.HostCached) {
+			t.Constraint.CacheShare = 0
+		}
 	}
 }
 
@@ -286,12 +225,12 @@ func (b *builder) read(in *bufio.Reader, opt Options) {
 		readJSON(b, s)
 	case first.char == '[' && listsTables(in):
 		b.Format = JSON
-		r := jsonReader{b, newScanner(in, b.report, first)}
-		r.tables(jsonFile)
-		r.s.End()
+		s := newScanner(in, b.report, first)
+		b.each(s, tableShape, fileShape.what, b.newTable)
+		s.End()
 	case first.char == '[':
 		b.Format = Prototype
-		readPrototype(b, newScanner(in, b.report, first), opt)
+		readPrototype(b, newScanner(in, b.report, first), opt.DefaultDim)
 	default:
 		b.Format = CSV
 		readCSV(b, in, first.line)
@@ -347,10 +286,10 @@ func (b *builder) full(line int) bool {
 
 // table adds a table, made whole where parts of it are unread. name is what
 // errors call it.
-func (b *builder) table(t problem.Table, line int, s stated, bad unread, name string) {
-	b.checkUnique(&t, line, s, bad, name)
-	bad.mend(&t)
-	if bad&unreadName != 0 {
+func (b *builder) table(t *problem.Table, line int, s, bad set, name string) {
+	b.checkUnique(t, line, s, bad, name)
+	mend(t, bad)
+	if bad.has(nameField) {
 		if b.unnamed == nil {
 			b.unnamed = map[int]string{}
 		}
@@ -360,7 +299,7 @@ func (b *builder) table(t problem.Table, line int, s stated, bad unread, name st
 		b.chunks = append(b.chunks, nil)
 	}
 	last := &b.chunks[len(b.chunks)-1]
-	*last = append(*last, t)
+	*last = append(*last, *t)
 	b.n++
 	b.lines = append(b.lines, line)
 	b.stated = append(b.stated, s)
@@ -373,16 +312,16 @@ const roundedLookups = .1
 // checkUnique reports less than one distinct row of a batch with a lookup, and more distinct rows of a batch than the table
 // has rows, or than the batch has lookups. Only a file is checked: a table that is scaled afterwards keeps its histogram,
 // and its counts are bounded when they are used (access.Counts).
-func (b *builder) checkUnique(t *problem.Table, line int, s stated, bad unread, name string) {
+func (b *builder) checkUnique(t *problem.Table, line int, s, bad set, name string) {
 	d := &t.Access
 	if d.Kind != access.Histogram || d.UniqueRows > problem.MaxRows {
 		return // validation reports what no table can have
 	}
 	limit := ""
 	switch {
-	case bad&unreadRows == 0 && t.Rows > 0 && d.UniqueRows > float64(t.Rows):
+	case !bad.has(rowsField) && t.Rows > 0 && d.UniqueRows > float64(t.Rows):
 		limit = fmt.Sprintf("the table's %d rows", t.Rows)
-	case s&statedPooling != 0 && d.Batch > 1 && d.UniqueRows > mostUnique(t): // what is not read is 1
+	case s.has(factorField|featuresField) && d.Batch > 1 && d.UniqueRows > mostUnique(t): // what is not read is 1
 		limit = fmt.Sprintf("the %.4g lookups of a batch of %d samples", t.PoolingFactor()*float64(d.Batch), d.Batch)
 	case d.UniqueRows > 0 && d.UniqueRows < min(1, t.PoolingFactor()*float64(d.Batch)):
 		b.put(Error{File: b.file, Line: line, Table: name, Message: fmt.Sprintf("unique_rows: %v is below 1", d.UniqueRows), Hint: uniqueHint})
@@ -412,33 +351,23 @@ func (b *builder) finish() {
 	b.faulty = len(b.list) > 0
 	b.Tables = slices.Concat(b.chunks...)
 	b.chunks = nil
-	d := b.defaults
 	var noAccess, noPooling, noOptimizer []string
 	unstatedAccess, unstatedPooling, unstatedOptimizer := 0, 0, 0
 	for i := range b.Tables {
 		t, s := &b.Tables[i], b.stated[i]
-		if d.factors(t, s) {
+		if b.features(t, s) {
 			noPooling, unstatedPooling = some(noPooling, t.Name), unstatedPooling+1
 		}
-		d.lengths(t, s)
-		if s&statedAccess == 0 {
-			if d.stated&statedAccess != 0 {
-				t.Access.Kind, t.Access.Exponent = access.Zipf, d.zipf
-			} else {
-				noAccess, unstatedAccess = some(noAccess, t.Name), unstatedAccess+1
-			}
+		b.fill(&table{Table: t}, s)
+		if !(s | b.statedForAll).has(zipfField) {
+			noAccess, unstatedAccess = some(noAccess, t.Name), unstatedAccess+1
 		}
-		if s&statedLaw == 0 {
-			t.Access.Law = d.law
-		}
-		d.kernels(t, s)
-		if (s|d.stated)&statedOptimizer == 0 {
+		if !(s | b.statedForAll).has(optimizerField) {
 			noOptimizer, unstatedOptimizer = some(noOptimizer, t.Name), unstatedOptimizer+1
 			if b.optimizerUsed = b.optimizer != nil; b.optimizerUsed {
 				t.Optimizer = *b.optimizer
 			}
 		}
-		d.constrain(t, s)
 	}
 	if unstatedAccess > 0 {
 		b.warn(noAccess, unstatedAccess, fmt.Sprintf("no access distribution: Zipf %v is assumed", access.DefaultExponent))
@@ -451,49 +380,24 @@ func (b *builder) finish() {
 	}
 }
 
-// factors gives the features of a table the pooling factor that neither they nor the table state, and
-// reports whether it is assumed.
-func (d *defaults) factors(t *problem.Table, s stated) bool {
-	pooling := float64(DefaultPoolingFactor)
-	if d.stated&statedPooling != 0 {
-		pooling = d.pooling
-	}
-	if s&statedPooling == 0 {
-		only := problem.Feature{Name: t.Name, PoolingFactor: unstatedFactor}
-		if len(t.Features) == 1 {
-			only.LengthCV, only.Bags = t.Features[0].LengthCV, t.Features[0].Bags
-		}
-		t.Features = []problem.Feature{only}
+// features gives the features of a table the numbers that neither they nor the table state, and reports
+// whether the pooling factor is assumed.
+func (b *builder) features(t *problem.Table, has set) bool {
+	pooling, listed := float64(DefaultPoolingFactor), has.has(featuresField)
+	if b.statedForAll.has(factorField) {
+		pooling = b.defaults.only.PoolingFactor
 	}
 	open := false
 	for i := range t.Features {
-		if math.IsNaN(t.Features[i].PoolingFactor) {
-			t.Features[i].PoolingFactor, open = pooling, true
+		f := &t.Features[i]
+		if math.IsNaN(f.PoolingFactor) || !listed && !has.has(factorField) {
+			f.PoolingFactor, open = pooling, true
+		}
+		if math.IsNaN(f.LengthCV) || !listed && !has.has(lengthField) {
+			f.LengthCV = b.defaults.only.LengthCV
 		}
 	}
-	return open && d.stated&statedPooling == 0
-}
-
-// kernels fills in what a table does not state of the operator that looks it up.
-func (d *defaults) kernels(t *problem.Table, s stated) {
-	if s&statedWeighted == 0 {
-		t.Weighted = d.weighted
-	}
-	if s&statedPrefetch == 0 {
-		t.Prefetch = d.prefetch
-	}
-	if s&statedHow == 0 {
-		t.Pooling = d.how
-	}
-	if s&statedIndexDedup == 0 {
-		t.IndexDedup = d.indexDedup && t.Pooling == problem.PoolingNone
-	}
-	if s&statedPrecision == 0 {
-		t.Precision = d.precision
-	}
-	if s&statedOptimizer == 0 {
-		t.Optimizer = d.optimizer
-	}
+	return open && !b.statedForAll.has(factorField)
 }
 
 // namesInWarning is how many tables a warning names.

@@ -4,19 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// memories.go reads the memory of each device and of each host, where they differ.
-
-// The hints of memories that differ.
-const (
-	deviceMemoriesHint = "state the memory of each device, such as 40GiB,80GiB for two, or of some, such as 0-3=40GiB"
-	hostMemoriesHint   = "state the memory of each host, such as 512GiB,1TiB for two, or of some, such as 0=512GiB"
-)
+// memories.go gives devices and hosts the memories that are stated one by one.
 
 // oneByOne are memories that a file or a flag states.
 type oneByOne struct {
@@ -24,37 +16,6 @@ type oneByOne struct {
 	// flag says that a flag states them, and line is their line in a topology file.
 	flag bool
 	line int
-}
-
-// readMemories reads the keys device_memories and host_memories: a text as flags have it, or a list of
-// sizes.
-func readMemories(t *topologyReader, e entry) {
-	hint := deviceMemoriesHint
-	if e.key == "host_memories" {
-		hint = hostMemoriesHint
-	}
-	var sizes []string
-	texts := []*yaml.Node{e.tree}
-	if e.tree.Kind == yaml.SequenceNode {
-		texts = e.tree.Content
-	}
-	for _, n := range texts {
-		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
-			t.add(n.Line, fmt.Sprintf("%s: %s where a size with its unit belongs", e.key, yamlType(n)), hint)
-			return
-		}
-		sizes = append(sizes, n.Value)
-	}
-	m, err := hardware.ParseMemories(strings.Join(sizes, ","))
-	if err != nil {
-		t.add(e.line, e.key+": "+err.Error(), hint)
-		return
-	}
-	into := &t.devices
-	if e.key == "host_memories" {
-		into = &t.hosts
-	}
-	*into = oneByOne{memories: m, line: e.line}
 }
 
 // giveMemories sets the memories of devices and hosts that differ in the cluster's topology. A flag for

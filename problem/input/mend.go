@@ -10,31 +10,19 @@ import (
 // breaks no rule, whatever the other values are, and takes the fewest bytes that any
 // value would take.
 
-// unread is the set of those properties of a table that the read reported.
-type unread uint8
-
-const (
-	unreadName unread = 1 << iota
-	unreadRows
-	unreadDim
-	unreadPrecision
-	// unreadDevices: some of the allowed devices are not known.
-	unreadDevices
-)
-
 // mend replaces the unread values of t, except for the name, which Check makes up.
-func (u unread) mend(t *problem.Table) {
-	if u&unreadRows != 0 {
+func mend(t *problem.Table, unread set) {
+	if unread.has(rowsField) {
 		t.Rows = 1
 	}
-	if u&unreadDim != 0 {
+	if unread.has(dimField) {
 		const granule = problem.ColumnGranule
 		t.Dim = min(max(granule, (t.Constraint.MinWidth+granule-1)/granule*granule), problem.MaxDim)
 	}
-	if u&unreadPrecision != 0 {
+	if unread.has(precisionField) {
 		t.Precision = problem.FP16
 	}
-	if u&unreadDevices != 0 {
+	if unread.has(devicesFields) {
 		t.Constraint.Colocation = "" // the devices that its tables share are not known
 	}
 }

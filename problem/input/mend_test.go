@@ -130,7 +130,7 @@ func TestUnreadTablesKeepNamesAndGroups(t *testing.T) {
 	// A name that could not be read clashes with none, not even with one that
 	// looks like its place.
 	_, err = readAndCheck(t, "a.json", inTables(`{"name": 7, "rows": 1, "dim": 4}, {"name": "#0 #0", "rows": 1, "dim": 4}, {"name": "#0", "rows": 1, "dim": 4}`))
-	want = []string{"name: a number where a string belongs"}
+	want = []string{"name: the number 7 where a string belongs"}
 	if diff := cmp.Diff(want, messages(t, err)); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
@@ -179,7 +179,7 @@ func TestOneUnreadKeyHidesNothing(t *testing.T) {
 // of devices is itself what is wrong.
 func TestUnreadDevicesMakeNoPinWrong(t *testing.T) {
 	for content, want := range map[string]string{
-		"devices: abc\ndevice: a100-80\n": `devices: "abc" where a whole number belongs`,
+		"devices: abc\ndevice: a100-80\n": `devices: the string "abc" where a whole number belongs`,
 		"devices: 0\ndevice: a100-80\n":   "devices: 0 is not between 1 and 65536",
 	} {
 		c, err := Topology("c.yaml", strings.NewReader(content))

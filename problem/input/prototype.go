@@ -4,115 +4,54 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
 // PrototypeBatch is the batch on which the prototype's histograms are counted.
 const PrototypeBatch = 65536
 
-// prototypeTable names a table of the prototype's format in messages.
-const prototypeTable = "a table of the prototype's format"
+// prototypeShape is a table as the published prototype writes it. bin_0 to bin_16 are read apart.
+var prototypeShape = renamed("a table of the prototype's format", []string{"row", "pooling_factor"}, "row", "rows", "dim", "dim", "pooling_factor", "pooling_factor")
 
-// prototypeKeys returns row, dim, pooling_factor, bin_0, ..., bin_16.
-func prototypeKeys() []string {
-	keys := []string{"row", "dim", "pooling_factor"}
+// renamed returns an object with some fields of a table, each a key and the table's own.
+func renamed(what string, required []string, pairs ...string) *shape[table] {
+	s := &shape[table]{what: what, required: required}
+	for pair := range slices.Chunk(pairs, 2) {
+		s.keys = append(s.keys, pair[0])
+		i := slices.IndexFunc(tableFields, func(f *field[table]) bool { return f.key == pair[1] })
+		s.fields = append(s.fields, tableFields[i])
+	}
+	return s
+}
+
+// readPrototype reads a list of tables, as the published prototype writes it, into b. dim is that of
+// tables that state none; 0 or less: none is given.
+func readPrototype(b *builder, s *scanner, dim int) {
+	shape := *prototypeShape
+	shape.keys, shape.required = slices.Clone(shape.keys), slices.Clone(shape.required)
 	for i := range access.Classes {
-		keys = append(keys, fmt.Sprintf("bin_%d", i))
+		bin := fmt.Sprintf("bin_%d", i)
+		shape.keys, shape.required = append(shape.keys, bin), append(shape.required, bin)
+		shape.fields = append(shape.fields, &field[table]{id: 63, hint: "bin_0 to bin_16 hold the share of distinct rows in each use-count class", read: func(r *reading, n *node, hint string, t *table) {
+			t.Access.Reuse[i], _ = anyReal.read(r.report, n, hint)
+		}})
 	}
-	return keys
-}
-
-// prototypeReader is a list of tables being read as the published prototype writes
-// it.
-type prototypeReader struct {
-	*builder
-	s *scanner
-	// dim is the dim of tables that state none; 0 or less: none is given.
-	dim            int
-	keys, required []string
-	// dimless counts the tables that state no dim, from line first on.
-	dimless, first int
-}
-
-// readPrototype reads a list of tables, as the published prototype writes it, into b.
-func readPrototype(b *builder, s *scanner, opt Options) {
-	keys := prototypeKeys()
-	r := &prototypeReader{builder: b, s: s, dim: opt.DefaultDim, keys: keys, required: append([]string{"row", "pooling_factor"}, keys[3:]...)}
-	n := 0
-	for i := range s.List("the file") {
-		if s.Next(); b.full(s.Line()) {
-			s.Stop()
-			break
+	dimless, first, all := 0, 0, 0
+	b.each(s, &shape, fileShape.what, func(n *node, i int) *table {
+		all++
+		t := b.newTable(n, i)
+		t.Name, t.Dim = fmt.Sprintf("t%d", i), dim
+		t.Access = access.Distribution{Kind: access.Histogram, Batch: PrototypeBatch}
+		if n.get("dim") == nil {
+			if dimless++; dimless == 1 {
+				first = n.line
+			}
 		}
-		n++
-		r.table(i)
-	}
+		return t
+	})
 	s.End()
-	b.dimUsed = r.dimless > 0
-	if r.dimless > 0 && opt.DefaultDim == 0 {
-		b.add(r.first, fmt.Sprintf("%d of %d tables state no dim", r.dimless, n), "give the dim of such tables with --dim, for example --dim 64")
+	b.dimUsed = dimless > 0
+	if dimless > 0 && dim == 0 {
+		b.add(first, fmt.Sprintf("%d of %d tables state no dim", dimless, all), "give the dim of such tables with --dim, for example --dim 64")
 	}
-}
-
-// table reads the table at position i.
-func (r *prototypeReader) table(i int) {
-	s := r.s
-	line, before, named := s.Line(), s.count(), len(s.report.list)
-	var bad unread
-	t := problem.Table{
-		Name:   fmt.Sprintf("t%d", i),
-		Dim:    r.dim,
-		Access: access.Distribution{Kind: access.Histogram, Batch: PrototypeBatch},
-	}
-	pooling := 0.0
-	o := s.Object(prototypeTable, r.keys)
-	for key := range o.Keys() {
-		ok, part := true, unread(0)
-		switch key {
-		case "row":
-			t.Rows, ok = s.whole("row", rowsHint)
-			part = unreadRows
-		case "dim":
-			t.Dim, ok = s.dim()
-			part = unreadDim
-		case "pooling_factor":
-			pooling, _ = s.real("pooling_factor", poolingHint)
-		default:
-			bin := slices.Index(r.keys, key) - 3
-			t.Access.Reuse[bin], _ = s.real(key, "bin_0 to bin_16 hold the share of distinct rows in each use-count class")
-		}
-		if !ok {
-			bad |= part
-		}
-	}
-	if o.Opened() && !s.Failed() {
-		s.require(o, line, r.required...)
-	}
-	s.name(named, t.Name)
-	if !o.Opened() || s.Failed() {
-		return
-	}
-	if !o.Has("row") {
-		bad |= unreadRows
-	}
-	if !o.Has("dim") {
-		r.withoutDim(line, &bad)
-	}
-	if s.count() > before {
-		t.Access.Reuse = mendedReuse(t.Access.Reuse)
-	}
-	t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: pooling}}
-	r.builder.table(t, line, statedPooling|statedAccess, bad, t.Name)
-}
-
-// withoutDim counts a table that states no dim.
-func (r *prototypeReader) withoutDim(line int, bad *unread) {
-	if r.dim <= 0 {
-		*bad |= unreadDim
-	}
-	if r.dimless == 0 {
-		r.first = line
-	}
-	r.dimless++
 }

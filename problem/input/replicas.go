@@ -12,13 +12,7 @@ import (
 // replicas.go turns the whole cluster that a user states into one sharding group of 2D
 // parallelism, which is what a problem has (hardware.Topology.Replicated).
 
-// The hints of sharding groups.
-const (
-	replicasHint = "replicas is the number of sharding groups of 2D parallelism: a divisor of the devices, such as 2"
-	memoriesHint = "state the same memory for all devices that hold replicas of the same shards, and for all hosts, or leave replicas out"
-	syncHint     = "sync_every is the number of steps from one all-reduce of the replicas to the next"
-	interHint    = "inter_host_allreduce is true or false, as use_inter_host_allreduce of TorchRec's DMPCollection"
-)
+const memoriesHint = "state the same memory for all devices that hold replicas of the same shards, and for all hosts, or leave replicas out"
 
 // unite turns a cluster that describes one sharding group into the whole cluster. Replicas stays the
 // number of groups.

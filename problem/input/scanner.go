@@ -12,6 +12,12 @@ import (
 type scanner struct {
 	*report
 	*strictjson.Reader
+	// values counts those of the tree that is being read. closed holds those of its objects and lists, and
+	// open those of the ones that are not closed yet.
+	values       int
+	closed, open []node
+	// names are keys that were read.
+	names map[string]string
 }
 
 // The limits that keep a hostile file from filling memory or the stack.
@@ -23,7 +29,7 @@ const (
 
 // newScanner returns a scanner of in, whose part before at has been read.
 func newScanner(in *bufio.Reader, r *report, at start) *scanner {
-	s := &scanner{report: r}
+	s := &scanner{report: r, names: map[string]string{}}
 	s.Reader = strictjson.New(in, s, strictjson.Options{Line: at.line, Offset: at.offset, Text: maxLiteral, Depth: maxDepth, Keys: maxKeys})
 	return s
 }
@@ -45,24 +51,7 @@ func (s *scanner) Broken(e strictjson.SyntaxError) {
 
 // Mistyped reports a value that is not what is wanted.
 func (s *scanner) Mistyped(what, wanted string, found strictjson.Found) {
-	shown, hint := "a number", ""
-	switch found.Type {
-	case strictjson.Number:
-		if what == "pooling" {
-			hint = "the mean number of lookups per sample is pooling_factor"
-		}
-	case strictjson.String:
-		shown = "the string " + quote(found.Text)
-	case strictjson.Object:
-		shown = "an object"
-	case strictjson.List:
-		shown = "a list"
-	case strictjson.Bool:
-		shown = "true or false"
-	case strictjson.Null:
-		shown, hint = "null", "null says nothing: state a value, or leave out a key that is not required"
-	}
-	s.add(found.Line, fmt.Sprintf("%s: %s where %s belongs", what, shown, wanted), hint)
+	s.mistyped(&node{key: what, kind: found.Type, text: found.Text, line: found.Line}, wanted, "")
 }
 
 // Twice reports a key that occurs twice.
@@ -73,34 +62,8 @@ func (s *scanner) Twice(_ *strictjson.ObjectReader, key string) {
 // Unknown reports a key that the object cannot have.
 func (s *scanner) Unknown(o *strictjson.ObjectReader, key string) {
 	hint := s.suggest(key, o.Known)
-	if o.What == jsonFile && beginsScenario(key) && key != "name" {
+	if o.What == fileShape.what && beginsScenario(key) && key != "name" {
 		hint = "it belongs to a scenario, which begins with its name"
 	}
 	s.add(s.Line(), fmt.Sprintf("unknown key %s in %s", quote(key), o.What), hint)
-}
-
-// whole reads an integer. hint says what it is.
-func (s *scanner) whole(what, hint string) (value int64, ok bool) {
-	text, ok := s.Number(what, "a whole number")
-	if !ok {
-		return 0, false
-	}
-	value, complaint := number(text).whole()
-	if complaint != "" {
-		s.add(s.Line(), what+": "+complaint, hint)
-	}
-	return value, complaint == ""
-}
-
-// real reads a number. hint says what it is.
-func (s *scanner) real(what, hint string) (value float64, ok bool) {
-	text, ok := s.Number(what, "a number")
-	if !ok {
-		return 0, false
-	}
-	value, complaint := number(text).real()
-	if complaint != "" {
-		s.add(s.Line(), what+": "+complaint, hint)
-	}
-	return value, complaint == ""
 }

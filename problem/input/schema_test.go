@@ -201,15 +201,15 @@ func TestSchemaKnowsTheSameWords(t *testing.T) {
 		}
 	}
 	tables, topology := read("tables.schema.json"), read("topology.schema.json")
-	same("file", at(tables, "properties"), fileKeys)
-	same("defaults", at(tables, "properties", "defaults", "properties"), defaultsKeys)
-	same("table", at(tables, "$defs", "table", "properties"), tableKeys)
-	same("feature", at(tables, "$defs", "feature", "properties"), featureKeys)
-	same("constraints", at(tables, "$defs", "constraints", "properties"), constraintKeys)
-	same("topology", at(topology, "properties"), topologyKeys)
-	same("dense", at(topology, "$defs", "dense", "properties"), denseKeys)
-	same("dcn", at(topology, "$defs", "dense", "properties", "interaction")["oneOf"].([]any)[1].(map[string]any)["properties"].(map[string]any)["dcn"].(map[string]any)["properties"].(map[string]any), dcnKeys)
-	same("stack", at(topology, "$defs", "stack", "properties"), stackKeys)
+	same("file", at(tables, "properties"), fileShape.keys)
+	same("defaults", at(tables, "properties", "defaults", "properties"), defaultsShape.keys)
+	same("table", at(tables, "$defs", "table", "properties"), tableShape.keys)
+	same("feature", at(tables, "$defs", "feature", "properties"), featureShape.keys)
+	same("constraints", at(tables, "$defs", "constraints", "properties"), shaped("", constraintFields).keys)
+	same("topology", at(topology, "properties"), clusterShape.keys)
+	same("dense", at(topology, "$defs", "dense", "properties"), denseShape.keys)
+	same("dcn", at(topology, "$defs", "dense", "properties", "interaction")["oneOf"].([]any)[1].(map[string]any)["properties"].(map[string]any)["dcn"].(map[string]any)["properties"].(map[string]any), []string{"layers", "rank"})
+	same("stack", at(topology, "$defs", "stack", "properties"), stackShape.keys)
 	names := func(value map[string]any) map[string]any {
 		all := map[string]any{}
 		for _, name := range value["enum"].([]any) {

@@ -21,13 +21,6 @@ const RuntimeShare = 0.05
 // MaxPrice is the highest price of a device-hour.
 const MaxPrice = 1e6
 
-// The hints of a step's keys.
-const (
-	stepHint   = "write a measured time and its unit, such as 3.9ms"
-	loaderHint = "write what the input pipeline delivers to all devices, such as 20GB/s"
-	priceHint  = "write the price of one device for an hour, such as 2.95"
-)
-
 // stepKeys are the keys of a topology file that are about the whole step.
 var stepKeys = []string{"dense", "stack", "step", "loader", "price"}
 
@@ -285,80 +278,4 @@ func (p *Parts) reserve(dense *DenseFile, composed *problem.Problem) error {
 func (p *Parts) statesReserve() bool {
 	return p.Overrides.ReserveShare != nil || p.Overrides.ReserveFixed != nil ||
 		p.Topology != nil && (p.Topology.Has("reserve_share") || p.Topology.Has("reserve_fixed"))
-}
-
-// setStep stores an entry of the whole step (stepKeys).
-func (t *topologyReader) setStep(e entry) {
-	switch e.key {
-	case "dense":
-		t.dense(e)
-	case "stack":
-		t.stack(e)
-	case "step":
-		t.measured(e)
-	case "loader":
-		t.loader(e)
-	case "price":
-		t.price(e)
-	}
-}
-
-// measured reads the key step.
-func (t *topologyReader) measured(e entry) {
-	if !e.quoted {
-		t.add(e.line, fmt.Sprintf("step: %s has no unit", clip(e.value)), stepHint)
-		return
-	}
-	m, err := unit.ParseMillis(e.value)
-	if err != nil {
-		t.add(e.line, "step: "+what(err), stepHint)
-	}
-	t.step.measured = m
-}
-
-// loader reads the key loader.
-func (t *topologyReader) loader(e entry) {
-	if !e.quoted {
-		t.add(e.line, fmt.Sprintf("loader: %s has no unit", clip(e.value)), loaderHint)
-		return
-	}
-	b, err := unit.ParseBandwidth(e.value)
-	if err != nil {
-		t.add(e.line, "loader: "+what(err), loaderHint)
-	}
-	t.step.loader = b
-}
-
-// price reads the key price: a number, or a text with a dollar sign.
-func (t *topologyReader) price(e entry) {
-	price, err := parsePrice(e.value)
-	if err != nil {
-		t.add(e.line, "price: "+what(err), priceHint)
-	}
-	t.step.price = price
-}
-
-// dense reads the key dense.
-func (t *topologyReader) dense(e entry) {
-	d := &denseReader{values: values{t.report}, DenseFile: DenseFile{Name: t.Name}}
-	before := t.count()
-	d.dense(e.tree)
-	d.faulty = t.count() > before
-	t.step.dense = &d.DenseFile
-}
-
-// stack reads the key stack.
-func (t *topologyReader) stack(e entry) {
-	s := &stackReader{values: values{t.report}}
-	before := t.count()
-	s.stack(e.tree)
-	if t.count() == before {
-		t.step.stack = &s.Stack
-	}
-}
-
-// what returns an error's first part: what is wrong, without what to do next.
-func what(err error) string {
-	message, _, _ := strings.Cut(err.Error(), ": ")
-	return clip(message)
 }

@@ -1,7 +1,9 @@
 package input
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -9,8 +11,13 @@ import (
 	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/step"
+	"github.com/neuroshard/neuroshard/unit"
 )
+
+// tables.go has the fields of tables, which all formats of tables share, and reads the project's own
+// format.
 
 // TablesFormat and TablesVersion mark the project's own format of tables.
 const (
@@ -18,127 +25,294 @@ const (
 	TablesVersion = 1
 )
 
-// The keys of the format's objects, in the order in which Write writes them.
-var (
-	fileKeys       = []string{"format", "version", "batch", "samples", "warnings", "defaults", "fixed", "tables"}
-	defaultsKeys   = []string{"pooling_factor", "length_cv", "pooling", "weighted", "prefetch", "index_dedup", "precision", "optimizer", "zipf", "index_law", "constraints"}
-	tableKeys      = []string{"name", "module", "rows", "dim", "features", "pooling_factor", "length_cv", "bags", "pooling", "weighted", "prefetch", "index_dedup", "kernel_settings", "precision", "output_precision", "optimizer", "access", "constraints"}
-	featureKeys    = []string{"name", "pooling_factor", "length_cv", "bags"}
-	accessKeys     = []string{"reuse", "batch", "unique_rows", "zipf", "uniform", "index_law"}
-	constraintKeys = []string{"devices", "device", "group", "no_split", "min_width", "one_host", "sharding_types", "tiers", "cache_share"}
-	// defaultConstraintKeys are the constraints that all tables of a file may have.
-	defaultConstraintKeys = []string{"devices", "device", "no_split", "min_width", "one_host", "sharding_types", "tiers", "cache_share"}
-)
-
-// Hints that several formats share.
+// Hints that several lists share.
 const (
-	rowsHint         = "rows is the table's hash size"
-	dimHint          = "dim is the table's number of columns"
-	poolingHint      = "the pooling factor is the mean number of lookups per sample"
-	lengthHint       = "length_cv is the standard deviation of the lengths of a feature's bags over their mean"
-	bagsHint         = "bags is the mean number of bags per sample: leave it out for one"
-	batchHint        = "the batch is the number of samples of a step over all devices"
-	samplesHint      = "samples is the number of samples of an epoch"
-	zipfHint         = "published tables lie between 0.5 and 2"
-	uniqueHint       = "unique_rows is the number of distinct rows in the batch of the histogram"
-	widthHint        = "min_width is the narrowest column slice allowed"
-	deviceHint       = "devices are numbered from 0"
-	cacheHint        = "the cache share is the share of the table's rows that HBM caches"
+	rowsHint    = "rows is the table's hash size"
+	dimHint     = "dim is the table's number of columns"
+	poolingHint = "the pooling factor is the mean number of lookups per sample"
+	lengthHint  = "length_cv is the standard deviation of the lengths of a feature's bags over their mean"
+	bagsHint    = "bags is the mean number of bags per sample: leave it out for one"
+	batchHint   = "the batch is the number of samples of a step over all devices"
+	samplesHint = "samples is the number of samples of an epoch"
+	uniqueHint  = "unique_rows is the number of distinct rows in the batch of the histogram"
+	widthHint   = "min_width is the narrowest column slice allowed"
+	deviceHint  = "devices are numbered from 0"
+	reuseHint   = "reuse holds the shares of distinct rows that are used 1, 2, 3-4, 5-8, ..., 16385-32768 and more than 32768 times in a batch"
+
 	distributionHint = `state one of "reuse", "zipf" and "uniform", or leave access out`
 )
 
-// jsonFile names a file of the project's own format in messages.
-const jsonFile = "the file"
-
-// jsonReader is a file of the project's own format being read into its builder.
-type jsonReader struct {
-	*builder
-	s *scanner
+// table is a table of a file while it is read or written.
+type table struct {
+	*problem.Table
+	// only is the feature of a table that lists no features.
+	only problem.Feature
+	// pin is the device that the key device states.
+	pin int
+	// uniform is the key uniform.
+	uniform bool
 }
 
-// readJSON reads the project's own format into b.
-func readJSON(b *builder, s *scanner) {
-	r := jsonReader{b, s}
-	file := s.Object(jsonFile, fileKeys)
-	for key := range file.Keys() {
-		switch key {
-		case "format":
-			r.formatKey()
-		case "version":
-			r.versionKey()
-		case "batch":
-			b.batchLine = s.Line()
-			if batch, ok := s.whole("batch", batchHint); ok {
-				b.Batch = b.globalBatch(s.Line(), batch)
+var (
+	// aboveZero is a number for which 0 stands for none stated.
+	aboveZero = real[float64](func(v float64) string {
+		if v == 0 {
+			return "0 is not above 0"
+		}
+		return ""
+	})
+	// share is a number above 0 and below 1.
+	share = real[float64](func(v float64) string {
+		if v > 0 && v < 1 {
+			return ""
+		}
+		return fmt.Sprintf("%v is not above 0 and below 1", v)
+	})
+	anyReal   = real[float64](nil)
+	precision = oneOf(problem.Precisions(), problem.ParsePrecision)
+	optimizer = oneOf(problem.Optimizers(), problem.ParseOptimizer)
+	output    = kind[problem.OutputPrecision]{func(r *report, n *node, hint string) (problem.OutputPrecision, bool) {
+		p, ok := precision.read(r, n, hint)
+		return problem.OutputIn(p), ok
+	}, nil}
+)
+
+// The fields of tables. Those of the key access, and of constraints, stand by themselves in CSV files.
+var (
+	ownFields = []*field[table]{
+		at("name", word, "", func(t *table) *string { return &t.Name }),
+		at("module", filled, "leave it out for a table of the model itself, or of no known module", func(t *table) *string { return &t.Module }),
+		at("rows", anyWhole[int64](), rowsHint, func(t *table) *int64 { return &t.Rows }),
+		at("dim", anyWhole[int](), dimHint, func(t *table) *int { return &t.Dim }),
+		at("features", features, "list the features that read the table", func(t *table) *[]problem.Feature { return &t.Features }).in("-").written(writtenFeatures),
+		at("pooling_factor", anyReal, poolingHint, func(t *table) *float64 { return &t.only.PoolingFactor }).forAll().written(writtenFactor),
+		at("length_cv", anyReal, lengthHint, func(t *table) *float64 { return &t.only.LengthCV }).forAll(),
+		at("bags", aboveZero, bagsHint, func(t *table) *float64 { return &t.only.Bags }),
+		at("pooling", oneOf(problem.Poolings(), problem.ParsePooling), "the mean number of lookups per sample is pooling_factor", func(t *table) *problem.Pooling { return &t.Pooling }).forAll(),
+		at("weighted", truth, "", func(t *table) *bool { return &t.Weighted }).forAll(),
+		at("prefetch", truth, "", func(t *table) *bool { return &t.Prefetch }).forAll(),
+		at("index_dedup", truth, "", func(t *table) *bool { return &t.IndexDedup }).forAll(),
+		at("kernel_settings", word, "", func(t *table) *string { return &t.KernelSettings }),
+		at("precision", precision, "", func(t *table) *problem.Precision { return &t.Precision }).forAll().written(func(t *table) any { return t.Precision.String() }),
+		at("output_precision", output, "", func(t *table) *problem.OutputPrecision { return &t.OutputPrecision }).written(writtenOutput),
+		at("optimizer", optimizer, "", func(t *table) *problem.Optimizer { return &t.Optimizer }).forAll().written(func(t *table) any { return t.Optimizer.String() }),
+		group("access", shaped("access", accessFields)),
+		group("constraints", shaped("constraints", constraintFields)),
+	}
+	accessFields = []*field[table]{
+		at("reuse", shares, reuseHint, func(t *table) *[access.Classes]float64 { return &t.Access.Reuse }).written(ofKind(access.Histogram, func(t *table) any { return t.Access.Reuse })),
+		at("batch", anyWhole[int](), "state the number of samples that the histogram was counted on", func(t *table) *int { return &t.Access.Batch }).in("reuse_batch").written(ofKind(access.Histogram, func(t *table) any { return t.Access.Batch })),
+		at("unique_rows", anyReal, uniqueHint, func(t *table) *float64 { return &t.Access.UniqueRows }).written(ofKind(access.Histogram, writtenUnique)),
+		at("zipf", anyReal, "published tables lie between 0.5 and 2", func(t *table) *float64 { return &t.Access.Exponent }).forAll().written(ofKind(access.Zipf, func(t *table) any { return t.Access.Exponent })),
+		at("uniform", truth, distributionHint, func(t *table) *bool { return &t.uniform }).in("-").written(ofKind(access.Uniform, func(*table) any { return true })),
+		at("index_law", oneOf(laws(), access.ParseLaw), "", func(t *table) *access.Law { return &t.Access.Law }).forAll(),
+	}
+	constraintFields = []*field[table]{
+		at("devices", listOf(anyWhole[int](), false), deviceHint, func(t *table) *[]int { return &t.Constraint.Devices }).forAll().written(func(t *table) any {
+			if len(t.Constraint.Devices) < 2 {
+				return nil
 			}
-		case "samples":
-			r.samplesKey()
-		case "warnings":
-			r.warningsKey()
-		case "defaults":
-			r.defaultsKey()
-		case "fixed":
-			r.fixed()
-		case "tables":
-			r.tables("tables")
+			return t.Constraint.Devices
+		}),
+		at("device", anyWhole[int](), deviceHint, func(t *table) *int { return &t.pin }).in("-").forAll().written(func(t *table) any {
+			if len(t.Constraint.Devices) != 1 {
+				return nil
+			}
+			return t.Constraint.Devices[0]
+		}),
+		at("group", filled, "leave it out for a table in no group", func(t *table) *string { return &t.Constraint.Colocation }),
+		at("no_split", truth, "", func(t *table) *bool { return &t.Constraint.NoSplit }).forAll(),
+		at("min_width", anyWhole[int](), widthHint, func(t *table) *int { return &t.Constraint.MinWidth }).forAll(),
+		at("one_host", truth, "", func(t *table) *bool { return &t.Constraint.OneHost }).forAll(),
+		at("sharding_types", namesOf(problem.ShardingTypes()), "", func(t *table) *[]problem.ShardingType { return &t.Constraint.ShardingTypes }).forAll(),
+		at("tiers", namesOf(problem.Tiers()), "", func(t *table) *[]problem.Tier { return &t.Constraint.Tiers }).forAll(),
+		at("cache_share", share, "the cache share is the share of the table's rows that HBM caches", func(t *table) *float64 { return &t.Constraint.CacheShare }).forAll(),
+	}
+	tableFields = numbered(slices.Concat(ownFields, accessFields, constraintFields))
+
+	// featureFields are those of a feature in a list.
+	featureFields = numbered([]*field[problem.Feature]{
+		at("name", word, "", func(f *problem.Feature) *string { return &f.Name }),
+		at("pooling_factor", anyReal, poolingHint, func(f *problem.Feature) *float64 { return &f.PoolingFactor }).written(func(f *problem.Feature) any { return f.PoolingFactor }),
+		at("length_cv", anyReal, lengthHint, func(f *problem.Feature) *float64 { return &f.LengthCV }),
+		at("bags", aboveZero, bagsHint, func(f *problem.Feature) *float64 { return &f.Bags }),
+	})
+	featureShape = shaped("a feature", featureFields, "pooling_factor")
+
+	// fixedFields are those of a fixed load: a table of the model that somebody else places, by the bytes
+	// and the time that it takes on devices.
+	fixedFields = numbered([]*field[hardware.FixedLoad]{
+		at("name", word, "", func(l *hardware.FixedLoad) *string { return &l.Name }),
+		at("devices", listOf(anyWhole[int](), false), deviceHint, func(l *hardware.FixedLoad) *[]int { return &l.Devices }),
+		at("bytes", size, "write a number and its unit, such as 12GiB", func(l *hardware.FixedLoad) *unit.Bytes { return &l.Bytes }).written(func(l *hardware.FixedLoad) any {
+			if l.Bytes == 0 {
+				return nil
+			}
+			return fmt.Sprintf("%dB", int64(l.Bytes))
+		}),
+		at("ms", real[unit.Millis](nil), "ms is the compute of the load in a step on each of its devices, forward and backward", func(l *hardware.FixedLoad) *unit.Millis { return &l.Time }),
+	})
+	fixedShape = shaped("a fixed load", fixedFields, "name")
+)
+
+// The sets of fields that belong together.
+var (
+	defaultFields  = forAll(tableFields)
+	rowsField      = setOf(tableFields, "rows")
+	dimField       = setOf(tableFields, "dim")
+	precisionField = setOf(tableFields, "precision")
+	nameField      = setOf(tableFields, "name")
+	lengthField    = setOf(tableFields, "length_cv")
+	featuresField  = setOf(tableFields, "features")
+	factorField    = setOf(tableFields, "pooling_factor")
+	onlyFields     = setOf(tableFields, "pooling_factor", "length_cv", "bags")
+	dedupField     = setOf(tableFields, "index_dedup")
+	optimizerField = setOf(tableFields, "optimizer")
+	accessField    = setOf(tableFields, "access")
+	reuseField     = setOf(tableFields, "reuse")
+	batchField     = setOf(tableFields, "batch")
+	uniqueField    = setOf(tableFields, "unique_rows")
+	zipfField      = setOf(tableFields, "zipf")
+	uniformField   = setOf(tableFields, "uniform")
+	kindFields     = reuseField | zipfField | uniformField
+	lawField       = setOf(tableFields, "index_law")
+	devicesFields  = setOf(tableFields, "devices", "device")
+	pinField       = setOf(tableFields, "device")
+	minWidthField  = setOf(tableFields, "min_width")
+	cacheField     = setOf(tableFields, "cache_share")
+)
+
+// The shapes of a table and of the defaults.
+var (
+	tableShape    = tablesShape()
+	defaultsShape = shaped("defaults", append(forAll(slices.Concat(ownFields, accessFields)), group("constraints", shaped("constraints", forAll(constraintFields)))))
+)
+
+func tablesShape() *shape[table] {
+	s := shaped("a table", ownFields, "name", "rows", "dim")
+	s.aliases = torchRecNames
+	return s
+}
+
+// forAll returns the fields of a list that a file may state for all tables.
+func forAll(fields []*field[table]) []*field[table] {
+	return slices.DeleteFunc(slices.Clone(fields), func(f *field[table]) bool { return !f.byDefault })
+}
+
+// torchRecNames are fields of TorchRec's EmbeddingBagConfig and of its pooled features, with the
+// keys and columns that hold the same.
+var torchRecNames = map[string]string{
+	"num_embeddings": "rows",
+	"embedding_dim":  "dim",
+	"data_type":      "precision",
+	"feature_names":  "features",
+	"is_weighted":    "weighted",
+}
+
+func laws() (names []string) {
+	for _, law := range access.Laws() {
+		names = append(names, law.String())
+	}
+	return names
+}
+
+// ofKind writes a field of tables with one kind of distribution.
+func ofKind(k access.Kind, write func(*table) any) func(*table) any {
+	return func(t *table) any {
+		if t.Access.Kind != k {
+			return nil
 		}
+		return write(t)
 	}
-	s.End()
-	if s.Failed() {
-		return
+}
+
+// single reports whether the table is written without a list of features.
+func (t *table) single() bool { return len(t.Features) == 1 && t.Features[0].Name == t.Name }
+
+func writtenFeatures(t *table) any {
+	if t.single() || len(t.Features) == 0 {
+		return nil
 	}
-	for _, key := range []string{"format", "version", "tables"} {
-		if !file.Has(key) {
-			b.add(1, key+" is missing", fmt.Sprintf(`begin the file with {"format": %q, "version": %d, "tables": [...`, TablesFormat, TablesVersion))
+	var list []any
+	for i := range t.Features {
+		list = append(list, object(featureFields, &t.Features[i]))
+	}
+	return list
+}
+
+func writtenFactor(t *table) any {
+	if !t.single() {
+		return nil
+	}
+	return t.only.PoolingFactor
+}
+
+func writtenOutput(t *table) any {
+	if t.OutputPrecision == 0 {
+		return nil
+	}
+	return t.OutputPrecision.Of(t.Precision).String()
+}
+
+// writtenUnique bounds the count: a table that was scaled may state more.
+func writtenUnique(t *table) any {
+	return unlessZero(min(t.Access.UniqueRows, float64(t.Rows), mostUnique(t.Table)))
+}
+
+// features is a list of features, or of their names as TorchRec's feature_names lists them.
+var features = kind[[]problem.Feature]{func(r *report, n *node, hint string) ([]problem.Feature, bool) {
+	elements, ok := r.elements(n, hint)
+	if !ok {
+		return make([]problem.Feature, 1), true // one that reads nothing
+	}
+	list := make([]problem.Feature, len(elements))
+	for i := range elements {
+		f, e := &list[i], &elements[i]
+		if e.kind == strictjson.String {
+			f.Name, f.PoolingFactor, f.LengthCV = e.text, unstated, unstated
+			continue
 		}
+		e.key = "a feature"
+		f.LengthCV = unstated
+		featureShape.read(&reading{report: r}, e, f)
 	}
-}
+	return list, true
+}, nil}
 
-// tables reads the list of tables, which messages call what.
-func (r jsonReader) tables(what string) {
-	for i := range r.s.List(what) {
-		if r.s.Next(); r.full(r.s.Line()) {
-			r.s.Stop()
-			return
-		}
-		r.table(i)
+// shares are the shares of a histogram.
+var shares = kind[[access.Classes]float64]{func(r *report, n *node, hint string) (reuse [access.Classes]float64, ok bool) {
+	elements, ok := r.elements(n, hint)
+	if ok && len(elements) != access.Classes {
+		r.add(n.line, fmt.Sprintf("reuse has %d shares, not %d", len(elements), access.Classes), hint)
 	}
-}
+	for i := range min(len(elements), access.Classes) {
+		reuse[i], _ = anyReal.read(r, &elements[i], hint)
+	}
+	return reuse, true
+}, nil}
 
-func (r jsonReader) formatKey() {
-	if format, ok := r.s.Text("format"); ok && format != TablesFormat {
-		r.s.fail(fmt.Sprintf("the format is %s, not %q", quote(format), TablesFormat), "give a file of tables here")
-	}
-}
-
-func (r jsonReader) versionKey() {
-	if version, ok := r.s.whole("version", ""); ok && version != TablesVersion {
-		r.s.fail(fmt.Sprintf("version %d of the format is not known: this program reads version %d", version, TablesVersion), "get a newer program, or write the file anew")
-	}
-}
-
-// globalBatch returns a stated batch, or reports it: 0 is no batch, and would
-// pass for none stated.
-func (r *report) globalBatch(line int, batch int64) int {
-	if batch < 1 || batch > problem.MaxBatch {
-		r.add(line, fmt.Sprintf("batch: %d is not between 1 and %d", batch, problem.MaxBatch), batchHint)
-		return 0
-	}
-	return int(batch)
-}
-
-// samplesKey reads the number of samples of an epoch. 0 would pass for a number that is not
-// stated.
-func (r jsonReader) samplesKey() {
-	samples, ok := r.s.whole("samples", samplesHint)
-	switch {
-	case !ok:
-	case samples < 1 || samples > step.MaxSamples:
-		r.s.fail(fmt.Sprintf("samples: %d is not between 1 and %d", samples, int64(step.MaxSamples)), samplesHint)
-	default:
-		r.Samples = samples
-	}
-}
+// fileShape is the project's own format, but for the tables.
+var (
+	fileFields = numbered([]*field[builder]{
+		{key: "format", read: func(r *reading, n *node, _ string, _ *builder) {
+			if format, ok := r.text(n, ""); ok && format != TablesFormat {
+				r.fatal(n.line, fmt.Sprintf("the format is %s, not %q", quote(format), TablesFormat), "give a file of tables here")
+			}
+		}},
+		{key: "version", read: func(r *reading, n *node, _ string, _ *builder) {
+			if version, ok := anyWhole[int]().read(r.report, n, ""); ok && version != TablesVersion {
+				r.fatal(n.line, fmt.Sprintf("version %d of the format is not known: this program reads version %d", version, TablesVersion), "get a newer program, or write the file anew")
+			}
+		}},
+		at("batch", whole[int](1, problem.MaxBatch), batchHint, func(b *builder) *int { return &b.Batch }),
+		at("samples", whole[int64](1, step.MaxSamples), samplesHint, func(b *builder) *int64 { return &b.Samples }),
+		at("warnings", listOf(kind[string]{warning, nil}, true), "leave it out", func(b *builder) *[]string { return &b.Warnings }),
+		{key: "defaults", read: func(r *reading, n *node, _ string, b *builder) { b.readDefaults(n) }},
+		{key: "fixed", read: func(r *reading, n *node, hint string, b *builder) { b.readFixed(n) }},
+		{key: "tables"},
+	})
+	fileShape = shaped("the file", fileFields)
+)
 
 // mostWarnings is the most warnings that a file may state, and mostWarning the most bytes
 // of a warning.
@@ -147,22 +321,14 @@ const (
 	mostWarning  = 1000
 )
 
-// warningsKey reads what the program that wrote the file had to assume.
-func (r jsonReader) warningsKey() {
-	for i := range r.s.List("warnings") {
-		r.s.Next()
-		text, ok := r.s.Text("a warning")
-		switch {
-		case !ok:
-		case i >= mostWarnings:
-			r.s.fail(fmt.Sprintf("more than %d warnings", mostWarnings), "leave some out")
-			r.s.Stop()
-		case !isWarning(text):
-			r.s.fail(noWarning(text), "leave it out")
-		default:
-			r.Warnings = append(r.Warnings, text)
-		}
+// warning reads what the program that wrote the file had to assume.
+func warning(r *report, n *node, hint string) (string, bool) {
+	text, ok := r.text(n, hint)
+	if ok && !isWarning(text) {
+		r.add(n.line, noWarning(text), hint)
+		return "", false
 	}
+	return text, ok
 }
 
 // isWarning reports whether a file may state the text as a warning.
@@ -175,600 +341,215 @@ func noWarning(text string) string {
 	return fmt.Sprintf("the warning %s is not a line of 1 to %d printable bytes", quote(text), mostWarning)
 }
 
-func (r jsonReader) defaultsKey() {
-	s, d := r.s, &r.defaults
-	for key := range s.Object("defaults", defaultsKeys).Keys() {
-		switch key {
-		case "pooling_factor":
-			d.pooling, _ = s.real("pooling_factor", poolingHint) // 0 does no harm
-			d.stated |= statedPooling
-		case "length_cv":
-			d.lengthCV, _ = s.real("length_cv", lengthHint)
-			d.stated |= statedLengths
-		case "pooling":
-			d.how = s.pooling()
-		case "weighted":
-			d.weighted, _ = s.Bool("weighted")
-		case "prefetch":
-			d.prefetch, _ = s.Bool("prefetch")
-		case "index_dedup":
-			d.indexDedup, _ = s.Bool("index_dedup")
-		case "precision":
-			d.precision, _ = s.precision("precision")
-		case "optimizer":
-			d.stated |= statedOptimizer
-			d.optimizer = s.optimizer()
-		case "zipf":
-			var ok bool
-			if d.zipf, ok = s.real("zipf", zipfHint); !ok {
-				d.zipf = access.DefaultExponent
+// readFixed reads the list of fixed loads.
+func (b *builder) readFixed(n *node) {
+	elements, _ := b.elements(n, "")
+	if len(elements) > hardware.MaxFixed {
+		b.add(n.line, fmt.Sprintf("more than %d fixed loads", hardware.MaxFixed), "state loads of the same devices together")
+		return
+	}
+	for i := range elements {
+		var l hardware.FixedLoad
+		before := b.count()
+		elements[i].key = "a fixed load"
+		fixedShape.read(&reading{report: b.report}, &elements[i], &l)
+		if b.count() == before {
+			b.Fixed = append(b.Fixed, l)
+		}
+	}
+}
+
+// readDefaults reads the defaults of tables.
+func (b *builder) readDefaults(n *node) {
+	r := &reading{report: b.report}
+	defaultsShape.read(r, n, &b.defaults)
+	c := &b.defaults.Constraint
+	if width := c.MinWidth; width < 0 || width > problem.MaxDim || width%problem.ColumnGranule != 0 {
+		b.add(n.line, fmt.Sprintf("min_width: %d is not a multiple of %d from 0 to %d", width, problem.ColumnGranule, problem.MaxDim), widthHint)
+		c.MinWidth = 0
+	}
+	r.devices(n, &b.defaults)
+	if r.bad.has(zipfField) {
+		b.defaults.Access.Exponent = access.DefaultExponent
+	}
+	b.statedForAll = r.stated
+}
+
+// readJSON reads the project's own format into b.
+func readJSON(b *builder, s *scanner) {
+	r := &reading{report: b.report, lines: map[string]int{}}
+	for key := range s.Object(fileShape.what, fileShape.keys).Keys() {
+		if key == "tables" {
+			r.lines[key] = s.Line()
+			b.each(s, tableShape, key, b.newTable)
+			continue
+		}
+		n := s.tree(key)
+		if s.Failed() {
+			return
+		}
+		f := fileFields[slices.Index(fileShape.keys, key)]
+		if f.value(r, n, b); r.bad.has(setOf(fileFields, "format", "version")) {
+			s.Stop()
+			return
+		}
+	}
+	b.batchLine = r.lines["batch"]
+	s.End()
+	if s.Failed() {
+		return
+	}
+	for _, key := range []string{"format", "version", "tables"} {
+		if r.lines[key] == 0 {
+			b.add(1, key+" is missing", fmt.Sprintf(`begin the file with {"format": %q, "version": %d, "tables": [...`, TablesFormat, TablesVersion))
+		}
+	}
+	if len(b.Warnings) > mostWarnings {
+		b.add(r.lines["warnings"], fmt.Sprintf("more than %d warnings", mostWarnings), "leave some out")
+	}
+}
+
+// each reads the list of tables, which messages call what, each into a table that begin returns.
+func (b *builder) each(s *scanner, of *shape[table], what string, begin func(n *node, i int) *table) {
+	for i := range s.List(what) {
+		if s.Next(); b.full(s.Line()) {
+			s.Stop()
+			return
+		}
+		named := len(b.list)
+		n := s.tree(of.what)
+		if s.Failed() {
+			name := fmt.Sprintf("#%d", i)
+			if stated := n.get("name"); stated != nil {
+				name = cmp.Or(stated.text, name)
 			}
-			d.stated |= statedAccess
-		case "index_law":
-			d.law, _ = s.law()
-		case "constraints":
-			var constrained stated
-			d.constraint, constrained, _ = s.constraints(defaultConstraintKeys)
-			d.stated |= constrained
-			r.checkMinWidth()
+			b.name(named, name)
+			return
 		}
+		b.readTable(of, n, begin(n, i), named, i)
 	}
 }
 
-// checkMinWidth reports a least width of slices in the defaults that no table can have, and
-// takes it away.
-func (r jsonReader) checkMinWidth() {
-	if width := r.defaults.constraint.MinWidth; width < 0 || width > problem.MaxDim || width%problem.ColumnGranule != 0 {
-		r.s.add(r.s.Line(), fmt.Sprintf("min_width: %d is not a multiple of %d from 0 to %d", width, problem.ColumnGranule, problem.MaxDim), widthHint)
-		r.defaults.constraint.MinWidth = 0
-	}
+// newTable returns an empty table, whose memory serves all tables in turn.
+func (b *builder) newTable(*node, int) *table {
+	*b.next.Table = problem.Table{}
+	b.next = table{Table: b.next.Table}
+	return &b.next
 }
 
-// tableReader is one table of the project's own format being read.
-type tableReader struct {
-	*scanner
-	problem.Table
-	// pooling, lengthCV and bags are those of the one feature of a table that lists no
-	// features.
-	pooling, lengthCV, bags float64
-	stated                  stated
-	bad                     unread
-}
-
-// table reads the table at position i. A table that is no object, or in which the
-// syntax breaks off, is left out.
-func (r jsonReader) table(i int) {
-	s := r.s
-	s.Next()
-	line, named := s.Line(), len(s.report.list)
-	t := &tableReader{scanner: s}
-	o := s.Object("a table", tableKeys)
-	o.Aliases = torchRecNames
-	for key := range o.Keys() {
-		if part, ok := t.key(key); !ok {
-			t.bad |= part
-		}
-	}
-	whole := o.Opened() && !s.Failed()
-	if whole {
-		t.complete(o, line)
+// readTable reads the table at position i. named is the number of errors before those of the table.
+func (b *builder) readTable(of *shape[table], n *node, t *table, named, i int) {
+	r := &reading{report: b.report}
+	is := of.read(r, n, t)
+	if is {
+		r.complete(n, t)
 	}
 	name := t.Name
 	if name == "" {
 		name = fmt.Sprintf("#%d", i)
 	}
-	s.name(named, name)
-	if whole {
-		r.builder.table(t.Table, line, t.stated, t.bad, name)
+	b.name(named, name)
+	if is {
+		b.table(t.Table, n.line, r.stated, r.bad, name)
 	}
 }
 
-// key reads the value of a key. ok is false where the value could not be read, and
-// part is what is then unread of the table.
-func (t *tableReader) key(key string) (part unread, ok bool) {
-	switch key {
-	case "name":
-		t.Name, ok = t.scanner.Text("name")
-		return unreadName, ok
-	case "rows":
-		t.Rows, ok = t.whole("rows", rowsHint)
-		return unreadRows, ok
-	case "dim":
-		t.Dim, ok = t.dim()
-		return unreadDim, ok
-	case "constraints":
-		var constrained stated
-		t.Constraint, constrained, ok = t.constraints(constraintKeys)
-		t.stated |= constrained
-		return unreadDevices, ok
-	case "precision":
-		t.stated |= statedPrecision
-		t.Precision, ok = t.precision("precision")
-		return unreadPrecision, ok
-	case "module", "kernel_settings", "output_precision":
-		t.names(key)
-	case "features":
-		t.stated |= statedPooling
-		t.Features = t.features()
-	case "pooling_factor", "length_cv", "bags":
-		t.only(key)
-	case "pooling":
-		t.stated |= statedHow
-		t.Pooling = t.scanner.pooling()
-	case "weighted":
-		t.stated |= statedWeighted
-		t.Weighted, _ = t.Bool("weighted")
-	case "prefetch":
-		t.stated |= statedPrefetch
-		t.Prefetch, _ = t.Bool("prefetch")
-	case "index_dedup":
-		t.stated |= statedIndexDedup
-		t.IndexDedup, _ = t.Bool("index_dedup")
-	case "optimizer":
-		t.stated |= statedOptimizer
-		t.Optimizer = t.optimizer()
-	case "access":
-		var has stated
-		t.Access, has = t.access()
-		t.stated |= has
-	}
-	return 0, true
-}
-
-// only reads a number that belongs to the one feature of a table without a list of features.
-func (t *tableReader) only(key string) {
-	switch key {
-	case "pooling_factor":
-		t.stated |= statedPooling
-		t.pooling, _ = t.real(key, poolingHint)
-	case "length_cv":
-		t.stated |= statedLengths
-		t.lengthCV, _ = t.real(key, lengthHint)
-	case "bags":
-		t.bags = t.scanner.bags()
-	}
-}
-
-// names reads the module, the kernel settings or the number format of the vectors.
-func (t *tableReader) names(key string) {
-	switch key {
-	case "module":
-		t.Module = t.module()
-	case "kernel_settings":
-		t.KernelSettings, _ = t.scanner.Text(key)
-	case "output_precision":
-		if p, ok := t.precision(key); ok {
-			t.OutputPrecision = problem.OutputIn(p)
+// complete makes the one feature of a table that lists no features, and reports keys that exclude each
+// other.
+func (r *reading) complete(n *node, t *table) {
+	if !r.stated.has(featuresField) {
+		t.only.Name = t.Name
+		t.Features = []problem.Feature{t.only}
+	} else {
+		for _, f := range tableFields {
+			if r.stated.has(1<<f.id) && onlyFields.has(1<<f.id) {
+				r.add(n.line, fmt.Sprintf("both features and %s are stated", f.key), fmt.Sprintf("state %s for a table that one feature reads, else in each of the features", f.key))
+			}
 		}
 	}
+	if t.Dim <= 0 && !r.stated.has(dimField) {
+		r.bad |= dimField
+	}
+	r.access(n, t)
+	r.devices(n, t)
 }
 
-// complete reports the keys that are missing or exclude each other, and makes the
-// one feature of a table that lists no features.
-func (t *tableReader) complete(o *strictjson.ObjectReader, line int) {
-	t.require(o, line, "name", "rows", "dim")
-	t.bad |= missing(o)
-	if !o.Has("features") {
-		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: t.pooling, LengthCV: t.lengthCV, Bags: t.bags}}
+// devices puts the device of a pin among the allowed devices.
+func (r *reading) devices(n *node, t *table) {
+	c, both := &t.Constraint, r.stated&devicesFields == devicesFields
+	if r.stated.has(pinField) && !r.bad.has(pinField) {
+		c.Devices = append(c.Devices, t.pin)
+	}
+	if r.stated.has(devicesFields) {
+		r.stated |= devicesFields
+	}
+	if both {
+		r.add(n.line, "both device and devices are stated", "state device to pin the table to one, devices to allow several")
+		slices.Sort(c.Devices)
+		c.Devices = slices.Compact(c.Devices)
+		r.bad |= devicesFields
+	}
+}
+
+// access tells the kind of a table's distribution, and reports keys that do not state one.
+func (r *reading) access(n *node, t *table) {
+	if t.Access.Kind == access.Histogram { // of the prototype's format
+		r.stated |= zipfField
+		if r.bad != 0 {
+			t.Access.Reuse = mendedReuse(t.Access.Reuse)
+		}
 		return
 	}
-	for _, key := range []string{"pooling_factor", "length_cv", "bags"} {
-		if o.Has(key) {
-			t.add(line, fmt.Sprintf("both features and %s are stated", key), fmt.Sprintf("state %s for a table that one feature reads, else in each of the features", key))
+	d, kinds := &t.Access, []string(nil)
+	for _, f := range accessFields {
+		if r.stated&kindFields&(1<<f.id) != 0 {
+			kinds = append(kinds, f.key)
 		}
 	}
-	t.stated |= statedLengths
-}
-
-// missing returns what is unread because the table's object does not have it.
-func missing(o *strictjson.ObjectReader) (bad unread) {
-	for _, needed := range []struct {
-		key  string
-		part unread
-	}{{"name", unreadName}, {"rows", unreadRows}, {"dim", unreadDim}} {
-		if !o.Has(needed.key) {
-			bad |= needed.part
+	faulty := r.bad.has(accessField) && !r.bad.has(kindFields)
+	switch {
+	case len(kinds) > 1:
+		r.add(n.line, "access states both "+strings.Join(kinds, " and "), distributionHint)
+	case r.stated.has(reuseField):
+		if !r.stated.has(batchField) {
+			r.add(n.line, "reuse is stated without its batch", "state the number of samples that the histogram was counted on")
 		}
-	}
-	return bad
-}
-
-// dim reads a number of columns.
-func (s *scanner) dim() (int, bool) {
-	dim, ok := s.whole("dim", dimHint)
-	return int(dim), ok
-}
-
-// module reads the path of the module that holds a table. An empty one is
-// reported: it would pass for none stated.
-func (s *scanner) module() string {
-	module, ok := s.Text("module")
-	if ok && module == "" {
-		s.add(s.Line(), "module is empty", "leave it out for a table of the model itself, or of no known module")
-	}
-	return module
-}
-
-// require reports the keys that the object lacks.
-func (s *scanner) require(o *strictjson.ObjectReader, line int, keys ...string) {
-	var missing []string
-	for _, key := range keys {
-		if !o.Has(key) {
-			missing = append(missing, key)
-		}
+	case r.stated.has(batchField | uniqueField):
+		r.add(n.line, "access states batch or unique_rows without reuse", "they belong to a histogram of reuse")
+	case r.stated.has(uniformField) && !t.uniform && !r.bad.has(uniformField):
+		r.add(n.line, "uniform: false says nothing", distributionHint)
+	case len(kinds) == 0 && r.stated.has(accessField) && !r.stated.has(lawField) && !faulty:
+		r.add(n.line, "access states no distribution", distributionHint)
 	}
 	switch {
-	case len(missing) == 1:
-		s.add(line, fmt.Sprintf("%s is missing in %s", missing[0], o.What), "")
-	case len(missing) > 1:
-		s.add(line, fmt.Sprintf("%s are missing in %s", strings.Join(missing, ", "), o.What), "")
-	}
-}
-
-// features reads the features; where they could not be read, it makes up one
-// that reads nothing.
-func (s *scanner) features() []problem.Feature {
-	var features []problem.Feature
-	before := s.count()
-	for range s.List("features") {
-		var f problem.Feature
-		if s.Next() == strictjson.String { // as TorchRec's feature_names lists them
-			f.Name, _ = s.Text("a feature")
-			f.PoolingFactor, f.LengthCV = unstatedFactor, unstatedLengths
-			features = append(features, f)
-			continue
-		}
-		line, o := s.Line(), s.Object("a feature", featureKeys)
-		for key := range o.Keys() {
-			switch key {
-			case "name":
-				f.Name, _ = s.Text("name")
-			case "pooling_factor":
-				f.PoolingFactor, _ = s.real("pooling_factor", poolingHint)
-			case "length_cv":
-				f.LengthCV, _ = s.real("length_cv", lengthHint)
-			case "bags":
-				f.Bags = s.bags()
-			}
-		}
-		if !o.Has("length_cv") {
-			f.LengthCV = unstatedLengths
-		}
-		if o.Opened() && !s.Failed() {
-			s.require(o, line, "pooling_factor")
-		}
-		features = append(features, f)
-	}
-	if len(features) == 0 && s.count() > before {
-		return make([]problem.Feature, 1)
-	}
-	return features
-}
-
-// precision reads the name of a precision under a key.
-func (s *scanner) precision(key string) (p problem.Precision, ok bool) {
-	line := s.Line()
-	text, ok := s.Text(key)
-	if !ok {
-		return 0, false
-	}
-	p, err := problem.ParsePrecision(strings.ToLower(text)) // TorchRec writes FP16
-	s.enum(line, err, text, key, precisions())
-	return p, err == nil
-}
-
-// bags reads the bags per sample of a feature. It refuses 0, which would mean that none are stated.
-func (s *scanner) bags() float64 {
-	bags, ok := s.real("bags", bagsHint)
-	if ok && bags == 0 {
-		s.add(s.Line(), "bags: 0 is not above 0", bagsHint)
-	}
-	return bags
-}
-
-// pooling reads how the rows of a bag become one vector.
-func (s *scanner) pooling() problem.Pooling {
-	line := s.Line()
-	text, ok := s.Text("pooling")
-	if !ok {
-		return 0
-	}
-	p, err := problem.ParsePooling(strings.ToLower(text)) // TorchRec writes SUM
-	s.enum(line, err, text, "pooling", problem.Poolings())
-	return p
-}
-
-func (s *scanner) optimizer() problem.Optimizer {
-	line := s.Line()
-	text, ok := s.Text("optimizer")
-	if !ok {
-		return 0
-	}
-	o, err := problem.ParseOptimizer(text)
-	s.enum(line, err, text, "optimizer", optimizers())
-	return o
-}
-
-// enum reports a word that is not one of the known ones.
-func (r *report) enum(line int, err error, word, what string, known []string) {
-	if err != nil {
-		r.add(line, fmt.Sprintf("%s %s is unknown", what, quote(word)), r.suggest(word, known))
-	}
-}
-
-func precisions() []string {
-	return []string{problem.FP32.String(), problem.FP16.String(), problem.BF16.String()}
-}
-
-func optimizers() []string {
-	return []string{problem.SGD.String(), problem.RowwiseAdagrad.String(), problem.Adagrad.String(), problem.Adam.String()}
-}
-
-// access reads the distribution of a table's accesses, and says what of it is stated.
-func (s *scanner) access() (d access.Distribution, has stated) {
-	s.Next()
-	line, before := s.Line(), s.count()
-	o := s.Object("access", accessKeys)
-	has = statedAccess
-	for key := range o.Keys() {
-		s.accessKey(key, &d)
-	}
-	if o.Has("index_law") {
-		has |= statedLaw
-		if d.Kind == access.Unstated {
-			has = statedLaw // a default may say the rest
-		}
-	}
-	if o.Opened() && !s.Failed() {
-		// A key that was not understood may have been one of a distribution.
-		s.checkAccess(o, line, s.count() > before)
-		if o.Has("reuse") && !o.Has("batch") {
-			d.Batch = 1
-		}
-	}
-	return d, has
-}
-
-func (s *scanner) accessKey(key string, d *access.Distribution) {
-	switch key {
-	case "reuse":
+	case r.stated.has(reuseField):
 		d.Kind = access.Histogram
-		s.reuse(d)
-	case "batch":
-		batch, ok := s.whole("batch", "state the number of samples that the histogram was counted on")
-		if d.Batch = int(batch); !ok {
+		if r.bad.has(reuseField) {
+			d.Reuse = mendedReuse(d.Reuse)
+		}
+		if !r.stated.has(batchField) || r.bad.has(batchField) {
 			d.Batch = 1
 		}
-	case "unique_rows":
-		d.UniqueRows, _ = s.real("unique_rows", uniqueHint)
-	case "zipf":
+		d.Exponent = 0
+	case r.stated.has(uniformField):
+		d.Kind, d.Exponent = access.Uniform, 0
+	case r.stated.has(zipfField):
 		d.Kind = access.Zipf
-		var ok bool
-		if d.Exponent, ok = s.real("zipf", zipfHint); !ok {
+		if r.bad.has(zipfField) {
 			d.Exponent = access.DefaultExponent
 		}
-	case "uniform":
-		d.Kind = access.Uniform
-		if uniform, ok := s.Bool("uniform"); ok && !uniform {
-			s.add(s.Line(), "uniform: false says nothing", distributionHint)
-		}
-	case "index_law":
-		d.Law, _ = s.law()
+	}
+	if d.Kind != access.Histogram {
+		d.Batch, d.UniqueRows = 0, 0
+	}
+	if r.stated.has(accessField) && !r.stated.has(lawField) {
+		r.stated |= zipfField // as far as defaults go
+	}
+	if r.stated.has(kindFields) {
+		r.stated |= zipfField
 	}
 }
 
-// law reads the law by which indices come about.
-func (s *scanner) law() (access.Law, bool) {
-	line := s.Line()
-	text, ok := s.Text("index_law")
-	if !ok {
-		return access.Independent, false
-	}
-	return s.indexLaw(line, text)
-}
-
-// indexLaw returns the law of a name, or reports the name.
-func (r *report) indexLaw(line int, text string) (access.Law, bool) {
-	law, err := access.ParseLaw(text)
-	r.enum(line, err, text, "index_law", laws())
-	return law, err == nil
-}
-
-func laws() (names []string) {
-	for _, law := range access.Laws() {
-		names = append(names, law.String())
-	}
-	return names
-}
-
-// checkAccess reports keys that do not state one distribution.
-func (s *scanner) checkAccess(o *strictjson.ObjectReader, line int, faulty bool) {
-	var kinds []string
-	for _, key := range []string{"reuse", "zipf", "uniform"} {
-		if o.Has(key) {
-			kinds = append(kinds, key)
-		}
-	}
-	switch {
-	case len(kinds) == 0 && faulty:
-	case len(kinds) == 0 && !o.Has("index_law"):
-		s.add(line, "access states no distribution", distributionHint)
-	case len(kinds) > 1:
-		s.add(line, "access states both "+strings.Join(kinds, " and "), distributionHint)
-	case o.Has("reuse"):
-		s.require(o, line, "batch")
-	case o.Has("batch") || o.Has("unique_rows"):
-		s.add(line, "access states batch or unique_rows without reuse", "they belong to a histogram of reuse")
-	}
-}
-
-func (s *scanner) reuse(d *access.Distribution) {
-	before, n := s.count(), 0
-	for i := range s.List("reuse") {
-		share, _ := s.real("reuse", "reuse holds the share of distinct rows in each use-count class")
-		if i < len(d.Reuse) {
-			d.Reuse[i] = share
-		}
-		n++
-	}
-	if n != access.Classes && !s.Failed() && (n > 0 || s.count() == before) {
-		s.add(s.Line(), fmt.Sprintf("reuse has %d shares, not %d", n, access.Classes), "the classes are rows used 1, 2, 3-4, 5-8, ..., 16385-32768 and more than 32768 times in a batch")
-	}
-	if s.count() > before {
-		d.Reuse = mendedReuse(d.Reuse)
-	}
-}
-
-// colocation reads the name of a co-location.
-func (s *scanner) colocation() string {
-	group, ok := s.Text("group")
-	if ok && group == "" {
-		s.add(s.Line(), "group is empty", "leave it out for a table in no group")
-	}
-	return group
-}
-
-// devices reads the devices that a table is allowed on.
-func (s *scanner) devices() (devices []int) {
-	before := s.count()
-	for range s.List("devices") {
-		if d, ok := s.whole("devices", deviceHint); ok {
-			devices = append(devices, int(d))
-		}
-	}
-	if len(devices) == 0 && !s.Failed() && s.count() == before {
-		s.add(s.Line(), "devices is an empty list: the table could go nowhere", "leave it out to allow all devices")
-	}
-	return devices
-}
-
-// shardingTypes reads the sharding types that a table may have.
-func (s *scanner) shardingTypes() []problem.ShardingType {
-	return namesIn(s, "sharding_types", "sharding type", problem.ParseShardingType, shardingTypes())
-}
-
-// memory reads the tiers or the cache share of a constraint, and returns which is stated.
-func (s *scanner) memory(key string, c *problem.Constraint) stated {
-	if key == "tiers" {
-		c.Tiers = s.tiers()
-		return statedTiers
-	}
-	c.CacheShare = s.cacheShare()
-	return statedCacheShare
-}
-
-// tiers reads the memory tiers that a table may lie in.
-func (s *scanner) tiers() []problem.Tier {
-	return namesIn(s, "tiers", "memory tier", problem.ParseTier, tiers())
-}
-
-// namesIn reads a list of one or more names of one kind.
-func namesIn[T ~string](s *scanner, key, kind string, parse func(string) (T, error), known []string) (list []T) {
-	before := s.count()
-	for i := range s.List(key) {
-		line := s.Line()
-		if i >= len(known) {
-			if s.Skip(); i == len(known) {
-				s.add(line, tooMany(key, known), "name each at most once")
-			}
-			continue
-		}
-		text, ok := s.Text(key)
-		if !ok {
-			continue
-		}
-		name, err := parse(text)
-		if s.enum(line, err, text, kind, known); err == nil {
-			list = append(list, name)
-		}
-	}
-	if len(list) == 0 && !s.Failed() && s.count() == before {
-		s.add(s.Line(), key+" is an empty list: the table could have none", fmt.Sprintf("leave it out to allow all %ss", kind))
-	}
-	if s.count() > before {
-		return nil // part of a list would be wrong for reasons of its own
-	}
-	return list
-}
-
-// tooMany says that a list has more entries than there are names for it.
-func tooMany(key string, known []string) string {
-	return fmt.Sprintf("%s has more than the %d entries that there are", key, len(known))
-}
-
-// cacheShare reads the share of a table's rows that HBM caches; 0 if it is no share.
-func (s *scanner) cacheShare() float64 {
-	share, ok := s.real("cache_share", cacheHint)
-	if ok && !(share > 0 && share < 1) {
-		s.add(s.Line(), badCacheShare(share), cacheHint)
-		return 0
-	}
-	return share
-}
-
-func badCacheShare(share float64) string {
-	return fmt.Sprintf("cache_share: %v is not above 0 and below 1", share)
-}
-
-func shardingTypes() []string { return texts(problem.ShardingTypes()) }
-func tiers() []string         { return texts(problem.Tiers()) }
-
-func texts[T ~string](names []T) []string {
-	list := make([]string, len(names))
-	for i, name := range names {
-		list[i] = string(name)
-	}
-	return list
-}
-
-// slices reads a constraint of a table's slices of columns, and returns which it is.
-func (s *scanner) slices(key string, c *problem.Constraint) stated {
-	if key == "one_host" {
-		c.OneHost, _ = s.Bool(key)
-		return statedOneHost
-	}
-	width, _ := s.whole(key, widthHint)
-	c.MinWidth = int(width)
-	return statedMinWidth
-}
-
-// constraints reads the constraints, which may have the given keys, and which of them are
-// stated. ok is false where it is not clear which devices are allowed.
-func (s *scanner) constraints(keys []string) (c problem.Constraint, has stated, ok bool) {
-	ok = true
-	s.Next()
-	line, o := s.Line(), s.Object("constraints", keys)
-	for key := range o.Keys() {
-		switch key {
-		case "devices":
-			before := s.count()
-			c.Devices = append(c.Devices, s.devices()...)
-			ok = ok && s.count() == before
-			has |= statedDevices
-		case "device":
-			d, read := s.whole("device", deviceHint)
-			if ok = ok && read; read {
-				c.Devices = append(c.Devices, int(d))
-			}
-			has |= statedDevices
-		case "group":
-			c.Colocation = s.colocation()
-		case "no_split":
-			c.NoSplit, _ = s.Bool("no_split")
-			has |= statedNoSplit
-		case "min_width", "one_host":
-			has |= s.slices(key, &c)
-		case "sharding_types":
-			c.ShardingTypes = s.shardingTypes()
-			has |= statedShardingTypes
-		case "tiers", "cache_share":
-			has |= s.memory(key, &c)
-		}
-	}
-	if o.Has("device") && o.Has("devices") && !s.Failed() {
-		s.add(line, "both device and devices are stated", "state device to pin the table to one, devices to allow several")
-		slices.Sort(c.Devices)
-		c.Devices, ok = slices.Compact(c.Devices), false
-	}
-	return c, has, ok
-}
+// unstated is what a listed feature has for a number that it does not state, until the end of the file:
+// the defaults may come after the tables. No number of a file reads as NaN.
+var unstated = math.NaN()

@@ -2,15 +2,12 @@ package input
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"unicode/utf8"
 
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/step"
 )
@@ -34,38 +31,28 @@ func Write(w io.Writer, file TableFile) error {
 	if file.Samples > 0 {
 		fmt.Fprintf(out, "  \"samples\": %d,\n", file.Samples)
 	}
-	var line bytes.Buffer
-	encode := json.NewEncoder(&line)
-	encode.SetEscapeHTML(false)
 	if len(warnings) > 0 {
-		if err := encode.Encode(warnings); err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "  \"warnings\": %s,\n", bytes.TrimSpace(line.Bytes()))
+		fmt.Fprintf(out, "  \"warnings\": %s,\n", jsonOf(warnings))
 	}
 	if len(file.Fixed) > 0 {
-		loads := make([]jsonFixed, len(file.Fixed))
+		loads := make([]any, len(file.Fixed))
 		for i := range loads {
-			loads[i] = fixedOf(&file.Fixed[i])
+			loads[i] = object(fixedFields, &file.Fixed[i])
 		}
-		line.Reset()
-		if err := encode.Encode(loads); err != nil {
-			return err
-		}
-		fmt.Fprintf(out, "  \"fixed\": %s,\n", bytes.TrimSpace(line.Bytes()))
+		fmt.Fprintf(out, "  \"fixed\": %s,\n", jsonOf(loads))
 	}
 	fmt.Fprint(out, "  \"tables\": [")
 	for i := range tables {
-		line.Reset()
-		if err := encode.Encode(tableOf(&tables[i])); err != nil {
-			return fmt.Errorf("table %q: %w", tables[i].Name, err)
-		}
 		separator := ",\n    "
 		if i == 0 {
 			separator = "\n    "
 		}
 		out.WriteString(separator)
-		out.Write(bytes.TrimSpace(line.Bytes()))
+		t := table{Table: &tables[i]}
+		if t.single() {
+			t.only = t.Features[0]
+		}
+		out.Write(jsonOf(object(ownFields, &t)))
 	}
 	fmt.Fprint(out, "\n  ]\n}\n")
 	return out.Flush()
@@ -116,103 +103,4 @@ func timesOnly(loads []hardware.FixedLoad) []hardware.FixedLoad {
 		}
 	}
 	return loads
-}
-
-// The JSON objects of the format, in the order of their keys.
-type (
-	jsonTable struct {
-		Name          string           `json:"name"`
-		Module        string           `json:"module,omitempty"`
-		Rows          int64            `json:"rows"`
-		Dim           int              `json:"dim"`
-		Features      []jsonFeature    `json:"features,omitempty"`
-		PoolingFactor *float64         `json:"pooling_factor,omitempty"`
-		LengthCV      float64          `json:"length_cv,omitempty"`
-		Bags          float64          `json:"bags,omitempty"`
-		Pooling       string           `json:"pooling,omitempty"`
-		Weighted      bool             `json:"weighted,omitempty"`
-		Prefetch      bool             `json:"prefetch,omitempty"`
-		IndexDedup    bool             `json:"index_dedup,omitempty"`
-		Settings      string           `json:"kernel_settings,omitempty"`
-		Precision     string           `json:"precision"`
-		Output        string           `json:"output_precision,omitempty"`
-		Optimizer     string           `json:"optimizer"`
-		Access        *jsonAccess      `json:"access,omitempty"`
-		Constraints   *jsonConstraints `json:"constraints,omitempty"`
-	}
-	jsonFeature struct {
-		Name          string  `json:"name,omitempty"`
-		PoolingFactor float64 `json:"pooling_factor"`
-		LengthCV      float64 `json:"length_cv,omitempty"`
-		Bags          float64 `json:"bags,omitempty"`
-	}
-	jsonAccess struct {
-		Reuse      []float64 `json:"reuse,omitempty"`
-		Batch      int       `json:"batch,omitempty"`
-		UniqueRows float64   `json:"unique_rows,omitempty"`
-		Zipf       float64   `json:"zipf,omitempty"`
-		Uniform    bool      `json:"uniform,omitempty"`
-		IndexLaw   string    `json:"index_law,omitempty"`
-	}
-	jsonConstraints struct {
-		Devices    []int  `json:"devices,omitempty"`
-		Device     *int   `json:"device,omitempty"`
-		Colocation string `json:"group,omitempty"`
-		NoSplit    bool   `json:"no_split,omitempty"`
-		MinWidth   int    `json:"min_width,omitempty"`
-		OneHost    bool   `json:"one_host,omitempty"`
-
-		ShardingTypes []problem.ShardingType `json:"sharding_types,omitempty"`
-		Tiers         []problem.Tier         `json:"tiers,omitempty"`
-		CacheShare    float64                `json:"cache_share,omitempty"`
-	}
-)
-
-func tableOf(t *problem.Table) jsonTable {
-	out := jsonTable{
-		Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Weighted: t.Weighted, Prefetch: t.Prefetch, IndexDedup: t.IndexDedup, Settings: t.KernelSettings,
-		Precision: t.Precision.String(), Optimizer: t.Optimizer.String(),
-	}
-	if o := t.OutputPrecision; o != 0 {
-		out.Output = o.Of(t.Precision).String()
-	}
-	if t.Pooling != problem.SumPooling {
-		out.Pooling = t.Pooling.String()
-	}
-	if len(t.Features) == 1 && t.Features[0].Name == t.Name {
-		out.PoolingFactor, out.LengthCV, out.Bags = &t.Features[0].PoolingFactor, t.Features[0].LengthCV, t.Features[0].Bags
-	} else {
-		for _, f := range t.Features {
-			out.Features = append(out.Features, jsonFeature(f))
-		}
-	}
-	out.Access = accessOf(t)
-	c := t.Constraint
-	if len(c.Devices) > 0 || c.Colocation != "" || c.NoSplit || c.MinWidth > 0 || c.OneHost || len(c.ShardingTypes) > 0 || len(c.Tiers) > 0 || c.CacheShare > 0 {
-		out.Constraints = &jsonConstraints{Devices: c.Devices, Colocation: c.Colocation, NoSplit: c.NoSplit, MinWidth: c.MinWidth, OneHost: c.OneHost, ShardingTypes: c.ShardingTypes, Tiers: c.Tiers, CacheShare: c.CacheShare}
-		if len(c.Devices) == 1 {
-			out.Constraints.Devices, out.Constraints.Device = nil, &c.Devices[0]
-		}
-	}
-	return out
-}
-
-// accessOf returns what is stated of a table's accesses; nil if nothing is.
-func accessOf(t *problem.Table) *jsonAccess {
-	out, d := jsonAccess{}, &t.Access
-	switch d.Kind {
-	case access.Histogram:
-		out.Reuse, out.Batch = d.Reuse[:], d.Batch
-		out.UniqueRows = min(d.UniqueRows, float64(t.Rows), mostUnique(t)) // a table that was scaled may state more
-	case access.Zipf:
-		out.Zipf = d.Exponent
-	case access.Uniform:
-		out.Uniform = true
-	}
-	if d.Law != access.Independent {
-		out.IndexLaw = d.Law.String()
-	} else if d.Kind == access.Unstated {
-		return nil
-	}
-	return &out
 }
