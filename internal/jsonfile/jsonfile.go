@@ -215,7 +215,7 @@ func at(d *jsontext.Decoder, err error) error {
 	case *json.SemanticError, *jsontext.SyntacticError:
 		return err
 	}
-	return &json.SemanticError{ByteOffset: d.InputOffset(), JSONPointer: d.StackPointer(), Err: err}
+	return &json.SemanticError{ByteOffset: d.InputOffset() - 1, JSONPointer: d.StackPointer(), Err: err}
 }
 
 // Ignored is a value of any form that is skipped.
