@@ -601,13 +601,13 @@ func TestTablesOfRequests(t *testing.T) {
 	if len(csv["plan"].(map[string]any)["tables"].([]any)) != 2 || len(text["plan"].(map[string]any)["tables"].([]any)) != 2 {
 		t.Error("tables are missing")
 	}
-	w := s.ask("POST", "/v1/plan", `{"problem": {"tables": {"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 0, "dim": 6}]}, "overrides": {"devices": 2, "device": "nope", "memory": "x", "comm_precision": "fp64"}, "nonsense": 1}, "options": {"method": "sise"}}`)
+	w := s.ask("POST", "/v1/plan", `{"problem": {"tables": {"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 0, "dim": 6}]}, "overrides": {"devices": 2, "device": "nope", "memory": "x", "comm_precision": "fp64"}}, "options": {"method": "sise"}}`)
 	var refusal service.Refusal
 	if err := json.Unmarshal(w.Body.Bytes(), &refusal); err != nil || w.Code != 422 || w.Header().Get("Content-Type") != "application/problem+json" {
 		t.Fatalf("got %d %v: %s", w.Code, err, w.Body)
 	}
 	all := w.Body.String()
-	for _, want := range []string{"dim 6", "problem.overrides.device", "problem.overrides.memory", "comm_precision", "nonsense", "options.method", "did you mean size?"} {
+	for _, want := range []string{"dim 6", "problem.overrides.device", "problem.overrides.memory", "comm_precision", "options.method", "did you mean size?"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the faults do not mention %q: %s", want, all)
 		}

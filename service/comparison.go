@@ -123,12 +123,9 @@ func (s *judge) within(ctx context.Context, do func(ctx context.Context) (*reply
 // read composes the problem of a request that judges a plan.
 func (s *judge) read(ctx context.Context, in *intake) (*judged, error) {
 	defer in.release()
-	body, faults, err := decode[JudgeBody](s.schemas, in.body)
+	body, err := decode[JudgeBody](s.schemas, in.body)
 	if err != nil {
 		return nil, err
-	}
-	if len(faults) > 0 {
-		return nil, refusal(faults...)
 	}
 	pl, err := s.planOf(ctx, s.shelf, body.Plan, "plan")
 	if err != nil {
@@ -216,12 +213,9 @@ func (s *judge) price(ctx context.Context, j *judged) ([]byte, error) {
 // diff returns what changes from one plan to another.
 func (s *judge) diff(ctx context.Context, in *intake) (*DiffAnswer, error) {
 	defer in.release()
-	body, faults, err := decode[DiffBody](s.schemas, in.body)
+	body, err := decode[DiffBody](s.schemas, in.body)
 	if err != nil {
 		return nil, err
-	}
-	if len(faults) > 0 {
-		return nil, refusal(faults...)
 	}
 	var both [2]*held
 	for i, one := range []struct {

@@ -152,7 +152,7 @@ func (s *planner) options(body *OptionsBody) (neuroshard.Options, time.Duration,
 
 // types returns the sharding types of a request as a search takes them.
 func (s *planner) types(body *OptionsBody) (types []problem.ShardingType, faults []fault) {
-	if body.ShardingTypes == nil {
+	if len(body.ShardingTypes) == 0 {
 		return search.Allowing(s.prices.types()), nil
 	}
 	for i, name := range body.ShardingTypes {
@@ -218,15 +218,6 @@ func (a *answer) bytes() []byte {
 	}
 	b.Write(bytes.TrimPrefix(a.result, []byte("{")))
 	return b.Bytes()
-}
-
-// work returns the work of a request for a plan.
-func (s *planner) work(p *planning) jobs.Work {
-	return jobs.Work{
-		What: "plan", Key: fmt.Sprintf("plan %s %v %s", p.id, p.limit, p.name), Limit: p.limit,
-		Weight: planWeight(len(p.problem.Tables), p.problem.Topology.Devices),
-		Run:    func(ctx context.Context, j *jobs.Job) (any, error) { return s.makePlan(ctx, p, j) },
-	}
 }
 
 // makePlan plans, unless another job kept the plan after the request had looked for it. It keeps the
@@ -298,13 +289,13 @@ func (s *planner) plan(ctx context.Context, in *intake, detached bool) (*answer,
 			return a, nil, nil
 		}
 	}
-	body, faults, err := decode[PlanBody](s.schemas, in.body)
+	body, err := decode[PlanBody](s.schemas, in.body)
 	if err != nil {
 		return nil, nil, err
 	}
 	p, err := s.prepare(body)
 	in.release()
-	if err = joined(err, faults); err != nil {
+	if err != nil {
 		return nil, nil, err
 	}
 	short := &shortcut{p.id, p.name}
@@ -315,7 +306,16 @@ func (s *planner) plan(ctx context.Context, in *intake, detached bool) (*answer,
 		}
 	}
 	s.metrics.misses.Inc()
-	job, err := s.queue.Start(s.work(p), detached)
+	return s.run(ctx, jobs.Work{
+		What: "plan", Key: fmt.Sprintf("plan %s %v %s", p.id, p.limit, p.name), Limit: p.limit,
+		Weight: planWeight(len(p.problem.Tables), p.problem.Topology.Devices),
+		Run:    func(ctx context.Context, j *jobs.Job) (any, error) { return s.makePlan(ctx, p, j) },
+	}, detached)
+}
+
+// run starts a job that makes a plan. It returns the plan or, if detached, the job.
+func (s *planner) run(ctx context.Context, work jobs.Work, detached bool) (*answer, *jobs.Job, error) {
+	job, err := s.queue.Start(work, detached)
 	if err != nil || detached {
 		return nil, job, err
 	}

@@ -150,27 +150,19 @@ func (r *replanning) identity(o *ReplanOptionsBody) (string, error) {
 // replan answers a request for a re-plan: always by a job, because the curve is not kept.
 func (s *replanner) replan(ctx context.Context, in *intake, detached bool) (*answer, *jobs.Job, error) {
 	defer in.release()
-	body, faults, err := decode[ReplanBody](s.schemas, in.body)
+	body, err := decode[ReplanBody](s.schemas, in.body)
 	if err != nil {
 		return nil, nil, err
 	}
 	r, err := s.prepareReplan(ctx, body)
-	if err = joined(err, faults); err != nil {
+	if err != nil {
 		return nil, nil, err
 	}
 	in.release()
-	job, err := s.queue.Start(jobs.Work{
+	return s.run(ctx, jobs.Work{
 		What: "replan", Key: fmt.Sprintf("replan %s %v %s", r.id, r.limit, r.name), Limit: r.limit, Weight: planWeight(len(r.problem.Tables), r.problem.Topology.Devices),
 		Run: func(ctx context.Context, j *jobs.Job) (any, error) { return s.makeReplan(ctx, r, j) },
 	}, detached)
-	if err != nil || detached {
-		return nil, job, err
-	}
-	result, err := job.Wait(ctx)
-	if err != nil {
-		return nil, job, err
-	}
-	return result.(*answer), job, nil
 }
 
 // makeReplan plans again. It keeps the plan unless the time limit or a cancel interrupted the search.

@@ -107,12 +107,12 @@ type sweeper struct{ *planner }
 // sweep starts the job of a request for a sweep.
 func (s *sweeper) sweep(in *intake) (*jobs.Job, error) {
 	defer in.release()
-	body, faults, err := decode[SweepBody](s.schemas, in.body)
+	body, err := decode[SweepBody](s.schemas, in.body)
 	if err != nil {
 		return nil, err
 	}
 	def, weight, err := s.define(body)
-	if err = joined(err, faults); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	sw, err := sweep.New(*def)
@@ -189,13 +189,8 @@ func statedDevices(def *sweep.Definition) int {
 	return 1
 }
 
-// swept is the result of a sweep.
-type swept struct{ text []byte }
-
-func (s *swept) bytes() []byte { return s.text }
-
 // makeSweep plans the cells. If the limit of time or a cancel ends it, the cells until then are the result.
-func (s *sweeper) makeSweep(ctx context.Context, sw *sweep.Sweep, by sweep.By, j *jobs.Job) (*swept, error) {
+func (s *sweeper) makeSweep(ctx context.Context, sw *sweep.Sweep, by sweep.By, j *jobs.Job) (text, error) {
 	outcomes, err := sw.Run(ctx, sweep.Options{
 		Workers: s.limits.workers(), Explain: explained,
 		OnOutcome: func(_ sweep.Outcome, done, of int) error {
@@ -208,7 +203,7 @@ func (s *sweeper) makeSweep(ctx context.Context, sw *sweep.Sweep, by sweep.By, j
 		return nil, err
 	}
 	results := sweep.NewResults(sweep.File{Head: sw.Head(sweep.Part{Index: 1, Count: 1}), Outcomes: outcomes}, by)
-	text, err := json.Marshal(results)
+	encoded, err := json.Marshal(results)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +212,7 @@ func (s *sweeper) makeSweep(ctx context.Context, sw *sweep.Sweep, by sweep.By, j
 		return nil, err
 	}
 	head := fmt.Sprintf("{\"job\":%q,", j.ID())
-	return &swept{append([]byte(head), text[1:]...)}, nil
+	return append([]byte(head), encoded[1:]...), nil
 }
 
 // explained returns the message of the error of a cell, and what to change.

@@ -29,6 +29,9 @@ type Error struct {
 	// Place is where the fault is, such as tables[3].rows; empty for the text as a whole.
 	Place string
 	Err   error
+	// Syntax is true if the text is not JSON, and Unknown is the key if no struct has it.
+	Syntax  bool
+	Unknown string
 }
 
 func (e *Error) Error() string {
@@ -67,25 +70,26 @@ func lineOf(data []byte, offset int64) int {
 
 func syntaxError(data []byte, e *jsontext.SyntacticError) error {
 	at := e.JSONPointer
-	err := e.Err
+	err, syntax := e.Err, true
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		err, at = fmt.Errorf("key %s is there twice", Brief(at.LastToken())), at.Parent()
+		err, at, syntax = fmt.Errorf("key %s is there twice", Brief(at.LastToken())), at.Parent(), false
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		err, at = fmt.Errorf("the file ends in the middle: %w", io.ErrUnexpectedEOF), ""
 	}
-	return &Error{Line: lineOf(data, e.ByteOffset), Place: place(at), Err: err}
+	return &Error{Line: lineOf(data, e.ByteOffset), Place: place(at), Err: err, Syntax: syntax}
 }
 
 func semanticError(data []byte, e *json.SemanticError) error {
-	at, err := e.JSONPointer, e.Err
+	at, err, unknown := e.JSONPointer, e.Err, ""
 	switch {
 	case errors.Is(err, json.ErrUnknownName):
-		err, at = fmt.Errorf("key %s is unknown", Brief(at.LastToken())), at.Parent()
+		unknown, at = at.LastToken(), at.Parent()
+		err = fmt.Errorf("key %s is unknown", Brief(unknown))
 	case err == nil || errors.Is(err, strconv.ErrRange) || errors.Is(err, strconv.ErrSyntax):
 		err = fmt.Errorf("%s is not %s", shown(e), wanted(e.GoType))
 	}
-	return &Error{Line: lineOf(data, e.ByteOffset), Place: place(at), Err: err}
+	return &Error{Line: lineOf(data, e.ByteOffset), Place: place(at), Err: err, Unknown: unknown}
 }
 
 // shown is what an error shows of a value of the wrong type.
