@@ -37,7 +37,7 @@ const mostTried = 32
 // devices, it tries the 32 that would be the least busy.
 //
 // If opt says nothing of hidden exchanges, the costs leave out what the plan assumes to be
-// hidden. If neither opt nor p states a hierarchical exchange, the costs count that of the plan. p must be valid, and pl valid for p. opt.Search.ShardingTypes restricts the places as it
+// hidden. If neither opt.Step nor p states a hierarchical exchange, the costs count that of the plan. p must be valid, and pl valid for p. opt.Search.ShardingTypes restricts the places as it
 // restricts the search; empty allows all types that opt.Prices estimates. Alternatives fails
 // with *Unpriceable if opt.Prices does not estimate the plan.
 func Alternatives(ctx context.Context, pl *plan.Plan, p *problem.Problem, opt Options) (cost unit.Millis, all []Alternative, err error) {
@@ -66,8 +66,10 @@ func NewExplainer(ctx context.Context, pl *plan.Plan, p *problem.Problem, opt Op
 	if opt.Step == nil && opt.Hidden == (plan.Hidden{}) {
 		opt.Hidden = pl.Provenance.Hidden
 	}
-	if opt.Step == nil && !opt.Hierarchy.On() && !p.Hierarchy.On() {
-		opt.Hierarchy = pl.Provenance.Hierarchy
+	if opt.Step == nil && !p.Hierarchy.On() && pl.Provenance.Hierarchy.On() {
+		own := *p
+		own.Hierarchy = pl.Provenance.Hierarchy
+		p = &own
 	}
 	opt, priced, err := opt.exposed(p)
 	if err != nil {

@@ -47,10 +47,7 @@ func chosenRows(t *testing.T) (*problem.Problem, [][]problem.Shard) {
 // tables has another place.
 func TestRowsOnChosenDevices(t *testing.T) {
 	p, shards := chosenRows(t)
-	r, err := neuroshard.Evaluate(t.Context(), p, shards, neuroshard.Options{Certificate: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := evaluated(t, p, shards, neuroshard.Options{})
 	if _, bounded := r.Gap(); bounded || r.Plan.Chosen() != 1 {
 		t.Errorf("got a bound %v and %d tables on chosen devices, want none and 1", bounded, r.Plan.Chosen())
 	}
@@ -84,11 +81,8 @@ func TestSearchChoosesDevices(t *testing.T) {
 	}
 	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
 	p.CommPrecision, p.Batch, p.Engine = problem.FP16, 55296, problem.HugeCTR
-	opt := neuroshard.Options{Certificate: true, Search: search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 2}}
-	r, err := neuroshard.Plan(context.Background(), &p, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	opt := neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 2}}
+	r := evaluated(t, &p, planned(t, &p, opt).Shards, opt)
 	if _, bounded := r.Gap(); r.Plan.Chosen() == 0 || bounded {
 		t.Fatalf("got %d tables on chosen devices and a bound %v, want some and none", r.Plan.Chosen(), bounded)
 	}

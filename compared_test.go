@@ -28,7 +28,7 @@ func eightTables(t *testing.T) problem.Problem {
 // plan found is the same to the byte.
 func TestComparedIsJudgedAsBaseline(t *testing.T) {
 	p := eightTables(t)
-	alone := planned(t, &p, neuroshard.Options{Baselines: true})
+	alone := completed(t.Context(), t, &p, neuroshard.Options{})
 	theirs := planned(t, &p, neuroshard.Options{Search: search.Options{Method: search.Size}})
 	before := written(t, theirs.Plan)
 	others := []neuroshard.Compared{
@@ -36,7 +36,7 @@ func TestComparedIsJudgedAsBaseline(t *testing.T) {
 		{Name: "none", Reason: "it is too large", Wall: 7},
 		{Name: "silent"},
 	}
-	beside := planned(t, &p, neuroshard.Options{Baselines: true, Compared: others})
+	beside := completed(t.Context(), t, &p, neuroshard.Options{}, others...)
 	if written(t, alone.Plan) != written(t, beside.Plan) {
 		t.Error("got another plan beside plans of other planners, want the same")
 	}
@@ -56,13 +56,6 @@ func TestComparedIsJudgedAsBaseline(t *testing.T) {
 	if got := beside.Baselines[n:]; !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	again, err := neuroshard.Evaluate(t.Context(), &p, alone.Shards, neuroshard.Options{Compared: others})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := again.Baselines; !slices.Equal(got, want) {
-		t.Errorf("beside a placement that was evaluated: got %+v, want %+v", got, want)
-	}
 }
 
 // A plan that breaks rules of the problem has its costs, and the first rule as the reason.
@@ -78,15 +71,15 @@ func TestComparedBreaksRules(t *testing.T) {
 		strict := p
 		strict.Tables = slices.Clone(p.Tables)
 		strict.Tables[0].Constraint = constraint
-		r := planned(t, &strict, neuroshard.Options{Compared: []neuroshard.Compared{{Name: "theirs", Plan: theirs.Plan}}, Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.RowWise}}})
-		b := r.Baselines[0]
+		r := completed(t.Context(), t, &strict, neuroshard.Options{Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.RowWise}}}, neuroshard.Compared{Name: "theirs", Plan: theirs.Plan})
+		b := r.Baselines[len(search.Baselines())]
 		if b.Valid || b.Predicted != theirs.Predicted.Cost || !strings.Contains(b.Reason, `table "`+first.Name+`"`) {
 			t.Errorf("%s: got %+v, want an invalid plan of %v whose reason names table %q", rule, b, theirs.Predicted.Cost, first.Name)
 		}
 	}
 }
 
-// Options with plans of other problems, or with names that are taken, are refused before the search.
+// Plans of other problems, or with names that are taken, are refused.
 func TestComparedRefuses(t *testing.T) {
 	p := eightTables(t)
 	theirs := planned(t, &p, neuroshard.Options{Search: search.Options{Method: search.Size}}).Plan
@@ -106,7 +99,10 @@ func TestComparedRefuses(t *testing.T) {
 		{"a method", &p, []neuroshard.Compared{{Name: search.Dim, Plan: theirs}}, `name "dim"`},
 		{"twice", &p, []neuroshard.Compared{{Name: "a", Plan: theirs}, {Name: "a"}}, "compared plan 1"},
 	} {
-		_, err := neuroshard.Plan(t.Context(), c.p, neuroshard.Options{Compared: c.given})
+		l, err := neuroshard.NewPlanner(t.Context(), c.p, neuroshard.Options{})
+		if err == nil {
+			err = l.Compare(&neuroshard.Result{}, c.given)
+		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
 		}

@@ -13,34 +13,61 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 )
 
-// Plan finds a plan for a published workload on its default cluster.
+// Two tables on four GPUs.
 func ExamplePlan() {
+	gpu, _ := hardware.ByName("a100-80") // a profile that ships with the program
+	p := problem.Problem{
+		Topology: hardware.Topology{Profile: gpu, Devices: 4},
+		Batch:    65536,
+		Tables: []problem.Table{
+			{Name: "user", Rows: 50_000_000, Dim: 128, Optimizer: problem.RowwiseAdagrad, Features: []problem.Feature{{PoolingFactor: 1}}},
+			{Name: "clicks", Rows: 2_000_000, Dim: 64, Optimizer: problem.RowwiseAdagrad, Features: []problem.Feature{{PoolingFactor: 80}}},
+		},
+	}
+	result, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, table := range result.Plan.Tables {
+		fmt.Println(table.Name, table.ShardingType)
+	}
+	// Output:
+	// user table_wise
+	// clicks row_wise
+}
+
+// A Planner compares a plan with those of other methods, and bounds the cost of every plan.
+func ExamplePlanner() {
 	w, err := workload.ByName("mlperf-dlrm-dcnv2")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	p := w.Problem()
-	result, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Baselines: true})
+	p, ctx := w.Problem(), context.Background()
+	planner, err := neuroshard.NewPlanner(ctx, &p, neuroshard.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("tables:", len(result.Plan.Tables))
-	fmt.Println("devices:", len(result.Plan.Devices))
-	fmt.Println("valid:", result.Plan.Validate(&p) == nil)
-	fmt.Println("search:", result.Status)
+	result, err := planner.Plan(ctx)
+	if err == nil {
+		err = errors.Join(planner.Baselines(ctx, result), planner.Certify(ctx, result))
+	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	best := true
 	for _, b := range result.Baselines {
 		best = best && (!b.Valid || result.Simulated.Cost < b.Simulated)
 	}
+	gap, _ := result.Gap()
 	fmt.Println("better than every baseline:", best)
+	fmt.Println("at most a quarter above the best possible:", gap < .25)
 	// Output:
-	// tables: 26
-	// devices: 8
-	// valid: true
-	// search: complete
 	// better than every baseline: true
+	// at most a quarter above the best possible: true
 }
 
 // If the tables do not fit the cluster, the error says how many devices would be enough.

@@ -50,7 +50,7 @@ func plansOfFewTables(t *testing.T, seeds uint64) {
 		for seed := range seeds {
 			for _, prices := range []neuroshard.Prices{neuroshard.Pretrained(), neuroshard.TorchRec()} {
 				p := fewTables(t, n, seed)
-				options := neuroshard.Options{Prices: prices, OneLaneRule: true}
+				options := neuroshard.Options{Prices: prices}
 				options.Search.Workers = 1
 				options.Search.ShardingTypes = problem.ShardingTypes()
 				brief := planned(t, p, options)
@@ -104,8 +104,8 @@ func TestFreeSlicesOfFewTables(t *testing.T) {
 		t.Skip("left out with -short: it plans or trains for long, on few threads")
 	}
 	for _, n := range []int{neuroshard.ComparedTables - 1, neuroshard.ComparedTables} {
-		options := neuroshard.Options{Prices: neuroshard.TorchRec(), FreeSlices: true}
-		if r := planned(t, fewTables(t, n, 1), options); (r.FreeSlices != nil) != (n >= neuroshard.ComparedTables) {
+		options := neuroshard.Options{Prices: neuroshard.TorchRec()}
+		if r := completed(t.Context(), t, fewTables(t, n, 1), options); (r.FreeSlices != nil) != (n >= neuroshard.ComparedTables) {
 			t.Errorf("%d tables: got plan with free slices %v, want one from %d tables on", n, r.FreeSlices, neuroshard.ComparedTables)
 		}
 	}

@@ -34,14 +34,13 @@ import (
 // bestFinalist returns the best finalist beside the placement found. Searches with a budget,
 // searches that were cut short, and searches that tried all placements have no further
 // finalists. If ctx ends meanwhile, the best finalist until then has status Interrupted.
-func bestFinalist(ctx context.Context, l *line, found search.Result) (search.Result, error) {
-	opt := l.opt.Search
+func bestFinalist(ctx context.Context, l *Planner, opt search.Options, found search.Result) (search.Result, error) {
 	groups := l.problem.Topology.ReplicaCount() > 1
 	if opt.Method != search.NeuroShard || opt.Budget > 0 || opt.MaxEvaluations > 0 || found.Optimal && !groups || found.Status != search.Complete {
 		return found, nil
 	}
-	further := finalists(l)
-	even, err := evenly(l, found)
+	further := finalists(l, opt)
+	even, err := evenly(l, opt, found)
 	if err != nil {
 		return found, err
 	}
@@ -62,13 +61,13 @@ func bestFinalist(ctx context.Context, l *line, found search.Result) (search.Res
 }
 
 // finalists returns the searches for further finalists.
-func finalists(l *line) (all []func(context.Context) (search.Result, error)) {
+func finalists(l *Planner, opt search.Options) (all []func(context.Context) (search.Result, error)) {
 	if in := l.opt.Step; in != nil && in.Stack.Exchange != step.Flat {
-		columns := l.opt.Search
+		columns := opt
 		columns.ShardingTypes = slices.DeleteFunc(slices.Clone(columns.ShardingTypes), func(t problem.ShardingType) bool {
 			return t != problem.TableWise && t != problem.ColumnWise
 		})
-		if n := len(columns.ShardingTypes); n > 0 && n < len(l.opt.Search.ShardingTypes) {
+		if n := len(columns.ShardingTypes); n > 0 && n < len(opt.ShardingTypes) {
 			all = append(all, func(ctx context.Context) (search.Result, error) { return l.search(ctx, columns) })
 		}
 	}
@@ -77,18 +76,17 @@ func finalists(l *line) (all []func(context.Context) (search.Result, error)) {
 	}
 	exchanges, priced := *l.problem, *l.priced
 	exchanges.Hierarchy, priced.Hierarchy = problem.Hierarchy{}, problem.Hierarchy{}
-	alone := l.opt.Search
-	alone.Beside = nil // it counts the hierarchical exchange
 	all = append(all, func(ctx context.Context) (search.Result, error) {
 		prices, err := l.opt.list(ctx, &priced)
 		if err != nil {
 			return search.Result{}, err
 		}
-		flat := line{problem: &exchanges, priced: &priced, opt: l.opt, prices: prices}
-		return flat.search(ctx, alone)
+		// The other lane rule would count the hierarchical exchange.
+		flat := Planner{problem: &exchanges, priced: &priced, opt: l.opt, prices: prices, besideKnown: true}
+		return flat.search(ctx, opt)
 	})
 	for i := range furtherSeeds {
-		next := l.opt.Search
+		next := opt
 		next.Seed += i + 1
 		all = append(all, func(ctx context.Context) (search.Result, error) { return l.search(ctx, next) })
 	}
@@ -109,7 +107,7 @@ const leastSync = .002
 
 // evenly returns the searches with less memory for each device, none if the all-reduce of the
 // replicas is too short to matter.
-func evenly(l *line, found search.Result) (all []func(context.Context) (search.Result, error), err error) {
+func evenly(l *Planner, opt search.Options, found search.Result) (all []func(context.Context) (search.Result, error), err error) {
 	t := &l.problem.Topology
 	if t.ReplicaCount() == 1 {
 		return nil, nil
@@ -136,13 +134,13 @@ func evenly(l *line, found search.Result) (all []func(context.Context) (search.R
 		least := mean + unit.Bytes(share*float64(most-mean))
 		narrow.Topology.ReserveFixed += max(0, t.Budget(t.Smallest())-least)
 		less.problem = &narrow
-		all = append(all, func(ctx context.Context) (search.Result, error) { return less.search(ctx, l.opt.Search) })
+		all = append(all, func(ctx context.Context) (search.Result, error) { return less.search(ctx, opt) })
 	}
 	return all, nil
 }
 
 // shorter returns the placement with the shorter step, with the work of both searches.
-func shorter(l *line, a, b search.Result) (search.Result, error) {
+func shorter(l *Planner, a, b search.Result) (search.Result, error) {
 	first, err := worth(l, a)
 	if err != nil {
 		return a, err
@@ -172,14 +170,14 @@ func together(a, b search.Stats) search.Stats {
 // worth returns what a placement is judged by, in ms: its whole step or, if no step is stated
 // or a step was measured with the placement to be found, its estimated cost and its share of
 // the all-reduce of the replicas.
-func worth(l *line, r search.Result) (float64, error) {
+func worth(l *Planner, r search.Result) (float64, error) {
 	in := l.opt.Step
 	if in == nil || in.Measured.Step > 0 && in.Measured.Shards == nil {
 		sync, err := simulate.SyncOf(l.problem, r.Shards)
 		share := sync.Time / unit.Millis(l.problem.Topology.Interval())
 		return float64(l.prices.Price(r.Shards).Cost + share), err
 	}
-	priced, err := priceStep(l.problem, r.Shards, *in)
+	priced, err := PriceStep(l.problem, r.Shards, *in)
 	if err != nil {
 		return 0, err
 	}

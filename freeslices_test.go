@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
@@ -19,11 +18,11 @@ func TestFreeSlicesBesideTheSearch(t *testing.T) {
 	for seed := range uint64(1) {
 		for _, prices := range []neuroshard.Prices{neuroshard.Pretrained(), neuroshard.TorchRec()} {
 			p := fewTables(t, neuroshard.ComparedTables+4, seed)
-			options := neuroshard.Options{Prices: prices, FreeSlices: true, Certificate: true}
+			options := neuroshard.Options{Prices: prices}
 			options.Search.Workers = 1
-			after := planned(t, p, options)
+			after := completed(t.Context(), t, p, options)
 			options.Search.Workers = 2
-			beside := planned(t, p, options)
+			beside := completed(t.Context(), t, p, options)
 			first, err := json.Marshal(after.Plan)
 			if err != nil {
 				t.Fatal(err)
@@ -45,13 +44,10 @@ func TestFreeSlicesBesideTheSearch(t *testing.T) {
 // A plan that was cancelled before the comparison has none.
 func TestNoFreeSlicesAfterACancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	options := neuroshard.Options{FreeSlices: true, OnStep: func(string) { cancel() }}
+	options := neuroshard.Options{OnStep: func(string) { cancel() }}
 	options.Search.Workers, options.Search.MaxEvaluations = 2, 20_000
-	r, err := neuroshard.Plan(ctx, fewTables(t, neuroshard.ComparedTables+4, 1), options)
-	if err != nil && !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	if err == nil && r.FreeSlices != nil {
+	r := completed(ctx, t, fewTables(t, neuroshard.ComparedTables+4, 1), options)
+	if r.FreeSlices != nil {
 		t.Errorf("got free slices %+v after the cancel", r.FreeSlices)
 	}
 }

@@ -103,9 +103,6 @@ func TestEstimatesOfTheOtherRule(t *testing.T) {
 		{name: "a baseline", dims: []int{8, 128}, want: []problem.LaneRule{widest}, change: func(_ *problem.Problem, opt *neuroshard.Options) {
 			opt.Search.Method = search.Dim
 		}},
-		{name: "one lane rule", dims: []int{8, 128}, want: []problem.LaneRule{widest}, change: func(_ *problem.Problem, opt *neuroshard.Options) {
-			opt.OneLaneRule = true
-		}},
 		{name: "formulas without lanes", dims: []int{8, 128}, prices: neuroshard.TorchRec(), want: []problem.LaneRule{widest}},
 	} {
 		p := mixedWidths(t, c.dims...)

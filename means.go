@@ -11,7 +11,7 @@ import (
 
 // inMeanCuts finds a placement whose tables of means are cut by rows as the engine needs that
 // (problem.MeanCuts). A search from an old placement keeps the way of that placement.
-func inMeanCuts(ctx context.Context, l *line, opt search.Options) (search.Result, error) {
+func inMeanCuts(ctx context.Context, l *Planner, opt search.Options) (search.Result, error) {
 	uncut, cut, err := problem.MeanCuts(l.problem, opt.ShardingTypes)
 	if err != nil {
 		return search.Result{}, err
@@ -27,15 +27,15 @@ func inMeanCuts(ctx context.Context, l *line, opt search.Options) (search.Result
 	return cheaperWay(ctx, l, uncut, cut, opt)
 }
 
-// searchAmong finds a placement of p, which is the line's problem with fewer sharding types.
-func searchAmong(ctx context.Context, l *line, p *problem.Problem, opt search.Options) (search.Result, error) {
+// searchAmong finds a placement of p, which is the planner's problem with fewer sharding types.
+func searchAmong(ctx context.Context, l *Planner, p *problem.Problem, opt search.Options) (search.Result, error) {
 	way := *l
 	way.problem = p
 	return inOneWidth(ctx, &way, opt)
 }
 
 // cheaperWay returns the cheaper placement of two searches. Each gets half of the limits.
-func cheaperWay(ctx context.Context, l *line, uncut, cut *problem.Problem, opt search.Options) (search.Result, error) {
+func cheaperWay(ctx context.Context, l *Planner, uncut, cut *problem.Problem, opt search.Options) (search.Result, error) {
 	half := opt
 	half.Budget, half.MaxEvaluations = opt.Budget/2, (opt.MaxEvaluations+1)/2
 	started := time.Now()

@@ -15,7 +15,7 @@ import (
 )
 
 // A cost model has errors, and a search finds placements whose cost the model underestimates. So
-// with Options.Measure, Plan has some finalists run on hardware, and the fastest is the plan:
+// Planner.Measure has some finalists run on hardware, and takes the fastest:
 //
 //	found              the placement of the search
 //	best greedy        the cheapest placement of the greedy baselines, as predicted
@@ -37,7 +37,7 @@ const (
 // triedPenalties are the risk penalties of the searches for finalists.
 var triedPenalties = []float64{0, 1, 2}
 
-// Measure has finalists run on a measurement backend. See Options.Measure.
+// Measure has finalists run on a measurement backend. See Planner.Measure.
 type Measure struct {
 	// Finalists is the most placements that are run, at least 2. There are fewer if the
 	// searches find fewer that differ.
@@ -118,12 +118,42 @@ type MeasureError struct {
 // Error returns the message.
 func (e *MeasureError) Error() string { return e.Message }
 
-// checkMeasure returns a *MeasureError if the finalists of a line cannot be measured.
-func checkMeasure(l *line) error {
-	m := l.opt.Measure
+// Measure runs r's plan and other finalists on a measurement backend, and returns the fastest as
+// the plan, with Result.Measured. Searches for finalists have the options of the Planner's search,
+// its budget among them. Measure fails with *MeasureError if the finalists cannot be measured: it
+// needs method NeuroShard and prices of tables that backends run. If r's search was interrupted, or
+// ctx ends, r stays the plan, with status search.Interrupted.
+func (l *Planner) Measure(ctx context.Context, r *Result, m *Measure) (*Result, error) {
+	if err := l.CheckMeasure(m); err != nil || r.Status == search.Interrupted {
+		return r, err
+	}
+	l.begin("finalists to measure")
+	all, err := toMeasure(ctx, l, r, m.Finalists)
+	if err == nil && ctx.Err() == nil {
+		l.begin(fmt.Sprintf("the measurement of %d finalists", len(all)))
+		var measured *Measured
+		if measured, err = m.Run(ctx, l.problem, all); err == nil {
+			measured.Finalists = all
+			kept := all[measured.Kept].found
+			kept.Optimal = kept.Optimal && measured.Kept == 0
+			if r, err = l.instead(ctx, r, kept); err == nil {
+				measured.describe(r)
+			}
+			return r, err
+		}
+	}
+	if ctx.Err() == nil {
+		return r, err
+	}
+	r.Status = search.Interrupted
+	r.Plan.Provenance.Status = string(r.Status)
+	r.Plan.Provenance.Warnings = append(r.Plan.Provenance.Warnings, "the measurement of the finalists was interrupted: this is the first choice of the cost model")
+	return r, nil
+}
+
+// CheckMeasure returns a *MeasureError if the finalists of the problem cannot be measured.
+func (l *Planner) CheckMeasure(m *Measure) error {
 	switch {
-	case m == nil:
-		return nil
 	case m.Finalists < 2 || m.Run == nil:
 		return &MeasureError{fmt.Sprintf("%d finalists are fewer than 2, or nothing runs them", m.Finalists), "choose between 2 or more"}
 	case l.opt.Search.Method != search.NeuroShard:
@@ -136,38 +166,8 @@ func checkMeasure(l *line) error {
 	return nil
 }
 
-// measure returns the finalist that was measured as the best one, and the measurement. If ctx
-// ends meanwhile, the placement found stays, with status Interrupted.
-func measure(ctx context.Context, l *line, found search.Result) (search.Result, *Measured, error) {
-	m := l.opt.Measure
-	if m == nil || found.Status == search.Interrupted {
-		return found, nil, nil
-	}
-	l.begin("finalists to measure")
-	all, err := toMeasure(ctx, l, found)
-	if err == nil && ctx.Err() == nil {
-		l.begin(fmt.Sprintf("the measurement of %d finalists", len(all)))
-		var measured *Measured
-		if measured, err = m.Run(ctx, l.problem, all); err == nil {
-			measured.Finalists = all
-			kept := all[measured.Kept].found
-			kept.Optimal = kept.Optimal && measured.Kept == 0
-			return kept, measured, nil
-		}
-	}
-	if ctx.Err() == nil {
-		return found, nil, err
-	}
-	found.Status = search.Interrupted
-	l.opt.Warnings = append(slices.Clone(l.opt.Warnings), "the measurement of the finalists was interrupted: this is the first choice of the cost model")
-	return found, nil, nil
-}
-
 // describe writes into the result which finalist its plan is.
 func (m *Measured) describe(r *Result) {
-	if m == nil {
-		return
-	}
 	r.Measured = m
 	kept, by := &m.Finalists[m.Kept], &r.Plan.Provenance
 	by.Method, by.Seed = string(kept.Method), kept.Seed
@@ -179,37 +179,37 @@ func (m *Measured) describe(r *Result) {
 }
 
 // toMeasure returns the finalists, the placement found first.
-func toMeasure(ctx context.Context, l *line, found search.Result) ([]Finalist, error) {
-	first := finalist(l, l, found)
+func toMeasure(ctx context.Context, l *Planner, r *Result, most int) ([]Finalist, error) {
+	first := finalist(l, l, search.Result{Shards: r.Shards, Cost: float64(r.Predicted.Cost), Optimal: r.Optimal, Status: r.Status, Stats: r.Stats})
 	greedy, err := bestGreedy(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	published, err := finalistOf(ctx, l, func(other *line) { other.opt.Search.Method = search.Paper })
+	published, err := finalistOf(ctx, l, func(other *Planner) { other.opt.Search.Method = search.Paper })
 	if err != nil {
 		return nil, err
 	}
 	certain := different(l, nil, append(append([]Finalist{first}, greedy...), published...))
-	further, err := variants(ctx, l, certain)
+	further, err := variants(ctx, l, certain, most)
 	if err != nil {
 		return nil, err
 	}
 	all := different(l, certain, further)
-	return all[:min(len(all), l.opt.Measure.Finalists)], nil
+	return all[:min(len(all), most)], nil
 }
 
 // variants returns the finalists of the same search with other risk penalties and seeds, by
 // rising predicted cost. It makes searches until there are enough finalists that differ.
-func variants(ctx context.Context, l *line, certain []Finalist) ([]Finalist, error) {
+func variants(ctx context.Context, l *Planner, certain []Finalist, finalists int) ([]Finalist, error) {
 	var all []Finalist
-	most := searchesPerFinalist * l.opt.Measure.Finalists
+	most := searchesPerFinalist * finalists
 	byCost := func(a, b Finalist) int {
 		return cmp.Or(cmp.Compare(a.Predicted.Cost, b.Predicted.Cost), cmp.Compare(a.RiskPenalty, b.RiskPenalty), cmp.Compare(a.Seed, b.Seed))
 	}
 	penalties := penalties(l)
 	for i := 1; i <= most && ctx.Err() == nil; i++ {
 		penalty, seed := penalties[i%len(penalties)], l.opt.Search.Seed+uint64(i/len(penalties))
-		one, err := finalistOf(ctx, l, func(other *line) {
+		one, err := finalistOf(ctx, l, func(other *Planner) {
 			other.opt.Search.Seed = seed
 			if t, ok := l.opt.Prices.(trained); ok {
 				other.opt.Prices = Trained(t.model, penalty)
@@ -220,7 +220,7 @@ func variants(ctx context.Context, l *line, certain []Finalist) ([]Finalist, err
 		}
 		all = append(all, one...)
 		slices.SortStableFunc(all, byCost)
-		if len(different(l, certain, all)) >= l.opt.Measure.Finalists {
+		if len(different(l, certain, all)) >= finalists {
 			break
 		}
 	}
@@ -228,7 +228,7 @@ func variants(ctx context.Context, l *line, certain []Finalist) ([]Finalist, err
 }
 
 // penalties returns the risk penalties to search with, that of the options first.
-func penalties(l *line) []float64 {
+func penalties(l *Planner) []float64 {
 	t, ok := l.opt.Prices.(trained)
 	if !ok || t.model.Members() < 2 {
 		return []float64{riskPenalty(l)}
@@ -243,19 +243,19 @@ func penalties(l *line) []float64 {
 }
 
 // riskPenalty returns the risk penalty of the line's prices; 0 if they have none.
-func riskPenalty(l *line) float64 {
+func riskPenalty(l *Planner) float64 {
 	t, _ := l.opt.Prices.(trained)
 	return t.riskPenalty
 }
 
 // bestGreedy returns the cheapest finalist of the greedy baselines, as predicted; none if none fits.
-func bestGreedy(ctx context.Context, l *line) ([]Finalist, error) {
+func bestGreedy(ctx context.Context, l *Planner) ([]Finalist, error) {
 	var best []Finalist
 	for _, method := range search.Baselines() {
 		if method == search.Random {
 			continue
 		}
-		one, err := finalistOf(ctx, l, func(other *line) { other.opt.Search.Method = method })
+		one, err := finalistOf(ctx, l, func(other *Planner) { other.opt.Search.Method = method })
 		if err != nil {
 			return nil, err
 		}
@@ -268,15 +268,14 @@ func bestGreedy(ctx context.Context, l *line) ([]Finalist, error) {
 
 // finalistOf returns the finalist of the line's search with other options; none if that search
 // finds no valid placement, or if ctx ended.
-func finalistOf(ctx context.Context, l *line, change func(other *line)) ([]Finalist, error) {
+func finalistOf(ctx context.Context, l *Planner, change func(other *Planner)) ([]Finalist, error) {
 	other := *l
 	other.opt.Search.OnEvent, other.opt.Search.Brief = nil, true
 	other.opt.Search.Policy, other.opt.Search.Samples = nil, 0
 	change(&other)
 	var err error
-	if other.prices, err = other.opt.list(ctx, l.priced); err == nil {
-		other.opt.Search.Beside, err = other.beside(ctx)
-	}
+	other.besideKnown = false
+	other.prices, err = other.opt.list(ctx, l.priced)
 	if ctx.Err() != nil {
 		return nil, nil
 	}
@@ -297,7 +296,7 @@ func finalistOf(ctx context.Context, l *line, change func(other *line)) ([]Final
 
 // finalist returns a placement that the search of another line found, with the estimate of this
 // one.
-func finalist(l *line, by *line, found search.Result) Finalist {
+func finalist(l *Planner, by *Planner, found search.Result) Finalist {
 	return Finalist{
 		Method: by.opt.Search.Method, Seed: by.opt.Search.Seed, RiskPenalty: riskPenalty(by),
 		Shards: found.Shards, Predicted: l.prices.Price(found.Shards), found: found,
@@ -305,7 +304,7 @@ func finalist(l *line, by *line, found search.Result) Finalist {
 }
 
 // different returns the finalists and those of further that differ from all before them.
-func different(l *line, finalists, further []Finalist) []Finalist {
+func different(l *Planner, finalists, further []Finalist) []Finalist {
 	all := slices.Clone(finalists)
 	for _, f := range further {
 		if !slices.ContainsFunc(all, func(other Finalist) bool {

@@ -107,7 +107,7 @@ func TestNoBaselineUsesAllDevicesForLess(t *testing.T) {
 	}
 	few.Engine = problem.HugeCTR
 	types := []problem.ShardingType{problem.TableWise, problem.ColumnWise}
-	r := planned(t, few, neuroshard.Options{Baselines: true, Search: search.Options{ShardingTypes: types}})
+	r := completed(t.Context(), t, few, neuroshard.Options{Search: search.Options{ShardingTypes: types}})
 	valid := 0
 	for _, b := range r.Baselines {
 		if b.Valid {

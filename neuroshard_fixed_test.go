@@ -119,16 +119,10 @@ func TestTheBoundCountsFixedCompute(t *testing.T) {
 		t.Skip("left out with -short: it plans or trains for long, on few threads")
 	}
 	p := drawnFor(t, 2)
-	opt := neuroshard.Options{Certificate: true}
-	without, err := neuroshard.Plan(context.Background(), p, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var opt neuroshard.Options
+	without := completed(t.Context(), t, p, opt)
 	p.Topology.Fixed = []hardware.FixedLoad{{Name: "dynamic", Time: .5}, {Name: "busy", Devices: []int{1}, Time: .125}}
-	with, err := neuroshard.Plan(context.Background(), p, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	with := completed(t.Context(), t, p, opt)
 	if rise := with.Bound.Total - without.Bound.Total; rise < .499 || rise > .501 {
 		t.Errorf("got a bound that rises by %v, want 0.5 ms", rise)
 	}

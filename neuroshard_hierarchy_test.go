@@ -43,8 +43,9 @@ func TestPlanOfHierarchicalExchanges(t *testing.T) {
 	all := search.Options{ShardingTypes: problem.ShardingTypes(), MaxEvaluations: 200_000}
 	flat := planned(t, p, neuroshard.Options{Search: all})
 	for _, hidden := range []plan.Hidden{{}, {Forward: .05, Backward: .1}} {
-		opt := neuroshard.Options{Search: all, Hierarchy: stack.Hierarchy(), Hidden: hidden, Certificate: true}
-		r := planned(t, p, opt)
+		opt := neuroshard.Options{Search: all, Hidden: hidden}
+		hosts := inHosts(p, stack.Hierarchy())
+		r := completed(t.Context(), t, hosts, opt)
 		if r.Plan.Provenance.Hierarchy != inSteps {
 			t.Errorf("got %+v in the plan, want %+v", r.Plan.Provenance.Hierarchy, inSteps)
 		}
@@ -64,7 +65,7 @@ func TestPlanOfHierarchicalExchanges(t *testing.T) {
 				t.Errorf("%s: got an exchange of %v, want %v as in a whole step", what, got, e.ExchangeForward)
 			}
 		}
-		other, err := neuroshard.Evaluate(t.Context(), p, flat.Shards, opt)
+		other, err := neuroshard.Evaluate(t.Context(), hosts, flat.Shards, opt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +122,7 @@ func hierarchicalPlanIsTheOptimum(t *testing.T, evaluations int64) {
 			}
 			least = min(least, scorer.Cost())
 		}
-		r := planned(t, p, neuroshard.Options{Hierarchy: h, Search: search.Options{ShardingTypes: types, OneOperator: true, MaxEvaluations: evaluations}})
+		r := planned(t, inHosts(p, h), neuroshard.Options{Search: search.Options{ShardingTypes: types, OneOperator: true, MaxEvaluations: evaluations}})
 		if got := float64(r.Predicted.Cost); math.Abs(got/least-1) > 1e-9 {
 			t.Errorf("%+v: got a cost of %v, want %v, the least of all placements", h, got, least)
 		}
@@ -144,10 +145,9 @@ func TestHierarchicalExchangeErrors(t *testing.T) {
 		opt  neuroshard.Options
 		want string
 	}{
-		{"formulas", p, neuroshard.Options{Hierarchy: inSteps, Prices: neuroshard.TorchRec()}, "knows only flat exchanges"},
-		{"out of range", p, neuroshard.Options{Hierarchy: problem.Hierarchy{Sent: 2, Inside: 1, Between: 1}}, "2 is not above 0 and at most 1"},
-		{"stated twice", p, neuroshard.Options{Hierarchy: inSteps, Step: in}, "leave Options.Hierarchy and Problem.Hierarchy zero"},
-		{"stated by the problem", &own, neuroshard.Options{Step: in}, "leave Options.Hierarchy and Problem.Hierarchy zero"},
+		{"formulas", inHosts(p, inSteps), neuroshard.Options{Prices: neuroshard.TorchRec()}, "knows only flat exchanges"},
+		{"out of range", inHosts(p, problem.Hierarchy{Sent: 2, Inside: 1, Between: 1}), neuroshard.Options{}, "2 is not above 0 and at most 1"},
+		{"stated by the problem", &own, neuroshard.Options{Step: in}, "leave Problem.Hierarchy zero"},
 	} {
 		if _, err := neuroshard.Plan(context.Background(), c.p, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
@@ -163,15 +163,22 @@ func TestInterruptedFinalists(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	searched := false // the first search went beyond its start
-	opt := neuroshard.Options{Hierarchy: inSteps, Search: search.Options{ShardingTypes: problem.ShardingTypes(), OnEvent: func(e search.Event) {
+	opt := neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), OnEvent: func(e search.Event) {
 		if e.Phase != "start" {
 			searched = true
 		} else if searched {
 			cancel()
 		}
 	}}}
-	r, err := neuroshard.Plan(ctx, p, opt)
+	r, err := neuroshard.Plan(ctx, inHosts(p, inSteps), opt)
 	if err != nil || ctx.Err() == nil || r.Status != search.Interrupted {
 		t.Fatalf("got %v, context %v, want a plan with status interrupted: %+v", err, ctx.Err(), r)
 	}
+}
+
+// inHosts returns the problem with a hierarchical exchange.
+func inHosts(p *problem.Problem, h problem.Hierarchy) *problem.Problem {
+	own := *p
+	own.Hierarchy = h
+	return &own
 }

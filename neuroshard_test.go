@@ -60,6 +60,47 @@ func planned(t *testing.T, p *problem.Problem, opt neuroshard.Options) *neurosha
 	return r
 }
 
+// completed returns the same with all that a Planner adds to a plan. It does so even if ctx ends
+// while it searches.
+func completed(ctx context.Context, t testing.TB, p *problem.Problem, opt neuroshard.Options, compared ...neuroshard.Compared) *neuroshard.Result {
+	t.Helper()
+	if opt.Search.ShardingTypes == nil {
+		opt.Search.ShardingTypes = search.Columns()
+	}
+	l, err := neuroshard.NewPlanner(ctx, p, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := l.Plan(ctx)
+	if err == nil {
+		r, err = l.FreeSlices(ctx, r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Certify(context.WithoutCancel(ctx), r), l.Baselines(ctx, r), l.Compare(r, compared)); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// evaluated judges a placement and bounds the costs of all others.
+func evaluated(t *testing.T, p *problem.Problem, shards [][]problem.Shard, opt neuroshard.Options) *neuroshard.Result {
+	t.Helper()
+	l, err := neuroshard.NewPlanner(t.Context(), p, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := l.Evaluate(t.Context(), shards)
+	if err == nil {
+		err = l.Certify(t.Context(), r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func written(t *testing.T, pl *plan.Plan) string {
 	t.Helper()
 	var text bytes.Buffer
@@ -97,7 +138,7 @@ func covers(t *testing.T, p *problem.Problem, pl *plan.Plan) {
 // checkWorkload plans a workload on its default cluster with all baselines.
 func checkWorkload(t *testing.T, w workload.Workload) {
 	p := w.Problem()
-	r := planned(t, &p, neuroshard.Options{Baselines: true})
+	r := completed(t.Context(), t, &p, neuroshard.Options{})
 	if err := r.Plan.Validate(&p); err != nil {
 		t.Error(err)
 	}
@@ -147,7 +188,7 @@ func TestPlanBeatsTheBaselines(t *testing.T) {
 		t.Skip("left out with -short: it plans or trains for long, on few threads")
 	}
 	p := workloadNamed(t, "workload:mlperf-dlrm-dcnv2")
-	r := planned(t, &p, neuroshard.Options{Baselines: true})
+	r := completed(t.Context(), t, &p, neuroshard.Options{})
 	if p.Topology.Devices != 8 || p.Topology.Profile.Name != "a100-80" {
 		t.Fatalf("got %d x %s, want 8 x a100-80", p.Topology.Devices, p.Topology.Profile.Name)
 	}
@@ -334,16 +375,13 @@ func TestInterruptions(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	events := 0
-	opt := neuroshard.Options{Baselines: true, Warnings: []string{"of the input"}}
+	opt := neuroshard.Options{Warnings: []string{"of the input"}}
 	opt.Search.OnEvent = func(e search.Event) {
 		if events++; !math.IsInf(e.Best, 1) {
 			cancel()
 		}
 	}
-	r, err := neuroshard.Plan(ctx, &p, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := completed(ctx, t, &p, opt)
 	if r.Status != search.Interrupted || r.Plan.Provenance.Status != "interrupted" {
 		t.Errorf("cancelled in the search: got status %q, in the plan %q, want interrupted", r.Status, r.Plan.Provenance.Status)
 	}
@@ -487,10 +525,7 @@ func TestMeasuredModels(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Prices: neuroshard.Trained(model, 0), Baselines: true, Certificate: true, Search: search.Options{Method: search.Dim}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := completed(t.Context(), t, &p, neuroshard.Options{Prices: neuroshard.Trained(model, 0), Search: search.Options{Method: search.Dim}})
 		if _, ok := r.Gap(); r.Judged() || ok || r.Baselines[0].Simulated != 0 {
 			t.Errorf("all-to-alls %q: got a simulated cost or a bound, want none", comm)
 		}

@@ -74,26 +74,24 @@ func (o Options) prices() Prices {
 	return o.Prices
 }
 
-// exposed returns the options with Hidden and Hierarchy set to what Step hides in the problem and
-// how its stack exchanges, and the problem to price: p with that exchange, in the number format in
-// which the stack exchanges.
+// exposed returns the options with Hidden set to what Step hides in the problem, and the problem to
+// price: p with the exchange of the step's stack, in the number format in which that exchanges.
 func (o Options) exposed(p *problem.Problem) (Options, *problem.Problem, error) {
 	if o.Step == nil {
-		return o.hierarchical(p)
+		return o, p, errors.Join(o.Hidden.Check(), p.Hierarchy.Check())
 	}
 	in := *o.Step
 	in.Problem = p
 	hidden, err := in.Hidden()
 	hierarchy := in.Stack.Hierarchy()
 	if err != nil || in.Dense == nil && !hierarchy.On() {
-		opt, p, other := o.hierarchical(p)
-		return opt, p, errors.Join(err, other)
+		return o, p, errors.Join(err, o.Hidden.Check(), p.Hierarchy.Check())
 	}
 	if in.Dense != nil && o.Hidden != (plan.Hidden{}) {
 		return o, p, errors.New("both a step with a dense part and hidden times are stated: leave Options.Hidden zero")
 	}
-	if hierarchy.On() && (o.Hierarchy.On() || p.Hierarchy.On() && p.Hierarchy != hierarchy) {
-		return o, p, errors.New("both a stack with a hierarchical exchange and a hierarchical exchange are stated: leave Options.Hierarchy and Problem.Hierarchy zero")
+	if hierarchy.On() && p.Hierarchy.On() && p.Hierarchy != hierarchy {
+		return o, p, errors.New("both a stack with a hierarchical exchange and a hierarchical exchange are stated: leave Problem.Hierarchy zero")
 	}
 	if in.Dense != nil {
 		o.Hidden = hidden
@@ -102,27 +100,12 @@ func (o Options) exposed(p *problem.Problem) (Options, *problem.Problem, error) 
 	if warning != "" {
 		o.Warnings = append(slices.Clip(o.Warnings), warning)
 	}
-	if err != nil {
-		return o, priced, err
+	if hierarchy.On() && hierarchy != priced.Hierarchy {
+		other := *priced
+		other.Hierarchy = hierarchy
+		priced = &other
 	}
-	if hierarchy.On() {
-		o.Hierarchy = hierarchy
-	}
-	return o.hierarchical(priced)
-}
-
-// hierarchical returns the options and the problem with the same hierarchical exchange, if one of
-// them states it. It fails if Hidden or the exchange is out of range.
-func (o Options) hierarchical(p *problem.Problem) (Options, *problem.Problem, error) {
-	if !o.Hierarchy.On() {
-		o.Hierarchy = p.Hierarchy
-	}
-	if o.Hierarchy != p.Hierarchy {
-		other := *p
-		other.Hierarchy = o.Hierarchy
-		p = &other
-	}
-	return o, p, errors.Join(o.Hidden.Check(), o.Hierarchy.Check())
+	return o, priced, errors.Join(err, o.Hidden.Check(), priced.Hierarchy.Check())
 }
 
 // inFormatOf returns the problem in the number format in which the stack exchanges. A price
@@ -445,7 +428,7 @@ func priceable(pl *plan.Plan, prices PriceList) error {
 // the plan must place every table on devices that exist; Price does not check whether the
 // plan fits or keeps to constraints. It fails with *Unpriceable, and does not change the
 // plan, if the plan has tables that opt.Prices does not estimate. It uses opt.Prices,
-// opt.Step, opt.Hidden, opt.Hierarchy and opt.Warnings only. If ctx ends first, Price returns the
+// opt.Step, opt.Hidden and opt.Warnings only. If ctx ends first, Price returns the
 // error of ctx.
 func Price(ctx context.Context, pl *plan.Plan, p *problem.Problem, opt Options) error {
 	opt, priced, err := opt.exposed(p)
@@ -456,19 +439,19 @@ func Price(ctx context.Context, pl *plan.Plan, p *problem.Problem, opt Options) 
 	if err != nil {
 		return err
 	}
-	return estimate(pl, prices, pl.ByDevice(), "", &opt)
+	return estimate(pl, priced, prices, pl.ByDevice(), "", &opt)
 }
 
 // estimate writes the estimate of a placement into its plan: the times, the model that
-// predicted them, what they assume to be hidden, and the warnings.
-func estimate(pl *plan.Plan, prices PriceList, shards [][]problem.Shard, status search.Status, opt *Options) error {
+// predicted them, what they assume to be hidden, the exchange of the priced problem, and the warnings.
+func estimate(pl *plan.Plan, priced *problem.Problem, prices PriceList, shards [][]problem.Shard, status search.Status, opt *Options) error {
 	if err := priceable(pl, prices); err != nil {
 		return err
 	}
 	pl.SetBreakdown(prices.Price(shards))
 	by := prices.Estimator()
 	pl.Provenance.Model, pl.Provenance.ModelSource = by.Model, by.ModelSource
-	pl.Provenance.Hidden, pl.Provenance.Hierarchy = opt.Hidden, opt.Hierarchy
+	pl.Provenance.Hidden, pl.Provenance.Hierarchy = opt.Hidden, priced.Hierarchy
 	pl.Provenance.Warnings = warnings(prices, shards, status, opt.Warnings)
 	return nil
 }

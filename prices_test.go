@@ -115,7 +115,7 @@ func TestRiskPenaltyIsOfTheSearch(t *testing.T) {
 	model := ensemble(t, p.Topology.Profile.Name)
 	results := map[float64]*neuroshard.Result{}
 	for _, penalty := range []float64{0, 20} {
-		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Prices: neuroshard.Trained(model, penalty), Baselines: true, Search: search.Options{Workers: 1}})
+		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Prices: neuroshard.Trained(model, penalty), Search: search.Options{Workers: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,15 +206,9 @@ func TestChoicesOfPrices(t *testing.T) {
 			t.Errorf("%v: supports row_wise in host memory: got %v, want %v", c.prices, got, c.both)
 		}
 		for _, method := range []search.Method{search.NeuroShard, search.Size} {
-			opt := neuroshard.Options{Prices: c.prices, Certificate: true, Search: search.Options{Method: method, Workers: 1}}
-			want, err := neuroshard.Plan(context.Background(), p, opt)
-			if err != nil {
-				t.Fatalf("%v, %s: %v", c.prices, method, err)
-			}
-			got, err := neuroshard.Evaluate(t.Context(), p, want.Shards, opt)
-			if err != nil {
-				t.Fatalf("%v, %s: %v", c.prices, method, err)
-			}
+			opt := neuroshard.Options{Prices: c.prices, Search: search.Options{Method: method, Workers: 1}}
+			want := completed(t.Context(), t, p, opt)
+			got := evaluated(t, p, want.Shards, opt)
 			if want.Judged() != c.judged || want.Status != search.Complete {
 				t.Errorf("%v, %s: got judged %v and status %q, want %v and %q", c.prices, method, want.Judged(), want.Status, c.judged, search.Complete)
 			}
@@ -294,10 +288,7 @@ func TestScored(t *testing.T) {
 		t.Fatal(err)
 	}
 	searchtest.Conform(t, p, factory, []problem.Form{{}})
-	result, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Prices: neuroshard.Scored("lookups", newLookups), Baselines: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := completed(t.Context(), t, p, neuroshard.Options{Prices: neuroshard.Scored("lookups", newLookups)})
 	busiest := 0.0
 	for _, held := range result.Shards {
 		looked := 0.0
@@ -370,10 +361,7 @@ func TestBoundCountsOperators(t *testing.T) {
 			shards[i/2%2] = append(shards[i/2%2], s)
 		}
 		test.opt.ShardingTypes = search.Columns()
-		got, err := neuroshard.Evaluate(t.Context(), p, shards, neuroshard.Options{Certificate: true, Search: test.opt})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := evaluated(t, p, shards, neuroshard.Options{Search: test.opt})
 		if got.Bound.Total != test.want {
 			t.Errorf("%s: got a bound of %v, want %v", test.name, got.Bound.Total, test.want)
 		}

@@ -42,45 +42,40 @@ func PlanReplicas(ctx context.Context, problems []*problem.Problem, opt Options)
 	ordered := slices.SortedStableFunc(slices.Values(problems), func(a, b *problem.Problem) int {
 		return cmp.Compare(a.Topology.ReplicaCount(), b.Topology.ReplicaCount())
 	})
-	brief := opt
-	brief.Certificate, brief.Baselines, brief.FreeSlices, brief.Compared, brief.Measure = false, false, false, nil, nil
 	var tried []Replication
 	var first error
-	best := -1
+	var best *Result
+	at := 0
 	for i, p := range ordered {
-		one, err := replication(ctx, p, brief)
+		result, err := Plan(ctx, p, opt)
 		switch {
-		case ctx.Err() != nil && best < 0:
+		case err != nil && ctx.Err() != nil && best == nil:
 			return nil, ctx.Err()
-		case err != nil && !refused(err):
+		case err != nil && ctx.Err() == nil && !refused(err):
 			return nil, err
 		case err != nil && i == 0:
 			first = err
 		}
-		if tried = append(tried, one); one.Fits && (best < 0 || one.Step < tried[best].Step) {
-			best = i
+		one := Replication{Replicas: p.Topology.ReplicaCount(), Devices: p.Topology.Devices}
+		if err == nil {
+			one.measure(result)
+		}
+		tried = append(tried, one)
+		if one.Fits && (best == nil || one.Step < tried[at].Step) {
+			best, at = result, i
 		}
 	}
-	if best < 0 {
+	if best == nil {
 		return nil, first
 	}
-	result, err := Plan(ctx, ordered[best], opt)
-	if err == nil {
-		result.Tried = tried
-	}
-	return result, err
+	best.Tried = tried
+	return best, nil
 }
 
-// replication plans for one number of sharding groups.
-func replication(ctx context.Context, p *problem.Problem, opt Options) (Replication, error) {
-	one := Replication{Replicas: p.Topology.ReplicaCount(), Devices: p.Topology.Devices}
-	result, err := Plan(ctx, p, opt)
-	if err != nil {
-		return one, err
+// measure sets the times of a number of groups for which there is a plan.
+func (r *Replication) measure(result *Result) {
+	r.Fits, r.Predicted, r.Sync = true, result.Predicted.Cost, result.Plan.SyncCost()
+	if r.Step = r.Predicted + r.Sync; result.Step != nil {
+		r.Step = result.Step.Times.Step
 	}
-	one.Fits, one.Predicted, one.Sync = true, result.Predicted.Cost, result.Plan.SyncCost()
-	if one.Step = one.Predicted + one.Sync; result.Step != nil {
-		one.Step = result.Step.Times.Step
-	}
-	return one, nil
 }

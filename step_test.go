@@ -17,7 +17,7 @@ import (
 
 // Plan also prices the whole training step: the embeddings of its plan, the dense part of
 // the model, and what the training system overlaps.
-func ExamplePlan_wholeStep() {
+func ExamplePlanner_wholeStep() {
 	w, err := workload.ByName("mlperf-dlrm-dcnv2")
 	if err != nil {
 		fmt.Println(err)
@@ -34,11 +34,18 @@ func ExamplePlan_wholeStep() {
 		return
 	}
 	p := w.Problem()
-	result, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{
-		Search:    search.Options{Method: search.SizeLookup},
-		Baselines: true,
-		Step:      &step.Input{Dense: &dense, Stack: stack, PricePerHour: 2.95},
+	planner, err := neuroshard.NewPlanner(context.Background(), &p, neuroshard.Options{
+		Search: search.Options{Method: search.SizeLookup},
+		Step:   &step.Input{Dense: &dense, Stack: stack, PricePerHour: 2.95},
 	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	result, err := planner.Plan(context.Background())
+	if err == nil {
+		err = planner.Baselines(context.Background(), result)
+	}
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -70,13 +77,13 @@ func stepOf(t *testing.T, stack string) (problem.Problem, step.Input) {
 // Options.Step the same plan without one.
 func TestWholeStep(t *testing.T) {
 	p, in := stepOf(t, "torchrec-fused")
-	options := neuroshard.Options{Search: search.Options{Method: search.Dim}, Step: &in, Baselines: true}
-	r := planned(t, &p, options)
+	options := neuroshard.Options{Search: search.Options{Method: search.Dim}, Step: &in}
+	r := completed(t.Context(), t, &p, options)
 	if r.Step == nil || !(r.Step.Step > 0) || !(r.Step.SamplesPerSecond > 0) || !(r.Step.PricePerBillion > 0) || r.Step.Size == nil {
 		t.Fatalf("got step %+v, want one with a throughput, a price and that of the baseline size", r.Step)
 	}
-	priced, err := neuroshard.PriceStep(context.Background(), &p, r.Shards, options)
-	if err != nil || priced.Times != r.Step.Times || *priced.Size != *r.Step.Size {
+	priced, err := neuroshard.PriceStep(&p, r.Shards, in)
+	if err != nil || priced.Times != r.Step.Times {
 		t.Errorf("PriceStep: got %+v and error %v, want %+v", priced, err, r.Step)
 	}
 	evaluated, err := neuroshard.Evaluate(t.Context(), &p, r.Shards, options)
@@ -88,7 +95,7 @@ func TestWholeStep(t *testing.T) {
 	if plain.Step != nil || written(t, plain.Plan) != written(t, r.Plan) {
 		t.Errorf("without a step: got step %+v or another plan, want the same plan", plain.Step)
 	}
-	if _, err := neuroshard.PriceStep(context.Background(), &p, r.Shards, options); err == nil {
+	if _, err := neuroshard.PriceStep(&p, r.Shards, step.Input{}); err == nil {
 		t.Error("PriceStep without a step: got no error")
 	}
 }
@@ -164,22 +171,16 @@ func BenchmarkStep(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			options := neuroshard.Options{Step: &step.Input{Dense: &dense, Stack: s}, Baselines: true, Certificate: true}
-			r, err := neuroshard.Plan(b.Context(), &p, options)
-			if err != nil {
-				b.Fatal(err)
-			}
+			options := neuroshard.Options{Step: &step.Input{Dense: &dense, Stack: s}}
+			r := completed(b.Context(), b, &p, options)
 			b.Run(name+"/"+stack+"/plan", func(b *testing.B) {
 				for b.Loop() {
-					if _, err := neuroshard.Plan(b.Context(), &p, options); err != nil {
-						b.Fatal(err)
-					}
+					completed(b.Context(), b, &p, options)
 				}
 			})
-			options.Baselines = false
 			b.Run(name+"/"+stack+"/price", func(b *testing.B) {
 				for b.Loop() {
-					if _, err := neuroshard.PriceStep(b.Context(), &p, r.Shards, options); err != nil {
+					if _, err := neuroshard.PriceStep(&p, r.Shards, *options.Step); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -28,7 +28,7 @@ const widthPatience = 2
 // inOneWidth finds a placement whose modules have slices of one width, where the engine needs that.
 // A search from an old placement keeps the width of modules that are cut in it, and gives other
 // modules the widest slices.
-func inOneWidth(ctx context.Context, l *line, opt search.Options) (search.Result, error) {
+func inOneWidth(ctx context.Context, l *Planner, opt search.Options) (search.Result, error) {
 	modules := problem.OneWidths(l.problem)
 	if len(modules) == 0 {
 		return l.searchIn(ctx, l.problem, opt)
@@ -36,7 +36,7 @@ func inOneWidth(ctx context.Context, l *line, opt search.Options) (search.Result
 	if opt.From != nil {
 		return l.searchIn(ctx, inHeldWidths(l.problem, modules, opt.From), opt)
 	}
-	w := widthSearch{line: l, ctx: ctx, opt: opt, modules: modules, started: time.Now(), optimal: len(modules) == 1}
+	w := widthSearch{planner: l, ctx: ctx, opt: opt, modules: modules, started: time.Now(), optimal: len(modules) == 1}
 	for i := range modules {
 		w.limit(&modules[i])
 	}
@@ -90,7 +90,7 @@ func inHeldWidths(p *problem.Problem, modules []problem.OneWidth, from *search.F
 
 // widthSearch is a search for each of several widths.
 type widthSearch struct {
-	line    *line
+	planner *Planner
 	ctx     context.Context
 	opt     search.Options
 	started time.Time
@@ -110,7 +110,7 @@ type widthSearch struct {
 // limit takes the widths of more slices than the cluster has devices out of a module's list, but
 // leaves the widest.
 func (w *widthSearch) limit(m *problem.OneWidth) {
-	p := w.line.problem
+	p := w.planner.problem
 	dim := p.Tables[m.Tables[0]].Dim
 	if k := slices.IndexFunc(m.Widths, func(width int) bool { return dim > width*p.Topology.Devices }); k >= 0 {
 		m.Widths, w.optimal = m.Widths[:max(1, k)], w.optimal && k == 0 && len(m.Widths) == 1
@@ -181,12 +181,12 @@ func (w *widthSearch) share(searches int) search.Options {
 // try searches with a choice of widths, as the first of some searches that are left, and reports
 // whether it found a cheaper placement.
 func (w *widthSearch) try(choice []int, left int) bool {
-	p := w.line.problem
+	p := w.planner.problem
 	for i, m := range w.modules {
 		p = problem.InSlicesOf(p, m.Widths[choice[i]], m.Tables)
 	}
 	w.tried = append(w.tried, choice)
-	found, err := w.line.searchIn(w.ctx, p, w.share(left))
+	found, err := w.planner.searchIn(w.ctx, p, w.share(left))
 	if err != nil {
 		w.err, w.optimal = err, false
 		return false

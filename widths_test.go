@@ -13,6 +13,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -132,7 +133,7 @@ func TestSequencesInOneWidth(t *testing.T) {
 		check("plan", r.Plan)
 		opt.Search.Method = ""
 		p.Batch *= 2
-		again, err := neuroshard.Replan(context.Background(), p, r.Plan, neuroshard.ReplanOptions{Options: opt})
+		again, err := replan.Plan(context.Background(), p, r.Plan, replan.Options{Options: opt})
 		if infeasible := (*search.Infeasible)(nil); errors.As(err, &infeasible) {
 			continue
 		}

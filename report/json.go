@@ -10,6 +10,7 @@ import (
 	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -97,7 +98,7 @@ type (
 //	devices            shards, bytes and times of each
 //	warnings           the plan's, and that of Result.Warnings
 //	plan               the plan as in its file
-func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
+func JSON(w io.Writer, r *neuroshard.Result, from *replan.Outcome, wall unit.Millis) error {
 	baselines := map[string]baselineJSON{}
 	for i := range r.Baselines {
 		baselines[string(r.Baselines[i].Method)] = jsonOf(r, &r.Baselines[i])
@@ -139,8 +140,8 @@ func JSON(w io.Writer, r *neuroshard.Result, wall unit.Millis) error {
 	if r.Step != nil {
 		fields = append(fields, field{"step", stepOf(r.Step.Times)})
 	}
-	if r.From != nil {
-		fields = append(fields, field{"from", transferOf(r.From)})
+	if from != nil {
+		fields = append(fields, field{"from", transferOf(from)})
 	}
 	return object(w, r.Plan, func(i int) *unit.Millis {
 		if !r.Judged() {

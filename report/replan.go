@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 
-	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
 // Replan writes whether to keep an old plan or to move to another one, the curve of cost
 // against moved bytes, and what changed.
-func Replan(w io.Writer, r *neuroshard.Replanned, opt Options) error {
+func Replan(w io.Writer, r *replan.Outcome, opt Options) error {
 	p := &printer{w: w, opt: opt}
 	p.printf("%s\n", p.paint(bold, firstLine(r)))
 	if r.Result.Plan.Provenance.Status == interrupted {
@@ -30,9 +30,9 @@ func Replan(w io.Writer, r *neuroshard.Replanned, opt Options) error {
 }
 
 // firstLine is the first line of the report.
-func firstLine(r *neuroshard.Replanned) string {
+func firstLine(r *replan.Outcome) string {
 	point := r.Point()
-	if r.Verdict == neuroshard.Keep {
+	if r.Verdict == replan.Keep {
 		return fmt.Sprintf("Keep the old plan: %v; %s", point.Cost, whyKeep(r))
 	}
 	moves := moved(r)
@@ -50,7 +50,7 @@ func firstLine(r *neuroshard.Replanned) string {
 }
 
 // moved says what moves, and what is loaded or placed for the first time.
-func moved(r *neuroshard.Replanned) string {
+func moved(r *replan.Outcome) string {
 	t := r.Point().Transfer
 	var parts []string
 	if t.Lost > 0 {
@@ -74,7 +74,7 @@ func moved(r *neuroshard.Replanned) string {
 }
 
 // whyKeep says what the best other plan would bring.
-func whyKeep(r *neuroshard.Replanned) string {
+func whyKeep(r *replan.Outcome) string {
 	keep, best := r.Point(), r.Point()
 	for i := range r.Curve {
 		if r.Curve[i].Cost < best.Cost {
@@ -85,8 +85,8 @@ func whyKeep(r *neuroshard.Replanned) string {
 	switch {
 	case best == keep:
 		return "no other plan found costs less"
-	case gain <= neuroshard.TieBand:
-		return fmt.Sprintf("the best other plan found saves %.2g %%, and gains up to %.2g %% are ties", 100*gain, 100*neuroshard.TieBand)
+	case gain <= replan.TieBand:
+		return fmt.Sprintf("the best other plan found saves %.2g %%, and gains up to %.2g %% are ties", 100*gain, 100*replan.TieBand)
 	}
 	return fmt.Sprintf("the best other plan found saves %.2g %%, and moves more bytes or pays back later than allowed", 100*gain)
 }
@@ -154,7 +154,7 @@ func long(s float64) string {
 }
 
 // curve lists the points, the chosen one with an arrow.
-func curve(p *printer, r *neuroshard.Replanned) {
+func curve(p *printer, r *replan.Outcome) {
 	largest := unit.Millis(0)
 	for i := range r.Curve {
 		largest = max(largest, r.Curve[i].Cost, r.Curve[i].Simulated)
@@ -187,12 +187,12 @@ func curve(p *printer, r *neuroshard.Replanned) {
 }
 
 // untimed reports whether the time of a point's transfer is not known.
-func untimed(point *neuroshard.Point) bool {
+func untimed(point *replan.Point) bool {
 	return !point.Transfer.Timed && point.Transfer.Bytes > 0
 }
 
 // transferTime is the time of a point's transfer.
-func transferTime(point *neuroshard.Point) string {
+func transferTime(point *replan.Point) string {
 	if untimed(point) {
 		return "-"
 	}
@@ -200,7 +200,7 @@ func transferTime(point *neuroshard.Point) string {
 }
 
 // PointLabel says what a point of the curve may move.
-func PointLabel(point *neuroshard.Point) string {
+func PointLabel(point *replan.Point) string {
 	switch point.Label {
 	case "keep":
 		return "nothing: the old plan"
@@ -220,7 +220,7 @@ func PointLabel(point *neuroshard.Point) string {
 }
 
 // gained is the gain of a point above the first one, in percent.
-func gained(r *neuroshard.Replanned, i int) string {
+func gained(r *replan.Outcome, i int) string {
 	if i == 0 {
 		return "-"
 	}
@@ -229,7 +229,7 @@ func gained(r *neuroshard.Replanned, i int) string {
 }
 
 // payback is the number of steps after which a point has paid back.
-func payback(point *neuroshard.Point, i int) string {
+func payback(point *replan.Point, i int) string {
 	switch {
 	case i == 0:
 		return "-"
@@ -243,7 +243,7 @@ func payback(point *neuroshard.Point, i int) string {
 
 // PaysBack returns the number of steps after which a point has paid back. ok is false if it never
 // does, or if the time of its transfer is not known.
-func PaysBack(point *neuroshard.Point) (steps int64, ok bool) {
+func PaysBack(point *replan.Point) (steps int64, ok bool) {
 	if point.PaysBack < 0 || untimed(point) {
 		return 0, false
 	}
@@ -251,7 +251,7 @@ func PaysBack(point *neuroshard.Point) (steps int64, ok bool) {
 }
 
 // changes lists what differs between the old plan and the problem.
-func changes(p *printer, r *neuroshard.Replanned) {
+func changes(p *printer, r *replan.Outcome) {
 	if unchanged(r) {
 		return
 	}
@@ -262,13 +262,13 @@ func changes(p *printer, r *neuroshard.Replanned) {
 }
 
 // unchanged reports whether the problem is that of the old plan.
-func unchanged(r *neuroshard.Replanned) bool {
+func unchanged(r *replan.Outcome) bool {
 	c := &r.Changes
 	return len(c.Added)+len(c.Removed)+len(c.Resized)+len(c.Converted)+len(c.Lost) == 0 && c.Cluster == nil
 }
 
 // changeFacts returns what differs between the old plan and the problem.
-func changeFacts(p *printer, r *neuroshard.Replanned) []Fact {
+func changeFacts(p *printer, r *replan.Outcome) []Fact {
 	c := &r.Changes
 	var all []Fact
 	if c.Cluster != nil {
@@ -293,7 +293,7 @@ func changeFacts(p *printer, r *neuroshard.Replanned) []Fact {
 
 // ReplanLines says what the answer of a re-plan is, what changed since the old plan, and how a
 // TorchRec job gets to the new plan.
-func ReplanLines(r *neuroshard.Replanned) []string {
+func ReplanLines(r *replan.Outcome) []string {
 	lines := []string{firstLine(r)}
 	if r.Result.Plan.Provenance.Status == interrupted {
 		lines = append(lines, "INTERRUPTED: these are the plans found until then")
@@ -347,7 +347,7 @@ func tableTransfer(t *plan.TableTransfer) []string {
 }
 
 // reshard says how a TorchRec job gets to the plan.
-func reshard(p *printer, r *neuroshard.Reshard) {
+func reshard(p *printer, r *replan.Reshard) {
 	if r == nil {
 		return
 	}
@@ -358,7 +358,7 @@ func reshard(p *printer, r *neuroshard.Reshard) {
 }
 
 // reshardFacts says how a TorchRec job gets to the plan.
-func reshardFacts(p *printer, r *neuroshard.Reshard) []Fact {
+func reshardFacts(p *printer, r *replan.Reshard) []Fact {
 	all := []Fact{{"while it runs", fmt.Sprintf("%v, with neuroshard_torchrec.reshard", r.Live)}}
 	if r.Restart != "" {
 		all[0] = Fact{"by checkpoint", fmt.Sprintf("%v: %s", r.Checkpoint, OneLine(r.Restart))}
@@ -404,7 +404,7 @@ type curveJSON struct {
 //	torchrec               restart, stay, live_bytes, checkpoint_bytes; only for that engine
 //
 // and then devices, warnings and plan, as JSON writes them.
-func ReplanJSON(w io.Writer, r *neuroshard.Replanned) error {
+func ReplanJSON(w io.Writer, r *replan.Outcome) error {
 	point := r.Point()
 	device, busiest := point.Transfer.Busiest()
 	var points []curveJSON
@@ -446,7 +446,7 @@ func ReplanJSON(w io.Writer, r *neuroshard.Replanned) error {
 }
 
 // pointOf returns a point of the curve as JSON has it.
-func pointOf(r *neuroshard.Replanned, i int) curveJSON {
+func pointOf(r *replan.Outcome, i int) curveJSON {
 	point := &r.Curve[i]
 	t := point.Transfer
 	_, busiest := t.Busiest()
@@ -471,18 +471,18 @@ func pointOf(r *neuroshard.Replanned, i int) curveJSON {
 
 // transferJSON is how a plan comes from an old plan.
 type transferJSON struct {
-	Verdict neuroshard.Verdict `json:"verdict"`
-	OldCost *unit.Millis       `json:"old_cost_ms"`
+	Verdict replan.Verdict `json:"verdict"`
+	OldCost *unit.Millis   `json:"old_cost_ms"`
 	curveJSON
 }
 
 // transferOf returns how a plan comes from an old plan as JSON has it.
-func transferOf(r *neuroshard.Replanned) transferJSON {
+func transferOf(r *replan.Outcome) transferJSON {
 	return transferJSON{r.Verdict, r.OldCost, pointOf(r, r.Chosen)}
 }
 
 // changesOf returns what changed as JSON has it.
-func changesOf(c *neuroshard.PlanChanges) map[string]any {
+func changesOf(c *replan.Changes) map[string]any {
 	list := func(names []string) []string { return append([]string{}, names...) }
 	return map[string]any{
 		"added": list(c.Added), "removed": list(c.Removed), "resized": list(c.Resized), "converted": list(c.Converted),

@@ -10,6 +10,7 @@ import (
 
 	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -18,12 +19,12 @@ import (
 // replanFile is what is read of the object that ReplanJSON writes. It has further keys, which
 // follow from these.
 type replanFile struct {
-	Verdict  neuroshard.Verdict `json:"verdict"`
-	OldCost  *unit.Millis       `json:"old_cost_ms"`
-	Unfit    string             `json:"old_plan_unfit"`
-	Total    unit.Bytes         `json:"total_bytes"`
-	Curve    []curveJSON        `json:"curve"`
-	Transfer *plan.Transfer     `json:"transfer"`
+	Verdict  replan.Verdict `json:"verdict"`
+	OldCost  *unit.Millis   `json:"old_cost_ms"`
+	Unfit    string         `json:"old_plan_unfit"`
+	Total    unit.Bytes     `json:"total_bytes"`
+	Curve    []curveJSON    `json:"curve"`
+	Transfer *plan.Transfer `json:"transfer"`
 	Changes  struct {
 		Added     []string            `json:"added"`
 		Removed   []string            `json:"removed"`
@@ -32,9 +33,9 @@ type replanFile struct {
 		Lost      []int               `json:"lost_devices"`
 		Cluster   *plan.ClusterChange `json:"cluster"`
 	} `json:"changes"`
-	Reshard  *neuroshard.Reshard `json:"torchrec"`
-	Warnings []string            `json:"warnings"`
-	Plan     json.RawMessage     `json:"plan"`
+	Reshard  *replan.Reshard `json:"torchrec"`
+	Warnings []string        `json:"warnings"`
+	Plan     json.RawMessage `json:"plan"`
 }
 
 // maxReplanBytes is the size above which a file is refused.
@@ -43,7 +44,7 @@ const maxReplanBytes = 1 << 30
 // ReadReplan reads an object that ReplanJSON wrote. Of the result's Result only Plan is set, with
 // all warnings of the re-plan. Of the transfers of points that were not chosen, only the bytes and
 // the time are set.
-func ReadReplan(r io.Reader) (*neuroshard.Replanned, error) {
+func ReadReplan(r io.Reader) (*replan.Outcome, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxReplanBytes+1))
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func ReadReplan(r io.Reader) (*neuroshard.Replanned, error) {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, fmt.Errorf("it is not what replan --json prints: %w", err)
 	}
-	if f.Verdict != neuroshard.Keep && f.Verdict != neuroshard.Move || len(f.Curve) == 0 || f.Transfer == nil || f.Plan == nil {
+	if f.Verdict != replan.Keep && f.Verdict != replan.Move || len(f.Curve) == 0 || f.Transfer == nil || f.Plan == nil {
 		return nil, errors.New("it is not what replan --json prints, which has the keys verdict, curve, transfer and plan")
 	}
 	pl, err := plan.Read(bytes.NewReader(f.Plan))
@@ -63,21 +64,21 @@ func ReadReplan(r io.Reader) (*neuroshard.Replanned, error) {
 		return nil, fmt.Errorf("its plan: %w", err)
 	}
 	pl.Provenance.Warnings = f.Warnings
-	found := &neuroshard.Replanned{
+	found := &replan.Outcome{
 		Verdict: f.Verdict, Result: &neuroshard.Result{Plan: pl}, OldCost: f.OldCost, Unfit: f.Unfit, Total: f.Total, Chosen: -1, Reshard: f.Reshard,
-		Changes: neuroshard.PlanChanges{Added: f.Changes.Added, Removed: f.Changes.Removed, Resized: f.Changes.Resized, Converted: f.Changes.Converted, Lost: f.Changes.Lost, Cluster: f.Changes.Cluster},
+		Changes: replan.Changes{Added: f.Changes.Added, Removed: f.Changes.Removed, Resized: f.Changes.Resized, Converted: f.Changes.Converted, Lost: f.Changes.Lost, Cluster: f.Changes.Cluster},
 	}
 	return found, f.points(found)
 }
 
 // points sets the curve.
-func (f *replanFile) points(found *neuroshard.Replanned) error {
+func (f *replanFile) points(found *replan.Outcome) error {
 	for i := range f.Curve {
 		c := &f.Curve[i]
 		if !(c.Cost >= 0) || !(c.Seconds >= 0) || math.IsInf(float64(c.Cost)+c.Seconds, 0) || c.Moved < 0 {
 			return fmt.Errorf("point %d of its curve has a cost, a time or a number of bytes that is out of range", i)
 		}
-		point := neuroshard.Point{Label: OneLine(c.Budget), Limit: -1, Whole: c.Whole, Cost: c.Cost, PaysBack: -1}
+		point := replan.Point{Label: OneLine(c.Budget), Limit: -1, Whole: c.Whole, Cost: c.Cost, PaysBack: -1}
 		point.Transfer = &plan.Transfer{Bytes: c.Moved, Inside: unit.Millis(1000 * c.Seconds), Timed: c.Moved == 0 || c.Seconds > 0}
 		if c.Limit != nil {
 			point.Limit = *c.Limit

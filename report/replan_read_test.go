@@ -8,13 +8,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
 )
 
 // What ReplanJSON writes is read again: the lines and the points of the re-plan are the same.
 func TestReadReplan(t *testing.T) {
-	for name, r := range map[string]*neuroshard.Replanned{"kept": kept(), "moved": movedOn(), "after a loss": afterLoss()} {
+	for name, r := range map[string]*replan.Outcome{"kept": kept(), "moved": movedOn(), "after a loss": afterLoss()} {
 		var b bytes.Buffer
 		if err := report.ReplanJSON(&b, r); err != nil {
 			t.Fatal(err)

@@ -36,6 +36,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -62,6 +63,8 @@ type Options struct {
 	// Problem is the problem of the plan, or nil. With it, the report names the tables
 	// that are read most.
 	Problem *problem.Problem
+	// From is the re-plan that the plan comes from; nil for any other plan.
+	From *replan.Outcome
 }
 
 func (o Options) width() int {

@@ -36,12 +36,12 @@ func Result(w io.Writer, r *neuroshard.Result, opt Options) error {
 	v.head()
 	reserve(v, r.Step, opt.Problem)
 	v.costs(r)
-	if r.From != nil {
-		v.printf("old plan   %s\n", firstLine(r.From))
+	if opt.From != nil {
+		v.printf("old plan   %s\n", firstLine(opt.From))
 	}
 	v.body()
-	if r.From != nil {
-		transfer(v.printer, r.From.Point().Transfer)
+	if opt.From != nil {
+		transfer(v.printer, opt.From.Point().Transfer)
 	}
 	measured(v, r.Measured)
 	v.baselines(r)

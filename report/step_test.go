@@ -98,7 +98,7 @@ func TestWholeStepJSON(t *testing.T) {
 		}
 		r, _ := result(4, 7)
 		r.Step = s
-		if err := report.JSON(&whole, r, 1); err != nil {
+		if err := report.JSON(&whole, r, nil, 1); err != nil {
 			t.Fatal(err)
 		}
 		var a, b struct {

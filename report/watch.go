@@ -6,9 +6,9 @@ import (
 	"io"
 	"math"
 
-	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/watch"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -39,7 +39,7 @@ type WatchAdvice struct {
 
 // WatchReplan is what re-planning for the live features would bring.
 type WatchReplan struct {
-	Verdict neuroshard.Verdict `json:"verdict"`
+	Verdict replan.Verdict `json:"verdict"`
 	// OldCost is the predicted cost of the old plan; nil if it does not fit any more.
 	OldCost *unit.Millis `json:"old_cost_ms"`
 	Cost    unit.Millis  `json:"cost_ms"`
@@ -52,7 +52,7 @@ type WatchReplan struct {
 }
 
 // NewWatchAdvice returns what live features say. found may be nil.
-func NewWatchAdvice(e watch.Explained, found *neuroshard.Replanned, planPath, livePath string) *WatchAdvice {
+func NewWatchAdvice(e watch.Explained, found *replan.Outcome, planPath, livePath string) *WatchAdvice {
 	a := &WatchAdvice{Explained: e, command: fmt.Sprintf("neuroshard replan %s %s", path(planPath), path(livePath))}
 	if found == nil {
 		return a
@@ -81,7 +81,7 @@ func (a *WatchAdvice) worth() string {
 		return "re-planning: interrupted"
 	case r.Saving == nil:
 		return fmt.Sprintf("re-planning: the plan does not fit any more; another takes %v (%s) and moves %v: %s", r.Cost, predicted, r.Moved, a.command)
-	case r.Verdict == neuroshard.Keep:
+	case r.Verdict == replan.Keep:
 		return fmt.Sprintf("re-planning: would save nothing for the live features (%v, %s)", *r.OldCost, predicted)
 	}
 	return fmt.Sprintf("re-planning: would save %.1f %% for %v moved (%v -> %v, %s): %s", 100**r.Saving, r.Moved, *r.OldCost, r.Cost, predicted, a.command)

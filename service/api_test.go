@@ -43,7 +43,7 @@ func TestBytesOfThePlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := neuroshard.Options{Baselines: true, FreeSlices: true, Certificate: true, Warnings: warnings}
+	options := neuroshard.Options{Warnings: warnings}
 	options.Search.Seed, options.Search.MaxEvaluations, options.Search.ShardingTypes = 3, 300, search.Allowing(problem.ShardingTypes())
 	r, err := neuroshard.Plan(t.Context(), p, options)
 	if err != nil {

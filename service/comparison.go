@@ -199,14 +199,21 @@ func (s *judge) price(ctx context.Context, j *judged) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := neuroshard.Options{Prices: prices, Certificate: true, Step: j.step, Warnings: j.warnings}
+	options := neuroshard.Options{Prices: prices, Step: j.step, Warnings: j.warnings}
 	options.Search.ShardingTypes = search.Allowing(s.prices.types()) // for which the bound holds
-	result, err := neuroshard.Evaluate(ctx, j.composed.problem, j.plan.ByDevice(), options)
+	planner, err := neuroshard.NewPlanner(ctx, j.composed.problem, options)
+	if err != nil {
+		return nil, err
+	}
+	result, err := planner.Evaluate(ctx, j.plan.ByDevice())
+	if err == nil {
+		err = planner.Certify(ctx, result)
+	}
 	if err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer
-	err = report.JSON(&out, result, 0)
+	err = report.JSON(&out, result, nil, 0)
 	return out.Bytes(), err
 }
 

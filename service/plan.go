@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -42,7 +43,10 @@ type planning struct {
 	*composed
 	id, name string
 	options  neuroshard.Options
-	limit    time.Duration
+	// certificate and baselines say what to compute beside the plan.
+	certificate, baselines bool
+
+	limit time.Duration
 	// refresh says that a kept plan of the same id does not answer the request.
 	refresh bool
 	// stated is the problem as the request states it.
@@ -75,15 +79,15 @@ func (f *fixed) id() (string, error) {
 func (s *planner) prepare(body *PlanBody) (*planning, error) {
 	c, err := s.compose(&body.Problem, nil)
 	err = joined(err, body.Problem.named())
-	options, limit, faults := s.options(body.Options)
+	asked := cmp.Or(body.Options, &OptionsBody{})
+	options, limit, faults := s.options(asked)
 	if err = joined(err, faults); err != nil {
 		return nil, err
 	}
 	p := &planning{composed: c, name: body.Problem.Name, options: options, limit: limit, refresh: body.Cache == "refresh"}
-	penalty := 0.0
-	if body.Options != nil {
-		penalty = body.Options.RiskPenalty
-	}
+	unless := func(stated *bool) bool { return stated == nil || *stated }
+	p.certificate, p.baselines = unless(asked.Certificate), unless(asked.Baselines)
+	penalty := asked.RiskPenalty
 	if p.options.Prices, err = s.prices.of(c.problem.Topology, penalty); err != nil {
 		return nil, err
 	}
@@ -95,7 +99,7 @@ func (s *planner) prepare(body *PlanBody) (*planning, error) {
 	p.fixed = fixed{
 		Version: neuroshard.Version, Digest: plan.Digest(c.problem), Model: p.options.Prices.String(),
 		Method: search.Method, Seed: search.Seed, MaxEvaluations: search.MaxEvaluations, ShardingTypes: search.ShardingTypes,
-		Certificate: p.options.Certificate, Baselines: p.options.Baselines, RiskPenalty: penalty, Warnings: c.warnings,
+		Certificate: p.certificate, Baselines: p.baselines, RiskPenalty: penalty, Warnings: c.warnings,
 	}
 	if c.step != nil {
 		own := *c.step
@@ -119,18 +123,8 @@ func methods() (names []string) {
 // options returns the options of the search, the limit of its time, and all faults of the request's
 // options.
 func (s *planner) options(body *OptionsBody) (neuroshard.Options, time.Duration, []fault) {
-	if body == nil {
-		body = &OptionsBody{}
-	}
 	var faults []fault
-	o := neuroshard.Options{Certificate: true, Baselines: true}
-	if body.Certificate != nil {
-		o.Certificate = *body.Certificate
-	}
-	if body.Baselines != nil {
-		o.Baselines = *body.Baselines
-	}
-	o.FreeSlices = o.Baselines
+	var o neuroshard.Options
 	o.Search = search.Options{Method: search.Default, Seed: body.Seed, MaxEvaluations: body.MaxEvaluations, Workers: s.limits.workers()}
 	if body.Method != "" {
 		o.Search.Method = search.Method(body.Method)
@@ -232,14 +226,14 @@ func (s *planner) makePlan(ctx context.Context, p *planning, j *jobs.Job) (*answ
 	start := time.Now()
 	options := p.options
 	follow(&options, j)
-	found, err := neuroshard.Plan(ctx, p.problem, options)
+	found, err := p.find(ctx, options)
 	if err != nil {
 		return nil, err
 	}
 	took := time.Since(start)
 	s.metrics.planned(took)
 	var result, file bytes.Buffer
-	if err := report.JSON(&result, found, unit.Millis(took)/unit.Millis(time.Millisecond)); err != nil {
+	if err := report.JSON(&result, found, nil, unit.Millis(took)/unit.Millis(time.Millisecond)); err != nil {
 		return nil, err
 	}
 	if err := found.Plan.Write(&file); err != nil {
@@ -254,6 +248,25 @@ func (s *planner) makePlan(ctx context.Context, p *planning, j *jobs.Job) (*answ
 		Tables: len(p.problem.Tables), Devices: p.problem.Topology.Devices, Cost: found.Predicted.Cost,
 		Plan: file.Bytes(), Problem: p.stated, Result: result.Bytes(),
 	}, j), nil
+}
+
+// find plans, and adds what the request asks for.
+func (p *planning) find(ctx context.Context, options neuroshard.Options) (*neuroshard.Result, error) {
+	planner, err := neuroshard.NewPlanner(ctx, p.problem, options)
+	if err != nil {
+		return nil, err
+	}
+	found, err := planner.Plan(ctx)
+	if err == nil && p.baselines {
+		found, err = planner.FreeSlices(ctx, found)
+	}
+	if err == nil && p.certificate {
+		err = planner.Certify(context.WithoutCancel(ctx), found)
+	}
+	if err == nil && p.baselines {
+		err = planner.Baselines(ctx, found)
+	}
+	return found, err
 }
 
 // file stores a plan that a job made, and returns the plan as an answer. If the plan has no id, or

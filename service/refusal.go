@@ -16,6 +16,7 @@ import (
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/service/jobs"
 	"github.com/neuroshard/neuroshard/service/store"
@@ -140,11 +141,11 @@ func refused(err error) *Refusal {
 		inputs     *input.Errors
 		invalid    *problem.Invalid
 		infeasible *search.Infeasible
-		unmovable  *neuroshard.Unmovable
+		unmovable  *replan.Unmovable
 		noType     *search.NoShardingType
 		idle       *search.Idle
 		noStep     *neuroshard.StepError
-		old        *neuroshard.OtherPlan
+		old        *replan.OtherPlan
 		form       *neuroshard.Unpriceable
 	)
 	switch {

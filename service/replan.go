@@ -13,6 +13,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/report/page"
 	"github.com/neuroshard/neuroshard/search"
@@ -66,7 +67,7 @@ type replanning struct {
 	*composed
 	name    string
 	old     *held
-	options neuroshard.ReplanOptions
+	options replan.Options
 	limit   time.Duration
 	stated  []byte
 	id      string
@@ -83,17 +84,17 @@ func (s *replanner) prepareReplan(ctx context.Context, body *ReplanBody) (*repla
 	}
 	o := body.Options
 	cluster, faults := body.remaining(old.Plan)
-	r := &replanning{name: body.Problem.Name, old: old, options: neuroshard.ReplanOptions{Price: o.Price, Horizon: o.Horizon, Lost: o.LostDevices}}
+	r := &replanning{name: body.Problem.Name, old: old, options: replan.Options{Price: o.Price, Horizon: o.Horizon, Lost: o.LostDevices}}
 	options, limit, wrong := s.options(&OptionsBody{Seed: o.Seed, ShardingTypes: o.ShardingTypes, RiskPenalty: o.RiskPenalty, TimeLimit: o.TimeLimit})
 	faults = append(faults, wrong...)
 	r.options.Search, r.limit = options.Search, limit
 	most := quantityOf(o.MaxBytes, "options.max_bytes", func(text string) (float64, error) {
-		limit, err := neuroshard.ParseMovedBytes(text)
+		limit, err := replan.ParseMovedBytes(text)
 		r.options.Most = &limit
 		return 0, err
 	}, &faults)
 	if most != nil && r.options.Most == nil {
-		r.options.Most = &neuroshard.MovedBytes{Bytes: bytesOf(*most)}
+		r.options.Most = &replan.MovedBytes{Bytes: bytesOf(*most)}
 	}
 	if r.options.Most != nil && o.Price > 0 {
 		faults = append(faults, fault{Location: "options.price", Message: "options.max_bytes and options.price cannot be used together", Hint: "leave one of them out"})
@@ -122,7 +123,7 @@ func (b *ReplanBody) remaining(old *plan.Plan) (*plan.Plan, []fault) {
 	if len(b.Options.LostDevices) == 0 || replaced {
 		return old, nil
 	}
-	left, err := neuroshard.Remaining(old.Cluster, b.Options.LostDevices)
+	left, err := replan.Remaining(old.Cluster, b.Options.LostDevices)
 	if err != nil {
 		return old, []fault{{Location: "options.lost_devices", Message: err.Error()}}
 	}
@@ -170,7 +171,7 @@ func (s *replanner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) 
 	start := time.Now()
 	options := r.options
 	follow(&options.Options, j)
-	found, err := neuroshard.Replan(ctx, r.problem, r.old.Plan, options)
+	found, err := replan.Plan(ctx, r.problem, r.old.Plan, options)
 	if err != nil {
 		return nil, err
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/search"
 )
 
@@ -324,7 +324,7 @@ func (a *app) explain(err error) ([]complaint, int) {
 		inputs     *input.Errors
 		invalid    *problem.Invalid
 		infeasible *search.Infeasible
-		unmovable  *neuroshard.Unmovable
+		unmovable  *replan.Unmovable
 		noType     *search.NoShardingType
 		idle       *search.Idle
 		path       *fs.PathError

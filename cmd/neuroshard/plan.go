@@ -22,6 +22,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
@@ -152,9 +153,9 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	}
 	bar := p.newProgressBar()
 	defer bar.clear()
-	options := neuroshard.Options{Search: p.search, Prices: prices, Certificate: !p.noCertificate, Baselines: !p.noBaselines, FreeSlices: !p.noBaselines, Warnings: loaded.warnings, Step: loaded.step, Compared: p.compared.read}
-	var end func()
-	if options.Measure, end, err = startMeasure(ctx, p, &loaded, bar); err != nil {
+	options := neuroshard.Options{Search: p.search, Prices: prices, Warnings: loaded.warnings, Step: loaded.step}
+	measure, end, err := startMeasure(ctx, p, &loaded, bar)
+	if err != nil {
 		return err
 	}
 	defer end()
@@ -165,12 +166,24 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 		options.Search.ShardingTypes = search.Columns() // no backend measures the others
 	}
 	p.chosen, p.allowed = prices, options.Search.ShardingTypes
-	result, of, err := p.planned(ctx, parts, &loaded, old, options)
+	f, err := p.planned(ctx, parts, &loaded, old, measure, options)
+	if err == nil {
+		err = p.complete(ctx, f, measure, old)
+	}
 	bar.clear()
 	if err != nil {
 		return p.failed(stepError(err))
 	}
-	return p.print(result, source, of, start)
+	return p.print(f, source, start)
+}
+
+// planFound is a plan with what it was made from.
+type planFound struct {
+	*neuroshard.Result
+	planner *neuroshard.Planner
+	problem *problem.Problem
+	// from is the re-plan that the plan comes from; nil without an old plan.
+	from *replan.Outcome
 }
 
 // checkTypes refuses stated sharding types that the search would leave out.
@@ -195,24 +208,60 @@ func (p *planCommand) compose(parts input.Parts) (loaded, error) {
 	return l, err
 }
 
-// planned plans for the stated number of sharding groups, or for the best one, and returns the
-// problem of the plan.
-func (p *planCommand) planned(ctx context.Context, parts input.Parts, l *loaded, old *plan.Plan, options neuroshard.Options) (*neuroshard.Result, *problem.Problem, error) {
-	if !p.cluster.replicas.auto {
-		result, err := p.find(ctx, l.problem, old, options)
-		return result, l.problem, err
+// planned plans for the stated number of sharding groups, or for the best one, or from the old plan.
+func (p *planCommand) planned(ctx context.Context, parts input.Parts, l *loaded, old *plan.Plan, measure *neuroshard.Measure, options neuroshard.Options) (f *planFound, err error) {
+	f = &planFound{problem: l.problem}
+	switch {
+	case p.cluster.replicas.auto:
+		problems, untried := p.grouped(parts, l.problem)
+		options.Warnings = append(slices.Clone(options.Warnings), notTried(untried)...)
+		if f.Result, err = neuroshard.PlanReplicas(ctx, problems, options); err != nil {
+			return nil, err
+		}
+		f.Untried = untried
+		f.problem = problems[slices.IndexFunc(problems, func(q *problem.Problem) bool {
+			return q.Topology.ReplicaCount() == f.Plan.Cluster.ReplicaCount()
+		})]
+	case old != nil:
+		f.from, err = replan.Plan(ctx, l.problem, old, replan.Options{Options: options})
+		if err != nil {
+			return nil, replanError(err, p.from)
+		}
+		f.Result = f.from.Result
 	}
-	problems, untried := p.grouped(parts, l.problem)
-	options.Warnings = append(slices.Clone(options.Warnings), notTried(untried)...)
-	result, err := neuroshard.PlanReplicas(ctx, problems, options)
-	if err != nil {
-		return nil, nil, err
+	// A search that was interrupted has a plan, which is completed.
+	if f.planner, err = neuroshard.NewPlanner(context.WithoutCancel(ctx), f.problem, options); err != nil {
+		return nil, err
 	}
-	at := slices.IndexFunc(problems, func(q *problem.Problem) bool {
-		return q.Topology.ReplicaCount() == result.Plan.Cluster.ReplicaCount()
-	})
-	result.Untried = untried
-	return result, problems[at], nil
+	if measure != nil {
+		if err := f.planner.CheckMeasure(measure); err != nil {
+			return nil, err
+		}
+	}
+	if f.Result == nil {
+		f.Result, err = f.planner.Plan(ctx)
+	}
+	return f, err
+}
+
+// complete adds to a plan what the report says beside it.
+func (p *planCommand) complete(ctx context.Context, f *planFound, measure *neuroshard.Measure, old *plan.Plan) (err error) {
+	if !p.noBaselines && old == nil {
+		f.Result, err = f.planner.FreeSlices(ctx, f.Result)
+	}
+	if err == nil && measure != nil {
+		f.Result, err = f.planner.Measure(ctx, f.Result, measure)
+	}
+	if err == nil && !p.noCertificate {
+		err = f.planner.Certify(context.WithoutCancel(ctx), f.Result)
+	}
+	if err == nil && !p.noBaselines {
+		err = f.planner.Baselines(ctx, f.Result)
+	}
+	if err == nil {
+		err = f.planner.Compare(f.Result, p.compared.read)
+	}
+	return err
 }
 
 // grouped returns the problem of each number of sharding groups into which the cluster can be
@@ -275,22 +324,6 @@ func (p *planCommand) oldPlan() (*plan.Plan, error) {
 	return old, asInput(err)
 }
 
-// find plans, from the old plan if there is one.
-func (p *planCommand) find(ctx context.Context, of *problem.Problem, old *plan.Plan, options neuroshard.Options) (*neuroshard.Result, error) {
-	if old == nil {
-		return neuroshard.Plan(ctx, of, options)
-	}
-	options.FreeSlices = false
-	found, err := neuroshard.Replan(ctx, of, old, neuroshard.ReplanOptions{Options: options})
-	if other := (*neuroshard.OtherPlan)(nil); errors.As(err, &other) {
-		return nil, usagef(other.Hint, "%s: %s", p.from, other.Message)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return found.Result, nil
-}
-
 // learn loads the policy that --policy names, and adds its doubts to the warnings.
 func (p *planCommand) learn(loaded *loaded) error {
 	if p.policy == "" {
@@ -328,7 +361,8 @@ func (p *planCommand) prices(model *cost.Model, t hardware.Topology) (neuroshard
 }
 
 // print writes the plan to its file, and the report to standard output.
-func (p *planCommand) print(result *neuroshard.Result, source string, of *problem.Problem, start time.Time) error {
+func (p *planCommand) print(f *planFound, source string, start time.Time) error {
+	result := f.Result
 	if p.output != "" && p.output != standardOutput {
 		if err := result.Plan.Save(p.output); err != nil {
 			return bad(err, "")
@@ -338,14 +372,14 @@ func (p *planCommand) print(result *neuroshard.Result, source string, of *proble
 	if p.output == standardOutput {
 		err = p.printPlan(result.Plan)
 	} else if p.json {
-		err = report.JSON(p.stdout, result, unit.Millis(p.env.now().Sub(start))/unit.Millis(time.Millisecond))
+		err = report.JSON(p.stdout, result, f.from, unit.Millis(p.env.now().Sub(start))/unit.Millis(time.Millisecond))
 	} else {
 		o := p.reportOptions()
-		o.AllDevices, o.Name, o.Problem = p.allDevices, source, of
+		o.AllDevices, o.Name, o.Problem, o.From = p.allDevices, source, f.problem, f.from
 		o.ListTables = "--tables"
 		err = report.Result(p.stdout, result, o)
 		if p.tables && err == nil {
-			err = p.printTables(result, of, o)
+			err = p.printTables(result, f.problem, o)
 		}
 	}
 	if err == nil && result.Status == search.Interrupted {

@@ -14,6 +14,7 @@ import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
 )
@@ -113,7 +114,7 @@ func (r *replanCommand) run(ctx context.Context, oldPath, source string) error {
 	bar := r.newProgressBar()
 	defer bar.clear()
 	options.OnStep = showStep(r.app, bar)
-	found, err := neuroshard.Replan(ctx, loaded.problem, old, options)
+	found, err := replan.Plan(ctx, loaded.problem, old, options)
 	bar.clear()
 	if err != nil {
 		return r.failed(replanError(err, oldPath))
@@ -175,8 +176,8 @@ func (r *replanCommand) remaining(old *plan.Plan) (*input.Cluster, []int, error)
 			"state the cluster that is left with --devices, --devices-per-host and --replicas, or the old cluster if the lost devices are replaced"))
 	}
 	if len(lost) > 0 && len(errs) == 0 {
-		left, err := neuroshard.Remaining(old.Cluster, lost)
-		if other := (*neuroshard.OtherPlan)(nil); errors.As(err, &other) && !replaced {
+		left, err := replan.Remaining(old.Cluster, lost)
+		if other := (*replan.OtherPlan)(nil); errors.As(err, &other) && !replaced {
 			errs = append(errs, faulty("--lost-devices: "+other.Message, other.Hint))
 		} else if err == nil && !replaced {
 			smaller := *old
@@ -207,8 +208,8 @@ func (r *replanCommand) checkReplan() error {
 }
 
 // options returns the options of the search.
-func (p *planCommand) options(model *cost.Model, loaded loaded) (neuroshard.ReplanOptions, error) {
-	var o neuroshard.ReplanOptions
+func (p *planCommand) options(model *cost.Model, loaded loaded) (replan.Options, error) {
+	var o replan.Options
 	prices, err := p.prices(model, loaded.problem.Topology)
 	if err != nil {
 		return o, err
@@ -223,14 +224,14 @@ func (p *planCommand) options(model *cost.Model, loaded loaded) (neuroshard.Repl
 
 // replanError marks errors of the old plan as those of an input.
 func replanError(err error, oldPath string) error {
-	if other, ok := errors.AsType[*neuroshard.OtherPlan](err); ok {
+	if other, ok := errors.AsType[*replan.OtherPlan](err); ok {
 		return usagef(other.Hint, "%s: %s", oldPath, other.Message)
 	}
 	return stepError(err)
 }
 
 // printReplan writes the plan to its file, and the report to standard output.
-func (r *replanCommand) printReplan(found *neuroshard.Replanned, source string, of *problem.Problem) error {
+func (r *replanCommand) printReplan(found *replan.Outcome, source string, of *problem.Problem) error {
 	if r.output != "" && r.output != standardOutput {
 		if err := found.Result.Plan.Save(r.output); err != nil {
 			return bad(err, "")
@@ -252,7 +253,7 @@ func (r *replanCommand) printReplan(found *neuroshard.Replanned, source string, 
 		return bad(err, "")
 	case found.Result.Status == search.Interrupted:
 		return &exitError{exitInterrupted, errors.New("interrupted: this is the best of the plans found until then"), "plan again for all of them"}
-	case r.detailed && found.Verdict == neuroshard.Move:
+	case r.detailed && found.Verdict == replan.Move:
 		return &exitError{code: exitMoves}
 	}
 	return nil
@@ -261,12 +262,12 @@ func (r *replanCommand) printReplan(found *neuroshard.Replanned, source string, 
 // movedBytes is a flag's value that limits moved bytes: a size with its unit, or a share in
 // percent.
 type movedBytes struct {
-	neuroshard.MovedBytes
+	replan.MovedBytes
 	text string
 }
 
 func (m *movedBytes) Set(text string) error {
-	limit, err := neuroshard.ParseMovedBytes(text)
+	limit, err := replan.ParseMovedBytes(text)
 	if err == nil {
 		m.MovedBytes, m.text = limit, text
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/report/page"
 )
@@ -225,7 +226,7 @@ func withReplanned(plans []onPage, found onPage) ([]onPage, error) {
 }
 
 // readReplan reads the file of --replan; nil without it.
-func (r *reportCommand) readReplan() (*neuroshard.Replanned, error) {
+func (r *reportCommand) readReplan() (*replan.Outcome, error) {
 	if r.replan == "" {
 		return nil, nil
 	}
@@ -297,7 +298,7 @@ func (r *reportCommand) planned(ctx context.Context, in *page.Input, parts input
 	if l.step == nil {
 		return nil
 	}
-	in.Step, err = neuroshard.PriceStep(ctx, l.problem, in.Plan.ByDevice(), neuroshard.Options{Step: l.step})
+	in.Step, err = neuroshard.PriceStep(l.problem, in.Plan.ByDevice(), *l.step)
 	return stepError(err)
 }
 

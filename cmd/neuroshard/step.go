@@ -18,6 +18,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/report"
+	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/step"
 )
 
@@ -64,9 +65,13 @@ the plan (--step) calibrates the rest; it is enough without a dense part.`,
 			if loaded.step == nil {
 				return usagef("add --dense NAME or --step TIME, or state the key dense or step in a --topology file", "step: neither a dense part nor a measured step is stated")
 			}
-			s, err := neuroshard.PriceStep(cmd.Context(), loaded.problem, pl.ByDevice(), neuroshard.Options{Step: loaded.step, Baselines: true})
+			s, err := neuroshard.PriceStep(loaded.problem, pl.ByDevice(), *loaded.step)
 			if err != nil {
 				return stepError(err)
+			}
+			// Without an estimate of the problem there is nothing to compare with.
+			if size, err := neuroshard.Plan(cmd.Context(), loaded.problem, neuroshard.Options{Step: &s.Input, Search: search.Options{Method: search.Size, Brief: true}}); err == nil {
+				s.Size = &size.Step.Times
 			}
 			if asJSON {
 				return bad(report.StepJSON(a.stdout, s, loaded.warnings), "")

@@ -10,6 +10,7 @@ import (
 	"github.com/neuroshard/neuroshard/lab/watch"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
@@ -101,7 +102,7 @@ func (v *adviser) advise(ctx context.Context, s *watch.Summary) (*report.WatchAd
 	}
 	explained, outcome := watch.Explain(s, v.planned, live)
 	s.Outcome = outcome
-	found, err := neuroshard.Replan(ctx, l.problem, v.plan, neuroshard.ReplanOptions{Options: neuroshard.Options{
+	found, err := replan.Plan(ctx, l.problem, v.plan, replan.Options{Options: neuroshard.Options{
 		Prices: v.prices, Search: search.Options{ShardingTypes: problem.ShardingTypes()},
 	}})
 	if err != nil && ctx.Err() == nil {

@@ -95,7 +95,7 @@ type Options struct {
 
 	// planner and evaluator take the place of neuroshard.Plan and neuroshard.Evaluate in
 	// tests.
-	planner   func(ctx context.Context, p *problem.Problem, opt neuroshard.Options) (*neuroshard.Result, error)
+	planner   func(ctx context.Context, p *problem.Problem, opt neuroshard.Options, finalists int) (*neuroshard.Result, error)
 	evaluator func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, opt neuroshard.Options) (*neuroshard.Result, error)
 }
 
@@ -108,7 +108,7 @@ func (o Options) withDefaults() Options {
 		o.Prices = neuroshard.Pretrained()
 	}
 	if o.planner == nil {
-		o.planner = neuroshard.Plan
+		o.planner = o.chosen
 	}
 	if o.evaluator == nil {
 		o.evaluator = neuroshard.Evaluate
@@ -294,10 +294,7 @@ func (o Options) plan(ctx context.Context, j *job) (*neuroshard.Result, error) {
 		opt.ShardingTypes = search.Columns()
 	}
 	options := neuroshard.Options{Prices: o.Prices, Search: opt}
-	if j.finalists > 0 {
-		options.Measure = &neuroshard.Measure{Finalists: j.finalists, Run: o.Choose}
-	}
-	result, err := o.planner(limited, &j.task.Problem, options)
+	result, err := o.planner(limited, &j.task.Problem, options, j.finalists)
 	late := limited.Err() != nil && ctx.Err() == nil
 	interrupted := err == nil && result.Status == search.Interrupted
 	switch {
@@ -309,6 +306,19 @@ func (o Options) plan(ctx context.Context, j *job) (*neuroshard.Result, error) {
 		result.Status = search.OutOfTime
 	case interrupted:
 		return nil, context.Canceled
+	}
+	return result, err
+}
+
+// chosen plans a problem, and chooses among finalists by their times if there are any.
+func (o Options) chosen(ctx context.Context, p *problem.Problem, opt neuroshard.Options, finalists int) (*neuroshard.Result, error) {
+	planner, err := neuroshard.NewPlanner(ctx, p, opt)
+	if err != nil {
+		return nil, err
+	}
+	result, err := planner.Plan(ctx)
+	if err == nil && finalists > 0 {
+		result, err = planner.Measure(ctx, result, &neuroshard.Measure{Finalists: finalists, Run: o.Choose})
 	}
 	return result, err
 }

@@ -175,7 +175,7 @@ func TestCertificates(t *testing.T) {
 }
 
 // slow plans until the context ends: with a plan, or by method Dim without.
-func slow(ctx context.Context, _ *problem.Problem, opt neuroshard.Options) (*neuroshard.Result, error) {
+func slow(ctx context.Context, _ *problem.Problem, opt neuroshard.Options, _ int) (*neuroshard.Result, error) {
 	<-ctx.Done()
 	if opt.Search.Method == search.Dim {
 		return nil, ctx.Err()

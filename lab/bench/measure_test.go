@@ -42,7 +42,7 @@ func (q *quiet) work() func() {
 	return func() { q.busy.Add(-1) }
 }
 
-func (q *quiet) plan(ctx context.Context, p *problem.Problem, opt neuroshard.Options) (*neuroshard.Result, error) {
+func (q *quiet) plan(ctx context.Context, p *problem.Problem, opt neuroshard.Options, _ int) (*neuroshard.Result, error) {
 	defer q.work()()
 	return neuroshard.Plan(ctx, p, opt)
 }

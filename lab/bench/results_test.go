@@ -143,8 +143,8 @@ func TestRunCancelled(t *testing.T) {
 }
 
 // cutShort returns a planner whose searches by method Paper end before they are done.
-func cutShort(cancel func()) func(context.Context, *problem.Problem, neuroshard.Options) (*neuroshard.Result, error) {
-	return func(ctx context.Context, p *problem.Problem, opt neuroshard.Options) (*neuroshard.Result, error) {
+func cutShort(cancel func()) func(context.Context, *problem.Problem, neuroshard.Options, int) (*neuroshard.Result, error) {
+	return func(ctx context.Context, p *problem.Problem, opt neuroshard.Options, _ int) (*neuroshard.Result, error) {
 		result, err := neuroshard.Plan(ctx, p, opt)
 		if opt.Search.Method == search.Paper {
 			cancel()

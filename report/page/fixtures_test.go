@@ -10,6 +10,7 @@ import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/report/page"
 	"github.com/neuroshard/neuroshard/search"
@@ -216,7 +217,7 @@ func swept() *sweep.Results {
 }
 
 // replanned reads a re-plan that package report writes in its tests.
-func replanned(tb testing.TB) *neuroshard.Replanned {
+func replanned(tb testing.TB) *replan.Outcome {
 	tb.Helper()
 	f, err := os.Open("../testdata/report/replan_json.golden")
 	if err != nil {

@@ -52,16 +52,17 @@ const (
 // Judge sets Alternatives and AlternativesOf of in, and Result unless it is set. in must have the
 // plan and its problem. If o.Prices cannot estimate the plan, Judge adds a sentence to in.Missing.
 func Judge(ctx context.Context, in *Input, o Judgement) error {
-	options := neuroshard.Options{Prices: o.Prices, Certificate: true, Warnings: in.Plan.Provenance.Warnings, Compared: o.Compared}
 	from := in.Plan.Provenance
-	options.Hidden, options.Hierarchy = from.Hidden, from.Hierarchy
+	options := neuroshard.Options{Prices: o.Prices, Warnings: from.Warnings, Hidden: from.Hidden}
+	of := *in.Problem
+	of.Hierarchy = from.Hierarchy
 	options.Search.ShardingTypes = problem.ShardingTypes()
 	if from.ModelSource == plan.Measured {
 		options.Search.ShardingTypes = []problem.ShardingType{problem.TableWise, problem.ColumnWise} // no backend measures the others
 	}
 	if in.Result == nil {
 		o.step("the costs and the lower bound", 0, 0)
-		r, err := neuroshard.Evaluate(ctx, in.Problem, in.Plan.ByDevice(), options)
+		r, err := o.judged(ctx, in.Plan, &of, options)
 		if unknown(err, in) {
 			return nil
 		}
@@ -70,7 +71,23 @@ func Judge(ctx context.Context, in *Input, o Judgement) error {
 		}
 		in.Result = r
 	}
-	return alternatives(ctx, in, o, options)
+	return alternatives(ctx, in, &of, o, options)
+}
+
+// judged returns the costs of a plan, its lower bound and the compared plans.
+func (o Judgement) judged(ctx context.Context, pl *plan.Plan, of *problem.Problem, options neuroshard.Options) (*neuroshard.Result, error) {
+	planner, err := neuroshard.NewPlanner(ctx, of, options)
+	if err != nil {
+		return nil, err
+	}
+	r, err := planner.Evaluate(ctx, pl.ByDevice())
+	if err == nil {
+		err = planner.Certify(ctx, r)
+	}
+	if err == nil {
+		err = planner.Compare(r, o.Compared)
+	}
+	return r, err
 }
 
 func (o Judgement) step(what string, done, of int) {
@@ -91,13 +108,13 @@ func unknown(err error, in *Input) bool {
 }
 
 // alternatives sets the alternatives of the tables to explain.
-func alternatives(ctx context.Context, in *Input, o Judgement, options neuroshard.Options) error {
+func alternatives(ctx context.Context, in *Input, of *problem.Problem, o Judgement, options neuroshard.Options) error {
 	tables := toExplain(in, o.Explained)
 	if len(tables) == 0 {
 		in.Missing = append(in.Missing, "the alternatives of tables were not asked for")
 		return nil
 	}
-	e, err := neuroshard.NewExplainer(ctx, in.Plan, in.Problem, options)
+	e, err := neuroshard.NewExplainer(ctx, in.Plan, of, options)
 	if unknown(err, in) {
 		return nil
 	}

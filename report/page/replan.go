@@ -1,12 +1,12 @@
 package page
 
 import (
-	neuroshard "github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
 )
 
 // NewReplan returns the data of a re-plan's curve.
-func NewReplan(r *neuroshard.Replanned) *Replan {
+func NewReplan(r *replan.Outcome) *Replan {
 	d := &Replan{Verdict: string(r.Verdict), Lines: report.ReplanLines(r), Points: []ReplanPoint{}, Chosen: r.Chosen}
 	for i := range r.Curve {
 		point := &r.Curve[i]

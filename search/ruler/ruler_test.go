@@ -195,10 +195,12 @@ func bounded(ctx context.Context, k task, r search.Result) bool {
 	if len(k.problem.Tables)*k.problem.Topology.Devices > fewPairs || k.from != nil {
 		return false
 	}
-	judged, err := neuroshard.Evaluate(ctx, k.problem, r.Shards, neuroshard.Options{
-		Prices: k.prices, Hidden: k.hidden, Certificate: true, Search: search.Options{ShardingTypes: k.types},
-	})
+	planner, err := neuroshard.NewPlanner(ctx, k.problem, neuroshard.Options{Prices: k.prices, Hidden: k.hidden, Search: search.Options{ShardingTypes: k.types}})
 	if err != nil {
+		return false
+	}
+	judged, err := planner.Evaluate(ctx, r.Shards)
+	if err != nil || planner.Certify(ctx, judged) != nil {
 		return false
 	}
 	gap, ok := judged.Gap()

@@ -1,6 +1,7 @@
-package neuroshard
+package replan
 
 import (
+	"github.com/neuroshard/neuroshard"
 	"strings"
 	"testing"
 
@@ -23,26 +24,26 @@ func TestChoose(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		curve []Point
-		opt   ReplanOptions
+		opt   Options
 		must  unit.Bytes
 		want  string
 	}{
-		{"the fewest bytes within the tie band", typical, ReplanOptions{}, 0, "5 %"},
-		{"a tie is no reason to move", curve(point("keep", 4, 0, 0), point("0", 3.99, 0, 0), point("5 %", 3.97, 5, 500)), ReplanOptions{}, 0, "keep"},
-		{"a gain without bytes beyond the band", curve(point("keep", 4, 0, 0), point("0", 3.9, 0, 0), point("5 %", 3.9, 5, 500)), ReplanOptions{}, 0, "0"},
-		{"within the budget", typical, ReplanOptions{Most: &MovedBytes{Bytes: 2e9}}, 0, "1 %"},
-		{"within a share", typical, ReplanOptions{Most: &MovedBytes{Share: 0.01}}, 0, "1 %"},
-		{"no bytes at all", typical, ReplanOptions{Most: &MovedBytes{}}, 0, "keep"},
-		{"beyond what must move", forced, ReplanOptions{Most: &MovedBytes{Bytes: 2e9}}, 10e9, "1 %"},
-		{"only what must move", forced, ReplanOptions{Most: &MovedBytes{}}, 10e9, "0"},
-		{"a low price", typical, ReplanOptions{Price: 0.001}, 0, "5 %"},
-		{"a price between", typical, ReplanOptions{Price: 0.1}, 0, "1 %"},
-		{"a high price", typical, ReplanOptions{Price: 10}, 0, "keep"},
-		{"what must move costs every point its price", forced, ReplanOptions{Price: 10}, 10e9, "0"},
-		{"nothing pays back in time", typical, ReplanOptions{Horizon: 10}, 0, "keep"},
-		{"some pay back in time", typical, ReplanOptions{Horizon: 400}, 0, "1 %"},
-		{"a price does not widen the band", curve(point("0", 4, 10, 0), point("1 %", 3.9, 10.05, 0)), ReplanOptions{Price: 1}, 10e9, "1 %"},
-		{"one point", curve(point("free", 4, 100, 0)), ReplanOptions{Horizon: 1}, 0, "free"},
+		{"the fewest bytes within the tie band", typical, Options{}, 0, "5 %"},
+		{"a tie is no reason to move", curve(point("keep", 4, 0, 0), point("0", 3.99, 0, 0), point("5 %", 3.97, 5, 500)), Options{}, 0, "keep"},
+		{"a gain without bytes beyond the band", curve(point("keep", 4, 0, 0), point("0", 3.9, 0, 0), point("5 %", 3.9, 5, 500)), Options{}, 0, "0"},
+		{"within the budget", typical, Options{Most: &MovedBytes{Bytes: 2e9}}, 0, "1 %"},
+		{"within a share", typical, Options{Most: &MovedBytes{Share: 0.01}}, 0, "1 %"},
+		{"no bytes at all", typical, Options{Most: &MovedBytes{}}, 0, "keep"},
+		{"beyond what must move", forced, Options{Most: &MovedBytes{Bytes: 2e9}}, 10e9, "1 %"},
+		{"only what must move", forced, Options{Most: &MovedBytes{}}, 10e9, "0"},
+		{"a low price", typical, Options{Price: 0.001}, 0, "5 %"},
+		{"a price between", typical, Options{Price: 0.1}, 0, "1 %"},
+		{"a high price", typical, Options{Price: 10}, 0, "keep"},
+		{"what must move costs every point its price", forced, Options{Price: 10}, 10e9, "0"},
+		{"nothing pays back in time", typical, Options{Horizon: 10}, 0, "keep"},
+		{"some pay back in time", typical, Options{Horizon: 400}, 0, "1 %"},
+		{"a price does not widen the band", curve(point("0", 4, 10, 0), point("1 %", 3.9, 10.05, 0)), Options{Price: 1}, 10e9, "1 %"},
+		{"one point", curve(point("free", 4, 100, 0)), Options{Horizon: 1}, 0, "free"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := replanner{curve: test.curve}
@@ -68,7 +69,7 @@ func TestPaysBack(t *testing.T) {
 
 // A point is the cheapest plan that keeps to its limit, whatever limit it was found under.
 func TestCurveFalls(t *testing.T) {
-	r := replanner{total: 100e9, must: 1e9, counted: true, adapted: &adapted{}, opt: &ReplanOptions{Most: &MovedBytes{Bytes: 3e9}, Price: 1}}
+	r := replanner{total: 100e9, must: 1e9, counted: true, adapted: &adapted{}, opt: &Options{Most: &MovedBytes{Bytes: 3e9}, Price: 1}}
 	r.found = []Point{point("", 4, 1, 0), point("", 4.1, 1.5, 0), point("", 3.5, 7, 0), point("", 3.6, 20, 0), point("", 3.5, 6.5, 0), point("", 3, 60, 0), point("", 3.45, 5, 0)}
 	for _, b := range r.limits() {
 		r.join(b)
@@ -89,15 +90,15 @@ func TestCurveFalls(t *testing.T) {
 }
 
 // Options that contradict each other are all reported.
-func TestReplanOptions(t *testing.T) {
-	opt := ReplanOptions{Most: &MovedBytes{Share: 2}, Price: -1, Horizon: -1, Options: Options{Search: search.Options{Method: search.Size, Budget: 1}}}
+func TestOptions(t *testing.T) {
+	opt := Options{Most: &MovedBytes{Share: 2}, Price: -1, Horizon: -1, Options: neuroshard.Options{Search: search.Options{Method: search.Size, Budget: 1}}}
 	err := opt.check()
 	for _, want := range []string{"both a limit", "not a share of at most 1", "price -1", "horizon -1", "method size", "no budget of time"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to say %q", err, want)
 		}
 	}
-	if err := (&ReplanOptions{Most: &MovedBytes{Bytes: 5}, Horizon: 3}).check(); err != nil {
+	if err := (&Options{Most: &MovedBytes{Bytes: 5}, Horizon: 3}).check(); err != nil {
 		t.Errorf("got %v, want no error", err)
 	}
 }
@@ -111,7 +112,7 @@ func TestSharesAreOfTheOldPlan(t *testing.T) {
 	p := handMade(t, 4, 2, table("a", 1000, 16), table("b", 1000, 16))
 	old := placedAs(t, p, "a@* b@0")
 	p = handMade(t, 4, 2, table("a", 1000, 16), table("b", 1000, 16), table("c", 1000, 16))
-	r, err := Replan(t.Context(), p, old, ReplanOptions{Options: Options{Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise}}}})
+	r, err := Plan(t.Context(), p, old, Options{Options: neuroshard.Options{Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

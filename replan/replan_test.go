@@ -1,9 +1,10 @@
-package neuroshard
+package replan
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/neuroshard/neuroshard"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -31,7 +32,7 @@ func drawnTables(r *rand.Rand, first, n int) []problem.Table {
 // planned returns a plan of the problem.
 func planned(t *testing.T, p *problem.Problem) *plan.Plan {
 	t.Helper()
-	made, err := Plan(t.Context(), p, Options{Search: search.Options{ShardingTypes: search.Columns()}})
+	made, err := neuroshard.Plan(t.Context(), p, neuroshard.Options{Search: search.Options{ShardingTypes: search.Columns()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func replanByBruteForce(t *testing.T, problems, some int) {
 		p := handMade(t, 3, 2, tables...)
 		price := math.Pow(10, float64(r.IntN(4))-1) // ms for a GB
 		least := bruteForce(t, p, old, price)
-		got, err := Replan(t.Context(), p, old, ReplanOptions{Price: price, Options: Options{Search: search.Options{ShardingTypes: search.Columns()}}})
+		got, err := Plan(t.Context(), p, old, Options{Price: price, Options: neuroshard.Options{Search: search.Options{ShardingTypes: search.Columns()}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +81,7 @@ func replanByBruteForce(t *testing.T, problems, some int) {
 // bruteForce returns the least sum of cost and price over all placements of whole tables.
 func bruteForce(t *testing.T, p *problem.Problem, old *plan.Plan, price float64) float64 {
 	t.Helper()
-	list, err := Pretrained().List(t.Context(), p)
+	list, err := neuroshard.Pretrained().List(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func replanProperties(t *testing.T, changes []int, tables int) {
 		was.Batch = 8192
 		old := planned(t, was)
 		p := *was
-		opt := ReplanOptions{Most: &MovedBytes{Share: 0.05}}
+		opt := Options{Most: &MovedBytes{Share: 0.05}}
 		switch i % 6 {
 		case 0: // nothing changed
 		case 1:
@@ -132,12 +133,12 @@ func replanProperties(t *testing.T, changes []int, tables int) {
 			opt.Lost = []int{2}
 			p.Engine = problem.TorchRec
 		}
-		got, err := Replan(t.Context(), &p, old, opt)
+		got, err := Plan(t.Context(), &p, old, opt)
 		if err != nil {
 			t.Fatalf("change %d: %v", i, err)
 		}
 		checkReplan(t, i, &p, got, &opt)
-		again, err := Replan(t.Context(), &p, got.Result.Plan, ReplanOptions{Options: opt.Options})
+		again, err := Plan(t.Context(), &p, got.Result.Plan, Options{Options: opt.Options})
 		if err != nil {
 			t.Fatalf("change %d, again: %v", i, err)
 		}
@@ -149,7 +150,7 @@ func replanProperties(t *testing.T, changes []int, tables int) {
 }
 
 // checkReplan checks what every re-plan promises.
-func checkReplan(t *testing.T, i int, p *problem.Problem, got *Replanned, opt *ReplanOptions) {
+func checkReplan(t *testing.T, i int, p *problem.Problem, got *Outcome, opt *Options) {
 	t.Helper()
 	if err := got.Result.Plan.Validate(p); err != nil {
 		t.Errorf("change %d: %v", i, err)
@@ -191,13 +192,13 @@ func TestReplanInterrupted(t *testing.T) {
 	}{{p, "the plan that moves 0 of the bytes", true}, {&more, "the plan that moves 0 of the bytes", false}, {&more, "the plan that moves any bytes", true}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var opt ReplanOptions
+		var opt Options
 		opt.OnStep = func(step string) {
 			if step == test.step {
 				cancel()
 			}
 		}
-		got, err := Replan(ctx, test.p, old, opt)
+		got, err := Plan(ctx, test.p, old, opt)
 		switch {
 		case !test.some && !errors.Is(err, context.Canceled):
 			t.Errorf("%d tables, %s: got error %v, want that of the context", len(test.p.Tables), test.step, err)

@@ -1,4 +1,4 @@
-package neuroshard_test
+package replan_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package neuroshard
+package replan
 
 import (
 	"errors"
@@ -242,9 +242,9 @@ func (r *resharder) keep(p *problem.Problem, held, shards [][]problem.Shard) (ke
 	return kept, stay
 }
 
-// outcome returns how a job gets from the old plan to the result's.
-func (r *resharder) outcome(p *problem.Problem, a *adapted, result *Result, point *Point) *Reshard {
-	out, after, t := r.Reshard, result.Plan, point.Transfer
+// outcome returns how a job gets from the old plan to the one after.
+func (r *resharder) outcome(p *problem.Problem, a *adapted, after *plan.Plan, point *Point) *Reshard {
+	out, t := r.Reshard, point.Transfer
 	out.Stay = point.stay
 	var not []string
 	for i := range r.rules {

@@ -1,4 +1,4 @@
-package neuroshard
+package replan
 
 import (
 	"errors"

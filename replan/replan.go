@@ -1,4 +1,13 @@
-package neuroshard
+// Package replan plans again, from an old plan. It moves few bytes: some parts of tables must move,
+// for example because a device is lost, and any more must pay.
+//
+//	old plan, problem -> adapt -> searches with budgets of moved bytes -> curve -> verdict
+//	                                  0   1 %   5 %   20 %   any
+//
+// Each point of the curve is a search that starts from the old plan (search.From). Equal devices
+// of a host, and equal hosts, take the old names with which the fewest bytes move
+// (plan.Renaming), and the bytes are counted exactly (plan.NewTransfer).
+package replan
 
 import (
 	"context"
@@ -9,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -16,17 +26,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Replan plans again, from an old plan. It moves few bytes: some parts of tables must move, for
-// example because a device is lost, and any more must pay.
-//
-//	old plan, problem -> adapt -> searches with budgets of moved bytes -> curve -> verdict
-//	                                  0   1 %   5 %   20 %   any
-//
-// Each point of the curve is a search that starts from the old plan (search.From). Equal devices
-// of a host, and equal hosts, take the old names with which the fewest bytes move
-// (plan.Renaming), and the bytes are counted exactly (plan.NewTransfer).
-
-// TieBand is the relative difference of two predicted costs below which Replan takes two plans
+// TieBand is the relative difference of two predicted costs below which Plan takes two plans
 // of the same problem as equally good. Most errors of the shipped models on such differences are
 // smaller, against the simulated device.
 const TieBand = 0.01
@@ -72,12 +72,12 @@ func ParseMovedBytes(text string) (MovedBytes, error) {
 	return MovedBytes{Bytes: size}, err
 }
 
-// ReplanOptions are the options of Replan. The zero value chooses the plan that moves the fewest
+// Options are the options of Plan. The zero value chooses the plan that moves the fewest
 // bytes among those whose predicted cost is within TieBand of the least.
-type ReplanOptions struct {
-	// Options are those of Plan. Replan sets Search.From itself, and takes no budget and no
-	// method other than NeuroShard. It ignores FreeSlices.
-	Options
+type Options struct {
+	// Options are those of a Planner. Plan sets Search.From itself, and takes no budget and no
+	// method other than NeuroShard.
+	neuroshard.Options
 	// Most, if set, limits the moved bytes. It excludes Price.
 	Most *MovedBytes
 	// Price, if above 0, is the predicted cost, in ms, for which moving 10^9 bytes pays. Replan then
@@ -92,7 +92,7 @@ type ReplanOptions struct {
 }
 
 // check reports options that contradict each other.
-func (o *ReplanOptions) check() error {
+func (o *Options) check() error {
 	var errs []error
 	add := func(wrong bool, format string, args ...any) {
 		if wrong {
@@ -105,7 +105,6 @@ func (o *ReplanOptions) check() error {
 	add(o.Horizon < 0, "horizon %d is negative", o.Horizon)
 	add(o.Search.Method != "" && o.Search.Method != search.NeuroShard, "method %s does not start from an old plan: use method %s", o.Search.Method, search.NeuroShard)
 	add(o.Search.Budget != 0, "a re-plan has no budget of time")
-	add(o.Measure != nil, "a re-plan has no finalists to measure")
 	return errors.Join(errs...)
 }
 
@@ -149,11 +148,11 @@ type Point struct {
 // Seconds returns the time of the point's transfer, in ms: inside hosts, then between them.
 func (p *Point) Seconds() unit.Millis { return p.Transfer.Inside + p.Transfer.Between }
 
-// Replanned is the outcome of Replan.
-type Replanned struct {
+// Outcome is the outcome of Plan.
+type Outcome struct {
 	Verdict Verdict
 	// Result is the plan to run; with verdict Keep, the old plan, renewed for the problem.
-	Result *Result
+	Result *neuroshard.Result
 	// OldCost is the predicted cost of the old plan for the problem, nil if the old plan does not
 	// place the problem's tables or does not fit any more; Unfit then says why.
 	OldCost *unit.Millis
@@ -162,7 +161,7 @@ type Replanned struct {
 	Curve  []Point
 	Chosen int
 	// Changes are the differences between the old plan and the problem.
-	Changes PlanChanges
+	Changes Changes
 	// Before is the old plan with its devices numbered as in the new cluster.
 	Before *plan.Plan
 	// Reshard says what a running TorchRec job can move; nil unless the problem's engine is
@@ -176,45 +175,36 @@ type Replanned struct {
 }
 
 // Point returns the chosen point.
-func (r *Replanned) Point() *Point { return &r.Curve[r.Chosen] }
+func (r *Outcome) Point() *Point { return &r.Curve[r.Chosen] }
 
-// Replan plans p again, from an old plan of other tables, another batch or another cluster. It
-// fails as Plan does, with *OtherPlan if the old plan is not one that it can start from, with
+// Plan plans p again, from an old plan of other tables, another batch or another cluster. It
+// fails as neuroshard.Plan does, with *OtherPlan if the old plan is not one that it can start from, with
 // *Unmovable if a running job cannot move some tables to the sharding types allowed, and if opt
 // contradicts itself. If ctx ends early, it chooses among the points found until then, and
 // the result's status is search.Interrupted.
-func Replan(ctx context.Context, p *problem.Problem, old *plan.Plan, opt ReplanOptions) (*Replanned, error) {
-	if err := checkPlanned(p); err != nil {
+func Plan(ctx context.Context, p *problem.Problem, old *plan.Plan, opt Options) (*Outcome, error) {
+	if err := opt.check(); err != nil {
 		return nil, err
 	}
-	if err := opt.check(); err != nil {
+	if err := p.Validate(); err != nil {
 		return nil, err
 	}
 	a, err := adapt(p, old, opt.Lost)
 	if err != nil {
 		return nil, err
 	}
-	r := &replanner{adapted: a, opt: &opt, of: p}
-	planned := p
+	r := &replanner{adapted: a, opt: &opt, of: p, problem: p}
 	if p.Engine == problem.TorchRec {
 		r.reshard = newResharder(p, a)
-		planned = r.reshard.narrow(p)
+		r.problem = r.reshard.narrow(p)
 	}
 	// The old plan has its costs even if ctx has ended: it is then what is kept.
-	l, err := newLine(context.WithoutCancel(ctx), planned, opt.Options)
-	if err != nil {
+	if r.planner, err = neuroshard.NewPlanner(context.WithoutCancel(ctx), r.problem, opt.Options); err != nil {
 		return nil, err
 	}
-	l.stated = p
-	r.opt.Search.ShardingTypes = l.opt.Search.ShardingTypes
-	if l.opt.Search.Beside, err = l.beside(ctx); err != nil {
-		return nil, err
-	}
-	l.certificate = certify(ctx, l)
-	defer l.certificate.stop()
-	r.line = l
+	r.search = r.planner.Options().Search
 	if err := r.points(ctx); err != nil {
-		return nil, r.reshard.explain(err, p, l.opt.Search.ShardingTypes)
+		return nil, r.reshard.explain(err, p, r.search.ShardingTypes)
 	}
 	r.paybacks()
 	return r.outcome(ctx, r.choose())
@@ -222,14 +212,16 @@ func Replan(ctx context.Context, p *problem.Problem, old *plan.Plan, opt ReplanO
 
 // replanner makes the points of a curve.
 type replanner struct {
-	*line
 	*adapted
-	opt *ReplanOptions
-	// of is the problem as the caller states it.
-	of *problem.Problem
-	// total is that of Replanned, and must what no point moves less than.
+	planner *neuroshard.Planner
+	opt     *Options
+	// search are the options of the search from nothing.
+	search search.Options
+	// of is the problem as the caller states it, and problem what a running job can move of it.
+	of, problem *problem.Problem
+	// total is that of Outcome, and must what no point moves less than.
 	total, must unit.Bytes
-	// oldCost and unfit are those of Replanned.
+	// oldCost and unfit are those of Outcome.
 	oldCost *unit.Millis
 	unfit   string
 	curve   []Point
@@ -378,10 +370,10 @@ func (r *replanner) unfits(pl *plan.Plan) string {
 	if n := len(r.changes.Added); n > 0 {
 		return r.changes.describe()
 	}
-	if err := priceable(pl, r.prices); err != nil {
+	if err := r.planner.Priceable(pl); err != nil {
 		return err.Error()
 	}
-	types := r.opt.Search.ShardingTypes
+	types := r.search.ShardingTypes
 	for i := range pl.Tables {
 		if t := &pl.Tables[i]; !problem.Permitted(types, t.ShardingType) {
 			return fmt.Sprintf("table %q is %s, which is not one of the sharding types", t.Name, t.ShardingType)
@@ -416,7 +408,7 @@ func (r *replanner) reach(ctx context.Context, b limit) error {
 	}
 	r.begin("the plan that moves " + b.what)
 	for start := range r.starts() {
-		if err := r.search(ctx, b, uint64(start)); err != nil && (start == 0 || ctx.Err() == nil) {
+		if err := r.from(ctx, b, uint64(start)); err != nil && (start == 0 || ctx.Err() == nil) {
 			return err
 		}
 		if !r.counted && !b.free {
@@ -481,15 +473,15 @@ func (r *replanner) join(b limit) {
 // retries is how many times a search with a smaller budget follows one that moves too much.
 const retries = 3
 
-// search finds a plan for a limit, from the old plan. The search counts nearly as Transfer does: if
+// from finds a plan for a limit, from the old plan. The search counts nearly as Transfer does: if
 // a plan moves more than the limit, the next search gets a budget that is smaller by the excess.
-func (r *replanner) search(ctx context.Context, b limit, start uint64) error {
+func (r *replanner) from(ctx context.Context, b limit, start uint64) error {
 	most := r.bytes(b)
 	for range 1 + retries {
-		opt := r.line.opt.Search
+		opt := r.search
 		opt.Seed += start
 		opt.From = &search.From{Shards: r.held, Price: b.price / 1e9, Limited: !b.free, Most: most}
-		found, err := r.line.search(ctx, opt)
+		found, err := r.planner.Search(ctx, opt)
 		if err != nil {
 			return err
 		}
@@ -511,10 +503,7 @@ func (r *replanner) search(ctx context.Context, b limit, start uint64) error {
 // whole finds the cheapest plan without looking at the old one.
 func (r *replanner) whole(ctx context.Context) error {
 	r.begin("the plan of a whole search")
-	found, err := r.line.search(ctx, r.line.opt.Search)
-	if err == nil {
-		found, err = bestFinalist(ctx, r.line, found)
-	}
+	found, err := r.planner.Search(ctx, r.search)
 	if err != nil {
 		return err
 	}
@@ -545,15 +534,16 @@ func (r *replanner) price(found search.Result) (Point, error) {
 	if point.Transfer, err = plan.NewTransfer(r.before, plan.New(r.problem, found.Shards)); err != nil {
 		return point, err
 	}
-	point.Cost = r.prices.Price(found.Shards).Cost
-	if r.judge != nil {
-		simulated, err := r.judge.Price(found.Shards)
-		if err != nil {
-			return point, err
-		}
-		point.Simulated = simulated.Cost
+	predicted, simulated, err := r.planner.Costs(found.Shards)
+	point.Cost, point.Simulated = predicted.Cost, simulated.Cost
+	return point, err
+}
+
+// begin tells the caller which step begins.
+func (r *replanner) begin(step string) {
+	if r.opt.OnStep != nil {
+		r.opt.OnStep(step)
 	}
-	return point, nil
 }
 
 // paybacks sets the steps after which each point has paid back, compared with the first one:
@@ -583,7 +573,7 @@ func paysBack(time, gain unit.Millis) int64 {
 // that, it takes the one that moves the fewest bytes.
 func (r *replanner) choose() int { return choose(r.curve, r.opt, r.must, r.total) }
 
-func choose(curve []Point, opt *ReplanOptions, must, total unit.Bytes) int {
+func choose(curve []Point, opt *Options, must, total unit.Bytes) int {
 	allowed := func(p *Point) bool {
 		over := opt.Most != nil && p.Transfer.Bytes > must+opt.Most.Of(total)
 		late := opt.Horizon > 0 && (p.PaysBack < 0 || p.PaysBack > opt.Horizon)
@@ -613,11 +603,11 @@ func choose(curve []Point, opt *ReplanOptions, must, total unit.Bytes) int {
 }
 
 // outcome returns the chosen point as a plan, with the rest of the result.
-func (r *replanner) outcome(ctx context.Context, chosen int) (*Replanned, error) {
+func (r *replanner) outcome(ctx context.Context, chosen int) (*Outcome, error) {
 	point := &r.curve[chosen]
-	out := &Replanned{
+	out := &Outcome{
 		Verdict: Move, OldCost: r.oldCost, Unfit: r.unfit, Curve: r.curve, Chosen: chosen,
-		Changes: r.changes, Before: r.before, Judged: r.judge != nil, Total: r.total,
+		Changes: r.changes, Before: r.before, Judged: r.planner.Judges(), Total: r.total,
 	}
 	if point.Label == keepLabel {
 		out.Verdict = Keep
@@ -628,22 +618,19 @@ func (r *replanner) outcome(ctx context.Context, chosen int) (*Replanned, error)
 	found := point.found
 	found.Cost = float64(point.Cost)
 	var err error
-	if out.Result, err = r.finish(ctx, found); err != nil {
+	if out.Result, err = r.planner.Found(ctx, found); err != nil {
 		return nil, err
 	}
-	out.Result.From = out
 	out.Result.Plan.Provenance.Input = plan.Digest(r.of)
 	if r.reshard != nil {
-		out.Reshard = r.reshard.outcome(r.of, r.adapted, out.Result, point)
+		out.Reshard = r.reshard.outcome(r.of, r.adapted, out.Result.Plan, point)
 	}
+	out.Result.Doubts = out.doubts()
 	return out, nil
 }
 
-// doubts returns the doubts about the way from the old plan to the new one. r may be nil.
-func (r *Replanned) doubts() (all []string) {
-	if r == nil {
-		return nil
-	}
+// doubts returns the doubts about the way from the old plan to the new one.
+func (r *Outcome) doubts() (all []string) {
 	add := func(on bool, format string, args ...any) {
 		if on {
 			all = append(all, fmt.Sprintf(format, args...))

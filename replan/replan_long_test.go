@@ -1,8 +1,9 @@
 //go:build long
 
-package neuroshard
+package replan
 
 import (
+	"github.com/neuroshard/neuroshard"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -34,14 +35,14 @@ func TestReplanIsStable(t *testing.T) {
 		p.Topology.DevicesPerHost = 8
 		was := p
 		was.Tables = p.Tables[:40]
-		var opt ReplanOptions
+		var opt Options
 		opt.Search.ShardingTypes = problem.ShardingTypes()
-		old, err := Plan(t.Context(), &was, opt.Options)
+		old, err := neuroshard.Plan(t.Context(), &was, opt.Options)
 		if err != nil {
 			t.Fatal(err)
 		}
 		opt.Most = &MovedBytes{Share: 0.05}
-		got, err := Replan(t.Context(), &p, old.Plan, opt)
+		got, err := Plan(t.Context(), &p, old.Plan, opt)
 		if err != nil {
 			t.Fatal(err)
 		}

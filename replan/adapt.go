@@ -1,4 +1,4 @@
-package neuroshard
+package replan
 
 import (
 	"cmp"
@@ -27,8 +27,8 @@ type OtherPlan struct {
 
 func (e *OtherPlan) Error() string { return e.Message }
 
-// PlanChanges is what differs between an old plan and the problem that is to be planned again.
-type PlanChanges struct {
+// Changes is what differs between an old plan and the problem that is to be planned again.
+type Changes struct {
 	// Added and Removed name the tables that only the problem has, and only the old plan.
 	Added, Removed []string
 	// Resized names the tables with other rows or another dim, and Converted those whose old plan
@@ -153,7 +153,7 @@ func remainingHosts(c plan.Cluster, lost []int) ([][]int, error) {
 
 // adapted is an old plan in the terms of a new problem.
 type adapted struct {
-	changes PlanChanges
+	changes Changes
 	// before is the old plan with its devices numbered as in the new cluster, without the shards of
 	// lost devices. Devices that leave the cluster have numbers above those of the cluster. Its
 	// tables have their old sizes.
@@ -174,7 +174,7 @@ func adapt(p *problem.Problem, old *plan.Plan, lost []int) (*adapted, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &adapted{changes: PlanChanges{Lost: lost}}
+	a := &adapted{changes: Changes{Lost: lost}}
 	a.compare(p, old)
 	if a.changes.Profile {
 		for d := range number {
@@ -435,12 +435,12 @@ func blocksOf(t *plan.Table, column int64) int64 {
 }
 
 // otherDevices reports whether the number of devices, or that of a host, changed.
-func (c *PlanChanges) otherDevices() bool {
+func (c *Changes) otherDevices() bool {
 	return c.Cluster != nil && (c.Cluster.Before.Devices != c.Cluster.After.Devices || c.Cluster.Before.DevicesPerHost != c.Cluster.After.DevicesPerHost)
 }
 
 // describe says in a few words what changed, for the warnings of the plan; "" if nothing did.
-func (c *PlanChanges) describe() string {
+func (c *Changes) describe() string {
 	var parts []string
 	add := func(n int, what string) {
 		if n > 0 {

@@ -1,0 +1,236 @@
+package neuroshard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/simulate"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// Baseline is the outcome of a baseline method, or of another planner, for the same problem.
+type Baseline struct {
+	Method search.Method
+	// Valid is false if the method found no plan that fits. The costs are then 0, unless
+	// another planner has a plan that breaks a rule of the problem.
+	Valid bool
+	// Reason says why another planner has no valid plan; empty for a baseline method.
+	Reason string
+	// Wall is the time that another planner took; 0 if it is not known.
+	Wall unit.Millis
+	// Plan is the plan of another planner, as Compared has it; nil without a plan, and for
+	// a baseline method. It must not be modified.
+	Plan *plan.Plan
+	// Memory is the most bytes that Plan uses of a device, as the problem counts them; 0 without a
+	// plan.
+	Memory unit.Bytes
+	// Predicted is the plan's estimated cost. Simulated is its cost on the simulated
+	// device, or 0 if the simulated device does not judge.
+	Predicted, Simulated unit.Millis
+}
+
+// Compared is what another planner found for the same problem: its plan, or the reason why it
+// has none.
+type Compared struct {
+	// Name names the planner. It is the method of its entry in Result.Baselines.
+	Name search.Method
+	// Plan is the planner's plan; nil if it found none. Plan does not modify it. Of its cluster
+	// only the numbers of devices and of devices per host count: its placement is judged on the
+	// cluster of the problem.
+	Plan *plan.Plan
+	// Reason says why the planner found no plan, in one line. It is ignored if Plan is set.
+	Reason string
+	// Wall is the time that the planner took; 0 if it is not known.
+	Wall unit.Millis
+}
+
+// Check returns nil if c has no plan, or a plan that places p's tables, in p's order, on the
+// numbers of devices and of devices per host that p has. Otherwise it returns a *plan.Invalid with
+// what differs.
+// The plan may break the other rules of p, such as its memory and its constraints. p must be valid.
+func (c *Compared) Check(p *problem.Problem) error {
+	if c.Plan == nil {
+		return nil
+	}
+	var foreign []plan.Violation
+	has, want := c.Plan.Cluster, p.Topology
+	if has.Devices != want.Devices || has.DevicesPerHost != want.PerHost() {
+		message := fmt.Sprintf("the plan was made for %d devices, %d a host, the problem has %d, %d a host", has.Devices, has.DevicesPerHost, want.Devices, want.PerHost())
+		foreign = append(foreign, plan.Violation{Rule: plan.RuleCluster, Shard: -1, Device: -1, Message: message})
+	}
+	for _, v := range violations(c.Plan.Validate(p)) {
+		if v.Rule == plan.RuleTables {
+			foreign = append(foreign, v)
+		}
+	}
+	// Validate would also report sharding types and devices that only a constraint of p excludes.
+	for _, v := range c.Plan.CheckTables() {
+		if slices.Contains([]plan.Rule{plan.RuleCover, plan.RuleShardingType, plan.RuleDevice}, v.Rule) {
+			foreign = append(foreign, v)
+		}
+	}
+	if foreign == nil {
+		return nil
+	}
+	return &plan.Invalid{Violations: foreign}
+}
+
+// violations returns the violations that Plan.Validate found.
+func violations(err error) []plan.Violation {
+	var invalid *plan.Invalid
+	if !errors.As(err, &invalid) {
+		return nil
+	}
+	return invalid.Violations
+}
+
+// Baselines sets r.Baselines to the plans of the baseline methods, in the order of
+// search.Baselines. If a method finds no plan, or ctx ended before, that is not an error: its
+// Baseline is not valid. If r has a whole step, Baselines sets that of baseline Size, too.
+func (l *Planner) Baselines(ctx context.Context, r *Result) error {
+	for _, method := range search.Baselines() {
+		l.begin("baseline " + string(method))
+		opt := l.opt.Search
+		opt.Method, opt.OnEvent, opt.Brief = method, nil, true
+		opt.Policy, opt.Samples = nil, 0
+		found, err := l.search(ctx, opt)
+		if refused(err) || ctx.Err() != nil {
+			r.Baselines = append(r.Baselines, Baseline{Method: method})
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		one, err := l.baseline(method, found.Shards)
+		if err != nil {
+			return err
+		}
+		r.Baselines = append(r.Baselines, one)
+		if method != search.Size || r.Step == nil {
+			continue
+		}
+		size, err := PriceStep(l.problem, found.Shards, r.Step.Input)
+		if err != nil {
+			return err
+		}
+		r.Step.Size = &size.Times
+	}
+	return nil
+}
+
+// baseline returns the costs of a placement that is compared with the plan.
+func (l *Planner) baseline(method search.Method, shards [][]problem.Shard) (Baseline, error) {
+	predicted, simulated, err := l.Costs(shards)
+	return Baseline{Method: method, Valid: true, Predicted: predicted.Cost, Simulated: simulated.Cost}, err
+}
+
+// FreeSlices plans without the rules of the problem's engine and sets r.FreeSlices to that plan,
+// or to r's if that is cheaper as predicted. It returns r; or, if the plan found keeps to the rules
+// and is cheaper, that plan. There is no such plan, and FreeSlices returns r as it is, if the
+// problem has no engine or, for TorchRec, fewer than ComparedTables tables, or if a search was
+// interrupted or refused.
+func (l *Planner) FreeSlices(ctx context.Context, r *Result) (*Result, error) {
+	few := l.problem.Engine == problem.TorchRec && len(l.problem.Tables) < ComparedTables
+	if l.problem.Engine == "" || few || r.Status == search.Interrupted {
+		return r, nil
+	}
+	l.begin("free slices")
+	free, anyEngine := *l, *l.problem
+	anyEngine.Engine = ""
+	free.problem = &anyEngine
+	opt := l.opt.Search
+	opt.OnEvent, opt.Brief = nil, true
+	found, err := free.search(ctx, opt)
+	if ctx.Err() != nil || refused(err) {
+		return r, nil // nothing to compare with
+	}
+	if err != nil {
+		return r, err
+	}
+	one, err := l.baseline(opt.Method, found.Shards)
+	if err != nil {
+		return r, err
+	}
+	switch {
+	case one.Predicted > r.Predicted.Cost:
+		one.Predicted, one.Simulated = r.Predicted.Cost, r.Simulated.Cost
+	case one.Predicted < r.Predicted.Cost && len(plan.New(l.problem, found.Shards).CheckEngine(l.problem.Engine.Rules())) == 0:
+		if r, err = l.instead(ctx, r, found); err != nil {
+			return nil, err
+		}
+	}
+	r.FreeSlices = &one
+	return r, nil
+}
+
+// ComparedTables is the least number of tables for which FreeSlices has a plan made if
+// the problem's engine is TorchRec: a training job waits for the plan, and TorchRec's planner takes
+// less than both searches.
+const ComparedTables = 24
+
+// Compare adds the plans of other planners to r.Baselines. They do not change the plan. Their names
+// must differ from each other, and from the methods of package search. It fails if a plan fails
+// Compared.Check.
+func (l *Planner) Compare(r *Result, others []Compared) error {
+	taken := search.Methods()
+	for i := range others {
+		c := &others[i]
+		if c.Name == "" || slices.Contains(taken, c.Name) {
+			return fmt.Errorf("compared plan %d: name %q is empty, is the name of a method, or is used twice", i, c.Name)
+		}
+		taken = append(taken, c.Name)
+		err := c.Check(l.problem)
+		one := Baseline{}
+		if err == nil {
+			one, err = l.judged(c)
+		}
+		if err != nil {
+			return fmt.Errorf("the plan of %s: %w", c.Name, err)
+		}
+		one.Method, one.Wall, one.Plan = c.Name, c.Wall, c.Plan
+		r.Baselines = append(r.Baselines, one)
+	}
+	return nil
+}
+
+// judged returns the costs of a compared plan, and the first rule of the problem that it breaks.
+func (l *Planner) judged(c *Compared) (Baseline, error) {
+	if c.Plan == nil {
+		return Baseline{Reason: cmp.Or(c.Reason, "it found no plan")}, nil
+	}
+	pl := plan.New(l.problem, c.Plan.ByDevice())
+	if err := priceable(pl, l.prices); err != nil {
+		return Baseline{Reason: "no estimate: " + err.Error()}, nil
+	}
+	shards := pl.ByDevice()
+	sync, err := simulate.SyncOf(l.problem, shards)
+	if err != nil {
+		return Baseline{}, err
+	}
+	pl.Sync = sync
+	one, err := l.baseline(c.Name, shards)
+	for d := range pl.Devices {
+		one.Memory = max(one.Memory, pl.Devices[d].Memory.Tables()+pl.Devices[d].Memory.Received)
+	}
+	if broken := violations(pl.Validate(l.problem)); len(broken) > 0 {
+		one.Valid, one.Reason = false, breach(broken)
+	}
+	return one, err
+}
+
+// breach says which rule a plan breaks: that of the memory if the plan breaks it, else the first
+// one.
+func breach(broken []plan.Violation) string {
+	first := max(0, slices.IndexFunc(broken, func(v plan.Violation) bool { return v.Rule == plan.RuleMemory }))
+	text := broken[first].String()
+	if more := len(broken) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more)", more)
+	}
+	return text
+}
