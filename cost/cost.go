@@ -31,8 +31,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
-	"github.com/neuroshard/neuroshard/feature"
 	"github.com/neuroshard/neuroshard/internal/f32"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/neuroshard/neuroshard/feature"
+	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/internal/groups"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"

@@ -1,7 +1,7 @@
 package cost
 
 import (
-	"github.com/neuroshard/neuroshard/feature"
+	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )

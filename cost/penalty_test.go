@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/feature"
+	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )

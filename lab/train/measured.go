@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
-	"github.com/neuroshard/neuroshard/feature"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 )
 
