@@ -98,10 +98,7 @@ func TestSearchChoosesDevices(t *testing.T) {
 		t.Errorf("exported and imported, the plan differs: %v", err)
 	}
 	opt.Search.ShardingTypes = []problem.ShardingType{problem.ColumnWise, problem.DataParallel}
-	other, err := neuroshard.Plan(context.Background(), &p, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := evaluated(t, &p, planned(t, &p, opt).Shards, opt)
 	if _, bounded := other.Gap(); other.Plan.Chosen() > 0 || !bounded || other.Simulated.Cost < r.Simulated.Cost {
 		t.Errorf("without row_wise: got %d tables on chosen devices, bound %v and a simulated cost of %v, want none, a bound and at least %v", other.Plan.Chosen(), bounded, other.Simulated.Cost, r.Simulated.Cost)
 	}

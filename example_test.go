@@ -33,7 +33,7 @@ func ExamplePlan() {
 		fmt.Println(table.Name, table.ShardingType)
 	}
 	// Output:
-	// user table_wise
+	// user column_wise
 	// clicks row_wise
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/neuroshard/neuroshard/simulate/bound"
 )
 
-// MaxPlanned is the most tables that a search takes. The search of 60,000 tables on 4,096
+// MaxPlanned is the most tables that a Planner takes. The search of 60,000 tables on 4,096
 // devices takes up to a minute (docs/RESULTS.md), and that of a million tables takes too
 // long to wait for.
 const MaxPlanned = 1 << 17
@@ -35,10 +35,10 @@ type Planner struct {
 }
 
 // NewPlanner returns the Planner of a problem, which must not change while the Planner is in use.
-// It fails with *problem.Invalid if the problem is not valid, with *StepError if opt.Step has no
+// It fails if Check fails, with *StepError if opt.Step has no
 // price, and if opt.Prices has no price list for the problem (Prices.List).
 func NewPlanner(ctx context.Context, p *problem.Problem, opt Options) (*Planner, error) {
-	if err := p.Validate(); err != nil {
+	if err := Check(p); err != nil {
 		return nil, err
 	}
 	if err := checkStep(p, &opt); err != nil {
@@ -97,15 +97,20 @@ func (l *Planner) Plan(ctx context.Context) (*Result, error) {
 	return l.Found(ctx, found)
 }
 
-// Search finds a placement with other options of the search than those of the Planner. It takes
-// the best finalist (finalists.go), unless opt.From is set. Errors are those of Plan.
-func (l *Planner) Search(ctx context.Context, opt search.Options) (search.Result, error) {
-	if n := len(l.problem.Tables); n > MaxPlanned {
-		return search.Result{}, &problem.Invalid{Faults: []problem.Fault{{
+// Check returns *problem.Invalid if a problem is not valid, or has more than MaxPlanned tables.
+func Check(p *problem.Problem) error {
+	if n := len(p.Tables); n > MaxPlanned {
+		return &problem.Invalid{Faults: []problem.Fault{{
 			Message: fmt.Sprintf("%d tables: a plan has at most %d", n, MaxPlanned),
 			Hint:    "plan parts of the tables, each for devices of its own",
 		}}}
 	}
+	return p.Validate()
+}
+
+// Search finds a placement with other options of the search than those of the Planner. It takes
+// the best finalist (finalists.go), unless opt.From is set. Errors are those of Plan.
+func (l *Planner) Search(ctx context.Context, opt search.Options) (search.Result, error) {
 	found, err := l.search(ctx, opt)
 	if err == nil && opt.From == nil {
 		found, err = bestFinalist(ctx, l, opt, found)

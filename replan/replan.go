@@ -186,7 +186,7 @@ func Plan(ctx context.Context, p *problem.Problem, old *plan.Plan, opt Options) 
 	if err := opt.check(); err != nil {
 		return nil, err
 	}
-	if err := p.Validate(); err != nil {
+	if err := neuroshard.Check(p); err != nil {
 		return nil, err
 	}
 	a, err := adapt(p, old, opt.Lost)
@@ -625,12 +625,12 @@ func (r *replanner) outcome(ctx context.Context, chosen int) (*Outcome, error) {
 	if r.reshard != nil {
 		out.Reshard = r.reshard.outcome(r.of, r.adapted, out.Result.Plan, point)
 	}
-	out.Result.Doubts = out.doubts()
+	out.Result.Doubts = out.Doubts()
 	return out, nil
 }
 
-// doubts returns the doubts about the way from the old plan to the new one.
-func (r *Outcome) doubts() (all []string) {
+// Doubts returns the doubts about the way from the old plan to the new one.
+func (r *Outcome) Doubts() (all []string) {
 	add := func(on bool, format string, args ...any) {
 		if on {
 			all = append(all, fmt.Sprintf(format, args...))

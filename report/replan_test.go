@@ -69,5 +69,6 @@ func afterLoss() *replan.Outcome {
 	r.Changes.Cluster = &plan.ClusterChange{Before: r.Result.Plan.Cluster, After: r.Result.Plan.Cluster}
 	r.Changes.Cluster.Before.Devices += 2
 	r.Reshard = &replan.Reshard{Restart: r.Unfit, Checkpoint: 40 * unit.GiB}
+	r.Result.Doubts = r.Doubts()
 	return r
 }
