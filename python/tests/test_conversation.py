@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,8 @@ import pytest
 import torch
 from conftest import HELLO, INIT, SKEWED, TABLES, Json, python, talk
 
-from neuroshard_worker import ceilings
+from neuroshard_worker import anchors, ceilings
 from neuroshard_worker.__main__ import _device
-from neuroshard_worker.anchors import Anchors
 from neuroshard_worker.engines.plain import TorchEngine
 from neuroshard_worker.reference import check_all
 from neuroshard_worker.server import Fatal, Server
@@ -300,10 +298,12 @@ def test_a_wrong_kernel_is_never_timed() -> None:
 
 
 def test_each_kind_of_operation_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from neuroshard_worker import server as module
+    from neuroshard_worker import reference
 
     seen = []
-    monkeypatch.setattr(module, "check", lambda engine, mode, lanes: seen.append(str(mode)) or "")
+    monkeypatch.setattr(
+        reference, "check", lambda engine, mode, lanes: seen.append(str(mode)) or ""
+    )
     s = server()
     for optimizer in ("sgd", "adam", "adam"):
         ask(s, compute(opt=optimizer))
@@ -367,22 +367,12 @@ def test_anchors(monkeypatch: pytest.MonkeyPatch) -> None:
     small_ceilings(monkeypatch)
     cpu = torch.device("cpu")
     watch = Stopwatch(cpu, "eager", 1 << 16)
-    found = Anchors(TorchEngine(cpu), watch, batch=32, rows=100, pooling=2, repeats=1).run()
+    found = anchors.measure(TorchEngine(cpu), watch, batch=32, rows=100, pooling=2, repeats=1)
     assert {s["dim"] for s in found["single"]} == {4, 8, 16, 32, 64, 128}
     assert {s["mode"] for s in found["single"]} >= {"sgd fp32", "sgd fp16", "sgd fp32 weighted"}
     assert all(s["fwd_ms"] > 0 and s["bwd_ms"] > 0 for s in found["single"])
-    assert [m["narrow"]["dim"] for m in found["mixed"]] == [4, 32]
     assert found["ceilings"]["copy_gbps"] > 0 and found["source"] == "measured"
     json.dumps(found, allow_nan=False)
-
-
-def test_lookup_file_layout_is_the_one_that_go_writes() -> None:
-    """The bytes of a lookup file of two bags, as docs and package lookups state them."""
-    from test_lookups import lookup_file
-
-    data = lookup_file([0, 1, 2], [7, 5])
-    assert data[:12] == b"nspool\r\n\x01\x00\x00\x00"
-    assert struct.unpack("<7q", data[16:]) == (2, 2, 0, 1, 2, 7, 5)
 
 
 def test_what_an_engine_lacks_is_stated_and_refused() -> None:

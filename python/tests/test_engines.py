@@ -63,20 +63,6 @@ def test_triton_again_and_with_wide_keys(triton: Any, monkeypatch: pytest.Monkey
     assert check(engine, Mode(SGD, "fp16", False), 8, seed=3) == ""
 
 
-def test_update_alone_repeats_the_update(triton: Any) -> None:
-    from neuroshard_worker.reference import sample_group
-
-    group = sample_group(8, False, 1, CPU)
-    op = choose("triton", CPU).prepare(group, Mode(SGD, "fp32", False), 0.5)
-    start = op.weights(1).clone()
-    op.backward()
-    once = op.weights(1) - start
-    op.update()
-    twice = op.weights(1) - start
-    assert once.abs().max() > 0.01
-    torch.testing.assert_close(twice, 2 * once, rtol=1e-4, atol=1e-4)
-
-
 class Wrong(TorchEngine):
     """An engine with a fault, which its name says."""
 

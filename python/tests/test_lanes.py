@@ -6,7 +6,6 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,12 @@ from neuroshard_worker.__main__ import main
 from neuroshard_worker.engines.plain import TorchEngine
 from neuroshard_worker.lanes import (
     EXPONENTIAL,
-    TABLES,
     Case,
     Lanes,
     Sizes,
-    all_cases,
-    cycles,
-    lane_cases,
+    cases,
     ratio,
     report,
-    sweep_cases,
     verdict,
 )
 from neuroshard_worker.timing import Stopwatch
@@ -37,9 +32,8 @@ __all__ = ["binary"]
 
 CPU = torch.device("cpu")
 TINY = Sizes(
-    dims=(8,), poolings=(1, 10), rows=(50,), batch=16, lookups=160, sweep_poolings=(1, 4),
-    sweep_lookups=32, repeats=2, rehearsal=True,
-)  # fmt: skip
+    dims=(8,), poolings=(1, 10), rows=(50,), batch=16, lookups=160, repeats=2, rehearsal=True
+)
 SCRIPT = SOURCE.parents[1] / "scripts" / "measure-gpu"
 
 
@@ -51,12 +45,9 @@ def test_every_case_is_measured_and_written(tmp_path: Path) -> None:
     path = tmp_path / "lanes.json"
     found = start(path).run()
     assert json.loads(path.read_text()) == found and list(tmp_path.iterdir()) == [path]
-    cases = [
-        {k: e[k] for k in dataclasses.asdict(c)}
-        for c, e in zip(lane_cases(TINY), found["lanes"], strict=True)
-    ]
-    assert cases == [dataclasses.asdict(c) for c in lane_cases(TINY)]
-    assert len(found["lanes"]) == 2 * 2 * 2 * 2 and len(found["sweep"]) == 4  # modes x L x lengths
+    for case, entry in zip(cases(TINY), found["lanes"], strict=True):
+        assert dataclasses.asdict(case).items() <= entry.items()
+    assert len(found["lanes"]) == 2 * 2 * 2 * 2  # modes x L x lengths
     assert len(found["wide"]) == 4 and not found["skipped"]  # one batch in four modes
     for entry in found["lanes"]:
         for name in ("alone", "beside"):
@@ -71,81 +62,46 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     measured: list[Case] = []
     whole = Lanes._measure
 
-    def stop(self: Lanes, part: str, case: Case) -> None:
+    def stop(self: Lanes, case: Case) -> None:
         if len(measured) == 3:
             raise KeyboardInterrupt
         measured.append(case)
-        whole(self, part, case)
+        whole(self, case)
 
     monkeypatch.setattr(Lanes, "_measure", stop)
     with pytest.raises(KeyboardInterrupt):
         start(path).run()
     first = json.loads(path.read_text())["lanes"]
-    monkeypatch.setattr(Lanes, "_measure", lambda s, p, c: (measured.append(c), whole(s, p, c))[1])
+    monkeypatch.setattr(Lanes, "_measure", lambda s, c: (measured.append(c), whole(s, c))[1])
     found = start(path).run()
     assert found["lanes"][:3] == first
-    assert measured == [case for _, case in all_cases(TINY)]
+    assert measured == list(cases(TINY))
     measured.clear()
     assert start(path).run() == found and not measured
 
 
 @pytest.mark.parametrize(
     ("text", "what"),
-    [("{", "is no JSON"), ("[]", "other contents"), ('{"format": "x"}', "other contents")],
+    [("{", "line 1"), ("[]", "give another file"), ('{"format": "x"}', "give another file")],
 )
 def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str, what: str) -> None:
     path = tmp_path / "lanes.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match=f"{what}.*give another file"):
+    with pytest.raises(ValueError, match=f"other contents.*{what}"):
         start(path)
     assert path.read_text() == text
-
-
-@pytest.mark.parametrize(
-    ("spoil", "what"),
-    [
-        (lambda d: d.pop("sweep"), "sweep is no list"),
-        (lambda d: d.update(lanes=5), "lanes is no list"),
-        (lambda d: d.update(lanes=[1]), "entry 0 of lanes is no object"),
-        (lambda d: d["lanes"][1].update(dim="8"), "entry 1 of lanes is no case"),
-        (lambda d: d["lanes"][1].pop("alone"), "entry 1 of lanes has no fwd_ms in alone"),
-        (lambda d: d["sweep"][0]["alone"].update(bwd_ms=[1.0]), "no bwd_ms in alone"),
-        (lambda d: d["wide"][0]["floor"].update(fwd_ms=["x"] * 3), "no fwd_ms in floor"),
-        (lambda d: d["wide"].pop(0), "entry 0 of lanes has no times of the wide table"),
-        (lambda d: d["wide"].append(d["wide"][0]), "entry 4 of wide is there twice"),
-    ],
-)
-def test_a_damaged_file_is_refused(
-    tmp_path: Path, spoil: Callable[[dict[str, Any]], Any], what: str
-) -> None:
-    path = tmp_path / "lanes.json"
-    found = start(path).found
-    times = {"fwd_ms": [1.0, 2.0, 3.0], "bwd_ms": [1.0, 2.0, 3.0]}
-    for case in lane_cases(TINY):
-        mode = {"batch": case.batch, "dtype": case.dtype, "weighted": case.weighted}
-        if not any(mode.items() <= entry.items() for entry in found["wide"]):
-            found["wide"].append({**mode, "wide": dict(times), "floor": dict(times)})
-        found["lanes"].append({**dataclasses.asdict(case), "alone": times, "beside": times})
-    for case in sweep_cases(TINY):
-        found["sweep"].append({**dataclasses.asdict(case), "alone": dict(times)})
-    path.write_text(json.dumps(found))
-    start(path)
-    spoil(found)
-    path.write_text(json.dumps(found))
-    with pytest.raises(ValueError, match=f"is damaged: .*{what}: give another file"):
-        start(path)
-    assert json.loads(path.read_text()) == found
 
 
 def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no folder"):
         start(tmp_path / "nowhere" / "lanes.json")
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="give another file"):
         start(tmp_path)
 
 
 def test_two_measurements_at_once_are_refused() -> None:
-    assert main(["--anchors", "--lanes", "lanes.json", "--device", "cpu"]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        main(["--anchors", "--lanes", "lanes.json", "--device", "cpu"])
 
 
 def test_times_of_another_machine_are_not_mixed(tmp_path: Path) -> None:
@@ -184,7 +140,7 @@ def made(forward: float, others: float) -> dict[str, Any]:
     """Times whose decisive ratios are forward and whose other ratios are others."""
     sizes = dataclasses.asdict(Sizes())
     found: dict[str, Any] = {"sizes": sizes, "lanes": [], "wide": []}
-    for case in lane_cases(Sizes()):
+    for case in cases(Sizes()):
         # The wide table's bags take 2 ms beyond the fixed time of 1 ms.
         key = {"batch": case.batch, "dtype": case.dtype, "weighted": case.weighted}
         found["wide"].append({**key, "wide": phases(3), "floor": phases(1)})
@@ -222,20 +178,6 @@ def test_no_verdict_without_decisive_cases() -> None:
     found = made(3, 2)
     found["lanes"] = [e for e in found["lanes"] if e["dim"] > 16]
     assert verdict(found) == {"rule": "unknown", "why": "no decisive case was measured"}
-
-
-def test_the_sweep_gives_back_the_cycles_of_its_times() -> None:
-    """Times of 26 cycles a row step and 90 a bag, a quarter of them for 8 lanes."""
-    found: dict[str, Any] = {"sms": 100, "clock_ghz": 1.5, "sweep": []}
-    for case in sweep_cases(Sizes()):
-        bags = TABLES * case.batch
-        busy = (bags * case.pooling_factor * 26 + bags * 90) / 4
-        spread = 2.03 if case.lengths == EXPONENTIAL else 1
-        alone = phases(spread * busy / (100 * 1.5e6))
-        found["sweep"].append({**dataclasses.asdict(case), "alone": alone})
-    spreads = dict.fromkeys(("1", "4", "16", "64"), 2.03)
-    assert cycles(found) == {"row": 26.0, "bag": 90.0, "spread": spreads}
-    assert cycles({**found, "sms": 0}) == {}
 
 
 def rehearse(out: Path, *steps: str, **changes: str) -> subprocess.CompletedProcess[str]:
@@ -291,12 +233,12 @@ def test_the_other_steps_rehearse_with_the_program(tmp_path: Path, binary: str) 
 def test_a_run_with_a_limit_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "lanes.json"
     found = start(path).run(1e-9)
-    cases = [*lane_cases(TINY), *sweep_cases(TINY)]
-    assert found["left"] == len(cases) and not found["lanes"]
-    assert f"{len(cases)} cases are left" in report(found)
-    assert json.loads(path.read_text())["left"] == len(cases)
+    count = len(list(cases(TINY)))
+    assert found["left"] == count and not found["lanes"]
+    assert f"{count} cases are left" in report(found)
+    assert json.loads(path.read_text())["left"] == count
     found = start(path).run()
-    assert found["left"] == 0 and len(found["lanes"] + found["sweep"]) == len(cases)
+    assert found["left"] == 0 and len(found["lanes"]) == count
     assert "are left" not in report(found)
     for limit in ("0", "-1", "nan"):
         assert main(["--lanes", str(path), "--device", "cpu", "--limit", limit]) == 2

@@ -11,7 +11,7 @@ import pytest
 from conftest import SKEWED
 
 from neuroshard_worker import lookups
-from neuroshard_worker.lookups import CLASSES, crc32c, read_file, realised, synthesise
+from neuroshard_worker.lookups import CLASSES, read_file, realised, synthesise
 from neuroshard_worker.wire import WireError
 
 
@@ -149,24 +149,9 @@ def test_a_million_lookups_take_few_calls() -> None:
     assert 0 < calls < 1000
 
 
-def test_crc32c_known_answers() -> None:
-    def of(data: bytes) -> int:
-        return crc32c(np.frombuffer(data, dtype=np.uint8))
-
-    # The check value of the CRC's definition, and those of RFC 3720, B.4.
-    assert of(b"123456789") == 0xE3069283
-    assert of(bytes(32)) == 0x8A9136AA
-    assert of(b"\xff" * 32) == 0x62A8AB43
-    assert of(bytes(range(32))) == 0x46DD794E
-    assert of(b"") == 0
-
-
 def lookup_file(offsets: list[int], indices: list[int]) -> bytes:
-    head = b"nspool\r\n" + struct.pack("<I", 1)
-    tail = struct.pack("<QQ", len(offsets) - 1, len(indices))
-    tail += struct.pack(f"<{len(offsets) + len(indices)}q", *offsets, *indices)
-    crc = crc32c(np.frombuffer(head + tail, dtype=np.uint8))
-    return head + struct.pack("<I", crc) + tail
+    head = b"nspool\r\n" + struct.pack("<IIQQ", 1, 0, len(offsets) - 1, len(indices))
+    return head + struct.pack(f"<{len(offsets) + len(indices)}q", *offsets, *indices)
 
 
 def test_lookup_files_are_read_as_they_are(tmp_path: Path) -> None:
@@ -184,9 +169,6 @@ def test_lookup_files_that_are_wrong_are_refused(tmp_path: Path) -> None:
     good = lookup_file([0, 2, 2, 5], [4, 4, 1, 0, 4])
     for i in range(len(good)):
         path.write_bytes(good[:i])
-        with pytest.raises(WireError):
-            read_file(str(path), 5, 3, 1 << 20)
-        path.write_bytes(good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :])
         with pytest.raises(WireError):
             read_file(str(path), 5, 3, 1 << 20)
     for bad, rows, bags, message in (

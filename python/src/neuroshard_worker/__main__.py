@@ -14,11 +14,10 @@ from typing import TextIO
 
 import torch
 
+from . import anchors
 from . import device as facts
-from .anchors import Anchors
 from .comm import Ranks, is_leader, world_size
 from .engines import NAMES, NotAvailableError, choose
-from .group import Mode
 from .lanes import REHEARSAL, Lanes, Sizes, report
 from .reference import check_all
 from .server import Fatal, Server
@@ -64,10 +63,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--threads", type=int, default=0, help="threads of a CPU; 0 is PyTorch's choice")
     p.add_argument("--verbose", action="store_true", help="log libraries' messages, too")
-    p.add_argument("--anchors", action="store_true", help="measure the anchors, print JSON, end")
-    p.add_argument(
+    alone = p.add_mutually_exclusive_group()
+    alone.add_argument(
+        "--anchors", action="store_true", help="measure the anchors, print JSON, end"
+    )
+    alone.add_argument(
         "--lanes", metavar="FILE", help="measure what lanes by the widest table cost, end"
     )
+    alone.add_argument("--check", action="store_true", help="compare the kernels with float64, end")
     p.add_argument(
         "--rehearsal", action="store_true", help="--lanes with tiny sizes, to try it out"
     )
@@ -78,7 +81,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="--lanes measures no further cases after this time; the same command goes on",
     )
-    p.add_argument("--check", action="store_true", help="compare the kernels with float64, end")
     p.add_argument("--batch", type=int, default=65536, help="samples of the anchors")
     p.add_argument("--rows", type=int, default=1_000_000, help="rows of the anchors' tables")
     p.add_argument("--pooling", type=int, default=10, help="lookups a sample of the anchors")
@@ -93,15 +95,11 @@ def _run(options: argparse.Namespace, stdout: TextIO) -> int:
     device = _device(options.device)
     if options.threads > 0:
         torch.set_num_threads(options.threads)
-    if options.anchors + bool(options.lanes) + options.check > 1:
-        raise ValueError("--anchors, --lanes and --check are three things: give one of them")
-    if options.limit != math.inf and not options.lanes:
-        raise ValueError("--limit is a part of --lanes: give --lanes FILE, too")
+    if (options.rehearsal or options.limit != math.inf) and not options.lanes:
+        raise ValueError("--limit and --rehearsal are parts of --lanes: give --lanes FILE, too")
     if not options.limit > 0:
         raise ValueError(f"--limit {options.limit:g}: give a number of seconds above 0")
     watch = Stopwatch(device, options.launch, facts.cache_bytes(device))
-    if options.rehearsal and not options.lanes:
-        raise ValueError("--rehearsal is a part of --lanes: give --lanes FILE, too")
     alone = options.anchors or options.lanes or options.check
     if world_size() > 1 and not alone:
         ranks = Ranks(device, watch)
@@ -124,15 +122,15 @@ def _run(options: argparse.Namespace, stdout: TextIO) -> int:
         return 0
     engine = choose(options.backend, device)
     if options.anchors:
-        anchors = Anchors(engine, watch, options.batch, options.rows, options.pooling)
-        json.dump(anchors.run(), stdout, indent=1, allow_nan=False)
+        found = anchors.measure(engine, watch, options.batch, options.rows, options.pooling)
+        json.dump(found, stdout, indent=1, allow_nan=False)
         stdout.write("\n")
         return 0
     if options.check:
         wrong = 0
         for mode, columns, fault in check_all(engine):
             wrong += bool(fault)
-            stdout.write(f"{_mode_name(mode):32}{columns:>5} columns  {fault or 'ok'}\n")
+            stdout.write(f"{mode!s:32}{columns:>5} columns  {fault or 'ok'}\n")
             stdout.flush()
         stdout.write(f"{engine.kernel}, {facts.name(device)}: {wrong} wrong\n")
         return 1 if wrong else 0
@@ -142,10 +140,6 @@ def _run(options: argparse.Namespace, stdout: TextIO) -> int:
         return 0
     Server(engine, options.launch).serve(sys.stdin.buffer, stdout.buffer)
     return 0
-
-
-def _mode_name(mode: Mode) -> str:
-    return f"{mode.optimizer} {mode.dtype}" + (" weighted" if mode.weighted else "")
 
 
 def _device(asked: str) -> torch.device:

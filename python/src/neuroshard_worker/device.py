@@ -82,13 +82,6 @@ def driver(device: torch.device) -> str:
     return next(iter(_nvidia_smi(device, "driver_version")), "") if device.type == "cuda" else ""
 
 
-def multiprocessors(device: torch.device) -> int:
-    """The multiprocessors of a GPU; 0 for a CPU."""
-    if device.type != "cuda":
-        return 0
-    return int(torch.cuda.get_device_properties(device).multi_processor_count)
-
-
 def cpu_ghz() -> float:
     """The CPU's clock as the system tells it; 0 where it does not."""
     mhz = re.match(r"[\d.]+", _field("/proc/cpuinfo", "cpu MHz"))

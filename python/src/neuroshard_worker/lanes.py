@@ -13,9 +13,7 @@ and changes nothing else, but for its empty bags, which are timed apart and subt
     floor    the wide table by itself in a batch of one sample: the fixed time
 
 The ratios say which lane rule the simulated device and the cost models should follow
-(docs/MEASURING.md). A second part, the sweep, has a fixed number of lookups in ever fewer
-and longer bags: its forward times say what a lookup and what a bag cost, and by how much
-unequal bags slow each other.
+(docs/MEASURING.md).
 
 Every time is written to the file at once, so a run that was stopped goes on where it was.
 """
@@ -36,10 +34,10 @@ from typing import Any
 
 import torch
 
-from . import ceilings, device
+from . import device
 from .engines import Engine
 from .group import SGD, Group, Mode, Shard
-from .reference import check
+from .reference import ensure_right
 from .server import RATE
 from .timing import Plan, Stopwatch, quartiles
 
@@ -49,9 +47,6 @@ WIDE, WIDE_ROWS, WIDE_EVERY = 128, 1000, 100
 EQUAL, EXPONENTIAL = "equal", "exponential"
 PLAIN = "fp32"
 PHASES = ("fwd", "bwd")
-TIMES = {"wide": ("wide", "floor"), "lanes": ("alone", "beside"), "sweep": ("alone",)}
-"""The lists of a file that hold times, and the times of their entries."""
-
 OWN_BELOW, WIDEST_FROM = 1.5, 2.5
 """The verdict: lanes by each table below the first in every case, lanes by the widest table
 from the second on in the decisive cases."""
@@ -72,8 +67,6 @@ class Sizes:
     rows: tuple[int, ...] = (100_000, 10_000_000)
     batch: int = 65536
     lookups: int = 655_360
-    sweep_poolings: tuple[int, ...] = (1, 4, 16, 64)
-    sweep_lookups: int = 1 << 19
     repeats: int = 20
     rehearsal: bool = False
     """All steps are run, but with sizes so small that the times mean nothing."""
@@ -85,7 +78,6 @@ REHEARSAL = Sizes(
     rows=(100,),
     batch=64,
     lookups=128,
-    sweep_lookups=128,
     repeats=2,
     rehearsal=True,
 )
@@ -125,7 +117,6 @@ class Lanes:
         self.sizes = sizes
         self.path = path
         self.memory = device.memory_bytes(engine.device)
-        self._checked: set[tuple[Mode, int]] = set()
         cache = watch.set(Plan(warmup=3, repeats=sizes.repeats))
         where = engine.device
         self.found: Json = {
@@ -139,11 +130,8 @@ class Lanes:
             "launch": watch.launch,
             "sizes": json.loads(json.dumps(dataclasses.asdict(sizes))),
             "clocks": device.clocks(where),
-            "sms": device.multiprocessors(where),
-            "clock_ghz": round(ceilings.clock(where), 6),
             "lanes": [],
             "wide": [],
-            "sweep": [],
             "skipped": [],
         }
         self._resume()
@@ -152,35 +140,24 @@ class Lanes:
         """Measures what the file lacks, and returns all of it. After limit seconds it measures
         no further cases; what is left then is counted in "left"."""
         end = time.monotonic() + limit
-        cases = all_cases(self.sizes)
-        settled = self.found["lanes"] + self.found["sweep"]
-        self.found["left"] = sum(not any(known(e, c) for e in settled) for _, c in cases)
-        for i, (part, case) in enumerate(cases, 1):
-            if any(known(entry, case) for entry in self.found[part] + self.found["skipped"]):
-                continue
-            if time.monotonic() >= end:
-                continue
-            log.info("lanes: %d of %d: %s", i, len(cases), case)
-            self._measure(part, case)
-            self.found["left"] -= 1
+        left = [c for c in cases(self.sizes) if not any(known(e, c) for e in self.found["lanes"])]
+        while left and time.monotonic() < end:
+            log.info("lanes: %d are left: %s", len(left), left[0])
+            self._measure(left.pop(0))
+            self.found["left"] = len(left)
             self._write()
+        self.found["left"] = len(left)
         self.found["verdict"] = verdict(self.found)
-        self.found["cycles"] = cycles(self.found)
         self._write()
         return self.found
 
-    def _measure(self, part: str, case: Case) -> None:
+    def _measure(self, case: Case) -> None:
         need = self._bytes(case)
         try:
             if need > self.memory:
                 raise torch.cuda.OutOfMemoryError(f"{self.memory / 2**30:.1f} GiB are free")
-            if part == "lanes":
-                self._wide(case)
-                entry = self._lanes(case)
-            else:
-                alone = self._time(case, self._narrow(case))
-                entry = {**dataclasses.asdict(case), "alone": alone}
-            self.found[part].append(entry)
+            self._wide(case)
+            self.found["lanes"].append(self._lanes(case))
         except torch.cuda.OutOfMemoryError as e:
             self.engine.release()
             why = f"needs about {need / 2**30:.1f} GiB: {e}".split("\n")[0]
@@ -218,12 +195,7 @@ class Lanes:
         return summary(self._times(case, shards, Plan(warmup=3, repeats=self.sizes.repeats)))
 
     def _times(self, case: Case, shards: list[Shard], plan: Plan) -> list[list[float]]:
-        key = (case.mode, self.engine.lanes(max(s.dim for s in shards)))
-        if key not in self._checked:
-            wrong = check(self.engine, *key)
-            if wrong:
-                raise RuntimeError(f"{self.engine.name} is wrong for {case.mode}: {wrong}")
-            self._checked.add(key)
+        ensure_right(self.engine, case.mode, max(s.dim for s in shards))
         self.watch.plan = plan
         group = Group(shards, case.batch, case.weighted, self.engine.device)
         op = self.engine.prepare(group, case.mode, RATE)
@@ -261,26 +233,21 @@ class Lanes:
             raise ValueError(f"{self.path.parent} is no folder: make it, or give another file")
         if not self.path.exists():
             return
+        other = f"{self.path} has other contents than times of lanes: give another file"
         try:
             before = json.loads(self.path.read_text())
-        except OSError as e:
-            raise ValueError(f"{self.path} cannot be read ({e}): give another file") from e
-        except ValueError as e:
-            raise ValueError(f"{self.path} is no JSON ({e}): give another file") from e
+        except (OSError, ValueError) as e:
+            raise ValueError(f"{other} ({e})") from e
         if not isinstance(before, dict) or before.get("format") != FORMAT:
-            raise ValueError(
-                f"{self.path} has other contents than times of lanes: give another file"
-            )
+            raise ValueError(other)
         for name in ("device", "driver", "backend", "kernel", "launch", "cache", "sizes"):
             if before.get(name) != self.found[name]:
                 raise ValueError(
                     f"{self.path} has times of {name} {before.get(name)}, and this is "
                     f"{self.found[name]}: give another file"
                 )
-        if fault := damage(before):
-            raise ValueError(f"{self.path} is damaged: {fault}: give another file")
-        for part in TIMES:  # skipped cases are tried again
-            self.found[part] = before[part]
+        # Skipped cases are tried again.
+        self.found["lanes"], self.found["wide"] = before["lanes"], before["wide"]
 
     def _write(self) -> None:
         part = self.path.with_name(self.path.name + ".part")
@@ -288,7 +255,7 @@ class Lanes:
         os.replace(part, self.path)
 
 
-def lane_cases(sizes: Sizes) -> Iterator[Case]:
+def cases(sizes: Sizes) -> Iterator[Case]:
     """The cases of the experiment; the plainest mode comes first."""
     modes = [(PLAIN, False), ("fp16", False), (PLAIN, True), ("fp16", True)]
     for (dtype, weighted), rows, pooling, lengths, dim in itertools.product(
@@ -298,55 +265,8 @@ def lane_cases(sizes: Sizes) -> Iterator[Case]:
         yield Case(dim, rows, batch, pooling, lengths, dtype, weighted)
 
 
-def all_cases(sizes: Sizes) -> list[tuple[str, Case]]:
-    """All cases with the list that they belong to: the sweep follows the plainest mode."""
-    lanes = [("lanes", case) for case in lane_cases(sizes)]
-    plain = sum(case.dtype == PLAIN and not case.weighted for _, case in lanes)
-    return lanes[:plain] + [("sweep", case) for case in sweep_cases(sizes)] + lanes[plain:]
-
-
-def sweep_cases(sizes: Sizes) -> Iterator[Case]:
-    """One number of lookups in shorter and longer bags."""
-    for lengths, pooling in itertools.product((EQUAL, EXPONENTIAL), sizes.sweep_poolings):
-        batch = max(1, sizes.sweep_lookups // pooling)
-        yield Case(sizes.dims[0], sizes.rows[0], batch, pooling, lengths)
-
-
 def known(entry: Json, case: Case) -> bool:
     return dataclasses.asdict(case).items() <= entry.items()
-
-
-def damage(before: Json) -> str:
-    """Says what is wrong with the times of a file, or nothing."""
-    modes = []
-    for part, names in TIMES.items():
-        if not isinstance(before.get(part), list):
-            return f"{part} is no list"
-        for i, entry in enumerate(before[part]):
-            at = f"entry {i} of {part}"
-            if not isinstance(entry, dict):
-                return f"{at} is no object"
-            mode = tuple(entry.get(key) for key in ("batch", "dtype", "weighted"))
-            if part == "wide" and mode in modes:
-                return f"{at} is there twice"
-            if part == "wide":
-                modes.append(mode)
-            elif not all(type(entry.get(f.name)).__name__ == f.type for f in CASE):
-                return f"{at} is no case"
-            elif part == "lanes" and mode not in modes:
-                return f"{at} has no times of the wide table"
-            for name, phase in itertools.product(names, PHASES):
-                if not is_summary(entry.get(name), phase):
-                    return f"{at} has no {phase}_ms in {name}"
-    return ""
-
-
-def is_summary(value: Any, phase: str) -> bool:
-    """Reports whether a value has the quartiles of a phase."""
-    times = value.get(f"{phase}_ms") if isinstance(value, dict) else None
-    if not isinstance(times, list) or len(times) != 3:
-        return False
-    return all(isinstance(t, float) and math.isfinite(t) for t in times)
 
 
 def summary(times: list[list[float]]) -> Json:
@@ -383,39 +303,6 @@ def verdict(found: Json) -> Json:
     return {"rule": rule, "ratio": round(middle, 3), "largest": round(most, 3)}
 
 
-def cycles(found: Json) -> Json:
-    """What a row step and a bag take in the sweep, in cycles of a full warp.
-
-    The forward of 8 lanes is taken to need a quarter of the cycles: (n row + bags bag) / 4.
-    What memory adds is in both, so they are upper bounds. spread is the time
-    of exponential lengths over that of equal ones.
-    """
-    equal = {e["pooling_factor"]: e for e in found["sweep"] if e["lengths"] == EQUAL}
-    unequal = {e["pooling_factor"]: e for e in found["sweep"] if e["lengths"] == EXPONENTIAL}
-    if found["sms"] == 0 or len(equal) < 2:
-        return {}
-    points = []
-    for e in equal.values():
-        bags = TABLES * e["batch"]
-        busy = e["alone"]["fwd_ms"][1] * 1e6 * found["clock_ghz"] * found["sms"] * 4
-        lookups = bags * e["pooling_factor"]
-        points.append((bags / lookups, busy / lookups))
-    mean_x = math.fsum(x for x, _ in points) / len(points)
-    mean_y = math.fsum(y for _, y in points) / len(points)
-    slope = math.fsum((x - mean_x) * (y - mean_y) for x, y in points)
-    slope /= math.fsum((x - mean_x) ** 2 for x, _ in points)
-    spread = {
-        str(pooling): round(e["alone"]["fwd_ms"][1] / equal[pooling]["alone"]["fwd_ms"][1], 3)
-        for pooling, e in unequal.items()
-        if pooling in equal
-    }
-    return {
-        "row": round(mean_y - slope * mean_x, 2),
-        "bag": round(slope, 2),
-        "spread": spread,
-    }
-
-
 def report(found: Json) -> str:
     """The ratios as a table, and the verdict, for people."""
     dims = found["sizes"]["dims"]
@@ -442,10 +329,6 @@ def report(found: Json) -> str:
     ]
     if left := found.get("left"):
         lines.append(f"{left} cases are left: the same command goes on with them")
-    if found["cycles"]:
-        c = found["cycles"]
-        lines += ["", f"cycles of a full warp: {c['row']} a row step, {c['bag']} a bag (at most)"]
-        lines += [f"exponential over equal lengths, by pooling factor: {c['spread']}"]
     return "\n".join([*lines, "", *_conclusion(found)]) + "\n"
 
 

@@ -16,6 +16,7 @@ import torch
 
 from .engines.base import Engine
 from .group import ADAGRAD, ADAM, BETA1, BETA2, EPSILON, ROWWISE_ADAGRAD, SGD, Group, Mode, Shard
+from .wire import INTERNAL, WireError
 
 Floats = npt.NDArray[np.float64]
 
@@ -175,6 +176,20 @@ def check(engine: Engine, mode: Mode, lanes: int, seed: int = 1) -> str:
         for k, (got, want) in enumerate(zip(op.state(i), reference.state[i], strict=False)):
             found.append(_differ(f"state {k} of shard {i}", got, want, 1e-4))
     return "; ".join(f for f in found if f)
+
+
+def ensure_right(engine: Engine, mode: Mode, widest: int) -> None:
+    """WireError if the engine's numbers are wrong for this kind of operation, with a table of
+    this dim as its widest. Each kind is checked once."""
+    key = (mode, engine.lanes(widest))
+    if key in engine.checked:
+        return
+    if wrong := check(engine, *key):
+        raise WireError(
+            INTERNAL,
+            f"{engine.name} is wrong for {mode} at {key[1]} columns, so it is not timed: {wrong}",
+        )
+    engine.checked.add(key)
 
 
 def check_all(engine: Engine) -> Iterator[tuple[Mode, int, str]]:

@@ -6,14 +6,13 @@ import gc
 import logging
 from typing import Any, BinaryIO
 
-import numpy as np
 import torch
 
 from . import ceilings, device, lookups
 from .comm import ONE_PROCESS, TRAVELS, Ranks, summary
 from .engines import Engine
 from .group import DTYPES, OPTIMIZERS, Group, Mode, Shard
-from .reference import check
+from .reference import ensure_right
 from .timing import Plan, Stopwatch, middle
 from .wire import (
     INTERNAL,
@@ -98,7 +97,6 @@ class Server:
         self.batch = 0
         self.seed = 0
         self.tables: dict[int, Table] = {}
-        self._checked: set[tuple[Mode, int]] = set()
 
     def serve(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
         """Answers until stdin ends, or after what the process cannot survive."""
@@ -227,7 +225,7 @@ class Server:
         self.plan = None
         # A kernel that is wrong must show before anything is asked of it; other
         # kinds of operations are checked when they are first asked for.
-        self._check(Mode("sgd", "fp32", False), self.engine.lanes(64))
+        ensure_right(self.engine, Mode("sgd", "fp32", False), 64)
         said = self.watch.set(plan)
         self.plan, self.batch, self.seed = plan, batch, seed
         return {"cache": said}
@@ -312,7 +310,7 @@ class Server:
                 f"lookups, outputs, gradients and the sort need about {buffers} bytes, "
                 f"{self.memory_bytes // 2} are available"
             )
-        self._check(mode, self.engine.lanes(max(s.dim for s in shards)))
+        ensure_right(self.engine, mode, max(s.dim for s in shards))
         group = Group(shards, batch, mode.weighted, self.device)
         op = self.engine.prepare(group, mode, RATE)
         forward, backward = self.watch.times([op.forward, op.backward])
@@ -366,20 +364,6 @@ class Server:
             raise unsupported(f"opt: {self.engine.name} here has no {optimizer} with {dtype}")
         return Mode(optimizer, dtype, flag(q, "weighted"))
 
-    def _check(self, mode: Mode, lanes: int) -> None:
-        """Raises where the engine's numbers are wrong for this kind of operation."""
-        if (mode, lanes) in self._checked:
-            return
-        wrong = check(self.engine, mode, lanes)
-        self.watch.synchronize()
-        if wrong:
-            raise WireError(
-                INTERNAL,
-                f"{self.engine.name} is wrong for {mode} at {lanes} columns, so it is not "
-                f"timed: {wrong}",
-            )
-        self._checked.add((mode, lanes))
-
     def _comm(self, q: Json) -> Json:
         if self.plan is None:
             raise bad("comm before init")
@@ -407,11 +391,3 @@ class Server:
             self.watch.set(self.plan)
         profile = ceilings.profile(self.device, self.memory_bytes, self.cache_bytes, found)
         return {"ceilings": found, "profile": profile}
-
-
-def uniform_table(rows: int, batch: int, pooling: int, seed: int, where: torch.device) -> Table:
-    """A table of uniform draws, for anchors."""
-    random = np.random.default_rng(seed)
-    indices = random.integers(0, rows, size=batch * pooling)
-    offsets = np.arange(batch + 1, dtype=np.int64) * pooling
-    return Table(rows, batch, 1, lookups.Lookups(indices, offsets, 0, []), where)

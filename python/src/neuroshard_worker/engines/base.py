@@ -28,13 +28,6 @@ class Operation(ABC):
     @abstractmethod
     def backward(self) -> None: ...
 
-    def update(self) -> None:
-        """Runs the backward without its sort, after a whole backward.
-
-        NotImplementedError where the engine cannot do one without the other.
-        """
-        raise NotImplementedError
-
     @abstractmethod
     def weights(self, shard: int) -> torch.Tensor:
         """The shard's weights, rows x dim, as a view: writing sets them."""
@@ -64,6 +57,7 @@ class Engine(ABC):
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
+        self.checked: set[tuple[Mode, int]] = set()  # kinds of operations, by mode and lanes
 
     @abstractmethod
     def prepare(self, group: Group, mode: Mode, rate: float) -> Operation:

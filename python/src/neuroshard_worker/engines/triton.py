@@ -152,7 +152,7 @@ class TritonOperation(Operation):
             self.steps += 1
             return
         self._sort()
-        self.update()
+        self._update()
 
     def _sort(self) -> None:
         """The lookups in order of their rows, and where each row's begin."""
@@ -178,7 +178,7 @@ class TritonOperation(Operation):
             self._begins, self._run_of, self._starts_of, self._counts, n, BLOCK=_MARKED
         )
 
-    def update(self) -> None:
+    def _update(self) -> None:
         """Gradients summed and rows updated, from the lookups in order."""
         self.steps += 1
         self._counts[1:].zero_()
