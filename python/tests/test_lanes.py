@@ -113,13 +113,20 @@ def test_times_of_another_machine_are_not_mixed(tmp_path: Path) -> None:
         start(path)
 
 
-def test_what_does_not_fit_is_skipped(tmp_path: Path) -> None:
+def test_what_does_not_fit_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lanes = start(tmp_path / "lanes.json")
-    lanes.memory = 120_000  # the batches of one lookup fit
+    whole = lanes._lanes
+
+    def full(case: Case) -> dict[str, Any]:
+        if case.pooling_factor == 10:
+            raise torch.OutOfMemoryError("out of memory\nmore")
+        return whole(case)
+
+    monkeypatch.setattr(lanes, "_lanes", full)
     found = lanes.run()
     assert {e["pooling_factor"] for e in found["lanes"]} == {1}
     assert {s["pooling_factor"] for s in found["skipped"]} == {10}
-    assert "0.0 GiB are free" in report(found)
+    assert "skipped: fp32, 50 x 8: out of memory\n" in report(found)
 
 
 def test_lengths_and_the_hardly_read_table(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from .lanes import REHEARSAL, Lanes, Sizes, report
 from .reference import check_all
 from .server import Fatal, Server
 from .timing import EAGER, QUEUED, Stopwatch
-from .wire import LineTooLongError
+from .wire import LineTooLongError, WireError
 
 log = logging.getLogger("neuroshard")
 
@@ -38,7 +38,7 @@ def main(args: list[str] | None = None) -> int:
     with _private_stdout() as stdout:
         try:
             return _run(options, stdout)
-        except (NotAvailableError, ValueError) as e:
+        except (NotAvailableError, ValueError, WireError) as e:
             log.error("error: %s", e)
             return 2
         except (Fatal, LineTooLongError, BrokenPipeError) as e:

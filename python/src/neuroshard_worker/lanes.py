@@ -116,7 +116,6 @@ class Lanes:
         self.watch = watch
         self.sizes = sizes
         self.path = path
-        self.memory = device.memory_bytes(engine.device)
         cache = watch.set(Plan(warmup=3, repeats=sizes.repeats))
         where = engine.device
         self.found: Json = {
@@ -152,15 +151,12 @@ class Lanes:
         return self.found
 
     def _measure(self, case: Case) -> None:
-        need = self._bytes(case)
         try:
-            if need > self.memory:
-                raise torch.cuda.OutOfMemoryError(f"{self.memory / 2**30:.1f} GiB are free")
             self._wide(case)
             self.found["lanes"].append(self._lanes(case))
-        except torch.cuda.OutOfMemoryError as e:
+        except torch.OutOfMemoryError as e:
             self.engine.release()
-            why = f"needs about {need / 2**30:.1f} GiB: {e}".split("\n")[0]
+            why = str(e).split("\n")[0]
             self.found["skipped"].append({**dataclasses.asdict(case), "why": why})
 
     def _lanes(self, case: Case) -> Json:
@@ -221,12 +217,6 @@ class Lanes:
         ends = (torch.arange(batch + 1, device=where) + WIDE_EVERY - 1) // WIDE_EVERY
         rows = torch.arange(int(ends[-1]), device=where) % WIDE_ROWS
         return Shard(WIDE_ROWS, WIDE, 1, rows, ends)
-
-    def _bytes(self, case: Case) -> int:
-        """The memory that the larger operator takes, about."""
-        lookups = TABLES * case.batch * case.pooling_factor
-        outputs = case.batch * (TABLES * case.dim + WIDE) * 8
-        return TABLES * case.rows * case.mode.row_bytes(case.dim) + 80 * lookups + outputs
 
     def _resume(self) -> None:
         if not self.path.parent.is_dir():
