@@ -1,9 +1,6 @@
 package sweep
 
 import (
-	"errors"
-	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -166,7 +163,7 @@ func (o *Outcome) fail(status Status, err error, explain func(error) (string, st
 }
 
 // planned sets the plan.
-func (o *Outcome) planned(p *problem.Problem, r *neuroshard.Result, tariff *Tariff) error {
+func (o *Outcome) planned(p *problem.Problem, r *neuroshard.Result, tariff *Tariff) {
 	o.Status = Fits
 	n := &Planned{Predicted: float64(r.Predicted.Cost), Simulated: float64(r.Simulated.Cost), Warnings: r.Warnings()}
 	if !r.Judged() {
@@ -192,7 +189,6 @@ func (o *Outcome) planned(p *problem.Problem, r *neuroshard.Result, tariff *Tari
 		n.priced(p.Topology, tariff)
 	}
 	o.Plan = n
-	return n.check()
 }
 
 // fullest returns the bytes that tables and their buffers take of the fullest device of a plan, and
@@ -313,33 +309,4 @@ func (n *Planned) priced(t hardware.Topology, tariff *Tariff) {
 	}
 	n.PricePerHour, n.PriceSource = hourly, source
 	n.PricePerBillion = hourly / 3600 / n.SamplesPerSecond * 1e9
-}
-
-// check returns an error for numbers that no plan can have.
-func (n *Planned) check() error {
-	for _, v := range []struct {
-		name  string
-		value float64
-		least float64
-	}{
-		{"predicted_ms", n.Predicted, 0},
-		{"simulated_ms", n.Simulated, 0},
-		{"step_ms", n.Step, math.SmallestNonzeroFloat64},
-		{"samples_per_second", n.SamplesPerSecond, math.SmallestNonzeroFloat64},
-		{"error_percent", n.ErrorPercent, 0},
-		{"price_per_hour", n.PricePerHour, 0},
-		{"price_per_1e9_samples", n.PricePerBillion, 0},
-		{"lookups_ms", n.Lookups, 0},
-		{"exchanges_ms", n.Exchanges, -math.MaxFloat64},
-		{"dense_ms", n.Dense, -math.MaxFloat64},
-		{"allreduce_ms", n.AllReduce, -math.MaxFloat64},
-	} {
-		if !(v.value >= v.least) || math.IsInf(v.value, 0) {
-			return fmt.Errorf("%s: %v is out of range", v.name, v.value)
-		}
-	}
-	if n.Memory < 0 || n.Budget < 0 {
-		return errors.New("a number of bytes is negative")
-	}
-	return nil
 }

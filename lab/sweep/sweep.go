@@ -304,7 +304,8 @@ func (s *Sweep) plan(ctx context.Context, i int, opt *Options) (Outcome, error) 
 	}
 	switch {
 	case err == nil:
-		return o, o.planned(p, result, s.def.Tariff)
+		o.planned(p, result, s.def.Tariff)
+		return o, nil
 	case unfit(err):
 		o.fail(Infeasible, err, opt.Explain)
 	case impossible(err):

@@ -533,20 +533,16 @@ func TestRefused(t *testing.T) {
 		text string
 		head Head
 	}{
-		"it is another sweep (tiny, 3 cells)":                      {string(text), other.Head(Part{})},
-		"it is part 1/1 of the sweep, not 1/2":                     {string(text), s.Head(Part{1, 2})},
-		"it is a sweep by neuroshard 0.0.9":                        {edit(neuroshard.Version, "0.0.9"), s.Head(Part{})},
-		"it is a file of format version 2":                         {edit(`"version":1`, `"version":2`), s.Head(Part{})},
-		"it is not the file of a sweep":                            {"{}\n", s.Head(Part{})},
-		"sweep.jsonl: it is not the file of a sweep, whose first":  {"name,rows", s.Head(Part{})},
-		"line 2: it is not the line that neuroshard writes":        {edit(`"cell":1,`, `"cell": 1,`), s.Head(Part{})},
-		"line 2: it is not a line that neuroshard writes: unknown": {edit(`"cell":1,`, `"cells":1,`), s.Head(Part{})},
-		"line 3: cell 1 is there twice":                            {lines[0] + lines[1] + lines[1], s.Head(Part{})},
-		"cell 9 is not between 1 and 3":                            {edit(`"cell":1,`, `"cell":9,`), s.Head(Part{})},
-		`status "fine" is unknown`:                                 {edit(`"status":"fits"`, `"status":"fine"`), s.Head(Part{})},
-		`status "not possible" does not fit to the rest`:           {edit(`"status":"fits"`, `"status":"not possible"`), s.Head(Part{})},
-		"line 1: part 0/1 of 3 cells does not fit to its axes":     {edit(`"index":1`, `"index":0`), s.Head(Part{})},
-		"line 1: part 1/1 of 4 cells does not fit to its axes":     {edit(`"cells":3`, `"cells":4`), s.Head(Part{})},
+		"it is another sweep (tiny, 3 cells)":                           {string(text), other.Head(Part{})},
+		"it is part 1/1 of the sweep, not 1/2":                          {string(text), s.Head(Part{1, 2})},
+		"it is a sweep by neuroshard 0.0.9":                             {edit(neuroshard.Version, "0.0.9"), s.Head(Part{})},
+		"it is a file of format version 2":                              {edit(`"version":1`, `"version":2`), s.Head(Part{})},
+		"it is not the file of a sweep":                                 {"{}\n", s.Head(Part{})},
+		"sweep.jsonl: it is not the file of a sweep, whose first":       {"name,rows", s.Head(Part{})},
+		"line 3: it is not one that neuroshard writes: cell 1 is twice": {lines[0] + lines[1] + lines[1], s.Head(Part{})},
+		"cell 9 is twice, of another part":                              {edit(`"cell":1,`, `"cell":9,`), s.Head(Part{})},
+		`"not possible" with or without a plan`:                         {edit(`"status":"fits"`, `"status":"not possible"`), s.Head(Part{})},
+		"line 1: part 0/1 of 3 cells":                                   {edit(`"index":1`, `"index":0`), s.Head(Part{})},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
 			t.Fatal(err)
