@@ -136,43 +136,17 @@ func SimulateComm(ctx context.Context, profile hardware.Profile, opt Options) (*
 // CurveSizes returns the sample counts of the learning curve in docs/MODELS.md.
 func CurveSizes() []int { return []int{2_000, 10_000, 30_000, 100_000} }
 
-// LearningCurve trains a model on the first n samples for each size n, at least
-// MinSamples. Fewer samples get more epochs, up to ten times the epochs, so that every
-// model sees the same number of groups in all. The points are in the order of the
-// sizes.
+// LearningCurve draws groups and all-to-alls of the largest of the sizes, and trains on growing
+// parts of them: see train.LearningCurve.
 func LearningCurve(ctx context.Context, profile hardware.Profile, sizes []int, opt Options) ([]train.CurvePoint, error) {
 	opt = opt.withDefaults()
-	if len(sizes) == 0 || slices.Min(sizes) < MinSamples {
-		return nil, fmt.Errorf("learning curve: sizes %v: give one or more, each at least %d", sizes, MinSamples)
+	if len(sizes) > 0 {
+		opt.Samples = max(MinSamples, slices.Max(sizes))
 	}
-	opt.Samples = slices.Max(sizes)
 	data, err := draw(ctx, profile, opt)
 	if err != nil {
 		return nil, err
 	}
-	var points []train.CurvePoint
-	for _, size := range sizes {
-		opt.OnPhase(fmt.Sprintf("training on %d samples", size))
-		part := data
-		part.Compute = first(data.Compute, size)
-		fit := opt.Train
-		fit.Epochs *= min(10, opt.Samples/size)
-		m, _, err := train.Fit(ctx, part, profile, fit)
-		if err != nil {
-			return nil, err
-		}
-		report, err := train.Judge(m, data, fit.Workers)
-		if err != nil {
-			return nil, err
-		}
-		points = append(points, train.CurvePoint{Samples: size, Compute: report.Compute.All, Large: report.Large.All})
-	}
-	return points, nil
-}
-
-// first returns a dataset of the first samples of another.
-func first(set *dataset.Compute, samples int) *dataset.Compute {
-	part := *set
-	part.Samples = set.Samples[:min(samples, len(set.Samples))]
-	return &part
+	opt.OnPhase("training")
+	return train.LearningCurve(ctx, data, profile, sizes, opt.Train)
 }

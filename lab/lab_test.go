@@ -120,28 +120,6 @@ func TestLearningCurve(t *testing.T) {
 	}
 }
 
-// TestLearningCurveEpochs counts the epochs of a curve for which none are stated.
-func TestLearningCurveEpochs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
-	opt := small()
-	opt.Samples = 60
-	opt.Train.Epochs = 0
-	var epochs []int
-	opt.Train.OnProgress = func(p train.Progress) {
-		if p.Phase == "compute" && p.Epoch == p.Epochs {
-			epochs = append(epochs, p.Epochs)
-		}
-	}
-	if _, err := lab.LearningCurve(context.Background(), profile(t, "rtx2080ti"), []int{20, 60}, opt); err != nil {
-		t.Fatal(err)
-	}
-	if want := []int{3 * train.DefaultEpochs, train.DefaultEpochs}; !slices.Equal(epochs, want) {
-		t.Errorf("got %v epochs, want %v", epochs, want)
-	}
-}
-
 func TestFailures(t *testing.T) {
 	hw := profile(t, "rtx2080ti")
 	for _, sizes := range [][]int{nil, {200, lab.MinSamples - 1}, {0}, {-5}} {
