@@ -36,7 +36,7 @@ models: build ## the embedded models again, from their seed: about a minute each
 measure: ## this machine's CPU: collect, train, plan and run plans, into measured/ (half an hour)
 	scripts/measure-cpu
 
-compare-kin: ## the tables of docs/METHODS.md, into kin/: policies are trained and compared
+compare-kin: ## into kin/: policies are trained and compared with all methods
 	scripts/compare-kin
 
 torchrec-matrix: ## every supported release of TorchRec: the tests, TorchRec's own planner tests, and the table of both
