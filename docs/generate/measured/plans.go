@@ -166,5 +166,5 @@ func planRow(folder string) (row, error) {
 		}
 		taus = append(taus, rank.Kendall(s, measured[task]))
 	}
-	return row{"costs of plans, within a task", "", "no", ratios, stat.Mean(taus, nil)}, nil
+	return row{"costs of plans (tau: the mean of tasks)", "", "no", ratios, stat.Mean(taus, nil)}, nil
 }
