@@ -1,18 +1,13 @@
 package plan
 
 import (
-	"bytes"
 	"errors"
-	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/neuroshard/neuroshard/internal/atomicfile"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // names lists what is in a folder.
@@ -87,49 +82,6 @@ func TestSaveKeepsModeAndLink(t *testing.T) {
 	}
 	if _, err := Load(path); err != nil {
 		t.Errorf("got %v, want the plan where the link leads", err)
-	}
-}
-
-// Whatever goes wrong while writing, the old file stays and nothing is left.
-func TestSaveFails(t *testing.T) {
-	broken := errors.New("disk full")
-	writes := map[string]func(io.Writer) error{
-		"at once": func(io.Writer) error { return broken },
-		"half-way": func(w io.Writer) error {
-			if _, err := w.Write(bytes.Repeat([]byte("x"), 1<<16)); err != nil {
-				return err
-			}
-			return broken
-		},
-		"a plan that cannot be written": func(w io.Writer) error {
-			_, pl := sample(t)
-			pl.Predicted = unit.Millis(math.NaN())
-			return pl.Write(w)
-		},
-	}
-	for name, write := range writes {
-		for _, old := range []string{"", "the old plan"} {
-			t.Run(name+" "+old, func(t *testing.T) {
-				dir := t.TempDir()
-				path := filepath.Join(dir, "plan.json")
-				want := ""
-				if old != "" {
-					want = "plan.json"
-					if err := os.WriteFile(path, []byte(old), 0o666); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if err := atomicfile.Write(path, write); err == nil {
-					t.Error("got no error")
-				}
-				if got := names(t, dir); got != want {
-					t.Errorf("got files %q, want %q", got, want)
-				}
-				if got, _ := os.ReadFile(path); string(got) != old {
-					t.Errorf("got %q in the file, want %q", got, old)
-				}
-			})
-		}
 	}
 }
 

@@ -175,7 +175,7 @@ func curve(p *printer, r *replan.Outcome) {
 		}
 		_, busiest := t.Busiest()
 		row := []string{
-			mark, PointLabel(point), t.Bytes.String(), percent(float64(t.Bytes), float64(r.Total)), count(int64(movedTables(t))),
+			mark, pointLabel(point), t.Bytes.String(), percent(float64(t.Bytes), float64(r.Total)), count(int64(movedTables(t))),
 			busiest.String(), transferTime(point), cost.ms(point.Cost),
 		}
 		if r.Judged {
@@ -199,8 +199,8 @@ func transferTime(point *replan.Point) string {
 	return seconds(point.Seconds())
 }
 
-// PointLabel says what a point of the curve may move.
-func PointLabel(point *replan.Point) string {
+// pointLabel says what a point of the curve may move.
+func pointLabel(point *replan.Point) string {
 	switch point.Label {
 	case "keep":
 		return "nothing: the old plan"
@@ -239,15 +239,6 @@ func payback(point *replan.Point, i int) string {
 		return "never"
 	}
 	return steps(point.PaysBack)
-}
-
-// PaysBack returns the number of steps after which a point has paid back. ok is false if it never
-// does, or if the time of its transfer is not known.
-func PaysBack(point *replan.Point) (steps int64, ok bool) {
-	if point.PaysBack < 0 || untimed(point) {
-		return 0, false
-	}
-	return point.PaysBack, true
 }
 
 // changes lists what differs between the old plan and the problem.
@@ -291,9 +282,9 @@ func changeFacts(p *printer, r *replan.Outcome) []Fact {
 	return all
 }
 
-// ReplanLines says what the answer of a re-plan is, what changed since the old plan, and how a
+// replanLines says what the answer of a re-plan is, what changed since the old plan, and how a
 // TorchRec job gets to the new plan.
-func ReplanLines(r *replan.Outcome) []string {
+func replanLines(r *replan.Outcome) []string {
 	lines := []string{firstLine(r)}
 	if r.Result.Plan.Provenance.Status == interrupted {
 		lines = append(lines, "INTERRUPTED: these are the plans found until then")
@@ -369,8 +360,10 @@ func reshardFacts(p *printer, r *replan.Reshard) []Fact {
 	return all
 }
 
-// curveJSON is a point of the curve.
-type curveJSON struct {
+// CurvePoint is a point of the curve of a re-plan.
+type CurvePoint struct {
+	// Label says in words what the point may move.
+	Label     string       `json:"label"`
 	Budget    string       `json:"budget"`
 	Limit     *unit.Bytes  `json:"limit_bytes"`
 	Moved     unit.Bytes   `json:"moved_bytes"`
@@ -398,6 +391,7 @@ type curveJSON struct {
 //	seconds                the time of the transfer; seconds_inside and seconds_between hosts
 //	pays_back_after_steps  null if it never does
 //	status                 "complete" or "interrupted", for example
+//	lines                  the answer in words, and what changed since the old plan
 //	changes                added, removed, resized, converted tables and lost devices
 //	curve                  the points: limit_bytes is null without a limit
 //	transfer               all moves, by table and by device
@@ -407,11 +401,8 @@ type curveJSON struct {
 func ReplanJSON(w io.Writer, r *replan.Outcome) error {
 	point := r.Point()
 	device, busiest := point.Transfer.Busiest()
-	var points []curveJSON
-	for i := range r.Curve {
-		points = append(points, pointOf(r, i))
-	}
-	chosen := points[r.Chosen]
+	o := ReplanOf(r)
+	chosen := o.Curve[r.Chosen]
 	fields := []field{
 		{"verdict", r.Verdict},
 		{"old_cost_ms", r.OldCost},
@@ -426,8 +417,9 @@ func ReplanJSON(w io.Writer, r *replan.Outcome) error {
 		{"seconds_between", float64(point.Transfer.Between) / 1000},
 		{"pays_back_after_steps", chosen.PaysBack},
 		{"status", r.Result.Plan.Provenance.Status},
+		{"lines", o.Lines},
 		{"changes", changesOf(&r.Changes)},
-		{"curve", points},
+		{"curve", o.Curve},
 		{"transfer", point.Transfer},
 	}
 	if r.Unfit != "" {
@@ -446,12 +438,12 @@ func ReplanJSON(w io.Writer, r *replan.Outcome) error {
 }
 
 // pointOf returns a point of the curve as JSON has it.
-func pointOf(r *replan.Outcome, i int) curveJSON {
+func pointOf(r *replan.Outcome, i int) CurvePoint {
 	point := &r.Curve[i]
 	t := point.Transfer
 	_, busiest := t.Busiest()
-	one := curveJSON{
-		Budget: point.Label, Moved: t.Bytes, Tables: movedTables(t), Busiest: busiest, Seconds: float64(point.Seconds()) / 1000,
+	one := CurvePoint{
+		Label: pointLabel(point), Budget: point.Label, Moved: t.Bytes, Tables: movedTables(t), Busiest: busiest, Seconds: float64(point.Seconds()) / 1000,
 		Cost: point.Cost, Whole: point.Whole, Chosen: i == r.Chosen,
 	}
 	if r.Total > 0 {
@@ -463,8 +455,8 @@ func pointOf(r *replan.Outcome, i int) curveJSON {
 	if r.Judged {
 		one.Simulated = &point.Simulated
 	}
-	if steps, ok := PaysBack(point); ok {
-		one.PaysBack = &steps
+	if point.PaysBack >= 0 && !untimed(point) {
+		one.PaysBack = &point.PaysBack
 	}
 	return one
 }
@@ -473,7 +465,7 @@ func pointOf(r *replan.Outcome, i int) curveJSON {
 type transferJSON struct {
 	Verdict replan.Verdict `json:"verdict"`
 	OldCost *unit.Millis   `json:"old_cost_ms"`
-	curveJSON
+	CurvePoint
 }
 
 // transferOf returns how a plan comes from an old plan as JSON has it.

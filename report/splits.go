@@ -17,36 +17,26 @@ const wideEnough = 16
 
 // splits lists the tables that were cut, and says which slices are narrow and what forbids them.
 func splits(p *printer, pl *plan.Plan) {
-	var rows [][]string
 	split, thin, narrowest := 0, 0, wideEnough
-	for i := range pl.Tables {
-		t := &pl.Tables[i]
+	columns := func(t *plan.Table) ([]string, bool) {
 		if len(t.Shards) < 2 {
-			continue
+			return nil, false
 		}
-		split++
 		least := t.Dim
 		for _, s := range t.Shards {
 			least = min(least, int(s.Columns.Len()))
 		}
+		split++
 		if least < min(wideEnough, t.Dim) {
 			thin++
 		}
 		narrowest = min(narrowest, least)
-		if split <= mostSplits {
-			rows = append(rows, []string{
-				name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim), string(t.ShardingType),
-				count(int64(len(t.Shards))), cut(t), numbers(holders(t)),
-			})
-		}
+		return []string{string(t.ShardingType), count(int64(len(t.Shards))), cut(t), numbers(holders(t))}, true
 	}
+	p.tableList(pl, "split tables", []string{"<sharding type", "shards", "<widths", "<devices"}, columns)
 	if split == 0 {
 		p.section("split tables: none")
-		return
 	}
-	p.section("split tables: %d of %d", split, len(pl.Tables))
-	p.grid([]string{"<table", "<rows x dim", "<sharding type", "shards", "<widths", "<devices"}, rows)
-	p.more(split-mostSplits, p.everyTable())
 	if thin > 0 {
 		p.printf("%s in slices of fewer than %d columns, the narrowest of %d: such slices balance devices or their memory; --min-width %d forbids them\n",
 			plural(thin, "table"), wideEnough, narrowest, wideEnough)
@@ -70,47 +60,42 @@ func cut(t *plan.Table) string {
 	return fmt.Sprintf("%s, in blocks of %s", widths(slice), plural(int(most), "row"))
 }
 
-// replicas lists the tables that every device holds.
-func replicas(p *printer, pl *plan.Plan) {
+// tableList lists the tables for which columns returns what stands behind their names and sizes, the
+// first of many.
+func (p *printer) tableList(pl *plan.Plan, what string, titles []string, columns func(t *plan.Table) ([]string, bool)) {
 	var rows [][]string
 	all := 0
 	for i := range pl.Tables {
 		t := &pl.Tables[i]
-		if t.ShardingType != plan.DataParallel {
+		more, listed := columns(t)
+		if !listed {
 			continue
 		}
 		if all++; all <= mostSplits {
-			rows = append(rows, []string{name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim)})
+			rows = append(rows, append([]string{name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim)}, more...))
 		}
 	}
 	if all == 0 {
 		return
 	}
-	p.section("tables on every device (data_parallel): %d of %d", all, len(pl.Tables))
-	p.grid([]string{"<table", "<rows x dim"}, rows)
+	p.section("%s: %d of %d", what, all, len(pl.Tables))
+	p.grid(append([]string{"<table", "<rows x dim"}, titles...), rows)
 	p.more(all-mostSplits, p.everyTable())
+}
+
+// replicas lists the tables that every device holds.
+func replicas(p *printer, pl *plan.Plan) {
+	p.tableList(pl, "tables on every device (data_parallel)", nil, func(t *plan.Table) ([]string, bool) {
+		return nil, t.ShardingType == plan.DataParallel
+	})
 }
 
 // vectors lists the tables that give other than one pooled vector for each feature.
 func vectors(p *printer, pl *plan.Plan) {
-	var rows [][]string
-	all := 0
-	for i := range pl.Tables {
-		t := &pl.Tables[i]
+	p.tableList(pl, "sequences and tables of several bags", []string{"<vectors a sample"}, func(t *plan.Table) ([]string, bool) {
 		given := VectorsOf(t)
-		if given == "" {
-			continue
-		}
-		if all++; all <= mostSplits {
-			rows = append(rows, []string{name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim), given})
-		}
-	}
-	if all == 0 {
-		return
-	}
-	p.section("sequences and tables of several bags: %d of %d", all, len(pl.Tables))
-	p.grid([]string{"<table", "<rows x dim", "<vectors a sample"}, rows)
-	p.more(all-mostSplits, p.everyTable())
+		return []string{given}, given != ""
+	})
 }
 
 // VectorsOf says how many vectors a sample gets from a table and why, such as "50, a sequence: one for
@@ -128,29 +113,12 @@ func VectorsOf(t *plan.Table) string {
 
 // hosted lists the tables that lie in host memory.
 func hosted(p *printer, pl *plan.Plan) {
-	var rows [][]string
-	all := 0
-	for i := range pl.Tables {
-		t := &pl.Tables[i]
-		held := slices.DeleteFunc(slices.Clone(t.Shards), func(s plan.Shard) bool { return !s.Tier.OnHost() })
-		if len(held) == 0 {
-			continue
-		}
-		if all++; all <= mostSplits {
-			part := *t
-			part.Shards = held
-			rows = append(rows, []string{
-				name(t.Name), fmt.Sprintf("%s x %d", count(t.Rows), t.Dim), string(t.ShardingType),
-				fmt.Sprintf("%d of %d", len(held), len(t.Shards)), cached(held), numbers(holders(&part)),
-			})
-		}
-	}
-	if all == 0 {
-		return
-	}
-	p.section("tables in host memory: %d of %d", all, len(pl.Tables))
-	p.grid([]string{"<table", "<rows x dim", "<sharding type", "shards", "<rows cached", "<devices"}, rows)
-	p.more(all-mostSplits, p.everyTable())
+	p.tableList(pl, "tables in host memory", []string{"<sharding type", "shards", "<rows cached", "<devices"}, func(t *plan.Table) ([]string, bool) {
+		part := *t
+		part.Shards = slices.DeleteFunc(slices.Clone(t.Shards), func(s plan.Shard) bool { return !s.Tier.OnHost() })
+		n := len(part.Shards)
+		return []string{string(t.ShardingType), fmt.Sprintf("%d of %d", n, len(t.Shards)), cached(part.Shards), numbers(holders(&part))}, n > 0
+	})
 }
 
 // cached prints the shares of rows that are cached.

@@ -17,7 +17,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
-	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/report/page"
 )
@@ -182,7 +181,7 @@ func (r *reportCommand) read(args []string) ([]onPage, *page.Document, error) {
 		}
 		plans = append(plans, onPage{path, pl})
 	}
-	found, err := r.readReplan()
+	replanned, found, err := r.readReplan()
 	if err != nil {
 		errs = append(errs, err)
 	}
@@ -197,8 +196,8 @@ func (r *reportCommand) read(args []string) ([]onPage, *page.Document, error) {
 		d.Sweep = page.NewSweep(results)
 	}
 	if found != nil {
-		d.Replan = page.NewReplan(found)
-		if plans, err = withReplanned(plans, onPage{r.replan, found.Result.Plan}); err != nil {
+		d.Replan = page.NewReplan(replanned)
+		if plans, err = withReplanned(plans, onPage{r.replan, found}); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -225,22 +224,22 @@ func withReplanned(plans []onPage, found onPage) ([]onPage, error) {
 	return append(plans, found), nil
 }
 
-// readReplan reads the file of --replan; nil without it.
-func (r *reportCommand) readReplan() (*replan.Outcome, error) {
+// readReplan reads the file of --replan, and its plan; nil without it.
+func (r *reportCommand) readReplan() (*report.ReplanObject, *plan.Plan, error) {
 	if r.replan == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	const hint = "write it with: neuroshard replan OLD TABLES --json"
 	name, file, err := r.openOr(r.replan, hint)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer file.Close()
-	found, err := report.ReadReplan(file)
+	found, pl, err := report.ReadReplan(file)
 	if err != nil {
-		return nil, faulty(fmt.Sprintf("%s: %v", name, err), hint)
+		return nil, nil, faulty(fmt.Sprintf("%s: %v", name, err), hint)
 	}
-	return found, nil
+	return found, pl, nil
 }
 
 // readSweep reads the file of --sweep; nil without it.

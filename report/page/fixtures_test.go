@@ -10,7 +10,6 @@ import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/report/page"
 	"github.com/neuroshard/neuroshard/search"
@@ -217,14 +216,14 @@ func swept() *sweep.Results {
 }
 
 // replanned reads a re-plan that package report writes in its tests.
-func replanned(tb testing.TB) *replan.Outcome {
+func replanned(tb testing.TB) *report.ReplanObject {
 	tb.Helper()
 	f, err := os.Open("../testdata/report/replan_json.golden")
 	if err != nil {
 		tb.Fatal(err)
 	}
 	defer f.Close()
-	r, err := report.ReadReplan(f)
+	r, _, err := report.ReadReplan(f)
 	if err != nil {
 		tb.Fatal(err)
 	}

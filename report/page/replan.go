@@ -1,23 +1,18 @@
 package page
 
-import (
-	"github.com/neuroshard/neuroshard/replan"
-	"github.com/neuroshard/neuroshard/report"
-)
+import "github.com/neuroshard/neuroshard/report"
 
 // NewReplan returns the data of a re-plan's curve.
-func NewReplan(r *replan.Outcome) *Replan {
-	d := &Replan{Verdict: string(r.Verdict), Lines: report.ReplanLines(r), Points: []ReplanPoint{}, Chosen: r.Chosen}
-	for i := range r.Curve {
-		point := &r.Curve[i]
-		one := ReplanPoint{Label: report.PointLabel(point), Moved: point.Transfer.Bytes, Cost: point.Cost}
-		if r.Judged {
-			one.Simulated = known(point.Simulated)
+func NewReplan(o *report.ReplanObject) *Replan {
+	d := &Replan{Verdict: string(o.Verdict), Points: []ReplanPoint{}}
+	for _, line := range o.Lines {
+		d.Lines = append(d.Lines, report.OneLine(line))
+	}
+	for i, p := range o.Curve {
+		if p.Chosen {
+			d.Chosen = i
 		}
-		if steps, ok := report.PaysBack(point); ok {
-			one.PaysBack = &steps
-		}
-		d.Points = append(d.Points, one)
+		d.Points = append(d.Points, ReplanPoint{Label: report.OneLine(p.Label), Moved: p.Moved, Cost: p.Cost, Simulated: p.Simulated, PaysBack: p.PaysBack})
 	}
 	return d
 }
