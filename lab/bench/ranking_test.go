@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/internal/rank"
-	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -86,7 +86,7 @@ func rankingOf(ctx context.Context, p *problem.Problem, prices neuroshard.Prices
 		}
 	}
 	for i := range rankingPlans {
-		if err := near.add(design.Disturb(draw, best.Shards, i*(mostMoves+1)/rankingPlans)); err != nil {
+		if err := near.add(disturb(draw, best.Shards, i*(mostMoves+1)/rankingPlans)); err != nil {
 			return ranking{}, err
 		}
 	}
@@ -171,4 +171,24 @@ func meanRanking(all []ranking) ranking {
 		m.RegretPercent += r.RegretPercent / n
 	}
 	return m
+}
+
+// disturb returns a placement after the given number of random moves of a shard of a random
+// device to another one.
+func disturb(draw *rand.Rand, shards [][]problem.Shard, moves int) [][]problem.Shard {
+	out := make([][]problem.Shard, len(shards))
+	for d, held := range shards {
+		out[d] = slices.Clone(held)
+	}
+	for range moves {
+		from, to := draw.IntN(len(out)), draw.IntN(len(out))
+		if len(out[from]) == 0 {
+			continue
+		}
+		i := draw.IntN(len(out[from]))
+		s := out[from][i]
+		out[from] = slices.Delete(out[from], i, i+1)
+		out[to] = append(out[to], s)
+	}
+	return out
 }

@@ -2,6 +2,8 @@ package design
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/lab/dataset"
@@ -75,16 +77,19 @@ func (e Experiment) near(ctx context.Context, set *dataset.Compute) error {
 		// Greedy methods use only the memory of the profile.
 		hw = hardware.Profiles()[0]
 	}
-	drawn := len(set.Samples)
-	_, err := AddPlanned(ctx, set, hw, e.Model, TaskOptions{Domain: e.Domain, Tasks: e.Tasks, Memory: e.Domain.MaxBytes, Seed: e.Seed})
+	if problems := hw.Problems(); len(problems) > 0 {
+		return fmt.Errorf("the tasks are not valid: %s", strings.Join(problems, "; "))
+	}
+	planner := planner{set: set, domain: e.Domain.WithDefaults(), hw: hw, model: e.Model, seed: e.Seed}
+	groups, err := planner.groups(ctx, e.Tasks)
 	if err != nil {
 		return err
 	}
 	added := map[dataset.Split][]dataset.Group{}
-	for _, g := range set.Samples[drawn:] {
+	for _, g := range groups {
 		added[g.Split] = append(added[g.Split], g)
 	}
-	set.Samples = set.Samples[:drawn:drawn]
+	drawn := len(set.Samples)
 	places := map[dataset.Split][]int{}
 	for i := drawn - room; i < drawn; i++ {
 		split := set.Samples[i].Split
