@@ -1,11 +1,14 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
 	"time"
 
+	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/plan/export"
 	"github.com/neuroshard/neuroshard/service/store"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -83,6 +86,24 @@ func plansRoutes(s *Service) {
 				return nil, err
 			}
 			return &reply{Status: http.StatusOK, ContentType: "application/json", Body: record.Plan}, nil
+		})
+	register(s, operation{method: http.MethodGet, path: "/v1/plans/{id}/torchrec", id: "get-torchrec-plan", summary: "A plan as neuroshard export --to torchrec writes it"},
+		func(ctx context.Context, in *struct {
+			ID     string `path:"id" maxLength:"32" doc:"Id: 32 hex digits"`
+			Module string `query:"module" maxLength:"1000" doc:"Path of the module of the tables that do not state one"`
+		},
+		) (*reply, error) {
+			record, err := s.shelf.record(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			pl, err := plan.Read(bytes.NewReader(record.Plan))
+			if err != nil {
+				return nil, err
+			}
+			var out bytes.Buffer
+			err = export.TorchRec(&out, pl, export.Options{Module: &in.Module})
+			return &reply{Status: http.StatusOK, ContentType: "application/json", Body: out.Bytes()}, err
 		})
 	register(s, operation{method: http.MethodGet, path: "/v1/plans/{id}/problem", id: "get-problem", summary: "The problem of a plan with the options of its search, as the request stated them", answer: KeptProblem{}},
 		func(ctx context.Context, in *byID) (*reply, error) {

@@ -266,16 +266,6 @@ def test_what_torchrec_does_not_run_is_refused() -> None:
         assert message in problem and "hint: TorchRec runs" in problem
 
 
-def test_slices_of_a_sequence_have_one_width() -> None:
-    plan = by_columns()
-    model = modules.Model(list(modules.KINDS))
-    rows = modules.configs_of(model)["sequence"][1][1]
-    own = table("column_wise", slices([12, 12, 12, 12], [0, 1, 2, 3], rows))
-    plan["plan"]["sparse.sequence"]["s1"] = own
-    (problem,) = refused(model, plan, sharders=modules.sharders())
-    assert 'tables "s0" and "s1": slices of 24 and of 12 columns in one' in problem
-
-
 def test_the_sharder_says_whose_indices_are_deduplicated() -> None:
     model = modules.Model(["pooled", "sequence", "listed", "managed"])
 

@@ -33,7 +33,6 @@ from neuroshard_torchrec import (
     InputError,
     NeuroShardError,
     NeuroShardPlanner,
-    PlanError,
     Problem,
     ReplicatedTablesWarning,
     load_plan,
@@ -144,16 +143,16 @@ def test_the_types_and_the_engine_that_are_asked_for(
 @pytest.mark.parametrize(
     ("options", "want"),
     [
-        ({}, "plan TABLES --devices"),
-        ({"from_plan": Path("old.json")}, "plan TABLES --from old.json --devices"),
+        ({}, "plan - --devices"),
+        ({"from_plan": Path("old.json")}, "plan - --from old.json --devices"),
         (
             {"from_plan": "old.json", "max_bytes": "5%"},
-            "replan old.json TABLES --max-bytes 5% --devices",
+            "replan old.json - --max-bytes 5% --devices",
         ),
     ],
 )
 def test_the_command_for_an_old_plan(tmp_path: Path, options: dict[str, Any], want: str) -> None:
-    body = "echo \"<$*>\" | sed 's/[^ ]*tables.json/TABLES/' >&2; exit 2"
+    body = 'echo "<$*>" >&2; exit 2'
     with pytest.raises(BinaryError, match=re.escape(f"<{want} 4 ")) as e:
         planner(binary=script(tmp_path, body), **options).plan(MODEL)
     assert ("--batch 8192" in str(e.value)) == bool(options)
@@ -184,7 +183,8 @@ def test_exit_codes(binary: str, tmp_path: Path) -> None:
             assert e.value.nothing_fits == (code == 1)
     keep = tmp_path / "keep"
     planner(binary=binary, keep=keep).plan(MODEL)
-    written = f'while [ "$1" != -o ]; do shift; done; cp {keep}/plan.json "$2"; exit %d'
+    exports = f'[ "$1" != export ] || exec {binary} "$@"; '
+    written = exports + f'while [ "$1" != -o ]; do shift; done; cp {keep}/plan.json "$2"; exit %d'
     planner(binary=script(tmp_path, written % 0), **moves).plan(MODEL)
     for code, options in ((1, moves), (2, {})):
         with pytest.raises(BinaryError, match=f"ended with code {code}"):
@@ -207,10 +207,6 @@ def test_nothing_fits_from_an_old_plan(binary: str, tmp_path: Path) -> None:
 def test_options_of_an_old_plan_that_are_wrong() -> None:
     with pytest.raises(InputError, match="max_bytes is given without from_plan"):
         planner(max_bytes="5%")
-    with pytest.raises(InputError, match=r"max_bytes is empty|max_bytes \"\" is empty"):
-        planner(from_plan="old.json", max_bytes="")
-    with pytest.raises(InputError, match="from_plan is of type int, not a path"):
-        planner(from_plan=7)
     with pytest.raises(InputError, match=r"pass from_plan=") as e:
         planner(arguments=["--from", "old.json", "--max-bytes=5%"])
     assert [p.hint for p in e.value.problems] == ["pass from_plan=", "pass max_bytes="]
@@ -233,8 +229,6 @@ def test_what_is_not_known() -> None:
         planner(batch_per_rank=None).plan(MODEL)
     with pytest.raises(InputError, match=r"number of ranks is not known\n  hint: pass world"):
         planner(world_size=None).plan(MODEL)
-    with pytest.raises(InputError, match=r"batch_per_rank 0 is not"):
-        planner(batch_per_rank=0).plan(MODEL)
     with pytest.raises(InputError, match=r"no process group\n  hint: call"):
         planner().collective_plan(MODEL)
 
@@ -272,11 +266,6 @@ def test_a_binary_that_fails(tmp_path: Path) -> None:
         planner(binary=script(tmp_path, body)).plan(MODEL)
     with pytest.raises(BinaryError, match=r"wrote no plan"):
         planner(binary=script(tmp_path, "exit 0")).plan(MODEL)
-    output = 'while [ "$1" != -o ]; do shift; done; echo "%s" > "$2"'
-    with pytest.raises(PlanError, match=r"not JSON"):
-        planner(binary=script(tmp_path, output % "half a pl")).plan(MODEL)
-    with pytest.raises(PlanError, match=r"format is missing"):
-        planner(binary=script(tmp_path, output % "{}")).plan(MODEL)
     with pytest.raises(BinaryError, match=r"took longer than 0.2 s [^$]*\"0.1s\""):
         planner(binary=script(tmp_path, "exec sleep 60"), timeout=0.2).plan(MODEL)
     (tmp_path / "neuroshard").write_bytes(b"\x7fELF")
@@ -295,25 +284,6 @@ def test_where_pip_puts_the_program(tmp_path: Path) -> None:
     assert target == str(tmp_path / "bin")  # pip install --target
 
 
-def test_a_binary_of_another_release(binary: str, tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    planner(binary=binary, keep=kept).plan(MODEL)
-    plan = json.loads((kept / "plan.json").read_text())
-    own = plan["provenance"]["version"]
-    assert own.startswith(".".join(program.VERSION.split(".")[:2]) + ".")
-    written = tmp_path / "written.json"
-    write = f'while [ "$1" != -o ]; do shift; done; cat {written} > "$2"'
-    for version, other in ((own, False), ("0.1.7", False), ("0.2.0", True), ("1.1.0-dev", True)):
-        plan["provenance"]["version"] = version
-        written.write_text(json.dumps(plan))
-        asked = planner(binary=script(tmp_path, write))
-        if not other:
-            asked.plan(MODEL)
-            continue
-        with pytest.raises(BinaryError, match=rf"is neuroshard {version}, and the Python package"):
-            asked.plan(MODEL)
-
-
 def test_a_binary_of_another_release_that_fails(tmp_path: Path) -> None:
     fails = "echo 'neuroshard: error: unknown flag' >&2; exit 2"
     for version, problems in ((program.VERSION, 1), ("0.2.0", 2)):
@@ -325,15 +295,6 @@ def test_a_binary_of_another_release_that_fails(tmp_path: Path) -> None:
     assert "neuroshard 0.2.0, and the Python package is of" in e.value.problems[0].message
 
 
-def test_a_binary_that_prints_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "MAX_OUTPUT", 1 << 20)
-    for body in ("exec yes", "exec yes >&2"):
-        with pytest.raises(BinaryError, match=r"printed more than 1 MiB and was ended\n  hint: is"):
-            planner(binary=script(tmp_path, body)).plan(MODEL)
-    # A process that it leaves behind is not waited for, which would take longer than the limit.
-    assert program.run(script(tmp_path, "sleep 30 & echo done"), ["plan"], 25) == "done\n"
-
-
 def test_what_a_binary_prints_is_cut_and_escaped(tmp_path: Path) -> None:
     body = r"printf 'neuroshard: error: \033[31m' >&2; yes x | head -c 100000 >&2; exit 2"
     with pytest.raises(BinaryError) as e:
@@ -341,7 +302,6 @@ def test_what_a_binary_prints_is_cut_and_escaped(tmp_path: Path) -> None:
     text = str(e.value)
     assert text.startswith(r"\x1b[31mx") and "\x1b" not in text
     assert len(text) < 2 * program.MAX_PRINTED
-    assert re.search(r"\nand \d+ more bytes$", text)
 
 
 @pytest.mark.parametrize(
@@ -353,59 +313,10 @@ def test_the_budget_of_a_hint_is_below_the_timeout(timeout: float, budget: str) 
     assert f'"--budget", "{budget}"' in hint if budget else hint == "pass a longer timeout"
 
 
-@pytest.mark.parametrize(
-    ("options", "part"),
-    [
-        ({"timeout": "x"}, 'timeout "x" is not a number of seconds above 0'),
-        ({"timeout": 0}, "timeout 0 is not"),
-        ({"timeout": -1.5}, "timeout -1.5 is not"),
-        ({"timeout": float("nan")}, "timeout nan is not"),
-        ({"timeout": float("inf")}, "timeout inf is not"),
-        ({"timeout": True}, "timeout True is not"),
-        ({"timeout": None}, "timeout None is not"),
-        ({"timeout": 10**5000}, "timeout a huge number is not"),
-        ({"arguments": [5]}, "arguments: entry 0 is of type int, not text"),
-        ({"arguments": "--memory"}, "arguments is of type str, not a list of text"),
-        ({"arguments": None}, "arguments is of type NoneType"),
-        ({"arguments": ["a\0b"]}, r'entry 0, "a\x00b", holds what cannot be passed'),
-        ({"arguments": ["\ud800"]}, r'entry 0, "\ud800", holds what cannot be passed'),
-        ({"arguments": ["--memory", "1GiB", "-o", "x"]}, 'entry 2, "-o", is the planner\'s own'),
-        ({"arguments": ["-ox"]}, "is the planner's own"),
-        ({"arguments": ["--output=x"]}, "is the planner's own"),
-        ({"arguments": ["--output", "x"]}, "is the planner's own"),
-        ({"arguments": ["--json"]}, "is the planner's own"),
-        ({"arguments": ["--json=true"]}, "is the planner's own"),
-        ({"keep": 5}, "keep is of type int, not a path"),
-        ({"keep": "a\0b"}, r'keep "a\x00b" is not a path'),
-        ({"binary": 5}, "binary is of type int, not a path"),
-        ({"binary": "a\0b"}, r'binary "a\x00b" is not a path'),
-        ({"profile": ""}, 'profile "" is empty'),
-        ({"profile": "a\0b"}, "profile"),
-        ({"world_size": 0}, "world_size 0 is not a whole number from 1"),
-        ({"world_size": 10**5000}, "world_size a huge number is not"),
-        ({"devices_per_host": "2"}, 'devices_per_host "2" is not'),
-        ({"device_type": 1}, "device_type is of type int, not text"),
-        ({"ignore": "user"}, "ignore is of type str, not a list of text"),
-        ({"ignore": [1]}, "ignore: entry 0 is of type int, not text"),
-    ],
-)
-def test_options_that_cannot_be_used(options: dict[str, Any], part: str) -> None:
-    with pytest.raises(InputError) as e:
-        planner(**options)
-    assert part in str(e.value)
-
-
-def test_old_names_of_arguments() -> None:
-    with pytest.raises(InputError, match="has a new name") as e:
-        planner(arguments=["--kinds=row_wise", "--caution", "1"])
-    hints = [p.hint for p in e.value.problems]
-    assert hints == ["write --sharding-types", "write --risk-penalty"]
-
-
-def test_options_are_reported_all_at_once() -> None:
-    with pytest.raises(InputError) as e:
-        planner(timeout="x", arguments=[5, "-o"], keep=1, world_size=0)
-    assert len(e.value.problems) == 4
+def test_arguments_that_are_the_planners_own() -> None:
+    for own in (["--memory", "1GiB", "-o", "x"], ["-ox"], ["--output=x"], ["--json"]):
+        with pytest.raises(InputError, match="is an option of the planner"):
+            planner(arguments=own)
 
 
 def test_a_folder_that_cannot_be_kept(tmp_path: Path) -> None:

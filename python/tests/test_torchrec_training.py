@@ -168,7 +168,6 @@ HAND_WRITTEN = {
     "rows only": ["table_row_wise", "row_wise"],
     "rows of a host": ["table_row_wise", "row_wise", "data_parallel", "table_wise"],
     "unequal slices": ["column_wise"],
-    "slices on one rank": ["on one rank"],
     "all kinds": ALL,
 }
 
@@ -254,7 +253,8 @@ def trained(folder: Path, binary: str) -> list[Json]:
     cluster += ["--sharding-types", "table_wise,column_wise"]
     to = ["--to", "torchrec", "--accelerator", "cpu", "-o"]
     # A rank has slices of several widths of a table in the last one, which are made one.
-    imported = ["import", "slices on one rank.json", "--device", "a100-80", "--tables"]
+    (folder / "one rank.json").write_text(json.dumps(plan_of(["on one rank"])))
+    imported = ["import", "one rank.json", "--device", "a100-80", "--tables"]
     planned = ["plan", *cluster]
     for name, optimizer, constraints, command in (
         ("plan", "sgd", PLANNER["constraints"], [*planned, "--for", "torchrec"]),
@@ -461,7 +461,7 @@ def test_plans_have_what_they_are_to_prove(trained: list[Json]) -> None:
 
 
 def test_unequal_slices_on_one_rank_are_made_one(trained: list[Json]) -> None:
-    plan = trained[0]["slices on one rank"]["plan"]
+    plan = trained[0]["slices on one rank, rowwise adagrad"]["plan"]
     for i, config in enumerate(ranks.configs()):
         held: dict[int, list[int]] = {}
         for s in plan[f"sparse.plain.{config.name}"]["shards"]:
@@ -546,15 +546,16 @@ def test_an_error_of_one_rank_stops_all(trained: list[Json]) -> None:
     assert 'modules={"sparse.plain": "0.sparse.plain"}' in case[2]["message"]
 
 
-# What load_plan refuses, handed to TorchRec as it is. Where one of these fails, TorchRec
-# has learned something, and load_plan can allow it.
+# What neuroshard export or load_plan refuses, handed to TorchRec as it is. Where one of these
+# fails, TorchRec has learned something, and the plan can be allowed.
 
 REFUSED = {
-    "other blocks of rows": "row_wise",
+    "other blocks of rows": "",
     "means in a grid": "grid_shard",
     "means by rows": "takes means and is split by rows",
-    "unequal slices on one rank": "column_wise",
+    "unequal slices on one rank": "",
 }
+"""Plans that TorchRec does not run, and what load_plan says of those that no export refuses."""
 
 
 def refused(name: str) -> Json:
@@ -578,20 +579,13 @@ def refused(name: str) -> Json:
     return plan
 
 
-@pytest.mark.parametrize("name", [*REFUSED, "empty blocks of rows"])
-def test_load_plan_refuses(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name not in REFUSED:
-        monkeypatch.setenv("TINY_TABLE", "6")  # on four ranks: 2, 2, 2, 0
+@pytest.mark.parametrize("name", ["means in a grid", "means by rows"])
+def test_load_plan_refuses(name: str) -> None:
     env = ShardingEnv.from_local(4, 0)
-    plan = refused(name)
-    if name == "unequal slices on one rank":  # put right, not refused
-        with pytest.warns(UnequalSlicesWarning):
-            load_plan(plan, ranks.Model(), env, local_size=2, device_type="cpu")
-        return
     with pytest.raises(PlanError) as e:
-        load_plan(plan, ranks.Model(), env, local_size=2, device_type="cpu")
+        load_plan(refused(name), ranks.Model(), env, local_size=2, device_type="cpu")
     for problem in e.value.problems:
-        assert REFUSED.get(name, "leaves ranks without any") in problem.message
+        assert REFUSED[name] in problem.message
         assert problem.hint
 
 

@@ -1,4 +1,4 @@
-"""The Go program for the tests: $NEUROSHARD_BINARY, or built of this checkout."""
+"""The Go program for the tests: $NEUROSHARD_BINARY, which is built of this checkout if unset."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> str:
     command = [go, "build", "-o", str(path), "./cmd/neuroshard"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+    os.environ["NEUROSHARD_BINARY"] = str(path)  # load_plan finds the program there
     return str(path)
 
 

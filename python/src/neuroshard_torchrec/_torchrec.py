@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from inspect import signature
 from typing import Any
 
 from . import versions
@@ -157,11 +156,6 @@ def _with_cache(stated: Any, planned: Any) -> Any:
     reserved = (stated.reserved_memory or 0) + (planned.reserved_memory or 0)
     share = stated.load_factor if planned.load_factor is None else planned.load_factor
     return replace(stated, load_factor=share, reserved_memory=reserved or None)
-
-
-def planner_options() -> tuple[str, ...]:
-    """Returns the names of the options of TorchRec's own planner, in their order."""
-    return tuple(signature(EmbeddingShardingPlanner.__init__).parameters)[1:]
 
 
 def lookups(sample: Any) -> tuple[dict[str, int], int]:

@@ -202,17 +202,13 @@ def compared(
     the seconds that the program may take to read the plan."""
 
     def read(made: Any) -> Json:
-        source, stated, target = (folder / f"theirs-{n}.json" for n in ("source", "tables", "plan"))
-        source.write_text(json.dumps(exported(made, ranks, per_host)))
+        stated = folder / "theirs-tables.json"
         stated.write_text(json.dumps(unconstrained(tables)))
         devices = ("--devices", str(ranks), "--devices-per-host", str(per_host))
-        arguments = ["import", str(source), "--tables", str(stated), "--device", profile, *devices]
-        try:
-            program.run(binary, [*arguments, "-o", str(target)], timeout)
-        except BinaryError as e:
-            # The reader of the report knows no file of this folder.
-            raise program.without(e, str(source)) from e
-        return dict(json.loads(target.read_text()))
+        arguments = ["import", "-", "--tables", str(stated), "--device", profile, *devices]
+        arguments += ["-o", "-"]
+        source = json.dumps(exported(made, ranks, per_host)).encode()
+        return dict(json.loads(program.run(binary, arguments, timeout, source)))
 
     file = folder / f"{NAME}.json"
     file.write_text(json.dumps(outcome(make, read, time.perf_counter)))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import selectors
 import shutil
 import subprocess
 import sys
 import sysconfig
-import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from .errors import BinaryError, Problem, escaped, quote
 from .versions import release_of
@@ -24,16 +24,18 @@ VARIABLE = "NEUROSHARD_BINARY"
 
 NAME = "neuroshard"
 
-MAX_OUTPUT = 16 << 20
-"""Bytes of standard output, and of standard error, above which the program is ended."""
-
 MAX_PRINTED = 8 << 10
 """Bytes of standard error that an error shows."""
 
 NOTHING_FITS = 1
 """The exit code of ``neuroshard plan`` and ``neuroshard replan`` if no plan fits."""
 
-_LINE = re.compile(r"neuroshard: (error|hint): (.*)")
+EXPORT_S = 300.0
+"""The most seconds that an export may take."""
+
+Json = dict[str, Any]
+
+_LINE = re.compile(r"neuroshard: (error|hint): (?:standard input(?::\d+)?: )?(.*)")
 _VERSION = re.compile(rf"{NAME} (\S+)")
 _NAME_IT = f"name it by binary= or ${VARIABLE}"
 _INSTALL = f"install it (pip install ./python, or go install ./cmd/{NAME}), or {_NAME_IT}"
@@ -66,107 +68,55 @@ def _scripts() -> list[str]:
     return [sysconfig.get_path("scripts"), user, str(Path(__file__).parent.parent / "bin")]
 
 
-def check_version(binary: str, version: str) -> None:
-    """BinaryError if the program, which states this version of itself, is of another release
-    than the package. A build of a checkout, such as 0.1.0-dev, is of the release 0.1."""
-    if wrong := _other_release(binary, version):
-        raise BinaryError([wrong])
-
-
-def _other_release(binary: str, version: str) -> Problem | None:
-    if release_of(version) in ("", release_of(VERSION)):
-        return None
-    message = f"{quote(binary, 200)} is {NAME} {version}, and the Python package is of {VERSION}"
-    hint = "install both in one version: the package brings its program along; or " + _NAME_IT
-    return Problem(message, hint)
-
-
-def run(binary: str, arguments: Sequence[str], timeout: float) -> str:
+def run(binary: str, arguments: Sequence[str], timeout: float, stdin: bytes = b"") -> str:
     """Runs the program and returns its standard output. The first argument is the command. The
     error of code NOTHING_FITS says that nothing fits.
 
-    BinaryError where it fails, with each of its errors and hints, of the first 8 KiB;
-    where it takes longer than the timeout, in seconds; and where it prints more than
-    16 MiB. In the last two cases it is killed.
+    BinaryError where it fails, with each of its errors and hints, of the first 8 KiB; and
+    where it takes longer than the timeout, in seconds: then it is killed.
     """
     try:
-        with subprocess.Popen(
-            [binary, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as process:
-            try:
-                stdout, stderr = _outputs(process, time.monotonic() + timeout)
-            except BaseException:
-                process.kill()
-                raise
+        done = subprocess.run(
+            [binary, *arguments], input=stdin, capture_output=True, timeout=timeout, check=False
+        )
     except subprocess.TimeoutExpired as e:
         message = f"neuroshard {arguments[0]} took longer than {timeout:g} s and was ended"
         raise BinaryError([Problem(message, _longer(timeout))]) from e
     except OSError as e:
         raise BinaryError([Problem(f"{quote(binary, 200)} cannot be run: {e}", _INSTALL)]) from e
-    if process.returncode:
-        text = stderr[:MAX_PRINTED].decode(errors="replace")
-        if len(stderr) > MAX_PRINTED:
-            text += f"\nand {len(stderr) - MAX_PRINTED} more bytes"
-        message = f"neuroshard {arguments[0]} ended with code {process.returncode} and no word"
-        nothing_fits = process.returncode == NOTHING_FITS
-        # A program of another release may not know the arguments. It is asked for its version
-        # only here: it states the version in each plan.
-        other = None if nothing_fits else _other_release(binary, _version(binary))
-        error = BinaryError([*filter(None, [other]), *(problems(text) or [Problem(message)])])
-        error.exit_code = process.returncode
+    if done.returncode:
+        text = done.stderr[:MAX_PRINTED].decode(errors="replace")
+        message = f"neuroshard {arguments[0]} ended with code {done.returncode} and no word"
+        nothing_fits = done.returncode == NOTHING_FITS
+        # A program of another release may not know the arguments.
+        other = [] if nothing_fits else _other_release(binary)
+        error = BinaryError([*other, *(problems(text) or [Problem(message)])])
+        error.exit_code = done.returncode
         error.nothing_fits = nothing_fits
         raise error
-    return stdout.decode(errors="replace")
+    return done.stdout.decode(errors="replace")
 
 
-def without(error: BinaryError, file: str) -> BinaryError:
-    """Returns an error of the program without the path of a file that is gone when the error is
-    read."""
-    place = re.compile(re.escape(file) + r"(:\d+)?(: )?")
-    made = BinaryError([Problem(place.sub("", p.message), p.hint) for p in error.problems])
-    made.exit_code, made.nothing_fits = error.exit_code, error.nothing_fits
-    return made
+def export(plan: bytes, binary: str | os.PathLike[str] | None = None) -> Json:
+    """Returns what the program exports of a plan file for TorchRec. Tables that state no module
+    are in the module ""."""
+    arguments = ["export", "-", "--to", "torchrec", "--module", ""]
+    return dict(json.loads(run(find(binary), arguments, EXPORT_S, plan)))
 
 
-def _version(binary: str) -> str:
-    """Returns the version that the program states, "" if it states none."""
+def _other_release(binary: str) -> list[Problem]:
+    """Returns a problem if the program is of another release than the package. A build of a
+    checkout, such as 0.1.0-dev, is of the release 0.1."""
     try:
         told = subprocess.run([binary, "version"], capture_output=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    match = _VERSION.match(told.stdout[:MAX_PRINTED].decode(errors="replace"))
-    return match[1] if match else ""
-
-
-def _outputs(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
-    """Returns what a process prints until its end, and waits for that. BinaryError
-    above MAX_OUTPUT, TimeoutExpired after the deadline; it is not killed."""
-    assert process.stdout is not None and process.stderr is not None
-    kept = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
-    with selectors.DefaultSelector() as selector:
-        for pipe in kept:
-            selector.register(pipe, selectors.EVENT_READ)
-        while selector.get_map():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise subprocess.TimeoutExpired(process.args, 0)
-            ready = selector.select(min(left, 1))
-            if not ready and process.poll() is not None:
-                break  # only children that it left hold the pipes
-            for key, _ in ready:
-                chunk = os.read(key.fd, 1 << 16)
-                if not chunk:
-                    selector.unregister(key.fd)
-                kept[key.fd] += chunk
-                if len(kept[key.fd]) > MAX_OUTPUT:
-                    message = f"the program printed more than {MAX_OUTPUT >> 20} MiB and was ended"
-                    raise BinaryError([Problem(message, "is it the program neuroshard?")])
-    process.wait(max(0, deadline - time.monotonic()))
-    stdout, stderr = kept.values()
-    return bytes(stdout), bytes(stderr)
+        return []
+    match = _VERSION.match(told.stdout.decode(errors="replace"))
+    if match is None or release_of(match[1]) in ("", release_of(VERSION)):
+        return []
+    message = f"{quote(binary, 200)} is {NAME} {match[1]}, and the Python package is of {VERSION}"
+    hint = "install both in one version: the package brings its program along; or " + _NAME_IT
+    return [Problem(message, hint)]
 
 
 def _longer(timeout: float) -> str:

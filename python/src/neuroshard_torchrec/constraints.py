@@ -7,10 +7,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral, Real
 from typing import Any
 
 from . import _torchrec as torchrec
@@ -87,7 +85,7 @@ def translated(stated: Any, of: Of, device_type: str, batch: int | None) -> Cons
     """Returns TorchRec's ParameterConstraints of a table in neuroshard's words. ``batch`` is
     the batch of a rank, None if it is not known."""
     found = Constraints()
-    given = _typed(found, torchrec.constraint_fields(stated))
+    given = {k: v for k, v in torchrec.constraint_fields(stated).items() if v is not None}
     _places(found, given, of)
     _reads(found, given, of, batch)
     _agrees(found, given, of, device_type)
@@ -99,73 +97,6 @@ def translated(stated: Any, of: Of, device_type: str, batch: int | None) -> Cons
         kind = type(stated).__name__
         found.fault(f"{name} of {kind} is no field of TorchRec's", fixed.hint(of.name))
     return found
-
-
-def _listed(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
-
-
-def _named(value: Any) -> bool:
-    return _listed(value) and all(isinstance(name, str) for name in value)
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _truth(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "sharding_types": (_named, "a list of names"),
-    "compute_kernels": (_named, "a list of names"),
-    "feature_names": (_named, "a list of names"),
-    "pooling_factors": (_listed, "a list of numbers"),
-    "num_poolings": (_listed, "a list of numbers"),
-    "batch_sizes": (_listed, "a list of numbers"),
-    "min_partition": (lambda v: isinstance(v, Integral) and not _truth(v), "a whole number"),
-    "device_group": (lambda v: isinstance(v, str), 'text, such as "cuda"'),
-    "is_weighted": (_truth, "True or False"),
-    "enforce_hbm": (_truth, "True or False"),
-    "stochastic_rounding": (_truth, "True or False"),
-    "bounds_check_mode": (lambda v: isinstance(v, torchrec.BoundsCheckMode), "a BoundsCheckMode"),
-    "cache_params": (lambda v: isinstance(v, torchrec.CacheParams), "CacheParams"),
-}
-"""The type of each field of ParameterConstraints, which TorchRec does not check, in words."""
-
-_CACHE_TYPES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "algorithm": (lambda v: isinstance(v, torchrec.CacheAlgorithm), "a CacheAlgorithm"),
-    "reserved_memory": (
-        lambda v: _number(v) and math.isfinite(v) and v >= 0,
-        "a number of GB of at least 0",
-    ),
-    "prefetch_pipeline": (_truth, "True or False"),
-}
-"""The same of CacheParams, for the fields that only its kernels read."""
-
-
-_UNCHECKED = "pass that, or leave it out: TorchRec checks no types, and fails in training"
-"""What to do about a field of another type."""
-
-
-def _typed(found: Constraints, given: Mapping[str, Any]) -> Json:
-    """Returns the fields that are stated in their own types, with a problem for each other one.
-    None states nothing, but for pooling_factors, which TorchRec's parts need."""
-    right: Json = {}
-    for name, value in given.items():
-        fits, kind = _TYPES.get(name, (lambda _: True, ""))
-        if value is None and name != "pooling_factors":
-            continue
-        if fits(value):
-            right[name] = value
-        else:
-            found.fault(f"{name}: {shown(value)} is not {kind}", _UNCHECKED)
-    cache = right.get("cache_params")
-    for name, (fits, kind) in _CACHE_TYPES.items():
-        if (value := getattr(cache, name, None)) is not None and not fits(value):
-            found.fault(f"cache_params: {name}: {shown(value)} is not {kind}", _UNCHECKED)
-    return right
 
 
 def _places(found: Constraints, given: Mapping[str, Any], of: Of) -> None:
@@ -215,11 +146,11 @@ def _reads(found: Constraints, given: Mapping[str, Any], of: Of, batch: int | No
     for name in ("pooling_factors", "num_poolings", "batch_sizes"):
         if name not in given:
             continue
-        values = tuple(v if isinstance(v, int) or not _number(v) else float(v) for v in given[name])
+        values = tuple(map(float, given[name]))
         least = 0 if name == "pooling_factors" else 1e-9
         if len(values) != len(of.features):
             found.fault(f"{name} does not agree with the model", each)
-        elif wrong := [v for v in values if not _number(v) or not least <= v <= _LARGEST]:
+        elif wrong := [v for v in values if not least <= v <= _LARGEST]:
             found.fault(f"{name}: {shown(wrong[0])} is not from {least:g} to {_LARGEST}", each)
         else:
             lists[name] = values

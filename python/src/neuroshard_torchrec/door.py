@@ -3,7 +3,7 @@ planner, the attributes that scripts read, and the steps to a plan.
 
     sharders == []      -> an empty plan
     plan_loader         -> an earlier plan, if its hash is that of this job
-    else                -> the plan file that ``_made`` returns, as a ShardingPlan by ``_load``
+    else                -> the export that ``_made`` returns, as a ShardingPlan by ``_load``
     callbacks           -> change the plan, as a list of TorchRec's ShardingOptions
     stats               -> get the plan
 
@@ -24,6 +24,8 @@ from . import _torchrec as torchrec
 from . import failures, options, parts
 from .agree import together
 from .errors import InputError, NeuroShardError, Problem
+
+Json = dict[str, Any]
 
 
 class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
@@ -84,23 +86,23 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         """Returns the samples of a step on one rank."""
         raise NotImplementedError
 
-    def _made(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> bytes:
-        """Makes the plan, and returns its file."""
+    def _made(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> Json:
+        """Makes the plan, and returns its export."""
         raise NotImplementedError
 
     def _fields(self, module: nn.Module, sharders: Sequence[Any] | None) -> Any:
-        """Returns what this rank's constraints and sharders state beside a plan file."""
+        """Returns what this rank's constraints and sharders state beside an export."""
         raise NotImplementedError
 
     def _load(
         self,
-        plan: bytes,
+        plan: Json,
         module: nn.Module,
         sharders: Sequence[Any] | None,
         env: Any,
         fields: Any = None,
     ) -> Any:
-        """Returns the ShardingPlan of a plan file, with the fields of ``_fields``, by default
+        """Returns the ShardingPlan of an export, with the fields of ``_fields``, by default
         this rank's own."""
         raise NotImplementedError
 
@@ -227,7 +229,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         with failures.raised():
             world_size = self._ranks()
             made = self._planned(module, sharders, world_size)
-            if isinstance(made, bytes):
+            if isinstance(made, dict):
                 env = torchrec.ShardingEnv.from_local(world_size, 0)
                 return self._load(made, module, sharders, env)
             return made
@@ -260,7 +262,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
             try:
                 plan = self._planned(module, sharders, self._ranks(pg))
                 told = [{"plan": plan, "groups": self._groups_told()}]
-                if isinstance(plan, bytes):  # the ranks run one plan, as in TorchRec
+                if isinstance(plan, dict):  # the ranks run one plan, as in TorchRec
                     told[0]["fields"] = self._fields(module, sharders)
             except Exception as e:  # of any type: the other ranks wait for it
                 failure = e
@@ -271,7 +273,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         if "plan" not in told[0]:
             raise failures.error(told[0])
         plan = told[0]["plan"]
-        if not isinstance(plan, bytes):  # of a loader or of callbacks, for all ranks
+        if not isinstance(plan, dict):  # of a loader or of callbacks, for all ranks
             self._take_groups(told[0]["groups"], pg.size())
             return plan
         loaded = None
@@ -283,7 +285,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         return loaded
 
     def _planned(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> Any:
-        """Returns a plan file, or a ShardingPlan that is empty, loaded, or of callbacks."""
+        """Returns an export, or a ShardingPlan that is empty, loaded, or of callbacks."""
         if self._differences:
             raise InputError(self._differences)
         start = time.perf_counter()
@@ -318,7 +320,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         sharders: Sequence[Any] | None,
         usual: Sequence[Any],
         world_size: int,
-    ) -> bytes:
+    ) -> Json:
         """Makes the plan; if nothing fits, the error says why in TorchRec's terms."""
         try:
             return self._made(module, sharders, world_size)
@@ -363,9 +365,9 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         return options.extracted(self._search_space(), loaded, same) or None
 
     def _lazily(
-        self, made: bytes, module: nn.Module, sharders: Sequence[Any], world_size: int
+        self, made: Json, module: nn.Module, sharders: Sequence[Any], world_size: int
     ) -> Callable[[], list[Any]]:
-        """Returns what makes the ShardingOptions of a plan file."""
+        """Returns what makes the ShardingOptions of an export."""
 
         def best() -> list[Any]:
             env = torchrec.ShardingEnv.from_local(world_size, 0)

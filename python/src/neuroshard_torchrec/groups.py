@@ -22,9 +22,6 @@ from .errors import Problem, quote, shown
 AUTO = "auto"
 """The size of a sharding group that ``neuroshard`` chooses."""
 
-MAX_SYNC_EVERY = 1_000_000
-"""The most steps from one all-reduce of the replicas to the next."""
-
 _MANAGED = ("ManagedCollisionEmbeddingBagCollection", "ManagedCollisionEmbeddingCollection")
 
 
@@ -75,24 +72,18 @@ def options_problems(
     url: Any,
 ) -> list[Problem]:
     """Returns what is wrong with the planner's options of sharding groups."""
-    whole = isinstance(size, int) and not isinstance(size, bool) and size >= 1
     problems = []
-    if size is not None and size != AUTO and not whole:
-        message = f"sharding_group_size {shown(size)} is not a whole number of at least 1"
+    if isinstance(size, str) and size != AUTO:
+        message = f"sharding_group_size {shown(size)} is not a number"
         problems.append(Problem(message, 'pass the ranks of a sharding group, or "auto"'))
-    if not isinstance(inter_host, bool):
-        problems.append(Problem(f"use_inter_host_allreduce is {shown(inter_host)}, not a bool"))
-    steps = isinstance(sync_every, int) and not isinstance(sync_every, bool)
-    if not steps or not 1 <= sync_every <= MAX_SYNC_EVERY:
-        message = f"sync_every {shown(sync_every)} is not a whole number from 1 to {MAX_SYNC_EVERY}"
-        problems.append(Problem(message, "it is the steps from one sync() to the next"))
     if size is None:
         hint = "pass sharding_group_size=, that of DMPCollection"
-        if inter_host is True:
-            message = "use_inter_host_allreduce is given without sharding_group_size"
-            problems.append(Problem(message, hint))
-        if steps and sync_every != 1:
-            problems.append(Problem("sync_every is given without sharding_group_size", hint))
+        given = {"use_inter_host_allreduce": inter_host, "sync_every": sync_every != 1}
+        problems += [
+            Problem(f"{option} is given without sharding_group_size", hint)
+            for option, stated in given.items()
+            if stated
+        ]
     elif enumerator is not None:
         message = "enumerator: it is made for a number of ranks, and sharding groups have their own"
         problems.append(Problem(message, "pass batch_size= and constraints= in its place"))

@@ -35,14 +35,13 @@ from .door import Door
 from .errors import (
     BinaryError,
     InputError,
-    PlanError,
     Problem,
     escaped,
     quote,
     shown,
 )
 from .fixed import FixedTable
-from .plans import MAX_BYTES, MAX_RANKS, group_size, load_plan, provenance_of
+from .plans import load_plan
 from .tables import Json, Read, encoded, placed_fields, read_model, write_whole
 
 log = logging.getLogger("neuroshard")
@@ -50,9 +49,6 @@ log = logging.getLogger("neuroshard")
 TIMEOUT = 300.0
 """Seconds that the program may take by default: less than the ten minutes after which
 NCCL ends ranks that wait."""
-
-MAX_TIMEOUT = 366 * 86400.0
-"""The most seconds of a timeout."""
 
 SHARDING_TYPES = ("table_wise", "column_wise")
 """The sharding types of plans with a profile if ``arguments`` name none. The optimizer that is
@@ -173,7 +169,7 @@ class NeuroShardPlanner(Door):
         callbacks: Sequence[Callable[[list[Any]], list[Any]]] | None = None,
         timeout_seconds: int | None = None,
         plan_loader: Any = None,
-        *unnamed: Any,
+        *,
         profile: str | None = None,
         batch_per_rank: int | None = None,
         sample: Any = None,
@@ -200,10 +196,8 @@ class NeuroShardPlanner(Door):
         timeout: float = TIMEOUT,
         keep: str | os.PathLike[str] | None = None,
         torchrec_baseline: bool = False,
-        **others: Any,
     ) -> None:
         problems = [
-            *requests.other_options(unnamed, others, _OPTIONS),
             *parts.problems(
                 topology=topology,
                 enumerator=enumerator,
@@ -215,7 +209,6 @@ class NeuroShardPlanner(Door):
                 callbacks=callbacks,
                 plan_loader=plan_loader,
             ),
-            *_not_share(heuristical_storage_reservation_percentage),
             *_not_timeout(timeout_seconds, arguments, url, from_plan),
             *_not_reserved(
                 profile, topology, storage_reservation, heuristical_storage_reservation_percentage
@@ -236,22 +229,12 @@ class NeuroShardPlanner(Door):
                 plan_loader=plan_loader,
                 url=url,
             ),
-            *([] if profile is None else _not_text("profile", profile)),
-            *_not_number("world_size", world_size),
-            *_not_number("devices_per_host", devices_per_host),
-            *([] if device_type is None else _not_text("device_type", device_type)),
-            *_not_by_name(constraints=constraints, access=access, pooling_factors=pooling_factors),
-            *_not_path("binary", binary),
             *_not_service(url, token, token_file, name, binary),
-            *_not_path("keep", keep),
             *baseline.problems(torchrec_baseline, url, max_bytes, sharding_group_size, plan_loader),
-            *_not_path("from_plan", from_plan),
             *_not_budget(max_bytes, from_plan),
             *fixed_tables.problems(fixed),
             *_not_beside(fixed, torchrec_baseline),
-            *_not_texts("ignore", ignore),
             *_not_arguments(arguments),
-            *_not_seconds(timeout),
         ]
         if problems:
             raise InputError(problems)
@@ -357,7 +340,7 @@ class NeuroShardPlanner(Door):
 
     def _load(
         self,
-        plan: bytes,
+        plan: Json,
         module: nn.Module,
         sharders: Sequence[Any] | None,
         env: Any,
@@ -365,7 +348,7 @@ class NeuroShardPlanner(Door):
     ) -> Any:
         world_size = env.size() if isinstance(env, dist.ProcessGroup) else env.world_size
         if self._group_size is not None:
-            self._take_groups(group_size(plan), world_size)
+            self._take_groups(plan["world_size"], world_size)
         made = load_plan(
             plan,
             module,
@@ -438,8 +421,8 @@ class NeuroShardPlanner(Door):
     def _per_host(self, world_size: int) -> int:
         return self._devices_per_host or torchrec.get_local_size(world_size)
 
-    def _made(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> bytes:
-        """Has the program or the service plan, and returns the plan file."""
+    def _made(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> Json:
+        """Has the program or the service plan, and returns the export of the plan."""
         batch = self._batch() * world_size
         stated = _stated(self._arguments, "--sharding-types")
         read = read_model(
@@ -476,18 +459,13 @@ class NeuroShardPlanner(Door):
             if self._torchrec_baseline:
                 usual = torchrec.get_default_sharders() if sharders is None else list(sharders)
                 more += self._beside(module, usual, read.tables, cluster, more, Path(folder))
-            plan = by(read.tables, cluster, more)
-        if len(plan) > MAX_BYTES:
-            raise PlanError([Problem(f"the plan is larger than {MAX_BYTES >> 20} MiB")])
-        version, warnings = provenance_of(plan)
-        if self._url is None:
-            program.check_version(program.find(self._binary), version)
+            plan, exported = by(read.tables, cluster, more)
         if self._group_size is not None:
-            self._take_groups(group_size(plan), world_size)
+            self._take_groups(exported["world_size"], world_size)
         self._leave("plan.json", plan)
-        for warning in warnings:
+        for warning in exported["provenance"]["warnings"]:
             log.warning("%s", escaped(warning))
-        return plan
+        return exported
 
     def _formulas(self) -> bool:
         """Returns whether costs are those of TorchRec's formulas."""
@@ -545,12 +523,11 @@ class NeuroShardPlanner(Door):
         binary = program.find(self._binary)
         topology = self._topology if self._clustered else None
         if topology is None:
-            source, target = folder / "tables.json", folder / "plan.json"
-            source.write_bytes(encoded(tables))
             # The program knows the memory of the profile. Any plan states it.
-            short = ("--max-evaluations", "1", "--no-baselines", "-o", str(target))
-            program.run(binary, ["plan", str(source), *cluster, *more, *short], self._timeout)
-            topology = baseline.topology_of(json.loads(target.read_text())["cluster"])
+            short = ("--max-evaluations", "1", "--no-baselines", "-o", "-")
+            command = ["plan", "-", *cluster, *more, *short]
+            plan = program.run(binary, command, self._timeout, encoded(tables))
+            topology = baseline.topology_of(json.loads(plan)["cluster"])
         job = baseline.Job(
             topology=topology,
             batch_size=self._batch(),
@@ -573,29 +550,30 @@ class NeuroShardPlanner(Door):
         self._leave(file.name, file.read_bytes())
         return arguments
 
-    def _by_program(self, tables: Json, cluster: Sequence[str], more: Sequence[str]) -> bytes:
-        """Has the program plan; returns the first MAX_BYTES of the plan file, and one more."""
+    def _by_program(
+        self, tables: Json, cluster: Sequence[str], more: Sequence[str]
+    ) -> tuple[bytes, Json]:
+        """Has the program plan; returns the plan file, and what the program exports of it."""
         content = encoded(tables)
         binary = program.find(self._binary)
         with tempfile.TemporaryDirectory(prefix="neuroshard") as folder:
-            source, target = Path(folder, "tables.json"), Path(folder, "plan.json")
-            source.write_bytes(content)
+            target = Path(folder, "plan.json")
             self._leave("tables.json", content)
-            command = [*self._command(str(source)), *cluster, "-o", str(target), *more]
-            try:
-                report = program.run(binary, command, self._timeout + (self._timeout_seconds or 0))
-            except BinaryError as e:
-                raise program.without(e, str(source)) from e
+            command = [*self._command(), *cluster, "-o", str(target), *more]
+            timeout = self._timeout + (self._timeout_seconds or 0)
+            report = program.run(binary, command, timeout, content)
             # The folder is gone when the report is read, so the report names no file of it.
-            self.report = report.removeprefix(f"{source}: ").replace(f"{folder}{os.sep}", "")
+            self.report = report.removeprefix("standard input: ").replace(f"{folder}{os.sep}", "")
             if not target.exists():
                 message = f"{quote(binary, 200)} reported no error and wrote no plan"
                 raise BinaryError([Problem(message, "is it the program neuroshard?")])
-            with target.open("rb") as f:
-                return f.read(MAX_BYTES + 1)
+            plan = target.read_bytes()
+        return plan, program.export(plan, binary)
 
-    def _by_service(self, tables: Json, cluster: Sequence[str], more: Sequence[str]) -> bytes:
-        """Has the service plan, and returns the plan as a file has it."""
+    def _by_service(
+        self, tables: Json, cluster: Sequence[str], more: Sequence[str]
+    ) -> tuple[bytes, Json]:
+        """Has the service plan; returns the plan file, and what the service exports of it."""
         assert self._url is not None
         fields = service.fields_of([*cluster, *more])
         token = self._token
@@ -609,20 +587,22 @@ class NeuroShardPlanner(Door):
         path = "/v1/plan"
         if self._from is not None:
             path = "/v1/replan"
-            body["old"] = _old_plan(self._from)
+            body["old"] = json.loads(Path(self._from).read_bytes())
             if self._max_bytes is not None:
                 body["options"]["max_bytes"] = self._max_bytes
-        answer = service.Service(self._url, token, self._timeout).ask(path, body)
+        asked = service.Service(self._url, token, self._timeout)
+        answer = asked.ask(path, body)
         self.report = service.report(self._url, answer)
-        return service.plan_of(answer)
+        plan = json.dumps(answer["plan"], indent=1).encode()
+        return plan, asked.ask(f"/v1/plans/{answer['id']}/torchrec")
 
-    def _command(self, tables: str) -> list[str]:
+    def _command(self) -> list[str]:
         """Returns the command of the program and what is its own."""
         if self._from is None:
-            return ["plan", tables]
+            return ["plan", "-"]
         if self._max_bytes is None:
-            return ["plan", tables, "--from", self._from]
-        return ["replan", self._from, tables, "--max-bytes", self._max_bytes]
+            return ["plan", "-", "--from", self._from]
+        return ["replan", self._from, "-", "--max-bytes", self._max_bytes]
 
     def _leave(self, name: str, content: bytes) -> None:
         """Writes a file into the folder ``keep``, if there is to be one."""
@@ -649,9 +629,6 @@ class NeuroShardPlanner(Door):
             else:
                 hint = "pass batch_per_rank, or a sample batch of one rank"
                 raise InputError([Problem("the batch of a rank is not known", hint)])
-        if not isinstance(batch, int) or isinstance(batch, bool) or batch < 1:
-            message = f"batch_per_rank {shown(batch)} is not a whole number of at least 1"
-            raise InputError([Problem(message)])
         return batch
 
     def _ranks(self, pg: dist.ProcessGroup | None = None) -> int:
@@ -673,20 +650,6 @@ class NeuroShardPlanner(Door):
 
     def _device(self) -> str:
         return self._device_type or str(torchrec.get_device_type())
-
-
-def _old_plan(path: str) -> Json:
-    """Returns the plan in a file."""
-    try:
-        with open(path, "rb") as f:
-            plan = json.loads(f.read(MAX_BYTES + 1))
-    except OSError as e:
-        message = f"from_plan {quote(path, 200)} cannot be read: {e.strerror or e}"
-        raise InputError([Problem(message, "give the plan.json of a run before")]) from e
-    except (ValueError, RecursionError) as e:
-        message = f"from_plan {quote(path, 200)} is not JSON, or larger than {MAX_BYTES >> 20} MiB"
-        raise InputError([Problem(message, "give the plan.json of a run before")]) from e
-    return plan
 
 
 def _reserved(arguments: Sequence[str], map_bytes: int) -> int:
@@ -789,18 +752,10 @@ def _comm_precision(arguments: Sequence[str], precision: str) -> list[str]:
     return []
 
 
-_OPTIONS = tuple(
-    name
-    for name, p in signature(NeuroShardPlanner.__init__).parameters.items()
-    if name != "self" and p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)
-)
+_OPTIONS = tuple(signature(NeuroShardPlanner.__init__).parameters)[1:]
 """The names of the planner's options."""
 
 # Wrong options. Every rank finds the same ones, so no check reads the disk.
-
-_RENAMED = {"--kinds": "--sharding-types", "--caution": "--risk-penalty"}
-"""Arguments of ``neuroshard plan`` by their old names."""
-
 
 _OPTIONS_OF = {
     "--from": "from_plan",
@@ -814,13 +769,6 @@ _OPTIONS_OF = {
 
 _SHARE = "heuristical_storage_reservation_percentage"
 """The option for the share of memory that is reserved by default."""
-
-
-def _not_share(value: Any) -> list[Problem]:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if number and 0 <= value <= 1:
-        return []
-    return [Problem(f"{_SHARE} {shown(value)} is not a share from 0 to 1")]
 
 
 def _not_reserved(
@@ -843,16 +791,13 @@ def _not_reserved(
 def _not_timeout(value: Any, arguments: Any, url: Any, from_plan: Any) -> list[Problem]:
     if value is None:
         return []
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 0 < value <= MAX_TIMEOUT:
-        return [Problem(f"timeout_seconds {shown(value)} is not a number of seconds above 0")]
     if url is not None:
         hint = 'leave it out, or pass arguments=["--max-evaluations", "..."]'
         return [Problem("timeout_seconds: the service bounds no search by time", hint)]
     if from_plan is not None:
         hint = "leave it out: a search from an old plan ends by itself"
         return [Problem("timeout_seconds is given with from_plan", hint)]
-    if isinstance(arguments, Sequence) and _stated([str(a) for a in arguments], "--budget"):
+    if _stated(arguments, "--budget"):
         return [Problem("timeout_seconds and --budget are both given", "leave out one of them")]
     return []
 
@@ -868,9 +813,6 @@ def _two_clusters(topology: Any, **others: Any) -> list[Problem]:
     """Returns a problem for each option that says something else than the topology."""
     if not isinstance(topology, parts.Topology):
         return []
-    if topology.world_size < 1:
-        hint = f"neuroshard plans for 1 to {clusters.MAX_DEVICES} ranks"
-        return [Problem(f"topology: world_size is {topology.world_size}", hint)]
     theirs = {
         "world_size": topology.world_size,
         "devices_per_host": topology.local_world_size,
@@ -886,73 +828,18 @@ def _two_clusters(topology: Any, **others: Any) -> list[Problem]:
     ]
 
 
-def _not_by_name(**options: Any) -> list[Problem]:
-    """Returns a problem for each option that is no dict by the names of tables or features."""
+def _not_arguments(values: Sequence[str]) -> list[Problem]:
+    """Returns a problem for each argument that only the planner passes to the program."""
     problems = []
-    for option, value in options.items():
-        if value is None:
+    for value in values:
+        flag = value.split("=")[0]
+        hint = "leave it out: pass keep= for the plan's file, and see report for the report"
+        if flag in _OPTIONS_OF:
+            hint = f"pass {_OPTIONS_OF[flag]}="
+        elif flag not in ("--output", "--json") and not value.startswith("-o"):
             continue
-        if not isinstance(value, Mapping):
-            message = f"{option} is of type {type(value).__name__}, not a dict by name"
-            problems.append(Problem(message))
-            continue
-        problems += [
-            Problem(f"{option}: the name {shown(name)} is of type {type(name).__name__}, not text")
-            for name in value
-            if not isinstance(name, str)
-        ]
+        problems.append(Problem(f"arguments: {quote(value)} is an option of the planner", hint))
     return problems
-
-
-def _not_text(option: str, value: Any) -> list[Problem]:
-    if not isinstance(value, str):
-        return [Problem(f"{option} is of type {type(value).__name__}, not text")]
-    if not value or not _passes(value):
-        what = "holds what cannot be passed to a program" if value else "is empty"
-        hint = "neuroshard devices lists the profiles" if option == "profile" else ""
-        return [Problem(f"{option} {quote(value)} {what}", hint)]
-    return []
-
-
-def _not_texts(option: str, values: Any) -> list[Problem]:
-    if isinstance(values, (str, bytes)) or not isinstance(values, Collection):
-        hint = f'pass {option}=["..."]'
-        return [Problem(f"{option} is of type {type(values).__name__}, not a list of text", hint)]
-    return [
-        Problem(f"{option}: entry {i} is of type {type(v).__name__}, not text")
-        for i, v in enumerate(values)
-        if not isinstance(v, str)
-    ]
-
-
-def _not_arguments(values: Any) -> list[Problem]:
-    if problems := _not_texts("arguments", values):
-        return problems
-    for i, value in enumerate(values):
-        where = f"arguments: entry {i}, {quote(value)}, "
-        if not _passes(value):
-            problems.append(Problem(where + "holds what cannot be passed to a program"))
-        elif value.split("=")[0] in ("--output", "--json") or value.startswith("-o"):
-            hint = "leave it out: pass keep= for the plan's file, and see report for the report"
-            problems.append(Problem(where + "is the planner's own", hint))
-        elif value.split("=")[0] in _OPTIONS_OF:
-            hint = f"pass {_OPTIONS_OF[value.split('=')[0]]}="
-            problems.append(Problem(where + "is an option of the planner", hint))
-        elif value.split("=")[0] in _RENAMED:
-            hint = f"write {_RENAMED[value.split('=')[0]]}"
-            problems.append(Problem(where + "has a new name", hint))
-    return problems
-
-
-def _not_path(option: str, value: Any) -> list[Problem]:
-    if value is None:
-        return []
-    if not isinstance(value, (str, os.PathLike)):
-        return [Problem(f"{option} is of type {type(value).__name__}, not a path")]
-    path = os.fsdecode(value)
-    if not _passes(path):
-        return [Problem(f"{option} {quote(path)} is not a path")]
-    return []
 
 
 def _not_service(url: Any, token: Any, token_file: Any, name: Any, binary: Any) -> list[Problem]:
@@ -964,12 +851,7 @@ def _not_service(url: Any, token: Any, token_file: Any, name: Any, binary: Any) 
             for option, value in given.items()
             if value is not None
         ]
-    problems = [
-        *service.url_problems(url),
-        *service.token_problems(token, token_file),
-        *_not_path("token_file", token_file),
-        *([] if name is None else _not_text("name", name)),
-    ]
+    problems = service.problems_of(url, token, token_file)
     if binary is not None:
         hint = "leave out one of them: the service plans in place of the program"
         problems.append(Problem("url and binary are both given", hint))
@@ -977,14 +859,10 @@ def _not_service(url: Any, token: Any, token_file: Any, name: Any, binary: Any) 
 
 
 def _not_budget(value: Any, from_plan: Any) -> list[Problem]:
-    if value is None:
+    if value is None or from_plan is not None:
         return []
-    if problems := _not_text("max_bytes", value):
-        return problems
-    if from_plan is None:
-        hint = "pass from_plan=, the plan file that the bytes move from"
-        return [Problem("max_bytes is given without from_plan", hint)]
-    return []
+    hint = "pass from_plan=, the plan file that the bytes move from"
+    return [Problem("max_bytes is given without from_plan", hint)]
 
 
 def _not_beside(fixed: Any, torchrec_baseline: Any) -> list[Problem]:
@@ -994,31 +872,7 @@ def _not_beside(fixed: Any, torchrec_baseline: Any) -> list[Problem]:
     return [Problem("fixed and torchrec_baseline are both given", hint)]
 
 
-def _not_number(option: str, value: Any) -> list[Problem]:
-    if value is None:
-        return []
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_RANKS:
-        return []
-    return [Problem(f"{option} {shown(value)} is not a whole number from 1 to {MAX_RANKS}")]
-
-
-def _not_seconds(value: Any) -> list[Problem]:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if number and 0 < value <= MAX_TIMEOUT:
-        return []
-    message = f"timeout {shown(value)} is not a number of seconds above 0"
-    return [Problem(message, f"the longest is {MAX_TIMEOUT:.0f}, a year")]
-
-
 def _engine(arguments: Sequence[str]) -> list[str]:
     """Returns the argument for plans that TorchRec trains, stores and loads, unless the
     arguments name an engine."""
     return [] if _stated(arguments, "--for") else ["--for", "torchrec"]
-
-
-def _passes(text: str) -> bool:
-    """Returns whether a program can be given the text."""
-    try:
-        return b"\0" not in os.fsencode(text)
-    except UnicodeEncodeError:
-        return False

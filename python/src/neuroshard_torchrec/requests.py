@@ -8,13 +8,13 @@ constraints.py has what TorchRec's ParameterConstraints ask for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from . import _modules as modules
 from . import _torchrec as torchrec
-from .errors import Problem, nearest, quote, quoted, shown
+from .errors import Problem, quote, quoted, shown
 
 Json = dict[str, Any]
 
@@ -311,22 +311,3 @@ def _comm_precision(
         message = f"qcomm_codecs_registry: numbers of 4 and of 2 bytes ({stated})"
         return "fp32", [Problem(message + ", and neuroshard estimates one size", hint)]
     return formats[0], []
-
-
-def other_options(
-    positional: Iterable[Any], named: Iterable[str], own: Sequence[str]
-) -> list[Problem]:
-    """Returns a problem for each option that NeuroShardPlanner does not have: arguments
-    without a name after those of TorchRec's planner, and names; ``own`` are its options."""
-    theirs = len(torchrec.planner_options())
-    problems = []
-    for i, value in enumerate(positional, start=theirs + 1):
-        message = f"argument {i}, of type {type(value).__name__}, has no name"
-        hint = f"TorchRec's planner takes {theirs} arguments; pass the others by name"
-        problems.append(Problem(message, hint))
-    for name in named:
-        message = f"{quote(name)} is not an option of NeuroShardPlanner"
-        near = nearest(name, own)
-        hint = f"did you mean {near}?" if near else f"the options are {', '.join(own)}"
-        problems.append(Problem(message, hint))
-    return problems

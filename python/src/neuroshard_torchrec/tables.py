@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import tempfile
 from collections import Counter
@@ -25,13 +24,10 @@ from . import fixed as fixed_tables
 from . import requests
 from ._modules import Collected
 from .constraints import KERNEL_FIELDS, Constraints, Of, cached_in, settings, translated
-from .errors import SHOWN, InputError, Problem, nearest, quote, quoted, shown
+from .errors import SHOWN, InputError, Problem, nearest, quote, quoted
 from .fixed import FixedTable
 
 log = logging.getLogger("neuroshard")
-
-PRECISIONS = ("fp32", "fp16", "bf16")
-OPTIMIZERS = ("sgd", "rowwise_adagrad", "adagrad", "adam")
 
 _OPTIMIZER = ("optimizer", "learning_rate")
 """The fused_params that say that a script has the optimizer of tables fused into the backward."""
@@ -204,7 +200,7 @@ def read_model(
     problems += asked.problems
     for warning in asked.warnings:
         log.warning("%s", warning)
-    of_rank = batch // ranks if isinstance(batch, int) and ranks else None
+    of_rank = batch // ranks if batch and ranks else None
     limits = _translated(constraints or {}, found, tables, device_type, of_rank)
     problems += [*limits.problems, *limits.disagreements()]
     if found and not tables:
@@ -215,14 +211,8 @@ def read_model(
     problems += more
     constraints, more = _in_memory(constraints, asked.of, tables)
     problems += more
-    if batch is not None and (not isinstance(batch, int) or batch < 1):
-        problems.append(Problem(f"batch {batch!r} is not a whole number of at least 1"))
-    if optimizer is not None and optimizer not in OPTIMIZERS:
-        problems.append(Problem(f'optimizer "{optimizer}" is unknown', _one_of(OPTIMIZERS)))
     given = limits.factors(sample is not None) | dict(pooling_factors or {})
     problems += _unknown(given, access or {}, constraints, tables, known)
-    problems += _not_json("access", access, '{"zipf": 1.1}')
-    problems += _not_json("constraints", constraints, '{"min_width": 32}')
     features, more = _factors(found, sample, given)
     problems += more
     features.bags |= {(t.path, f): b for t in tables for f, b in limits.bags_of(t).items()}
@@ -237,7 +227,7 @@ def read_model(
         stated = optimizer or t.table.optimizer or fallback
         assumed += stated is None
         stated = stated or "sgd"
-        problems += _table_problems(t, stated, optimizer is not None)
+        problems += _table_problems(t, optimizer is not None)
         problems += _cache_problems(t, sharder)
         entry: Json = {"name": t.name}
         if t.path:
@@ -453,8 +443,6 @@ def _restricted(
     out = dict(limits.json)
     for t in tables:
         own = out.get(t.name, {})
-        if not isinstance(own, Mapping):
-            continue  # reported as not JSON
         run, _ = requests.sharding_types(t.table.types)
         allowed = asked[t.path].types
         kernels = limits.of[t.name].types if t.name in limits.of else None
@@ -495,7 +483,7 @@ def _in_memory(
     out = dict(given)
     for t in tables:
         own, sharder = out.get(t.name, {}), asked[t.path]
-        if not isinstance(own, Mapping) or (sharder.tiers is None and sharder.cache_share is None):
+        if sharder.tiers is None and sharder.cache_share is None:
             continue
         added = {}
         tiers = own.get("tiers")
@@ -543,34 +531,6 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
         raise
 
 
-def _one_of(words: Sequence[str]) -> str:
-    return "it is one of " + ", ".join(words)
-
-
-def _not_json(name: str, given: Mapping[str, Json] | None, example: str) -> list[Problem]:
-    """What of an option by table is not as tables.json has it."""
-    problems = []
-    for table, value in (given or {}).items():
-        if isinstance(value, torchrec.ParameterConstraints):
-            continue  # of no table of the model, which _unknown reports
-        if not isinstance(value, Mapping):
-            message = (
-                f"{name} of table {shown(table)} is of type {type(value).__name__}, not a dict"
-            )
-            problems.append(Problem(message, f"state it as tables.json does: {example}"))
-            continue
-        try:
-            json.dumps(value, allow_nan=False)
-        except (TypeError, ValueError):
-            problems.append(
-                Problem(
-                    f'{name} of table "{table}" is a {type(value).__name__}, not JSON',
-                    f"state it as tables.json does: {example}",
-                )
-            )
-    return problems
-
-
 def _unknown(
     given: Mapping[str, float],
     access: Mapping[str, Json],
@@ -591,11 +551,6 @@ def _unknown(
             near = nearest(str(key), known) if i < SHOWN else None
             hint = f'did you mean "{near}"?' if near else ""
             problems.append(Problem(f'{argument}: the model has no {noun} "{key}"', hint))
-    for feature, factor in given.items():
-        number = isinstance(factor, (int, float)) and not isinstance(factor, bool)
-        if not number or not math.isfinite(factor) or not 0 <= factor <= 1 << 20:
-            message = f'pooling_factors: feature "{feature}": {factor!r} is not from 0 to 1048576'
-            problems.append(Problem(message))
     return problems
 
 
@@ -697,7 +652,7 @@ def _cache_problems(t: Named, sharder: modules.Sharder | None) -> list[Problem]:
     return [Problem(message, hint)]
 
 
-def _table_problems(t: Named, optimizer: str, stated: bool) -> list[Problem]:
+def _table_problems(t: Named, stated: bool) -> list[Problem]:
     problems = []
     if t.table.optimizers and not stated:
         problems.append(
@@ -718,25 +673,4 @@ def _table_problems(t: Named, optimizer: str, stated: bool) -> list[Problem]:
         message = f'table "{t.name}": stash_weights: its weights leave the device in each step'
         hint = "a plan counts weights on the device at all times: leave it out, or "
         problems.append(Problem(message, hint + fixed_tables.hint(t.name)))
-    if t.table.dim % 4:
-        problems.append(
-            Problem(
-                f'table "{t.name}": dim {t.table.dim} is not a multiple of 4',
-                f"make it {t.table.dim + 3 & ~3}: FBGEMM's kernels need that, too",
-            )
-        )
-    if t.table.precision not in PRECISIONS:
-        problems.append(
-            Problem(
-                f'table "{t.name}": precision {t.table.precision} is not known to neuroshard',
-                _one_of(PRECISIONS),
-            )
-        )
-    if optimizer not in OPTIMIZERS:
-        problems.append(
-            Problem(
-                f'table "{t.name}": optimizer {optimizer} is not known to neuroshard',
-                'pass the one that keeps as much state, such as optimizer="adam"',
-            )
-        )
     return problems
