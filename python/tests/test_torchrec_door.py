@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pickle
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,7 @@ from torchrec.distributed.types import ShardingPlan
 from torchrec.modules.embedding_configs import DataType
 from torchrec_binary import binary
 
-from neuroshard_torchrec import BinaryError, InputError, NeuroShardPlanner
+from neuroshard_torchrec import BinaryError, InputError, NeuroShardPlanner, Problem
 
 __all__ = ["binary"]
 
@@ -115,8 +116,6 @@ def test_torchrecs_defaults_are_taken() -> None:
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        ({"topology": 2}, "topology is of type int", "pass a Topology"),
-        ({"storage_reservation": 0.1}, "storage_reservation is of type float", "StorageRes"),
         ({"enumerator": object()}, "enumerator is of type object", "--sharding-types"),
         ({"proposer": DynamicProgrammingProposer()}, "DynamicProgrammingProposer", "--method"),
         ({"partitioner": MemoryBalancedPartitioner()}, "MemoryBalancedPart", "--method"),
@@ -130,10 +129,6 @@ def test_torchrecs_defaults_are_taken() -> None:
             "NoopStorageModel, which the search does not ask",
             "profile= or",
         ),
-        ({"stats": "all"}, 'stats: "str" is no Stats', "log"),
-        ({"callbacks": print}, "callbacks is of type builtin_function", "pass a list"),
-        ({"callbacks": [1]}, "callbacks: entry 0 is of type int", "pass a list"),
-        ({"plan_loader": "plan.json"}, "plan_loader is of type str", "load_plan"),
         ({"timeout_seconds": 5, "from_plan": "p.json"}, "given with from_plan", "ends by itself"),
         (
             {"profile": "a100-80", "storage_reservation": small()},
@@ -225,28 +220,12 @@ def test_a_callback_that_names_no_rank(binary: str, rank: int | None) -> None:
     assert isinstance(e.value, InputError)
 
 
-@pytest.mark.parametrize(
-    ("returned", "part"),
-    [
-        (None, "the last one returned None, not a list of ShardingOption"),
-        (5, "the last one returned 5, not a list"),
-        ([1], "callbacks: 1 is no ShardingOption"),
-    ],
-)
-def test_a_callback_that_returns_no_plan(binary: str, returned: Any, part: str) -> None:
-    planner = NeuroShardPlanner(topology(), callbacks=[lambda _: returned], binary=binary)
-    with pytest.raises(PlannerError, match=part):
-        planner.plan(MODEL)
-
-
-@pytest.mark.parametrize("loaded", [5, [1], "plan"])
-def test_a_loader_that_loads_no_plan(loaded: Any) -> None:
-    class Wrong(Loader):
-        def load(self) -> Any:
-            return loaded
-
-    with pytest.raises(PlannerError, match=r"plan_loader: load returned .*, not a dict"):
-        NeuroShardPlanner(topology(), 64, plan_loader=Wrong(None, None)).plan(MODEL, SHARDERS)
+def test_other_ranks_raise_the_error_of_rank_0() -> None:
+    e = BinaryError([Problem("a is wrong", "state another")], PlannerErrorType.PARTITION)
+    e.nothing_fits = True
+    there = pickle.loads(pickle.dumps(e))
+    assert type(there) is BinaryError and there.problems == e.problems and there.nothing_fits
+    assert there.error_type is PlannerErrorType.PARTITION and str(there) == str(e)
 
 
 def test_the_time_of_the_search_comes_on_top_of_the_timeout(tmp_path: Path) -> None:

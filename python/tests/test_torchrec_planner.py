@@ -471,6 +471,7 @@ def test_a_name_that_torchrec_lacks_is_named(spoil: str, named: bytes) -> None:
 
 IMPORTS = (
     "_torchrec.py",
+    "errors.py",
     "_differences.py",
     "_modules.py",
     "_sharded.py",

@@ -80,13 +80,11 @@ def test_devices_and_hosts() -> None:
     assert "--nvlink-domain" not in request(topology(), none).arguments
 
 
-def test_hosts_larger_than_the_job_and_too_many_ranks() -> None:
+def test_hosts_larger_than_the_job() -> None:
     none = FixedPercentageStorageReservation(0)
     found = request(topology(2, local_world_size=8, ddr_cap=1 << 20), none)
     assert value(found.arguments, "--devices-per-host") == "2"
     assert value(found.arguments, "--host-memory") == f"{2 << 20}B"
-    with pytest.raises(InputError, match="topology: world_size is 65537"):
-        request(topology(65537, local_world_size=8), none)
 
 
 @pytest.mark.parametrize(
@@ -193,23 +191,6 @@ def test_bandwidths_that_torchrecs_formulas_read() -> None:
     assert value(found, "--host-link-bandwidth") == "25000000000B/s"
 
 
-def test_bandwidths_that_no_cluster_has() -> None:
-    stated: dict[str, Any] = {
-        "intra_host_bw": float("inf"),
-        "hbm_mem_bw": "fast",
-        "hbm_to_ddr_mem_bw": 0,
-        "inter_host_bw": float("nan"),
-    }
-    with pytest.raises(InputError) as e:
-        request(topology(8, local_world_size=4, **stated), FixedPercentageStorageReservation(0))
-    assert [p.message for p in e.value.problems] == [
-        "topology: intra_host_bw inf is not from 1 MB/s to 100 TB/s",
-        "topology: inter_host_bw nan is not from 1 MB/s to 100 TB/s",
-        'topology: hbm_mem_bw "fast" is not from 1 MB/s to 100 TB/s',
-        "topology: hbm_to_ddr_mem_bw 0 is not from 1 MB/s to 100 TB/s",
-    ]
-
-
 def test_multipliers_that_torchrecs_formulas_read() -> None:
     none = FixedPercentageStorageReservation(0)
     stated = {"bwd_compute_multiplier": 3.5, "weighted_feature_bwd_compute_multiplier": 4}
@@ -217,9 +198,6 @@ def test_multipliers_that_torchrecs_formulas_read() -> None:
     assert value(found.arguments, "--backward-multiplier") == "3.5"
     assert value(found.arguments, "--weighted-backward-multiplier") == "4.0"
     assert found.warnings == []
-    for wrong in (0, 1001, float("nan"), "fast"):
-        with pytest.raises(InputError, match=r"bwd_compute_multiplier is .* at most 1000"):
-            request(topology(bwd_compute_multiplier=wrong), none)
     with pytest.raises(InputError) as e:
         requested(topology(**stated), none, 64, Model(), SHARDERS, None, formulas=False)
     assert [p.message for p in e.value.problems] == [

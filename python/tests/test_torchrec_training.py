@@ -526,10 +526,10 @@ def test_bytes_are_those_of_the_plan_file(
 
 def test_errors_of_rank_0_are_raised_on_every_rank(trained: list[Json]) -> None:
     for rank in trained:
-        assert rank["no binary"]["error"] == "PlanningBinaryError"
+        assert rank["no binary"]["error"] == "BinaryError"
         assert "there is no program" in rank["no binary"]["message"]
         assert "NEUROSHARD_BINARY" in rank["no binary"]["message"]
-        assert rank["nothing fits"]["error"] == "PlanningBinaryError"
+        assert rank["nothing fits"]["error"] == "BinaryError"
         assert "missing" in rank["nothing fits"]["message"]
         assert "hint: " in rank["nothing fits"]["message"]
 
@@ -537,10 +537,10 @@ def test_errors_of_rank_0_are_raised_on_every_rank(trained: list[Json]) -> None:
 def test_an_error_of_one_rank_stops_all(trained: list[Json]) -> None:
     case = [r["another model on rank 2"] for r in trained]
     assert [c["error"] for c in case] == [
-        "PlanningRankError",
-        "PlanningRankError",
-        "PlanningPlanError",
-        "PlanningRankError",
+        "RankError",
+        "RankError",
+        "PlanError",
+        "RankError",
     ]
     assert all("rank 2: " in c["message"] for i, c in enumerate(case) if i != 2)
     assert 'modules={"sparse.plain": "0.sparse.plain"}' in case[2]["message"]

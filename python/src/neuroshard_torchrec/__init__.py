@@ -15,17 +15,6 @@ docs/TORCHREC.md has examples.
 
 from typing import Any
 
-from .errors import (
-    BinaryError,
-    InputError,
-    NeuroShardError,
-    PlanError,
-    Problem,
-    RankError,
-    ReplicatedTablesWarning,
-    ServiceError,
-    UnequalSlicesWarning,
-)
 from .versions import (
     NEWEST,
     OLDEST,
@@ -36,7 +25,19 @@ from .versions import (
 )
 
 try:
+    # The errors are TorchRec's, too.
     from .arch import tables_from_model_arch
+    from .errors import (
+        BinaryError,
+        InputError,
+        NeuroShardError,
+        PlanError,
+        Problem,
+        RankError,
+        ReplicatedTablesWarning,
+        ServiceError,
+        UnequalSlicesWarning,
+    )
     from .fixed import FixedTable
     from .planner import NeuroShardPlanner
     from .plans import load_plan

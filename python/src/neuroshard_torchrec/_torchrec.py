@@ -1,6 +1,7 @@
 """What is used of TorchRec. These files of the package import it, and no other:
 
     _torchrec.py     plans and what they are made of
+    errors.py        PlannerError
     _modules.py      modules with tables, and their sharders
     _sharded.py      sharded models
     parts.py         what users pass to TorchRec's planner

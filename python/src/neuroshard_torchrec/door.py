@@ -14,18 +14,39 @@ are made only when something reads them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch.distributed as dist
 from torch import nn
 
 from . import _torchrec as torchrec
-from . import failures, options, parts
+from . import options, parts
 from .agree import together
-from .errors import InputError, NeuroShardError, Problem
+from .errors import InputError, NeuroShardError, Problem, escaped
 
 Json = dict[str, Any]
+
+
+@contextmanager
+def _raised() -> Iterator[None]:
+    """Raises TorchRec's own PlannerError as an error of this package, too."""
+    try:
+        yield
+    except parts.PlannerError as e:
+        if isinstance(e, NeuroShardError):
+            raise
+        raise InputError([Problem(str(e))], e.error_type) from e
+
+
+def _told(e: Exception) -> NeuroShardError:
+    """Returns an error of rank 0 as the other ranks raise it."""
+    if isinstance(e, NeuroShardError):
+        return e
+    if isinstance(e, parts.PlannerError):
+        return InputError([Problem(str(e))], e.error_type)
+    return NeuroShardError([Problem(escaped(f"rank 0: {type(e).__name__}: {e}"))])
 
 
 class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
@@ -226,7 +247,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         """Returns the plan for the module, made by this process alone. NeuroShardError
         says what is wrong: InputError, BinaryError, ServiceError or PlanError; each is
         TorchRec's PlannerError, too. With an empty list of sharders the plan is empty."""
-        with failures.raised():
+        with _raised():
             world_size = self._ranks()
             made = self._planned(module, sharders, world_size)
             if isinstance(made, dict):
@@ -244,7 +265,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         Without ``pg`` it is the default group. The first rank makes the plan, and an
         error there is raised on all ranks. An error on another rank is raised there,
         and as RankError on the others. Each is TorchRec's PlannerError, too."""
-        with failures.raised():
+        with _raised():
             return self._collective(module, sharders, pg)
 
     def _collective(
@@ -266,12 +287,12 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
                     told[0]["fields"] = self._fields(module, sharders)
             except Exception as e:  # of any type: the other ranks wait for it
                 failure = e
-                told = [failures.told(e)]
+                told = [_told(e)]
         dist.broadcast_object_list(told, src=dist.get_global_rank(pg, 0), group=pg)
         if failure is not None:
             raise failure
-        if "plan" not in told[0]:
-            raise failures.error(told[0])
+        if isinstance(told[0], NeuroShardError):
+            raise told[0]
         plan = told[0]["plan"]
         if not isinstance(plan, dict):  # of a loader or of callbacks, for all ranks
             self._take_groups(told[0]["groups"], pg.size())
@@ -327,10 +348,8 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
         except NeuroShardError as e:
             if not e.nothing_fits:
                 raise
-            both = failures.planning(e)
-            assert both is not None
-            both.error_type = self._why(module, usual)
-            raise both from e
+            e.error_type = self._why(module, usual)
+            raise
 
     def _why(self, module: nn.Module, sharders: Sequence[Any]) -> parts.PlannerErrorType:
         """Returns whether the tables take more than all devices have, by TorchRec's count of
@@ -357,7 +376,7 @@ class Door(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
             )
             hint = "leave plan_loader out to plan anew"
             mismatch = parts.PlannerErrorType.PLANNER_INPUT_CONTEXT_MISMATCH
-            raise failures.PlanningInputError([Problem(message, hint)], mismatch)
+            raise InputError([Problem(message, hint)], mismatch)
         loaded = self.plan_loader.load()
         if loaded is None:
             return None

@@ -1,10 +1,17 @@
-"""What can go wrong, all of it at once, each with what to do about it."""
+"""What can go wrong, all of it at once, each with what to do about it.
+
+A script that catches TorchRec's PlannerError, and reads its error_type, works as with TorchRec's
+planner.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from torchrec.distributed.planner.types import PlannerError, PlannerErrorType  # isort: skip
 
 SHOWN = 50
 """The most problems that a message lists; the exception holds all of them."""
@@ -21,8 +28,9 @@ class Problem:
         return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
 
 
-class NeuroShardError(Exception):
-    """Everything that was found to be wrong, as ``problems``; at least one."""
+class NeuroShardError(PlannerError):  # type: ignore[misc] # it is untyped
+    """Everything that was found to be wrong, as ``problems``; at least one. ``error_type`` is
+    TorchRec's PlannerErrorType."""
 
     nothing_fits = False
     """Whether what is wrong is that the search found no plan that fits."""
@@ -30,14 +38,20 @@ class NeuroShardError(Exception):
     exit_code: int | None = None
     """The exit code of the program, None if it did not end by itself or did not run."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(
+        self, problems: Iterable[Problem], error_type: PlannerErrorType = PlannerErrorType.OTHER
+    ) -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
         lines = [f"- {p}" if len(self.problems) > 1 else str(p) for p in self.problems[:SHOWN]]
         if len(self.problems) > 1:
             lines.insert(0, f"{len(self.problems)} problems:")
         if len(self.problems) > SHOWN:
             lines.append(f"and {len(self.problems) - SHOWN} more")
-        super().__init__("\n".join(lines))
+        super().__init__("\n".join(lines), error_type)
+
+    def __reduce__(self) -> Any:
+        """Ranks send each other errors."""
+        return type(self), (self.problems,), self.__dict__
 
 
 class InputError(NeuroShardError):

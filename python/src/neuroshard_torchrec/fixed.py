@@ -12,7 +12,6 @@ other tables they are fixed loads: the bytes and the time that they take on thei
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -70,61 +69,20 @@ class At:
     stated: FixedTable
 
 
-def _ranks(value: Any) -> bool:
-    return isinstance(value, Sequence) and all(type(r) is int and r >= 0 for r in value)
-
-
-def _size(value: Any) -> bool:
-    return isinstance(value, str) or (type(value) is int and value >= 0)
-
-
-def _time(value: Any) -> bool:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and math.isfinite(value) and value >= 0
-
-
-def problems(fixed: Any) -> list[Problem]:
-    """Returns what is wrong with the option ``fixed``."""
-    if fixed is None:
-        return []
-    if not isinstance(fixed, Mapping):
-        message = f"fixed is of type {type(fixed).__name__}, not a dict by the names of tables"
-        return [Problem(message, 'pass fixed={"table": FixedTable(bytes="12GiB")}')]
-    found = []
-    for name, one in fixed.items():
-        if not isinstance(name, str) or not isinstance(one, FixedTable):
-            message = f"fixed: {shown(name)}: {shown(one)} is no FixedTable by the name of a table"
-            found.append(Problem(message, 'pass fixed={"table": FixedTable(bytes="12GiB")}'))
-            continue
-        found += [Problem(f"fixed: table {quote(name)}: {p.message}", p.hint) for p in _of_one(one)]
-    return found
-
-
-def _of_one(one: FixedTable) -> list[Problem]:
-    if one.sharding is not None and not isinstance(one.sharding, torchrec.ParameterSharding):
-        message = f"sharding: {shown(one.sharding)} is no ParameterSharding"
-        return [Problem(message, 'that of another planner is plan.plan["path"]["table"]')]
-    if one.ranks is not None and not _ranks(one.ranks):
-        return [Problem(f"ranks: {shown(one.ranks)} is no list of ranks", "leave it out for all")]
-    ranks = one.on()
-    if ranks is not None and not ranks:
-        return [Problem("it has no ranks", "leave ranks= out for all")]
-    found = []
-    for what, value, fits, wanted in (
-        ("bytes", one.bytes, _size, 'a number of bytes, or text such as "12GiB"'),
-        ("ms", one.ms, _time, "a number of milliseconds of at least 0"),
-    ):
-        values = value if isinstance(value, Mapping) else {0: value}
-        if wrong := [v for v in values.values() if not fits(v)]:
-            found.append(Problem(f"{what}: {shown(wrong[0])} is not {wanted}"))
-        if not isinstance(value, Mapping):
-            continue
-        if not _ranks(list(value)):
-            found.append(Problem(f"{what}: {shown(list(value))} are no ranks"))
-        elif ranks is not None and (more := sorted(set(value) - set(ranks))):
-            message = f"{what}: {shown(more)} are not among its ranks, {shown(ranks)}"
-            found.append(Problem(message, "state ranks=, or leave them out"))
-    return found
+def problems(fixed: Mapping[str, FixedTable] | None) -> list[Problem]:
+    """Returns a problem for each bytes and ms of a rank that is not one of the table's."""
+    return [
+        Problem(
+            f"fixed: table {quote(name)}: {what}: {shown(more)} are not among its ranks, "
+            f"{shown(ranks)}",
+            "state ranks=, or leave them out",
+        )
+        for name, one in (fixed or {}).items()
+        for what, value in (("bytes", one.bytes), ("ms", one.ms))
+        if isinstance(value, Mapping)
+        and (ranks := one.on()) is not None
+        and (more := sorted(set(value) - set(ranks)))
+    ]
 
 
 def left_out(

@@ -25,7 +25,7 @@ from torchrec.distributed.planner.types import (
 )
 
 from . import _differences
-from .errors import quote, quoted, shown
+from .errors import quote, quoted
 
 
 class SearchSpace(EmbeddingEnumerator):  # type: ignore[misc] # it is untyped
@@ -147,15 +147,8 @@ def estimated(
 
 
 def sharding_plan(chosen: Sequence[ShardingOption], topology: Topology) -> Any:
-    """Returns the ShardingPlan of these options; PlannerError if they are no list of
-    ShardingOption, or if a shard has no rank of the topology."""
-    if not isinstance(chosen, Sequence):
-        raise PlannerError(
-            f"callbacks: the last one returned {shown(chosen)}, not a list of ShardingOption"
-        )
-    for option in chosen:
-        if not isinstance(option, ShardingOption):
-            raise PlannerError(f"callbacks: {shown(option)} is no ShardingOption")
+    """Returns the ShardingPlan of these options; PlannerError if a shard has no rank of the
+    topology."""
     for option in chosen:
         for i, shard in enumerate(option.shards):
             if shard.rank is None or not 0 <= shard.rank < topology.world_size:
@@ -175,14 +168,9 @@ def extracted(
     search_space: list[ShardingOption], loaded: Mapping[int, ShardingOption], same: bool
 ) -> list[ShardingOption]:
     """Returns the options of the search space that a loaded plan chose, with its shards;
-    PlannerError if the plan has others, or is no plan. If the plan is known to be made from the
+    PlannerError if the plan has others. If the plan is known to be made from the
     ``same`` input, its options need not be in the search space: TorchRec's enumerator has no
     slices as narrow as ours, and no operators."""
-    if not isinstance(loaded, Mapping):
-        raise PlannerError(
-            f"plan_loader: load returned {shown(loaded)}, not a dict of ShardingOption by the "
-            "hash of its storage"
-        )
     if not same or not loaded:
         return copy.deepcopy(extract_plan(search_space, dict(loaded)))
     chosen = {option.fqn: option for option in loaded.values()}

@@ -31,8 +31,6 @@ from torchrec.distributed.planner.types import (
     PlanDebugStats,
     PlannerError,
     PlannerErrorType,
-    Stats,
-    StorageReservation,
     Topology,
     hash_planner_context_inputs,
     hash_planner_context_inputs_str,
@@ -65,40 +63,15 @@ _PROPOSERS = (GreedyProposer, GridSearchProposer, UniformProposer)
 
 
 def problems(
-    topology: Any,
-    enumerator: Any,
-    storage_reservation: Any,
-    proposer: Any,
-    partitioner: Any,
-    performance_model: Any,
-    stats: Any,
-    callbacks: Any,
-    plan_loader: Any,
+    enumerator: Any, proposer: Any, partitioner: Any, performance_model: Any
 ) -> list[Problem]:
     """Returns what of these options NeuroShardPlanner cannot use, with what to write instead."""
-    found = [
-        *_not_a("topology", topology, Topology, "pass a Topology of TorchRec"),
-        *_not_a(
-            "storage_reservation",
-            storage_reservation,
-            StorageReservation,
-            "pass a StorageReservation of TorchRec",
-        ),
+    return [
         *_enumerator(enumerator),
         *_proposers(proposer),
         *_partitioner(partitioner),
         *_performance_model(performance_model),
-        *_stats(stats),
-        *_callbacks(callbacks),
-        *_plan_loader(plan_loader),
     ]
-    return found
-
-
-def _not_a(option: str, value: Any, kind: type, hint: str) -> list[Problem]:
-    if value is None or isinstance(value, kind):
-        return []
-    return [Problem(f"{option} is of type {type(value).__name__}", hint)]
 
 
 def _enumerator(value: Any) -> list[Problem]:
@@ -153,38 +126,6 @@ def _performance_model(value: Any) -> list[Problem]:
         'arguments=["--model", "FOLDER"] chooses a cost model'
     )
     return [Problem(message, hint)]
-
-
-def _stats(value: Any) -> list[Problem]:
-    every = value if isinstance(value, list) else [] if value is None else [value]
-    return [
-        Problem(f"stats: {shown(type(s).__name__)} is no Stats of TorchRec", "it has a method log")
-        for s in every
-        if not isinstance(s, Stats)
-    ]
-
-
-def _callbacks(value: Any) -> list[Problem]:
-    hint = "pass a list of functions that take and return a list of ShardingOption"
-    if value is None:
-        return []
-    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
-        return [Problem(f"callbacks is of type {type(value).__name__}, not a list", hint)]
-    return [
-        Problem(f"callbacks: entry {i} is of type {type(c).__name__}", hint)
-        for i, c in enumerate(value)
-        if not callable(c)
-    ]
-
-
-def _plan_loader(value: Any) -> list[Problem]:
-    """As in TorchRec, what has the methods of a PlanLoader is one."""
-    if value is None or all(
-        callable(getattr(value, m, None)) for m in ("load", "plan_context_hash")
-    ):
-        return []
-    hint = "pass a PlanLoader of TorchRec, or load_plan(PATH, model) for a plan file"
-    return [Problem(f"plan_loader is of type {type(value).__name__}", hint)]
 
 
 def stated(constraints: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -198,17 +198,7 @@ class NeuroShardPlanner(Door):
         torchrec_baseline: bool = False,
     ) -> None:
         problems = [
-            *parts.problems(
-                topology=topology,
-                enumerator=enumerator,
-                storage_reservation=storage_reservation,
-                proposer=proposer,
-                partitioner=partitioner,
-                performance_model=performance_model,
-                stats=stats,
-                callbacks=callbacks,
-                plan_loader=plan_loader,
-            ),
+            *parts.problems(enumerator, proposer, partitioner, performance_model),
             *_not_timeout(timeout_seconds, arguments, url, from_plan),
             *_not_reserved(
                 profile, topology, storage_reservation, heuristical_storage_reservation_percentage
@@ -811,7 +801,7 @@ def _two_batches(batch_size: Any, batch_per_rank: Any) -> list[Problem]:
 
 def _two_clusters(topology: Any, **others: Any) -> list[Problem]:
     """Returns a problem for each option that says something else than the topology."""
-    if not isinstance(topology, parts.Topology):
+    if topology is None:
         return []
     theirs = {
         "world_size": topology.world_size,

@@ -25,12 +25,6 @@ from torch import nn
 from . import _differences, parts
 from .errors import InputError, Problem, shown
 
-MAX_DEVICES = 1 << 16
-"""The most devices of a cluster of ``neuroshard plan``."""
-
-MIN_BANDWIDTH, MAX_BANDWIDTH = 1e3, 1e11
-"""The bandwidths of a cluster of ``neuroshard plan``, in bytes a millisecond."""
-
 
 @dataclass(frozen=True)
 class Cluster:
@@ -70,7 +64,7 @@ def request(
     problems: list[Problem] = []
     lacking: list[Problem] = []
     arguments = [
-        *_devices(topology, problems),
+        *_devices(topology),
         *_memory(topology, left, map_bytes, lacking),
     ]
     warnings: list[str] = []
@@ -111,12 +105,9 @@ def of_group(topology: Any, size: int, per_host: int) -> Any:
     )
 
 
-def _devices(topology: Any, problems: list[Problem]) -> list[str]:
+def _devices(topology: Any) -> list[str]:
     """Returns the arguments for the devices and hosts."""
     world, local = topology.world_size, topology.local_world_size
-    if not 0 < world <= MAX_DEVICES:
-        hint = f"neuroshard plans for 1 to {MAX_DEVICES} ranks"
-        problems.append(Problem(f"topology: world_size is {world}", hint))
     arguments = ["--devices", str(world), "--devices-per-host", str(min(local, world))]
     if (linked := _differences.ranks_linked(topology)) > local:
         arguments += ["--nvlink-domain", str(linked)]
@@ -131,9 +122,6 @@ _MULTIPLIERS = {
     "weighted_feature_bwd_compute_multiplier": "--weighted-backward-multiplier",
 }
 """The multipliers that TorchRec's formulas read, as arguments."""
-
-MAX_MULTIPLIER = 1000
-"""The largest multiplier of a cluster of ``neuroshard plan``."""
 
 _UNREAD = {
     "ddr_mem_bw": "GPUs read tables in host memory by hbm_to_ddr_mem_bw",
@@ -159,7 +147,7 @@ def _links(
         return []
     arguments = []
     if topology.intra_host_bw != usual["intra_host_bw"].default:
-        inside = _per_second("intra_host_bw", topology.intra_host_bw, problems)
+        inside = _per_second(topology.intra_host_bw)
         arguments += ["--link-bandwidth", inside]
     network, default = topology.inter_host_bw, usual["inter_host_bw"].default
     if network == default:
@@ -170,7 +158,7 @@ def _links(
             "are on one host or in one NVLink domain"
         )
         return arguments
-    return [*arguments, "--network-bandwidth", _per_second("inter_host_bw", network, problems)]
+    return [*arguments, "--network-bandwidth", _per_second(network)]
 
 
 def _kernels(
@@ -195,48 +183,27 @@ def _kernels(
         if name in _MULTIPLIERS:
             arguments += _multiplier(name, value, problems, formulas)
         elif name in memories:
-            arguments += [memories[name], _per_second(name, value, problems)]
+            arguments += [memories[name], _per_second(value)]
         else:
-            what = f"topology: {name} {_short(value)} has no effect on estimates"
+            what = f"topology: {name} {value:g} has no effect on estimates"
             warnings.append(f"{what}: {_UNREAD[name]}")
     return arguments
 
 
 def _multiplier(name: str, value: Any, problems: list[Problem], formulas: bool) -> list[str]:
-    """Returns the argument for a multiplier. Adds a problem if no cluster has it, or if the costs
-    are not those of TorchRec's formulas."""
-    message = f"topology: {name} is {_short(value)}"
-    if not formulas:
-        hint = (
-            "leave it out: the cost model of a profile estimates the backward from its samples; or "
-            "leave profile out, and costs are those of TorchRec's formulas"
-        )
-        problems.append(Problem(message, hint))
-    elif not _number(value) or not 0 < value <= MAX_MULTIPLIER:
-        hint = "it is the factor of a time: leave it out for TorchRec's default"
-        message += f", which is not above 0 and at most {MAX_MULTIPLIER}"
-        problems.append(Problem(message, hint))
-    else:
+    """Returns the argument for a multiplier, which only TorchRec's formulas have."""
+    if formulas:
         return [_MULTIPLIERS[name], repr(float(value))]
+    hint = (
+        "leave it out: the cost model of a profile estimates the backward from its samples; or "
+        "leave profile out, and costs are those of TorchRec's formulas"
+    )
+    problems.append(Problem(f"topology: {name} is {value:g}", hint))
     return []
 
 
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _short(value: Any) -> str:
-    return f"{value:g}" if _number(value) else shown(value)
-
-
-def _per_second(name: str, bandwidth: Any, problems: list[Problem]) -> str:
-    """Returns a bandwidth in bytes a millisecond, as TorchRec states it, as an argument. Adds a
-    problem if no cluster has it."""
-    if not _number(bandwidth) or not MIN_BANDWIDTH <= bandwidth <= MAX_BANDWIDTH:
-        hint = "TorchRec states bandwidths in bytes a millisecond: 1 MB/s is 1000.0"
-        message = f"topology: {name} {_short(bandwidth)} is not from 1 MB/s to 100 TB/s"
-        problems.append(Problem(message, hint))
-        return ""
+def _per_second(bandwidth: float) -> str:
+    """Returns a bandwidth in bytes a millisecond, as TorchRec states it, as an argument."""
     return f"{round(bandwidth * 1000)}B/s"
 
 
