@@ -281,8 +281,8 @@ def test_all_ranks_have_the_settings_of_rank_0(
         for own in (None, {"t1": other, "t2": other}):
             second = NeuroShardPlanner(constraints=own, **options)
             with monkeypatch.context() as m:
-                m.setattr("neuroshard_torchrec.door.dist.get_rank", lambda _: 1)
-                m.setattr("neuroshard_torchrec.door.together", alone)
+                m.setattr("neuroshard_torchrec.planner.dist.get_rank", lambda _: 1)
+                m.setattr("neuroshard_torchrec.planner.together", alone)
                 assert second.collective_plan(MODEL, SHARDERS) == want
         assert want.plan[""]["t1"].output_dtype is DataType.FP16
         assert want.plan[""]["t2"].stochastic_rounding is None

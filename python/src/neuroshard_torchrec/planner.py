@@ -17,7 +17,9 @@ import logging
 import math
 import os
 import tempfile
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -27,18 +29,18 @@ from torch import nn
 
 from . import _modules as modules
 from . import _torchrec as torchrec
-from . import baseline, fingerprint, groups, options, parts, requests, service
+from . import baseline, fingerprint, flags, groups, options, parts, requests, service
 from . import binary as program
 from . import fixed as fixed_tables
 from . import topology as clusters
-from .door import Door
+from .agree import together
 from .errors import (
     BinaryError,
     InputError,
+    NeuroShardError,
     Problem,
     escaped,
     quote,
-    shown,
 )
 from .fixed import FixedTable
 from .plans import load_plan
@@ -50,15 +52,6 @@ TIMEOUT = 300.0
 """Seconds that the program may take by default: less than the ten minutes after which
 NCCL ends ranks that wait."""
 
-SHARDING_TYPES = ("table_wise", "column_wise")
-"""The sharding types of plans with a profile if ``arguments`` name none. The optimizer that is
-fused into the backward trains tables of these types, pooled by sums or by means. Replicated
-tables need an optimizer of the script, and tables of means can be cut by rows in some
-plans only. Plans without a profile have all types that TorchRec's planner uses."""
-
-ROWS = ("row_wise", "table_row_wise")
-"""The sharding types of blocks of rows with all columns."""
-
 FORMULAS = f"torchrec-{torchrec.RELEASE}"
 """The model of plans without a profile: the formulas of TorchRec's own estimator, and its count of
 bytes, in the release in use."""
@@ -68,7 +61,7 @@ PROFILE = "torchrec"
 which nothing is simulated. Costs are those of TorchRec's formulas."""
 
 
-class NeuroShardPlanner(Door):
+class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it is untyped
     """Plans with the program ``neuroshard`` or with its service; takes the place of
     TorchRec's EmbeddingShardingPlanner, with the same arguments::
 
@@ -178,7 +171,7 @@ class NeuroShardPlanner(Door):
         access: Mapping[str, Json] | None = None,
         ignore: Collection[str] = (),
         fixed: Mapping[str, FixedTable] | None = None,
-        heuristical_storage_reservation_percentage: float = 0.15,
+        heuristical_storage_reservation_percentage: float = flags.SHARE,
         sharding_group_size: int | str | None = None,
         use_inter_host_allreduce: bool = False,
         sync_every: int = 1,
@@ -199,12 +192,12 @@ class NeuroShardPlanner(Door):
     ) -> None:
         problems = [
             *parts.problems(enumerator, proposer, partitioner, performance_model),
-            *_not_timeout(timeout_seconds, arguments, url, from_plan),
-            *_not_reserved(
+            *flags.not_timeout(timeout_seconds, arguments, url, from_plan),
+            *flags.not_reserved(
                 profile, topology, storage_reservation, heuristical_storage_reservation_percentage
             ),
-            *_two_batches(batch_size, batch_per_rank),
-            *_two_clusters(
+            *flags.two_batches(batch_size, batch_per_rank),
+            *flags.two_clusters(
                 topology,
                 world_size=world_size,
                 devices_per_host=devices_per_host,
@@ -219,29 +212,36 @@ class NeuroShardPlanner(Door):
                 plan_loader=plan_loader,
                 url=url,
             ),
-            *_not_service(url, token, token_file, name, binary),
+            *flags.not_service(url, token, token_file, name, binary),
             *baseline.problems(torchrec_baseline, url, max_bytes, sharding_group_size, plan_loader),
-            *_not_budget(max_bytes, from_plan),
+            *flags.not_budget(max_bytes, from_plan),
             *fixed_tables.problems(fixed),
-            *_not_beside(fixed, torchrec_baseline),
-            *_not_arguments(arguments),
+            *flags.not_beside(fixed, torchrec_baseline),
+            *flags.not_arguments(arguments),
         ]
         if problems:
             raise InputError(problems)
-        batch = batch_size if batch_size is not None else batch_per_rank
-        super().__init__(
-            topology=topology,
-            batch_size=batch,
-            enumerator=enumerator,
-            storage_reservation=storage_reservation,
-            stats=stats,
-            constraints=constraints,
-            debug=debug,
-            callbacks=callbacks,
-            timeout_seconds=timeout_seconds,
-            plan_loader=plan_loader,
-            reserved_share=heuristical_storage_reservation_percentage,
+        batch_size = batch_size if batch_size is not None else batch_per_rank
+        batch_size, constraints, self._differences = parts.of_enumerator(
+            enumerator, topology, batch_size, constraints
         )
+        self._given_topology = topology
+        self._given_batch = batch_size
+        self._given_enumerator = enumerator
+        self._storage_reservation = storage_reservation or parts.HeuristicalStorageReservation(
+            percentage=heuristical_storage_reservation_percentage
+        )
+        self._stats = parts.stats_of(stats)
+        self._constraints = constraints
+        self._debug = debug
+        self._callbacks = list(callbacks or ())
+        self._timeout_seconds = timeout_seconds
+        self.plan_loader = plan_loader
+        self._num_proposals = 0
+        self._num_plans = 0
+        self._planning_for: int | None = None  # the number of ranks
+        self._best: Any = None  # the last plan's ShardingOptions, or what makes them
+        self._last: tuple[nn.Module, list[Any]] | None = None  # what the last plan is for
         self.report = ""
         self._group_size = sharding_group_size
         self._inter_host = use_inter_host_allreduce
@@ -291,13 +291,13 @@ class NeuroShardPlanner(Door):
         """Returns the hash of what the last plan was made from: that of TorchRec's planner with
         the same arguments, or another one if options that only this planner has are stated. Of
         these, ``sharding_group_size`` counts by its topology."""
-        theirs = super().hash_planner_context_inputs()
+        theirs = int(parts.hash_planner_context_inputs(*self._context()))
         both = fingerprint.joined(theirs, self._hashed_options())
         return theirs if both is None else int(both, 16)
 
     def hash_planner_context_inputs_str(self) -> str:
         """As ``hash_planner_context_inputs``, as text: what a PlanLoader is compared with."""
-        theirs = super().hash_planner_context_inputs_str()
+        theirs = str(parts.hash_planner_context_inputs_str(*self._context()))
         return fingerprint.joined(theirs, self._hashed_options()) or theirs
 
     def _hashed_options(self) -> dict[str, Any]:
@@ -317,12 +317,6 @@ class NeuroShardPlanner(Door):
             ignore=self._ignore,
             fixed=self._fixed,
         )
-
-    def _whole(self, plan: Any, module: nn.Module, sharders: Sequence[Any]) -> Any:
-        return fixed_tables.merge(plan, self._fixed_in(module, sharders))
-
-    def _placed(self, plan: Any, module: nn.Module, sharders: Sequence[Any]) -> Any:
-        return fixed_tables.drop(plan, self._fixed_in(module, sharders))
 
     def _fixed_in(self, module: nn.Module, sharders: Sequence[Any]) -> list[fixed_tables.At]:
         found = modules.collect(module, self._ignore, sharders)[0]
@@ -381,14 +375,6 @@ class NeuroShardPlanner(Door):
             "use_inter_host_allreduce": found.inter_host,
         }
 
-    def _of_group(self, whole: Any) -> Any:
-        if self._groups is None or self._groups.replicas == 1:
-            return whole
-        return clusters.of_group(whole, self._groups.size, self._groups.per_host)
-
-    def _groups_told(self) -> int | None:
-        return None if self._groups is None else self._groups.size
-
     def _take_groups(self, size: int | None, ranks: int) -> None:
         if size is None:
             self._groups = None
@@ -400,13 +386,13 @@ class NeuroShardPlanner(Door):
             self._given_enumerator = None  # it is that of another topology
         self._groups = found
 
-    def _planned(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> Any:
+    def _divide(self, world_size: int) -> None:
+        """Takes over the size of the sharding groups that is stated."""
         stated = self._group_size
         self._take_groups(stated if isinstance(stated, int) else None, world_size)
         unused = groups.unused(stated, world_size, self._inter_host, self.sync_every)
         if unused:
             raise InputError(unused)
-        return super()._planned(module, sharders, world_size)
 
     def _per_host(self, world_size: int) -> int:
         return self._devices_per_host or torchrec.get_local_size(world_size)
@@ -414,7 +400,7 @@ class NeuroShardPlanner(Door):
     def _made(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> Json:
         """Has the program or the service plan, and returns the export of the plan."""
         batch = self._batch() * world_size
-        stated = _stated(self._arguments, "--sharding-types")
+        stated = flags.stated(self._arguments, "--sharding-types")
         read = read_model(
             module,
             batch=batch,
@@ -426,22 +412,26 @@ class NeuroShardPlanner(Door):
             constraints=self._constraints,
             ignore=self._ignore,
             device_type=self._device_type,
-            preferred=() if stated else SHARDING_TYPES if self._profile else requests.every_type(),
+            preferred=()
+            if stated
+            else flags.SHARDING_TYPES
+            if self._profile
+            else requests.every_type(),
             ranks=world_size,
             fixed=self._fixed,
             group=None if self._groups is None else self._groups.size,
         )
-        types = [] if stated else _default_types(read.tables["tables"], read.preferred)
+        types = [] if stated else flags.default_types(read.tables["tables"], read.preferred)
         # TorchRec's estimator of times does not look at output_dtype.
         exchanged = read.codecs if self._formulas() else read.comm_precision
-        precision = _comm_precision(self._arguments, exchanged)
+        precision = flags.comm_precision(self._arguments, exchanged)
         cluster = [
             *self._cluster(module, sharders, world_size, read),
             *groups.arguments(self._group_size, world_size, self._inter_host, self.sync_every),
             *(() if self._timeout_seconds is None else ("--budget", f"{self._timeout_seconds}s")),
             # Beside an old plan, the batch of that plan counts unless one is stated.
             *(() if self._from is None else ("--batch", str(read.tables["batch"]))),
-            *_engine(self._arguments),
+            *flags.engine(self._arguments),
         ]
         by = self._by_program if self._url is None else self._by_service
         more = [*types, *precision, *self._arguments]
@@ -459,7 +449,7 @@ class NeuroShardPlanner(Door):
 
     def _formulas(self) -> bool:
         """Returns whether costs are those of TorchRec's formulas."""
-        model = _value(self._arguments, "--model") or ("" if self._profile else FORMULAS)
+        model = flags.value(self._arguments, "--model") or ("" if self._profile else FORMULAS)
         return model.partition("-")[0] == "torchrec"
 
     def _cluster(
@@ -470,14 +460,14 @@ class NeuroShardPlanner(Door):
         read: Read,
     ) -> list[str]:
         """Returns the arguments that describe the cluster and how costs are estimated."""
-        map_bytes = _reserved(self._arguments, read.map_bytes)
+        map_bytes = flags.reserved(self._arguments, read.map_bytes)
         costs = ["--device", self._profile or PROFILE]
-        if self._profile is None and not _stated(self._arguments, "--model"):
+        if self._profile is None and not flags.stated(self._arguments, "--model"):
             costs += ["--model", FORMULAS]
-        if self._profile is None and not _stated(self._arguments, "--accounting"):
+        if self._profile is None and not flags.stated(self._arguments, "--accounting"):
             costs += ["--accounting", FORMULAS]
         if not self._clustered:
-            if problems := _no_host_memory(read.tables["tables"], self._arguments):
+            if problems := flags.no_host_memory(read.tables["tables"], self._arguments):
                 raise InputError(problems)
             local = str(self._per_host(world_size))
             reserve = ["--reserve-fixed", f"{map_bytes}B"] if map_bytes else []
@@ -489,7 +479,7 @@ class NeuroShardPlanner(Door):
             module,
             torchrec.get_default_sharders() if sharders is None else sharders,
             parts.theirs(self._constraints),
-            _host_memory(read.tables["tables"]),
+            flags.host_memory(read.tables["tables"]),
             map_bytes,
             self._formulas(),
         )
@@ -638,108 +628,281 @@ class NeuroShardPlanner(Door):
             raise InputError([Problem("the number of ranks is not known", hint)])
         return dist.get_world_size()
 
-    def _device(self) -> str:
-        return self._device_type or str(torchrec.get_device_type())
+    # What TorchRec's EmbeddingPlannerBase and code around it read.
 
+    @property
+    def _topology(self) -> Any:
+        """The topology of the ranks that hold all tables once: what TorchRec calls the
+        planner's topology."""
+        whole = self._whole_topology
+        if self._groups is None or self._groups.replicas == 1:
+            return whole
+        return clusters.of_group(whole, self._groups.size, self._groups.per_host)
 
-def _reserved(arguments: Sequence[str], map_bytes: int) -> int:
-    """Returns the bytes of each device that are kept free for maps from ids to rows: 0 if
-    the arguments state the bytes to keep free, or have the program count them."""
-    for flag in ("--reserve-fixed", "--dense"):
-        if map_bytes and _stated(arguments, flag):
-            log.warning(
-                "with %s, the %d bytes that the maps from ids to rows of managed collisions take "
-                "on each device are not kept free: have --reserve-fixed hold them, too",
-                *(flag, map_bytes),
+    @property
+    def _whole_topology(self) -> Any:
+        if self._given_topology is None:
+            world_size = self._planning_for or self._ranks()
+            self._given_topology = parts.Topology(
+                world_size=world_size,
+                local_world_size=self._per_host(world_size),
+                compute_device=self._device_type or str(torchrec.get_device_type()),
             )
-            return 0
-    return map_bytes
+        return self._given_topology
 
+    @property
+    def _batch_size(self) -> int:
+        return self._batch()
 
-def _stated(arguments: Sequence[str], flag: str) -> bool:
-    return any(a.split("=")[0] == flag for a in arguments)
+    @property
+    def _enumerator(self) -> Any:
+        if self._given_enumerator is None:
+            self._given_enumerator = options.SearchSpace(
+                topology=self._topology,
+                batch_size=self._batch_size,
+                constraints=parts.theirs(self._constraints),
+            )
+            if self._last is not None:
+                self._given_enumerator.ask(*self._last)
+        return self._given_enumerator
 
+    @property
+    def _best_plan(self) -> list[Any] | None:
+        if callable(self._best):
+            self._best = self._best()
+        return self._best
 
-def _value(arguments: Sequence[str], flag: str) -> str:
-    """Returns the value of an argument, "" if it is not among them."""
-    for i, argument in enumerate(arguments):
-        if argument.split("=")[0] == flag:
-            return argument.partition("=")[2] or "".join(arguments[i + 1 : i + 2])
-    return ""
+    def get_selected_options(self) -> list[Any]:
+        """Returns the ShardingOptions of the last plan, for TorchRec's PlannerExecutor; none on
+        ranks that did not plan."""
+        return list(self._best_plan or [])
 
+    def get_search_space(self) -> list[Any] | None:
+        """Returns all that TorchRec's planner would choose from for the last plan's model; None
+        before there was a plan. TorchRec's enumerator runs for it, once a plan."""
+        return None if self._last is None else self._search_space()
 
-def _place(sharding_type: str) -> tuple[int, str]:
-    """Returns the place of a sharding type in arguments: the default ones first."""
-    known = sharding_type in SHARDING_TYPES
-    return (SHARDING_TYPES.index(sharding_type) if known else len(SHARDING_TYPES), sharding_type)
-
-
-def _default_types(tables: Sequence[Json], preferred: Mapping[str, Sequence[str]]) -> list[str]:
-    """Returns the arguments for the sharding types if none names any: those that some
-    table may have, by its constraints or by default. Tables whose constraints name none get
-    their ``preferred`` ones as theirs, unless these are all that there are."""
-    limits = [t.get("constraints", {}).get("sharding_types") for t in tables]
-    # All tables of a collection are cut by rows if a table of means there must be.
-    cut = {
-        t.get("module", "")
-        for t, own in zip(tables, limits, strict=True)
-        if t.get("pooling") == "mean" and isinstance(own, list) and set(own) <= set(ROWS)
-    }
-    usual = [
-        [*dict.fromkeys((*preferred[t["name"]], *(ROWS if t.get("module", "") in cut else ())))]
-        for t in tables
-    ]
-    both = list(zip(limits, usual, strict=True))
-    lists = [own if isinstance(own, list) else u for own, u in both]
-    types = sorted({k for own in lists for k in own if isinstance(k, str)}, key=_place)
-    for t, own, u in zip(tables, limits, usual, strict=True):
-        if own is None and not set(types) <= set(u):
-            t["constraints"] = {**t.get("constraints", {}), "sharding_types": [*u]}
-    fused = [own is None and "grid" in u and "data_parallel" not in u for own, u in both]
-    if any(fused):
-        log.warning(
-            "%d tables are not replicated, because TorchRec fuses no optimizer into the backward "
-            "of replicas and the script fuses one into theirs; a plan of TorchRec's planner, which "
-            'replicates them, may cost less: arguments=["--sharding-types", "all"] allows that',
-            sum(fused),
+    def _context(self) -> tuple[Any, ...]:
+        """Returns what TorchRec hashes. It cannot hash constraints in the words of tables.json."""
+        self._search_space()
+        return (
+            self._topology,
+            self._batch_size,
+            self._enumerator,
+            self._storage_reservation,
+            parts.theirs(self._constraints),
         )
-    return ["--sharding-types", ",".join(types)]
 
+    def _search_space(self) -> list[Any]:
+        """Returns all that TorchRec's planner would choose from for the last plan's model."""
+        if self._last is not None:
+            module, sharders = self._last
+            if parts.reserved(self._storage_reservation) is None:
+                self._reserve(module, sharders)
+            if not isinstance(self._enumerator, options.SearchSpace):
+                self._enumerator.enumerate(module, sharders)
+        found = self._enumerator.last_stored_search_space
+        if found is None or parts.reserved(self._storage_reservation) is None:
+            hint = "call plan or collective_plan first"
+            raise InputError([Problem("there is no hash before there is a plan", hint)])
+        return list(found)
 
-def _no_host_memory(tables: Sequence[Json], arguments: Sequence[str]) -> list[Problem]:
-    """Returns a problem for each table that must lie in host memory, of a cluster that has none
-    unless the arguments state it."""
-    if _stated(arguments, "--host-memory") or _stated(arguments, "--host-memories"):
-        return []
-    hint = 'pass topology=Topology(..., ddr_cap=...), or arguments=["--host-memory", "1TiB"], the '
-    hint += "memory of a host for tables"
-    tiers = {t["name"]: t.get("constraints", {}).get("tiers") for t in tables}
-    return [
-        Problem(f"table {quote(name)} must lie in host memory, and profile= states none", hint)
-        for name, own in tiers.items()
-        if isinstance(own, list) and "hbm" not in own
-    ]
+    def _reserve(self, module: nn.Module, sharders: Sequence[Any]) -> None:
+        """Has the reservation count what it keeps for this model."""
+        self._storage_reservation.reserve(
+            topology=self._topology,
+            batch_size=self._batch_size,
+            module=module,
+            sharders=list(sharders),
+            constraints=parts.theirs(self._constraints),
+        )
 
+    # Planning.
 
-def _host_memory(tables: Sequence[Json]) -> bool:
-    """Returns whether any table may lie in the memory of hosts, by its constraints."""
-    tiers = [t.get("constraints", {}).get("tiers") for t in tables]
-    return any(not isinstance(own, list) or set(own) != {"hbm"} for own in tiers)
+    def plan(self, module: nn.Module, sharders: Sequence[Any] | None = None) -> Any:
+        """Returns the plan for the module, made by this process alone. NeuroShardError
+        says what is wrong: InputError, BinaryError, ServiceError or PlanError; each is
+        TorchRec's PlannerError, too. With an empty list of sharders the plan is empty."""
+        with _raised():
+            world_size = self._ranks()
+            made = self._planned(module, sharders, world_size)
+            if isinstance(made, dict):
+                env = torchrec.ShardingEnv.from_local(world_size, 0)
+                return self._load(made, module, sharders, env)
+            return made
 
+    def collective_plan(
+        self,
+        module: nn.Module,
+        sharders: Sequence[Any] | None = None,
+        pg: dist.ProcessGroup | None = None,
+    ) -> Any:
+        """Returns the plan for the module; all ranks of the group call it.
+        Without ``pg`` it is the default group. The first rank makes the plan, and an
+        error there is raised on all ranks. An error on another rank is raised there,
+        and as RankError on the others. Each is TorchRec's PlannerError, too."""
+        with _raised():
+            return self._collective(module, sharders, pg)
 
-def _comm_precision(arguments: Sequence[str], precision: str) -> list[str]:
-    """Returns the arguments for the number format of a sharder's exchanges. InputError if
-    the arguments name another."""
-    flag = "--comm-precision"
-    if precision == "fp32":
-        return []
-    if not _stated(arguments, flag):
-        return [flag, precision]
-    if (stated := _value(arguments, flag)) != precision:
-        message = f"arguments: {flag} {quote(stated)}, and the sharder's "
-        message += f"qcomm_codecs_registry exchanges {precision}"
-        raise InputError([Problem(message, f"leave {flag} out")])
-    return []
+    def _collective(
+        self, module: nn.Module, sharders: Sequence[Any] | None, pg: dist.ProcessGroup | None
+    ) -> Any:
+        if pg is None:
+            if not dist.is_initialized():
+                hint = "call torch.distributed.init_process_group first, or use plan"
+                raise InputError([Problem("there is no process group", hint)])
+            pg = dist.group.WORLD
+        assert pg is not None
+        told: list[Any] = [None]
+        failure: Exception | None = None
+        if dist.get_rank(pg) == 0:
+            try:
+                plan = self._planned(module, sharders, self._ranks(pg))
+                told = [{"plan": plan, "groups": self._groups and self._groups.size}]
+                if isinstance(plan, dict):  # the ranks run one plan, as in TorchRec
+                    told[0]["fields"] = self._fields(module, sharders)
+            except Exception as e:  # of any type: the other ranks wait for it
+                failure = e
+                told = [_told(e)]
+        dist.broadcast_object_list(told, src=dist.get_global_rank(pg, 0), group=pg)
+        if failure is not None:
+            raise failure
+        if isinstance(told[0], NeuroShardError):
+            raise told[0]
+        plan = told[0]["plan"]
+        if not isinstance(plan, dict):  # of a loader or of callbacks, for all ranks
+            self._take_groups(told[0]["groups"], pg.size())
+            return plan
+        loaded = None
+        try:
+            loaded = self._load(plan, module, sharders, pg, told[0]["fields"])
+        except Exception as e:
+            failure = e
+        together(pg, failure)
+        return loaded
+
+    def _planned(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> Any:
+        """Returns an export, or a ShardingPlan that is empty, loaded, or of callbacks."""
+        if self._differences:
+            raise InputError(self._differences)
+        self._divide(world_size)
+        start = time.perf_counter()
+        self._num_proposals, self._num_plans = 0, 0
+        self._best, self._last, self._planning_for = None, None, world_size
+        if sharders is not None and not sharders:
+            return torchrec.ShardingPlan({})
+        usual = torchrec.get_default_sharders() if sharders is None else list(sharders)
+        self._last = (module, usual)
+        if isinstance(self._given_enumerator, options.SearchSpace):
+            self._given_enumerator.ask(module, usual)
+        made: Any = None
+        if (chosen := self._loaded()) is not None:
+            self._best = chosen
+        else:
+            made = self._searched(module, sharders, usual, world_size)
+            self._num_proposals, self._num_plans = 1, 1
+            self._best = self._lazily(made, module, usual, world_size)
+        if self._callbacks or chosen is not None:
+            chosen = self._best_plan or []
+            for callback in self._callbacks:
+                chosen = callback(chosen)
+            self._best = chosen
+            made = options.sharding_plan(chosen, self._topology)
+            made = fixed_tables.merge(made, self._fixed_in(module, usual))
+        if parts.wanted(self._stats):
+            self._tell(made, module, usual, world_size, time.perf_counter() - start)
+        return made
+
+    def _searched(
+        self,
+        module: nn.Module,
+        sharders: Sequence[Any] | None,
+        usual: Sequence[Any],
+        world_size: int,
+    ) -> Json:
+        """Makes the plan; if nothing fits, the error says why in TorchRec's terms."""
+        try:
+            return self._made(module, sharders, world_size)
+        except NeuroShardError as e:
+            if not e.nothing_fits:
+                raise
+            e.error_type = self._why(module, usual)
+            raise
+
+    def _why(self, module: nn.Module, sharders: Sequence[Any]) -> parts.PlannerErrorType:
+        """Returns whether the tables take more than all devices have, by TorchRec's count of
+        whole tables, or whether they only cannot be placed."""
+        try:
+            tables = options.whole(module, sharders, self._topology, self._batch_size)
+            chosen = options.estimated(tables, self._enumerator, sharders)
+        except Exception:  # the estimate is for the type of an error that is raised anyway
+            return parts.PlannerErrorType.INSUFFICIENT_STORAGE
+        if parts.fits(chosen, self._topology, self._storage_reservation):
+            return parts.PlannerErrorType.STRICT_CONSTRAINTS
+        return parts.PlannerErrorType.INSUFFICIENT_STORAGE
+
+    def _loaded(self) -> list[Any] | None:
+        """Returns the plan of the loader, None if there is none. As in TorchRec, its hash must
+        be that of this planner, and its tables those of the search space."""
+        if self.plan_loader is None:
+            return None
+        theirs = self.plan_loader.plan_context_hash()
+        if theirs is not None and theirs != (ours := self.hash_planner_context_inputs_str()):
+            message = (
+                "planner input mismatch: the plan of plan_loader was made from other arguments "
+                f"or for another model: its hash is {theirs}, and that of this planner is {ours}"
+            )
+            hint = "leave plan_loader out to plan anew"
+            mismatch = parts.PlannerErrorType.PLANNER_INPUT_CONTEXT_MISMATCH
+            raise InputError([Problem(message, hint)], mismatch)
+        loaded = self.plan_loader.load()
+        if loaded is None:
+            return None
+        same = theirs is not None
+        return options.extracted(self._search_space(), loaded, same) or None
+
+    def _lazily(
+        self, made: Json, module: nn.Module, sharders: Sequence[Any], world_size: int
+    ) -> Callable[[], list[Any]]:
+        """Returns what makes the ShardingOptions of an export."""
+
+        def best() -> list[Any]:
+            env = torchrec.ShardingEnv.from_local(world_size, 0)
+            plan = self._load(made, module, sharders, env)
+            plan = fixed_tables.drop(plan, self._fixed_in(module, sharders))
+            constraints = parts.theirs(self._constraints)
+            chosen = options.options(
+                plan, module, sharders, self._topology, self._batch_size, constraints
+            )
+            return options.estimated(chosen, self._enumerator, sharders)
+
+        return best
+
+    def _tell(
+        self, made: Any, module: nn.Module, sharders: Sequence[Any], world_size: int, time_s: float
+    ) -> None:
+        """Tells the Stats of the plan."""
+        if parts.reserved(self._storage_reservation) is None:
+            self._reserve(module, sharders)
+        chosen = self._best_plan or []
+        for stats in self._stats:
+            stats.log(
+                sharding_plan=options.sharding_plan(chosen, self._topology),
+                topology=self._topology,
+                batch_size=self._batch_size,
+                storage_reservation=self._storage_reservation,
+                num_proposals=self._num_proposals,
+                num_plans=self._num_plans,
+                run_time=time_s,
+                best_plan=chosen,
+                constraints=parts.theirs(self._constraints),
+                sharders=list(sharders),
+                enumerator=self._enumerator,
+                debug=self._debug,
+                debug_stats=parts.PlanDebugStats(
+                    planner_type=type(self).__name__, timeout_seconds=self._timeout_seconds
+                ),
+            )
 
 
 _OPTIONS = tuple(signature(NeuroShardPlanner.__init__).parameters)[1:]
@@ -747,122 +910,22 @@ _OPTIONS = tuple(signature(NeuroShardPlanner.__init__).parameters)[1:]
 
 # Wrong options. Every rank finds the same ones, so no check reads the disk.
 
-_OPTIONS_OF = {
-    "--from": "from_plan",
-    "--max-bytes": "max_bytes",
-    "--replicas": "sharding_group_size",
-    "--sync-every": "sync_every",
-    "--inter-host-allreduce": "use_inter_host_allreduce",
-}
-"""Arguments of the program that are options of the planner."""
+
+@contextmanager
+def _raised() -> Iterator[None]:
+    """Raises TorchRec's own PlannerError as an error of this package, too."""
+    try:
+        yield
+    except parts.PlannerError as e:
+        if isinstance(e, NeuroShardError):
+            raise
+        raise InputError([Problem(str(e))], e.error_type) from e
 
 
-_SHARE = "heuristical_storage_reservation_percentage"
-"""The option for the share of memory that is reserved by default."""
-
-
-def _not_reserved(
-    profile: Any, topology: Any, storage_reservation: Any, share: Any
-) -> list[Problem]:
-    """Returns a problem if memory is to be reserved of a cluster whose memory only the program
-    knows."""
-    if profile is None or topology is not None:
-        return []
-    hint = 'pass topology= as well, or arguments=["--reserve-share", "...", "--reserve-fixed", ...]'
-    usual = signature(NeuroShardPlanner.__init__).parameters[_SHARE].default
-    given = {"storage_reservation": storage_reservation is not None, _SHARE: share != usual}
-    return [
-        Problem(f"{option}: the memory of the devices is that of the profile", hint)
-        for option, stated in given.items()
-        if stated
-    ]
-
-
-def _not_timeout(value: Any, arguments: Any, url: Any, from_plan: Any) -> list[Problem]:
-    if value is None:
-        return []
-    if url is not None:
-        hint = 'leave it out, or pass arguments=["--max-evaluations", "..."]'
-        return [Problem("timeout_seconds: the service bounds no search by time", hint)]
-    if from_plan is not None:
-        hint = "leave it out: a search from an old plan ends by itself"
-        return [Problem("timeout_seconds is given with from_plan", hint)]
-    if _stated(arguments, "--budget"):
-        return [Problem("timeout_seconds and --budget are both given", "leave out one of them")]
-    return []
-
-
-def _two_batches(batch_size: Any, batch_per_rank: Any) -> list[Problem]:
-    if None in (batch_size, batch_per_rank) or batch_size == batch_per_rank:
-        return []
-    message = f"batch_size {shown(batch_size)} and batch_per_rank {shown(batch_per_rank)} differ"
-    return [Problem(message, "they are two names of one number: leave out one of them")]
-
-
-def _two_clusters(topology: Any, **others: Any) -> list[Problem]:
-    """Returns a problem for each option that says something else than the topology."""
-    if topology is None:
-        return []
-    theirs = {
-        "world_size": topology.world_size,
-        "devices_per_host": topology.local_world_size,
-        "device_type": topology.compute_device,
-    }
-    return [
-        Problem(
-            f"{option} {shown(value)} is not that of the topology, {shown(theirs[option])}",
-            f"leave {option} out",
-        )
-        for option, value in others.items()
-        if value is not None and value != theirs[option]
-    ]
-
-
-def _not_arguments(values: Sequence[str]) -> list[Problem]:
-    """Returns a problem for each argument that only the planner passes to the program."""
-    problems = []
-    for value in values:
-        flag = value.split("=")[0]
-        hint = "leave it out: pass keep= for the plan's file, and see report for the report"
-        if flag in _OPTIONS_OF:
-            hint = f"pass {_OPTIONS_OF[flag]}="
-        elif flag not in ("--output", "--json") and not value.startswith("-o"):
-            continue
-        problems.append(Problem(f"arguments: {quote(value)} is an option of the planner", hint))
-    return problems
-
-
-def _not_service(url: Any, token: Any, token_file: Any, name: Any, binary: Any) -> list[Problem]:
-    if url is None:
-        given = {"token": token, "token_file": token_file, "name": name}
-        hint = "pass url=, the address of the service"
-        return [
-            Problem(f"{option} is given without url", hint)
-            for option, value in given.items()
-            if value is not None
-        ]
-    problems = service.problems_of(url, token, token_file)
-    if binary is not None:
-        hint = "leave out one of them: the service plans in place of the program"
-        problems.append(Problem("url and binary are both given", hint))
-    return problems
-
-
-def _not_budget(value: Any, from_plan: Any) -> list[Problem]:
-    if value is None or from_plan is not None:
-        return []
-    hint = "pass from_plan=, the plan file that the bytes move from"
-    return [Problem("max_bytes is given without from_plan", hint)]
-
-
-def _not_beside(fixed: Any, torchrec_baseline: Any) -> list[Problem]:
-    if not fixed or not torchrec_baseline:
-        return []
-    hint = "leave torchrec_baseline out: TorchRec's planner would place the fixed tables, too"
-    return [Problem("fixed and torchrec_baseline are both given", hint)]
-
-
-def _engine(arguments: Sequence[str]) -> list[str]:
-    """Returns the argument for plans that TorchRec trains, stores and loads, unless the
-    arguments name an engine."""
-    return [] if _stated(arguments, "--for") else ["--for", "torchrec"]
+def _told(e: Exception) -> NeuroShardError:
+    """Returns an error of rank 0 as the other ranks raise it."""
+    if isinstance(e, NeuroShardError):
+        return e
+    if isinstance(e, parts.PlannerError):
+        return InputError([Problem(str(e))], e.error_type)
+    return NeuroShardError([Problem(escaped(f"rank 0: {type(e).__name__}: {e}"))])
