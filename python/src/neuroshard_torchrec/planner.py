@@ -77,16 +77,11 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
 
     ``topology`` is the cluster; the default is that of the process group, as in TorchRec.
     ``batch_size`` is the samples of a step on *one* rank; ``batch_per_rank`` is another name
-    of it. neuroshard gets that number times the ranks. The default is the batch of the
-    sample; without a sample and a profile it is 512, as in TorchRec.
-    ``storage_reservation`` keeps memory free, by default as in TorchRec.
+    of it. The default is the batch of the sample; without a sample and a profile it is 512, as in
+    TorchRec.
     ``constraints`` are TorchRec's ParameterConstraints, or those of tables.json, by table.
-    ``callbacks`` get the plan as a list of TorchRec's ShardingOption, and return the list
-    that becomes the plan.
-    ``stats`` get the plan as from TorchRec's planner. The default, EmbeddingStats, is asked
-    only if its log shows what it writes. ``debug`` is passed on to them.
-    ``timeout_seconds`` is the time of the search, which refines the plan until it is over.
-    ``plan_loader`` may have the plan of an earlier run, of either planner.
+    ``storage_reservation``, ``callbacks``, ``stats``, ``debug`` and ``plan_loader`` are as in
+    TorchRec, and ``timeout_seconds`` is the time of the search.
     ``enumerator``, ``proposer``, ``partitioner`` and ``performance_model`` are parts of
     TorchRec's search, which is not run: TorchRec's defaults are taken and change nothing,
     all others are refused. An EmbeddingEnumerator's batch size and constraints count.
@@ -96,55 +91,35 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
     TorchRec counts it.
 
     ``sample``, ``pooling_factors``, ``optimizer``, ``access`` and ``ignore`` are those of
-    ``tables_from_model``. Only rank 0 needs them.
+    ``tables_from_model``. Only rank 0 needs them. ``fixed`` are the tables that neuroshard does
+    not place (FixedTable); all ranks pass it.
 
-    ``fixed`` are the tables that neuroshard does not place, by name: virtual tables, tables of a
-    key-value store, dynamic tables. The search counts the bytes and the time that FixedTable
-    states of each on its ranks, and the ShardingPlan has its ParameterSharding. All ranks pass
-    it.
-
-    ``sharding_group_size`` is that of ``DMPCollection`` (2D parallelism): the ranks divide into
-    groups of that size, each with all tables. "auto" takes the size with the shortest step and
-    its share of the all-reduce of the replicas; the attribute ``sharding_group_size`` then has
-    that size, and ``dmp_collection_options`` the options of DMPCollection that must fit the
-    plan. ``use_inter_host_allreduce`` is that of DMPCollection. ``sync_every`` is the number
-    of steps from one ``sync()`` of the script to the next. ``topology``, ``world_size``,
-    ``devices_per_host`` and the batch stay those of all ranks.
+    ``sharding_group_size`` is that of ``DMPCollection`` (2D parallelism), or "auto" for the size
+    with the shortest step; the attribute ``dmp_collection_options`` then has the options of
+    DMPCollection that must fit the plan. ``use_inter_host_allreduce`` is that of DMPCollection,
+    and ``sync_every`` the number of steps from one ``sync()`` to the next. ``topology``,
+    ``world_size``, ``devices_per_host`` and the batch stay those of all ranks.
 
     ``world_size`` is needed by ``plan`` outside a process group only.
     The defaults of ``devices_per_host`` and ``device_type`` are TorchRec's.
 
     ``binary`` is the program; the default is $NEUROSHARD_BINARY, else the program that was
-    installed with this package, else the one on PATH.
-    ``arguments`` are more arguments of ``neuroshard plan``, such as
-    ``["--memory", "40GiB"]``; not ``-o`` and ``--json``, because the planner reads the
-    files that the program writes. Without ``--sharding-types`` among them, tables are
-    whole or in slices of columns. Without a profile they have all types that TorchRec's planner
-    gives them, but a table is not replicated if its optimizer is fused into the backward. Tables
-    whose ``constraints`` or sharder name types have those; ``load_plan`` says what replicated
-    tables need.
-    ``from_plan`` is an old plan file, such as the ``plan.json`` in the folder ``keep`` of the
-    run before: the new plan then moves few bytes from it. ``max_bytes`` limits the bytes that
-    move beyond those that must: ``"5%"`` of all tables' bytes, or ``"12GB"``. The new plan
-    keeps to what ``reshard`` can move, if all of it can be moved.
-    ``url`` is the address of a planning service, such as ``http://127.0.0.1:7878`` of
-    ``neuroshard serve``, which then plans in place of the program; no rank needs the program.
-    ``token`` is the token of the service, or ``token_file`` a file that has it on rank 0.
-    ``name`` is the model's name in the service's history of plans. The service takes those
-    ``arguments`` that are about the problem and the search. It is asked again if it is busy.
+    installed with this package, else the one on PATH. ``arguments`` are more arguments of
+    ``neuroshard plan``, such as ``["--memory", "40GiB"]``.
+    ``url`` is the address of a planning service, ``neuroshard serve``, which then plans in place
+    of the program; no rank needs the program. ``token``, or the file ``token_file`` of rank 0, is
+    the token of the service, and ``name`` the model's name in its history of plans.
+    ``from_plan`` is an old plan file: the new plan then moves few bytes from it. ``max_bytes``
+    limits the bytes that move beyond those that must, such as ``"5%"`` of all or ``"12GB"``.
     ``timeout`` is the time of the program or the service, in seconds, without the
     ``timeout_seconds`` of the search. ``keep`` is a folder in which rank 0 stores
-    ``tables.json`` and ``plan.json``, for ``neuroshard show`` and for ``load_plan`` in later
-    runs.
-    With ``torchrec_baseline``, TorchRec's own planner also makes a plan, on rank 0 and before
-    the program. This plan is then the row ``torchrec`` among the baselines of the report, which
-    also has the time of TorchRec's planner. The plan of neuroshard is the same.
+    ``tables.json`` and ``plan.json``, and ``torchrec_plan.json`` for ``load_plan`` where there is
+    no program. With ``torchrec_baseline`` the report also has the plan of TorchRec's planner.
 
-    InputError lists all wrong options at once.
-
-    After a plan was made, ``report`` has the program's report, on rank 0; elsewhere
-    it is empty. The plan's warnings go to the log ``neuroshard``. What ``plan`` and
-    ``collective_plan`` raise is TorchRec's PlannerError too, with its ``error_type``.
+    InputError lists all options that contradict each other. After a plan was made, ``report`` has
+    the program's report, on rank 0. The plan's warnings go to the log ``neuroshard``. What
+    ``plan`` and ``collective_plan`` raise is TorchRec's PlannerError, with its ``error_type``.
+    docs/TORCHREC.md says more of each option.
     """
 
     def __init__(
@@ -443,6 +418,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         if self._group_size is not None:
             self._take_groups(exported["world_size"], world_size)
         self._leave("plan.json", plan)
+        self._leave("torchrec_plan.json", json.dumps(exported).encode())
         for warning in exported["provenance"]["warnings"]:
             log.warning("%s", escaped(warning))
         return exported
