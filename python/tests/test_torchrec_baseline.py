@@ -274,29 +274,6 @@ def test_a_plan_that_cannot_be_stated(
     assert re.search(r"^torchrec planned in ", report, re.MULTILINE)
 
 
-def test_a_plan_that_breaks_a_rule(
-    binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Constraints in the words of tables.json do not reach TorchRec's planner."""
-    options = {**OF_PROFILE, "constraints": {"t0": {"devices": [3]}, "t4": {"devices": [3]}}}
-    report = planned(binary, tmp_path, torchrec_baseline=True, **options).report
-    cells = row(report)
-    assert cells[1] == "no" and cells[2].endswith(" ms")
-    assert re.match(r'table "t[04]", shard \d, device [012]: ', note(report))
-    assert "best baseline, torchrec" not in report
-
-
-def test_a_plan_that_does_not_fit_by_our_count(binary: str, tmp_path: Path) -> None:
-    """TorchRec does not count all bytes of a step."""
-    arguments = ["--memory", "11MB", "--reserve-share", "0"]
-    report = planned(
-        binary, tmp_path, arguments=arguments, torchrec_baseline=True, **OF_PROFILE
-    ).report
-    cells = row(report)
-    assert cells[1] == "no" and cells[2].endswith(" ms")
-    assert re.match(r"device \d: its shards take \d+ bytes ", note(report))
-
-
 def test_modules_of_each_kind(binary: str) -> None:
     def report(kinds: list[str]) -> str:
         planner = NeuroShardPlanner(**of_topology(), binary=binary, torchrec_baseline=True)
@@ -333,15 +310,6 @@ def test_a_sharding_group(binary: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert ranks_of == [2, 2]
 
 
-def test_from_an_old_plan(binary: str, tmp_path: Path) -> None:
-    planned(binary, tmp_path / "old", **OF_PROFILE)
-    old = tmp_path / "old" / "plan.json"
-    report = planned(
-        binary, tmp_path / "new", from_plan=old, torchrec_baseline=True, **OF_PROFILE
-    ).report
-    assert row(report)[1] == "yes"
-
-
 class Loader:
     """A PlanLoader without a plan."""
 
@@ -353,7 +321,6 @@ class Loader:
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        ({"torchrec_baseline": 1}, "torchrec_baseline is 1, not a bool", ""),
         ({"url": "http://127.0.0.1:7878"}, "the service compares with no plan", "by the program"),
         ({"from_plan": "old.json", "max_bytes": "5%"}, "the report has no baselines", "bench"),
         ({"sharding_group_size": "auto"}, 'sharding_group_size "auto"', "as a number"),

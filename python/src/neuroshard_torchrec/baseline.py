@@ -26,7 +26,7 @@ from torch import nn
 
 from . import binary as program
 from ._torchrec import EmbeddingShardingPlanner, ParameterConstraints
-from .errors import BinaryError, Problem, escaped, shown
+from .errors import BinaryError, Problem, escaped
 from .parts import PlannerError, Topology
 from .tables import Json
 
@@ -219,8 +219,6 @@ def problems(
     value: Any, url: Any, max_bytes: Any, sharding_group_size: Any, plan_loader: Any
 ) -> list[Problem]:
     """Returns a problem for each option that does not go with TorchRec's plan as a baseline."""
-    if not isinstance(value, bool):
-        return [Problem(f"{OPTION} is {shown(value)}, not a bool")]
     if not value:
         return []
     found = []

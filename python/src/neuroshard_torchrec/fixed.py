@@ -172,18 +172,6 @@ def _of(value: Any, rank: int | None, missing: Any) -> Any:
     return value.get(rank, missing) if isinstance(value, Mapping) else value
 
 
-def beyond(at: Sequence[At], ranks: int) -> list[Problem]:
-    """Returns a problem for each table whose ranks are not among these."""
-    return [
-        Problem(
-            f"fixed: table {quote(a.name)}: rank {max(on)} is not one of the {ranks} ranks",
-            "state the ranks of this job",
-        )
-        for a in at
-        if (on := a.stated.on()) is not None and max(on) >= ranks
-    ]
-
-
 def merge(plan: Any, at: Sequence[At]) -> Any:
     """Returns the ShardingPlan with the ParameterShardings that are stated."""
     for a in at:

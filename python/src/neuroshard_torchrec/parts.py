@@ -53,79 +53,46 @@ __all__ = [
     "hash_planner_context_inputs_str",
 ]
 
-_SEARCH = (
-    'leave it out; arguments=["--method", "..."] chooses the search, and constraints= says '
-    "what a table may have"
-)
-
-_PROPOSERS = (GreedyProposer, GridSearchProposer, UniformProposer)
-"""The proposers of TorchRec's planner by default."""
+_DEFAULTS = {
+    "enumerator": (EmbeddingEnumerator,),
+    "proposer": (GreedyProposer, GridSearchProposer, UniformProposer),
+    "partitioner": (GreedyPerfPartitioner,),
+    "performance_model": (NoopPerfModel,),
+}
+"""The parts of the search of TorchRec's planner by default."""
 
 
 def problems(
     enumerator: Any, proposer: Any, partitioner: Any, performance_model: Any
 ) -> list[Problem]:
     """Returns what of these options NeuroShardPlanner cannot use, with what to write instead."""
-    return [
-        *_enumerator(enumerator),
-        *_proposers(proposer),
-        *_partitioner(partitioner),
-        *_performance_model(performance_model),
-    ]
-
-
-def _enumerator(value: Any) -> list[Problem]:
-    """An enumerator lists what TorchRec's planner chooses from; ours has no such list."""
-    hint = 'leave it out; constraints= and arguments=["--sharding-types", "..."] say what a '
-    hint += "table may have"
-    if value is None:
-        return []
-    if type(value) is not EmbeddingEnumerator:
-        message = f"enumerator is of type {type(value).__name__}, and the search has no enumerator"
-        return [Problem(message, hint)]
-    usual = [type(e) for e in EmbeddingEnumerator(Topology(1, "cpu"), 1)._estimators]
-    own = [type(e) for e in value._estimators]
-    if own != usual:
-        names = ", ".join(e.__name__ for e in own)
-        message = f"enumerator has estimators of its own ({names}), which the search does not ask"
-        hint = 'pass profile= or arguments=["--model", "FOLDER"] for costs of a cost model'
-        return [Problem(message, hint)]
-    return []
-
-
-def _proposers(value: Any) -> list[Problem]:
-    every = value if isinstance(value, Sequence) else [] if value is None else [value]
-    return [
-        Problem(
-            f"proposer of type {type(p).__name__}: the search does not choose among proposals",
-            _SEARCH,
-        )
-        for p in every
-        if type(p) not in _PROPOSERS
-    ]
-
-
-def _partitioner(value: Any) -> list[Problem]:
-    if value is None:
-        return []
-    if type(value) is not GreedyPerfPartitioner:
-        message = f"partitioner is of type {type(value).__name__}, and the search places tables"
-        return [Problem(message, _SEARCH)]
-    if value._balance_modules:
-        message = "partitioner balances each module by itself, and the search balances all together"
-        return [Problem(message, "leave balance_modules out")]
-    return []
-
-
-def _performance_model(value: Any) -> list[Problem]:
-    if value is None or type(value) is NoopPerfModel:
-        return []
-    message = f"performance_model is of type {type(value).__name__}, which the search does not ask"
+    given = {
+        "enumerator": [enumerator],
+        "proposer": proposer if isinstance(proposer, Sequence) else [proposer],
+        "partitioner": [partitioner],
+        "performance_model": [performance_model],
+    }
     hint = (
-        "leave it out: without profile= the search uses TorchRec's own formulas; profile= or "
-        'arguments=["--model", "FOLDER"] chooses a cost model'
+        'leave it out; arguments=["--method", "..."] chooses the search, profile= or "--model" a '
+        'cost model, and constraints= or "--sharding-types" say what a table may have'
     )
-    return [Problem(message, hint)]
+    found = [
+        Problem(f"{option} is of type {type(p).__name__}, which the search does not ask", hint)
+        for option, own in given.items()
+        for p in own
+        if p is not None and type(p) not in _DEFAULTS[option]
+    ]
+    if type(enumerator) is EmbeddingEnumerator:
+        usual = [type(e) for e in EmbeddingEnumerator(Topology(1, "cpu"), 1)._estimators]
+        own = [type(e) for e in enumerator._estimators]
+        if own != usual:
+            names = ", ".join(e.__name__ for e in own)
+            message = f"enumerator has estimators of its own ({names}), which the search does "
+            found.append(Problem(message + "not ask", hint))
+    if type(partitioner) is GreedyPerfPartitioner and partitioner._balance_modules:
+        message = "partitioner balances each module by itself, and the search balances all together"
+        found.append(Problem(message, "leave balance_modules out"))
+    return found
 
 
 def stated(constraints: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -20,7 +20,6 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -879,12 +878,6 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
                     planner_type=type(self).__name__, timeout_seconds=self._timeout_seconds
                 ),
             )
-
-
-_OPTIONS = tuple(signature(NeuroShardPlanner.__init__).parameters)[1:]
-"""The names of the planner's options."""
-
-# Wrong options. Every rank finds the same ones, so no check reads the disk.
 
 
 @contextmanager

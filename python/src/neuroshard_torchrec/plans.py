@@ -123,7 +123,6 @@ def load_plan(
     if sharding_group_size is not None:
         ranks = ranks.grouped(sharding_group_size, use_inter_host_allreduce)
         problems += modules_problems(found, ranks.groups)
-    problems += fixed_tables.beyond(at, ranks.world_size)
     plan, more = placements(source, found, ranks, modules)
     if sharders is None:
         more = _with_sharders(more, kinds.single_bags(model, found))

@@ -20,7 +20,6 @@ from typing import Any
 
 from . import fingerprint
 from .errors import InputError, Problem, nearest, quote, quoted, shown
-from .planner import _OPTIONS as PLANNER_OPTIONS
 from .planner import NeuroShardPlanner
 
 # After the planner, whose imports check the versions.
@@ -36,30 +35,6 @@ _AVAILABLE = (
     *("binary", "url", "token", "token_file", "name"),
 )
 """The options of NeuroShardPlanner that a request may state."""
-
-_GROUPS = ("sharding_group_size", "use_inter_host_allreduce", "sync_every")
-
-_ELSEWHERE = {
-    "topology": "override build_topology of NeuroShardPlannerProvider",
-    "batch_size": "state batch_size of the request",
-    "batch_per_rank": "state batch_size of the request",
-    "world_size": "state world_size of the request",
-    "devices_per_host": "state local_world_size of the request",
-    "device_type": "state compute_device of the request",
-    "constraints": "state constraints of the request",
-    "storage_reservation": "state storage_reservation of the request",
-    "heuristical_storage_reservation_percentage": "state storage_reservation_percentage of the "
-    "NeuroShardPlannerConfig",
-    "stats": "pass a PlanReporter to the orchestrator",
-    "debug": "state debug of the NeuroShardPlannerConfig",
-    "timeout_seconds": "state timeout_seconds of the NeuroShardPlannerConfig",
-    **dict.fromkeys(
-        _GROUPS,
-        "plan with NeuroShardPlanner itself: its dmp_collection_options are what DMPCollection "
-        "must get",
-    ),
-}
-"""Where a request states what is an option of NeuroShardPlanner."""
 
 
 @dataclass(frozen=True)
@@ -169,14 +144,10 @@ def _options(request: Any) -> Mapping[str, Any]:
 
 def _no_option(name: Any) -> Problem:
     """Returns why an option cannot be in a request."""
-    if name in _ELSEWHERE:
-        return Problem(f"options: {name} is no option of a request", _ELSEWHERE[name])
-    if name in PLANNER_OPTIONS:
-        hint = "leave it out: TorchRec's fingerprint of a request cannot have it"
-        return Problem(f"options: {name} is no option of a request", hint)
     near = nearest(str(name), _AVAILABLE)
-    hint = f'did you mean "{near}"?' if near else f"they are {quoted(_AVAILABLE, len(_AVAILABLE))}"
-    return Problem(f"options: {shown(name)} is no option of NeuroShardPlanner", hint)
+    hint = f'did you mean "{near}"? ' if near else ""
+    hint += "The request itself states the others, or TorchRec's fingerprint of it cannot have them"
+    return Problem(f"options: {shown(name)} is no option of a request", hint)
 
 
 _RESERVATION = (
@@ -187,16 +158,6 @@ _RESERVATION = (
 )
 """The fields of a PlannerConfig for a storage reservation. The heuristical one reads them all."""
 
-_SKU_AWARE = "pass storage_reservation=SKUAwareStorageReservation(...) in the request"
-
-_INSTEAD = {
-    "storage_reservation_policy": _SKU_AWARE,
-    "model_base_bytes": _SKU_AWARE,
-    "home_sku": _SKU_AWARE,
-    "bwd_compute_multiplier": "override build_topology of NeuroShardPlannerProvider: a Topology "
-    "states it",
-}
-
 
 def _unread(request: Any) -> list[Problem]:
     """Returns a problem for each stated field of the PlannerConfig that would have no effect."""
@@ -204,22 +165,16 @@ def _unread(request: Any) -> list[Problem]:
     config = request.planner_config
     read = {"options", "debug", "timeout_seconds", *_reservation_fields(request)}
     hint = 'leave it out; options={"arguments": ["--method", "..."]} chooses the search, '
-    hint += '{"profile": "..."} a cost model, and constraints= says what a table may have'
-    given = "leave it out: storage_reservation of the request is what is reserved"
-    found = []
-    for f in fields(config):
-        value = getattr(config, f.name)
-        if f.name in read or value == f.default:
-            continue
-        instead = _INSTEAD.get(f.name, hint)
-        if f.name in _RESERVATION and request.storage_reservation is not None:
-            instead = given
-        elif f.name in _RESERVATION[1:]:
-            instead = f"leave it out: the policy {config.storage_reservation_policy.value} "
-            instead += "does not read it"
-        message = f"planner_config: {f.name} {shown(getattr(value, 'value', value))} has no effect"
-        found.append(Problem(message, instead))
-    return found
+    hint += '{"profile": "..."} a cost model, constraints= says what a table may have, '
+    hint += "storage_reservation= of the request what is reserved, and build_topology of "
+    hint += "NeuroShardPlannerProvider what devices are"
+    return [
+        Problem(
+            f"planner_config: {f.name} {shown(getattr(value, 'value', value))} has no effect", hint
+        )
+        for f in fields(config)
+        if f.name not in read and (value := getattr(config, f.name)) != f.default
+    ]
 
 
 def _reservation_fields(request: Any) -> tuple[str, ...]:

@@ -184,7 +184,6 @@ def read_model(
     found, at, more = fixed_tables.left_out(found, fixed)
     problems += [
         *more,
-        *([] if ranks is None else fixed_tables.beyond(at, group or ranks)),
         *fixed_tables.stated_twice("constraints", constraints or {}, at),
         *fixed_tables.stated_twice("access", access or {}, at),
     ]
