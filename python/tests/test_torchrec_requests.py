@@ -102,7 +102,9 @@ def passed(
 ) -> tuple[str, list[Any]]:
     """Returns the arguments that the program gets after -o, and its tables."""
     after = 'while [ "$1" != -o ]; do shift; done; shift 2'
-    path = script(folder, f'cat > "$0.json"; {after}; echo "<$*>" >&2; exit 2')
+    path = script(
+        folder, f'[ "$1" != version ] || exit; cat > "$0.json"; {after}; echo "<$*>" >&2; exit 2'
+    )
     with pytest.raises(BinaryError) as e:
         planner(binary=path, **options).plan(model, sharders)
     (arguments,) = re.findall("<(.*)>", str(e.value))
