@@ -319,14 +319,6 @@ def test_arguments_that_are_the_planners_own() -> None:
             planner(arguments=own)
 
 
-def test_a_folder_that_cannot_be_kept(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.touch()
-    for keep in (file, file / "below"):
-        with pytest.raises(InputError, match=r"keep: tables.json cannot be written into "):
-            planner(binary=script(tmp_path, "exit 0"), keep=keep).plan(MODEL)
-
-
 def test_errors_with_their_hints() -> None:
     stderr = (
         "neuroshard: error: a\nneuroshard: hint: b\nneuroshard: error: c\nd\n\n"

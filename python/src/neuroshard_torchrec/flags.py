@@ -91,21 +91,6 @@ def default_types(tables: Sequence[Json], preferred: Mapping[str, Sequence[str]]
     return ["--sharding-types", ",".join(types)]
 
 
-def no_host_memory(tables: Sequence[Json], arguments: Sequence[str]) -> list[Problem]:
-    """Returns a problem for each table that must lie in host memory, of a cluster that has none
-    unless the arguments state it."""
-    if stated(arguments, "--host-memory") or stated(arguments, "--host-memories"):
-        return []
-    hint = 'pass topology=Topology(..., ddr_cap=...), or arguments=["--host-memory", "1TiB"], the '
-    hint += "memory of a host for tables"
-    tiers = {t["name"]: t.get("constraints", {}).get("tiers") for t in tables}
-    return [
-        Problem(f"table {quote(name)} must lie in host memory, and profile= states none", hint)
-        for name, own in tiers.items()
-        if isinstance(own, list) and "hbm" not in own
-    ]
-
-
 def host_memory(tables: Sequence[Json]) -> bool:
     """Returns whether any table may lie in the memory of hosts, by its constraints."""
     tiers = [t.get("constraints", {}).get("tiers") for t in tables]

@@ -442,8 +442,6 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         if self._profile is None and not flags.stated(self._arguments, "--accounting"):
             costs += ["--accounting", FORMULAS]
         if not self._clustered:
-            if problems := flags.no_host_memory(read.tables["tables"], self._arguments):
-                raise InputError(problems)
             local = str(self._per_host(world_size))
             reserve = ["--reserve-fixed", f"{map_bytes}B"] if map_bytes else []
             return ["--devices", str(world_size), "--devices-per-host", local, *reserve, *costs]
@@ -561,15 +559,9 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
 
     def _leave(self, name: str, content: bytes) -> None:
         """Writes a file into the folder ``keep``, if there is to be one."""
-        if self._keep is None:
-            return
-        try:
+        if self._keep is not None:
             self._keep.mkdir(parents=True, exist_ok=True)
             write_whole(self._keep / name, content)
-        except OSError as e:
-            message = f"keep: {name} cannot be written into {quote(str(self._keep), 200)}: "
-            hint = "give a folder that rank 0 may write to"
-            raise InputError([Problem(message + (e.strerror or str(e)), hint)]) from e
 
     def _batch(self) -> int:
         batch = self._given_batch

@@ -9,7 +9,7 @@ constraints.py has what TorchRec's ParameterConstraints ask for.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from . import _modules as modules
@@ -86,51 +86,31 @@ write instead."""
 class Asked:
     """What a sharder asks for: the sharding types and the memory tiers that tables may have,
     None for any; whether all slices of columns of a table are on one host; the number format of
-    the exchanges; the share of the rows that is cached of tables with a cache; and the format
-    of the vectors that its kernels write."""
+    the exchanges; and the share of the rows that is cached of tables with a cache."""
 
     types: tuple[str, ...] | None = None
     one_host: bool = False
     comm_precision: str = "fp32"
     tiers: tuple[str, ...] | None = None
     cache_share: float | None = None
-    output: str = "fp32"
     problems: tuple[Problem, ...] = ()
-    warnings: tuple[str, ...] = field(default=())
 
 
-@dataclass(frozen=True)
-class AskedOfModel:
-    """What the sharders of all modules of a model ask for: that of each by the module's path,
-    and the format of all exchanges."""
-
-    of: Mapping[str, Asked]
-    comm_precision: str
-    problems: tuple[Problem, ...]
-    warnings: tuple[str, ...]
-
-
-def together(asked: Mapping[str, Asked]) -> AskedOfModel:
-    """Returns what the sharders ask for together, by the paths of their modules."""
-    problems = list(dict.fromkeys(p for a in asked.values() for p in a.problems))
-    warnings = list(dict.fromkeys(w for a in asked.values() for w in a.warnings))
+def widest(asked: Mapping[str, Asked]) -> tuple[str, str]:
+    """Returns the widest format of the exchanges of the modules at these paths, which a plan counts
+    for all, and a warning, or ""."""
     formats = {a.comm_precision: path for path, a in asked.items()}
-    widest = max(formats, key=lambda f: FORMATS[f], default="fp32")
-    if len(formats) > 1:
-        stated = "; ".join(f"module {quote(path)}: {f}" for f, path in formats.items())
-        warnings.append(
-            f"the sharders exchange in different formats ({stated}): the plan counts {widest} "
-            "for all modules"
-        )
-    return AskedOfModel(
-        of=asked,
-        comm_precision=widest,
-        problems=tuple(problems),
-        warnings=tuple(warnings),
+    found = max(formats, key=lambda f: FORMATS[f], default="fp32")
+    if len(formats) < 2:
+        return found, ""
+    stated = "; ".join(f"module {quote(path)}: {f}" for f, path in formats.items())
+    return found, (
+        f"the sharders exchange in different formats ({stated}): the plan counts {found} "
+        "for all modules"
     )
 
 
-def asked(sharder: modules.Sharder | None, kind: str = "EmbeddingBagCollection") -> Asked:
+def asked(sharder: modules.Sharder | None, kind: str) -> Asked:
     """Returns what the sharder of a kind of module asks for, with a problem for everything
     that neuroshard cannot do."""
     if sharder is None:
@@ -165,7 +145,7 @@ def asked(sharder: modules.Sharder | None, kind: str = "EmbeddingBagCollection")
     if output not in FORMATS:
         problems.append(not_an_output("fused_params of the sharder: output_dtype", output))
     one_host = sharder.types is not None and on_one_host(sharder.types)
-    return Asked(types, one_host, precision, tiers, share, output, tuple(problems))
+    return Asked(types, one_host, precision, tiers, share, tuple(problems))
 
 
 def labels(names: Sequence[str] | None) -> dict[str, str]:

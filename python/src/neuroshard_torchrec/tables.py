@@ -193,11 +193,10 @@ def read_model(
     device_type = device_type or torchrec.get_device_type()
     found = modules.running_on(device_type, found)
     tables = named(found)
-    asked = requests.together(
-        {c.path: requests.asked(own[c.path], c.kind) for c in found},
-    )
-    problems += asked.problems
-    for warning in asked.warnings:
+    asked = {c.path: requests.asked(own[c.path], c.kind) for c in found}
+    problems += dict.fromkeys(p for a in asked.values() for p in a.problems)
+    codecs, warning = requests.widest(asked)
+    if warning:
         log.warning("%s", warning)
     of_rank = batch // ranks if batch and ranks else None
     limits = _translated(constraints or {}, found, tables, device_type, of_rank)
@@ -206,9 +205,9 @@ def read_model(
         message = f"the collections of the model have no tables: {quoted(c.path for c in found)}"
         problems.append(Problem(message, "there is nothing to plan"))
     usual = {t.name: _preferred(t, own[t.path], preferred) for t in tables}
-    constraints, more = _restricted(limits, asked.of, usual, tables)
+    constraints, more = _restricted(limits, asked, usual, tables)
     problems += more
-    constraints, more = _in_memory(constraints, asked.of, tables)
+    constraints, more = _in_memory(constraints, asked, tables)
     problems += more
     given = limits.factors(sample is not None) | dict(pooling_factors or {})
     problems += _unknown(given, access or {}, constraints, tables, known)
@@ -278,11 +277,11 @@ def read_model(
         head["batch"] = batch
     if at:
         head["fixed"] = fixed_tables.loads(at, group or ranks)
-    precision, warning = requests.exchanged(outputs, asked.comm_precision)
+    precision, warning = requests.exchanged(outputs, codecs)
     if warning:
         log.warning("%s", warning)
     map_bytes = _map_bytes(tables, features, batch or 0, ranks or 1)
-    return Read(head | {"tables": out}, precision, asked.comm_precision, map_bytes, usual)
+    return Read(head | {"tables": out}, precision, codecs, map_bytes, usual)
 
 
 def _preferred(
