@@ -6,8 +6,7 @@ TorchRec splits them. A new kind is one more entry there.
     model    -> its modules of these kinds, with their tables   collect
     sharders -> what they say, in TorchRec's words              sharder_of
 
-Beside _torchrec.py, which checks the versions, and _sharded.py this is the only file that
-imports TorchRec.
+_torchrec.py lists the files that import TorchRec.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ lookups have weights. Tables of one sharder are read as one collection without w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
@@ -51,44 +50,44 @@ def tables_from_model_arch(arch: Any, **options: Any) -> Json:
     them: ``dataclasses.asdict(arch)`` is that JSON. ``options`` are those of
     ``tables_from_model`` but ``sharders``, which ModelArch has itself.
 
-    InputError reports everything that is wrong at once: also tables of sharders other than
+    InputError names the tables of sharders other than
     EmbeddingBagCollectionSharder and EmbeddingCollectionSharder, whose modules ModelArch does
     not describe.
     """
     if is_dataclass(arch) and not isinstance(arch, type):
         arch = asdict(arch)
-    problems: list[Problem] = []
-    by_sharder: dict[str, list[Any]] = {}
-    for i, table in enumerate(_entries(arch, "tables", problems)):
-        try:
-            kind = str(table["sharder_type"])
-            if kind not in _KINDS:
-                message = f"table {quote(str(table['name']))}: its sharder is {shown(kind)}, whose "
-                hint = f"sharders that are read: {quoted(_KINDS)}; for others, tables_from_model"
-                problems.append(Problem(message + "module is not in a ModelArch", hint))
+    try:
+        tables, sharders = list(arch["tables"]), list(arch.get("sharders", ()))
+        problems = []
+        by_sharder: dict[str, list[Any]] = {}
+        for table in tables:
+            kind = table["sharder_type"]
+            if kind in _KINDS:
+                by_sharder.setdefault(kind, []).append(_config(kind, table))
                 continue
-            by_sharder.setdefault(kind, []).append(_config(kind, table))
-        except (KeyError, TypeError, ValueError) as e:
-            problems.append(Problem(f"tables[{i}] is no TableArch of TorchRec: {_what(e)}"))
-    fused = _fused_params(_entries(arch, "sharders", problems), problems)
+            message = f"table {quote(table['name'])}: its sharder is {shown(kind)}, whose "
+            hint = f"sharders that are read: {quoted(_KINDS)}; for others, tables_from_model"
+            problems.append(Problem(message + "module is not in a ModelArch", hint))
+        fused: dict[str, dict[str, Any]] = {}
+        for sharder in sharders:
+            name, optimizer = sharder["sharder_type"], sharder.get("optimizer")
+            own = {} if optimizer is None else {"optimizer": EmbOptimType(optimizer)}
+            if fused.setdefault(name, own) != own:
+                message = f"{shown(name)} has several optimizers, and a ModelArch does not say "
+                hint = "read the model by tables_from_model"
+                problems.append(Problem(message + "which tables have which", hint))
+    except (AttributeError, KeyError, TypeError, ValueError) as e:
+        hint = "pass ctx.model_arch of TorchRec, or the JSON of dataclasses.asdict(ctx.model_arch)"
+        message = f"this is no ModelArch of TorchRec: {type(e).__name__}: {e}"
+        raise InputError([Problem(message, hint)]) from e
     if problems:
         raise InputError(problems)
     model = nn.ModuleDict()
     for kind, configs in by_sharder.items():
         # A name that says where the tables were, as a ModelArch has no paths.
         model[kind.removesuffix("Sharder")] = _KINDS[kind][1](tables=configs, device="meta")
-    sharders = [_KINDS[kind][0](fused_params=fused.get(kind)) for kind in by_sharder]
-    return tables_from_model(model, sharders=sharders, **options)
-
-
-def _entries(arch: Any, key: str, problems: list[Problem]) -> list[Any]:
-    """Returns a list of a ModelArch; what older files do not have is empty."""
-    entries = arch.get(key, ()) if isinstance(arch, Mapping) else None
-    if not isinstance(entries, (list, tuple)):
-        hint = "pass ctx.model_arch of TorchRec, or the JSON of dataclasses.asdict(ctx.model_arch)"
-        problems.append(Problem(f"{key} is no list: this is no ModelArch of TorchRec", hint))
-        return []
-    return list(entries)
+    made = [_KINDS[kind][0](fused_params=fused.get(kind)) for kind in by_sharder]
+    return tables_from_model(model, sharders=made, **options)
 
 
 def _config(kind: str, table: Any) -> Any:
@@ -103,25 +102,3 @@ def _config(kind: str, table: Any) -> Any:
     if kind == EmbeddingBagCollectionSharder.__name__:
         stated["pooling"] = PoolingType(table.get("pooling") or PoolingType.SUM)
     return _KINDS[kind][2](**stated)
-
-
-def _fused_params(sharders: list[Any], problems: list[Problem]) -> dict[str, dict[str, Any]]:
-    """Returns the fused_params of each sharder by its name: its optimizer."""
-    found: dict[str, dict[str, Any]] = {}
-    for i, sharder in enumerate(sharders):
-        try:
-            name, optimizer = str(sharder["sharder_type"]), sharder.get("optimizer")
-            fused = {} if optimizer is None else {"optimizer": EmbOptimType(optimizer)}
-        except (KeyError, TypeError, ValueError, AttributeError) as e:
-            problems.append(Problem(f"sharders[{i}] is no SharderArch of TorchRec: {_what(e)}"))
-            continue
-        if found.setdefault(name, fused) != fused:
-            message = f"{shown(name)} has several optimizers, and a ModelArch does not say which "
-            problems.append(
-                Problem(message + "tables have which", "read the model by tables_from_model")
-            )
-    return found
-
-
-def _what(e: Exception) -> str:
-    return f"{e.args[0]!r} is missing" if isinstance(e, KeyError) else shown(str(e))
