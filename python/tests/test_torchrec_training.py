@@ -172,20 +172,18 @@ HAND_WRITTEN = {
 }
 
 
-def start(
-    folder: Path, cases: list[Json], program: str = "", limit: float = LIMIT
-) -> tuple[int, str]:
+def start(folder: Path, cases: list[Json], limit: float = LIMIT) -> tuple[int, str]:
     """Trains the cases, and returns the exit code and what was logged."""
     (folder / "cases.json").write_text(json.dumps(cases))
-    return launch(ranks.__file__, folder, program, limit)
+    return launch(ranks.__file__, folder, limit)
 
 
-def launch(script: str, folder: Path, program: str = "", limit: float = LIMIT) -> tuple[int, str]:
+def launch(script: str, folder: Path, limit: float = LIMIT) -> tuple[int, str]:
     """Runs a script on a folder, and returns the exit code and what was logged."""
-    return unless_aborted(lambda: launched(script, folder, program, limit), folder)
+    return unless_aborted(lambda: launched(script, folder, limit), folder)
 
 
-def launched(script: str, folder: Path, program: str, limit: float) -> tuple[int, str]:
+def launched(script: str, folder: Path, limit: float) -> tuple[int, str]:
     """Runs a script once, as launch does."""
     log = folder / "log"
     with log.open("wb") as out:
@@ -193,7 +191,7 @@ def launched(script: str, folder: Path, program: str, limit: float) -> tuple[int
             [sys.executable, "-W", "ignore", script, str(folder)],
             stdout=out,
             stderr=subprocess.STDOUT,
-            env=environment(NEUROSHARD_BINARY=program),
+            env=environment(),
             start_new_session=True,
         )
         try:
@@ -308,7 +306,7 @@ def trained(folder: Path, binary: str) -> list[Json]:
         path = folder / f"{name}.json"
         path.write_text(json.dumps(refused(name)))
         cases.append({"name": name, "plan": str(path), "raw": True, "fails": True})
-    code, log = start(folder, cases, binary)
+    code, log = start(folder, cases)
     assert code == 0, log[-5000:]
     return results(folder)
 
