@@ -58,10 +58,10 @@ from neuroshard_torchrec import (
     NeuroShardPlanner,
     PlanError,
     ReplicatedTablesWarning,
+    flags,
     load_plan,
     tables_from_model,
 )
-from neuroshard_torchrec import planner as planners
 from neuroshard_torchrec._modules import _id_map
 from neuroshard_torchrec._torchrec import ShardingEnv
 
@@ -470,5 +470,5 @@ def test_the_maps_of_managed_collisions_are_kept_free(
     assert f"the {maps} bytes that the maps" in warning
     of_torchrec: Json = {"topology": Topology(4, compute_device="cpu"), "batch_size": 4096}
     kept = reserve(**of_torchrec)
-    monkeypatch.setattr(planners, "_reserved", lambda _, map_bytes: 0)
+    monkeypatch.setattr(flags, "reserved", lambda _, map_bytes: 0)
     assert kept - reserve(**of_torchrec) == maps

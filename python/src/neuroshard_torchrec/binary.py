@@ -35,7 +35,7 @@ EXPORT_S = 300.0
 
 Json = dict[str, Any]
 
-_LINE = re.compile(r"neuroshard: (error|hint): (?:standard input(?::\d+)?: )?(.*)")
+_LINE = re.compile(r"neuroshard: (error|hint): (?:(?:standard input|-)(?::\d+)?: )?(.*)")
 _VERSION = re.compile(rf"{NAME} (\S+)")
 _NAME_IT = f"name it by binary= or ${VARIABLE}"
 _INSTALL = f"install it (pip install ./python, or go install ./cmd/{NAME}), or {_NAME_IT}"
