@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -36,9 +37,8 @@ func (s *server) made(overrides string) string {
 func TestBytesOfThePlan(t *testing.T) {
 	s := start(t, service.Options{})
 	id := s.object(200, "POST", "/v1/plan", `{"problem": {"workload": "criteo-kaggle", "overrides": {"devices": 2}}, "options": {"seed": 3, "max_evaluations": 300}}`)["id"].(string)
-	two := 2
-	parts := input.Parts{Overrides: input.Overrides{Devices: &two}}
-	parts.Tables, parts.Workload, _ = input.Workload("criteo-kaggle", &parts.Overrides)
+	parts := input.Parts{Overrides: input.Overrides{"devices": "2"}}
+	parts.Tables, parts.Workload, _ = input.Workload("criteo-kaggle", parts.Overrides)
 	p, warnings, err := parts.Problem()
 	if err != nil {
 		t.Fatal(err)
@@ -418,8 +418,7 @@ func TestJudgingStops(t *testing.T) {
 	for i := range tables {
 		fmt.Fprintf(&csv, "t%d,100,8\n", i)
 	}
-	n, device, batch := devices, "a100-80", 65536
-	parts := &input.Parts{Overrides: input.Overrides{Devices: &n, Device: &device, Batch: &batch}}
+	parts := &input.Parts{Overrides: input.Overrides{"devices": strconv.Itoa(devices), "device": "a100-80", "batch": "65536"}}
 	parts.Tables, parts.TablesErr = input.Tables("tables.csv", strings.NewReader(csv.String()), input.Options{})
 	p, _, err := parts.Problem()
 	if err != nil {

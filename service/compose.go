@@ -66,7 +66,7 @@ func (c *composer) parts(body *ProblemBody, old *plan.Plan) (*input.Parts, []fau
 	overrides, faults := body.Overrides.overrides()
 	parts := &input.Parts{Overrides: overrides, Own: c.prices.own()}
 	if old != nil {
-		cluster, own := input.ClusterOf(old, &parts.Overrides)
+		cluster, own := input.ClusterOf(old, parts.Overrides)
 		parts.Fallback = &cluster
 		if parts.Own == nil {
 			parts.Own = own
@@ -77,7 +77,7 @@ func (c *composer) parts(body *ProblemBody, old *plan.Plan) (*input.Parts, []fau
 		if err := c.limits.drawn(body.Workload); err != nil {
 			return nil, nil, err
 		}
-		parts.Tables, parts.Workload, parts.TablesErr = input.Workload(body.Workload, &parts.Overrides)
+		parts.Tables, parts.Workload, parts.TablesErr = input.Workload(body.Workload, parts.Overrides)
 		parts.Tables.Name = "problem.workload"
 	case body.TablesCSV != "":
 		parts.Tables, parts.TablesErr = c.tables("problem.tables_csv", strings.NewReader(body.TablesCSV), parts.Overrides.Options())

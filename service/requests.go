@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/neuroshard/neuroshard/problem/input"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // requests.go has the bodies of requests. The tags are the schemas of the API.
@@ -54,27 +56,39 @@ type OverridesBody struct {
 	Dim                *int      `json:"dim,omitempty" doc:"Columns of tables in the prototype's format, which does not state them"`
 }
 
-// overrides returns the fields as package input takes them, and the faults of quantities.
+// overrides returns the fields as package input takes them, with a fault for each quantity that is not one.
 func (o *OverridesBody) overrides() (input.Overrides, []fault) {
 	if o == nil {
-		return input.Overrides{}, nil
+		return nil, nil
 	}
 	var faults []fault
-	size := func(q *Quantity, name string) *unit.Bytes {
-		return quantityOf(q, "problem.overrides."+name, unit.ParseSize, &faults)
+	all := input.Overrides{}
+	body, _ := json.Marshal(o) // it was read from JSON
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(body, &fields)
+	for key, value := range fields {
+		text := string(value)
+		var written string
+		var number float64
+		switch size := slices.Contains([]string{"memory", "reserve_fixed", "host_memory"}, key); {
+		case text[0] == '"':
+			_ = json.Unmarshal(value, &written)
+			text = written
+		case size || strings.HasSuffix(key, "_bandwidth"):
+			if json.Unmarshal(value, &number) != nil || number < 0 || size && number != math.Trunc(number) {
+				faults = append(faults, fault{Location: "problem.overrides." + key, Message: clip(text) + " is not a whole number in range"})
+				continue
+			}
+			if text += "B"; !size {
+				text += "/s"
+			}
+		}
+		if key == "for" {
+			key = "engine"
+		}
+		all[key] = text
 	}
-	return input.Overrides{
-		DeviceMemories: o.DeviceMemories, HostMemories: o.HostMemories,
-		Devices: o.Devices, DevicesPerHost: o.DevicesPerHost, Device: o.Device,
-		Memory: size(o.Memory, "memory"), ReserveFixed: size(o.ReserveFixed, "reserve_fixed"), HostMemory: size(o.HostMemory, "host_memory"),
-		NetworkBandwidth:   quantityOf(o.NetworkBandwidth, "problem.overrides.network_bandwidth", unit.ParseBandwidth, &faults),
-		LinkBandwidth:      quantityOf(o.LinkBandwidth, "problem.overrides.link_bandwidth", unit.ParseBandwidth, &faults),
-		HBMBandwidth:       quantityOf(o.HBMBandwidth, "problem.overrides.hbm_bandwidth", unit.ParseBandwidth, &faults),
-		HostLinkBandwidth:  quantityOf(o.HostLinkBandwidth, "problem.overrides.host_link_bandwidth", unit.ParseBandwidth, &faults),
-		BackwardMultiplier: o.BackwardMultiplier, WeightedBackwardMultiplier: o.WeightedBackward,
-		NVLinkDomain: o.NVLinkDomain, Replicas: o.Replicas, SyncEvery: o.SyncEvery, InterHostAllReduce: o.InterHost, ReserveShare: o.ReserveShare,
-		Accounting: o.Accounting, CommPrecision: o.CommPrecision, Engine: o.Engine, Lanes: o.Lanes, MinWidth: o.MinWidth, Batch: o.Batch, Dim: o.Dim, Optimizer: o.Optimizer,
-	}, faults
+	return all, faults
 }
 
 // OptionsBody are the options of a search.

@@ -177,8 +177,9 @@ func (s *sweeper) define(body *SweepBody) (*sweep.Definition, int64, error) {
 func statedDevices(def *sweep.Definition) int {
 	p := &def.Parts
 	switch {
-	case p.Overrides.Devices != nil:
-		return *p.Overrides.Devices
+	case p.Overrides.Has("devices"):
+		n, _ := p.Overrides.Devices()
+		return n
 	case p.Topology != nil:
 		return p.Topology.Topology.Devices
 	case p.Tables.Cluster != nil:

@@ -65,57 +65,6 @@ func (s *size) String() string {
 
 func (s *size) Type() string { return "size" }
 
-// bandwidth is a flag's value in bytes a second, with its unit: unit.ParseBandwidth.
-type bandwidth unit.Bandwidth
-
-func (b *bandwidth) Set(text string) error {
-	read, err := unit.ParseBandwidth(text)
-	if err == nil {
-		*b = bandwidth(read)
-	}
-	return err
-}
-
-func (b *bandwidth) String() string {
-	if *b == 0 {
-		return ""
-	}
-	return unit.Bandwidth(*b).String()
-}
-
-func (b *bandwidth) Type() string { return "bandwidth" }
-
-// replicasFlag is a number of sharding groups, or auto.
-type replicasFlag struct {
-	n    int
-	auto bool
-}
-
-func (r *replicasFlag) Set(text string) error {
-	if text == "auto" {
-		*r = replicasFlag{auto: true}
-		return nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		return fmt.Errorf("%q is neither a whole number nor auto", text)
-	}
-	*r = replicasFlag{n: n}
-	return nil
-}
-
-func (r *replicasFlag) String() string {
-	switch {
-	case r.auto:
-		return "auto"
-	case r.n == 0:
-		return ""
-	}
-	return strconv.Itoa(r.n)
-}
-
-func (r *replicasFlag) Type() string { return "n|auto" }
-
 // shardFlag is a flag's value of the form i/n.
 type shardFlag collect.Shard
 

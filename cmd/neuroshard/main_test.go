@@ -515,7 +515,7 @@ func TestZeroOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := input.Parts{Overrides: input.Overrides{Device: new("h100-80"), Devices: new(4)}}
+	parts := input.Parts{Overrides: input.Overrides{"device": "h100-80", "devices": "4"}}
 	parts.Tables, parts.TablesErr = input.Tables(source, strings.NewReader(tables), parts.Overrides.Options())
 	p, _, err := parts.Problem()
 	if err != nil {

@@ -196,14 +196,13 @@ func (p *planCommand) checkTypes(of *problem.Problem) error {
 
 // compose composes the problem; with --replicas auto that of one sharding group.
 func (p *planCommand) compose(parts input.Parts) (loaded, error) {
-	if !p.cluster.replicas.auto {
+	if !p.cluster.autoReplicas {
 		return composeProblem(p.app, parts, &p.cluster)
 	}
-	one := p.cluster
-	one.replicas, one.single = replicasFlag{n: 1}, true
-	l, err := composeProblem(p.app, parts, &one)
-	if n := p.cluster.syncEvery; p.given("sync-every") && (n < 1 || n > hardware.MaxSyncEvery) {
-		err = input.Join(err, faulty(fmt.Sprintf("--sync-every: %d steps are not between 1 and %d", n, hardware.MaxSyncEvery), "state the steps from one all-reduce of the replicas to the next"))
+	l, err := composeProblem(p.app, parts, p.cluster.inGroups(1))
+	text := p.cluster.stated["sync_every"]
+	if n, wrong := strconv.Atoi(text); text != "" && (wrong != nil || n < 1 || n > hardware.MaxSyncEvery) {
+		err = input.Join(err, faulty(fmt.Sprintf("--sync-every: %s steps are not between 1 and %d", text, hardware.MaxSyncEvery), "state the steps from one all-reduce of the replicas to the next"))
 	}
 	return l, err
 }
@@ -212,7 +211,7 @@ func (p *planCommand) compose(parts input.Parts) (loaded, error) {
 func (p *planCommand) planned(ctx context.Context, parts input.Parts, l *loaded, old *plan.Plan, measure *neuroshard.Measure, options neuroshard.Options) (f *planFound, err error) {
 	f = &planFound{problem: l.problem}
 	switch {
-	case p.cluster.replicas.auto:
+	case p.cluster.autoReplicas:
 		problems, untried := p.grouped(parts, l.problem)
 		options.Warnings = append(slices.Clone(options.Warnings), notTried(untried)...)
 		if f.Result, err = neuroshard.PlanReplicas(ctx, problems, options); err != nil {
@@ -273,9 +272,7 @@ func (p *planCommand) grouped(parts input.Parts, whole *problem.Problem) (proble
 		if most%n != 0 {
 			continue
 		}
-		one := p.cluster
-		one.replicas = replicasFlag{n: n}
-		other, err := composeProblem(p.app, parts, &one)
+		other, err := composeProblem(p.app, parts, p.cluster.inGroups(n))
 		if err == nil {
 			problems = append(problems, other.problem)
 			continue
@@ -425,7 +422,7 @@ func (p *planCommand) check() error {
 	if p.given("sharding-types") && !slices.Equal(p.types.options(), search.Columns()) && search.Method(p.method) != search.Default {
 		errs = append(errs, faulty(fmt.Sprintf("--sharding-types: method %s places tables in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default)))
 	}
-	if p.cluster.replicas.auto && len(p.compared.given) > 0 {
+	if p.cluster.autoReplicas && len(p.compared.given) > 0 {
 		errs = append(errs, faulty("--replicas auto: --compare-plan needs a stated number of sharding groups", "state the number, such as --replicas 2, or leave --compare-plan out"))
 	}
 	errs = append(errs, p.checkBeam(), p.checkBudgets(), p.checkFrom(), checkMeasure(p))
@@ -456,7 +453,7 @@ func (p *planCommand) checkFrom() error {
 		return nil
 	}
 	var errs []error
-	if p.cluster.replicas.auto {
+	if p.cluster.autoReplicas {
 		errs = append(errs, faulty("--replicas auto: --from needs a stated number of sharding groups", "state the number of the old plan, or leave --from out"))
 	}
 	for _, name := range []string{"method", "steps", "beam", "candidates", "grid", "max-evaluations", "budget", "policy", "samples"} {

@@ -62,7 +62,7 @@ func checkMeasure(p *planCommand) error {
 	add(m.rounds < verify.LeastRounds || m.rounds > mostRuns, "state a number in this range, such as --runs 12; a test of fewer cannot tell finalists apart", "--runs %d is not between %d and %d", m.rounds, verify.LeastRounds, mostRuns)
 	add(search.Method(p.method) != search.Default, fmt.Sprintf("leave --measure out, or plan with --method %s", search.Default), "method %s has no finalists", search.Method(p.method))
 	add(p.from != "", "leave --measure or --from out", "a search from an old plan has no finalists")
-	add(p.cluster.replicas.auto || p.cluster.replicas.n > 1, "leave --replicas or --measure out", "a backend runs the devices of one sharding group")
+	add(p.cluster.autoReplicas || p.cluster.stated.Has("replicas") && p.cluster.stated["replicas"] != "1", "leave --replicas or --measure out", "a backend runs the devices of one sharding group")
 	joint := p.given("sharding-types") && slices.ContainsFunc(p.types.options(), problem.ShardingType.Joint)
 	add(joint, "leave --sharding-types out, or state table_wise,column_wise", "a backend runs tables that are whole or cut by columns only")
 	if m.backend.name == backendSimulated {

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +19,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/step"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // problem.go reads the parts of a problem, tables, topology file and flags, and has
@@ -27,25 +28,10 @@ import (
 type clusterFlags struct {
 	set *pflag.FlagSet
 
-	topology                     string
-	devices, perHost, batch, dim int
-	device                       string
-	memory, reserveFixed         size
-	hostMemory                   size
-	deviceMemories, hostMemories string
-	network, link, hbm, hostLink bandwidth
-	domain                       int
-	replicas                     replicasFlag
-	// single says that there is one sharding group, whatever flags and files say of the all-reduce.
-	single                    bool
-	interHost                 bool
-	syncEvery                 int
-	accounting, commPrecision string
-	engine, lanes             string
-	optimizer                 string
-	minWidth                  int
-	reserveShare              float64
-	backward, weighted        float64
+	topology string
+	// stated are the fields of the cluster that flags state, and autoReplicas that --replicas is auto.
+	stated       input.Overrides
+	autoReplicas bool
 
 	// step has the flags of the whole step, which plan and step register.
 	step stepFlags
@@ -75,33 +61,40 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	defer manual.Section(f, clusterSection)()
 	f.StringVar(&c.topology, "topology", "", "read the cluster from this YAML or JSON `file`; other flags override it")
-	f.IntVar(&c.devices, "devices", 0, "number of devices")
-	f.StringVar(&c.device, "device", "", "device `profile`; list them with: neuroshard devices")
-	f.IntVar(&c.perHost, "devices-per-host", 0, fmt.Sprintf("devices that share a host's fast links (default: %d; all, if they are fewer, have no network between hosts, or are those of your own model)", hardware.UsualPerHost))
-	f.Var(&c.memory, "memory", "memory of a device, such as 40GiB (default: the profile's)")
-	f.StringVar(&c.deviceMemories, "device-memories", "", "memory of each device if devices differ: `sizes` in order, such as 40GiB,80GiB for two devices, or by number, such as 0-3=40GiB, the others with --memory")
-	f.Float64Var(&c.reserveShare, "reserve-share", hardware.DefaultReserveShare, "`share` of each device's memory to keep free of tables")
-	f.Var(&c.reserveFixed, "reserve-fixed", "memory of each device to keep free on top of the share")
-	f.Var(&c.hostMemory, "host-memory", "memory of a full host that the tables of its devices may use, such as 1TiB (default: none)")
-	f.StringVar(&c.hostMemories, "host-memories", "", "memory of each host if hosts differ: `sizes` in order or by number, such as 0=512GiB, the others with --host-memory")
-	f.Var(&c.network, "network-bandwidth", "a device's share of the network between hosts, such as 50GB/s (default: the profile's)")
-	f.IntVar(&c.domain, "nvlink-domain", 0, "devices that the links inside hosts join, where they join several hosts, such as 72 (default: those of a host)")
-	f.Var(&c.link, "link-bandwidth", "bandwidth of a device to the others of its host, with --model torchrec (default: TorchRec's, 600 GiB/s)")
-	f.Var(&c.hbm, "hbm-bandwidth", "bandwidth of a device's memory, with --model torchrec (default: TorchRec's, 897 GiB/s)")
-	f.Var(&c.hostLink, "host-link-bandwidth", "bandwidth of a device to its host's memory, with --model torchrec (default: TorchRec's, 32 GiB/s)")
-	f.Float64Var(&c.backward, "backward-multiplier", 2, "time of the kernels of the backward over that of the forward, with --model torchrec: TorchRec's bwd_compute_multiplier")
-	f.Float64Var(&c.weighted, "weighted-backward-multiplier", 1, "factor of the time of the backward for weighted lookups, with --model torchrec: TorchRec's weighted_feature_bwd_compute_multiplier")
-	f.Var(&c.replicas, "replicas", "`sharding groups` of 2D parallelism, each with all tables and a part of the batch; all other flags describe the whole cluster; plan also takes auto, for the groups of the cheapest step (default: 1)")
-	f.IntVar(&c.syncEvery, "sync-every", 1, "steps from one all-reduce of the replicas' weights and optimizer states to the next")
-	f.BoolVar(&c.interHost, "inter-host-allreduce", false, "the devices of a sharding group are consecutive, so the all-reduce of the replicas takes the network: TorchRec's use_inter_host_allreduce (default: the replicas of a shard are neighbours)")
-	f.StringVar(&c.accounting, "accounting", problem.CountAll.String(), "which `bytes` count against a device's memory: all; or torchrec, those that TorchRec's storage estimator counts in the newest release that is known, or torchrec-1.6, in another release")
-	f.StringVar(&c.commPrecision, "comm-precision", problem.FP32.String(), "number `format` of the vectors that devices send each other: fp32, fp16 or bf16")
-	f.StringVar(&c.engine, "for", "", "the `engine` that is to run the plan, torchrec or hugectr: the plan keeps to the engine's rules, so the engine trains it, stores checkpoints of it and loads them (default: any engine)")
-	f.StringVar(&c.lanes, "lanes", problem.LanesByWidest.String(), "which table sets the `lanes` of a bag in the estimates: widest, the widest of its operator; or own, each table its own, for those who measured that")
-	f.IntVar(&c.minWidth, "min-width", 0, "no slice of a table is narrower than this number of columns, a multiple of 4 (default: 4)")
-	f.IntVar(&c.batch, "batch", 0, fmt.Sprintf("global batch in samples (default: the tables' own, or %d)", input.DefaultBatch))
-	f.StringVar(&c.optimizer, "optimizer", "", "`name` of the optimizer of tables that state none: "+strings.Join(problem.Optimizers(), ", ")+" (default: sgd, which keeps no state, with a warning)")
-	f.IntVar(&c.dim, "dim", 0, "columns of tables in the prototype's format, which does not state them")
+	for _, one := range []struct{ key, kind, usual, usage string }{
+		{"devices", "int", "", "number of devices"},
+		{"device", "string", "", "device `profile`; list them with: neuroshard devices"},
+		{"devices_per_host", "int", "", fmt.Sprintf("devices that share a host's fast links (default: %d; all, if they are fewer, have no network between hosts, or are those of your own model)", hardware.UsualPerHost)},
+		{"memory", "size", "", "memory of a device, such as 40GiB (default: the profile's)"},
+		{"device_memories", "string", "", "memory of each device if devices differ: `sizes` in order, such as 40GiB,80GiB for two devices, or by number, such as 0-3=40GiB, the others with --memory"},
+		{"reserve_share", "float64", fmt.Sprint(hardware.DefaultReserveShare), "`share` of each device's memory to keep free of tables"},
+		{"reserve_fixed", "size", "", "memory of each device to keep free on top of the share"},
+		{"host_memory", "size", "", "memory of a full host that the tables of its devices may use, such as 1TiB (default: none)"},
+		{"host_memories", "string", "", "memory of each host if hosts differ: `sizes` in order or by number, such as 0=512GiB, the others with --host-memory"},
+		{"network_bandwidth", "bandwidth", "", "a device's share of the network between hosts, such as 50GB/s (default: the profile's)"},
+		{"nvlink_domain", "int", "", "devices that the links inside hosts join, where they join several hosts, such as 72 (default: those of a host)"},
+		{"link_bandwidth", "bandwidth", "", "bandwidth of a device to the others of its host, with --model torchrec (default: TorchRec's, 600 GiB/s)"},
+		{"hbm_bandwidth", "bandwidth", "", "bandwidth of a device's memory, with --model torchrec (default: TorchRec's, 897 GiB/s)"},
+		{"host_link_bandwidth", "bandwidth", "", "bandwidth of a device to its host's memory, with --model torchrec (default: TorchRec's, 32 GiB/s)"},
+		{"backward_multiplier", "float64", "2", "time of the kernels of the backward over that of the forward, with --model torchrec: TorchRec's bwd_compute_multiplier"},
+		{"weighted_backward_multiplier", "float64", "1", "factor of the time of the backward for weighted lookups, with --model torchrec: TorchRec's weighted_feature_bwd_compute_multiplier"},
+		{"replicas", "n|auto", "", "`sharding groups` of 2D parallelism, each with all tables and a part of the batch; all other flags describe the whole cluster; plan also takes auto, for the groups of the cheapest step (default: 1)"},
+		{"sync_every", "int", "1", "steps from one all-reduce of the replicas' weights and optimizer states to the next"},
+		{"inter_host_allreduce", "bool", "", "the devices of a sharding group are consecutive, so the all-reduce of the replicas takes the network: TorchRec's use_inter_host_allreduce (default: the replicas of a shard are neighbours)"},
+		{"accounting", "string", problem.CountAll.String(), "which `bytes` count against a device's memory: all; or torchrec, those that TorchRec's storage estimator counts in the newest release that is known, or torchrec-1.6, in another release"},
+		{"comm_precision", "string", problem.FP32.String(), "number `format` of the vectors that devices send each other: fp32, fp16 or bf16"},
+		{"engine", "string", "", "the `engine` that is to run the plan, torchrec or hugectr: the plan keeps to the engine's rules, so the engine trains it, stores checkpoints of it and loads them (default: any engine)"},
+		{"lanes", "string", problem.LanesByWidest.String(), "which table sets the `lanes` of a bag in the estimates: widest, the widest of its operator; or own, each table its own, for those who measured that"},
+		{"min_width", "int", "", "no slice of a table is narrower than this number of columns, a multiple of 4 (default: 4)"},
+		{"batch", "int", "", fmt.Sprintf("global batch in samples (default: the tables' own, or %d)", input.DefaultBatch)},
+		{"optimizer", "string", "", "`name` of the optimizer of tables that state none: " + strings.Join(problem.Optimizers(), ", ") + " (default: sgd, which keeps no state, with a warning)"},
+		{"dim", "int", "", "columns of tables in the prototype's format, which does not state them"},
+	} {
+		flag := f.VarPF(&override{c, one.key, one.kind, one.usual}, strings.TrimPrefix(input.Flag(one.key), "--"), "", one.usage)
+		if one.kind == "bool" {
+			flag.NoOptDefVal = "true"
+		}
+	}
 	complete(cmd, "device", hardware.Names)
 	complete(cmd, "accounting", problem.ChosenAccountings)
 	complete(cmd, "comm-precision", problem.Precisions)
@@ -151,8 +144,8 @@ func readParts(a *app, source string, c *clusterFlags) (parts input.Parts) {
 
 // composeProblem adds the topology file and the flags to parts of a problem.
 func composeProblem(a *app, parts input.Parts, c *clusterFlags) (loaded, error) {
-	parts.Overrides, parts.Own = c.overrides(), c.own
-	if c.replicas.auto {
+	parts.Overrides, parts.Own = c.stated, c.own
+	if c.autoReplicas {
 		err := faulty("--replicas auto: only plan chooses the number of sharding groups", "state the number")
 		return loaded{}, err
 	}
@@ -171,30 +164,51 @@ func composeProblem(a *app, parts input.Parts, c *clusterFlags) (loaded, error) 
 	return loaded{p, in, warnings, parts.StatesAccounting()}, c.step.measuredWith(a, c, p, in)
 }
 
-// overrides returns the fields that flags state.
-func (c *clusterFlags) overrides() input.Overrides {
-	if c.single {
-		one, o := 1, *c
-		o.single, o.replicas = false, replicasFlag{}
-		all := o.overrides()
-		all.Replicas, all.SyncEvery, all.InterHostAllReduce = &one, nil, nil
-		return all
+// override is a flag for a field of the cluster.
+type override struct {
+	c                *clusterFlags
+	key, kind, usual string
+}
+
+// Set keeps the text, which package input reads.
+func (o *override) Set(text string) error {
+	if o.c.stated == nil {
+		o.c.stated = input.Overrides{}
 	}
-	return input.Overrides{
-		Devices: stated(c, "devices", &c.devices), DevicesPerHost: stated(c, "devices-per-host", &c.perHost),
-		Device: stated(c, "device", &c.device),
-		Memory: stated(c, "memory", (*unit.Bytes)(&c.memory)), HostMemory: stated(c, "host-memory", (*unit.Bytes)(&c.hostMemory)),
-		DeviceMemories: stated(c, "device-memories", &c.deviceMemories), HostMemories: stated(c, "host-memories", &c.hostMemories),
-		NetworkBandwidth: stated(c, "network-bandwidth", (*unit.Bandwidth)(&c.network)), NVLinkDomain: stated(c, "nvlink-domain", &c.domain),
-		Replicas: stated(c, "replicas", &c.replicas.n), SyncEvery: stated(c, "sync-every", &c.syncEvery), InterHostAllReduce: stated(c, "inter-host-allreduce", &c.interHost),
-		LinkBandwidth: stated(c, "link-bandwidth", (*unit.Bandwidth)(&c.link)), HBMBandwidth: stated(c, "hbm-bandwidth", (*unit.Bandwidth)(&c.hbm)),
-		HostLinkBandwidth:  stated(c, "host-link-bandwidth", (*unit.Bandwidth)(&c.hostLink)),
-		BackwardMultiplier: stated(c, "backward-multiplier", &c.backward), WeightedBackwardMultiplier: stated(c, "weighted-backward-multiplier", &c.weighted),
-		ReserveShare: stated(c, "reserve-share", &c.reserveShare), ReserveFixed: stated(c, "reserve-fixed", (*unit.Bytes)(&c.reserveFixed)),
-		Accounting: stated(c, "accounting", &c.accounting), CommPrecision: stated(c, "comm-precision", &c.commPrecision),
-		Engine: stated(c, "for", &c.engine), Lanes: stated(c, "lanes", &c.lanes), MinWidth: stated(c, "min-width", &c.minWidth),
-		Batch: stated(c, "batch", &c.batch), Dim: stated(c, "dim", &c.dim), Optimizer: stated(c, "optimizer", &c.optimizer),
+	auto := o.key == "replicas" && text == "auto"
+	if o.key == "replicas" {
+		o.c.autoReplicas = auto
 	}
+	if !auto {
+		o.c.stated[o.key] = text
+	}
+	return nil
+}
+
+// String returns the value that is stated, or the usual one.
+func (o *override) String() string {
+	if o.c == nil || !o.c.stated.Has(o.key) {
+		return o.usual
+	}
+	return o.c.stated[o.key]
+}
+
+// Type names the value in help texts.
+func (o *override) Type() string { return o.kind }
+
+// inGroups returns the flags for a cluster of the given number of sharding groups.
+func (c *clusterFlags) inGroups(n int) *clusterFlags {
+	groups := *c
+	groups.autoReplicas, groups.stated = false, maps.Clone(c.stated)
+	if groups.stated == nil {
+		groups.stated = input.Overrides{}
+	}
+	groups.stated["replicas"] = strconv.Itoa(n)
+	if n == 1 {
+		delete(groups.stated, "sync_every")
+		delete(groups.stated, "inter_host_allreduce")
+	}
+	return &groups
 }
 
 // countAs has the problem count the bytes that the plan counts, unless a flag or the topology
@@ -217,16 +231,14 @@ func stated[T any](c *clusterFlags, flag string, value *T) *T {
 // workload, or nil.
 func readTables(a *app, source string, c *clusterFlags) (input.TableFile, *input.Cluster, error) {
 	if strings.HasPrefix(source, workload.Prefix) {
-		overrides := c.overrides()
-		return input.Workload(source, &overrides)
+		return input.Workload(source, c.stated)
 	}
 	name, r, err := a.openOr(source, "check the path; for a published model write workload:NAME, listed by: neuroshard workloads")
 	if err != nil {
 		return input.Unread(source), nil, err
 	}
 	defer r.Close()
-	overrides := c.overrides()
-	opt := overrides.Options()
+	opt := c.stated.Options()
 	opt.MaxTables = c.maxTables
 	file, err := input.Tables(name, r, opt)
 	return file, nil, err

@@ -169,7 +169,8 @@ func (r *replanCommand) remaining(old *plan.Plan) (*input.Cluster, []int, error)
 	}
 	own := clusterOf(old, &r.cluster)
 	groups := old.Cluster.ReplicaCount()
-	replaced := r.given("devices") && r.cluster.devices == groups*old.Cluster.Devices || r.given("topology")
+	devices, _ := r.cluster.stated.Devices()
+	replaced := r.given("devices") && devices == groups*old.Cluster.Devices || r.given("topology")
 	if len(lost) > 0 && groups > 1 && !r.given("devices") && !r.given("topology") {
 		errs = append(errs, faulty(
 			fmt.Sprintf("--lost-devices and --lost-hosts: the old plan has %d sharding groups, and without the lost devices their numbers of devices differ", groups),

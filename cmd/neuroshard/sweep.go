@@ -428,7 +428,7 @@ func (s *sweepCommand) definition(source string) (sweep.Definition, error) {
 	def.Axes = axes
 	errs = append(errs, err)
 	parts := &def.Parts
-	parts.Overrides, parts.Own = s.cluster.overrides(), s.cluster.own
+	parts.Overrides, parts.Own = s.cluster.stated, s.cluster.own
 	parts.Tables, parts.Workload, parts.TablesErr = readTables(s.app, source, &s.cluster)
 	if s.cluster.topology != "" {
 		file, err := readTopology(s.app, &s.cluster)

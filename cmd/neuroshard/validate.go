@@ -71,8 +71,7 @@ once, and diff refuses tables that are listed twice.`,
 // clusterOf returns the cluster that a plan states, for the flags to override, and has the flags
 // know the plan's device.
 func clusterOf(pl *plan.Plan, flags *clusterFlags) *input.Cluster {
-	overrides := flags.overrides()
-	cluster, own := input.ClusterOf(pl, &overrides)
+	cluster, own := input.ClusterOf(pl, flags.stated)
 	if own != nil {
 		flags.own = own
 	}

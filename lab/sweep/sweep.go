@@ -25,6 +25,7 @@ import (
 	"maps"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/neuroshard/neuroshard"
@@ -367,26 +368,24 @@ func (s *Sweep) types(c *combination) Types {
 // an error the problem is incomplete.
 func (s *Sweep) compose(c combination) (*problem.Problem, *step.Input, []string, error) {
 	parts := s.def.Parts
-	o := &parts.Overrides
+	o := maps.Clone(parts.Overrides)
+	if o == nil {
+		o = input.Overrides{}
+	}
+	parts.Overrides = o
 	if c.device != "" {
-		o.Device = &c.device
+		o["device"] = c.device
 	}
-	if c.count > 0 {
-		o.Devices = &c.count
-	}
-	if c.host > 0 {
-		o.DevicesPerHost = &c.host
-	}
-	if c.batch > 0 {
-		o.Batch = &c.batch
+	for key, n := range map[string]int{"devices": c.count, "devices_per_host": c.host, "batch": c.batch} {
+		if n > 0 {
+			o[key] = strconv.Itoa(n)
+		}
 	}
 	if c.exchange != nil {
-		name := c.exchange.String()
-		o.CommPrecision = &name
+		o["comm_precision"] = c.exchange.String()
 	}
 	if c.engine != nil {
-		name := string(*c.engine)
-		o.Engine = &name
+		o["engine"] = string(*c.engine)
 	}
 	var err error
 	if parts.Tables, err = scaled(parts.Tables, &c); err != nil {
@@ -397,8 +396,7 @@ func (s *Sweep) compose(c combination) (*problem.Problem, *step.Input, []string,
 		if err != nil {
 			return &problem.Problem{}, nil, nil, err
 		}
-		batch := c.perDevice * n
-		o.Batch = &batch
+		o["batch"] = strconv.Itoa(c.perDevice * n)
 	}
 	p, warnings, err := parts.Problem()
 	if err != nil {
@@ -413,8 +411,8 @@ func (s *Sweep) compose(c combination) (*problem.Problem, *step.Input, []string,
 
 // devices returns the number of devices of a cell.
 func (s *Sweep) devices(parts input.Parts) (int, error) {
-	if parts.Overrides.Devices != nil {
-		return *parts.Overrides.Devices, nil
+	if n, stated := parts.Overrides.Devices(); stated {
+		return n, nil
 	}
 	p, _, err := parts.Problem()
 	if err != nil {

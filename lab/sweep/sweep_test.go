@@ -110,9 +110,8 @@ func TestCellsArePlans(t *testing.T) {
 // Where devices differ in memory, the memory of a cell is that of the device that uses the largest
 // share of its own, which is not the device with the most bytes here.
 func TestFullestOfUnevenDevices(t *testing.T) {
-	memories := "1GiB,1GiB,3.5GiB,3GiB"
 	s := tiny(t, Axes{Counts: []int{4}, Devices: []string{"a100-80"}}, func(d *Definition) {
-		d.Parts.Overrides.DeviceMemories = &memories
+		d.Parts.Overrides = input.Overrides{"device_memories": "1GiB,1GiB,3.5GiB,3GiB"}
 		d.Parts.Tables.Tables = d.Parts.Tables.Tables[:5]
 		for i, rows := range []int64{4e6, 4e6, 6e6, 6e6, 5e6} {
 			table := &d.Parts.Tables.Tables[i]
@@ -599,7 +598,7 @@ func TestIdentity(t *testing.T) {
 		"tariff": func(d *Definition) { d.Tariff = &Tariff{flat: 1} }, "types": func(d *Definition) { d.Types = Types{"table_wise", []problem.ShardingType{problem.TableWise}} },
 		"prices": func(d *Definition) { d.Prices = neuroshard.TorchRec() }, "axes": func(d *Definition) { d.Axes.Counts = []int{4, 2} },
 		"tables": func(d *Definition) { d.Parts.Tables.Tables = d.Parts.Tables.Tables[1:] },
-		"memory": func(d *Definition) { m := 20 * unit.GiB; d.Parts.Overrides.Memory = &m },
+		"memory": func(d *Definition) { d.Parts.Overrides = input.Overrides{"memory": "20GiB"} },
 		"step": func(d *Definition) {
 			in, price := "20GB/s", "3ms"
 			d.Parts.Flags.Loader, d.Parts.Flags.Measured = &in, &price

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // DefaultBatch is the global batch, in samples, of a problem whose batch nobody states:
@@ -42,62 +42,80 @@ func AnyCluster() Cluster {
 	return Cluster{Topology: hardware.Topology{Profile: profiles[len(profiles)-1], Memory: hardware.MaxMemory, Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve, HostMemory: hardware.MaxMemory}, any: true}
 }
 
-// Overrides are the fields of a problem that a user states beside files, by flags. A
-// field that is nil is not stated.
-type Overrides struct {
-	// DevicesPerHost replaces that of the file or of the plan; 0 is all devices. If nobody states
-	// it, the hosts are Topology.OnUsualHosts.
-	Devices, DevicesPerHost *int
-	// Device is the name of a device profile.
-	Device                           *string
-	Memory, ReserveFixed, HostMemory *unit.Bytes
-	// DeviceMemories and HostMemories are the memories of devices and of hosts that differ, as
-	// hardware.ParseMemories reads them.
-	DeviceMemories, HostMemories *string
-	// NetworkBandwidth is a device's share of the network between hosts. NVLinkDomain is the
-	// number of devices that the links inside hosts join.
-	NetworkBandwidth *unit.Bandwidth
-	NVLinkDomain     *int
-	// Replicas is the number of sharding groups of 2D parallelism; all other fields are those of
-	// the whole cluster. SyncEvery is the number of steps between all-reduces of the replicas.
-	Replicas, SyncEvery *int
-	// InterHostAllReduce says that the devices of a sharding group are consecutive.
-	InterHostAllReduce *bool
-	// LinkBandwidth, HBMBandwidth and HostLinkBandwidth are hardware.Bandwidths.
-	LinkBandwidth, HBMBandwidth, HostLinkBandwidth *unit.Bandwidth
-	// BackwardMultiplier and WeightedBackwardMultiplier are hardware.Multipliers.
-	BackwardMultiplier, WeightedBackwardMultiplier *float64
-	ReserveShare                                   *float64
-	// Accounting is the name of an accounting.
-	Accounting *string
-	// CommPrecision is the name of a precision.
-	CommPrecision *string
-	// Engine is the name of an engine.
-	Engine *string
-	// Lanes is the name of a lane rule.
-	Lanes *string
-	// MinWidth is the width of the narrowest slice of columns allowed, for all tables.
-	MinWidth *int
-	// Batch is the global batch in samples.
-	Batch *int
-	// Dim is the number of columns of tables whose file states none.
-	Dim *int
-	// Optimizer is the name of the optimizer of tables whose file states none.
-	Optimizer *string
+// Overrides are the fields of a problem that a user states beside files, by flags: texts, by the keys of a
+// topology file and by min_width, the width of the narrowest slice of columns allowed for all tables, dim, the
+// columns of tables whose file states none, and optimizer, that of tables whose file states none. A
+// devices_per_host of 0 is all devices; if nobody states it, the hosts are Topology.OnUsualHosts.
+type Overrides map[string]string
+
+// Has reports whether the key is stated.
+func (o Overrides) Has(key string) bool {
+	_, ok := o[key]
+	return ok
 }
 
-// Options returns the options to read a file of tables with. A Dim or an Optimizer that is wrong
+// Flag returns the flag of the command line that states a key.
+func Flag(key string) string {
+	if key == "engine" {
+		return "--for"
+	}
+	return "--" + strings.ReplaceAll(key, "_", "-")
+}
+
+// flagged are overrides that were read.
+type flagged struct {
+	TopologyFile
+	minWidth, dim int
+	optimizer     problem.Optimizer
+}
+
+// read reads the overrides. own are profiles to know beside those of package hardware.
+func (o Overrides) read(own []hardware.Profile) (f flagged, err error) {
+	f.own, f.lines, f.unread = own, map[string]int{}, map[string]bool{}
+	r := &report{}
+	for _, of := range clusterFields {
+		if text, ok := o[of.key]; ok {
+			is := &reading{report: r}
+			of.value(is, &node{kind: cell, key: Flag(of.key), text: text}, &f.TopologyFile)
+			f.unread[of.key] = is.bad != 0
+		}
+	}
+	f.minWidth = valueOf(r, o, "min_width", kind[int]{width, nil}, widthHint)
+	f.dim = valueOf(r, o, "dim", kind[int]{width, nil}, dimHint)
+	f.optimizer = valueOf(r, o, "optimizer", optimizer, "")
+	return f, r.err()
+}
+
+// valueOf returns the value that a flag states, or the zero value.
+func valueOf[V any](r *report, o Overrides, key string, of kind[V], hint string) (v V) {
+	if text, ok := o[key]; ok {
+		v, _ = of.read(r, &node{kind: cell, key: Flag(key), text: text}, hint)
+	}
+	return v
+}
+
+// width is a number of columns.
+func width(r *report, n *node, hint string) (int, bool) {
+	v, ok := whole[int](1, problem.MaxDim).read(r, n, hint)
+	if ok && v%problem.ColumnGranule != 0 {
+		r.add(n.line, fmt.Sprintf("%s: %d is not a multiple of %d", n.key, v, problem.ColumnGranule), hint)
+		return 0, false
+	}
+	return v, ok
+}
+
+// Options returns the options to read a file of tables with. A dim or an optimizer that is wrong
 // is left for Parts.Problem to report.
-func (o *Overrides) Options() Options {
+func (o Overrides) Options() Options {
 	var opt Options
-	if o.Dim != nil {
-		if opt.DefaultDim = *o.Dim; CheckDim(*o.Dim) != nil {
+	f, _ := o.read(nil)
+	if o.Has("dim") {
+		if opt.DefaultDim = f.dim; f.dim == 0 {
 			opt.DefaultDim = -1
 		}
 	}
-	if o.Optimizer != nil {
-		optimizer, _ := problem.ParseOptimizer(*o.Optimizer)
-		opt.Optimizer = &optimizer
+	if o.Has("optimizer") {
+		opt.Optimizer = &f.optimizer
 	}
 	return opt
 }
@@ -148,22 +166,23 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 		file = *described
 		sources = append(sources, file)
 	}
-	if base.Topology.Profile.Name == "" && len(p.Own) > 0 && p.Overrides.Device == nil && !file.Has("device") {
+	if base.Topology.Profile.Name == "" && len(p.Own) > 0 && !p.Overrides.Has("device") && !file.Has("device") {
 		base.Topology.Profile = p.Own[0]
 	}
 	base.Topology.Fixed = p.Tables.Fixed // those of an old plan belong to the tables that it was made of
 	grown := p.outgrown(base.Topology)
-	overrideErr := p.override(base)
+	flags, overrideErr := p.Overrides.read(p.Own)
+	p.override(base, &flags)
 	p.giveHosts(base, file, grown)
-	overrideErr = Join(overrideErr, giveMemories(&p.Overrides, base, file))
+	overrideErr = Join(overrideErr, giveMemories(p.Overrides, base, file))
 	var missingErr error
 	if !complete && p.TopologyErr == nil {
 		missingErr = p.missing(base.Topology, file)
 	}
 	composed := &problem.Problem{Tables: p.Tables.Tables, Topology: base.Topology, Batch: base.Batch, Accounting: base.Accounting, CommPrecision: base.CommPrecision, Engine: base.Engine, LaneRule: base.LaneRule}
-	composed.Tables = p.Overrides.widened(composed.Tables)
+	composed.Tables = widened(composed.Tables, flags.minWidth)
 	warnings := p.Tables.Warnings
-	if base.Batch == 0 && p.Overrides.Batch == nil {
+	if base.Batch == 0 && !p.Overrides.Has("batch") {
 		composed.Batch = DefaultBatch
 		warnings = append(slices.Clip(warnings), fmt.Sprintf("no batch is stated: a global batch of %d samples is assumed", DefaultBatch))
 	}
@@ -176,6 +195,7 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 	warnings = append(append(slices.Clip(warnings), whole.warnings...), doubts...)
 	judged := *composed
 	if overrideErr != nil || missingErr != nil {
+		flags.forgive(&judged.Topology)
 		judged.Topology = p.filled(judged.Topology, file)
 	}
 	return composed, warnings, Join(p.TablesErr, p.TopologyErr, overrideErr, replicasErr, missingErr, stepErr, fitErr, Check(&judged, sources...))
@@ -184,14 +204,14 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 // StatesAccounting reports whether a flag or the topology file says which bytes count against a
 // device's memory. If neither does, the problem of an old plan counts those that the plan counts.
 func (p *Parts) StatesAccounting() bool {
-	return p.Overrides.Accounting != nil || p.Topology != nil && p.Topology.Has("accounting")
+	return p.Overrides.Has("accounting") || p.Topology != nil && p.Topology.Has("accounting")
 }
 
 // otherBatch returns the warning of a fallback whose batch counts in place of that of the tables.
 // described is the topology file that takes the fallback's place, or nil.
 func (p *Parts) otherBatch(described *TopologyFile, batch int) []string {
 	own := p.Tables.Batch
-	if p.Fallback == nil || described != nil || p.Overrides.Batch != nil || own == 0 || own == batch {
+	if p.Fallback == nil || described != nil || p.Overrides.Has("batch") || own == 0 || own == batch {
 		return nil
 	}
 	return []string{fmt.Sprintf("the tables state a batch of %d samples, but the batch of the old plan's cluster counts, %d: state the batch (--batch) to change it", own, batch)}
@@ -243,14 +263,14 @@ func (p *Parts) base() (*Cluster, *TopologyFile) {
 
 // outgrown reports whether the fallback is one host that may not be full, and flags state more devices.
 func (p *Parts) outgrown(t hardware.Topology) bool {
-	devices := p.Overrides.Devices
-	return p.Fallback != nil && devices != nil && *devices > t.Devices && t.PerHost() == t.Devices && t.Devices <= hardware.UsualPerHost
+	devices, stated := p.Overrides.Devices()
+	return p.Fallback != nil && stated && devices > t.Devices && t.PerHost() == t.Devices && t.Devices <= hardware.UsualPerHost
 }
 
 // giveHosts puts the devices on the usual hosts if nobody states the hosts.
 func (p *Parts) giveHosts(c *Cluster, file TopologyFile, outgrown bool) {
 	t := &c.Topology
-	if c.any || p.Overrides.DevicesPerHost != nil || file.Has("devices_per_host") || t.DevicesPerHost > 0 && !outgrown {
+	if c.any || p.Overrides.Has("devices_per_host") || file.Has("devices_per_host") || t.DevicesPerHost > 0 && !outgrown {
 		return
 	}
 	if outgrown {
@@ -259,131 +279,45 @@ func (p *Parts) giveHosts(c *Cluster, file TopologyFile, outgrown bool) {
 	*t = t.OnUsualHosts()
 }
 
-// override replaces the fields of the cluster that flags state. Errors come in the order of the
-// flags' names.
-func (p *Parts) override(c *Cluster) error {
-	o, t := &p.Overrides, &c.Topology
-	var errs []error
-	replace(&t.Devices, o.Devices)
-	replace(&t.DevicesPerHost, o.DevicesPerHost)
-	replace(&t.Memory, o.Memory)
-	if o.ReserveShare != nil {
-		t.ReserveShare = hardware.ReserveShare(*o.ReserveShare)
-	}
-	replace(&t.ReserveFixed, o.ReserveFixed)
-	replace(&t.HostMemory, o.HostMemory)
-	replace(&t.NetworkBandwidth, o.NetworkBandwidth)
-	replace(&t.NVLinkDomain, o.NVLinkDomain)
-	replace(&t.Bandwidths.Links, o.LinkBandwidth)
-	replace(&t.Bandwidths.HBM, o.HBMBandwidth)
-	replace(&t.Bandwidths.HostLink, o.HostLinkBandwidth)
-	multiply(&t.Multipliers.Backward, "--backward-multiplier", o.BackwardMultiplier, &errs)
-	multiply(&t.Multipliers.WeightedBackward, "--weighted-backward-multiplier", o.WeightedBackwardMultiplier, &errs)
-	replace(&t.Replicas, o.Replicas)
-	replace(&t.SyncEvery, o.SyncEvery)
-	replace(&t.InterHostAllReduce, o.InterHostAllReduce)
-	replace(&c.Batch, o.Batch)
-	choose(&c.Accounting, "--accounting", o.Accounting, problem.ParseAccounting, &errs)
-	choose(&c.CommPrecision, "--comm-precision", o.CommPrecision, problem.ParsePrecision, &errs)
-	choose(&c.Engine, "--for", o.Engine, problem.ParseEngine, &errs)
-	if c.any && o.HostMemory == nil && c.Engine.Rules().OnlyHBM {
-		t.HostMemory = 0
-	}
-	choose(&c.LaneRule, "--lanes", o.Lanes, problem.ParseLaneRule, &errs)
-	if o.MinWidth != nil && !validWidth(*o.MinWidth) {
-		errs = append(errs, flagError(fmt.Sprintf("--min-width: %d is not a multiple of %d from %d to %d", *o.MinWidth, problem.ColumnGranule, problem.ColumnGranule, problem.MaxDim), widthHint))
-	}
-	if o.Device != nil {
-		var err error
-		if t.Profile, err = p.profile(*o.Device); err != nil {
-			errs = append(errs, flagError("--device: "+err.Error(), profileHint))
+// override replaces the fields of the cluster that flags state.
+func (p *Parts) override(c *Cluster, flags *flagged) {
+	into := TopologyFile{Cluster: *c}
+	for _, f := range clusterFields {
+		if p.Overrides.Has(f.key) && !flags.unread[f.key] {
+			f.copy(&into, &flags.TopologyFile)
 		}
 	}
-	if o.Dim != nil {
-		errs = append(errs, CheckDim(*o.Dim))
+	*c = into.Cluster
+	if c.any && !p.Overrides.Has("host_memory") && c.Engine.Rules().OnlyHBM {
+		c.Topology.HostMemory = 0
 	}
-	choose(new(problem.Optimizer), "--optimizer", o.Optimizer, problem.ParseOptimizer, &errs)
-	if o.Memory != nil && *o.Memory == 0 {
-		errs = append(errs, flagError("--memory: 0 is no memory", "leave the flag out for the profile's own"))
-	}
-	return Join(errs...)
 }
 
-// choose sets a field to the value that a flag names, if the flag is stated.
-func choose[T any](field *T, flag string, stated *string, parse func(string) (T, error), errs *[]error) {
-	if stated == nil {
-		return
-	}
-	value, err := parse(*stated)
-	if err != nil {
-		*errs = append(*errs, flagError(flag+": "+err.Error(), ""))
-	}
-	*field = value
+// Devices returns the number of devices that is stated, and whether one is.
+func (o Overrides) Devices() (n int, stated bool) {
+	n = valueOf(&report{}, o, "devices", anyWhole[int](), "")
+	return n, o.Has("devices")
 }
 
-// multiply sets a factor to the one that a flag states.
-func multiply(field *float64, flag string, stated *float64, errs *[]error) {
-	if stated == nil {
-		return
-	}
-	if !(*stated > 0 && *stated <= hardware.MaxMultiplier) {
-		*errs = append(*errs, flagError(fmt.Sprintf("%s: %v is not above 0 and at most %d", flag, *stated, hardware.MaxMultiplier), multiplierHint))
-		return
-	}
-	*field = *stated
-}
-
-func validWidth(width int) bool {
-	return width > 0 && width <= problem.MaxDim && width%problem.ColumnGranule == 0
-}
-
-// widened returns the tables with slices of at least MinWidth columns. A table that is
+// widened returns the tables with slices of at least width columns; 0 changes none. A table that is
 // narrower stays whole, and a table that states a larger width keeps it.
-func (o *Overrides) widened(tables []problem.Table) []problem.Table {
-	if o.MinWidth == nil || !validWidth(*o.MinWidth) {
+func widened(tables []problem.Table, width int) []problem.Table {
+	if width == 0 {
 		return tables
 	}
 	wide := slices.Clone(tables)
 	for i := range wide {
 		c := &wide[i].Constraint
-		c.MinWidth = max(c.MinWidth, min(*o.MinWidth, wide[i].Dim))
+		c.MinWidth = max(c.MinWidth, min(width, wide[i].Dim))
 	}
 	return wide
-}
-
-// replace sets a field to the value that is stated, if one is.
-func replace[T any](field, stated *T) {
-	if stated != nil {
-		*field = *stated
-	}
-}
-
-// profile returns the device profile of that name.
-func (p *Parts) profile(name string) (hardware.Profile, error) {
-	for _, own := range p.Own {
-		if own.Name == name {
-			return own, nil
-		}
-	}
-	known, err := hardware.ByName(name)
-	if err != nil && len(p.Own) > 0 {
-		err = fmt.Errorf("%w; or %s, the model's own", err, p.Own[0].Name)
-	}
-	return known, err
 }
 
 // CheckDim returns nil, or an *Errors that says what is wrong with the value of --dim, a
 // number of columns.
 func CheckDim(dim int) error {
-	switch {
-	case dim < 1:
-		return flagError(fmt.Sprintf("--dim: %d is not above 0", dim), "dim is the number of columns of a table")
-	case dim > problem.MaxDim:
-		return flagError(fmt.Sprintf("--dim: %d is above %d", dim, problem.MaxDim), "dim is the number of columns of a table")
-	case dim%problem.ColumnGranule != 0:
-		return flagError(fmt.Sprintf("--dim: %d is not a multiple of %d", dim, problem.ColumnGranule), "pad the tables")
-	}
-	return nil
+	_, err := Overrides{"dim": strconv.Itoa(dim)}.read(nil)
+	return err
 }
 
 // missing reports the required fields that neither the file nor a flag states.
@@ -392,7 +326,7 @@ func (p *Parts) missing(t hardware.Topology, file TopologyFile) error {
 	if t.Devices == 0 && !p.statesDevices(file) {
 		errs = append(errs, flagError("the number of devices is missing", "add --devices N, or describe the cluster in a file: --topology cluster.yaml"))
 	}
-	if t.Profile.Name == "" && p.Overrides.Device == nil {
+	if t.Profile.Name == "" && !p.Overrides.Has("device") {
 		errs = append(errs, flagError("the device profile is missing", "add --device PROFILE, one of "+strings.Join(hardware.Names(), ", ")))
 	}
 	return Join(errs...)
@@ -401,7 +335,7 @@ func (p *Parts) missing(t hardware.Topology, file TopologyFile) error {
 // statesDevices reports whether the file or a flag states the number of devices, even if
 // it is a wrong number.
 func (p *Parts) statesDevices(file TopologyFile) bool {
-	return file.Has("devices") || p.Overrides.Devices != nil
+	return file.Has("devices") || p.Overrides.Has("devices")
 }
 
 // filled replaces fields that were reported as missing or wrong with valid values, so

@@ -2,6 +2,7 @@ package input
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -54,20 +55,20 @@ func TestComposed(t *testing.T) {
 		accounting problem.Accounting
 		warning    string
 	}{
-		{name: "flags alone", flags: Overrides{Devices: new(16), Device: new("a100-80")}, devices: 16, device: "a100-80", batch: 2048},
+		{name: "flags alone", flags: Overrides{"devices": "16", "device": "a100-80"}, devices: 16, device: "a100-80", batch: 2048},
 		{name: "a topology file", file: file, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16, lanes: problem.LanesByTable},
-		{name: "flags over a file", file: file, flags: Overrides{Devices: new(16), Device: new("a100-80"), Batch: new(64), CommPrecision: new("fp32"), Lanes: new("widest")}, devices: 16, device: "a100-80", batch: 64},
+		{name: "flags over a file", file: file, flags: Overrides{"devices": "16", "device": "a100-80", "batch": "64", "comm_precision": "fp32", "lanes": "widest"}, devices: 16, device: "a100-80", batch: 64},
 		{name: "a file without a batch", file: "devices: 4\ndevice: h100-80\n", devices: 4, device: "h100-80", batch: 2048},
 		{name: "a workload", change: func(p *Parts) { p.Workload = workload }, devices: 8, device: "v100-16", batch: 1024, accounting: problem.CountWeights},
-		{name: "flags over a workload", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Workload = workload }, devices: 16, device: "v100-16", batch: 1024, accounting: problem.CountWeights},
+		{name: "flags over a workload", flags: Overrides{"devices": "16"}, change: func(p *Parts) { p.Workload = workload }, devices: 16, device: "v100-16", batch: 1024, accounting: problem.CountWeights},
 		{
 			name: "a fallback over a workload", change: func(p *Parts) { p.Workload, p.Fallback = workload, fallback }, devices: 2, device: "b200", batch: 256, precision: problem.BF16, lanes: problem.LanesByTable,
 			warning: "the tables state a batch of 2048 samples, but the batch of the old plan's cluster counts, 256: state the batch (--batch) to change it",
 		},
-		{name: "a batch over a fallback", flags: Overrides{Batch: new(2048)}, change: func(p *Parts) { p.Fallback = fallback }, devices: 2, device: "b200", batch: 2048, precision: problem.BF16, lanes: problem.LanesByTable},
+		{name: "a batch over a fallback", flags: Overrides{"batch": "2048"}, change: func(p *Parts) { p.Fallback = fallback }, devices: 2, device: "b200", batch: 2048, precision: problem.BF16, lanes: problem.LanesByTable},
 		{name: "a file over both", file: file, change: func(p *Parts) { p.Workload, p.Fallback = workload, fallback }, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16, lanes: problem.LanesByTable},
-		{name: "the model's own device", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, devices: 16, device: "mine", batch: 2048},
-		{name: "the model's own device by name", flags: Overrides{Devices: new(16), Device: new("mine")}, change: func(p *Parts) { p.Own, p.Workload = []hardware.Profile{own}, workload }, devices: 16, device: "mine", batch: 1024, accounting: problem.CountWeights},
+		{name: "the model's own device", flags: Overrides{"devices": "16"}, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, devices: 16, device: "mine", batch: 2048},
+		{name: "the model's own device by name", flags: Overrides{"devices": "16", "device": "mine"}, change: func(p *Parts) { p.Own, p.Workload = []hardware.Profile{own}, workload }, devices: 16, device: "mine", batch: 1024, accounting: problem.CountWeights},
 		{name: "a file's device over the model's", file: file, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, devices: 4, device: "h100-80", batch: 512, precision: problem.FP16, lanes: problem.LanesByTable},
 	} {
 		parts := composed(t, tt.file, tt.flags)
@@ -107,19 +108,19 @@ func TestUsualHosts(t *testing.T) {
 		change func(*Parts)
 		want   int // devices of a host
 	}{
-		{name: "flags", flags: Overrides{Devices: new(16), Device: new("h100-80")}, want: 8},
-		{name: "a last host of fewer", flags: Overrides{Devices: new(20), Device: new("h100-80")}, want: 8},
-		{name: "few devices", flags: Overrides{Devices: new(6), Device: new("h100-80")}, want: 6},
+		{name: "flags", flags: Overrides{"devices": "16", "device": "h100-80"}, want: 8},
+		{name: "a last host of fewer", flags: Overrides{"devices": "20", "device": "h100-80"}, want: 8},
+		{name: "few devices", flags: Overrides{"devices": "6", "device": "h100-80"}, want: 6},
 		{name: "a file", file: "devices: 16\ndevice: a100-80\n", want: 8},
 		{name: "a file that states them", file: "devices: 16\ndevices_per_host: 4\ndevice: a100-80\n", want: 4},
-		{name: "one host that is stated", flags: Overrides{Devices: new(16), DevicesPerHost: new(16), Device: new("h100-80")}, want: 16},
+		{name: "one host that is stated", flags: Overrides{"devices": "16", "devices_per_host": "16", "device": "h100-80"}, want: 16},
 		{name: "one host that a file states", file: "devices: 16\ndevices_per_host: 0\ndevice: a100-80\n", want: 16},
-		{name: "no network", flags: Overrides{Devices: new(16), Device: new("rtx2080ti")}, want: 16},
-		{name: "a network that is stated", flags: Overrides{Devices: new(16), Device: new("rtx2080ti"), NetworkBandwidth: new(5 * unit.Bandwidth(unit.GB))}, want: 8},
-		{name: "a model's own device", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, want: 16},
+		{name: "no network", flags: Overrides{"devices": "16", "device": "rtx2080ti"}, want: 16},
+		{name: "a network that is stated", flags: Overrides{"devices": "16", "device": "rtx2080ti", "network_bandwidth": "5GB/s"}, want: 8},
+		{name: "a model's own device", flags: Overrides{"devices": "16"}, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, want: 16},
 		{name: "an old plan on one host", change: func(p *Parts) { p.Fallback = old(16, 16) }, want: 16},
-		{name: "more devices than an old plan has on one host", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Fallback = old(4, 4) }, want: 8},
-		{name: "more devices than an old plan has on several", flags: Overrides{Devices: new(16)}, change: func(p *Parts) { p.Fallback = old(4, 2) }, want: 2},
+		{name: "more devices than an old plan has on one host", flags: Overrides{"devices": "16"}, change: func(p *Parts) { p.Fallback = old(4, 4) }, want: 8},
+		{name: "more devices than an old plan has on several", flags: Overrides{"devices": "16"}, change: func(p *Parts) { p.Fallback = old(4, 2) }, want: 2},
 	} {
 		parts := composed(t, tt.file, tt.flags)
 		if tt.change != nil {
@@ -138,10 +139,7 @@ func TestUsualHosts(t *testing.T) {
 
 // TestComposedSizes wants each of the other flags in its own field.
 func TestComposedSizes(t *testing.T) {
-	p, _, err := composed(t, "", Overrides{
-		Devices: new(8), DevicesPerHost: new(4), Device: new("a100-80"), Memory: new(40 * unit.GiB),
-		ReserveShare: new(.25), ReserveFixed: new(unit.GiB), HostMemory: new(64 * unit.GiB),
-	}).Problem()
+	p, _, err := composed(t, "", Overrides{"devices": "8", "devices_per_host": "4", "device": "a100-80", "memory": "40GiB", "reserve_share": ".25", "reserve_fixed": "1GiB", "host_memory": "64GiB"}).Problem()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +151,7 @@ func TestComposedSizes(t *testing.T) {
 
 // TestComposedWithoutBatch wants the default batch, with a warning.
 func TestComposedWithoutBatch(t *testing.T) {
-	parts := composed(t, "", Overrides{Devices: new(2), Device: new("a100-80")})
+	parts := composed(t, "", Overrides{"devices": "2", "device": "a100-80"})
 	parts.Tables.Batch = 0
 	p, warnings, err := parts.Problem()
 	if err != nil || p.Batch != DefaultBatch || len(warnings) != 4 || !strings.Contains(warnings[3], "65536 samples is assumed") {
@@ -175,7 +173,7 @@ func TestUneven(t *testing.T) {
 		{8, 8, 100, []string{"the batch of 100 samples does not divide by 8 devices", "state 96 or 104"}},
 		{8, 3, 1, []string{"the last of 3 hosts has only 2 of 3 devices", "the batch of 1 sample does not divide by 8 devices", "state 8 or 16"}},
 	} {
-		parts := composed(t, "", Overrides{Devices: &tt.devices, DevicesPerHost: &tt.perHost, Device: new("a100-80"), Batch: &tt.batch})
+		parts := composed(t, "", Overrides{"devices": strconv.Itoa(tt.devices), "devices_per_host": strconv.Itoa(tt.perHost), "device": "a100-80", "batch": strconv.Itoa(tt.batch)})
 		_, warnings, err := parts.Problem()
 		if err != nil {
 			t.Fatal(err)
@@ -205,10 +203,10 @@ func TestComposedErrors(t *testing.T) {
 		{"a file that cannot be read", "devices: [\n", Overrides{}, []string{"cluster.yaml"}},
 		{
 			"wrong flags", "",
-			Overrides{Devices: new(4), Device: new("a1"), CommPrecision: new("fp1"), Lanes: new("all"), Dim: new(6), Memory: new(unit.Bytes(0))},
-			[]string{"--comm-precision: ", `--lanes: lane rule "all" is unknown: choose one of widest, own`, "--device: ", "--dim: 6 is not a multiple of 4", "--memory: 0 is no memory"},
+			Overrides{"devices": "4", "device": "a1", "comm_precision": "fp1", "lanes": "all", "dim": "6", "memory": "0"},
+			[]string{"--device: ", "--memory: 0 is no memory", "--comm-precision: ", `--lanes: "all" is unknown`, "--dim: 6 is not a multiple of 4"},
 		},
-		{"no device", "", Overrides{Devices: new(0), Device: new("a100-80")}, []string{"devices"}},
+		{"no device", "", Overrides{"devices": "0", "device": "a100-80"}, []string{"devices"}},
 	} {
 		_, _, err := composed(t, tt.file, tt.flags).Problem()
 		list, ok := err.(*Errors)
@@ -226,7 +224,7 @@ func TestComposedErrors(t *testing.T) {
 
 // TestCheckDim takes multiples of the granule up to the most columns.
 func TestCheckDim(t *testing.T) {
-	for dim, want := range map[int]string{4: "", problem.MaxDim: "", 0: "not above 0", -4: "not above 0", 6: "not a multiple of 4", problem.MaxDim + 4: "is above"} {
+	for dim, want := range map[int]string{4: "", problem.MaxDim: "", 0: "not between", -4: "not between", 6: "not a multiple of 4", problem.MaxDim + 4: "not between"} {
 		if err := CheckDim(dim); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("dim %d: got error %v, want %q", dim, err, want)
 		}

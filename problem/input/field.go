@@ -250,6 +250,8 @@ func (r *report) number(n *node, wanted, hint string) (number, bool) {
 	case n.kind == cell && n.text == "":
 		r.add(n.line, n.key+" is empty", hint)
 		return "", false
+	case n.kind == cell && n.text[0] == '.':
+		return number("0" + n.text), true
 	case n.kind == strictjson.Number || n.kind == cell:
 		return number(n.text), true
 	}
@@ -393,7 +395,7 @@ func oneOf[V comparable](known []string, parse func(string) (V, error)) kind[V] 
 		}
 		v, err := parse(strings.ToLower(text))
 		if err != nil {
-			r.add(n.line, fmt.Sprintf("%s %s is unknown", n.key, quote(text)), r.suggest(text, known))
+			r.add(n.line, fmt.Sprintf("%s: %s is unknown", n.key, quote(text)), r.suggest(text, known))
 		}
 		return v, err == nil
 	}, func(v V) any {

@@ -20,7 +20,7 @@ type oneByOne struct {
 
 // giveMemories sets the memories of devices and hosts that differ in the cluster's topology. A flag for
 // the memory of all replaces the memories that a file or a plan states one by one.
-func giveMemories(o *Overrides, c *Cluster, file TopologyFile) error {
+func giveMemories(o Overrides, c *Cluster, file TopologyFile) error {
 	t := &c.Topology
 	usual, hosts := t.Memory, 0
 	if usual == 0 {
@@ -29,12 +29,12 @@ func giveMemories(o *Overrides, c *Cluster, file TopologyFile) error {
 	if t.Devices > 0 {
 		hosts = t.Hosts()
 	}
-	devices := spreading{what: "device", all: "memory", hint: deviceMemoriesHint, file: file, replaced: o.Memory != nil || o.Device != nil, given: o.Memory != nil}
-	if devices.read(o.DeviceMemories, c.devices) {
+	devices := spreading{what: "device", all: "memory", hint: deviceMemoriesHint, file: file, replaced: o.Has("memory") || o.Has("device"), given: o.Has("memory")}
+	if devices.of = c.devices; !o.Has(devices.key()) || c.devices.flag {
 		devices.into(&t.DeviceMemories, t.Devices, usual)
 	}
-	onHosts := spreading{what: "host", all: "host_memory", hint: hostMemoriesHint, file: file, replaced: o.HostMemory != nil, given: o.HostMemory != nil}
-	if onHosts.read(o.HostMemories, c.hosts) {
+	onHosts := spreading{what: "host", all: "host_memory", hint: hostMemoriesHint, file: file, replaced: o.Has("host_memory"), given: o.Has("host_memory")}
+	if onHosts.of = c.hosts; !o.Has(onHosts.key()) || c.hosts.flag {
 		onHosts.into(&t.HostMemories, hosts, t.HostMemory)
 	}
 	*t = t.Even()
@@ -63,26 +63,12 @@ func (s *spreading) fault(message string) {
 	s.errs = append(s.errs, &Errors{List: []Error{e}})
 }
 
-// read sets the memories that a flag states, or those of the file. It returns false if the flag is
-// wrong.
-func (s *spreading) read(flag *string, file oneByOne) bool {
-	s.of = file
-	switch {
-	case flag != nil:
-		m, err := hardware.ParseMemories(*flag)
-		if s.of = (oneByOne{memories: m, flag: true}); err != nil {
-			s.fault("--" + s.what + "-memories: " + err.Error())
-			return false
-		}
-	case s.replaced:
-		s.of = oneByOne{}
-	}
-	return true
-}
-
 // into sets the list of memories of a topology with n devices or hosts. A device or host without a
 // stated memory keeps the one in the list, or gets the usual memory.
 func (s *spreading) into(list *[]unit.Bytes, n int, usual unit.Bytes) {
+	if s.replaced && !s.of.flag {
+		s.of = oneByOne{}
+	}
 	if len(s.of.memories.Sizes) == 0 {
 		if s.replaced {
 			*list = nil

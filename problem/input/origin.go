@@ -15,7 +15,7 @@ import (
 
 // Workload returns the tables of the workload of that name, with or without workload.Prefix, and
 // its cluster. The error is nil or an *Errors; beside an error the tables are those of Unread.
-func Workload(name string, o *Overrides) (TableFile, *Cluster, error) {
+func Workload(name string, o Overrides) (TableFile, *Cluster, error) {
 	w, err := workload.ByName(name)
 	if err != nil {
 		largest := AnyCluster()
@@ -26,11 +26,11 @@ func Workload(name string, o *Overrides) (TableFile, *Cluster, error) {
 	if w.AssumedDistribution {
 		file.Warnings = []string{fmt.Sprintf("%s states no index distribution (%s): Zipf %v is assumed for every table", w.Name, w.IndexDistribution, access.DefaultExponent)}
 	}
-	if o.Dim != nil && *o.Dim > 0 {
-		file.Warnings = append(file.Warnings, UnusedDim(*o.Dim))
+	if opt := o.Options(); opt.DefaultDim > 0 {
+		file.Warnings = append(file.Warnings, UnusedDim(opt.DefaultDim))
 	}
-	if o.Optimizer != nil {
-		file.Warnings = append(file.Warnings, unusedOptimizer(*o.Optimizer))
+	if o.Has("optimizer") {
+		file.Warnings = append(file.Warnings, unusedOptimizer(o["optimizer"]))
 	}
 	return file, &Cluster{Topology: p.Topology, Batch: p.Batch, Accounting: p.Accounting, CommPrecision: p.CommPrecision}, nil
 }
@@ -53,7 +53,7 @@ func (Broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // ClusterOf returns the cluster that a plan states, as a Fallback of Parts with these overrides.
 // own holds the plan's device profile if package hardware does not know it, for Parts.Own.
-func ClusterOf(pl *plan.Plan, o *Overrides) (cluster Cluster, own []hardware.Profile) {
+func ClusterOf(pl *plan.Plan, o Overrides) (cluster Cluster, own []hardware.Profile) {
 	c := &pl.Cluster
 	t := c.Topology()
 	if profile, err := hardware.ByName(c.Profile); err == nil {
@@ -64,10 +64,10 @@ func ClusterOf(pl *plan.Plan, o *Overrides) (cluster Cluster, own []hardware.Pro
 		t.Profile = hardware.Profile{Name: c.Profile, Memory: c.DeviceMemory, NICGBps: 1}
 		own = []hardware.Profile{t.Profile}
 	}
-	if o.Device != nil && o.Memory == nil {
+	if o.Has("device") && !o.Has("memory") {
 		t.Memory = 0 // the other device's own
 	}
-	if o.ReserveShare != nil {
+	if o.Has("reserve_share") {
 		t.ReserveFixed = 0
 	}
 	return Cluster{Topology: t, Batch: c.Batch, Accounting: c.Accounting(), CommPrecision: c.CommPrecision, Engine: c.Engine, LaneRule: c.LaneRule}, own

@@ -28,13 +28,13 @@ func (c *Cluster) unite() {
 // replicate turns the whole cluster that c describes into one of its sharding groups. It returns the
 // errors in what files and flags state of the groups.
 func replicate(p *Parts, c *Cluster, file TopologyFile) error {
-	o, t, n := &p.Overrides, &c.Topology, 1
-	if o.Replicas != nil || file.Has("replicas") || t.Replicas > 1 {
+	o, t, n := p.Overrides, &c.Topology, 1
+	if o.Has("replicas") || file.Has("replicas") || t.Replicas > 1 {
 		n = t.Replicas
 	}
 	t.Replicas = 0
 	g := replicaFaults{file: file, flags: o}
-	if s := t.SyncEvery; (o.SyncEvery != nil || file.Has("sync_every") && !file.open("sync_every")) && (s < 1 || s > hardware.MaxSyncEvery) {
+	if s := t.SyncEvery; (o.Has("sync_every") || file.Has("sync_every") && !file.open("sync_every")) && (s < 1 || s > hardware.MaxSyncEvery) {
 		g.add("sync_every", fmt.Sprintf("sync every: %d steps are not between 1 and %d", s, hardware.MaxSyncEvery), syncHint)
 		t.SyncEvery = 0
 	}
@@ -43,7 +43,7 @@ func replicate(p *Parts, c *Cluster, file TopologyFile) error {
 		t.SyncEvery, t.InterHostAllReduce = 0, false
 		return Join(g.errs...)
 	}
-	if file.open("replicas") && o.Replicas == nil {
+	if file.open("replicas") && !o.Has("replicas") {
 		return Join(g.errs...) // the reading has reported it
 	}
 	part, wrong := t.Replicated(n)
@@ -96,25 +96,14 @@ func divisible(t hardware.Topology) bool {
 // replicaFaults collects what is wrong with the sharding groups that a file or flags state.
 type replicaFaults struct {
 	file  TopologyFile
-	flags *Overrides
+	flags Overrides
 	errs  []error
-}
-
-// flagged reports whether a flag states the key.
-func (g *replicaFaults) flagged(key string) bool {
-	switch key {
-	case "replicas":
-		return g.flags.Replicas != nil
-	case "sync_every":
-		return g.flags.SyncEvery != nil
-	}
-	return g.flags.InterHostAllReduce != nil
 }
 
 // add adds an error of the key, at its line if the file states the value.
 func (g *replicaFaults) add(key, message, hint string) {
 	one := Error{Message: message, Hint: hint}
-	if g.file.Has(key) && !g.flagged(key) {
+	if g.file.Has(key) && !g.flags.Has(key) {
 		one.File, one.Line = g.file.Name, g.file.lines[key]
 	}
 	g.errs = append(g.errs, &Errors{List: []Error{one}})
@@ -123,11 +112,11 @@ func (g *replicaFaults) add(key, message, hint string) {
 // unused adds an error for each setting of the all-reduce of the replicas if there is one group only.
 // A flag --replicas 1 replaces everything that the file says of groups.
 func (g *replicaFaults) unused(t *hardware.Topology) {
-	byFile := g.flags.Replicas == nil
-	if t.SyncEvery != 0 && (byFile || g.flagged("sync_every")) {
+	byFile := !g.flags.Has("replicas")
+	if t.SyncEvery != 0 && (byFile || g.flags.Has("sync_every")) {
 		g.add("sync_every", "sync every: there are no replicas to average", "state replicas, the number of sharding groups, or leave sync_every out")
 	}
-	if t.InterHostAllReduce && (byFile || g.flagged("inter_host_allreduce")) {
+	if t.InterHostAllReduce && (byFile || g.flags.Has("inter_host_allreduce")) {
 		g.add("inter_host_allreduce", "inter host allreduce: there are no replicas to average", "state replicas, the number of sharding groups, or leave inter_host_allreduce out")
 	}
 }

@@ -163,8 +163,8 @@ func (p *Parts) assumedStack(warnings []string) (step.Stack, []string) {
 // engine returns the engine that the parts state; empty if that is none, or an unknown one.
 func (p *Parts) engine() problem.Engine {
 	switch {
-	case p.Overrides.Engine != nil:
-		engine, _ := problem.ParseEngine(*p.Overrides.Engine)
+	case p.Overrides.Has("engine"):
+		engine, _ := problem.ParseEngine(p.Overrides["engine"])
 		return engine
 	case p.Topology != nil:
 		return p.Topology.Engine
@@ -247,7 +247,7 @@ func denseMemory(dense *DenseFile, composed *problem.Problem) unit.Bytes {
 // statesPrecision reports whether the topology file or a flag states the number format of
 // exchanges.
 func (p *Parts) statesPrecision() bool {
-	return p.Overrides.CommPrecision != nil || p.Topology != nil && p.Topology.Has("comm_precision")
+	return p.Overrides.Has("comm_precision") || p.Topology != nil && p.Topology.Has("comm_precision")
 }
 
 // reserve has the dense part's memory, and RuntimeShare, take the place of the default
@@ -276,6 +276,6 @@ func (p *Parts) reserve(dense *DenseFile, composed *problem.Problem) error {
 
 // statesReserve reports whether the topology file or a flag states a reserve.
 func (p *Parts) statesReserve() bool {
-	return p.Overrides.ReserveShare != nil || p.Overrides.ReserveFixed != nil ||
+	return p.Overrides.Has("reserve_share") || p.Overrides.Has("reserve_fixed") ||
 		p.Topology != nil && (p.Topology.Has("reserve_share") || p.Topology.Has("reserve_fixed"))
 }

@@ -119,13 +119,13 @@ func TestStepOfParts(t *testing.T) {
 	}
 
 	// Flags override the file, and a stated number format the stack's.
-	measured, loader, price, format := "4ms", "1GB/s", "$3", "bf16"
+	measured, loader, price := "4ms", "1GB/s", "$3"
 	preset, err := StackPreset("hugectr-hierarchical")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.Flags = StepOverrides{Stack: &preset, Measured: &measured, Loader: &loader, Price: &price}
-	p.Overrides.CommPrecision = &format
+	p.Overrides = Overrides{"comm_precision": "bf16"}
 	if composed, _, err = p.Problem(); err != nil || composed.CommPrecision != problem.BF16 {
 		t.Fatalf("got error %v and exchanges in %v, want bf16", err, composed.CommPrecision)
 	}
@@ -201,14 +201,13 @@ func TestReserveOfDense(t *testing.T) {
 	}
 	fixed := 8 * unit.GiB
 	p = stepParts(t, layers)
-	p.Overrides.ReserveFixed = &fixed
+	p.Overrides = Overrides{"reserve_fixed": "8GiB"}
 	if composed, _, err = p.Problem(); err != nil || composed.Topology.KeptShare() != hardware.DefaultReserveShare || composed.Topology.ReserveFixed != fixed {
 		t.Errorf("got %+v and error %v, want the stated part and the default share", composed.Topology, err)
 	}
 	// It must hold the dense part.
-	none := 0.0
 	p = stepParts(t, layers)
-	p.Overrides.ReserveShare = &none
+	p.Overrides = Overrides{"reserve_share": "0"}
 	if _, _, err = p.Problem(); err == nil || !strings.Contains(err.Error(), "the stated reserve is 0 B") {
 		t.Errorf("got error %v, want one about a reserve without the dense part", err)
 	}

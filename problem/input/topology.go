@@ -89,7 +89,7 @@ var (
 		if err != nil {
 			r.add(n.line, n.key+": "+err.Error(), hint)
 		}
-		return oneByOne{memories: m, line: n.line}, err == nil
+		return oneByOne{memories: m, line: n.line, flag: n.kind == cell}, err == nil
 	}, nil}
 	price = kind[float64]{func(r *report, n *node, hint string) (float64, bool) {
 		text := n.text
@@ -112,7 +112,7 @@ var (
 	clusterFields = numbered([]*field[TopologyFile]{
 		at("devices", anyWhole[int](), "devices is the number of devices of the cluster", func(t *TopologyFile) *int { return &t.Topology.Devices }),
 		at("devices_per_host", anyWhole[int](), "devices_per_host is how many devices share a host's fast links", func(t *TopologyFile) *int { return &t.Topology.DevicesPerHost }),
-		{key: "device", hint: profileHint, read: readProfile},
+		{key: "device", hint: profileHint, read: readProfile, copy: func(into, from *TopologyFile) { into.Topology.Profile = from.Topology.Profile }},
 		at("memory", memory, sizeHint, func(t *TopologyFile) *unit.Bytes { return &t.Topology.Memory }),
 		at("device_memories", memories, deviceMemoriesHint, func(t *TopologyFile) *oneByOne { return &t.devices }),
 		at("reserve_share", reserveShare, shareHint, func(t *TopologyFile) *float64 { return &t.Topology.ReserveShare }),
@@ -222,7 +222,14 @@ func readProfile(r *reading, n *node, hint string, t *TopologyFile) {
 	}
 	profile, err := hardware.ByName(clip(name))
 	if err != nil {
-		r.add(n.line, err.Error(), hint)
+		if len(t.own) > 0 {
+			err = fmt.Errorf("%w; or %s, the model's own", err, t.own[0].Name)
+		}
+		message := err.Error()
+		if n.kind == cell {
+			message = n.key + ": " + message
+		}
+		r.add(n.line, message, hint)
 	}
 	t.Topology.Profile = profile
 }
