@@ -184,17 +184,8 @@ func (f *File) convert(e *entry, t *plan.Table, stated bool, notes notes) error 
 	if e.shardingType == plan.DataParallel {
 		return f.replicated(e, t, stated)
 	}
-	if e.kernel == denseKernel || e.kernel == fusedTriton {
-		notes.add(e, fmt.Sprintf("compute kernel %s is taken for fused", e.kernel))
-	}
-	if e.typeName == tableColumnWise {
-		notes.add(e, "sharding type table_column_wise is taken for column_wise")
-	}
-	if len(e.shards) == 0 {
-		return f.at(e, "", "", "it has no shards: a %s table has", e.typeName)
-	}
-	if len(e.ranks) > 0 && len(e.ranks) != len(e.shards) {
-		return f.at(e, "", "", "it has %d ranks for %d shards", len(e.ranks), len(e.shards))
+	if err := f.hasShards(e, notes); err != nil {
+		return err
 	}
 	cache := e.share(notes)
 	for k, s := range e.shards {
@@ -224,6 +215,24 @@ func (f *File) convert(e *entry, t *plan.Table, stated bool, notes notes) error 
 	if t.ShardingType != plan.TableWise && len(t.Shards) == 1 {
 		notes.add(e, "what is split but lies whole on one rank is taken for table_wise")
 		t.ShardingType = plan.TableWise
+	}
+	return nil
+}
+
+// hasShards fails for a table without shards, or with another number of ranks than shards, and notes
+// names that were read as other names.
+func (f *File) hasShards(e *entry, notes notes) error {
+	if e.kernel == denseKernel || e.kernel == fusedTriton {
+		notes.add(e, fmt.Sprintf("compute kernel %s is taken for fused", e.kernel))
+	}
+	if e.typeName == tableColumnWise {
+		notes.add(e, "sharding type table_column_wise is taken for column_wise")
+	}
+	if len(e.shards) == 0 {
+		return f.at(e, "", "", "it has no shards: a %s table has", e.typeName)
+	}
+	if len(e.ranks) > 0 && len(e.ranks) != len(e.shards) {
+		return f.at(e, "", "", "it has %d ranks for %d shards", len(e.ranks), len(e.shards))
 	}
 	return nil
 }
@@ -302,17 +311,18 @@ func (f *File) validate(entries []entry) error {
 		at[t.Name] = i
 		checked.Tables = append(checked.Tables, t)
 	}
-	for _, v := range checked.CheckTables() {
-		part, hint := "", ""
-		if v.Shard >= 0 {
-			part = fmt.Sprintf(".shards[%d]", v.Shard)
-		}
-		if v.Rule == plan.RuleDevice {
-			hint = "devices are ranks, numbered from 0"
-		}
-		return f.at(&entries[at[v.Table]], part, hint, "%s", v.Message)
+	found := checked.CheckTables()
+	if len(found) == 0 {
+		return nil
 	}
-	return nil
+	v, part, hint := found[0], "", ""
+	if v.Shard >= 0 {
+		part = fmt.Sprintf(".shards[%d]", v.Shard)
+	}
+	if v.Rule == plan.RuleDevice {
+		hint = "devices are ranks, numbered from 0"
+	}
+	return f.at(&entries[at[v.Table]], part, hint, "%s", v.Message)
 }
 
 // notes holds, by the text of each note, the tables that the note is about.
