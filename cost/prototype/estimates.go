@@ -10,6 +10,9 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
+// Slice is a table of the pool with the given dim.
+type Slice struct{ Table, Dim int }
+
 // Estimates is one problem under the prototype's nets, with the column slices that were
 // asked for so far. Its Scorers share it.
 //

@@ -471,46 +471,6 @@ func TestTinyOptimum(t *testing.T) {
 	}
 }
 
-func TestSamples(t *testing.T) {
-	compute, err := prototype.ReadComputeSamples("compute.txt.gz", open(t, "cost", "compute.txt.gz"), 856)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, tables := models(t, ".pt"), pool(t)
-	sum := 0.0
-	for _, s := range compute {
-		var held []prototype.Vector
-		for _, slice := range s.Slices {
-			held = append(held, prototype.VectorOf(&tables[slice.Table], slice.Dim))
-		}
-		sum += math.Abs(m.Compute.Predict(held)/s.Millis - 1)
-	}
-	// The net was trained on these; its test error was 5 %.
-	if mean := sum / float64(len(compute)); len(compute) != 300 || !(mean < .08) {
-		t.Errorf("%d compute samples: mean relative error %v, want 300 and below 0.08", len(compute), mean)
-	}
-	comm, err := prototype.ReadCommSamples("comm_4.txt.gz", open(t, "cost", "comm_4.txt.gz"), 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum = 0
-	for _, s := range comm {
-		dims := make([]float64, 4)
-		for d := range dims {
-			dims[d] = float64(s.Dims[d])
-		}
-		for d, v := range m.Backward.Predict(dims, nil) {
-			sum += math.Abs(v/s.Backward[d] - 1)
-		}
-		for d, v := range m.Forward.Predict(dims, s.Starts) {
-			sum += math.Abs(v/s.Forward[d] - 1)
-		}
-	}
-	if mean := sum / float64(8*len(comm)); len(comm) != 300 || !(mean < .08) {
-		t.Errorf("%d comm samples: mean relative error %v, want 300 and below 0.08", len(comm), mean)
-	}
-}
-
 func TestEstimatesRefuse(t *testing.T) {
 	m, tables := models(t, ".pt"), pool(t)
 	task := prototype.Task{TableIDs: []int{1, 2}, Dims: []int{16, 16}}

@@ -195,8 +195,6 @@ func TestLoadRefusesMixedNets(t *testing.T) {
 
 func TestTextFiles(t *testing.T) {
 	tasks := func(s string) error { _, err := ReadTasks("f", strings.NewReader(s)); return err }
-	compute := func(s string) error { _, err := ReadComputeSamples("f", strings.NewReader(s), 10); return err }
-	comm := func(s string) error { _, err := ReadCommSamples("f", strings.NewReader(s), 2); return err }
 	results := func(s string) error { _, err := ReadResults("f", strings.NewReader(s)); return err }
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -220,10 +218,6 @@ func TestTextFiles(t *testing.T) {
 		{tasks, "{\"tasks\": 3}", []string{"f:1: want a JSON list"}},
 		{tasks, "{\"ndevices\": -1, \"max_mem_gb\": -1,\n\"tasks\": [3]}", []string{"f: ndevices: -1", "f: max_mem_gb: -1", "f:2: "}},
 		{tasks, "{\n\n\"tasks\"}", []string{"f:3: "}},
-		{compute, "0,59 1.5\n", nil},
-		{compute, "60 1.5\n1 -1\n1 NaN\n1 1,2\n1\n", []string{"f:1: index 60", `f:2: "-1" is not a time`, `f:3: "NaN"`, "f:4: 2 times", "f:5: got 1 fields"}},
-		{comm, "4,8 0,1 1,2 3,4\n", nil},
-		{comm, "4 0,1 1,2 3,4\n4,-8 0,1 1,2 3,4\n4,8 0 1,2 3,4\n", []string{"f:1: 1 dim sums for 2", "f:2: dim sum -8", "f:3: 1 times"}},
 		{results, `[{"task": 1, "shards": [[0]]}]`, nil},
 		{results, `[]`, []string{"f:1: no results"}},
 		{results, `{}`, []string{"f:1: want a JSON list"}},
@@ -239,19 +233,6 @@ func TestTextFiles(t *testing.T) {
 			if err != nil && !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: got error %q, want it to hold %q", c.input, err, want)
 			}
-		}
-	}
-}
-
-func TestComputeIndices(t *testing.T) {
-	samples, err := ReadComputeSamples("f", strings.NewReader("3,13,59 2.5"), 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []Slice{{3, 128}, {3, 64}, {9, 4}}
-	for i, s := range samples[0].Slices {
-		if s != want[i] {
-			t.Errorf("slice %d: got %v, want %v", i, s, want[i])
 		}
 	}
 }
@@ -323,28 +304,6 @@ func FuzzReadTasks(f *testing.F) {
 		for _, task := range file.Tasks {
 			if len(task.Dims) == 0 || len(task.Dims) != len(task.TableIDs) {
 				t.Errorf("got %d ids and %d dims, want equal numbers", len(task.TableIDs), len(task.Dims))
-			}
-		}
-	})
-}
-
-func FuzzReadSamples(f *testing.F) {
-	f.Add([]byte("0,59 1.5\n"))
-	f.Add([]byte("4,8 0,1 1,2 3,4\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if samples, err := ReadComputeSamples("f", bytes.NewReader(data), 10); err == nil {
-			for _, s := range samples {
-				finite(t, s.Millis)
-				for _, slice := range s.Slices {
-					if slice.Table < 0 || slice.Table >= 10 || slice.Dim < 4 || slice.Dim > 128 {
-						t.Errorf("got slice %v, want a table of 10 at dim 4 to 128", slice)
-					}
-				}
-			}
-		}
-		if samples, err := ReadCommSamples("f", bytes.NewReader(data), 2); err == nil {
-			for _, s := range samples {
-				finite(t, append(append(s.Starts, s.Forward...), s.Backward...)...)
 			}
 		}
 	})

@@ -6,13 +6,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/neuroshard/neuroshard/cost/prototype"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -56,45 +56,64 @@ func TestTextRoundTrip(t *testing.T) {
 		for i := range n {
 			c.Tables = append(c.Tables, problem.Table{Name: fmt.Sprint(i), Rows: 10, Dim: 4, Features: []problem.Feature{{PoolingFactor: 1}}})
 		}
-		var want []prototype.ComputeSample
+		var want [][][]float64
 		for i := range rapid.IntRange(1, 5).Draw(t, "groups") {
 			g := Group{ID: i, Forward: drawnTime.Draw(t, "forward") / 2, Backward: drawnTime.Draw(t, "backward") / 2}
-			w := prototype.ComputeSample{Millis: float64(g.Forward + g.Backward)}
+			var indices []float64
 			for range rapid.IntRange(1, 4).Draw(t, "members") {
 				m := Member{Table: int32(rapid.IntRange(0, n-1).Draw(t, "table")), Dim: 4 << rapid.IntRange(0, 5).Draw(t, "dim")}
 				g.Members = append(g.Members, m)
-				w.Slices = append(w.Slices, prototype.Slice{Table: int(m.Table), Dim: int(m.Dim)})
+				indices = append(indices, float64(m.Table)+float64(n)*math.Log2(128/float64(m.Dim)))
 			}
-			c.Samples, want = append(c.Samples, g), append(want, w)
+			c.Samples, want = append(c.Samples, g), append(want, [][]float64{indices, {float64(g.Forward + g.Backward)}})
 		}
 		var text bytes.Buffer
 		if err := WriteComputeText(&text, c); err != nil {
 			t.Fatal(err)
 		}
-		got, err := prototype.ReadComputeSamples("text", &text, n)
-		if err != nil || !cmp.Equal(want, got) {
-			t.Fatalf("error %v, (-want +got):\n%s", err, cmp.Diff(want, got))
+		if diff := cmp.Diff(want, numbers(t, text.String())); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
 		}
 
 		devices := rapid.IntRange(1, 5).Draw(t, "devices")
 		e := &Comm{}
-		var wantComm []prototype.CommSample
+		var wantComm [][][]float64
 		for i := range rapid.IntRange(1, 4).Draw(t, "exchanges") {
 			times := func() []unit.Millis { return rapid.SliceOfN(drawnTime, devices, devices).Draw(t, "times") }
 			x := Exchange{ID: i, Devices: devices, DimSums: rapid.SliceOfN(rapid.IntRange(0, 1<<30), devices, devices).Draw(t, "dims"), Start: times(), Forward: times(), Backward: times()}
 			number := func(m unit.Millis) float64 { return float64(m) }
+			dims := each1(x.DimSums, func(d int) float64 { return float64(d) })
 			e.Samples = append(e.Samples, x)
-			wantComm = append(wantComm, prototype.CommSample{Dims: x.DimSums, Starts: each1(x.Start, number), Forward: each1(x.Forward, number), Backward: each1(x.Backward, number)})
+			wantComm = append(wantComm, [][]float64{dims, each1(x.Start, number), each1(x.Forward, number), each1(x.Backward, number)})
 		}
 		text.Reset()
 		if err := WriteCommText(&text, e); err != nil {
 			t.Fatal(err)
 		}
-		gotComm, err := prototype.ReadCommSamples("text", &text, devices)
-		if err != nil || !cmp.Equal(wantComm, gotComm) {
-			t.Fatalf("error %v, (-want +got):\n%s", err, cmp.Diff(wantComm, gotComm))
+		if diff := cmp.Diff(wantComm, numbers(t, text.String())); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	})
+}
+
+// numbers returns a text as lines of fields, each a list of numbers.
+func numbers(t rapid.TB, text string) (all [][][]float64) {
+	for line := range strings.Lines(text) {
+		var fields [][]float64
+		for _, field := range strings.Fields(line) {
+			var list []float64
+			for part := range strings.SplitSeq(field, ",") {
+				v, err := strconv.ParseFloat(part, 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				list = append(list, v)
+			}
+			fields = append(fields, list)
+		}
+		all = append(all, fields)
+	}
+	return all
 }
 
 func TestTextErrors(t *testing.T) {
@@ -158,14 +177,13 @@ func TestExportPrototype(t *testing.T) {
 	if len(files) != 5 {
 		t.Errorf("got %d files: %v", len(files), names(files))
 	}
-	samples, err := prototype.ReadComputeSamples("compute.txt", strings.NewReader(files["compute.txt"]), 2)
-	if err != nil || len(samples) != 2 {
-		t.Fatalf("got %v, error %v", samples, err)
+	if samples := numbers(t, files["compute.txt"]); len(samples) != 2 {
+		t.Fatalf("got %v", samples)
 	}
 	for _, n := range []int{1, 2} {
 		name := fmt.Sprintf("comm_%d.txt", n)
-		if got, err := prototype.ReadCommSamples(name, strings.NewReader(files[name]), n); err != nil || len(got) != 1 {
-			t.Errorf("%s: got %v, error %v", name, got, err)
+		if got := numbers(t, files[name]); len(got) != 1 || len(got[0][0]) != n {
+			t.Errorf("%s: got %v", name, got)
 		}
 	}
 	// The indices are of elements of the augmented list, and of the pool by rule.
