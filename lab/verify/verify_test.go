@@ -400,15 +400,6 @@ func TestDeviceErrors(t *testing.T) {
 			},
 			`device 1: its 1 shard ("a" columns 24-64; 469 KiB of weights and state) could not be run: the worker died`,
 		},
-		{
-			"no number", func(m *backend) {
-				m.onCompute = func(_ *dataset.Group, timing *collect.Timing) error {
-					timing.Backward = unit.Millis(math.NaN())
-					return nil
-				}
-			},
-			`device 0: its 1 shard ("b"; 125 KiB of weights and state) could not be run: the backend returned impossible times`,
-		},
 	} {
 		m := newBackend(t)
 		c.hook(m)
@@ -432,8 +423,6 @@ func TestCommErrors(t *testing.T) {
 		want string
 	}{
 		{"failure", func(*collect.CommTiming) error { return errors.New("rank 2 died") }, "the all-to-all of 3 devices, dim sums [104 48 0]: rank 2 died"},
-		{"length", func(timing *collect.CommTiming) error { timing.Backward = nil; return nil }, "the backend returned 3 forward and 0 backward times"},
-		{"negative", func(timing *collect.CommTiming) error { timing.Forward[1] = -1; return nil }, "the backend returned impossible times"},
 	} {
 		m := newBackend(t)
 		m.onComm = func(_ *dataset.Exchange, timing *collect.CommTiming) error { return c.hook(timing) }
@@ -466,34 +455,14 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestWrongPlans(t *testing.T) {
+func TestRowsAreRefused(t *testing.T) {
 	p, shards := twoByTwo(t)
 	rows := p.Whole(0)
 	rows.Rows.End = 10
-	columns := p.Whole(1)
-	columns.Columns.End = 33
-	for _, c := range []struct {
-		name      string
-		shards    [][]problem.Shard
-		predicted plan.Breakdown
-		want      []string
-	}{
-		{"devices", shards[:2], plan.Breakdown{}, []string{"the plan has 2 devices, the cluster 3"}},
-		{"prediction", shards, plan.NewBreakdown(make([]plan.StepTimes, 1)), []string{"the prediction has 1 device, the plan 3"}},
-		{"shards", [][]problem.Shard{{rows}, {columns, {Table: 4}}, {{Table: -1}}}, plan.Breakdown{}, []string{
-			`device 0: table "a": rows 0 to 10 of 1000: backends run column slices of all rows only`,
-			`device 1: table "b": columns 0 to 33 are not a slice of its 32`,
-			"device 1: table #4 does not exist: the problem has 4",
-			"device 2: table #-1 does not exist: the problem has 4",
-		}},
-	} {
-		m := newBackend(t)
-		_, err := verify.Plan(context.Background(), p, c.shards, c.predicted, m, verify.Options{})
-		if want := "the plan cannot be run:\n" + strings.Join(c.want, "\n"); err == nil || err.Error() != want {
-			t.Errorf("%s: got error %v, want %s", c.name, err, want)
-		}
-		if len(m.computes) > 0 {
-			t.Errorf("%s: %d groups were run", c.name, len(m.computes))
-		}
+	shards[0] = []problem.Shard{rows}
+	m := newBackend(t)
+	_, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, m, verify.Options{})
+	if want := `device 0: table "a": rows 0 to 10 of 1000: backends run column slices of all rows only`; err == nil || !strings.Contains(err.Error(), want) || len(m.computes) > 0 {
+		t.Errorf("got error %v after %d groups, want %s", err, len(m.computes), want)
 	}
 }
