@@ -98,13 +98,39 @@ func (h *header) check() error {
 // fileJSON is a plan file.
 type fileJSON struct {
 	header
-	Predicted  predictedJSON `json:"predicted"`
-	Cluster    Cluster       `json:"cluster"`
-	Sync       Sync          `json:"sync"`
-	Devices    deviceList    `json:"devices"`
-	Tables     tableList     `json:"tables"`
-	Provenance Provenance    `json:"provenance"`
-	Digest     *string       `json:"digest"`
+	Predicted  *predictedJSON `json:"predicted"`
+	Cluster    *Cluster       `json:"cluster"`
+	Sync       Sync           `json:"sync"`
+	Devices    *deviceList    `json:"devices"`
+	Tables     *tableList     `json:"tables"`
+	Provenance *Provenance    `json:"provenance"`
+	Digest     *string        `json:"digest"`
+}
+
+// check refuses a file that lacks a part of a plan, and a cluster without a device, which no reader
+// of a plan expects.
+func (f *fileJSON) check() error {
+	if err := f.header.check(); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		key  string
+		lack bool
+	}{
+		{"predicted", f.Predicted == nil},
+		{"cluster", f.Cluster == nil},
+		{"devices", f.Devices == nil},
+		{"tables", f.Tables == nil},
+		{"provenance", f.Provenance == nil},
+	} {
+		if part.lack {
+			return fmt.Errorf("plan file: key %q is missing", part.key)
+		}
+	}
+	if f.Cluster.Devices < 1 || f.Cluster.DevicesPerHost < 1 {
+		return fmt.Errorf("plan file: cluster: %d devices, %d a host, want at least 1", f.Cluster.Devices, f.Cluster.DevicesPerHost)
+	}
+	return nil
 }
 
 func (f *fileJSON) plan() *Plan {
@@ -112,7 +138,7 @@ func (f *fileJSON) plan() *Plan {
 	if len(f.Provenance.Warnings) == 0 {
 		f.Provenance.Warnings = nil
 	}
-	return &Plan{Tables: f.Tables, Devices: f.Devices, Cluster: f.Cluster, Predicted: f.Predicted.Cost, Sync: f.Sync, Provenance: f.Provenance}
+	return &Plan{Tables: *f.Tables, Devices: *f.Devices, Cluster: *f.Cluster, Predicted: f.Predicted.Cost, Sync: f.Sync, Provenance: *f.Provenance}
 }
 
 // The long lists of a file. Their elements are converted one by one, so that a file of a million

@@ -83,7 +83,7 @@ func TestReadGivenRefuses(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing", "", "file.json"},
 		{"no results", "{}", "file.json"},
-		{"a broken plan", `{"format": "neuroshard-plan", "version": 1}`, "file.json"},
+		{"a broken plan", `{"format": "neuroshard-plan", "version": 1}`, `key "predicted" is missing`},
 		{"a broken plan whose format comes later", `{"x": {}, "format": "neuroshard-plan"}`, "plan file"},
 		{"a line of text", "408 16\n", "file.json"},
 	} {
