@@ -47,18 +47,14 @@ func PlanReplicas(ctx context.Context, problems []*problem.Problem, opt Options)
 	var best *Result
 	at := 0
 	for i, p := range ordered {
-		result, err := Plan(ctx, p, opt)
-		switch {
-		case err != nil && ctx.Err() != nil && best == nil:
-			return nil, ctx.Err()
-		case err != nil && ctx.Err() == nil && !refused(err):
-			return nil, err
-		case err != nil && i == 0:
-			first = err
-		}
 		one := Replication{Replicas: p.Topology.ReplicaCount(), Devices: p.Topology.Devices}
+		result, err := Plan(ctx, p, opt)
 		if err == nil {
 			one.measure(result)
+		} else if ctx.Err() == nil && !refused(err) || ctx.Err() != nil && best == nil {
+			return nil, cmp.Or(ctx.Err(), err)
+		} else if i == 0 {
+			first = err
 		}
 		tried = append(tried, one)
 		if one.Fits && (best == nil || one.Step < tried[at].Step) {

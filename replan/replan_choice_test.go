@@ -1,9 +1,10 @@
 package replan
 
 import (
-	"github.com/neuroshard/neuroshard"
 	"strings"
 	"testing"
+
+	"github.com/neuroshard/neuroshard"
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"

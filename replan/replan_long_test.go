@@ -3,8 +3,9 @@
 package replan
 
 import (
-	"github.com/neuroshard/neuroshard"
 	"testing"
+
+	"github.com/neuroshard/neuroshard"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"

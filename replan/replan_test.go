@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/neuroshard/neuroshard"
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/neuroshard/neuroshard"
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"

@@ -81,19 +81,11 @@ func placeTogether(folder string, names []string, contents [][]byte) (err error)
 		}
 	}()
 	for i, name := range names {
-		path, err := atomicfile.Target(filepath.Join(folder, name))
+		f, err := written(filepath.Join(folder, name), contents[i])
+		if f != nil {
+			files = append(files, f)
+		}
 		if err != nil {
-			return err
-		}
-		f, err := atomicfile.Create(path)
-		if err != nil {
-			return err
-		}
-		files = append(files, f)
-		if _, err = f.Write(contents[i]); err != nil {
-			return err
-		}
-		if err := f.Finish(); err != nil {
 			return err
 		}
 	}
@@ -111,6 +103,22 @@ func placeTogether(folder string, names []string, contents [][]byte) (err error)
 		}
 	}
 	return atomicfile.SyncFolder(folder)
+}
+
+// written writes a file that has yet to take its place. The caller discards it after an error.
+func written(path string, content []byte) (*atomicfile.File, error) {
+	path, err := atomicfile.Target(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := atomicfile.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.Write(content); err == nil {
+		err = f.Finish()
+	}
+	return f, err
 }
 
 // inspect refuses a folder in which something would be overwritten that is not a dataset's.

@@ -5,8 +5,6 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
-	"github.com/neuroshard/neuroshard/lab/dataset"
-	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
@@ -30,12 +28,4 @@ func model(t testing.TB, name string) *cost.Model {
 		t.Fatal(err)
 	}
 	return m
-}
-
-func draw(t interface{ Fatal(...any) }, d design.Domain, seed uint64, samples int) *dataset.Compute {
-	set, err := d.Compute(seed, 100, samples)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
 }

@@ -71,8 +71,8 @@ func openLookups(f *file, o Options) (_ *tensorLog, err error) {
 	return l, l.tensors(value, open)
 }
 
-// tensors finds the three tensors in the saved value and checks their shapes.
-func (l *tensorLog) tensors(value any, open func(*torchfile.Storage) (io.Reader, error)) error {
+// threeTensors returns the tensors of a tuple or list of three.
+func threeTensors(value any) ([]*torchfile.Tensor, error) {
 	var items []any
 	switch v := value.(type) {
 	case torchfile.Tuple:
@@ -87,7 +87,16 @@ func (l *tensorLog) tensors(value any, open func(*torchfile.Storage) (io.Reader,
 		}
 	}
 	if len(items) != 3 || len(t) != 3 {
-		return errors.New("it is not a tuple of three tensors: indices, offsets, lengths")
+		return nil, errors.New("it is not a tuple of three tensors: indices, offsets, lengths")
+	}
+	return t, nil
+}
+
+// tensors finds the three tensors in the saved value and checks their shapes.
+func (l *tensorLog) tensors(value any, open func(*torchfile.Storage) (io.Reader, error)) error {
+	t, err := threeTensors(value)
+	if err != nil {
+		return err
 	}
 	in, offsets, lengths := t[0], t[1], t[2]
 	if len(in.Shape) != 1 || len(offsets.Shape) != 1 || len(lengths.Shape) != 2 {
@@ -324,12 +333,7 @@ func openLegacy(in io.ReaderAt, size int64) (any, func(*torchfile.Storage) (io.R
 	if values[1] != any(version) {
 		return nil, nil, fmt.Errorf("version %v of the format before PyTorch 1.6, want %d", values[1], version)
 	}
-	facts, _ := values[2].(*torchfile.Dict)
-	little := false
-	for i := 0; facts != nil && i+1 < len(facts.Items); i += 2 {
-		little = little || facts.Items[i] == any("little_endian") && facts.Items[i+1] == any(true)
-	}
-	if !little {
+	if !littleEndian(values[2]) {
 		return nil, nil, errBigEndian
 	}
 	keys, ok := values[4].(*torchfile.List)
@@ -354,4 +358,15 @@ func openLegacy(in io.ReaderAt, size int64) (any, func(*torchfile.Storage) (io.R
 		return io.NewSectionReader(in, place, s.Size*s.Count), nil
 	}
 	return values[3], open, nil
+}
+
+// littleEndian reports whether the facts about the system that wrote a file say so.
+func littleEndian(facts any) bool {
+	dict, _ := facts.(*torchfile.Dict)
+	for i := 0; dict != nil && i+1 < len(dict.Items); i += 2 {
+		if dict.Items[i] == any("little_endian") && dict.Items[i+1] == any(true) {
+			return true
+		}
+	}
+	return false
 }

@@ -163,19 +163,28 @@ func (l *Lines) parse(text []byte) (line Line, fault string) {
 // mostUnknown is the number of unknown keys that are kept for Unknown.
 const mostUnknown = 10
 
-// set puts a value into the line, and returns what is wrong with it.
-func (l *Line) set(key, text string) (fault string) {
-	value, err := strconv.ParseFloat(text, 64)
+// inRange returns what is wrong with the value of a key.
+func inRange(key string, value float64) (fault string) {
 	whole := key == keyStep || key == keyDevice
 	switch {
-	case err != nil:
-		return "not a finite number"
 	case whole && (value != math.Trunc(value) || value < 0 || value > mostStep):
 		return "not a whole number from 0 on"
 	case value < 0:
 		return "below 0"
 	case !whole && key != keyTime && value > mostTime:
 		return "more than an hour"
+	}
+	return ""
+}
+
+// set puts a value into the line, and returns what is wrong with it.
+func (l *Line) set(key, text string) (fault string) {
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return "not a finite number"
+	}
+	if fault := inRange(key, value); fault != "" {
+		return fault
 	}
 	switch key {
 	case keyStep:

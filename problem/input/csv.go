@@ -144,17 +144,7 @@ func (r *csvReader) next() bool {
 // then have errors that only follow from that.
 func (r *csvReader) header() bool {
 	known := csvColumns()
-	if !slices.ContainsFunc(r.cells, func(c string) bool { return isReuse(c) || slices.Contains(known, column(c)) }) {
-		text := strings.Join(r.cells, string(r.in.Comma))
-		if !utf8.ValidString(text) {
-			r.unrecognised(r.line, "it is not text in UTF-8")
-		} else {
-			r.unrecognised(r.line, fmt.Sprintf("it begins with %s", quote(text)))
-		}
-		return false
-	}
-	if len(r.cells) > maxCSVColumns {
-		r.fatal(r.line, fmt.Sprintf("the header has %d columns, more than %d", len(r.cells), maxCSVColumns), "a table takes one line, and a column states one property of the tables")
+	if !r.isHeader(known) {
 		return false
 	}
 	before, shares := r.count(), 0
@@ -183,6 +173,24 @@ func (r *csvReader) header() bool {
 		r.add(r.line, `column "reuse_batch" is missing`, "state the number of samples that the histogram was counted on")
 	}
 	return r.count() == before
+}
+
+// isHeader reports whether the first line has a known column, and not too many.
+func (r *csvReader) isHeader(known []string) bool {
+	if !slices.ContainsFunc(r.cells, func(c string) bool { return isReuse(c) || slices.Contains(known, column(c)) }) {
+		text := strings.Join(r.cells, string(r.in.Comma))
+		if !utf8.ValidString(text) {
+			r.unrecognised(r.line, "it is not text in UTF-8")
+		} else {
+			r.unrecognised(r.line, fmt.Sprintf("it begins with %s", quote(text)))
+		}
+		return false
+	}
+	if len(r.cells) > maxCSVColumns {
+		r.fatal(r.line, fmt.Sprintf("the header has %d columns, more than %d", len(r.cells), maxCSVColumns), "a table takes one line, and a column states one property of the tables")
+		return false
+	}
+	return true
 }
 
 // table reads a line. An empty cell states nothing.

@@ -500,7 +500,19 @@ func (r *reading) access(n *node, t *table) {
 		}
 		return
 	}
-	d, kinds := &t.Access, []string(nil)
+	r.checkAccess(n, t)
+	r.kindOf(&t.Access)
+	if r.stated.has(accessField) && !r.stated.has(lawField) {
+		r.stated |= zipfField // as far as defaults go
+	}
+	if r.stated.has(kindFields) {
+		r.stated |= zipfField
+	}
+}
+
+// checkAccess reports what an access object states that does not go together.
+func (r *reading) checkAccess(n *node, t *table) {
+	var kinds []string
 	for _, f := range accessFields {
 		if r.stated&kindFields&(1<<f.id) != 0 {
 			kinds = append(kinds, f.key)
@@ -521,6 +533,10 @@ func (r *reading) access(n *node, t *table) {
 	case len(kinds) == 0 && r.stated.has(accessField) && !r.stated.has(lawField) && !faulty:
 		r.add(n.line, "access states no distribution", distributionHint)
 	}
+}
+
+// kindOf sets the kind of a distribution, and makes what was read of it wrongly usable.
+func (r *reading) kindOf(d *access.Distribution) {
 	switch {
 	case r.stated.has(reuseField):
 		d.Kind = access.Histogram
@@ -541,12 +557,6 @@ func (r *reading) access(n *node, t *table) {
 	}
 	if d.Kind != access.Histogram {
 		d.Batch, d.UniqueRows = 0, 0
-	}
-	if r.stated.has(accessField) && !r.stated.has(lawField) {
-		r.stated |= zipfField // as far as defaults go
-	}
-	if r.stated.has(kindFields) {
-		r.stated |= zipfField
 	}
 }
 
