@@ -20,7 +20,7 @@ func TestManyMoreShardingTypesCostNoMoreOnSeveralDevices(t *testing.T) {
 }
 
 // TestDividingOnOneDevice prints what divided operators save where lane classes cannot have
-// devices of their own, for docs/SHARDING.md.
+// devices of their own.
 func TestDividingOnOneDevice(t *testing.T) {
 	const problems = 12
 	sum, most := 0.0, 0.0

@@ -15,7 +15,7 @@ import (
 )
 
 // MaxPlanned is the most tables that a Planner takes. The search of 60,000 tables on 4,096
-// devices takes up to a minute (docs/RESULTS.md), and that of a million tables takes too
+// devices takes up to a minute, and that of a million tables takes too
 // long to wait for.
 const MaxPlanned = 1 << 17
 

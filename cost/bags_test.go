@@ -181,7 +181,7 @@ const mostOfCost, mostOfExchanges, mostOfCompute, leastTau = 2, 2.7, 3, .9
 // device, on tables of several bags and on sequences, and bounds the
 // errors. The model is the one that is furthest off on sequences; with the build tag long,
 // TestAccuracyOfBagsOfAllModels judges all models, on tables of all kinds, and with -v it prints the
-// tables of docs/MODELS.md.
+// tables of docs/RESULTS.md.
 func TestAccuracyOfBags(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out with -short: it estimates many samples, one after another")

@@ -376,7 +376,7 @@ func p95(values []float64) float64 {
 // row, slices of columns run with lanes of their own. Two thirds of the tables have bags of
 // unequal lengths. Tau is the mean over tasks of Kendall's tau of the task's placements. The
 // row "row_wise, chosen" has rows on chosen devices. With -v the test prints the rows: they are
-// the accuracy in docs/SHARDING.md.
+// the accuracy in docs/RESULTS.md.
 func TestAccuracyOfShardingTypes(t *testing.T) {
 	const name = "a100-80"
 	t.Run(name, func(t *testing.T) { accuracyOfShardingType(t, name) })

@@ -133,7 +133,7 @@ func SimulateComm(ctx context.Context, profile hardware.Profile, opt Options) (*
 	return comm, collect.SimulateComm(ctx, comm, profile, collect.Options{Workers: opt.Train.Workers})
 }
 
-// CurveSizes returns the sample counts of the learning curve in docs/MODELS.md.
+// CurveSizes returns the sample counts of a learning curve.
 func CurveSizes() []int { return []int{2_000, 10_000, 30_000, 100_000} }
 
 // LearningCurve draws groups and all-to-alls of the largest of the sizes, and trains on growing

@@ -13,7 +13,7 @@ import (
 )
 
 // reshard.go holds what a running TorchRec job can move: what neuroshard_torchrec.reshard does.
-// docs/REPLAN.md gives the reasons.
+// docs/TORCHREC.md gives the reasons.
 //
 //	the same devices, tables, sizes, precisions and optimizers
 //	data_parallel    stays data_parallel, and no other table becomes it

@@ -12,7 +12,7 @@ import (
 //	                again, until each fits; then first fit (firstfit.go)
 //	the bound       whatever the variants of the tables, they take more bytes than there are (variants.go)
 //	the pour        tables cut to the room that is left (pack.go)
-//	all placements  of a small problem (room.go)
+//	all placements  of a small problem (walk.go)
 //	settling        changes that remove the overflow of the pour (pack.go)
 //
 // More memory never makes a problem infeasible. So a search that finds a placement with

@@ -18,7 +18,7 @@ import (
 
 const (
 	// nearly is the share by which the chosen placement may cost more than the cheapest one:
-	// about the mean error of the shipped models (docs/MODELS.md).
+	// about the mean error of the shipped models (docs/RESULTS.md).
 	nearly = .005
 	// finalistsKept is the number of placements kept for the choice.
 	finalistsKept = 8

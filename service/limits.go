@@ -19,7 +19,7 @@ type Limits struct {
 	// Cells is the most cells of a sweep; 256 by default.
 	Cells int
 	// Concurrency is the number of planning jobs at a time; by default the number of processors,
-	// because a search gains little from a second one (docs/SERVICE.md). Each job's search uses
+	// because a search gains little from a second one. Each job's search uses
 	// an equal share of the processors.
 	Concurrency int
 	// Queue is the most jobs that wait; 64 by default. If it is negative, no job may wait.

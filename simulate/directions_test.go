@@ -263,7 +263,7 @@ func TestPricesAreSound(t *testing.T) {
 	})
 }
 
-// TestOrderOfDevicesIsNoMatter: the order of the devices of a host does not matter, nor
+// TestOrderOfHostsIsNoMatter: the order of the devices of a host does not matter, nor
 // the order of hosts.
 func TestOrderOfHostsIsNoMatter(t *testing.T) {
 	p := mixed(12, hardware.Topology{Profile: a100(t), Devices: 8, DevicesPerHost: 4})

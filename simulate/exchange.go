@@ -246,7 +246,7 @@ func (n *Network) AllReduce(elements float64) (inHosts, between Collective) {
 // gradients: inside hosts, and between hosts. columns are the pooled columns of the device
 // with the most, and hostColumns those of the host with the most (Columns). The second step
 // follows the first. The hierarchy states the latency, so no other fixed time and no packing
-// counts: these are the terms that whole steps were fitted with (docs/STEP.md). Without
+// counts: these are the terms that whole steps were fitted with (docs/SEARCH.md). Without
 // columns there is no exchange.
 func (n *Network) Hierarchical(h problem.Hierarchy, columns, hostColumns float64) (inside, between Collective) {
 	if columns == 0 || n.Devices == 1 {
@@ -296,7 +296,7 @@ type Overlap struct {
 // At a lead of 0 its slope is -Rate, which is at least -1. So the collective never does
 // more work than the lead has time for, and a slower device never makes a plan cheaper.
 //
-// Measured on a CPU of two cores, between processes over loopback: docs/MEASURING.md.
+// Measured on a CPU of two cores, between processes over loopback.
 func (o Overlap) Left(devices int, time, lead unit.Millis) unit.Millis {
 	s := unit.Millis(1 - o.Rest/float64(devices))
 	if o.Rate == 0 || s <= 0 || lead <= 0 || time <= 0 {

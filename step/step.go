@@ -242,7 +242,7 @@ func (in *Input) Check() error {
 // that it was measured with. On another cluster, or with another batch, nobody knows
 // whether the measured step differs from its prediction by a fixed time or by a factor. All
 // terms take the root of that factor, and the rest of the difference is fixed time: of the
-// three ways, this one errs least (docs/RESULTS.md).
+// three ways, this one errs least.
 //
 // scaled is true if the embeddings alone are predicted slower than the measured step.
 func (in *Input) calibrate(terms *Terms) (scaled bool, err error) {

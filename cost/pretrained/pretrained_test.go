@@ -14,7 +14,7 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// The errors that docs/MODELS.md promises of every model, in percent.
+// The errors that docs/RESULTS.md promises of every model, in percent.
 const (
 	promisedMean  = 1
 	promisedP95   = 3

@@ -12,7 +12,7 @@
 //	ReadResults             saved plans and their costs, to compare with
 //
 // reference_test.go evaluates the nets in float64 without tricks: it defines what the
-// fast path in scorer.go must return. trainer_test.go trains nets as the prototype does.
+// fast path in scorer.go must return.
 // Package input reads the pool of tables itself, table_configs.json.
 //
 // The nets know only what the prototype measured: tables of fp32 weights that one

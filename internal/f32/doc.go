@@ -5,7 +5,7 @@
 // test oracle. On amd64 processors with AVX2 and FMA, which the package detects at
 // run time, an assembly twin does the work. On other processors, and with the build
 // tag noasm, the portable path does the work: gonum's Sgemm for products, the plain
-// loops for the rest. README.md lists the twins, the tricks and the measured gain.
+// loops for the rest. README.md lists the twins and the tricks, and the command that measures them.
 //
 // Matrices are row-major slices with a leading dimension: element (i, j) of a
 // matrix with leading dimension ld is at i*ld + j.

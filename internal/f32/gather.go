@@ -25,8 +25,8 @@ type Gather struct {
 	Ahead int
 }
 
-// aheadBytes is the bytes of rows that are prefetched early. On the processor that
-// README.md names, fewer bytes make the sums wait for memory, and more gain nothing.
+// aheadBytes is the bytes of rows that are prefetched early. Fewer bytes
+// make the sums wait for memory, and more gain nothing.
 const aheadBytes = 8192
 
 // Sum sets row r of dst, of Dim columns, to the sum of the rows picked by

@@ -11,7 +11,7 @@ import (
 func Assembly() bool { return fast }
 
 // gemmPortable is the product on processors without an assembly twin: gonum's Sgemm,
-// which measured faster than the plain loop (see README.md).
+// which measured faster than the plain loop.
 func gemmPortable(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
 	if m == 0 || n == 0 || k == 0 {
 		return // gonum wants leading dimensions of at least 1

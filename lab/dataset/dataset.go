@@ -10,9 +10,8 @@
 //
 // On disk a dataset is a folder of Parquet files with a manifest (manifest.go): Write
 // makes the folder (write.go), and Read reads it (read.go). A row is a struct (rows.go),
-// a column of it a column of the file (parquet.go), read page by page within a budget of
-// memory (pages.go). Merge puts together parts that were collected on several machines
-// (merge.go).
+// a column of it a column of the file (parquet.go). Merge puts together parts that were
+// collected on several machines (join.go).
 package dataset
 
 import (

@@ -11,7 +11,7 @@ import (
 // shell.go writes the HTML around a document: the head, what a reader without JavaScript sees,
 // and the scripts. The library (gomponents) escapes every text and every attribute. The package
 // does not use html/template, because templates call methods by name: the linker then keeps all
-// exported methods of all types, which added 5.7 MB to the binary (docs/RESULTS.md).
+// exported methods of all types, which added 5.7 MB to the binary.
 
 // shell is what the HTML file holds.
 type shell struct {

@@ -23,8 +23,10 @@
 //	costs.go       the update of the cost net
 //	reinforce.go   the update of the policy by REINFORCE
 //
-// Package lab/reinforce has the loop over tasks. docs/METHODS.md lists the departures from the
-// prototype.
+// Package lab/reinforce has the loop over tasks. What differs from the prototype: the loss is over
+// the devices with room; an episode without room is dropped; a feature with one value for all
+// tables becomes 0; a co-location is one piece, whose embeddings are added; the histogram of reuse
+// is that of the problem's batch; the rate falls linearly over the updates.
 package dreamshard
 
 import (
