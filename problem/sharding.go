@@ -148,14 +148,6 @@ const (
 // Tiers returns all tiers. The slice is the caller's.
 func Tiers() []Tier { return []Tier{HBM, Host, HostCached} }
 
-// ParseTier reads a tier's name.
-func ParseTier(s string) (Tier, error) {
-	if t := Tier(s); slices.Contains(Tiers(), t) {
-		return t, nil
-	}
-	return "", fmt.Errorf("memory tier %q is unknown: choose one of %s", s, joined(Tiers()))
-}
-
 // OnHost reports whether the rows lie in the host's memory.
 func (t Tier) OnHost() bool { return t == Host || t == HostCached }
 

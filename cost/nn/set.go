@@ -77,9 +77,6 @@ func NewSetNet(c SetConfig) (*SetNet, error) {
 // all of the memory.
 const maxWidth = 1 << 14
 
-// Config returns the net's shape. Its Fixed must not be modified.
-func (net *SetNet) Config() SetConfig { return net.config }
-
 // Weights returns all weights, shared with the net, in the order of Params.
 func (net *SetNet) Weights() []float32 { return net.flat }
 

@@ -190,8 +190,6 @@ type ObjectReader struct {
 	// What names the object in reports, and Known lists its keys; nil means any keys.
 	What  string
 	Known []string
-	// Aliases are other words for known keys, which stand for them; nil means none.
-	Aliases map[string]string
 
 	r      *Reader
 	seen   uint64
@@ -260,9 +258,8 @@ func (r *Reader) Members(what string) iter.Seq[[]byte] {
 // otherwise.
 func (o *ObjectReader) admit() (string, bool) {
 	r := o.r
-	alias := o.Aliases[string(r.buf)]
 	for i, known := range o.Known {
-		if known != string(r.buf) && known != alias { // which copies nothing
+		if known != string(r.buf) { // which copies nothing
 			continue
 		}
 		if o.seen&(1<<i) != 0 {
