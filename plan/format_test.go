@@ -387,7 +387,7 @@ func TestReadIsBounded(t *testing.T) {
 		want string
 	}{
 		{shard, MaxShards, "tables[0].shards: there are more than 65536 elements"},
-		{`"predicted times are simulated"`, MaxWarnings, "provenance: warnings: 10002 are more than 10000"},
+		{`"predicted times are simulated"`, MaxWarnings, "provenance.warnings: there are more than 10000 elements"},
 	} {
 		_, err := Read(strings.NewReader(strings.Replace(text, c.old, c.old+strings.Repeat(","+c.old, c.more), 1)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

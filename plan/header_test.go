@@ -11,8 +11,8 @@ func TestReadWantsEveryPart(t *testing.T) {
 		{"format", `"neuroshard-plan"`},
 		{"version", "1"},
 		{"predicted", `{"cost_ms": 1, "source": ""}`},
-		{"cluster", `{"devices": 1, "devices_per_host": 1}`},
-		{"devices", "[]"},
+		{"cluster", `{"profile": "a100-80", "devices": 1, "devices_per_host": 1, "batch": 1, "device_memory_bytes": 1}`},
+		{"devices", `[{"device": 0}]`},
 		{"tables", "[]"},
 		{"provenance", "{}"},
 	}
@@ -39,7 +39,16 @@ func TestReadWantsEveryPart(t *testing.T) {
 			}
 		}
 	}
-	if err := without("cluster", `{"devices_per_host": 1}`); err == nil || !strings.Contains(err.Error(), "0 devices") {
-		t.Errorf("got error %v of a cluster without devices", err)
+	for _, c := range []struct{ key, instead, want string }{
+		{"cluster", `{"devices_per_host": 1}`, "0 devices"},
+		{"cluster", `{"devices": 1, "devices_per_host": 1}`, "no profile"},
+		{"devices", "[]", "it lists 0 devices, and its cluster has 1"},
+		{"devices", "[null]", "null is not an object"},
+		{"tables", `[{"kind": "table_wise", "shards": []}]`, "no name"},
+		{"cluster", `{"fixed": [` + strings.Repeat("{},", 5000) + `{}]}`, "more than 4096 elements"},
+	} {
+		if err := without(c.key, c.instead); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %.50s: got error %v, want %q in it", c.key, c.instead, err, c.want)
+		}
 	}
 }

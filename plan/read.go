@@ -14,6 +14,7 @@ import (
 	"github.com/neuroshard/neuroshard/internal/jsonfile"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // Read reads a plan that Write wrote, and stops at the first fault: a key that is unknown or there
@@ -45,7 +46,10 @@ func ReadStated(r io.Reader) (pl *Plan, digest bool, err error) {
 		return nil, false, fmt.Errorf("plan file is larger than %d bytes: no plan is", MaxFile)
 	}
 	var f fileJSON
-	if err := jsonfile.Unmarshal(data, &f); err != nil {
+	bounds := json.WithUnmarshalers(json.JoinUnmarshalers(
+		jsonfile.Bounded[hardware.FixedLoad](hardware.MaxFixed), jsonfile.Bounded[unit.Bytes](hardware.MaxDevices),
+		jsonfile.Bounded[int](hardware.MaxDevices), jsonfile.Bounded[string](MaxWarnings)))
+	if err := jsonfile.Unmarshal(data, &f, bounds); err != nil {
 		var h header
 		if json.Unmarshal(data, &h, jsontext.AllowDuplicateNames(true)) == nil && h.check() != nil {
 			return nil, false, h.check()
@@ -127,8 +131,13 @@ func (f *fileJSON) check() error {
 			return fmt.Errorf("plan file: key %q is missing", part.key)
 		}
 	}
-	if f.Cluster.Devices < 1 || f.Cluster.DevicesPerHost < 1 {
-		return fmt.Errorf("plan file: cluster: %d devices, %d a host, want at least 1", f.Cluster.Devices, f.Cluster.DevicesPerHost)
+	switch c := f.Cluster; {
+	case c.Devices < 1 || c.DevicesPerHost < 1:
+		return fmt.Errorf("plan file: cluster: %d devices, %d a host, want at least 1", c.Devices, c.DevicesPerHost)
+	case c.Profile == "" || c.Batch < 1 || c.DeviceMemory < 1:
+		return errors.New("plan file: cluster: it states no profile, no batch or no memory of a device")
+	case len(*f.Devices) != c.Devices:
+		return fmt.Errorf("plan file: it lists %d devices, and its cluster has %d", len(*f.Devices), c.Devices)
 	}
 	return nil
 }
@@ -169,6 +178,9 @@ func (l *tableList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	},
 	) error {
 		t, err := j.table()
+		if err == nil && (t.Name == "" || t.Rows == 0 || t.Dim == 0) {
+			err = errors.New("it states no name, no rows or no dim")
+		}
 		t.Shards = j.Shards
 		*l = append(*l, t)
 		return err

@@ -25,7 +25,7 @@ func decode[T any](schemas huma.Registry, body []byte) (*T, error) {
 		return nil, broken("the body is empty")
 	}
 	read, schema := new(T), schemas.Schema(reflect.TypeFor[T](), true, "")
-	limited := json.WithUnmarshalers(json.JoinUnmarshalers(json.UnmarshalFromFunc(elements[int]), json.UnmarshalFromFunc(elements[string])))
+	limited := json.WithUnmarshalers(json.JoinUnmarshalers(jsonfile.Bounded[int](mostElements), jsonfile.Bounded[string](mostElements)))
 	if err := jsonfile.Unmarshal(body, read, limited); err != nil {
 		var wrong *jsonfile.Error
 		switch {
@@ -40,13 +40,15 @@ func decode[T any](schemas huma.Registry, body []byte) (*T, error) {
 		return nil, refusal(fault{Location: cmp.Or(clip(wrong.Place), "body"), Line: wrong.Line, Message: wrong.Err.Error()})
 	}
 	// The files inside the body, such as its tables, have readers of their own.
-	empty := json.WithMarshalers(json.MarshalFunc(func(Value) ([]byte, error) { return []byte("{}"), nil }))
-	text, err := json.Marshal(read, empty, json.OmitZeroStructFields(true))
-	if err != nil {
-		return nil, err
-	}
+	files := json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, value *any) error {
+		if !slices.Contains(filesOfBodies, d.StackPointer().LastToken()) {
+			return errors.ErrUnsupported
+		}
+		*value = map[string]any{}
+		return d.SkipValue()
+	}))
 	var tree any
-	if err := json.Unmarshal(text, &tree); err != nil {
+	if err := json.Unmarshal(body, &tree, files); err != nil {
 		return nil, err
 	}
 	var result huma.ValidateResult
@@ -65,16 +67,12 @@ func decode[T any](schemas huma.Registry, body []byte) (*T, error) {
 	return nil, refusal(faults...)
 }
 
+// filesOfBodies are the fields of bodies whose type is Value.
+var filesOfBodies = []string{"tables", "topology", "plan", "before", "after", "old"}
+
 // mostElements is the largest number of elements of a list outside of tables, topology and plans: a
 // list takes far more memory than its bytes.
 const mostElements = 1 << 16
-
-func elements[T any](d *jsontext.Decoder, all *[]T) error {
-	return jsonfile.List(d, mostElements, func(_ int, one *T) error {
-		*all = append(*all, *one)
-		return nil
-	})
-}
 
 // broken returns the refusal of a body that is not JSON.
 func broken(detail string) *Refusal {

@@ -1,7 +1,8 @@
 // Package jsonfile reads JSON that a program wrote.
 //
 //	Unmarshal   a text -> tagged structs; fails at the first fault, with its line and place
-//	List        the elements of a long list, one by one, for a method UnmarshalJSONFrom
+//	List, Each  the elements of a long list, one by one, for a method UnmarshalJSONFrom
+//	Bounded     a limit on the elements of other lists, which take far more memory than their bytes
 //	Object      the keys of an object in their order, for such a method
 //	Ignored     a value that is skipped
 //
@@ -149,7 +150,16 @@ func Place(path ...string) string {
 	return strings.TrimPrefix(b.String(), ".")
 }
 
-func place(p jsontext.Pointer) string { return Place(slices.Collect(p.Tokens())...) }
+// deepest is the number of steps that are shown of a path.
+const deepest = 8
+
+func place(p jsontext.Pointer) string {
+	steps := slices.Collect(p.Tokens())
+	if more := len(steps) - deepest; more > 0 {
+		return "..." + Place(steps[more:]...)
+	}
+	return Place(steps...)
+}
 
 // Brief quotes a text from a file, cut to what fits an error message.
 func Brief(s string) string {
@@ -160,27 +170,48 @@ func Brief(s string) string {
 	return strconv.Quote(s)
 }
 
-// List reads a list of at most the given number of elements. It calls add with each, which must not
-// keep the pointer. null is an empty list.
+// List reads a list of at most the given number of elements, none of them null. It calls add with
+// each, which must not keep the pointer. null is an empty list.
 func List[T any](d *jsontext.Decoder, most int, add func(i int, element *T) error) error {
+	return Each(d, most, func(i int) error {
+		var element T
+		if d.PeekKind() == 'n' {
+			return &json.SemanticError{JSONPointer: d.StackPointer(), JSONKind: 'n', ByteOffset: d.InputOffset(), Err: fmt.Errorf("null is not %s", wanted(reflect.TypeFor[T]()))}
+		}
+		if err := json.UnmarshalDecode(d, &element); err != nil {
+			return err
+		}
+		return add(i, &element)
+	})
+}
+
+// Each reads a list of at most the given number of elements. It calls read for each, which must read
+// the element from the decoder. null is an empty list.
+func Each(d *jsontext.Decoder, most int, read func(i int) error) error {
 	opened, err := open(d, '[')
 	if !opened {
 		return err
 	}
 	for i := 0; d.PeekKind() != ']'; i++ {
-		var element T
 		if i == most {
 			return fmt.Errorf("there are more than %d elements", most)
 		}
-		if err := json.UnmarshalDecode(d, &element); err != nil {
-			return err
-		}
-		if err := add(i, &element); err != nil {
+		if err := read(i); err != nil {
 			return at(d, err)
 		}
 	}
 	_, err = d.ReadToken()
 	return err
+}
+
+// Bounded reads lists of T of at most the given number of elements, as List does.
+func Bounded[T any](most int) *json.Unmarshalers {
+	return json.UnmarshalFromFunc(func(d *jsontext.Decoder, all *[]T) error {
+		return List(d, most, func(_ int, one *T) error {
+			*all = append(*all, *one)
+			return nil
+		})
+	})
 }
 
 // Object reads an object in the order of its keys. It calls value with each, which must read the

@@ -104,9 +104,9 @@ func (t *dealt) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 func pair(d *jsontext.Decoder, first, second any, hint string) error {
 	values := []any{first, second}
 	n := 0
-	err := jsonfile.List(d, 2, func(i int, value *jsontext.Value) error {
+	err := jsonfile.Each(d, 2, func(i int) error {
 		n++
-		return json.Unmarshal(*value, values[i])
+		return json.UnmarshalDecode(d, values[i])
 	})
 	if err == nil && n != 2 {
 		err = &hinted{fmt.Errorf("it has %d values, not 2", n), hint}

@@ -121,7 +121,9 @@ func (f *File) decode(r io.Reader, form *form, v any, h *header) error {
 	case len(data) > MaxFile:
 		return f.fault("", "the file is larger than %d bytes", MaxFile)
 	}
-	err = jsonfile.Unmarshal(data, v)
+	err = jsonfile.Unmarshal(data, v, json.WithUnmarshalers(json.JoinUnmarshalers(
+		jsonfile.Bounded[int](hardware.MaxDevices), jsonfile.Bounded[string](problem.MaxTables),
+		jsonfile.Bounded[dealt](problem.MaxTables), jsonfile.Bounded[strategy](problem.MaxTables))))
 	if err != nil && json.Unmarshal(data, h, jsontext.AllowDuplicateNames(true)) != nil {
 		h = &header{}
 	}
@@ -266,13 +268,16 @@ type shardList []shard
 // UnmarshalJSONFrom reads the shards.
 func (l *shardList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return jsonfile.List(d, plan.MaxShards, func(_ int, j *shardJSON) error {
-		s := shard{offsets: j.Offsets, sizes: j.Sizes}
-		for _, n := range [][2]int64{j.Offsets, j.Sizes} {
+		if j.Offsets == nil || j.Sizes == nil {
+			return errors.New("it has no shard_offsets or no shard_sizes, of two numbers each")
+		}
+		s := shard{offsets: *j.Offsets, sizes: *j.Sizes}
+		for _, n := range [][2]int64{s.offsets, s.sizes} {
 			if n[0] < 0 || n[0] > problem.MaxRows || n[1] < 0 || n[1] > problem.MaxDim {
 				return fmt.Errorf("%d rows and %d columns are not between 0 and %d and %d", n[0], n[1], int64(problem.MaxRows), problem.MaxDim)
 			}
 		}
-		if j.Sizes[1] == 0 {
+		if s.sizes[1] == 0 {
 			return errors.New("shard_sizes: it has no columns")
 		}
 		err := s.place(j.Placement)

@@ -111,7 +111,7 @@ var badFiles = []struct{ name, content, want string }{
 	{"unknown key of a table", inTable(`"rank": 3`), `x.json:1: plan.ebc.t: key "rank" is unknown`},
 	{"no shards", inTable(`"ranks": [1]`), `plan.ebc.t: it has no shards: a table_wise table has`},
 	{"shards twice", inTable(`"shards": [], "sharding_spec": {"shards": [{"shard_offsets": [0, 0], "shard_sizes": [1, 4]}]}, "ranks": [0]`), ``},
-	{"offset missing", inTable(`"shards": [{"shard_sizes": [1, 4]}]`), `x.json: plan.ebc.t.shards[0]: nothing says on which rank it lies: it has no placement, and the table no ranks`},
+	{"offset missing", inTable(`"shards": [{"shard_sizes": [1, 4]}]`), `x.json:1: plan.ebc.t.shards[0]: it has no shard_offsets or no shard_sizes, of two numbers each`},
 	{"negative offset", inTable(`"shards": [{"shard_offsets": [0, -4], "shard_sizes": [1, 4]}]`), `x.json:1: plan.ebc.t.shards[0]: 0 rows and -4 columns are not between 0 and 1099511627776 and 16384`},
 	{"rows beyond", sharded("row_wise", [5]int{1 << 40, 0, 1 << 40, 4, 0}), `plan.ebc.t: its shards end at row 2199023255552 and column 4`},
 	{"placement of another form", inTable(`"shards": [{"shard_offsets": [0, 0], "shard_sizes": [1, 4], "placement": "cuda:1"}]`), `x.json:1: plan.ebc.t.shards[0]: placement: "cuda:1" is not a placement such as "rank:3/cuda:1" or "rank:3/cpu"`},

@@ -78,8 +78,8 @@ type (
 		LoadFactor float64 `json:"load_factor"`
 	}
 	shardJSON struct {
-		Offsets   [2]int64 `json:"shard_offsets"`
-		Sizes     [2]int64 `json:"shard_sizes"`
+		Offsets   *[2]int64 `json:"shard_offsets"`
+		Sizes     *[2]int64 `json:"shard_sizes"`
 		Placement string   `json:"placement"`
 	}
 )
@@ -218,8 +218,8 @@ func (e *torchrec) parameter(t *plan.Table) parameterJSON {
 	for _, s := range shards {
 		out.Ranks = append(out.Ranks, s.Device)
 		out.Shards = append(out.Shards, shardJSON{
-			Offsets:   [2]int64{s.Rows.Start, s.Columns.Start},
-			Sizes:     [2]int64{s.Rows.Len(), s.Columns.Len()},
+			Offsets:   &[2]int64{s.Rows.Start, s.Columns.Start},
+			Sizes:     &[2]int64{s.Rows.Len(), s.Columns.Len()},
 			Placement: e.placement(s.Device),
 		})
 	}
