@@ -80,7 +80,7 @@ type (
 	shardJSON struct {
 		Offsets   *[2]int64 `json:"shard_offsets"`
 		Sizes     *[2]int64 `json:"shard_sizes"`
-		Placement string   `json:"placement"`
+		Placement string    `json:"placement"`
 	}
 )
 
