@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"time"
@@ -15,24 +16,25 @@ import (
 )
 
 // journal.go keeps the measurements until the dataset is written: in a file of JSON
-// lines.
+// lines, each with a checksum.
 //
-//	{"header":{"format":"neuroshard journal","version":2,...}}
-//	{"anchor":{"part":"groups","id":17,"after":0,"tries":[{"fwd":[..],"bwd":[..]}]}}
-//	{"sample":{"part":"groups","id":3,"fwd":[0.81],"bwd":[2.02],"fwd_iqr":0.01,"bwd_iqr":0.03}}
-//	{"failure":{"part":"groups","id":9,"code":"oom","msg":"..."}}
-//	{"choice":[3,40]}          the groups to measure a second time
-//	{"repeat":{"id":3,...}}
-//	{"pass":2}                 what follows is of the second pass
+//	{"sum":"5f1c02aa","header":{"format":"neuroshard journal","version":3,...}}
+//	{"sum":"...","anchor":{"part":"groups","id":17,"after":0,"tries":[{"fwd":[..],"bwd":[..]}]}}
+//	{"sum":"...","sample":{"part":"groups","id":3,"fwd":[0.81],"bwd":[2.02],"fwd_iqr":0.01,"bwd_iqr":0.03}}
+//	{"sum":"...","failure":{"part":"groups","id":9,"code":"oom","msg":"..."}}
+//	{"sum":"...","choice":[3,40]}   the groups to measure a second time
+//	{"sum":"...","repeat":{"id":3,...}}
+//	{"sum":"...","pass":2}          what follows is of the second pass
 //
 // One call writes a line, after the measurement that the line records. So a process killed
 // at any moment leaves whole lines and at most one torn line, the last. Reading drops the
-// torn line. A damaged line before it is an error.
+// torn line. A damaged line before it is an error. Whole lines are checked before they are
+// applied (check.go).
 
 const (
 	journalName    = "journal.jsonl"
 	journalFormat  = "neuroshard journal"
-	journalVersion = 2
+	journalVersion = 3
 )
 
 // These are the names of the parts of a design in the journal.
@@ -98,13 +100,35 @@ type repeatRecord struct {
 	times
 }
 
+// lineStart returns the first bytes of a line: the CRC-32 of all bytes after them.
+func lineStart(rest []byte) string { return fmt.Sprintf(`{"sum":"%08x",`, crc32.ChecksumIEEE(rest)) }
+
+// encode returns a record's line, with its end.
+func encode(r record) ([]byte, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	rest := append(text[1:], '\n')
+	return append([]byte(lineStart(rest)), rest...), nil
+}
+
+// decode reads a line, with its end.
+func decode(line []byte) (r record, err error) {
+	n := min(len(line), len(lineStart(nil)))
+	if string(line[:n]) != lineStart(line[n:]) {
+		return r, errors.New("its checksum is not that of its text")
+	}
+	return r, json.Unmarshal(line, &r)
+}
+
 // parseJournal reads the lines of a journal. It returns the records and the number
 // of their bytes, without a torn last line.
 func parseJournal(content []byte) (records []record, size int, err error) {
 	for line := range bytes.Lines(content) {
-		var r record
-		if err := json.Unmarshal(line, &r); err != nil || line[len(line)-1] != '\n' {
-			if size+len(line) == len(content) && (size > 0 || line[0] == '{') {
+		r, err := decode(line)
+		if err != nil {
+			if size+len(line) == len(content) && (size > 0 || line[0] == '{' && line[len(line)-1] != '\n') {
 				break // torn
 			}
 			return nil, 0, fmt.Errorf("line %d is damaged, or is not one of neuroshard collect: %v", len(records)+1, err)
@@ -137,6 +161,9 @@ type journal struct {
 	broken          bool
 }
 
+// mend says what to do about a journal that is refused.
+const mend = "delete this line and all that follow to measure the rest again, or remove the file to begin anew"
+
 // openJournal opens the journal at path and returns its records. It removes a torn
 // last line.
 func openJournal(path string, open func(path string) (file, error)) (*journal, []record, error) {
@@ -146,7 +173,7 @@ func openJournal(path string, open func(path string) (file, error)) (*journal, [
 	}
 	records, size, err := parseJournal(content)
 	if err != nil {
-		return nil, nil, fmt.Errorf("journal %s: %w: restore a whole copy, or remove it to measure again from the start", path, err)
+		return nil, nil, fmt.Errorf("journal %s: %w: %s", path, err, mend)
 	}
 	f, err := open(path)
 	if err != nil {
@@ -183,11 +210,10 @@ func (j *journal) append(r record) error {
 	if j.broken {
 		return errors.New("journal: it failed before")
 	}
-	line, err := json.Marshal(r)
+	line, err := encode(r)
 	if err != nil {
 		return fmt.Errorf("journal: %w", err)
 	}
-	line = append(line, '\n')
 	if _, err := j.file.Write(line); err != nil {
 		j.broken = true
 		_ = j.file.Truncate(j.size) // else reading drops the torn line

@@ -468,10 +468,13 @@ func (r *run) goOn(folder string, records []record) error {
 		}
 		return fmt.Errorf("folder %s: its samples are of another run, of %s %s, but this run has %s: %s to continue, or name another folder", folder, field, was, is, hint)
 	}
-	r.header = *old // with the hardware facts that the first run measured
-	for _, record := range records {
+	for i, record := range records {
+		if err := r.check(&record); err != nil {
+			return fmt.Errorf("journal %s: line %d: %w: %s", filepath.Join(folder, journalName), i+1, err, mend)
+		}
 		r.apply(record)
 	}
+	r.header = *old // with the hardware facts that the first run measured
 	for _, p := range r.parts {
 		p.retryFailed()
 	}
@@ -628,11 +631,7 @@ func (r *run) attempt(ctx context.Context, p *part, id int) (t times, failure *F
 		}
 		t, err = r.take(ctx, p, id)
 		if err == nil {
-			n := 1
-			if p.name == partExchanges {
-				n = r.exchanges[id].Devices
-			}
-			if err := t.check(n); err != nil {
+			if err := t.check(r.devices(p.name, id)); err != nil {
 				return t, &Failure{p.name, id, CodeTimes, err.Error()}, nil
 			}
 			return t, nil, nil
