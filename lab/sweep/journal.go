@@ -99,8 +99,8 @@ func Read(name string, r io.Reader) (file *File, whole int64, err error) {
 		}
 		var o Outcome
 		err := json.Unmarshal(text, &o)
-		if err == nil && (o.Number < 1 || o.Number > f.Cells || !f.Part.has(o.Number-1) || seen[o.Number] || (o.Status == Fits) != (o.Plan != nil)) {
-			err = fmt.Errorf("cell %d is twice, of another part, or %q with or without a plan", o.Number, o.Status)
+		if err == nil {
+			err = f.check(&o, seen)
 		}
 		if err != nil {
 			return nil, 0, &NotSweep{name, fmt.Sprintf("line %d: it is not one that neuroshard writes: %v", n, err)}
@@ -124,6 +124,46 @@ func (f *File) readHead(name string, text []byte) error {
 	}
 	if h.Cells > MaxCells || h.Part.Index < 1 || h.Part.Index > h.Part.Count || h.Part.Count > h.Cells {
 		return &NotSweep{name, fmt.Sprintf("line 1: part %v of %d cells", h.Part, h.Cells)}
+	}
+	if h.Tool == "" || h.Identity == "" {
+		return &NotSweep{name, "line 1: it does not state the version of neuroshard, or the sweep's identity"}
+	}
+	if err := h.checkAxes(); err != nil {
+		return &NotSweep{name, fmt.Sprintf("line 1: %v", err)}
+	}
+	return nil
+}
+
+// checkAxes returns an error unless the axes are known ones in their order, each has values, and
+// they have the head's number of cells.
+func (h *Head) checkAxes() error {
+	last, n := -1, 1
+	for _, x := range h.Axes {
+		at := slices.Index(axisNames, x.Name)
+		if at <= last {
+			return fmt.Errorf("%q is not an axis, is there twice, or is in another place", x.Name)
+		}
+		if len(x.Values) == 0 {
+			return fmt.Errorf("the axis %q has no values", x.Name)
+		}
+		last, n = at, min(n*len(x.Values), MaxCells+1)
+	}
+	if n != h.Cells {
+		return fmt.Errorf("the axes do not have %s", words.Plural(h.Cells, "cell"))
+	}
+	return nil
+}
+
+// check returns an error unless an outcome can be one of the file's. A cell that is no problem may
+// lack what is not known of it.
+func (f *File) check(o *Outcome, seen map[int]bool) error {
+	switch {
+	case o.Number < 1 || o.Number > f.Cells || !f.Part.has(o.Number-1) || seen[o.Number] || (o.Status == Fits) != (o.Plan != nil):
+		return fmt.Errorf("cell %d is twice, of another part, or %q with or without a plan", o.Number, o.Status)
+	case o.Status == Impossible:
+		return nil
+	case o.Device == "" || o.Devices < 1 || o.Batch < 1:
+		return fmt.Errorf("cell %d has no device, number of devices or batch", o.Number)
 	}
 	return nil
 }

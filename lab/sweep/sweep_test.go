@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -355,7 +356,7 @@ func TestTariff(t *testing.T) {
 
 // outcome returns an outcome with a plan.
 func outcome(number int, scale string, devices int, speed, price, bar float64) Outcome {
-	return Outcome{Cell: Cell{Number: number, Scale: scale, Devices: devices}, Status: Fits, Plan: &Planned{SamplesPerSecond: speed, PricePerBillion: price, ErrorPercent: bar, Predicted: 1, Step: 1}}
+	return Outcome{Cell: Cell{Number: number, Scale: scale, Batch: 8, Device: "h200", Devices: devices}, Status: Fits, Plan: &Planned{SamplesPerSecond: speed, PricePerBillion: price, ErrorPercent: bar, Predicted: 1, Step: 1}}
 }
 
 func TestMarks(t *testing.T) {
@@ -542,6 +543,15 @@ func TestRefused(t *testing.T) {
 		"cell 9 is twice, of another part":                              {edit(`"cell":1,`, `"cell":9,`), s.Head(Part{})},
 		`"not possible" with or without a plan`:                         {edit(`"status":"fits"`, `"status":"not possible"`), s.Head(Part{})},
 		"line 1: part 0/1 of 3 cells":                                   {edit(`"index":1`, `"index":0`), s.Head(Part{})},
+		"line 1: it does not state the version":                         {edit(fmt.Sprintf(`"tool":%q`, neuroshard.Version), `"tool":""`), s.Head(Part{})},
+		"or the sweep's identity":                                       {edit(`"identity":`, `"was":`), s.Head(Part{})},
+		`"depth" is not an axis`:                                        {edit(`"name":"devices"`, `"name":"depth"`), s.Head(Part{})},
+		`the axis "devices" has no values`:                              {edit(`["1","2","4"]`, `[]`), s.Head(Part{})},
+		"the axes do not have 3 cells":                                  {edit(`"axes":`, `"was":`), s.Head(Part{})},
+		"line 1: the axes do not have 3 cells":                          {edit(`["1","2","4"]`, `["1","2"]`), s.Head(Part{})},
+		"line 2: it is not one that neuroshard writes: cell 1 has no":   {edit(`"device":`, `"was":`), s.Head(Part{})},
+		"cell 1 has no device, number of devices or batch":              {edit(`"devices":1,`, `"devices":0,`), s.Head(Part{})},
+		"cell 1 has no device, number of devices":                       {edit(`"batch":`, `"was":`), s.Head(Part{})},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
 			t.Fatal(err)
