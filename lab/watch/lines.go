@@ -3,7 +3,6 @@ package watch
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/unit"
@@ -131,9 +133,9 @@ var lineKeys = []string{keyStep, keyDevice, keyForward, keyBackward, keyWait, ke
 
 // parse returns a line, or what is wrong with it.
 func (l *Lines) parse(text []byte) (line Line, fault string) {
-	var values map[string]json.RawMessage
-	if err := json.Unmarshal(text, &values); err != nil {
-		return line, fmt.Sprintf("it is not a JSON object: %v", err)
+	var values map[string]jsontext.Value
+	if err := json.Unmarshal(text, &values, jsontext.AllowInvalidUTF8(true)); err != nil {
+		return line, notObject(err)
 	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(lineKeys, key) && len(l.unknown) < mostUnknown && !slices.Contains(l.unknown, key) {
@@ -158,6 +160,20 @@ func (l *Lines) parse(text []byte) (line Line, fault string) {
 		return line, "forward_ms and backward_ms are both 0"
 	}
 	return line, ""
+}
+
+// notObject says why a line is not an object in which each key is there once.
+func notObject(err error) string {
+	var syntax *jsontext.SyntacticError
+	switch {
+	case !errors.As(err, &syntax):
+		return "it is not a JSON object"
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return fmt.Sprintf("the key %.100q is there twice", syntax.JSONPointer.LastToken())
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "it is not a JSON object: it ends early"
+	}
+	return fmt.Sprintf("it is not a JSON object: %v", syntax.Err)
 }
 
 // mostUnknown is the number of unknown keys that are kept for Unknown.
