@@ -28,26 +28,32 @@ func parquetRows(f *file, l *log) (err error) {
 			err = fmt.Errorf("it is damaged: %s", quotable(fmt.Sprint(p)))
 		}
 	}()
+	if err := checkFooter(in, f.size); err != nil {
+		return err
+	}
 	opened, err := parquet.OpenFile(in, f.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.FileReadMode(parquet.ReadModeSync))
 	if err != nil {
 		return fmt.Errorf("it is damaged or cut short: %v", err)
 	}
 	if len(l.opt.Columns) == 0 && isLong(parquetNames(opened)) {
-		return parquetLookups(f, opened, l)
+		return parquetLookups(f, in, opened, l)
 	}
-	return listRows(l, f, opened)
+	return listRows(l, f, in, opened)
 }
 
 // parquetLookups reads a log with a row for each lookup.
-func parquetLookups(f *file, opened *parquet.File, l *log) error {
+func parquetLookups(f *file, in io.ReaderAt, opened *parquet.File, l *log) error {
 	columns, err := parquetColumns(opened, l.opt.IDs)
 	if err != nil {
 		return err
 	}
 	done, total := int64(0), opened.NumRows()
-	for _, group := range opened.RowGroups() {
+	for i, group := range opened.RowGroups() {
 		for _, c := range columns {
 			if c != nil {
+				if err := checkPages(in, f.size, &opened.Metadata().RowGroups[i].Columns[c.index].MetaData); err != nil {
+					return fmt.Errorf("row group %d, column %q: %w", i, c.name, err)
+				}
 				c.pages = group.ColumnChunks()[c.index].Pages()
 				c.values, c.left = nil, nil
 			}

@@ -144,7 +144,7 @@ func (f *file) start() ([]byte, error) {
 		return nil, err
 	}
 	defer s.Close()
-	start, err := s.Peek(512)
+	start, err := s.Peek(startBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, cut(err)
 	}

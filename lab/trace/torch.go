@@ -3,6 +3,7 @@ package trace
 import (
 	"archive/zip"
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -23,14 +24,20 @@ import (
 // The file holds nothing else; the tables are named t0, t1, ...
 //
 // The three tensors are read side by side, table by table. A gzip file is uncompressed to
-// a temporary file first.
+// a temporary file first, of a bounded size. What a pickle states about a storage is compared
+// with the bytes that the file has for it before memory is taken.
 
 // The first bytes of the files of torch.save: of a zip file, and of a pickle, which it
 // wrote before PyTorch 1.6.
 const (
 	zipEntry    = "PK\x03\x04"
 	pickleStart = "\x80"
+	// magic is the first pickle of the format before PyTorch 1.6.
+	magic = torchfile.Long("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19")
 )
+
+// indexBlock is the number of indices for which memory is taken before they are read.
+const indexBlock = 1 << 20
 
 // tensorLog is an opened file of three tensors.
 type tensorLog struct {
@@ -196,9 +203,13 @@ func (l *tensorLog) readBags(samples int) error {
 	if count > lookups.MaxLookups {
 		return fmt.Errorf("%d lookups, more than %d: state a smaller batch", count, lookups.MaxLookups)
 	}
-	b.Indices = slices.Grow(b.Indices[:0], int(count))[:count]
-	if err := l.indices.read(b.Indices); err != nil {
-		return err
+	b.Indices = b.Indices[:0]
+	for read := 0; read < int(count); read = len(b.Indices) {
+		block := min(int(count)-read, indexBlock)
+		b.Indices = slices.Grow(b.Indices, block)[:read+block]
+		if err := l.indices.read(b.Indices[read:]); err != nil {
+			return err
+		}
 	}
 	for i, row := range b.Indices {
 		if uint64(row) >= problem.MaxRows {
@@ -286,36 +297,52 @@ func openZip(in io.ReaderAt, size int64) (value any, open func(*torchfile.Storag
 			folder = dir
 		}
 	}
-	find := func(name string) (io.Reader, error) {
+	find := func(name string, least int64) (io.Reader, error) {
 		f := files[folder+name]
 		if f == nil {
 			return nil, fmt.Errorf("a zip file without NAME/%s: is it a file that torch.save wrote?", name)
 		}
+		if err := checkEntry(f, size, least); err != nil {
+			return nil, fmt.Errorf("NAME/%s: %w", name, err)
+		}
 		return f.Open()
 	}
-	if order, err := find("byteorder"); err == nil {
+	if order, err := find("byteorder", 0); err == nil {
 		if text, err := io.ReadAll(io.LimitReader(order, 16)); err != nil || string(text) != "little" {
 			return nil, nil, errors.Join(errBigEndian, err)
 		}
 	}
-	program, err := find("data.pkl")
+	program, err := find("data.pkl", 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	if value, err = newUnpickler(program, nil).Load(); err != nil {
 		return nil, nil, fmt.Errorf("data.pkl: %w", err)
 	}
-	return value, func(s *torchfile.Storage) (io.Reader, error) { return find("data/" + s.Key) }, nil
+	return value, func(s *torchfile.Storage) (io.Reader, error) {
+		return find("data/"+s.Key, s.Size*s.Count)
+	}, nil
+}
+
+// checkEntry checks the stated sizes of a file in a zip file of the given size. It must have
+// at least the given number of bytes.
+func checkEntry(f *zip.File, size, least int64) error {
+	switch {
+	case f.CompressedSize64 > uint64(size):
+		return errCut
+	case f.UncompressedSize64 < uint64(least):
+		return fmt.Errorf("it has %d bytes, and its tensor needs %d: it is damaged", f.UncompressedSize64, least)
+	case f.UncompressedSize64 > uint64(mostUnpacked(int64(f.CompressedSize64))):
+		return fmt.Errorf("%d bytes of %d compressed ones, more than %d times as many: save the tensors again without compression", f.UncompressedSize64, f.CompressedSize64, mostRatio)
+	}
+	return nil
 }
 
 // openLegacy reads the format before PyTorch 1.6, a sequence of pickles: a magic number, a
 // version, facts about the system, the tensors, the list of storages. Then come the
 // storages in the order of the list, each after its number of numbers.
 func openLegacy(in io.ReaderAt, size int64) (any, func(*torchfile.Storage) (io.Reader, error), error) {
-	const (
-		magic   = torchfile.Long("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19")
-		version = int64(1001)
-	)
+	const version = int64(1001)
 	storages := map[string]*torchfile.Storage{}
 	u := newUnpickler(io.NewSectionReader(in, 0, size), storages)
 	var values [5]any
@@ -327,7 +354,7 @@ func openLegacy(in io.ReaderAt, size int64) (any, func(*torchfile.Storage) (io.R
 		}
 		at += int64(u.Length())
 		if i == 0 && values[0] != any(magic) {
-			return nil, nil, errors.New("torch.save did not write this pickle")
+			return nil, nil, errNotTorch
 		}
 	}
 	if values[1] != any(version) {
@@ -340,24 +367,52 @@ func openLegacy(in io.ReaderAt, size int64) (any, func(*torchfile.Storage) (io.R
 	if !ok {
 		return nil, nil, errors.New("it has no list of storages")
 	}
-	places := map[*torchfile.Storage]int64{}
-	for _, key := range keys.Items {
-		name, _ := key.(string)
-		s := storages[name]
-		if s == nil {
-			return nil, nil, fmt.Errorf("storage %q belongs to no tensor", quotable(name))
-		}
-		places[s] = at + 8
-		at += 8 + s.Size*s.Count
+	places, err := storagePlaces(keys, storages, at, size)
+	if err != nil {
+		return nil, nil, err
 	}
 	open := func(s *torchfile.Storage) (io.Reader, error) {
 		place, ok := places[s]
-		if !ok || place+s.Size*s.Count > size {
+		if !ok {
 			return nil, fmt.Errorf("storage %q: %w", quotable(s.Key), errCut)
 		}
 		return io.NewSectionReader(in, place, s.Size*s.Count), nil
 	}
 	return values[3], open, nil
+}
+
+var errNotTorch = errors.New("torch.save did not write this pickle")
+
+// storagePlaces returns where the numbers of the storages begin, which follow from a place on
+// in a file of the given size.
+func storagePlaces(keys *torchfile.List, storages map[string]*torchfile.Storage, at, size int64) (map[*torchfile.Storage]int64, error) {
+	places := map[*torchfile.Storage]int64{}
+	for _, key := range keys.Items {
+		name, _ := key.(string)
+		s := storages[name]
+		if s == nil {
+			return nil, fmt.Errorf("storage %q belongs to no tensor", quotable(name))
+		}
+		at += 8
+		if s.Size*s.Count > size-at { // the product is at most torchfile.MaxStorage
+			return nil, fmt.Errorf("storage %q: %w", quotable(name), errCut)
+		}
+		places[s] = at
+		at += s.Size * s.Count
+	}
+	return places, nil
+}
+
+// checkStart looks at the first bytes of an uncompressed file of torch.save, as many as a
+// format needs.
+func checkStart(start []byte) error {
+	if bytes.HasPrefix(start, []byte(pickleStart)) {
+		first, err := newUnpickler(bytes.NewReader(start), nil).Load()
+		if err != nil || first != any(magic) {
+			return errors.Join(errNotTorch, err)
+		}
+	}
+	return nil
 }
 
 // littleEndian reports whether the facts about the system that wrote a file say so.
