@@ -72,8 +72,10 @@ func liar(t *testing.T, stated uint64) []byte {
 		data []byte
 		size uint64
 	}{
-		{"data.pkl", pickled(count, 2, 1, 1), 0}, {"data/0", number(1), stated},
-		{"data/1", number(0, count), 0}, {"data/2", number(count), 0},
+		{"data.pkl", pickled(count, 2, 1, 1), 0},
+		{"data/0", number(1), stated},
+		{"data/1", number(0, count), 0},
+		{"data/2", number(count), 0},
 	} {
 		if e.size == 0 {
 			e.size = uint64(len(e.data))
