@@ -62,14 +62,14 @@ func (s *stream) Close() error {
 	return s.raw.Close()
 }
 
-// The bound on what a compressed file may hold: so many times its size, and spare bytes for a
-// small one. Real lookups compress 3 to 20 times.
+// A compressed file may hold mostRatio times its size, and spare bytes more. Real lookups compress
+// 3 to 20 times.
 const (
 	mostRatio = 100
 	spare     = 64 << 20
 )
 
-// mostUnpacked returns the most bytes that so many compressed bytes may hold.
+// mostUnpacked returns the most bytes that a compressed file of a size may hold.
 func mostUnpacked(packed int64) int64 { return mostRatio*packed + spare }
 
 // unpacked returns the uncompressed file of torch.save as a temporary file.

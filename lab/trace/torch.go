@@ -403,8 +403,7 @@ func storagePlaces(keys *torchfile.List, storages map[string]*torchfile.Storage,
 	return places, nil
 }
 
-// checkStart looks at the first bytes of an uncompressed file of torch.save, as many as a
-// format needs.
+// checkStart returns an error if torch.save writes no file that begins with start.
 func checkStart(start []byte) error {
 	if bytes.HasPrefix(start, []byte(pickleStart)) {
 		first, err := newUnpickler(bytes.NewReader(start), nil).Load()

@@ -158,7 +158,7 @@ func (f *File) deal(matrix gpus, strategies []strategy) error {
 	return nil
 }
 
-// check says what is wrong with a table of a strategy on so many GPUs in all; "" if nothing is.
+// check says what is wrong with a table of a strategy; "" if nothing is. world is the number of GPUs.
 func (t *dealt) check(kind string, world int) string {
 	switch n := len(t.gpus); {
 	case kind != "mp" && kind != "dp":

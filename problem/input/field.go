@@ -465,8 +465,7 @@ func listOf[V any](of kind[V], mayBeEmpty bool) kind[[]V] {
 	}}
 }
 
-// namesOf is a list of some of the known names. A list of which a part is wrong is not read: the rest
-// would be wrong for reasons of its own.
+// namesOf is a list of some of the known names. If one name is wrong, the whole list is not read.
 func namesOf[V ~string](known []V) kind[[]V] {
 	all := listOf(among(known), false)
 	return kind[[]V]{func(r *report, n *node, hint string) ([]V, bool) {

@@ -174,8 +174,8 @@ func (f TopologyFile) forgive(t *hardware.Topology) {
 	}
 }
 
-// Topology reads a topology from YAML or JSON: an object with the keys of clusterFields, none of which is
-// required here. docs/FORMATS.md draws the file. Content that begins with "{" is JSON
+// Topology reads a topology from YAML or JSON: an object with keys of clusterFields.
+// No key is required. docs/FORMATS.md draws the file. Content that begins with "{" is JSON
 // unless the name ends in .yaml or .yml. YAML aliases and anchors, several documents,
 // and files above 1 MiB are refused.
 //

@@ -287,6 +287,11 @@ def test_another_shape() -> None:
         ({"format": "neuroshard-tables", "version": 1}, '"neuroshard-tables"'),
         (exported() | {"version": 2}, "the plan, of version 2"),
         (exported() | {"plan": None}, "not as neuroshard export writes it"),
+        ({k: v for k, v in exported().items() if k != "world_size"}, 'lacks "world_size"'),
+        (
+            exported() | {"plan": {"": {"t": {"ranks": [0, 1], "shards": [{}]}}}},
+            "not as neuroshard export writes it",
+        ),
         (exported() | {"plan": {"user": {"id": {}}}}, "KeyError: 'ranks'"),
     ],
 )

@@ -55,7 +55,9 @@ func Judge(ctx context.Context, in *Input, o Judgement) error {
 	from := in.Plan.Provenance
 	options := neuroshard.Options{Prices: o.Prices, Warnings: from.Warnings, Hidden: from.Hidden}
 	of := *in.Problem
-	of.Hierarchy = from.Hierarchy
+	if from.Hierarchy.On() {
+		of.Hierarchy = from.Hierarchy
+	}
 	options.Search.ShardingTypes = problem.ShardingTypes()
 	if from.ModelSource == plan.Measured {
 		options.Search.ShardingTypes = []problem.ShardingType{problem.TableWise, problem.ColumnWise} // no backend measures the others

@@ -9,7 +9,9 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/report/page"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // Judge explains the tables that it is asked for, and says how many it left out.
@@ -52,6 +54,24 @@ func TestJudge(t *testing.T) {
 		if !slices.ContainsFunc(d.Plans[0].Warnings, made) {
 			t.Errorf("got warnings %q, want that the made-up cost is not the model's", d.Plans[0].Warnings)
 		}
+	}
+}
+
+// A problem with a hierarchical exchange has it under a plan that states none.
+func TestJudgeKeepsTheExchange(t *testing.T) {
+	pl, p := large(16, 4)
+	p.Topology.DevicesPerHost = 2
+	cost := func(h problem.Hierarchy) unit.Millis {
+		of := *p
+		of.Hierarchy = h
+		in := page.Input{Plan: pl, Problem: &of}
+		if err := page.Judge(t.Context(), &in, page.Judgement{Prices: neuroshard.Pretrained(), Explained: page.ExplainNone}); err != nil {
+			t.Fatal(err)
+		}
+		return in.Result.Predicted.Cost
+	}
+	if flat, inHosts := cost(problem.Hierarchy{}), cost(problem.Hierarchy{Sent: 1, Inside: 1, Between: 1}); flat == inHosts {
+		t.Errorf("got %v with and without a hierarchical exchange", flat)
 	}
 }
 

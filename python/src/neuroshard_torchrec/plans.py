@@ -260,6 +260,8 @@ def exported(source: Any) -> Json:
         message = f"the plan's format is {shown(kind)}" if kind != EXPORTED[0] else "the plan"
         message += f", of version {shown(whole.get('version'))}" if kind else ""
         raise PlanError([Problem(f"{message}: what is read is {EXPORTED}", _EXPORT)])
+    if lost := [key for key in ("world_size", "local_size", "plan") if key not in whole]:
+        raise PlanError([Problem(f"the plan lacks {quoted(lost)}", _EXPORT)])
     return dict(whole)
 
 
@@ -284,9 +286,10 @@ def _tables(whole: Json) -> dict[str, dict[str, _Entry]]:
 
 
 def _placement(table: Json) -> Placement:
+    ranks, listed = table["ranks"], table.get("shards") or []  # none of a table on every rank
     shards = tuple(
         Shard(row, column, rows, columns, rank)
-        for s, rank in zip(table.get("shards") or (), table["ranks"], strict=False)
+        for s, rank in zip(listed, ranks if listed else [], strict=True)
         for (row, column), (rows, columns) in [(s["shard_offsets"], s["shard_sizes"])]
     )
     cached = (table.get("cache_params") or {}).get("load_factor")
