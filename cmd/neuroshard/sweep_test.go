@@ -124,7 +124,7 @@ func TestSweepExamples(t *testing.T) {
 	}
 	line := strings.Replace(container.Args[0], "neuroshard sweep workload:mlperf-dlrm-dcnv2 --devices 4,8,16,32 --devices-per-host 8 --device a100-80,h100-80", "neuroshard sweep "+strings.Join(sweptTables, " "), 1)
 	if line == container.Args[0] {
-		t.Fatalf("got line %q, want one with the sweep of docs/SWEEP.md", line)
+		t.Fatalf("got line %q, want one with the sweep of docs/OPERATION.md", line)
 	}
 	single := sweepHere(t, t.Context(), quiet(), sweptTables...)
 	for name, c := range map[string]struct {

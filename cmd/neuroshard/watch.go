@@ -37,7 +37,7 @@ or with -, the lines come from standard input:
   {"step":123,"device":4,"forward_ms":1.2,"backward_ms":2.3,"wait_ms":0.4}
 
 Without --once, a file is followed as it grows, until Ctrl-C. With --once the command
-ends with the file. docs/WATCH.md has the keys, the detectors and their false alarms.
+ends with the file. docs/OPERATION.md has the keys, the detectors and their false alarms.
 
 The exit code is 0 if the job was steady, 1 if the load drifted or a device was slow,
 2 if the lines or the plan cannot be used, 3 after Ctrl-C.`,
@@ -245,7 +245,7 @@ func (v *vigil) end(ctx context.Context, lines *watch.Lines, interrupted error) 
 	s := v.watcher.Summary()
 	switch {
 	case interrupted == nil && s.Tally.Lines == 0 && v.faults == 0:
-		return usagef("the hook of the training job writes the lines: docs/WATCH.md", "%s: there is no line", v.name)
+		return usagef("the hook of the training job writes the lines: docs/OPERATION.md", "%s: there is no line", v.name)
 	case interrupted == nil && v.faults*tolerated > v.lines:
 		return v.wrong()
 	}

@@ -1,4 +1,4 @@
-"""The example of docs/SWEEP.md, run under Ray on this machine.
+"""The example of docs/OPERATION.md, run under Ray on this machine.
 
 Ray is none of the pinned packages: pip install ray, and run this file alone.
 """

@@ -1,4 +1,4 @@
-"""The example of docs/TORCHREC.md, run as the page says, by two processes."""
+"""The example of a whole training, run by two processes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from torchrec_binary import ROOT, binary
 __all__ = ["binary"]
 
 PAGE = ROOT / "docs" / "TORCHREC.md"
+EXAMPLE = ROOT / "python" / "examples" / "train.py"
 
 
-def test_the_example_of_the_page(tmp_path: Path, binary: str) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    (example,) = [b for b in blocks if "dist.init_process_group(" in b]
-    (tmp_path / "train.py").write_text(example)
+def test_the_example(tmp_path: Path, binary: str) -> None:
     code, written, log = ranks_of(
-        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "train.py"],
+        [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(EXAMPLE)],
         tmp_path,
         cwd=tmp_path,
         env=environment(NEUROSHARD_BINARY=binary),
