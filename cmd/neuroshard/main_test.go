@@ -436,7 +436,7 @@ func TestInterruptedWaitingForInput(t *testing.T) {
 
 // A message that is too long ends a worker, and is the fault of who wrote it.
 func TestWorkerLongLine(t *testing.T) {
-	for _, args := range [][]string{{"worker"}, {"worker", "--rank"}} {
+	for _, args := range [][]string{{"worker"}} {
 		var stdout, stderr bytes.Buffer
 		stdin := strings.NewReader(strings.Repeat("x", protocol.MaxLine+1))
 		code := run(t.Context(), stdin, &stdout, &stderr, args, quiet())

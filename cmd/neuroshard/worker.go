@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +16,6 @@ import (
 // (docs/PROTOCOL.md).
 func newWorkerCommand(a *app) *cobra.Command {
 	var (
-		rank    bool
 		clock   string
 		threads int
 		memory  size
@@ -33,22 +29,13 @@ func newWorkerCommand(a *app) *cobra.Command {
 			if clock != wallClock && clock != processorClock {
 				return usagef("choose wall or processor", "worker: --clock: %q is unknown", clock)
 			}
-			if rank {
-				return longLine(worker.ServeRank(cmd.Context(), a.stdin, a.stdout))
-			}
-			program, err := os.Executable()
-			if err != nil {
-				return err
-			}
 			return longLine(worker.Serve(cmd.Context(), a.stdin, a.stdout, worker.Options{
 				ProcessorTime: clock == processorClock,
-				Threads:       threads, Memory: unit.Bytes(memory), Log: a.stderr,
-				Rank: func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, program, "worker", "--rank") },
+				Threads:       threads, Memory: unit.Bytes(memory),
 			}))
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&rank, "rank", false, "be one rank of an all-to-all")
 	f.IntVar(&threads, "threads", 0, "threads of one device (default: all cores)")
 	f.StringVar(&clock, "clock", wallClock, "clock of the times: wall or processor")
 	f.Var(&memory, "memory", "memory for a group's weights and state (default: half of the machine's)")

@@ -38,7 +38,7 @@ func ceilings(opt *Options, on *machine, g *ranks) (protocol.Response, error) {
 		L2:     min(on.cache, cacheOfThread*unit.Bytes(opt.Threads)),
 		L2GBps: c.CachedGatherGBps, SMs: opt.Threads, ClockGHz: c.ClockGHz, Granule: 64,
 	}
-	if err := exchangeCeilings(g, opt, r.Ceilings, &r.Profile); err != nil {
+	if err := exchangeCeilings(g, r.Ceilings, &r.Profile); err != nil {
 		return none, err
 	}
 	return r, nil

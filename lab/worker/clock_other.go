@@ -4,23 +4,22 @@ package worker
 
 import "time"
 
-// now returns the time in nanoseconds of a clock that all processes of the machine
-// share. If the clock is set while ranks run, they do not agree on a start; package
-// time has no other clock for this system.
-func now() int64 { return time.Now().UnixNano() }
+var started = time.Now()
 
-// processorTime returns the time for which threads of this process have been on a processor, which
-// package time does not know.
-func processorTime() (ns int64, known bool) { return 0, false }
+// now returns the time of a clock that is never set.
+func now() time.Duration { return time.Since(started) }
 
-// spin is the time before its end at which a sleep becomes a loop that reads the
-// clock: timers may be a millisecond late.
-const spin = 1_000_000
+// hasProcessorTime says whether this system tells processor time, which package time does not know.
+const hasProcessorTime = false
+
+func processorTime() time.Duration { return 0 }
+
+func threadTime() time.Duration { return 0 }
 
 // sleepUntil returns when now has reached at.
-func sleepUntil(at int64) {
-	if left := at - now() - spin; left > 0 {
-		time.Sleep(time.Duration(left))
+func sleepUntil(at time.Duration) {
+	if left := at - now() - time.Millisecond; left > 0 { // timers may be a millisecond late
+		time.Sleep(left)
 	}
 	for now() < at {
 		continue

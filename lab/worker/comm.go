@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/neuroshard/neuroshard/lab/protocol"
@@ -27,16 +26,13 @@ func timeExchange(g *ranks, s sizes, start []time.Duration, warmup, repeats int)
 }
 
 // checkComm returns the time when each rank is ready, or the fault of the request.
-func checkComm(opt *Options, q *protocol.Request, batch int) ([]time.Duration, error) {
+func checkComm(q *protocol.Request, batch int) ([]time.Duration, error) {
 	n := len(q.Dims)
-	if opt.Rank == nil {
-		return nil, unsupported("this worker measures no all-to-alls")
-	}
 	if n == 1 {
 		return nil, unsupported("one rank has no all-to-all")
 	}
-	if n > opt.MaxRanks {
-		return nil, unsupported("%d ranks: this worker has %d at most", n, opt.MaxRanks)
+	if n > maxRanks {
+		return nil, unsupported("%d ranks: this worker has %d at most", n, maxRanks)
 	}
 	if q.PerHost != 0 && q.PerHost < n {
 		if q.PerHost < 0 {
@@ -44,36 +40,28 @@ func checkComm(opt *Options, q *protocol.Request, batch int) ([]time.Duration, e
 		}
 		return nil, unsupported("per_host: %d of %d ranks: this worker is one host", q.PerHost, n)
 	}
-	if fault := badExchange(batch, q.Dims); fault != "" {
-		return nil, bad("%s", fault)
+	if err := between("batch", batch, 1, problem.MaxBatch); err != nil {
+		return nil, err
+	}
+	if n == 0 {
+		return nil, bad("dims: there are none")
+	}
+	for _, d := range q.Dims {
+		if err := between("dims", d, 0, maxDimSum); err != nil {
+			return nil, err
+		}
 	}
 	if len(q.StartMS) != 0 && len(q.StartMS) != n {
 		return nil, bad("start_ms: %d starts of %d ranks", len(q.StartMS), n)
 	}
 	start := make([]time.Duration, n)
 	for r, ms := range q.StartMS {
-		if !(ms >= 0 && ms <= maxStartMS) {
-			return nil, bad("start_ms: %v is not between 0 and %d", ms, maxStartMS)
+		if err := between("start_ms", ms, 0, maxStartMS); err != nil {
+			return nil, err
 		}
 		start[r] = time.Duration(ms * float64(time.Millisecond))
 	}
 	return start, nil
-}
-
-// badExchange returns the fault of the sizes of an exchange, or "".
-func badExchange(batch int, dims []int) string {
-	if batch < 1 || batch > problem.MaxBatch {
-		return fmt.Sprintf("batch: %d is not between 1 and %d", batch, problem.MaxBatch)
-	}
-	if len(dims) == 0 {
-		return "dims: there are none"
-	}
-	for _, d := range dims {
-		if d < 0 || d > maxDimSum {
-			return fmt.Sprintf("dims: %d is not between 0 and %d", d, maxDimSum)
-		}
-	}
-	return ""
 }
 
 // slowest returns the longest time of each repeat, over all ranks.
@@ -96,18 +84,10 @@ const (
 	ceilingDim     = 64
 )
 
-// These values are in a profile without ranks, for which no all-to-all was
-// measured: those of a collective of one process with itself, which costs a copy.
-const assumedLatencyUS = 1
-
 // exchangeCeilings adds the rates of all-to-alls between the ranks to the ceilings
 // and the profile.
-func exchangeCeilings(g *ranks, opt *Options, ceilings map[string]float64, p *hardware.Profile) error {
-	n := min(ceilingRanks, opt.MaxRanks)
-	if opt.Rank == nil || n < 2 {
-		p.AllToAllLatencyUS, p.IntraGBps = assumedLatencyUS, p.HBMGBps/2
-		return nil
-	}
+func exchangeCeilings(g *ranks, ceilings map[string]float64, p *hardware.Profile) error {
+	const n = ceilingRanks
 	run := func(batch, dim int) (ms float64, err error) {
 		dims := make([]int, n)
 		for r := range dims {
@@ -130,9 +110,9 @@ func exchangeCeilings(g *ranks, opt *Options, ceilings map[string]float64, p *ha
 	}
 	// The bandwidth is the data that each rank sends to the others, in GB, divided by
 	// the time beyond the latency.
-	sent := float64(n-1) / float64(n) * ceilingBatch * ceilingDim * element / 1e9
+	sent := float64(n-1) / n * ceilingBatch * ceilingDim * element / 1e9
 	p.AllToAllLatencyUS = max(latency*1e3, 1e-3)
 	p.IntraGBps = sent / max((full-latency)/1e3, 1e-6)
-	ceilings["alltoall_us"], ceilings["alltoall_gbps"], ceilings["alltoall_ranks"] = p.AllToAllLatencyUS, p.IntraGBps, float64(n)
+	ceilings["alltoall_us"], ceilings["alltoall_gbps"], ceilings["alltoall_ranks"] = p.AllToAllLatencyUS, p.IntraGBps, n
 	return nil
 }

@@ -157,12 +157,12 @@ func (s *server) makeRoom(size unit.Bytes) {
 	if size <= unit.Bytes(4*len(s.weights)) {
 		return
 	}
-	if s.ranks.held > 0 && size+unit.Bytes(s.ranks.held) > s.opt.Memory {
-		s.ranks.release()
+	if size+unit.Bytes(len(s.ranks.memory)) > s.opt.Memory {
+		s.ranks.memory = nil
 	}
 	// The block gets twice the old size, so that growing groups do not fill it each
 	// time.
-	grown := max(size, min(2*unit.Bytes(4*len(s.weights)), s.opt.Memory-unit.Bytes(s.ranks.held)))
+	grown := max(size, min(2*unit.Bytes(4*len(s.weights)), s.opt.Memory-unit.Bytes(len(s.ranks.memory))))
 	s.weights = nil
 	debug.FreeOSMemory()
 	s.weights = engine.NewArena(grown).Floats(int64((grown + 3) / 4))
@@ -217,10 +217,9 @@ func (s *server) time(op *engine.Op) (forward, backward []float64, err error) {
 // clock returns the time of the clock that the options choose, from a fixed moment on.
 func (s *server) clock() time.Duration {
 	if s.opt.ProcessorTime {
-		ns, _ := processorTime()
-		return time.Duration(ns)
+		return processorTime()
 	}
-	return time.Since(s.started)
+	return now()
 }
 
 // defaultFlush bounds the bytes that flush the caches if the request states none:

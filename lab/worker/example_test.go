@@ -26,13 +26,3 @@ func ExampleServe() {
 	// {"op":"tables","tables":[{"t":0,"length_cv":1,"unique_rows":192,"reuse":[0.75,0.19791666666666666,0.052083333333333336,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}]}
 	// {"op":"error","id":"s1","code":"bad_request","msg":"group: dim 30 of table 0 is not a multiple of 4 between 4 and 16384"}
 }
-
-// A rank process alone has nobody to exchange with, but answers its orders.
-func ExampleServeRank() {
-	err := worker.ServeRank(context.Background(), strings.NewReader(`{"Do":"run"}`), os.Stdout)
-	if err != nil {
-		fmt.Println(err)
-	}
-	// Output:
-	// {"Error":"nothing is prepared"}
-}

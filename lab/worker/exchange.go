@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -63,7 +64,7 @@ func (s *sizes) bytes() int64 {
 	}
 	// Each number of the batch is in a wide matrix, in a tall one, and in one chunk
 	// for each of the two.
-	return 2 * int64(element+s.moved()) * int64(s.Batch) * sum
+	return 2*int64(element+s.moved())*int64(s.Batch)*sum + 2*header*int64(len(s.Dims)*len(s.Dims))
 }
 
 // exchange is one rank's part of an all-to-all.
@@ -75,38 +76,40 @@ type exchange struct {
 	wide, tall []byte
 	// own[p] is the chunk with this rank's dims for the samples of p, and all[p] the
 	// chunk with the dims of p for this rank's samples. The forward sends own and
-	// receives all. A header precedes each chunk, so that both are one message.
+	// receives all. A header
+	// precedes each chunk, so that a message without data is one, too.
 	own, all [][]byte
 }
 
-// header is the number of bytes before a chunk: the number of the run, which shows
-// whether a peer's chunk belongs to another run, then zeros. It keeps chunks
-// aligned to cache lines.
+// header is the number of bytes before a chunk. It keeps chunks aligned to cache lines.
 const header = 64
 
-// newExchange lays out an all-to-all in memory that grow returns.
-func newExchange(rank int, s sizes, grow func(int) []byte) *exchange {
-	batch, dims, moved := s.Batch, s.Dims, s.moved()
-	e := &exchange{sizes: s, rank: rank, first: make([]int, len(dims)+1)}
-	for p, d := range dims {
+// newExchange lays out the part of a rank in memory, which it fills with numbers of ordinary
+// size, and returns the rest of the memory.
+func newExchange(rank int, s sizes, memory []byte) (*exchange, []byte) {
+	e := &exchange{sizes: s, rank: rank, first: make([]int, len(s.Dims)+1)}
+	for p, d := range s.Dims {
 		e.first[p+1] = e.first[p] + d
 	}
-	n := len(dims)
-	from, to := share(batch, n, rank)
-	wide, tall := element*batch*dims[rank], element*(to-from)*e.first[n]
-	memory := grow((wide+tall)/element*(element+moved) + 2*n*header)
+	n := len(s.Dims)
+	from, to := share(s.Batch, n, rank)
 	cut := func(size int) []byte {
 		part := memory[:size:size]
 		memory = memory[size:]
 		return part
 	}
-	e.wide, e.tall = cut(wide), cut(tall)
-	for p, d := range dims {
-		pFrom, pTo := share(batch, n, p)
-		e.own = append(e.own, cut(header+moved*(pTo-pFrom)*dims[rank]))
-		e.all = append(e.all, cut(header+moved*(to-from)*d))
+	e.wide, e.tall = cut(element*s.Batch*s.Dims[rank]), cut(element*(to-from)*e.first[n])
+	for _, matrix := range [][]byte{e.wide, e.tall} {
+		for i := 0; i < len(matrix); i += element {
+			binary.LittleEndian.PutUint32(matrix[i:], math.Float32bits(.5+float32(i%1024)/2048))
+		}
 	}
-	return e
+	for p, d := range s.Dims {
+		pFrom, pTo := share(s.Batch, n, p)
+		e.own = append(e.own, cut(header+s.moved()*(pTo-pFrom)*s.Dims[rank]))
+		e.all = append(e.all, cut(header+s.moved()*(to-from)*d))
+	}
+	return e, memory
 }
 
 // sent and received are the messages to and from peer p: a header and a chunk.
@@ -162,79 +165,4 @@ func (e *exchange) columns(p int, visit func(row []byte)) {
 	for at := 0; at < len(e.tall); at += stride {
 		visit(e.tall[at+from : at+to])
 	}
-}
-
-// stamp returns the test number for the first of rank r's dims in sample s; the
-// numbers of the next dims are stampStep apart. Because of the odd factors,
-// different places have different numbers, except for a few in 2^32.
-func stamp(r, s int, backward bool) uint32 {
-	v := uint32(r)*0x9e3779b1 + uint32(s)*0x85ebca6b + 0x27d4eb2f
-	if backward {
-		v ^= 0x5bd1e995
-	}
-	return v
-}
-
-const stampStep = 0xc2b2ae35
-
-// fill writes stamps to the matrix to send and zeros to the one to receive, so that
-// data of an earlier exchange is not taken for that of this one.
-func (e *exchange) fill(backward bool) {
-	write := func(row []byte, v uint32) bool {
-		for ; len(row) >= element; row = row[element:] {
-			binary.LittleEndian.PutUint32(row, exact(v, e.Precision))
-			v += stampStep
-		}
-		return true
-	}
-	if backward {
-		e.stampTall(backward, write)
-		clear(e.wide)
-		return
-	}
-	e.stampWide(backward, write)
-	clear(e.tall)
-}
-
-// arrived reports whether the received numbers are those that the peers sent.
-func (e *exchange) arrived(backward bool) bool {
-	same := func(row []byte, v uint32) bool {
-		for ; len(row) >= element; row = row[element:] {
-			if binary.LittleEndian.Uint32(row) != exact(v, e.Precision) {
-				return false
-			}
-			v += stampStep
-		}
-		return true
-	}
-	if backward {
-		return e.stampWide(backward, same)
-	}
-	return e.stampTall(backward, same)
-}
-
-// stampWide and stampTall call visit for every rank's part of every sample of a
-// matrix, with the first stamp of the part, until visit returns false.
-func (e *exchange) stampWide(backward bool, visit func(row []byte, v uint32) bool) bool {
-	width := element * e.Dims[e.rank]
-	for s := range e.Batch {
-		if !visit(e.wide[s*width:(s+1)*width], stamp(e.rank, s, backward)) {
-			return false
-		}
-	}
-	return true
-}
-
-func (e *exchange) stampTall(backward bool, visit func(row []byte, v uint32) bool) bool {
-	rest := e.tall
-	from, to := share(e.Batch, len(e.Dims), e.rank)
-	for s := from; s < to; s++ {
-		for p, d := range e.Dims {
-			if !visit(rest[:element*d], stamp(p, s, backward)) {
-				return false
-			}
-			rest = rest[element*d:]
-		}
-	}
-	return true
 }

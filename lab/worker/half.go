@@ -43,20 +43,6 @@ func widen(dst, src []byte, from problem.Precision) int {
 	return 2 * n
 }
 
-// exact returns the bits of a finite number that a precision holds exactly, from any bits.
-// Different bits give different numbers, except for those that the precision does not
-// have.
-func exact(bits uint32, in problem.Precision) uint32 {
-	const finite = 0xbfff // without the highest bit of the exponent
-	switch in {
-	case problem.FP16:
-		return fromFP16(uint16(bits>>16) & finite)
-	case problem.BF16:
-		return fromBF16(uint16(bits>>16) & finite)
-	}
-	return bits
-}
-
 // toBF16 rounds a finite number to the nearest of bf16, ties to even.
 func toBF16(bits uint32) uint16 { return uint16((bits + 0x7fff + bits>>16&1) >> 16) }
 

@@ -6,9 +6,9 @@ import (
 	"github.com/neuroshard/neuroshard/internal/f32"
 )
 
-// engineVersion is the version of package engine's loops. Every change that affects
+// engineVersion is the version of the loops of package engine and of the ranks. Every change that affects
 // times raises it, so that datasets of two versions are never joined.
-const engineVersion = 1
+const engineVersion = 2
 
 // kernelName returns the name of the code that runs.
 func kernelName() string {

@@ -1,17 +1,15 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"runtime"
 	"runtime/debug"
-	"slices"
-	"time"
 
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/lab/worker/engine"
@@ -19,8 +17,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Options limit what a worker may use. The zero value works, but has no
-// all-to-alls.
+// Options limit what a worker may use. The zero value works.
 type Options struct {
 	// Threads is the number of CPU threads of one device, at most engine.MaxThreads; 0
 	// means GOMAXPROCS.
@@ -37,18 +34,10 @@ type Options struct {
 	// IndexMemory is the most memory for the lookups of all tables since the last
 	// init; 0 means an eighth of the machine's memory.
 	IndexMemory unit.Bytes
-	// Rank returns the command that starts one rank process, whose main is ServeRank
-	// on its stdin and stdout. The context of the command ends with Serve. If Rank is
-	// nil, the worker measures no all-to-alls.
-	Rank func(ctx context.Context) *exec.Cmd
-	// MaxRanks is the most ranks of an all-to-all; 0 means 16.
-	MaxRanks int
-	// Log receives messages that are not responses, and the ranks' stderr; nil drops
-	// them.
-	Log io.Writer
 }
 
-const defaultMaxRanks = 16
+// maxRanks is the most ranks of an all-to-all.
+const maxRanks = 16
 
 // These are the limits of requests, in addition to those of package problem: a
 // larger value is a mistake, and must not cause an allocation.
@@ -61,14 +50,13 @@ const (
 )
 
 // Serve answers the requests on in, with one line each on out, until in or ctx
-// ends. It then ends the ranks that it started. A wrong request gets an error
-// response. The error of Serve is that of reading or writing, protocol.ErrLong, or
+// ends. A wrong request gets an error response. The error of Serve is that of reading or writing, protocol.ErrLong, or
 // that of ctx.
 //
 // While Serve measures, the process's garbage collector is off, so the process
 // should do nothing else.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, opt Options) error {
-	if _, known := processorTime(); opt.ProcessorTime && (!known || opt.Threads != 1) {
+	if opt.ProcessorTime && (!hasProcessorTime || opt.Threads != 1) {
 		return errors.New("processor time needs Linux and one thread")
 	}
 	inner, cancel := context.WithCancel(ctx)
@@ -111,8 +99,6 @@ type server struct {
 	opt     Options
 	machine machine
 	ranks   ranks
-	// started is the moment from which clock counts.
-	started time.Time
 
 	// These fields come from init; batch is 0 before it.
 	batch, warmup, repeats int
@@ -130,7 +116,7 @@ type server struct {
 }
 
 func newServer(ctx context.Context, opt Options) *server {
-	s := &server{ctx: ctx, opt: opt, machine: describe(os.DirFS("/")), buffers: new(engine.Arena), values: values(), started: time.Now()}
+	s := &server{ctx: ctx, opt: opt, machine: describe(os.DirFS("/")), buffers: new(engine.Arena), values: values()}
 	if s.opt.Threads <= 0 {
 		s.opt.Threads = runtime.GOMAXPROCS(0)
 	}
@@ -141,11 +127,7 @@ func newServer(ctx context.Context, opt Options) *server {
 	if s.opt.IndexMemory <= 0 {
 		s.opt.IndexMemory = s.machine.memory / 8
 	}
-	if s.opt.MaxRanks <= 0 {
-		s.opt.MaxRanks = defaultMaxRanks
-	}
-	s.opt.Log = logTo(s.opt.Log)
-	s.ranks = ranks{start: s.opt.Rank, log: s.opt.Log, lifetime: ctx, processorTime: opt.ProcessorTime}
+	s.ranks = ranks{ctx: ctx, processorTime: opt.ProcessorTime}
 	return s
 }
 
@@ -196,6 +178,14 @@ func bad(format string, args ...any) error {
 	return &protocol.Error{Code: protocol.CodeBadRequest, Message: fmt.Sprintf(format, args...)}
 }
 
+// between returns an error unless a value of a request is in its range.
+func between[T int | int64 | float64](what string, v, low, high T) error {
+	if v >= low && v <= high {
+		return nil
+	}
+	return bad("%s: %v is not between %v and %v", what, v, low, high)
+}
+
 func unsupported(format string, args ...any) error {
 	return &protocol.Error{Code: protocol.CodeUnsupported, Message: fmt.Sprintf(format, args...)}
 }
@@ -210,35 +200,28 @@ func (s *server) hello(q *protocol.Request) (protocol.Response, error) {
 	}
 	r := protocol.Response{
 		V: protocol.Version, Backend: "cpu", Device: s.machine.device(&s.opt), Kernel: kernelName(), Clocks: s.machine.clocks,
-		Measured: true, Threads: s.opt.Threads, MemoryBytes: int64(s.opt.Memory), CacheBytes: int64(s.machine.cache),
+		Measured: true, Threads: s.opt.Threads, MemoryBytes: int64(s.opt.Memory), CacheBytes: int64(s.machine.cache), Ranks: maxRanks,
 	}
-	r.Caps = []string{protocol.CapCompute, protocol.CapCeilings, protocol.CapWeighted, protocol.CapLookupFiles, protocol.CapLengths, problem.FP32.String()}
+	r.Caps = []string{
+		protocol.CapCompute, protocol.CapComm, protocol.CapCommPrefix + problem.FP16.String(), protocol.CapCommPrefix + problem.BF16.String(),
+		protocol.CapCeilings, protocol.CapWeighted, protocol.CapLookupFiles, protocol.CapLengths, problem.FP32.String(),
+	}
 	for _, o := range []problem.Optimizer{problem.SGD, problem.RowwiseAdagrad, problem.Adagrad, problem.Adam} {
 		r.Caps = append(r.Caps, o.String())
-	}
-	if s.opt.Rank != nil {
-		r.Caps = slices.Insert(r.Caps, 1, protocol.CapComm, protocol.CapCommPrefix+problem.FP16.String(), protocol.CapCommPrefix+problem.BF16.String())
-		r.Ranks = s.opt.MaxRanks
 	}
 	return r, nil
 }
 
 func (s *server) init(q *protocol.Request) (protocol.Response, error) {
-	if q.Batch < 1 || q.Batch > problem.MaxBatch {
-		return protocol.Response{}, bad("batch: %d is not between 1 and %d", q.Batch, problem.MaxBatch)
-	}
-	if q.Warmup < 0 || q.Warmup > maxRepeats {
-		return protocol.Response{}, bad("warmup: %d is not between 0 and %d", q.Warmup, maxRepeats)
-	}
-	if q.Repeats < 1 || q.Repeats > maxRepeats {
-		return protocol.Response{}, bad("repeats: %d is not between 1 and %d", q.Repeats, maxRepeats)
+	if err := cmp.Or(between("batch", q.Batch, 1, problem.MaxBatch), between("warmup", q.Warmup, 0, maxRepeats), between("repeats", q.Repeats, 1, maxRepeats)); err != nil {
+		return protocol.Response{}, err
 	}
 	if q.Cache != "cold" && q.Cache != "warm" {
 		return protocol.Response{}, bad(`cache: %q is neither "cold" nor "warm"`, q.Cache)
 	}
 	flush := unit.Bytes(q.FlushBytes)
-	if flush < 0 || flush > maxFlush {
-		return protocol.Response{}, bad("flush_bytes: %d is not between 0 and %d", int64(flush), int64(maxFlush))
+	if err := between("flush_bytes", q.FlushBytes, 0, int64(maxFlush)); err != nil {
+		return protocol.Response{}, err
 	}
 	if flush > s.opt.Memory {
 		return protocol.Response{}, outOfMemory("flush_bytes: %d is above this worker's %d", int64(flush), int64(s.opt.Memory))
@@ -275,7 +258,7 @@ func (s *server) comm(q *protocol.Request) (protocol.Response, error) {
 	if err != nil {
 		return none, unsupported("dtype: %v", err)
 	}
-	start, err := checkComm(&s.opt, q, batch)
+	start, err := checkComm(q, batch)
 	if err != nil {
 		return none, err
 	}
@@ -286,6 +269,26 @@ func (s *server) comm(q *protocol.Request) (protocol.Response, error) {
 		debug.FreeOSMemory()
 	}
 	return timeExchange(&s.ranks, size, start, s.warmup, s.repeats)
+}
+
+// readLines sends every line of in. When in has ended, it returns nil for a clean
+// end, and the error of ctx if ctx ended it.
+func readLines(ctx context.Context, in io.Reader, lines chan<- []byte) error {
+	r := protocol.NewReader(in)
+	for {
+		line, err := r.Line()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case lines <- append([]byte(nil), line...):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // round returns a size as a whole number of the largest unit that divides it.

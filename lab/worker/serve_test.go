@@ -90,7 +90,6 @@ func TestConversation(t *testing.T) {
 		t.Fatal(err)
 	}
 	opt := small()
-	opt.Rank, opt.Log = testRank, os.Stderr
 	var out bytes.Buffer
 	if err := Serve(t.Context(), bytes.NewReader(requests), &out, opt); err != nil {
 		t.Fatal(err)
@@ -114,8 +113,6 @@ func TestConversation(t *testing.T) {
 // TestRefusals: every wrong request has its code and says what is wrong.
 func TestRefusals(t *testing.T) {
 	opt := small()
-	opt.Rank = testRank // never started: every request fails before
-	opt.MaxRanks = 4
 	prefix := []string{
 		initWarm,
 		tableLine(0, 1000, 2),
@@ -167,18 +164,18 @@ func TestRefusals(t *testing.T) {
 
 		{`{"op":"comm","id":"d"}`, "d", "bad_request", "dims"},
 		{`{"op":"comm","id":"d","dims":[8]}`, "d", "unsupported", "one rank"},
-		{`{"op":"comm","id":"d","dims":[8,8,8,8,8]}`, "d", "unsupported", "5 ranks"},
+		{`{"op":"comm","id":"d","dims":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}`, "d", "unsupported", "17 ranks"},
 		{`{"op":"comm","id":"d","dims":[8,-8]}`, "d", "bad_request", "dims: -8"},
 		{`{"op":"comm","id":"d","dims":[8,9000000]}`, "d", "bad_request", "dims: 9000000"},
 		{`{"op":"comm","id":"d","dims":[8,8],"batch":-1}`, "d", "bad_request", "batch: -1"},
 		{`{"op":"comm","id":"d","dims":[8,8],"dtype":"fp8"}`, "d", "unsupported", "dtype: precision \"fp8\" is unknown"},
-		{`{"op":"comm","id":"d","dims":[1000000,1000000],"batch":16777216,"dtype":"bf16"}`, "d", "oom", "402653184000000 bytes"},
+		{`{"op":"comm","id":"d","dims":[1000000,1000000],"batch":16777216,"dtype":"bf16"}`, "d", "oom", "402653184000512 bytes"},
 		{`{"op":"comm","id":"d","dims":[8,8],"start_ms":[1]}`, "d", "bad_request", "1 starts"},
 		{`{"op":"comm","id":"d","dims":[8,8],"start_ms":[0,-1]}`, "d", "bad_request", "start_ms: -1"},
 		{`{"op":"comm","id":"d","dims":[8,8],"start_ms":[0,1e9]}`, "d", "bad_request", "start_ms: 1e+09"},
 		{`{"op":"comm","id":"d","dims":[8,8],"per_host":1}`, "d", "unsupported", "per_host: 1"},
 		{`{"op":"comm","id":"d","dims":[8,8],"per_host":-1}`, "d", "bad_request", "per_host: -1"},
-		{`{"op":"comm","id":"d","dims":[1000000,1000000],"batch":16777216}`, "d", "oom", "536870912000000 bytes"},
+		{`{"op":"comm","id":"d","dims":[1000000,1000000],"batch":16777216}`, "d", "oom", "536870912000512 bytes"},
 	} {
 		r := talk(t, opt, append(prefix[:len(prefix):len(prefix)], c.request)...)
 		for _, before := range r[:len(prefix)] {
@@ -195,19 +192,6 @@ func TestRefusals(t *testing.T) {
 		if got := talk(t, opt, request)[0]; got.Code != protocol.CodeBadRequest || !strings.Contains(got.Message, "before init") {
 			t.Errorf("%s before init: got %q, %q", request, got.Code, got.Message)
 		}
-	}
-}
-
-// TestWithoutRanks: a worker that cannot start ranks does not promise to.
-func TestWithoutRanks(t *testing.T) {
-	r := talk(t, small(), `{"op":"hello","v":1}`, initWarm, `{"op":"comm","id":"c","dims":[8,8]}`)
-	for _, c := range r[0].Caps {
-		if c == protocol.CapComm {
-			t.Errorf("hello promises %q", c)
-		}
-	}
-	if r[0].Ranks != 0 || r[2].Code != protocol.CodeUnsupported {
-		t.Errorf("got %d ranks, and to comm %q %q, want none and unsupported", r[0].Ranks, r[2].Code, r[2].Message)
 	}
 }
 
@@ -517,8 +501,7 @@ func TestFlush(t *testing.T) {
 
 func TestMemoryIsShared(t *testing.T) {
 	opt := small()
-	opt.Memory = 8 * unit.MiB
-	opt.Rank = testRank
+	opt.Memory = 8*unit.MiB + 1024
 	s := newServer(t.Context(), opt)
 	defer s.ranks.close()
 	for _, request := range []string{
@@ -532,7 +515,7 @@ func TestMemoryIsShared(t *testing.T) {
 		if r := s.answer([]byte(request)); r.Op == protocol.OpError {
 			t.Fatalf("%s: %s", request, r.Message)
 		}
-		if held := 4*int64(len(s.weights)) + s.ranks.held; held > int64(opt.Memory)+4096 {
+		if held := 4*int64(len(s.weights)) + int64(len(s.ranks.memory)); held > int64(opt.Memory)+4096 {
 			t.Errorf("%s: %d bytes are held, the cap is %d", request, held, int64(opt.Memory))
 		}
 	}
@@ -543,24 +526,14 @@ func TestCeilings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for a second")
 	}
-	for _, ranks := range []bool{false, true} {
-		opt := small()
-		if ranks {
-			opt.Rank = testRank
+	r := talk(t, small(), `{"op":"ceilings"}`)[0]
+	for _, name := range []string{"copy_gbps", "gather_gbps", "cached_gather_gbps", "sort_mkeys", "clock_ghz", "alltoall_us", "alltoall_gbps"} {
+		if !(r.Ceilings[name] > 0) {
+			t.Errorf("%s is %v", name, r.Ceilings[name])
 		}
-		r := talk(t, opt, `{"op":"ceilings"}`)[0]
-		want := []string{"copy_gbps", "gather_gbps", "cached_gather_gbps", "sort_mkeys", "clock_ghz"}
-		if ranks {
-			want = append(want, "alltoall_us", "alltoall_gbps")
-		}
-		for _, name := range want {
-			if !(r.Ceilings[name] > 0) {
-				t.Errorf("ranks %v: %s is %v", ranks, name, r.Ceilings[name])
-			}
-		}
-		if problems := r.Profile.Problems(); len(problems) > 0 {
-			t.Errorf("ranks %v: the profile %+v has problems: %v", ranks, r.Profile, problems)
-		}
+	}
+	if problems := r.Profile.Problems(); len(problems) > 0 {
+		t.Errorf("the profile %+v has problems: %v", r.Profile, problems)
 	}
 }
 
@@ -618,7 +591,6 @@ func TestCancel(t *testing.T) {
 		"comm":    `{"op":"comm","id":"c","dims":[4,4],"start_ms":[0,50000]}`,
 	} {
 		opt := small()
-		opt.Rank = testRank
 		ctx, cancel := context.WithCancelCause(t.Context())
 		in, requests := io.Pipe() // never closed: the worker must not wait for it
 		ended := make(chan error, 1)
@@ -725,7 +697,7 @@ func TestPage(t *testing.T) {
 	if len(requests) < 7 || len(want) != len(requests) {
 		t.Fatalf("the page has %d requests and %d responses", len(requests), len(want))
 	}
-	opt := Options{Threads: 2, Memory: 256 * unit.MiB, Rank: testRank, Log: os.Stderr}
+	opt := Options{Threads: 2, Memory: 256 * unit.MiB}
 	var out bytes.Buffer
 	if err := Serve(t.Context(), strings.NewReader(strings.Join(requests, "\n")), &out, opt); err != nil {
 		t.Fatal(err)
@@ -770,62 +742,5 @@ func TestColdRuns(t *testing.T) {
 	serve(warm, compute)
 	if len(warm.flush) != 0 {
 		t.Errorf("warm caches: got %d numbers to flush, want none", len(warm.flush))
-	}
-}
-
-// watched is a context that notes when it is asked for its error.
-type watched struct {
-	context.Context
-	asked []time.Time
-}
-
-func (w *watched) Err() error {
-	w.asked = append(w.asked, time.Now())
-	return w.Context.Err()
-}
-
-// TestTimedRuns: the times are those of the runs after the warm-ups. Each run
-// begins with a look at the context, so none takes longer than from that look to
-// the next run's; times of other runs are within that only by rare chance.
-func TestTimedRuns(t *testing.T) {
-	s := newServer(t.Context(), small())
-	const warmup, repeats = 20, 30
-	for _, request := range []string{fmt.Sprintf(`{"op":"init","batch":64,"warmup":%d,"repeats":%d,"cache":"warm","seed":7}`, warmup, repeats), tableLine(0, 1000, 20)} {
-		if r := s.answer([]byte(request)); r.Op == protocol.OpError {
-			t.Fatalf("%s: %s", request, r.Message)
-		}
-	}
-	q := &protocol.Request{Group: []protocol.Member{{T: 0, Dim: 64}}, Opt: "sgd", DType: "fp32"}
-	if _, err := s.compute(q); err != nil { // which makes room
-		t.Fatal(err)
-	}
-	optimizer, members, err := s.checkGroup(q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	op, err := engine.NewOp(s.shards(q, optimizer, members), engine.Options{Optimizer: optimizer, LearningRate: learningRate, Threads: 1, Arena: engine.NewArena(16 * unit.MiB)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer op.Close()
-	looks := &watched{Context: t.Context()}
-	s.ctx = looks
-	forward, backward, err := s.time(op)
-	end := time.Now()
-	if err != nil || len(forward) != repeats || len(backward) != repeats {
-		t.Fatalf("got %d and %d times, error %v, want %d each", len(forward), len(backward), err, repeats)
-	}
-	each := len(looks.asked) / (warmup + repeats)
-	if each == 0 || len(looks.asked) != each*(warmup+repeats) {
-		t.Fatalf("got %d looks at the context in %d runs, want equal numbers in each", len(looks.asked), warmup+repeats)
-	}
-	for i := range repeats {
-		run, next := warmup+i, end
-		if run+1 < warmup+repeats {
-			next = looks.asked[each*(run+1)]
-		}
-		if took, most := forward[i]+backward[i], next.Sub(looks.asked[each*run]).Seconds()*1e3; took > most {
-			t.Errorf("repeat %d: got %v ms, but run %d took %v", i, took, run, most)
-		}
 	}
 }

@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -133,28 +135,19 @@ func checkTable(t *protocol.Table) error {
 	if t.T < 0 {
 		return bad("table %d: its number is negative", t.T)
 	}
-	if t.Rows < 1 || t.Rows > engine.MaxRows {
-		return bad("table %d: rows: %d is not between 1 and %d", t.T, t.Rows, int64(engine.MaxRows))
+	what := func(field string) string { return fmt.Sprintf("table %d: %s", t.T, field) }
+	if err := cmp.Or(
+		between(what("rows"), t.Rows, 1, engine.MaxRows),
+		between(what("features"), t.Features, 1, problem.MaxFeatures),
+		between(what("batch"), t.Batch, 1, problem.MaxBatch),
+	); err != nil || t.LookupFile != "" {
+		return err
 	}
-	if t.Features < 1 || t.Features > problem.MaxFeatures {
-		return bad("table %d: features: %d is not between 1 and %d", t.T, t.Features, problem.MaxFeatures)
-	}
-	if t.Batch < 1 || t.Batch > problem.MaxBatch {
-		return bad("table %d: batch: %d is not between 1 and %d", t.T, t.Batch, problem.MaxBatch)
-	}
-	if t.LookupFile != "" {
-		return nil
-	}
-	if !(t.PoolingFactor >= 0 && t.PoolingFactor <= problem.MaxPoolingFactor) {
-		return bad("table %d: pooling_factor: %v is not between 0 and %d", t.T, t.PoolingFactor, problem.MaxPoolingFactor)
-	}
-	if !(t.RowsPerID >= 0 && t.RowsPerID <= problem.MaxPoolingFactor) {
-		return bad("table %d: rows_per_id: %v is not between 0 and %d", t.T, t.RowsPerID, problem.MaxPoolingFactor)
-	}
-	if !(t.LengthCV >= 0 && t.LengthCV <= problem.MaxLengthCV) {
-		return bad("table %d: length_cv: %v is not between 0 and %d", t.T, t.LengthCV, problem.MaxLengthCV)
-	}
-	return nil
+	return cmp.Or(
+		between(what("pooling_factor"), t.PoolingFactor, 0, problem.MaxPoolingFactor),
+		between(what("rows_per_id"), t.RowsPerID, 0, problem.MaxPoolingFactor),
+		between(what("length_cv"), t.LengthCV, 0, problem.MaxLengthCV),
+	)
 }
 
 // makeUp synthesises a table's lookups. They depend only on the table, its number
