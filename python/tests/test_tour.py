@@ -24,8 +24,8 @@ def numberless(text: str) -> str:
 
 
 def test_the_tour(tmp_path: Path, binary: str) -> None:
-    for name, code in re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", PAGE, re.M | re.S):
-        (tmp_path / name).write_text(code)
+    for script in (ROOT / "examples" / "tour").glob("*.py"):
+        (tmp_path / script.name).write_text(script.read_text())
     (tmp_path / "neuroshard").symlink_to(binary)
     path = os.pathsep.join([str(tmp_path), str(Path(sys.executable).parent), os.environ["PATH"]])
     blocks = re.findall(r"^```console python\n(.*?)^```$", PAGE, re.M | re.S)
