@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -8,24 +9,21 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/service/store"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // TestOtherFiles opens files that are no stores of this version.
 func TestOtherFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		make func(path string) error
-		want string // empty if the file is taken as a new store
+		want string
 	}{
-		"empty":    {func(path string) error { return os.WriteFile(path, nil, 0o644) }, "is no database"},
-		"a letter": {func(path string) error { return os.WriteFile(path, []byte("x"), 0o644) }, "the file is no database"},
-		"text":     {func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("plan ", 3000)), 0o644) }, "the file is no database"},
-		"folder":   {func(path string) error { return os.Mkdir(path, 0o755) }, "is not a file"},
+		"text":   {func(path string) error { return os.WriteFile(path, []byte(strings.Repeat("plan ", 3000)), 0o644) }, "move the file away"},
+		"folder": {func(path string) error { return os.Mkdir(path, 0o755) }, "cannot be written"},
 		"of another program": {func(path string) error {
 			return statements(path, "CREATE TABLE people (name TEXT)")
 		}, "the database of another program"},
@@ -34,7 +32,7 @@ func TestOtherFiles(t *testing.T) {
 		}, "the database of another program"},
 		"of a newer version": {func(path string) error {
 			return statements(path, fmt.Sprintf("PRAGMA application_id = %d", 0x6e657572), "PRAGMA user_version = 1000")
-		}, "version 1000, and this program knows versions up to 1: start a newer neuroshard"},
+		}, "version 1000, and this program knows version 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
@@ -43,17 +41,7 @@ func TestOtherFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			before, _ := os.ReadFile(path)
-			s, err := store.Open(t.Context(), folder, store.Options{})
-			if c.want == "" {
-				if err != nil {
-					t.Fatal(err)
-				}
-				put(t, s, recordOf(1, ""))
-				if err := s.Close(); err != nil {
-					t.Error(err)
-				}
-				return
-			}
+			_, err := store.Open(t.Context(), folder, store.Options{})
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), folder) {
 				t.Errorf("got %v, want the path and %q", err, c.want)
 			}
@@ -146,13 +134,14 @@ func useDamaged(t *testing.T, folder string, plans int) error {
 	_, err = s.List(ctx, "", store.Page{})
 	errs = append(errs, err)
 	_, err = s.Names(ctx, store.Page{})
-	errs = append(errs, err, s.Check(ctx), s.Verify(ctx))
+	_, wrong := s.Pragma(ctx, "integrity_check(1)")
+	errs = append(errs, err, s.Check(ctx), wrong)
 	for n := range plans {
 		want := large(n)
 		got, err := s.Get(ctx, want.ID)
 		errs = append(errs, err)
-		got.Name = want.Name // a name is not part of the checksum
-		if err == nil && !reflect.DeepEqual(got, want) {
+		// The numbers beside the texts have no checksum.
+		if err == nil && !slices.EqualFunc([][]byte{got.Plan, got.Problem, got.Result}, [][]byte{want.Plan, want.Problem, want.Result}, bytes.Equal) {
 			t.Errorf("got plan %d without an error, but not as it was put", n)
 		}
 	}
@@ -168,7 +157,7 @@ func TestFull(t *testing.T) {
 	folder := t.TempDir()
 	s := open(t, folder, store.Options{})
 	put(t, s, large(0))
-	if err := s.LimitPages(t.Context(), 40); err != nil {
+	if _, err := s.Pragma(t.Context(), "max_page_count(40)"); err != nil {
 		t.Fatal(err)
 	}
 	full := 0
@@ -195,11 +184,9 @@ func TestFull(t *testing.T) {
 // TestNotWritable has a file that cannot be written: the error says so, and what was stored
 // before is read.
 func TestNotWritable(t *testing.T) {
-	s := open(t, t.TempDir(), store.Options{MaxRecord: unit.MiB})
+	s := open(t, t.TempDir(), store.Options{})
 	put(t, s, large(0))
-	if err := s.ForbidWrites(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	_, _ = s.Pragma(t.Context(), "query_only(1)") // it has no value
 	if _, err := s.Put(t.Context(), large(1)); !errors.Is(err, store.ErrReadOnly) || !strings.Contains(err.Error(), "make the folder and its files writable") {
 		t.Errorf("got %v, want ErrReadOnly with what to do", err)
 	}

@@ -43,10 +43,6 @@ func (m *model) note(id, name string, at time.Time) {
 	}
 	if i := m.find(id, name); i >= 0 {
 		e.First = m.entries[i].First
-		if m.newest(i) {
-			m.entries[i] = e
-			return
-		}
 		m.entries = slices.Delete(m.entries, i, i+1)
 	}
 	m.entries = append(m.entries, e)

@@ -5,13 +5,8 @@
 //	Put, Touch      add a plan, or note that a plan was requested again
 //	Get, Delete     read or delete the plan of an id
 //	List, Names     list the history of a name, or the names, newest first
-//	Check, Verify   check that the file can be used, or read all of it to find damage
+//	Check           checks that the file can be used
 //	Close           closes the file
-//
-// The other files of the package hold the database file and its permissions (file.go), the
-// schema and the steps from one version to the next (schema.go), the only connection that writes
-// (writer.go), histories and the deletions that keep to the limits (history.go), records as rows
-// (record.go), and errors with their advice (errors.go).
 //
 // A plan is on the disk when Put returns: the file has a write-ahead log, and SQLite syncs
 // the log before a commit ends (synchronous=FULL). If a process is killed in the middle of a
@@ -25,45 +20,26 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"github.com/neuroshard/neuroshard/unit"
 )
 
+// File is the name of the database in its folder. SQLite keeps two files beside it while
+// the database is open: File + "-wal" and File + "-shm".
+const File = "plans.db"
+
 // Options are the limits of a store. The zero value takes the defaults.
 type Options struct {
-	// Keep is what the store keeps at most.
 	Keep Keep
-	// MaxRecord is the largest sum of the plan, the problem and the result of one record,
-	// before compression; 128 MiB if it is 0, and at most 512 MiB.
-	MaxRecord unit.Bytes
 
 	unsynced bool // for tests that never lose power: nothing waits for the disk
-}
-
-// complete returns the options with their defaults, or an error that names all values out
-// of range.
-func (o Options) complete() (Options, error) {
-	var wrong []error
-	if o.Keep.Plans < 0 || o.Keep.Bytes < 0 || o.MaxRecord < 0 {
-		wrong = append(wrong, errors.New("store: a limit is negative: limits are positive, and 0 takes the default"))
-	}
-	if o.MaxRecord > maxRecord {
-		wrong = append(wrong, fmt.Errorf("store: the limit of a record is %v: at most %v are possible", o.MaxRecord, maxRecord))
-	}
-	if o.Keep.Plans == 0 {
-		o.Keep.Plans = 100_000
-	}
-	if o.Keep.Bytes == 0 {
-		o.Keep.Bytes = 10 * unit.GiB
-	}
-	if o.MaxRecord == 0 {
-		o.MaxRecord = 128 * unit.MiB
-	}
-	return o, errors.Join(wrong...)
 }
 
 // Keep limits the size of a store. If a Put exceeds a limit, it deletes the oldest entries of
@@ -75,122 +51,179 @@ type Keep struct {
 	// Plans is the most entries of all histories together; a plan that was put under two
 	// names has two entries. 0 is 100,000.
 	Plans int
-	// Bytes is the most bytes of the database in use, without its log; 0 takes the
-	// default of 10 GiB. The log adds up to 16 MiB. The space of deleted plans is used again, or
-	// goes back to the file system in small steps.
+	// Bytes is the most bytes of the database in use, without its log; 0 is 10 GiB. The log adds
+	// up to 16 MiB. The space of deleted plans is used again, or goes back to the file system in
+	// small steps.
 	Bytes unit.Bytes
+}
+
+// Record is one finished plan with all that an answer about the plan needs.
+type Record struct {
+	// ID is the plan's id: the same request has the same id.
+	ID string
+	// Name is the name of the model that the plan is for, empty if none was stated.
+	Name string
+	// Digest is plan.Digest of the problem, Model the id of the cost model, and Tool the
+	// version of the program that made the plan.
+	Digest, Model, Tool string
+	// Created is when the plan was made. It comes back in UTC.
+	Created time.Time
+	// Tables and Devices are the numbers of tables and devices of the problem.
+	Tables, Devices int
+	// Cost is the predicted cost of the plan.
+	Cost unit.Millis
+	// Plan, Problem and Result are JSON texts, which the store does not read.
+	Plan, Problem, Result []byte
+}
+
+// Entry says that a plan was put under a name. A name and a plan have one entry, however
+// often the plan was put.
+type Entry struct {
+	// Seq is the number of the entry. An entry gets a new number, higher than all others, when its
+	// plan is put or touched again.
+	Seq int64
+	// Name is empty for plans without a name.
+	Name string
+	// First and Last are when the plan was first and last put or touched under the name.
+	First, Last time.Time
+	// ID, Digest, Model, Tool, Tables, Devices and Cost are those of the plan's Record.
+	ID, Digest, Model, Tool string
+	Tables, Devices         int
+	Cost                    unit.Millis
+}
+
+// Name is a name of a model with its history in short: the number of its plans, and the newest entry.
+type Name struct {
+	Name  string
+	Plans int
+	Last  Entry
+}
+
+// Page is a part of a list whose entries come newest first.
+type Page struct {
+	// Limit is the most entries of the page, 100 if it is 0.
+	Limit int
+	// Before is the Seq of the last entry of the page before, 0 for the first page.
+	Before int64
 }
 
 // Store is an open file of plans. It is safe for concurrent use. Several stores, of one
 // process or of several, may have the same file open.
 type Store struct {
-	path    string
-	file    os.FileInfo // of path when it was opened
-	options Options
+	path  string
+	file  os.FileInfo // of path when it was opened
+	limit Keep
 
-	reads   *sql.DB              // its connections only read
-	queries map[string]*sql.Stmt // of reads, by their text
-	writes  *sql.DB              // its one connection is writer's
-	// turn holds a value while nobody uses writer, which is nil when the store is closed.
-	turn   chan struct{}
-	writer *writer
-	codec  *codec
+	reads, writes *sql.DB // reads has connections that only read, writes has one
+	encoder       *zstd.Encoder
+	decoder       *zstd.Decoder
 }
+
+// maxRecord is the most bytes of a text of a record: SQLite stores at most 1 GB in one row.
+const maxRecord = 512 * unit.MiB
 
 // Open opens the file of plans in folder, and makes the folder and the file if they do not
 // exist. Both then belong to their owner alone, and an existing file loses the permissions
-// of others. Open refuses a file that is no database of this package and a file of a newer
+// of others. Open refuses a file that is no database of this package and a file of another
 // version. The caller must close the store.
 func Open(ctx context.Context, folder string, options Options) (*Store, error) {
-	options, err := options.complete()
-	if err != nil {
-		return nil, err
+	limit := options.Keep
+	if limit.Plans <= 0 {
+		limit.Plans = 100_000
 	}
-	path, err := ownFile(folder)
-	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+	if limit.Bytes <= 0 {
+		limit.Bytes = 10 * unit.GiB
 	}
-	s := &Store{path: path, options: options, queries: map[string]*sql.Stmt{}, turn: make(chan struct{}, 1)}
-	s.turn <- struct{}{}
-	if err := s.connect(ctx); err != nil {
+	s := &Store{path: filepath.Join(folder, File), limit: limit}
+	if err := s.open(ctx, folder, options.unsynced); err != nil {
 		return nil, errors.Join(s.explain("open", err), s.Close())
 	}
 	return s, nil
 }
 
-// connect opens the connections of the store and brings the file to the present schema.
-func (s *Store) connect(ctx context.Context) (err error) {
-	if s.codec, err = newCodec(); err != nil {
+func (s *Store) open(ctx context.Context, folder string, unsynced bool) (err error) {
+	if s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<20)); err != nil {
+		return err
+	}
+	if s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(uint64(maxRecord)+1<<20)); err != nil {
+		return err
+	}
+	if folder, err = filepath.Abs(folder); err != nil {
+		return err
+	}
+	s.path = filepath.Join(folder, File)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
 	sync := "synchronous(full)"
-	if s.options.unsynced {
+	if unsynced {
 		sync = "synchronous(off)"
 	}
-	s.writes, err = sql.Open("sqlite", dsn(s.path, "auto_vacuum(incremental)", sync, "journal_size_limit(16777216)"))
-	if err != nil {
+	if s.writes, err = sql.Open("sqlite", dsn(s.path, "auto_vacuum(incremental)", sync, "journal_size_limit(16777216)")); err != nil {
 		return err
 	}
 	s.writes.SetMaxOpenConns(1)
-	conn, err := s.writes.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	s.writer = &writer{conn, map[string]*sql.Stmt{}}
-	// The file of another program stays as it is.
-	if _, err := version(ctx, conn); err != nil {
-		return err
-	}
-	if err := useLog(ctx, conn); err != nil {
-		return err
-	}
-	if err := migrate(ctx, conn); err != nil {
-		return err
-	}
-	s.reads, err = sql.Open("sqlite", dsn(s.path, "query_only(1)"))
-	if err != nil {
+	if s.reads, err = sql.Open("sqlite", dsn(s.path, "query_only(1)")); err != nil {
 		return err
 	}
 	s.reads.SetMaxOpenConns(4)
 	s.reads.SetMaxIdleConns(4)
-	for _, text := range []string{getText, newestText, listText, listNameText, namesText, totalText} {
-		if s.queries[text], err = s.reads.PrepareContext(ctx, text); err != nil {
-			return err
+	if err := s.writes.PingContext(ctx); err != nil { // it makes the file
+		return err
+	}
+	for _, name := range []string{s.path, s.path + "-wal", s.path + "-shm"} {
+		if err := os.Chmod(name, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("others must not read it: %w", err)
 		}
 	}
-	s.file, err = os.Stat(s.path)
-	return err
+	if s.file, err = os.Stat(s.path); err != nil {
+		return err
+	}
+	return s.prepare(ctx)
+}
+
+// change runs f in a transaction, which has the file's write lock from its start and is on the
+// disk when change returns nil. Otherwise nothing of it happened.
+func (s *Store) change(ctx context.Context, f func(*sql.Tx) error) error {
+	if err := s.samePath(); err != nil {
+		return err
+	}
+	tx, err := s.writes.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	return tx.Commit()
 }
 
 // Put stores a record and adds it to the history of its name. The record is on the disk when
 // Put returns nil. If the store has a plan with this id already, that plan stays, the name's
-// history notes the plan anew, and fresh is false: Get returns what is stored.
-//
-// Put returns ErrTooLarge for a record above the limit. A context that ends stops a Put that
-// waits for its turn; a Put that was stopped later may be stored or not.
+// history notes the plan anew, and fresh is false: Get returns what is stored. If ctx ends
+// before Put returns, the record may be stored or not.
 func (s *Store) Put(ctx context.Context, r Record) (fresh bool, err error) {
-	if err := checkRecord(r, s.options.MaxRecord); err != nil {
-		return false, fmt.Errorf("store: put plan %q: %w", r.ID, err)
-	}
-	row := s.codec.encode(r)
-	err = s.change(ctx, func(w *writer) error {
-		var one int
-		switch err := w.row(ctx, insertText, row.values(r.ID), &one); {
-		case err == nil:
-			fresh = true
-		case !isNone(err):
-			return err
+	texts := [3][]byte{r.Plan, r.Problem, r.Result}
+	for i, text := range texts {
+		if unit.Bytes(len(text)) > maxRecord {
+			return false, fmt.Errorf("store: put plan %q: a text has more than %v", r.ID, maxRecord)
 		}
-		seq, err := w.note(ctx, r.ID, r.Name, r.Created)
+		texts[i] = s.encoder.EncodeAll(text, []byte{})
+	}
+	err = s.change(ctx, func(tx *sql.Tx) error {
+		done, err := tx.ExecContext(ctx, "INSERT INTO plans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+			r.ID, r.Digest, r.Model, r.Tool, r.Created.UnixNano(), r.Tables, r.Devices, float64(r.Cost), texts[0], texts[1], texts[2])
 		if err != nil {
 			return err
 		}
-		return w.keep(ctx, s.options.Keep, seq)
+		n, err := done.RowsAffected()
+		if err != nil {
+			return err
+		}
+		fresh = n > 0
+		return s.note(ctx, tx, r.ID, r.Name, r.Created)
 	})
-	if err != nil {
-		return false, s.explain("write", err)
-	}
-	return fresh, nil
+	return fresh && err == nil, s.explain("write", err)
 }
 
 // Touch notes that the stored plan with an id was asked for under a name again: the plan
@@ -198,62 +231,99 @@ func (s *Store) Put(ctx context.Context, r Record) (fresh bool, err error) {
 // store is full. A plan that is the last of its name already needs no write. Touch returns
 // ErrNotFound if no plan has the id.
 func (s *Store) Touch(ctx context.Context, id, name string, at time.Time) error {
-	if err := errors.Join(checkID(id), checkText("name", name)); err != nil {
-		return fmt.Errorf("store: touch plan %q: %w", id, err)
-	}
-	var newest string
-	err := s.queries[newestText].QueryRowContext(ctx, name).Scan(&newest)
-	if err == nil && newest == id {
+	var last string
+	err := s.reads.QueryRowContext(ctx, "SELECT plan FROM history WHERE name = ? AND name <> '' ORDER BY seq DESC LIMIT 1", name).Scan(&last)
+	if err == nil && last == id {
 		return nil
 	}
-	if err != nil && !isNone(err) {
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return s.explain("read", err)
 	}
-	return s.explain("write", s.change(ctx, func(w *writer) error {
-		var one int
-		if err := w.row(ctx, existsText, []any{id}, &one); err != nil {
+	return s.explain("write", s.change(ctx, func(tx *sql.Tx) error {
+		if err := tx.QueryRowContext(ctx, "SELECT id FROM plans WHERE id = ?", id).Scan(&id); err != nil {
 			return notFound(id, err)
 		}
-		seq, err := w.note(ctx, id, name, at)
-		if err != nil {
-			return err
-		}
-		return w.keep(ctx, s.options.Keep, seq)
+		return s.note(ctx, tx, id, name, at)
 	}))
 }
 
+// note makes a plan the last of a name's history, and deletes what is above the limits.
+func (s *Store) note(ctx context.Context, tx *sql.Tx, id, name string, at time.Time) error {
+	var seq int64
+	now := at.UnixNano()
+	err := tx.QueryRowContext(ctx, `INSERT OR REPLACE INTO history (name, plan, first, last)
+		VALUES (?1, ?2, coalesce((SELECT first FROM history WHERE plan = ?2 AND name = ?1), ?3), ?3) RETURNING seq`, name, id, now).Scan(&seq)
+	if err != nil {
+		return err
+	}
+	return s.shorten(ctx, tx, seq)
+}
+
+// One change deletes at most deletions entries. A file gives space back if more than sparePages
+// pages are free, and a quarter of all; one change then gives back at most shrinkPages.
+const deletions, sparePages, shrinkPages = 64, 1024, 256
+
+// oldest deletes the oldest entry but one: one that is not the last of its name, if there is any.
+const oldest = `DELETE FROM history WHERE seq = coalesce(
+	(SELECT seq FROM history h WHERE seq <> ?1 AND (name = '' OR EXISTS (SELECT 1 FROM history l WHERE l.name = h.name AND l.seq > h.seq)) ORDER BY seq LIMIT 1),
+	(SELECT min(seq) FROM history WHERE seq <> ?1))`
+
+// shorten deletes entries until the limits hold, apart from the entry with the number seq, and
+// gives free space back.
+func (s *Store) shorten(ctx context.Context, tx *sql.Tx, seq int64) error {
+	var entries, pages, free, size int64
+	for range deletions {
+		err := tx.QueryRowContext(ctx, "SELECT (SELECT count(*) FROM history), page_count, freelist_count, page_size FROM pragma_page_count, pragma_freelist_count, pragma_page_size").Scan(&entries, &pages, &free, &size)
+		if err != nil {
+			return err
+		}
+		if entries <= int64(s.limit.Plans) && (pages-free)*size <= int64(s.limit.Bytes) || entries == 1 {
+			break
+		}
+		if _, err := tx.ExecContext(ctx, oldest, seq); err != nil {
+			return err
+		}
+	}
+	if free < sparePages || free < pages/4 {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", shrinkPages))
+	return err
+}
+
 // Get returns the plan with an id, under the name that it was last put or touched under. It
-// returns ErrNotFound if there is none, and ErrDamaged if the stored plan is not what was put.
+// returns ErrNotFound if there is none, and ErrDamaged if the stored texts are not what was put.
 func (s *Store) Get(ctx context.Context, id string) (Record, error) {
-	var row encoded
-	var name string
-	err := s.queries[getText].QueryRowContext(ctx, id).Scan(append(row.pointers(), &name)...)
+	r := Record{ID: id}
+	var created int64
+	err := s.reads.QueryRowContext(ctx, `SELECT digest, model, tool, created, tables, devices, cost, plan, problem, result,
+		(SELECT name FROM history WHERE plan = id ORDER BY seq DESC LIMIT 1) FROM plans WHERE id = ?`, id).Scan(
+		&r.Digest, &r.Model, &r.Tool, &created, &r.Tables, &r.Devices, (*float64)(&r.Cost), &r.Plan, &r.Problem, &r.Result, &r.Name)
 	if err != nil {
 		return Record{}, s.explain("read", notFound(id, err))
 	}
-	r, err := s.codec.decode(id, row)
-	if err != nil {
-		return Record{}, s.explain("read", fmt.Errorf("plan %q: %w", id, err))
+	r.Created = time.Unix(0, created).UTC()
+	for _, text := range []*[]byte{&r.Plan, &r.Problem, &r.Result} {
+		if *text, err = s.decoder.DecodeAll(*text, nil); err != nil {
+			return Record{}, s.explain("read", fmt.Errorf("plan %q: %w (%w): %s", id, ErrDamaged, err, advice[ErrDamaged]))
+		}
 	}
-	r.Name = name
 	return r, nil
 }
 
 // Delete removes the plan with an id from the store and from all histories. It returns
 // ErrNotFound if there is none.
 func (s *Store) Delete(ctx context.Context, id string) error {
-	return s.explain("write", s.change(ctx, func(w *writer) error {
-		var one int
-		if err := w.row(ctx, existsText, []any{id}, &one); err != nil {
-			return notFound(id, err)
-		}
-		return w.forgetPlan(ctx, id)
+	return s.explain("write", s.change(ctx, func(tx *sql.Tx) error {
+		var seq int64
+		// The last row takes the plan with it.
+		return notFound(id, tx.QueryRowContext(ctx, "DELETE FROM history WHERE plan = ? RETURNING seq", id).Scan(&seq))
 	}))
 }
 
 // notFound returns ErrNotFound with the id if err means that no plan has the id, and else err.
 func notFound(id string, err error) error {
-	if isNone(err) {
+	if errors.Is(err, sql.ErrNoRows) {
 		return fmt.Errorf("plan %q: %w", id, ErrNotFound)
 	}
 	return err
@@ -261,48 +331,45 @@ func notFound(id string, err error) error {
 
 // List returns the entries of a name, newest first; the entries of all names and of plans
 // without a name if name is empty.
-func (s *Store) List(ctx context.Context, name string, page Page) ([]Entry, error) {
-	before, limit := page.bounds()
-	text, values := listText, []any{before, limit}
+func (s *Store) List(ctx context.Context, name string, page Page) (all []Entry, err error) {
+	where := ""
 	if name != "" {
-		text, values = listNameText, append([]any{name}, values...)
+		where = "h.name = ?3 AND"
 	}
-	var all []Entry
-	err := s.rows(ctx, text, values, func(rows *sql.Rows) error {
-		e, err := scanEntry(rows)
-		all = append(all, e)
-		return err
-	})
+	err = s.entries(ctx, where, name, page, func(e Entry, _ int) { all = append(all, e) })
 	return all, err
 }
 
 // Names returns the names that plans were put under, those with the newest entries first.
 // The page's Before is the Seq of Name.Last.
-func (s *Store) Names(ctx context.Context, page Page) ([]Name, error) {
-	before, limit := page.bounds()
-	var all []Name
-	err := s.rows(ctx, namesText, []any{before, limit}, func(rows *sql.Rows) error {
-		var n Name
-		var err error
-		n.Last, err = scanEntry(rows, &n.Plans)
-		n.Name = n.Last.Name
-		all = append(all, n)
-		return err
-	})
+func (s *Store) Names(ctx context.Context, page Page) (all []Name, err error) {
+	const last = "h.name <> '' AND NOT EXISTS (SELECT 1 FROM history l WHERE l.name = h.name AND l.seq > h.seq) AND"
+	err = s.entries(ctx, last, "", page, func(e Entry, plans int) { all = append(all, Name{e.Name, plans, e}) })
 	return all, err
 }
 
-// rows calls scan for each row of a query that was prepared.
-func (s *Store) rows(ctx context.Context, text string, values []any, scan func(*sql.Rows) error) error {
-	rows, err := s.queries[text].QueryContext(ctx, values...)
+// entries calls each for the entries that match a condition, newest first, with the number of
+// plans of the entry's name.
+func (s *Store) entries(ctx context.Context, where, name string, page Page, each func(e Entry, plans int)) error {
+	if page.Limit <= 0 {
+		page.Limit = 100
+	}
+	rows, err := s.reads.QueryContext(ctx, `SELECT h.seq, h.name, h.first, h.last, p.id, p.digest, p.model, p.tool, p.tables, p.devices, p.cost,
+		(SELECT count(*) FROM history c WHERE c.name = h.name AND h.name <> '')
+		FROM history h JOIN plans p ON p.id = h.plan WHERE `+where+" (?1 <= 0 OR h.seq < ?1) ORDER BY h.seq DESC LIMIT ?2", page.Before, page.Limit, name)
 	if err != nil {
 		return s.explain("read", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := scan(rows); err != nil {
+		var e Entry
+		var first, last int64
+		var plans int
+		if err := rows.Scan(&e.Seq, &e.Name, &first, &last, &e.ID, &e.Digest, &e.Model, &e.Tool, &e.Tables, &e.Devices, (*float64)(&e.Cost), &plans); err != nil {
 			return s.explain("read", err)
 		}
+		e.First, e.Last = time.Unix(0, first).UTC(), time.Unix(0, last).UTC()
+		each(e, plans)
 	}
 	return s.explain("read", rows.Err())
 }
@@ -314,21 +381,10 @@ func (s *Store) Path() string { return s.path }
 // to the file that was opened. It does little work: a server may call it every second.
 func (s *Store) Check(ctx context.Context) error {
 	if err := s.samePath(); err != nil {
-		return err
+		return s.explain("read", err)
 	}
-	var entries int64
-	return s.explain("read", s.queries[totalText].QueryRowContext(ctx).Scan(&entries))
-}
-
-// Verify reads the whole file and returns an error if its structure is damaged. It takes time
-// in proportion to the file.
-func (s *Store) Verify(ctx context.Context) error {
-	var found string
-	err := s.reads.QueryRowContext(ctx, "PRAGMA integrity_check(1)").Scan(&found)
-	if err == nil && found != "ok" {
-		err = fmt.Errorf("%w: %s", ErrDamaged, found)
-	}
-	return s.explain("verify", err)
+	var last int64
+	return s.explain("read", s.reads.QueryRowContext(ctx, "SELECT coalesce(max(seq), 0) FROM history").Scan(&last))
 }
 
 // samePath returns an error if another file, or no file, is at the path of the store: what
@@ -336,10 +392,10 @@ func (s *Store) Verify(ctx context.Context) error {
 func (s *Store) samePath() error {
 	info, err := os.Stat(s.path)
 	if err != nil {
-		return fmt.Errorf("store: the database was removed while it was open: %w", err)
+		return fmt.Errorf("the database was removed while it was open: %w", err)
 	}
 	if !os.SameFile(info, s.file) {
-		return fmt.Errorf("store: another file was put in the place of %s while it was open: restart the server", s.path)
+		return errors.New("another file was put in the place of the database while it was open: restart the server")
 	}
 	return nil
 }
@@ -348,25 +404,10 @@ func (s *Store) samePath() error {
 // other store has the file open. Calls after Close fail, apart from Close.
 func (s *Store) Close() error {
 	var errs []error
-	<-s.turn
-	defer func() { s.turn <- struct{}{} }()
-	if s.writer != nil {
-		errs = append(errs, s.writer.close())
-		s.writer = nil
-	}
 	for _, db := range []*sql.DB{s.reads, s.writes} {
 		if db != nil {
 			errs = append(errs, db.Close())
 		}
 	}
-	if s.codec != nil {
-		errs = append(errs, s.codec.close())
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("store: close %s: %w", s.path, err)
-	}
-	return nil
+	return s.explain("close", errors.Join(errs...))
 }
-
-// explain is explain for the store's file.
-func (s *Store) explain(verb string, err error) error { return explain(s.path, verb, err) }
