@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/neuroshard/neuroshard/service/jobs"
 )
@@ -69,7 +70,7 @@ func orNull(t time.Time) *time.Time {
 }
 
 // jobRoutes registers what reads, follows and cancels jobs.
-func jobRoutes(s *Service, mux *router) {
+func jobRoutes(s *Service) {
 	register(s, operation{method: http.MethodGet, path: "/v1/jobs", id: "list-jobs", summary: "The jobs that wait, run, or ended a while ago", answer: JobList{}},
 		func(context.Context, *none) (*reply, error) {
 			all := s.queue.Jobs()
@@ -105,8 +106,9 @@ func jobRoutes(s *Service, mux *router) {
 		ID   string `path:"id" maxLength:"32" doc:"Id: 32 hex digits"`
 		Last string `header:"Last-Event-ID" doc:"Id of the last event that was received"`
 	}
-	describe(s, events, parametersOf[follow](s.api.OpenAPI().Components.Schemas))
-	mux.HandleFunc(events.method+" "+events.path, func(w http.ResponseWriter, r *http.Request) { follows(s, w, r) })
+	huma.Register(s.api, s.described(&events), func(_ context.Context, in *follow) (*huma.StreamResponse, error) {
+		return follows(s, in.ID, in.Last)
+	})
 }
 
 func noJob(id string) *Refusal {
@@ -117,22 +119,28 @@ func noJob(id string) *Refusal {
 // idle connection.
 const pulse = 15 * time.Second
 
-// follows streams the events of a job.
-func follows(s *Service, w http.ResponseWriter, r *http.Request) {
-	j := s.queue.Job(r.PathValue("id"))
+// follows streams the events of a job behind the last one that was received.
+func follows(s *Service, id, last string) (*huma.StreamResponse, error) {
+	j := s.queue.Job(id)
 	if j == nil {
-		write(w, noJob(r.PathValue("id")))
-		return
+		return nil, noJob(id)
 	}
 	select {
 	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
 	default:
 		s.metrics.streams.Inc()
-		write(w, busy(http.StatusServiceUnavailable, "too many streams of events are open", 5))
-		return
+		return nil, busy(http.StatusServiceUnavailable, "too many streams of events are open", 5)
 	}
-	seen, _ := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64) // 0 if there is none
+	seen, _ := strconv.ParseInt(last, 10, 64) // 0 if there is none
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer func() { <-s.streams }()
+		r, w := humago.Unwrap(c)
+		stream(w, r, j, seen)
+	}}, nil
+}
+
+// stream writes the events of a job after the event seen.
+func stream(w http.ResponseWriter, r *http.Request, j *jobs.Job, seen int64) {
 	status, changed := j.Changes()
 	if status.State.Ended() && seen >= status.Change {
 		w.WriteHeader(http.StatusNoContent) // all events were received: a browser connects no more
@@ -140,7 +148,6 @@ func follows(s *Service, w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
 	flush := http.NewResponseController(w)
 	beat := time.NewTicker(pulse)
 	defer beat.Stop()

@@ -17,6 +17,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/replan"
+	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/service/jobs"
 	"github.com/neuroshard/neuroshard/service/store"
@@ -141,9 +142,6 @@ func refused(err error) *Refusal {
 		inputs     *input.Errors
 		invalid    *problem.Invalid
 		infeasible *search.Infeasible
-		unmovable  *replan.Unmovable
-		noType     *search.NoShardingType
-		idle       *search.Idle
 		noStep     *neuroshard.StepError
 		old        *replan.OtherPlan
 		form       *neuroshard.Unpriceable
@@ -161,10 +159,8 @@ func refused(err error) *Refusal {
 		return refusal(faults...)
 	case errors.As(err, &infeasible):
 		return ofInfeasible(infeasible)
-	case errors.As(err, &unmovable):
-		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), unmovable.Hint())
-	case errors.As(err, &noType), errors.As(err, &idle):
-		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), typesHint(noType, idle))
+	case report.Remedy(err) != "":
+		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), inFields(report.Remedy(err)))
 	case errors.As(err, &noStep):
 		return refusal(fault{Location: "problem.topology", Message: "the whole step has no price: " + noStep.Err.Error(), Hint: "docs/STEP.md says what a step needs"})
 	case errors.As(err, &old):
@@ -208,35 +204,9 @@ func ofStore(err error) *Refusal {
 	return refuse(http.StatusInternalServerError, "about:blank", "an error of the server: its log has the details", "please report it")
 }
 
-// typesHint advises on tables that have no sharding type, or on tables that leave devices empty; one of
-// the two is nil.
-func typesHint(noType *search.NoShardingType, idle *search.Idle) string {
-	switch {
-	case noType != nil && noType.OutsideHBM:
-		return "add hbm to their tiers, or choose another method or model"
-	case noType != nil && noType.NoSlices:
-		return "allow table_wise and column_wise in options.sharding_types, or add hbm to their tiers"
-	case idle != nil && len(idle.Barred) > 0:
-		return "allow some table to use these devices, or plan for another engine"
-	}
-	return "allow other options.sharding_types, or plan for another cluster or engine"
-}
-
 // ofInfeasible returns the refusal of a problem that does not fit.
 func ofInfeasible(e *search.Infeasible) *Refusal {
-	hint := "try "
-	if e.DevicesNeeded > 0 {
-		hint += fmt.Sprintf("overrides.devices %d, ", e.DevicesNeeded)
-	}
-	if e.Method != search.Default {
-		hint += fmt.Sprintf("options.method %s, which splits further, ", search.Default)
-	}
-	hint += "host memory for cold tables (overrides.host_memory), "
-	if e.OtherTypes {
-		hint += "other options.sharding_types, "
-	}
-	hint += "devices with more memory, or tables with a smaller optimizer state or precision"
-	r := refuse(http.StatusUnprocessableEntity, typeInfeasible, e.Error(), hint)
+	r := refuse(http.StatusUnprocessableEntity, typeInfeasible, e.Error(), inFields(report.Remedy(e)))
 	r.Table, r.Missing, r.DevicesNeeded = e.Table, e.Missing, max(0, e.DevicesNeeded)
 	return r
 }
@@ -308,6 +278,9 @@ func inFields(text string) string {
 		text = strings.ReplaceAll(text, one[0], one[1])
 	}
 	return flagInText().ReplaceAllStringFunc(text, func(flag string) string {
+		if flag == "--method" || flag == "--sharding-types" {
+			return "options." + field(strings.TrimPrefix(flag, "--"))
+		}
 		return "overrides." + field(strings.TrimPrefix(flag, "--"))
 	})
 }

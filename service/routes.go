@@ -122,7 +122,7 @@ func routes(s *Service, mux *router) error {
 	planRoutes(s)
 	plansRoutes(s)
 	compareRoutes(s)
-	jobRoutes(s, mux)
+	jobRoutes(s)
 	listRoutes(s)
 	if err := pageRoutes(s, mux); err != nil {
 		return err
@@ -154,9 +154,10 @@ func schemaName(t reflect.Type, hint string) string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
-// register adds an operation to the API.
+// register adds an operation to the API and to its description.
 func register[I any](s *Service, o operation, handle func(ctx context.Context, in *I) (*reply, error)) {
-	huma.Register(s.api, huma.Operation{OperationID: o.id, Method: o.method, Path: o.path, Hidden: true}, func(ctx context.Context, in *I) (*reply, error) {
+	op := s.described(&o)
+	huma.Register(s.api, op, func(ctx context.Context, in *I) (*reply, error) {
 		out, err := handle(ctx, in)
 		if err != nil {
 			r := refused(err)
@@ -170,13 +171,18 @@ func register[I any](s *Service, o operation, handle func(ctx context.Context, i
 		}
 		return out, nil
 	})
-	describe(s, o, parametersOf[I](s.api.OpenAPI().Components.Schemas))
+	for _, response := range op.Responses {
+		response.Headers = nil // they are those of any answer
+	}
+	if o.body != nil { // huma describes the body, and leaves it to decode
+		schema := s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(o.body), true, o.id)
+		s.api.OpenAPI().Paths[o.path].Post.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
+	}
 }
 
-// describe adds an operation to the description of the API.
-func describe(s *Service, o operation, parameters []*huma.Param) {
+// described returns an operation as the description of the API has it.
+func (s *Service) described(o *operation) huma.Operation {
 	schemas := s.api.OpenAPI().Components.Schemas
-	op := huma.Operation{OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Parameters: parameters}
 	content := func(contentType string, value any) map[string]*huma.MediaType {
 		schema := &huma.Schema{}
 		if value != nil {
@@ -184,34 +190,16 @@ func describe(s *Service, o operation, parameters []*huma.Param) {
 		}
 		return map[string]*huma.MediaType{contentType: {Schema: schema}}
 	}
-	if o.body != nil {
-		op.RequestBody = &huma.RequestBody{Required: true, Content: content("application/json", o.body)}
-	}
-	op.Responses = map[string]*huma.Response{
-		"200":     {Description: "OK", Content: content(cmp.Or(o.contentType, "application/json"), o.answer)},
+	op := huma.Operation{OperationID: o.id, Method: o.method, Path: o.path, Summary: o.summary, Responses: map[string]*huma.Response{
 		"default": {Description: "What is wrong, and what to do about it", Content: content("application/problem+json", Refusal{})},
-	}
+	}}
 	if o.job {
+		op.DefaultStatus = http.StatusAccepted
 		op.Responses["202"] = &huma.Response{Description: "The job, whose address is in the header Location", Content: content("application/json", JobStatus{})}
 	}
-	if _, always := o.answer.(JobStatus); always && o.job {
-		delete(op.Responses, "200")
+	if _, always := o.answer.(JobStatus); !always || !o.job {
+		op.DefaultStatus = http.StatusOK
+		op.Responses["200"] = &huma.Response{Description: "OK", Content: content(cmp.Or(o.contentType, "application/json"), o.answer)}
 	}
-	s.api.OpenAPI().AddOperation(&op)
-}
-
-// parametersOf returns the parameters that huma reads from the tags of a type.
-func parametersOf[I any](schemas huma.Registry) []*huma.Param {
-	var all []*huma.Param
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[I]()) {
-		for _, in := range []string{"path", "query", "header"} {
-			if name := f.Tag.Get(in); name != "" {
-				all = append(all, &huma.Param{
-					Name: name, In: in, Required: in == "path", Description: f.Tag.Get("doc"),
-					Schema: huma.SchemaFromField(schemas, f, ""),
-				})
-			}
-		}
-	}
-	return all
+	return op
 }

@@ -23,6 +23,8 @@ type app struct {
 	stderr io.Writer
 	env    environment
 	reads  reads
+	// stdinRead is true once an input was standard input.
+	stdinRead bool
 	// running is true once flags and arguments were accepted. An error before that is
 	// an error of usage.
 	running bool
@@ -35,7 +37,11 @@ func (a *app) open(path string) (name string, r io.ReadCloser, err error) {
 
 // openOr opens a file, or stdin for "-". The hint is for a file that does not exist.
 func (a *app) openOr(path, hint string) (name string, r io.ReadCloser, err error) {
-	if path == "-" {
+	if path == standardOutput {
+		if a.stdinRead {
+			return "standard input", nil, faulty("two inputs come from standard input", "standard input can be read once: name files for the others")
+		}
+		a.stdinRead = true
 		return "standard input", countedReader{io.NopCloser(a.stdin), &a.reads}, nil
 	}
 	var f *os.File

@@ -60,13 +60,8 @@ programs, each with the time that the file states.
 is stopped, the same command continues it.`,
 		Example: `  neuroshard bench tasks --count 20 --json out.json --plot out.svg
   neuroshard bench workloads --json workloads.json`,
-		DisableFlagParsing: true,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if slices.Contains(args, "--help") || slices.Contains(args, "-h") {
-				return cmd.Help()
-			}
-			return oldBench(args)
-		},
+		Args: rootArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
 		newBenchTasksCommand(a),
@@ -74,27 +69,6 @@ is stopped, the same command continues it.`,
 		newBenchPlansCommand(a),
 	)
 	return cmd
-}
-
-// oldSuites says what does now what suites of former versions did.
-var oldSuites = map[string]string{
-	"ablation":  "has left; bench tasks compares the published search, paper, with the default",
-	"anytime":   "is now: neuroshard bench tasks --budgets 1ms,1s, or the same of bench workloads",
-	"prototype": "is now: neuroshard bench tasks --tables FILE --tasks FILE",
-	"ranking":   "has left; bench tasks --backend simulated states how well the model orders plans, as tau",
-	"stress":    "is now: neuroshard bench tasks --nearly-full",
-	"transfer":  "is now: neuroshard bench tasks --larger",
-}
-
-// oldBench returns the error of a bench without a suite, or with one of a former version.
-func oldBench(args []string) error {
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
-		return usagef("choose tasks, workloads or plans", "bench: name a suite, such as: neuroshard bench tasks")
-	}
-	if now, ok := oldSuites[args[0]]; ok {
-		return usagef("see the suites with: neuroshard bench --help", "bench: suite %q %s", args[0], now)
-	}
-	return usagef("choose tasks, workloads or plans", "bench: suite %q is unknown", args[0])
 }
 
 // benchFlags are the flags that several suites share.

@@ -16,7 +16,7 @@ import (
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
-	"github.com/neuroshard/neuroshard/replan"
+	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
 )
 
@@ -100,13 +100,6 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// newNames holds the new name of each flag that was renamed.
-var newNames = map[string]string{
-	"caution": "risk-penalty",
-	"kinds":   "sharding-types",
-	"meter":   "backend",
-}
-
 // sameThing holds the flag that a word of other commands or of other programs stands for: the
 // device profile of a cluster is --device, that of a backend --profile.
 var sameThing = map[string]string{
@@ -127,11 +120,6 @@ var hostWords = []string{"hosts", "nodes", "num-hosts", "num-nodes", "nnodes"}
 
 // flagError is the error of a flag that cobra does not accept.
 func flagError(cmd *cobra.Command, err error) error {
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		if now, renamed := newNames[unknown.GetSpecifiedName()]; renamed && cmd.Flags().Lookup(now) != nil {
-			return usagef("write --"+now+" instead", "--%s is now called --%s", unknown.GetSpecifiedName(), now)
-		}
-	}
 	message, hint := err.Error(), "see the flags with: "+cmd.CommandPath()+" --help"
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		message = strings.TrimSuffix(message, invalid.Unwrap().Error()) + wrongValue(invalid)
@@ -234,63 +222,6 @@ func checkValues(cmd *cobra.Command) error {
 	return input.Join(errs...)
 }
 
-// inputFlags are the flags that name an input file, which may be standard input.
-var inputFlags = []string{
-	"beside", "compare-plan", "dense", "features", "from", "prices", "replan", "rows", "score", "stack", "step-plan", "sweep", "tables", "tasks", "topology", "trace",
-}
-
-// checkStandardInput refuses a command whose arguments and flags name standard input more than once.
-func checkStandardInput(cmd *cobra.Command, args []string) error {
-	if dash := cmd.ArgsLenAtDash(); dash >= 0 {
-		args = args[:dash] // compare hands the others on
-	}
-	var from []string
-	for i, arg := range args {
-		if arg == "-" {
-			from = append(from, argumentName(cmd, i))
-		}
-	}
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !slices.Contains(inputFlags, f.Name) {
-			return
-		}
-		values := []string{f.Value.String()}
-		if list, ok := f.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
-		for _, value := range values {
-			if value == "-" || f.Name == "compare-plan" && strings.HasSuffix(value, "=-") {
-				from = append(from, "--"+f.Name)
-			}
-		}
-	})
-	if len(from) < 2 {
-		return nil
-	}
-	all := "both"
-	if len(from) > 2 {
-		all = "all"
-	}
-	last := len(from) - 1
-	return usagef("standard input can be read once: name files for the others", "%s: %s and %s %s come from standard input", cmd.Name(), strings.Join(from[:last], ", "), from[last], all)
-}
-
-// argumentName returns the name of an argument in the usage of a command.
-func argumentName(cmd *cobra.Command, index int) string {
-	var names []string
-	for _, word := range strings.Fields(cmd.Use)[1:] {
-		if strings.HasPrefix(word, "-") {
-			break
-		}
-		name, _, _ := strings.Cut(strings.Trim(word, "[]."), "|")
-		names = append(names, name)
-	}
-	if len(names) == 0 {
-		return fmt.Sprintf("argument %d", index+1)
-	}
-	return names[min(index, len(names)-1)]
-}
-
 // exit prints the error, if any, with its hints and returns the exit code.
 func (a *app) exit(err error) int {
 	if err == nil {
@@ -320,15 +251,11 @@ const most = 50
 
 func (a *app) explain(err error) ([]complaint, int) {
 	var (
-		marked     *exitError
-		inputs     *input.Errors
-		invalid    *problem.Invalid
-		infeasible *search.Infeasible
-		unmovable  *replan.Unmovable
-		noType     *search.NoShardingType
-		idle       *search.Idle
-		path       *fs.PathError
-		bug        *panicked
+		marked  *exitError
+		inputs  *input.Errors
+		invalid *problem.Invalid
+		path    *fs.PathError
+		bug     *panicked
 	)
 	switch {
 	case errors.As(err, &marked) && marked.err == nil:
@@ -343,14 +270,8 @@ func (a *app) explain(err error) ([]complaint, int) {
 		return all, exitBad
 	case marked != nil:
 		return []complaint{{plain(err), marked.hint}}, marked.code
-	case errors.As(err, &infeasible):
-		return []complaint{{infeasible.Error(), infeasibleHint(infeasible)}}, exitNo
-	case errors.As(err, &unmovable):
-		return []complaint{{err.Error(), unmovable.Hint()}}, exitNo
-	case errors.As(err, &noType):
-		return []complaint{{err.Error(), noTypeHint(noType)}}, exitNo
-	case errors.As(err, &idle):
-		return []complaint{{err.Error(), idleHint(idle)}}, exitNo
+	case report.Remedy(err) != "":
+		return []complaint{{err.Error(), report.Remedy(err)}}, exitNo
 	case errors.As(err, &path):
 		return []complaint{{plain(err), ""}}, exitBad
 	case errors.Is(err, search.ErrOutOfTime):
@@ -389,55 +310,4 @@ func explainInputs(e *input.Errors) []complaint {
 		all = append(all, complaint{words.More("", more) + " errors: correct these first", ""})
 	}
 	return all
-}
-
-// noTypeHint advises on tables that no allowed sharding type places.
-func noTypeHint(e *search.NoShardingType) string {
-	switch {
-	case len(e.NotSearched) > 0:
-		return "leave it out of --sharding-types"
-	case e.OutsideHBM:
-		return "add hbm to their tiers, or plan with --method neuroshard and a model that estimates host memory"
-	case e.NoSlices:
-		return "allow table_wise and column_wise as well, with --sharding-types, or add hbm to their tiers"
-	}
-	return "allow table_wise and column_wise as well, with --sharding-types; a table with sharding_types of its own needs them there, too"
-}
-
-// idleHint advises on tables that leave devices empty.
-func idleHint(e *search.Idle) string {
-	if len(e.Barred) > 0 {
-		return "allow some table to use these devices, or plan for another engine"
-	}
-	devices := "1 device"
-	if used := e.Devices - e.Empty; used > 1 {
-		devices = fmt.Sprintf("%d devices or fewer", used)
-	}
-	return "plan for " + devices + ", or for another engine"
-}
-
-func infeasibleHint(e *search.Infeasible) string {
-	if e.OneHost {
-		return "leave the table's one_host out, allow the table to be cut by rows (sharding_types), or plan for devices with more memory or hosts with more devices"
-	}
-	if e.Missing == 0 {
-		return fmt.Sprintf("memory is not the limit, but the method's cap on columns: try --method %s, which also works without a cap", search.Default)
-	}
-	hint := "try "
-	if e.Method != search.Default {
-		hint += fmt.Sprintf("--method %s, which splits further, ", search.Default)
-	}
-	if e.DevicesNeeded > 0 && e.Method == search.Default {
-		hint += fmt.Sprintf("--devices %d, ", e.DevicesNeeded*max(1, e.Replicas))
-	}
-	if e.Replicas > 1 {
-		hint += fmt.Sprintf("fewer sharding groups (--replicas below %d), ", e.Replicas)
-	}
-	if e.Method == search.Default && !e.OnlyHBM && !slices.Contains(e.Tried, search.InHostMemory) {
-		hint += "host memory for cold tables (--host-memory), "
-	}
-	if e.OtherTypes {
-		hint += "other sharding types (--sharding-types all), "
-	}
-	return hint + "devices with more memory, or tables with a smaller optimizer state or precision"
 }

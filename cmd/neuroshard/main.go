@@ -114,14 +114,13 @@ and placed over devices, so that the slowest device is as fast as it can be.
 			}
 			return cmd.Help()
 		},
-		PersistentPreRunE: func(cmd *cobra.Command, args []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.running = true
-			return cmp.Or(checkTogether(cmd), checkValues(cmd), checkStandardInput(cmd, args))
+			return cmp.Or(checkTogether(cmd), checkValues(cmd))
 		},
-		SilenceErrors:              true,
-		SilenceUsage:               true,
-		DisableAutoGenTag:          true,
-		SuggestionsMinimumDistance: 2,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().BoolVar(&version, "version", false, "print the version, the commit and the cost models inside")
@@ -180,14 +179,15 @@ func helpArgs(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// rootArgs refuses a word that is no command, with those that come near.
+// rootArgs refuses a word that is no command, with one that comes near.
 func rootArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	hint := "see all commands with: neuroshard --help"
+	hint := "see all commands with: " + cmd.CommandPath() + " --help"
+	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "did you mean: neuroshard " + near[0] + "?"
+		hint = "did you mean: " + cmd.CommandPath() + " " + near[0] + "?"
 	}
 	return usagef(hint, "command %q is unknown", args[0])
 }
