@@ -79,8 +79,8 @@ type (
 	}
 )
 
-func measuredOf(m *neuroshard.Measured) measuredJSON {
-	out := measuredJSON{
+func measuredOf(m *neuroshard.Measured) *measuredJSON {
+	out := &measuredJSON{
 		Source: sourceOf(m), Profile: m.Profile, Device: m.Device, Kernel: m.Kernel, Backend: m.Backend,
 		Rounds: m.Rounds, Kept: m.Kept, Why: m.Why,
 	}

@@ -378,63 +378,47 @@ type CurvePoint struct {
 	Chosen    bool         `json:"chosen"`
 }
 
-// ReplanJSON writes the outcome as one object:
-//
-//	verdict                "keep" or "move"
-//	old_cost_ms            the predicted cost of the old plan; null if it cannot stay, and
-//	                       old_plan_unfit then says why
-//	cost_ms                the predicted cost of the plan
-//	simulated_cost_ms      its cost on the simulated device, or null
-//	moved_bytes            what devices receive from other devices
-//	total_bytes            the bytes of all tables, every copy of the old plan counted
-//	busiest_device, busiest_device_bytes  the device with the most bytes in or out
-//	seconds                the time of the transfer; seconds_inside and seconds_between hosts
-//	pays_back_after_steps  null if it never does
-//	status                 "complete" or "interrupted", for example
-//	lines                  the answer in words, and what changed since the old plan
-//	changes                added, removed, resized, converted tables and lost devices
-//	curve                  the points: limit_bytes is null without a limit
-//	transfer               all moves, by table and by device
-//	torchrec               restart, stay, live_bytes, checkpoint_bytes; only for that engine
-//
-// and then devices, warnings and plan, as JSON writes them.
+// replanJSON is what ReplanJSON writes. Bytes of Total count every copy of the old plan, and
+// Busiest is the device with the most bytes in or out.
+type replanJSON struct {
+	Verdict        replan.Verdict  `json:"verdict"`
+	OldCost        *unit.Millis    `json:"old_cost_ms"` // nil if the old plan cannot stay
+	Cost           unit.Millis     `json:"cost_ms"`
+	Simulated      *unit.Millis    `json:"simulated_cost_ms"`
+	Moved          unit.Bytes      `json:"moved_bytes"`
+	Total          unit.Bytes      `json:"total_bytes"`
+	Busiest        int             `json:"busiest_device"`
+	BusiestBytes   unit.Bytes      `json:"busiest_device_bytes"`
+	Seconds        float64         `json:"seconds"`
+	SecondsInside  float64         `json:"seconds_inside"`
+	SecondsBetween float64         `json:"seconds_between"`
+	PaysBack       *int64          `json:"pays_back_after_steps"` // nil if it never does
+	Status         string          `json:"status"`
+	Lines          []string        `json:"lines"`
+	Changes        map[string]any  `json:"changes"`
+	Curve          []CurvePoint    `json:"curve"`
+	Transfer       *plan.Transfer  `json:"transfer"`
+	Unfit          string          `json:"old_plan_unfit,omitempty"`
+	Reshard        *replan.Reshard `json:"torchrec,omitempty"`
+	planObject
+}
+
+// ReplanJSON writes the outcome as one object.
 func ReplanJSON(w io.Writer, r *replan.Outcome) error {
-	point := r.Point()
-	device, busiest := point.Transfer.Busiest()
-	o := ReplanOf(r)
-	chosen := o.Curve[r.Chosen]
-	fields := []field{
-		{"verdict", r.Verdict},
-		{"old_cost_ms", r.OldCost},
-		{"cost_ms", point.Cost},
-		{"simulated_cost_ms", chosen.Simulated},
-		{"moved_bytes", point.Transfer.Bytes},
-		{"total_bytes", r.Total},
-		{"busiest_device", device},
-		{"busiest_device_bytes", busiest},
-		{"seconds", chosen.Seconds},
-		{"seconds_inside", float64(point.Transfer.Inside) / 1000},
-		{"seconds_between", float64(point.Transfer.Between) / 1000},
-		{"pays_back_after_steps", chosen.PaysBack},
-		{"status", r.Result.Plan.Provenance.Status},
-		{"lines", o.Lines},
-		{"changes", changesOf(&r.Changes)},
-		{"curve", o.Curve},
-		{"transfer", point.Transfer},
+	point, answer := r.Point(), ReplanOf(r)
+	t, chosen := point.Transfer, answer.Curve[r.Chosen]
+	o := replanJSON{
+		Verdict: r.Verdict, OldCost: r.OldCost, Cost: point.Cost, Simulated: chosen.Simulated, Moved: t.Bytes, Total: r.Total,
+		Seconds: chosen.Seconds, SecondsInside: float64(t.Inside) / 1000, SecondsBetween: float64(t.Between) / 1000, PaysBack: chosen.PaysBack,
+		Status: r.Result.Plan.Provenance.Status, Lines: answer.Lines, Changes: changesOf(&r.Changes), Curve: answer.Curve, Transfer: t,
+		Unfit: r.Unfit, Reshard: r.Reshard,
 	}
-	if r.Unfit != "" {
-		fields = append(fields, field{"old_plan_unfit", r.Unfit})
+	o.Busiest, o.BusiestBytes = t.Busiest()
+	var err error
+	if o.planObject, err = objectOfResult(r.Result); err != nil {
+		return err
 	}
-	if r.Reshard != nil {
-		fields = append(fields, field{"torchrec", r.Reshard})
-	}
-	return object(w, r.Result.Plan, func(i int) *unit.Millis {
-		if !r.Result.Judged() {
-			return nil
-		}
-		total := r.Result.Simulated.Devices[i].Total()
-		return &total
-	}, fields, r.Result.Warnings())
+	return writeObject(w, o)
 }
 
 // pointOf returns a point of the curve as JSON has it.
@@ -469,8 +453,8 @@ type transferJSON struct {
 }
 
 // transferOf returns how a plan comes from an old plan as JSON has it.
-func transferOf(r *replan.Outcome) transferJSON {
-	return transferJSON{r.Verdict, r.OldCost, pointOf(r, r.Chosen)}
+func transferOf(r *replan.Outcome) *transferJSON {
+	return &transferJSON{r.Verdict, r.OldCost, pointOf(r, r.Chosen)}
 }
 
 // changesOf returns what changed as JSON has it.

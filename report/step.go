@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"strconv"
-	"strings"
 
 	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
@@ -213,70 +212,32 @@ func stepOf(t step.Times) stepJSON {
 	return s
 }
 
-// StepJSON writes the whole training step of a plan as one object:
-//
-//	step         ms, embedding_ms, dense_ms, allreduce_ms, hidden_ms, samples_per_second,
-//	             input_bytes_per_second, epoch_minutes (absent if the number of samples of an
-//	             epoch is not known), price_per_1e9_samples (null without a price), bound_by,
-//	             calibrated, and error_percent (0 for the measured step itself, null
-//	             if it is not known)
-//	terms        the parts of the step before anything is hidden, in ms
-//	size         the step of the plan of baseline size, or null
-//	stack        the name of the stack's preset
-//	stack_changes
-//	             the parts of the stack that differ from the preset's, such as "exchange"
-//	source       "simulated": no time of the embeddings is measured
-//	warnings     what had to be assumed
-func StepJSON(w io.Writer, s *neuroshard.Step, warnings []string) error {
-	if warnings == nil {
-		warnings = []string{}
-	}
-	o := objectOf(s)
-	var text strings.Builder
-	for i, f := range []field{
-		{"step", o.Step},
-		{"terms", o.Terms},
-		{"size", o.Size},
-		{"stack", o.Stack},
-		{"stack_changes", o.Changes},
-		{"source", o.Source},
-		{"warnings", warnings},
-	} {
-		value, err := marshal(f.value)
-		if err != nil {
-			return fmt.Errorf("%s: %w", f.key, err)
-		}
-		if i > 0 {
-			text.WriteByte(',')
-		}
-		fmt.Fprintf(&text, "\n  %q: %s", f.key, value)
-	}
-	_, err := io.WriteString(w, "{"+text.String()+"\n}\n")
-	return err
-}
-
-// stepObject is what StepJSON writes, without the warnings.
-type stepObject struct {
+// StepObject is the whole training step of a plan: Terms are its parts before anything is hidden,
+// Size is the step of the plan of baseline size, or nil, and Changes are the parts of the stack
+// that differ from the preset's. No time of the embeddings is measured.
+type StepObject struct {
 	Step    stepJSON   `json:"step"`
 	Terms   step.Terms `json:"terms"`
 	Size    *stepJSON  `json:"size"`
 	Stack   string     `json:"stack"`
 	Changes []string   `json:"stack_changes"`
-	Source  string     `json:"source"`
+	Source  string     `json:"source"` // "simulated"
 }
 
-func objectOf(s *neuroshard.Step) stepObject {
-	o := stepObject{Step: stepOf(s.Times), Terms: s.Terms, Stack: s.Input.Stack.Name, Changes: s.Input.Stack.Changes(), Source: simulated}
+// StepJSON writes the whole training step of a plan as one object, with what had to be assumed.
+func StepJSON(w io.Writer, s *neuroshard.Step, warnings []string) error {
+	return writeObject(w, struct {
+		*StepObject
+		Warnings []string `json:"warnings"`
+	}{NewStepObject(s), append([]string{}, warnings...)})
+}
+
+// NewStepObject returns the object of a step.
+func NewStepObject(s *neuroshard.Step) *StepObject {
+	o := &StepObject{Step: stepOf(s.Times), Terms: s.Terms, Stack: s.Input.Stack.Name, Changes: append([]string{}, s.Input.Stack.Changes()...), Source: simulated}
 	if s.Size != nil {
 		other := stepOf(*s.Size)
 		o.Size = &other
 	}
-	if o.Changes == nil {
-		o.Changes = []string{}
-	}
 	return o
 }
-
-// StepObject returns the whole training step of a plan as StepJSON writes it, without the
-// warnings, to be a part of another JSON object.
-func StepObject(s *neuroshard.Step) any { return objectOf(s) }

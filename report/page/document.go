@@ -3,6 +3,7 @@ package page
 import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -43,10 +44,10 @@ type Plan struct {
 	Shards        Shards     `json:"shards"`
 	Critical      Why        `json:"critical"`
 	Baselines     []Baseline `json:"baselines,omitempty"`
-	// Step is the whole training step (report.StepJSON); nil if it was not priced.
-	Step       any        `json:"step,omitempty"`
-	Warnings   []string   `json:"warnings"`
-	Provenance Provenance `json:"provenance"`
+	// Step is the whole training step; nil if it was not priced.
+	Step       *report.StepObject `json:"step,omitempty"`
+	Warnings   []string           `json:"warnings"`
+	Provenance Provenance         `json:"provenance"`
 	// Missing says what the page leaves out, and what to add to see it, a sentence each:
 	// "without the tables, the page has no ...; add --tables".
 	Missing []string `json:"missing,omitempty"`

@@ -71,7 +71,7 @@ func New(in Input) (Plan, error) {
 		step = in.Result.Step
 	}
 	if step != nil {
-		d.Step = report.StepObject(step)
+		d.Step = report.NewStepObject(step)
 	}
 	return d, nil
 }
