@@ -17,7 +17,7 @@ import (
 // readRows returns the lines of a file of facts below its head.
 func readRows(t *testing.T, name string) [][]string {
 	t.Helper()
-	file, err := os.Open("docs/generate/reality/testdata/" + name)
+	file, err := os.Open("docs/generate/testdata/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}

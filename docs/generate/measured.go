@@ -1,17 +1,7 @@
-// Command measured prints what scripts/measure-gpu measured on a GPU beside what the simulated device
-// says: the second part of docs/RESULTS.md. The measurements are in docs/measured, a folder for each
-// backend, so the command needs no GPU and prints the same bytes each time:
-//
-//	go run ./docs/generate/measured
-//	go test ./docs/generate/measured -update    # writes the tables into the document
-//
-// The test also fits the constants of the simulated device to these times (fit.go), and to
-// published ones (published.csv).
 package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,15 +11,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
 )
-
-func main() {
-	text, err := tables("docs/measured")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "measured: error:", err)
-		os.Exit(1)
-	}
-	fmt.Println(text)
-}
 
 // The folders of the measurements, by the kernels that ran.
 const (

@@ -34,7 +34,7 @@ type published struct {
 
 // publishedTimes returns all times of published.csv, in the order of the file.
 func publishedTimes() ([]published, error) {
-	file, err := os.Open("published.csv")
+	file, err := os.Open("testdata/published.csv")
 	if err != nil {
 		return nil, err
 	}

@@ -10,18 +10,21 @@ import (
 	"github.com/neuroshard/neuroshard/internal/marks"
 )
 
-var update = flag.Bool("update", false, "write the table into the document")
+var update = flag.Bool("update", false, "write the tables into the document")
 
-const page = "../../RESULTS.md"
+const (
+	folder = "../measured"
+	page   = "../RESULTS.md"
+)
 
 // docs/RESULTS.md has what the command prints, and names the command.
 func TestDocument(t *testing.T) {
-	want, err := summary()
+	want, err := parts(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *update {
-		if err := marks.Replace(page, "reality", []string{want}); err != nil {
+		if err := marks.Replace(page, mark, want); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -29,10 +32,18 @@ func TestDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, ok := marks.Part(string(text), "reality"); !ok || got != want || !strings.Contains(string(text), "go run ./docs/generate/reality") {
-		t.Errorf("docs/RESULTS.md has another table than\n%s\n(rewrite it: go test ./docs/generate/reality -update)", want)
+	for _, part := range want {
+		if !strings.Contains(string(text), "<!-- "+mark+" -->\n\n"+part+"\n\n<!-- end -->") {
+			t.Errorf("docs/RESULTS.md lacks the table\n%s\n(rewrite it: go test ./docs/generate -update)", part)
+		}
+	}
+	if !strings.Contains(string(text), "go run ./docs/generate\n") {
+		t.Error("docs/RESULTS.md does not name the command")
 	}
 }
+
+// mark is the name of the generated parts in the document.
+const mark = "generated"
 
 // Errors are those of the ratios: by size for the median, with their sign for the worst.
 func TestSet(t *testing.T) {

@@ -1,0 +1,58 @@
+// Command generate prints the tables of docs/RESULTS.md from committed facts, so it needs no network
+// and no GPU, and prints the same bytes each time:
+//
+//	go run ./docs/generate            # predictions beside published times, and beside our own
+//	go test ./docs/generate -update   # writes the tables into the document
+//
+// The published times are in testdata, each row with its source. Each comparison has a function that
+// reads facts and returns sets: rows that constants were fitted to are in the fit, all others are out
+// of it. What scripts/measure-gpu measured is in docs/measured, a folder for each backend. The tests
+// fit the constants of the simulated device and of stacks to these times.
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+func main() {
+	text, err := parts("docs/measured")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "generate: error:", err)
+		os.Exit(1)
+	}
+	fmt.Println(strings.Join(text, "\n\n"))
+}
+
+// parts returns the generated parts of the document, in Markdown: beside published measurements, and
+// beside our own in a folder.
+func parts(folder string) ([]string, error) {
+	published, err := summary()
+	if err != nil {
+		return nil, err
+	}
+	own, err := tables(folder)
+	return []string{published, own}, err
+}
+
+// comparisons lists all comparisons in the order of the table.
+func comparisons() []func() ([]*set, error) {
+	return []func() ([]*set, error){allToAll, hipc, wholeSteps, planChanges, deviceRatios, oneMeasured, oneHot, stacks}
+}
+
+// summary returns the table in Markdown: one line for each set.
+func summary() (string, error) {
+	var b strings.Builder
+	fmt.Fprint(&b, "| what | rows | number | median error | worst |\n|---|---|--:|--:|--:|")
+	for _, compare := range comparisons() {
+		sets, err := compare()
+		if err != nil {
+			return "", err
+		}
+		for _, s := range sets {
+			fmt.Fprintf(&b, "\n| %s | %s | %d | %s %s | %s %s |", s.what, s.rows, len(s.ratios), percent(s.median()), s.unit(), signed(s.worst()), s.unit())
+		}
+	}
+	return b.String(), nil
+}
