@@ -53,8 +53,7 @@ also the processor time, and the budgets are of processor time, so that other pr
 the machine change the result less.
 
 --annealing adds simulated annealing from a simple placement, with the changes of the
-default method: one run that cools down over its budget. --beside adds plans of other
-programs, each with the time that the file states.
+default method: one run that cools down over its budget.
 
 --json FILE keeps every record: task, method, costs, time, devices and plan. If a run
 is stopped, the same command continues it.`,
@@ -84,10 +83,8 @@ type benchFlags struct {
 	// reference is the method that the others are compared with.
 	reference string
 	score     []string
-	// beside are files of plans to compare as well, each at the time that the file states.
-	beside  []string
-	workers int
-	seed    uint64
+	workers   int
+	seed      uint64
 
 	json, plot string
 
@@ -131,7 +128,6 @@ func (f *benchFlags) registerSearch(cmd *cobra.Command) {
 	flags.DurationSliceVar(&f.budgets, "budgets", nil, "`times` to search for a plan, separated by commas: compare cost against time")
 	flags.BoolVar(&f.predicted, "predicted", false, "with --budgets, compare predicted costs")
 	flags.BoolVar(&f.annealing, "annealing", false, "compare simulated annealing from a simple placement as well")
-	flags.StringSliceVar(&f.beside, "beside", nil, "compare the plans in these `files` of bench --json as well, with their times")
 	flags.StringSliceVar(&f.score, "score", nil, "estimate the cost of the plans in these `files` instead of searching")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the tasks and of the searches")
 	complete(cmd, "methods", methods)
@@ -156,7 +152,7 @@ func (f *benchFlags) device(a *app, name string) (hardware.Profile, *cost.Model,
 
 // check reports flags that are wrong or do not go together.
 func (f *benchFlags) check() error {
-	if err := f.alone("score", "methods", "policy", "time-limit", "budgets", "annealing", "beside"); err != nil {
+	if err := f.alone("score", "methods", "policy", "time-limit", "budgets", "annealing"); err != nil {
 		return err
 	}
 	if err := f.alone("budgets", "reference", "measure"); err != nil {
@@ -277,7 +273,7 @@ func (f *benchFlags) run(ctx context.Context, a *app, tasks []bench.Task, prices
 	if err != nil {
 		return err
 	}
-	if err := f.compete(ctx, a, tasks, &opt); err != nil {
+	if err := f.compete(tasks, &opt); err != nil {
 		return err
 	}
 	if f.backend.name != "" {
@@ -298,11 +294,8 @@ func (f *benchFlags) run(ctx context.Context, a *app, tasks []bench.Task, prices
 	return f.print(a, opt, records)
 }
 
-// givenHint answers plans that are not for the tasks.
-const givenHint = "give the tasks that the plans were made for"
-
 // compete sets the contenders and the reference of a comparison.
-func (f *benchFlags) compete(ctx context.Context, a *app, tasks []bench.Task, opt *bench.Options) error {
+func (f *benchFlags) compete(tasks []bench.Task, opt *bench.Options) error {
 	if f.budgets != nil {
 		opt.Budgets, opt.Predicted, opt.Processor = unique(f.budgets), f.predicted, processorSeconds
 		opt.TimeLimit, opt.Certificate = 0, false
@@ -316,13 +309,6 @@ func (f *benchFlags) compete(ctx context.Context, a *app, tasks []bench.Task, op
 	var err error
 	if opt.Contenders, err = f.learnt(tasks, opt.Contenders); err != nil {
 		return err
-	}
-	if opt.Given, err = f.given(a, tasks, f.beside); err != nil {
-		return err
-	}
-	// A plan that does not fit its task is an error before the searches begin, not after them.
-	if _, err := bench.Score(ctx, tasks, opt.Given, *opt); err != nil && ctx.Err() == nil {
-		return bad(err, givenHint)
 	}
 	opt.Reference = search.Method(f.reference)
 	flag := f.cmd.Flags().Lookup("reference")
@@ -464,27 +450,8 @@ func (f *benchFlags) compare(ctx context.Context, a *app, tasks []bench.Task, op
 
 // estimate estimates the costs of the plans in the files of --score.
 func (f *benchFlags) estimate(ctx context.Context, a *app, tasks []bench.Task, opt bench.Options) ([]bench.Record, error) {
-	given, err := f.given(a, tasks, f.score)
-	if err != nil {
-		return nil, err
-	}
-	records, err := bench.Score(ctx, tasks, given, opt)
-	if ctx.Err() != nil {
-		return nil, err
-	}
-	if err != nil {
-		return nil, bad(err, givenHint)
-	}
-	if f.json == "" || f.json == "-" {
-		return records, nil
-	}
-	return records, bad(bench.WriteResults(f.json, records, opt), "choose a file that can be written")
-}
-
-// given reads the plans in files.
-func (f *benchFlags) given(a *app, tasks []bench.Task, paths []string) ([]bench.Given, error) {
 	var given []bench.Given
-	for _, path := range paths {
+	for _, path := range f.score {
 		name, r, err := a.open(path)
 		if err != nil {
 			return nil, err
@@ -496,7 +463,17 @@ func (f *benchFlags) given(a *app, tasks []bench.Task, paths []string) ([]bench.
 		}
 		given = append(given, plans...)
 	}
-	return given, nil
+	records, err := bench.Score(ctx, tasks, given, opt)
+	if ctx.Err() != nil {
+		return nil, err
+	}
+	if err != nil {
+		return nil, bad(err, "give the tasks that the plans were made for")
+	}
+	if f.json == "" || f.json == "-" {
+		return records, nil
+	}
+	return records, bad(bench.WriteResults(f.json, records, opt), "choose a file that can be written")
 }
 
 // print prints the summary, or everything as JSON, and draws the plot.

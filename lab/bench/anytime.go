@@ -2,8 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/neuroshard/neuroshard/search"
@@ -41,7 +39,6 @@ type Curve struct {
 
 // Point is one budget of a Curve.
 type Point struct {
-	// BudgetMS is 0 for a given plan (Options.Given) whose name ends in no budget.
 	BudgetMS float64 `json:"budget_ms"`
 	Tasks    int     `json:"tasks"`
 	Solved   int     `json:"solved"`
@@ -55,10 +52,15 @@ type Point struct {
 	CPUMS float64 `json:"cpu_ms,omitempty"`
 }
 
-// Curves sums up the records of a comparison with Options.Budgets, by setting and contender. Given
-// plans come last.
+// Curves sums up the records of a comparison with Options.Budgets, by setting and contender.
 func Curves(records []Record, opt Options) []Curve {
-	s := curves{least: map[string]float64{}, predicted: opt.Predicted}
+	judged := func(r *Record) (cost float64, judge string) {
+		if opt.Predicted {
+			return *r.CostMS, Predicted
+		}
+		return r.cost(), r.judge()
+	}
+	least := map[string]float64{}
 	var settings []string
 	for i := range records {
 		r := &records[i]
@@ -66,97 +68,38 @@ func Curves(records []Record, opt Options) []Curve {
 		if !r.Valid {
 			continue
 		}
-		cost, _ := s.judged(r)
-		if best, ok := s.least[r.Task]; !ok || cost < best {
-			s.least[r.Task] = cost
+		cost, _ := judged(r)
+		if best, ok := least[r.Task]; !ok || cost < best {
+			least[r.Task] = cost
 		}
 	}
 	var all []Curve
 	for _, setting := range settings {
-		s.records = map[search.Method][]Record{}
-		for _, r := range records {
-			if r.Setting == setting {
-				s.records[r.Method] = append(s.records[r.Method], r)
-			}
-		}
 		for _, c := range opt.contenders() {
 			curve := Curve{Setting: setting, Contender: c.Name, Judge: Predicted}
 			for i, limited := range Anytime([]Contender{c}, opt.Budgets) {
-				s.point(&curve, limited.Name, opt.Budgets[i])
+				p := Point{BudgetMS: float64(opt.Budgets[i]) / float64(time.Millisecond)}
+				var ratios, walls, cpus []float64
+				for k := range records {
+					r := &records[k]
+					if r.Setting != setting || r.Method != limited.Name {
+						continue
+					}
+					walls, cpus = append(walls, r.WallMS), append(cpus, r.CPUMS)
+					if r.Valid {
+						cost, judge := judged(r)
+						curve.Judge, ratios = judge, append(ratios, cost/least[r.Task])
+					}
+				}
+				p.Tasks, p.Solved, p.WallMS, p.CPUMS = len(walls), len(ratios), quantile(walls, .5), quantile(cpus, .5)
+				if len(ratios) > 0 {
+					interval := meanOf(ratios)
+					p.Ratio = &interval
+				}
+				curve.Points = append(curve.Points, p)
 			}
 			all = append(all, curve)
 		}
-		all = append(all, s.given(setting, opt.Given)...)
 	}
 	return all
-}
-
-// given returns the curves of given plans in a setting.
-func (s *curves) given(setting string, given []Given) (all []Curve) {
-	seen := map[search.Method]bool{}
-	for _, g := range given {
-		if seen[g.Method] || len(s.records[g.Method]) == 0 {
-			continue
-		}
-		seen[g.Method] = true
-		name, budget := timed(g.Method)
-		at := slices.IndexFunc(all, func(c Curve) bool { return c.Contender == name })
-		if at < 0 {
-			at, all = len(all), append(all, Curve{Setting: setting, Contender: name, Judge: Predicted})
-		}
-		s.point(&all[at], g.Method, budget)
-	}
-	return all
-}
-
-// timed takes the name of a contender with a budget apart: "highs 10s" is contender "highs" with
-// 10 s. The budget of another name is 0.
-func timed(name search.Method) (contender search.Method, budget time.Duration) {
-	if at := strings.LastIndexByte(string(name), ' '); at > 0 {
-		if budget, err := time.ParseDuration(string(name[at+1:])); err == nil {
-			return name[:at], budget
-		}
-	}
-	return name, 0
-}
-
-// curves is what the points of all curves are made with.
-type curves struct {
-	// least is the least cost of each task.
-	least map[string]float64
-	// predicted is Options.Predicted.
-	predicted bool
-	// records are those of one setting, by method.
-	records map[search.Method][]Record
-}
-
-// judged returns the cost of a valid record that curves compare, and what it is.
-func (s *curves) judged(r *Record) (cost float64, judge string) {
-	if s.predicted {
-		return *r.CostMS, Predicted
-	}
-	return r.cost(), r.judge()
-}
-
-// point sums up the records of a method, which has the budget, as a point of the curve, and sets
-// the curve's judge.
-func (s *curves) point(c *Curve, method search.Method, budget time.Duration) {
-	records := s.records[method]
-	var ratios, walls, cpus []float64
-	for i := range records {
-		r := &records[i]
-		walls, cpus = append(walls, r.WallMS), append(cpus, r.CPUMS)
-		if !r.Valid {
-			continue
-		}
-		var cost float64
-		cost, c.Judge = s.judged(r)
-		ratios = append(ratios, cost/s.least[r.Task])
-	}
-	p := Point{BudgetMS: float64(budget) / float64(time.Millisecond), Tasks: len(records), Solved: len(ratios), WallMS: quantile(walls, .5), CPUMS: quantile(cpus, .5)}
-	if len(ratios) > 0 {
-		interval := meanOf(ratios)
-		p.Ratio = &interval
-	}
-	c.Points = append(c.Points, p)
 }

@@ -5,7 +5,7 @@
 //	Contender   a method with its options, or a trained policy (contender.go)
 //	Run, Score  one Record for each task and method (score.go, plans.go)
 //	ReadGiven   plans to score, from files (given.go)
-//	Keep        Run with Results on disk, kept while it goes on (results.go)
+//	Keep        Run that writes Results, and keeps its records while it goes on (results.go)
 //	Summarise   the records by setting and method, with intervals (interval.go); Plot
 //	            draws them (plot.go)
 //	Curves      cost against budgets of time (anytime.go)
@@ -21,6 +21,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/verify"
@@ -50,10 +52,6 @@ type Options struct {
 	// Budgets, if not nil, gives each contender, the Methods among them, each budget of time, for
 	// Results.Curves. Search.Budget of the contenders must be 0. See Processor.
 	Budgets []time.Duration
-	// Given are plans of other programs for the tasks. They are judged like the plans of the
-	// contenders and stand in records under their Method, which no contender has, with their own
-	// time.
-	Given []Given
 	// Processor, if not nil, returns the processor time of this process in seconds, or 0 if it is
 	// not known. If Workers is 1, records have the processor time of their plans, and Budgets are
 	// budgets of processor time. Otherwise it is not used.
@@ -93,10 +91,8 @@ type Options struct {
 	// the run.
 	OnRecord func(r Record, done, of int) error
 
-	// planner and evaluator take the place of neuroshard.Plan and neuroshard.Evaluate in
-	// tests.
-	planner   func(ctx context.Context, p *problem.Problem, opt neuroshard.Options, finalists int) (*neuroshard.Result, error)
-	evaluator func(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, opt neuroshard.Options) (*neuroshard.Result, error)
+	// planner takes the place of chosen in tests.
+	planner func(ctx context.Context, p *problem.Problem, opt neuroshard.Options, finalists int) (*neuroshard.Result, error)
 }
 
 func (o Options) withDefaults() Options {
@@ -109,9 +105,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.planner == nil {
 		o.planner = o.chosen
-	}
-	if o.evaluator == nil {
-		o.evaluator = neuroshard.Evaluate
 	}
 	return o
 }
@@ -135,7 +128,7 @@ type Record struct {
 	// null if plans were not measured.
 	MeasuredCostMS   *float64 `json:"measured_cost_ms,omitempty"`
 	MeasuredSpreadMS *float64 `json:"measured_spread_ms,omitempty"`
-	// WallMS is the time to find, validate and judge the plan; Given.Wall for a given plan.
+	// WallMS is the time to find, validate and judge the plan; 0 for a scored plan.
 	WallMS float64 `json:"wall_ms"`
 	// CPUMS is the processor time of the same work, or 0 if it is not known.
 	CPUMS float64 `json:"cpu_ms,omitempty"`
@@ -252,14 +245,7 @@ func Run(ctx context.Context, tasks []Task, opt Options) ([]Record, error) {
 			jobs = append(jobs, job{task: &tasks[i], method: c.Name, search: c.Search, finalists: c.Finalists, record: record, done: done})
 		}
 	}
-	given, err := jobsOf(opt.Given, tasks, known)
-	if err != nil {
-		return nil, err
-	}
-	return opt.each(ctx, append(jobs, given...), func(j *job) made {
-		if j.given != nil {
-			return evaluate(ctx, opt, j)
-		}
+	return opt.each(ctx, jobs, func(j *job) made {
 		start, used := time.Now(), opt.processor()
 		result, err := opt.plan(ctx, j)
 		return made{result, err, time.Since(start), 1000 * (opt.processor() - used)}
@@ -457,7 +443,13 @@ func (o Options) each(ctx context.Context, jobs []job, find func(*job) made) ([]
 	var failed error
 	failedAt := len(jobs)
 	done := len(recordsOf(jobs))
-	next := channel(len(jobs), func(i int) bool { return !jobs[i].done })
+	next := make(chan int, len(jobs))
+	for i := range jobs {
+		if !jobs[i].done {
+			next <- i
+		}
+	}
+	close(next)
 	for range workers {
 		group.Go(func() {
 			for i := range next {
@@ -498,18 +490,6 @@ func recordsOf(jobs []job) []Record {
 		}
 	}
 	return records
-}
-
-// channel returns the numbers below n for which want holds.
-func channel(n int, want func(i int) bool) <-chan int {
-	c := make(chan int, n)
-	for i := range n {
-		if want(i) {
-			c <- i
-		}
-	}
-	close(c)
-	return c
 }
 
 // record turns a result into a record. If no plan fits, or none was found in time, that is
@@ -632,12 +612,7 @@ func Summarise(records []Record, reference search.Method) []Summary {
 	var methods []search.Method
 	failed := map[string]bool{}
 	for _, r := range records {
-		if !slices.Contains(settings, r.Setting) {
-			settings = append(settings, r.Setting)
-		}
-		if !slices.Contains(methods, r.Method) {
-			methods = append(methods, r.Method)
-		}
+		settings, methods = added(settings, r.Setting), added(methods, r.Method)
 		if r.Valid {
 			costs[key(r.Task, r.Method)] = r.cost()
 		} else {
@@ -690,23 +665,18 @@ func summary(records []Record, costs map[string]float64, failed map[string]bool,
 	return s
 }
 
+// mean returns the mean of the values; 0 of none.
 func mean(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
+	return stat.Mean(values, nil)
 }
 
-// quantile returns the value at the share q of the sorted values; 0 of none.
+// quantile returns the least value that is not below the share q of the values; 0 of none.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	return sorted[int(q*float64(len(sorted)-1)+.5)]
+	return stat.Quantile(q, stat.Empirical, slices.Sorted(slices.Values(values)), nil)
 }

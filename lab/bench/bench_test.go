@@ -5,189 +5,59 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/lab/verify"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 )
 
-func profile(t testing.TB, name string) hardware.Profile {
-	t.Helper()
-	p, err := hardware.ByName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func TestSummarise(t *testing.T) {
-	solved := func(setting, task string, method search.Method, predicted, simulated, wall float64) Record {
-		return Record{
-			Setting: setting, Task: task, Method: method, Valid: true, CostMS: &predicted, SimulatedCostMS: &simulated,
-			WallMS: wall, Status: search.Complete,
-		}
-	}
-	unsolved := func(setting, task string, method search.Method, wall float64) Record {
-		return Record{Setting: setting, Task: task, Method: method, WallMS: wall}
-	}
-	records := []Record{
-		solved("a", "a/0", search.NeuroShard, 9, 10, 1),
-		solved("a", "a/0", search.Paper, 20, 20, 2),
-		solved("a", "a/0", search.Dim, 40, 40, 3),
-		solved("a", "a/1", search.NeuroShard, 33, 30, 5),
-		solved("a", "a/1", search.Paper, 33, 40, 4),
-		unsolved("a", "a/1", search.Dim, 7),
-		solved("a", "a/2", search.NeuroShard, 80, 80, 9),
-		unsolved("a", "a/2", search.Paper, 6),
-		unsolved("a", "a/2", search.Dim, 5),
-		unsolved("b", "b/0", search.NeuroShard, 1),
-		unsolved("b", "b/0", search.Paper, 1),
-		unsolved("b", "b/0", search.Dim, 1),
-	}
-	want := []Summary{
-		{
-			Setting: "a", Method: search.NeuroShard, Judge: Simulated, Tasks: 3, Solved: 3, MeanMS: 40, MedianMS: 30,
-			// All methods solve a/0 alone; with Paper it shares a/0 and a/1.
-			CommonMS: 10, Common: 1, Ratio: (10./20 + 30./40) / 2,
-			BiasPercent: 100 * (-.1 + .1 + 0) / 3, WallMedianMS: 5, WallP95MS: 9,
-		},
-		{
-			Setting: "a", Method: search.Paper, Judge: Simulated, Tasks: 3, Solved: 2, MeanMS: 30, MedianMS: 40, CommonMS: 20, Common: 1, Ratio: 1,
-			BiasPercent: 100 * (0 + 33./40 - 1) / 2, WallMedianMS: 4, WallP95MS: 6,
-		},
-		{
-			Setting: "a", Method: search.Dim, Judge: Simulated, Tasks: 3, Solved: 1, MeanMS: 40, MedianMS: 40, CommonMS: 40, Common: 1, Ratio: 2,
-			WallMedianMS: 5, WallP95MS: 7,
-		},
-		{Setting: "b", Method: search.NeuroShard, Judge: Predicted, Tasks: 1, WallMedianMS: 1, WallP95MS: 1},
-		{Setting: "b", Method: search.Paper, Judge: Predicted, Tasks: 1, WallMedianMS: 1, WallP95MS: 1},
-		{Setting: "b", Method: search.Dim, Judge: Predicted, Tasks: 1, WallMedianMS: 1, WallP95MS: 1},
-	}
-	for i, ratio := range []float64{10. / 20, 1, 2} {
-		want[i].Against = &Against{search.Paper, Interval{ratio, ratio, ratio}} // a/0 alone
-	}
-	if diff := cmp.Diff(want, Summarise(records, search.Paper), cmpopts.EquateApprox(0, 1e-12)); diff != "" {
-		t.Errorf("summaries (-want +got):\n%s", diff)
-	}
-	some := Summarise(append(records[:1:1], solved("b", "b/0", search.Dim, 1, 1, 1)), search.Paper)
-	if len(some) != 2 || some[0].Method != search.NeuroShard || some[1].Setting != "b" || some[1].Method != search.Dim {
-		t.Errorf("a method for each setting: got %+v, want a summary of each", some)
-	}
-	if got := Summarise(nil, search.Paper); len(got) != 0 {
-		t.Errorf("no records: got %v, want no summaries", got)
-	}
-}
-
-func TestQuantile(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		q      float64
-		want   float64
-	}{
-		{nil, .5, 0},
-		{[]float64{4}, .95, 4},
-		{[]float64{3, 1, 2}, .5, 2},
-		{[]float64{5, 1, 4, 2, 3}, 0, 1},
-		{[]float64{5, 1, 4, 2, 3}, 1, 5},
-		{[]float64{5, 1, 4, 2, 3}, .7, 4},
-	} {
-		if got := quantile(c.values, c.q); got != c.want {
-			t.Errorf("quantile(%v, %v): got %v, want %v", c.values, c.q, got, c.want)
-		}
-	}
-}
-
-func TestPaperTasks(t *testing.T) {
-	hw := profile(t, "a100-80")
-	tasks, err := PaperTasks(hw, 3, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	settings := map[string]int{}
-	names := map[string]bool{}
-	for _, task := range tasks {
-		settings[task.Setting]++
-		names[task.Name] = true
-		if err := task.Problem.Validate(); err != nil {
-			t.Errorf("task %s: %v", task.Name, err)
-		}
-		if task.Problem.Topology.Profile != hw {
-			t.Errorf("task %s: got profile %q, want %q", task.Name, task.Problem.Topology.Profile.Name, hw.Name)
-		}
-	}
-	want := map[string]int{}
-	for _, s := range workload.PaperSettings() {
-		want[s.Name] = 3
-	}
-	if diff := cmp.Diff(want, settings); diff != "" || len(names) != len(tasks) {
-		t.Errorf("got %d names of %d tasks; tasks by setting (-want +got):\n%s", len(names), len(tasks), diff)
-	}
-	again, err := PaperTasks(hw, 3, 1)
-	if err != nil || !reflect.DeepEqual(tasks, again) {
-		t.Errorf("same seed: got other tasks, error %v", err)
-	}
-	if other, err := PaperTasks(hw, 3, 2); err != nil || reflect.DeepEqual(tasks, other) {
-		t.Errorf("another seed: got the same tasks, error %v", err)
-	}
-}
-
 // The default method against the others, and with one worker against several.
 func TestRunComparesMethods(t *testing.T) {
-	tasks, err := PaperTasks(profile(t, "a100-80"), 2, 1)
+	tasks, err := PaperTasks(profile(t, "a100-80"), 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var progress []int
-	records, err := Run(context.Background(), tasks, Options{Workers: 2, OnRecord: func(_ Record, done, of int) error {
-		progress = append(progress, done)
-		if of != len(tasks)*len(search.Untrained()) {
-			t.Errorf("got %d records in all, want %d", of, len(tasks)*len(search.Untrained()))
+	methods := search.Untrained()
+	told := 0
+	records, err := Run(context.Background(), tasks, Options{Workers: 2, Certificate: true, OnRecord: func(_ Record, done, of int) error {
+		if told++; done != told || of != len(tasks)*len(methods) {
+			t.Errorf("got record %d of %d, want %d of %d", done, of, told, len(tasks)*len(methods))
 		}
 		return nil
 	}})
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(records) != len(tasks)*len(methods) || told != len(records) {
+		t.Fatalf("got %d records, %d told of, and error %v", len(records), told, err)
 	}
-	for i, done := range progress {
-		if done != i+1 {
-			t.Errorf("progress %d: got %d, want %d", i, done, i+1)
-		}
-	}
-	if len(progress) != len(records) || len(records) != len(tasks)*len(search.Untrained()) {
-		t.Fatalf("got %d records and %d reports of progress, want %d", len(records), len(progress), len(tasks)*len(search.Untrained()))
-	}
-	of := map[string]Record{}
+	best := map[string]Record{}
 	for i, r := range records {
-		task, method := tasks[i/len(search.Untrained())], search.Untrained()[i%len(search.Untrained())]
-		if r.Task != task.Name || r.Setting != task.Setting || r.Method != method {
-			t.Fatalf("record %d: got %s by %s, want %s by %s", i, r.Task, r.Method, task.Name, method)
+		task, method := tasks[i/len(methods)], methods[i%len(methods)]
+		if r.Task != task.Name || r.Setting != task.Setting || r.Method != method || r.check() != nil || !(r.WallMS > 0) {
+			t.Fatalf("record %d: got %+v, want one of %s by %s: %v", i, r, task.Name, method, r.check())
 		}
-		if r.Valid != (r.CostMS != nil) || r.Valid != (r.SimulatedCostMS != nil) || r.Valid != (r.Status != "") || !(r.WallMS > 0) {
-			t.Errorf("record %d: got %+v, want costs and a status just where the plan is valid, and a wall time", i, r)
+		if (r.BoundMS != nil) != (r.Valid && r.Method == search.Default) || r.BoundMS != nil && !(0 < *r.BoundMS && *r.BoundMS <= *r.SimulatedCostMS) {
+			t.Errorf("task %s by %s: got bound %v, want one of the default method's plans alone, not above the cost", r.Task, r.Method, r.BoundMS)
 		}
-		if r.Method == search.NeuroShard {
-			of[r.Task] = r
+		if r.Method == search.Default {
+			best[r.Task] = r
 		}
 	}
 	for _, r := range records {
-		best := of[r.Task]
 		if !r.Valid {
 			continue
 		}
 		// On problems as small as these, package search promises that the default is
 		// never more expensive than any other method.
-		const allowed = 1 + 1e-9
-		if !best.Valid {
-			t.Errorf("task %s: the default method fails where %s succeeds", r.Task, r.Method)
-		} else if *best.CostMS > *r.CostMS*allowed {
-			t.Errorf("task %s: got predicted cost %v ms, want at most %v of that of %s, %v ms", r.Task, *best.CostMS, allowed, r.Method, *r.CostMS)
+		if own := best[r.Task]; !own.Valid || *own.CostMS > *r.CostMS*(1+1e-9) {
+			t.Errorf("task %s: got predicted cost %v ms by default, want at most the %v ms of %s", r.Task, own.CostMS, *r.CostMS, r.Method)
 		}
 		// The model is within a few percent of the simulated device; farthest off, by 5.3 %, for
 		// a plan of dim.
@@ -195,119 +65,239 @@ func TestRunComparesMethods(t *testing.T) {
 			t.Errorf("task %s by %s: predicted %v ms, simulated %v ms: want within 6 %%", r.Task, r.Method, *r.CostMS, *r.SimulatedCostMS)
 		}
 	}
-	for _, s := range Summarise(records, search.Paper) {
-		if s.Method == search.NeuroShard && !(s.Solved == s.Tasks && s.Ratio > 0 && s.Ratio < 1) {
-			t.Errorf("setting %s: got %d of %d tasks solved and a mean ratio of %v to the paper's search, want all and below 1", s.Setting, s.Solved, s.Tasks, s.Ratio)
-		}
-	}
-
-	alone, err := Run(context.Background(), tasks[:1], Options{Workers: 1})
+	alone, err := Run(context.Background(), tasks[:1], Options{Workers: 1, Certificate: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(records[:len(alone)], alone, cmpopts.IgnoreFields(Record{}, "WallMS")); diff != "" {
+	if diff := cmp.Diff(records[:len(alone)], alone, cmpopts.IgnoreFields(Record{}, "WallMS", "BoundWallMS")); diff != "" {
 		t.Errorf("2 workers (-) and 1 worker (+) differ:\n%s", diff)
 	}
 }
 
-func TestRunFailures(t *testing.T) {
-	hw := profile(t, "a100-80")
-	tasks, err := PaperTasks(hw, 1, 3)
-	if err != nil {
-		t.Fatal(err)
+// TestRunEnds: whatever ends a run, it returns the records made until then.
+func TestRunEnds(t *testing.T) {
+	tasks, opt := comparison(t)
+	whole, err := Run(context.Background(), tasks, opt)
+	if err != nil || len(whole) != 9 || !whole[0].Valid || whole[3].Valid || whole[3].CostMS != nil {
+		t.Fatalf("got %d records and error %v, want 9, none valid of the task without memory", len(whole), err)
 	}
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := Run(ended, tasks, Options{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled before: got error %v, want %v", err, context.Canceled)
+	full := errors.New("disk full")
+	for stop := range len(whole) - 1 {
+		for _, want := range []error{context.Canceled, full} {
+			ctx, cancel := context.WithCancel(context.Background())
+			opt.OnRecord = func(_ Record, done, _ int) error {
+				switch {
+				case done < stop+1:
+				case errors.Is(want, full):
+					return full
+				default:
+					cancel()
+				}
+				return nil
+			}
+			got, err := Run(ctx, tasks, opt)
+			if diff := cmp.Diff(whole[:stop+1], got, exceptTimes); diff != "" || !errors.Is(err, want) {
+				t.Errorf("ended after %d with %v (-want +got):\n%s", stop+1, err, diff)
+			}
+			cancel()
+		}
 	}
-	tasks[1].Problem.Batch = -3
-	_, err = Run(context.Background(), tasks[:2], Options{Methods: []search.Method{search.Dim}, Workers: 2})
+	opt.OnRecord = nil
+	broken := append([]Task{}, tasks...)
+	broken[1].Problem.Batch = -3
 	var invalid *problem.Invalid
-	if !errors.As(err, &invalid) || !strings.Contains(err.Error(), tasks[1].Name) {
-		t.Errorf("a broken problem: got error %v, want *problem.Invalid naming task %s", err, tasks[1].Name)
+	if _, err := Run(context.Background(), broken, opt); !errors.As(err, &invalid) || !strings.Contains(err.Error(), broken[1].Name) {
+		t.Errorf("a broken problem: got error %v, want *problem.Invalid naming task %s", err, broken[1].Name)
 	}
-	// No room at all is a record, not an error.
-	tasks[0].Problem.Topology.Memory = 1 << 20
-	records, err := Run(context.Background(), tasks[:1], Options{})
+	broken[2].Name = broken[0].Name
+	if _, err := Run(context.Background(), broken, opt); err == nil || !strings.Contains(err.Error(), `"d4_m64/0"`) {
+		t.Errorf("two tasks of one name: got error %v", err)
+	}
+	opt.Contenders = []Contender{{Name: search.Dim}}
+	if _, err := Run(context.Background(), tasks, opt); err == nil || !strings.Contains(err.Error(), `"dim"`) {
+		t.Errorf("a contender's name that is taken: got error %v", err)
+	}
+}
+
+// Whatever is known is not planned again, and the rest is as if nothing had been.
+func TestRunGoesOn(t *testing.T) {
+	tasks, opt := comparison(t)
+	whole, err := Run(context.Background(), tasks, opt)
 	if err != nil {
 		t.Fatal(err)
+	}
+	draw := rand.New(rand.NewPCG(1, 2))
+	for range 4 {
+		// What belongs to no task and method of the comparison does not disturb.
+		opt.Known = []Record{{Setting: "x", Task: "x/0", Method: search.Dim}, {Task: tasks[0].Name, Method: search.Lookup}}
+		known := map[string]bool{}
+		for _, i := range draw.Perm(len(whole))[:draw.IntN(len(whole)+1)] {
+			opt.Known = append(opt.Known, whole[i])
+			known[key(whole[i].Task, whole[i].Method)] = true
+		}
+		made := 0
+		opt.OnRecord = func(r Record, done, of int) error {
+			if made++; known[key(r.Task, r.Method)] || done != len(known)+made || of != len(whole) {
+				t.Errorf("with %d known: got %s by %s as record %d of %d", len(known), r.Task, r.Method, done, of)
+			}
+			return nil
+		}
+		again, err := Run(context.Background(), tasks, opt)
+		if diff := cmp.Diff(whole, again, exceptTimes); err != nil || diff != "" || made != len(whole)-len(known) {
+			t.Errorf("with %d known: %d made, error %v (-whole +resumed):\n%s", len(known), made, err, diff)
+		}
+	}
+}
+
+// slow plans until the context ends: with a plan, or by method Dim without.
+func slow(ctx context.Context, _ *problem.Problem, opt neuroshard.Options, _ int) (*neuroshard.Result, error) {
+	<-ctx.Done()
+	if opt.Search.Method == search.Dim {
+		return nil, ctx.Err()
+	}
+	times := plan.Breakdown{Cost: 2}
+	return &neuroshard.Result{Status: search.Interrupted, Predicted: times, Simulated: times}, nil
+}
+
+// A search that the time limit ends is a record; one that the caller interrupts is none.
+func TestTimeLimit(t *testing.T) {
+	tasks := suite(t, "d4_m16", 4, 1)
+	opt := Options{planner: slow, Methods: []search.Method{search.Paper, search.Dim}, TimeLimit: time.Millisecond}
+	records, err := Run(context.Background(), tasks, opt)
+	if err != nil || len(records) != 2 {
+		t.Fatalf("got %d records and error %v, want 2", len(records), err)
+	}
+	for i, valid := range []bool{true, false} {
+		if r := records[i]; r.Valid != valid || r.Status != search.OutOfTime || !(r.WallMS >= 1) || r.check() != nil {
+			t.Errorf("%s: got %+v, want valid %v and status %q after 1 ms or more", r.Method, r, valid, search.OutOfTime)
+		}
+	}
+	for _, limit := range []time.Duration{0, time.Hour} {
+		opt.TimeLimit = limit
+		ctx, cancel := context.WithCancel(context.Background())
+		time.AfterFunc(10*time.Millisecond, cancel)
+		if records, err := Run(ctx, tasks, opt); !errors.Is(err, context.Canceled) || len(records) != 0 {
+			t.Errorf("limit %v, interrupted: got %d records and error %v, want none and %v", limit, len(records), err, context.Canceled)
+		}
+	}
+}
+
+// Budgets are budgets of processor time if it is known. A processor whose time goes on by a
+// millisecond with each look ends a search at the same place on every machine.
+func TestBudgetsOfProcessorTime(t *testing.T) {
+	tasks := suite(t, "d4_m16", 4, 1)
+	run := func(budget time.Duration) Record {
+		var used atomic.Int64
+		records, err := Run(context.Background(), tasks, Options{
+			Methods: []search.Method{search.NeuroShard}, Budgets: []time.Duration{budget}, Workers: 1,
+			Processor: func() float64 { return float64(used.Add(1)) / 1000 },
+		})
+		if err != nil || len(records) != 1 || !records[0].Valid || records[0].Status != search.OutOfTime {
+			t.Fatalf("got %+v and error %v, want a plan with status %q", records, err, search.OutOfTime)
+		}
+		return records[0]
+	}
+	first, again, longer := run(50*time.Millisecond), run(50*time.Millisecond), run(250*time.Millisecond)
+	if first.Evaluations != again.Evaluations || *first.CostMS != *again.CostMS {
+		t.Errorf("got %d and %d evaluations, costs %v and %v, want the same", first.Evaluations, again.Evaluations, *first.CostMS, *again.CostMS)
+	}
+	// The same cost on devices in another order can differ by the rounding of a sum.
+	if longer.Evaluations <= first.Evaluations || *longer.CostMS > (1+1e-12)**first.CostMS {
+		t.Errorf("five times the budget: got %d evaluations after %d, cost %v after %v", longer.Evaluations, first.Evaluations, *longer.CostMS, *first.CostMS)
+	}
+}
+
+// TestEstimable keeps the tasks with the nets' number of devices, or all if there are none.
+func TestEstimable(t *testing.T) {
+	prices := nets(t)
+	four, eight := suite(t, "d4_m16", 4, 1), suite(t, "d4_m16", 8, 1)
+	eight[0].Name = "d8_m16/0"
+	if got := Estimable(append(four, eight...), prices); len(got) != 1 || got[0].Name != four[0].Name || Check(got, prices) != nil {
+		t.Errorf("got %d tasks, want the one of 4 devices", len(got))
+	}
+	if got := Estimable(eight, prices); len(got) != 1 {
+		t.Errorf("got %d tasks, want all", len(got))
+	}
+	if err := Check(eight, prices); err == nil || !strings.Contains(err.Error(), "d8_m16/0: 8 devices, but the comm nets are for 4") {
+		t.Errorf("8 devices: got error %v, want one of the number of devices", err)
+	}
+}
+
+// meter is a backend that takes a quarter more than was predicted, and half a ms of spread. It
+// notices when a plan is made while another is measured.
+type meter struct {
+	busy, disturbed, plans, tasks atomic.Int32
+	// failAt is the number of the plan whose error is errMeter.
+	failAt int32
+}
+
+var errMeter = errors.New("the worker died")
+
+func (m *meter) work() func() {
+	if m.busy.Add(1) > 1 {
+		m.disturbed.Add(1)
+	}
+	return func() { m.busy.Add(-1) }
+}
+
+func (m *meter) plan(ctx context.Context, p *problem.Problem, opt neuroshard.Options, _ int) (*neuroshard.Result, error) {
+	defer m.work()()
+	return neuroshard.Plan(ctx, p, opt)
+}
+
+func (m *meter) measure(_ context.Context, p *problem.Problem, plans []verify.Placement) ([]verify.Turn, error) {
+	defer m.work()()
+	m.tasks.Add(1)
+	turns := make([]verify.Turn, len(plans))
+	for i, one := range plans {
+		if m.plans.Add(1) == m.failAt {
+			turns[i].Err = errMeter
+			continue
+		}
+		if err := plan.New(p, one.Shards).Validate(p); err != nil {
+			return nil, err
+		}
+		turns[i].Result = &verify.Result{Measured: 1.25 * one.Predicted.Cost, Spread: .5}
+	}
+	return turns, nil
+}
+
+// Plans are made and measured one at a time, those of a task in turns, and the measured cost is
+// what counts: of found plans, of given ones, and of those that a run goes on from.
+func TestMeasured(t *testing.T) {
+	tasks, opt := comparison(t)
+	m := &meter{}
+	opt.planner, opt.Measure, opt.Workers = m.plan, m.measure, 8
+	records, err := Run(context.Background(), tasks, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.disturbed.Load() > 0 || m.plans.Load() != 6 || m.tasks.Load() != 2 {
+		t.Errorf("%d disturbed, %d plans of %d tasks measured, want 0, 6 of 2", m.disturbed.Load(), m.plans.Load(), m.tasks.Load())
 	}
 	for _, r := range records {
-		if r.Valid || r.CostMS != nil || r.SimulatedCostMS != nil {
-			t.Errorf("1 MiB devices: got %+v, want no plan and null costs", r)
+		if r.Valid != (r.MeasuredCostMS != nil) || r.Valid && (*r.MeasuredCostMS != 1.25**r.CostMS || *r.MeasuredSpreadMS != .5 || r.cost() != *r.MeasuredCostMS) {
+			t.Errorf("task %s by %s: got measured cost %v, want 1.25 times the predicted", r.Task, r.Method, r.MeasuredCostMS)
 		}
 	}
 	for _, s := range Summarise(records, search.Paper) {
-		if s.Solved != 0 || s.Common != 0 || s.MeanMS != 0 || s.Ratio != 0 {
-			t.Errorf("1 MiB devices: got %+v, want nothing solved", s)
+		if s.Judge != Measured || math.Abs(s.BiasPercent+20) > 1e-9 {
+			t.Errorf("%s: got judge %q and bias %v %%, want %q and -20", s.Method, s.Judge, s.BiasPercent, Measured)
 		}
 	}
-}
-
-func TestRank(t *testing.T) {
-	hw := profile(t, "a100-80")
-	all, err := rankings(context.Background(), hw, nil, 2, 1)
-	if err != nil {
-		t.Fatal(err)
+	scored, err := Score(context.Background(), tasks, GivenResults(NewResults(records, opt)), opt)
+	if diff := cmp.Diff(records, scored, exceptTimes, cmpopts.IgnoreFields(Record{}, "Evaluations", "Status")); err != nil || diff != "" {
+		t.Errorf("error %v, found (-) and given (+):\n%s", err, diff)
 	}
-	for i, r := range all {
-		if r.Random < .9 || r.NearOptimal < .9 || r.BestTenth < .8 || r.BestTenthPlans < 30 || r.RegretPercent < 0 || r.RegretPercent > 1 {
-			t.Errorf("task %d: got %+v, want taus of at least 0.9, 0.9 and 0.8 over 30 plans, and a regret of 0 to 1 %%", i, r)
-		}
+	opt.Known = records[:4]
+	before := m.plans.Load()
+	again, err := Run(context.Background(), tasks, opt)
+	if diff := cmp.Diff(records, again, exceptTimes); err != nil || diff != "" || m.plans.Load()-before != 3 {
+		t.Errorf("with 4 known: error %v, %d measured (-whole +resumed):\n%s", err, m.plans.Load()-before, diff)
 	}
-	if all[0].Task != "0" || all[1].Task != "1" || all[0].Random == all[1].Random {
-		t.Errorf("got %+v, want tasks 0 and 1, which differ", all)
-	}
-	again, err := rankings(context.Background(), hw, nil, 1, 1)
-	if err != nil || again[0] != all[0] {
-		t.Errorf("same seed: got %+v, error %v, want %+v", again, err, all[0])
-	}
-	mean := meanRanking(all)
-	if want := (all[0].BestTenth + all[1].BestTenth) / 2; mean.Task != "mean" || math.Abs(mean.BestTenth-want) > 1e-12 {
-		t.Errorf("mean: got %+v, want a tau of %v within 10 %%", mean, want)
-	}
-	if want := (all[0].RegretPercent + all[1].RegretPercent) / 2; math.Abs(mean.RegretPercent-want) > 1e-12 {
-		t.Errorf("mean: got regret %v, want %v", mean.RegretPercent, want)
-	}
-}
-
-// scatter and disturb deal the same shards out again.
-func TestPlansKeepTheirShards(t *testing.T) {
-	plan := make([][]problem.Shard, 5)
-	for i := range 40 {
-		plan[i%3] = append(plan[i%3], problem.Shard{Table: i})
-	}
-	before := make([][]problem.Shard, len(plan))
-	for d := range plan {
-		before[d] = append(before[d], plan[d]...)
-	}
-	// home returns each table's device, none where it is missing or twice there.
-	home := func(shards [][]problem.Shard) [40]int {
-		var of [40]int
-		for i := range of {
-			of[i] = -1
-		}
-		for d, held := range shards {
-			for _, s := range held {
-				if of[s.Table] >= 0 {
-					return [40]int{}
-				}
-				of[s.Table] = d
-			}
-		}
-		return of
-	}
-	draw := rand.New(rand.NewPCG(1, 2))
-	scattered := home(scatter(draw, plan))
-	used := map[int]bool{}
-	for _, d := range scattered {
-		used[d] = true
-	}
-	if used[-1] || len(used) != 5 {
-		t.Errorf("scatter: got devices %v, want each shard once and all devices in use", used)
-	}
-	if !reflect.DeepEqual(plan, before) {
-		t.Error("the plan that others are made from has changed")
+	// A backend that fails ends the run; what was measured until then is kept.
+	opt.Known, m.failAt = nil, m.plans.Load()+5
+	if records, err = Run(context.Background(), tasks, opt); !errors.Is(err, errMeter) || !strings.HasSuffix(err.Error(), ", method random: method size: the worker died") || len(records) != 6 {
+		t.Errorf("got %d records and error %v, want 6 and the backend's, with the task and the method", len(records), err)
 	}
 }

@@ -103,7 +103,7 @@ func NewGains(records []Record) *Gains {
 			walls = append(walls, t.Default.WallMS)
 		}
 	}
-	g.OverPaper, g.OverBaseline, g.Gap, g.WallMS = stat(paper), stat(baseline), stat(gaps), stat(walls)
+	g.OverPaper, g.OverBaseline, g.Gap, g.WallMS = statOf(paper), statOf(baseline), statOf(gaps), statOf(walls)
 	return &g
 }
 
@@ -155,4 +155,4 @@ func known(values []float64, v *float64) []float64 {
 	return append(values, *v)
 }
 
-func stat(values []float64) Stat { return Stat{mean(values), quantile(values, .5), len(values)} }
+func statOf(values []float64) Stat { return Stat{mean(values), quantile(values, .5), len(values)} }

@@ -66,25 +66,10 @@ func SettingOf(path string) string {
 	return strings.TrimSuffix(base, filepath.Ext(base))
 }
 
-// isPlan reports whether a file is a plan file, even a broken one.
+// isPlan reports whether a file states that it is a plan file.
 func isPlan(data []byte) bool {
-	d := json.NewDecoder(bytes.NewReader(data))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return false
+	var file struct {
+		Format string `json:"format"`
 	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return false
-		}
-		if key == "format" {
-			value, err := d.Token()
-			return err == nil && value == plan.Format
-		}
-		var skipped json.RawMessage
-		if d.Decode(&skipped) != nil {
-			return false
-		}
-	}
-	return false
+	return json.Unmarshal(data, &file) == nil && file.Format == plan.Format
 }

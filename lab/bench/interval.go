@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/neuroshard/neuroshard/search"
 )
 
@@ -42,5 +44,5 @@ func meanOf(values []float64) Interval {
 		means[i] = sum / float64(len(values))
 	}
 	slices.Sort(means)
-	return Interval{mean(values), quantile(means, .025), quantile(means, .975)}
+	return Interval{mean(values), stat.Quantile(.025, stat.Empirical, means, nil), stat.Quantile(.975, stat.Empirical, means, nil)}
 }

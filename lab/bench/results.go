@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -110,6 +109,12 @@ func ReadResults(name string, r io.Reader) (*Results, error) {
 
 // check returns an error for a record that no run can have written.
 func (r *Record) check() error {
+	if r.Method == "" || r.Task == "" {
+		return fmt.Errorf("task %q, method %q: a record has both", r.Task, r.Method)
+	}
+	if !(r.WallMS >= 0) || !(r.CPUMS >= 0) {
+		return fmt.Errorf("task %q: times of %v and %v ms are below 0", r.Task, r.WallMS, r.CPUMS)
+	}
 	for _, cost := range []*float64{r.CostMS, r.SimulatedCostMS, r.MeasuredCostMS} {
 		if cost != nil && !(*cost > 0) {
 			return fmt.Errorf("task %q: cost %v is not above 0", r.Task, *cost)
@@ -121,71 +126,82 @@ func (r *Record) check() error {
 	return nil
 }
 
-// Journal writes each record of a run to a file when the record is made, one on each line.
-// The file lies beside the file of the results. A run that was stopped continues from it.
-type Journal struct {
-	path, final string
-	file        *os.File
-	opt         Options
-}
-
-// OpenJournal opens the journal of the comparison that writes its results to
-// path, and returns the records that an earlier run of the same comparison left. It
-// empties a journal of another comparison.
-func OpenJournal(path string, tasks []Task, opt Options) (*Journal, []Record, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return nil, nil, &fs.PathError{Op: "write", Path: path, Err: errors.New("it is a folder")}
-	}
-	j := &Journal{path: path + ".partial", final: path, opt: opt}
-	head, err := identity(tasks, opt)
-	if err != nil {
-		return nil, nil, err
-	}
-	known, err := j.read(head)
-	if err != nil {
-		return nil, nil, err
-	}
-	// Start from whole lines only: a kill may have cut the last.
-	var text bytes.Buffer
-	text.WriteString(head + "\n")
-	for _, r := range known {
-		line, err := json.Marshal(r)
-		if err != nil {
-			return nil, nil, err
-		}
-		text.Write(append(line, '\n'))
-	}
-	if err := replace(j.path, text.Bytes()); err != nil {
-		return nil, nil, err
-	}
-	j.file, err = os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0)
-	return j, known, err
-}
-
 // Keep runs a comparison as Run does and writes its results to path at the end. Until
-// then it keeps each record in path.partial: Keep with the same arguments continues from
-// there. If the context ends, Keep returns the records so far with the error. Known must
-// be empty.
-func Keep(ctx context.Context, path string, tasks []Task, opt Options) (records []Record, err error) {
-	journal, known, err := OpenJournal(path, tasks, opt)
+// then it keeps each record as a line of path.partial: Keep with the same arguments continues
+// from there, and empties the file of another comparison. If the context ends, Keep returns the
+// records so far with the error. Known must be empty.
+func Keep(ctx context.Context, path string, tasks []Task, opt Options) ([]Record, error) {
+	head, err := identity(tasks, opt)
 	if err != nil {
 		return nil, err
 	}
-	defer journal.Close()
+	partial := path + ".partial"
+	if opt.Known, err = kept(partial, head); err != nil {
+		return nil, err
+	}
+	// Start from whole lines only: a kill may have cut the last.
+	lines := []byte(head + "\n")
+	for _, r := range opt.Known {
+		if lines, err = appendLine(lines, r); err != nil {
+			return nil, err
+		}
+	}
+	if err := replace(partial, lines); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(partial, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
 	onRecord := opt.OnRecord
-	opt.Known = known
 	opt.OnRecord = func(r Record, done, of int) error {
 		if onRecord != nil {
 			if err := onRecord(r, done, of); err != nil {
 				return err
 			}
 		}
-		return journal.Add(r)
+		line, err := appendLine(nil, r)
+		if err == nil {
+			_, err = file.Write(line)
+		}
+		return err
 	}
-	if records, err = Run(ctx, tasks, opt); err != nil {
+	records, err := Run(ctx, tasks, opt)
+	if err != nil {
 		return records, err
 	}
-	return records, journal.Finish(records)
+	if err := WriteResults(path, records, opt); err != nil {
+		return records, err
+	}
+	return records, errors.Join(file.Close(), os.Remove(partial))
+}
+
+func appendLine(lines []byte, r Record) ([]byte, error) {
+	line, err := json.Marshal(r)
+	return append(append(lines, line...), '\n'), err
+}
+
+// kept returns the records that an earlier run of the comparison with the first line head left in
+// a file.
+func kept(partial, head string) ([]Record, error) {
+	text, err := os.ReadFile(partial)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	first, rest, _ := bytes.Cut(text, []byte("\n"))
+	if err != nil || string(first) != head {
+		return nil, err
+	}
+	var records []Record
+	for line := range bytes.Lines(rest) {
+		var r Record
+		if json.Unmarshal(line, &r) != nil || r.check() != nil {
+			break
+		}
+		records = append(records, r)
+	}
+	return records, nil
 }
 
 // identity returns the first line of a journal. Two comparisons have the same line if they
@@ -193,21 +209,10 @@ func Keep(ctx context.Context, path string, tasks []Task, opt Options) (records 
 func identity(tasks []Task, opt Options) (string, error) {
 	opt = opt.withDefaults()
 	hash := sha256.New()
-	fmt.Fprintf(hash, "%s %s %d %q\n", neuroshard.Version, opt.Prices, opt.Seed, opt.Methods)
-	if opt.Measure != nil {
-		fmt.Fprintln(hash, Measured, "in turns", opt.MeasuredBy)
-	}
-	if opt.Budgets != nil {
-		fmt.Fprintln(hash, opt.Budgets)
-	}
-	if opt.Certificate || opt.TimeLimit > 0 {
-		fmt.Fprintf(hash, "certificate %v, time limit %v\n", opt.Certificate, opt.TimeLimit)
-	}
+	fmt.Fprintf(hash, "%s %s %d %q budgets %v certificate %v limit %v measured %v %q\n", neuroshard.Version, opt.Prices, opt.Seed, opt.Methods,
+		opt.Budgets, opt.Certificate, opt.TimeLimit, opt.Measure != nil, opt.MeasuredBy)
 	for _, c := range opt.Contenders {
 		fmt.Fprintln(hash, c.identity())
-	}
-	for _, g := range opt.Given {
-		fmt.Fprintf(hash, "given %q %q %v %v\n", g.Task, g.Method, g.Wall, g.CPU)
 	}
 	for i := range tasks {
 		p := &tasks[i].Problem
@@ -219,52 +224,6 @@ func identity(tasks []Task, opt Options) (string, error) {
 	}
 	return ResultsFormat + " " + hex.EncodeToString(hash.Sum(nil)), nil
 }
-
-func (j *Journal) read(head string) ([]Record, error) {
-	file, err := os.Open(j.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 256<<20)
-	if !lines.Scan() || lines.Text() != head {
-		return nil, nil
-	}
-	var records []Record
-	for lines.Scan() {
-		var r Record
-		if json.Unmarshal(lines.Bytes(), &r) != nil || r.check() != nil {
-			break
-		}
-		records = append(records, r)
-	}
-	return records, lines.Err()
-}
-
-// Add appends a record.
-func (j *Journal) Add(r Record) error {
-	line, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	_, err = j.file.Write(append(line, '\n'))
-	return err
-}
-
-// Finish writes the results of the finished run and removes the journal.
-func (j *Journal) Finish(records []Record) error {
-	if err := WriteResults(j.final, records, j.opt); err != nil {
-		return err
-	}
-	return errors.Join(j.file.Close(), os.Remove(j.path))
-}
-
-// Close closes the journal and keeps its file, so that a later run can continue.
-func (j *Journal) Close() error { return j.file.Close() }
 
 // replace writes a file, whole or not at all: see atomicfile.Write.
 func replace(path string, data []byte) error {

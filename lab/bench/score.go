@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/prototype"
@@ -19,10 +18,6 @@ type Given struct {
 	Method search.Method
 	// Place returns the plan as shards by device; nil if there is no plan.
 	Place func(p *problem.Problem) ([][]problem.Shard, error)
-	// Wall is the time to find the plan; 0 if it is not known.
-	Wall time.Duration
-	// CPU is the processor time to find it; 0 if it is not known.
-	CPU time.Duration
 }
 
 // GivenResults returns the plans of earlier results.
@@ -30,11 +25,7 @@ func GivenResults(results *Results) []Given {
 	var all []Given
 	for i := range results.Records {
 		r := &results.Records[i]
-		all = append(all, Given{
-			Task: r.Task, Method: r.Method,
-			Wall: time.Duration(r.WallMS * float64(time.Millisecond)), CPU: time.Duration(r.CPUMS * float64(time.Millisecond)),
-			Place: func(p *problem.Problem) ([][]problem.Shard, error) { return placementOf(r, p) },
-		})
+		all = append(all, Given{r.Task, r.Method, func(p *problem.Problem) ([][]problem.Shard, error) { return placementOf(r, p) }})
 	}
 	return all
 }
@@ -58,14 +49,7 @@ func placementOf(r *Record, p *problem.Problem) ([][]problem.Shard, error) {
 			return nil, fmt.Errorf("the plan places table %q on device %d of %d", s.Table, s.Device, len(shards))
 		}
 		shard := p.Whole(i)
-		shard.Columns = problem.Range{Start: s.Columns[0], End: s.Columns[1]}
-		if shard.Columns.Start < 0 || shard.Columns.Len() < 1 || shard.Columns.End > int64(p.Tables[i].Dim) {
-			return nil, fmt.Errorf("the plan places columns %d to %d of table %q, which has %d", s.Columns[0], s.Columns[1], s.Table, p.Tables[i].Dim)
-		}
-		if s.Operator >= problem.Operators {
-			return nil, fmt.Errorf("the plan places table %q in operator %d: operators have numbers below %d", s.Table, s.Operator, problem.Operators)
-		}
-		shard.Operator = s.Operator
+		shard.Columns, shard.Operator = problem.Range{Start: s.Columns[0], End: s.Columns[1]}, s.Operator
 		shards[s.Device] = append(shards[s.Device], shard)
 	}
 	return shards, nil
@@ -107,19 +91,6 @@ func GivenPrototype(setting string, results []prototype.Result) []Given {
 // nil. A plan of an unknown task is an error, and so is a plan that is not valid.
 func Score(ctx context.Context, tasks []Task, given []Given, opt Options) ([]Record, error) {
 	opt = opt.withDefaults()
-	jobs, err := jobsOf(given, tasks, nil)
-	if err != nil {
-		return nil, err
-	}
-	return opt.each(ctx, jobs, func(j *job) made {
-		m := evaluate(ctx, opt, j)
-		m.wall, m.cpuMS = 0, 0
-		return m
-	})
-}
-
-// jobsOf returns the jobs of given plans. known are the records made before, by key.
-func jobsOf(given []Given, tasks []Task, known map[string]Record) ([]job, error) {
 	byName, err := index(tasks)
 	if err != nil {
 		return nil, err
@@ -132,28 +103,23 @@ func jobsOf(given []Given, tasks []Task, known map[string]Record) ([]job, error)
 		if !ok {
 			return nil, fmt.Errorf("a plan is for task %q, which is not among the %d tasks", g.Task, len(tasks))
 		}
-		name := key(g.Task, g.Method)
-		if seen[name] {
+		if name := key(g.Task, g.Method); seen[name] {
 			return nil, fmt.Errorf("task %q has two plans by method %q", g.Task, g.Method)
+		} else {
+			seen[name] = true
 		}
-		seen[name] = true
-		record, done := known[name]
-		jobs = append(jobs, job{task: task, method: g.Method, given: g, record: record, done: done})
+		jobs = append(jobs, job{task: task, method: g.Method, given: g})
 	}
-	return jobs, nil
-}
-
-// evaluate estimates the cost of a given plan.
-func evaluate(ctx context.Context, o Options, j *job) made {
-	m := made{wall: j.given.Wall, cpuMS: float64(j.given.CPU) / float64(time.Millisecond)}
-	shards, err := j.given.Place(&j.task.Problem)
-	switch {
-	case err != nil:
-		m.err = err
-	case shards == nil:
-		m.err = &search.Infeasible{}
-	default:
-		m.result, m.err = o.evaluator(ctx, &j.task.Problem, shards, neuroshard.Options{Prices: o.Prices})
-	}
-	return m
+	return opt.each(ctx, jobs, func(j *job) (m made) {
+		shards, err := j.given.Place(&j.task.Problem)
+		switch {
+		case err != nil:
+			m.err = err
+		case shards == nil:
+			m.err = &search.Infeasible{}
+		default:
+			m.result, m.err = neuroshard.Evaluate(ctx, &j.task.Problem, shards, neuroshard.Options{Prices: opt.Prices})
+		}
+		return m
+	})
 }

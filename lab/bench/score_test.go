@@ -1,8 +1,11 @@
 package bench
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
-	"errors"
+	"encoding/json"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -13,7 +16,6 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/prototype"
-	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -21,7 +23,7 @@ import (
 // What Run found, Score prices alike, under all prices.
 func TestScoreOurResults(t *testing.T) {
 	tasks, opt := comparison(t)
-	for _, prices := range []neuroshard.Prices{opt.Prices, neuroshard.Pretrained(), nil} {
+	for _, prices := range []neuroshard.Prices{nets(t), neuroshard.TorchRec(), nil} {
 		opt.Prices = prices
 		records, err := Run(context.Background(), tasks, opt)
 		if err != nil {
@@ -45,7 +47,7 @@ func TestScoreOurResults(t *testing.T) {
 // A plan that divides operators is scored with these operators.
 func TestScoreKeepsOperators(t *testing.T) {
 	tasks, opt := comparison(t)
-	opt.Prices, opt.Methods = neuroshard.Pretrained(), []search.Method{search.Dim}
+	opt.Methods = []search.Method{search.Dim}
 	records, err := Run(context.Background(), tasks[:1], opt)
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +73,7 @@ func TestScoreKeepsOperators(t *testing.T) {
 // The prototype's plans cost what it says, under our names of its methods; what
 // it marks as not valid stays so.
 func TestScorePrototypeResults(t *testing.T) {
-	prices := nets(t, ".pt")
+	prices := nets(t)
 	names := map[string]search.Method{
 		"neuroshard": search.Paper, "size_greedy": search.Size, "dim_greedy": search.Dim, "lookup_greedy": search.Lookup,
 		"size_lookup_greedy": search.SizeLookup, "random": search.Random,
@@ -119,57 +121,112 @@ func TestScoreRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const invalid = "task d4_m64/0, method dim: "
 	for _, c := range []struct {
 		name   string
-		change func(r *Record) []Record
+		change func(r *Record)
 		want   string
 	}{
-		{"another task", func(r *Record) []Record { r.Task = "d4_m64/7"; return nil }, `task "d4_m64/7", which is not among the 1 tasks`},
-		{"two by one method", func(r *Record) []Record { return []Record{*r} }, `task "d4_m64/0" has two plans by method "dim"`},
-		{"another table", func(r *Record) []Record { r.Plan[2].Table = "none"; return nil }, `table "none", which the task does not have`},
-		{"device 4", func(r *Record) []Record { r.Plan[2].Device = 4; return nil }, "on device 4 of 4"},
-		{"device -1", func(r *Record) []Record { r.Plan[2].Device = -1; return nil }, "on device -1 of 4"},
-		{"operator 3", func(r *Record) []Record { r.Plan[2].Operator = 3; return nil }, "in operator 3: operators have numbers below 3"},
-		{"columns before the first", func(r *Record) []Record { r.Plan[2].Columns[0] = -4; return nil }, "columns -4 to"},
-		{"columns behind the last", func(r *Record) []Record { r.Plan[2].Columns[1] += 4; return nil }, "which has"},
-		{"no columns", func(r *Record) []Record { r.Plan[2].Columns[1] = 0; return nil }, "columns 0 to 0"},
-		{"turned round", func(r *Record) []Record { r.Plan[2].Columns = [2]int64{8, 4}; return nil }, "columns 8 to 4"},
-		{"huge", func(r *Record) []Record { r.Plan[2].Columns = [2]int64{math.MinInt64, math.MaxInt64}; return nil }, "which has"},
-		{"a table missing", func(r *Record) []Record { r.Plan = r.Plan[1:]; return nil }, "task d4_m64/0, method dim: "},
-		{"a table twice", func(r *Record) []Record { r.Plan = append(r.Plan, r.Plan[0]); return nil }, "task d4_m64/0, method dim: "},
-		{"no table", func(r *Record) []Record { r.Plan = nil; return nil }, "task d4_m64/0, method dim: "},
-		{"overlapping columns", func(r *Record) []Record {
-			half := r.Plan[0]
-			half.Columns[1] -= 4
-			half.Device = 3 - half.Device
-			r.Plan = append(r.Plan, half)
-			return nil
-		}, "task d4_m64/0, method dim: "},
+		{"another task", func(r *Record) { r.Task = "x/9" }, `task "x/9", which is not among the 1 tasks`},
+		{"another table", func(r *Record) { r.Plan[2].Table = "none" }, `table "none", which the task does not have`},
+		{"device 4", func(r *Record) { r.Plan[2].Device = 4 }, "on device 4 of 4"},
+		{"device -1", func(r *Record) { r.Plan[2].Device = -1 }, "on device -1 of 4"},
+		{"operator 3", func(r *Record) { r.Plan[2].Operator = 3 }, invalid},
+		{"columns before the first", func(r *Record) { r.Plan[2].Columns[0] = -4 }, invalid},
+		{"columns behind the last", func(r *Record) { r.Plan[2].Columns[1] += 4 }, invalid},
+		{"no columns", func(r *Record) { r.Plan[2].Columns[1] = 0 }, invalid},
+		{"turned round", func(r *Record) { r.Plan[2].Columns = [2]int64{8, 4} }, invalid},
+		{"huge", func(r *Record) { r.Plan[2].Columns = [2]int64{math.MinInt64, math.MaxInt64} }, invalid},
+		{"a table missing", func(r *Record) { r.Plan = r.Plan[1:] }, invalid},
+		{"a table twice", func(r *Record) { r.Plan = append(r.Plan, r.Plan[0]) }, invalid},
+		{"no table", func(r *Record) { r.Plan = nil }, invalid},
 	} {
 		r := sound[0]
-		r.Plan = append([]Placed(nil), r.Plan...)
-		more := c.change(&r)
-		given := GivenResults(&Results{Records: append([]Record{r}, more...)})
-		if records, err := Score(context.Background(), tasks, given, opt); err == nil || !strings.Contains(err.Error(), c.want) {
+		r.Plan = slices.Clone(r.Plan)
+		c.change(&r)
+		if records, err := Score(context.Background(), tasks, GivenResults(&Results{Records: []Record{r}}), opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %d records and error %v, want an error with %q", c.name, len(records), err, c.want)
 		}
 	}
+	if _, err := Score(context.Background(), tasks, GivenResults(&Results{Records: append(sound, sound...)}), opt); err == nil || !strings.Contains(err.Error(), "two plans by method") {
+		t.Errorf("two by one method: got error %v", err)
+	}
 	small := tasks[0]
 	small.Problem.Topology.Memory = unit.Bytes(sound[0].Devices[0].Bytes) - 1
-	if _, err := Score(context.Background(), []Task{small}, GivenResults(&Results{Records: sound}), opt); err == nil || !strings.Contains(err.Error(), "task d4_m64/0, method dim: ") {
+	if _, err := Score(context.Background(), []Task{small}, GivenResults(&Results{Records: sound}), opt); err == nil || !strings.Contains(err.Error(), invalid) {
 		t.Errorf("a byte too large for device 0: got error %v, want one of the plan", err)
 	}
 	theirs := prototype.Result{Setting: "d4_m64", Method: "x", Valid: true, Shards: make([][]int, 5)}
 	if _, err := Score(context.Background(), tasks, GivenPrototype("", []prototype.Result{theirs}), opt); err == nil || !strings.Contains(err.Error(), "5 devices, want 4") {
 		t.Errorf("the prototype's plan on 5 devices: got error %v, want one of the devices", err)
 	}
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	if records, err := Score(ended, tasks, GivenResults(&Results{Records: sound}), opt); !errors.Is(err, context.Canceled) || len(records) != 0 {
-		t.Errorf("cancelled: got %d records and error %v, want none and %v", len(records), err, context.Canceled)
+}
+
+// Plans come from a plan file, from our results and from the prototype's.
+func TestReadGiven(t *testing.T) {
+	tasks := suite(t, "d4_m64", 4, 2)
+	opt := Options{Methods: []search.Method{search.Size}, Workers: 1}
+	made, err := neuroshard.Plan(context.Background(), &tasks[1].Problem, neuroshard.Options{Search: search.Options{Method: search.Size}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	none := Given{Task: tasks[0].Name, Method: "none", Place: func(*problem.Problem) ([][]problem.Shard, error) { return nil, nil }}
-	if records, err := Score(context.Background(), tasks, []Given{none}, opt); err != nil || len(records) != 1 || records[0].Valid || records[0].CostMS != nil {
-		t.Errorf("no plan: got %+v and error %v, want a record that is not valid", records, err)
+	records, err := Run(context.Background(), tasks, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var planFile bytes.Buffer
+	if err := made.Plan.Write(&planFile); err != nil {
+		t.Fatal(err)
+	}
+	results, err := json.Marshal(NewResults(records, opt))
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(open(t, "results", "d4_m64_random.json.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	prototypes, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, text, task string
+		method           search.Method
+		plans            int
+	}{
+		{"a/theirs.json", planFile.String(), "d4_m64/1", "theirs", 1},
+		{"ours.json", string(results), "d4_m64/0", search.Size, 2},
+		{"d4_m64_random.json", string(prototypes), "d4_m64/0", search.Random, 30},
+		{"elsewhere.json", string(prototypes), "d4_m64/0", search.Random, 30},
+	} {
+		given, err := ReadGiven(c.name, strings.NewReader(c.text), tasks)
+		if err != nil || len(given) != c.plans || given[0].Task != c.task || given[0].Method != c.method {
+			t.Errorf("%s: got %d plans and error %v, want %d, the first of %s by %s", c.name, len(given), err, c.plans, c.task, c.method)
+		}
+	}
+	given, err := ReadGiven("theirs.json", strings.NewReader(planFile.String()), tasks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scored, err := Score(context.Background(), tasks, given, Options{})
+	if err != nil || *scored[0].CostMS != float64(made.Predicted.Cost) {
+		t.Errorf("got %+v and error %v, want the cost %v", scored, err, made.Predicted.Cost)
+	}
+	for _, c := range []struct {
+		text, want string
+		tasks      []Task
+	}{
+		{planFile.String(), `theirs.json: it is not a plan for task "d4_m64/0"`, tasks[:1]},
+		{planFile.String(), "it is a plan for none of the 2 tasks", []Task{tasks[0], tasks[0]}},
+		{planFile.String(), "no tasks", nil},
+		{"", "theirs.json", tasks},
+		{"{}", "theirs.json", tasks},
+		{`{"format": "neuroshard-plan", "version": 1}`, `key "predicted" is missing`, tasks},
+		{"408 16\n", "theirs.json", tasks},
+	} {
+		if _, err := ReadGiven("theirs.json", strings.NewReader(c.text), c.tasks); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.40s: got error %v, want one with %q", c.text, err, c.want)
+		}
 	}
 }

@@ -68,8 +68,8 @@ func TransferTasks(profile hardware.Profile, perSetting int, seed uint64) ([]Tas
 // and within the domain that the model has seen. The batch is the largest one of that
 // domain, so that a step takes much longer than the noise of a backend. Dims are powers of
 // two from 16. A device has the memory of the largest sample. A task of n devices looks up
-// at most half of the bytes that n of the largest samples look up: random tables are made
-// narrower until that holds, and if all are narrow, the heaviest tables are left out.
+// at most half of the bytes that n of the largest samples look up: if it would look up more, the
+// pooling factors of all tables are smaller by one factor.
 func OwnTasks(profile hardware.Profile, seen modelfile.Domain, devices, perSetting int, seed uint64) ([]Task, error) {
 	domain := ownDomain(seen)
 	var tasks []Task
@@ -148,41 +148,20 @@ func ownProblem(draw *rand.Rand, profile hardware.Profile, domain design.Domain,
 		Topology: hardware.Topology{Profile: profile, Devices: devices, Memory: domain.MaxBytes, ReserveShare: hardware.NoReserve},
 		Batch:    slices.Max(domain.Batches),
 	}
-	excess := -float64(devices) * domain.MaxLookupBytes / 2
-	var wide []int
+	looked := 0.0
 	for i := range p.Tables {
 		t := &p.Tables[i]
 		t.Dim, t.Optimizer, t.Precision = narrowest<<draw.IntN(bits.Len(uint(domain.MaxDim/narrowest))), op.Optimizer, op.Precision
-		excess += lookedUp(t, p.Batch)
-		if t.Dim > narrowest {
-			wide = append(wide, i)
-		}
+		looked += t.PoolingFactor() * float64(p.Batch) * float64(t.Dim) * problem.OutputBytes
 	}
-	// Make random tables narrower, not the heaviest ones, which make the task hard.
-	for excess > 0 && len(wide) > 0 {
-		at := draw.IntN(len(wide))
-		t := &p.Tables[wide[at]]
-		excess -= lookedUp(t, p.Batch) / 2
-		if t.Dim /= 2; t.Dim == narrowest {
-			wide = slices.Delete(wide, at, at+1)
-		}
-	}
-	for excess > 0 && len(p.Tables) > 1 {
-		heaviest := 0
+	if most := float64(devices) * domain.MaxLookupBytes / 2; looked > most {
 		for i := range p.Tables {
-			if p.Tables[i].PoolingFactor() > p.Tables[heaviest].PoolingFactor() {
-				heaviest = i
+			for k := range p.Tables[i].Features {
+				p.Tables[i].Features[k].PoolingFactor *= most / looked
 			}
 		}
-		excess -= lookedUp(&p.Tables[heaviest], p.Batch)
-		p.Tables = slices.Delete(p.Tables, heaviest, heaviest+1)
 	}
 	return p, p.Validate()
-}
-
-// lookedUp returns the bytes that a batch looks up of a table.
-func lookedUp(t *problem.Table, batch int) float64 {
-	return t.PoolingFactor() * float64(batch) * float64(t.Dim) * problem.OutputBytes
 }
 
 // ReadPool reads the tables that tasks of the published prototype are drawn over: its
