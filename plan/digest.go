@@ -1,11 +1,14 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -224,81 +227,76 @@ func (d *digester) further(p *problem.Problem) {
 	d.links(&p.Topology)
 	d.replicas(&p.Topology)
 	d.hierarchy(p.Hierarchy)
+	features, tables := problem.FeatureFields()[inForm:], furtherFields()
 	for i := range p.Tables {
-		for j, f := range p.Tables[i].Features {
-			d.ofFeature("length cv", i, j, f.LengthCV)
-			d.ofFeature("bags", i, j, f.Bags)
-		}
-		if law := p.Tables[i].Access.Law; law != 0 {
-			d.text("index law")
-			d.int(int64(i))
-			d.int(int64(law))
-		}
-		if pooling := p.Tables[i].Pooling; pooling != problem.SumPooling {
-			d.text("pooling")
-			d.int(int64(i))
-			d.int(int64(pooling))
-		}
-		if p.Tables[i].Prefetch {
-			d.text("prefetch")
-			d.int(int64(i))
-		}
-		if list := p.Tables[i].Constraint.ShardingTypes; len(list) > 0 {
-			d.text("sharding types")
-			d.int(int64(i))
-			d.int(int64(len(list)))
-			for _, k := range list {
-				d.text(string(k))
+		t := &p.Tables[i]
+		for j := range t.Features {
+			for k := range features {
+				d.value(features[k].Key, features[k].At(&t.Features[j]), i, j)
 			}
 		}
-		if p.Tables[i].Constraint.OneHost {
-			d.text("one host")
-			d.int(int64(i))
+		for _, f := range tables {
+			d.value(f.Key, f.At(t), i)
 		}
-		d.kernels(i, &p.Tables[i])
 	}
 }
 
-// kernels adds the deduplication, the number format of the vectors and the kernel settings of table i,
-// and the memory tiers and the cache share that its constraint states.
-func (d *digester) kernels(i int, t *problem.Table) {
-	c := &t.Constraint
-	if t.IndexDedup {
-		d.text("index dedup")
-		d.int(int64(i))
-	}
-	if t.OutputPrecision != 0 {
-		d.text("output precision")
-		d.int(int64(i))
-		d.int(int64(t.OutputPrecision))
-	}
-	if t.KernelSettings != "" {
-		d.text("kernel settings")
-		d.int(int64(i))
-		d.text(t.KernelSettings)
-	}
-	if len(c.Tiers) > 0 {
-		d.text("tiers")
-		d.int(int64(i))
-		d.int(int64(len(c.Tiers)))
-		for _, tier := range c.Tiers {
-			d.text(string(tier))
+// inForm is the number of fields of a feature that have places in the first form.
+const inForm = 2
+
+// placed are the fields of tables that have places of their own in the form, and named those that then
+// followed their names, in order. Fields that are in neither list follow in the order of their list.
+var (
+	placed = []string{"name", "module", "rows", "dim", "weighted", "precision", "optimizer", "reuse", "batch", "unique_rows", "zipf", "devices", "group", "no_split", "min_width"}
+	named  = []string{"index_law", "pooling", "prefetch", "sharding_types", "one_host", "index_dedup", "output_precision", "kernel_settings", "tiers", "cache_share"}
+)
+
+// furtherFields returns the fields of tables that follow their names in the form, in order.
+func furtherFields() []problem.Field[problem.Table] {
+	all := slices.DeleteFunc(slices.Clone(problem.TableFields()), func(f problem.Field[problem.Table]) bool { return slices.Contains(placed, f.Key) })
+	place := func(f problem.Field[problem.Table]) int {
+		if i := slices.Index(named, f.Key); i >= 0 {
+			return i
 		}
+		return len(named)
 	}
-	if c.CacheShare != 0 {
-		d.text("cache share")
+	slices.SortStableFunc(all, func(a, b problem.Field[problem.Table]) int { return cmp.Compare(place(a), place(b)) })
+	return all
+}
+
+// value adds the value that at points to, unless it is zero or an empty list, after its name and the
+// numbers of what has it. A true value adds no more.
+func (d *digester) value(key string, at any, of ...int) {
+	v := reflect.ValueOf(at).Elem()
+	if v.IsZero() || v.Kind() == reflect.Slice && v.Len() == 0 {
+		return
+	}
+	d.text(strings.ReplaceAll(key, "_", " "))
+	for _, i := range of {
 		d.int(int64(i))
-		d.float(c.CacheShare)
+	}
+	if v.Kind() != reflect.Bool {
+		d.reflected(v)
 	}
 }
 
-// ofFeature adds a number of a table's feature unless it is 0.
-func (d *digester) ofFeature(name string, table, feature int, value float64) {
-	if value != 0 {
-		d.text(name)
-		d.int(int64(table))
-		d.int(int64(feature))
-		d.float(value)
+func (d *digester) reflected(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Uint8:
+		d.int(int64(v.Uint()))
+	case reflect.Int, reflect.Int64:
+		d.int(v.Int())
+	case reflect.Float64:
+		d.float(v.Float())
+	case reflect.String:
+		d.text(v.String())
+	case reflect.Slice:
+		d.int(int64(v.Len()))
+		for i := range v.Len() {
+			d.reflected(v.Index(i))
+		}
+	default:
+		panic("plan: no form of a digest has a " + v.Type().String())
 	}
 }
 

@@ -1,6 +1,7 @@
 package problem
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -162,13 +163,8 @@ func (v *validator) tables() {
 }
 
 func (v *validator) table(name string, t *Table) {
-	if t.Rows < 1 || t.Rows > MaxRows {
-		v.add(name, "rows is the table's hash size", "rows: %d is not between 1 and %d", t.Rows, int64(MaxRows))
-	}
-	switch {
-	case t.Dim < 1 || t.Dim > MaxDim:
-		v.add(name, "dim is the table's number of columns", "dim: %d is not between %d and %d", t.Dim, ColumnGranule, MaxDim)
-	case t.Dim%ColumnGranule != 0:
+	limited(v, name, tableFields, t)
+	if t.Dim > 0 && t.Dim <= MaxDim && t.Dim%ColumnGranule != 0 {
 		v.add(name, fmt.Sprintf("pad the table to %d columns", (t.Dim/ColumnGranule+1)*ColumnGranule), "dim %d is not a multiple of %d", t.Dim, ColumnGranule)
 	}
 	if len(t.Features) == 0 || len(t.Features) > MaxFeatures {
@@ -208,18 +204,22 @@ func (v *validator) features(name string, t *Table) {
 			v.add(name, "list each feature once; bags states several bags a sample", "feature %q is listed twice", f.Name)
 		}
 		named[f.Name] = f.Name != ""
-		if !(f.PoolingFactor >= 0 && f.PoolingFactor <= MaxPoolingFactor) {
-			v.add(name, "the pooling factor is the mean number of lookups per sample", "pooling factor: %v is not between 0 and %d", f.PoolingFactor, MaxPoolingFactor)
-		}
-		if !(f.LengthCV >= 0 && f.LengthCV <= MaxLengthCV) {
-			v.add(name, "length_cv is the standard deviation of the lengths of a feature's bags over their mean", "length_cv: %v is not between 0 and %d", f.LengthCV, MaxLengthCV)
-		}
-		switch {
-		case f.Bags == 0:
-		case !(f.Bags > 0 && f.Bags <= MaxBags):
-			v.add(name, "bags is the mean number of bags per sample: leave it out for one", "bags: %v is not above 0 and at most %d", f.Bags, MaxBags)
-		case t.Pooling == PoolingNone:
+		limited(v, name, featureFields, &f)
+		if f.Bags > 0 && t.Pooling == PoolingNone {
 			v.add(name, "leave bags out: each lookup gives a vector of its own", "bags: %v is stated with pooling none", f.Bags)
+		}
+	}
+}
+
+// limited checks the numbers whose limits do not depend on the rest of the table. A number that is above
+// its least value is not stated if it is 0.
+func limited[T any](v *validator, name string, fields []Field[T], of *T) {
+	for i := range fields {
+		f := &fields[i]
+		if n, ok := f.number(of); ok && f.In != InAccess && !(f.Above && n == 0) {
+			if wrong := f.Wrong(n); wrong != "" {
+				v.add(name, f.About, "%s: %s", f.Key, wrong)
+			}
 		}
 	}
 }
@@ -231,9 +231,7 @@ func (v *validator) access(name string, d access.Distribution) {
 	switch d.Kind {
 	case access.Unstated, access.Uniform:
 	case access.Zipf:
-		if !(d.Exponent > 0 && d.Exponent <= 10) {
-			v.add(name, "published tables lie between 0.5 and 2", "zipf exponent: %v is not above 0 and at most 10", d.Exponent)
-		}
+		v.accessNumber(name, "zipf", d.Exponent)
 	case access.Histogram:
 		sum := 0.0
 		for _, share := range d.Reuse {
@@ -247,14 +245,18 @@ func (v *validator) access(name string, d access.Distribution) {
 		if math.Abs(sum-1) > 0.01 {
 			v.add(name, "reuse holds the share of distinct rows in each use-count class; the shares add up to 1", "reuse: the shares add up to %.4g", sum)
 		}
-		if d.Batch < 1 || d.Batch > MaxBatch {
-			v.add(name, "state the number of samples that the histogram was counted on", "reuse batch: %d is not between 1 and %d", d.Batch, MaxBatch)
-		}
-		if !(d.UniqueRows >= 0 && d.UniqueRows <= MaxRows) {
-			v.add(name, "", "unique rows: %v is not between 0 and %d", d.UniqueRows, int64(MaxRows))
-		}
+		v.accessNumber(name, "batch", float64(d.Batch))
+		v.accessNumber(name, "unique_rows", d.UniqueRows)
 	default:
 		v.add(name, "", "access: unknown kind %d", d.Kind)
+	}
+}
+
+// accessNumber checks a number of the key access.
+func (v *validator) accessNumber(name, key string, n float64) {
+	f := tableFields[slices.IndexFunc(tableFields, func(f Field[Table]) bool { return f.In == InAccess && f.Key == key })]
+	if wrong := f.Wrong(n); wrong != "" {
+		v.add(name, f.About, "%s: %s", cmp.Or(f.Column, f.Key), wrong)
 	}
 }
 
@@ -279,12 +281,12 @@ func (v *validator) constraint(name string, t *Table) {
 		}
 		seen[d] = true
 	}
-	if c.MinWidth < 0 || c.MinWidth%ColumnGranule != 0 {
-		v.add(name, "", "minimum slice width %d is not a multiple of %d", c.MinWidth, ColumnGranule)
-	} else if c.MinWidth > MaxDim {
-		v.add(name, "", "minimum slice width %d is above %d, the largest dim of a table", c.MinWidth, MaxDim)
-	} else if c.MinWidth > t.Dim && t.Dim > 0 {
-		v.add(name, "", "minimum slice width %d is above the table's dim %d", c.MinWidth, t.Dim)
+	switch {
+	case c.MinWidth < 0 || c.MinWidth > MaxDim: // reported
+	case c.MinWidth%ColumnGranule != 0:
+		v.add(name, "", "min_width: %d is not a multiple of %d", c.MinWidth, ColumnGranule)
+	case c.MinWidth > t.Dim && t.Dim > 0:
+		v.add(name, "", "min_width: %d is above the table's dim %d", c.MinWidth, t.Dim)
 	}
 	v.shardingTypes(name, t)
 	v.tiers(name, t)
@@ -304,11 +306,7 @@ func (v *validator) tiers(name string, t *Table) {
 		}
 	}
 	list := joined(c.Tiers)
-	switch {
-	case c.CacheShare == 0:
-	case !(c.CacheShare > 0 && c.CacheShare < 1):
-		v.add(name, "the cache share is the share of the table's rows that HBM caches", "cache share: %v is not above 0 and below 1", c.CacheShare)
-	case !c.PermitsTier(HostCached):
+	if c.CacheShare > 0 && !c.PermitsTier(HostCached) {
 		v.add(name, "add host_cached to its tiers, or leave the cache share out", "a cache share is stated, and its tiers %s have no cache", list)
 	}
 	switch {

@@ -31,7 +31,6 @@ const csvHeader = "name,rows,dim,pooling_factor,zipf\n"
 // badTables are files with something wrong in each. Their extension is .csv
 // where the name has it, else .json.
 var badTables = []struct{ name, content string }{
-	{"module empty", inTable(`"module": ""`)},
 	{"module a number", inTable(`"module": 7`)},
 	{"more unique rows than rows", inTable(`"pooling_factor": 1, "access": {"reuse": [1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0], "batch": 65536, "unique_rows": 10.5}`)},
 	{"more unique rows than lookups", inTable(`"features": [{"pooling_factor": 1}, {"pooling_factor": 0.5}], "access": {"reuse": [1,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0], "batch": 5, "unique_rows": 9}`)},
@@ -125,7 +124,6 @@ var badTables = []struct{ name, content string }{
 	{"pin and list", inTable(`"constraints": {"device": 1, "devices": [1, 2]}`)},
 	{"devices empty", inTable(`"constraints": {"devices": []}`)},
 	{"devices twice", inTable(`"constraints": {"devices": [1, 1]}`)},
-	{"group empty", inTable(`"constraints": {"group": ""}`)},
 	{"group apart", inTables(`{"name": "a", "rows": 10, "dim": 4, "constraints": {"group": "g", "device": 1}}, {"name": "b", "rows": 10, "dim": 4, "constraints": {"group": "g", "device": 2}}`)},
 	{"min_width odd", inTable(`"constraints": {"min_width": 6}`)},
 	{"min_width above dim", inTable(`"constraints": {"min_width": 128}`)},

@@ -80,8 +80,8 @@ func (o Overrides) read(own []hardware.Profile) (f flagged, err error) {
 			f.unread[of.key] = is.bad != 0
 		}
 	}
-	f.minWidth = valueOf(r, o, "min_width", kind[int]{width, nil}, widthHint)
-	f.dim = valueOf(r, o, "dim", kind[int]{width, nil}, dimHint)
+	f.minWidth = valueOf(r, o, "min_width", kind[int]{read: width}, about("min_width"))
+	f.dim = valueOf(r, o, "dim", kind[int]{read: width}, about("dim"))
 	f.optimizer = valueOf(r, o, "optimizer", optimizer, "")
 	return f, r.err()
 }

@@ -78,7 +78,7 @@ func TestConstraintsInCSV(t *testing.T) {
 	if want := `precision: "fp8" is unknown`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want an error with %s", err, want)
 	}
-	_, err = Tables("t.csv", strings.NewReader("name,rows,dim,tiers,cache_share\na,10,4,uvm,0.25\nb,10,4,hbm,25\n"), Options{})
+	_, err = readAndCheck(t, "t.csv", "name,rows,dim,tiers,cache_share\na,10,4,uvm,0.25\nb,10,4,hbm,25\n")
 	if want := "t.csv:2: table \"a\": tiers: \"uvm\" is unknown"; err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "cache_share: 25 is not above 0 and below 1") {
 		t.Errorf("got %v, want %s, and an error of the cache share", err, want)
 	}

@@ -51,7 +51,7 @@ var (
 	activations = kind[float64]{func(r *report, n *node, hint string) (float64, bool) {
 		b, ok := size.read(r, n, hint)
 		return float64(b), ok
-	}, nil}
+	}, nil, nil}
 )
 
 // optimizerBytes returns the bytes of state that an optimizer of a dense part keeps for a parameter.

@@ -5,11 +5,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/neuroshard/neuroshard/internal/strictjson"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -27,7 +30,9 @@ type field[T any] struct {
 	hint string
 	// byDefault says that a file may state the field for all tables.
 	byDefault bool
-	read      func(r *reading, n *node, hint string, into *T)
+	// schema is the JSON schema of the value as far as its kind knows.
+	schema schema
+	read   func(r *reading, n *node, hint string, into *T)
 	// write returns the value to write, or nil if it states nothing.
 	write func(from *T) any
 	copy  func(into, from *T)
@@ -36,7 +41,7 @@ type field[T any] struct {
 // at returns a field of a kind.
 func at[T, V any](key string, of kind[V], hint string, where func(*T) *V) *field[T] {
 	return &field[T]{
-		key: key, column: key, hint: hint,
+		key: key, column: key, hint: hint, schema: of.schema,
 		read: func(r *reading, n *node, hint string, into *T) {
 			if v, ok := of.read(r.report, n, hint); ok {
 				*where(into) = v
@@ -81,6 +86,86 @@ func numbered[T any](fields []*field[T]) []*field[T] {
 		f.id = i
 	}
 	return fields
+}
+
+// listed returns the fields of a list of package problem, whose values lie in a part of a T.
+func listed[T, P any](list []problem.Field[P], of func(*T) *P) []*field[T] {
+	fields := make([]*field[T], len(list))
+	for i := range list {
+		fields[i] = fieldOf(&list[i], of)
+	}
+	return fields
+}
+
+// fieldOf returns a field with the kind of its type.
+func fieldOf[T, P any](f *problem.Field[P], of func(*T) *P) (made *field[T]) {
+	switch f.At(new(P)).(type) {
+	case *string:
+		made = as(f, of, word)
+	case *bool:
+		made = as(f, of, truth)
+	case *int:
+		made = as(f, of, anyWhole[int]())
+	case *int64:
+		made = as(f, of, anyWhole[int64]())
+	case *float64:
+		made = as(f, of, real[float64](func(v float64) string {
+			if f.Above && v == f.Least {
+				return f.Wrong(v) // for validation, it stands for none stated
+			}
+			return ""
+		}))
+	case *problem.Precision:
+		made = as(f, of, precision)
+	case *problem.OutputPrecision:
+		made = as(f, of, output)
+	case *problem.Optimizer:
+		made = as(f, of, optimizer)
+	case *problem.Pooling:
+		made = as(f, of, oneOf(problem.Poolings(), problem.ParsePooling))
+	case *access.Law:
+		made = as(f, of, oneOf(laws(), access.ParseLaw))
+	case *[access.Classes]float64:
+		made = as(f, of, shares)
+	case *[]int:
+		made = as(f, of, listOf(anyWhole[int](), false))
+	case *[]problem.ShardingType:
+		made = as(f, of, namesOf(problem.ShardingTypes()))
+	case *[]problem.Tier:
+		made = as(f, of, namesOf(problem.Tiers()))
+	default:
+		panic("input: no kind reads the field " + f.Key)
+	}
+	made.column, made.byDefault, made.schema = cmp.Or(f.Column, f.Key), f.ForAll, made.schema.within(f.Limits)
+	return made
+}
+
+func as[T, P, V any](f *problem.Field[P], of func(*T) *P, k kind[V]) *field[T] {
+	return at(f.Key, k, f.About, func(t *T) *V { return f.At(of(t)).(*V) })
+}
+
+// schema is a part of a JSON schema.
+type schema map[string]any
+
+// within returns the schema of a number, or of a list of numbers, in limits.
+func (s schema) within(l problem.Limits) schema {
+	if (l == problem.Limits{}) {
+		return s
+	}
+	s = maps.Clone(s)
+	if items, ok := s["items"].(schema); ok {
+		s["items"] = items.within(l)
+		return s
+	}
+	least, most := "minimum", "maximum"
+	if l.Above {
+		least = "exclusiveMinimum"
+	}
+	if l.Below {
+		most = "exclusiveMaximum"
+	}
+	s[least], s[most] = l.Least, l.Most
+	return s
 }
 
 // set is a set of fields of one list.
@@ -234,6 +319,8 @@ func (r *report) mistyped(n *node, wanted, hint string) {
 type kind[V any] struct {
 	read  func(r *report, n *node, hint string) (V, bool)
 	write func(V) any
+	// schema is that of the values, nil if that is not known.
+	schema schema
 }
 
 // unlessZero writes values but the zero value.
@@ -278,7 +365,7 @@ func whole[V ~int | ~int64](least, most int64) kind[V] {
 			r.add(n.line, n.key+": "+complaint, hint)
 		}
 		return V(value), complaint == ""
-	}, unlessZero[V]}
+	}, unlessZero[V], schema{"type": "integer"}}
 }
 
 // anyWhole is a whole number that validation judges.
@@ -301,7 +388,7 @@ func real[V ~float64](wrong func(float64) string) kind[V] {
 			r.add(n.line, n.key+": "+complaint, hint)
 		}
 		return V(value), complaint == ""
-	}, unlessZero[V]}
+	}, unlessZero[V], schema{"type": "number"}}
 }
 
 // text returns a string. hint says what belongs there.
@@ -322,20 +409,11 @@ func (r *report) textOf(n *node, wanted, hint string) (string, bool) {
 	return "", false
 }
 
-// word is any string, and filled one that is not empty.
-var (
-	word = kind[string]{func(r *report, n *node, hint string) (string, bool) {
-		text, ok := r.text(n, hint)
-		return strings.Clone(text), ok // and not all of a line
-	}, unlessZero[string]}
-	filled = kind[string]{func(r *report, n *node, hint string) (string, bool) {
-		text, ok := word.read(r, n, hint)
-		if ok && text == "" {
-			r.add(n.line, n.key+" is empty", hint)
-		}
-		return text, ok
-	}, unlessZero[string]}
-)
+// word is any string.
+var word = kind[string]{func(r *report, n *node, hint string) (string, bool) {
+	text, ok := r.text(n, hint)
+	return strings.Clone(text), ok // and not all of a line
+}, unlessZero[string], schema{"type": "string"}}
 
 // truth is true or false.
 var truth = kind[bool]{func(r *report, n *node, hint string) (bool, bool) {
@@ -352,7 +430,7 @@ var truth = kind[bool]{func(r *report, n *node, hint string) (bool, bool) {
 	}
 	r.mistyped(n, "true or false", hint)
 	return false, false
-}, unlessZero[bool]}
+}, unlessZero[bool], schema{"type": "boolean"}}
 
 // quantity is a string that parse reads. wanted names what it is.
 func quantity[V comparable](wanted string, parse func(string) (V, error)) kind[V] {
@@ -370,7 +448,7 @@ func quantity[V comparable](wanted string, parse func(string) (V, error)) kind[V
 			r.add(n.line, n.key+": "+what(err), hint)
 		}
 		return v, err == nil
-	}, func(v V) any { return nil }}
+	}, func(v V) any { return nil }, schema{"type": "string"}}
 }
 
 // size is a number of bytes with its unit.
@@ -388,8 +466,8 @@ func what(err error) string {
 // oneOf is a name that parse knows, in capitals or not. known lists the names.
 func oneOf[V comparable](known []string, parse func(string) (V, error)) kind[V] {
 	names := "write one of " + strings.Join(known, ", ")
-	return kind[V]{func(r *report, n *node, hint string) (v V, ok bool) {
-		text, ok := r.text(n, cmp.Or(hint, names))
+	return kind[V]{func(r *report, n *node, _ string) (v V, ok bool) {
+		text, ok := r.text(n, names)
 		if !ok {
 			return v, false
 		}
@@ -403,7 +481,7 @@ func oneOf[V comparable](known []string, parse func(string) (V, error)) kind[V] 
 			return nil
 		}
 		return fmt.Sprint(v)
-	}}
+	}, schema{"enum": known}}
 }
 
 // among is oneOf for names that are strings.
@@ -462,7 +540,7 @@ func listOf[V any](of kind[V], mayBeEmpty bool) kind[[]V] {
 			return nil
 		}
 		return list
-	}}
+	}, schema{"type": "array", "items": of.schema}}
 }
 
 // namesOf is a list of some of the known names. If one name is wrong, the whole list is not read.
@@ -476,5 +554,5 @@ func namesOf[V ~string](known []V) kind[[]V] {
 		}
 		list, _ := all.read(r, n, hint)
 		return list, r.count() == before
-	}, all.write}
+	}, all.write, all.schema}
 }

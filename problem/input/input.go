@@ -324,12 +324,12 @@ func (b *builder) checkUnique(t *problem.Table, line int, s, bad set, name strin
 	case s.has(factorField|featuresField) && d.Batch > 1 && d.UniqueRows > mostUnique(t): // what is not read is 1
 		limit = fmt.Sprintf("the %.4g lookups of a batch of %d samples", t.PoolingFactor()*float64(d.Batch), d.Batch)
 	case d.UniqueRows > 0 && d.UniqueRows < min(1, t.PoolingFactor()*float64(d.Batch)):
-		b.put(Error{File: b.file, Line: line, Table: name, Message: fmt.Sprintf("unique_rows: %v is below 1", d.UniqueRows), Hint: uniqueHint})
+		b.put(Error{File: b.file, Line: line, Table: name, Message: fmt.Sprintf("unique_rows: %v is below 1", d.UniqueRows), Hint: about("unique_rows")})
 		return
 	default:
 		return
 	}
-	b.put(Error{File: b.file, Line: line, Table: name, Message: fmt.Sprintf("unique_rows: %v is above %s", d.UniqueRows, limit), Hint: uniqueHint})
+	b.put(Error{File: b.file, Line: line, Table: name, Message: fmt.Sprintf("unique_rows: %v is above %s", d.UniqueRows, limit), Hint: about("unique_rows")})
 }
 
 // mostUnique returns the most distinct rows that the batch of a table's histogram may have:

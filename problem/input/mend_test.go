@@ -34,16 +34,16 @@ func messages(t *testing.T, err error) []string {
 var fields = []struct{ name, goodCSV, wrongCSV, goodJSON, wrongJSON, fault string }{
 	{"rows", "10", "-1", "10", "-1", "rows: -1"},
 	{"dim", "64", "127", "64", "127", "dim 127"},
-	{"pooling_factor", "2", "-3", "2", "-3", "pooling factor: -3"},
+	{"pooling_factor", "2", "-3", "2", "-3", "pooling_factor: -3"},
 	{"length_cv", "0.5", "-2", "0.5", "-2", "length_cv: -2"},
 	{"precision", "fp16", "fp8", `"fp16"`, `"fp8"`, `precision: "fp8"`},
 	{"pooling", "mean", "max", `"mean"`, `"max"`, `pooling: "max"`},
 	{"prefetch", "true", "perhaps", "true", "1", "prefetch"},
 	{"optimizer", "adam", "sdg", `"adam"`, `"sdg"`, `optimizer: "sdg"`},
-	{"zipf", "1.05", "99", "1.05", "99", "zipf exponent: 99"},
+	{"zipf", "1.05", "99", "1.05", "99", "zipf: 99"},
 	{"devices", "3", "9", "[3]", "[9]", "allowed device 9"},
 	{"no_split", "false", "maybe", "false", `"maybe"`, "no_split"},
-	{"min_width", "8", "7", "8", "7", "minimum slice width 7"},
+	{"min_width", "8", "7", "8", "7", "min_width: 7"},
 }
 
 // row writes a file of one table, of a field each what value says.

@@ -57,7 +57,7 @@ var (
 			return fmt.Sprintf("%g is not between %g and %g", v, float64(hardware.MinNetworkBandwidth)/ms, float64(hardware.MaxNetworkBandwidth)/ms)
 		}).read(r, n, hint)
 		return unit.Bandwidth(math.Round(ms * rate)), ok
-	}, nil}
+	}, nil, nil}
 )
 
 const linkHint = "it is a bandwidth in bytes a millisecond, as TorchRec states it, such as 6e8 for 600 GB/s"

@@ -143,7 +143,7 @@ var goodScenarios = []struct {
 }
 
 func TestGoodScenarios(t *testing.T) {
-	s := schema(t, "scenario.schema.json")
+	s := compiled(t, "scenario.schema.json")
 	for _, c := range goodScenarios {
 		p, _, err := readScenarioText(t, "x.json", c.content)
 		if err != nil || p.Batch != c.batch {
@@ -224,7 +224,7 @@ var badScenarios = []struct{ name, content string }{
 // TestBadScenarios compares all errors with testdata/bad_scenarios.golden, and wants
 // the schema to refuse the same files.
 func TestBadScenarios(t *testing.T) {
-	s := schema(t, "scenario.schema.json")
+	s := compiled(t, "scenario.schema.json")
 	var got strings.Builder
 	for _, c := range badScenarios {
 		_, _, err := readScenarioText(t, "x.json", c.content)

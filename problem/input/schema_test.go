@@ -1,7 +1,10 @@
 package input
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,11 +14,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/neuroshard/neuroshard/internal/marks"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/step"
 )
 
-func schema(t *testing.T, name string) *jsonschema.Schema {
+func compiled(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	s, err := jsonschema.NewCompiler().Compile(filepath.Join("..", "..", "schema", name))
 	if err != nil {
@@ -36,7 +41,7 @@ var beyondSchema = []string{
 
 // TestSchemaAgrees wants the schema to refuse what the parser and Check refuse.
 func TestSchemaAgrees(t *testing.T) {
-	tables := schema(t, "tables.schema.json")
+	tables := compiled(t, "tables.schema.json")
 	judged := 0
 	for _, c := range badTables {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(c.content))
@@ -52,7 +57,7 @@ func TestSchemaAgrees(t *testing.T) {
 	if judged < 45 {
 		t.Errorf("got %d bad files of tables judged, want at least 45", judged)
 	}
-	topology := schema(t, "topology.schema.json")
+	topology := compiled(t, "topology.schema.json")
 	judged = 0
 	for _, c := range badTopologies {
 		var value any
@@ -91,7 +96,7 @@ func TestSchemaAgrees(t *testing.T) {
 
 // TestSchemaTakesGood wants the schema and the parser to take the same files.
 func TestSchemaTakesGood(t *testing.T) {
-	tables := schema(t, "tables.schema.json")
+	tables := compiled(t, "tables.schema.json")
 	example, err := os.ReadFile("../../examples/tables.json")
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +145,7 @@ func TestSchemaTakesGood(t *testing.T) {
 			t.Errorf("the parser refuses %s: %v", content, err)
 		}
 	}
-	topology := schema(t, "topology.schema.json")
+	topology := compiled(t, "topology.schema.json")
 	for _, content := range []string{
 		`{}`,
 		`{"devices": 8, "devices_per_host": 8, "device": "h200", "memory": "1.5 tib", "reserve_share": 0, "reserve_fixed": "0B", "batch": 1}`,
@@ -202,11 +207,6 @@ func TestSchemaKnowsTheSameWords(t *testing.T) {
 	}
 	tables, topology := read("tables.schema.json"), read("topology.schema.json")
 	same("file", at(tables, "properties"), fileShape.keys)
-	same("defaults", at(tables, "properties", "defaults", "properties"), defaultsShape.keys)
-	same("table", at(tables, "$defs", "table", "properties"), tableShape.keys)
-	same("feature", at(tables, "$defs", "feature", "properties"), featureShape.keys)
-	same("constraints", at(tables, "$defs", "constraints", "properties"), shaped("", constraintFields).keys)
-	same("topology", at(topology, "properties"), clusterShape.keys)
 	same("dense", at(topology, "$defs", "dense", "properties"), denseShape.keys)
 	same("dcn", at(topology, "$defs", "dense", "properties", "interaction")["oneOf"].([]any)[1].(map[string]any)["properties"].(map[string]any)["dcn"].(map[string]any)["properties"].(map[string]any), []string{"layers", "rank"})
 	same("stack", at(topology, "$defs", "stack", "properties"), stackShape.keys)
@@ -224,4 +224,110 @@ func TestSchemaKnowsTheSameWords(t *testing.T) {
 		profiles[name.(string)] = nil
 	}
 	same("profiles", profiles, hardware.Names())
+}
+
+// TestSchemaFollowsFields holds the properties of tables and clusters in the schemas to the lists of fields;
+// -update writes them. What a list does not know of a property, such as a pattern, stays.
+func TestSchemaFollowsFields(t *testing.T) {
+	follow := func(name string, change func(root map[string]any)) {
+		path := filepath.Join("..", "..", "schema", name)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var root map[string]any
+		if err := json.Unmarshal(text, &root); err != nil {
+			t.Fatal(err)
+		}
+		change(root)
+		var out bytes.Buffer
+		encode := json.NewEncoder(&out)
+		encode.SetEscapeHTML(false)
+		encode.SetIndent("", "  ")
+		if err := encode.Encode(root); err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Equal(out.Bytes(), text) {
+			return
+		}
+		if !*update {
+			t.Errorf("%s does not follow the fields: rewrite it with -update", path)
+		} else if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	follow("tables.schema.json", func(root map[string]any) {
+		object := func(of any, key string) map[string]any { return of.(map[string]any)[key].(map[string]any) }
+		definitions := object(root, "$defs")
+		properties(object(definitions, "table"), ownFields)
+		properties(object(definitions, "feature"), featureFields)
+		properties(object(definitions, "access"), accessFields)
+		properties(object(definitions, "constraints"), constraintFields)
+		properties(object(object(root, "properties"), "defaults"), defaultsShape.fields)
+	})
+	follow("topology.schema.json", func(root map[string]any) { properties(root, clusterFields) })
+}
+
+// properties gives an object of a schema the properties that follow from fields.
+func properties[T any](of map[string]any, fields []*field[T]) {
+	before, after := of["properties"].(map[string]any), map[string]any{}
+	for _, f := range fields {
+		property, _ := before[f.key].(map[string]any)
+		if property == nil {
+			property = map[string]any{}
+		}
+		if after[f.key] = property; f.hint == "" {
+			continue
+		}
+		maps.Copy(property, f.schema)
+		property["description"] = f.hint
+	}
+	of["properties"] = after
+}
+
+// TestDocumentFollowsFields holds the tables of fields in docs/FORMATS.md to the lists; -update writes them.
+func TestDocumentFollowsFields(t *testing.T) {
+	const page = "../../docs/FORMATS.md"
+	tables := "| key | column of CSV | meaning |\n|---|---|---|"
+	row := func(f *field[table], object string) {
+		column := "`" + f.column + "`"
+		if f.column == reuse {
+			column = "`reuse_0` to `reuse_16`"
+		} else if f.column == "-" {
+			column = ""
+		}
+		if object != "" {
+			object += "."
+		}
+		tables += fmt.Sprintf("\n| `%s%s` | %s | %s |", object, f.key, column, strings.TrimPrefix(f.hint, f.key+" is "))
+	}
+	for _, f := range ownFields {
+		if f.hint != "" {
+			row(f, "")
+		}
+	}
+	for _, f := range accessFields {
+		row(f, problem.InAccess)
+	}
+	for _, f := range constraintFields {
+		row(f, problem.InConstraints)
+	}
+	cluster := "| key | meaning |\n|---|---|"
+	for _, f := range clusterFields {
+		cluster += fmt.Sprintf("\n| `%s` | %s |", f.key, strings.TrimPrefix(f.hint, f.key+" is "))
+	}
+	for name, want := range map[string]string{"fields of tables": tables, "fields of clusters": cluster} {
+		if *update {
+			if err := marks.Replace(page, name, []string{want}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := marks.Part(string(text), name); !ok || got != want {
+			t.Errorf("%s: the %s are not those of the lists: rewrite them with -update", page, name)
+		}
+	}
 }

@@ -32,12 +32,12 @@ var (
 	exchangePrecision = kind[*problem.Precision]{func(r *report, n *node, hint string) (*problem.Precision, bool) {
 		p, ok := precision.read(r, n, hint)
 		return &p, ok
-	}, nil}
+	}, nil, nil}
 	overlaps = kind[step.Overlaps]{func(r *report, n *node, hint string) (step.Overlaps, bool) {
 		list, ok := listOf(among(overlapWords), true).read(r, n, hint)
 		has := func(word string) bool { return slices.Contains(list, word) }
 		return step.Overlaps{Input: has("input"), Forward: has("forward"), Backward: has("backward"), Sort: has("sort"), Optimizer: has("optimizer"), Stale: has("stale")}, ok
-	}, nil}
+	}, nil, nil}
 )
 
 // StackPreset returns the stack that the flag --stack names.

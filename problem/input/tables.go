@@ -27,17 +27,9 @@ const (
 
 // Hints that several lists share.
 const (
-	rowsHint    = "rows is the table's hash size"
-	dimHint     = "dim is the table's number of columns"
-	poolingHint = "the pooling factor is the mean number of lookups per sample"
-	lengthHint  = "length_cv is the standard deviation of the lengths of a feature's bags over their mean"
-	bagsHint    = "bags is the mean number of bags per sample: leave it out for one"
 	batchHint   = "the batch is the number of samples of a step over all devices"
 	samplesHint = "samples is the number of samples of an epoch"
-	uniqueHint  = "unique_rows is the number of distinct rows in the batch of the histogram"
-	widthHint   = "min_width is the narrowest column slice allowed"
 	deviceHint  = "devices are numbered from 0"
-	reuseHint   = "reuse holds the shares of distinct rows that are used 1, 2, 3-4, 5-8, ..., 16385-32768 and more than 32768 times in a batch"
 
 	distributionHint = `state one of "reuse", "zipf" and "uniform", or leave access out`
 )
@@ -54,90 +46,33 @@ type table struct {
 }
 
 var (
-	// aboveZero is a number for which 0 stands for none stated.
-	aboveZero = real[float64](func(v float64) string {
-		if v == 0 {
-			return "0 is not above 0"
-		}
-		return ""
-	})
-	// share is a number above 0 and below 1.
-	share = real[float64](func(v float64) string {
-		if v > 0 && v < 1 {
-			return ""
-		}
-		return fmt.Sprintf("%v is not above 0 and below 1", v)
-	})
 	anyReal   = real[float64](nil)
 	precision = oneOf(problem.Precisions(), problem.ParsePrecision)
 	optimizer = oneOf(problem.Optimizers(), problem.ParseOptimizer)
 	output    = kind[problem.OutputPrecision]{func(r *report, n *node, hint string) (problem.OutputPrecision, bool) {
 		p, ok := precision.read(r, n, hint)
 		return problem.OutputIn(p), ok
-	}, nil}
+	}, nil, precision.schema}
 )
 
 // The fields of tables. Those of the key access, and of constraints, stand by themselves in CSV files.
 var (
-	ownFields = []*field[table]{
-		at("name", word, "", func(t *table) *string { return &t.Name }),
-		at("module", filled, "leave it out for a table of the model itself, or of no known module", func(t *table) *string { return &t.Module }),
-		at("rows", anyWhole[int64](), rowsHint, func(t *table) *int64 { return &t.Rows }),
-		at("dim", anyWhole[int](), dimHint, func(t *table) *int { return &t.Dim }),
-		at("features", features, "list the features that read the table", func(t *table) *[]problem.Feature { return &t.Features }).in("-").written(writtenFeatures),
-		at("pooling_factor", anyReal, poolingHint, func(t *table) *float64 { return &t.only.PoolingFactor }).forAll().written(writtenFactor),
-		at("length_cv", anyReal, lengthHint, func(t *table) *float64 { return &t.only.LengthCV }).forAll(),
-		at("bags", aboveZero, bagsHint, func(t *table) *float64 { return &t.only.Bags }),
-		at("pooling", oneOf(problem.Poolings(), problem.ParsePooling), "the mean number of lookups per sample is pooling_factor", func(t *table) *problem.Pooling { return &t.Pooling }).forAll(),
-		at("weighted", truth, "", func(t *table) *bool { return &t.Weighted }).forAll(),
-		at("prefetch", truth, "", func(t *table) *bool { return &t.Prefetch }).forAll(),
-		at("index_dedup", truth, "", func(t *table) *bool { return &t.IndexDedup }).forAll(),
-		at("kernel_settings", word, "", func(t *table) *string { return &t.KernelSettings }),
-		at("precision", precision, "", func(t *table) *problem.Precision { return &t.Precision }).forAll().written(func(t *table) any { return t.Precision.String() }),
-		at("output_precision", output, "", func(t *table) *problem.OutputPrecision { return &t.OutputPrecision }).written(writtenOutput),
-		at("optimizer", optimizer, "", func(t *table) *problem.Optimizer { return &t.Optimizer }).forAll().written(func(t *table) any { return t.Optimizer.String() }),
-		group("access", shaped("access", accessFields)),
-		group("constraints", shaped("constraints", constraintFields)),
-	}
-	accessFields = []*field[table]{
-		at("reuse", shares, reuseHint, func(t *table) *[access.Classes]float64 { return &t.Access.Reuse }).written(ofKind(access.Histogram, func(t *table) any { return t.Access.Reuse })),
-		at("batch", anyWhole[int](), "state the number of samples that the histogram was counted on", func(t *table) *int { return &t.Access.Batch }).in("reuse_batch").written(ofKind(access.Histogram, func(t *table) any { return t.Access.Batch })),
-		at("unique_rows", anyReal, uniqueHint, func(t *table) *float64 { return &t.Access.UniqueRows }).written(ofKind(access.Histogram, writtenUnique)),
-		at("zipf", anyReal, "published tables lie between 0.5 and 2", func(t *table) *float64 { return &t.Access.Exponent }).forAll().written(ofKind(access.Zipf, func(t *table) any { return t.Access.Exponent })),
-		at("uniform", truth, distributionHint, func(t *table) *bool { return &t.uniform }).in("-").written(ofKind(access.Uniform, func(*table) any { return true })),
-		at("index_law", oneOf(laws(), access.ParseLaw), "", func(t *table) *access.Law { return &t.Access.Law }).forAll(),
-	}
-	constraintFields = []*field[table]{
-		at("devices", listOf(anyWhole[int](), false), deviceHint, func(t *table) *[]int { return &t.Constraint.Devices }).forAll().written(func(t *table) any {
-			if len(t.Constraint.Devices) < 2 {
-				return nil
-			}
-			return t.Constraint.Devices
-		}),
-		at("device", anyWhole[int](), deviceHint, func(t *table) *int { return &t.pin }).in("-").forAll().written(func(t *table) any {
-			if len(t.Constraint.Devices) != 1 {
-				return nil
-			}
-			return t.Constraint.Devices[0]
-		}),
-		at("group", filled, "leave it out for a table in no group", func(t *table) *string { return &t.Constraint.Colocation }),
-		at("no_split", truth, "", func(t *table) *bool { return &t.Constraint.NoSplit }).forAll(),
-		at("min_width", anyWhole[int](), widthHint, func(t *table) *int { return &t.Constraint.MinWidth }).forAll(),
-		at("one_host", truth, "", func(t *table) *bool { return &t.Constraint.OneHost }).forAll(),
-		at("sharding_types", namesOf(problem.ShardingTypes()), "", func(t *table) *[]problem.ShardingType { return &t.Constraint.ShardingTypes }).forAll(),
-		at("tiers", namesOf(problem.Tiers()), "", func(t *table) *[]problem.Tier { return &t.Constraint.Tiers }).forAll(),
-		at("cache_share", share, "the cache share is the share of the table's rows that HBM caches", func(t *table) *float64 { return &t.Constraint.CacheShare }).forAll(),
-	}
-	tableFields = numbered(slices.Concat(ownFields, accessFields, constraintFields))
+	listedFields = listed(problem.TableFields(), func(t *table) *problem.Table { return t.Table })
+	// onlyListed are those of the feature of a table that lists none.
+	onlyListed = listed(problem.FeatureFields()[1:], func(t *table) *problem.Feature { return &t.only })
+	ownFields  = slices.Concat(within("")[:4],
+		[]*field[table]{at("features", features, "list the features that read the table", func(t *table) *[]problem.Feature { return &t.Features }).in("-")},
+		onlyListed, within("")[4:],
+		[]*field[table]{group("access", shaped("access", accessFields)), group("constraints", shaped("constraints", constraintFields))})
+	accessFields = append(within(problem.InAccess),
+		at("uniform", truth, distributionHint, func(t *table) *bool { return &t.uniform }).in("-"))
+	constraintFields = append(within(problem.InConstraints),
+		at("device", anyWhole[int](), "device is the one allowed device, numbered from 0", func(t *table) *int { return &t.pin }).in("-").forAll())
+	tableFields = writtenSo(numbered(slices.Concat(ownFields, accessFields, constraintFields)))
 
 	// featureFields are those of a feature in a list.
-	featureFields = numbered([]*field[problem.Feature]{
-		at("name", word, "", func(f *problem.Feature) *string { return &f.Name }),
-		at("pooling_factor", anyReal, poolingHint, func(f *problem.Feature) *float64 { return &f.PoolingFactor }).written(func(f *problem.Feature) any { return f.PoolingFactor }),
-		at("length_cv", anyReal, lengthHint, func(f *problem.Feature) *float64 { return &f.LengthCV }),
-		at("bags", aboveZero, bagsHint, func(f *problem.Feature) *float64 { return &f.Bags }),
-	})
-	featureShape = shaped("a feature", featureFields, "pooling_factor")
+	featureFields = featuresOfLists()
+	featureShape  = shaped("a feature", featureFields, "pooling_factor")
 
 	// fixedFields are those of a fixed load: a table of the model that somebody else places, by the bytes
 	// and the time that it takes on devices.
@@ -154,6 +89,44 @@ var (
 	})
 	fixedShape = shaped("a fixed load", fixedFields, "name")
 )
+
+// featuresOfLists returns the fields of a feature in a list, which always states its pooling factor.
+func featuresOfLists() []*field[problem.Feature] {
+	fields := numbered(listed(problem.FeatureFields(), func(f *problem.Feature) *problem.Feature { return f }))
+	fields[1].write = func(f *problem.Feature) any { return f.PoolingFactor }
+	return fields
+}
+
+// within returns the fields of an object of a table.
+func within(object string) (fields []*field[table]) {
+	for i, f := range problem.TableFields() {
+		if f.In == object {
+			fields = append(fields, listedFields[i])
+		}
+	}
+	return fields
+}
+
+// writtenSo has some fields written otherwise than unless they are zero.
+func writtenSo(fields []*field[table]) []*field[table] {
+	for key, write := range map[string]func(*table) any{
+		"features":         writtenFeatures,
+		"pooling_factor":   writtenFactor,
+		"precision":        func(t *table) any { return t.Precision.String() },
+		"output_precision": writtenOutput,
+		"optimizer":        func(t *table) any { return t.Optimizer.String() },
+		"reuse":            ofKind(access.Histogram, func(t *table) any { return t.Access.Reuse }),
+		"batch":            ofKind(access.Histogram, func(t *table) any { return t.Access.Batch }),
+		"unique_rows":      ofKind(access.Histogram, writtenUnique),
+		"zipf":             ofKind(access.Zipf, func(t *table) any { return t.Access.Exponent }),
+		"uniform":          ofKind(access.Uniform, func(*table) any { return true }),
+		"devices":          writtenDevices,
+		"device":           writtenPin,
+	} {
+		fields[slices.IndexFunc(fields, func(f *field[table]) bool { return f.key == key })].write = write
+	}
+	return fields
+}
 
 // The sets of fields that belong together.
 var (
@@ -192,6 +165,11 @@ func tablesShape() *shape[table] {
 	s := shaped("a table", ownFields, "name", "rows", "dim")
 	s.aliases = torchRecNames
 	return s
+}
+
+// about returns what the field of a table is, for hints.
+func about(key string) string {
+	return listedFields[slices.IndexFunc(listedFields, func(f *field[table]) bool { return f.key == key })].hint
 }
 
 // forAll returns the fields of a list that a file may state for all tables.
@@ -254,6 +232,20 @@ func writtenOutput(t *table) any {
 	return t.OutputPrecision.Of(t.Precision).String()
 }
 
+func writtenDevices(t *table) any {
+	if len(t.Constraint.Devices) < 2 {
+		return nil
+	}
+	return t.Constraint.Devices
+}
+
+func writtenPin(t *table) any {
+	if len(t.Constraint.Devices) != 1 {
+		return nil
+	}
+	return t.Constraint.Devices[0]
+}
+
 // writtenUnique bounds the count: a table that was scaled may state more.
 func writtenUnique(t *table) any {
 	return unlessZero(min(t.Access.UniqueRows, float64(t.Rows), mostUnique(t.Table)))
@@ -277,7 +269,7 @@ var features = kind[[]problem.Feature]{func(r *report, n *node, hint string) ([]
 		featureShape.read(&reading{report: r}, e, f)
 	}
 	return list, true
-}, nil}
+}, nil, nil}
 
 // shares are the shares of a histogram.
 var shares = kind[[access.Classes]float64]{func(r *report, n *node, hint string) (reuse [access.Classes]float64, ok bool) {
@@ -289,7 +281,7 @@ var shares = kind[[access.Classes]float64]{func(r *report, n *node, hint string)
 		reuse[i], _ = anyReal.read(r, &elements[i], hint)
 	}
 	return reuse, true
-}, nil}
+}, nil, schema{"type": "array", "minItems": access.Classes, "maxItems": access.Classes, "items": schema{"type": "number"}}}
 
 // fileShape is the project's own format, but for the tables.
 var (
@@ -306,7 +298,7 @@ var (
 		}},
 		at("batch", whole[int](1, problem.MaxBatch), batchHint, func(b *builder) *int { return &b.Batch }),
 		at("samples", whole[int64](1, step.MaxSamples), samplesHint, func(b *builder) *int64 { return &b.Samples }),
-		at("warnings", listOf(kind[string]{warning, nil}, true), "leave it out", func(b *builder) *[]string { return &b.Warnings }),
+		at("warnings", listOf(kind[string]{read: warning}, true), "leave it out", func(b *builder) *[]string { return &b.Warnings }),
 		{key: "defaults", read: func(r *reading, n *node, _ string, b *builder) { b.readDefaults(n) }},
 		{key: "fixed", read: func(r *reading, n *node, hint string, b *builder) { b.readFixed(n) }},
 		{key: "tables"},
@@ -365,7 +357,7 @@ func (b *builder) readDefaults(n *node) {
 	defaultsShape.read(r, n, &b.defaults)
 	c := &b.defaults.Constraint
 	if width := c.MinWidth; width < 0 || width > problem.MaxDim || width%problem.ColumnGranule != 0 {
-		b.add(n.line, fmt.Sprintf("min_width: %d is not a multiple of %d from 0 to %d", width, problem.ColumnGranule, problem.MaxDim), widthHint)
+		b.add(n.line, fmt.Sprintf("min_width: %d is not a multiple of %d from 0 to %d", width, problem.ColumnGranule, problem.MaxDim), about("min_width"))
 		c.MinWidth = 0
 	}
 	r.devices(n, &b.defaults)

@@ -251,7 +251,7 @@ def test_host_memory_that_no_topology_states(binary: str) -> None:
     assert planned.plan[""]["a"].compute_kernel == "fused_uvm"
     # No error names a file of the planner's own.
     wrong = {"a": {"min_width": 3}}
-    with pytest.raises(BinaryError, match="minimum slice width 3") as e:
+    with pytest.raises(BinaryError, match="min_width: 3") as e:
         planner(binary=binary, constraints=wrong).plan(MODEL, USUAL)
     assert "tables.json" not in str(e.value)
 
