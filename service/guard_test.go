@@ -58,7 +58,7 @@ func TestSecurity(t *testing.T) {
 		"compressed body":                 {open, "POST", "/v1/plan", workloadBody, []string{"Content-Encoding", "gzip"}, 415, "the content encoding is"},
 		"body above the limit":            {small, "POST", "/v1/plan", `{"problem":{"tables_csv":"` + strings.Repeat("x", 1024) + `"}}`, nil, 413, "the body is larger than this server's limit"},
 		"deep JSON":                       {open, "POST", "/v1/plan", `{"problem":{"tables":` + nested + `}}`, nil, 422, "nested more than 64 deep"},
-		"huge number":                     {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","overrides":{"devices":1e99}}}`, nil, 422, "is not a whole number"},
+		"huge number":                     {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","overrides":{"devices":1e99}}}`, nil, 422, "is too large"},
 		"file in place of tables":         {open, "POST", "/v1/plan", `{"problem":{"tables":"/etc/passwd"}}`, nil, 422, "the format is not recognised"},
 		"file in place of a topology":     {open, "POST", "/v1/plan", `{"problem":{"workload":"mlperf-dlrm-dcnv2","topology":"/etc/passwd"}}`, nil, 422, "where an object belongs"},
 		"file in place of a plan":         {open, "POST", "/v1/validate", `{"plan":"../../etc/passwd"}`, nil, 422, "there is no plan ../../etc/passwd"},

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/neuroshard/neuroshard"
@@ -118,8 +119,7 @@ func (s *replanner) prepareReplan(ctx context.Context, body *ReplanBody) (*repla
 // remaining returns the old plan with the cluster that is left without the lost devices. If the
 // request states the whole cluster, the lost devices are replaced.
 func (b *ReplanBody) remaining(old *plan.Plan) (*plan.Plan, []fault) {
-	devices := b.Problem.Overrides
-	replaced := len(b.Problem.Topology) > 0 || devices != nil && devices.Devices != nil && *devices.Devices == old.Cluster.Devices
+	replaced := len(b.Problem.Topology) > 0 || string(b.Problem.Overrides["devices"]) == strconv.Itoa(old.Cluster.Devices)
 	if len(b.Options.LostDevices) == 0 || replaced {
 		return old, nil
 	}

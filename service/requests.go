@@ -5,8 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -17,76 +16,66 @@ import (
 
 // ProblemBody is what is to be planned.
 type ProblemBody struct {
-	Name      string         `json:"name,omitempty" maxLength:"200" doc:"Name of the model, under which its plans are kept; it does not change the plan" example:"ranking-prod"`
-	Tables    Value          `json:"tables,omitempty" doc:"Tables in one of the JSON formats that neuroshard plan reads: an object of format neuroshard-tables, a scenario in TorchRec's words, or the list of the published prototype"`
-	TablesCSV string         `json:"tables_csv,omitempty" doc:"Tables as CSV text, in place of tables"`
-	Workload  string         `json:"workload,omitempty" maxLength:"200" doc:"Name of a workload, in place of tables" example:"mlperf-dlrm-dcnv2"`
-	Topology  Value          `json:"topology,omitempty" doc:"The cluster, with the keys of a topology file"`
-	Overrides *OverridesBody `json:"overrides,omitempty" doc:"Single fields of the cluster, as the flags of neuroshard plan state them"`
+	Name      string        `json:"name,omitempty" maxLength:"200" doc:"Name of the model, under which its plans are kept; it does not change the plan" example:"ranking-prod"`
+	Tables    Value         `json:"tables,omitempty" doc:"Tables in one of the JSON formats that neuroshard plan reads: an object of format neuroshard-tables, a scenario in TorchRec's words, or the list of the published prototype"`
+	TablesCSV string        `json:"tables_csv,omitempty" doc:"Tables as CSV text, in place of tables"`
+	Workload  string        `json:"workload,omitempty" maxLength:"200" doc:"Name of a workload, in place of tables" example:"mlperf-dlrm-dcnv2"`
+	Topology  Value         `json:"topology,omitempty" doc:"The cluster, with the keys of a topology file"`
+	Overrides OverridesBody `json:"overrides,omitempty" doc:"Single fields of the cluster, as the flags of neuroshard plan state them"`
 }
 
-// OverridesBody are single fields of a cluster.
-type OverridesBody struct {
-	Devices            *int      `json:"devices,omitempty" doc:"Number of devices" example:"8"`
-	Device             *string   `json:"device,omitempty" maxLength:"200" doc:"Device profile, one of GET /v1/devices" example:"a100-80"`
-	DevicesPerHost     *int      `json:"devices_per_host,omitempty" doc:"Devices that share a host's fast links; 8 if nobody states them, or all, if they are fewer or have no network between hosts"`
-	Memory             *Quantity `json:"memory,omitempty" doc:"Memory of a device, such as 40GiB"`
-	DeviceMemories     *string   `json:"device_memories,omitempty" maxLength:"100000" doc:"Memory of each device where devices differ, such as 40GiB,80GiB, or of some, such as 0-3=40GiB"`
-	ReserveShare       *float64  `json:"reserve_share,omitempty" doc:"Share of each device's memory to keep free of tables"`
-	ReserveFixed       *Quantity `json:"reserve_fixed,omitempty" doc:"Memory of each device to keep free on top of the share"`
-	HostMemory         *Quantity `json:"host_memory,omitempty" doc:"Memory of a full host that the tables of its devices may use, such as 1TiB"`
-	HostMemories       *string   `json:"host_memories,omitempty" maxLength:"100000" doc:"Memory of each host where hosts differ, such as 512GiB,1TiB, or of some, such as 0=512GiB"`
-	NetworkBandwidth   *Quantity `json:"network_bandwidth,omitempty" doc:"A device's share of the network between hosts, such as 50GB/s"`
-	NVLinkDomain       *int      `json:"nvlink_domain,omitempty" doc:"Devices that the links inside hosts join"`
-	Replicas           *int      `json:"replicas,omitempty" doc:"Number of sharding groups of 2D parallelism, without the auto of the flag; all other fields describe the whole cluster"`
-	SyncEvery          *int      `json:"sync_every,omitempty" doc:"Steps from one all-reduce of the replicas to the next"`
-	InterHost          *bool     `json:"inter_host_allreduce,omitempty" doc:"Whether the devices of a sharding group are consecutive"`
-	LinkBandwidth      *Quantity `json:"link_bandwidth,omitempty" doc:"Bandwidth of a device to the others of its host, for TorchRec's formulas"`
-	HBMBandwidth       *Quantity `json:"hbm_bandwidth,omitempty" doc:"Bandwidth of a device's memory, for TorchRec's formulas"`
-	HostLinkBandwidth  *Quantity `json:"host_link_bandwidth,omitempty" doc:"Bandwidth of a device to its host's memory, for TorchRec's formulas"`
-	BackwardMultiplier *float64  `json:"backward_multiplier,omitempty" doc:"Time of the kernels of the backward over that of the forward, for TorchRec's formulas"`
-	WeightedBackward   *float64  `json:"weighted_backward_multiplier,omitempty" doc:"Factor of the time of the backward for weighted lookups, for TorchRec's formulas"`
-	Accounting         *string   `json:"accounting,omitempty" maxLength:"200" doc:"Which bytes count against a device's memory: all, or torchrec for those that TorchRec's storage estimator counts in the newest release that is known, or torchrec-1.6, in another release"`
-	CommPrecision      *string   `json:"comm_precision,omitempty" maxLength:"200" doc:"Number format of the vectors that devices send each other"`
-	Engine             *string   `json:"for,omitempty" maxLength:"200" doc:"Engine that is to run the plan, torchrec or hugectr"`
-	Lanes              *string   `json:"lanes,omitempty" maxLength:"200" doc:"Which table sets the lanes of a bag: widest or own"`
-	MinWidth           *int      `json:"min_width,omitempty" doc:"Narrowest slice of a table, in columns"`
-	Batch              *int      `json:"batch,omitempty" doc:"Global batch in samples" example:"65536"`
-	Optimizer          *string   `json:"optimizer,omitempty" maxLength:"200" doc:"Optimizer of tables that state none" example:"rowwise_adagrad"`
-	Dim                *int      `json:"dim,omitempty" doc:"Columns of tables in the prototype's format, which does not state them"`
+// OverridesBody are single fields of a cluster, by the keys of input.Overrides; "for" is the engine.
+type OverridesBody map[string]Value
+
+// Schema returns the schema of the fields that package input knows.
+func (OverridesBody) Schema(huma.Registry) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Properties: map[string]*huma.Schema{}}
+	for _, f := range input.OverrideFields() {
+		property := &huma.Schema{Type: f.Type}
+		switch most := 100_000; {
+		case f.Unit != "":
+			property = Quantity{}.Schema(nil)
+		case f.Type == huma.TypeString:
+			property.MaxLength = &most
+		}
+		property.Description = f.About
+		s.Properties[overrideKey(f.Key)] = property
+	}
+	s.PrecomputeMessages()
+	return s
+}
+
+// overrideKey returns the key of a request that states a field.
+func overrideKey(key string) string {
+	if key == "engine" {
+		return "for"
+	}
+	return key
 }
 
 // overrides returns the fields as package input takes them, with a fault for each quantity that is not one.
-func (o *OverridesBody) overrides() (input.Overrides, []fault) {
+func (o OverridesBody) overrides() (input.Overrides, []fault) {
 	if o == nil {
 		return nil, nil
 	}
 	var faults []fault
 	all := input.Overrides{}
-	body, _ := json.Marshal(o) // it was read from JSON
-	var fields map[string]json.RawMessage
-	_ = json.Unmarshal(body, &fields)
-	for key, value := range fields {
-		text := string(value)
-		var written string
-		var number float64
-		switch size := slices.Contains([]string{"memory", "reserve_fixed", "host_memory"}, key); {
-		case text[0] == '"':
-			_ = json.Unmarshal(value, &written)
-			text = written
-		case size || strings.HasSuffix(key, "_bandwidth"):
-			if json.Unmarshal(value, &number) != nil || number < 0 || size && number != math.Trunc(number) {
-				faults = append(faults, fault{Location: "problem.overrides." + key, Message: clip(text) + " is not a whole number in range"})
+	for _, f := range input.OverrideFields() {
+		value, stated := o[overrideKey(f.Key)]
+		if text := string(value); !stated || text == "null" {
+			continue
+		} else if all[f.Key] = text; text[0] == '"' {
+			var written string
+			_ = json.Unmarshal(value, &written) // the body is JSON
+			all[f.Key] = written
+		} else if f.Unit != "" {
+			if number, err := strconv.ParseFloat(text, 64); err != nil || number < 0 || f.Unit == "B" && number != math.Trunc(number) {
+				faults = append(faults, fault{Location: "problem.overrides." + f.Key, Message: clip(text) + " is not a whole number in range"})
+				delete(all, f.Key)
 				continue
 			}
-			if text += "B"; !size {
-				text += "/s"
-			}
+			all[f.Key] += f.Unit
 		}
-		if key == "for" {
-			key = "engine"
-		}
-		all[key] = text
 	}
 	return all, faults
 }

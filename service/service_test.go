@@ -176,7 +176,7 @@ func TestFaults(t *testing.T) {
 		{`{"Problem": {"workload": "criteo-kaggle"}, "problem": {"workload": "criteo-kaggle"}}`, 422, []string{`field \"Problem\" is unknown`}},
 		{`{"problem": {"workload": "criteo-kaggle", "workload": "criteo-kaggle"}}`, 422, []string{`key \"workload\" is there twice`, `"problem"`}},
 		{`{"problem": {"workload": "criteo-kaggle", "overrides": {"devices": 0, "memory": "40", "device": "a100"}}}`, 422, []string{"devices", "problem.overrides.memory", "problem.overrides.device"}},
-		{`{"problem": {"workload": "criteo-kaggle", "overrides": {"replicas": "auto"}}}`, 422, []string{`"location":"problem.overrides.replicas"`, "a string is not a whole number"}},
+		{`{"problem": {"workload": "criteo-kaggle", "overrides": {"replicas": "auto"}}}`, 422, []string{`"location":"problem.overrides.replicas"`, "expected integer"}},
 		{`{"problem": {"workload": "criteo-kaggle", "topology": {"devices": 8, "device": "a100-80", "replicas": "auto"}}}`, 422, []string{"replicas"}},
 		{`{"problem": {"tables": {"format": "neuroshard-tables", "version": 1, "tables": [{"name": "a", "rows": 10, "dim": 6}]}}}`, 422, []string{"the number of devices is missing", "state overrides.devices", "dim 6 is not a multiple of 4", `"line":1`}},
 		{`{"problem": {"overrides": {"devices": 2, "device": "a100-80"}, "tables": [{"name": "a", "rows": 10, "dim": 4, "zip": 1}, {"name": "b", "rows": 10, "dim": 4, "zip": 1}]}}`, 422, []string{`unknown key \"zip\" in a table (2 times)","hint":`, `"errors":[{"location":"problem.tables"`, `"table":"a"`}},

@@ -54,6 +54,29 @@ func (o Overrides) Has(key string) bool {
 	return ok
 }
 
+// OverrideField is a key of Overrides: what it is, the JSON type of its values, and the unit of a quantity.
+type OverrideField struct{ Key, About, Type, Unit string }
+
+// OverrideFields returns the keys of Overrides.
+func OverrideFields() (list []OverrideField) {
+	add := func(key, about string, s schema) {
+		kind, _ := s["type"].(string)
+		of, _ := s["unit"].(string)
+		list = append(list, OverrideField{key, about, cmp.Or(kind, "string"), of})
+	}
+	for _, f := range clusterFields {
+		if !slices.Contains(stepKeys, f.key) {
+			add(f.key, f.hint, f.schema)
+		}
+	}
+	for _, f := range listedFields {
+		if slices.Contains([]string{"min_width", "dim", "optimizer"}, f.key) {
+			add(f.key, f.hint, f.schema)
+		}
+	}
+	return list
+}
+
 // Flag returns the flag of the command line that states a key.
 func Flag(key string) string {
 	if key == "engine" {

@@ -30,7 +30,7 @@ type field[T any] struct {
 	hint string
 	// byDefault says that a file may state the field for all tables.
 	byDefault bool
-	// schema is the JSON schema of the value as far as its kind knows.
+	// schema is the JSON schema of the value as far as its kind knows. The key unit is that of a quantity.
 	schema schema
 	read   func(r *reading, n *node, hint string, into *T)
 	// write returns the value to write, or nil if it states nothing.
@@ -432,9 +432,9 @@ var truth = kind[bool]{func(r *report, n *node, hint string) (bool, bool) {
 	return false, false
 }, unlessZero[bool], schema{"type": "boolean"}}
 
-// quantity is a string that parse reads. wanted names what it is.
-func quantity[V comparable](wanted string, parse func(string) (V, error)) kind[V] {
-	return kind[V]{func(r *report, n *node, hint string) (v V, ok bool) {
+// quantity is a string that parse reads. wanted names what it is, and inUnits its unit.
+func quantity[V comparable](wanted, inUnits string, parse func(string) (V, error)) kind[V] {
+	return kind[V]{schema: schema{"type": "string", "unit": inUnits}, read: func(r *report, n *node, hint string) (v V, ok bool) {
 		if n.kind == strictjson.Number {
 			r.add(n.line, fmt.Sprintf("%s: %s has no unit", n.key, clip(n.text)), hint)
 			return v, false
@@ -448,14 +448,14 @@ func quantity[V comparable](wanted string, parse func(string) (V, error)) kind[V
 			r.add(n.line, n.key+": "+what(err), hint)
 		}
 		return v, err == nil
-	}, func(v V) any { return nil }, schema{"type": "string"}}
+	}, write: func(v V) any { return nil }}
 }
 
 // size is a number of bytes with its unit.
-var size = quantity("a size with its unit", unit.ParseSize)
+var size = quantity("a size with its unit", "B", unit.ParseSize)
 
 // bandwidth is a number of bytes a second with its unit.
-var bandwidth = quantity("a bandwidth with its unit", unit.ParseBandwidth)
+var bandwidth = quantity("a bandwidth with its unit", "B/s", unit.ParseBandwidth)
 
 // what returns an error's first part: what is wrong, without what to do next.
 func what(err error) string {

@@ -130,7 +130,7 @@ var (
 		at("inter_host_allreduce", truth, "inter_host_allreduce is true if the devices of a sharding group are consecutive, as use_inter_host_allreduce of TorchRec's DMPCollection", func(t *TopologyFile) *bool { return &t.Topology.InterHostAllReduce }),
 		{key: "dense", hint: "dense is the model's dense part: a preset, or its layers as below", read: readDense},
 		{key: "stack", hint: "stack is the training system that runs the step: a preset, or its parts as below", read: readStack},
-		at("step", quantity("a time with its unit", unit.ParseMillis), stepHint, func(t *TopologyFile) *unit.Millis { return &t.step.measured }),
+		at("step", quantity("a time with its unit", "ms", unit.ParseMillis), stepHint, func(t *TopologyFile) *unit.Millis { return &t.step.measured }),
 		at("loader", bandwidth, loaderHint, func(t *TopologyFile) *unit.Bandwidth { return &t.step.loader }),
 		at("price", price, priceHint, func(t *TopologyFile) *float64 { return &t.step.price }),
 	})
