@@ -2,9 +2,6 @@ package report_test
 
 import (
 	"bytes"
-	"errors"
-	"io"
-	"testing"
 
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/lab/bench"
@@ -26,11 +23,6 @@ func judgements() []goldenCase {
 			all[0].Setting, all[0].Method = "d4\x1b[2J\nm16", "met\x1b[31mhod"
 			return report.Comparison(b, all, plain)
 		}},
-		{"comparison_predicted", func(b *bytes.Buffer) error { return report.Comparison(b, summaries(bench.Predicted), plain) }},
-		{"comparison_colour", func(b *bytes.Buffer) error {
-			return report.Comparison(b, summaries(bench.Simulated)[:1], report.Options{Colour: true})
-		}},
-		{"comparison_empty", func(b *bytes.Buffer) error { return report.Comparison(b, nil, plain) }},
 		{"gains_simulated", func(b *bytes.Buffer) error { return report.Gains(b, gains(), plain) }},
 		{"gains_hostile", func(b *bytes.Buffer) error {
 			g := gains()
@@ -53,13 +45,6 @@ func judgements() []goldenCase {
 			m.CommMeasured = modelfile.Measurement{Device: "EPYC 9654, 2 threads"}
 			return report.Accuracy(b, m, r, plain)
 		}},
-		{"accuracy_no_repeats", func(b *bytes.Buffer) error {
-			m, r := measuredManifest(), measuredAccuracy()
-			m.Measured, m.Card.LeftOut = modelfile.Measurement{}, 0
-			r.Compute.Noise = dataset.Noise{Spread: 3.25}
-			r.Compute.Spread = nil
-			return report.Accuracy(b, m, r, plain)
-		}},
 		{"accuracy_colour", func(b *bytes.Buffer) error {
 			m, r := measuredManifest(), measuredAccuracy()
 			m.Profile, m.Backend, m.Measured.Device = "evil\x1b[2J", "meter\x1b[31m\nline", "dev\x07ice"
@@ -67,13 +52,6 @@ func judgements() []goldenCase {
 			return report.Accuracy(b, m, r, report.Options{Colour: true})
 		}},
 		{"learning_curve", func(b *bytes.Buffer) error { return report.LearningCurve(b, curve(), plain) }},
-		{"learning_curve_measured", func(b *bytes.Buffer) error {
-			points := curve()
-			for i := range points {
-				points[i].Large = modelfile.Errors{}
-			}
-			return report.LearningCurve(b, points, plain)
-		}},
 	}
 }
 
@@ -181,26 +159,5 @@ func curve() []train.CurvePoint {
 	return []train.CurvePoint{
 		{Samples: 2000, Compute: modelfile.Errors{Mean: 4.5, P95: 12.25}, Large: modelfile.Errors{Samples: 500, Mean: 3.75, P95: 9.125}},
 		{Samples: 100_000, Compute: modelfile.Errors{Mean: .5, P95: 1.25}, Large: modelfile.Errors{Samples: 500, Mean: .75, P95: 2.125}},
-	}
-}
-
-// No report of them hides that it could not be written.
-func TestJudgementsReportFailedWrites(t *testing.T) {
-	for name, write := range map[string]func(w io.Writer) error{
-		"comparison": func(w io.Writer) error {
-			return report.Comparison(w, summaries(bench.Simulated), report.Options{})
-		},
-		"gains": func(w io.Writer) error { return report.Gains(w, gains(), report.Options{}) },
-		"accuracy": func(w io.Writer) error {
-			return report.Accuracy(w, manifest("simulated"), accuracy(), report.Options{})
-		},
-		"measured accuracy": func(w io.Writer) error {
-			return report.Accuracy(w, measuredManifest(), measuredAccuracy(), report.Options{})
-		},
-		"curve": func(w io.Writer) error { return report.LearningCurve(w, curve(), report.Options{}) },
-	} {
-		if err := write(brokenWriter{}); !errors.Is(err, errBroken) {
-			t.Errorf("%s: got %v, want %v", name, err, errBroken)
-		}
 	}
 }

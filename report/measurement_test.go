@@ -2,14 +2,9 @@ package report_test
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/verify"
@@ -39,7 +34,6 @@ func measurements() []goldenCase {
 			i.Folder, i.Seconds = "samples", 1234.5
 			i.Realised = &report.RealisedInfo{Tables: 1234, Mean: .125, Max: 4.9}
 		}),
-		show("dataset_colour", colour, func(*dataset.Dataset, *report.DatasetInfo) {}),
 		show("dataset_simulated", plain, func(set *dataset.Dataset, i *report.DatasetInfo) {
 			i.Folder = "samples"
 			by := dataset.Provenance{Source: dataset.Simulated, Profile: "a100-80", Backend: "simulated device, version 1", Seed: 3}
@@ -51,18 +45,6 @@ func measurements() []goldenCase {
 			}
 			set.Comm.Samples[0].Quarantined = false
 		}),
-		// Nothing was measured a second time, and nothing set aside.
-		show("dataset_no_repeats", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) {
-			set.Compute.Repeats, set.Compute.Anchors = nil, set.Compute.Anchors[:1]
-			set.Compute.Samples, set.Comm.Samples = set.Compute.Samples[:1], set.Comm.Samples[1:]
-		}),
-		show("dataset_no_comm", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) { set.Comm = nil }),
-		show("dataset_no_compute", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) { set.Compute = nil }),
-		show("dataset_empty_parts", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) {
-			set.Compute = &dataset.Compute{Provenance: set.Compute.Provenance}
-			set.Comm = &dataset.Comm{Provenance: set.Comm.Provenance}
-		}),
-		show("dataset_nothing", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) { *set = dataset.Dataset{} }),
 		show("dataset_mixed", plain, func(set *dataset.Dataset, _ *report.DatasetInfo) {
 			set.Comm.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: "my-cpu", Backend: "simulated device, version 1", Seed: 3}
 		}),
@@ -81,9 +63,6 @@ func measurements() []goldenCase {
 		{"ceilings_hostile", func(b *bytes.Buffer) error {
 			return report.Ceilings(b, dataset.Provenance{Device: "dev\x1b[31mice", Kernel: "ker\nnel"}, map[string]float64{"copy\x1b[2J": 1, "": 2}, colour)
 		}},
-		{"ceilings_none", func(b *bytes.Buffer) error {
-			return report.Ceilings(b, measuredDataset().Compute.Provenance, nil, plain)
-		}},
 
 		{"verify", func(b *bytes.Buffer) error {
 			return report.Verify(b, verifiedPlan(), report.Options{Name: "plan.json"})
@@ -97,22 +76,6 @@ func measurements() []goldenCase {
 		}},
 		{"verify_no_comm", func(b *bytes.Buffer) error { return report.Verify(b, withoutComm(), plain) }},
 		{"verify_no_comm_json", func(b *bytes.Buffer) error { return report.VerifyJSON(b, withoutComm()) }},
-		{"verify_no_comm_colour", func(b *bytes.Buffer) error { return report.Verify(b, withoutComm(), colour) }},
-		{"verify_one_device", func(b *bytes.Buffer) error {
-			r := verifiedPlan()
-			r.Devices, r.Costs = r.Devices[:1], r.Costs[:1]
-			return report.Verify(b, r, plain)
-		}},
-		// A plan whose file states no times, and a device that has nothing.
-		{"verify_idle", func(b *bytes.Buffer) error {
-			r := verifiedPlan()
-			r.Predicted = 0
-			for i := range r.Devices {
-				r.Devices[i].Predicted = plan.StepTimes{}
-			}
-			r.Devices[1] = verify.Device{}
-			return report.Verify(b, r, plain)
-		}},
 		{"verify_hostile", func(b *bytes.Buffer) error {
 			r := withoutComm()
 			r.Provenance.Device, r.Provenance.Kernel, r.CommMissing = "dev\x1b[31mice", "ker\nnel", "one GPU\x1b[2J\nonly"
@@ -120,7 +83,6 @@ func measurements() []goldenCase {
 		}},
 
 		{"verified", func(b *bytes.Buffer) error { return report.Verified(b, verifiedPlans(), plain) }},
-		{"verified_colour", func(b *bytes.Buffer) error { return report.Verified(b, verifiedPlans(), colour) }},
 		{"verified_hostile", func(b *bytes.Buffer) error {
 			c := verifiedPlans()
 			c.Method, c.Methods[0].Method = "neuro\x1b[2Jshard", "neuro\x1b[2Jshard"
@@ -133,9 +95,6 @@ func measurements() []goldenCase {
 		{"trace_warnings", func(b *bytes.Buffer) error {
 			warnings := []string{"table 3: no lookups", "table\x1b[31m 4:\nno lookups", "table 5: no lookups", "table 6: no lookups", "table 7: no lookups"}
 			return report.Trace(b, report.NewTraceInfo("log.csv", "tables.json", tracedTables(2), 1, warnings), colour)
-		}},
-		{"trace_empty", func(b *bytes.Buffer) error {
-			return report.Trace(b, report.NewTraceInfo("log.csv", "tables.json", nil, 100, []string{"there are no tables"}), plain)
 		}},
 		{"trace_hostile", func(b *bytes.Buffer) error {
 			tables := tracedTables(1)
@@ -189,19 +148,6 @@ func verifiedPlan() *verify.Result {
 	}
 }
 
-// TestNoNegativeZero wants no sign before a difference that prints as 0.
-func TestNoNegativeZero(t *testing.T) {
-	r := verifiedPlan()
-	r.Predicted, r.Measured = 7.2499, 7.25
-	var b bytes.Buffer
-	if err := report.Verify(&b, r, report.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if text := b.String(); strings.Contains(text, "-0.0") || !strings.Contains(text, "7.25 ms (0.0 %)") {
-		t.Errorf("got\n%s\nwant 0.0 %% without a sign", text)
-	}
-}
-
 // withoutComm is what a single GPU can measure of a plan.
 func withoutComm() *verify.Result {
 	r := verifiedPlan()
@@ -236,60 +182,6 @@ func tracedTables(n int) []problem.Table {
 		})
 	}
 	return all
-}
-
-func TestTraceInfo(t *testing.T) {
-	info := report.NewTraceInfo("log.csv", "tables.json", tracedTables(7), 100, []string{"w"})
-	names := func(info report.TraceInfo) (all []string) {
-		for _, b := range info.Busiest {
-			all = append(all, b.Name)
-		}
-		return all
-	}
-	// Pooling factors are 0, 5, 3, 1, 6, 4 and 2, and a quarter each.
-	if diff := cmp.Diff([]string{"t4", "t1", "t5", "t2", "t6"}, names(info)); diff != "" {
-		t.Errorf("busiest tables (-want +got):\n%s", diff)
-	}
-	if info.Tables != 7 || info.Rows != 28000 || info.Lookups != 2275 || info.Unique < 2104.1 || info.Unique > 2104.3 || info.Batch != 100 {
-		t.Errorf("got %+v, want 7 tables, 28,000 rows, 2,275 lookups, 2,104.2 distinct rows", info)
-	}
-	tied := tracedTables(8) // the last has the pooling factor of the first
-	if got := names(report.NewTraceInfo("", "", append(tied[7:8:8], tied[0]), 1, nil)); got[0] != "t7" {
-		t.Errorf("of two tables with equally many lookups got %q first, want the given order", got)
-	}
-	// Lists are lists in the JSON, empty ones too.
-	text, err := json.Marshal(report.NewTraceInfo("log.csv", "tables.json", nil, 1, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := `{"trace":"log.csv","output":"tables.json","tables":0,"batch":1,"rows":0,"lookups":0,"unique_rows":0,"busiest":[],"warnings":[]}`
-	if string(text) != want {
-		t.Errorf("got %s, want %s", text, want)
-	}
-}
-
-// The summary is of what the dataset holds: samples that were set aside count
-// among those of their kind, but not for the noise.
-func TestDatasetSummary(t *testing.T) {
-	set := measuredDataset()
-	got := report.DatasetSummary(set)
-	if got.Groups != 1500 || got.Exchanges != 2 || got.Tables != 1200 || got.Quarantined != 2 {
-		t.Errorf("got %+v, want 1,500 groups over 1,200 tables, 2 exchanges, 2 quarantined", got)
-	}
-	if got.Noise != set.Compute.Noise() || got.Noise.Repeats != 3 {
-		t.Errorf("got noise %+v, want the dataset's, of 3 repeats", got.Noise)
-	}
-	if *got.Compute != set.Compute.Provenance || *got.Comm != set.Comm.Provenance {
-		t.Error("got another provenance than the dataset's")
-	}
-	for name, text := range map[string]string{
-		"nothing": `{"folder":"","tables":0,"groups":0,"exchanges":0,"quarantined":0,"noise":{"repeats":0,"mean_percent":0,"median_percent":0,"p95_percent":0,"anchors":0,"drift_percent":0,"spread_percent":0}}`,
-	} {
-		got, err := json.Marshal(report.DatasetSummary(dataset.Dataset{}))
-		if err != nil || string(got) != text {
-			t.Errorf("%s: got %s and error %v, want %s", name, got, err, text)
-		}
-	}
 }
 
 // Whatever a worker or a file calls itself, a report has no control characters
@@ -334,24 +226,6 @@ func TestReportsSayWhatIsSimulated(t *testing.T) {
 		simulated := mixed || strings.HasSuffix(c.name, "simulated") || c.name == "accuracy" || c.name == "comparison_colour"
 		if got := strings.Contains(b.String(), "SIMULATED"); got != simulated {
 			t.Errorf("%s: SIMULATED in it is %v, want %v:\n%s", c.name, got, simulated, b.String())
-		}
-	}
-}
-
-func TestMeasurementsReportFailedWrites(t *testing.T) {
-	set := report.DatasetSummary(measuredDataset())
-	for name, write := range map[string]func(w io.Writer) error{
-		"dataset":  func(w io.Writer) error { return report.Dataset(w, set, report.Options{}) },
-		"ceilings": func(w io.Writer) error { return report.Ceilings(w, *set.Compute, nil, report.Options{}) },
-		"verify":   func(w io.Writer) error { return report.Verify(w, verifiedPlan(), report.Options{}) },
-		"json":     func(w io.Writer) error { return report.VerifyJSON(w, verifiedPlan()) },
-		"verified": func(w io.Writer) error { return report.Verified(w, verifiedPlans(), report.Options{}) },
-		"trace": func(w io.Writer) error {
-			return report.Trace(w, report.NewTraceInfo("", "", tracedTables(2), 1, []string{"w"}), report.Options{})
-		},
-	} {
-		if err := write(brokenWriter{}); !errors.Is(err, errBroken) {
-			t.Errorf("%s: got %v, want %v", name, err, errBroken)
 		}
 	}
 }

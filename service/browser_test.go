@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/neuroshard/neuroshard/internal/browser"
 	"github.com/neuroshard/neuroshard/service"
@@ -53,112 +52,6 @@ func named(s *server, name string) string {
 		s.Fatal(err)
 	}
 	return s.object(200, "POST", "/v1/plan", strings.Replace(quickBody, `"problem": {`, `"problem": {"name": `+string(text)+`, `, 1))["id"].(string)
-}
-
-// The page plans what the form states, and shows the plan.
-func TestLiveForm(t *testing.T) {
-	b := browser.Start(t)
-	_, address := liveAt(t, service.Options{})
-	p := b.Open(t, address, browser.View{})
-	p.Want(`document.querySelector("h1").textContent === "Plans"`)
-	p.Axe()
-	paste(t, p, wideTables(8))
-	p.Fill("input[name=name]", "ranking")
-	p.Fill("input[name=devices]", "4")
-	p.Choose("select[name=device]", "a100-80")
-	p.Fill("input[name=batch]", "4096")
-	p.Focus("input[name=batch]")
-	p.Press("\r") // Enter sends the form
-	p.Want(`location.hash.startsWith("#/plans/")`)
-	p.Want(`document.querySelectorAll(".tile").length >= 8`)
-	p.Want(`document.querySelector("h1").textContent === "ranking"`)
-	p.Axe()
-	// The history of the model has it.
-	p.Click(`a[href="#/"]`)
-	p.Want(`document.querySelector('a[href="#/models/ranking"]') !== null`)
-	p.Click(`a[href="#/models/ranking"]`)
-	p.Want(`document.querySelector("h1").textContent === "ranking" && document.querySelectorAll("tbody tr").length === 1`)
-	p.Axe()
-	// Back and forward are views, too.
-	p.Value(`history.back()`, new(any))
-	p.Want(`document.querySelector("h1").textContent === "Plans"`)
-}
-
-// What-if plans for other clusters while the reader changes them.
-func TestLiveWhatIf(t *testing.T) {
-	b := browser.Start(t)
-	s, address := liveAt(t, service.Options{})
-	id := named(s, "ranking")
-	p := b.Open(t, address+"#/plans/"+id, browser.View{})
-	const outcome = `(document.querySelector(".live-costs") || {textContent: ""}).textContent`
-	const summary = `(document.querySelector(".ns .summary") || {textContent: ""}).textContent`
-	const settled = `document.querySelector("[aria-busy=true]") === null && document.querySelector(".live-costs") !== null`
-	p.Want(`document.querySelectorAll(".tile").length > 0`)
-	before := p.Text(summary)
-	for _, c := range []struct {
-		what, want string
-		act        func()
-	}{
-		{"devices", ` on 1 host x 4 `, func() { p.Fill(".live-whatif input[name=devices]", "4") }},
-		{"kind of GPU", ` h100-80`, func() { p.Choose(".live-whatif select[name=device]", "h100-80") }},
-		{"engine", `torchrec`, func() { p.Choose(".live-whatif select[name=for]", "torchrec") }},
-		{"batch", `batch `, func() { p.Click(".live-whatif input[name=batch] ~ button:last-of-type") }},
-	} {
-		was, start := p.Text(outcome), time.Now()
-		p.Value(`performance.clearMeasures()`, new(any))
-		c.act()
-		p.Want(`performance.getEntriesByName("what-if").length > 0 && ` + settled)
-		t.Logf("%s: %s ms from the request to the new picture, %v with the browser's driver; %q -> %q", c.what,
-			p.Text(`performance.getEntriesByName("what-if").at(-1).duration.toFixed(0)`), time.Since(start).Round(time.Millisecond), was, p.Text(outcome))
-		if c.want != "torchrec" {
-			p.Want(fmt.Sprintf(`%s.includes(%q)`, summary, c.want))
-		}
-	}
-	p.Axe()
-	p.Want(`location.hash.includes("devices=4")`)
-	p.Click(".live-result > button")
-	p.Want(fmt.Sprintf(`%s === %q`, summary, before))
-	// An address with changes shows them again.
-	again := b.Open(t, address+"#/plans/"+id+"?devices=4", browser.View{})
-	again.Want(settled)
-	again.Want(summary + `.includes(" on 1 host x 4 ")`)
-	again.Click(".live-outcome a:last-of-type") // side by side
-	again.Want(`document.querySelectorAll(".half h3").length > 0`)
-	again.Axe()
-}
-
-// What the service refuses is said as text beside the field.
-func TestLiveRefusals(t *testing.T) {
-	b := browser.Start(t)
-	s, address := liveAt(t, service.Options{})
-	id := named(s, "ranking")
-	p := b.Open(t, address+"#/plans/"+id, browser.View{})
-	p.Expect("422")
-	p.Expect("400")
-	p.Want(`document.querySelectorAll(".tile").length > 0`)
-	const said = `[...document.querySelectorAll(".live-error, .live-refusal")].map(e => e.textContent).join("")`
-	p.Fill(".live-whatif input[name=devices]", "1000000")
-	p.Want(said + ` !== ""`)
-	t.Logf("a million devices: %s", p.Text(said))
-	p.Want(`document.activeElement.closest(".live-whatif") !== null`)
-	p.Axe()
-	p.Fill(".live-whatif input[name=devices]", "2")
-	p.Want(said + ` === ""`)
-	f := b.Open(t, address+"#/new", browser.View{})
-	f.Expect("422")
-	f.Want(`document.querySelector("input[name=devices]") !== null`)
-	paste(t, f, "name,rows,dim\n<img src=x onerror=window.ran=1>,-3,6\n")
-	f.Fill("input[name=devices]", "2")
-	f.Choose("select[name=device]", "a100-80")
-	f.Click("button[type=submit]")
-	f.Want(said + `.includes("dim 6")`)
-	t.Logf("wrong tables: %s", f.Text(said))
-	f.Want(`window.ran === undefined && document.querySelector("img") === null`)
-	f.Axe()
-	missing := b.Open(t, address+"#/plans/00000000000000000000000000000000", browser.View{})
-	missing.Expect("404")
-	missing.Want(`document.querySelector("[role=alert]") !== null`)
-	missing.Axe()
 }
 
 // A job shows its progress, and is canceled by the keyboard.

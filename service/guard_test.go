@@ -141,30 +141,6 @@ func TestMarkupInNames(t *testing.T) {
 	}
 }
 
-// TestListsAreLimited sends a list that takes far more memory than its bytes.
-func TestListsAreLimited(t *testing.T) {
-	s := start(t, service.Options{})
-	w := s.ask("POST", "/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"devices":[`+strings.Repeat("1,", 1<<16)+`1]}}`)
-	if want := "there are more than 65536 elements"; w.Code != 422 || !strings.Contains(w.Body.String(), want) {
-		t.Errorf("got %d %.300s, want 422 %s", w.Code, w.Body, want)
-	}
-}
-
-// TestEachLimitOfProblems goes above one limit at a time.
-func TestEachLimitOfProblems(t *testing.T) {
-	s := start(t, service.Options{Limits: service.Limits{Devices: 4, Tables: 30}})
-	for _, c := range []struct{ path, body, want string }{
-		{"/v1/plan", `{"problem":{"workload":"criteo-kaggle","overrides":{"devices":5}}}`, "5 devices"},
-		{"/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"devices":[1,5]}}`, "5 devices"},
-		{"/v1/sweep", `{"problem":{"workload":"criteo-kaggle"},"axes":{"devices":[1],"scale":["tables=2"]}}`, "52 tables"},
-	} {
-		got := s.object(422, "POST", c.path, c.body)
-		if got["type"] != "urn:neuroshard:limit" || !strings.Contains(fmt.Sprint(got), c.want) {
-			t.Errorf("%s: got %v, want the limit of %s", c.path, got, c.want)
-		}
-	}
-}
-
 // TestTablesAreLimitedAsTheyAreRead wants only the limit of tables as the fault, not the faults of
 // tables beyond it: 23 MiB of CSV once took 2 GiB.
 func TestTablesAreLimitedAsTheyAreRead(t *testing.T) {
@@ -254,22 +230,6 @@ func TestBrokenStore(t *testing.T) {
 		t.Errorf("got saved %v, cached %v: a plan is the answer all the same", got["saved"], got["cached"])
 	}
 	s.object(200, "GET", "/v1/plans/"+got["id"].(string), "") // it stays in memory
-}
-
-func TestMemoryOfBodies(t *testing.T) {
-	opt := service.Options{}
-	opt.Store = broken{}
-	all, err := service.New(opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &server{t, all.Handler()}
-	if !all.Bodies(all.BodyMemory()) {
-		t.Fatal("the memory is in use")
-	}
-	if w := s.ask("POST", "/v1/plan", quickBody); w.Code != 503 || w.Header().Get("Retry-After") == "" {
-		t.Errorf("got %d %s, want 503 with Retry-After", w.Code, w.Body)
-	}
 }
 
 // TestMemoryOfBodiesReturns sends bodies with and without faults to each route: all memory of bodies is

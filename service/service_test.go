@@ -3,7 +3,6 @@ package service_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -84,24 +83,6 @@ var patient = service.Limits{Time: 24 * time.Hour}
 // quickBody is a plan of a few ms.
 const quickBody = `{"problem": {"workload": "criteo-kaggle", "overrides": {"devices": 2}}, "options": {"method": "size", "certificate": false, "baselines": false}}`
 
-func TestPlan(t *testing.T) {
-	s := start(t, service.Options{})
-	first := s.object(200, "POST", "/v1/plan", workloadBody)
-	if first["cached"] != false || first["saved"] != true {
-		t.Errorf("got cached %v, saved %v, want false, true", first["cached"], first["saved"])
-	}
-	again := s.object(200, "POST", "/v1/plan", workloadBody)
-	if again["cached"] != true || again["id"] != first["id"] {
-		t.Errorf("got cached %v, id %v, want true, %v", again["cached"], again["id"], first["id"])
-	}
-	s.object(200, "GET", "/v1/plans/"+first["id"].(string), "")
-	s.object(200, "GET", "/openapi.json", "")
-	s.object(200, "GET", "/healthz", "")
-	if w := s.ask("GET", "/metrics", ""); !strings.Contains(w.Body.String(), "neuroshard_http_requests_total") {
-		t.Errorf("metrics: %s", w.Body)
-	}
-}
-
 // TestFaultsOutsideOfBodies sends faults of parameters, paths and methods. Their answers have the same
 // form as those of bodies.
 func TestFaultsOutsideOfBodies(t *testing.T) {
@@ -138,17 +119,6 @@ func TestFaultsOutsideOfBodies(t *testing.T) {
 		}
 		if allow := w.Header().Get("Allow"); (c.status == 405) != (allow != "") {
 			t.Errorf("%s %s: got Allow %q", c.method, c.path, allow)
-		}
-	}
-}
-
-// TestWrongQuantities wants one fault for each wrong quantity.
-func TestWrongQuantities(t *testing.T) {
-	s := start(t, service.Options{})
-	for _, memory := range []string{`"-3GiB"`, `"40"`, `1.5`} {
-		got := s.object(422, "POST", "/v1/plan", `{"problem": {"workload": "criteo-kaggle", "overrides": {"memory": `+memory+`}}}`)
-		if faults, _ := got["errors"].([]any); len(faults) != 1 || !strings.Contains(fmt.Sprint(faults), "problem.overrides.memory") {
-			t.Errorf("memory %s: got %v, want one fault", memory, got)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -116,36 +115,6 @@ func TestBenchInterruptedWithoutAFile(t *testing.T) {
 	for _, args := range [][]string{comparison(t), comparison(t, "--json", "-"), score} {
 		if r := runHere(ended, quiet(), args...); r.code != exitNothingFound || r.stdout != "" {
 			t.Errorf("%q: got exit code %d, output %q and %q, want %d and none", args, r.code, r.stdout, r.stderr, exitNothingFound)
-		}
-	}
-}
-
-// TestBenchTerminal shows progress on a terminal, and none elsewhere.
-func TestBenchTerminal(t *testing.T) {
-	terminal := quiet()
-	terminal.terminal = func(any) (int, bool) { return 200, true }
-	clock := time.Unix(1e9, 0)
-	terminal.now = func() time.Time { clock = clock.Add(time.Second); return clock }
-	on := runHere(t.Context(), terminal, comparison(t)...)
-	if on.code != exitOK || !strings.Contains(on.stderr, "planning") || !strings.Contains(on.stderr, "%") {
-		t.Errorf("on a terminal: got exit code %d and %q on stderr, want progress", on.code, on.stderr)
-	}
-	off := runHere(t.Context(), quiet(), comparison(t)...)
-	if off.code != exitOK || off.stderr != "" || strings.Contains(off.stdout, "\x1b") {
-		t.Errorf("in a pipe: got exit code %d, stderr %q and colours %v, want none", off.code, off.stderr, strings.Contains(off.stdout, "\x1b"))
-	}
-}
-
-// TestBenchFullDisk wants no comparison to end well whose output was lost.
-func TestBenchFullDisk(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
-	for _, more := range [][]string{nil, {"--json", "-"}} {
-		var stderr bytes.Buffer
-		code := run(t.Context(), strings.NewReader(""), full{}, &stderr, comparison(t, more...), quiet())
-		if want := "neuroshard: error: disk full\n"; code != exitBad || stderr.String() != want {
-			t.Errorf("%q: got exit code %d and %q, want %d and %q", more, code, stderr.String(), exitBad, want)
 		}
 	}
 }

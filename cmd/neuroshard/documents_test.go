@@ -241,19 +241,6 @@ func costs(lines []string) []float64 {
 	return all
 }
 
-func TestCostsAreNear(t *testing.T) {
-	want := []string{"predicted cost  2.00 ms (by a model)", "devices  8"}
-	for got, near := range map[string]bool{
-		"predicted cost  2.08 ms (by a model)": true,
-		"predicted cost  2.12 ms (by a model)": false,
-		"devices  8":                           false,
-	} {
-		if costsAreNear(want, []string{got}) != near {
-			t.Errorf("%q beside %q: near is %v, want %v", got, want[0], !near, near)
-		}
-	}
-}
-
 // shownCommands finds the commands in the fenced blocks of a document. What
 // looks like a command but would not be run is an error. Commands of blocks that
 // Python's tests run are left out.
@@ -338,73 +325,4 @@ func refresh(want, got []string) []string {
 		return got
 	}
 	return slices.Concat(got[:len(head)], []string{leftOut}, got[len(got)-len(tail):])
-}
-
-func TestShownCommands(t *testing.T) {
-	for _, test := range []struct {
-		name, text string
-		want       string // LINE:ARGS:FROM-TO of each command, with BY before it
-		errors     int
-	}{
-		{"none", "neuroshard plan\n", "", 0},
-		{"output", "```\n$ neuroshard plan x\na\nb\n\n$ neuroshard show\n```\nc\n", "1:plan x:2-4 5:show:6-6", 0},
-		{"two blocks", "```\n$ neuroshard a\n1\n```\n\n```\n$ neuroshard b\n2\n```", "1:a:2-3 6:b:7-8", 0},
-		{"go run is the command", "```\n$ go run ./cmd/neuroshard a\n1\n```", "1:a:2-3", 0},
-		{"go is not run", "```\n$ go test ./...\nok\n$ neuroshard a\n```", "3:a:4-4", 0},
-		{"errors are output", "```\n$ neuroshard a\nneuroshard: error: no\n```", "1:a:2-3", 0},
-		{"no prompt", "```\nneuroshard plan\n```", "", 1},
-		{"pipe", "```\n$ neuroshard plan x | less\n```", "", 1},
-		{"other program", "```\n$ make\n```", "", 1},
-		{"measured", "```console long\n$ neuroshard a\n1\n```\n```console\n$ neuroshard b\n```", "long1:a:2-3 5:b:6-6", 0},
-		{"python", "```console python\n$ torchrun train.py | tail\n```\n```\n$ neuroshard b\n```", "4:b:5-5", 0},
-		{"a file", "```csv a.csv\n$ neuroshard a\n```", "", 0},
-		{"unknown test", "```console never\n$ neuroshard a\n```", "never1:a:2-2", 1},
-		{"two gaps", "```\n$ neuroshard a\n...\nb\n...\n```", "1:a:2-5", 1},
-	} {
-		commands, errs := shownCommands("README.md", strings.Split(test.text, "\n"))
-		var all []string
-		for _, c := range commands {
-			all = append(all, fmt.Sprintf("%s%d:%s:%d-%d", c.by, c.line, strings.Join(c.args, " "), c.from, c.to))
-		}
-		if got := strings.Join(all, " "); got != test.want || len(errs) != test.errors {
-			t.Errorf("%s: got %q and errors %v, want %q and %d", test.name, got, errs, test.want, test.errors)
-		}
-	}
-}
-
-func TestNumberless(t *testing.T) {
-	want := []string{"device 3: 1,024.5 ms  ██░░ -2 %", "ready"}
-	for got, same := range map[string]bool{
-		"device 0: 7 ms  █▓▒░ +0.1 %": true,
-		"device 0: 7 s  █▓▒░ +0.1 %":  false,
-	} {
-		if agreement(long)(want, []string{got, "ready"}) != same {
-			t.Errorf("%q beside %q: got agreement %v, want %v", got, want[0], !same, same)
-		}
-	}
-}
-
-func TestAgrees(t *testing.T) {
-	for _, test := range []struct {
-		want, got string
-		agrees    bool
-		refreshed string
-	}{
-		{"a b", "a b", true, "a b"},
-		{"a b", "a c", false, "a c"},
-		{"a b", "a b c", false, "a b c"},
-		{"a ... c", "a x y c", true, "a ... c"},
-		{"a ... c", "b x y d", false, "b ... d"},
-		{"a ... c", "a c", false, "a c"},
-		{"a ...", "a b c", true, "a ..."},
-		{"... c", "a b c", true, "... c"},
-	} {
-		want, got := strings.Fields(test.want), strings.Fields(test.got)
-		if agrees(want, got) != test.agrees {
-			t.Errorf("shown %q, output %q: got agreement %v, want %v", test.want, test.got, !test.agrees, test.agrees)
-		}
-		if got := strings.Join(refresh(want, got), " "); got != test.refreshed {
-			t.Errorf("shown %q, output %q: got %q after an update, want %q", test.want, test.got, got, test.refreshed)
-		}
-	}
 }

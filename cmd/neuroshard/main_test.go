@@ -400,24 +400,6 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
-// TestWorkersDoNotChangeThePlan compares the bytes of plan files.
-func TestWorkersDoNotChangeThePlan(t *testing.T) {
-	var files [2][]byte
-	for i, workers := range []string{"1", "8"} {
-		path := filepath.Join(t.TempDir(), "plan.json")
-		if r := runHere(t.Context(), quiet(), "plan", "workload:nvidia-synthetic-small", "--no-baselines", "--workers", workers, "-o", path); r.code != exitOK {
-			t.Fatalf("got exit code %d: %s", r.code, r.stderr)
-		}
-		var err error
-		if files[i], err = os.ReadFile(path); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !bytes.Equal(files[0], files[1]) {
-		t.Errorf("got other bytes with 8 workers than with 1")
-	}
-}
-
 // A command that waits for input ends when it is interrupted.
 func TestInterruptedWaitingForInput(t *testing.T) {
 	for _, args := range [][]string{{"show", "-"}, {"plan", "-", "--devices", "2", "--device", "a100-80"}, {"import", "-", "--devices", "2", "--device", "a100-80"}} {

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/neuroshard/neuroshard"
 )
 
@@ -102,35 +100,4 @@ func lists(t *testing.T, text, instruction string) (all [][]string) {
 		t.Fatalf("got no %s in the form of a list", instruction)
 	}
 	return all
-}
-
-// TestReleaseFiles wants the files that archives of a release hold to exist, apart from those that
-// .ci/release makes.
-func TestReleaseFiles(t *testing.T) {
-	var config struct {
-		Builds   []struct{ Main string }
-		Archives []struct {
-			Files []struct{ Src string }
-		}
-	}
-	if err := yaml.Unmarshal([]byte(content(t, ".goreleaser.yaml")), &config); err != nil {
-		t.Fatal(err)
-	}
-	if len(config.Builds) != 1 || len(config.Archives) != 1 {
-		t.Fatalf("got %d builds and %d archives, want 1 and 1", len(config.Builds), len(config.Archives))
-	}
-	content(t, path.Join(config.Builds[0].Main, "main.go"))
-	script := content(t, ".ci/release")
-	for _, file := range config.Archives[0].Files {
-		switch name, made := strings.CutPrefix(file.Src, "bin/release/"); {
-		case made:
-			if !strings.Contains(script, `"$into/`+strings.SplitN(name, "/", 2)[0]) {
-				t.Errorf("archives hold %s, which .ci/release does not make", file.Src)
-			}
-		default:
-			for _, name := range strings.Split(strings.Trim(file.Src, "{}"), ",") {
-				content(t, name)
-			}
-		}
-	}
 }

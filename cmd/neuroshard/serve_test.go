@@ -195,28 +195,6 @@ func TestServeEndsInTime(t *testing.T) {
 	}
 }
 
-// Two servers on one folder: each has the plans that clients of the other received.
-func TestTwoServersOnOneFolder(t *testing.T) {
-	data := t.TempDir()
-	servers := []*testServer{startServer(t, "--data", data), startServer(t, "--data", data)}
-	header := http.Header{"Content-Type": {"application/json"}}
-	for i, s := range servers {
-		body := `{"problem":{"workload":"dlrm-datasets-10x2"},"options":{"method":"size","seed":` + string(rune('1'+i)) + `}}`
-		status, text := s.ask(http.MethodPost, s.address+"/v1/plan", body, header)
-		id := regexp.MustCompile(`"id": *"(\w+)"`).FindStringSubmatch(text)
-		if status != http.StatusOK || id == nil {
-			t.Fatalf("server %d: got status %d: %.300s", i, status, text)
-		}
-		other := servers[1-i]
-		if status, text := other.ask(http.MethodGet, other.address+"/v1/plans/"+id[1], "", nil); status != http.StatusOK {
-			t.Errorf("a plan of the other server: got status %d: %.300s", status, text)
-		}
-	}
-	for _, s := range servers {
-		s.end()
-	}
-}
-
 // TestServeWithoutAQueue runs a job, and wants a second one to be refused.
 func TestServeWithoutAQueue(t *testing.T) {
 	s := startServer(t, "--data", t.TempDir(), "--grace", "0s", "--time-limit", "24h", "--concurrency", "1", "--queue", "0")

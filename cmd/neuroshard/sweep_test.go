@@ -72,18 +72,6 @@ func TestSweepInterrupted(t *testing.T) {
 	t.Error("got no complete sweep however long the context lasted")
 }
 
-// TestSweepProgress shows the cells that are planned on a terminal, and nothing elsewhere.
-func TestSweepProgress(t *testing.T) {
-	terminal := quiet()
-	terminal.terminal = func(any) (int, bool) { return 100, true }
-	if r := sweepHere(t, t.Context(), terminal, sweptTables...); r.code != exitOK || !strings.Contains(r.stderr, "planning") {
-		t.Errorf("on a terminal: got exit code %d and progress %q, want one", r.code, r.stderr)
-	}
-	if r := sweepHere(t, t.Context(), quiet(), sweptTables...); r.code != exitOK || r.stderr != "" {
-		t.Errorf("in a pipe: got exit code %d and progress %q, want none", r.code, r.stderr)
-	}
-}
-
 // TestSweepExamples runs the shell lines of the examples for Slurm and Kubernetes with the
 // variables that these set, and joins the parts.
 func TestSweepExamples(t *testing.T) {
