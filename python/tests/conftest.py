@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,44 +59,19 @@ def python(*args: str, stdin: bytes = b"", **env: str) -> subprocess.CompletedPr
 # The most seconds that a job of several ranks may take. On an idle machine, each takes far less.
 LIMIT = 900
 
-# What the C++ runtime says where a thread of PyTorch's is still running when it is
-# taken down. It was seen once in some thirty runs, and the cause is not known;
-# nothing of ours has threads there.
-ABORT = "terminate called without an active exception"
 
-
-def unless_aborted(run: Callable[[], tuple[int, str]], folder: Path) -> tuple[int, str]:
-    """Runs a job of several ranks in a folder, and returns its exit code and its log. If
-    PyTorch aborted a process, the files that the job made in the folder are removed, because
-    a job may append to them, and the job is run again, twice at most."""
-    before = {f for f in folder.rglob("*") if f.is_file()}
-    code, log = run()
-    for _ in range(2):
-        if code == 0 or ABORT not in log:
-            break
-        warnings.warn("PyTorch aborted a process; the job is run again", stacklevel=2)
-        for made in folder.rglob("*"):
-            if made.is_file() and made not in before:
-                made.unlink()
-        code, log = run()
-    return code, log
-
-
-def ranks_of(command: Sequence[str], folder: Path, **options: Any) -> tuple[int, str, str]:
-    """Runs a command of several ranks, as unless_aborted does, and returns its exit code and
-    what it wrote to standard output and to standard error."""
-    written = ""
-
-    def run() -> tuple[int, str]:
-        nonlocal written
+def ranks_of(command: Sequence[str], **options: Any) -> tuple[int, str, str]:
+    """Runs a command of several ranks, and returns its exit code and what it wrote to standard
+    output and to standard error. If PyTorch aborted a process, it is run again, twice at most."""
+    for _ in range(3):
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=LIMIT, check=False, **options
         )
-        written = done.stdout
-        return done.returncode, done.stderr
-
-    code, log = unless_aborted(run, folder)
-    return code, written, log
+        # In one of thirty runs, for a reason that is not known.
+        if done.returncode == 0 or "terminate called without an active" not in done.stderr:
+            break
+        warnings.warn("PyTorch aborted a process; the job is run again", stacklevel=2)
+    return done.returncode, done.stdout, done.stderr
 
 
 def talk(requests: Sequence[Json | bytes], *args: str, **env: str) -> list[Json]:

@@ -39,7 +39,6 @@ def test_two_processes(tmp_path: Path) -> None:
     ]
     code, written, log = ranks_of(
         [sys.executable, *TWO, "--device", "cpu"],
-        tmp_path,
         input="".join(json.dumps(r) + "\n" for r in requests),
         env=environment(),
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
 import torchrec_modules as modules
 import torchrec_ranks as ranks
-from conftest import environment, ranks_of
 from test_torchrec_tables import collection, table
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
@@ -334,12 +332,31 @@ def test_what_does_not_go_with_it(options: dict[str, Any], message: str, hint: s
     assert message in problem.message and hint in problem.hint
 
 
-def test_only_the_first_rank_asks_torchrec(binary: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(Path(__file__).with_name("torchrec_beside.py")), str(tmp_path)]
-    code, _, log = ranks_of(command, tmp_path, env=environment(NEUROSHARD_BINARY=binary))
-    assert code == 0, log[-8000:]
-    seen = [json.loads((tmp_path / f"rank-{r}.json").read_text()) for r in range(ranks.RANKS)]
-    assert [s["asked"] for s in seen] == [[0], [], [], []]
+def asked_beside() -> dict[str, Any]:
+    """Returns what this rank sees of a plan without and with TorchRec's beside it."""
+    found: dict[str, Any] = {"asked": 0, "plans": [], "reports": []}
+    plain = baseline.plan
+
+    def plan(*arguments: Any) -> Any:
+        found["asked"] += 1
+        return plain(*arguments)
+
+    baseline.plan = plan
+    for option in (False, True):
+        planner = NeuroShardPlanner(
+            profile="a100-80",
+            batch_per_rank=256,
+            arguments=["--workers", "1"],
+            torchrec_baseline=option,
+        )
+        found["plans"].append(str(planner.collective_plan(MODEL, SHARDERS)))
+        found["reports"].append(planner.report)
+    return found
+
+
+def test_only_the_first_rank_asks_torchrec(binary: str) -> None:
+    seen = ranks.on_ranks(ranks.RANKS, asked_beside)
+    assert [s["asked"] for s in seen] == [1, 0, 0, 0]
     for s in seen:
         assert s["plans"] == [seen[0]["plans"][0]] * 2
     assert [s["reports"] for s in seen[1:]] == [["", ""]] * 3

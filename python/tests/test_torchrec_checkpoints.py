@@ -2,8 +2,7 @@
 ranks go on from.
 
 The recipe is the code of docs/TORCHREC.md itself. The losses after a resume must be
-those of the training that was not interrupted. One start of torchrec_checkpoints.py
-runs all cases, so that TorchRec is imported once.
+those of the training that was not interrupted.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 import test_torchrec_training as training
 import torchrec_checkpoints as checkpoints
 import torchrec_ranks as ranks
-from test_torchrec_example import PAGE
 from torchrec.optim import RowWiseAdagrad
 from torchrec_binary import binary, neuroshard
 
@@ -265,18 +263,10 @@ def seen(folder: Path, binary: str) -> dict[str, list[Json]]:
         resumed("cut anew on two", "sgd"),
         resumed("planned-2-2", "adagrad", "planned"),
     ]
-    waves = [(4, saved), (4, four), (2, two)]
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    (recipe,) = [b for b in blocks if "dcp.load" in b]
-    cases = {"recipe": recipe, "waves": [{"ranks": n, "cases": c} for n, c in waves]}
-    (folder / "cases.json").write_text(json.dumps(cases))
-    code, log = training.launch(checkpoints.__file__, folder)
-    assert code == 0, log[-5000:]
     out: dict[str, list[Json]] = {}
-    for i, (count, wave) in enumerate(waves):
-        files = [folder / f"wave-{i}" / f"rank-{r}.json" for r in range(count)]
-        results = [json.loads(f.read_text()) for f in files]
-        out |= {c["name"]: [r[c["name"]] for r in results] for c in wave}
+    for count, wave in ((4, saved), (4, four), (2, two)):  # each a job that is started again
+        found = ranks.trained(checkpoints.run, wave, ranks.recipe(), count=count)
+        out |= {c["name"]: [r[c["name"]] for r in found] for c in wave}
     return out
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import importlib
+import re
 import runpy
 import sys
 from pathlib import Path
@@ -14,8 +15,9 @@ from conftest import environment, ranks_of
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
+import torchrec_ranks as ranks
+import torchrec_twod
 from torchrec_binary import binary
-from torchrec_examples import EXAMPLES, NAMES
 
 __all__ = ["binary"]
 
@@ -23,14 +25,56 @@ LOSS = 2e-6
 """Losses may differ by this share: sums are taken in another order, in float32."""
 
 
+EXAMPLES = Path(__file__).parent.parent / "examples"
+NAMES = tuple(sorted(p.stem for p in EXAMPLES.glob("*.py") if p.stem not in ("common", "train")))
+RANKS = 2
+
+
+def whole(example: Any, start: dict[str, torch.Tensor]) -> list[float]:
+    """Trains the model of an example in this process, on the batches of all ranks."""
+    common = importlib.import_module("common")
+    model = example.Model()
+    model.load_state_dict(start, strict=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=common.RATE)
+    losses = []
+    for step in range(common.STEPS):
+        optimizer.zero_grad()
+        total = 0.0
+        for rank in range(RANKS):
+            g = torch.Generator().manual_seed(1000 * step + rank)
+            loss = model(example.draw(g)) / RANKS
+            loss.backward()
+            total += loss.item()
+        optimizer.step()
+        losses.append(total)
+    return losses
+
+
+def both() -> dict[str, Any]:
+    """Runs every example on this rank, and returns its losses and those of its model whole."""
+    sys.path.insert(0, str(EXAMPLES))
+    common = importlib.import_module("common")
+    train = common.train
+    starts: list[dict[str, torch.Tensor]] = []
+
+    def kept(*arguments: Any) -> list[float]:
+        """Trains as an example asks for, and keeps the weights it begins with."""
+        starts.append({k: v.clone() for k, v in arguments[4].items()})
+        return train(*arguments)
+
+    common.train = kept
+    common.DMPCollection = torchrec_twod.on_cpus()
+    losses = {}
+    for name in NAMES:
+        example = importlib.import_module(name)
+        sharded = example.main()
+        losses[name] = {"sharded": sharded, "whole": whole(example, starts[-1])}
+    return losses
+
+
 @pytest.fixture(scope="module")
-def losses(tmp_path_factory: pytest.TempPathFactory, binary: str) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("examples")
-    script = str(Path(__file__).with_name("torchrec_examples.py"))
-    command = [sys.executable, script, str(folder)]
-    code, _, log = ranks_of(command, folder, env=environment(NEUROSHARD_BINARY=binary))
-    assert code == 0, log[-8000:]
-    found: dict[str, Any] = json.loads((folder / "losses.json").read_text())
+def losses(binary: str) -> dict[str, Any]:
+    found: dict[str, Any] = ranks.on_ranks(RANKS, both)[0]
     return found
 
 
@@ -46,3 +90,14 @@ def test_groups_need_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(SystemExit, match="DMPCollection runs on no CPU"):
         runpy.run_path(str(EXAMPLES / "groups.py"), run_name="__main__")
+
+
+def test_the_example(tmp_path: Path, binary: str) -> None:
+    run = ["-m", "torch.distributed.run", "--nproc-per-node", "2", str(EXAMPLES / "train.py")]
+    code, written, log = ranks_of(
+        [sys.executable, *run], cwd=tmp_path, env=environment(NEUROSHARD_BINARY=binary)
+    )
+    assert code == 0, written[-2000:] + log[-5000:]
+    assert "found by   method neuroshard" in written
+    losses = [float(x) for x in re.findall(r"step \d: loss ([\d.]+)", written)]
+    assert len(losses) == 5 and losses[-1] < losses[0], written

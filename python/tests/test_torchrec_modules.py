@@ -1,15 +1,13 @@
 """Modules of each kind that TorchRec shards: planned, loaded, trained and resumed.
 
-One start of torchrec_modules.py trains one model with a module of each kind, so that
-TorchRec is imported once. The losses of each step must be those of the same model trained
-whole by one process, for each module; and a checkpoint must go on under two other plans.
+Four ranks train one model with a module of each kind. The losses of each step must be those of the
+same model trained whole by one process, for each module; and a checkpoint must go on under two
+other plans.
 """
 
 from __future__ import annotations
 
 import json
-import re
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +15,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from conftest import environment, ranks_of
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
 import torch
 import torchrec_modules as modules
+import torchrec_ranks as ranks
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation
 from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
@@ -74,6 +72,8 @@ LOSS = 2e-6
 
 PLANNER: Json = {"profile": "a100-80", "batch_per_rank": 4096}
 MANAGED = ("managed", "listed")
+DEDUPLICATED = ["sequence", "listed"]
+"""The kinds with sequences, whose indices each rank may send once."""
 BY_ROWS = [kind for kind in modules.KINDS if kind not in MANAGED]
 """The kinds that rowwise Adagrad trains on CPUs."""
 
@@ -117,9 +117,6 @@ def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
         (folder / f"{name}.json").write_text(json.dumps(by_columns(turn)))
     for name, cut in (("quarters", QUARTERS), ("thirds", THIRDS)):
         (folder / f"{name}.json").write_text(json.dumps(by_columns(sequences=cut)))
-    document = Path(__file__).parent.parent.parent / "docs" / "TORCHREC.md"
-    code = re.findall(r"```python\n(.*?)```", document.read_text(), re.S)
-    (recipe,) = [b for b in code if "dcp.load" in b]
     kinds = list(modules.KINDS)
     rows = PLANNER | {"arguments": ["--sharding-types", "row_wise"]}
     saved = str(folder / "saved")
@@ -149,28 +146,36 @@ def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
         {"name": "by rows", "plan": "neuroshard", "planner": rows, "optimizer": "rowwise_adagrad"}
         | {"kinds": BY_ROWS},
     ]
-    fewer = [{"name": "fewer", "plan": "neuroshard", "planner": PLANNER, "resume": saved}]
-    of_all = {
-        "recipe": recipe,
-        "cases": cases,
-        "fewer": [c | {"kinds": kinds} for c in fewer],
-        "whole": {"sgd": kinds, "adagrad": kinds, "rowwise_adagrad": BY_ROWS},
-    }
-    (folder / "cases.json").write_text(json.dumps(of_all))
-    script = Path(__file__).parent / "torchrec_modules.py"
-    command = [sys.executable, str(script), str(folder)]
-    code, _, log = ranks_of(command, folder, env=environment(NEUROSHARD_BINARY=binary))
-    assert code == 0, log[-4000:]
-    found = [json.loads((folder / f"rank-{r}.json").read_text()) for r in range(4)]
-    for r in range(modules.FEWER):
-        found[r] |= json.loads((folder / f"fewer-{r}.json").read_text())
+    # Rank 0 also trains the model whole.
+    for optimizer, of in (("sgd", kinds), ("adagrad", kinds), ("rowwise_adagrad", BY_ROWS)):
+        cases.append({"name": f"whole, {optimizer}", "optimizer": optimizer, "kinds": of})
+    cases.append({"name": "whole, sequences", "optimizer": "sgd", "kinds": DEDUPLICATED})
+    for only in ("table_wise", "column_wise", "row_wise"):
+        # Managed collisions have no other sharding type than row_wise.
+        planner = PLANNER | {"arguments": ["--sharding-types", f"{only},row_wise"]}
+        deduplicated = DEDUPLICATED if only == "row_wise" else DEDUPLICATED[:1]
+        case = {"name": f"deduplicated, {only}", "plan": "neuroshard", "planner": planner}
+        cases.append(case | {"dedup": True, "kinds": deduplicated})
+    recipe = ranks.recipe()
+    found = ranks.trained(modules.run, cases, recipe)
+    fewer = {"name": "fewer", "plan": "neuroshard", "planner": PLANNER, "resume": saved}
+    for r, more in enumerate(
+        ranks.trained(modules.run, [fewer | {"kinds": kinds}], recipe, count=modules.FEWER)
+    ):
+        found[r] |= more
     return found
+
+
+def whole(results: list[Json], kind: str, optimizer: str = "sgd") -> list[float]:
+    """Returns the losses of a module in the model whole."""
+    losses: list[float] = results[0][f"whole, {optimizer}"][kind]
+    return losses
 
 
 @pytest.mark.parametrize("kind", modules.KINDS)
 @pytest.mark.parametrize("case", ["planned", "rows", "columns", "quarters", "thirds"])
 def test_losses_are_those_of_the_whole_model(results: list[Json], case: str, kind: str) -> None:
-    want = results[0]["reference"]["sgd"][kind]
+    want = whole(results, kind)
     for of_rank in results:
         assert of_rank[case]["losses"][kind] == pytest.approx(want, rel=LOSS)
     assert want[-1] < want[0]
@@ -179,14 +184,14 @@ def test_losses_are_those_of_the_whole_model(results: list[Json], case: str, kin
 @pytest.mark.parametrize("kind", modules.KINDS)
 @pytest.mark.parametrize("case", ["to rows", "to columns", "to thirds", "from quarters"])
 def test_a_checkpoint_goes_on_under_another_plan(results: list[Json], case: str, kind: str) -> None:
-    want = results[0]["reference"]["sgd"][kind][modules.HALF :]
+    want = whole(results, kind)[modules.HALF :]
     for of_rank in results:
         assert of_rank[case]["losses"][kind] == pytest.approx(want, rel=LOSS)
 
 
 @pytest.mark.parametrize("kind", modules.KINDS)
 def test_a_checkpoint_of_four_ranks_goes_on_with_two(results: list[Json], kind: str) -> None:
-    want = results[0]["reference"]["sgd"][kind][modules.HALF :]
+    want = whole(results, kind)[modules.HALF :]
     for of_rank in results[: modules.FEWER]:
         assert of_rank["fewer"]["losses"][kind] == pytest.approx(want, rel=LOSS)
 
@@ -197,10 +202,19 @@ def test_a_checkpoint_of_four_ranks_goes_on_with_two(results: list[Json], kind: 
     + [("by rows", "rowwise_adagrad", kind) for kind in BY_ROWS],
 )
 def test_other_optimizers(results: list[Json], case: str, optimizer: str, kind: str) -> None:
-    want = results[0]["reference"][optimizer][kind]
+    want = whole(results, kind, optimizer)
     for of_rank in results:
         assert of_rank[case]["losses"][kind] == pytest.approx(want, rel=LOSS)
-    assert want != results[0]["reference"]["sgd"][kind]
+    assert want != whole(results, kind)
+
+
+@pytest.mark.parametrize("only", ["table_wise", "column_wise", "row_wise"])
+def test_modules_train_with_deduplicated_indices(results: list[Json], only: str) -> None:
+    for of_rank in results:
+        case = of_rank[f"deduplicated, {only}"]
+        assert any("sparse.sequence" in name for name in case["deduplicated"])
+        for kind, losses in case["losses"].items():
+            assert losses == pytest.approx(whole(results, kind, "sequences"), rel=LOSS)
 
 
 def test_optimizers_that_fbgemm_has_for_gpus_only() -> None:

@@ -1,7 +1,6 @@
 """Jobs that move their tables while they run, under real TorchRec on four processes.
 
 The losses, the weights and the optimizer state must be those of a job that never moved.
-One start of torchrec_reshard.py runs all cases, so that TorchRec is imported once.
 """
 
 from __future__ import annotations
@@ -195,10 +194,7 @@ def seen(folder: Path, replanned: Json) -> dict[str, list[Json]]:
         case("TorchRec's own", "sgd", *OWN, torchrec=True),
         case("as TorchRec's own", "sgd", *OWN),
     ]
-    (folder / "cases.json").write_text(json.dumps(cases))
-    code, log = training.launch(job.__file__, folder)
-    assert code == 0, log[-5000:]
-    results = training.results(folder)
+    results = ranks.trained(job.run, cases)
     return {c["name"]: [r[c["name"]] for r in results] for c in cases}
 
 

@@ -1,6 +1,5 @@
 """Plans that run: four processes train one model under plans of all kinds, and whole.
 
-One start of torchrec_ranks.py trains all cases, so that TorchRec is imported once.
 The losses of each step must be those of the same model trained whole by one process,
 and so must the weights in the end; and each rank must hold the rectangles and the
 bytes that the plan says.
@@ -8,17 +7,13 @@ bytes that the plan says.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import LIMIT, environment, unless_aborted
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
@@ -172,41 +167,6 @@ HAND_WRITTEN = {
 }
 
 
-def start(folder: Path, cases: list[Json], limit: float = LIMIT) -> tuple[int, str]:
-    """Trains the cases, and returns the exit code and what was logged."""
-    (folder / "cases.json").write_text(json.dumps(cases))
-    return launch(ranks.__file__, folder, limit)
-
-
-def launch(script: str, folder: Path, limit: float = LIMIT) -> tuple[int, str]:
-    """Runs a script on a folder, and returns the exit code and what was logged."""
-    return unless_aborted(lambda: launched(script, folder, limit), folder)
-
-
-def launched(script: str, folder: Path, limit: float) -> tuple[int, str]:
-    """Runs a script once, as launch does."""
-    log = folder / "log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", script, str(folder)],
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            env=environment(),
-            start_new_session=True,
-        )
-        try:
-            code = process.wait(limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            code = -1
-    return code, log.read_text(errors="replace")
-
-
-def results(folder: Path) -> list[Json]:
-    return [json.loads((folder / f"rank-{r}.json").read_text()) for r in range(ranks.RANKS)]
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("training")
@@ -306,9 +266,7 @@ def trained(folder: Path, binary: str) -> list[Json]:
         path = folder / f"{name}.json"
         path.write_text(json.dumps(refused(name)))
         cases.append({"name": name, "plan": str(path), "raw": True, "fails": True})
-    code, log = start(folder, cases)
-    assert code == 0, log[-5000:]
-    return results(folder)
+    return ranks.trained(ranks.run, cases)
 
 
 def held_as_planned(case: list[Json]) -> None:
@@ -605,9 +563,12 @@ def test_what_is_refused_does_not_run(name: str, trained: list[Json]) -> None:
 
 
 def test_empty_blocks_do_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TINY_TABLE", "6")
+    rows_of = ranks.rows_of
+    monkeypatch.setattr(ranks, "rows_of", lambda i: 6 if i == 7 else rows_of(i))
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(refused("empty blocks of rows")))
-    code, _ = start(tmp_path, [{"name": "empty", "plan": str(path), "raw": True}], limit=60)
     # Memory is written that is not the table's, so the processes may also die.
-    assert code != 0 or how_far_off(results(tmp_path)[0]["empty"]) > LOSS
+    with contextlib.suppress(RuntimeError):
+        case = {"name": "empty", "plan": str(path), "raw": True}
+        (first, *_) = ranks.trained(ranks.run, [case], limit=60)
+        assert how_far_off(first["empty"]) > LOSS

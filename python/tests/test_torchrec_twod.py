@@ -1,6 +1,6 @@
 """2D parallelism: plans of sharding groups, and a training by them of four processes.
 
-One start of torchrec_twod.py trains all cases. The losses of each step must be those of one
+The losses of each step must be those of one
 process that simulates the groups and their averages, and so must weights and optimizer
 states. DMPCollection itself is TorchRec's, without its check for GPUs.
 """
@@ -8,18 +8,16 @@ states. DMPCollection itself is TorchRec's, without its check for GPUs.
 from __future__ import annotations
 
 import json
-import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import environment, ranks_of
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
 import torchrec_modules as modules
 import torchrec_ranks as ranks
+import torchrec_twod as twod
 from torch import nn
 from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, PoolingType
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
@@ -55,8 +53,6 @@ TENSORS = {"sgd": 2e-6, "adagrad": 2e-3}
 """By so much, as a share of the largest value of a tensor, may weights and states differ after
 12 steps. Adagrad divides by the root of a sum of squares, which is nearly nothing at first, and
 so makes small differences larger."""
-
-PAGE = Path(__file__).parent.parent.parent / "docs" / "TORCHREC.md"
 
 
 # Plans without a training.
@@ -428,13 +424,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
     ]
     of_one = {"profile": "a100-80", "batch_per_rank": 4096, "arguments": ["--no-baselines"]}
     cases.append({"name": "modules", "size": 2, "kinds": KINDS, "planner": of_one})
-    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    (recipe,) = [b for b in blocks if "dcp.load" in b]
-    (folder / "cases.json").write_text(json.dumps({"recipe": recipe, "cases": cases}))
-    command = [sys.executable, str(Path(__file__).with_name("torchrec_twod.py")), str(folder)]
-    code, _, log = ranks_of(command, folder, env=environment(NEUROSHARD_BINARY=binary))
-    assert code == 0, log[-8000:]
-    return [json.loads((folder / f"rank-{r}.json").read_text()) for r in range(ranks.RANKS)]
+    return ranks.trained(twod.run, cases, ranks.recipe())
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,6 @@ def trained(
         command = [sys.executable, str(Path(__file__).with_name("torchrec_upstream.py"))]
         _, written, log = ranks_of(
             [*command, str(folder), str(ranks), *names],
-            folder,
             env=environment(NEUROSHARD_BINARY=binary)
             | {"PYTHONPATH": os.pathsep.join([*sys.path])},
         )

@@ -33,7 +33,7 @@ def test_the_tour(tmp_path: Path, binary: str) -> None:
     for shown in re.split(r"^\$ ", "".join(blocks), flags=re.M)[1:]:
         command, _, output = shown.partition("\n")
         code, written, log = ranks_of(
-            ["sh", "-c", command], tmp_path, cwd=tmp_path, env=environment(PATH=path)
+            ["sh", "-c", command], cwd=tmp_path, env=environment(PATH=path)
         )
         # On a machine with other load watch may find a slow device: exit code 1.
         busy = "neuroshard watch" in command and code == 1

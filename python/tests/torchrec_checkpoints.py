@@ -1,20 +1,11 @@
-"""Processes that train, write checkpoints, and resume from them under other plans.
+"""What a rank does that trains, writes a checkpoint, or resumes from one under another plan.
 
-Run as ``python torchrec_checkpoints.py FOLDER``: ``FOLDER/cases.json`` has the recipe of
-docs/TORCHREC.md and the waves, each a number of ranks and its cases. Every wave has new
-processes, as a job that is started again; each rank leaves what it saw in
-``FOLDER/wave-N/rank-N.json``. It is no test itself: test_torchrec_checkpoints.py starts
-it once, and looks at the files.
+test_torchrec_checkpoints.py has the cases. The recipe has the functions of docs/TORCHREC.md.
 """
 
 from __future__ import annotations
 
 import io
-import json
-import shutil
-import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -151,31 +142,7 @@ def order(case: dict[str, Any], _: Recipe) -> dict[str, Any]:
     }
 
 
-def run(rank: int, wave: dict[str, Any], folder: Path, source: str) -> None:
-    ranks.join(rank, wave["ranks"], folder / "store")
-    recipe: Recipe = {}
-    exec(compile(source, "docs/TORCHREC.md", "exec"), recipe)
-    results = {}
-    begin = time.monotonic()
-    for case in wave["cases"]:
-        do = order if case.get("order") else save if "save" in case else resume
-        results[case["name"]] = do(case, recipe)
-        print(f"{rank}: {case['name']}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
-        dist.barrier()
-    (folder / f"rank-{rank}.json").write_text(json.dumps(results))
-    dist.destroy_process_group()
-
-
-def main(folder: Path) -> int:
-    cases = json.loads((folder / "cases.json").read_text())
-    for i, wave in enumerate(cases["waves"]):
-        own = folder / f"wave-{i}"
-        shutil.rmtree(own, ignore_errors=True)  # of a start that was aborted
-        own.mkdir()
-        if ranks.fork(wave["ranks"], lambda r, w=wave, f=own: run(r, w, f, cases["recipe"])):
-            return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+def run(case: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """Does what the case has."""
+    do = order if case.get("order") else save if "save" in case else resume
+    return do(case, recipe)

@@ -1,22 +1,12 @@
-"""Processes that train a model with a module of each kind that TorchRec shards.
+"""A model with a module of each kind that TorchRec shards, and what a rank does with it.
 
-Run as ``python torchrec_modules.py FOLDER``: ``FOLDER/cases.json`` has the cases and the
-recipe of docs/TORCHREC.md for checkpoints. Four processes run the cases, and two afterwards
-those in ``fewer``; each rank leaves what it saw in ``FOLDER/rank-N.json`` and, of the two, in
-``FOLDER/fewer-N.json``. It is no test itself: test_torchrec_modules.py starts it once, and
-looks at the files.
-
-Each kind of module has a loss of its own, and the model trains on their sum: so the losses
-show which module goes wrong.
+test_torchrec_modules.py has the cases. Each kind of module has a loss of its own, and the model
+trains on their sum: so the losses show which module goes wrong.
 """
 
 from __future__ import annotations
 
-import json
-import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -415,7 +405,9 @@ def build(case: dict[str, Any], seed: int) -> tuple[Any, Any, Any]:
     return sharded, optimizer, of
 
 
-def do(case: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
+def run(case: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
+    if "plan" not in case:
+        return {} if dist.get_rank() else reference(case["kinds"], case["optimizer"])
     if "resume" in case:
         sharded, optimizer, of = build(case, seed=1 + dist.get_rank())
         recipe["resume"](sharded, optimizer, case["resume"])
@@ -442,32 +434,3 @@ def do(case: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
             n for n, m in sharded.named_modules() if getattr(m, "_use_index_dedup", False)
         ]
     return result | {"losses": losses, "plan": ranks.planned(sharded.plan)}
-
-
-def run(rank: int, count: int, folder: Path, cases: dict[str, Any], name: str) -> None:
-    ranks.join(rank, count, folder / f"{name}.store")
-    recipe: dict[str, Any] = {}
-    exec(compile(cases["recipe"], "docs/TORCHREC.md", "exec"), recipe)
-    results: dict[str, Any] = {}
-    if rank == 0 and name == "rank":
-        results["reference"] = {
-            optimizer: reference(kinds, optimizer) for optimizer, kinds in cases["whole"].items()
-        }
-    begin = time.monotonic()
-    for case in cases["cases" if name == "rank" else name]:
-        results[case["name"]] = do(case, recipe)
-        print(f"{rank}: {case['name']}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
-        dist.barrier()
-    (folder / f"{name}-{rank}.json").write_text(json.dumps(results))
-    dist.destroy_process_group()
-
-
-def main(folder: Path) -> int:
-    cases = json.loads((folder / "cases.json").read_text())
-    return ranks.fork(
-        ranks.RANKS, lambda rank: run(rank, ranks.RANKS, folder, cases, "rank")
-    ) or ranks.fork(FEWER, lambda rank: run(rank, FEWER, folder, cases, "fewer"))
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))

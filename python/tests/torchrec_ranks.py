@@ -1,24 +1,23 @@
-"""Four processes on this machine that train one model under many plans.
+"""Jobs of several ranks on this machine, forked from the process of the tests, which has imported
+TorchRec; and a model that they train under many plans.
 
-Run as ``python torchrec_ranks.py FOLDER``: ``FOLDER/cases.json`` has the cases, and
-each rank leaves what it saw in ``FOLDER/rank-N.json``. It is no test itself:
-test_torchrec_training.py starts it once, with a time limit, and looks at the files.
-
-The ranks are forked from one process that has imported TorchRec, which takes ten
-seconds, and talk over gloo, as two hosts of two.
+The ranks talk over gloo, as hosts of two.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
+import re
 import signal
 import sys
+import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from torchrec import (
     KeyedJaggedTensor,
     PoolingType,
 )
+from torchrec.distributed import comm
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DistributedModelParallel
 from torchrec.distributed.planner import EmbeddingShardingPlanner, Topology
@@ -49,6 +49,11 @@ from neuroshard_torchrec import (
 )
 from neuroshard_torchrec._torchrec import Placement, Shard, sharding_plan
 
+LIMIT = 900.0
+"""The most seconds that a job of several ranks may take. On an idle machine it takes far less."""
+
+PAGE = Path(__file__).parents[2] / "docs" / "TORCHREC.md"
+
 RANKS = 4
 PER_HOST = 2
 STEPS = 20
@@ -61,8 +66,7 @@ TABLES = 30
 
 
 def rows_of(i: int) -> int:
-    tiny = os.environ.get("TINY_TABLE")
-    return int(tiny) if tiny and i == 7 else 40 + 37 * i
+    return 40 + 37 * i
 
 
 def configs() -> list[EmbeddingBagConfig]:
@@ -141,6 +145,7 @@ def optimizer_of(name: str, parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=RATE)
 
 
+@functools.cache
 def reference(name: str) -> tuple[list[float], dict[str, torch.Tensor]]:
     """Trains the model whole, in this process, on the batches of all ranks."""
     torch.manual_seed(0)
@@ -386,54 +391,104 @@ def size(tensor: torch.Tensor | None) -> int:
     return 0 if tensor is None else tensor.numel() * tensor.element_size()
 
 
-def join(rank: int, ranks: int, store: Path) -> None:
-    """Makes this process one of the ranks, on hosts of PER_HOST."""
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """Trains as the case has it; rank 0 compares with the model whole."""
+    try:
+        result = train(case, dist.get_rank())
+        final = result.pop("final")
+        name = case.get("optimizer", "sgd")
+        if dist.get_rank() == 0 and name != "rowwise_adagrad":
+            result["reference"], weights = reference(name)
+            assert final.keys() == weights.keys(), final.keys() ^ weights.keys()
+            result["off"] = {k: (final[k] - weights[k]).abs().max().item() for k in weights}
+        return result
+    except NeuroShardError as e:
+        return {"error": type(e).__name__, "message": str(e)}
+    except RuntimeError as e:
+        if not case.get("fails"):  # on every rank, or the others would wait
+            raise
+        return {"error": "RuntimeError", "message": str(e)}
+
+
+# Ranks.
+
+
+def recipe() -> dict[str, Any]:
+    """Returns the functions of docs/TORCHREC.md for checkpoints."""
+    blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (code,) = [b for b in blocks if "dcp.load" in b]
+    found: dict[str, Any] = {}
+    exec(compile(code, str(PAGE), "exec"), found)
+    return found
+
+
+def on_ranks(
+    count: int,
+    work: Callable[..., Any],
+    *arguments: Any,
+    per_host: int = PER_HOST,
+    limit: float = LIMIT,
+) -> list[Any]:
+    """Calls the work on each of some ranks, which are processes of their own, and returns what
+    each rank has returned, as JSON has it. RuntimeError if one fails, or at the limit."""
+    for _ in range(3):
+        with tempfile.TemporaryDirectory(prefix="ranks") as folder:
+
+            def rank_of(rank: int, folder: str = folder) -> None:
+                join(rank, count, per_host, Path(folder, "store"))
+                Path(folder, f"{rank}.json").write_text(json.dumps(work(*arguments)))
+                dist.barrier()
+                dist.destroy_process_group()
+
+            if (signalled := fork(count, rank_of, limit)) == 0:
+                return [json.loads(Path(folder, f"{r}.json").read_text()) for r in range(count)]
+        if signalled != signal.SIGABRT:
+            break
+        # PyTorch has aborted a process in one of thirty runs, for a reason that is not known.
+        warnings.warn("PyTorch aborted a process; the job is run again", stacklevel=2)
+    raise RuntimeError("a rank failed, or the ranks took too long")
+
+
+def trained(
+    do: Callable[..., Any],
+    cases: Sequence[dict[str, Any]],
+    *more: Any,
+    count: int = RANKS,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """Calls ``do`` with each case on all ranks, one case after another, and returns what each rank
+    has seen, by the name of the case."""
+
+    def work() -> dict[str, Any]:
+        found = {}
+        for case in cases:
+            found[case["name"]] = do(case, *more)
+            dist.barrier()
+        return found
+
+    return on_ranks(count, work, **options)
+
+
+def join(rank: int, ranks: int, per_host: int, store: Path) -> None:
+    """Makes this process one of the ranks."""
     os.environ |= {
         "RANK": str(rank),
-        "LOCAL_RANK": str(rank % PER_HOST),
+        "LOCAL_RANK": str(rank % per_host),
         "WORLD_SIZE": str(ranks),
-        "LOCAL_WORLD_SIZE": str(PER_HOST),
+        "LOCAL_WORLD_SIZE": str(per_host),
     }
     torch.set_num_threads(1)
     random.seed(0)
+    warnings.simplefilter("ignore")
+    # TorchRec keeps these for all models of a process.
+    comm._INTRA_PG = comm._CROSS_PG = comm._INTRA_PG_2D = comm._CROSS_PG_2D = None
     file = dist.FileStore(str(store), ranks)
     dist.init_process_group("gloo", store=file, rank=rank, world_size=ranks)
 
 
-def run(rank: int, folder: Path, cases: list[dict[str, Any]]) -> None:
-    join(rank, RANKS, folder / "store")
-    references: dict[str, Any] = {}
-    results: dict[str, Any] = {}
-    begin = time.monotonic()
-    for case in cases:
-        result: dict[str, Any]
-        try:
-            result = train(case, rank)
-            final = result.pop("final")
-            if rank == 0:
-                name = case.get("optimizer", "sgd")
-                if name != "rowwise_adagrad":
-                    if name not in references:
-                        references[name] = reference(name)
-                    losses, weights = references[name]
-                    assert final.keys() == weights.keys(), final.keys() ^ weights.keys()
-                    result["reference"] = losses
-                    result["off"] = {k: (final[k] - weights[k]).abs().max().item() for k in weights}
-        except NeuroShardError as e:
-            result = {"error": type(e).__name__, "message": str(e)}
-        except RuntimeError as e:
-            if not case.get("fails"):  # on every rank, or the others would wait
-                raise
-            result = {"error": "RuntimeError", "message": str(e)}
-        results[case["name"]] = result
-        (folder / f"rank-{rank}.json").write_text(json.dumps(results))
-        print(f"{rank}: {case['name']}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
-        dist.barrier()
-    dist.destroy_process_group()
-
-
-def fork(ranks: int, work: Callable[[int], None]) -> int:
-    """Runs the work of each rank in a process of its own; returns 0, or 1 where one failed."""
+def fork(ranks: int, work: Callable[[int], None], limit: float = LIMIT) -> int:
+    """Runs the work of each rank in a process of its own; returns 0, or the signal that ended the
+    first process that failed, -1 without a signal."""
     children = set()
     for rank in range(ranks):
         child = os.fork()
@@ -449,21 +504,18 @@ def fork(ranks: int, work: Callable[[int], None]) -> int:
                 sys.stderr.flush()
                 os._exit(code)
         children.add(child)
-    worst = 0
+    end = time.monotonic() + limit
+    failed = 0
     while children:
-        child, status = os.wait()
-        children.discard(child)
-        if status != 0:  # the others would wait for it
-            worst = 1
-            for other in children:
-                os.kill(other, signal.SIGKILL)
-    return worst
-
-
-def main(folder: Path) -> int:
-    cases = json.loads((folder / "cases.json").read_text())
-    return fork(RANKS, lambda rank: run(rank, folder, cases))
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+        for child in list(children):
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                children.discard(child)
+                failed = failed or (os.WTERMSIG(status) or -1 if status else 0)
+        if failed or time.monotonic() > end:  # the others would wait for it
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+            return failed or -1
+        time.sleep(0.02)
+    return 0

@@ -1,16 +1,12 @@
-"""Four processes that train, move their tables to another plan, and train on.
+"""What a rank does that trains, moves its tables to another plan, and trains on.
 
-Run as ``python torchrec_reshard.py FOLDER``, with the cases in ``FOLDER/cases.json``; each
-rank leaves what it saw in ``FOLDER/rank-N.json``. It is no test itself:
-test_torchrec_reshard.py starts it once, and looks at the files.
+test_torchrec_reshard.py has the cases.
 """
 
 from __future__ import annotations
 
 import gc
 import io
-import json
-import sys
 import time
 import weakref
 from pathlib import Path
@@ -50,6 +46,8 @@ def moved(case: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
     """Trains, tries to move to one plan after the other, and trains on."""
     sharded, dense = checkpoints.build(case, seed=0)
     fused, module = sharded.fused_optimizer, sharded.module.sparse.plain
+    path = case["times"].replace("{rank}", str(dist.get_rank()))
+    Path(path).unlink(missing_ok=True)  # of a job that was aborted
     times = StepTimes(sharded, case["times"], first=FIRST_STEP)
     losses = ranks.steps(sharded, dense, 0, HALF)
     if case.get("rate"):
@@ -135,27 +133,13 @@ def torchrecs_own(case: dict[str, Any], reference: dict[str, Any]) -> dict[str, 
     return {"losses": losses, "wanted": reference["losses"], "tables": sorted(delta)}
 
 
-def run(rank: int, folder: Path, cases: list[dict[str, Any]]) -> None:
-    ranks.join(rank, ranks.RANKS, folder / "store")
-    references: dict[Any, Any] = {}
-    results = {}
-    begin = time.monotonic()
-    for case in cases:
-        key = (case["optimizer"], case["plan"], case.get("rate"))
-        if key not in references:
-            references[key] = never(case)
-        do = torchrecs_own if case.get("torchrec") else moved
-        results[case["name"]] = do(case, references[key])
-        (folder / f"rank-{rank}.json").write_text(json.dumps(results))
-        print(f"{rank}: {case['name']}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
-        dist.barrier()
-    dist.destroy_process_group()
+_REFERENCES: dict[Any, Any] = {}
 
 
-def main(folder: Path) -> int:
-    cases = json.loads((folder / "cases.json").read_text())
-    return ranks.fork(ranks.RANKS, lambda rank: run(rank, folder, cases))
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+def run(case: dict[str, Any]) -> dict[str, Any]:
+    """Does what the case has, beside a training without a move."""
+    key = (case["optimizer"], case["plan"], case.get("rate"))
+    if key not in _REFERENCES:
+        _REFERENCES[key] = never(case)
+    do = torchrecs_own if case.get("torchrec") else moved
+    return do(case, _REFERENCES[key])

@@ -1,9 +1,5 @@
-"""Four processes that train one model as two sharding groups (TorchRec's DMPCollection), and
-the same training computed by one process.
-
-Run as ``python torchrec_twod.py FOLDER``: ``FOLDER/cases.json`` has the recipe of
-docs/TORCHREC.md and the cases; each rank leaves what it saw in ``FOLDER/rank-N.json``. It is
-no test itself: test_torchrec_twod.py starts it once, and looks at the files.
+"""What a rank does that trains one model as two sharding groups (TorchRec's DMPCollection), and
+the same training computed by one process. test_torchrec_twod.py has the cases.
 
 DMPCollection runs on GPUs only. ``on_cpus`` makes one that also runs on CPUs, from TorchRec's
 own source, with two lines less; gloo has no mean, so the all-reduce is a hook that sums and
@@ -15,12 +11,8 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
-import json
-import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -360,26 +352,8 @@ def train_modules(case: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def run(rank: int, folder: Path, cases: dict[str, Any]) -> None:
-    ranks.join(rank, ranks.RANKS, folder / "store")
-    recipe: dict[str, Any] = {}
-    exec(compile(cases["recipe"], "docs/TORCHREC.md", "exec"), recipe)
-    results = {}
-    begin = time.monotonic()
-    for case in cases["cases"]:
-        do = save if "save" in case else resume if "resume" in case else train
-        do = train_modules if "kinds" in case else do
-        results[case["name"]] = do(case, recipe)
-        (folder / f"rank-{rank}.json").write_text(json.dumps(results))
-        print(f"{rank}: {case['name']}: {time.monotonic() - begin:.1f} s", file=sys.stderr)
-        dist.barrier()
-    dist.destroy_process_group()
-
-
-def main(folder: Path) -> int:
-    cases = json.loads((folder / "cases.json").read_text())
-    return ranks.fork(ranks.RANKS, lambda rank: run(rank, folder, cases))
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+def run(case: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
+    """Does what the case has."""
+    do = save if "save" in case else resume if "resume" in case else train
+    do = train_modules if "kinds" in case else do
+    return do(case, recipe)
