@@ -11,9 +11,8 @@ test: ## the tests, fuzz seeds included
 test-long: ## tests behind the build tag "long"
 	.ci/run long
 
-ruler: ## the default search on problems of all classes, against the cheapest plans known, and with ten seeds (half an hour)
+ruler: ## the default search on problems of all classes, against the cheapest plans known (half an hour)
 	go test -tags ruler ./search/ruler -v -timeout 5h
-	go test -tags ruler . -run TestSeedsAgree -v -timeout 1h
 
 race: ## the short tests under the race detector
 	.ci/run race

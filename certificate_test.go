@@ -8,46 +8,8 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/workload"
-	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/simulate"
 )
-
-// The bound is the same beside the search and after it, also if the search is interrupted.
-func TestBoundBesideTheSearch(t *testing.T) {
-	w, err := workload.ByName("nvidia-synthetic-tiny")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := w.Problem()
-	p.Topology.Devices = 8
-	after := completed(t.Context(), t, &p, neuroshard.Options{Search: search.Options{Workers: 1}})
-	if !(after.Bound.Total > 0) {
-		t.Fatalf("got bound %v ms, want one above 0", float64(after.Bound.Total))
-	}
-	for _, interrupt := range []bool{false, true} {
-		ctx, cancel := context.WithCancel(t.Context())
-		opt := neuroshard.Options{Search: search.Options{Workers: 2}}
-		opt.Search.OnEvent = func(e search.Event) {
-			if interrupt && e.Phase == "anneal" {
-				cancel()
-			}
-		}
-		var steps []string
-		opt.OnStep = func(step string) { steps = append(steps, step) }
-		beside := completed(ctx, t, &p, opt)
-		cancel()
-		if got := beside.Status == search.Interrupted; got != interrupt {
-			t.Errorf("got status %s, interrupted: %v", beside.Status, interrupt)
-		}
-		if beside.Bound != after.Bound {
-			t.Errorf("interrupted %v: got bound %v beside the search, want %v as after it", interrupt, beside.Bound, after.Bound)
-		}
-		if len(steps) == 0 || steps[0] != "the lower bound" {
-			t.Errorf("interrupted %v: got steps %q", interrupt, steps)
-		}
-	}
-}
 
 // ending is a context that ends when it is asked for the nth time whether it ended.
 type ending struct {

@@ -128,34 +128,6 @@ func TestSearchLeavesHostsToTableRowWise(t *testing.T) {
 	}
 }
 
-// TestChosenRowsKeepConstraints: tables with the most lookups, which rows on chosen devices would
-// make much cheaper, are whole where a constraint says so, on a pinned device or together.
-func TestChosenRowsKeepConstraints(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
-	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
-	p.Topology.Profile, _ = hardware.ByName("h100-80")
-	p.CommPrecision, p.Batch, p.Engine = problem.FP16, 55296, problem.HugeCTR
-	constraints := map[int]problem.Constraint{
-		20: {NoSplit: true}, 21: {Devices: []int{3}}, 19: {Colocation: "pair"}, 1: {Colocation: "pair"},
-	}
-	for i, c := range constraints {
-		p.Tables[i].Constraint = c
-	}
-	r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range r.Plan.Tables {
-		table := &r.Plan.Tables[i]
-		at := slices.IndexFunc(p.Tables, func(of problem.Table) bool { return of.Name == table.Name })
-		if _, constrained := constraints[at]; constrained && len(table.Shards) != 1 && table.ShardingType != plan.DataParallel {
-			t.Errorf("table %s: got %d shards, %s, want one shard", table.Name, len(table.Shards), table.ShardingType)
-		}
-	}
-}
-
 // TestOnlyHugeCTRRunsChosenDevices: for other engines, for TorchRec's export and TorchRec's
 // formulas, a table whose rows are on devices 0, 3 and 5 is an error that names it.
 func TestOnlyHugeCTRRunsChosenDevices(t *testing.T) {

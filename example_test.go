@@ -7,10 +7,8 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
-	"github.com/neuroshard/neuroshard/search"
 )
 
 // Two tables on four GPUs.
@@ -68,40 +66,4 @@ func ExamplePlanner() {
 	// Output:
 	// better than every baseline: true
 	// at most a quarter above the best possible: true
-}
-
-// If the tables do not fit the cluster, the error says how many devices would be enough.
-func ExamplePlan_infeasible() {
-	profile, err := hardware.ByName("a100-40")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	p := problem.Problem{
-		Tables: []problem.Table{{
-			Name: "user_id", Rows: 200_000_000, Dim: 128,
-			Features:  []problem.Feature{{Name: "user", PoolingFactor: 1}},
-			Access:    access.Distribution{Kind: access.Zipf, Exponent: 1.05},
-			Optimizer: problem.SGD,
-		}},
-		Topology: hardware.Topology{Profile: profile, Devices: 2},
-		Batch:    4096,
-	}
-	_, err = neuroshard.Plan(context.Background(), &p, neuroshard.Options{})
-	var no *search.Infeasible
-	if !errors.As(err, &no) {
-		fmt.Println("unexpected:", err)
-		return
-	}
-	fmt.Printf("table %q does not fit %d devices; %d would be enough\n", no.Table, p.Topology.Devices, no.DevicesNeeded)
-	p.Topology.Devices = no.DevicesNeeded
-	result, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println("valid:", result.Plan.Validate(&p) == nil)
-	// Output:
-	// table "user_id" does not fit 2 devices; 3 would be enough
-	// valid: true
 }

@@ -1,42 +1,47 @@
 package neuroshard_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// The search of free slices runs beside the other one on two workers, and after it on one. Both
-// give the same plan and the same comparison.
-func TestFreeSlicesBesideTheSearch(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans many problems, one after another")
+// fewTables draws a problem of n tables that TorchRec trains, on 2 to 16 devices.
+func fewTables(t *testing.T, n int, seed uint64) *problem.Problem {
+	t.Helper()
+	profile, err := hardware.ByName("a100-80")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for seed := range uint64(1) {
-		for _, prices := range []neuroshard.Prices{neuroshard.Pretrained(), neuroshard.TorchRec()} {
-			p := fewTables(t, neuroshard.ComparedTables+4, seed)
-			options := neuroshard.Options{Prices: prices}
-			options.Search.Workers = 1
-			after := completed(t.Context(), t, p, options)
-			options.Search.Workers = 2
-			beside := completed(t.Context(), t, p, options)
-			first, err := json.Marshal(after.Plan)
-			if err != nil {
-				t.Fatal(err)
-			}
-			second, err := json.Marshal(beside.Plan)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(first, second) {
-				t.Errorf("seed %d, %v: got another plan on two workers", seed, prices)
-			}
-			if after.FreeSlices == nil || beside.FreeSlices == nil || *after.FreeSlices != *beside.FreeSlices {
-				t.Errorf("seed %d, %v: got free slices %+v on one worker and %+v on two", seed, prices, after.FreeSlices, beside.FreeSlices)
-			}
+	random := rand.New(rand.NewPCG(seed, uint64(n)))
+	devices := 2 << random.IntN(4)
+	p := &problem.Problem{
+		Batch:    devices * 512 << (2 * random.IntN(3)),
+		Engine:   problem.TorchRec,
+		Topology: hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: min(8, devices), HostMemory: 128 << 30},
+	}
+	for i := range n {
+		p.Tables = append(p.Tables, problem.Table{
+			Name: fmt.Sprintf("t%d", i), Rows: int64(math.Exp(5 + 11*random.Float64())), Dim: 16 << random.IntN(5),
+			Features: []problem.Feature{{PoolingFactor: float64(int(math.Exp(4 * random.Float64())))}},
+		})
+	}
+	return p
+}
+
+// A model of few tables has no plan with free slices to compare with. That of more tables is not
+// more expensive than the plan.
+func TestFreeSlices(t *testing.T) {
+	for _, n := range []int{neuroshard.ComparedTables - 1, neuroshard.ComparedTables} {
+		r := completed(t.Context(), t, fewTables(t, n, 1), neuroshard.Options{Prices: neuroshard.TorchRec()})
+		if (r.FreeSlices != nil) != (n >= neuroshard.ComparedTables) || r.FreeSlices != nil && r.FreeSlices.Predicted > r.Predicted.Cost {
+			t.Errorf("%d tables: got free slices %+v beside %v, want some from %d tables on", n, r.FreeSlices, r.Predicted.Cost, neuroshard.ComparedTables)
 		}
 	}
 }

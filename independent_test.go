@@ -138,7 +138,7 @@ func annealed(t *testing.T, p *problem.Problem, seed uint64) (least float64, bes
 		t.Fatal(err)
 	}
 	least = math.Inf(1)
-	for run := range uint64(3) {
+	for run := range uint64(2) {
 		a := &another{p: p, scorer: list.NewScorer(), tables: make([]placedTable, len(p.Tables)), taken: make([]unit.Bytes, p.Topology.Devices), outputs: make([]unit.Bytes, p.Topology.Devices)}
 		r := rand.New(rand.NewPCG(seed, run))
 		a.scorer.Reset()
@@ -147,7 +147,7 @@ func annealed(t *testing.T, p *problem.Problem, seed uint64) (least float64, bes
 			a.count(i, 1)
 		}
 		now := a.worth()
-		steps := 4_000 * (len(p.Tables) + 5)
+		steps := 2_500 * (len(p.Tables) + 5)
 		for step := range steps {
 			i := r.IntN(len(a.tables))
 			undo := a.change(i, r)

@@ -1,15 +1,12 @@
 package neuroshard_test
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/search"
 )
 
 // mixedWidths returns tables of the given dims on one a100-80, each with 10 lookups a sample.
@@ -63,60 +60,6 @@ func TestLanes(t *testing.T) {
 		}
 		if digests := [2]string{results[0].Plan.Provenance.Input, results[1].Plan.Provenance.Input}; digests[0] == digests[1] {
 			t.Errorf("dims %v: both rules have the digest %s, want two digests", c.dims, digests[0])
-		}
-	}
-}
-
-// listed are prices that record the lane rules of the problems that they list.
-type listed struct {
-	neuroshard.Prices
-	rules *[]problem.LaneRule
-}
-
-func (l listed) List(ctx context.Context, p *problem.Problem) (neuroshard.PriceList, error) {
-	*l.rules = append(*l.rules, p.LaneRule)
-	return l.Prices.List(ctx, p)
-}
-
-// Plan estimates plans under the other lane rule, too, where the rule can matter and is not
-// stated.
-func TestEstimatesOfTheOtherRule(t *testing.T) {
-	widest, own := problem.LanesByWidest, problem.LanesByTable
-	for _, c := range []struct {
-		name   string
-		dims   []int
-		prices neuroshard.Prices
-		change func(p *problem.Problem, opt *neuroshard.Options)
-		want   []problem.LaneRule
-	}{
-		{name: "mixed", dims: []int{8, 128}, want: []problem.LaneRule{widest, own}},
-		{name: "one lane class", dims: []int{8, 16, 32}, want: []problem.LaneRule{widest}},
-		{name: "a table that is not read", dims: []int{8, 128}, want: []problem.LaneRule{widest}, change: func(p *problem.Problem, _ *neuroshard.Options) {
-			p.Tables[1].Features[0].PoolingFactor = 0
-		}},
-		{name: "the rule is stated", dims: []int{8, 128}, want: []problem.LaneRule{own}, change: func(p *problem.Problem, _ *neuroshard.Options) {
-			p.LaneRule = problem.LanesByTable
-		}},
-		{name: "warps that are not shared", dims: []int{8, 128}, want: []problem.LaneRule{widest}, change: func(p *problem.Problem, _ *neuroshard.Options) {
-			p.Topology.Profile = profileNamed(t, "mi300x")
-		}},
-		{name: "a baseline", dims: []int{8, 128}, want: []problem.LaneRule{widest}, change: func(_ *problem.Problem, opt *neuroshard.Options) {
-			opt.Search.Method = search.Dim
-		}},
-		{name: "formulas without lanes", dims: []int{8, 128}, prices: neuroshard.TorchRec(), want: []problem.LaneRule{widest}},
-	} {
-		p := mixedWidths(t, c.dims...)
-		var rules []problem.LaneRule
-		opt := neuroshard.Options{Prices: listed{neuroshard.Pretrained(), &rules}}
-		if c.prices != nil {
-			opt.Prices = listed{c.prices, &rules}
-		}
-		if c.change != nil {
-			c.change(p, &opt)
-		}
-		planned(t, p, opt)
-		if !slices.Equal(rules, c.want) {
-			t.Errorf("%s: got estimates under the rules %v, want %v", c.name, rules, c.want)
 		}
 	}
 }

@@ -179,7 +179,10 @@ func TestMeasureRefuses(t *testing.T) {
 		"hidden exchange": {p, Options{Hidden: plan.Hidden{Forward: unit.Millis(1)}}, keeping(0, 3, &all)},
 		"replicas":        {&replicated, Options{}, keeping(0, 3, &all)},
 	} {
-		_, err := measured(context.Background(), c.p, c.opt, c.m)
+		l, err := NewPlanner(context.Background(), c.p, c.opt)
+		if err == nil {
+			err = l.CheckMeasure(c.m)
+		}
 		if refused, ok := errors.AsType[*MeasureError](err); !ok || refused.Hint == "" {
 			t.Errorf("%s: got error %v, want a *MeasureError with a hint", name, err)
 		}

@@ -23,7 +23,7 @@ func TestWorkloadsForEngines(t *testing.T) {
 			for _, types := range [][]problem.ShardingType{nil, problem.ShardingTypes()} {
 				p := w.Problem()
 				p.Engine = problem.Engine(engine)
-				opt := neuroshard.Options{Search: search.Options{MaxEvaluations: 200_000, ShardingTypes: types}}
+				opt := neuroshard.Options{Search: search.Options{MaxEvaluations: 20_000, ShardingTypes: types}}
 				if runs(t, &p, opt) == nil {
 					t.Errorf("%s for %s: no plan", name, engine)
 				}
@@ -35,5 +35,5 @@ func TestWorkloadsForEngines(t *testing.T) {
 // TestManyPlansForEngines draws more problems than TestPlansForEngines.
 func TestManyPlansForEngines(t *testing.T) {
 	plansForEngines(t, 0, 2, 1)
-	plansForEngines(t, 1000, 100, 150)
+	plansForEngines(t, 1000, 60, 90)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/plan/export"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
@@ -92,35 +91,6 @@ func engineProblem(seed uint64) *problem.Problem {
 // export accepts all of them; and each table has a sharding type that its constraints
 // allow.
 func TestPlansForEngines(t *testing.T) { plansForEngines(t, 2, 8, 10) }
-
-// TestNoBaselineUsesAllDevicesForLess: HugeCTR needs a part of a table on every device. The plan whose
-// devices are then filled costs no more than the plan of a baseline. By an earlier search, which filled only
-// the placement that it found, the plan cost 19 % more than that of dim.
-func TestNoBaselineUsesAllDevicesForLess(t *testing.T) {
-	few := &problem.Problem{Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 8}, Batch: 1024}
-	for i, rows := range []int64{40_000_000, 710, 97} {
-		few.Tables = append(few.Tables, problem.Table{
-			Name: fmt.Sprint("t", i), Rows: rows, Dim: []int{4, 20, 12}[i], Features: []problem.Feature{{PoolingFactor: 1}},
-			Access:    access.Distribution{Kind: access.Zipf, Exponent: []float64{1.05, 2, 1.05}[i]},
-			Optimizer: []problem.Optimizer{problem.Adam, problem.SGD, problem.SGD}[i],
-		})
-	}
-	few.Engine = problem.HugeCTR
-	types := []problem.ShardingType{problem.TableWise, problem.ColumnWise}
-	r := completed(t.Context(), t, few, neuroshard.Options{Search: search.Options{ShardingTypes: types}})
-	valid := 0
-	for _, b := range r.Baselines {
-		if b.Valid {
-			valid++
-		}
-		if b.Valid && float64(b.Predicted) < float64(r.Predicted.Cost)*(1-1e-9) {
-			t.Errorf("%v takes %v, and the plan %v", b.Method, b.Predicted, r.Predicted.Cost)
-		}
-	}
-	if valid == 0 {
-		t.Error("no baseline has a valid plan")
-	}
-}
 
 // TestOccupiedDevicesKeepTypes: where the tables may not be slices of columns, or the constraint of a
 // table forbids them, the plan that fills all devices keeps to that, though a baseline costs less.

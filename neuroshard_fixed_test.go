@@ -1,15 +1,12 @@
 package neuroshard_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math/rand/v2"
-	"reflect"
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -82,26 +79,6 @@ func TestFixedLoadsAreKept(t *testing.T) {
 	}
 }
 
-// TestFixedComputeMovesTables: a device with fixed compute gets less than any other.
-func TestFixedComputeMovesTables(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
-	for _, prices := range []neuroshard.Prices{nil, neuroshard.TorchRec()} {
-		p := drawnFor(t, 4)
-		p.Topology.Fixed = []hardware.FixedLoad{{Name: "dynamic", Devices: []int{2}, Time: .4}}
-		r, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Prices: prices})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for d := range r.Plan.Devices {
-			if d != 2 && r.Plan.Devices[2].DimSum >= r.Plan.Devices[d].DimSum {
-				t.Errorf("got %d columns on the device with fixed compute, and %d on device %d, want fewer", r.Plan.Devices[2].DimSum, r.Plan.Devices[d].DimSum, d)
-			}
-		}
-	}
-}
-
 // drawnFor returns a problem of 26 equal tables on a number of devices.
 func drawnFor(t *testing.T, devices int) *problem.Problem {
 	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: devices}}
@@ -128,42 +105,5 @@ func TestTheBoundCountsFixedCompute(t *testing.T) {
 	}
 	if with.Simulated.Cost < with.Bound.Total {
 		t.Errorf("got a simulated cost of %v below the bound %v", with.Simulated.Cost, with.Bound.Total)
-	}
-}
-
-// TestPlansStateFixedLoads writes and reads a plan, and validates it against other loads.
-func TestPlansStateFixedLoads(t *testing.T) {
-	p := drawnFor(t, 2)
-	plain := plan.Digest(p)
-	p.Topology.Fixed = []hardware.FixedLoad{{Name: "dynamic", Devices: []int{1}, Bytes: unit.GiB, Time: .25}}
-	if plan.Digest(p) == plain {
-		t.Error("a fixed load does not change the digest of the problem")
-	}
-	r, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file bytes.Buffer
-	if err := r.Plan.Write(&file); err != nil {
-		t.Fatal(err)
-	}
-	read, err := plan.Read(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(read.Cluster.Fixed, p.Topology.Fixed) {
-		t.Errorf("got fixed loads %v, want %v", read.Cluster.Fixed, p.Topology.Fixed)
-	}
-	if err := read.Validate(p); err != nil {
-		t.Error(err)
-	}
-	other := *p
-	other.Topology.Fixed = nil
-	if read.Validate(&other) == nil {
-		t.Error("the plan is valid for a problem without its fixed load")
-	}
-	other.Topology.Fixed = []hardware.FixedLoad{{Name: "a", Bytes: 1}}
-	if other.Validate() == nil {
-		t.Error("a table may be a fixed load, too")
 	}
 }

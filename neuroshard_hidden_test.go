@@ -1,7 +1,6 @@
 package neuroshard_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"math"
@@ -109,21 +108,6 @@ func TestPlanOfHiddenExchanges(t *testing.T) {
 	}
 	if got := compute(r.Shards); math.Abs(float64(got/least)-1) > 1e-9 || math.Abs(float64(r.Predicted.Cost/least)-1) > 1e-9 {
 		t.Errorf("got a plan that computes for %v and costs %v, want both to be the least compute, %v", got, r.Predicted.Cost, least)
-	}
-}
-
-func TestExposedPlansAreTheSameForAnyWorkers(t *testing.T) {
-	p := several(t)
-	var first []byte
-	for _, workers := range []int{1, 3} {
-		opt := neuroshard.Options{Hidden: plan.Hidden{Forward: .2, Backward: .2, Replicas: true}, Search: search.Options{ShardingTypes: problem.ShardingTypes(), MaxEvaluations: 10_000, Workers: workers}}
-		text := []byte(written(t, planned(t, p, opt).Plan))
-		if first == nil {
-			first = text
-		}
-		if !bytes.Equal(first, text) {
-			t.Errorf("%d workers: got another plan than with 1", workers)
-		}
 	}
 }
 

@@ -49,7 +49,7 @@ func TestPlansOfStacks(t *testing.T) {
 		p := workloadNamed(t, "mlperf-dlrm-dcnv2")
 		p.Engine, p.Batch = problem.HugeCTR, c.batch
 		p.Topology = hardware.Topology{Profile: profile, Devices: c.devices, DevicesPerHost: 8, ReserveShare: .15}
-		for seed := range uint64(2) {
+		for seed := range uint64(1) {
 			own := planned(t, &p, neuroshard.Options{Search: search.Options{ShardingTypes: all, Seed: seed}, Step: inputs[c.stack]})
 			made := planned(t, &p, neuroshard.Options{Search: search.Options{ShardingTypes: c.types, Seed: seed}, Step: inputs[c.other]})
 			other, err := neuroshard.Evaluate(t.Context(), &p, made.Shards, neuroshard.Options{Search: search.Options{ShardingTypes: all}, Step: inputs[c.stack]})

@@ -16,27 +16,6 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestPlansInTightMemoryAreAlike plans hugectr-7 in about 60 % of its bytes, with slightly
-// different memories and with several seeds. The costs of the plans must be close together.
-func TestPlansInTightMemoryAreAlike(t *testing.T) {
-	p := workloadNamed(t, "hugectr-7")
-	p.Topology.HostMemory = 2 * unit.TiB
-	least, most := math.Inf(1), 0.
-	for _, memory := range []float64{31.15, 31.5} {
-		p.Topology.Memory = unit.Bytes(memory * float64(unit.GiB))
-		for seed := range uint64(3) {
-			r := planned(t, &p, neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), Seed: seed, Brief: true}})
-			least, most = min(least, float64(r.Simulated.Cost)), max(most, float64(r.Simulated.Cost))
-		}
-	}
-	t.Logf("costs from %.3f to %.3f ms (SIMULATED)", least, most)
-	if most > 1.2*least {
-		t.Errorf("got costs from %.3f to %.3f ms, want the highest at most 1.2 times the lowest", least, most)
-	}
-}
-
-func TestManyPlansOfShardingTypes(t *testing.T) { plansOfShardingTypes(t, 3) }
-
 // TestWorkloadsInTightMemory plans every workload with less HBM than its tables take, down
 // to a third. If host memory has room for twice the tables, the plan must be valid and its
 // simulated cost near its estimate. Without host memory, the tables may not fit.

@@ -20,7 +20,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/search/searchtest"
-	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -183,31 +182,6 @@ func TestEveryWorkloadHasAPlan(t *testing.T) {
 	}
 }
 
-func TestPlanBeatsTheBaselines(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
-	p := workloadNamed(t, "workload:mlperf-dlrm-dcnv2")
-	r := completed(t.Context(), t, &p, neuroshard.Options{})
-	if p.Topology.Devices != 8 || p.Topology.Profile.Name != "a100-80" {
-		t.Fatalf("got %d x %s, want 8 x a100-80", p.Topology.Devices, p.Topology.Profile.Name)
-	}
-	if err := r.Plan.Validate(&p); err != nil {
-		t.Error(err)
-	}
-	solved := 0
-	for _, b := range r.Baselines {
-		if b.Valid {
-			if solved++; !(r.Simulated.Cost < b.Simulated) || !(r.Predicted.Cost < b.Predicted) {
-				t.Errorf("got simulated cost %v, predicted %v, want below those of %s, %v and %v", r.Simulated.Cost, r.Predicted.Cost, b.Method, b.Simulated, b.Predicted)
-			}
-		}
-	}
-	if solved == 0 {
-		t.Error("no baseline has a plan")
-	}
-}
-
 func TestPlanSaysWhatItIs(t *testing.T) {
 	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
 	r := planned(t, &p, neuroshard.Options{Warnings: []string{"accesses are assumed"}, Search: search.Options{Method: search.Lookup, Seed: 12}})
@@ -240,51 +214,6 @@ func TestPlanSaysWhatItIs(t *testing.T) {
 	}
 	if def := planned(t, &p, neuroshard.Options{}); def.Plan.Provenance.Method != string(search.Default) {
 		t.Errorf("no method: got %q, want %q", def.Plan.Provenance.Method, search.Default)
-	}
-}
-
-// TestSimulatedCostIsThePlans compares Result.Simulated with a new simulation of the plan.
-func TestSimulatedCostIsThePlans(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans many problems, one after another")
-	}
-	p := workloadNamed(t, "hugectr-200")
-	r := planned(t, &p, neuroshard.Options{})
-	shards := make([][]problem.Shard, p.Topology.Devices)
-	for i, table := range r.Plan.Tables {
-		for _, s := range table.Shards {
-			shards[s.Device] = append(shards[s.Device], problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, Operator: table.Operator})
-		}
-	}
-	priced, err := simulate.NewPricer(&p).Price(shards)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if math.Abs(float64(priced.Cost/r.Simulated.Cost)-1) > 1e-9 {
-		t.Errorf("got simulated cost %v, want %v", r.Simulated.Cost, priced.Cost)
-	}
-	if r.Simulated.Devices[r.Simulated.Critical].Total() != r.Simulated.Cost {
-		t.Errorf("got cost %v, want that of the critical device, %v", r.Simulated.Cost, r.Simulated.Devices[r.Simulated.Critical].Total())
-	}
-	if _, err := simulate.NewPricer(&p).Price(shards[1:]); err == nil {
-		t.Error("got a cost for a placement without a device, want an error")
-	}
-}
-
-func TestWorkersAndSeedsOfPlans(t *testing.T) {
-	p := workloadNamed(t, "nvidia-synthetic-small")
-	for _, method := range []search.Method{search.NeuroShard, search.Paper} {
-		one := written(t, planned(t, &p, neuroshard.Options{Search: search.Options{Method: method, Workers: 1}}).Plan)
-		eight := written(t, planned(t, &p, neuroshard.Options{Search: search.Options{Method: method, Workers: 8}}).Plan)
-		if one != eight {
-			t.Errorf("%s: got another plan with 8 workers than with 1, want the same bytes", method)
-		}
-	}
-	random := func(seed uint64) float64 {
-		return float64(planned(t, &p, neuroshard.Options{Search: search.Options{Method: search.Random, Seed: seed}}).Predicted.Cost)
-	}
-	if random(1) != random(1) || random(1) == random(2) {
-		t.Errorf("random: got costs %v, %v and %v for seeds 1, 1 and 2, want the first two equal and the third another", random(1), random(1), random(2))
 	}
 }
 

@@ -2,7 +2,6 @@ package neuroshard_test
 
 import (
 	"fmt"
-	"math"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost"
@@ -145,81 +144,4 @@ func TestWhatSharesAnOperator(t *testing.T) {
 
 func text(p *problem.Problem, s problem.Shard) string {
 	return fmt.Sprintf("%d columns of %q in %+v", s.Dim(), p.Tables[s.Table].Name, p.Form(s))
-}
-
-// TestTorchRecHasAnOperatorMore prices one placement with and without an engine: a whole table
-// and a cut one, on each device. Under TorchRec each device has one operator more, so its
-// plan costs more by about a kernel launch, on the model and on the simulated device.
-func TestTorchRecHasAnOperatorMore(t *testing.T) {
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profile, Devices: 2}}
-	for i, name := range []string{"x", "y", "cut"} {
-		p.Tables = append(p.Tables, problem.Table{Name: name, Rows: 100_000, Dim: []int{128, 128, 256}[i], Features: []problem.Feature{{PoolingFactor: 10}}})
-	}
-	half := p.Whole(2)
-	half.Columns.End = 128
-	rest := p.Whole(2)
-	rest.Columns.Start = 128
-	shards := [][]problem.Shard{{p.Whole(0), half}, {p.Whole(1), rest}}
-	costs := map[problem.Engine]map[string]float64{}
-	for _, p.Engine = range []problem.Engine{"", problem.TorchRec, problem.HugeCTR} {
-		costs[p.Engine] = map[string]float64{}
-		for name, time := range operatorCosts(t, p) {
-			costs[p.Engine][name] = time(shards[0])
-		}
-	}
-	for name, fused := range costs[""] {
-		apart := costs[problem.TorchRec][name]
-		if more := apart - fused; !(more > 0 && more < .2*fused) {
-			t.Errorf("%s: got %v ms under TorchRec and %v ms without an engine, want a launch and a sort more", name, apart, fused)
-		}
-		if huge := costs[problem.HugeCTR][name]; math.Abs(huge-fused) > 1e-12 {
-			t.Errorf("%s: got %v ms under HugeCTR, want %v as without an engine", name, huge, fused)
-		}
-	}
-}
-
-// TestPrefetchedWidthsHaveOperators prices cached tables of two widths on one device: under
-// TorchRec, prefetched ones are in two operators. In a small batch this costs about a launch
-// and a sort more, on the model and on the simulated device. (In a large batch, operators of
-// fewer rows may save a pass of the sort.) Without an engine, Prefetch changes no time.
-func TestPrefetchedWidthsHaveOperators(t *testing.T) {
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &problem.Problem{Batch: 2048, Topology: hardware.Topology{Profile: profile, Devices: 1, HostMemory: 1 << 40}}
-	for i, dim := range []int{128, 64} {
-		p.Tables = append(p.Tables, problem.Table{Name: fmt.Sprint(i), Rows: 10_000, Dim: dim, Features: []problem.Feature{{PoolingFactor: 10}}})
-	}
-	shards := []problem.Shard{p.Whole(0), p.Whole(1)}
-	for i := range shards {
-		shards[i].Tier, shards[i].Cache = problem.HostCached, .2
-	}
-	costs := map[string]map[string]float64{}
-	for _, prefetch := range []bool{false, true} {
-		p.Tables[0].Prefetch, p.Tables[1].Prefetch = prefetch, prefetch
-		for _, p.Engine = range []problem.Engine{"", problem.TorchRec, problem.HugeCTR} {
-			for name, time := range operatorCosts(t, p) {
-				if costs[name] == nil {
-					costs[name] = map[string]float64{}
-				}
-				costs[name][fmt.Sprint(p.Engine, prefetch)] = time(shards)
-			}
-		}
-	}
-	for name, c := range costs {
-		together, apart := c["torchrecfalse"], c["torchrectrue"]
-		if more := apart - together; !(more > .01 && more < .5*together) {
-			t.Errorf("%s: got %v ms with prefetch and %v ms without, want a launch and a sort more", name, apart, together)
-		}
-		for _, other := range []string{"false", "true", "hugectrfalse", "hugectrtrue"} {
-			if c[other] != together {
-				t.Errorf("%s, %s: got %v ms, want %v", name, other, c[other], together)
-			}
-		}
-	}
 }

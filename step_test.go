@@ -2,64 +2,16 @@ package neuroshard_test
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/step"
 	"github.com/neuroshard/neuroshard/unit"
 )
-
-// Plan also prices the whole training step: the embeddings of its plan, the dense part of
-// the model, and what the training system overlaps.
-func ExamplePlanner_wholeStep() {
-	w, err := workload.ByName("mlperf-dlrm-dcnv2")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	dense, err := step.DenseByName("mlperf-dlrm-dcnv2")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	stack, err := step.StackByName("hugectr")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	p := w.Problem()
-	planner, err := neuroshard.NewPlanner(context.Background(), &p, neuroshard.Options{
-		Search: search.Options{Method: search.SizeLookup},
-		Step:   &step.Input{Dense: &dense, Stack: stack, PricePerHour: 2.95},
-	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	result, err := planner.Plan(context.Background())
-	if err == nil {
-		err = planner.Baselines(context.Background(), result)
-	}
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	s := result.Step // SIMULATED
-	sum := s.Embedding + s.Dense + s.AllReduce
-	fmt.Println("embeddings, dense part and all-reduce are the step:", math.Abs(float64(s.Step-sum)) < 1e-9)
-	fmt.Println("quicker than the plan of the baseline size:", s.Step < s.Size.Step)
-	fmt.Println("error bar known:", s.ErrorPercent > 0)
-	// Output:
-	// embeddings, dense part and all-reduce are the step: true
-	// quicker than the plan of the baseline size: true
-	// error bar known: true
-}
 
 // stepOf returns a small problem with a dense part and a stack for it.
 func stepOf(t *testing.T, stack string) (problem.Problem, step.Input) {
@@ -151,40 +103,5 @@ func TestStepIsRefusedBeforeTheSearch(t *testing.T) {
 	in.Measured.Step = 1e-6
 	if _, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Step: &in, Search: search.Options{Method: search.Size}}); err == nil || !strings.Contains(err.Error(), "lookups alone") {
 		t.Errorf("got error %v, want one about the floor", err)
-	}
-}
-
-// BenchmarkStep compares the price of a step with the planning that it is a part of.
-func BenchmarkStep(b *testing.B) {
-	for _, name := range []string{"mlperf-dlrm-dcnv2", "nvidia-synthetic-tiny", "nvidia-synthetic-small"} {
-		for _, stack := range []string{"hugectr", "torchrec-sparse"} {
-			w, err := workload.ByName(name)
-			if err != nil {
-				b.Fatal(err)
-			}
-			p := w.Problem()
-			s, err := step.StackByName(stack)
-			if err != nil {
-				b.Fatal(err)
-			}
-			dense, err := step.DenseByName(name)
-			if err != nil {
-				b.Fatal(err)
-			}
-			options := neuroshard.Options{Step: &step.Input{Dense: &dense, Stack: s}}
-			r := completed(b.Context(), b, &p, options)
-			b.Run(name+"/"+stack+"/plan", func(b *testing.B) {
-				for b.Loop() {
-					completed(b.Context(), b, &p, options)
-				}
-			})
-			b.Run(name+"/"+stack+"/price", func(b *testing.B) {
-				for b.Loop() {
-					if _, err := neuroshard.PriceStep(&p, r.Shards, *options.Step); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
 	}
 }

@@ -6,10 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -41,56 +38,21 @@ func severalKernels(t *testing.T, n int, device string, seed uint64) *problem.Pr
 	return p
 }
 
-// TestThreadsDoNotChangePlans compares plans of one and of several threads, under the embedded
-// cost model, for tables that may have any sharding type. With the build tag long,
-// TestThreadsDoNotChangeMorePlans does so for more problems.
+// One thread and several give the same plan with the same work: of tables that may have any sharding
+// type, and of many tables that the search deals to the devices.
 func TestThreadsDoNotChangePlans(t *testing.T) {
-	threadsDoNotChangePlan(t, severalKernels(t, 40, "h200", 8), 3)
-}
-
-func threadsDoNotChangePlan(t *testing.T, p *problem.Problem, threads ...int) {
-	t.Helper()
-	found := func(workers int) (*plan.Plan, search.Stats) {
-		options := neuroshard.Options{}
-		options.Search.Workers = workers
-		options.Search.ShardingTypes = problem.ShardingTypes()
-		r := planned(t, p, options)
-		return r.Plan, r.Stats
-	}
-	one, work := found(1)
-	for _, workers := range threads {
-		several, stats := found(workers)
-		if got, want := written(t, several), written(t, one); got != want {
-			t.Errorf("%d threads give another plan than one thread (-one +several):\n%s", workers, gocmp.Diff(want, got))
+	dealt := workloadNamed(t, "nvidia-synthetic-large")
+	for _, c := range []struct {
+		p     *problem.Problem
+		types []problem.ShardingType
+	}{{severalKernels(t, 40, "h200", 8), problem.ShardingTypes()}, {&dealt, search.Columns()}} {
+		found := func(workers int) (string, search.Stats) {
+			r := planned(t, c.p, neuroshard.Options{Search: search.Options{Workers: workers, ShardingTypes: c.types}})
+			return written(t, r.Plan), r.Stats
 		}
-		if stats != work {
-			t.Errorf("got work %+v with %d threads, want %+v as with one", stats, workers, work)
-		}
-	}
-}
-
-// TestThreadsDoNotChangeDealtTables compares plans of one and of several threads of a problem whose
-// tables the search deals to the devices (search/deal.go).
-func TestThreadsDoNotChangeDealtTables(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans many problems, one after another")
-	}
-	threadsDoNotChangeDealtTables(t, "nvidia-synthetic-large", 1, 2)
-}
-
-func threadsDoNotChangeDealtTables(t *testing.T, workload string, threads ...int) {
-	p := workloadNamed(t, workload)
-	var one string
-	for _, workers := range threads {
-		options := neuroshard.Options{}
-		options.Search.Workers = workers
-		options.Search.ShardingTypes = []problem.ShardingType{problem.TableWise, problem.ColumnWise}
-		found := written(t, planned(t, &p, options).Plan)
-		if one == "" {
-			one = found
-		}
-		if found != one {
-			t.Errorf("%d threads give another plan than one thread (-one +several):\n%s", workers, gocmp.Diff(one, found))
+		one, work := found(1)
+		if several, stats := found(3); several != one || stats != work {
+			t.Errorf("%d tables: got another plan, or work %+v, with 3 threads, want that of one, %+v", len(c.p.Tables), stats, work)
 		}
 	}
 }

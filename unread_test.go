@@ -12,9 +12,6 @@ import (
 // TestTablesWithoutLookups: sequences without lookups cost nothing wherever they lie, alone or beside
 // tables with lookups, and lie on all devices with nearly the same bytes.
 func TestTablesWithoutLookups(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans many problems, one after another")
-	}
 	for _, read := range []int{0, 6} {
 		for _, prices := range []neuroshard.Prices{nil, neuroshard.TorchRec()} {
 			p := sequences(t, 8, 150, 64, 0)
@@ -25,7 +22,7 @@ func TestTablesWithoutLookups(t *testing.T) {
 				}
 			}
 			for _, types := range [][]problem.ShardingType{nil, problem.ShardingTypes()} {
-				r := planned(t, p, neuroshard.Options{Prices: prices, Search: search.Options{ShardingTypes: types}})
+				r := planned(t, p, neuroshard.Options{Prices: prices, Search: search.Options{ShardingTypes: types, MaxEvaluations: 20_000}})
 				var most, sum unit.Bytes
 				for _, d := range r.Plan.Devices {
 					bytes := d.Memory.Total()
