@@ -57,7 +57,10 @@ func Remaining(c plan.Cluster, lost []int) (plan.Cluster, error) {
 	c.Devices, c.DevicesPerHost = 0, len(hosts[0])
 	for i, h := range hosts {
 		if c.Devices += len(h); len(h) < c.DevicesPerHost && i+1 < len(hosts) {
-			return c, unevenHosts(hosts, c.DevicesPerHost)
+			return c, &OtherPlan{
+				fmt.Sprintf("the lost devices leave %d devices on some hosts, and %d of %d hosts have fewer: a cluster has one host at most with fewer devices than the others", c.DevicesPerHost, len(hosts)-i, len(hosts)),
+				"give up whole hosts with --lost-hosts, or the same number of devices of every host with --lost-devices; if the lost devices are replaced, state the old number of devices with --devices",
+			}
 		}
 	}
 	return c.WithMemories(left(was, hosts)), nil
@@ -100,32 +103,11 @@ func leftFixed(loads []hardware.FixedLoad, devices []int) (left []hardware.Fixed
 	return left
 }
 
-// unevenHosts is the error of several hosts with fewer devices than the others.
-func unevenHosts(hosts [][]int, full int) error {
-	var smaller []string
-	for _, h := range hosts {
-		if len(h) < full {
-			smaller = append(smaller, fmt.Sprintf("%d on the host of device %d", len(h), h[0]))
-		}
-	}
-	return &OtherPlan{
-		fmt.Sprintf("the lost devices leave %d devices on some hosts, and %s: a cluster has one host at most with fewer devices than the others", full, words.List(smaller, 4)),
-		"give up whole hosts with --lost-hosts, or the same number of devices of every host with --lost-devices; if the lost devices are replaced, state the old number of devices with --devices",
-	}
-}
-
 // remainingHosts returns the devices left on each host, the hosts with most devices first.
 func remainingHosts(c plan.Cluster, lost []int) ([][]int, error) {
-	var unknown []string
 	for _, d := range lost {
 		if d < 0 || d >= c.Devices {
-			unknown = append(unknown, fmt.Sprint(d))
-		}
-	}
-	if len(unknown) > 0 {
-		return nil, &OtherPlan{
-			fmt.Sprintf("lost device %s: the old plan has devices 0 to %d", words.List(unknown, 4), c.Devices-1),
-			"number the devices as the old plan does",
+			return nil, &OtherPlan{fmt.Sprintf("lost device %d: the old plan has devices 0 to %d", d, c.Devices-1), "number the devices as the old plan does"}
 		}
 	}
 	perHost := c.DevicesPerHost
@@ -212,27 +194,12 @@ func sameTables(p *problem.Problem, old *plan.Plan) error {
 			}
 		}
 	}
+	const hint = "name the plan of these tables, or plan anew: neuroshard plan"
 	if same > 0 {
-		return &OtherPlan{
-			fmt.Sprintf("the old plan is one of other tables: it has %s of the same name with other rows and another dim", words.Plural(same, "table")),
-			otherTables,
-		}
+		return &OtherPlan{fmt.Sprintf("the old plan is one of other tables: it has %s of the same name with other rows and another dim", words.Plural(same, "table")), hint}
 	}
-	var was, is []string
-	for i := range old.Tables {
-		was = append(was, old.Tables[i].Name)
-	}
-	for i := range p.Tables {
-		is = append(is, p.Tables[i].Name)
-	}
-	return &OtherPlan{
-		fmt.Sprintf("the old plan has no table of the problem: it places %s, and the problem has %s", words.Quoted(was, 3), words.Quoted(is, 3)),
-		otherTables,
-	}
+	return &OtherPlan{fmt.Sprintf("the old plan has no table of the problem, such as %q", p.Tables[0].Name), hint}
 }
-
-// otherTables is the hint of a plan of other tables.
-const otherTables = "name the plan of these tables, or plan anew: neuroshard plan"
 
 // gone is the number of a lost device in the new cluster.
 const gone = -1
@@ -267,7 +234,10 @@ func renumber(p *problem.Problem, c plan.Cluster, lost []int) ([]int, error) {
 		return nil, err
 	}
 	if t.Devices != left.Devices || t.PerHost() != left.DevicesPerHost {
-		return nil, notLeft(p, c, left)
+		return nil, &OtherPlan{
+			fmt.Sprintf("the lost devices leave %d of %d devices in each sharding group, %d a host, and the problem states %d, %d a host", left.Devices, c.Devices, left.DevicesPerHost, t.Devices, t.PerHost()),
+			"leave --devices and --devices-per-host out or, if the lost devices are replaced, state the whole old cluster with them and with --replicas",
+		}
 	}
 	for d := range number {
 		number[d] = gone
@@ -280,22 +250,6 @@ func renumber(p *problem.Problem, c plan.Cluster, lost []int) ([]int, error) {
 		}
 	}
 	return number, nil
-}
-
-// notLeft is the error of a problem that has neither the devices that are left of the old cluster nor all of
-// them.
-func notLeft(p *problem.Problem, c, left plan.Cluster) error {
-	t := &p.Topology
-	if c.ReplicaCount() > 1 {
-		return &OtherPlan{
-			fmt.Sprintf("without the lost devices, a sharding group has %d of %d devices, %d a host, and the problem states groups of %d, %d a host", left.Devices, c.Devices, left.DevicesPerHost, t.Devices, t.PerHost()),
-			"state the whole old cluster with --devices, --devices-per-host and --replicas, as if the lost devices were replaced, or plan anew: neuroshard plan",
-		}
-	}
-	return &OtherPlan{
-		fmt.Sprintf("the lost devices leave %d of %d devices, %d a host, and the problem states %d, %d a host", left.Devices, c.Devices, left.DevicesPerHost, t.Devices, t.PerHost()),
-		fmt.Sprintf("leave --devices and --devices-per-host out, or state %d and %d if the lost devices are replaced", c.Devices, c.DevicesPerHost),
-	}
 }
 
 // compare sets what differs between p and the old plan.

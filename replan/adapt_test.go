@@ -227,14 +227,14 @@ func TestAdaptRefuses(t *testing.T) {
 		lost             []int
 		want             string
 	}{
-		{"no table in common", was, []problem.Table{table("c", 10, 4)}, 8, 4, nil, `the old plan has no table of the problem: it places "a", "b", and the problem has "c"`},
+		{"no table in common", was, []problem.Table{table("c", 10, 4)}, 8, 4, nil, `the old plan has no table of the problem, such as "c"`},
 		{"tables of the same names", was, []problem.Table{table("a", 10, 4), table("b", 10, 4)}, 8, 4, nil, "the old plan is one of other tables: it has 2 tables of the same name with other rows and another dim"},
 		{"listed twice", &twice, []problem.Table{a, b}, 8, 4, nil, `the old plan lists table "a" twice`},
 		{"no placement", &broken, []problem.Table{a, b}, 8, 4, nil, `the old plan is not a placement: table "b"`},
 		{"no devices listed", &unlisted, []problem.Table{a, b}, 8, 4, nil, "the old plan lists 0 devices, and its cluster has 8"},
-		{"no such device", was, []problem.Table{a, b}, 8, 4, []int{8, -1}, "lost device -1, 8: the old plan has devices 0 to 7"},
+		{"no such device", was, []problem.Table{a, b}, 8, 4, []int{8, -1}, "lost device -1: the old plan has devices 0 to 7"},
 		{"all are lost", was, []problem.Table{a, b}, 8, 4, []int{0, 1, 2, 3, 4, 5, 6, 7}, "all 8 devices of the old plan are lost"},
-		{"other devices than are left", was, []problem.Table{a, b}, 5, 4, []int{2}, "the lost devices leave 7 of 8 devices, 4 a host, and the problem states 5, 4 a host"},
+		{"other devices than are left", was, []problem.Table{a, b}, 5, 4, []int{2}, "the lost devices leave 7 of 8 devices in each sharding group, 4 a host, and the problem states 5, 4 a host"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := adapt(handMade(t, test.devices, test.perHost, test.tables...), test.old, test.lost)
@@ -258,9 +258,9 @@ func TestRemaining(t *testing.T) {
 		{8, 4, []int{5}, 7, 4, ""},
 		{8, 4, []int{0, 4}, 6, 3, ""},
 		{8, 4, []int{0, 1, 2, 3}, 4, 4, ""},
-		{10, 4, []int{0, 1}, 8, 4, "the lost devices leave 4 devices on some hosts, and 2 on the host of device 2, 2 on the host of device 8: "},
+		{10, 4, []int{0, 1}, 8, 4, "the lost devices leave 4 devices on some hosts, and 2 of 3 hosts have fewer: "},
 		{10, 4, []int{8, 9}, 8, 4, ""},
-		{12, 4, []int{0, 4}, 10, 4, "the lost devices leave 4 devices on some hosts, and 3 on the host of device 1, 3 on the host of device 5: "},
+		{12, 4, []int{0, 4}, 10, 4, "the lost devices leave 4 devices on some hosts, and 2 of 3 hosts have fewer: "},
 		{3, 3, []int{1}, 2, 2, ""},
 		{3, 3, []int{0, 1, 2}, 0, 0, "all 3 devices of the old plan are lost"},
 	} {

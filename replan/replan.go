@@ -244,7 +244,8 @@ func (r *replanner) points(ctx context.Context) error {
 	}
 	limits := r.limits()
 	reached := make([]bool, len(limits))
-	for _, i := range inTurn(len(limits)) {
+	for k := range limits {
+		i := (len(limits) - k) % len(limits) // the first one, then from the last one on
 		err := r.reach(ctx, limits[i])
 		r.interrupted = ctx.Err() != nil
 		if err != nil && !r.interrupted {
@@ -266,20 +267,10 @@ func (r *replanner) points(ctx context.Context) error {
 	return nil
 }
 
-// inTurn returns the order of n limits: the first one, then the others from the last one on.
-func inTurn(n int) []int {
-	order := []int{0}
-	for i := n - 1; i > 0; i-- {
-		order = append(order, i)
-	}
-	return order
-}
-
 // limit is one limit of the curve.
 type limit struct {
 	label, what string
-	share       float64
-	bytes       unit.Bytes
+	MovedBytes
 	// free says that there is no limit, and price that moved bytes have a price instead.
 	free  bool
 	price float64
@@ -297,15 +288,15 @@ func (r *replanner) limits() []limit {
 		if s > 0 {
 			label = fmt.Sprintf("%.0f %%", 100*s)
 		}
-		all = append(all, limit{label: label, what: label + " of the bytes", share: s})
+		all = append(all, limit{label: label, what: label + " of the bytes", MovedBytes: MovedBytes{Share: s}})
 	}
 	if m := r.opt.Most; m != nil {
-		own := limit{label: "budget", what: "the bytes of the budget", share: m.Share, bytes: m.Bytes}
-		at := slices.IndexFunc(all, func(l limit) bool { return r.bytes(l) >= r.bytes(own) })
+		own := limit{label: "budget", what: "the bytes of the budget", MovedBytes: *m}
+		at := slices.IndexFunc(all, func(l limit) bool { return l.Of(r.total) >= own.Of(r.total) })
 		switch {
 		case at < 0:
 			all = append(all, own)
-		case r.bytes(all[at]) > r.bytes(own):
+		case all[at].Of(r.total) > own.Of(r.total):
 			all = slices.Insert(all, at, own)
 		}
 	}
@@ -313,11 +304,6 @@ func (r *replanner) limits() []limit {
 		all = append(all, limit{label: "price", what: "what pays its price", free: true, price: r.opt.Price})
 	}
 	return append(all, limit{label: "free", what: "any bytes", free: true})
-}
-
-// bytes returns a limit in bytes.
-func (r *replanner) bytes(l limit) unit.Bytes {
-	return MovedBytes{Bytes: l.bytes, Share: l.share}.Of(r.total)
 }
 
 // keep adds the old plan as it is, if it is valid for the problem.
@@ -433,7 +419,7 @@ func (r *replanner) served(b limit) bool {
 			best = i
 		}
 	}
-	return best >= 0 && r.found[best].Transfer.Bytes <= r.must+r.bytes(b)
+	return best >= 0 && r.found[best].Transfer.Bytes <= r.must+b.Of(r.total)
 }
 
 // small reports whether a whole search is among the plans for the last point.
@@ -455,7 +441,7 @@ func (r *replanner) starts() int {
 func (r *replanner) join(b limit) {
 	point := Point{Label: b.label, Limit: -1}
 	if !b.free {
-		point.Limit = r.must + r.bytes(b)
+		point.Limit = r.must + b.Of(r.total)
 	}
 	sum := func(p *Point) float64 { return float64(p.Cost) + b.price*float64(p.Transfer.Bytes)/1e9 }
 	for _, other := range append(slices.Clone(r.curve), r.found...) {
@@ -476,7 +462,7 @@ const retries = 3
 // from finds a plan for a limit, from the old plan. The search counts nearly as Transfer does: if
 // a plan moves more than the limit, the next search gets a budget that is smaller by the excess.
 func (r *replanner) from(ctx context.Context, b limit, start uint64) error {
-	most := r.bytes(b)
+	most := b.Of(r.total)
 	for range 1 + retries {
 		opt := r.search
 		opt.Seed += start
@@ -491,7 +477,7 @@ func (r *replanner) from(ctx context.Context, b limit, start uint64) error {
 		}
 		point.free = b.free && b.price == 0
 		r.found = append(r.found, point)
-		over := point.Transfer.Bytes - r.must - r.bytes(b)
+		over := point.Transfer.Bytes - r.must - b.Of(r.total)
 		if b.free || !r.counted || over <= 0 || most == 0 {
 			return nil
 		}
@@ -642,19 +628,7 @@ func (r *Outcome) Doubts() (all []string) {
 	add(len(c.Resized) > 0, "%s: rows and columns keep their numbers, and new ones are initialised; if ids are hashed to rows, most ids have other rows now", words.Plural(len(c.Resized), "resized table"))
 	add(len(c.Converted) > 0, "%s of another precision or optimizer: weights are converted on the device that has them, and optimizer state that the old plan does not have is initialised", words.Plural(len(c.Converted), "table"))
 	if r.Reshard != nil {
-		add(len(r.Reshard.Crowded) > 0, "neuroshard_torchrec.reshard holds the old and the new shards at the same time, and %s not have the memory for both: move by a checkpoint", crowdedDevices(r.Reshard.Crowded))
+		add(len(r.Reshard.Crowded) > 0, "neuroshard_torchrec.reshard holds the old and the new shards at the same time, and the devices %s have no memory for both: move by a checkpoint", strings.Trim(fmt.Sprint(r.Reshard.Crowded), "[]"))
 	}
 	return all
-}
-
-// crowdedDevices names devices, with the verb that begins "not have".
-func crowdedDevices(devices []int) string {
-	if len(devices) == 1 {
-		return fmt.Sprintf("device %d does", devices[0])
-	}
-	names := make([]string, len(devices))
-	for i, d := range devices {
-		names[i] = strconv.Itoa(d)
-	}
-	return "devices " + words.List(names, 10) + " do"
 }

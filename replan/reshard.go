@@ -103,62 +103,35 @@ func (r *resharder) narrow(p *problem.Problem) *problem.Problem {
 
 // Unmovable is the error of a re-plan under TorchRec if a running job cannot move some tables to
 // any of the sharding types allowed.
-type Unmovable struct {
-	// Tables are the names of the tables, in the problem's order, and ShardingTypes are the sharding
-	// types that the tables have in the old plan.
-	Tables        []string
-	ShardingTypes []problem.ShardingType
+type Unmovable struct{ Message, Hint string }
 
-	err error
-}
+func (e *Unmovable) Error() string { return e.Message }
 
-func (e *Unmovable) Error() string {
-	return fmt.Sprintf("a running TorchRec job cannot move %s to any of the allowed sharding types (in the old plan: %s)",
-		words.Quoted(e.Tables, 5), words.List(e.names(), len(e.ShardingTypes)))
-}
-
-// Unwrap returns the *search.NoShardingType of the search.
-func (e *Unmovable) Unwrap() error { return e.err }
-
-// Hint says what to do.
-func (e *Unmovable) Hint() string {
-	return fmt.Sprintf("allow %s as well, or plan anew and restart the job from a checkpoint", words.List(e.names(), len(e.ShardingTypes)))
-}
-
-func (e *Unmovable) names() []string {
-	names := make([]string, len(e.ShardingTypes))
-	for i, t := range e.ShardingTypes {
-		names[i] = string(t)
-	}
-	return names
-}
-
-// explain returns *Unmovable in place of a *search.NoShardingType if the constraints of narrow leave
-// tables of p without a sharding type, and err otherwise.
+// explain returns *Unmovable in place of a *search.NoShardingType if the types allowed leave out the old
+// ones of tables, and err otherwise.
 func (r *resharder) explain(err error, p *problem.Problem, types []problem.ShardingType) error {
 	none := (*search.NoShardingType)(nil)
 	if r == nil || r.rules == nil || !errors.As(err, &none) {
 		return err
 	}
-	if len(types) == 0 {
-		types = []problem.ShardingType{problem.TableWise, problem.ColumnWise} // the search's default
-	}
-	e := &Unmovable{err: err}
+	var tables, old []string
 	for i := range p.Tables {
-		t, rule := &p.Tables[i], &r.rules[i]
-		allowed := func(k problem.ShardingType) bool { return problem.Permitted(types, k) && t.Permits(k) }
-		if !slices.Contains(none.Tables, t.Name) || len(rule.types(t)) == 0 || !slices.ContainsFunc(problem.ShardingTypes(), allowed) || slices.ContainsFunc(rule.types(t), allowed) {
+		name, was := p.Tables[i].Name, r.rules[i].was.ShardingType
+		if !slices.Contains(none.Tables, name) || problem.Permitted(types, was) {
 			continue
 		}
-		e.Tables = append(e.Tables, t.Name)
-		if was := rule.was.ShardingType; !slices.Contains(e.ShardingTypes, was) {
-			e.ShardingTypes = append(e.ShardingTypes, was)
+		if tables = append(tables, name); !slices.Contains(old, string(was)) {
+			old = append(old, string(was))
 		}
 	}
-	if len(e.Tables) == 0 {
+	if len(tables) == 0 {
 		return err
 	}
-	return e
+	was := words.List(old, len(old))
+	return &Unmovable{
+		fmt.Sprintf("a running TorchRec job cannot move %s to any of the allowed sharding types (in the old plan: %s)", words.Quoted(tables, 5), was),
+		fmt.Sprintf("allow %s as well, or plan anew and restart the job from a checkpoint", was),
+	}
 }
 
 // types returns the sharding types that the table may have.

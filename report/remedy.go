@@ -20,7 +20,7 @@ func Remedy(err error) string {
 	case errors.As(err, &infeasible):
 		return infeasibleHint(infeasible)
 	case errors.As(err, &unmovable):
-		return unmovable.Hint()
+		return unmovable.Hint
 	case errors.As(err, &noType):
 		return noTypeHint(noType)
 	case errors.As(err, &idle):
