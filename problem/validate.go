@@ -20,9 +20,11 @@ type Fault struct {
 	// Message says what is wrong, with the offending value. Hint says what to do; it may
 	// be empty.
 	Message, Hint string
-	// Colocation holds the indices of the tables of a co-location at fault, ascending; it
-	// is nil for all other faults.
-	Colocation []int
+	// Tables are the indices of the tables at fault: that of Table, and after it that of another table
+	// with its name; or those of a co-location.
+	Tables []int
+	// Key is that of the fault's field of the cluster or of the batch; empty for other faults.
+	Key string
 }
 
 // String prints the fault on one line, without the hint.
@@ -53,10 +55,12 @@ const maxTotalBytes = 1 << 60
 func validate(p *Problem) error {
 	v := validator{problem: p}
 	for _, message := range p.Topology.Problems() {
-		v.add("", "", "%s", message)
+		field, _, _ := strings.Cut(message, ":")
+		v.faults = append(v.faults, Fault{Message: message, Key: strings.ReplaceAll(field, " ", "_")})
 	}
 	if p.Batch < 1 || p.Batch > MaxBatch {
 		v.add("", "the batch is the number of samples of a step over all devices", "batch: %d is not between 1 and %d", p.Batch, MaxBatch)
+		v.faults[len(v.faults)-1].Key = "batch"
 	}
 	if len(p.Tables) == 0 || len(p.Tables) > MaxTables {
 		v.add("", "", "%d tables: a problem has 1 to %d", len(p.Tables), MaxTables)
@@ -79,11 +83,17 @@ func validate(p *Problem) error {
 
 type validator struct {
 	problem *Problem
-	faults  []Fault
+	// index is that of the table being checked.
+	index  int
+	faults []Fault
 }
 
 func (v *validator) add(table, hint, format string, args ...any) {
-	v.faults = append(v.faults, Fault{Table: table, Message: fmt.Sprintf(format, args...), Hint: hint})
+	f := Fault{Table: table, Message: fmt.Sprintf(format, args...), Hint: hint}
+	if table != "" {
+		f.Tables = []int{v.index}
+	}
+	v.faults = append(v.faults, f)
 }
 
 // fixed reports tables to place that are also fixed loads.
@@ -93,6 +103,7 @@ func (v *validator) fixed() {
 		loads[v.problem.Topology.Fixed[i].Name] = true
 	}
 	for i := range v.problem.Tables {
+		v.index = i
 		if name := v.problem.Tables[i].Name; loads[name] {
 			v.add(name, "leave it out of the fixed loads, or out of the tables if somebody else places it", "it is also a fixed load")
 		}
@@ -120,6 +131,7 @@ func (v *validator) engine() {
 		return
 	}
 	for i := range v.problem.Tables {
+		v.index = i
 		t := &v.problem.Tables[i]
 		if v.problem.Hierarchy.On() && t.Pooling == PoolingNone {
 			v.add(t.Name, "plan for a training system with flat exchanges", "pooling none: a hierarchical exchange adds up vectors inside hosts, and the lookups of the table stay apart")
@@ -133,6 +145,7 @@ func (v *validator) engine() {
 // averages checks that the engine can average every table over several sharding groups.
 func (v *validator) averages(rules *EngineRules) {
 	for i := range v.problem.Tables {
+		v.index = i
 		t := &v.problem.Tables[i]
 		replicated := len(t.Constraint.ShardingTypes) == 1 && t.Constraint.ShardingTypes[0] == DataParallel
 		if rules.SumsOnly && t.Optimizer == Adam && !replicated {
@@ -147,6 +160,7 @@ func (v *validator) averages(rules *EngineRules) {
 func (v *validator) tables() {
 	seen := make(map[string]int, len(v.problem.Tables))
 	for i := range v.problem.Tables {
+		v.index = i
 		t := &v.problem.Tables[i]
 		name := t.Name
 		if name == "" {
@@ -154,6 +168,8 @@ func (v *validator) tables() {
 			v.add(name, "give every table a name of its own", "it has no name")
 		} else if first, ok := seen[name]; ok {
 			v.add(name, "give every table a name of its own", "the name is used twice, by tables #%d and #%d", first, i)
+			last := &v.faults[len(v.faults)-1]
+			last.Tables = append(last.Tables, first)
 		} else {
 			seen[name] = i
 		}
@@ -392,7 +408,7 @@ func (v *validator) colocations() {
 			}
 			v.add("", "widen the allowed devices of one of them, or take it out of the co-location",
 				"co-location %q: its tables %s have no allowed device in common", v.problem.Tables[g.Tables[0]].Constraint.Colocation, strings.Join(names, ", "))
-			v.faults[len(v.faults)-1].Colocation = g.Tables
+			v.faults[len(v.faults)-1].Tables = g.Tables
 		}
 	}
 }

@@ -99,8 +99,6 @@ type TableFile struct {
 	lines     []int
 	batchLine int
 	faulty    bool
-	// unnamed holds what errors call the tables whose names could not be read.
-	unnamed map[int]string
 }
 
 // Line returns the line, from 1, on which Tables[i] begins; 0 where i is not
@@ -290,10 +288,7 @@ func (b *builder) table(t *problem.Table, line int, s, bad set, name string) {
 	b.checkUnique(t, line, s, bad, name)
 	mend(t, bad)
 	if bad.has(nameField) {
-		if b.unnamed == nil {
-			b.unnamed = map[int]string{}
-		}
-		b.unnamed[b.n] = name
+		t.Name = name
 	}
 	if b.n%chunkTables == 0 {
 		b.chunks = append(b.chunks, nil)

@@ -10,7 +10,7 @@ import (
 // breaks no rule, whatever the other values are, and takes the fewest bytes that any
 // value would take.
 
-// mend replaces the unread values of t, except for the name, which Check makes up.
+// mend replaces the unread values of t, except for the name.
 func mend(t *problem.Table, unread set) {
 	if unread.has(rowsField) {
 		t.Rows = 1

@@ -127,13 +127,6 @@ func TestUnreadTablesKeepNamesAndGroups(t *testing.T) {
 	if diff := cmp.Diff(want, messages(t, err)); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
-	// A name that could not be read clashes with none, not even with one that
-	// looks like its place.
-	_, err = readAndCheck(t, "a.json", inTables(`{"name": 7, "rows": 1, "dim": 4}, {"name": "#0 #0", "rows": 1, "dim": 4}, {"name": "#0", "rows": 1, "dim": 4}`))
-	want = []string{"name: the number 7 where a string belongs"}
-	if diff := cmp.Diff(want, messages(t, err)); diff != "" {
-		t.Errorf("errors (-want +got):\n%s", diff)
-	}
 }
 
 // TestOneUnreadKeyHidesNothing does the same with the keys of a topology.
