@@ -2,6 +2,8 @@ package input
 
 import (
 	"bytes"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -51,30 +53,76 @@ func TestDefaultConstraints(t *testing.T) {
 	}
 }
 
+// Each field reads the same from JSON, CSV and the defaults, and back from what is written.
+func TestEveryFieldInEveryFormat(t *testing.T) {
+	for _, f := range problem.TableFields() {
+		if !slices.Contains([]string{"name", "rows", "dim", "reuse", "batch", "unique_rows"}, f.Key) {
+			conforms(t, f, func(t *problem.Table) *problem.Table { return t })
+		}
+	}
+	for _, f := range problem.FeatureFields()[1:] {
+		conforms(t, f, func(t *problem.Table) *problem.Feature { return &t.Features[0] })
+	}
+}
+
+func conforms[T any](t *testing.T, f problem.Field[T], of func(*problem.Table) *T) {
+	values := map[string][2]string{ // of JSON and CSV, by type
+		"*string": {`"x"`, "x"}, "*bool": {"true", "yes"}, "*int": {"8", "8"}, "*float64": {"0.5", ".5"},
+		"*problem.Precision": {`"fp16"`, "fp16"}, "*problem.OutputPrecision": {`"fp16"`, "FP16"}, "*problem.Optimizer": {`"adam"`, "adam"},
+		"*problem.Pooling": {`"none"`, "none"}, "*access.Law": {`"multi_hot"`, "multi_hot"}, "*[]int": {"[2, 0]", "2;0"},
+		"*[]problem.ShardingType": {`["row_wise", "grid"]`, "row_wise; grid"}, "*[]problem.Tier": {`["host_cached", "hbm"]`, "host_cached;hbm"},
+	}
+	var table T
+	value, known := values[fmt.Sprintf("%T", f.At(&table))]
+	if !known {
+		t.Fatalf("%s: state a value of its type here", f.Key)
+	}
+	stated := fmt.Sprintf("%q: %s", f.Key, value[0])
+	inside := stated
+	if f.In != "" {
+		inside = fmt.Sprintf("%q: {%s}", f.In, stated)
+	}
+	if f.In == problem.InConstraints {
+		stated = inside // in the defaults, too
+	}
+	base, csvBase := `"name": "a", "rows": 9, "dim": 8`, [2]string{"name,rows,dim", "a,9,8"}
+	if f.Key == "index_dedup" {
+		base, csvBase = base+`, "pooling": "none"`, [2]string{"name,rows,dim,pooling", "a,9,8,none"}
+	}
+	json := func(more, defaults string) string {
+		return `{"format": "neuroshard-tables", "version": 1, "tables": [{` + base + more + `}], "defaults": {` + defaults + `}}`
+	}
+	contents := []string{json(", "+inside, ""), csvBase[0] + "," + f.Key + "\n" + csvBase[1] + "," + value[1] + "\n"}
+	if f.ForAll {
+		contents = append(contents, json("", stated))
+	}
+	read := func(content string) any {
+		file, err := Tables("t", strings.NewReader(content), Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", content, err)
+		}
+		var written bytes.Buffer
+		if err := Write(&written, file); err == nil { // not of host memory alone
+			again, err := Tables("t", &written, Options{})
+			if diff := cmp.Diff(file.Tables, again.Tables); err != nil || diff != "" {
+				t.Errorf("%s: written and read, error %v (-want +got):\n%s", f.Key, err, diff)
+			}
+		}
+		return f.At(of(&file.Tables[0]))
+	}
+	nothing, want := read(json("", "")), read(contents[0])
+	if cmp.Equal(nothing, want) {
+		t.Errorf("%s: it is read as nothing", f.Key)
+	}
+	for _, content := range contents {
+		if diff := cmp.Diff(want, read(content)); diff != "" {
+			t.Errorf("%s (-JSON +got):\n%s", content, diff)
+		}
+	}
+}
+
 func TestConstraintsInCSV(t *testing.T) {
-	file, err := Tables("t.csv", strings.NewReader("name,rows,dim,sharding_types,one_host\na,10,4,row_wise; grid,true\nb,10,4,,\n"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []problem.ShardingType{problem.RowWise, problem.Grid}
-	if diff := cmp.Diff(want, file.Tables[0].Constraint.ShardingTypes); diff != "" || file.Tables[1].Constraint.ShardingTypes != nil {
-		t.Errorf("got %v and %v, want %v and none", file.Tables[0].Constraint.ShardingTypes, file.Tables[1].Constraint.ShardingTypes, want)
-	}
-	if !file.Tables[0].Constraint.OneHost || file.Tables[1].Constraint.OneHost {
-		t.Errorf("got one_host %v and %v, want true and false", file.Tables[0].Constraint.OneHost, file.Tables[1].Constraint.OneHost)
-	}
-	file, err = Tables("t.csv", strings.NewReader("name,rows,dim,kernel_settings,tiers,cache_share,output_precision\na,10,4,x,host_cached; hbm,0.25,fp16\nb,10,4,,,,\n"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	memory := problem.Constraint{Tiers: []problem.Tier{problem.HostCached, problem.HBM}, CacheShare: .25}
-	if diff := cmp.Diff(memory, file.Tables[0].Constraint); diff != "" || file.Tables[0].KernelSettings != "x" {
-		t.Errorf("kernel settings %q, want x (-want +got):\n%s", file.Tables[0].KernelSettings, diff)
-	}
-	if a, b := file.Tables[0].OutputPrecision, file.Tables[1].OutputPrecision; a != problem.OutputIn(problem.FP16) || b != 0 {
-		t.Errorf("got output precisions %v and %v, want fp16 and that of the weights", a, b)
-	}
-	_, err = Tables("t.csv", strings.NewReader("name,rows,dim,output_precision\na,10,4,fp8\n"), Options{})
+	_, err := Tables("t.csv", strings.NewReader("name,rows,dim,output_precision\na,10,4,fp8\n"), Options{})
 	if want := `precision: "fp8" is unknown`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want an error with %s", err, want)
 	}
