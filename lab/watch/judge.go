@@ -21,77 +21,6 @@ import (
 // changes, so that one slow device does not count as half a drift; with one device there is
 // nothing to compare with, and every change is a drift.
 
-// series is one watched series: its CUSUM, and what was reported of it.
-type series struct {
-	cusum  CUSUM
-	least  float64
-	origin float64
-	// begun is true once the origin is known. said is the change, as a logarithm, that was
-	// reported last.
-	begun bool
-	said  float64
-	// moved is true from the first alarm on: the origin then stays. settled is true once the
-	// level after the last alarm is known.
-	moved, settled bool
-}
-
-func newSeries(opt Options) series {
-	return series{least: opt.Least, cusum: CUSUM{Allowance: opt.Allowance, Threshold: opt.Threshold, Floor: opt.Floor, Reference: opt.Reference}}
-}
-
-// change is what is to be reported of a series.
-type change struct {
-	// total is the change since the origin, as a share. ended is whether it is below the least
-	// that is reported.
-	total float64
-	ended bool
-	// values is the number of values since the change began.
-	values int
-}
-
-// learn sets the noise and, the first time, the origin.
-func (s *series) learn(values []float64) {
-	s.cusum.Learn(values)
-	if !s.begun {
-		s.begun, s.origin = true, s.cusum.Level()
-	}
-}
-
-// add adds a value and returns what is to be reported, or nil.
-func (s *series) add(x float64) *change {
-	alarm := s.cusum.Add(x)
-	switch {
-	case alarm != nil:
-		s.moved, s.settled = true, false
-		return s.report(s.cusum.Level()-s.origin, alarm.Values)
-	case s.cusum.Known() && !s.moved:
-		s.begun, s.origin = true, s.cusum.Level() // which more values may have made better
-	case s.moved && !s.settled && s.cusum.Settled():
-		// The level after the alarm is known now, and better than when the alarm was raised.
-		s.settled = true
-		return s.report(s.cusum.Level()-s.origin, s.cusum.Reference)
-	}
-	return nil
-}
-
-func (s *series) small(total float64) bool { return math.Abs(math.Expm1(total)) < s.least }
-
-// report returns a change to a total, unless it is too small beside what was reported.
-func (s *series) report(total float64, values int) *change {
-	if s.small(total) {
-		if s.said == 0 {
-			return nil
-		}
-		s.said = 0
-		return &change{total: math.Expm1(total), ended: true, values: values}
-	}
-	if s.small(total - s.said) {
-		return nil
-	}
-	s.said = total
-	return &change{total: math.Expm1(total), values: values}
-}
-
 // judge looks at rows.
 type judge struct {
 	opt       Options
@@ -110,8 +39,6 @@ type judge struct {
 	// season is nil if no season is looked for. clock is the last stated time.
 	season *season
 	clock  float64
-	// firsts holds the first steps of the newest rows, to say when a change began.
-	firsts []int64
 
 	found   map[Topic]bool
 	windows int
@@ -121,13 +48,13 @@ type judge struct {
 
 func newJudge(predicted []unit.Millis, opt Options, emit func(Event)) *judge {
 	n := len(predicted)
-	j := &judge{opt: opt, predicted: predicted, base: make([]float64, n), late: make([][]float64, n), own: make([]series, n), shared: newSeries(opt), found: map[Topic]bool{}}
+	j := &judge{opt: opt, predicted: predicted, base: make([]float64, n), late: make([][]float64, n), own: make([]series, n), shared: series{opt: opt}, found: map[Topic]bool{}}
 	j.emit = func(e Event) {
 		j.found[e.Topic] = true
 		emit(e)
 	}
 	for d := range j.base {
-		j.base[d], j.own[d] = math.NaN(), newSeries(opt)
+		j.base[d], j.own[d] = math.NaN(), series{opt: opt}
 	}
 	if opt.Season >= 0 {
 		j.season = newSeason(opt, j.emit)
@@ -154,9 +81,6 @@ func (j *judge) row(r *row) {
 	}
 	j.windows++
 	j.last = r
-	if j.firsts = append(j.firsts, r.first); len(j.firsts) > mostFirsts {
-		j.firsts = slices.Delete(j.firsts, 0, mostFirsts/2)
-	}
 	if !j.ready {
 		if j.learning = append(j.learning, logs); len(j.learning) >= j.opt.Reference {
 			j.learn(r)
@@ -167,12 +91,6 @@ func (j *judge) row(r *row) {
 	j.share(r, shared)
 	j.devices(r, logs, shared, own)
 }
-
-// mostFirsts bounds how far back the start of a change is known.
-const mostFirsts = 4096
-
-// since returns the first step of the row that is n rows back, the newest one included.
-func (j *judge) since(n int) int64 { return j.firsts[max(0, len(j.firsts)-n)] }
 
 // learn sets the bases and the noise from the first rows.
 func (j *judge) learn(r *row) {
@@ -301,8 +219,12 @@ func (j *judge) share(r *row, x float64) {
 	if j.season != nil && j.seasonal(r, x) {
 		return
 	}
-	if c := j.shared.add(x); c != nil {
-		j.emit(j.alone(sharedEvent(c, j.since(c.values), r.last)))
+	if c := j.shared.add(x, r.first); c != nil {
+		e := sharedEvent(c, r.last)
+		if e.Topic == TopicDrift && len(j.predicted) == 1 {
+			e.Text += "; with one device, nothing separates the load from the device"
+		}
+		j.emit(e)
 	}
 }
 
@@ -321,26 +243,18 @@ func (j *judge) seasonal(r *row, x float64) bool {
 		j.clock = at
 		s.add(at, r, x)
 	}
-	return s.stated || s.active()
-}
-
-// alone says of a change of the only device that the device may be the cause.
-func (j *judge) alone(e Event) Event {
-	if e.Topic == TopicDrift && len(j.predicted) == 1 {
-		e.Text += "; with one device, nothing separates the load from the device"
-	}
-	return e
+	return s.stated || s.active
 }
 
 // sharedEvent returns the event of a shared change.
-func sharedEvent(c *change, since, step int64) Event {
-	e := Event{Topic: TopicDrift, Step: step, Since: since, Device: NoDevice, Change: c.total}
+func sharedEvent(c *change, step int64) Event {
+	e := Event{Topic: TopicDrift, Step: step, Since: c.since, Device: NoDevice, Change: c.total}
 	if c.ended {
 		e.Topic = TopicEnded
-		e.Text = fmt.Sprintf("ended: from step %d on, the devices take the time of the reference again (%s)", since, percent(c.total))
+		e.Text = fmt.Sprintf("ended: from step %d on, the devices take the time of the reference again (%s)", c.since, percent(c.total))
 		return e
 	}
-	e.Text = fmt.Sprintf("drift: from step %d on, the devices take %s than in the reference", since, moreOrLess(c.total))
+	e.Text = fmt.Sprintf("drift: from step %d on, the devices take %s than in the reference", c.since, moreOrLess(c.total))
 	return e
 }
 
@@ -353,8 +267,8 @@ func (j *judge) devices(r *row, logs []float64, shared float64, own []float64) {
 			j.arrive(d, logs[d]-shared)
 		case math.IsNaN(x):
 		default:
-			if c := j.own[d].add(x); c != nil {
-				j.emit(ownEvent(d, c, j.since(c.values), r.last))
+			if c := j.own[d].add(x, r.first); c != nil {
+				j.emit(ownEvent(d, c, r.last))
 			}
 		}
 	}
@@ -371,17 +285,17 @@ func (j *judge) arrive(d int, x float64) {
 }
 
 // ownEvent returns the event of a device's own change.
-func ownEvent(d int, c *change, since, step int64) Event {
-	e := Event{Topic: TopicSlow, Step: step, Since: since, Device: d, Change: c.total}
+func ownEvent(d int, c *change, step int64) Event {
+	e := Event{Topic: TopicSlow, Step: step, Since: c.since, Device: d, Change: c.total}
 	switch {
 	case c.ended:
 		e.Topic = TopicEnded
-		e.Text = fmt.Sprintf("ended: from step %d on, device %d is beside the others as in the reference (%s)", since, d, percent(c.total))
+		e.Text = fmt.Sprintf("ended: from step %d on, device %d is beside the others as in the reference (%s)", c.since, d, percent(c.total))
 	case c.total > 0:
-		e.Text = fmt.Sprintf("slow: from step %d on, device %d takes %s beside the others than in the reference", since, d, moreOrLess(c.total))
+		e.Text = fmt.Sprintf("slow: from step %d on, device %d takes %s beside the others than in the reference", c.since, d, moreOrLess(c.total))
 	default:
 		e.Topic = TopicDrift
-		e.Text = fmt.Sprintf("drift: from step %d on, device %d takes %s beside the others than in the reference: its tables have less to do", since, d, moreOrLess(c.total))
+		e.Text = fmt.Sprintf("drift: from step %d on, device %d takes %s beside the others than in the reference: its tables have less to do", c.since, d, moreOrLess(c.total))
 	}
 	return e
 }
@@ -414,13 +328,13 @@ func (j *judge) summary() Summary {
 	}
 	if j.ready {
 		current := &j.shared
-		if j.season != nil && (j.season.stated || j.season.active()) {
+		if j.season != nil && (j.season.stated || j.season.active) {
 			current = &j.season.series
 		}
-		s.Level, s.Change, s.Noise = j.level(), math.Expm1(current.said), current.cusum.Sigma()
+		s.Level, s.Change, s.Noise = j.level(), math.Expm1(current.current()), current.sigma
 	}
 	for d, p := range j.predicted {
-		one := DeviceSummary{Device: d, Predicted: p, Change: math.Expm1(j.own[d].said), Slow: j.own[d].said > 0}
+		one := DeviceSummary{Device: d, Predicted: p, Change: math.Expm1(j.own[d].current()), Slow: j.own[d].said > 0}
 		if !math.IsNaN(j.base[d]) {
 			one.Level = math.Exp(j.base[d])
 		}

@@ -119,17 +119,15 @@ func (l *Lines) read() (text []byte, ended bool, err error) {
 	return nil, false, &Fault{Line: l.line, Message: fmt.Sprintf("the line is longer than %d bytes", mostLine)}
 }
 
-// The keys of a line.
-const (
-	keyStep     = "step"
-	keyDevice   = "device"
-	keyForward  = "forward_ms"
-	keyBackward = "backward_ms"
-	keyWait     = "wait_ms"
-	keyTime     = "time"
-)
-
-var lineKeys = []string{keyStep, keyDevice, keyForward, keyBackward, keyWait, keyTime}
+// fields are the keys of a line: whether each is needed and a whole number, and its largest value.
+var fields = []struct {
+	key           string
+	needed, whole bool
+	most          float64
+}{
+	{"step", true, true, mostStep}, {"device", true, true, mostStep}, {"forward_ms", true, false, mostTime},
+	{"backward_ms", true, false, mostTime}, {"wait_ms", false, false, mostTime}, {"time", false, false, math.MaxFloat64},
+}
 
 // parse returns a line, or what is wrong with it.
 func (l *Lines) parse(text []byte) (line Line, fault string) {
@@ -137,21 +135,40 @@ func (l *Lines) parse(text []byte) (line Line, fault string) {
 	if err := json.Unmarshal(text, &values, jsontext.AllowInvalidUTF8(true)); err != nil {
 		return line, notObject(err)
 	}
+	numbers := make([]float64, len(fields))
+	for i, f := range fields {
+		text, stated := values[f.key]
+		delete(values, f.key)
+		if !stated && f.needed {
+			return line, fmt.Sprintf("the key %q is missing", f.key)
+		}
+		if !stated {
+			continue
+		}
+		v, err := strconv.ParseFloat(string(text), 64)
+		switch {
+		case err != nil:
+			fault = "not a finite number"
+		case f.whole && (v != math.Trunc(v) || v < 0 || v > f.most):
+			fault = "not a whole number from 0 on"
+		case v < 0:
+			fault = "below 0"
+		case v > f.most:
+			fault = "more than an hour"
+		}
+		if fault != "" {
+			return line, fmt.Sprintf("%q is %s, which is %s", f.key, text, fault)
+		}
+		numbers[i] = v
+	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if !slices.Contains(lineKeys, key) && len(l.unknown) < mostUnknown && !slices.Contains(l.unknown, key) {
+		if len(l.unknown) < mostUnknown && !slices.Contains(l.unknown, key) {
 			l.unknown = append(l.unknown, key)
 		}
 	}
-	for i, key := range lineKeys {
-		text, stated := values[key]
-		if !stated && i < 4 {
-			return line, fmt.Sprintf("the key %q is missing", key)
-		}
-		if stated {
-			if fault := line.set(key, string(text)); fault != "" {
-				return line, fmt.Sprintf("%q is %s, which is %s", key, text, fault)
-			}
-		}
+	line = Line{
+		Step: int64(numbers[0]), Device: int(numbers[1]), Forward: unit.Millis(numbers[2]), Backward: unit.Millis(numbers[3]),
+		Wait: unit.Millis(numbers[4]), Time: numbers[5],
 	}
 	if line.Device >= l.devices {
 		return line, fmt.Sprintf("device %d: the plan has %s, numbered from 0", line.Device, words.Plural(l.devices, "device"))
@@ -178,43 +195,3 @@ func notObject(err error) string {
 
 // mostUnknown is the number of unknown keys that are kept for Unknown.
 const mostUnknown = 10
-
-// inRange returns what is wrong with the value of a key.
-func inRange(key string, value float64) (fault string) {
-	whole := key == keyStep || key == keyDevice
-	switch {
-	case whole && (value != math.Trunc(value) || value < 0 || value > mostStep):
-		return "not a whole number from 0 on"
-	case value < 0:
-		return "below 0"
-	case !whole && key != keyTime && value > mostTime:
-		return "more than an hour"
-	}
-	return ""
-}
-
-// set puts a value into the line, and returns what is wrong with it.
-func (l *Line) set(key, text string) (fault string) {
-	value, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return "not a finite number"
-	}
-	if fault := inRange(key, value); fault != "" {
-		return fault
-	}
-	switch key {
-	case keyStep:
-		l.Step = int64(value)
-	case keyDevice:
-		l.Device = int(value)
-	case keyForward:
-		l.Forward = unit.Millis(value)
-	case keyBackward:
-		l.Backward = unit.Millis(value)
-	case keyWait:
-		l.Wait = unit.Millis(value)
-	case keyTime:
-		l.Time = value
-	}
-	return ""
-}

@@ -6,7 +6,7 @@
 //	  stream         the lines of one device -> medians of windows of steps (stream.go)
 //	  joiner         medians of all devices -> rows, one for each window (joiner.go)
 //	  judge          rows -> the change that all devices share, and each device's own (judge.go)
-//	  CUSUM          either series -> an alarm when its level has changed (cusum.go)
+//	  series         either of these -> a change of its level, by a CUSUM (series.go)
 //	  season         the shared change, without what repeats every day (season.go)
 //	Watcher.End      the Summary
 //	Explain          the found changes, beside those that live features predict (explain.go)
@@ -43,8 +43,8 @@ type Options struct {
 	Window int
 	// Reference is the number of windows that set the level and the noise of a series: 30.
 	Reference int
-	// Allowance and Threshold are those of the CUSUM, in standard deviations: 0.5 and 10.
-	Allowance, Threshold float64
+	// Threshold is that of the CUSUM, in standard deviations: 10.
+	Threshold float64
 	// Floor is the least standard deviation that a series is taken to have, as a share of its
 	// level: 0.005. Without a floor, a series without noise would raise an alarm for nothing.
 	Floor float64
@@ -64,7 +64,6 @@ type Options struct {
 func (o Options) withDefaults() Options {
 	o.Window = cmp.Or(o.Window, 100)
 	o.Reference = cmp.Or(o.Reference, 30)
-	o.Allowance = cmp.Or(o.Allowance, 0.5)
 	o.Threshold = cmp.Or(o.Threshold, 10)
 	o.Floor = cmp.Or(o.Floor, 0.005)
 	o.Least = cmp.Or(o.Least, 0.01)
@@ -82,8 +81,8 @@ func (o Options) check() error {
 		return fmt.Errorf("a window of %d steps is not between 1 and %d", o.Window, mostWindow)
 	case o.Reference < 4:
 		return fmt.Errorf("a reference of %d windows is below 4", o.Reference)
-	case !(o.Allowance > 0) || !(o.Threshold > 0) || !(o.Floor > 0) || !(o.Least > 0) || o.Lag < 1:
-		return fmt.Errorf("allowance %v, threshold %v, floor %v, least change %v and lag %d must be above 0", o.Allowance, o.Threshold, o.Floor, o.Least, o.Lag)
+	case !(o.Threshold > 0) || !(o.Floor > 0) || !(o.Least > 0) || o.Lag < 1:
+		return fmt.Errorf("threshold %v, floor %v, least change %v and lag %d must be above 0", o.Threshold, o.Floor, o.Least, o.Lag)
 	case o.Season > 0 && (o.Season%o.Window != 0 || o.Season/o.Window < leastBins):
 		return fmt.Errorf("a season of %d steps is not a multiple of the window's %d steps, at least %d times as long", o.Season, o.Window, leastBins)
 	}

@@ -136,6 +136,36 @@ func TestEnded(t *testing.T) {
 	}
 }
 
+// TestNoise wants no alarm from noise alone, and each change of 2 % to be found within 15 windows.
+func TestNoise(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 3))
+	predicted := slices.Repeat([]unit.Millis{1}, 64)
+	w, err := watch.New(predicted, watch.Options{Window: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[int]bool{}
+	for step := range int64(1016) {
+		for d := range predicted {
+			busy := 1 + 0.004*random.NormFloat64()
+			if step >= 1000 && d%8 == 0 {
+				busy *= 1.02
+			}
+			for _, e := range w.Add(watch.Line{Step: step, Device: d, Forward: unit.Millis(busy)}) {
+				if e.Topic == watch.TopicReady {
+					continue
+				}
+				if found[e.Device] = true; e.Topic != watch.TopicSlow || e.Device%8 != 0 || step < 1000 {
+					t.Errorf("got %+v", e)
+				}
+			}
+		}
+	}
+	if len(found) != 8 {
+		t.Errorf("found %d of 8 slow devices", len(found))
+	}
+}
+
 // TestOrder wants the same events if the lines of windows are shuffled, and if they come one
 // device after the other.
 func TestOrder(t *testing.T) {
