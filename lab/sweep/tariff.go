@@ -11,10 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // Tariff is what clusters cost per hour, as a user states it: the same price for each device,
@@ -35,12 +33,6 @@ type offer struct {
 	count int
 	price float64
 }
-
-// The limits of a tariff.
-const (
-	maxCatalogBytes = 256 << 20
-	maxFaults       = 20
-)
 
 // accelerators holds, by device profile, the names that skypilot's catalog has for the device
 // (github.com/skypilot-org/skypilot-catalog, catalogs/v8/common/accelerators.csv). A catalog
@@ -83,69 +75,49 @@ func badPrice(v float64) string {
 	return ""
 }
 
-// ReadCatalog reads a CSV file in the columns of skypilot's catalog: InstanceType,
-// AcceleratorName, AcceleratorCount, Price, SpotPrice and Region, in any order. Further columns
+// columns are the columns of skypilot's catalog that are read.
+var columns = []string{"InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "SpotPrice", "Region"}
+
+// ReadCatalog reads a CSV file in the columns of skypilot's catalog, in any order. Further columns
 // are not read, and rows without an accelerator or without the price that is asked for are left
 // out: the price of spot instances if spot is true, and otherwise Price. name stands in errors.
-// The error is an *input.Errors with all faults.
+// The error is an *input.Errors with the first fault.
 func ReadCatalog(name string, r io.Reader, spot bool) (*Tariff, error) {
-	c := catalog{Tariff: Tariff{name: name, spot: spot}}
-	limited := &io.LimitedReader{R: r, N: maxCatalogBytes + 1}
-	in := csv.NewReader(limited)
+	t := &Tariff{name: name, spot: spot}
+	fault := func(line int, hint, format string, args ...any) error {
+		return &input.Errors{List: []input.Error{{File: name, Line: line, Message: fmt.Sprintf(format, args...), Hint: hint}}}
+	}
+	in := csv.NewReader(r)
 	head, err := in.Read()
 	if err != nil {
-		c.fault(1, "", "it is no CSV file with a header: %v", err)
-		return nil, &c.errs
+		return nil, fault(1, "", "it is no CSV file with a header: %v", err)
 	}
-	if !c.header(head) {
-		return nil, &c.errs
+	at := map[string]int{}
+	for i, column := range head {
+		at[strings.TrimSpace(strings.TrimPrefix(column, "\ufeff"))] = i
+	}
+	for _, column := range columns {
+		if _, ok := at[column]; !ok {
+			return nil, fault(1, "the columns are those of skypilot's catalog: "+strings.Join(columns, ", ")+"; for one price for all devices write --prices 2.95", "column %s is missing", column)
+		}
 	}
 	for {
 		row, err := in.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if errors.Is(err, csv.ErrFieldCount) {
-			line, _ := in.FieldPos(0)
-			c.fault(line, "", "it has %s, and the header has %d", words.Plural(len(row), "field"), len(head))
-			continue
-		}
 		if err != nil {
-			c.fault(0, "", "%v", err)
-			break
+			return nil, fault(0, "", "%v", err)
 		}
-		line, _ := in.FieldPos(0)
-		c.row(line, row)
+		if err := t.add(func(column string) string { return strings.TrimSpace(row[at[column]]) }); err != nil {
+			line, _ := in.FieldPos(0)
+			return nil, fault(line, "", "%v", err)
+		}
 	}
-	if limited.N <= 0 {
-		c.fault(0, "leave out the rows of devices that you do not sweep", "it is larger than %v", unit.Bytes(maxCatalogBytes))
+	if len(t.offers) == 0 {
+		return nil, fault(0, "", "no row has an accelerator and a price in column %s", t.price())
 	}
-	if len(c.errs.List) == 0 && len(c.offers) == 0 {
-		c.fault(0, "", "no row has an accelerator and a price in column %s", c.price())
-	}
-	if len(c.errs.List) > 0 {
-		return nil, &c.errs
-	}
-	return &c.Tariff, nil
-}
-
-// catalog is a catalog that is being read.
-type catalog struct {
-	Tariff
-	// at holds the positions of columns.
-	at   map[string]int
-	errs input.Errors
-}
-
-// columns are the columns of skypilot's catalog that are read.
-var columns = []string{"InstanceType", "AcceleratorName", "AcceleratorCount", "Price", "SpotPrice", "Region"}
-
-func (c *catalog) fault(line int, hint, format string, args ...any) {
-	if len(c.errs.List) == maxFaults {
-		c.errs.More++
-		return
-	}
-	c.errs.List = append(c.errs.List, input.Error{File: c.name, Line: line, Message: fmt.Sprintf(format, args...), Hint: hint})
+	return t, nil
 }
 
 // price returns the column of the price that is asked for.
@@ -156,52 +128,28 @@ func (t *Tariff) price() string {
 	return "Price"
 }
 
-// header finds the columns.
-func (c *catalog) header(head []string) bool {
-	c.at = map[string]int{}
-	for i, name := range head {
-		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
-		if _, twice := c.at[name]; twice && slices.Contains(columns, name) {
-			c.fault(1, "", "column %s is there twice", name)
-		}
-		c.at[name] = i
-	}
-	for _, name := range columns {
-		if _, ok := c.at[name]; !ok {
-			c.fault(1, "the columns are those of skypilot's catalog: "+strings.Join(columns, ", ")+"; for one price for all devices write --prices 2.95", "column %s is missing", name)
-		}
-	}
-	return len(c.errs.List) == 0
-}
-
-// row reads one instance.
-func (c *catalog) row(line int, row []string) {
-	cell := func(column string) string { return strings.TrimSpace(row[c.at[column]]) }
+// add adds the offer of a row, given its cells by column. Instances without accelerators, with a
+// part of one, or not for rent that way are no offers.
+func (t *Tariff) add(cell func(column string) string) error {
 	o := offer{instance: cell("InstanceType"), accelerator: cell("AcceleratorName"), region: cell("Region")}
-	if o.accelerator == "" {
-		return // an instance without accelerators
+	price := cell(t.price())
+	if o.accelerator == "" || price == "" {
+		return nil
 	}
 	count, err := strconv.ParseFloat(cell("AcceleratorCount"), 64) // skypilot writes 8.0
 	if err != nil || !(count > 0 && count <= hardware.MaxDevices) {
-		c.fault(line, "", "AcceleratorCount: %q is no number from 1 to %d", cell("AcceleratorCount"), hardware.MaxDevices)
-		return
+		return fmt.Errorf("AcceleratorCount: %q is no number from 1 to %d", cell("AcceleratorCount"), hardware.MaxDevices)
 	}
-	text := cell(c.price())
-	if text == "" {
-		return // not for rent that way
-	}
-	if o.price, err = strconv.ParseFloat(text, 64); err != nil {
-		c.fault(line, "", "%s: %q is not a number", c.price(), text)
-		return
+	if o.price, err = strconv.ParseFloat(price, 64); err != nil {
+		return fmt.Errorf("%s: %q is not a number", t.price(), price)
 	}
 	if why := badPrice(o.price); why != "" {
-		c.fault(line, "leave the price empty if the instance is not for rent that way", "%s: %s %s", c.price(), text, why)
-		return
+		return fmt.Errorf("%s: %s %s", t.price(), price, why)
 	}
-	if o.count = int(count); count != math.Trunc(count) {
-		return // a part of a device
+	if o.count = int(count); count == math.Trunc(count) {
+		t.offers = append(t.offers, o)
 	}
-	c.offers = append(c.offers, o)
+	return nil
 }
 
 // String names the tariff.

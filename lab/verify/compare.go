@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/stat"
+
 	"github.com/neuroshard/neuroshard/internal/rank"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -91,7 +93,7 @@ func Compare(list []Outcome, method string) (*Comparison, error) {
 	c := &Comparison{
 		Plans: len(list), Tasks: len(known.tasks), Method: method,
 		Tau: rank.Kendall(predicted, measured), TaskTau: known.taskTau(),
-		MeanError: mean(errs), P95Error: quantile(errs, .95), Noise: mean(noise),
+		MeanError: mean(errs), P95Error: stat.Quantile(.95, stat.Empirical, slices.Sorted(slices.Values(errs)), nil), Noise: mean(noise),
 	}
 	for _, m := range known.methods {
 		one := known.against(method, func(task string) *Outcome { return known.of(task, m) })
@@ -220,17 +222,4 @@ func (m MethodCost) mean() MethodCost {
 	return m
 }
 
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
-}
-
-// quantile returns the least value that is at least as large as the share q of all
-// values.
-func quantile(values []float64, q float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
-}
+func mean(values []float64) float64 { return stat.Mean(values, nil) }

@@ -42,8 +42,8 @@ type Options struct {
 	Fastest bool
 	// Seed is the seed of the orders in which InTurns runs several placements.
 	Seed uint64
-	// OnProgress, if not nil, is called after each request to the backend with the
-	// number of requests done and the number of all requests.
+	// OnProgress, if not nil, is called after each request to the backend with the number of
+	// requests done and the number of all requests, or fewer if some cannot be made.
 	OnProgress func(done, of int)
 }
 
@@ -209,7 +209,7 @@ func rounds(ctx context.Context, runs []*run, opt Options) error {
 		return nil
 	}
 	for round := range max(1, opt.Repeats) {
-		if err := each(round, func(r *run, s *step) error { return r.skewed(ctx, s, r.ready()) }); err != nil {
+		if err := each(round, func(r *run, s *step) error { return r.skewed(ctx, s, timesOf(r.steps, true)) }); err != nil {
 			return err
 		}
 	}
@@ -226,42 +226,37 @@ func (r *run) give(err error) error {
 		return err
 	}
 	r.failed = device
-	r.count.of -= r.of - r.done
 	return nil
 }
 
-// ready returns the shortest times of each device until the all-to-all with starts.
-func (r *run) ready() []plan.StepTimes {
-	ready := make([]plan.StepTimes, len(r.groups))
-	for d := range ready {
-		least := func(time func(*plan.StepTimes) unit.Millis) unit.Millis {
-			return typical(r.steps, true, func(s *step) unit.Millis { return time(&s.devices[d]) })
+// timesOf returns the times of each device over some steps: the medians, or the shortest.
+func timesOf(steps []step, fastest bool) []plan.StepTimes {
+	times := make([]plan.StepTimes, len(steps[0].devices))
+	for d := range times {
+		of := func(time func(*plan.StepTimes) unit.Millis) unit.Millis {
+			return typical(steps, fastest, func(s *step) unit.Millis { return time(&s.devices[d]) })
 		}
-		ready[d] = plan.StepTimes{
-			Forward:      least(func(d *plan.StepTimes) unit.Millis { return d.Forward }),
-			Backward:     least(func(d *plan.StepTimes) unit.Millis { return d.Backward }),
-			BackwardComm: least(func(d *plan.StepTimes) unit.Millis { return d.BackwardComm }),
+		times[d] = plan.StepTimes{
+			Forward:      of(func(t *plan.StepTimes) unit.Millis { return t.Forward }),
+			ForwardComm:  of(func(t *plan.StepTimes) unit.Millis { return t.ForwardComm }),
+			BackwardComm: of(func(t *plan.StepTimes) unit.Millis { return t.BackwardComm }),
+			Backward:     of(func(t *plan.StepTimes) unit.Millis { return t.Backward }),
 		}
 	}
-	return ready
+	return times
 }
 
 // result sums up the steps.
 func (r *run) result(predicted plan.Breakdown, fastest bool) *Result {
 	steps := r.steps
 	result := &Result{CommMeasured: r.missing == "", CommMissing: r.missing, CommSimulated: collect.CommSimulated(r.backend), Provenance: r.backend.Provenance()}
+	times := timesOf(steps, fastest)
 	for d := range r.shards {
 		device := Device{Shards: len(r.shards[d]), DimSum: r.exchange.DimSums[d]}
 		if len(predicted.Devices) > 0 {
 			device.Predicted = predicted.Devices[d]
 		}
-		of := func(time func(*step) unit.Millis) unit.Millis { return typical(steps, fastest, time) }
-		device.Measured = plan.StepTimes{
-			Forward:      of(func(s *step) unit.Millis { return s.devices[d].Forward }),
-			ForwardComm:  of(func(s *step) unit.Millis { return s.devices[d].ForwardComm }),
-			BackwardComm: of(func(s *step) unit.Millis { return s.devices[d].BackwardComm }),
-			Backward:     of(func(s *step) unit.Millis { return s.devices[d].Backward }),
-		}
+		device.Measured = times[d]
 		device.Spread = typical(steps, false, func(s *step) unit.Millis { return s.spreads[d] })
 		result.Devices = append(result.Devices, device)
 
@@ -291,21 +286,7 @@ func (r *run) result(predicted plan.Breakdown, fastest bool) *Result {
 const roundsOfBlock = 3
 
 // shortest returns the cost of the devices' shortest times in some steps.
-func shortest(steps []step) unit.Millis {
-	least := make([]plan.StepTimes, len(steps[0].devices))
-	for d := range least {
-		of := func(time func(*plan.StepTimes) unit.Millis) unit.Millis {
-			return typical(steps, true, func(s *step) unit.Millis { return time(&s.devices[d]) })
-		}
-		least[d] = plan.StepTimes{
-			Forward:      of(func(t *plan.StepTimes) unit.Millis { return t.Forward }),
-			ForwardComm:  of(func(t *plan.StepTimes) unit.Millis { return t.ForwardComm }),
-			BackwardComm: of(func(t *plan.StepTimes) unit.Millis { return t.BackwardComm }),
-			Backward:     of(func(t *plan.StepTimes) unit.Millis { return t.Backward }),
-		}
-	}
-	return plan.NewBreakdown(least).Cost
-}
+func shortest(steps []step) unit.Millis { return plan.NewBreakdown(timesOf(steps, true)).Cost }
 
 // check returns an error for a valid placement that no backend can run.
 func check(p *problem.Problem, shards [][]problem.Shard) error {
@@ -338,9 +319,8 @@ type run struct {
 	// steps are the runs of the whole plan. failed is why the plan could not be run, nil if it was.
 	steps  []step
 	failed error
-	// count counts the requests of all runs, and done those of this one, of them in all.
-	count    *counter
-	done, of int
+	// count counts the requests of all runs.
+	count *counter
 }
 
 type group struct {
@@ -359,12 +339,11 @@ func newRun(p *problem.Problem, shards [][]problem.Shard, backend collect.Backen
 			r.exchange.DimSums[d] += p.DimSum(s)
 		}
 		r.groups = append(r.groups, operations(p, held))
-		r.of += len(r.groups[d]) * repeats
+		count.of += len(r.groups[d]) * repeats
 	}
 	if n > 1 {
-		r.of += 2 * repeats
+		count.of += 2 * repeats
 	}
-	count.of += r.of
 	return r
 }
 
@@ -406,10 +385,9 @@ type counter struct {
 	done, of int
 }
 
-func (r *run) progress(requests int) {
-	r.done += requests
-	if r.count.done += requests; r.count.on != nil {
-		r.count.on(r.count.done, r.count.of)
+func (c *counter) add() {
+	if c.done++; c.on != nil {
+		c.on(c.done, c.of)
 	}
 }
 
@@ -427,7 +405,7 @@ func (r *run) compute(ctx context.Context, out *step) error {
 			device.Forward += timing.Forward
 			device.Backward += timing.Backward
 			out.spreads[d] += timing.ForwardSpread + timing.BackwardSpread
-			r.progress(1)
+			r.count.add()
 		}
 	}
 	return nil
@@ -489,14 +467,12 @@ func (r *run) aligned(ctx context.Context, s *step) error {
 		if r.missing == "" {
 			r.missing = refused.Error()
 		}
-		r.of -= 2 * len(r.steps)
-		r.count.of -= 2 * len(r.steps)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	r.progress(1)
+	r.count.add()
 	for d := range s.devices {
 		s.devices[d].BackwardComm = aligned.Backward[d]
 	}
@@ -523,7 +499,7 @@ func (r *run) skewed(ctx context.Context, s *step, ready []plan.StepTimes) error
 	if err != nil {
 		return err
 	}
-	r.progress(1)
+	r.count.add()
 	for d := range s.devices {
 		s.devices[d].ForwardComm = skewed.Forward[d]
 	}

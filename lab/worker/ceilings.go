@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"os"
 	"runtime/debug"
 
 	"github.com/neuroshard/neuroshard/lab/protocol"
@@ -18,13 +17,7 @@ const cacheOfThread = 16 * unit.MiB
 // ceilings measures the highest rates of the machine and of all-to-alls between the
 // ranks. It also returns them as a hardware profile.
 func ceilings(opt *Options, on *machine, g *ranks) (protocol.Response, error) {
-	none := protocol.Response{}
-	c, err := engine.MeasureCeilings(engine.CeilingOptions{
-		Threads: opt.Threads, Bytes: max(engine.MinCeilingBytes, min(unit.GiB, opt.Memory/4)), Cache: os.DirFS("/" + cacheFolder),
-	})
-	if err != nil {
-		return none, err
-	}
+	c := engine.MeasureCeilings(opt.Threads, max(engine.MinCeilingBytes, min(unit.GiB, opt.Memory/4)))
 	debug.FreeOSMemory()
 	r := protocol.Response{Ceilings: map[string]float64{
 		"copy_gbps": c.CopyGBps, "gather_gbps": c.GatherGBps, "cached_gather_gbps": c.CachedGatherGBps,
@@ -39,7 +32,7 @@ func ceilings(opt *Options, on *machine, g *ranks) (protocol.Response, error) {
 		L2GBps: c.CachedGatherGBps, SMs: opt.Threads, ClockGHz: c.ClockGHz, Granule: 64,
 	}
 	if err := exchangeCeilings(g, r.Ceilings, &r.Profile); err != nil {
-		return none, err
+		return protocol.Response{}, err
 	}
 	return r, nil
 }

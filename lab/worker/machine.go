@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/lab/worker/engine"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -26,13 +25,16 @@ type machine struct {
 // defaultMemory is the memory of a machine that does not report it.
 const defaultMemory = 8 * unit.GiB
 
+// defaultCache is the last-level cache of a machine that does not report one.
+const defaultCache = 32 * unit.MiB
+
 // cacheFolder is the folder in which Linux describes the caches of the first
 // processor.
 const cacheFolder = "sys/devices/system/cpu/cpu0/cache"
 
 // describe reads a machine's description from the root of its file system.
 func describe(root fs.FS) machine {
-	m := machine{model: runtime.GOARCH, clocks: "not told by the system", memory: defaultMemory, cache: engine.DefaultCache}
+	m := machine{model: runtime.GOARCH, clocks: "not told by the system", memory: defaultMemory, cache: defaultCache}
 	if model := field(root, "proc/cpuinfo", "model name"); model != "" {
 		m.model = model
 	}
@@ -55,7 +57,7 @@ func describe(root fs.FS) machine {
 		}
 	}
 	if caches, err := fs.Sub(root, cacheFolder); err == nil {
-		m.cache = engine.LastLevelCache(caches)
+		m.cache = lastLevelCache(caches)
 	}
 	return m
 }
@@ -94,4 +96,20 @@ func field(root fs.FS, name, key string) string {
 		}
 	}
 	return ""
+}
+
+// lastLevelCache returns the size of the last-level cache, from the folder that describes the caches.
+func lastLevelCache(cache fs.FS) unit.Bytes {
+	indices, _ := fs.Glob(cache, "index*") // the pattern is right
+	size, level := defaultCache, 0
+	for _, index := range indices {
+		at, err := strconv.Atoi(text(cache, index+"/level"))
+		kind := text(cache, index+"/type")
+		kib, inKiB := strings.CutSuffix(text(cache, index+"/size"), "K") // Linux writes no other unit
+		n, err2 := strconv.ParseInt(kib, 10, 32)
+		if err == nil && err2 == nil && inKiB && n > 0 && at > level && (kind == "Unified" || kind == "Data") {
+			size, level = unit.Bytes(n)*unit.KiB, at
+		}
+	}
+	return size
 }

@@ -546,7 +546,7 @@ func TestMachine(t *testing.T) {
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": file("performance\n"),
 		"sys/fs/cgroup/memory.max":                             file("max\n"),
 	}
-	want := machine{model: "Swift CPU @ 3", clocks: "at most 3.50 GHz, governor performance", memory: 16 * unit.MiB, cache: engine.DefaultCache}
+	want := machine{model: "Swift CPU @ 3", clocks: "at most 3.50 GHz, governor performance", memory: 16 * unit.MiB, cache: defaultCache}
 	if got := describe(full); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -556,8 +556,23 @@ func TestMachine(t *testing.T) {
 	}
 	for _, odd := range []fstest.MapFS{{}, {"proc/cpuinfo": file("\x00\n"), "proc/meminfo": file("MemTotal: lots"), "sys/fs/cgroup/memory.max": file("-1")}} {
 		got := describe(odd)
-		if got.model == "" || got.clocks == "" || got.memory != defaultMemory || got.cache != engine.DefaultCache {
+		if got.model == "" || got.clocks == "" || got.memory != defaultMemory || got.cache != defaultCache {
 			t.Errorf("of a machine that does not tell: got %+v", got)
+		}
+	}
+	for name, c := range map[string]struct {
+		level, kind, size string
+		want              unit.Bytes
+	}{
+		"third": {"3", "Unified", "36864K", 36 * unit.MiB}, "instructions": {"3", "Instruction", "64K", 2 * unit.MiB},
+		"rubbish": {"x", "Data", "9K", 2 * unit.MiB}, "rubbish size": {"3", "Data", "-9K", 2 * unit.MiB}, "no size": {"3", "Data", "", 2 * unit.MiB},
+	} {
+		got := lastLevelCache(fstest.MapFS{
+			"index2/level": file("2\n"), "index2/type": file("Unified\n"), "index2/size": file("2048K\n"),
+			"index3/level": file(c.level), "index3/type": file(c.kind), "index3/size": file(c.size),
+		})
+		if got != c.want {
+			t.Errorf("%s: got a cache of %v, want %v", name, got, c.want)
 		}
 	}
 	if got, want := want.device(&Options{Threads: 1}), "Swift CPU @ 3, 1 thread"; got != want {

@@ -221,13 +221,13 @@ func (o *Op) Backward() {
 
 // adamStep holds the factors of Adam's current step.
 func (o *Op) adamStep() f32.AdamStep {
-	beta1, beta2 := float64(o.opt.Beta1), float64(o.opt.Beta2)
+	steps := float64(o.backward.steps)
 	return f32.AdamStep{
-		Beta1: o.opt.Beta1, Rest1: 1 - o.opt.Beta1,
-		Beta2: o.opt.Beta2, Rest2: 1 - o.opt.Beta2,
-		Step:      float32(float64(o.opt.LearningRate) / (1 - math.Pow(beta1, float64(o.backward.steps)))),
-		RootScale: float32(1 / math.Sqrt(1-math.Pow(beta2, float64(o.backward.steps)))),
-		Eps:       o.opt.Epsilon,
+		Beta1: beta1, Rest1: 1 - beta1,
+		Beta2: beta2, Rest2: 1 - beta2,
+		Step:      float32(float64(o.opt.LearningRate) / (1 - math.Pow(float64(beta1), steps))),
+		RootScale: float32(1 / math.Sqrt(1-math.Pow(float64(beta2), steps))),
+		Eps:       epsilon,
 	}
 }
 
@@ -476,7 +476,7 @@ func (o *Op) prefetch(s *shard, row int) {
 // update changes a row against its gradient.
 func (o *Op) update(s *shard, row int, gradient []float32) {
 	weights := s.Weights[row*s.Dim:][:s.Dim]
-	rate, epsilon := o.opt.LearningRate, o.opt.Epsilon
+	rate := o.opt.LearningRate
 	switch o.opt.Optimizer {
 	case problem.SGD:
 		f32.Axpy(-rate, gradient, weights)

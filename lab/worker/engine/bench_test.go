@@ -64,7 +64,7 @@ func probeAndOp(tb testing.TB, a *Arena, shards []Shard) (*probe, *Op) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p := newProbe(CeilingOptions{Threads: op.opt.Threads, Bytes: unit.GiB, Arena: a})
+	p := newProbe(op.opt.Threads, unit.GiB, a)
 	p.picks = p.picks[:min(len(p.picks), lookupsOf(shards))]
 	for i := range shards {
 		clear(op.Gradient(i))

@@ -1,13 +1,7 @@
 package engine
 
 import (
-	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"runtime"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/neuroshard/neuroshard/internal/f32"
@@ -17,7 +11,6 @@ import (
 // Ceilings holds the highest rates that a machine reaches with a number of threads.
 // GB is 10^9 bytes.
 type Ceilings struct {
-	Threads int
 	// CopyGBps is the rate of a copy far larger than the caches: bytes read plus bytes
 	// written.
 	CopyGBps float64
@@ -30,31 +23,11 @@ type Ceilings struct {
 	SortMkeys float64
 	// ClockGHz is an estimate of the sustained clock of one core.
 	ClockGHz float64
-	// LastLevelCache is the size of the last-level cache.
-	LastLevelCache unit.Bytes
-}
-
-// CeilingOptions state how to measure. The zero value works.
-type CeilingOptions struct {
-	// Threads is the number of goroutines that share the work; 0 means GOMAXPROCS.
-	Threads int
-	// Bytes is the size of the buffer for copies and random rows, at least
-	// MinCeilingBytes; 0 means 1 GiB.
-	Bytes unit.Bytes
-	// Arena supplies the memory; nil means new memory.
-	Arena *Arena
-	// Cache describes the caches in the format of Linux's
-	// /sys/devices/system/cpu/cpu0/cache. Nil, or a description that cannot be read,
-	// means DefaultCache.
-	Cache fs.FS
 }
 
 // MinCeilingBytes is the smallest buffer for measuring ceilings. With it, the rates
 // are those of the caches, not of the memory.
 const MinCeilingBytes = unit.MiB
-
-// DefaultCache is the last-level cache of a machine that does not report one.
-const DefaultCache = 32 * unit.MiB
 
 // Every ceiling is the best of ceilingRepeats runs, each of some hundredths of a
 // second, because other load on the machine must not lower it.
@@ -70,34 +43,18 @@ const (
 	sortRows    = 1 << 20
 )
 
-// MeasureCeilings measures the ceilings. With 1 GiB it takes two or three seconds.
-func MeasureCeilings(opt CeilingOptions) (Ceilings, error) {
-	if opt.Threads == 0 {
-		opt.Threads = min(runtime.GOMAXPROCS(0), MaxThreads)
-	}
-	if opt.Threads < 0 || opt.Threads > MaxThreads {
-		return Ceilings{}, fmt.Errorf("threads %d: want 1 to %d, or 0 for all processors", opt.Threads, MaxThreads)
-	}
-	if opt.Bytes == 0 {
-		opt.Bytes = unit.GiB
-	}
-	if opt.Bytes < MinCeilingBytes {
-		return Ceilings{}, fmt.Errorf("a buffer of %d bytes is too small: want at least %d", int64(opt.Bytes), int64(MinCeilingBytes))
-	}
-	if opt.Arena == nil {
-		opt.Arena = new(Arena)
-	}
-	p := newProbe(opt)
+// MeasureCeilings measures the ceilings of 1 to MaxThreads threads, with a buffer of at least
+// MinCeilingBytes for copies and random rows. With 1 GiB it takes two or three seconds.
+func MeasureCeilings(threads int, size unit.Bytes) Ceilings {
+	p := newProbe(threads, size, new(Arena))
 	defer p.team.close()
 	return Ceilings{
-		Threads:          opt.Threads,
 		CopyGBps:         2 * p.best(p.copy) * 4 * float64(len(p.buffer)/2) / 1e9,
 		GatherGBps:       p.best(p.gather) * 4 * gatherDim * float64(len(p.picks)) / 1e9,
 		CachedGatherGBps: p.best(p.cached) * 4 * gatherDim * float64(len(p.picks)) / 1e9,
-		SortMkeys:        p.best(p.sort) * sortKeys * float64(opt.Threads) / 1e6,
+		SortMkeys:        p.best(p.sort) * sortKeys * float64(threads) / 1e6,
 		ClockGHz:         p.best(p.multiply) * cyclesPerMultiply * multiplies / 1e9,
-		LastLevelCache:   LastLevelCache(opt.Cache),
-	}, nil
+	}
 }
 
 // probe holds the buffers that the ceilings are measured with.
@@ -119,25 +76,25 @@ type lane struct {
 	_            [cacheLine]byte
 }
 
-func newProbe(opt CeilingOptions) *probe {
-	p := &probe{random: rand.New(rand.NewPCG(1, 1)), lanes: make([]lane, opt.Threads)}
-	p.buffer = take[float32](opt.Arena, int64(opt.Bytes)/4)
-	p.picks = take[uint64](opt.Arena, int64(min(len(p.buffer)/gatherDim, gatherRows)))
+func newProbe(threads int, size unit.Bytes, arena *Arena) *probe {
+	p := &probe{random: rand.New(rand.NewPCG(1, 1)), lanes: make([]lane, threads)}
+	p.buffer = take[float32](arena, int64(size)/4)
+	p.picks = take[uint64](arena, int64(min(len(p.buffer)/gatherDim, gatherRows)))
 	digit, passes := digits(sortKeys, rowBits(sortRows))
 	for i := range p.lanes {
 		l := &p.lanes[i]
-		l.cached = take[float32](opt.Arena, cachedBytes/4)
-		l.unsorted = take[uint64](opt.Arena, sortKeys)
+		l.cached = take[float32](arena, cachedBytes/4)
+		l.unsorted = take[uint64](arena, sortKeys)
 		for k := range l.unsorted {
 			l.unsorted[k] = p.random.Uint64N(sortRows)<<32 | uint64(k)
 		}
 		l.sorter = sorter{
-			digit: digit, passes: passes, from: take[uint64](opt.Arena, sortKeys), to: take[uint64](opt.Arena, sortKeys),
-			segments: []segment{{hi: sortKeys, counts: takeCounts(opt.Arena)}},
+			digit: digit, passes: passes, from: take[uint64](arena, sortKeys), to: take[uint64](arena, sortKeys),
+			segments: []segment{{hi: sortKeys, counts: takeCounts(arena)}},
 		}
 		l.multiplicand = 0x9e3779b97f4a7c15
 	}
-	p.team = newTeam(opt.Threads)
+	p.team = newTeam(threads)
 	// Memory is allocated when it is first written. Numbers that are added for a
 	// second must not become infinite or tiny, because those are slow on some
 	// processors.
@@ -242,50 +199,4 @@ func (p *probe) multiply() func(int) {
 		}
 		p.lanes[thread].multiplicand = y | 1 // the result is used, so that the compiler keeps the loop
 	}
-}
-
-// LastLevelCache returns the size of the last-level cache from a description like
-// CeilingOptions.Cache.
-func LastLevelCache(cache fs.FS) unit.Bytes {
-	if cache == nil {
-		return DefaultCache
-	}
-	indices, err := fs.Glob(cache, "index*")
-	if err != nil {
-		return DefaultCache
-	}
-	slices.Sort(indices)
-	size, level := DefaultCache, 0
-	for _, index := range indices {
-		at, err := strconv.Atoi(word(cache, index+"/level"))
-		kind := word(cache, index+"/type")
-		bytes, ok := cacheSize(word(cache, index+"/size"))
-		if err == nil && ok && at > level && (kind == "Unified" || kind == "Data") {
-			size, level = bytes, at
-		}
-	}
-	return size
-}
-
-// word returns the content of a file without the end of its line, or "" without the
-// file.
-func word(files fs.FS, name string) string {
-	content, err := fs.ReadFile(files, name)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(content))
-}
-
-// cacheSize reads a size in the format of Linux: 491520K, rarely 32M.
-func cacheSize(s string) (unit.Bytes, bool) {
-	scale := unit.Bytes(1)
-	for suffix, unit := range map[string]unit.Bytes{"K": unit.KiB, "M": unit.MiB, "G": unit.GiB} {
-		if digits, ok := strings.CutSuffix(s, suffix); ok {
-			s, scale = digits, unit
-			break
-		}
-	}
-	n, err := strconv.ParseInt(s, 10, 32)
-	return unit.Bytes(n) * scale, err == nil && n > 0
 }

@@ -22,7 +22,6 @@ type Arena struct {
 	slabs [][]uint64
 	used  int // bytes of the last slab
 	held  int64
-	total int64 // bytes handed out since Reset
 }
 
 // NewArena returns an arena that holds size bytes from the start. It grows if that
@@ -42,9 +41,6 @@ func (a *Arena) Floats(n int64) []float32 { return take[float32](a, n) }
 // Bytes returns the size of the arena's memory, used or not.
 func (a *Arena) Bytes() unit.Bytes { return unit.Bytes(a.held) }
 
-// Used returns the size of the memory taken since the last Reset.
-func (a *Arena) Used() unit.Bytes { return unit.Bytes(a.total) }
-
 // Reset takes all memory back. Ops made from the arena, and slices taken from it,
 // must not be used after it. If the arena has grown, Reset makes it one piece, so
 // that the next users of the same size fit without growing it.
@@ -54,7 +50,7 @@ func (a *Arena) Reset() {
 		a.slabs, a.held = nil, 0
 		a.grow(size)
 	}
-	a.used, a.total = 0, 0
+	a.used = 0
 }
 
 // grow adds a slab of at least size bytes.
@@ -89,7 +85,6 @@ func take[T number](a *Arena, n int64) []T {
 		at, _ = a.room(size)
 	}
 	a.used = at + int(size)
-	a.total += size
 	last := a.slabs[len(a.slabs)-1]
 	return unsafe.Slice((*T)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(last)), at)), n)
 }

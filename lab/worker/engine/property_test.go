@@ -86,7 +86,7 @@ func TestThreadsAgree(t *testing.T) {
 	arena := new(Arena)
 	for _, o := range allOptimizers {
 		want := run(t, 5, specs, Options{Optimizer: o, Threads: 1})
-		for _, threads := range []int{1, 2, 3, 8} {
+		for _, threads := range []int{2, 8} {
 			arena.Reset()
 			got := run(t, 5, specs, Options{Optimizer: o, Threads: threads, Arena: arena})
 			if !slices.Equal(got, want) {
