@@ -34,9 +34,9 @@ import (
 //     product, and five inner products find y to a factor of two.
 //   - Newton's method, kept inside that bracket, ends after three or four steps.
 
-// usage is a table's counts with what the cache model derives from them. It is
+// Usage is a table's counts with what the cache model derives from them. It is
 // the same for every slice of columns of the table.
-type usage struct {
+type Usage struct {
 	counts access.Counts
 	// scale is n/(U s). The mean c_j of a class times scale is k_j, the number of uses of
 	// each row in the class.
@@ -47,9 +47,9 @@ type usage struct {
 	highest int
 }
 
-// newUsage returns the usage of a table with the given counts.
-func newUsage(c access.Counts) usage {
-	u := usage{counts: c, highest: c.Highest()}
+// NewUsage returns the usage of a table with the given counts.
+func NewUsage(c access.Counts) Usage {
+	u := Usage{counts: c, highest: c.Highest()}
 	for _, share := range c.Reuse {
 		u.sum += share
 	}
@@ -59,9 +59,9 @@ func newUsage(c access.Counts) usage {
 	return u
 }
 
-// misses returns the row reads of the batch that go to memory, with room for
+// Misses returns the row reads of the batch that go to memory, with room for
 // the given number of rows in the cache.
-func (u *usage) misses(room float64) float64 {
+func (u *Usage) Misses(room float64) float64 {
 	unique := u.counts.Unique
 	if room >= unique {
 		return unique
@@ -78,7 +78,7 @@ func (u *usage) misses(room float64) float64 {
 }
 
 // solve returns the y with phi(y) = target, above 0.
-func (u *usage) solve(target float64) float64 {
+func (u *Usage) solve(target float64) float64 {
 	limit := TauLimit * u.scale
 	if target >= u.sum {
 		return limit

@@ -210,8 +210,8 @@ func (d Device) Kernels(op Op) Kernels {
 	w.start(tables, widest)
 	for i := range op.Tables {
 		if t := &op.Tables[i]; t.Counts.Lookups > 0 {
-			u := newUsage(t.Counts)
-			w.add(part{rows: float64(t.Rows), dim: t.Dim, bags: cmp.Or(t.Bags, 1), lengthCV: t.LengthCV, usage: &u})
+			u := NewUsage(t.Counts)
+			w.add(part{rows: float64(t.Rows), dim: t.Dim, bags: cmp.Or(t.Bags, 1), lengthCV: t.LengthCV, Usage: &u})
 		}
 	}
 	return w.kernels()
@@ -267,7 +267,7 @@ type part struct {
 	rows           float64
 	dim            int
 	bags, lengthCV float64 // bags of a sample
-	*usage
+	*Usage
 }
 
 // work adds up an operator's traffic table by table.
@@ -302,7 +302,7 @@ func (w *work) add(t part) {
 	if w.weighted {
 		rest += n * LookupWeightBytes
 	}
-	w.memory += t.misses(w.room(t.dim)/row)*rowInMemory + rest
+	w.memory += t.Misses(w.room(t.dim)/row)*rowInMemory + rest
 	w.cache += n*row + rest
 	nanos, nanosBack := w.issue(t, bags)
 	w.nanos += nanos

@@ -128,20 +128,3 @@ func priced(t interface{ Fatal(...any) }, p *problem.Problem, shards [][]problem
 	}
 	return b.Cost, input
 }
-
-// TestSkewCostsNoMore: with deduplication, the more uneven the accesses, the less a placement costs.
-func TestSkewCostsNoMore(t *testing.T) {
-	p := criteo(true)
-	shards := byRows(p)
-	was := unit.Millis(0)
-	for i, exponent := range []float64{0, .3, .6, .9, 1.05, 1.2, 1.5, 2} {
-		for j := range p.Tables {
-			p.Tables[j].Access = access.Distribution{Kind: access.Zipf, Exponent: exponent}
-		}
-		is, _ := priced(t, p, shards)
-		if i > 0 && is > was {
-			t.Errorf("Zipf %v: got %v, want no more than the %v of a more even law", exponent, is, was)
-		}
-		was = is
-	}
-}

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -267,46 +266,6 @@ func together(t testing.TB, d Device, ranks int, c Comm) (forward, backward unit
 	return f[0], b[0]
 }
 
-// TestExchangesByHand works every exchange of three hosts of four from the formulas.
-func TestExchangesByHand(t *testing.T) {
-	d := NewDevice(a100(t))
-	fixed, network := .020+.020*math.Log2(12), .95*23.5e6
-	for _, test := range []struct {
-		name              string
-		c                 Comm
-		forward, backward float64
-	}{
-		// An all-to-all of nothing takes its fixed time.
-		{"nothing", Comm{}, fixed, -1},
-		// 11/12 of 1000 x 32 elements go round, four rings entering a host.
-		{"row-wise", Comm{RowWise: 32}, fixed + 11.0/12*1000*32*4/(4*network) + 8*1000*32/a100Stream, -1},
-		// The first host has the most columns, 24, and sends the most: each of its devices
-		// sends a quarter of the samples of the other hosts, which train on two thirds of
-		// the batch.
-		{"by host", Comm{ByHost: []int{24, 8, 4}}, .045 + .75*1000*24*4/230e6 + 8*1000*24/a100Stream + fixed + 2.0/3*250*24*4/network, -1},
-		{"replicated", Comm{Replicated: 1e6}, 0, .045 + 2*.75*4e6/230e6 + fixed + 2*2.0/3*1e6/network},
-		{"in two bytes", Comm{RowWise: 32, ElementBytes: 2, VectorBytes: 4}, fixed + 11.0/12*1000*32*2/(4*network) + 6*1000*32/a100Stream, -1},
-		{"replicas in two bytes", Comm{Replicated: 1e6, ElementBytes: 2, VectorBytes: 4}, 0, .045 + 2*.75*2e6/230e6 + fixed + 2*2.0/3*.5e6/network},
-	} {
-		c := test.c
-		c.PerHost, c.Batch = 4, 1000
-		forward, backward := together(t, d, 12, c)
-		if test.backward < 0 {
-			test.backward = test.forward
-		}
-		near(t, test.name+" forward", forward, unit.Millis(test.forward))
-		near(t, test.name+" backward", backward, unit.Millis(test.backward))
-	}
-	// On one host nothing leaves it.
-	forward, backward := together(t, d, 4, Comm{Batch: 1000, RowWise: 32, ByHost: []int{24}, Replicated: 1e6})
-	vectors := 2*.045 + .75*1000*(32+24)*4/230e6 + 8*1000*(32+24)/a100Stream
-	near(t, "one host forward", forward, unit.Millis(vectors))
-	near(t, "one host backward", backward, unit.Millis(vectors+.045+2*.75*4e6/230e6))
-	// Hosts of one device reduce nothing inside.
-	_, backward = together(t, d, 4, Comm{PerHost: 1, Batch: 1000, Replicated: 1e6})
-	near(t, "hosts of one", backward, unit.Millis(.020+.020*2+2*.75*4e6/(.95*23.5e6)))
-}
-
 func TestExchangesOfOneRank(t *testing.T) {
 	d := NewDevice(a100(t))
 	if forward, backward := together(t, d, 1, Comm{Batch: 1000, RowWise: 32, ByHost: []int{8}, Replicated: 1e9}); forward != 0 || backward != 0 {
@@ -323,17 +282,6 @@ func TestExchangesOfOneRank(t *testing.T) {
 	if _, _, err := NewDevice(profile(t, "rtx2080ti")).Comm(Comm{DimSums: make([]int, 4), PerHost: 2, Batch: 1000, RowWise: 32}); err == nil {
 		t.Error("two hosts without a network: got no error")
 	}
-}
-
-// TestCommInTwoBytes: half the bytes travel; packing reads one size and writes the other.
-func TestCommInTwoBytes(t *testing.T) {
-	forward, backward, err := NewDevice(a100(t)).Comm(Comm{Batch: 1000, DimSums: []int{10, 30}, ElementBytes: 2, VectorBytes: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
-	collective := .045 + .5*1000*30*2/230e6
-	near(t, "forward", forward[0], unit.Millis(collective+6*1000*10/a100Stream))
-	near(t, "backward", backward[1], unit.Millis(collective+6*500*40/a100Stream))
 }
 
 // inAllWays places the tables of a problem on 9 devices, 4 on a host, in all ways. It
@@ -515,21 +463,6 @@ func TestMalformedPlacements(t *testing.T) {
 	l := place(p).rowWise(0).grid(0, 1, 0).replicate(1).hostWise(2, 1).on(2, 9)
 	l.shards[9][len(l.shards[9])-1].ShardingType = problem.TableWise
 	l.price(t)
-}
-
-// TestPlacementFaultsAreBounded: all faults are kept, each once, and the first ones are
-// printed.
-func TestPlacementFaultsAreBounded(t *testing.T) {
-	p := on(t, "a100-80", 512, 8, tableOf("a", 1_000_000, 16, 5, false))
-	l := place(p).rowWise(0)
-	for d := range l.shards {
-		l.shards[d][0].Rows.Start++
-	}
-	_, err := NewPricer(p).Price(l.shards)
-	var invalid *InvalidPlacement
-	if !errors.As(err, &invalid) || len(invalid.Faults) < 500 || len(err.Error()) > 10_000 || !strings.Contains(err.Error(), "and 462 more") {
-		t.Errorf("got %v", err)
-	}
 }
 
 // TestPricerServesManyGoroutines: all goroutines need the counts of the replicas at once.

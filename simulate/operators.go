@@ -253,11 +253,11 @@ func (p *Pricer) operatorTimes(shards []problem.Shard, class problem.OperatorCla
 		t := &p.problem.Tables[s.Table]
 		held := part{
 			rows: float64(s.Rows.Len()), dim: s.Dim(), bags: t.Bags(),
-			lengthCV: t.LengthCV(), usage: &counted[s.Table],
+			lengthCV: t.LengthCV(), Usage: &counted[s.Table],
 		}
 		if s.Blocks > 0 || class == problem.ClassBlocks || class == problem.ClassHostBlocks {
 			block := p.block(s)
-			held.usage = &block
+			held.Usage = &block
 			held.lengthCV = t.BlockLengthCV(block.counts.Lookups / p.tables[s.Table].counts.Lookups)
 			if t.Pooling == problem.PoolingNone {
 				held.bags = block.counts.Lookups / w.batch
@@ -269,17 +269,17 @@ func (p *Pricer) operatorTimes(shards []problem.Shard, class problem.OperatorCla
 }
 
 // block returns the usage of a block of rows that holds the most used row.
-func (p *Pricer) block(s *problem.Shard) usage {
+func (p *Pricer) block(s *problem.Shard) Usage {
 	rows := float64(s.Rows.Len())
 	c := p.tables[s.Table].counts.Part(rows / float64(p.problem.Tables[s.Table].Rows))
 	c.Unique = min(c.Unique, rows, c.Lookups)
-	return newUsage(c)
+	return NewUsage(c)
 }
 
 // replicas are the tables of a problem as replicas: each device serves its own samples.
 type replicas struct {
 	batch  int
-	tables []usage
+	tables []Usage
 }
 
 // countReplicas counts the accesses of one device's samples to each table.

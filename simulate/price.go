@@ -29,7 +29,7 @@ import (
 type Pricer struct {
 	device  Device
 	problem *problem.Problem
-	tables  []usage
+	tables  []Usage
 	// hidden is what the engine hides of the exchanges.
 	hidden plan.Hidden
 	// fusions and rules say which slices fuse.
@@ -217,7 +217,7 @@ func (p *Pricer) exchanges(shards [][]problem.Shard) (forward, backward []unit.M
 
 // countTables returns the usage of every table. Tables with equal rows, pooling and
 // accesses are counted once. If ctx ends, the result is of no use.
-func countTables(ctx context.Context, p *problem.Problem) []usage {
+func countTables(ctx context.Context, p *problem.Problem) []Usage {
 	type key struct {
 		access  access.Distribution
 		rows    int64
@@ -238,18 +238,18 @@ func countTables(ctx context.Context, p *problem.Problem) []usage {
 		}
 		of[i] = at
 	}
-	counted := make([]usage, len(different))
+	counted := make([]Usage, len(different))
 	workers := min(runtime.GOMAXPROCS(0), 1+len(different)/64)
 	var group sync.WaitGroup
 	for worker := range workers {
 		group.Go(func() {
 			for i := worker; i < len(different) && ctx.Err() == nil; i += workers {
-				counted[i] = newUsage(different[i].Counts(p.Batch))
+				counted[i] = NewUsage(different[i].Counts(p.Batch))
 			}
 		})
 	}
 	group.Wait()
-	usages := make([]usage, len(p.Tables))
+	usages := make([]Usage, len(p.Tables))
 	for i, at := range of {
 		usages[i] = counted[at]
 	}

@@ -223,11 +223,11 @@ func BenchmarkPrice(b *testing.B) {
 }
 
 func BenchmarkMisses(b *testing.B) {
-	u := newUsage(access.Distribution{}.At(10_000_000, 20, 65536))
+	u := NewUsage(access.Distribution{}.At(10_000_000, 20, 65536))
 	for _, room := range []float64{1e2, 1e4, 1e5} {
 		b.Run(fmt.Sprintf("%.0g", room), func(b *testing.B) {
 			for b.Loop() {
-				u.misses(room)
+				u.Misses(room)
 			}
 		})
 	}

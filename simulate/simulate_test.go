@@ -54,39 +54,12 @@ func ExamplePricer_Price() {
 	// 0.898 ms simulated on a100-80
 }
 
-// bisected is misses by the definition: bisection on tau and an exponential for
-// every class.
-func bisected(c access.Counts, room float64) float64 {
-	if room >= c.Unique {
-		return c.Unique
-	}
-	s := c.MeanUse()
-	low, high := 0.0, 1000*c.Lookups
-	count := func(j int) float64 { return access.ClassMean(j) * c.Lookups / (c.Unique * s) }
-	for range 200 {
-		mid, held := (low+high)/2, 0.0
-		for j, share := range c.Reuse {
-			held -= c.Unique * share * math.Expm1(-count(j)*mid/c.Lookups)
-		}
-		if held < room {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	misses := c.Unique
-	for j, share := range c.Reuse {
-		misses += c.Unique * share * math.Max(0, count(j)-1) * math.Exp(-count(j)*low/c.Lookups)
-	}
-	return misses
-}
-
 func TestMissesEqualBisection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := drawCounts(t, int64(math.Exp(rapid.Float64Range(0, 25).Draw(t, "ln rows"))), 65536)
 		room := c.Unique * math.Exp(rapid.Float64Range(-25, 0.1).Draw(t, "ln room"))
-		u := newUsage(c)
-		got, want := u.misses(room), bisected(c, room)
+		u := NewUsage(c)
+		got, want := u.Misses(room), refMisses(refTable{lookups: c.Lookups, unique: c.Unique, reuse: c.Reuse}, room)
 		// If nearly all rows fit, the rest is rounding, times all uses of the rows.
 		if math.Abs(got-want) > 1e-11*want+1e-15*c.Lookups {
 			t.Fatalf("misses with room for %v of %+v: got %v, want %v", room, c, got, want)
@@ -199,53 +172,6 @@ func TestComputeGrowsWithBatch(t *testing.T) {
 	}
 }
 
-// TestWideTableIdlesLanes shows the rule that makes mixed widths expensive.
-func TestWideTableIdlesLanes(t *testing.T) {
-	d := NewDevice(a100(t))
-	counts := access.Distribution{Kind: access.Unstated}.At(10_000, 100, 65536)
-	var narrow []Table
-	for range 8 {
-		narrow = append(narrow, Table{Rows: 10_000, Dim: 4, Counts: counts})
-	}
-	wide := Table{Rows: 10_000, Dim: 128, Counts: access.Distribution{}.At(10_000, 1, 65536)}
-	compute := func(tables ...Table) unit.Millis {
-		forward, _ := d.Compute(Op{Batch: 65536, Tables: tables})
-		return forward
-	}
-	apart := compute(narrow...) + compute(wide)
-	if together := compute(append(narrow, wide)...); together < 1.5*apart {
-		t.Errorf("a wide table among narrow ones: got %v, want far above the %v of both apart", together, apart)
-	}
-	equal := Table{Rows: 10_000, Dim: 4, Counts: counts}
-	if together, single := compute(equal, equal), compute(equal); together >= 2*single {
-		t.Errorf("two tables of equal width: got %v together, want below twice %v", together, single)
-	}
-}
-
-// TestCommByHand works one all-to-all of two hosts from the formulas.
-func TestCommByHand(t *testing.T) {
-	p := a100(t)
-	start := []unit.Millis{0, 1, 2, 5}
-	forward, backward, err := NewDevice(p).Comm(Comm{PerHost: 2, Batch: 1000, DimSums: []int{10, 20, 30, 40}, Start: start})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The largest transfer is the last rank's sending: 3/4 of 1000 samples of 40
-	// columns; two thirds of it leave the host.
-	most := .75 * 1000 * 40 * 4
-	collective := .020 + .020*2 + most*2/3/(.80*23.5e6)
-	for r, dims := range []float64{10, 20, 30, 40} {
-		want := float64(5-start[r]) + collective + 2*1000*dims*4/(2039e6*.894)
-		if got := float64(forward[r]); math.Abs(got-want) > 1e-12*want {
-			t.Errorf("forward of rank %d: got %v, want %v", r, got, want)
-		}
-		want = collective + 2*250*100*4/(2039e6*.894)
-		if got := float64(backward[r]); math.Abs(got-want) > 1e-12*want {
-			t.Errorf("backward of rank %d: got %v, want %v", r, got, want)
-		}
-	}
-}
-
 func TestCommErrors(t *testing.T) {
 	d := NewDevice(profile(t, "rtx2080ti"))
 	if _, _, err := d.Comm(Comm{Batch: 512, PerHost: 2, DimSums: []int{4, 4, 4}}); err == nil {
@@ -286,37 +212,4 @@ func TestEqualDimSumsAreQuickest(t *testing.T) {
 			t.Fatalf("dim sums %v: got %v, want at least the %v of equal ones", dims, got[0], least[0])
 		}
 	})
-}
-
-// TestInputExchangeRunsTheOtherWay: with pooled vectors the holder of a table sends,
-// with the input it receives. The bytes are the same.
-func TestInputExchangeRunsTheOtherWay(t *testing.T) {
-	n, err := NewDevice(a100(t)).Network(Cluster{Devices: 4, Batch: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// One rank of four owns everything.
-	if got := n.Transfer(8, 0, 8); got != .75*100*8*4 {
-		t.Errorf("pooled vectors of the only owner: got %v bytes, want 2400", got)
-	}
-	// One rank of four owns nothing, and receives more than the others send.
-	if got := n.Transfer(8, 0, 24); got != 25*24*4 {
-		t.Errorf("pooled vectors of the only rank without tables: got %v bytes, want 2400", got)
-	}
-	input, err := NewDevice(a100(t)).InputComm(InputComm{Batch: 100, Bags: make([]float64, 4), Lookups: []float64{8, 0, 0, 0}, IndexBytes: 4})
-	if want := .060 + 3*.045 + 2400/230e6; err != nil || math.Abs(float64(input)-want) > 1e-12 {
-		t.Errorf("input of the only owner: got %v ms, %v, want %v ms", float64(input), err, want)
-	}
-}
-
-func TestInputCommByHand(t *testing.T) {
-	got, err := NewDevice(a100(t)).InputComm(InputComm{Batch: 1000, Bags: []float64{3, 1}, Lookups: []float64{30, 50}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Half the batch's 3 bags and 50 lookups a sample are the largest transfers.
-	want := .060 + 3*.045 + 500*3*4/230e6 + 500*50*8/230e6
-	if math.Abs(float64(got)-want) > 1e-12 {
-		t.Errorf("got %v ms, want %v ms", float64(got), want)
-	}
 }

@@ -2,14 +2,10 @@ package rank
 
 import (
 	"cmp"
-	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
-	"gonum.org/v1/gonum/stat"
 	"pgregory.net/rapid"
 )
 
@@ -64,33 +60,6 @@ func TestKendall(t *testing.T) {
 	})
 }
 
-func TestTau(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		a, b []float64
-		want float64
-	}{
-		{"none", nil, nil, 1},
-		{"one", []float64{1}, []float64{5}, 1},
-		{"same order", []float64{1, 2, 3}, []float64{10, 20, 30}, 1},
-		{"reversed", []float64{1, 2, 3}, []float64{3, 2, 1}, -1},
-		{"one swap of four: 5 pairs agree, 1 does not", []float64{1, 2, 3, 4}, []float64{1, 2, 4, 3}, 4. / 6},
-		// Of 6 pairs 4 agree, 1 is tied in a and 1 in b: 4 / sqrt(5 * 5).
-		{"ties", []float64{1, 1, 2, 3}, []float64{1, 2, 3, 3}, 4. / 5},
-		// Of 10 pairs: (1,2) and (4,5) tied in a, (2,3) in b, 6 agree, 1 does not.
-		{"ties and swaps", []float64{1, 1, 2, 3, 3}, []float64{1, 2, 2, 5, 0}, (4. - 3) / math.Sqrt(8*9)},
-		{"tied in both", []float64{1, 1, 2}, []float64{7, 7, 9}, 1},
-		// A model that tells nothing apart orders nothing.
-		{"all tied in one", []float64{1, 1, 1}, []float64{1, 2, 3}, 0},
-		{"all tied in the other", []float64{1, 2, 3}, []float64{1, 1, 1}, 0},
-		{"all tied in both", []float64{2, 2}, []float64{1, 1}, 1},
-	} {
-		if got := Kendall(c.a, c.b); math.Abs(got-c.want) > 1e-12 {
-			t.Errorf("%s: tau(%v, %v): got %v, want %v", c.name, c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestTauProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 30).Draw(t, "n")
@@ -116,30 +85,4 @@ func TestTauProperties(t *testing.T) {
 			t.Errorf("turned round: got %v, want %v", other, -got)
 		}
 	})
-}
-
-// The tau of lists without ties is that of gonum, which knows none.
-func TestKendallAgreesWithGonum(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		draw := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-		n := rapid.IntRange(2, 40).Draw(t, "values")
-		a, b := make([]float64, n), make([]float64, n)
-		mix := draw.Float64()
-		for i := range a {
-			a[i] = draw.NormFloat64()
-			b[i] = mix*a[i] + (1-mix)*draw.NormFloat64()
-		}
-		if got, want := Kendall(a, b), stat.Kendall(a, b, nil); math.Abs(got-want) > 1e-12 {
-			t.Errorf("got tau %v, want %v, of %v and %v", got, want, a, b)
-		}
-	})
-}
-
-func TestLengthsDiffer(t *testing.T) {
-	defer func() {
-		if got := fmt.Sprint(recover()); !strings.HasPrefix(got, "rank: ") {
-			t.Errorf("got panic %q, want one of this package", got)
-		}
-	}()
-	Kendall(make([]float64, 2), make([]float64, 3))
 }

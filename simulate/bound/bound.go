@@ -35,7 +35,7 @@
 // in one lane class with one number of passes count as one, because the norm of a sum is at
 // most the sum of the norms. Two things differ. First, the simulated device divides the
 // cache among the tables in flight, min(T_sim, T) and at least one. The bound gives the
-// whole cache to each table, because more room never makes more misses (cache.go). Second,
+// whole cache to each table, because more room never makes more misses. Second,
 // the update takes the maximum of a norm and the walk through the most used row. The bound takes the
 // norm. The backward of a weighted operator also takes 1.1 times the norm of the forward.
 //

@@ -1,7 +1,6 @@
 package bound
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -62,79 +61,4 @@ func TestClassesAloneAreThoseOfTheSimulatedDevice(t *testing.T) {
 			}
 		}
 	})
-}
-
-// The last block of a table may be shorter than the others. What blocks take is then, number
-// by number, the lesser of what the two kinds take, and the memory is that of the last block.
-func TestShortLastBlock(t *testing.T) {
-	lastLess, othersLess := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		p := drawOperator(t)
-		p.Topology.Devices = rapid.IntRange(2, 16).Draw(t, "devices")
-		p.Topology.Memory = 1 << 44
-		p.Topology.DevicesPerHost = 0
-		devices, counts := p.Topology.Devices, simulate.NewPricer(p)
-		w, err := newWires(p, 1, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		device, lanes := deviceOf(p), classesOf(p)
-		c := counter{problem: p, pricer: counts, device: device, budget: float64(p.ShardBudget(0)), wires: w, copies: problem.ReplicasOf(p), ofCopies: counts}
-		for i := range p.Tables {
-			whole := &p.Tables[i]
-			if !whole.CutsByRows(devices) {
-				continue
-			}
-			last := p.Whole(i)
-			last.ShardingType, last.Rows.Start = problem.RowWise, whole.BlockRows(devices)*int64(devices-1)
-			if got, want := c.block(i, lanes).bytes, float64(p.ShardMemory(last).Tables()); got != want {
-				t.Fatalf("table %d of %d rows on %d devices: got %v bytes, want the last block's %v", i, whole.Rows, devices, got, want)
-			}
-			of := func(rows int64) table {
-				q := *p
-				q.Tables = []problem.Table{*whole}
-				q.Tables[0].Rows = rows
-				part := counts.Counts(i).Part(float64(rows) / float64(whole.Rows))
-				part.Unique = min(part.Unique, float64(rows), part.Lookups)
-				q.Tables[0].Features = slices.Clone(whole.Features)
-				for f := range q.Tables[0].Features {
-					q.Tables[0].Features[f].LengthCV = whole.BlockLengthCV(part.Lookups / counts.Counts(i).Lookups)
-					if whole.Pooling == problem.PoolingNone {
-						q.Tables[0].Features[f].PoolingFactor = whole.Features[f].PoolingFactor * part.Lookups / counts.Counts(i).Lookups
-					}
-				}
-				return newTable(&device, &q, 0, part, lanes)
-			}
-			shortest, others := of(last.Rows.Len()), of(whole.BlockRows(devices))
-			got := newBlock(&device, p, i, devices, counts.Counts(i), lanes)
-			lesser := func(what string, got, a, b float64) {
-				if got != min(a, b) {
-					t.Fatalf("table %d of %d rows on %d devices: %s: got %v, want the lesser of %v and %v", i, whole.Rows, devices, what, got, a, b)
-				}
-				if a < b {
-					lastLess++
-				} else if b < a {
-					othersLess++
-				}
-			}
-			for k := range got.sorted {
-				lesser("sorting", got.sorted[k], shortest.sorted[k], others.sorted[k])
-			}
-			for j := range got.slices {
-				s, a, b := &got.slices[j], &shortest.slices[j], &others.slices[j]
-				for l := range lanes {
-					lesser("issue", s.issue[l], a.issue[l], b.issue[l])
-					lesser("issue of the backward", s.issueBack[l], a.issueBack[l], b.issueBack[l])
-				}
-				lesser("memory", s.memory, a.memory, b.memory)
-				lesser("memory of the backward", s.memoryBack, a.memoryBack, b.memoryBack)
-				lesser("cache", s.cache, a.cache, b.cache)
-				lesser("cache of the backward", s.cacheBack, a.cacheBack, b.cacheBack)
-			}
-		}
-	})
-	if lastLess == 0 {
-		t.Error("no last block took less than the others: the test says nothing")
-	}
-	t.Logf("the last block took less %d times, the others %d times", lastLess, othersLess)
 }

@@ -4,6 +4,7 @@ package bound_test
 
 import (
 	"context"
+	"flag"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -17,6 +18,8 @@ import (
 	"github.com/neuroshard/neuroshard/simulate/bound"
 	"github.com/neuroshard/neuroshard/unit"
 )
+
+var tasks = flag.Int("tasks", 1, "tasks of each setting of TestGapsByClass")
 
 // gapClass is a class of problems whose gaps TestGapsByClass prints.
 type gapClass struct {

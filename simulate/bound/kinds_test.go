@@ -223,7 +223,7 @@ func TestNoPlacementOfSeveralSlicesIsBelow(t *testing.T) {
 	fixedseed.Few(t)
 	sum, count := 0.0, 0.0
 	rapid.Check(t, func(t *rapid.T) {
-		p := draw(t, 6, 3, 40)
+		p := draw(t, 5, 3, 40)
 		for i := range p.Tables {
 			p.Tables[i].Optimizer, p.Tables[i].Precision, p.Tables[i].Weighted = p.Tables[0].Optimizer, p.Tables[0].Precision, false
 		}
@@ -349,7 +349,7 @@ func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Pro
 	fixedseed.Few(t)
 	sum, count := 0.0, 0.0
 	rapid.Check(t, func(t *rapid.T) {
-		p := drawKinds(t, 8, 6, rapid.SampledFrom([]int{4, 16, 40, 150, 300}).Draw(t, "widest"))
+		p := drawKinds(t, 6, 6, rapid.SampledFrom([]int{4, 16, 40, 150, 300}).Draw(t, "widest"))
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		kinds := slices.Clone(problem.ShardingTypes())
 		random.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
@@ -382,7 +382,6 @@ func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Pro
 			sum += bound.Gap(cost, least.Total)
 			count++
 		}
-		compare(p, usedKinds(ways))
 		cost := price(t, judge, shardsOf(p, ways))
 		for range 100 {
 			i := random.IntN(len(ways))
@@ -394,14 +393,11 @@ func noPlacementInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Pro
 				ways[i] = before
 			}
 		}
-		compare(p, everyKind)
 		compare(p, usedKinds(ways))
 		tightest(p, shardsOf(p, ways))
-		compare(p, everyKind)
 		compare(p, usedKinds(ways))
 		compare(constrained(p, shardsOf(p, ways), random), everyKind)
 		tightestEach(p, shardsOf(p, ways))
-		compare(p, everyKind)
 		compare(p, usedKinds(ways))
 	})
 	t.Logf("mean gap of %v placements: %.1f %%", count, 100*sum/count)

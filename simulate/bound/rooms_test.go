@@ -81,12 +81,9 @@ func operatorOf(r *relaxation, p *problem.Problem, held []problem.Shard, memory 
 // TestRoomsHoldEveryPlacement: at any tangents, the times of beyond of the slices of a device add up to at
 // most its room. In half of the draws, the first table is a guest.
 func TestRoomsHoldEveryPlacement(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it bounds many problems, one after another")
-	}
 	random := rand.New(rand.NewPCG(5, 1))
 	sharper := 0
-	for draw := range 800 {
+	for draw := range 150 {
 		p := hotProblem(random, 4)
 		allowed := Allowed{}
 		comm, err := newExchange(p, allowed)
@@ -131,8 +128,8 @@ func TestRoomsHoldEveryPlacement(t *testing.T) {
 			}
 		}
 	}
-	if sharper < 200 {
-		t.Errorf("got %d devices on which rooms take 5 %% of the longest time or more, want at least 200", sharper)
+	if sharper < 30 {
+		t.Errorf("got %d devices on which rooms take 5 %% of the longest time or more, want at least 30", sharper)
 	}
 }
 

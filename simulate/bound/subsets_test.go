@@ -127,7 +127,7 @@ func TestTablesKeptTogetherHaveABoundOfTheirOwn(t *testing.T) {
 
 // Constraints do not lower the bound, also if there are many of them.
 func TestManySubsets(t *testing.T) {
-	p := drawn(t, 120, 16)
+	p := drawn(t, 48, 16)
 	free, err := bound.Simulated(context.Background(), p, bound.Allowed{})
 	if err != nil {
 		t.Fatal(err)

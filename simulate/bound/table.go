@@ -174,7 +174,7 @@ type widths struct {
 	optimizer problem.Optimizer
 	issuing   issuing
 	lanes     []laneClass
-	cached    *cache
+	usage     simulate.Usage
 	// row is the bytes in the cache of the last row, and missed its misses.
 	row, missed float64
 }
@@ -183,7 +183,7 @@ func newWidths(d *simulate.Device, p *problem.Problem, i int, c access.Counts, l
 	t := &p.Tables[i]
 	w := &widths{
 		Device: d, n: c.Lookups, unique: c.Unique, bags: float64(p.Batch) * t.Bags(), element: float64(t.Precision.Bytes()),
-		optimizer: t.Optimizer, issuing: newIssuing(d, p, i, c), lanes: lanes, cached: newCache(c),
+		optimizer: t.Optimizer, issuing: newIssuing(d, p, i, c), lanes: lanes, usage: simulate.NewUsage(c),
 	}
 	w.once = (w.n + w.bags) * problem.IndexBytes
 	if t.Weighted {
@@ -198,7 +198,7 @@ func (w *widths) slice(granules int) slice {
 	row, rowInMemory := roundUp(dim*w.element, simulate.CacheLine), roundUp(dim*w.element, w.Granule)+w.RowOverhead
 	pooled := roundUp(dim*problem.OutputBytes, simulate.CacheLine)
 	if row != w.row {
-		w.row, w.missed = row, w.cached.misses(w.Cache/row)
+		w.row, w.missed = row, w.usage.Misses(w.Cache/row)
 	}
 	s := w.times(w.once, row, rowInMemory, pooled, w.StateTraffic(w.optimizer, dim), w.bags*pooled)
 	s.granules = float64(granules)

@@ -140,21 +140,6 @@ func memoryOf(p *problem.Problem, shards []problem.Shard) float64 {
 	return sum
 }
 
-func TestSortPasses(t *testing.T) {
-	for _, test := range []struct {
-		rows float64
-		want int
-	}{{1, 1}, {128, 1}, {129, 2}, {1 << 15, 2}, {1<<15 + 1, 3}, {1 << 23, 3}, {1<<23 + 1, 4}, {1 << 31, 4}, {1 << 40, 6}} {
-		if got := sortPasses(test.rows); got != test.want {
-			t.Errorf("%v rows: got %d passes, want %d", test.rows, got, test.want)
-		}
-		bits := max(1, math.Ceil(math.Log2(max(2, test.rows)))+1)
-		if want := math.Ceil(bits / 8); float64(test.want) != want {
-			t.Errorf("%v rows: the simulated device has %v passes, the test %d", test.rows, want, test.want)
-		}
-	}
-}
-
 // No cut is cheaper than the cheapest one, at any prices.
 func TestChooseIsTheCheapestCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
