@@ -4,27 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/search"
-	"github.com/neuroshard/neuroshard/search/searchtest"
 )
-
-// TestChosenBlocksConform: a Scorer with blocks of rows on chosen devices keeps its contract.
-func TestChosenBlocksConform(t *testing.T) {
-	single, _ := load(t)
-	all, _ := three(t)
-	for name, p := range formProblems(t) {
-		t.Run(name, func(t *testing.T) {
-			for penalty, model := range map[float64]*cost.Model{0: single, .5: all} {
-				estimates := newEstimates(t, model, p)
-				forms := append(searchtest.Forms(p.Topology), problem.Form{Blocks: 2}, problem.Form{Blocks: 3})
-				searchtest.Conform(t, p, func() search.Scorer { return estimates.NewScorer(penalty) }, forms)
-			}
-		})
-	}
-}
 
 // TestChosenBlocksAreTables: a block of rows on a chosen device is estimated as a slice of columns
 // of the table that the block is to the device, and its columns count on each device that holds a

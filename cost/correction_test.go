@@ -117,7 +117,7 @@ func TestColumnsOfTheSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	var most, even []int
-	for _, e := range design.Comm(1, 1000, profile).Samples {
+	for _, e := range design.Comm(1, 300, profile).Samples {
 		most = append(most, slices.Max(e.DimSums))
 		if least := slices.Min(e.DimSums); 4*least > 3*slices.Max(e.DimSums) {
 			even = append(even, least)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/internal/rank"
 	"github.com/neuroshard/neuroshard/plan"
@@ -30,41 +29,56 @@ func formProblems(t testing.TB) map[string]*problem.Problem {
 	return all
 }
 
-func TestScorerConforms(t *testing.T) {
-	model, _ := load(t)
-	for name, p := range formProblems(t) {
-		t.Run(name, func(t *testing.T) {
-			estimates := newEstimates(t, model, p)
-			searchtest.Conform(t, p, func() search.Scorer { return estimates.NewScorer(0) }, nil)
-		})
-	}
-}
-
-func TestFormsConform(t *testing.T) {
+// TestScorersConform: Scorers keep their contract on problems of every shape, in all forms, with what the
+// engine, the topology and the model change. Each change is tried on a third of the problems.
+func TestScorersConform(t *testing.T) {
 	single, _ := load(t)
-	all, _ := three(t)
-	for name, p := range formProblems(t) {
-		t.Run(name, func(t *testing.T) {
-			for penalty, model := range map[float64]*cost.Model{0: single, .5: all} {
-				estimates := newEstimates(t, model, p)
-				searchtest.Conform(t, p, func() search.Scorer { return estimates.NewScorer(penalty) }, searchtest.Forms(p.Topology))
+	ensemble, _ := three(t)
+	for i, c := range searchtest.Cases(single.Hardware()) {
+		for j, variant := range []struct {
+			name    string
+			change  func(p *problem.Problem)
+			hidden  plan.Hidden
+			penalty float64
+		}{
+			{name: "plain"},
+			{name: "an ensemble with a penalty", penalty: .5},
+			{name: "cached slices apart by width", change: func(p *problem.Problem) {
+				p.Engine = problem.TorchRec
+				for i := range p.Tables {
+					p.Tables[i].Prefetch = i%3 > 0
+				}
+			}},
+			{name: "hidden exchanges", hidden: plan.Hidden{Forward: .05, Backward: .02}},
+			{name: "all exchanges hidden", hidden: plan.Hidden{Forward: 1e5, Replicas: true}},
+			{name: "hierarchical", hidden: plan.Hidden{Forward: .05, Backward: .02, Replicas: true}, change: func(p *problem.Problem) {
+				addUp(p)
+				p.Hierarchy = inside
+			}},
+			{name: "fixed compute", change: func(p *problem.Problem) {
+				p.Topology.Fixed = []hardware.FixedLoad{{Name: "all", Time: .25}, {Name: "one", Devices: []int{p.Topology.Devices - 1}, Time: .5}}
+			}},
+		} {
+			if j > 0 && (i+j)%3 > 0 {
+				continue
 			}
-		})
-	}
-}
-
-// TestPrefetchedFormsConform keeps cached slices of some tables apart by width.
-func TestPrefetchedFormsConform(t *testing.T) {
-	model, _ := load(t)
-	for name, p := range formProblems(t) {
-		t.Run(name, func(t *testing.T) {
-			p.Engine = problem.TorchRec
-			for i := range p.Tables {
-				p.Tables[i].Prefetch = i%3 > 0
-			}
-			estimates := newEstimates(t, model, p)
-			searchtest.Conform(t, p, func() search.Scorer { return estimates.NewScorer(0) }, searchtest.Forms(p.Topology))
-		})
+			t.Run(c.Name+"/"+variant.name, func(t *testing.T) {
+				p, model := *c.Problem, single
+				p.Tables = slices.Clone(p.Tables)
+				if variant.change != nil {
+					variant.change(&p)
+				}
+				if variant.penalty > 0 {
+					model = ensemble
+				}
+				estimates := newEstimates(t, model, &p)
+				if err := estimates.Hide(variant.hidden); err != nil {
+					t.Fatal(err)
+				}
+				forms := append(searchtest.Forms(p.Topology), problem.Form{Blocks: 2}, problem.Form{Blocks: 3})
+				searchtest.Conform(t, &p, func() search.Scorer { return estimates.NewScorer(variant.penalty) }, forms)
+			})
+		}
 	}
 }
 
@@ -210,65 +224,6 @@ func TestFormsAgreeWithPrice(t *testing.T) {
 			for d, device := range b.Devices {
 				if of := float64(device.Forward + device.Backward); of > s.Compute(d)+s.Shared()+1e-9 || of < s.Compute(d)*(1-1e-9) {
 					t.Errorf("%s, round %d: device %d: got a compute time of %v, want at least Compute, %v, and at most that and Shared, %v", name, round, d, of, s.Compute(d), s.Shared())
-				}
-			}
-		}
-	}
-}
-
-// TestFormsLeaveNothingBehind adds slices in all forms to a Scorer and removes them again.
-// The Scorer and its breakdown must then equal, to the last bit, those of a Scorer that
-// only ever held slices of columns in HBM.
-func TestFormsLeaveNothingBehind(t *testing.T) {
-	all, _ := three(t)
-	model, _ := load(t)
-	for name, p := range formProblems(t) {
-		for penalty, m := range map[float64]*cost.Model{0: model, .7: all} {
-			estimates := newEstimates(t, m, p)
-			plain, s := estimates.NewScorer(penalty), estimates.NewScorer(penalty)
-			hold := func(do func(device, item int)) {
-				for i := range p.Tables {
-					for _, f := range formsFor(p, i) {
-						do(0, s.Item(i, p.Tables[i].Dim, f.Form))
-					}
-				}
-			}
-			devices := make([]int32, p.Topology.Devices)
-			for d := range devices {
-				devices[d] = int32(d)
-			}
-			got, want := make([]float64, len(devices)), make([]float64, len(devices))
-			for seed := range uint64(6) {
-				shards := placement(p, rand.New(rand.NewPCG(seed, 21)))
-				plain.Reset()
-				s.Reset()
-				hold(s.Add)
-				hold(s.Remove)
-				for d, held := range shards {
-					for _, shard := range held {
-						item := s.Item(shard.Table, shard.Dim(), problem.Form{})
-						plain.ComputeWith(item, devices, want)
-						if s.ComputeWith(item, devices, got); !slices.Equal(got, want) {
-							t.Fatalf("%s: ComputeWith: got %v, want %v", name, got, want)
-						}
-						plain.Add(d, item)
-						s.Add(d, item)
-					}
-				}
-				for d := range devices {
-					if got, want := s.Compute(d), plain.Compute(d); got != want {
-						t.Errorf("%s: device %d: got %v, want %v", name, d, got, want)
-					}
-				}
-				if got, want := s.Cost(), plain.Cost(); got != want || s.Shared() != 0 {
-					t.Errorf("%s: got cost %v and %v shared, want %v and 0", name, got, s.Shared(), want)
-				}
-				if penalty > 0 {
-					continue
-				}
-				want, got := plain.Breakdown(), s.Breakdown()
-				if priced := estimates.Price(shards); priced.Cost != want.Cost || got.Cost != want.Cost || !slices.Equal(got.Devices, want.Devices) || !slices.Equal(priced.Devices, want.Devices) {
-					t.Errorf("%s: got breakdown %+v, priced %+v, want %+v", name, got, priced, want)
 				}
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/search/searchtest"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -16,19 +15,6 @@ import (
 // someHidden are amounts that hide nothing, a part or all of the exchanges of the problems.
 var someHidden = []plan.Hidden{
 	{}, {Forward: .05}, {Backward: .3}, {Forward: .4, Backward: .1}, {Replicas: true}, {Forward: .1, Backward: .2, Replicas: true}, {Forward: 1e5, Backward: 1e5},
-}
-
-func TestHidingScorersConform(t *testing.T) {
-	model, _ := load(t)
-	for _, c := range searchtest.Cases(model.Hardware()) {
-		for _, h := range []plan.Hidden{{Forward: .05, Backward: .02}, {Forward: 1e5, Replicas: true}} {
-			estimates := newEstimates(t, model, c.Problem)
-			if err := estimates.Hide(h); err != nil {
-				t.Fatal(err)
-			}
-			searchtest.Conform(t, c.Problem, func() search.Scorer { return estimates.NewScorer(0) }, searchtest.Forms(c.Problem.Topology))
-		}
-	}
 }
 
 // An exposed cost is computed here from the step times of the same placement with nothing

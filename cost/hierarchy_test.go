@@ -9,7 +9,6 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/search/searchtest"
 	"github.com/neuroshard/neuroshard/simulate"
 )
@@ -23,26 +22,6 @@ func addUp(p *problem.Problem) {
 		if p.Tables[i].Pooling == problem.PoolingNone {
 			p.Tables[i].Pooling, p.Tables[i].IndexDedup = problem.SumPooling, false
 		}
-	}
-}
-
-// A Scorer with a hierarchical exchange keeps its contract: blocks of rows on chosen devices count
-// once for each host, whatever the order in which they come and go.
-func TestHierarchicalScorersConform(t *testing.T) {
-	model, _ := load(t)
-	for name, p := range formProblems(t) {
-		t.Run(name, func(t *testing.T) {
-			addUp(p)
-			p.Hierarchy = inside
-			for _, h := range []plan.Hidden{{}, {Forward: .05, Backward: .02, Replicas: true}} {
-				estimates := newEstimates(t, model, p)
-				if err := estimates.Hide(h); err != nil {
-					t.Fatal(err)
-				}
-				forms := append(searchtest.Forms(p.Topology), problem.Form{Blocks: 2}, problem.Form{Blocks: 3})
-				searchtest.Conform(t, p, func() search.Scorer { return estimates.NewScorer(0) }, forms)
-			}
-		})
 	}
 }
 

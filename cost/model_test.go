@@ -12,7 +12,6 @@ import (
 	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -115,18 +114,6 @@ func TestGroupIsTheNetOfTheFile(t *testing.T) {
 		if !near(float64(forward), want[0], 1e-4) || !near(float64(backward), want[1], 1e-4) {
 			t.Errorf("seed %d: got %v and %v, want %v and %v", seed, float64(forward), float64(backward), want[0], want[1])
 		}
-	}
-}
-
-func TestGroupOfNothing(t *testing.T) {
-	model, _ := load(t)
-	op := problem.Operation{Batch: 65536}
-	if f, b := model.Group(op, nil); f != 0 || b != 0 {
-		t.Errorf("no slices: got %v and %v, want 0", f, b)
-	}
-	unread := feature.Describe(&problem.Table{Rows: 1000, Features: make([]problem.Feature, 1)}, access.Counts{})
-	if f, b := model.Group(op, []cost.Slice{{Table: &unread, Dim: 64}}); f != 0 || b != 0 {
-		t.Errorf("a slice without lookups: got %v and %v, want 0", f, b)
 	}
 }
 
@@ -237,50 +224,6 @@ func TestExchangesEndTogether(t *testing.T) {
 		}
 		if waits != 5 {
 			t.Errorf("seed %d: got %d devices waiting, want all but the slowest", seed, waits)
-		}
-	}
-}
-
-func TestOneDeviceDoesNotCommunicate(t *testing.T) {
-	model, _ := load(t)
-	p := mixed(t, 3, 10, 1, 0, false)
-	estimates := newEstimates(t, model, p)
-	s := estimates.NewScorer(0)
-	shards := [][]problem.Shard{nil}
-	for i := range p.Tables {
-		shards[0] = append(shards[0], p.Whole(i))
-		s.Add(0, s.Item(i, p.Tables[i].Dim, problem.Form{}))
-	}
-	d := estimates.Price(shards).Devices[0]
-	if d.ForwardComm != 0 || d.BackwardComm != 0 {
-		t.Errorf("got exchanges of %v and %v, want none", d.ForwardComm, d.BackwardComm)
-	}
-	if s.Cost() != s.Compute(0) || !(s.Cost() > 0) {
-		t.Errorf("got cost %v, want the compute %v alone", s.Cost(), s.Compute(0))
-	}
-}
-
-// With the same work and the same columns in all, uneven columns cost more.
-func TestCostRisesWithDimImbalance(t *testing.T) {
-	model, _ := load(t)
-	for _, perHost := range []int{8, 4} {
-		// Tables without lookups: columns to exchange and nothing else.
-		p := &problem.Problem{Topology: topology(t, 8, perHost), Batch: 65536}
-		for i := range 64 {
-			p.Tables = append(p.Tables, problem.Table{Name: fmt.Sprint("t", i), Rows: 100, Dim: 64, Features: []problem.Feature{{}}})
-		}
-		s := newEstimates(t, model, p).NewScorer(0)
-		for i := range p.Tables {
-			s.Add(i%8, s.Item(i, 64, problem.Form{}))
-		}
-		last := s.Cost()
-		for i := range 7 { // one table of each other device to the first
-			s.Remove(i+1, s.Item(i+1, 64, problem.Form{}))
-			s.Add(0, s.Item(i+1, 64, problem.Form{}))
-			if got := s.Cost(); !(got > last) {
-				t.Errorf("%d a host, %d tables moved to one device: got cost %v, want above %v", perHost, i+1, got, last)
-			}
-			last = s.Cost()
 		}
 	}
 }

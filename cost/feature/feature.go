@@ -17,6 +17,7 @@ package feature
 
 import (
 	"math"
+	"strconv"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
@@ -132,16 +133,9 @@ func Names() []string {
 		names = append(names, "lanes_"+name)
 	}
 	for j := range access.Classes {
-		names = append(names, "reuse_"+itoa(j))
+		names = append(names, "reuse_"+strconv.Itoa(j))
 	}
 	return names
-}
-
-func itoa(j int) string {
-	if j < 10 {
-		return string(rune('0' + j))
-	}
-	return string(rune('0'+j/10)) + string(rune('0'+j%10))
 }
 
 // Width is the length of Vector: the number of Names.

@@ -133,18 +133,6 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Lookups of a sequence are bags of kernels of their own: a share of a warp takes its share of each
-// bag, and the backward numbers none.
-func TestIssuedApart(t *testing.T) {
-	hw := &hardware.Profile{WarpLanes: 32}
-	table := described(1e5, 20, 0, access.Counts{Lookups: 20000, Unique: 2000})
-	table.Pooling = problem.PoolingNone
-	got := table.issued(hw, problem.Operation{}, 24, Lanes8, 20000)
-	if want := hw.KernelTimes(false).Bag * 20000 / 4; math.Abs(got.bags/want-1) > 1e-12 || got.prepare != 0 {
-		t.Errorf("got %v ns for bags and %v to prepare them, want %v and 0", got.bags, got.prepare, want)
-	}
-}
-
 // The times of each lane class by hand: 1000 bags with 20,000 lookups of 2,000 rows, or with
 // 5,000 lookups, and a deviation of half the mean length.
 func TestIssued(t *testing.T) {
@@ -419,18 +407,4 @@ func TestScaleGrows(t *testing.T) {
 			t.Fatalf("twice the batch: got %v, want above %v", got, base)
 		}
 	})
-}
-
-// A row of one lane class wider than it needs does not get cheaper.
-func TestScaleGrowsWithLanes(t *testing.T) {
-	hw := profile(t, "a100-80")
-	dst := make([]float32, Width)
-	op := problem.Operation{Batch: 65536}
-	table := described(1000, 1, 0, access.Distribution{Kind: access.Uniform}.At(1000, 100, op.Batch))
-	narrow := Vector(dst, hw, op, table, 16, Lanes8)
-	middle := Vector(dst, hw, op, table, 16, Lanes16)
-	wide := Vector(dst, hw, op, table, 16, LanesFull)
-	if !(narrow < middle && middle < wide) {
-		t.Errorf("got %v, %v, %v for 8, 16 and 32 lanes, want them to grow: this table is bound by issue", narrow, middle, wide)
-	}
 }

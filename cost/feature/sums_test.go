@@ -102,15 +102,6 @@ func TestSharedCache(t *testing.T) {
 	}
 }
 
-func TestHotClass(t *testing.T) {
-	counts := access.Counts{Lookups: 1000, Unique: 10}
-	counts.Reuse[0], counts.Reuse[5], counts.Reuse[9] = 0.9, 0.06, 0.04
-	table := described(100, 1, 0, counts)
-	if got := table.hot; got != 5 { // 0.6 rows; class 9 holds 0.4
-		t.Errorf("got class %d, want 5", got)
-	}
-}
-
 func drawPart(t *rapid.T) Part {
 	rows := rapid.Int64Range(1, 1<<36).Draw(t, "rows")
 	c := access.Counts{Lookups: rapid.Float64Range(0, 1e8).Draw(t, "lookups"), Unique: 1000}
@@ -183,24 +174,4 @@ func TestScalarsWith(t *testing.T) {
 			t.Fatalf("got %v of nothing, want zeros", got)
 		}
 	})
-}
-
-// Twice the group is twice the sort and cache scalars, where neither the passes
-// nor the tables that share the cache change; the hot row stays.
-func TestScalarsScaleWithTheGroup(t *testing.T) {
-	hw := profile(t, "a100-80")
-	rates := NewRates(hw, problem.Operation{Batch: 65536})
-	c := access.Counts{Lookups: 3000, Unique: 1000}
-	c.Reuse[3] = 1
-	table := described(100_000, 1, 0, c)
-	part := table.Part(0.5)
-	var sums Sums
-	var once, twice [ScalarCount]float32
-	sums.Add(&part)
-	sums.Scalars(&once, &rates, Lanes8, &Part{})
-	sums.Add(&part)
-	sums.Scalars(&twice, &rates, Lanes8, &Part{})
-	if twice[0] != 2*once[0] || twice[1] != once[1] || twice[2] != 2*once[2] {
-		t.Errorf("got %v of two tables and %v of one, want the first and third doubled, the second equal", twice, once)
-	}
 }

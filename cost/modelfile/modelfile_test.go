@@ -458,23 +458,6 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// New weights with the old manifest, as after a stop between the two renames.
-func TestReadRefusesHalfAWrite(t *testing.T) {
-	folder, _ := write(t, sample())
-	m := sample()
-	m.Tensors[0].Data[0] = 9
-	weights, err := encode(m.Tensors)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := replace(filepath.Join(folder, WeightsName), weights); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Read(os.DirFS(filepath.Dir(folder)), "m"); err == nil || !strings.Contains(err.Error(), "damaged or were edited") {
-		t.Errorf("got %v, want the model refused", err)
-	}
-}
-
 // What a manifest may leave out is not in the file of one that does, so that a
 // model's id is what it was before there was such a field; and it comes back from
 // the file of one that states it.

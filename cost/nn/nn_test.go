@@ -492,25 +492,6 @@ func squares(width int, target func(item int) float32) LossFunc {
 	}
 }
 
-// More parts than sets, and an empty minibatch, are in order; the number of
-// parts changes no more than rounding.
-func TestParts(t *testing.T) {
-	c := setConfigs[0]
-	in := randomSets(rand.New(rand.NewPCG(2, 8)), c, 5, 6, true)
-	net := newSet(t, c, 4)
-	loss := squares(c.Out, func(i int) float32 { return float32(i) })
-	wantLoss, want := NewSetTrainer(net, 1, 1).Gradient(in, loss)
-	for _, parts := range []int{2, 5, 9} {
-		gotLoss, got := NewSetTrainer(net, parts, 2).Gradient(in, loss)
-		near(t, fmt.Sprint(parts, " parts"), got, widen(want))
-		near(t, "loss", []float32{float32(gotLoss)}, []float64{wantLoss})
-	}
-	gotLoss, got := NewSetTrainer(net, 3, 2).Gradient(Sets{}, loss)
-	if gotLoss != 0 || slices.ContainsFunc(got, func(v float32) bool { return v != 0 }) {
-		t.Errorf("empty minibatch: got loss %v and gradient %v, want zeros", gotLoss, got)
-	}
-}
-
 // Adam against its definition in float64.
 func TestAdam(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 9))
@@ -674,17 +655,4 @@ func BenchmarkSetStep(b *testing.B) {
 			b.ReportMetric(flops/seconds/1e9, "GFLOP/s")
 		})
 	}
-}
-
-func BenchmarkSetForward(b *testing.B) {
-	c := SetConfig{In: 50, Hidden: 128, Embed: 32, Scalars: 4, Head: 64, Out: 2}
-	random := rand.New(rand.NewPCG(1, 1))
-	net := newSet(b, c, 1)
-	in := randomSets(random, c, 64, 60, true)
-	out := make([]float32, 64*c.Out)
-	var ws SetWorkspace
-	for b.Loop() {
-		net.Forward(&ws, in, out)
-	}
-	b.ReportMetric(float64(len(in.Scale))*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 }

@@ -47,26 +47,3 @@ func TestPartialHostsByHand(t *testing.T) {
 		}
 	}
 }
-
-// TestGridIsOnAHost: the blocks of a grid's slice are on all devices of the host, and
-// on no other.
-func TestGridIsOnAHost(t *testing.T) {
-	p := partial(8, 4)
-	estimates := torchrec.NewEstimates(p, problem.NewestTorchRec())
-	scorer := estimates.NewScorer()
-	scorer.Add(5, scorer.Item(0, 32, problem.Form{ShardingType: problem.Grid}))
-	block := problem.Shard{Rows: problem.Range{End: 250}, Columns: problem.Range{End: 32}, ShardingType: problem.Grid}
-	want := float64(estimates.Estimate(block).Total())
-	for d := range 8 {
-		if d < 4 && scorer.Compute(d) != 0 || d >= 4 && !near(estimates.Estimate(block).Total(), scorer.Compute(d)) {
-			t.Errorf("device %d: got %v ms, want %v on the second host's and none on the first's", d, scorer.Compute(d), want)
-		}
-	}
-	if scorer.Shared() != 0 {
-		t.Errorf("got %v ms on all devices, want none", scorer.Shared())
-	}
-	scorer.Remove(5, scorer.Item(0, 32, problem.Form{ShardingType: problem.Grid}))
-	if scorer.Cost() != 0 {
-		t.Errorf("all removed: got %v", scorer.Cost())
-	}
-}

@@ -187,12 +187,3 @@ func BenchmarkScorer(b *testing.B) {
 		s.Remove(d, item)
 	}
 }
-
-// TestFixedComputeConforms: a Scorer's estimates are the same whatever comes and goes beside fixed
-// compute.
-func TestFixedComputeConforms(t *testing.T) {
-	p := mixed(6, 4)
-	p.Topology.Fixed = []hardware.FixedLoad{{Name: "all", Time: .25}, {Name: "one", Devices: []int{3}, Time: .5}}
-	estimates := torchrec.NewEstimates(p, problem.NewestTorchRec())
-	searchtest.Conform(t, p, func() search.Scorer { return estimates.NewScorer() }, searchtest.Forms(p.Topology))
-}
