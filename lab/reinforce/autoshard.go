@@ -1,8 +1,8 @@
 package reinforce
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -41,84 +41,54 @@ const (
 	MaxDecisions = 1_000_000_000
 )
 
-// AutoShardOptions says what AutoShard is trained on.
-type AutoShardOptions struct {
-	// Tasks are the training tasks: at least one, all of the same number of devices.
-	Tasks []problem.Problem
-	// Measure measures plans. One goroutine at a time calls it.
-	Measure Measure
-	// Alone measures plans while nothing else of the training runs, so that the training does
-	// not disturb the times. It does not change the weights.
-	Alone bool
-	// Cost rewards plans by their cost. The published reward is balance.
-	Cost bool
-	// Decisions is the number of decisions to learn from; 0 means 100,000, as published. It
-	// is rounded up to whole updates of 800.
-	Decisions int
-	Seed      uint64
-	// Progress is called after each update, if it is not nil.
-	Progress func(AutoShardUpdate)
-}
-
-// AutoShardUpdate has the mean reward and the losses of one update of the learner.
-type AutoShardUpdate struct {
-	Number, Updates int // from 1
-	// Episodes is the number of episodes that ended within the update, and Over the number of
+// update has the mean reward and the losses of one update of the learner.
+type update struct {
+	// episodes is the number of episodes that ended within the update, and over the number of
 	// these whose plans break a device's memory.
-	Episodes, Over int
-	Reward         float64 // mean over the episodes
-	Losses         policy.Losses
-}
-
-// AutoShardTraining is the result of a training.
-type AutoShardTraining struct {
-	Policy  *autoshard.Policy
-	Updates []AutoShardUpdate
-	Plans   int // measured for rewards
+	episodes, over int
+	reward         float64 // mean over the episodes
+	losses         policy.Losses
 }
 
 // iterations is the number of parts of a training that its card states losses of.
 const iterations = 10
 
-// losses returns the mean losses of each tenth of the updates, or of each update if there
+// lossesOf returns the mean losses of each tenth of the updates, or of each update if there
 // are fewer than ten.
-func (t *AutoShardTraining) losses() []policy.Losses {
-	n := min(iterations, len(t.Updates))
+func lossesOf(updates []update) []policy.Losses {
+	n := min(iterations, len(updates))
 	all := make([]policy.Losses, n)
 	for i := range all {
-		part := t.Updates[i*len(t.Updates)/n : (i+1)*len(t.Updates)/n]
+		part := updates[i*len(updates)/n : (i+1)*len(updates)/n]
 		for _, u := range part {
-			all[i].Cost += u.Losses.Cost / float64(len(part))
-			all[i].Policy += u.Losses.Policy / float64(len(part))
+			all[i].Cost += u.losses.Cost / float64(len(part))
+			all[i].Policy += u.losses.Policy / float64(len(part))
 		}
 	}
 	return all
 }
 
-// TrainAutoShard trains a policy. The same options give the same weights, whatever the
-// number of processors. It ends early with the context's error.
-func TrainAutoShard(ctx context.Context, o AutoShardOptions) (*AutoShardTraining, error) {
-	if o.Decisions == 0 {
-		o.Decisions = DefaultDecisions
-	}
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	scenes, x, scaling := scenesOf(o.Tasks)
+// trainAutoShard trains a policy on tasks of one number of devices. The same options give the same
+// weights, whatever the number of processors. It ends early with the context's error.
+func trainAutoShard(ctx context.Context, o *Options, tasks []problem.Problem) (*policy.Folder, []update, error) {
+	scenes, x, scaling := scenesOf(tasks)
 	net, acting := autoshard.New(), autoshard.New()
-	net.Init(o.Seed)
+	net.Init(o.Tasks.Seed)
 	acting.Copy(net)
-	a := &actors{options: &o, scenes: scenes, x: x, net: acting}
-	l := newLearner(net, x, &o)
-	result := &AutoShardTraining{Policy: autoshard.NewPolicy(net, scaling)}
+	a := &actors{options: o, scenes: scenes, x: x, net: acting}
+	l := newLearner(net, x, o)
+	f := autoshard.NewPolicy(net, scaling).Folder()
+	card := &f.Manifest.Card
+	card.Costs, card.Reward = OwnCosts, cmp.Or(o.Reward, ByBalance)
 	type played struct {
 		lessons *lessons
 		err     error
 	}
 	now, err := a.play(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	var updates []update
 	for k := range l.updates {
 		coming := make(chan played, 1)
 		play := func() {
@@ -128,47 +98,24 @@ func TrainAutoShard(ctx context.Context, o AutoShardOptions) (*AutoShardTraining
 		switch {
 		case k+1 == l.updates:
 			coming <- played{}
-		case o.Alone:
+		case o.alone:
 			play()
 		default:
 			go play()
 		}
-		update := l.update(k, now)
+		u := l.update(k, now)
 		next := <-coming
 		if next.err != nil {
-			return nil, next.err
+			return nil, nil, next.err
 		}
-		result.Plans += now.episodes
-		result.Updates = append(result.Updates, update)
-		if o.Progress != nil {
-			o.Progress(update)
-		}
+		card.Plans += now.episodes
+		updates = append(updates, u)
+		o.Progress(k+1, l.updates, fmt.Sprintf("mean reward %.4f", u.reward))
 		now = next.lessons
 		acting.Copy(net)
 	}
-	return result, nil
-}
-
-func (o *AutoShardOptions) check() error {
-	var problems []error
-	if len(o.Tasks) == 0 {
-		problems = append(problems, errors.New("autoshard training: no tasks: give at least one"))
-	}
-	if o.Decisions < 0 || o.Decisions > MaxDecisions {
-		problems = append(problems, fmt.Errorf("autoshard training: %d decisions: give a number from 1 to %d", o.Decisions, MaxDecisions))
-	}
-	if o.Measure == nil {
-		problems = append(problems, errors.New("autoshard training: nothing measures plans"))
-	}
-	for i := range o.Tasks {
-		if got, want := o.Tasks[i].Topology.Devices, o.Tasks[0].Topology.Devices; got != want {
-			problems = append(problems, fmt.Errorf("autoshard training: task %d has %d devices and task 0 has %d: give tasks of one number of devices", i, got, want))
-		}
-		if len(o.Tasks[i].Tables) == 0 {
-			problems = append(problems, fmt.Errorf("autoshard training: task %d has no tables", i))
-		}
-	}
-	return errors.Join(problems...)
+	card.Episodes, card.Losses = card.Plans, lossesOf(updates)
+	return f, updates, nil
 }
 
 // scene is a task as the actors see it.
@@ -224,7 +171,7 @@ func scenesOf(tasks []problem.Problem) (scenes []*scene, x []float32, scaling au
 // and 0 if a device is empty. The reward of cost is the cost of dealing the pieces in turn
 // over the cost of the placement. Both are above 0, and a plan that breaks a device's
 // memory has a reward below 0.
-func (s *scene) judge(o *AutoShardOptions, by []int32) (reward float64, times []float64, over bool, err error) {
+func (s *scene) judge(o *Options, by []int32) (reward float64, times []float64, over bool, err error) {
 	b, err := s.breakdown(o, by)
 	if err != nil {
 		return 0, nil, false, err
@@ -239,7 +186,7 @@ func (s *scene) judge(o *AutoShardOptions, by []int32) (reward float64, times []
 	switch fullest := slices.Max(used); {
 	case fullest > s.budget:
 		return autoshard.Overflow(s.budget, fullest), times, true, nil
-	case o.Cost:
+	case o.Reward == ByCost:
 		return s.reference / float64(b.Cost), times, false, nil
 	case slices.Min(used) == 0:
 		return 0, times, false, nil
@@ -247,7 +194,7 @@ func (s *scene) judge(o *AutoShardOptions, by []int32) (reward float64, times []
 	return balanceOf(b), times, false, nil
 }
 
-func (s *scene) breakdown(o *AutoShardOptions, by []int32) (plan.Breakdown, error) {
+func (s *scene) breakdown(o *Options, by []int32) (plan.Breakdown, error) {
 	shards := make([][]problem.Shard, s.task.Topology.Devices)
 	for piece, device := range by {
 		shards[device] = append(shards[device], s.pieces[piece]...)
@@ -275,7 +222,7 @@ type sample struct {
 
 // actors place tables side by side.
 type actors struct {
-	options *AutoShardOptions
+	options *Options
 	scenes  []*scene
 	x       []float32
 	net     *autoshard.Net
@@ -284,6 +231,7 @@ type actors struct {
 	vectors []float32
 	state   nn.LSTMState
 	each    []actor
+	all     []int32 // devices
 }
 
 type actor struct {
@@ -306,9 +254,12 @@ func (a *actors) begin() error {
 		s.reference = float64(b.Cost)
 	}
 	a.each = make([]actor, actorCount)
+	for d := range a.scenes[0].task.Topology.Devices {
+		a.all = append(a.all, int32(d))
+	}
 	a.state = a.net.Core.NewState(actorCount)
 	for i := range a.each {
-		a.each[i].random = rand.New(rand.NewPCG(a.options.Seed, 0x6163746f7200+uint64(i)))
+		a.each[i].random = rand.New(rand.NewPCG(a.options.Tasks.Seed, 0x6163746f7200+uint64(i)))
 		a.start(&a.each[i])
 	}
 	return nil
@@ -366,7 +317,7 @@ func (a *actors) observe(frame *autoshard.Frames, devices int) {
 // act places one actor's table. If the table was the task's last one, act measures the
 // plan and gives the actor a new task.
 func (a *actors) act(l *lessons, one *actor, logits []float32) error {
-	device := autoshard.Draw(logits, one.random)
+	device := int(policy.Choose(logits, a.all, one.random))
 	one.episode.Place(a.net, &a.ws, a.vectors, device)
 	last, reward := one.episode.Over(), 0.0
 	if last {
@@ -399,19 +350,19 @@ type learner struct {
 	x         []float32
 	random    *rand.Rand
 	learner   *autoshard.Learner
-	optimizer *autoshard.Optimizer
+	optimizer *policy.Optimizer
 	updates   int
 
 	samples []sample // a ring
 	next    int
 }
 
-func newLearner(net *autoshard.Net, x []float32, o *AutoShardOptions) *learner {
+func newLearner(net *autoshard.Net, x []float32, o *Options) *learner {
 	perUpdate := unrollSteps * actorCount
 	return &learner{
-		x: x, random: rand.New(rand.NewPCG(o.Seed, 0x6c6561726e)),
-		learner: autoshard.NewLearner(net), optimizer: autoshard.NewOptimizer(net),
-		updates: (o.Decisions + perUpdate - 1) / perUpdate,
+		x: x, random: rand.New(rand.NewPCG(o.Tasks.Seed, 0x6c6561726e)),
+		learner: autoshard.NewLearner(net), optimizer: policy.NewOptimizer(net.Nets()),
+		updates: (cmp.Or(o.Decisions, DefaultDecisions) + perUpdate - 1) / perUpdate,
 	}
 }
 
@@ -434,16 +385,16 @@ func (l *learner) rate(k int) float64 {
 
 // update does one update of the policy and, if there are samples, those of the cost net,
 // which learns at the rate of the next update, as published.
-func (l *learner) update(k int, now *lessons) AutoShardUpdate {
+func (l *learner) update(k int, now *lessons) update {
 	l.keep(now.samples)
-	report := AutoShardUpdate{Number: k + 1, Updates: l.updates, Episodes: now.episodes, Over: now.over}
+	report := update{episodes: now.episodes, over: now.over}
 	if now.episodes > 0 {
-		report.Reward = now.reward / float64(now.episodes)
+		report.reward = now.reward / float64(now.episodes)
 	}
 	losses, grad := l.learner.Policy(l.x, &now.unroll)
-	grad.Clip(gradientLimit)
+	nn.ClipNorm(gradientLimit, grad...)
 	l.optimizer.Step(l.rate(k), grad)
-	report.Losses.Policy = losses.Total() / float64(len(now.unroll.Actions))
+	report.losses.Policy = losses.Total() / float64(len(now.unroll.Actions))
 	if len(l.samples) == 0 {
 		return report
 	}
@@ -458,7 +409,7 @@ func (l *learner) update(k int, now *lessons) AutoShardUpdate {
 		}
 		loss, grad := l.learner.Cost(l.x, &held, ms)
 		l.optimizer.Step(l.rate(k+1), grad)
-		report.Losses.Cost += loss / costUpdates
+		report.losses.Cost += loss / costUpdates
 	}
 	return report
 }

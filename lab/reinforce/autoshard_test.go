@@ -2,12 +2,10 @@ package reinforce
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/plan"
@@ -50,34 +48,30 @@ func byPooling(p *problem.Problem, shards [][]problem.Shard) (plan.Breakdown, er
 	return plan.NewBreakdown(devices), nil
 }
 
-func tinyOptions(decisions int) AutoShardOptions {
-	return AutoShardOptions{Tasks: []problem.Problem{tinyTask(8, 0), tinyTask(8, 1)}, Measure: byPooling, Decisions: decisions, Seed: 1}
-}
-
-func train(t *testing.T, o AutoShardOptions) *AutoShardTraining {
+// train trains on two tiny tasks.
+func train(t *testing.T, o Options) (*policy.Folder, []update) {
 	t.Helper()
-	training, err := TrainAutoShard(context.Background(), o)
+	o.Measure, o.Progress = byPooling, func(int, int, string) {}
+	f, updates, err := trainAutoShard(context.Background(), &o, []problem.Problem{tinyTask(8, 0), tinyTask(8, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return training
+	return f, updates
 }
 
 func TestAutoShardSameWeights(t *testing.T) {
 	weights := func(workers int, seed uint64) []float32 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(workers))
-		o := tinyOptions(801)
-		o.Seed = seed
-		training := train(t, o)
+		f, updates := train(t, Options{Decisions: 801, Tasks: Tasks{Seed: seed}})
 		// Each of 8 actors places 100 tables for an update, and a task has 8 tables.
-		if len(training.Updates) != 2 || training.Plans != 200 {
-			t.Fatalf("got %d updates and %d plans, want 2 and 200", len(training.Updates), training.Plans)
+		if len(updates) != 2 || f.Manifest.Card.Plans != 200 {
+			t.Fatalf("got %d updates and %d plans, want 2 and 200", len(updates), f.Manifest.Card.Plans)
 		}
-		if first, last := training.Updates[0].Losses.Cost, training.Updates[1].Losses.Cost; !(last < first) {
+		if first, last := updates[0].losses.Cost, updates[1].losses.Cost; !(last < first) {
 			t.Errorf("loss of the costs: got %v after %v, want less", last, first)
 		}
 		var all []float32
-		for _, tensor := range training.Policy.Folder().Tensors {
+		for _, tensor := range f.Tensors {
 			all = append(all, tensor.Data...)
 		}
 		return all
@@ -101,7 +95,7 @@ func TestAutoShardRewards(t *testing.T) {
 	if got := len(x) / policy.Features; got != 5 {
 		t.Errorf("got features of %d tables, want 4 and the zero row", got)
 	}
-	o := &AutoShardOptions{Measure: byPooling}
+	o := &Options{Measure: byPooling}
 	s.reference = 4
 	for _, c := range []struct {
 		what    string
@@ -119,7 +113,9 @@ func TestAutoShardRewards(t *testing.T) {
 		{"over memory", []int32{0, 0, 0, 1}, false, 300_000, -84_000. / 300_000, true, []float64{1.8, 1.6}},
 		{"over memory, by cost", []int32{0, 0, 0, 1}, true, 300_000, -84_000. / 300_000, true, []float64{1.8, 1.6}},
 	} {
-		o.Cost, s.budget = c.cost, c.budget
+		if s.budget, o.Reward = c.budget, ""; c.cost {
+			o.Reward = ByCost
+		}
 		reward, times, over, err := s.judge(o, c.by)
 		if err != nil {
 			t.Fatal(err)
@@ -141,38 +137,5 @@ func TestCostSamplesRing(t *testing.T) {
 	}
 	if len(l.samples) != costSamples || l.samples[0].ms != costSamples || l.samples[2].ms != costSamples+2 || l.samples[3].ms != 3 {
 		t.Errorf("got %d samples that start with %v", len(l.samples), l.samples[:4])
-	}
-}
-
-func TestAutoShardErrors(t *testing.T) {
-	other := tinyTask(4, 0)
-	other.Topology.Devices = 4
-	_, err := TrainAutoShard(context.Background(), AutoShardOptions{Tasks: []problem.Problem{tinyTask(4, 0), other, tinyTask(0, 0)}, Decisions: -1})
-	for _, want := range []string{"task 1 has 4 devices and task 0 has 2", "-1 decisions", "nothing measures plans", "task 2 has no tables"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q in it", err, want)
-		}
-	}
-	if _, err := TrainAutoShard(context.Background(), AutoShardOptions{}); err == nil || !strings.Contains(err.Error(), "no tasks") {
-		t.Errorf("got %v, want no tasks in it", err)
-	}
-
-	broken := errors.New("the device is gone")
-	o, calls := tinyOptions(5000), 0
-	o.Measure = func(p *problem.Problem, shards [][]problem.Shard) (plan.Breakdown, error) {
-		if calls++; calls > 150 {
-			return plan.Breakdown{}, broken
-		}
-		return byPooling(p, shards)
-	}
-	if _, err := TrainAutoShard(context.Background(), o); !errors.Is(err, broken) {
-		t.Errorf("got %v, want the error of the measurement", err)
-	}
-
-	ctx, cancel := context.WithCancel(context.Background())
-	o = tinyOptions(5000)
-	o.Progress = func(AutoShardUpdate) { cancel() }
-	if _, err := TrainAutoShard(ctx, o); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
 }

@@ -36,14 +36,19 @@ func TestCompare(t *testing.T) {
 func TestPredict(t *testing.T) {
 	of := tasks(t, Tasks{Tables: 6, Seed: 2}, false, 3)
 	predict := Predict(neuroshard.Pretrained())
-	got, err := TrainDreamShard(context.Background(), DreamShardOptions{Tasks: of, Predictor: predict, Iterations: 1, Seed: 1, Workers: 2})
+	o := Options{Iterations: 1, Tasks: Tasks{Seed: 1}, Workers: 2, Progress: func(int, int, string) {}}
+	got, err := trainDreamShard(context.Background(), &o, of, predict)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Plans != 0 || got.Iterations[0].Losses.Cost != 0 || !(got.Iterations[0].Reward < 0) {
-		t.Errorf("got %d plans and %+v, want rewards without measured plans", got.Plans, got.Iterations)
+	if card := got.Manifest.Card; card.Plans != 0 || card.Losses[0].Cost != 0 || card.Episodes == 0 {
+		t.Errorf("got the card %+v, want episodes without measured plans", card)
 	}
-	placed, err := neuroshard.Plan(context.Background(), &of[0], neuroshard.Options{Search: search.Options{Method: search.DreamShard, Policy: dreamshard.NewPolicy(got.Net, predict), Brief: true}})
+	net, err := dreamshard.Load(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	placed, err := neuroshard.Plan(context.Background(), &of[0], neuroshard.Options{Search: search.Options{Method: search.DreamShard, Policy: dreamshard.NewPolicy(net, predict), Brief: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

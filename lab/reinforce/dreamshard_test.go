@@ -2,7 +2,6 @@ package reinforce
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -79,15 +78,16 @@ func TestDraw(t *testing.T) {
 func TestDreamShardForAnyWorkers(t *testing.T) {
 	of := tasks(t, Tasks{Tables: 8, Seed: 1}, false, 6)
 	train := func(seed uint64, workers int) []float32 {
-		got, err := TrainDreamShard(context.Background(), DreamShardOptions{Tasks: of, Measure: Simulated(), Iterations: 1, Seed: seed, Workers: workers})
+		o := Options{Measure: Simulated(), Iterations: 1, Tasks: Tasks{Seed: seed}, Workers: workers, Progress: func(int, int, string) {}}
+		got, err := trainDreamShard(context.Background(), &o, of, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Plans != plansPerIteration || got.Episodes != policyUpdatesEach*episodesPerUpdate || len(got.Iterations) != 1 || !(got.Iterations[0].Losses.Cost > 0) || !(got.Iterations[0].Reward < 0) {
-			t.Errorf("got %d plans, %d episodes, iterations %+v", got.Plans, got.Episodes, got.Iterations)
+		if card := got.Manifest.Card; card.Plans != plansPerIteration || card.Episodes != policyUpdatesEach*episodesPerUpdate || len(card.Losses) != 1 || !(card.Losses[0].Cost > 0) {
+			t.Errorf("got the card %+v", card)
 		}
 		var all []float32
-		for _, tensor := range got.Net.Tensors() {
+		for _, tensor := range got.Tensors {
 			all = append(all, tensor.Data...)
 		}
 		return all
@@ -98,32 +98,5 @@ func TestDreamShardForAnyWorkers(t *testing.T) {
 	}
 	if slices.Equal(train(2, 1), one) {
 		t.Error("got the same weights from another seed")
-	}
-}
-
-func TestDreamShardRefuses(t *testing.T) {
-	_, err := TrainDreamShard(context.Background(), DreamShardOptions{Tasks: tasks(t, Tasks{Tables: 1}, false, 1), Iterations: -1})
-	for _, want := range []string{"task 0 has 1 tables", "-1 iterations", "0 workers", "nothing measures plans"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got error %v, want %q in it", err, want)
-		}
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := TrainDreamShard(ctx, DreamShardOptions{Tasks: tasks(t, Tasks{Tables: 4}, false, 1), Measure: Simulated(), Workers: 1}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got error %v, want the context's", err)
-	}
-}
-
-// BenchmarkDreamShard is one training as published: 10 iterations, 100 measured plans.
-func BenchmarkDreamShard(b *testing.B) {
-	of := tasks(b, Tasks{Seed: 1}, false, DefaultTasks)
-	for b.Loop() {
-		got, err := TrainDreamShard(context.Background(), DreamShardOptions{Tasks: of, Measure: Simulated(), Seed: 1, Workers: 1})
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(got.Iterations[9].Losses.Cost, "cost-loss")
-		b.ReportMetric(-got.Iterations[9].Reward, "predicted-ms")
 	}
 }

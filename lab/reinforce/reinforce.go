@@ -5,9 +5,9 @@
 //	Train            a policy with its card, from nothing but options (train.go)
 //	Load             a policy for a search
 //	Tasks.Draw       training tasks and test tasks, of tables that are not the same (tasks.go)
-//	TrainDreamShard  the loop of DreamShard (dreamshard.go)
+//	trainDreamShard  the loop of DreamShard (dreamshard.go)
 //	Predict          a cost model of ours in the place of DreamShard's cost net (predict.go)
-//	TrainAutoShard   the loop of AutoShard (autoshard.go)
+//	trainAutoShard   the loop of AutoShard (autoshard.go)
 //	Compare          plans of the test tasks, by the policy and by simple methods (compare.go)
 //
 // Plans are measured by a function of the caller: Simulated, or a measurement backend.

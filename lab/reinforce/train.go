@@ -68,6 +68,10 @@ type Options struct {
 	Source, Profile, Backend string
 	// Progress, if not nil, is called after each step of the training.
 	Progress func(done, all int, what string)
+
+	// alone measures plans while nothing else of the training runs, so that the training does not
+	// disturb the times.
+	alone bool
 }
 
 // Train trains a policy on the simulated device of the profile, or on what Options.Measure
@@ -90,13 +94,13 @@ func Train(ctx context.Context, o Options) (*policy.Folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	alone, testWorkers := o.Measure != nil, o.Workers
-	if alone {
+	testWorkers := o.Workers
+	if o.alone = o.Measure != nil; o.alone {
 		testWorkers = 1
 	} else {
 		o.Measure, o.Source, o.Profile, o.Backend = Simulated(), plan.Simulated, o.Tasks.Profile.Name, simulated
 	}
-	f, err := o.train(ctx, tasks, alone)
+	f, err := o.train(ctx, tasks)
 	if err != nil {
 		return nil, err
 	}
@@ -166,53 +170,28 @@ func (o *Options) checkMeasure() error {
 	return errors.Join(faults...)
 }
 
-// train runs the loop of the method. If alone is true, nothing else runs while a plan is
-// measured.
-func (o *Options) train(ctx context.Context, tasks []problem.Problem, alone bool) (*policy.Folder, error) {
+// train runs the loop of the method.
+func (o *Options) train(ctx context.Context, tasks []problem.Problem) (*policy.Folder, error) {
 	if o.Method == policy.AutoShard {
-		return o.trainAutoShard(ctx, tasks, alone)
+		f, _, err := trainAutoShard(ctx, o, tasks)
+		return f, err
 	}
-	opt := DreamShardOptions{Tasks: tasks, Measure: o.Measure, Alone: alone, Iterations: o.Iterations, Seed: o.Tasks.Seed, Workers: o.Workers}
-	card := policy.Card{Costs: OwnCosts, Reward: ByCost}
-	if o.Costs == OurCosts {
-		prices := neuroshard.Pretrained()
-		if err := Predictable(prices, &tasks[0]); err != nil {
-			return nil, err
-		}
-		id, err := prices.Model(tasks[0].Topology)
-		if err != nil {
-			return nil, err
-		}
-		opt.Predictor, card.Costs = Predict(prices), id
+	if o.Costs == OwnCosts {
+		return trainDreamShard(ctx, o, tasks, nil)
 	}
-	opt.Progress = func(i DreamShardIteration) {
-		card.Losses = append(card.Losses, i.Losses)
-		o.Progress(i.Number, i.Iterations, fmt.Sprintf("predicted cost of the episodes %.4f ms", -i.Reward))
+	prices := neuroshard.Pretrained()
+	if err := Predictable(prices, &tasks[0]); err != nil {
+		return nil, err
 	}
-	training, err := TrainDreamShard(ctx, opt)
+	id, err := prices.Model(tasks[0].Topology)
 	if err != nil {
 		return nil, err
 	}
-	card.Plans, card.Episodes = training.Plans, training.Episodes
-	return &policy.Folder{Manifest: policy.Manifest{Method: o.Method, Card: card}, Tensors: training.Net.Tensors()}, nil
-}
-
-// trainAutoShard runs the loop of AutoShard.
-func (o *Options) trainAutoShard(ctx context.Context, tasks []problem.Problem, alone bool) (*policy.Folder, error) {
-	card := policy.Card{Costs: OwnCosts, Reward: cmp.Or(o.Reward, ByBalance)}
-	training, err := TrainAutoShard(ctx, AutoShardOptions{
-		Tasks: tasks, Measure: o.Measure, Alone: alone, Cost: card.Reward == ByCost, Decisions: o.Decisions, Seed: o.Tasks.Seed,
-		Progress: func(u AutoShardUpdate) {
-			o.Progress(u.Number, u.Updates, fmt.Sprintf("mean reward %.4f", u.Reward))
-		},
-	})
-	if err != nil {
-		return nil, err
+	f, err := trainDreamShard(ctx, o, tasks, Predict(prices))
+	if err == nil {
+		f.Manifest.Card.Costs = id
 	}
-	card.Plans, card.Episodes, card.Losses = training.Plans, training.Plans, training.losses()
-	f := training.Policy.Folder()
-	f.Manifest.Card = card
-	return f, nil
+	return f, err
 }
 
 // describe states in a manifest what the policy was trained on.

@@ -1,12 +1,9 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"slices"
-	"strings"
 
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 )
@@ -117,10 +114,8 @@ func (f *Folder) Seal() error {
 	return nil
 }
 
-// Read reads a policy's folder from a file system. It refuses numbers that no training writes, all
-// at once, and checks that the id matches the contents, so that a damaged or edited policy is
-// never used. The weights are checked by the package of
-// the method.
+// Read reads a policy's folder from a file system. It checks that the id matches the contents, so
+// that a damaged or edited policy is never used. The weights are checked by the package of the method.
 func Read(files fs.FS, folder string) (*Folder, error) {
 	f := &Folder{}
 	var err error
@@ -137,9 +132,6 @@ func Read(files fs.FS, folder string) (*Folder, error) {
 	if !slices.Equal(m.Features, FeatureNames()) {
 		return nil, fmt.Errorf("%s/%s: the policy reads other features than this build computes", folder, modelfile.ManifestName)
 	}
-	if err := m.check(); err != nil {
-		return nil, fmt.Errorf("%s/%s: %w", folder, modelfile.ManifestName, err)
-	}
 	id := m.ID
 	if err := f.Seal(); err != nil {
 		return nil, err
@@ -148,50 +140,6 @@ func Read(files fs.FS, folder string) (*Folder, error) {
 		return nil, fmt.Errorf("%s: the policy's id %q does not match its contents (%q): the files are damaged or were edited", folder, id, m.ID)
 	}
 	return f, nil
-}
-
-// The largest numbers that a manifest may state: counts and constants of tables, and the seconds
-// of a training. A deviation below leastDeviation is the rounding error of equal values.
-const (
-	most, mostSeconds = 1e15, 1e9
-	leastDeviation    = 1e-6
-)
-
-// check returns an error that names every number that no training writes.
-func (m *Manifest) check() error {
-	var errs []error
-	within := func(name string, value, least, most float64) {
-		if !(value >= least && value <= most) {
-			errs = append(errs, fmt.Errorf("%s: %v is not between %v and %v", name, value, least, most))
-		}
-	}
-	for i, mean := range m.Mean {
-		within(fmt.Sprintf("mean %d", i), mean, -most, most)
-	}
-	for i, deviation := range m.Deviation {
-		if deviation != 0 {
-			within(fmt.Sprintf("deviation %d is not 0", i), deviation, leastDeviation, most)
-		}
-	}
-	c := &m.Card
-	for name, count := range map[string]int{
-		"tasks": c.Tasks, "tables": c.Tables, "devices": c.Devices, "max_dim": c.MaxDim, "batch": c.Batch,
-		"memory_bytes": int(c.MemoryBytes), "train_tables": c.TrainTables, "test_tables": c.TestTables,
-		"plans": c.Plans, "episodes": c.Episodes, "test_tasks": c.TestTasks,
-	} {
-		within(name, float64(count), 0, most)
-	}
-	for i, l := range c.Losses {
-		within(fmt.Sprintf("the loss of the cost net in iteration %d", i), l.Cost, 0, math.MaxFloat64)
-	}
-	for _, t := range c.Test {
-		within(fmt.Sprintf("test of method %q: solved", t.Method), float64(t.Solved), 0, most)
-		within(fmt.Sprintf("test of method %q: cost_ms", t.Method), t.CostMS, 0, most)
-		within(fmt.Sprintf("test of method %q: balance", t.Method), t.Balance, 0, 1)
-	}
-	within("cpu_seconds", m.CPUSeconds, 0, mostSeconds)
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
 }
 
 // Write seals the policy and writes its folder, which it makes. A broken write leaves the old

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,17 +98,6 @@ func TestFolder(t *testing.T) {
 		{"a cost model", modelfile.ManifestName, Format, modelfile.Format, `this build reads "neuroshard-policy" version 1`},
 		{"another method", modelfile.ManifestName, `"dreamshard"`, `"alphashard"`, `method "alphashard" is neither`},
 		{"other features", modelfile.ManifestName, `"bin_3"`, `"bin_x"`, "reads other features"},
-		{"a count below 0", modelfile.ManifestName, `"tables": 0`, `"tables": -7`, "tables: -7 is not between 0 and 1e+15"},
-		{"a count that is no integer", modelfile.ManifestName, `"tables": 0`, `"tables": 1e30`, "cannot unmarshal number 1e30 into Go struct field Card.card.tables"},
-		{"a time below 0", modelfile.ManifestName, `"cpu_seconds": 3`, `"cpu_seconds": -3`, "cpu_seconds: -3 is not between 0 and 1e+09"},
-		{"a long time", modelfile.ManifestName, `"cpu_seconds": 3`, `"cpu_seconds": 1e300`, "cpu_seconds: 1e+300 is not"},
-		{"no number", modelfile.ManifestName, `"cpu_seconds": 3`, `"cpu_seconds": NaN`, "manifest.json: line 63: invalid character 'N'"},
-		{"a loss below 0", modelfile.ManifestName, `"cost": 2`, `"cost": -2`, "the loss of the cost net in iteration 0: -2 is not between 0 and"},
-		{"a balance above 1", modelfile.ManifestName, `"balance": 0.9`, `"balance": 1.5`, `test of method "random": balance: 1.5 is not between 0 and 1`},
-		{
-			"constants of features", modelfile.ManifestName, `"card": {`, `"mean": [1e16], "deviation": [0, -1, 1e-14], "card": {`,
-			"deviation 1 is not 0: -1 is not between 1e-06 and 1e+15\ndeviation 2 is not 0: 1e-14 is not between 1e-06 and 1e+15\nmean 0: 1e+16 is not between -1e+15 and 1e+15",
-		},
 		{"an unknown field", modelfile.ManifestName, `"seed"`, `"sead"`, "unknown field"},
 		{"a weight that is not finite", modelfile.WeightsName, "\x00\x00\x80\x3f", "\x00\x00\x80\x7f", "not finite"},
 	} {
@@ -130,5 +121,25 @@ func TestFolder(t *testing.T) {
 				t.Errorf("got error %v, want %q in it", err, c.want)
 			}
 		})
+	}
+}
+
+// Devices are drawn by the softmax of the logits of those with room.
+func TestChoose(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	counts := map[int32]int{}
+	const draws = 20000
+	logits, room := []float32{0, 9, 1.0986123, 0}, []int32{0, 2, 3}
+	for range draws {
+		counts[Choose(logits, room, random)]++
+	}
+	// e^1.0986123 is 3: the shares are 1, 3 and 1 fifths, with deviations of 0.0035 at most.
+	for device, share := range map[int32]float64{0: .2, 1: 0, 2: .6, 3: .2} {
+		if got := float64(counts[device]) / draws; math.Abs(got-share) > .02 {
+			t.Errorf("device %d: got a share of %v, want %v", device, got, share)
+		}
+	}
+	if got := Choose(logits, room, nil); got != 2 {
+		t.Errorf("got device %d without random numbers, want 2", got)
 	}
 }

@@ -17,11 +17,8 @@ package autoshard
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
-	"slices"
 
-	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search/policy"
 )
@@ -37,52 +34,24 @@ type Policy struct {
 // NewPolicy returns the policy of a trained net, which must not change from then on.
 func NewPolicy(net *Net, scaling Scaling) *Policy { return &Policy{net: net, scaling: scaling} }
 
-// FromFolder returns the policy that a folder holds. The error names every tensor that
-// is missing, of another shape, or not of this method.
+// FromFolder returns the policy that a folder holds.
 func FromFolder(f *policy.Folder) (*Policy, error) {
-	m := &f.Manifest
-	var problems []error
-	if m.Method != policy.AutoShard {
-		problems = append(problems, fmt.Errorf("policy %s: method %q: want %q", m.ID, m.Method, policy.AutoShard))
-	}
+	m, net := &f.Manifest, New()
+	err := net.Nets().Load(f, policy.AutoShard)
 	if len(m.Mean) != standardised || len(m.Deviation) != standardised {
-		problems = append(problems, fmt.Errorf("policy %s: %d means and %d deviations of features: want %d each", m.ID, len(m.Mean), len(m.Deviation), standardised))
+		err = errors.Join(err, fmt.Errorf("policy %s: %d means and %d deviations of features: want %d each", m.ID, len(m.Mean), len(m.Deviation), standardised))
 	}
-	net := New()
-	tensors := map[string]modelfile.Tensor{}
-	for _, t := range f.Tensors {
-		tensors[t.Name] = t
+	if err != nil {
+		return nil, err
 	}
-	for _, p := range net.Params() {
-		t, ok := tensors[p.Name]
-		if !ok || !slices.Equal(t.Shape, p.Shape) {
-			problems = append(problems, fmt.Errorf("policy %s: tensor %q: got shape %v, want %v", m.ID, p.Name, t.Shape, p.Shape))
-			continue
-		}
-		copy(p.Data, t.Data)
-		delete(tensors, p.Name)
-	}
-	for _, t := range f.Tensors {
-		if _, left := tensors[t.Name]; left {
-			problems = append(problems, fmt.Errorf("policy %s: tensor %q is none of method %s", m.ID, t.Name, policy.AutoShard))
-		}
-	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
-	}
-	p := NewPolicy(net, Scaling{[standardised]float64(m.Mean), [standardised]float64(m.Deviation)})
-	p.id = m.ID
-	return p, nil
+	return &Policy{net, Scaling{[standardised]float64(m.Mean), [standardised]float64(m.Deviation)}, m.ID}, nil
 }
 
-// Folder returns the policy as a folder that has no card yet.
+// Folder returns the policy as a folder that has no card yet. It shares the weights.
 func (p *Policy) Folder() *policy.Folder {
-	f := &policy.Folder{}
+	f := &policy.Folder{Tensors: p.net.Nets().Tensors()}
 	f.Manifest.Method = policy.AutoShard
 	f.Manifest.Mean, f.Manifest.Deviation = p.scaling.Mean[:], p.scaling.Deviation[:]
-	for _, t := range p.net.Params() {
-		f.Tensors = append(f.Tensors, modelfile.Tensor{Name: t.Name, Shape: t.Shape, Data: slices.Clone(t.Data)})
-	}
 	return f
 }
 
@@ -119,48 +88,8 @@ func (p *Policy) Begin(problem *problem.Problem, pieces [][]problem.Shard, rando
 		frame.Steps = 1
 		episode.Observe(&frame)
 		p.net.Forward(ws, vectors, &frame, state, logits, nil)
-		device := best(logits, room)
-		if random != nil {
-			device = drawAmong(logits, room, random)
-		}
-		episode.Place(p.net, ws, vectors, device)
-		return int32(device)
+		device := policy.Choose(logits, room, random)
+		episode.Place(p.net, ws, vectors, int(device))
+		return device
 	}
-}
-
-// best returns the device of the largest logit among those of room. The first of equal
-// ones is best.
-func best(logits []float32, room []int32) int {
-	device := room[0]
-	for _, d := range room[1:] {
-		if logits[d] > logits[device] {
-			device = d
-		}
-	}
-	return int(device)
-}
-
-// Draw draws a device by the softmax of the logits, as in training.
-func Draw(logits []float32, random *rand.Rand) int {
-	room := make([]int32, len(logits))
-	for d := range room {
-		room[d] = int32(d)
-	}
-	return drawAmong(logits, room, random)
-}
-
-// drawAmong draws a device of room by the softmax of the logits of room.
-func drawAmong(logits []float32, room []int32, random *rand.Rand) int {
-	logs := make([]float64, len(room))
-	for i, d := range room {
-		logs[i] = float64(logits[d])
-	}
-	logProbabilities(logs)
-	left := random.Float64()
-	for i, d := range room {
-		if left -= math.Exp(logs[i]); left < 0 {
-			return int(d)
-		}
-	}
-	return int(room[len(room)-1]) // rounding left a rest
 }

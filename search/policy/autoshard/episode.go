@@ -1,8 +1,6 @@
 package autoshard
 
-import (
-	"slices"
-)
+import "github.com/neuroshard/neuroshard/search/policy"
 
 // Episode is the placing of one task's pieces, table after table, as the policy sees
 // it. A piece is one table or several that stay together.
@@ -36,23 +34,12 @@ func NewEpisode(net *Net, ws *Workspace, vectors []float32, pieces [][]int32, gi
 // byCost returns the pieces by falling predicted cost. Equal pieces keep their order.
 func byCost(net *Net, ws *Workspace, vectors []float32, pieces [][]int32) []int32 {
 	var single Lists
-	order := make([]int32, len(pieces))
-	for i, rows := range pieces {
+	for _, rows := range pieces {
 		single.Add(rows...)
-		order[i] = int32(i)
 	}
 	costs := make([]float32, len(pieces))
 	net.Costs(ws, vectors, &single, costs)
-	slices.SortStableFunc(order, func(a, b int32) int {
-		switch {
-		case costs[a] > costs[b]:
-			return -1
-		case costs[a] < costs[b]:
-			return 1
-		}
-		return 0
-	})
-	return order
+	return policy.Falling(costs)
 }
 
 // Order is the order in which the pieces are placed. It must not be modified.

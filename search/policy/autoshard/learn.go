@@ -2,6 +2,7 @@ package autoshard
 
 import (
 	"math"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/cost/nn"
 	"github.com/neuroshard/neuroshard/internal/f32"
@@ -39,13 +40,7 @@ type Losses struct {
 // Total is the loss that the gradient belongs to.
 func (l Losses) Total() float64 { return l.Policy + l.Value + l.Entropy }
 
-// Gradient holds a gradient for each net of a Net, or nil for a net that the loss does
-// not reach.
-type Gradient [parts][]float32
-
-// parts is the number of nets of a Net, in the order of its fields.
-const parts = 7
-
+// The nets of a Net, in the order of Nets.
 const (
 	table = iota
 	share
@@ -61,7 +56,7 @@ const (
 type Learner struct {
 	net  *Net
 	ws   Workspace
-	grad Gradient
+	grad [][]float32
 
 	vectors, dVectors []float32
 	logits, values    []float32
@@ -71,29 +66,24 @@ type Learner struct {
 
 // NewLearner returns a learner of the net.
 func NewLearner(net *Net) *Learner {
-	l := &Learner{net: net}
-	nets, _ := net.parts()
-	for i, p := range nets {
-		l.grad[i] = make([]float32, len(p.Weights()))
-	}
-	return l
+	return &Learner{net: net, grad: net.Nets().Gradients()}
 }
 
 // Policy returns the losses of an unroll and their gradient. x holds the features of
 // the tables that the unroll's frames name by row. The gradient reaches all nets except
-// Cost.
-func (l *Learner) Policy(x []float32, u *Unroll) (Losses, Gradient) {
+// Cost, whose gradient is nil.
+func (l *Learner) Policy(x []float32, u *Unroll) (Losses, [][]float32) {
 	l.begin(x)
 	frames := &u.Frames
 	n := frames.Len()
-	l.logits, l.dLogits = grow(l.logits, n*frames.Devices), grow(l.dLogits, n*frames.Devices)
-	l.values, l.dValues = grow(l.values, n), grow(l.dValues, n)
+	l.logits, l.dLogits = policy.Grow(l.logits, n*frames.Devices), policy.Grow(l.dLogits, n*frames.Devices)
+	l.values, l.dValues = policy.Grow(l.values, n), policy.Grow(l.dValues, n)
 	state := nn.LSTMState{H: append([]float32(nil), u.Start.H...), C: append([]float32(nil), u.Start.C...)}
 	l.net.Forward(&l.ws, l.vectors, frames, state, l.logits, l.values)
 	losses := l.losses(u)
-	l.net.backward(&l.ws, frames, l.dLogits, l.dValues, &l.grad, l.dVectors)
+	l.net.backward(&l.ws, frames, l.dLogits, l.dValues, l.grad, l.dVectors)
 	l.embedBackward(x)
-	grad := l.grad
+	grad := slices.Clone(l.grad)
 	grad[cost] = nil
 	return losses, grad
 }
@@ -101,7 +91,7 @@ func (l *Learner) Policy(x []float32, u *Unroll) (Losses, Gradient) {
 // begin embeds the tables and clears the gradients.
 func (l *Learner) begin(x []float32) {
 	l.vectors = l.net.Embed(&l.ws, x, l.vectors)
-	l.dVectors = grow(l.dVectors, len(l.vectors))
+	l.dVectors = policy.Grow(l.dVectors, len(l.vectors))
 	clear(l.dVectors)
 	for _, grad := range l.grad {
 		clear(grad)
@@ -170,11 +160,11 @@ func widen(x []float32) []float64 {
 // backward adds the gradient of a loss to grad, and the derivative by the tables'
 // vectors to dVectors. dLogits and dValues are the derivatives by the outputs of
 // Forward, which the caller called before.
-func (net *Net) backward(ws *Workspace, frames *Frames, dLogits, dValues []float32, grad *Gradient, dVectors []float32) {
+func (net *Net) backward(ws *Workspace, frames *Frames, dLogits, dValues []float32, grad [][]float32, dVectors []float32) {
 	n, devices := frames.Len(), frames.Devices
-	ws.dJoined, ws.dOutput = grow(ws.dJoined, n*devices*3*core), grow(ws.dOutput, n*core)
-	ws.dShares, ws.dLoads = grow(ws.dShares, n*embed), grow(ws.dLoads, n*devices*embed)
-	ws.dInput = grow(ws.dInput, n*core)
+	ws.dJoined, ws.dOutput = policy.Grow(ws.dJoined, n*devices*3*core), policy.Grow(ws.dOutput, n*core)
+	ws.dShares, ws.dLoads = policy.Grow(ws.dShares, n*embed), policy.Grow(ws.dLoads, n*devices*embed)
+	ws.dInput = policy.Grow(ws.dInput, n*core)
 	net.Choice.BackwardInput(&ws.choice, n*devices, ws.joined, dLogits, grad[choice], ws.dJoined)
 	net.Value.BackwardInput(&ws.value, n, ws.output, dValues, grad[value], ws.dOutput)
 	for i := range n * devices {
@@ -207,10 +197,10 @@ func (net *Net) backward(ws *Workspace, frames *Frames, dLogits, dValues []float
 // Cost returns the mean squared error of the predicted costs of devices and the
 // error's gradient, which reaches the nets Table and Cost. x holds the features of the
 // tables, held the tables of each device by row, and measured the device's cost.
-func (l *Learner) Cost(x []float32, held *Lists, measured []float32) (float64, Gradient) {
+func (l *Learner) Cost(x []float32, held *Lists, measured []float32) (float64, [][]float32) {
 	l.begin(x)
 	n := held.Len()
-	l.predicted, l.dCosts = grow(l.predicted, n), grow(l.dCosts, n)
+	l.predicted, l.dCosts = policy.Grow(l.predicted, n), policy.Grow(l.dCosts, n)
 	l.net.Costs(&l.ws, l.vectors, held, l.predicted)
 	var loss float64
 	for i, got := range l.predicted {
@@ -218,7 +208,7 @@ func (l *Learner) Cost(x []float32, held *Lists, measured []float32) (float64, G
 		loss += gap * gap / float64(n)
 		l.dCosts[i] = float32(2 * gap / float64(n))
 	}
-	l.ws.dSums = grow(l.ws.dSums, n*embed)
+	l.ws.dSums = policy.Grow(l.ws.dSums, n*embed)
 	l.net.Cost.BackwardInput(&l.ws.cost, n, l.ws.sums, l.dCosts, l.grad[cost], l.ws.dSums)
 	for i := range n {
 		for _, row := range held.Rows[held.Offsets[i]:held.Offsets[i+1]] {
@@ -226,39 +216,8 @@ func (l *Learner) Cost(x []float32, held *Lists, measured []float32) (float64, G
 		}
 	}
 	l.embedBackward(x)
-	return loss, Gradient{table: l.grad[table], cost: l.grad[cost]}
-}
-
-// Clip scales a gradient down to a norm of at most limit, over all nets, and returns
-// the norm before.
-func (g *Gradient) Clip(limit float64) float64 { return nn.ClipNorm(limit, g[:]...) }
-
-// Optimizer moves the weights of a Net by Adam. A net that a gradient does not reach
-// stays, and so do its moments, as in PyTorch.
-type Optimizer struct {
-	net  *Net
-	adam [parts]*nn.Adam
-}
-
-// NewOptimizer returns an optimizer with the published learning rate of Adam, 1e-3.
-func NewOptimizer(net *Net) *Optimizer {
-	o := &Optimizer{net: net}
-	for i := range o.adam {
-		o.adam[i] = nn.NewAdam(LearningRate)
-	}
-	return o
+	return loss, [][]float32{table: l.grad[table], cost: l.grad[cost]}
 }
 
 // LearningRate is the published learning rate of the first step.
 const LearningRate = 1e-3
-
-// Step moves the weights against a gradient, at the given learning rate.
-func (o *Optimizer) Step(rate float64, grad Gradient) {
-	nets, _ := o.net.parts()
-	for i, g := range grad {
-		if g != nil {
-			o.adam[i].LR = rate
-			o.adam[i].Step(nets[i].Weights(), g)
-		}
-	}
-}

@@ -43,22 +43,14 @@ type Net struct {
 // New returns a net whose weights are zero.
 func New() *Net {
 	return &Net{
-		Table:  mlp(policy.Features, 128, embed).RectifyLast(),
-		Share:  mlp(1, embed).RectifyLast(),
-		Load:   mlp(2, embed).RectifyLast(),
+		Table:  policy.MLP(policy.Features, 128, embed).RectifyLast(),
+		Share:  policy.MLP(1, embed).RectifyLast(),
+		Load:   policy.MLP(2, embed).RectifyLast(),
 		Core:   lstm(),
-		Choice: mlp(3*core, 128, 128, 64, 1),
-		Value:  mlp(core, 64, 1),
-		Cost:   mlp(embed, 64, 1),
+		Choice: policy.MLP(3*core, 128, 128, 64, 1),
+		Value:  policy.MLP(core, 64, 1),
+		Cost:   policy.MLP(embed, 64, 1),
 	}
-}
-
-func mlp(sizes ...int) *nn.MLP {
-	net, err := nn.NewMLP(sizes...)
-	if err != nil {
-		panic(fmt.Sprintf("autoshard: %v", err)) // the sizes are constants
-	}
-	return net
 }
 
 func lstm() *nn.LSTM {
@@ -69,53 +61,29 @@ func lstm() *nn.LSTM {
 	return net
 }
 
-// part is one of the nets of a Net.
-type part interface {
-	Weights() []float32
-	Named(flat []float32) []nn.Tensor
-	InitUniform(seed uint64)
-}
-
-// parts are the nets in the order of Params, and their names.
-func (net *Net) parts() ([]part, []string) {
-	return []part{net.Table, net.Share, net.Load, net.Core, net.Choice, net.Value, net.Cost},
-		[]string{"table", "share", "load", "core", "choice", "value", "cost"}
+// Nets are all nets, in the order of the constants table to cost.
+func (net *Net) Nets() policy.Nets {
+	return policy.Nets{
+		{Name: "table", Net: net.Table}, {Name: "share", Net: net.Share}, {Name: "load", Net: net.Load}, {Name: "core", Net: net.Core},
+		{Name: "choice", Net: net.Choice}, {Name: "value", Net: net.Value}, {Name: "cost", Net: net.Cost},
+	}
 }
 
 // Init draws the weights as PyTorch draws those of new layers, as the published
 // prototype does. The same seed gives the same weights.
 func (net *Net) Init(seed uint64) {
-	parts, _ := net.parts()
-	for i, p := range parts {
-		p.InitUniform(seed*uint64(len(parts)) + uint64(i))
+	all := net.Nets()
+	for i, p := range all {
+		p.Net.InitUniform(seed*uint64(len(all)) + uint64(i))
 	}
 }
 
 // Copy sets the weights to those of from.
 func (net *Net) Copy(from *Net) {
-	parts, _ := net.parts()
-	sources, _ := from.parts()
-	for i, p := range parts {
-		copy(p.Weights(), sources[i].Weights())
+	sources := from.Nets()
+	for i, p := range net.Nets() {
+		copy(p.Net.Weights(), sources[i].Net.Weights())
 	}
-}
-
-// Params returns the weights of all nets as named tensors, shared with the nets, such
-// as "table.0.weight" and "core.bias_hh_l1".
-func (net *Net) Params() []nn.Tensor {
-	var all []nn.Tensor
-	parts, names := net.parts()
-	for i, p := range parts {
-		all = append(all, prefixed(names[i], p.Named(p.Weights()))...)
-	}
-	return all
-}
-
-func prefixed(name string, tensors []nn.Tensor) []nn.Tensor {
-	for i := range tensors {
-		tensors[i].Name = name + "." + tensors[i].Name
-	}
-	return tensors
 }
 
 // Lists are lists of rows: list i holds Rows[Offsets[i]:Offsets[i+1]].
@@ -208,7 +176,7 @@ type Workspace struct {
 // large enough. x holds policy.Features numbers for each table.
 func (net *Net) Embed(ws *Workspace, x, out []float32) []float32 {
 	n := len(x) / policy.Features
-	out = grow(out, n*embed)
+	out = policy.Grow(out, n*embed)
 	net.Table.Forward(&ws.table, n, x, out)
 	return out
 }
@@ -218,7 +186,7 @@ func (net *Net) Embed(ws *Workspace, x, out []float32) []float32 {
 // zeros; the policy takes the cost of an empty device as 0.
 func (net *Net) Costs(ws *Workspace, vectors []float32, held *Lists, out []float32) {
 	n := held.Len()
-	ws.sums = grow(ws.sums, n*embed)
+	ws.sums = policy.Grow(ws.sums, n*embed)
 	f32.PickSums(embed, held.Offsets, held.Rows, vectors, embed, ws.sums, embed)
 	net.Cost.Forward(&ws.cost, n, ws.sums, out)
 }
@@ -269,17 +237,9 @@ func (net *Net) Freeze(ws *Workspace) {
 }
 
 func (ws *Workspace) makeRoom(frames, devices int) {
-	ws.input, ws.output = grow(ws.input, frames*core), grow(ws.output, frames*core)
-	ws.shares, ws.loads = grow(ws.shares, frames*embed), grow(ws.loads, frames*devices*embed)
-	ws.devices, ws.joined = grow(ws.devices, frames*devices*core), grow(ws.joined, frames*devices*3*core)
-}
-
-// grow returns a slice of length n, in the memory of s if that is large enough.
-func grow(s []float32, n int) []float32 {
-	if cap(s) < n {
-		return make([]float32, n)
-	}
-	return s[:n]
+	ws.input, ws.output = policy.Grow(ws.input, frames*core), policy.Grow(ws.output, frames*core)
+	ws.shares, ws.loads = policy.Grow(ws.shares, frames*embed), policy.Grow(ws.loads, frames*devices*embed)
+	ws.devices, ws.joined = policy.Grow(ws.devices, frames*devices*core), policy.Grow(ws.joined, frames*devices*3*core)
 }
 
 // logProbabilities overwrites logits with the logarithms of their softmax.

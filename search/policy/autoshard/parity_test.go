@@ -122,13 +122,13 @@ func record(t testing.TB) *recorded {
 }
 
 // prototypeNet returns the prototype's net. The file holds the first bytes of all
-// weights, then the second bytes, and so on, in the order of Params.
+// weights, then the second bytes, and so on, in the order of the tensors.
 func prototypeNet(t testing.TB) *Net {
 	t.Helper()
 	content := unzip(t, "weights.gz")
 	net, n := New(), len(content)/4
 	next := 0
-	for _, p := range net.Params() {
+	for _, p := range net.Nets().Tensors() {
 		for i := range p.Data {
 			b := []byte{content[next], content[n+next], content[2*n+next], content[3*n+next]}
 			p.Data[i] = math.Float32frombits(binary.LittleEndian.Uint32(b))
@@ -141,7 +141,7 @@ func prototypeNet(t testing.TB) *Net {
 	return net
 }
 
-// ourName is the name in Params of a tensor of the prototype.
+// ourName is the name of a tensor of the prototype.
 func ourName(t testing.TB, name string) string {
 	t.Helper()
 	if strings.HasPrefix(name, "core.") {
@@ -241,7 +241,7 @@ func TestPrototypeRollouts(t *testing.T) {
 				nearList(t, what+": cells", state.C, slices.Concat(step.C...), stateTolerance)
 			}
 			// Empty devices have equal logits, and the prototype took the first of them.
-			if got := best(logits, all); got != step.Chosen && !slices.Contains(step.Tied, got) {
+			if got := int(policy.Choose(logits, all, nil)); got != step.Chosen && !slices.Contains(step.Tied, got) {
 				t.Fatalf("%s: got device %d, want %d or one of %v", what, got, step.Chosen, step.Tied)
 			}
 			episode.Place(net, &ws, vectors, step.Chosen)
@@ -380,7 +380,7 @@ func TestPrototypeLearnerStep(t *testing.T) {
 	r, net := record(t), prototypeNet(t)
 	want := &r.Learner
 	u, x := r.unroll()
-	learner, optimizer := NewLearner(net), NewOptimizer(net)
+	learner, optimizer := NewLearner(net), policy.NewOptimizer(net.Nets())
 	losses, grad := learner.Policy(x, u)
 	nearList(t, "logits", learner.logits, flat(want.Logits), costTolerance)
 	nearList(t, "expected returns", learner.values, slices.Concat(want.Values...), costTolerance)
@@ -397,7 +397,7 @@ func TestPrototypeLearnerStep(t *testing.T) {
 	nearList(t, "last outputs of the cells", state.H, flat(want.Last_h), stateTolerance)
 	nearList(t, "last cells", state.C, flat(want.Last_c), stateTolerance)
 
-	if norm := grad.Clip(40); math.Abs(norm/want.Norm-1) > 5e-5 {
+	if norm := nn.ClipNorm(40, grad...); math.Abs(norm/want.Norm-1) > 5e-5 {
 		t.Fatalf("norm: got %v, want %v", norm, want.Norm)
 	}
 	optimizer.Step(want.Rate, grad)
@@ -429,22 +429,17 @@ func TestPrototypeLearnerStep(t *testing.T) {
 }
 
 // named returns the tensors of a gradient. A net without a gradient has none.
-func named(net *Net, grad Gradient) map[string][]float32 {
+func named(net *Net, grad [][]float32) map[string][]float32 {
 	tensors := map[string][]float32{}
-	nets, names := net.parts()
-	for i, g := range grad {
-		if g != nil {
-			for _, p := range prefixed(names[i], nets[i].Named(g)) {
-				tensors[p.Name] = p.Data
-			}
-		}
+	for _, p := range net.Nets().Named(grad) {
+		tensors[p.Name] = p.Data
 	}
 	return tensors
 }
 
 // checkGradients compares gradients with the first values of recorded ones, and their
 // norms.
-func checkGradients(t *testing.T, net *Net, grad Gradient, norms map[string]float64, want map[string][]float64, tolerance float64) {
+func checkGradients(t *testing.T, net *Net, grad [][]float32, norms map[string]float64, want map[string][]float64, tolerance float64) {
 	t.Helper()
 	tensors := named(net, grad)
 	if norms != nil && len(norms) != len(tensors) {
@@ -465,11 +460,11 @@ func checkGradients(t *testing.T, net *Net, grad Gradient, norms map[string]floa
 // checkWeights compares weights after a step of Adam with recorded ones. Where the
 // recorded gradient is at most least, Adam makes a full step of its rounding, and only
 // weights of no gradient at all, those of dead units, are compared.
-func checkWeights(t *testing.T, net *Net, grad Gradient, grads, want map[string][]float64, least, tolerance float64) {
+func checkWeights(t *testing.T, net *Net, grad [][]float32, grads, want map[string][]float64, least, tolerance float64) {
 	t.Helper()
 	own := named(net, grad)
 	tensors := map[string][]float32{}
-	for _, p := range net.Params() {
+	for _, p := range net.Nets().Tensors() {
 		tensors[p.Name] = p.Data
 	}
 	compared := 0

@@ -1,10 +1,6 @@
 package autoshard
 
-import (
-	"math"
-
-	"github.com/neuroshard/neuroshard/search/policy"
-)
+import "github.com/neuroshard/neuroshard/search/policy"
 
 // Scaling standardises dim, rows and pooling factor with constants of the training
 // tables, which belong to the weights of a Net.
@@ -17,23 +13,10 @@ type Scaling struct {
 // standardises.
 const standardised = policy.Size
 
-// rounding is the share of a mean below which a deviation is a rounding error.
-const rounding = 1e-9
-
 // NewScaling returns the constants of some tables.
-func NewScaling(tables []policy.Vector) Scaling {
-	var s Scaling
+func NewScaling(tables []policy.Vector) (s Scaling) {
 	for i := range standardised {
-		for _, v := range tables {
-			s.Mean[i] += v[i] / float64(len(tables))
-		}
-		for _, v := range tables {
-			s.Deviation[i] += (v[i] - s.Mean[i]) * (v[i] - s.Mean[i]) / float64(len(tables))
-		}
-		s.Deviation[i] = math.Sqrt(s.Deviation[i])
-		if s.Deviation[i] < rounding*math.Abs(s.Mean[i]) {
-			s.Deviation[i] = 0 // of equal values, whose mean is rounded
-		}
+		s.Mean[i], s.Deviation[i] = policy.Moments(tables, i)
 	}
 	return s
 }

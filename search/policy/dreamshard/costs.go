@@ -47,8 +47,7 @@ func (l CostLosses) Total() float64 {
 // CostTrainer trains the cost net of a Net. One goroutine at a time may use it.
 type CostTrainer struct {
 	net   *Net
-	parts []part
-	adam  []*nn.Adam
+	adam  *policy.Optimizer
 	grads [][]float32
 
 	table, overall nn.MLPWorkspace
@@ -66,29 +65,14 @@ type CostTrainer struct {
 
 // NewCostTrainer returns a trainer with a new optimizer.
 func NewCostTrainer(n *Net) *CostTrainer {
-	t := &CostTrainer{net: n, parts: n.costParts()}
-	t.adam, t.grads = optimizers(t.parts)
-	return t
-}
-
-// optimizers returns an Adam and a gradient for each part. The parts that an update trains have
-// an Adam each, as PyTorch's Adam skips tensors without a gradient.
-func optimizers(parts []part) (adam []*nn.Adam, grads [][]float32) {
-	for _, p := range parts {
-		adam = append(adam, nn.NewAdam(0))
-		grads = append(grads, make([]float32, len(p.net.Weights())))
-	}
-	return adam, grads
+	return &CostTrainer{net: n, adam: policy.NewOptimizer(n.costParts()), grads: n.costParts().Gradients()}
 }
 
 // Update changes the cost net by one step of Adam at the given rate, on the plans whose numbers
 // are listed, and on what single devices hold. It returns the losses before the step.
 func (t *CostTrainer) Update(all []Measured, plans []int32, groups []Held, rate float64) CostLosses {
 	losses := t.gradient(all, plans, groups)
-	for i, p := range t.parts {
-		t.adam[i].LR = rate
-		t.adam[i].Step(p.net.Weights(), t.grads[i])
-	}
+	t.adam.Step(rate, t.grads)
 	return losses
 }
 
@@ -100,8 +84,8 @@ func (t *CostTrainer) gradient(all []Measured, plans []int32, groups []Held) Cos
 	t.embed(all, plans, groups)
 	var losses CostLosses
 	// The heads of a device.
-	t.sums, t.dsums = resize(t.sums, len(groups)*embed), resize(t.dsums, len(groups)*embed)
-	t.out, t.dout = resize(t.out, len(groups)), resize(t.dout, len(groups))
+	t.sums, t.dsums = policy.Grow(t.sums, len(groups)*embed), policy.Grow(t.dsums, len(groups)*embed)
+	t.out, t.dout = policy.Grow(t.out, len(groups)), policy.Grow(t.dout, len(groups))
 	clear(t.sums)
 	clear(t.dsums)
 	for i, g := range groups {
@@ -127,12 +111,12 @@ func (t *CostTrainer) gradient(all []Measured, plans []int32, groups []Held) Cos
 // overallGradient is the part of gradient that trains the overall head.
 func (t *CostTrainer) overallGradient(all []Measured, plans []int32) float64 {
 	n := len(plans) * embed
-	t.sums, t.dsums, t.top = resize(t.sums, n), resize(t.dsums, n), append(t.top[:0], make([]int32, n)...)
-	t.out, t.dout = resize(t.out, len(plans)), resize(t.dout, len(plans))
+	t.sums, t.dsums, t.top = policy.Grow(t.sums, n), policy.Grow(t.dsums, n), append(t.top[:0], make([]int32, n)...)
+	t.out, t.dout = policy.Grow(t.out, len(plans)), policy.Grow(t.dout, len(plans))
 	for i, number := range plans {
 		m, row, top := &all[number], t.sums[i*embed:(i+1)*embed], t.top[i*embed:(i+1)*embed]
 		for d, held := range m.Devices {
-			t.device = resize(t.device, embed)
+			t.device = policy.Grow(t.device, embed)
 			clear(t.device)
 			t.addUp(m, held, t.device)
 			for k, v := range t.device {
@@ -178,7 +162,7 @@ func (t *CostTrainer) embed(all []Measured, plans []int32, groups []Held) {
 		add(all[g.Plan].Task)
 	}
 	n := len(t.x) / policy.Features * embed
-	t.rows, t.drows = resize(t.rows, n), resize(t.drows, n)
+	t.rows, t.drows = policy.Grow(t.rows, n), policy.Grow(t.drows, n)
 	clear(t.drows)
 	t.net.table.Forward(&t.table, len(t.x)/policy.Features, t.x, t.rows)
 }
@@ -225,13 +209,4 @@ func squares(out, dout []float32, target func(i int) float32) float64 {
 		dout[i] = 2 * d / n
 	}
 	return loss / math.Max(1, float64(n))
-}
-
-// resize returns a slice of length n, in the memory of s if that is large enough. Its content
-// is undefined.
-func resize(s []float32, n int) []float32 {
-	if cap(s) < n {
-		return make([]float32, n)
-	}
-	return s[:n]
 }

@@ -30,10 +30,6 @@
 package dreamshard
 
 import (
-	"errors"
-	"fmt"
-
-	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/cost/nn"
 	"github.com/neuroshard/neuroshard/search/policy"
 )
@@ -62,18 +58,12 @@ type Net struct {
 	overall                  *nn.MLP
 }
 
-// part is one MLP of a Net, by the name that its tensors begin with.
-type part struct {
-	name string
-	net  *nn.MLP
-}
-
 // New returns a net whose weights are drawn as PyTorch's Linear draws them. The same seed gives
 // the same weights.
 func New(seed uint64) *Net {
 	n := blank()
-	for i, p := range n.parts() {
-		p.net.InitUniform(seed + uint64(i)*0x9e3779b97f4a7c15)
+	for i, p := range n.Nets() {
+		p.Net.InitUniform(seed + uint64(i)*0x9e3779b97f4a7c15)
 	}
 	return n
 }
@@ -81,76 +71,37 @@ func New(seed uint64) *Net {
 // blank returns a net whose weights are zero.
 func blank() *Net {
 	n := &Net{
-		table: mlp(policy.Features, tableHidden, embed).RectifyLast(),
-		own:   mlp(policy.Features, tableHidden, embed).RectifyLast(),
-		costs: mlp(Costs, headHidden, costsOut).RectifyLast(),
-		logit: mlp(embed+costsOut, 1),
+		table: policy.MLP(policy.Features, tableHidden, embed).RectifyLast(),
+		own:   policy.MLP(policy.Features, tableHidden, embed).RectifyLast(),
+		costs: policy.MLP(Costs, headHidden, costsOut).RectifyLast(),
+		logit: policy.MLP(embed+costsOut, 1),
 	}
 	for i := range n.heads {
-		n.heads[i] = mlp(embed, headHidden, 1)
+		n.heads[i] = policy.MLP(embed, headHidden, 1)
 	}
-	n.overall = mlp(embed, headHidden, 1)
+	n.overall = policy.MLP(embed, headHidden, 1)
 	return n
 }
 
-func mlp(sizes ...int) *nn.MLP {
-	net, err := nn.NewMLP(sizes...)
-	if err != nil {
-		panic("dreamshard: " + err.Error()) // the sizes are constants
-	}
-	return net
-}
+// Nets lists the MLPs: first those of the cost net, then those of the policy.
+func (n *Net) Nets() policy.Nets { return append(n.costParts(), n.policyParts()...) }
 
-// parts lists the MLPs: first those of the cost net, then those of the policy.
-func (n *Net) parts() []part { return append(n.costParts(), n.policyParts()...) }
-
-func (n *Net) costParts() []part {
-	return []part{
-		{"cost.table", n.table},
-		{"cost.forward", n.heads[Forward]},
-		{"cost.communication", n.heads[Communication]},
-		{"cost.backward", n.heads[Backward]},
-		{"cost.overall", n.overall},
+func (n *Net) costParts() policy.Nets {
+	return policy.Nets{
+		{Name: "cost.table", Net: n.table},
+		{Name: "cost.forward", Net: n.heads[Forward]},
+		{Name: "cost.communication", Net: n.heads[Communication]},
+		{Name: "cost.backward", Net: n.heads[Backward]},
+		{Name: "cost.overall", Net: n.overall},
 	}
 }
 
-func (n *Net) policyParts() []part {
-	return []part{{"policy.table", n.own}, {"policy.costs", n.costs}, {"policy.logit", n.logit}}
+func (n *Net) policyParts() policy.Nets {
+	return policy.Nets{{Name: "policy.table", Net: n.own}, {Name: "policy.costs", Net: n.costs}, {Name: "policy.logit", Net: n.logit}}
 }
 
-// Tensors returns the weights, shared with the net, as a policy.Folder keeps them.
-func (n *Net) Tensors() []modelfile.Tensor {
-	var all []modelfile.Tensor
-	for _, p := range n.parts() {
-		for _, t := range p.net.Params() {
-			all = append(all, modelfile.Tensor{Name: p.name + "." + t.Name, Shape: t.Shape, Data: t.Data})
-		}
-	}
-	return all
-}
-
-// Load returns the net of a policy's folder. It names every tensor that is missing or has
-// another shape, and fails if the folder holds other tensors as well.
+// Load returns the net of a policy's folder.
 func Load(f *policy.Folder) (*Net, error) {
-	if f.Manifest.Method != policy.DreamShard {
-		return nil, fmt.Errorf("policy %q is one of method %q, not %q", f.Manifest.ID, f.Manifest.Method, policy.DreamShard)
-	}
 	n := blank()
-	var faults []error
-	want := n.Tensors()
-	for _, t := range want {
-		data, err := modelfile.Find(f.Tensors, t.Name, t.Shape...)
-		if err != nil {
-			faults = append(faults, err)
-			continue
-		}
-		copy(t.Data, data)
-	}
-	if len(faults) == 0 && len(f.Tensors) != len(want) {
-		faults = append(faults, fmt.Errorf("%d tensors, want %d", len(f.Tensors), len(want)))
-	}
-	if len(faults) > 0 {
-		return nil, fmt.Errorf("policy %q: %w", f.Manifest.ID, errors.Join(faults...))
-	}
-	return n, nil
+	return n, n.Nets().Load(f, policy.DreamShard)
 }

@@ -34,14 +34,14 @@ func drawn(t testing.TB, tables, devices int) (*problem.Problem, [][]problem.Sha
 }
 
 // along compares the slope of a loss along its gradient with a difference of losses.
-func along(t *testing.T, what string, parts []part, grads [][]float32, loss func() float64) {
+func along(t *testing.T, what string, parts policy.Nets, grads [][]float32, loss func() float64) {
 	t.Helper()
 	const step = 1e-3
 	squared := 0.0
 	move := func(by float64) {
 		for i, p := range parts {
 			for j, g := range grads[i] {
-				p.net.Weights()[j] += float32(by * float64(g))
+				p.Net.Weights()[j] += float32(by * float64(g))
 			}
 		}
 	}
@@ -94,12 +94,12 @@ func TestGradients(t *testing.T) {
 	}
 	trainer := NewPolicyTrainer(n)
 	trainer.gradient(task, devices, episodes, .1)
-	along(t, "policy", trainer.parts, trainer.grads, func() float64 { return NewPolicyTrainer(n).gradient(task, devices, episodes, .1) })
+	along(t, "policy", n.policyParts(), trainer.grads, func() float64 { return NewPolicyTrainer(n).gradient(task, devices, episodes, .1) })
 
 	costs := NewCostTrainer(n)
 	plans, groups := []int32{0, 3, 3, 5}, []Held{{0, 0}, {1, 4}, {2, 3}, {5, 1}}
 	costs.gradient(all, plans, groups)
-	along(t, "cost net", costs.parts, costs.grads, func() float64 { return NewCostTrainer(n).gradient(all, plans, groups).Total() })
+	along(t, "cost net", n.costParts(), costs.grads, func() float64 { return NewCostTrainer(n).gradient(all, plans, groups).Total() })
 }
 
 // A device without room is never chosen, in any sort of rollout, and an episode without room
@@ -141,7 +141,7 @@ func TestEpisodesKeepToTheirRoom(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	n := New(7)
-	f := &policy.Folder{Manifest: policy.Manifest{Method: policy.DreamShard, Profile: "a100-80"}, Tensors: n.Tensors()}
+	f := &policy.Folder{Manifest: policy.Manifest{Method: policy.DreamShard, Profile: "a100-80"}, Tensors: n.Nets().Tensors()}
 	folder := t.TempDir()
 	if err := f.Write(folder); err != nil {
 		t.Fatal(err)
@@ -154,8 +154,8 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range n.Tensors() {
-		if !slices.Equal(got.Tensors()[i].Data, want.Data) {
+	for i, want := range n.Nets().Tensors() {
+		if !slices.Equal(got.Nets().Tensors()[i].Data, want.Data) {
 			t.Fatalf("tensor %s: got other weights", want.Name)
 		}
 	}

@@ -113,7 +113,7 @@ func recordedNet(t testing.TB) *Net {
 	for _, tensor := range file.Tensors {
 		byName[nameOf(tensor.Name)] = tensor.Values
 	}
-	for _, tensor := range n.Tensors() {
+	for _, tensor := range n.Nets().Tensors() {
 		if copy(tensor.Data, byName[tensor.Name]) != len(tensor.Data) {
 			t.Fatalf("tensor %q is not recorded", tensor.Name)
 		}
@@ -248,7 +248,7 @@ func checkStep(t *testing.T, r *rollout, s *recordedStep, at int, room []int32) 
 	if s.LogitsAll != nil {
 		close32(t, fmt.Sprintf("step %d: all logits", at), r.logits, s.LogitsAll, tolerance)
 	}
-	if got := r.choose(room, nil); got != s.Chosen && !slices.Contains(s.Tied, got) {
+	if got := policy.Choose(r.logits, room, nil); got != s.Chosen && !slices.Contains(s.Tied, got) {
 		t.Fatalf("step %d: got device %d, want %d or one of %v", at, got, s.Chosen, s.Tied)
 	}
 }
@@ -304,7 +304,7 @@ func TestReinforceAsThePrototype(t *testing.T) {
 	}](t, "reinforce") {
 		n, of := recordedNet(t), tasks[run.Task]
 		task, trainer := of.task(), NewPolicyTrainer(n)
-		judge := newStepJudge(trainer.parts, 1e-5)
+		judge := newStepJudge(n.policyParts(), 1e-5)
 		for u := range run.Updates {
 			want := &run.Updates[u]
 			what := fmt.Sprintf("%s, update %d", run.Task, u)
@@ -356,27 +356,25 @@ func checkLogits(t *testing.T, what string, trainer *PolicyTrainer, episodes []E
 // gradients so far are exactly 0 or above a limit: Adam turns the rounding of a tiny gradient
 // into a full step. The bias of the logits has no true gradient, since a softmax does not see it.
 type stepJudge struct {
-	parts    []part
+	parts    policy.Nets
 	limit    float64
 	least    map[string][]float64 // the smallest absolute gradient so far
 	updates  int
 	compared bool
 }
 
-func newStepJudge(parts []part, limit float64) *stepJudge {
+func newStepJudge(parts policy.Nets, limit float64) *stepJudge {
 	return &stepJudge{parts: parts, limit: limit, least: map[string][]float64{}}
 }
 
 func (j *stepJudge) check(t *testing.T, what string, grads [][]float32, want *recordedUpdate, allowed func(values []float64) float64) {
 	t.Helper()
 	grad, weight := map[string][]float32{}, map[string][]float32{}
-	for i, p := range j.parts {
-		for _, tensor := range p.net.Named(grads[i]) {
-			grad[p.name+"."+tensor.Name] = tensor.Data
-		}
-		for _, tensor := range p.net.Params() {
-			weight[p.name+"."+tensor.Name] = tensor.Data
-		}
+	for _, tensor := range j.parts.Named(grads) {
+		grad[tensor.Name] = tensor.Data
+	}
+	for _, tensor := range j.parts.Tensors() {
+		weight[tensor.Name] = tensor.Data
 	}
 	if len(want.Norms) != len(grad) {
 		t.Fatalf("%s: got %d tensors with a gradient, want %d", what, len(grad), len(want.Norms))
@@ -465,7 +463,7 @@ func TestCostUpdateAsThePrototype(t *testing.T) {
 	}
 	n := recordedNet(t)
 	trainer := NewCostTrainer(n)
-	judge := newStepJudge(trainer.parts, 1e-3)
+	judge := newStepJudge(n.costParts(), 1e-3)
 	for u := range file.Updates {
 		want := &file.Updates[u]
 		what := fmt.Sprintf("update %d", u)

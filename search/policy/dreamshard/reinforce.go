@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/neuroshard/neuroshard/cost/nn"
+	"github.com/neuroshard/neuroshard/search/policy"
 )
 
 // The policy learns by REINFORCE (Williams, Machine Learning 8, 1992). An episode is a drawn
@@ -76,7 +77,7 @@ func (a *Actor) Episode(budget int64, random *rand.Rand) (e Episode, ok bool) {
 			return e, false
 		}
 		masked = masked || len(room) < r.devices
-		d := r.choose(room, random)
+		d := policy.Choose(r.logits, room, random)
 		used[d] += bytes
 		r.put(piece, d)
 		e.Devices, e.Rooms = append(e.Devices, d), append(e.Rooms, room)
@@ -101,8 +102,7 @@ func (e *Episode) Placement(devices int) [][]int32 {
 // PolicyTrainer trains the policy of a Net. One goroutine at a time may use it.
 type PolicyTrainer struct {
 	net   *Net
-	parts []part
-	adam  []*nn.Adam
+	adam  *policy.Optimizer
 	grads [][]float32
 
 	own, costs, logit      nn.MLPWorkspace
@@ -114,19 +114,14 @@ type PolicyTrainer struct {
 
 // NewPolicyTrainer returns a trainer with a new optimizer.
 func NewPolicyTrainer(n *Net) *PolicyTrainer {
-	t := &PolicyTrainer{net: n, parts: n.policyParts()}
-	t.adam, t.grads = optimizers(t.parts)
-	return t
+	return &PolicyTrainer{net: n, adam: policy.NewOptimizer(n.policyParts()), grads: n.policyParts().Gradients()}
 }
 
 // Update changes the policy by one step of Adam at the given rate, on episodes of one task. It
 // returns the loss before the step. There must be at least two steps.
 func (t *PolicyTrainer) Update(task *Task, devices int, episodes []Episode, entropy, rate float64) float64 {
 	loss := t.gradient(task, devices, episodes, entropy)
-	for i, p := range t.parts {
-		t.adam[i].LR = rate
-		t.adam[i].Step(p.net.Weights(), t.grads[i])
-	}
+	t.adam.Step(rate, t.grads)
 	return loss
 }
 
@@ -159,7 +154,7 @@ func (t *PolicyTrainer) gradient(task *Task, devices int, episodes []Episode, en
 	loss := t.loss(devices, episodes, entropy)
 	// Back through the nets.
 	const width = embed + costsOut
-	t.djoined, t.above = resize(t.djoined, n*width), resize(t.above, n*costsOut)
+	t.djoined, t.above = policy.Grow(t.djoined, n*width), policy.Grow(t.above, n*costsOut)
 	t.net.logit.BackwardInput(&t.logit, n, t.joined, t.dlogits, t.grads[2], t.djoined)
 	for row := range n {
 		copy(t.above[row*costsOut:(row+1)*costsOut], t.djoined[row*width+embed:(row+1)*width])
@@ -177,10 +172,10 @@ func (t *PolicyTrainer) forward(task *Task, devices int, episodes []Episode) int
 		n += len(episodes[i].Devices)
 	}
 	const width = embed + costsOut
-	t.rows = resize(t.rows, task.count()*embed)
-	t.inputs, t.embedded = resize(t.inputs, n*Costs), resize(t.embedded, n*costsOut)
-	t.joined = resize(t.joined, n*width)
-	t.logits, t.dlogits = resize(t.logits, n), resize(t.dlogits, n)
+	t.rows = policy.Grow(t.rows, task.count()*embed)
+	t.inputs, t.embedded = policy.Grow(t.inputs, n*Costs), policy.Grow(t.embedded, n*costsOut)
+	t.joined = policy.Grow(t.joined, n*width)
+	t.logits, t.dlogits = policy.Grow(t.logits, n), policy.Grow(t.dlogits, n)
 	clear(t.dlogits)
 	t.net.own.Forward(&t.own, task.count(), task.x, t.rows)
 	copy(t.inputs, episodes[0].empty[:])
@@ -258,7 +253,7 @@ func (t *PolicyTrainer) loss(devices int, episodes []Episode, entropy float64) f
 // the sum of its device after its own step and after each later one.
 func (t *PolicyTrainer) credit(task *Task, devices int, episodes []Episode) {
 	const width = embed + costsOut
-	t.drows = resize(t.drows, task.count()*embed)
+	t.drows = policy.Grow(t.drows, task.count()*embed)
 	clear(t.drows)
 	copy(t.drows[emptyRow*embed:(emptyRow+1)*embed], t.djoined[:embed])
 	row := 1

@@ -1,8 +1,6 @@
 package dreamshard
 
 import (
-	"cmp"
-	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -68,7 +66,7 @@ func (p *Policy) Begin(of *problem.Problem, pieces [][]problem.Shard, random *ra
 	task := NewTask(policy.Describe(of, pieces))
 	r := p.frozen.rollout(p.net, task, of.Topology.Devices, predictor)
 	return r.order(), func(piece int32, room []int32) int32 {
-		d := r.choose(room, random)
+		d := policy.Choose(r.logits, room, random)
 		r.put(piece, d)
 		return d
 	}
@@ -124,7 +122,6 @@ type rollout struct {
 	logits        []float32
 	// joined is an input of the logit's net: the policy's sum of a device and its embedded costs.
 	joined []float32
-	chance []float64
 }
 
 // rollout starts a rollout of a task on empty devices.
@@ -135,7 +132,7 @@ func (f *frozen) rollout(n *Net, task *Task, devices int, predictor Predictor) *
 		held: make([]int, devices),
 		sums: make([]float32, devices*embed), ownSums: make([]float32, devices*embed),
 		costs: make([]float32, devices*Costs), logits: make([]float32, devices),
-		joined: make([]float32, embed+costsOut), chance: make([]float64, devices),
+		joined: make([]float32, embed+costsOut),
 	}
 	n.table.Forward(&r.ws.table, task.count(), task.x, r.table)
 	n.own.Forward(&r.ws.own, task.count(), task.x, r.own)
@@ -220,41 +217,12 @@ func (r *rollout) alone() []float32 {
 func (r *rollout) order() []int32 {
 	costs := r.alone()
 	sums := make([]float64, r.task.Pieces())
-	order := make([]int32, len(sums))
 	for i := range sums {
-		order[i] = int32(i)
 		for _, c := range costs[i*Costs : (i+1)*Costs] {
 			sums[i] += float64(c)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(sums[b], sums[a]) })
-	return order
-}
-
-// choose returns the device of room with the highest logit, the first of equals, or draws one
-// by the softmax of the logits of room.
-func (r *rollout) choose(room []int32, random *rand.Rand) int32 {
-	best := room[0]
-	for _, d := range room[1:] {
-		if r.logits[d] > r.logits[best] {
-			best = d
-		}
-	}
-	if random == nil {
-		return best
-	}
-	chance, sum := r.chance[:len(room)], 0.0
-	for i, d := range room {
-		chance[i] = math.Exp(float64(r.logits[d]) - float64(r.logits[best]))
-		sum += chance[i]
-	}
-	draw := random.Float64() * sum
-	for i, d := range room {
-		if draw -= chance[i]; draw < 0 {
-			return d
-		}
-	}
-	return best // rounding
+	return policy.Falling(sums)
 }
 
 // put puts a piece on a device.

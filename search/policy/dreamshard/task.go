@@ -1,10 +1,6 @@
 package dreamshard
 
-import (
-	"math"
-
-	"github.com/neuroshard/neuroshard/search/policy"
-)
+import "github.com/neuroshard/neuroshard/search/policy"
 
 // Task is the tables of one task as the nets read them.
 type Task struct {
@@ -37,7 +33,7 @@ func NewTask(t policy.Tables) *Task {
 	}
 	var mean, deviation policy.Vector
 	for _, f := range scaled {
-		mean[f], deviation[f] = moments(t.Vectors, f)
+		mean[f], deviation[f] = policy.Moments(t.Vectors, f)
 	}
 	known := make(map[policy.Vector]int32, len(t.Vectors))
 	for i, v := range t.Vectors {
@@ -57,23 +53,6 @@ func NewTask(t policy.Tables) *Task {
 		task.rows[i] = row
 	}
 	return task
-}
-
-// moments returns the mean and the population's standard deviation of a feature.
-func moments(vectors []policy.Vector, feature int) (mean, deviation float64) {
-	n := float64(len(vectors))
-	for _, v := range vectors {
-		mean += v[feature] / n
-	}
-	for _, v := range vectors {
-		d := v[feature] - mean
-		deviation += d * d / n
-	}
-	// Rounding leaves a little of values that are all the same.
-	if deviation = math.Sqrt(deviation); deviation <= 1e-12*math.Abs(mean) {
-		deviation = 0
-	}
-	return mean, deviation
 }
 
 // Pieces is the number of pieces.
