@@ -14,18 +14,21 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Baseline is the outcome of a baseline method, or of another planner, for the same problem.
+// Baseline is the outcome of a baseline method, or of another planner, for the same problem. Of
+// another planner, a caller states Method, Plan or Reason, and Wall (Planner.Compare).
 type Baseline struct {
+	// Method is the method, or the name of the other planner.
 	Method search.Method
 	// Valid is false if the method found no plan that fits. The costs are then 0, unless
 	// another planner has a plan that breaks a rule of the problem.
 	Valid bool
-	// Reason says why another planner has no valid plan; empty for a baseline method.
+	// Reason says in one line why another planner has no valid plan; empty for a baseline method.
 	Reason string
 	// Wall is the time that another planner took; 0 if it is not known.
 	Wall unit.Millis
-	// Plan is the plan of another planner, as Compared has it; nil without a plan, and for
-	// a baseline method. It must not be modified.
+	// Plan is the plan of another planner; nil without a plan, and for a baseline method. Of its
+	// cluster only the numbers of devices and of devices per host count: its placement is judged on
+	// the cluster of the problem. It is not modified.
 	Plan *plan.Plan
 	// Memory is the most bytes that Plan uses of a device, as the problem counts them; 0 without a
 	// plan.
@@ -35,42 +38,27 @@ type Baseline struct {
 	Predicted, Simulated unit.Millis
 }
 
-// Compared is what another planner found for the same problem: its plan, or the reason why it
-// has none.
-type Compared struct {
-	// Name names the planner. It is the method of its entry in Result.Baselines.
-	Name search.Method
-	// Plan is the planner's plan; nil if it found none. Plan does not modify it. Of its cluster
-	// only the numbers of devices and of devices per host count: its placement is judged on the
-	// cluster of the problem.
-	Plan *plan.Plan
-	// Reason says why the planner found no plan, in one line. It is ignored if Plan is set.
-	Reason string
-	// Wall is the time that the planner took; 0 if it is not known.
-	Wall unit.Millis
-}
-
-// Check returns nil if c has no plan, or a plan that places p's tables, in p's order, on the
+// Check returns nil if b has no plan, or a plan that places p's tables, in p's order, on the
 // numbers of devices and of devices per host that p has. Otherwise it returns a *plan.Invalid with
 // what differs.
 // The plan may break the other rules of p, such as its memory and its constraints. p must be valid.
-func (c *Compared) Check(p *problem.Problem) error {
-	if c.Plan == nil {
+func (b *Baseline) Check(p *problem.Problem) error {
+	if b.Plan == nil {
 		return nil
 	}
 	var foreign []plan.Violation
-	has, want := c.Plan.Cluster, p.Topology
+	has, want := b.Plan.Cluster, p.Topology
 	if has.Devices != want.Devices || has.DevicesPerHost != want.PerHost() {
 		message := fmt.Sprintf("the plan was made for %d devices, %d a host, the problem has %d, %d a host", has.Devices, has.DevicesPerHost, want.Devices, want.PerHost())
 		foreign = append(foreign, plan.Violation{Rule: plan.RuleCluster, Shard: -1, Device: -1, Message: message})
 	}
-	for _, v := range violations(c.Plan.Validate(p)) {
+	for _, v := range violations(b.Plan.Validate(p)) {
 		if v.Rule == plan.RuleTables {
 			foreign = append(foreign, v)
 		}
 	}
 	// Validate would also report sharding types and devices that only a constraint of p excludes.
-	for _, v := range c.Plan.CheckTables() {
+	for _, v := range b.Plan.CheckTables() {
 		if slices.Contains([]plan.Rule{plan.RuleCover, plan.RuleShardingType, plan.RuleDevice}, v.Rule) {
 			foreign = append(foreign, v)
 		}
@@ -176,52 +164,51 @@ const ComparedTables = 24
 
 // Compare adds the plans of other planners to r.Baselines. They do not change the plan. Their names
 // must differ from each other, and from the methods of package search. It fails if a plan fails
-// Compared.Check.
-func (l *Planner) Compare(r *Result, others []Compared) error {
+// Baseline.Check.
+func (l *Planner) Compare(r *Result, others []Baseline) error {
 	taken := search.Methods()
-	for i := range others {
-		c := &others[i]
-		if c.Name == "" || slices.Contains(taken, c.Name) {
-			return fmt.Errorf("compared plan %d: name %q is empty, is the name of a method, or is used twice", i, c.Name)
+	for i, one := range others {
+		if one.Method == "" || slices.Contains(taken, one.Method) {
+			return fmt.Errorf("compared plan %d: name %q is empty, is the name of a method, or is used twice", i, one.Method)
 		}
-		taken = append(taken, c.Name)
-		err := c.Check(l.problem)
-		one := Baseline{}
+		taken = append(taken, one.Method)
+		err := one.Check(l.problem)
 		if err == nil {
-			one, err = l.judged(c)
+			err = l.judgeOther(&one)
 		}
 		if err != nil {
-			return fmt.Errorf("the plan of %s: %w", c.Name, err)
+			return fmt.Errorf("the plan of %s: %w", one.Method, err)
 		}
-		one.Method, one.Wall, one.Plan = c.Name, c.Wall, c.Plan
 		r.Baselines = append(r.Baselines, one)
 	}
 	return nil
 }
 
-// judged returns the costs of a compared plan, and the first rule of the problem that it breaks.
-func (l *Planner) judged(c *Compared) (Baseline, error) {
-	if c.Plan == nil {
-		return Baseline{Reason: cmp.Or(c.Reason, "it found no plan")}, nil
+// judgeOther sets the costs of a compared plan, and the first rule of the problem that it breaks.
+func (l *Planner) judgeOther(b *Baseline) error {
+	if b.Plan == nil {
+		b.Reason = cmp.Or(b.Reason, "it found no plan")
+		return nil
 	}
-	pl := plan.New(l.problem, c.Plan.ByDevice())
+	pl := plan.New(l.problem, b.Plan.ByDevice())
 	if err := priceable(pl, l.prices); err != nil {
-		return Baseline{Reason: "no estimate: " + err.Error()}, nil
+		b.Reason = "no estimate: " + err.Error()
+		return nil
 	}
 	shards := pl.ByDevice()
-	sync, err := simulate.SyncOf(l.problem, shards)
-	if err != nil {
-		return Baseline{}, err
+	var err error
+	if pl.Sync, err = simulate.SyncOf(l.problem, shards); err != nil {
+		return err
 	}
-	pl.Sync = sync
-	one, err := l.baseline(c.Name, shards)
+	predicted, simulated, err := l.Costs(shards)
+	b.Valid, b.Reason, b.Predicted, b.Simulated = true, "", predicted.Cost, simulated.Cost
 	for d := range pl.Devices {
-		one.Memory = max(one.Memory, pl.Devices[d].Memory.Tables()+pl.Devices[d].Memory.Received)
+		b.Memory = max(b.Memory, pl.Devices[d].Memory.Tables()+pl.Devices[d].Memory.Received)
 	}
 	if broken := violations(pl.Validate(l.problem)); len(broken) > 0 {
-		one.Valid, one.Reason = false, breach(broken)
+		b.Valid, b.Reason = false, breach(broken)
 	}
-	return one, err
+	return err
 }
 
 // breach says which rule a plan breaks: that of the memory if the plan breaks it, else the first

@@ -31,10 +31,10 @@ func TestComparedIsJudgedAsBaseline(t *testing.T) {
 	alone := completed(t.Context(), t, &p, neuroshard.Options{})
 	theirs := planned(t, &p, neuroshard.Options{Search: search.Options{Method: search.Size}})
 	before := written(t, theirs.Plan)
-	others := []neuroshard.Compared{
-		{Name: "theirs", Plan: theirs.Plan, Wall: 1500},
-		{Name: "none", Reason: "it is too large", Wall: 7},
-		{Name: "silent"},
+	others := []neuroshard.Baseline{
+		{Method: "theirs", Plan: theirs.Plan, Wall: 1500},
+		{Method: "none", Reason: "it is too large", Wall: 7},
+		{Method: "silent"},
 	}
 	beside := completed(t.Context(), t, &p, neuroshard.Options{}, others...)
 	if written(t, alone.Plan) != written(t, beside.Plan) {
@@ -71,7 +71,7 @@ func TestComparedBreaksRules(t *testing.T) {
 		strict := p
 		strict.Tables = slices.Clone(p.Tables)
 		strict.Tables[0].Constraint = constraint
-		r := completed(t.Context(), t, &strict, neuroshard.Options{Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.RowWise}}}, neuroshard.Compared{Name: "theirs", Plan: theirs.Plan})
+		r := completed(t.Context(), t, &strict, neuroshard.Options{Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.RowWise}}}, neuroshard.Baseline{Method: "theirs", Plan: theirs.Plan})
 		b := r.Baselines[len(search.Baselines())]
 		if b.Valid || b.Predicted != theirs.Predicted.Cost || !strings.Contains(b.Reason, `table "`+first.Name+`"`) {
 			t.Errorf("%s: got %+v, want an invalid plan of %v whose reason names table %q", rule, b, theirs.Predicted.Cost, first.Name)
@@ -90,14 +90,14 @@ func TestComparedRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		p     *problem.Problem
-		given []neuroshard.Compared
+		given []neuroshard.Baseline
 		want  string
 	}{
-		{"other tables", &other, []neuroshard.Compared{{Name: "a", Plan: theirs}}, "the plan has 1 table that the problem lacks"},
-		{"other devices", &smaller, []neuroshard.Compared{{Name: "a", Plan: theirs}}, "the problem has 2, 2 a host"},
-		{"no name", &p, []neuroshard.Compared{{Plan: theirs}}, `name ""`},
-		{"a method", &p, []neuroshard.Compared{{Name: search.Dim, Plan: theirs}}, `name "dim"`},
-		{"twice", &p, []neuroshard.Compared{{Name: "a", Plan: theirs}, {Name: "a"}}, "compared plan 1"},
+		{"other tables", &other, []neuroshard.Baseline{{Method: "a", Plan: theirs}}, "the plan has 1 table that the problem lacks"},
+		{"other devices", &smaller, []neuroshard.Baseline{{Method: "a", Plan: theirs}}, "the problem has 2, 2 a host"},
+		{"no name", &p, []neuroshard.Baseline{{Plan: theirs}}, `name ""`},
+		{"a method", &p, []neuroshard.Baseline{{Method: search.Dim, Plan: theirs}}, `name "dim"`},
+		{"twice", &p, []neuroshard.Baseline{{Method: "a", Plan: theirs}, {Method: "a"}}, "compared plan 1"},
 	} {
 		l, err := neuroshard.NewPlanner(t.Context(), c.p, neuroshard.Options{})
 		if err == nil {
@@ -107,14 +107,14 @@ func TestComparedRefuses(t *testing.T) {
 			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
 		}
 	}
-	empty := neuroshard.Compared{Name: "a", Reason: "none"}
+	empty := neuroshard.Baseline{Method: "a", Reason: "none"}
 	if err := empty.Check(&p); err != nil {
 		t.Errorf("got error %v without a plan, want none", err)
 	}
 	cut := *theirs
 	cut.Tables = slices.Clone(theirs.Tables)
 	cut.Tables[0].Shards = []plan.Shard{}
-	if err := (&neuroshard.Compared{Plan: &cut}).Check(&p); err == nil {
+	if err := (&neuroshard.Baseline{Plan: &cut}).Check(&p); err == nil {
 		t.Error("got no error of a plan with a table that is placed nowhere")
 	}
 }

@@ -61,7 +61,7 @@ func planned(t *testing.T, p *problem.Problem, opt neuroshard.Options) *neurosha
 
 // completed returns the same with all that a Planner adds to a plan. It does so even if ctx ends
 // while it searches.
-func completed(ctx context.Context, t testing.TB, p *problem.Problem, opt neuroshard.Options, compared ...neuroshard.Compared) *neuroshard.Result {
+func completed(ctx context.Context, t testing.TB, p *problem.Problem, opt neuroshard.Options, compared ...neuroshard.Baseline) *neuroshard.Result {
 	t.Helper()
 	if opt.Search.ShardingTypes == nil {
 		opt.Search.ShardingTypes = search.Columns()

@@ -10,13 +10,13 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 )
 
-// An engine may run a module only if all its slices of columns have one width
-// (problem.OneWidth). A search takes the width as given. So there is a search for each width,
-// from the widest, and the cheapest placement is the result:
+// What an engine needs of a whole module, a search takes as given. So there is a search for each way,
+// and the cheapest placement is the result:
 //
-//	dim 128, 8 devices    64 --> search    32 --> search    16 --> search
+//	tables of means      none is cut by rows (problem.MeanCuts), or all tables of their modules are
+//	tables of sequences  all slices of columns have one width (problem.OneWidth), from the widest on
 //
-// The searches end early after widthPatience widths that are not cheaper. With several such
+// The searches of widths end early after widthPatience widths that are not cheaper. With several such
 // modules, each search first gives all modules the widths at the same place in their lists. Then
 // each module tries its other widths, while the others keep theirs.
 
@@ -24,6 +24,92 @@ import (
 // narrower slices are not tried. One is not enough: three slices of each table may cost more than
 // two, and four less, because equal tables in four slices fill a number of devices evenly.
 const widthPatience = 2
+
+// ways are several searches that share the limits of one. The cheapest placement is the result.
+type ways struct {
+	ctx     context.Context
+	opt     search.Options
+	started time.Time
+	// best is the cheapest placement; if there is none, err is the error of the last search.
+	best search.Result
+	err  error
+	// found says that there is a placement, and optimal that the searches tried all placements.
+	found, optimal bool
+}
+
+// ended reports whether the context or the limits of the options leave no further search.
+func (w *ways) ended() bool {
+	return w.ctx.Err() != nil || w.found &&
+		(w.opt.Budget > 0 && time.Since(w.started) >= w.opt.Budget ||
+			w.opt.MaxEvaluations > 0 && w.best.Stats.Evaluations >= w.opt.MaxEvaluations)
+}
+
+// try searches as the first of some searches that are left, with an equal part of what is left of the
+// limits, and reports whether the placement is cheaper.
+func (w *ways) try(left int, find func(search.Options) (search.Result, error)) bool {
+	opt := w.opt
+	if opt.Budget > 0 {
+		opt.Budget = max(time.Nanosecond, (opt.Budget-time.Since(w.started))/time.Duration(left))
+	}
+	if opt.MaxEvaluations > 0 {
+		opt.MaxEvaluations = max(1, (opt.MaxEvaluations-w.best.Stats.Evaluations)/int64(left))
+	}
+	found, err := find(opt)
+	if err != nil {
+		w.err, w.optimal = err, false
+		return false
+	}
+	stats := together(w.best.Stats, found.Stats)
+	cheaper := !w.found || found.Cost < w.best.Cost
+	if cheaper {
+		w.best, w.found = found, true
+	}
+	w.best.Stats, w.optimal = stats, w.optimal && found.Optimal
+	return cheaper
+}
+
+// result returns the cheapest placement, or the last error.
+func (w *ways) result() (search.Result, error) {
+	if !w.found {
+		return search.Result{}, w.err
+	}
+	if w.best.Optimal = w.optimal; w.ctx.Err() != nil {
+		w.best.Status = search.Interrupted
+	}
+	return w.best, nil
+}
+
+// inMeanCuts finds a placement whose tables of means are cut by rows as the engine needs that. A
+// search from an old placement keeps the way of that placement.
+func inMeanCuts(ctx context.Context, l *Planner, opt search.Options) (search.Result, error) {
+	uncut, cut, err := problem.MeanCuts(l.problem, opt.ShardingTypes)
+	if err != nil {
+		return search.Result{}, err
+	}
+	among := func(p *problem.Problem, opt search.Options) (search.Result, error) {
+		way := *l
+		way.problem = p
+		return inOneWidth(ctx, &way, opt)
+	}
+	switch {
+	case opt.From != nil && uncut != cut && cutsMeans(l.problem, opt.From):
+		return among(cut, opt)
+	case opt.From != nil || uncut == cut:
+		return among(uncut, opt)
+	}
+	w := ways{ctx: ctx, opt: opt, started: time.Now(), optimal: true}
+	for i, p := range []*problem.Problem{uncut, cut} {
+		w.try(2-i, func(opt search.Options) (search.Result, error) { return among(p, opt) })
+	}
+	return w.result()
+}
+
+// cutsMeans reports whether an old placement cuts a table of means by rows.
+func cutsMeans(p *problem.Problem, from *search.From) bool {
+	return slices.ContainsFunc(slices.Concat(from.Shards...), func(s problem.Shard) bool {
+		return p.Tables[s.Table].Pooling == problem.MeanPooling && p.ByRows(s)
+	})
+}
 
 // inOneWidth finds a placement whose modules have slices of one width, where the engine needs that.
 // A search from an old placement keeps the width of modules that are cut in it, and gives other
@@ -36,24 +122,23 @@ func inOneWidth(ctx context.Context, l *Planner, opt search.Options) (search.Res
 	if opt.From != nil {
 		return l.searchIn(ctx, inHeldWidths(l.problem, modules, opt.From), opt)
 	}
-	w := widthSearch{planner: l, ctx: ctx, opt: opt, modules: modules, started: time.Now(), optimal: len(modules) == 1}
+	w := widthSearch{ways: ways{ctx: ctx, opt: opt, started: time.Now(), optimal: len(modules) == 1}, planner: l, modules: modules}
+	levels := 0
 	for i := range modules {
 		w.limit(&modules[i])
+		levels = max(levels, len(modules[i].Widths))
 	}
-	w.level()
+	w.along(levels, func(choice []int, level int) {
+		for i, m := range modules {
+			choice[i] = min(level, len(m.Widths)-1)
+		}
+	})
 	for i := range modules {
 		if len(modules) > 1 && !w.ended() {
-			w.apart(i)
+			w.along(len(modules[i].Widths), func(choice []int, k int) { choice[i] = k })
 		}
 	}
-	if !w.found {
-		return search.Result{}, w.err
-	}
-	w.best.Optimal = w.optimal
-	if ctx.Err() != nil {
-		w.best.Status = search.Interrupted
-	}
-	return w.best, nil
+	return w.result()
 }
 
 // inPlannedWidths returns the problem with the widths of the modules that a plan cuts.
@@ -90,21 +175,13 @@ func inHeldWidths(p *problem.Problem, modules []problem.OneWidth, from *search.F
 
 // widthSearch is a search for each of several widths.
 type widthSearch struct {
+	ways
 	planner *Planner
-	ctx     context.Context
-	opt     search.Options
-	started time.Time
 	modules []problem.OneWidth
-	// tried are the choices so far: for each module, the place of a width in its list.
-	tried [][]int
-	// best is the cheapest placement, and chosen its widths. found says that there is one, and
-	// err is the error of the last search if there is none.
-	best   search.Result
+	// tried are the choices so far: for each module, the place of a width in its list. chosen is that
+	// of the cheapest placement.
+	tried  [][]int
 	chosen []int
-	found  bool
-	err    error
-	// optimal says that the searches tried all placements.
-	optimal bool
 }
 
 // limit takes the widths of more slices than the cluster has devices out of a module's list, but
@@ -117,85 +194,32 @@ func (w *widthSearch) limit(m *problem.OneWidth) {
 	}
 }
 
-// level searches with the widths at the same place in the lists of all modules, or the last
-// widths of shorter lists.
-func (w *widthSearch) level() {
-	levels, worse := 0, 0
-	for _, m := range w.modules {
-		levels = max(levels, len(m.Widths))
-	}
-	for level := 0; level < levels && worse < widthPatience && !w.ended(); level++ {
+// along searches with n choices, which differ from that of the cheapest placement by a change, until
+// widthPatience of them in a row are not cheaper.
+func (w *widthSearch) along(n int, change func(choice []int, k int)) {
+	worse, from := 0, w.chosen
+	for k := range n {
 		choice := make([]int, len(w.modules))
-		for i, m := range w.modules {
-			choice[i] = min(level, len(m.Widths)-1)
-		}
-		if w.try(choice, levels-level) {
-			worse = 0
-		} else if w.found {
-			worse++
-		}
-		w.optimal = w.optimal && (level == levels-1 || worse < widthPatience)
-	}
-}
-
-// apart searches with the other widths of a module. The other modules have those of the best
-// placement.
-func (w *widthSearch) apart(module int) {
-	worse := 0
-	for k := range w.modules[module].Widths {
-		choice := slices.Clone(w.chosen)
-		choice[module] = k
+		copy(choice, from)
+		change(choice, k)
 		if slices.ContainsFunc(w.tried, func(other []int) bool { return slices.Equal(choice, other) }) {
 			continue
 		}
-		if w.ended() || worse == widthPatience {
+		if worse == widthPatience || w.ended() {
+			w.optimal = false
 			return
 		}
-		worse++
-		if w.try(choice, len(w.modules[module].Widths)-k) {
-			worse = 0
+		w.tried = append(w.tried, choice)
+		p := w.planner.problem
+		for i, m := range w.modules {
+			p = problem.InSlicesOf(p, m.Widths[choice[i]], m.Tables)
+		}
+		cheaper := w.try(n-k, func(opt search.Options) (search.Result, error) { return w.planner.searchIn(w.ctx, p, opt) })
+		switch {
+		case cheaper:
+			worse, w.chosen = 0, choice
+		case w.found:
+			worse++
 		}
 	}
-}
-
-// ended reports whether the context or the limits of the options leave no further search.
-func (w *widthSearch) ended() bool {
-	return w.ctx.Err() != nil || w.found &&
-		(w.opt.Budget > 0 && time.Since(w.started) >= w.opt.Budget ||
-			w.opt.MaxEvaluations > 0 && w.best.Stats.Evaluations >= w.opt.MaxEvaluations)
-}
-
-// share returns the options of the next search: it gets an equal part of what is left of the
-// limits, if that number of searches is left.
-func (w *widthSearch) share(searches int) search.Options {
-	opt := w.opt
-	if opt.Budget > 0 {
-		opt.Budget = max(time.Nanosecond, (opt.Budget-time.Since(w.started))/time.Duration(searches))
-	}
-	if opt.MaxEvaluations > 0 {
-		opt.MaxEvaluations = max(1, (opt.MaxEvaluations-w.best.Stats.Evaluations)/int64(searches))
-	}
-	return opt
-}
-
-// try searches with a choice of widths, as the first of some searches that are left, and reports
-// whether it found a cheaper placement.
-func (w *widthSearch) try(choice []int, left int) bool {
-	p := w.planner.problem
-	for i, m := range w.modules {
-		p = problem.InSlicesOf(p, m.Widths[choice[i]], m.Tables)
-	}
-	w.tried = append(w.tried, choice)
-	found, err := w.planner.searchIn(w.ctx, p, w.share(left))
-	if err != nil {
-		w.err, w.optimal = err, false
-		return false
-	}
-	stats := together(w.best.Stats, found.Stats)
-	cheaper := !w.found || found.Cost < w.best.Cost
-	if cheaper {
-		w.best, w.chosen, w.found = found, choice, true
-	}
-	w.best.Stats, w.optimal = stats, w.optimal && found.Optimal
-	return cheaper
 }

@@ -38,8 +38,8 @@ const (
 // ReadCompared reads what another planner found, without its name: a plan file, or an object that
 // JSON writes. Of such an object it reads valid, wall_ms and plan, or, if valid is false,
 // error.message, the reason why there is no plan. It keeps 2000 characters of a longer reason.
-func ReadCompared(r io.Reader) (neuroshard.Compared, error) {
-	var c neuroshard.Compared
+func ReadCompared(r io.Reader) (neuroshard.Baseline, error) {
+	var c neuroshard.Baseline
 	data, err := io.ReadAll(io.LimitReader(r, plan.MaxFile+1))
 	if err != nil {
 		return c, err

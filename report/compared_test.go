@@ -47,12 +47,12 @@ func TestReadCompared(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		text string
-		want neuroshard.Compared
+		want neuroshard.Baseline
 	}{
-		"object":  {object.String(), neuroshard.Compared{Wall: 12.5}},
-		"file":    {file.String(), neuroshard.Compared{}},
-		"long":    {`{"valid": false, "error": {"message": "` + strings.Repeat("ü", 3000) + `"}}`, neuroshard.Compared{Reason: strings.Repeat("ü", 2000) + "..."}},
-		"no plan": {`{"valid": false, "error": {"message": "too\nlarge"}, "wall_ms": 3}`, neuroshard.Compared{Reason: "too large", Wall: 3}},
+		"object":  {object.String(), neuroshard.Baseline{Wall: 12.5}},
+		"file":    {file.String(), neuroshard.Baseline{}},
+		"long":    {`{"valid": false, "error": {"message": "` + strings.Repeat("ü", 3000) + `"}}`, neuroshard.Baseline{Reason: strings.Repeat("ü", 2000) + "..."}},
+		"no plan": {`{"valid": false, "error": {"message": "too\nlarge"}, "wall_ms": 3}`, neuroshard.Baseline{Reason: "too large", Wall: 3}},
 	} {
 		got, err := report.ReadCompared(strings.NewReader(c.text))
 		if err != nil {

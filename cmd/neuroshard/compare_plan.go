@@ -20,7 +20,7 @@ type comparedPlans struct {
 	given []string
 	// files are the files of read, in its order.
 	files []string
-	read  []neuroshard.Compared
+	read  []neuroshard.Baseline
 }
 
 // comparedName matches the names that --compare-plan accepts. A name is a word in a column of the
@@ -52,7 +52,7 @@ func (c *comparedPlans) load(a *app) error {
 			errs = append(errs, asInput(err))
 			continue
 		}
-		one.Name = search.Method(name)
+		one.Method = search.Method(name)
 		c.read, c.files = append(c.read, one), append(c.files, path)
 	}
 	return input.Join(errs...)
@@ -75,14 +75,14 @@ func (c *comparedPlans) check(p *problem.Problem) error {
 }
 
 // readCompared reads what another planner found, from a file.
-func readCompared(a *app, path string) (neuroshard.Compared, error) {
+func readCompared(a *app, path string) (neuroshard.Baseline, error) {
 	const hint = "name a plan file, which plan -o and import -o write, or a file with the output of plan --json"
 	if path == standardOutput {
-		return neuroshard.Compared{}, usagef("name a file", "--compare-plan does not read standard input")
+		return neuroshard.Baseline{}, usagef("name a file", "--compare-plan does not read standard input")
 	}
 	name, r, err := a.openOr(path, hint)
 	if err != nil {
-		return neuroshard.Compared{}, err
+		return neuroshard.Baseline{}, err
 	}
 	defer r.Close()
 	c, err := report.ReadCompared(r)

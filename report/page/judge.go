@@ -33,7 +33,7 @@ type Judgement struct {
 	// Prices estimates costs.
 	Prices neuroshard.Prices
 	// Compared are plans of other planners, which the page lists as baselines of the plan.
-	Compared []neuroshard.Compared
+	Compared []neuroshard.Baseline
 	// Explained says which tables to explain.
 	Explained Explained
 	// OnStep, if set, is called from Judge's goroutine to report progress: what names the present
