@@ -8,8 +8,8 @@
 //	StartWorker   the Backend of a process that runs kernels (worker.go), which
 //	              speaks package protocol on its pipes (process.go)
 //
-// Run checks the design and orders its samples (design.go), locks the folder
-// (lock.go), and writes each time to a journal when it is measured (journal.go).
+// Run checks the design and orders its samples (design.go), and writes each time to a
+// journal when it is measured (journal.go). One process at a time has the journal.
 // The state of a run follows from the journal alone (state.go). A sample that Run
 // measures again and again shows whether the device drifts (drift.go). When all
 // samples have times, Run writes the dataset, in which several passes are joined. Run

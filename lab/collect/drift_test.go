@@ -77,7 +77,7 @@ func TestDrift(t *testing.T) {
 			order := groupOrder(design.Compute.Samples, Shard{1, 1}, newRun(design, newScript(), Options{Shard: Shard{1, 1}}).seed)
 			backend := drifting(c.slow)
 			var last Progress
-			got, err := newMemory().run(context.Background(), design, backend, t.TempDir(), Options{
+			got, err := collect(context.Background(), design, backend, t.TempDir(), Options{
 				AnchorEvery: driftBlock, RetryBlocks: c.retry, RepeatShare: -1, OnProgress: func(p Progress) { last = p },
 			})
 			if err != nil {
@@ -125,7 +125,7 @@ func TestDrift(t *testing.T) {
 // Quarantined samples do not count for the backend's noise and are not repeated.
 func TestQuarantinedAreNotRepeated(t *testing.T) {
 	backend := drifting(between(24, 26, 1.5))
-	got, err := newMemory().run(context.Background(), drawn(t, 60, 0), backend, t.TempDir(), Options{AnchorEvery: driftBlock, RetryBlocks: -1, RepeatShare: 1})
+	got, err := collect(context.Background(), drawn(t, 60, 0), backend, t.TempDir(), Options{AnchorEvery: driftBlock, RetryBlocks: -1, RepeatShare: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestQuarantinedAreNotRepeated(t *testing.T) {
 func TestDriftEnds(t *testing.T) {
 	for _, retries := range []int{1, 3} {
 		backend := drifting(func(call int) float64 { return 1 + .1*float64(call) })
-		got, err := newMemory().run(context.Background(), drawn(t, 40, 0), backend, t.TempDir(), Options{AnchorEvery: 10, RetryBlocks: retries, RepeatShare: -1})
+		got, err := collect(context.Background(), drawn(t, 40, 0), backend, t.TempDir(), Options{AnchorEvery: 10, RetryBlocks: retries, RepeatShare: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,9 +204,9 @@ func TestAllSetAside(t *testing.T) {
 
 	// Each measurement takes 15 % longer than the last: no block has two like anchors.
 	slower := func() *script { return drifting(func(call int) float64 { return math.Pow(1.15, float64(call)) }) }
-	store, folder := newMemory(), t.TempDir()
+	folder := t.TempDir()
 	for range 2 {
-		got, err := store.collect(context.Background(), drawn(t, 20, 0), slower(), folder, Options{AnchorEvery: 10, RepeatShare: -1})
+		got, err := Run(context.Background(), drawn(t, 20, 0), slower(), folder, Options{AnchorEvery: 10, RepeatShare: -1})
 		if !errors.Is(err, ErrSetAside) || got.Compute == nil || len(got.Compute.Samples) != 20 {
 			t.Errorf("got error %v and dataset %+v, want %v and 20 groups", err, got.Compute, ErrSetAside)
 		}
@@ -234,7 +234,7 @@ func TestDriftAcrossRuns(t *testing.T) {
 			call++
 			return timing, nil
 		}
-		got, err := newMemory().run(ctx, design, backend, folder, opt)
+		got, err := collect(ctx, design, backend, folder, opt)
 		cancel()
 		if err != nil && sessions < 40 {
 			continue
@@ -270,7 +270,7 @@ func TestCommDrift(t *testing.T) {
 			}
 			return timing, nil
 		}
-		got, err := newMemory().run(context.Background(), drawn(t, 0, 40), backend, t.TempDir(), Options{AnchorEvery: 10, RetryBlocks: -1})
+		got, err := collect(context.Background(), drawn(t, 0, 40), backend, t.TempDir(), Options{AnchorEvery: 10, RetryBlocks: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +335,7 @@ func TestAnchorChoice(t *testing.T) {
 		}
 		return steadyTiming(g), nil
 	}
-	got, err := newMemory().run(context.Background(), design, backend, t.TempDir(), Options{Shard: Shard{2, 3}})
+	got, err := collect(context.Background(), design, backend, t.TempDir(), Options{Shard: Shard{2, 3}})
 	if err != nil {
 		t.Fatal(err)
 	}

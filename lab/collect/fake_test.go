@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -406,63 +405,22 @@ func draw(groups, exchanges int) (set dataset.Dataset, err error) {
 	return set, err
 }
 
-// memory is a store whose journals are files and whose datasets are kept in memory.
-// Nothing is synced, so that thousands of runs are fast.
-type memory struct {
-	store
-	sets map[string]dataset.Dataset
-}
-
-func newMemory() *memory {
-	m := &memory{sets: make(map[string]dataset.Dataset)}
-	m.open = func(path string) (file, error) {
-		f, err := openFile(path)
-		return unsynced{f}, err
+// unwritten measures a design whose dataset cannot be written, and returns the journal, which is
+// kept.
+func unwritten(t testing.TB, design dataset.Dataset, backend Backend, folder string, opt Options) []byte {
+	t.Helper()
+	// A file of this name that is not a dataset's is not overwritten.
+	foreign := filepath.Join(folder, dataset.TablesName)
+	if err := os.WriteFile(foreign, []byte("mine"), 0o666); err != nil {
+		t.Fatal(err)
 	}
-	m.sync = func(string) {}
-	m.write = func(folder string, set dataset.Dataset) error {
-		m.sets[folder] = set
-		return set.Validate()
+	if _, err := collect(context.Background(), design, backend, folder, opt); err == nil || !strings.Contains(err.Error(), "all is measured and kept") {
+		t.Fatalf("got error %v, want one of the dataset", err)
 	}
-	m.read = func(folder string) (dataset.Dataset, error) {
-		if set, ok := m.sets[folder]; ok {
-			return set, nil
-		}
-		return dataset.Dataset{}, os.ErrNotExist
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
 	}
-	return m
-}
-
-type unsynced struct{ file }
-
-func (unsynced) Sync() error { return nil }
-
-var errFull = errors.New("no space left on device")
-
-// small is a file with room for a given number of bytes. A write that does not fit
-// is written in part.
-type small struct {
-	file
-	room int
-	// stuck files cannot be truncated either.
-	stuck bool
-}
-
-func (s *small) Write(p []byte) (int, error) {
-	if len(p) <= s.room {
-		s.room -= len(p)
-		return s.file.Write(p)
-	}
-	n, err := s.file.Write(p[:s.room])
-	s.room = 0
-	return n, errors.Join(err, errFull)
-}
-
-func (s *small) Truncate(size int64) error {
-	if s.stuck {
-		return errFull
-	}
-	return s.file.Truncate(size)
+	return journalOf(t, folder)
 }
 
 // collector is the process that the test kills.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/journal"
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
@@ -121,23 +122,7 @@ func (o Options) withDefaults() (Options, error) {
 //
 // Measurements stay in the folder after every error, including that of ctx.
 func Run(ctx context.Context, design dataset.Dataset, backend Backend, folder string, opt Options) (dataset.Dataset, error) {
-	return disk().collect(ctx, design, backend, folder, opt)
-}
-
-// disk is the store of the operating system.
-func disk() store { return store{openFile, syncFolder, dataset.Write, dataset.Read} }
-
-// store is where datasets and journals are kept.
-type store struct {
-	open  func(path string) (file, error)
-	sync  func(folder string)
-	write func(folder string, set dataset.Dataset) error
-	read  func(folder string) (dataset.Dataset, error)
-}
-
-// collect runs the design, and fails if all samples of a kind are quarantined.
-func (s store) collect(ctx context.Context, design dataset.Dataset, backend Backend, folder string, opt Options) (dataset.Dataset, error) {
-	set, err := s.run(ctx, design, backend, folder, opt)
+	set, err := collect(ctx, design, backend, folder, opt)
 	if err == nil || errors.Is(err, ErrFinished) {
 		if aside := setAside(set); aside != nil {
 			return set, fmt.Errorf("%s: %w", folder, aside)
@@ -161,26 +146,30 @@ func setAside(set dataset.Dataset) error {
 	return fmt.Errorf("%w: all %s are set aside, because the speed of the device changed while they were measured", ErrSetAside, what)
 }
 
-func (s store) run(ctx context.Context, design dataset.Dataset, backend Backend, folder string, opt Options) (none dataset.Dataset, err error) {
+// collect is Run, which also fails if all samples of a kind are quarantined.
+func collect(ctx context.Context, design dataset.Dataset, backend Backend, folder string, opt Options) (set dataset.Dataset, err error) {
 	r, err := checkedRun(design, backend, opt)
 	if err != nil {
-		return none, err
+		return set, err
 	}
 	if err := os.MkdirAll(folder, 0o777); err != nil {
-		return none, err
+		return set, err
 	}
-	lock, err := lockFolder(folder)
+	var records []record
+	r.path = filepath.Join(folder, journalName)
+	if r.journal, records, err = journal.Open[record](r.path); err != nil {
+		return set, fmt.Errorf("journal %w, or name another folder", err)
+	}
+	if len(records) == 0 {
+		set, err = r.finished(folder)
+	}
+	if err == nil {
+		set, err = r.measured(ctx, folder, records)
+	}
 	if err != nil {
-		return none, err
+		return set, errors.Join(err, r.journal.Close())
 	}
-	defer lock.release()
-	path := filepath.Join(folder, journalName)
-	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
-		if set, err := s.finished(r, folder); err != nil {
-			return set, err
-		}
-	}
-	return s.measure(ctx, r, folder, path)
+	return set, r.journal.Remove()
 }
 
 // checkedRun returns a run of the design with its options filled in, and an
@@ -208,56 +197,30 @@ func checkedRun(design dataset.Dataset, backend Backend, opt Options) (*run, err
 	return r, nil
 }
 
-// finished looks for a dataset in a folder without a journal. A dataset of the
-// same run is returned with ErrFinished; any other one is an error, and no
-// dataset is none.
-func (s store) finished(r *run, folder string) (none dataset.Dataset, err error) {
-	set, err := s.read(folder)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return none, nil
-	case err != nil:
-		return none, fmt.Errorf("folder %s: it holds a dataset that cannot be read: %w: remove it or name another folder", folder, err)
-	}
-	if err = r.finished(folder, set); !errors.Is(err, ErrFinished) {
-		set = none
-	}
-	return set, err
-}
-
-// measure measures what the journal at path lacks, and writes the dataset in
-// the journal's place.
-func (s store) measure(ctx context.Context, r *run, folder, path string) (none dataset.Dataset, err error) {
-	journal, records, err := openJournal(path, s.open)
-	if err != nil {
+// measured measures what the journal lacks, and writes the dataset.
+func (r *run) measured(ctx context.Context, folder string, records []record) (none dataset.Dataset, err error) {
+	if err := r.goOn(folder, records); err != nil {
 		return none, err
 	}
-	s.sync(folder)
-	r.journal = journal
-	if err := r.goOn(folder, records); err != nil {
-		return none, errors.Join(err, journal.close())
-	}
-	err = r.measure(ctx)
-	if err := errors.Join(err, journal.close()); err != nil {
+	if err := r.measure(ctx); err != nil {
 		return none, err
 	}
 	set, err := r.dataset()
+	if err == nil {
+		err = r.journal.Sync()
+	}
 	if err != nil {
 		return none, err
 	}
 	if set.Compute == nil && set.Comm == nil && r.opt.Enough() {
-		return none, fmt.Errorf("no sample was measured before the run had to end: give it more time; %s is kept", path)
+		return none, fmt.Errorf("no sample was measured before the run had to end: give it more time; %s is kept", r.path)
 	}
 	if set.Compute == nil && set.Comm == nil {
-		return none, fmt.Errorf("all %d samples failed: there is no dataset to write; remove %s to measure again from the start", r.total(), path)
+		return none, fmt.Errorf("all %d samples failed: there is no dataset to write; remove %s to measure again from the start", r.total(), r.path)
 	}
-	if err := s.write(folder, set); err != nil {
-		return none, fmt.Errorf("%w: all is measured and kept in %s; start the same again to write it", err, path)
+	if err := dataset.Write(folder, set); err != nil {
+		return none, fmt.Errorf("%w: all is measured and kept in %s; start the same again to write it", err, r.path)
 	}
-	if err := os.Remove(path); err != nil {
-		return none, err
-	}
-	s.sync(folder)
 	return set, nil
 }
 
@@ -323,7 +286,8 @@ type run struct {
 	backend Backend
 	design  dataset.Dataset
 	header  header
-	journal *journal
+	path    string // of the journal
+	journal *journal.Journal[record]
 	// groups and exchanges are the design's samples by ID.
 	groups    map[int]*dataset.Group
 	exchanges map[int]*dataset.Exchange
@@ -424,8 +388,16 @@ func (r *run) total() int {
 	return n
 }
 
-// finished returns the error of a folder that has a dataset and no journal.
-func (r *run) finished(folder string, set dataset.Dataset) error {
+// finished looks for a dataset in a folder without a journal. A dataset of the same run is
+// returned with ErrFinished; any other one is an error, and no dataset is none.
+func (r *run) finished(folder string) (none dataset.Dataset, err error) {
+	set, err := dataset.Read(folder)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return none, nil
+	case err != nil:
+		return none, fmt.Errorf("folder %s: it holds a dataset that cannot be read: %w: remove it or name another folder", folder, err)
+	}
 	old := header{Format: journalFormat, Version: journalVersion, Shard: r.header.Shard}
 	if c := set.Compute; c != nil {
 		old.Compute, old.Design = &c.Provenance, c.Provenance.Design
@@ -444,18 +416,18 @@ func (r *run) finished(folder string, set dataset.Dataset) error {
 		}
 	}
 	if field, was, is := r.header.differs(&old); field != "" {
-		return fmt.Errorf("folder %s: it holds a finished dataset of %s %s, but this run has %s: name another folder", folder, field, was, is)
+		return none, fmt.Errorf("folder %s: it holds a finished dataset of %s %s, but this run has %s: name another folder", folder, field, was, is)
 	}
-	return fmt.Errorf("folder %s: %w: name another folder to measure again", folder, ErrFinished)
+	return set, fmt.Errorf("folder %s: %w: name another folder to measure again", folder, ErrFinished)
 }
 
 // goOn applies the records of an earlier run, or writes the header of a new
 // journal.
 func (r *run) goOn(folder string, records []record) error {
 	if len(records) == 0 {
-		return r.journal.append(record{Header: &r.header})
+		return r.append(record{Header: &r.header})
 	}
-	old := records[0].Header
+	old := cmp.Or(records[0].Header, &header{})
 	if field, was, is := r.header.differs(old); field != "" {
 		hint := "measure on the same device with the same settings"
 		switch field {
@@ -468,10 +440,7 @@ func (r *run) goOn(folder string, records []record) error {
 		}
 		return fmt.Errorf("folder %s: its samples are of another run, of %s %s, but this run has %s: %s to continue, or name another folder", folder, field, was, is, hint)
 	}
-	for i, record := range records {
-		if err := r.check(&record); err != nil {
-			return fmt.Errorf("journal %s: line %d: %w: %s", filepath.Join(folder, journalName), i+1, err, mend)
-		}
+	for _, record := range records[1:] {
 		r.apply(record)
 	}
 	r.header = *old // with the hardware facts that the first run measured
@@ -609,6 +578,14 @@ func (r *run) sample(ctx context.Context, p *part, id int) error {
 	return nil
 }
 
+// devices returns the number of devices of a sample of the design.
+func (r *run) devices(part string, id int) int {
+	if part == partExchanges {
+		return r.exchanges[id].Devices
+	}
+	return 1
+}
+
 // countFailure returns an error, which ends the run, if too many samples failed.
 func (r *run) countFailure(f Failure) error {
 	r.failures++
@@ -699,7 +676,7 @@ func (r *run) anchor(ctx context.Context, p *part) error {
 		return err
 	}
 	r.count()
-	return r.journal.sync()
+	return r.journal.Sync()
 }
 
 // again returns the samples of a block that drifted which are measured again. The others are
@@ -800,10 +777,17 @@ func (r *run) chooseRepeats(p *part) error {
 
 // record writes a record to the journal and applies it to the state.
 func (r *run) record(rec record) error {
-	if err := r.journal.append(rec); err != nil {
+	if err := r.append(rec); err != nil {
 		return err
 	}
 	r.apply(rec)
+	return nil
+}
+
+func (r *run) append(rec record) error {
+	if err := r.journal.Append(rec); err != nil {
+		return fmt.Errorf("journal %w; make room and run the same command again to continue", err)
+	}
 	return nil
 }
 

@@ -14,13 +14,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/journal"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/problem"
@@ -103,7 +103,7 @@ func TestRunMeasuresAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range names {
-		if n.Name() == journalName || n.Name() == lockName {
+		if strings.HasPrefix(n.Name(), journalName) {
 			t.Errorf("%s is left over", n.Name())
 		}
 	}
@@ -130,7 +130,7 @@ func TestSimulatedHasNoAnchors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := newMemory().run(context.Background(), design, NewSimulated(h200), t.TempDir(), Options{AnchorEvery: 5})
+	got, err := collect(context.Background(), design, NewSimulated(h200), t.TempDir(), Options{AnchorEvery: 5})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestKilled(t *testing.T) {
 	}
 
 	w := startFake(t, fakeOptions("work"))
-	want, err := newMemory().run(context.Background(), drawn(t, killGroups, killExchanges), w, t.TempDir(), killOptions())
+	want, err := collect(context.Background(), drawn(t, killGroups, killExchanges), w, t.TempDir(), killOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,206 +201,71 @@ func TestKilled(t *testing.T) {
 	sameSamples(t, got, want)
 }
 
-// A journal that is cut at any byte can be continued: here at every line's end, before it and
-// after it, and at every eleventh byte.
-func TestTornAnywhere(t *testing.T) {
-	torn(t, func(whole []byte, size int) bool {
-		return size%11 == 0 || bytes.ContainsRune(whole[max(0, size-2):min(len(whole), size+1)], '\n') || size == len(whole)
-	})
-}
-
-// torn continues a journal that is cut at each size for which tried returns true.
-func torn(t *testing.T, tried func(whole []byte, size int) bool) {
+// A run that was stopped after any line of its journal goes on: it measures what is left, and
+// the anchors.
+func TestGoesOn(t *testing.T) {
 	design := drawn(t, 8, 4)
 	opt := Options{AnchorEvery: 3, RepeatShare: .3}
 	folder := t.TempDir()
-	stubborn := newMemory()
-	stubborn.write = func(string, dataset.Dataset) error { return errFull }
-	if _, err := stubborn.run(context.Background(), design, newScript(), folder, opt); !errors.Is(err, errFull) {
-		t.Fatalf("got error %v, want that of the dataset's disk", err)
-	}
-	whole := journalOf(t, folder)
-	want, err := newMemory().run(context.Background(), design, newScript(), t.TempDir(), opt)
+	whole := unwritten(t, design, newScript(), folder, opt)
+	want, err := collect(context.Background(), design, newScript(), folder, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for size := 0; size <= len(whole); size++ {
-		if !tried(whole, size) {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(folder, journalName), whole[:size], 0o666); err != nil {
+	lines := bytes.SplitAfter(whole, []byte("\n"))
+	for kept := range lines {
+		folder := t.TempDir()
+		if err := os.WriteFile(filepath.Join(folder, journalName), bytes.Join(lines[:kept], nil), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		backend := newScript()
-		got, err := newMemory().run(context.Background(), design, backend, folder, opt)
+		got, err := collect(context.Background(), design, backend, folder, opt)
 		if err != nil {
-			t.Fatalf("cut at %d: %v", size, err)
+			t.Fatalf("%d lines: %v", kept, err)
 		}
 		sameSamples(t, got, want)
-		if size == len(whole) && backend.calls != 0 {
-			t.Errorf("the whole journal: %d measurements, want none", backend.calls)
-		}
-		// At most the line in progress is measured again, plus the anchors.
-		if kept, all := bytes.Count(whole[:size], []byte("\n")), bytes.Count(whole, []byte("\n")); backend.calls > all-kept+2+2*anchorTries {
-			t.Errorf("cut at %d: %d measurements with %d of %d lines kept", size, backend.calls, kept, all)
+		if left := len(lines) - 1 - kept; backend.calls > left+2+2*anchorTries || left == 0 && backend.calls != 0 {
+			t.Errorf("%d measurements with %d lines left", backend.calls, left)
 		}
 	}
 }
 
-// The run after the next reads the lines that follow a torn line.
-func TestTornTwice(t *testing.T) {
-	design := drawn(t, 12, 4)
-	opt := Options{AnchorEvery: 3, RepeatShare: .3}
-	folder := t.TempDir()
-	want, err := newMemory().run(context.Background(), design, newScript(), t.TempDir(), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 30 {
-		ctx, cancel := context.WithCancel(context.Background())
-		backend := newScript()
-		backend.compute = func(call int, g *dataset.Group) (Timing, error) {
-			if call == 5 {
-				cancel()
-			}
-			return steadyTiming(g), nil
-		}
-		got, err := newMemory().run(ctx, design, backend, folder, opt)
-		cancel()
-		if err == nil {
-			sameSamples(t, got, want)
-			return
-		}
-		if !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
-		content := journalOf(t, folder)
-		if err := os.WriteFile(filepath.Join(folder, journalName), content[:len(content)-7], 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Error("the runs do not get on")
-}
-
-func TestDamagedInTheMiddle(t *testing.T) {
+// A damaged journal, one of another program and one that is in use are refused before anything
+// is measured.
+func TestOtherFiles(t *testing.T) {
 	design := drawn(t, 8, 0)
 	folder := t.TempDir()
-	stubborn := newMemory()
-	stubborn.write = func(string, dataset.Dataset) error { return errFull }
-	if _, err := stubborn.run(context.Background(), design, newScript(), folder, Options{}); !errors.Is(err, errFull) {
+	damaged := bytes.Replace(unwritten(t, design, newScript(), folder, Options{}), []byte(`"fwd":[`), []byte(`"fwd":[1`), 1)
+	path := filepath.Join(folder, journalName)
+	refused := func(want string) {
+		t.Helper()
+		backend := newScript()
+		if _, err := collect(context.Background(), design, backend, folder, Options{}); err == nil || !strings.Contains(err.Error(), want) || backend.calls != 0 {
+			t.Errorf("got error %v and %d measurements, want %q and none", err, backend.calls, want)
+		}
+	}
+	if err := os.WriteFile(path, damaged, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	whole := journalOf(t, folder)
-	last := bytes.LastIndexByte(whole[:len(whole)-1], '\n') + 1
-	if records, size, err := parseJournal(whole[:len(whole)-3]); err != nil || size != last || len(records) == 0 {
-		t.Errorf("a torn line: got %d bytes, error %v, want %d", size, err, last)
-	}
-	damaged := slices.Clone(whole)
-	damaged[last-2] = 'x'
-	if err := os.WriteFile(filepath.Join(folder, journalName), damaged, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	backend := newScript()
-	if _, err := newMemory().run(context.Background(), design, backend, folder, Options{}); err == nil || !strings.Contains(err.Error(), "is damaged") || backend.calls != 0 {
-		t.Errorf("got error %v and %d measurements, want one that says damaged, and none", err, backend.calls)
-	}
+	refused("is damaged")
 	if !bytes.Equal(journalOf(t, folder), damaged) {
 		t.Error("the damaged journal was changed")
 	}
-}
-
-// If the disk is full at any point, the run ends with an error, and continues when
-// there is room.
-func TestFullDisk(t *testing.T) {
-	design := drawn(t, 10, 3)
-	opt := Options{AnchorEvery: 4, RepeatShare: .2}
-	want, err := newMemory().run(context.Background(), design, newScript(), t.TempDir(), opt)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	other, _, err := journal.Open[map[string]int](path)
+	if err == nil {
+		err = other.Append(map[string]int{"other": 1})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := t.TempDir()
-	for room := 0; room < 3500; room += 37 {
-		for _, stuck := range []bool{false, true} {
-			full := newMemory()
-			full.open = func(path string) (file, error) {
-				f, err := openFile(path)
-				return &small{file: unsynced{f}, room: room, stuck: stuck}, err
-			}
-			_, err := full.run(context.Background(), design, newScript(), folder, opt)
-			if room > 3000 && err == nil {
-				continue // it fits
-			}
-			if !errors.Is(err, errFull) || !strings.Contains(err.Error(), "make room") {
-				t.Fatalf("room for %d bytes: got error %v", room, err)
-			}
-			got, err := newMemory().run(context.Background(), design, newScript(), folder, opt)
-			if err != nil {
-				t.Fatalf("room for %d bytes, and then enough: %v", room, err)
-			}
-			sameSamples(t, got, want)
-		}
-	}
-}
-
-// TestSyncs runs on a clock that stands still but for the sleeps of a slow backend.
-func TestSyncs(t *testing.T) { synctest.Test(t, syncsOfRuns) }
-
-func syncsOfRuns(t *testing.T) {
-	syncs := 0
-	m := newMemory()
-	m.open = func(path string) (file, error) {
-		f, err := openFile(path)
-		return counting{f, &syncs}, err
-	}
-	slow := newScript()
-	slow.compute = func(_ int, g *dataset.Group) (Timing, error) {
-		time.Sleep(quickLine + 5*time.Millisecond)
-		return steadyTiming(g), nil
-	}
-	if _, err := m.run(context.Background(), drawn(t, 5, 0), slow, t.TempDir(), Options{RepeatShare: -1}); err != nil {
+	refused("another process")
+	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if syncs < 5 {
-		t.Errorf("5 slow samples: synced %d times, want after each", syncs)
-	}
-	syncs = 0
-	if _, err := m.run(context.Background(), drawn(t, 200, 0), newScript(), t.TempDir(), Options{AnchorEvery: 50}); err != nil {
-		t.Fatal(err)
-	}
-	if syncs < 4 || syncs > 50 {
-		t.Errorf("200 fast samples in 4 blocks: synced %d times, want once a block and not for each", syncs)
-	}
-}
-
-type counting struct {
-	file
-	syncs *int
-}
-
-func (c counting) Sync() error { *c.syncs++; return nil }
-
-func TestTwoCollectors(t *testing.T) {
-	folder := t.TempDir()
-	// A lock file that a killed process left does not lock the folder.
-	if err := os.WriteFile(filepath.Join(folder, lockName), []byte("999999\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	backend, second := newScript(), newScript()
-	backend.compute = func(call int, g *dataset.Group) (Timing, error) {
-		if call == 10 {
-			_, err := newMemory().run(context.Background(), drawn(t, 30, 0), second, folder, Options{})
-			if err == nil || !strings.Contains(err.Error(), "another process") || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
-				t.Errorf("the second collector: got error %v, want one that names the first", err)
-			}
-		}
-		return steadyTiming(g), nil
-	}
-	if _, err := newMemory().run(context.Background(), drawn(t, 30, 0), backend, folder, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if second.calls != 0 {
-		t.Errorf("the second collector measured %d times", second.calls)
-	}
+	refused("of another run")
 }
 
 // A journal of another run is refused, and the error names the difference.
@@ -416,7 +281,7 @@ func TestOtherJournal(t *testing.T) {
 			}
 			return steadyTiming(g), nil
 		}
-		if _, err := newMemory().run(ctx, design, backend, folder, Options{Tool: "v1"}); !errors.Is(err, context.Canceled) {
+		if _, err := collect(ctx, design, backend, folder, Options{Tool: "v1"}); !errors.Is(err, context.Canceled) {
 			t.Fatalf("got error %v, want %v", err, context.Canceled)
 		}
 		return folder
@@ -443,7 +308,7 @@ func TestOtherJournal(t *testing.T) {
 			before := journalOf(t, folder)
 			backend, opt, other := newScript(), Options{Tool: "v1"}, drawn(t, 12, 3)
 			c.change(backend, &other, &opt)
-			_, err := newMemory().run(context.Background(), other, backend, folder, opt)
+			_, err := collect(context.Background(), other, backend, folder, opt)
 			if err == nil || backend.calls != 0 {
 				t.Fatalf("got error %v and %d measurements, want a refusal", err, backend.calls)
 			}
@@ -472,13 +337,13 @@ func TestFirstHardwareStands(t *testing.T) {
 		}
 		return steadyTiming(g), nil
 	}
-	if _, err := newMemory().run(ctx, design, backend, folder, Options{}); !errors.Is(err, context.Canceled) {
+	if _, err := collect(ctx, design, backend, folder, Options{}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
 	backend.compute = nil
 	backend.provenance.Hardware.HBMGBps *= 1.01
 	var seen []Progress
-	got, err := newMemory().run(context.Background(), design, backend, folder, Options{OnProgress: func(p Progress) { seen = append(seen, p) }})
+	got, err := collect(context.Background(), design, backend, folder, Options{OnProgress: func(p Progress) { seen = append(seen, p) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -549,13 +414,13 @@ func TestOrderIsShuffled(t *testing.T) {
 
 func TestShardsMerge(t *testing.T) {
 	design := drawn(t, 60, 10)
-	whole, err := newMemory().run(context.Background(), design, newScript(), t.TempDir(), Options{RepeatShare: -1})
+	whole, err := collect(context.Background(), design, newScript(), t.TempDir(), Options{RepeatShare: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var parts []dataset.Dataset
 	for i := range 3 {
-		part, err := newMemory().run(context.Background(), drawn(t, 60, 10), newScript(), t.TempDir(), Options{Shard: Shard{i + 1, 3}, RepeatShare: -1})
+		part, err := collect(context.Background(), drawn(t, 60, 10), newScript(), t.TempDir(), Options{Shard: Shard{i + 1, 3}, RepeatShare: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -597,7 +462,7 @@ func TestBadOptionsAndDesigns(t *testing.T) {
 	} {
 		backend := newScript()
 		folder := filepath.Join(t.TempDir(), "new")
-		_, err := newMemory().run(context.Background(), c.design, backend, folder, c.opt)
+		_, err := collect(context.Background(), c.design, backend, folder, c.opt)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
 		}
@@ -612,7 +477,7 @@ func TestIDsAreIndices(t *testing.T) {
 	for i := range design.Compute.Samples {
 		design.Compute.Samples[i].ID = 0
 	}
-	got, err := newMemory().run(context.Background(), design, newScript(), t.TempDir(), Options{})
+	got, err := collect(context.Background(), design, newScript(), t.TempDir(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -668,11 +533,7 @@ func TestFailures(t *testing.T) {
 	told := make(map[string]string)
 	folder := t.TempDir()
 	opt := Options{RepeatShare: -1, OnFailure: func(f Failure) { told[fmt.Sprint(f.Part, f.ID)] = f.Code }}
-	stubborn := newMemory()
-	stubborn.write = func(string, dataset.Dataset) error { return errFull }
-	if _, err := stubborn.run(context.Background(), design, backend, folder, opt); !errors.Is(err, errFull) {
-		t.Fatal(err)
-	}
+	unwritten(t, design, backend, folder, opt)
 	want := map[string]string{
 		"groups3": "oom", "groups5": "crash", "groups9": "times", "groups11": "times", "groups13": "times", "groups15": "times",
 		"groups17": "internal", "exchanges4": "times",
@@ -691,7 +552,7 @@ func TestFailures(t *testing.T) {
 	clear(times)
 	clear(told)
 	backend.compute = func(_ int, g *dataset.Group) (Timing, error) { times[g.ID]++; return steadyTiming(g), nil }
-	got, err := newMemory().run(context.Background(), design, backend, folder, opt)
+	got, err := collect(context.Background(), design, backend, folder, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -731,13 +592,13 @@ func TestTooManyFailures(t *testing.T) {
 			return steadyTiming(g), nil
 		}
 		folder := t.TempDir()
-		_, err := newMemory().run(context.Background(), drawn(t, 300, 0), backend, folder, Options{MaxFailures: c.max})
+		_, err := collect(context.Background(), drawn(t, 300, 0), backend, folder, Options{MaxFailures: c.max})
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "it broke") {
 			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
 		}
 		// The measurements so far are kept.
 		backend.compute = nil
-		got, err := newMemory().run(context.Background(), drawn(t, 300, 0), backend, folder, Options{})
+		got, err := collect(context.Background(), drawn(t, 300, 0), backend, folder, Options{})
 		if err != nil || len(got.Compute.Samples) != 300 {
 			t.Errorf("%s: then: got error %v", c.name, err)
 		}
@@ -747,7 +608,7 @@ func TestTooManyFailures(t *testing.T) {
 func TestAllFail(t *testing.T) {
 	backend := newScript()
 	backend.compute = func(int, *dataset.Group) (Timing, error) { return Timing{}, errors.New("it broke") }
-	if _, err := newMemory().run(context.Background(), drawn(t, 12, 0), backend, t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "anchor") {
+	if _, err := collect(context.Background(), drawn(t, 12, 0), backend, t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "anchor") {
 		t.Errorf("got error %v, want one that there is no anchor", err)
 	}
 }
@@ -760,7 +621,7 @@ func TestLostMeterEndsTheRun(t *testing.T) {
 		}
 		return steadyTiming(g), nil
 	}
-	_, err := newMemory().run(context.Background(), drawn(t, 60, 0), backend, t.TempDir(), Options{})
+	_, err := collect(context.Background(), drawn(t, 60, 0), backend, t.TempDir(), Options{})
 	if !errors.Is(err, ErrLost) || backend.calls != 22 {
 		t.Errorf("got error %v after %d measurements, want ErrLost at once", err, backend.calls)
 	}
@@ -776,7 +637,7 @@ func (l limited) Supports(c string) bool { return slices.Contains(l.caps, c) }
 
 func TestUnsupportedIsToldFirst(t *testing.T) {
 	backend := limited{newScript(), []string{protocol.CapCompute, "sgd", "fp32"}}
-	_, err := newMemory().run(context.Background(), drawn(t, 30, 4), backend, t.TempDir(), Options{})
+	_, err := collect(context.Background(), drawn(t, 30, 4), backend, t.TempDir(), Options{})
 	if err == nil || backend.calls != 0 {
 		t.Fatalf("got error %v and %d measurements", err, backend.calls)
 	}
@@ -789,12 +650,12 @@ func TestUnsupportedIsToldFirst(t *testing.T) {
 	for i := range unequal.Compute.Tables {
 		unequal.Compute.Tables[i].Features[0].LengthCV = .5
 	}
-	_, err = newMemory().run(context.Background(), unequal, backend, t.TempDir(), Options{})
+	_, err = collect(context.Background(), unequal, backend, t.TempDir(), Options{})
 	if want := `bags of unequal length, "length_cv" (30 of 34 samples)`; err == nil || !strings.Contains(err.Error(), want) || backend.calls != 0 {
 		t.Errorf("got error %v and %d measurements, want %q and none", err, backend.calls, want)
 	}
 	backend.caps = append(backend.caps, "rowwise_adagrad", protocol.CapComm)
-	if _, err := newMemory().run(context.Background(), drawn(t, 30, 4), backend, t.TempDir(), Options{}); err != nil {
+	if _, err := collect(context.Background(), drawn(t, 30, 4), backend, t.TempDir(), Options{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -402,11 +402,11 @@ func TestRunOverRestarts(t *testing.T) {
 		if mode == "recovers" {
 			w.hangs = 1
 		}
-		got, err := newMemory().run(context.Background(), design, w, t.TempDir(), Options{OnFailure: func(f Failure) { t.Errorf("%s: %v", mode, f) }})
+		got, err := collect(context.Background(), design, w, t.TempDir(), Options{OnFailure: func(f Failure) { t.Errorf("%s: %v", mode, f) }})
 		if err != nil {
 			t.Fatalf("%s: %v", mode, err)
 		}
-		want, err := newMemory().run(context.Background(), design, startFake(t, fakeOptions("work")), t.TempDir(), Options{})
+		want, err := collect(context.Background(), design, startFake(t, fakeOptions("work")), t.TempDir(), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

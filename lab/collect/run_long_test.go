@@ -1,9 +1,0 @@
-//go:build long
-
-package collect
-
-import "testing"
-
-func TestTornAtEveryByte(t *testing.T) {
-	torn(t, func([]byte, int) bool { return true })
-}
