@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
@@ -17,9 +18,12 @@ import (
 // Faults is a line that names the device and the table.
 type InvalidPlacement struct{ Faults []string }
 
+// maxFaultLines is the number of faults that Error prints.
+const maxFaultLines = 50
+
 // Error returns the first faults, one on each line, and the number of the others.
 func (e *InvalidPlacement) Error() string {
-	return "the cost of the placement cannot be estimated:\n" + joinFaults(e.Faults)
+	return "the cost of the placement cannot be estimated:\n" + words.Lines(e.Faults, maxFaultLines)
 }
 
 // checkPlacement returns an *InvalidPlacement with all faults of a placement's shards.

@@ -1,16 +1,11 @@
 package prototype_test
 
 import (
-	"context"
-	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/neuroshard/neuroshard/cost/prototype"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/search"
 )
 
 // placements fills a scorer of each of 16 tasks at random, so that branches
@@ -65,61 +60,4 @@ func BenchmarkScorer(b *testing.B) {
 			i++
 		}
 	})
-}
-
-// BenchmarkSearch plans the reference tasks, nets prepared anew for each; the
-// median is of single tasks.
-func BenchmarkSearch(b *testing.B) {
-	m, tables := models(b, ".pt"), pool(b)
-	for _, setting := range settings {
-		tasks := problems(b, tables, setting)
-		for _, method := range []search.Method{search.Paper, search.Default} {
-			for _, workers := range []int{1, 2} {
-				b.Run(fmt.Sprintf("%s/%s/workers=%d", setting, method, workers), func(b *testing.B) {
-					var times []time.Duration
-					for b.Loop() {
-						for _, p := range tasks {
-							start := time.Now()
-							planned(b, m, p, method, workers)
-							times = append(times, time.Since(start))
-						}
-					}
-					slices.Sort(times)
-					b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "median-ms")
-					b.ReportMetric(float64(times[len(times)*95/100].Microseconds())/1000, "p95-ms")
-				})
-			}
-		}
-	}
-}
-
-func planned(b *testing.B, m *prototype.Models, p *problem.Problem, method search.Method, workers int) {
-	estimates, err := m.NewEstimates(p)
-	if err != nil {
-		b.Fatal(err)
-	}
-	result, err := search.Run(context.Background(), p, func() search.Scorer { return estimates.NewScorer() }, search.Options{Method: method, Workers: workers, ColumnsOnly: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, held := range result.Shards {
-		bytes := int64(0)
-		for _, s := range held {
-			bytes += int64(p.ShardMemory(s).Tables())
-		}
-		if bytes > int64(p.ShardBudget(0)) {
-			b.Fatalf("a device holds %d bytes, want at most %d", bytes, p.ShardBudget(0))
-		}
-	}
-}
-
-// BenchmarkEstimates prepares the nets for a task and embeds its tables.
-func BenchmarkEstimates(b *testing.B) {
-	m := models(b, ".pt")
-	p := problems(b, pool(b), "d4_m16")[0]
-	for b.Loop() {
-		if _, err := m.NewEstimates(p); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

@@ -10,7 +10,6 @@ import (
 	"io"
 	"math"
 	"path"
-	"strings"
 
 	"github.com/neuroshard/neuroshard/internal/torchfile"
 )
@@ -21,28 +20,14 @@ import (
 //	NAME/data.pkl --> torchfile: dicts, lists and tensors; no code is run
 //	NAME/data/K   <-- a tensor is a part of storage K, of a stated size
 
-// The bounds of a checkpoint.
-const (
-	maxPickleBytes = torchfile.MaxBytes
-	maxEntries     = 4096
-)
-
 // readCheckpoint reads a net from a checkpoint: a dict with "state_dict", the
 // standardisation ("feature_means" and "feature_stds") and, in a comm net, "ndevices".
-func readCheckpoint(name string, data []byte) (*content, error) {
-	c, err := contentOf(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return c, nil
-}
-
-func contentOf(data []byte) (*content, error) {
+func readCheckpoint(data []byte) (*content, error) {
 	archive, err := openArchive(data)
 	if err != nil {
 		return nil, err
 	}
-	program, err := archive.read("data.pkl", maxPickleBytes)
+	program, err := archive.read("data.pkl", torchfile.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -56,38 +41,65 @@ func contentOf(data []byte) (*content, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data.pkl: %w", err)
 	}
-	return archive.content(value)
-}
-
-// content takes what a net needs from a checkpoint's value.
-func (a *archive) content(value any) (*content, error) {
 	top, ok := value.(*torchfile.Dict)
 	if !ok {
 		return nil, errors.New("the checkpoint does not hold a dict")
 	}
 	c := &content{tensors: map[string]tensor{}}
-	for i := 0; i+1 < len(top.Items); i += 2 {
-		key, value := top.Items[i], top.Items[i+1]
-		var err error
-		switch key {
+	for i := 0; i+1 < len(top.Items) && err == nil; i += 2 {
+		switch value := top.Items[i+1]; top.Items[i] {
 		case "state_dict":
-			err = a.state(c, value)
+			err = archive.state(c, value)
 		case "feature_means":
-			c.means, err = a.tensor("feature_means", value)
+			c.means, err = archive.tensor("feature_means", value)
 		case "feature_stds":
-			c.stds, err = a.tensor("feature_stds", value)
+			c.stds, err = archive.tensor("feature_stds", value)
 		case "ndevices":
-			devices, ok := value.(int64)
-			if !ok {
-				err = errors.New("ndevices is not an integer")
-			}
+			devices, _ := value.(int64)
 			c.devices = int(devices)
 		}
-		if err != nil {
-			return nil, err
+	}
+	return c, err
+}
+
+// archive is the zip file of a checkpoint.
+type archive struct {
+	files  *zip.Reader
+	folder string
+	// loaded holds the numbers of storages by key. left is the number of numbers that
+	// may still be loaded.
+	loaded map[string][]float32
+	left   int64
+}
+
+func openArchive(data []byte) (*archive, error) {
+	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range z.File {
+		if folder, name := path.Split(f.Name); name == "data.pkl" {
+			return &archive{files: z, folder: folder, loaded: map[string][]float32{}, left: maxElements}, nil
 		}
 	}
-	return c, nil
+	return nil, errors.New("no NAME/data.pkl inside: is it a file written by torch.save?")
+}
+
+// read returns the bytes of a file. It fails if the file has more than most bytes.
+func (a *archive) read(name string, most int) ([]byte, error) {
+	f, err := a.files.Open(a.folder + name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(data) > most {
+		return nil, fmt.Errorf("%s: more than %d bytes", name, most)
+	}
+	return data, nil
 }
 
 // state reads the tensors of a net's layers.
@@ -97,10 +109,7 @@ func (a *archive) state(c *content, value any) error {
 		return errors.New("state_dict is not a dict")
 	}
 	for i := 0; i+1 < len(state.Items); i += 2 {
-		name, isText := state.Items[i].(string)
-		if _, isTensor := state.Items[i+1].(*torchfile.Tensor); !isText || !isTensor {
-			return errors.New("state_dict holds a value that is not a tensor with a name")
-		}
+		name, _ := state.Items[i].(string)
 		t, err := a.tensor(name, state.Items[i+1])
 		if err != nil {
 			return err
@@ -114,7 +123,7 @@ func (a *archive) state(c *content, value any) error {
 func (a *archive) tensor(name string, value any) (tensor, error) {
 	view, ok := value.(*torchfile.Tensor)
 	if !ok {
-		return tensor{}, fmt.Errorf("%s is not a tensor", name)
+		return tensor{}, fmt.Errorf("%q is not a tensor", name)
 	}
 	data, err := a.numbers(view.Storage)
 	if err != nil {
@@ -128,91 +137,12 @@ func (a *archive) tensor(name string, value any) (tensor, error) {
 	return tensor{shape, data[first:end:end]}, nil
 }
 
-// short shortens a text from a file, so that an error can quote it.
-func short(s string) string {
-	if len(s) > 300 {
-		return s[:300] + "..."
-	}
-	return s
-}
-
-// archive is the zip file of a checkpoint.
-type archive struct {
-	// files holds the files by their names inside the checkpoint's folder.
-	files map[string]*zip.File
-	// loaded holds the numbers of storages by key. left is the number of numbers that
-	// may still be loaded.
-	loaded map[string][]float32
-	left   int64
-}
-
-func openArchive(data []byte) (*archive, error) {
-	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		return nil, err
-	}
-	if len(z.File) > maxEntries {
-		return nil, fmt.Errorf("%d files inside: a checkpoint of this net has at most %d", len(z.File), maxEntries)
-	}
-	a := &archive{files: map[string]*zip.File{}, loaded: map[string][]float32{}, left: maxElements}
-	folder := ""
-	for _, f := range z.File {
-		if dir, name := path.Split(f.Name); name == "data.pkl" {
-			if folder != "" {
-				return nil, errors.New("two files data.pkl inside")
-			}
-			folder = dir
-		}
-	}
-	if folder == "" {
-		return nil, errors.New("no NAME/data.pkl inside: is it a file written by torch.save?")
-	}
-	for _, f := range z.File {
-		if name, ok := strings.CutPrefix(f.Name, folder); ok {
-			if a.files[name] != nil {
-				return nil, fmt.Errorf("file %q occurs twice inside", f.Name)
-			}
-			a.files[name] = f
-		}
-	}
-	if a.files["byteorder"] != nil {
-		if order, err := a.read("byteorder", 16); err != nil || string(order) != "little" {
-			return nil, errors.New("its numbers are not little-endian")
-		}
-	}
-	return a, nil
-}
-
-// read returns the bytes of a file. It fails if the file has more than most bytes.
-func (a *archive) read(name string, most int) ([]byte, error) {
-	f := a.files[name]
-	if f == nil {
-		return nil, fmt.Errorf("no file %q inside", name)
-	}
-	if f.UncompressedSize64 > uint64(most) {
-		return nil, fmt.Errorf("%s: %d bytes, want at most %d", name, f.UncompressedSize64, most)
-	}
-	r, err := f.Open()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	defer r.Close()
-	data, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	if len(data) > most {
-		return nil, fmt.Errorf("%s: more than %d bytes", name, most)
-	}
-	return data, nil
-}
-
 // numbers returns the numbers of a storage.
 func (a *archive) numbers(s *torchfile.Storage) ([]float32, error) {
 	if data, ok := a.loaded[s.Key]; ok {
 		return data, nil
 	}
-	if s.Count > a.left {
+	if a.left -= s.Count; a.left < 0 {
 		return nil, fmt.Errorf("more than %d numbers: not one of the prototype's nets", maxElements)
 	}
 	size := int(4 * s.Count)
@@ -221,9 +151,8 @@ func (a *archive) numbers(s *torchfile.Storage) ([]float32, error) {
 		return nil, err
 	}
 	if len(raw) != size {
-		return nil, fmt.Errorf("storage %q: %d bytes, want %d", short(s.Key), len(raw), size)
+		return nil, fmt.Errorf("storage %.100q: %d bytes, want %d", s.Key, len(raw), size)
 	}
-	a.left -= s.Count
 	data := make([]float32, s.Count)
 	for i := range data {
 		data[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))

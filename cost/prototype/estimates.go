@@ -24,10 +24,8 @@ type Slice struct{ Table, Dim int }
 type Estimates struct {
 	*packedModels
 	problem  *problem.Problem
-	stack    *f32.Stack           // of the compute net
-	contents map[tableContent]int // equal tables share their vectors
-	tables   []int                // each table's content
-	embedded map[contentSlice][]float32
+	stack    *f32.Stack // of the compute net
+	embedded map[Vector][]float32
 	items    []item
 	index    map[Slice]int
 	// quantum is the size of one unit of the integers. start holds the rounded
@@ -45,11 +43,6 @@ type item struct {
 	dim  int32
 }
 
-// tableContent holds the features of a table without its dim.
-type tableContent struct{ vector Vector }
-
-type contentSlice struct{ content, width int }
-
 // NewEstimates prepares the nets for a valid problem. It fails if the nets are for
 // another number of devices, or if several features read a table, which the
 // prototype does not know.
@@ -57,13 +50,9 @@ func (m *Models) NewEstimates(p *problem.Problem) (*Estimates, error) {
 	if n := p.Topology.Devices; n != m.Devices() {
 		return nil, fmt.Errorf("the comm nets are for %d devices, the problem has %d: choose nets trained on %d, or plan for %d devices", m.Devices(), n, n, m.Devices())
 	}
-	packed := m.packed
-	if packed == nil {
-		packed = pack(m)
-	}
 	estimates := &Estimates{
-		packedModels: packed, problem: p, stack: f32.NewStack(packed.compute.layers...),
-		contents: map[tableContent]int{}, embedded: map[contentSlice][]float32{}, index: map[Slice]int{},
+		packedModels: m.packed, problem: p, stack: f32.NewStack(m.packed.compute.layers...),
+		embedded: map[Vector][]float32{}, index: map[Slice]int{},
 	}
 	for i := range p.Tables {
 		t := &p.Tables[i]
@@ -73,13 +62,6 @@ func (m *Models) NewEstimates(p *problem.Problem) (*Estimates, error) {
 		if len(t.Features) != 1 {
 			return nil, fmt.Errorf("table %q: %d features read it: the prototype's nets only know tables that one feature reads", t.Name, len(t.Features))
 		}
-		key := tableContent{VectorOf(t, 0)}
-		content, ok := estimates.contents[key]
-		if !ok {
-			content = len(estimates.contents)
-			estimates.contents[key] = content
-		}
-		estimates.tables = append(estimates.tables, content)
 	}
 	head := &m.Compute.Head
 	estimates.quantum = estimates.chooseQuantum()
@@ -101,10 +83,10 @@ const headroom = 16
 // of all tables fit 31 bits.
 func (p *Estimates) chooseQuantum() float64 {
 	total := p.compute.bound
-	worst := map[contentSlice]float64{}
+	worst := map[Vector]float64{}
 	for i := range p.problem.Tables {
 		dim := p.problem.Tables[i].Dim
-		key := contentSlice{p.tables[i], dim}
+		key := VectorOf(&p.problem.Tables[i], dim)
 		size, ok := worst[key]
 		for width := dim; !ok; width /= 2 {
 			sum := 0.0
@@ -134,12 +116,11 @@ func (p *Estimates) Item(table, width int) int {
 
 // embed returns the vector that a slice adds to the head's first layer.
 func (p *Estimates) embed(table, width int) []float32 {
-	key := contentSlice{p.tables[table], width}
-	u, ok := p.embedded[key]
+	vector := VectorOf(&p.problem.Tables[table], width)
+	u, ok := p.embedded[vector]
 	if !ok {
-		vector := VectorOf(&p.problem.Tables[table], width)
 		u = p.compute.embed(p.stack, &vector)
-		p.embedded[key] = u
+		p.embedded[vector] = u
 	}
 	return u
 }

@@ -3,27 +3,19 @@ package prototype
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
-	"strings"
+
+	"github.com/neuroshard/neuroshard/internal/words"
 )
 
-// Features is the number of features of a table.
+// Features is the number of features of a table: the keys of a table in table_configs.json and its
+// dim, in the order of their names as strings.
 const Features = 20
-
-// FeatureNames returns the names of the compute net's features, in the order of
-// its inputs: the keys of a table in table_configs.json and its dim, sorted as
-// strings.
-func FeatureNames() []string {
-	names := []string{"dim", "pooling_factor", "row"}
-	for i := range 17 {
-		names = append(names, fmt.Sprintf("bin_%d", i))
-	}
-	slices.Sort(names)
-	return names
-}
 
 // The bounds of a net. They are far above the prototype's nets, which have layers
 // of 128 and are for at most 8 devices.
@@ -33,13 +25,12 @@ const (
 	maxDevices = 1024
 	// maxElements is the most numbers in one file.
 	maxElements = 4 << 20
-	// maxWeight is the largest absolute value of a number, and minStd the smallest
-	// standard deviation of an input. maxReach is the largest output of a stack of
-	// layers for inputs between -1 and 1. With these bounds no input of a valid
-	// problem overflows a float32.
-	maxWeight = 1e9
-	minStd    = 1e-7
-	maxReach  = 1e9
+	// maxMean is the largest absolute mean of an input, and minStd the smallest standard
+	// deviation. maxReach is the largest output of a stack of layers for inputs between -1 and 1.
+	// With these bounds no input of a valid problem overflows a float32.
+	maxMean  = 1e9
+	minStd   = 1e-7
+	maxReach = 1e9
 )
 
 // Layer is one fully connected layer: y = Weight x + Bias.
@@ -80,25 +71,31 @@ func ReadComputeNet(name string, r io.Reader) (*ComputeNet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &faults{file: name}
-	n := &ComputeNet{Scaling: c.scaling(f, Features)}
-	n.Table = c.layers(f, "t_hidden", Features)
-	if len(n.Table) > 0 {
-		head := c.layers(f, "c_hidden", n.Table[len(n.Table)-1].Out)
-		if len(head) == 2 && head[1].Out == 1 {
-			n.Head = [2]Layer(head)
-		} else if len(f.list) == 0 {
-			f.add(0, "the head c_hidden has %d layers: the head of a compute net has 2, the last with one output", len(head))
-		}
-	}
-	if c.names != nil && !slices.Equal(c.names, FeatureNames()) {
-		f.add(0, "the features are %q: a compute net's are %q", c.names, FeatureNames())
-	}
-	c.leftOver(f)
-	if err := f.err(); err != nil {
-		return nil, err
+	n, err := c.computeNet()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return n, nil
+}
+
+func (c *content) computeNet() (*ComputeNet, error) {
+	n := &ComputeNet{}
+	var err error
+	if n.Scaling, err = c.scaling(Features); err != nil {
+		return nil, err
+	}
+	if n.Table, err = c.layers("t_hidden", Features); err != nil {
+		return nil, err
+	}
+	head, err := c.layers("c_hidden", n.Table[len(n.Table)-1].Out)
+	if err != nil {
+		return nil, err
+	}
+	if len(head) != 2 || head[1].Out != 1 {
+		return nil, fmt.Errorf("the head c_hidden has %d layers: the head of a compute net has 2, the last with one output", len(head))
+	}
+	n.Head = [2]Layer(head)
+	return n, c.leftOver()
 }
 
 // ReadCommNet reads a comm net, forward or backward, from a checkpoint or its
@@ -108,44 +105,33 @@ func ReadCommNet(name string, r io.Reader) (*CommNet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &faults{file: name}
-	n := &CommNet{Devices: c.devices}
-	switch inputs := len(c.means.data); {
-	case n.Devices < 1 || n.Devices > maxDevices:
-		f.add(0, "ndevices: %d is not between 1 and %d: is it a comm net?", n.Devices, maxDevices)
-	case inputs == 2*n.Devices:
-		n.Sleeps = true
-	case inputs != n.Devices:
-		f.add(0, "%d inputs for %d devices: a comm net has one or two for each device", inputs, n.Devices)
-	}
-	if len(f.list) == 0 {
-		n.Scaling = c.scaling(f, len(c.means.data))
-		n.Layers = c.layers(f, "hidden", len(c.means.data))
-		if k := len(n.Layers); k > 0 && n.Layers[k-1].Out != n.Devices {
-			f.add(0, "%d outputs for %d devices: a comm net has one for each device", n.Layers[k-1].Out, n.Devices)
-		}
-		if c.names != nil && !slices.Equal(c.names, commNames(n.Devices, n.Sleeps)) {
-			f.add(0, "the features are %q: a comm net's are %q", c.names, commNames(n.Devices, n.Sleeps))
-		}
-		c.leftOver(f)
-	}
-	if err := f.err(); err != nil {
-		return nil, err
+	n, err := c.commNet()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return n, nil
 }
 
-func commNames(devices int, sleeps bool) []string {
-	var names []string
-	for d := range devices {
-		names = append(names, fmt.Sprintf("dim_%d", d))
+func (c *content) commNet() (*CommNet, error) {
+	inputs := len(c.means.data)
+	n := &CommNet{Devices: c.devices, Sleeps: inputs == 2*c.devices}
+	if n.Devices < 1 || n.Devices > maxDevices {
+		return nil, fmt.Errorf("ndevices: %d is not between 1 and %d: is it a comm net?", n.Devices, maxDevices)
 	}
-	for d := range devices {
-		if sleeps {
-			names = append(names, fmt.Sprintf("sleep_%d", d))
-		}
+	if inputs != n.Devices && !n.Sleeps {
+		return nil, fmt.Errorf("%d inputs for %d devices: a comm net has one or two for each device", inputs, n.Devices)
 	}
-	return names
+	var err error
+	if n.Scaling, err = c.scaling(inputs); err != nil {
+		return nil, err
+	}
+	if n.Layers, err = c.layers("hidden", inputs); err != nil {
+		return nil, err
+	}
+	if out := n.Layers[len(n.Layers)-1].Out; out != n.Devices {
+		return nil, fmt.Errorf("%d outputs for %d devices: a comm net has one for each device", out, n.Devices)
+	}
+	return n, c.leftOver()
 }
 
 // tensor is an array of numbers, row-major.
@@ -159,9 +145,7 @@ type content struct {
 	// tensors holds the tensors by name, such as "t_hidden.0.weight".
 	tensors     map[string]tensor
 	means, stds tensor
-	// devices is 0 in a compute net; names is nil in a checkpoint.
-	devices int
-	names   []string
+	devices     int // 0 in a compute net
 }
 
 func readContent(name string, r io.Reader) (*content, error) {
@@ -169,69 +153,63 @@ func readContent(name string, r io.Reader) (*content, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bytes.HasPrefix(data, []byte("PK\x03\x04")) {
-		return readCheckpoint(name, data)
+	var c *content
+	switch {
+	case bytes.HasPrefix(data, []byte("PK\x03\x04")):
+		c, err = readCheckpoint(data)
+	case isObject(data):
+		c, err = readJSONNet(data)
+	default:
+		err = errors.New("neither a PyTorch checkpoint (a zip file, as torch.save writes since 1.6) nor a net in JSON form")
 	}
-	if start := bytes.TrimLeft(data, " \t\r\n"); bytes.HasPrefix(start, []byte("{")) {
-		return readJSONNet(name, data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return nil, fmt.Errorf("%s: neither a PyTorch checkpoint (a zip file, as torch.save writes since 1.6) nor a net in JSON form", name)
+	return c, nil
 }
 
 // scaling returns the standardisation of the given number of inputs.
-func (c *content) scaling(f *faults, inputs int) Scaling {
-	for _, t := range []struct {
-		name   string
-		tensor tensor
-	}{{"feature_means", c.means}, {"feature_stds", c.stds}} {
-		if !slices.Equal(t.tensor.shape, []int{inputs}) {
-			f.add(0, "%s: shape %v, want %v", t.name, t.tensor.shape, []int{inputs})
-			continue
-		}
-		checkNumbers(f, t.name, t.tensor.data)
+func (c *content) scaling(inputs int) (Scaling, error) {
+	if !slices.Equal(c.means.shape, []int{inputs}) || !slices.Equal(c.stds.shape, []int{inputs}) {
+		return Scaling{}, fmt.Errorf("feature_means and feature_stds: shapes %v and %v, want %v: is it a comm net in the place of a compute net, or the reverse?", c.means.shape, c.stds.shape, []int{inputs})
 	}
-	for i, v := range c.stds.data {
-		if !(v >= minStd) {
-			f.add(0, "feature_stds: number %d: %v is not above %v", i, v, minStd)
-			break
+	for i, mean := range c.means.data {
+		if std := c.stds.data[i]; !(math.Abs(float64(mean)) <= maxMean) || !(std >= minStd && std <= math.MaxFloat32) {
+			return Scaling{}, fmt.Errorf("input %d: a mean of %v is above %v, or a standard deviation of %v below %v", i, mean, maxMean, std, minStd)
 		}
 	}
-	return Scaling{c.means.data, c.stds.data}
+	return Scaling{c.means.data, c.stds.data}, nil
 }
 
-// layers returns the layers prefix.0, prefix.1 and so on, and removes their tensors
+// layers returns the layers prefix.0, prefix.1 and so on, at least one, and removes their tensors
 // from the content. The first layer has the given number of inputs.
-func (c *content) layers(f *faults, prefix string, in int) []Layer {
-	var layers []Layer
+func (c *content) layers(prefix string, in int) (layers []Layer, err error) {
 	for i := range maxLayers {
 		weightName, biasName := fmt.Sprintf("%s.%d.weight", prefix, i), fmt.Sprintf("%s.%d.bias", prefix, i)
 		weight, ok := c.tensors[weightName]
-		bias, hasBias := c.tensors[biasName]
-		if !ok && !hasBias {
+		bias := c.tensors[biasName]
+		if !ok {
 			break
 		}
 		delete(c.tensors, weightName)
 		delete(c.tensors, biasName)
 		if len(weight.shape) != 2 || weight.shape[1] != in || weight.shape[0] < 1 || weight.shape[0] > maxWidth {
-			f.add(0, "%s: shape %v, want [1..%d, %d]", weightName, weight.shape, maxWidth, in)
-			return nil
+			return nil, fmt.Errorf("%s: shape %v, want [1..%d, %d]", weightName, weight.shape, maxWidth, in)
 		}
 		out := weight.shape[0]
 		if !slices.Equal(bias.shape, []int{out}) {
-			f.add(0, "%s: shape %v, want %v", biasName, bias.shape, []int{out})
-			return nil
+			return nil, fmt.Errorf("%s: shape %v, want %v", biasName, bias.shape, []int{out})
 		}
-		checkNumbers(f, weightName, weight.data)
-		checkNumbers(f, biasName, bias.data)
 		layers = append(layers, Layer{Out: out, In: in, Weight: weight.data, Bias: bias.data})
 		in = out
 	}
 	if len(layers) == 0 {
-		f.add(0, "%s.0.weight is missing: is it a comm net in the place of a compute net, or the reverse?", prefix)
-	} else if r := reach(layers); !(r <= maxReach) {
-		f.add(0, "layers %s: inputs of 1 may become %.3g, beyond %v: not a trained net", prefix, r, maxReach)
+		return nil, fmt.Errorf("%s.0.weight is missing: is it a comm net in the place of a compute net, or the reverse?", prefix)
 	}
-	return layers
+	if r := reach(layers); !(r <= maxReach) {
+		return nil, fmt.Errorf("layers %s: inputs of 1 may become %.3g, beyond %v: not a trained net", prefix, r, maxReach)
+	}
+	return layers, nil
 }
 
 // reach returns an upper bound on the absolute outputs of the layers for inputs
@@ -252,89 +230,44 @@ func reach(layers []Layer) float64 {
 	return largest
 }
 
-func checkNumbers(f *faults, name string, values []float32) {
-	for i, v := range values {
-		if !(math.Abs(float64(v)) <= maxWeight) {
-			f.add(0, "%s: number %d: %v is not a number of at most %v", name, i, v, maxWeight)
-			return
-		}
+// leftOver fails if a tensor is part of no layer: the file is then of another net.
+func (c *content) leftOver() error {
+	if len(c.tensors) > 0 {
+		names := slices.Sorted(maps.Keys(c.tensors))
+		return fmt.Errorf("tensors of no known layer: %s", words.List(names, 5))
 	}
+	return nil
 }
 
-// leftOver reports tensors that are part of no layer: the file is then of another
-// net.
-func (c *content) leftOver(f *faults) {
-	var names []string
-	for name := range c.tensors {
-		names = append(names, name)
+func readJSONNet(data []byte) (*content, error) {
+	type layer struct {
+		Name   string    `json:"name"`
+		Out    int       `json:"out"`
+		In     int       `json:"in"`
+		Weight []float32 `json:"weight"`
+		Bias   []float32 `json:"bias"`
 	}
-	slices.Sort(names)
-	if len(names) > 0 {
-		f.add(0, "tensors of no known layer: %s", strings.Join(names[:min(len(names), 5)], ", "))
+	var n struct {
+		Devices  int       `json:"ndevices"`
+		Means    []float32 `json:"feature_means"`
+		Stds     []float32 `json:"feature_stds"`
+		TableMLP []layer   `json:"table_mlp"`
+		PredMLP  []layer   `json:"pred_mlp"`
+		MLP      []layer   `json:"mlp"`
 	}
-}
-
-// jsonNet is the JSON form of a net.
-type jsonNet struct {
-	DType    string      `json:"dtype"`
-	Devices  int         `json:"ndevices"`
-	Names    []string    `json:"feature_names"`
-	Means    []float32   `json:"feature_means"`
-	Stds     []float32   `json:"feature_stds"`
-	TableMLP []jsonLayer `json:"table_mlp"`
-	PredMLP  []jsonLayer `json:"pred_mlp"`
-	MLP      []jsonLayer `json:"mlp"`
-}
-
-type jsonLayer struct {
-	Name   string    `json:"name"`
-	Out    int       `json:"out"`
-	In     int       `json:"in"`
-	Weight []float32 `json:"weight"`
-	Bias   []float32 `json:"bias"`
-}
-
-func readJSONNet(name string, data []byte) (*content, error) {
-	f := &faults{file: name}
-	var n jsonNet
-	if !decode(f, data, 1, &n) {
-		return nil, f.err()
-	}
-	if n.DType != "" && n.DType != "float32" {
-		f.add(0, "dtype %q: only float32 is known", n.DType)
+	if err := json.Unmarshal(data, &n); err != nil {
+		return nil, err
 	}
 	c := &content{
-		tensors: map[string]tensor{},
-		means:   tensor{[]int{len(n.Means)}, n.Means},
-		stds:    tensor{[]int{len(n.Stds)}, n.Stds},
-		devices: n.Devices,
-		names:   n.Names,
+		tensors: map[string]tensor{}, devices: n.Devices,
+		means: tensor{[]int{len(n.Means)}, n.Means}, stds: tensor{[]int{len(n.Stds)}, n.Stds},
 	}
-	total := 0
 	for _, l := range slices.Concat(n.TableMLP, n.PredMLP, n.MLP) {
-		line := 1 + bytes.Count(data[:max(0, bytes.Index(data, jsonName(l.Name)))], []byte{'\n'})
-		total += len(l.Weight) + len(l.Bias)
-		if _, ok := c.tensors[l.Name+".weight"]; ok {
-			f.add(line, "layer %q occurs twice", l.Name)
-		}
 		if l.In < 1 || l.In > maxWidth || l.Out < 1 || l.Out > maxWidth || len(l.Weight) != l.In*l.Out || len(l.Bias) != l.Out {
-			f.add(line, "layer %q: %d weights and %d biases do not fit %d inputs and %d outputs", l.Name, len(l.Weight), len(l.Bias), l.In, l.Out)
-			continue
+			return nil, fmt.Errorf("layer %q: %d weights and %d biases do not fit %d inputs and %d outputs", l.Name, len(l.Weight), len(l.Bias), l.In, l.Out)
 		}
 		c.tensors[l.Name+".weight"] = tensor{[]int{l.Out, l.In}, l.Weight}
 		c.tensors[l.Name+".bias"] = tensor{[]int{l.Out}, l.Bias}
 	}
-	if total > maxElements {
-		f.add(0, "%d numbers: a net has at most %d", total, maxElements)
-	}
-	if err := f.err(); err != nil {
-		return nil, err
-	}
 	return c, nil
-}
-
-// jsonName returns a layer's name as it is written in the file.
-func jsonName(name string) []byte {
-	quoted, _ := json.Marshal(name)
-	return quoted
 }

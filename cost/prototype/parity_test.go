@@ -267,22 +267,6 @@ func TestScorerConforms(t *testing.T) {
 	}
 }
 
-// TestItemOfOtherForms: the nets only know slices of columns in HBM, and a caller who asks
-// for others has a bug.
-func TestItemOfOtherForms(t *testing.T) {
-	m, tables := models(t, ".pt"), pool(t)
-	known, err := m.NewEstimates(problems(t, tables, settings[0])[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if got, want := recover(), "prototype: the nets only know slices of columns in HBM"; got != want {
-			t.Errorf("got panic %v, want %q", got, want)
-		}
-	}()
-	known.NewScorer().Item(0, 64, problem.Form{ShardingType: problem.RowWise})
-}
-
 // find runs a search; ok is false where it finds no plan that fits.
 func find(t testing.TB, m *prototype.Models, p *problem.Problem, method search.Method, workers int) (result search.Result, ok bool) {
 	t.Helper()

@@ -51,27 +51,26 @@ type Models struct {
 }
 
 // Load reads the compute net and both comm nets, each from a checkpoint or in
-// JSON form, and checks that they belong together. It reports all errors together.
+// JSON form, and checks that they belong together.
 func Load(compute, forward, backward File) (*Models, error) {
 	m := &Models{}
-	var found [3]error
-	m.Compute, found[0] = ReadComputeNet(compute.Name, compute.Reader)
-	m.Forward, found[1] = ReadCommNet(forward.Name, forward.Reader)
-	m.Backward, found[2] = ReadCommNet(backward.Name, backward.Reader)
-	if err := join(found[:]); err != nil {
+	var err error
+	if m.Compute, err = ReadComputeNet(compute.Name, compute.Reader); err != nil {
 		return nil, err
 	}
-	if !m.Forward.Sleeps {
-		found[1] = fmt.Errorf("%s: a backward net (its inputs are only dim sums) where the forward net belongs", forward.Name)
-	}
-	if m.Backward.Sleeps {
-		found[2] = fmt.Errorf("%s: a forward net (its inputs are dim sums and start times) where the backward net belongs", backward.Name)
-	}
-	if m.Forward.Devices != m.Backward.Devices {
-		found[0] = fmt.Errorf("%s is for %d devices, %s for %d: choose two nets for the same number of devices", forward.Name, m.Forward.Devices, backward.Name, m.Backward.Devices)
-	}
-	if err := join(found[:]); err != nil {
+	if m.Forward, err = ReadCommNet(forward.Name, forward.Reader); err != nil {
 		return nil, err
+	}
+	if m.Backward, err = ReadCommNet(backward.Name, backward.Reader); err != nil {
+		return nil, err
+	}
+	switch {
+	case !m.Forward.Sleeps:
+		return nil, fmt.Errorf("%s: a backward net (its inputs are only dim sums) where the forward net belongs", forward.Name)
+	case m.Backward.Sleeps:
+		return nil, fmt.Errorf("%s: a forward net (its inputs are dim sums and start times) where the backward net belongs", backward.Name)
+	case m.Forward.Devices != m.Backward.Devices:
+		return nil, fmt.Errorf("%s is for %d devices, %s for %d: choose two nets for the same number of devices", forward.Name, m.Forward.Devices, backward.Name, m.Backward.Devices)
 	}
 	m.packed = pack(m)
 	return m, nil

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/neuroshard/neuroshard/internal/torchfile"
 )
 
 // archiveOf returns a checkpoint's zip file with the given pickle, and a
@@ -51,33 +53,13 @@ func TestCheckpointRefuses(t *testing.T) {
 	good := tensorOf(storageOf("0", 4), "K\x00", "K\x02K\x02\x86", "K\x02K\x01\x86")
 	for _, c := range []struct{ name, program, want string }{
 		{"a command", "cos\nsystem\n(" + text("id") + "tR.", `"os.system"`},
-		{"a builtin", "\x80\x02c__builtin__\neval\n(" + text("1") + "tR.", `"__builtin__.eval"`},
-		{"the object of all classes", "c__builtin__\nobject\n.", `"__builtin__.object"`},
 		{"a storage of another kind", strings.Replace(storageOf("0", 4), "Float", "Double", 1) + ".", "a tensor in a torch.DoubleStorage: the tensors of a net are float32"},
-		{"a global from the stack", text("os") + text("system") + "\x93.", `"os.system"`},
-		{"an instance", "(ios\nsystem\n.", "opcode 0x69"},
-		{"a new object", ")\x81.", "opcode 0x81"},
-		{"an extension", "\x82\x01.", "opcode 0x82"},
-		{"a long text", "X\xff\xff\xff\xff.", "a text of 4294967295 bytes"},
-		{"a long frame", "\x95\xff\xff\xff\xff\xff\xff\xff\x7f.", "more values than it holds"},
-		{"an end without value", ".", "more values than it holds"},
-		{"no end", "}", "ends early"},
-		{"nothing", "", "ends early"},
-		{"deep nesting", strings.Repeat("(", 5000) + ".", "more values than tensors need"},
-		{"many opcodes", strings.Repeat("N0", 40_000) + ".", "opcodes"},
-		{"odd items", "}(Nu.", "items for a value that is not a list or dict"},
-		{"a mark too few", "t.", "more values than it holds"},
 		{"no dict", "N.", "not hold a dict"},
-		{"a list inside itself", "]q\x00h\x00ah\x00)R.", "it calls a value that is not a known function"},
-		{"a storage that is not there", "}" + text("feature_means") + tensorOf(storageOf("9", 4), "K\x00", "K\x04\x85", "K\x01\x85") + "s.", `"data/9"`},
+		{"a storage that is not there", "}" + text("feature_means") + tensorOf(storageOf("9", 4), "K\x00", "K\x04\x85", "K\x01\x85") + "s.", `data/9`},
 		{"a storage that is too short", "}" + text("feature_means") + tensorOf(storageOf("0", 5), "K\x00", "K\x04\x85", "K\x01\x85") + "s.", "16 bytes, want 20"},
-		{"a storage of two sizes", "}" + text("feature_means") + good + "s" + text("feature_stds") + tensorOf(storageOf("0", 3), "K\x00", "K\x03\x85", "K\x01\x85") + "s.", "two types or sizes"},
 		{"a huge storage", "}" + text("feature_means") + "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\nFloatStorage\n" + text("0") + text("cpu") + "J\xff\xff\xff\x7ftQ" + "K\x00K\x04\x85K\x01\x85\x89NtRs.", "more than"},
-		{"a tensor beyond its storage", "}" + text("feature_means") + tensorOf(storageOf("0", 4), "K\x01", "K\x04\x85", "K\x01\x85") + "s.", "4 numbers from 1 on in a storage of 4"},
-		{"a huge tensor", "}" + text("feature_means") + tensorOf(storageOf("0", 4), "K\x00", "J\xff\xff\xff\x7fJ\xff\xff\xff\x7f\x86", "K\x01K\x01\x86") + "s.", "a tensor of shape [2147483647 2147483647]"},
-		{"a negative shape", "}" + text("feature_means") + tensorOf(storageOf("0", 4), "K\x00", "J\xff\xff\xff\xff\x85", "K\x01\x85") + "s.", "shape [-1]"},
-		{"a transposed tensor", "}" + text("feature_means") + tensorOf(storageOf("0", 4), "K\x00", "K\x02K\x02\x86", "K\x01K\x02\x86") + "s.", "row by row"},
-		{"a state of numbers", "}" + text("state_dict") + "ccollections\nOrderedDict\n)R(" + text("a") + "K\x01us.", "not a tensor with a name"},
+		{"a state of numbers", "}" + text("state_dict") + "ccollections\nOrderedDict\n)R(" + text("a") + "K\x01us.", `"a" is not a tensor`},
+		{"no state", "}" + text("state_dict") + "Ns.", "state_dict is not a dict"},
 		{"no tensors", "}.", "feature_means"},
 	} {
 		_, err := ReadComputeNet("net.pt", bytes.NewReader(archiveOf(c.program)))
@@ -85,7 +67,7 @@ func TestCheckpointRefuses(t *testing.T) {
 			t.Errorf("%s: got error %v, want one of net.pt with %q", c.name, err, c.want)
 		}
 	}
-	c, err := readCheckpoint("net.pt", archiveOf("}"+text("feature_means")+good+"s."))
+	c, err := readCheckpoint(archiveOf("}" + text("feature_means") + good + "s."))
 	if err != nil || len(c.means.data) != 4 || c.means.data[3] != 1 || len(c.means.shape) != 2 {
 		t.Errorf("a good tensor: got %v, error %v; want four ones of shape [2 2]", c, err)
 	}
@@ -114,16 +96,13 @@ func TestArchiveRefuses(t *testing.T) {
 		{"the old format", []byte("\x80\x02\x8a\x0a"), "neither a PyTorch checkpoint"},
 		{"no archive", []byte("PK\x03\x04 and no more"), "zip"},
 		{"no pickle", write("net/version"), "no NAME/data.pkl"},
-		{"two pickles", write("a/data.pkl", "b/data.pkl"), "two files data.pkl"},
-		{"a file twice", write("a/data.pkl", "a/data/0", "a/data/0"), "occurs twice"},
-		{"many files", write(append(make([]string, maxEntries), "a/data.pkl")...), "at most 4096"},
 	} {
 		if _, err := ReadCommNet("x.pt", bytes.NewReader(c.data)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want one with %q", c.name, err, c.want)
 		}
 	}
-	bomb := archiveOf(strings.Repeat("N", maxPickleBytes) + ".")
-	if _, err := ReadCommNet("x.pt", bytes.NewReader(bomb)); err == nil || !strings.Contains(err.Error(), "want at most 1048576") {
+	bomb := archiveOf(strings.Repeat("N", torchfile.MaxBytes) + ".")
+	if _, err := ReadCommNet("x.pt", bytes.NewReader(bomb)); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
 		t.Errorf("a large pickle: got error %v, want one of its size", err)
 	}
 }
@@ -144,19 +123,14 @@ func TestJSONNet(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{`"ndevices": 1`, `"ndevices": 0`, "ndevices: 0 is not between 1 and 1024"},
 		{`"ndevices": 1`, `"ndevices": 3`, "1 inputs for 3 devices"},
-		{`"ndevices": 1`, `"ndevices": "1"`, "net.json:1: "},
-		{`"dim_0"`, `"dim_1"`, `["dim_1"]: a comm net's are ["dim_0"]`},
 		{`"feature_means": [1]`, `"feature_means": [1, 2, 3]`, "3 inputs for 1 devices"},
-		{`"feature_stds": [2]`, `"feature_stds": [0]`, "feature_stds: number 0: 0 is not above"},
-		{`"feature_stds": [2]`, `"feature_stds": [1, 2]`, "feature_stds: shape [2], want [1]"},
-		{`[3]`, `[3, 3]`, "net.json:3: layer \"hidden.0\": 2 weights"},
-		{`[3]`, `[1e12]`, "hidden.0.weight: number 0: 1e+12"},
-		{`[3]`, `[1e39]`, "net.json:3: "},
+		{`"feature_stds": [2]`, `"feature_stds": [0]`, "standard deviation of 0 below"},
+		{`"feature_stds": [2]`, `"feature_stds": [1, 2]`, "shapes [1] and [2], want [1]"},
+		{`[3]`, `[3, 3]`, "net.json: layer \"hidden.0\": 2 weights"},
 		{`[3]`, `[1e9]`, "not a trained net"},
-		{`[3]`, `[3`, "net.json:3: "},
+		{`[3]`, `[3`, "net.json: invalid"},
 		{`hidden.0`, `hidden.1`, "hidden.0.weight is missing"},
 		{`[4]}]}`, `[4]}, {"name": "x", "out": 1, "in": 1, "weight": [3], "bias": [4]}]}`, "no known layer: x.bias, x.weight"},
-		{`float32`, `float16`, `dtype "float16"`},
 	} {
 		_, err := ReadCommNet("net.json", strings.NewReader(strings.Replace(onesNet, c.old, c.new, 1)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -180,8 +154,8 @@ func TestLoadRefusesMixedNets(t *testing.T) {
 		files [3]File
 		want  []string
 	}{
-		{[3]File{open("compute.pt"), open("comm_4_bw.pt"), open("comm_4_fw.pt")}, []string{"comm_4_bw.pt: a backward net", "comm_4_fw.pt: a forward net"}},
-		{[3]File{open("comm_4_fw.pt"), open("compute.pt"), open("comm_4_bw.pt")}, []string{"comm_4_fw.pt: ", "compute.pt: "}},
+		{[3]File{open("compute.pt"), open("comm_4_bw.pt"), open("comm_4_fw.pt")}, []string{"comm_4_bw.pt: a backward net"}},
+		{[3]File{open("comm_4_fw.pt"), open("compute.pt"), open("comm_4_bw.pt")}, []string{"comm_4_fw.pt: "}},
 		{[3]File{open("compute.pt"), open("comm_4_fw.pt"), {"one.json", strings.NewReader(onesNet)}}, []string{"comm_4_fw.pt is for 4 devices, one.json for 1"}},
 	} {
 		_, err := Load(c.files[0], c.files[1], c.files[2])
@@ -209,21 +183,20 @@ func TestTextFiles(t *testing.T) {
 		{tasks, "1,2 4,8\n\n3 16\n", nil},
 		{tasks, packed.String(), nil},
 		{tasks, packed.String()[:20], []string{"f: "}},
-		{tasks, "", []string{"f: no tasks"}},
-		{tasks, "1,2 4,8\n1,2 4\n1 x\n1\n-1 4\n1 6\n", []string{"f:2: 2 table ids and 1 dims", `f:3: "x" is not an integer`, "f:4: got 1 fields", "f:5: table id -1", "f:6: dim 6"}},
-		{tasks, strings.Repeat("1\n", 30), []string{"f: and 10 more errors"}},
+		{tasks, "", []string{"f: 0 tasks"}},
+		{tasks, "1,2 4,8\n1,2 4\n1 x\n1\n-1 4\n1 6\n", []string{`f:3: "x" is not a list of integers`}},
+		{tasks, "1,2 4,8\n1,2 4\n", []string{"f: task 1: 2 table ids and 1 dims"}},
+		{tasks, "1\n", []string{"f:1: got 1 fields"}},
+		{tasks, "-1 4\n", []string{"f: task 0: table id -1"}},
+		{tasks, "1 6\n", []string{"f: task 0: dim 6"}},
 		{tasks, `{"tasks": [{"table_ids": [1], "dims": [4]}]}`, nil},
-		{tasks, "{\"tasks\": [\n{\"table_ids\": [1], \"dims\": [4]},\n{\"table_ids\": [1], \"dims\": []}]}", []string{"f:3: 1 table ids and 0 dims"}},
-		{tasks, "{\"tasks\": [\n{\"table_ids\": [1],\n \"dims\": \"4\"}]}", []string{"f:3: "}},
-		{tasks, "{\"tasks\": 3}", []string{"f:1: want a JSON list"}},
-		{tasks, "{\"ndevices\": -1, \"max_mem_gb\": -1,\n\"tasks\": [3]}", []string{"f: ndevices: -1", "f: max_mem_gb: -1", "f:2: "}},
-		{tasks, "{\n\n\"tasks\"}", []string{"f:3: "}},
+		{tasks, "{\"tasks\": [\n{\"table_ids\": [1], \"dims\": [4]},\n{\"table_ids\": [1], \"dims\": []}]}", []string{"f: task 1: 1 table ids and 0 dims"}},
+		{tasks, "{\"tasks\": 3}", []string{"f: json"}},
+		{tasks, `{"ndevices": -1, "tasks": [{"table_ids": [1], "dims": [4]}]}`, []string{"f: ndevices: -1"}},
 		{results, `[{"task": 1, "shards": [[0]]}]`, nil},
-		{results, `[]`, []string{"f:1: no results"}},
-		{results, `{}`, []string{"f:1: want a JSON list"}},
-		{results, "[{\"task\": 1},\n{\"shards\": []},\n{\"task\": \"x\"}]", []string{"f:2: task: -1", "f:3: "}},
-		{results, "[{\"task\": 1}\n] 3", []string{"f:2: want nothing after"}},
-		{results, "[{\"task\": 1}\n", []string{"f:2: "}},
+		{results, `[]`, []string{"f: 0 results"}},
+		{results, `{}`, []string{"f: json"}},
+		{results, `[{"task": 1}, {"task": -1}]`, []string{"f: result 1: task -1"}},
 	} {
 		err := c.read(c.input)
 		if (err == nil) != (c.want == nil) {
@@ -274,20 +247,6 @@ func FuzzReadCheckpoint(f *testing.F) {
 				starts = make([]float64, n.Devices)
 			}
 			finite(t, n.Predict(dims, starts)...)
-		}
-	})
-}
-
-// FuzzPickle goes past the archive, to the program.
-func FuzzPickle(f *testing.F) {
-	f.Add("}" + text("feature_means") + tensorOf(storageOf("0", 4), "K\x00", "K\x04\x85", "K\x01\x85") + "s.")
-	f.Add("}(Nu.")
-	f.Add("]q\x00h\x00ah\x00)R.")
-	f.Add("ccollections\nOrderedDict\n)R(" + text("a") + "K\x01u}" + text("_metadata") + "Nsb.")
-	f.Fuzz(func(t *testing.T, program string) {
-		c, err := readCheckpoint("f", archiveOf(program))
-		if err == nil && len(c.means.data)+len(c.stds.data) > 8 {
-			t.Errorf("got %d numbers out of a file that holds 4", len(c.means.data)+len(c.stds.data))
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package prototype
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -31,12 +30,9 @@ type Result struct {
 	Steps  []int   `json:"steps"`
 	Shards [][]int `json:"shards"`
 	// Valid is true for a plan that fits; Cost, in ms, is nil otherwise.
-	Valid       bool          `json:"valid"`
-	Cost        *float64      `json:"cost"`
-	Parts       ResultDevices `json:"device"`
-	WallSeconds float64       `json:"wall_s"`
-	// Line is where the record begins in its file.
-	Line int `json:"-"`
+	Valid bool          `json:"valid"`
+	Cost  *float64      `json:"cost"`
+	Parts ResultDevices `json:"device"`
 }
 
 // ResultDevices are the numbers of a result, one for each device. Times are in ms.
@@ -50,33 +46,24 @@ type ResultDevices struct {
 }
 
 // ReadResults reads a list of results, gzipped or not. A record needs only its task
-// and its plan; other fields may be missing. All errors are reported together, with
-// their lines.
+// and its plan; other fields may be missing.
 func ReadResults(name string, r io.Reader) ([]Result, error) {
 	data, err := readAll(name, r)
 	if err != nil {
 		return nil, err
 	}
-	f := &faults{file: name}
 	var results []Result
-	for _, e := range elements(f, data, 1, maxResults) {
-		record := Result{Task: -1, Line: e.line}
-		if !decode(f, e.RawMessage, e.line, &record) {
-			continue
-		}
-		if record.Task < 0 || record.Task >= maxTasks {
-			f.add(e.line, "task: %d is not between 0 and %d: number tasks as in their file", record.Task, maxTasks-1)
-		}
-		if len(record.Shards) > maxDevices || len(record.Steps) > maxTaskTables {
-			f.add(e.line, "%d devices and %d steps: want at most %d and %d", len(record.Shards), len(record.Steps), maxDevices, maxTaskTables)
-		}
-		results = append(results, record)
-	}
-	if len(results) == 0 && len(f.list) == 0 {
-		f.add(1+bytes.Count(data, []byte{'\n'}), "no results")
-	}
-	if err := f.err(); err != nil {
+	if err := decode(name, data, &results); err != nil {
 		return nil, err
+	}
+	if len(results) == 0 || len(results) > maxResults {
+		return nil, fmt.Errorf("%s: %d results, want 1 to %d", name, len(results), maxResults)
+	}
+	for i := range results {
+		r := &results[i]
+		if r.Task < 0 || r.Task >= maxTasks || len(r.Shards) > maxDevices || len(r.Steps) > maxTaskTables {
+			return nil, fmt.Errorf("%s: result %d: task %d, %d devices and %d steps: want at most %d, %d and %d", name, i, r.Task, len(r.Shards), len(r.Steps), maxTasks-1, maxDevices, maxTaskTables)
+		}
 	}
 	return results, nil
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
-// Vector holds a table's features as FeatureNames orders them.
+// Vector holds a table's features in the order of the compute net's inputs.
 type Vector [Features]float64
 
 // binOrder holds, for each use-count class, its place in a Vector. Names are sorted

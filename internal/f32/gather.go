@@ -2,8 +2,6 @@ package f32
 
 import "unsafe"
 
-//go:generate go -C gen run ./gather -out ../gather_amd64.s -stubs ../gather_stubs_amd64.go -pkg f32
-
 // Gather sums rows of a table that is far larger than the caches. The processor's
 // own prefetcher cannot predict the rows, so Gather prefetches the rows of later
 // picks while it sums earlier ones.

@@ -131,8 +131,8 @@ func (p *Packed) mulAdd(transA bool, m int, a []float32, lda int, c []float32, l
 	for k0 := 0; k0 < p.k; k0 += blockK {
 		depth := min(blockK, p.k-k0)
 		block := p.buf[k0*width : (k0+depth)*width]
-		for i := 0; i < m; i += panelM {
-			rows := min(panelM, m-i)
+		for i, rows := 0, 0; i < m; i += rows {
+			rows = kernelRows(m - i)
 			left := &a[i*strideRow+k0*strideK]
 			for j := 0; j < p.n; j += panelN {
 				panel := &block[j*depth]
@@ -150,6 +150,14 @@ func (p *Packed) mulAdd(transA bool, m int, a []float32, lda int, c []float32, l
 			}
 		}
 	}
+}
+
+// kernelRows returns the number of rows, of those left, that the next kernel takes.
+func kernelRows(left int) int {
+	if left < panelM && left > 1 {
+		return left &^ 1
+	}
+	return min(left, panelM)
 }
 
 // checkMatrix panics unless a slice can hold rows x columns.

@@ -2,9 +2,7 @@ package f32
 
 // layer.go holds the kernels that train dense layers: products that are rectified
 // before they are stored, products that read their matrices in place, and sums of
-// rows. gen/layer writes the twins.
-
-//go:generate go -C gen run ./layer -out ../layer_amd64.s -stubs ../layer_stubs_amd64.go -pkg f32
+// rows.
 
 // Rectify sets the m x n matrix C to max(0, bias + A B) for the packed k x n
 // matrix B: a layer and its ReLU. bias has n elements; C must not overlap the
@@ -111,12 +109,13 @@ func Outer(scratch *Packed, m, n, k int, a []float32, lda int, b []float32, ldb 
 // outerRows returns the number of rows, of those left, that the next kernel takes: six
 // or four if possible, because with fewer rows the multipliers wait for their own sums.
 func outerRows(left int) int {
-	switch {
-	case left == 8 || left == 4:
+	switch left {
+	case 4, 5, 8, 9:
 		return 4
-	default:
-		return min(left, panelM)
+	case 1, 2, 3:
+		return 1
 	}
+	return panelM
 }
 
 // PickSums sets each row of dst to the sum of rows of src: row i to that of the

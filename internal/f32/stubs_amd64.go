@@ -4,35 +4,125 @@
 
 package f32
 
-// kernel1 adds 1 rows of A times a packed panel of 16 columns to C. Strides are in elements.
+// kernel6 adds 6 rows of A times a packed panel of 16 columns to C. Strides are in elements.
 //
 //go:noescape
-func kernel1(depth int, a *float32, strideRow int, strideK int, b *float32, c *float32, ldc int)
-
-// kernel2 adds 2 rows of A times a packed panel of 16 columns to C. Strides are in elements.
-//
-//go:noescape
-func kernel2(depth int, a *float32, strideRow int, strideK int, b *float32, c *float32, ldc int)
-
-// kernel3 adds 3 rows of A times a packed panel of 16 columns to C. Strides are in elements.
-//
-//go:noescape
-func kernel3(depth int, a *float32, strideRow int, strideK int, b *float32, c *float32, ldc int)
+func kernel6(depth int, a *float32, strideRow int, strideK int, b *float32, c *float32, ldc int)
 
 // kernel4 adds 4 rows of A times a packed panel of 16 columns to C. Strides are in elements.
 //
 //go:noescape
 func kernel4(depth int, a *float32, strideRow int, strideK int, b *float32, c *float32, ldc int)
 
-// kernel5 adds 5 rows of A times a packed panel of 16 columns to C. Strides are in elements.
+// kernel2 adds 2 rows of A times a packed panel of 16 columns to C. Strides are in elements.
 //
 //go:noescape
-func kernel5(depth int, a *float32, strideRow int, strideK int, b *float32, c *float32, ldc int)
+func kernel2(depth int, a *float32, strideRow int, strideK int, b *float32, c *float32, ldc int)
 
-// kernel6 adds 6 rows of A times a packed panel of 16 columns to C. Strides are in elements.
+// kernel1 adds 1 rows of A times a packed panel of 16 columns to C. Strides are in elements.
 //
 //go:noescape
-func kernel6(depth int, a *float32, strideRow int, strideK int, b *float32, c *float32, ldc int)
+func kernel1(depth int, a *float32, strideRow int, strideK int, b *float32, c *float32, ldc int)
+
+// outer6 adds to 6 rows of 16 columns of C the product of A's columns and B's.
+//
+//go:noescape
+func outer6(depth int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int)
+
+// outer4 adds to 4 rows of 16 columns of C the product of A's columns and B's.
+//
+//go:noescape
+func outer4(depth int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int)
+
+// outer1 adds to 1 rows of 16 columns of C the product of A's columns and B's.
+//
+//go:noescape
+func outer1(depth int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int)
+
+// forward sets 6 rows of C, of panels x 16 columns, to the rectified sum of the biases and A's rows times packed panels.
+//
+//go:noescape
+func forward(panels int, depth int, a *float32, lda int, b *float32, bias *float32, c *float32, ldc int)
+
+// back sets 6 rows of C, of panels x 16 columns, to A's rows times packed panels where act, which lies as C does, is above zero, and to zero elsewhere.
+//
+//go:noescape
+func back(panels int, depth int, a *float32, lda int, b *float32, act *float32, c *float32, ldc int)
+
+// sumRows32 adds the first 32 columns of the rows of src to dst, row by row. There is at least one.
+//
+//go:noescape
+func sumRows32(rows int, src *float32, ld int, dst *float32)
+
+// sumPicked32 sets 32 columns of dst to the sums of the rows of src that each list picks. There is at least one list; picks is the start of the first.
+//
+//go:noescape
+func sumPicked32(lists int, offsets *int32, picks *int32, src *float32, ld int, dst *float32, ldd int)
+
+// sumRows16 adds the first 16 columns of the rows of src to dst, row by row. There is at least one.
+//
+//go:noescape
+func sumRows16(rows int, src *float32, ld int, dst *float32)
+
+// sumPicked16 sets 16 columns of dst to the sums of the rows of src that each list picks. There is at least one list; picks is the start of the first.
+//
+//go:noescape
+func sumPicked16(lists int, offsets *int32, picks *int32, src *float32, ld int, dst *float32, ldd int)
+
+// gather4 sets 4 columns of each list's row of dst to the sum of the rows of src that the list picks in order. There is at least one list; the bits of mask in a pick are its row; last is the last pick that may be read ahead.
+//
+//go:noescape
+func gather4(lists int, offsets *int64, picks *uint64, mask uint64, ahead int, last int, src *float32, ld int, dst *float32, ldd int)
+
+// gatherWeighted4 sets 4 columns of each list's row of dst to the sum of the rows of src that the list picks, each times its weight, in order. There is at least one list; the bits of mask in a pick are its row; last is the last pick that may be read ahead.
+//
+//go:noescape
+func gatherWeighted4(lists int, offsets *int64, picks *uint64, mask uint64, ahead int, last int, src *float32, ld int, dst *float32, ldd int, weights *float32)
+
+// gather8 sets 8 columns of each list's row of dst to the sum of the rows of src that the list picks in order. There is at least one list; the bits of mask in a pick are its row; last is the last pick that may be read ahead.
+//
+//go:noescape
+func gather8(lists int, offsets *int64, picks *uint64, mask uint64, ahead int, last int, src *float32, ld int, dst *float32, ldd int)
+
+// gatherWeighted8 sets 8 columns of each list's row of dst to the sum of the rows of src that the list picks, each times its weight, in order. There is at least one list; the bits of mask in a pick are its row; last is the last pick that may be read ahead.
+//
+//go:noescape
+func gatherWeighted8(lists int, offsets *int64, picks *uint64, mask uint64, ahead int, last int, src *float32, ld int, dst *float32, ldd int, weights *float32)
+
+// gather16 sets 16 columns of each list's row of dst to the sum of the rows of src that the list picks in order. There is at least one list; the bits of mask in a pick are its row; last is the last pick that may be read ahead.
+//
+//go:noescape
+func gather16(lists int, offsets *int64, picks *uint64, mask uint64, ahead int, last int, src *float32, ld int, dst *float32, ldd int)
+
+// gatherWeighted16 sets 16 columns of each list's row of dst to the sum of the rows of src that the list picks, each times its weight, in order. There is at least one list; the bits of mask in a pick are its row; last is the last pick that may be read ahead.
+//
+//go:noescape
+func gatherWeighted16(lists int, offsets *int64, picks *uint64, mask uint64, ahead int, last int, src *float32, ld int, dst *float32, ldd int, weights *float32)
+
+// gather32 sets 32 columns of each list's row of dst to the sum of the rows of src that the list picks in order. There is at least one list; the bits of mask in a pick are its row; last is the last pick that may be read ahead.
+//
+//go:noescape
+func gather32(lists int, offsets *int64, picks *uint64, mask uint64, ahead int, last int, src *float32, ld int, dst *float32, ldd int)
+
+// gatherWeighted32 sets 32 columns of each list's row of dst to the sum of the rows of src that the list picks, each times its weight, in order. There is at least one list; the bits of mask in a pick are its row; last is the last pick that may be read ahead.
+//
+//go:noescape
+func gatherWeighted32(lists int, offsets *int64, picks *uint64, mask uint64, ahead int, last int, src *float32, ld int, dst *float32, ldd int, weights *float32)
+
+// gather64 sets 64 columns of each list's row of dst to the sum of the rows of src that the list picks in order. There is at least one list; the bits of mask in a pick are its row; last is the last pick that may be read ahead.
+//
+//go:noescape
+func gather64(lists int, offsets *int64, picks *uint64, mask uint64, ahead int, last int, src *float32, ld int, dst *float32, ldd int)
+
+// gatherWeighted64 sets 64 columns of each list's row of dst to the sum of the rows of src that the list picks, each times its weight, in order. There is at least one list; the bits of mask in a pick are its row; last is the last pick that may be read ahead.
+//
+//go:noescape
+func gatherWeighted64(lists int, offsets *int64, picks *uint64, mask uint64, ahead int, last int, src *float32, ld int, dst *float32, ldd int, weights *float32)
+
+// prefetchLines asks for the cache lines from p on. bytes is above 0.
+//
+//go:noescape
+func prefetchLines(p *float32, bytes int)
 
 // axpyAVX2 is axpyGeneric; it does not fuse, so the bytes are the same.
 //

@@ -12,22 +12,46 @@ import (
 // assembly twins.
 var fast = cpu.X86.HasAVX2 && cpu.X86.HasFMA
 
-// kernel adds rows rows of A (1 to 6, depth elements each) times a packed panel
+// kernel adds rows rows of A (1, 2, 4 or 6, depth elements each) times a packed panel
 // to 16 columns of C.
 func kernel(rows, depth int, a *float32, strideRow, strideK int, b, c *float32, ldc int) {
 	switch rows {
 	case 6:
 		kernel6(depth, a, strideRow, strideK, b, c, ldc)
-	case 5:
-		kernel5(depth, a, strideRow, strideK, b, c, ldc)
 	case 4:
 		kernel4(depth, a, strideRow, strideK, b, c, ldc)
-	case 3:
-		kernel3(depth, a, strideRow, strideK, b, c, ldc)
 	case 2:
 		kernel2(depth, a, strideRow, strideK, b, c, ldc)
 	default:
 		kernel1(depth, a, strideRow, strideK, b, c, ldc)
+	}
+}
+
+// outer adds the product of 1, 4 or 6 columns of A and of 16 of B, depth elements each, to C.
+func outer(rows, depth int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int) {
+	switch rows {
+	case 6:
+		outer6(depth, a, lda, b, ldb, c, ldc)
+	case 4:
+		outer4(depth, a, lda, b, ldb, c, ldc)
+	default:
+		outer1(depth, a, lda, b, ldb, c, ldc)
+	}
+}
+
+func sumRowsFast(columns, rows int, src []float32, ld int, dst []float32) {
+	if columns == 32 {
+		sumRows32(rows, &src[0], ld, &dst[0])
+	} else {
+		sumRows16(rows, &src[0], ld, &dst[0])
+	}
+}
+
+func pickSums(columns int, offsets, picks []int32, src []float32, lds int, dst []float32, ldd int) {
+	if columns == 32 {
+		sumPicked32(len(offsets)-1, &offsets[0], &picks[0], &src[0], lds, &dst[0], ldd)
+	} else {
+		sumPicked16(len(offsets)-1, &offsets[0], &picks[0], &src[0], lds, &dst[0], ldd)
 	}
 }
 

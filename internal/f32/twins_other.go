@@ -4,10 +4,27 @@ package f32
 
 const fast = false
 
-// kernel is only called where fast is true.
+// These are only called where fast is true.
+
 func kernel(rows, depth int, a *float32, strideRow, strideK int, b, c *float32, ldc int) {
-	panic("f32: no micro-kernel in this build")
+	panic(noTwin)
 }
+
+func forward(panels, depth int, a *float32, lda int, b, bias, c *float32, ldc int) { panic(noTwin) }
+
+func back(panels, depth int, a *float32, lda int, b, act, c *float32, ldc int) { panic(noTwin) }
+
+func outer(rows, depth int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int) {
+	panic(noTwin)
+}
+
+func sumRowsFast(columns, rows int, src []float32, ld int, dst []float32) { panic(noTwin) }
+
+func pickSums(columns int, offsets, picks []int32, src []float32, lds int, dst []float32, ldd int) {
+	panic(noTwin)
+}
+
+const noTwin = "f32: no assembly in this build"
 
 func axpy(alpha float32, x, y []float32) { axpyGeneric(alpha, x, y) }
 

@@ -20,9 +20,23 @@ const (
 
 func main() {
 	ConstraintExpr("amd64,!noasm")
-	for rows := 1; rows <= 6; rows++ {
+	for _, rows := range []int{6, 4, 2, 1} {
 		kernel(rows)
 	}
+	for _, rows := range []int{6, 4, 1} {
+		outer(rows)
+	}
+	forward()
+	back()
+	for _, columns := range []int{32, 16} {
+		sumRows(columns)
+		sumPicked(columns)
+	}
+	for _, columns := range []int{4, 8, 16, 32, 64} {
+		gather(columns, false)
+		gather(columns, true)
+	}
+	prefetch()
 	axpy()
 	dot()
 	add()
@@ -42,32 +56,22 @@ func main() {
 
 // kernel adds rows rows of A times a panel of B to C.
 //
-// Registers: rows x 2 sums, two vectors of B, two broadcast elements of A. The
-// rows of A are found from two pointers, three rows each, because an address
+// The rows of A are found from two pointers, three rows each, because an address
 // can scale its index by 1, 2, 4 or 8 only.
 func kernel(rows int) {
 	TEXT(fmt.Sprintf("kernel%d", rows), NOSPLIT, "func(depth int, a *float32, strideRow, strideK int, b, c *float32, ldc int)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("kernel%d adds %d rows of A times a packed panel of 16 columns to C. Strides are in elements.", rows, rows))
-	depth := Load(Param("depth"), GP64())
-	a := Load(Param("a"), GP64())
-	strideRow := Load(Param("strideRow"), GP64())
-	strideK := Load(Param("strideK"), GP64())
-	b := Load(Param("b"), GP64())
-	c := Load(Param("c"), GP64())
-	ldc := Load(Param("ldc"), GP64())
-	SHLQ(U8(2), strideRow)
-	SHLQ(U8(2), strideK)
-	SHLQ(U8(2), ldc)
-
-	var lower GPVirtual // the fourth row of A
+	depth, a, b, c := argument("depth"), argument("a"), argument("b"), argument("c")
+	strideRow, strideK, ldc := stride("strideRow"), stride("strideK"), stride("ldc")
+	lower := a // the fourth row of A
 	if rows > 3 {
 		lower = GP64()
 		LEAQ(Mem{Base: a, Index: strideRow, Scale: 2}, lower)
 		ADDQ(strideRow, lower)
 	}
 	left := func(row int) Mem {
-		base := Register(a)
+		base := a
 		if row >= 3 {
 			base, row = lower, row-3
 		}
@@ -76,63 +80,19 @@ func kernel(rows int) {
 		}
 		return Mem{Base: base, Index: strideRow, Scale: uint8(row)}
 	}
-
-	sums := make([][2]VecVirtual, rows)
-	for r := range sums {
-		for h := range sums[r] {
-			sums[r][h] = YMM()
-			VXORPS(sums[r][h], sums[r][h], sums[r][h])
-		}
-	}
-	right := [2]VecVirtual{YMM(), YMM()}
-	element := [2]VecVirtual{YMM(), YMM()}
-	step := func(k int) {
-		for h := range right {
-			VMOVUPS(Mem{Base: b, Disp: (k*panelN + h*lanes) * float}, right[h])
-		}
-		for r := range rows {
-			e := element[r%2]
-			VBROADCASTSS(left(r), e)
-			for h := range right {
-				VFMADD231PS(right[h], e, sums[r][h])
+	product := newBlock(rows)
+	product.clear()
+	depths(depth, func(count int) {
+		for k := range count {
+			product.step(left, Mem{Base: b, Disp: k * panelN * float})
+			ADDQ(strideK, a)
+			if rows > 3 {
+				ADDQ(strideK, lower)
 			}
 		}
-		ADDQ(strideK, a)
-		if rows > 3 {
-			ADDQ(strideK, lower)
-		}
-	}
-
-	const unroll = 4
-	SUBQ(U8(unroll), depth)
-	JLT(LabelRef("tail"))
-	Label("loop")
-	for k := range unroll {
-		step(k)
-	}
-	ADDQ(U32(unroll*panelN*float), b)
-	SUBQ(U8(unroll), depth)
-	JGE(LabelRef("loop"))
-	Label("tail")
-	ADDQ(U8(unroll), depth)
-	JZ(LabelRef("done"))
-	Label("single")
-	step(0)
-	ADDQ(U8(panelN*float), b)
-	DECQ(depth)
-	JNZ(LabelRef("single"))
-	Label("done")
-	for r := range sums {
-		for h := range sums[r] {
-			VADDPS(Mem{Base: c, Disp: h * lanes * float}, sums[r][h], sums[r][h])
-			VMOVUPS(sums[r][h], Mem{Base: c, Disp: h * lanes * float})
-		}
-		if r < rows-1 {
-			ADDQ(ldc, c)
-		}
-	}
-	VZEROUPPER()
-	RET()
+		ADDQ(U32(count*panelN*float), b)
+	})
+	product.addTo(c, ldc)
 }
 
 // vectors writes a loop over n elements: body with width 8 where it can, and
@@ -167,6 +127,8 @@ func of[F any](width int, vector, single F) F {
 	}
 	return single
 }
+
+func argument(name string) Register { return Load(Param(name), GP64()) }
 
 func base(name string) Register { return Load(Param(name).Base(), GP64()) }
 

@@ -1,6 +1,3 @@
-// Command gather writes the AVX2 twins that sum picked rows of tables far larger
-// than the caches: gather_amd64.s and the Go declarations beside it. go generate
-// in internal/f32 runs it.
 package main
 
 import (
@@ -11,26 +8,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-const (
-	lanes = 8
-	float = 4 // bytes
-	line  = 64
-	// widest is the number of columns of the widest kernel: eight sums, and eight
-	// registers left for products with weights.
-	widest = 64
-)
+// gather.go writes the twins that sum picked rows of tables far larger than the caches.
 
-func main() {
-	ConstraintExpr("amd64,!noasm")
-	for _, weighted := range []bool{false, true} {
-		gather(4, weighted)
-		for columns := lanes; columns <= widest; columns += lanes {
-			gather(columns, weighted)
-		}
-	}
-	prefetch()
-	Generate()
-}
+const line = 64 // bytes of a cache line
 
 // gather sums the rows that each list picks, columns of them, in registers.
 //
@@ -136,5 +116,3 @@ func prefetch() {
 	JGT(LabelRef("line"))
 	RET()
 }
-
-func argument(name string) Register { return Load(Param(name), GP64()) }

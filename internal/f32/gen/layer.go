@@ -1,6 +1,3 @@
-// Command layer writes the AVX2 and FMA twins that train dense layers:
-// layer_amd64.s and the Go declarations beside it. go generate in internal/f32
-// runs it.
 package main
 
 import (
@@ -11,27 +8,12 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
+// layer.go writes the twins that multiply matrices and train dense layers.
+
 const (
-	blockM = 6  // rows of a block
-	panelN = 16 // columns of a block: two vectors of eight
-	lanes  = 8
-	float  = 4 // bytes
+	blockM = 6 // rows of a block
 	unroll = 4
 )
-
-func main() {
-	ConstraintExpr("amd64,!noasm")
-	forward()
-	back()
-	for rows := 1; rows <= blockM; rows++ {
-		outer(rows)
-	}
-	for _, columns := range []int{32, 16} {
-		sumRows(columns)
-		sumPicked(columns)
-	}
-	Generate()
-}
 
 // block holds the registers of a product of six rows and 16 columns: 12 sums,
 // two vectors of B and two broadcast elements of A.
@@ -72,6 +54,19 @@ func (b *block) step(left func(row int) Mem, right Mem) {
 	}
 }
 
+// addTo adds the sums to the rows of C, and returns.
+func (b *block) addTo(c, ldc Register) {
+	for _, row := range b.sums {
+		for h, sum := range row {
+			VADDPS(Mem{Base: c, Disp: h * lanes * float}, sum, sum)
+			VMOVUPS(sum, Mem{Base: c, Disp: h * lanes * float})
+		}
+		ADDQ(ldc, c)
+	}
+	VZEROUPPER()
+	RET()
+}
+
 // depths writes a loop over depth, which it destroys: unroll steps a turn, then
 // single ones.
 func depths(depth Register, steps func(count int)) {
@@ -90,8 +85,6 @@ func depths(depth Register, steps func(count int)) {
 	JNZ(LabelRef("single"))
 	Label("done")
 }
-
-func argument(name string) Register { return Load(Param(name), GP64()) }
 
 // stride is an argument counted in elements, turned into bytes.
 func stride(name string) Register {
@@ -158,9 +151,9 @@ func none() VecVirtual {
 }
 
 func forward() {
-	TEXT("forwardAVX2", NOSPLIT, "func(panels, depth int, a *float32, lda int, b, bias, c *float32, ldc int)")
+	TEXT("forward", NOSPLIT, "func(panels, depth int, a *float32, lda int, b, bias, c *float32, ldc int)")
 	Pragma("noescape")
-	Doc("forwardAVX2 sets 6 rows of C, of panels x 16 columns, to the rectified sum of the biases and A's rows times packed panels.")
+	Doc("forward sets 6 rows of C, of panels x 16 columns, to the rectified sum of the biases and A's rows times packed panels.")
 	bias := argument("bias")
 	panels(func(sum VecVirtual, to Register, half int) {
 		VADDPS(Mem{Base: bias, Disp: half * lanes * float}, sum, sum)
@@ -169,9 +162,9 @@ func forward() {
 }
 
 func back() {
-	TEXT("backAVX2", NOSPLIT, "func(panels, depth int, a *float32, lda int, b, act, c *float32, ldc int)")
+	TEXT("back", NOSPLIT, "func(panels, depth int, a *float32, lda int, b, act, c *float32, ldc int)")
 	Pragma("noescape")
-	Doc("backAVX2 sets 6 rows of C, of panels x 16 columns, to A's rows times packed panels where act, which lies as C does, is above zero, and to zero elsewhere.")
+	Doc("back sets 6 rows of C, of panels x 16 columns, to A's rows times packed panels where act, which lies as C does, is above zero, and to zero elsewhere.")
 	act := argument("act")
 	// The distance from C to act serves every row.
 	c := argument("c")
@@ -201,15 +194,7 @@ func outer(rows int) {
 			ADDQ(ldb, b)
 		}
 	})
-	for _, row := range product.sums {
-		for h, sum := range row {
-			VADDPS(Mem{Base: c, Disp: h * lanes * float}, sum, sum)
-			VMOVUPS(sum, Mem{Base: c, Disp: h * lanes * float})
-		}
-		ADDQ(ldc, c)
-	}
-	VZEROUPPER()
-	RET()
+	product.addTo(c, ldc)
 }
 
 // sumRows adds rows to dst, columns at a time, with the sums in registers.
