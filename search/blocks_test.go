@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -75,140 +74,6 @@ func inTurn(p *problem.Problem) [][]problem.Shard {
 	return shards
 }
 
-// TestLayoutCountsBlocks: after each of many changes, a layout counts the bytes of the shards, what every device receives from
-// blocks of rows, and the bytes that moved since the first placement. The blocks are equal, in the order of their devices.
-func TestLayoutCountsBlocks(t *testing.T) {
-	p := handMade(unit.GiB, 8, table{1000, 32, 9}, table{77, 16, 4}, table{5, 64, 2}, table{400, 8, 30}, table{10, 4, 1}, table{10, 4, 1})
-	p.Topology.NetworkBandwidth, p.Topology.DevicesPerHost, p.Batch = 1e10, 4, 800
-	newScorer := forHugeCTR(t, p)
-	old := inTurn(p)
-	r := newRun(context.Background(), p, newScorer, inRows())
-	r.catalog.former = newFormer(p, &From{Shards: old})
-	r.forms.choices = make([][]problem.Form, len(p.Tables))
-	a := newAnnealer(r.catalog, newScorer(), 1, r.forms)
-	a.c.former.steer = 1e-9
-	var parts []placed
-	for i, k := range r.catalog.whole() {
-		parts = append(parts, placed{k, int32(i % 8)})
-	}
-	a.reset(parts)
-	seen := map[int]bool{}
-	inBlocks := func(table int) bool {
-		a.gone, a.come = append(a.gone[:0], a.tables[table]...), a.come[:0]
-		n := 2 + a.draw.IntN(6)
-		if !p.Tables[table].CutsByRows(n) {
-			return false
-		}
-		for _, d := range a.draw.Perm(8)[:n] {
-			a.come = append(a.come, placed{a.c.inForm(a.forms.whole[table], p.Tables[table].Dim, problem.Form{Blocks: n}), int32(d)})
-		}
-		return a.fits(false)
-	}
-	for i := range 3000 {
-		if i%2 == 0 && !a.propose() || i%2 > 0 && !inBlocks(i%6) {
-			continue
-		}
-		before := a.softSums
-		if a.try(); a.draw.IntN(2) > 0 {
-			a.undo(before)
-		} else {
-			a.accept()
-		}
-		shards := r.catalog.shards(a.all())
-		received, next := int64(0), make([]problem.Range, len(p.Tables)) // the rows and columns that come next
-		for d, held := range shards {
-			bytes := int64(0)
-			for _, s := range held {
-				received += int64(p.ReceivedOf(s))
-				if n := s.Blocks; n > 0 {
-					seen[n] = true
-					if s.Rows.Start != next[s.Table].Start || s.ShardingType != problem.RowWise || s.Dim() != p.Tables[s.Table].Dim {
-						t.Fatalf("device %d: got block %+v, want one from row %d on", d, s, next[s.Table].Start)
-					}
-					next[s.Table].Start = s.Rows.End
-					s.Rows = problem.Range{End: p.Tables[s.Table].BlockRows(n)} // a shorter last block counts as a full one
-				}
-				bytes += int64(p.ShardMemory(s).Tables())
-			}
-			if a.own[d] != bytes {
-				t.Fatalf("device %d: got %d bytes, want %d", d, a.own[d], bytes)
-			}
-		}
-		for i, rows := range next {
-			if rows.Start != 0 && rows.Start != p.Tables[i].Rows {
-				t.Fatalf("got blocks of %d of %d rows", rows.Start, p.Tables[i].Rows)
-			}
-		}
-		if got := a.c.budget - a.budget; got != received {
-			t.Fatalf("got %d bytes received, want %d", got, received)
-		}
-		if moved := int64(a.c.former.movedShards(shards)); a.moved != moved {
-			t.Fatalf("got %d bytes moved, want %d", a.moved, moved)
-		}
-	}
-	if len(seen) != 6 {
-		t.Errorf("got tables in these numbers of blocks: %v, want 2 to 7", seen)
-	}
-}
-
-// TestBlocksFit: two blocks of rows fit a device that has room for them and for what it receives from the second one, and
-// do not fit with a byte less.
-func TestBlocksFit(t *testing.T) {
-	p := handMade(unit.GiB, 3, table{1000, 32, 9}, table{1000, 32, 9}, table{77, 4, 4})
-	p.Topology.NetworkBandwidth, p.Batch = 1e10, 800
-	newScorer := forHugeCTR(t, p)
-	r := newRun(context.Background(), p, newScorer, inRows())
-	whole := r.catalog.whole()
-	block := r.catalog.inForm(whole[0], 32, problem.Form{Blocks: 2})
-	second := &r.catalog.pieces[block]
-	need := r.catalog.pieces[whole[1]].bytes + second.bytes + second.received
-	if want := int64(267 * 32 * 4); second.received != want { // a third of the batch
-		t.Fatalf("got %d bytes received, want %d", second.received, want)
-	}
-	for missing := range int64(2) {
-		r.catalog.budget = need - missing
-		l := newLayout(r.catalog, r.scorer(), r.forms)
-		l.reset([]placed{{whole[0], 0}, {whole[1], 1}, {whole[2], 2}})
-		l.gone, l.come = append(l.gone[:0], l.tables[0]...), append(l.come[:0], placed{block, 0}, placed{block, 1})
-		if got := l.fits(false); got != (missing == 0) || l.budget != need-missing {
-			t.Errorf("with %d bytes less than needed: got fits %v, and then a budget of %d bytes, want %d", missing, got, l.budget, need-missing)
-		}
-	}
-}
-
-// TestBlocksLeaveHosts: blocks of rows do not lie on just all devices of a host, which is table_row_wise, and slices of columns
-// in such blocks not on just all devices of several.
-func TestBlocksLeaveHosts(t *testing.T) {
-	p := evenProblem(1, 1, 6)
-	p.Topology.DevicesPerHost, p.Tables[0].Dim, p.Engine = 2, 32, problem.HugeCTR
-	c := newCatalog(p, blocked{additiveFactory(p)().(*additive)}, false)
-	for _, test := range []struct {
-		devices []int32
-		blocks  int
-		want    bool
-	}{
-		{[]int32{2, 3}, 2, true},
-		{[]int32{1, 2}, 2, false},
-		{[]int32{0, 1, 2, 3}, 2, true},
-		{[]int32{0, 1, 2, 4}, 2, false},
-		{[]int32{0, 1, 2}, 3, false},
-		{[]int32{0, 1, 2, 3}, 4, false},
-	} {
-		whole := c.whole()[0]
-		k := c.inForm(whole, 32*test.blocks/len(test.devices), problem.Form{Blocks: test.blocks})
-		var parts []placed
-		for _, d := range test.devices {
-			parts = append(parts, placed{k, d})
-		}
-		l := newLayout(c, c.scorer, onlyColumns(c))
-		l.reset([]placed{{whole, 0}})
-		l.gone, l.come = append(l.gone[:0], l.tables[0]...), parts
-		if change, all := changeBreaks(l), breaks(c, parts); change != test.want || all != test.want {
-			t.Errorf("%d blocks on devices %v: got a change that breaks a rule: %v, and a placement: %v, want %v", test.blocks, test.devices, change, all, test.want)
-		}
-	}
-}
-
 // TestSearchCutsRows: a search cuts the rows of the table that takes most of the time, also with a budget of evaluations. It
 // does not for other engines, without row_wise, or if the Scorers do not estimate that.
 func TestSearchCutsRows(t *testing.T) {
@@ -237,21 +102,6 @@ func TestSearchCutsRows(t *testing.T) {
 		if cut != test.want || cut != (r.Cost < 1000) {
 			t.Errorf("engine %q, %+v: got rows on chosen devices: %v, and a cost of %v, want %v", p.Engine, opt, cut, r.Cost, test.want)
 		}
-	}
-}
-
-// TestConstrainedTablesStay: tables that a constraint keeps whole, together, or off some devices or
-// sharding types are not cut by rows over chosen devices.
-func TestConstrainedTablesStay(t *testing.T) {
-	p := handMade(unit.GiB, 4, table{100, 8, 1}, table{100, 8, 1}, table{100, 8, 1}, table{100, 8, 1}, table{100, 8, 1})
-	p.Tables[0].Constraint = problem.Constraint{NoSplit: true}
-	p.Tables[1].Constraint = problem.Constraint{Devices: []int{1}}
-	p.Tables[2].Constraint = problem.Constraint{Colocation: "pair"}
-	p.Tables[3].Constraint = problem.Constraint{ShardingTypes: []problem.ShardingType{problem.TableWise}}
-	p.Topology.ReserveShare = hardware.NoReserve
-	r := newRun(context.Background(), p, forHugeCTR(t, p), inRows())
-	if want := []bool{4: true}; !slices.Equal(r.forms.chosen, want) {
-		t.Errorf("got tables that may be cut by rows: %v, want %v", r.forms.chosen, want)
 	}
 }
 

@@ -39,38 +39,3 @@ func TestFewEvaluationsReachOtherForms(t *testing.T) {
 		}
 	}
 }
-
-// TestTablesOfOtherFormsStayThere plans a table that has to be on all devices beside others that are slices of
-// columns.
-func TestTablesOfOtherFormsStayThere(t *testing.T) {
-	p := &problem.Problem{Batch: 1024, Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 2, ReserveShare: hardware.NoReserve}}
-	for i := range 8 {
-		p.Tables = append(p.Tables, problem.Table{
-			Name: string(rune('A' + i)), Rows: 1000, Dim: 16, Features: []problem.Feature{{PoolingFactor: float64(1 + i)}},
-			Constraint: problem.Constraint{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise}},
-		})
-	}
-	p.Tables[5].Constraint.ShardingTypes = []problem.ShardingType{problem.DataParallel}
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	for _, sums := range []bool{false, true} {
-		r, err := search.Run(context.Background(), p, formsFactory(p, sums), search.Options{
-			ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise, problem.DataParallel},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for table := range p.Tables {
-			on := 0
-			for _, held := range r.Shards {
-				if slices.ContainsFunc(held, func(s problem.Shard) bool { return s.Table == table }) {
-					on++
-				}
-			}
-			if on == 0 || table == 5 && on != len(r.Shards) {
-				t.Errorf("times add up %v: table %d is on %d of %d devices: %v", sums, table, on, len(r.Shards), r.Shards)
-			}
-		}
-	}
-}

@@ -116,49 +116,6 @@ func checkEqual(t *testing.T, what string, p *problem.Problem, held [][]problem.
 	}
 }
 
-// TestBreaks: a placement breaks the rules of an engine if the slices of a table differ in
-// width or tier, or lie on one device; and so does a change that leads there.
-func TestBreaks(t *testing.T) {
-	p := evenProblem(1, 1, 2)
-	p.Tables[0].Dim = 32
-	p.Topology.HostMemory = 1 << 40
-	const wide, even, host = 24, 16, 8 // columns of the other slice; host is 16 in host memory
-	for _, test := range []struct {
-		engine problem.Engine
-		other  int
-		device int32
-		want   bool
-	}{
-		{"", wide, 1, false},
-		{"", host, 0, false},
-		{problem.TorchRec, even, 1, false},
-		{problem.TorchRec, even, 0, false},
-		{problem.TorchRec, wide, 1, true},
-		{problem.TorchRec, host, 1, true},
-		{problem.HugeCTR, even, 1, false},
-		{problem.HugeCTR, even, 0, true},
-		{problem.HugeCTR, wide, 1, true},
-	} {
-		p.Engine = test.engine
-		scorer := additiveFactory(p)()
-		c := newCatalog(p, scorer, false)
-		whole := c.whole()[0]
-		first, second := c.slice(whole, 32-test.other), c.slice(whole, test.other)
-		if test.other == host {
-			first, second = c.slice(whole, 16), c.inForm(whole, 16, problem.Form{Tier: problem.Host})
-		}
-		l := newLayout(c, scorer, onlyColumns(c))
-		l.reset([]placed{{first, 0}})
-		l.gone, l.come = l.gone[:0], append(l.come[:0], placed{second, test.device})
-		if got := changeBreaks(l); got != test.want {
-			t.Errorf("%+v: got a change that breaks a rule: %v", test, got)
-		}
-		if got := breaks(c, []placed{{first, 0}, {second, test.device}}); got != test.want {
-			t.Errorf("%+v: got a placement that breaks a rule: %v", test, got)
-		}
-	}
-}
-
 // TestEqualSlicesFindRoom compares with a search through all placements in equal slices, on devices of
 // two memories. Each problem gets a placement, or a proof that there is none.
 func TestEqualSlicesFindRoom(t *testing.T) {

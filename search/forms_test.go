@@ -27,69 +27,6 @@ func onHosts(constraints ...problem.Constraint) *problem.Problem {
 	return p
 }
 
-// TestFormsOfConstrainedTables: a table that must stay whole takes no blocks of rows,
-// one with devices of its own lies on those alone, and one of a group stays with it.
-func TestFormsOfConstrainedTables(t *testing.T) {
-	p := onHosts(problem.Constraint{}, problem.Constraint{NoSplit: true}, problem.Constraint{Devices: []int{0, 1, 2}}, problem.Constraint{Colocation: "g"}, problem.Constraint{MinWidth: 16},
-		problem.Constraint{Tiers: []problem.Tier{problem.HBM}}, problem.Constraint{Tiers: []problem.Tier{problem.HostCached}, CacheShare: .3}, problem.Constraint{Tiers: []problem.Tier{problem.HBM, problem.Host}})
-	if err := p.Validate(); err != nil {
-		t.Fatal(err)
-	}
-	f := newForms(newCatalog(p, nil, false), Options{ShardingTypes: problem.ShardingTypes()})
-	const tiers = "host_cached host"
-	for i, want := range []string{
-		"row_wise table_row_wise data_parallel " + tiers,
-		"data_parallel " + tiers,
-		tiers,
-		"",
-		"row_wise table_row_wise data_parallel " + tiers,
-		"row_wise table_row_wise data_parallel",
-		"host_cached",
-		"row_wise table_row_wise data_parallel host",
-	} {
-		if barred := !p.Tables[i].Constraint.PermitsTier(problem.HBM); f.barred[i] != barred {
-			t.Errorf("table %s: got barred %v, want %v", p.Tables[i].Name, f.barred[i], barred)
-		}
-		got, seen := "", map[string]bool{}
-		for _, form := range f.choices[i] {
-			name := string(form.ShardingType)
-			if name == "" {
-				name = string(form.Tier)
-			}
-			if !seen[name] && got != "" {
-				got += " "
-			}
-			if !seen[name] {
-				got += name
-			}
-			seen[name] = true
-		}
-		if got != want {
-			t.Errorf("table %s, %+v: got forms %q, want %q", p.Tables[i].Name, p.Tables[i].Constraint, got, want)
-		}
-	}
-}
-
-// TestMayCut: a slice on a device may be cut by columns, blocks on a host where grids
-// are allowed, and what lies on all devices never.
-func TestMayCut(t *testing.T) {
-	for _, sliced := range []bool{false, true} {
-		p := onHosts(problem.Constraint{})
-		types := []problem.ShardingType{problem.ColumnWise, problem.RowWise, problem.TableRowWise, problem.DataParallel}
-		if sliced {
-			types = append(types, problem.Grid)
-		}
-		c := newCatalog(p, nil, false)
-		r := &mover{layout: newLayout(c, nil, newForms(c, Options{ShardingTypes: types}))}
-		for held, want := range map[problem.ShardingType]bool{"": true, problem.RowWise: false, problem.DataParallel: false, problem.TableRowWise: sliced} {
-			r.parts = []placed{{c.inForm(c.whole()[0], 16, problem.Form{ShardingType: held}), 0}}
-			if got := r.mayCut(0); got != want {
-				t.Errorf("%q, grids allowed %v: got %v, want %v", held, sliced, got, want)
-			}
-		}
-	}
-}
-
 // TestTableWiseAloneIsWhole: 16 columns on two devices would take half the time.
 func TestTableWiseAloneIsWhole(t *testing.T) {
 	p := handMade(1<<20, 2, table{10, 16, 3})

@@ -3,7 +3,6 @@ package search_test
 import (
 	"cmp"
 	"context"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -128,25 +127,6 @@ func (r *replanned) run(t *rapid.T, from search.From) search.Result {
 	return found
 }
 
-// TestFromWithoutAForm: a table that no allowed sharding type places is the same error from an old
-// placement as without one.
-func TestFromWithoutAForm(t *testing.T) {
-	p := pool(1, 3, 4, 32)
-	p.Accounting = problem.CountAll
-	for i := range p.Tables {
-		p.Tables[i].Rows, p.Tables[i].Constraint = 1000, problem.Constraint{}
-	}
-	p.Tables[1].Name, p.Tables[1].Rows = "few", 1
-	for _, types := range [][]problem.ShardingType{{problem.RowWise}, {problem.TableRowWise}, {problem.Grid}} {
-		for _, from := range []*search.From{nil, {Shards: make([][]problem.Shard, p.Topology.Devices)}} {
-			_, err := search.Run(context.Background(), p, formsFactory(p, true), search.Options{ShardingTypes: types, From: from})
-			if none := (*search.NoShardingType)(nil); !errors.As(err, &none) || !slices.Equal(none.Tables, []string{"few"}) {
-				t.Errorf("%v, from %v: got error %v, want *NoShardingType of \"few\"", types, from, err)
-			}
-		}
-	}
-}
-
 func TestPropertyAnUnchangedPlacementStays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawReplanned(t)
@@ -161,28 +141,6 @@ func TestPropertyAnUnchangedPlacementStays(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestFromUnderTiers goes on from placements that constraints have forbidden since: tables leave
-// HBM, take a cache of another share, or return to HBM.
-func TestFromUnderTiers(t *testing.T) {
-	p := tieredTiny(0)
-	newScorer := formsFactory(p, true)
-	old := [][]problem.Shard{{p.Whole(0), p.Whole(1)}, {p.Whole(2)}}
-	old[0][1].Tier, old[0][1].Cache = problem.HostCached, .4
-	old[1][0].Tier = problem.Host
-	for i, c := range []problem.Constraint{{Tiers: []problem.Tier{problem.Host}}, {CacheShare: .3}, {Tiers: []problem.Tier{problem.HBM}}} {
-		p.Tables[i].Constraint = c
-	}
-	p.Topology.Memory = unit.GiB
-	r, err := search.Run(context.Background(), p, newScorer, search.Options{Workers: 1, From: &search.From{Shards: old, Price: 1e6}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkPlacement(t, p, newScorer, []problem.ShardingType{problem.TableWise, problem.ColumnWise}, r)
-	if r.Moved != 0 {
-		t.Errorf("got %d moved bytes, want none: each table may stay on its device", r.Moved)
-	}
 }
 
 func TestPropertyMovedBytesKeepToTheBudget(t *testing.T) {

@@ -248,72 +248,6 @@ func TestHugeCTRByHand(t *testing.T) {
 	}
 }
 
-// The rules of the 20 rounds, on two devices. In lookups of 128 columns, a shard costs its lookups
-// and 2.25. A table in whole may not be cut, and one in first is pinned to device 0.
-func TestHugeCTRRoundsByHand(t *testing.T) {
-	hot := func(n int, more ...float64) (poolings []float64) {
-		for range n {
-			poolings = append(poolings, 200)
-		}
-		return append(poolings, more...)
-	}
-	for _, c := range []struct {
-		name         string
-		poolings     []float64
-		whole, first []int
-		want         []int // the shards of each device
-	}{
-		// Whole: A alone 12.25. A cut, B joins its first half: 7.25 + 5. The first plan stays.
-		{"of equal plans the first wins", []float64{10, 2.75}, []int{1}, nil, []int{1, 1}},
-		// Whole: 22.25, and B and C 33.5. The second half of A has no device left, and A cannot be
-		// cut again, so no other table is cut. (With both halves on device 0, cutting B and C as well
-		// would give 31.75.)
-		{"two halves need two devices", []float64{20, 19, 10}, nil, []int{0}, []int{1, 2}},
-		// Whole: nine of 202.25 and one of 102.25 are 1922.5. An even number k of hot tables cut
-		// costs 1.125 k more, and an odd one at least as much as the even one before it. With all 19
-		// cut, which is round 20, the cold table is shared: 18 * 102.25 + 52.25 = 1892.75.
-		{"round 20 cuts the 19th table", hot(18, 100), nil, nil, []int{19, 19}},
-		// A table of 400 lookups beside them. Whole: 402.25 and eight of 202.25, and the cold table,
-		// are 2122.5. All 20 would be cut in round 21, for 18 * 102.25 + 202.25 + 52.25 = 2095.
-		{"there is no round 21", hot(18, 400, 100), nil, nil, []int{10, 10}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var tables []table
-			for _, pooling := range c.poolings {
-				tables = append(tables, table{10, 128, pooling})
-			}
-			p := handMade(unit.GiB, 2, tables...)
-			for _, i := range c.whole {
-				p.Tables[i].Constraint.NoSplit = true
-			}
-			for _, i := range c.first {
-				p.Tables[i].Constraint.Devices = []int{0}
-			}
-			r, err := Run(context.Background(), p, additiveFactory(p), Options{Method: HugeCTR})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(c.want, []int{len(r.Shards[0]), len(r.Shards[1])}); diff != "" {
-				t.Errorf("shards of each device (-want +got):\n%s\n%v", diff, listing(p, r))
-			}
-		})
-	}
-}
-
-// A context that ends before the first round is over leaves the plan of that round, and the status
-// says so.
-func TestHugeCTRCutShort(t *testing.T) {
-	p := handMade(unit.GiB, 2, table{10, 128, 20}, table{10, 128, 2}, table{10, 128, 1})
-	ctx, cancel := context.WithCancel(context.Background())
-	r, err := Run(ctx, p, func() Scorer {
-		cancel() // the run has begun
-		return additiveFactory(p)()
-	}, Options{Method: HugeCTR})
-	if err != nil || r.Status != Interrupted || len(r.Shards[0]) != 1 {
-		t.Fatalf("got %+v, %v, want the plan of one round, interrupted", r, err)
-	}
-}
-
 // A time that ends before the first complete plan is the error, and not that a table finds no room:
 // three tables of 5,984 bytes need a second round on two devices of 10,000, and a drawn rollout may
 // find the room that the greedy one does not.
@@ -349,17 +283,6 @@ func (lastDevice) Method() string { return string(DreamShard) }
 
 func (lastDevice) Begin(_ *problem.Problem, pieces [][]problem.Shard, _ *rand.Rand) ([]int32, func(int32, []int32) int32) {
 	return inOrder(len(pieces)), func(_ int32, room []int32) int32 { return room[len(room)-1] }
-}
-
-// Of four tables of 6,400 bytes, C finds no room on two devices of 10,000. Its halves do; D, which
-// is next, finds none, even cut.
-func TestHugeCTRFails(t *testing.T) {
-	p := handMade(10_000, 2, table{200, 8, 3}, table{200, 8, 2}, table{200, 8, 1}, table{200, 8, 1})
-	_, err := Run(context.Background(), p, additiveFactory(p), Options{Method: HugeCTR})
-	var infeasible *Infeasible
-	if !errors.As(err, &infeasible) || infeasible.Method != HugeCTR {
-		t.Fatalf("got error %v, want an *Infeasible of method hugectr", err)
-	}
 }
 
 func TestBaselineDoesNotRepair(t *testing.T) {
@@ -518,15 +441,6 @@ func TestOptionsRefused(t *testing.T) {
 		if _, err := Run(context.Background(), p, additiveFactory(p), c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("options %+v: got error %v, want it to say %q", c.opt, err, c.want)
 		}
-	}
-}
-
-func TestThresholds(t *testing.T) {
-	if diff := cmp.Diff([]float64{1.5, 1.25, 1}, thresholds(3)); diff != "" {
-		t.Errorf("thresholds(3) (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]float64{1}, thresholds(1)); diff != "" {
-		t.Errorf("thresholds(1) (-want +got):\n%s", diff)
 	}
 }
 

@@ -17,8 +17,6 @@ type laned struct {
 	p     *problem.Problem
 	items *[]lanedItem
 	held  []map[int]int // of each device, the number of each item
-	// calls, if not nil, counts the calls of Cost.
-	calls *int
 }
 
 type lanedItem struct {
@@ -28,10 +26,10 @@ type lanedItem struct {
 
 const lanedLaunch = 40.0
 
-func lanedFactory(p *problem.Problem, calls *int) Factory {
+func lanedFactory(p *problem.Problem) Factory {
 	items := new([]lanedItem)
 	return func() Scorer {
-		s := &laned{p, items, make([]map[int]int, p.Topology.Devices), calls}
+		s := &laned{p, items, make([]map[int]int, p.Topology.Devices)}
 		s.Reset()
 		return s
 	}
@@ -88,9 +86,6 @@ func (s *laned) ComputeWith(item int, devices []int32, out []float64) {
 }
 
 func (s *laned) Cost() float64 {
-	if s.calls != nil {
-		*s.calls++
-	}
 	cost := 0.0
 	for d := range s.held {
 		cost = max(cost, s.Compute(d))
@@ -100,9 +95,8 @@ func (s *laned) Cost() float64 {
 
 func (s *laned) Shared() float64 { return 0 }
 
-// lanedProblem draws a tiny problem of two devices, and a placement of it: tables of all lane
-// classes, some of them cut over both devices.
-func lanedProblem(draw *rand.Rand, dims []int) (*problem.Problem, []placed, *run, *int) {
+// lanedProblem draws a tiny problem of two devices with tables of all lane classes.
+func lanedProblem(draw *rand.Rand, dims []int) (*problem.Problem, *run) {
 	p := handMade(1<<40, 2)
 	for range 3 + draw.IntN(4) {
 		p.Tables = append(p.Tables, problem.Table{
@@ -110,28 +104,18 @@ func lanedProblem(draw *rand.Rand, dims []int) (*problem.Problem, []placed, *run
 			Features: []problem.Feature{{PoolingFactor: float64(1 + draw.IntN(12))}},
 		})
 	}
-	calls := new(int)
-	r := newRun(context.Background(), p, lanedFactory(p, calls), Options{Workers: 1, OnEvent: nil})
-	var parts []placed
-	for _, k := range r.catalog.whole() {
-		if draw.IntN(3) == 0 {
-			halves := r.catalog.parts(k)
-			parts = append(parts, placed{halves[0], 0}, placed{halves[1], 1})
-			continue
-		}
-		parts = append(parts, placed{k, int32(draw.IntN(2))})
-	}
-	return p, parts, r, calls
+	r := newRun(context.Background(), p, lanedFactory(p), Options{Workers: 1, OnEvent: nil})
+	return p, r
 }
 
 // TestNumberingAgainstBruteForce gives the tables of the plans of tiny problems all numbers that they can have. None are
 // cheaper, but in one plan by at most 5 %. In a quarter of the plans or more, numbers save 5 %.
 func TestNumberingAgainstBruteForce(t *testing.T) {
-	const problems = 16
+	const problems = 8
 	best, pays := 0, 0
 	for seed := range uint64(problems) {
-		p, _, r, _ := lanedProblem(rand.New(rand.NewPCG(seed, 1)), []int{8, 16, 48, 64, 128, 256})
-		got, err := Run(t.Context(), p, lanedFactory(p, nil), Options{Workers: 1})
+		p, r := lanedProblem(rand.New(rand.NewPCG(seed, 1)), []int{8, 16, 48, 64, 128, 256})
+		got, err := Run(t.Context(), p, lanedFactory(p), Options{Workers: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,35 +162,6 @@ func TestNumberingAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// TestNumbersThatGainNothing checks that tables of one lane class lose their numbers, and that
-// the number of most tables becomes 0 at the same cost.
-func TestNumbersThatGainNothing(t *testing.T) {
-	p, _, r, _ := lanedProblem(rand.New(rand.NewPCG(7, 7)), []int{4, 8, 32})
-	var parts []placed
-	for i, k := range r.catalog.whole() {
-		parts = append(parts, placed{k, int32(i % 2)})
-	}
-	n := newNumbering(r, parts)
-	undivided := r.scorer().Cost()
-	for table := 1; table < len(p.Tables); table++ {
-		n.set(table, 2)
-	}
-	divided := r.scorer().Cost()
-	n.relabel()
-	for table := 1; table < len(p.Tables); table++ {
-		if got := n.number(table); got != 0 {
-			t.Errorf("table %d: got number %d, want 0, because most tables have the same number", table, got)
-		}
-	}
-	if got := n.number(0); got == 0 || r.scorer().Cost() != divided {
-		t.Errorf("got number %d for the first table and cost %v, want another number than 0 and cost %v", got, r.scorer().Cost(), divided)
-	}
-	n.clean()
-	if got := n.number(0); got != 0 || r.scorer().Cost() != undivided {
-		t.Errorf("got number %d and cost %v, want 0 for all tables and cost %v", got, r.scorer().Cost(), undivided)
-	}
-}
-
 // narrowBesideWide is a problem that a device with one wide table and many narrow ones makes
 // cheaper by dividing its operator: one device only, so nothing else helps but cutting.
 func narrowBesideWide() *problem.Problem {
@@ -239,8 +194,7 @@ func TestWhoDividesOperators(t *testing.T) {
 	} {
 		p, opt := narrowBesideWide(), Options{}
 		c.change(p, &opt)
-		calls := 0
-		got, err := Run(context.Background(), p, lanedFactory(p, &calls), opt)
+		got, err := Run(context.Background(), p, lanedFactory(p), opt)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -262,66 +216,12 @@ func TestWhoDividesOperators(t *testing.T) {
 	}
 }
 
-// TestUncutTablesInDividedOperators runs whole searches where undivided operators are cheapest
-// if the wide table is cut into slices of the lowest lane class. Then no lane classes are left
-// to keep apart, but the whole table in an operator of its own is cheaper.
-func TestUncutTablesInDividedOperators(t *testing.T) {
-	const cut, whole = lanedLaunch + 8*(30+8*4), 2*lanedLaunch + 32*4 + 8*30
-	for _, engine := range []problem.Engine{"", problem.TorchRec} {
-		for _, one := range []bool{true, false} {
-			p := narrowBesideWide()
-			p.Engine = engine
-			for i := range p.Tables {
-				p.Tables[i].Constraint.NoSplit = false
-			}
-			p.Tables[0].Features[0].PoolingFactor = 4
-			want := whole
-			switch {
-			case one && engine == "":
-				want = cut
-			case one:
-				want = 2*lanedLaunch + 8*8*4 + 8*30 // TorchRec runs cut tables in operators of their own
-			}
-			got, err := Run(context.Background(), p, lanedFactory(p, nil), Options{OneOperator: one})
-			if err != nil || got.Cost != want {
-				t.Errorf("engine %q, one operator %v: got cost %v and error %v, want %v", engine, one, got.Cost, err, want)
-			}
-		}
-	}
-}
-
-// TestRenumber checks that the change renumber gives one other number to all slices of a table
-// or to a co-location, and leaves them on their devices.
-func TestRenumber(t *testing.T) {
-	for seed := range uint64(20) {
-		_, parts, r, _ := lanedProblem(rand.New(rand.NewPCG(seed, 5)), []int{8, 64, 256})
-		a := newAnnealing(r, r.offer(placement{}, parts), r.forms)
-		a.renumbers = true
-		a.reset(parts)
-		slot := a.live[a.draw.IntN(len(a.live))]
-		if !a.renumber(slot) {
-			t.Fatalf("seed %d: got no change, want one", seed)
-		}
-		table, _ := a.table(a.parts[slot].piece)
-		if len(a.come) != len(a.gone) || len(a.gone) != len(a.tables[table]) {
-			t.Fatalf("seed %d: got %d slices gone and %d come, want the %d of the table", seed, len(a.gone), len(a.come), len(a.tables[table]))
-		}
-		number := r.catalog.pieces[a.come[0].piece].form.Operator
-		for i, p := range a.come {
-			was, is := a.parts[a.gone[i]], &r.catalog.pieces[p.piece]
-			if is.form.Operator != number || number == 0 || p.device != was.device || is.members[0].width != a.width(a.gone[i]) {
-				t.Errorf("seed %d: got %+v on device %d, want a slice of %d columns in operator %d on device %d", seed, is.members, p.device, a.width(a.gone[i]), number, was.device)
-			}
-		}
-	}
-}
-
 // TestOperatorsKeepTheirTables runs whole searches of problems whose tables are cut: the
 // shards of each table have one number, results do not depend on the workers, and no plan is
 // more expensive than the one without numbers.
 func TestOperatorsKeepTheirTables(t *testing.T) {
-	for seed := range uint64(6) {
-		p, _, _, _ := lanedProblem(rand.New(rand.NewPCG(seed, 3)), []int{8, 64, 256})
+	for seed := range uint64(2) {
+		p, _ := lanedProblem(rand.New(rand.NewPCG(seed, 3)), []int{8, 64, 256})
 		p.Topology.Profile = hardware.Profiles()[0]
 		if seed%2 == 1 {
 			p.Engine = problem.TorchRec
@@ -329,7 +229,7 @@ func TestOperatorsKeepTheirTables(t *testing.T) {
 		var costs [3]float64
 		var shards [3][][]problem.Shard
 		for i, opt := range []Options{{OneOperator: true}, {Workers: 1}, {Workers: 3}} {
-			got, err := Run(context.Background(), p, lanedFactory(p, nil), opt)
+			got, err := Run(context.Background(), p, lanedFactory(p), opt)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,13 +2,10 @@ package search
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -251,133 +248,4 @@ func TestPropertyBytesOfSlices(t *testing.T) {
 			t.Errorf("got %+v, want no negative bytes", l)
 		}
 	})
-}
-
-// TestPackByHand: a device holds 10 rows of 4 columns.
-func TestPackByHand(t *testing.T) {
-	whole := func(p *problem.Problem) *problem.Problem {
-		for i := range p.Tables {
-			p.Tables[i].Constraint.NoSplit = true
-		}
-		return p
-	}
-	for _, c := range []struct {
-		name string
-		p    *problem.Problem
-		want []string // the devices, in the order of the pour
-	}{
-		{
-			// Falling least slices: B (6 rows), A, C (1 row each; A takes more). B comes to
-			// device 0, and A (20 granules) fits nowhere whole: it fills the two empty devices, and C comes to B.
-			"cut to the room", handMade(160, 3, table{1, 80, 1}, table{6, 4, 1}, table{1, 16, 1}),
-			[]string{"B0-4 C0-16", "A0-40", "A40-80"},
-		},
-		{
-			// Least 8 columns, so 16 fit (two rows) and 24 do not: 16 on each device, but
-			// that would leave 4 of 36 for the last one.
-			"leaves enough for a slice", minWidth(handMade(200, 3, table{3, 36, 1}), 8),
-			[]string{"A0-16", "A16-28", "A28-36"},
-		},
-		{
-			// First fit by falling bytes has 4+4, then 3+3+3, and no room for a 3.
-			"settles", whole(handMade(160, 2, table{4, 4, 1}, table{4, 4, 1}, table{3, 4, 1}, table{3, 4, 1}, table{3, 4, 1}, table{3, 4, 1})),
-			nil,
-		},
-		{
-			// C may only go where A would.
-			"bound first", bind(handMade(160, 2, table{10, 4, 1}, table{9, 4, 1}, table{1, 4, 1}), 1, 0),
-			[]string{"B0-4 C0-4", "A0-4"},
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.p.Validate(); err != nil {
-				t.Fatal(err)
-			}
-			catalog := newCatalog(c.p, additiveFactory(c.p)(), false)
-			loads := columnsOf(catalog)
-			parts := partsOf(catalog, settled(catalog, loads, never))
-			if parts == nil {
-				t.Fatal("got no placement, want one")
-			}
-			valid(t, catalog, loads, parts)
-			if again := partsOf(catalog, settled(catalog, loads, never)); !slices.Equal(parts, again) {
-				t.Errorf("got %v, then %v, want the same", parts, again)
-			}
-			ok := settled(catalog, loads, func() bool { return true }) != nil
-			if poured := c.want != nil; ok != poured {
-				t.Errorf("got a placement when ended: %t, want %t", ok, poured)
-			}
-			if c.want == nil {
-				return
-			}
-			got := listing(c.p, Result{Shards: catalog.shards(parts)})
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("plan (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func minWidth(p *problem.Problem, columns int) *problem.Problem {
-	for i := range p.Tables {
-		p.Tables[i].Constraint.MinWidth = columns
-	}
-	return p
-}
-
-func bind(p *problem.Problem, table int, devices ...int) *problem.Problem {
-	p.Tables[table].Constraint.Devices = devices
-	return p
-}
-
-// TestUnevenForcedSplits needs slices that halving does not produce.
-func TestUnevenForcedSplits(t *testing.T) {
-	// A table of 44 columns, slices of at least 12; a device holds 16. Halving gives 24 and
-	// 20, and the halves of 20 are too narrow.
-	p := minWidth(handMade(16*4*10, 3, table{10, 44, 1}), 12)
-	c := newCatalog(p, nil, false)
-	pieces, failed := forced(c)
-	var widths []int
-	for _, k := range pieces {
-		widths = append(widths, c.pieces[k].members[0].width)
-	}
-	if diff := cmp.Diff([]int{12, 16, 16}, widths); diff != "" || failed != none {
-		t.Errorf("widths, failed piece %d (-want +got):\n%s", failed, diff)
-	}
-	for _, m := range Untrained() {
-		if _, err := Run(context.Background(), p, additiveFactory(p), Options{Method: m}); err != nil && m == NeuroShard {
-			t.Errorf("%s: %v", m, err)
-		}
-	}
-	p.Topology.Memory--
-	_, err := Run(context.Background(), p, additiveFactory(p), Options{})
-	var e *Infeasible
-	if !errors.As(err, &e) || e.DevicesNeeded != 0 {
-		t.Errorf("got error %v with a byte less, want an error that no number of devices would be enough", err)
-	}
-}
-
-// TestHalvesTakeMoreThanThereIs needs three slices where halving makes four, whose
-// index buffers have no room.
-func TestHalvesTakeMoreThanThereIs(t *testing.T) {
-	p := handMade(unit.GiB, 3, table{100, 48, 10})
-	p.Accounting, p.Batch = problem.CountAll, 100
-	c := newCatalog(p, nil, false)
-	third := columnsOf(c)[0]
-	leave(p, third.bytes(4))
-	c = newCatalog(p, nil, false)
-	pieces, failed := forced(c)
-	if failed != none || c.total(pieces) <= c.room() {
-		t.Fatalf("got halves that take %v of %v, want more than there is", c.total(pieces), c.room())
-	}
-	r, err := Run(context.Background(), p, additiveFactory(p), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"A0-16", "A16-32", "A32-48"}, listing(p, r)); diff != "" {
-		t.Errorf("plan (-want +got):\n%s", diff)
-	}
-	if n := DevicesNeeded(p); n != 3 {
-		t.Errorf("DevicesNeeded: got %d, want 3", n)
-	}
 }

@@ -13,24 +13,15 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestThreadsDoNotChangeTheSearch compares results, with the counts of the work, for one and for
-// several threads: with co-locations, tables on chosen devices, tables that may not be whole, host
-// memory and the rules of engines. With the build tag long, TestMoreThreadsDoNotChangeTheSearch does
-// so for more threads and problems.
-func TestThreadsDoNotChangeTheSearch(t *testing.T) {
-	seeds := uint64(5)
-	if testing.Short() {
-		seeds = 3
-	}
-	threadsDoNotChangeTheSearch(t, seeds, 3)
-}
+// TestThreadsDoNotChangeTheSearch compares results, with the counts of the work, for one and for several threads: with co-locations,
+// tables on chosen devices, tables that may not be whole, host memory and the rules of engines.
+func TestThreadsDoNotChangeTheSearch(t *testing.T) { threadsDoNotChangeTheSearch(t, 4, 3) }
 
-// threadsDoNotChangeTheSearch compares the results of one thread with those of the given numbers of
-// threads, for some seeds. For the first two seeds, it also compares the result of the first number of
-// threads if they get no factories of their own.
-func threadsDoNotChangeTheSearch(t *testing.T, seeds uint64, threads ...int) {
-	for seed := range seeds {
-		p := pool(seed, 14+int(seed), 4+4*int(seed%2), 128)
+// threadsDoNotChangeTheSearch compares the results of one thread with those of a number of threads, of problems of tables or a few
+// more.
+func threadsDoNotChangeTheSearch(t *testing.T, tables, threads int) {
+	for seed := range uint64(5) {
+		p := pool(seed, tables+int(seed), 4+4*int(seed%2), 64)
 		p.Accounting = problem.CountAll
 		p.Topology.DevicesPerHost = 4
 		switch seed {
@@ -45,34 +36,25 @@ func threadsDoNotChangeTheSearch(t *testing.T, seeds uint64, threads ...int) {
 		case 4:
 			p.Engine = problem.TorchRec
 		}
-		for _, types := range [][]problem.ShardingType{nil, problem.ShardingTypes()} {
-			if seed == 2 && types == nil {
-				continue // its table must not be whole
+		found := func(workers int, apart func() search.Factory) search.Result {
+			opt := search.Options{Seed: seed, Workers: workers, ShardingTypes: problem.ShardingTypes(), Apart: apart}
+			r, err := search.Run(context.Background(), p, formsFactory(p, false), opt)
+			if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
 			}
-			found := func(workers int, apart func() search.Factory) search.Result {
-				opt := search.Options{Seed: seed, Workers: workers, ShardingTypes: types, Apart: apart}
-				r, err := search.Run(context.Background(), p, formsFactory(p, false), opt)
-				if err != nil {
-					t.Fatalf("seed %d: %v", seed, err)
-				}
-				return r
-			}
-			one := found(1, nil)
-			for _, workers := range threads {
-				twins := 0
-				several := found(workers, func() search.Factory { twins++; return formsFactory(p, false) })
-				if diff := gocmp.Diff(one, several); diff != "" {
-					t.Errorf("seed %d, types %v: %d threads find another result than one (-one +several):\n%s", seed, types, workers, diff)
-				}
-				if twins == 0 || twins >= workers {
-					t.Errorf("seed %d, types %v: got %d further factories for %d threads, want some, and at most one for each further thread", seed, types, twins, workers)
-				}
-			}
-			if seed > 1 {
-				continue
-			}
-			if diff := gocmp.Diff(one, found(threads[0], func() search.Factory { return nil })); diff != "" {
-				t.Errorf("seed %d, types %v: without further factories the result is another one (-one +several):\n%s", seed, types, diff)
+			return r
+		}
+		one, twins := found(1, nil), 0
+		several := found(threads, func() search.Factory { twins++; return formsFactory(p, false) })
+		if diff := gocmp.Diff(one, several); diff != "" {
+			t.Errorf("seed %d: %d threads find another result than one (-one +several):\n%s", seed, threads, diff)
+		}
+		if twins == 0 || twins >= threads {
+			t.Errorf("seed %d: got %d further factories for %d threads, want some, and at most one for each further thread", seed, twins, threads)
+		}
+		if seed == 0 {
+			if diff := gocmp.Diff(one, found(threads, func() search.Factory { return nil })); diff != "" {
+				t.Errorf("without further factories the result is another one (-one +several):\n%s", diff)
 			}
 		}
 	}

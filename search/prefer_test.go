@@ -84,32 +84,3 @@ func TestSecondEstimate(t *testing.T) {
 		t.Error("tables that are equal by the first estimate: got no lower mean of both costs for any seed, want one for some")
 	}
 }
-
-// If all placements were tried, the cheapest one is the plan, whatever a second estimate
-// says. A budget that is used up leaves the plan as it is, too.
-func TestSecondEstimateYields(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		tables int
-		opt    search.Options
-	}{
-		{"all placements tried", 3, search.Options{}},
-		{"out of evaluations", 20, search.Options{MaxEvaluations: 3000}},
-		{"another method", 20, search.Options{Method: search.Size}},
-	} {
-		p := pool(3, c.tables, 2, 16)
-		c.opt.Workers = 1
-		plain, err := search.Run(context.Background(), p, factory(p), c.opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.opt.Beside = factory(otherLookups(p, 3))
-		got, err := search.Run(context.Background(), p, factory(p), c.opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.Cost != plain.Cost || got.Optimal != plain.Optimal || got.Optimal != (c.tables == 3) {
-			t.Errorf("%s: got cost %v (optimal: %v), want %v (%v), as without a second estimate", c.name, got.Cost, got.Optimal, plain.Cost, plain.Optimal)
-		}
-	}
-}

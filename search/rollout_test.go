@@ -125,16 +125,6 @@ func TestRolloutSamples(t *testing.T) {
 	}
 }
 
-func TestRolloutInfeasible(t *testing.T) {
-	p := pool(3, 20, 4, 64)
-	p.Topology.Memory, p.Topology.ReserveShare = 1<<20, hardware.NoReserve
-	_, err := search.Run(context.Background(), p, factory(p), searchtest.WithPolicy(search.Options{Method: search.AutoShard, Samples: 2}))
-	var infeasible *search.Infeasible
-	if !errors.As(err, &infeasible) || infeasible.Method != search.AutoShard {
-		t.Errorf("got %v, want infeasible by method autoshard", err)
-	}
-}
-
 // Without a number of samples that a run can reach, the limit of evaluations ends the run.
 func TestRolloutSamplesWithoutEnd(t *testing.T) {
 	p := pool(7, 8, 4, 64)

@@ -1,7 +1,6 @@
 package search_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/neuroshard/neuroshard/internal/fixedseed"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
@@ -47,8 +47,6 @@ type formsModel struct {
 	// hostDims are the columns of blocks of rows on each host.
 	inside, between int64
 	hostDims        []int64
-	// unconnected leaves out all exchanges.
-	unconnected bool
 }
 
 // classTime is the number and the time of slices of one operator class.
@@ -89,8 +87,6 @@ func formsFactory(p *problem.Problem, sums bool) search.Factory {
 		}
 	}
 }
-
-func (s *formsModel) Additive() bool { return s.sums }
 
 func (s *formsModel) Item(table, width int, form problem.Form) int {
 	key := formed{slice{table, width}, form}
@@ -177,9 +173,6 @@ func (s *formsModel) Shared() float64 {
 	for _, hidden := range s.hidden {
 		shared -= min(hidden, float64(s.shared)/2e6)
 	}
-	if s.unconnected {
-		shared = float64(s.rows.of(s)+s.replicas.of(s)) / 1e6
-	}
 	return shared
 }
 
@@ -242,7 +235,7 @@ func (s *formsModel) Cost() float64 {
 	for d := range s.dims {
 		slowest, dims = max(slowest, s.Compute(d)), max(dims, s.dims[d]+s.columns.held[d].dims)
 	}
-	if s.sums || s.unconnected {
+	if s.sums {
 		dims = 0
 	}
 	return slowest + float64(s.columns.network*dims)/1e6 + s.Shared()
@@ -308,154 +301,48 @@ func TestFormsModelConforms(t *testing.T) {
 	}
 }
 
-// checkPlacement fails if the result is not a valid placement of p with the given sharding
-// types, or if its cost is not that of its shards. It shares no code with the search.
+// checkPlacement fails if the result is not a valid placement of p with the given sharding types, or if its cost is not that of
+// its shards in a new Scorer. Package plan checks cover, constraints, rules of engines and memory, and shares no code with the search.
 func checkPlacement(t rapid.TB, p *problem.Problem, newScorer search.Factory, types []problem.ShardingType, r search.Result) {
 	t.Helper()
-	n, perHost := p.Topology.Devices, p.Topology.PerHost()
-	if len(r.Shards) != n {
-		t.Fatalf("got %d devices, want %d", len(r.Shards), n)
+	made := plan.New(p, r.Shards)
+	if err := made.Validate(p); err != nil {
+		t.Errorf("the plan is not valid: %v", err)
 	}
-	type placed struct {
-		problem.Shard
-		device int
-	}
-	tables := make([][]placed, len(p.Tables))
-	for d, shards := range r.Shards {
-		memory := p.DeviceMemory(d)
-		for _, s := range shards {
-			memory = memory.Add(p.ShardMemory(s))
-			tables[s.Table] = append(tables[s.Table], placed{s, d})
+	for _, table := range made.Tables {
+		allowed := types
+		if slices.Contains(types, problem.ColumnWise) || len(types) == 0 {
+			allowed = append(slices.Clone(types), search.Columns()...)
+		} else if slices.Contains(types, problem.Grid) {
+			allowed = append(slices.Clone(types), problem.TableRowWise)
 		}
-		if memory.Total() > p.Topology.DeviceMemory(d) {
-			t.Errorf("device %d: got %d bytes, want at most %d", d, memory.Total(), p.Topology.DeviceMemory(d))
+		if !slices.Contains(allowed, table.ShardingType) {
+			t.Errorf("table %q: got sharding type %s, want one of %v", table.Name, table.ShardingType, types)
 		}
-		if memory.Host > p.HostBudget(d) {
-			t.Errorf("device %d: got %d bytes of host memory, want at most %d", d, memory.Host, p.HostBudget(d))
-		}
-	}
-	allowed := func(some ...problem.ShardingType) bool {
-		return slices.ContainsFunc(some, func(k problem.ShardingType) bool { return slices.Contains(types, k) })
 	}
 	scorer := newScorer()
 	scorer.Reset()
-	groups := map[string]int{}
-	for i := range p.Tables {
-		table, held := &p.Tables[i], tables[i]
-		c := table.Constraint
-		fail := func(format string, args ...any) {
-			t.Errorf("table %q (%+v), in %+v: %s", table.Name, *table, held, fmt.Sprintf(format, args...))
-		}
-		if len(held) == 0 {
-			fail("got no shard, want one at least")
-			continue
-		}
-		slices.SortFunc(held, func(a, b placed) int {
-			return cmp.Or(cmp.Compare(a.Columns.Start, b.Columns.Start), cmp.Compare(a.device, b.device))
-		})
-		first := held[0]
-		entries := 0 // slices of columns
-		next := int64(0)
-		hosts := map[int]bool{}
-		for from := 0; from < len(held); entries++ {
-			to := from + 1
-			for to < len(held) && held[to].Columns == held[from].Columns {
-				to++
-			}
-			slice := held[from:to]
-			from = to
-			if slice[0].Columns.Start != next || slice[0].Dim() < table.MinWidth() || slice[0].Columns.Start%4 != 0 || slice[0].Dim()%4 != 0 {
-				fail("got a slice of columns %v, want it to start at %d and to have a multiple of 4 columns, at least %d", slice[0].Columns, next, table.MinWidth())
-			}
-			next = slice[0].Columns.End
-			devices, begin := 1, slice[0].device
-			form := problem.Form{Tier: slice[0].Tier, Cache: slice[0].Cache}
-			switch first.ShardingType {
-			case problem.RowWise, problem.DataParallel:
-				devices, begin, form = n, 0, problem.Form{ShardingType: first.ShardingType}
-			case problem.TableRowWise, problem.Grid:
-				devices, begin, form = perHost, begin/perHost*perHost, problem.Form{ShardingType: problem.TableRowWise}
-				if hosts[begin] {
-					fail("got two slices on the host of device %d, want one", begin)
-				}
-				hosts[begin] = true
-			}
-			if len(slice) != devices {
-				fail("columns %v: got %d shards, want %d", slice[0].Columns, len(slice), devices)
-			}
-			for k, s := range slice {
-				want := problem.Range{Start: 0, End: table.Rows}
-				if first.ShardingType.ByRows() {
-					block := (table.Rows + int64(devices) - 1) / int64(devices)
-					want = problem.Range{Start: int64(k) * block, End: min(table.Rows, int64(k+1)*block)}
-				}
-				if s.device != begin+k || s.Rows != want || want.Len() < 1 || s.ShardingType != first.ShardingType || s.Tier != slice[0].Tier || s.Cache != slice[0].Cache {
-					fail("got %+v on device %d, want rows %v on device %d in the table's sharding type and the slice's tier", s.Shard, s.device, want, begin+k)
-				}
-			}
-			scorer.Add(slice[0].device, scorer.Item(i, slice[0].Dim(), form))
-		}
-		if next != int64(table.Dim) {
-			fail("got %d columns placed, want all", next)
-		}
-		switch first.ShardingType {
-		case "":
-			if len(types) > 0 && (!allowed(problem.TableWise, problem.ColumnWise) || entries > 1 && !allowed(problem.ColumnWise)) {
-				fail("sharding types %v do not allow slices of columns", types)
-			}
-		case problem.RowWise, problem.DataParallel:
-			if !allowed(first.ShardingType) || entries > 1 {
-				fail("sharding types %v do not allow it", types)
-			}
-		case problem.TableRowWise:
-			if !allowed(problem.TableRowWise, problem.Grid) || entries > 1 {
-				fail("sharding types %v do not allow it", types)
-			}
-		case problem.Grid:
-			if !allowed(problem.Grid) || entries < 2 {
-				fail("sharding types %v do not allow it", types)
-			}
-		default:
-			fail("got sharding type %q, want one that the search places", first.ShardingType)
-		}
+	seen := map[problem.Shard]bool{} // what several devices hold together counts once
+	for d, held := range r.Shards {
 		for _, s := range held {
-			switch s.Tier {
-			case problem.HostCached:
-				if !(s.Cache > 0 && s.Cache < 1) {
-					fail("got cache share %v, want it above 0 and below 1", s.Cache)
-				}
-				fallthrough
-			case problem.Host:
-				if p.Topology.HostMemory == 0 || s.ShardingType != "" {
-					fail("got a shard in host memory, want it in HBM")
-				}
-			case problem.HBM, "":
-			default:
-				fail("got tier %q, want a known one", s.Tier)
-			}
-		}
-		if c.NoSplit && (entries > 1 || first.ShardingType.ByRows()) {
-			fail("got several shards, want the table whole")
-		}
-		if len(c.Devices) > 0 {
-			for _, s := range held {
-				if s.ShardingType != "" || !slices.Contains(c.Devices, s.device) {
-					fail("got device %d, want one of %v", s.device, c.Devices)
+			form := p.Form(s)
+			if form.ShardingType.Joint() {
+				perHost := p.Topology.PerHost()
+				if first := s; form.ShardingType == problem.TableRowWise {
+					if d%perHost > 0 {
+						continue
+					}
+				} else if first.Rows = (problem.Range{}); seen[first] {
+					continue
+				} else {
+					seen[first] = true
 				}
 			}
-		}
-		if c.Colocation != "" {
-			if other, ok := groups[c.Colocation]; ok && (len(held) > 1 || len(tables[other]) > 1 || tables[other][0].device != first.device) {
-				fail("got other devices than those of %+v, which is of the same co-location", tables[other])
-			}
-			groups[c.Colocation] = i
+			scorer.Add(d, scorer.Item(s.Table, s.Dim(), form))
 		}
 	}
 	if cost := scorer.Cost(); math.Abs(cost-r.Cost) > 1e-12*cost {
 		t.Errorf("got cost %v, want %v, the cost of the same placement in a new Scorer", r.Cost, cost)
-	}
-	if err := plan.New(p, r.Shards).Validate(p); err != nil {
-		t.Errorf("the plan is not valid: %v", err)
 	}
 }
 
@@ -522,47 +409,43 @@ func someShardingTypes(t *rapid.T) []problem.ShardingType {
 	return rapid.SliceOfNDistinct(rapid.SampledFrom(problem.ShardingTypes()), 0, 6, rapid.ID[problem.ShardingType]).Draw(t, "sharding types")
 }
 
-// TestPropertyPlansOfShardingTypesAreValid draws sharding types and clusters. Each plan must use
-// only these types, keep to memory and constraints, and be the same for any number of
-// workers.
-func TestPropertyPlansOfShardingTypesAreValid(t *testing.T) { plansOfShardingTypesAreValid(t, 6_000) }
+// TestPropertyPlansAreValid draws problems on devices and hosts of any kind, sharding types and a cost model. The plan of each method
+// is valid, none is cheaper than the default's by a baseline, and the default finds the same plan with any number of workers.
+func TestPropertyPlansAreValid(t *testing.T) { plansAreValid(t, 6_000) }
 
-func plansOfShardingTypesAreValid(t *testing.T, evaluations int64) {
-	found := 0
-	with := map[string]int{} // the number of plans, by sharding type and tier
+func plansAreValid(t *testing.T, evaluations int64) {
+	fixedseed.Few(t)
 	rapid.Check(t, func(t *rapid.T) {
 		p, types := onSomeHosts(t), someShardingTypes(t)
 		someTiers(t, p)
+		if rapid.Bool().Draw(t, "uneven") {
+			uneven(p, func() float64 { return rapid.Float64Range(.2, 1.8).Draw(t, "share") })
+		}
 		newScorer := formsFactory(p, rapid.Bool().Draw(t, "additive"))
 		opt := search.Options{ShardingTypes: types, Seed: rapid.Uint64().Draw(t, "seed"), Workers: 1, MaxEvaluations: evaluations}
-		r, err := search.Run(context.Background(), p, newScorer, opt)
-		if !planned(t, err) {
-			return
-		}
-		checkPlacement(t, p, newScorer, types, r)
-		found++
-		in := map[string]bool{}
-		for _, s := range slices.Concat(r.Shards...) {
-			in[string(s.ShardingType)+string(s.Tier)] = true
-		}
-		for what := range in {
-			with[what]++
-		}
-		if rapid.IntRange(0, 3).Draw(t, "again") == 0 {
-			opt.Workers = rapid.IntRange(1, 5).Draw(t, "workers")
-			again, err := search.Run(context.Background(), p, formsFactory(p, newScorer().(*formsModel).sums), opt)
-			if err != nil {
-				t.Fatal(err)
+		best, err := search.Run(context.Background(), p, newScorer, opt)
+		found := planned(t, err)
+		if found {
+			checkPlacement(t, p, newScorer, types, best)
+			opt.Workers = rapid.IntRange(2, 5).Draw(t, "workers")
+			again, err := search.Run(context.Background(), p, newScorer, opt)
+			if diff := gocmp.Diff(best, again); err != nil || diff != "" {
+				t.Errorf("with %d workers: %v (-1 worker +%d):\n%s", opt.Workers, err, opt.Workers, diff)
 			}
-			if diff := gocmp.Diff(r, again); diff != "" {
-				t.Errorf("with %d workers (-1 worker +%d):\n%s", opt.Workers, opt.Workers, diff)
+		}
+		inSlices := len(types) == 0 || slices.Contains(types, problem.ColumnWise)
+		for _, m := range search.Methods()[1:] {
+			opt.Method = m
+			r, err := search.Run(context.Background(), p, newScorer, searchtest.WithPolicy(opt))
+			if !planned(t, err) {
+				continue
+			}
+			checkPlacement(t, p, newScorer, nil, r)
+			if inSlices && (!found || best.Cost > r.Cost && slices.Contains(search.Baselines(), m)) {
+				t.Errorf("got %v with cost %v, and %v of method %s", found, best.Cost, r.Cost, m)
 			}
 		}
 	})
-	t.Logf("%d plans; with each sharding type and tier: %v", found, with)
-	if len(with) < 3 && !testing.Short() { // 20 draws may draw few sharding types; 100 draw all
-		t.Errorf("got plans with %v only, want plans with at least 3 sharding types or tiers", with)
-	}
 }
 
 // planned reports whether err is nil. The test fails if err is not one of the search's
@@ -656,23 +539,6 @@ func TestTablesOfTooManyRows(t *testing.T) {
 	}
 }
 
-// TestHostMemoryIsForSlices: host memory holds slices on one device. If such slices are
-// not allowed, the search must not use host memory, even for two tables that fill a
-// device each.
-func TestHostMemoryIsForSlices(t *testing.T) {
-	p := &problem.Problem{Batch: 64, Tables: []problem.Table{large("a", 1_000_000, 4), large("b", 1_000_000, 4)}}
-	p.Topology = hardware.Topology{Profile: a100(), Devices: 2, HostMemory: unit.TiB, ReserveShare: hardware.NoReserve}
-	p.Topology.Memory = p.DeviceMemory(0).Total() + p.ShardMemory(p.Whole(0)).Tables()*102/100
-	for _, only := range []problem.ShardingType{problem.RowWise, problem.DataParallel} {
-		types := []problem.ShardingType{only}
-		newScorer := formsFactory(p, true)
-		r, err := search.Run(context.Background(), p, newScorer, search.Options{ShardingTypes: types, Workers: 1})
-		if planned(t, err) {
-			checkPlacement(t, p, newScorer, types, r)
-		}
-	}
-}
-
 // tiny returns a problem of three tables on 2 or 4 devices, in one host or two.
 func tiny(seed uint64) *problem.Problem { return tinyOf(seed, func(*problem.Table, int) {}) }
 
@@ -718,146 +584,6 @@ func tinyOf(seed uint64, change func(t *problem.Table, i int)) *problem.Problem 
 	return p
 }
 
-// TestOptimumOfTinyProblemsInAllForms compares the search with brute force, which tries
-// every form of three tables on every device. It does so under additive costs and under
-// costs of fused tables. Every fifth problem has host memory and little HBM.
-func TestOptimumOfTinyProblemsInAllForms(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it compares with all placements")
-	}
-	compareWithOptimum(t, "additive", 6, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
-	compareWithOptimum(t, "fused", 6, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })
-}
-
-// TestOptimumOnOneHost compares the search with brute force if the slices of two of three tables must
-// stay on one of two hosts.
-func TestOptimumOnOneHost(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it compares with all placements")
-	}
-	optimaOnOneHost(t, 5)
-}
-
-// optimaOnOneHost is TestOptimumOnOneHost with a number of tasks under each cost model.
-func optimaOnOneHost(t *testing.T, tasks int) {
-	onHosts := func(seed uint64) *problem.Problem {
-		p := tinyOf(2*seed+1, func(t *problem.Table, i int) { t.Constraint.OneHost = i < 2 })
-		p.Topology.DevicesPerHost = 2
-		return p
-	}
-	compareProblems(t, "additive", tasks, onHosts, func(p *problem.Problem) search.Factory { return formsFactory(p, true) })
-	compareProblems(t, "fused", tasks, onHosts, func(p *problem.Problem) search.Factory { return formsFactory(p, false) })
-}
-
-// TestOptimumOfVectors compares the search with brute force if tables have several bags or are of
-// pooling none, whose vectors take more memory and longer exchanges.
-func TestOptimumOfVectors(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it compares with all placements")
-	}
-	optimaOfVectors(t, 3)
-}
-
-// optimaOfVectors is TestOptimumOfVectors with a number of tasks of each kind.
-func optimaOfVectors(t *testing.T, tasks int) {
-	for _, sums := range []bool{true, false} {
-		compareProblems(t, fmt.Sprint("vectors, additive ", sums), tasks, tinyVectors, func(p *problem.Problem) search.Factory { return formsFactory(p, sums) })
-	}
-}
-
-// TestOptimumOfExposedCosts compares the search with brute force if a little, much of one
-// direction, or all of the exchanges is hidden.
-func TestOptimumOfExposedCosts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it compares with all placements")
-	}
-	optimaOfExposedCosts(t, 1)
-}
-
-// optimaOfExposedCosts is TestOptimumOfExposedCosts with a number of tasks of each kind.
-func optimaOfExposedCosts(t *testing.T, tasks int) {
-	for _, hidden := range [][2]float64{{.001, .0005}, {.01, .002}, {1e3, 0}, {1e3, 1e3}} {
-		compareWithOptimum(t, fmt.Sprint(hidden, " hidden"), tasks, func(p *problem.Problem) search.Factory {
-			return hidingFactory(p, hidden[0], hidden[1])
-		})
-	}
-}
-
-// TestOptimumOfHierarchicalExchanges compares the search with brute force on two hosts, if the
-// exchange inside hosts or between hosts takes longer, and if a part of it is hidden.
-func TestOptimumOfHierarchicalExchanges(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it compares with all placements")
-	}
-	optimaOfHierarchicalExchanges(t, 1)
-}
-
-// optimaOfHierarchicalExchanges is TestOptimumOfHierarchicalExchanges with a number of tasks of
-// each kind.
-func optimaOfHierarchicalExchanges(t *testing.T, tasks int) {
-	for _, c := range []struct {
-		inside, between int64
-		hidden          float64
-	}{{100, 1000, 0}, {1000, 100, .01}} {
-		compareWithOptimum(t, fmt.Sprint(c, " hierarchical"), tasks, func(p *problem.Problem) search.Factory {
-			return hierarchicalFactory(p, c.inside, c.between, c.hidden)
-		})
-	}
-}
-
-// TestAllHiddenIsTheLeastCompute plans with all exchanges hidden. The plan computes as short
-// as the cheapest of all placements under a model without exchanges.
-func TestAllHiddenIsTheLeastCompute(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it compares with all placements")
-	}
-	for seed := range uint64(10) {
-		p := tiny(seed)
-		r, err := search.Run(context.Background(), p, hidingFactory(p, 1e3, 1e3), search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		alone := formsFactory(p, false)().(*formsModel)
-		alone.unconnected = true
-		if want := optimumInForms(p, alone); math.Abs(r.Cost-want) > 1e-9*want {
-			t.Errorf("task %d: got cost %v, want %v, the least compute", seed, r.Cost, want)
-		}
-	}
-}
-
-// TestOptimumUnderTiers compares the search with brute force if tables may only lie in some
-// memory tiers, or only with one cache share. A plan without these constraints breaks them in most
-// tasks and costs less, so the constraints decide.
-func TestOptimumUnderTiers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it compares with all placements")
-	}
-	optimaUnderTiers(t, 2)
-	cheaper := 0
-	for seed := range uint64(6) {
-		p := tieredTiny(seed)
-		free := *p
-		free.Tables = slices.Clone(p.Tables)
-		for i := range free.Tables {
-			free.Tables[i].Constraint = problem.Constraint{}
-		}
-		if optimumInForms(&free, formsFactory(&free, true)()) < optimumInForms(p, formsFactory(p, true)())*(1-1e-9) {
-			cheaper++
-		}
-	}
-	if cheaper < 4 {
-		t.Errorf("got %d of 6 tasks that cost less without the constraints, want at least 4", cheaper)
-	}
-}
-
-// optimaUnderTiers is TestOptimumUnderTiers with a number of tasks under each cost model.
-func optimaUnderTiers(t *testing.T, tasks int) {
-	for _, sums := range []bool{true, false} {
-		factoryOf := func(p *problem.Problem) search.Factory { return formsFactory(p, sums) }
-		compareProblems(t, fmt.Sprint("tiers, additive ", sums), tasks, tieredTiny, factoryOf)
-	}
-}
-
 // tieredTiny returns a tiny problem with host memory whose tables may lie in some tiers only.
 func tieredTiny(seed uint64) *problem.Problem {
 	p := tiny(seed)
@@ -873,8 +599,52 @@ func tieredTiny(seed uint64) *problem.Problem {
 	return p
 }
 
-func compareWithOptimum(t *testing.T, name string, tasks int, factoryOf func(*problem.Problem) search.Factory) {
-	compareProblems(t, name, tasks, tiny, factoryOf)
+// optima are kinds of tiny problems that are compared with brute force, which tries all forms of three tables on every device. tasks is
+// the number of problems of a kind, and many that of the long test.
+func optima() []optimum {
+	forms := func(sums bool) func(*problem.Problem) search.Factory {
+		return func(p *problem.Problem) search.Factory { return formsFactory(p, sums) }
+	}
+	hiding := func(forward, backward float64) func(*problem.Problem) search.Factory {
+		return func(p *problem.Problem) search.Factory { return hidingFactory(p, forward, backward) }
+	}
+	hierarchical := func(inside, between int64, hidden float64) func(*problem.Problem) search.Factory {
+		return func(p *problem.Problem) search.Factory { return hierarchicalFactory(p, inside, between, hidden) }
+	}
+	onHosts := func(seed uint64) *problem.Problem {
+		p := tinyOf(2*seed+1, func(t *problem.Table, i int) { t.Constraint.OneHost = i < 2 })
+		p.Topology.DevicesPerHost = 2
+		return p
+	}
+	return []optimum{
+		{"additive", 4, 60, tiny, forms(true)},
+		{"fused", 6, 60, tiny, forms(false)},
+		{"slices on one host", 3, 10, onHosts, forms(false)},
+		{"several bags or none", 3, 30, tinyVectors, forms(false)},
+		{"devices of unlike memory", 5, 12, unevenTiny, forms(false)},
+		{"some tiers only", 2, 6, tieredTiny, forms(true)},
+		{"little is hidden", 1, 5, tiny, hiding(.001, .0005)},
+		{"much of one direction is hidden", 1, 5, tiny, hiding(1e3, 0)},
+		{"all is hidden", 1, 5, tiny, hiding(1e3, 1e3)},
+		{"long exchanges between hosts", 1, 4, tiny, hierarchical(100, 1000, 0)},
+		{"long exchanges inside hosts, a part is hidden", 1, 4, tiny, hierarchical(1000, 100, .01)},
+	}
+}
+
+type optimum struct {
+	name        string
+	tasks, many int
+	problemOf   func(seed uint64) *problem.Problem
+	factoryOf   func(*problem.Problem) search.Factory
+}
+
+func TestOptimum(t *testing.T) {
+	if testing.Short() {
+		t.Skip("left out with -short: it compares with all placements")
+	}
+	for _, o := range optima() {
+		t.Run(o.name, func(t *testing.T) { compareProblems(t, o.name, o.tasks, o.problemOf, o.factoryOf) })
+	}
 }
 
 func compareProblems(t *testing.T, name string, tasks int, problemOf func(seed uint64) *problem.Problem, factoryOf func(*problem.Problem) search.Factory) {
@@ -1010,7 +780,7 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 
 // TestMoreShardingTypesAreNeverMoreExpensive plans small problems with slices of columns
 // only and with all sharding types. The second plan must not cost more.
-func TestMoreShardingTypesAreNeverMoreExpensive(t *testing.T) { neverMoreExpensive(t, 3) }
+func TestMoreShardingTypesAreNeverMoreExpensive(t *testing.T) { neverMoreExpensive(t, 2) }
 
 func neverMoreExpensive(t *testing.T, tasks int) {
 	gain := 0.

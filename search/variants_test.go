@@ -4,78 +4,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/unit"
 )
-
-// TestPackingInAllForms packs 40 tables on two hosts of four devices with less and
-// less memory. Each placement must hold all columns of each table and fit. With host
-// memory, less HBM must be enough than all tables take in slices of columns.
-func TestPackingInAllForms(t *testing.T) {
-	for seed := range uint64(4) {
-		p := drawn(rand.New(rand.NewPCG(seed, 21)).IntN, 8, 40)
-		p.Topology.Profile, p.Topology.DevicesPerHost = onHosts().Topology.Profile, 4
-		c := newCatalog(p, nil, false)
-		even := total(columnsOf(c)) / int64(len(c.all))
-		p.Topology.HostMemory = unit.Bytes(even) * unit.Bytes(seed%2)
-		for i := range 8 {
-			p.Tables[i].Constraint.Devices = []int{i % 3, 3 + i%5}
-		}
-		least := int64(0)
-		for budget := even * 6 / 5; budget > even/4; budget = budget * 9 / 10 {
-			leave(p, budget)
-			c := newCatalog(p, nil, false)
-			f := newForms(c, Options{ShardingTypes: problem.ShardingTypes()})
-			variants := variantsOf(c, &f)
-			if _, _, ok := balanced(c, variants, 1); !ok {
-				break
-			}
-			p := newPacker(c, variants)
-			p.settle(never)
-			found := p.packing()
-			if found == nil {
-				continue
-			}
-			least = budget
-			checkSlices(t, c, found)
-		}
-		if least == 0 || least > even && seed%2 == 1 {
-			t.Errorf("seed %d: got placements with %d bytes of a device and more, want some with less than the %d that slices of columns take", seed, least, even)
-		}
-	}
-}
-
-// checkSlices fails if slices do not hold each column of each table once, or do not fit.
-func checkSlices(t *testing.T, c *catalog, list []placedSlice) {
-	t.Helper()
-	room, width := newSpare(c), make([]int, len(c.problem.Tables))
-	for _, s := range list {
-		room.take(s, 1)
-		if !s.variant.allows(s.device) {
-			t.Errorf("got a slice of table %d on device %d, want one of the devices %v", c.pieces[s.variant.piece].members[0].table, s.device, s.variant.devices)
-		}
-		width[c.pieces[s.variant.piece].members[0].table] += int(s.width) * s.variant.unit
-	}
-	for i, w := range width {
-		if w != c.problem.Tables[i].Dim {
-			t.Errorf("got %d columns of table %d, want %d", w, i, c.problem.Tables[i].Dim)
-		}
-	}
-	if slices.Min(room.free) < 0 || slices.Min(room.host) < 0 {
-		t.Errorf("got %v and %v bytes free, want none below 0", room.free, room.host)
-	}
-	ledger := newLedger(c)
-	for _, p := range partsOf(c, list) {
-		ledger.count(&c.pieces[p.piece], p.device, 1)
-	}
-	if lack := ledger.lack(false); lack > 0 {
-		t.Errorf("got pieces that lack %d bytes, want pieces that fit", lack)
-	}
-}
 
 // TestRoomOfUnlikeDevices: devices with the same HBM are not alike if they have different host
 // memory, or if some tables are limited to one of them. Else the search would leave
@@ -113,26 +44,6 @@ func inHost(bytes int64) variant {
 
 func onDevice(devices ...int32) variant {
 	return variant{unit: 4, each: 10, width: 1, narrowest: 1, widest: 1, devices: devices}
-}
-
-// TestUnprovenIsSaid: an error says that nothing fits only if that is proven.
-func TestUnprovenIsSaid(t *testing.T) {
-	const open = "the search found no placement with row_wise, data_parallel"
-	types := []string{"row_wise", "data_parallel"}
-	for _, c := range []struct {
-		err  error
-		want string
-	}{
-		{&Infeasible{Tried: types, Proven: true, Reason: "why"}, "why; the tables do not fit with row_wise, data_parallel either"},
-		{&Infeasible{Tried: types, Reason: "why"}, "why; " + open + " either, but did not try all"},
-		{&Infeasible{Method: NeuroShard, Reason: "why"}, "why; the search did not try all placements"},
-		{&NoShardingType{ShardingTypes: types, Proven: true, Tables: []string{"A"}}, "the tables do not fit with row_wise, data_parallel: if each table"},
-		{&NoShardingType{ShardingTypes: types, Tables: []string{"A"}}, open + ", but did not try all: if each table"},
-	} {
-		if got := c.err.Error(); !strings.Contains(got, c.want) {
-			t.Errorf("got %q, want it to contain %q", got, c.want)
-		}
-	}
 }
 
 // TestSlicesAreProvenNotToFit: no device has room for two of three tables, although all devices together have room for them.

@@ -54,23 +54,3 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
-
-// TestLearn: the record keeps the cheapest plan, but one that leaves room for the backward goes before one that does not.
-func TestLearn(t *testing.T) {
-	var k known
-	k.Costs = make([]float64, 1)
-	for _, test := range []struct {
-		found
-		want float64
-	}{
-		{found{solved: true, cost: 3, crowded: true}, 3},
-		{found{solved: true, cost: 4}, 4},
-		{found{solved: true, cost: 3, crowded: true}, 4},
-		{found{solved: true, cost: 3.5}, 3.5},
-		{found{solved: true, cost: 3.6}, 3.5},
-	} {
-		if k.learn(0, test.found); k.Costs[0] != test.want {
-			t.Errorf("%+v: got a known cost of %v, want %v", test.found, k.Costs[0], test.want)
-		}
-	}
-}
