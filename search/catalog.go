@@ -411,19 +411,27 @@ func (c *catalog) register(k *piece) {
 	k.item, k.known = int32(k.members[0].item), true
 }
 
+// put adds a placed piece to a scorer if sign is 1, and removes it if sign is -1.
+func (c *catalog) put(s Scorer, p placed, sign int) {
+	k := &c.pieces[p.piece]
+	c.register(k)
+	for _, m := range k.members {
+		if sign > 0 {
+			s.Add(int(p.device), m.item)
+		} else {
+			s.Remove(int(p.device), m.item)
+		}
+	}
+}
+
 // time returns the predicted time that piece k alone adds to a device. The catalog's scorer
 // must hold nothing.
 func (c *catalog) time(k int32) float64 {
 	p := &c.pieces[k]
 	if !p.timed {
-		c.register(p)
-		for _, m := range p.members {
-			c.scorer.Add(0, m.item)
-		}
+		c.put(c.scorer, placed{k, 0}, 1)
 		p.alone, p.timed = c.scorer.Compute(0)-c.base[0], true
-		for _, m := range p.members {
-			c.scorer.Remove(0, m.item)
-		}
+		c.put(c.scorer, placed{k, 0}, -1)
 	}
 	return p.alone
 }

@@ -32,15 +32,6 @@ func withBudget(ctx context.Context, o *Options) (context.Context, context.Cance
 	return &clocked{ctx, o.Clock, o.Clock() + o.Budget}, func() {}
 }
 
-// remaining returns what is left of the budget of a context of withBudget.
-func remaining(ctx context.Context) time.Duration {
-	if c, ok := ctx.(*clocked); ok {
-		return c.end - c.clock()
-	}
-	deadline, _ := ctx.Deadline()
-	return time.Until(deadline)
-}
-
 // outOfTime reports whether the budget of time ended the context.
 func outOfTime(ctx context.Context) bool {
 	return errors.Is(context.Cause(ctx), ErrOutOfTime) || errors.Is(ctx.Err(), ErrOutOfTime)

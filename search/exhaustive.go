@@ -40,7 +40,7 @@ func tryAll(r *run, s *state) {
 	scorer.Reset()
 	w.put = func(s placedSlice, sign int) {
 		for _, p := range partsOf(c, []placedSlice{s}) {
-			addTo(c, scorer, p, sign)
+			c.put(scorer, p, sign)
 		}
 	}
 	w.visit = func() bool {
@@ -59,19 +59,6 @@ func tryAll(r *run, s *state) {
 		r.cutShort()
 	}
 	s.complete = all && tried && !c.rules.NoIdle
-}
-
-// addTo adds a placed piece to a scorer if sign is 1, and removes it if sign is -1.
-func addTo(c *catalog, scorer Scorer, p placed, sign int) {
-	k := &c.pieces[p.piece]
-	c.register(k)
-	for _, m := range k.members {
-		if sign > 0 {
-			scorer.Add(int(p.device), m.item)
-		} else {
-			scorer.Remove(int(p.device), m.item)
-		}
-	}
 }
 
 // countedWalk returns a walk through all placements that fit, and whether all placements are few, whatever bytes they take.

@@ -114,7 +114,7 @@ func (w *returner) forced(old *resumer) {
 // search anneals in runs under the price and the budget, and returns tables after each run.
 func (w *returner) search() {
 	from, f := w.r.opt.From, w.c.former
-	if len(w.c.all) == 1 && addsUp(w.scorer) || from.Limited && from.Most == 0 {
+	if from.Limited && from.Most == 0 {
 		return
 	}
 	if f.limit += int64(min(from.Most, math.MaxInt64/4)); !from.Limited {

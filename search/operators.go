@@ -66,7 +66,7 @@ func newNumbering(r *run, parts []placed) *numbering {
 		table, key := r.catalog.pieces[p.piece].members[0].table, r.catalog.operator(p.piece)
 		key.Operator = 0
 		n.of[table] = append(n.of[table], i)
-		n.score(p, r.scorer().Add)
+		r.catalog.put(r.scorer(), p, 1)
 		if r.catalog.pieces[p.piece].span == everywhere {
 			continue
 		}
@@ -85,14 +85,6 @@ func newNumbering(r *run, parts []placed) *numbering {
 	return n
 }
 
-func (n *numbering) score(p placed, do func(device, item int)) {
-	k := &n.r.catalog.pieces[p.piece]
-	n.r.catalog.register(k)
-	for i := range k.members {
-		do(int(p.device), k.members[i].item)
-	}
-}
-
 // number returns the number of a table, and set changes it, in the Scorer too.
 func (n *numbering) number(table int) problem.Operator {
 	return n.r.catalog.pieces[n.parts[n.of[table][0]].piece].form.Operator
@@ -103,9 +95,9 @@ func (n *numbering) set(table int, number problem.Operator) {
 		return
 	}
 	for _, i := range n.of[table] {
-		n.score(n.parts[i], n.r.scorer().Remove)
+		n.r.catalog.put(n.r.scorer(), n.parts[i], -1)
 		n.parts[i].piece = n.r.catalog.numbered(n.parts[i].piece, number)
-		n.score(n.parts[i], n.r.scorer().Add)
+		n.r.catalog.put(n.r.scorer(), n.parts[i], 1)
 	}
 	n.r.stats.Evaluations += int64(len(n.of[table]))
 }

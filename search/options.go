@@ -40,95 +40,66 @@ const (
 	Default = NeuroShard
 )
 
-// Options steer a search; the zero value works. Numbers must not be negative.
+// Options steer a search; the zero value works. Numbers must not be negative. The methods refuse options that they do not take.
 type Options struct {
 	// Method defaults to NeuroShard.
 	Method Method
-	// Policy is what methods DreamShard and AutoShard place with. It must have been trained for
-	// the method. The other methods take none.
+	// Policy is what methods DreamShard and AutoShard place with. It must have been trained for the method.
 	Policy Policy
-	// Samples is the number of rollouts that methods DreamShard and AutoShard draw, beside the
-	// greedy one; the cheapest placement of all is the result. 0 by default. The other methods
-	// take none.
+	// Samples is the number of rollouts that methods DreamShard and AutoShard draw beside the greedy one; 0 by default. The
+	// cheapest placement of all is the result.
 	Samples int
-	// Candidates, Beam, Steps and Grid belong to method Paper. The other methods take none.
-	//
-	// Candidates is N: in each step the N largest and the N most expensive pieces are
-	// candidates for splitting; 10 by default.
-	Candidates int
-	// Beam is K, the number of sets of splits that survive a step; 3 by default.
-	Beam int
-	// Steps is L, the most steps of the beam search; each step splits one more piece; 10 by
-	// default.
-	Steps int
-	// Grid is M, the number of limits on dim sums, evenly from 1 to 1.5 times the mean dim
-	// sum; 11 by default.
-	Grid int
+	// Candidates, Beam, Steps and Grid belong to method Paper, and are its N, K, L and M: in each of at most Steps steps, the
+	// largest and the most expensive Candidates pieces are split, and the best Beam sets of splits survive; Grid limits on dim
+	// sums lie evenly from 1 to 1.5 times the mean dim sum. They are 10, 3, 10 and 11 by default.
+	Candidates, Beam, Steps, Grid int
 	// Seed seeds the random draws of the annealing, of method Random and of Samples.
 	Seed uint64
-	// Workers is the number of goroutines; GOMAXPROCS by default. It does not
-	// change the result.
+	// Workers is the number of goroutines; GOMAXPROCS by default. It does not change the result.
 	Workers int
-	// MaxEvaluations limits the work, counted as in Stats.Evaluations. The work may exceed
-	// the limit: a first placement is always tried, and a step that has begun is
-	// completed. Method NeuroShard searches again by other draws until it has used them. There is
-	// no limit by default.
+	// MaxEvaluations limits the work, counted as in Stats.Evaluations; there is no limit by default. A first placement is always
+	// tried, and a step that has begun is completed. Method NeuroShard searches again by other draws until it has used them.
 	MaxEvaluations int64
-	// Budget, if above 0, ends the search after that time. Method NeuroShard does what it does
-	// without a budget, and then searches again by other draws, so that
-	// the placement is never more expensive than without a budget if the time is enough for that.
-	// The placement depends on the speed of the machine.
+	// Budget, if above 0, ends the search after that time. Method NeuroShard does what it does without a budget, and then
+	// searches again by other draws. The placement depends on the speed of the machine.
 	Budget time.Duration
-	// Clock, if set, returns the time that Budget limits, such as the processor time of the process,
-	// since any moment. Goroutines call it at the same time, and it must go on while they work. The
-	// default is the wall clock.
+	// Clock, if set, returns the time that Budget limits, such as the processor time of the process, since any moment; the wall
+	// clock by default. Goroutines call it at the same time, and it must go on while they work.
 	Clock func() time.Duration
-	// ShardingTypes are the sharding types allowed; table_wise and column_wise by default.
-	// Only method NeuroShard tries other types, and host memory if the topology has some;
-	// with ColumnsOnly it tries neither. ColumnWise allows TableWise, too, and Grid allows
-	// TableRowWise. With TableWise and without ColumnWise, tables are not cut by columns,
-	// so Grid allows TableRowWise only. A type that the search does not place tables by is an
-	// error, unless the list holds all of problem.ShardingTypes.
+	// ShardingTypes are the sharding types allowed; table_wise and column_wise by default. Only method NeuroShard tries others,
+	// and host memory. ColumnWise allows TableWise, too, and Grid allows TableRowWise. Without ColumnWise, tables are not cut
+	// by columns. A type that the search does not place tables by is an error, unless the list holds all of
+	// problem.ShardingTypes.
 	ShardingTypes []problem.ShardingType
-	// ColumnsOnly says that the Scorers estimate only the zero form, slices of columns in
-	// HBM. The search then tries no other form, whatever ShardingTypes and the topology's
-	// host memory allow. By default the Scorers must estimate every form.
+	// ColumnsOnly says that the Scorers estimate only the zero form, slices of columns in HBM. The search tries no other form
+	// then. By default the Scorers must estimate every form.
 	ColumnsOnly bool
-	// ChosenRows says that the Scorers estimate rows on chosen devices (problem.Form.Blocks).
-	// Method NeuroShard then cuts tables by rows over chosen devices, too, if the problem's
-	// engine runs such plans (Chooses).
+	// ChosenRows says that the Scorers estimate rows on chosen devices (problem.Form.Blocks). Method NeuroShard then cuts tables
+	// so, too, if the problem's engine runs such plans (Chooses).
 	ChosenRows bool
-	// OneOperator says that all tables keep operator number 0, so the slices of a device that
-	// can share an operator do. By default method NeuroShard gives tables other numbers where
-	// that makes the plan cheaper. It gives none with ColumnsOnly, for an engine whose plans
-	// cannot divide operators (problem.EngineRules.Undivided), under Scorers that are not
-	// Numbered, or if each table has the lanes of its own width (problem.LanesByTable).
+	// OneOperator says that all tables keep operator number 0. By default method NeuroShard gives tables other numbers where
+	// that makes the plan cheaper and the problem and the Scorers allow it (Divides).
 	OneOperator bool
-	// Beside, if set, makes Scorers of a second estimate of the same placements. Method
-	// NeuroShard then returns, among placements that cost at most 0.5 % more than the
-	// cheapest one that it finds, the one with the least sum of both estimates. If it tries all
-	// placements, or a budget ends it, it returns the cheapest one.
+	// Beside, if set, makes Scorers of a second estimate of the same placements. Method NeuroShard then returns, among placements
+	// that cost at most 0.5 % more than the cheapest one, the one with the least sum of both estimates; or the cheapest one if
+	// it tries all placements or a budget ends it.
 	Beside Factory
-	// Apart, if set, returns a Factory whose Scorers give the same estimates as those of the search
-	// and share nothing with them, so that both can be used at the same time; or nil. With it and
-	// several Workers, method NeuroShard makes independent runs of annealing at the same time. It
-	// does not change the result. It is not used with MaxEvaluations or From.
+	// Apart, if set, returns a Factory whose Scorers give the same estimates as those of the search and share nothing with them;
+	// or nil. With it and several Workers, method NeuroShard makes independent runs of annealing at the same time, with the
+	// same result. It is not used with MaxEvaluations or From.
 	Apart func() Factory
-	// From, if set, is an old placement that method NeuroShard begins from and changes little.
-	// Beside then does not count. The other methods take none.
+	// From, if set, is an old placement that method NeuroShard begins from and changes little. Beside then does not count.
 	From *From
 	// BackwardRoom says that each device keeps the part of Problem.BackwardRoom free that it needs
 	// (Problem.LeavesBackwardRoom). A search that finds no such placement fails; then search again without.
 	BackwardRoom bool
-	// Brief leaves DevicesNeeded and its reason out of *Infeasible: on a large cluster,
-	// computing DevicesNeeded takes longer than a simple method.
+	// Brief leaves DevicesNeeded and its reason out of *Infeasible: on a large cluster, computing DevicesNeeded takes longer than
+	// a simple method.
 	Brief bool
-	// FromScratch says that method NeuroShard makes one run of simulated annealing from a simple
-	// placement, over all of the budget, in the place of the race: to measure what that
-	// is worth. The other methods take none, nor does a search from an old placement (From).
+	// FromScratch says that method NeuroShard anneals a simple placement, over all of the budget, in the place of the race.
 	FromScratch bool
-	// OnEvent, if set, is called from the goroutine of Run as the search
-	// proceeds; the events are the same for any number of workers.
+	// OnEvent, if set, is called from the goroutine of Run as the search proceeds; the events are the same for any number of
+	// workers.
 	OnEvent func(Event)
 }
 
@@ -152,8 +123,8 @@ func (o *Options) Chooses(p *problem.Problem) bool {
 		p.Engine.Rules().AnyDevices && p.Topology.Devices > 2 && slices.Contains(o.ShardingTypes, problem.RowWise)
 }
 
-// Divides reports whether a search of the problem may give tables numbers of operators, if
-// its Scorers are Numbered (see OneOperator).
+// Divides reports whether a search of the problem may give tables numbers of operators, if its Scorers are Numbered: not with
+// OneOperator or ColumnsOnly, for an engine whose plans cannot divide operators, or if each table has the lanes of its own width.
 func (o *Options) Divides(p *problem.Problem) bool {
 	return (o.Method == "" || o.Method == NeuroShard) && !o.OneOperator && !o.ColumnsOnly &&
 		!p.Engine.Rules().Undivided && p.LaneRule == problem.LanesByWidest

@@ -128,9 +128,7 @@ func (r *run) offer(best placement, parts []placed) placement {
 	scorer.Reset()
 	offered := placement{parts: c.expensiveFirst(parts)}
 	for _, p := range parts {
-		for _, m := range c.pieces[p.piece].members {
-			scorer.Add(int(p.device), m.item)
-		}
+		c.put(scorer, p, 1)
 	}
 	offered.cost = scorer.Cost()
 	if f := c.former; f != nil {

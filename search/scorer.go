@@ -49,17 +49,6 @@ type Scorer interface {
 // Factory makes Scorers that give the same estimates.
 type Factory func() Scorer
 
-// Additive is an optional interface of Scorers. Where Additive returns true, the
-// Compute of a device is the sum of the Computes of its items, each alone. The search
-// then skips the steps that only look for slices that fuse well. A Scorer without the
-// method is not additive.
-type Additive interface{ Additive() bool }
-
-func addsUp(s Scorer) bool {
-	a, ok := s.(Additive)
-	return ok && a.Additive()
-}
-
 // Joint is an optional interface of Scorers. Where Joint returns true, Cost depends on more than the longest Compute, the most
 // columns of a device or host, and Shared, so that soft maxima of these tell less about it. Then the cold runs of the
 // search go by Cost itself.

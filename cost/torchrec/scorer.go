@@ -25,9 +25,6 @@ func (p *Estimates) NewScorer() *Scorer {
 	return s
 }
 
-// Additive reports that the times of items add up: see search.Additive.
-func (s *Scorer) Additive() bool { return true }
-
 // Item registers a slice in a form: see Estimates.Item.
 func (s *Scorer) Item(table, width int, form problem.Form) int {
 	return s.estimates.Item(table, width, form)
