@@ -39,8 +39,11 @@ const reuse = "reuse"
 // isReuse reports whether a column is one of reuse_0 to reuse_16.
 func isReuse(column string) bool {
 	class, ok := strings.CutPrefix(column, reuse+"_")
+	if !ok {
+		return false // most columns, and each cell asks
+	}
 	n, err := strconv.Atoi(class)
-	return ok && err == nil && n >= 0 && n < access.Classes && strconv.Itoa(n) == class
+	return err == nil && n >= 0 && n < access.Classes && strconv.Itoa(n) == class
 }
 
 // column returns the column that a cell of the header names.

@@ -291,7 +291,11 @@ func (b *builder) table(t *problem.Table, line int, s, bad set, name string) {
 		t.Name = name
 	}
 	if b.n%chunkTables == 0 {
-		b.chunks = append(b.chunks, nil)
+		var chunk []problem.Table // the first grows, as most files have few tables
+		if b.n > 0 {
+			chunk = make([]problem.Table, 0, chunkTables)
+		}
+		b.chunks = append(b.chunks, chunk)
 	}
 	last := &b.chunks[len(b.chunks)-1]
 	*last = append(*last, *t)
