@@ -305,35 +305,6 @@ func (pl *Plan) check() error {
 	return nil
 }
 
-// Check returns the first thing about c that a file cannot hold.
-func (c *Cluster) Check() error {
-	return first(
-		checkText("profile", c.Profile),
-		checkInt("devices", int64(c.Devices), hardware.MaxDevices),
-		checkInt("devices_per_host", int64(c.DevicesPerHost), hardware.MaxDevices),
-		checkInt("batch", int64(c.Batch), problem.MaxBatch),
-		checkInt("device_memory_bytes", int64(c.DeviceMemory), maxBytes),
-		checkInt("reserve_bytes", int64(c.Reserve), maxBytes),
-		checkInt("host_memory_bytes", int64(c.HostMemory), maxBytes),
-		checkMemories(c),
-		checkAt("fixed", hardware.CheckFixed(c.Fixed, c.Devices)),
-		checkAccounting(c),
-		checkInt("comm_precision", int64(c.CommPrecision), int64(problem.BF16)),
-		checkInt("lanes", int64(c.LaneRule), int64(problem.LanesByTable)),
-		checkAt("network_bytes_per_second", checkNetwork(c.NetworkBandwidth)),
-		checkAt("link_bytes_per_second", checkNetwork(c.LinkBandwidth)),
-		checkAt("hbm_bytes_per_second", checkNetwork(c.HBMBandwidth)),
-		checkAt("host_link_bytes_per_second", checkNetwork(c.HostLinkBandwidth)),
-		checkAt("backward_multiplier", checkMultiplier(c.BackwardMultiplier)),
-		checkAt("weighted_backward_multiplier", checkMultiplier(c.WeightedBackwardMultiplier)),
-		checkInt("nvlink_domain", int64(c.NVLinkDomain), hardware.MaxDevices),
-		checkInt("replicas", int64(c.Replicas), hardware.MaxDevices),
-		checkInt("replicas_per_host", int64(c.ReplicasPerHost), hardware.MaxDevices),
-		checkInt("replicas_per_domain", int64(c.ReplicasPerDomain), hardware.MaxDevices),
-		checkInt("sync_every", int64(c.SyncEvery), hardware.MaxSyncEvery),
-		checkKnown(c.Engine))
-}
-
 // checkAccounting reports two ways to count the same bytes, and a release of TorchRec that is not
 // known, or that nothing is counted by.
 func checkAccounting(c *Cluster) error {
@@ -373,13 +344,6 @@ func checkMemories(c *Cluster) error {
 func checkNetwork(b unit.Bandwidth) error {
 	if b != 0 && !(b >= hardware.MinNetworkBandwidth && b <= hardware.MaxNetworkBandwidth) {
 		return fmt.Errorf("%v is not between %v and %v", float64(b), float64(hardware.MinNetworkBandwidth), float64(hardware.MaxNetworkBandwidth))
-	}
-	return nil
-}
-
-func checkMultiplier(m float64) error {
-	if !(m >= 0 && m <= hardware.MaxMultiplier) {
-		return fmt.Errorf("%v is not above 0 and at most %d", m, hardware.MaxMultiplier)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -176,107 +174,19 @@ func exactly(b unit.Bytes) string {
 	return fmt.Sprintf("%v (%d bytes)", b, int64(b))
 }
 
-// memories prints the memory of each device or host, exactly; equal ones have no list.
-func memories(list []unit.Bytes) string {
-	if len(list) == 0 {
-		return "equal ones"
-	}
-	sizes := make([]string, len(list))
-	for i, m := range list {
-		sizes[i] = exactly(m)
-	}
-	return words.List(sizes, len(sizes))
-}
-
-// orProfile prints a bandwidth; 0 is that of the profile.
-func orProfile(b unit.Bandwidth) string {
-	if b == 0 {
-		return "the profile's"
-	}
-	return b.String()
-}
-
-// orDefault prints a bandwidth that TorchRec's formulas read; 0 is their default.
-func orDefault(b unit.Bandwidth) string {
-	if b == 0 {
-		return "TorchRec's default"
-	}
-	return b.String()
-}
-
-// orUsual prints a multiplier; 0 is TorchRec's default.
-func orUsual(multiplier float64) string {
-	if multiplier == 0 {
-		return "TorchRec's default"
-	}
-	return fmt.Sprint(multiplier)
-}
-
-// loads prints fixed loads.
-func loads(list []hardware.FixedLoad) string {
-	if len(list) == 0 {
-		return "none"
-	}
-	text, _ := json.Marshal(list) // numbers, texts and lists always encode
-	return string(text)
-}
-
-// orHost prints the size of an NVLink domain; 0 is that of a host.
-func orHost(devices int) string {
-	if devices == 0 {
-		return "one host"
-	}
-	return fmt.Sprintf("%d devices", devices)
-}
-
 func (v *validator) cluster() {
 	has, want := v.pl.Cluster, clusterOf(v.p)
-	differ := func(what string, has, want any) {
-		if has != want {
+	for i := range clusterFields {
+		f := &clusterFields[i]
+		if has, want := f.shown(&has), f.shown(&want); has != want {
 			v.foreign = true
-			v.add(RuleCluster, "", -1, -1, "the plan was made for %s %v, the problem has %v", what, has, want)
+			v.add(RuleCluster, "", -1, -1, "the plan was made for %s %s, the problem has %s", f.what, has, want)
 		}
 	}
-	differ("device profile", has.Profile, want.Profile)
-	differ("devices:", has.Devices, want.Devices)
-	differ("devices per host:", has.DevicesPerHost, want.DevicesPerHost)
-	differ("batch", has.Batch, want.Batch)
-	differ("memory per device:", exactly(has.DeviceMemory), exactly(want.DeviceMemory))
-	differ("reserve per device:", exactly(has.Reserve), exactly(want.Reserve))
-	differ("weights-only accounting:", has.WeightsOnly, want.WeightsOnly)
-	differ("TorchRec's count of bytes:", torchRecBytes(has), torchRecBytes(want))
-	differ("memory per host:", exactly(has.HostMemory), exactly(want.HostMemory))
-	differ("memories of devices:", memories(has.DeviceMemories), memories(want.DeviceMemories))
-	differ("a reserve share of devices that differ:", has.ReserveShare, want.ReserveShare)
-	differ("memories of hosts:", memories(has.HostMemories), memories(want.HostMemories))
-	differ("fixed loads:", loads(has.Fixed), loads(want.Fixed))
-	differ("exchanges in", has.CommPrecision, want.CommPrecision)
-	differ("lane rule", has.LaneRule, want.LaneRule)
-	differ("a network bandwidth per device:", orProfile(has.NetworkBandwidth), orProfile(want.NetworkBandwidth))
-	differ("a bandwidth inside hosts:", orDefault(has.LinkBandwidth), orDefault(want.LinkBandwidth))
-	differ("a bandwidth of device memory:", orDefault(has.HBMBandwidth), orDefault(want.HBMBandwidth))
-	differ("a bandwidth to host memory:", orDefault(has.HostLinkBandwidth), orDefault(want.HostLinkBandwidth))
-	differ("a multiplier of the backward:", orUsual(has.BackwardMultiplier), orUsual(want.BackwardMultiplier))
-	differ("a multiplier of the backward of weighted lookups:", orUsual(has.WeightedBackwardMultiplier), orUsual(want.WeightedBackwardMultiplier))
-	differ("an NVLink domain of", orHost(has.NVLinkDomain), orHost(want.NVLinkDomain))
-	differ("sharding groups:", max(1, has.Replicas), max(1, want.Replicas))
-	differ("replicas on a host:", max(1, has.ReplicasPerHost), max(1, want.ReplicasPerHost))
-	differ("replicas in an NVLink domain:", max(1, has.ReplicasPerDomain), max(1, want.ReplicasPerDomain))
-	differ("an all-reduce between hosts:", has.InterHostAllReduce, want.InterHostAllReduce)
-	differ("steps between all-reduces:", max(1, has.SyncEvery), max(1, want.SyncEvery))
 	if len(v.pl.Devices) != v.p.Topology.Devices {
 		v.foreign = true
 		v.add(RuleCluster, "", -1, -1, "the plan lists %d devices, the cluster has %d", len(v.pl.Devices), v.p.Topology.Devices)
 	}
-}
-
-// torchRecBytes returns the release of TorchRec whose bytes count in a cluster; no if none does.
-func torchRecBytes(c Cluster) string {
-	r, ok := c.Accounting().TorchRec()
-	if !ok {
-		return "no"
-	}
-	return r.Name
 }
 
 // match finds each table of the plan in the problem. It reports all differences of one
