@@ -35,27 +35,11 @@ type Cell struct {
 
 // Value returns the cell's value on an axis, as text.
 func (c *Cell) Value(axis string) string {
-	switch axis {
-	case axisScale:
-		return c.Scale
-	case axisBatch:
-		return strconv.Itoa(c.Batch)
-	case axisPerDevice:
-		return strconv.Itoa(c.BatchPerDevice)
-	case axisPrecision:
-		return c.Precision
-	case axisCommPrecision:
-		return c.CommPrecision
-	case axisTypes:
-		return c.ShardingTypes
-	case axisEngine:
-		return c.Engine
-	case axisDevice:
-		return c.Device
-	case axisHost:
-		return strconv.Itoa(c.DevicesPerHost)
-	}
-	return strconv.Itoa(c.Devices)
+	return map[string]string{
+		axisScale: c.Scale, axisBatch: strconv.Itoa(c.Batch), axisPerDevice: strconv.Itoa(c.BatchPerDevice), axisPrecision: c.Precision,
+		axisCommPrecision: c.CommPrecision, axisTypes: c.ShardingTypes, axisEngine: c.Engine, axisDevice: c.Device,
+		axisHost: strconv.Itoa(c.DevicesPerHost), axisDevices: strconv.Itoa(c.Devices),
+	}[axis]
 }
 
 // text returns the cell's values on the axes.

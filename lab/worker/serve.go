@@ -153,7 +153,7 @@ func (s *server) serve(q *protocol.Request) (protocol.Response, error) {
 	case protocol.OpInit:
 		return s.init(q)
 	case protocol.OpTables:
-		return s.tables.add(s.ctx, s.opt.Threads, q)
+		return s.tables.add(q)
 	case protocol.OpCompute:
 		return s.compute(q)
 	case protocol.OpComm:

@@ -2,8 +2,8 @@ package worker
 
 import (
 	"cmp"
-	"context"
 	"fmt"
+	"maps"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -18,10 +18,9 @@ import (
 
 // table is a table that groups may name, with the lookups of one batch.
 type table struct {
-	rows     int64
-	batch    int
-	features int
-	bags     lookups.Bags
+	rows  int64
+	batch int
+	bags  lookups.Bags
 }
 
 // tables holds the tables since the last init, with their lookups. The zero value,
@@ -42,85 +41,42 @@ func newTables(batch int, seed uint64, most unit.Bytes) tables {
 	return tables{batch: batch, seed: seed, known: make(map[int]*table), most: most}
 }
 
-// add makes up or reads the lookups of the tables, on a number of threads. It adds
-// all tables of the request or none.
-func (k *tables) add(ctx context.Context, threads int, q *protocol.Request) (protocol.Response, error) {
+// add makes up or reads the lookups of the tables of a request, all or none. They replace tables
+// with the same numbers.
+func (k *tables) add(q *protocol.Request) (protocol.Response, error) {
 	none := protocol.Response{}
-	asked, held, err := k.asked(q)
-	if err != nil {
-		return none, err
-	}
-	made := make([]*table, len(asked))
-	answers := make([]protocol.Table, len(asked))
-	err = each(ctx, threads, len(asked), func(i int) error {
-		if asked[i].LookupFile != "" {
-			return nil // one at a time, below: how large they are shows only then
-		}
-		var err error
-		made[i], answers[i], err = makeUp(&asked[i], k.seed)
-		return err
-	})
-	if err != nil {
-		return none, err
-	}
-	for i, t := range asked {
-		if t.LookupFile == "" {
-			continue
-		}
-		if made[i], answers[i], err = readLookups(&t, k.most-held); err != nil {
-			return none, err
-		}
-		if held += bagBytes(made[i].bags); held > k.most {
-			return none, k.full(t.T, bagBytes(made[i].bags))
-		}
-	}
-	for i, t := range asked {
-		if old := k.known[t.T]; old != nil {
-			k.bytes -= bagBytes(old.bags)
-		}
-		k.known[t.T] = made[i]
-		k.bytes += bagBytes(made[i].bags)
-	}
-	return protocol.Response{Tables: answers}, nil
-}
-
-// asked returns the tables of a request with their defaults, and the size of all
-// lookups including those that the request wants made up from statistics. The
-// tables of the request replace tables with the same numbers.
-func (k *tables) asked(q *protocol.Request) (asked []protocol.Table, held unit.Bytes, err error) {
 	if k.batch == 0 {
-		return nil, 0, bad("tables before init")
+		return none, bad("tables before init")
 	}
-	seen := make(map[int]bool)
-	held = k.bytes
+	held := k.bytes
 	for _, t := range q.Tables {
-		if seen[t.T] {
-			return nil, 0, bad("table %d: twice in one request", t.T)
-		}
-		seen[t.T] = true
-		if t.Features == 0 {
-			t.Features = 1
-		}
-		if t.Batch == 0 {
-			t.Batch = k.batch
-		}
-		if err := checkTable(&t); err != nil {
-			return nil, 0, err
-		}
-		asked = append(asked, t)
 		if old := k.known[t.T]; old != nil {
 			held -= bagBytes(old.bags)
 		}
-		if t.LookupFile == "" {
-			bags := float64(t.Batch) * float64(t.Features)
-			need := unit.Bytes(8 * (bags*t.PoolingFactor + bags + 2))
-			// The sum stops when it no longer fits, so that it does not overflow.
-			if held += need; held > k.most {
-				return nil, 0, k.full(t.T, need)
-			}
-		}
 	}
-	return asked, held, nil
+	made := make(map[int]*table)
+	var answers []protocol.Table
+	for _, t := range q.Tables {
+		if made[t.T] != nil {
+			return none, bad("table %d: twice in one request", t.T)
+		}
+		t.Features, t.Batch = cmp.Or(t.Features, 1), cmp.Or(t.Batch, k.batch)
+		if err := checkTable(&t); err != nil {
+			return none, err
+		}
+		bags, realised, err := k.lookups(&t, k.most-held)
+		if err != nil {
+			return none, err
+		}
+		if held += bagBytes(bags); held > k.most {
+			return none, k.full(t.T, bagBytes(bags))
+		}
+		made[t.T] = &table{rows: t.Rows, batch: t.Batch, bags: bags}
+		answers = append(answers, protocol.Table{T: t.T, UniqueRows: float64(realised.Unique), Reuse: realised.Reuse, LengthCV: lookups.LengthCV(bags.Offsets)})
+	}
+	maps.Copy(k.known, made)
+	k.bytes = held
+	return protocol.Response{Tables: answers}, nil
 }
 
 // full returns the error of a table whose lookups need more memory than is left.
@@ -150,35 +106,36 @@ func checkTable(t *protocol.Table) error {
 	)
 }
 
-// makeUp synthesises a table's lookups. They depend only on the table, its number
-// and the seed.
-func makeUp(t *protocol.Table, seed uint64) (*table, protocol.Table, error) {
-	made := &table{rows: t.Rows, batch: t.Batch, features: t.Features}
+// lookups reads or makes up a table's lookups, of at most the given size. Those that are made up
+// depend only on the table, its number and the seed.
+func (k *tables) lookups(t *protocol.Table, most unit.Bytes) (bags lookups.Bags, realised lookups.Realised, err error) {
+	if t.LookupFile != "" {
+		bags, err = readLookups(t, most)
+		return bags, lookups.Count(bags.Indices), err
+	}
+	n := float64(t.Batch) * float64(t.Features)
+	if need := 8 * (n*t.PoolingFactor + n + 2); need > float64(most) {
+		return bags, realised, k.full(t.T, unit.Bytes(need))
+	}
 	counts := access.Counts{Lookups: t.PoolingFactor * float64(t.Batch), Unique: t.UniqueRows, Reuse: t.Reuse}
 	if t.UniqueRows == 0 {
 		counts = access.Distribution{Kind: access.Histogram, Reuse: t.Reuse, Batch: t.Batch}.At(t.Rows, t.PoolingFactor, t.Batch)
 	}
 	counts.RowsPerID = t.RowsPerID
-	bags, realised, err := lookups.Synthesise(lookups.Spec{
-		Rows: t.Rows, Batch: t.Batch, Features: t.Features, Counts: counts, LengthCV: t.LengthCV, Seed: mix(seed ^ mix(uint64(t.T))),
+	bags, realised, err = lookups.Synthesise(lookups.Spec{
+		Rows: t.Rows, Batch: t.Batch, Features: t.Features, Counts: counts, LengthCV: t.LengthCV, Seed: mix(k.seed ^ mix(uint64(t.T))),
 	})
 	if err != nil {
-		return nil, protocol.Table{}, bad("table %d: %v", t.T, err)
+		err = bad("table %d: %v", t.T, err)
 	}
-	made.bags = bags
-	return made, answerOf(t, bags, realised), nil
-}
-
-func answerOf(t *protocol.Table, b lookups.Bags, r lookups.Realised) protocol.Table {
-	return protocol.Table{T: t.T, UniqueRows: float64(r.Unique), Reuse: r.Reuse, LengthCV: lookups.LengthCV(b.Offsets)}
+	return bags, realised, err
 }
 
 // readLookups reads a table's lookups, of its batch and features, from a lookup file.
-func readLookups(t *protocol.Table, most unit.Bytes) (*table, protocol.Table, error) {
-	none := protocol.Table{}
+func readLookups(t *protocol.Table, most unit.Bytes) (lookups.Bags, error) {
 	// A lookup file takes as much memory as it does on disk, once more where it is cut.
 	if info, err := os.Stat(t.LookupFile); err == nil && unit.Bytes(info.Size()) > most {
-		return nil, none, outOfMemory("table %d: its lookup file of %d bytes is above the %d that are left: send init, which forgets all tables, and fewer of them",
+		return lookups.Bags{}, outOfMemory("table %d: its lookup file of %d bytes is above the %d that are left: send init, which forgets all tables, and fewer of them",
 			t.T, info.Size(), int64(most))
 	}
 	bags, err := lookups.ReadFile(t.LookupFile)
@@ -189,9 +146,9 @@ func readLookups(t *protocol.Table, most unit.Bytes) (*table, protocol.Table, er
 		err = bags.Check(t.Rows)
 	}
 	if err != nil {
-		return nil, none, bad("table %d: %v", t.T, err)
+		return bags, bad("table %d: %v", t.T, err)
 	}
-	return &table{rows: t.Rows, batch: t.Batch, features: t.Features, bags: bags}, answerOf(t, bags, lookups.Count(bags.Indices)), nil
+	return bags, nil
 }
 
 // mix is the finaliser of SplitMix64: neighbouring numbers become unrelated ones.
@@ -202,31 +159,16 @@ func mix(v uint64) uint64 {
 	return v ^ v>>31
 }
 
-// each calls do for every i below n on a number of threads. It returns the first
-// error by i, or that of the context.
-func each(ctx context.Context, threads, n int, do func(i int) error) error {
-	errs := make([]error, n)
+// each calls do for every i below n on a number of threads.
+func each(threads, n int, do func(i int)) {
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for range min(threads, n) {
 		wait.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= n || ctx.Err() != nil {
-					return
-				}
-				errs[i] = do(i)
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
 			}
 		})
 	}
 	wait.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
 }
