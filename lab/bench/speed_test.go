@@ -21,32 +21,30 @@ import (
 // proves each plan valid outside the timer. ms/task is the median over the
 // problems of the best time of each: what a quiet machine would take.
 
-func BenchmarkPaper4(b *testing.B) { speed(b, search.Paper, 1, paperTasks(b, 4)...) }
-func BenchmarkPaper8(b *testing.B) { speed(b, search.Paper, 1, paperTasks(b, 8)...) }
-
-func BenchmarkPaper8TwoWorkers(b *testing.B) { speed(b, search.Paper, 2, paperTasks(b, 8)...) }
-
-func BenchmarkDefault4(b *testing.B) { speed(b, search.NeuroShard, 1, paperTasks(b, 4)...) }
-func BenchmarkDefault8(b *testing.B) { speed(b, search.NeuroShard, 1, paperTasks(b, 8)...) }
-
-func BenchmarkDefault8TwoWorkers(b *testing.B) { speed(b, search.NeuroShard, 2, paperTasks(b, 8)...) }
-
-func BenchmarkDefaultMLPerf(b *testing.B) {
-	speed(b, search.NeuroShard, 1, named(b, "mlperf-dlrm-dcnv2"))
-}
-
-func BenchmarkDefault1000x128(b *testing.B) {
-	speed(b, search.NeuroShard, 2, named(b, "dlrm-datasets-1000x128"))
-}
-
-func BenchmarkDefault10000x1024(b *testing.B) {
-	speed(b, search.NeuroShard, 2, named(b, "dlrm-datasets-10000x1024"))
+func BenchmarkSearch(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		method  search.Method
+		workers int
+		tasks   func() []*problem.Problem
+	}{
+		{"paper/4", search.Paper, 1, func() []*problem.Problem { return paperTasks(b, 4) }},
+		{"paper/8", search.Paper, 1, func() []*problem.Problem { return paperTasks(b, 8) }},
+		{"default/4", search.NeuroShard, 1, func() []*problem.Problem { return paperTasks(b, 4) }},
+		{"default/8", search.NeuroShard, 1, func() []*problem.Problem { return paperTasks(b, 8) }},
+		{"default/8/workers=2", search.NeuroShard, 2, func() []*problem.Problem { return paperTasks(b, 8) }},
+		{"default/mlperf", search.NeuroShard, 1, func() []*problem.Problem { return named(b, "mlperf-dlrm-dcnv2") }},
+		{"default/1000x128", search.NeuroShard, 2, func() []*problem.Problem { return named(b, "dlrm-datasets-1000x128") }},
+		{"default/10000x1024", search.NeuroShard, 2, func() []*problem.Problem { return named(b, "dlrm-datasets-10000x1024") }},
+	} {
+		b.Run(c.name, func(b *testing.B) { speed(b, c.method, c.workers, c.tasks()) })
+	}
 }
 
 // BenchmarkLine10000x1024 is the whole line of the command: it also prices the
 // plan device by device, simulates it and validates it.
 func BenchmarkLine10000x1024(b *testing.B) {
-	p := named(b, "dlrm-datasets-10000x1024")
+	p := named(b, "dlrm-datasets-10000x1024")[0]
 	for b.Loop() {
 		if _, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{}); err != nil {
 			b.Fatal(err)
@@ -79,17 +77,17 @@ func paperTasks(b *testing.B, devices int) (tasks []*problem.Problem) {
 	return tasks
 }
 
-func named(b *testing.B, name string) *problem.Problem {
+func named(b *testing.B, name string) []*problem.Problem {
 	b.Helper()
 	w, err := workload.ByName(name)
 	if err != nil {
 		b.Fatal(err)
 	}
 	p := w.Problem()
-	return &p
+	return []*problem.Problem{&p}
 }
 
-func speed(b *testing.B, method search.Method, workers int, problems ...*problem.Problem) {
+func speed(b *testing.B, method search.Method, workers int, problems []*problem.Problem) {
 	b.Helper()
 	models := map[string]*cost.Model{}
 	for _, p := range problems {

@@ -10,7 +10,6 @@ import (
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/plan"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // With Fastest, the shortest time of each device counts, and the starts of the
@@ -95,28 +94,5 @@ func TestBusyMachine(t *testing.T) {
 	}
 	if _, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, m, verify.Options{}); err == nil || len(m.comms) != 1 {
 		t.Errorf("broken: got error %v after %d exchanges, want one after the first", err, len(m.comms))
-	}
-}
-
-// The spread of a device is that of the median, also with Fastest.
-func TestSpreadOfRepeats(t *testing.T) {
-	p, shards := twoByTwo(t)
-	for _, fastest := range []bool{false, true} {
-		m := newBackend(t)
-		m.onCompute = func(_ *dataset.Group, timing *collect.Timing) error {
-			// Device 0 has two operations, device 1 one, and device 2 none.
-			f := []unit.Millis{4, 1, 2}[(len(m.computes)-1)/3]
-			timing.ForwardSpread, timing.BackwardSpread = f, 8*f
-			return nil
-		}
-		got, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, m, verify.Options{Repeats: 3, Fastest: fastest})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for d, want := range []unit.Millis{36, 18, 0} {
-			if got.Devices[d].Spread != want {
-				t.Errorf("fastest %v: device %d: got spread %v, want %v", fastest, d, got.Devices[d].Spread, want)
-			}
-		}
 	}
 }

@@ -487,18 +487,6 @@ func TestCacheAnswer(t *testing.T) {
 	}
 }
 
-// TestFlush writes to every line.
-func TestFlush(t *testing.T) {
-	s := newServer(t.Context(), small())
-	s.flush = make([]uint64, 3<<17+9)
-	s.flushCaches()
-	for i := 0; i < len(s.flush); i += 8 {
-		if s.flush[i] != 1 {
-			t.Fatalf("line %d was written %d times, want once", i/8, s.flush[i])
-		}
-	}
-}
-
 func TestMemoryIsShared(t *testing.T) {
 	opt := small()
 	opt.Memory = 8*unit.MiB + 1024

@@ -96,18 +96,6 @@ func TestThreadsAgree(t *testing.T) {
 	}
 }
 
-func TestThreadsAgreeProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		specs, seed := drawSpecs(t), rapid.Uint64().Draw(t, "seed")
-		o := rapid.SampledFrom(allOptimizers).Draw(t, "optimizer")
-		want := run(t, seed, specs, Options{Optimizer: o, Threads: 1})
-		got := run(t, seed, specs, Options{Optimizer: o, Threads: rapid.IntRange(2, 5).Draw(t, "threads")})
-		if !slices.Equal(got, want) {
-			t.Fatal("the threads differ from one thread")
-		}
-	})
-}
-
 // runs of lengths around a block, each of one row, as one shard whose bags have one
 // lookup each. Rows alternate as far as their lengths allow.
 func runsOf(lengths []int, dim int) Shard {
