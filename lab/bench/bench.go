@@ -334,56 +334,37 @@ func (o Options) judge(j *job, m made) (Record, error) {
 	return r, nil
 }
 
-// inTurns returns what makes the record of a job with a measured cost. The first job of a task
-// plans by all methods whose records are missing, and measures these plans in turns.
-func (o Options) inTurns(ctx context.Context, jobs []job, find func(*job) made) func(*job) (Record, error) {
-	records := map[*job]Record{}
-	return func(j *job) (Record, error) {
-		if r, ok := records[j]; ok {
-			return r, nil
+// complete makes the records of jobs of one task. If there is a backend, it runs the plans of all of them
+// in turns.
+func (o Options) complete(ctx context.Context, jobs []*job, find func(*job) made) error {
+	of := func(j *job, err error) error { return fmt.Errorf("task %s, method %s: %w", j.task.Name, j.method, err) }
+	var ran []*job
+	var plans []verify.Placement
+	for _, j := range jobs {
+		m := find(j)
+		var err error
+		if j.record, err = o.judge(j, m); err != nil {
+			return of(j, err)
 		}
-		var ran []*job
-		var plans []verify.Placement
-		for i := range jobs {
-			k := &jobs[i]
-			if k.task != j.task || k.done {
-				continue
-			}
-			m := find(k)
-			r, err := o.judge(k, m)
-			if err != nil {
-				return r, of(k, j, err)
-			}
-			if records[k] = r; r.Valid {
-				ran, plans = append(ran, k), append(plans, verify.Placement{Shards: m.result.Shards, Predicted: m.result.Predicted})
-			}
+		if j.record.Valid && o.Measure != nil {
+			ran, plans = append(ran, j), append(plans, verify.Placement{Shards: m.result.Shards, Predicted: m.result.Predicted})
 		}
-		if len(plans) == 0 {
-			return records[j], nil
-		}
-		turns, err := o.Measure(ctx, &j.task.Problem, plans)
-		if err != nil {
-			return Record{}, err
-		}
-		for i, k := range ran {
-			if err := turns[i].Err; err != nil {
-				return Record{}, of(k, j, err)
-			}
-			r := records[k]
-			took, spread := float64(turns[i].Result.Measured), float64(turns[i].Result.Spread)
-			r.MeasuredCostMS, r.MeasuredSpreadMS = &took, &spread
-			records[k] = r
-		}
-		return records[j], nil
 	}
-}
-
-// of names the method of an error that the job j reports for the job k.
-func of(k, j *job, err error) error {
-	if k == j {
-		return err
+	if len(plans) == 0 {
+		return nil
 	}
-	return fmt.Errorf("method %s: %w", k.method, err)
+	turns, err := o.Measure(ctx, &ran[0].task.Problem, plans)
+	if err != nil {
+		return of(ran[0], err)
+	}
+	for i, j := range ran {
+		if err := turns[i].Err; err != nil {
+			return of(j, err)
+		}
+		took, spread := float64(turns[i].Result.Measured), float64(turns[i].Result.Spread)
+		j.record.MeasuredCostMS, j.record.MeasuredSpreadMS = &took, &spread
+	}
+	return nil
 }
 
 // bound adds a lower bound on the simulated cost of what a search with the options tries.
@@ -425,52 +406,73 @@ type job struct {
 	done   bool
 }
 
+// units divides the jobs that are not done into those that are made together: each alone, or all of a
+// task if there is a backend.
+func (o Options) units(jobs []job) (all [][]*job) {
+	at := map[*Task]int{}
+	for i := range jobs {
+		j := &jobs[i]
+		if j.done {
+			continue
+		}
+		unit, known := at[j.task]
+		if o.Measure == nil || !known {
+			unit = len(all)
+			at[j.task], all = unit, append(all, nil)
+		}
+		all[unit] = append(all[unit], j)
+	}
+	return all
+}
+
 // each makes the records that are not done, several at a time, and returns all
 // in the order of the jobs.
 func (o Options) each(ctx context.Context, jobs []job, find func(*job) made) ([]Record, error) {
-	run := func(j *job) (Record, error) { return o.judge(j, find(j)) }
 	workers := o.Workers
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	if o.Measure != nil {
 		workers = 1 // a search would disturb the plan that is measured
-		run = o.inTurns(ctx, jobs, find)
 	}
 	var group sync.WaitGroup
 	var lock sync.Mutex
-	// The error is that of the first failed job in the order of jobs, not in time.
+	units := o.units(jobs)
+	// The error is that of the first failed unit in their order, not in time.
 	var failed error
-	failedAt := len(jobs)
+	failedAt := len(units)
 	done := len(recordsOf(jobs))
-	next := make(chan int, len(jobs))
-	for i := range jobs {
-		if !jobs[i].done {
-			next <- i
-		}
+	next := make(chan int, len(units))
+	for i := range units {
+		next <- i
 	}
 	close(next)
+	// kept takes over the records of a unit.
+	kept := func(i int, err error) {
+		lock.Lock()
+		defer lock.Unlock()
+		for _, j := range units[i] {
+			if err != nil {
+				break
+			}
+			j.done = true
+			if done++; o.OnRecord != nil {
+				err = o.OnRecord(j.record, done, len(jobs))
+			}
+		}
+		if err != nil && i < failedAt {
+			failedAt, failed = i, err
+		}
+	}
 	for range workers {
 		group.Go(func() {
 			for i := range next {
 				lock.Lock()
 				stop := failedAt < i || ctx.Err() != nil
 				lock.Unlock()
-				if stop {
-					continue
+				if !stop {
+					kept(i, o.complete(ctx, units[i], find))
 				}
-				record, err := run(&jobs[i])
-				lock.Lock()
-				if err == nil {
-					jobs[i].record, jobs[i].done = record, true
-					if done++; o.OnRecord != nil {
-						err = o.OnRecord(record, done, len(jobs))
-					}
-				}
-				if err != nil && i < failedAt {
-					failedAt, failed = i, fmt.Errorf("task %s, method %s: %w", jobs[i].task.Name, jobs[i].method, err)
-				}
-				lock.Unlock()
 			}
 		})
 	}

@@ -297,7 +297,7 @@ func TestMeasured(t *testing.T) {
 	}
 	// A backend that fails ends the run; what was measured until then is kept.
 	opt.Known, m.failAt = nil, m.plans.Load()+5
-	if records, err = Run(context.Background(), tasks, opt); !errors.Is(err, errMeter) || !strings.HasSuffix(err.Error(), ", method random: method size: the worker died") || len(records) != 6 {
+	if records, err = Run(context.Background(), tasks, opt); !errors.Is(err, errMeter) || !strings.HasSuffix(err.Error(), ", method size: the worker died") || len(records) != 6 {
 		t.Errorf("got %d records and error %v, want 6 and the backend's, with the task and the method", len(records), err)
 	}
 }
