@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -188,15 +187,6 @@ def test_wrong_modules(
     assert capsys.readouterr().out == ""  # what the user's code prints is not the result
 
 
-def test_wrong_flags(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        run(capsys, "a:b", *FLAGS, "--repeats", "0")
-    assert "--repeats: 0 is not at least 1" in capsys.readouterr().err
-    code, _, err = run(capsys, "scenario.json", *FLAGS)
-    assert code == 2
-    assert "error: 'scenario.json' is not MODULE:FUNCTION" in err
-
-
 def test_wrong_options_of_the_planner(binary: str, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ("--device", "a100-81", "--devices", "4", "--binary", binary)
     code, _, err = run(capsys, f"{__name__}:small", *flags)
@@ -206,16 +196,3 @@ def test_wrong_options_of_the_planner(binary: str, capsys: pytest.CaptureFixture
     code, _, err = run(capsys, f"{__name__}:small", *flags, "--batch-per-rank", "8")
     assert code == 2
     assert "a100-81" in err and "hint:" in err
-
-
-def test_factors_of_the_model() -> None:
-    made: Callable[[], dict[str, Any]] = small
-    factors = {n: [f] for n, f in FACTORS.items()}
-    cluster = torchrec_model.Cluster(4, 4, 1 << 30, 256)
-    engine = torchrec_model.Engine(made()["model"], None, cluster, {}, factors)
-    assert engine.constraints["b"].pooling_factors == [12.5]
-    # What the user states stays.
-    stated = {"b": ParameterConstraints(pooling_factors=[2.0], min_partition=32)}
-    engine = torchrec_model.Engine(made()["model"], None, cluster, stated, factors)
-    assert engine.constraints["b"] == stated["b"]
-    assert engine.constraints["a"].pooling_factors == [3.0]

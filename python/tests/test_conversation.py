@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from pathlib import Path
@@ -9,15 +10,16 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import HELLO, INIT, SKEWED, TABLES, Json, python, talk
+from conftest import HELLO, INIT, SKEWED, TABLES, Json, talk
 
 from neuroshard_worker import anchors, ceilings
 from neuroshard_worker.__main__ import _device
+from neuroshard_worker.engines import choose
 from neuroshard_worker.engines.plain import TorchEngine
 from neuroshard_worker.reference import check_all
 from neuroshard_worker.server import Fatal, Server
 from neuroshard_worker.timing import Stopwatch
-from neuroshard_worker.wire import MAX_LINE
+from neuroshard_worker.wire import MAX_LINE, LineTooLongError
 
 
 def compute(**changes: Any) -> Json:
@@ -69,68 +71,45 @@ def test_a_whole_conversation() -> None:
 
 def test_tables_get_bags_of_the_asked_spread() -> None:
     table = {"rows": 5000, "pooling_factor": 10.0, "reuse": SKEWED}
-    tables = {
-        "op": "tables",
-        "tables": [{"t": 1, **table}, {"t": 2, "length_cv": 0.8, **table}],
-    }
-    _, answer = talk([INIT | {"batch": 4096}, tables])
-    equal, unequal = answer["tables"]
+    tables = {"op": "tables", "tables": [{"t": 1, **table}, {"t": 2, "length_cv": 0.8, **table}]}
+    equal, unequal = ask(server(batch=4096), tables)["tables"]
     assert equal["length_cv"] == 0
     assert abs(unequal["length_cv"] / 0.8 - 1) < 0.01
     assert equal["unique_rows"] == unequal["unique_rows"]
 
 
-def test_the_triton_engine_converses(triton: Any) -> None:
-    small = INIT | {"batch": 4, "repeats": 1}
-    hello, _, _, computed = talk(
-        [HELLO, small, TABLES, compute(group=[{"t": 3, "dim": 8}])],
-        "--backend",
-        "triton",
-        TRITON_INTERPRET="1",
-    )
-    assert hello["backend"] == "triton" and "interpreted" in hello["kernel"]
-    assert computed["op"] == "compute", computed
-
-
 def test_the_fbgemm_engine_converses(fbgemm: Any) -> None:
-    hello, _, _, computed, refused = talk(
-        [HELLO, INIT, TABLES, compute(), compute(opt="adam")], "--backend", "fbgemm"
-    )
+    s = server(choose("fbgemm", torch.device("cpu")))
+    hello = ask(s, HELLO)
     assert hello["backend"] == "fbgemm" and "fbgemm_gpu" in hello["kernel"]
     assert "adam" not in hello["caps"]
-    assert computed["op"] == "compute", computed
-    assert refused["code"] == "unsupported"
+    assert ask(s, compute())["op"] == "compute"
+    assert ask(s, compute(opt="adam"))["code"] == "unsupported"
 
 
 def test_one_process_refuses_comm() -> None:
-    _, response = talk([INIT, {"op": "comm", "id": "c1", "dims": [8, 8]}])
-    assert response == {
-        "op": "error",
-        "id": "c1",
-        "code": "unsupported",
-        "msg": "one GPU cannot measure an all-to-all: "
-        "start this worker under torchrun with one process a GPU",
-    }
+    response = ask(server(), {"op": "comm", "id": "c1", "dims": [8, 8]})
+    assert (response["id"], response["code"]) == ("c1", "unsupported")
+    assert "start this worker under torchrun" in response["msg"]
 
 
 def test_bad_lines_get_answers_and_the_conversation_goes_on() -> None:
-    lines = [b"{", b"[1]", b"null", b'{"op":"hello","v":NaN}', b"\xff\xfe", b'{"op":5}', b"{}"]
-    *responses, hello = talk([*lines, HELLO])
-    assert {r["code"] for r in responses} == {"bad_request"}
-    assert hello["op"] == "hello"
+    s = server()
+    for line in (b"{", b"[1]", b"null", b'{"op":"hello","v":NaN}', b"\xff\xfe", b'{"op":5}', b"{}"):
+        assert s.answer(line)["code"] == "bad_request"
+    assert ask(s, HELLO)["op"] == "hello"
 
 
 def test_a_line_that_is_too_long_ends_the_conversation() -> None:
-    done = python("-m", "neuroshard_worker", "--device", "cpu", stdin=b" " * (MAX_LINE + 2) + b"\n")
-    assert done.returncode == 1
-    (line,) = done.stdout.splitlines()
-    assert json.loads(line)["code"] == "bad_request"
+    out = io.BytesIO()
+    with pytest.raises(LineTooLongError):
+        server().serve(io.BytesIO(b" " * (MAX_LINE + 2) + b"\n"), out)
+    assert json.loads(out.getvalue())["code"] == "bad_request"
 
 
-def test_options_that_are_wrong_say_so() -> None:
-    done = python("-m", "neuroshard_worker", "--device", "tpu")
-    assert done.returncode == 2 and not done.stdout
-    assert 'error: device "tpu" is unknown' in done.stderr.decode()
+def test_devices_that_are_not_here() -> None:
+    with pytest.raises(ValueError, match='device "tpu" is unknown'):
+        _device("tpu")
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="cuda:99"):
             _device("cuda:99")
@@ -311,8 +290,6 @@ def test_each_kind_of_operation_is_checked_once(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_nan_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
-    import io
-
     s = server()
     monkeypatch.setattr(s.watch, "_on_cpu", lambda phases: [float("nan")] * 2)
     response = ask(s, compute())

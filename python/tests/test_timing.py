@@ -35,13 +35,6 @@ def test_at_least_one_run_is_not_timed() -> None:
     assert len(runs) == 3 and len(times) == 2
 
 
-def test_the_default_flush_is_four_caches() -> None:
-    watch = Stopwatch(torch.device("cpu"), "eager", 1 << 20)
-    assert watch.set(Plan()) == "flushed 4MiB"
-    big = Stopwatch(torch.device("cpu"), "eager", 1 << 29)
-    assert big.set(Plan()) == "flushed 256MiB of a 512MiB cache"
-
-
 def test_a_clock_that_goes_back_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     watch = Stopwatch(torch.device("cpu"), "eager", 1 << 20)
     watch.set(Plan(cold=False))

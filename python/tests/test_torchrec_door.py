@@ -87,11 +87,6 @@ def test_a_plan_for_a_topology(binary: str, tmp_path: Path) -> None:
     assert (planner._num_proposals, planner._num_plans) == (1, 1)
 
 
-def test_the_batch_is_torchrecs_without_any(binary: str, tmp_path: Path) -> None:
-    NeuroShardPlanner(topology(), binary=binary, keep=tmp_path).plan(MODEL)
-    assert json.loads((tmp_path / "tables.json").read_text())["batch"] == 2 * 512
-
-
 def test_an_empty_plan_for_no_sharders() -> None:
     planner = NeuroShardPlanner(topology())
     assert planner.plan(MODEL, []) == ShardingPlan({})
@@ -176,12 +171,6 @@ def test_an_enumerators_batch_and_constraints_count(binary: str, tmp_path: Path)
         "constraints",
         "topology",
     ]
-
-
-def test_the_time_of_the_search(tmp_path: Path) -> None:
-    body = 'echo "<$*>" >&2; exit 2'
-    with pytest.raises(BinaryError, match=r"--budget 7s"):
-        NeuroShardPlanner(topology(), binary=script(tmp_path, body), timeout_seconds=7).plan(MODEL)
 
 
 def test_callbacks_get_and_make_the_plan(binary: str) -> None:

@@ -83,6 +83,21 @@ def drawn(draw: random.Random) -> tuple[nn.Module, dict[str, ParameterConstraint
     return model, constraints
 
 
+def costs_agree(
+    planner: NeuroShardPlanner, model: nn.Module, sharders: Any, engine: Engine, keep: Path
+) -> Any:
+    """Plans, and holds the cost and the bytes of HBM of the plan against TorchRec's estimators;
+    returns the plan's file."""
+    cost, hbm = engine.estimate(planner.plan(model, sharders))
+    plan = json.loads((keep / "plan.json").read_text())
+    assert plan["predicted"]["cost_ms"] == pytest.approx(max(cost), rel=1e-12)
+    if engine.topology().compute_device == "cuda":
+        lines = [d["memory"] for d in plan["devices"]]
+        others = ("host_bytes", "reserve_bytes")
+        assert [sum(n for k, n in m.items() if k not in others) for m in lines] == hbm
+    return plan
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_plans_cost_what_torchrec_says(binary: str, tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
@@ -103,7 +118,6 @@ def test_plans_cost_what_torchrec_says(binary: str, tmp_path: Path, seed: int) -
     planner = NeuroShardPlanner(
         topology=topology, batch_size=384, constraints=constraints, binary=binary, keep=tmp_path
     )
-    found = planner.plan(model, sharders)
     cluster = Cluster(devices, per_host, 1 << 30, 384)
     engine = Engine(model, sharders, cluster, constraints, {})
     engine.constraints |= {
@@ -111,14 +125,7 @@ def test_plans_cost_what_torchrec_says(binary: str, tmp_path: Path, seed: int) -
         for i, features in enumerate(_features(model))
         if f"t{i}" not in constraints
     }
-    cost, hbm = engine.estimate(found)
-    plan = json.loads((tmp_path / "plan.json").read_text())
-    assert plan["predicted"]["cost_ms"] == pytest.approx(max(cost), rel=1e-12)
-    lines = [d["memory"] for d in plan["devices"]]
-    counted = [
-        sum(n for k, n in m.items() if k not in ("host_bytes", "reserve_bytes")) for m in lines
-    ]
-    assert counted == hbm
+    costs_agree(planner, model, sharders, engine, tmp_path)
 
 
 @pytest.mark.parametrize("stated", ["num_poolings", "batch_sizes", "sample"])
@@ -158,19 +165,12 @@ def test_torchrecs_planner_gets_the_lookups_of_a_bag(
         **reads,
     )
     sharders = [EmbeddingBagCollectionSharder()]
-    found = planner.plan(model, sharders)
-    tables = json.loads((tmp_path / "tables.json").read_text())
-    factors, bags = pooling_factors(tables), bags_of(tables)
-    if stated == "num_poolings":
-        assert (factors, bags) == ({"t": [3.0, 8.0]}, {"t": [2.0, 0.5]})
-    else:
-        assert (factors, bags) == ({"t": [3.0, 8.0]}, {"t": [0.25, 1.0]})
+    bags = {"t": [2.0, 0.5] if stated == "num_poolings" else [0.25, 1.0]}
+    factors = {"t": [3.0, 8.0]}
     engine = Engine(model, sharders, Cluster(2, 2, 1 << 30, 384), constraints, factors, bags)
-    cost, hbm = engine.estimate(found)
-    plan = json.loads((tmp_path / "plan.json").read_text())
-    assert plan["predicted"]["cost_ms"] == pytest.approx(max(cost), rel=1e-12)
-    memory = plan["devices"][0]["memory"]
-    assert sum(n for k, n in memory.items() if k not in ("host_bytes", "reserve_bytes")) == hbm[0]
+    costs_agree(planner, model, sharders, engine, tmp_path)
+    tables = json.loads((tmp_path / "tables.json").read_text())
+    assert (pooling_factors(tables), bags_of(tables)) == (factors, bags)
 
 
 def test_plans_for_cpus_cost_what_torchrec_says(binary: str, tmp_path: Path) -> None:
@@ -202,13 +202,10 @@ def test_plans_for_cpus_cost_what_torchrec_says(binary: str, tmp_path: Path) -> 
     planner = NeuroShardPlanner(
         topology=topology, batch_size=384, constraints=constraints, binary=binary, keep=tmp_path
     )
-    found = planner.plan(model, sharders)
     engine = Engine(model, sharders, Cluster(2, 2, 1 << 30, 384), constraints, {})
     engine.topology = lambda: topology  # type: ignore[method-assign]
-    cost, _ = engine.estimate(found)
-    plan = json.loads((tmp_path / "plan.json").read_text())
+    plan = costs_agree(planner, model, sharders, engine, tmp_path)
     assert {t["kind"] for t in plan["tables"]} >= {"table_wise", "row_wise", "data_parallel"}
-    assert plan["predicted"]["cost_ms"] == pytest.approx(max(cost), rel=1e-12)
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
@@ -238,12 +235,9 @@ def test_the_network_counts_inside_a_host_and_a_pod(
     planner = NeuroShardPlanner(
         topology=topology, batch_size=384, constraints=constraints, binary=binary, keep=tmp_path
     )
-    found = planner.plan(model, sharders)
     engine = Engine(model, sharders, Cluster(4, 4 // hosts, 1 << 30, 384), constraints, {})
     engine.topology = lambda: topology  # type: ignore[method-assign]
-    cost, _ = engine.estimate(found)
-    plan = json.loads((tmp_path / "plan.json").read_text())
-    assert plan["predicted"]["cost_ms"] == pytest.approx(max(cost), rel=1e-12)
+    plan = costs_agree(planner, model, sharders, engine, tmp_path)
     assert not any("no effect" in w for w in plan["provenance"].get("warnings", []))
 
 

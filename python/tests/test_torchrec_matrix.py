@@ -8,9 +8,7 @@ So a new release of TorchRec with more of them fails here.
 from __future__ import annotations
 
 import dataclasses
-import json
 from inspect import signature
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +20,7 @@ from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
     SplitTableBatchedEmbeddingBagsCodegen,
 )
 from torch import nn
-from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, EmbeddingConfig, PoolingType
+from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, EmbeddingConfig
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.fbgemm_qcomm_codec import (
     CommType,
@@ -33,8 +31,7 @@ from torchrec.distributed.fp_embeddingbag import FeatureProcessedEmbeddingBagCol
 from torchrec.distributed.mc_embeddingbag import ManagedCollisionEmbeddingBagCollectionSharder
 from torchrec.distributed.mc_modules import ManagedCollisionCollectionSharder
 from torchrec.distributed.model_parallel import DMPCollection
-from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
-from torchrec.distributed.planner.types import Stats
+from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints
 from torchrec.distributed.types import CacheParams, KeyValueParams, ParameterSharding
 from torchrec.modules.embedding_configs import BaseEmbeddingConfig, DataType, NoEvictionPolicy
 from torchrec.modules.feature_processor_ import PositionWeightedModuleCollection
@@ -47,9 +44,8 @@ from torchrec.modules.mc_modules import (
 )
 from torchrec_binary import binary
 
-from neuroshard_torchrec import InputError, NeuroShardPlanner, requests, tables_from_model
+from neuroshard_torchrec import InputError, requests, tables_from_model
 from neuroshard_torchrec import _modules as modules
-from neuroshard_torchrec import binary as program
 from neuroshard_torchrec.tables import read_model
 
 __all__ = ["binary"]
@@ -229,26 +225,6 @@ def one(**fields: Any) -> Any:
     return read
 
 
-def test_configs_of_tables() -> None:
-    usual = one()
-    assert (usual["name"], usual["rows"], usual["dim"], usual["precision"]) == ("a", 100, 8, "fp32")
-    assert [f["name"] for f in usual["features"]] == ["f"] and "pooling" not in usual
-    changed = one(
-        name="b",
-        num_embeddings=50,
-        embedding_dim=16,
-        data_type=DataType.FP16,
-        feature_names=["g"],
-        pooling=PoolingType.MEAN,
-    )
-    assert (changed["name"], changed["rows"], changed["dim"]) == ("b", 50, 16)
-    assert (changed["precision"], changed["pooling"]) == ("fp16", "mean")
-    assert one(enable_embedding_update=True)["kernel_settings"] == "enable_embedding_update=True"
-    if "stash_weights" in {f.name for f in dataclasses.fields(EmbeddingBagConfig)}:
-        with pytest.raises(InputError, match="stash_weights: its weights leave"):
-            one(stash_weights=True)
-
-
 def test_what_changes_no_plan() -> None:
     usual = one()
     for field, value in {
@@ -271,31 +247,6 @@ def test_what_changes_no_plan() -> None:
     assert plain == ordered
 
 
-def test_options_of_dmp_collection() -> None:
-    """The planner gives the options that must fit the plan, and no others."""
-    planner = NeuroShardPlanner(
-        Topology(world_size=4, local_world_size=4, compute_device="cuda"),
-        batch_size=8,
-        sharding_group_size=2,
-    )
-    planner._take_groups(2, 4)
-    given = set(planner.dmp_collection_options)
-    assert given == {
-        *("world_size", "sharding_group_size", "node_group_size", "use_inter_host_allreduce")
-    }
-    assert given < set(signature(DMPCollection.__init__).parameters)
-
-
-class Spy(Stats):  # type: ignore[misc] # it is untyped
-    """Keeps what is logged of a plan."""
-
-    def __init__(self) -> None:
-        self.logged: list[dict[str, Any]] = []
-
-    def log(self, *arguments: Any, **named: Any) -> None:
-        self.logged.append(named)
-
-
 def model(**options: Any) -> nn.Module:
     tables = [
         EmbeddingBagConfig(name=n, num_embeddings=1000, embedding_dim=16, feature_names=[f"f_{n}"])
@@ -304,46 +255,3 @@ def model(**options: Any) -> nn.Module:
     found = nn.Module()
     found.embeddings = EmbeddingBagCollection(tables=tables, device="meta", **options)
     return found
-
-
-def test_what_is_passed_in_is_used(
-    binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs: list[list[str]] = []
-    real = program.run
-    monkeypatch.setattr(program, "run", lambda *a: runs.append(a[1]) or real(*a))
-    spy, seen = Spy(), []
-
-    def callback(options: list[Any]) -> list[Any]:
-        seen.extend(o.name for o in options)
-        return options
-
-    planner = NeuroShardPlanner(
-        Topology(world_size=2, compute_device="cpu"),
-        batch_size=96,
-        stats=[spy],
-        callbacks=[callback],
-        timeout_seconds=1,
-        debug=False,
-        binary=binary,
-        keep=tmp_path,
-    )
-    plan = planner.plan(model(), [EmbeddingBagCollectionSharder()])
-    assert set(plan.plan["embeddings"]) == {"a", "b"} and sorted(seen) == ["a", "b"]
-    assert [named["debug"] for named in spy.logged] == [False]
-    assert json.loads((tmp_path / "tables.json").read_text())["batch"] == 192
-    assert [run[run.index("--budget") + 1] for run in runs if run[0] == "plan"] == ["1s"]
-
-
-def test_parts_of_the_search() -> None:
-    parts = ("enumerator", "proposer", "partitioner", "performance_model")
-    for name in parts:
-        with pytest.raises(InputError, match=name):
-            NeuroShardPlanner(**{name: object()})  # type: ignore[arg-type]
-
-
-def test_key_value_stores_are_refused() -> None:
-    constraints = {"a": ParameterConstraints(key_value_params=KeyValueParams())}
-    planner = NeuroShardPlanner(world_size=2, batch_size=8, constraints=constraints)
-    with pytest.raises(InputError, match="key_value_params"):
-        planner.plan(model(), [EmbeddingBagCollectionSharder()])

@@ -29,7 +29,7 @@ from neuroshard_torchrec import (
     tables_from_model,
     write_tables,
 )
-from neuroshard_torchrec._modules import KINDS, MEAN, SUM, Table
+from neuroshard_torchrec._modules import MEAN, SUM, Table
 from neuroshard_torchrec._torchrec import OPERATORS, Placement, ShardingEnv
 from neuroshard_torchrec.tables import Named
 
@@ -170,12 +170,6 @@ def test_the_plan_file_itself(binary: str, native: Json, tmp_path: Path) -> None
     assert 'that the model lacks: "words"' in text and "missing in the plan" in text
     del unstated["tables"][0]["shards"]
     assert '"words"' in told(unstated)  # the program says what is wrong
-
-
-def test_a_collection_that_is_the_model() -> None:
-    model = collection(table("a"))
-    plan = exported() | {"plan": {"": {"a": entry("table_wise", shard(0, 0, 1000, 64, 2))}}}
-    assert list(load(plan, model).plan) == [""]
 
 
 def test_replicated_tables_are_warned_of() -> None:
@@ -327,15 +321,6 @@ def test_numbers_of_operators_are_marks() -> None:
     assert len(seen) == OPERATORS
 
 
-def test_all_at_once() -> None:
-    plan = exported() | {"shapes": {"user": {"age": [1000, 64]}}, "local_size": 4}
-    plan["plan"]["item"].pop("id")
-    text = told(plan)
-    assert "3 problems" in text
-    for part in ('missing in the plan: "id"', "1000 x 64", "4 ranks a host"):
-        assert part in text
-
-
 def named_table(mean: bool = False, name: str = "t", path: str = "m") -> Named:
     return Named(name, path, Table(name, 8, 16, (name,), "fp32", None, MEAN if mean else SUM))
 
@@ -359,10 +344,3 @@ def test_means() -> None:
         assert not problems(("a", "m", True, kind), ("b", "n", True, "table_wise"))
         assert not problems(("a", "m", True, kind), ("b", "m", True, "row_wise"))
     assert not problems(("a", "m", True, "column_wise"), ("b", "m", True, "table_wise"))
-
-
-def test_a_grid_takes_no_means() -> None:
-    pooled, grid = KINDS["EmbeddingBagCollection"], Placement("grid_shard", "fused", ())
-    assert plans._unfit(named_table(), pooled, grid, None) == []
-    (problem,) = plans._unfit(named_table(mean=True), pooled, grid, None)
-    assert "grid_shard does not go with mean pooling" in problem.message

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
@@ -34,7 +33,6 @@ from torchrec.distributed.fbgemm_qcomm_codec import (
     get_qcomm_codecs_registry,
 )
 from torchrec.distributed.planner.types import ParameterConstraints
-from torchrec.distributed.sharding_plan import get_default_sharders
 from torchrec.distributed.types import (
     BoundsCheckMode,
     CacheAlgorithm,
@@ -152,24 +150,6 @@ def test_the_plan_has_the_sharding_types_of_a_sharder(binary: str) -> None:
     assert plan.plan[""]["b"].sharding_type in ("table_wise", "column_wise")
 
 
-def test_a_sharder_of_torchrec_restricts_nothing(tmp_path: Path) -> None:
-    for sharders in (get_default_sharders(), [EmbeddingBagCollectionSharder()]):
-        arguments, tables = passed(tmp_path, sharders)
-        assert arguments == "--sharding-types table_wise,column_wise"
-        assert not any("constraints" in t for t in tables)
-
-
-@pytest.mark.parametrize(
-    ("types", "part"),
-    [
-        (["odd"], 'sharding_types of the sharder: "odd" is not known to neuroshard'),
-        ([], "the list is empty"),
-    ],
-)
-def test_sharding_types_that_are_not_known(types: list[str], part: str) -> None:
-    assert part in refused(Sharder(types=types))
-
-
 def test_compute_kernels_of_a_sharder(tmp_path: Path) -> None:
     for kernels, tiers in (
         (["fused_uvm_caching"], ["host_cached"]),
@@ -256,13 +236,6 @@ def test_host_memory_that_no_topology_states(binary: str) -> None:
     assert "tables.json" not in str(e.value)
 
 
-def test_the_report_of_the_formulas_names_no_device(binary: str) -> None:
-    formulas = planner(binary=binary, profile=None)
-    formulas.plan(MODEL, USUAL)
-    assert "by TorchRec's formulas" in formulas.report and "2 hosts x 2 torchrec" in formulas.report
-    assert "v100" not in formulas.report and "SIMULATED" not in formulas.report
-
-
 def test_sharding_types_have_the_names_that_are_asked_for(binary: str) -> None:
     """A whole table is one slice of columns, and blocks on one host are one slice of a grid."""
     for asked, ranks in (("column_wise", 1), ("grid_shard", 2)):
@@ -346,11 +319,6 @@ def test_formats_of_vectors(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
 def test_tables_that_a_sharder_leaves_out() -> None:
     text = refused(Sharder(left_out=("b",)))
     assert 'shardable_parameters of the sharder leave out "b" of module ""' in text
-
-
-def test_the_last_sharder_counts_as_in_torchrec(tmp_path: Path) -> None:
-    sharders = [Sharder(types=["row_wise"]), EmbeddingBagCollectionSharder()]
-    assert passed(tmp_path, sharders)[0] == "--sharding-types table_wise,column_wise"
 
 
 class Tower(nn.Module):
@@ -642,26 +610,6 @@ def test_caches_of_tables_without_a_cache_and_prefetched_ones(tmp_path: Path) ->
     assert a["prefetch"] is True and "prefetch" not in b
 
 
-def test_all_wrong_fields_of_constraints_at_once() -> None:
-    (usual,) = USUAL
-    stated = ParameterConstraints(is_weighted=True, min_partition=3, device_group="cpu")
-    text = refused(usual, constraints={"a": stated})
-    for part in ("is_weighted", "min_partition", "device_group"):
-        assert part in text
-
-
-def test_widths_and_numbers_of_constraints(tmp_path: Path) -> None:
-    """A table of fewer columns than min_partition is one slice, as in TorchRec. Numbers of
-    NumPy are numbers."""
-    stated = {
-        "a": ParameterConstraints(min_partition=1000, pooling_factors=[np.float32(3)]),
-        "b": ParameterConstraints(min_partition=np.int64(16)),
-    }
-    _, (a, b) = passed(tmp_path, USUAL, constraints=stated, pooling_factors=None)
-    assert a["constraints"]["min_width"] == a["dim"] and b["constraints"]["min_width"] == 16
-    assert a["features"] == [{"name": "a", "pooling_factor": 3.0}]
-
-
 def test_constraints_of_no_table() -> None:
     stated: Any = {"nope": ParameterConstraints()}
     assert told(MODEL, constraints=stated) == ['constraints: the model has no table "nope"']
@@ -679,3 +627,8 @@ def test_lookups_that_disagree() -> None:
 
 def test_collections_without_tables() -> None:
     assert "the collections of the model have no tables" in told(collection())[0]
+
+
+def test_the_last_sharder_counts_as_in_torchrec(tmp_path: Path) -> None:
+    sharders = [Sharder(types=["row_wise"]), EmbeddingBagCollectionSharder()]
+    assert passed(tmp_path, sharders)[0] == "--sharding-types table_wise,column_wise"

@@ -19,9 +19,7 @@ from torchrec import (
 )
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
-from torchrec.modules.embedding_configs import PoolingType
 from torchrec.optim import RowWiseAdagrad, apply_optimizer_in_backward
-from torchrec.types import DataType
 from torchrec_binary import binary, neuroshard
 
 from neuroshard_torchrec import InputError, tables_from_model, write_tables
@@ -101,12 +99,6 @@ def test_tables() -> None:
     assert tables["tables"][2]["features"] == [{"name": "item", "pooling_factor": 3.0}]
 
 
-def test_tables_of_means_say_so() -> None:
-    model = collection(table("sums"), table("means", pooling=PoolingType.MEAN))
-    tables = tables_from_model(model, pooling_factors={"sums": 1, "means": 1})["tables"]
-    assert [t.get("pooling", "sum") for t in tables] == ["sum", "mean"]
-
-
 def test_prefetched_tables_say_so() -> None:
     model = collection(table("a"), table("b"))
     sharders = [EmbeddingBagCollectionSharder(fused_params={"prefetch_pipeline": True})]
@@ -171,11 +163,6 @@ def test_optimizers_are_found() -> None:
     other = EmbeddingBagCollectionSharder(fused_params={"optimizer": EmbOptimType.LAMB})
     found = tables_from_model(collection(table("b")), sharders=[other])["tables"][0]["optimizer"]
     assert found == "LAMB"  # which the program refuses
-
-
-def test_precisions() -> None:
-    model = collection(table("h", data_type=DataType.FP16), table("b", data_type=DataType.BF16))
-    assert [t["precision"] for t in tables_from_model(model)["tables"]] == ["fp16", "bf16"]
 
 
 def test_names_that_could_be_taken_for_others() -> None:

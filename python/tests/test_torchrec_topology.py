@@ -147,20 +147,6 @@ def test_plans_take_all_that_a_fixed_reservation_leaves_and_no_byte_more(binary:
         plan((1 << 30) - taken + 1)
 
 
-def test_a_topology_of_torchrecs_factory() -> None:
-    """What TorchRec's TopologyFactory makes of a device's hardware is a topology like any other."""
-    types = pytest.importorskip("torchrec.distributed.planner.types")
-    if not hasattr(types, "TopologyFactory"):
-        pytest.skip("SKIPPED: TorchRec before 1.6 has no TopologyFactory")
-    made = types.TopologyFactory.create_topology(
-        types.TrainerConfig(world_size=4, local_world_size=2),
-        types.HardwareConfig(hbm_cap_bytes=80 << 30),
-    )
-    found = request(made, FixedPercentageStorageReservation(0.5)).arguments
-    assert value(found, "--devices") == "4" and value(found, "--memory") == f"{80 << 30}B"
-    assert value(found, "--reserve-fixed") == f"{40 << 30}B"
-
-
 def test_nothing_left() -> None:
     with pytest.raises(InputError, match="leaves nothing for tables"):
         request(topology(), FixedPercentageStorageReservation(1))
@@ -181,14 +167,6 @@ def test_the_network_between_hosts() -> None:
     one = requested(inside, none, 64, Model(), SHARDERS, None, formulas=False)
     assert "--network-bandwidth" not in one.arguments
     assert len(one.warnings) == 1 and "has no effect" in one.warnings[0]
-
-
-def test_bandwidths_that_torchrecs_formulas_read() -> None:
-    stated = {"intra_host_bw": 3e8, "hbm_mem_bw": 2e9, "hbm_to_ddr_mem_bw": 2.5e7}
-    found = request(topology(**stated), FixedPercentageStorageReservation(0)).arguments
-    assert value(found, "--link-bandwidth") == "300000000000B/s"
-    assert value(found, "--hbm-bandwidth") == "2000000000000B/s"
-    assert value(found, "--host-link-bandwidth") == "25000000000B/s"
 
 
 def test_multipliers_that_torchrecs_formulas_read() -> None:
@@ -258,12 +236,6 @@ def test_groups_of_ranks_that_differ() -> None:
         of_group(topology(2, custom_topology_data=custom), 1, 1)
 
 
-def test_one_by_one_means_the_same_as_all() -> None:
-    custom = CustomTopologyData({"hbm_cap": [1 << 30, 1 << 30]}, 2)
-    none = FixedPercentageStorageReservation(0)
-    assert request(topology(2, custom_topology_data=custom), none) == request(topology(2), none)
-
-
 def test_host_memories_that_differ() -> None:
     def hosts(ddr: list[int]) -> Any:
         custom = CustomTopologyData({"ddr_cap": ddr}, 4)
@@ -279,3 +251,11 @@ def test_host_memories_that_differ() -> None:
     cluster = hosts([1 << 20, 1 << 20, 0, 0])
     assert not {"--host-memory", "--host-memories"} & set(cluster.arguments)
     assert "host 1 has no ddr for tables" in cluster.warnings[0]
+
+
+def test_bandwidths_that_torchrecs_formulas_read() -> None:
+    stated = {"intra_host_bw": 3e8, "hbm_mem_bw": 2e9, "hbm_to_ddr_mem_bw": 2.5e7}
+    found = request(topology(**stated), FixedPercentageStorageReservation(0)).arguments
+    assert value(found, "--link-bandwidth") == "300000000000B/s"
+    assert value(found, "--hbm-bandwidth") == "2000000000000B/s"
+    assert value(found, "--host-link-bandwidth") == "25000000000B/s"

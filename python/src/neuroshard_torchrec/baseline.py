@@ -26,14 +26,12 @@ from torch import nn
 
 from . import binary as program
 from ._torchrec import EmbeddingShardingPlanner, ParameterConstraints
-from .errors import BinaryError, Problem, escaped
+from .errors import BinaryError, escaped
 from .parts import PlannerError, Topology
 from .tables import Json
 
 NAME = "torchrec"
 """The name of the row in the report."""
-
-OPTION = "torchrec_baseline"
 
 MAX_REASON = 300
 """The most characters of the reason why there is no plan."""
@@ -213,26 +211,3 @@ def compared(
     file = folder / f"{NAME}.json"
     file.write_text(json.dumps(outcome(make, read, time.perf_counter)))
     return file, ["--compare-plan", f"{NAME}={file}"]
-
-
-def problems(
-    value: Any, url: Any, max_bytes: Any, sharding_group_size: Any, plan_loader: Any
-) -> list[Problem]:
-    """Returns a problem for each option that does not go with TorchRec's plan as a baseline."""
-    if not value:
-        return []
-    found = []
-    if url is not None:
-        hint = "plan by the program: leave url out, and pass binary= if it is not on PATH"
-        found.append(Problem(f"{OPTION}: the service compares with no plan of TorchRec", hint))
-    if max_bytes is not None:
-        hint = "leave max_bytes out, or compare by neuroshard bench plans"
-        found.append(Problem(f"{OPTION}: with max_bytes, the report has no baselines", hint))
-    if plan_loader is not None:
-        message = f"{OPTION}: a plan that is loaded has no report"
-        found.append(Problem(message, "leave out one of torchrec_baseline and plan_loader"))
-    if isinstance(sharding_group_size, str):
-        hint = "pass the size of the sharding groups as a number"
-        message = f'{OPTION}: with sharding_group_size "auto", TorchRec has no number of ranks '
-        found.append(Problem(message + "to plan for", hint))
-    return found

@@ -81,7 +81,8 @@ def run(binary: str, arguments: Sequence[str], timeout: float, stdin: bytes = b"
         )
     except subprocess.TimeoutExpired as e:
         message = f"neuroshard {arguments[0]} took longer than {timeout:g} s and was ended"
-        raise BinaryError([Problem(message, _longer(timeout))]) from e
+        hint = f'pass a longer timeout, or arguments=["--budget", "{timeout / 2:g}s"] to have it '
+        raise BinaryError([Problem(message, hint + "search less")]) from e
     except OSError as e:
         raise BinaryError([Problem(f"{quote(binary, 200)} cannot be run: {e}", _INSTALL)]) from e
     if done.returncode:
@@ -117,14 +118,6 @@ def _other_release(binary: str) -> list[Problem]:
     message = f"{quote(binary, 200)} is {NAME} {match[1]}, and the Python package is of {VERSION}"
     hint = "install both in one version: the package brings its program along; or " + _NAME_IT
     return [Problem(message, hint)]
-
-
-def _longer(timeout: float) -> str:
-    """Returns the hint where the timeout, in seconds, was too short."""
-    budget = f"{int(timeout * 500) / 1000:.3f}".rstrip("0").rstrip(".")
-    if budget == "0":
-        return "pass a longer timeout"
-    return f'pass a longer timeout, or arguments=["--budget", "{budget}s"] to have it search less'
 
 
 def problems(stderr: str) -> list[Problem]:

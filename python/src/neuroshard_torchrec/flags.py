@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from . import service
 from .errors import InputError, Problem, quote, shown
+from .groups import AUTO
 
 log = logging.getLogger("neuroshard")
 
@@ -113,116 +115,145 @@ def comm_precision(arguments: Sequence[str], precision: str) -> list[str]:
 
 
 _OPTIONS_OF = {
-    "--from": "from_plan",
-    "--max-bytes": "max_bytes",
-    "--replicas": "sharding_group_size",
-    "--sync-every": "sync_every",
-    "--inter-host-allreduce": "use_inter_host_allreduce",
+    "--from": "pass from_plan=",
+    "--max-bytes": "pass max_bytes=",
+    "--replicas": "pass sharding_group_size=",
+    "--sync-every": "pass sync_every=",
+    "--inter-host-allreduce": "pass use_inter_host_allreduce=",
+    "--output": "leave it out: pass keep= for the plan's file, and see report for the report",
+    "--json": "leave it out: pass keep= for the plan's file, and see report for the report",
 }
-"""Arguments of the program that are options of the planner."""
+"""What to write in the place of arguments of the program that only the planner passes."""
 
 
-def not_reserved(
-    profile: Any, topology: Any, storage_reservation: Any, share: Any
-) -> list[Problem]:
-    """Returns a problem if memory is to be reserved of a cluster whose memory only the program
-    knows."""
-    if profile is None or topology is not None:
-        return []
-    hint = 'pass topology= as well, or arguments=["--reserve-share", "...", "--reserve-fixed", ...]'
-    given = {
-        "storage_reservation": storage_reservation is not None,
-        "heuristical_storage_reservation_percentage": share != SHARE,
-    }
-    return [
-        Problem(f"{option}: the memory of the devices is that of the profile", hint)
-        for option, stated in given.items()
-        if stated
+def problems(o: SimpleNamespace) -> list[Problem]:
+    """Returns a problem for each option of the planner that contradicts another one."""
+    by_profile = o.profile is not None and o.topology is None
+    memory = "the memory of the devices is that of the profile"
+    reserve = (
+        'pass topology= as well, or arguments=["--reserve-share", "...", "--reserve-fixed", ...]'
+    )
+    of_groups = "pass sharding_group_size=, that of DMPCollection"
+    auto = o.sharding_group_size == AUTO
+    word = isinstance(o.sharding_group_size, str)
+    one_size = 'sharding_group_size "auto": {} has a plan for groups of one size'
+    batches = (o.batch_size, o.batch_per_rank)
+    timeout, beside = o.timeout_seconds is not None, o.torchrec_baseline
+    local, by_url = o.url is None, o.url is not None
+    of_url = "pass url=, the address of the service"
+    checks: list[tuple[bool, str, str]] = [
+        (
+            timeout and by_url,
+            "timeout_seconds: the service bounds no search by time",
+            'leave it out, or pass arguments=["--max-evaluations", "..."]',
+        ),
+        (
+            timeout and o.from_plan is not None,
+            "timeout_seconds is given with from_plan",
+            "leave it out: a search from an old plan ends by itself",
+        ),
+        (
+            timeout and stated(o.arguments, "--budget"),
+            "timeout_seconds and --budget are both given",
+            "leave out one of them",
+        ),
+        (
+            by_profile and o.storage_reservation is not None,
+            f"storage_reservation: {memory}",
+            reserve,
+        ),
+        (
+            by_profile and o.heuristical_storage_reservation_percentage != SHARE,
+            f"heuristical_storage_reservation_percentage: {memory}",
+            reserve,
+        ),
+        (
+            None not in batches and batches[0] != batches[1],
+            f"batch_size {shown(batches[0])} and batch_per_rank {shown(batches[1])} differ",
+            "they are two names of one number: leave out one of them",
+        ),
+        (
+            word and not auto,
+            f"sharding_group_size {shown(o.sharding_group_size)} is not a number",
+            'pass the ranks of a sharding group, or "auto"',
+        ),
+        (
+            o.sharding_group_size is None and o.use_inter_host_allreduce,
+            "use_inter_host_allreduce is given without sharding_group_size",
+            of_groups,
+        ),
+        (
+            o.sharding_group_size is None and o.sync_every != 1,
+            "sync_every is given without sharding_group_size",
+            of_groups,
+        ),
+        (
+            o.sharding_group_size is not None and o.enumerator is not None,
+            "enumerator: it is made for a number of ranks, and sharding groups have their own",
+            "pass batch_size= and constraints= in its place",
+        ),
+        (auto and o.from_plan is not None, one_size.format("from_plan"), "pass that size"),
+        (auto and o.plan_loader is not None, one_size.format("plan_loader"), "pass that size"),
+        (
+            auto and by_url,
+            'sharding_group_size "auto": the service plans for groups of a stated size',
+            "pass the size, or plan by the program",
+        ),
+        (local and o.token is not None, "token is given without url", of_url),
+        (local and o.token_file is not None, "token_file is given without url", of_url),
+        (local and o.name is not None, "name is given without url", of_url),
+        (
+            by_url and o.binary is not None,
+            "url and binary are both given",
+            "leave out one of them: the service plans in place of the program",
+        ),
+        (
+            beside and by_url,
+            "torchrec_baseline: the service compares with no plan of TorchRec",
+            "plan by the program: leave url out, and pass binary= if it is not on PATH",
+        ),
+        (
+            beside and o.max_bytes is not None,
+            "torchrec_baseline: with max_bytes, the report has no baselines",
+            "leave max_bytes out, or compare by neuroshard bench plans",
+        ),
+        (
+            beside and o.plan_loader is not None,
+            "torchrec_baseline: a plan that is loaded has no report",
+            "leave out one of torchrec_baseline and plan_loader",
+        ),
+        (
+            beside and word,
+            'torchrec_baseline: with sharding_group_size "auto", TorchRec has no number of ranks '
+            "to plan for",
+            "pass the size of the sharding groups as a number",
+        ),
+        (
+            beside and bool(o.fixed),
+            "fixed and torchrec_baseline are both given",
+            "leave torchrec_baseline out: TorchRec's planner would place the fixed tables, too",
+        ),
+        (
+            o.max_bytes is not None and o.from_plan is None,
+            "max_bytes is given without from_plan",
+            "pass from_plan=, the plan file that the bytes move from",
+        ),
     ]
-
-
-def not_timeout(value: Any, arguments: Any, url: Any, from_plan: Any) -> list[Problem]:
-    if value is None:
-        return []
-    if url is not None:
-        hint = 'leave it out, or pass arguments=["--max-evaluations", "..."]'
-        return [Problem("timeout_seconds: the service bounds no search by time", hint)]
-    if from_plan is not None:
-        hint = "leave it out: a search from an old plan ends by itself"
-        return [Problem("timeout_seconds is given with from_plan", hint)]
-    if stated(arguments, "--budget"):
-        return [Problem("timeout_seconds and --budget are both given", "leave out one of them")]
-    return []
-
-
-def two_batches(batch_size: Any, batch_per_rank: Any) -> list[Problem]:
-    if None in (batch_size, batch_per_rank) or batch_size == batch_per_rank:
-        return []
-    message = f"batch_size {shown(batch_size)} and batch_per_rank {shown(batch_per_rank)} differ"
-    return [Problem(message, "they are two names of one number: leave out one of them")]
-
-
-def two_clusters(topology: Any, **others: Any) -> list[Problem]:
-    """Returns a problem for each option that says something else than the topology."""
-    if topology is None:
-        return []
-    theirs = {
-        "world_size": topology.world_size,
-        "devices_per_host": topology.local_world_size,
-        "device_type": topology.compute_device,
-    }
-    return [
-        Problem(
-            f"{option} {shown(value)} is not that of the topology, {shown(theirs[option])}",
-            f"leave {option} out",
-        )
-        for option, value in others.items()
-        if value is not None and value != theirs[option]
-    ]
-
-
-def not_arguments(values: Sequence[str]) -> list[Problem]:
-    """Returns a problem for each argument that only the planner passes to the program."""
-    problems = []
-    for value in values:
-        flag = value.split("=")[0]
-        hint = "leave it out: pass keep= for the plan's file, and see report for the report"
-        if flag in _OPTIONS_OF:
-            hint = f"pass {_OPTIONS_OF[flag]}="
-        elif flag not in ("--output", "--json") and not value.startswith("-o"):
-            continue
-        problems.append(Problem(f"arguments: {quote(value)} is an option of the planner", hint))
-    return problems
-
-
-def not_service(url: Any, token: Any, token_file: Any, name: Any, binary: Any) -> list[Problem]:
-    if url is None:
-        given = {"token": token, "token_file": token_file, "name": name}
-        hint = "pass url=, the address of the service"
-        return [
-            Problem(f"{option} is given without url", hint)
-            for option, value in given.items()
-            if value is not None
-        ]
-    problems = service.problems_of(url, token, token_file)
-    if binary is not None:
-        hint = "leave out one of them: the service plans in place of the program"
-        problems.append(Problem("url and binary are both given", hint))
-    return problems
-
-
-def not_budget(value: Any, from_plan: Any) -> list[Problem]:
-    if value is None or from_plan is not None:
-        return []
-    hint = "pass from_plan=, the plan file that the bytes move from"
-    return [Problem("max_bytes is given without from_plan", hint)]
-
-
-def not_beside(fixed: Any, torchrec_baseline: Any) -> list[Problem]:
-    if not fixed or not torchrec_baseline:
-        return []
-    hint = "leave torchrec_baseline out: TorchRec's planner would place the fixed tables, too"
-    return [Problem("fixed and torchrec_baseline are both given", hint)]
+    if o.topology is not None:
+        for option, theirs in (
+            ("world_size", o.topology.world_size),
+            ("devices_per_host", o.topology.local_world_size),
+            ("device_type", o.topology.compute_device),
+        ):
+            value = getattr(o, option)
+            message = f"{option} {shown(value)} is not that of the topology, {shown(theirs)}"
+            checks.append((value not in (None, theirs), message, f"leave {option} out"))
+    for argument in o.arguments:
+        flag = "--output" if argument.startswith("-o") else argument.split("=")[0]
+        message = f"arguments: {quote(argument)} is an option of the planner"
+        checks.append((flag in _OPTIONS_OF, message, _OPTIONS_OF.get(flag, "")))
+    found = [Problem(message, hint) for wrong, message, hint in checks if wrong]
+    return found + ([] if local else service.problems_of(o.url, o.token, o.token_file))
 
 
 def engine(arguments: Sequence[str]) -> list[str]:

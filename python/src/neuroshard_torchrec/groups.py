@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ._modules import Collected
-from .errors import Problem, quote, shown
+from .errors import Problem, quote
 
 AUTO = "auto"
 """The size of a sharding group that ``neuroshard`` chooses."""
@@ -60,42 +59,6 @@ class Groups:
     def replicas(self) -> int:
         """The number of groups."""
         return self.world_size // self.size
-
-
-def options_problems(
-    size: Any,
-    inter_host: Any,
-    sync_every: Any,
-    enumerator: Any,
-    from_plan: Any,
-    plan_loader: Any,
-    url: Any,
-) -> list[Problem]:
-    """Returns what is wrong with the planner's options of sharding groups."""
-    problems = []
-    if isinstance(size, str) and size != AUTO:
-        message = f"sharding_group_size {shown(size)} is not a number"
-        problems.append(Problem(message, 'pass the ranks of a sharding group, or "auto"'))
-    if size is None:
-        hint = "pass sharding_group_size=, that of DMPCollection"
-        given = {"use_inter_host_allreduce": inter_host, "sync_every": sync_every != 1}
-        problems += [
-            Problem(f"{option} is given without sharding_group_size", hint)
-            for option, stated in given.items()
-            if stated
-        ]
-    elif enumerator is not None:
-        message = "enumerator: it is made for a number of ranks, and sharding groups have their own"
-        problems.append(Problem(message, "pass batch_size= and constraints= in its place"))
-    if size == AUTO:
-        for option, value in (("from_plan", from_plan), ("plan_loader", plan_loader)):
-            if value is not None:
-                message = f'sharding_group_size "auto": {option} has a plan for groups of one size'
-                problems.append(Problem(message, "pass that size"))
-        if url is not None:
-            message = 'sharding_group_size "auto": the service plans for groups of a stated size'
-            problems.append(Problem(message, "pass the size, or plan by the program"))
-    return problems
 
 
 def arguments(

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch.distributed as dist
@@ -43,7 +44,7 @@ from .errors import (
 )
 from .fixed import FixedTable
 from .plans import load_plan
-from .tables import Json, Read, encoded, placed_fields, read_model, write_whole
+from .tables import Fields, Json, Read, encoded, read_model, write_whole
 
 log = logging.getLogger("neuroshard")
 
@@ -164,34 +165,11 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         keep: str | os.PathLike[str] | None = None,
         torchrec_baseline: bool = False,
     ) -> None:
+        given = SimpleNamespace(**{k: v for k, v in locals().items() if k != "self"})
         problems = [
             *parts.problems(enumerator, proposer, partitioner, performance_model),
-            *flags.not_timeout(timeout_seconds, arguments, url, from_plan),
-            *flags.not_reserved(
-                profile, topology, storage_reservation, heuristical_storage_reservation_percentage
-            ),
-            *flags.two_batches(batch_size, batch_per_rank),
-            *flags.two_clusters(
-                topology,
-                world_size=world_size,
-                devices_per_host=devices_per_host,
-                device_type=device_type,
-            ),
-            *groups.options_problems(
-                sharding_group_size,
-                use_inter_host_allreduce,
-                sync_every,
-                enumerator=enumerator,
-                from_plan=from_plan,
-                plan_loader=plan_loader,
-                url=url,
-            ),
-            *flags.not_service(url, token, token_file, name, binary),
-            *baseline.problems(torchrec_baseline, url, max_bytes, sharding_group_size, plan_loader),
-            *flags.not_budget(max_bytes, from_plan),
+            *flags.problems(given),
             *fixed_tables.problems(fixed),
-            *flags.not_beside(fixed, torchrec_baseline),
-            *flags.not_arguments(arguments),
         ]
         if problems:
             raise InputError(problems)
@@ -216,6 +194,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         self._planning_for: int | None = None  # the number of ranks
         self._best: Any = None  # the last plan's ShardingOptions, or what makes them
         self._last: tuple[nn.Module, list[Any]] | None = None  # what the last plan is for
+        self._fields: Fields = {}  # of the ParameterShardings of the last plan
         self.report = ""
         self._group_size = sharding_group_size
         self._inter_host = use_inter_host_allreduce
@@ -281,17 +260,6 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         words = {n: c for n, c in (self._constraints or {}).items() if n not in known}
         return {**self._hashed, "constraints": words or None}
 
-    def _fields(self, module: nn.Module, sharders: Sequence[Any] | None) -> Any:
-        device_type = self._device_type or torchrec.get_device_type()
-        return placed_fields(
-            module,
-            self._constraints,
-            device_type,
-            sharders=sharders,
-            ignore=self._ignore,
-            fixed=self._fixed,
-        )
-
     def _fixed_in(self, module: nn.Module, sharders: Sequence[Any]) -> list[fixed_tables.At]:
         found = modules.collect(module, self._ignore, sharders)[0]
         return fixed_tables.left_out(found, self._fixed)[1]
@@ -302,7 +270,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         module: nn.Module,
         sharders: Sequence[Any] | None,
         env: Any,
-        fields: Any = None,
+        fields: Fields,
     ) -> Any:
         world_size = env.size() if isinstance(env, dist.ProcessGroup) else env.world_size
         if self._group_size is not None:
@@ -319,8 +287,6 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
             use_inter_host_allreduce=self._groups is not None and self._inter_host,
             fixed=self._fixed,
         )
-        if fields is None:
-            fields = self._fields(module, sharders)
         torchrec.add_fields(made, fields)
         return made
 
@@ -395,6 +361,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
             fixed=self._fixed,
             group=None if self._groups is None else self._groups.size,
         )
+        self._fields = read.fields
         types = [] if stated else flags.default_types(read.tables["tables"], read.preferred)
         # TorchRec's estimator of times does not look at output_dtype.
         exchanged = read.codecs if self._formulas() else read.comm_precision
@@ -695,7 +662,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
             made = self._planned(module, sharders, world_size)
             if isinstance(made, dict):
                 env = torchrec.ShardingEnv.from_local(world_size, 0)
-                return self._load(made, module, sharders, env)
+                return self._load(made, module, sharders, env, self._fields)
             return made
 
     def collective_plan(
@@ -727,7 +694,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
                 plan = self._planned(module, sharders, self._ranks(pg))
                 told = [{"plan": plan, "groups": self._groups and self._groups.size}]
                 if isinstance(plan, dict):  # the ranks run one plan, as in TorchRec
-                    told[0]["fields"] = self._fields(module, sharders)
+                    told[0]["fields"] = self._fields
             except Exception as e:  # of any type: the other ranks wait for it
                 failure = e
                 told = [_told(e)]
@@ -833,9 +800,11 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
     ) -> Callable[[], list[Any]]:
         """Returns what makes the ShardingOptions of an export."""
 
+        fields = self._fields
+
         def best() -> list[Any]:
             env = torchrec.ShardingEnv.from_local(world_size, 0)
-            plan = self._load(made, module, sharders, env)
+            plan = self._load(made, module, sharders, env, fields)
             plan = fixed_tables.drop(plan, self._fixed_in(module, sharders))
             constraints = parts.theirs(self._constraints)
             chosen = options.options(

@@ -34,6 +34,9 @@ _OPTIMIZER = ("optimizer", "learning_rate")
 
 Json = dict[str, Any]
 
+Fields = dict[tuple[str, str], dict[str, Any]]
+"""Fields of ParameterShardings, by the path of a table's module and the table's name there."""
+
 
 @dataclass(frozen=True)
 class Named:
@@ -142,13 +145,15 @@ def tables_from_model(
 class Read:
     """A model as tables.json has it, the number format of its exchanges, that of the sharders'
     codecs alone, which is all that TorchRec's estimator looks at, the bytes that the maps
-    from ids to rows take on each rank, and the preferred sharding types of each table by name."""
+    from ids to rows take on each rank, the preferred sharding types of each table by name, and
+    what its ParameterSharding states beside its place."""
 
     tables: Json
     comm_precision: str
     codecs: str
     map_bytes: int
     preferred: Mapping[str, Sequence[str]]
+    fields: Fields
 
 
 def read_model(
@@ -177,10 +182,8 @@ def read_model(
         raise InputError(wrong)
     found, problems = modules.collect(model, ignore, sharders)
     known = sorted({f for c in found for t in c.tables for f in t.features})
-    own = {
-        c.path: modules.sharder_of(sharders, model, c, device_type or torchrec.get_device_type())
-        for c in found
-    }
+    device_type = device_type or torchrec.get_device_type()
+    own = {c.path: modules.sharder_of(sharders, model, c, device_type) for c in found}
     found, at, more = fixed_tables.left_out(found, fixed)
     problems += [
         *more,
@@ -189,8 +192,8 @@ def read_model(
     ]
     names = fixed_tables.names(at)
     constraints = {k: v for k, v in (constraints or {}).items() if k not in names}
+    fields = _placed_fields(constraints, found, named(found), own)
     access = {k: v for k, v in (access or {}).items() if k not in names}
-    device_type = device_type or torchrec.get_device_type()
     found = modules.running_on(device_type, found)
     tables = named(found)
     asked = {c.path: requests.asked(own[c.path], c.kind) for c in found}
@@ -199,7 +202,7 @@ def read_model(
     if warning:
         log.warning("%s", warning)
     of_rank = batch // ranks if batch and ranks else None
-    limits = _translated(constraints or {}, found, tables, device_type, of_rank)
+    limits = _translated(constraints, found, tables, device_type, of_rank)
     problems += [*limits.problems, *limits.disagreements()]
     if found and not tables:
         message = f"the collections of the model have no tables: {quoted(c.path for c in found)}"
@@ -210,7 +213,7 @@ def read_model(
     constraints, more = _in_memory(constraints, asked, tables)
     problems += more
     given = limits.factors(sample is not None) | dict(pooling_factors or {})
-    problems += _unknown(given, access or {}, constraints, tables, known)
+    problems += _unknown(given, access, constraints, tables, known)
     features, more = _factors(found, sample, given)
     problems += more
     features.bags |= {(t.path, f): b for t in tables for f, b in limits.bags_of(t).items()}
@@ -253,9 +256,9 @@ def read_model(
         if "output_dtype" in limit.placed:
             entry["output_precision"] = torchrec.format_of(limit.placed["output_dtype"])
         outputs.add(torchrec.format_of(limit.fused.get("output_dtype", fused.get("output_dtype"))))
-        if access and t.name in access:
+        if t.name in access:
             entry["access"] = access[t.name]
-        if constraints and t.name in constraints:
+        if t.name in constraints:
             entry["constraints"] = constraints[t.name]
         out.append(entry)
     if problems:
@@ -281,7 +284,7 @@ def read_model(
     if warning:
         log.warning("%s", warning)
     map_bytes = _map_bytes(tables, features, batch or 0, ranks or 1)
-    return Read(head | {"tables": out}, precision, codecs, map_bytes, usual)
+    return Read(head | {"tables": out}, precision, codecs, map_bytes, usual, fields)
 
 
 def _preferred(
@@ -390,43 +393,35 @@ def tables_of(name: str, stated: Any, tables: Sequence[Named]) -> list[Named]:
     return found
 
 
-def placed_fields(
-    model: nn.Module,
-    constraints: Mapping[str, Any] | None,
-    device_type: str,
-    *,
-    sharders: Sequence[Any] | None = None,
-    ignore: Collection[str] = (),
-    fixed: Mapping[str, FixedTable] | None = None,
-) -> dict[tuple[str, str], dict[str, Any]]:
-    """Returns the fields that TorchRec's ParameterConstraints and sharders state for the
-    ParameterSharding of each table, by the path of its module and its name there. A sharding
-    type is stated as the names of those that are planned."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    collected = modules.collect(model, ignore, sharders)[0]
-    collected = fixed_tables.left_out(collected, fixed)[0]
-    for c in collected:
-        sharder = modules.sharder_of(sharders, model, c, device_type)
+def _placed_fields(
+    constraints: Mapping[str, Any],
+    found: Sequence[Collected],
+    tables: Sequence[Named],
+    own: Mapping[str, modules.Sharder | None],
+) -> Fields:
+    """Returns what TorchRec's ParameterConstraints and sharders state for ParameterShardings. A
+    sharding type is stated as the names of those that are planned."""
+    fields: Fields = {}
+    for t in tables:
+        sharder = own[t.path]
         if labels := requests.labels(sharder.types if sharder else None):
-            found |= {(c.path, t.name): {"sharding_type": labels} for t in c.tables}
-    tables = named(collected)
-    # Where all slices have one width, a whole table is none of them.
-    whole = {c.path for c in collected if modules.KINDS[c.kind].one_width}
-    for name, stated in (constraints or {}).items():
+            fields[t.path, t.table.name] = {"sharding_type": labels}
+    for name, stated in constraints.items():
         if not isinstance(stated, torchrec.ParameterConstraints):
             continue
         given = torchrec.constraint_fields(stated)
-        fields = {n: given[n] for n in (*KERNEL_FIELDS, "cache_params") if n in given}
+        placed = {n: given[n] for n in (*KERNEL_FIELDS, "cache_params") if n in given}
         if labels := requests.labels(given.get("sharding_types")):
-            fields["sharding_type"] = labels
+            placed["sharding_type"] = labels
         for t in tables_of(name, stated, tables):
-            found[t.path, t.table.name] = found.get((t.path, t.table.name), {}) | fields
-    for (path, _), fields in found.items():
-        if path in whole and "sharding_type" in fields:
-            fields["sharding_type"] = {
-                k: v for k, v in fields["sharding_type"].items() if k != "table_wise"
-            }
-    return found
+            fields[t.path, t.table.name] = fields.get((t.path, t.table.name), {}) | placed
+    # Where all slices have one width, a whole table is none of them.
+    whole = {c.path for c in found if modules.KINDS[c.kind].one_width}
+    for (path, _), placed in fields.items():
+        if path in whole:
+            labels = placed.get("sharding_type", {})
+            placed["sharding_type"] = {k: v for k, v in labels.items() if k != "table_wise"}
+    return fields
 
 
 def _restricted(
