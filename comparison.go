@@ -84,22 +84,21 @@ func violations(err error) []plan.Violation {
 func (l *Planner) Baselines(ctx context.Context, r *Result) error {
 	for _, method := range search.Baselines() {
 		l.begin("baseline " + string(method))
-		opt := l.opt.Search
-		opt.Method, opt.OnEvent, opt.Brief = method, nil, true
-		opt.Policy, opt.Samples = nil, 0
-		found, err := l.search(ctx, opt)
-		if refused(err) || ctx.Err() != nil {
-			r.Baselines = append(r.Baselines, Baseline{Method: method})
-			continue
-		}
+		_, found, err := l.variant(ctx, func(other *Planner) { other.opt.Search.Method = method })
 		if err != nil {
 			return err
 		}
-		one, err := l.baseline(method, found.Shards)
+		one := Baseline{Method: method}
+		if found != nil {
+			one, err = l.baseline(method, found.Shards)
+		}
 		if err != nil {
 			return err
 		}
 		r.Baselines = append(r.Baselines, one)
+		if found == nil {
+			continue
+		}
 		if method != search.Size || r.Step == nil {
 			continue
 		}
@@ -110,6 +109,23 @@ func (l *Planner) Baselines(ctx context.Context, r *Result) error {
 		r.Step.Size = &size.Times
 	}
 	return nil
+}
+
+// variant finds a placement with other options, prices or another problem than the planner's, and
+// returns what found it. There is no placement (nil) if none fits, or if ctx ended.
+func (l *Planner) variant(ctx context.Context, change func(other *Planner)) (*Planner, *search.Result, error) {
+	other := *l
+	opt := &other.opt.Search
+	opt.OnEvent, opt.Brief = nil, true
+	change(&other)
+	if opt.Method != l.opt.Search.Method {
+		opt.Policy, opt.Samples = nil, 0
+	}
+	found, err := other.search(ctx, *opt)
+	if ctx.Err() != nil || refused(err) || errors.Is(err, search.ErrOutOfTime) {
+		return &other, nil, nil
+	}
+	return &other, &found, err
 }
 
 // baseline returns the costs of a placement that is compared with the plan.
@@ -129,19 +145,13 @@ func (l *Planner) FreeSlices(ctx context.Context, r *Result) (*Result, error) {
 		return r, nil
 	}
 	l.begin("free slices")
-	free, anyEngine := *l, *l.problem
+	anyEngine := *l.problem
 	anyEngine.Engine = ""
-	free.problem = &anyEngine
-	opt := l.opt.Search
-	opt.OnEvent, opt.Brief = nil, true
-	found, err := free.search(ctx, opt)
-	if ctx.Err() != nil || refused(err) {
-		return r, nil // nothing to compare with
+	_, found, err := l.variant(ctx, func(free *Planner) { free.problem = &anyEngine })
+	if err != nil || found == nil {
+		return r, err // nothing to compare with
 	}
-	if err != nil {
-		return r, err
-	}
-	one, err := l.baseline(opt.Method, found.Shards)
+	one, err := l.baseline(l.opt.Search.Method, found.Shards)
 	if err != nil {
 		return r, err
 	}
@@ -149,7 +159,7 @@ func (l *Planner) FreeSlices(ctx context.Context, r *Result) (*Result, error) {
 	case one.Predicted > r.Predicted.Cost:
 		one.Predicted, one.Simulated = r.Predicted.Cost, r.Simulated.Cost
 	case one.Predicted < r.Predicted.Cost && len(plan.New(l.problem, found.Shards).CheckEngine(l.problem.Engine.Rules())) == 0:
-		if r, err = l.instead(ctx, r, found); err != nil {
+		if r, err = l.instead(ctx, r, *found); err != nil {
 			return nil, err
 		}
 	}

@@ -3,7 +3,6 @@ package neuroshard
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -180,16 +179,23 @@ func (m *Measured) describe(r *Result) {
 
 // toMeasure returns the finalists, the placement found first.
 func toMeasure(ctx context.Context, l *Planner, r *Result, most int) ([]Finalist, error) {
-	first := finalist(l, l, search.Result{Shards: r.Shards, Cost: float64(r.Predicted.Cost), Optimal: r.Optimal, Status: r.Status, Stats: r.Stats})
-	greedy, err := bestGreedy(ctx, l)
-	if err != nil {
-		return nil, err
+	found := search.Result{Shards: r.Shards, Cost: float64(r.Predicted.Cost), Optimal: r.Optimal, Status: r.Status, Stats: r.Stats}
+	certain := []Finalist{finalist(l, l, found)}
+	var greedy []Finalist
+	for _, method := range search.Baselines() {
+		one, err := finalistOf(ctx, l, func(other *Planner) { other.opt.Search.Method = method })
+		if err != nil {
+			return nil, err
+		}
+		if method != search.Random && len(one) > 0 && (len(greedy) == 0 || one[0].Predicted.Cost < greedy[0].Predicted.Cost) {
+			greedy = one
+		}
 	}
 	published, err := finalistOf(ctx, l, func(other *Planner) { other.opt.Search.Method = search.Paper })
 	if err != nil {
 		return nil, err
 	}
-	certain := different(l, nil, append(append([]Finalist{first}, greedy...), published...))
+	certain = different(l, certain, append(greedy, published...))
 	further, err := variants(ctx, l, certain, most)
 	if err != nil {
 		return nil, err
@@ -201,101 +207,56 @@ func toMeasure(ctx context.Context, l *Planner, r *Result, most int) ([]Finalist
 // variants returns the finalists of the same search with other risk penalties and seeds, by
 // rising predicted cost. It makes searches until there are enough finalists that differ.
 func variants(ctx context.Context, l *Planner, certain []Finalist, finalists int) ([]Finalist, error) {
-	var all []Finalist
-	most := searchesPerFinalist * finalists
-	byCost := func(a, b Finalist) int {
-		return cmp.Or(cmp.Compare(a.Predicted.Cost, b.Predicted.Cost), cmp.Compare(a.RiskPenalty, b.RiskPenalty), cmp.Compare(a.Seed, b.Seed))
+	penalties := []float64{riskPenalty(l)}
+	t, ok := l.opt.Prices.(trained)
+	for _, p := range triedPenalties {
+		if ok && t.model.Members() > 1 && p != t.riskPenalty {
+			penalties = append(penalties, p)
+		}
 	}
-	penalties := penalties(l)
-	for i := 1; i <= most && ctx.Err() == nil; i++ {
-		penalty, seed := penalties[i%len(penalties)], l.opt.Search.Seed+uint64(i/len(penalties))
+	var all []Finalist
+	for i := 1; i <= searchesPerFinalist*finalists && ctx.Err() == nil; i++ {
+		penalty, failed := penalties[i%len(penalties)], error(nil)
 		one, err := finalistOf(ctx, l, func(other *Planner) {
-			other.opt.Search.Seed = seed
-			if t, ok := l.opt.Prices.(trained); ok {
-				other.opt.Prices = Trained(t.model, penalty)
+			other.opt.Search.Seed += uint64(i / len(penalties))
+			if penalty != riskPenalty(l) {
+				other.opt.Prices, other.besideKnown = Trained(t.model, penalty), false
+				if other.prices, failed = other.opt.list(ctx, l.priced); failed != nil {
+					other.prices = l.prices // ctx ended: there is no search
+				}
 			}
 		})
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, one...)
-		slices.SortStableFunc(all, byCost)
-		if len(different(l, certain, all)) >= finalists {
+		slices.SortStableFunc(all, func(a, b Finalist) int {
+			return cmp.Or(cmp.Compare(a.Predicted.Cost, b.Predicted.Cost), cmp.Compare(a.RiskPenalty, b.RiskPenalty), cmp.Compare(a.Seed, b.Seed))
+		})
+		if failed != nil || len(different(l, certain, all)) >= finalists {
 			break
 		}
 	}
 	return all, nil
 }
 
-// penalties returns the risk penalties to search with, that of the options first.
-func penalties(l *Planner) []float64 {
-	t, ok := l.opt.Prices.(trained)
-	if !ok || t.model.Members() < 2 {
-		return []float64{riskPenalty(l)}
-	}
-	all := []float64{t.riskPenalty}
-	for _, p := range triedPenalties {
-		if p != t.riskPenalty {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
-// riskPenalty returns the risk penalty of the line's prices; 0 if they have none.
+// riskPenalty returns the risk penalty of the planner's prices; 0 if they have none.
 func riskPenalty(l *Planner) float64 {
 	t, _ := l.opt.Prices.(trained)
 	return t.riskPenalty
 }
 
-// bestGreedy returns the cheapest finalist of the greedy baselines, as predicted; none if none fits.
-func bestGreedy(ctx context.Context, l *Planner) ([]Finalist, error) {
-	var best []Finalist
-	for _, method := range search.Baselines() {
-		if method == search.Random {
-			continue
-		}
-		one, err := finalistOf(ctx, l, func(other *Planner) { other.opt.Search.Method = method })
-		if err != nil {
-			return nil, err
-		}
-		if len(one) > 0 && (len(best) == 0 || one[0].Predicted.Cost < best[0].Predicted.Cost) {
-			best = one
-		}
-	}
-	return best, nil
-}
-
-// finalistOf returns the finalist of the line's search with other options; none if that search
-// finds no valid placement, or if ctx ended.
+// finalistOf returns the finalist of a variant of the planner; none if that has no placement, or one that
+// breaks a rule of the engine.
 func finalistOf(ctx context.Context, l *Planner, change func(other *Planner)) ([]Finalist, error) {
-	other := *l
-	other.opt.Search.OnEvent, other.opt.Search.Brief = nil, true
-	other.opt.Search.Policy, other.opt.Search.Samples = nil, 0
-	change(&other)
-	var err error
-	other.besideKnown = false
-	other.prices, err = other.opt.list(ctx, l.priced)
-	if ctx.Err() != nil {
-		return nil, nil
-	}
-	if err != nil {
+	by, found, err := l.variant(ctx, change)
+	if err != nil || found == nil || plan.New(l.problem, found.Shards).Validate(l.problem) != nil {
 		return nil, err
 	}
-	found, err := other.search(ctx, other.opt.Search)
-	switch {
-	case ctx.Err() != nil || refused(err) || errors.Is(err, search.ErrOutOfTime):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	case plan.New(l.problem, found.Shards).Validate(l.problem) != nil:
-		return nil, nil // it breaks a rule of the engine
-	}
-	return []Finalist{finalist(l, &other, found)}, nil
+	return []Finalist{finalist(l, by, *found)}, nil
 }
 
-// finalist returns a placement that the search of another line found, with the estimate of this
-// one.
+// finalist returns a placement that a variant found, with the planner's estimate.
 func finalist(l *Planner, by *Planner, found search.Result) Finalist {
 	return Finalist{
 		Method: by.opt.Search.Method, Seed: by.opt.Search.Seed, RiskPenalty: riskPenalty(by),

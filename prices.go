@@ -224,7 +224,11 @@ func (t trained) List(ctx context.Context, p *problem.Problem) (PriceList, error
 	if err != nil {
 		return nil, err
 	}
-	return trainedList{t, p, estimates}, nil
+	// Not for tables that are both in host memory and cut by rows or replicated.
+	supports := func(form problem.Form) bool {
+		return !form.Tier.OnHost() || !form.ShardingType.Joint() && form.Blocks == 0
+	}
+	return trainedList{origin{t.model.Estimator(), supports}, t, p, estimates}, nil
 }
 
 // unread returns a *problem.Invalid if the topology states bandwidths or multipliers, which nets do
@@ -261,7 +265,20 @@ func untimed(t *hardware.Topology, costs string) error {
 	}}}
 }
 
+// origin is what price lists have alike: where their estimates come from, and no doubts.
+type origin struct {
+	by       plan.Estimator
+	supports func(problem.Form) bool
+}
+
+func (origin) Doubts([][]problem.Shard) []string { return nil }
+
+func (o origin) Estimator() plan.Estimator { return o.by }
+
+func (o origin) Supports(form problem.Form) bool { return o.supports(form) }
+
 type trainedList struct {
+	origin
 	trained
 	problem *problem.Problem
 	*cost.Estimates
@@ -271,13 +288,6 @@ func (l trainedList) NewScorer() search.Scorer { return l.Estimates.NewScorer(l.
 
 func (l trainedList) Doubts(shards [][]problem.Shard) []string {
 	return l.model.Doubts(l.problem, shards)
-}
-
-func (l trainedList) Estimator() plan.Estimator { return l.model.Estimator() }
-
-// Supports is false for tables that are both in host memory and cut by rows or replicated.
-func (l trainedList) Supports(form problem.Form) bool {
-	return !form.Tier.OnHost() || !form.ShardingType.Joint() && form.Blocks == 0
 }
 
 // TorchRec returns the choice of the closed formulas of TorchRec's own planner (package
@@ -294,27 +304,20 @@ func (f formulas) String() string { return f.release.Model() }
 func (f formulas) Model(hardware.Topology) (string, error) { return f.release.Model(), nil }
 
 func (f formulas) List(_ context.Context, p *problem.Problem) (PriceList, error) {
-	return formulaList{f, torchrec.NewEstimates(p, f.release)}, nil
+	by := plan.Estimator{
+		Model: f.release.Model(), ModelSource: plan.ClosedForm,
+		Note: "times are those of the closed formulas of TorchRec's own planner, neither predicted by a trained model nor measured",
+	}
+	// TorchRec's planner has no rows on devices that a plan chose.
+	return formulaList{origin{by, func(form problem.Form) bool { return form.Blocks == 0 }}, torchrec.NewEstimates(p, f.release)}, nil
 }
 
 type formulaList struct {
-	formulas
+	origin
 	*torchrec.Estimates
 }
 
 func (l formulaList) NewScorer() search.Scorer { return l.Estimates.NewScorer() }
-
-func (formulaList) Doubts([][]problem.Shard) []string { return nil }
-
-func (l formulaList) Estimator() plan.Estimator {
-	return plan.Estimator{
-		Model: l.release.Model(), ModelSource: plan.ClosedForm,
-		Note: "times are those of the closed formulas of TorchRec's own planner, neither predicted by a trained model nor measured",
-	}
-}
-
-// Supports is false for rows on devices that a plan chose: TorchRec's planner has no such form.
-func (formulaList) Supports(form problem.Form) bool { return form.Blocks == 0 }
 
 // Prototype returns the choice of the published prototype's nets. The nets were not
 // trained on the simulated device, so the simulated device does not judge their plans. The
@@ -349,23 +352,15 @@ func (n nets) List(_ context.Context, p *problem.Problem) (PriceList, error) {
 	if err != nil {
 		return nil, err
 	}
-	return netList{n, estimates}, nil
+	return netList{origin{plan.Estimator{Model: n.id, ModelSource: plan.Published}, plainSlice}, estimates}, nil
 }
 
 type netList struct {
-	nets
+	origin
 	*prototype.Estimates
 }
 
 func (l netList) NewScorer() search.Scorer { return l.Estimates.NewScorer() }
-
-func (netList) Doubts([][]problem.Shard) []string { return nil }
-
-func (l netList) Estimator() plan.Estimator {
-	return plan.Estimator{Model: l.id, ModelSource: plan.Published}
-}
-
-func (netList) Supports(form problem.Form) bool { return plainSlice(form) }
 
 // plainSlice reports whether the form is a slice of columns in HBM with no number of an operator.
 func plainSlice(form problem.Form) bool {
@@ -383,24 +378,12 @@ func beyondColumns(prices PriceList) bool {
 type Unpriceable struct {
 	// Tables are the names of these tables, in the plan's order.
 	Tables []string
-	// ColumnsOnly is true if the list estimates only slices of columns in HBM.
-	ColumnsOnly bool
-	// Chosen is true if the rows of the tables are cut over devices that the plan chose, which the
-	// list does not estimate. If it is false, and ColumnsOnly, too, the tables are both in host
-	// memory and cut by rows or replicated.
-	Chosen bool
+	// Why says which forms are not estimated.
+	Why string
 }
 
 // Error names the first of the tables.
-func (e *Unpriceable) Error() string {
-	if e.ColumnsOnly {
-		return "only slices of columns in HBM can be estimated, and the plan has tables in other forms: " + words.Quoted(e.Tables, 3)
-	}
-	if e.Chosen {
-		return "rows on devices that a plan chose are estimated only by trained models, and the plan has such tables: " + words.Quoted(e.Tables, 3)
-	}
-	return "no model estimates tables that are cut by rows or replicated and also in host memory: " + words.Quoted(e.Tables, 3)
-}
+func (e *Unpriceable) Error() string { return e.Why + ": " + words.Quoted(e.Tables, 3) }
 
 // priceable returns nil, or an *Unpriceable.
 func priceable(pl *plan.Plan, prices PriceList) error {
@@ -419,8 +402,14 @@ func priceable(pl *plan.Plan, prices PriceList) error {
 	if len(tables) == 0 {
 		return nil
 	}
-	columnsOnly := !beyondColumns(prices)
-	return &Unpriceable{Tables: tables, ColumnsOnly: columnsOnly, Chosen: chosen && !columnsOnly}
+	e := &Unpriceable{tables, "no model estimates tables that are cut by rows or replicated and also in host memory"}
+	switch {
+	case !beyondColumns(prices):
+		e.Why = "only slices of columns in HBM can be estimated, and the plan has tables in other forms"
+	case chosen:
+		e.Why = "rows on devices that a plan chose are estimated only by trained models, and the plan has such tables"
+	}
+	return e
 }
 
 // Price writes the estimate into a plan for p that another tool may have made: the
@@ -501,11 +490,12 @@ func (s scored) List(_ context.Context, p *problem.Problem) (PriceList, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cost model %s: %w", s.name, err)
 	}
-	return scoredList{s, p, factory}, nil
+	by := plan.Estimator{Model: s.name, ModelSource: plan.Custom, Note: "times are predicted by a cost model that is not part of neuroshard"}
+	return scoredList{origin{by, plainSlice}, p, factory}, nil
 }
 
 type scoredList struct {
-	scored
+	origin
 	problem *problem.Problem
 	factory search.Factory
 }
@@ -527,11 +517,3 @@ func (l scoredList) Price(shards [][]problem.Shard) plan.Breakdown {
 	}
 	return plan.NewBreakdown(devices)
 }
-
-func (scoredList) Doubts([][]problem.Shard) []string { return nil }
-
-func (l scoredList) Estimator() plan.Estimator {
-	return plan.Estimator{Model: l.name, ModelSource: plan.Custom, Note: "times are predicted by a cost model that is not part of neuroshard"}
-}
-
-func (scoredList) Supports(form problem.Form) bool { return plainSlice(form) }
