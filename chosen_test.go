@@ -2,7 +2,6 @@ package neuroshard_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"reflect"
 	"slices"
@@ -13,7 +12,6 @@ import (
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/plan/export"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
 )
 
@@ -101,30 +99,6 @@ func TestSearchChoosesDevices(t *testing.T) {
 	other := evaluated(t, &p, planned(t, &p, opt).Shards, opt)
 	if _, bounded := other.Gap(); other.Plan.Chosen() > 0 || !bounded || other.Simulated.Cost < r.Simulated.Cost {
 		t.Errorf("without row_wise: got %d tables on chosen devices, bound %v and a simulated cost of %v, want none, a bound and at least %v", other.Plan.Chosen(), bounded, other.Simulated.Cost, r.Simulated.Cost)
-	}
-}
-
-// TestSearchLeavesHostsToTableRowWise: on two hosts, the search does not cut rows over just the
-// devices of one, which the plan would call table_row_wise; the plan is valid, and its file has the
-// estimate of the search.
-func TestSearchLeavesHostsToTableRowWise(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans many problems, one after another")
-	}
-	p := workloadNamed(t, "mlperf-dlrm-dcnv2")
-	p.Topology.Profile, _ = hardware.ByName("h100-80")
-	p.Topology.Devices, p.Topology.DevicesPerHost = 8, 4
-	p.CommPrecision, p.Batch, p.Engine = problem.FP16, 55296, problem.HugeCTR
-	inHosts := []problem.ShardingType{problem.TableRowWise, problem.Grid, problem.DataParallel, problem.RowWise}
-	for _, types := range [][]problem.ShardingType{problem.ShardingTypes(), inHosts} {
-		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{ShardingTypes: types}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		again := plan.Of(&p, slices.Clone(r.Plan.Tables))
-		if err := neuroshard.Price(t.Context(), again, &p, neuroshard.Options{}); err != nil || !near(again.Predicted, r.Plan.Predicted) {
-			t.Errorf("got %v again, want %v (%v)", again.Predicted, r.Plan.Predicted, err)
-		}
 	}
 }
 

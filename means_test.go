@@ -17,9 +17,6 @@ import (
 // TestMeansAreCutByRowsTogether plans tables of means for TorchRec with all sharding types: a table
 // of means is never grid, and if one is cut by rows, all tables of its module are.
 func TestMeansAreCutByRowsTogether(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans many problems, one after another")
-	}
 	profile, err := hardware.ByName("v100-32")
 	if err != nil {
 		t.Fatal(err)

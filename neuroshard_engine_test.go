@@ -92,32 +92,6 @@ func engineProblem(seed uint64) *problem.Problem {
 // allow.
 func TestPlansForEngines(t *testing.T) { plansForEngines(t, 2, 8, 10) }
 
-// TestOccupiedDevicesKeepTypes: where the tables may not be slices of columns, or the constraint of a
-// table forbids them, the plan that fills all devices keeps to that, though a baseline costs less.
-func TestOccupiedDevicesKeepTypes(t *testing.T) {
-	rows := []problem.ShardingType{problem.RowWise}
-	for _, c := range []struct {
-		name    string
-		allowed []problem.ShardingType
-		own     []problem.ShardingType // of table 0
-	}{
-		{"all tables", rows, nil},
-		{"one table", problem.ShardingTypes(), rows},
-	} {
-		p := &problem.Problem{Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 4}, Batch: 4096, Engine: problem.HugeCTR}
-		for i := range 4 {
-			p.Tables = append(p.Tables, problem.Table{Name: fmt.Sprint("t", i), Rows: 10_000, Dim: 32, Features: []problem.Feature{{PoolingFactor: 5}}})
-		}
-		p.Tables[0].Constraint.ShardingTypes = c.own
-		r := planned(t, p, neuroshard.Options{Search: search.Options{ShardingTypes: c.allowed}})
-		for i := range r.Plan.Tables {
-			if kind := r.Plan.Tables[i].ShardingType; (i == 0 || c.own == nil) && kind != problem.RowWise {
-				t.Errorf("%s: table %d is %s, want row_wise", c.name, i, kind)
-			}
-		}
-	}
-}
-
 // plansForEngines plans the problems of n seeds, and wants at least the given number of
 // plans.
 func plansForEngines(t *testing.T, from, n uint64, want int) {

@@ -92,9 +92,6 @@ func drawnFor(t *testing.T, devices int) *problem.Problem {
 // TestTheBoundCountsFixedCompute: with a load on all devices alike, the bound rises by its time, and a
 // plan costs no less.
 func TestTheBoundCountsFixedCompute(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
 	p := drawnFor(t, 2)
 	var opt neuroshard.Options
 	without := completed(t.Context(), t, p, opt)

@@ -30,9 +30,6 @@ func exchangeOf(b plan.Breakdown) unit.Millis {
 // count the same exchange as the search, the plan is not below the bound, and it costs less than
 // the plan made for flat exchanges.
 func TestPlanOfHierarchicalExchanges(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
 	p := several(t)
 	p.Tables = p.Tables[:6]
 	p.CommPrecision = problem.FP16
@@ -80,9 +77,6 @@ func TestPlanOfHierarchicalExchanges(t *testing.T) {
 
 // On two hosts of two devices, the plan of four tables is the cheapest of all placements.
 func TestHierarchicalPlanIsTheOptimum(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it compares with all placements")
-	}
 	hierarchicalPlanIsTheOptimum(t, 100_000)
 }
 

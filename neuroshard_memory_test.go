@@ -11,34 +11,6 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestActivationsThatFitUnderTorchRec plans four tables whose pooled vectors take 20 times
-// the memory of their rows. In a training step under TorchRec each of two devices takes
-// 1,673,232 bytes (python/tests/test_torchrec_memory.py), so 2 MiB are enough.
-func TestActivationsThatFitUnderTorchRec(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
-	p := problem.Problem{
-		Batch:    1024,
-		Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 2, Memory: 2 * unit.MiB, ReserveShare: hardware.NoReserve},
-	}
-	for _, name := range []string{"a", "b", "c", "d"} {
-		p.Tables = append(p.Tables, problem.Table{Name: name, Rows: 100, Dim: 64, Features: []problem.Feature{{Name: name, PoolingFactor: 1}}})
-	}
-	r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{ShardingTypes: search.Columns()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Plan.Validate(&p); err != nil {
-		t.Error(err)
-	}
-	for i := range r.Plan.Devices {
-		if total := r.Plan.Devices[i].Memory.Total(); total < 1_673_232 {
-			t.Errorf("device %d: got %d bytes, want at least the 1,673,232 that TorchRec takes", i, int64(total))
-		}
-	}
-}
-
 // TestRoomForTheBackward plans where the tables fit with and without the room that a
 // device without outputs needs in the backward: the plan leaves that room.
 func TestRoomForTheBackward(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"os"
 	"reflect"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/cost/prototype"
 	"github.com/neuroshard/neuroshard/plan"
@@ -74,61 +72,6 @@ func TestPrice(t *testing.T) {
 	}
 }
 
-// ensemble returns a model of three members: copies of the shipped nets of a profile, each
-// with random changes.
-func ensemble(t *testing.T, profile string) *cost.Model {
-	t.Helper()
-	file, err := pretrained.File(profile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const members = 3
-	all := &modelfile.Model{Manifest: file.Manifest}
-	all.Manifest.Compute.Members = members
-	draw := rand.New(rand.NewPCG(1, 8))
-	for k := range members {
-		for _, x := range file.Tensors {
-			fixed := x.Name == cost.TensorMean || x.Name == cost.TensorDeviation
-			x.Name, x.Data = cost.MemberPrefix(k, members)+x.Name, slices.Clone(x.Data)
-			for i := range x.Data {
-				if !fixed {
-					x.Data[i] *= 1 + .1*float32(draw.NormFloat64())
-				}
-			}
-			all.Tensors = append(all.Tensors, x)
-		}
-	}
-	model, err := cost.Load(all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return model
-}
-
-// TestRiskPenaltyIsOfTheSearch: the risk penalty changes the placement that the search
-// finds, but not the baselines, which place tables without estimates.
-func TestRiskPenaltyIsOfTheSearch(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans many problems, one after another")
-	}
-	p := workloadNamed(t, "criteo-kaggle")
-	model := ensemble(t, p.Topology.Profile.Name)
-	results := map[float64]*neuroshard.Result{}
-	for _, penalty := range []float64{0, 20} {
-		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Prices: neuroshard.Trained(model, penalty), Search: search.Options{Workers: 1}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		results[penalty] = r
-	}
-	if got, want := results[20].Baselines, results[0].Baselines; !slices.Equal(got, want) {
-		t.Errorf("baselines with a risk penalty: got %+v, want %+v", got, want)
-	}
-	if results[20].Predicted.Cost <= results[0].Predicted.Cost {
-		t.Errorf("got predicted cost %v with a risk penalty, want more than without it, %v", results[20].Predicted.Cost, results[0].Predicted.Cost)
-	}
-}
-
 // published returns the prototype's nets for four devices.
 func published(t *testing.T) *prototype.Models {
 	t.Helper()
@@ -163,9 +106,6 @@ func drawnTask(t *testing.T, devices int) *problem.Problem {
 // TestChoicesOfPrices checks the name, the model and the supported forms of each choice.
 // Evaluate must return for Plan's placement what Plan returned.
 func TestChoicesOfPrices(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
 	file, err := pretrained.File("a100-80")
 	if err != nil {
 		t.Fatal(err)
@@ -319,9 +259,6 @@ func TestScored(t *testing.T) {
 // The bound of a plan counts several operators on a device if the search may divide them, or
 // if the plan does.
 func TestBoundCountsOperators(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
 	pool := workload.Pool(1)[:6]
 	for i := range pool {
 		pool[i].Dim = 8 << (4 * (i % 2)) // beside a wide table, a narrow one has idle lanes

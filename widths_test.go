@@ -105,9 +105,6 @@ func sequenceProblem(t *testing.T, seed uint64) *problem.Problem {
 // TestSequencesInOneWidth: whatever the tables, the methods and the limits, all slices of a module of
 // sequences have one width. The same plan is found again from an old plan.
 func TestSequencesInOneWidth(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
 	cut, plans := 0, 0
 	for seed := range uint64(8) {
 		p := sequenceProblem(t, seed)
@@ -194,9 +191,6 @@ func TestWidthsShareTheLimits(t *testing.T) {
 // TestOtherPlacesKeepTheWidth: the cheapest other place of a table of sequences has slices as wide
 // as those of the other tables.
 func TestOtherPlacesKeepTheWidth(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
 	p := sequences(t, 8, 8, 128, 1)
 	r := planned(t, p, neuroshard.Options{})
 	_, all, err := neuroshard.Alternatives(t.Context(), r.Plan, p, neuroshard.Options{})
