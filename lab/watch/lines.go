@@ -120,13 +120,35 @@ func (l *Lines) read() (text []byte, ended bool, err error) {
 }
 
 // fields are the keys of a line: whether each is needed and a whole number, and its largest value.
-var fields = []struct {
+var fields = []field{
+	{"step", true, true, mostStep},
+	{"device", true, true, mostStep},
+	{"forward_ms", true, false, mostTime},
+	{"backward_ms", true, false, mostTime},
+	{"wait_ms", false, false, mostTime},
+	{"time", false, false, math.MaxFloat64},
+}
+
+type field struct {
 	key           string
 	needed, whole bool
 	most          float64
-}{
-	{"step", true, true, mostStep}, {"device", true, true, mostStep}, {"forward_ms", true, false, mostTime},
-	{"backward_ms", true, false, mostTime}, {"wait_ms", false, false, mostTime}, {"time", false, false, math.MaxFloat64},
+}
+
+// number returns the value of a field, or what is wrong with it.
+func (f *field) number(text string) (v float64, fault string) {
+	v, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil:
+		return v, "not a finite number"
+	case f.whole && (v != math.Trunc(v) || v < 0 || v > f.most):
+		return v, "not a whole number from 0 on"
+	case v < 0:
+		return v, "below 0"
+	case v > f.most:
+		return v, "more than an hour"
+	}
+	return v, ""
 }
 
 // parse returns a line, or what is wrong with it.
@@ -145,21 +167,9 @@ func (l *Lines) parse(text []byte) (line Line, fault string) {
 		if !stated {
 			continue
 		}
-		v, err := strconv.ParseFloat(string(text), 64)
-		switch {
-		case err != nil:
-			fault = "not a finite number"
-		case f.whole && (v != math.Trunc(v) || v < 0 || v > f.most):
-			fault = "not a whole number from 0 on"
-		case v < 0:
-			fault = "below 0"
-		case v > f.most:
-			fault = "more than an hour"
-		}
-		if fault != "" {
+		if numbers[i], fault = f.number(string(text)); fault != "" {
 			return line, fmt.Sprintf("%q is %s, which is %s", f.key, text, fault)
 		}
-		numbers[i] = v
 	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if len(l.unknown) < mostUnknown && !slices.Contains(l.unknown, key) {
