@@ -44,8 +44,11 @@ var keys = map[Method]func(rows, dims, pooling float64) float64{
 // placeByKey returns the device of each piece by index, or none for a piece that finds
 // no room. failed is the index of the first such piece, or none.
 func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []int32, failed int32) {
-	if m == Random {
-		return placeRandomly(c, pieces, seed)
+	if m == Random { // in order, each on a device drawn from those with room
+		random := rand.New(rand.NewPCG(seed, 0x72616e646f6d))
+		return placeInOrder(c, pieces, inOrder(len(pieces)), func(_ int32, _ []int64, room []int32) int32 {
+			return room[random.IntN(len(room))]
+		})
 	}
 	key := make([]float64, len(pieces))
 	order := make([]int32, len(pieces))
@@ -71,14 +74,5 @@ func placeByKey(c *catalog, m Method, pieces []int32, seed uint64) (devices []in
 		}
 		sum[best] += key[entry]
 		return best
-	})
-}
-
-// placeRandomly places the pieces in order, each on a device drawn from those with
-// room, with equal chances.
-func placeRandomly(c *catalog, pieces []int32, seed uint64) (devices []int32, failed int32) {
-	random := rand.New(rand.NewPCG(seed, 0x72616e646f6d))
-	return placeInOrder(c, pieces, inOrder(len(pieces)), func(_ int32, _ []int64, room []int32) int32 {
-		return room[random.IntN(len(room))]
 	})
 }

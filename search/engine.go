@@ -4,32 +4,18 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// An engine may demand that all slices of a table have the same width, that they lie in
-// one tier, and that a device holds at most one of them (problem.EngineRules). The search
-// keeps to such rules in two ways:
-//
-//   - Steps that cut or place tables make only what the rules allow. A table is cut as a
-//     whole: into n equal slices, and from these into any other number of equal slices.
-//   - No placement that breaks a rule becomes the best one (offer, evaluate), and no
-//     change that breaks one is tried (fits).
-//
-//	table of 96   |       96       |   |   48   |   48   |   | 32 | 32 | 32 |   ...
-//
-// An engine may cut the rows of a table over any devices (AnyDevices). It then demands equal parts in one form too, each on a
-// device of its own. So all parts of a table have the same cut. The blocks of a slice take its rows in the order of their
-// devices, and the last block may be shorter:
-//
-//	table of 1,000 rows   |   1,000   |   |   500   |   500   |   | 334 | 334 | 332 |   ...
-//
-// The rule that no device is empty is kept as the memory is: a run of the race may leave devices empty, at a price, and
-// all other placements get a part on each device (occupy).
-// Constraint.OneHost is kept in the same two ways: see onehost.go.
+// An engine may demand that all slices of a table have the same width, that they lie in one tier, and that a device holds at most
+// one of them (problem.EngineRules). Steps that cut or place tables make only what the rules allow: a table is cut as a whole, into
+// any number of equal slices, or into equal blocks of rows on devices of their own (AnyDevices). No placement that breaks a rule
+// becomes the best one (offer), and no change that breaks one is tried (fits). Constraint.OneHost is kept in the same two ways.
+// The rule that no device is empty is kept as the memory is: a run of the race may leave devices empty, at a price, and all other
+// placements get a part on each device (occupy).
 
 // breaks reports whether placed pieces break a rule of the problem's engine. Empty devices
 // are no such rule here.
@@ -71,29 +57,20 @@ func clash(c *catalog, parts []placed) bool {
 	first := &c.pieces[parts[0].piece]
 	for i, p := range parts {
 		k := &c.pieces[p.piece]
-		if !agree(c, first, k) || slices.ContainsFunc(parts[:i], func(q placed) bool { return !compatible(c, k, p.device, q.device) }) {
+		differ := c.rules.EqualSlices && first.members[0].width != k.members[0].width || c.rules.OneTier && first.form != k.form
+		if differ || slices.ContainsFunc(parts[:i], func(q placed) bool { return !compatible(c, k, p.device, q.device) }) {
 			return true
 		}
 	}
-	return fillsHosts(c, first, parts)
-}
-
-// fillsHosts reports whether blocks of rows on chosen devices lie on all devices of some hosts. Such a table is
-// table_row_wise, or a grid of hosts.
-func fillsHosts(c *catalog, k *piece, parts []placed) bool {
-	if k.form.Blocks != c.problem.Topology.PerHost() {
+	if first.form.Blocks != c.problem.Topology.PerHost() {
 		return false
 	}
+	// Blocks of rows on all devices of some hosts are a table_row_wise table, or a grid of hosts.
 	hosts := map[int32]bool{}
 	for _, p := range parts {
 		hosts[hostOf(c, p.device)] = true
 	}
-	return len(hosts)*k.form.Blocks == len(parts)
-}
-
-// agree reports whether the rules allow both pieces together, as slices of one table.
-func agree(c *catalog, a, b *piece) bool {
-	return (!c.rules.EqualSlices || a.members[0].width == b.members[0].width) && (!c.rules.OneTier || a.form == b.form)
+	return len(hosts)*first.form.Blocks == len(parts)
 }
 
 // compatible reports whether slices of the piece's table may lie on these two devices, which may be
@@ -229,7 +206,7 @@ type Idle struct {
 // Error says how many devices stay empty, or which devices no table may use.
 func (e *Idle) Error() string {
 	if len(e.Barred) > 0 {
-		return fmt.Sprintf("%s needs a part of a table on every device, and the constraints of all tables leave out these devices: %s", e.Engine, words.List(numbersOf(e.Barred), 5))
+		return fmt.Sprintf("%s needs a part of a table on every device, and the constraints of all tables leave out these devices: %s", e.Engine, words.List(strings.Fields(strings.Trim(fmt.Sprint(e.Barred), "[]")), 5))
 	}
 	return fmt.Sprintf("%s needs a part of a table on every device, and %d of %d devices stay empty: there are too few slices", e.Engine, e.Empty, e.Devices)
 }
@@ -273,14 +250,6 @@ func barredOf(c *catalog) (barred []int) {
 		}
 	}
 	return barred
-}
-
-func numbersOf(list []int) []string {
-	var texts []string
-	for _, n := range list {
-		texts = append(texts, strconv.Itoa(n))
-	}
-	return texts
 }
 
 // filler puts parts of tables on empty devices.

@@ -2,15 +2,12 @@ package search
 
 import "math"
 
-// The search tries all placements of a tiny problem, with undivided operators: every way to distribute the columns of each
-// table over the devices (walk.go). A device may hold several slices of a table: they read the same indices several times, but an
-// operator runs as wide as its widest slice, so narrow slices of a wide table leave the lanes to the narrow tables beside them.
-// Of empty devices that are alike only the first one is tried. If the exchange is hierarchical and there are several hosts, or if
-// the slices of a table must stay on one host, it matters which devices share a host, and all empty devices are tried.
+// The search tries all placements of a tiny problem, with undivided operators: every way to distribute the columns of each table over
+// the devices (walk.go). A device may hold several slices of a table, as narrow slices of a wide table leave the lanes to the narrow
+// tables beside them. Of empty devices that are alike only the first one is tried, unless it matters which devices share a host.
 //
-// This takes too long for all but tiny problems, so the number of placements is counted before any cost is estimated. If there
-// are too many, but few with at most one slice of a table on each device, the search tries those few, and goes on from the cheapest of
-// them.
+// The number of placements is counted before any cost is estimated. If there are too many, but few with at most one slice of a table
+// on each device, the search tries those, and goes on from the cheapest of them.
 
 const (
 	// exhaustivePlacements is the largest number of placements for which the search tries them all.

@@ -15,10 +15,8 @@ import (
 //	all placements  of a small problem (walk.go)
 //	settling        changes that remove the overflow of the pour (pack.go)
 //
-// More memory never makes a problem infeasible. So a search that finds a placement with
-// some memory should find one with more memory, too. That is certain if all
-// placements were tried. If a problem is too large for that, the search may find a placement with some
-// memory and none with a little more. It fails for certain if the bound is above the memory.
+// More memory never makes a problem infeasible, so a search that finds a placement with some memory should find one with more. That is
+// certain if all placements were tried, as it is that none fits if the bound is above the memory.
 
 // fitted returns a placement that fits, the cheapest one found on the way. If exhaustively, it tries all placements in slices
 // of columns if these are few. It fails with *Infeasible or *NoShardingType if it finds none.

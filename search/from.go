@@ -10,21 +10,17 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// A search may begin from an old placement (Options.From). Then a placement also has a number
-// of moved bytes: what its devices must receive from each other. They are counted by
-// rectangles of rows and columns, one new shard at a time:
+// A search may begin from an old placement (Options.From). Then a placement also has a number of moved bytes: what its devices must
+// receive, counted by rectangles of rows and columns. A device receives the cells that it did not hold and that some device held, as
+// weights with their optimizer state; cells that no device held are made. A row-wise state is one number for each row of a shard: it
+// moves if the device held no cell of the shard in that row.
 //
 //	columns    0      16      32      48      64
 //	old        |  device 0     |   device 1    |
 //	new        |  device 0 | 2 |   device 1    |     device 2 receives its columns
 //
-// A device receives the cells that it did not hold and that some device held, as weights with
-// their optimizer state. A row-wise state is one number for each row of a shard: it moves if
-// the device held no cell of the shard in that row. Cells that no device held are made, not moved.
-//
-// Where slices of a table lie in the columns is free, so it is chosen (arrange): walk over the
-// columns, and take the slice of the device that held them; then exchange neighbours if that
-// saves bytes. A table of k slices takes O(k^2) steps.
+// Where slices of a table lie in the columns is free, so it is chosen (arrange): walk over the columns, and take the slice of the
+// device that held them; then exchange neighbours if that saves bytes. A table of k slices takes O(k^2) steps.
 
 // From is an old placement that a search begins from. Method NeuroShard then changes it
 // little: it minimises the cost plus Price times the moved bytes, under a budget of moved
@@ -163,15 +159,6 @@ func (f *former) bytes(p *problem.Problem) float64 {
 	}
 	return bytes
 }
-
-// dominate sets prices under which moved bytes count more than any cost.
-func (f *former) dominate(p *problem.Problem) {
-	f.price = allBytes / f.bytes(p)
-	f.steer = f.price
-}
-
-// allBytes is the price in ms of all bytes together where bytes count more than any cost.
-const allBytes = 1e6
 
 // priced returns what moved bytes add to the cost, and toll what they add under another price. Both are infinite beyond the budget.
 func (f *former) priced(moved int64) float64 { return f.toll(f.price, moved) }

@@ -110,20 +110,12 @@ func (o *objective) sumHost(h int32, sign float64) {
 	o.hostPower += sign * powered(float64(o.hostDims[h]), o.hostScale)
 }
 
-// hostMost returns the soft maximum of the hosts' columns, and hostMean their mean; both are 0
-// if exchanges are flat.
-func (o *objective) hostMost() float64 {
-	if o.hostDims == nil {
-		return 0
+// hosts returns the soft maximum of the hosts' columns and their mean; both are 0 if exchanges are flat.
+func (o *objective) hosts() (most, mean float64) {
+	if n := float64(len(o.hostDims)); n > 0 {
+		most, mean = o.hostScale*unpowered(o.hostPower/n), o.hostSum/n
 	}
-	return o.hostScale * unpowered(o.hostPower/float64(len(o.hostDims)))
-}
-
-func (o *objective) hostMean() float64 {
-	if o.hostDims == nil {
-		return 0
-	}
-	return o.hostSum / float64(len(o.hostDims))
+	return most, mean
 }
 
 // sum adds device d's share to the sums if sign is 1, and takes it out if sign is -1.
@@ -167,7 +159,8 @@ func unpowered(x float64) float64 {
 func (o *objective) goal() float64 {
 	n := float64(len(o.compute))
 	if o.hides {
-		return o.computeScale*unpowered(o.computePower/n) + o.exposed(o.dimScale*unpowered(o.dimPower/n), o.hostMost()) + meanWeight*o.computeSum/n + o.alike
+		most, _ := o.hosts()
+		return o.computeScale*unpowered(o.computePower/n) + o.exposed(o.dimScale*unpowered(o.dimPower/n), most) + meanWeight*o.computeSum/n + o.alike
 	}
 	goal := o.computeScale*unpowered(o.computePower/n) + o.column*o.dimScale*unpowered(o.dimPower/n) + meanWeight*o.computeSum/n + o.alike
 	if o.dimSum > 0 {
@@ -181,7 +174,8 @@ func (o *objective) goal() float64 {
 func (o *objective) worth() float64 {
 	n := float64(len(o.compute))
 	if o.hides {
-		return o.goal() + o.computeSum/n + o.exposed(o.dimSum/n, o.hostMean()) + o.alike
+		_, mean := o.hosts()
+		return o.goal() + o.computeSum/n + o.exposed(o.dimSum/n, mean) + o.alike
 	}
 	return o.goal() + o.computeSum/n + o.column*o.dimSum/n + o.alike
 }

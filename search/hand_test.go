@@ -454,7 +454,7 @@ func TestSkippedThresholds(t *testing.T) {
 		}
 		p := handMade(40_000, 3, tables...)
 		s := newRun(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
-		w, division := newWorker(s.catalog, s.scorer()), divide(s.catalog, s.catalog.whole())
+		w, division := &worker{catalog: s.catalog, scorer: s.scorer(), load: make([]float64, 3), dims: make([]int64, 3)}, divide(s.catalog, s.catalog.whole())
 		want := outcome{cost: math.Inf(1)}
 		for _, threshold := range thresholds(11) {
 			if o := w.evaluate(context.Background(), division, []float64{threshold}); o.cost <= want.cost {

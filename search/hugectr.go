@@ -6,11 +6,9 @@ import (
 	"slices"
 )
 
-// Method HugeCTR is the rule of the planner that HugeCTR's MLPerf submissions of DLRM-DCNv2
-// ran with --sharding_plan auto (sharding/planner.py of round v3.0). It knows neither batch nor
-// bandwidth. A shard costs its lookups, and a constant for the vector that it sends:
-//
-//	cost of a device = sum over its shards of (lookups / splits + ratio / 4)
+// Method HugeCTR is the rule of the planner that HugeCTR's MLPerf submissions of DLRM-DCNv2 ran with --sharding_plan auto
+// (sharding/planner.py of round v3.0). It knows neither batch nor bandwidth: a device costs, for each of its shards, its lookups and a
+// constant for the vector that it sends.
 //
 //	1  by falling lookups, each shard goes on the device of least cost among those
 //	   that have room and no shard of the same table
@@ -18,10 +16,8 @@ import (
 //	   is noted, and the shards of the table with the hottest shard are halved
 //	3  after 20 rounds, the plan whose worst device is cheapest is the result
 //
-// A table is never cut into more shards than there are devices. The submissions' tables have
-// one dim. Here a shard's cost is multiplied by the columns of its table, as in HugeCTR's
-// later planners, and shards are slices of columns, not blocks of rows. One round costs
-// O(P D) for P pieces on D devices.
+// A table is never cut into more shards than there are devices. The submissions' tables have one dim. Here a shard's cost is multiplied
+// by the columns of its table, as in HugeCTR's later planners, and shards are slices of columns, not blocks of rows.
 
 const (
 	// hugeRounds is the planner's max_search_iter.
@@ -41,7 +37,9 @@ func hugectr(r *run) (s state, err error) {
 	var devices, best, bestDevices []int32
 	failed, least := int32(none), math.Inf(1)
 	for range hugeRounds {
-		hottestFirst(c, pieces)
+		slices.SortStableFunc(pieces, func(a, b int32) int {
+			return cmp.Or(cmp.Compare(columnsRead(c, b), columnsRead(c, a)), cmp.Compare(c.pieces[a].members[0].table, c.pieces[b].members[0].table))
+		})
 		var worst float64
 		devices, failed, worst = placeByLookups(c, pieces)
 		r.stats.Placements++
@@ -79,13 +77,6 @@ func columnsRead(c *catalog, k int32) (sum float64) {
 		sum += c.problem.Tables[m.table].PoolingFactor() * float64(m.width)
 	}
 	return sum
-}
-
-// hottestFirst sorts pieces by falling columns read, then by table.
-func hottestFirst(c *catalog, pieces []int32) {
-	slices.SortStableFunc(pieces, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(columnsRead(c, b), columnsRead(c, a)), cmp.Compare(c.pieces[a].members[0].table, c.pieces[b].members[0].table))
-	})
 }
 
 // placeByLookups places the pieces in their order, and returns the cost of the most expensive

@@ -132,17 +132,14 @@ func infeasible(c *catalog, method Method, pieces, devices []int32, p int32) *In
 	case method != Default && columnsFit(c, n):
 		e.Reason = fmt.Sprintf("method %q finds no room for it, but method %q does", method, Default)
 	default:
+		have := fmt.Sprintf("%d devices have", n)
+		if n == 1 {
+			have = "1 device has"
+		}
 		e.Reason = fmt.Sprintf("all tables take %v of the %v that %s for them; %d devices would be enough",
-			c.total(pieces), max(0, c.room()), devicesHave(n), e.DevicesNeeded)
+			c.total(pieces), max(0, c.room()), have, e.DevicesNeeded)
 	}
 	return e
-}
-
-func devicesHave(n int) string {
-	if n == 1 {
-		return "1 device has"
-	}
-	return fmt.Sprintf("%d devices have", n)
 }
 
 // DevicesNeeded returns the least number of devices, otherwise like the devices of p,

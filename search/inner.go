@@ -16,13 +16,9 @@ import (
 //	device 1   .  7  .  .  3  .      for each piece: the devices with enough
 //	device 2   .  .  4  4  .  .      bytes and columns left, the best by rule
 //
-// The choice does not look at communication. Communication depends on the balance of
-// the dim sums, so a cap forces that balance: a threshold times the mean dim sum. The
-// best threshold is not known beforehand, so a grid of thresholds is tried and the
-// cheapest complete placement wins (NeuroShard, section 4).
-//
-// Of the devices with room, the best is the one with the least predicted compute before the piece
-// joins. So one run places P pieces on D devices with P evaluations, and looks at each device for
+// The choice is the device with the least predicted compute before the piece joins, and does not look at communication, which depends on
+// the balance of the dim sums. A cap forces that balance: a threshold times the mean dim sum. A grid of thresholds is tried, and the
+// cheapest complete placement wins (NeuroShard, section 4). One run places P pieces with P evaluations, and looks at each device for
 // each piece.
 
 // scansPerEvaluation is the number of devices scanned in about the time of one
@@ -65,10 +61,6 @@ type step struct {
 	placed
 	load float64
 	dims int64
-}
-
-func newWorker(c *catalog, scorer Scorer) *worker {
-	return &worker{catalog: c, scorer: scorer, load: make([]float64, len(c.all)), dims: make([]int64, len(c.all))}
 }
 
 // evaluate runs inner searches on a division under each of some thresholds, which descend. If

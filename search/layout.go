@@ -530,24 +530,20 @@ func (l *layout) touchSpan(p placed) bool {
 	return true
 }
 
-// touch saves what a device holds and takes the device out of the sums.
+// touch saves what a device and its host hold, and takes them out of the sums.
 func (l *layout) touch(device int32) {
 	if !slices.Contains(l.touched, device) {
 		l.touched = append(l.touched, device)
 		l.before = append(l.before, loaded{l.compute[device], l.dims[device]})
 		l.sum(device, -1)
-		if l.hierarchy != nil {
-			l.touchHost(device / int32(l.hierarchy.HostSize()))
+		if l.hierarchy == nil {
+			return
 		}
-	}
-}
-
-// touchHost saves the columns of a host and takes the host out of the sums.
-func (l *layout) touchHost(host int32) {
-	if !slices.Contains(l.touchedHosts, host) {
-		l.touchedHosts = append(l.touchedHosts, host)
-		l.beforeHosts = append(l.beforeHosts, l.hostDims[host])
-		l.sumHost(host, -1)
+		if host := device / int32(l.hierarchy.HostSize()); !slices.Contains(l.touchedHosts, host) {
+			l.touchedHosts = append(l.touchedHosts, host)
+			l.beforeHosts = append(l.beforeHosts, l.hostDims[host])
+			l.sumHost(host, -1)
+		}
 	}
 }
 

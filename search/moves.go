@@ -213,18 +213,12 @@ func (m *mover) swap(slot int32) bool {
 	return m.fits(false)
 }
 
-// exchangeable reports whether two slices can change places: slices on different devices, or blocks on
-// different hosts if maySwap allows that. Each must be allowed in the place of the other.
+// exchangeable reports whether two slices can change places: slices on different devices, or with flat exchanges blocks on
+// different hosts. Each must be allowed in the place of the other.
 func (m *mover) exchangeable(p, q placed) bool {
 	span := m.c.pieces[p.piece].span
-	return m.maySwap(span) && m.c.pieces[q.piece].span == span &&
+	return (span == oneDevice || span == oneHost && m.hierarchy == nil) && m.c.pieces[q.piece].span == span &&
 		q.device != p.device && m.allows(p.piece, q.device) && m.allows(q.piece, p.device)
-}
-
-// maySwap reports whether slices of a span change places: those on one device, and with flat exchanges also
-// blocks on one host.
-func (m *mover) maySwap(s span) bool {
-	return s == oneDevice || s == oneHost && m.hierarchy == nil
 }
 
 func (m *mover) allows(piece, device int32) bool {
@@ -480,19 +474,13 @@ func (m *mover) onHosts(whole, host int32, together bool) bool {
 
 // idlestHost returns the full host whose devices have the least compute together.
 func (m *mover) idlestHost() int32 {
-	sums := m.hostSums()
-	return int32(slices.Index(sums, slices.Min(sums)))
-}
-
-// hostSums returns the compute of the devices of each full host together.
-func (m *mover) hostSums() []float64 {
 	sums := make([]float64, m.fullHosts())
 	for d, time := range m.compute {
 		if h := m.hostOf[d]; int(h) < len(sums) {
 			sums[h] += time
 		}
 	}
-	return sums
+	return int32(slices.Index(sums, slices.Min(sums)))
 }
 
 // equalSlices returns a number of equal slices of a table in blocks, or the whole table if it has no

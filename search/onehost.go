@@ -13,10 +13,8 @@ import (
 //	| 48 | 48 |    |    |    |     allowed
 //	| 48 |    |    | 48 |    |     not allowed
 //
-// The search keeps to the constraint as it keeps to the rules of engines (engine.go). Steps that
-// place slices one after the other put the first slice on a host with room for all slices of the
-// table, and the others on the same host (holders.open). The annealing cuts a table on its host, and
-// moves all its slices to another host together (rehost).
+// Steps that place slices one after the other put the first slice on a host with room for all slices of the table, and the others on
+// the same host (holders.open). The annealing cuts a table on its host, and moves all its slices to another host together (rehost).
 
 // One in rehostEvery moves of a slice that must stay on its host moves all slices of its table.
 const rehostEvery = 4

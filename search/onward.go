@@ -23,8 +23,8 @@ const (
 	// manyEvaluations it makes onwardMore for each slice.
 	onwardEvaluations, onwardASlice = 10_000, 12
 	manyEvaluations, onwardMore     = 50_000, 1
-	// onwardHeat is the heat of the search for the fewest bytes.
-	onwardHeat = .015
+	// onwardHeat is the heat of the search for the fewest bytes, and allBytes the price in ms of all bytes together then.
+	onwardHeat, allBytes = .015, 1e6
 )
 
 // onwardRuns are the runs. share is the least price: the share of the cost that moving all bytes of the
@@ -46,7 +46,8 @@ var onwardRuns = []struct {
 func onward(r *run) (s state, err error) {
 	f := newFormer(r.catalog.problem, r.opt.From)
 	r.catalog.former = f
-	f.dominate(r.catalog.problem)
+	f.price = allBytes / f.bytes(r.catalog.problem) // moved bytes count more than any cost
+	f.steer = f.price
 	old := resume(r)
 	if err := r.forms.possible(r.catalog, old.parts); err != nil {
 		return s, err

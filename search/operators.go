@@ -28,7 +28,8 @@ const wideColumns = 1024
 // mayNumber reports whether the search may give tables numbers of operators, and whether
 // that can pay at all: it cannot where each table has the lanes of its own width.
 func mayNumber(r *run) bool {
-	return r.opt.Divides(r.catalog.problem) && numbersOperators(r.scorer())
+	n, ok := r.scorer().(Numbered)
+	return r.opt.Divides(r.catalog.problem) && ok && n.Numbered()
 }
 
 // tidied returns a placement without the numbers that gain nothing. The lower numbers have more tables.

@@ -28,47 +28,30 @@ import (
 // table that lies on all devices touches every device. The work is counted in devices touched, so
 // that a round takes about the same time for each problem.
 //
-// The packing certainly succeeds for the following problems. Let B be the number of
-// bytes of a device that shards may take. A table's least slice is the widest one that
-// cannot be cut any more: 4 columns, or 4 less than twice its MinWidth, or all of a
-// table that must stay whole. A co-location counts as one such table. Then all
-// tables are placed if, for some number of bytes L,
+// The packing certainly succeeds for the following problems. Let B be the number of bytes of a device that shards may take. A table's
+// least slice is the widest one that cannot be cut any more, or a co-location. All D devices together hold all tables if, for some
+// number of bytes L,
 //
-//	1. no table is limited to some devices,
-//	2. the tables whose least slices take more than L bytes fit a device each, whole,
-//	   and are at most D, or take at most D * B / 2 bytes together,
-//	3. all tables, unsplit, take at most D * (B - L) bytes together.
+//  1. no table is limited to some devices,
+//  2. the tables whose least slices take more than L bytes fit a device each, whole, and are at most D, or take at most D * B / 2
+//     bytes together,
+//  3. all tables, unsplit, take at most D * (B - L) bytes together.
 //
-// If L is the bytes of the largest least slice, 1 and 3 are enough: tables that may be
-// cut anywhere fill a cluster up to 4 columns of one table on each device.
+// If L is the bytes of the largest least slice, 1 and 3 are enough: tables that may be cut anywhere fill a cluster up to 4 columns of
+// one table on each device. If tables that are limited to some devices find room whole, 2 and 3 are enough for the others.
 //
-// Proof. The pour takes the tables of 2 first, since it goes by falling bytes of the
-// least slice, and first fit places them whole. If there are at most D of them, each
-// finds an empty device. Otherwise, suppose that one of them finds no room. Then no
-// device is empty. The first table on a later device did not fit on any earlier device,
-// so any two devices hold more than B together, and all D devices more than D * B / 2,
-// against 2.
+// Proof. The pour takes the tables of 2 first, as it goes by falling bytes of the least slice. If there are at most D of them, each
+// finds an empty device. Otherwise, suppose that one finds no room. Then no device is empty, and the first table on a later device did
+// not fit on any earlier one. So any two devices hold more than B together, and all D more than D * B / 2, against 2.
 //
-// For the other tables, define the loss of a device: its free bytes, plus the fixed
-// bytes of each of its slices that was cut off a table whose rest went to other
-// devices. From the first cut on, a device's loss is below L:
+// For the other tables, define the loss of a device: its free bytes, plus the fixed bytes of each of its slices that was cut off a
+// table whose rest went to other devices. A cut leaves fewer free bytes than one more granule would take, or fewer than the rest would
+// take if it would have been too narrow. With the fixed bytes, this is less than the table's least slice takes. A piece that comes
+// later takes free bytes, and a cut turns some of these into fixed ones. So from the first cut on, a device's loss is below L.
 //
-//   - A cut leaves fewer free bytes than one more granule would take, each; or, if
-//     the rest would have been too narrow, fewer than the rest would take, MinWidth
-//     / 4 * each. With the fixed bytes, this is less than the table's least slice
-//     takes.
-//   - A piece that comes later takes free bytes; a cut turns some of these into
-//     fixed ones.
-//
-// Suppose the pour fails. Then no device has room for the rest of some table or, if the
-// rest can be cut, for MinWidth columns of it. Neither is wider than the table's least
-// slice, so on a device without cuts, the loss is below L, too. The bytes that the
-// devices hold, less the fixed bytes lost, are the bytes of the tables placed, each
-// counted unsplit. So all tables take more than D * B - D * L, against 3.
-//
-// Tables that are limited to some devices come before all others, the tables with the
-// fewest allowed devices first. If they find room whole, conditions 2 and 3 are enough
-// for the other tables.
+// Suppose the pour fails. Then no device has room for the rest of some table or, if the rest can be cut, for its narrowest slice. Neither
+// is wider than the table's least slice, so on a device without cuts, the loss is below L, too. The bytes that the devices hold, less
+// the fixed bytes lost, are those of the tables placed, unsplit. So all tables take more than D * B - D * L, against 3.
 
 // hostShares are the largest shares of all host memory that the pours fill. The rest is
 // a margin, because slices seldom fill a device to the byte.

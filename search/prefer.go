@@ -5,16 +5,12 @@ import (
 	"slices"
 )
 
-// The search chooses, at the end, between placements whose costs differ too little to matter, by a
-// second estimate of the same placements (Options.Beside):
+// The search chooses, at the end, between placements whose costs differ too little to matter: of the cheapest ones that were offered,
+// the finalists, it takes the one with the least sum of the cost and a second estimate (Options.Beside).
 //
 //	cost            least      + 0.5 %
 //	finalists         a   b   c   |   d
 //	second estimate   5   4   6   |   1      the search takes b
-//
-// The finalists are the cheapest placements that were offered. The search takes the one
-// with the least sum of both estimates among those that cost at most 0.5 % more than the
-// cheapest one.
 
 const (
 	// nearly is the share by which the chosen placement may cost more than the cheapest one:
@@ -64,7 +60,7 @@ func secondCost(r *run, second Scorer, p placement) float64 {
 	second.Reset()
 	for _, part := range p.parts {
 		k := &r.catalog.pieces[part.piece]
-		for _, m := range k.members {
+		for _, m := range k.members { // the items of another Scorer have other numbers
 			second.Add(int(part.device), second.Item(m.table, m.width, *k.form))
 		}
 	}

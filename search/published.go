@@ -74,13 +74,11 @@ func (d *division) halvable(c *catalog, n int) []int32 {
 
 // published is the published search.
 func published(r *run) (s state, err error) {
-	pieces, err := r.forced()
-	if err != nil {
+	if s.forced, err = r.forced(); err != nil {
 		return s, err
 	}
-	s.forced = pieces
-	b := &beam{r: r, best: s.best, known: map[string]*outcome{}}
-	b.search(divide(r.catalog, pieces))
+	b := &beam{r: r, known: map[string]*outcome{}}
+	b.search(divide(r.catalog, s.forced))
 	s.best = b.best
 	return s, nil
 }
@@ -140,7 +138,7 @@ func (b *beam) evaluate(divisions []*division) []outcome {
 		all = append(all, b.known[string(key)])
 	}
 	for len(b.workers) < min(r.opt.Workers, len(fresh)) {
-		b.workers = append(b.workers, newWorker(r.catalog, r.newScorer()))
+		b.workers = append(b.workers, &worker{catalog: r.catalog, scorer: r.newScorer(), load: make([]float64, len(r.catalog.all)), dims: make([]int64, len(r.catalog.all))})
 	}
 	var group sync.WaitGroup
 	for first, w := range b.workers {

@@ -251,7 +251,8 @@ func (c *course) anneal(racers []racer, evaluations int64, heat float64, with mo
 		b := newAnnealer(on.catalog, on.scorer(), r.opt.Seed, c.forms)
 		b.draw = rand.New(rand.NewPCG(r.opt.Seed, mix(int32(first)+int32(i))))
 		b.heat, b.renumbers, b.sameForms, b.uncut = heat, racers[i].numbers, with.sameForms, with.uncut
-		b.exact = heat < raceHeat && isJoint(b.scorer)
+		j, ok := b.scorer.(Joint)
+		b.exact = heat < raceHeat && ok && j.Joint()
 		b.reset(base)
 		b.firstCrowding = crowdedShare * b.best / float64(on.catalog.budget)
 		b.crowding = b.firstCrowding

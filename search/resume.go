@@ -12,10 +12,8 @@ import (
 //	resumed    A 0-32 |        | A 32-64 | C 0-16        stay
 //	left       B 0-64   D 0-32                           places are still to be found
 //
-// A table stays as it was if the problem still allows that: its devices, its form, the widths
-// of its slices. If some columns are missing, the slices that there are stay and the missing
-// columns are new slices, unless the engine's rules forbid the widths. Any other table is left
-// as a whole.
+// A table stays as it was if the problem still allows its devices, its form and the widths of its slices. If some columns are missing,
+// they are new slices, unless the engine's rules forbid the widths. Any other table is left as a whole.
 
 // resumer reads an old placement.
 type resumer struct {

@@ -8,31 +8,20 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Stage rollout places the pieces by a learned policy: AutoShard (Zha et al., KDD 2022) or
-// DreamShard (Zha et al., NeurIPS 2022). The policy returns the order of the pieces and then
-// chooses, for one piece after the other, a device among the devices with room:
-//
-//	forced splits -> order -> piece 1: device 3 -> piece 2: device 0 -> ... -> placement
-//
-// One rollout takes the best choice everywhere (greedy). Options.Samples further rollouts
-// draw their choices; of all rollouts, the placement that the Scorer estimates as cheapest
-// is the result. The policy sees no predicted cost of the Scorer. For P pieces on D
-// devices, a rollout makes P choices among up to D devices; nearly all of its time is that of
-// the policy's nets.
+// Methods AutoShard (Zha et al., KDD 2022) and DreamShard (Zha et al., NeurIPS 2022) place the pieces by a learned policy. It returns
+// the order of the pieces and then chooses, for one piece after the other, a device among the devices with room. One rollout takes
+// the best choice everywhere (greedy), and Options.Samples further ones draw their choices; the placement that the Scorer estimates
+// as cheapest is the result. For P pieces on D devices, a rollout makes P choices among up to D devices.
 
 // Policy chooses devices for slices, one after the other. Methods DreamShard and AutoShard
 // need one. Many goroutines may call Begin at the same time.
 type Policy interface {
 	// Method names the method that the policy was trained for: a Method, as a string.
 	Method() string
-	// Begin starts a rollout. Each piece is a slice of a table, or the tables of a
-	// co-location; p is their problem, and neither is modified or kept after the rollout. The
-	// rollout is greedy if random is nil; otherwise each choice is drawn.
-	//
-	// order is a permutation of the pieces' indices: the order in which they are placed.
-	// choose is then called at most once for each piece, in that order, with the devices that
-	// have room for the piece: ascending and not empty. choose returns one of them, and takes
-	// the piece as placed there. choose is not called for a piece that no device has room for.
+	// Begin starts a rollout, a greedy one if random is nil; otherwise each choice is drawn. Each piece is a slice of a table of
+	// p, or the tables of a co-location; neither is modified or kept after the rollout. order is the order in which the pieces
+	// are placed. choose is then called once at most for each piece, in that order, with the devices that have room for it,
+	// ascending and not empty, returns one of them, and takes the piece as placed there.
 	Begin(p *problem.Problem, pieces [][]problem.Shard, random *rand.Rand) (order []int32, choose func(piece int32, room []int32) int32)
 }
 

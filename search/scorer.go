@@ -54,11 +54,6 @@ type Factory func() Scorer
 // search go by Cost itself.
 type Joint interface{ Joint() bool }
 
-func isJoint(s Scorer) bool {
-	j, ok := s.(Joint)
-	return ok && j.Joint()
-}
-
 // Numbered is an optional interface of Scorers. Where Numbered returns true, Item takes forms
 // of every Operator, and slices of a device in operators of different numbers do not fuse.
 // The search asks other Scorers for operator 0 only.
@@ -111,9 +106,4 @@ func hierarchyOf(s Scorer) Hierarchical {
 		return h
 	}
 	return nil
-}
-
-func numbersOperators(s Scorer) bool {
-	n, ok := s.(Numbered)
-	return ok && n.Numbered()
 }

@@ -8,21 +8,16 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Shapes are further starts of the annealing. Two rules of fused kernels
-// (docs/SIMULATED.md) make it hard to go from one good placement to another by small
-// changes: a device runs all its slices as wide as the widest one, and it sorts their
-// indices in one more pass once its tables have more rows than 2^15, 2^23 or 2^31. So a
-// shape sets beforehand how wide slices may be on each device, and which devices have
-// few rows:
+// Shapes are further starts of the annealing. Two rules of fused kernels (docs/SIMULATED.md) make it hard to go from one good placement
+// to another by small changes: a device runs all its slices as wide as the widest one, and it sorts their indices in one more pass once
+// its tables have more rows than 2^15, 2^23 or 2^31. So a shape sets beforehand how wide slices may be on each device, and which devices
+// have few rows:
 //
 //	device       0     1     2     3
 //	width       32    32    64   any
 //	rows       few  many  many   few
 //
-// For each shape all tables are placed greedily, cut to the widths, then taken out and
-// placed again one by one. Which shape is best is not known beforehand: each is
-// built, the Scorer estimates its cost, the cheapest ones are annealed for a short time, and
-// the annealing goes on from the best.
+// For each shape all tables are placed greedily, cut to the widths, then taken out and placed again one by one.
 
 // limit is what a device may take under a shape.
 type limit struct {

@@ -7,17 +7,15 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// The race goes on from its winner with one slice more of the hottest table. If a slice alone takes nearly as
-// long as the busiest device, its table sets the cost:
+// The race goes on from its winner with one slice more of the hottest table, if a slice alone takes nearly as long as the busiest
+// device: its table sets the cost, and a small change that cuts it makes no placement cheaper until other tables have moved.
 //
 //	device      0    1    2    3
 //	hot table   32   32             its slices fill devices 0 and 1
 //	            24   24   16        better, but only if other tables have left device 2
 //
-// A small change that cuts such a table makes no placement cheaper until other tables have moved. So the table
-// is cut into one slice more, of about equal widths. The other slices stay where they are, or all
-// other tables are placed again. A short run begins at each of the two placements, and a longer run at the
-// cheaper result if its cost is close to that of the best placement.
+// The slices have about equal widths. The other slices stay where they are, or all other tables are placed again. A short run begins
+// at each of the two placements, and a longer run at the cheaper result if its cost is close to that of the best placement.
 
 const (
 	// A table is cut once more if one of its slices alone takes hottestShare of the longest compute.

@@ -15,15 +15,10 @@ import (
 //	prefixes     the tables that a set of forms costs least, some more each time
 //	combined     the most expensive tables by rows, some more each time, and then others replicated
 //
-// Switching one table to a form seldom pays, because the first table of an operator
-// class adds a kernel launch and an exchange; switching ten together may. So the search
-// first switches the table for which the switch costs least, then every other table for
-// which it then pays, and then switches back what no longer pays. It keeps the result if all the
-// switches together pay. During the switches only all devices together need to have room;
+// Switching one table to a form seldom pays, because the first table of an operator class adds a kernel launch and an exchange;
+// switching ten together may. So the search first switches the table for which the switch costs least, then every other table for
+// which it then pays, and then switches back what no longer pays. During the switches only all devices together need to have room;
 // afterwards the tables that were not switched are placed again.
-//
-// The time of a piece that all devices hold is counted once, so a change takes the same
-// time for any number of devices.
 
 // keptPrefixes is the number of prefixes of a set of forms that are starts: the cheapest ones.
 const keptPrefixes = 3
@@ -90,9 +85,10 @@ func (w switcher) uses(parts []placed, form problem.Form) bool {
 // starts returns the placements with tables switched from the base.
 func (w switcher) starts(base []placed) []placement {
 	var tasks []func(on switcher) []placement
+	combines := (w.c.problem.Topology.Hosts() > 1 || w.hostBudget > 0) && w.pairs() <= combinedPairs
 	for i, forms := range w.forms.sets() {
 		tasks = append(tasks, func(on switcher) []placement { return on.switchedStarts(i) }, func(on switcher) []placement { return on.prefixStarts(i) })
-		if len(forms) == 1 && forms[0].ShardingType.ByRows() && w.combines() {
+		if len(forms) == 1 && forms[0].ShardingType.ByRows() && combines {
 			for _, hosts := range w.hostCounts(forms[0]) {
 				tasks = append(tasks, func(on switcher) []placement { return on.combinedStarts(i, hosts) })
 			}
@@ -110,15 +106,9 @@ func (w switcher) starts(base []placed) []placement {
 // pairs returns the number of tables times devices.
 func (w switcher) pairs() int { return len(w.c.whole()) * len(w.c.all) }
 
-// combinedPairs is the most tables times devices on which some starts have combined forms.
+// combinedPairs is the most tables times devices on which some starts have combined forms: on several hosts, and with host memory.
+// Such clusters have the most forms to combine, and small changes do not lead from one combination to another.
 const combinedPairs = 20_000
-
-// combines reports whether some starts have combined forms: on
-// several hosts, and with host memory. Such clusters have the most forms to combine, and small
-// changes do not lead from one combination to another.
-func (w switcher) combines() bool {
-	return (w.c.problem.Topology.Hosts() > 1 || w.hostBudget > 0) && w.pairs() <= combinedPairs
-}
 
 // switchedStarts returns the placements with tables switched to a set of forms.
 func (w switcher) switchedStarts(set int) []placement {
