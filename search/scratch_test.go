@@ -22,11 +22,6 @@ func TestFromScratch(t *testing.T) {
 	}
 	const limit = 50_000
 	opt := Options{FromScratch: true, MaxEvaluations: limit, Workers: 1}
-	opt.OnEvent = func(e Event) {
-		if e.Phase != "start" && e.Phase != "anneal" {
-			t.Fatalf("got phase %q", e.Phase)
-		}
-	}
 	r, err := Run(context.Background(), p, newScorer, opt)
 	if err != nil || r.Status != OutOfBudget || r.Stats.Evaluations < limit || r.Stats.Evaluations > limit+limit/100 {
 		t.Errorf("got status %q, %d evaluations, error %v, want %q after %d", r.Status, r.Stats.Evaluations, err, OutOfBudget, limit)
