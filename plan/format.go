@@ -1,10 +1,7 @@
 package plan
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -132,9 +129,9 @@ func (pl *Plan) Write(w io.Writer) error {
 		return fmt.Errorf("plan cannot be written: %w", err)
 	}
 	limited, digest := &limitedWriter{w: w, left: MaxFile}, sha256.New()
-	p := printer{w: bufio.NewWriterSize(io.MultiWriter(limited, digest), 1<<16)}
-	p.plan(pl)
-	if err := p.w.Flush(); err != nil {
+	out := jsonfile.NewWriter(io.MultiWriter(limited, digest))
+	printPlan(out, pl)
+	if err := out.Flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintf(limited, ",\n  \"digest\": \"%x\"\n}\n", digest.Sum(nil))
@@ -155,47 +152,38 @@ func (l *limitedWriter) Write(b []byte) (int, error) {
 	return l.w.Write(b)
 }
 
-// printer writes the file. Errors stay in w until it is flushed.
-type printer struct {
-	w    *bufio.Writer
-	line bytes.Buffer
-}
-
-// plan writes all of a file but its digest, which is that of this text, and what follows it.
-func (p *printer) plan(pl *Plan) {
-	p.print("{\n  \"format\": ", Format, ",\n  \"version\": ", Version)
-	p.print(",\n  \"predicted\": ", predictedJSON{pl.Predicted, pl.Provenance.ModelSource})
-	p.print(",\n  \"cluster\": ", pl.Cluster)
+// printPlan writes all of a file but its digest, which is that of this text, and what follows it.
+func printPlan(p *jsonfile.Writer, pl *Plan) {
+	p.Print("{\n  \"format\": ", Format, ",\n  \"version\": ", Version)
+	p.Print(",\n  \"predicted\": ", predictedJSON{pl.Predicted, pl.Provenance.ModelSource})
+	p.Print(",\n  \"cluster\": ", pl.Cluster)
 	if pl.Sync != (Sync{}) {
-		p.print(",\n  \"sync\": ", pl.Sync)
+		p.Print(",\n  \"sync\": ", pl.Sync)
 	}
-	p.w.WriteString(",\n  \"devices\": [")
+	p.WriteString(",\n  \"devices\": [")
 	for i := range pl.Devices {
-		p.item(i, "\n    ")
-		p.value(deviceOf(i, &pl.Devices[i]), "")
+		p.Item(i, "\n    ")
+		p.Print("", deviceOf(i, &pl.Devices[i]))
 	}
-	p.w.WriteString("\n  ],\n  \"tables\": [")
+	p.WriteString("\n  ],\n  \"tables\": [")
 	for i := range pl.Tables {
-		p.item(i, "\n    ")
-		p.table(&pl.Tables[i])
+		t := &pl.Tables[i]
+		p.Item(i, "\n    ")
+		p.Open(tableOf(t))
+		p.WriteString(`,"shards":[`)
+		for k := range t.Shards {
+			p.Item(k, "\n      ")
+			printShard(p, &t.Shards[k])
+		}
+		p.WriteString("]}")
 	}
-	p.w.WriteString("\n  ],\n")
-	p.provenance(&pl.Provenance)
+	p.WriteString("\n  ],\n")
+	printProvenance(p, &pl.Provenance)
 }
 
-func (p *printer) table(t *Table) {
-	p.value(tableOf(t), "}")
-	p.w.WriteString(`,"shards":[`)
-	for k := range t.Shards {
-		p.item(k, "\n      ")
-		p.shard(&t.Shards[k])
-	}
-	p.w.WriteString("]}")
-}
-
-// shard is written by hand: a plan may have a million.
-func (p *printer) shard(s *Shard) {
-	b := p.w.AvailableBuffer()
+// printShard is written by hand: a plan may have a million.
+func printShard(p *jsonfile.Writer, s *Shard) {
+	b := p.AvailableBuffer()
 	if s.Device == replicated {
 		b = append(b, `{"replicated":true`...)
 	} else {
@@ -207,7 +195,7 @@ func (p *printer) shard(s *Shard) {
 	if s.Cache != 0 {
 		b = strconv.AppendFloat(append(b, `,"cache_share":`...), s.Cache, 'g', -1, 64)
 	}
-	p.w.Write(append(b, '}'))
+	p.Write(append(b, '}'))
 }
 
 func appendRange(b []byte, r problem.Range) []byte {
@@ -215,56 +203,25 @@ func appendRange(b []byte, r problem.Range) []byte {
 	return strconv.AppendInt(b, r.End, 10)
 }
 
-func (p *printer) provenance(v *Provenance) {
-	p.print("  \"provenance\": {\n    \"tool\": ", v.Tool, ",\n    \"version\": ", v.Version)
-	p.print(",\n    \"method\": ", v.Method, ",\n    \"seed\": ", v.Seed, ",\n    \"status\": ", v.Status)
-	p.print(",\n    \"model\": ", v.Model, ",\n    \"input\": ", v.Input)
+func printProvenance(p *jsonfile.Writer, v *Provenance) {
+	p.Print("  \"provenance\": {\n    \"tool\": ", v.Tool, ",\n    \"version\": ", v.Version)
+	p.Print(",\n    \"method\": ", v.Method, ",\n    \"seed\": ", v.Seed, ",\n    \"status\": ", v.Status)
+	p.Print(",\n    \"model\": ", v.Model, ",\n    \"input\": ", v.Input)
 	if v.Hidden != (Hidden{}) {
-		p.print(",\n    \"hidden\": ", v.Hidden)
+		p.Print(",\n    \"hidden\": ", v.Hidden)
 	}
 	if v.Hierarchy.On() {
-		p.print(",\n    \"hierarchy\": ", v.Hierarchy)
+		p.Print(",\n    \"hierarchy\": ", v.Hierarchy)
 	}
 	if v.Policy != "" {
-		p.print(",\n    \"policy\": ", v.Policy)
+		p.Print(",\n    \"policy\": ", v.Policy)
 	}
-	p.w.WriteString(",\n    \"warnings\": [")
+	p.WriteString(",\n    \"warnings\": [")
 	for i, warning := range v.Warnings {
-		p.item(i, "\n      ")
-		p.value(warning, "")
+		p.Item(i, "\n      ")
+		p.Print("", warning)
 	}
-	p.w.WriteString("]\n  }")
-}
-
-// item starts the i-th element of an array.
-func (p *printer) item(i int, indent string) {
-	if i > 0 {
-		p.w.WriteByte(',')
-	}
-	p.w.WriteString(indent)
-}
-
-// print writes texts as they are and values as JSON, by turns.
-func (p *printer) print(parts ...any) {
-	for i, part := range parts {
-		if i%2 == 0 {
-			p.w.WriteString(part.(string))
-		} else {
-			p.value(part, "")
-		}
-	}
-}
-
-// value writes v as JSON on one line, without the last bytes if they are end. It cannot fail for a plan
-// that passed check.
-func (p *printer) value(v any, end string) {
-	p.line.Reset()
-	enc := json.NewEncoder(&p.line)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic("plan: " + err.Error())
-	}
-	p.w.Write(bytes.TrimSuffix(p.line.Bytes(), []byte(end+"\n")))
+	p.WriteString("]\n  }")
 }
 
 // Save writes the plan to the file path, whole or not at all: see

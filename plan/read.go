@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -73,9 +72,9 @@ func ReadStated(r io.Reader) (pl *Plan, digest bool, err error) {
 // that of the text that Write writes.
 func (pl *Plan) digest() string {
 	digest := sha256.New()
-	p := printer{w: bufio.NewWriter(digest)}
-	p.plan(pl)
-	_ = p.w.Flush() // a hash takes every write
+	p := jsonfile.NewWriter(digest)
+	printPlan(p, pl)
+	_ = p.Flush() // a hash takes every write
 	return hex.EncodeToString(digest.Sum(nil))
 }
 

@@ -1,10 +1,12 @@
-// Package jsonfile reads JSON that a program wrote.
+// Package jsonfile reads and writes JSON of programs.
 //
 //	Unmarshal   a text -> tagged structs; fails at the first fault, with its line and place
 //	List, Each  the elements of a long list, one by one, for a method UnmarshalJSONFrom
 //	Bounded     a limit on the elements of other lists, which take far more memory than their bytes
 //	Object      the keys of an object in their order, for such a method
 //	Ignored     a value that is skipped
+//
+// A Writer writes JSON piece by piece.
 //
 // Keys that no struct has, keys that occur twice, and text after the value are faults.
 package jsonfile

@@ -1,12 +1,12 @@
 package export
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"io"
 	"slices"
 
+	"github.com/neuroshard/neuroshard/internal/jsonfile"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -231,27 +231,25 @@ func (e *hugectr) grid(t *plan.Table) int {
 
 // writeJSON writes the file, one device a line.
 func (e *hugectr) writeJSON(w io.Writer) error {
-	out := &jsonWriter{w: bufio.NewWriter(w)}
+	out := jsonfile.NewWriter(w)
 	c := e.plan.Cluster
-	fmt.Fprintf(out.w, "{\n  \"format\": %q,\n  \"version\": %d,\n  \"gpus\": %d,\n  \"gpus_per_host\": %d,\n  \"shard_matrix\": [", HugeCTRFormat, HugeCTRVersion, c.Devices, c.DevicesPerHost)
+	fmt.Fprintf(out, "{\n  \"format\": %q,\n  \"version\": %d,\n  \"gpus\": %d,\n  \"gpus_per_host\": %d,\n  \"shard_matrix\": [", HugeCTRFormat, HugeCTRVersion, c.Devices, c.DevicesPerHost)
 	for gpu, held := range e.matrix {
-		out.separate(gpu, "\n    ")
+		out.Item(gpu, "\n    ")
 		if held == nil {
 			held = []string{}
 		}
-		out.value(held)
+		out.Print("", held)
 	}
-	out.text("\n  ],\n  \"shard_strategy\": [")
+	out.WriteString("\n  ],\n  \"shard_strategy\": [")
 	e.strategies(func(i int, name string, tables []any) {
-		out.separate(i, "\n    ")
-		out.value([]any{name, tables})
+		out.Item(i, "\n    ")
+		out.Print("", []any{name, tables})
 	})
-	out.text("\n  ],\n  \"provenance\": ")
 	provenance := provenanceOf(e.plan)
 	provenance.Warnings = append(provenance.Warnings, e.warnings()...)
-	out.value(provenance)
-	out.text("\n}\n")
-	return out.flush()
+	out.Print("\n  ],\n  \"provenance\": ", provenance, "\n}\n")
+	return out.Flush()
 }
 
 // strategies yields "mp" and "dp", each with its tables, if it has some. A table is a name,
@@ -281,57 +279,53 @@ func (e *hugectr) strategies(yield func(i int, name string, tables []any)) {
 // writePython writes two assignments. Texts from the plan are written as JSON strings,
 // which mean the same in Python, so a plan cannot inject code.
 func (e *hugectr) writePython(w io.Writer) error {
-	out := &jsonWriter{w: bufio.NewWriter(w)}
+	out := jsonfile.NewWriter(w)
 	p := provenanceOf(e.plan)
-	fmt.Fprintf(out.w, "# The sharding of %d tables over %d GPUs, for ebc_config.shard(shard_matrix=shard_matrix, shard_strategy=shard_strategy).\n", len(e.plan.Tables), e.plan.Cluster.Devices)
-	out.text("# Written by neuroshard export; made by ")
-	out.value(fmt.Sprintf("%s %s, method %s, input %s", p.Tool, p.Version, p.Method, p.Input))
+	fmt.Fprintf(out, "# The sharding of %d tables over %d GPUs, for ebc_config.shard(shard_matrix=shard_matrix, shard_strategy=shard_strategy).\n", len(e.plan.Tables), e.plan.Cluster.Devices)
+	out.Print("# Written by neuroshard export; made by ", fmt.Sprintf("%s %s, method %s, input %s", p.Tool, p.Version, p.Method, p.Input))
 	switch {
 	case p.Cost == nil:
-		out.text(". No model priced it.\n")
+		out.WriteString(". No model priced it.\n")
 	case p.Source == simulated:
-		fmt.Fprintf(out.w, ".\n# Predicted cost %v, by a model trained on SIMULATED kernels.\n", *p.Cost)
+		fmt.Fprintf(out, ".\n# Predicted cost %v, by a model trained on SIMULATED kernels.\n", *p.Cost)
 	default:
-		fmt.Fprintf(out.w, ".\n# Predicted cost %v.\n", *p.Cost)
+		fmt.Fprintf(out, ".\n# Predicted cost %v.\n", *p.Cost)
 	}
 	for _, warning := range e.warnings() {
-		out.text("# ")
-		out.value(warning)
-		out.text("\n")
+		out.Print("# ", warning, "\n")
 	}
-	out.text("shard_matrix = [\n")
+	out.WriteString("shard_matrix = [\n")
 	for _, held := range e.matrix {
-		out.text("    [")
+		out.WriteString("    [")
 		e.python(out, held)
-		out.text("],\n")
+		out.WriteString("],\n")
 	}
-	out.text("]\nshard_strategy = [\n")
+	out.WriteString("]\nshard_strategy = [\n")
 	e.strategies(func(_ int, name string, tables []any) {
-		fmt.Fprintf(out.w, "    (%q, [", name)
+		fmt.Fprintf(out, "    (%q, [", name)
 		for i, t := range tables {
 			if i > 0 {
-				out.text(", ")
+				out.WriteString(", ")
 			}
 			if pair, ok := t.([]any); ok {
-				out.text("(")
-				out.value(pair[0])
-				fmt.Fprintf(out.w, ", %d)", pair[1])
+				out.Print("(", pair[0])
+				fmt.Fprintf(out, ", %d)", pair[1])
 				continue
 			}
-			out.value(t)
+			out.Print("", t)
 		}
-		out.text("]),\n")
+		out.WriteString("]),\n")
 	})
-	out.text("]\n")
-	return out.flush()
+	out.WriteString("]\n")
+	return out.Flush()
 }
 
 // python writes the elements of a list of names.
-func (e *hugectr) python(out *jsonWriter, list []string) {
+func (e *hugectr) python(out *jsonfile.Writer, list []string) {
 	for i, name := range list {
 		if i > 0 {
-			out.text(", ")
+			out.WriteString(", ")
 		}
-		out.value(name)
+		out.Print("", name)
 	}
 }

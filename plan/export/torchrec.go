@@ -1,13 +1,11 @@
 package export
 
 import (
-	"bufio"
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 
+	"github.com/neuroshard/neuroshard/internal/jsonfile"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 )
@@ -358,16 +356,12 @@ func (e *torchrec) hostBlocks(t *plan.Table, shards []plan.Shard) []plan.Shard {
 
 // write writes the file, one table a line.
 func (e *torchrec) write(w io.Writer) error {
-	out := &jsonWriter{w: bufio.NewWriterSize(w, 1<<16)}
-	out.text("{\n  \"format\": ")
-	out.value(TorchRecFormat)
-	fmt.Fprintf(out.w, ",\n  \"version\": %d,\n  \"world_size\": %d,\n  \"local_size\": %d,\n  \"accelerator\": %q,\n  \"plan\": {", TorchRecVersion, e.world, e.local, e.opt.Accelerator)
-	e.eachTable(out, func(i int) { out.value(e.params[i]) })
-	out.text("},\n  \"shapes\": {")
-	e.eachTable(out, func(i int) { out.value([2]int64{e.plan.Tables[i].Rows, int64(e.plan.Tables[i].Dim)}) })
-	out.text("},\n  \"cluster\": ")
-	out.value(e.plan.Cluster)
-	out.text(",\n  \"provenance\": ")
+	out := jsonfile.NewWriter(w)
+	fmt.Fprintf(out, "{\n  \"format\": %q,\n  \"version\": %d,\n  \"world_size\": %d,\n  \"local_size\": %d,\n  \"accelerator\": %q,\n  \"plan\": {", TorchRecFormat, TorchRecVersion, e.world, e.local, e.opt.Accelerator)
+	e.eachTable(out, func(i int) any { return e.params[i] })
+	out.WriteString("},\n  \"shapes\": {")
+	e.eachTable(out, func(i int) any { return [2]int64{e.plan.Tables[i].Rows, int64(e.plan.Tables[i].Dim)} })
+	out.Print("},\n  \"cluster\": ", e.plan.Cluster)
 	provenance := provenanceOf(e.plan)
 	for _, warning := range e.warnings() {
 		provenance.Warnings = append(provenance.Warnings, warning)
@@ -375,9 +369,8 @@ func (e *torchrec) write(w io.Writer) error {
 			e.opt.OnWarning(warning)
 		}
 	}
-	out.value(provenance)
-	out.text("\n}\n")
-	return out.flush()
+	out.Print(",\n  \"provenance\": ", provenance, "\n}\n")
+	return out.Flush()
 }
 
 // warnings returns what TorchRec does in another way than the plan, and what it does not
@@ -394,53 +387,14 @@ func (e *torchrec) warnings() (all []string) {
 }
 
 // eachTable writes an object of modules, each an object of tables.
-func (e *torchrec) eachTable(out *jsonWriter, value func(i int)) {
+func (e *torchrec) eachTable(out *jsonfile.Writer, value func(i int) any) {
 	for k, m := range e.byModule {
-		out.separate(k, "\n    ")
-		out.value(m.path)
-		out.text(": {")
+		out.Item(k, "\n    ")
+		out.Print("", m.path, ": {")
 		for j, i := range m.tables {
-			out.separate(j, "\n      ")
-			out.value(localName(m.path, &e.plan.Tables[i]))
-			out.text(": ")
-			value(i)
+			out.Item(j, "\n      ")
+			out.Print("", localName(m.path, &e.plan.Tables[i]), ": ", value(i))
 		}
-		out.text("}")
+		out.WriteString("}")
 	}
-}
-
-// jsonWriter writes JSON piece by piece. Errors stay in w until it is flushed, or
-// in err.
-type jsonWriter struct {
-	w    *bufio.Writer
-	line bytes.Buffer
-	err  error
-}
-
-func (j *jsonWriter) text(s string) { j.w.WriteString(s) }
-
-// separate starts the i-th element of a list or object.
-func (j *jsonWriter) separate(i int, indent string) {
-	if i > 0 {
-		j.w.WriteByte(',')
-	}
-	j.w.WriteString(indent)
-}
-
-// value writes v on one line.
-func (j *jsonWriter) value(v any) {
-	j.line.Reset()
-	encoder := json.NewEncoder(&j.line)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil && j.err == nil {
-		j.err = err
-	}
-	j.w.Write(bytes.TrimSuffix(j.line.Bytes(), []byte("\n")))
-}
-
-func (j *jsonWriter) flush() error {
-	if j.err != nil {
-		return j.err
-	}
-	return j.w.Flush()
 }
