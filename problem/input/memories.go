@@ -13,9 +13,8 @@ import (
 // oneByOne are memories that a file or a flag states.
 type oneByOne struct {
 	memories hardware.Memories
-	// flag says that a flag states them, and line is their line in a topology file.
+	// flag says that a flag states them.
 	flag bool
-	line int
 }
 
 // giveMemories sets the memories of devices and hosts that differ in the cluster's topology. A flag for
@@ -29,11 +28,11 @@ func giveMemories(o Overrides, c *Cluster, file TopologyFile) error {
 	if t.Devices > 0 {
 		hosts = t.Hosts()
 	}
-	devices := spreading{what: "device", all: "memory", hint: deviceMemoriesHint, file: file, replaced: o.Has("memory") || o.Has("device"), given: o.Has("memory")}
+	devices := spreading{what: "device", all: "memory", hint: deviceMemoriesHint, file: file, flags: o, replaced: o.Has("memory") || o.Has("device"), given: o.Has("memory")}
 	if devices.of = c.devices; !o.Has(devices.key()) || c.devices.flag {
 		devices.into(&t.DeviceMemories, t.Devices, usual)
 	}
-	onHosts := spreading{what: "host", all: "host_memory", hint: hostMemoriesHint, file: file, replaced: o.Has("host_memory"), given: o.Has("host_memory")}
+	onHosts := spreading{what: "host", all: "host_memory", hint: hostMemoriesHint, file: file, flags: o, replaced: o.Has("host_memory"), given: o.Has("host_memory")}
 	if onHosts.of = c.hosts; !o.Has(onHosts.key()) || c.hosts.flag {
 		onHosts.into(&t.HostMemories, hosts, t.HostMemory)
 	}
@@ -46,6 +45,7 @@ type spreading struct {
 	// what is "device" or "host", all the key of the memory of all, and hint that of errors.
 	what, all, hint string
 	file            TopologyFile
+	flags           Overrides
 	// given says that a flag states the memory of all, and replaced that a flag takes the place of
 	// the memories that a file or a plan states one by one.
 	given, replaced bool
@@ -56,11 +56,7 @@ type spreading struct {
 func (s *spreading) key() string { return s.what + "_memories" }
 
 func (s *spreading) fault(message string) {
-	e := Error{Message: message, Hint: s.hint}
-	if !s.of.flag && s.of.line > 0 {
-		e.File, e.Line = s.file.Name, s.of.line
-	}
-	s.errs = append(s.errs, &Errors{List: []Error{e}})
+	s.errs = append(s.errs, s.file.fault(s.flags, s.key(), message, s.hint))
 }
 
 // into sets the list of memories of a topology with n devices or hosts. A device or host without a

@@ -33,32 +33,43 @@ func replicate(p *Parts, c *Cluster, file TopologyFile) error {
 		n = t.Replicas
 	}
 	t.Replicas = 0
-	g := replicaFaults{file: file, flags: o}
+	var errs []error
+	add := func(key, message, hint string) { errs = append(errs, file.fault(o, key, message, hint)) }
 	if s := t.SyncEvery; (o.Has("sync_every") || file.Has("sync_every") && !file.open("sync_every")) && (s < 1 || s > hardware.MaxSyncEvery) {
-		g.add("sync_every", fmt.Sprintf("sync every: %d steps are not between 1 and %d", s, hardware.MaxSyncEvery), syncHint)
+		add("sync_every", fmt.Sprintf("sync every: %d steps are not between 1 and %d", s, hardware.MaxSyncEvery), syncHint)
 		t.SyncEvery = 0
 	}
 	if n == 1 {
-		g.unused(t)
+		unused(t, o, add)
 		t.SyncEvery, t.InterHostAllReduce = 0, false
-		return Join(g.errs...)
+		return Join(errs...)
 	}
 	if file.open("replicas") && !o.Has("replicas") {
-		return Join(g.errs...) // the reading has reported it
+		return Join(errs...) // the reading has reported it
 	}
 	part, wrong := t.Replicated(n)
 	switch rest := c.Batch % max(1, n); {
 	case wrong != "":
-		g.add("replicas", wrong, hintOf(*t, n))
+		add("replicas", wrong, hintOf(*t, n))
 	case !divisible(*t):
 		// Check reports what is wrong with the whole cluster, and groups could hide it.
 	case rest != 0:
 		less := max(n, c.Batch-rest)
-		g.add("replicas", fmt.Sprintf("replicas: the batch of %d samples does not divide by %d sharding groups", c.Batch, n), fmt.Sprintf("state a batch of %d or %d", less, less+n))
+		add("replicas", fmt.Sprintf("replicas: the batch of %d samples does not divide by %d sharding groups", c.Batch, n), fmt.Sprintf("state a batch of %d or %d", less, less+n))
 	default:
 		c.Topology, c.Batch = part, c.Batch/n
 	}
-	return Join(g.errs...)
+	return Join(errs...)
+}
+
+// unused reports settings of the all-reduce of the replicas where there is one group. A flag --replicas 1
+// replaces everything that the file says of groups.
+func unused(t *hardware.Topology, o Overrides, add func(key, message, hint string)) {
+	for i, key := range []string{"sync_every", "inter_host_allreduce"} {
+		if stated := []bool{t.SyncEvery != 0, t.InterHostAllReduce}[i]; stated && (!o.Has("replicas") || o.Has(key)) {
+			add(key, strings.ReplaceAll(key, "_", " ")+": there are no replicas to average", "state replicas, the number of sharding groups, or leave "+key+" out")
+		}
+	}
 }
 
 // hintOf returns the hint of a cluster that has no such number of sharding groups: its memories may
@@ -91,32 +102,4 @@ func divisible(t hardware.Topology) bool {
 		field, _, _ := strings.Cut(problem, ":")
 		return field == "devices per host" || field == "nvlink domain" || field == "host memory"
 	})
-}
-
-// replicaFaults collects what is wrong with the sharding groups that a file or flags state.
-type replicaFaults struct {
-	file  TopologyFile
-	flags Overrides
-	errs  []error
-}
-
-// add adds an error of the key, at its line if the file states the value.
-func (g *replicaFaults) add(key, message, hint string) {
-	one := Error{Message: message, Hint: hint}
-	if g.file.Has(key) && !g.flags.Has(key) {
-		one.File, one.Line = g.file.Name, g.file.lines[key]
-	}
-	g.errs = append(g.errs, &Errors{List: []Error{one}})
-}
-
-// unused adds an error for each setting of the all-reduce of the replicas if there is one group only.
-// A flag --replicas 1 replaces everything that the file says of groups.
-func (g *replicaFaults) unused(t *hardware.Topology) {
-	byFile := !g.flags.Has("replicas")
-	if t.SyncEvery != 0 && (byFile || g.flags.Has("sync_every")) {
-		g.add("sync_every", "sync every: there are no replicas to average", "state replicas, the number of sharding groups, or leave sync_every out")
-	}
-	if t.InterHostAllReduce && (byFile || g.flags.Has("inter_host_allreduce")) {
-		g.add("inter_host_allreduce", "inter host allreduce: there are no replicas to average", "state replicas, the number of sharding groups, or leave inter_host_allreduce out")
-	}
 }

@@ -83,7 +83,7 @@ var (
 		if err != nil {
 			r.add(n.line, n.key+": "+err.Error(), hint)
 		}
-		return oneByOne{memories: m, line: n.line, flag: n.kind == cell}, err == nil
+		return oneByOne{memories: m, flag: n.kind == cell}, err == nil
 	}, nil, nil}
 	price = kind[float64]{func(r *report, n *node, hint string) (float64, bool) {
 		text := n.text
@@ -139,6 +139,15 @@ var (
 
 // Has reports whether the file states the key, such as "reserve_share".
 func (f TopologyFile) Has(key string) bool { return f.lines[key] > 0 }
+
+// fault returns an error about a key, at its line if the file states the key and no flag does.
+func (f TopologyFile) fault(o Overrides, key, message, hint string) error {
+	e := Error{Message: message, Hint: hint}
+	if f.Has(key) && !o.Has(key) {
+		e.File, e.Line = f.Name, f.lines[key]
+	}
+	return &Errors{List: []Error{e}}
+}
 
 // open reports whether the file may state the key, with a value that is not known.
 func (f TopologyFile) open(key string) bool {
