@@ -40,7 +40,14 @@ func bestFinalist(ctx context.Context, l *Planner, opt search.Options, found sea
 		return found, nil
 	}
 	further := finalists(l, opt)
-	even, err := evenly(l, opt, found)
+	if len(further) == 0 && !groups {
+		return found, nil
+	}
+	least, err := worth(l, found)
+	if err != nil {
+		return found, err
+	}
+	even, err := evenly(l, opt, found, least)
 	if err != nil {
 		return found, err
 	}
@@ -50,9 +57,16 @@ func bestFinalist(ctx context.Context, l *Planner, opt search.Options, found sea
 		if err != nil || other.Status != search.Complete {
 			continue // the placement found stays
 		}
-		if found, err = shorter(l, found, other); err != nil {
+		time, err := worth(l, other)
+		if err != nil {
 			return found, err
 		}
+		stats := together(found.Stats, other.Stats)
+		if time < least {
+			found, least = other, time
+			found.Cost, found.Optimal = float64(l.prices.Price(other.Shards).Cost), false
+		}
+		found.Stats = stats
 	}
 	if len(further) > 0 && ctx.Err() != nil {
 		found.Status = search.Interrupted
@@ -106,17 +120,13 @@ var evenness = []float64{.5, .2, .05}
 const leastSync = .002
 
 // evenly returns the searches with less memory for each device, none if the all-reduce of the
-// replicas is too short to matter.
-func evenly(l *Planner, opt search.Options, found search.Result) (all []func(context.Context) (search.Result, error), err error) {
+// replicas is too short to matter beside the step of the placement found.
+func evenly(l *Planner, opt search.Options, found search.Result, step float64) (all []func(context.Context) (search.Result, error), err error) {
 	t := &l.problem.Topology
 	if t.ReplicaCount() == 1 {
 		return nil, nil
 	}
 	sync, err := simulate.SyncOf(l.problem, found.Shards)
-	if err != nil {
-		return nil, err
-	}
-	step, err := worth(l, found)
 	if err != nil {
 		return nil, err
 	}
@@ -137,25 +147,6 @@ func evenly(l *Planner, opt search.Options, found search.Result) (all []func(con
 		all = append(all, func(ctx context.Context) (search.Result, error) { return less.search(ctx, opt) })
 	}
 	return all, nil
-}
-
-// shorter returns the placement with the shorter step, with the work of both searches.
-func shorter(l *Planner, a, b search.Result) (search.Result, error) {
-	first, err := worth(l, a)
-	if err != nil {
-		return a, err
-	}
-	second, err := worth(l, b)
-	if err != nil {
-		return a, err
-	}
-	stats := together(a.Stats, b.Stats)
-	if second < first {
-		a = b
-		a.Cost, a.Optimal = float64(l.prices.Price(b.Shards).Cost), false
-	}
-	a.Stats = stats
-	return a, nil
 }
 
 // together returns the work of two searches.
