@@ -88,7 +88,7 @@ func fitComm(ctx context.Context, set *dataset.Comm, hw hardware.Profile, opt Op
 	if hw.NICGBps == 0 && slices.ContainsFunc(slices.Concat(splits[:]...), exchange.several) {
 		return nil, fmt.Errorf("comm samples: profile %q has no network between hosts, but there are all-to-alls over several: state its bandwidth, nic_gbps", hw.Name)
 	}
-	how := commRecipe(set)
+	how := commRecipe(set, opt)
 	t := &commTraining{constants: fitConstants(fitting, hw, how), short: short[dataset.Train] + short[dataset.Validation] + short[dataset.Test]}
 	t.constants.Hidden = commHidden
 	if how.even {
@@ -387,58 +387,45 @@ func (t *commTraining) fitResidual(ctx context.Context, fitting, checking []exch
 	x, want := t.residualData(fitting)
 	checkX, checkWant := t.residualData(checking)
 	trainer := nn.NewMLPTrainer(net, parts, opt.Workers)
-	adam := nn.NewAdam(how.rate)
-	shuffle := rand.New(rand.NewPCG(seed, 4))
-	order := make([]int, len(fitting))
-	for i := range order {
-		order[i] = i
-	}
-	batch := min(how.batch, len(order))
-	perEpoch := len(order) / batch
-	epochs := max(how.epochs, (commSteps+perEpoch-1)/perEpoch)
-	steps, step := epochs*perEpoch, 0
-	kept := newKeeper(net.Weights(), how, steps)
 	var ws nn.MLPWorkspace
 	out := make([]float32, len(checkWant))
-	chosenX := make([]float32, 0, batch*cost.CommInputs)
-	for epoch := range epochs {
-		shuffle.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		for at := 0; at+batch <= len(order); at += batch {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			adam.LR = schedule(how.rate, step, steps)
-			step++
-			chosen := order[at : at+batch]
+	var chosenX []float32
+	err = descent{
+		weights: net.Weights(), shuffle: rand.New(rand.NewPCG(seed, 4)),
+		step: func(chosen []int, adam *nn.Adam) {
 			chosenX = chosenX[:0]
 			for _, i := range chosen {
 				chosenX = append(chosenX, x[i*cost.CommInputs:][:cost.CommInputs]...)
 			}
-			trainer.Step(batch, chosenX, adam, func(lo, hi int, out, dout []float32) float64 {
+			batch := float64(len(chosen))
+			trainer.Step(len(chosen), chosenX, adam, func(lo, hi int, out, dout []float32) float64 {
 				loss := 0.0
 				for i := range out {
 					e := float64(out[i] - want[2*chosen[lo+i/2]+i%2])
 					// Huber's loss.
-					dout[i] = float32(math.Max(-1, math.Min(1, e/how.corner)) / float64(batch))
-					loss += math.Abs(e) / float64(batch)
+					dout[i] = float32(math.Max(-1, math.Min(1, e/how.corner)) / batch)
+					loss += math.Abs(e) / batch
 				}
 				return loss
 			})
-			kept.stepped(adam.LR)
-		}
-		e := kept.judge(func() float64 {
+		},
+		validate: func() float64 {
 			net.Forward(&ws, len(checking), checkX, out)
 			e := 0.0
 			for i := range out {
 				e += math.Abs(float64(out[i]-checkWant[i])) / float64(len(out))
 			}
 			return e
-		})
-		if epoch%10 == 9 || epoch+1 == epochs {
-			opt.progress(Progress{Phase: "comm", Epoch: member*epochs + epoch + 1, Epochs: opt.Ensemble * epochs, Error: e})
-		}
+		},
+		done: func(epoch, epochs int, e float64) {
+			if epoch%10 == 0 || epoch == epochs {
+				opt.progress(Progress{Phase: "comm", Epoch: member*epochs + epoch, Epochs: opt.Ensemble * epochs, Error: e})
+			}
+		},
+	}.run(ctx, len(fitting), how)
+	if err != nil {
+		return err
 	}
-	kept.restore()
 	t.even(net)
 	t.residuals = append(t.residuals, net)
 	return nil

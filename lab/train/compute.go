@@ -100,34 +100,56 @@ func (t *computeTraining) fit(ctx context.Context, fitting, checking *prepared, 
 
 // fitNet trains one net and reports the validation error after each epoch.
 func fitNet(ctx context.Context, net *nn.SetNet, fitting, checking *prepared, how recipe, seed uint64, workers int, done func(e float64)) error {
-	shuffle := rand.New(rand.NewPCG(seed, 3))
 	trainer := nn.NewSetTrainer(net, parts, workers)
-	adam := nn.NewAdam(how.rate)
-	order := make([]int, fitting.sets.Len())
+	var gathered nn.Sets
+	return descent{
+		weights: net.Weights(), shuffle: rand.New(rand.NewPCG(seed, 3)),
+		step: func(chosen []int, adam *nn.Adam) {
+			fitting.sets.Gather(&gathered, feature.Width, chosen)
+			trainer.Step(gathered, adam, func(lo, hi int, out, dout []float32) float64 {
+				return relativeHuber(fitting.times, chosen[lo:hi], out, dout, len(chosen), how.corner)
+			})
+		},
+		validate: func() float64 { return validate(net, checking) },
+		done:     func(_, _ int, e float64) { done(e) },
+	}.run(ctx, fitting.sets.Len(), how)
+}
+
+// descent trains the weights of one net.
+type descent struct {
+	weights []float32
+	shuffle *rand.Rand
+	// step takes a step on the chosen samples, and validate returns the error of the weights on
+	// the validation samples. done is called after each epoch with its number, from 1.
+	step     func(chosen []int, adam *nn.Adam)
+	validate func() float64
+	done     func(epoch, epochs int, e float64)
+}
+
+// run trains on n samples, and keeps the weights with the least validation error.
+func (d descent) run(ctx context.Context, n int, how recipe) error {
+	order := make([]int, n)
 	for i := range order {
 		order[i] = i
 	}
-	batch := min(how.batch, len(order))
-	steps := how.epochs * (len(order) / batch)
-	kept := newKeeper(net.Weights(), how, steps)
-	var gathered nn.Sets
-	step := 0
-	for range how.epochs {
-		shuffle.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		for at := 0; at+batch <= len(order); at += batch {
+	batch := min(how.batch, n)
+	perEpoch := n / batch
+	epochs := max(how.epochs, (how.steps+perEpoch-1)/perEpoch)
+	steps, step := epochs*perEpoch, 0
+	kept := newKeeper(d.weights, how, steps)
+	adam := nn.NewAdam(how.rate)
+	for epoch := range epochs {
+		d.shuffle.Shuffle(n, func(i, j int) { order[i], order[j] = order[j], order[i] })
+		for at := 0; at+batch <= n; at += batch {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			adam.LR = schedule(how.rate, step, steps)
 			step++
-			chosen := order[at : at+batch]
-			fitting.sets.Gather(&gathered, feature.Width, chosen)
-			trainer.Step(gathered, adam, func(lo, hi int, out, dout []float32) float64 {
-				return relativeHuber(fitting.times, chosen[lo:hi], out, dout, batch, how.corner)
-			})
+			d.step(order[at:at+batch], adam)
 			kept.stepped(adam.LR)
 		}
-		done(kept.judge(func() float64 { return validate(net, checking) }))
+		d.done(epoch+1, epochs, kept.judge(d.validate))
 	}
 	kept.restore()
 	return nil

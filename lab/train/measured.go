@@ -18,7 +18,9 @@ import (
 // recipe states how nets are trained on simulated or on measured data.
 type recipe struct {
 	epochs, batch int
-	rate          float64
+	// steps is the least number of steps, for which few samples get more epochs.
+	steps int
+	rate  float64
 	// corner is the relative error at which the loss turns from quadratic to
 	// linear: beyond it a sample counts as an outlier.
 	corner float64
@@ -65,8 +67,11 @@ func computeRecipe(set *dataset.Compute, groups int, opt Options) recipe {
 }
 
 // commRecipe returns how to train on the exchanges.
-func commRecipe(set *dataset.Comm) recipe {
-	r := recipe{epochs: commEpochs, batch: commBatch, rate: commRate, corner: huberRelative, average: 1}
+func commRecipe(set *dataset.Comm, opt Options) recipe {
+	r := recipe{epochs: commEpochs, batch: commBatch, steps: commSteps, rate: commRate, corner: huberRelative, average: 1}
+	if opt.quick {
+		r.epochs, r.steps = 20, 0
+	}
 	if measured(set.Provenance) {
 		r.corner, r.decay, r.average, r.even, r.robust = cornerOf(commNoise(set)), measuredCommDecay, measuredAverage, true, true
 	}

@@ -235,7 +235,7 @@ func TestShortExchanges(t *testing.T) {
 func TestEnsemble(t *testing.T) {
 	hw := desk()
 	data, truth := synthetic(hw, warpedLaw(hw), 300, 400, 60, .03, 1)
-	opt := train.Options{Epochs: 6, Hidden: 32, Embed: 16, Head: 16, Seed: 1, Workers: 1}
+	opt := train.Options{Epochs: 6, Hidden: 32, Embed: 16, Head: 16, Seed: 1, Workers: 1}.Quick()
 	alone, _ := fit(t, data, hw, opt)
 	opt.Ensemble = 4
 	var progress []train.Progress
@@ -403,7 +403,7 @@ func TestMeasuredEpochs(t *testing.T) {
 func TestLearningCurve(t *testing.T) {
 	hw := desk()
 	data, _ := synthetic(hw, warpedLaw(hw), 300, 600, 60, .03, 1)
-	opt := train.Options{Epochs: 10, Hidden: 32, Embed: 16, Head: 16, Seed: 1}
+	opt := train.Options{Epochs: 10, Hidden: 32, Embed: 16, Head: 16, Seed: 1}.Quick()
 	curve := func(sizes ...int) []train.CurvePoint {
 		t.Helper()
 		points, err := train.LearningCurve(context.Background(), data, hw, sizes, opt)

@@ -56,6 +56,9 @@ type Options struct {
 	Workers int
 	// OnProgress, if not nil, is called after each epoch, by one goroutine at a time.
 	OnProgress func(Progress)
+
+	// quick trains on the all-to-alls for a few epochs only, for tests of something else.
+	quick bool
 }
 
 // DefaultEpochs is the number of passes over the training groups.
