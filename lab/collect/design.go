@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -54,64 +55,36 @@ func untimed(g *dataset.Group) dataset.Group {
 	return dataset.Group{ID: g.ID, Split: g.Split, Operation: g.Operation, Members: g.Members}
 }
 
-// prepare returns a copy of a design without times. Samples without IDs get their
-// index as ID. prepare fails if no backend can measure the design: it has no
-// samples, two samples with one ID, or a member that is not in the list of tables.
+// prepare returns a copy of a design without times. If all IDs are 0, samples get their index
+// as ID.
 func prepare(design dataset.Dataset) (dataset.Dataset, error) {
 	var set dataset.Dataset
 	if c := design.Compute; c != nil && len(c.Samples) > 0 {
-		set.Compute = &dataset.Compute{Provenance: c.Provenance, Tables: c.Tables, Samples: slices.Clone(c.Samples)}
-		for i := range set.Compute.Samples {
-			g := &set.Compute.Samples[i]
-			*g = untimed(g)
-			if err := checkMembers(c.Tables, g); err != nil {
-				return set, fmt.Errorf("design: group %d: %w", i, err)
+		set.Compute = &dataset.Compute{Provenance: c.Provenance, Tables: c.Tables}
+		numbered := slices.ContainsFunc(c.Samples, func(g dataset.Group) bool { return g.ID != 0 })
+		for i := range c.Samples {
+			g := untimed(&c.Samples[i])
+			if !numbered {
+				g.ID = i
 			}
-		}
-		if err := number(len(set.Compute.Samples), func(i int) *int { return &set.Compute.Samples[i].ID }); err != nil {
-			return set, fmt.Errorf("design: groups: %w", err)
+			set.Compute.Samples = append(set.Compute.Samples, g)
 		}
 	}
 	if c := design.Comm; c != nil && len(c.Samples) > 0 {
-		set.Comm = &dataset.Comm{Provenance: c.Provenance, Samples: slices.Clone(c.Samples)}
-		for i := range set.Comm.Samples {
-			e := &set.Comm.Samples[i]
+		set.Comm = &dataset.Comm{Provenance: c.Provenance}
+		numbered := slices.ContainsFunc(c.Samples, func(e dataset.Exchange) bool { return e.ID != 0 })
+		for i, e := range c.Samples {
 			e.Forward, e.Backward, e.Spread, e.Quarantined = nil, nil, 0, false
-			if err := checkExchange(e); err != nil {
-				return set, fmt.Errorf("design: exchange %d: %w", i, err)
+			if !numbered {
+				e.ID = i
 			}
-		}
-		if err := number(len(set.Comm.Samples), func(i int) *int { return &set.Comm.Samples[i].ID }); err != nil {
-			return set, fmt.Errorf("design: exchanges: %w", err)
+			set.Comm.Samples = append(set.Comm.Samples, e)
 		}
 	}
 	if set.Compute == nil && set.Comm == nil {
-		return set, fmt.Errorf("the design has no samples: draw groups or all-to-alls")
+		return set, errors.New("the design has no samples: draw groups or all-to-alls")
 	}
 	return set, nil
-}
-
-// number gives n samples their index as ID if all IDs are 0.
-func number(n int, id func(i int) *int) error {
-	none := true
-	for i := range n {
-		none = none && *id(i) == 0
-	}
-	seen := make(map[int]bool, n)
-	for i := range n {
-		if none {
-			*id(i) = i
-		}
-		switch v := *id(i); {
-		case v < 0:
-			return fmt.Errorf("id %d is negative", v)
-		case seen[v]:
-			return fmt.Errorf("id %d is there twice", v)
-		default:
-			seen[v] = true
-		}
-	}
-	return nil
 }
 
 // checkMembers returns an error for a group that no backend can run.
@@ -128,20 +101,6 @@ func checkMembers(tables []problem.Table, g *dataset.Group) error {
 		}
 		if m.Dim < 1 || m.Dim > problem.MaxDim {
 			return fmt.Errorf("dim %d is not between 1 and %d", m.Dim, problem.MaxDim)
-		}
-	}
-	return nil
-}
-
-// checkExchange returns an error unless the lists of an exchange have one entry for
-// each device.
-func checkExchange(e *dataset.Exchange) error {
-	if len(e.DimSums) != e.Devices || len(e.Start) != 0 && len(e.Start) != e.Devices {
-		return fmt.Errorf("%d devices have %d dim sums and %d starts", e.Devices, len(e.DimSums), len(e.Start))
-	}
-	for _, s := range e.Start {
-		if !(s >= 0) || math.IsInf(float64(s), 1) {
-			return fmt.Errorf("start %v is not a time", s)
 		}
 	}
 	return nil

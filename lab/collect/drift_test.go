@@ -74,7 +74,7 @@ func TestDrift(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			design := drawn(t, groups, 0)
-			order := groupOrder(design.Compute.Samples, Shard{1, 1}, newRun(design, newScript(), Options{Shard: Shard{1, 1}}).seed)
+			order := groupOrder(design.Compute.Samples, Shard{1, 1}, begun(t, design).seed)
 			backend := drifting(c.slow)
 			var last Progress
 			got, err := collect(context.Background(), design, backend, t.TempDir(), Options{

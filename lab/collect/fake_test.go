@@ -405,6 +405,16 @@ func draw(groups, exchanges int) (set dataset.Dataset, err error) {
 	return set, err
 }
 
+// begun returns a run of a design that has measured nothing.
+func begun(t testing.TB, design dataset.Dataset) *run {
+	t.Helper()
+	r, err := newRun(design, newScript(), Options{Shard: Shard{1, 1}, DriftLimit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // unwritten measures a design whose dataset cannot be written, and returns the journal, which is
 // kept.
 func unwritten(t testing.TB, design dataset.Dataset, backend Backend, folder string, opt Options) []byte {

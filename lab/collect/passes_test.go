@@ -66,7 +66,7 @@ func TestPasses(t *testing.T) {
 			t.Errorf("got last progress %+v, want 240 done", last)
 		}
 		anchors := map[int]bool{}
-		for _, p := range newRun(design, backend, Options{Shard: Shard{1, 1}, DriftLimit: 1}).parts {
+		for _, p := range begun(t, design).parts {
 			for _, id := range p.candidates {
 				anchors[id] = anchors[id] || p.name == partGroups
 			}

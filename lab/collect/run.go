@@ -183,11 +183,8 @@ func checkedRun(design dataset.Dataset, backend Backend, opt Options) (*run, err
 	if design, err = prepare(design); err != nil {
 		return nil, err
 	}
-	if err := supported(design, backend); err != nil {
-		return nil, err
-	}
-	r := newRun(design, backend, opt)
-	if err := r.writable(); err != nil {
+	r, err := newRun(design, backend, opt)
+	if err != nil {
 		return nil, err
 	}
 	if r.total() == 0 {
@@ -303,7 +300,7 @@ type run struct {
 	quarantine       int
 }
 
-func newRun(design dataset.Dataset, backend Backend, opt Options) *run {
+func newRun(design dataset.Dataset, backend Backend, opt Options) (*run, error) {
 	r := &run{
 		opt: opt, backend: backend, design: design,
 		groups: make(map[int]*dataset.Group), exchanges: make(map[int]*dataset.Exchange),
@@ -334,12 +331,18 @@ func newRun(design dataset.Dataset, backend Backend, opt Options) *run {
 		p.Seed = c.Provenance.Seed
 		r.header.Comm = &p
 	}
+	if err := r.writable(); err != nil {
+		return nil, err
+	}
+	if err := supported(design, backend); err != nil {
+		return nil, err
+	}
 	r.begin()
 	r.maxFailures = opt.MaxFailures
 	if r.maxFailures <= 0 {
 		r.maxFailures = max(minMaxFailures, int(maxFailureShare*float64(r.total())))
 	}
-	return r
+	return r, nil
 }
 
 // begin begins a pass over the design.
@@ -355,8 +358,8 @@ func (r *run) begin() {
 	}
 }
 
-// writable returns an error if the dataset could not be written at the end. It
-// validates the design with made-up times before anything is measured.
+// writable returns an error if the design is not valid, or the dataset could not be written at
+// the end. It validates the design with made-up times before anything is measured.
 func (r *run) writable() error {
 	var set dataset.Dataset
 	if c := r.design.Compute; c != nil {

@@ -455,9 +455,9 @@ func TestBadOptionsAndDesigns(t *testing.T) {
 		{"empty shard", drawn(t, 12, 0), Options{Shard: Shard{14, 20}}, "is empty"},
 		{"drift", drawn(t, 12, 0), Options{DriftLimit: math.NaN()}, "drift limit"},
 		{"repeats", drawn(t, 12, 0), Options{RepeatShare: 2}, "repeat share"},
-		{"twice", twice, Options{}, "id 4 is there twice"},
+		{"twice", twice, Options{}, "sample 4: the id is used twice"},
 		{"dim", wide, Options{}, "dim 6"},
-		{"table", beyond, Options{}, "table 20 is not one of 20"},
+		{"table", beyond, Options{}, "table 20: there are 20"},
 		{"dim sums", short, Options{}, "dim sums"},
 	} {
 		backend := newScript()
