@@ -1,10 +1,7 @@
 // Package trace reads logs of real lookups, table by table in bounded memory,
 // and turns them into tables: rows, pooling factors and reuse histograms.
 //
-//	Open           a file -> Reader; the first bytes decide the format
-//	Reader.Next    the next table's lookups, as bags of package lookups
-//	Profile        one table's lookups -> problem.Table
-//	ReadTables     all of the above for a whole file (tables.go)
+//	ReadTables     a file -> problem.Tables; the first bytes decide the format
 //	Known.Enrich   existing tables, with the accesses of a trace (enrich.go)
 //
 // The package reads two sorts of files. The lookups of an FBGEMM benchmark, as
@@ -15,7 +12,7 @@
 // table at a time, and a temporary file holds the rest. The temporary file has no
 // name while it is used, so it is never left behind.
 //
-// Reader, Table and Options are in reader.go, and Profile in profile.go. csv.go and
+// Options and the reading of tables are in reader.go, and their statistics in profile.go. csv.go and
 // parquet.go read the rows of a user's own log. stream.go reads compressed files, and
 // spill.go is the temporary file.
 package trace

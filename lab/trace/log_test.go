@@ -3,7 +3,6 @@ package trace
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
@@ -105,7 +105,10 @@ func parquetOf(t testing.TB, rows []lookup, options ...parquet.WriterOption) []b
 func packed(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w := gzip.NewWriter(&out)
+	w, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if _, err := w.Write(data); err != nil {
 		t.Fatal(err)
 	}

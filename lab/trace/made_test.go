@@ -166,18 +166,16 @@ func (c *countingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// holds checks that a table of a made file has the lookups that the file was made
-// with.
-func (m made) holds(t *testing.T, r *Reader) {
+// holds checks that the tables of a made file have the lookups that it was made with.
+func (m made) holds(t *testing.T, tables []Table) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(2, 2))
 	var lengths []int64
 	m.lengths(func(length int) { lengths = append(lengths, int64(length)) })
-	for i := range m.tables {
-		table, err := r.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+	if len(tables) != m.tables {
+		t.Fatalf("got %d tables, want %d", len(tables), m.tables)
+	}
+	for i, table := range tables {
 		for j, length := range lengthsOf(table.Bags) {
 			if want := lengths[i*m.batch+j]; length != want {
 				t.Fatalf("table %d, sample %d: length %d, want %d", i, j, length, want)
@@ -189,9 +187,6 @@ func (m made) holds(t *testing.T, r *Reader) {
 			}
 		}
 	}
-	if _, err := r.Next(); err != io.EOF {
-		t.Errorf("after the last table: got %v", err)
-	}
 }
 
 // TestLongFiles reads files that are longer than any buffer.
@@ -199,14 +194,11 @@ func TestLongFiles(t *testing.T) {
 	for _, name := range []string{"made.pt", "made.pt.gz"} {
 		m := made{tables: 5, batch: 3000, pooling: 20, rows: 1 << 33}
 		path, _, _ := m.file(t, name)
-		r, err := Open(path, Options{})
+		tables, err := readAll(path, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.holds(t, r)
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		m.holds(t, tables)
 	}
 }
 
@@ -219,20 +211,7 @@ func benchmark(b *testing.B, name string) {
 	path, size, lookups := made{tables: 16, batch: 8192, pooling: 40, rows: 1 << 22}.file(b, name)
 	b.SetBytes(size)
 	for b.Loop() {
-		r, err := Open(path, Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		for range r.Tables() {
-			t, err := r.Next()
-			if err != nil {
-				b.Fatal(err)
-			}
-			if _, _, err := Profile(t, Properties{Dim: 4}); err != nil {
-				b.Fatal(err)
-			}
-		}
-		if err := r.Close(); err != nil {
+		if _, err := ReadTables(path, Options{}, TableOptions{Dim: 4}); err != nil {
 			b.Fatal(err)
 		}
 	}

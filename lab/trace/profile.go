@@ -9,32 +9,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
-// Properties are the facts about a table that a trace does not hold.
-type Properties struct {
-	// Rows is the table's number of rows; 0 means the highest row used, plus one.
-	Rows int64
-	// Dim is the number of columns.
-	Dim       int
-	Precision problem.Precision
-	Optimizer problem.Optimizer
-}
-
-// Profile returns the table that a trace describes: its features with their pooling
-// factors and the coefficients of variation of their bags' lengths, and its accesses as
-// the reuse histogram and the distinct rows of a batch of t.Samples. The properties give
-// the rest and are not checked here: problem.Problem.Validate checks the table.
-//
-// The warnings state the limits of the trace: the number of rows is only a lower
-// bound, or there are no lookups to count. Profile fails if lookups use a row
-// beyond the stated number of rows, or if t is not a Table of a Reader.
-func Profile(t Table, p Properties) (problem.Table, []string, error) {
-	out, doubt, err := profile(t, p)
-	if err != nil || doubt == sure {
-		return out, nil, err
-	}
-	return out, doubt.sentences([]string{t.Name}, []int64{out.Rows}, 1), nil
-}
-
 // doubts are the limits of a trace, for one table.
 type doubts uint8
 
@@ -66,21 +40,20 @@ func (d doubts) sentences(names []string, rows []int64, all int) (list []string)
 	return list
 }
 
-// profile is Profile, with the doubts instead of their sentences.
-func profile(t Table, p Properties) (problem.Table, doubts, error) {
+// profile returns the table that a trace describes: its features, and its accesses as the reuse
+// histogram and the distinct rows of a batch of t.Samples. Without stated rows, the table ends
+// with the highest row used.
+func profile(t Table, rows int64, dim int) (problem.Table, doubts, error) {
 	if t.Samples < 1 || len(t.Features) < 1 || t.Bags.Len() != t.Samples*len(t.Features) {
 		return problem.Table{}, sure, fmt.Errorf("table %q: %d bags of %d samples and %d features", t.Name, t.Bags.Len(), t.Samples, len(t.Features))
 	}
-	if p.Rows < 0 {
-		return problem.Table{}, sure, fmt.Errorf("table %q: %d rows", t.Name, p.Rows)
-	}
-	if err := t.Bags.Check(p.Rows); err != nil {
-		if p.Rows > 0 {
-			err = fmt.Errorf("%w: the stated number of rows is %d", err, p.Rows)
+	if err := t.Bags.Check(rows); err != nil {
+		if rows > 0 {
+			err = fmt.Errorf("%w: the stated number of rows is %d", err, rows)
 		}
 		return problem.Table{}, sure, fmt.Errorf("table %q: %w", t.Name, err)
 	}
-	out := problem.Table{Name: t.Name, Rows: p.Rows, Dim: p.Dim, Precision: p.Precision, Optimizer: p.Optimizer}
+	out := problem.Table{Name: t.Name, Rows: rows, Dim: dim}
 	for i, name := range t.Features {
 		offsets := t.Bags.Offsets[i*t.Samples : (i+1)*t.Samples+1]
 		out.Features = append(out.Features, problem.Feature{

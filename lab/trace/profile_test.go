@@ -1,9 +1,7 @@
 package trace
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -30,12 +28,12 @@ func twoFeatures() Table {
 }
 
 func TestProfile(t *testing.T) {
-	got, warnings, err := Profile(twoFeatures(), Properties{Dim: 64, Precision: problem.FP16, Optimizer: problem.Adam})
+	got, doubt, err := profile(twoFeatures(), 0, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := problem.Table{
-		Name: "user", Rows: 10, Dim: 64, Precision: problem.FP16, Optimizer: problem.Adam,
+		Name: "user", Rows: 10, Dim: 64,
 		Features: []problem.Feature{{Name: "clicked", PoolingFactor: 1.5, LengthCV: math.Sqrt(20) / 6}, {Name: "shown", PoolingFactor: .5, LengthCV: 1}},
 		Access:   access.Distribution{Kind: access.Histogram, Batch: 4, UniqueRows: 4},
 	}
@@ -43,8 +41,8 @@ func TestProfile(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if len(warnings) != 1 || !strings.Contains(warnings[0], `table "user": 10 rows is the highest row used, plus one`) {
-		t.Errorf("warnings: got %q", warnings)
+	if doubt != guessedRows {
+		t.Errorf("got doubts %v, want that of the rows", doubt)
 	}
 	// At the trace's batch size the table's counts are the trace's.
 	if counts := got.Counts(4); counts.Lookups != 8 || counts.Unique != 4 || counts.Reuse != want.Access.Reuse {
@@ -57,11 +55,11 @@ func TestProfile(t *testing.T) {
 }
 
 func TestProfileOfStatedRows(t *testing.T) {
-	got, warnings, err := Profile(twoFeatures(), Properties{Rows: 1000, Dim: 4})
-	if err != nil || got.Rows != 1000 || len(warnings) != 0 {
-		t.Errorf("got %d rows, %q and %v, want 1000 and no warning", got.Rows, warnings, err)
+	got, doubt, err := profile(twoFeatures(), 1000, 4)
+	if err != nil || got.Rows != 1000 || doubt != sure {
+		t.Errorf("got %d rows, doubts %v and %v, want 1000 and none", got.Rows, doubt, err)
 	}
-	_, _, err = Profile(twoFeatures(), Properties{Rows: 9, Dim: 4})
+	_, _, err = profile(twoFeatures(), 9, 4)
 	if err == nil || !strings.Contains(err.Error(), `table "user": lookup 0: row 9, want one from 0 to 8: the stated number of rows is 9`) {
 		t.Errorf("got %v", err)
 	}
@@ -69,12 +67,12 @@ func TestProfileOfStatedRows(t *testing.T) {
 
 func TestProfileWithoutLookups(t *testing.T) {
 	table := Table{Name: "idle", Samples: 2, Features: []string{"idle"}, Bags: lookups.Bags{Offsets: []int64{0, 0, 0}}}
-	got, warnings, err := Profile(table, Properties{Dim: 4})
+	got, doubt, err := profile(table, 0, 4)
 	if err != nil || got.Rows != 1 || got.PoolingFactor() != 0 || got.Access != (access.Distribution{}) {
 		t.Errorf("got %+v and %v", got, err)
 	}
-	if len(warnings) != 2 || !strings.Contains(warnings[1], `table "idle": the trace has no lookups in it`) {
-		t.Errorf("warnings: got %q", warnings)
+	if doubt != guessedRows|noLookups {
+		t.Errorf("got doubts %v, want those of rows and lookups", doubt)
 	}
 	p := problem.Problem{Tables: []problem.Table{got}, Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: 1}, Batch: 2}
 	if err := p.Validate(); err != nil {
@@ -85,19 +83,17 @@ func TestProfileWithoutLookups(t *testing.T) {
 func TestProfileRefuses(t *testing.T) {
 	for _, test := range []struct {
 		change func(*Table)
-		rows   int64
 		want   string
 	}{
-		{func(t *Table) { t.Samples = 0 }, 0, "8 bags of 0 samples"},
-		{func(t *Table) { t.Features = nil }, 0, "4 samples and 0 features"},
-		{func(t *Table) { t.Samples = 3 }, 0, "8 bags of 3 samples and 2 features"},
-		{func(t *Table) { t.Bags.Indices[3] = -2 }, 0, `table "user": lookup 3: row -2`},
-		{func(t *Table) { t.Bags.Offsets[8] = 9 }, 0, "the last offset is 9, want 8"},
-		{func(*Table) {}, -5, "-5 rows"},
+		{func(t *Table) { t.Samples = 0 }, "8 bags of 0 samples"},
+		{func(t *Table) { t.Features = nil }, "4 samples and 0 features"},
+		{func(t *Table) { t.Samples = 3 }, "8 bags of 3 samples and 2 features"},
+		{func(t *Table) { t.Bags.Indices[3] = -2 }, `table "user": lookup 3: row -2`},
+		{func(t *Table) { t.Bags.Offsets[8] = 9 }, "the last offset is 9, want 8"},
 	} {
 		table := twoFeatures()
 		test.change(&table)
-		if _, _, err := Profile(table, Properties{Rows: test.rows}); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, _, err := profile(table, 0, 4); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want %q", err, test.want)
 		}
 	}
@@ -121,7 +117,7 @@ func TestProfilesAgree(t *testing.T) {
 	if err != nil || len(tables) != 1 || !slices.Equal(tables[0].Bags.Indices, bags.Indices) {
 		t.Fatalf("got other lookups than the log's, error %v", err)
 	}
-	got, _, err := Profile(tables[0], Properties{Rows: 5000, Dim: 4})
+	got, _, err := profile(tables[0], 5000, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,32 +126,23 @@ func TestProfilesAgree(t *testing.T) {
 	}
 }
 
-func Example() {
-	r, err := Open("testdata/zip.pt.gz", Options{})
+func ExampleReadTables() {
+	tables, err := ReadTables("testdata/zip.pt.gz", Options{}, TableOptions{Dim: 64, Rows: map[string]int64{"t0": 100}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer r.Close()
-	for {
-		lookups, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		table, warnings, err := Profile(lookups, Properties{Dim: 64})
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		fmt.Printf("%s: %d rows, pooling factor %.2f, %v distinct, %d warnings\n",
-			table.Name, table.Rows, table.PoolingFactor(), table.Access.UniqueRows, len(warnings))
+	for _, t := range tables.List {
+		fmt.Printf("%s: %d rows, pooling factor %.2f, %v distinct\n", t.Name, t.Rows, t.PoolingFactor(), t.Access.UniqueRows)
+	}
+	for _, warning := range tables.Warnings {
+		fmt.Println(warning)
 	}
 	// Output:
-	// t0: 47 rows, pooling factor 1.57, 9 distinct, 1 warnings
-	// t1: 1 rows, pooling factor 0.00, 0 distinct, 2 warnings
-	// t2: 43 rows, pooling factor 1.14, 6 distinct, 1 warnings
+	// t0: 100 rows, pooling factor 1.57, 9 distinct
+	// t1: 1 rows, pooling factor 0.00, 0 distinct
+	// t2: 43 rows, pooling factor 1.14, 6 distinct
+	// table "t2": 43 rows is the highest row used, plus one: the table may have more; state its rows
+	// table "t1": 1 rows is the highest row used, plus one: the table may have more; state its rows
+	// table "t1": the trace has no lookups in it
 }

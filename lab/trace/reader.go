@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/neuroshard/neuroshard/lab/lookups"
 )
@@ -48,42 +47,53 @@ type Table struct {
 	// name.
 	Features []string
 	// Bags are the lookups: Samples bags of the first feature, then Samples bags of
-	// the next. The next call of Next overwrites them.
+	// the next. They are overwritten by those of the next table.
 	Bags lookups.Bags
-}
-
-// Reader reads a trace table by table. It must be closed.
-type Reader struct {
-	path   string
-	source source
-	tables []string
-	// err is the error that Next has returned; Next returns it again.
-	err error
 }
 
 // source is a trace in one format.
 type source interface {
+	// names are the tables: a benchmark's in its own order, a log's by name, with numbers in names
+	// by value.
 	names() []string
 	// table reads the next table, or returns io.EOF.
 	table(t *Table) error
 	close() error
 }
 
-// Open opens a trace and finds its tables. The file's first bytes
-// decide the format, not its name: a file of torch.save or of text, either of them also
-// compressed with gzip, or Parquet.
-// An error names the fault in the file and its place. Open and Next need memory for
-// the lookups of the largest table only.
-func Open(path string, o Options) (*Reader, error) {
+// each calls begin with the names of a trace's tables, and next with each table in that order,
+// whose lookups the next call overwrites. The first error of either ends the reading. The file's
+// first bytes decide the format, not its name: a file of torch.save or of text, either of them
+// also compressed with gzip, or Parquet. An error names the fault in the file and its place. each
+// needs memory for the lookups of the largest table only.
+func each(path string, o Options, begin func(names []string) error, next func(t Table) error) error {
+	err := readTables(path, o, begin, next)
+	if _, named := errors.AsType[*os.PathError](err); err == nil || named {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+func readTables(path string, o Options, begin func(names []string) error, next func(t Table) error) (err error) {
 	s, err := open(path, o)
 	if err != nil {
-		var at *os.PathError
-		if errors.As(err, &at) {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return err
 	}
-	return &Reader{path: path, source: s, tables: s.names()}, nil
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := begin(s.names()); err != nil {
+		return err
+	}
+	for {
+		var t Table
+		if err := s.table(&t); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := next(t); err != nil {
+			return err
+		}
+	}
 }
 
 func open(path string, o Options) (source, error) {
@@ -149,35 +159,4 @@ func (f *file) start() ([]byte, error) {
 		return nil, cut(err)
 	}
 	return bytes.Clone(start), nil
-}
-
-// Tables returns the names of the tables in the order of Next. A benchmark has its
-// own order; a log is ordered by name, with numbers in names by value.
-func (r *Reader) Tables() []string { return slices.Clone(r.tables) }
-
-// Next returns the next table, and io.EOF after the last. After an error, Next
-// returns the same error.
-func (r *Reader) Next() (Table, error) {
-	if r.err != nil {
-		return Table{}, r.err
-	}
-	var t Table
-	if err := r.source.table(&t); err != nil {
-		if !errors.Is(err, io.EOF) {
-			err = fmt.Errorf("%s: %w", r.path, err)
-		}
-		r.err = err
-		return Table{}, err
-	}
-	return t, nil
-}
-
-// Close ends reading and removes the temporary file. A second call does nothing.
-func (r *Reader) Close() error {
-	if r.source == nil {
-		return nil
-	}
-	err := r.source.close()
-	r.source, r.err = nil, fmt.Errorf("%s: the reader is closed", r.path)
-	return err
 }

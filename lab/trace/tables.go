@@ -2,9 +2,7 @@ package trace
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -38,39 +36,30 @@ type TableOptions struct {
 	Keep func(i int, t Table) error
 }
 
-// ReadTables reads the trace in the file path, table by table, and returns its tables. A
-// trace without tables is an error.
+// ReadTables reads the trace in the file path, table by table, and returns its tables: their
+// features with pooling factors and the coefficients of variation of their bags' lengths, and
+// their accesses. A trace without tables, or with a row beyond the stated ones, is an error.
 func ReadTables(path string, opt Options, of TableOptions) (Tables, error) {
-	r, err := Open(path, opt)
-	if err != nil {
-		return Tables{}, err
-	}
-	defer r.Close()
-	if err := unknownRows(of.Rows, r.tables); err != nil && !of.MoreRows {
-		return Tables{}, fmt.Errorf("%s: %w", path, err)
-	}
 	var all Tables
 	doubted := map[doubts][]int{}
-	for {
-		t, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			break
+	begin := func(names []string) error {
+		if of.MoreRows {
+			return nil
 		}
-		if err != nil {
-			return Tables{}, err
-		}
-		table, doubt, err := profile(t, Properties{Rows: cmp.Or(of.Rows[t.Name], opt.HashSize), Dim: of.Dim})
-		if err != nil {
-			return Tables{}, fmt.Errorf("%s: %w", path, err)
-		}
-		if of.Keep != nil {
-			if err := of.Keep(len(all.List), t); err != nil {
-				return Tables{}, err
-			}
+		return unknownRows(of.Rows, names)
+	}
+	err := each(path, opt, begin, func(t Table) error {
+		table, doubt, err := profile(t, cmp.Or(of.Rows[t.Name], opt.HashSize), of.Dim)
+		if err == nil && of.Keep != nil {
+			err = of.Keep(len(all.List), t)
 		}
 		all.Samples = t.Samples
 		doubted[doubt] = append(doubted[doubt], len(all.List))
 		all.List = append(all.List, table)
+		return err
+	})
+	if err != nil {
+		return Tables{}, err
 	}
 	if len(all.List) == 0 {
 		return Tables{}, fmt.Errorf("%s: it has no tables", path)

@@ -26,23 +26,13 @@ func TestMemoryOfBenchmark(t *testing.T) {
 	t.Logf("%d MB unpacked, %d lookups", size>>20, lookups)
 	start := time.Now()
 	peak := peakHeap(func() {
-		r, err := Open(path, Options{TempDir: t.TempDir()})
+		got := int64(0)
+		_, err := ReadTables(path, Options{TempDir: t.TempDir()}, TableOptions{Dim: 4, Keep: func(_ int, table Table) error {
+			got += int64(len(table.Bags.Indices))
+			return nil
+		}})
 		if err != nil {
 			t.Fatal(err)
-		}
-		got := int64(0)
-		for range r.Tables() {
-			table, err := r.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, _, err := Profile(table, Properties{Dim: 4}); err != nil {
-				t.Fatal(err)
-			}
-			got += int64(len(table.Bags.Indices))
-		}
-		if err := r.Close(); err != nil {
-			t.Error(err)
 		}
 		if got != int64(lookups) {
 			t.Errorf("got %d lookups, want %d", got, lookups)
@@ -73,21 +63,14 @@ func TestMemoryOfLog(t *testing.T) {
 	}
 	start := time.Now()
 	peak := peakHeap(func() {
-		r, err := Open(path, Options{TempDir: t.TempDir()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range r.Tables() {
-			table, err := r.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
+		_, err := ReadTables(path, Options{TempDir: t.TempDir()}, TableOptions{Dim: 4, Keep: func(_ int, table Table) error {
 			if got := len(table.Bags.Indices); table.Samples != samples || got != samples*pooling {
 				t.Errorf("table %s: got %d samples and %d lookups", table.Name, table.Samples, got)
 			}
-		}
-		if err := r.Close(); err != nil {
-			t.Error(err)
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
 		}
 	})
 	t.Logf("heap of at most %d MB, %.1f million lookups/s", peak>>20, samples*tables*pooling/1e6/time.Since(start).Seconds())

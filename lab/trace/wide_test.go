@@ -82,13 +82,9 @@ func TestWideLogs(t *testing.T) {
 		}
 	}
 	// Without names of columns, the lists of whole numbers are read.
-	r, err := Open(write(t, "lists.parquet", lists.Bytes()), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	if got := fmt.Sprint(r.Tables()); got != "[items viewed]" {
-		t.Errorf("got the tables %s, want [items viewed]", got)
+	tables, err := readAll(write(t, "lists.parquet", lists.Bytes()), Options{})
+	if err != nil || len(tables) != 2 || tables[0].Name != "items" || tables[1].Name != "viewed" {
+		t.Errorf("got the tables %v and error %v, want items and viewed", tables, err)
 	}
 	for columns, want := range map[string]string{
 		"nobody":    `no column "nobody" among "label", "user", "items", "viewed", "country"`,
@@ -164,7 +160,7 @@ func TestIDs(t *testing.T) {
 		}
 	}
 	for _, o := range []Options{{HashSize: -1}, {HashSize: problem.MaxRows + 1}, {IDs: "octal"}, {IDs: Text}, {Batch: -1}} {
-		if _, err := Open(filepath.Join(t.TempDir(), "none"), o); err == nil || os.IsNotExist(err) {
+		if _, err := readAll(filepath.Join(t.TempDir(), "none"), o); err == nil || os.IsNotExist(err) {
 			t.Errorf("%+v: got error %v, want one about the options", o, err)
 		}
 	}
