@@ -3,7 +3,7 @@
 // drawn over, split into training, validation and test tables so that a model
 // is judged on tables it never saw.
 //
-// The samples are in memory as Compute and Comm; Usable and Only choose among them.
+// The samples are in memory as Compute and Comm; Usable leaves out those in quarantine.
 // Noise says how far repeated times lie apart (noise.go), and validate.go holds what a
 // sample may be. The text writers give samples to other programs (text.go). Join puts
 // together passes over the same design (join.go).
@@ -133,25 +133,6 @@ func (c *Compute) Usable() []Group {
 	return slices.DeleteFunc(slices.Clone(c.Samples), func(g Group) bool { return g.Quarantined })
 }
 
-// Only returns the samples of one operation, over the same tables, with their
-// repeats. It shares their members.
-func (c *Compute) Only(op problem.Operation) *Compute {
-	only := &Compute{Provenance: c.Provenance, Tables: c.Tables, Anchors: c.Anchors}
-	kept := map[int]bool{}
-	for _, g := range c.Samples {
-		if g.Operation == op {
-			only.Samples = append(only.Samples, g)
-			kept[g.ID] = true
-		}
-	}
-	for _, r := range c.Repeats {
-		if kept[r.ID] {
-			only.Repeats = append(only.Repeats, r)
-		}
-	}
-	return only
-}
-
 // Group is one fused operation over a group of shards, and its times.
 type Group struct {
 	// ID numbers the samples of a design from 0, so that no sample is there twice when
@@ -203,18 +184,6 @@ type Comm struct {
 // judge on. It is a new slice, but lists are shared.
 func (c *Comm) Usable() []Exchange {
 	return slices.DeleteFunc(slices.Clone(c.Samples), func(e Exchange) bool { return e.Quarantined })
-}
-
-// Only returns the samples of one number of devices, in all and on each host,
-// and of one batch. It shares their lists.
-func (c *Comm) Only(devices, perHost, batch int) *Comm {
-	only := &Comm{Provenance: c.Provenance}
-	for _, e := range c.Samples {
-		if e.Devices == devices && e.DevicesPerHost == perHost && e.Batch == batch {
-			only.Samples = append(only.Samples, e)
-		}
-	}
-	return only
 }
 
 // Exchange is one forward and one backward all-to-all.

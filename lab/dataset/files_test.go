@@ -307,7 +307,7 @@ func TestDamageBehindDigest(t *testing.T) {
 	files := contents(t, folder)
 	refused, tried := 0, 0
 	for _, file := range m.Files {
-		for at := 0; at < len(files[file.Name]); at += 7 {
+		for at := 0; at < len(files[file.Name]); at += 17 {
 			data := []byte(files[file.Name])
 			data[at] ^= []byte{1, 0x10, 0x80, 0xff}[at%4]
 			d := clone(sample())

@@ -35,8 +35,7 @@ const (
 )
 
 // WriteComputeText writes the samples in the prototype's format, quarantined
-// ones left out, in the order they are in. All must be of one operation (Only
-// picks one), every member must have one of the dims 4, 8, 16, 32, 64 and 128,
+// ones left out, in the order they are in. All must be of one operation, every member must have one of the dims 4, 8, 16, 32, 64 and 128,
 // and one feature must read its table. If not, the error lists the values that occur.
 // WriteTableConfigs writes the tables that the indices number.
 func WriteComputeText(w io.Writer, c *Compute) error {
@@ -91,7 +90,7 @@ type commSetting struct{ devices, perHost, batch int }
 
 // WriteCommText writes the samples in the prototype's format, quarantined ones
 // left out, in the order they are in. All must be of one number of devices,
-// alike on hosts, and of one batch (Only picks them).
+// alike on hosts, and of one batch.
 func WriteCommText(w io.Writer, c *Comm) error {
 	samples := c.Usable()
 	if len(samples) == 0 {

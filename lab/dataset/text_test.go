@@ -151,18 +151,6 @@ func TestTextErrors(t *testing.T) {
 	}
 }
 
-func TestOnly(t *testing.T) {
-	d := sample()
-	c := d.Compute.Only(d.Compute.Samples[0].Operation)
-	if len(c.Samples) != 1 || c.Samples[0].ID != 0 || len(c.Repeats) != 1 || c.Repeats[0].ID != 0 || len(c.Tables) != 4 {
-		t.Errorf("got %+v", c)
-	}
-	e := d.Comm.Only(3, 2, 512)
-	if len(e.Samples) != 1 || e.Samples[0].ID != 3 {
-		t.Errorf("got %+v", e)
-	}
-}
-
 func TestExportPrototype(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "out")
 	d := textual()
