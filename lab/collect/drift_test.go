@@ -286,27 +286,6 @@ func TestCommDrift(t *testing.T) {
 	}
 }
 
-func TestSteady(t *testing.T) {
-	for _, c := range []struct {
-		opening, closing, reference unit.Millis
-		want                        bool
-	}{
-		{1, 1, 1, true},
-		{1.02, .98, 1, false}, // apart from each other
-		{1.02, 1.01, 1, true},
-		{1.04, 1.04, 1, false}, // apart from all others
-		{.96, .96, 1, false},
-		{1, 1.04, 1, false},
-		{1.04, 1, 1, false},
-		{1.02, 1.04, 1, false}, // the closing alone is apart from all others
-		{1.04, 1.02, 1, false}, // the opening alone
-	} {
-		if got := steady(c.opening, c.closing, c.reference, .03); got != c.want {
-			t.Errorf("anchors %v and %v, median %v: got steady %v", c.opening, c.closing, c.reference, got)
-		}
-	}
-}
-
 // The anchor has median work and is the same for every shard. If it cannot be
 // measured, another sample is the anchor.
 func TestAnchorChoice(t *testing.T) {

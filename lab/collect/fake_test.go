@@ -453,7 +453,7 @@ func collector(folder string) error {
 }
 
 const (
-	killGroups    = 500
+	killGroups    = 250
 	killExchanges = 40
 )
 

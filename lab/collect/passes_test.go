@@ -177,33 +177,3 @@ func TestPassesKeepWhatIsMeasured(t *testing.T) {
 		t.Error("-1 passes: got no error")
 	}
 }
-
-// A run of a single pass cannot be continued with several passes.
-func TestPassesIntoASinglePass(t *testing.T) {
-	design := drawn(t, 30, 0)
-	opt := Options{AnchorEvery: 1000, DriftLimit: 100, RepeatShare: -1}
-	folder := t.TempDir()
-	lost := newScript()
-	lost.compute = func(call int, g *dataset.Group) (Timing, error) {
-		if call > 15 {
-			return Timing{}, ErrLost
-		}
-		return steadyTiming(g), nil
-	}
-	if _, err := Run(context.Background(), design, lost, folder, opt); !errors.Is(err, ErrLost) {
-		t.Fatalf("got error %v, want ErrLost", err)
-	}
-	before := journalOf(t, folder)
-	passes := opt
-	passes.Passes = 2
-	backend := newScript()
-	if _, err := Run(context.Background(), design, backend, folder, passes); err == nil || !strings.Contains(err.Error(), "passes") || backend.calls != 0 {
-		t.Errorf("two passes: got error %v after %d measurements, want one that names the passes", err, backend.calls)
-	}
-	if diff := cmp.Diff(string(before), string(journalOf(t, folder))); diff != "" {
-		t.Errorf("the journal was changed (-want +got):\n%s", diff)
-	}
-	if _, err := Run(context.Background(), design, backend, folder, opt); err != nil || backend.calls > 20 {
-		t.Errorf("going on: got error %v after %d measurements, want those that were left", err, backend.calls)
-	}
-}

@@ -164,7 +164,7 @@ func TestKilled(t *testing.T) {
 		}
 		return cmd
 	}
-	const kills = 20
+	const kills = 8
 	for range kills {
 		before, more := lines(), 1+draw.IntN(14)
 		// However late the kill comes, the worker has not measured much more by then. The
@@ -195,7 +195,7 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(want.Compute.Samples) != killGroups || len(want.Comm.Samples) != killExchanges || len(want.Compute.Repeats) != 10 {
+	if len(want.Compute.Samples) != killGroups || len(want.Comm.Samples) != killExchanges || len(want.Compute.Repeats) != 5 {
 		t.Fatalf("without kills: got %d groups, %d exchanges, %d repeats", len(want.Compute.Samples), len(want.Comm.Samples), len(want.Compute.Repeats))
 	}
 	sameSamples(t, got, want)
@@ -298,6 +298,7 @@ func TestOtherJournal(t *testing.T) {
 		{"repeats", func(s *script, _ *dataset.Dataset, _ *Options) { s.provenance.Repeats = 7 }, []string{"repeats", "of repeats 3", "has 7"}},
 		{"cache", func(s *script, _ *dataset.Dataset, _ *Options) { s.provenance.Cache = "cold" }, []string{"cache", `"warm"`, `"cold"`}},
 		{"tool", func(_ *script, _ *dataset.Dataset, o *Options) { o.Tool = "v2" }, []string{"tool", `"v1"`, `"v2"`, "use the version that began it"}},
+		{"passes", func(_ *script, _ *dataset.Dataset, o *Options) { o.Passes = 2 }, []string{"passes"}},
 		{"shard", func(_ *script, _ *dataset.Dataset, o *Options) { o.Shard = Shard{1, 2} }, []string{"shard", "1/1", "1/2"}},
 		{"seed", func(_ *script, d *dataset.Dataset, _ *Options) { d.Compute.Provenance.Seed = 4 }, []string{"seed", "of seed 3", "has 4", "draw the same samples"}},
 		{"design", func(_ *script, d *dataset.Dataset, _ *Options) { d.Compute.Samples = d.Compute.Samples[1:] }, []string{"design"}},

@@ -200,27 +200,6 @@ func TestDomainCommBoundsHold(t *testing.T) {
 	})
 }
 
-func TestSeedsDraw(t *testing.T) {
-	a, err := design.CPU().Compute(1, 40, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := design.CPU().Compute(2, 40, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if reflect.DeepEqual(a.Tables, b.Tables) || reflect.DeepEqual(a.Samples, b.Samples) {
-		t.Error("another seed draws the same tables or samples")
-	}
-	c, err := design.CPU().Comm(1, 50)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, err := design.CPU().Comm(2, 50); err != nil || reflect.DeepEqual(c.Samples, d.Samples) {
-		t.Errorf("another seed draws the same exchanges (error %v)", err)
-	}
-}
-
 // The groups for the CPU are of all sizes, mixes and operations, and light.
 func TestCPUCoversItsDomain(t *testing.T) {
 	set, err := design.CPU().Compute(7, 400, 4000)
@@ -453,38 +432,6 @@ func TestImpossibleDomains(t *testing.T) {
 	}
 }
 
-func TestGroupBytesByHand(t *testing.T) {
-	tables := []problem.Table{
-		{Rows: 1000, Dim: 64, Features: []problem.Feature{{PoolingFactor: 2}, {PoolingFactor: 3}}},
-		{Rows: 10, Dim: 64, Features: []problem.Feature{{PoolingFactor: .5}}},
-	}
-	g := dataset.Group{
-		Operation: problem.Operation{Batch: 100, Optimizer: problem.RowwiseAdagrad, Precision: problem.FP16},
-		Members:   []dataset.Member{{Table: 0, Dim: 32}, {Table: 1, Dim: 4}, {Table: 1, Dim: 8}},
-	}
-	if got, want := design.GroupBytes(tables, &g), unit.Bytes(1000*32*2+4000+10*4*2+40+10*8*2+40); got != want {
-		t.Errorf("got %d bytes of weights and state, want %d", got, want)
-	}
-	// A row of 4 or 8 columns takes a cache line, too.
-	if got, want := design.LookupBytes(tables, &g), 500.*128+50*64+50*64; got != want {
-		t.Errorf("got %v bytes looked up, want %v", got, want)
-	}
-	for _, c := range []struct {
-		domain design.Domain
-		want   bool
-	}{
-		{design.Domain{}, true},
-		{design.Domain{MaxBytes: 68320}, true},
-		{design.Domain{MaxBytes: 68319}, false},
-		{design.Domain{MaxLookupBytes: 70400}, true},
-		{design.Domain{MaxLookupBytes: 70399}, false},
-	} {
-		if got := c.domain.Allows(tables, &g); got != c.want {
-			t.Errorf("max bytes %d, max lookup bytes %v: got %v, want %v", c.domain.MaxBytes, c.domain.MaxLookupBytes, got, c.want)
-		}
-	}
-}
-
 // The whole domain can be drawn within the memory of a profile.
 func TestGPUMemory(t *testing.T) {
 	profile, err := hardware.ByName("h200")
@@ -589,66 +536,5 @@ func TestStartSpread(t *testing.T) {
 		if widest > c.most || widest < .9*c.most {
 			t.Errorf("%s: got starts up to %v apart, want nearly %v", c.name, widest, c.most)
 		}
-	}
-}
-
-// A twentieth of the samples show the launch cost: up to three shards of 4 columns
-// of the lightest tables, at the least batch. Two thirds of them have two or three
-// shards; groups of one shard are not counted, because they may be a shard of a
-// group, measured alone.
-// groups measured alone may be, too, two thirds of them are left.
-func TestTinyGroups(t *testing.T) {
-	set, err := design.CPU().Compute(7, 400, 4000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tiny := 0
-	for i := range set.Samples {
-		g := &set.Samples[i]
-		wide := slices.ContainsFunc(g.Members, func(m dataset.Member) bool { return m.Dim > problem.ColumnGranule })
-		if n := len(g.Members); (n == 2 || n == 3) && !wide && g.Operation.Batch == 512 {
-			tiny++
-		}
-	}
-	if share := float64(tiny) / float64(len(set.Samples)); share < .02 || share > .05 {
-		t.Errorf("got a share of %.4f of tiny groups of two or three shards, want about .03", share)
-	}
-}
-
-// Given tables are divided into the splits at random, so that large tables, which a
-// file may list first, are in all splits.
-func TestGivenTablesAreMixed(t *testing.T) {
-	tables := given(40)
-	const seeds = 20
-	var mean [3]float64
-	orders := map[string]bool{}
-	for seed := range uint64(seeds) {
-		set, err := (design.Domain{Tables: tables}).Compute(seed, 0, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		order := ""
-		for _, table := range set.Tables {
-			order += table.Name + " "
-		}
-		orders[order] = true
-		for split := range mean {
-			first, end := design.TablesOf(dataset.Split(split), len(tables))
-			for _, table := range set.Tables[first:end] {
-				mean[split] += float64(table.Rows) / float64(end-first) / seeds
-			}
-		}
-	}
-	if len(orders) != seeds {
-		t.Errorf("got %d orders of %d seeds, want another one of each", len(orders), seeds)
-	}
-	// The mean over all tables is 20,500 rows.
-	for split, rows := range mean {
-		if rows < 16000 || rows > 25000 {
-			t.Errorf("split %d: got tables of %.0f rows in the mean of %d seeds, want about 20500", split, rows, seeds)
-		}
-	}
-	if mean[dataset.Train] > 22000 {
-		t.Errorf("got training tables of %.0f rows in the mean, want about 20500", mean[dataset.Train])
 	}
 }
