@@ -145,27 +145,6 @@ func TestProfileFacts(t *testing.T) {
 	}
 }
 
-func TestByNameRefuses(t *testing.T) {
-	for _, name := range []string{"", "A100-80", "a100-80 ", "tpu"} {
-		p, err := hardware.ByName(name)
-		if err == nil {
-			t.Errorf("ByName(%q): got %+v, want an error", name, p)
-			continue
-		}
-		if !strings.Contains(err.Error(), strconv.Quote(name)) {
-			t.Errorf("ByName(%q): got %q, want the name quoted", name, err)
-		}
-		for _, known := range hardware.Names() {
-			if !strings.Contains(err.Error(), known) {
-				t.Errorf("ByName(%q): got %q, want it to list %q", name, err, known)
-			}
-		}
-		if p != (hardware.Profile{}) {
-			t.Errorf("ByName(%q): got %+v beside the error, want the zero profile", name, p)
-		}
-	}
-}
-
 func TestProfilesAreTheCallers(t *testing.T) {
 	hardware.Profiles()[0].Name = "changed"
 	hardware.Names()[0] = "changed"

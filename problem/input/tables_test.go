@@ -159,62 +159,19 @@ func TestIndexLaw(t *testing.T) {
 			t.Errorf("defaults %s: got the warnings %q, want %q among them", test.defaults, got.Warnings, test.warnings)
 		}
 	}
-	got, err := readAndCheck(t, "", "name,rows,dim,zipf,index_law\na,9,4,1.2,multi_hot\nb,9,4,,multi_hot\nc,9,4,1.2,\n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []access.Distribution{of(access.Zipf, 1.2, access.MultiHot), of(access.Unstated, 0, access.MultiHot), of(access.Zipf, 1.2, access.Independent)} {
-		if got.Tables[i].Access != want {
-			t.Errorf("CSV, table %d: got %+v, want %+v", i, got.Tables[i].Access, want)
-		}
-	}
-	_, err = readAndCheck(t, "", "name,rows,dim,zipf,index_law\na,9,4,x,multihot\nb,9,4,1,-\n")
-	for _, want := range []string{`index_law: "multihot" is unknown`, `zipf: `, `index_law: "-" is unknown`} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("CSV: got the error %v, want %q in it", err, want)
-		}
-	}
 }
 
-// TestLengths: a feature that does not state length_cv has the one of the defaults, wherever
-// these stand, and 0 without defaults.
+// A listed feature that does not state length_cv has the one of the defaults, wherever these stand.
 func TestLengths(t *testing.T) {
-	const tables = `[
-		{"name": "a", "rows": 1, "dim": 4, "pooling_factor": 9},
-		{"name": "b", "rows": 1, "dim": 4, "length_cv": 1.5},
-		{"name": "c", "rows": 1, "dim": 4, "pooling_factor": 9, "length_cv": 0},
-		{"name": "d", "rows": 1, "dim": 4, "features": [{"name": "x", "pooling_factor": 2, "length_cv": 0.25}, {"name": "y", "pooling_factor": 3}]}]`
-	of := func(cv float64) [][]problem.Feature {
-		return [][]problem.Feature{
-			{{Name: "a", PoolingFactor: 9, LengthCV: cv}},
-			{{Name: "b", PoolingFactor: 1, LengthCV: 1.5}},
-			{{Name: "c", PoolingFactor: 9}},
-			{{Name: "x", PoolingFactor: 2, LengthCV: .25}, {Name: "y", PoolingFactor: 3, LengthCV: cv}},
-		}
-	}
-	for _, c := range []struct {
-		content string
-		want    [][]problem.Feature
-	}{
-		{`{"format": "neuroshard-tables", "version": 1, "tables": ` + tables + `}`, of(0)},
-		{`{"format": "neuroshard-tables", "version": 1, "tables": ` + tables + `, "defaults": {"length_cv": 0.75}}`, of(.75)},
-		{`{"format": "neuroshard-tables", "version": 1, "defaults": {"length_cv": 0.75}, "tables": ` + tables + `}`, of(.75)},
-		{
-			"name,rows,dim,pooling_factor,length_cv\na,1,4,9,\nb,1,4,,1.5\nc,1,4,9,0\n",
-			of(0)[:3],
-		},
-	} {
-		file, err := readAndCheck(t, "", c.content)
-		if err != nil {
-			t.Errorf("%s: %v", c.content, err)
-		}
-		for i, table := range file.Tables {
-			if diff := cmp.Diff(c.want[i], table.Features); diff != "" {
-				t.Errorf("%s: table %s (-want +got):\n%s", c.content, table.Name, diff)
-			}
-		}
-		if len(file.Tables) != len(c.want) {
-			t.Errorf("%s: got %d tables, want %d", c.content, len(file.Tables), len(c.want))
+	const (
+		tables   = `"tables": [{"name": "d", "rows": 1, "dim": 4, "features": [{"name": "x", "pooling_factor": 2, "length_cv": 0.25}, {"name": "y", "pooling_factor": 3}]}]`
+		defaults = `"defaults": {"length_cv": 0.75}`
+	)
+	for content, cv := range map[string]float64{tables: 0, tables + ", " + defaults: .75, defaults + ", " + tables: .75} {
+		file, err := readAndCheck(t, "", `{"format": "neuroshard-tables", "version": 1, `+content+`}`)
+		want := []problem.Feature{{Name: "x", PoolingFactor: 2, LengthCV: .25}, {Name: "y", PoolingFactor: 3, LengthCV: cv}}
+		if diff := cmp.Diff(want, file.Tables[0].Features); err != nil || diff != "" {
+			t.Errorf("%s: got error %v and features (-want +got):\n%s", content, err, diff)
 		}
 	}
 }
