@@ -91,20 +91,14 @@ type holders struct {
 	c *catalog
 	// apart says that a device holds at most one slice of a table.
 	apart bool
-	// of has the devices by table. It is nil if no rule needs them: a device may hold several
-	// slices of a table, and all tables may lie on several hosts.
+	// of has the devices by table. They matter (needed) if a device holds at most one slice of a table, or if a table must lie on
+	// one host.
 	of map[int][]int32
 }
 
-func newHolders(c *catalog) holders {
-	if !c.rules.OneSlice && c.onHost == nil {
-		return holders{c: c}
-	}
-	return holders{c, c.rules.OneSlice, map[int][]int32{}}
-}
+func newHolders(c *catalog, apart bool) holders { return holders{c, apart, map[int][]int32{}} }
 
-// needed reports whether some rule depends on which devices hold slices of a table.
-func (h holders) needed() bool { return h.of != nil }
+func (h holders) needed() bool { return h.apart || h.c.onHost != nil }
 
 // bars reports whether the piece must not lie on device d, because of the slices of its table that
 // are placed already.

@@ -83,7 +83,7 @@ func placeInOrder(c *catalog, pieces, order []int32, choose func(index int32, us
 	devices = slices.Repeat([]int32{none}, len(pieces))
 	used := slices.Clone(c.short)
 	free := func(d int32) int64 { return c.budget - used[d] }
-	held, room := newHolders(c), make([]int32, 0, len(c.all))
+	held, room := newHolders(c, c.rules.OneSlice), make([]int32, 0, len(c.all))
 	for _, i := range order {
 		k := &c.pieces[pieces[i]]
 		open := c.allowed(k)

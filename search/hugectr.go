@@ -83,7 +83,7 @@ func columnsRead(c *catalog, k int32) (sum float64) {
 // device. failed is the index of the first piece without room, or none.
 func placeByLookups(c *catalog, pieces []int32) (devices []int32, failed int32, worst float64) {
 	cost := make([]float64, len(c.all))
-	held := holders{c, true, map[int][]int32{}}
+	held := newHolders(c, true)
 	devices, failed = placeInOrder(c, pieces, inOrder(len(pieces)), func(entry int32, _ []int64, room []int32) int32 {
 		k := &c.pieces[pieces[entry]]
 		best := int32(none)

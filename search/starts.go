@@ -2,8 +2,6 @@ package search
 
 import (
 	"slices"
-
-	"github.com/neuroshard/neuroshard/problem"
 )
 
 // The starts of the race, each a placement of all tables:
@@ -179,7 +177,7 @@ func (c *course) wholly(w switcher, all []racer) []racer {
 			break
 		}
 		w.reset(c.base.parts)
-		w.allIn([]problem.Form{form})
+		w.switchFirst(form, len(w.tables))
 		if w.lack(false) > 0 {
 			continue
 		}

@@ -37,9 +37,7 @@ func (w switcher) neighbour(from, to problem.Form) (starts []placement) {
 	}
 	w.reset(parts)
 	for _, table := range w.switchable(from, to) {
-		if w.reset(parts); w.become(table, to, 0, true) {
-			w.try()
-			w.accept()
+		if w.reset(parts); w.turn(table, to) {
 			starts = append(starts, w.taken()...)
 		}
 	}
@@ -141,10 +139,7 @@ func (w switcher) prefixStarts(set int) (starts []placement) {
 	slices.SortStableFunc(order, func(a, b switched) int { return cmp.Compare(a.change, b.change) })
 	var prefixes [][]placed
 	for i, next := 0, 1; i < len(order) && !w.r.ended(); i++ {
-		if w.become(order[i].table, order[i].form, 0, true) {
-			w.try()
-			w.accept()
-		}
+		w.turn(order[i].table, order[i].form)
 		if i+1 == next || i+1 == len(order) {
 			prefixes = append(prefixes, w.all())
 			next *= 2
@@ -163,18 +158,6 @@ func (w switcher) prefixStarts(set int) (starts []placement) {
 	return starts[:min(len(starts), keptPrefixes)]
 }
 
-// allIn gives each table the last of the forms that it may take.
-func (w switcher) allIn(forms []problem.Form) {
-	for _, form := range forms {
-		for _, t := range w.order() {
-			if slices.Contains(w.forms.choices[t], form) && w.formOf(t) != form && w.become(t, form, 0, true) {
-				w.try()
-				w.accept()
-			}
-		}
-	}
-}
-
 // combinedStarts returns placements with the most expensive tables switched to the only form of a
 // set, which is by rows, and then other tables replicated where that pays. Blocks of rows on one
 // host make its devices slower than those of other hosts, so each table may be spread over a number of hosts. Neither
@@ -185,7 +168,7 @@ func (w switcher) combinedStarts(set, hosts int) (starts []placement) {
 	base, form := w.all(), w.forms.sets()[set][0]
 	for n, again := 1, true; again && !w.r.ended(); n *= 2 {
 		w.reset(base)
-		again = w.switchExpensive(form, n) == n
+		again = w.switchFirst(form, n) == n
 		w.switchTo([]problem.Form{{ShardingType: problem.DataParallel}})
 		starts = append(starts, w.taken()...)
 	}
@@ -268,9 +251,7 @@ func (w switcher) switchTo(forms []problem.Form) bool {
 				opener, least = t, change
 			}
 		}
-		if opener != none && w.formOf(opener) == (problem.Form{}) && w.become(opener, form, 0, true) {
-			w.try()
-			w.accept()
+		if opener != none && w.formOf(opener) == (problem.Form{}) && w.turn(opener, form) {
 			switched = true
 		}
 	}
@@ -295,26 +276,32 @@ func (w switcher) switchWhatPays(tables []int, forms []problem.Form) (changed bo
 				best, least = i, change
 			}
 		}
-		if best != none && w.become(t, forms[best], 0, true) {
-			w.try()
-			w.accept()
+		if best != none && w.turn(t, forms[best]) {
 			changed = true
 		}
 	}
 	return changed
 }
 
-// switchExpensive switches the given number of tables to a form by rows, the most expensive ones first. It returns
-// the number of tables switched.
-func (w switcher) switchExpensive(form problem.Form, most int) (n int) {
+// switchFirst switches the given number of tables to a form that they may take, the most expensive ones first, and returns the number
+// of tables switched.
+func (w switcher) switchFirst(form problem.Form, most int) (n int) {
 	for _, t := range w.order() {
-		if n < most && slices.Contains(w.forms.choices[t], form) && w.formOf(t) != form && w.become(t, form, 0, true) {
-			w.try()
-			w.accept()
+		if n < most && slices.Contains(w.forms.choices[t], form) && w.formOf(t) != form && w.turn(t, form) {
 			n++
 		}
 	}
 	return n
+}
+
+// turn gives a table a form, and reports whether it could.
+func (w switcher) turn(table int, to problem.Form) bool {
+	if !w.become(table, to, 0, true) {
+		return false
+	}
+	w.try()
+	w.accept()
+	return true
 }
 
 // worthOf returns the change of the worth if a table takes a form. ok is false if the
