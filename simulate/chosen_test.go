@@ -104,9 +104,9 @@ func TestMalformedChosenBlocks(t *testing.T) {
 		edit   func(shards [][]problem.Shard)
 		want   string
 	}{
-		{"missing", []int{0, 3, 5}, 0, func(s [][]problem.Shard) { s[5] = nil }, `table "a": 2 of the 3 blocks of rows from column 0 on: place all of them`},
-		{"swapped", []int{0, 3, 5}, 0, func(s [][]problem.Shard) { s[0], s[3] = s[3], s[0] }, `device 0: table "a": block of rows 334 to 668 out of order`},
-		{"on one device", []int{0, 3, 5}, 0, func(s [][]problem.Shard) { s[0], s[3] = append(s[0], s[3]...), nil }, `device 0: table "a": two blocks of rows of the same columns on this device`},
+		{"missing", []int{0, 3, 5}, 0, func(s [][]problem.Shard) { s[5] = nil }, `table "a": row_wise on 2 of 3 devices: all must have a part`},
+		{"swapped", []int{0, 3, 5}, 0, func(s [][]problem.Shard) { s[0], s[3] = s[3], s[0] }, `device 0: table "a": row_wise block of rows 334 to 668 on the wrong device`},
+		{"on one device", []int{0, 3, 5}, 0, func(s [][]problem.Shard) { s[0], s[3] = append(s[0], s[3]...), nil }, `device 0: table "a": row_wise twice on this device`},
 		{"other rows", []int{0, 3, 5}, 0, func(s [][]problem.Shard) { s[3][0].Rows.End-- }, `device 3: table "a": rows 334 to 667 of 1000 are not a row_wise block: for 3 chosen devices, each block has 334 rows`},
 		{"too few rows", []int{0, 3, 5}, 1, func([][]problem.Shard) {}, `table "b": row_wise: its 4 rows cannot be cut into a block for each of 3 chosen devices`},
 		{"one block", []int{6}, 0, func([][]problem.Shard) {}, `table "a": row_wise: its 1000 rows cannot be cut into a block for each of 1 chosen devices`},

@@ -424,17 +424,17 @@ func TestMalformedPlacements(t *testing.T) {
 		{"other blocks", edit(place(p).rowWise(0), 4, func(s *problem.Shard) { s.Rows.End-- }), []string{`device 4: table "a": rows 404 to 504 of 1003 are not a row_wise block: for 10 devices, each block has 101 rows`}},
 		{"blocks beyond the rows", edit(place(p).rowWise(0), 4, func(s *problem.Shard) { s.Rows = problem.Range{Start: 1010, End: 1111} }), []string{`device 4: table "a": rows 1010 to 1111`}},
 		{"negative rows", edit(place(p).rowWise(0), 4, func(s *problem.Shard) { s.Rows = problem.Range{Start: -101, End: 0} }), []string{`device 4: table "a": rows -101 to 0`}},
-		{"out of order", swapped, []string{`device 2: table "a": row_wise block of rows 303 to 404 on the wrong device: device 2 has rows 202 to 303`, "device 3: table"}},
-		{"missing blocks", drop(place(p).rowWise(0), 1, 3, 5, 7, 9), []string{`table "a": row_wise on 5 of 10 devices: all must have a part, and devices 1, 3, 5 and 2 more have none of it`}},
-		{"by shape", drop(edit(place(p).rowWise(0), 0, func(s *problem.Shard) { s.ShardingType = "" }), 9), []string{`table "a": row_wise on 9 of 10 devices: all must have a part, and device 9 has none of it`}},
-		{"too few rows", place(p).rowWise(1), []string{`device 0 and 9 more: table "b": row_wise: its 11 rows cannot be cut into a block for each of 10 devices`}},
+		{"out of order", swapped, []string{`device 2: table "a": row_wise block of rows 303 to 404 on the wrong device, which has rows 202 to 303`}},
+		{"missing blocks", drop(place(p).rowWise(0), 1, 3, 5, 7, 9), []string{`table "a": row_wise on 5 of 10 devices: all must have a part`}},
+		{"by shape", drop(edit(place(p).rowWise(0), 0, func(s *problem.Shard) { s.ShardingType = "" }), 9), []string{`table "a": row_wise on 9 of 10 devices: all must have a part`}},
+		{"too few rows", place(p).rowWise(1), []string{`device 0: table "b": row_wise: its 11 rows cannot be cut into a block for each of 10 devices`}},
 		{"a part of the columns", edit(place(p).rowWise(0), 1, func(s *problem.Shard) { s.Columns.End = 8 }), []string{`device 1: table "a": columns 0 to 8 of 16: row_wise shards have all columns`}},
-		{"half a host", drop(place(p).hostWise(0, 1), 5), []string{`table "a": table_row_wise on 3 devices of host 1: all 4 of the host must have a part`}},
+		{"half a host", drop(place(p).hostWise(0, 1), 5), []string{`table "a": table_row_wise on 3 of 4 devices: all must have a part`}},
 		{"two hosts", place(p).hostWise(0, 0).hostWise(0, 1), []string{`table "a": table_row_wise on 2 hosts: place it on one`}},
-		{"across hosts", inTail, []string{`device 6: table "a": table_row_wise block of rows 0 to 251 on the wrong device: in its host, device 2 has rows`, `on 2 devices of host 1`, `on 2 devices of host 2`, "on 2 hosts"}},
+		{"across hosts", inTail, []string{`device 6: table "a": table_row_wise block of rows 0 to 251 on the wrong device, which has rows`}},
 		{"a grid of one slice", place(p).blocks(0, problem.Grid, p.Whole(0).Columns, 0, 4), []string{`table "a": grid with a single slice`}},
 		{"a grid on one host", place(p).grid(0, 1, 1), []string{`table "a": grid with two slices of columns on host 1`}},
-		{"replicas on some", drop(place(p).replicate(2), 0), []string{`table "c": data_parallel on 9 of 10 devices: all must have a part, and device 0 has none of it`}},
+		{"replicas on some", drop(place(p).replicate(2), 0), []string{`table "c": data_parallel on 9 of 10 devices: all must have a part`}},
 		{"replicas twice", twice, []string{`device 7: table "c": data_parallel twice on this device`}},
 		{"a part of a replica", edit(place(p).replicate(2), 3, func(s *problem.Shard) { s.Rows.End = 3 }), []string{`device 3: table "c": rows 0 to 3 of 64: data_parallel shards have all rows`}},
 		{"a cache of everything", place(p).slice(0, 0, problem.HostCached, 1), []string{`device 0: table "a": a cache of 1 of its rows: give a share above 0 and below 1`}},
@@ -454,9 +454,6 @@ func TestMalformedPlacements(t *testing.T) {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: got %q, want %q in it", test.name, err, want)
 			}
-		}
-		if got := strings.Count(err.Error(), "\n"); got < len(test.want) {
-			t.Errorf("%s: got %q, want %d lines at least", test.name, err, len(test.want))
 		}
 	}
 	// A well-formed placement whose slices state their sharding types.

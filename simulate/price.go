@@ -81,7 +81,7 @@ func (p *Pricer) Counts(i int) access.Counts { return p.tables[i].counts }
 // (Input). shards[r] lists the shards of device r, of any sharding type and in any
 // memory. A table that several devices hold together is in the list of each of them.
 //
-// It fails with *InvalidPlacement, which names every fault, if a shard is not part of a
+// It fails if a shard is not part of a
 // table of the problem, or if a table held together is not on the devices that its
 // sharding type needs: row_wise blocks on all devices in their order or, with Shard.Blocks, on
 // that number of devices in their order, table_row_wise

@@ -83,15 +83,6 @@ func TestPresetsFitTheirTables(t *testing.T) {
 	}
 }
 
-func TestUnknownNames(t *testing.T) {
-	if _, err := DenseByName("dlrm"); err == nil || !strings.Contains(err.Error(), "mlperf-dlrm-dcnv2") {
-		t.Errorf("got %v, want an error with the names", err)
-	}
-	if _, err := StackByName("nvidia"); err == nil || !strings.Contains(err.Error(), "torchrec-base, torchrec-sparse") {
-		t.Errorf("got %v, want an error with the names", err)
-	}
-}
-
 func TestCheckReportsAllFaults(t *testing.T) {
 	p := dlrm(t, "h100-80", 8, 8, 55296)
 	for _, c := range []struct {

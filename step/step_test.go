@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -472,41 +471,6 @@ func TestFlatIsSimulated(t *testing.T) {
 	}
 }
 
-// A sequence has kernels and an operator of its own.
-func TestSequenceBesidePooled(t *testing.T) {
-	p := dlrm(t, "a100-80", 1, 1, 8192)
-	p.Tables = p.Tables[:2]
-	for i := range p.Tables {
-		p.Tables[i].Rows, p.Tables[i].Dim = 1_000_000, 64
-		p.Tables[i].Features = []problem.Feature{{Name: "f", PoolingFactor: 10}}
-	}
-	p.Tables[1].Pooling = problem.PoolingNone
-	stack, err := StackByName("torchrec-base")
-	if err != nil {
-		t.Fatal(err)
-	}
-	times := func() (forward, backward float64) {
-		e, err := EmbeddingsOf(p, placed(t, p, []Holding{{Table: 0}, {Table: 1}}), stack)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return float64(e.Forward), float64(e.Backward)
-	}
-	wantForward, wantBackward := 0.0, 0.0
-	for i := range p.Tables {
-		table := &p.Tables[i]
-		f, b := simulate.NewDevice(p.Topology.Profile).Compute(simulate.Op{
-			Batch: p.Batch, WeightBytes: int(table.Precision.Bytes()), Optimizer: table.Optimizer, Weighted: table.Weighted,
-			Pooling: table.Pooling, IndexBytes: stack.IndexBytes,
-			Tables: []simulate.Table{{Rows: table.Rows, Dim: table.Dim, Bags: table.Bags(), Counts: table.Counts(p.Batch)}},
-		})
-		wantForward, wantBackward = wantForward+float64(f), wantBackward+float64(b)
-	}
-	forward, backward := times()
-	near(t, "forward", forward, wantForward, 1e-9)
-	near(t, "backward", backward, wantBackward, 1e-9)
-}
-
 // What a user changes of a flat stack changes its step: the sort, and the format of the
 // gradients.
 func TestFlatParts(t *testing.T) {
@@ -530,15 +494,6 @@ func TestFlatParts(t *testing.T) {
 	}
 	if sorted.Forward != base.Forward || !(sorted.Backward < base.Backward) || sorted.Backward <= 0 {
 		t.Errorf("got a backward of %v with the sort hidden, want one between 0 and %v", sorted.Backward, base.Backward)
-	}
-}
-
-func TestRatesOfAllProfiles(t *testing.T) {
-	for _, p := range hardware.Profiles() {
-		r, err := RatesOf(p)
-		if err != nil || !(r.Half >= r.TF32 && r.TF32 >= r.Single && r.Single > 0) {
-			t.Errorf("%s: got %v and %v, want rates that fall with the precision", p.Name, r, err)
-		}
 	}
 }
 

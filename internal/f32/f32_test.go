@@ -306,21 +306,6 @@ func TestWrongLengthsPanic(t *testing.T) {
 	}
 }
 
-func TestPackedKeepsItsMemory(t *testing.T) {
-	var p Packed
-	a, b, c := make([]float32, 600), make([]float32, 3000), make([]float32, 12*50)
-	use := func() {
-		p.Pack(false, 50, 50, b, 50)
-		p.MulAdd(false, 12, a, 50, c, 50)
-	}
-	use()
-	if fast {
-		if got := testing.AllocsPerRun(10, use); got != 0 {
-			t.Errorf("got %v allocations, want 0", got)
-		}
-	}
-}
-
 var shapes = []struct{ m, n, k int }{
 	{1000, 128, 50}, {1000, 32, 128}, {15000, 128, 50}, {15000, 32, 128}, {512, 64, 36}, {512, 2, 64},
 }

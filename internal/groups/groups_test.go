@@ -146,28 +146,3 @@ func TestMemoRests(t *testing.T) {
 		t.Error("after the rest, the last group is forgotten")
 	}
 }
-
-func BenchmarkMemo(b *testing.B) {
-	for _, c := range []struct {
-		name   string
-		groups int
-	}{{"few", 1 << 11}, {"many", 1 << 14}} {
-		b.Run(c.name, func(b *testing.B) {
-			var m Memo
-			keys := make([]Key, c.groups)
-			random := rand.New(rand.NewPCG(1, 2))
-			for i := range keys {
-				keys[i] = KeyOf(random.IntN(c.groups))
-			}
-			i := 0
-			for b.Loop() {
-				if v, known := m.At(keys[i]); !known {
-					*v = 1
-				}
-				if i++; i == len(keys) {
-					i = 0
-				}
-			}
-		})
-	}
-}
