@@ -16,7 +16,7 @@ from torchrec.distributed.planner import EmbeddingShardingPlanner
 from torchrec.distributed.planner.types import PlannerError, PlannerErrorType
 from torchrec_binary import binary
 
-from neuroshard_torchrec import InputError, NeuroShardPlanner, fingerprint
+from neuroshard_torchrec import FixedTable, InputError, NeuroShardPlanner, fingerprint
 
 __all__ = ["binary"]
 
@@ -131,3 +131,12 @@ def test_the_executor_reads_options_and_search_space(binary: str) -> None:
     found = planner.get_search_space()
     assert found is not None
     assert len(found) == len(theirs._enumerator.last_stored_search_space)
+
+
+def test_fixed_tables_are_hashed(binary: str) -> None:
+    hashes = set()
+    for fixed in (None, {"t3": FixedTable(bytes="1GiB")}, {"t3": FixedTable(bytes="2GiB")}):
+        planner = NeuroShardPlanner(topology(), 64, fixed=fixed, binary=binary)
+        planner.plan(MODEL, SHARDERS)
+        hashes.add(planner.hash_planner_context_inputs_str())
+    assert len(hashes) == 3

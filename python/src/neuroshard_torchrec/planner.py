@@ -226,19 +226,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         self._timeout = timeout
         self._keep = None if keep is None else Path(os.fsdecode(keep))
         self._torchrec_baseline = torchrec_baseline
-        self._hashed = {
-            "profile": profile,
-            "sample": sample,
-            "pooling_factors": pooling_factors,
-            "optimizer": optimizer,
-            "access": access,
-            "ignore": ignore,
-            "use_inter_host_allreduce": use_inter_host_allreduce,
-            "sync_every": sync_every,
-            "arguments": arguments,
-            "from_plan": from_plan,
-            "max_bytes": max_bytes,
-        }
+        self._hashed = {name: getattr(given, name) for name in fingerprint.DEFAULTS}
 
     def hash_planner_context_inputs(self) -> int:
         """Returns the hash of what the last plan was made from: that of TorchRec's planner with
