@@ -204,36 +204,6 @@ func (a *app) overwrites(output string, inputs ...string) error {
 	return nil
 }
 
-// samePath reports whether two paths name one file, by different spellings or through links. The
-// file need not exist.
-func samePath(a, b string) bool {
-	return resolved(a) == resolved(b)
-}
-
-// resolved returns the path without links. A link may lead to a file that does not exist.
-func resolved(path string) string {
-	for range mostLinks {
-		target, err := os.Readlink(path)
-		if err != nil {
-			break
-		}
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(path), target)
-		}
-		path = target
-	}
-	if whole, err := filepath.Abs(path); err == nil {
-		path = whole
-	}
-	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
-		return filepath.Join(folder, filepath.Base(path))
-	}
-	return path
-}
-
-// mostLinks is the number of links that Linux follows.
-const mostLinks = 40
-
 // stat describes an input: a file, a folder, or "-" for standard input.
 func (a *app) stat(input string) (os.FileInfo, error) {
 	if stdin, ok := a.stdin.(*os.File); ok && input == "-" {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -92,7 +93,7 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 	b.set.AddFlagSet(b.own)
 	inSection()
 	complete(cmd, "clock", func() []string { return []string{wallClock, processorClock} })
-	complete(cmd, "backend", func() []string { return []string{backendCPU, backendWorker, backendSimulated} })
+	complete(cmd, "backend", backends)
 	if !b.ofPlan {
 		complete(cmd, "profile", hardware.Names)
 	}
@@ -100,92 +101,49 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 
 // check reports flags that do not go together.
 func (b *backendFlags) check(command string) error {
-	usage := func(hint, format string, args ...any) error {
-		return usagef(hint, command+": "+format, args...)
-	}
-	switch b.name {
-	case "":
-		return usage("measure on this machine's CPU with --backend cpu, on a GPU with --backend worker", "--backend is missing")
-	case backendCPU, backendWorker, backendSimulated:
-	default:
-		return usage("choose cpu, worker or simulated", "--backend: %q is unknown", b.name)
-	}
-	if (b.name == backendWorker) != (b.worker != "") {
-		return usage(`for example: --backend worker --worker "python3 -m neuroshard_worker"`, "--backend worker and --worker go together")
-	}
-	if b.name == backendSimulated && !hardware.Known(b.profile) {
-		_, err := hardware.ByName(b.profile)
-		return usage("describe them with: neuroshard devices", "--profile: the simulated device needs a known profile: %w", err)
-	}
-	if b.name == backendCPU && hardware.Known(b.profile) {
-		return usage("choose another name, or leave it out", "--profile: %q is a GPU, but the times would be those of this CPU", b.profile)
-	}
-	if err := cmp.Or(b.checkClock(usage), b.checkComm(usage)); err != nil {
+	var f faults
+	f.add(b.name == "", "measure on this machine's CPU with --backend cpu, on a GPU with --backend worker", "%s: --backend is missing", command)
+	f.add(b.name != "" && !slices.Contains(backends(), b.name), "choose cpu, worker or simulated", "%s: --backend: %q is unknown", command, b.name)
+	if err := f.err(); err != nil {
 		return err
 	}
-	if b.warm && b.set.Changed("flush") {
-		return usage("leave one of them out", "--warm and --flush do not go together")
+	known := hardware.Known(b.profile)
+	f.add((b.name == backendWorker) != (b.worker != ""), `for example: --backend worker --worker "python3 -m neuroshard_worker"`, "%s: --backend worker and --worker go together", command)
+	if b.name == backendSimulated && !known {
+		_, err := hardware.ByName(b.profile)
+		f.add(true, "describe them with: neuroshard devices", "%s: --profile: the simulated device needs a known profile: %v", command, err)
 	}
-	if b.repeat < 1 || b.warmup < 0 || b.threads < 0 || b.deadline <= 0 {
-		return usage("", "--repeats %d, --warmup %d, --threads %d, --deadline %v: there must be at least one repeat, and no value may be negative", b.repeat, b.warmup, b.threads, b.deadline)
-	}
-	return b.checkUsed(usage)
+	f.add(b.name == backendCPU && known, "choose another name, or leave it out", "%s: --profile: %q is a GPU, but the times would be those of this CPU", command, b.profile)
+	f.add(b.warm && b.set.Changed("flush"), "leave one of them out", "%s: --warm and --flush do not go together", command)
+	f.add(b.repeat < 1 || b.warmup < 0 || b.threads < 0 || b.deadline <= 0, "", "%s: --repeats %d, --warmup %d, --threads %d, --deadline %v: there must be at least one repeat, and no value may be negative", command, b.repeat, b.warmup, b.threads, b.deadline)
+	return f.err(b.checkKind(command))
 }
 
-// checkUsed returns an error if flags are given that the backend does not use.
-func (b *backendFlags) checkUsed(usage func(hint, format string, args ...any) error) error {
-	if b.name == backendWorker && b.set.Changed("threads") {
-		return usage("leave --threads out, or give the worker a flag of its own", "--threads: only the backend cpu has a choice of threads")
-	}
+// checkKind reports flags that do not fit the backend.
+func (b *backendFlags) checkKind(command string) error {
+	var f faults
+	f.add(b.clock != wallClock && b.clock != processorClock, "choose wall or processor", "%s: --clock: %q is unknown", command, b.clock)
+	f.add(b.set.Changed("clock") && b.name != backendCPU, "leave --clock out", "%s: --clock: only the backend cpu has a choice of clocks", command)
+	f.add(b.clock == processorClock && b.threads > 1, "leave --threads out, or take the wall clock", "%s: --clock processor: the time of %d threads on processors is not the time that passes", command, b.threads)
+	f.add(b.comm != "" && b.comm != backendSimulated, "leave it out to measure all-to-alls", "%s: --comm: %q is unknown: it is simulated, or left out", command, b.comm)
+	f.add(b.comm == backendSimulated && (b.name == backendCPU || b.profile != "" && !hardware.Known(b.profile)), "measure the all-to-alls: leave --comm out",
+		"%s: --comm simulated: the simulated device has no all-to-alls of %q", command, cmp.Or(b.profile, backendCPU))
+	f.add(b.name == backendWorker && b.set.Changed("threads"), "leave --threads out, or give the worker a flag of its own", "%s: --threads: only the backend cpu has a choice of threads", command)
 	if b.name != backendSimulated {
-		return nil
+		return f.err()
 	}
-	var unused []string
-	b.own.VisitAll(func(f *pflag.Flag) {
-		switch f.Name {
-		case "backend", "profile":
-			return
-		case "fastest": // all runs take the same time, but their number counts in pairs of runs, and in passes
-			if b.inTurns || b.ofSamples {
-				return
-			}
-		}
-		if f.Changed {
-			unused = append(unused, "--"+f.Name)
-		}
-	})
-	if len(unused) == 0 {
-		return nil
+	// All simulated runs take the same time, but their number counts in pairs of runs, and in passes.
+	used := []string{"--backend", "--profile"}
+	if b.inTurns || b.ofSamples {
+		used = append(used, "--fastest")
 	}
-	return usage("leave them out: it computes times, and runs nothing", "the backend simulated does not use %s", strings.Join(unused, ", "))
+	unused := slices.DeleteFunc(b.among(), func(flag string) bool { return slices.Contains(used, flag) })
+	f.add(len(unused) > 0, "leave them out: it computes times, and runs nothing", "%s: the backend simulated does not use %s", command, strings.Join(unused, ", "))
+	return f.err()
 }
 
-// checkClock returns an error if --clock is unknown or does not fit the backend.
-func (b *backendFlags) checkClock(usage func(hint, format string, args ...any) error) error {
-	if b.clock != wallClock && b.clock != processorClock {
-		return usage("choose wall or processor", "--clock: %q is unknown", b.clock)
-	}
-	if b.set.Changed("clock") && b.name != backendCPU {
-		return usage("leave --clock out", "--clock: only the backend cpu has a choice of clocks")
-	}
-	if b.clock == processorClock && b.threads > 1 {
-		return usage("leave --threads out, or take the wall clock", "--clock processor: the time of %d threads on processors is not the time that passes", b.threads)
-	}
-	return nil
-}
-
-// checkComm returns an error if --comm is unknown or does not fit the backend.
-func (b *backendFlags) checkComm(usage func(hint, format string, args ...any) error) error {
-	switch {
-	case b.comm == "":
-		return nil
-	case b.comm != backendSimulated:
-		return usage("leave it out to measure all-to-alls", "--comm: %q is unknown: it is simulated, or left out", b.comm)
-	case b.name == backendCPU || b.profile != "" && !hardware.Known(b.profile):
-		return usage("measure the all-to-alls: leave --comm out", "--comm simulated: the simulated device has no all-to-alls of %q", cmp.Or(b.profile, backendCPU))
-	}
-	return nil
-}
+// backends returns the names of the backends.
+func backends() []string { return []string{backendCPU, backendWorker, backendSimulated} }
 
 // given returns the flags of the backend that are on the command line, as words of a command
 // line.

@@ -24,7 +24,6 @@ import (
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
 )
@@ -152,63 +151,31 @@ func (f *benchFlags) device(a *app, name string) (hardware.Profile, *cost.Model,
 
 // check reports flags that are wrong or do not go together.
 func (f *benchFlags) check() error {
-	if err := f.alone("score", "methods", "policy", "time-limit", "budgets", "annealing"); err != nil {
-		return err
-	}
-	if err := f.alone("budgets", "reference", "measure"); err != nil {
-		return err
-	}
+	var all faults
+	all = append(all, f.alone("score", "methods", "policy", "time-limit", "budgets", "annealing", "beside"), f.alone("budgets", "reference", "measure"))
 	for _, budget := range f.budgets {
-		if budget <= 0 {
-			return usagef("", "%s: --budgets: %v is not above 0", f.name, budget)
-		}
+		all.add(budget <= 0, "", "%s: --budgets: %v is not above 0", f.name, budget)
 	}
-	if f.predicted && f.budgets == nil {
-		return usagef("add --budgets 10ms,1s", "%s: --predicted is of comparisons with --budgets", f.name)
+	all.add(f.predicted && f.budgets == nil, "add --budgets 10ms,1s", "%s: --predicted is of comparisons with --budgets", f.name)
+	if flag := f.cmd.Flags().Lookup("measure"); flag != nil && flag.Changed {
+		all.add(f.finalists < 2 || f.finalists > mostFinalists, "leave the flag out to compare no such plans", "%s: --measure: %d finalists are not between 2 and %d", f.name, f.finalists, mostFinalists)
+		all.add(f.backend.name == "", "add --backend cpu, worker or simulated", "%s: --measure: a backend that runs the finalists is missing", f.name)
+		all.add(f.runs < verify.LeastRounds || f.runs > mostRuns, "state a number in this range, such as --runs 12; a test of fewer cannot tell finalists apart", "%s: --measure: --runs %d is not between %d and %d", f.name, f.runs, verify.LeastRounds, mostRuns)
+		all.add(len(f.score) > 0, "leave one of them out", "%s: --measure: --score makes no plans of finalists", f.name)
 	}
-	if err := f.checkFinalists(); err != nil {
-		return err
-	}
-	if err := f.backend.unused(f.name, "runs"); err != nil {
-		return err
-	}
-	if f.backend.name != "" && (f.runs < 1 || f.runs > mostRuns) {
-		return usagef("", "%s: --runs %d is not between 1 and %d", f.name, f.runs, mostRuns)
-	}
-	for _, path := range []string{f.json, f.plot} {
-		if err := checkWritable(path); err != nil {
-			return err
-		}
-	}
-	return nil
+	all = append(all, asInput(f.backend.unused(f.name, "runs")))
+	all.add(f.backend.name != "" && (f.runs < 1 || f.runs > mostRuns), "", "%s: --runs %d is not between 1 and %d", f.name, f.runs, mostRuns)
+	return all.err(asInput(checkWritable(f.json)), asInput(checkWritable(f.plot)))
 }
 
 // alone refuses a flag together with any of the others.
 func (f *benchFlags) alone(flag string, others ...string) error {
+	var all faults
 	for _, other := range others {
-		if set := f.cmd.Flags(); set.Changed(flag) && set.Changed(other) {
-			return usagef("leave one of them out", "%s: --%s and --%s do not go together", f.name, flag, other)
-		}
+		set := f.cmd.Flags()
+		all.add(set.Changed(flag) && set.Changed(other), "leave one of them out", "%s: --%s and --%s do not go together", f.name, flag, other)
 	}
-	return nil
-}
-
-// checkFinalists reports all wrong values of --measure and of what it needs.
-func (f *benchFlags) checkFinalists() error {
-	if set := f.cmd.Flags(); set.Lookup("measure") == nil || !set.Changed("measure") {
-		return nil
-	}
-	var errs []error
-	add := func(wrong bool, hint, format string, args ...any) {
-		if wrong {
-			errs = append(errs, faulty(f.name+": --measure: "+fmt.Sprintf(format, args...), hint))
-		}
-	}
-	add(f.finalists < 2 || f.finalists > mostFinalists, "leave the flag out to compare no such plans", "%d finalists are not between 2 and %d", f.finalists, mostFinalists)
-	add(f.backend.name == "", "add --backend cpu, worker or simulated", "a backend that runs the finalists is missing")
-	add(f.runs < verify.LeastRounds || f.runs > mostRuns, "state a number in this range, such as --runs 12; a test of fewer cannot tell finalists apart", "--runs %d is not between %d and %d", f.runs, verify.LeastRounds, mostRuns)
-	add(len(f.score) > 0, "leave one of them out", "--score makes no plans of finalists")
-	return input.Join(errs...)
+	return all.err()
 }
 
 // checkWritable refuses a file of results whose folder does not exist, or that is a folder.

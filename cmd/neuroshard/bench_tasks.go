@@ -99,29 +99,14 @@ judge. They are for one number of devices, 4 or 8, and tasks are drawn for that 
 
 // check reports flags that are wrong or do not go together.
 func (f *benchTasks) check() error {
-	if err := f.benchFlags.check(); err != nil {
-		return err
+	var all faults
+	all = append(all, f.benchFlags.check(), f.alone("tasks", "larger", "nearly-full", "count"), f.alone("larger", "nearly-full"))
+	all.add((f.tables == "") != (f.files == nil), "tasks name tables of a file by number", "%s: --tasks and --tables go together", f.name)
+	for _, name := range []string{"devices", "memory"} {
+		all.add(f.files == nil && f.cmd.Flags().Changed(name), "name the files of the tasks: --tables FILE --tasks FILE", "%s: --%s is for tasks of files", f.name, name)
 	}
-	if (f.tables == "") != (f.files == nil) {
-		return usagef("tasks name tables of a file by number", "%s: --tasks and --tables go together", f.name)
-	}
-	if f.files == nil {
-		for _, name := range []string{"devices", "memory"} {
-			if f.cmd.Flags().Changed(name) {
-				return usagef("name the files of the tasks: --tables FILE --tasks FILE", "%s: --%s is for tasks of files", f.name, name)
-			}
-		}
-	}
-	if err := f.alone("tasks", "larger", "nearly-full", "count"); err != nil {
-		return err
-	}
-	if err := f.alone("larger", "nearly-full"); err != nil {
-		return err
-	}
-	if f.count < 1 || f.count > bench.MaxTasks {
-		return usagef("", "%s: --count %d is not between 1 and %d", f.name, f.count, bench.MaxTasks)
-	}
-	return nil
+	all.add(f.count < 1 || f.count > bench.MaxTasks, "", "%s: --count %d is not between 1 and %d", f.name, f.count, bench.MaxTasks)
+	return all.err()
 }
 
 // suite draws or reads the tasks. The model is nil without --model.

@@ -38,14 +38,10 @@ nets then plan and judge.`,
 			return workload.Names(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, names []string) error {
-			if err := f.check(); err != nil {
+			all := faults{f.check(), f.alone("budgets", "time-limit")}
+			all.add(f.timeLimit <= 0, "", "%s: --time-limit %v is not above 0", f.name, f.timeLimit)
+			if err := all.err(); err != nil {
 				return err
-			}
-			if err := f.alone("budgets", "time-limit"); err != nil {
-				return err
-			}
-			if f.timeLimit <= 0 {
-				return usagef("", "%s: --time-limit %v is not above 0", f.name, f.timeLimit)
 			}
 			model, err := a.givenModel(f.model)
 			if err != nil {

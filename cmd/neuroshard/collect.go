@@ -105,28 +105,21 @@ second of eight parts, for eight machines; neuroshard dataset merge joins them
 
 // check reports flags that are missing or wrong.
 func (c *collectCommand) check() error {
-	if c.passes < 1 {
-		return usagef("", "collect: --passes %d: there must be at least one", c.passes)
-	}
+	var f faults
+	f.add(c.passes < 1, "", "collect: --passes %d: there must be at least one", c.passes)
 	for _, n := range []struct {
-		flag  string
+		name  string
 		value int
 	}{{"samples", c.design.Samples}, {"comm-samples", c.design.CommSamples}, {"pool", c.design.PoolTables}, {"near", c.design.Tasks}} {
-		if n.value < 0 || n.value > mostSamples {
-			return usagef("measure more in several datasets of different seeds", "collect: --%s %d is not between 0 and %d", n.flag, n.value, mostSamples)
-		}
+		f.add(n.value < 0 || n.value > mostSamples, "measure more in several datasets of different seeds", "collect: --%s %d is not between 0 and %d", n.name, n.value, mostSamples)
 	}
-	switch {
-	case c.limit < 0:
-		return usagef("give a time such as 10m, or leave the flag out", "collect: --limit %v is negative", c.limit)
-	case c.limit > 0 && c.passes > 1:
-		return usagef("leave one of them out", "collect: --limit and --passes do not go together: each pass has all samples")
-	case c.anchors < 0:
-		return usagef("leave the flag out for the default", "collect: --anchor-every %d is negative", c.anchors)
-	case c.backend.fastest && c.passes == 1:
-		return usagef("add --passes 5, say, or leave --fastest out", "collect: --fastest chooses among passes, and there is one")
-	case c.out == "":
-		return usagef("name the folder of the dataset: -o samples", "collect: --output is missing")
+	f.add(c.limit < 0, "give a time such as 10m, or leave the flag out", "collect: --limit %v is negative", c.limit)
+	f.add(c.limit > 0 && c.passes > 1, "leave one of them out", "collect: --limit and --passes do not go together: each pass has all samples")
+	f.add(c.anchors < 0, "leave the flag out for the default", "collect: --anchor-every %d is negative", c.anchors)
+	f.add(c.backend.fastest && c.passes == 1, "add --passes 5, say, or leave --fastest out", "collect: --fastest chooses among passes, and there is one")
+	f.add(c.out == "", "name the folder of the dataset: -o samples", "collect: --output is missing")
+	if err := f.err(); err != nil {
+		return err
 	}
 	_, missing := os.Stat(c.out)
 	if info, err := os.Lstat(c.out); err == nil && info.Mode()&os.ModeSymlink != 0 && missing != nil {

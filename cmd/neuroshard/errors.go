@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -85,6 +86,26 @@ func bad(err error, hint string) error {
 	}
 	return &exitError{exitBad, err, hint}
 }
+
+// faults are all that is wrong with a command line.
+type faults []error
+
+// add notes a fault, if there is one.
+func (f *faults) add(wrong bool, hint, format string, args ...any) {
+	if wrong {
+		*f = append(*f, faulty(fmt.Sprintf(format, args...), hint))
+	}
+}
+
+// below notes the flags whose values are below the least.
+func (f *faults) below(least int, values map[string]int) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		f.add(values[name] < least, "leave the flag out for the default", "--%s: %d is below %d", name, values[name], least)
+	}
+}
+
+// err returns all faults, and further errors, as one error; nil if there are none.
+func (f faults) err(more ...error) error { return input.Join(append(f, more...)...) }
 
 // exactArgs requires these positional arguments.
 func exactArgs(names ...string) cobra.PositionalArgs {

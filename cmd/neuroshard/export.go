@@ -46,23 +46,15 @@ written. docs/EXPORT.md draws the forms.`,
 				options.Module = &module
 			}
 			write, known := engines[to]
-			var errs []error
-			switch {
-			case to == "":
-				errs = append(errs, faulty("--to is missing", "choose an engine: --to "+strings.Join(engineNames(), " or --to ")))
-			case !known:
-				errs = append(errs, faulty(fmt.Sprintf("--to: engine %q is unknown", to), "choose one of "+strings.Join(engineNames(), ", ")))
-			}
-			if accelerator != export.CUDA && accelerator != export.CPU {
-				errs = append(errs, faulty(fmt.Sprintf("--accelerator: %q is unknown", accelerator), "choose cuda or cpu"))
-			}
+			var f faults
+			f.add(to == "", "choose an engine: --to "+strings.Join(engineNames(), " or --to "), "--to is missing")
+			f.add(to != "" && !known, "choose one of "+strings.Join(engineNames(), ", "), "--to: engine %q is unknown", to)
+			f.add(accelerator != export.CUDA && accelerator != export.CPU, "choose cuda or cpu", "--accelerator: %q is unknown", accelerator)
 			for _, only := range []struct{ flag, engine string }{{"module", "torchrec"}, {"accelerator", "torchrec"}, {"python", "hugectr"}} {
-				if known && flags.Changed(only.flag) && to != only.engine {
-					errs = append(errs, faulty(fmt.Sprintf("--%s is for %s, not for %s", only.flag, only.engine, to), "leave it out"))
-				}
+				f.add(known && flags.Changed(only.flag) && to != only.engine, "leave it out", "--%s is for %s, not for %s", only.flag, only.engine, to)
 			}
-			if len(errs) > 0 {
-				return input.Join(errs...)
+			if err := f.err(); err != nil {
+				return err
 			}
 			if err := a.checkOutput(output, args[0]); err != nil {
 				return err

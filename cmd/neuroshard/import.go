@@ -45,10 +45,7 @@ If the file states no cluster, flags do, as in plan.`,
   neuroshard diff theirs.json ours.json`,
 		Args: exactArgs("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if c.output == standardOutput && c.json {
-				return bothToStandardOutput()
-			}
-			if err := noReport("all-devices", c.allDevices && c.output == standardOutput); err != nil {
+			if err := checkOutputs(c.output, c.json, map[string]bool{"all-devices": c.allDevices}); err != nil {
 				return err
 			}
 			return c.run(cmd.Context(), args[0])

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/cost/modelfile"
@@ -38,17 +40,15 @@ const standardOutput = "-"
 // empty.
 func toStandardOutput(path string) bool { return path == "" || path == standardOutput }
 
-// bothToStandardOutput is the error of --json with --output -.
-func bothToStandardOutput() error {
-	return faulty("--json and --output - both go to standard output", "name a file for the plan, or leave --json out")
-}
-
-// noReport refuses a flag that changes a report, where standard output has the plan in its place.
-func noReport(flag string, given bool) error {
-	if !given {
-		return nil
+// checkOutputs refuses --json with --output -, and flags that change a report if the plan takes its
+// place.
+func checkOutputs(output string, json bool, ofReport map[string]bool) error {
+	var f faults
+	f.add(output == standardOutput && json, "name a file for the plan, or leave --json out", "--json and --output - both go to standard output")
+	for _, name := range slices.Sorted(maps.Keys(ofReport)) {
+		f.add(output == standardOutput && ofReport[name], "name a file for the plan, or leave --"+name+" out", "--%s: --output - prints the plan in place of the report", name)
 	}
-	return faulty(fmt.Sprintf("--%s: --output - prints the plan in place of the report", flag), fmt.Sprintf("name a file for the plan, or leave --%s out", flag))
+	return f.err()
 }
 
 // checkTrained refuses, before a training, a folder that holds something else than an earlier

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -400,51 +401,36 @@ func (p *planCommand) printTables(result *neuroshard.Result, of *problem.Problem
 	return report.Tables(p.stdout, result.Plan, other, o)
 }
 
-// check reports all flags with values that are out of range.
+// check reports all flags with values that are out of range, or that others contradict.
 func (p *planCommand) check() error {
-	var errs []error
-	for _, f := range []struct {
-		name         string
-		value, least int
-	}{
-		{"workers", p.search.Workers, 0},
-		{"steps", p.search.Steps, 1},
-		{"beam", p.search.Beam, 1},
-		{"candidates", p.search.Candidates, 1},
-		{"grid", p.search.Grid, 1},
-		{"max-evaluations", int(p.search.MaxEvaluations), 0},
-		{"samples", p.search.Samples, 0},
-	} {
-		if f.value < f.least && p.given(f.name) {
-			errs = append(errs, faulty(fmt.Sprintf("--%s: %d is below %d", f.name, f.value, f.least), "leave the flag out for the default"))
-		}
+	var f faults
+	f.below(0, map[string]int{"workers": p.search.Workers, "max-evaluations": int(p.search.MaxEvaluations), "samples": p.search.Samples})
+	beam := map[string]int{"steps": p.search.Steps, "beam": p.search.Beam, "candidates": p.search.Candidates, "grid": p.search.Grid}
+	maps.DeleteFunc(beam, func(name string, _ int) bool { return !p.given(name) })
+	f.below(1, beam)
+	f.add(p.search.Budget < 0, "leave the flag out for the default", "--budget: %v is negative", p.search.Budget)
+	f.add(p.cluster.autoReplicas && len(p.compared.given) > 0, "state the number, such as --replicas 2, or leave --compare-plan out", "--replicas auto: --compare-plan needs a stated number of sharding groups")
+	return f.err(p.checkMethod(), p.checkFrom(), checkMeasure(p), checkOutputs(p.output, p.json, map[string]bool{"tables": p.tables, "all-devices": p.allDevices}))
+}
+
+// checkMethod reports the flags that the method ignores.
+func (p *planCommand) checkMethod() error {
+	var f faults
+	method := search.Method(p.method)
+	f.add(p.given("sharding-types") && !slices.Equal(p.types.options(), search.Columns()) && method != search.Default,
+		fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default), "--sharding-types: method %s places tables in slices of columns only", method)
+	for _, name := range []string{"steps", "beam", "candidates", "grid"} {
+		f.add(method != search.Paper && p.given(name), fmt.Sprintf("leave the flag out, or plan with --method %s", search.Paper), "--%s: method %s runs no beam search", name, method)
 	}
-	if p.given("sharding-types") && !slices.Equal(p.types.options(), search.Columns()) && search.Method(p.method) != search.Default {
-		errs = append(errs, faulty(fmt.Sprintf("--sharding-types: method %s places tables in slices of columns only", search.Method(p.method)), fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default)))
-	}
-	if p.cluster.autoReplicas && len(p.compared.given) > 0 {
-		errs = append(errs, faulty("--replicas auto: --compare-plan needs a stated number of sharding groups", "state the number, such as --replicas 2, or leave --compare-plan out"))
-	}
-	errs = append(errs, p.checkBeam(), p.checkBudgets(), p.checkFrom(), checkMeasure(p))
-	switch method := search.Method(p.method); {
-	case method.Learned() && p.policy == "":
-		errs = append(errs, faulty(fmt.Sprintf("--method %s needs --policy", method), fmt.Sprintf("train a policy with: neuroshard train-policy --method %s -o FOLDER", method)))
-	case !method.Learned() && p.policy != "":
-		errs = append(errs, faulty(fmt.Sprintf("--policy: method %s takes no policy", method), "plan with --method "+strings.Join(learned(), " or --method ")))
-	}
-	if p.search.Samples != 0 && !search.Method(p.method).Learned() {
-		errs = append(errs, faulty(fmt.Sprintf("--samples: method %s draws no rollouts", search.Method(p.method)), "leave the flag out, or plan with --method "+strings.Join(learned(), " or --method ")))
-	}
-	if p.output == standardOutput && p.json {
-		errs = append(errs, bothToStandardOutput())
-	}
-	if p.output == standardOutput {
-		errs = append(errs, noReport("tables", p.tables), noReport("all-devices", p.allDevices))
-	}
-	if p.search.Budget < 0 {
-		errs = append(errs, faulty(fmt.Sprintf("--budget: %v is negative", p.search.Budget), "leave the flag out for the default"))
-	}
-	return input.Join(errs...)
+	single := slices.Contains(search.Baselines(), method) && p.from == ""
+	searching := fmt.Sprintf("leave the flag out, or plan with --method %s or --method %s", search.NeuroShard, search.Paper)
+	f.add((single || method == search.HugeCTR) && p.given("max-evaluations"), searching, "--max-evaluations: method %s tries a single placement", method)
+	f.add(single && p.given("budget"), searching, "--budget: method %s tries a single placement", method)
+	trained := "leave the flag out, or plan with --method " + strings.Join(learned(), " or --method ")
+	f.add(method.Learned() && p.policy == "", fmt.Sprintf("train a policy with: neuroshard train-policy --method %s -o FOLDER", method), "--method %s needs --policy", method)
+	f.add(!method.Learned() && p.policy != "", trained, "--policy: method %s takes no policy", method)
+	f.add(!method.Learned() && p.search.Samples != 0, trained, "--samples: method %s draws no rollouts", method)
+	return f.err()
 }
 
 // checkFrom reports the flags that a search from an old plan does not use.
@@ -452,51 +438,12 @@ func (p *planCommand) checkFrom() error {
 	if p.from == "" {
 		return nil
 	}
-	var errs []error
-	if p.cluster.autoReplicas {
-		errs = append(errs, faulty("--replicas auto: --from needs a stated number of sharding groups", "state the number of the old plan, or leave --from out"))
-	}
+	var f faults
+	f.add(p.cluster.autoReplicas, "state the number of the old plan, or leave --from out", "--replicas auto: --from needs a stated number of sharding groups")
 	for _, name := range []string{"method", "steps", "beam", "candidates", "grid", "max-evaluations", "budget", "policy", "samples"} {
-		if p.given(name) && (name != "method" || search.Method(p.method) != search.Default) {
-			errs = append(errs, faulty(fmt.Sprintf("--%s: a search from an old plan does not use it", name), "leave --"+name+" or --from out"))
-		}
+		f.add(p.given(name) && (name != "method" || search.Method(p.method) != search.Default), "leave --"+name+" or --from out", "--%s: a search from an old plan does not use it", name)
 	}
-	return input.Join(errs...)
-}
-
-// checkBeam reports the flags of the beam search, if the method runs none.
-func (p *planCommand) checkBeam() error {
-	var errs []error
-	method := search.Method(p.method)
-	for _, name := range []string{"steps", "beam", "candidates", "grid"} {
-		if method != search.Paper && p.given(name) {
-			errs = append(errs, faulty(fmt.Sprintf("--%s: method %s runs no beam search", name, method), fmt.Sprintf("leave the flag out, or plan with --method %s", search.Paper)))
-		}
-	}
-	return input.Join(errs...)
-}
-
-// checkBudgets reports the budgets that the method ignores: the baselines try one
-// placement, and hugectr estimates one.
-func (p *planCommand) checkBudgets() error {
-	if p.from != "" {
-		return nil // checkFrom reports them
-	}
-	var errs []error
-	method := search.Method(p.method)
-	report := func(name, why string) {
-		if p.given(name) {
-			errs = append(errs, faulty(fmt.Sprintf("--%s: method %s %s", name, method, why), fmt.Sprintf("leave the flag out, or plan with --method %s or --method %s", search.NeuroShard, search.Paper)))
-		}
-	}
-	switch {
-	case slices.Contains(search.Baselines(), method):
-		report("max-evaluations", "tries a single placement")
-		report("budget", "tries a single placement")
-	case method == search.HugeCTR:
-		report("max-evaluations", "estimates the cost of a single placement")
-	}
-	return input.Join(errs...)
+	return f.err()
 }
 
 // failureJSON is what --json prints if nothing fits.

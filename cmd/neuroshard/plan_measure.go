@@ -15,7 +15,6 @@ import (
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/search"
 )
 
@@ -52,23 +51,18 @@ func checkMeasure(p *planCommand) error {
 		}
 		return nil
 	}
-	var errs []error
-	add := func(wrong bool, hint, format string, args ...any) {
-		if wrong {
-			errs = append(errs, faulty("--measure: "+fmt.Sprintf(format, args...), hint))
-		}
-	}
-	add(m.finalists < 2 || m.finalists > mostFinalists, "leave the flag out to measure nothing", "%d finalists are not between 2 and %d", m.finalists, mostFinalists)
-	add(m.rounds < verify.LeastRounds || m.rounds > mostRuns, "state a number in this range, such as --runs 12; a test of fewer cannot tell finalists apart", "--runs %d is not between %d and %d", m.rounds, verify.LeastRounds, mostRuns)
-	add(search.Method(p.method) != search.Default, fmt.Sprintf("leave --measure out, or plan with --method %s", search.Default), "method %s has no finalists", search.Method(p.method))
-	add(p.from != "", "leave --measure or --from out", "a search from an old plan has no finalists")
-	add(p.cluster.autoReplicas || p.cluster.stated.Has("replicas") && p.cluster.stated["replicas"] != "1", "leave --replicas or --measure out", "a backend runs the devices of one sharding group")
+	var f faults
+	f.add(m.finalists < 2 || m.finalists > mostFinalists, "leave the flag out to measure nothing", "--measure: %d finalists are not between 2 and %d", m.finalists, mostFinalists)
+	f.add(m.rounds < verify.LeastRounds || m.rounds > mostRuns, "state a number in this range, such as --runs 12; a test of fewer cannot tell finalists apart", "--measure: --runs %d is not between %d and %d", m.rounds, verify.LeastRounds, mostRuns)
+	f.add(search.Method(p.method) != search.Default, fmt.Sprintf("leave --measure out, or plan with --method %s", search.Default), "--measure: method %s has no finalists", search.Method(p.method))
+	f.add(p.from != "", "leave --measure or --from out", "--measure: a search from an old plan has no finalists")
+	f.add(p.cluster.autoReplicas || p.cluster.stated.Has("replicas") && p.cluster.stated["replicas"] != "1", "leave --replicas or --measure out", "--measure: a backend runs the devices of one sharding group")
 	joint := p.given("sharding-types") && slices.ContainsFunc(p.types.options(), problem.ShardingType.Joint)
-	add(joint, "leave --sharding-types out, or state table_wise,column_wise", "a backend runs tables that are whole or cut by columns only")
+	f.add(joint, "leave --sharding-types out, or state table_wise,column_wise", "--measure: a backend runs tables that are whole or cut by columns only")
 	if m.backend.name == backendSimulated {
-		return input.Join(errs...) // the profile is that of the cluster, which is not read yet
+		return f.err() // the profile is that of the cluster, which is not read yet
 	}
-	return input.Join(append(errs, asInput(m.backend.check("plan")))...)
+	return f.err(asInput(m.backend.check("plan")))
 }
 
 // startMeasure starts the backend that finalists are run on, for the devices of the problem. The caller

@@ -192,20 +192,12 @@ func (r *replanCommand) remaining(old *plan.Plan) (*input.Cluster, []int, error)
 // checkReplan reports the flags with values that are out of range, or that contradict each
 // other.
 func (r *replanCommand) checkReplan() error {
-	var errs []error
-	add := func(wrong bool, message, hint string) {
-		if wrong {
-			errs = append(errs, faulty(message, hint))
-		}
-	}
-	add(r.given("max-bytes") && r.given("price"), "--max-bytes and --price do not go together: one limits the moved bytes, the other prices them", "leave one of them out")
-	add(r.given("price") && (!(r.price >= 0) || math.IsInf(r.price, 0)), fmt.Sprintf("--price: %v is not a number of at least 0", r.price), "state the ms of cost that moving one GB must save, such as 0.05")
-	add(r.given("horizon") && r.horizon < 1, fmt.Sprintf("--horizon: %d is below 1", r.horizon), "state the steps still to be trained, or leave the flag out")
-	add(r.search.Workers < 0, fmt.Sprintf("--workers: %d is below 0", r.search.Workers), "leave the flag out for the default")
-	if r.output == standardOutput && r.json {
-		errs = append(errs, bothToStandardOutput())
-	}
-	return input.Join(errs...)
+	var f faults
+	f.add(r.given("max-bytes") && r.given("price"), "leave one of them out", "--max-bytes and --price do not go together: one limits the moved bytes, the other prices them")
+	f.add(r.given("price") && (!(r.price >= 0) || math.IsInf(r.price, 0)), "state the ms of cost that moving one GB must save, such as 0.05", "--price: %v is not a number of at least 0", r.price)
+	f.add(r.given("horizon") && r.horizon < 1, "state the steps still to be trained, or leave the flag out", "--horizon: %d is below 1", r.horizon)
+	f.add(r.search.Workers < 0, "leave the flag out for the default", "--workers: %d is below 0", r.search.Workers)
+	return f.err(checkOutputs(r.output, r.json, nil))
 }
 
 // options returns the options of the search.

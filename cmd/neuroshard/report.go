@@ -133,36 +133,25 @@ func explainedNames() []string {
 
 // check reports everything that is wrong with the command line.
 func (r *reportCommand) check(args []string) error {
-	var errs []error
-	add := func(wrong bool, message, hint string) {
-		if wrong {
-			errs = append(errs, faulty(message, hint))
-		}
-	}
+	var f faults
 	noPlan := len(args) == 0 && r.replan == ""
-	add(noPlan && r.sweep == "", "report: PLAN is missing", "name a plan file, a re-plan (--replan FILE) or a sweep (--sweep FILE)")
-	add(noPlan && r.sweep != "" && r.tables != "", "--tables: no plan is named", "name a plan of these tables, or leave --tables out")
+	f.add(noPlan && r.sweep == "", "name a plan file, a re-plan (--replan FILE) or a sweep (--sweep FILE)", "report: PLAN is missing")
+	f.add(noPlan && r.sweep != "" && r.tables != "", "name a plan of these tables, or leave --tables out", "--tables: no plan is named")
 	if r.tables == "" {
 		for _, name := range []string{"model", "alternatives", "compare-plan", "dense", "stack", "step", "step-plan", "loader", "price"} {
-			add(r.cluster.set.Changed(name), "--"+name+" needs --tables", "add --tables with the tables that were planned, a file or workload:NAME")
+			f.add(r.cluster.set.Changed(name), "add --tables with the tables that were planned, a file or workload:NAME", "--%s needs --tables", name)
 		}
 	}
-	if r.alternatives != "" && !slices.Contains(explainedNames(), r.alternatives) {
-		errs = append(errs, faulty(fmt.Sprintf("--alternatives: %q is none of %s", r.alternatives, strings.Join(explainedNames(), ", ")), ""))
-	}
-	files := append(slices.Clone(args), r.tables, r.replan, r.sweep)
+	f.add(r.alternatives != "" && !slices.Contains(explainedNames(), r.alternatives), "", "--alternatives: %q is none of %s", r.alternatives, strings.Join(explainedNames(), ", "))
 	if r.model != "" && formulasOf(r.model) == nil {
-		if err := unknownRelease(r.model); err != nil {
-			errs = append(errs, err)
-		} else if err := checkFolder(r.model); err != nil {
-			errs = append(errs, faulty("--model: "+err.Error(), "make a model with: neuroshard train"))
-		}
+		_, err := r.loadModel(r.model)
+		f = append(f, asInput(err))
 	}
 	_, terminal := r.env.terminal(r.stdout.to)
-	add(toStandardOutput(r.output) && terminal, "report: a page is not for a terminal", "name a file: -o plan.html, and open it in a browser")
-	errs = append(errs, r.compared.load(r.app))
-	files = append(files, r.compared.files...)
-	return input.Join(append(errs, r.checkOutput(r.output, append(files, r.model, r.cluster.step.dense, r.cluster.step.stack, r.cluster.step.with)...))...)
+	f.add(toStandardOutput(r.output) && terminal, "name a file: -o plan.html, and open it in a browser", "report: a page is not for a terminal")
+	f = append(f, r.compared.load(r.app))
+	files := append(append(slices.Clone(args), r.compared.files...), r.tables, r.replan, r.sweep, r.model, r.cluster.step.dense, r.cluster.step.stack, r.cluster.step.with)
+	return f.err(r.checkOutput(r.output, files...))
 }
 
 // read reads the plans, the re-plan and the sweep, and reports the errors of all of them.

@@ -20,7 +20,6 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/net/netutil"
 
-	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/service"
 	"github.com/neuroshard/neuroshard/service/store"
 	"github.com/neuroshard/neuroshard/unit"
@@ -166,67 +165,42 @@ func (s *serveCommand) serve(ctx context.Context, serving *service.Service, list
 
 // check reports flags that are out of range or contradict each other, and returns the token.
 func (s *serveCommand) check() (token string, err error) {
-	var errs []error
-	add := func(wrong bool, message, hint string) {
-		if wrong {
-			errs = append(errs, faulty(message, hint))
-		}
-	}
-	add(s.data == "", "--data is missing", "name the folder of the plans; it is made if it does not exist")
-	add((s.tlsCert == "") != (s.tlsKey == ""), "--tls-cert and --tls-key go together", "give both, or none of them")
-	add(s.grace < 0, fmt.Sprintf("--grace: %v is below 0", s.grace), "leave the flag out for the default")
-	errs = append(errs, s.checkLimits()...)
-	add(slices.ContainsFunc(s.hosts, isBlank), "--allow-host: a name is empty", "write names with a comma between each two: --allow-host plans.example,planner")
-	add(s.log != "text" && s.log != "json" && s.log != "none", fmt.Sprintf("--log: %q is none of text, json and none", s.log), "")
+	var f faults
+	f.add(s.data == "", "name the folder of the plans; it is made if it does not exist", "--data is missing")
+	f.add((s.tlsCert == "") != (s.tlsKey == ""), "give both, or none of them", "--tls-cert and --tls-key go together")
+	f.add(s.grace < 0, "leave the flag out for the default", "--grace: %v is below 0", s.grace)
+	f.add(slices.ContainsFunc(s.hosts, isBlank), "write names with a comma between each two: --allow-host plans.example,planner", "--allow-host: a name is empty")
+	f.add(s.log != "text" && s.log != "json" && s.log != "none", "", "--log: %q is none of text, json and none", s.log)
 	local, err := loopback(s.listen)
 	if err != nil {
-		errs = append(errs, faulty("--listen: "+err.Error(), "write an address and a port, such as 127.0.0.1:7878"))
+		f.add(true, "write an address and a port, such as 127.0.0.1:7878", "--listen: %v", err)
 	}
-	add(err == nil && !local && s.tokenFile == "", fmt.Sprintf("--listen: other machines can reach %s, and no token is set", s.listen), "add --token-file FILE, or listen on 127.0.0.1")
+	f.add(err == nil && !local && s.tokenFile == "", "add --token-file FILE, or listen on 127.0.0.1", "--listen: other machines can reach %s, and no token is set", s.listen)
+	err = nil
 	if s.tokenFile != "" {
-		if token, err = s.readToken(); err != nil {
-			errs = append(errs, err)
-		}
+		token, err = s.readToken()
 	}
-	return token, input.Join(errs...)
+	return token, f.err(err, s.checkLimits())
 }
 
 func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
 
 // checkLimits reports limits that are 0 or less. A limit of 0 in service.Limits and in store.Keep
 // stands for the default, which is not what a user means who writes 0.
-func (s *serveCommand) checkLimits() []error {
+func (s *serveCommand) checkLimits() error {
+	const hint = "leave the flag out for the default"
 	l := &s.limits
-	var errs []error
-	add := func(wrong bool, name, message string) {
-		if wrong {
-			errs = append(errs, faulty("--"+name+": "+message, "leave the flag out for the default"))
-		}
+	var f faults
+	f.below(1, map[string]int{
+		"max-tables": l.Tables, "max-devices": l.Devices, "max-cells": l.Cells, "max-streams": l.Streams, "max-connections": s.connections, "keep": s.keep,
+		"max-body": int(s.maxBody), "max-memory": int(s.maxMemory), "max-data": int(s.maxData),
+	})
+	if s.passed.Changed("concurrency") {
+		f.below(1, map[string]int{"concurrency": l.Concurrency})
 	}
-	for _, n := range []struct {
-		name  string
-		value int
-	}{
-		{"max-tables", l.Tables},
-		{"max-devices", l.Devices},
-		{"max-cells", l.Cells},
-		{"concurrency", l.Concurrency},
-		{"max-streams", l.Streams},
-		{"max-connections", s.connections},
-		{"keep", s.keep},
-	} {
-		unset := n.value == 0 && !s.passed.Changed(n.name) // the default of --concurrency
-		add(n.value < 1 && !unset, n.name, fmt.Sprintf("%d is below 1", n.value))
-	}
-	for _, n := range []struct {
-		name  string
-		value size
-	}{{"max-body", s.maxBody}, {"max-memory", s.maxMemory}, {"max-data", s.maxData}} {
-		add(n.value < 1, n.name, "the size is 0")
-	}
-	add(l.Queue < 0, "queue", fmt.Sprintf("%d is below 0", l.Queue))
-	add(l.Time <= 0, "time-limit", fmt.Sprintf("%v is not above 0", l.Time))
-	return errs
+	f.add(l.Queue < 0, hint, "--queue: %d is below 0", l.Queue)
+	f.add(l.Time <= 0, hint, "--time-limit: %v is not above 0", l.Time)
+	return f.err()
 }
 
 // loopback reports whether only programs of this machine reach an address.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -93,27 +94,18 @@ func (s *sweepOutput) register(cmd *cobra.Command) {
 
 // check reports outputs that cannot be written, or that are inputs.
 func (s *sweepOutput) check(inputs ...string) error {
-	var errs []error
-	if s.by != "" && s.by != string(sweep.BySpeed) && s.by != string(sweep.ByCost) {
-		errs = append(errs, faulty(fmt.Sprintf("--by: %q is neither speed nor cost", s.by), ""))
-	}
-	if s.csv == standardOutput && s.json {
-		errs = append(errs, faulty("--json and --csv - both go to standard output", "name a file for the CSV, or leave --json out"))
-	}
-	for _, flag := range []struct{ name, path string }{{"output", s.output}, {"plot", s.plot}} {
-		if flag.path == standardOutput {
-			errs = append(errs, faulty(fmt.Sprintf("--%s: standard output is for the report", flag.name), "name a file"))
-		}
-	}
-	files := []struct{ name, path string }{{"output", s.output}, {"csv", s.csv}, {"plot", s.plot}}
+	var f faults
+	f.add(s.by != "" && s.by != string(sweep.BySpeed) && s.by != string(sweep.ByCost), "", "--by: %q is neither speed nor cost", s.by)
+	f.add(s.csv == standardOutput && s.json, "name a file for the CSV, or leave --json out", "--json and --csv - both go to standard output")
+	files := []struct{ name, path string }{{"output", s.output}, {"plot", s.plot}, {"csv", s.csv}}
 	for i, flag := range files {
+		f.add(flag.path == standardOutput && flag.name != "csv", "name a file", "--%s: standard output is for the report", flag.name)
 		for _, other := range files[:i] {
-			if !toStandardOutput(flag.path) && !toStandardOutput(other.path) && samePath(other.path, flag.path) {
-				errs = append(errs, faulty(fmt.Sprintf("--%s and --%s name the same file %s", other.name, flag.name, flag.path), "name two files"))
-			}
+			same := !toStandardOutput(flag.path) && filepath.Clean(flag.path) == filepath.Clean(other.path)
+			f.add(same, "name two files", "--%s and --%s name the same file %s", other.name, flag.name, flag.path)
 		}
 	}
-	if err := input.Join(errs...); err != nil {
+	if err := f.err(); err != nil {
 		return err
 	}
 	for _, path := range []string{s.output, s.csv, s.plot} {
@@ -365,32 +357,19 @@ func (s *sweepCommand) why(err error) (reason, remedy string) {
 
 // checkFlags reports flags that are out of range, or do not go together.
 func (s *sweepCommand) checkFlags() error {
-	var errs []error
-	if s.workers < 0 {
-		errs = append(errs, faulty(fmt.Sprintf("--workers: %d is below 0", s.workers), "leave the flag out for the default"))
+	var f faults
+	f.add(s.workers < 0, "leave the flag out for the default", "--workers: %d is below 0", s.workers)
+	f.add(s.evaluations < 0, "leave the flag out for the default", "--max-evaluations: %d is below 0", s.evaluations)
+	f.add(s.part.Count > 0 && s.output == "", "name a file for the part, and join the files with: neuroshard sweep join FILES", "--part needs --output")
+	f.add(s.spot && s.prices == "", "name a file with the prices of spot instances", "--spot needs --prices FILE")
+	f.add(s.by == string(sweep.ByCost) && s.prices == "" && s.cluster.topology == "", "add --prices with a price of one device for an hour, or a file", "--by cost needs prices")
+	measured := s.set.Changed("step")
+	if measured && !s.set.Changed("step-plan") {
+		f = append(f, measuredOf())
 	}
-	if s.evaluations < 0 {
-		errs = append(errs, faulty(fmt.Sprintf("--max-evaluations: %d is below 0", s.evaluations), "leave the flag out for the default"))
-	}
-	if s.part.Count > 0 && s.output == "" {
-		errs = append(errs, faulty("--part needs --output", "name a file for the part, and join the files with: neuroshard sweep join FILES"))
-	}
-	if s.spot && s.prices == "" {
-		errs = append(errs, faulty("--spot needs --prices FILE", "name a file with the prices of spot instances"))
-	}
-	if s.by == string(sweep.ByCost) && s.prices == "" && s.cluster.topology == "" {
-		errs = append(errs, faulty("--by cost needs prices", "add --prices with a price of one device for an hour, or a file"))
-	}
-	if s.set.Changed("step") && !s.set.Changed("step-plan") {
-		errs = append(errs, measuredOf())
-	}
-	if s.cluster.step.with == "-" {
-		errs = append(errs, faulty("--step-plan: a sweep reads the plan for each cell, and standard input only once", "name a file"))
-	}
-	if s.set.Changed("step") && (len(s.scales) > 0 || len(s.precisions) > 0) {
-		errs = append(errs, faulty("--step contradicts --scale and --precision: the measured step is one of the tables as they are", "leave one of them out"))
-	}
-	return input.Join(errs...)
+	f.add(s.cluster.step.with == standardOutput, "name a file", "--step-plan: a sweep reads the plan for each cell, and standard input only once")
+	f.add(measured && (len(s.scales) > 0 || len(s.precisions) > 0), "leave one of them out", "--step contradicts --scale and --precision: the measured step is one of the tables as they are")
+	return f.err()
 }
 
 // measuredOf is the error of a measured step without its plan: in plan it is one of the plan

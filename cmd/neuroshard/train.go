@@ -97,43 +97,23 @@ the default samples and seed; the same command on the same build gives the same 
 
 // check reports flags that are missing, wrong or do not go together.
 func (f *trainFlags) check(args []string) error {
-	set := f.cmd.Flags()
-	switch {
-	case len(args) == 0 && f.profile == "":
-		return usagef("give a dataset that collect wrote, or train on times of the simulated device: --simulate a100-80", "train: DATASET or --simulate is missing")
-	case len(args) == 1 && f.profile != "":
-		return usagef("leave one of them out", "train: a DATASET and --simulate do not go together")
-	case f.out == "" && !f.curve:
-		return usagef("name the folder of the model: -o model", "train: --output is missing")
-	case len(args) == 0 && f.comm != "":
-		return usagef("--comm is for samples of a dataset", "train: --comm and --simulate do not go together")
-	case f.opt.Train.Ensemble < 1:
-		return usagef("", "train: --ensemble %d is below 1", f.opt.Train.Ensemble)
-	case set.Changed("epochs") && f.opt.Train.Epochs < 1:
-		return usagef("leave it out for the default", "train: --epochs %d is below 1", f.opt.Train.Epochs)
-	case f.opt.Samples < lab.MinSamples || f.opt.CommSamples < lab.MinSamples:
-		return usagef("", "train: --samples %d, --comm-samples %d: at least %d groups and %d all-to-alls are needed",
-			f.opt.Samples, f.opt.CommSamples, lab.MinSamples, lab.MinSamples)
-	case len(args) == 1 && set.Changed("samples"):
-		return usagef("a dataset has a fixed number of samples", "train: --samples goes with --simulate")
-	case len(args) == 1 && set.Changed("comm-samples") && f.comm != simulatedComm:
-		return usagef("a dataset has a fixed number of samples", "train: --comm-samples goes with --simulate")
+	set, of := f.cmd.Flags(), len(args) == 1
+	const fixed = "a dataset has a fixed number of samples"
+	var all faults
+	all.add(!of && f.profile == "", "give a dataset that collect wrote, or train on times of the simulated device: --simulate a100-80", "train: DATASET or --simulate is missing")
+	all.add(of && f.profile != "", "leave one of them out", "train: a DATASET and --simulate do not go together")
+	all.add(f.out == "" && !f.curve, "name the folder of the model: -o model", "train: --output is missing")
+	all.add(!of && f.comm != "", "--comm is for samples of a dataset", "train: --comm and --simulate do not go together")
+	all.below(1, map[string]int{"ensemble": f.opt.Train.Ensemble})
+	if set.Changed("epochs") {
+		all.below(1, map[string]int{"epochs": f.opt.Train.Epochs})
 	}
-	return f.checkOutputs()
-}
-
-// checkOutputs refuses outputs that could not be written after the training.
-func (f *trainFlags) checkOutputs() error {
-	if info, err := os.Stat(f.out); f.out != "" && err == nil && !info.IsDir() {
-		return usagef("name a folder", "train: --output: %s is a file", f.out)
-	}
-	if f.scatterPlot == "" {
-		return nil
-	}
-	if info, err := os.Stat(filepath.Dir(f.scatterPlot)); err != nil || !info.IsDir() {
-		return usagef("choose a file that can be written", "train: --scatter: there is no folder %s", filepath.Dir(f.scatterPlot))
-	}
-	return nil
+	all.below(lab.MinSamples, map[string]int{"samples": f.opt.Samples, "comm-samples": f.opt.CommSamples})
+	all.add(of && set.Changed("samples"), fixed, "train: --samples goes with --simulate")
+	all.add(of && set.Changed("comm-samples") && f.comm != simulatedComm, fixed, "train: --comm-samples goes with --simulate")
+	info, err := os.Stat(f.out)
+	all.add(err == nil && !info.IsDir(), "name a folder", "train: --output: %s is a file", f.out)
+	return all.err(asInput(checkWritable(f.scatterPlot)))
 }
 
 // trainingProgress returns a function that shows the progress of a training on the bar.

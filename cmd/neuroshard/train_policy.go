@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -174,52 +173,27 @@ func (f *trainPolicyFlags) checkBackend() error {
 }
 
 // check reports all flags that are missing or wrong.
-func (f *trainPolicyFlags) check() error {
-	var errs []error
-	if marked, wrong := errors.AsType[*exitError](f.checkBackend()); wrong {
-		errs = append(errs, faulty(marked.Error(), marked.hint))
-	}
-	if !search.Method(f.opt.Method).Learned() {
-		what := fmt.Sprintf("--method %q is not learned", f.opt.Method)
-		if f.opt.Method == "" {
-			what = "--method is missing"
-		}
-		errs = append(errs, faulty("train-policy: "+what, "choose --method "+strings.Join(learned(), " or --method ")))
-	}
-	if f.output == "" {
-		errs = append(errs, faulty("train-policy: --output is missing", "name the folder of the policy: -o policy"))
-	} else if info, err := os.Stat(f.output); err == nil && !info.IsDir() {
-		errs = append(errs, faulty("train-policy: --output: "+f.output+" is a file", "name a folder"))
-	}
-	if f.memory == 0 {
-		errs = append(errs, faulty("--memory: 0 leaves no room for tables", "leave the flag out for the default"))
-	}
-	for _, n := range []struct {
-		name         string
-		value, least int
-	}{
-		{"tables", f.opt.Tasks.Tables, 2},
-		{"devices", f.opt.Tasks.Devices, 1},
-		{"tasks", f.opt.Count, 1},
-		{"test-tasks", f.opt.TestCount, 1},
-		{"iterations", f.opt.Iterations, 1},
-		{"decisions", f.opt.Decisions, 1},
-		{"workers", f.opt.Workers, 0},
-		{"max-dim", f.opt.Tasks.MaxDim, 0},
-	} {
-		if n.value < n.least {
-			errs = append(errs, faulty(fmt.Sprintf("--%s: %d is below %d", n.name, n.value, n.least), "leave the flag out for the default"))
-		}
-	}
+func (p *trainPolicyFlags) check() error {
+	f := faults{asInput(p.checkBackend())}
+	f.add(p.opt.Method == "", chooseLearned(), "train-policy: --method is missing")
+	f.add(p.opt.Method != "" && !search.Method(p.opt.Method).Learned(), chooseLearned(), "train-policy: --method %q is not learned", p.opt.Method)
+	f.add(p.output == "", "name the folder of the policy: -o policy", "train-policy: --output is missing")
+	info, err := os.Stat(p.output)
+	f.add(err == nil && !info.IsDir(), "name a folder", "train-policy: --output: %s is a file", p.output)
+	f.add(p.memory == 0, "leave the flag out for the default", "--memory: 0 leaves no room for tables")
+	f.below(2, map[string]int{"tables": p.opt.Tasks.Tables})
+	f.below(1, map[string]int{"devices": p.opt.Tasks.Devices, "tasks": p.opt.Count, "test-tasks": p.opt.TestCount, "iterations": p.opt.Iterations, "decisions": p.opt.Decisions})
+	f.below(0, map[string]int{"workers": p.opt.Workers, "max-dim": p.opt.Tasks.MaxDim})
 	for _, own := range []struct{ name, method string }{
 		{"iterations", policy.DreamShard}, {"cost", policy.DreamShard}, {"reward", policy.AutoShard}, {"decisions", policy.AutoShard},
 	} {
-		if slices.Contains(learned(), f.opt.Method) && f.opt.Method != own.method && f.cmd.Flags().Changed(own.name) {
-			errs = append(errs, faulty(fmt.Sprintf("--%s is for method %s", own.name, own.method), "leave the flag out"))
-		}
+		f.add(slices.Contains(learned(), p.opt.Method) && p.opt.Method != own.method && p.cmd.Flags().Changed(own.name), "leave the flag out", "--%s is for method %s", own.name, own.method)
 	}
-	return input.Join(errs...)
+	return f.err()
 }
+
+// chooseLearned is the hint of a method that is not learned.
+func chooseLearned() string { return "choose --method " + strings.Join(learned(), " or --method ") }
 
 // command returns the command line that makes the policy again.
 func (f *trainPolicyFlags) command() string {
