@@ -91,7 +91,10 @@ func (v *view) head() {
 }
 
 // Fact is something that is said of a plan: its name, and a text without a full stop.
-type Fact struct{ Name, Text string }
+type Fact struct {
+	Name string `json:"name"`
+	Text string `json:"value"`
+}
 
 // Facts returns what a plan file says of itself: its engine, sharding types, operators and lane
 // rule where they are not the usual ones, what found it, what estimated it, and what its cost

@@ -184,7 +184,7 @@ func (s *replanner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) 
 	if err != nil {
 		return nil, err
 	}
-	document := page.Document{Tool: neuroshard.Version, Title: r.title(), Plans: []page.Plan{shown}, Replan: page.NewReplan(report.ReplanOf(found))}
+	document := page.Document{Tool: neuroshard.Version, Title: r.title(), Plans: []page.Plan{shown}, Replan: report.ReplanOf(found)}
 	if found.Before != nil {
 		document.Changes = page.Compare(found.Before, found.Result.Plan)
 	}

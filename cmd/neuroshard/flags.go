@@ -18,8 +18,13 @@ import (
 
 // complete offers a flag's values to the shell.
 func complete(cmd *cobra.Command, flag string, values func() []string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return values(), cobra.ShellCompDirectiveNoFileComp
+	completeBy(cmd, flag, func(string) ([]string, cobra.ShellCompDirective) { return values(), cobra.ShellCompDirectiveNoFileComp })
+}
+
+// completeBy offers what a function returns for the word that is begun.
+func completeBy(cmd *cobra.Command, flag string, offer func(word string) ([]string, cobra.ShellCompDirective)) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+		return offer(word)
 	})
 	if err != nil {
 		panic("neuroshard: " + err.Error())
@@ -29,7 +34,7 @@ func complete(cmd *cobra.Command, flag string, values func() []string) {
 // completeList offers a flag's values to the shell, and after a comma those that are
 // not in the list yet.
 func completeList(cmd *cobra.Command, flag string, values func() []string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	completeBy(cmd, flag, func(word string) ([]string, cobra.ShellCompDirective) {
 		list := word[:strings.LastIndexByte(word, ',')+1]
 		known := strings.Split(list, ",")
 		var offers []string
@@ -40,9 +45,6 @@ func completeList(cmd *cobra.Command, flag string, values func() []string) {
 		}
 		return offers, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	})
-	if err != nil {
-		panic("neuroshard: " + err.Error())
-	}
 }
 
 // size is a flag's value in bytes, with its unit: unit.ParseSize.

@@ -54,13 +54,10 @@ func checkRiskPenalty(penalty float64, model *cost.Model) error {
 
 // completeModel offers folders and TorchRec's formulas for --model.
 func completeModel(cmd *cobra.Command) {
-	err := cmd.RegisterFlagCompletionFunc("model", func(_ *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	completeBy(cmd, "model", func(word string) ([]string, cobra.ShellCompDirective) {
 		if word != "" && strings.HasPrefix(string(problem.TorchRec), word[:min(len(word), len(problem.TorchRec))]) {
 			return problem.TorchRecNames(), cobra.ShellCompDirectiveDefault
 		}
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	})
-	if err != nil {
-		panic("neuroshard: " + err.Error())
-	}
 }

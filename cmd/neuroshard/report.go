@@ -185,7 +185,7 @@ func (r *reportCommand) read(args []string) ([]onPage, *page.Document, error) {
 		d.Sweep = page.NewSweep(results)
 	}
 	if found != nil {
-		d.Replan = page.NewReplan(replanned)
+		d.Replan = replanned
 		if plans, err = withReplanned(plans, onPage{r.replan, found}); err != nil {
 			return nil, nil, err
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -113,18 +112,11 @@ func runVerify(ctx context.Context, a *app, v verification) error {
 		Repeats: v.runs, Fastest: v.backend.fastest, OnProgress: func(done, of int) { bar.at(done, of, "running the plan") },
 	})
 	bar.clear()
-	var device *verify.DeviceError
-	switch {
-	case errors.As(err, &device):
-		if ctx.Err() != nil {
-			return err
-		}
-		return bad(err, measuringHint(err))
-	case err != nil:
-		if ctx.Err() != nil {
-			return err
-		}
-		return bad(err, measuringHint(err))
+	if err != nil && ctx.Err() == nil {
+		err = bad(err, measuringHint(err))
+	}
+	if err != nil {
+		return err
 	}
 	if v.json {
 		return bad(report.VerifyJSON(a.stdout, result), "")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/internal/browser"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report/page"
 )
 
@@ -421,9 +422,9 @@ func TestHostileNames(t *testing.T) {
 		d.Changes.Tables[i].Name, d.Changes.Tables[i].What = hostile[i%len(hostile)], hostile[i%len(hostile)]
 	}
 	d.Replan, d.Sweep = stored(t, "replan.json").Replan, stored(t, "sweep.json").Sweep
-	d.Replan.Verdict, d.Replan.Lines = hostile[0], hostile
-	for i := range d.Replan.Points {
-		d.Replan.Points[i].Label = hostile[i%len(hostile)]
+	d.Replan.Verdict, d.Replan.Lines = replan.Verdict(hostile[0]), hostile
+	for i := range d.Replan.Curve {
+		d.Replan.Curve[i].Label = hostile[i%len(hostile)]
 	}
 	d.Sweep.Name = hostile[1]
 	for i := range d.Sweep.Cells {

@@ -25,8 +25,9 @@ type Document struct {
 	Plans []Plan `json:"plans"`
 	// Changes are what changes from the first plan to the second; nil with one plan.
 	Changes *Changes `json:"changes,omitempty"`
-	Replan  *Replan  `json:"replan,omitempty"`
-	Sweep   *Sweep   `json:"sweep,omitempty"`
+	// Replan is the answer of a re-plan, with its curve of cost against moved bytes.
+	Replan *report.ReplanObject `json:"replan,omitempty"`
+	Sweep  *Sweep               `json:"sweep,omitempty"`
 }
 
 // Plan is one plan, with its costs, its tables and its provenance.
@@ -45,9 +46,10 @@ type Plan struct {
 	Critical      Why        `json:"critical"`
 	Baselines     []Baseline `json:"baselines,omitempty"`
 	// Step is the whole training step; nil if it was not priced.
-	Step       *report.StepObject `json:"step,omitempty"`
-	Warnings   []string           `json:"warnings"`
-	Provenance Provenance         `json:"provenance"`
+	Step     *report.StepObject `json:"step,omitempty"`
+	Warnings []string           `json:"warnings"`
+	// Provenance says how the plan was made, in the order to show.
+	Provenance []report.Fact `json:"provenance"`
 	// Missing says what the page leaves out, and what to add to see it, a sentence each:
 	// "without the tables, the page has no ...; add --tables".
 	Missing []string `json:"missing,omitempty"`
@@ -169,15 +171,6 @@ type Baseline struct {
 	Wall   unit.Millis `json:"wall_ms,omitempty"`
 }
 
-// Provenance says how a plan was made, as name and value, in the order to show.
-type Provenance []Fact
-
-// Fact is a name and a value.
-type Fact struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
 // Changes are what changes from one plan to another.
 type Changes struct {
 	// Summary are sentences: costs, bytes moved, time of the transfer.
@@ -195,25 +188,6 @@ type TableChange struct {
 	Name  string     `json:"name"`
 	What  string     `json:"what"`
 	Moved unit.Bytes `json:"moved_bytes"`
-}
-
-// Replan is the curve of a re-plan: cost against moved bytes.
-type Replan struct {
-	Verdict string        `json:"verdict"`
-	Lines   []string      `json:"lines"`
-	Points  []ReplanPoint `json:"points"`
-	Chosen  int           `json:"chosen"`
-}
-
-// ReplanPoint is one plan of the curve.
-type ReplanPoint struct {
-	Label string      `json:"label"`
-	Moved unit.Bytes  `json:"moved_bytes"`
-	Cost  unit.Millis `json:"cost_ms"`
-	// Simulated is nil if the simulated device did not judge the point.
-	Simulated *unit.Millis `json:"simulated_ms"`
-	// PaysBack is the number of steps; nil if the move never pays back.
-	PaysBack *int64 `json:"pays_back_after_steps"`
 }
 
 // Sweep is the table and the plot of a sweep.

@@ -7,7 +7,7 @@
 //	           (judge.go)
 //	New        a plan as data (plan.go), with its tables and shards (tables.go)
 //	Compare    what changes between two plans (compare.go)
-//	NewReplan, NewSweep    a re-plan and a sweep as data (replan.go, sweep.go)
+//	NewSweep   a sweep as data (sweep.go)
 //	Write      the page as one file; Live and Assets are the page of the service
 //	           (write.go, shell.go)
 //

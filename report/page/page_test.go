@@ -73,7 +73,7 @@ func TestDocuments(t *testing.T) {
 		{"unpriced", one(t, page.Input{Name: "plan.json", Plan: unpriced()})},
 		{"formulas", one(t, page.Input{Name: "plan.json", Plan: formulas, Problem: p})},
 		{"two", two},
-		{"replan", &page.Document{Tool: "1.2.3", Plans: []page.Plan{}, Replan: page.NewReplan(replanned(t))}},
+		{"replan", &page.Document{Tool: "1.2.3", Plans: []page.Plan{}, Replan: replanned(t)}},
 		{"sweep", &page.Document{Tool: "1.2.3", Plans: []page.Plan{}, Sweep: page.NewSweep(swept())}},
 	}
 	var names []string

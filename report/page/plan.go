@@ -287,17 +287,14 @@ func (b *builder) missing() []string {
 const mostViolations = 3
 
 // provenance says how the plan was made.
-func (b *builder) provenance() Provenance {
+func (b *builder) provenance() []report.Fact {
 	p := b.plan.Provenance
-	all := Provenance{}
-	for _, f := range report.Facts(b.plan) {
-		all = append(all, Fact{f.Name, f.Text})
-	}
+	all := report.Facts(b.plan)
 	if p.Tool != "" {
-		all = append(all, Fact{"written by", p.Tool + " " + p.Version})
+		all = append(all, report.Fact{Name: "written by", Text: p.Tool + " " + p.Version})
 	}
 	if p.Input != "" {
-		all = append(all, Fact{"input", "SHA-256 " + p.Input})
+		all = append(all, report.Fact{Name: "input", Text: "SHA-256 " + p.Input})
 	}
 	return all
 }

@@ -101,19 +101,22 @@ func (s shell) body() h.Node {
 	}
 	if d.Replan != nil {
 		nodes = append(nodes, h.El("section", attr("class", "section"), h.El("h2", h.Text("Re-plan")),
-			h.El("p", attr("class", "verdict"), h.Text(d.Replan.Verdict)), list("lines", d.Replan.Lines)))
+			h.El("p", attr("class", "verdict"), h.Text(string(d.Replan.Verdict))), list("lines", d.Replan.Lines)))
 	}
 	return nodes
 }
 
-// section is a plan: its costs, its warnings, its critical device, its devices, where it is from.
+// section is a plan in words: its costs, its warnings, its critical device.
 func section(p *Plan) h.Node {
+	costs := "Predicted " + p.Costs.By + ". "
+	if p.Costs.Predicted != nil {
+		costs = fmt.Sprintf("Predicted cost %v, %s. ", *p.Costs.Predicted, p.Costs.By)
+	}
 	nodes := h.Group{
 		attr("class", "section"),
 		h.El("h2", h.Text(p.Name)),
 		h.El("p", attr("class", "summary"), h.Text(p.Summary)),
-		figures(&p.Costs),
-		h.El("p", h.Textf("Predicted %s. %s", p.Costs.By, p.Costs.Certificate)),
+		h.El("p", h.Text(costs+p.Costs.Certificate)),
 	}
 	if len(p.Warnings) > 0 {
 		nodes = append(nodes, h.El("div", attr("class", "warnings"), h.El("h3", h.Text("Warnings")), list("", p.Warnings)))
@@ -121,36 +124,7 @@ func section(p *Plan) h.Node {
 	if len(p.Critical.Lines) > 0 {
 		nodes = append(nodes, h.El("h3", h.Text("The critical device")), list("lines", p.Critical.Lines))
 	}
-	nodes = append(nodes, h.El("h3", h.Text("Devices")),
-		h.El("div", attr("class", "scroll"), attr("role", "group"), attr("tabindex", "0"), attr("aria-label", "Devices"), deviceTable(&p.Devices)))
-	if len(p.Provenance) > 0 {
-		nodes = append(nodes, h.El("h3", h.Text("Provenance")), h.El("dl", attr("class", "facts"), h.Map(p.Provenance, func(f Fact) h.Node {
-			return h.Group{h.El("dt", h.Text(f.Name)), h.El("dd", h.Text(f.Value))}
-		})))
-	}
 	return h.El("section", nodes...)
-}
-
-// figures are the costs that are known.
-func figures(c *Costs) h.Node {
-	nodes := h.Group{attr("class", "figures")}
-	if c.Predicted != nil {
-		nodes = append(nodes, figure("figure first", "Predicted cost", *c.Predicted, ""))
-	}
-	if c.Simulated != nil {
-		nodes = append(nodes, figure("figure", "Simulated cost", *c.Simulated, "SIMULATED device, not measured"))
-	}
-	if c.Bound != nil {
-		nodes = append(nodes, figure("figure", "Lower bound", *c.Bound, "SIMULATED"))
-	}
-	return h.El("dl", nodes...)
-}
-
-// figure is one large value, with a note if there is one.
-func figure(class, name string, value fmt.Stringer, note string) h.Node {
-	return h.El("div", attr("class", class), h.El("dt", h.Text(name)), h.El("dd",
-		h.El("span", attr("class", "value"), h.Text(value.String())),
-		h.If(note != "", h.El("span", attr("class", "note"), h.Text(note)))))
 }
 
 // list is a list of sentences.
@@ -161,26 +135,3 @@ func list(class string, lines []string) h.Node {
 	}
 	return h.El("ul", append(nodes, h.Map(lines, func(line string) h.Node { return h.El("li", h.Text(line)) })...)...)
 }
-
-// deviceTable is a line for each device; without times if no model estimated them.
-func deviceTable(d *Devices) h.Node {
-	names := []string{"Device", "Shards", "Dim sum", "Memory"}
-	times := len(d.Forward) > 0
-	if times {
-		names = append(names, "Forward", "Wait", "Forward exchange", "Backward exchange", "Backward")
-	}
-	var rows h.Group
-	for i, used := range d.Used {
-		cells := h.Group{h.El("th", attr("scope", "row"), h.Textf("%d", i)), cell(d.Shards[i]), cell(d.DimSum[i]), cell(used)}
-		if times {
-			cells = append(cells, cell(d.Forward[i]), cell(d.Wait[i]), cell(d.ForwardComm[i]), cell(d.BackwardComm[i]), cell(d.Backward[i]))
-		}
-		rows = append(rows, h.El("tr", cells...))
-	}
-	return h.El("table",
-		h.El("thead", h.El("tr", h.Map(names, func(name string) h.Node { return h.El("th", attr("scope", "col"), h.Text(name)) }))),
-		h.El("tbody", rows))
-}
-
-// cell is a value in a table.
-func cell(value any) h.Node { return h.El("td", h.Text(fmt.Sprint(value))) }

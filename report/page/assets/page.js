@@ -1300,7 +1300,7 @@
   function replanSection(page) {
     const replan = page.document.replan;
     if (!replan) return null;
-    const points = list(replan.points);
+    const points = list(replan.curve);
     const most = Math.max(...points.map((p) => p.moved_bytes), 1);
     const [unitName, unit] = [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]].find(([, size]) => most >= size) || ['B', 1];
     const order = points.map((_, i) => i).sort((a, b) => points[a].moved_bytes - points[b].moved_bytes);
@@ -1308,30 +1308,30 @@
       h('p', { class: 'verdict' }, replan.verdict), h('ul', { class: 'lines' }, list(replan.lines).map((l) => h('li', {}, l))),
       points.length > 1 ? chart(page, {
         title: 'Predicted cost against the bytes to move',
-        label: 'Curve of ' + plural(points.length, 'plan') + ': ' + order.map((i) => points[i].label + ', ' + bytes(points[i].moved_bytes) + ' moved, cost ' + ms(points[i].cost_ms) + (i === replan.chosen ? ' (chosen)' : '')).join('; '),
+        label: 'Curve of ' + plural(points.length, 'plan') + ': ' + order.map((i) => points[i].label + ', ' + bytes(points[i].moved_bytes) + ' moved, cost ' + ms(points[i].cost_ms) + (points[i].chosen ? ' (chosen)' : '')).join('; '),
         height: 280,
         option: (color) => ({
           grid: { left: 8, right: 40, top: 24, bottom: 24, containLabel: true },
           xAxis: Object.assign(axisLook(color), { type: 'value', name: unitName + ' moved', nameLocation: 'middle', nameGap: 28, min: 0 }),
           yAxis: Object.assign(axisLook(color), { type: 'value', name: 'ms', scale: true }),
-          tooltip: Object.assign(base(color).tooltip, { trigger: 'item', formatter: (item) => { const p = points[item.data.at]; return tip(p.label, [['Moved', bytes(p.moved_bytes)], ['Predicted', ms(p.cost_ms)]].concat(known(p.simulated_ms) ? [['SIMULATED', ms(p.simulated_ms)]] : [], [['Pays back', paysBack(p)]])); } }),
+          tooltip: Object.assign(base(color).tooltip, { trigger: 'item', formatter: (item) => { const p = points[item.data.at]; return tip(p.label, [['Moved', bytes(p.moved_bytes)], ['Predicted', ms(p.cost_ms)]].concat(known(p.simulated_cost_ms) ? [['SIMULATED', ms(p.simulated_cost_ms)]] : [], [['Pays back', paysBack(p)]])); } }),
           series: [{
             type: 'line', symbolSize: 10, lineStyle: { color: color('line-strong'), width: 1.5 },
             data: order.map((i) => ({
-              value: [points[i].moved_bytes / unit, points[i].cost_ms], at: i, symbol: i === replan.chosen ? 'diamond' : 'circle', symbolSize: i === replan.chosen ? 18 : 9,
-              itemStyle: { color: i === replan.chosen ? color('critical') : color('c-1') },
-              label: { show: i === replan.chosen, formatter: 'chosen', position: 'top', color: color('text') },
+              value: [points[i].moved_bytes / unit, points[i].cost_ms], at: i, symbol: points[i].chosen ? 'diamond' : 'circle', symbolSize: points[i].chosen ? 18 : 9,
+              itemStyle: { color: points[i].chosen ? color('critical') : color('c-1') },
+              label: { show: points[i].chosen, formatter: 'chosen', position: 'top', color: color('text') },
             })),
           }],
         }),
       }) : null,
       points.length ? dataTable({
-        caption: 'Plans of the curve', count: points.length, rows: 15, selected: (i) => i === replan.chosen,
+        caption: 'Plans of the curve', count: points.length, rows: 15, selected: (i) => points[i].chosen,
         columns: [
-          { title: 'Plan', text: (i) => points[i].label + (i === replan.chosen ? ' (chosen)' : '') },
+          { title: 'Plan', text: (i) => points[i].label + (points[i].chosen ? ' (chosen)' : '') },
           { title: 'Moved', number: true, value: (i) => points[i].moved_bytes, text: (i) => bytes(points[i].moved_bytes) },
           { title: 'Predicted, ms', number: true, value: (i) => points[i].cost_ms, text: (i) => significant(points[i].cost_ms) },
-          { title: 'SIMULATED, ms', number: true, value: (i) => points[i].simulated_ms, text: (i) => (known(points[i].simulated_ms) ? significant(points[i].simulated_ms) : '–') },
+          { title: 'SIMULATED, ms', number: true, value: (i) => points[i].simulated_cost_ms, text: (i) => (known(points[i].simulated_cost_ms) ? significant(points[i].simulated_cost_ms) : '–') },
           { title: 'Pays back', value: (i) => points[i].pays_back_after_steps, text: (i) => paysBack(points[i]) },
         ],
       }) : null);
