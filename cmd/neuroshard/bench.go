@@ -152,7 +152,7 @@ func (f *benchFlags) device(a *app, name string) (hardware.Profile, *cost.Model,
 // check reports flags that are wrong or do not go together.
 func (f *benchFlags) check() error {
 	var all faults
-	all = append(all, f.alone("score", "methods", "policy", "time-limit", "budgets", "annealing", "beside"), f.alone("budgets", "reference", "measure"))
+	all = append(all, f.alone("score", "methods", "policy", "time-limit", "budgets", "annealing"), f.alone("budgets", "reference", "measure"))
 	for _, budget := range f.budgets {
 		all.add(budget <= 0, "", "%s: --budgets: %v is not above 0", f.name, budget)
 	}

@@ -26,7 +26,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -413,19 +412,6 @@ func TestInterruptedWaitingForInput(t *testing.T) {
 		}
 		cancel()
 		_ = end // an end that is closed would wake the command, which goes on
-	}
-}
-
-// A message that is too long ends a worker, and is the fault of who wrote it.
-func TestWorkerLongLine(t *testing.T) {
-	for _, args := range [][]string{{"worker"}} {
-		var stdout, stderr bytes.Buffer
-		stdin := strings.NewReader(strings.Repeat("x", protocol.MaxLine+1))
-		code := run(t.Context(), stdin, &stdout, &stderr, args, quiet())
-		want := "neuroshard: error: worker: standard input: message is longer than 16777216 bytes\nneuroshard: hint: write each message on a line of its own: docs/PROTOCOL.md\n"
-		if code != exitBad || stderr.String() != want {
-			t.Errorf("%v: got exit code %d and %q, want %d and %q", args, code, stderr.String(), exitBad, want)
-		}
 	}
 }
 

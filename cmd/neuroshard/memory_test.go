@@ -67,17 +67,3 @@ func TestSaveMemory(t *testing.T) {
 		}
 	}
 }
-
-// TestSaveMemoryEnds: a collection after the end changes no setting.
-func TestSaveMemoryEnds(t *testing.T) {
-	setUsualGC(t)
-	_, none := gcSettings()
-	saveMemory(environment{getenv: func(string) string { return "" }}, 8, 8)()
-	for range 20 {
-		runtime.GC()
-		time.Sleep(time.Millisecond)
-	}
-	if got, limit := gcSettings(); got != usualGC || limit != none {
-		t.Errorf("got %d %% and a limit of %d, want %d %% and %d", got, limit, usualGC, none)
-	}
-}
