@@ -436,7 +436,8 @@ var truth = kind[bool]{func(r *report, n *node, hint string) (bool, bool) {
 func quantity[V comparable](wanted, inUnits string, parse func(string) (V, error)) kind[V] {
 	return kind[V]{schema: schema{"type": "string", "unit": inUnits}, read: func(r *report, n *node, hint string) (v V, ok bool) {
 		if n.kind == strictjson.Number {
-			r.add(n.line, fmt.Sprintf("%s: %s has no unit", n.key, clip(n.text)), hint)
+			_, err := parse(n.text)
+			r.add(n.line, fmt.Sprintf("%s: %s has no unit", n.key, clip(n.text)), next(err, hint))
 			return v, false
 		}
 		text, ok := r.textOf(n, wanted, hint)
@@ -445,7 +446,7 @@ func quantity[V comparable](wanted, inUnits string, parse func(string) (V, error
 		}
 		v, err := parse(text)
 		if err != nil {
-			r.add(n.line, n.key+": "+what(err), hint)
+			r.add(n.line, n.key+": "+what(err), next(err, hint))
 		}
 		return v, err == nil
 	}, write: func(v V) any { return nil }}
@@ -461,6 +462,16 @@ var bandwidth = quantity("a bandwidth with its unit", "B/s", unit.ParseBandwidth
 func what(err error) string {
 	message, _, _ := strings.Cut(err.Error(), ": ")
 	return clip(message)
+}
+
+// next returns an error's second part: what to do next. It is hint if the error has none.
+func next(err error, hint string) string {
+	if err != nil {
+		if _, remedy, ok := strings.Cut(err.Error(), ": "); ok {
+			return remedy
+		}
+	}
+	return hint
 }
 
 // oneOf is a name that parse knows, in capitals or not. known lists the names.
