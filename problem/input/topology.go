@@ -106,7 +106,7 @@ var (
 	clusterFields = numbered([]*field[TopologyFile]{
 		at("devices", anyWhole[int](), "devices is the number of devices of the cluster", func(t *TopologyFile) *int { return &t.Topology.Devices }),
 		at("devices_per_host", anyWhole[int](), "devices_per_host is how many devices share a host's fast links, or 0 for all; 8 if left out, or all, if they are fewer or have no network between hosts", func(t *TopologyFile) *int { return &t.Topology.DevicesPerHost }),
-		{key: "device", hint: "describe them with: neuroshard devices", schema: schema{"type": "string"}, read: readProfile, copy: func(into, from *TopologyFile) { into.Topology.Profile = from.Topology.Profile }},
+		{key: "device", hint: "device is the name of the device profile, such as a100-80; describe them with: neuroshard devices", schema: schema{"type": "string"}, read: readProfile, copy: func(into, from *TopologyFile) { into.Topology.Profile = from.Topology.Profile }},
 		at("memory", memory, "memory is that of one device, such as 40GiB; the profile's if left out", func(t *TopologyFile) *unit.Bytes { return &t.Topology.Memory }),
 		at("device_memories", memories, deviceMemoriesHint, func(t *TopologyFile) *oneByOne { return &t.devices }),
 		at("reserve_share", reserveShare, "reserve_share is the share of each device's memory kept free of tables: write 0.15, the default, for 15 %", func(t *TopologyFile) *float64 { return &t.Topology.ReserveShare }),
