@@ -208,15 +208,23 @@ func (e *Explainer) allows(i int, t *plan.Table) bool {
 	if !problem.Permitted(e.types, k) || !table.Permits(k) || c.NoSplit && (k.ByColumns() || k.ByRows()) || k.Joint() && len(c.Devices) > 0 {
 		return false
 	}
-	apart := c.OneHost && k == problem.ColumnWise
-	for n, s := range t.Shards {
+	for _, s := range t.Shards {
 		if !e.prices.Supports(e.problem.Form(e.shard(i, t, s))) || !c.PermitsCache(s.Tier, s.Cache) || rules.OnlyHBM && s.Tier != plan.HBM {
 			return false
 		}
-		if apart && s.Device/per != t.Shards[0].Device/per ||
-			rules.OneSlice && k == problem.ColumnWise && slices.ContainsFunc(t.Shards[:n], func(o plan.Shard) bool { return o.Device == s.Device }) {
+	}
+	return k != problem.ColumnWise || spread(t.Shards, c.OneHost, rules.OneSlice, per)
+}
+
+// spread reports whether slices lie on devices of one host, if they must, and each on a device of
+// its own, if they must.
+func spread(slices []plan.Shard, oneHost, oneSlice bool, perHost int) bool {
+	taken := map[int]bool{}
+	for _, s := range slices {
+		if oneHost && s.Device/perHost != slices[0].Device/perHost || oneSlice && taken[s.Device] {
 			return false
 		}
+		taken[s.Device] = true
 	}
 	return true
 }
@@ -256,15 +264,9 @@ func (e *Explainer) places(i int) (all []plan.Table) {
 	for _, shards := range e.cuts(i, whole) {
 		add(problem.ColumnWise, shards)
 	}
-	n, per := len(e.used), e.problem.Topology.PerHost()
 	hbm.Device = -1
 	add(problem.DataParallel, []plan.Shard{hbm})
-	if table.CutsByRows(n) {
-		add(problem.RowWise, blocks(table, 0, n))
-	}
-	for first := 0; per < n && table.CutsByRows(per) && first+per <= n && first/per < mostTried; first += per {
-		add(problem.TableRowWise, blocks(table, first, per))
-	}
+	e.byRows(table, add)
 	for _, tier := range []problem.Tier{plan.HBM, plan.Host} {
 		if now.ShardingType.Joint() || e.problem.Topology.MostHostMemory() == 0 {
 			continue
@@ -276,6 +278,17 @@ func (e *Explainer) places(i int) (all []plan.Table) {
 		add(now.ShardingType, shards)
 	}
 	return all
+}
+
+// byRows adds the places of a table that is cut by rows: over all devices, and over those of a host.
+func (e *Explainer) byRows(table *problem.Table, add func(problem.ShardingType, []plan.Shard)) {
+	n, per := len(e.used), e.problem.Topology.PerHost()
+	if table.CutsByRows(n) {
+		add(problem.RowWise, blocks(table, 0, n))
+	}
+	for first := 0; per < n && table.CutsByRows(per) && first+per <= n && first/per < mostTried; first += per {
+		add(problem.TableRowWise, blocks(table, first, per))
+	}
 }
 
 // cuts returns table i in 2, 4, 8, ... equal slices on the devices that would be the least busy.

@@ -51,7 +51,11 @@ func bestFinalist(ctx context.Context, l *Planner, opt search.Options, found sea
 	if err != nil {
 		return found, err
 	}
-	further = append(further, even...)
+	return best(ctx, l, found, least, append(further, even...))
+}
+
+// best returns the best of a placement, whose worth is least, and those that further searches find.
+func best(ctx context.Context, l *Planner, found search.Result, least float64, further []func(context.Context) (search.Result, error)) (search.Result, error) {
 	for _, find := range further {
 		other, err := find(ctx)
 		if err != nil || other.Status != search.Complete {

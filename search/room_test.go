@@ -230,14 +230,8 @@ func sum(list []int64) (total int64) {
 	return total
 }
 
-// plans reports whether the default method finds a placement among all sharding types.
-func plans(t *testing.T, p *problem.Problem) bool {
-	t.Helper()
-	fits, _ := plansOrProves(t, p)
-	return fits
-}
-
-// plansOrProves also reports whether the search proved that there is no placement.
+// plansOrProves reports whether the default method finds a placement among all sharding types, and
+// whether the search proved that there is none.
 func plansOrProves(t *testing.T, p *problem.Problem) (fits, proven bool) {
 	t.Helper()
 	newScorer := formsFactory(p, true)

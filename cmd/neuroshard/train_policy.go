@@ -173,23 +173,23 @@ func (f *trainPolicyFlags) checkBackend() error {
 }
 
 // check reports all flags that are missing or wrong.
-func (p *trainPolicyFlags) check() error {
-	f := faults{asInput(p.checkBackend())}
-	f.add(p.opt.Method == "", chooseLearned(), "train-policy: --method is missing")
-	f.add(p.opt.Method != "" && !search.Method(p.opt.Method).Learned(), chooseLearned(), "train-policy: --method %q is not learned", p.opt.Method)
-	f.add(p.output == "", "name the folder of the policy: -o policy", "train-policy: --output is missing")
-	info, err := os.Stat(p.output)
-	f.add(err == nil && !info.IsDir(), "name a folder", "train-policy: --output: %s is a file", p.output)
-	f.add(p.memory == 0, "leave the flag out for the default", "--memory: 0 leaves no room for tables")
-	f.below(2, map[string]int{"tables": p.opt.Tasks.Tables})
-	f.below(1, map[string]int{"devices": p.opt.Tasks.Devices, "tasks": p.opt.Count, "test-tasks": p.opt.TestCount, "iterations": p.opt.Iterations, "decisions": p.opt.Decisions})
-	f.below(0, map[string]int{"workers": p.opt.Workers, "max-dim": p.opt.Tasks.MaxDim})
+func (f *trainPolicyFlags) check() error {
+	bad := faults{asInput(f.checkBackend())}
+	bad.add(f.opt.Method == "", chooseLearned(), "train-policy: --method is missing")
+	bad.add(f.opt.Method != "" && !search.Method(f.opt.Method).Learned(), chooseLearned(), "train-policy: --method %q is not learned", f.opt.Method)
+	bad.add(f.output == "", "name the folder of the policy: -o policy", "train-policy: --output is missing")
+	info, err := os.Stat(f.output)
+	bad.add(err == nil && !info.IsDir(), "name a folder", "train-policy: --output: %s is a file", f.output)
+	bad.add(f.memory == 0, "leave the flag out for the default", "--memory: 0 leaves no room for tables")
+	bad.below(2, map[string]int{"tables": f.opt.Tasks.Tables})
+	bad.below(1, map[string]int{"devices": f.opt.Tasks.Devices, "tasks": f.opt.Count, "test-tasks": f.opt.TestCount, "iterations": f.opt.Iterations, "decisions": f.opt.Decisions})
+	bad.below(0, map[string]int{"workers": f.opt.Workers, "max-dim": f.opt.Tasks.MaxDim})
 	for _, own := range []struct{ name, method string }{
 		{"iterations", policy.DreamShard}, {"cost", policy.DreamShard}, {"reward", policy.AutoShard}, {"decisions", policy.AutoShard},
 	} {
-		f.add(slices.Contains(learned(), p.opt.Method) && p.opt.Method != own.method && p.cmd.Flags().Changed(own.name), "leave the flag out", "--%s is for method %s", own.name, own.method)
+		bad.add(slices.Contains(learned(), f.opt.Method) && f.opt.Method != own.method && f.cmd.Flags().Changed(own.name), "leave the flag out", "--%s is for method %s", own.name, own.method)
 	}
-	return f.err()
+	return bad.err()
 }
 
 // chooseLearned is the hint of a method that is not learned.

@@ -109,12 +109,7 @@ func fieldOf[T, P any](f *problem.Field[P], of func(*T) *P) (made *field[T]) {
 	case *int64:
 		made = as(f, of, anyWhole[int64]())
 	case *float64:
-		made = as(f, of, real[float64](func(v float64) string {
-			if f.Above && v == f.Least {
-				return f.Wrong(v) // for validation, it stands for none stated
-			}
-			return ""
-		}))
+		made = as(f, of, real[float64](func(v float64) string { return standsForNone(f, v) }))
 	case *problem.Precision:
 		made = as(f, of, precision)
 	case *problem.OutputPrecision:
@@ -138,6 +133,14 @@ func fieldOf[T, P any](f *problem.Field[P], of func(*T) *P) (made *field[T]) {
 	}
 	made.column, made.byDefault, made.schema = cmp.Or(f.Column, f.Key), f.ForAll, made.schema.within(f.Limits)
 	return made
+}
+
+// standsForNone returns what is wrong with a value that stands, for validation, for none stated.
+func standsForNone[P any](f *problem.Field[P], v float64) string {
+	if f.Above && v == f.Least {
+		return f.Wrong(v)
+	}
+	return ""
 }
 
 func as[T, P, V any](f *problem.Field[P], of func(*T) *P, k kind[V]) *field[T] {

@@ -64,8 +64,13 @@ func lstm() *nn.LSTM {
 // Nets are all nets, in the order of the constants table to cost.
 func (net *Net) Nets() policy.Nets {
 	return policy.Nets{
-		{Name: "table", Net: net.Table}, {Name: "share", Net: net.Share}, {Name: "load", Net: net.Load}, {Name: "core", Net: net.Core},
-		{Name: "choice", Net: net.Choice}, {Name: "value", Net: net.Value}, {Name: "cost", Net: net.Cost},
+		{Name: "table", Net: net.Table},
+		{Name: "share", Net: net.Share},
+		{Name: "load", Net: net.Load},
+		{Name: "core", Net: net.Core},
+		{Name: "choice", Net: net.Choice},
+		{Name: "value", Net: net.Value},
+		{Name: "cost", Net: net.Cost},
 	}
 }
 
