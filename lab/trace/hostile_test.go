@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -180,12 +181,57 @@ func TestCheckPage(t *testing.T) {
 			field(1, x)
 		}
 		data := string(append(h, 0, 0)) + test.data
-		size, err := checkPage(io.NewSectionReader(strings.NewReader(data), 0, int64(len(data))), test.codec)
+		size, err := checkPage(io.NewSectionReader(strings.NewReader(data), 0, int64(len(data))), test.codec, [2]byte{})
 		switch {
 		case test.want == "" && (err != nil || size != int64(len(data))):
 			t.Errorf("%+v: got %d and %v, want %d", test, size, err, len(data))
 		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
 			t.Errorf("%+v: got %v", test, err)
 		}
+	}
+}
+
+// A part of a page has no more values than the page states, whatever its runs state.
+func TestRuns(t *testing.T) {
+	varints := func(values ...uint64) (b []byte) {
+		for _, v := range values {
+			b = binary.AppendUvarint(b, v)
+		}
+		return b
+	}
+	sized := func(part []byte) []byte {
+		return append(binary.LittleEndian.AppendUint32(nil, uint32(len(part))), part...)
+	}
+	for _, test := range []struct {
+		encoding format.Encoding
+		data     []byte
+		good     bool
+	}{
+		{format.Plain, []byte("any"), true},
+		{format.RLEDictionary, append([]byte{3}, varints(10<<1, 5)...), true},
+		{format.RLEDictionary, append([]byte{3}, varints(1<<1|1, 1, 2, 3, 2<<1, 7)...), true},
+		{format.RLEDictionary, append([]byte{3}, varints(1<<30, 5)...), false},
+		{format.RLEDictionary, append([]byte{3}, varints(9<<1, 5, 9<<1, 5)...), false},
+		{format.RLEDictionary, append([]byte{3}, varints(1<<30|1, 5)...), false},
+		{format.RLEDictionary, append([]byte{200}, varints(1<<1, 5)...), false},
+		{format.RLEDictionary, append([]byte{3}, varints(1<<1|1, 1)...), false},
+		{format.RLE, sized(varints(10<<1, 1)), true},
+		{format.RLE, sized(varints(1<<40, 1)), false},
+		{format.RLE, []byte{255, 255, 255, 255}, false},
+		{format.DeltaBinaryPacked, varints(128, 4, 10, 0), true},
+		{format.DeltaBinaryPacked, varints(128, 4, 1<<31, 0), false},
+		{format.DeltaLengthByteArray, varints(128, 4), false},
+		{format.DeltaByteArray, varints(128, 4, 1, 1<<28), false},
+		{format.BitPacked, nil, false},
+	} {
+		r := runs{data: test.data, most: 10}
+		r.values(test.encoding)
+		if (r.err == nil) != test.good {
+			t.Errorf("%v %v: got %v", test.encoding, test.data, r.err)
+		}
+	}
+	levels := runs{data: slices.Concat(sized(varints(10<<1, 1)), sized(varints(1<<30, 1))), most: 10}
+	if levels.levels([2]byte{1, 1}); levels.err == nil {
+		t.Error("levels of 2^29 values: got no error")
 	}
 }

@@ -47,7 +47,7 @@ func listRows(l *log, f *file, in io.ReaderAt, opened *parquet.File) error {
 		}
 		for k, c := range columns {
 			chunk := group.ColumnChunks()[c.index]
-			err := checkPages(in, f.size, &opened.Metadata().RowGroups[i].Columns[c.index].MetaData)
+			err := checkPages(in, f.size, &opened.Metadata().RowGroups[i].Columns[c.index].MetaData, c.levels)
 			if err == nil {
 				c.pages, c.values, c.left = chunk.Pages(), nil, nil
 				err = errors.Join(readList(l, &ids[k], c, chunk.NumValues(), done, done+rows), c.close())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
@@ -56,8 +57,9 @@ func checkFooter(in io.ReaderAt, size int64) error {
 	return nil
 }
 
-// checkPages checks all pages of a column in a row group.
-func checkPages(in io.ReaderAt, size int64, meta *format.ColumnMetaData) error {
+// checkPages checks all pages of a column in a row group. levels are the column's highest
+// repetition and definition levels.
+func checkPages(in io.ReaderAt, size int64, meta *format.ColumnMetaData, levels [2]byte) error {
 	switch meta.Codec {
 	case format.Uncompressed, format.Snappy, format.Gzip, format.Zstd:
 	default:
@@ -71,7 +73,7 @@ func checkPages(in io.ReaderAt, size int64, meta *format.ColumnMetaData) error {
 		return fmt.Errorf("%d bytes from %d on in a file of %d: it is damaged", meta.TotalCompressedSize, at, size)
 	}
 	for end := at + meta.TotalCompressedSize; at < end; {
-		length, err := checkPage(io.NewSectionReader(in, at, end-at), meta.Codec)
+		length, err := checkPage(io.NewSectionReader(in, at, end-at), meta.Codec, levels)
 		if err != nil {
 			return fmt.Errorf("page at byte %d: %w", at, err)
 		}
@@ -82,7 +84,7 @@ func checkPages(in io.ReaderAt, size int64, meta *format.ColumnMetaData) error {
 
 // checkPage checks the page at the start of the rest of a column. It returns the number of
 // bytes of header and page.
-func checkPage(rest *io.SectionReader, codec format.CompressionCodec) (int64, error) {
+func checkPage(rest *io.SectionReader, codec format.CompressionCodec, highest [2]byte) (int64, error) {
 	page, length, err := pageHeader(rest)
 	if err != nil {
 		return 0, err
@@ -101,10 +103,30 @@ func checkPage(rest *io.SectionReader, codec format.CompressionCodec) (int64, er
 	case levels < 0 || levels > min(packed, unpacked):
 		return 0, fmt.Errorf("levels of %d bytes in a page of %d: it is damaged", levels, packed)
 	}
-	if !page.DataPageHeaderV2.Valid || !v2.IsCompressed.Valid || v2.IsCompressed.V {
-		err = checkPacked(io.NewSectionReader(rest, length+levels, packed-levels), unpacked, codec)
+	if v2.IsCompressed.Valid && !v2.IsCompressed.V {
+		codec = format.Uncompressed
 	}
-	return length + packed, err
+	data, err := unpack(io.NewSectionReader(rest, length+levels, packed-levels), unpacked, codec)
+	if err != nil {
+		return 0, err
+	}
+	r := runs{data: data, most: int(values)}
+	switch {
+	case page.DataPageHeader.Valid:
+		r.levels(highest)
+		r.values(page.DataPageHeader.V.Encoding)
+	case page.DataPageHeaderV2.Valid:
+		stated := make([]byte, levels)
+		if _, err := rest.ReadAt(stated, length); err != nil {
+			return 0, cut(err)
+		}
+		for i, n := range []int32{v2.RepetitionLevelsByteLength, v2.DefinitionLevelsByteLength} {
+			(&runs{data: stated[:n], most: r.most}).packed(bits.Len8(highest[i]), &r.err)
+			stated = stated[n:]
+		}
+		r.values(v2.Encoding)
+	}
+	return length + packed, r.err
 }
 
 // pageHeader reads the header of a page. Statistics may make a header long, so a longer part
@@ -125,41 +147,40 @@ func pageHeader(rest *io.SectionReader) (page format.PageHeader, length int64, e
 	return page, 0, fmt.Errorf("its header: %w", err)
 }
 
-// checkPacked uncompresses the data of a page, which must not have more than the stated bytes,
-// and keeps nothing of it.
-func checkPacked(data *io.SectionReader, most int64, codec format.CompressionCodec) error {
+// unpack returns the data of a page, which must not have more than the stated bytes.
+func unpack(data *io.SectionReader, most int64, codec format.CompressionCodec) ([]byte, error) {
 	var in io.Reader
 	switch {
 	case data.Size() == 0:
-		return nil
+		return nil, nil
+	case codec == format.Uncompressed:
+		in = data
 	case codec == format.Snappy:
-		start := make([]byte, min(binary.MaxVarintLen64, data.Size()))
-		if _, err := data.ReadAt(start, 0); err != nil {
-			return cut(err)
+		packed, err := io.ReadAll(data)
+		if err != nil {
+			return nil, cut(err)
 		}
-		if size, err := snappy.DecodedLen(start); err != nil || int64(size) > most {
-			return errors.Join(fmt.Errorf("%d bytes, and its header states %d: it is damaged", size, most), err)
+		if size, err := snappy.DecodedLen(packed); err != nil || int64(size) > most {
+			return nil, errors.Join(fmt.Errorf("%d bytes, and its header states %d: it is damaged", size, most), err)
 		}
-		return nil
+		return snappy.Decode(nil, packed)
 	case codec == format.Gzip:
 		z, err := gzip.NewReader(data)
 		if err != nil {
-			return cut(err)
+			return nil, cut(err)
 		}
 		in = z
 	case codec == format.Zstd:
 		z, err := zstd.NewReader(data, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxPageBytes))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		defer z.Close()
 		in = z
-	default:
-		return nil
 	}
-	n, err := io.Copy(io.Discard, io.LimitReader(in, most+1))
-	if err == nil && n > most {
+	unpacked, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(unpacked)) > most {
 		err = fmt.Errorf("more than the %d bytes that its header states: it is damaged", most)
 	}
-	return cut(err)
+	return unpacked, cut(err)
 }

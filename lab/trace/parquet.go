@@ -51,7 +51,7 @@ func parquetLookups(f *file, in io.ReaderAt, opened *parquet.File, l *log) error
 	for i, group := range opened.RowGroups() {
 		for _, c := range columns {
 			if c != nil {
-				if err := checkPages(in, f.size, &opened.Metadata().RowGroups[i].Columns[c.index].MetaData); err != nil {
+				if err := checkPages(in, f.size, &opened.Metadata().RowGroups[i].Columns[c.index].MetaData, c.levels); err != nil {
 					return fmt.Errorf("row group %d, column %q: %w", i, c.name, err)
 				}
 				c.pages = group.ColumnChunks()[c.index].Pages()
@@ -113,6 +113,7 @@ func readColumns(l *log, columns []*parquetColumn, rows, before int64) error {
 type parquetColumn struct {
 	name     string
 	index    int
+	levels   [2]byte // the highest repetition and definition levels
 	physical parquet.Kind
 	unsigned bool
 	pages    parquet.Pages
@@ -170,7 +171,7 @@ func columnOf(f *parquet.File, name string, numbers bool) (*parquetColumn, error
 }
 
 func newParquetColumn(name string, leaf parquet.LeafColumn) *parquetColumn {
-	c := &parquetColumn{name: name, index: leaf.ColumnIndex, physical: leaf.Node.Type().Kind()}
+	c := &parquetColumn{name: name, index: leaf.ColumnIndex, levels: [2]byte{byte(leaf.MaxRepetitionLevel), byte(leaf.MaxDefinitionLevel)}, physical: leaf.Node.Type().Kind()}
 	if logical := leaf.Node.Type().LogicalType(); logical != nil {
 		if integer, ok := logical.Value.(*format.IntType); ok {
 			c.unsigned = !integer.IsSigned
