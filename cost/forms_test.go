@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost/pretrained"
-	"github.com/neuroshard/neuroshard/internal/rank"
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -289,7 +289,7 @@ type accuracyOf struct {
 // order ends a task: it adds the task's tau.
 func (a *accuracyOf) order() {
 	if len(a.predicted) > 0 {
-		a.taus = append(a.taus, rank.Kendall(a.predicted, a.simulated))
+		a.taus = append(a.taus, stats.Kendall(a.predicted, a.simulated))
 	}
 	a.predicted, a.simulated = nil, nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -149,8 +150,8 @@ func TestConstantsAreFitted(t *testing.T) {
 			t.Errorf("%s: the fit has %.4f, the code %v", c.name, c.fitted, c.code)
 		}
 	}
-	if alone, beside := weightShares(&m.lanes); len(alone) != 96 || len(beside) != 96 || rounded(median(beside), .1) != rounded(simulate.WeightedShare, .1) {
-		t.Errorf("weights: got a median of %.3f over %d pairs beside the wide table, the code has %v", median(beside), len(beside), simulate.WeightedShare)
+	if alone, beside := weightShares(&m.lanes); len(alone) != 96 || len(beside) != 96 || rounded(stats.Median(beside), .1) != rounded(simulate.WeightedShare, .1) {
+		t.Errorf("weights: got a median of %.3f over %d pairs beside the wide table, the code has %v", stats.Median(beside), len(beside), simulate.WeightedShare)
 	}
 	for _, pass := range passes() {
 		f, err := fitDataOf(m, pass)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -165,21 +166,10 @@ func lanesTable(m *measurements) string {
 		}
 		fmt.Fprintf(&b, "\n| %d |", dim)
 		for _, r := range columns {
-			fmt.Fprintf(&b, " %.2f |", median(r))
+			fmt.Fprintf(&b, " %.2f |", stats.Median(r))
 		}
 	}
 	return b.String()
-}
-
-func median(values []float64) float64 { return quantile(values, .5) }
-
-// quantile returns the quantile of a share in [0, 1], interpolated between neighbours.
-func quantile(values []float64, share float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	at := share * float64(len(sorted)-1)
-	low := int(at)
-	high := min(low+1, len(sorted)-1)
-	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
 }
 
 // weightShares returns, for each case with weights and the same case without, the difference of

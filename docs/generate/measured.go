@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/internal/rank"
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -68,7 +68,7 @@ func (m *measurements) rowOf(what, pass, fitted string, points []point) row {
 		r.ratios = append(r.ratios, p.measured(pass)/s)
 		simulated, measured = append(simulated, s), append(measured, p.measured(pass))
 	}
-	r.tau = rank.Kendall(simulated, measured)
+	r.tau = stats.Kendall(simulated, measured)
 	return r
 }
 
@@ -101,7 +101,7 @@ func tables(folder string) (string, error) {
 	var b strings.Builder
 	fmt.Fprint(&b, "| times | pass | number | in the fit | measured over simulated, median | 5 % | 95 % | Kendall's tau |\n|---|---|--:|---|--:|--:|--:|--:|")
 	for _, r := range rows {
-		fmt.Fprintf(&b, "\n| %s | %s | %d | %s | %.2f | %.2f | %.2f | %.2f |", r.what, r.pass, len(r.ratios), r.fitted, median(r.ratios), quantile(r.ratios, .05), quantile(r.ratios, .95), r.tau)
+		fmt.Fprintf(&b, "\n| %s | %s | %d | %s | %.2f | %.2f | %.2f | %.2f |", r.what, r.pass, len(r.ratios), r.fitted, stats.Median(r.ratios), stats.Quantile(r.ratios, .05), stats.Quantile(r.ratios, .95), r.tau)
 	}
 	return b.String() + "\n\n" + lanesTable(m), nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/neuroshard/neuroshard/internal/rank"
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -164,7 +164,7 @@ func planRow(folder string) (row, error) {
 		for i := range s {
 			ratios = append(ratios, measured[task][i]/s[i])
 		}
-		taus = append(taus, rank.Kendall(s, measured[task]))
+		taus = append(taus, stats.Kendall(s, measured[task]))
 	}
 	return row{"costs of plans (tau: the mean of tasks)", "", "no", ratios, stat.Mean(taus, nil)}, nil
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/internal/rank"
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
@@ -58,7 +58,7 @@ func rankings(t *testing.T, profileName string, tasks int, seed uint64) []rankin
 				some[0], some[1] = append(some[0], predicted[1][k]), append(some[1], cost)
 			}
 		}
-		all[i] = ranking{rank.Kendall(predicted[0], simulated[0]), rank.Kendall(predicted[1], simulated[1]), rank.Kendall(some[0], some[1]), simulated[1][chosen]/least - 1}
+		all[i] = ranking{stats.Kendall(predicted[0], simulated[0]), stats.Kendall(predicted[1], simulated[1]), stats.Kendall(some[0], some[1]), simulated[1][chosen]/least - 1}
 	}
 	return all
 }

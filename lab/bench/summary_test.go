@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"github.com/neuroshard/neuroshard/internal/rank"
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/search"
 )
@@ -130,7 +130,7 @@ func TestVerified(t *testing.T) {
 	}
 	want := &verify.Comparison{
 		// Of 6 pairs, the predicted 30 of both tasks are tied; the others agree.
-		Plans: 4, Tasks: 2, Tau: rank.Kendall([]float64{8, 30, 30, 20}, []float64{10, 20, 30, 25}), TaskTau: 1,
+		Plans: 4, Tasks: 2, Tau: stats.Kendall([]float64{8, 30, 30, 20}, []float64{10, 20, 30, 25}), TaskTau: 1,
 		MeanError: (.2 + .5 + 0 + .2) / 4, P95Error: .5, Noise: (.1 + .1) / 4, Method: string(search.Default),
 		Methods: []verify.MethodCost{
 			{Method: string(search.Default), Tasks: 2, Mean: 20, Ratio: 1, PValue: 1},

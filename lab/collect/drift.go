@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -43,7 +44,7 @@ func middle(tries []times) unit.Millis {
 	for i := range tries {
 		costs[i] = tries[i].cost()
 	}
-	return median(costs)
+	return stats.Median(costs)
 }
 
 // cost is the number that shows drift: for a group the sum of forward and backward; for an
@@ -75,16 +76,5 @@ func reference(anchors []anchor) unit.Millis {
 	for i := range anchors {
 		costs[i] = anchors[i].cost
 	}
-	return median(costs)
-}
-
-// median returns the median; for an even number of values it is the mean of the
-// middle two. It sorts the values, and there must be at least one.
-func median(values []unit.Millis) unit.Millis {
-	slices.Sort(values)
-	n := len(values)
-	if n%2 == 1 {
-		return values[n/2]
-	}
-	return (values[n/2-1] + values[n/2]) / 2
+	return stats.Median(costs)
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -378,5 +379,5 @@ func joined[T any](same []*T, fastest bool, time func(*T) unit.Millis) unit.Mill
 	if fastest {
 		return unit.Millis(slices.Min(times))
 	}
-	return unit.Millis(quantile(times, .5))
+	return unit.Millis(stats.Quantile(times, .5))
 }

@@ -2,7 +2,8 @@ package dataset
 
 import (
 	"math"
-	"slices"
+
+	"github.com/neuroshard/neuroshard/internal/stats"
 )
 
 // Noise says how far several measurements of the same sample lie apart, in percent of the
@@ -43,7 +44,7 @@ func (c *Compute) Noise() Noise {
 	}
 	var n Noise
 	if spread {
-		n.Spread = quantile(spreads, .5)
+		n.Spread = stats.Quantile(spreads, .5)
 	}
 	var differences []float64
 	sum := 0.0
@@ -55,24 +56,14 @@ func (c *Compute) Noise() Noise {
 		}
 	}
 	if n.Repeats = len(differences); n.Repeats > 0 {
-		n.Mean, n.Median, n.P95 = sum/float64(n.Repeats), quantile(differences, .5), quantile(differences, .95)
+		n.Mean, n.Median, n.P95 = sum/float64(n.Repeats), stats.Quantile(differences, .5), stats.Quantile(differences, .95)
 	}
 	if n.Anchors = len(c.Anchors); n.Anchors > 0 {
 		times := each1(c.Anchors, func(a Anchor) float64 { return float64(a.Forward + a.Backward) })
-		middle := quantile(times, .5)
+		middle := stats.Quantile(times, .5)
 		for _, time := range times {
 			n.Drift = max(n.Drift, 100*math.Abs(time-middle)/middle)
 		}
 	}
 	return n
-}
-
-// quantile returns the q-quantile of the values, at least one,
-// between neighbours linearly. It sorts them.
-func quantile(values []float64, q float64) float64 {
-	slices.Sort(values)
-	at := q * float64(len(values)-1)
-	low := int(at)
-	high := min(low+1, len(values)-1)
-	return values[low] + (at-float64(low))*(values[high]-values[low])
 }

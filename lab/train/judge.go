@@ -8,7 +8,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
-	"github.com/neuroshard/neuroshard/internal/rank"
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -179,7 +179,7 @@ func judgeCompute(model *cost.Model, set *dataset.Compute, workers int) (Compute
 	}
 	r.All, r.Forward, r.Backward, r.Parts = summarise(both), summarise(forward), summarise(backward), sorted(parts)
 	if len(groups) > 0 {
-		r.KendallTau = rank.Kendall(predicted, actual)
+		r.KendallTau = stats.Kendall(predicted, actual)
 	}
 	noise := 0.
 	if measured(set.Provenance) {
@@ -235,7 +235,7 @@ func calibrate(results []guess, points []Point, noise float64) *Calibration {
 	if noise == 0 {
 		c.WithNoise1, c.WithNoise2 = 0, 0
 	}
-	c.KendallTau = rank.Kendall(sigmas, errors)
+	c.KendallTau = stats.Kendall(sigmas, errors)
 	return c
 }
 

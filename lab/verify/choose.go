@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/internal/rank"
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/plan"
@@ -132,7 +132,7 @@ func paired(costs, other []unit.Millis) (difference, p float64) {
 	for i := range costs {
 		differences[i] = float64((costs[i] - other[i]) / other[i])
 	}
-	p = rank.Wilcoxon(differences)
+	p = stats.Wilcoxon(differences)
 	slices.Sort(differences)
 	n := len(differences)
 	return (differences[(n-1)/2] + differences[n/2]) / 2, p

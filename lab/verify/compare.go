@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/neuroshard/neuroshard/internal/rank"
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -68,7 +68,7 @@ type MethodCost struct {
 	Wins   int `json:"wins"`
 	Losses int `json:"losses"`
 	// PValue is that of the one-sided test over the tasks that Comparison.Method is cheaper
-	// (rank.Wilcoxon of the logarithms of the ratios); 1 for Comparison.Method itself.
+	// (stats.Wilcoxon of the logarithms of the ratios); 1 for Comparison.Method itself.
 	PValue float64 `json:"p_value"`
 }
 
@@ -92,7 +92,7 @@ func Compare(list []Outcome, method string) (*Comparison, error) {
 	}
 	c := &Comparison{
 		Plans: len(list), Tasks: len(known.tasks), Method: method,
-		Tau: rank.Kendall(predicted, measured), TaskTau: known.taskTau(),
+		Tau: stats.Kendall(predicted, measured), TaskTau: known.taskTau(),
 		MeanError: mean(errs), P95Error: stat.Quantile(.95, stat.Empirical, slices.Sorted(slices.Values(errs)), nil), Noise: mean(noise),
 	}
 	for _, m := range known.methods {
@@ -162,7 +162,7 @@ func (a *outcomes) taskTau() float64 {
 			}
 		}
 		if len(predicted) > 1 {
-			taus = append(taus, rank.Kendall(predicted, measured))
+			taus = append(taus, stats.Kendall(predicted, measured))
 		}
 	}
 	if len(taus) == 0 {
@@ -195,7 +195,7 @@ func (a *outcomes) against(method string, other func(task string) *Outcome) Meth
 		m.add(ours, theirs)
 		ratios = append(ratios, math.Log(float64(ours.Measured/theirs.Measured)))
 	}
-	m.PValue = rank.Wilcoxon(ratios)
+	m.PValue = stats.Wilcoxon(ratios)
 	return m.mean()
 }
 

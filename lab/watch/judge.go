@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -102,7 +103,7 @@ func (j *judge) learn(r *row) {
 			}
 		}
 		if 2*len(values) >= len(j.learning) {
-			j.base[d] = median(values)
+			j.base[d] = stats.Median(values)
 		}
 	}
 	var shared []float64
@@ -149,7 +150,7 @@ func (j *judge) level() float64 {
 	if len(known) == 0 {
 		return 0
 	}
-	return math.Exp(median(known))
+	return math.Exp(stats.Median(known))
 }
 
 // split returns the change that devices share, and each device's own; NaN for a device without
@@ -186,7 +187,7 @@ func split(logs, base []float64) (shared float64, own []float64) {
 			own[d] = e - others(all, e)
 		}
 	}
-	return median(all), own
+	return stats.Median(all), own
 }
 
 // others returns the median of sorted values, at least three, without one of value e. Of two
@@ -280,7 +281,7 @@ func (j *judge) arrive(d int, x float64) {
 		return
 	}
 	if j.late[d] = append(j.late[d], x); len(j.late[d]) >= j.opt.Reference {
-		j.base[d], j.late[d] = median(j.late[d]), nil
+		j.base[d], j.late[d] = stats.Median(j.late[d]), nil
 	}
 }
 

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"github.com/neuroshard/neuroshard/internal/stats"
+
 	"fmt"
 	"math"
 	"slices"
@@ -97,9 +99,9 @@ func (s *season) close() {
 	if !s.active && b.number-s.begin >= 2*int64(s.bins) && (b.number-s.begin)%int64(s.bins) == 0 {
 		s.fit(&b)
 	}
-	x, at := median(b.values), &s.places[b.number%int64(s.bins)]
+	x, at := stats.Median(b.values), &s.places[b.number%int64(s.bins)]
 	if s.active && len(*at) > 0 {
-		s.judge(b, x-median(*at))
+		s.judge(b, x-stats.Median(*at))
 	}
 	if s.series.said != 0 || len(s.odd) > 0 {
 		return // neither a change nor an unusual time is learned
@@ -116,7 +118,7 @@ func (s *season) fit(b *bin) {
 		if len(values) == 0 {
 			continue
 		}
-		usual := median(values)
+		usual := stats.Median(values)
 		profile = append(profile, usual)
 		for _, x := range values {
 			rest = append(rest, x-usual)
@@ -153,7 +155,7 @@ func (s *season) judge(b bin, rest float64) {
 	}
 	first, last := s.odd[0].first, s.odd[len(s.odd)-1].last
 	s.odd = nil
-	if change := math.Expm1(median(rests) - s.series.level); math.Abs(change) >= s.opt.Least {
+	if change := math.Expm1(stats.Median(rests) - s.series.level); math.Abs(change) >= s.opt.Least {
 		s.emit(Event{Topic: TopicUnusual, Step: b.last, Since: first, Device: NoDevice, Change: change, Text: fmt.Sprintf(
 			"unusual: steps %d to %d took %s than the same time of other seasons", first, last, moreOrLess(change))})
 	}

@@ -1,6 +1,8 @@
 package watch
 
 import (
+	"github.com/neuroshard/neuroshard/internal/stats"
+
 	"math"
 	"slices"
 )
@@ -74,7 +76,7 @@ type change struct {
 
 // learn sets the level and the noise from values, at least one.
 func (s *series) learn(values []float64) {
-	s.base, s.level = values, median(values)
+	s.base, s.level = values, stats.Median(values)
 	if !s.moved {
 		s.origin = s.level
 	}
@@ -123,7 +125,7 @@ func (s *series) refine(x float64) {
 	s.base = append(s.base, x)
 	switch n := len(s.base); {
 	case n < s.opt.Reference:
-		s.level = median(s.base)
+		s.level = stats.Median(s.base)
 	case n%s.opt.Reference == 0:
 		s.learn(s.base)
 	}
@@ -147,7 +149,7 @@ func (s *series) restart() {
 	for _, v := range s.last {
 		s.base = append(s.base, v.x)
 	}
-	s.level, s.up, s.down, s.moved = median(s.base), 0, 0, true
+	s.level, s.up, s.down, s.moved = stats.Median(s.base), 0, 0, true
 }
 
 func (s *series) small(total float64) bool { return math.Abs(math.Expm1(total)) < s.opt.Least }
@@ -160,19 +162,11 @@ func (s *series) current() float64 {
 	return s.level - s.origin
 }
 
-// median returns the median of values, the mean of the middle two of an even number; there is at
-// least one.
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	n := len(sorted)
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
-}
-
 // deviation returns the median distance of values from a center.
 func deviation(values []float64, center float64) float64 {
 	away := make([]float64, len(values))
 	for i, v := range values {
 		away[i] = math.Abs(v - center)
 	}
-	return median(away)
+	return stats.Median(away)
 }

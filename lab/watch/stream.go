@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -132,7 +133,7 @@ func (s *stream) close(w *samples, k key, yield func(closed)) {
 	if c.thin {
 		s.tally.Thin++
 	} else {
-		c.busy, c.wait = unit.Millis(median(w.busy)), unit.Millis(median(w.wait))
+		c.busy, c.wait = unit.Millis(stats.Median(w.busy)), unit.Millis(stats.Median(w.wait))
 	}
 	w.clear()
 	yield(c)

@@ -1,3 +1,3 @@
-package rank
+package stats
 
 import _ "github.com/neuroshard/neuroshard/internal/fixedseed"

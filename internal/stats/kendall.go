@@ -1,6 +1,7 @@
-// Package rank compares two lists of numbers of the same items by ranks: do they put the items in
-// the same order (rank.go), and are the numbers of one list below those of the other (signed.go)?
-package rank
+// Package stats has what the statistics of times need beside gonum's: quantiles between neighbours
+// (quantile.go), whether two lists of numbers put the same items in the same order (kendall.go), and
+// whether the numbers of one list are below those of the other (signed.go).
+package stats
 
 import (
 	"cmp"
@@ -18,7 +19,7 @@ import (
 // are the pairs in opposite order.
 func Kendall(a, b []float64) float64 {
 	if len(a) != len(b) {
-		panic("rank: lengths do not match")
+		panic("stats: lengths do not match")
 	}
 	n := len(a)
 	order := make([]int, n)
