@@ -100,7 +100,7 @@ func checkPage(rest *io.SectionReader, codec format.CompressionCodec, highest [2
 		return 0, fmt.Errorf("%d bytes uncompressed, more than %d: write it with smaller pages", unpacked, maxPageBytes)
 	case values > maxPageValues:
 		return 0, fmt.Errorf("%d values, more than %d: write it with smaller row groups", values, maxPageValues)
-	case levels < 0 || levels > min(packed, unpacked):
+	case min(v2.DefinitionLevelsByteLength, v2.RepetitionLevelsByteLength) < 0 || levels > min(packed, unpacked):
 		return 0, fmt.Errorf("levels of %d bytes in a page of %d: it is damaged", levels, packed)
 	}
 	if v2.IsCompressed.Valid && !v2.IsCompressed.V {
@@ -110,23 +110,29 @@ func checkPage(rest *io.SectionReader, codec format.CompressionCodec, highest [2
 	if err != nil {
 		return 0, err
 	}
-	r := runs{data: data, most: int(values)}
-	switch {
+	stated := make([]byte, levels)
+	if _, err := rest.ReadAt(stated, length); err != nil && levels > 0 {
+		return 0, cut(err)
+	}
+	return length + packed, checkRuns(&page, stated, data, int(values), highest)
+}
+
+// checkRuns checks the levels and the values of a data page. In a page of the second version the levels
+// stand before the data.
+func checkRuns(page *format.PageHeader, levels, data []byte, most int, highest [2]byte) error {
+	r := runs{data: data, most: most}
+	switch v2 := page.DataPageHeaderV2; {
 	case page.DataPageHeader.Valid:
 		r.levels(highest)
 		r.values(page.DataPageHeader.V.Encoding)
-	case page.DataPageHeaderV2.Valid:
-		stated := make([]byte, levels)
-		if _, err := rest.ReadAt(stated, length); err != nil {
-			return 0, cut(err)
+	case v2.Valid:
+		for i, n := range []int32{v2.V.RepetitionLevelsByteLength, v2.V.DefinitionLevelsByteLength} {
+			(&runs{data: levels[:n], most: most}).packed(bits.Len8(highest[i]), &r.err)
+			levels = levels[n:]
 		}
-		for i, n := range []int32{v2.RepetitionLevelsByteLength, v2.DefinitionLevelsByteLength} {
-			(&runs{data: stated[:n], most: r.most}).packed(bits.Len8(highest[i]), &r.err)
-			stated = stated[n:]
-		}
-		r.values(v2.Encoding)
+		r.values(v2.V.Encoding)
 	}
-	return length + packed, r.err
+	return r.err
 }
 
 // pageHeader reads the header of a page. Statistics may make a header long, so a longer part

@@ -17,6 +17,9 @@ import (
 // errRuns is the fault of a part that states more values than its page, or is cut short.
 var errRuns = errors.New("its runs have more values than its header states, or are cut short: it is damaged")
 
+// plainDictionary is what old files call the encoding of a data page that is now RLEDictionary.
+const plainDictionary format.Encoding = 2
+
 // runs are the rest of a page's data. A part of the page has at most most values.
 type runs struct {
 	data []byte
@@ -54,7 +57,7 @@ func (r *runs) sized(width int) {
 func (r *runs) values(encoding format.Encoding) {
 	switch encoding {
 	case format.Plain, format.ByteStreamSplit: // as many as their bytes hold
-	case format.PlainDictionary, format.RLEDictionary:
+	case plainDictionary, format.RLEDictionary:
 		if len(r.data) > 0 {
 			width := int(r.data[0])
 			(&runs{data: r.data[1:], most: r.most}).packed(width, &r.err)

@@ -1,11 +1,11 @@
 package watch
 
 import (
-	"github.com/neuroshard/neuroshard/internal/stats"
-
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/neuroshard/neuroshard/internal/stats"
 )
 
 // season.go removes from the shared series what repeats itself after a season: a day, unless

@@ -1,10 +1,10 @@
 package watch
 
 import (
-	"github.com/neuroshard/neuroshard/internal/stats"
-
 	"math"
 	"slices"
+
+	"github.com/neuroshard/neuroshard/internal/stats"
 )
 
 // series.go finds changes of a series' level by a two-sided CUSUM (E. S. Page, Biometrika 1954;
