@@ -1,7 +1,9 @@
 package simulate
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -40,33 +42,13 @@ const (
 // Ids are numbers or strings, and are written as they were read. Times have full
 // precision. RunCases fails at the first fault, and then writes nothing.
 func RunCases(r io.Reader, w io.Writer) error {
-	text, err := io.ReadAll(io.LimitReader(r, int64(MaxCasesBytes)+1))
-	if err != nil {
-		return fmt.Errorf("reading cases: %w", err)
-	}
-	if len(text) > int(MaxCasesBytes) {
+	limited := &io.LimitedReader{R: r, N: int64(MaxCasesBytes) + 1}
+	out, err := runAll(json.NewDecoder(limited))
+	switch {
+	case limited.N <= 0:
 		return fmt.Errorf("the cases are longer than %d bytes: split them into several files", int64(MaxCasesBytes))
-	}
-	var in struct {
-		Compute []computeCase `json:"compute"`
-		Comm    []commCase    `json:"comm"`
-	}
-	if err := json.Unmarshal(text, &in); err != nil {
-		return fmt.Errorf("the cases: %w", err)
-	}
-	if in.Compute == nil && in.Comm == nil {
-		return fmt.Errorf(`the cases: give one JSON object of the form {"compute":[...],"comm":[...]}`)
-	}
-	out := results{Source: Source, Model: ModelVersion, Compute: make([]computeResult, len(in.Compute)), Comm: make([]commResult, len(in.Comm))}
-	for i := range in.Compute {
-		if out.Compute[i], err = in.Compute[i].run(); err != nil {
-			return caseError("compute", i, in.Compute[i].ID, err)
-		}
-	}
-	for i := range in.Comm {
-		if out.Comm[i], err = in.Comm[i].run(); err != nil {
-			return caseError("comm", i, in.Comm[i].ID, err)
-		}
+	case err != nil:
+		return err
 	}
 	line, err := json.Marshal(out)
 	if err == nil {
@@ -76,6 +58,100 @@ func RunCases(r io.Reader, w io.Writer) error {
 		return fmt.Errorf("writing results: %w", err)
 	}
 	return nil
+}
+
+// runAll runs each case as it is read, so that memory grows with the results alone.
+func runAll(in *json.Decoder) (results, error) {
+	out := results{Source: Source, Model: ModelVersion, Compute: []computeResult{}, Comm: []commResult{}}
+	form := errors.New(`the cases: give one JSON object of the form {"compute":[...],"comm":[...]}`)
+	if first, err := in.Token(); err != nil {
+		return out, unread(err)
+	} else if first != json.Delim('{') {
+		return out, form
+	}
+	listed := false
+	for in.More() {
+		key, err := in.Token()
+		if err != nil {
+			return out, unread(err)
+		}
+		switch key {
+		case "compute":
+			out.Compute = out.Compute[:0]
+			err = list(in, form, func(i int) error {
+				var c computeCase
+				return runCase(in, "compute", i, &c, &c.ID, &out.Compute, c.run)
+			})
+		case "comm":
+			out.Comm = out.Comm[:0]
+			err = list(in, form, func(i int) error {
+				var c commCase
+				return runCase(in, "comm", i, &c, &c.ID, &out.Comm, c.run)
+			})
+		default:
+			var other json.RawMessage
+			if err = in.Decode(&other); err != nil {
+				err = unread(err)
+			}
+			key = nil
+		}
+		if err != nil {
+			return out, err
+		}
+		listed = listed || key != nil
+	}
+	if _, err := in.Token(); err != nil { // the end of the object
+		return out, unread(err)
+	}
+	if _, err := in.Token(); err == nil || !listed && errors.Is(err, io.EOF) {
+		return out, form
+	} else if !errors.Is(err, io.EOF) {
+		return out, unread(err)
+	}
+	return out, nil
+}
+
+// list calls each for the cases of a list.
+func list(in *json.Decoder, form error, each func(i int) error) error {
+	if begin, err := in.Token(); err != nil {
+		return unread(err)
+	} else if begin != json.Delim('[') {
+		return form
+	}
+	for i := 0; in.More(); i++ {
+		if err := each(i); err != nil {
+			return err
+		}
+	}
+	if _, err := in.Token(); err != nil {
+		return unread(err)
+	}
+	return nil
+}
+
+// runCase reads the case at a place of a list, and adds its result.
+func runCase[R any](in *json.Decoder, list string, place int, c any, id *json.RawMessage, to *[]R, run func() (R, error)) error {
+	if err := in.Decode(c); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if !errors.As(err, &wrong) {
+			return unread(err)
+		}
+		return caseError(list, place, *id, fmt.Errorf("%s: %s has the wrong type or is too large", cmp.Or(wrong.Field, "it"), wrong.Value))
+	}
+	result, err := run()
+	if err != nil {
+		return caseError(list, place, *id, err)
+	}
+	*to = append(*to, result)
+	return nil
+}
+
+// unread says that the input is not JSON, or cannot be read.
+func unread(err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("the cases are not whole JSON: %w", err)
 }
 
 // caseError names the case of an error by its id, or by its place in the list.
@@ -125,7 +201,7 @@ type computeCase struct {
 func (c *computeCase) UnmarshalJSON(text []byte) error {
 	type fields computeCase
 	*c = computeCase{
-		OutputBytes: problem.OutputBytes, IndexBytes: problem.IndexBytes, Pooling: problem.SumPooling.String(),
+		Batch: missing, WeightBytes: missing, OutputBytes: problem.OutputBytes, IndexBytes: problem.IndexBytes, Pooling: problem.SumPooling.String(),
 		LaneRule: problem.LanesByWidest.String(), LaunchMode: "graph",
 	}
 	return json.Unmarshal(text, (*fields)(c))
@@ -133,13 +209,13 @@ func (c *computeCase) UnmarshalJSON(text []byte) error {
 
 // tableCase is a table of an operator. Without Reuse its lookups are uniform draws.
 type tableCase struct {
-	Rows       float64   `json:"rows"`
-	Dim        float64   `json:"dim"`
-	Lookups    float64   `json:"pooling_factor"` // of a sample
-	LengthCV   float64   `json:"length_cv"`
-	Features   float64   `json:"features"`
-	Reuse      []float64 `json:"reuse"`
-	UniqueRows float64   `json:"unique_rows"`
+	Rows       float64    `json:"rows"`
+	Dim        float64    `json:"dim"`
+	Lookups    float64    `json:"pooling_factor"` // of a sample
+	LengthCV   float64    `json:"length_cv"`
+	Features   float64    `json:"features"`
+	Reuse      numberList `json:"reuse"`
+	UniqueRows float64    `json:"unique_rows"`
 	// Pooling is refused: it is a member of the case.
 	Pooling any `json:"pooling"`
 }
@@ -147,7 +223,7 @@ type tableCase struct {
 // UnmarshalJSON reads a table that may leave out what has a default.
 func (t *tableCase) UnmarshalJSON(text []byte) error {
 	type fields tableCase
-	*t = tableCase{Features: 1, Lookups: -1}
+	*t = tableCase{Rows: missing, Dim: missing, Lookups: missing, Features: 1}
 	return json.Unmarshal(text, (*fields)(t))
 }
 
@@ -256,14 +332,14 @@ type commCase struct {
 	RanksPerNode float64         `json:"ranks_per_node"`
 	Batch        float64         `json:"global_batch"`
 	ElementBytes float64         `json:"element_bytes"`
-	DimSums      []float64       `json:"dim_sums"`
-	Start        []*float64      `json:"start_ms"`
+	DimSums      numberList      `json:"dim_sums"`
+	Start        numberList      `json:"start_ms"`
 }
 
 // UnmarshalJSON reads a case that may leave out what has a default.
 func (c *commCase) UnmarshalJSON(text []byte) error {
 	type fields commCase
-	*c = commCase{ElementBytes: problem.OutputBytes}
+	*c = commCase{Ranks: missing, Batch: missing, ElementBytes: problem.OutputBytes}
 	return json.Unmarshal(text, (*fields)(c))
 }
 
@@ -299,10 +375,7 @@ func (c *commCase) exchange() (Comm, error) {
 		comm.DimSums = append(comm.DimSums, n.whole(fmt.Sprintf("dim_sums[%d]", i), v, 0, maxDimSum))
 	}
 	for i, v := range c.Start {
-		if v == nil {
-			return comm, fmt.Errorf("start_ms[%d]: missing", i)
-		}
-		comm.Start = append(comm.Start, unit.Millis(n.within(fmt.Sprintf("start_ms[%d]", i), *v, 0, maxStart)))
+		comm.Start = append(comm.Start, unit.Millis(n.within(fmt.Sprintf("start_ms[%d]", i), v, 0, maxStart)))
 	}
 	switch {
 	case n.err != nil:
@@ -333,10 +406,35 @@ func checkTimes(times ...unit.Millis) error {
 	return nil
 }
 
+// missing stands for a number that is not there: no number of JSON reads as NaN.
+var missing = math.NaN()
+
+// numberList is a list of numbers, in which null is a missing one.
+type numberList []float64
+
+// UnmarshalJSON reads a list.
+func (l *numberList) UnmarshalJSON(text []byte) error {
+	var list []*float64
+	if err := json.Unmarshal(text, &list); err != nil || list == nil {
+		return err
+	}
+	*l = make(numberList, len(list))
+	for i, v := range list {
+		(*l)[i] = missing
+		if v != nil {
+			(*l)[i] = *v
+		}
+	}
+	return nil
+}
+
 // numbers checks the numbers of a case, and keeps the first fault.
 type numbers struct{ err error }
 
 func (n *numbers) within(name string, v, least, most float64) float64 {
+	if n.err == nil && math.IsNaN(v) {
+		n.err = fmt.Errorf("%s: missing", name)
+	}
 	if n.err == nil && !(v >= least && v <= most) {
 		n.err = fmt.Errorf("%s: %.15g is not between %.15g and %.15g", name, v, least, most)
 	}
@@ -351,6 +449,9 @@ func (n *numbers) whole(name string, v, least, most float64) int {
 }
 
 func (n *numbers) oneOf(name string, v, small, large float64) int {
+	if n.err == nil && math.IsNaN(v) {
+		n.err = fmt.Errorf("%s: missing", name)
+	}
 	if n.err == nil && v != small && v != large {
 		n.err = fmt.Errorf("%s: %v is not %v or %v", name, v, small, large)
 	}
