@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -48,8 +49,12 @@ func decode[T any](schemas huma.Registry, body []byte) (*T, error) {
 		return d.SkipValue()
 	}))
 	var tree any
-	if err := json.Unmarshal(body, &tree, files); err != nil {
-		return nil, err
+	if err := json.Unmarshal(body, &tree, files); err != nil { // a number that no float holds
+		at, wrong := "", (*json.SemanticError)(nil)
+		if errors.As(err, &wrong) {
+			at, err = strings.ReplaceAll(strings.TrimPrefix(string(wrong.JSONPointer), "/"), "/", "."), cmp.Or(wrong.Err, err)
+		}
+		return nil, refusal(fault{Location: cmp.Or(clip(at), "body"), Message: clip(err.Error())})
 	}
 	var result huma.ValidateResult
 	huma.Validate(schemas, schema, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, tree, &result)
@@ -61,6 +66,10 @@ func decode[T any](schemas huma.Registry, body []byte) (*T, error) {
 		f := fault{Location: "body", Message: err.Error()}
 		if detail := (*huma.ErrorDetail)(nil); errors.As(err, &detail) {
 			f = fault{Location: cmp.Or(clip(detail.Location), "body"), Message: detail.Message, Value: shortly(detail.Value)}
+			if i := strings.LastIndexByte(detail.Location, '.'); i >= 0 && detail.Message == validation.MsgUnexpectedProperty {
+				key := detail.Location[i+1:]
+				f.Message, f.Value, f.Hint = fmt.Sprintf("field %q is unknown", clip(key)), nil, meant(key, fieldsAt(schemas, schema, detail.Location[:i]))
+			}
 		}
 		faults = append(faults, f)
 	}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -59,8 +61,10 @@ func (o OverridesBody) overrides() (input.Overrides, []fault) {
 		return nil, nil
 	}
 	var faults []fault
+	var known []string
 	all := input.Overrides{}
 	for _, f := range input.OverrideFields() {
+		known = append(known, overrideKey(f.Key))
 		value, stated := o[overrideKey(f.Key)]
 		if text := string(value); !stated || text == "null" {
 			continue
@@ -75,6 +79,11 @@ func (o OverridesBody) overrides() (input.Overrides, []fault) {
 				continue
 			}
 			all[f.Key] += f.Unit
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(o)) {
+		if !slices.Contains(known, key) {
+			faults = append(faults, fault{Location: "problem.overrides." + clip(key), Message: fmt.Sprintf("field %q is unknown", clip(key)), Hint: meant(key, known)})
 		}
 	}
 	return all, faults

@@ -247,7 +247,10 @@ func (t Topology) Problems() []string {
 	if t.Profile.Name == "" {
 		add("device profile: missing; choose one of %s", strings.Join(Names(), ", "))
 	}
-	if d := t.Largest(); len(found) == 0 && t.Budget(d) == 0 {
+	if len(found) > 0 {
+		return found
+	}
+	if d := t.Largest(); t.Budget(d) == 0 {
 		add("%s: %v of %v leave nothing for tables", t.kept(), t.DeviceMemory(d)-t.Usable(d), t.DeviceMemory(d))
 	}
 	if len(found) == 0 && t.Whole().LinkDomains() > 1 && t.Device().NICGBps == 0 {
@@ -266,7 +269,7 @@ func (t Topology) kept() string {
 
 // hosts reports host memory that is too little to divide.
 func (t Topology) hosts(add func(format string, args ...any)) {
-	if t.Devices < 1 {
+	if t.Devices < 1 || t.Devices > MaxDevices { // 1e18 hosts would take years
 		return
 	}
 	for h := range t.Hosts() {
