@@ -41,7 +41,7 @@ type Options struct {
 	// is nil, all sharding types are allowed, as in the command; but only slices of columns
 	// (search.Columns) if samples were measured, because no measurement has others. A Planner
 	// sets ColumnsOnly itself if Prices estimates only slices of columns in HBM, and always sets
-	// Beside (lanes.go).
+	// Beside (planner.go).
 	Search search.Options
 	// Prices is what estimates the costs of placements; nil takes Pretrained.
 	Prices Prices

@@ -164,7 +164,7 @@ func TestMonotone(t *testing.T) {
 			return priced(t, place(p).slice(0, 0, problem.HostCached, share)).Cost - sort
 		}
 		// A cache that misses nearly all rows may cost one way of the optimizer's state more than
-		// none: see TestHostCostsMore.
+		// none.
 		state := p.Tables[0].Counts(p.Batch).Unique * float64(p.Tables[0].Optimizer.StateBytes(1, p.Tables[0].Dim))
 		before := priced(t, place(p).slice(0, 0, problem.Host, 0)).Cost + unit.Millis(state/(p.Topology.Profile.HostLinkGBps()*1e6))
 		for _, got := range []unit.Millis{cached(small), cached(large), priced(t, place(p).on(0, 0)).Cost} {

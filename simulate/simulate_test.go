@@ -116,7 +116,7 @@ func drawOp(t *rapid.T) (Device, Op) {
 // TestAnotherTableNeverCostsLess is no theorem: a wide table lowers the number
 // of tables in flight, and so leaves more cache to the others. In every group drawn, the
 // lanes that the wide table idles cost more than that saves. No table drawn is wide enough
-// for the wide kernel, which may make others quicker (TestNanosByHand).
+// for the wide kernel, which may make others quicker.
 func TestAnotherTableNeverCostsLess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, op := drawOp(t)
