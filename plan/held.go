@@ -174,7 +174,7 @@ func (h *held) overlapping(rows problem.Range, visit func(Shard)) {
 
 // lacks returns the pieces of shard s that the device did not hold, by column, then row.
 func (h *held) lacks(device int, s Shard) []piece {
-	var own []problem.Range // the rows of s of which the device held a part
+	var own []problem.Range // the rows of s that the device held a part of
 	whole := false
 	h.of(device, func(o Shard) {
 		rows, columns := meet(o.Rows, s.Rows), meet(o.Columns, s.Columns)

@@ -303,7 +303,7 @@ func replanLines(r *replan.Outcome) []string {
 	return lines
 }
 
-// transfer lists the tables of which parts move, those with the most bytes first.
+// transfer lists the tables that move, in parts or whole, those with the most bytes first.
 func transfer(p *printer, t *plan.Transfer) {
 	moved := slices.Clone(t.Tables)
 	moved = slices.DeleteFunc(moved, func(t plan.TableTransfer) bool { return t.Bytes == 0 })

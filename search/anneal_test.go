@@ -13,7 +13,7 @@ import (
 )
 
 // Whatever changes are tried, taken and taken back, by whatever cost model and in all forms: the layout is the one that has these
-// parts from the start. Its shards are those of the problem, and fit where it says so; so many bytes moved as it says.
+// parts from the start. Its shards are those of the problem, and fit where it says so; the bytes that moved are those that it says.
 func TestLayoutKeepsItsBooks(t *testing.T) {
 	seen := map[bool]int{}
 	for seed := range uint64(120) {

@@ -52,7 +52,7 @@ also the processor time, and the budgets are of processor time, so that other pr
 the machine change the result less.
 
 --annealing adds simulated annealing from a simple placement, with the changes of the
-default method: runs that cool down, each twice as long as the one before it.
+default method: one run that cools down, and under a budget runs of twice the length each.
 
 --json FILE keeps every record: task, method, costs, time, devices and plan. If a run
 is stopped, the same command continues it.`,
