@@ -56,7 +56,7 @@ func (r *runs) sized(width int) {
 // values checks the values of a page, which are the rest of its data.
 func (r *runs) values(encoding format.Encoding) {
 	switch encoding {
-	case format.Plain, format.ByteStreamSplit: // as many as their bytes hold
+	case format.Plain, format.ByteStreamSplit: // each value takes bytes of the page
 	case plainDictionary, format.RLEDictionary:
 		if len(r.data) > 0 {
 			width := int(r.data[0])
