@@ -51,7 +51,7 @@ func sound(t *testing.T, data []byte, most uint64) {
 		if table.Name == "" || table.Samples < 1 || table.Bags.Len() != table.Samples*len(table.Features) {
 			t.Errorf("unsound table %+v", table)
 		}
-		if _, _, err := profile(table, 0, 4); err != nil {
+		if _, err := profile(table, 0, 4); err != nil {
 			t.Error(err)
 		}
 	}

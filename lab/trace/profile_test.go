@@ -28,7 +28,7 @@ func twoFeatures() Table {
 }
 
 func TestProfile(t *testing.T) {
-	got, doubt, err := profile(twoFeatures(), 0, 64)
+	got, err := profile(twoFeatures(), 0, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,9 +41,6 @@ func TestProfile(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if doubt != guessedRows {
-		t.Errorf("got doubts %v, want that of the rows", doubt)
-	}
 	// At the trace's batch size the table's counts are the trace's.
 	if counts := got.Counts(4); counts.Lookups != 8 || counts.Unique != 4 || counts.Reuse != want.Access.Reuse {
 		t.Errorf("counts: got %+v", counts)
@@ -54,46 +51,19 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-func TestProfileOfStatedRows(t *testing.T) {
-	got, doubt, err := profile(twoFeatures(), 1000, 4)
-	if err != nil || got.Rows != 1000 || doubt != sure {
-		t.Errorf("got %d rows, doubts %v and %v, want 1000 and none", got.Rows, doubt, err)
-	}
-	_, _, err = profile(twoFeatures(), 9, 4)
-	if err == nil || !strings.Contains(err.Error(), `table "user": lookup 0: row 9, want one from 0 to 8: the stated number of rows is 9`) {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestProfileWithoutLookups(t *testing.T) {
-	table := Table{Name: "idle", Samples: 2, Features: []string{"idle"}, Bags: lookups.Bags{Offsets: []int64{0, 0, 0}}}
-	got, doubt, err := profile(table, 0, 4)
-	if err != nil || got.Rows != 1 || got.PoolingFactor() != 0 || got.Access != (access.Distribution{}) {
-		t.Errorf("got %+v and %v", got, err)
-	}
-	if doubt != guessedRows|noLookups {
-		t.Errorf("got doubts %v, want those of rows and lookups", doubt)
-	}
-	p := problem.Problem{Tables: []problem.Table{got}, Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: 1}, Batch: 2}
-	if err := p.Validate(); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestProfileRefuses(t *testing.T) {
 	for _, test := range []struct {
 		change func(*Table)
+		rows   int64
 		want   string
 	}{
-		{func(t *Table) { t.Samples = 0 }, "8 bags of 0 samples"},
-		{func(t *Table) { t.Features = nil }, "4 samples and 0 features"},
-		{func(t *Table) { t.Samples = 3 }, "8 bags of 3 samples and 2 features"},
-		{func(t *Table) { t.Bags.Indices[3] = -2 }, `table "user": lookup 3: row -2`},
-		{func(t *Table) { t.Bags.Offsets[8] = 9 }, "the last offset is 9, want 8"},
+		{func(t *Table) { t.Samples = 3 }, 0, "8 bags of 3 samples and 2 features"},
+		{func(t *Table) { t.Bags.Indices[3] = -2 }, 0, `table "user": lookup 3: row -2`},
+		{func(*Table) {}, 9, `table "user": lookup 0: row 9, want one from 0 to 8: the stated number of rows is 9`},
 	} {
 		table := twoFeatures()
 		test.change(&table)
-		if _, _, err := profile(table, 0, 4); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := profile(table, test.rows, 4); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("got %v, want %q", err, test.want)
 		}
 	}
@@ -117,7 +87,7 @@ func TestProfilesAgree(t *testing.T) {
 	if err != nil || len(tables) != 1 || !slices.Equal(tables[0].Bags.Indices, bags.Indices) {
 		t.Fatalf("got other lookups than the log's, error %v", err)
 	}
-	got, _, err := profile(tables[0], 5000, 4)
+	got, err := profile(tables[0], 5000, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +112,7 @@ func ExampleReadTables() {
 	// t0: 100 rows, pooling factor 1.57, 9 distinct
 	// t1: 1 rows, pooling factor 0.00, 0 distinct
 	// t2: 43 rows, pooling factor 1.14, 6 distinct
-	// table "t2": 43 rows is the highest row used, plus one: the table may have more; state its rows
 	// table "t1": 1 rows is the highest row used, plus one: the table may have more; state its rows
+	// table "t2": 43 rows is the highest row used, plus one: the table may have more; state its rows
 	// table "t1": the trace has no lookups in it
 }

@@ -3,7 +3,6 @@ package trace
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/internal/words"
@@ -41,7 +40,7 @@ type TableOptions struct {
 // their accesses. A trace without tables, or with a row beyond the stated ones, is an error.
 func ReadTables(path string, opt Options, of TableOptions) (Tables, error) {
 	var all Tables
-	doubted := map[doubts][]int{}
+	var guessed, idle []int
 	begin := func(names []string) error {
 		if of.MoreRows {
 			return nil
@@ -49,12 +48,18 @@ func ReadTables(path string, opt Options, of TableOptions) (Tables, error) {
 		return unknownRows(of.Rows, names)
 	}
 	err := each(path, opt, begin, func(t Table) error {
-		table, doubt, err := profile(t, cmp.Or(of.Rows[t.Name], opt.HashSize), of.Dim)
+		rows := cmp.Or(of.Rows[t.Name], opt.HashSize)
+		table, err := profile(t, rows, of.Dim)
 		if err == nil && of.Keep != nil {
 			err = of.Keep(len(all.List), t)
 		}
 		all.Samples = t.Samples
-		doubted[doubt] = append(doubted[doubt], len(all.List))
+		if rows == 0 {
+			guessed = append(guessed, len(all.List))
+		}
+		if table.PoolingFactor() == 0 {
+			idle = append(idle, len(all.List))
+		}
 		all.List = append(all.List, table)
 		return err
 	})
@@ -64,7 +69,10 @@ func ReadTables(path string, opt Options, of TableOptions) (Tables, error) {
 	if len(all.List) == 0 {
 		return Tables{}, fmt.Errorf("%s: it has no tables", path)
 	}
-	all.warn(doubted)
+	all.warn(guessed, func(t *problem.Table) string {
+		return fmt.Sprintf("%d rows is the highest row used, plus one: the table may have more; state its rows", t.Rows)
+	}, "the number of rows is the highest row used, plus one: the tables may have more; state their rows")
+	all.warn(idle, func(*problem.Table) string { return "the trace has no lookups in it" }, "the trace has no lookups in them")
 	return all, nil
 }
 
@@ -92,24 +100,19 @@ func unknownRows(rows map[string]int64, tables []string) error {
 	return err
 }
 
-// separately is the number of tables with the same doubts up to which each table has a
-// warning of its own.
+// separately is the number of tables up to which each has a warning of its own.
 const separately = 3
 
-// warn adds the warnings about tables, which are grouped by their doubts.
-func (all *Tables) warn(doubted map[doubts][]int) {
-	for _, doubt := range slices.Sorted(maps.Keys(doubted)) {
-		var names []string
-		var rows []int64
-		for _, i := range doubted[doubt] {
-			names, rows = append(names, all.List[i].Name), append(rows, all.List[i].Rows)
+// warn adds a warning about some tables: what is said of one, or what is said of many.
+func (all *Tables) warn(some []int, one func(t *problem.Table) string, many string) {
+	var names []string
+	for _, i := range some {
+		names = append(names, all.List[i].Name)
+		if len(some) <= separately {
+			all.Warnings = append(all.Warnings, fmt.Sprintf("table %q: %s", all.List[i].Name, one(&all.List[i])))
 		}
-		if len(names) > separately {
-			all.Warnings = append(all.Warnings, doubt.sentences(names, rows, len(all.List))...)
-			continue
-		}
-		for i := range names {
-			all.Warnings = append(all.Warnings, doubt.sentences(names[i:i+1], rows[i:i+1], len(all.List))...)
-		}
+	}
+	if len(some) > separately {
+		all.Warnings = append(all.Warnings, fmt.Sprintf("%d of %d tables (%s): %s", len(some), len(all.List), words.Quoted(names, 3), many))
 	}
 }
