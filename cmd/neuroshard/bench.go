@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -409,10 +408,7 @@ func (f *benchFlags) compare(ctx context.Context, a *app, tasks []bench.Task, op
 	if errors.Is(err, context.Canceled) {
 		return nil, &exitError{exitInterrupted, fmt.Errorf("interrupted: %d of %d records are in %s.partial", len(records), len(tasks)*(len(opt.Methods)+len(opt.Contenders)), f.json), "give the same command again to continue"}
 	}
-	if _, writing := errors.AsType[*fs.PathError](err); writing {
-		return nil, bad(err, "choose a file that can be written")
-	}
-	return records, err
+	return records, ofFile(err)
 }
 
 // estimate estimates the costs of the plans in the files of --score.

@@ -242,7 +242,7 @@ func (r *reportCommand) readSweep() (*sweep.Results, error) {
 		return nil, err
 	}
 	defer file.Close()
-	read, _, err := sweep.Read(name, file)
+	read, err := sweep.Read(name, file)
 	if err != nil {
 		return nil, faulty(err.Error(), hint)
 	}

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
+	"github.com/neuroshard/neuroshard/internal/journal"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/sweep"
 	"github.com/neuroshard/neuroshard/problem"
@@ -35,8 +36,8 @@ Each flag of an axis takes several values, separated by commas, and every combin
 of the values is a cell: a real plan. Other flags are those of plan. Cells are planned
 on all cores. Cells that do not fit stay in the table, with the reason.
 
-With --output, outcomes are kept in a file as they come. After Ctrl-C, the same command
-goes on from there. --part 2/8 plans one of eight parts, for another machine or job
+With --output FILE, outcomes are kept in FILE.partial as they come. After Ctrl-C, the
+same command goes on from there. --part 2/8 plans one of eight parts, for another machine or job
 each, and sweep join puts the files of the parts together.`,
 		Example: `  neuroshard sweep workload:mlperf-dlrm-dcnv2 --devices 4,8,16,32 --devices-per-host 8 --device a100-80,h100-80,h200
   neuroshard sweep tables.json --devices 8,16 --device h100-80 --batch-per-device 4096,8192 --prices catalog.csv
@@ -85,7 +86,7 @@ type sweepOutput struct {
 func (s *sweepOutput) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.by, "by", "", "list the cells by `speed` or by cost (default: in the order of the axes)")
-	f.StringVarP(&s.output, "output", "o", "", "`file` of the outcomes, which a sweep that was stopped goes on from, and which sweep join reads")
+	f.StringVarP(&s.output, "output", "o", "", "`file` of the outcomes, which sweep join reads; a sweep that was stopped goes on")
 	f.BoolVar(&s.json, "json", false, "print one JSON object")
 	f.StringVar(&s.csv, "csv", "", "`file` to write the table to, as CSV; - prints it in place of the report")
 	f.StringVar(&s.plot, "plot", "", "`file` to draw the samples a second and the prices to, as SVG")
@@ -169,7 +170,7 @@ func (s *sweepOutput) join(paths []string) error {
 			errs = append(errs, err)
 			continue
 		}
-		file, _, err := sweep.Read(name, r)
+		file, err := sweep.Read(name, r)
 		_ = r.Close()
 		if err != nil {
 			errs = append(errs, faulty(err.Error(), "name the files that sweep wrote with --output"))
@@ -295,33 +296,20 @@ func (s *sweepCommand) run(ctx context.Context, source string) error {
 	options := sweep.Options{Part: part, Workers: s.workers, Explain: s.why}
 	bar := s.newProgressBar()
 	defer bar.clear()
-	var journal *sweep.Journal
-	if s.output != "" {
-		if journal, options.Known, err = sweep.OpenJournal(s.output, head); err != nil {
-			return bad(err, "name another file, or remove this one")
-		}
-		defer func() { _ = journal.Close() }()
-	}
-	options.OnOutcome = func(o sweep.Outcome, done, of int) error {
+	options.OnOutcome = func(_ sweep.Outcome, done, of int) error {
 		bar.at(done, of, "planning")
-		if journal == nil {
-			return nil
-		}
-		return bad(journal.Add(o), "")
+		return nil
 	}
-	outcomes, err := sw.Run(ctx, options)
+	var outcomes []sweep.Outcome
+	if s.output == "" {
+		outcomes, err = sw.Run(ctx, options)
+	} else {
+		outcomes, err = sw.Keep(ctx, s.output, options)
+	}
 	bar.clear()
 	interrupted := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if err != nil && (!interrupted || len(outcomes) == 0) {
-		if journal != nil && len(outcomes) == 0 {
-			_ = os.Remove(s.output)
-		}
-		return err
-	}
-	if journal != nil && !interrupted {
-		if err := journal.Finish(outcomes); err != nil {
-			return bad(err, "choose a file that can be written")
-		}
+		return ofFile(err)
 	}
 	if err := s.print(sweep.File{Head: head, Outcomes: outcomes}); err != nil {
 		return err
@@ -335,11 +323,22 @@ func (s *sweepCommand) run(ctx context.Context, source string) error {
 	return noneFits(outcomes)
 }
 
+// ofFile marks the error of a file of outcomes, or of what a stopped run kept, as one of the user's.
+func ofFile(err error) error {
+	var path *fs.PathError
+	var refused *journal.Refused
+	var other *sweep.NotSweep
+	if errors.As(err, &path) || errors.As(err, &refused) || errors.As(err, &other) {
+		return bad(err, "name another file, or remove this one")
+	}
+	return err
+}
+
 func (s *sweepCommand) interrupted(done, of int) error {
 	if s.output == "" {
 		return &exitError{exitInterrupted, fmt.Errorf("interrupted: %d of %d cells are planned", done, of), "with --output the same command goes on from there"}
 	}
-	return &exitError{exitInterrupted, fmt.Errorf("interrupted: %d of %d cells are in %s", done, of, s.output), "give the same command again to continue"}
+	return &exitError{exitInterrupted, fmt.Errorf("interrupted: %d of %d cells are in %s.partial", done, of, s.output), "give the same command again to continue"}
 }
 
 // why returns the message of the error of a cell, and its hint, as the command plan prints them.

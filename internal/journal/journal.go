@@ -61,6 +61,48 @@ func Open[T any](path string) (*Journal[T], []T, error) {
 	return j, records, nil
 }
 
+// Refused is the error of a journal that a run cannot go on from: it is damaged, open in another
+// process, or of another run. It is not changed.
+type Refused struct{ error }
+
+// Unwrap returns what is wrong with the journal.
+func (r *Refused) Unwrap() error { return r.error }
+
+// Run calls run with the records that the journal at path has of an earlier run of the same
+// identity, and with a function that keeps one more. If run succeeds the journal is removed;
+// otherwise the records stay for the next run.
+func Run[T any](path, identity string, run func(known []T, keep func(T) error) error) error {
+	type line struct {
+		Run    string `json:"run,omitempty"`
+		Record *T     `json:"record,omitempty"`
+	}
+	j, lines, err := Open[line](path)
+	if err == nil && len(lines) > 0 && lines[0].Run != identity {
+		err = errors.Join(fmt.Errorf("%s: it is of another run: remove it to begin anew, or name another file", path), j.Close())
+	}
+	if err != nil {
+		return &Refused{err}
+	}
+	var known []T
+	for i := 1; i < len(lines); i++ {
+		known = append(known, *lines[i].Record)
+	}
+	begun := len(lines) > 0
+	err = run(known, func(r T) error {
+		if !begun {
+			begun = true
+			if err := j.Append(line{Run: identity}); err != nil {
+				return err
+			}
+		}
+		return j.Append(line{Record: &r})
+	})
+	if err != nil {
+		return errors.Join(err, j.Close())
+	}
+	return j.Remove()
+}
+
 // lockFile makes a file and locks it. The system frees the lock when the process ends.
 func lockFile(path string) (*flock.Flock, error) {
 	lock := flock.New(path, flock.SetPermissions(0o666))

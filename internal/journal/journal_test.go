@@ -219,3 +219,39 @@ func TestOneAtATime(t *testing.T) {
 		t.Errorf("no folder: got error %v", err)
 	}
 }
+
+// A run goes on from what an earlier one of the same identity has kept, and from nothing else.
+func TestRun(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "run")
+	stop := errors.New("stop")
+	// made keeps entries up to a number, and fails there unless it is 5.
+	made := func(identity string, to int) error {
+		return Run(path, identity, func(known []entry, keep func(entry) error) error {
+			for _, e := range entries(to)[len(known):] {
+				if err := keep(e); err != nil {
+					return err
+				}
+			}
+			if to < 5 {
+				return stop
+			}
+			return nil
+		})
+	}
+	for _, to := range []int{0, 2, 3} {
+		if err := made("a", to); !errors.Is(err, stop) {
+			t.Fatalf("up to %d: got error %v", to, err)
+		}
+	}
+	var refused *Refused
+	if err := made("b", 5); !errors.As(err, &refused) || !strings.Contains(err.Error(), "another run") {
+		t.Errorf("another run: got error %v", err)
+	}
+	if err := made("a", 5); err != nil {
+		t.Errorf("got error %v", err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("got %v left over, %v", left, err)
+	}
+}

@@ -6,14 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/internal/atomicfile"
+	"github.com/neuroshard/neuroshard/internal/journal"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/plan"
 )
@@ -126,86 +124,36 @@ func (r *Record) check() error {
 	return nil
 }
 
-// Keep runs a comparison as Run does and writes its results to path at the end. Until
-// then it keeps each record as a line of path.partial: Keep with the same arguments continues
-// from there, and empties the file of another comparison. If the context ends, Keep returns the
+// Keep runs a comparison as Run does and writes its results to path at the end. Until then it
+// keeps each record in path.partial: Keep with the same arguments continues from there. A
+// path.partial of another comparison is a *journal.Refused. If the context ends, Keep returns the
 // records so far with the error. Known must be empty.
-func Keep(ctx context.Context, path string, tasks []Task, opt Options) ([]Record, error) {
-	head, err := identity(tasks, opt)
+func Keep(ctx context.Context, path string, tasks []Task, opt Options) (records []Record, err error) {
+	same, err := identity(tasks, opt)
 	if err != nil {
 		return nil, err
 	}
-	partial := path + ".partial"
-	if opt.Known, err = kept(partial, head); err != nil {
-		return nil, err
-	}
-	// Start from whole lines only: a kill may have cut the last.
-	lines := []byte(head + "\n")
-	for _, r := range opt.Known {
-		if lines, err = appendLine(lines, r); err != nil {
-			return nil, err
-		}
-	}
-	if err := replace(partial, lines); err != nil {
-		return nil, err
-	}
-	file, err := os.OpenFile(partial, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	onRecord := opt.OnRecord
-	opt.OnRecord = func(r Record, done, of int) error {
-		if onRecord != nil {
-			if err := onRecord(r, done, of); err != nil {
-				return err
+	err = journal.Run(path+".partial", same, func(known []Record, keep func(Record) error) error {
+		onRecord := opt.OnRecord
+		opt.Known = known
+		opt.OnRecord = func(r Record, done, of int) error {
+			if onRecord != nil {
+				if err := onRecord(r, done, of); err != nil {
+					return err
+				}
 			}
+			return keep(r)
 		}
-		line, err := appendLine(nil, r)
-		if err == nil {
-			_, err = file.Write(line)
+		if records, err = Run(ctx, tasks, opt); err != nil {
+			return err
 		}
-		return err
-	}
-	records, err := Run(ctx, tasks, opt)
-	if err != nil {
-		return records, err
-	}
-	if err := WriteResults(path, records, opt); err != nil {
-		return records, err
-	}
-	return records, errors.Join(file.Close(), os.Remove(partial))
+		return WriteResults(path, records, opt)
+	})
+	return records, err
 }
 
-func appendLine(lines []byte, r Record) ([]byte, error) {
-	line, err := json.Marshal(r)
-	return append(append(lines, line...), '\n'), err
-}
-
-// kept returns the records that an earlier run of the comparison with the first line head left in
-// a file.
-func kept(partial, head string) ([]Record, error) {
-	text, err := os.ReadFile(partial)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	first, rest, _ := bytes.Cut(text, []byte("\n"))
-	if err != nil || string(first) != head {
-		return nil, err
-	}
-	var records []Record
-	for line := range bytes.Lines(rest) {
-		var r Record
-		if json.Unmarshal(line, &r) != nil || r.check() != nil {
-			break
-		}
-		records = append(records, r)
-	}
-	return records, nil
-}
-
-// identity returns the first line of a journal. Two comparisons have the same line if they
-// have the same price list, methods, seed, backend, tasks and version of neuroshard.
+// identity returns a text that is the same for two comparisons if they have the same price list,
+// methods, seed, backend, tasks and version of neuroshard.
 func identity(tasks []Task, opt Options) (string, error) {
 	opt = opt.withDefaults()
 	hash := sha256.New()

@@ -59,9 +59,6 @@ const (
 	axisDevices       = "devices"
 )
 
-// axisNames are the names in their order.
-var axisNames = []string{axisScale, axisBatch, axisPerDevice, axisPrecision, axisCommPrecision, axisTypes, axisEngine, axisDevice, axisHost, axisDevices}
-
 // Axis is one axis as text.
 type Axis struct {
 	Name   string   `json:"name"`

@@ -8,11 +8,11 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
 
-// A file that is read is written as it was, up to its order and a line that was cut.
+// A file that is read is written as it was, up to its order.
 func FuzzRead(f *testing.F) {
 	head := Head{Format: Format, Version: FormatVersion, Tool: "1", Identity: "0", Axes: []Axis{{axisDevices, []string{"1", "2"}}}, Cells: 2, Part: Part{1, 1}}
 	file := File{head, []Outcome{outcome(1, "none", 1, 100, 10, 2), {Cell: Cell{Number: 2, Batch: 8, Device: "h200", Devices: 2}, Status: Infeasible, Reason: "too <large>"}}}
-	if _, _, err := Read("file", bytes.NewReader(file.bytes())); err != nil {
+	if _, err := Read("file", bytes.NewReader(file.bytes())); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(file.bytes())
@@ -20,16 +20,12 @@ func FuzzRead(f *testing.F) {
 	f.Add(file.bytes()[:200])
 	f.Add([]byte("{}\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		read, whole, err := Read("file", bytes.NewReader(text))
+		read, err := Read("file", bytes.NewReader(text))
 		if err != nil {
 			return
 		}
-		if whole > int64(len(text)) || read.Missing() < 0 {
-			t.Fatalf("got %d whole bytes of %d, and %d missing cells", whole, len(text), read.Missing())
-		}
-		written := read.bytes()
-		if again, n, err := Read("file", bytes.NewReader(written)); err != nil || n != int64(len(written)) || len(again.Outcomes) != len(read.Outcomes) {
-			t.Fatalf("read again: got %d whole bytes, want %d; error %v", n, len(written), err)
+		if again, err := Read("file", bytes.NewReader(read.bytes())); err != nil || read.Missing() < 0 || len(again.Outcomes) != len(read.Outcomes) {
+			t.Fatalf("%d missing cells; read again: error %v", read.Missing(), err)
 		}
 		r := NewResults(*read, BySpeed)
 		if err := WriteCSV(&bytes.Buffer{}, r); err != nil {

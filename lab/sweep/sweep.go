@@ -5,8 +5,8 @@
 //	Scale      larger or smaller tables, as a value of an axis (scale.go)
 //	Tariff     what clusters cost per hour (tariff.go)
 //	New, Run   the sweep: an Outcome for each cell (outcome.go), many at a time
-//	Journal    outcomes on disk while a sweep goes on, so that it can be continued; Join
-//	           puts the parts of a sweep together (journal.go)
+//	Keep       Run that writes the sweep's File, and keeps outcomes while it goes on; Join
+//	           puts the parts of a sweep together (file.go)
 //	Results    the outcomes with the fastest, the cheapest and the knees marked (results.go),
 //	           as CSV (csv.go) and as a plot (plot.go)
 //

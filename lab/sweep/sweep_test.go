@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -149,7 +148,7 @@ func TestDeterministicAndJoined(t *testing.T) {
 			if got := f.Missing(); got != 0 {
 				t.Errorf("part %v: got %d missing cells, want 0", part, got)
 			}
-			read, _, err := Read("part", bytes.NewReader(f.bytes()))
+			read, err := Read("part", bytes.NewReader(f.bytes()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -433,56 +432,37 @@ func TestBinds(t *testing.T) {
 	}
 }
 
-// journal returns the path of a finished file of a sweep.
-func journal(t *testing.T, s *Sweep, part Part) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "sweep.jsonl")
-	if err := (&File{s.Head(part), planned(t, s, Options{Part: part})}).Save(path); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// A sweep that was stopped anywhere goes on from its file, and ends with the file of one run.
-func TestContinues(t *testing.T) {
+// A sweep that was stopped anywhere goes on from what it kept, and ends with the file of one run.
+func TestKeep(t *testing.T) {
 	s := tiny(t, Axes{Counts: []int{1, 2, 4}, Devices: []string{"a100-80", "h100-80"}}, nil)
-	want, err := os.ReadFile(journal(t, s, Part{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, left := range []int{0, bytes.IndexByte(want, '\n') + 1, len(want) / 2, len(want) - 1, len(want)} {
-		path := filepath.Join(t.TempDir(), "sweep.jsonl")
-		if err := os.WriteFile(path, want[:left], 0o666); err != nil {
-			t.Fatal(err)
-		}
-		j, known, err := OpenJournal(path, s.Head(Part{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if lines := max(0, bytes.Count(want[:left], []byte{'\n'})-1); len(known) != lines {
-			t.Errorf("after %d bytes: got %d outcomes, want %d", left, len(known), lines)
-		}
-		if _, _, err := OpenJournal(path, s.Head(Part{})); err == nil || !strings.Contains(err.Error(), "another process") {
-			t.Errorf("got error %v, want that the file is in use", err)
-		}
-		added := 0
-		outcomes := planned(t, s, Options{Known: known, OnOutcome: func(o Outcome, done, of int) error {
-			if added++; done != len(known)+added || of != 6 {
-				t.Errorf("got %d of %d done, want %d of 6", done, of, len(known)+added)
+	want := (&File{s.Head(Part{}), planned(t, s, Options{})}).bytes()
+	stop := errors.New("stop")
+	path := filepath.Join(t.TempDir(), "sweep.jsonl")
+	for kept := range 7 {
+		for _, run := range []struct{ from, to int }{{0, kept}, {kept, 6}, {6, 6}} {
+			made := run.from
+			_, err := s.Keep(t.Context(), path, Options{Workers: 1, OnOutcome: func(_ Outcome, done, of int) error {
+				if done != made+1 || of != 6 {
+					t.Errorf("got %d of %d done, want %d of 6", done, of, made+1)
+				}
+				if made == run.to {
+					return stop
+				}
+				made++
+				return nil
+			}})
+			if made != run.to || (err != nil) != (run.to < 6) || err != nil && !errors.Is(err, stop) {
+				t.Fatalf("%+v: got %d outcomes and error %v", run, made, err)
 			}
-			return j.Add(o)
-		}})
-		if added != 6-len(known) {
-			t.Errorf("after %d bytes: planned %d cells, want %d", left, added, 6-len(known))
-		}
-		if err := errors.Join(j.Finish(outcomes), j.Close()); err != nil {
-			t.Fatal(err)
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("after %d bytes: got another file than from one run, error %v", left, err)
+			t.Errorf("after %d cells: got another file than from one run, error %v", kept, err)
 		}
-		if rest, _ := filepath.Glob(path + "?*"); len(rest) > 0 {
-			t.Errorf("got files %v left behind, want none", rest)
+		if left, _ := filepath.Glob(path + "*"); len(left) != 1 {
+			t.Errorf("got files %v, want the sweep alone", left)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -510,36 +490,31 @@ func TestInterrupted(t *testing.T) {
 func TestRefused(t *testing.T) {
 	s := tiny(t, Axes{Counts: []int{1, 2, 4}}, nil)
 	other := tiny(t, Axes{Counts: []int{1, 2, 4}}, func(d *Definition) { d.Seed = 1 })
-	path := journal(t, s, Part{})
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := filepath.Join(t.TempDir(), "sweep.jsonl")
+	text := (&File{s.Head(Part{}), planned(t, s, Options{})}).bytes()
 	lines := strings.SplitAfter(string(text), "\n")
 	edit := func(old, now string) string { return strings.Replace(string(text), old, now, 1) }
 	for want, c := range map[string]struct {
 		text string
-		head Head
+		by   *Sweep
+		part Part
 	}{
-		"it is another sweep (tiny, 3 cells)":                           {string(text), other.Head(Part{})},
-		"it is part 1/1 of the sweep, not 1/2":                          {string(text), s.Head(Part{1, 2})},
-		"it is a sweep by neuroshard 0.0.9":                             {edit(neuroshard.Version, "0.0.9"), s.Head(Part{})},
-		"it is a file of format version 2":                              {edit(`"version":1`, `"version":2`), s.Head(Part{})},
-		"it is not the file of a sweep":                                 {"{}\n", s.Head(Part{})},
-		"line 3: it is not one that neuroshard writes: cell 1 is twice": {lines[0] + lines[1] + lines[1], s.Head(Part{})},
-		"cell 9 is twice, of another part":                              {edit(`"cell":1,`, `"cell":9,`), s.Head(Part{})},
-		`"not possible" with or without a plan`:                         {edit(`"status":"fits"`, `"status":"not possible"`), s.Head(Part{})},
-		"line 1: part 0/1 of 3 cells":                                   {edit(`"index":1`, `"index":0`), s.Head(Part{})},
-		"line 1: it does not state the version":                         {edit(fmt.Sprintf(`"tool":%q`, neuroshard.Version), `"tool":""`), s.Head(Part{})},
-		`"depth" is not an axis`:                                        {edit(`"name":"devices"`, `"name":"depth"`), s.Head(Part{})},
-		`the axis "devices" has no values`:                              {edit(`["1","2","4"]`, `[]`), s.Head(Part{})},
-		"line 1: the axes do not have 3 cells":                          {edit(`["1","2","4"]`, `["1","2"]`), s.Head(Part{})},
-		"line 2: it is not one that neuroshard writes: cell 1 has no":   {edit(`"device":`, `"was":`), s.Head(Part{})},
+		"it is another sweep (tiny, 3 cells)":                           {string(text), other, Part{}},
+		"it is part 1/1 of the sweep, not 1/2":                          {string(text), s, Part{1, 2}},
+		"it is a sweep by neuroshard 0.0.9":                             {edit(neuroshard.Version, "0.0.9"), s, Part{}},
+		"it is a file of format version 2":                              {edit(`"version":1`, `"version":2`), s, Part{}},
+		"it is not the file of a sweep":                                 {"{}\n", s, Part{}},
+		"line 3: it is not one that neuroshard writes: cell 1 is twice": {lines[0] + lines[1] + lines[1], s, Part{}},
+		"cell 9 is twice, of another part":                              {edit(`"cell":1,`, `"cell":9,`), s, Part{}},
+		`"not possible" with or without a plan`:                         {edit(`"status":"fits"`, `"status":"not possible"`), s, Part{}},
+		"line 1: part 0/1 of 3 cells":                                   {edit(`"index":1`, `"index":0`), s, Part{}},
+		"line 1: the axes do not have 3 cells":                          {edit(`["1","2","4"]`, `["1","2"]`), s, Part{}},
+		"line 2: it is not one that neuroshard writes: cell 1 has no":   {edit(`"device":`, `"was":`), s, Part{}},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := OpenJournal(path, c.head)
+		_, err := c.by.Keep(t.Context(), path, Options{Part: c.part})
 		if refused := (*NotSweep)(nil); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want %q", err, want)
 		}

@@ -2,25 +2,24 @@ package sweep
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 
-	"github.com/gofrs/flock"
-
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/internal/atomicfile"
+	"github.com/neuroshard/neuroshard/internal/journal"
 	"github.com/neuroshard/neuroshard/internal/words"
 )
 
-// journal.go reads and writes the file of a sweep, or of a part of one: a line of JSON for its
-// head, and a line for each outcome. While the sweep goes on, outcomes are appended as they
-// come; at the end they are sorted by cell, so that equal sweeps have equal bytes.
-//
-// Reading stops at the first fault. Only the last line of a sweep that was stopped may be cut.
+// file.go reads and writes the file of a sweep, or of a part of one: a line of JSON for its head,
+// and a line for each outcome by cell, so that equal sweeps have equal bytes. Reading stops at the
+// first fault.
 
 // Format and FormatVersion identify the file of a sweep.
 const (
@@ -75,42 +74,32 @@ func line(v any) []byte {
 	return b.Bytes()
 }
 
-// Read reads a file. name stands in errors. whole is the number of bytes up to the end of the
-// last whole line: less than the file's size if its last line was cut.
-func Read(name string, r io.Reader) (file *File, whole int64, err error) {
+// Read reads a file. name stands in errors.
+func Read(name string, r io.Reader) (*File, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	head, rest, _ := bytes.Cut(data, []byte{'\n'})
 	f := &File{}
-	head, rest, ended := bytes.Cut(data, []byte{'\n'})
-	if !ended {
-		return nil, 0, &NotSweep{name, "it is not the file of a sweep, whose first line is its head"}
-	}
 	if err := f.readHead(name, head); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	whole = int64(len(head)) + 1
 	seen := make(map[int]bool)
-	for n := 2; ; n++ {
-		text, more, ended := bytes.Cut(rest, []byte{'\n'})
-		if !ended {
-			break // a kill may have cut the last line
-		}
+	for text := range bytes.Lines(rest) {
 		var o Outcome
 		err := json.Unmarshal(text, &o)
 		if err == nil {
 			err = f.check(&o, seen)
 		}
 		if err != nil {
-			return nil, 0, &NotSweep{name, fmt.Sprintf("line %d: it is not one that neuroshard writes: %v", n, err)}
+			return nil, &NotSweep{name, fmt.Sprintf("line %d: it is not one that neuroshard writes: %v", len(f.Outcomes)+2, err)}
 		}
 		seen[o.Number] = true
 		f.Outcomes = append(f.Outcomes, o)
-		rest, whole = more, whole+int64(len(text))+1
 	}
 	slices.SortFunc(f.Outcomes, func(a, b Outcome) int { return a.Number - b.Number })
-	return f, whole, nil
+	return f, nil
 }
 
 // readHead reads the first line.
@@ -125,31 +114,12 @@ func (f *File) readHead(name string, text []byte) error {
 	if h.Cells > MaxCells || h.Part.Index < 1 || h.Part.Index > h.Part.Count || h.Part.Count > h.Cells {
 		return &NotSweep{name, fmt.Sprintf("line 1: part %v of %d cells", h.Part, h.Cells)}
 	}
-	if h.Tool == "" || h.Identity == "" {
-		return &NotSweep{name, "line 1: it does not state the version of neuroshard, or the sweep's identity"}
-	}
-	if err := h.checkAxes(); err != nil {
-		return &NotSweep{name, fmt.Sprintf("line 1: %v", err)}
-	}
-	return nil
-}
-
-// checkAxes returns an error unless the axes are known ones in their order, each has values, and
-// they have the head's number of cells.
-func (h *Head) checkAxes() error {
-	last, n := -1, 1
+	cells := 1
 	for _, x := range h.Axes {
-		at := slices.Index(axisNames, x.Name)
-		if at <= last {
-			return fmt.Errorf("%q is not an axis, is there twice, or is in another place", x.Name)
-		}
-		if len(x.Values) == 0 {
-			return fmt.Errorf("the axis %q has no values", x.Name)
-		}
-		last, n = at, min(n*len(x.Values), MaxCells+1)
+		cells = min(cells*len(x.Values), MaxCells+1)
 	}
-	if n != h.Cells {
-		return fmt.Errorf("the axes do not have %s", words.Plural(h.Cells, "cell"))
+	if cells != h.Cells {
+		return &NotSweep{name, "line 1: the axes do not have " + words.Plural(h.Cells, "cell")}
 	}
 	return nil
 }
@@ -188,100 +158,60 @@ func (f *File) Save(path string) error {
 	})
 }
 
-// Journal is the file of a sweep that goes on. One process at a time has it.
-type Journal struct {
-	path string
-	head Head
-	file *os.File
-	lock *flock.Flock
-}
-
-// OpenJournal opens the file of the sweep, or makes it, and returns the outcomes that it
-// holds. It fails with *NotSweep, and does not change the file, if the file is of another sweep,
-// part or version, is damaged, or is no file of a sweep.
-func OpenJournal(path string, head Head) (*Journal, []Outcome, error) {
-	j := &Journal{path: path, head: head, lock: flock.New(path+".lock", flock.SetPermissions(0o666))}
-	if info, err := os.Stat(j.lock.Path()); err == nil && (info.Size() > 0 || !info.Mode().IsRegular()) {
-		// Close removes the file of the lock, which is empty.
-		return nil, nil, &NotSweep{j.lock.Path(), fmt.Sprintf("it is in the place of the lock of %s, and is not empty", path)}
-	}
-	got, err := j.lock.TryLock()
-	if err != nil {
-		return nil, nil, err
-	}
-	if got {
-		// The process that held the lock before may have removed its file after it was opened here.
-		held, err1 := j.lock.Stat()
-		there, err2 := os.Stat(j.lock.Path())
-		got = err1 == nil && err2 == nil && os.SameFile(held, there)
-	}
-	if !got {
-		return nil, nil, errors.Join(&NotSweep{path, "another process is planning into it: wait for it to end, or name another file"}, j.lock.Unlock())
-	}
-	known, err := j.open()
-	if err != nil {
-		return nil, nil, errors.Join(err, j.release())
-	}
-	return j, known, nil
-}
-
-// release frees the lock. It removes its file while it is still locked.
-func (j *Journal) release() error { return errors.Join(os.Remove(j.lock.Path()), j.lock.Unlock()) }
-
-// open reads what the file holds, and opens it to append to it.
-func (j *Journal) open() ([]Outcome, error) {
-	file, err := os.OpenFile(j.path, os.O_RDWR|os.O_CREATE, 0o666)
+// Keep runs the sweep as Run does, and writes its file to path at the end. Until then it keeps
+// each outcome in path.partial: Keep of the same sweep continues from there. It fails with
+// *NotSweep if path is another file than one of this sweep and part, and with *journal.Refused if
+// path.partial is. If the context ends, Keep returns the outcomes so far with the error. Known must
+// be empty.
+func (s *Sweep) Keep(ctx context.Context, path string, opt Options) (outcomes []Outcome, err error) {
+	head := s.Head(opt.Part)
+	held, err := head.held(path)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := file.Stat(); err == nil && info.Size() == 0 {
-		j.file = file
-		_, err := file.Write(line(j.head))
-		return nil, err
-	}
-	held, whole, err := Read(j.path, file)
-	if err == nil {
-		err = j.same(held)
-	}
-	if err == nil {
-		err = file.Truncate(whole)
-	}
-	if err == nil {
-		_, err = file.Seek(whole, io.SeekStart)
+	err = journal.Run(path+".partial", head.Identity+" "+head.Part.String(), func(known []Outcome, keep func(Outcome) error) error {
+		onOutcome := opt.OnOutcome
+		opt.Known = append(held, known...)
+		opt.OnOutcome = func(o Outcome, done, of int) error {
+			if onOutcome != nil {
+				if err := onOutcome(o, done, of); err != nil {
+					return err
+				}
+			}
+			return keep(o)
+		}
+		if outcomes, err = s.Run(ctx, opt); err != nil {
+			return err
+		}
+		return (&File{head, outcomes}).Save(path)
+	})
+	return outcomes, err
+}
+
+// held returns the outcomes of the file at path, which must be of the same sweep, version and part
+// as the head; none if there is no file.
+func (h *Head) held(path string) ([]Outcome, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
 	if err != nil {
-		return nil, errors.Join(err, file.Close())
+		return nil, err
 	}
-	j.file = file
+	defer file.Close()
+	held, err := Read(path, file)
+	switch {
+	case err != nil:
+		return nil, err
+	case held.Tool != h.Tool:
+		return nil, &NotSweep{path, fmt.Sprintf("it is a sweep by neuroshard %s, and this is %s, whose outcomes may differ", held.Tool, h.Tool)}
+	case held.Identity != h.Identity:
+		return nil, &NotSweep{path, fmt.Sprintf("it is another sweep (%s, %s): its tables, axes, options, cost models or prices differ", held.Name, words.Plural(held.Cells, "cell"))}
+	case held.Part != h.Part:
+		return nil, &NotSweep{path, fmt.Sprintf("it is part %v of the sweep, not %v", held.Part, h.Part)}
+	}
 	return held.Outcomes, nil
 }
-
-// same returns an error if the file is one of another sweep, version or part.
-func (j *Journal) same(held *File) error {
-	switch {
-	case held.Tool != j.head.Tool:
-		return &NotSweep{j.path, fmt.Sprintf("it is a sweep by neuroshard %s, and this is %s, whose outcomes may differ", held.Tool, j.head.Tool)}
-	case held.Identity != j.head.Identity:
-		return &NotSweep{j.path, fmt.Sprintf("it is another sweep (%s, %s): its tables, axes, options, cost models or prices differ", held.Name, words.Plural(held.Cells, "cell"))}
-	case held.Part != j.head.Part:
-		return &NotSweep{j.path, fmt.Sprintf("it is part %v of the sweep, not %v", held.Part, j.head.Part)}
-	}
-	return nil
-}
-
-// Add appends an outcome.
-func (j *Journal) Add(o Outcome) error {
-	_, err := j.file.Write(line(o))
-	return err
-}
-
-// Finish replaces the file by the sorted one of the finished sweep.
-func (j *Journal) Finish(outcomes []Outcome) error {
-	return (&File{j.head, outcomes}).Save(j.path)
-}
-
-// Close closes the journal and keeps its file, so that a later run can continue.
-func (j *Journal) Close() error { return errors.Join(j.file.Close(), j.release()) }
 
 // Join returns the whole sweep of files with its parts. It fails with *NotSweep, which names
 // the files or the parts, if a file is of another sweep or lacks cells, if a part is there
