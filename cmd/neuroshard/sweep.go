@@ -37,8 +37,8 @@ of the values is a cell: a real plan. Other flags are those of plan. Cells are p
 on all cores. Cells that do not fit stay in the table, with the reason.
 
 With --output FILE, outcomes are kept in FILE.partial as they come. After Ctrl-C, the
-same command goes on from there. --part 2/8 plans one of eight parts, for another machine or job
-each, and sweep join puts the files of the parts together.`,
+same command goes on from there. --part 2/8 plans one of eight parts, for another
+machine or job each, and sweep join puts the files of the parts together.`,
 		Example: `  neuroshard sweep workload:mlperf-dlrm-dcnv2 --devices 4,8,16,32 --devices-per-host 8 --device a100-80,h100-80,h200
   neuroshard sweep tables.json --devices 8,16 --device h100-80 --batch-per-device 4096,8192 --prices catalog.csv
   neuroshard sweep tables.json --devices 8,16 --device h100-80 --scale none --scale rows=2,tables=1.5 --by cost --prices 2.95
