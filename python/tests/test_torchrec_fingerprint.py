@@ -14,6 +14,7 @@ from test_torchrec_door import MODEL, SHARDERS, Loader, topology
 from test_torchrec_tables import sample
 from torchrec.distributed.planner import EmbeddingShardingPlanner
 from torchrec.distributed.planner.types import PlannerError, PlannerErrorType
+from torchrec.distributed.types import ParameterSharding
 from torchrec_binary import binary
 
 from neuroshard_torchrec import FixedTable, InputError, NeuroShardPlanner, fingerprint
@@ -133,10 +134,17 @@ def test_the_executor_reads_options_and_search_space(binary: str) -> None:
     assert len(found) == len(theirs._enumerator.last_stored_search_space)
 
 
-def test_fixed_tables_are_hashed(binary: str) -> None:
+def test_fixed_tables_are_hashed_and_stand_beside_a_loaded_plan(binary: str) -> None:
+    def planner(fixed: Any, loader: Any = None) -> NeuroShardPlanner:
+        return NeuroShardPlanner(topology(), 64, fixed=fixed, plan_loader=loader, binary=binary)
+
     hashes = set()
-    for fixed in (None, {"t3": FixedTable(bytes="1GiB")}, {"t3": FixedTable(bytes="2GiB")}):
-        planner = NeuroShardPlanner(topology(), 64, fixed=fixed, binary=binary)
-        planner.plan(MODEL, SHARDERS)
-        hashes.add(planner.hash_planner_context_inputs_str())
+    for size in (None, "1GiB", "2GiB"):
+        fixed = size and {"t3": FixedTable(bytes=size, sharding=ParameterSharding("row_wise", "k"))}
+        stored = planner(fixed)
+        plan = stored.plan(MODEL, SHARDERS)
+        hashes.add(stored.hash_planner_context_inputs_str())
+    loader = Loader(stored.hash_planner_context_inputs_str(), stored.get_selected_options())
+    assert planner(fixed, loader).plan(MODEL, SHARDERS) == plan
+    assert plan.plan[""]["t3"].compute_kernel == "k"
     assert len(hashes) == 3

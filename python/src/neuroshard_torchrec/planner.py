@@ -780,8 +780,10 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         loaded = self.plan_loader.load()
         if loaded is None:
             return None
-        same = theirs is not None
-        return options.extracted(self._search_space(), loaded, same) or None
+        assert self._last is not None
+        fixed = {(a.path, a.table.name) for a in self._fixed_in(*self._last)}
+        placed = [o for o in self._search_space() if (o.path, o.name) not in fixed]
+        return options.extracted(placed, loaded, same=theirs is not None) or None
 
     def _lazily(
         self, made: Json, module: nn.Module, sharders: Sequence[Any], world_size: int
