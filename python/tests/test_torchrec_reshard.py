@@ -23,7 +23,6 @@ import test_torchrec_training as training
 import torchrec_ranks as ranks
 import torchrec_reshard as job
 from test_torchrec_checkpoints import SAME, divided, layout, near, other_slices
-from torchrec.distributed.sharding import dynamic_sharding
 from torchrec_binary import binary, neuroshard
 
 from neuroshard_torchrec import PlanError, _sharded, reshard, tables_from_model, write_tables
@@ -38,23 +37,14 @@ moves = sys.modules["neuroshard_torchrec.reshard"]  # the name of the package is
 FIRST = layout(4, 0)
 
 
-def whole_tables(on: list[int]) -> Json:
-    """Returns a plan of whole tables, each on the rank of its turn."""
-    plan = copy.deepcopy(FIRST)
-    for tables, configs in zip(
-        plan["plan"].values(), (ranks.configs(), ranks.weighted_configs()), strict=True
-    ):
-        for i, c in enumerate(configs):
-            cut = training.slices([c.embedding_dim], [on[i % len(on)]], c.num_embeddings)
-            tables[c.name] = training.table("table_wise", cut)
-    return plan
-
-
-def one_moved() -> Json:
-    plan = whole_tables([0])
-    c = ranks.weighted_configs()[0]
-    cut = training.slices([c.embedding_dim], [1], c.num_embeddings)
-    plan["plan"]["sparse.weighted"][c.name] = training.table("table_wise", cut)
+def halves_of(first: int) -> Json:
+    """Returns a plan of whole tables and of tables in two slices, the first of a width."""
+    plan = layout(4, 0, lambda _: 1, replicated=())
+    for i, c in enumerate(ranks.configs()):
+        if c.embedding_dim % 8 == 0:
+            widths = [first, c.embedding_dim - first]
+            cut = training.slices(widths, [i % 4, (i + 1) % 4], c.num_embeddings)
+            plan["plan"]["sparse.plain"][c.name] = training.table("column_wise", cut)
     return plan
 
 
@@ -69,12 +59,10 @@ PLANS = {
     "divided": divided(layout(4, 0)),
     "moved": layout(4, 1),  # other ranks and sharding types, the same slices
     "cut anew": layout(4, 1, other_slices),
-    "lopsided": stored.halves(lambda _: 4),
+    "lopsided": halves_of(4),
     "sharded": layout(4, 0, replicated=()),
     "on two": layout(2, 0),
     "short": without_the_last(FIRST),
-    "on rank 0": whole_tables([0]),
-    "one moved": one_moved(),
 }
 
 
@@ -127,10 +115,7 @@ REPLICAS = [
     Way("sharded", "sharded", "first", "becomes replicated"),
     Way("sharded", "sharded", "lopsided"),
 ]
-OWN = [Way("on rank 0", "on rank 0", "one moved")]
-
 WAYS = {**{k: ways for k, (_, ways) in JOBS.items()}, "replicas": REPLICAS}
-WAYS["as TorchRec's own"] = OWN
 
 
 @pytest.fixture(scope="module")
@@ -191,8 +176,6 @@ def seen(folder: Path, replanned: Json) -> dict[str, list[Json]]:
     cases += [
         case("replanned", "rowwise_adagrad", Way("planned", "planned", "replanned")),
         case("replicas", "sgd", *REPLICAS, unequal=True),
-        case("TorchRec's own", "sgd", *OWN, torchrec=True),
-        case("as TorchRec's own", "sgd", *OWN),
     ]
     results = ranks.trained(job.run, cases)
     return {c["name"]: [r[c["name"]] for r in results] for c in cases}
@@ -342,16 +325,6 @@ def test_a_plan_of_the_program(seen: dict[str, list[Json]], replanned: Json) -> 
     devices = replanned["transfer"]["devices"]
     assert sent == [d["out_bytes"] for d in devices]
     assert received == [d["in_bytes"] for d in devices]
-
-
-def test_torchrecs_own_reshard_is_wrong(seen: dict[str, list[Json]]) -> None:
-    """docs/TORCHREC.md says so. Where this fails, TorchRec has been repaired."""
-    for result in seen["TorchRec's own"]:
-        assert result["tables"] == ["t3"]
-        half = job.HALF
-        assert result["losses"][:half] == near(result["wanted"][:half])
-        assert result["losses"][half] != pytest.approx(result["wanted"][half], rel=stored.OTHER)
-    assert "hash" in dynamic_sharding._generate_tag.__code__.co_names
 
 
 def test_rounds_bound_what_a_rank_sends_and_receives(monkeypatch: pytest.MonkeyPatch) -> None:

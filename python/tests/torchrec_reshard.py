@@ -118,21 +118,6 @@ def loaded(sharded: nn.Module) -> float:
     return ranks.off(ranks.shards_of(sharded)[1], before)
 
 
-def torchrecs_own(case: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
-    """Moves one whole table by TorchRec's DistributedModelParallel.reshard."""
-    sharded, dense = checkpoints.build(case, seed=0)
-    losses = ranks.steps(sharded, dense, 0, HALF)
-    new = ranks.plan_of(case | {"plan": case["ways"][0]["new"]}, ranks.Model(), [])
-    path = "sparse.weighted"
-    before, after = (ranks.planned(p) for p in (sharded.plan, new))
-    delta = {
-        k: v for k, v in new.plan[path].items() if before[f"{path}.{k}"] != after[f"{path}.{k}"]
-    }
-    sharded.reshard({path: (0.0, delta)}, path)
-    losses += ranks.steps(sharded, dense, HALF, 2 * HALF)
-    return {"losses": losses, "wanted": reference["losses"], "tables": sorted(delta)}
-
-
 _REFERENCES: dict[Any, Any] = {}
 
 
@@ -141,5 +126,4 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     key = (case["optimizer"], case["plan"], case.get("rate"))
     if key not in _REFERENCES:
         _REFERENCES[key] = never(case)
-    do = torchrecs_own if case.get("torchrec") else moved
-    return do(case, _REFERENCES[key])
+    return moved(case, _REFERENCES[key])
