@@ -8,7 +8,6 @@ other plans.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,12 +20,6 @@ pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 import torch
 import torchrec_modules as modules
 import torchrec_ranks as ranks
-from fbgemm_gpu.split_embedding_configs import EmbOptimType
-from fbgemm_gpu.split_table_batched_embeddings_ops_common import EmbeddingLocation
-from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
-    ComputeDevice,
-    SplitTableBatchedEmbeddingBagsCodegen,
-)
 from test_torchrec_training import blocks, of_kind, slices, table
 from torch import nn
 from torchrec import EmbeddingBagCollection, EmbeddingCollection, JaggedTensor
@@ -78,36 +71,33 @@ BY_ROWS = [kind for kind in modules.KINDS if kind not in MANAGED]
 """The kinds that rowwise Adagrad trains on CPUs."""
 
 
-def by_columns(turn: str = "", sequences: Mapping[str, list[int]] | None = None) -> Json:
-    """A plan by hand: halves of columns, replicas, and whole tables. The tables of one kind
-    of module are a rank further if it is named. ``sequences`` has the ranks of the equal slices
-    of the tables of sequences, instead of halves; a table of one slice is whole."""
+SEQUENCES = {"s0": [0, 1, 2, 3], "s1": [2, 0, 2, 1], "s2": [3]}
+"""The ranks of equal slices of the tables of sequences: two of a table on one rank, beside a whole
+table."""
+
+
+def by_columns(turn: str = "") -> Json:
+    """A plan by hand: slices of columns, replicas, and whole tables. The tables of one kind
+    of module are a rank further if it is named."""
     model = modules.Model(list(modules.KINDS))
     plan: Json = {}
     for i, (kind, found) in enumerate(modules.configs_of(model).items()):
         own: Json = {}
         for j, (name, rows, dim) in enumerate(found):
-            replicated = kind == "single" or (j == 2 and kind in ("pooled", "processed"))
             first = i + j + (kind == turn)
+            on = [first % 4, (first + 1) % 4]
+            if kind == "sequence":
+                on = [(rank + (kind == turn)) % 4 for rank in SEQUENCES[name]]
             if kind in MANAGED:
                 own[name] = table("row_wise", blocks(rows, 0, dim, [0, 1, 2, 3]))
-            elif replicated:
+            elif kind == "single" or (j == 2 and kind in ("pooled", "processed")):
                 own[name] = table("data_parallel", [])
-            elif sequences and kind == "sequence":
-                on = sequences[name]
+            else:
                 parts = slices([dim // len(on)] * len(on), on, rows)
                 own[name] = table("column_wise" if len(on) > 1 else "table_wise", parts)
-            else:
-                on = [first % 4, (first + 1) % 4]
-                own[name] = table("column_wise", slices([dim // 2] * 2, on, rows))
         plan[f"sparse.{kind}"] = own
     head = {"format": "neuroshard-torchrec-plan", "version": 1, "accelerator": "cpu"}
     return head | {"world_size": 4, "local_size": 2, "plan": plan}
-
-
-QUARTERS = {"s0": [0, 1, 2, 3], "s1": [2, 0, 2, 1], "s2": [3]}
-THIRDS = {"s0": [3, 1, 0], "s1": [2], "s2": [1, 0, 1]}
-"""The ranks of equal slices, two of a table on one rank, beside a whole table."""
 
 
 @pytest.fixture(scope="module")
@@ -115,42 +105,28 @@ def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
     folder = tmp_path_factory.mktemp("modules")
     for name, turn in (("columns", ""), ("moved", "pooled"), ("refused", "sequence")):
         (folder / f"{name}.json").write_text(json.dumps(by_columns(turn)))
-    for name, cut in (("quarters", QUARTERS), ("thirds", THIRDS)):
-        (folder / f"{name}.json").write_text(json.dumps(by_columns(sequences=cut)))
     kinds = list(modules.KINDS)
     rows = PLANNER | {"arguments": ["--sharding-types", "row_wise"]}
-    saved = str(folder / "saved")
+    saved, columns = str(folder / "saved"), str(folder / "columns.json")
+    planned: Json = {"plan": "neuroshard", "planner": PLANNER, "kinds": kinds}
     cases: list[Json] = [
-        {"name": "planned", "plan": "neuroshard", "planner": PLANNER, "save": saved},
-        {"name": "rows", "plan": "neuroshard", "planner": rows},
+        planned | {"name": "planned", "save": saved},
+        planned | {"name": "rows", "planner": rows},
         {
-            "name": "columns",
-            "plan": str(folder / "columns.json"),
+            **{"name": "columns", "plan": columns, "kinds": kinds},
             "moved": str(folder / "moved.json"),
             "refused": str(folder / "refused.json"),
         },
-        {"name": "to rows", "plan": "neuroshard", "planner": rows, "resume": saved},
-        {"name": "to columns", "plan": str(folder / "columns.json"), "resume": saved},
-    ]
-    in_quarters = str(folder / "in_quarters")
-    cases += [
-        {"name": "quarters", "plan": str(folder / "quarters.json"), "save": in_quarters},
-        {"name": "thirds", "plan": str(folder / "thirds.json")},
-        {"name": "to thirds", "plan": str(folder / "thirds.json"), "resume": in_quarters},
-        {"name": "from quarters", "plan": "neuroshard", "planner": PLANNER, "resume": in_quarters},
-    ]
-    cases = [c | {"kinds": kinds} for c in cases]
-    columns = str(folder / "columns.json")
-    cases += [
+        {"name": "to columns", "plan": columns, "resume": saved, "kinds": kinds},
         {"name": "adagrad", "plan": columns, "optimizer": "adagrad", "kinds": kinds},
-        {"name": "by rows", "plan": "neuroshard", "planner": rows, "optimizer": "rowwise_adagrad"}
-        | {"kinds": BY_ROWS},
+        planned
+        | {"name": "by rows", "planner": rows, "optimizer": "rowwise_adagrad", "kinds": BY_ROWS},
     ]
     # Rank 0 also trains the model whole.
     for optimizer, of in (("sgd", kinds), ("adagrad", kinds), ("rowwise_adagrad", BY_ROWS)):
         cases.append({"name": f"whole, {optimizer}", "optimizer": optimizer, "kinds": of})
     cases.append({"name": "whole, sequences", "optimizer": "sgd", "kinds": DEDUPLICATED})
-    for only in ("table_wise", "column_wise", "row_wise"):
+    for only in ("column_wise", "row_wise"):
         # Managed collisions have no other sharding type than row_wise.
         planner = PLANNER | {"arguments": ["--sharding-types", f"{only},row_wise"]}
         deduplicated = DEDUPLICATED if only == "row_wise" else DEDUPLICATED[:1]
@@ -158,10 +134,8 @@ def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
         cases.append(case | {"dedup": True, "kinds": deduplicated})
     recipe = ranks.recipe()
     found = ranks.trained(modules.run, cases, recipe)
-    fewer = {"name": "fewer", "plan": "neuroshard", "planner": PLANNER, "resume": saved}
-    for r, more in enumerate(
-        ranks.trained(modules.run, [fewer | {"kinds": kinds}], recipe, count=modules.FEWER)
-    ):
+    fewer = [planned | {"name": "fewer", "resume": saved}]
+    for r, more in enumerate(ranks.trained(modules.run, fewer, recipe, count=modules.FEWER)):
         found[r] |= more
     return found
 
@@ -173,7 +147,7 @@ def whole(results: list[Json], kind: str, optimizer: str = "sgd") -> list[float]
 
 
 @pytest.mark.parametrize("kind", modules.KINDS)
-@pytest.mark.parametrize("case", ["planned", "rows", "columns", "quarters", "thirds"])
+@pytest.mark.parametrize("case", ["planned", "rows", "columns"])
 def test_losses_are_those_of_the_whole_model(results: list[Json], case: str, kind: str) -> None:
     want = whole(results, kind)
     for of_rank in results:
@@ -182,18 +156,13 @@ def test_losses_are_those_of_the_whole_model(results: list[Json], case: str, kin
 
 
 @pytest.mark.parametrize("kind", modules.KINDS)
-@pytest.mark.parametrize("case", ["to rows", "to columns", "to thirds", "from quarters"])
-def test_a_checkpoint_goes_on_under_another_plan(results: list[Json], case: str, kind: str) -> None:
+@pytest.mark.parametrize(("case", "count"), [("to columns", ranks.RANKS), ("fewer", modules.FEWER)])
+def test_a_checkpoint_goes_on_under_another_plan(
+    results: list[Json], case: str, count: int, kind: str
+) -> None:
     want = whole(results, kind)[modules.HALF :]
-    for of_rank in results:
+    for of_rank in results[:count]:
         assert of_rank[case]["losses"][kind] == pytest.approx(want, rel=LOSS)
-
-
-@pytest.mark.parametrize("kind", modules.KINDS)
-def test_a_checkpoint_of_four_ranks_goes_on_with_two(results: list[Json], kind: str) -> None:
-    want = whole(results, kind)[modules.HALF :]
-    for of_rank in results[: modules.FEWER]:
-        assert of_rank["fewer"]["losses"][kind] == pytest.approx(want, rel=LOSS)
 
 
 @pytest.mark.parametrize(
@@ -208,26 +177,13 @@ def test_other_optimizers(results: list[Json], case: str, optimizer: str, kind: 
     assert want != whole(results, kind)
 
 
-@pytest.mark.parametrize("only", ["table_wise", "column_wise", "row_wise"])
+@pytest.mark.parametrize("only", ["column_wise", "row_wise"])
 def test_modules_train_with_deduplicated_indices(results: list[Json], only: str) -> None:
     for of_rank in results:
         case = of_rank[f"deduplicated, {only}"]
         assert any("sparse.sequence" in name for name in case["deduplicated"])
         for kind, losses in case["losses"].items():
             assert losses == pytest.approx(whole(results, kind, "sequences"), rel=LOSS)
-
-
-def test_optimizers_that_fbgemm_has_for_gpus_only() -> None:
-    has = torch._C._dispatch_has_kernel_for_dispatch_key
-    # Managed collisions call it for rowwise Adagrad when a row gets another id.
-    assert not has("fbgemm::reset_weight_momentum", "CPU")
-    model = modules.Model(["sequence"])
-    tables = tables_from_model(model, sharders=modules.sharders("adam"))["tables"]
-    assert {t["optimizer"] for t in tables} == {"adam"}
-    with pytest.raises(AssertionError, match="not supported in CPU mode"):
-        SplitTableBatchedEmbeddingBagsCodegen(
-            [(8, 8, EmbeddingLocation.HOST, ComputeDevice.CPU)], optimizer=EmbOptimType.ADAM
-        )
 
 
 def test_plans_differ_where_torchrec_has_a_choice(results: list[Json]) -> None:
@@ -345,10 +301,6 @@ def test_modules_that_are_refused_say_why() -> None:
     assert "ITEPEmbeddingBagCollection, which neuroshard cannot plan: its rows" in pruned
     assert "a subclass of EmbeddingBagCollection that no sharder is for" in sub
     assert 'several tables look up "shared", which TorchRec' in two_
-    with pytest.raises(AttributeError, match="use_gather_select"):
-        FusedEmbeddingCollection(
-            modules.sequences("s", 1), torch.optim.SGD, rate, meta
-        ).use_gather_select()
 
 
 def test_collections_that_send_ahead_are_refused() -> None:

@@ -51,7 +51,7 @@ LOSS = 2e-6
 
 TENSORS = {"sgd": 2e-6, "adagrad": 2e-3}
 """By so much, as a share of the largest value of a tensor, may weights and states differ after
-12 steps. Adagrad divides by the root of a sum of squares, which is nearly nothing at first, and
+8 steps. Adagrad divides by the root of a sum of squares, which is nearly nothing at first, and
 so makes small differences larger."""
 
 
@@ -287,35 +287,13 @@ def files(tmp_path_factory: pytest.TempPathFactory, binary: str) -> Path:
     folder = tmp_path_factory.mktemp("files")
     tables = tables_from_model(model(), batch=512, pooling_factors=dict.fromkeys(FEATURES, 2.0))
     write_tables(tables, folder / "tables.json")
-    common = [
-        "plan",
-        "tables.json",
-        "--device",
-        "a100-80",
-        "--devices-per-host",
-        "4",
-        "--for",
-        "torchrec",
-        "--no-baselines",
-        "--sharding-types",
-        "table_wise,column_wise",
-    ]
-    two = [*common, "--devices", "8", "--replicas", "2"]
+    common = ("plan", "tables.json", "--device", "a100-80", "--devices-per-host", "4")
+    common += ("--for", "torchrec", "--sharding-types", "table_wise,column_wise")
+    two = (*common, "--devices", "8", "--replicas", "2")
     neuroshard(binary, *two, "-o", "two.json", cwd=folder)
     neuroshard(binary, *two, "--inter-host-allreduce", "-o", "between.json", cwd=folder)
     neuroshard(binary, *common, "--devices", "4", "-o", "one.json", cwd=folder)
-    neuroshard(
-        binary,
-        "export",
-        "two.json",
-        "--to",
-        "torchrec",
-        "--accelerator",
-        "cpu",
-        "-o",
-        "exported.json",
-        cwd=folder,
-    )
+    neuroshard(binary, "export", "two.json", "--to", "torchrec", "-o", "exported.json", cwd=folder)
     return folder
 
 
@@ -389,19 +367,14 @@ def of_kinds(turn: int, fourth: str) -> Json:
     }
 
 
-KINDS = ["pooled", "sequence", "processed", "single", "fused"]
-"""The modules of torchrec_modules.py without managed collisions."""
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]:
     folder = tmp_path_factory.mktemp("twod")
     checkpoint = str(folder / "checkpoint")
     adagrad: Json = {"optimizer": "adagrad", "size": 2, "every": 2}
-    goes_on: Json = {**adagrad, "resume": checkpoint}
     rows, hosts = "row_wise", "table_row_wise"
     cases: list[Json] = [
-        {**adagrad, "name": "neighbours", "every": 5, "planner": of_kinds(0, rows)},
+        {**adagrad, "name": "neighbours", "every": 3, "planner": of_kinds(0, rows)},
         {
             "name": "between hosts",
             "optimizer": "sgd",
@@ -412,18 +385,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
             "file": str(folder / "plan.json"),
         },
         {**adagrad, "name": "save", "planner": of_kinds(0, rows), "save": checkpoint},
-        {**goes_on, "name": "another plan", "planner": of_kinds(2, rows)},
-        {**goes_on, "name": "other groups", "inter_host": True, "planner": of_kinds(1, hosts)},
-        {**goes_on, "name": "one group", "size": 4, "every": 1, "planner": of_kinds(3, hosts)},
+        {**adagrad, "name": "another plan", "planner": of_kinds(2, rows), "resume": checkpoint},
         {
-            "name": "no groups",
-            "optimizer": "adagrad",
-            "resume": checkpoint,
+            **{"name": "no groups", "optimizer": "adagrad", "resume": checkpoint},
             "planner": of_kinds(3, hosts),
         },
     ]
-    of_one = {"profile": "a100-80", "batch_per_rank": 4096, "arguments": ["--no-baselines"]}
-    cases.append({"name": "modules", "size": 2, "kinds": KINDS, "planner": of_one})
     return ranks.trained(twod.run, cases, ranks.recipe())
 
 
@@ -452,16 +419,6 @@ def test_replicas_are_equal_after_a_sync_only(trained: list[Json]) -> None:
     assert trained[0]["neighbours"]["reference apart"] > 0.01
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_modules_of_each_kind_train_in_groups(trained: list[Json], kind: str) -> None:
-    """Averaged in each step, SGD is that of the whole model."""
-    want = trained[0]["modules"]["reference"][kind]
-    for of in trained:
-        assert of["modules"]["losses"][kind] == pytest.approx(want, rel=LOSS)
-        assert of["modules"]["apart"] == 0
-    assert want[-1] < want[0]
-
-
 def test_a_checkpoint_goes_on_under_another_plan(trained: list[Json]) -> None:
     """With the same groups the losses are those without an interruption."""
     for of in trained:
@@ -471,8 +428,7 @@ def test_a_checkpoint_goes_on_under_another_plan(trained: list[Json]) -> None:
         assert of["another plan"]["after"] == pytest.approx(of["save"]["after"], rel=LOSS)
 
 
-@pytest.mark.parametrize("name", ["other groups", "one group", "no groups"])
-def test_a_checkpoint_is_read_by_other_groups(trained: list[Json], name: str) -> None:
-    """Weights and optimizer states are what was stored, to the bit, in every group."""
+def test_a_checkpoint_is_read_without_groups(trained: list[Json]) -> None:
+    """Weights and optimizer states are what was stored, to the bit."""
     for of in trained:
-        assert (of[name]["off"], of[name]["same"]) == (0, True)
+        assert (of["no groups"]["off"], of["no groups"]["same"]) == (0, True)

@@ -18,7 +18,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torchrec.distributed.model_parallel as model_parallel
-import torchrec_modules as modules
 import torchrec_ranks as ranks
 from torch import nn
 from torchrec.distributed import comm
@@ -28,8 +27,8 @@ from torchrec.optim.optimizers import in_backward_optimizer_filter
 
 from neuroshard_torchrec import NeuroShardPlanner, load_plan
 
-STEPS = 12
-HALF = 6
+STEPS = 8
+HALF = 4
 
 Tensors = dict[str, torch.Tensor]
 
@@ -312,48 +311,7 @@ def ungrouped(case: dict[str, Any]) -> tuple[Any, Any]:
     )
 
 
-def train_modules(case: dict[str, Any], _: dict[str, Any]) -> dict[str, Any]:
-    """Trains a model with a module of each kind by SGD, averaged in each step: the same as
-    training it whole."""
-    torch.manual_seed(0)
-    model = modules.Model(case["kinds"])
-    of = modules.features_of(model)
-    start = {k: v.clone() for k, v in model.state_dict().items()}
-    planner = NeuroShardPlanner(
-        device_type="cpu", sharding_group_size=case["size"], **case["planner"]
-    )
-    plan = planner.collective_plan(model, modules.sharders())
-    comm._INTRA_PG_2D = comm._CROSS_PG_2D = None
-    sharded = on_cpus()(
-        module=model,
-        device=ranks.CPU,
-        plan=plan,
-        global_pg=dist.group.WORLD,
-        sharders=modules.sharders(),
-        **planner.dmp_collection_options,
-    )
-    with torch.no_grad():
-        for key, value in sharded.state_dict().items():
-            for offsets, tensor in pieces(value):
-                at = zip(offsets, tensor.shape, strict=True)
-                tensor.copy_(start[key][tuple(slice(o, o + n) for o, n in at)])
-    dense = KeyedOptimizerWrapper(
-        dict(in_backward_optimizer_filter(sharded.named_parameters())),
-        lambda parameters: torch.optim.SGD(parameters, lr=ranks.RATE),
-    )
-    losses: dict[str, list[float]] = {kind: [] for kind in case["kinds"]}
-    for step in range(modules.STEPS):
-        for kind, more in modules.train(sharded, dense, of, step, step + 1).items():
-            losses[kind] += more
-        sharded.sync()
-    result: dict[str, Any] = {"losses": losses, "apart": worst(*whole(sharded, members(case)))}
-    if dist.get_rank() == 0:
-        result["reference"] = modules.reference(case["kinds"])
-    return result
-
-
 def run(case: dict[str, Any], recipe: dict[str, Any]) -> dict[str, Any]:
     """Does what the case has."""
     do = save if "save" in case else resume if "resume" in case else train
-    do = train_modules if "kinds" in case else do
     return do(case, recipe)
