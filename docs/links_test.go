@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/neuroshard/neuroshard/simulate"
 )
 
 // root is the repository's root.
@@ -112,21 +114,34 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestIndexListsDocuments wants every page of docs/ in docs/README.md, and the index in README.md.
+// TestIndexListsDocuments wants every page of docs/ in README.md.
 func TestIndexListsDocuments(t *testing.T) {
-	index, readme := read(t, "docs/README.md"), read(t, "README.md")
+	readme := read(t, "README.md")
 	pages, err := fs.Glob(os.DirFS(root), "docs/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("got pages %v and error %v", pages, err)
 	}
-	for _, p := range pages {
-		if name := path.Base(p); name != "README.md" && !strings.Contains(index, "]("+name+")") {
-			t.Errorf("docs/README.md has no link to %s: say in a line what a reader wants who needs it", name)
+	for _, p := range append(pages, "CHANGELOG.md", "LICENSE") {
+		if !strings.Contains(readme, "]("+p+")") {
+			t.Errorf("README.md has no link to %s: say in a line what a reader wants who needs it", p)
 		}
 	}
-	for _, p := range []string{"docs/README.md", "CHANGELOG.md", "LICENSE"} {
-		if !strings.Contains(readme, "]("+p+")") {
-			t.Errorf("README.md has no link to %s", p)
+}
+
+// TestVersions wants no page to name another version of the simulated device than today's: its numbers
+// would be of that version.
+func TestVersions(t *testing.T) {
+	named := regexp.MustCompile(`(?i)"model_version": ?"(\d+)"|\bmodel version (\d+)|\bversion (\d+) of the simulated device|\bsimulated device,? version (\d+)|\bearlier (?:search|version)`)
+	found := 0
+	for _, name := range files(t, ".md") {
+		for _, match := range named.FindAllStringSubmatch(read(t, name), -1) {
+			found++
+			if version := strings.Join(match[1:], ""); version != simulate.ModelVersion {
+				t.Errorf("%s: %q is not of version %s: leave the number out, or make it again", name, match[0], simulate.ModelVersion)
+			}
 		}
+	}
+	if found == 0 {
+		t.Error("got no version in any page, want that of docs/SIMULATED.md")
 	}
 }

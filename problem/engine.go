@@ -69,7 +69,7 @@ type EngineRules struct {
 }
 
 // engines holds the rules of each engine. The search, Problem.Validate, Plan.Validate and
-// the exports read them. docs/EXPORT.md gives the reasons.
+// the exports read them. docs/PLAN.md gives the reasons.
 var engines = []EngineRules{
 	{Engine: TorchRec, Name: "TorchRec", EqualSlices: true, OneWidth: true, MeansTogether: true, OneTier: true, UncachedReplicas: true, SumsOnly: true, WholeApart: true, ModulesApart: true, PoolingsApart: true, OptimizersApart: true, PrefetchedApart: true},
 	{Engine: HugeCTR, Name: "HugeCTR", EqualSlices: true, OneTier: true, OneSlice: true, OnlyHBM: true, NoReplicas: true, NoIdle: true, OneBag: true, AnyDevices: true, Undivided: true},

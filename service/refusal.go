@@ -162,7 +162,7 @@ func refused(err error) *Refusal {
 	case report.Remedy(err) != "":
 		return refuse(http.StatusUnprocessableEntity, typeInfeasible, err.Error(), inFields(report.Remedy(err)))
 	case errors.As(err, &noStep):
-		return refusal(fault{Location: "problem.topology", Message: "the whole step has no price: " + noStep.Err.Error(), Hint: "docs/STEP.md says what a step needs"})
+		return refusal(fault{Location: "problem.topology", Message: "the whole step has no price: " + noStep.Err.Error(), Hint: "docs/OPERATION.md says what a step needs"})
 	case errors.As(err, &old):
 		return refusal(fault{Location: "old", Message: old.Message, Hint: inFields(old.Hint)})
 	case errors.As(err, &form):

@@ -74,7 +74,7 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 	b.set, b.own = cmd.Flags(), pflag.NewFlagSet("", pflag.ContinueOnError)
 	f := b.own
 	f.StringVar(&b.name, "backend", "", "what measures the times: cpu (this machine's processor), worker (a process of your own) or simulated")
-	f.StringVar(&b.worker, "worker", "", "`command` of the worker, with its arguments; quotes and \\\\ as in a shell (docs/PROTOCOL.md)")
+	f.StringVar(&b.worker, "worker", "", "`command` of the worker, with its arguments; quotes and \\\\ as in a shell (docs/MEASURING.md)")
 	if !b.ofPlan {
 		f.StringVar(&b.profile, "profile", "", "`name` of the device: a hardware profile, or a new one for a device that has none (default: cpu)")
 	}
@@ -259,7 +259,7 @@ func (b *backendFlags) start(ctx context.Context, forModel bool, logs io.Writer)
 	if err == nil && b.comm != "" {
 		return collect.WithSimulatedComm(backend, hardware.Topology{Profile: opt.Profile, NetworkBandwidth: b.network}.Device()), nil
 	}
-	return backend, bad(err, "the output of the worker is above; install the worker for GPUs with: pip install './python[worker]'; to write your own see docs/PROTOCOL.md")
+	return backend, bad(err, "the output of the worker is above; install the worker for GPUs with: pip install './python[worker]'; to write your own see docs/MEASURING.md")
 }
 
 // run runs a plan on a started backend, for its cost. A backend without all-to-alls is an

@@ -22,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the outputs that the documents show")
 
 // documents are the pages whose commands are run.
-var documents = []string{"README.md", "docs/TOUR.md", "docs/FAQ.md", "docs/STEP.md", "docs/OPERATION.md"}
+var documents = []string{"README.md", "docs/TOUR.md", "docs/TROUBLESHOOTING.md", "docs/OPERATION.md"}
 
 // A shown command is a line "$ neuroshard ..." in a fenced block; the lines up to
 // the next one are its output, standard error included. A line "..." stands for

@@ -34,7 +34,7 @@ func newExportCommand(a *app) *cobra.Command {
 For TorchRec it is the JSON of a ShardingPlan. For HugeCTR it is the shard matrix
 and the shard strategy of an embedding collection, as JSON or as Python. Each shard that
 the engine cannot run is an error that names the table and the shard; then nothing is
-written. docs/EXPORT.md draws the forms.`,
+written. docs/PLAN.md draws the forms.`,
 		Example: `  neuroshard export plan.json --to torchrec -o torchrec_plan.json
   neuroshard export plan.json --to torchrec --module sparse.ebc --accelerator cpu
   neuroshard export plan.json --to hugectr --python -o shards.py`,

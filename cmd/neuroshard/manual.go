@@ -45,7 +45,7 @@ func describe(root *cobra.Command) {
 // manualTitle and manualOpening begin docs/COMMANDS.md.
 const (
 	manualTitle   = "Commands"
-	manualOpening = "After reading this page you know every command, its flags and its exit codes. The page is the commands' own help: `neuroshard COMMAND --help` prints a part of it, and [CONTRIBUTING.md](../CONTRIBUTING.md) says how it is made. Objects of `--json` are drawn in [PLAN.md](PLAN.md#json-of-the-reports), [STEP.md](STEP.md), [OPERATION.md](OPERATION.md) and [METHODS.md](METHODS.md#comparing)."
+	manualOpening = "After reading this page you know every command, its flags and its exit codes. The page is the commands' own help: `neuroshard COMMAND --help` prints a part of it, and [CONTRIBUTING.md](../CONTRIBUTING.md) says how it is made. Objects of `--json` are drawn in [PLAN.md](PLAN.md#json-of-the-reports), [OPERATION.md](OPERATION.md) and [SEARCH.md](SEARCH.md#comparing-methods)."
 )
 
 // newManualCommand writes the help of all commands in other forms. Releases and documents are

@@ -213,7 +213,7 @@ func keepsPlan(p *problem.Problem, pl *plan.Plan) {
 // stepError marks the error of a step that has no price as one of the input.
 func stepError(err error) error {
 	if without := (*neuroshard.StepError)(nil); errors.As(err, &without) {
-		return bad(fmt.Errorf("the whole step has no price: %w", without.Err), "docs/STEP.md says what a step needs")
+		return bad(fmt.Errorf("the whole step has no price: %w", without.Err), "docs/OPERATION.md says what a step needs")
 	}
 	return err
 }

@@ -13,7 +13,7 @@ import (
 
 // newWorkerCommand is the process that collect and verify start for the backend cpu. The
 // command is hidden, because nobody types its input. It is a worker like any other
-// (docs/PROTOCOL.md).
+// (docs/MEASURING.md).
 func newWorkerCommand(a *app) *cobra.Command {
 	var (
 		clock   string
@@ -45,7 +45,7 @@ func newWorkerCommand(a *app) *cobra.Command {
 // longLine marks the error of a message that is too long as one of the input.
 func longLine(err error) error {
 	if errors.Is(err, protocol.ErrLong) {
-		return bad(fmt.Errorf("worker: standard input: %w", err), "write each message on a line of its own: docs/PROTOCOL.md")
+		return bad(fmt.Errorf("worker: standard input: %w", err), "write each message on a line of its own: docs/MEASURING.md")
 	}
 	return err
 }

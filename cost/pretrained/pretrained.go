@@ -1,6 +1,6 @@
 // Package pretrained holds the cost models that ship inside the binary, one for
 // each hardware profile. Each folder below models is a modelfile with its card;
-// docs/RESULTS.md has their errors, and docs/METHODS.md the command that makes them again.
+// docs/RESULTS.md has their errors, and docs/SEARCH.md the command that makes them again.
 package pretrained
 
 import (

@@ -6,7 +6,7 @@
 // The formulas and constants are those of a release of TorchRec, to the rounding of float64
 // (testdata/estimator*.json holds the real packages' results). problem.TorchRecRelease says in
 // what releases differ. A problem's device profile, its rows' use counts and its optimizers do not
-// matter to the formulas, and they leave out fusion, launches and waiting. docs/METHODS.md says how
+// matter to the formulas, and they leave out fusion, launches and waiting. docs/SEARCH.md says how
 // far to trust them.
 //
 // With W devices, L a host, M in a pod (TorchRecRelease.TimePod), G pods (TimePods),

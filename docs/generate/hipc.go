@@ -147,25 +147,3 @@ func hipc() ([]*set, error) {
 	}
 	return s.list, nil
 }
-
-// hostOf is the constants of one GPU and its host.
-type hostOf struct {
-	gpu string
-	hostBound
-}
-
-// hostConstants returns the constants of each GPU, in the order of the points.
-func hostConstants(points []hipcPoint) []hostOf {
-	own := map[string][]hipcPoint{}
-	var all []hostOf
-	for _, p := range points {
-		if own[p.gpu] == nil {
-			all = append(all, hostOf{gpu: p.gpu})
-		}
-		own[p.gpu] = append(own[p.gpu], p)
-	}
-	for i := range all {
-		all[i].hostBound = fitHost(own[all[i].gpu])
-	}
-	return all
-}

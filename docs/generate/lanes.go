@@ -3,12 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"os"
 	"slices"
-	"strings"
 
-	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -26,12 +23,6 @@ const (
 // lanesFile is lanes.json.
 type lanesFile struct {
 	Lanes []lanesEntry
-	Wide  []struct {
-		Batch       int
-		DType       string
-		Weighted    bool
-		Wide, Floor quartiles
-	}
 }
 
 // quartiles are the lower quartile, the median and the upper quartile, in ms.
@@ -109,67 +100,6 @@ func beside(op simulate.Op) simulate.Op {
 		Rows: wideRows, Dim: wideColumns, Counts: access.Distribution{Kind: access.Uniform}.At(wideRows, 1./wideEvery, op.Batch),
 	})
 	return op
-}
-
-// empty returns the time of the empty bags of the wide table in ms, forward and backward; NaN
-// if it was not measured.
-func (f *lanesFile) empty(e *lanesEntry) (forward, backward float64) {
-	for i := range f.Wide {
-		w := &f.Wide[i]
-		if w.Batch == e.Batch && w.DType == e.DType && w.Weighted == e.Weighted {
-			return max(0, w.Wide.Forward[1]-w.Floor.Forward[1]), max(0, w.Wide.Backward[1]-w.Floor.Backward[1])
-		}
-	}
-	return math.NaN(), math.NaN()
-}
-
-// ratios returns by how much the wide table slows the narrow ones, as measured and as
-// simulated.
-func (f *lanesFile) ratios(d *simulate.Device, e *lanesEntry) (measured, simulated [2]float64) {
-	forward, backward := f.empty(e)
-	measured = [2]float64{
-		(e.Beside.Forward[1] - forward) / e.Alone.Forward[1],
-		(e.Beside.Backward[1] - backward) / e.Alone.Backward[1],
-	}
-	op := e.narrow()
-	aloneF, aloneB := d.Compute(op)
-	bothF, bothB := d.Compute(beside(op))
-	wide := op
-	wide.Tables = beside(simulate.Op{Batch: op.Batch}).Tables
-	wideF, wideB := d.Compute(wide)
-	one := wide
-	one.Batch = 1
-	one.Tables = []simulate.Table{{Rows: wideRows, Dim: wideColumns, Counts: access.Counts{Lookups: 1, Unique: 1, Reuse: [access.Classes]float64{1}}}}
-	oneF, oneB := d.Compute(one)
-	simulated = [2]float64{
-		float64(bothF-max(0, wideF-oneF)) / float64(aloneF),
-		float64(bothB-max(0, wideB-oneB)) / float64(aloneB),
-	}
-	return measured, simulated
-}
-
-// lanesTable has by how much a wide table slows narrow ones with FBGEMM's kernels, by the columns
-// of the narrow tables: medians over rows, pooling factors, lengths, precisions and weights.
-func lanesTable(m *measurements) string {
-	var b strings.Builder
-	fmt.Fprint(&b, "| columns | forward, measured | simulated | backward, measured | simulated |\n|--:|--:|--:|--:|--:|")
-	for _, dim := range []int{8, 16, 32, 64} {
-		var columns [4][]float64
-		for i := range m.lanes.Lanes {
-			if e := &m.lanes.Lanes[i]; e.Dim == dim {
-				measured, simulated := m.lanes.ratios(&m.device, e)
-				for p := range 2 {
-					columns[2*p] = append(columns[2*p], measured[p])
-					columns[2*p+1] = append(columns[2*p+1], simulated[p])
-				}
-			}
-		}
-		fmt.Fprintf(&b, "\n| %d |", dim)
-		for _, r := range columns {
-			fmt.Fprintf(&b, " %.2f |", stats.Median(r))
-		}
-	}
-	return b.String()
 }
 
 // weightShares returns, for each case with weights and the same case without, the difference of

@@ -32,13 +32,13 @@ func parts(folder string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	own, err := tables(folder)
+	own, err := ownTable(folder)
 	return []string{published, own}, err
 }
 
 // comparisons lists all comparisons in the order of the table.
 func comparisons() []func() ([]*set, error) {
-	return []func() ([]*set, error){allToAll, hipc, wholeSteps, planChanges, deviceRatios, oneMeasured, oneHot, stacks}
+	return []func() ([]*set, error){allToAll, hipc, wholeSteps, pairs, oneMeasured, oneHot, stacks}
 }
 
 // summary returns the table in Markdown: one line for each set.
@@ -51,7 +51,7 @@ func summary() (string, error) {
 			return "", err
 		}
 		for _, s := range sets {
-			fmt.Fprintf(&b, "\n| %s | %s | %d | %s %s | %s %s |", s.what, s.rows, len(s.ratios), percent(s.median()), s.unit(), signed(s.worst()), s.unit())
+			fmt.Fprintf(&b, "\n| %s | %s | %d | %s %% | %s %% |", s.what, s.rows, len(s.ratios), percent(s.median()), signed(s.worst()))
 		}
 	}
 	return b.String(), nil

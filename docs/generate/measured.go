@@ -23,7 +23,6 @@ const profile = "h200"
 
 // measurements is what the folders hold.
 type measurements struct {
-	folder string
 	// lanes and anchors are of FBGEMM's kernels, and groups those of both kernels.
 	lanes   lanesFile
 	anchors anchorsFile
@@ -37,7 +36,7 @@ func readAll(folder string) (*measurements, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &measurements{folder: folder, device: simulate.NewDevice(hw), groups: map[string][]point{}}
+	m := &measurements{device: simulate.NewDevice(hw), groups: map[string][]point{}}
 	if err := readJSON(filepath.Join(folder, fbgemm, "lanes.json"), &m.lanes); err != nil {
 		return nil, err
 	}
@@ -72,8 +71,8 @@ func (m *measurements) rowOf(what, pass, fitted string, points []point) row {
 	return r
 }
 
-// tables returns both tables in Markdown.
-func tables(folder string) (string, error) {
+// ownTable returns the table in Markdown.
+func ownTable(folder string) (string, error) {
 	m, err := readAll(folder)
 	if err != nil {
 		return "", err
@@ -103,7 +102,7 @@ func tables(folder string) (string, error) {
 	for _, r := range rows {
 		fmt.Fprintf(&b, "\n| %s | %s | %d | %s | %.2f | %.2f | %.2f | %.2f |", r.what, r.pass, len(r.ratios), r.fitted, stats.Median(r.ratios), stats.Quantile(r.ratios, .05), stats.Quantile(r.ratios, .95), r.tau)
 	}
-	return b.String() + "\n\n" + lanesTable(m), nil
+	return b.String(), nil
 }
 
 // ofAdam returns the points of operators with Adam, or those of all others.

@@ -10,7 +10,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/step"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // A system is one configuration of MLPerf Training's DLRM-DCNv2: a cluster, a batch, the
@@ -23,8 +22,6 @@ type system struct {
 	ms    float64
 	input step.Input
 	hosts int
-	// onPCIe says that the GPUs of a host have no NVLink.
-	onPCIe bool
 	// own returns the predicted step under the stack's own constants.
 	own func() (step.Times, error)
 	// use is "" for systems that are compared, else the reason why not.
@@ -35,43 +32,6 @@ type system struct {
 func (s *system) name() string {
 	t := &s.input.Problem.Topology
 	return fmt.Sprintf("%d x %s", t.Devices, t.Profile.Name)
-}
-
-// predict returns the predicted step under a stack's constants.
-func (s *system) predict(c step.Constants) (step.Times, error) {
-	in := s.input
-	in.Stack.Constants = c
-	return step.Price(in)
-}
-
-// pcieParts are the GPUs without NVLink that MLPerf's systems used: figures of data sheets.
-// pcie is the bandwidth of the bus in one direction; pcieShare of it is taken to reach another
-// GPU.
-var pcieParts = []struct {
-	hardware.Profile
-	step.Rates
-	pcie float64
-}{
-	{hardware.Profile{Name: "a40", Memory: 48 * unit.GiB, HBMGBps: 696, HBMEfficiency: .89, L2: 6 * unit.MiB, L2GBps: 2000, SMs: 84, ClockGHz: 1.74, Granule: 64, AllToAllLatencyUS: 60}, step.Rates{Half: 149.7, TF32: 74.8, Single: 37.4}, 31.5},
-	{hardware.Profile{Name: "l40", Memory: 48 * unit.GiB, HBMGBps: 864, HBMEfficiency: .89, L2: 96 * unit.MiB, L2GBps: 4000, SMs: 142, ClockGHz: 2.49, Granule: 64, AllToAllLatencyUS: 60}, step.Rates{Half: 181, TF32: 90.5, Single: 90.5}, 31.5},
-	{hardware.Profile{Name: "l40s", Memory: 48 * unit.GiB, HBMGBps: 864, HBMEfficiency: .89, L2: 96 * unit.MiB, L2GBps: 4000, SMs: 142, ClockGHz: 2.52, Granule: 64, AllToAllLatencyUS: 60}, step.Rates{Half: 362, TF32: 183, Single: 91.6}, 31.5},
-	{hardware.Profile{Name: "h100-pcie", Memory: 80 * unit.GiB, HBMGBps: 2039, HBMEfficiency: .90, L2: 50 * unit.MiB, L2GBps: 2980, SMs: 114, ClockGHz: 1.755, Granule: 64, AllToAllLatencyUS: 60}, step.Rates{Half: 756, TF32: 378, Single: 51}, 63},
-}
-
-// pcieShare is the share of the bus's bandwidth that an exchange between GPUs without NVLink
-// reaches [assumed].
-const pcieShare = 0.5
-
-// deviceOf returns the profile of a name, with rates of its own and true if it has no NVLink.
-func deviceOf(name string) (hardware.Profile, step.Rates, bool, error) {
-	for _, p := range pcieParts {
-		if p.Name == name {
-			p.IntraGBps = pcieShare * p.pcie
-			return p.Profile, p.Rates, true, nil
-		}
-	}
-	profile, err := hardware.ByName(name)
-	return profile, step.Rates{}, false, err
 }
 
 // mlperfSystems returns the configurations with their plans, as they ran. All callers share
@@ -99,7 +59,7 @@ func readMLPerf() ([]*system, error) {
 }
 
 func mlperfSystem(f *fact, plans map[string][]string) (*system, error) {
-	profile, rates, pcie, err := deviceOf(f.text("profile"))
+	profile, err := hardware.ByName(f.text("profile"))
 	if err != nil {
 		return nil, err
 	}
@@ -125,8 +85,8 @@ func mlperfSystem(f *fact, plans map[string][]string) (*system, error) {
 		return nil, err
 	}
 	return priced(&system{
-		fact: f, round: f.text("round"), plan: f.text("plan"), use: f.text("left_out"), ms: f.number("ms"), hosts: p.Topology.Hosts(), onPCIe: pcie,
-		input: step.Input{Problem: p, Shards: shards, Dense: &dense, Stack: stack, Rates: rates},
+		fact: f, round: f.text("round"), plan: f.text("plan"), use: f.text("left_out"), ms: f.number("ms"), hosts: p.Topology.Hosts(),
+		input: step.Input{Problem: p, Shards: shards, Dense: &dense, Stack: stack},
 	}), f.err
 }
 

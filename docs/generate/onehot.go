@@ -4,13 +4,13 @@ import (
 	"fmt"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/step"
 )
 
-// oneHotSystems returns the configurations of models with one lookup a table: MLPerf's DLRM v1
-// on HugeCTR, and Criteo's DLRM on two stacks of TensorFlow. The sources state no plans: the
-// tables are dealt out evenly, in slices of equal width.
+// oneHotSystems returns the configurations of MLPerf's DLRM v1 on HugeCTR, with one lookup a table.
+// The sources state no plans: the tables are dealt out evenly, in slices of equal width.
 func oneHotSystems() ([]*system, error) {
 	facts, err := readFacts("one_hot.csv")
 	if err != nil {
@@ -28,7 +28,7 @@ func oneHotSystems() ([]*system, error) {
 }
 
 func oneHotSystem(f *fact) (*system, error) {
-	profile, _, _, err := deviceOf(f.text("profile"))
+	profile, err := hardware.ByName(f.text("profile"))
 	if err != nil {
 		return nil, err
 	}
@@ -55,18 +55,10 @@ func oneHotSystem(f *fact) (*system, error) {
 		return nil, err
 	}
 	dense.Precision = step.Format(f.text("precision"))
-	stack, err := step.StackByName("hugectr")
-	if f.text("stack") == hybrid {
-		stack, err = step.StackByName(hybrid)
-	}
+	stack, err := step.StackByName(hybrid)
 	if err != nil {
 		return nil, err
 	}
-	travels := problem.FP32
-	if dense.Precision == step.FP16 {
-		travels = problem.FP16
-	}
-	stack.Forward, stack.Backward = &travels, &travels
 	return priced(&system{
 		fact: f, round: f.text("round"), ms: f.number("ms"), hosts: p.Topology.Hosts(),
 		input: step.Input{Problem: &p, Shards: shards, Dense: &dense, Stack: stack},
@@ -92,54 +84,28 @@ func evenly(p *problem.Problem) (held []step.Holding) {
 	return held
 }
 
-// inHybridFit reports whether the constants of the hybrid stack are fitted to the system, and
-// inFixedFit the same of the fixed time of the stacks of TensorFlow.
-func inHybridFit(s *system) bool {
-	return s.fact.text("stack") == hybrid && s.round == "v1.1"
-}
-
-func inFixedFit(s *system) bool {
-	return s.fact.text("stack") != hybrid && s.input.Problem.Topology.Profile.Name == "a100-80" && s.input.Dense.Precision != step.FP16
-}
+// inHybridFit reports whether the constants of the hybrid stack are fitted to the system.
+func inHybridFit(s *system) bool { return s.round == "v1.1" }
 
 // hybrid is the stack that is a preset.
 const hybrid = "hugectr-hybrid"
 
-// oneHot compares the steps of models with one lookup a table, from HugeCTR's round v1.1 on: the
-// stacks of TensorFlow with a fixed time of their own, fitted to A100 in TF32.
+// oneHot compares the steps of models with one lookup a table, from HugeCTR's round v1.1 on.
 func oneHot() ([]*set, error) {
 	all, err := oneHotSystems()
 	if err != nil {
 		return nil, err
 	}
-	fits := map[string][]*system{}
-	for _, one := range all {
-		if inFixedFit(one) {
-			fits[one.fact.text("stack")] = append(fits[one.fact.text("stack")], one)
-		}
-	}
-	fixed := map[string]step.Constants{}
-	for stack, systems := range fits {
-		c := systems[0].input.Stack.Constants
-		if c.Fixed, err = fitFixed(systems); err != nil {
-			return nil, err
-		}
-		fixed[stack] = c
-	}
 	s := sets{what: "whole steps with one lookup a table"}
 	in, out := s.of("in the fit"), s.of("out of the fit")
 	for _, one := range all {
-		c, ok := fixed[one.fact.text("stack")]
-		if !ok {
-			c = one.input.Stack.Constants
-		}
-		t, err := one.predict(c)
+		t, err := one.own()
 		switch {
 		case err != nil:
 			return nil, err
-		case inHybridFit(one) || inFixedFit(one):
+		case inHybridFit(one):
 			in.add(float64(t.Step), one.ms)
-		case one.round != "v0.7" && one.round != "v1.0":
+		case one.round > "v1.1":
 			out.add(float64(t.Step), one.ms)
 		}
 	}

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"encoding/csv"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
 
 	"gonum.org/v1/gonum/stat"
 
@@ -17,43 +14,11 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// The columns of plans.csv that are read: names, and the cost with measured lookups in ms.
-const taskColumn, methodColumn, measuredColumn = 1, 2, 5
-
-// measuredCosts returns the measured costs of the plans that ran with FBGEMM's kernels, by task and
-// method: those of plans.csv, and of DCNv2 those of the output of neuroshard verify --json.
-func measuredCosts(folder string) (map[[2]string]float64, error) {
-	path := filepath.Join(folder, fbgemm, "plans.csv")
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	records, err := csv.NewReader(file).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	costs := map[[2]string]float64{}
-	for _, r := range records[1:] {
-		if costs[[2]string{r[taskColumn], r[methodColumn]}], err = strconv.ParseFloat(r[measuredColumn], 64); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	for _, method := range []string{"neuroshard", "paper", "size-lookup"} {
-		var v struct {
-			Measured float64 `json:"measured_cost_ms"`
-		}
-		if err := readJSON(filepath.Join(folder, fbgemm, "dcnv2-"+method+".json"), &v); err != nil {
-			return nil, err
-		}
-		costs[[2]string{dcn, method}] = v.Measured
-	}
-	return costs, nil
-}
-
 // ranPlan is a plan that ran: plans.json.
 type ranPlan struct {
 	Task, Method string
+	// Measured is the cost with measured lookups in ms.
+	Measured float64 `json:"measured_ms"`
 	// A shard is the table's name, its first column, the column after its last, the device and the
 	// operator.
 	Shards [][5]any
@@ -128,10 +93,6 @@ func replay(folder string) (simulated, measured map[string][]float64, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	costs, err := measuredCosts(folder)
-	if err != nil {
-		return nil, nil, err
-	}
 	simulated, measured = map[string][]float64{}, map[string][]float64{}
 	for i := range plans {
 		r := &plans[i]
@@ -148,7 +109,7 @@ func replay(folder string) (simulated, measured map[string][]float64, err error)
 			return nil, nil, fmt.Errorf("%s, %s: %w", r.Task, r.Method, err)
 		}
 		simulated[r.Task] = append(simulated[r.Task], float64(cost.Cost))
-		measured[r.Task] = append(measured[r.Task], costs[[2]string{r.Task, r.Method}])
+		measured[r.Task] = append(measured[r.Task], r.Measured)
 	}
 	return simulated, measured, nil
 }

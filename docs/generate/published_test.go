@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/csv"
 	"math"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -34,22 +32,13 @@ type published struct {
 
 // publishedTimes returns all times of published.csv, in the order of the file.
 func publishedTimes() ([]published, error) {
-	file, err := os.Open("testdata/published.csv")
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	lines, err := csv.NewReader(file).ReadAll()
+	facts, err := readFacts("published.csv")
 	if err != nil {
 		return nil, err
 	}
 	var all []published
-	for _, line := range lines[1:] {
-		record := map[string]string{}
-		for j, column := range lines[0] {
-			record[column] = line[j]
-		}
-		p, err := newPublished(record)
+	for _, f := range facts {
+		p, err := newPublished(f)
 		if err != nil {
 			return nil, err
 		}
@@ -58,46 +47,38 @@ func publishedTimes() ([]published, error) {
 	return all, nil
 }
 
-// newPublished returns the point of a record.
-func newPublished(r map[string]string) (published, error) {
-	profile, err := hardware.ByName(r["profile"])
+// newPublished returns the point of a row.
+func newPublished(f *fact) (published, error) {
+	profile, err := hardware.ByName(f.text("profile"))
 	if err != nil {
 		return published{}, err
 	}
-	optimizer, err := problem.ParseOptimizer(r["optimizer"])
+	optimizer, err := problem.ParseOptimizer(f.text("optimizer"))
 	if err != nil {
 		return published{}, err
 	}
-	pooling, err := problem.ParsePooling(r["pooling"])
+	pooling, err := problem.ParsePooling(f.text("pooling"))
 	if err != nil {
 		return published{}, err
-	}
-	// number reads a member that may be empty.
-	number := func(name string) float64 {
-		v, e := strconv.ParseFloat(r[name], 64)
-		if e != nil && r[name] != "" {
-			err = e
-		}
-		return v
 	}
 	p := published{
-		Note: r["note"], Mode: r["mode"], Pass: r["pass"], Use: r["use"],
-		Device: simulate.NewDevice(profile), US: number("us"),
-		Tables: int(number("tables")), Rows: int64(number("rows")), Dim: int(number("dim")),
-		Bags: int(number("bags")), Lookups: int(number("lookups")),
+		Note: f.text("note"), Mode: f.text("mode"), Pass: f.text("pass"), Use: f.text("use"),
+		Device: simulate.NewDevice(profile), US: f.number("us"),
+		Tables: f.count("tables"), Rows: int64(f.number("rows")), Dim: f.count("dim"),
+		Bags: f.count("bags"), Lookups: f.count("lookups"),
 		Op: simulate.Op{
-			Batch: int(number("bags")), WeightBytes: int(number("weight_bytes")), Optimizer: optimizer,
-			Pooling: pooling, Lanes: int(number("lanes")), CachedRows: int64(number("cached_rows")),
+			Batch: f.count("bags"), WeightBytes: f.count("weight_bytes"), Optimizer: optimizer,
+			Pooling: pooling, Lanes: f.count("lanes"), CachedRows: int64(f.number("cached_rows")),
 		},
 	}
 	if p.Mode == "eager" {
 		p.Op.Launch = simulate.Eager
 	}
-	table := simulate.Table{Rows: p.Rows, Dim: p.Dim, LengthCV: number("length_cv"), Counts: counts(r["accesses"], number("unique"), p)}
+	table := simulate.Table{Rows: p.Rows, Dim: p.Dim, LengthCV: f.number("length_cv"), Counts: counts(f.text("accesses"), f.number("unique"), p)}
 	for range p.Tables {
 		p.Op.Tables = append(p.Op.Tables, table)
 	}
-	return p, err
+	return p, f.err
 }
 
 // counts returns the accesses of a table: uniform draws, or Zipf's law, with the published

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -10,24 +11,21 @@ import (
 type set struct {
 	// what was compared, and which rows of it.
 	what, rows string
-	// points says that errors are differences of changes, in points.
-	points bool
-	// ratios are predicted over measured, and differences predicted less measured.
-	ratios, differences []float64
+	// ratios are predicted over measured.
+	ratios []float64
 }
 
 // sets are those of one comparison.
 type sets struct {
-	what   string
-	points bool
-	list   []*set
+	what string
+	list []*set
 }
 
 // of returns the set of some rows, and makes it where it is new.
 func (s *sets) of(rows string) *set {
 	at := slices.IndexFunc(s.list, func(one *set) bool { return one.rows == rows })
 	if at < 0 {
-		s.list = append(s.list, &set{what: s.what, rows: rows, points: s.points})
+		s.list = append(s.list, &set{what: s.what, rows: rows})
 		at = len(s.list) - 1
 	}
 	return s.list[at]
@@ -36,34 +34,15 @@ func (s *sets) of(rows string) *set {
 // add adds one comparison.
 func (s *set) add(predicted, measured float64) {
 	s.ratios = append(s.ratios, predicted/measured)
-	s.differences = append(s.differences, predicted-measured)
-}
-
-// unit is what 100 times an error is in.
-func (s *set) unit() string {
-	if s.points {
-		return "points"
-	}
-	return "%"
 }
 
 // errors returns the errors with their signs, smallest first without them.
 func (s *set) errors() []float64 {
-	all := slices.Clone(s.differences)
-	if !s.points {
-		for i, r := range s.ratios {
-			all[i] = r - 1
-		}
+	all := slices.Clone(s.ratios)
+	for i := range all {
+		all[i]--
 	}
-	slices.SortFunc(all, func(a, b float64) int {
-		switch {
-		case math.Abs(a) < math.Abs(b):
-			return -1
-		case math.Abs(a) > math.Abs(b):
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(all, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) })
 	return all
 }
 

@@ -20,11 +20,7 @@ type stackStep struct {
 	devices int
 	// measured is the published step, and plain the prediction of a stack of PyTorch, in ms.
 	measured, plain float64
-	// busy is the prediction without the floor of launches.
-	busy, launches float64
-	// lookups is the lookups of the device with the most, in millions.
-	lookups float64
-	input   step.Input
+	input           step.Input
 }
 
 // stackSteps predicts the published steps of NVIDIA's synthetic models on DGX A100.
@@ -63,40 +59,13 @@ func (s *stackStep) price(w workload.Workload, profile hardware.Profile, stack s
 	if err != nil {
 		return err
 	}
-	for _, held := range shards {
-		sum := 0.
-		for i := range held {
-			sum += p.Tables[held[i].Table].PoolingFactor()
-		}
-		s.lookups = max(s.lookups, sum*float64(p.Batch)/1e6)
-	}
 	s.input = step.Input{Problem: &p, Shards: shards, Dense: &dense, Stack: stack}
 	t, err := step.Price(s.input)
 	if err != nil {
 		return err
 	}
 	s.plain = float64(t.Step)
-	s.busy, s.launches = float64(t.Embedding+t.Dense+t.AllReduce), float64(t.Terms.Launches)
 	return nil
-}
-
-// slow returns the step if each lookup takes some ns more than the simulated device says.
-func (s *stackStep) slow(ns float64) float64 { return max(s.launches, s.busy+ns*s.lookups) }
-
-// fitSlow finds the ns of the least sum of squared logarithms of predicted over measured.
-func fitSlow(steps []stackStep) float64 {
-	best, least := 0., math.Inf(1)
-	for ns := 0.; ns < 8; ns += .05 {
-		sum := 0.
-		for i := range steps {
-			off := math.Log(steps[i].slow(ns) / steps[i].measured)
-			sum += off * off
-		}
-		if sum < least {
-			best, least = ns, sum
-		}
-	}
-	return best
 }
 
 // calibrated predicts the step from a measured step of the same model.
@@ -127,26 +96,18 @@ func doublings(a, b *stackStep) float64 {
 	return math.Abs(math.Log2(float64(a.devices) / float64(b.devices)))
 }
 
-// stacks compares the steps of a training system with unknown constants: as they are,
-// with one constant of the stack that was fitted to the other models, and with one measured
-// step of the model on another number of GPUs.
+// stacks compares the steps of a training system with unknown constants: as they are, and with
+// one measured step of the model on another number of GPUs.
 func stacks() ([]*set, error) {
 	steps, err := stackSteps()
 	if err != nil {
 		return nil, err
 	}
 	s := sets{what: "whole steps of a system with unknown constants"}
-	unknown, constant, carried := s.of("no constant of it"), s.of("one constant, fitted to the other models"), s.of(carriedRows)
+	unknown, carried := s.of("no constant of it"), s.of(carriedRows)
 	for i := range steps {
 		p := &steps[i]
-		var others []stackStep
-		for _, q := range steps {
-			if q.model != p.model {
-				others = append(others, q)
-			}
-		}
 		unknown.add(p.plain, p.measured)
-		constant.add(p.slow(fitSlow(others)), p.measured)
 		from := nearest(steps, p)
 		if from == nil {
 			continue

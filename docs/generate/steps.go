@@ -1,8 +1,7 @@
 package main
 
 import (
-	"math"
-
+	"github.com/neuroshard/neuroshard/step"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -14,38 +13,7 @@ const fitRound = "v3.0"
 
 // inFit reports whether the fixed time is fitted to the system.
 func (s *system) inFit() bool {
-	return s.round == fitRound && s.hosts == 1 && !s.onPCIe && s.use == ""
-}
-
-// fitFixed returns the fixed time that minimizes the sum of the logarithms of predicted over
-// measured steps, without signs. Squares would let one slow system decide.
-func fitFixed(all []*system) (unit.Millis, error) {
-	var rest, measured []float64
-	for _, s := range all {
-		c := s.input.Stack.Constants
-		c.Fixed = 0
-		t, err := s.predict(c)
-		if err != nil {
-			return 0, err
-		}
-		rest, measured = append(rest, float64(t.Step)), append(measured, s.ms)
-	}
-	misfit := func(fixed float64) (sum float64) {
-		for i := range rest {
-			sum += math.Abs(math.Log((rest[i] + fixed) / measured[i]))
-		}
-		return sum
-	}
-	low, high := 0.0, 20.0
-	for high-low > 1e-6 {
-		a, b := low+(high-low)/3, high-(high-low)/3
-		if misfit(a) < misfit(b) {
-			high = b
-		} else {
-			low = a
-		}
-	}
-	return unit.Millis((low + high) / 2), nil
+	return s.round == fitRound && s.hosts == 1 && s.use == ""
 }
 
 // rowsOf returns the set of rows that a system belongs to, or "" if it is left out.
@@ -53,8 +21,6 @@ func (s *system) rowsOf() string {
 	switch {
 	case s.use != "":
 		return ""
-	case s.onPCIe:
-		return "out of the fit, PCIe"
 	case s.inFit():
 		return "in the fit, one host of v3.0"
 	case s.hosts == 1:
@@ -84,22 +50,6 @@ func wholeSteps() ([]*set, error) {
 	return s.list, nil
 }
 
-// A pair of systems that differ in one thing.
-type pair struct {
-	before, after *system
-	oneHost       bool
-}
-
-// steps returns the predicted steps of both systems.
-func (p *pair) steps() (before, after float64, err error) {
-	a, err := p.before.own()
-	if err != nil {
-		return 0, 0, err
-	}
-	b, err := p.after.own()
-	return float64(a.Step), float64(b.Step), err
-}
-
 // find returns the first system of a round, GPUs and plan that is compared and has full
 // hosts.
 func find(all []*system, round, name, plan string) *system {
@@ -112,49 +62,39 @@ func find(all []*system, round, name, plan string) *system {
 	panic("reality: no system " + round + " " + name + " " + plan)
 }
 
-// planChanges compares the four configurations whose plan changed between v3.0 and v3.1.
-func planChanges() ([]*set, error) {
+// pairs compares ratios of steps: the four configurations whose plan changed between v3.0 and v3.1,
+// and different GPUs at equal numbers of GPUs.
+func pairs() ([]*set, error) {
 	all, err := mlperfSystems()
 	if err != nil {
 		return nil, err
 	}
-	s := sets{what: "changes of plan", points: true}
-	for _, p := range []pair{
-		{find(all, "v3.0", "4 x h100-80", "1"), find(all, "v3.1", "4 x h100-80", "7"), true},
-		{find(all, "v3.0", "8 x h100-80", "2"), find(all, "v3.1", "8 x h100-80", "8"), true},
-		{find(all, "v3.0", "64 x h100-80", "5"), find(all, "v3.1", "64 x h100-80", "11"), false},
-		{find(all, "v3.0", "128 x h100-80", "6"), find(all, "v3.1", "128 x h100-80", "12"), false},
+	a100, h100, newer := find(all, "v3.0", "8 x a100-80", "2"), find(all, "v3.0", "8 x h100-80", "2"), find(all, "v4.0", "8 x h100-80", "8")
+	h200 := find(all, "v4.0", "8 x h200", "8")
+	changes, kinds := sets{what: "ratios of steps after a change of plan"}, sets{what: "ratios of steps of two kinds of GPUs"}
+	for _, p := range []struct {
+		in            *set
+		before, after *system
+	}{
+		{changes.of("one host, v3.0 in the fit"), find(all, "v3.0", "4 x h100-80", "1"), find(all, "v3.1", "4 x h100-80", "7")},
+		{changes.of("one host, v3.0 in the fit"), h100, find(all, "v3.1", "8 x h100-80", "8")},
+		{changes.of("out of the fit, several hosts"), find(all, "v3.0", "64 x h100-80", "5"), find(all, "v3.1", "64 x h100-80", "11")},
+		{changes.of("out of the fit, several hosts"), find(all, "v3.0", "128 x h100-80", "6"), find(all, "v3.1", "128 x h100-80", "12")},
+		{kinds.of("eight GPUs"), h100, a100},
+		{kinds.of("eight GPUs"), h200, newer},
+		{kinds.of("eight GPUs"), h200, a100},
 	} {
-		before, after, err := p.steps()
+		before, err := p.before.own()
 		if err != nil {
 			return nil, err
 		}
-		rows := "out of the fit, several hosts"
-		if p.oneHost {
-			rows = "one host, v3.0 in the fit"
-		}
-		s.of(rows).add(after/before, p.after.ms/p.before.ms)
-	}
-	return s.list, nil
-}
-
-// deviceRatios compares the ratios of steps of different GPUs at equal numbers of GPUs.
-func deviceRatios() ([]*set, error) {
-	all, err := mlperfSystems()
-	if err != nil {
-		return nil, err
-	}
-	a100, h100 := find(all, "v3.0", "8 x a100-80", "2"), find(all, "v3.0", "8 x h100-80", "2")
-	newer, h200 := find(all, "v4.0", "8 x h100-80", "8"), find(all, "v4.0", "8 x h200", "8")
-	s := sets{what: "ratios of GPU kinds"}
-	for _, p := range []pair{{a100, h100, true}, {newer, h200, true}, {a100, h200, true}} {
-		before, after, err := p.steps()
+		after, err := p.after.own()
 		if err != nil {
 			return nil, err
 		}
-		s.of("eight GPUs").add(before/after, p.before.ms/p.after.ms)
+		p.in.add(float64(after.Step/before.Step), p.after.ms/p.before.ms)
 	}
-	return s.list, nil
+	return append(changes.list, kinds.list...), nil
 }
 
 // oneMeasured predicts each system from the measured step of each other one.
@@ -163,18 +103,11 @@ func oneMeasured() ([]*set, error) {
 	if err != nil {
 		return nil, err
 	}
-	predicted := map[*system]float64{}
 	var used []*system
 	for _, one := range all {
-		if one.use != "" || one.onPCIe || one.round == fitRound && one.hosts > 1 {
-			continue
+		if one.use == "" && (one.round != fitRound || one.hosts == 1) {
+			used = append(used, one)
 		}
-		t, err := one.own()
-		if err != nil {
-			return nil, err
-		}
-		predicted[one] = float64(t.Step)
-		used = append(used, one)
 	}
 	s := sets{what: "from one measured step"}
 	same, other := s.of("the same number of hosts"), s.of("another number of hosts")
@@ -183,23 +116,21 @@ func oneMeasured() ([]*set, error) {
 			if one == known {
 				continue
 			}
-			in := other
-			if one.hosts == known.hosts {
-				in = same
+			in := one.input
+			if known.hosts > one.hosts { // a stack that sums inside hosts prices one host as the other stack does
+				in.Stack = known.input.Stack
 			}
-			in.add(calibrated(known, one, predicted), one.ms)
+			in.Measured = step.Measured{Step: unit.Millis(known.ms), Problem: known.input.Problem, Shards: known.input.Shards}
+			t, err := step.Price(in)
+			if err != nil {
+				return nil, err
+			}
+			rows := other
+			if one.hosts == known.hosts {
+				rows = same
+			}
+			rows.add(float64(t.Step), one.ms)
 		}
 	}
 	return s.list, nil
-}
-
-// calibrated returns the step of a system that step.Price predicts from the measured step of
-// another one (TestCalibrated compares them). On the same cluster and batch, the difference
-// of the predictions is added.
-func calibrated(known, one *system, predicted map[*system]float64) float64 {
-	if known.input.Problem.Topology.Equal(one.input.Problem.Topology) && known.input.Problem.Batch == one.input.Problem.Batch {
-		return known.ms + predicted[one] - predicted[known]
-	}
-	factor := math.Sqrt(known.ms / predicted[known])
-	return known.ms + factor*(predicted[one]-predicted[known])
 }

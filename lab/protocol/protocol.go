@@ -15,7 +15,7 @@
 //	< {"op":"comm","id":"c1","fwd":[3.4,0.3],"bwd":[0.3,0.3],"iqr":0.01,"n":5,"source":"measured"}
 //	< {"op":"error","id":"s9","code":"oom","msg":"..."}
 //
-// Every request gets exactly one response, in order. docs/PROTOCOL.md describes
+// Every request gets exactly one response, in order. docs/MEASURING.md describes
 // the messages for authors of workers.
 package protocol
 

@@ -13,5 +13,5 @@
 // (comm.go) go to the ranks (ranks.go), which exchange blocks of memory
 // (exchange.go), in the precision of the request (half.go).
 //
-// docs/PROTOCOL.md describes the messages for authors of other workers.
+// docs/MEASURING.md describes the messages for authors of other workers.
 package worker

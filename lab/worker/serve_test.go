@@ -683,9 +683,9 @@ func FuzzServe(f *testing.F) {
 	})
 }
 
-// TestPage holds the session of docs/PROTOCOL.md against the worker.
+// TestPage holds the session of docs/MEASURING.md against the worker.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/PROTOCOL.md")
+	page, err := os.ReadFile("../../docs/MEASURING.md")
 	if err != nil {
 		t.Fatal(err)
 	}

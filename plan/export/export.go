@@ -1,5 +1,5 @@
 // Package export writes a plan in the form of an engine that runs it, and reads plans in
-// an engine's form. docs/EXPORT.md draws the forms.
+// an engine's form. docs/PLAN.md draws the forms.
 //
 //	TorchRec      writes a ShardingPlan as JSON, with fields to check it (torchrec.go)
 //	HugeCTR       writes a shard matrix and strategy, as JSON or Python (hugectr.go)
