@@ -6,7 +6,7 @@
 //	Domain          the same within bounds of choice, for a device that is measured
 //	                (domain.go, drawer.go); CPU is the Domain of a machine without a GPU
 //	Experiment      all of these as one dataset without times, with groups that devices
-//	                hold in plans (experiment.go, plans.go, crude.go)
+//	                hold in plans (experiment.go, plans.go)
 //
 // Compute and Comm cover the domain that the cost models promise: 1 to 60 shards a
 // device, dims 4 to 256 in any mix and some to 4,096, pooling factors to 400, bags of equal

@@ -81,7 +81,7 @@ func (l *planner) task(ctx context.Context, i int) ([]dataset.Group, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	prices, methods := neuroshard.Prices(crude{}), search.Baselines()
+	prices, methods := neuroshard.TorchRec(), search.Baselines()
 	if l.model != nil {
 		prices, methods = neuroshard.Trained(l.model, 0), []search.Method{search.Default}
 	}
