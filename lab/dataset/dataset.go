@@ -163,15 +163,17 @@ type Member struct {
 // Repeat is a second measurement of a sample.
 type Repeat struct {
 	// ID is the sample's.
-	ID                int
-	Forward, Backward unit.Millis
+	ID       int         `parquet:"id"`
+	Forward  unit.Millis `parquet:"forward_ms"`
+	Backward unit.Millis `parquet:"backward_ms"`
 }
 
 // Anchor is one measurement of a dataset's anchor sample.
 type Anchor struct {
 	// After is the number of samples that were measured before it.
-	After             int
-	Forward, Backward unit.Millis
+	After    int         `parquet:"after"`
+	Forward  unit.Millis `parquet:"forward_ms"`
+	Backward unit.Millis `parquet:"backward_ms"`
 }
 
 // Comm is samples of the all-to-alls of pooled vectors and gradients.

@@ -29,49 +29,10 @@ import (
 // part with the lowest id; name, memory, cache, processors and granule must
 // agree.
 func Merge(parts ...Dataset) (Dataset, error) {
-	numbered, err := number("part", parts)
+	d, err := joining{noun: "part"}.of(parts)
 	if err != nil {
 		return Dataset{}, err
 	}
-	slices.SortStableFunc(numbered, func(a, b part) int { return slices.Compare(a.lowest(), b.lowest()) })
-	d, err := frame(numbered)
-	if err != nil {
-		return Dataset{}, err
-	}
-	owners := [2]map[int]int{{}, {}} // of each id of a group, and of an exchange, the part
-	own := func(kind int, what string, id, number int) error {
-		if first, ok := owners[kind][id]; ok {
-			return fmt.Errorf("%s: sample %d is in part %d and in part %d", what, id, min(first, number), max(first, number))
-		}
-		owners[kind][id] = number
-		return nil
-	}
-	for _, p := range numbered {
-		if c := p.Compute; c != nil {
-			for i := range c.Samples {
-				if err := own(0, "fused lookups", c.Samples[i].ID, p.number); err != nil {
-					return Dataset{}, err
-				}
-			}
-			d.Compute.Samples = append(d.Compute.Samples, c.Samples...)
-			d.Compute.Repeats = append(d.Compute.Repeats, c.Repeats...)
-			d.Compute.Anchors = append(d.Compute.Anchors, c.Anchors...)
-		}
-		if c := p.Comm; c != nil {
-			for i := range c.Samples {
-				if err := own(1, "all-to-alls", c.Samples[i].ID, p.number); err != nil {
-					return Dataset{}, err
-				}
-			}
-			d.Comm.Samples = append(d.Comm.Samples, c.Samples...)
-		}
-	}
-	if d.Compute != nil {
-		slices.SortFunc(d.Compute.Anchors, func(a, b Anchor) int {
-			return cmp.Or(cmp.Compare(a.After, b.After), cmp.Compare(a.Forward, b.Forward), cmp.Compare(a.Backward, b.Backward))
-		})
-	}
-	d.order()
 	return d, d.Validate()
 }
 
@@ -90,27 +51,166 @@ func Merge(parts ...Dataset) (Dataset, error) {
 // numbered from 1. The provenance of the result says how many passes were joined,
 // and how.
 func Join(fastest bool, passes ...Dataset) (Dataset, error) {
-	numbered, err := number("pass", passes)
+	d, err := joining{noun: "pass", passes: len(passes), fastest: fastest}.of(passes)
 	if err != nil {
 		return Dataset{}, err
 	}
-	d, err := frame(numbered)
+	return d, nil
+}
+
+// joining is what Merge and Join do. passes is the number of passes; 0 for parts, no two of them
+// with the same sample.
+type joining struct {
+	noun    string
+	passes  int
+	fastest bool
+}
+
+func (j joining) of(sets []Dataset) (d Dataset, err error) {
+	parts, err := number(j.noun, sets)
 	if err != nil {
-		return Dataset{}, err
+		return d, err
+	}
+	if j.passes == 0 {
+		slices.SortStableFunc(parts, func(a, b part) int { return slices.Compare(a.lowest(), b.lowest()) })
+	}
+	if d, err = frame(parts); err != nil {
+		return d, err
 	}
 	if d.Compute != nil {
-		d.Compute.Provenance.Passes, d.Compute.Provenance.Fastest = len(passes), fastest
-		err = joinCompute(d.Compute, numbered, fastest)
+		j.state(&d.Compute.Provenance)
+		if d.Compute.Samples, err = gather(j, "fused lookups", parts, groupsOf, untimedGroup, j.group); err != nil {
+			return d, err
+		}
+		j.second(d.Compute, parts)
 	}
-	if err == nil && d.Comm != nil {
-		d.Comm.Provenance.Passes, d.Comm.Provenance.Fastest = len(passes), fastest
-		err = joinComm(d.Comm, numbered, fastest)
+	if d.Comm != nil {
+		j.state(&d.Comm.Provenance)
+		d.Comm.Samples, err = gather(j, "all-to-alls", parts, exchangesOf, untimedExchange, j.exchange)
 	}
-	if err != nil {
-		return Dataset{}, err
+	return d, err
+}
+
+// state says how many passes were joined, and how.
+func (j joining) state(p *Provenance) {
+	if j.passes > 0 {
+		p.Passes, p.Fastest = j.passes, j.fastest
 	}
-	d.order()
-	return d, nil
+}
+
+func groupsOf(d Dataset) []Group {
+	if d.Compute == nil {
+		return nil
+	}
+	return d.Compute.Samples
+}
+
+func exchangesOf(d Dataset) []Exchange {
+	if d.Comm == nil {
+		return nil
+	}
+	return d.Comm.Samples
+}
+
+// gather returns a sample for each id of the parts, in their order.
+func gather[S Group | Exchange](j joining, what string, parts []part, of func(Dataset) []S, untimed func(S) (int, S), joined func([]*S) S) ([]S, error) {
+	same, owner := map[int][]*S{}, map[int]int{}
+	for _, p := range parts {
+		list := of(p.Dataset)
+		for i := range list {
+			id, design := untimed(list[i])
+			if first, known := owner[id]; !known {
+				owner[id] = p.number
+			} else if j.passes == 0 {
+				return nil, fmt.Errorf("%s: sample %d is in part %d and in part %d", what, id, min(first, p.number), max(first, p.number))
+			} else if _, earlier := untimed(*same[id][0]); !reflect.DeepEqual(earlier, design) {
+				return nil, fmt.Errorf("%s: sample %d of %v is not the one that an earlier pass measured", what, id, p)
+			}
+			same[id] = append(same[id], &list[i])
+		}
+	}
+	var all []S
+	for _, id := range slices.Sorted(maps.Keys(same)) {
+		all = append(all, joined(same[id]))
+	}
+	return all, nil
+}
+
+// untimedGroup returns the id of a group, and the group without its measured times.
+func untimedGroup(g Group) (int, Group) {
+	return g.ID, Group{Split: g.Split, Operation: g.Operation, Members: g.Members}
+}
+
+// untimedExchange does the same for an exchange.
+func untimedExchange(e Exchange) (int, Exchange) {
+	e.Forward, e.Backward, e.Spread, e.Quarantined = nil, nil, 0, false
+	return e.ID, e
+}
+
+// group joins the times of a group.
+func (j joining) group(same []*Group) Group {
+	g := *same[0]
+	same, g.Quarantined = counted(same, func(g *Group) bool { return g.Quarantined })
+	g.Forward = joined(same, j.fastest, func(g *Group) unit.Millis { return g.Forward })
+	g.Backward = joined(same, j.fastest, func(g *Group) unit.Millis { return g.Backward })
+	g.ForwardSpread = joined(same, false, func(g *Group) unit.Millis { return g.ForwardSpread })
+	g.BackwardSpread = joined(same, false, func(g *Group) unit.Millis { return g.BackwardSpread })
+	return g
+}
+
+// exchange joins the times of an exchange.
+func (j joining) exchange(same []*Exchange) Exchange {
+	e := *same[0]
+	same, e.Quarantined = counted(same, func(e *Exchange) bool { return e.Quarantined })
+	e.Forward, e.Backward = make([]unit.Millis, e.Devices), make([]unit.Millis, e.Devices)
+	for r := range e.Devices {
+		e.Forward[r] = joined(same, j.fastest, func(e *Exchange) unit.Millis { return e.Forward[r] })
+		e.Backward[r] = joined(same, j.fastest, func(e *Exchange) unit.Millis { return e.Backward[r] })
+	}
+	e.Spread = joined(same, false, func(e *Exchange) unit.Millis { return e.Spread })
+	return e
+}
+
+// second joins the second measurements and the anchors.
+func (j joining) second(all *Compute, parts []part) {
+	repeats := map[int][]*Repeat{}
+	before := 0
+	for _, p := range parts {
+		c := p.Compute
+		if c == nil {
+			continue
+		}
+		for i := range c.Repeats {
+			repeats[c.Repeats[i].ID] = append(repeats[c.Repeats[i].ID], &c.Repeats[i])
+		}
+		for _, a := range c.Anchors {
+			a.After += before
+			all.Anchors = append(all.Anchors, a)
+		}
+		if j.passes > 0 {
+			before += len(c.Samples)
+		}
+	}
+	for id, same := range repeats {
+		switch {
+		case j.passes == 0:
+			all.Repeats = append(all.Repeats, each1(same, func(r *Repeat) Repeat { return *r })...)
+		case len(same) >= j.passes:
+			all.Repeats = append(all.Repeats, Repeat{
+				ID:       id,
+				Forward:  joined(same, j.fastest, func(r *Repeat) unit.Millis { return r.Forward }),
+				Backward: joined(same, j.fastest, func(r *Repeat) unit.Millis { return r.Backward }),
+			})
+		}
+	}
+	slices.SortFunc(all.Repeats, func(a, b Repeat) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Forward, b.Forward), cmp.Compare(a.Backward, b.Backward))
+	})
+	if j.passes == 0 {
+		slices.SortFunc(all.Anchors, func(a, b Anchor) int {
+			return cmp.Or(cmp.Compare(a.After, b.After), cmp.Compare(a.Forward, b.Forward), cmp.Compare(a.Backward, b.Backward))
+		})
+	}
 }
 
 // part is one of the datasets that are joined, and its number from 1.
@@ -139,15 +239,11 @@ func (p part) String() string { return fmt.Sprintf("%s %d", p.noun, p.number) }
 // lowest returns the lowest ids of the part's groups and of its exchanges.
 func (p part) lowest() []int {
 	ids := []int{math.MaxInt, math.MaxInt}
-	if p.Compute != nil {
-		for i := range p.Compute.Samples {
-			ids[0] = min(ids[0], p.Compute.Samples[i].ID)
-		}
+	for _, g := range groupsOf(p.Dataset) {
+		ids[0] = min(ids[0], g.ID)
 	}
-	if p.Comm != nil {
-		for i := range p.Comm.Samples {
-			ids[1] = min(ids[1], p.Comm.Samples[i].ID)
-		}
+	for _, e := range exchangesOf(p.Dataset) {
+		ids[1] = min(ids[1], e.ID)
 	}
 	return ids
 }
@@ -184,19 +280,6 @@ func frame(parts []part) (Dataset, error) {
 		d.Comm.Provenance.Hardware = d.Compute.Provenance.Hardware
 	}
 	return d, nil
-}
-
-// order sorts samples and repeats.
-func (d Dataset) order() {
-	if c := d.Compute; c != nil {
-		slices.SortFunc(c.Samples, func(a, b Group) int { return cmp.Compare(a.ID, b.ID) })
-		slices.SortFunc(c.Repeats, func(a, b Repeat) int {
-			return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Forward, b.Forward), cmp.Compare(a.Backward, b.Backward))
-		})
-	}
-	if d.Comm != nil {
-		slices.SortFunc(d.Comm.Samples, func(a, b Exchange) int { return cmp.Compare(a.ID, b.ID) })
-	}
 }
 
 // differentTables says where two lists of tables differ; "" where they do not.
@@ -277,87 +360,6 @@ func facts(p Provenance) map[string]string {
 	}
 	delete(facts, "clocks")
 	return facts
-}
-
-func joinCompute(all *Compute, passes []part, fastest bool) error {
-	samples := map[int][]*Group{}
-	repeats := map[int][]*Repeat{}
-	before := 0
-	for _, p := range passes {
-		c := p.Compute
-		if c == nil {
-			continue
-		}
-		for i := range c.Samples {
-			g := &c.Samples[i]
-			if same := samples[g.ID]; same != nil && (same[0].Split != g.Split || same[0].Operation != g.Operation || !slices.Equal(same[0].Members, g.Members)) {
-				return fmt.Errorf("fused lookups: sample %d of %v is not the one that an earlier pass measured", g.ID, p)
-			}
-			samples[g.ID] = append(samples[g.ID], g)
-		}
-		for i := range c.Repeats {
-			repeats[c.Repeats[i].ID] = append(repeats[c.Repeats[i].ID], &c.Repeats[i])
-		}
-		for _, a := range c.Anchors {
-			a.After += before
-			all.Anchors = append(all.Anchors, a)
-		}
-		before += len(c.Samples)
-	}
-	for _, same := range samples {
-		g := *same[0]
-		same, g.Quarantined = counted(same, func(g *Group) bool { return g.Quarantined })
-		g.Forward = joined(same, fastest, func(g *Group) unit.Millis { return g.Forward })
-		g.Backward = joined(same, fastest, func(g *Group) unit.Millis { return g.Backward })
-		g.ForwardSpread = joined(same, false, func(g *Group) unit.Millis { return g.ForwardSpread })
-		g.BackwardSpread = joined(same, false, func(g *Group) unit.Millis { return g.BackwardSpread })
-		all.Samples = append(all.Samples, g)
-	}
-	for id, same := range repeats {
-		if len(same) < len(passes) {
-			continue
-		}
-		all.Repeats = append(all.Repeats, Repeat{
-			ID:       id,
-			Forward:  joined(same, fastest, func(r *Repeat) unit.Millis { return r.Forward }),
-			Backward: joined(same, fastest, func(r *Repeat) unit.Millis { return r.Backward }),
-		})
-	}
-	return nil
-}
-
-func joinComm(all *Comm, passes []part, fastest bool) error {
-	samples := map[int][]*Exchange{}
-	for _, p := range passes {
-		if p.Comm == nil {
-			continue
-		}
-		for i := range p.Comm.Samples {
-			e := &p.Comm.Samples[i]
-			if same := samples[e.ID]; same != nil && !reflect.DeepEqual(untimed(*same[0]), untimed(*e)) {
-				return fmt.Errorf("all-to-alls: sample %d of %v is not the one that an earlier pass measured", e.ID, p)
-			}
-			samples[e.ID] = append(samples[e.ID], e)
-		}
-	}
-	for _, same := range samples {
-		e := *same[0]
-		same, e.Quarantined = counted(same, func(e *Exchange) bool { return e.Quarantined })
-		e.Forward, e.Backward = make([]unit.Millis, e.Devices), make([]unit.Millis, e.Devices)
-		for r := range e.Devices {
-			e.Forward[r] = joined(same, fastest, func(e *Exchange) unit.Millis { return e.Forward[r] })
-			e.Backward[r] = joined(same, fastest, func(e *Exchange) unit.Millis { return e.Backward[r] })
-		}
-		e.Spread = joined(same, false, func(e *Exchange) unit.Millis { return e.Spread })
-		all.Samples = append(all.Samples, e)
-	}
-	return nil
-}
-
-// untimed returns an exchange without its measured times.
-func untimed(e Exchange) Exchange {
-	e.Forward, e.Backward, e.Spread, e.Quarantined = nil, nil, 0, false
-	return e
 }
 
 // counted returns the samples that are not quarantined; if all are, it returns all.

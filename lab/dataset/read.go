@@ -82,9 +82,9 @@ func (m *Manifest) decode(d *Dataset, file File, data []byte) (err error) {
 	case ComputeName:
 		d.Compute.Samples, err = decodeAs(m, file, data, fromGroupRow)
 	case RepeatsName:
-		d.Compute.Repeats, err = decodeAs(m, file, data, fromRepeatRow)
+		d.Compute.Repeats, err = decodeAs(m, file, data, asItIs[Repeat])
 	case AnchorsName:
-		d.Compute.Anchors, err = decodeAs(m, file, data, fromAnchorRow)
+		d.Compute.Anchors, err = decodeAs(m, file, data, asItIs[Anchor])
 	case CommName:
 		d.Comm.Samples, err = decodeAs(m, file, data, fromExchangeRow)
 	}
@@ -115,6 +115,8 @@ func decodeAs[R, T any](m *Manifest, file File, data []byte, from func(int, R) (
 	return list, nil
 }
 
+func asItIs[T any](_ int, row T) (T, error) { return row, nil }
+
 // encode returns the Parquet file of that name.
 func (m *Manifest) encode(d Dataset, name string) ([]byte, error) {
 	metadata, err := m.metadata(name)
@@ -127,9 +129,9 @@ func (m *Manifest) encode(d Dataset, name string) ([]byte, error) {
 	case ComputeName:
 		return encodeRows(each(d.Compute.Samples, toGroupRow), metadata)
 	case RepeatsName:
-		return encodeRows(each1(d.Compute.Repeats, toRepeatRow), metadata)
+		return encodeRows(d.Compute.Repeats, metadata)
 	case AnchorsName:
-		return encodeRows(each1(d.Compute.Anchors, toAnchorRow), metadata)
+		return encodeRows(d.Compute.Anchors, metadata)
 	}
 	return encodeRows(each(d.Comm.Samples, toExchangeRow), metadata)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// rows.go has the rows of the Parquet files. docs/FORMATS.md describes the
+// rows.go has the rows of the Parquet files; those of repeats and anchors are Repeat and Anchor. docs/FORMATS.md describes the
 // columns: a change here is one there, and a new Version.
 
 // tableRow is a row of tables.parquet.
@@ -50,20 +50,6 @@ type groupRow struct {
 	BackwardSpread float64 `parquet:"backward_iqr_ms"`
 	Quarantined    bool    `parquet:"quarantined"`
 	LaneRule       string  `parquet:"lane_rule,dict"`
-}
-
-// repeatRow is a row of repeats.parquet.
-type repeatRow struct {
-	ID       int64   `parquet:"id"`
-	Forward  float64 `parquet:"forward_ms"`
-	Backward float64 `parquet:"backward_ms"`
-}
-
-// anchorRow is a row of anchors.parquet.
-type anchorRow struct {
-	After    int64   `parquet:"after"`
-	Forward  float64 `parquet:"forward_ms"`
-	Backward float64 `parquet:"backward_ms"`
 }
 
 // exchangeRow is a row of comm.parquet.
@@ -202,22 +188,6 @@ func fromGroupRow(_ int, r groupRow) (Group, error) {
 	}
 	g.Operation.LaneRule, err = problem.ParseLaneRule(r.LaneRule)
 	return g, err
-}
-
-func toRepeatRow(r Repeat) repeatRow {
-	return repeatRow{ID: int64(r.ID), Forward: float64(r.Forward), Backward: float64(r.Backward)}
-}
-
-func fromRepeatRow(_ int, r repeatRow) (Repeat, error) {
-	return Repeat{ID: int(r.ID), Forward: unit.Millis(r.Forward), Backward: unit.Millis(r.Backward)}, nil
-}
-
-func toAnchorRow(a Anchor) anchorRow {
-	return anchorRow{After: int64(a.After), Forward: float64(a.Forward), Backward: float64(a.Backward)}
-}
-
-func fromAnchorRow(_ int, r anchorRow) (Anchor, error) {
-	return Anchor{After: int(r.After), Forward: unit.Millis(r.Forward), Backward: unit.Millis(r.Backward)}, nil
 }
 
 func toExchangeRow(_ int, e Exchange) exchangeRow {
