@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/neuroshard/neuroshard/cost/nn"
-	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search/policy"
 	"github.com/neuroshard/neuroshard/search/policy/autoshard"
@@ -120,48 +119,27 @@ func trainAutoShard(ctx context.Context, o *Options, tasks []problem.Problem) (*
 
 // scene is a task as the actors see it.
 type scene struct {
-	task      *problem.Problem
-	pieces    [][]problem.Shard
+	environment
 	rows      [][]int32 // of each piece
 	gib       []float64 // of each piece
-	bytes     []float64 // of each piece
-	budget    float64   // of a device, in bytes
+	budget    int64     // of a device, in bytes
 	reference float64   // the cost in ms of dealing the pieces to the devices in turn
 }
 
-// scenesOf returns the tasks, the features of all their slices behind the zero row, and
-// the constants that standardise them. Slices with the same features share a row.
+// scenesOf returns the tasks, the features of all their slices, and the constants that
+// standardise them.
 func scenesOf(tasks []problem.Problem) (scenes []*scene, x []float32, scaling autoshard.Scaling) {
-	var all []policy.Vector
-	described := make([]policy.Tables, len(tasks))
-	for i := range tasks {
-		s := &scene{task: &tasks[i], pieces: Pieces(&tasks[i]), budget: float64(tasks[i].LargestBudget())}
-		described[i] = policy.Describe(s.task, s.pieces)
-		all = append(all, described[i].Vectors...)
-		scenes = append(scenes, s)
+	all := environments(tasks)
+	var vectors []policy.Vector
+	for i := range all {
+		vectors = append(vectors, all[i].tables.Vectors...)
 	}
-	scaling = autoshard.NewScaling(all)
-	x = make([]float32, policy.Features)
-	known := map[policy.Vector]int32{}
-	for i, s := range scenes {
-		tables := &described[i]
-		for piece := range s.pieces {
-			var rows []int32
-			var gib, bytes float64
-			for k := tables.Offsets[piece]; k < tables.Offsets[piece+1]; k++ {
-				v := tables.Vectors[k]
-				if known[v] == 0 {
-					known[v] = int32(len(x) / policy.Features)
-					x = scaling.Append(x, v)
-				}
-				rows = append(rows, known[v])
-				gib += autoshard.GiB(v)
-				bytes += float64(tables.Bytes[k])
-			}
-			s.rows, s.gib, s.bytes = append(s.rows, rows), append(s.gib, gib), append(s.bytes, bytes)
-		}
+	scaling = autoshard.NewScaling(vectors)
+	rows := policy.NewMatrix(scaling.Of)
+	for _, e := range all {
+		scenes = append(scenes, &scene{environment: e, rows: rows.Add(&e.tables), gib: autoshard.GiB(&e.tables), budget: int64(e.problem.LargestBudget())})
 	}
-	return scenes, x, scaling
+	return scenes, rows.X, scaling
 }
 
 // judge measures a placement. It returns the reward, the time of each device in ms, and
@@ -172,38 +150,28 @@ func scenesOf(tasks []problem.Problem) (scenes []*scene, x []float32, scaling au
 // over the cost of the placement. Both are above 0, and a plan that breaks a device's
 // memory has a reward below 0.
 func (s *scene) judge(o *Options, by []int32) (reward float64, times []float64, over bool, err error) {
-	b, err := s.breakdown(o, by)
+	held := make([][]int32, s.problem.Topology.Devices)
+	used := make([]int64, len(held))
+	for piece, device := range by {
+		held[device] = append(held[device], int32(piece))
+		used[device] += s.tables.Bytes[piece]
+	}
+	b, err := s.measure(o, held)
 	if err != nil {
 		return 0, nil, false, err
-	}
-	used := make([]float64, s.task.Topology.Devices)
-	for piece, device := range by {
-		used[device] += s.bytes[piece]
 	}
 	for _, d := range b.Devices {
 		times = append(times, float64(d.Forward+d.Backward))
 	}
 	switch fullest := slices.Max(used); {
 	case fullest > s.budget:
-		return autoshard.Overflow(s.budget, fullest), times, true, nil
+		return autoshard.Overflow(float64(s.budget), float64(fullest)), times, true, nil
 	case o.Reward == ByCost:
 		return s.reference / float64(b.Cost), times, false, nil
 	case slices.Min(used) == 0:
 		return 0, times, false, nil
 	}
 	return balanceOf(b), times, false, nil
-}
-
-func (s *scene) breakdown(o *Options, by []int32) (plan.Breakdown, error) {
-	shards := make([][]problem.Shard, s.task.Topology.Devices)
-	for piece, device := range by {
-		shards[device] = append(shards[device], s.pieces[piece]...)
-	}
-	b, err := o.Measure(s.task, shards)
-	if err != nil {
-		return b, fmt.Errorf("autoshard training: measure a plan: %w", err)
-	}
-	return b, nil
 }
 
 // lessons is what the actors did between two updates.
@@ -243,18 +211,18 @@ type actor struct {
 // begin starts the actors, before their first decision.
 func (a *actors) begin() error {
 	for _, s := range a.scenes {
-		by := make([]int32, len(s.pieces))
-		for i := range by {
-			by[i] = int32(i % s.task.Topology.Devices)
+		held := make([][]int32, s.problem.Topology.Devices)
+		for i := range s.pieces {
+			held[i%len(held)] = append(held[i%len(held)], int32(i))
 		}
-		b, err := s.breakdown(a.options, by)
+		b, err := s.measure(a.options, held)
 		if err != nil {
 			return err
 		}
 		s.reference = float64(b.Cost)
 	}
 	a.each = make([]actor, actorCount)
-	for d := range a.scenes[0].task.Topology.Devices {
+	for d := range a.scenes[0].problem.Topology.Devices {
 		a.all = append(a.all, int32(d))
 	}
 	a.state = a.net.Core.NewState(actorCount)
@@ -268,7 +236,7 @@ func (a *actors) begin() error {
 // start gives an actor a new task.
 func (a *actors) start(one *actor) {
 	one.scene = a.scenes[one.random.IntN(len(a.scenes))]
-	one.episode = autoshard.NewEpisode(a.net, &a.ws, a.vectors, one.scene.rows, one.scene.gib, one.scene.task.Topology.Devices)
+	one.episode = autoshard.NewEpisode(a.net, &a.ws, a.vectors, one.scene.rows, one.scene.gib, one.scene.problem.Topology.Devices)
 }
 
 // play returns what the actors do in the steps of an unroll.
@@ -280,7 +248,7 @@ func (a *actors) play(ctx context.Context) (*lessons, error) {
 			return nil, err
 		}
 	}
-	devices := a.scenes[0].task.Topology.Devices
+	devices := a.scenes[0].problem.Topology.Devices
 	l := &lessons{}
 	u := &l.unroll
 	u.Start = nn.LSTMState{H: slices.Clone(a.state.H), C: slices.Clone(a.state.C)}

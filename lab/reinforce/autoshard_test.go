@@ -101,14 +101,14 @@ func TestAutoShardRewards(t *testing.T) {
 		what    string
 		by      []int32
 		cost    bool
-		budget  float64
+		budget  int64
 		reward  float64
 		over    bool
 		devices []float64
 	}{
-		{"balance", []int32{0, 0, 0, 1}, false, 1e9, 1.6 / 1.8, false, []float64{1.8, 1.6}},
-		{"an empty device", []int32{1, 1, 1, 1}, false, 1e9, 0, false, []float64{0, 3.4}},
-		{"cost", []int32{0, 0, 0, 1}, true, 1e9, 4 / 2.8, false, []float64{1.8, 1.6}},
+		{"balance", []int32{0, 0, 0, 1}, false, 1 << 30, 1.6 / 1.8, false, []float64{1.8, 1.6}},
+		{"an empty device", []int32{1, 1, 1, 1}, false, 1 << 30, 0, false, []float64{0, 3.4}},
+		{"cost", []int32{0, 0, 0, 1}, true, 1 << 30, 4 / 2.8, false, []float64{1.8, 1.6}},
 		// Device 0 holds 6,000 rows of 16 columns, 4 bytes each.
 		{"over memory", []int32{0, 0, 0, 1}, false, 300_000, -84_000. / 300_000, true, []float64{1.8, 1.6}},
 		{"over memory, by cost", []int32{0, 0, 0, 1}, true, 300_000, -84_000. / 300_000, true, []float64{1.8, 1.6}},

@@ -61,29 +61,26 @@ type dreamLoop struct {
 	predict  predictors
 	net      *dreamshard.Net
 	card     policy.Card
-	problems []problem.Problem
-	pieces   [][][]problem.Shard // of each task
-	tasks    []*dreamshard.Task
+	of       []environment
+	tasks    []*dreamshard.Task // of each environment
 	costs    *dreamshard.CostTrainer
 	policy   *dreamshard.PolicyTrainer
 	measured []dreamshard.Measured
 	// held are the devices of the plans measured.
 	held []dreamshard.Held
 	// actors are those of the current sampler, by worker and task.
-	sampler *dreamshard.Sampler
+	sampler *dreamshard.Policy
 	actors  []map[int]*dreamshard.Actor
 }
 
 func newDreamLoop(o *Options, tasks []problem.Problem, predict predictors) *dreamLoop {
 	net := dreamshard.New(o.Tasks.Seed)
 	l := &dreamLoop{
-		Options: o, predict: predict, net: net, card: policy.Card{Costs: OwnCosts, Reward: ByCost}, problems: tasks,
+		Options: o, predict: predict, net: net, card: policy.Card{Costs: OwnCosts, Reward: ByCost}, of: environments(tasks),
 		costs: dreamshard.NewCostTrainer(net), policy: dreamshard.NewPolicyTrainer(net),
 	}
-	for i := range tasks {
-		pieces := Pieces(&tasks[i])
-		l.pieces = append(l.pieces, pieces)
-		l.tasks = append(l.tasks, dreamshard.NewTask(policy.Describe(&tasks[i], pieces)))
+	for i := range l.of {
+		l.tasks = append(l.tasks, dreamshard.NewTask(l.of[i].tables))
 	}
 	return l
 }
@@ -127,7 +124,7 @@ func (l *dreamLoop) iterate(ctx context.Context, iteration int, rate func(update
 		for i := range episodes {
 			reward += episodes[i].Reward / float64(len(episodes)*policyUpdatesEach)
 		}
-		loss := l.policy.Update(l.tasks[task], l.problems[task].Topology.Devices, episodes, dreamshard.EntropyWeight, rate(update, policyUpdatesEach))
+		loss := l.policy.Update(l.tasks[task], l.of[task].problem.Topology.Devices, episodes, dreamshard.EntropyWeight, rate(update, policyUpdatesEach))
 		losses.Policy += loss / policyUpdatesEach
 	}
 	return losses, reward, nil
@@ -135,7 +132,7 @@ func (l *dreamLoop) iterate(ctx context.Context, iteration int, rate func(update
 
 // resample packs the weights of the net again: it changed.
 func (l *dreamLoop) resample() {
-	l.sampler = dreamshard.NewSampler(l.net)
+	l.sampler = dreamshard.NewPolicy(l.net, nil)
 	l.actors = make([]map[int]*dreamshard.Actor, l.Workers)
 	for i := range l.actors {
 		l.actors[i] = map[int]*dreamshard.Actor{}
@@ -144,12 +141,12 @@ func (l *dreamLoop) resample() {
 
 // episode runs one episode of a task on one worker.
 func (l *dreamLoop) episode(worker, task int, random *rand.Rand) (dreamshard.Episode, bool) {
-	p := &l.problems[task]
+	p := l.of[task].problem
 	actor := l.actors[worker][task]
 	if actor == nil {
 		var predictor dreamshard.Predictor
 		if l.predict != nil {
-			predictor = l.predict(p, l.pieces[task])
+			predictor = l.predict(p, l.of[task].pieces)
 		}
 		actor = l.sampler.Actor(l.tasks[task], p.Topology.Devices, predictor)
 		l.actors[worker][task] = actor
@@ -201,16 +198,10 @@ func (l *dreamLoop) collect(iteration int) error {
 
 // measure takes the times of a plan.
 func (l *dreamLoop) measure(task int, episode dreamshard.Episode) (*dreamshard.Measured, error) {
-	m := &dreamshard.Measured{Task: l.tasks[task], Devices: episode.Placement(l.problems[task].Topology.Devices)}
-	shards := make([][]problem.Shard, len(m.Devices))
-	for d, held := range m.Devices {
-		for _, piece := range held {
-			shards[d] = append(shards[d], l.pieces[task][piece]...)
-		}
-	}
-	took, err := l.Measure(&l.problems[task], shards)
+	m := &dreamshard.Measured{Task: l.tasks[task], Devices: episode.Placement(l.of[task].problem.Topology.Devices)}
+	took, err := l.of[task].measure(l.Options, m.Devices)
 	if err != nil {
-		return nil, fmt.Errorf("dreamshard training: measure a plan: %w", err)
+		return nil, err
 	}
 	for _, d := range took.Devices {
 		m.Times = append(m.Times, [dreamshard.Costs]float32{

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
+	"github.com/neuroshard/neuroshard/search/policy"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -133,6 +135,38 @@ func (t Tasks) draw(random *rand.Rand, tables []problem.Table, to *problem.Probl
 		bytes, largest = bytes+one, max(largest, one)
 	}
 	return largest <= t.Memory && bytes <= t.Memory/10*9*unit.Bytes(t.Devices)
+}
+
+// environment is a task as a training sees it: its pieces, and what places them.
+type environment struct {
+	problem *problem.Problem
+	pieces  [][]problem.Shard
+	tables  policy.Tables
+}
+
+// environments returns the environments of tasks, each table of which is one piece.
+func environments(tasks []problem.Problem) []environment {
+	all := make([]environment, len(tasks))
+	for i := range tasks {
+		pieces := Pieces(&tasks[i])
+		all[i] = environment{&tasks[i], pieces, policy.Describe(&tasks[i], pieces)}
+	}
+	return all
+}
+
+// measure returns the step times of a plan; held lists the pieces of each device.
+func (e *environment) measure(o *Options, held [][]int32) (plan.Breakdown, error) {
+	shards := make([][]problem.Shard, len(held))
+	for d, pieces := range held {
+		for _, piece := range pieces {
+			shards[d] = append(shards[d], e.pieces[piece]...)
+		}
+	}
+	b, err := o.Measure(e.problem, shards)
+	if err != nil {
+		return b, fmt.Errorf("%s training: measure a plan: %w", o.Method, err)
+	}
+	return b, nil
 }
 
 // Pieces returns the tables of a task, each as one piece.

@@ -66,7 +66,7 @@ type Tables struct {
 	// Offsets[i] up to, not including, Offsets[i+1] belong to piece i.
 	Vectors []Vector
 	Offsets []int32
-	// Bytes is the memory that the weights of each slice take.
+	// Bytes is the memory that the weights of each piece take.
 	Bytes []int64
 }
 
@@ -76,6 +76,7 @@ func Describe(p *problem.Problem, pieces [][]problem.Shard) Tables {
 	t := Tables{Offsets: make([]int32, 1, 1+len(pieces))}
 	reuse := make(map[int]Vector, len(p.Tables))
 	for _, piece := range pieces {
+		bytes := int64(0)
 		for _, s := range piece {
 			v, ok := reuse[s.Table]
 			if !ok {
@@ -85,8 +86,9 @@ func Describe(p *problem.Problem, pieces [][]problem.Shard) Tables {
 			v[Dim] = float64(s.Columns.Len())
 			v[Size] = v[Dim] * v[Rows]
 			t.Vectors = append(t.Vectors, v)
-			t.Bytes = append(t.Bytes, int64(p.ShardMemory(s).Tables()))
+			bytes += int64(p.ShardMemory(s).Tables())
 		}
+		t.Bytes = append(t.Bytes, bytes)
 		t.Offsets = append(t.Offsets, int32(len(t.Vectors)))
 	}
 	return t
@@ -94,3 +96,37 @@ func Describe(p *problem.Problem, pieces [][]problem.Shard) Tables {
 
 // Pieces is the number of pieces.
 func (t *Tables) Pieces() int { return len(t.Offsets) - 1 }
+
+// Matrix holds the vectors of distinct slices as nets read them. Row 0 is a slice whose features are
+// all 0, which stands for nothing.
+type Matrix struct {
+	// X holds the rows, Features numbers each.
+	X     []float32
+	scale func(Vector) Vector
+	known map[Vector]int32
+}
+
+// NewMatrix returns a matrix of row 0 alone. scale makes what nets read of a vector.
+func NewMatrix(scale func(Vector) Vector) *Matrix {
+	return &Matrix{X: make([]float32, Features), scale: scale, known: map[Vector]int32{}}
+}
+
+// Add returns the rows of each piece, and adds those that are missing. Slices with the same
+// features share a row, so that nets predict the same for them to the last bit.
+func (r *Matrix) Add(t *Tables) [][]int32 {
+	pieces := make([][]int32, t.Pieces())
+	for i := range pieces {
+		for _, v := range t.Vectors[t.Offsets[i]:t.Offsets[i+1]] {
+			row, ok := r.known[v]
+			if !ok {
+				row = int32(len(r.X) / Features)
+				r.known[v] = row
+				for _, value := range r.scale(v) {
+					r.X = append(r.X, float32(value))
+				}
+			}
+			pieces[i] = append(pieces[i], row)
+		}
+	}
+	return pieces
+}

@@ -66,20 +66,13 @@ func (p *Policy) Method() string { return policy.AutoShard }
 // if random is not nil, to one drawn by the softmax of their logits.
 func (p *Policy) Begin(problem *problem.Problem, pieces [][]problem.Shard, random *rand.Rand) (order []int32, choose func(piece int32, room []int32) int32) {
 	tables := policy.Describe(problem, pieces)
-	x := make([]float32, policy.Features) // the zero row
-	rows, gib := make([][]int32, len(pieces)), make([]float64, len(pieces))
-	for i := range pieces {
-		for row := tables.Offsets[i]; row < tables.Offsets[i+1]; row++ {
-			x = p.scaling.Append(x, tables.Vectors[row])
-			rows[i] = append(rows[i], row+1)
-			gib[i] += GiB(tables.Vectors[row])
-		}
-	}
+	rows := policy.NewMatrix(p.scaling.Of)
+	held := rows.Add(&tables)
 	devices := problem.Topology.Devices
 	ws, state := &Workspace{}, p.net.Core.NewState(1)
 	p.net.Freeze(ws)
-	vectors := p.net.Embed(ws, x, nil)
-	episode := NewEpisode(p.net, ws, vectors, rows, gib, devices)
+	vectors := p.net.Embed(ws, rows.X, nil)
+	episode := NewEpisode(p.net, ws, vectors, held, GiB(&tables), devices)
 	frame := Frames{Steps: 1, Sequences: 1, Devices: devices}
 	logits := make([]float32, devices)
 	return episode.Order(), func(piece int32, room []int32) int32 {

@@ -193,11 +193,11 @@ func single(tables int) [][]int32 {
 }
 
 func (r *recorded) gib(task int) []float64 {
-	var gib []float64
+	var sizes []float64
 	for _, table := range r.Tasks[task].Tables {
-		gib = append(gib, GiB(policy.Vector{policy.Size: table[0] * table[1]}))
+		sizes = append(sizes, gib(policy.Vector{policy.Size: table[0] * table[1]}))
 	}
-	return gib
+	return sizes
 }
 
 // Every step of the recorded greedy rollouts: order, inputs, states of the LSTM,
@@ -265,9 +265,9 @@ func TestPrototypeScaling(t *testing.T) {
 		for i, table := range task.Tables {
 			v := policy.Vector{policy.Dim: table[0], policy.Rows: table[1], policy.Pooling: table[2], policy.Size: table[0] * table[1]}
 			copy(v[policy.Bins:], table[3:])
-			got := scaling.Append(nil, v)
+			got := scaling.Of(v)
 			// The constants have 9 digits, and their error is the largest here.
-			nearList(t, fmt.Sprintf("%s, table %d", task.ID, i), got, task.Features[i], 1.5e-6)
+			nearList(t, fmt.Sprintf("%s, table %d", task.ID, i), got[:], task.Features[i], 1.5e-6)
 		}
 	}
 }

@@ -21,22 +21,30 @@ func NewScaling(tables []policy.Vector) (s Scaling) {
 	return s
 }
 
-// Append appends the features of a table as the nets read them: standardised dim, rows
-// and pooling factor, the GiB of the weights, and the shares of the reuse histogram.
-func (s Scaling) Append(x []float32, v policy.Vector) []float32 {
+// Of returns the features of a table as the nets read them: standardised dim, rows and pooling
+// factor, the GiB of the weights, and the shares of the reuse histogram.
+func (s Scaling) Of(v policy.Vector) policy.Vector {
 	for i := range standardised {
 		v[i] -= s.Mean[i]
 		if s.Deviation[i] != 0 {
 			v[i] /= s.Deviation[i]
 		}
 	}
-	v[policy.Size] = GiB(v)
-	for _, value := range v {
-		x = append(x, float32(value))
-	}
-	return x
+	v[policy.Size] = gib(v)
+	return v
 }
 
-// GiB is the size of a table's weights in two bytes each, as published: what the policy
+// gib is the size of a table's weights in two bytes each, as published: what the policy
 // sees of memory. What fits is decided by exact bytes, elsewhere.
-func GiB(v policy.Vector) float64 { return v[policy.Size] * 2 / (1 << 30) }
+func gib(v policy.Vector) float64 { return v[policy.Size] * 2 / (1 << 30) }
+
+// GiB returns the size of each piece that the policy sees.
+func GiB(t *policy.Tables) []float64 {
+	sizes := make([]float64, t.Pieces())
+	for i := range sizes {
+		for _, v := range t.Vectors[t.Offsets[i]:t.Offsets[i+1]] {
+			sizes[i] += gib(v)
+		}
+	}
+	return sizes
+}

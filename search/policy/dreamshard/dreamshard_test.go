@@ -68,7 +68,7 @@ func TestGradients(t *testing.T) {
 	p, pieces := drawn(t, 9, devices)
 	task := NewTask(policy.Describe(p, pieces))
 	n := New(3)
-	actor := NewSampler(n).Actor(task, devices, nil)
+	actor := NewPolicy(n, nil).Actor(task, devices, nil)
 	random := rand.New(rand.NewPCG(1, 2))
 	budget := slices.Max(task.bytes) * 3 / 2
 	var episodes []Episode
@@ -111,7 +111,7 @@ func TestEpisodesKeepToTheirRoom(t *testing.T) {
 	for _, bytes := range task.bytes {
 		total += bytes
 	}
-	actor := NewSampler(New(1)).Actor(task, 3, nil)
+	actor := NewPolicy(New(1), nil).Actor(task, 3, nil)
 	random := rand.New(rand.NewPCG(1, 1))
 	budget := max(total*2/5, slices.Max(task.bytes))
 	placed := 0

@@ -205,7 +205,7 @@ func TestRolloutsAsThePrototype(t *testing.T) {
 				close32(t, fmt.Sprint("device ", d), r.cost(d), costs, tolerance)
 			}
 			close32(t, "overall", []float32{float32(r.overall())}, []float64{want.Overall}, tolerance)
-			episode, ok := NewSampler(n).Actor(task, of.Devices, nil).Episode(of.budget(), nil)
+			episode, ok := NewPolicy(n, nil).Actor(task, of.Devices, nil).Episode(of.budget(), nil)
 			if !ok {
 				t.Fatal("got no placement")
 			}

@@ -34,25 +34,16 @@ type Episode struct {
 	costs []float32
 }
 
-// Sampler runs episodes with the weights that a Net had when the Sampler was made. Goroutines
-// may share it.
-type Sampler struct {
-	net    *Net
-	frozen frozen
-}
-
-// NewSampler packs the weights of a net.
-func NewSampler(n *Net) *Sampler { return &Sampler{net: n, frozen: n.freeze()} }
-
 // Actor runs episodes of one task. One goroutine at a time may use it.
 type Actor struct {
 	rollout *rollout
 	order   []int32
 }
 
-// Actor returns an actor for a task on devices. predictor is nil if the cost net predicts.
-func (s *Sampler) Actor(task *Task, devices int, predictor Predictor) *Actor {
-	r := s.frozen.rollout(s.net, task, devices, predictor)
+// Actor returns an actor for a task on devices, which has the weights of the time when the policy
+// was made. predictor is nil if the cost net predicts.
+func (p *Policy) Actor(task *Task, devices int, predictor Predictor) *Actor {
+	r := p.frozen.rollout(p.net, task, devices, predictor)
 	return &Actor{rollout: r, order: r.order()}
 }
 
