@@ -3,7 +3,6 @@ package verify
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/internal/stats"
@@ -132,8 +131,5 @@ func paired(costs, other []unit.Millis) (difference, p float64) {
 	for i := range costs {
 		differences[i] = float64((costs[i] - other[i]) / other[i])
 	}
-	p = stats.Wilcoxon(differences)
-	slices.Sort(differences)
-	n := len(differences)
-	return (differences[(n-1)/2] + differences[n/2]) / 2, p
+	return stats.Median(differences), stats.Wilcoxon(differences)
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
@@ -527,13 +528,8 @@ func typical[T any](items []T, fastest bool, value func(*T) unit.Millis) unit.Mi
 	for i := range items {
 		values[i] = value(&items[i])
 	}
-	slices.Sort(values)
 	if fastest {
-		return values[0]
+		return slices.Min(values)
 	}
-	n := len(values)
-	if n%2 == 1 {
-		return values[n/2]
-	}
-	return (values[n/2-1] + values[n/2]) / 2
+	return stats.Median(values)
 }

@@ -3,8 +3,7 @@
 //
 //	Lines            JSON lines -> Line, or a Fault with its line number (lines.go)
 //	Watcher.Add      a Line -> the Events that it brings about (watch.go)
-//	  stream         the lines of one device -> medians of windows of steps (stream.go)
-//	  joiner         medians of all devices -> rows, one for each window (joiner.go)
+//	  windows        lines -> medians of windows of steps -> rows of all devices (windows.go)
 //	  judge          rows -> the change that all devices share, and each device's own (judge.go)
 //	  series         either of these -> a change of its level, by a CUSUM (series.go)
 //	  season         the shared change, without what repeats every day (season.go)
@@ -150,11 +149,8 @@ func Predicted(pl *plan.Plan) []unit.Millis {
 // Watcher finds changes in the lines of one job. It is made by New, and is not safe for
 // concurrent use.
 type Watcher struct {
-	opt     Options
-	streams []stream
-	joiner  joiner
+	windows *windows
 	judge   *judge
-	tally   Tally
 	events  []Event
 }
 
@@ -194,13 +190,9 @@ func New(predicted []unit.Millis, opt Options) (*Watcher, error) {
 	if busy == 0 {
 		return nil, fmt.Errorf("no device has a predicted time above 0: there is nothing to watch")
 	}
-	w := &Watcher{opt: opt, streams: make([]stream, len(predicted))}
+	w := &Watcher{}
 	w.judge = newJudge(predicted, opt, w.emit)
-	w.joiner = newJoiner(predicted, opt, w.judge.row, w.emit)
-	w.joiner.heard = func(d int) int64 { return max(w.streams[d].open[0].last, w.streams[d].open[1].last) }
-	for d := range w.streams {
-		w.streams[d] = stream{window: int64(opt.Window), tally: &w.tally}
-	}
+	w.windows = newWindows(predicted, opt, w.judge.row, w.emit)
 	return w, nil
 }
 
@@ -210,12 +202,7 @@ func (w *Watcher) emit(e Event) { w.events = append(w.events, e) }
 // line must be one of the plan's; Lines checks that.
 func (w *Watcher) Add(l Line) []Event {
 	w.events = nil
-	w.tally.Lines++
-	if w.judge.predicted[l.Device] == 0 {
-		w.tally.Idle++
-		return nil
-	}
-	w.streams[l.Device].add(l, func(c closed) { w.joiner.add(l.Device, c) })
+	w.windows.add(l)
 	return w.events
 }
 
@@ -223,10 +210,7 @@ func (w *Watcher) Add(l Line) []Event {
 // after it.
 func (w *Watcher) End() []Event {
 	w.events = nil
-	for d := range w.streams {
-		w.streams[d].end(func(c closed) { w.joiner.add(d, c) })
-	}
-	w.joiner.end()
+	w.windows.end()
 	w.judge.end()
 	return w.events
 }
@@ -273,9 +257,9 @@ type DeviceSummary struct {
 // reported as slow, otherwise Drift if a drift was reported, ended or not.
 func (w *Watcher) Summary() Summary {
 	s := w.judge.summary()
-	s.Tally = w.tally
+	s.Tally = w.windows.tally
 	for d := range s.Devices {
-		s.Devices[d].Vanished = w.joiner.vanished(d)
+		s.Devices[d].Vanished = w.windows.devices[d].gone
 	}
 	return s
 }
