@@ -278,21 +278,16 @@ type prepared struct {
 }
 
 func prepare(set *dataset.Compute, hw hardware.Profile, split dataset.Split, workers int) (*prepared, error) {
-	var groups []*dataset.Group
+	groups := usable(set, split)
 	p := &prepared{sets: nn.Sets{Offsets: []int32{0}}}
 	rows := 0
-	for i := range set.Samples {
-		g := &set.Samples[i]
-		if g.Split != split || g.Quarantined {
-			continue
-		}
-		groups = append(groups, g)
+	for _, g := range groups {
 		rows += len(g.Members)
 		p.sets.Offsets = append(p.sets.Offsets, int32(rows))
 		p.times = append(p.times, [2]float32{float32(g.Forward), float32(g.Backward)})
 	}
 	if len(groups) == 0 {
-		return nil, emptySplit(set, nil, split)
+		return nil, noGroups(set, split)
 	}
 	p.sets.X = make([]float32, rows*feature.Width)
 	p.sets.Scale = make([]float32, rows)
@@ -314,6 +309,16 @@ func prepare(set *dataset.Compute, hw hardware.Profile, split dataset.Split, wor
 		sums.Scalars((*[feature.ScalarCount]float32)(p.sets.Scalars[i*feature.ScalarCount:]), &rates, lanes, &feature.Part{})
 	})
 	return p, nil
+}
+
+// usable returns the groups of a split that are not quarantined.
+func usable(set *dataset.Compute, split dataset.Split) (groups []*dataset.Group) {
+	for i := range set.Samples {
+		if g := &set.Samples[i]; g.Split == split && !g.Quarantined {
+			groups = append(groups, g)
+		}
+	}
+	return groups
 }
 
 // lanesOf returns the lane class of a group on a device.
@@ -365,27 +370,29 @@ func (p *prepared) launch() [2]float64 {
 
 // standardise returns the mean and deviation of each feature.
 func standardise(x []float32) (mean, deviation []float32) {
-	const width = feature.Width
-	sum, squares := make([]float64, width), make([]float64, width)
+	means, deviations := moments(x, feature.Width)
+	for j := range means {
+		mean, deviation = append(mean, float32(means[j])), append(deviation, float32(deviations[j]+1e-3))
+	}
+	return mean, deviation
+}
+
+// moments returns the mean and the standard deviation of each column of rows of the given width.
+func moments(x []float32, width int) (mean, deviation []float64) {
+	mean, deviation = make([]float64, width), make([]float64, width)
 	rows := float64(len(x) / width)
-	for at := 0; at < len(x); at += width {
-		for j, v := range x[at : at+width] {
-			sum[j] += float64(v)
-		}
+	for i, v := range x {
+		mean[i%width] += float64(v)
 	}
-	for j := range sum {
-		sum[j] /= rows
-	}
-	for at := 0; at < len(x); at += width {
-		for j, v := range x[at : at+width] {
-			d := float64(v) - sum[j]
-			squares[j] += d * d
-		}
-	}
-	mean, deviation = make([]float32, width), make([]float32, width)
 	for j := range mean {
-		mean[j] = float32(sum[j])
-		deviation[j] = float32(math.Sqrt(squares[j]/rows) + 1e-3)
+		mean[j] /= rows
+	}
+	for i, v := range x {
+		d := float64(v) - mean[i%width]
+		deviation[i%width] += d * d
+	}
+	for j := range deviation {
+		deviation[j] = math.Sqrt(deviation[j] / rows)
 	}
 	return mean, deviation
 }

@@ -118,7 +118,7 @@ func Judge(m *modelfile.Model, data Data, workers int) (*Report, error) {
 		r.CommSource = s
 	}
 	if r.Compute, r.Points = judgeCompute(model, data.Compute, workers); r.Compute.All.Samples == 0 {
-		return nil, emptySplit(data.Compute, nil, dataset.Test)
+		return nil, noGroups(data.Compute, dataset.Test)
 	}
 	if data.Large != nil {
 		r.Large, _ = judgeCompute(model, data.Large, workers)
@@ -138,14 +138,7 @@ type guess struct {
 func (g guess) both() unit.Millis { return g.forward + g.backward }
 
 func judgeCompute(model *cost.Model, set *dataset.Compute, workers int) (ComputeReport, []Point) {
-	var groups []*dataset.Group
-	for i := range set.Samples {
-		g := &set.Samples[i]
-		if g.Split != dataset.Test || g.Quarantined {
-			continue
-		}
-		groups = append(groups, g)
-	}
+	groups := usable(set, dataset.Test)
 	results := make([]guess, len(groups))
 	described := newDescriber(set.Tables)
 	parallel(len(groups), workers, func(i int) {

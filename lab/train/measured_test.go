@@ -358,10 +358,6 @@ func TestMeasuredDataRefuses(t *testing.T) {
 			e := &d.Comm.Samples[3]
 			e.DimSums, e.Start, e.Forward, e.Backward = e.DimSums[:2], e.Start[:2], e.Forward[:2], e.Backward[:2]
 		}, `profile "desk-cpu" has no network between hosts, but there are all-to-alls over several`},
-		{"a test sample without a time", func(d *train.Data, _ *hardware.Profile) {
-			i := slices.IndexFunc(d.Compute.Samples, func(g dataset.Group) bool { return g.Split == dataset.Test })
-			d.Compute.Samples[i].Forward = 0
-		}, "sample 9: times 0"},
 	} {
 		hw := desk()
 		data, _ := synthetic(hw, cpuLaw(hw), 100, 50, 60, .03, 1)

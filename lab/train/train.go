@@ -143,14 +143,6 @@ func (d Data) check(profile hardware.Profile, mixed bool) error {
 			return fmt.Errorf("training data: %q and %q times cannot train one model: take all from one source, or allow mixed sources", all[0].Source, p.Source)
 		}
 	}
-	if err := checkTimes(d.Compute); err != nil {
-		return err
-	}
-	if d.Large != nil {
-		if err := checkTimes(d.Large); err != nil {
-			return fmt.Errorf("large groups: %w", err)
-		}
-	}
 	return nil
 }
 
@@ -165,49 +157,21 @@ func checkDevice(p dataset.Provenance, profile hardware.Profile) error {
 	return nil
 }
 
-// emptySplit returns the error of a split without usable groups or, if groups is nil,
-// without usable all-to-alls. It says how many samples there are and how many of them are
-// quarantined.
-func emptySplit(groups *dataset.Compute, exchanges *dataset.Comm, split dataset.Split) error {
-	what, flag, all, aside, inSplit := "groups", "--samples", 0, 0, 0
-	count := func(of dataset.Split, quarantined bool) {
-		all++
-		if quarantined {
-			aside++
-		}
-		if of == split {
-			inSplit++
-		}
-	}
-	if groups != nil {
-		for i := range groups.Samples {
-			count(groups.Samples[i].Split, groups.Samples[i].Quarantined)
-		}
-	} else {
-		what, flag = "all-to-alls", "--comm-samples"
-		for i := range exchanges.Samples {
-			count(exchanges.Samples[i].Split, exchanges.Samples[i].Quarantined)
-		}
-	}
-	text := fmt.Sprintf("training data: too few samples: the %s split has no usable %s: %d %s were measured, %d of them are in this split, and %d of all are set aside, because the device drifted",
-		split, what, all, what, inSplit, aside)
-	if aside == 0 {
-		text = fmt.Sprintf("training data: too few samples: the %s split has no %s: %d were measured, and a tenth of them goes to the validation split and a tenth to the test split", split, what, all)
-	}
-	if 2*aside > all {
-		return fmt.Errorf("%s: measure again while nothing else runs on the machine", text)
-	}
-	return fmt.Errorf("%s: collect more of them with %s", text, flag)
+// noGroups and noExchanges return the error of a split without usable samples.
+func noGroups(set *dataset.Compute, split dataset.Split) error {
+	return emptySplit("groups", "--samples", split, len(set.Samples), len(set.Usable()))
 }
 
-func checkTimes(set *dataset.Compute) error {
-	for i := range set.Samples {
-		g := &set.Samples[i]
-		if !g.Quarantined && (!(g.Forward > 0 && g.Backward > 0) || math.IsInf(float64(g.Forward+g.Backward), 1)) {
-			return fmt.Errorf("sample %d: times %v and %v are not positive and finite", i, g.Forward, g.Backward)
-		}
+func noExchanges(set *dataset.Comm, split dataset.Split) error {
+	return emptySplit("all-to-alls", "--comm-samples", split, len(set.Samples), len(set.Usable()))
+}
+
+func emptySplit(what, flag string, split dataset.Split, all, usable int) error {
+	remedy := "collect more of them with " + flag
+	if 2*usable < all {
+		remedy = "measure again while nothing else runs on the machine"
 	}
-	return nil
+	return fmt.Errorf("training data: too few samples: the %s split has no usable %s: %d were measured, and %d of them are set aside because the device drifted: %s", split, what, all, all-usable, remedy)
 }
 
 // ProfileOf returns the hardware profile of times with the given provenance: from

@@ -178,23 +178,21 @@ func TestFitRefuses(t *testing.T) {
 		change func(d *train.Data)
 		want   string
 	}{
-		{"no groups", func(d *train.Data) { d.Compute.Samples = nil }, "split has no groups"},
-		{"no validation exchanges", func(d *train.Data) { splitOfComm(d, dataset.Validation) }, "split has no all-to-alls"},
-		{"a zero time", func(d *train.Data) { d.Compute.Samples[3].Forward = 0 }, "sample 3: times 0"},
-		{"a negative time", func(d *train.Data) { d.Compute.Samples[3].Backward = -1 }, "sample 3:"},
-		{"a time that is no number", func(d *train.Data) { d.Compute.Samples[5].Backward = unit.Millis(math.NaN()) }, "sample 5:"},
-		{"an endless time", func(d *train.Data) { d.Compute.Samples[8].Forward = unit.Millis(math.Inf(1)) }, "sample 8:"},
-		{"exchange: a zero time", func(d *train.Data) { d.Comm.Samples[2].Backward[0] = 0 }, "comm sample 2: device 0"},
+		{"no groups", func(d *train.Data) { d.Compute.Samples = nil }, "split has no usable groups"},
+		{"no validation exchanges", func(d *train.Data) { splitOfComm(d, dataset.Validation) }, "split has no usable all-to-alls"},
 		{"exchange: shorter than its wait", func(d *train.Data) {
 			e := &d.Comm.Samples[1]
 			e.Start[0] = slices.Max(e.Start) - e.Forward[0] - 1
 		}, "comm sample 1: device 0"},
-		{"exchange: an endless time", func(d *train.Data) { d.Comm.Samples[2].Forward[1] = unit.Millis(math.Inf(1)) }, "comm sample 2: device 1"},
+		{"all set aside", func(d *train.Data) {
+			for i := range d.Compute.Samples {
+				d.Compute.Samples[i].Quarantined = true
+			}
+		}, "and 20 of them are set aside because the device drifted: measure again while nothing else runs"},
 		{"no exchanges at all", func(d *train.Data) { d.Comm = nil }, "there are no all-to-alls"},
 		{"groups of another profile", func(d *train.Data) { d.Compute.Provenance.Profile = "h200" }, `times of profile "h200" cannot train a model of "a100-80"`},
 		{"exchanges of another profile", func(d *train.Data) { d.Comm.Provenance.Profile = "h200" }, `times of profile "h200"`},
 		{"two sources", func(d *train.Data) { d.Comm.Provenance.Source = dataset.Measured }, `"simulated" and "measured" times cannot train one model`},
-		{"exchange: lengths", func(d *train.Data) { d.Comm.Samples[4].DimSums = d.Comm.Samples[4].DimSums[1:] }, "comm sample 4:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			data := few(t, hw, 20)
@@ -391,49 +389,6 @@ func TestJudgeKnowsThePerfectModel(t *testing.T) {
 	for name, got := range map[string]modelfile.Errors{"both": off.All, "forward": off.Forward, "backward": off.Backward} {
 		if want := 20. * 29 / 30; math.Abs(got.Mean-want) > 1e-9 || math.Abs(got.P95-20) > 1e-9 {
 			t.Errorf("%s, 1.25 times the prediction: got %+v, want a mean of %v %% and a p95 of 20 %%", name, got, want)
-		}
-	}
-}
-
-// TestEmptySplits: the error of a split without samples says which split, how many samples
-// there are, and what to do.
-func TestEmptySplits(t *testing.T) {
-	hw, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		name  string
-		spoil func(d *train.Data)
-		want  []string
-	}{
-		{"no validation groups", func(d *train.Data) {
-			d.Compute.Samples = slices.DeleteFunc(d.Compute.Samples, func(g dataset.Group) bool { return g.Split == dataset.Validation })
-		}, []string{"the validation split has no groups: 90 were measured", "collect more of them with --samples"}},
-		{"all set aside", func(d *train.Data) {
-			for i := range d.Compute.Samples {
-				d.Compute.Samples[i].Quarantined = true
-			}
-		}, []string{"the train split has no usable groups: 100 groups were measured, 80 of them are in this split, and 100 of all are set aside", "while nothing else runs"}},
-		{"no test all-to-alls", func(d *train.Data) {
-			for i := range d.Comm.Samples {
-				d.Comm.Samples[i].Quarantined = d.Comm.Samples[i].Split == dataset.Test
-			}
-		}, []string{"the test split has no usable all-to-alls: 40 all-to-alls were measured, 4 of them are in this split, and 4 of all are set aside", "--comm-samples"}},
-	} {
-		data := train.Data{Compute: design.Compute(1, 20, 100, 1, 4), Comm: design.Comm(1, 40, hw)}
-		if err := collect.SimulateCompute(t.Context(), data.Compute, hw, collect.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		if err := collect.SimulateComm(t.Context(), data.Comm, hw, collect.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		c.spoil(&data)
-		_, _, err := train.Fit(t.Context(), data, hw, small())
-		for _, want := range c.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: got error %v, want %q", c.name, err, want)
-			}
 		}
 	}
 }
