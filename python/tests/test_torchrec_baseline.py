@@ -113,36 +113,6 @@ def test_the_row_has_the_costs_of_bench(
     assert '"method":"torchrec","valid":true' in (tmp_path / "beside" / "plan.html").read_text()
 
 
-def test_the_rows_of_the_page(binary: str, tmp_path: Path) -> None:
-    """docs/TORCHREC.md shows the baselines of a published model, all but the time of planning."""
-    neuroshard(binary, "workloads", "mlperf-dlrm-dcnv2", "-o", "tables.json", cwd=tmp_path)
-    tables = json.loads((tmp_path / "tables.json").read_text())["tables"]
-    features = [t["features"][0] for t in tables]
-    model = collection(
-        *(
-            table(f"t{i}", [f"f{i}"], num_embeddings=t["rows"], embedding_dim=t["dim"])
-            for i, t in enumerate(tables)
-        )
-    )
-    planner = NeuroShardPlanner(
-        profile="a100-80",
-        world_size=8,
-        device_type="cuda",
-        batch_per_rank=8192,
-        optimizer="adagrad",
-        pooling_factors={f"f{i}": f["pooling_factor"] for i, f in enumerate(features)},
-        binary=binary,
-        torchrec_baseline=True,
-    )
-    planner.plan(model, SHARDERS)
-    page = (Path(__file__).parent.parent.parent / "docs" / "TORCHREC.md").read_text()
-    shown = [line[4:] for line in page.split("\n    baselines\n")[1].split("\n\n")[0].splitlines()]
-    made = planner.report.split("\nbaselines\n")[1].split("\n\n")[0].splitlines()
-    assert shown[:-1] == made[:-1]
-    for lines in (shown, made):
-        assert re.fullmatch(r"torchrec planned in [\d.]+ (m?s)", lines[-1])
-
-
 def test_what_the_user_passes_is_copied(binary: str, tmp_path: Path) -> None:
     """TorchRec's planner changes the topology and the reservation that it gets."""
     left = {}
