@@ -3,7 +3,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -97,11 +96,6 @@ def test_a_file_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> Non
         start(tmp_path / "nowhere" / "lanes.json")
     with pytest.raises(ValueError, match="give another file"):
         start(tmp_path)
-
-
-def test_two_measurements_at_once_are_refused() -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["--anchors", "--lanes", "lanes.json", "--device", "cpu"])
 
 
 def test_times_of_another_machine_are_not_mixed(tmp_path: Path) -> None:
@@ -201,16 +195,11 @@ def test_the_script_rehearses_on_a_cpu(tmp_path: Path, binary: str) -> None:
     out = tmp_path / "my results"
     out.mkdir()
     (out / "anchors.json").write_text("{}")  # what is done is kept
-    steps = ("check", "anchors", "lanes", "ceilings", "samples", "plans")
-    done = rehearse(out, *steps, NEUROSHARD=binary)
+    done = rehearse(out, "anchors", "lanes", "samples", "plans", NEUROSHARD=binary)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("is there: not measured again") == 1
     assert "verdict: none, because the times of a rehearsal mean nothing" in done.stdout
-    # Equal and exponential, of pooling factors 1 and 10.
-    assert (out / "lanes.txt").read_text().count("fp16 weighted") == 4
     assert json.loads((out / "lanes.json").read_text())["launch"] == "queued"
-    assert (out / "check.txt").read_text().endswith(": 0 wrong\n")
-    assert json.loads((out / "ceilings.json").read_text())["copy_gbps"] > 0
     assert "20 groups over 20 tables" in done.stdout
     assert "all-to-alls are SIMULATED, not measured" in (out / "plans.txt").read_text()
 
@@ -241,20 +230,3 @@ def test_a_run_with_a_limit_goes_on(tmp_path: Path) -> None:
     for limit in ("0", "-1", "nan"):
         assert main(["--lanes", str(path), "--device", "cpu", "--limit", limit]) == 2
     assert main(["--check", "--limit", "5", "--device", "cpu"]) == 2
-
-
-def test_the_script_needs_pytorch(tmp_path: Path) -> None:
-    bare = tmp_path / "python"
-    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S -E "$@"\n')
-    bare.chmod(0o755)
-    done = subprocess.run(
-        [SCRIPT, "mine"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        env={**environment(), "PYTHON": str(bare)},
-        check=False,
-    )
-    assert done.returncode == 2 and "install PyTorch" in done.stderr
-    assert "Traceback" not in done.stderr and os.listdir(tmp_path) == ["python"]

@@ -16,15 +16,12 @@ import pytest
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
-import torchrec_modules as modules
-import torchrec_ranks as ranks
 from test_torchrec_tables import collection, table
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
 from torchrec.distributed.planner.storage_reservations import FixedPercentageStorageReservation
 from torchrec.distributed.planner.types import PlannerError
 from torchrec_binary import binary, neuroshard
-from torchrec_releases import PLANS_MANAGED
 
 from neuroshard_torchrec import InputError, NeuroShardPlanner, baseline
 
@@ -242,42 +239,6 @@ def test_a_plan_that_cannot_be_stated(
     assert re.search(r"^torchrec planned in ", report, re.MULTILINE)
 
 
-def test_modules_of_each_kind(binary: str) -> None:
-    def report(kinds: list[str]) -> str:
-        planner = NeuroShardPlanner(**of_topology(), binary=binary, torchrec_baseline=True)
-        planner.plan(modules.Model(kinds), modules.sharders())
-        return planner.report
-
-    managed = ["managed", "listed"]
-    if not PLANS_MANAGED:
-        assert "has uneven buckets per rank" in note(report(managed))
-    both = report([k for k in modules.KINDS if PLANS_MANAGED or k not in managed])
-    # The plan has a cost. TorchRec replicates small tables, which the search here does not do
-    # by default.
-    name, valid, predicted, *_ = row(both)
-    assert (name, valid) == ("torchrec", "no") and predicted.endswith(" ms")
-    assert re.match(r'table "\w+": it is data_parallel, and its constraints', note(both))
-    assert re.search(r"^torchrec placed .*\d+ data_parallel", both, re.MULTILINE)
-
-
-def test_a_sharding_group(binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TorchRec's planner gets the topology of a group, as for DMPCollection."""
-    ranks_of = []
-    plain = EmbeddingShardingPlanner.plan
-
-    def plan(self: Any, *arguments: Any) -> Any:
-        ranks_of.append(self._topology.world_size)
-        return plain(self, *arguments)
-
-    monkeypatch.setattr(EmbeddingShardingPlanner, "plan", plan)
-    for options in (OF_PROFILE, of_topology()):
-        report = planned(
-            binary, tmp_path, sharding_group_size=2, torchrec_baseline=True, **options
-        ).report
-        assert row(report)[1] == "yes"
-    assert ranks_of == [2, 2]
-
-
 class Loader:
     """A PlanLoader without a plan."""
 
@@ -300,36 +261,3 @@ def test_what_does_not_go_with_it(options: dict[str, Any], message: str, hint: s
         NeuroShardPlanner(**{"torchrec_baseline": True, **options})
     (problem,) = caught.value.problems
     assert message in problem.message and hint in problem.hint
-
-
-def asked_beside() -> dict[str, Any]:
-    """Returns what this rank sees of a plan without and with TorchRec's beside it."""
-    found: dict[str, Any] = {"asked": 0, "plans": [], "reports": []}
-    plain = baseline.plan
-
-    def plan(*arguments: Any) -> Any:
-        found["asked"] += 1
-        return plain(*arguments)
-
-    baseline.plan = plan
-    for option in (False, True):
-        planner = NeuroShardPlanner(
-            profile="a100-80",
-            batch_per_rank=256,
-            arguments=["--workers", "1"],
-            torchrec_baseline=option,
-        )
-        found["plans"].append(str(planner.collective_plan(MODEL, SHARDERS)))
-        found["reports"].append(planner.report)
-    return found
-
-
-def test_only_the_first_rank_asks_torchrec(binary: str) -> None:
-    seen = ranks.on_ranks(ranks.RANKS, asked_beside)
-    assert [s["asked"] for s in seen] == [1, 0, 0, 0]
-    for s in seen:
-        assert s["plans"] == [seen[0]["plans"][0]] * 2
-    assert [s["reports"] for s in seen[1:]] == [["", ""]] * 3
-    alone, beside = seen[0]["reports"]
-    assert "torchrec planned in" not in alone
-    assert row(beside)[:2] == ["torchrec", "yes"]

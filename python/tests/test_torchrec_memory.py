@@ -45,7 +45,6 @@ OPTIONS = ("ranks", "batch", "dim", "tables", "rows", "pooling", "kind")
 CASES: dict[str, tuple[Any, ...]] = {
     # The batch is that of a rank.
     "table_wise": (2, 512, 64, 4, 100, 1, "pooled"),
-    "more lookups": (2, 512, 64, 4, 100, 20, "pooled"),
     "row_wise": (2, 512, 64, 4, 1000, 1, "pooled"),
     "data_parallel": (2, 128, 64, 4, 5000, 1, "pooled"),
     "one rank": (1, 512, 64, 4, 100, 1, "pooled"),
@@ -53,28 +52,14 @@ CASES: dict[str, tuple[Any, ...]] = {
     "sequences": (2, 512, 64, 4, 100, 5, "sequences"),
     "sequences, row_wise": (2, 512, 64, 4, 1000, 5, "sequences"),
     "sequences, four ranks": (4, 256, 64, 8, 100, 5, "sequences"),
-    "sequences, one table": (2, 512, 64, 1, 100, 5, "sequences"),
     "deduplicated": (2, 512, 64, 4, 500, 5, "deduplicated"),
     "deduplicated, row_wise": (2, 512, 64, 4, 1000, 5, "deduplicated"),
     "deduplicated, four ranks": (4, 256, 64, 8, 100, 5, "deduplicated"),
-    "deduplicated, one rank": (1, 256, 64, 4, 100, 5, "deduplicated"),
     "deduplicated, many rows": (2, 512, 64, 4, 100_000, 1, "deduplicated"),
-    "batches, one rank": (1, 512, 64, 4, 100, 1, "batches"),
-    "batches": (2, 512, 64, 4, 100, 1, "batches"),
-    "batches, row_wise": (2, 512, 64, 4, 1000, 1, "batches"),
-    "batches, four ranks": (4, 256, 64, 8, 100, 1, "batches"),
 }
 
 
 SEQUENCES = ("sequences", "deduplicated")
-
-
-def feature(case: dict[str, Any], i: int) -> dict[str, Any]:
-    """The feature of a table; the first half of them have a quarter of the batch."""
-    found = {"name": f"f{i}", "pooling_factor": case["pooling"]}
-    if case["kind"] == "batches" and i < case["tables"] // 2:
-        found |= {"pooling_factor": case["pooling"] / 4, "bags": 0.25}
-    return found
 
 
 class Model(nn.Module):
@@ -87,18 +72,6 @@ class Model(nn.Module):
 
     def forward(self, batch: KeyedJaggedTensor) -> torch.Tensor:
         return self.dense(self.ebc(batch).values()).sum()
-
-
-class BatchesModel(Model):
-    """The same for features with batches of their own, whose vectors lie one after another."""
-
-    def __init__(self, case: dict[str, Any]) -> None:
-        super().__init__(case)
-        self.dense = nn.Linear(case["dim"], 1)
-        self.dim = case["dim"]
-
-    def forward(self, batch: KeyedJaggedTensor) -> torch.Tensor:
-        return self.dense(self.ebc(batch).values().view(-1, self.dim)).sum()
 
 
 class SequencesModel(nn.Module):
@@ -116,7 +89,6 @@ class SequencesModel(nn.Module):
 
 MODELS: dict[str, Any] = {
     "pooled": Model,
-    "batches": BatchesModel,
     "sequences": SequencesModel,
     "deduplicated": SequencesModel,
 }
@@ -135,20 +107,6 @@ def configs(case: dict[str, Any], kind: Any) -> list[Any]:
 
 
 def batch_of(case: dict[str, Any]) -> KeyedJaggedTensor:
-    if case["kind"] == "batches":
-        # The first half of the features has a quarter of the batch.
-        half = case["tables"] // 2
-        own = [case["batch"] // 4] * half + [case["batch"]] * (case["tables"] - half)
-        return KeyedJaggedTensor(
-            keys=[f"f{i}" for i in range(case["tables"])],
-            values=torch.randint(0, case["rows"], (sum(own) * case["pooling"],)),
-            lengths=torch.full((sum(own),), case["pooling"]),
-            stride_per_key_per_rank=[[n] for n in own],
-            inverse_indices=(
-                [f"f{i}" for i in range(case["tables"])],
-                torch.stack([torch.arange(case["batch"]) % n for n in own]),
-            ),
-        )
     bags = case["tables"] * case["batch"]
     return KeyedJaggedTensor(
         keys=[f"f{i}" for i in range(case["tables"])],
@@ -233,7 +191,7 @@ def found(binary: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, li
                     "module": "ebc",
                     "rows": case["rows"],
                     "dim": case["dim"],
-                    "features": [feature(case, i)],
+                    "features": [{"name": f"f{i}", "pooling_factor": case["pooling"]}],
                     "optimizer": "sgd",
                     "pooling": "none" if case["kind"] in SEQUENCES else "sum",
                     "index_dedup": case["kind"] == "deduplicated",
@@ -276,7 +234,5 @@ def test_vectors_are_counted_as_allocated(found: dict[str, list[Any]], name: str
         elif name.startswith("deduplicated"):
             # Outputs are gone when each lookup has got its vector, and CPUs sort in less room.
             assert 0.9 * received <= took
-        elif name.startswith("batches"):
-            assert received <= took  # outputs are gone when each sample has got its vectors
-        elif name != "more lookups":
+        else:
             assert vectors <= took

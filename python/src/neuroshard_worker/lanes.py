@@ -73,8 +73,8 @@ class Sizes:
 
 
 REHEARSAL = Sizes(
-    dims=(8, 16),
-    poolings=(1, 10),
+    dims=(8,),
+    poolings=(10,),
     rows=(100,),
     batch=64,
     lookups=128,
