@@ -23,7 +23,7 @@ from torchrec.distributed.planner.storage_reservations import FixedPercentageSto
 from torchrec.distributed.planner.types import PlannerError
 from torchrec_binary import binary, neuroshard
 
-from neuroshard_torchrec import InputError, NeuroShardPlanner, baseline
+from neuroshard_torchrec import NeuroShardPlanner, baseline
 
 __all__ = ["binary"]
 
@@ -239,25 +239,19 @@ def test_a_plan_that_cannot_be_stated(
     assert re.search(r"^torchrec planned in ", report, re.MULTILINE)
 
 
-class Loader:
-    """A PlanLoader without a plan."""
+def test_a_sharding_group(binary: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TorchRec's planner gets the topology of a group, as for DMPCollection."""
+    ranks_of = []
+    plain = EmbeddingShardingPlanner.plan
 
-    def load(self) -> None: ...
+    def plan(self: Any, *arguments: Any) -> Any:
+        ranks_of.append(self._topology.world_size)
+        return plain(self, *arguments)
 
-    def plan_context_hash(self) -> None: ...
-
-
-@pytest.mark.parametrize(
-    ("options", "message", "hint"),
-    [
-        ({"url": "http://127.0.0.1:7878"}, "the service compares with no plan", "by the program"),
-        ({"from_plan": "old.json", "max_bytes": "5%"}, "the report has no baselines", "bench"),
-        ({"sharding_group_size": "auto"}, 'sharding_group_size "auto"', "as a number"),
-        ({"plan_loader": Loader()}, "a plan that is loaded has no report", "leave out one"),
-    ],
-)
-def test_what_does_not_go_with_it(options: dict[str, Any], message: str, hint: str) -> None:
-    with pytest.raises(InputError) as caught:
-        NeuroShardPlanner(**{"torchrec_baseline": True, **options})
-    (problem,) = caught.value.problems
-    assert message in problem.message and hint in problem.hint
+    monkeypatch.setattr(EmbeddingShardingPlanner, "plan", plan)
+    for options in (OF_PROFILE, of_topology()):
+        report = planned(
+            binary, tmp_path, sharding_group_size=2, torchrec_baseline=True, **options
+        ).report
+        assert row(report)[1] == "yes"
+    assert ranks_of == [2, 2]

@@ -48,12 +48,15 @@ from torchrec.distributed.types import ShardingPlan
 from torchrec.modules.embedding_configs import DataType
 from torchrec_binary import binary
 
-from neuroshard_torchrec import BinaryError, InputError, NeuroShardPlanner, Problem
+from neuroshard_torchrec import BinaryError, FixedTable, InputError, NeuroShardPlanner, Problem
 
 __all__ = ["binary"]
 
 MODEL = collection(*(table(f"t{i}", embedding_dim=64, num_embeddings=1000) for i in range(4)))
 SHARDERS = [EmbeddingBagCollectionSharder()]
+TOKEN = "tok-5f1e2d-8a7b6c5d"
+AUTO = {"sharding_group_size": "auto"}
+BESIDE = {"torchrec_baseline": True}
 
 
 def topology(**options: Any) -> Topology:
@@ -124,7 +127,9 @@ def test_torchrecs_defaults_are_taken() -> None:
             "NoopStorageModel, which the search does not ask",
             "profile= or",
         ),
-        ({"timeout_seconds": 5, "from_plan": "p.json"}, "given with from_plan", "ends by itself"),
+        ({"timeout_seconds": 5, "from_plan": "p.json"}, "from_plan are both", "one of them"),
+        ({"timeout_seconds": 5, "url": "http://127.0.0.1:1"}, "url are both", "one of them"),
+        ({"url": "http://h", "binary": "neuroshard"}, "binary and url are", "one of them"),
         (
             {"profile": "a100-80", "storage_reservation": small()},
             "storage_reservation: the memory of the devices is that of the profile",
@@ -135,11 +140,38 @@ def test_torchrecs_defaults_are_taken() -> None:
             "heuristical_storage_reservation_percentage: the memory of the devices is that of",
             "--reserve-share",
         ),
-        ({"timeout_seconds": 5, "url": "http://127.0.0.1:1"}, "bounds no search", "evaluations"),
-        ({"timeout_seconds": 5, "arguments": ["--budget=1s"]}, "both given", "leave out one"),
         ({"batch_size": 8, "batch_per_rank": 9}, "8 and batch_per_rank 9 differ", "leave out one"),
         ({"topology": topology(), "world_size": 3}, "world_size 3 is not that", "leave world"),
         ({"topology": topology(), "device_type": "cpu"}, 'device_type "cpu" is not', "leave dev"),
+        ({"sharding_group_size": "most"}, '"most" is not a number', '"auto"'),
+        ({"sync_every": 5}, "sync_every is given without sharding_group_size", "pass shard"),
+        ({"use_inter_host_allreduce": True}, "given without sharding_group_size", "pass shard"),
+        (
+            {"sharding_group_size": 4, "enumerator": EmbeddingEnumerator(topology(), 64)},
+            "sharding_group_size and enumerator are both",
+            "one of them",
+        ),
+        (AUTO | {"url": "http://h:1"}, "url is for", "pass the size"),
+        (AUTO | {"from_plan": "p"}, "from_plan is for", "pass the size"),
+        (AUTO | {"plan_loader": object()}, "plan_loader is for", "pass the size"),
+        (AUTO | {"torchrec_baseline": True}, "torchrec_baseline is for", "pass the size"),
+        (BESIDE | {"url": "http://127.0.0.1:7878"}, "baseline and url", "one of them"),
+        (BESIDE | {"from_plan": "p", "max_bytes": "5%"}, "baseline and max_bytes", "one of them"),
+        (BESIDE | {"plan_loader": object()}, "baseline and plan_loader", "one of them"),
+        (BESIDE | {"fixed": {"t0": FixedTable(0)}}, "baseline and fixed", "one of them"),
+        ({"max_bytes": "5%"}, "max_bytes is given without from_plan", "pass from_plan="),
+        ({"arguments": ["--replicas", "2"]}, "option of the planner", "sharding_group_size="),
+        ({"arguments": ["--sync-every=2"]}, "option of the planner", "sync_every="),
+        ({"token": TOKEN}, "token is given without url", "pass url="),
+        ({"token_file": "f"}, "token_file is given without url", "pass url="),
+        ({"name": "a"}, "name is given without url", "pass url="),
+        ({"url": "127.0.0.1:7878"}, "is not an address of http or https", "serve"),
+        ({"url": "file:///etc/passwd"}, "is not an address of http or https", "serve"),
+        ({"url": "http://"}, "is not an address of http or https", "serve"),
+        ({"url": f"http://me:{TOKEN}@h/"}, "url holds a name or a password", "token_file="),
+        ({"url": "http://h", "token": TOKEN, "token_file": "f"}, "token and token_file", "one of"),
+        ({"url": "http://h", "token": ""}, "token is empty", "started with"),
+        ({"url": "http://h", "token": TOKEN + "\r\nX: 1"}, "holds what no token has", "started"),
     ],
 )
 def test_what_is_refused(options: dict[str, Any], message: str, hint: str) -> None:
@@ -147,6 +179,7 @@ def test_what_is_refused(options: dict[str, Any], message: str, hint: str) -> No
         NeuroShardPlanner(**options)
     (problem,) = e.value.problems
     assert message in problem.message and hint in problem.hint
+    assert TOKEN not in str(e.value)
 
 
 def test_an_enumerator_with_estimators_of_its_own() -> None:

@@ -138,8 +138,6 @@ def test_what_goes_to_placed_tables_only_is_refused(binary: str) -> None:
     for option in ("constraints", "access"):
         with pytest.raises(InputError, match=f'{option}: table "dynamic" is in fixed='):
             planner(binary, fixed=fixed, **{option: {"dynamic": {}}}).plan(model(), sharders())
-    with pytest.raises(InputError, match="torchrec_baseline"):
-        planner(binary, fixed=fixed, torchrec_baseline=True)
 
 
 @dataclass

@@ -342,32 +342,6 @@ def test_a_service_that_never_answers() -> None:
         stop.set()
 
 
-@pytest.mark.parametrize(
-    ("options", "part"),
-    [
-        ({"url": "127.0.0.1:7878"}, "is not an address of http or https"),
-        ({"url": "file:///etc/passwd"}, "is not an address of http or https"),
-        ({"url": "http://"}, "is not an address of http or https"),
-        ({"url": f"http://me:{TOKEN}@h/"}, "url holds a name or a password"),
-        ({"url": "http://h", "binary": "neuroshard"}, "url and binary are both given"),
-        ({"url": "http://h", "token": TOKEN, "token_file": "f"}, "token and token_file are both"),
-        ({"url": "http://h", "token": ""}, "token is empty"),
-        (
-            {"url": "http://h", "token": TOKEN + "\r\nX: 1"},
-            "token is empty, or holds what no token has",
-        ),
-        ({"token": TOKEN}, "token is given without url\n  hint: pass url="),
-        ({"token_file": "f"}, "token_file is given without url"),
-        ({"name": "a"}, "name is given without url"),
-    ],
-)
-def test_options_of_the_service_that_are_wrong(options: Json, part: str) -> None:
-    with pytest.raises(InputError) as e:
-        any_planner(**options)
-    assert part in str(e.value) and TOKEN not in str(e.value)
-    assert len(e.value.problems) == 1
-
-
 def test_arguments_that_the_service_does_not_take() -> None:
     arguments = [
         "--model=m",

@@ -23,7 +23,6 @@ from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, PoolingType
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DMPCollection
 from torchrec.distributed.planner import ParameterConstraints, Topology
-from torchrec.distributed.planner.enumerators import EmbeddingEnumerator
 from torchrec.distributed.types import ShardingEnv
 from torchrec.modules.mc_embedding_modules import ManagedCollisionEmbeddingBagCollection
 from torchrec_binary import binary, neuroshard
@@ -167,31 +166,6 @@ def test_topologies_are_those_of_all_ranks(binary: str, tmp_path: Path) -> None:
     plan = made.plan(model(), SHARDERS)
     assert sorted(seen) == ["a", "b", "c", "d"] and set(plan.plan["embeddings"]) == set(seen)
     assert made.sharding_group_size == 4
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sharding_group_size": "most"}, "sharding_group_size .most. is not a number"),
-        ({"sync_every": 5}, "sync_every is given without sharding_group_size"),
-        ({"use_inter_host_allreduce": True}, "is given without sharding_group_size"),
-        (
-            {
-                "sharding_group_size": 4,
-                "enumerator": EmbeddingEnumerator(Topology(8, "cpu"), 64),
-            },
-            "enumerator: it is made for a number of ranks",
-        ),
-        ({"sharding_group_size": "auto", "url": "http://h:1", "binary": None}, "the service plans"),
-        ({"sharding_group_size": "auto", "from_plan": "p.json"}, "from_plan has a plan for groups"),
-        ({"arguments": ["--replicas", "2"]}, "--replicas. is an option of the planner"),
-        ({"arguments": ["--sync-every=2"]}, "is an option of the planner"),
-        ({"arguments": ["--inter-host-allreduce"]}, "is an option of the planner"),
-    ],
-)
-def test_wrong_options(options: Json, message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        planner(**({"binary": "neuroshard"} | options))
 
 
 def test_groups_that_cannot_be(binary: str) -> None:

@@ -126,119 +126,67 @@ _OPTIONS_OF = {
 """What to write in the place of arguments of the program that only the planner passes."""
 
 
+_NEEDS = {
+    "use_inter_host_allreduce": "sharding_group_size",
+    "sync_every": "sharding_group_size",
+    "max_bytes": "from_plan",
+    "token": "url",
+    "token_file": "url",
+    "name": "url",
+}
+"""Options that are for another one."""
+
+_APART = (
+    ("timeout_seconds", "url", "the service bounds no search by time"),
+    ("timeout_seconds", "from_plan", "a search from an old plan ends by itself"),
+    ("binary", "url", "the service plans in place of the program"),
+    ("torchrec_baseline", "url", "the service compares with no plan of TorchRec"),
+    ("torchrec_baseline", "max_bytes", "the report of a re-plan has no baselines"),
+    ("torchrec_baseline", "plan_loader", "a plan that is loaded has no report"),
+    ("torchrec_baseline", "fixed", "TorchRec's planner would place the fixed tables, too"),
+    ("sharding_group_size", "enumerator", "it is made for all ranks, and groups have their own"),
+)
+"""Pairs of options of which only one can be given, and why."""
+
+_OF_ONE_SIZE = ("from_plan", "plan_loader", "url", "torchrec_baseline")
+"""Options that plan for sharding groups of a stated size."""
+
+
+def _given(o: SimpleNamespace, option: str) -> bool:
+    value = getattr(o, option)
+    return bool(value) and (option, value) != ("sync_every", 1)
+
+
 def problems(o: SimpleNamespace) -> list[Problem]:
     """Returns a problem for each option of the planner that contradicts another one."""
-    by_profile = o.profile is not None and o.topology is None
-    memory = "the memory of the devices is that of the profile"
-    reserve = (
-        'pass topology= as well, or arguments=["--reserve-share", "...", "--reserve-fixed", ...]'
-    )
-    of_groups = "pass sharding_group_size=, that of DMPCollection"
-    auto = o.sharding_group_size == AUTO
-    word = isinstance(o.sharding_group_size, str)
-    one_size = 'sharding_group_size "auto": {} has a plan for groups of one size'
-    batches = (o.batch_size, o.batch_per_rank)
-    timeout, beside = o.timeout_seconds is not None, o.torchrec_baseline
-    local, by_url = o.url is None, o.url is not None
-    of_url = "pass url=, the address of the service"
     checks: list[tuple[bool, str, str]] = [
         (
-            timeout and by_url,
-            "timeout_seconds: the service bounds no search by time",
-            'leave it out, or pass arguments=["--max-evaluations", "..."]',
-        ),
-        (
-            timeout and o.from_plan is not None,
-            "timeout_seconds is given with from_plan",
-            "leave it out: a search from an old plan ends by itself",
-        ),
-        (
-            timeout and stated(o.arguments, "--budget"),
-            "timeout_seconds and --budget are both given",
-            "leave out one of them",
-        ),
-        (
-            by_profile and o.storage_reservation is not None,
-            f"storage_reservation: {memory}",
-            reserve,
-        ),
-        (
-            by_profile and o.heuristical_storage_reservation_percentage != SHARE,
-            f"heuristical_storage_reservation_percentage: {memory}",
-            reserve,
-        ),
-        (
-            None not in batches and batches[0] != batches[1],
-            f"batch_size {shown(batches[0])} and batch_per_rank {shown(batches[1])} differ",
-            "they are two names of one number: leave out one of them",
-        ),
-        (
-            word and not auto,
-            f"sharding_group_size {shown(o.sharding_group_size)} is not a number",
-            'pass the ranks of a sharding group, or "auto"',
-        ),
-        (
-            o.sharding_group_size is None and o.use_inter_host_allreduce,
-            "use_inter_host_allreduce is given without sharding_group_size",
-            of_groups,
-        ),
-        (
-            o.sharding_group_size is None and o.sync_every != 1,
-            "sync_every is given without sharding_group_size",
-            of_groups,
-        ),
-        (
-            o.sharding_group_size is not None and o.enumerator is not None,
-            "enumerator: it is made for a number of ranks, and sharding groups have their own",
-            "pass batch_size= and constraints= in its place",
-        ),
-        (auto and o.from_plan is not None, one_size.format("from_plan"), "pass that size"),
-        (auto and o.plan_loader is not None, one_size.format("plan_loader"), "pass that size"),
-        (
-            auto and by_url,
-            'sharding_group_size "auto": the service plans for groups of a stated size',
-            "pass the size, or plan by the program",
-        ),
-        (local and o.token is not None, "token is given without url", of_url),
-        (local and o.token_file is not None, "token_file is given without url", of_url),
-        (local and o.name is not None, "name is given without url", of_url),
-        (
-            by_url and o.binary is not None,
-            "url and binary are both given",
-            "leave out one of them: the service plans in place of the program",
-        ),
-        (
-            beside and by_url,
-            "torchrec_baseline: the service compares with no plan of TorchRec",
-            "plan by the program: leave url out, and pass binary= if it is not on PATH",
-        ),
-        (
-            beside and o.max_bytes is not None,
-            "torchrec_baseline: with max_bytes, the report has no baselines",
-            "leave max_bytes out, or compare by neuroshard bench plans",
-        ),
-        (
-            beside and o.plan_loader is not None,
-            "torchrec_baseline: a plan that is loaded has no report",
-            "leave out one of torchrec_baseline and plan_loader",
-        ),
-        (
-            beside and word,
-            'torchrec_baseline: with sharding_group_size "auto", TorchRec has no number of ranks '
-            "to plan for",
-            "pass the size of the sharding groups as a number",
-        ),
-        (
-            beside and bool(o.fixed),
-            "fixed and torchrec_baseline are both given",
-            "leave torchrec_baseline out: TorchRec's planner would place the fixed tables, too",
-        ),
-        (
-            o.max_bytes is not None and o.from_plan is None,
-            "max_bytes is given without from_plan",
-            "pass from_plan=, the plan file that the bytes move from",
-        ),
+            _given(o, option) and not _given(o, other),
+            f"{option} is given without {other}",
+            f"pass {other}=, or leave {option} out",
+        )
+        for option, other in _NEEDS.items()
     ]
+    for one, other, why in _APART:
+        both = _given(o, one) and _given(o, other)
+        checks.append((both, f"{one} and {other} are both given: {why}", "leave out one of them"))
+    size = o.sharding_group_size
+    if isinstance(size, str):
+        message = f"sharding_group_size {shown(size)} is not a number"
+        checks.append((size != AUTO, message, 'pass the ranks of a sharding group, or "auto"'))
+        for option in _OF_ONE_SIZE:
+            message = f'{option} is for groups of one size, and sharding_group_size is "auto"'
+            checks.append((size == AUTO and _given(o, option), message, "pass the size"))
+    if o.profile is not None and o.topology is None:
+        usual = {"storage_reservation": None, "heuristical_storage_reservation_percentage": SHARE}
+        for option, value in usual.items():
+            message = f"{option}: the memory of the devices is that of the profile"
+            hint = 'pass topology= as well, or arguments=["--reserve-share", "...", ...]'
+            checks.append((getattr(o, option) != value, message, hint))
+    batches = (o.batch_size, o.batch_per_rank)
+    message = f"batch_size {shown(batches[0])} and batch_per_rank {shown(batches[1])} differ"
+    hint = "they are two names of one number: leave out one of them"
+    checks.append((None not in batches and batches[0] != batches[1], message, hint))
     if o.topology is not None:
         for option, theirs in (
             ("world_size", o.topology.world_size),
@@ -253,7 +201,7 @@ def problems(o: SimpleNamespace) -> list[Problem]:
         message = f"arguments: {quote(argument)} is an option of the planner"
         checks.append((flag in _OPTIONS_OF, message, _OPTIONS_OF.get(flag, "")))
     found = [Problem(message, hint) for wrong, message, hint in checks if wrong]
-    return found + ([] if local else service.problems_of(o.url, o.token, o.token_file))
+    return found + ([] if o.url is None else service.problems_of(o.url, o.token, o.token_file))
 
 
 def engine(arguments: Sequence[str]) -> list[str]:
