@@ -120,16 +120,6 @@ def test_the_limit_is_said(
         assert code == 0 and (said in out) is ended
 
 
-def test_serialized_plan_takes_our_cluster(binary: str, capsys: pytest.CaptureFixture[str]) -> None:
-    # What follows -- reaches neuroshard plan, and the cluster that it states TorchRec's plan.
-    arguments = [*FLAGS, "--memory", "1GiB", "--binary", binary, "--json", "--"]
-    code, out, err = run(capsys, f"{__name__}:small", *arguments, "--reserve-share", "0.2")
-    assert (code, err) == (0, "")
-    results = json.loads(out)
-    assert results["memory_bytes"] == 1 << 30
-    assert [p["not_estimated"] for p in results["plans"]] == [""] * 3
-
-
 def no_model() -> int:
     return 3
 

@@ -17,7 +17,6 @@ import torch.distributed as dist
 
 pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
 
-from test_torchrec_planner import script
 from test_torchrec_tables import collection, table
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import EmbeddingShardingPlanner
@@ -26,13 +25,10 @@ from torchrec.distributed.planner.partitioners import (
     GreedyPerfPartitioner,
     MemoryBalancedPartitioner,
 )
-from torchrec.distributed.planner.perf_models import NoopPerfModel, NoopStorageModel
+from torchrec.distributed.planner.perf_models import NoopStorageModel
 from torchrec.distributed.planner.planners import EmbeddingPlannerBase
 from torchrec.distributed.planner.proposers import (
     DynamicProgrammingProposer,
-    GreedyProposer,
-    GridSearchProposer,
-    UniformProposer,
 )
 from torchrec.distributed.planner.shard_estimators import EmbeddingStorageEstimator
 from torchrec.distributed.planner.stats import EmbeddingStats
@@ -94,21 +90,6 @@ def test_an_empty_plan_for_no_sharders() -> None:
     planner = NeuroShardPlanner(topology())
     assert planner.plan(MODEL, []) == ShardingPlan({})
     assert planner._best_plan is None
-
-
-def test_torchrecs_defaults_are_taken() -> None:
-    cluster = topology()
-    NeuroShardPlanner(
-        topology=cluster,
-        batch_size=64,
-        enumerator=EmbeddingEnumerator(cluster, batch_size=64),
-        proposer=[GridSearchProposer(), GreedyProposer(use_depth=False), UniformProposer()],
-        partitioner=GreedyPerfPartitioner(),
-        performance_model=NoopPerfModel(cluster),
-        stats=[EmbeddingStats()],
-        callbacks=[],
-        timeout_seconds=60,
-    )
 
 
 @pytest.mark.parametrize(
@@ -248,18 +229,6 @@ def test_other_ranks_raise_the_error_of_rank_0() -> None:
     there = pickle.loads(pickle.dumps(e))
     assert type(there) is BinaryError and there.problems == e.problems and there.nothing_fits
     assert there.error_type is PlannerErrorType.PARTITION and str(there) == str(e)
-
-
-def test_the_time_of_the_search_comes_on_top_of_the_timeout(tmp_path: Path) -> None:
-    """timeout alone would end a search that timeout_seconds allows."""
-    for seconds, does, part in (
-        (None, "exec sleep 60", "longer than 0.05 s"),
-        (60, "sleep 0.5; exit 3", "ended with code 3"),
-    ):
-        slow = script(tmp_path, does)
-        planner = NeuroShardPlanner(topology(), binary=slow, timeout=0.05, timeout_seconds=seconds)
-        with pytest.raises(BinaryError, match=part):
-            planner.plan(MODEL)
 
 
 def test_a_plan_of_callbacks_is_that_of_the_group(binary: str, tmp_path: Path) -> None:

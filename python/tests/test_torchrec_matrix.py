@@ -33,7 +33,7 @@ from torchrec.distributed.mc_modules import ManagedCollisionCollectionSharder
 from torchrec.distributed.model_parallel import DMPCollection
 from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints
 from torchrec.distributed.types import CacheParams, KeyValueParams, ParameterSharding
-from torchrec.modules.embedding_configs import BaseEmbeddingConfig, DataType, NoEvictionPolicy
+from torchrec.modules.embedding_configs import BaseEmbeddingConfig, DataType
 from torchrec.modules.feature_processor_ import PositionWeightedModuleCollection
 from torchrec.modules.fp_embedding_modules import FeatureProcessedEmbeddingBagCollection
 from torchrec.modules.mc_embedding_modules import ManagedCollisionEmbeddingBagCollection
@@ -213,38 +213,6 @@ def test_sharders_inside_of_sharders() -> None:
     # TorchRec's sharder of the maps allows rows only.
     with pytest.raises(InputError, match=r"TorchRec runs row_wise|the list is empty"):
         tables_from_model(managed, sharders=[of(ebc_sharder=OnlyWhole())])
-
-
-def one(**fields: Any) -> Any:
-    """Returns a table of tables.json whose config has these fields."""
-    config = {"name": "a", "num_embeddings": 100, "embedding_dim": 8, "feature_names": ["f"]}
-    found = nn.Module()
-    tables = [EmbeddingBagConfig(**config | fields)]
-    found.embeddings = EmbeddingBagCollection(tables=tables, device="meta")
-    (read,) = tables_from_model(found)["tables"]
-    return read
-
-
-def test_what_changes_no_plan() -> None:
-    usual = one()
-    for field, value in {
-        "weight_init_max": 1.0,
-        "weight_init_min": -1.0,
-        "init_fn": nn.init.zeros_,
-        "num_embeddings_post_pruning": 50,
-        "need_pos": True,
-        "input_dim": 3,
-        "total_num_buckets": 10,
-        "virtual_table_eviction_policy": NoEvictionPolicy(),
-    }.items():
-        assert one(**{field: value}) == usual, field
-    plain, ordered = (
-        tables_from_model(
-            model(), sharders=[EmbeddingBagCollectionSharder(sharded_module_order_overwrite=order)]
-        )
-        for order in (None, ["row_wise", "table_wise"])
-    )
-    assert plain == ordered
 
 
 def model(**options: Any) -> nn.Module:

@@ -178,33 +178,13 @@ def test_plan_from_an_old_plan(binary: str, tmp_path: Path) -> None:
 
 
 def test_exit_codes(binary: str, tmp_path: Path) -> None:
-    moves = {"from_plan": "old.json", "max_bytes": "5%"}
-    for options in ({}, moves):
-        for code in (1, 2, 3, 6):
+    for options in ({}, {"from_plan": "old.json", "max_bytes": "5%"}):
+        for code in (1, 2, 3):
             with pytest.raises(BinaryError, match=f"ended with code {code}") as e:
                 planner(binary=script(tmp_path, f"exit {code}"), **options).plan(MODEL)
             assert e.value.nothing_fits == (code == 1)
-    keep = tmp_path / "keep"
-    planner(binary=binary, keep=keep).plan(MODEL)
-    exports = f'[ "$1" != export ] || exec {binary} "$@"; '
-    written = exports + f'while [ "$1" != -o ]; do shift; done; cp {keep}/plan.json "$2"; exit %d'
-    planner(binary=script(tmp_path, written % 0), **moves).plan(MODEL)
-    for code, options in ((1, moves), (2, {})):
-        with pytest.raises(BinaryError, match=f"ended with code {code}"):
-            planner(binary=script(tmp_path, written % code), **options).plan(MODEL)
     with pytest.raises(BinaryError, match="reported no error and wrote no plan"):
-        planner(binary=script(tmp_path, "exit 0"), **moves).plan(MODEL)
-
-
-def test_nothing_fits_from_an_old_plan(binary: str, tmp_path: Path) -> None:
-    planner(binary=binary, keep=tmp_path).plan(MODEL)
-    arguments = ["--memory", "1GiB", "--reserve-fixed", "0B"]
-    for options in ({}, {"max_bytes": "5%"}):
-        with pytest.raises(BinaryError, match="missing") as e:
-            planner(
-                binary=binary, from_plan=tmp_path / "plan.json", arguments=arguments, **options
-            ).plan(MODEL)
-        assert e.value.nothing_fits and e.value.exit_code == 1
+        planner(binary=script(tmp_path, "exit 0")).plan(MODEL)
 
 
 def test_arguments_are_passed_on(binary: str) -> None:
@@ -245,26 +225,14 @@ def test_the_binary_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_binary_that_fails(tmp_path: Path) -> None:
-    with pytest.raises(BinaryError, match=r"ended with code 4 and no word"):
-        planner(binary=script(tmp_path, "exit 4")).plan(MODEL)
     body = "echo 'neuroshard: error: one' >&2; echo 'neuroshard: hint: do it' >&2; exit 2"
     with pytest.raises(BinaryError, match=r"^one\n  hint: do it$"):
         planner(binary=script(tmp_path, body)).plan(MODEL)
-    with pytest.raises(BinaryError, match=r"wrote no plan"):
-        planner(binary=script(tmp_path, "exit 0")).plan(MODEL)
     with pytest.raises(BinaryError, match=r"took longer than 0.2 s [^$]*\"0.1s\""):
         planner(binary=script(tmp_path, "exec sleep 60"), timeout=0.2).plan(MODEL)
     (tmp_path / "neuroshard").write_bytes(b"\x7fELF")
     with pytest.raises(BinaryError, match=r"cannot be run"):
         planner(binary=tmp_path / "neuroshard").plan(MODEL)
-
-
-def test_where_pip_puts_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "__file__", str(tmp_path / "neuroshard_torchrec" / "binary.py"))
-    own, user, target = program._scripts()
-    assert Path(own, Path(sys.executable).name).exists()
-    assert Path(user).name == "bin"
-    assert target == str(tmp_path / "bin")  # pip install --target
 
 
 def test_what_a_binary_prints_is_cut_and_escaped(tmp_path: Path) -> None:

@@ -25,13 +25,10 @@ from neuroshard_torchrec import (
     ReplicatedTablesWarning,
     UnequalSlicesWarning,
     load_plan,
-    plans,
     tables_from_model,
     write_tables,
 )
-from neuroshard_torchrec._modules import MEAN, SUM, Table
-from neuroshard_torchrec._torchrec import OPERATORS, Placement, ShardingEnv
-from neuroshard_torchrec.tables import Named
+from neuroshard_torchrec._torchrec import OPERATORS, ShardingEnv
 
 __all__ = ["binary"]
 
@@ -319,28 +316,3 @@ def test_numbers_of_operators_are_marks() -> None:
         assert marks[0] == marks[1]
         seen.add(marks[0].reserved_memory if number else marks[0])
     assert len(seen) == OPERATORS
-
-
-def named_table(mean: bool = False, name: str = "t", path: str = "m") -> Named:
-    return Named(name, path, Table(name, 8, 16, (name,), "fp32", None, MEAN if mean else SUM))
-
-
-def test_means() -> None:
-    def problems(*placed: tuple[str, str, bool, str]) -> list[str]:
-        """Of tables, each its name, its module, whether it takes means, and its kind."""
-        tables = [named_table(mean, name, path) for name, path, mean, _ in placed]
-        plan: dict[str, dict[str, Placement]] = {"m": {}, "n": {}}
-        for name, path, _, kind in placed:
-            plan[path][name] = Placement(kind, "fused", ())
-        return [str(p) for p in plans._means(tables, plan)]
-
-    for kind in ("row_wise", "table_row_wise"):
-        (text,) = problems(("a", "m", True, kind), ("b", "m", False, "table_wise"))
-        assert text.startswith('table "a" takes means and is split by rows, and "b" of the same')
-        assert "hint: place" in text
-        (text,) = problems(("b", "m", True, "column_wise"), ("a", "m", True, kind))
-        assert text.startswith('table "a" takes means')
-        assert not problems(("a", "m", False, kind), ("b", "m", True, "table_wise"))
-        assert not problems(("a", "m", True, kind), ("b", "n", True, "table_wise"))
-        assert not problems(("a", "m", True, kind), ("b", "m", True, "row_wise"))
-    assert not problems(("a", "m", True, "column_wise"), ("b", "m", True, "table_wise"))

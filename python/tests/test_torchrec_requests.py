@@ -140,14 +140,21 @@ def test_sharding_types_of_a_sharder(tmp_path: Path) -> None:
     assert 'constraints of table "a": sharding_types "row_wise", "grid" are not those' in text
 
 
-def test_the_plan_has_the_sharding_types_of_a_sharder(binary: str) -> None:
+def test_the_plan_has_the_sharding_types_that_are_asked_for(binary: str) -> None:
+    """A whole table is one slice of columns, and blocks on one host are one slice of a grid."""
     for types in (["row_wise"], ["data_parallel"], ["table_wise"]):
         plan = planner(binary=binary).plan(MODEL, [Sharder(types=types)])
         assert [p.sharding_type for p in plan.plan[""].values()] == types * 2
-    stated = {"a": ParameterConstraints(sharding_types=["row_wise"])}
-    plan = planner(binary=binary, constraints=stated).plan(MODEL)
-    assert plan.plan[""]["a"].sharding_type == "row_wise"
-    assert plan.plan[""]["b"].sharding_type in ("table_wise", "column_wise")
+    for asked, want in (
+        (["row_wise"], "row_wise"),
+        (["column_wise"], "column_wise"),
+        (["grid_shard"], "grid_shard"),
+        (["column_wise", "table_wise"], "table_wise"),
+    ):
+        stated = {"a": ParameterConstraints(sharding_types=asked, min_partition=64)}
+        placed = planner(binary=binary, constraints=stated).plan(MODEL, USUAL).plan[""]
+        assert placed["a"].sharding_type == want
+        assert placed["b"].sharding_type in ("table_wise", "column_wise")
 
 
 def test_compute_kernels_of_a_sharder(tmp_path: Path) -> None:
@@ -224,31 +231,6 @@ def test_settings_of_kernels_are_in_the_plan(binary: str, tmp_path: Path) -> Non
     assert {t["kernel_settings"] for t in tables} == {"bounds_check_mode=WARNING"}
 
 
-def test_host_memory_that_no_topology_states(binary: str) -> None:
-    only = {"a": ParameterConstraints(compute_kernels=["fused_uvm"])}
-    stated = ["--host-memory", "1TiB"]
-    planned = planner(binary=binary, constraints=only, arguments=stated).plan(MODEL, USUAL)
-    assert planned.plan[""]["a"].compute_kernel == "fused_uvm"
-    # No error names a file of the planner's own.
-    wrong = {"a": {"min_width": 3}}
-    with pytest.raises(BinaryError, match="min_width: 3") as e:
-        planner(binary=binary, constraints=wrong).plan(MODEL, USUAL)
-    assert "tables.json" not in str(e.value)
-
-
-def test_sharding_types_have_the_names_that_are_asked_for(binary: str) -> None:
-    """A whole table is one slice of columns, and blocks on one host are one slice of a grid."""
-    for asked, ranks in (("column_wise", 1), ("grid_shard", 2)):
-        only = {"a": ParameterConstraints(sharding_types=[asked], min_partition=64)}
-        placed = planner(binary=binary, constraints=only).plan(MODEL, USUAL).plan[""]["a"]
-        assert placed.sharding_type == asked and len(placed.ranks) == ranks
-    both = {
-        "b": ParameterConstraints(sharding_types=["column_wise", "table_wise"], min_partition=64)
-    }
-    (placed,) = planner(binary=binary, constraints=both).plan(MODEL).plan.values()
-    assert placed["b"].sharding_type == "table_wise"
-
-
 def test_columns_on_one_host(binary: str) -> None:
     """Without the constraint the wide table is cut over all ranks, which are those of two hosts.
     With it, the table is cut over the ranks of one host."""
@@ -291,13 +273,6 @@ def test_columns_on_one_host_are_a_constraint_of_the_tables(tmp_path: Path) -> N
     only = {"s": ParameterConstraints(sharding_types=["table_column_wise"])}
     with pytest.raises(InputError, match="are not what TorchRec runs"):
         tables_from_model(sequences, constraints=only)
-
-
-def test_tables_of_two_modules_have_the_constraints_of_their_name(tmp_path: Path) -> None:
-    model = nn.ModuleDict({"x": collection(table("a")), "y": collection(table("a"))})
-    stated = {"a": ParameterConstraints(sharding_types=["row_wise"])}
-    tables = tables_from_model(model, constraints=stated)["tables"]
-    assert [t["constraints"]["sharding_types"] for t in tables] == [["row_wise"]] * 2
 
 
 def test_formats_of_vectors(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -371,18 +346,6 @@ def test_formats_of_exchanges(
         assert '--comm-precision "fp32", and the sharder\'s qcomm_codecs_registry ex' in text
 
 
-def test_the_format_of_exchanges_changes_the_cost(binary: str, tmp_path: Path) -> None:
-    costs = []
-    for codecs in (None, registry(CommType.FP16, CommType.BF16)):
-        keep = tmp_path / str(codecs is None)
-        sharder = EmbeddingBagCollectionSharder(qcomm_codecs_registry=codecs)
-        planner(binary=binary, keep=keep, batch_per_rank=8192).plan(MODEL, [sharder])
-        plan = json.loads((keep / "plan.json").read_text())
-        costs.append(plan["predicted"]["cost_ms"])
-    assert plan["cluster"]["comm_precision"] == "fp16"
-    assert costs[1] < costs[0]
-
-
 def test_formats_of_exchanges_that_are_refused() -> None:
     for forward in (CommType.INT8, CommType.FP8):
         codecs = registry(forward, CommType.FP16, [CommOp.POOLED_EMBEDDINGS_ALL_TO_ALL])
@@ -408,11 +371,6 @@ def test_fused_params() -> None:
     stated = {"b": ParameterConstraints(cache_params=CacheParams(load_factor=0.4))}
     tables = tables_from_model(MODEL, sharders=[sharder], constraints=stated)["tables"]
     assert [t["constraints"]["cache_share"] for t in tables] == [0.2, 0.4]
-
-
-def test_tables_without_rows_of_their_own() -> None:
-    model = collection(table("a", use_virtual_table=True))
-    assert 'table "a": use_virtual_table: its rows' in told(model)[0]
 
 
 def test_several_optimizers_of_a_parameter() -> None:
@@ -520,29 +478,6 @@ def test_constraints_of_torchrec(tmp_path: Path) -> None:
     assert tables[0]["constraints"] == {} and "constraints" not in tables[1]
 
 
-def test_a_batch_of_its_own_has_few_vectors(binary: str, tmp_path: Path) -> None:
-    """Pooled vectors of a small batch are few, for the planner too. The lookups are the same."""
-    columns, outputs = [], []
-    for own in (64, 4096):
-        lengths = torch.cat([torch.full((own,), 4096 * 4 // own), torch.ones(4096)]).long()
-        batch = KeyedJaggedTensor(
-            keys=["a", "b"],
-            values=torch.zeros(int(lengths.sum()), dtype=torch.long),
-            lengths=lengths,
-            stride_per_key_per_rank=[[own], [4096]],
-        )
-        options: dict[str, Any] = {"batch_per_rank": None, "pooling_factors": None}
-        keep = tmp_path / str(own)
-        planner(binary=binary, keep=keep, sample=batch, **options).plan(MODEL)
-        plan = json.loads((keep / "plan.json").read_text())
-        columns.append(sum(d["dim_sum"] for d in plan["devices"]))
-        outputs.append(sum(d["memory"]["outputs_bytes"] for d in plan["devices"]))
-        (a, _) = json.loads((keep / "tables.json").read_text())["tables"]
-        assert a["features"][0]["pooling_factor"] == 4
-    assert 65 <= columns[0] <= 80 and columns[1] == 128  # each slice of 4 counts 1 at least
-    assert outputs[0] < outputs[1] * 0.6
-
-
 def test_bags_of_torchrec(tmp_path: Path) -> None:
     """Lookups are those of a bag in TorchRec, and those of a sample in neuroshard."""
     stated = {
@@ -608,11 +543,6 @@ def test_caches_of_tables_without_a_cache_and_prefetched_ones(tmp_path: Path) ->
     _, (a, b) = passed(tmp_path, USUAL, constraints=stated)
     assert a["constraints"]["cache_share"] == 0.3
     assert a["prefetch"] is True and "prefetch" not in b
-
-
-def test_constraints_of_no_table() -> None:
-    stated: Any = {"nope": ParameterConstraints()}
-    assert told(MODEL, constraints=stated) == ['constraints: the model has no table "nope"']
 
 
 def test_lookups_that_disagree() -> None:

@@ -19,7 +19,3 @@ NVLINK_DOMAINS = since("1.6")
 
 COUNTS_IDS = since("1.6")
 """A HashZchManagedCollisionModule has ``track_id_freq``."""
-
-PLANS_MANAGED = not since("1.8")
-"""TorchRec's own planner plans modules of managed collisions. Later it fails unless the ranks
-divide the buckets, and all but HashZchManagedCollisionModule have one bucket."""
