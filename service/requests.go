@@ -32,7 +32,7 @@ type OverridesBody map[string]Value
 // Schema returns the schema of the fields that package input knows.
 func (OverridesBody) Schema(huma.Registry) *huma.Schema {
 	s := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Properties: map[string]*huma.Schema{}}
-	for _, f := range input.OverrideFields() {
+	for _, f := range overrideKeys() {
 		property := &huma.Schema{Type: f.Type}
 		switch most := 100_000; {
 		case f.Unit != "":
@@ -41,10 +41,15 @@ func (OverridesBody) Schema(huma.Registry) *huma.Schema {
 			property.MaxLength = &most
 		}
 		property.Description = f.About
-		s.Properties[overrideKey(f.Key)] = property
+		s.Properties[overrideKey(f.Name)] = property
 	}
 	s.PrecomputeMessages()
 	return s
+}
+
+// overrideKeys are the keys of the cluster and of tables: a request states the step in its topology.
+func overrideKeys() []input.ClusterKey {
+	return slices.DeleteFunc(input.ClusterKeys(), func(k input.ClusterKey) bool { return k.Step })
 }
 
 // overrideKey returns the key of a request that states a field.
@@ -63,22 +68,22 @@ func (o OverridesBody) overrides() (input.Overrides, []fault) {
 	var faults []fault
 	var known []string
 	all := input.Overrides{}
-	for _, f := range input.OverrideFields() {
-		known = append(known, overrideKey(f.Key))
-		value, stated := o[overrideKey(f.Key)]
+	for _, f := range overrideKeys() {
+		known = append(known, overrideKey(f.Name))
+		value, stated := o[overrideKey(f.Name)]
 		if text := string(value); !stated || text == "null" {
 			continue
-		} else if all[f.Key] = text; text[0] == '"' {
+		} else if all[f.Name] = text; text[0] == '"' {
 			var written string
 			_ = json.Unmarshal(value, &written) // the body is JSON
-			all[f.Key] = written
+			all[f.Name] = written
 		} else if f.Unit != "" {
 			if number, err := strconv.ParseFloat(text, 64); err != nil || number < 0 || f.Unit == "B" && number != math.Trunc(number) {
-				faults = append(faults, fault{Location: "problem.overrides." + f.Key, Message: clip(text) + " is not a whole number in range"})
-				delete(all, f.Key)
+				faults = append(faults, fault{Location: "problem.overrides." + f.Name, Message: clip(text) + " is not a whole number in range"})
+				delete(all, f.Name)
 				continue
 			}
-			all[f.Key] += f.Unit
+			all[f.Name] += f.Unit
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(o)) {

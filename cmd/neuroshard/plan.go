@@ -56,7 +56,7 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f := cmd.Flags()
 	p.cluster.register(cmd)
 	p.cluster.maxTables = neuroshard.MaxPlanned
-	p.cluster.step.register(cmd)
+	p.cluster.step.register(cmd, &p.cluster)
 	inSection := manual.Section(f, searchSection)
 	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))
 	f.Var(&p.types, "sharding-types", "`types` of sharding that tables may have, separated by commas: "+strings.Join(shardingTypeNames(), ", ")+"; or all (needs method neuroshard); with a model of measured samples, and with --measure, the default is table_wise,column_wise")

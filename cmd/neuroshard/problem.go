@@ -144,7 +144,7 @@ func readParts(a *app, source string, c *clusterFlags) (parts input.Parts) {
 
 // composeProblem adds the topology file and the flags to parts of a problem.
 func composeProblem(a *app, parts input.Parts, c *clusterFlags) (loaded, error) {
-	parts.Overrides, parts.Own = c.stated, c.own
+	c.states(a, &parts)
 	if c.autoReplicas {
 		err := faulty("--replicas auto: only plan chooses the number of sharding groups", "state the number")
 		return loaded{}, err
@@ -152,9 +152,6 @@ func composeProblem(a *app, parts input.Parts, c *clusterFlags) (loaded, error) 
 	if c.topology != "" {
 		file, err := readTopology(a, c)
 		parts.Topology, parts.TopologyErr = &file, err
-	}
-	if c.step.flags != nil {
-		parts.Flags = c.step.overrides(a, c)
 	}
 	p, warnings, err := parts.Problem()
 	if err != nil {
@@ -217,14 +214,6 @@ func (l *loaded) countAs(pl *plan.Plan) {
 	if !l.accounting {
 		l.problem.Accounting = pl.Cluster.Accounting()
 	}
-}
-
-// stated returns the value of a flag, or nil if the flag is not given.
-func stated[T any](c *clusterFlags, flag string, value *T) *T {
-	if !c.set.Changed(flag) {
-		return nil
-	}
-	return value
 }
 
 // readTables reads the tables of a file, "-" or workload:NAME. The cluster is that of the

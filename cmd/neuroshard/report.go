@@ -60,7 +60,7 @@ that sweep --output wrote, and needs no PLAN.`,
 	}
 	f := cmd.Flags()
 	r.cluster.set = f
-	r.cluster.step.register(cmd)
+	r.cluster.step.register(cmd, &r.cluster)
 	f.StringVar(&r.tables, "tables", "", "the tables that were planned: a `file`, \"-\" or workload:NAME")
 	f.StringVar(&r.model, "model", "", "`folder` of the cost model that the plan was made with, or torchrec (default: the one that ships for the profile, or TorchRec's formulas that the plan names)")
 	f.StringVar(&r.alternatives, "alternatives", "", "`tables` whose cheapest other place is computed: all, critical (those on the critical device, and the largest tables) or none (default: all, and critical for large plans)")
@@ -150,7 +150,7 @@ func (r *reportCommand) check(args []string) error {
 	_, terminal := r.env.terminal(r.stdout.to)
 	f.add(toStandardOutput(r.output) && terminal, "name a file: -o plan.html, and open it in a browser", "report: a page is not for a terminal")
 	f = append(f, r.compared.load(r.app))
-	files := append(append(slices.Clone(args), r.compared.files...), r.tables, r.replan, r.sweep, r.model, r.cluster.step.dense, r.cluster.step.stack, r.cluster.step.with)
+	files := append(append(slices.Clone(args), r.compared.files...), r.tables, r.replan, r.sweep, r.model, r.cluster.stated["dense"], r.cluster.stated["stack"], r.cluster.step.with)
 	return f.err(r.checkOutput(r.output, files...))
 }
 

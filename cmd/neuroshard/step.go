@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ the plan (--step) calibrates the rest; it is enough without a dense part.`,
 		},
 	}
 	cluster.register(cmd)
-	cluster.step.register(cmd)
+	cluster.step.register(cmd, &cluster)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
@@ -92,45 +93,38 @@ type stepFlags struct {
 	// flags are those of the command; nil if the command has no flags of the step.
 	flags *pflag.FlagSet
 
-	dense, stack, measured, with, loader, price string
+	// with is the plan that --step was measured with.
+	with string
 }
 
-func (f *stepFlags) register(cmd *cobra.Command) {
+func (f *stepFlags) register(cmd *cobra.Command, c *clusterFlags) {
 	flags := cmd.Flags()
 	f.flags = flags
 	defer manual.Section(flags, stepSection)()
-	flags.StringVar(&f.dense, "dense", "", "the dense part of the model, for the whole step: a `preset`, or a file of its layers")
-	flags.StringVar(&f.stack, "stack", "", "the training system that runs the step: a `preset` ("+strings.Join(step.StackNames(), ", ")+"), or a file of its parts")
-	flags.StringVar(&f.measured, "step", "", "a measured `time` of the whole step, such as 3.9ms: calibrates the rest of the step")
+	state := func(key, usage string) { flags.Var(&override{c, key, "string", ""}, key, usage) }
+	state("dense", "the dense part of the model, for the whole step: a `preset`, or a file of its layers")
+	state("stack", "the training system that runs the step: a `preset` ("+strings.Join(step.StackNames(), ", ")+"), or a file of its parts")
+	state("step", "a measured `time` of the whole step, such as 3.9ms: calibrates the rest of the step")
 	flags.StringVar(&f.with, "step-plan", "", "the `plan` that --step was measured with, for the same tables (default: the plan that is priced)")
-	flags.StringVar(&f.loader, "loader", "", "`bandwidth` of the input pipeline, to all devices, such as 20GB/s (default: no limit)")
-	flags.StringVar(&f.price, "price", "", "`price` of one device for an hour, such as 2.95")
+	state("loader", "`bandwidth` of the input pipeline, to all devices, such as 20GB/s (default: no limit)")
+	state("price", "`price` of one device for an hour, such as 2.95")
 	complete(cmd, "dense", step.DenseNames)
 	complete(cmd, "stack", step.StackNames)
 }
 
-// overrides returns what the flags state, and reads the files that they name.
-func (f *stepFlags) overrides(a *app, c *clusterFlags) input.StepOverrides {
-	o := input.StepOverrides{Measured: stated(c, "step", &f.measured), Loader: stated(c, "loader", &f.loader), Price: stated(c, "price", &f.price)}
-	if c.set.Changed("dense") {
-		var dense input.DenseFile
-		if isFile(f.dense, step.DenseNames()) {
-			dense, o.DenseErr = readWhole(a, f.dense, input.Dense)
-		} else {
-			dense, o.DenseErr = input.DensePreset(f.dense)
-		}
-		o.Dense = &dense
+// states gives the parts what flags state. It reads the files of a dense part and of a stack.
+func (c *clusterFlags) states(a *app, parts *input.Parts) {
+	parts.Overrides, parts.Own = maps.Clone(c.stated), c.own
+	if name := c.stated["dense"]; name != "" && isFile(name, step.DenseNames()) {
+		delete(parts.Overrides, "dense")
+		dense, err := readWhole(a, name, input.Dense)
+		parts.Dense, parts.DenseErr = &dense, err
 	}
-	if c.set.Changed("stack") {
-		var stack step.Stack
-		if isFile(f.stack, step.StackNames()) {
-			stack, o.StackErr = readWhole(a, f.stack, input.Stack)
-		} else {
-			stack, o.StackErr = input.StackPreset(f.stack)
-		}
-		o.Stack = &stack
+	if name := c.stated["stack"]; name != "" && isFile(name, step.StackNames()) {
+		delete(parts.Overrides, "stack")
+		stack, err := readWhole(a, name, input.Stack)
+		parts.Stack, parts.StackErr = &stack, err
 	}
-	return o
 }
 
 // isFile reports whether a word names a file, not a preset: it is no preset, and looks like a

@@ -233,7 +233,7 @@ func (s *sweepCommand) register(cmd *cobra.Command) {
 	// The cluster flags of one value are registered elsewhere, and all but the axes taken over.
 	single := &cobra.Command{}
 	s.cluster.register(single)
-	s.cluster.step.register(single)
+	s.cluster.step.register(single, &s.cluster)
 	single.Flags().VisitAll(func(f *pflag.Flag) {
 		if !slices.Contains(axisFlags, f.Name) && !slices.Contains(replicaFlags, f.Name) {
 			cmd.Flags().AddFlag(f)
@@ -406,7 +406,7 @@ func (s *sweepCommand) definition(source string) (sweep.Definition, error) {
 	def.Axes = axes
 	errs = append(errs, err)
 	parts := &def.Parts
-	parts.Overrides, parts.Own = s.cluster.stated, s.cluster.own
+	s.cluster.states(s.app, parts)
 	parts.Tables, parts.Workload, parts.TablesErr = readTables(s.app, source, &s.cluster)
 	if s.cluster.topology != "" {
 		file, err := readTopology(s.app, &s.cluster)
@@ -415,7 +415,6 @@ func (s *sweepCommand) definition(source string) (sweep.Definition, error) {
 			errs = append(errs, faulty("replicas: a sweep plans for one sharding group", "leave replicas out of the topology file, or plan each number with: neuroshard plan --replicas"))
 		}
 	}
-	parts.Flags = s.cluster.step.overrides(s.app, &s.cluster)
 	def.Complete = func(p *problem.Problem, in *step.Input) error {
 		if err := s.cluster.step.measuredWith(s.app, &s.cluster, p, in); err != nil {
 			return err

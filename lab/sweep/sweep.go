@@ -43,7 +43,7 @@ type Definition struct {
 	// Name is what is planned, such as "workload:mlperf-dlrm-dcnv2".
 	Name string
 	// Parts are the tables, the cluster and the whole step, in which each cell replaces what
-	// its axes state. Parts.Flags.Price must be nil: prices come from Tariff.
+	// its axes state. Parts.Overrides must not state a price: prices come from Tariff.
 	Parts input.Parts
 	Axes  Axes
 	// Prices estimates costs; nil takes the models that ship for the profiles.
@@ -85,7 +85,7 @@ type priced struct {
 // are outcomes only beside others that can.
 func New(def Definition) (*Sweep, error) {
 	parts := &def.Parts
-	if err := input.Join(def.Axes.check(parts.Own), parts.TablesErr, parts.TopologyErr, parts.Flags.DenseErr, parts.Flags.StackErr); err != nil {
+	if err := input.Join(def.Axes.check(parts.Own), parts.TablesErr, parts.TopologyErr, parts.DenseErr, parts.StackErr); err != nil {
 		return nil, err
 	}
 	s := &Sweep{def: def, axes: def.Axes.list(), prices: map[string]priced{}}

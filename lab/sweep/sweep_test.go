@@ -568,8 +568,7 @@ func TestIdentity(t *testing.T) {
 		"tables": func(d *Definition) { d.Parts.Tables.Tables = d.Parts.Tables.Tables[1:] },
 		"memory": func(d *Definition) { d.Parts.Overrides = input.Overrides{"memory": "20GiB"} },
 		"step": func(d *Definition) {
-			in, price := "20GB/s", "3ms"
-			d.Parts.Flags.Loader, d.Parts.Flags.Measured = &in, &price
+			d.Parts.Overrides = input.Overrides{"loader": "20GB/s", "step": "3ms"}
 		},
 	} {
 		if tiny(t, axes, change).identity == same {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/step"
 )
 
 // DefaultBatch is the global batch, in samples, of a problem whose batch nobody states:
@@ -43,7 +44,7 @@ func AnyCluster() Cluster {
 }
 
 // Overrides are the fields of a problem that a user states beside files, by flags: texts, by the keys of a
-// topology file and by min_width, the width of the narrowest slice of columns allowed for all tables, dim, the
+// topology file, where dense and stack name presets, and by min_width, the width of the narrowest slice of columns allowed for all tables, dim, the
 // columns of tables whose file states none, and optimizer, that of tables whose file states none. A
 // devices_per_host of 0 is all devices; if nobody states it, the hosts are Topology.OnUsualHosts.
 type Overrides map[string]string
@@ -54,20 +55,28 @@ func (o Overrides) Has(key string) bool {
 	return ok
 }
 
-// OverrideField is a key of Overrides: what it is, the JSON type of its values, and the unit of a quantity.
-type OverrideField struct{ Key, About, Type, Unit string }
+// ClusterKey is a key of Overrides.
+type ClusterKey struct {
+	// Name is the key, and About says what it is, with its default.
+	Name, About string
+	// Type is the JSON type of its values, Unit the unit of a quantity, and Words are the values of a key
+	// that knows only some.
+	Type, Unit string
+	Words      []string
+	// Step says that the key is about the whole training step.
+	Step bool
+}
 
-// OverrideFields returns the keys of Overrides.
-func OverrideFields() (list []OverrideField) {
+// ClusterKeys returns the keys of Overrides: those of a topology file in its order, then those of tables.
+func ClusterKeys() (list []ClusterKey) {
 	add := func(key, about string, s schema) {
 		kind, _ := s["type"].(string)
 		of, _ := s["unit"].(string)
-		list = append(list, OverrideField{key, about, cmp.Or(kind, "string"), of})
+		known, _ := s["enum"].([]string)
+		list = append(list, ClusterKey{key, about, cmp.Or(kind, "string"), of, known, slices.Contains(stepKeys, key)})
 	}
 	for _, f := range clusterFields {
-		if !slices.Contains(stepKeys, f.key) {
-			add(f.key, f.hint, f.schema)
-		}
+		add(f.key, f.hint, f.schema)
 	}
 	for _, f := range listedFields {
 		if slices.Contains([]string{"min_width", "dim", "optimizer"}, f.key) {
@@ -75,6 +84,24 @@ func OverrideFields() (list []OverrideField) {
 		}
 	}
 	return list
+}
+
+// Set states a text such as host_memory=1TiB, which a key and "=" begin. The error is nil or an *Errors,
+// for a text without a key of ClusterKeys; Parts.Problem reports a wrong value.
+func (o Overrides) Set(text string) error {
+	key, value, stated := strings.Cut(text, "=")
+	if !stated {
+		return flagError(fmt.Sprintf("%s states no value", quote(text)), "write key=value, such as host_memory=1TiB")
+	}
+	var known []string
+	for _, k := range ClusterKeys() {
+		known = append(known, k.Name)
+	}
+	if key = strings.TrimSpace(key); !slices.Contains(known, key) {
+		return flagError("unknown key "+quote(key), (&report{}).suggest(key, known))
+	}
+	o[key] = strings.TrimSpace(value)
+	return nil
 }
 
 // Flag returns the flag of the command line that states a key.
@@ -160,8 +187,11 @@ type Parts struct {
 	Fallback *Cluster
 	// Overrides are the fields that flags state.
 	Overrides Overrides
-	// Flags is what flags state of the whole training step.
-	Flags StepOverrides
+	// Dense and Stack are the files of a dense part and of a training system that flags name, or nil.
+	// DenseErr and StackErr are the errors of reading them, or nil.
+	Dense              *DenseFile
+	Stack              *step.Stack
+	DenseErr, StackErr error
 	// Own are device profiles to know beside those of package hardware, such as the
 	// device of a cost model. The first is the device if none is stated.
 	Own []hardware.Profile
@@ -305,14 +335,19 @@ func (p *Parts) giveHosts(c *Cluster, file TopologyFile, outgrown bool) {
 // override replaces the fields of the cluster that flags state.
 func (p *Parts) override(c *Cluster, flags *flagged) {
 	into := TopologyFile{Cluster: *c}
-	for _, f := range clusterFields {
-		if p.Overrides.Has(f.key) && !flags.unread[f.key] {
-			f.copy(&into, &flags.TopologyFile)
-		}
-	}
+	p.Overrides.into(&into, flags)
 	*c = into.Cluster
 	if c.any && !p.Overrides.Has("host_memory") && c.Engine.Rules().OnlyHBM {
 		c.Topology.HostMemory = 0
+	}
+}
+
+// into replaces the fields that flags state.
+func (o Overrides) into(file *TopologyFile, flags *flagged) {
+	for _, f := range clusterFields {
+		if o.Has(f.key) && !flags.unread[f.key] {
+			f.copy(file, &flags.TopologyFile)
+		}
 	}
 }
 

@@ -230,3 +230,26 @@ func TestCheckDim(t *testing.T) {
 		}
 	}
 }
+
+// TestSet states keys as --set has them, with the errors of a file.
+func TestSet(t *testing.T) {
+	p := stepParts(t, "")
+	p.Overrides = Overrides{}
+	for _, text := range []string{"devices=16", "host_memory = 1TiB", "dense=mlperf-dlrm-v1", "step=3ms"} {
+		if err := p.Overrides.Set(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := p.Problem(); err == nil || !strings.Contains(err.Error(), "--dense: mlperf-dlrm-v1 takes 26 pooled vectors") {
+		t.Errorf("got error %v, want one about the dense part", err)
+	}
+	delete(p.Overrides, "dense")
+	if composed, _, err := p.Problem(); err != nil || composed.Topology.Devices != 16 || composed.Topology.HostMemory != unit.TiB || p.Step().Measured.Step != 3 {
+		t.Errorf("got %+v and error %v, want what the texts state", composed.Topology, err)
+	}
+	for text, want := range map[string]string{"devices": "states no value", "device_per_host=8": `did you mean "devices_per_host"?`} {
+		if err := p.Overrides.Set(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want %q", text, err, want)
+		}
+	}
+}

@@ -65,7 +65,7 @@ func optimizerBytes(name string) (float64, error) {
 
 // DenseFile is the dense part of a model, as a file, a topology file or a flag states it.
 type DenseFile struct {
-	// Name is what errors name: a file, or "--dense".
+	// Name is the file's name, as it appears in errors; empty for a preset that a flag names.
 	Name string
 	// Dense is what was read. Beside an error it must not be used.
 	Dense step.Dense
@@ -75,19 +75,6 @@ type DenseFile struct {
 	line   int
 	faulty bool
 }
-
-// DensePreset returns the dense part that the flag --dense names.
-func DensePreset(name string) (DenseFile, error) {
-	d, err := step.DenseByName(clip(name))
-	f := DenseFile{Name: denseFlag, Dense: d, faulty: err != nil}
-	if err != nil {
-		err = flagError(denseFlag+": "+err.Error(), preset(name, step.DenseNames()))
-	}
-	return f, err
-}
-
-// denseFlag is the name of a DenseFile that comes from a flag.
-const denseFlag = "--dense"
 
 // Dense reads the dense part of a model from YAML or JSON: an object with the keys preset,
 // bottom, interaction, top, precision, activations, parallel and optimizer. The key preset
@@ -109,13 +96,14 @@ func Dense(name string, from io.Reader) (DenseFile, error) {
 func denseOf(r *report, n *node) *DenseFile {
 	f := &DenseFile{Dense: step.Dense{Precision: step.FP32}, line: n.line, lines: map[string]int{}}
 	base := n.get("preset")
-	if n.kind == strictjson.String {
+	named := n.kind == strictjson.String || n.kind == cell
+	if named {
 		base = n
 	}
 	if base != nil {
 		f.Dense = presetOf(r, base, "preset", step.DenseByName, step.DenseNames())
 	}
-	if n.kind == strictjson.String || !denseShape.read(&reading{report: r, lines: f.lines}, n, &f.Dense) || base != nil {
+	if named || !denseShape.read(&reading{report: r, lines: f.lines}, n, &f.Dense) || base != nil {
 		return f
 	}
 	if f.lines["interaction"] == 0 {
@@ -135,7 +123,11 @@ func presetOf[T any](r *report, n *node, key string, byName func(string) (T, err
 	}
 	of, err := byName(clip(name))
 	if err != nil {
-		r.add(n.line, err.Error(), preset(name, known))
+		message := err.Error()
+		if n.kind == cell {
+			message = n.key + ": " + message
+		}
+		r.add(n.line, message, preset(name, known))
 	}
 	return of
 }
@@ -206,8 +198,8 @@ func (f *DenseFile) errors(err error) error {
 
 // error returns an error of the dense part, whose message may begin with a key of it.
 func (f *DenseFile) error(message string) Error {
-	if f.Name == denseFlag {
-		return Error{Message: denseFlag + ": " + message}
+	if f.Name == "" {
+		return Error{Message: Flag("dense") + ": " + message}
 	}
 	key, _, _ := strings.Cut(message, ":")
 	key, _, _ = strings.Cut(key, " ")

@@ -40,15 +40,6 @@ var (
 	}, nil, nil}
 )
 
-// StackPreset returns the stack that the flag --stack names.
-func StackPreset(name string) (step.Stack, error) {
-	s, err := step.StackByName(clip(name))
-	if err != nil {
-		err = flagError("--stack: "+err.Error(), preset(name, step.StackNames()))
-	}
-	return s, err
-}
-
 // Stack reads a training system from YAML or JSON: an object with the keys preset, which is
 // required, and forward, backward, exchange, overlap, launch and sharp, which replace parts
 // of the preset. docs/FORMATS.md draws the file. A stack with other parts than its preset has
@@ -65,7 +56,7 @@ func Stack(name string, from io.Reader) (s step.Stack, err error) {
 
 // stackOf reads the name of a preset, or an object.
 func stackOf(r *report, n *node) (s step.Stack) {
-	if n.kind == strictjson.String {
+	if n.kind == strictjson.String || n.kind == cell {
 		return presetOf(r, n, "stack", step.StackByName, step.StackNames())
 	}
 	if base := n.get("preset"); base != nil {

@@ -24,32 +24,11 @@ const MaxPrice = 1e6
 // stepKeys are the keys of a topology file that are about the whole step.
 var stepKeys = []string{"dense", "stack", "step", "loader", "price"}
 
-// StepOverrides is what flags state of the whole step. A field that is nil is not stated.
-type StepOverrides struct {
-	// Dense and Stack are what --dense and --stack name, and DenseErr and StackErr the errors
-	// of reading them, or nil.
-	Dense              *DenseFile
-	Stack              *step.Stack
-	DenseErr, StackErr error
-	// Measured, Loader and Price are the texts of --step, --loader and --price.
-	Measured, Loader, Price *string
-}
-
-// stated returns the names of the flags that are given.
-func (o *StepOverrides) stated() []string {
-	var flags []string
-	for _, f := range []struct {
-		name  string
-		given bool
-	}{
-		{"--dense", o.Dense != nil},
-		{"--stack", o.Stack != nil},
-		{"--step", o.Measured != nil},
-		{"--loader", o.Loader != nil},
-		{"--price", o.Price != nil},
-	} {
-		if f.given {
-			flags = append(flags, f.name)
+// stepFlags returns the flags of the whole step that are given.
+func (p *Parts) stepFlags() (flags []string) {
+	for _, key := range stepKeys {
+		if p.Overrides.Has(key) || key == "dense" && p.Dense != nil || key == "stack" && p.Stack != nil {
+			flags = append(flags, Flag(key))
 		}
 	}
 	return flags
@@ -83,41 +62,24 @@ func (p *Parts) Step() *step.Input {
 
 // step composes the step.
 func (p *Parts) step() (wholeStep, error) {
-	var file stepPart
-	name := ""
+	var stated TopologyFile
 	if p.Topology != nil {
-		file, name = p.Topology.step, p.Topology.Name
+		stated = *p.Topology
 	}
-	o := &p.Flags
-	errs := []error{o.DenseErr, o.StackErr}
-	read := func(flag, hint string, text *string, set func(string) error) {
-		if text != nil {
-			if err := set(*text); err != nil {
-				errs = append(errs, flagError(flag+": "+what(err), hint))
-			}
-		}
+	name := stated.Name
+	flags, _ := p.Overrides.read(p.Own) // Problem reports the error
+	p.Overrides.into(&stated, &flags)
+	file := stated.step
+	if p.Dense != nil {
+		file.dense = p.Dense
 	}
-	read("--step", stepHint, o.Measured, func(text string) (err error) {
-		file.measured, err = unit.ParseMillis(text)
-		return err
-	})
-	read("--loader", loaderHint, o.Loader, func(text string) (err error) {
-		file.loader, err = unit.ParseBandwidth(text)
-		return err
-	})
-	read("--price", priceHint, o.Price, func(text string) (err error) {
-		file.price, err = parsePrice(text)
-		return err
-	})
-	if o.Dense != nil {
-		file.dense = o.Dense
+	if p.Stack != nil {
+		file.stack = p.Stack
 	}
-	if o.Stack != nil {
-		file.stack = o.Stack
-	}
+	errs := []error{p.DenseErr, p.StackErr}
 	var whole wholeStep
-	if file.dense == nil && file.measured == 0 && o.Measured == nil {
-		if flags := o.stated(); len(flags) > 0 {
+	if file.dense == nil && file.measured == 0 && !p.Overrides.Has("step") && !p.Overrides.Has("dense") {
+		if flags := p.stepFlags(); len(flags) > 0 {
 			errs = append(errs, flagError(strings.Join(flags, ", ")+": neither a dense part nor a measured step is stated, so there is no whole step", "add --dense NAME or --step TIME"))
 		} else if keys := p.stepKeys(); len(keys) > 0 {
 			whole.warnings = append(whole.warnings, fmt.Sprintf("%s states %s, but neither a dense part nor a measured step: the whole step is not priced", name, strings.Join(keys, ", ")))

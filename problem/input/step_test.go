@@ -119,13 +119,7 @@ func TestStepOfParts(t *testing.T) {
 	}
 
 	// Flags override the file, and a stated number format the stack's.
-	measured, loader, price := "4ms", "1GB/s", "$3"
-	preset, err := StackPreset("hugectr-hierarchical")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Flags = StepOverrides{Stack: &preset, Measured: &measured, Loader: &loader, Price: &price}
-	p.Overrides = Overrides{"comm_precision": "bf16"}
+	p.Overrides = Overrides{"comm_precision": "bf16", "stack": "hugectr-hierarchical", "step": "4ms", "loader": "1GB/s", "price": "$3"}
 	if composed, _, err = p.Problem(); err != nil || composed.CommPrecision != problem.BF16 {
 		t.Fatalf("got error %v and exchanges in %v, want bf16", err, composed.CommPrecision)
 	}
@@ -144,7 +138,7 @@ func TestStepOfParts(t *testing.T) {
 	if _, warnings, err = p.Problem(); err != nil || p.Step() != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "stack, price") {
 		t.Errorf("got step %+v, warnings %q and error %v, want a warning", p.Step(), warnings, err)
 	}
-	p.Flags.Price = &price
+	p.Overrides = Overrides{"price": "$3"}
 	if _, _, err = p.Problem(); err == nil || !strings.Contains(err.Error(), "--price: neither a dense part nor a measured step") {
 		t.Errorf("got error %v, want one about --price alone", err)
 	}
@@ -219,7 +213,7 @@ func TestReserveOfDense(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Flags.Dense = &d
+	p.Dense = &d
 	profile, err := hardware.ByName("a100-80")
 	if err != nil {
 		t.Fatal(err)
@@ -235,9 +229,7 @@ func TestReserveOfDense(t *testing.T) {
 // once.
 func TestAllStepErrors(t *testing.T) {
 	p := stepParts(t, "dense:\n  bottom: [13, 0]\n  interaction: dot\n  top: [1]\n")
-	measured, loader, price := "3.9", "20", "much"
-	_, stackErr := StackPreset("hugctr")
-	p.Flags = StepOverrides{Stack: &step.Stack{}, StackErr: stackErr, Measured: &measured, Loader: &loader, Price: &price}
+	p.Overrides = Overrides{"stack": "hugctr", "step": "3.9", "loader": "20", "price": "much"}
 	p.Tables.Tables[1].Rows = 0
 	_, _, err := p.Problem()
 	for _, want := range []string{
