@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -116,36 +115,6 @@ func TestRunEnds(t *testing.T) {
 	opt.Contenders = []Contender{{Name: search.Dim}}
 	if _, err := Run(context.Background(), tasks, opt); err == nil || !strings.Contains(err.Error(), `"dim"`) {
 		t.Errorf("a contender's name that is taken: got error %v", err)
-	}
-}
-
-// Whatever is known is not planned again, and the rest is as if nothing had been.
-func TestRunGoesOn(t *testing.T) {
-	tasks, opt := comparison(t)
-	whole, err := Run(context.Background(), tasks, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	draw := rand.New(rand.NewPCG(1, 2))
-	for range 4 {
-		// What belongs to no task and method of the comparison does not disturb.
-		opt.Known = []Record{{Setting: "x", Task: "x/0", Method: search.Dim}, {Task: tasks[0].Name, Method: search.Lookup}}
-		known := map[string]bool{}
-		for _, i := range draw.Perm(len(whole))[:draw.IntN(len(whole)+1)] {
-			opt.Known = append(opt.Known, whole[i])
-			known[key(whole[i].Task, whole[i].Method)] = true
-		}
-		made := 0
-		opt.OnRecord = func(r Record, done, of int) error {
-			if made++; known[key(r.Task, r.Method)] || done != len(known)+made || of != len(whole) {
-				t.Errorf("with %d known: got %s by %s as record %d of %d", len(known), r.Task, r.Method, done, of)
-			}
-			return nil
-		}
-		again, err := Run(context.Background(), tasks, opt)
-		if diff := cmp.Diff(whole, again, exceptTimes); err != nil || diff != "" || made != len(whole)-len(known) {
-			t.Errorf("with %d known: %d made, error %v (-whole +resumed):\n%s", len(known), made, err, diff)
-		}
 	}
 }
 

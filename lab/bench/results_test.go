@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
@@ -101,43 +100,6 @@ func TestIdentity(t *testing.T) {
 		change(tasks, &opt)
 		if got, err := identity(tasks, opt); err != nil || (got == same) != (name == "more workers") {
 			t.Errorf("%s: got the same identity: %v, error %v", name, got == same, err)
-		}
-	}
-}
-
-func TestResultsRoundTrip(t *testing.T) {
-	tasks, opt := comparison(t)
-	opt.Measure = (&meter{}).measure
-	opt.Methods = append(opt.Methods, search.Default)
-	opt.planner = func(ctx context.Context, p *problem.Problem, o neuroshard.Options, _ int) (*neuroshard.Result, error) {
-		o.Search.MaxEvaluations = 100
-		return neuroshard.Plan(ctx, p, o)
-	}
-	records, err := Run(context.Background(), tasks, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, records := range map[string][]Record{"full": records, "empty": nil} {
-		path := filepath.Join(t.TempDir(), "out.json")
-		if err := WriteResults(path, records, opt); err != nil {
-			t.Fatal(err)
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := ReadResults(path, bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(NewResults(records, opt), got); diff != "" {
-			t.Errorf("%s (-written +read):\n%s", name, diff)
-		}
-		if (got.Verified != nil) != (name == "full") || (got.Gains != nil) != (name == "full") {
-			t.Errorf("%s: got %+v and %+v, want sums of measured plans", name, got.Verified, got.Gains)
-		}
-		if err := SavePlot(path, got); err != nil {
-			t.Error(err)
 		}
 	}
 }

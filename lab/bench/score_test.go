@@ -12,37 +12,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/prototype"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
-
-// What Run found, Score prices alike, under all prices.
-func TestScoreOurResults(t *testing.T) {
-	tasks, opt := comparison(t)
-	for _, prices := range []neuroshard.Prices{nets(t), neuroshard.TorchRec(), nil} {
-		opt.Prices = prices
-		records, err := Run(context.Background(), tasks, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		scored, err := Score(context.Background(), tasks, GivenResults(NewResults(records, opt)), Options{Prices: prices})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(records, scored, cmpopts.IgnoreFields(Record{}, "WallMS", "Evaluations", "Status")); diff != "" {
-			t.Errorf("%T (-planned +scored):\n%s", prices, diff)
-		}
-		for _, r := range scored {
-			if r.WallMS != 0 || r.Status != "" {
-				t.Errorf("got %v ms and status %q of a scored plan, want none", r.WallMS, r.Status)
-			}
-		}
-	}
-}
 
 // A plan that divides operators is scored with these operators.
 func TestScoreKeepsOperators(t *testing.T) {
@@ -104,13 +79,6 @@ func TestScorePrototypeResults(t *testing.T) {
 				t.Errorf("%s: task %s by %s: got %v ms, want %v", setting, r.Task, r.Method, *r.CostMS, *saved[i].Cost)
 			}
 		}
-	}
-}
-
-func TestGivenPrototypeNames(t *testing.T) {
-	given := GivenPrototype("here", []prototype.Result{{Task: 3, Method: "size_greedy"}, {Task: 4, Method: "own", Setting: "there"}})
-	if given[0].Task != "here/3" || given[0].Method != search.Size || given[1].Task != "there/4" || given[1].Method != "own" {
-		t.Errorf("got %s by %s and %s by %s, want here/3 by size and there/4 by own", given[0].Task, given[0].Method, given[1].Task, given[1].Method)
 	}
 }
 

@@ -9,10 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 
-	"github.com/neuroshard/neuroshard/internal/stats"
-	"github.com/neuroshard/neuroshard/lab/verify"
 	"github.com/neuroshard/neuroshard/search"
 )
 
@@ -119,38 +116,6 @@ func TestCurves(t *testing.T) {
 	}
 }
 
-func TestVerified(t *testing.T) {
-	record := func(task string, method search.Method, predicted, measured, spread float64) Record {
-		return Record{Task: task, Method: method, Valid: true, CostMS: &predicted, MeasuredCostMS: &measured, MeasuredSpreadMS: &spread}
-	}
-	records := []Record{
-		record("a", search.Default, 8, 10, 1), record("a", search.Size, 30, 20, 0),
-		record("b", search.Default, 30, 30, 3), record("b", search.Size, 20, 25, 0),
-		{Task: "b", Method: search.Dim},
-	}
-	want := &verify.Comparison{
-		// Of 6 pairs, the predicted 30 of both tasks are tied; the others agree.
-		Plans: 4, Tasks: 2, Tau: stats.Kendall([]float64{8, 30, 30, 20}, []float64{10, 20, 30, 25}), TaskTau: 1,
-		MeanError: (.2 + .5 + 0 + .2) / 4, P95Error: .5, Noise: (.1 + .1) / 4, Method: string(search.Default),
-		Methods: []verify.MethodCost{
-			{Method: string(search.Default), Tasks: 2, Mean: 20, Ratio: 1, PValue: 1},
-			{Method: string(search.Size), Tasks: 2, Mean: 22.5, Ratio: (.5 + 1.2) / 2, Wins: 1, Losses: 1, PValue: .5},
-		},
-		Best: verify.MethodCost{Tasks: 2, Mean: 22.5, Ratio: (.5 + 1.2) / 2, Wins: 1, Losses: 1, PValue: .5},
-	}
-	if diff := cmp.Diff(want, Verified(records), cmpopts.EquateApprox(1e-12, 0)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	for name, some := range map[string][]Record{
-		"nothing": nil, "one method": {records[0], records[2]}, "others only": {records[1], records[3]},
-		"no task in common": {records[0], records[3]}, "nothing that fits": {records[4]}, "not measured": {solved("s", "a", search.Dim, 1, 1, 1)},
-	} {
-		if got := Verified(some); got != nil {
-			t.Errorf("%s: got %+v, want nothing", name, got)
-		}
-	}
-}
-
 // A task that all solve, one where the published search fails, one where all but it
 // fail, and one that was not planned by the default method.
 func TestGains(t *testing.T) {
@@ -209,38 +174,6 @@ func TestGains(t *testing.T) {
 			t.Errorf("%s: got %+v, want no gains", name, got)
 		}
 	}
-}
-
-// Gains are of the costs that records are judged by, whatever was predicted: own is
-// (1 - gain) of the other's.
-func TestGainsAreOfSimulatedCosts(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		draw := rapid.Float64Range(.01, 1e4)
-		var records []Record
-		costs := map[search.Method]float64{} // +Inf: no plan
-		for _, m := range append([]search.Method{search.NeuroShard, search.Paper}, search.Baselines()...) {
-			side := m
-			if m != search.NeuroShard && m != search.Paper {
-				side = "baseline"
-			}
-			if _, ok := costs[side]; !ok {
-				costs[side] = math.Inf(1)
-			}
-			r := unsolved("s", "t", m, 1)
-			if rapid.IntRange(0, 3).Draw(t, "solved") > 0 {
-				r = solved("s", "t", m, draw.Draw(t, "predicted"), draw.Draw(t, "simulated"), 1)
-				costs[side] = min(costs[side], *r.SimulatedCostMS)
-			}
-			records = append(records, r)
-		}
-		g := NewGains(records).Tasks[0]
-		for side, got := range map[search.Method]*float64{search.Paper: g.OverPaper, "baseline": g.OverBaseline} {
-			own, other := costs[search.NeuroShard], costs[side]
-			if both := !math.IsInf(own, 1) && !math.IsInf(other, 1); both != (got != nil) || both && math.Abs((1-*got/100)*other-own) > 1e-9*(own+other) {
-				t.Fatalf("%s: got gain %v of %v and %v ms", side, got, own, other)
-			}
-		}
-	})
 }
 
 // TestPlot draws summaries with and without plans, ratios and times.

@@ -6,10 +6,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/neuroshard/neuroshard/lab/collect"
 	"github.com/neuroshard/neuroshard/lab/dataset"
@@ -46,23 +43,6 @@ func TestWorkersDoNotChangeTimes(t *testing.T) {
 	}
 	if !reflect.DeepEqual(comms[0], comms[1]) {
 		t.Error("8 workers take other times of exchanges than 1")
-	}
-}
-
-func TestProvenanceSaysSimulated(t *testing.T) {
-	hw := profile(t, "a100-40")
-	compute, comm := design.Compute(21, 10, 10, 1, 3), design.Comm(21, 3, hw)
-	if err := collect.SimulateCompute(context.Background(), compute, hw, collect.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := collect.SimulateComm(context.Background(), comm, hw, collect.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	want := dataset.Provenance{Source: dataset.Simulated, Profile: "a100-40", Backend: "simulated device, version " + simulate.ModelVersion, Seed: 21}
-	for what, got := range map[string]dataset.Provenance{"compute": compute.Provenance, "comm": comm.Provenance} {
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", what, diff)
-		}
 	}
 }
 
@@ -146,30 +126,5 @@ func TestCancel(t *testing.T) {
 	}
 	if most == 0 || most > samples/4 {
 		t.Errorf("cancelled at the first progress: got %d samples done, want few of %d", most, samples)
-	}
-}
-
-func TestProgressEndsAtAll(t *testing.T) {
-	hw := profile(t, "a100-80")
-	var seen []int
-	err := collect.SimulateCompute(context.Background(), design.Compute(1, 20, 600, 1, 3), hw, collect.Options{
-		Workers: 4, OnProgress: func(p collect.Progress) { seen = append(seen, p.Done) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.IsSorted(seen) || len(seen) != 3 || seen[2] != 600 {
-		t.Errorf("got progress %v, want three rising numbers up to 600", seen)
-	}
-}
-
-// An exchange that cannot run fails the collection.
-func TestCommFailure(t *testing.T) {
-	set := design.Comm(1, 1, profile(t, "a100-80"))
-	e := &set.Samples[0]
-	e.Devices, e.DevicesPerHost, e.DimSums, e.Start = 4, 2, []int{4, 4, 4, 4}, nil
-	err := collect.SimulateComm(context.Background(), set, profile(t, "rtx2080ti"), collect.Options{})
-	if err == nil || !strings.Contains(err.Error(), "no network") {
-		t.Errorf("two hosts of a profile without a network: got error %v, want one that says so", err)
 	}
 }

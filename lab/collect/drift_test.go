@@ -122,57 +122,6 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// Quarantined samples do not count for the backend's noise and are not repeated.
-func TestQuarantinedAreNotRepeated(t *testing.T) {
-	backend := drifting(between(24, 26, 1.5))
-	got, err := collect(context.Background(), drawn(t, 60, 0), backend, t.TempDir(), Options{AnchorEvery: driftBlock, RetryBlocks: -1, RepeatShare: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	quarantined := make(map[int]bool)
-	for _, g := range got.Compute.Samples {
-		quarantined[g.ID] = g.Quarantined
-	}
-	for _, r := range got.Compute.Repeats {
-		if quarantined[r.ID] {
-			t.Errorf("sample %d is quarantined and was repeated", r.ID)
-		}
-	}
-	if len(got.Compute.Repeats) != 40 {
-		t.Errorf("got %d repeats, want one of each of the 40 others", len(got.Compute.Repeats))
-	}
-}
-
-// The measurement of a device that never stops drifting ends.
-func TestDriftEnds(t *testing.T) {
-	for _, retries := range []int{1, 3} {
-		backend := drifting(func(call int) float64 { return 1 + .1*float64(call) })
-		got, err := collect(context.Background(), drawn(t, 40, 0), backend, t.TempDir(), Options{AnchorEvery: 10, RetryBlocks: retries, RepeatShare: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		times := make(map[int]int)
-		for _, id := range backend.ids {
-			times[id]++
-		}
-		anchor := groupAnchors(drawn(t, 40, 0).Compute)[0]
-		for id, n := range times {
-			if id != anchor && n > 1+retries {
-				t.Errorf("%d retries: sample %d was measured %d times", retries, id, n)
-			}
-		}
-		quarantined := 0
-		for _, g := range got.Compute.Samples {
-			if g.Quarantined {
-				quarantined++
-			}
-		}
-		if quarantined < 30 {
-			t.Errorf("%d retries: %d of 40 samples quarantined, want most", retries, quarantined)
-		}
-	}
-}
-
 // A run whose samples are all set aside fails, also when the finished dataset is found.
 // One usable sample is enough.
 func TestAllSetAside(t *testing.T) {

@@ -23,7 +23,6 @@ import (
 	"github.com/neuroshard/neuroshard/internal/journal"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
-	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -201,35 +200,6 @@ func TestKilled(t *testing.T) {
 	sameSamples(t, got, want)
 }
 
-// A run that was stopped after any line of its journal goes on: it measures what is left, and
-// the anchors.
-func TestGoesOn(t *testing.T) {
-	design := drawn(t, 8, 4)
-	opt := Options{AnchorEvery: 3, RepeatShare: .3}
-	folder := t.TempDir()
-	whole := unwritten(t, design, newScript(), folder, opt)
-	want, err := collect(context.Background(), design, newScript(), folder, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bytes.SplitAfter(whole, []byte("\n"))
-	for kept := range lines {
-		folder := t.TempDir()
-		if err := os.WriteFile(filepath.Join(folder, journalName), bytes.Join(lines[:kept], nil), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		backend := newScript()
-		got, err := collect(context.Background(), design, backend, folder, opt)
-		if err != nil {
-			t.Fatalf("%d lines: %v", kept, err)
-		}
-		sameSamples(t, got, want)
-		if left := len(lines) - 1 - kept; backend.calls > left+2+2*anchorTries || left == 0 && backend.calls != 0 {
-			t.Errorf("%d measurements with %d lines left", backend.calls, left)
-		}
-	}
-}
-
 // A damaged journal, one of another program and one that is in use are refused before anything
 // is measured.
 func TestOtherFiles(t *testing.T) {
@@ -397,43 +367,6 @@ func TestShards(t *testing.T) {
 	})
 }
 
-// The order does not depend on size or batch, so that drift does not look like an
-// effect of either.
-func TestOrderIsShuffled(t *testing.T) {
-	design := drawn(t, 2000, 0)
-	ids := groupOrder(design.Compute.Samples, Shard{1, 1}, 5)
-	var sum, n float64
-	for i, id := range ids {
-		size := float64(len(design.Compute.Samples[id].Members))
-		sum += (float64(i) - 999.5) * size
-		n += math.Abs(float64(i)-999.5) * size
-	}
-	if share := math.Abs(sum) / n; share > .1 {
-		t.Errorf("sizes and places go together: %.2f", share)
-	}
-}
-
-func TestShardsMerge(t *testing.T) {
-	design := drawn(t, 60, 10)
-	whole, err := collect(context.Background(), design, newScript(), t.TempDir(), Options{RepeatShare: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var parts []dataset.Dataset
-	for i := range 3 {
-		part, err := collect(context.Background(), drawn(t, 60, 10), newScript(), t.TempDir(), Options{Shard: Shard{i + 1, 3}, RepeatShare: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		parts = append(parts, part)
-	}
-	merged, err := dataset.Merge(parts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sameSamples(t, merged, whole)
-}
-
 func TestBadOptionsAndDesigns(t *testing.T) {
 	twice := drawn(t, 12, 0)
 	twice.Compute.Samples[5].ID = 4
@@ -470,25 +403,6 @@ func TestBadOptionsAndDesigns(t *testing.T) {
 		if _, err := os.Stat(folder); err == nil || backend.calls != 0 {
 			t.Errorf("%s: the folder was made, or %d samples were measured", c.name, backend.calls)
 		}
-	}
-}
-
-func TestIDsAreIndices(t *testing.T) {
-	design := drawn(t, 30, 0)
-	for i := range design.Compute.Samples {
-		design.Compute.Samples[i].ID = 0
-	}
-	got, err := collect(context.Background(), design, newScript(), t.TempDir(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, g := range got.Compute.Samples {
-		if g.ID != i {
-			t.Fatalf("sample %d has id %d", i, g.ID)
-		}
-	}
-	if design.Compute.Samples[3].ID != 0 || design.Compute.Samples[3].Forward != 0 {
-		t.Error("the design was modified")
 	}
 }
 
@@ -614,20 +528,6 @@ func TestAllFail(t *testing.T) {
 	}
 }
 
-func TestLostMeterEndsTheRun(t *testing.T) {
-	backend := newScript()
-	backend.compute = func(call int, g *dataset.Group) (Timing, error) {
-		if call > 20 {
-			return Timing{}, fmt.Errorf("%w: it is gone", ErrLost)
-		}
-		return steadyTiming(g), nil
-	}
-	_, err := collect(context.Background(), drawn(t, 60, 0), backend, t.TempDir(), Options{})
-	if !errors.Is(err, ErrLost) || backend.calls != 22 {
-		t.Errorf("got error %v after %d measurements, want ErrLost at once", err, backend.calls)
-	}
-}
-
 // limited is a backend with few capabilities.
 type limited struct {
 	*script
@@ -658,46 +558,6 @@ func TestUnsupportedIsToldFirst(t *testing.T) {
 	backend.caps = append(backend.caps, "rowwise_adagrad", protocol.CapComm)
 	if _, err := collect(context.Background(), drawn(t, 30, 4), backend, t.TempDir(), Options{}); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestDigest(t *testing.T) {
-	design := drawn(t, 12, 3)
-	base := Digest(design)
-	if timed := drawn(t, 12, 3); true {
-		timed.Compute.Samples[1].Forward, timed.Comm.Samples[0].Spread, timed.Compute.Provenance.Device = 5, 5, "x"
-		if Digest(timed) != base {
-			t.Error("times or provenance change the digest")
-		}
-	}
-	for name, change := range map[string]func(*dataset.Dataset){
-		"rows":         func(d *dataset.Dataset) { d.Compute.Tables[4].Rows++ },
-		"name":         func(d *dataset.Dataset) { d.Compute.Tables[4].Name += "x" },
-		"pooling":      func(d *dataset.Dataset) { d.Compute.Tables[4].Features[0].PoolingFactor *= 2 },
-		"lengths":      func(d *dataset.Dataset) { d.Compute.Tables[4].Features[0].LengthCV = .5 },
-		"access":       func(d *dataset.Dataset) { d.Compute.Tables[4].Access.Exponent += .5 },
-		"reuse":        func(d *dataset.Dataset) { d.Compute.Tables[4].Access.Reuse[3] += .5 },
-		"dim":          func(d *dataset.Dataset) { d.Compute.Samples[7].Members[0].Dim += 4 },
-		"member":       func(d *dataset.Dataset) { d.Compute.Samples[7].Members[0].Table++ },
-		"batch":        func(d *dataset.Dataset) { d.Compute.Samples[7].Operation.Batch++ },
-		"optimizer":    func(d *dataset.Dataset) { d.Compute.Samples[7].Operation.Optimizer = problem.Adam },
-		"precision":    func(d *dataset.Dataset) { d.Compute.Samples[7].Operation.Precision = problem.BF16 },
-		"weighted":     func(d *dataset.Dataset) { d.Compute.Samples[7].Operation.Weighted = true },
-		"id":           func(d *dataset.Dataset) { d.Compute.Samples[7].ID = 100 },
-		"split":        func(d *dataset.Dataset) { d.Compute.Samples[7].Split++ },
-		"fewer":        func(d *dataset.Dataset) { d.Compute.Samples = d.Compute.Samples[:11] },
-		"dim sum":      func(d *dataset.Dataset) { d.Comm.Samples[1].DimSums[0]++ },
-		"start":        func(d *dataset.Dataset) { d.Comm.Samples[1].Start[0]++ },
-		"comm batch":   func(d *dataset.Dataset) { d.Comm.Samples[1].Batch++ },
-		"per host":     func(d *dataset.Dataset) { d.Comm.Samples[1].DevicesPerHost++ },
-		"comm gone":    func(d *dataset.Dataset) { d.Comm = nil },
-		"compute gone": func(d *dataset.Dataset) { d.Compute = nil },
-	} {
-		other := drawn(t, 12, 3)
-		change(&other)
-		if Digest(other) == base {
-			t.Errorf("%s does not change the digest", name)
-		}
 	}
 }
 

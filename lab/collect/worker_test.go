@@ -312,14 +312,6 @@ func count(t *testing.T, note, text string) int {
 	return n
 }
 
-func TestBadCommTimes(t *testing.T) {
-	w := startFake(t, fakeOptions("short"))
-	var refused *protocol.Error
-	if _, err := w.Comm(context.Background(), &drawn(t, 0, 5).Comm.Samples[0]); !errors.As(err, &refused) || refused.Code != CodeTimes {
-		t.Errorf("got error %v, want one of its times", err)
-	}
-}
-
 // A worker that never answers a measurement is lost. After one response, it may
 // fail the same number of times again.
 func TestRestarts(t *testing.T) {
@@ -369,48 +361,6 @@ func TestRestarts(t *testing.T) {
 		if err := compute(); !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "came back as another") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want ErrLost and %s", c.mode, err, c.want)
 		}
-	}
-}
-
-// The request states how much to flush, unless caches stay warm.
-func TestInitSaysTheCache(t *testing.T) {
-	for _, c := range []struct {
-		warm  bool
-		flush unit.Bytes
-		want  string
-	}{
-		{false, 0, "init cold 0\n"}, {false, 3 * unit.MiB, "init cold 3145728\n"}, {true, 0, "init warm 0\n"}, {true, 3 * unit.MiB, "init warm 0\n"},
-	} {
-		note := filepath.Join(t.TempDir(), "note")
-		opt := fakeOptions("work", envNote+"="+note)
-		opt.Warm, opt.FlushBytes = c.warm, c.flush
-		startFake(t, opt)
-		if count(t, note, c.want) != 1 || count(t, note, "init") != 1 {
-			content, err := os.ReadFile(note)
-			t.Errorf("warm %v, %v: got requests %q, error %v, want one %q", c.warm, c.flush, content, err, c.want)
-		}
-	}
-}
-
-// A run with a worker that hangs once gives the same samples as one with a worker
-// that does not.
-func TestRunOverRestarts(t *testing.T) {
-	design := drawn(t, 20, 4)
-	for _, mode := range []string{"recovers", "internal once", "chatty"} {
-		opt := fakeOptions(mode, envMark+"="+filepath.Join(t.TempDir(), "mark"))
-		w := &impatient{Worker: startFake(t, opt)}
-		if mode == "recovers" {
-			w.hangs = 1
-		}
-		got, err := collect(context.Background(), design, w, t.TempDir(), Options{OnFailure: func(f Failure) { t.Errorf("%s: %v", mode, f) }})
-		if err != nil {
-			t.Fatalf("%s: %v", mode, err)
-		}
-		want, err := collect(context.Background(), design, startFake(t, fakeOptions("work")), t.TempDir(), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		sameSamples(t, got, want)
 	}
 }
 
@@ -475,31 +425,6 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// A table that differs from the earlier one with its number is sent again: one
-// worker serves several problems in turn.
-func TestChangedTables(t *testing.T) {
-	design := drawn(t, 12, 0)
-	note := filepath.Join(t.TempDir(), "note")
-	w := startFake(t, fakeOptions("work", envNote+"="+note))
-	g := &design.Compute.Samples[0]
-	compute := func() {
-		if _, err := w.Compute(context.Background(), design.Compute.Tables, g); err != nil {
-			t.Fatal(err)
-		}
-	}
-	compute()
-	compute()
-	if n := count(t, note, "tables"); n != 1 {
-		t.Errorf("the same group twice: tables were sent %d times", n)
-	}
-	design.Compute.Tables = slices.Clone(design.Compute.Tables)
-	design.Compute.Tables[g.Members[0].Table].Rows++
-	compute()
-	if n := count(t, note, "tables 1"); n == 0 {
-		t.Error("a changed table was not sent again")
-	}
-}
-
 // TestLengthsNeedACapability: a worker that does not know length_cv would make bags of one
 // length, so it does not get tables with another. The bags of lookup files have theirs.
 func TestLengthsNeedACapability(t *testing.T) {
@@ -538,16 +463,6 @@ func TestLengthsNeedACapability(t *testing.T) {
 	}
 }
 
-func TestRealisation(t *testing.T) {
-	var r Realisation
-	for _, d := range []float64{.02, .04, math.Inf(1)} {
-		r.add(d)
-	}
-	if r.Tables != 3 || !math.IsInf(r.Max, 1) || math.Abs(r.Mean-1.06/3) > 1e-12 {
-		t.Errorf("got %+v", r)
-	}
-}
-
 // A worker that reads the end of its stdin ends by itself and is not killed. A second Close
 // does nothing.
 func TestClose(t *testing.T) {
@@ -560,20 +475,6 @@ func TestClose(t *testing.T) {
 	}
 	if state := ended.ProcessState; !state.Success() {
 		t.Errorf("got %v, want a worker that ended by itself", state)
-	}
-}
-
-func TestTableIDs(t *testing.T) {
-	seen := make(map[int]bool)
-	for _, table := range []int32{0, 1, 7, problem.MaxTables - 1} {
-		for _, batch := range []int{1, 512, 65536, problem.MaxBatch} {
-			id := tableID(table, batch)
-			// Numbers in JSON are exact up to 2^53.
-			if seen[id] || id < 0 || id >= 1<<53 {
-				t.Errorf("table %d at a batch of %d: got id %d", table, batch, id)
-			}
-			seen[id] = true
-		}
 	}
 }
 

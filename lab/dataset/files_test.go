@@ -61,58 +61,6 @@ func names(files map[string]string) string {
 	return strings.Join(all, " ")
 }
 
-func TestWriteAndRead(t *testing.T) {
-	folder := filepath.Join(t.TempDir(), "new", "samples")
-	if err := Write(folder, sample()); err != nil {
-		t.Fatal(err)
-	}
-	got, err := Read(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(sample(), got); diff != "" {
-		t.Errorf("read back (-want +got):\n%s", diff)
-	}
-	first := contents(t, folder)
-	if got, want := names(first), "tables.parquet compute.parquet repeats.parquet anchors.parquet comm.parquet dataset.json"; got != want {
-		t.Errorf("got files %q, want %q", got, want)
-	}
-	mustWrite(t, folder, got)
-	if diff := cmp.Diff(first, contents(t, folder)); diff != "" {
-		t.Error("writing again changed bytes")
-	}
-	m, err := ReadManifest(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m.Compute.Samples != 3 || m.Compute.Quarantined != 1 || m.Compute.Provenance != measured || m.Comm.Test != 1 {
-		t.Errorf("got manifest %+v", m)
-	}
-}
-
-// The digests in it hold the Parquet files fixed, too, from run to run.
-func TestGoldenManifest(t *testing.T) {
-	folder := t.TempDir()
-	mustWrite(t, folder, sample())
-	got, err := os.ReadFile(filepath.Join(folder, ManifestName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	golden := filepath.Join("testdata", "dataset.json")
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("manifest (-want +got; -update rewrites it):\n%s", diff)
-	}
-}
-
 func TestRoundTrip(t *testing.T) {
 	base := t.TempDir()
 	n := 0
@@ -135,32 +83,6 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("manifest %+v, error %v", m, err)
 		}
 	})
-}
-
-// Many rows take several pages and several dictionaries' indices.
-func TestLargeRoundTrip(t *testing.T) {
-	d := sample()
-	g := d.Compute.Samples[0]
-	d.Compute.Samples, d.Compute.Repeats = nil, nil
-	for i := range 30_000 {
-		g.ID, g.Members = i, nil
-		for k := range i % 9 {
-			g.Members = append(g.Members, Member{Table: 0, Dim: int32(4 + 4*((i+k)%64))})
-		}
-		g.Members = append(g.Members, Member{Table: 3, Dim: 4})
-		g.Operation.Optimizer = problem.Optimizer(i / 7 % 4)
-		g.Forward, g.Quarantined = unit.Millis(1+math.Sin(float64(i))*.5), i%17 == 0
-		d.Compute.Samples = append(d.Compute.Samples, g)
-	}
-	folder := t.TempDir()
-	mustWrite(t, folder, d)
-	got, err := Read(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(got, d) {
-		t.Error("read back differs")
-	}
 }
 
 // Others read the files with other libraries: the one that writes them stands

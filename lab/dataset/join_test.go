@@ -170,37 +170,6 @@ func TestJoinOfTheSame(t *testing.T) {
 	})
 }
 
-// Spreads are medians, also of the fastest times.
-func TestJoinedSpreads(t *testing.T) {
-	var passes []Dataset
-	for _, f := range []unit.Millis{4, 1, 2} {
-		d := scaled(joinable(), f)
-		for i := range d.Compute.Samples {
-			d.Compute.Samples[i].ForwardSpread, d.Compute.Samples[i].BackwardSpread = f, 8*f
-		}
-		for i := range d.Comm.Samples {
-			d.Comm.Samples[i].Spread = 64 * f
-		}
-		passes = append(passes, d)
-	}
-	for _, fastest := range []bool{false, true} {
-		got, err := Join(fastest, passes...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, g := range got.Compute.Samples {
-			if g.ForwardSpread != 2 || g.BackwardSpread != 16 {
-				t.Errorf("fastest %v: sample %d: got spreads %v and %v, want 2 and 16 ms", fastest, g.ID, g.ForwardSpread, g.BackwardSpread)
-			}
-		}
-		for _, e := range got.Comm.Samples {
-			if e.Spread != 128 {
-				t.Errorf("fastest %v: exchange %d: got spread %v, want 128 ms", fastest, e.ID, e.Spread)
-			}
-		}
-	}
-}
-
 // Both parts of a joined dataset have the same measured facts where those of each
 // pass had, and their own where those of a pass did not.
 func TestJoinedHardware(t *testing.T) {

@@ -192,22 +192,6 @@ func TestMergeErrors(t *testing.T) {
 	}
 }
 
-// Some machines may have measured one part only, or nothing at all of a design
-// with few samples.
-func TestMergeOfUnlikeParts(t *testing.T) {
-	d := clone(sample())
-	got, err := Merge(Dataset{Comm: d.Comm}, Dataset{Compute: d.Compute}, Dataset{Compute: &Compute{Provenance: measured, Tables: d.Compute.Tables}})
-	if err != nil || !cmp.Equal(sample(), got) {
-		t.Errorf("error %v, (-want +got):\n%s", err, cmp.Diff(sample(), got))
-	}
-	// The facts of the hardware are then of one part for both.
-	d.Comm.Provenance.Hardware.IntraGBps++
-	got, err = Merge(Dataset{Comm: d.Comm}, Dataset{Compute: d.Compute})
-	if err != nil || got.Comm.Provenance.Hardware != cpu {
-		t.Errorf("got %+v, error %v", got.Comm, err)
-	}
-}
-
 func TestNoise(t *testing.T) {
 	c := &Compute{Tables: []problem.Table{{}}}
 	for i := range 5 {
@@ -230,16 +214,5 @@ func TestNoise(t *testing.T) {
 	e := &Comm{Samples: []Exchange{{ID: 1, Quarantined: true}, {ID: 2}}}
 	if u := e.Usable(); len(u) != 1 || u[0].ID != 2 || !e.Samples[0].Quarantined {
 		t.Errorf("got %+v", u)
-	}
-}
-
-func TestSplitNames(t *testing.T) {
-	for s := Train; s <= Test; s++ {
-		if got, err := ParseSplit(s.String()); err != nil || got != s {
-			t.Errorf("%v: got %v, error %v", s, got, err)
-		}
-	}
-	if _, err := ParseSplit("Train"); err == nil || Split(3).String() != "Split(3)" {
-		t.Error("an unknown split has a name")
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/neuroshard/neuroshard/lab/lookups"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
-	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -432,28 +431,6 @@ func TestImpossibleDomains(t *testing.T) {
 	}
 }
 
-// The whole domain can be drawn within the memory of a profile.
-func TestGPUMemory(t *testing.T) {
-	profile, err := hardware.ByName("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := design.Domain{MaxBytes: profile.Memory * 8 / 10}
-	set, err := d.Compute(1, 400, 2000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	large := 0
-	for i := range set.Samples {
-		if len(set.Samples[i].Members) > 30 {
-			large++
-		}
-	}
-	if large < 300 {
-		t.Errorf("got %d groups of more than 30 shards, want at least 300 of 2000", large)
-	}
-}
-
 // Plain draws only samples that the prototype's files can express.
 func TestPaper(t *testing.T) {
 	set, err := design.Paper().Compute(3, 50, 400)
@@ -513,28 +490,5 @@ func TestCPULookupsCanBeMade(t *testing.T) {
 	}
 	if len(seen) < 100 {
 		t.Errorf("got %d tables, want many", len(seen))
-	}
-}
-
-// The starts are as far apart as the domain says, like the computes of plans.
-func TestStartSpread(t *testing.T) {
-	tight := design.CPU()
-	tight.StartSpread = 1
-	for _, c := range []struct {
-		name   string
-		domain design.Domain
-		most   unit.Millis
-	}{{"default", design.Domain{}, 19}, {"cpu", design.CPU(), 3}, {"1 ms", tight, 1}} {
-		set, err := c.domain.Comm(3, 300)
-		if err != nil {
-			t.Fatal(err)
-		}
-		widest := unit.Millis(0)
-		for _, e := range set.Samples {
-			widest = max(widest, slices.Max(e.Start))
-		}
-		if widest > c.most || widest < .9*c.most {
-			t.Errorf("%s: got starts up to %v apart, want nearly %v", c.name, widest, c.most)
-		}
 	}
 }

@@ -141,23 +141,6 @@ func TestExperimentSizes(t *testing.T) {
 	})
 }
 
-// Without tasks, or with fewer than ten samples, all samples are drawn; the number
-// of random tables has a default.
-func TestExperimentWithoutPlans(t *testing.T) {
-	for _, d := range []design.Experiment{
-		{Domain: design.CPU(), Samples: 50, Seed: 2},
-		{Domain: design.CPU(), Samples: 9, Tasks: 10, Seed: 2},
-	} {
-		plain, err := d.Domain.Compute(d.Seed, design.DefaultTables, d.Samples)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if set := drawExperiment(t, d); !reflect.DeepEqual(set.Compute, plain) || set.Comm != nil {
-			t.Errorf("%d samples, %d tasks: got others than the domain draws", d.Samples, d.Tasks)
-		}
-	}
-}
-
 // Plans under a model are made by the default method, for the model's device.
 func TestExperimentWithModel(t *testing.T) {
 	if testing.Short() {

@@ -75,20 +75,6 @@ func TestComputeStaysInItsDomain(t *testing.T) {
 	})
 }
 
-func TestTablesAreValid(t *testing.T) {
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, seed := range []uint64{0, 1, 99} {
-		set := design.Compute(seed, 4000, 0, 1, 1)
-		p := problem.Problem{Tables: set.Tables, Topology: hardware.Topology{Profile: profile, Devices: 8}, Batch: 65536}
-		if err := p.Validate(); err != nil {
-			t.Errorf("seed %d: got %v, want valid tables", seed, err)
-		}
-	}
-}
-
 // Tables differ in all properties that the time of a kernel depends on.
 func TestTablesCoverTheDomain(t *testing.T) {
 	set := design.Compute(5, 4000, 0, 1, 1)
@@ -195,73 +181,6 @@ func mix(g dataset.Group) string {
 		return "narrow beside wide"
 	}
 	return "multiples of four"
-}
-
-func TestMixesOccur(t *testing.T) {
-	set := design.Compute(11, 500, 6000, 30, 60)
-	share := map[string]float64{}
-	shards := map[int]int{}
-	for _, g := range set.Samples {
-		count := func(what string) { share[what] += 1. / float64(len(set.Samples)) }
-		count("lanes " + g.Operation.LaneRule.String())
-		widest := slices.MaxFunc(g.Members, func(a, b dataset.Member) int { return int(a.Dim - b.Dim) }).Dim
-		if widest > 1024 {
-			count("above 1,024 columns")
-		}
-		if widest > design.MaxDim {
-			count("wide")
-		} else {
-			count(mix(g))
-		}
-		count(g.Operation.Optimizer.String())
-		count(g.Operation.Precision.String())
-		count(fmt.Sprintf("weighted %v", g.Operation.Weighted))
-		if g.Operation.Batch == 65536 {
-			count("batch 65536")
-		}
-		if g.Operation.Batch < 4096 {
-			count("batch below 4096")
-		}
-		shards[len(g.Members)]++
-	}
-	for what, want := range map[string]float64{
-		"lanes widest": .8, "lanes own": .2,
-		// The widest of one to three shards is above 1,024 columns with .5, .75 and .875.
-		"wide": .05, "above 1,024 columns": .05 * .708,
-		"equal": .20, "multiples of four": .20, "narrow beside wide": .20,
-		// A quarter of the powers of two have the limit 32.
-		"powers of two": .15, "narrow powers of two": .25,
-		"sgd": .25, "rowwise_adagrad": .25, "adagrad": .25, "adam": .25,
-		"fp32": .65, "fp16": .35,
-		"weighted true": .15, "weighted false": .85,
-		"batch 65536": .25 + .75/33, "batch below 4096": .75 * 12 / 33,
-	} {
-		if got := share[what]; math.Abs(got-want) > min(.03, want/4) {
-			t.Errorf("share of %s: got %.3f, want %.3f within %.3f", what, got, want, min(.03, want/4))
-		}
-	}
-	if len(shards) != 31 {
-		t.Errorf("got %d different numbers of shards, want 31", len(shards))
-	}
-}
-
-func TestBatches(t *testing.T) {
-	batches := design.Batches()
-	if got, want := len(batches), 33; got != want {
-		t.Errorf("got %d batches, want %d: four to each of eight octaves, and the last", got, want)
-	}
-	if batches[0] != design.MinBatch || batches[len(batches)-1] != design.MaxBatch {
-		t.Errorf("got %d to %d, want %d to %d", batches[0], batches[len(batches)-1], design.MinBatch, design.MaxBatch)
-	}
-	for i, b := range batches[4:] {
-		if b != 2*batches[i] && math.Abs(float64(b-2*batches[i])) > 1 {
-			t.Errorf("batch %d: got %d, want twice %d", i+4, b, batches[i])
-		}
-	}
-	batches[0] = -1
-	if design.Batches()[0] == -1 {
-		t.Error("a caller's change to the batches is seen by the next")
-	}
 }
 
 func TestSameSeedSameDraws(t *testing.T) {

@@ -4,41 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/neuroshard/neuroshard/problem/access"
 )
-
-func drawBags(t *rapid.T) Bags {
-	b := Bags{Offsets: []int64{0}}
-	for _, length := range rapid.SliceOf(rapid.IntRange(0, 20)).Draw(t, "lengths") {
-		for range length {
-			b.Indices = append(b.Indices, rapid.Int64Range(0, math.MaxInt64-1).Draw(t, "row"))
-		}
-		b.Offsets = append(b.Offsets, int64(len(b.Indices)))
-	}
-	return b
-}
-
-func TestFilesComeBack(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "t.lookups")
-	rapid.Check(t, func(t *rapid.T) {
-		want := drawBags(t)
-		if err := WriteFile(path, want); err != nil {
-			t.Fatal(err)
-		}
-		got, err := ReadFile(path)
-		if err != nil || !equal(got, want) {
-			t.Fatalf("got %v and %v, want %v", got, err, want)
-		}
-	})
-}
 
 // TestFileLargerThanItsBuffer writes and reads a file that is longer than the parts
 // in which files are written and read.

@@ -7,10 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
-
-	"github.com/neuroshard/neuroshard/problem/access"
 )
 
 func equal(a, b Bags) bool {
@@ -18,21 +14,6 @@ func equal(a, b Bags) bool {
 }
 
 func source(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
-
-func TestCount(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		top := rapid.SampledFrom([]int64{0, 5, 1 << 11, 1 << 22, 1<<32 - 1, 1 << 32, 1 << 40, 1<<63 - 1}).Draw(t, "top")
-		rows := rapid.SliceOf(rapid.Int64Range(max(0, top-5), top)).Draw(t, "rows")
-		rows = append(rows, rapid.SliceOf(rapid.Int64Range(0, top)).Draw(t, "more rows")...)
-		before := slices.Clone(rows)
-		if got, want := Count(rows), counted(rows); got != want {
-			t.Fatalf("got %+v, want %+v", got, want)
-		}
-		if !slices.Equal(rows, before) {
-			t.Fatal("the rows are changed")
-		}
-	})
-}
 
 // TestCountClasses uses rows with the numbers of uses at the bounds of the classes.
 // TestLengthCV: bags of one length have exactly 0, any part of a list of offsets is that of its
@@ -77,24 +58,6 @@ func TestLengthCV(t *testing.T) {
 		if got := LengthCV(offsets); math.Abs(got-want) > 1e-6 {
 			t.Errorf("%v: got %v, want %v", offsets, got, want)
 		}
-	}
-}
-
-func TestCountClasses(t *testing.T) {
-	var rows []int64
-	want := Realised{}
-	for j := range access.Classes {
-		for _, uses := range []int64{classLow(j), min(classHigh(j), 70_000)} {
-			for range uses {
-				rows = append(rows, want.Unique)
-			}
-			want.Lookups += uses
-			want.Unique++
-		}
-		want.Reuse[j] = 1.0 / access.Classes
-	}
-	if got := Count(rows); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 

@@ -137,20 +137,6 @@ func TestSynthesiseAnyCounts(t *testing.T) {
 	})
 }
 
-// TestSmallTable asks for the counts that access.Distribution.At makes of a
-// histogram whose table is too small for it.
-func TestSmallTable(t *testing.T) {
-	for name, d := range distributions() {
-		for _, rows := range []int64{1, 2, 3, 10, 100, 1000} {
-			c := d.At(rows, 20, 4096)
-			b, r := mustMake(t, Spec{Rows: rows, Batch: 4096, Features: 1, Counts: c, Seed: 1})
-			if want := counted(b.Indices); r != want {
-				t.Errorf("%s of %d rows: Synthesise returned %+v, counted %+v", name, rows, r, want)
-			}
-		}
-	}
-}
-
 // TestSlideMovesAllClassesAlike checks the nearest realisation by hand: 1000 rows,
 // half of them used once and half used twice, take 1500 lookups; 3000 are twice
 // that number.
@@ -173,28 +159,6 @@ func TestSlideMovesAllClassesAlike(t *testing.T) {
 	_, r = mustMake(t, Spec{Rows: 1000, Batch: 100, Features: 1, Counts: c})
 	if r.Lookups != 10 || r.Unique != 4 {
 		t.Errorf("got %+v, want 10 lookups of 4 rows", r)
-	}
-}
-
-// TestUsesKeepTheirLogarithms checks that the uses inside a class have the mean of
-// the class if the number of lookups fits.
-func TestUsesKeepTheirLogarithms(t *testing.T) {
-	for j := 4; j < access.Classes-1; j++ {
-		var in [access.Classes]int64
-		in[j] = 1000
-		n := int64(1000 * access.ClassMean(j))
-		groups := uses(&in, n)
-		sum, lowest, highest := int64(0), int64(math.MaxInt64), int64(0)
-		for _, g := range groups {
-			sum += g.rows * g.uses
-			lowest, highest = min(lowest, g.uses), max(highest, g.uses)
-		}
-		if sum != n {
-			t.Errorf("class %d: got %d uses, want %d", j, sum, n)
-		}
-		if float64(lowest) > 1.1*float64(classLow(j)) || float64(highest) < .9*float64(classHigh(j)) {
-			t.Errorf("class %d: uses from %d to %d, want about from %d to %d", j, lowest, highest, classLow(j), classHigh(j))
-		}
 	}
 }
 
@@ -267,15 +231,6 @@ func TestSynthesiseRefuses(t *testing.T) {
 		}
 		if b.Indices != nil || b.Offsets != nil {
 			t.Errorf("%v: got lookups and the error", err)
-		}
-	}
-}
-
-func TestNoLookups(t *testing.T) {
-	for _, c := range []access.Counts{{}, {Lookups: .4, Unique: .4, Reuse: [17]float64{1}}} {
-		b, r := mustMake(t, Spec{Rows: 10, Batch: 3, Features: 2, Counts: c})
-		if want := (Bags{Offsets: make([]int64, 7)}); !equal(b, want) || r != (Realised{}) {
-			t.Errorf("got %v and %+v, want no lookups in 6 bags", b, r)
 		}
 	}
 }
@@ -449,22 +404,6 @@ func BenchmarkSynthesise(b *testing.B) {
 		if _, _, err := Synthesise(Spec{Rows: 10_000_000, Batch: 65536, Features: 1, Counts: c}); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// With few distinct rows, a part of a row takes a large share of the lookups. One
-// row in its place leaves all other classes unchanged.
-func TestHottestRow(t *testing.T) {
-	counts := access.Counts{Lookups: 1000, Unique: 315, Reuse: [access.Classes]float64{.861, .047, .020, .040, .011, .009, .006, .004, .001, .001}}
-	bags, realised, err := Synthesise(Spec{Rows: 63883, Batch: 512, Features: 1, Counts: counts, Seed: 1, Strict: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := Count(bags.Indices); got != realised {
-		t.Errorf("got %+v, counted %+v", realised, got)
-	}
-	if realised.Lookups != 1000 || realised.Unique != 315 || realised.Distance(counts) > .01 {
-		t.Errorf("got %+v, at a distance of %.1f %% from the asked counts", realised, 100*realised.Distance(counts))
 	}
 }
 

@@ -129,13 +129,3 @@ func TestAutoShardRewards(t *testing.T) {
 func vectors(p *problem.Problem) []policy.Vector {
 	return policy.Describe(p, Pieces(p)).Vectors
 }
-
-func TestCostSamplesRing(t *testing.T) {
-	l := &learner{}
-	for i := range costSamples + 3 {
-		l.keep([]sample{{ms: float32(i)}})
-	}
-	if len(l.samples) != costSamples || l.samples[0].ms != costSamples || l.samples[2].ms != costSamples+2 || l.samples[3].ms != 3 {
-		t.Errorf("got %d samples that start with %v", len(l.samples), l.samples[:4])
-	}
-}

@@ -7,14 +7,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -104,31 +102,6 @@ func TestCellsArePlans(t *testing.T) {
 		if n.Memory != most || n.Budget != p.Topology.Budget(0) {
 			t.Errorf("cell %d: got %v of %v, want %v of %v", o.Number, n.Memory, n.Budget, most, p.Topology.Budget(0))
 		}
-	}
-}
-
-// Where devices differ in memory, the memory of a cell is that of the device that uses the largest
-// share of its own, which is not the device with the most bytes here.
-func TestFullestOfUnevenDevices(t *testing.T) {
-	s := tiny(t, Axes{Counts: []int{4}, Devices: []string{"a100-80"}}, func(d *Definition) {
-		d.Parts.Overrides = input.Overrides{"device_memories": "1GiB,1GiB,3.5GiB,3GiB"}
-		d.Parts.Tables.Tables = d.Parts.Tables.Tables[:5]
-		for i, rows := range []int64{4e6, 4e6, 6e6, 6e6, 5e6} {
-			table := &d.Parts.Tables.Tables[i]
-			table.Rows, table.Dim = rows, 64
-		}
-	})
-	n := planned(t, s, Options{})[0].Plan
-	topology := hardware.Topology{Devices: 4, DeviceMemories: []unit.Bytes{unit.GiB, unit.GiB, 3584 * unit.MiB, 3 * unit.GiB}}
-	if want := topology.Budget(0); n.Budget != want || n.Memory > want || n.Memory < want*8/10 {
-		t.Errorf("got %v of %v, want most of %v", n.Memory, n.Budget, want)
-	}
-	pl := &plan.Plan{Devices: make([]plan.Device, 4)}
-	for i, used := range []unit.Bytes{200 * unit.MiB, 500 * unit.MiB, 600 * unit.MiB, 500 * unit.MiB} {
-		pl.Devices[i].Memory = problem.Memory{Weights: used, Reserve: topology.Reserve(i)}
-	}
-	if used, of := fullest(pl, topology); used != 500*unit.MiB || of != topology.Budget(1) {
-		t.Errorf("got %v of %v, want the 500 MiB of device 1", used, of)
 	}
 }
 
@@ -344,47 +317,6 @@ func TestTariff(t *testing.T) {
 // outcome returns an outcome with a plan.
 func outcome(number int, scale string, devices int, speed, price, bar float64) Outcome {
 	return Outcome{Cell: Cell{Number: number, Scale: scale, Batch: 8, Device: "h200", Devices: devices}, Status: Fits, Plan: &Planned{SamplesPerSecond: speed, PricePerBillion: price, ErrorPercent: bar, Predicted: 1, Step: 1}}
-}
-
-func TestMarks(t *testing.T) {
-	file := File{Head: Head{Cells: 10, Part: Part{1, 1}, Axes: []Axis{{axisScale, []string{"none", "rows=2"}}, {axisDevices, []string{"4", "8", "16", "32", "6"}}}}, Outcomes: []Outcome{
-		outcome(1, "none", 4, 100, 10, 2), outcome(2, "none", 8, 150, 9, 2), outcome(3, "none", 16, 201, 10, 2),
-		{Cell: Cell{Number: 4, Scale: "none", Devices: 32}, Status: Infeasible},
-		outcome(5, "none", 6, 199, 9.1, 2),
-		outcome(6, "rows=2", 4, 10, 0, 0), outcome(7, "rows=2", 8, 20, 0, 0), outcome(8, "rows=2", 16, 40, 0, 0), outcome(9, "rows=2", 32, 80, 0, 0), outcome(10, "rows=2", 6, 10*math.Pow(1.6, math.Log2(1.5)), 0, 0),
-	}}
-	want := [][]Mark{
-		nil,
-		{Cheapest},
-		{Fastest},
-		nil,
-		{AsFast, AsCheap, Knee},
-		nil, nil, nil,
-		{Fastest},
-		nil,
-	}
-	r := NewResults(file, "")
-	if diff := cmp.Diff(want, r.Marks); diff != "" {
-		t.Errorf("marks (-want +got): %s", diff)
-	}
-	if want := []int{2, 4, 1, 0, 8, 7, 6, 9, 5, 3}; !slices.Equal(NewResults(file, BySpeed).Order, want) {
-		t.Errorf("by speed: got %v, want %v", NewResults(file, BySpeed).Order, want)
-	}
-	if want := []int{1, 4, 0, 2, 5, 6, 7, 8, 9, 3}; !slices.Equal(NewResults(file, ByCost).Order, want) {
-		t.Errorf("by cost: got %v, want %v", NewResults(file, ByCost).Order, want)
-	}
-}
-
-// The wider of two error bars decides whether two cells tie: 1 % apart, with 0.1 % and 2 %.
-func TestTiesByTheWiderBar(t *testing.T) {
-	for _, wide := range []int{0, 1} {
-		bars := []float64{0.1, 0.1}
-		bars[wide] = 2
-		file := File{Head: Head{Cells: 2, Part: Part{1, 1}}, Outcomes: []Outcome{outcome(1, "none", 4, 100, 0, bars[0]), outcome(2, "none", 4, 99, 0, bars[1])}}
-		if diff := cmp.Diff([][]Mark{{Fastest}, {AsFast}}, NewResults(file, "").Marks); diff != "" {
-			t.Errorf("bars %v: marks (-want +got): %s", bars, diff)
-		}
-	}
 }
 
 // A loader, a dense part and host memory bind where they should.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,24 +47,6 @@ func TestProfile(t *testing.T) {
 	p := problem.Problem{Tables: []problem.Table{got}, Topology: hardware.Topology{Profile: hardware.Profiles()[0], Devices: 1}, Batch: 4}
 	if err := p.Validate(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestProfileRefuses(t *testing.T) {
-	for _, test := range []struct {
-		change func(*Table)
-		rows   int64
-		want   string
-	}{
-		{func(t *Table) { t.Samples = 3 }, 0, "8 bags of 3 samples and 2 features"},
-		{func(t *Table) { t.Bags.Indices[3] = -2 }, 0, `table "user": lookup 3: row -2`},
-		{func(*Table) {}, 9, `table "user": lookup 0: row 9, want one from 0 to 8: the stated number of rows is 9`},
-	} {
-		table := twoFeatures()
-		test.change(&table)
-		if _, err := profile(table, test.rows, 4); err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("got %v, want %q", err, test.want)
-		}
 	}
 }
 

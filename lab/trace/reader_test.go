@@ -201,22 +201,6 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestNothingStays reads with its own temporary folder: to the end, a part of the
-// file, and with errors.
-func TestNothingStays(t *testing.T) {
-	dir := t.TempDir()
-	log := write(t, "log.csv", []byte("sample,table,index\n0,a,5\n0,b,6\n"))
-	badLog := write(t, "bad.csv", []byte("sample,table,index\n0,a,5\n0,b,x\n"))
-	for _, path := range []string{"testdata/zip.pt", "testdata/zip.pt.gz", "testdata/bad/lengths.pt", "testdata/bad/negative.pt", log, badLog} {
-		_, _ = readAll(path, Options{TempDir: dir})
-		enough := errors.New("enough")
-		_ = each(path, Options{TempDir: dir}, func([]string) error { return nil }, func(Table) error { return enough })
-		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-			t.Errorf("%s leaves %v behind, error %v", path, left, err)
-		}
-	}
-}
-
 func TestProgress(t *testing.T) {
 	for _, path := range []string{"testdata/zip.pt", "testdata/zip.pt.gz", write(t, "log.csv", []byte("sample,table,index\n0,a,5\n")), "testdata/snappy.parquet"} {
 		last, whole := int64(0), int64(0)

@@ -14,37 +14,11 @@ import (
 	"time"
 )
 
-// most is the most heap that the tests below may use: their largest table has 1.4
-// or 0.3 million lookups.
+// most is the most heap that the test below may use: a table has 0.3 million lookups.
 const most = 150 << 20
 
-// TestMemoryOfBenchmark reads a compressed benchmark of about 260 MB. Its memory
-// must depend on the lookups of one table only.
-func TestMemoryOfBenchmark(t *testing.T) {
-	m := made{tables: 24, batch: 65536, pooling: 40, rows: 1 << 30}
-	path, size, lookups := m.file(t, "made.pt.gz")
-	t.Logf("%d MB unpacked, %d lookups", size>>20, lookups)
-	start := time.Now()
-	peak := peakHeap(func() {
-		got := int64(0)
-		_, err := ReadTables(path, Options{TempDir: t.TempDir()}, TableOptions{Dim: 4, Keep: func(_ int, table Table) error {
-			got += int64(len(table.Bags.Indices))
-			return nil
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got != int64(lookups) {
-			t.Errorf("got %d lookups, want %d", got, lookups)
-		}
-	})
-	t.Logf("heap of at most %d MB, %.0f MB/s", peak>>20, float64(size)/1e6/time.Since(start).Seconds())
-	if peak > most {
-		t.Errorf("heap: got %d MB, want at most %d", peak>>20, most>>20)
-	}
-}
-
-// TestMemoryOfLog does the same with a log of about 130 MB, sorted by sample.
+// TestMemoryOfLog reads a log of about 130 MB, sorted by sample. Its memory must depend on the
+// lookups of one table only.
 func TestMemoryOfLog(t *testing.T) {
 	const samples, tables, pooling = 65536, 40, 4
 	path := write(t, "log.csv", nil)

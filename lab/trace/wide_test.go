@@ -120,14 +120,6 @@ func TestColumnsOfAnyLog(t *testing.T) {
 	}
 }
 
-// TestEmptySamples: a row without ids is a sample, and a column without ids a table.
-func TestEmptySamples(t *testing.T) {
-	got, err := ReadTables(write(t, "wide.csv", []byte("C1,C2\n,\n3,\n,\n,\n")), Options{}, TableOptions{Dim: 4})
-	if err != nil || got.Samples != 4 || len(got.List) != 2 || got.List[0].PoolingFactor() != .25 || got.List[1].PoolingFactor() != 0 {
-		t.Errorf("got %+v and error %v, want 4 samples, and pooling factors of 0.25 and 0", got, err)
-	}
-}
-
 // TestIDs: ids become rows as TorchRec and DLRM take them.
 func TestIDs(t *testing.T) {
 	rows := map[string]int64{"small": 10}

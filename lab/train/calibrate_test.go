@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -37,12 +36,6 @@ func TestCalibrate(t *testing.T) {
 	}
 	if c := made(1, .05); !near(c.WithNoise1, .683) || !near(c.WithNoise2, .954) || !(c.Within1 < .4) || c.NoisePercent != 5 {
 		t.Errorf("noisy: got %+v", c)
-	}
-}
-
-func TestDeviation(t *testing.T) {
-	if got := deviation([]unit.Millis{1, 2, 3}, []unit.Millis{1, 1, 1}); math.Abs(got-1) > 1e-12 {
-		t.Errorf("got %v, want 1", got)
 	}
 }
 
@@ -83,33 +76,6 @@ func TestRobustLaunch(t *testing.T) {
 	alike.sets.Offsets, alike.sets.Scale = []int32{0, 1, 2}, []float32{3, 3}
 	if got := alike.robustLaunch(); got != [2]float64{} {
 		t.Errorf("groups of the same work: got %v, want nothing known", got)
-	}
-}
-
-func TestNoiseOf(t *testing.T) {
-	draw := rand.New(rand.NewPCG(3, 3))
-	set := &dataset.Compute{Provenance: dataset.Provenance{Repeats: 5}}
-	if got := noiseOf(set); got != assumedNoise {
-		t.Errorf("nothing to tell by: got %v, want %v", got, assumedNoise)
-	}
-	for i := range 2000 {
-		ms := math.Exp(draw.NormFloat64())
-		time := func() unit.Millis { return unit.Millis(ms * math.Exp(.04*draw.NormFloat64())) }
-		set.Samples = append(set.Samples, dataset.Group{ID: i, Forward: time(), Backward: 1e-9, ForwardSpread: unit.Millis(.06 * ms)})
-		set.Repeats = append(set.Repeats, dataset.Repeat{ID: i, Forward: time(), Backward: 1e-9})
-	}
-	if got := noiseOf(set); math.Abs(got-.04) > .003 {
-		t.Errorf("by repeats: got %v, want .04", got)
-	}
-	set.Repeats = set.Repeats[:enoughRepeats-1]
-	// A range of 6 % of one time is a deviation of 4.4 %, and 2.5 % of a median of 5.
-	if got := noiseOf(set); math.Abs(got-.025) > .001 {
-		t.Errorf("by spread: got %v, want .025", got)
-	}
-	for noise, want := range map[float64]float64{0: .02, .01: .02, .03: .04035, 1: .25} {
-		if got := cornerOf(noise); math.Abs(got-want) > 1e-12 {
-			t.Errorf("corner at noise %v: got %v, want %v", noise, got, want)
-		}
 	}
 }
 

@@ -129,15 +129,6 @@ func TestManifestOfMeasuredData(t *testing.T) {
 	}
 }
 
-// The samples of one host say nothing about a network, even if the device has one.
-func TestMeasuredOnOneHost(t *testing.T) {
-	hw := profile(t, "h200")
-	data, _ := synthetic(hw, cpuLaw(hw), 100, 100, 60, .03, 1)
-	if m, _ := fit(t, data, hw, small()); m.Manifest.Comm.NICGBps != 0 || m.Manifest.Device != (hardware.Profile{}) {
-		t.Errorf("got %+v and device %+v, want no network and a known device", m.Manifest.Comm, m.Manifest.Device)
-	}
-}
-
 // No sample has the operation, so nothing is known about it. The model predicts a
 // time near those of the operations that it knows, not a wild one.
 func TestUnseenKinds(t *testing.T) {
@@ -296,18 +287,6 @@ func TestEnsemble(t *testing.T) {
 	}
 }
 
-func TestCancelEnsemble(t *testing.T) {
-	hw := desk()
-	data, _ := synthetic(hw, cpuLaw(hw), 100, 100, 60, .03, 1)
-	ctx, cancel := context.WithCancel(context.Background())
-	opt := small()
-	opt.Ensemble, opt.Workers = 3, 2
-	opt.OnProgress = func(train.Progress) { cancel() }
-	if m, _, err := train.Fit(ctx, data, hw, opt); !errors.Is(err, context.Canceled) || m != nil {
-		t.Errorf("got model %v and error %v, want %v", m != nil, err, context.Canceled)
-	}
-}
-
 // Measured groups with simulated exchanges are accepted only with MixedSources, and
 // the model states both sources.
 func TestMixedSources(t *testing.T) {
@@ -388,14 +367,6 @@ func TestProfileOf(t *testing.T) {
 	}
 }
 
-func TestMeasuredEpochs(t *testing.T) {
-	for groups, want := range map[int]int{0: 250, 1: 250, 1000: 250, 4000: 125, 10_000: 50, 1_000_000: train.DefaultEpochs} {
-		if got := train.MeasuredEpochs(groups); got != want {
-			t.Errorf("%d groups: got %d epochs, want %d", groups, got, want)
-		}
-	}
-}
-
 func TestLearningCurve(t *testing.T) {
 	hw := desk()
 	data, _ := synthetic(hw, warpedLaw(hw), 300, 600, 60, .03, 1)
@@ -430,31 +401,6 @@ func TestLearningCurve(t *testing.T) {
 	for _, sizes := range [][]int{nil, {9, 100}} {
 		if _, err := train.LearningCurve(context.Background(), data, hw, sizes, opt); err == nil || !strings.Contains(err.Error(), "give one or more, each at least 10") {
 			t.Errorf("sizes %v: got error %v", sizes, err)
-		}
-	}
-}
-
-// TestLearningCurveEpochs counts the epochs that a learning curve trains for. A curve of
-// simulated samples for which no epochs are stated has DefaultEpochs at its largest size, and
-// in proportion more at smaller sizes, at most ten times.
-func TestLearningCurveEpochs(t *testing.T) {
-	hw := profile(t, "rtx2080ti")
-	data := few(t, hw, 200)
-	all := len(data.Compute.Usable())
-	for stated, want := range map[int]int{0: train.DefaultEpochs, 3: 3} {
-		opt := small()
-		opt.Epochs = stated
-		var epochs []int
-		opt.OnProgress = func(p train.Progress) {
-			if p.Phase == "compute" && p.Epoch == p.Epochs {
-				epochs = append(epochs, p.Epochs)
-			}
-		}
-		if _, err := train.LearningCurve(context.Background(), data, hw, []int{all / 15, all / 4, all}, opt); err != nil {
-			t.Fatal(err)
-		}
-		if want := []int{10 * want, 4 * want, want}; !slices.Equal(epochs, want) {
-			t.Errorf("epochs %d: got %v, want %v", stated, epochs, want)
 		}
 	}
 }
@@ -495,30 +441,3 @@ func TestScatter(t *testing.T) {
 type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errors.New("full") }
-
-// The points are the test groups, and the mean squared error is theirs.
-func TestPoints(t *testing.T) {
-	hw := desk()
-	data, _ := synthetic(hw, cpuLaw(hw), 100, 200, 60, .03, 1)
-	_, report := fit(t, data, hw, small())
-	var actual []unit.Millis
-	for _, g := range data.Compute.Samples {
-		if g.Split == dataset.Test {
-			actual = append(actual, g.Forward+g.Backward)
-		}
-	}
-	if len(report.Points) != len(actual) {
-		t.Fatalf("got %d points, want %d", len(report.Points), len(actual))
-	}
-	mse, mean := 0., 0.
-	for i, p := range report.Points {
-		if p.Actual != actual[i] {
-			t.Errorf("point %d: got %v, want %v", i, p.Actual, actual[i])
-		}
-		mse += math.Pow(float64(p.Predicted-p.Actual), 2) / float64(len(actual))
-		mean += 100 * math.Abs(float64(p.Predicted/p.Actual-1)) / float64(len(actual))
-	}
-	if math.Abs(report.Compute.MSE/mse-1) > 1e-9 || math.Abs(report.Compute.All.Mean/mean-1) > 1e-9 {
-		t.Errorf("got MSE %v and mean %v, want the points' %v and %v", report.Compute.MSE, report.Compute.All.Mean, mse, mean)
-	}
-}

@@ -195,26 +195,6 @@ func TestSimulatedPlansMeasureTheirPrice(t *testing.T) {
 	})
 }
 
-// A plan that was made for hidden exchanges is compared in full: nothing hides them here.
-func TestHiddenExchangesCountInFull(t *testing.T) {
-	p, shards := drawPlan(rand.New(rand.NewPCG(3, 1)), profile(t))
-	exposed, err := simulate.NewPricer(p).Hiding(plan.Hidden{Forward: 1, Backward: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	predicted, err := exposed.Price(shards)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := verify.Plan(context.Background(), p, shards, predicted, newBackend(t), verify.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if predicted.Cost >= got.Measured || math.Abs(float64(got.Predicted/got.Measured)-1) > 1e-9 {
-		t.Errorf("got %v predicted and %v measured, want both equal and above the exposed cost %v", got.Predicted, got.Measured, predicted.Cost)
-	}
-}
-
 // twoByTwo is a problem of two operations and a plan with an empty device.
 func twoByTwo(t testing.TB) (*problem.Problem, [][]problem.Shard) {
 	t.Helper()
@@ -300,39 +280,6 @@ func TestPlanByHand(t *testing.T) {
 	}
 	if got.Provenance != m.Provenance() {
 		t.Errorf("got provenance %+v, want the backend's", got.Provenance)
-	}
-}
-
-func TestRepeatsTakeMedians(t *testing.T) {
-	p, _ := twoByTwo(t)
-	p.Tables, p.Topology.Devices = p.Tables[:1], 1
-	shards := [][]problem.Shard{{p.Whole(0)}}
-	for _, c := range []struct {
-		forwards     []unit.Millis
-		median, cost unit.Millis
-		spread       unit.Millis
-	}{
-		{[]unit.Millis{4, 9, 1}, 4, 4.5, 8},
-		{[]unit.Millis{4, 9, 1, 6}, 5, 5.5, 8},
-	} {
-		m := newBackend(t)
-		n := 0
-		m.onCompute = func(_ *dataset.Group, timing *collect.Timing) error {
-			*timing = collect.Timing{Forward: c.forwards[n], Backward: .5}
-			n++
-			return nil
-		}
-		got, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, m, verify.Options{Repeats: len(c.forwards)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.Devices[0].Measured.Forward != c.median || got.Measured != c.cost || got.Spread != c.spread || len(got.Costs) != n {
-			t.Errorf("forwards %v: got forward %v, cost %v of %v, spread %v, want %v, %v, %v", c.forwards, got.Devices[0].Measured.Forward, got.Measured, got.Costs, got.Spread, c.median, c.cost, c.spread)
-		}
-		// One device exchanges with no other, and no backend is asked.
-		if !got.CommMeasured || len(m.comms) != 0 {
-			t.Errorf("one device: got comm measured %v, %d exchanges, want true, 0", got.CommMeasured, len(m.comms))
-		}
 	}
 }
 
@@ -431,22 +378,5 @@ func TestCancel(t *testing.T) {
 		if errors.As(err, &device) {
 			t.Errorf("cancelled after %d requests: got %v, want no DeviceError", after, err)
 		}
-	}
-}
-
-func TestOtherErrors(t *testing.T) {
-	p, shards := twoByTwo(t)
-	dead := newBackend(t)
-	dead.onComm = func(*dataset.Exchange, *collect.CommTiming) error { return errors.New("rank 2 died") }
-	if _, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, dead, verify.Options{}); err == nil || err.Error() != "the all-to-all of 3 devices, dim sums [104 48 0]: rank 2 died" {
-		t.Errorf("got error %v", err)
-	}
-	rows := p.Whole(0)
-	rows.Rows.End = 10
-	shards[0] = []problem.Shard{rows}
-	m := newBackend(t)
-	_, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, m, verify.Options{})
-	if want := `device 0: table "a": rows 0 to 10 of 1000: backends run column slices of all rows only`; err == nil || !strings.Contains(err.Error(), want) || len(m.computes) > 0 {
-		t.Errorf("got error %v after %d groups, want %s", err, len(m.computes), want)
 	}
 }

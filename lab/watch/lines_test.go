@@ -2,7 +2,6 @@ package watch_test
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -11,15 +10,6 @@ import (
 )
 
 const good = `{"step":7,"device":1,"forward_ms":1.5,"backward_ms":2,"wait_ms":0.25,"time":100.5}`
-
-// TestLine wants each key in its field.
-func TestLine(t *testing.T) {
-	got, err := watch.NewLines(strings.NewReader(good), 2).Next()
-	want := watch.Line{Step: 7, Device: 1, Forward: 1.5, Backward: 2, Wait: 0.25, Time: 100.5}
-	if err != nil || got != want {
-		t.Errorf("got %+v, %v, want %+v", got, err, want)
-	}
-}
 
 // TestFaults wants what is wrong with a line, and the line after it.
 func TestFaults(t *testing.T) {
@@ -60,32 +50,6 @@ func TestFaults(t *testing.T) {
 		if _, err := lines.Next(); !errors.Is(err, io.EOF) {
 			t.Errorf("%.100s: got %v, want the end", c.line, err)
 		}
-	}
-}
-
-// TestCutLine wants a last line without its end to be no ordinary fault.
-func TestCutLine(t *testing.T) {
-	lines := watch.NewLines(strings.NewReader(good+"\n"+good[:40]), 2)
-	if _, err := lines.Next(); err != nil {
-		t.Fatal(err)
-	}
-	_, err := lines.Next()
-	if fault := (*watch.Fault)(nil); !errors.As(err, &fault) || !fault.Cut || fault.Line != 2 {
-		t.Errorf("got %v, want a cut line 2", err)
-	}
-}
-
-// TestUnknownKeys wants unknown keys to be kept, each once.
-func TestUnknownKeys(t *testing.T) {
-	line := strings.Replace(good, `"wait_ms"`, `"wait":3,"host":"a","wait_ms"`, 1) + "\n"
-	lines := watch.NewLines(strings.NewReader(line+line), 2)
-	for range 2 {
-		if _, err := lines.Next(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := fmt.Sprint(lines.Unknown()); got != "[host wait]" {
-		t.Errorf("got %s, want [host wait]", got)
 	}
 }
 

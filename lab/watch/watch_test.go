@@ -293,25 +293,6 @@ func TestVanishes(t *testing.T) {
 	}
 }
 
-// TestArrivesWild wants the level of a device that comes late to be the median of its first
-// windows: the first one, three times the others, says nothing.
-func TestArrivesWild(t *testing.T) {
-	j := newJob(4)
-	lines := slices.DeleteFunc(j.steps(0, 16_000, func(step int64, device int) float64 {
-		if device == 2 && step < 4100 {
-			return 3
-		}
-		return 1
-	}), func(l watch.Line) bool { return l.Device == 2 && l.Step < 4000 })
-	events, s := watched(t, j, watch.Options{}, lines)
-	if got := brief(events); got != "vanished2 ready appeared2" || s.Outcome != watch.Steady {
-		t.Errorf("got %s and %s, want vanished2 ready appeared2 and steady", got, s.Outcome)
-	}
-	if other := s.Devices[1].Level; s.Devices[2].Level > 1.5*other {
-		t.Errorf("got level %v of the late device, want nearly %v", s.Devices[2].Level, other)
-	}
-}
-
 // TestIdle wants lines of a device without shards to be passed over.
 func TestIdle(t *testing.T) {
 	j := newJob(3)

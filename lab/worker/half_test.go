@@ -51,18 +51,6 @@ func TestFP16ByHand(t *testing.T) {
 	}
 }
 
-// TestBF16ByHand rounds to the nearest number of 8 significant bits.
-func TestBF16ByHand(t *testing.T) {
-	for _, c := range []struct{ number, want float32 }{
-		{1, 1}, {-3.140625, -3.140625}, {257, 256}, {259, 260}, {1 + 0x1p-8, 1}, {1 + 3*0x1p-8, 1 + 0x1p-6}, {0x1p-127, 0x1p-127},
-	} {
-		got := math.Float32frombits(fromBF16(toBF16(math.Float32bits(c.number))))
-		if math.Abs(float64(got-c.want)) > 1e-3*math.Abs(float64(c.want)) {
-			t.Errorf("%v: got %v, want %v", c.number, got, c.want)
-		}
-	}
-}
-
 // TestHalvesSurvive converts every finite number of 16 bits to fp32 and back.
 func TestHalvesSurvive(t *testing.T) {
 	for _, in := range []problem.Precision{problem.FP16, problem.BF16} {

@@ -115,13 +115,3 @@ func TestWaits(t *testing.T) {
 		}
 	}
 }
-
-func TestSleepUntil(t *testing.T) {
-	for _, ahead := range []time.Duration{-time.Second, 0, 5 * time.Microsecond, 3 * time.Millisecond} {
-		at := now() + ahead
-		sleepUntil(at)
-		if early := at - now(); early > 0 {
-			t.Errorf("%v ahead: woke %v early", ahead, early)
-		}
-	}
-}

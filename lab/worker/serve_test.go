@@ -464,29 +464,6 @@ func TestLookupFiles(t *testing.T) {
 	}
 }
 
-// TestCacheAnswer: init says what the flush does.
-func TestCacheAnswer(t *testing.T) {
-	for _, c := range []struct {
-		cache unit.Bytes
-		asked int64
-		want  string
-	}{
-		{8 * unit.MiB, 0, "flushed 32MiB"},
-		{480 * unit.MiB, 0, "flushed 256MiB of a 480MiB cache"},
-		{480 * unit.MiB, 1 << 10, "flushed 1KiB of a 480MiB cache"},
-		{8 * unit.MiB, 40 << 20, "flushed 40MiB"},
-	} {
-		opt := small()
-		opt.Memory = 256 * unit.MiB
-		s := newServer(t.Context(), opt)
-		s.machine.cache = c.cache
-		r, err := s.init(&protocol.Request{Batch: 1, Repeats: 1, Cache: "cold", FlushBytes: c.asked})
-		if err != nil || r.Cache != c.want {
-			t.Errorf("%v cache, %d asked: got %q, %v, want %q", c.cache, c.asked, r.Cache, err, c.want)
-		}
-	}
-}
-
 func TestMemoryIsShared(t *testing.T) {
 	opt := small()
 	opt.Memory = 8*unit.MiB + 1024
@@ -568,22 +545,6 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-func TestMiddle(t *testing.T) {
-	for _, c := range []struct {
-		times          []float64
-		median, spread float64
-	}{
-		{[]float64{3}, 3, 0},
-		{[]float64{4, 2}, 3, 1},
-		{[]float64{9, 1, 2}, 2, 4},
-		{[]float64{5, 1, 4, 2, 3}, 3, 2},
-	} {
-		if median, spread := middle(append([]float64(nil), c.times...)); median != c.median || spread != c.spread {
-			t.Errorf("%v: got %v, %v, want %v, %v", c.times, median, spread, c.median, c.spread)
-		}
-	}
-}
-
 // TestCancel: the worker ends soon after its context, also amid measuring and
 // amid an all-to-all.
 func TestCancel(t *testing.T) {
@@ -633,12 +594,6 @@ type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-func TestServePassesErrorsOn(t *testing.T) {
-	if err := Serve(t.Context(), strings.NewReader(initWarm), brokenPipe{}, small()); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("got %v, want a closed pipe", err)
-	}
-}
-
 // FuzzServe: whatever comes, each line that is not blank has one response.
 func FuzzServe(f *testing.F) {
 	requests, err := os.ReadFile("testdata/requests.jsonl")
@@ -681,33 +636,6 @@ func FuzzServe(f *testing.F) {
 			t.Fatalf("got %d responses to %d lines", got, want)
 		}
 	})
-}
-
-// TestPage holds the session of docs/MEASURING.md against the worker.
-func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/MEASURING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var requests, want []string
-	for line := range strings.Lines(string(page)) {
-		if request, ok := strings.CutPrefix(strings.TrimSpace(line), "> "); ok {
-			requests = append(requests, request)
-		} else if response, ok := strings.CutPrefix(strings.TrimSpace(line), "< "); ok {
-			want = append(want, response)
-		}
-	}
-	if len(requests) < 7 || len(want) != len(requests) {
-		t.Fatalf("the page has %d requests and %d responses", len(requests), len(want))
-	}
-	opt := Options{Threads: 2, Memory: 256 * unit.MiB}
-	var out bytes.Buffer
-	if err := Serve(t.Context(), strings.NewReader(strings.Join(requests, "\n")), &out, opt); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(mask(strings.Join(want, "\n")), mask(strings.TrimSpace(out.String()))); diff != "" {
-		t.Errorf("responses (-page +worker):\n%s", diff)
-	}
 }
 
 // TestColdRuns: the caches are flushed before each warm-up and repeat, and never

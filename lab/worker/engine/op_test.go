@@ -85,17 +85,6 @@ func TestNewOpErrors(t *testing.T) {
 	}
 }
 
-func TestNoShards(t *testing.T) {
-	op, err := NewOp(nil, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	op.Forward()
-	op.Backward()
-	op.Close()
-	op.Close()
-}
-
 func TestArena(t *testing.T) {
 	a := NewArena(1000)
 	x := a.Floats(3)
@@ -179,32 +168,4 @@ func TestCeilings(t *testing.T) {
 			t.Errorf("%s: got %v, want a number above 0", name, v)
 		}
 	}
-}
-
-// A mate that ends its phase before the starter looks who is asleep is woken for
-// nothing, and must not take that for a phase.
-func TestTeamWokenForNothing(t *testing.T) {
-	team := newTeam(2)
-	m := &team.mates[0]
-	falls := func() {
-		for start := time.Now(); !m.asleep.Load(); time.Sleep(100 * time.Microsecond) {
-			if time.Since(start) > time.Minute {
-				t.Fatal("the mate does not fall asleep")
-			}
-		}
-	}
-	var ran atomic.Int32
-	for range 20 {
-		falls()
-		if m.asleep.CompareAndSwap(true, false) {
-			m.wake <- struct{}{} // as a late starter does
-		}
-		falls()
-		ran.Store(0)
-		team.run(func(thread int) { ran.Add(int32(thread)) })
-		if got := ran.Load(); got != 1 {
-			t.Fatalf("the mate ran the phase %d times, want once", got)
-		}
-	}
-	team.close()
 }
