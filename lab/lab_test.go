@@ -79,11 +79,6 @@ func TestSimulate(t *testing.T) {
 	if again.Manifest.ID != m.Manifest.ID || !reflect.DeepEqual(again, m) {
 		t.Errorf("same seed, 8 workers: got model %s, want %s", again.Manifest.ID, m.Manifest.ID)
 	}
-	opt.Seed = 5
-	if other := simulate(t, opt); reflect.DeepEqual(other.Tensors[2], m.Tensors[2]) || other.Manifest.ID == m.Manifest.ID {
-		t.Error("another seed makes the same model")
-	}
-
 	folder := t.TempDir()
 	if err := m.Write(folder + "/model"); err != nil {
 		t.Errorf("the model cannot be written: %v", err)
@@ -91,9 +86,6 @@ func TestSimulate(t *testing.T) {
 }
 
 func TestLearningCurve(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
 	opt := small()
 	sizes := []int{50, 200}
 	points, err := lab.LearningCurve(context.Background(), profile(t, "rtx2080ti"), sizes, opt)
@@ -113,10 +105,6 @@ func TestLearningCurve(t *testing.T) {
 		if !(p.Compute.Mean > 0) || i > 0 && p.Compute == points[i-1].Compute {
 			t.Errorf("point %d: got errors %+v, want some of its own", i, p.Compute)
 		}
-	}
-	// The largest size is the model that Simulate makes.
-	if card := simulate(t, opt).Manifest.Card; points[1].Compute != card.Compute || points[1].Large != card.Large {
-		t.Errorf("all samples: got errors %+v and %+v, want those of Simulate, %+v and %+v", points[1].Compute, points[1].Large, card.Compute, card.Large)
 	}
 }
 

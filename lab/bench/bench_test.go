@@ -25,6 +25,7 @@ func TestRunComparesMethods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tasks = tasks[2:4]
 	methods := search.Untrained()
 	told := 0
 	records, err := Run(context.Background(), tasks, Options{Workers: 2, Certificate: true, OnRecord: func(_ Record, done, of int) error {

@@ -29,7 +29,7 @@ func TestWorkersDoNotChangeTimes(t *testing.T) {
 	var computes []*dataset.Compute
 	var comms []*dataset.Comm
 	for _, workers := range []int{1, 8} {
-		compute, comm := design.Compute(4, 60, 700, 1, 30), design.Comm(4, 300, hw)
+		compute, comm := design.Compute(4, 60, 600, 1, 10), design.Comm(4, 60, hw)
 		if err := collect.SimulateCompute(context.Background(), compute, hw, collect.Options{Workers: workers}); err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestWorkersDoNotChangeTimes(t *testing.T) {
 // The times are those of the simulated device for the same operators, one by one.
 func TestComputeTimesAreTheDevices(t *testing.T) {
 	hw := profile(t, "v100-16")
-	set := design.Compute(9, 80, 300, 1, design.MaxShards)
+	set := design.Compute(9, 80, 60, 1, design.MaxShards)
 	if err := collect.SimulateCompute(context.Background(), set, hw, collect.Options{}); err != nil {
 		t.Fatal(err)
 	}

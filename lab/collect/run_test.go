@@ -163,7 +163,7 @@ func TestKilled(t *testing.T) {
 		}
 		return cmd
 	}
-	const kills = 8
+	const kills = 4
 	for range kills {
 		before, more := lines(), 1+draw.IntN(14)
 		// However late the kill comes, the worker has not measured much more by then. The

@@ -461,7 +461,7 @@ func TestPaper(t *testing.T) {
 
 // The lookups of every table in the draws can be made up with the asked statistics.
 func TestCPULookupsCanBeMade(t *testing.T) {
-	set, err := design.CPU().Compute(5, 200, 600)
+	set, err := design.CPU().Compute(5, 60, 150)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,14 +35,7 @@ type computeTraining struct {
 // fitCompute trains the compute nets on the dataset's training groups and keeps
 // the weights that are best on its validation groups.
 func fitCompute(ctx context.Context, set *dataset.Compute, hw hardware.Profile, opt Options) (*computeTraining, error) {
-	fitting, err := prepare(set, hw, dataset.Train, opt.Workers)
-	if err != nil {
-		return nil, err
-	}
-	checking, err := prepare(set, hw, dataset.Validation, opt.Workers)
-	if err != nil {
-		return nil, err
-	}
+	fitting, checking := prepare(set, hw, dataset.Train, opt.Workers), prepare(set, hw, dataset.Validation, opt.Workers)
 	how := computeRecipe(set, len(fitting.times), opt)
 	t := &computeTraining{launch: fitting.launch(), epochs: how.epochs}
 	if how.robust {
@@ -56,6 +49,7 @@ func fitCompute(ctx context.Context, set *dataset.Compute, hw hardware.Profile, 
 	checking.standardise(t.mean, t.deviation)
 	t.nets = make([]*nn.SetNet, opt.Ensemble)
 	for member := range t.nets {
+		var err error
 		t.nets[member], err = nn.NewSetNet(nn.SetConfig{
 			In: feature.Width, Hidden: opt.Hidden, Embed: opt.Embed, Scalars: feature.ScalarCount, Head: opt.Head, Out: 2,
 			Fixed: []float32{float32(t.launch[0]), float32(t.launch[1])},
@@ -253,9 +247,6 @@ func relativeHuber(times [][2]float32, chosen []int, out, dout []float32, batch 
 // validate returns the mean relative error of forward and backward together.
 func validate(net *nn.SetNet, checking *prepared) float64 {
 	n := checking.sets.Len()
-	if n == 0 {
-		return 0
-	}
 	var ws nn.SetWorkspace
 	out := make([]float32, 0, 2*256)
 	sum := 0.0
@@ -277,7 +268,7 @@ type prepared struct {
 	times [][2]float32
 }
 
-func prepare(set *dataset.Compute, hw hardware.Profile, split dataset.Split, workers int) (*prepared, error) {
+func prepare(set *dataset.Compute, hw hardware.Profile, split dataset.Split, workers int) *prepared {
 	groups := usable(set, split)
 	p := &prepared{sets: nn.Sets{Offsets: []int32{0}}}
 	rows := 0
@@ -285,9 +276,6 @@ func prepare(set *dataset.Compute, hw hardware.Profile, split dataset.Split, wor
 		rows += len(g.Members)
 		p.sets.Offsets = append(p.sets.Offsets, int32(rows))
 		p.times = append(p.times, [2]float32{float32(g.Forward), float32(g.Backward)})
-	}
-	if len(groups) == 0 {
-		return nil, noGroups(set, split)
 	}
 	p.sets.X = make([]float32, rows*feature.Width)
 	p.sets.Scale = make([]float32, rows)
@@ -308,7 +296,7 @@ func prepare(set *dataset.Compute, hw hardware.Profile, split dataset.Split, wor
 		rates := feature.NewRates(&hw, g.Operation)
 		sums.Scalars((*[feature.ScalarCount]float32)(p.sets.Scalars[i*feature.ScalarCount:]), &rates, lanes, &feature.Part{})
 	})
-	return p, nil
+	return p
 }
 
 // usable returns the groups of a split that are not quarantined.

@@ -30,7 +30,7 @@ const MinCurveSamples = 10
 // the sizes.
 func LearningCurve(ctx context.Context, data Data, profile hardware.Profile, sizes []int, opt Options) ([]CurvePoint, error) {
 	opt = opt.withDefaults()
-	if err := data.check(profile, opt.MixedSources); err != nil {
+	if err := data.check(profile, opt.MixedSources, dataset.Train, dataset.Validation, dataset.Test); err != nil {
 		return nil, err
 	}
 	all := len(data.Compute.Usable())

@@ -110,16 +110,14 @@ func Judge(m *modelfile.Model, data Data, workers int) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := data.check(model.Hardware(), true); err != nil {
+	if err := data.check(model.Hardware(), true, dataset.Test); err != nil {
 		return nil, err
 	}
 	r := &Report{Source: string(data.Compute.Provenance.Source)}
 	if s := string(data.Comm.Provenance.Source); s != r.Source {
 		r.CommSource = s
 	}
-	if r.Compute, r.Points = judgeCompute(model, data.Compute, workers); r.Compute.All.Samples == 0 {
-		return nil, noGroups(data.Compute, dataset.Test)
-	}
+	r.Compute, r.Points = judgeCompute(model, data.Compute, workers)
 	if data.Large != nil {
 		r.Large, _ = judgeCompute(model, data.Large, workers)
 	}
@@ -292,7 +290,7 @@ func judgeComm(model *cost.Model, set *dataset.Comm) (CommReport, error) {
 	if err != nil {
 		return CommReport{}, err
 	}
-	var errors []float64
+	var errs []float64
 	parts := map[[2]string][]float64{}
 	for i := range all {
 		x := &all[i]
@@ -307,7 +305,7 @@ func judgeComm(model *cost.Model, set *dataset.Comm) (CommReport, error) {
 				e += relative(forward+pack, unit.Millis(f)) / 2 / float64(len(x.forward))
 			}
 		}
-		errors = append(errors, e)
+		errs = append(errs, e)
 		hosts := (x.cluster.Devices + x.cluster.PerHost - 1) / x.cluster.PerHost
 		for _, p := range [][2]string{
 			{"devices", interval(x.cluster.Devices, 2, 8, 32, 128, 1024)},
@@ -316,7 +314,7 @@ func judgeComm(model *cost.Model, set *dataset.Comm) (CommReport, error) {
 			parts[p] = append(parts[p], e)
 		}
 	}
-	return CommReport{All: summarise(errors), Parts: sorted(parts)}, nil
+	return CommReport{All: summarise(errs), Parts: sorted(parts)}, nil
 }
 
 // sorted returns the parts ordered by By, then by Name.

@@ -31,47 +31,6 @@ func fit(t testing.TB, data train.Data, hw hardware.Profile, opt train.Options) 
 	return m, report
 }
 
-// Data of a device that follows no known formula, with noise of 3 %, gives a model
-// that is closer to the noiseless law than the data is.
-func TestMeasuredData(t *testing.T) {
-	hw := desk()
-	data, truth := synthetic(hw, warpedLaw(hw), 600, 1000, 300, .03, 1)
-	m, report := fit(t, data, hw, train.Options{Seed: 1, Epochs: 40})
-	exact, err := train.Judge(m, truth, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("against the data %+v, against the law %+v; exchanges %+v and %+v", report.Compute.All, exact.Compute.All, report.Comm.All, exact.Comm.All)
-	if got := exact.Compute.All; !(got.Mean < 4.2) || !(got.P95 < 12) {
-		t.Errorf("groups against the law: got %+v, want a mean below 4.2 %% and a p95 below 12 %%", got)
-	}
-	if got := exact.Comm.All; !(got.Mean < 1.5) {
-		t.Errorf("exchanges against the law: got %+v, want a mean below 1.5 %%", got)
-	}
-	if got := report.Compute.All; !(got.Mean > exact.Compute.All.Mean) {
-		t.Errorf("got errors %+v against noisy times, want more than %+v against the law", got, exact.Compute.All)
-	}
-	if !(exact.Compute.KendallTau > .97) {
-		t.Errorf("got tau %v, want above .97", exact.Compute.KendallTau)
-	}
-	// The sum of two times varies less than each of them; a difference of two
-	// measurements varies more than one.
-	noise := report.Compute.Noise
-	if noise.Repeats != 20 || noise.Mean < 1 || noise.Mean > 5 {
-		t.Errorf("got noise %+v, want 20 repeats that differ by some percent", noise)
-	}
-	card := m.Manifest.Card
-	if card.KendallTau != report.Compute.KendallTau || card.Repeated != (modelfile.Errors{Samples: noise.Repeats, Mean: noise.Mean, P95: noise.P95}) {
-		t.Errorf("got card %+v, want the report's tau and noise", card)
-	}
-	if l := m.Manifest.Compute; !(l.LaunchForwardMS > .002 && l.LaunchForwardMS < .008) || !(l.LaunchBackwardMS > .05 && l.LaunchBackwardMS < .15) {
-		t.Errorf("got fixed costs of %v and %v ms, want about .005 and .1", l.LaunchForwardMS, l.LaunchBackwardMS)
-	}
-	if report.Compute.Spread != nil {
-		t.Errorf("got a spread %+v of a single net", report.Compute.Spread)
-	}
-}
-
 // A model states its device, and how the times were measured.
 func TestManifestOfMeasuredData(t *testing.T) {
 	hw := desk()

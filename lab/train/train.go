@@ -116,9 +116,9 @@ type Data struct {
 	Comm  *dataset.Comm
 }
 
-// check returns an error if the data is of another profile, or has two sources
-// although mixed is false.
-func (d Data) check(profile hardware.Profile, mixed bool) error {
+// check returns an error if the data is of another profile, has two sources
+// although mixed is false, or one of the splits is empty.
+func (d Data) check(profile hardware.Profile, mixed bool, splits ...dataset.Split) error {
 	switch {
 	case d.Compute == nil:
 		return errors.New("training data: there are no groups of fused lookups, and a model needs them")
@@ -143,7 +143,7 @@ func (d Data) check(profile hardware.Profile, mixed bool) error {
 			return fmt.Errorf("training data: %q and %q times cannot train one model: take all from one source, or allow mixed sources", all[0].Source, p.Source)
 		}
 	}
-	return nil
+	return d.populated(splits)
 }
 
 // checkDevice returns an error unless the times are of the model's device.
@@ -157,13 +157,18 @@ func checkDevice(p dataset.Provenance, profile hardware.Profile) error {
 	return nil
 }
 
-// noGroups and noExchanges return the error of a split without usable samples.
-func noGroups(set *dataset.Compute, split dataset.Split) error {
-	return emptySplit("groups", "--samples", split, len(set.Samples), len(set.Usable()))
-}
-
-func noExchanges(set *dataset.Comm, split dataset.Split) error {
-	return emptySplit("all-to-alls", "--comm-samples", split, len(set.Samples), len(set.Usable()))
+// populated returns an error unless each of the splits has usable groups and all-to-alls.
+func (d Data) populated(splits []dataset.Split) error {
+	groups, exchanges := d.Compute.Usable(), d.Comm.Usable()
+	for _, split := range splits {
+		if !slices.ContainsFunc(groups, func(g dataset.Group) bool { return g.Split == split }) {
+			return emptySplit("groups", "--samples", split, len(d.Compute.Samples), len(groups))
+		}
+		if !slices.ContainsFunc(exchanges, func(e dataset.Exchange) bool { return e.Split == split }) {
+			return emptySplit("all-to-alls", "--comm-samples", split, len(d.Comm.Samples), len(exchanges))
+		}
+	}
+	return nil
 }
 
 func emptySplit(what, flag string, split dataset.Split, all, usable int) error {
@@ -194,7 +199,7 @@ func ProfileOf(p dataset.Provenance) (hardware.Profile, error) {
 // stated in the model. Quarantined samples are left out.
 func Fit(ctx context.Context, data Data, profile hardware.Profile, opt Options) (*modelfile.Model, *Report, error) {
 	opt = opt.withDefaults()
-	if err := data.check(profile, opt.MixedSources); err != nil {
+	if err := data.check(profile, opt.MixedSources, dataset.Train, dataset.Validation, dataset.Test); err != nil {
 		return nil, nil, err
 	}
 	if opt.Ensemble > cost.MaxMembers {

@@ -17,7 +17,6 @@ import (
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/lab/train"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 func profile(t testing.TB, name string) hardware.Profile {
@@ -237,53 +236,6 @@ func TestCommConstantsAreRecovered(t *testing.T) {
 	}
 	if report.Comm.All.Samples != 50 || !(report.Comm.All.Mean < 1.5) {
 		t.Errorf("got errors %+v, want 50 samples and a mean below 1.5 %%", report.Comm.All)
-	}
-}
-
-// On a device whose collectives do not follow the closed form, the residual net
-// removes most of the remaining error.
-func TestResidualMendsADistortedDevice(t *testing.T) {
-	hw := profile(t, "a100-80")
-	data := simulated(t, hw, 20, 900)
-	for i := range data.Comm.Samples {
-		e := &data.Comm.Samples[i]
-		sum := 0
-		for _, d := range e.DimSums {
-			sum += d
-		}
-		n := float64(e.Devices)
-		most := float64(slices.Max(e.DimSums))
-		bytes := 4 * float64(e.Batch) * max((n-1)/n*most, (float64(sum)-float64(slices.Min(e.DimSums)))/n)
-		unpack := 2 * float64(e.Batch) / n * float64(sum) * 4 / (hw.HBMGBps * hw.HBMEfficiency * 1e6)
-		for r := range e.Backward {
-			// Messages of some MB are up to 40 % slower, as if a library switched from one
-			// protocol to another too late.
-			slower := .4 * math.Exp(-math.Pow(math.Log(bytes/8e6)/2.5, 2))
-			extra := (e.Backward[r] - unit.Millis(unpack)) * unit.Millis(slower)
-			e.Backward[r] += extra
-			e.Forward[r] += extra
-		}
-	}
-	m, report, err := train.Fit(context.Background(), data, hw, train.Options{Epochs: 2, Hidden: 16, Embed: 8, Head: 8, Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, tensor := range m.Tensors {
-		if strings.HasPrefix(tensor.Name, "comm.residual") {
-			m.Tensors[i].Data = make([]float32, len(tensor.Data))
-		}
-	}
-	constants, err := train.Judge(m, data, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	alone, mended := constants.Comm.All.Mean, report.Comm.All.Mean
-	t.Logf("mean error of the constants alone %.2f %%, with the residual net %.2f %%", alone, mended)
-	if !(alone > 4) {
-		t.Errorf("constants alone: got %.2f %%, want more than 4 %%: the device is distorted by up to 40 %%", alone)
-	}
-	if !(mended < .45*alone) {
-		t.Errorf("with the residual net: got %.2f %%, want below 0.45 of the constants' %.2f %%", mended, alone)
 	}
 }
 
