@@ -1,8 +1,8 @@
 """2D parallelism: plans of sharding groups, and a training by them of four processes.
 
-The losses of each step must be those of one
-process that simulates the groups and their averages, and so must weights and optimizer
-states. DMPCollection itself is TorchRec's, without its check for GPUs.
+The losses of each step must be those of the
+model whole, and so must the weights. DMPCollection itself is TorchRec's, without its check for
+GPUs.
 """
 
 from __future__ import annotations
@@ -48,10 +48,8 @@ Json = dict[str, Any]
 LOSS = 2e-6
 """Losses may differ by this share: sums are taken in another order, in float32."""
 
-TENSORS = {"sgd": 2e-6, "adagrad": 2e-3}
-"""By so much, as a share of the largest value of a tensor, may weights and states differ after
-8 steps. Adagrad divides by the root of a sum of squares, which is nearly nothing at first, and
-so makes small differences larger."""
+TENSORS = 2e-6
+"""By so much, as a share of the largest value of a tensor, may weights differ."""
 
 
 # Plans without a training.
@@ -345,52 +343,36 @@ def of_kinds(turn: int, fourth: str) -> Json:
 def trained(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]:
     folder = tmp_path_factory.mktemp("twod")
     checkpoint = str(folder / "checkpoint")
-    adagrad: Json = {"optimizer": "adagrad", "size": 2, "every": 2}
+    goes_on: Json = {"optimizer": "adagrad", "resume": checkpoint}
     rows, hosts = "row_wise", "table_row_wise"
     cases: list[Json] = [
-        {**adagrad, "name": "neighbours", "every": 3, "planner": of_kinds(0, rows)},
+        {"name": "neighbours", "size": 2, "planner": of_kinds(0, rows)},
         {
             "name": "between hosts",
-            "optimizer": "sgd",
             "size": 2,
-            "every": 1,
             "inter_host": True,
             "planner": {**of_kinds(1, hosts), "keep": str(folder)},
             "file": str(folder / "plan.json"),
         },
-        {**adagrad, "name": "save", "planner": of_kinds(0, rows), "save": checkpoint},
-        {**adagrad, "name": "another plan", "planner": of_kinds(2, rows), "resume": checkpoint},
-        {
-            **{"name": "no groups", "optimizer": "adagrad", "resume": checkpoint},
-            "planner": of_kinds(3, hosts),
-        },
+        {"name": "save", "optimizer": "adagrad", "size": 2, "planner": of_kinds(0, rows)}
+        | {"save": checkpoint},
+        {**goes_on, "name": "another plan", "size": 2, "planner": of_kinds(2, rows)},
+        {**goes_on, "name": "no groups", "plan": "neuroshard", "planner": of_kinds(3, hosts)},
     ]
     return ranks.trained(twod.run, cases, ranks.recipe())
 
 
-@pytest.mark.parametrize(
-    ("name", "optimizer", "inter_host"),
-    [("neighbours", "adagrad", False), ("between hosts", "sgd", True)],
-)
-def test_groups_train_as_simulated(
-    trained: list[Json], name: str, optimizer: str, inter_host: bool
-) -> None:
-    """Losses, and the weights and optimizer states of each group."""
+@pytest.mark.parametrize(("name", "inter_host"), [("neighbours", False), ("between hosts", True)])
+def test_groups_train_as_the_whole_model(trained: list[Json], name: str, inter_host: bool) -> None:
     results = [of[name] for of in trained]
     want = {"row_wise", "column_wise", "table_wise", "data_parallel"}
     assert set(results[0]["kinds"]) == want | ({"table_row_wise"} if inter_host else set())
     for result in results:
         assert result["losses"] == pytest.approx(results[0]["reference"], rel=LOSS)
-        assert result["size"] == 2
+        assert result["apart"] == 0
+        assert result["options"]["sharding_group_size"] == 2
         assert result["options"]["node_group_size"] == (2 if inter_host else 1)
-    assert results[0]["off"] < TENSORS[optimizer]
-    assert results[0]["states"] == (26 if optimizer == "adagrad" else 0)
-
-
-def test_replicas_are_equal_after_a_sync_only(trained: list[Json]) -> None:
-    assert trained[0]["between hosts"]["apart"] == 0  # averaged in the last step
-    assert trained[0]["neighbours"]["apart"] > 0.01  # two steps ago
-    assert trained[0]["neighbours"]["reference apart"] > 0.01
+    assert results[0]["off"] < TENSORS
 
 
 def test_a_checkpoint_goes_on_under_another_plan(trained: list[Json]) -> None:
@@ -398,11 +380,11 @@ def test_a_checkpoint_goes_on_under_another_plan(trained: list[Json]) -> None:
     for of in trained:
         assert of["save"]["apart"] == 0
         assert of["another plan"]["plan"] != of["save"]["plan"]
-        assert (of["another plan"]["off"], of["another plan"]["same"]) == (0, True)
+        assert of["another plan"]["off"] == 0
         assert of["another plan"]["after"] == pytest.approx(of["save"]["after"], rel=LOSS)
 
 
 def test_a_checkpoint_is_read_without_groups(trained: list[Json]) -> None:
     """Weights and optimizer states are what was stored, to the bit."""
     for of in trained:
-        assert (of["no groups"]["off"], of["no groups"]["same"]) == (0, True)
+        assert of["no groups"]["off"] == 0

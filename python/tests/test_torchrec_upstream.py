@@ -148,8 +148,8 @@ class Recorder:
         parallel.DistributedModelParallel.__init__ = init
 
     def _look(self, sharded: Any) -> None:
-        _, weights = ranks.shards_of(sharded)
-        self.start = {k: v.clone() for k, v in weights.items()}
+        weights = {k: v for k, v in ranks.whole(sharded).items() if " " not in k}
+        self.start = weights
         for path, tables in sharded.plan.plan.items():
             for name, sharding in tables.items():
                 end = f".{name}.weight"

@@ -14,10 +14,6 @@ import torch.distributed.checkpoint as dcp
 import torchrec_ranks as ranks
 from torch import nn
 from torch.distributed._shard.api import load_with_process_group
-from torchrec.distributed.model_parallel import DistributedModelParallel
-from torchrec.optim import RowWiseAdagrad
-from torchrec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
-from torchrec.optim.optimizers import in_backward_optimizer_filter
 
 HALF = 3
 """The steps before a checkpoint, and the steps after it."""
@@ -25,31 +21,9 @@ HALF = 3
 Recipe = dict[str, Any]
 
 
-def build(case: dict[str, Any], seed: int) -> tuple[nn.Module, Any]:
-    """Returns the model under the case's plan, and the optimizer of what is not fused."""
-    name = case["optimizer"]
-    sharders = ranks.sharders_of(name)
-    torch.manual_seed(seed)
-    model = ranks.Model()
-    start = dict(model.state_dict())
-    plan = ranks.plan_of(case, model, sharders)
-    sharded = DistributedModelParallel(model, device=ranks.CPU, plan=plan, sharders=sharders)
-    if "resume" not in case:  # else the weights stay as they were drawn, on each rank
-        sharded.load_state_dict(start)
-    parameters = dict(in_backward_optimizer_filter(sharded.named_parameters()))
-    if name != "rowwise_adagrad":
-        return sharded, KeyedOptimizerWrapper(parameters, lambda p: ranks.optimizer_of(name, p))
-    tables = {k: v for k, v in parameters.items() if ".embedding_bags." in k}
-    others = {k: v for k, v in parameters.items() if k not in tables}
-    parts = [KeyedOptimizerWrapper(others, lambda p: ranks.optimizer_of("adagrad", p))]
-    if tables:
-        parts += [KeyedOptimizerWrapper(tables, lambda p: RowWiseAdagrad(p, lr=ranks.RATE))]
-    return sharded, CombinedOptimizer(parts)
-
-
 def save(case: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
     """Trains without interruption; in the middle the state is kept, in two ways."""
-    sharded, dense = build(case, seed=0)
+    sharded, dense = ranks.build(case, seed=0)
     before = ranks.steps(sharded, dense, 0, HALF)
     recipe["save"](sharded, dense, case["save"])
     kept = io.BytesIO()
@@ -80,7 +54,7 @@ def save(case: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
 
 def resume(case: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
     """Goes on where the checkpoint is."""
-    sharded, dense = build(case, seed=1 + dist.get_rank())
+    sharded, dense = ranks.build(case, seed=1 + dist.get_rank())
     try:
         recipe["resume"](sharded, dense, case["resume"])
     except (RuntimeError, ValueError, dcp.api.CheckpointException) as e:

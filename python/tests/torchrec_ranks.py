@@ -17,7 +17,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,8 @@ from torchrec.distributed import comm
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DistributedModelParallel
 from torchrec.distributed.types import ShardingEnv
-from torchrec.optim.keyed import KeyedOptimizerWrapper
+from torchrec.optim import RowWiseAdagrad
+from torchrec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
 from torchrec.optim.optimizers import in_backward_optimizer_filter
 
 from neuroshard_torchrec import (
@@ -191,38 +192,48 @@ def steps(sharded: nn.Module, dense: Any, first: int, last: int) -> list[float]:
     return losses
 
 
-def train(case: dict[str, Any], rank: int) -> dict[str, Any]:
+def build(
+    case: dict[str, Any], seed: int, shard: Callable[[nn.Module, list[Any]], Any] | None = None
+) -> tuple[Any, Any]:
+    """Returns the model under the case's plan, or as ``shard`` has sharded it, and the optimizer of
+    what is not fused. A model that is to resume keeps the weights that were drawn on each rank."""
     name = case.get("optimizer", "sgd")
     sharders = sharders_of(name)
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     model = Model()
-    start = {k: v.clone() for k, v in model.state_dict().items()}
+    start = dict(model.state_dict())
+    if shard is not None:
+        sharded = shard(model, sharders)
+    else:
+        plan = plan_of(case, model, sharders)
+        sharded = DistributedModelParallel(model, device=CPU, plan=plan, sharders=sharders)
+    if "resume" not in case:
+        sharded.load_state_dict(start)  # it takes entries out
+    parameters = dict(in_backward_optimizer_filter(sharded.named_parameters()))
+    tables = {k: v for k, v in parameters.items() if ".embedding_bags." in k}
+    if not case.get("dense_layer_only") and name != "rowwise_adagrad":
+        return sharded, KeyedOptimizerWrapper(parameters, lambda p: optimizer_of(name, p))
+    others = {k: v for k, v in parameters.items() if k not in tables}
+    parts = [KeyedOptimizerWrapper(others, lambda p: optimizer_of("adagrad", p))]
+    if tables and not case.get("dense_layer_only"):
+        parts += [KeyedOptimizerWrapper(tables, lambda p: RowWiseAdagrad(p, lr=RATE))]
+    return sharded, CombinedOptimizer(parts)
+
+
+def train(case: dict[str, Any]) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        plan = plan_of(case, model, sharders)
-    torch.manual_seed(17 + rank)  # what is not loaded would differ
-    sharded = DistributedModelParallel(model, device=CPU, plan=plan, sharders=sharders)
-    sharded.load_state_dict(dict(start))  # it takes entries out
-    dense = KeyedOptimizerWrapper(
-        dict(
-            sharded.module.dense.named_parameters()
-            if case.get("dense_layer_only")
-            else in_backward_optimizer_filter(sharded.named_parameters())
-        ),
-        lambda parameters: optimizer_of(name, parameters),
-    )
+        sharded, dense = build(case, seed=0)
     losses = steps(sharded, dense, 0, STEPS)
-    held, gathered = shards_of(sharded)
     weights, state = bytes_of(sharded)
     return {
         "losses": losses,
-        "plan": planned(plan),
-        "held": held,
+        "plan": planned(sharded.plan),
+        "held": held_by(sharded),
         "operators": operators_of(sharded),
         "weights_bytes": weights,
         "optimizer_bytes": state,
-        "final": gathered,
-        "untrained": [k for k, v in gathered.items() if torch.equal(v, start[k])],
+        "final": {k: v for k, v in whole(sharded).items() if " " not in k},
         "warned": [str(w.message) for w in caught if w.category is ReplicatedTablesWarning],
     }
 
@@ -251,64 +262,63 @@ def planned(plan: Any) -> dict[str, Any]:
     return out
 
 
-def managed(key: str) -> bool:
-    """Returns whether a key of a state_dict is part of a map from ids to rows."""
-    return "_managed_collision_modules." in key
+def pieces(value: Any) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
+    """Returns what this rank holds of a tensor: the first row and column of each shard, and
+    the shard."""
+    if hasattr(value, "to_local"):
+        local = value.to_local()
+        # A rank without a shard may state an offset all the same.
+        yield from zip(map(tuple, local.local_offsets()), local.local_shards(), strict=False)
+    elif hasattr(value, "local_shards"):
+        yield from ((tuple(s.metadata.shard_offsets), s.tensor) for s in value.local_shards())
+    else:
+        yield (0,) * value.dim(), value
 
 
-def shards_of(sharded: nn.Module) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-    """Returns the rectangles that this rank holds, and all tables put together."""
-    held: dict[str, Any] = {}
-    local: dict[str, Any] = {}
-    # Maps from ids to rows are sharded, too, in one dimension.
-    state = {k: v for k, v in sharded.state_dict().items() if not managed(k)}
-    for key, value in state.items():
-        name = key.replace(".embedding_bags.", ".").removesuffix(".weight")
-        if not hasattr(value, "local_shards"):
-            local[key] = [(None, value.detach().clone())]
-            if ".embedding_bags." in key:
-                held[name] = "whole"
-            continue
-        pieces = [
-            ([*s.metadata.shard_offsets], s.tensor.detach().clone()) for s in value.local_shards()
+def held_by(sharded: nn.Module) -> dict[str, Any]:
+    """Returns the rectangles of tables that this rank holds, "whole" of a replicated one."""
+    return {
+        key.replace(".embedding_bags.", ".").removesuffix(".weight"): [
+            [*offsets, *tensor.shape] for offsets, tensor in pieces(value)
         ]
-        held[name] = [[*o, *t.shape] for o, t in pieces]
-        local[key] = pieces
-    everywhere: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(everywhere, local)
-    whole: dict[str, torch.Tensor] = {}
-    for key, value in state.items():
-        if not hasattr(value, "local_shards"):
-            whole[key] = everywhere[0][key][0][1]
-            for r in everywhere:  # replicas are alike
-                assert torch.equal(r[key][0][1], whole[key]), key
-            continue
-        whole[key] = torch.full(tuple(value.size()), float("nan"))
-        for r in everywhere:
-            for (row, column), t in r[key]:
-                whole[key][row : row + t.shape[0], column : column + t.shape[1]] = t
-    return held, whole
+        if hasattr(value, "local_shards")
+        else "whole"
+        for key, value in sharded.state_dict().items()
+        if ".embedding_bags." in key
+    }
 
 
-def whole(sharded: nn.Module) -> dict[str, torch.Tensor]:
+def whole(sharded: Any) -> dict[str, torch.Tensor]:
     """Returns the weights of all tables and their optimizer state, collected from all
     ranks by what TorchRec says of its shards. Names of optimizer state have a space."""
-    _, weights = shards_of(sharded)
-    local: dict[str, Any] = {}
+    (found,) = whole_of(sharded, [list(range(dist.get_world_size()))])
+    return found
+
+
+def whole_of(sharded: Any, groups: list[list[int]]) -> list[dict[str, torch.Tensor]]:
+    """Returns the same of each sharding group, which holds all tables."""
+    values: dict[str, Any] = dict(sharded.state_dict())
     for key, states in sharded.fused_optimizer.state_dict()["state"].items():
-        for name, value in states.items():
-            pieces = [(s.metadata.shard_offsets, s.tensor.clone()) for s in value.local_shards()]
-            local[f"{key} {name}"] = (tuple(value.size()), pieces)
+        values |= {f"{key} {name}": value for name, value in states.items()}
+    own = {
+        key: (tuple(value.size()), [(o, t.detach().clone()) for o, t in pieces(value)])
+        for key, value in values.items()
+    }
     everywhere: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(everywhere, local)
-    out = dict(weights)
-    for of in everywhere:
-        for key, (size, pieces) in of.items():
-            full = out.setdefault(key, torch.full(size, float("nan")))
-            for offsets, tensor in pieces:
-                at = tuple(slice(o, o + n) for o, n in zip(offsets, tensor.shape, strict=True))
-                full[at] = tensor
-    return out
+    dist.all_gather_object(everywhere, own)
+    found = []
+    for group in groups:
+        out: dict[str, torch.Tensor] = {}
+        for rank in group:
+            for key, (size, held) in everywhere[rank].items():
+                full = out.setdefault(key, torch.full(size, float("nan")))
+                for offsets, tensor in held:
+                    at = tuple(slice(o, o + n) for o, n in zip(offsets, tensor.shape, strict=True))
+                    # Replicas are alike.
+                    assert full[at].isnan().all() or torch.equal(full[at], tensor), key
+                    full[at] = tensor
+        found.append(out)
+    return found
 
 
 def off(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
@@ -367,16 +377,19 @@ def size(tensor: torch.Tensor | None) -> int:
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Trains as the case has it; rank 0 compares with the model whole."""
     try:
-        result = train(case, dist.get_rank())
-        final = result.pop("final")
-        name = case.get("optimizer", "sgd")
-        if dist.get_rank() == 0 and name != "rowwise_adagrad":
-            result["reference"], weights = reference(name)
-            assert final.keys() == weights.keys(), final.keys() ^ weights.keys()
-            result["off"] = {k: (final[k] - weights[k]).abs().max().item() for k in weights}
-        return result
+        result = train(case)
     except NeuroShardError as e:
         return {"error": type(e).__name__, "message": str(e)}
+    final = result.pop("final")
+    name = case.get("optimizer", "sgd")
+    if dist.get_rank() == 0 and name != "rowwise_adagrad":
+        result["reference"], weights = reference(name)
+        assert final.keys() == weights.keys(), final.keys() ^ weights.keys()
+        result["off"] = {k: (final[k] - weights[k]).abs().max().item() for k in weights}
+        torch.manual_seed(0)
+        start = Model().state_dict()
+        result["untrained"] = [k for k, v in final.items() if torch.equal(v, start[k])]
+    return result
 
 
 # Ranks.

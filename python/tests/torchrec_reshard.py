@@ -34,7 +34,7 @@ def lower_rate(sharded: nn.Module) -> None:
 
 def never(case: dict[str, Any]) -> dict[str, Any]:
     """Trains without a move."""
-    sharded, dense = checkpoints.build(case, seed=0)
+    sharded, dense = ranks.build(case, seed=0)
     losses = ranks.steps(sharded, dense, 0, HALF)
     if case.get("rate"):
         lower_rate(sharded)
@@ -44,7 +44,7 @@ def never(case: dict[str, Any]) -> dict[str, Any]:
 
 def moved(case: dict[str, Any], reference: dict[str, Any]) -> dict[str, Any]:
     """Trains, tries to move to one plan after the other, and trains on."""
-    sharded, dense = checkpoints.build(case, seed=0)
+    sharded, dense = ranks.build(case, seed=0)
     fused, module = sharded.fused_optimizer, sharded.module.sparse.plain
     path = case["times"].replace("{rank}", str(dist.get_rank()))
     Path(path).unlink(missing_ok=True)  # of a job that was aborted
@@ -96,7 +96,7 @@ def tried(way: dict[str, Any], sharded: nn.Module) -> dict[str, Any]:
         "received": done.received,
         "total": done.total,
         "seconds are right": 0 < done.seconds <= time.monotonic() - begin,
-        "held": ranks.shards_of(sharded)[0],
+        "held": ranks.held_by(sharded),
         "operators": ranks.operators_of(sharded),
         "bytes": ranks.bytes_of(sharded),
         "same generator": torch.equal(generator, torch.get_rng_state()),
@@ -106,7 +106,7 @@ def tried(way: dict[str, Any], sharded: nn.Module) -> dict[str, Any]:
 
 def loaded(sharded: nn.Module) -> float:
     """Stores the model, forgets its weights, and loads them; returns how much differs."""
-    kept, before = io.BytesIO(), ranks.shards_of(sharded)[1]
+    kept, before = io.BytesIO(), ranks.whole(sharded)
     torch.save(sharded.state_dict(), kept)
     for module in sharded.module.sparse.children():
         for lookup in module._lookups:
@@ -115,7 +115,7 @@ def loaded(sharded: nn.Module) -> float:
     kept.seek(0)
     with load_with_process_group(dist.group.WORLD):
         sharded.load_state_dict(torch.load(kept, weights_only=False))
-    return ranks.off(ranks.shards_of(sharded)[1], before)
+    return ranks.off(ranks.whole(sharded), before)
 
 
 _REFERENCES: dict[Any, Any] = {}
