@@ -44,7 +44,6 @@ from torchrec.modules.mc_modules import (
 )
 from torchrec.optim.keyed import KeyedOptimizerWrapper
 from torchrec.optim.optimizers import in_backward_optimizer_filter
-from torchrec.optim.rowwise_adagrad import RowWiseAdagrad
 
 from neuroshard_torchrec import PlanError, load_plan, reshard
 
@@ -127,18 +126,12 @@ def shared() -> list[EmbeddingBagConfig]:
     return [replace(c, feature_names=["shared"]) for c in bags("b", 2)]
 
 
-FUSED = {
-    "sgd": torch.optim.SGD,
-    "adagrad": torch.optim.Adagrad,
-    "rowwise_adagrad": RowWiseAdagrad,
-}
+FUSED = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad}
 """The optimizers of the tables, by neuroshard's words. FBGEMM has no Adam for CPUs."""
 
 EMBEDDING_TYPES = {
     "sgd": EmbOptimType.EXACT_SGD,
     "adagrad": EmbOptimType.EXACT_ADAGRAD,
-    "rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD,
-    "adam": EmbOptimType.ADAM,
 }
 
 
@@ -313,55 +306,12 @@ def train(model: Any, optimizer: Any, of: Any, first: int, last: int) -> dict[st
     return losses
 
 
-class WholeRowWiseAdagrad(torch.optim.Optimizer):
-    """Rowwise Adagrad as FBGEMM computes it for whole rows. TorchRec's own has another epsilon."""
-
-    def __init__(self, tables: list[nn.Parameter]) -> None:
-        super().__init__(tables, {})
-        self.squares = {p: torch.zeros(len(p), 1) for p in tables}
-
-    @torch.no_grad()
-    def step(self) -> None:  # type: ignore[override]
-        for table, squares in self.squares.items():
-            assert table.grad is not None
-            squares += table.grad.pow(2).mean(dim=1, keepdim=True)
-            table -= ranks.RATE * table.grad / (squares.sqrt() + EPS)
-
-
-def dense_optimizer(name: str, parameters: Any) -> torch.optim.Optimizer:
-    """The optimizer of what is not fused, which has no rowwise Adagrad for biases."""
-    if name == "sgd":
-        return torch.optim.SGD(parameters, lr=ranks.RATE)
-    return torch.optim.Adagrad(parameters, lr=ranks.RATE, eps=EPS)
-
-
 def reference(kinds: list[str], name: str = "sgd") -> dict[str, list[float]]:
     torch.manual_seed(0)
     model = Model(kinds, name)
     # A fused collection trains itself.
-    own = {n: p for n, p in model.named_parameters() if not n.startswith("sparse.fused.")}
-    split = name == "rowwise_adagrad"
-    tables = [p for n, p in own.items() if split and n.endswith(".weight") and "sparse." in n]
-    dense = [p for p in own.values() if not any(p is t for t in tables)]
-    optimizers = [dense_optimizer(name, dense)]
-    if tables:
-        optimizers.append(WholeRowWiseAdagrad(tables))
-    return train(model, Together(optimizers), features_of(model), 0, STEPS)
-
-
-class Together:
-    """Several optimizers as one."""
-
-    def __init__(self, optimizers: list[torch.optim.Optimizer]) -> None:
-        self.optimizers = optimizers
-
-    def zero_grad(self) -> None:
-        for optimizer in self.optimizers:
-            optimizer.zero_grad()
-
-    def step(self) -> None:
-        for optimizer in self.optimizers:
-            optimizer.step()
+    own = [p for n, p in model.named_parameters() if not n.startswith("sparse.fused.")]
+    return train(model, ranks.optimizer_of(name, own), features_of(model), 0, STEPS)
 
 
 def fill(sharded: Any, start: dict[str, torch.Tensor]) -> None:
@@ -400,7 +350,7 @@ def build(case: dict[str, Any], seed: int) -> tuple[Any, Any, Any]:
         fill(sharded, start)
     optimizer = KeyedOptimizerWrapper(
         dict(in_backward_optimizer_filter(sharded.named_parameters())),
-        lambda parameters: dense_optimizer(name, parameters),
+        lambda parameters: ranks.optimizer_of(name, parameters),
     )
     return sharded, optimizer, of
 
