@@ -66,25 +66,93 @@ def value(arguments: list[str], flag: str) -> str:
     return arguments[arguments.index(flag) + 1]
 
 
-def test_devices_and_hosts() -> None:
-    none = FixedPercentageStorageReservation(0)
-    stated, domain = ({"pod_size": 2}, ["--nvlink-domain", "8"]) if NVLINK_DOMAINS else ({}, [])
-    cluster = request(topology(16, local_world_size=4, ddr_cap=1 << 20, **stated), none)
-    assert cluster.arguments == [
-        *("--devices", "16", "--devices-per-host", "4", *domain),
-        *("--memory", "1073741824B", "--reserve-share", "0", "--reserve-fixed", "0B"),
-        *("--host-memory", f"{4 << 20}B"),
-    ]
-    assert cluster.warnings == []
-    assert "--host-memory" not in request(topology(), none, host_memory=False).arguments
-    assert "--nvlink-domain" not in request(topology(), none).arguments
+NONE = FixedPercentageStorageReservation(0)
+GIB = 1 << 30
+POD: dict[str, Any] = {"pod_size": 2} if NVLINK_DOMAINS else {}
+SSD: dict[str, Any] = {"ssd_mem_bw": 5e9} if NVLINK_DOMAINS else {}
 
 
-def test_hosts_larger_than_the_job() -> None:
-    none = FixedPercentageStorageReservation(0)
-    found = request(topology(2, local_world_size=8, ddr_cap=1 << 20), none)
-    assert value(found.arguments, "--devices-per-host") == "2"
-    assert value(found.arguments, "--host-memory") == f"{2 << 20}B"
+def of_ranks(count: int, **caps: list[int]) -> Topology:
+    custom = CustomTopologyData(caps, count)
+    return topology(count, local_world_size=2, custom_topology_data=custom)
+
+
+CASES: dict[str, tuple[Topology, dict[str, Any]]] = {
+    "devices and hosts": (
+        topology(16, local_world_size=4, ddr_cap=1 << 20, **POD),
+        {"devices": "16", "devices-per-host": "4", "nvlink-domain": "8" if POD else None}
+        | {"memory": f"{GIB}B", "reserve-share": "0", "reserve-fixed": "0B"}
+        | {"host-memory": f"{4 << 20}B", "network-bandwidth": None, "hbm-bandwidth": None},
+    ),
+    "a host larger than the job": (
+        topology(2, local_world_size=8, ddr_cap=1 << 20),
+        {"devices-per-host": "2", "host-memory": f"{2 << 20}B", "nvlink-domain": None},
+    ),
+    "bandwidths": (  # in bytes a millisecond
+        topology(intra_host_bw=3e8, inter_host_bw=5e7, hbm_mem_bw=2e9, hbm_to_ddr_mem_bw=2.5e7),
+        {"link-bandwidth": "300000000000B/s", "network-bandwidth": "50000000000B/s"}
+        | {"hbm-bandwidth": "2000000000000B/s", "host-link-bandwidth": "25000000000B/s"},
+    ),
+    "multipliers": (
+        topology(bwd_compute_multiplier=3.5, weighted_feature_bwd_compute_multiplier=4),
+        {"backward-multiplier": "3.5", "weighted-backward-multiplier": "4.0"},
+    ),
+    "ddr of CPUs": (
+        topology(compute_device="cpu", ddr_mem_bw=2e8),
+        {"hbm-bandwidth": "200000000000B/s", "host-memory": None},
+    ),
+    "TorchRec's ddr of CPUs": (topology(compute_device="cpu"), {"hbm-bandwidth": f"{51 << 30}B/s"}),
+    "memories of devices": (
+        of_ranks(4, hbm_cap=[GIB, 2 * GIB, 2 * GIB, 3 * GIB]),
+        {"device-memories": f"0-0={GIB}B,1-2={2 * GIB}B,3-3={3 * GIB}B", "memory": None},
+    ),
+    "memories of hosts": (
+        of_ranks(4, ddr_cap=[1 << 20, 1 << 20, 1 << 21, 1 << 21]),
+        {"host-memories": f"0-0={2 << 20}B,1-1={2 << 21}B", "host-memory": None},
+    ),
+    "numbers that GPUs do not read": (
+        topology(ddr_mem_bw=3e9, uneven_sharding_perf_multiplier=5.0, **SSD),
+        {"warned": ["ddr_mem_bw", *SSD, "uneven_sharding_perf_multiplier"]},
+    ),
+    "numbers that CPUs do not read": (
+        topology(compute_device="cpu", hbm_mem_bw=3e9, hbm_to_ddr_mem_bw=5e9),
+        {"warned": ["hbm_mem_bw", "hbm_to_ddr_mem_bw"]},
+    ),
+    "ranks of a host that differ": (
+        of_ranks(4, ddr_cap=[1 << 20, 1 << 20, 1 << 20, 1 << 21]),
+        {"host-memory": f"{2 << 20}B", "warned": ["the ranks of host 1 have 1048576 to 2097152"]},
+    ),
+    "a host without ddr": (
+        of_ranks(4, ddr_cap=[1 << 20, 1 << 20, 0, 0]),
+        {"host-memory": None, "host-memories": None, "warned": ["host 1 has no ddr for tables"]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_topology_is_arguments(name: str) -> None:
+    where, want = CASES[name]
+    found = request(where, NONE)
+    warned = want.get("warned", [])
+    for warning, part in zip(found.warnings, warned, strict=True):
+        assert part in warning
+    for flag, text in want.items():
+        if flag != "warned":
+            assert (f"--{flag}" in found.arguments) == (text is not None), flag
+            assert text is None or value(found.arguments, f"--{flag}") == text
+
+
+def test_costs_of_a_profile_read_less_of_a_topology() -> None:
+    where = topology(inter_host_bw=50e6)  # TorchRec's formulas read it on one host, too
+    found = request(where, NONE, formulas=False)
+    assert "--network-bandwidth" not in found.arguments
+    assert len(found.warnings) == 1 and "has no effect" in found.warnings[0]
+    cpus = request(topology(compute_device="cpu"), NONE, formulas=False)
+    assert "--hbm-bandwidth" not in cpus.arguments
+    with pytest.raises(InputError) as e:
+        request(topology(bwd_compute_multiplier=3.5), NONE, formulas=False)
+    assert [p.message for p in e.value.problems] == ["topology: bwd_compute_multiplier is 3.5"]
+    assert "--host-memory" not in request(topology(), NONE, host_memory=False).arguments
 
 
 @pytest.mark.parametrize(
@@ -157,105 +225,18 @@ def test_nothing_left() -> None:
         request(topology(hbm_cap=100), HeuristicalStorageReservation(0.15))
 
 
-def test_the_network_between_hosts() -> None:
-    none = FixedPercentageStorageReservation(0)
-    where = topology(8, local_world_size=4, inter_host_bw=50e6)  # bytes a millisecond
-    assert value(request(where, none).arguments, "--network-bandwidth") == "50000000000B/s"
-    inside = topology(8, inter_host_bw=50e6)  # the formulas read it on one host, too
-    one = request(inside, none)
-    assert value(one.arguments, "--network-bandwidth") == "50000000000B/s" and not one.warnings
-    one = requested(inside, none, 64, Model(), SHARDERS, None, formulas=False)
-    assert "--network-bandwidth" not in one.arguments
-    assert len(one.warnings) == 1 and "has no effect" in one.warnings[0]
-
-
-def test_multipliers_that_torchrecs_formulas_read() -> None:
-    none = FixedPercentageStorageReservation(0)
-    stated = {"bwd_compute_multiplier": 3.5, "weighted_feature_bwd_compute_multiplier": 4}
-    found = request(topology(**stated), none)
-    assert value(found.arguments, "--backward-multiplier") == "3.5"
-    assert value(found.arguments, "--weighted-backward-multiplier") == "4.0"
-    assert found.warnings == []
-    with pytest.raises(InputError) as e:
-        requested(topology(**stated), none, 64, Model(), SHARDERS, None, formulas=False)
-    assert [p.message for p in e.value.problems] == [
-        "topology: bwd_compute_multiplier is 3.5",
-        "topology: weighted_feature_bwd_compute_multiplier is 4",
-    ]
-
-
-def test_numbers_of_a_topology_that_estimates_do_not_read() -> None:
-    none = FixedPercentageStorageReservation(0)
-    stated = {"ddr_mem_bw": 3e9, "ssd_mem_bw": 5e9, "uneven_sharding_perf_multiplier": 5.0}
-    if not NVLINK_DOMAINS:
-        del stated["ssd_mem_bw"]
-    found = request(topology(**stated), none)
-    assert found.arguments == request(topology(), none).arguments
-    assert [w.split(":")[1].split()[0] for w in found.warnings] == list(stated)
-    assert all("has no effect on estimates: " in w for w in found.warnings)
-    on_cpu = {"hbm_mem_bw": 3e9, "hbm_to_ddr_mem_bw": 5e9}
-    found = request(topology(compute_device="cpu", **on_cpu), none)
-    assert found.arguments == request(topology(compute_device="cpu"), none).arguments
-    assert [w.split(":")[1].split()[0] for w in found.warnings] == list(on_cpu)
-
-
-def test_cpus_read_tables_by_the_bandwidth_of_ddr() -> None:
-    none = FixedPercentageStorageReservation(0)
-    found = request(topology(compute_device="cpu", ddr_mem_bw=2e8), none).arguments
-    assert value(found, "--hbm-bandwidth") == "200000000000B/s"
-    usual = request(topology(compute_device="cpu"), none).arguments
-    assert value(usual, "--hbm-bandwidth") == f"{51 << 30}B/s"  # TorchRec's default
-    of_profile = requested(
-        topology(compute_device="cpu"), none, 64, Model(), SHARDERS, None, formulas=False
-    )
-    assert "--hbm-bandwidth" not in of_profile.arguments
-
-
-def test_device_memories_that_differ() -> None:
-    """Each rank has its own memory, and tables may use what the reservation leaves of it."""
-    caps = [1 << 30, 1 << 31, 1 << 31, 3 << 30]
-    custom = CustomTopologyData({"hbm_cap": caps}, 4)
+def test_each_rank_keeps_what_a_reservation_leaves_of_its_memory() -> None:
+    where = of_ranks(4, hbm_cap=[GIB, 2 * GIB, 2 * GIB, 3 * GIB])
     reservation = FixedPercentageStorageReservation(0.25)
-    where = topology(4, local_world_size=2, custom_topology_data=custom, ddr_cap=1 << 20)
-    arguments = requested(where, reservation, 64, Model(), SHARDERS, None).arguments
+    arguments = request(where, reservation).arguments
     kept = int(value(arguments, "--reserve-fixed")[:-1])
-    assert kept == 1 << 28
+    left = [d.storage.hbm for d in reservation.reserve(where, 64, Model(), SHARDERS).devices]
     runs = [run.split("=") for run in value(arguments, "--device-memories").split(",")]
-    assert [numbers for numbers, _ in runs] == ["0-0", "1-2", "3-3"]
-    left = reservation.reserve(where, 64, Model(), SHARDERS).devices
-    for numbers, size in runs:
-        for rank in {int(n) for n in numbers.split("-")}:
-            assert int(size[:-1]) - kept == left[rank].storage.hbm
-    assert "--memory" not in arguments
-    assert value(arguments, "--host-memory") == f"{2 << 20}B"
+    sizes = [int(size[:-1]) - kept for _, size in runs]
+    assert kept == GIB // 4 and sizes == [left[0], left[1], left[3]]
 
 
 def test_groups_of_ranks_that_differ() -> None:
     custom = CustomTopologyData({"hbm_cap": [1 << 30, 1 << 31]}, 2)
     with pytest.raises(InputError, match="differ in memory, and there are several"):
         of_group(topology(2, custom_topology_data=custom), 1, 1)
-
-
-def test_host_memories_that_differ() -> None:
-    def hosts(ddr: list[int]) -> Any:
-        custom = CustomTopologyData({"ddr_cap": ddr}, 4)
-        where = topology(4, local_world_size=2, custom_topology_data=custom)
-        return request(where, FixedPercentageStorageReservation(0))
-
-    cluster = hosts([1 << 20, 1 << 20, 1 << 21, 1 << 21])
-    assert value(cluster.arguments, "--host-memories") == f"0-0={2 << 20}B,1-1={2 << 21}B"
-    assert cluster.warnings == []
-    cluster = hosts([1 << 20, 1 << 20, 1 << 20, 1 << 21])
-    assert value(cluster.arguments, "--host-memory") == f"{2 << 20}B"
-    assert "the ranks of host 1 have 1048576 to 2097152 bytes of ddr" in cluster.warnings[0]
-    cluster = hosts([1 << 20, 1 << 20, 0, 0])
-    assert not {"--host-memory", "--host-memories"} & set(cluster.arguments)
-    assert "host 1 has no ddr for tables" in cluster.warnings[0]
-
-
-def test_bandwidths_that_torchrecs_formulas_read() -> None:
-    stated = {"intra_host_bw": 3e8, "hbm_mem_bw": 2e9, "hbm_to_ddr_mem_bw": 2.5e7}
-    found = request(topology(**stated), FixedPercentageStorageReservation(0)).arguments
-    assert value(found, "--link-bandwidth") == "300000000000B/s"
-    assert value(found, "--hbm-bandwidth") == "2000000000000B/s"
-    assert value(found, "--host-link-bandwidth") == "25000000000B/s"
