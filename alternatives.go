@@ -142,10 +142,11 @@ func (e *Explainer) like(k int, to *plan.Table) *plan.Table {
 	return &t
 }
 
-// fits reports whether no device holds more than it may.
+// fits reports whether no device holds more than it may, or nothing if the engine does not run that.
 func (e *Explainer) fits() bool {
+	idle := !e.problem.Engine.Rules().NoIdle
 	for d, u := range e.used {
-		if u.device > e.limits[d].device || u.host > e.limits[d].host {
+		if u.device > e.limits[d].device || u.host > e.limits[d].host || u == (usage{}) && !idle {
 			return false
 		}
 	}

@@ -37,7 +37,7 @@ func ExamplePlan() {
 
 // A Planner compares a plan with those of other methods, and bounds the cost of every plan.
 func ExamplePlanner() {
-	w, err := workload.ByName("mlperf-dlrm-dcnv2")
+	w, err := workload.ByName("criteo-kaggle")
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/search"
 )
 
 // fewTables draws a problem of n tables that TorchRec trains, on 2 to 16 devices.
@@ -39,7 +40,7 @@ func fewTables(t *testing.T, n int, seed uint64) *problem.Problem {
 // more expensive than the plan.
 func TestFreeSlices(t *testing.T) {
 	for _, n := range []int{neuroshard.ComparedTables - 1, neuroshard.ComparedTables} {
-		r := completed(t.Context(), t, fewTables(t, n, 1), neuroshard.Options{Prices: neuroshard.TorchRec()})
+		r := completed(t.Context(), t, fewTables(t, n, 1), neuroshard.Options{Prices: neuroshard.TorchRec(), Search: search.Options{MaxEvaluations: 5_000}})
 		if (r.FreeSlices != nil) != (n >= neuroshard.ComparedTables) || r.FreeSlices != nil && r.FreeSlices.Predicted > r.Predicted.Cost {
 			t.Errorf("%d tables: got free slices %+v beside %v, want some from %d tables on", n, r.FreeSlices, r.Predicted.Cost, neuroshard.ComparedTables)
 		}

@@ -62,10 +62,10 @@ var annealedClasses = []struct {
 	draw func(t *testing.T, r *rand.Rand) *problem.Problem
 }{
 	{"many small tables", func(t *testing.T, r *rand.Rand) *problem.Problem {
-		return drawnTo(t, r, 20+r.IntN(20), 1, 4, 2+r.IntN(7), 0)
+		return drawnTo(t, r, 10+r.IntN(8), 1, 4, 2+r.IntN(5), 0)
 	}},
 	{"mixed operators", func(t *testing.T, r *rand.Rand) *problem.Problem {
-		p := drawnTo(t, r, 6+r.IntN(8), 3, 6.5, 2+r.IntN(5), 0)
+		p := drawnTo(t, r, 4+r.IntN(5), 3, 6.5, 2+r.IntN(5), 0)
 		for i := range p.Tables {
 			p.Tables[i].Optimizer = []problem.Optimizer{problem.SGD, problem.Adagrad, problem.RowwiseAdagrad}[r.IntN(3)]
 			p.Tables[i].Weighted = r.IntN(3) == 0
@@ -73,7 +73,7 @@ var annealedClasses = []struct {
 		return p
 	}},
 	{"nearly full", func(t *testing.T, r *rand.Rand) *problem.Problem {
-		p := drawnTo(t, r, 8+r.IntN(8), 5, 7, 2+r.IntN(4), 0)
+		p := drawnTo(t, r, 6+r.IntN(5), 5, 7, 2+r.IntN(4), 0)
 		var all unit.Bytes
 		for i := range p.Tables {
 			all += p.ShardMemory(p.Whole(i)).Tables()
@@ -84,10 +84,10 @@ var annealedClasses = []struct {
 	}},
 	{"one device", func(t *testing.T, r *rand.Rand) *problem.Problem { return drawnTo(t, r, 2+r.IntN(10), 2, 6, 1, 0) }},
 	{"odd numbers of devices", func(t *testing.T, r *rand.Rand) *problem.Problem {
-		return drawnTo(t, r, 5+r.IntN(10), 3, 7, 3+2*r.IntN(3), 0)
+		return drawnTo(t, r, 4+r.IntN(6), 3, 7, 3+2*r.IntN(3), 0)
 	}},
 	{"hosts with uneven memory", func(t *testing.T, r *rand.Rand) *problem.Problem {
-		p := drawnTo(t, r, 6+r.IntN(10), 4, 7, 4, 2)
+		p := drawnTo(t, r, 5+r.IntN(5), 4, 7, 4, 2)
 		for d := range p.Topology.Devices {
 			p.Topology.DeviceMemories = append(p.Topology.DeviceMemories, unit.Bytes(float64(p.Topology.Profile.Memory)*(.1+.1*float64(d))))
 		}
@@ -147,7 +147,7 @@ func annealed(t *testing.T, p *problem.Problem, seed uint64) (least float64, bes
 			a.count(i, 1)
 		}
 		now := a.worth()
-		steps := 2_500 * (len(p.Tables) + 5)
+		steps := 1_000 * (len(p.Tables) + 5)
 		for step := range steps {
 			i := r.IntN(len(a.tables))
 			undo := a.change(i, r)

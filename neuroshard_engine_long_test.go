@@ -3,9 +3,11 @@
 package neuroshard_test
 
 import (
+	"io"
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan/export"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
@@ -24,8 +26,14 @@ func TestWorkloadsForEngines(t *testing.T) {
 				p := w.Problem()
 				p.Engine = problem.Engine(engine)
 				opt := neuroshard.Options{Search: search.Options{MaxEvaluations: 20_000, ShardingTypes: types}}
-				if runs(t, &p, opt) == nil {
+				r := runs(t, &p, opt)
+				if r == nil {
 					t.Errorf("%s for %s: no plan", name, engine)
+					continue
+				}
+				module := "m"
+				if err := exports[p.Engine](io.Discard, r.Plan, export.Options{Module: &module}); err != nil {
+					t.Errorf("%s for %s: the export refuses the plan: %v", name, engine, err)
 				}
 			}
 		}
@@ -35,5 +43,5 @@ func TestWorkloadsForEngines(t *testing.T) {
 // TestManyPlansForEngines draws more problems than TestPlansForEngines.
 func TestManyPlansForEngines(t *testing.T) {
 	plansForEngines(t, 0, 2, 1)
-	plansForEngines(t, 1000, 60, 90)
+	plansForEngines(t, 1000, 30, 45)
 }

@@ -11,70 +11,10 @@ import (
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
-	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/step"
 	"github.com/neuroshard/neuroshard/unit"
 )
-
-// several returns a problem of unlike tables on two hosts, whose exchanges take about as long
-// as its lookups.
-func several(t *testing.T) *problem.Problem {
-	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 4, DevicesPerHost: 2}}
-	for i, pooling := range []float64{1, 40, 3, 100, 1, 12, 1, 25, 2, 60} {
-		p.Tables = append(p.Tables, problem.Table{
-			Name: string(rune('a' + i)), Rows: 100_000 * int64(1+i*i*i), Dim: 32 << (i % 3),
-			Features: []problem.Feature{{PoolingFactor: pooling}},
-			Access:   access.Distribution{Kind: access.Zipf, Exponent: 1.05},
-		})
-	}
-	return p
-}
-
-// Costs, simulated costs and the bound of a plan are all exposed costs, and the plan's file
-// says what was assumed to be hidden.
-func TestPlanOfExposedCosts(t *testing.T) {
-	p := several(t)
-	p.Tables = p.Tables[:6]
-	all := search.Options{ShardingTypes: problem.ShardingTypes(), MaxEvaluations: 10_000}
-	full := planned(t, p, neuroshard.Options{Search: all})
-	for _, hidden := range []plan.Hidden{{Forward: .3, Backward: .1}, {Forward: .1, Replicas: true}, {Forward: 1e3, Backward: 1e3}} {
-		opt := neuroshard.Options{Search: all, Hidden: hidden}
-		r := completed(t.Context(), t, p, opt)
-		if r.Plan.Provenance.Hidden != hidden {
-			t.Errorf("%+v: got %+v in the plan", hidden, r.Plan.Provenance.Hidden)
-		}
-		if err := r.Plan.Validate(p); err != nil {
-			t.Errorf("%+v: got %v, want a valid plan", hidden, err)
-		}
-		back, err := plan.Read(strings.NewReader(written(t, r.Plan)))
-		if err != nil || written(t, back) != written(t, r.Plan) {
-			t.Errorf("%+v: got %v, or another plan read back", hidden, err)
-		}
-		if gap, ok := r.Gap(); !ok || gap < 0 {
-			t.Errorf("%+v: got a simulated cost of %v, want at least the bound %v", hidden, r.Simulated.Cost, r.Bound.Total)
-		}
-		for _, b := range []plan.Breakdown{r.Predicted, r.Simulated} {
-			for _, d := range b.Devices {
-				if d.BackwardHidden > hidden.Backward || d.ForwardHidden > hidden.Forward && !hidden.Replicas {
-					t.Errorf("%+v: got %v and %v hidden", hidden, d.ForwardHidden, d.BackwardHidden)
-				}
-			}
-		}
-		// The plan that was made with nothing hidden is not cheaper now.
-		other, err := neuroshard.Evaluate(t.Context(), p, full.Shards, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Predicted.Cost > other.Predicted.Cost*(1+1e-9) {
-			t.Errorf("%+v: got a cost of %v, want at most %v, that of the plan with nothing hidden", hidden, r.Predicted.Cost, other.Predicted.Cost)
-		}
-		if cost, _, err := neuroshard.Alternatives(t.Context(), r.Plan, p, neuroshard.Options{}); err != nil || math.Abs(float64(cost/r.Predicted.Cost)-1) > 1e-9 {
-			t.Errorf("%+v: Alternatives: got %v, %v, want the cost of the plan %v", hidden, cost, err, r.Predicted.Cost)
-		}
-	}
-}
 
 // If all exchanges are hidden, only compute matters.
 func TestPlanOfHiddenExchanges(t *testing.T) {

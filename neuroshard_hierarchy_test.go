@@ -7,73 +7,10 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/step"
-	"github.com/neuroshard/neuroshard/unit"
 )
-
-// inSteps is the hierarchical exchange of HugeCTR.
-var inSteps = problem.Hierarchy{Sent: 1, Inside: 1, Between: 1, Latency: .06}
-
-// exchangeOf returns the time of the forward exchange, which waits least on the busiest device.
-func exchangeOf(b plan.Breakdown) unit.Millis {
-	time := unit.Millis(math.Inf(1))
-	for _, d := range b.Devices {
-		time = min(time, d.ForwardComm+d.ForwardHidden)
-	}
-	return time
-}
-
-// Under a hierarchical exchange, the plan's file says so, the simulated device and a whole step
-// count the same exchange as the search, the plan is not below the bound, and it costs less than
-// the plan made for flat exchanges.
-func TestPlanOfHierarchicalExchanges(t *testing.T) {
-	p := several(t)
-	p.Tables = p.Tables[:6]
-	p.CommPrecision = problem.FP16
-	stack, err := step.StackByName("hugectr-hierarchical")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := search.Options{ShardingTypes: problem.ShardingTypes(), MaxEvaluations: 200_000}
-	flat := planned(t, p, neuroshard.Options{Search: all})
-	for _, hidden := range []plan.Hidden{{}, {Forward: .05, Backward: .1}} {
-		opt := neuroshard.Options{Search: all, Hidden: hidden}
-		hosts := inHosts(p, stack.Hierarchy())
-		r := completed(t.Context(), t, hosts, opt)
-		if r.Plan.Provenance.Hierarchy != inSteps {
-			t.Errorf("got %+v in the plan, want %+v", r.Plan.Provenance.Hierarchy, inSteps)
-		}
-		back, err := plan.Read(strings.NewReader(written(t, r.Plan)))
-		if err != nil || written(t, back) != written(t, r.Plan) {
-			t.Errorf("got %v, or another plan read back", err)
-		}
-		if gap, ok := r.Gap(); !ok || gap < 0 {
-			t.Errorf("got a simulated cost of %v, want at least the bound %v", r.Simulated.Cost, r.Bound.Total)
-		}
-		e, err := step.EmbeddingsOf(p, r.Shards, stack)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for what, got := range map[string]unit.Millis{"predicted": exchangeOf(r.Predicted), "simulated": exchangeOf(r.Simulated)} {
-			if math.Abs(float64(got/e.ExchangeForward)-1) > 1e-9 {
-				t.Errorf("%s: got an exchange of %v, want %v as in a whole step", what, got, e.ExchangeForward)
-			}
-		}
-		other, err := neuroshard.Evaluate(t.Context(), hosts, flat.Shards, opt)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Predicted.Cost >= other.Predicted.Cost*.99 {
-			t.Errorf("got a cost of %v, want less than the %v of the plan for flat exchanges", r.Predicted.Cost, other.Predicted.Cost)
-		}
-		if cost, _, err := neuroshard.Alternatives(t.Context(), r.Plan, p, neuroshard.Options{}); err != nil || math.Abs(float64(cost/r.Predicted.Cost)-1) > 1e-9 {
-			t.Errorf("Alternatives: got %v, %v, want the cost of the plan %v", cost, err, r.Predicted.Cost)
-		}
-	}
-}
 
 // On two hosts of two devices, the plan of four tables is the cheapest of all placements.
 func TestHierarchicalPlanIsTheOptimum(t *testing.T) {
@@ -168,11 +105,4 @@ func TestInterruptedFinalists(t *testing.T) {
 	if err != nil || ctx.Err() == nil || r.Status != search.Interrupted {
 		t.Fatalf("got %v, context %v, want a plan with status interrupted: %+v", err, ctx.Err(), r)
 	}
-}
-
-// inHosts returns the problem with a hierarchical exchange.
-func inHosts(p *problem.Problem, h problem.Hierarchy) *problem.Problem {
-	own := *p
-	own.Hierarchy = h
-	return &own
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/lab/bench"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
@@ -15,44 +14,6 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
-
-// onHosts returns tasks drawn as in the paper, but on two hosts and with all memory counted.
-func onHosts(t *testing.T, tasks int, hostMemory unit.Bytes) []problem.Problem {
-	t.Helper()
-	drawn, err := bench.PaperTasks(profileNamed(t, "a100-80"), 1, 9)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []problem.Problem
-	for i := range tasks {
-		p := drawn[(2*i+1)%len(drawn)].Problem
-		p.Accounting = problem.CountAll
-		p.Topology.Devices, p.Topology.DevicesPerHost = 8, 4
-		p.Topology.Memory, p.Topology.HostMemory = 0, hostMemory
-		all = append(all, p)
-	}
-	return all
-}
-
-// TestPlansOfShardingTypes plans with all sharding types and with slices of columns only. The plans
-// with all types must be valid, their estimates near their simulated costs, and not cost more than
-// the plans of slices of columns.
-func TestPlansOfShardingTypes(t *testing.T) {
-	for i, p := range onHosts(t, 2, unit.TiB) {
-		for _, prices := range []neuroshard.Prices{neuroshard.Pretrained(), neuroshard.TorchRec()} {
-			brief := search.Options{ShardingTypes: problem.ShardingTypes(), MaxEvaluations: 50_000}
-			on := planned(t, &p, neuroshard.Options{Prices: prices, Search: brief})
-			brief.ShardingTypes = nil
-			off := planned(t, &p, neuroshard.Options{Prices: prices, Search: brief})
-			if bias := float64(on.Predicted.Cost/on.Simulated.Cost) - 1; math.Abs(bias) > .05 && prices == neuroshard.Pretrained() {
-				t.Errorf("task %d: got predicted cost %v, simulated %v: want within 5 %%", i, on.Predicted.Cost, on.Simulated.Cost)
-			}
-			if on.Predicted.Cost > off.Predicted.Cost {
-				t.Errorf("task %d, %v: got cost %v, want at most that of slices of columns, %v", i, prices, on.Predicted.Cost, off.Predicted.Cost)
-			}
-		}
-	}
-}
 
 // TestTablesLargerThanDevices plans a table whose narrowest slice is larger than a device.
 // The table must be cut by rows or go to host memory, and be refused by name if neither is

@@ -16,6 +16,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost/prototype"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
@@ -303,5 +304,31 @@ func TestBoundCountsOperators(t *testing.T) {
 		if got.Bound.Total != test.want {
 			t.Errorf("%s: got a bound of %v, want %v", test.name, got.Bound.Total, test.want)
 		}
+	}
+}
+
+// drawnFor returns a problem of 26 equal tables on a number of devices.
+func drawnFor(t *testing.T, devices int) *problem.Problem {
+	p := &problem.Problem{Batch: 65536, Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: devices}}
+	for i := range 26 {
+		name := string(rune('a' + i))
+		p.Tables = append(p.Tables, problem.Table{Name: name, Rows: 100_000, Dim: 64, Features: []problem.Feature{{Name: name, PoolingFactor: 2}}, Access: access.Distribution{Kind: access.Zipf, Exponent: 1.05}})
+	}
+	return p
+}
+
+// TestTheBoundCountsFixedCompute: with a load on all devices alike, the bound rises by its time, and a
+// plan costs no less.
+func TestTheBoundCountsFixedCompute(t *testing.T) {
+	p := drawnFor(t, 2)
+	var opt neuroshard.Options
+	without := completed(t.Context(), t, p, opt)
+	p.Topology.Fixed = []hardware.FixedLoad{{Name: "dynamic", Time: .5}, {Name: "busy", Devices: []int{1}, Time: .125}}
+	with := completed(t.Context(), t, p, opt)
+	if rise := with.Bound.Total - without.Bound.Total; rise < .499 || rise > .501 {
+		t.Errorf("got a bound that rises by %v, want 0.5 ms", rise)
+	}
+	if with.Simulated.Cost < with.Bound.Total {
+		t.Errorf("got a simulated cost of %v below the bound %v", with.Simulated.Cost, with.Bound.Total)
 	}
 }
