@@ -249,7 +249,7 @@ func tinyReplanned(seed uint64) (*problem.Problem, [][]problem.Shard) {
 
 // TestFromAgainstBruteForce tries all placements of tiny problems. Under each budget the search
 // finds the cheapest one, and no placement moves fewer bytes than the search with no budget.
-func TestFromAgainstBruteForce(t *testing.T) { fromAgainstBruteForce(t, 4) }
+func TestFromAgainstBruteForce(t *testing.T) { fromAgainstBruteForce(t, 2) }
 
 func fromAgainstBruteForce(t *testing.T, tasks int) {
 	budgets, hits, worst := 0, 0, 0.0
@@ -303,7 +303,7 @@ func dropShards(shards [][]problem.Shard, drop func(device int, s problem.Shard)
 // TestFromOutOfRoom: tables have more rows than before, so that devices do not have room for what they
 // held. Few bytes move: 1.5 % in the mean.
 func TestFromOutOfRoom(t *testing.T) {
-	const problems = 12
+	const problems = 6
 	moved := 0.0
 	for seed := range uint64(problems) {
 		p := pool(seed, 24, 6, 64)

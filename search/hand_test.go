@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -428,34 +427,6 @@ func TestOptionsRefused(t *testing.T) {
 	} {
 		if _, err := Run(context.Background(), p, additiveFactory(p), c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("options %+v: got error %v, want it to say %q", c.opt, err, c.want)
-		}
-	}
-}
-
-// TestSkippedThresholds runs every threshold for itself, without the shortcuts
-// for thresholds and steps that change nothing, and expects the same placement.
-func TestSkippedThresholds(t *testing.T) {
-	for seed := range 50 {
-		var tables []table
-		for i := range 6 + seed%7 {
-			tables = append(tables, table{int64(10 + (seed*31+i*17)%90), 4 << ((seed + i*i) % 4), float64(1 + (seed*7+i*13)%11)})
-		}
-		p := handMade(40_000, 3, tables...)
-		s := newRun(context.Background(), p, additiveFactory(p), Options{Method: Paper, Workers: 1})
-		w, division := &worker{catalog: s.catalog, scorer: s.scorer(), load: make([]float64, 3), dims: make([]int64, 3)}, divide(s.catalog, s.catalog.whole())
-		want := outcome{cost: math.Inf(1)}
-		for _, threshold := range thresholds(11) {
-			if o := w.evaluate(context.Background(), division, []float64{threshold}); o.cost <= want.cost {
-				want.cost, want.parts = o.cost, o.parts
-			}
-			want.runs++
-		}
-		o := w.evaluate(context.Background(), division, thresholds(11))
-		if o.cost != want.cost || !slices.Equal(o.parts, want.parts) {
-			t.Errorf("seed %d: got %v at cost %v with thresholds skipped, want %v at %v", seed, o.parts, o.cost, want.parts, want.cost)
-		}
-		if o.runs > want.runs {
-			t.Errorf("seed %d: got %d runs, want at most %d", seed, o.runs, want.runs)
 		}
 	}
 }

@@ -3,23 +3,11 @@ package search
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
 )
-
-// hostProblem draws a problem of tables whose slices must stay on one of two hosts of three
-// devices.
-func hostProblem(seed uint64, engine problem.Engine) *problem.Problem {
-	p := evenProblem(seed, 6, 6)
-	p.Engine, p.Topology.DevicesPerHost = engine, 3
-	for i := range p.Tables {
-		p.Tables[i].Constraint.OneHost = true
-	}
-	return p
-}
 
 // cutOnHosts returns the number of tables with several slices. It fails if those of a table are on
 // several hosts.
@@ -38,44 +26,6 @@ func cutOnHosts(t *testing.T, what string, p *problem.Problem, held [][]problem.
 		}
 	}
 	return cut
-}
-
-// TestOneHost: all methods keep the slices of a table on one host, also from an old placement with
-// slices on both, and method NeuroShard cuts tables there.
-func TestOneHost(t *testing.T) {
-	for seed := range uint64(2) {
-		for _, engine := range []problem.Engine{"", problem.TorchRec, problem.HugeCTR} {
-			p := hostProblem(seed, engine)
-			for _, method := range []Method{NeuroShard, Paper, Size, Random, HugeCTR} {
-				what := fmt.Sprintf("seed %d, engine %q, %s", seed, engine, method)
-				result, err := Run(context.Background(), p, additiveFactory(p), Options{Method: method})
-				if method == Paper && errors.As(err, new(*Infeasible)) {
-					continue // it caps the columns of devices, and slices of one host may exceed each cap
-				}
-				if err != nil {
-					t.Fatalf("%s: %v", what, err)
-				}
-				if cut := cutOnHosts(t, what, p, result.Shards); cut == 0 && method == NeuroShard {
-					t.Errorf("%s: no table is cut", what)
-				}
-			}
-			free := *p
-			free.Tables = append([]problem.Table(nil), p.Tables...)
-			for i := range free.Tables {
-				free.Tables[i].Constraint.OneHost = false
-			}
-			old, err := Run(context.Background(), &free, additiveFactory(&free), Options{MaxEvaluations: 3000})
-			if err != nil {
-				t.Fatal(err)
-			}
-			from := From{Price: 1e-6, Shards: old.Shards}
-			result, err := Run(context.Background(), p, additiveFactory(p), Options{MaxEvaluations: 3000, From: &from})
-			if err != nil {
-				t.Fatal(err)
-			}
-			cutOnHosts(t, fmt.Sprintf("seed %d, engine %q, from an old placement", seed, engine), p, result.Shards)
-		}
-	}
 }
 
 // TestOneHostIsFullOfSlices: two tables of three devices' bytes each fit two hosts of three

@@ -111,7 +111,7 @@ func lanedProblem(draw *rand.Rand, dims []int) (*problem.Problem, *run) {
 // TestNumberingAgainstBruteForce gives the tables of the plans of tiny problems all numbers that they can have. None are
 // cheaper, but in one plan by at most 5 %. In a quarter of the plans or more, numbers save 5 %.
 func TestNumberingAgainstBruteForce(t *testing.T) {
-	const problems = 8
+	const problems = 4
 	best, pays := 0, 0
 	for seed := range uint64(problems) {
 		p, r := lanedProblem(rand.New(rand.NewPCG(seed, 1)), []int{8, 16, 48, 64, 128, 256})
@@ -228,7 +228,7 @@ func TestOperatorsKeepTheirTables(t *testing.T) {
 		}
 		var costs [3]float64
 		var shards [3][][]problem.Shard
-		for i, opt := range []Options{{OneOperator: true}, {Workers: 1}, {Workers: 3}} {
+		for i, opt := range []Options{{OneOperator: true}, {Workers: 1, MaxEvaluations: 30_000}, {Workers: 3, MaxEvaluations: 30_000}} {
 			got, err := Run(context.Background(), p, lanedFactory(p), opt)
 			if err != nil {
 				t.Fatal(err)

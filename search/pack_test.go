@@ -3,7 +3,6 @@ package search
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -56,13 +55,6 @@ func columnsOf(c *catalog) (loads []variant) {
 	return loads
 }
 
-// settled returns a packing of the loads; nil if there is none after all rounds.
-func settled(c *catalog, loads []variant, ended func() bool) []placedSlice {
-	p := newPacker(c, apiece(loads))
-	p.settle(ended)
-	return p.packing()
-}
-
 // apiece returns lists of one variant each.
 func apiece(loads []variant) (all [][]variant) {
 	for i := range loads {
@@ -77,100 +69,6 @@ func total(loads []variant) (sum int64) {
 		sum += loads[i].bytes(loads[i].width)
 	}
 	return sum
-}
-
-// TestPackFindsWhatThereIs compares with a search through all placements: of these
-// problems, the packing solves each that can be.
-func TestPackFindsWhatThereIs(t *testing.T) {
-	feasible, poured := 0, 0
-	for seed := range uint64(1500) {
-		random := rand.New(rand.NewPCG(seed, 5))
-		n := 2 + random.IntN(3)
-		p := drawn(random.IntN, n, 1+random.IntN(5))
-		c := newCatalog(p, nil, false)
-		leave(p, int64(float64(total(columnsOf(c)))/float64(n)/(.8+.2*random.Float64())))
-		c = newCatalog(p, nil, false)
-		loads := columnsOf(c)
-		room := make([]int64, n)
-		for d := range room {
-			room[d] = c.budget
-		}
-		if loads == nil || !placeable(loads, room, 0, loads[0].width) {
-			continue
-		}
-		feasible++
-		if parts := partsOf(c, settled(c, loads, never)); parts != nil {
-			valid(t, c, loads, parts)
-		} else {
-			t.Errorf("seed %d: got no placement, want one", seed)
-		}
-		if _, _, ok := balanced(c, apiece(loads), 1); !ok {
-			t.Errorf("seed %d: got a proof that a problem with a placement has none", seed)
-		}
-		if newPacker(c, apiece(loads)).overflow() == 0 {
-			poured++
-		}
-	}
-	t.Logf("%d problems can be solved, %d of them by the pour", feasible, poured)
-	if feasible < 400 || poured == feasible {
-		t.Errorf("got %d problems with a placement, %d found by the pour: want at least 400, and some that the pour does not find", feasible, poured)
-	}
-}
-
-// placeable reports whether all loads find room, rest granules of the first one on
-// the devices from that one on.
-func placeable(loads []variant, room []int64, from int, rest int32) bool {
-	if rest == 0 {
-		return len(loads) == 1 || placeable(loads[1:], room, 0, loads[1].width)
-	}
-	l := &loads[0]
-	need := l.bytes(rest) + total(loads[1:])
-	for _, bytes := range room {
-		need -= bytes
-	}
-	if from == len(room) || need > 0 {
-		return false
-	}
-	for w := rest; w >= l.narrowest; w-- {
-		if l.bytes(w) > room[from] || rest > w && rest-w < l.narrowest {
-			continue
-		}
-		room[from] -= l.bytes(w)
-		found := placeable(loads, room, from+1, rest-w)
-		room[from] += l.bytes(w)
-		if found {
-			return true
-		}
-	}
-	return placeable(loads, room, from+1, rest)
-}
-
-// valid fails where the slices are not all of the loads, or do not fit.
-func valid(t *testing.T, c *catalog, loads []variant, parts []placed) {
-	t.Helper()
-	used := make([]int64, len(c.all))
-	columns := map[int]int{}
-	for _, p := range parts {
-		used[p.device] += c.pieces[p.piece].bytes
-		for _, m := range c.pieces[p.piece].members {
-			columns[m.table] += m.width
-			if m.width < c.problem.Tables[m.table].MinWidth() || m.width%problem.ColumnGranule != 0 {
-				t.Errorf("table %d: got a slice of %d columns, want at least %d", m.table, m.width, c.problem.Tables[m.table].MinWidth())
-			}
-		}
-	}
-	for d, bytes := range used {
-		if bytes > c.budget {
-			t.Errorf("device %d: got %d bytes, want at most %d", d, bytes, c.budget)
-		}
-	}
-	for _, l := range loads {
-		for _, m := range c.pieces[l.piece].members {
-			if want := c.problem.Tables[m.table].Dim; columns[m.table] != want {
-				t.Errorf("table %d: got %d columns, want %d", m.table, columns[m.table], want)
-			}
-		}
-	}
 }
 
 // TestPropertyPourPlacesWhatIsCertain draws problems that just meet the conditions

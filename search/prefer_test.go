@@ -42,7 +42,7 @@ func costOf(p *problem.Problem, shards [][]problem.Shard) float64 {
 // equal.
 func TestSecondEstimate(t *testing.T) {
 	lower := 0
-	for seed := range uint64(6) {
+	for seed := uint64(1); seed < 5; seed++ {
 		p := pool(seed, 14, 4, 64)
 		equal := seed > 2
 		for i := range p.Tables {

@@ -248,7 +248,7 @@ func plansOrProves(t *testing.T, p *problem.Problem) (fits, proven bool) {
 // must find a placement with that memory and with more, and prove that there is none
 // with less. The last problem has a placement only with slices of tables in two tiers.
 func TestFindsWhatFits(t *testing.T) {
-	findsWhatFits(t, 0, 12, 3, 4, 16)
+	findsWhatFits(t, 0, 40, 3, 4, 16)
 	findsWhatFits(t, 12, 13, 4, 6, 24)
 }
 

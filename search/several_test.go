@@ -87,7 +87,7 @@ func least(p *problem.Problem, newScorer search.Factory) float64 {
 // A plan that is said to be optimal is: an enumeration that shares no code with the
 // search finds no cheaper placement. In most of these problems the best placement has
 // several slices of a table on one device.
-func TestOptimalIsOptimal(t *testing.T) { optimalIsOptimal(t, 21) }
+func TestOptimalIsOptimal(t *testing.T) { optimalIsOptimal(t, 9) }
 
 // optimalIsOptimal is TestOptimalIsOptimal with a number of problems.
 func optimalIsOptimal(t *testing.T, problems int) {
@@ -163,7 +163,7 @@ func met(r search.Result) bool {
 
 // The default method is at most as expensive as the published search, whatever sharding
 // types are allowed, on problems of any size.
-func TestNeverAbovePaper(t *testing.T) { neverAbovePaper(t, 4) }
+func TestNeverAbovePaper(t *testing.T) { neverAbovePaper(t, 6) }
 
 // neverAbovePaper is TestNeverAbovePaper with every step-th problem.
 func neverAbovePaper(t *testing.T, step uint64) {

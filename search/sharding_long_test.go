@@ -16,7 +16,7 @@ func TestManyOptima(t *testing.T) {
 
 func TestManyShardingTypesAreNeverMoreExpensive(t *testing.T) { neverMoreExpensive(t, 8) }
 
-func TestManyMemoryTightInAllForms(t *testing.T) { memoryTightInAllForms(t, 500) }
+func TestManyMemoryTightInAllForms(t *testing.T) { memoryTightInAllForms(t, 300) }
 
 func TestManyPlansAreValid(t *testing.T) {
 	for range 2 {
@@ -24,8 +24,8 @@ func TestManyPlansAreValid(t *testing.T) {
 	}
 }
 
-func TestManyFromAgainstBruteForce(t *testing.T) { fromAgainstBruteForce(t, 30) }
+func TestManyFromAgainstBruteForce(t *testing.T) { fromAgainstBruteForce(t, 15) }
 
 func TestManyFindWhatFits(t *testing.T) { findsWhatFits(t, 0, 60, 4, 6, 24) }
 
-func TestMoreThreadsDoNotChangeTheSearch(t *testing.T) { threadsDoNotChangeTheSearch(t, 14, 3) }
+func TestMoreThreadsDoNotChangeTheSearch(t *testing.T) { threadsDoNotChangeTheSearch(t, 8, 3) }

@@ -371,11 +371,17 @@ func onSomeHosts(t *rapid.T) *problem.Problem {
 		share := rapid.SampledFrom([]float64{.05, .3, 1, 4}).Draw(t, "share of host memory")
 		p.Topology.HostMemory = unit.Bytes(float64(total) * share / float64(p.Topology.Hosts()))
 	}
+	if p.Topology.HostMemory == 0 {
+		p.Engine = rapid.SampledFrom([]problem.Engine{"", problem.TorchRec, problem.HugeCTR}).Draw(t, "engine")
+	}
 	if rapid.IntRange(0, 2).Draw(t, "count all") > 0 {
 		p.Accounting = problem.CountAll
 	}
 	share := rapid.SampledFrom([]float64{.4, .8, 1, 1.2, 2, 3, 5, 20}).Draw(t, "share of memory")
 	p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(math.Ceil(float64(total)*share/float64(n))) + 1
+	if p.Validate() != nil {
+		p.Engine = "" // it has another rule for tables
+	}
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -462,6 +468,7 @@ func planned(t rapid.TB, err error) bool {
 		if infeasible.Table == "" || infeasible.Reason == "" || infeasible.Need <= 0 || infeasible.Missing < 0 {
 			t.Errorf("got %+v, want a table, bytes and a reason", infeasible)
 		}
+	case errors.As(err, new(*search.Idle)):
 	case !errors.As(err, &noShardingType) || len(noShardingType.Tables) == 0:
 		t.Errorf("got error %v, want one that says which tables do not fit or cannot be placed", err)
 	}
@@ -617,12 +624,12 @@ func optima() []optimum {
 		return p
 	}
 	return []optimum{
-		{"additive", 4, 60, tiny, forms(true)},
-		{"fused", 6, 60, tiny, forms(false)},
-		{"slices on one host", 3, 10, onHosts, forms(false)},
-		{"several bags or none", 3, 30, tinyVectors, forms(false)},
-		{"devices of unlike memory", 5, 12, unevenTiny, forms(false)},
-		{"some tiers only", 2, 6, tieredTiny, forms(true)},
+		{"additive", 2, 40, tiny, forms(true)},
+		{"fused", 3, 40, tiny, forms(false)},
+		{"slices on one host", 1, 10, onHosts, forms(false)},
+		{"several bags or none", 1, 20, tinyVectors, forms(false)},
+		{"devices of unlike memory", 2, 12, unevenTiny, forms(false)},
+		{"some tiers only", 1, 6, tieredTiny, forms(true)},
 		{"little is hidden", 1, 5, tiny, hiding(.001, .0005)},
 		{"much of one direction is hidden", 1, 5, tiny, hiding(1e3, 0)},
 		{"all is hidden", 1, 5, tiny, hiding(1e3, 1e3)},
@@ -780,7 +787,7 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 
 // TestMoreShardingTypesAreNeverMoreExpensive plans small problems with slices of columns
 // only and with all sharding types. The second plan must not cost more.
-func TestMoreShardingTypesAreNeverMoreExpensive(t *testing.T) { neverMoreExpensive(t, 2) }
+func TestMoreShardingTypesAreNeverMoreExpensive(t *testing.T) { neverMoreExpensive(t, 1) }
 
 func neverMoreExpensive(t *testing.T, tasks int) {
 	gain := 0.
@@ -857,10 +864,10 @@ func byConstruction(seed uint64) *problem.Problem {
 // TestMemoryTightInAllForms plans problems that are known to have a placement with blocks
 // of rows and host memory, on devices with little room to spare. Nine in ten must get a
 // plan.
-func TestMemoryTightInAllForms(t *testing.T) { memoryTightInAllForms(t, 60) }
+func TestMemoryTightInAllForms(t *testing.T) { memoryTightInAllForms(t, 30) }
 
 func memoryTightInAllForms(t *testing.T, tasks uint64) {
-	solved, columns := uint64(0), 0
+	solved := uint64(0)
 	for seed := range tasks {
 		p := byConstruction(seed)
 		newScorer := formsFactory(p, true)
@@ -868,16 +875,8 @@ func memoryTightInAllForms(t *testing.T, tasks uint64) {
 		if planned(t, err) {
 			checkPlacement(t, p, newScorer, problem.ShardingTypes(), r)
 			solved++
-		} else {
-			t.Logf("seed %d: %v", seed, err)
-		}
-		plain := *p
-		plain.Topology.HostMemory = 0
-		if _, err := search.Run(context.Background(), &plain, newScorer, search.Options{Workers: 1, Brief: true, MaxEvaluations: 1}); err == nil {
-			columns++
 		}
 	}
-	t.Logf("of %d tasks that have a plan, %d got one, and %d in slices of columns", tasks, solved, columns)
 	if solved < tasks*9/10 {
 		t.Errorf("got plans for %d of %d tasks, want plans for 90 %%", solved, tasks)
 	}
