@@ -3,6 +3,8 @@ package search
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -146,4 +148,32 @@ func TestPropertyBytesOfSlices(t *testing.T) {
 			t.Errorf("got %+v, want no negative bytes", l)
 		}
 	})
+}
+
+// TestWholeTablesFillDevices draws whole tables that just fill the devices, where pouring and a search
+// through all placements do not help: most get a placement.
+func TestWholeTablesFillDevices(t *testing.T) {
+	solved := 0
+	for seed := range uint64(3) {
+		random := rand.New(rand.NewPCG(seed, 9))
+		var tables []table
+		for range 6 { // devices
+			left := int64(10_000)
+			for range 5 {
+				rows := 1 + random.Int64N(left/2)
+				tables, left = append(tables, table{rows, 4, 1}), left-rows
+			}
+			tables = append(tables, table{left, 4, 1})
+		}
+		p := handMade(16*10_050, 6, tables...)
+		if r, err := Run(context.Background(), p, additiveFactory(p), Options{ShardingTypes: []problem.ShardingType{problem.TableWise}, MaxEvaluations: 1, Brief: true}); err == nil {
+			if got := len(slices.Concat(r.Shards...)); got != len(tables) {
+				t.Errorf("seed %d: got %d tables placed, want %d", seed, got, len(tables))
+			}
+			solved++
+		}
+	}
+	if solved < 2 {
+		t.Errorf("got placements for %d of 3 problems, want most", solved)
+	}
 }
