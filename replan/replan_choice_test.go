@@ -107,13 +107,10 @@ func TestOptions(t *testing.T) {
 // A share limits the same bytes on every point of the curve, also if a plan has fewer copies of the
 // tables than the old one: 4 copies of a, one of b, and c, which is added, are 6 x 64,000 bytes.
 func TestSharesAreOfTheOldPlan(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans or trains for long, on few threads")
-	}
 	p := handMade(t, 4, 2, table("a", 1000, 16), table("b", 1000, 16))
 	old := placedAs(t, p, "a@* b@0")
 	p = handMade(t, 4, 2, table("a", 1000, 16), table("b", 1000, 16), table("c", 1000, 16))
-	r, err := Plan(t.Context(), p, old, Options{Options: neuroshard.Options{Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise}}}})
+	r, err := Plan(t.Context(), p, old, Options{Options: neuroshard.Options{Search: search.Options{ShardingTypes: []problem.ShardingType{problem.TableWise, problem.ColumnWise}, MaxEvaluations: 2_000}}})
 	if err != nil {
 		t.Fatal(err)
 	}

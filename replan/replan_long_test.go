@@ -19,7 +19,7 @@ func TestReplanPropertiesLong(t *testing.T) {
 	for i := range 6 {
 		changes = append(changes, 2*i)
 	}
-	replanProperties(t, changes, 3)
+	replanProperties(t, changes, 3, 0)
 }
 
 // One table more on 16 H100 moves nearly nothing: with at most 5 % of the bytes, the plan costs at

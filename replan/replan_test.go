@@ -43,9 +43,6 @@ func planned(t *testing.T, p *problem.Problem) *plan.Plan {
 // TestReplanByBruteForce compares re-plans of tiny problems with all placements of whole tables on
 // all devices. The sum of cost and price is at most TieBand above the least one.
 func TestReplanByBruteForce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it compares with all placements")
-	}
 	replanByBruteForce(t, 1, 0)
 }
 
@@ -54,11 +51,11 @@ func TestReplanByBruteForce(t *testing.T) {
 func replanByBruteForce(t *testing.T, problems, some int) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range problems {
-		tables := drawnTables(r, 0, 4)
+		tables := drawnTables(r, 0, 3)
 		for k := range tables {
 			tables[k].Constraint.NoSplit = true
 		}
-		was := handMade(t, 3, 2, tables[:3]...)
+		was := handMade(t, 3, 2, tables[:2]...)
 		old := planned(t, was)
 		p := handMade(t, 3, 2, tables...)
 		price := math.Pow(10, float64(r.IntN(4))-1) // ms for a GB
@@ -104,14 +101,11 @@ func bruteForce(t *testing.T, p *problem.Problem, old *plan.Plan, price float64)
 
 // TestReplanProperties draws problems and small changes, and checks what every re-plan promises.
 func TestReplanProperties(t *testing.T) {
-	if testing.Short() {
-		t.Skip("left out with -short: it plans many problems, one after another")
-	}
-	replanProperties(t, []int{3}, 4)
+	replanProperties(t, []int{1, 3, 5}, 3, 3_000)
 }
 
 // replanProperties draws a problem of some tables for each number of a change.
-func replanProperties(t *testing.T, changes []int, tables int) {
+func replanProperties(t *testing.T, changes []int, tables int, evaluations int64) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, i := range changes {
 		tables := drawnTables(r, 0, tables)
@@ -120,6 +114,7 @@ func replanProperties(t *testing.T, changes []int, tables int) {
 		old := planned(t, was)
 		p := *was
 		opt := Options{Most: &MovedBytes{Share: 0.05}}
+		opt.Search.MaxEvaluations = evaluations
 		switch i % 6 {
 		case 0: // nothing changed
 		case 1:

