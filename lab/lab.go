@@ -79,7 +79,7 @@ func draw(ctx context.Context, profile hardware.Profile, opt Options) (train.Dat
 	if data.Comm, err = design.CommContext(ctx, opt.Seed, opt.CommSamples, profile); err != nil {
 		return data, err
 	}
-	workers := collect.Options{Workers: opt.Train.Workers}
+	workers := opt.Train.Workers
 	if err := collect.SimulateCompute(ctx, data.Compute, profile, workers); err != nil {
 		return data, err
 	}
@@ -130,7 +130,7 @@ func SimulateComm(ctx context.Context, profile hardware.Profile, opt Options) (*
 	if err != nil {
 		return nil, err
 	}
-	return comm, collect.SimulateComm(ctx, comm, profile, collect.Options{Workers: opt.Train.Workers})
+	return comm, collect.SimulateComm(ctx, comm, profile, opt.Train.Workers)
 }
 
 // CurveSizes returns the sample counts of a learning curve.

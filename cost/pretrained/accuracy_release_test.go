@@ -94,14 +94,14 @@ func TestAccuracyOnFreshSamples(t *testing.T) {
 				for i := range set.Samples {
 					set.Samples[i].Split = dataset.Test
 				}
-				if err := collect.SimulateCompute(context.Background(), set, profile, collect.Options{}); err != nil {
+				if err := collect.SimulateCompute(context.Background(), set, profile, 0); err != nil {
 					t.Fatal(err)
 				}
 			}
 			for i := range data.Comm.Samples {
 				data.Comm.Samples[i].Split = dataset.Test
 			}
-			if err := collect.SimulateComm(context.Background(), data.Comm, profile, collect.Options{}); err != nil {
+			if err := collect.SimulateComm(context.Background(), data.Comm, profile, 0); err != nil {
 				t.Fatal(err)
 			}
 			id := file.Manifest.ID

@@ -20,8 +20,10 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/neuroshard/neuroshard"
@@ -428,59 +430,49 @@ func (o Options) units(jobs []job) (all [][]*job) {
 // each makes the records that are not done, several at a time, and returns all
 // in the order of the jobs.
 func (o Options) each(ctx context.Context, jobs []job, find func(*job) made) ([]Record, error) {
-	workers := o.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
+	workers := cmp.Or(max(0, o.Workers), runtime.GOMAXPROCS(0))
 	if o.Measure != nil {
 		workers = 1 // a search would disturb the plan that is measured
 	}
-	var group sync.WaitGroup
+	var group errgroup.Group
+	group.SetLimit(workers)
 	var lock sync.Mutex
 	units := o.units(jobs)
 	// The error is that of the first failed unit in their order, not in time.
-	var failed error
-	failedAt := len(units)
+	errs := make([]error, len(units))
+	var failed atomic.Bool
 	done := len(recordsOf(jobs))
-	next := make(chan int, len(units))
-	for i := range units {
-		next <- i
-	}
-	close(next)
 	// kept takes over the records of a unit.
-	kept := func(i int, err error) {
+	kept := func(unit []*job) error {
 		lock.Lock()
 		defer lock.Unlock()
-		for _, j := range units[i] {
-			if err != nil {
-				break
-			}
+		for _, j := range unit {
 			j.done = true
-			if done++; o.OnRecord != nil {
-				err = o.OnRecord(j.record, done, len(jobs))
+			if done++; o.OnRecord == nil {
+				continue
+			}
+			if err := o.OnRecord(j.record, done, len(jobs)); err != nil {
+				return err
 			}
 		}
-		if err != nil && i < failedAt {
-			failedAt, failed = i, err
-		}
+		return nil
 	}
-	for range workers {
-		group.Go(func() {
-			for i := range next {
-				lock.Lock()
-				stop := failedAt < i || ctx.Err() != nil
-				lock.Unlock()
-				if !stop {
-					kept(i, o.complete(ctx, units[i], find))
-				}
+	for i, unit := range units {
+		group.Go(func() error {
+			if failed.Load() || ctx.Err() != nil {
+				return nil
 			}
+			if errs[i] = o.complete(ctx, unit, find); errs[i] == nil {
+				errs[i] = kept(unit)
+			}
+			if errs[i] != nil {
+				failed.Store(true)
+			}
+			return nil
 		})
 	}
-	group.Wait()
-	if ctx.Err() != nil {
-		failed = ctx.Err()
-	}
-	return recordsOf(jobs), failed
+	_ = group.Wait() // of errs
+	return recordsOf(jobs), cmp.Or(append([]error{ctx.Err()}, errs...)...)
 }
 
 // recordsOf returns the records of the jobs that are done, in the order of the jobs.

@@ -21,18 +21,8 @@ package collect
 
 // Options configure the collection. The zero value works.
 type Options struct {
-	// OnProgress, if not nil, is called by one goroutine at a time: by Run after
-	// each measurement, and by SimulateCompute and SimulateComm after every
-	// few samples.
+	// OnProgress, if not nil, is called after each measurement.
 	OnProgress func(Progress)
-
-	// Workers is the number of goroutines of SimulateCompute and SimulateComm
-	// (default: all processors). It does not change the result. Run measures one
-	// sample at a time.
-	Workers int
-
-	// Only Run reads the fields below.
-
 	// Shard is the part of the design to measure (default: all of it).
 	Shard Shard
 	// Tool is the version of the program, for the provenance.

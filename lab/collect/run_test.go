@@ -138,7 +138,7 @@ func TestSimulatedHasNoAnchors(t *testing.T) {
 	}
 	all := *design.Compute
 	all.Samples = slices.Clone(all.Samples)
-	if err := SimulateCompute(context.Background(), &all, h200, Options{}); err != nil {
+	if err := SimulateCompute(context.Background(), &all, h200, 0); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(all.Samples, got.Compute.Samples); diff != "" {

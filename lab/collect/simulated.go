@@ -1,10 +1,13 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"strings"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
@@ -17,13 +20,13 @@ import (
 // simulatedName is the name of the simulated device in a dataset's provenance.
 const simulatedName = "simulated device, version " + simulate.ModelVersion
 
-// SimulateCompute fills in the times of the groups, from the simulated device of
-// the profile, and the provenance.
-func SimulateCompute(ctx context.Context, set *dataset.Compute, profile hardware.Profile, opt Options) error {
+// SimulateCompute fills in the times of the groups, from the simulated device of the profile, and
+// the provenance. It runs on the given number of goroutines (0: all processors).
+func SimulateCompute(ctx context.Context, set *dataset.Compute, profile hardware.Profile, workers int) error {
 	device := simulate.NewDevice(profile)
 	set.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Backend: simulatedName, Seed: set.Provenance.Seed}
 	var counts counter
-	return opt.each(ctx, PhaseGroups, len(set.Samples), func(i int) error {
+	return each(ctx, workers, len(set.Samples), func(i int) error {
 		g := &set.Samples[i]
 		g.Forward, g.Backward = device.Compute(operator(set.Tables, g, &counts))
 		return nil
@@ -31,10 +34,10 @@ func SimulateCompute(ctx context.Context, set *dataset.Compute, profile hardware
 }
 
 // SimulateComm fills in the times of the exchanges, as SimulateCompute does.
-func SimulateComm(ctx context.Context, set *dataset.Comm, profile hardware.Profile, opt Options) error {
+func SimulateComm(ctx context.Context, set *dataset.Comm, profile hardware.Profile, workers int) error {
 	device := simulate.NewDevice(profile)
 	set.Provenance = dataset.Provenance{Source: dataset.Simulated, Profile: profile.Name, Backend: simulatedName, Seed: set.Provenance.Seed}
-	return opt.each(ctx, PhaseExchanges, len(set.Samples), func(i int) error {
+	return each(ctx, workers, len(set.Samples), func(i int) error {
 		e := &set.Samples[i]
 		var err error
 		e.Forward, e.Backward, err = device.Comm(exchange(e))
@@ -182,46 +185,22 @@ func (c *counter) of(t *problem.Table, batch int) access.Counts {
 }
 
 // each runs f for 0 to n-1 on the workers, until the context ends or f fails.
-func (o Options) each(ctx context.Context, phase string, n int, f func(i int) error) error {
+func each(ctx context.Context, workers, n int, f func(i int) error) error {
 	const stride = 256
-	var group sync.WaitGroup
-	var lock sync.Mutex
-	var failed error
-	done := 0
-	next := make(chan int)
-	for range o.workers() {
-		group.Go(func() {
-			for lo := range next {
-				hi := min(n, lo+stride)
-				var err error
-				for i := lo; i < hi && err == nil && ctx.Err() == nil; i++ {
-					err = f(i)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(cmp.Or(max(0, workers), runtime.GOMAXPROCS(0)))
+	for lo := 0; lo < n; lo += stride {
+		group.Go(func() error {
+			for i := lo; i < min(n, lo+stride); i++ {
+				if ctx.Err() != nil {
+					return ctx.Err()
 				}
-				lock.Lock()
-				if done += hi - lo; o.OnProgress != nil {
-					o.OnProgress(Progress{Phase: phase, Done: done, Total: n})
+				if err := f(i); err != nil {
+					return err
 				}
-				if failed == nil {
-					failed = err
-				}
-				lock.Unlock()
 			}
+			return nil
 		})
 	}
-	for lo := 0; lo < n && ctx.Err() == nil; lo += stride {
-		next <- lo
-	}
-	close(next)
-	group.Wait()
-	if failed == nil {
-		failed = ctx.Err()
-	}
-	return failed
-}
-
-func (o Options) workers() int {
-	if o.Workers > 0 {
-		return o.Workers
-	}
-	return runtime.GOMAXPROCS(0)
+	return group.Wait()
 }

@@ -28,6 +28,8 @@ import (
 	"strconv"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
@@ -211,72 +213,40 @@ type Options struct {
 // a search that ctx ended makes no outcome.
 func (s *Sweep) Run(ctx context.Context, opt Options) ([]Outcome, error) {
 	opt.Part = opt.Part.orWhole()
-	r := &run{of: opt.Part.size(s.Cells()), outcomes: map[int]Outcome{}, onOutcome: opt.OnOutcome}
+	of, outcomes := opt.Part.size(s.Cells()), map[int]Outcome{}
 	for _, o := range opt.Known {
-		r.outcomes[o.Number-1] = o
+		outcomes[o.Number-1] = o
 	}
-	next := make(chan int, s.Cells())
+	var lock sync.Mutex
+	group, running := errgroup.WithContext(ctx)
+	group.SetLimit(cmp.Or(max(0, opt.Workers), runtime.GOMAXPROCS(0)))
 	for i := range s.Cells() {
-		if _, known := r.outcomes[i]; !known && opt.Part.has(i) {
-			next <- i
+		lock.Lock()
+		_, known := outcomes[i]
+		lock.Unlock()
+		if known || !opt.Part.has(i) {
+			continue
 		}
-	}
-	close(next)
-	workers := opt.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	var running sync.WaitGroup
-	for range min(workers, max(1, len(next))) {
-		running.Go(func() {
-			for i := range next {
-				if r.stopped(ctx) {
-					return
-				}
-				o, err := s.plan(ctx, i, &opt)
-				r.add(i, o, err)
+		group.Go(func() error {
+			if running.Err() != nil {
+				return running.Err()
 			}
+			o, err := s.plan(ctx, i, &opt)
+			lock.Lock()
+			defer lock.Unlock()
+			if err == nil && opt.OnOutcome != nil {
+				err = opt.OnOutcome(o, len(outcomes)+1, of)
+			}
+			if err == nil {
+				outcomes[i] = o
+			}
+			return err
 		})
 	}
-	running.Wait()
-	if r.failed == nil && len(r.outcomes) < r.of {
-		r.failed = ctx.Err()
-	}
-	all := slices.Collect(maps.Values(r.outcomes))
+	err := group.Wait()
+	all := slices.Collect(maps.Values(outcomes))
 	slices.SortFunc(all, func(a, b Outcome) int { return a.Number - b.Number })
-	return all, r.failed
-}
-
-// run collects the outcomes of a Run.
-type run struct {
-	of        int
-	onOutcome func(o Outcome, done, of int) error
-
-	lock     sync.Mutex
-	outcomes map[int]Outcome
-	// failed is the first error.
-	failed error
-}
-
-// stopped reports whether no further cell should be planned.
-func (r *run) stopped(ctx context.Context) bool {
-	r.lock.Lock()
-	defer r.lock.Unlock()
-	return r.failed != nil || ctx.Err() != nil
-}
-
-// add adds the outcome of the cell with the number i, from 0, or its error.
-func (r *run) add(i int, o Outcome, err error) {
-	r.lock.Lock()
-	defer r.lock.Unlock()
-	if err == nil && r.onOutcome != nil {
-		err = r.onOutcome(o, len(r.outcomes)+1, r.of)
-	}
-	if err == nil {
-		r.outcomes[i] = o
-	} else if r.failed == nil {
-		r.failed = err
-	}
+	return all, err
 }
 
 // plan plans the cell with the number i, from 0.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
@@ -74,22 +76,14 @@ func (t *computeTraining) fit(ctx context.Context, fitting, checking *prepared, 
 		opt.progress(Progress{Phase: "compute", Epoch: done, Epochs: how.epochs * len(t.nets), Error: e})
 	}
 	abreast := min(opt.Workers, len(t.nets))
-	failed := make([]error, len(t.nets))
-	var all sync.WaitGroup
-	for first := range abreast {
-		all.Go(func() {
-			for member := first; member < len(t.nets); member += abreast {
-				failed[member] = fitNet(ctx, t.nets[member], fitting, checking, how, opt.memberSeed(member), max(1, opt.Workers/abreast), epoch)
-			}
+	var group errgroup.Group
+	group.SetLimit(abreast)
+	for member, net := range t.nets {
+		group.Go(func() error {
+			return fitNet(ctx, net, fitting, checking, how, opt.memberSeed(member), max(1, opt.Workers/abreast), epoch)
 		})
 	}
-	all.Wait()
-	for _, err := range failed {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return group.Wait()
 }
 
 // fitNet trains one net and reports the validation error after each epoch.

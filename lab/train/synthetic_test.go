@@ -87,7 +87,7 @@ func warpedLaw(hw hardware.Profile) law {
 				wide.Members[i].Dim = (wide.Members[i].Dim + 15) / 16 * 16
 			}
 			one := &dataset.Compute{Tables: set.Tables, Samples: []dataset.Group{wide}}
-			if err := collect.SimulateCompute(context.Background(), one, hw, collect.Options{Workers: 1}); err != nil {
+			if err := collect.SimulateCompute(context.Background(), one, hw, 1); err != nil {
 				panic(err)
 			}
 			return float64(one.Samples[0].Forward), 2.5 * float64(one.Samples[0].Backward)

@@ -32,10 +32,10 @@ func profile(t testing.TB, name string) hardware.Profile {
 func simulated(t testing.TB, hw hardware.Profile, groups, exchanges int) train.Data {
 	t.Helper()
 	data := train.Data{Compute: design.Compute(5, 300, groups, 1, 30), Comm: design.Comm(5, exchanges, hw)}
-	if err := collect.SimulateCompute(context.Background(), data.Compute, hw, collect.Options{}); err != nil {
+	if err := collect.SimulateCompute(context.Background(), data.Compute, hw, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := collect.SimulateComm(context.Background(), data.Comm, hw, collect.Options{}); err != nil {
+	if err := collect.SimulateComm(context.Background(), data.Comm, hw, 0); err != nil {
 		t.Fatal(err)
 	}
 	return data
@@ -52,7 +52,7 @@ func few(t testing.TB, hw hardware.Profile, groups int) train.Data {
 	t.Helper()
 	data := simulated(t, hw, groups, 0)
 	data.Comm = design.Comm(6, 60, profile(t, "rtx2080ti"))
-	if err := collect.SimulateComm(context.Background(), data.Comm, hw, collect.Options{}); err != nil {
+	if err := collect.SimulateComm(context.Background(), data.Comm, hw, 0); err != nil {
 		t.Fatal(err)
 	}
 	return data
@@ -245,7 +245,7 @@ func TestJudgeKnowsThePerfectModel(t *testing.T) {
 	hw := profile(t, "a100-80")
 	data := few(t, hw, 300)
 	data.Large = design.Compute(6, 300, 20, 100, 120)
-	if err := collect.SimulateCompute(context.Background(), data.Large, hw, collect.Options{}); err != nil {
+	if err := collect.SimulateCompute(context.Background(), data.Large, hw, 0); err != nil {
 		t.Fatal(err)
 	}
 	m, _, err := train.Fit(context.Background(), data, hw, small())
