@@ -162,47 +162,6 @@ func TestAllSetAside(t *testing.T) {
 	}
 }
 
-// A run that was stopped while the device drifted makes the same decisions as one
-// that was not stopped.
-func TestDriftAcrossRuns(t *testing.T) {
-	design, folder := drawn(t, 60, 0), t.TempDir()
-	opt := Options{AnchorEvery: driftBlock, RetryBlocks: -1, RepeatShare: -1}
-	for call, sessions := 0, 0; ; sessions++ {
-		ctx, cancel := context.WithCancel(context.Background())
-		backend := newScript()
-		n := 0
-		backend.compute = func(_ int, g *dataset.Group) (Timing, error) {
-			if n++; n > 7 {
-				cancel()
-			}
-			timing := steadyTiming(g)
-			// Only the third session runs on a slow device.
-			if sessions == 2 {
-				timing.Forward, timing.Backward = 2*timing.Forward, 2*timing.Backward
-			}
-			call++
-			return timing, nil
-		}
-		got, err := collect(ctx, design, backend, folder, opt)
-		cancel()
-		if err != nil && sessions < 40 {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, g := range got.Compute.Samples {
-			if want := steadyTiming(&g); !g.Quarantined && g.Forward != want.Forward {
-				t.Errorf("sample %d: got forward %v, want %v or quarantine", g.ID, g.Forward, want.Forward)
-			}
-		}
-		if len(got.Compute.Samples) != 60 {
-			t.Errorf("got %d samples", len(got.Compute.Samples))
-		}
-		return
-	}
-}
-
 // Exchanges have their own anchor, with three times the limit.
 func TestCommDrift(t *testing.T) {
 	for _, c := range []struct {

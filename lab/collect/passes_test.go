@@ -102,53 +102,6 @@ func TestPasses(t *testing.T) {
 	}
 }
 
-// Passes that are stopped continue: no sample is measured more than once in a pass,
-// except those in progress at a stop.
-func TestPassesGoOn(t *testing.T) {
-	design := drawn(t, 60, 20)
-	opt := Options{Passes: 3, AnchorEvery: 25, DriftLimit: 100, Tool: "v1"}
-	whole, err := Run(context.Background(), design, newScript(), filepath.Join(t.TempDir(), "whole"), opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := filepath.Join(t.TempDir(), "stopped")
-	stops, measured := 0, 0
-	for {
-		ctx, stop := context.WithCancel(context.Background())
-		backend := newScript()
-		backend.compute = func(call int, g *dataset.Group) (Timing, error) {
-			if call == 31 {
-				stop()
-				return Timing{}, ctx.Err()
-			}
-			measured++
-			return steadyTiming(g), nil
-		}
-		set, err := Run(ctx, design, backend, folder, opt)
-		stop()
-		if err == nil {
-			sameSamples(t, set, whole)
-			break
-		}
-		if stops++; !errors.Is(err, context.Canceled) || stops > 50 {
-			t.Fatalf("stop %d: %v", stops, err)
-		}
-		other := opt
-		other.Passes = 0
-		if _, err := Run(context.Background(), design, newScript(), folder, other); err == nil || !strings.Contains(err.Error(), "passes") {
-			t.Fatalf("a single pass into passes: got error %v", err)
-		}
-	}
-	if stops < 5 {
-		t.Errorf("the run was stopped %d times, want more", stops)
-	}
-	// A pass has 60 groups, 2 repeats and some anchors; each start measures an anchor
-	// again, and the first one three times.
-	if most := 3*(60+2+10) + 3*stops; measured > most {
-		t.Errorf("got %d measurements of groups, want at most %d", measured, most)
-	}
-}
-
 // If a pass cannot be measured, the passes before it are kept.
 func TestPassesKeepWhatIsMeasured(t *testing.T) {
 	design := drawn(t, 30, 0)

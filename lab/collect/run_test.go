@@ -23,7 +23,6 @@ import (
 	"github.com/neuroshard/neuroshard/internal/journal"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
-	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -120,29 +119,6 @@ func TestRunMeasuresAll(t *testing.T) {
 	opt.Shard = Shard{1, 2}
 	if _, err := Run(context.Background(), design, idle, folder, opt); err == nil || errors.Is(err, ErrFinished) || !strings.Contains(err.Error(), "shard") {
 		t.Errorf("another shard: got error %v, want one that names the shard", err)
-	}
-}
-
-func TestSimulatedHasNoAnchors(t *testing.T) {
-	design := drawn(t, 40, 10)
-	h200, err := hardware.ByName("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := collect(context.Background(), design, NewSimulated(h200), t.TempDir(), Options{AnchorEvery: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(got.Compute.Anchors)+len(got.Compute.Repeats) != 0 || len(got.Compute.Samples) != 40 || len(got.Comm.Samples) != 10 {
-		t.Errorf("got %d anchors, %d repeats", len(got.Compute.Anchors), len(got.Compute.Repeats))
-	}
-	all := *design.Compute
-	all.Samples = slices.Clone(all.Samples)
-	if err := SimulateCompute(context.Background(), &all, h200, 0); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(all.Samples, got.Compute.Samples); diff != "" {
-		t.Errorf("Run and SimulateCompute differ (-want +got):\n%s", diff)
 	}
 }
 

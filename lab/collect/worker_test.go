@@ -463,21 +463,6 @@ func TestLengthsNeedACapability(t *testing.T) {
 	}
 }
 
-// A worker that reads the end of its stdin ends by itself and is not killed. A second Close
-// does nothing.
-func TestClose(t *testing.T) {
-	w := startFake(t, fakeOptions("work"))
-	ended := w.process.cmd
-	for range 2 {
-		if err := w.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if state := ended.ProcessState; !state.Success() {
-		t.Errorf("got %v, want a worker that ended by itself", state)
-	}
-}
-
 // FuzzResponse: any output of a worker is a response to the request, or a short
 // error.
 func FuzzResponse(f *testing.F) {

@@ -1,8 +1,6 @@
 package dataset
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -83,38 +81,6 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatalf("manifest %+v, error %v", m, err)
 		}
 	})
-}
-
-// Others read the files with other libraries: the one that writes them stands
-// for those.
-func TestLibraryReadsTheSame(t *testing.T) {
-	folder := t.TempDir()
-	d := sample()
-	mustWrite(t, folder, d)
-	path := filepath.Join(folder, ComputeName)
-	rows, err := parquet.ReadFile[groupRow](path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := each(d.Compute.Samples, toGroupRow); !reflect.DeepEqual(rows, want) {
-		t.Errorf("got %+v, want %+v", rows, want)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := parquet.OpenFile(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	told, _ := json.Marshal(d.Compute.Provenance)
-	for key, want := range map[string]string{
-		"neuroshard.format": "neuroshard-dataset", "neuroshard.version": "2", "neuroshard.content": "compute", "neuroshard.provenance": string(told),
-	} {
-		if got, ok := f.Lookup(key); !ok || got != want {
-			t.Errorf("metadata %s: got %q, want %q", key, got, want)
-		}
-	}
 }
 
 func TestInvalidIsNotWritten(t *testing.T) {

@@ -1,7 +1,6 @@
 package lookups
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -75,32 +74,6 @@ func TestNeighboursWait(t *testing.T) {
 			if want := 1 + expected[k]*cv; math.Abs(got/want-1) > .1 {
 				t.Errorf("length cv %v: the longest of %d bags has %.3f times the mean, want %.3f", cv, k, got, want)
 			}
-		}
-	}
-}
-
-// TestEqualLengthsStay: without a spread, lookups are those of before.
-func TestEqualLengthsStay(t *testing.T) {
-	spec := Spec{Rows: 100, Batch: 64, Features: 2, Counts: access.Counts{Lookups: 200, Unique: 20, Reuse: [access.Classes]float64{4: 1}}, Seed: 9}
-	equalBags, _, err := Synthesise(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	spec.LengthCV = .5
-	unequal, _, err := Synthesise(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if fmt.Sprint(equalBags.Indices) != fmt.Sprint(unequal.Indices) {
-		t.Error("the spread of lengths changes the rows that are looked up")
-	}
-	if equal(equalBags, unequal) {
-		t.Error("the spread of lengths changes no bag")
-	}
-	for _, cv := range []float64{-1, math.NaN(), math.Inf(1), MaxLengthCV + 1} {
-		spec.LengthCV = cv
-		if _, _, err := Synthesise(spec); err == nil {
-			t.Errorf("length cv %v: got no error", cv)
 		}
 	}
 }

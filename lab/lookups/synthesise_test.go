@@ -137,31 +137,6 @@ func TestSynthesiseAnyCounts(t *testing.T) {
 	})
 }
 
-// TestSlideMovesAllClassesAlike checks the nearest realisation by hand: 1000 rows,
-// half of them used once and half used twice, take 1500 lookups; 3000 are twice
-// that number.
-func TestSlideMovesAllClassesAlike(t *testing.T) {
-	c := access.Counts{Lookups: 3000, Unique: 1000}
-	c.Reuse[0], c.Reuse[1] = .5, .5
-	_, r := mustMake(t, Spec{Rows: 1000, Batch: 100, Features: 1, Counts: c})
-	want := Realised{Lookups: 3000, Unique: 1000}
-	want.Reuse[1], want.Reuse[2] = .5, .5 // 500 twice, 500 four times
-	if r != want {
-		t.Errorf("got %+v, want %+v", r, want)
-	}
-	// One row out of class 0 and one out of class 1 is no difference.
-	if got, want := r.Distance(c), (.5-.001+.5-.001)/2; math.Abs(got-want) > 1e-6 {
-		t.Errorf("distance: got %v, want %v", got, want)
-	}
-	// The same downwards: rows used more than 32768 times, with few lookups.
-	c = access.Counts{Lookups: 10, Unique: 4}
-	c.Reuse[16] = 1
-	_, r = mustMake(t, Spec{Rows: 1000, Batch: 100, Features: 1, Counts: c})
-	if r.Lookups != 10 || r.Unique != 4 {
-		t.Errorf("got %+v, want 10 lookups of 4 rows", r)
-	}
-}
-
 // TestHotRowsTakeTheExcess checks that a table with rows in the last class keeps
 // the means of the other classes.
 func TestHotRowsTakeTheExcess(t *testing.T) {

@@ -3,7 +3,6 @@ package train_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"reflect"
@@ -29,63 +28,6 @@ func fit(t testing.TB, data train.Data, hw hardware.Profile, opt train.Options) 
 		t.Fatal(err)
 	}
 	return m, report
-}
-
-// A model states its device, and how the times were measured.
-func TestManifestOfMeasuredData(t *testing.T) {
-	hw := desk()
-	data, _ := synthetic(hw, cpuLaw(hw), 100, 200, 60, .03, 1)
-	for i := range data.Comm.Samples {
-		e := &data.Comm.Samples[i]
-		e.Devices, e.DevicesPerHost = 3, 3
-		pad := func(v []unit.Millis) []unit.Millis { return append(v, v...)[:3] }
-		e.DimSums, e.Start = append(e.DimSums, e.DimSums...)[:3], pad(e.Start)
-		e.Forward, e.Backward = pad(e.Forward), pad(e.Backward)
-	}
-	for _, p := range []*dataset.Provenance{&data.Compute.Provenance, &data.Comm.Provenance} {
-		p.Passes, p.Fastest = 3, true
-	}
-	for i := range data.Compute.Tables { // a device that is measured has one bag for each feature
-		table := &data.Compute.Tables[i]
-		table.Pooling = problem.SumPooling
-		for f := range table.Features {
-			table.Features[f].Bags = 0
-		}
-	}
-	m, report := fit(t, data, hw, small())
-	got := m.Manifest
-	if got.Profile != "desk-cpu" || got.Device != hw || got.Source != "measured" || got.CommSource != "" || got.Backend != "synthetic 1" {
-		t.Errorf("got profile %q, device %+v, sources %q and %q", got.Profile, got.Device, got.Source, got.CommSource)
-	}
-	want := modelfile.Measurement{
-		Device: "a desk", Kernel: "law 1", Clocks: "none", Threads: 2, Cache: "cold", Lookups: "a log", Warmup: 1, Repeats: 5,
-		Passes: 3, Fastest: true, Tool: "test", Design: "d1", Seed: 1,
-	}
-	if got.Measured != want || got.CommMeasured != want {
-		t.Errorf("got measured %+v and %+v, want both %+v", got.Measured, got.CommMeasured, want)
-	}
-	d := got.Domain
-	if !slices.Equal(d.Optimizers, []string{"sgd", "rowwise_adagrad"}) || !slices.Equal(d.Precisions, []string{"fp32"}) || !d.Unweighted || !d.OneBag ||
-		d.MinDim != 4 || d.MinDevices != 3 || d.MaxDevices != 3 || d.MinBatch != 256 || d.MaxBatch != 8192 {
-		t.Errorf("got domain %+v, want that of the samples", d)
-	}
-	if got.Comm.NICGBps != 0 || got.Comm.BaseMS != 0 {
-		t.Errorf("got %+v, want no network between hosts", got.Comm)
-	}
-	if report.Source != "measured" || report.CommSource != "" {
-		t.Errorf("got sources %q and %q, want measured", report.Source, report.CommSource)
-	}
-	model, err := cost.Load(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if model.Hardware() != hw {
-		t.Errorf("got hardware %+v, want %+v", model.Hardware(), hw)
-	}
-	text, err := json.Marshal(report)
-	if err != nil || strings.Contains(string(text), "Points") || !strings.Contains(string(text), `"kendall_tau"`) {
-		t.Errorf("got report %s, error %v, want JSON without points", text, err)
-	}
 }
 
 // No sample has the operation, so nothing is known about it. The model predicts a

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
-	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -314,39 +313,6 @@ func TestNumbersStaySound(t *testing.T) {
 	}
 }
 
-// TestWindows: the shards of a group share no memory, and begin on cache lines.
-func TestWindows(t *testing.T) {
-	s := newServer(t.Context(), small())
-	for _, request := range []string{initWarm, tableLine(0, 33, 2), tableLine(1, 7, 2)} {
-		s.answer([]byte(request))
-	}
-	for _, optimizer := range []string{"sgd", "rowwise_adagrad", "adam"} {
-		q := &protocol.Request{Group: []protocol.Member{{T: 0, Dim: 4}, {T: 1, Dim: 12}, {T: 0, Dim: 8}}, Opt: optimizer, DType: "fp32", Weighted: true}
-		if _, err := s.compute(q); err != nil {
-			t.Fatal(err)
-		}
-		o, members, err := s.checkGroup(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		clear(s.weights)
-		clear(s.perSample)
-		for _, shard := range s.shards(q, o, members) {
-			for _, part := range [][]float32{shard.Weights, shard.State, shard.PerSample} {
-				for i := range part {
-					if part[i] != 0 {
-						t.Fatalf("%s: two windows share a number", optimizer)
-					}
-					part[i] = 1
-				}
-			}
-			if address := uintptr(unsafe.Pointer(unsafe.SliceData(shard.Weights))); address%64 != 0 {
-				t.Errorf("%s: weights at %x do not begin on a cache line", optimizer, address)
-			}
-		}
-	}
-}
-
 // TestIndexMemory: the cap holds, a refused request changes nothing, and init
 // makes room.
 func TestIndexMemory(t *testing.T) {
@@ -397,31 +363,6 @@ func TestLookupsAreSeeded(t *testing.T) {
 	s.answer([]byte(tableLine(4, 1000, 10)))
 	if cmp.Equal(s.tables.known[3].bags, s.tables.known[4].bags) {
 		t.Error("two tables have the same lookups")
-	}
-}
-
-// TestTablesAnswer: what is realised is counted, not repeated.
-func TestTablesAnswer(t *testing.T) {
-	s := newServer(t.Context(), small())
-	s.answer([]byte(initWarm))
-	r := s.answer([]byte(fmt.Sprintf(`{"op":"tables","tables":[{"t":3,"rows":50,"features":2,"pooling_factor":3,"unique_rows":44.7,"reuse":%s}]}`, `[0.02,0.21,0.5,0.27,0,0,0,0,0,0,0,0,0,0,0,0,0]`)))
-	if len(r.Tables) != 1 {
-		t.Fatalf("got %+v", r)
-	}
-	bags := s.tables.known[3].bags
-	if len(bags.Indices) != 3*64 || bags.Len() != 2*64 {
-		t.Errorf("got %d lookups in %d bags, want %d in %d", len(bags.Indices), bags.Len(), 3*64, 2*64)
-	}
-	realised := lookups.Count(bags.Indices)
-	if got := r.Tables[0]; got.T != 3 || got.UniqueRows != float64(realised.Unique) || got.Reuse != realised.Reuse || got.LengthCV != lookups.LengthCV(bags.Offsets) {
-		t.Errorf("got %+v, the lookups are %+v", got, realised)
-	}
-	r = s.answer([]byte(fmt.Sprintf(`{"op":"tables","tables":[{"t":4,"rows":50,"pooling_factor":8,"length_cv":0.7,"reuse":%s}]}`, reuse)))
-	if len(r.Tables) != 1 || math.Abs(r.Tables[0].LengthCV-.7) > .02 {
-		t.Errorf("got %+v, want a length_cv of 0.7", r)
-	}
-	if bags := s.tables.known[4].bags; len(bags.Indices) != 8*64 || bags.Len() != 64 || lookups.LengthCV(bags.Offsets) != r.Tables[0].LengthCV {
-		t.Errorf("got %d lookups in %d bags with a length_cv of %v", len(bags.Indices), bags.Len(), lookups.LengthCV(bags.Offsets))
 	}
 }
 

@@ -275,24 +275,3 @@ func TestSort(t *testing.T) {
 		}
 	})
 }
-
-func TestRunEnd(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		lengths := rapid.SliceOfN(rapid.IntRange(1, 70), 1, 20).Draw(t, "runs")
-		var pairs []uint64
-		var ends []int64
-		for row, n := range lengths {
-			for range n {
-				pairs = append(pairs, uint64(row)<<32|uint64(len(pairs)))
-			}
-			for range n {
-				ends = append(ends, int64(len(pairs)))
-			}
-		}
-		i := rapid.Int64Range(0, int64(len(pairs))-1).Draw(t, "from")
-		most := rapid.Int64Range(i+1, int64(len(pairs))).Draw(t, "most")
-		if got, want := runEnd(pairs, i, most), min(ends[i], most); got != want {
-			t.Fatalf("runs of %v, from %d, at most %d: got %d, want %d", lengths, i, most, got, want)
-		}
-	})
-}
