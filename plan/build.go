@@ -134,6 +134,10 @@ func clusterOf(p *problem.Problem) Cluster {
 	if t.LinkDomain() > t.PerHost() {
 		domain = t.LinkDomain()
 	}
+	numbers := t.Numbers
+	for _, b := range []*unit.Bandwidth{&numbers.Links, &numbers.HBM, &numbers.HostLink} {
+		*b = whole(*b)
+	}
 	return Cluster{
 		Profile:        p.Topology.Profile.Name,
 		Devices:        p.Topology.Devices,
@@ -145,8 +149,7 @@ func clusterOf(p *problem.Problem) Cluster {
 
 		NetworkBandwidth: network,
 		NVLinkDomain:     domain,
-		LinkBandwidth:    whole(t.Bandwidths.Links), HBMBandwidth: whole(t.Bandwidths.HBM), HostLinkBandwidth: whole(t.Bandwidths.HostLink),
-		BackwardMultiplier: t.Multipliers.Backward, WeightedBackwardMultiplier: t.Multipliers.WeightedBackward,
+		Numbers:          numbers,
 
 		Replicas: several(t.Replicas), ReplicasPerHost: several(t.ReplicasPerHost), ReplicasPerDomain: several(t.ReplicasPerDomain),
 		InterHostAllReduce: t.InterHostAllReduce, SyncEvery: several(t.SyncEvery),

@@ -12,7 +12,6 @@ import (
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // digestForm names the canonical form. A change of the form, such as a new
@@ -120,60 +119,6 @@ func (d *digester) modules(p *problem.Problem) {
 	}
 }
 
-// links adds the links between devices that a topology states.
-func (d *digester) links(t *hardware.Topology) {
-	if b := t.NetworkBandwidth; b != 0 {
-		d.text("network bandwidth")
-		d.float(float64(b))
-	}
-	if n := t.NVLinkDomain; n != 0 {
-		d.text("nvlink domain")
-		d.int(int64(n))
-	}
-	if m := t.Multipliers; m != (hardware.Multipliers{}) {
-		d.text("multipliers")
-		d.float(m.Backward)
-		d.float(m.WeightedBackward)
-	}
-	if b := t.Bandwidths; b != (hardware.Bandwidths{}) {
-		d.text("bandwidths")
-		for _, v := range []unit.Bandwidth{b.Links, b.HBM, b.HostLink} {
-			d.float(float64(v))
-		}
-	}
-}
-
-// memories adds the memories of devices or hosts that differ.
-func (d *digester) memories(name string, list []unit.Bytes) {
-	if len(list) == 0 {
-		return
-	}
-	d.text(name)
-	d.int(int64(len(list)))
-	for _, m := range list {
-		d.int(int64(m))
-	}
-}
-
-// fixed adds the fixed loads of a topology that states them.
-func (d *digester) fixed(loads []hardware.FixedLoad) {
-	if len(loads) == 0 {
-		return
-	}
-	d.text("fixed")
-	d.int(int64(len(loads)))
-	for i := range loads {
-		l := &loads[i]
-		d.text(l.Name)
-		d.int(int64(len(l.Devices)))
-		for _, device := range l.Devices {
-			d.int(int64(device))
-		}
-		d.int(int64(l.Bytes))
-		d.float(float64(l.Time))
-	}
-}
-
 // replicas adds the sharding groups of a topology that states them.
 func (d *digester) replicas(t *hardware.Topology) {
 	stated := []int{t.Replicas, t.ReplicasPerHost, t.ReplicasPerDomain, t.SyncEvery}
@@ -187,46 +132,30 @@ func (d *digester) replicas(t *hardware.Topology) {
 	d.bool(t.InterHostAllReduce)
 }
 
-// hierarchy adds the hierarchical exchange of a problem that states one.
-func (d *digester) hierarchy(h problem.Hierarchy) {
-	if !h.On() {
-		return
-	}
-	d.text("hierarchy")
-	for _, v := range []float64{h.Sent, h.Inside, h.Between, float64(h.Latency)} {
-		d.float(v)
-	}
-}
-
 // further adds the fields that problems did not have at first. Each that is stated
 // follows its name; a problem that does not state it keeps its digest.
 func (d *digester) further(p *problem.Problem) {
-	if p.Topology.HostMemory != 0 {
-		d.text("host memory")
-		d.int(int64(p.Topology.HostMemory))
-	}
-	d.memories("device memories", p.Topology.DeviceMemories)
-	d.memories("host memories", p.Topology.HostMemories)
-	d.fixed(p.Topology.Fixed)
-	if p.CommPrecision != problem.FP32 {
-		d.text("comm precision")
-		d.int(int64(p.CommPrecision))
-	}
-	if p.Engine != "" {
-		d.text("engine")
-		d.text(string(p.Engine))
-	}
-	if p.LaneRule != problem.LanesByWidest {
-		d.text("lane rule")
-		d.int(int64(p.LaneRule))
-	}
+	t := &p.Topology
+	d.value("host memory", &t.HostMemory)
+	d.value("device memories", &t.DeviceMemories)
+	d.value("host memories", &t.HostMemories)
+	d.value("fixed", &t.Fixed)
+	d.value("comm precision", &p.CommPrecision)
+	d.value("engine", &p.Engine)
+	d.value("lane rule", &p.LaneRule)
 	if lanes := p.Topology.Profile.WarpLanes; lanes != 0 && lanes != usualLanes {
 		d.text("warp lanes")
 		d.int(int64(lanes))
 	}
-	d.links(&p.Topology)
-	d.replicas(&p.Topology)
-	d.hierarchy(p.Hierarchy)
+	d.value("network bandwidth", &t.NetworkBandwidth)
+	d.value("nvlink domain", &t.NVLinkDomain)
+	d.value("multipliers", &t.Multipliers)
+	d.value("bandwidths", &t.Bandwidths)
+	d.replicas(t)
+	d.value("hierarchy", &p.Hierarchy)
+	for _, f := range problem.ClusterFields()[clusterInForm:] {
+		d.value(f.Key, f.At(p))
+	}
 	features, tables := problem.FeatureFields()[inForm:], furtherFields()
 	for i := range p.Tables {
 		t := &p.Tables[i]
@@ -241,8 +170,12 @@ func (d *digester) further(p *problem.Problem) {
 	}
 }
 
-// inForm is the number of fields of a feature that have places in the first form.
-const inForm = 2
+// inForm is the number of fields of a feature that have places in the first form, and clusterInForm that
+// of the fields of a cluster that have places of their own.
+const (
+	inForm        = 2
+	clusterInForm = 24
+)
 
 // placed are the fields of tables that have places of their own in the form, and named those that then
 // followed their names, in order. Fields that are in neither list follow in the order of their list.
@@ -294,6 +227,10 @@ func (d *digester) reflected(v reflect.Value) {
 		d.int(int64(v.Len()))
 		for i := range v.Len() {
 			d.reflected(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			d.reflected(v.Field(i))
 		}
 	default:
 		panic("plan: no form of a digest has a " + v.Type().String())

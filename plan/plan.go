@@ -438,15 +438,8 @@ type Cluster struct {
 	// NVLinkDomain is the number of devices that the links inside hosts join; 0 if these are
 	// the devices of a host.
 	NVLinkDomain int `json:"nvlink_domain,omitempty"`
-	// LinkBandwidth, HBMBandwidth and HostLinkBandwidth are the Bandwidths of the topology, in
-	// whole bytes a second; 0 if they are the defaults.
-	LinkBandwidth     unit.Bandwidth `json:"link_bytes_per_second,omitempty"`
-	HBMBandwidth      unit.Bandwidth `json:"hbm_bytes_per_second,omitempty"`
-	HostLinkBandwidth unit.Bandwidth `json:"host_link_bytes_per_second,omitempty"`
-	// BackwardMultiplier and WeightedBackwardMultiplier are the Multipliers of the topology; 0 if
-	// they are the defaults.
-	BackwardMultiplier         float64 `json:"backward_multiplier,omitempty"`
-	WeightedBackwardMultiplier float64 `json:"weighted_backward_multiplier,omitempty"`
+	// Numbers are those of the topology, with bandwidths in whole bytes a second.
+	hardware.Numbers
 	// TorchRecBytes is true if the bytes are those that TorchRec's storage estimator counts
 	// (problem.CountTorchRec). TorchRecRelease is then the release, such as "1.9"; empty for
 	// problem.UnstatedTorchRec.
@@ -496,14 +489,18 @@ func (c *Cluster) Topology() hardware.Topology {
 		Devices: c.Devices, DevicesPerHost: c.DevicesPerHost,
 		Memory: c.DeviceMemory, DeviceMemories: c.DeviceMemories, ReserveShare: hardware.ReserveShare(c.ReserveShare),
 		HostMemory: c.HostMemory, HostMemories: c.HostMemories, NetworkBandwidth: c.NetworkBandwidth, NVLinkDomain: c.NVLinkDomain,
-		Bandwidths:  hardware.Bandwidths{Links: c.LinkBandwidth, HBM: c.HBMBandwidth, HostLink: c.HostLinkBandwidth},
-		Multipliers: hardware.Multipliers{Backward: c.BackwardMultiplier, WeightedBackward: c.WeightedBackwardMultiplier},
-		Replicas:    c.Replicas, ReplicasPerHost: c.ReplicasPerHost, ReplicasPerDomain: c.ReplicasPerDomain,
+		Numbers:  c.Numbers,
+		Replicas: c.Replicas, ReplicasPerHost: c.ReplicasPerHost, ReplicasPerDomain: c.ReplicasPerDomain,
 		InterHostAllReduce: c.InterHostAllReduce, SyncEvery: c.SyncEvery,
 	}
 	t.ReserveFixed = c.Reserve - t.Reserve(t.Largest())
 	t.Fixed = c.Fixed
 	return t
+}
+
+// Problem returns the cluster as a problem that has all but the tables and the profile.
+func (c *Cluster) Problem() problem.Problem {
+	return problem.Problem{Topology: c.Topology(), Batch: c.Batch, Accounting: c.Accounting(), CommPrecision: c.CommPrecision, Engine: c.Engine, LaneRule: c.LaneRule}
 }
 
 // WithMemories returns the cluster with the memories, the reserve and the fixed loads of a topology.

@@ -176,12 +176,9 @@ func exactly(b unit.Bytes) string {
 
 func (v *validator) cluster() {
 	has, want := v.pl.Cluster, clusterOf(v.p)
-	for i := range clusterFields {
-		f := &clusterFields[i]
-		if has, want := f.shown(&has), f.shown(&want); has != want {
-			v.foreign = true
-			v.add(RuleCluster, "", -1, -1, "the plan was made for %s %s, the problem has %s", f.what, has, want)
-		}
+	for _, difference := range has.differences(&want) {
+		v.foreign = true
+		v.add(RuleCluster, "", -1, -1, "%s", difference)
 	}
 	if len(v.pl.Devices) != v.p.Topology.Devices {
 		v.foreign = true

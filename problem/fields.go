@@ -4,11 +4,15 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
-// fields.go lists the fields that a table and a feature have in all formats. Files of tables are read and
-// written, the digest of a problem is made, and the schema and the document of the formats are written
-// from these lists: whoever adds a field adds it to its struct and to one list.
+// fields.go lists the fields that a table, a feature and a cluster have in all formats. Files are read and
+// written, flags and the service's overrides are read, numbers are checked, the digest of a problem is
+// made, and the schema and the document of the formats are written from these lists: whoever adds a field
+// adds it to its struct and to one list. A number of a cluster that plans state is a field of hardware.Numbers.
 
 // Field is a value of a T that files state.
 type Field[T any] struct {
@@ -35,12 +39,15 @@ type Limits struct {
 
 // Wrong says how v is outside of the limits; "" if it is not.
 func (l Limits) Wrong(v float64) string {
-	number := func(v float64) string {
+	return l.wrong(v, func(v float64) string {
 		if v == math.Trunc(v) && math.Abs(v) < 1e15 {
 			return strconv.FormatFloat(v, 'f', 0, 64)
 		}
 		return fmt.Sprint(v)
-	}
+	})
+}
+
+func (l Limits) wrong(v float64, number func(float64) string) string {
 	inside := v >= l.Least && v <= l.Most && !(l.Above && v == l.Least) && !(l.Below && v == l.Most)
 	switch {
 	case inside || l == Limits{}:
@@ -62,8 +69,22 @@ func (f *Field[T]) number(of *T) (float64, bool) {
 		return float64(*v), true
 	case *float64:
 		return *v, true
+	case *unit.Bandwidth:
+		return float64(*v), true
 	}
 	return 0, false
+}
+
+// wrong says how the value of the field is outside of the limits; "" if it is not, or is no number.
+func (f *Field[T]) wrong(of *T) string {
+	n, ok := f.number(of)
+	if !ok {
+		return ""
+	}
+	if _, ok := f.At(of).(*unit.Bandwidth); ok {
+		return f.Limits.wrong(n, func(v float64) string { return unit.Bandwidth(v).String() })
+	}
+	return f.Wrong(n)
 }
 
 // TableFields lists the fields of a table but for its features. It must not be modified.
@@ -71,6 +92,39 @@ func TableFields() []Field[Table] { return tableFields }
 
 // FeatureFields lists the fields of a feature. It must not be modified.
 func FeatureFields() []Field[Feature] { return featureFields }
+
+// ClusterFields lists the fields of a problem that a topology file states. It must not be modified.
+func ClusterFields() []Field[Problem] { return clusterFields }
+
+// bandwidths are the limits of a bandwidth.
+var bandwidths = Limits{Least: float64(hardware.MinNetworkBandwidth), Most: float64(hardware.MaxNetworkBandwidth)}
+
+var clusterFields = []Field[Problem]{
+	{Key: "devices", About: "devices is the number of devices of the cluster", Limits: Limits{Least: 1, Most: hardware.MaxDevices}, At: func(p *Problem) any { return &p.Topology.Devices }},
+	{Key: "devices_per_host", About: "devices_per_host is how many devices share a host's fast links, or 0 for all; 8 if left out, or all, if they are fewer or have no network between hosts", At: func(p *Problem) any { return &p.Topology.DevicesPerHost }},
+	{Key: "device", About: "device is the name of the device profile, such as a100-80; describe them with: neuroshard devices", At: func(p *Problem) any { return &p.Topology.Profile }},
+	{Key: "memory", About: "memory is that of one device, such as 40GiB; the profile's if left out", Limits: Limits{Most: float64(hardware.MaxMemory), Above: true}, At: func(p *Problem) any { return &p.Topology.Memory }},
+	{Key: "device_memories", About: "state the memory of each device where devices differ, such as 40GiB,80GiB for two, or of some, such as 0-3=40GiB", At: func(p *Problem) any { return &p.Topology.DeviceMemories }},
+	{Key: "reserve_share", About: "reserve_share is the share of each device's memory kept free of tables: write 0.15, the default, for 15 %", At: func(p *Problem) any { return &p.Topology.ReserveShare }},
+	{Key: "reserve_fixed", About: "reserve_fixed is memory of each device kept free on top of the share, such as 2GiB", At: func(p *Problem) any { return &p.Topology.ReserveFixed }},
+	{Key: "host_memory", About: "host_memory is the memory of a full host that its devices' tables may use, such as 1TiB; none if left out", At: func(p *Problem) any { return &p.Topology.HostMemory }},
+	{Key: "host_memories", About: "state the memory of each host where hosts differ, such as 512GiB,1TiB for two, or of some, such as 0=512GiB", At: func(p *Problem) any { return &p.Topology.HostMemories }},
+	{Key: "batch", About: "the batch is the number of samples of a step over all devices", Limits: Limits{Least: 1, Most: MaxBatch}, At: func(p *Problem) any { return &p.Batch }},
+	{Key: "accounting", About: "accounting says which bytes count against a device's memory: all, the default, or those that TorchRec's storage estimator counts, in the newest known release or in a stated one", At: func(p *Problem) any { return &p.Accounting }},
+	{Key: "comm_precision", About: "comm_precision is the number format of what devices send each other; fp32 if left out", At: func(p *Problem) any { return &p.CommPrecision }},
+	{Key: "engine", About: "engine is the one that is to run the plan; any if left out", At: func(p *Problem) any { return &p.Engine }},
+	{Key: "lanes", About: "lanes says which table sets the lanes of a bag: the widest of the operator, the default, or each its own", At: func(p *Problem) any { return &p.LaneRule }},
+	{Key: "network_bandwidth", About: "network_bandwidth is what a device sends to other hosts, such as 50GB/s; the profile's if left out", Limits: bandwidths, At: func(p *Problem) any { return &p.Topology.NetworkBandwidth }},
+	{Key: "nvlink_domain", About: "nvlink_domain is how many devices the links inside hosts join, where they join several hosts; those of a host if left out", Limits: Limits{Most: hardware.MaxDevices}, At: func(p *Problem) any { return &p.Topology.NVLinkDomain }},
+	{Key: "link_bandwidth", About: "link_bandwidth is that of a device to the others of its host, such as 300GB/s, for TorchRec's formulas; 600GiB/s if left out", Limits: bandwidths, At: func(p *Problem) any { return &p.Topology.Bandwidths.Links }},
+	{Key: "hbm_bandwidth", About: "hbm_bandwidth is that of a device's memory, such as 2TB/s, for TorchRec's formulas; 897GiB/s if left out", Limits: bandwidths, At: func(p *Problem) any { return &p.Topology.Bandwidths.HBM }},
+	{Key: "host_link_bandwidth", About: "host_link_bandwidth is that of a device to its host's memory, such as 25GB/s, for TorchRec's formulas; 32GiB/s if left out", Limits: bandwidths, At: func(p *Problem) any { return &p.Topology.Bandwidths.HostLink }},
+	{Key: "backward_multiplier", About: "backward_multiplier is the time of the kernels of the backward over that of the forward, such as 2.5, for TorchRec's formulas; 2 if left out", Limits: Limits{Most: hardware.MaxMultiplier, Above: true}, At: func(p *Problem) any { return &p.Topology.Multipliers.Backward }},
+	{Key: "weighted_backward_multiplier", About: "weighted_backward_multiplier is a factor of the time of the backward for weighted lookups, such as 1.5, for TorchRec's formulas; 1 if left out", Limits: Limits{Most: hardware.MaxMultiplier, Above: true}, At: func(p *Problem) any { return &p.Topology.Multipliers.WeightedBackward }},
+	{Key: "replicas", About: "replicas is the number of sharding groups of 2D parallelism: a divisor of the devices, such as 2; one if left out", Limits: Limits{Least: 1, Most: hardware.MaxDevices}, At: func(p *Problem) any { return &p.Topology.Replicas }},
+	{Key: "sync_every", About: "sync_every is the number of steps from one all-reduce of the replicas to the next; 1 if left out", Limits: Limits{Least: 1, Most: hardware.MaxSyncEvery}, At: func(p *Problem) any { return &p.Topology.SyncEvery }},
+	{Key: "inter_host_allreduce", About: "inter_host_allreduce is true if the devices of a sharding group are consecutive, as use_inter_host_allreduce of TorchRec's DMPCollection", At: func(p *Problem) any { return &p.Topology.InterHostAllReduce }},
+}
 
 // Keys of objects in a table.
 const (

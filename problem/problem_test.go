@@ -11,6 +11,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
 // sample returns a valid problem of four tables on eight devices.
@@ -202,6 +203,14 @@ func TestValidate(t *testing.T) {
 			p.Topology.Devices = 0
 			p.Tables[0].Constraint.Devices = []int{7, 1 << 16}
 		}, []string{"devices: 0 is not between 1 and 65536", `table "a": allowed device 65536 does not exist: a cluster has at most 65536 devices`}},
+		{"numbers of a cluster", func(p *problem.Problem) {
+			t := &p.Topology
+			t.NetworkBandwidth, t.Links, t.HBM, t.HostLink = -1e9, 50, 1e17, unit.Bandwidth(math.NaN())
+			t.Backward, t.WeightedBackward = -1, math.NaN()
+		}, []string{
+			"network bandwidth: -1.00 GB/s is not between 1.00 MB/s and 100 TB/s", "link bandwidth: 50.0 B/s is not between 1.00 MB/s and 100 TB/s", "hbm bandwidth: 100000 TB/s is not between 1.00 MB/s and 100 TB/s",
+			"host link bandwidth: NaN B/s is not between 1.00 MB/s and 100 TB/s", "backward multiplier: -1 is not above 0 and at most 1000", "weighted backward multiplier: NaN is not above 0 and at most 1000",
+		}},
 		{"wrong share and batch", func(p *problem.Problem) {
 			p.Tables[2].Access = histogram(1.5, -0.5)
 			p.Tables[2].Access.Batch = 0

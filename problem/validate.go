@@ -62,6 +62,7 @@ func validate(p *Problem) error {
 		v.add("", "the batch is the number of samples of a step over all devices", "batch: %d is not between 1 and %d", p.Batch, MaxBatch)
 		v.faults[len(v.faults)-1].Key = "batch"
 	}
+	v.cluster()
 	if len(p.Tables) == 0 || len(p.Tables) > MaxTables {
 		v.add("", "", "%d tables: a problem has 1 to %d", len(p.Tables), MaxTables)
 	}
@@ -94,6 +95,19 @@ func (v *validator) add(table, hint, format string, args ...any) {
 		f.Tables = []int{v.index}
 	}
 	v.faults = append(v.faults, f)
+}
+
+// cluster checks the numbers of the cluster that are stated and that nothing else has reported.
+func (v *validator) cluster() {
+	for i := range clusterFields {
+		f := &clusterFields[i]
+		if n, _ := f.number(v.problem); n == 0 || slices.ContainsFunc(v.faults, func(one Fault) bool { return one.Key == f.Key }) {
+			continue
+		}
+		if wrong := f.wrong(v.problem); wrong != "" {
+			v.faults = append(v.faults, Fault{Message: strings.ReplaceAll(f.Key, "_", " ") + ": " + wrong, Key: f.Key})
+		}
+	}
 }
 
 // fixed reports tables to place that are also fixed loads.

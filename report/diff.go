@@ -193,7 +193,7 @@ func joined(c plan.Cluster) (text string) {
 	for _, b := range []struct {
 		value unit.Bandwidth
 		what  string
-	}{{c.LinkBandwidth, "inside hosts"}, {c.HBMBandwidth, "of device memory"}, {c.HostLinkBandwidth, "to host memory"}} {
+	}{{c.Links, "inside hosts"}, {c.HBM, "of device memory"}, {c.HostLink, "to host memory"}} {
 		if b.value > 0 {
 			text += fmt.Sprintf(", %v %s", b.value, b.what)
 		}
@@ -201,7 +201,7 @@ func joined(c plan.Cluster) (text string) {
 	for _, m := range []struct {
 		value float64
 		what  string
-	}{{c.BackwardMultiplier, "the backward"}, {c.WeightedBackwardMultiplier, "the backward of weighted lookups"}} {
+	}{{c.Backward, "the backward"}, {c.WeightedBackward, "the backward of weighted lookups"}} {
 		if m.value > 0 {
 			text += fmt.Sprintf(", %s times %g", m.what, m.value)
 		}

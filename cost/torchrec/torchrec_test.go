@@ -97,8 +97,10 @@ func (c saidCluster) problem(t *testing.T) *problem.Problem {
 		Topology: hardware.Topology{
 			Profile: hardware.Profiles()[4], Devices: c.Devices, DevicesPerHost: c.PerHost, NetworkBandwidth: perSecond(of.Network),
 			NVLinkDomain: of.Pod * c.PerHost,
-			Bandwidths:   hardware.Bandwidths{Links: perSecond(of.Links), HBM: perSecond(of.HBM), HostLink: perSecond(of.HostLink)},
-			Multipliers:  hardware.Multipliers{Backward: of.Backward, WeightedBackward: of.Weighted},
+			Numbers: hardware.Numbers{
+				Bandwidths:  hardware.Bandwidths{Links: perSecond(of.Links), HBM: perSecond(of.HBM), HostLink: perSecond(of.HostLink)},
+				Multipliers: hardware.Multipliers{Backward: of.Backward, WeightedBackward: of.Weighted},
+			},
 		},
 		Batch:         c.Batch * c.Devices,
 		CommPrecision: comm,

@@ -36,7 +36,7 @@ func tiny(t testing.TB, axes Axes, change func(*Definition)) *Sweep {
 	p.Topology.Memory, p.Topology.ReserveShare = 0, 0
 	def := Definition{Name: "tiny", Axes: axes, Types: all, MaxEvaluations: 300, Parts: input.Parts{
 		Tables:   input.TableFile{Name: "tiny", Tables: p.Tables[:8], Batch: p.Batch},
-		Workload: &input.Cluster{Topology: p.Topology, Batch: p.Batch, CommPrecision: p.CommPrecision},
+		Workload: &input.Cluster{Problem: problem.Problem{Topology: p.Topology, Batch: p.Batch, CommPrecision: p.CommPrecision}},
 	}}
 	if change != nil {
 		change(&def)

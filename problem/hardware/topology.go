@@ -75,10 +75,7 @@ type Topology struct {
 	// join several hosts, as the racks of GB200 NVL72 do: a multiple of PerHost. 0 means
 	// those of a host.
 	NVLinkDomain int
-	// Bandwidths are what TorchRec's formulas read; other estimates refuse them.
-	Bandwidths Bandwidths
-	// Multipliers are factors in TorchRec's formulas; other estimates refuse them.
-	Multipliers Multipliers
+	Numbers
 	// Replicas is the number of sharding groups of 2D parallelism (replicas.go); 0 means 1. If
 	// there are several, the other fields describe one group. ReplicasPerHost is the number of
 	// replicas of a shard on one host, and ReplicasPerDomain that in one NVLink domain; 0 means 1.
@@ -94,24 +91,22 @@ type Topology struct {
 	Fixed []FixedLoad
 }
 
+// Numbers are the numbers of a cluster that its plans state as the topology does, under the keys of
+// their tags. 0 states none. The limits are in problem.ClusterFields.
+type Numbers struct {
+	// Bandwidths and Multipliers are what TorchRec's formulas read; other estimates refuse them.
+	Bandwidths
+	Multipliers
+}
+
 // Bandwidths are bandwidths of a device, in bytes a second, in the place of TorchRec's defaults.
 // 0 keeps a default.
 type Bandwidths struct {
 	// Links is to the other devices of the host, HBM to the device's own memory, and HostLink to
 	// the memory of the host.
-	Links, HBM, HostLink unit.Bandwidth
-}
-
-// check reports bandwidths that no device has.
-func (b Bandwidths) check(add func(format string, args ...any)) {
-	for _, v := range []struct {
-		name  string
-		value unit.Bandwidth
-	}{{"link", b.Links}, {"hbm", b.HBM}, {"host link", b.HostLink}} {
-		if v.value != 0 && !(v.value >= MinNetworkBandwidth && v.value <= MaxNetworkBandwidth) {
-			add("%s bandwidth: %v is not between %v and %v", v.name, v.value, MinNetworkBandwidth, MaxNetworkBandwidth)
-		}
-	}
+	Links    unit.Bandwidth `json:"link_bytes_per_second,omitempty"`
+	HBM      unit.Bandwidth `json:"hbm_bytes_per_second,omitempty"`
+	HostLink unit.Bandwidth `json:"host_link_bytes_per_second,omitempty"`
 }
 
 // Multipliers are factors in TorchRec's formulas in the place of its defaults, above 0 and at most
@@ -120,23 +115,12 @@ type Multipliers struct {
 	// Backward is the time of the kernels of the backward over that of the forward, TorchRec's
 	// bwd_compute_multiplier. WeightedBackward multiplies this time if lookups carry weights:
 	// weighted_feature_bwd_compute_multiplier.
-	Backward, WeightedBackward float64
+	Backward         float64 `json:"backward_multiplier,omitempty"`
+	WeightedBackward float64 `json:"weighted_backward_multiplier,omitempty"`
 }
 
 // MaxMultiplier is the largest of the Multipliers that a topology states.
 const MaxMultiplier = 1000
-
-// check reports multipliers that are out of range.
-func (m Multipliers) check(add func(format string, args ...any)) {
-	for _, v := range []struct {
-		name  string
-		value float64
-	}{{"backward multiplier", m.Backward}, {"weighted backward multiplier", m.WeightedBackward}} {
-		if !(v.value >= 0 && v.value <= MaxMultiplier) {
-			add("%s: %v is not above 0 and at most %d", v.name, v.value, MaxMultiplier)
-		}
-	}
-}
 
 // NetworkShare returns the share of the network cards' bandwidth (Profile.NICGBps) that a
 // collective between the given number of hosts, or of NVLink domains, reaches. It was fitted to
@@ -240,8 +224,6 @@ func (t Topology) Problems() []string {
 	}
 	t.hosts(add)
 	t.links(add)
-	t.Bandwidths.check(add)
-	t.Multipliers.check(add)
 	t.replicas(add)
 	t.fixed(add)
 	if t.Profile.Name == "" {
@@ -280,12 +262,8 @@ func (t Topology) hosts(add func(format string, args ...any)) {
 	}
 }
 
-// links reports a network bandwidth that no cluster has, and an NVLink domain that does not
-// hold whole hosts.
+// links reports an NVLink domain that does not hold whole hosts.
 func (t Topology) links(add func(format string, args ...any)) {
-	if b := t.NetworkBandwidth; b != 0 && !(b >= MinNetworkBandwidth && b <= MaxNetworkBandwidth) {
-		add("network bandwidth: %v is not between %v and %v", b, MinNetworkBandwidth, MaxNetworkBandwidth)
-	}
 	per := t.PerHost()
 	switch n := t.NVLinkDomain; {
 	case n < 0 || n > MaxDevices:

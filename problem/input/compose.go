@@ -18,17 +18,8 @@ const DefaultBatch = 65536
 
 // Cluster is all of a problem but its tables.
 type Cluster struct {
-	Topology hardware.Topology
-	// Batch is the global batch in samples; 0: none is stated.
-	Batch int
-	// Accounting says which bytes count as memory.
-	Accounting problem.Accounting
-	// CommPrecision is the number format of the vectors that devices send each other.
-	CommPrecision problem.Precision
-	// Engine is the engine that is to run the plan; empty: any.
-	Engine problem.Engine
-	// LaneRule says how kernels choose the lanes of a bag.
-	LaneRule problem.LaneRule
+	// Problem has no tables. Its Batch is 0 if none is stated.
+	problem.Problem
 
 	// devices and hosts are the memories that a topology file states of them, one by one.
 	devices, hosts oneByOne
@@ -40,7 +31,7 @@ type Cluster struct {
 // with the most memory, and host memory unless the engine uses none. Tables can be checked on it before their cluster is known.
 func AnyCluster() Cluster {
 	profiles := hardware.Profiles()
-	return Cluster{Topology: hardware.Topology{Profile: profiles[len(profiles)-1], Memory: hardware.MaxMemory, Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve, HostMemory: hardware.MaxMemory}, any: true}
+	return Cluster{Problem: problem.Problem{Topology: hardware.Topology{Profile: profiles[len(profiles)-1], Memory: hardware.MaxMemory, Devices: hardware.MaxDevices, ReserveShare: hardware.NoReserve, HostMemory: hardware.MaxMemory}}, any: true}
 }
 
 // Overrides are the fields of a problem that a user states beside files, by flags: texts, by the keys of a
@@ -211,7 +202,7 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 	// workload's cluster and the fallback are complete.
 	complete := base != nil && described == nil
 	if base == nil {
-		base = &Cluster{Topology: hardware.Topology{}, Batch: p.Tables.Batch}
+		base = &Cluster{Problem: problem.Problem{Batch: p.Tables.Batch}}
 	}
 	var file TopologyFile
 	sources := []Source{p.Tables}
@@ -232,26 +223,26 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 	if !complete && p.TopologyErr == nil {
 		missingErr = p.missing(base.Topology, file)
 	}
-	composed := &problem.Problem{Tables: p.Tables.Tables, Topology: base.Topology, Batch: base.Batch, Accounting: base.Accounting, CommPrecision: base.CommPrecision, Engine: base.Engine, LaneRule: base.LaneRule}
-	composed.Tables = widened(composed.Tables, flags.minWidth)
+	composed := base.Problem
+	composed.Tables = widened(p.Tables.Tables, flags.minWidth)
 	warnings := p.Tables.Warnings
 	if base.Batch == 0 && !p.Overrides.Has("batch") {
 		composed.Batch = DefaultBatch
 		warnings = append(slices.Clip(warnings), fmt.Sprintf("no batch is stated: a global batch of %d samples is assumed", DefaultBatch))
 	}
-	warnings = append(append(slices.Clip(warnings), p.otherBatch(described, composed.Batch)...), uneven(composed)...)
+	warnings = append(append(slices.Clip(warnings), p.otherBatch(described, composed.Batch)...), uneven(&composed)...)
 	base.Batch = composed.Batch
 	replicasErr := replicate(p, base, file)
 	composed.Topology, composed.Batch = base.Topology, base.Batch
 	whole, stepErr := p.step()
-	doubts, fitErr := p.fit(&whole, composed)
+	doubts, fitErr := p.fit(&whole, &composed)
 	warnings = append(append(slices.Clip(warnings), whole.warnings...), doubts...)
-	judged := *composed
+	judged := composed
 	if overrideErr != nil || missingErr != nil {
 		flags.forgive(&judged.Topology)
 		judged.Topology = p.filled(judged.Topology, file)
 	}
-	return composed, warnings, Join(p.TablesErr, p.TopologyErr, overrideErr, replicasErr, missingErr, stepErr, fitErr, Check(&judged, sources...))
+	return &composed, warnings, Join(p.TablesErr, p.TopologyErr, overrideErr, replicasErr, missingErr, stepErr, fitErr, Check(&judged, sources...))
 }
 
 // StatesAccounting reports whether a flag or the topology file says which bytes count against a

@@ -37,8 +37,8 @@ func device(t *testing.T, name string) hardware.Profile {
 // TestComposed has each source of a cluster stand alone, then before the next one.
 func TestComposed(t *testing.T) {
 	const file = "devices: 4\ndevice: h100-80\nbatch: 512\ncomm_precision: fp16\nlanes: own\n"
-	workload := &Cluster{Topology: hardware.Topology{Devices: 8, Profile: device(t, "v100-16")}, Batch: 1024, Accounting: problem.CountWeights}
-	fallback := &Cluster{Topology: hardware.Topology{Devices: 2, Profile: device(t, "b200")}, Batch: 256, CommPrecision: problem.BF16, LaneRule: problem.LanesByTable}
+	workload := &Cluster{Problem: problem.Problem{Topology: hardware.Topology{Devices: 8, Profile: device(t, "v100-16")}, Batch: 1024, Accounting: problem.CountWeights}}
+	fallback := &Cluster{Problem: problem.Problem{Topology: hardware.Topology{Devices: 2, Profile: device(t, "b200")}, Batch: 256, CommPrecision: problem.BF16, LaneRule: problem.LanesByTable}}
 	own := device(t, "h200")
 	own.Name = "mine"
 	for _, tt := range []struct {
@@ -99,7 +99,7 @@ func TestUsualHosts(t *testing.T) {
 	own := device(t, "h200")
 	own.Name = "mine"
 	old := func(devices, perHost int) *Cluster {
-		return &Cluster{Topology: hardware.Topology{Devices: devices, DevicesPerHost: perHost, Profile: device(t, "h100-80")}, Batch: 2048}
+		return &Cluster{Problem: problem.Problem{Topology: hardware.Topology{Devices: devices, DevicesPerHost: perHost, Profile: device(t, "h100-80")}, Batch: 2048}}
 	}
 	for _, tt := range []struct {
 		name   string

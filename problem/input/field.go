@@ -13,6 +13,7 @@ import (
 	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -110,6 +111,16 @@ func fieldOf[T, P any](f *problem.Field[P], of func(*T) *P) (made *field[T]) {
 		made = as(f, of, anyWhole[int64]())
 	case *float64:
 		made = as(f, of, real[float64](func(v float64) string { return standsForNone(f, v) }))
+	case *unit.Bytes:
+		made = as(f, of, bytesOf(f))
+	case *unit.Bandwidth:
+		made = as(f, of, bandwidth)
+	case *problem.Accounting:
+		made = as(f, of, oneOf(problem.ChosenAccountings(), problem.ParseAccounting))
+	case *problem.Engine:
+		made = as(f, of, oneOf(problem.Engines(), problem.ParseEngine))
+	case *problem.LaneRule:
+		made = as(f, of, oneOf(problem.LaneRules(), problem.ParseLaneRule))
 	case *problem.Precision:
 		made = as(f, of, precision)
 	case *problem.OutputPrecision:
@@ -128,11 +139,29 @@ func fieldOf[T, P any](f *problem.Field[P], of func(*T) *P) (made *field[T]) {
 		made = as(f, of, namesOf(problem.ShardingTypes()))
 	case *[]problem.Tier:
 		made = as(f, of, namesOf(problem.Tiers()))
+	case *hardware.Profile, *[]unit.Bytes:
+		made = &field[T]{key: f.Key, hint: f.About} // see clusterList
 	default:
 		panic("input: no kind reads the field " + f.Key)
 	}
-	made.column, made.byDefault, made.schema = cmp.Or(f.Column, f.Key), f.ForAll, made.schema.within(f.Limits)
+	made.column, made.byDefault = cmp.Or(f.Column, f.Key), f.ForAll
+	if made.schema["type"] != "string" {
+		made.schema = made.schema.within(f.Limits)
+	}
 	return made
+}
+
+// bytesOf is a size, which is not 0 if the field must be above that.
+func bytesOf[P any](f *problem.Field[P]) kind[unit.Bytes] {
+	of := size
+	of.read = func(r *report, n *node, hint string) (unit.Bytes, bool) {
+		b, ok := size.read(r, n, hint)
+		if ok && b == 0 && f.Above {
+			r.add(n.line, n.key+": 0 is no memory", "leave it out for the profile's own")
+		}
+		return b, ok && (b > 0 || !f.Above)
+	}
+	return of
 }
 
 // standsForNone returns what is wrong with a value that stands, for validation, for none stated.

@@ -28,11 +28,11 @@ func giveMemories(o Overrides, c *Cluster, file TopologyFile) error {
 	if t.Devices > 0 {
 		hosts = t.Hosts()
 	}
-	devices := spreading{what: "device", all: "memory", hint: deviceMemoriesHint, file: file, flags: o, replaced: o.Has("memory") || o.Has("device"), given: o.Has("memory")}
+	devices := spreading{what: "device", all: "memory", hint: clusterHint("device_memories"), file: file, flags: o, replaced: o.Has("memory") || o.Has("device"), given: o.Has("memory")}
 	if devices.of = c.devices; !o.Has(devices.key()) || c.devices.flag {
 		devices.into(&t.DeviceMemories, t.Devices, usual)
 	}
-	onHosts := spreading{what: "host", all: "host_memory", hint: hostMemoriesHint, file: file, flags: o, replaced: o.Has("host_memory"), given: o.Has("host_memory")}
+	onHosts := spreading{what: "host", all: "host_memory", hint: clusterHint("host_memories"), file: file, flags: o, replaced: o.Has("host_memory"), given: o.Has("host_memory")}
 	if onHosts.of = c.hosts; !o.Has(onHosts.key()) || c.hosts.flag {
 		onHosts.into(&t.HostMemories, hosts, t.HostMemory)
 	}

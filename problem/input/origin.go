@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -32,7 +33,7 @@ func Workload(name string, o Overrides) (TableFile, *Cluster, error) {
 	if o.Has("optimizer") {
 		file.Warnings = append(file.Warnings, unusedOptimizer(o["optimizer"]))
 	}
-	return file, &Cluster{Topology: p.Topology, Batch: p.Batch, Accounting: p.Accounting, CommPrecision: p.CommPrecision}, nil
+	return file, &Cluster{Problem: problem.Problem{Topology: p.Topology, Batch: p.Batch, Accounting: p.Accounting, CommPrecision: p.CommPrecision}}, nil
 }
 
 // workloadHint is the hint for a workload that is not known.
@@ -55,7 +56,8 @@ func (Broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 // own holds the plan's device profile if package hardware does not know it, for Parts.Own.
 func ClusterOf(pl *plan.Plan, o Overrides) (cluster Cluster, own []hardware.Profile) {
 	c := &pl.Cluster
-	t := c.Topology()
+	cluster.Problem = c.Problem()
+	t := &cluster.Topology
 	if profile, err := hardware.ByName(c.Profile); err == nil {
 		t.Profile = profile
 	} else {
@@ -70,5 +72,5 @@ func ClusterOf(pl *plan.Plan, o Overrides) (cluster Cluster, own []hardware.Prof
 	if o.Has("reserve_share") {
 		t.ReserveFixed = 0
 	}
-	return Cluster{Topology: t, Batch: c.Batch, Accounting: c.Accounting(), CommPrecision: c.CommPrecision, Engine: c.Engine, LaneRule: c.LaneRule}, own
+	return cluster, own
 }

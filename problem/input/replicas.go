@@ -36,7 +36,7 @@ func replicate(p *Parts, c *Cluster, file TopologyFile) error {
 	var errs []error
 	add := func(key, message, hint string) { errs = append(errs, file.fault(o, key, message, hint)) }
 	if s := t.SyncEvery; (o.Has("sync_every") || file.Has("sync_every") && !file.open("sync_every")) && (s < 1 || s > hardware.MaxSyncEvery) {
-		add("sync_every", fmt.Sprintf("sync every: %d steps are not between 1 and %d", s, hardware.MaxSyncEvery), syncHint)
+		add("sync_every", fmt.Sprintf("sync every: %d steps are not between 1 and %d", s, hardware.MaxSyncEvery), clusterHint("sync_every"))
 		t.SyncEvery = 0
 	}
 	if n == 1 {

@@ -218,7 +218,7 @@ func TestReserveOfDense(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Fallback = &Cluster{Topology: hardware.Topology{Profile: profile, Devices: 8, ReserveShare: hardware.NoReserve, ReserveFixed: 1}, Batch: 8192}
+	p.Fallback = &Cluster{Problem: problem.Problem{Topology: hardware.Topology{Profile: profile, Devices: 8, ReserveShare: hardware.NoReserve, ReserveFixed: 1}, Batch: 8192}}
 	var warnings []string
 	if composed, warnings, err = p.Problem(); err != nil || composed.Topology.Reserve(0) != 1 || !strings.Contains(strings.Join(warnings, "\n"), "a step may not fit") || composed.CommPrecision != problem.FP32 {
 		t.Errorf("got a reserve of %v, exchanges in %v and error %v, want those of the plan", composed.Topology.Reserve(0), composed.CommPrecision, err)
