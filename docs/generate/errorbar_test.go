@@ -10,7 +10,7 @@ import (
 
 // The error bar of a stack is the worst error of its systems, in the fit or not, rounded up to
 // a multiple of 10 %, because equal systems of several makers differ by some percent. Systems
-// that the table leaves out of its summaries and the software before v1.1 do not count. A stack without such systems has no error bar.
+// that the table leaves out do not count. A stack without such systems has no error bar.
 func TestErrorBars(t *testing.T) {
 	want := map[string]step.ErrorBar{}
 	add := func(s *system, name string) {
@@ -42,9 +42,7 @@ func TestErrorBars(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range oneHot {
-		if s.round >= "v1.1" {
-			add(s, hybrid)
-		}
+		add(s, hybrid)
 	}
 	for _, name := range step.StackNames() {
 		stack, err := step.StackByName(name)

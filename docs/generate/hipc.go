@@ -12,7 +12,7 @@ import (
 // hipcModels are the tables of the three models of Lin et al. (HiPC 2022), as
 // benchmark/dlrm_benchmark.sh of owensgroup/ml_perf_model states them. The rows of the
 // second are assumed: the time of its one lookup for each table hardly depends on them.
-var hipcModels = map[string]equalTables{
+var hipcModels = map[string]*equalTables{
 	"hipc-dlrm-default": {count: 8, rows: 1_000_000, dim: 64, pooling: 100},
 	"hipc-dlrm-mlperf":  {count: 26, rows: 1_000_000, dim: 128, pooling: 1},
 	"hipc-dlrm-ddp":     {count: 8, rows: 80_000, dim: 128, pooling: 10},
@@ -80,7 +80,7 @@ func hipcPoints() ([]hipcPoint, error) {
 			return nil, err
 		}
 		one := gpus[p.gpu]
-		problem := &problem.Problem{Batch: p.batch, Topology: cluster(one.profile, 1, 1), Tables: tablesOf(problem.SGD, hipcModels[p.model])}
+		problem := &problem.Problem{Batch: p.batch, Topology: cluster(one.profile, 1, 1), Tables: hipcModels[p.model].tables()}
 		shards, err := deal(problem, cut(problem, math.Inf(1)))
 		if err != nil {
 			return nil, err

@@ -10,12 +10,13 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/step"
+	"github.com/neuroshard/neuroshard/unit"
 )
 
-// A system is one configuration of MLPerf Training's DLRM-DCNv2: a cluster, a batch, the
-// plan that it ran, and its measured step.
+// A system is one configuration of a published model: a cluster, a batch, the plan that it ran,
+// and its measured step.
 type system struct {
-	fact  *fact
+	// round is that of MLPerf Training, or the name of another model.
 	round string
 	// plan is the number of the plan; systems of equal plans ran the same placement.
 	plan  string
@@ -32,6 +33,17 @@ type system struct {
 func (s *system) name() string {
 	t := &s.input.Problem.Topology
 	return fmt.Sprintf("%d x %s", t.Devices, t.Profile.Name)
+}
+
+// from returns the step in ms that is predicted from the measured step of another system.
+func (s *system) from(known *system) (float64, error) {
+	in := s.input
+	if known.hosts > s.hosts { // a stack that sums inside hosts prices one host as the other stack does
+		in.Stack = known.input.Stack
+	}
+	in.Measured = step.Measured{Step: unit.Millis(known.ms), Problem: known.input.Problem, Shards: known.input.Shards}
+	t, err := step.Price(in)
+	return float64(t.Step), err
 }
 
 // mlperfSystems returns the configurations with their plans, as they ran. All callers share
@@ -63,15 +75,18 @@ func mlperfSystem(f *fact, plans map[string][]string) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := mlperfProblem(profile, f.count("devices"), f.count("per_host"), f.count("batch"))
+	w, err := workload.ByName("mlperf-dlrm-dcnv2")
 	if err != nil {
 		return nil, err
 	}
+	p := w.Problem()
+	p.Topology.Profile, p.Topology.Devices, p.Topology.DevicesPerHost, p.Batch = profile, f.count("devices"), f.count("per_host"), f.count("batch")
+	p.Engine = problem.HugeCTR
 	held, err := holdings(plans[f.text("plan")])
 	if err != nil {
 		return nil, err
 	}
-	shards, err := step.Place(p, held)
+	shards, err := step.Place(&p, held)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +100,8 @@ func mlperfSystem(f *fact, plans map[string][]string) (*system, error) {
 		return nil, err
 	}
 	return priced(&system{
-		fact: f, round: f.text("round"), plan: f.text("plan"), use: f.text("left_out"), ms: f.number("ms"), hosts: p.Topology.Hosts(),
-		input: step.Input{Problem: p, Shards: shards, Dense: &dense, Stack: stack},
+		round: f.text("round"), plan: f.text("plan"), use: f.text("left_out"), ms: f.number("ms"), hosts: p.Topology.Hosts(),
+		input: step.Input{Problem: &p, Shards: shards, Dense: &dense, Stack: stack},
 	}), f.err
 }
 
@@ -94,18 +109,6 @@ func mlperfSystem(f *fact, plans map[string][]string) (*system, error) {
 func priced(s *system) *system {
 	s.own = sync.OnceValues(func() (step.Times, error) { return step.Price(s.input) })
 	return s
-}
-
-// mlperfProblem returns MLPerf's tables on a cluster.
-func mlperfProblem(profile hardware.Profile, devices, perHost, batch int) (*problem.Problem, error) {
-	w, err := workload.ByName("mlperf-dlrm-dcnv2")
-	if err != nil {
-		return nil, err
-	}
-	p := w.Problem()
-	p.Topology.Profile, p.Topology.Devices, p.Topology.DevicesPerHost, p.Batch = profile, devices, perHost, batch
-	p.Engine = problem.HugeCTR
-	return &p, nil
 }
 
 // mlperfPlans returns the devices of each table, by plan.

@@ -38,9 +38,6 @@ func oneHotSystem(f *fact) (*system, error) {
 	}
 	p := w.Problem()
 	p.Topology.Profile, p.Topology.Devices, p.Topology.DevicesPerHost, p.Batch = profile, f.count("devices"), f.count("per_host"), f.count("batch")
-	if p.Topology.DevicesPerHost == 16 {
-		p.Topology.Profile.IntraGBps = dgx2GBps
-	}
 	for i := range p.Tables {
 		t := &p.Tables[i]
 		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: 1}}
@@ -60,14 +57,10 @@ func oneHotSystem(f *fact) (*system, error) {
 		return nil, err
 	}
 	return priced(&system{
-		fact: f, round: f.text("round"), ms: f.number("ms"), hosts: p.Topology.Hosts(),
+		round: f.text("round"), ms: f.number("ms"), hosts: p.Topology.Hosts(),
 		input: step.Input{Problem: &p, Shards: shards, Dense: &dense, Stack: stack},
 	}), f.err
 }
-
-// dgx2GBps is the bandwidth of a V100 to the 15 others of a DGX-2: six links of 25 GB/s, and the
-// share of it that an H100 reaches of its links.
-const dgx2GBps = 150 * .755
 
 // evenly deals out the tables in slices that are narrow enough for at least three on each
 // device.
@@ -90,7 +83,7 @@ func inHybridFit(s *system) bool { return s.round == "v1.1" }
 // hybrid is the stack that is a preset.
 const hybrid = "hugectr-hybrid"
 
-// oneHot compares the steps of models with one lookup a table, from HugeCTR's round v1.1 on.
+// oneHot compares the steps of models with one lookup a table.
 func oneHot() ([]*set, error) {
 	all, err := oneHotSystems()
 	if err != nil {
@@ -105,7 +98,7 @@ func oneHot() ([]*set, error) {
 			return nil, err
 		case inHybridFit(one):
 			in.add(float64(t.Step), one.ms)
-		case one.round > "v1.1":
+		default:
 			out.add(float64(t.Step), one.ms)
 		}
 	}

@@ -1,10 +1,5 @@
 package main
 
-import (
-	"github.com/neuroshard/neuroshard/step"
-	"github.com/neuroshard/neuroshard/unit"
-)
-
 // Whole steps of MLPerf's systems: the fit of one constant to the systems of v3.0 with one
 // host, and the comparison with all others.
 
@@ -116,12 +111,7 @@ func oneMeasured() ([]*set, error) {
 			if one == known {
 				continue
 			}
-			in := one.input
-			if known.hosts > one.hosts { // a stack that sums inside hosts prices one host as the other stack does
-				in.Stack = known.input.Stack
-			}
-			in.Measured = step.Measured{Step: unit.Millis(known.ms), Problem: known.input.Problem, Shards: known.input.Shards}
-			t, err := step.Price(in)
+			predicted, err := one.from(known)
 			if err != nil {
 				return nil, err
 			}
@@ -129,7 +119,7 @@ func oneMeasured() ([]*set, error) {
 			if one.hosts == known.hosts {
 				rows = same
 			}
-			rows.add(float64(t.Step), one.ms)
+			rows.add(predicted, one.ms)
 		}
 	}
 	return s.list, nil
