@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
 )
@@ -10,17 +8,10 @@ import (
 // allToAll compares published all-to-alls with the exchange formula of the simulated
 // device (simulate/exchange.go). A benchmark's size is the bytes that a device holds for all
 // devices, its own included, so a device sends (n-1)/n of them.
-func allToAll() ([]*set, error) {
-	facts, err := readFacts("alltoall.csv")
-	if err != nil {
-		return nil, err
-	}
+func allToAll() []*set {
 	s := sets{what: "all-to-alls"}
-	for _, f := range facts {
-		measured, predicted, err := allToAllTimes(f)
-		if err != nil {
-			return nil, err
-		}
+	for _, f := range readFacts("alltoall.csv") {
+		measured, predicted := allToAllTimes(f)
 		rows := "out of the fit, a healthy cluster"
 		switch f.text("use") {
 		case "fit":
@@ -30,7 +21,7 @@ func allToAll() ([]*set, error) {
 		}
 		s.of(rows).add(predicted, measured)
 	}
-	return s.list, nil
+	return s.list
 }
 
 // hosts says a number of hosts in words.
@@ -46,11 +37,8 @@ func hosts(n int) string {
 
 // allToAllTimes returns the measured and the predicted time of a row, in us. A row that states a
 // bus bandwidth in place of a time has the time that follows from it.
-func allToAllTimes(f *fact) (measured, predicted float64, err error) {
-	profile, err := hardware.ByName(f.text("profile"))
-	if err != nil {
-		return 0, 0, fmt.Errorf("%s: %w", f.where, err)
-	}
+func allToAllTimes(f fact) (measured, predicted float64) {
+	profile := must(hardware.ByName(f.text("profile")))
 	if nic := f.number("nic_gbps"); nic > 0 {
 		profile.NICGBps = nic
 	}
@@ -59,12 +47,6 @@ func allToAllTimes(f *fact) (measured, predicted float64, err error) {
 	if measured = f.number("us"); measured == 0 {
 		measured = sent / (1000 * f.number("bus_gbps"))
 	}
-	if f.err != nil {
-		return 0, 0, f.err
-	}
-	network, err := simulate.NewDevice(profile).Network(simulate.Cluster{Devices: devices, PerHost: devices / f.count("hosts"), Batch: 1})
-	if err != nil {
-		return 0, 0, fmt.Errorf("%s: %w", f.where, err)
-	}
-	return measured, 1000 * float64(network.AllToAll(sent).Time()), nil
+	network := must(simulate.NewDevice(profile).Network(simulate.Cluster{Devices: devices, PerHost: devices / f.count("hosts"), Batch: 1}))
+	return measured, 1000 * float64(network.AllToAll(sent).Time())
 }

@@ -15,11 +15,7 @@ func TestErrorBars(t *testing.T) {
 	want := map[string]step.ErrorBar{}
 	add := func(s *system, name string) {
 		t.Helper()
-		times, err := s.own()
-		if err != nil {
-			t.Fatal(err)
-		}
-		bar, worst := want[name], 10*math.Ceil(10*math.Abs(float64(times.Step)/s.ms-1))
+		bar, worst := want[name], 10*math.Ceil(10*math.Abs(s.own()/s.ms-1))
 		if s.hosts == 1 {
 			bar.OneHost = max(bar.OneHost, worst)
 		} else {
@@ -27,28 +23,17 @@ func TestErrorBars(t *testing.T) {
 		}
 		want[name] = bar
 	}
-	whole, err := mlperfSystems()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range whole {
+	for _, s := range mlperfSystems() {
 		if s.use == "" {
 			add(s, "hugectr")
 		}
 	}
 	want["hugectr-hierarchical"] = want["hugectr"]
-	oneHot, err := oneHotSystems()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range oneHot {
+	for _, s := range oneHotSystems() {
 		add(s, hybrid)
 	}
 	for _, name := range step.StackNames() {
-		stack, err := step.StackByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stack := must(step.StackByName(name))
 		if got := stack.Error; got.OneHost != want[name].OneHost || got.Hosts != want[name].Hosts {
 			t.Errorf("%s: got error bars of %v %% on one host and %v %% on several, want %v and %v", name, got.OneHost, got.Hosts, want[name].OneHost, want[name].Hosts)
 		}
@@ -58,10 +43,7 @@ func TestErrorBars(t *testing.T) {
 // The fixed time and the launches of PyTorch's stacks are the medians of those of the three
 // GPUs of HiPC 2022.
 func TestHostConstants(t *testing.T) {
-	points, err := hipcPoints()
-	if err != nil {
-		t.Fatal(err)
-	}
+	points := hipcPoints()
 	var fixed, launches []float64
 	for _, gpu := range []string{"V100", "TITAN Xp", "P100"} {
 		h := fitHost(slices.DeleteFunc(slices.Clone(points), func(p hipcPoint) bool { return p.gpu != gpu }))
@@ -69,10 +51,7 @@ func TestHostConstants(t *testing.T) {
 	}
 	slices.Sort(fixed)
 	slices.Sort(launches)
-	stack, err := step.StackByName("torchrec-base")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stack := must(step.StackByName("torchrec-base"))
 	if got := stack.Constants; len(fixed) != 3 || math.Abs(float64(got.Fixed)-fixed[1]) > 1e-9 || math.Abs(float64(got.Launches)-launches[1]) > 1e-9 {
 		t.Errorf("got a fixed time of %v and launches of %v, want the medians of %v and %v", got.Fixed, got.Launches, fixed, launches)
 	}
@@ -82,19 +61,12 @@ func TestHostConstants(t *testing.T) {
 // rounded up to a multiple of 10 %.
 func TestCalibratedErrorBars(t *testing.T) {
 	bars := map[string]float64{}
-	for _, compare := range []func() ([]*set, error){oneMeasured, stacks} {
-		sets, err := compare()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, one := range sets {
+	for _, compare := range []func() []*set{oneMeasured, stacks} {
+		for _, one := range compare() {
 			bars[one.rows] = 10 * math.Ceil(10*math.Abs(one.worst()))
 		}
 	}
-	known, err := step.StackByName("hugectr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	known := must(step.StackByName("hugectr"))
 	unknown := step.UnknownError()
 	for _, c := range []struct {
 		set string

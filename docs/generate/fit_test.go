@@ -47,16 +47,15 @@ const publishedWeight = 9
 
 // fitDataOf returns the data of a pass: beside ours, the published times of kernels that pool for the
 // forward, and those of an H100 with all rows in HBM for the backward.
-func fitDataOf(m *measurements, pass string) (fitData, error) {
+func fitDataOf(m *measurements, pass string) fitData {
 	f := fitData{device: m.device, points: m.lanes.fitPoints()}
-	all, err := publishedTimes()
-	for _, p := range all {
+	for _, p := range publishedTimes() {
 		pools := p.Op.Pooling != problem.PoolingNone && p.Use == "fit" && p.Device.Profile().Warp() == 32
 		if h100 := strings.Contains(p.Note, "rows in HBM"); p.Pass == pass && (pass == forwardPass && pools || pass == backwardPass && h100) {
 			f.published = append(f.published, p)
 		}
 	}
-	return f, err
+	return f
 }
 
 // misfit returns the sum of the squared logarithms of predicted over measured times.
@@ -107,31 +106,22 @@ func (f *fitData) fit(start constants, pass string) constants {
 
 // fitBoth returns the fitted constants of both passes. The backward takes the overhead of a row
 // from the forward.
-func fitBoth(m *measurements) (constants, error) {
+func fitBoth(m *measurements) constants {
 	k := constants{hardware.KernelTimes{
 		Row: 10, Bag: 50, BagPower: .3, Update: 15, UpdatePower: .7, Prepare: 20,
 	}, 100}
 	for _, pass := range passes() {
-		f, err := fitDataOf(m, pass)
-		if err != nil {
-			return k, err
-		}
+		f := fitDataOf(m, pass)
 		k = f.fit(k, pass)
 	}
-	return k, nil
+	return k
 }
 
 // The constants of the simulated device are those of the fit, rounded. No constants near
 // the fitted ones fit better.
 func TestConstantsAreFitted(t *testing.T) {
-	m, err := readAll(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := fitBoth(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := readAll(folder)
+	found := fitBoth(m)
 	rounded := func(x, to float64) float64 { return math.Round(x/to) * to }
 	now := constants{m.device.Profile().KernelTimes(true), m.device.RowOverhead}
 	for _, c := range []struct {
@@ -154,10 +144,7 @@ func TestConstantsAreFitted(t *testing.T) {
 		t.Errorf("weights: got a median of %.3f over %d pairs beside the wide table, the code has %v", stats.Median(beside), len(beside), simulate.WeightedShare)
 	}
 	for _, pass := range passes() {
-		f, err := fitDataOf(m, pass)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := fitDataOf(m, pass)
 		if want := map[string]int{forwardPass: 9, backwardPass: 2}[pass]; len(f.points) != 192 || len(f.published) != want {
 			t.Fatalf("%s: got %d points and %d published ones, want 192 and %d", pass, len(f.points), len(f.published), want)
 		}

@@ -27,11 +27,8 @@ type gpu struct {
 // hipcGPUs returns the GPUs of the models. Memory, bandwidth, cache, multiprocessors, clock
 // and rates are the data sheets'. The bandwidth of the cache is scaled from the V100's by
 // multiprocessors and clock.
-func hipcGPUs() (map[string]gpu, error) {
-	v100, err := hardware.ByName("v100-16")
-	if err != nil {
-		return nil, err
-	}
+func hipcGPUs() map[string]gpu {
+	v100 := must(hardware.ByName("v100-16"))
 	xp, p100 := v100, v100
 	xp.Name, xp.Memory, xp.HBMGBps, xp.L2, xp.SMs, xp.ClockGHz = "titan-xp", 12*unit.GiB, 547.7, 3*unit.MiB, 30, 1.58
 	p100.Name, p100.Memory, p100.HBMGBps, p100.L2, p100.SMs, p100.ClockGHz = "p100-16", 16*unit.GiB, 732, 4*unit.MiB, 56, 1.3
@@ -42,7 +39,7 @@ func hipcGPUs() (map[string]gpu, error) {
 		"V100":     {v100, step.Rates{Half: 125, TF32: 15.7, Single: 15.7}},
 		"TITAN Xp": {xp, step.Rates{Half: 12.15, TF32: 12.15, Single: 12.15}},
 		"P100":     {p100, step.Rates{Half: 18.7, TF32: 9.3, Single: 9.3}},
-	}, nil
+	}
 }
 
 // hipcPoint is a measured step of one GPU.
@@ -54,45 +51,23 @@ type hipcPoint struct {
 }
 
 // hipcPoints reads the measured steps and predicts the times of their kernels.
-func hipcPoints() ([]hipcPoint, error) {
-	facts, err := readFacts("hipc.csv")
-	if err != nil {
-		return nil, err
-	}
-	gpus, err := hipcGPUs()
-	if err != nil {
-		return nil, err
-	}
-	stack, err := step.StackByName("torchrec-base")
-	if err != nil {
-		return nil, err
-	}
+func hipcPoints() []hipcPoint {
+	gpus := hipcGPUs()
+	stack := must(step.StackByName("torchrec-base"))
 	stack.Constants.Launches, stack.Constants.Fixed = 0, 0
 	stack.Overlaps.Input = true // steps of most lookups leave no time for copies
 	var points []hipcPoint
-	for _, f := range facts {
+	for _, f := range readFacts("hipc.csv") {
 		p := hipcPoint{model: f.text("model"), gpu: f.text("gpu"), batch: f.count("batch"), measured: f.number("ms")}
-		if f.err != nil {
-			return nil, f.err
-		}
-		dense, err := step.DenseByName(p.model)
-		if err != nil {
-			return nil, err
-		}
+		dense := must(step.DenseByName(p.model))
 		one := gpus[p.gpu]
 		problem := &problem.Problem{Batch: p.batch, Topology: cluster(one.profile, 1, 1), Tables: hipcModels[p.model].tables()}
-		shards, err := deal(problem, cut(problem, math.Inf(1)))
-		if err != nil {
-			return nil, err
-		}
-		times, err := step.Price(step.Input{Problem: problem, Shards: shards, Dense: &dense, Stack: stack, Rates: one.rates})
-		if err != nil {
-			return nil, err
-		}
+		shards := deal(problem, cut(problem, math.Inf(1)))
+		times := must(step.Price(step.Input{Problem: problem, Shards: shards, Dense: &dense, Stack: stack, Rates: one.rates}))
 		p.active = float64(times.Step)
 		points = append(points, p)
 	}
-	return points, nil
+	return points
 }
 
 // hostBound are the two constants of a GPU and its host, in ms: the fixed time of a step
@@ -124,11 +99,8 @@ func fitHost(points []hipcPoint) hostBound {
 
 // hipc compares steps that the host's launches bound with two constants for each GPU, fitted
 // to all models of the GPU, and fitted without the model that is predicted.
-func hipc() ([]*set, error) {
-	points, err := hipcPoints()
-	if err != nil {
-		return nil, err
-	}
+func hipc() []*set {
+	points := hipcPoints()
 	s := sets{what: "steps of one GPU that the host bounds"}
 	in, out := s.of("in the fit, two constants a GPU"), s.of("out of the fit, constants of the GPU's other models")
 	for _, p := range points {
@@ -145,5 +117,5 @@ func hipc() ([]*set, error) {
 		in.add(fitHost(all).predict(p.active), p.measured)
 		out.add(fitHost(others).predict(p.active), p.measured)
 	}
-	return s.list, nil
+	return s.list
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -43,15 +43,12 @@ type lanesEntry struct {
 	Alone, Beside quartiles
 }
 
-func readJSON(path string, into any) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
+// readJSON reads a file as one value.
+func readJSON[T any](folder, name string) (v T) {
+	if err := json.Unmarshal(must(os.ReadFile(filepath.Join(folder, name))), &v); err != nil {
+		panic("generate: " + name + ": " + err.Error())
 	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
+	return v
 }
 
 // exponential are the lengths of bags whose coefficient of variation is 1.

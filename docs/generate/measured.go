@@ -31,24 +31,14 @@ type measurements struct {
 	device simulate.Device
 }
 
-func readAll(folder string) (*measurements, error) {
-	hw, err := hardware.ByName(profile)
-	if err != nil {
-		return nil, err
-	}
-	m := &measurements{device: simulate.NewDevice(hw), groups: map[string][]point{}}
-	if err := readJSON(filepath.Join(folder, fbgemm, "lanes.json"), &m.lanes); err != nil {
-		return nil, err
-	}
-	if err := readJSON(filepath.Join(folder, fbgemm, "anchors.json"), &m.anchors); err != nil {
-		return nil, err
-	}
+func readAll(folder string) *measurements {
+	hw := must(hardware.ByName(profile))
+	own := filepath.Join(folder, fbgemm)
+	m := &measurements{readJSON[lanesFile](own, "lanes.json"), readJSON[anchorsFile](own, "anchors.json"), map[string][]point{}, simulate.NewDevice(hw)}
 	for _, kernels := range []string{fbgemm, triton} {
-		if m.groups[kernels], err = samplePoints(filepath.Join(folder, kernels, "samples")); err != nil {
-			return nil, err
-		}
+		m.groups[kernels] = samplePoints(filepath.Join(folder, kernels, "samples"))
 	}
-	return m, nil
+	return m
 }
 
 // A row is a line of the table of errors: ratios are measured over simulated times.
@@ -72,11 +62,8 @@ func (m *measurements) rowOf(what, pass, fitted string, points []point) row {
 }
 
 // ownTable returns the table in Markdown.
-func ownTable(folder string) (string, error) {
-	m, err := readAll(folder)
-	if err != nil {
-		return "", err
-	}
+func ownTable(folder string) string {
+	m := readAll(folder)
 	plain := slices.DeleteFunc(slices.Clone(m.groups[fbgemm]), func(p point) bool { return p.op.Weighted })
 	var anchors []point
 	for _, mode := range modes() {
@@ -84,11 +71,7 @@ func ownTable(folder string) (string, error) {
 			anchors = append(anchors, m.anchors.points(mode)...)
 		}
 	}
-	plans, err := planRow(folder)
-	if err != nil {
-		return "", err
-	}
-	rows := []row{plans}
+	rows := []row{planRow(folder)}
 	for _, pass := range passes() {
 		rows = append(rows,
 			m.rowOf("eight equal tables, alone and beside a wide one", pass, "yes", m.lanes.fitPoints()),
@@ -102,7 +85,7 @@ func ownTable(folder string) (string, error) {
 	for _, r := range rows {
 		fmt.Fprintf(&b, "\n| %s | %s | %d | %s | %.2f | %.2f | %.2f | %.2f |", r.what, r.pass, len(r.ratios), r.fitted, stats.Median(r.ratios), stats.Quantile(r.ratios, .05), stats.Quantile(r.ratios, .95), r.tau)
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 // ofAdam returns the points of operators with Adam, or those of all others.

@@ -23,8 +23,8 @@ type system struct {
 	ms    float64
 	input step.Input
 	hosts int
-	// own returns the predicted step under the stack's own constants.
-	own func() (step.Times, error)
+	// own returns the predicted step in ms under the stack's own constants.
+	own func() float64
 	// use is "" for systems that are compared, else the reason why not.
 	use string
 }
@@ -36,101 +36,63 @@ func (s *system) name() string {
 }
 
 // from returns the step in ms that is predicted from the measured step of another system.
-func (s *system) from(known *system) (float64, error) {
+func (s *system) from(known *system) float64 {
 	in := s.input
 	if known.hosts > s.hosts { // a stack that sums inside hosts prices one host as the other stack does
 		in.Stack = known.input.Stack
 	}
 	in.Measured = step.Measured{Step: unit.Millis(known.ms), Problem: known.input.Problem, Shards: known.input.Shards}
-	t, err := step.Price(in)
-	return float64(t.Step), err
+	return float64(must(step.Price(in)).Step)
 }
 
 // mlperfSystems returns the configurations with their plans, as they ran. All callers share
 // them.
-var mlperfSystems = sync.OnceValues(readMLPerf)
+var mlperfSystems = sync.OnceValue(readMLPerf)
 
-func readMLPerf() ([]*system, error) {
-	plans, err := mlperfPlans()
-	if err != nil {
-		return nil, err
-	}
-	facts, err := readFacts("mlperf.csv")
-	if err != nil {
-		return nil, err
-	}
+func readMLPerf() []*system {
+	plans := mlperfPlans()
 	var all []*system
-	for _, f := range facts {
-		s, err := mlperfSystem(f, plans)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.where, err)
-		}
-		all = append(all, s)
+	for _, f := range readFacts("mlperf.csv") {
+		all = append(all, mlperfSystem(f, plans))
 	}
-	return all, nil
+	return all
 }
 
-func mlperfSystem(f *fact, plans map[string][]string) (*system, error) {
-	profile, err := hardware.ByName(f.text("profile"))
-	if err != nil {
-		return nil, err
-	}
-	w, err := workload.ByName("mlperf-dlrm-dcnv2")
-	if err != nil {
-		return nil, err
-	}
+func mlperfSystem(f fact, plans map[string][]string) *system {
+	profile := must(hardware.ByName(f.text("profile")))
+	w := must(workload.ByName("mlperf-dlrm-dcnv2"))
 	p := w.Problem()
 	p.Topology.Profile, p.Topology.Devices, p.Topology.DevicesPerHost, p.Batch = profile, f.count("devices"), f.count("per_host"), f.count("batch")
 	p.Engine = problem.HugeCTR
-	held, err := holdings(plans[f.text("plan")])
-	if err != nil {
-		return nil, err
-	}
-	shards, err := step.Place(&p, held)
-	if err != nil {
-		return nil, err
-	}
-	stack, err := step.StackByName(map[string]string{"uniform": "hugectr", "hierarchical": "hugectr-hierarchical"}[f.text("exchange")])
-	if err != nil {
-		return nil, err
-	}
+	held := holdings(plans[f.text("plan")])
+	shards := must(step.Place(&p, held))
+	stack := must(step.StackByName(map[string]string{"uniform": "hugectr", "hierarchical": "hugectr-hierarchical"}[f.text("exchange")]))
 	stack.SHARP = f.text("sharp") == "1"
-	dense, err := step.DenseByName("mlperf-dlrm-dcnv2")
-	if err != nil {
-		return nil, err
-	}
+	dense := must(step.DenseByName("mlperf-dlrm-dcnv2"))
 	return priced(&system{
 		round: f.text("round"), plan: f.text("plan"), use: f.text("left_out"), ms: f.number("ms"), hosts: p.Topology.Hosts(),
 		input: step.Input{Problem: &p, Shards: shards, Dense: &dense, Stack: stack},
-	}), f.err
+	})
 }
 
 // priced sets the predicted step of a system, which is computed once.
 func priced(s *system) *system {
-	s.own = sync.OnceValues(func() (step.Times, error) { return step.Price(s.input) })
+	s.own = sync.OnceValue(func() float64 { return float64(must(step.Price(s.input)).Step) })
 	return s
 }
 
-// mlperfPlans returns the devices of each table, by plan.
-func mlperfPlans() (map[string][]string, error) {
-	facts, err := readFacts("mlperf_plans.csv")
-	if err != nil {
-		return nil, err
-	}
+// mlperfPlans returns the devices of the tables, which are in order, by plan.
+func mlperfPlans() map[string][]string {
 	plans := map[string][]string{}
-	for _, f := range facts {
-		plan := f.text("plan")
-		if f.count("table") != len(plans[plan]) || f.err != nil {
-			return nil, fmt.Errorf("%s: table %s of plan %s: want table %d next", f.where, f.text("table"), plan, len(plans[plan]))
-		}
-		plans[plan] = append(plans[plan], f.text("devices"))
+	for _, f := range readFacts("mlperf_plans.csv") {
+		plans[f.text("plan")] = append(plans[f.text("plan")], f.text("devices"))
 	}
-	return plans, nil
+	return plans
 }
 
 // holdings reads the devices of each table: "all" for a replica, else devices and ranges
 // of devices, each with an equal block of the rows.
-func holdings(devices []string) (held []step.Holding, err error) {
+func holdings(devices []string) (held []step.Holding) {
 	for table, list := range devices {
 		if list == "all" {
 			held = append(held, step.Holding{Table: table, Device: -1})
@@ -139,15 +101,10 @@ func holdings(devices []string) (held []step.Holding, err error) {
 		var all []int
 		for _, part := range strings.Fields(list) {
 			from, to, ranged := strings.Cut(part, "-")
-			first, err := strconv.Atoi(from)
-			if err != nil {
-				return nil, fmt.Errorf("table %d: devices %q: %w", table, list, err)
-			}
+			first := must(strconv.Atoi(from))
 			last := first
 			if ranged {
-				if last, err = strconv.Atoi(to); err != nil {
-					return nil, fmt.Errorf("table %d: devices %q: %w", table, list, err)
-				}
+				last = must(strconv.Atoi(to))
 			}
 			for d := first; d <= last; d++ {
 				all = append(all, d)
@@ -157,5 +114,5 @@ func holdings(devices []string) (held []step.Holding, err error) {
 			held = append(held, step.Holding{Table: table, Device: d, Blocks: len(all)})
 		}
 	}
-	return held, nil
+	return held
 }

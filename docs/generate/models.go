@@ -55,7 +55,7 @@ func cut(p *problem.Problem, most float64) (parts []step.Holding) {
 // deal gives the slices to the devices, those of the most cells first: forth over all devices
 // and back again, so that all devices hold equal numbers of slices. NVIDIA's
 // distributed-embeddings calls it memory_balanced; for equal tables it is any planner's.
-func deal(p *problem.Problem, parts []step.Holding) ([][]problem.Shard, error) {
+func deal(p *problem.Problem, parts []step.Holding) [][]problem.Shard {
 	cells := func(h step.Holding) float64 { return float64(p.Tables[h.Table].Rows) * float64(h.Width) }
 	slices.SortStableFunc(parts, func(a, b step.Holding) int { return cmp.Compare(cells(b), cells(a)) })
 	devices := p.Topology.Devices
@@ -63,5 +63,5 @@ func deal(p *problem.Problem, parts []step.Holding) ([][]problem.Shard, error) {
 		device := i % (2 * devices)
 		parts[i].Device = min(device, 2*devices-1-device)
 	}
-	return step.Place(p, parts)
+	return must(step.Place(p, parts))
 }

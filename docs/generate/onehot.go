@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
@@ -11,31 +9,17 @@ import (
 
 // oneHotSystems returns the configurations of MLPerf's DLRM v1 on HugeCTR, with one lookup a table.
 // The sources state no plans: the tables are dealt out evenly, in slices of equal width.
-func oneHotSystems() ([]*system, error) {
-	facts, err := readFacts("one_hot.csv")
-	if err != nil {
-		return nil, err
-	}
+func oneHotSystems() []*system {
 	var all []*system
-	for _, f := range facts {
-		s, err := oneHotSystem(f)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.where, err)
-		}
-		all = append(all, s)
+	for _, f := range readFacts("one_hot.csv") {
+		all = append(all, oneHotSystem(f))
 	}
-	return all, nil
+	return all
 }
 
-func oneHotSystem(f *fact) (*system, error) {
-	profile, err := hardware.ByName(f.text("profile"))
-	if err != nil {
-		return nil, err
-	}
-	w, err := workload.ByName("mlperf-dlrm-dcnv2") // the same rows and widths
-	if err != nil {
-		return nil, err
-	}
+func oneHotSystem(f fact) *system {
+	profile := must(hardware.ByName(f.text("profile")))
+	w := must(workload.ByName("mlperf-dlrm-dcnv2")) // the same rows and widths
 	p := w.Problem()
 	p.Topology.Profile, p.Topology.Devices, p.Topology.DevicesPerHost, p.Batch = profile, f.count("devices"), f.count("per_host"), f.count("batch")
 	for i := range p.Tables {
@@ -43,23 +27,14 @@ func oneHotSystem(f *fact) (*system, error) {
 		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: 1}}
 		t.Optimizer = problem.SGD
 	}
-	shards, err := step.Place(&p, evenly(&p))
-	if err != nil {
-		return nil, err
-	}
-	dense, err := step.DenseByName("mlperf-dlrm-v1")
-	if err != nil {
-		return nil, err
-	}
+	shards := must(step.Place(&p, evenly(&p)))
+	dense := must(step.DenseByName("mlperf-dlrm-v1"))
 	dense.Precision = step.Format(f.text("precision"))
-	stack, err := step.StackByName(hybrid)
-	if err != nil {
-		return nil, err
-	}
+	stack := must(step.StackByName(hybrid))
 	return priced(&system{
 		round: f.text("round"), ms: f.number("ms"), hosts: p.Topology.Hosts(),
 		input: step.Input{Problem: &p, Shards: shards, Dense: &dense, Stack: stack},
-	}), f.err
+	})
 }
 
 // evenly deals out the tables in slices that are narrow enough for at least three on each
@@ -84,23 +59,15 @@ func inHybridFit(s *system) bool { return s.round == "v1.1" }
 const hybrid = "hugectr-hybrid"
 
 // oneHot compares the steps of models with one lookup a table.
-func oneHot() ([]*set, error) {
-	all, err := oneHotSystems()
-	if err != nil {
-		return nil, err
-	}
+func oneHot() []*set {
 	s := sets{what: "whole steps with one lookup a table"}
 	in, out := s.of("in the fit"), s.of("out of the fit")
-	for _, one := range all {
-		t, err := one.own()
-		switch {
-		case err != nil:
-			return nil, err
-		case inHybridFit(one):
-			in.add(float64(t.Step), one.ms)
-		default:
-			out.add(float64(t.Step), one.ms)
+	for _, one := range oneHotSystems() {
+		if inHybridFit(one) {
+			in.add(one.own(), one.ms)
+		} else {
+			out.add(one.own(), one.ms)
 		}
 	}
-	return s.list, nil
+	return s.list
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 
 	"gonum.org/v1/gonum/stat"
@@ -31,95 +30,58 @@ const (
 )
 
 // problems returns what was planned, by task.
-func problems() (map[string]*problem.Problem, error) {
-	hw, err := hardware.ByName(profile)
-	if err != nil {
-		return nil, err
-	}
-	tasks, err := bench.PaperTasks(hw, 2, 1)
-	if err != nil {
-		return nil, err
-	}
+func problems() map[string]*problem.Problem {
+	hw := must(hardware.ByName(profile))
+	tasks := must(bench.PaperTasks(hw, 2, 1))
 	all := map[string]*problem.Problem{}
 	for i := range tasks {
 		all[tasks[i].Name] = &tasks[i].Problem
 	}
-	w, err := workload.ByName(dcn)
-	if err != nil {
-		return nil, err
-	}
+	w := must(workload.ByName(dcn))
 	p := w.Problem()
 	p.Topology = hardware.Topology{Profile: hw, Devices: dcnDevices, DevicesPerHost: dcnDevices}
 	all[dcn] = &p
-	return all, nil
+	return all
 }
 
 // placed returns the shards of the plan by device.
-func (r *ranPlan) placed(p *problem.Problem) ([][]problem.Shard, error) {
+func (r *ranPlan) placed(p *problem.Problem) [][]problem.Shard {
 	tables := map[string]int{}
 	for i := range p.Tables {
 		tables[p.Tables[i].Name] = i
 	}
 	devices := make([][]problem.Shard, p.Topology.Devices)
 	for _, s := range r.Shards {
-		name, _ := s[0].(string)
 		var n [4]int
 		for i := range n {
-			v, ok := s[i+1].(float64)
-			if !ok {
-				return nil, fmt.Errorf("%s, %s: a shard of table %q has no number at place %d", r.Task, r.Method, name, i+1)
-			}
-			n[i] = int(v)
+			n[i] = int(s[i+1].(float64))
 		}
-		table, ok := tables[name]
-		if !ok || n[2] < 0 || n[2] >= len(devices) {
-			return nil, fmt.Errorf("%s, %s: no table %q, or no device %d", r.Task, r.Method, name, n[2])
-		}
-		shard := p.Whole(table)
+		shard := p.Whole(tables[s[0].(string)])
 		shard.Columns.Start, shard.Columns.End, shard.Operator = int64(n[0]), int64(n[1]), problem.Operator(n[3])
 		devices[n[2]] = append(devices[n[2]], shard)
 	}
-	return devices, nil
+	return devices
 }
 
 // replay returns the costs of the plans that ran with FBGEMM's kernels, simulated and measured, by
 // task.
-func replay(folder string) (simulated, measured map[string][]float64, err error) {
-	var plans []ranPlan
-	if err := readJSON(filepath.Join(folder, fbgemm, "plans.json"), &plans); err != nil {
-		return nil, nil, err
-	}
-	all, err := problems()
-	if err != nil {
-		return nil, nil, err
-	}
+func replay(folder string) (simulated, measured map[string][]float64) {
+	plans := readJSON[[]ranPlan](filepath.Join(folder, fbgemm), "plans.json")
+	all := problems()
 	simulated, measured = map[string][]float64{}, map[string][]float64{}
 	for i := range plans {
 		r := &plans[i]
 		p := all[r.Task]
-		if p == nil {
-			return nil, nil, fmt.Errorf("plans.json: task %q is unknown", r.Task)
-		}
-		shards, err := r.placed(p)
-		if err != nil {
-			return nil, nil, err
-		}
-		cost, err := simulate.NewPricer(p).Price(shards)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s, %s: %w", r.Task, r.Method, err)
-		}
+		cost := must(simulate.NewPricer(p).Price(r.placed(p)))
 		simulated[r.Task] = append(simulated[r.Task], float64(cost.Cost))
 		measured[r.Task] = append(measured[r.Task], r.Measured)
 	}
-	return simulated, measured, nil
+	return simulated, measured
 }
 
 // planRow returns the line of the plans: tau is the mean over the tasks.
-func planRow(folder string) (row, error) {
-	simulated, measured, err := replay(folder)
-	if err != nil {
-		return row{}, err
-	}
+func planRow(folder string) row {
+	simulated, measured := replay(folder)
 	var ratios, taus []float64
 	for task, s := range simulated {
 		for i := range s {
@@ -127,5 +89,5 @@ func planRow(folder string) (row, error) {
 		}
 		taus = append(taus, stats.Kendall(s, measured[task]))
 	}
-	return row{"costs of plans (tau: the mean of tasks)", "", "no", ratios, stat.Mean(taus, nil)}, nil
+	return row{"costs of plans (tau: the mean of tasks)", "", "no", ratios, stat.Mean(taus, nil)}
 }

@@ -83,11 +83,8 @@ func modes() []mode {
 }
 
 // samplePoints returns the times of the samples in a folder.
-func samplePoints(folder string) (points []point, err error) {
-	set, err := dataset.Read(folder)
-	if err != nil {
-		return nil, err
-	}
+func samplePoints(folder string) (points []point) {
+	set := must(dataset.Read(folder))
 	for i := range set.Compute.Samples {
 		g := &set.Compute.Samples[i]
 		op := simulate.Op{
@@ -103,5 +100,5 @@ func samplePoints(folder string) (points []point, err error) {
 		}
 		points = append(points, point{op, float64(g.Forward), float64(g.Backward)})
 	}
-	return points, nil
+	return points
 }

@@ -31,36 +31,21 @@ type published struct {
 }
 
 // publishedTimes returns all times of published.csv, in the order of the file.
-func publishedTimes() ([]published, error) {
-	facts, err := readFacts("published.csv")
-	if err != nil {
-		return nil, err
-	}
+func publishedTimes() []published {
+	facts := readFacts("published.csv")
 	var all []published
 	for _, f := range facts {
-		p, err := newPublished(f)
-		if err != nil {
-			return nil, err
-		}
+		p := newPublished(f)
 		all = append(all, p)
 	}
-	return all, nil
+	return all
 }
 
 // newPublished returns the point of a row.
-func newPublished(f *fact) (published, error) {
-	profile, err := hardware.ByName(f.text("profile"))
-	if err != nil {
-		return published{}, err
-	}
-	optimizer, err := problem.ParseOptimizer(f.text("optimizer"))
-	if err != nil {
-		return published{}, err
-	}
-	pooling, err := problem.ParsePooling(f.text("pooling"))
-	if err != nil {
-		return published{}, err
-	}
+func newPublished(f fact) published {
+	profile := must(hardware.ByName(f.text("profile")))
+	optimizer := must(problem.ParseOptimizer(f.text("optimizer")))
+	pooling := must(problem.ParsePooling(f.text("pooling")))
 	p := published{
 		Note: f.text("note"), Mode: f.text("mode"), Pass: f.text("pass"), Use: f.text("use"),
 		Device: simulate.NewDevice(profile), US: f.number("us"),
@@ -78,7 +63,7 @@ func newPublished(f *fact) (published, error) {
 	for range p.Tables {
 		p.Op.Tables = append(p.Op.Tables, table)
 	}
-	return p, f.err
+	return p
 }
 
 // counts returns the accesses of a table: uniform draws, or Zipf's law, with the published
@@ -86,11 +71,7 @@ func newPublished(f *fact) (published, error) {
 func counts(accesses string, unique float64, p published) access.Counts {
 	d := access.Distribution{Kind: access.Uniform}
 	if accesses != "uniform" {
-		exponent, err := strconv.ParseFloat(strings.TrimPrefix(accesses, "zipf "), 64)
-		if err != nil {
-			panic("measured: accesses " + accesses + " are not known")
-		}
-		d = access.Distribution{Kind: access.Zipf, Exponent: exponent}
+		d = access.Distribution{Kind: access.Zipf, Exponent: must(strconv.ParseFloat(strings.TrimPrefix(accesses, "zipf "), 64))}
 	}
 	c := d.At(p.Rows, float64(p.Lookups), p.Bags)
 	if unique > 0 {
@@ -125,10 +106,7 @@ func (p *published) predict(d simulate.Device, gap float64) float64 {
 // The profiles, operators and times of all points are those of the file. The forwards of an H100
 // with all rows in HBM are in no fit, and within 4 %; its backwards are in the fit.
 func TestPublishedTimes(t *testing.T) {
-	points, err := publishedTimes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	points := publishedTimes()
 	if len(points) != 35 {
 		t.Errorf("got %d points, want 35", len(points))
 	}
@@ -166,10 +144,7 @@ func apartMisfit(points []published, bag, gap float64) float64 {
 
 // The time of a bag without pooling in the code is that of the fit, rounded to a ns.
 func TestBagApartIsFitted(t *testing.T) {
-	points, err := publishedTimes()
-	if err != nil {
-		t.Fatal(err)
-	}
+	points := publishedTimes()
 	var best float64
 	least := math.Inf(1)
 	for bag := 10.0; bag <= 40; bag++ {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -15,36 +14,24 @@ const sliceCells = 1280 << 20
 
 // syntheticSystems returns the published steps of NVIDIA's synthetic models on DGX A100: a training
 // system whose constants nobody published.
-func syntheticSystems() ([]*system, error) {
-	stack, err := step.StackByName("torchrec-base")
-	if err != nil {
-		return nil, err
-	}
+func syntheticSystems() []*system {
+	stack := must(step.StackByName("torchrec-base"))
 	stack.Overlaps.Input = true // each device reads the indices of its own tables
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		return nil, err
-	}
+	profile := must(hardware.ByName("a100-80"))
 	var all []*system
 	for _, w := range workload.All() {
 		for _, published := range w.Steps {
 			p := w.Problem()
 			p.Topology = cluster(profile, published.Devices, 8)
-			dense, err := step.DenseByName(w.Name)
-			if err != nil {
-				return nil, err
-			}
-			shards, err := deal(&p, cut(&p, sliceCells))
-			if err != nil {
-				return nil, fmt.Errorf("%s on %d devices: %w", w.Name, published.Devices, err)
-			}
+			dense := must(step.DenseByName(w.Name))
+			shards := deal(&p, cut(&p, sliceCells))
 			all = append(all, priced(&system{
 				round: w.Name, ms: float64(published.Time),
 				input: step.Input{Problem: &p, Shards: shards, Dense: &dense, Stack: stack},
 			}))
 		}
 	}
-	return all, nil
+	return all
 }
 
 // nearest returns the system of the same model with the nearest number of devices, counted in
@@ -63,30 +50,17 @@ func nearest(all []*system, s *system) *system {
 
 // stacks compares the steps of a training system with unknown constants: as they are, and with
 // one measured step of the model on another number of GPUs.
-func stacks() ([]*set, error) {
-	all, err := syntheticSystems()
-	if err != nil {
-		return nil, err
-	}
+func stacks() []*set {
+	all := syntheticSystems()
 	s := sets{what: "whole steps of a system with unknown constants"}
 	unknown, carried := s.of("no constant of it"), s.of(carriedRows)
 	for _, one := range all {
-		t, err := one.own()
-		if err != nil {
-			return nil, err
+		unknown.add(one.own(), one.ms)
+		if known := nearest(all, one); known != nil {
+			carried.add(one.from(known), one.ms)
 		}
-		unknown.add(float64(t.Step), one.ms)
-		known := nearest(all, one)
-		if known == nil {
-			continue
-		}
-		predicted, err := one.from(known)
-		if err != nil {
-			return nil, err
-		}
-		carried.add(predicted, one.ms)
 	}
-	return s.list, nil
+	return s.list
 }
 
 // carriedRows names the steps that are predicted from one measured step of the same model.

@@ -27,22 +27,15 @@ func (s *system) rowsOf() string {
 }
 
 // wholeSteps compares the steps of all configurations.
-func wholeSteps() ([]*set, error) {
-	all, err := mlperfSystems()
-	if err != nil {
-		return nil, err
-	}
+func wholeSteps() []*set {
+	all := mlperfSystems()
 	s := sets{what: "whole steps of MLPerf's DLRM-DCNv2"}
 	for _, one := range all {
-		t, err := one.own()
-		if err != nil {
-			return nil, err
-		}
 		if rows := one.rowsOf(); rows != "" {
-			s.of(rows).add(float64(t.Step), one.ms)
+			s.of(rows).add(one.own(), one.ms)
 		}
 	}
-	return s.list, nil
+	return s.list
 }
 
 // find returns the first system of a round, GPUs and plan that is compared and has full
@@ -54,16 +47,13 @@ func find(all []*system, round, name, plan string) *system {
 			return s
 		}
 	}
-	panic("reality: no system " + round + " " + name + " " + plan)
+	panic("generate: no system " + round + " " + name + " " + plan)
 }
 
 // pairs compares ratios of steps: the four configurations whose plan changed between v3.0 and v3.1,
 // and different GPUs at equal numbers of GPUs.
-func pairs() ([]*set, error) {
-	all, err := mlperfSystems()
-	if err != nil {
-		return nil, err
-	}
+func pairs() []*set {
+	all := mlperfSystems()
 	a100, h100, newer := find(all, "v3.0", "8 x a100-80", "2"), find(all, "v3.0", "8 x h100-80", "2"), find(all, "v4.0", "8 x h100-80", "8")
 	h200 := find(all, "v4.0", "8 x h200", "8")
 	changes, kinds := sets{what: "ratios of steps after a change of plan"}, sets{what: "ratios of steps of two kinds of GPUs"}
@@ -79,25 +69,14 @@ func pairs() ([]*set, error) {
 		{kinds.of("eight GPUs"), h200, newer},
 		{kinds.of("eight GPUs"), h200, a100},
 	} {
-		before, err := p.before.own()
-		if err != nil {
-			return nil, err
-		}
-		after, err := p.after.own()
-		if err != nil {
-			return nil, err
-		}
-		p.in.add(float64(after.Step/before.Step), p.after.ms/p.before.ms)
+		p.in.add(p.after.own()/p.before.own(), p.after.ms/p.before.ms)
 	}
-	return append(changes.list, kinds.list...), nil
+	return append(changes.list, kinds.list...)
 }
 
 // oneMeasured predicts each system from the measured step of each other one.
-func oneMeasured() ([]*set, error) {
-	all, err := mlperfSystems()
-	if err != nil {
-		return nil, err
-	}
+func oneMeasured() []*set {
+	all := mlperfSystems()
 	var used []*system
 	for _, one := range all {
 		if one.use == "" && (one.round != fitRound || one.hosts == 1) {
@@ -111,16 +90,12 @@ func oneMeasured() ([]*set, error) {
 			if one == known {
 				continue
 			}
-			predicted, err := one.from(known)
-			if err != nil {
-				return nil, err
-			}
 			rows := other
 			if one.hosts == known.hosts {
 				rows = same
 			}
-			rows.add(predicted, one.ms)
+			rows.add(one.from(known), one.ms)
 		}
 	}
-	return s.list, nil
+	return s.list
 }

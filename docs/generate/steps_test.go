@@ -10,34 +10,20 @@ import (
 
 // The fixed times of HugeCTR's stacks are what the fit gives, rounded to 0.01 ms.
 func TestFixedIsFitted(t *testing.T) {
-	whole, err := mlperfSystems()
-	if err != nil {
-		t.Fatal(err)
-	}
-	oneHot, err := oneHotSystems()
-	if err != nil {
-		t.Fatal(err)
-	}
 	fits := map[string][]*system{}
-	for _, s := range whole {
+	for _, s := range mlperfSystems() {
 		if s.inFit() {
 			fits["hugectr"] = append(fits["hugectr"], s)
 		}
 	}
-	for _, s := range oneHot {
+	for _, s := range oneHotSystems() {
 		if inHybridFit(s) {
 			fits[hybrid] = append(fits[hybrid], s)
 		}
 	}
 	for name, systems := range fits {
-		want, err := fitFixed(systems)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stack, err := step.StackByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := fitFixed(systems)
+		stack := must(step.StackByName(name))
 		if got := stack.Constants.Fixed; math.Abs(float64(got-want)) > .005 {
 			t.Errorf("%s: got a fixed time of %v, want %v of %d systems", name, got, want, len(systems))
 		}
@@ -46,18 +32,12 @@ func TestFixedIsFitted(t *testing.T) {
 
 // fitFixed returns the fixed time that minimizes the sum of the logarithms of predicted over
 // measured steps, without signs. Squares would let one slow system decide.
-func fitFixed(all []*system) (unit.Millis, error) {
+func fitFixed(all []*system) unit.Millis {
 	var rest, measured []float64
 	for _, s := range all {
-		c := s.input.Stack.Constants
-		c.Fixed = 0
 		in := s.input
-		in.Stack.Constants = c
-		t, err := step.Price(in)
-		if err != nil {
-			return 0, err
-		}
-		rest, measured = append(rest, float64(t.Step)), append(measured, s.ms)
+		in.Stack.Constants.Fixed = 0
+		rest, measured = append(rest, float64(must(step.Price(in)).Step)), append(measured, s.ms)
 	}
 	misfit := func(fixed float64) (sum float64) {
 		for i := range rest {
@@ -74,5 +54,5 @@ func fitFixed(all []*system) (unit.Millis, error) {
 			low = a
 		}
 	}
-	return unit.Millis((low + high) / 2), nil
+	return unit.Millis((low + high) / 2)
 }
