@@ -38,7 +38,6 @@ def test_fbgemm_agrees_with_float64(mode: Mode, fbgemm: Any) -> None:
 @pytest.mark.parametrize(
     ("mode", "lanes"),
     [
-        (Mode(SGD, "fp32", False), 16),
         (Mode(SGD, "fp32", False), 136),  # two blocks of columns in the forward
         (Mode(SGD, "fp16", True), 4),
         (Mode("rowwise_adagrad", "fp16", False), 8),
@@ -126,10 +125,6 @@ wide = {"indices", "offsets", "order", "slot_window", "slot_state", "slot_row", 
 floats = {"state", "gradient", "per_sample", "output", "of_lookups", "partial"}
 sizes = {"batch", "bags", "width", "lookups"}
 numbers = {"rate", "epsilon", "beta1", "beta2", "bias1", "bias2"}
-capability, weights, block, optimizer, weighted = json.loads(sys.argv[1])
-runs = max(1, 256 // block)
-constants = {"WEIGHTED": weighted, "BAGS": runs, "RUNS": runs, "BLOCK": block, "UNROLL": 4,
-             "STEP": 16, "SHORT": 32, "PIECE": 512, "OPTIMIZER": optimizer}
 
 def kind(name):
     if name.isupper(): return "constexpr"
@@ -139,33 +134,31 @@ def kind(name):
     if name in sizes: return "i32"
     return "*i64" if name in wide else "*i32"
 
-for name in "forward lookup_gradient linearise mark begin update pieces combine".split():
-    fn = getattr(kernels, name)
-    signature = {a: kind(a) for a in fn.arg_names}
-    source = ASTSource(
-        fn=fn, signature=signature,
-        constexprs={(i,): constants[a] for i, a in enumerate(fn.arg_names) if a.isupper()},
-        attrs={(i,): [["tt.divisibility", 16]]
-               for i, a in enumerate(fn.arg_names) if signature[a].startswith("*")},
-    )
-    built = triton.compile(source, target=GPUTarget("cuda", capability, 32),
-                           options={"num_warps": 2})
-    assert built.asm["cubin"], name
-    if name == "forward":
-        print(built.asm["ptx"])
+for capability, weights, block, optimizer, weighted, load in json.loads(sys.argv[1]):
+    runs = max(1, 256 // block)
+    constants = {"WEIGHTED": weighted, "BAGS": runs, "RUNS": runs, "BLOCK": block, "UNROLL": 4,
+                 "STEP": 16, "SHORT": 32, "PIECE": 512, "OPTIMIZER": optimizer}
+    for name in "forward lookup_gradient linearise mark begin update pieces combine".split():
+        fn = getattr(kernels, name)
+        signature = {a: kind(a) for a in fn.arg_names}
+        source = ASTSource(
+            fn=fn, signature=signature,
+            constexprs={(i,): constants[a] for i, a in enumerate(fn.arg_names) if a.isupper()},
+            attrs={(i,): [["tt.divisibility", 16]]
+                   for i, a in enumerate(fn.arg_names) if signature[a].startswith("*")},
+        )
+        built = triton.compile(source, target=GPUTarget("cuda", capability, 32),
+                               options={"num_warps": 2})
+        assert built.asm["cubin"], name
+        assert name != "forward" or load in built.asm["ptx"]
 """
 
 
-@pytest.mark.parametrize(
-    ("config", "load"),
-    [
-        ([80, "*fp32", 128, "sgd", False], "ld.global.v4.b32"),
-        ([90, "*fp16", 64, "rowwise_adagrad", True], "ld.global.v2.b32"),
-    ],
-    ids=str,
-)
-def test_kernels_compile_for_gpus(config: list[object], load: str, triton: Any) -> None:
+def test_kernels_compile_for_gpus(triton: Any) -> None:
     """No GPU is needed for that. Rows are read 4 numbers at a time."""
-    done = python("-c", _COMPILE, json.dumps(config))
+    configs = [
+        [80, "*fp32", 128, "sgd", False, "ld.global.v4.b32"],
+        [90, "*fp16", 64, "rowwise_adagrad", True, "ld.global.v2.b32"],
+    ]
+    done = python("-c", _COMPILE, json.dumps(configs))
     assert done.returncode == 0, done.stderr.decode()
-    assert load in done.stdout.decode()
