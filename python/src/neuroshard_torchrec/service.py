@@ -12,13 +12,13 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from .errors import InputError, Problem, ServiceError, escaped, nearest, quote, shown
+from .errors import InputError, Problem, ServiceError, escaped, quote, shown
 
 Json = dict[str, Any]
 
@@ -80,78 +80,43 @@ def read_token(path: str) -> str:
 
 # What the program takes as flags.
 
+_OPTIONS = ("max_evaluations", "method", "risk_penalty", "seed", "sharding_types")
+"""The fields of requests that say how to search. All others say what to plan for."""
 
-def _list(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",")]
-
-
-_FLAGS: dict[str, tuple[str, str, Callable[[str], Any] | bool]] = {
-    "--accounting": ("overrides", "accounting", str),
-    "--backward-multiplier": ("overrides", "backward_multiplier", float),
-    "--batch": ("overrides", "batch", int),
-    "--comm-precision": ("overrides", "comm_precision", str),
-    "--device": ("overrides", "device", str),
-    "--devices": ("overrides", "devices", int),
-    "--devices-per-host": ("overrides", "devices_per_host", int),
-    "--for": ("overrides", "for", str),
-    "--hbm-bandwidth": ("overrides", "hbm_bandwidth", str),
-    "--host-link-bandwidth": ("overrides", "host_link_bandwidth", str),
-    "--host-memory": ("overrides", "host_memory", str),
-    "--lanes": ("overrides", "lanes", str),
-    "--link-bandwidth": ("overrides", "link_bandwidth", str),
-    "--replicas": ("overrides", "replicas", int),
-    "--sync-every": ("overrides", "sync_every", int),
-    "--memory": ("overrides", "memory", str),
-    "--min-width": ("overrides", "min_width", int),
-    "--network-bandwidth": ("overrides", "network_bandwidth", str),
-    "--nvlink-domain": ("overrides", "nvlink_domain", int),
-    "--reserve-fixed": ("overrides", "reserve_fixed", str),
-    "--reserve-share": ("overrides", "reserve_share", float),
-    "--weighted-backward-multiplier": ("overrides", "weighted_backward_multiplier", float),
+_SWITCHES: dict[str, tuple[str, str, bool]] = {
     "--no-baselines": ("options", "baselines", False),
     "--no-certificate": ("options", "certificate", False),
     "--inter-host-allreduce": ("overrides", "inter_host_allreduce", True),
-    "--max-evaluations": ("options", "max_evaluations", int),
-    "--method": ("options", "method", str),
-    "--risk-penalty": ("options", "risk_penalty", float),
-    "--seed": ("options", "seed", int),
-    "--sharding-types": ("options", "sharding_types", _list),
 }
-"""Where the service takes what ``neuroshard plan`` takes as a flag."""
+"""The fields of flags without a value."""
 
 
 def fields_of(arguments: Sequence[str]) -> Json:
-    """Returns ``{"overrides": ..., "options": ...}`` for arguments of ``neuroshard plan``;
-    of an argument that is stated twice the last counts, as there. InputError lists all
-    arguments that the service does not take."""
+    """Returns ``{"overrides": ..., "options": ...}`` for arguments of ``neuroshard plan``, by the
+    names of the flags; of an argument that is stated twice the last counts, as there. The service
+    says which of them it does not take."""
     fields: Json = {"overrides": {}, "options": {}}
-    problems: list[Problem] = []
     rest = list(arguments)
     while rest:
-        argument = rest.pop(0)
-        flag, equals, value = argument.partition("=")
-        if flag not in _FLAGS:
-            near = nearest(flag, list(_FLAGS))
-            hint = "leave it out, or plan by the program: pass binary= instead of url="
-            hint = f"{hint}; or write {near}" if near else hint
-            message = f"arguments: the service does not take {quote(argument)}"
-            problems.append(Problem(message, hint))
+        flag, equals, value = rest.pop(0).partition("=")
+        if flag in _SWITCHES:
+            group, key, stated = _SWITCHES[flag]
+            fields[group][key] = stated
             continue
-        group, key, read = _FLAGS[flag]
-        if isinstance(read, bool):
-            fields[group][key] = read
-            continue
-        if not equals and not rest:
-            problems.append(Problem(f"arguments: {flag} has no value"))
-            continue
-        value = value if equals else rest.pop(0)
-        try:
-            fields[group][key] = read(value)
-        except ValueError:
-            problems.append(Problem(f"arguments: {flag} {quote(value)} is not a number"))
-    if problems:
-        raise InputError(problems)
+        key = flag.removeprefix("--").replace("-", "_")
+        if not equals:
+            value = "" if not rest or rest[0].startswith("--") else rest.pop(0)
+        group = "options" if key in _OPTIONS else "overrides"
+        listed = [part.strip() for part in value.split(",")]
+        fields[group][key] = listed if key == "sharding_types" else _number(value)
     return fields
+
+
+def _number(text: str) -> int | float | str:
+    """Returns the number that a text is, else the text."""
+    if not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?(e-?[0-9]+)?", text):
+        return text
+    return int(text) if text.lstrip("-").isdecimal() else float(text)
 
 
 # Asking.
@@ -285,10 +250,10 @@ def _text(text: str) -> str:
 
 def _argument(field: re.Match[str]) -> str:
     """Returns the argument of ``neuroshard plan`` that a field of a request stands for."""
-    for flag, (group, key, _) in _FLAGS.items():
+    for flag, (group, key, _) in _SWITCHES.items():
         if (group, key) == (field[1], field[2]):
             return flag
-    return field[0]
+    return "--" + field[2].replace("_", "-")
 
 
 def report(url: str, answer: Json) -> str:
