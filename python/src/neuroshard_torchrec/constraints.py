@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _torchrec as torchrec
 from . import fixed, requests
-from .errors import Problem, quoted, shown
+from .errors import Problem, quoted
 
 Json = dict[str, Any]
 
@@ -32,12 +32,6 @@ _CACHE_FIELDS = {
 _REFUSED = ("key_value_params", "use_virtual_table")
 """The fields of ParameterConstraints without a counterpart: of tables outside of the memory of
 devices and hosts."""
-
-_GRANULE = 4
-"""The columns that FBGEMM reads at once: every slice has a multiple of them."""
-
-_LARGEST = 1 << 20
-"""The largest pooling factor and number of bags of a sample."""
 
 
 @dataclass
@@ -112,9 +106,6 @@ def _places(found: Constraints, given: Mapping[str, Any], of: Of) -> None:
         if requests.on_one_host(names):
             found.json["one_host"] = True
     if width := int(given.get("min_partition", 0)):
-        if width < 0 or width % _GRANULE:
-            message = f"min_partition: {shown(width)} is not a multiple of {_GRANULE} columns"
-            found.fault(message, "leave it out for slices of any width")
         # As in TorchRec, a table that is narrower than the narrowest slice stays whole.
         found.json["min_width"] = min(width, of.dim)
     tiers: tuple[str, ...] | None = None
@@ -147,11 +138,8 @@ def _reads(found: Constraints, given: Mapping[str, Any], of: Of, batch: int | No
         if name not in given:
             continue
         values = tuple(map(float, given[name]))
-        least = 0 if name == "pooling_factors" else 1e-9
         if len(values) != len(of.features):
             found.fault(f"{name} does not agree with the model", each)
-        elif wrong := [v for v in values if not least <= v <= _LARGEST]:
-            found.fault(f"{name}: {shown(wrong[0])} is not from {least:g} to {_LARGEST}", each)
         else:
             lists[name] = values
     bags = lists.get("num_poolings", (1.0,) * len(of.features))
@@ -198,9 +186,6 @@ def _kernels(found: Constraints, given: Mapping[str, Any], of: Of) -> None:
     for name in KERNEL_FIELDS:
         if name in given:
             found.placed[name] = found.fused[name] = given[name]
-    output = torchrec.format_of(given.get("output_dtype"))
-    if output not in requests.FORMATS:
-        found.problems.append(requests.not_an_output("output_dtype", output))
     cache = given.get("cache_params")
     if cache is None:
         return
@@ -209,12 +194,9 @@ def _kernels(found: Constraints, given: Mapping[str, Any], of: Of) -> None:
         if (value := getattr(cache, ours)) is not None:
             found.fused[theirs] = value
     found.prefetch = cache.prefetch_pipeline
-    if cache.load_factor is not None:
-        where = "cache_params: load_factor"
-        if more := requests.not_a_share(where, cache.load_factor):
-            found.problems += more
-        elif "host_cached" in found.json.get("tiers", ["host_cached"]):
-            found.json["cache_share"] = cache.load_factor
+    cached = "host_cached" in found.json.get("tiers", ["host_cached"])
+    if cache.load_factor is not None and cached:
+        found.json["cache_share"] = cache.load_factor
     if cache.stats is not None:
         hint = "pass access={...}: how often a batch uses each row"
         found.fault("cache_params: stats are TorchRec's own statistics", hint)

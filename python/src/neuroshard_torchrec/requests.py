@@ -136,14 +136,9 @@ def asked(sharder: modules.Sharder | None, kind: str) -> Asked:
             problems.append(Problem(message + "compute_kernels allow host memory only", hint))
         tiers = ("hbm",)
     share = sharder.fused.get("cache_load_factor")
-    if share is not None:
-        problems += not_a_share("fused_params of the sharder: cache_load_factor", share)
     sequences = modules.KINDS[kind].one_width or kind == "ManagedCollisionEmbeddingCollection"
     precision, more = _comm_precision(sharder.codecs, sequences)
     problems += more
-    output = torchrec.format_of(sharder.fused.get("output_dtype"))
-    if output not in FORMATS:
-        problems.append(not_an_output("fused_params of the sharder: output_dtype", output))
     one_host = sharder.types is not None and on_one_host(sharder.types)
     return Asked(types, one_host, precision, tiers, share, tuple(problems))
 
@@ -196,20 +191,6 @@ def no_kernel(where: str, kernels: Sequence[str]) -> Problem:
     if set(kernels) - {_DENSE, *TIERS}:
         hint += "; state a table with another kernel by fixed={...: FixedTable(...)}"
     return Problem(message, hint)
-
-
-def not_a_share(where: str, share: Any) -> list[Problem]:
-    """Returns a problem unless the number is the share of rows that a cache may hold."""
-    if isinstance(share, (int, float)) and not isinstance(share, bool) and 0 < share < 1:
-        return []
-    message = f"{where}: {shown(share)} is not above 0 and below 1"
-    hint = 'to keep all rows in HBM, allow the compute kernel "fused" alone'
-    return [Problem(message, hint)]
-
-
-def not_an_output(where: str, name: str) -> Problem:
-    """The problem of a number format of vectors that neuroshard cannot estimate."""
-    return Problem(f"{where}: {name} is not known to neuroshard", f"use {', '.join(FORMATS)}")
 
 
 def exchanged(outputs: Collection[str], codecs: str) -> tuple[str, str]:
