@@ -35,7 +35,7 @@ func wideTables(n int) string {
 // paste writes tables into the form, as pasting does.
 func paste(t *testing.T, p *browser.Page, tables string) {
 	t.Helper()
-	p.Click(`label[for^="live-own"]`)
+	p.Click(`.own-tables`)
 	text, err := json.Marshal(tables)
 	if err != nil {
 		t.Fatal(err)
@@ -66,11 +66,11 @@ func TestLiveCancel(t *testing.T) {
 		p.Fill("input[name=devices]", "256")
 		p.Choose("select[name=device]", "a100-80")
 		p.Click("button[type=submit]")
-		p.Want(`document.querySelector(".live-progress button") !== null && document.querySelector("progress").getAttribute("aria-label") !== null`)
+		p.Want(`document.querySelector(".progress button") !== null && document.querySelector("progress").getAttribute("aria-label") !== null`)
 		return p
 	}
 	p := begin()
-	p.Focus(".live-progress button")
+	p.Focus(".progress button")
 	p.Press("\r")
 	p.Want(`location.hash.startsWith("#/plans/") || document.querySelector("[role=alert]") !== null`)
 	p = b.Open(t, address+"#/jobs", browser.View{})
@@ -88,12 +88,12 @@ func TestLiveHostileNames(t *testing.T) {
 		named(s, name)
 	}
 	p := b.Open(t, address, browser.View{})
-	p.Want(fmt.Sprintf(`document.querySelectorAll(".live-cards a").length === %d`, len(names)))
+	p.Want(fmt.Sprintf(`document.querySelectorAll(".models a").length === %d`, len(names)))
 	for i := range names {
 		p.Value(`location.hash = "#/"`, new(any))
-		p.Want(fmt.Sprintf(`document.querySelectorAll(".live-cards a").length === %d`, len(names)))
-		name := p.Text(fmt.Sprintf(`document.querySelectorAll(".live-cards a")[%d].textContent`, i))
-		p.Value(fmt.Sprintf(`document.querySelectorAll(".live-cards a")[%d].click()`, i), new(any))
+		p.Want(fmt.Sprintf(`document.querySelectorAll(".models a").length === %d`, len(names)))
+		name := p.Text(fmt.Sprintf(`document.querySelectorAll(".models a")[%d].textContent`, i))
+		p.Value(fmt.Sprintf(`document.querySelectorAll(".models a")[%d].click()`, i), new(any))
 		p.Want(fmt.Sprintf(`document.querySelector("h1").textContent === %q && document.querySelectorAll("tbody tr").length === 1`, name))
 	}
 	p.Click("tbody a")

@@ -52,7 +52,7 @@ func TestLiveViewsInABrowser(t *testing.T) {
 			{"new", "form button[type=submit]"},
 			{"jobs", "h1"},
 			{"models/ranking", "table"},
-			{"plans/" + id, ".live-whatif"},
+			{"plans/" + id, ".whatif"},
 			{"plans/" + id + "/replan", "form"},
 			{"plans/" + id + "/sweep", "form"},
 			{"plans/" + id + "/with/" + id, ".ns h1"},
@@ -74,16 +74,16 @@ func TestLiveFormInABrowser(t *testing.T) {
 	url, _ := live(t, service.Options{})
 	p := browser.Start(t).Open(t, url+"/#/new", browser.View{})
 	p.Expect("422")
-	p.Want("document.querySelector('form.live-form')")
+	p.Want("document.querySelector('form.form')")
 	p.Click("fieldset input[type=radio]:not(:checked)")
 	p.Click("form button[type=submit]")
 	p.Want(focused("textarea[aria-invalid]"))
 	// Of several faults of a field the first stands beside it, with its hint, and the others in the box.
 	p.Fill("textarea", "name,rows,dim,pooling_factor\nuser,1000000,62,1\nitem,0,64,20\n")
 	p.Click("form button[type=submit]")
-	p.Want("document.querySelector('textarea').closest('.live-field').querySelector('.live-error')?.textContent.includes('dim 62')")
-	p.Want("document.querySelector('textarea').closest('.live-field').querySelector('.live-error .live-hint')")
-	p.Want("document.querySelector('.live-refusal')?.textContent.includes('rows: 0')")
+	p.Want("document.querySelector('textarea').closest('.form-field').querySelector('.error')?.textContent.includes('dim 62')")
+	p.Want("document.querySelector('textarea').closest('.form-field').querySelector('.error .note')")
+	p.Want("document.querySelector('.refusal')?.textContent.includes('rows: 0')")
 	p.Fill("textarea", "name,rows,dim,pooling_factor\nuser,1000000,64,1\nitem,5000000,126,20\n")
 	p.Click("form button[type=submit]")
 	p.Want(shows(`table "item": dim 126 is not a multiple of 4`))
@@ -94,13 +94,13 @@ func TestLiveFormInABrowser(t *testing.T) {
 	p.Choose("select[name=device]", "a100-80")
 	p.Fill("input[name=name]", "<i>two</i> / x")
 	p.Click("form button[type=submit]")
-	p.Want("document.querySelector('.live-whatif')")
+	p.Want("document.querySelector('.whatif')")
 	p.Want(focused("h1"))
 	p.Want(shows("<i>two</i> / x"))
 	p.Want("!document.querySelector('#page b, #page i')")
 	p.Value("location.hash = '#/'", new(any))
-	p.Want("[...document.querySelectorAll('.live-cards a')].some(a => a.textContent === '<i>two</i> / x')")
-	p.Value("[...document.querySelectorAll('.live-cards a')].find(a => a.textContent === '<i>two</i> / x').click()", new(any))
+	p.Want("[...document.querySelectorAll('.models a')].some(a => a.textContent === '<i>two</i> / x')")
+	p.Value("[...document.querySelectorAll('.models a')].find(a => a.textContent === '<i>two</i> / x').click()", new(any))
 	p.Want("document.querySelectorAll('tbody tr').length === 1")
 }
 
@@ -112,25 +112,25 @@ func TestLiveWhatIfInABrowser(t *testing.T) {
 	p := b.Open(t, url+"/#/plans/"+id, browser.View{})
 	p.Expect("422")
 	settled := "&& !document.querySelector('[aria-busy]')"
-	p.Want("document.querySelector('.live-whatif')" + settled)
+	p.Want("document.querySelector('.whatif')" + settled)
 	summary := p.Text("document.querySelector('.summary').textContent")
 	// While it plans, the old numbers are pale.
 	p.Want("document.querySelector('.live-page .summary')")
-	p.Choose(".live-whatif select[name=device]", "h100-80")
-	p.Want("document.querySelector('.live-costs')" + settled)
+	p.Choose(".whatif select[name=device]", "h100-80")
+	p.Want("document.querySelector('.whatif .verdict')" + settled)
 	p.Want("document.querySelector('.summary').textContent.includes('h100-80')")
 	p.Want("location.hash.includes('device=h100-80')")
-	p.Want("/[0-9.]+ ms.*[0-9.]+ ms/.test(document.querySelector('.live-costs').textContent)")
-	p.Want("document.querySelector('.live-outcome').textContent.includes('move')")
-	p.Click(".live-whatif .live-step")
+	p.Want("/[0-9.]+ ms.*[0-9.]+ ms/.test(document.querySelector('.whatif .verdict').textContent)")
+	p.Want("document.querySelector('.outcome').textContent.includes('move')")
+	p.Click(".whatif .step")
 	p.Want("document.querySelector('.summary').textContent.includes('1 host x 2 h100-80')" + settled)
 	// The address is the whole state: another window shows the same.
 	again := b.Open(t, p.Text("location.href"), browser.View{})
-	again.Want("document.querySelector('.live-costs') && document.querySelector('.summary').textContent.includes('1 host x 2 h100-80')")
-	p.Fill(".live-whatif input[name=devices]", "0")
-	p.Want("document.querySelector('.live-whatif input[name=devices][aria-invalid]')")
-	p.Click(".live-result > button")
-	p.Want(fmt.Sprintf("document.querySelector('.summary').textContent === %q && !document.querySelector('.live-costs')", summary))
+	again.Want("document.querySelector('.whatif .verdict') && document.querySelector('.summary').textContent.includes('1 host x 2 h100-80')")
+	p.Fill(".whatif input[name=devices]", "0")
+	p.Want("document.querySelector('.whatif input[name=devices][aria-invalid]')")
+	p.Click(".result > button")
+	p.Want(fmt.Sprintf("document.querySelector('.summary').textContent === %q && !document.querySelector('.whatif .verdict')", summary))
 	p.Want("!location.hash.includes('?')")
 }
 
@@ -138,19 +138,19 @@ func TestLiveWhatIfInABrowser(t *testing.T) {
 func TestLiveJobsInABrowser(t *testing.T) {
 	url, id := live(t, service.Options{})
 	p := browser.Start(t).Open(t, url+"/#/plans/"+id+"/replan", browser.View{})
-	p.Want("document.querySelector('form.live-form')")
+	p.Want("document.querySelector('form.form')")
 	p.Fill("input[name=lost_devices]", "3")
 	p.Click("form button[type=submit]")
-	p.Want("document.querySelector('.live-before details')")
+	p.Want("document.querySelector('.ns main > div > details')")
 	p.Want(shows("Pays back"))
 	p.Value(fmt.Sprintf("location.hash = '#/plans/%s/sweep'", id), new(any))
 	p.Want("document.querySelector('input[name=devices]')?.value.includes(',')")
 	p.Fill("input[name=devices]", "4, 8")
 	p.Click("form button[type=submit]")
-	p.Want("document.querySelector('.live-before details')")
+	p.Want("document.querySelector('.ns main > div > details')")
 	p.Want("document.querySelectorAll('#page tbody tr').length >= 2")
 	p.Value("location.hash = '#/jobs'", new(any))
-	p.Want("[...document.querySelectorAll('tbody td')].some(e => e.textContent === 'sweep')")
+	p.Want("[...document.querySelectorAll('tbody th')].some(e => e.textContent === 'sweep')")
 	p.Click("tbody a")
 	p.Want("/^#\\/jobs\\/[0-9a-f]{32}$/.test(location.hash) && document.querySelector('.ns h1')")
 }
@@ -169,7 +169,7 @@ func TestLiveTokenInABrowser(t *testing.T) {
 	p.Want(shows("did not accept the token"))
 	p.Fill("dialog input", token)
 	p.Press("\r")
-	p.Want("document.querySelector('.live-cards a')?.textContent === 'ranking'")
+	p.Want("document.querySelector('.models a')?.textContent === 'ranking'")
 	p.Want("!document.querySelector('dialog')")
 	p.Want(fmt.Sprintf("!location.href.includes(%q) && !JSON.stringify(localStorage).includes(%q)", token, token))
 }

@@ -246,7 +246,7 @@ func (s *planner) makePlan(ctx context.Context, p *planning, j *jobs.Job) (*answ
 	return s.file(ctx, &store.Record{
 		ID: id, Name: p.name, Digest: p.fixed.Digest, Model: found.Plan.Provenance.Model,
 		Tables: len(p.problem.Tables), Devices: p.problem.Topology.Devices, Cost: found.Predicted.Cost,
-		Plan: file.Bytes(), Problem: p.stated, Result: result.Bytes(),
+		Plan: file.Bytes(), Problem: p.stated, Result: result.Bytes(), About: aboutOf(found),
 	}, j), nil
 }
 

@@ -3,10 +3,12 @@ package service
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
 
+	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/plan/export"
 	"github.com/neuroshard/neuroshard/service/store"
@@ -26,11 +28,46 @@ type PlanEntry struct {
 	Tables  int         `json:"tables"`
 	Devices int         `json:"devices"`
 	Cost    unit.Millis `json:"cost_ms" doc:"Predicted cost of one step in ms"`
-	Cursor  int64       `json:"cursor" doc:"Value of before for the entries that are older than this one"`
+	about
+	Cursor int64 `json:"cursor" doc:"Value of before for the entries that are older than this one"`
+}
+
+// about is what a list says of a plan beside its numbers.
+type about struct {
+	Device string   `json:"device" doc:"Device profile; empty for plans of earlier versions"`
+	Batch  int      `json:"batch" doc:"Global batch in samples"`
+	Engine string   `json:"engine" doc:"Engine that the plan is for; empty: any"`
+	Gain   *float64 `json:"gain_percent" doc:"How much less time the plan takes than the best simple method; null if it was not compared"`
+}
+
+// aboutOf returns the about of a result as JSON.
+func aboutOf(r *neuroshard.Result) []byte {
+	c := &r.Plan.Cluster
+	text, err := json.Marshal(about{c.Profile, int(c.Batch), string(c.Engine), gainOf(r)})
+	if err != nil {
+		return nil // its numbers are finite
+	}
+	return text
+}
+
+// gainOf returns how much less time a plan takes than the best baseline, in percent.
+func gainOf(r *neuroshard.Result) *float64 {
+	var gain *float64
+	for i := range r.Baselines {
+		if b := &r.Baselines[i]; b.Valid && b.Predicted > 0 {
+			percent := 100 * float64(1-r.Predicted.Cost/b.Predicted)
+			if gain == nil || percent < *gain {
+				gain = &percent
+			}
+		}
+	}
+	return gain
 }
 
 func entryOf(e store.Entry) PlanEntry {
-	return PlanEntry{e.ID, e.Name, e.First, e.Last, e.Digest, e.Model, e.Tool, e.Tables, e.Devices, e.Cost, e.Seq}
+	out := PlanEntry{ID: e.ID, Name: e.Name, Created: e.First, Asked: e.Last, Digest: e.Digest, Model: e.Model, Tool: e.Tool, Tables: e.Tables, Devices: e.Devices, Cost: e.Cost, Cursor: e.Seq}
+	_ = json.Unmarshal(e.About, &out.about) // plans of earlier versions have none
+	return out
 }
 
 // PlanList is what GET /v1/plans returns.

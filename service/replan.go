@@ -198,7 +198,7 @@ func (s *replanner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) 
 	return s.file(ctx, &store.Record{
 		ID: id, Name: r.name, Digest: plan.Digest(r.problem), Model: found.Result.Plan.Provenance.Model,
 		Tables: len(r.problem.Tables), Devices: r.problem.Topology.Devices, Cost: found.Result.Predicted.Cost,
-		Plan: file.Bytes(), Problem: r.stated, Result: result.Bytes(),
+		Plan: file.Bytes(), Problem: r.stated, Result: result.Bytes(), About: aboutOf(found.Result),
 	}, j), nil
 }
 

@@ -10,7 +10,7 @@ import (
 // Format and FormatVersion identify a Document. A page refuses a document of another version.
 const (
 	Format        = "neuroshard-page"
-	FormatVersion = 1
+	FormatVersion = 2
 )
 
 // Document is the data of one page: the JSON inside a page on disk, and what the service
@@ -35,9 +35,12 @@ type Plan struct {
 	Name string `json:"name"`
 	// Summary are the lines at the head of the page, such as "12 tables in 20 shards on 8 x
 	// a100-80, batch 65,536".
-	Summary string       `json:"summary"`
-	Cluster plan.Cluster `json:"cluster"`
-	Costs   Costs        `json:"costs"`
+	Summary string `json:"summary"`
+	// Verdict says what the plan is worth, in the order to show: its time, its gain over the best
+	// simple method, and so on.
+	Verdict []report.Fact `json:"verdict"`
+	Cluster plan.Cluster  `json:"cluster"`
+	Costs   Costs         `json:"costs"`
 	// ShardingTypes counts the tables of each sharding type, in the order of the documentation.
 	ShardingTypes []Count    `json:"sharding_types"`
 	Devices       Devices    `json:"devices"`
@@ -57,20 +60,14 @@ type Plan struct {
 
 // Costs are the costs of a plan.
 type Costs struct {
-	// Predicted is nil if no cost model estimated the plan. By names the source of the estimate: "by
-	// a model trained on SIMULATED kernels".
+	// Predicted is nil if no cost model estimated the plan.
 	Predicted *unit.Millis `json:"predicted_ms"`
-	By        string       `json:"by"`
 	// Simulated is the cost on the SIMULATED device, and Bound a lower bound of the costs of all
 	// plans on that device.
 	Simulated *unit.Millis `json:"simulated_ms"`
 	Bound     *unit.Millis `json:"lower_bound_ms"`
-	// Gap is the share by which Simulated is above Bound. Certificate states the gap in one sentence,
-	// or says why there is no bound.
-	Gap         *float64 `json:"gap"`
-	Certificate string   `json:"certificate"`
-	// Balance is the longest busy time over the mean busy time.
-	Balance *float64 `json:"balance"`
+	// Certificate says how far the plan can be above the best plan, or why this is not known.
+	Certificate string `json:"certificate"`
 }
 
 // Count is a number of tables.
@@ -117,14 +114,18 @@ type Tables struct {
 	ShardingType []problem.ShardingType `json:"sharding_type"`
 	// Bytes are the weights and the optimizer state of all shards, each copy counted.
 	Bytes []unit.Bytes `json:"bytes"`
+	// Stored says how the table is stored and looked up: "fp16, adagrad, weighted"; empty texts if
+	// the plan file does not state it. Features are the features that read it, if the problem is known.
+	Stored   []string `json:"stored"`
+	Features []string `json:"features"`
 	// Pooling is the mean lookups a sample of all features; empty if the problem is not known.
 	Pooling []float64 `json:"pooling"`
 	// Vectors says in words how many vectors a sample gets from the table, if it is a sequence or has
 	// several bags (report.VectorsOf), and is "" for other tables; empty if there is no such table.
 	Vectors []string `json:"vectors"`
-	// Time is the table's share of the busy time of its devices, in ms. The busy time is divided in
-	// proportion to the bytes read, because the times of tables in one kernel do not add up. Empty if
-	// the times are not known.
+	// Time is the table's share of the busy time of a device, in ms, on the device where it is the
+	// longest. The busy time is divided in proportion to the bytes read, because the times of tables
+	// in one kernel do not add up. Empty if the times are not known.
 	Time []unit.Millis `json:"time_ms"`
 	// Reason says in one sentence why the table has its form and place: a constraint, or what the
 	// best alternative would cost.
@@ -173,6 +174,8 @@ type Baseline struct {
 
 // Changes are what changes from one plan to another.
 type Changes struct {
+	// Headline says which plan is faster, and by how much.
+	Headline string `json:"headline"`
 	// Summary are sentences: costs, bytes moved, time of the transfer.
 	Summary []string `json:"summary"`
 	// Tables are the changed tables by the tables' names; Moved are the bytes that devices
@@ -193,6 +196,8 @@ type TableChange struct {
 // Sweep is the table and the plot of a sweep.
 type Sweep struct {
 	Name string `json:"name"`
+	// Verdict names the fastest and the cheapest cluster.
+	Verdict string `json:"verdict"`
 	// Lines say what all cells have in common, and what their times and prices come from.
 	Lines []string `json:"lines"`
 	// Axes are the names of the axes with more than one value, which begin each row of Cells.

@@ -310,14 +310,8 @@ func TestTimesAddUp(t *testing.T) {
 		total += sums[i]
 		busy += float64(d.Devices.Forward[i] + d.Devices.ForwardComm[i] + d.Devices.BackwardComm[i] + d.Devices.Backward[i])
 	}
-	tables := 0.0
-	for _, m := range d.Tables.Time {
-		tables += float64(m)
-	}
-	for _, got := range []float64{total, tables} {
-		if got < 0.9999*busy || got > 1.0001*busy {
-			t.Errorf("got %v ms of shards and tables, want the busy time of all devices, %v ms", got, busy)
-		}
+	if total < 0.9999*busy || total > 1.0001*busy {
+		t.Errorf("got %v ms of shards, want the busy time of all devices, %v ms", total, busy)
 	}
 }
 

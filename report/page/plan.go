@@ -58,7 +58,7 @@ func New(in Input) (Plan, error) {
 	b := builder{in: &in, plan: pl, loads: report.Loads(pl), held: heldBy(pl, in.Problem)}
 	tables, shards := b.tables()
 	d := Plan{
-		Name: in.Name, Summary: summary(pl), Cluster: pl.Cluster,
+		Name: in.Name, Summary: summary(pl), Verdict: b.verdict(), Cluster: pl.Cluster,
 		Costs: b.costs(), ShardingTypes: shardingTypes(pl), Devices: b.devices(),
 		Tables: tables, Shards: shards, Critical: b.critical(),
 		Warnings: b.warnings(), Provenance: b.provenance(), Missing: b.missing(),
@@ -100,25 +100,38 @@ type builder struct {
 	held  *problem.Problem
 }
 
+// verdict says what the plan is worth.
+func (b *builder) verdict() []report.Fact {
+	all := []report.Fact{{Name: "time", Text: "not known"}}
+	if !b.plan.Priced() {
+		return all
+	}
+	all[0].Text = fmt.Sprintf("%v, by %s", b.plan.Predicted, report.CostModel(b.plan))
+	r := b.in.Result
+	if r == nil {
+		return all
+	}
+	if gap, ok := r.Gap(); ok {
+		all = append(all, report.Fact{Name: "bound", Text: fmt.Sprintf("no plan takes less than %v: at most %.0f %% are left", r.Bound.Total, 100*gap/(1+gap))})
+	}
+	return all
+}
+
 // costs returns the costs of the plan.
 func (b *builder) costs() Costs {
-	c := Costs{By: "by no cost model: the time of a step is not known"}
+	c := Costs{Certificate: "no lower bound was computed"}
 	if b.plan.Priced() {
-		c.Predicted, c.By = known(b.plan.Predicted), "by "+report.CostModel(b.plan)
-	}
-	if balance, ok := report.Balance(b.loads); ok && b.plan.Priced() {
-		c.Balance = &balance
+		c.Predicted = known(b.plan.Predicted)
 	}
 	r := b.in.Result
 	if r == nil {
-		c.Certificate = "none: no lower bound was computed"
 		return c
 	}
 	if r.Judged() {
 		c.Simulated = known(r.Simulated.Cost)
 	}
-	if gap, ok := r.Gap(); ok {
-		c.Gap, c.Bound = &gap, known(r.Bound.Total)
+	if _, ok := r.Gap(); ok {
+		c.Bound = known(r.Bound.Total)
 	}
 	c.Certificate = certificate(r)
 	return c
@@ -131,13 +144,13 @@ func certificate(r *neuroshard.Result) string {
 	switch {
 	case text != "":
 	case !r.Judged():
-		text = "none: only SIMULATED costs have a lower bound, and the simulated device does not judge this plan"
+		text = "no lower bound: only SIMULATED costs have a lower bound, and the simulated device does not judge this plan"
 	case r.Plan.Provenance.ModelSource != plan.Simulated:
-		text = "none: a lower bound is computed only if the cost model was trained on SIMULATED kernels"
+		text = "no lower bound: a lower bound is computed only if the cost model was trained on SIMULATED kernels"
 	case r.Plan.Chosen() > 0 || r.Plan.Cluster.Engine.Rules().AnyDevices:
-		text = "none: the lower bound does not count rows on devices that a plan chooses, and plans for this engine may have them"
+		text = "no lower bound: the lower bound does not count rows on devices that a plan chooses, and plans for this engine may have them"
 	default:
-		text = "none: no lower bound was computed"
+		text = "no lower bound was computed"
 	}
 	if r.Optimal {
 		text += "; no plan with undivided operators has a lower predicted cost: all of them were tried"

@@ -2,7 +2,6 @@ package page
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 
 	h "maragu.dev/gomponents"
@@ -74,7 +73,7 @@ func (s shell) head() h.Node {
 func (s shell) code() h.Node {
 	var nodes h.Group
 	if s.live {
-		for _, name := range []string{"assets/echarts.min.js", "assets/page.js", "assets/live.js"} {
+		for _, name := range []string{"assets/parts.js", "assets/page.js", "assets/live.js"} {
 			nodes = append(nodes, h.El("script", attr("src", name)))
 		}
 		return nodes
@@ -97,7 +96,8 @@ func (s shell) body() h.Node {
 		nodes = append(nodes, section(&d.Plans[i]))
 	}
 	if d.Changes != nil {
-		nodes = append(nodes, h.El("section", attr("class", "section"), h.El("h2", h.Text("What changes")), list("lines", d.Changes.Summary)))
+		nodes = append(nodes, h.El("section", attr("class", "section"), h.El("h2", h.Text("What changes")),
+			h.El("p", attr("class", "verdict"), h.Text(d.Changes.Headline)), list("lines", d.Changes.Summary)))
 	}
 	if d.Replan != nil {
 		nodes = append(nodes, h.El("section", attr("class", "section"), h.El("h2", h.Text("Re-plan")),
@@ -108,15 +108,15 @@ func (s shell) body() h.Node {
 
 // section is a plan in words: its costs, its warnings, its critical device.
 func section(p *Plan) h.Node {
-	costs := "Predicted " + p.Costs.By + ". "
-	if p.Costs.Predicted != nil {
-		costs = fmt.Sprintf("Predicted cost %v, %s. ", *p.Costs.Predicted, p.Costs.By)
+	var verdict []string
+	for _, f := range p.Verdict {
+		verdict = append(verdict, f.Name+": "+f.Text)
 	}
 	nodes := h.Group{
 		attr("class", "section"),
 		h.El("h2", h.Text(p.Name)),
 		h.El("p", attr("class", "summary"), h.Text(p.Summary)),
-		h.El("p", h.Text(costs+p.Costs.Certificate)),
+		list("lines", verdict),
 	}
 	if len(p.Warnings) > 0 {
 		nodes = append(nodes, h.El("div", attr("class", "warnings"), h.El("h3", h.Text("Warnings")), list("", p.Warnings)))

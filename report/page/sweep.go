@@ -1,7 +1,9 @@
 package page
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/lab/sweep"
 	"github.com/neuroshard/neuroshard/report"
@@ -32,7 +34,7 @@ func NewSweep(r *sweep.Results) *Sweep {
 		}
 		s.Cells = append(s.Cells, cell)
 	}
-	s.Warnings = warningsOf(r)
+	s.Verdict, s.Warnings = verdict(s.Cells), warningsOf(r)
 	return s
 }
 
@@ -65,4 +67,20 @@ func warningsOf(r *sweep.Results) []string {
 		}
 	}
 	return all
+}
+
+// verdict names the fastest and the cheapest cluster.
+func verdict(cells []SweepCell) string {
+	var all []string
+	for _, m := range []sweep.Mark{sweep.Fastest, sweep.Cheapest} {
+		for _, c := range cells {
+			if slices.Contains(c.Marks, string(m)) {
+				all = append(all, fmt.Sprintf("%d x %s is the %s, %v a step", c.Devices, c.Device, m, *c.Step))
+			}
+		}
+	}
+	if len(all) == 0 {
+		return "No cluster holds the tables."
+	}
+	return strings.Join(all, "; ") + "."
 }

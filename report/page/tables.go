@@ -59,30 +59,35 @@ func (b *builder) tables() (Tables, Shards) {
 	n := len(pl.Tables)
 	t := Tables{
 		Count: n, Name: make([]string, n), Rows: make([]int64, n), Dim: make([]int, n), ShardingType: make([]problem.ShardingType, n),
-		Bytes: make([]unit.Bytes, n), Pooling: []float64{}, Vectors: []string{}, Time: []unit.Millis{}, Reason: make([]string, n), Alternative: []string{}, AlternativeCost: []*unit.Millis{},
+		Bytes: make([]unit.Bytes, n), Stored: make([]string, n), Features: []string{}, Pooling: []float64{}, Vectors: []string{}, Time: []unit.Millis{}, Reason: make([]string, n), Alternative: []string{}, AlternativeCost: []*unit.Millis{},
 	}
-	times := make([]unit.Millis, n)
+	type place struct{ table, device int }
+	times, longest := map[place]unit.Millis{}, make([]unit.Millis, n)
 	for _, h := range all {
 		copies := 1
 		if h.device < 0 {
 			copies = len(pl.Devices)
 		}
 		t.Bytes[h.table] += h.bytes * unit.Bytes(copies)
-		times[h.table] += h.time * unit.Millis(copies)
+		at := place{h.table, h.device}
+		times[at] += h.time
+		longest[h.table] = max(longest[h.table], times[at])
 	}
 	several := slices.ContainsFunc(pl.Tables, func(t plan.Table) bool { return report.VectorsOf(&t) != "" })
 	for i := range pl.Tables {
 		one := &pl.Tables[i]
 		t.Name[i], t.Rows[i], t.Dim[i], t.ShardingType[i] = one.Name, one.Rows, one.Dim, one.ShardingType
 		t.Reason[i] = b.reason(i)
+		t.Stored[i] = b.stored(i)
 		if b.in.Problem != nil {
+			t.Features = append(t.Features, features(&b.in.Problem.Tables[i]))
 			t.Pooling = append(t.Pooling, b.in.Problem.Tables[i].PoolingFactor())
 		}
 		if several {
 			t.Vectors = append(t.Vectors, report.VectorsOf(one))
 		}
 		if timed {
-			t.Time = append(t.Time, digits(times[i]))
+			t.Time = append(t.Time, digits(longest[i]))
 		}
 		if b.in.Alternatives != nil {
 			text, cost := b.alternative(i)
@@ -90,6 +95,31 @@ func (b *builder) tables() (Tables, Shards) {
 		}
 	}
 	return t, columns(pl, all, timed)
+}
+
+// stored says how table i is stored and looked up.
+func (b *builder) stored(i int) string {
+	if b.in.Problem == nil && !b.plan.Tables[i].Stated {
+		return ""
+	}
+	t := &b.held.Tables[i]
+	text := fmt.Sprintf("%v, %v", t.Precision, t.Optimizer)
+	if t.Weighted {
+		text += ", weighted"
+	}
+	return text
+}
+
+// features names the features that read a table, the first of many.
+func features(t *problem.Table) string {
+	names := make([]string, 0, mostListed)
+	for _, f := range t.Features[:min(len(t.Features), mostListed)] {
+		names = append(names, f.Name)
+	}
+	if more := len(t.Features) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, ", ")
 }
 
 // columns returns the shards by device, those with most bytes first.
@@ -240,7 +270,7 @@ func listed(numbers []int) string {
 	return b.String()
 }
 
-// mostListed is the number of devices that a constraint names.
+// mostListed is the number of devices that a constraint names, and of features of a table.
 const mostListed = 8
 
 // alternative returns the cheapest other place of table i, and the cost of the plan with it.

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
-	"path"
 	"strings"
 )
 
@@ -21,25 +20,17 @@ import (
 //	               SHA-256, and load nothing from anywhere
 //	the scripts    set names as text, never as HTML
 
-//go:embed assets third_party/echarts/echarts.min.js
+//go:embed assets
 var files embed.FS
-
-// chartsFile is the library that draws charts.
-const chartsFile = "third_party/echarts/echarts.min.js"
 
 // Assets returns the files of the live page: scripts and styles, with plain names such as
 // "page.js". They do not change while the program runs.
-func Assets() fs.FS { return assets{} }
-
-// assets has the files of folder assets, and the library of charts beside them.
-type assets struct{}
-
-// Open opens a file by its plain name.
-func (assets) Open(name string) (fs.File, error) {
-	if name == path.Base(chartsFile) {
-		return files.Open(chartsFile)
+func Assets() fs.FS {
+	assets, err := fs.Sub(files, "assets")
+	if err != nil {
+		panic(err) // the name of the folder is a valid path
 	}
-	return files.Open(path.Join("assets", name))
+	return assets
 }
 
 // Write writes the document as one HTML file that loads nothing. It sets the document's
@@ -56,7 +47,7 @@ func Write(w io.Writer, d *Document) error {
 	}
 	s := shell{title: d.Title, document: string(data), static: d, style: string(style)}
 	hashes := make([]string, 0, 2)
-	for _, name := range []string{chartsFile, "assets/page.js"} {
+	for _, name := range []string{"assets/parts.js", "assets/page.js"} {
 		text, err := files.ReadFile(name)
 		if err != nil {
 			return err

@@ -37,6 +37,13 @@ CREATE TRIGGER history_end AFTER DELETE ON history BEGIN
 END;
 `
 
+// more makes a table that files of earlier programs of this version do not have:
+//
+//	abouts   what a list says of a plan, a text of JSON
+const more = `CREATE TABLE IF NOT EXISTS abouts (
+	plan TEXT PRIMARY KEY NOT NULL REFERENCES plans (id) ON DELETE CASCADE, about TEXT NOT NULL
+) STRICT;`
+
 // patience is how long a statement waits for a lock that another process holds.
 const patience = 10 * time.Second
 
@@ -101,10 +108,14 @@ func (s *Store) prepare(ctx context.Context) error {
 	}
 	return s.change(ctx, func(tx *sql.Tx) error {
 		made, err := owned(ctx, tx)
-		if err != nil || made {
+		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, schema+fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", application, schemaVersion))
+		missing := more
+		if !made {
+			missing = schema + more + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", application, schemaVersion)
+		}
+		_, err = tx.ExecContext(ctx, missing)
 		return err
 	})
 }

@@ -74,6 +74,8 @@ type Record struct {
 	Cost unit.Millis
 	// Plan, Problem and Result are JSON texts, which the store does not read.
 	Plan, Problem, Result []byte
+	// About is a short JSON text for the plan's Entry. Get does not return it.
+	About []byte
 }
 
 // Entry says that a plan was put under a name. A name and a plan have one entry, however
@@ -90,6 +92,8 @@ type Entry struct {
 	ID, Digest, Model, Tool string
 	Tables, Devices         int
 	Cost                    unit.Millis
+	// About is the Record's; empty if a program that knew no About put the plan.
+	About []byte
 }
 
 // Name is a name of a model with its history in short: the number of its plans, and the newest entry.
@@ -221,6 +225,11 @@ func (s *Store) Put(ctx context.Context, r Record) (fresh bool, err error) {
 			return err
 		}
 		fresh = n > 0
+		if len(r.About) > 0 {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO abouts VALUES (?, ?) ON CONFLICT (plan) DO NOTHING", r.ID, string(r.About)); err != nil {
+				return err
+			}
+		}
 		return s.note(ctx, tx, r.ID, r.Name, r.Created)
 	})
 	return fresh && err == nil, s.explain("write", err)
@@ -354,9 +363,9 @@ func (s *Store) entries(ctx context.Context, where, name string, page Page, each
 	if page.Limit <= 0 {
 		page.Limit = 100
 	}
-	rows, err := s.reads.QueryContext(ctx, `SELECT h.seq, h.name, h.first, h.last, p.id, p.digest, p.model, p.tool, p.tables, p.devices, p.cost,
+	rows, err := s.reads.QueryContext(ctx, `SELECT h.seq, h.name, h.first, h.last, p.id, p.digest, p.model, p.tool, p.tables, p.devices, p.cost, coalesce(a.about, ''),
 		(SELECT count(*) FROM history c WHERE c.name = h.name AND h.name <> '')
-		FROM history h JOIN plans p ON p.id = h.plan WHERE `+where+" (?1 <= 0 OR h.seq < ?1) ORDER BY h.seq DESC LIMIT ?2", page.Before, page.Limit, name)
+		FROM history h JOIN plans p ON p.id = h.plan LEFT JOIN abouts a ON a.plan = p.id WHERE `+where+" (?1 <= 0 OR h.seq < ?1) ORDER BY h.seq DESC LIMIT ?2", page.Before, page.Limit, name)
 	if err != nil {
 		return s.explain("read", err)
 	}
@@ -365,7 +374,7 @@ func (s *Store) entries(ctx context.Context, where, name string, page Page, each
 		var e Entry
 		var first, last int64
 		var plans int
-		if err := rows.Scan(&e.Seq, &e.Name, &first, &last, &e.ID, &e.Digest, &e.Model, &e.Tool, &e.Tables, &e.Devices, (*float64)(&e.Cost), &plans); err != nil {
+		if err := rows.Scan(&e.Seq, &e.Name, &first, &last, &e.ID, &e.Digest, &e.Model, &e.Tool, &e.Tables, &e.Devices, (*float64)(&e.Cost), &e.About, &plans); err != nil {
 			return s.explain("read", err)
 		}
 		e.First, e.Last = time.Unix(0, first).UTC(), time.Unix(0, last).UTC()

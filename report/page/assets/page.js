@@ -1,115 +1,37 @@
 /**
- * Renders a document (report/page/document.go) as a page.
+ * Draws a document (report/page/document.go) as a page.
  *
  *   neuroshard.render(document, root, options)
  *
- * may be called again with another document: the selection, the order of the devices and the
- * theme stay. Names of tables are untrusted: all text reaches the page as text nodes, and styles
- * that depend on data are set by script, so that the page works under a strict content security
- * policy. Charts are drawn by Apache ECharts (the global echarts).
+ * may be called again with another document: the selection, the order of the devices and the theme
+ * stay. Charts are elements that CSS colours, so they need no drawing when the theme or the width
+ * changes. Styles that depend on data are set by script, as a strict content security policy demands.
  */
-(function () {
-  'use strict';
+'use strict';
+
+(() => {
+  const {
+    h, add, fill, newID, button, link, facts, lines, choice,
+    known, list, significant, grouped, ms, count, bytes, BYTES, percent, plural, change, compact,
+    text, number, dataTable,
+  } = globalThis.neuroshard;
 
   const FORMAT = 'neuroshard-page';
-  const VERSION = 1;
-
-  // ---------------------------------------------------------------- elements
-
-  /**
-   * Makes an element. Attributes whose value is null, undefined or false are left out.
-   * @param {string} tag
-   * @param {Object<string, any>} [attributes] "class", "on" (listeners by event), or any attribute
-   * @param {...(Node|string|number|null|undefined|Array)} children strings become text nodes
-   * @returns {HTMLElement}
-   */
-  function h(tag, attributes, ...children) {
-    const element = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes || {})) {
-      if (value === null || value === undefined || value === false) continue;
-      if (name === 'on') for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
-      else element.setAttribute(name, value === true ? '' : String(value));
-    }
-    append(element, children);
-    return element;
-  }
-
-  function append(element, children) {
-    for (const child of children) {
-      if (child === null || child === undefined) continue;
-      if (Array.isArray(child)) append(element, child);
-      else element.append(child instanceof Node ? child : String(child));
-    }
-  }
-
-  /** Replaces the children of an element. */
-  function fill(element, ...children) {
-    element.replaceChildren();
-    append(element, children);
-    return element;
-  }
-
-  let ids = 0;
-  const newID = (prefix) => 'ns-' + prefix + '-' + ++ids;
-
-  // ---------------------------------------------------------------- numbers
-
-  /** A number with three significant digits and at most six decimals, as Go's package unit prints it. */
-  function significant(v) {
-    if (!Number.isFinite(v)) return String(v);
-    if (Math.abs(v) < 0.5e-6) return '0';
-    const exponent = Number(v.toExponential(2).split('e')[1]);
-    return grouped(v.toFixed(Math.max(0, Math.min(2 - exponent, 6))));
-  }
-
-  /** Puts commas between the thousands of a decimal number. */
-  function grouped(text) {
-    const [whole, decimals] = String(text).split('.');
-    return whole.replace(/\B(?=(\d{3})+(?!\d))/g, ',') + (decimals ? '.' + decimals : '');
-  }
-
-  const known = (v) => v !== null && v !== undefined;
-  const ms = (v) => (known(v) ? significant(v) + ' ms' : 'not known');
-
-  function bytes(v) {
-    if (!known(v)) return 'not known';
-    if (v < 0) return '-' + bytes(-v);
-    for (const [name, exponent] of [['TiB', 40], ['GiB', 30], ['MiB', 20], ['KiB', 10]]) {
-      if (v >= 2 ** exponent) return significant(v / 2 ** exponent) + ' ' + name;
-    }
-    return v + ' B';
-  }
-
-  const count = (v) => (known(v) ? grouped(v) : 'not known');
-  const percent = (share) => (Math.abs(share) >= 0.0995 ? (share * 100).toFixed(0) : (share * 100).toFixed(1)) + ' %';
-  const plural = (n, one, many) => grouped(n) + ' ' + (n === 1 ? one : many || one + 's');
-
-  /** The change from before to after: "12 % less". */
-  function change(before, after) {
-    if (!known(before) || !known(after) || !(before > 0)) return '';
-    const share = after / before - 1;
-    if (Math.abs(share) < 0.0005) return 'no change';
-    return percent(Math.abs(share)) + (share < 0 ? ' less' : ' more');
-  }
-
-  const compact = (v) => {
-    for (const [name, size] of [['G', 1e9], ['M', 1e6], ['k', 1e3]]) if (Math.abs(v) >= size) return significant(v / size) + name;
-    return significant(v);
-  };
+  const VERSION = 2;
 
   // ---------------------------------------------------------------- words
 
   /** Sharding types in the order of the documentation. The pattern is a class of page.css, too. */
   const TYPES = ['table_wise', 'column_wise', 'row_wise', 'table_row_wise', 'grid', 'data_parallel'];
-  const TIERS = { hbm: 'in device memory', host: 'in host memory', host_cached: 'in host memory, cached on the device' };
+  const TIERS = { host: 'in host memory', host_cached: 'in host memory, cached on the device' };
 
-  /** Parts of a step in the order of time. */
+  /** Parts of a step in the order of time: the look of page.css, the title and the field of Devices. */
   const PHASES = [
-    { key: 'forward', title: 'Forward lookups', short: 'forward', of: (d) => d.forward_ms },
-    { key: 'wait', title: 'Wait for the slowest device', short: 'wait', of: (d) => d.wait_ms },
-    { key: 'forward-comm', title: 'Forward exchange', short: 'forward exchange', of: (d) => d.forward_comm_ms },
-    { key: 'backward-comm', title: 'Backward exchange', short: 'backward exchange', of: (d) => d.backward_comm_ms },
-    { key: 'backward', title: 'Backward and update', short: 'backward', of: (d) => d.backward_ms },
+    ['forward', 'Forward lookups', 'forward_ms'],
+    ['wait', 'Wait for the slowest device', 'wait_ms'],
+    ['forward-comm', 'Forward exchange', 'forward_comm_ms'],
+    ['backward-comm', 'Backward exchange', 'backward_comm_ms'],
+    ['backward', 'Backward and update', 'backward_ms'],
   ];
 
   /** Lines of a device's memory. */
@@ -125,376 +47,232 @@
 
   // ---------------------------------------------------------------- the plan, indexed
 
-  /**
-   * A plan of the document with lists by device and by table.
-   * @param {Object} plan page.Plan
-   */
-  function index(plan) {
-    const { devices, shards, tables } = plan;
-    const byDevice = Array.from({ length: devices.count }, () => []);
-    const byTable = Array.from({ length: tables.count }, () => []);
-    const copies = [];
-    for (let i = 0; i < shards.count; i++) {
-      byTable[shards.table[i]].push(i);
-      if (shards.device[i] < 0) copies.push(i);
-      else byDevice[shards.device[i]].push(i);
-    }
-    const timed = list(devices.forward_ms).length > 0;
-    const busy = timed ? Array.from({ length: devices.count }, (_, i) =>
-      devices.forward_ms[i] + devices.forward_comm_ms[i] + devices.backward_comm_ms[i] + devices.backward_ms[i]) : [];
-    const perHost = Math.max(1, plan.cluster.devices_per_host || devices.count);
-    // What tables may take of each device's memory, and of host memory for it.
-    const capacities = devices.capacities_bytes || Array(devices.count).fill(devices.capacity_bytes);
-    const hostCapacities = devices.host_capacities_bytes || Array(devices.count).fill(devices.host_capacity_bytes);
-    return {
-      capacities, hostCapacities, uneven: !alike(capacities),
-      /** The share of its own capacity that a device uses. */
-      filled: (d) => devices.used_bytes[d] / Math.max(1, capacities[d]),
-      plan, devices, shards, tables, byDevice, byTable, copies, timed, busy, perHost,
-      hosts: Math.ceil(devices.count / perHost),
-      shardTimes: list(shards.time_ms).length > 0,
-      critical: plan.critical ? plan.critical.device : -1,
-    };
-  }
-
-  const list = (v) => v || [];
+  const sum = (values) => values.reduce((a, b) => a + b, 0);
   const alike = (values) => values.every((v) => v === values[0]);
 
-  /** The shard's part of its table in words: "columns 0-31, rows 0-999", or "whole". */
+  /** A plan of the document (page.Plan) with lists by device and by table. */
+  function index(plan) {
+    const { devices, shards, tables } = plan;
+    const all = Array.from({ length: devices.count }, (_, d) => d);
+    const byDevice = all.map(() => []), byTable = Array.from({ length: tables.count }, () => []);
+    const copies = [];
+    for (let s = 0; s < shards.count; s++) {
+      byTable[shards.table[s]].push(s);
+      (shards.device[s] < 0 ? copies : byDevice[shards.device[s]]).push(s);
+    }
+    const timed = list(devices.forward_ms).length > 0;
+    const shardTimes = list(shards.time_ms).length > 0;
+    const busy = timed ? all.map((d) => sum(PHASES.map(([, , field]) => devices[field][d])) - devices.wait_ms[d]) : [];
+    const timeOf = (list) => sum(list.map((s) => shards.time_ms[s]));
+    const ofCopies = shardTimes ? timeOf(copies) : 0;
+    const capacities = devices.capacities_bytes || all.map(() => devices.capacity_bytes);
+    const perHost = Math.max(1, plan.cluster.devices_per_host || devices.count);
+    return {
+      plan, devices, shards, tables, all, byDevice, byTable, copies, timed, busy, shardTimes, capacities, perHost,
+      hostCapacities: devices.host_capacities_bytes || all.map(() => devices.host_capacity_bytes),
+      hosts: Math.ceil(devices.count / perHost),
+      filled: (d) => devices.used_bytes[d] / Math.max(1, capacities[d]), // of its own capacity
+      critical: plan.critical ? plan.critical.device : -1,
+      /**
+       * The time of a copy on device d over the mean time of all devices, which the document has: with it
+       * the times of a device's shards add up to its busy time.
+       */
+      copied: (d) => (ofCopies > 0 ? Math.max(0, busy[d] - timeOf(byDevice[d])) / ofCopies : 1),
+    };
+  }
+
+  /** The shard's part of its table in words: "columns 0–31, rows 0–999", or "whole table". */
   function slice(m, shard) {
     const t = m.shards.table[shard];
-    const parts = [];
-    const part = (name, from, to, all) => {
-      if (to > from && to - from < all) parts.push(name + ' ' + grouped(from) + '–' + grouped(to - 1));
+    const part = (name, bounds, all) => {
+      const from = bounds[2 * shard], to = bounds[2 * shard + 1];
+      return to > from && to - from < all ? name + ' ' + grouped(from) + '–' + grouped(to - 1) : null;
     };
-    part('columns', m.shards.columns[2 * shard], m.shards.columns[2 * shard + 1], m.tables.dim[t]);
-    part('rows', m.shards.rows[2 * shard], m.shards.rows[2 * shard + 1], m.tables.rows[t]);
-    return parts.length ? parts.join(', ') : 'whole table';
+    const parts = [part('columns', m.shards.columns, m.tables.dim[t]), part('rows', m.shards.rows, m.tables.rows[t])];
+    return parts.filter(Boolean).join(', ') || 'whole table';
   }
 
-  /** The devices of a table in words: "0, 3, 5". */
+  /** The devices of a table in words: "0, 3, 5 and 2 more". */
   function devicesOf(m, table, most) {
-    const shards = m.byTable[table];
-    if (shards.some((s) => m.shards.device[s] < 0)) return 'all';
-    const devices = [...new Set(shards.map((s) => m.shards.device[s]))].sort((a, b) => a - b);
-    return ranges(devices, most);
+    const devices = [...new Set(m.byTable[table].map((s) => m.shards.device[s]))].sort((a, b) => a - b);
+    if (devices[0] < 0) return 'all';
+    return devices.slice(0, most).join(', ') + (devices.length > most ? ' and ' + (devices.length - most) + ' more' : '');
   }
 
-  /** Sorted numbers in words: "0–3, 7 and 4 more". */
-  function ranges(numbers, most) {
-    const out = [];
-    let i = 0;
-    while (i < numbers.length && out.length < most) {
-      let end = i;
-      while (numbers[end + 1] === numbers[end] + 1) end++;
-      out.push(end > i + 1 ? numbers[i] + '–' + numbers[end] : String(numbers[i]));
-      i = end > i + 1 ? end + 1 : i + 1;
-    }
-    return out.join(', ') + (i < numbers.length ? ' and ' + (numbers.length - i) + ' more' : '');
-  }
-
-  const holds = (m, table, device) => m.byTable[table].some((s) => m.shards.device[s] < 0 || m.shards.device[s] === device);
-
+  const swatch = (look) => h('span', { class: 'swatch ' + look, 'aria-hidden': 'true' });
   const typeClass = (type) => (TYPES.includes(type) ? 'type-' + type : 'type-other');
+  const typed = (type) => h('span', { class: 'typed' }, swatch(typeClass(type)), type);
 
-  // ---------------------------------------------------------------- state
+  // ---------------------------------------------------------------- the devices shown
 
-  /** What the reader chose. It stays if another document is rendered into the same root. */
-  function newState() {
-    return {
-      table: null, // name of the selected table
-      device: -1,
-      by: 'time', // what sets the area of a tile: bytes, or time where the document has times of shards
-      level: 'device', // what a card shows: device or host
-      order: 'number', // order of the devices: number, time or memory
-      from: 0, // the first card shown
-      size: 32, // cards shown at once
-      shown: 0, // the plan that single views show, of two
-    };
-  }
+  /** What the reader chose. It stays if another document is drawn in the same root. */
+  const newState = () => ({
+    table: null, // name of the selected table
+    device: -1,
+    by: 'time', // what sets the area of a tile: bytes, or time where the document has times of shards
+    level: 'device', // what a card shows: device or host
+    order: 'number', // order of the devices: number, time or memory
+    from: 0, // the first card shown
+    size: 32, // cards shown at once
+    shown: 0, // the plan that single views show, of two
+  });
 
-  const states = new WeakMap();
+  /** The changes of a state that redraw the pictures of devices; the others only mark what is selected. */
+  const VIEW = ['by', 'level', 'order', 'from', 'size'];
 
-  /** Calls listeners when the state changes; each gets the set of changed names. */
-  function newStore(state) {
-    const listeners = [];
-    return {
-      state,
-      on(names, listener) { listeners.push([names, listener]); },
-      set(changes) {
-        const changed = Object.keys(changes).filter((name) => state[name] !== changes[name]);
-        if (!changed.length) return;
-        Object.assign(state, changes);
-        for (const [names, listener] of listeners) if (names.some((n) => changed.includes(n))) listener(changed);
-      },
-    };
-  }
-
-  // ---------------------------------------------------------------- order and window of devices
-
-  /** The cards of a plan: devices or hosts, in the chosen order. Each has its devices. */
+  /** The cards of a plan: devices or hosts, in the chosen order. */
   function units(m, state) {
-    const all = [];
-    if (state.level === 'host') {
-      for (let host = 0; host < m.hosts; host++) {
-        const devices = [];
-        for (let d = host * m.perHost; d < Math.min((host + 1) * m.perHost, m.devices.count); d++) devices.push(d);
-        all.push({ label: 'Host ' + host, id: host, host, devices });
-      }
-    } else {
-      for (let d = 0; d < m.devices.count; d++) all.push({ label: 'Device ' + d, id: d, host: Math.floor(d / m.perHost), devices: [d] });
-    }
+    const host = (d) => Math.floor(d / m.perHost);
+    const all = state.level === 'host'
+      ? Array.from({ length: m.hosts }, (_, i) => ({ label: 'Host ' + i, host: i, devices: m.all.filter((d) => host(d) === i) }))
+      : m.all.map((d) => ({ label: 'Device ' + d, host: host(d), devices: [d] }));
+    const most = (devices, of) => devices.reduce((a, b) => (of(b) > of(a) ? b : a));
     for (const u of all) {
-      u.time = m.timed ? Math.max(...u.devices.map((d) => m.busy[d])) : null;
-      u.memory = Math.max(...u.devices.map(m.filled));
+      // Charts of times draw a host by its busiest device, and charts of memory by its fullest one.
+      u.busiest = m.timed ? most(u.devices, (d) => m.busy[d]) : u.devices[0];
+      u.fullest = most(u.devices, m.filled);
       u.critical = u.devices.includes(m.critical);
-      // A host is drawn by its busiest device in charts of times, and by its fullest one in those of memory.
-      u.busiest = m.timed ? u.devices.reduce((a, b) => (m.busy[b] > m.busy[a] ? b : a)) : u.devices[0];
-      u.fullest = u.devices.reduce((a, b) => (m.filled(b) > m.filled(a) ? b : a));
     }
-    if (state.order === 'time' && m.timed) all.sort((a, b) => b.time - a.time || a.id - b.id);
-    if (state.order === 'memory') all.sort((a, b) => b.memory - a.memory || a.id - b.id);
+    if (state.order === 'time' && m.timed) all.sort((a, b) => m.busy[b.busiest] - m.busy[a.busiest]);
+    if (state.order === 'memory') all.sort((a, b) => m.filled(b.fullest) - m.filled(a.fullest));
     return all;
   }
 
-  const windowOf = (all, state) => {
+  function windowOf(all, state) {
     const size = Math.min(state.size, all.length);
     const from = Math.max(0, Math.min(state.from, all.length - size));
     return all.slice(from, from + size);
-  };
-
-  // ---------------------------------------------------------------- theme and charts
-
-  /** The colours of the theme, from page.css. */
-  function theme(root) {
-    const style = getComputedStyle(root);
-    return (name) => style.getPropertyValue('--' + name).trim();
   }
 
-  const stripes = (angle) => ({ dashArrayX: [1, 0], dashArrayY: [1.5, 4], rotation: angle });
-  const spots = (symbol) => ({ symbol, symbolSize: 0.6, dashArrayX: [[6, 6], [0, 6, 6, 0]], dashArrayY: [5, 0] });
-  /** Patterns tell the series of a chart apart without their colours; page.css has the same ones for keys. */
-  const PATTERNS = {
-    plain: null, up: stripes(-Math.PI / 4), down: stripes(Math.PI / 4), flat: stripes(0), upright: stripes(Math.PI / 2),
-    dots: spots('circle'), squares: spots('rect'),
-  };
-  /** The pattern of each series; its colour is --c-NAME. */
-  const LOOKS = {
-    forward: 'plain', wait: 'up', 'forward-comm': 'flat', 'backward-comm': 'upright', backward: 'dots', hidden: 'down',
-    1: 'plain', 2: 'up', 3: 'dots', 4: 'flat', 5: 'down', 6: 'upright', 7: 'squares',
-  };
+  // ---------------------------------------------------------------- charts
 
-  /** The look of a series: a colour of the theme with a pattern. */
-  function look(color, name) {
-    const pattern = PATTERNS[LOOKS[name]];
-    return {
-      color: color('c-' + name),
-      borderColor: color('surface'),
-      borderWidth: 0.5,
-      decal: pattern ? Object.assign({ symbolSize: 1 }, pattern, { color: color('decal') }) : { symbol: 'none' },
-    };
+  /** Sets the place of an element in shares of its parent: {left, width, top, height, bottom}. */
+  function at(element, place) {
+    for (const [side, share] of Object.entries(place)) element.style[side] = 100 * share + '%';
+    return element;
   }
 
-  /** The key of a chart: names of looks with their titles. */
-  const keyOf = (series) => h('ul', { class: 'key' }, series.map(([name, title]) => h('li', {}, h('span', { class: 'swatch look-' + name }), title)));
-
-  /** The options that all charts share. */
-  function base(color) {
-    const text = { color: color('muted'), fontFamily: color('font'), fontSize: 12 };
-    return {
-      animation: false,
-      textStyle: text,
-      aria: { enabled: true, label: { enabled: false } },
-      grid: { left: 8, right: 16, top: 12, bottom: 8, containLabel: true },
-      tooltip: {
-        renderMode: 'html', confine: true, appendTo: 'body', className: 'ns-tip',
-        backgroundColor: color('surface'), borderColor: color('line'), borderWidth: 1, padding: 0,
-        textStyle: { color: color('text'), fontSize: 12 }, transitionDuration: 0,
-      },
-    };
+  /** About n numbers from low to high, round in a unit of a size. */
+  function ticks(low, high, n, size = 1) {
+    const rough = (high - low) / n / size || 1, power = 10 ** Math.floor(Math.log10(rough));
+    const step = size * power * ([1, 2, 5].find((f) => f * power >= rough) || 10);
+    const out = [];
+    for (let i = Math.ceil(low / step); i * step <= high * (1 + 1e-9); i++) out.push(i * step);
+    return out;
   }
 
-  const axisLook = (color) => ({
-    axisLine: { lineStyle: { color: color('line-strong') } },
-    axisTick: { show: false },
-    axisLabel: { color: color('muted'), fontSize: 12 },
-    splitLine: { lineStyle: { color: color('line') } },
-    nameTextStyle: { color: color('muted'), fontSize: 12 },
-  });
+  /** The unit of an axis that ends at a number of bytes: its name and its size. */
+  const unitOf = (end) => BYTES.find(([, least]) => end >= least) || ['B', 1];
 
-  /** The content of a tooltip: a title and rows of name and value. */
-  function tip(title, rows) {
-    return h('div', { class: 'tip' }, h('strong', {}, title),
-      rows.length ? h('dl', {}, rows.map(([name, value]) => [h('dt', {}, name), h('dd', {}, value)])) : null);
-  }
+  /** Gives an element a tooltip: its title and rows of name and value, asked for when it shows. */
+  const tips = new WeakMap();
+  const tipped = (element, make) => { element.classList.add('tipped'); tips.set(element, make); return element; };
 
-  /**
-   * A chart with its text alternative, and its data as a table behind a button.
-   * spec: {title, note, key (of its series), label (text alternative), height, option(color), data() ({columns, count}), click(event)}
-   * Charts are drawn when they come near the visible part of the page, and again if the theme changes.
-   */
-  function chart(page, spec) {
-    const plot = h('div', { class: 'plot', role: 'img', 'aria-label': spec.label });
+  const keyOf = (parts) => h('ul', { class: 'key' }, parts.map(([look, title]) => h('li', {}, swatch('look-' + look), title)));
+
+  /** A figure with what all charts have: a title, a note, a key, a text alternative, and the data as a table. */
+  function chart({ title, note, key, label, data }, plot) {
+    plot.setAttribute('role', 'img');
+    plot.setAttribute('aria-label', label());
     const figure = h('figure', { class: 'chart' },
-      spec.title ? h('figcaption', {}, spec.title) : null,
-      spec.note ? h('p', { class: 'note' }, spec.note) : null, spec.key ? keyOf(spec.key) : null, plot);
-    if (spec.data) figure.append(dataOf(spec));
-    const one = { spec, plot, instance: null, seen: false };
-    one.draw = () => {
-      plot.style.height = (typeof spec.height === 'function' ? spec.height() : spec.height) + 'px';
-      if (!one.seen) return;
-      if (!one.instance) {
-        one.instance = echarts.init(plot, null, { renderer: 'svg' });
-        if (spec.click) one.instance.on('click', spec.click);
-        if (spec.ready) spec.ready(one.instance);
-      }
-      const color = theme(page.root);
-      one.instance.resize();
-      one.instance.setOption(Object.assign(base(color), spec.option(color)), { notMerge: true });
-    };
-    one.show = () => { if (!one.seen) { one.seen = true; one.draw(); } };
-    plot.style.height = (typeof spec.height === 'function' ? spec.height() : spec.height) + 'px';
-    page.charts.push(one);
-    page.watch(plot, one);
-    figure.redraw = (label) => { if (label) plot.setAttribute('aria-label', label); one.draw(); };
+      title ? h('figcaption', {}, title) : null, note ? h('p', { class: 'note' }, note) : null, key ? keyOf(key) : null, plot);
+    if (data) figure.append(dataOf(data, title || label()));
     return figure;
   }
 
   /** The data of a chart as a table, made when it is opened. */
-  function dataOf(spec) {
-    const body = h('div', {});
-    const details = h('details', { class: 'data' }, h('summary', {}, 'Data of this chart as a table'), body);
-    details.addEventListener('toggle', () => {
-      if (details.open) fill(body, dataTable(Object.assign({ caption: spec.title || spec.label, rows: 10 }, spec.data())));
-    });
+  function dataOf(data, caption) {
+    const body = h('div');
+    const details = h('details', { class: 'data', ontoggle: () => { if (details.open) fill(body, dataTable({ caption, size: 10, ...data })); } },
+      h('summary', {}, 'Data of this chart as a table'), body);
     return details;
   }
 
-  // ---------------------------------------------------------------- tables
+  /**
+   * A chart of stacked bars with a row for each item. spec, besides what chart takes:
+   *   items() of the rows, all of them for the table
+   *   parts: [look, title, value(item)], stacked from start(item) on
+   *   end of the axis in "unit": 'ms' or 'bytes'; without it there is no axis
+   *   name(item), strong(item), facts(item) (more rows of the tooltip), after(item) (text beside the bar)
+   *   marks(item): places of lines across the row; thin(item): [from, to, below] of thin bars beside the row
+   *   onclick(item)
+   * The figure's draw() draws the rows again.
+   */
+  function bars(spec) {
+    const { parts, end, start = () => 0, as } = spec;
+    const [unit, size] = spec.unit === 'bytes' ? unitOf(end) : ['ms', 1];
+    const scale = spec.unit ? ticks(0, end, 6, size) : [];
+    const plot = h('div', { class: 'bars' });
+    const row = (item) => {
+      const track = h('div', { class: 'track' });
+      let from = start(item);
+      for (const [look, , value] of parts) {
+        const v = value(item);
+        if (v > 0) track.append(at(h('span', { class: 'look-' + look }), { left: from / end, width: v / end }));
+        from += v;
+      }
+      for (const [left, right, below] of spec.thin ? spec.thin(item) : []) {
+        track.append(at(h('span', { class: 'thin look-hidden' + (below ? ' below' : '') }), { left: left / end, width: (right - left) / end }));
+      }
+      for (const place of spec.marks ? spec.marks(item) : []) {
+        if (place <= end) track.append(at(h('span', { class: 'mark-line' }), { left: place / end }));
+      }
+      if (spec.after) track.append(at(h('span', { class: 'after' }, spec.after(item)), { left: from / end }));
+      const strong = spec.strong && spec.strong(item);
+      const element = h('div', { class: 'row', onclick: spec.onclick && (() => spec.onclick(item)) },
+        h('span', { class: strong ? 'row-name mark' : 'row-name' }, (strong ? '◆ ' : '') + spec.name(item)), track);
+      return tipped(element, () => [spec.name(item), parts.map(([, title, value]) => [title, as(value(item))]).concat(spec.facts ? spec.facts(item) : [])]);
+    };
+    const axis = () => h('div', { class: 'row axis' }, h('span', { class: 'row-name' }, unit),
+      h('div', { class: 'track' }, scale.map((v) => at(h('span', {}, grouped(Number((v / size).toPrecision(12)))), { left: v / end }))));
+    const draw = () => {
+      fill(plot, spec.items().map(row), scale.length ? axis() : null);
+      plot.setAttribute('aria-label', spec.label());
+    };
+    draw();
+    const figure = chart({
+      key: parts.map(([look, title]) => [look, title]),
+      data: spec.all && {
+        rows: spec.all,
+        columns: [text(spec.of, spec.name)].concat(parts.map(([, title, value]) => number(title, value, as)), spec.more || []),
+      },
+      ...spec,
+    }, plot);
+    figure.draw = draw;
+    return figure;
+  }
 
   /**
-   * A table that sorts, filters and turns pages.
-   * spec: {caption, columns, count, rows (of a page), filter (bool), choices, selected(i), note, sort}
-   * column: {title, number (bool), value(i) (for the order), text(i), node(i) (instead of text), wide or middle (its least width)}
+   * A chart of points. axes: x and y with {title, of(item), zero, size (of its unit)}. look(item) is its look; a point with
+   * words(item) is larger and has them beside it; joined draws a line through the items in their order.
    */
-  function dataTable(spec) {
-    const view = { sort: spec.sort || null, page: 0, rows: spec.rows || 25, text: '', choice: '' };
-    const id = newID('table');
-    const body = h('tbody', {});
-    const status = h('span', { class: 'status', role: 'status' });
-    const heads = spec.columns.map((column, i) => headOf(column, () => {
-      const down = view.sort && view.sort.column === i ? !view.sort.down : !!column.number;
-      view.sort = { column: i, down };
-      view.page = 0;
-      update();
-    }));
-    let order = [];
-
-    function matches(i) {
-      if (view.choice && !spec.choices.match(i, view.choice)) return false;
-      if (!view.text) return true;
-      return spec.columns.some((column) => column.text && column.text(i).toLowerCase().includes(view.text));
-    }
-
-    function arrange() {
-      order = [];
-      for (let i = 0; i < spec.count; i++) if (matches(i)) order.push(i);
-      if (!view.sort) return;
-      const column = spec.columns[view.sort.column];
-      const sign = view.sort.down ? -1 : 1;
-      const value = column.value || column.text;
-      order.sort((a, b) => compare(value(a), value(b), sign) || a - b);
-    }
-
-    function update() {
-      arrange();
-      show();
-    }
-
-    function show() {
-      const pages = Math.max(1, Math.ceil(order.length / view.rows));
-      view.page = Math.max(0, Math.min(view.page, pages - 1));
-      const from = view.page * view.rows;
-      fill(body, order.slice(from, from + view.rows).map((i) => rowOf(spec, i)),
-        order.length ? null : h('tr', {}, h('td', { colspan: spec.columns.length, class: 'empty' }, 'No row has this text.')));
-      heads.forEach((head, i) => {
-        const sorted = view.sort && view.sort.column === i;
-        head.setAttribute('aria-sort', sorted ? (view.sort.down ? 'descending' : 'ascending') : 'none');
-      });
-      status.textContent = order.length ? grouped(from + 1) + '–' + grouped(Math.min(order.length, from + view.rows)) + ' of ' + grouped(order.length)
-        + (order.length < spec.count ? ' (of ' + grouped(spec.count) + ')' : '') : '0 of ' + grouped(spec.count);
-      previous.disabled = view.page === 0;
-      next.disabled = view.page >= pages - 1;
-    }
-
-    const turn = (by) => () => { view.page += by; show(); };
-    const previous = h('button', { type: 'button', class: 'small', on: { click: turn(-1) } }, 'Previous');
-    const next = h('button', { type: 'button', class: 'small', on: { click: turn(1) } }, 'Next');
-    const bar = h('div', { class: 'bar' });
-    if (spec.filter) {
-      bar.append(h('label', { class: 'field' }, h('span', {}, 'Filter'), h('input', {
-        type: 'search', placeholder: 'text in any column', autocomplete: 'off', spellcheck: 'false',
-        on: { input: (e) => { view.text = e.target.value.trim().toLowerCase(); view.page = 0; update(); } },
-      })));
-    }
-    if (spec.choices) {
-      bar.append(h('label', { class: 'field' }, h('span', {}, spec.choices.title), h('select', {
-        on: { change: (e) => { view.choice = e.target.value; view.page = 0; update(); } },
-      }, h('option', { value: '' }, 'all'), spec.choices.values.map((v) => h('option', { value: v }, v)))));
-    }
-    bar.append(h('div', { class: 'pager' }, status, spec.count > view.rows ? [previous, next] : null));
-    const printed = h('p', { class: 'note only-print' });
-    const element = h('div', { class: 'table' }, bar,
-      h('div', { class: 'scroll', role: 'group', tabindex: 0, 'aria-labelledby': id },
-        h('table', {}, h('caption', { id, class: 'hidden' }, spec.caption), h('thead', {}, h('tr', {}, heads)), body)), printed);
-    element.update = update;
-    element.refresh = show;
-    /** Shows the page with a row. */
-    element.reveal = (i) => {
-      let at = order.indexOf(i);
-      if (at < 0) {
-        view.text = view.choice = '';
-        for (const field of bar.querySelectorAll('input, select')) field.value = '';
-        update();
-        at = order.indexOf(i);
-      }
-      view.page = Math.floor(at / view.rows);
-      show();
-      const row = body.querySelector('.selected');
-      if (row) row.scrollIntoView({ block: 'center' });
+  function points({ items, x, y, look, words, tip, joined, ...spec }) {
+    const range = (axis) => {
+      const values = items.map(axis.of), low = axis.zero ? 0 : Math.min(...values), high = Math.max(...values);
+      const margin = 0.06 * (high - low || high || 1);
+      return [axis.zero ? 0 : Math.max(0, low - margin), high + margin];
     };
-    /** On paper a table shows its first rows in its order, and says so. */
-    element.print = (on) => {
-      const rows = view.rows;
-      if (on) { view.rows = 50; view.page = 0; }
-      show();
-      view.rows = rows;
-      printed.textContent = on && order.length > 50 ? 'The first 50 of ' + plural(order.length, 'row') + ' are printed; the page on a screen shows all.' : '';
-    };
-    element.classList.add('printable');
-    update();
-    return element;
-  }
-
-  function compare(a, b, sign) {
-    // What is not known comes last in both directions.
-    if (!known(a) || !known(b)) return (known(a) ? 0 : 1) - (known(b) ? 0 : 1);
-    if (typeof a === 'number' && typeof b === 'number') return sign * (a - b);
-    return sign * String(a).localeCompare(String(b), 'en', { numeric: true });
-  }
-
-  function headOf(column, click) {
-    return h('th', { scope: 'col', class: column.number ? 'number' : null, 'aria-sort': 'none' },
-      h('button', { type: 'button', class: 'sort', on: { click } }, column.title, h('span', { class: 'arrow', 'aria-hidden': 'true' })));
-  }
-
-  function rowOf(spec, i) {
-    const selected = spec.selected && spec.selected(i);
-    return h('tr', { class: selected ? 'selected' : null }, spec.columns.map((column, c) => {
-      const content = column.node ? column.node(i) : column.text(i);
-      const kind = [column.number ? 'number' : '', column.wide ? 'wide' : '', column.middle ? 'middle' : ''].join(' ').trim();
-      return h(c === 0 ? 'th' : 'td', { scope: c === 0 ? 'row' : null, class: kind || null }, content);
-    }));
+    const [left, right] = range(x), [bottom, top] = range(y);
+    const across = (v) => (v - left) / (right - left), up = (v) => (v - bottom) / (top - bottom);
+    const field = h('div', { class: 'field-of-points' });
+    const tick = ({ size = 1 }, v) => (v / size >= 1e5 ? compact(v / size) : grouped(Number((v / size).toPrecision(12))));
+    for (const v of ticks(left, right, 6, x.size)) field.append(at(h('span', { class: 'tick-x' }, tick(x, v)), { left: across(v) }));
+    for (const v of ticks(bottom, top, 5, y.size)) field.append(at(h('span', { class: 'tick-y' }, tick(y, v)), { bottom: up(v) }));
+    if (joined) {
+      const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
+      const line = document.createElementNS('http://www.w3.org/2000/svg', 'polyline');
+      svg.setAttribute('viewBox', '0 0 100 100');
+      svg.setAttribute('preserveAspectRatio', 'none');
+      line.setAttribute('points', items.map((i) => 100 * across(x.of(i)) + ',' + 100 * (1 - up(y.of(i)))).join(' '));
+      svg.append(line);
+      field.append(svg);
+    }
+    for (const item of items) {
+      const said = words(item);
+      const point = h('span', { class: 'point look-' + look(item) + (said ? ' large' : '') }, said ? h('span', {}, said) : null);
+      field.append(tipped(at(point, { left: across(x.of(item)), bottom: up(y.of(item)) }), () => tip(item)));
+    }
+    return chart(spec, h('div', { class: 'points' }, h('span', { class: 'axis-y' }, y.title), field, h('span', { class: 'axis-x' }, x.title)));
   }
 
   // ---------------------------------------------------------------- who holds what
@@ -502,68 +280,37 @@
   /** The measures of a card in px, for which tiles are laid out; they stretch with the card. */
   const CARD = { width: 150, height: 150, least: 50, most: 60 };
 
-  /** What the area of a tile stands for: bytes, or time if the document has times of shards. */
-  const measure = (m, state) => (state.by === 'time' && m.shardTimes ? m.shards.time_ms : m.shards.bytes);
-  const measured = (m, state) => (state.by === 'time' && m.shardTimes ? ms : bytes);
-
-  /** The times of a host are those of its mean device, so that they compare with the step. */
-  const share = (m, state, unit) => (measure(m, state) === m.shards.bytes ? 1 : 1 / unit.devices.length);
-
-  const sumOf = (values, shards) => shards.reduce((sum, s) => sum + values[s], 0);
+  const byTime = (m, state) => state.by === 'time' && m.shardTimes;
 
   /**
-   * What a copy measures on device d over its measure in the document, which is the mean of all
-   * devices: with it the times of a device's shards add up to its busy time.
+   * The tiles of a unit, largest first: a shard each, or on a host a table each. Times of a host are
+   * those of its mean device, so that they compare with the step.
    */
-  function copied(m, state, d) {
-    const values = measure(m, state);
-    const all = sumOf(values, m.copies);
-    return values === m.shards.bytes || !(all > 0) ? 1 : Math.max(0, m.busy[d] - sumOf(values, m.byDevice[d])) / all;
-  }
-
-  /** The sum of the measure over the shards of a unit. */
-  function load(m, state, unit) {
-    const values = measure(m, state);
-    const copies = sumOf(values, m.copies);
-    return unit.devices.reduce((sum, d) => sum + sumOf(values, m.byDevice[d]) + copies * copied(m, state, d), 0) * share(m, state, unit);
-  }
-
-  /** The load of the fullest card shown, of all plans: it fills its frame. */
-  const fullest = (page, state) => Math.max(Number.MIN_VALUE,
-    ...page.models.flatMap((m) => windowOf(units(m, state), state).map((u) => load(m, state, u))));
-
-  /** The tiles of a unit, largest first: a shard each, or on a host a table each. */
   function tilesOf(m, state, unit) {
-    const values = measure(m, state);
-    if (unit.devices.length === 1) {
-      const d = unit.devices[0], part = copied(m, state, d);
-      const tile = (times) => (s) => ({ tables: [m.shards.table[s]], shards: [s], value: values[s] * times });
-      return m.byDevice[d].map(tile(1)).concat(m.copies.map(tile(part))).sort((a, b) => b.value - a.value);
+    const times = byTime(m, state), several = unit.devices.length > 1;
+    const tiles = new Map();
+    for (const d of unit.devices) {
+      const copied = times ? m.copied(d) : 1;
+      for (const s of m.byDevice[d].concat(m.copies)) {
+        const table = m.shards.table[s], key = several ? table : s;
+        if (!tiles.has(key)) tiles.set(key, { tables: [table], shards: new Set(), value: 0 });
+        const tile = tiles.get(key);
+        tile.shards.add(s);
+        tile.value += times ? (m.shards.time_ms[s] * (m.shards.device[s] < 0 ? copied : 1)) / unit.devices.length : m.shards.bytes[s];
+      }
     }
-    const byTable = new Map();
-    const add = (s, times) => {
-      const table = m.shards.table[s];
-      const tile = byTable.get(table) || { tables: [table], shards: [], value: 0 };
-      tile.shards.push(s);
-      tile.value += values[s] * times * share(m, state, unit);
-      byTable.set(table, tile);
-    };
-    for (const d of unit.devices) m.byDevice[d].forEach((s) => add(s, 1));
-    const times = unit.devices.reduce((sum, d) => sum + copied(m, state, d), 0);
-    m.copies.forEach((s) => add(s, times));
-    return [...byTable.values()].sort((a, b) => b.value - a.value);
+    return [...tiles.values()].filter((t) => t.value > 0).sort((a, b) => b.value - a.value);
   }
+
+  const load = (tiles) => sum(tiles.map((t) => t.value));
 
   /** Joins the tiles that are too small to see into one; scale is the load of a full card. */
   function joined(tiles, scale) {
     const area = (v) => (v / scale) * CARD.width * CARD.height;
-    let keep = tiles.findIndex((t, i) => i >= CARD.most || area(t.value) < CARD.least);
+    const keep = tiles.findIndex((t, i) => i >= CARD.most || area(t.value) < CARD.least);
     if (keep < 0 || keep >= tiles.length - 1) return tiles;
     const rest = tiles.slice(keep);
-    return tiles.slice(0, keep).concat({
-      tables: rest.flatMap((t) => t.tables), shards: rest.flatMap((t) => t.shards),
-      value: rest.reduce((sum, t) => sum + t.value, 0), joined: rest.length,
-    });
+    return tiles.slice(0, keep).concat({ tables: rest.flatMap((t) => t.tables), shards: new Set(), value: load(rest), joined: rest.length });
   }
 
   /**
@@ -573,1230 +320,772 @@
    * @returns {{x: number, y: number, w: number, h: number}[]}
    */
   function squarify(values, width, height) {
-    const sum = values.reduce((a, b) => a + b, 0);
-    const areas = values.map((v) => (v / sum) * width * height);
+    const all = sum(values);
+    const areas = values.map((v) => (v / all) * width * height);
+    const worst = (most, least, total, side) => Math.max((side * side * most) / (total * total), (total * total) / (side * side * least));
     const rectangles = [];
-    let x = 0, y = 0, w = width, hh = height, i = 0;
+    let x = 0, y = 0, w = width, high = height, i = 0;
     while (i < areas.length) {
-      const side = Math.min(w, hh);
-      let end = i + 1, total = areas[i], worst = worstOf(areas[i], areas[i], total, side);
+      const side = Math.min(w, high);
+      let end = i + 1, total = areas[i], now = worst(areas[i], areas[i], total, side);
       while (end < areas.length) {
-        const next = worstOf(areas[i], areas[end], total + areas[end], side);
-        if (next > worst) break;
-        worst = next;
+        const next = worst(areas[i], areas[end], total + areas[end], side);
+        if (next > now) break;
+        now = next;
         total += areas[end++];
       }
       const thick = total / side;
       let along = 0;
       for (; i < end; i++) {
         const long = areas[i] / thick;
-        rectangles.push(w >= hh ? { x, y: y + along, w: thick, h: long } : { x: x + along, y, w: long, h: thick });
+        rectangles.push(w >= high ? { x, y: y + along, w: thick, h: long } : { x: x + along, y, w: long, h: thick });
         along += long;
       }
-      if (w >= hh) { x += thick; w -= thick; } else { y += thick; hh -= thick; }
+      if (w >= high) { x += thick; w -= thick; } else { y += thick; high -= thick; }
     }
     return rectangles;
   }
 
-  /** The worst ratio of sides in a row of areas, from the largest to the smallest. */
-  const worstOf = (largest, smallest, total, side) =>
-    Math.max((side * side * largest) / (total * total), (total * total) / (side * side * smallest));
+  const tierOf = (m, tile) => {
+    const [s] = tile.shards;
+    return known(s) && TIERS[m.shards.tier[s]] ? m.shards.tier[s] : '';
+  };
 
-  /** What a tile says to a screen reader and in its tooltip. */
+  /** What a tile says to a screen reader and in its tooltip: a title, and rows of name and value. */
   function tileWords(m, state, tile) {
-    const value = measured(m, state)(tile.value);
-    if (tile.joined) return { title: plural(tile.joined, 'small shard'), rows: [[state.by === 'time' ? 'Time' : 'Size', value]] };
-    const t = tile.tables[0], s = tile.shards[0];
-    const rows = [['Sharding type', m.tables.sharding_type[t]]];
-    rows.push(['Part', tile.shards.length > 1 ? plural(tile.shards.length, 'shard') : slice(m, s)]);
-    const sum = (values) => tile.shards.reduce((a, i) => a + values[i], 0);
-    rows.push(['Size', bytes(sum(m.shards.bytes)) + (tile.shards.length > 1 ? ' in all' : '')]);
-    if (m.shardTimes) rows.push(['Time', ms(sum(m.shards.time_ms))]);
-    if (m.shards.tier[s] && m.shards.tier[s] !== 'hbm') rows.push(['Tier', TIERS[m.shards.tier[s]] || m.shards.tier[s]]);
-    return { title: m.tables.name[t], rows };
+    const value = [byTime(m, state) ? 'Time' : 'Size', byTime(m, state) ? ms(tile.value) : bytes(tile.value)];
+    if (tile.joined) return [plural(tile.joined, 'small shard'), [value]];
+    const [table] = tile.tables, shards = [...tile.shards];
+    const rows = [
+      ['Sharding type', m.tables.sharding_type[table]],
+      ['Part', shards.length > 1 ? plural(shards.length, 'shard') : slice(m, shards[0])],
+      ['Size', bytes(sum(shards.map((s) => m.shards.bytes[s]))) + (shards.length > 1 ? ' in all' : '')],
+    ];
+    if (byTime(m, state)) rows.push(value);
+    if (tierOf(m, tile)) rows.push(['Tier', TIERS[tierOf(m, tile)]]);
+    return [m.tables.name[table], rows];
   }
 
   /** The picture of one plan: a card for each device or host of the window. */
   function picture(page, m) {
-    const { store } = page;
+    const { state } = page;
     const cards = h('div', { class: 'cards', role: 'group', 'aria-label': 'Devices and their tables; arrow keys move between tiles, Enter selects a table' });
-    let tiles = []; // {element, tile, card}
+    let tiles = []; // elements, each with its tile and the number of its card
 
     function draw() {
-      const { state } = store;
-      const all = units(m, state);
-      const shown = windowOf(all, state);
-      const scale = fullest(page, state);
+      const shown = windowOf(units(m, state), state);
+      // The fullest card of all plans fills its frame.
+      const scale = Math.max(Number.MIN_VALUE, ...page.models.flatMap((one) => windowOf(units(one, state), state).map((u) => load(tilesOf(one, state, u)))));
       tiles = [];
-      const grouped = state.level === 'device' && state.order === 'number' && m.hosts > 1;
-      cards.classList.toggle('flat', !grouped);
-      cards.classList.toggle('small-hosts', grouped && m.perHost <= 4);
-      if (!grouped) fill(cards, shown.map((u, i) => card(u, i, scale)));
-      else {
-        const hosts = [...new Set(shown.map((u) => u.host))];
-        fill(cards, hosts.map((host) => h('div', { class: 'host', role: 'group', 'aria-label': 'Host ' + host },
-          h('div', { class: 'host-name', 'aria-hidden': 'true' }, 'Host ' + host),
-          h('div', { class: 'host-cards' }, shown.map((u, i) => (u.host === host ? card(u, i, scale) : null))))));
-      }
-      if (tiles.length) tiles[0].element.tabIndex = 0;
+      const hosts = state.level === 'device' && state.order === 'number' && m.hosts > 1 ? [...new Set(shown.map((u) => u.host))] : [];
+      cards.classList.toggle('flat', !hosts.length);
+      cards.classList.toggle('small-hosts', m.perHost <= 4);
+      const made = shown.map((u, i) => card(u, i, scale));
+      fill(cards, hosts.length ? hosts.map((host) => h('div', { class: 'host', role: 'group', 'aria-label': 'Host ' + host },
+        h('div', { class: 'host-name', 'aria-hidden': 'true' }, 'Host ' + host),
+        h('div', { class: 'host-cards' }, made.filter((_, i) => shown[i].host === host)))) : made);
+      if (tiles.length) tiles[0].tabIndex = 0;
       mark();
     }
 
-    function card(unit, at, scale) {
-      const { state } = store;
-      const total = load(m, state, unit);
-      const list = joined(tilesOf(m, state, unit).filter((t) => t.value > 0), scale);
-      const body = h('div', { class: 'tiles' });
-      const rectangles = total > 0 ? squarify(list.map((t) => t.value), CARD.width, (CARD.height * total) / scale) : [];
-      rectangles.forEach((r, i) => body.append(tileElement(list[i], r, CARD.height * (1 - total / scale), at)));
-      const value = measured(m, state)(total);
-      const name = h('button', { type: 'button', class: 'card-name', on: { click: () => page.select({ device: unit.busiest }) } },
-        h('span', { class: 'card-title' }, unit.label, unit.critical ? h('span', { class: 'mark' }, h('span', { 'aria-hidden': 'true' }, ' ◆'), h('span', { class: 'hidden' }, ' (critical)')) : null),
-        h('span', { class: 'card-value' }, value));
-      const element = h('div', { class: 'card' }, name, body);
+    function card(unit, number, scale) {
+      const all = tilesOf(m, state, unit), total = load(all), height = total / scale;
+      const list = joined(all, scale);
+      const rectangles = squarify(list.map((t) => t.value), CARD.width, CARD.height * height);
+      const element = h('div', { class: 'card' },
+        h('button', { type: 'button', class: 'card-name', onclick: () => page.select({ device: unit.busiest }) },
+          h('span', { class: 'card-title' }, unit.label, unit.critical
+            ? h('span', { class: 'mark' }, h('span', { 'aria-hidden': 'true' }, ' ◆'), h('span', { class: 'hidden' }, ' (critical)')) : null),
+          h('span', { class: 'card-value muted' }, byTime(m, state) ? ms(total) : bytes(total))),
+        h('div', { class: 'tiles' }, rectangles.map((r, i) => tileElement(list[i], r, 1 - height, number))));
       element.devices = unit.devices;
       return element;
     }
 
-    function tileElement(tile, r, top, at) {
-      const { state } = store;
-      const words = tileWords(m, state, tile);
-      const s = tile.shards[0];
-      const tier = !tile.joined && m.shards.tier[s] && m.shards.tier[s] !== 'hbm' ? ' tier-' + (m.shards.tier[s] === 'host' ? 'host' : 'cached') : '';
+    function tileElement(tile, r, top, number) {
+      const [title, rows] = tileWords(m, state, tile);
+      const tier = tierOf(m, tile);
       const element = h('button', {
         type: 'button', tabindex: -1,
-        class: 'tile ' + (tile.joined ? 'type-many' : typeClass(m.tables.sharding_type[tile.tables[0]])) + tier,
-        'aria-label': [words.title].concat(words.rows.map(([k, v]) => k.toLowerCase() + ' ' + v)).join(', '),
-      }, r.w > (tile.joined ? 34 : 26) && r.h > 15 ? h('span', {}, tile.joined ? '+' + tile.joined : words.title) : null);
-      Object.assign(element.style, {
-        left: (100 * r.x) / CARD.width + '%', top: (100 * (top + r.y)) / CARD.height + '%',
-        width: (100 * r.w) / CARD.width + '%', height: (100 * r.h) / CARD.height + '%',
-      });
-      const entry = { element, tile, words, at };
-      element.addEventListener('click', () => choose(entry));
-      tiles.push(entry);
-      return element;
-    }
-
-    function choose(entry) {
-      if (entry.tile.joined) page.announce(entry.words.title + ', ' + entry.words.rows[0][1]);
-      else page.select({ table: m.tables.name[entry.tile.tables[0]] });
+        class: 'tile ' + (tile.joined ? 'type-other' : typeClass(m.tables.sharding_type[tile.tables[0]])) + (tier ? ' tier-' + tier : ''),
+        'aria-label': [title].concat(rows.map(([k, v]) => k.toLowerCase() + ' ' + v)).join(', '),
+        onclick: () => (tile.joined ? page.announce(title + ', ' + rows[0][1]) : page.select({ table: title })),
+      }, r.w > 26 && r.h > 15 ? h('span', {}, tile.joined ? '+' + tile.joined : title) : null);
+      at(element, { left: r.x / CARD.width, top: top + r.y / CARD.height, width: r.w / CARD.width, height: r.h / CARD.height });
+      Object.assign(element, { tile, number });
+      tiles.push(element);
+      return tipped(element, () => [title, rows]);
     }
 
     /** Marks the tiles of the selected table, and the card of the selected device. */
     function mark() {
-      const { state } = store;
       const table = state.table === null ? -1 : m.tables.name.indexOf(state.table);
       cards.classList.toggle('chosen', table >= 0);
-      for (const { element, tile } of tiles) element.classList.toggle('on', table >= 0 && tile.tables.includes(table));
-      for (const element of cards.querySelectorAll('.card')) {
-        element.classList.toggle('on', element.devices.includes(state.device));
-      }
+      for (const element of tiles) element.classList.toggle('on', table >= 0 && element.tile.tables.includes(table));
+      for (const element of cards.querySelectorAll('.card')) element.classList.toggle('on', element.devices.includes(state.device));
     }
 
     cards.addEventListener('keydown', (event) => {
-      const i = tiles.findIndex((t) => t.element === event.target);
-      if (i < 0) return;
-      const to = neighbour(tiles, i, event.key);
-      if (to === null) return;
+      const i = tiles.indexOf(event.target);
+      const card = (step) => tiles.findIndex((t) => t.number === tiles[i].number + step);
+      const to = { ArrowRight: i + 1, ArrowLeft: i - 1, ArrowDown: i < 0 || card(1), ArrowUp: i < 0 || card(-1), Home: 0, End: tiles.length - 1 }[event.key];
+      if (i < 0 || to === undefined) return;
       event.preventDefault();
-      tiles[i].element.tabIndex = -1;
-      tiles[to].element.tabIndex = 0;
-      tiles[to].element.focus();
+      if (!tiles[to]) return;
+      tiles[i].tabIndex = -1;
+      tiles[to].tabIndex = 0;
+      tiles[to].focus();
     });
-    tooltips(page, cards, (element) => tiles.find((t) => t.element === element));
-    store.on(['by', 'level', 'order', 'from', 'size'], draw);
-    store.on(['table', 'device'], mark);
+    page.on('view', draw);
+    page.on('selection', mark);
     draw();
     return h('div', { class: 'picture' }, cards);
   }
 
-  /** The tile that a key leads to from tile i, or null. */
-  function neighbour(tiles, i, key) {
-    const card = (step) => {
-      const wanted = tiles[i].at + step;
-      const first = tiles.findIndex((t) => t.at === wanted);
-      return first < 0 ? i : first;
-    };
-    switch (key) {
-      case 'ArrowRight': return Math.min(i + 1, tiles.length - 1);
-      case 'ArrowLeft': return Math.max(i - 1, 0);
-      case 'ArrowDown': return card(1);
-      case 'ArrowUp': return card(-1);
-      case 'Home': return 0;
-      case 'End': return tiles.length - 1;
-    }
-    return null;
-  }
-
-  /** One tooltip for the tiles in an element, for the pointer and for the focus. */
-  function tooltips(page, element, entryOf) {
-    const show = (event) => {
-      const target = event.target.closest && event.target.closest('.tile');
-      const entry = target && entryOf(target);
-      if (!entry) return page.tooltip(null);
-      page.tooltip(tip(entry.words.title, entry.words.rows), target.getBoundingClientRect());
-    };
-    element.addEventListener('pointerover', show);
-    element.addEventListener('focusin', show);
-    element.addEventListener('pointerleave', () => page.tooltip(null));
-    element.addEventListener('focusout', () => page.tooltip(null));
-    element.addEventListener('keydown', (event) => { if (event.key === 'Escape') page.tooltip(null); });
-  }
-
   /** The key of colours and patterns: the sharding types and tiers that the plans have. */
   function key(models) {
-    const types = TYPES.filter((t) => models.some((m) => list(m.plan.sharding_types).some((c) => c.name === t && c.tables > 0)));
-    const tiers = ['host', 'host_cached'].filter((t) => models.some((m) => m.shards.tier.includes(t)));
+    const counts = (type) => models.map((m) => list(m.plan.sharding_types).filter((c) => c.name === type).map((c) => c.tables)).flat();
+    const tiers = Object.keys(TIERS).filter((t) => models.some((m) => m.shards.tier.includes(t)));
     return h('ul', { class: 'key', 'aria-label': 'Key of the tiles' },
-      types.map((type) => h('li', {}, h('span', { class: 'swatch ' + typeClass(type) }), type,
-        h('span', { class: 'muted' }, models.map((m) => list(m.plan.sharding_types).filter((c) => c.name === type).map((c) => count(c.tables))).flat().join(' → ')))),
-      tiers.map((tier) => h('li', {}, h('span', { class: 'swatch type-other tier-' + (tier === 'host' ? 'host' : 'cached') }), TIERS[tier])));
-  }
-
-  // ---------------------------------------------------------------- controls of the devices
-
-  function choice(page, title, name, values) {
-    const select = h('select', { on: { change: () => page.store.set({ [name]: Number.isFinite(values[0][0]) ? Number(select.value) : select.value, ...(name === 'size' ? {} : { from: 0 }) }) } },
-      values.map(([value, text]) => h('option', { value }, text)));
-    select.value = String(page.store.state[name]);
-    page.store.on([name], () => { select.value = String(page.store.state[name]); });
-    return h('label', { class: 'field' }, h('span', {}, title), select);
+      TYPES.filter((t) => counts(t).length).map((t) => h('li', {}, typed(t), h('span', { class: 'muted' }, counts(t).map(count).join(' → ')))),
+      tiers.map((t) => h('li', {}, swatch('type-other tier-' + t), TIERS[t])));
   }
 
   /** The controls that choose which devices the picture, the step and the memory show. */
   function deviceControls(page, m) {
-    const { store } = page;
+    const { state } = page;
+    const bar = h('div', { class: 'bar' });
+    const one = (title, name, pairs) => choice(title, state[name], pairs, (v) => page.set({ from: 0, [name]: name === 'size' ? Number(v) : v }));
     const status = h('span', { class: 'status', role: 'status' });
-    const move = (by) => () => store.set({ from: clamp(store.state.from + by * store.state.size) });
-    const clamp = (from) => Math.max(0, Math.min(from, units(m, store.state).length - store.state.size));
-    const previous = h('button', { type: 'button', class: 'small', on: { click: move(-1) } }, 'Previous');
-    const next = h('button', { type: 'button', class: 'small', on: { click: move(1) } }, 'Next');
-    const pager = h('div', { class: 'pager' }, status, previous, next);
+    const move = (by) => () => page.set({ from: state.from + by * state.size });
+    const previous = button('Previous', move(-1)), next = button('Next', move(1));
+    const window = h('input', { type: 'range', min: 0, 'aria-label': 'First device shown', oninput: () => page.set({ from: Number(window.value) }) });
+    const outline = h('div', { class: 'outline', 'aria-hidden': 'true' });
     const update = () => {
-      const all = units(m, store.state), shown = windowOf(all, store.state);
-      const word = store.state.level === 'host' ? 'host' : 'device';
-      const from = all.indexOf(shown[0]);
+      const all = units(m, state), shown = windowOf(all, state), from = all.indexOf(shown[0]);
       const many = all.length > shown.length;
-      status.textContent = many ? grouped(from + 1) + '–' + grouped(from + shown.length) + ' of ' + plural(all.length, word) : plural(all.length, word);
-      previous.hidden = next.hidden = !many;
-      previous.disabled = from <= 0;
+      state.from = from;
+      status.textContent = (many ? grouped(from + 1) + '–' + grouped(from + shown.length) + ' of ' : '') + plural(all.length, state.level);
+      previous.hidden = next.hidden = window.hidden = outline.hidden = !many;
+      previous.disabled = from === 0;
       next.disabled = from + shown.length >= all.length;
+      window.max = all.length - shown.length;
+      window.value = from;
+      if (many) fill(outline, all.map((u) => at(h('span', { class: shown.includes(u) ? 'on' : null }), { height: height(u) })));
     };
-    store.on(['level', 'order', 'from', 'size'], update);
+    const most = m.timed ? Math.max(...m.busy) : 1;
+    const height = (u) => (state.order === 'memory' || !m.timed ? m.filled(u.fullest) : m.busy[u.busiest] / most);
+    page.on('view', update);
     update();
-    return h('div', { class: 'bar' },
-      m.shardTimes ? choice(page, 'Area of a tile', 'by', [['bytes', 'bytes'], ['time', 'time']]) : null,
-      m.hosts > 1 ? choice(page, 'Show', 'level', [['device', 'devices'], ['host', 'hosts']]) : null,
-      m.devices.count > 1 ? choice(page, 'Order', 'order', [['number', 'by number']].concat(m.timed ? [['time', 'busiest first']] : [], [['memory', 'fullest first']])) : null,
-      m.devices.count > 16 ? choice(page, 'At once', 'size', [[8, '8'], [16, '16'], [32, '32'], [64, '64']]) : null,
-      m.critical >= 0 ? h('button', { type: 'button', class: 'small', on: { click: () => page.select({ device: m.critical }) } }, 'Critical device') : null,
-      pager);
-  }
-
-  /** The overview of all devices, above a window that is dragged over it. */
-  function overview(page, m) {
-    const { store } = page;
-    const what = () => (store.state.order === 'memory' || !m.timed ? 'memory' : 'time');
-    const spec = {
-      title: 'Overview',
-      height: 72,
-      label: '',
-      option(color) {
-        const all = units(m, store.state), shown = windowOf(all, store.state);
-        const from = all.indexOf(shown[0]);
-        // Bars of less than a pixel would be a moiré: many devices are one area.
-        const many = all.length > 200;
-        const bars = {
-          type: many ? 'line' : 'bar', step: many ? 'middle' : false, showSymbol: false, lineStyle: { width: 0 }, areaStyle: many ? { color: color('c-overview'), opacity: 1 } : undefined,
-          data: all.map((u) => u[what()]), itemStyle: { color: color('c-overview'), decal: { symbol: 'none' } }, barCategoryGap: '15%', barMinHeight: 1, silent: true,
-        };
-        const critical = all.findIndex((u) => u.critical);
-        const hiddenAxis = { type: 'category', data: all.map((u) => u.label), show: false };
-        return {
-          grid: [{ left: 1, right: 1, top: 8, bottom: 1 }, { left: 1, right: 1, top: 8, bottom: 1 }],
-          tooltip: { show: false },
-          xAxis: [Object.assign({ gridIndex: 0 }, hiddenAxis), Object.assign({ gridIndex: 1 }, hiddenAxis)],
-          yAxis: [{ gridIndex: 0, show: false, type: 'value', min: 0 }, { gridIndex: 1, show: false }],
-          dataZoom: [{
-            type: 'slider', xAxisIndex: 1, startValue: from, endValue: from + shown.length - 1, left: 1, right: 1, top: 0, height: 72,
-            showDataShadow: false, showDetail: false, brushSelect: false, zoomLock: true, backgroundColor: 'transparent', borderColor: 'transparent', moveHandleSize: 0,
-            fillerColor: color('window'), handleStyle: { color: color('surface'), borderColor: color('accent') },
-            handleSize: 0, filterMode: 'none',
-          }],
-          series: [bars, {
-            type: 'scatter', symbol: 'diamond', symbolSize: 9, silent: true, itemStyle: { color: color('critical') }, z: 5,
-            data: critical < 0 ? [] : [[critical, all[critical][what()]]],
-          }, { type: 'line', xAxisIndex: 1, yAxisIndex: 1, data: [] }],
-        };
-      },
-      ready(instance) {
-        instance.on('datazoom', () => {
-          const zoom = instance.getOption().dataZoom[0];
-          store.set({ from: Math.max(0, Math.round(zoom.startValue)) });
-        });
-      },
-    };
-    const describe = () => 'Bars of the ' + (what() === 'memory' ? (m.uneven ? 'share of its own memory in use' : 'memory in use') : 'busy time') + ' of all ' + (store.state.level === 'host' ? 'hosts' : 'devices')
-      + '. The window shows what the charts below show; the buttons above move it.';
-    spec.label = describe();
-    const figure = chart(page, spec);
-    const toggle = () => { figure.hidden = units(m, store.state).length <= store.state.size; };
-    store.on(['level', 'order', 'size'], () => { toggle(); figure.redraw(describe()); });
-    store.on(['from'], () => figure.redraw());
-    toggle();
-    return figure;
-  }
-
-  // ---------------------------------------------------------------- the step
-
-  const rowHeight = (n) => (n > 40 ? 16 : n > 16 ? 20 : 26);
-
-  /** The label of a row in a chart of devices. */
-  const rowLabel = (unit, device) => (unit.devices.length > 1 ? unit.label + ', device ' + device : unit.label);
-
-  /** A y axis with a row for each device; the critical one is marked. */
-  function deviceAxis(color, labels, critical) {
-    return Object.assign(axisLook(color), {
-      type: 'category', inverse: true, data: labels, splitLine: { show: false },
-      axisLabel: {
-        color: color('text'), fontSize: 12, interval: 0,
-        formatter: (value, i) => (i === critical ? '{critical|◆ ' + value + '}' : value),
-        rich: { critical: { color: color('critical'), fontWeight: 'bold', fontSize: 12 } },
-      },
-    });
-  }
-
-  /** The step of the devices in the window as a timeline. most is the end of the time axis. */
-  function timeline(page, m, most) {
-    const { store } = page;
-    const shown = () => windowOf(units(m, store.state), store.state);
-    const hidden = list(m.devices.forward_hidden_ms).some((v) => v > 0) || list(m.devices.backward_hidden_ms).some((v) => v > 0);
-    const times = (d) => PHASES.map((p) => list(p.of(m.devices))[d] || 0);
-    const spec = {
-      label: '',
-      key: PHASES.map((p) => [p.key, p.title]).concat(hidden ? [['hidden', 'Hidden exchanges, not in the cost']] : []),
-      height: () => shown().length * rowHeight(shown().length) + 44,
-      option(color) {
-        const rows = shown();
-        const devices = rows.map((u) => u.busiest);
-        const series = PHASES.map((phase, p) => ({
-          name: phase.title, type: 'bar', stack: 'step', barCategoryGap: '28%', itemStyle: look(color, phase.key),
-          data: devices.map((d) => times(d)[p]), emphasis: { disabled: true }, cursor: 'pointer',
-        }));
-        if (hidden) series.push(hiddenParts(color, m, devices));
-        return {
-          grid: { left: 4, right: 24, top: 4, bottom: 2, containLabel: true },
-          xAxis: Object.assign(axisLook(color), { type: 'value', min: 0, max: most, name: 'ms', nameLocation: 'end', nameGap: 4, axisLabel: { color: color('muted'), fontSize: 12, showMaxLabel: false } }),
-          yAxis: deviceAxis(color, rows.map((u) => rowLabel(u, u.busiest)), rows.findIndex((u) => u.critical)),
-          tooltip: Object.assign(base(color).tooltip, {
-            trigger: 'axis', axisPointer: { type: 'shadow', shadowStyle: { color: color('hover') } },
-            formatter: (items) => {
-              const i = items[0].dataIndex, d = devices[i];
-              const facts = PHASES.map((p, k) => [p.title, ms(times(d)[k])]);
-              if (hidden) facts.push(['Hidden, not in the cost', ms((m.devices.forward_hidden_ms[d] || 0) + (m.devices.backward_hidden_ms[d] || 0))]);
-              facts.push(['Busy', ms(m.busy[d])]);
-              return tip(rowLabel(rows[i], d) + (d === m.critical ? ' (critical)' : ''), facts);
-            },
-          }),
-          series,
-        };
-      },
-      click: (event) => page.select({ device: shown()[event.dataIndex].busiest }),
-      data: () => ({
-        count: m.devices.count,
-        columns: [{ title: 'Device', number: true, value: (i) => i, text: (i) => String(i) }]
-          .concat(PHASES.map((p) => ({ title: p.title + ', ms', number: true, value: (i) => list(p.of(m.devices))[i], text: (i) => significant(list(p.of(m.devices))[i] || 0) })))
-          .concat(hidden ? [{ title: 'Hidden, ms', number: true, value: (i) => m.devices.forward_hidden_ms[i] + m.devices.backward_hidden_ms[i], text: (i) => significant(m.devices.forward_hidden_ms[i] + m.devices.backward_hidden_ms[i]) }] : [])
-          .concat([{ title: 'Busy, ms', number: true, value: (i) => m.busy[i], text: (i) => significant(m.busy[i]) }]),
-      }),
-    };
-    const describe = () => {
-      const rows = shown();
-      const c = m.critical;
-      return 'Timeline of the step of ' + plural(rows.length, store.state.level) + ', from ' + rows[0].label + ' to ' + rows[rows.length - 1].label + '. '
-        + (c >= 0 ? 'The critical device is ' + c + ' with a busy time of ' + ms(m.busy[c]) + '.' : '');
-    };
-    spec.label = describe();
-    const figure = chart(page, spec);
-    store.on(['level', 'order', 'from', 'size'], () => figure.redraw(describe()));
-    return figure;
-  }
-
-  /** The hidden parts of the exchanges as thin bars below the row: they run beside the dense part. */
-  function hiddenParts(color, m, devices) {
-    const style = { fill: color('c-hidden') };
-    const data = [];
-    devices.forEach((d, row) => {
-      const start = m.devices.forward_ms[d] + m.devices.wait_ms[d] + m.devices.forward_comm_ms[d];
-      const forward = m.devices.forward_hidden_ms[d] || 0, backward = m.devices.backward_hidden_ms[d] || 0;
-      if (forward > 0) data.push([row, start, start + forward, 1]);
-      if (backward > 0) data.push([row, Math.max(0, start - backward), start, 0]);
-    });
-    return {
-      name: 'Hidden exchanges, not in the cost', type: 'custom', data, encode: { x: [1, 2], y: 0 }, itemStyle: { color: style.fill, decal: { symbol: 'none' } }, silent: true, clip: true, tooltip: { show: false },
-      renderItem(params, api) {
-        const from = api.coord([api.value(1), api.value(0)]), to = api.coord([api.value(2), api.value(0)]);
-        const tall = api.size([0, 1])[1];
-        const y = from[1] + (api.value(3) ? tall * 0.38 : -tall * 0.38 - 4);
-        return { type: 'rect', shape: { x: from[0], y, width: to[0] - from[0], height: 4 }, style };
-      },
-    };
-  }
-
-  // ---------------------------------------------------------------- memory
-
-  /** The memory of the devices in the window, line by line, each against its own capacity. */
-  function memory(page, m) {
-    const used = m.devices.used_bytes;
-    const lines = MEMORY.filter(([name]) => m.devices.memory.some((d) => d[name] > 0));
-    const most = Math.max(...used, 1), largest = Math.max(...m.capacities);
-    const fullest = used.reduce((best, _, d) => (m.filled(d) > m.filled(best) ? d : best), 0);
-    const share = percent(used[fullest] / m.capacities[fullest]);
-    const whole = used.some((v, d) => v > 0.2 * m.capacities[d]);
-    return memoryChart(page, m, {
-      lines, capacities: m.capacities, end: whole ? Math.max(largest, most) * 1.02 : most * 1.08, mark: whole || m.uneven,
-      used: (d) => used[d],
-      note: 'Tables may take ' + (m.uneven
-        ? between(m.capacities) + ' of a device\'s memory, as marked; device ' + fullest + ' is the fullest and uses ' + share + ' of its own.'
-        : bytes(largest) + ' of each device\'s memory; the fullest device uses ' + share + '.')
-        + (whole ? '' : m.uneven ? ' The axis ends before the largest capacity.' : ' The axis ends before the capacity.'),
-    });
-  }
-
-  /** The memory of hosts beside the devices; null if no table lies there. */
-  function hostMemory(page, m) {
-    const used = m.devices.memory.map((d) => d.host_bytes || 0);
-    const most = Math.max(...used);
-    if (!(most > 0)) return null;
-    const largest = Math.max(...m.hostCapacities);
-    return memoryChart(page, m, {
-      title: 'Host memory beside each device', lines: [['host_bytes', 'Tables in host memory']], capacities: m.hostCapacities, end: Math.max(largest, most) * 1.02, mark: largest > 0,
-      used: (d) => used[d], note: 'Tables may take ' + between(m.hostCapacities) + ' of host memory for each device' + (alike(m.hostCapacities) ? '.' : ', as marked.'),
-    });
-  }
-
-  /** The range of a list of bytes in words: "40.00 GiB", or "40.00 GiB to 80.00 GiB". */
-  const between = (values) => (alike(values) ? bytes(values[0]) : bytes(Math.min(...values)) + ' to ' + bytes(Math.max(...values)));
-
-  /** What is used of a capacity in words: "34.00 GiB, 50 % of 68.00 GiB". */
-  const usedOf = (used, capacity) => bytes(used) + (capacity > 0 ? ', ' + percent(used / capacity) + ' of ' + bytes(capacity) : '');
-
-  /** The marks of the rows' own capacities: a line across each row. Rows and capacities are in the order of the axis. */
-  function capacityMarks(color, capacities, end) {
-    const style = { stroke: color('critical'), lineDash: [4, 3], lineWidth: 1.5, fill: 'none' };
-    return {
-      name: 'Capacity', type: 'custom', data: capacities.map((c, row) => [row, c]).filter(([, c]) => c <= end), encode: { x: 1, y: 0 },
-      itemStyle: { color: style.stroke, decal: { symbol: 'none' } }, silent: true, clip: true, tooltip: { show: false }, z: 5,
-      renderItem(params, api) {
-        const [x, y] = api.coord([api.value(1), api.value(0)]), half = api.size([0, 1])[1] / 2;
-        return { type: 'line', shape: { x1: x, y1: y - half, x2: x, y2: y + half }, style };
-      },
-    };
-  }
-
-  function memoryChart(page, m, of) {
-    const { store } = page;
-    const shown = () => windowOf(units(m, store.state), store.state);
-    const [unitName, unit] = [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]].find(([, size]) => of.end >= size) || ['B', 1];
-    const own = !alike(of.capacities); // each row has a mark of its own
-    const spec = {
-      title: of.title, note: of.note, label: '', key: of.lines.map(([, title], i) => [String((i % 7) + 1), title]).concat(of.mark && own ? [['capacity', 'Capacity']] : []),
-      height: () => shown().length * rowHeight(shown().length) + 44,
-      option(color) {
-        const rows = shown(), devices = rows.map((u) => u.fullest);
-        const series = of.lines.map(([name, title], i) => ({
-          name: title, type: 'bar', stack: 'memory', barCategoryGap: '28%', itemStyle: look(color, String((i % 7) + 1)),
-          data: devices.map((d) => (m.devices.memory[d][name] || 0) / unit), emphasis: { disabled: true }, cursor: 'pointer',
-        }));
-        if (of.mark && own) series.push(capacityMarks(color, devices.map((d) => of.capacities[d] / unit), of.end / unit));
-        else if (of.mark && series.length) {
-          series[0].markLine = {
-            silent: true, symbol: 'none', data: [{ xAxis: of.capacities[0] / unit }],
-            lineStyle: { color: color('critical'), type: 'dashed', width: 1.5 }, label: { formatter: 'capacity', color: color('critical'), fontSize: 12, position: 'start', distance: 4 },
-          };
-        }
-        return {
-          grid: { left: 4, right: 36, top: 20, bottom: 2, containLabel: true },
-          xAxis: Object.assign(axisLook(color), { type: 'value', min: 0, max: of.end / unit, name: unitName, nameLocation: 'end', nameGap: 4, axisLabel: { color: color('muted'), fontSize: 12, showMaxLabel: false } }),
-          yAxis: deviceAxis(color, rows.map((u) => rowLabel(u, u.fullest) + (own ? ', ' + bytes(of.capacities[u.fullest]) : '')), -1),
-          tooltip: Object.assign(base(color).tooltip, {
-            trigger: 'axis', axisPointer: { type: 'shadow', shadowStyle: { color: color('hover') } },
-            formatter: (items) => {
-              const d = devices[items[0].dataIndex];
-              return tip(rowLabel(rows[items[0].dataIndex], d), of.lines.map(([name, title]) => [title, bytes(m.devices.memory[d][name] || 0)])
-                .concat([['In use', usedOf(of.used(d), of.capacities[d])]]));
-            },
-          }),
-          series,
-        };
-      },
-      click: (event) => page.select({ device: shown()[event.dataIndex].fullest }),
-      data: () => ({
-        count: m.devices.count,
-        columns: [{ title: 'Device', number: true, value: (i) => i, text: (i) => String(i) }]
-          .concat(of.lines.map(([name, title]) => ({ title, number: true, value: (i) => m.devices.memory[i][name] || 0, text: (i) => bytes(m.devices.memory[i][name] || 0) })))
-          .concat([
-            { title: 'In use', number: true, value: of.used, text: (i) => bytes(of.used(i)) },
-            { title: 'Capacity', number: true, value: (i) => of.capacities[i], text: (i) => bytes(of.capacities[i]) },
-            { title: 'Free', number: true, value: (i) => of.capacities[i] - of.used(i), text: (i) => bytes(of.capacities[i] - of.used(i)) },
-          ]),
-      }),
-    };
-    const describe = () => 'Memory of ' + plural(shown().length, store.state.level) + ' by lines, in ' + unitName + '. ' + of.note;
-    spec.label = describe();
-    const figure = chart(page, spec);
-    store.on(['level', 'order', 'from', 'size'], () => figure.redraw(describe()));
-    return figure;
-  }
-
-  // ---------------------------------------------------------------- figures at the head
-
-  const figure = (title, value, note, kind) => h('div', { class: 'figure' + (kind ? ' ' + kind : '') }, h('dt', {}, title), h('dd', {}, h('span', { class: 'value' }, value), note ? h('span', { class: 'note' }, note) : null));
-
-  /** The best valid baseline by the simulated cost, else by the predicted one. */
-  function bestBaseline(plan) {
-    const cost = (b) => (known(b.simulated_ms) ? b.simulated_ms : b.predicted_ms);
-    return list(plan.baselines).filter((b) => b.valid && known(cost(b))).sort((a, b) => cost(a) - cost(b))[0] || null;
-  }
-
-  function figures(plan) {
-    const { costs } = plan;
-    const out = [];
-    out.push(figure('Predicted cost', known(costs.predicted_ms) ? ms(costs.predicted_ms) : 'not known', costs.by, 'first'));
-    if (known(costs.simulated_ms)) out.push(figure('Simulated cost', ms(costs.simulated_ms), 'SIMULATED device, not measured'));
-    if (known(costs.gap)) out.push(figure('Gap to the bound', 'at most ' + percent(costs.gap), 'SIMULATED'));
-    if (known(costs.balance)) out.push(figure('Balance', costs.balance.toFixed(3), 'busiest device over the mean; 1 is perfect'));
-    const best = bestBaseline(plan);
-    const [mine, others] = best && known(best.simulated_ms) ? [costs.simulated_ms, best.simulated_ms] : [costs.predicted_ms, best && best.predicted_ms];
-    if (best && known(mine)) out.push(figure('Against the best baseline', change(others, mine), best.method + (known(best.simulated_ms) ? ', SIMULATED ' : ', ') + ms(others)));
-    return h('dl', { class: 'figures' }, out);
-  }
-
-  /** The certificate: the bound, and the gap up to the cost, as one bar. */
-  function certificate(plan) {
-    const { simulated_ms: cost, lower_bound_ms: bound, certificate: words } = plan.costs;
-    if (!known(cost) || !known(bound) || !(cost > 0)) return words ? h('p', { class: 'note' }, /^none: /.test(words) ? words.replace(/^none: /, 'No certificate: ') : words) : null;
-    const share = Math.min(1, bound / cost);
-    const proven = h('div', { class: 'proven' }), gap = h('div', { class: 'gap' });
-    proven.style.width = 100 * share + '%';
-    gap.style.width = 100 * (1 - share) + '%';
-    return h('div', { class: 'certificate' },
-      h('div', { class: 'certificate-bar', role: 'img', 'aria-label': 'Lower bound ' + ms(bound) + ' of the simulated cost ' + ms(cost) }, proven, gap),
-      h('div', { class: 'certificate-ends', 'aria-hidden': 'true' }, h('span', {}, 'no plan costs less than ' + ms(bound)), h('span', {}, 'this plan ' + ms(cost))),
-      h('p', {}, words));
-  }
-
-  const warnings = (lines) => (list(lines).length ? h('div', { class: 'warnings' }, h('h3', {}, plural(lines.length, 'warning')), h('ul', {}, lines.map((w) => h('li', {}, w)))) : null);
-
-  // ---------------------------------------------------------------- sections
-
-  /** Names of sections in the bar at the top, where they are shorter than their headings. */
-  const SHORT = { placement: 'Placement', step: 'Step', whole: 'Whole step', sweep: 'Sweep', changes: 'Changes' };
-
-  /** A section with a heading; it gets a link at the top of the page. */
-  function section(page, id, title, ...children) {
-    const heading = newID(id);
-    page.sections.push([id, SHORT[id] || title]);
-    return h('section', { id: page.anchor(id), class: 'section section-' + id, 'aria-labelledby': heading }, h('h2', { id: heading, tabindex: -1 }, title), children);
-  }
-
-  /** One column for each plan, with its name if there are two. */
-  function pair(page, make) {
-    if (page.models.length === 1) return make(page.models[0], 0);
-    return h('div', { class: 'pair' }, page.models.map((m, i) => h('div', { class: 'half' }, h('h3', {}, planName(page, i)), make(m, i))));
-  }
-
-  const planName = (page, i) => (page.models.length > 1 ? ['Before: ', 'After: '][i] + page.models[i].plan.name : page.models[i].plan.name);
-
-  function overviewSection(page) {
-    if (!page.models.length) return null;
-    return section(page, 'costs', 'Costs', pair(page, (m) => h('div', {}, page.models.length > 1 ? h('p', { class: 'summary' }, m.plan.summary) : null,
-      figures(m.plan), certificate(m.plan), warnings(m.plan.warnings))));
+    add(bar,
+      m.shardTimes ? one('Area of a tile', 'by', [['bytes', 'bytes'], ['time', 'time']]) : null,
+      m.hosts > 1 ? one('Show', 'level', [['device', 'devices'], ['host', 'hosts']]) : null,
+      m.devices.count > 1 ? one('Order', 'order', [['number', 'by number'], m.timed ? ['time', 'busiest first'] : null, ['memory', 'fullest first']].filter(Boolean)) : null,
+      m.devices.count > 16 ? one('At once', 'size', [[8, '8'], [16, '16'], [32, '32'], [64, '64']]) : null,
+      m.critical >= 0 ? button('Critical device', () => page.select({ device: m.critical })) : null,
+      h('div', { class: 'pager' }, status, previous, next));
+    return [bar, outline, window];
   }
 
   function placementSection(page) {
     if (!page.models.length) return null;
     const m = page.models[0];
-    return section(page, 'placement', 'Who holds what',
-      h('p', { class: 'lead' }, page.models.length > 1 || m.devices.count > 1
-        ? 'Each card is a device, and each tile a shard of a table. The fullest card shown fills its frame. Select a table to see it everywhere.'
-        : 'The card is the device, and each tile a shard. Select a table to see it everywhere.'),
-      deviceControls(page, m), overview(page, m), key(page.models), pair(page, (one) => picture(page, one)));
+    return section(page, 'placement', 'Who holds what', h('p', { class: 'note' },
+      'Each card is a device, and each tile a shard of a table. The fullest card shown fills its frame. Select a table to see it everywhere.'),
+    deviceControls(page, m), key(page.models), pair(page, (one) => picture(page, one)));
+  }
+
+  // ---------------------------------------------------------------- the step and the memory
+
+  /** A chart of bars with a row for each device or host of the window; deviceOf is the device that a unit is drawn by. */
+  function deviceBars(page, m, { what, deviceOf, name = (d) => 'Device ' + d, ...spec }) {
+    const shown = () => windowOf(units(m, page.state), page.state);
+    const figure = bars({
+      items: () => shown().map(deviceOf), all: m.all, of: 'Device',
+      name: (d) => (page.state.level === 'host' ? 'Host ' + Math.floor(d / m.perHost) + ', device ' : 'Device ') + d + (spec.suffix ? spec.suffix(d) : ''),
+      label: () => what + ' of ' + plural(shown().length, page.state.level) + '. ' + (spec.says || spec.note || ''),
+      onclick: (d) => page.select({ device: d }),
+      ...spec,
+    });
+    page.on('view', figure.draw);
+    return figure;
   }
 
   function stepSection(page) {
     const timed = page.models.filter((m) => m.timed);
     if (!timed.length) return null;
-    const most = Math.max(...timed.map((m) => Math.max(...m.busy.map((b, d) => b + (m.devices.wait_ms[d] || 0))))) * 1.04;
+    const ends = timed.map((m) => { const { start } = timesOf(m); return Math.max(...m.all.map((d) => start(d) + m.busy[d] + m.devices.wait_ms[d])); });
+    const end = 1.02 * Math.max(...ends);
     return section(page, 'step', 'The step',
-      h('p', { class: 'lead' }, 'Devices work from left to right and wait for the slowest before the exchange. Times are predicted' + (timed.some((m) => /SIMULATED/.test(m.plan.costs.by)) ? ' (SIMULATED).' : '.')),
-      pair(page, (m) => (m.timed ? h('div', {}, why(page, m), timeline(page, m, most)) : h('p', { class: 'note' }, 'This plan has no predicted times.'))));
+      h('p', { class: 'note' }, 'Time runs from left to right. Where a line is drawn, all devices wait for the slowest one; each begins its step so that it meets the others there.'),
+      pair(page, (m) => (m.timed ? h('div', {}, why(m), timeline(page, m, end)) : h('p', { class: 'note' }, 'This plan has no predicted times.'))));
   }
 
-  function why(page, m) {
-    const lines = list(m.plan.critical && m.plan.critical.lines);
-    if (!lines.length) return null;
-    return h('div', { class: 'why' }, h('p', { class: 'why-first' }, h('span', { class: 'mark', 'aria-hidden': 'true' }, '◆'), lines[0]),
-      lines.length > 1 ? h('ul', {}, lines.slice(1).map((l) => h('li', {}, l))) : null);
+  /** When each device begins its step, and the barrier where all meet; null if devices do not wait. */
+  function timesOf(m) {
+    const reached = m.all.map((d) => m.devices.forward_ms[d] + m.devices.wait_ms[d]);
+    const barrier = m.devices.wait_ms.some((v) => v > 0) ? Math.max(...reached) : null;
+    return { barrier, start: (d) => (barrier === null ? 0 : barrier - reached[d]) };
+  }
+
+  function timeline(page, m, end) {
+    const v = m.devices, { barrier, start } = timesOf(m);
+    const hides = v.forward_hidden_ms.concat(v.backward_hidden_ms).some((t) => t > 0);
+    const hidden = (d) => v.forward_hidden_ms[d] + v.backward_hidden_ms[d];
+    const exchanged = (d) => start(d) + v.forward_ms[d] + v.wait_ms[d] + v.forward_comm_ms[d];
+    const more = [number('Busy', (d) => m.busy[d], ms)].concat(hides ? [number('Hidden, not in the cost', hidden, ms)] : []);
+    return deviceBars(page, m, {
+      what: 'Timeline of the step', says: m.critical >= 0 ? 'The critical device is ' + m.critical + ' with a busy time of ' + ms(m.busy[m.critical]) + '.' : '',
+      parts: PHASES.map(([look, title, field]) => [look, title, (d) => v[field][d]]), unit: 'ms', as: ms, end, start, more,
+      key: PHASES.concat(hides ? [['hidden', 'Hidden exchanges, not in the cost']] : []),
+      facts: (d) => more.map((c) => [c.title, ms(c.value(d))]),
+      deviceOf: (u) => u.busiest, strong: (d) => d === m.critical,
+      marks: barrier === null ? null : () => [barrier],
+      thin: (d) => [[exchanged(d), exchanged(d) + v.forward_hidden_ms[d], true], [exchanged(d) - v.backward_hidden_ms[d], exchanged(d), false]].filter(([a, b]) => b > a),
+    });
+  }
+
+  function why(m) {
+    const [first, ...rest] = list(m.plan.critical && m.plan.critical.lines);
+    return first ? h('div', { class: 'why' }, h('h3', {}, h('span', { class: 'mark', 'aria-hidden': 'true' }, '◆ '), first), lines(rest)) : null;
   }
 
   function memorySection(page) {
     if (!page.models.length) return null;
-    return section(page, 'memory', 'Memory', pair(page, (m) => h('div', {}, memory(page, m), hostMemory(page, m))));
+    return section(page, 'memory', 'Memory', pair(page, (m) => h('div', {},
+      memory(page, m, { lines: MEMORY, capacities: m.capacities, of: 'of each device\'s memory' }),
+      memory(page, m, { title: 'Host memory beside each device', lines: [['host_bytes', 'Tables in host memory']], capacities: m.hostCapacities, of: 'of host memory for each device' }))));
   }
+
+  /** The memory of the devices in the window, line by line, with a mark at each capacity; null if nothing is used. */
+  function memory(page, m, { title, lines, capacities, of }) {
+    const value = (name) => (d) => m.devices.memory[d][name] || 0;
+    const parts = lines.filter(([name]) => m.all.some((d) => value(name)(d) > 0)).map(([name, line], i) => [String(i + 1), line, value(name)]);
+    const used = (d) => sum(parts.map(([, , of]) => of(d)));
+    const most = Math.max(...m.all.map(used)), largest = Math.max(...capacities), own = !alike(capacities);
+    if (!(most > 0)) return null;
+    const fullest = m.all.reduce((a, b) => (used(b) / capacities[b] > used(a) / capacities[a] ? b : a));
+    const range = own ? bytes(Math.min(...capacities)) + ' to ' + bytes(largest) : bytes(largest);
+    return deviceBars(page, m, {
+      title, what: 'Memory by lines', parts, unit: 'bytes', as: bytes, end: 1.02 * (own || most > 0.2 * largest ? Math.max(largest, most) : most),
+      note: 'Tables may take ' + range + ' ' + of + '. Device ' + fullest + ' is the fullest and uses ' + percent(used(fullest) / capacities[fullest]) + '.',
+      suffix: own ? (d) => ', ' + bytes(capacities[d]) : null,
+      facts: (d) => [['In use', usedOf(used(d), capacities[d])]],
+      more: [number('In use', used, bytes), number('Capacity', (d) => capacities[d], bytes), number('Free', (d) => capacities[d] - used(d), bytes)],
+      deviceOf: (u) => u.fullest, marks: (d) => [capacities[d]],
+    });
+  }
+
+  /** What is used of a capacity in words: "34.0 GiB, 50 % of 68.0 GiB". */
+  const usedOf = (used, capacity) => bytes(used) + (capacity > 0 ? ', ' + percent(used / capacity) + ' of ' + bytes(capacity) : '');
+
+  // ---------------------------------------------------------------- sections
+
+  /** A section with a heading; it gets a link at the top of the page. */
+  function section(page, id, title, ...children) {
+    const heading = newID(id);
+    page.sections.push([id, title]);
+    return h('section', { id: 'section-' + id, class: 'section section-' + id, 'aria-labelledby': heading }, h('h2', { id: heading, tabindex: -1 }, title), children);
+  }
+
+  /** One column for each plan, with its name if there are two. */
+  function pair(page, make) {
+    if (page.models.length === 1) return make(page.models[0]);
+    return h('div', { class: 'pair' }, page.models.map((m) => h('div', { class: 'half' }, h('h3', {}, planName(page, m)), make(m))));
+  }
+
+  const planName = (page, m) => (page.models.length > 1 ? ['Before: ', 'After: '][page.models.indexOf(m)] + m.plan.name : null);
+
+  function costsSection(page) {
+    if (!page.models.length) return null;
+    return section(page, 'costs', 'Verdict', pair(page, (m) => h('div', {},
+      page.models.length > 1 ? h('p', { class: 'note' }, m.plan.summary) : null,
+      verdict(list(m.plan.verdict)), bound(m.plan.costs), warnings(m.plan.warnings))));
+  }
+
+  /** What the plan is worth: its time and its gain as the headline, and the rest as facts. */
+  function verdict(all) {
+    const named = (name) => all.filter((f) => f.name === name);
+    const head = [...named('time'), ...named('gain')];
+    return [h('p', { class: 'verdict' }, head.map((f) => h('span', { class: 'block' }, f.value))),
+      facts(all.filter((f) => !head.includes(f)).map((f) => [f.name, f.value]))];
+  }
+
+  /** The lower bound, and what the plan costs above it, as one bar. */
+  function bound({ simulated_ms: cost, lower_bound_ms: least, certificate }) {
+    if (!known(cost) || !known(least)) return h('p', { class: 'note' }, certificate);
+    const share = Math.min(1, least / cost);
+    return h('div', { class: 'certificate' },
+      h('div', { class: 'certificate-bar', role: 'img', 'aria-label': 'Lower bound ' + ms(least) + ' of the cost ' + ms(cost) },
+        at(h('div', { class: 'proven' }), { width: share }), at(h('div', { class: 'gap' }), { width: 1 - share })),
+      h('p', { class: 'note' }, certificate));
+  }
+
+  const warnings = (all) => (list(all).length ? h('div', { class: 'warnings' }, h('h3', {}, plural(all.length, 'warning')), lines(all)) : null);
 
   /** Buttons that choose one of two plans, for views that show one. */
   function planChoice(page) {
     if (page.models.length < 2) return null;
-    const buttons = page.models.map((_, i) => h('button', { type: 'button', 'aria-pressed': String(page.store.state.shown === i), on: { click: () => page.store.set({ shown: i }) } }, planName(page, i)));
-    page.store.on(['shown'], () => buttons.forEach((b, i) => b.setAttribute('aria-pressed', String(page.store.state.shown === i))));
-    return h('div', { class: 'segments', role: 'group', 'aria-label': 'Plan' }, buttons);
+    const buttons = page.models.map((m, i) => button(planName(page, m), () => page.set({ shown: i })));
+    const mark = () => buttons.forEach((b, i) => b.setAttribute('aria-pressed', String(page.state.shown === i)));
+    page.on('selection', mark);
+    mark();
+    return h('div', { class: 'bar', role: 'group', 'aria-label': 'Plan' }, buttons);
   }
 
   function tablesSection(page) {
     if (!page.models.length) return null;
-    const place = h('div', {});
+    const place = h('div');
+    let of = null;
     const draw = () => {
-      page.tables = tablesTable(page, page.models[page.store.state.shown]);
+      if (of === page.state.shown) return page.tables.refresh();
+      of = page.state.shown;
+      page.tables = tablesTable(page, page.models[of]);
       fill(place, page.tables);
     };
-    page.store.on(['shown'], draw);
-    page.store.on(['table'], () => page.tables.refresh());
+    page.on('selection', draw);
     draw();
     return section(page, 'tables', 'Tables', planChoice(page), place);
   }
 
+  const tableButton = (page, m, t) => h('button', { type: 'button', class: 'link', onclick: () => page.select({ table: m.tables.name[t] }) },
+    swatch(typeClass(m.tables.sharding_type[t])), m.tables.name[t]);
+
   function tablesTable(page, m) {
-    const t = m.tables;
-    const cost = m.plan.costs.predicted_ms;
-    const has = (values) => list(values).length > 0;
+    const t = m.tables, rest = { rest: true };
+    const of = (field) => (i) => t[field][i];
+    const has = (field) => list(t[field]).length > 0;
+    const size = number('Size', of('bytes'), bytes, has('time_ms') ? rest : {});
+    const time = number('Time on its slowest device', of('time_ms'), ms);
+    const alternative = (i) => [shownCost(t.alternative_cost_ms[i]), h('span', { class: 'muted block' }, change(m.plan.costs.predicted_ms, t.alternative_cost_ms[i]))];
     const columns = [
-      { title: 'Table', text: (i) => t.name[i], node: (i) => h('button', { type: 'button', class: 'link', on: { click: () => page.select({ table: t.name[i] }) } }, t.name[i]) },
-      { title: 'Sharding type', text: (i) => t.sharding_type[i], node: (i) => h('span', { class: 'typed' }, h('span', { class: 'swatch ' + typeClass(t.sharding_type[i]), 'aria-hidden': 'true' }), t.sharding_type[i]) },
-      { title: 'Rows', number: true, value: (i) => t.rows[i], text: (i) => count(t.rows[i]) },
-      { title: 'Dim', number: true, value: (i) => t.dim[i], text: (i) => count(t.dim[i]) },
-      { title: 'Size', number: true, value: (i) => t.bytes[i], text: (i) => bytes(t.bytes[i]) },
-    ];
-    if (has(t.pooling)) columns.push({ title: 'Lookups', number: true, value: (i) => t.pooling[i], text: (i) => significant(t.pooling[i]) });
-    if (has(t.vectors)) columns.push({ title: 'Vectors a sample', middle: true, text: (i) => t.vectors[i] || 'one for each feature' });
-    if (has(t.time_ms)) columns.push({ title: 'Time, ms', number: true, value: (i) => t.time_ms[i], text: (i) => significant(t.time_ms[i]) });
-    columns.push({ title: 'Shards', number: true, value: (i) => m.byTable[i].length, text: (i) => count(m.byTable[i].length) });
-    columns.push({ title: 'Devices', text: (i) => devicesOf(m, i, 4) });
-    if (list(t.reason).some(Boolean)) columns.push({ title: 'Why here', wide: true, text: (i) => t.reason[i] });
-    if (has(t.alternative)) {
-      columns.push({ title: 'Best alternative', middle: true, text: (i) => t.alternative[i] || '–' });
-      columns.push({ title: 'Its cost, ms', number: true, value: (i) => t.alternative_cost_ms[i], text: (i) => (known(t.alternative_cost_ms[i]) ? significant(t.alternative_cost_ms[i]) : '–'), node: (i) => costNode(t.alternative_cost_ms[i], cost) });
-    }
-    const bySize = has(t.time_ms) ? columns.findIndex((c) => c.title === 'Time, ms') : 4;
+      text('Table', of('name'), { node: (i) => tableButton(page, m, i) }),
+      text('Sharding type', of('sharding_type'), rest),
+      number('Rows', of('rows'), count, rest),
+      number('Dim', of('dim'), count, rest),
+      size,
+      has('pooling') ? number('Lookups', of('pooling'), significant, rest) : null,
+      has('time_ms') ? time : null,
+      number('Shards', (i) => m.byTable[i].length, count, rest),
+      text('Devices', (i) => devicesOf(m, i, 4)),
+      list(t.reason).some(Boolean) ? text('Why here', of('reason'), { wide: true, rest: true }) : null,
+      has('alternative') ? text('Best alternative', (i) => t.alternative[i] || null, rest) : null,
+      has('alternative') ? number('Cost with it', of('alternative_cost_ms'), ms, { node: alternative, rest: true }) : null,
+    ].filter(Boolean);
     return dataTable({
-      caption: 'Tables of ' + m.plan.name, columns, count: t.count, rows: 20, filter: true, sort: { column: bySize, down: true },
-      selected: (i) => t.name[i] === page.store.state.table,
-      choices: { title: 'Sharding type', values: TYPES.filter((type) => t.sharding_type.includes(type)), match: (i, v) => t.sharding_type[i] === v },
+      caption: 'Tables of ' + m.plan.name, columns, rows: t.name.map((_, i) => i), filter: true, sort: { column: has('time_ms') ? time : size, down: true },
+      selected: (i) => t.name[i] === page.state.table,
+      choices: { title: 'Sharding type', values: TYPES.filter((type) => t.sharding_type.includes(type)), of: of('sharding_type') },
     });
   }
 
-  const costNode = (alternative, cost) => (known(alternative)
-    ? h('span', {}, significant(alternative), known(cost) ? h('span', { class: 'muted block' }, change(cost, alternative)) : null) : '–');
+  const shownCost = (v) => (known(v) ? ms(v) : '–');
 
   function baselinesSection(page) {
-    const with_ = page.models.filter((m) => list(m.plan.baselines).length);
-    if (!with_.length) return null;
-    return section(page, 'baselines', 'Baselines', pair(page, (m) => (list(m.plan.baselines).length ? baselines(page, m) : h('p', { class: 'note' }, 'This plan was not compared with baselines.'))));
+    if (!page.models.some((m) => list(m.plan.baselines).length)) return null;
+    return section(page, 'baselines', 'Other methods', pair(page, (m) => (list(m.plan.baselines).length ? baselines(m.plan) : h('p', { class: 'note' }, 'This plan was not compared with others.'))));
   }
 
-  function baselines(page, m) {
-    const { plan } = m;
-    const simulated = list(plan.baselines).some((b) => known(b.simulated_ms));
-    const cost = (b) => (simulated ? b.simulated_ms : b.predicted_ms);
-    const mine = { method: 'this plan', valid: true, simulated_ms: plan.costs.simulated_ms, predicted_ms: plan.costs.predicted_ms, mine: true };
-    const all = [mine].concat(plan.baselines).filter((b) => b.valid && known(cost(b))).sort((a, b) => cost(a) - cost(b));
+  function baselines(plan) {
+    const field = plan.baselines.some((b) => known(b.simulated_ms)) ? 'simulated_ms' : 'predicted_ms';
+    const items = [{ ...plan.costs, method: 'this plan', valid: true, mine: true }, ...plan.baselines]
+      .filter((b) => b.valid && known(b[field])).sort((a, b) => a[field] - b[field]);
     const bad = plan.baselines.filter((b) => !b.valid).map((b) => b.method + (b.reason ? ' (' + b.reason + ')' : ''));
-    const timed = plan.baselines.some((b) => known(b.wall_ms));
-    return h('div', {}, chart(page, {
-      title: (simulated ? 'SIMULATED' : 'Predicted') + ' cost of plans by other methods, ms',
-      note: bad.length ? 'No valid plan: ' + bad.join(', ') + '.' : null,
-      label: 'Bars of costs: ' + all.map((b) => b.method + ' ' + ms(cost(b))).join(', '),
-      height: all.length * 28 + 16,
-      option: (color) => ({
-        tooltip: { show: false },
-        grid: { left: 4, right: 90, top: 4, bottom: 4, containLabel: true },
-        xAxis: { type: 'value', show: false, min: 0 },
-        yAxis: Object.assign(axisLook(color), { type: 'category', inverse: true, data: all.map((b) => b.method), axisLine: { show: false }, axisLabel: { color: color('text'), fontSize: 12 } }),
-        series: [{
-          type: 'bar', barCategoryGap: '35%', silent: true,
-          data: all.map((b) => ({ value: cost(b), itemStyle: b.mine ? look(color, '1') : { color: color('c-wait'), decal: { symbol: 'none' } } })),
-          label: { show: true, position: 'right', color: color('text'), fontSize: 12, formatter: (p) => ms(p.value) },
-        }],
-      }),
-      data: () => ({
-        count: plan.baselines.length,
-        columns: [
-          { title: 'Method', text: (i) => plan.baselines[i].method },
-          { title: 'Valid', text: (i) => (plan.baselines[i].valid ? 'yes' : 'no') },
-          { title: 'Predicted, ms', number: true, value: (i) => plan.baselines[i].predicted_ms, text: (i) => (known(plan.baselines[i].predicted_ms) ? significant(plan.baselines[i].predicted_ms) : '–') },
-          { title: 'SIMULATED, ms', number: true, value: (i) => plan.baselines[i].simulated_ms, text: (i) => (known(plan.baselines[i].simulated_ms) ? significant(plan.baselines[i].simulated_ms) : '–') },
-        ].concat(timed ? [{ title: 'Planned in, ms', number: true, value: (i) => plan.baselines[i].wall_ms, text: (i) => (known(plan.baselines[i].wall_ms) ? significant(plan.baselines[i].wall_ms) : '–') }] : []),
-      }),
-    }));
+    return h('div', {}, bars({
+      title: 'Cost of plans by other methods', note: bad.length ? 'No valid plan: ' + bad.join(', ') + '.' : null, key: null,
+      label: () => 'Bars of costs: ' + items.map((b) => b.method + ' ' + ms(b[field])).join(', '),
+      items: () => items, parts: [['1', 'Cost', (b) => b[field]]], end: 1.2 * Math.max(...items.map((b) => b[field])),
+      name: (b) => b.method, strong: (b) => b.mine, as: ms, after: (b) => ms(b[field]),
+    }), dataOf({
+      rows: plan.baselines,
+      columns: [
+        text('Method', (b) => b.method), text('Valid', (b) => (b.valid ? 'yes' : 'no')), number('Predicted', (b) => b.predicted_ms, ms),
+        number('SIMULATED', (b) => b.simulated_ms, ms), number('Planned in', (b) => b.wall_ms, ms),
+      ],
+    }, 'Plans by other methods'));
   }
 
-  // ---------------------------------------------------------------- two plans
+  // ---------------------------------------------------------------- two plans, re-plans and sweeps
 
   function changesSection(page) {
-    const changes = page.document.changes;
+    const { changes } = page.document;
     if (!changes) return null;
-    const tables = list(changes.tables);
-    const moved = list(changes.in_bytes).some((n) => n > 0);
+    const moved = changes.in_bytes.map((v, d) => v + changes.out_bytes[d]);
+    const busiest = moved.map((_, d) => d).filter((d) => moved[d] > 0).sort((a, b) => moved[b] - moved[a]);
     return section(page, 'changes', 'What changes',
-      h('ul', { class: 'lines' }, list(changes.summary).map((l) => h('li', {}, l))),
-      moved ? transferChart(page, changes) : null,
-      tables.length ? dataTable({
-        caption: 'Tables that change', count: tables.length, rows: 15, filter: tables.length > 15, sort: { column: 2, down: true },
-        selected: (i) => tables[i].name === page.store.state.table,
+      h('p', { class: 'verdict' }, changes.headline), lines(changes.summary),
+      busiest.length ? bars({
+        title: 'Bytes that each device receives and sends', note: busiest.length > 16 ? 'The 16 devices that move most, of ' + count(moved.length) + '.' : null,
+        label: () => 'Bars of the bytes that ' + plural(busiest.length, 'device') + ' receive and send, at most ' + bytes(moved[busiest[0]]),
+        items: () => busiest.slice(0, 16), all: moved.map((_, d) => d), of: 'Device', unit: 'bytes', end: 1.02 * moved[busiest[0]], as: bytes,
+        name: (d) => 'Device ' + d, parts: [['2', 'Receives', (d) => changes.in_bytes[d]], ['4', 'Sends', (d) => changes.out_bytes[d]]],
+        onclick: (d) => page.select({ device: d }),
+      }) : null,
+      changes.tables.length ? dataTable({
+        caption: 'Tables that change', rows: changes.tables, size: 15, filter: changes.tables.length > 15,
+        selected: (t) => t.name === page.state.table,
         columns: [
-          { title: 'Table', text: (i) => tables[i].name, node: (i) => h('button', { type: 'button', class: 'link', on: { click: () => page.select({ table: tables[i].name }) } }, tables[i].name) },
-          { title: 'Change', wide: true, text: (i) => tables[i].what },
-          { title: 'Moved', number: true, value: (i) => tables[i].moved_bytes, text: (i) => bytes(tables[i].moved_bytes) },
+          text('Table', (t) => t.name, { node: (t) => link(t.name, () => page.select({ table: t.name })) }),
+          text('Change', (t) => t.what, { wide: true }),
+          number('Moved', (t) => t.moved_bytes, bytes),
         ],
       }) : h('p', {}, 'No table changes.'));
   }
 
-  /** Bytes that each device receives and sends. */
-  function transferChart(page, changes) {
-    const n = changes.in_bytes.length;
-    const most = Math.max(...changes.in_bytes, ...changes.out_bytes, 1);
-    const [unitName, unit] = [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]].find(([, size]) => most >= size) || ['B', 1];
-    const side = (name, title, values, pattern) => (color) => ({ name: title, type: 'bar', itemStyle: look(color, pattern), data: values.map((v) => v / unit), emphasis: { disabled: true } });
-    const series = [side('in', 'receives', changes.in_bytes, '2'), side('out', 'sends', changes.out_bytes, '4')];
-    return chart(page, {
-      title: 'Bytes that each device receives and sends, ' + unitName,
-      label: 'Bars of the bytes that ' + plural(n, 'device') + ' receive and send, at most ' + bytes(most),
-      height: 180,
-      key: [['2', 'receives'], ['4', 'sends']],
-      option: (color) => ({
-        xAxis: Object.assign(axisLook(color), { type: 'category', data: changes.in_bytes.map((_, i) => String(i)), splitLine: { show: false } }),
-        yAxis: Object.assign(axisLook(color), { type: 'value' }),
-        dataZoom: n > 64 ? [{ type: 'inside', startValue: 0, endValue: 63, zoomOnMouseWheel: 'ctrl' }, zoomSlider(color)] : [],
-        grid: { left: 8, right: 16, top: 12, bottom: n > 64 ? 40 : 8, containLabel: true },
-        tooltip: Object.assign(base(color).tooltip, { trigger: 'axis', axisPointer: { type: 'shadow', shadowStyle: { color: color('hover') } }, formatter: (items) => { const i = items[0].dataIndex; return tip('Device ' + i, [['receives', bytes(changes.in_bytes[i])], ['sends', bytes(changes.out_bytes[i])]]); } }),
-        series: series.map((s) => s(color)),
-      }),
-      data: () => ({
-        count: n,
-        columns: [
-          { title: 'Device', number: true, value: (i) => i, text: (i) => String(i) },
-          { title: 'Receives', number: true, value: (i) => changes.in_bytes[i], text: (i) => bytes(changes.in_bytes[i]) },
-          { title: 'Sends', number: true, value: (i) => changes.out_bytes[i], text: (i) => bytes(changes.out_bytes[i]) },
-        ],
-      }),
-    });
-  }
-
-  const zoomSlider = (color) => ({ type: 'slider', height: 18, bottom: 6, borderColor: color('line'), fillerColor: color('window'), textStyle: { color: color('muted') }, showDetail: false });
-
-  // ---------------------------------------------------------------- re-plan and sweep
+  const paysBack = (p) => {
+    const steps = p.pays_back_after_steps;
+    return !known(steps) ? 'never' : steps === 0 ? 'at once' : 'after ' + plural(steps, 'step');
+  };
 
   function replanSection(page) {
-    const replan = page.document.replan;
+    const { replan } = page.document;
     if (!replan) return null;
-    const points = list(replan.curve);
-    const most = Math.max(...points.map((p) => p.moved_bytes), 1);
-    const [unitName, unit] = [['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]].find(([, size]) => most >= size) || ['B', 1];
-    const order = points.map((_, i) => i).sort((a, b) => points[a].moved_bytes - points[b].moved_bytes);
+    const curve = list(replan.curve);
+    const [unit, size] = unitOf(Math.max(...curve.map((p) => p.moved_bytes)));
+    const columns = [
+      text('Plan', (p) => p.label + (p.chosen ? ' (chosen)' : '')),
+      number('Moved', (p) => p.moved_bytes, bytes),
+      number('Predicted', (p) => p.cost_ms, ms),
+      number('SIMULATED', (p) => p.simulated_cost_ms, ms, { rest: true }),
+      text('Pays back', paysBack),
+    ];
     return section(page, 'replan', 'Re-plan',
-      h('p', { class: 'verdict' }, replan.verdict), h('ul', { class: 'lines' }, list(replan.lines).map((l) => h('li', {}, l))),
-      points.length > 1 ? chart(page, {
-        title: 'Predicted cost against the bytes to move',
-        label: 'Curve of ' + plural(points.length, 'plan') + ': ' + order.map((i) => points[i].label + ', ' + bytes(points[i].moved_bytes) + ' moved, cost ' + ms(points[i].cost_ms) + (points[i].chosen ? ' (chosen)' : '')).join('; '),
-        height: 280,
-        option: (color) => ({
-          grid: { left: 8, right: 40, top: 24, bottom: 24, containLabel: true },
-          xAxis: Object.assign(axisLook(color), { type: 'value', name: unitName + ' moved', nameLocation: 'middle', nameGap: 28, min: 0 }),
-          yAxis: Object.assign(axisLook(color), { type: 'value', name: 'ms', scale: true }),
-          tooltip: Object.assign(base(color).tooltip, { trigger: 'item', formatter: (item) => { const p = points[item.data.at]; return tip(p.label, [['Moved', bytes(p.moved_bytes)], ['Predicted', ms(p.cost_ms)]].concat(known(p.simulated_cost_ms) ? [['SIMULATED', ms(p.simulated_cost_ms)]] : [], [['Pays back', paysBack(p)]])); } }),
-          series: [{
-            type: 'line', symbolSize: 10, lineStyle: { color: color('line-strong'), width: 1.5 },
-            data: order.map((i) => ({
-              value: [points[i].moved_bytes / unit, points[i].cost_ms], at: i, symbol: points[i].chosen ? 'diamond' : 'circle', symbolSize: points[i].chosen ? 18 : 9,
-              itemStyle: { color: points[i].chosen ? color('critical') : color('c-1') },
-              label: { show: points[i].chosen, formatter: 'chosen', position: 'top', color: color('text') },
-            })),
-          }],
-        }),
+      h('p', { class: 'verdict' }, replan.verdict), lines(replan.lines),
+      curve.length > 1 ? points({
+        title: 'Cost against the bytes to move', items: [...curve].sort((a, b) => a.moved_bytes - b.moved_bytes), joined: true,
+        label: () => 'Curve of ' + plural(curve.length, 'plan') + ': ' + curve.map((p) => p.label + ', ' + bytes(p.moved_bytes) + ' moved, cost ' + ms(p.cost_ms) + (p.chosen ? ' (chosen)' : '')).join('; '),
+        x: { title: unit + ' moved', of: (p) => p.moved_bytes, size, zero: true }, y: { title: 'ms', of: (p) => p.cost_ms },
+        look: (p) => (p.chosen ? 'chosen' : '1'), words: (p) => (p.chosen ? 'chosen' : ''),
+        tip: (p) => [p.label, columns.slice(1).map((c) => [c.title, c.as(c.value(p))])],
       }) : null,
-      points.length ? dataTable({
-        caption: 'Plans of the curve', count: points.length, rows: 15, selected: (i) => points[i].chosen,
-        columns: [
-          { title: 'Plan', text: (i) => points[i].label + (points[i].chosen ? ' (chosen)' : '') },
-          { title: 'Moved', number: true, value: (i) => points[i].moved_bytes, text: (i) => bytes(points[i].moved_bytes) },
-          { title: 'Predicted, ms', number: true, value: (i) => points[i].cost_ms, text: (i) => significant(points[i].cost_ms) },
-          { title: 'SIMULATED, ms', number: true, value: (i) => points[i].simulated_cost_ms, text: (i) => (known(points[i].simulated_cost_ms) ? significant(points[i].simulated_cost_ms) : '–') },
-          { title: 'Pays back', value: (i) => points[i].pays_back_after_steps, text: (i) => paysBack(points[i]) },
-        ],
-      }) : null);
+      curve.length ? dataTable({ caption: 'Plans of the curve', rows: curve, selected: (p) => p.chosen, columns }) : null);
   }
-
-  const paysBack = (p) => (known(p.pays_back_after_steps) ? (p.pays_back_after_steps === 0 ? 'at once' : 'after ' + plural(p.pays_back_after_steps, 'step')) : 'never');
 
   /** Numbers of a sweep's cell that an axis of its plot can show. */
   const SWEEP = [
-    { key: 'devices', title: 'Devices', text: count },
-    { key: 'step_ms', title: 'Step, ms', text: ms },
-    { key: 'samples_per_second', title: 'Samples a second', text: compact },
-    { key: 'price', title: 'Price of 10⁹ samples, $', text: (v) => '$' + significant(v) },
-    { key: 'memory_share', title: 'Memory of the fullest device', text: percent },
+    number('Devices', (c) => c.devices, count),
+    number('Step', (c) => c.step_ms, ms),
+    number('Samples a second', (c) => c.samples_per_second, compact),
+    number('Price of 10⁹ samples', (c) => c.price, (v) => '$' + significant(v)),
+    number('Memory of the fullest device', (c) => c.memory_share, percent, { rest: true }),
   ];
-  const SYMBOLS = ['circle', 'rect', 'triangle', 'diamond', 'roundRect', 'pin', 'arrow'];
 
   function sweepSection(page) {
-    const sweep = page.document.sweep;
+    const { sweep } = page.document;
     if (!sweep) return null;
-    const cells = list(sweep.cells);
-    const axes = SWEEP.filter((a) => cells.some((c) => known(c[a.key])));
-    const priced = axes.some((a) => a.key === 'price');
-    const now = { x: priced ? 'price' : 'devices', y: axes.some((a) => a.key === 'samples_per_second') ? 'samples_per_second' : 'step_ms' };
-    const plotted = chart(page, sweepSpec(cells, () => now));
-    const axisChoice = (title, name) => {
-      const select = h('select', { on: { change: () => { now[name] = select.value; plotted.redraw(); } } }, axes.map((a) => h('option', { value: a.key }, a.title)));
-      select.value = now[name];
-      return h('label', { class: 'field' }, h('span', {}, title), select);
-    };
-    return section(page, 'sweep', 'Sweep' + (sweep.name ? ' of ' + sweep.name : ''),
-      h('p', { class: 'lead' }, 'Each point is a cluster. Times and throughputs are SIMULATED or predicted, as the sweep says.'),
-      axes.length > 1 ? h('div', { class: 'bar' }, axisChoice('Across', 'x'), axisChoice('Up', 'y')) : null, plotted, sweepTable(sweep, cells));
+    const { cells } = sweep;
+    const [devices, ...numbers] = SWEEP;
+    const axes = SWEEP.filter((a) => cells.some((c) => known(a.value(c))));
+    const now = { x: axes.includes(SWEEP[3]) ? SWEEP[3] : devices, y: axes.includes(SWEEP[2]) ? SWEEP[2] : SWEEP[1] };
+    const place = h('div');
+    const draw = () => fill(place, sweepPlot(cells, now));
+    const axis = (title, name) => choice(title, axes.indexOf(now[name]), axes.map((a, i) => [i, a.title]), (i) => { now[name] = axes[i]; draw(); });
+    draw();
+    const columns = sweep.axes.map((name, a) => text(name, (c) => c.values[a]))
+      .concat(numbers.filter((c) => axes.includes(c)), [text('Bound by', (c) => c.bind || c.reason || null, { rest: true }), text('Marks', (c) => list(c.marks).join(', '))]);
+    return section(page, 'sweep', 'Sweep' + (sweep.name ? ' of ' + sweep.name : ''), h('p', { class: 'verdict' }, sweep.verdict), lines(sweep.lines),
+      axes.length > 1 ? h('div', { class: 'bar' }, axis('Across', 'x'), axis('Up', 'y')) : null, place,
+      dataTable({ caption: 'Clusters of the sweep', columns, rows: cells, filter: cells.length > 20, selected: (c) => list(c.marks).length > 0 }),
+      warnings(sweep.warnings));
   }
 
-  function sweepSpec(cells, now) {
-    const kinds = [...new Set(cells.map((c) => c.device))];
-    return {
-      label: 'Plot of ' + plural(cells.length, 'cluster') + ' of ' + kinds.join(', ') + '. ' + cells.filter((c) => list(c.marks).length).map((c) => c.devices + ' x ' + c.device + ' is ' + c.marks.join(', ')).join('; '),
-      height: 340,
-      option(color) {
-        const x = SWEEP.find((a) => a.key === now().x), y = SWEEP.find((a) => a.key === now().y);
-        return {
-          grid: { left: 8, right: 40, top: 60, bottom: 28, containLabel: true },
-          legend: { top: 0, left: 0, type: 'scroll', itemGap: 16, textStyle: { color: color('text'), fontSize: 12 }, inactiveColor: color('line-strong'), pageIconColor: color('muted'), pageTextStyle: { color: color('muted') } },
-          xAxis: Object.assign(axisLook(color), { type: 'value', scale: true, name: x.title, nameLocation: 'middle', nameGap: 30, axisLabel: { color: color('muted'), formatter: compact } }),
-          yAxis: Object.assign(axisLook(color), { type: 'value', scale: true, name: y.title, nameTextStyle: { color: color('muted'), align: 'left' }, axisLabel: { color: color('muted'), formatter: compact } }),
-          tooltip: Object.assign(base(color).tooltip, { trigger: 'item', formatter: (item) => { const c = cells[item.data.at]; return tip(c.devices + ' x ' + c.device + (list(c.marks).length ? ' (' + c.marks.join(', ') + ')' : ''), SWEEP.filter((a) => known(c[a.key])).map((a) => [a.title, a.text(c[a.key])]).concat([['Bound by', c.bind || '–']])); } }),
-          series: kinds.map((kind, k) => ({
-            name: kind, type: 'scatter', symbol: SYMBOLS[k % SYMBOLS.length], symbolSize: 11, itemStyle: { color: color('c-' + ((k % 7) + 1)), borderColor: color('surface'), borderWidth: 1 },
-            data: cells.map((c, at) => ({ c, at })).filter(({ c }) => c.device === kind && known(c[x.key]) && known(c[y.key]))
-              .map(({ c, at }) => ({ value: [c[x.key], c[y.key]], at, symbolSize: list(c.marks).length ? 17 : 11, label: { show: list(c.marks).length > 0, formatter: list(c.marks).join(', '), position: 'top', color: color('text') } })),
-          })),
-        };
-      },
-    };
+  function sweepPlot(cells, { x, y }) {
+    const items = cells.filter((c) => known(x.value(c)) && known(y.value(c)));
+    const kinds = [...new Set(items.map((c) => c.device))];
+    const look = (kind) => String((kinds.indexOf(kind) % 7) + 1);
+    const name = (c) => c.devices + ' x ' + c.device;
+    if (!items.length) return null;
+    return points({
+      items, key: kinds.map((kind) => [look(kind), kind]), look: (c) => look(c.device), words: (c) => list(c.marks).join(', '),
+      label: () => 'Plot of ' + plural(items.length, 'cluster') + '. ' + items.filter((c) => list(c.marks).length).map((c) => name(c) + ' is ' + c.marks.join(', ')).join('; '),
+      x: { title: x.title, of: x.value }, y: { title: y.title, of: y.value },
+      tip: (c) => [name(c), SWEEP.filter((a) => known(a.value(c))).map((a) => [a.title, a.as(a.value(c))]).concat([['Bound by', c.bind || '–']])],
+    });
   }
-
-  function sweepTable(sweep, cells) {
-    const number = (key, title, text) => ({ title, number: true, value: (i) => cells[i][key], text: (i) => (known(cells[i][key]) ? text(cells[i][key]) : '–') });
-    const columns = list(sweep.axes).map((axis, a) => ({ title: axis, value: (i) => numeric(cells[i].values[a]), text: (i) => String(cells[i].values[a]) }))
-      .concat([number('step_ms', 'Step, ms', significant), number('samples_per_second', 'Samples a second', compact), number('price', 'Price of 10⁹ samples, $', significant), number('memory_share', 'Memory', percent)]
-        .filter((c) => cells.some((_, i) => known(c.value(i)))))
-      .concat([{ title: 'Bound by', text: (i) => cells[i].bind || cells[i].reason || '–' }, { title: 'Marks', text: (i) => list(cells[i].marks).join(', ') }]);
-    return dataTable({ caption: 'Clusters of the sweep', columns, count: cells.length, rows: 20, filter: cells.length > 20, selected: (i) => list(cells[i].marks).length > 0 });
-  }
-
-  const numeric = (text) => (text !== '' && Number.isFinite(Number(text)) ? Number(text) : text);
 
   // ---------------------------------------------------------------- whole step, provenance
 
-  /** Parts of the whole training step (report.StepJSON). */
-  const WHOLE = [['embedding_ms', 'Embeddings', '1'], ['dense_ms', 'Dense part', '2'], ['allreduce_ms', 'All-reduce', '4']];
+  /** Parts of the whole training step (report.StepObject). */
+  const WHOLE = [['1', 'Embeddings', (s) => s.embedding_ms || 0], ['2', 'Dense part', (s) => s.dense_ms || 0], ['4', 'All-reduce', (s) => s.allreduce_ms || 0]];
 
   function wholeStepSection(page) {
     if (!page.models.some((m) => m.plan.step)) return null;
-    return section(page, 'whole', 'The whole training step', h('p', { class: 'lead' }, 'With the dense part of the model and its all-reduce (SIMULATED).'), pair(page, (m) => (m.plan.step ? wholeStep(page, m.plan.step) : h('p', { class: 'note' }, 'The whole step of this plan was not priced.'))));
+    return section(page, 'whole', 'The whole training step', pair(page, (m) => (m.plan.step ? wholeStep(m.plan.step) : h('p', { class: 'note' }, 'The whole step of this plan was not priced.'))));
   }
 
-  function wholeStep(page, step) {
-    const s = step.step, terms = Object.entries(step.terms || {}).filter(([, v]) => v > 0);
-    const error = known(s.error_percent) && s.error_percent > 0 ? ' ± ' + Math.ceil(s.error_percent) + ' %' : '';
-    const parts = WHOLE.filter(([name]) => s[name] > 0);
-    return h('div', {}, h('dl', { class: 'figures' },
-      figure('Step', ms(s.ms) + error, 'bound by: ' + s.bound_by + (step.stack ? '; stack ' + step.stack : ''), 'first'),
-      figure('Throughput', compact(s.samples_per_second), 'samples a second'),
-      known(s.price_per_1e9_samples) ? figure('Price', '$' + significant(s.price_per_1e9_samples), 'for 10⁹ samples') : null,
-      known(s.epoch_minutes) && s.epoch_minutes > 0 ? figure('Epoch', significant(s.epoch_minutes) + ' min', null) : null,
-      s.hidden_ms > 0 ? figure('Hidden', ms(s.hidden_ms), 'exchanges beside other work') : null),
-    chart(page, {
-      label: 'Parts of the step: ' + parts.map(([name, title]) => title + ' ' + ms(s[name])).join(', '), height: 48,
-      key: parts.map(([, title, name]) => [name, title]),
-      option: (color) => ({
-        grid: { left: 0, right: 0, top: 4, bottom: 4 },
-        xAxis: { type: 'value', show: false, max: parts.reduce((sum, [name]) => sum + s[name], 0) }, yAxis: { type: 'category', show: false, data: ['step'] },
-        tooltip: Object.assign(base(color).tooltip, { trigger: 'item', formatter: (item) => tip(item.seriesName, [['Time', ms(item.value)]]) }),
-        series: parts.map(([name, title, pattern]) => ({ name: title, type: 'bar', stack: 'step', data: [s[name]], itemStyle: look(color, pattern), emphasis: { disabled: true } })),
-      }),
-      data: () => {
-        const rows = parts.map(([name, title]) => [title, s[name]]).concat(terms.map(([name, v]) => ['before anything is hidden: ' + name.replace(/_ms$/, '').replace(/_/g, ' '), v]));
-        return { count: rows.length, columns: [{ title: 'Part', text: (i) => rows[i][0] }, { title: 'Time, ms', number: true, value: (i) => rows[i][1], text: (i) => significant(rows[i][1]) }] };
-      },
-    }));
+  function wholeStep({ step, terms, stack }) {
+    const rows = Object.entries(terms || {}).filter(([, v]) => v > 0);
+    return h('div', {}, h('p', { class: 'verdict' }, ms(step.ms) + (step.error_percent > 0 ? ' ± ' + Math.ceil(step.error_percent) + ' %' : '') + ', bound by ' + step.bound_by),
+      facts([
+        ['throughput', compact(step.samples_per_second) + ' samples a second'],
+        ['stack', stack],
+        ['price', known(step.price_per_1e9_samples) ? '$' + significant(step.price_per_1e9_samples) + ' for 10⁹ samples' : null],
+        ['epoch', step.epoch_minutes > 0 ? significant(step.epoch_minutes) + ' min' : null],
+        ['hidden', step.hidden_ms > 0 ? ms(step.hidden_ms) + ' of exchanges beside other work' : null],
+      ]), bars({
+      label: () => 'Parts of the step: ' + WHOLE.map(([, title, of]) => title + ' ' + ms(of(step))).join(', '),
+      items: () => [step], name: () => 'Step', parts: WHOLE, as: ms, unit: 'ms', end: sum(WHOLE.map(([, , of]) => of(step))),
+    }), rows.length ? dataOf({
+      rows, columns: [text('Before anything is hidden', ([name]) => name.replace(/_ms$/, '').replace(/_/g, ' ')), number('Time', ([, v]) => v, ms)],
+    }, 'Parts of the step') : null);
   }
 
   function provenanceSection(page) {
     if (!page.models.length) return null;
     return section(page, 'provenance', 'Provenance', pair(page, (m) => h('div', {},
-      h('dl', { class: 'facts' }, list(m.plan.provenance).map((f) => [h('dt', {}, f.name), h('dd', {}, f.value)])),
-      list(m.plan.missing).length ? h('div', { class: 'missing' }, h('h3', {}, 'What this page leaves out'), h('ul', { class: 'lines' }, m.plan.missing.map((l) => h('li', {}, l)))) : null)));
+      facts(m.plan.provenance.map((f) => [f.name, f.value])),
+      list(m.plan.missing).length ? [h('h3', {}, 'What this page leaves out'), lines(m.plan.missing)] : null)));
   }
 
   // ---------------------------------------------------------------- selection
 
-  /** The panel of the selected device and table. */
+  /** The panels of the selected table and device. */
   function drawSelection(page) {
-    const { state } = page.store;
-    const m = page.models[state.shown] || page.models[0];
+    const { state, shell } = page;
+    const m = page.models[state.shown];
     const parts = [];
     if (m && state.table !== null) parts.push(tablePanel(page, m));
     if (m && state.device >= 0 && state.device < m.devices.count) parts.push(devicePanel(page, m, state.device));
-    page.shell.rail.hidden = !parts.length;
-    page.shell.frame.classList.toggle('with-rail', parts.length > 0);
-    fill(page.shell.rail, parts);
+    shell.rail.hidden = !parts.length;
+    shell.frame.classList.toggle('with-rail', parts.length > 0);
+    fill(shell.rail, parts);
   }
 
-  const panel = (page, title, note, close, ...children) => h('section', { class: 'panel', 'aria-label': title },
-    h('div', { class: 'panel-head' }, h('h2', {}, title), h('button', { type: 'button', class: 'small close', 'aria-label': 'Close ' + title, on: { click: close } }, '✕')),
-    note ? h('p', { class: 'note' }, note) : null, children);
-
-  const facts = (rows) => h('dl', { class: 'facts' }, rows.filter((r) => r && known(r[1]) && r[1] !== '').map(([name, value]) => [h('dt', {}, name), h('dd', {}, value)]));
+  const panel = (page, m, title, note, nothing, ...children) => h('section', { class: 'panel', 'aria-label': title },
+    h('div', { class: 'panel-head' }, h('h2', {}, title), button('✕', () => closePanel(page, nothing), { class: 'small close', 'aria-label': 'Close ' + title })),
+    h('p', { class: 'note' }, [...note, planName(page, m)].filter(Boolean).join(' · ')), children);
 
   function devicePanel(page, m, d) {
-    const v = m.devices;
-    const host = m.hosts > 1 ? 'Host ' + Math.floor(d / m.perHost) : null;
-    const note = [host, d === m.critical ? 'critical device' : null, page.models.length > 1 ? planName(page, m === page.models[0] ? 0 : 1) : null].filter(Boolean).join(' · ');
-    const shards = m.byDevice[d].concat(m.copies);
-    return panel(page, 'Device ' + d, note, () => closePanel(page, { device: -1 }),
+    const v = m.devices, { shards, tables } = m;
+    return panel(page, m, 'Device ' + d, [m.hosts > 1 ? 'Host ' + Math.floor(d / m.perHost) : null, d === m.critical ? 'critical device' : null], { device: -1 },
       facts([
         ['Memory', usedOf(v.used_bytes[d], m.capacities[d])],
-        v.memory[d].host_bytes > 0 ? ['Host memory', usedOf(v.memory[d].host_bytes, m.hostCapacities[d])] : null,
-        m.timed ? ['Busy', ms(m.busy[d])] : null,
-        ...(m.timed ? PHASES.map((p) => [p.title, ms(list(p.of(v))[d])]) : []),
+        ['Host memory', v.memory[d].host_bytes > 0 ? usedOf(v.memory[d].host_bytes, m.hostCapacities[d]) : null],
+        ...(m.timed ? [['Busy', ms(m.busy[d])], ...PHASES.map(([, title, field]) => [title, ms(v[field][d])])] : []),
         ['Shards', count(v.shards[d])],
         ['Dim sum', count(v.dim_sum[d])],
       ]),
       dataTable({
-        caption: 'Shards of device ' + d, count: shards.length, rows: 8, filter: shards.length > 8, sort: { column: 2, down: true },
-        selected: (i) => m.tables.name[m.shards.table[shards[i]]] === page.store.state.table,
+        caption: 'Shards of device ' + d, rows: m.byDevice[d].concat(m.copies), size: 8, filter: v.shards[d] > 8,
+        selected: (s) => tables.name[shards.table[s]] === page.state.table,
         columns: [
-          { title: 'Table', text: (i) => m.tables.name[m.shards.table[shards[i]]], node: (i) => tableButton(page, m, m.shards.table[shards[i]]) },
-          { title: 'Part', text: (i) => slice(m, shards[i]) },
-          { title: 'Size', number: true, value: (i) => m.shards.bytes[shards[i]], text: (i) => bytes(m.shards.bytes[shards[i]]) },
-        ].concat(m.shardTimes ? [{ title: 'ms', number: true, value: (i) => m.shards.time_ms[shards[i]], text: (i) => significant(m.shards.time_ms[shards[i]]) }] : []),
+          text('Table', (s) => tables.name[shards.table[s]], { node: (s) => tableButton(page, m, shards.table[s]) }),
+          text('Part', (s) => slice(m, s)),
+          number('Size', (s) => shards.bytes[s], bytes),
+        ].concat(m.shardTimes ? [number('Time', (s) => shards.time_ms[s], ms)] : []),
       }));
   }
-
-  const tableButton = (page, m, t) => h('button', { type: 'button', class: 'link', on: { click: () => page.select({ table: m.tables.name[t] }) } },
-    h('span', { class: 'swatch ' + typeClass(m.tables.sharding_type[t]), 'aria-hidden': 'true' }), m.tables.name[t]);
 
   function tablePanel(page, m) {
-    const name = page.store.state.table;
-    const i = m.tables.name.indexOf(name);
-    const close = () => closePanel(page, { table: null });
-    if (i < 0) return panel(page, name, 'This plan does not have the table.', close);
-    const t = m.tables;
-    const changed = page.document.changes && list(page.document.changes.tables).find((c) => c.name === name);
-    const shards = m.byTable[i];
-    return panel(page, name, page.models.length > 1 ? planName(page, m === page.models[0] ? 0 : 1) : null, close,
+    const name = page.state.table, t = m.tables, i = t.name.indexOf(name);
+    if (i < 0) return panel(page, m, name, ['This plan does not have the table.'], { table: null });
+    const changed = page.document.changes && page.document.changes.tables.find((c) => c.name === name);
+    const of = (field) => list(t[field])[i];
+    const cost = list(t.alternative_cost_ms)[i];
+    const { device } = m.shards;
+    return panel(page, m, name, [], { table: null },
       facts([
-        ['Sharding type', h('span', { class: 'typed' }, h('span', { class: 'swatch ' + typeClass(t.sharding_type[i]), 'aria-hidden': 'true' }), t.sharding_type[i])],
-        ['Rows x dim', count(t.rows[i]) + ' x ' + count(t.dim[i])],
-        ['Size', bytes(t.bytes[i])],
-        list(t.pooling).length ? ['Lookups a sample', significant(t.pooling[i])] : null,
-        list(t.vectors).length && t.vectors[i] ? ['Vectors a sample', t.vectors[i]] : null,
-        list(t.time_ms).length ? ['Time', ms(t.time_ms[i])] : null,
-        list(t.reason).length ? ['Why here', t.reason[i]] : null,
-        list(t.alternative).length && t.alternative[i] ? ['Best alternative', t.alternative[i]] : null,
-        list(t.alternative).length && known(t.alternative_cost_ms[i]) ? ['Cost with it', ms(t.alternative_cost_ms[i]) + (known(m.plan.costs.predicted_ms) ? ', ' + change(m.plan.costs.predicted_ms, t.alternative_cost_ms[i]) : '')] : null,
-        changed ? ['Changes', changed.what] : null,
+        ['Sharding type', typed(of('sharding_type'))],
+        ['Rows x dim', count(of('rows')) + ' x ' + count(of('dim'))],
+        ['Size', bytes(of('bytes'))],
+        ['Stored as', of('stored')],
+        ['Read by', of('features')],
+        ['Lookups a sample', known(of('pooling')) ? significant(of('pooling')) : null],
+        ['Vectors a sample', of('vectors')],
+        ['Why here', of('reason')],
+        ['Best alternative', of('alternative')],
+        ['Cost with it', known(cost) ? ms(cost) + ', ' + change(m.plan.costs.predicted_ms, cost) : null],
+        ['Changes', changed && changed.what],
       ]),
-      h('button', { type: 'button', class: 'small', on: { click: () => page.tables.reveal(m.tables.name.indexOf(name)) } }, 'Show in the list of tables'),
+      button('Show in the list of tables', () => page.tables.reveal(i)),
       dataTable({
-        caption: 'Shards of ' + name, count: shards.length, rows: 8,
+        caption: 'Shards of ' + name, rows: m.byTable[i], size: 8,
         columns: [
-          { title: 'Device', value: (s) => m.shards.device[shards[s]], text: (s) => (m.shards.device[shards[s]] < 0 ? 'all' : String(m.shards.device[shards[s]])), node: (s) => deviceButton(page, m.shards.device[shards[s]]) },
-          { title: 'Part', text: (s) => slice(m, shards[s]) },
-          { title: 'Size', number: true, value: (s) => m.shards.bytes[shards[s]], text: (s) => bytes(m.shards.bytes[shards[s]]) },
-        ],
+          text('Device', (s) => device[s], { node: (s) => (device[s] < 0 ? 'all' : link(String(device[s]), () => page.select({ device: device[s] }))) }),
+          text('Part', (s) => slice(m, s)),
+          number('Size', (s) => m.shards.bytes[s], bytes),
+        ].concat(m.shardTimes ? [number('Time', (s) => m.shards.time_ms[s], ms)] : []),
       }));
   }
 
-  const deviceButton = (page, d) => (d < 0 ? 'all' : h('button', { type: 'button', class: 'link', on: { click: () => page.select({ device: d }) } }, String(d)));
+  /** Closes a panel, and gives the focus back to what opened it. */
+  function closePanel(page, nothing) {
+    const { opener } = page;
+    page.select(nothing);
+    if (opener && opener.isConnected) opener.focus();
+    else page.shell.title.focus({ preventScroll: true });
+  }
 
-  // ---------------------------------------------------------------- search
-
-  /** A box that finds a table or a device: the ARIA pattern of a combobox with a list. */
+  /** A box that finds tables and devices by their names. */
   function searchBox(page) {
     const id = newID('found');
-    const found = h('ul', { id, class: 'found', role: 'listbox', 'aria-label': 'Tables and devices', hidden: true });
-    const input = h('input', {
-      type: 'text', role: 'combobox', 'aria-expanded': 'false', 'aria-controls': id, 'aria-autocomplete': 'list', 'aria-label': 'Find a table or a device',
-      placeholder: 'Find a table or device', autocomplete: 'off', spellcheck: 'false',
-    });
-    let hits = [], active = -1;
-
-    function close() {
-      found.hidden = true;
-      input.setAttribute('aria-expanded', 'false');
-      input.removeAttribute('aria-activedescendant');
-      active = -1;
-    }
-    function pick(i) {
-      if (!hits[i]) return;
-      page.select(hits[i].select, true);
+    const found = h('datalist', { id });
+    const take = (wanted) => {
+      const m = page.models[page.state.shown], device = /^(?:device\s*)?(\d+)$/i.exec(wanted);
+      if (m.tables.name.includes(wanted)) page.select({ table: wanted }, true);
+      else if (device && Number(device[1]) < m.devices.count) page.select({ device: Number(device[1]) }, true);
+      else return false;
       input.value = '';
-      close();
-    }
-    function activate(i) {
-      active = (i + hits.length) % hits.length;
-      [...found.children].forEach((li, at) => li.setAttribute('aria-selected', String(at === active)));
-      input.setAttribute('aria-activedescendant', found.children[active].id);
-      found.children[active].scrollIntoView({ block: 'nearest' });
-    }
-    function update() {
-      hits = find(page, input.value);
-      active = -1;
-      input.removeAttribute('aria-activedescendant');
-      fill(found, hits.map((hit, i) => h('li', { role: 'option', id: id + '-' + i, 'aria-selected': 'false', on: { pointerdown: (e) => { e.preventDefault(); pick(i); } } }, h('span', {}, hit.name), h('span', { class: 'muted' }, hit.note))));
-      found.hidden = !hits.length;
-      input.setAttribute('aria-expanded', String(hits.length > 0));
-    }
-    input.addEventListener('input', update);
-    input.addEventListener('blur', close);
-    input.addEventListener('keydown', (event) => {
-      if (event.key === 'Escape') { close(); return; }
-      if (event.key === 'Enter') { event.preventDefault(); pick(Math.max(0, active)); return; }
-      if ((event.key !== 'ArrowDown' && event.key !== 'ArrowUp') || !hits.length) return;
-      event.preventDefault();
-      activate(active < 0 && event.key === 'ArrowUp' ? hits.length - 1 : active + (event.key === 'ArrowDown' ? 1 : -1));
+      return true;
+    };
+    const find = (event) => {
+      const { name } = page.models[page.state.shown].tables, wanted = input.value.trim().toLowerCase();
+      // The browser states how text came in: a chosen name of the list replaces all of it.
+      if (event.inputType === 'insertReplacementText' || event.inputType === undefined) if (take(input.value)) return;
+      fill(found, wanted ? name.filter((n) => n.toLowerCase().includes(wanted)).slice(0, 12).map((n) => h('option', { value: n })) : null);
+    };
+    const enter = (event) => {
+      const wanted = input.value.trim();
+      if (event.key !== 'Enter' || !wanted) return;
+      if (!take(wanted) && found.firstChild) take(found.firstChild.value);
+    };
+    const input = h('input', {
+      type: 'search', list: id, 'aria-label': 'Find a table or a device', placeholder: 'Find a table or device',
+      autocomplete: 'off', spellcheck: 'false', oninput: find, onkeydown: enter,
     });
     return h('div', { class: 'search', role: 'search' }, input, found);
   }
 
-  /** At most 12 tables and devices whose name has the text. */
-  function find(page, text) {
-    const wanted = text.trim().toLowerCase();
-    const m = page.models[page.store.state.shown];
-    if (!wanted || !m) return [];
-    const hits = [];
-    const number = /^(?:device\s*)?(\d+)$/.exec(wanted);
-    if (number && Number(number[1]) < m.devices.count) hits.push({ name: 'Device ' + Number(number[1]), note: m.timed ? ms(m.busy[Number(number[1])]) : '', select: { device: Number(number[1]) } });
-    const starts = [], within = [];
-    for (let i = 0; i < m.tables.count && starts.length < 12; i++) {
-      const at = m.tables.name[i].toLowerCase().indexOf(wanted);
-      if (at === 0) starts.push(i);
-      else if (at > 0 && within.length < 12) within.push(i);
-    }
-    for (const i of starts.concat(within)) hits.push({ name: m.tables.name[i], note: m.tables.sharding_type[i] + ', ' + bytes(m.tables.bytes[i]), select: { table: m.tables.name[i] } });
-    return hits.slice(0, 12);
-  }
-
   // ---------------------------------------------------------------- the page
 
-  /** The parts that stay when another document is rendered into the same root. */
+  /** The page of each root: its parts and the state, which stay when another document is drawn. */
   const shells = new WeakMap();
 
-  function newShell(root, options) {
+  function newShell(root, { before }) {
     const main = newID('main');
     const shell = {
+      state: newState(),
       title: h('h1', { tabindex: -1 }), summary: h('p', { class: 'summary' }),
-      nav: h('nav', { class: 'nav', 'aria-label': 'Sections' }),
-      search: h('div', {}),
-      slot: h('div', { class: 'slot' }),
-      content: h('div', { class: 'content' }),
+      nav: h('nav', { class: 'nav', 'aria-label': 'Sections' }), search: h('div'), content: h('div', { class: 'content' }),
       rail: h('aside', { class: 'rail', 'aria-label': 'Selection', hidden: true }),
       live: h('div', { class: 'hidden', 'aria-live': 'polite', role: 'status' }),
-      tooltip: h('div', { class: 'ns-tip tooltip', 'aria-hidden': 'true', hidden: true }),
+      tooltip: h('div', { class: 'tooltip', 'aria-hidden': 'true', hidden: true }),
       foot: h('footer', { class: 'foot' }),
-      tools: h('div', { class: 'tools' }),
     };
-    shell.frame = h('div', { class: 'frame' }, h('main', { id: main, class: 'main', tabindex: -1 }, h('div', { class: 'head' }, shell.title, shell.summary), shell.slot, shell.content), shell.rail);
+    shell.frame = h('div', { class: 'frame' },
+      h('main', { id: main, class: 'main', tabindex: -1 }, h('div', { class: 'head' }, shell.title, shell.summary), before, shell.content), shell.rail);
     fill(root, h('a', { class: 'skip', href: '#' + main }, 'Skip to the content'),
-      h('header', { class: 'top' }, h('span', { class: 'brand' }, 'neuroshard'), shell.nav, shell.search, shell.tools, themeChoice(root)),
+      h('header', { class: 'top' }, h('span', { class: 'brand' }, 'neuroshard'), shell.nav, shell.search, themeChoice()),
       shell.frame, shell.foot, shell.live, shell.tooltip);
     root.classList.add('ns');
     shell.rail.addEventListener('keydown', (event) => {
-      if (event.key === 'Escape') closePanel(pages.get(root), { table: null, device: -1 });
+      if (event.key === 'Escape') closePanel(shell.page, { table: null, device: -1 });
     });
-    if (options.before) append(shell.slot, [options.before]);
-    if (options.tools) append(shell.tools, [options.tools]);
+    tooltips(root, shell.tooltip);
     return shell;
   }
 
   /** The choice of the theme: the reader's system, light or dark. */
-  function themeChoice(root) {
-    const html = root.ownerDocument.documentElement;
-    const select = h('select', {
-      'aria-label': 'Theme', class: 'theme',
-      on: {
-        change: () => {
-          setTheme(html, select.value);
-          try { localStorage.setItem('neuroshard-theme', select.value); } catch { /* storage is off: the choice ends with the page */ }
-          redrawAll(root);
-        },
-      },
-    }, [['auto', 'Auto'], ['light', 'Light'], ['dark', 'Dark']].map(([value, text]) => h('option', { value }, text)));
-    let stored = null;
-    try { stored = localStorage.getItem('neuroshard-theme'); } catch { /* as above */ }
-    select.value = stored === 'light' || stored === 'dark' ? stored : 'auto';
-    setTheme(html, select.value);
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => redrawAll(root));
+  function themeChoice() {
+    const themes = [['auto', 'Auto'], ['light', 'Light'], ['dark', 'Dark']];
+    const select = h('select', { 'aria-label': 'Theme', class: 'theme', onchange: () => setTheme(select.value) }, themes.map(([value, name]) => h('option', { value }, name)));
+    select.value = setTheme(storedTheme());
     return select;
   }
 
-  function setTheme(html, value) {
-    if (value === 'auto') html.removeAttribute('data-theme');
-    else html.setAttribute('data-theme', value);
+  function storedTheme() {
+    try { return localStorage.getItem('neuroshard-theme'); } catch { return null; } // without storage, a choice ends with the page
   }
 
-  const pages = new WeakMap();
-  const redrawAll = (root) => { const page = pages.get(root); if (page) page.charts.forEach((c) => c.draw()); };
+  function setTheme(stored) {
+    const theme = stored === 'light' || stored === 'dark' ? stored : 'auto';
+    document.documentElement.dataset.theme = theme;
+    try { localStorage.setItem('neuroshard-theme', theme); } catch { /* as above */ }
+    return theme;
+  }
+
+  /** One tooltip for all elements that have one, for the pointer and for the focus. */
+  function tooltips(root, tooltip) {
+    const hide = () => { tooltip.hidden = true; };
+    const show = (event) => {
+      const target = event.target.closest('.tipped');
+      if (!target) return hide();
+      const [title, rows] = tips.get(target)();
+      tooltip.hidden = false;
+      fill(tooltip, h('strong', {}, title), facts(rows));
+      const { offsetWidth: w, offsetHeight: high } = tooltip, place = target.getBoundingClientRect();
+      const left = Math.max(8, Math.min(place.left + place.width / 2 - w / 2, innerWidth - w - 8));
+      const top = place.top - high - 8 > 8 ? place.top - high - 8 : Math.min(place.bottom + 8, innerHeight - high - 8);
+      Object.assign(tooltip.style, { left: left + 'px', top: top + 'px' });
+    };
+    root.addEventListener('pointerover', show);
+    root.addEventListener('focusin', show);
+    root.addEventListener('focusout', hide);
+    root.addEventListener('pointerleave', hide);
+    root.addEventListener('keydown', (event) => { if (event.key === 'Escape') hide(); });
+  }
 
   /**
-   * Renders a document into root, in place of what root shows.
+   * Draws a document into root, in place of what root shows.
    * @param {Object} document page.Document
    * @param {HTMLElement} root
-   * @param {Object} [options] read at the first call with this root: "before" is a node above the
-   *   content, "tools" a node in the bar at the top; both stay for later documents
-   * @returns {{select: function(Object): void, document: Object}} select takes {table: name or null, device: number or -1}
+   * @param {{before: Node}} [options] read at the first call with this root: a node above the content, which stays
    */
   function render(document, root, options) {
     if (!document || document.format !== FORMAT || document.version !== VERSION) {
       throw new Error('neuroshard: this page shows documents of format ' + FORMAT + ', version ' + VERSION);
     }
-    const old = pages.get(root);
-    if (old) old.dispose();
-    if (!shells.has(root)) {
-      shells.set(root, newShell(root, options || {}));
-      states.set(root, newState());
-    }
-    const page = newPage(document, root, shells.get(root), states.get(root));
-    pages.set(root, page);
-    build(page);
-    return { select: (selection) => page.select(selection), document };
+    if (!shells.has(root)) shells.set(root, newShell(root, options || {}));
+    const shell = shells.get(root);
+    const page = shell.page = newPage(document, shell);
+    const one = page.models.length === 1 ? page.models[0].plan : null;
+    shell.tooltip.hidden = true;
+    shell.title.textContent = document.title;
+    shell.summary.textContent = one ? one.summary : '';
+    fill(shell.content, SECTIONS.map((make) => make(page)));
+    fill(shell.nav, h('ul', {}, page.sections.map(([id, title]) => h('li', {}, h('a', { href: '#section-' + id }, title)))));
+    fill(shell.search, page.models.length ? searchBox(page) : null);
+    fill(shell.foot, 'neuroshard ' + document.tool);
+    page.on('selection', () => drawSelection(page));
+    drawSelection(page);
   }
 
-  function newPage(document, root, shell, state) {
+  const SECTIONS = [
+    changesSection, replanSection, sweepSection, costsSection, placementSection, stepSection, memorySection, wholeStepSection,
+    tablesSection, baselinesSection, provenanceSection,
+  ];
+
+  function newPage(document, shell) {
+    const { state } = shell, listeners = { view: [], selection: [] };
     const page = {
-      document, root, shell, store: newStore(state), models: list(document.plans).map(index), charts: [], sections: [], tables: null,
-      anchor: (id) => 'section-' + id,
-      announce: (text) => { shell.live.textContent = text; },
-      tooltip: (content, at) => showTooltip(shell.tooltip, content, at),
-      select: (selection, scroll) => select(page, selection, scroll),
-    };
-    const byElement = new Map();
-    const seen = new IntersectionObserver((entries) => {
-      for (const e of entries) if (e.isIntersecting) { seen.unobserve(e.target); byElement.get(e.target).show(); }
-    }, { rootMargin: '300px' });
-    const sized = new ResizeObserver((entries) => {
-      for (const e of entries) { const c = byElement.get(e.target); if (c.instance && e.contentRect.width > 0) c.instance.resize(); }
-    });
-    page.watch = (element, one) => { byElement.set(element, one); seen.observe(element); sized.observe(element); };
-    page.dispose = () => {
-      seen.disconnect();
-      sized.disconnect();
-      for (const c of page.charts) if (c.instance) c.instance.dispose();
-      page.tooltip(null);
+      document, shell, state, models: document.plans.map(index), sections: [], tables: null,
+      announce: (words) => { shell.live.textContent = words; },
+      on: (group, listener) => listeners[group].push(listener),
+      /** Changes the state, and calls the listeners of the groups that changed. */
+      set(changes) {
+        const changed = Object.keys(changes).filter((name) => state[name] !== changes[name]);
+        Object.assign(state, changes);
+        if (changed.some((name) => VIEW.includes(name))) listeners.view.forEach((listener) => listener());
+        if (changed.some((name) => !VIEW.includes(name))) listeners.selection.forEach((listener) => listener());
+      },
+      select: (selection, again) => select(page, selection, again),
     };
     // What the reader chose in another document may not be in this one.
     if (state.shown >= page.models.length) state.shown = 0;
-    if (state.table !== null && !page.models.some((m) => m.tables.name.includes(state.table))) state.table = null;
+    if (!page.models.some((m) => m.tables.name.includes(state.table))) state.table = null;
     if (!page.models.some((m) => state.device < m.devices.count)) state.device = -1;
     if (!page.models.some((m) => m.hosts > 1)) state.level = 'device';
     return page;
   }
 
-  const SECTIONS = [overviewSection, changesSection, placementSection, stepSection, memorySection, replanSection, sweepSection, wholeStepSection, tablesSection, baselinesSection, provenanceSection];
-
-  function build(page) {
-    const { shell, document } = page;
-    shell.title.textContent = document.title;
-    shell.summary.textContent = page.models.length === 1 ? page.models[0].plan.summary : '';
-    shell.summary.hidden = page.models.length !== 1;
-    fill(shell.content, SECTIONS.map((make) => {
-      try {
-        return make(page);
-      } catch (error) {
-        // A part that fails must not hide the others.
-        console.error(error);
-        return h('p', { class: 'section' }, 'A part of the page could not be drawn: ' + error.message);
-      }
-    }));
-    fill(shell.nav, h('ul', {}, page.sections.map(([id, title]) => h('li', {}, h('a', { href: '#' + page.anchor(id) }, title)))));
-    fill(shell.search, page.models.length ? searchBox(page) : null);
-    fill(shell.foot, 'neuroshard ' + document.tool);
-    page.store.on(['table', 'device', 'shown'], () => drawSelection(page));
-    drawSelection(page);
-  }
-
-  /** Closes a panel, and gives the focus back to what opened it. */
-  function closePanel(page, selection) {
-    const { opener } = page;
-    page.select(selection);
-    if (opener && opener.isConnected) opener.focus();
-    else page.shell.title.focus({ preventScroll: true });
-  }
-
   /** Selects a table or a device, says so, and moves the window of devices to the device. */
-  function select(page, selection, scroll) {
-    const { store } = page;
-    const changes = Object.assign({}, selection);
-    if (changes.table !== undefined && changes.table !== null && changes.table === store.state.table && !scroll) changes.table = null;
-    if (known(changes.device) && changes.device >= 0) {
-      const m = page.models.find((one) => changes.device < one.devices.count);
-      if (!m) return;
-      const all = units(m, store.state);
-      const at = all.findIndex((u) => u.devices.includes(changes.device));
-      const from = all.indexOf(windowOf(all, store.state)[0]);
-      if (at < from || at >= from + store.state.size) changes.from = Math.floor(at / store.state.size) * store.state.size;
+  function select(page, selection, again) {
+    const { state, shell } = page, m = page.models[state.shown];
+    const changes = { ...selection };
+    if (known(changes.table) && changes.table === state.table && !again) changes.table = null;
+    if (changes.device >= 0) {
+      const all = units(m, state), unit = all.find((u) => u.devices.includes(changes.device));
+      if (!windowOf(all, state).includes(unit)) changes.from = Math.floor(all.indexOf(unit) / state.size) * state.size;
     }
-    const active = page.root.ownerDocument.activeElement;
-    if (active && !page.shell.rail.contains(active)) page.opener = active;
-    store.set(changes);
-    if (changes.table) page.announce('Table ' + changes.table + ' is selected: ' + tableWords(page, changes.table));
-    else if (known(changes.device) && changes.device >= 0) page.announce('Device ' + changes.device + ' is selected.');
-    else page.announce('Nothing is selected.');
+    const active = document.activeElement;
+    if (active && !shell.rail.contains(active)) page.opener = active;
+    page.set(changes);
+    const table = known(changes.table) ? m.tables.name.indexOf(changes.table) : -1;
+    if (table >= 0) page.announce('Table ' + changes.table + ' is selected: ' + m.tables.sharding_type[table] + ' on ' + devicesOf(m, table, 6));
+    else page.announce(changes.device >= 0 ? 'Device ' + changes.device + ' is selected.' : 'Nothing is selected.');
   }
 
-  function tableWords(page, name) {
-    const m = page.models[page.store.state.shown];
-    const i = m.tables.name.indexOf(name);
-    return i < 0 ? 'this plan does not have it' : m.tables.sharding_type[i] + ' on ' + devicesOf(m, i, 6);
-  }
-
-  /** Shows the content beside a rectangle of the window; null hides the tooltip. */
-  function showTooltip(element, content, at) {
-    element.hidden = !content;
-    if (!content) return;
-    fill(element, content);
-    const { offsetWidth: w, offsetHeight: hh } = element;
-    const left = Math.max(8, Math.min(at.left + at.width / 2 - w / 2, innerWidth - w - 8));
-    const top = at.top - hh - 8 > 8 ? at.top - hh - 8 : Math.min(at.bottom + 8, innerHeight - hh - 8);
-    Object.assign(element.style, { left: left + 'px', top: top + 'px' });
-  }
-
-  // ---------------------------------------------------------------- paper
-
-  /** Before printing, all charts are drawn at the width of paper, and tables show their first rows. */
-  function print(on) {
-    const html = document.documentElement;
-    if (on) { beforePaper = html.getAttribute('data-theme'); setTheme(html, 'light'); } else setTheme(html, beforePaper || 'auto');
-    for (const root of document.querySelectorAll('.ns')) {
-      const page = pages.get(root);
-      if (!page) continue;
-      root.classList.toggle('paper', on);
-      for (const table of root.querySelectorAll('.printable')) table.print(on);
-      for (const c of page.charts) { c.seen = true; c.draw(); }
-    }
-  }
-  let beforePaper = null;
-  addEventListener('beforeprint', () => print(true));
-  addEventListener('afterprint', () => print(false));
-
-  globalThis.neuroshard = { render };
+  Object.assign(globalThis.neuroshard, { render, themeChoice });
 
   // A page on disk has its document inside.
   const embedded = document.getElementById('document');
