@@ -28,22 +28,22 @@ type PlanEntry struct {
 	Tables  int         `json:"tables"`
 	Devices int         `json:"devices"`
 	Cost    unit.Millis `json:"cost_ms" doc:"Predicted cost of one step in ms"`
-	about
+	About
 	Cursor int64 `json:"cursor" doc:"Value of before for the entries that are older than this one"`
 }
 
-// about is what a list says of a plan beside its numbers.
-type about struct {
+// About is what a list says of a plan beside its numbers.
+type About struct {
 	Device string   `json:"device" doc:"Device profile; empty for plans of earlier versions"`
 	Batch  int      `json:"batch" doc:"Global batch in samples"`
 	Engine string   `json:"engine" doc:"Engine that the plan is for; empty: any"`
 	Gain   *float64 `json:"gain_percent" doc:"How much less time the plan takes than the best simple method; null if it was not compared"`
 }
 
-// aboutOf returns the about of a result as JSON.
+// aboutOf returns the About of a result as JSON.
 func aboutOf(r *neuroshard.Result) []byte {
 	c := &r.Plan.Cluster
-	text, err := json.Marshal(about{c.Profile, int(c.Batch), string(c.Engine), gainOf(r)})
+	text, err := json.Marshal(About{c.Profile, int(c.Batch), string(c.Engine), gainOf(r)})
 	if err != nil {
 		return nil // its numbers are finite
 	}
@@ -66,7 +66,7 @@ func gainOf(r *neuroshard.Result) *float64 {
 
 func entryOf(e store.Entry) PlanEntry {
 	out := PlanEntry{ID: e.ID, Name: e.Name, Created: e.First, Asked: e.Last, Digest: e.Digest, Model: e.Model, Tool: e.Tool, Tables: e.Tables, Devices: e.Devices, Cost: e.Cost, Cursor: e.Seq}
-	_ = json.Unmarshal(e.About, &out.about) // plans of earlier versions have none
+	_ = json.Unmarshal(e.About, &out.About) // plans of earlier versions have none
 	return out
 }
 
