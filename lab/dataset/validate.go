@@ -92,16 +92,6 @@ func (c *Compute) validate() error {
 
 // validate checks a group, all but its head.
 func (g *Group) validate(splits []Split) error {
-	op := g.Operation
-	if _, err := problem.ParseOptimizer(op.Optimizer.String()); err != nil {
-		return err
-	}
-	if _, err := problem.ParsePrecision(op.Precision.String()); err != nil {
-		return err
-	}
-	if _, err := problem.ParseLaneRule(op.LaneRule.String()); err != nil {
-		return err
-	}
 	if len(g.Members) == 0 {
 		return errors.New("it has no members")
 	}
