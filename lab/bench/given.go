@@ -18,11 +18,10 @@ import (
 // plan. The readers of the other formats have smaller limits of their own.
 const MaxGivenBytes = max(plan.MaxFile, int64(prototype.MaxFileBytes))
 
-// ReadGiven reads plans for the tasks from a file: results that this package wrote, the
-// results of the published prototype, or a plan file, for which the name of the file
-// stands as its method. If results of the prototype state no setting, their setting is
-// the longest one that begins the file's name, or else that of the first task. The
-// tasks must not be empty.
+// ReadGiven reads plans for the tasks, at least one, from a file: results that this package wrote,
+// those of the published prototype, or a plan file, whose name stands as its method. If results of the
+// prototype state no setting, it is the longest one that begins the file's name, or that of the first
+// task.
 func ReadGiven(name string, r io.Reader, tasks []Task) ([]Given, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxGivenBytes+1))
 	if err != nil {

@@ -62,10 +62,9 @@ var prototypeNames = map[string]search.Method{
 	"lookup_greedy": search.Lookup, "size_lookup_greedy": search.SizeLookup,
 }
 
-// GivenPrototype returns the plans of a prototype's results file, under our
-// names of its methods. They are for the tasks of the setting that a record
-// states, or else of the given setting. Plans that the file marks as not valid stay not
-// valid.
+// GivenPrototype returns the plans of a prototype's results file, under our names of its methods, for
+// the tasks of the setting that a record states, or else of the given one. Plans that the file marks as
+// not valid stay not valid.
 func GivenPrototype(setting string, results []prototype.Result) []Given {
 	var all []Given
 	for i := range results {

@@ -60,16 +60,11 @@ func TransferTasks(profile hardware.Profile, perSetting int, seed uint64) ([]Tas
 	return drawTasks(specs, profile, perSetting, seed)
 }
 
-// OwnTasks draws tasks for a device that a model was measured on: perSetting tasks for
-// each of two settings, of 12 to 24 and of 25 to 40 tables, on the given number of devices of
-// one host.
-//
-// Tables and optimizers are drawn as design.CPU draws its samples, but over other tables,
-// and within the domain that the model has seen. The batch is the largest one of that
-// domain, so that a step takes much longer than the noise of a backend. Dims are powers of
-// two from 16. A device has the memory of the largest sample. A task of n devices looks up
-// at most half of the bytes that n of the largest samples look up: if it would look up more, the
-// pooling factors of all tables are smaller by one factor.
+// OwnTasks draws tasks for a device that a model was measured on: perSetting tasks for each of two
+// settings, of 12 to 24 and of 25 to 40 tables, on the given number of devices of one host. Tables and
+// optimizers are drawn as design.CPU draws its samples, within the domain that the model has seen, at
+// its largest batch. A task of n devices looks up at most half of the bytes that n of the largest
+// samples look up: if it would look up more, all pooling factors are smaller by one factor.
 func OwnTasks(profile hardware.Profile, seen modelfile.Domain, devices, perSetting int, seed uint64) ([]Task, error) {
 	domain := ownDomain(seen)
 	var tasks []Task

@@ -102,24 +102,16 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// Run measures a design, a dataset without times, on the backend and writes the
-// dataset to the folder. Run makes the folder if it does not exist. If all IDs are
-// 0, samples get their indices as IDs; else IDs must differ.
+// Run measures a design, a dataset without times, on the backend and writes the dataset to the
+// folder, which it makes. If all IDs are 0, samples get their indices as IDs; else IDs must differ.
 //
-// A run that was stopped or killed at any moment continues when Run is called
-// again with the same design, shard and backend: at most the measurement in
-// progress is taken again. Run refuses to continue with another design, shard or
-// backend. If the folder holds the finished dataset, Run measures nothing and
-// returns the dataset with ErrFinished. One process at a time can collect into a
-// folder.
+// A run that was stopped or killed at any moment continues when Run is called again with the same
+// design, shard and backend; with others Run fails. If the folder holds the finished dataset, Run
+// returns it with ErrFinished. One process at a time can collect into a folder.
 //
-// The groups come first, then the all-to-alls, then RepeatShare of the groups
-// again. A run that has enough (Options.Enough) leaves the rest out. Samples that fail are not part of the dataset; Run calls OnFailure with
-// each of them. A sample that the backend refuses (oom, unsupported, bad_request)
-// fails at once and for good. Other samples are tried a second time now, and again
-// when a later run continues. A simulated backend does not drift, so it has
-// neither anchors nor repeats.
-//
+// The groups come first, then the all-to-alls, then RepeatShare of the groups again. A sample that
+// the backend refuses (oom, unsupported, bad_request) fails for good; others are tried a second time,
+// and again when a later run continues. A simulated backend has neither anchors nor repeats.
 // Measurements stay in the folder after every error, including that of ctx.
 func Run(ctx context.Context, design dataset.Dataset, backend Backend, folder string, opt Options) (dataset.Dataset, error) {
 	set, err := collect(ctx, design, backend, folder, opt)

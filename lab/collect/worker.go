@@ -156,10 +156,9 @@ func (r *Realisation) add(distance float64) {
 	r.Mean = r.sum / float64(r.Tables)
 }
 
-// StartWorker starts a worker, exchanges hello messages, and asks for the worker's
-// hardware profile if the options have none. It fails if the worker speaks another
-// version of the protocol, does not answer in time, or sends anything but a
-// response. ctx limits the start only. The caller must close the Worker.
+// StartWorker starts a worker, exchanges hello messages, and asks for the worker's hardware profile if
+// the options have none. It fails if the worker speaks another version of the protocol, does not answer
+// in time, or sends anything but a response. ctx limits the start only. The caller closes the Worker.
 func StartWorker(ctx context.Context, opt WorkerOptions) (*Worker, error) {
 	if len(opt.Command) == 0 {
 		return nil, errors.New("worker: the command is empty")
@@ -366,9 +365,8 @@ func (w *Worker) askCeilings(ctx context.Context) (protocol.Response, error) {
 	return r, nil
 }
 
-// Compute makes the worker run a group. The error is a *protocol.Error if the
-// worker refuses the group, or its times or the lookups that it made are impossible. The error wraps ErrLost if
-// the worker cannot be started again. Any other error states the worker's fault.
+// Compute makes the worker run a group. The error is a *protocol.Error if the worker refuses the group,
+// or states impossible times or lookups, and wraps ErrLost if the worker cannot be started again.
 func (w *Worker) Compute(ctx context.Context, tables []problem.Table, g *dataset.Group) (Timing, error) {
 	if err := checkMembers(tables, g); err != nil {
 		return Timing{}, &protocol.Error{Code: protocol.CodeBadRequest, Message: err.Error()}

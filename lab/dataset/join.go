@@ -16,18 +16,11 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// Merge joins the parts of one design, measured on machines with the same devices.
-// Samples are sorted by id, repeats by id, and anchors by the number of samples
-// before them. The order of the parts does not matter. The result shares the parts'
-// lists, which must not be modified.
-//
-// It is an error if the provenance of parts differs, if two parts have the same
-// sample, or if their tables differ. The error names each field of a provenance and the
-// part, numbered from 1 as they are given. Two things may differ. The texts about clocks
-// are joined, each text once. Of the hardware facts, those that are
-// measured on each machine (bandwidths, latencies, clock) are taken from the
-// part with the lowest id; name, memory, cache, processors and granule must
-// agree.
+// Merge joins the parts of one design, measured on machines with the same devices, in any order. No
+// two parts have the same sample, and their tables and provenance are equal, but for the texts about
+// clocks, which are joined, and the hardware facts that each machine measures (bandwidths, latencies,
+// clock), which are those of the part with the lowest id. An error names each field that differs, and
+// the part, numbered from 1. The result shares the parts' lists, which must not be modified.
 func Merge(parts ...Dataset) (Dataset, error) {
 	d, err := joining{noun: "part"}.of(parts)
 	if err != nil {
@@ -36,20 +29,14 @@ func Merge(parts ...Dataset) (Dataset, error) {
 	return d, d.Validate()
 }
 
-// Join makes one dataset of passes, which measured the same design several times. The
-// times of a sample are medians over the passes; the median of an even number of
-// times is the mean of the middle two. If fastest is true, they are the shortest
-// times, which are closer to the kernels' own time on a machine that also does other
-// work. Spreads are always medians. A pass that quarantined a sample does not count
-// for that sample; if all passes did, all count and the sample stays quarantined. A
-// pass may lack samples. A second measurement that all passes have is joined in the
-// same way, so it still shows how far two measurements differ. Anchors of later
-// passes follow those of earlier passes.
+// Join makes one dataset of passes, which measured the same design several times. The times of a
+// sample are medians over the passes that did not quarantine it or, if fastest is true, the shortest
+// times; spreads are always medians. If all passes quarantined the sample, all count and it stays
+// quarantined. A pass may lack samples; a second measurement that a pass lacks is left out. Anchors of
+// later passes follow those of earlier ones.
 //
-// Passes must have the same tables and samples, and the same provenance except for
-// the fields that Merge lets differ. A difference is an error that names the pass,
-// numbered from 1. The provenance of the result says how many passes were joined,
-// and how.
+// Passes must have the same tables and samples, and the provenance that Merge wants. An error names
+// the pass, numbered from 1.
 func Join(fastest bool, passes ...Dataset) (Dataset, error) {
 	d, err := joining{noun: "pass", passes: len(passes), fastest: fastest}.of(passes)
 	if err != nil {

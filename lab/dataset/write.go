@@ -13,15 +13,10 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// Write writes a valid dataset to a folder. It makes the folder, or replaces the dataset
-// in it. It leaves other files of the folder alone. A file that has the name of a
-// dataset's file, but is none, is an error and is not overwritten. Equal datasets give
-// equal bytes.
-//
-// Write writes all files beside their places, removes the old manifest, renames the
-// files, and places the manifest last. So if Write is interrupted, the folder holds the
-// old dataset or a dataset without a manifest, which Read refuses. If the disk is full,
-// the old dataset stays.
+// Write writes a valid dataset to a folder, which it makes, or replaces the dataset in it. Other
+// files of the folder stay; one with the name of a dataset's file that is none is an error. Equal
+// datasets give equal bytes. If Write is interrupted, the folder holds the old dataset, or one without
+// its manifest, which Read refuses.
 func Write(folder string, d Dataset) error {
 	err := d.Validate()
 	if err == nil {

@@ -123,20 +123,12 @@ func (r Realised) Counts() access.Counts {
 // ones.
 const Tolerance = 0.05
 
-// Distance returns how far the lookups are from the asked ones. It is 0 for the
-// asked lookups, and otherwise the greatest of
-//
-//   - the share of distinct rows that are in another use-count class than asked
-//     (half the sum over the classes of the differences of the shares: the total
-//     variation distance),
-//   - the relative difference of the distinct rows,
-//   - the relative difference of the lookups.
-//
-// Lookups have whole rows only. So a difference of one row in each class, and of
-// half a row or half a lookup in the totals, counts as 0: of three distinct rows,
-// no row can be in a class of 5 %. If the shares do not add up to one, they are
-// taken relative to their sum. The distance is infinite if there are lookups
-// although none are asked for, and if a number is NaN.
+// Distance returns how far the lookups are from the asked ones: the greatest of the share of
+// distinct rows in another use-count class than asked (the total variation distance) and the relative
+// differences of the distinct rows and of the lookups. Lookups have whole rows only, so a difference of
+// one row in each class, and of half a row or lookup in the totals, counts as 0. Shares are taken
+// relative to their sum. The distance is infinite if there are lookups although none are asked for,
+// and if a number is NaN.
 func (r Realised) Distance(c access.Counts) float64 {
 	total := 0.0
 	for _, share := range c.Reuse {

@@ -65,28 +65,18 @@ type Spec struct {
 // but contradict each other or the table.
 var ErrUnrealisable = errors.New("the asked lookups cannot be made")
 
-// Synthesise makes up the lookups of one batch: exactly the asked number, of
-// the asked number of distinct rows, chosen at random from the whole table. The
-// share of each use-count class is the asked one. Synthesise also returns what
-// was realised; Realised.Distance compares it with what was asked for.
+// Synthesise makes up the lookups of one batch, and returns what was realised: the asked number of
+// lookups, of the asked number of distinct rows, chosen at random from the whole table, with the asked
+// share of each use-count class. If use counts inside their classes cannot add up to the lookups, as
+// for a table too small for its histogram, rows move to neighbouring classes; with Spec.Strict too
+// many such rows are an error.
 //
-// The lookups are in random order and cut into Features*Batch bags. If ids own several rows
-// (Counts.RowsPerID), the rows of an id come one after the other, in one bag if bags are as
-// long as the rows of an id. All bags
-// have the same length if that length is a whole number. Bags have length 0 or 1
-// if the bags outnumber the lookups. Otherwise each lookup is in a random bag, so
-// that lengths follow a multinomial distribution around the pooling factor.
-// With Spec.LengthCV above 0, lengths have that coefficient of variation, or the nearest
-// that whole lengths can have (lengths.go); LengthCV of the bags' offsets says which.
+// The lookups are in random order and cut into Features*Batch bags of equal lengths, of lengths 0
+// and 1, or of random lengths around the pooling factor; with Spec.LengthCV above 0 of that spread, or
+// the nearest (lengths.go). The rows of an id (Counts.RowsPerID) come one after the other.
 //
-// Use counts vary inside their classes so that they add up to the lookups. If that
-// is not possible, as for a table too small for its histogram, rows move to
-// neighbouring classes, the same share of each class, until the use counts add up.
-// With Spec.Strict, Synthesise fails if too many rows move.
-//
-// The error wraps ErrUnrealisable if more distinct rows are asked for than there
-// are lookups, or than the table has rows. Synthesise also fails if a number is not
-// finite, negative or out of its limits. Equal specs give equal lookups.
+// The error wraps ErrUnrealisable if more distinct rows are asked for than there are lookups or rows.
+// Equal specs give equal lookups.
 func Synthesise(s Spec) (Bags, Realised, error) {
 	n, unique, err := s.totals()
 	if err != nil {

@@ -21,13 +21,10 @@ type CurvePoint struct {
 // MinCurveSamples is the least size of a learning curve's point.
 const MinCurveSamples = 10
 
-// LearningCurve trains compute nets on growing parts of the dataset and judges each
-// net on all test groups. A size is a number of samples of all splits that are not
-// quarantined; a size beyond the dataset's means all samples. Each split gives its
-// first samples. A net of fewer simulated samples gets more epochs, at most ten
-// times the epochs, so that every net sees the same number of groups. For measured
-// samples Fit chooses the epochs in the same way. The points are in the order of
-// the sizes.
+// LearningCurve trains compute nets on growing parts of the dataset, the first samples of each split,
+// and judges each net on all test groups. A size beyond the dataset's means all usable samples. A net of
+// fewer simulated samples gets more epochs, at most ten times, so that every net sees the same number of
+// groups. The points are in the order of the sizes.
 func LearningCurve(ctx context.Context, data Data, profile hardware.Profile, sizes []int, opt Options) ([]CurvePoint, error) {
 	opt = opt.withDefaults()
 	if err := data.check(profile, opt.MixedSources, dataset.Train, dataset.Validation, dataset.Test); err != nil {

@@ -193,10 +193,8 @@ func ProfileOf(p dataset.Provenance) (hardware.Profile, error) {
 	return profile, nil
 }
 
-// Fit trains a model for the profile. It returns the model with its card filled in,
-// and a report of its accuracy. All data must be of the profile and, unless
-// MixedSources is true, of one source. A profile that is not in package hardware is
-// stated in the model. Quarantined samples are left out.
+// Fit trains a model for the profile, and returns it with its card filled in and a report of its
+// accuracy. All data must be of the profile and, unless MixedSources is true, of one source.
 func Fit(ctx context.Context, data Data, profile hardware.Profile, opt Options) (*modelfile.Model, *Report, error) {
 	opt = opt.withDefaults()
 	if err := data.check(profile, opt.MixedSources, dataset.Train, dataset.Validation, dataset.Test); err != nil {

@@ -122,12 +122,10 @@ type Placement struct {
 	Predicted plan.Breakdown
 }
 
-// Plan runs a plan of p on the backend and compares the measured with the predicted
-// times. The shards of the plan are listed by device, and p must be valid. A
-// prediction without devices counts as no prediction. What a prediction hides of the exchanges
-// counts in full, because nothing runs beside them here. A backend without all-to-alls
-// gives a result with CommMeasured false. Any other failure is an error, of type
-// *DeviceError if the backend could not run a device's shards.
+// Plan runs a plan of p, its shards by device, on the backend and compares the measured with the
+// predicted times. What a prediction hides of the exchanges counts in full, because nothing runs beside
+// them here. A backend without all-to-alls gives a result with CommMeasured false. If the backend could
+// not run a device's shards, the error is a *DeviceError.
 func Plan(ctx context.Context, p *problem.Problem, shards [][]problem.Shard, predicted plan.Breakdown, backend collect.Backend, opt Options) (*Result, error) {
 	results, err := InTurns(ctx, p, []Placement{{shards, predicted}}, backend, opt)
 	if err != nil {
@@ -144,10 +142,9 @@ type Turn struct {
 }
 
 // InTurns runs several placements of p on the backend, as Plan runs one, in turns: in each of
-// opt.Repeats rounds each placement runs once, in an order that is drawn for each round. Other
-// load on the machine that lasts longer than a round then slows all placements, and the
-// difference of two placements in one round says more than that of their medians. The results
-// are in the order of the placements, and number i of all Result.Costs comes from round i. A placement that the backend has no memory for ends with its
+// opt.Repeats rounds each placement runs once, in an order that is drawn for each round, so that other
+// load on the machine slows all placements. The results are in the order of the placements, and number i
+// of all Result.Costs comes from round i. A placement that the backend has no memory for ends with its
 // error, and the others go on; any other failure is the error of InTurns.
 func InTurns(ctx context.Context, p *problem.Problem, placements []Placement, backend collect.Backend, opt Options) ([]Turn, error) {
 	for i := range placements {

@@ -49,12 +49,9 @@ const (
 	maxFlush   = 16 * unit.GiB
 )
 
-// Serve answers the requests on in, with one line each on out, until in or ctx
-// ends. A wrong request gets an error response. The error of Serve is that of reading or writing, protocol.ErrLong, or
-// that of ctx.
-//
-// While Serve measures, the process's garbage collector is off, so the process
-// should do nothing else.
+// Serve answers the requests on in, with one line each on out, until in or ctx ends. A wrong request
+// gets an error response. The error of Serve is that of reading or writing, protocol.ErrLong, or that of
+// ctx. While Serve measures, the garbage collector is off, so the process should do nothing else.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, opt Options) error {
 	if opt.ProcessorTime && (!hasProcessorTime || opt.Threads != 1) {
 		return errors.New("processor time needs Linux and one thread")
