@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
@@ -23,21 +24,19 @@ func Compare(ctx context.Context, tests []problem.Problem, trained search.Policy
 	for _, m := range beside {
 		options = append(options, search.Options{Method: m})
 	}
-	costs := make([][]float64, len(tests)) // of each method; 0 where a method found no plan
-	balances := make([][]float64, len(tests))
-	solved := make([][]bool, len(tests))
+	took := make([][]*plan.Breakdown, len(tests)) // of each method; nil where it found no plan
 	err := each(workers, len(tests), func(_, i int) error {
-		costs[i], balances[i], solved[i] = make([]float64, len(options)), make([]float64, len(options)), make([]bool, len(options))
+		took[i] = make([]*plan.Breakdown, len(options))
 		for k, opt := range options {
 			opt.Workers, opt.Brief, opt.Seed = 1, true, seed
-			took, err := planned(ctx, &tests[i], opt, measure)
+			b, err := planned(ctx, &tests[i], opt, measure)
 			var infeasible *search.Infeasible
 			switch {
 			case errors.As(err, &infeasible):
 			case err != nil:
 				return fmt.Errorf("test task %d, method %s: %w", i, opt.Method, err)
 			default:
-				costs[i][k], balances[i][k], solved[i][k] = float64(took.Cost), balanceOf(took), true
+				took[i][k] = &b
 			}
 		}
 		return nil
@@ -45,31 +44,26 @@ func Compare(ctx context.Context, tests []problem.Problem, trained search.Policy
 	if err != nil {
 		return nil, err
 	}
-	all := make([]policy.Test, len(options))
-	for k := range options {
-		all[k].Method = string(options[k].Method)
+	together := 0.0 // tasks that all methods solved
+	for _, of := range took {
+		if !slices.Contains(of, nil) {
+			together++
+		}
 	}
-	comparable := 0
-	for i := range tests {
-		together := true
-		for k := range options {
-			together = together && solved[i][k]
-			if solved[i][k] {
+	all := make([]policy.Test, len(options))
+	for k := range all {
+		all[k].Method = string(options[k].Method)
+		for _, of := range took {
+			if of[k] != nil {
 				all[k].Solved++
 			}
+			if !slices.Contains(of, nil) {
+				all[k].CostMS += float64(of[k].Cost)
+				all[k].Balance += balanceOf(*of[k])
+			}
 		}
-		if !together {
-			continue
-		}
-		comparable++
-		for k := range options {
-			all[k].CostMS += costs[i][k]
-			all[k].Balance += balances[i][k]
-		}
-	}
-	for k := range all {
-		all[k].CostMS /= float64(max(1, comparable))
-		all[k].Balance /= float64(max(1, comparable))
+		all[k].CostMS /= max(1, together)
+		all[k].Balance /= max(1, together)
 	}
 	return all, nil
 }
