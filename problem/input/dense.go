@@ -16,7 +16,7 @@ import (
 
 const (
 	densePart  = "a dense part"
-	widthsHint = "write the widths of the layers, such as [1024, 512, 1]"
+	topHint    = "top is the widths of the layers of the top MLP, without its input, such as [1024, 512, 1]"
 	stringHint = "write one of the known names"
 )
 
@@ -24,14 +24,14 @@ const (
 var (
 	widths      = listOf(anyWhole[int](), true)
 	denseFields = numbered([]*field[step.Dense]{
-		{key: "preset", read: func(*reading, *node, string, *step.Dense) {}}, // the base of all other keys, read before
-		at("bottom", widths, widthsHint, func(d *step.Dense) *[]int { return &d.Bottom }),
-		{key: "interaction", read: readInteraction},
-		at("top", widths, widthsHint, func(d *step.Dense) *[]int { return &d.Top }),
-		at("precision", among(step.Formats()), "", func(d *step.Dense) *step.Format { return &d.Precision }),
-		at("activations", activations, "it is the size of all activations of one sample, such as 250kB", func(d *step.Dense) *float64 { return &d.ActivationBytes }),
-		at("parallel", among([]step.Parallel{step.DDP, step.FSDP}), "", func(d *step.Dense) *step.Parallel { return &d.Parallel }),
-		at("optimizer", oneOf([]string{"sgd", "adagrad", "adam"}, optimizerBytes), "", func(d *step.Dense) *float64 { return &d.OptimizerBytes }),
+		{key: "preset", hint: "preset is a model whose values the other keys replace", read: func(*reading, *node, string, *step.Dense) {}}, // read before
+		at("bottom", widths, "bottom is the widths of the bottom MLP, from the dense features on, such as [13, 512, 128]", func(d *step.Dense) *[]int { return &d.Bottom }),
+		{key: "interaction", hint: "interaction is how vectors are combined: dot, cat, {cat: {stride: 7}}, {dcn: {layers: 3, rank: 512}} or {flops: 638e6, parameters: 320e6, layers: 20}", read: readInteraction},
+		at("top", widths, topHint, func(d *step.Dense) *[]int { return &d.Top }),
+		at("precision", among(step.Formats()), "precision is the number format in which the dense part multiplies; fp32 if left out", func(d *step.Dense) *step.Format { return &d.Precision }),
+		at("activations", activations, "activations is the size of all activations of a sample, such as 250kB; counted from the layers if left out", func(d *step.Dense) *float64 { return &d.ActivationBytes }),
+		at("parallel", among([]step.Parallel{step.DDP, step.FSDP}), "parallel is how the devices hold the dense part; ddp if left out", func(d *step.Dense) *step.Parallel { return &d.Parallel }),
+		at("optimizer", oneOf([]string{"sgd", "adagrad", "adam"}, optimizerBytes), "optimizer is that of the dense part; sgd if left out", func(d *step.Dense) *float64 { return &d.OptimizerBytes }),
 	})
 	denseShape = shaped(densePart, denseFields)
 
@@ -110,7 +110,7 @@ func denseOf(r *report, n *node) *DenseFile {
 		r.add(n.line, "interaction is missing in a dense part", "write dot, cat, {dcn: {layers: 3, rank: 512}} or {flops: 638e6, parameters: 320e6}")
 	}
 	if f.lines["top"] == 0 && f.Dense.Interaction != step.Given {
-		r.add(n.line, "top is missing in a dense part", widthsHint)
+		r.add(n.line, "top is missing in a dense part", topHint)
 	}
 	return f
 }

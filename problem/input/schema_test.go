@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/neuroshard/neuroshard/internal/marks"
+	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/step"
@@ -207,9 +209,7 @@ func TestSchemaKnowsTheSameWords(t *testing.T) {
 	}
 	tables, topology := read("tables.schema.json"), read("topology.schema.json")
 	same("file", at(tables, "properties"), fileShape.keys)
-	same("dense", at(topology, "$defs", "dense", "properties"), denseShape.keys)
 	same("dcn", at(topology, "$defs", "dense", "properties", "interaction")["oneOf"].([]any)[1].(map[string]any)["properties"].(map[string]any)["dcn"].(map[string]any)["properties"].(map[string]any), []string{"layers", "rank"})
-	same("stack", at(topology, "$defs", "stack", "properties"), stackShape.keys)
 	names := func(value map[string]any) map[string]any {
 		all := map[string]any{}
 		for _, name := range value["enum"].([]any) {
@@ -256,8 +256,8 @@ func TestSchemaFollowsFields(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	object := func(of any, key string) map[string]any { return of.(map[string]any)[key].(map[string]any) }
 	follow("tables.schema.json", func(root map[string]any) {
-		object := func(of any, key string) map[string]any { return of.(map[string]any)[key].(map[string]any) }
 		definitions := object(root, "$defs")
 		properties(object(definitions, "table"), ownFields)
 		properties(object(definitions, "feature"), featureFields)
@@ -265,7 +265,25 @@ func TestSchemaFollowsFields(t *testing.T) {
 		properties(object(definitions, "constraints"), constraintFields)
 		properties(object(object(root, "properties"), "defaults"), defaultsShape.fields)
 	})
-	follow("topology.schema.json", func(root map[string]any) { properties(root, clusterFields) })
+	follow("topology.schema.json", func(root map[string]any) {
+		properties(root, clusterFields)
+		properties(object(object(root, "$defs"), "dense"), denseFields)
+		properties(object(object(root, "$defs"), "stack"), stackFields)
+	})
+	follow("plan.schema.json", func(root map[string]any) {
+		cluster := object(object(root, "properties"), "cluster")
+		before, after := object(cluster, "properties"), map[string]any{}
+		for _, f := range reflect.VisibleFields(reflect.TypeFor[plan.Cluster]()) {
+			key, _, stated := strings.Cut(f.Tag.Get("json"), ",")
+			if after[key] = before[key]; stated && before[key] == nil {
+				i := slices.IndexFunc(clusterFields, func(f *field[TopologyFile]) bool { return f.key == key })
+				after[key] = map[string]any{"type": "number", "minimum": 0, "description": clusterFields[i].hint}
+			}
+		}
+		delete(after, "") // of embedded structs
+		cluster["properties"] = after
+		object(object(object(root, "$defs"), "table"), "properties")["kind"] = map[string]any{"enum": problem.ShardingTypes()}
+	})
 }
 
 // properties gives an object of a schema the properties that follow from fields.
@@ -312,11 +330,7 @@ func TestDocumentFollowsFields(t *testing.T) {
 	for _, f := range constraintFields {
 		row(f, problem.InConstraints)
 	}
-	cluster := "| key | meaning |\n|---|---|"
-	for _, f := range clusterFields {
-		cluster += fmt.Sprintf("\n| `%s` | %s |", f.key, strings.TrimPrefix(f.hint, f.key+" is "))
-	}
-	for name, want := range map[string]string{"fields of tables": tables, "fields of clusters": cluster} {
+	for name, want := range map[string]string{"fields of tables": tables, "fields of clusters": rows(clusterFields), "fields of dense parts": rows(denseFields), "fields of stacks": rows(stackFields)} {
 		if *update {
 			if err := marks.Replace(page, name, []string{want}); err != nil {
 				t.Fatal(err)
@@ -330,4 +344,18 @@ func TestDocumentFollowsFields(t *testing.T) {
 			t.Errorf("%s: the %s are not those of the lists: rewrite them with -update", page, name)
 		}
 	}
+}
+
+// rows returns the table of a list of fields.
+func rows[T any](fields []*field[T]) string {
+	table := "| key | meaning |\n|---|---|"
+	for _, f := range fields {
+		table += fmt.Sprintf("\n| `%s` | %s", f.key, strings.TrimPrefix(f.hint, f.key+" is "))
+		known, _ := f.schema["enum"].([]string)
+		if slices.ContainsFunc(known, func(word string) bool { return !strings.Contains(f.hint, word) }) && len(known) < 6 {
+			table += " (" + strings.Join(known, ", ") + ")"
+		}
+		table += " |"
+	}
+	return table
 }

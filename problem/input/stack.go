@@ -18,13 +18,13 @@ const stackPart = "a stack"
 // stackFields are the fields of a stack.
 var (
 	stackFields = numbered([]*field[step.Stack]{
-		{key: "preset", read: func(*reading, *node, string, *step.Stack) {}}, // the base of all other keys, read before
-		at("forward", exchangePrecision, "", func(s *step.Stack) **problem.Precision { return &s.Forward }),
-		at("backward", exchangePrecision, "", func(s *step.Stack) **problem.Precision { return &s.Backward }),
-		at("exchange", among(step.Exchanges()), "", func(s *step.Stack) *step.Exchange { return &s.Exchange }),
-		at("overlap", overlaps, "list some of "+strings.Join(overlapWords, ", ")+"; [] is none", func(s *step.Stack) *step.Overlaps { return &s.Overlaps }),
-		{key: "launch", read: readLaunch},
-		at("sharp", truth, "", func(s *step.Stack) *bool { return &s.SHARP }),
+		{key: "preset", hint: "preset is the stack whose parts the other keys replace; it is required", read: func(*reading, *node, string, *step.Stack) {}}, // read before
+		at("forward", exchangePrecision, "forward is the number format of the exchange of vectors", func(s *step.Stack) **problem.Precision { return &s.Forward }),
+		at("backward", exchangePrecision, "backward is the number format of the exchange of gradients", func(s *step.Stack) **problem.Precision { return &s.Backward }),
+		at("exchange", among(step.Exchanges()), "exchange is how vectors and gradients travel", func(s *step.Stack) *step.Exchange { return &s.Exchange }),
+		at("overlap", overlaps, "overlap is what runs beside other work: a list of some of "+strings.Join(overlapWords, ", ")+"; [] is none", func(s *step.Stack) *step.Overlaps { return &s.Overlaps }),
+		{key: "launch", hint: "launch is eager if the host launches each kernel, and graph if it replays a graph", schema: schema{"enum": []string{"eager", "graph"}}, read: readLaunch},
+		at("sharp", truth, "sharp is true if the switches between hosts add the dense gradients", func(s *step.Stack) *bool { return &s.SHARP }),
 	})
 	stackShape = shaped(stackPart, stackFields)
 
@@ -32,7 +32,7 @@ var (
 	exchangePrecision = kind[*problem.Precision]{func(r *report, n *node, hint string) (*problem.Precision, bool) {
 		p, ok := precision.read(r, n, hint)
 		return &p, ok
-	}, nil, nil}
+	}, nil, precision.schema}
 	overlaps = kind[step.Overlaps]{func(r *report, n *node, hint string) (step.Overlaps, bool) {
 		list, ok := listOf(among(overlapWords), true).read(r, n, hint)
 		has := func(word string) bool { return slices.Contains(list, word) }
