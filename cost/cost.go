@@ -116,7 +116,7 @@ func (m *Model) Estimator() plan.Estimator {
 	by := plan.Estimator{Model: m.manifest.ID, ModelSource: m.manifest.Source, Error: max(card.Compute.P95, card.Comm.P95)}
 	switch {
 	case m.manifest.Source == plan.Simulated:
-		by.Note = "times are predicted by a model trained on SIMULATED kernels, not on measured ones"
+		by.Note = plan.SimulatedNote
 	case m.manifest.CommSource == plan.Simulated:
 		by.Note = "all-to-alls are predicted by a model trained on SIMULATED ones, not on measured ones"
 	}

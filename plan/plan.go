@@ -163,6 +163,9 @@ const (
 	Unpriced = "none"
 )
 
+// SimulatedNote is the warning of plans whose times a model of the simulated device predicted.
+const SimulatedNote = "times are predicted by a model trained on SIMULATED kernels, not on measured ones"
+
 // Estimator is the origin of a plan's predicted times.
 type Estimator struct {
 	// Model and ModelSource are those of Provenance.

@@ -30,7 +30,7 @@ func comparisons() []goldenCase {
 		{"compared", func(b *bytes.Buffer) error {
 			return report.Result(b, r, report.Options{Name: "tables.json", Problem: p})
 		}},
-		{"compared_json", func(b *bytes.Buffer) error { return report.JSON(b, r, nil, 12.5) }},
+		{"compared_json", func(b *bytes.Buffer) error { return report.JSON(b, r, nil, nil, 12.5) }},
 		{"compared_interrupted", func(b *bytes.Buffer) error { return report.Result(b, early, report.Options{}) }},
 	}
 }
@@ -39,7 +39,7 @@ func comparisons() []goldenCase {
 func TestReadCompared(t *testing.T) {
 	r, _ := result(4, 7)
 	var object, file bytes.Buffer
-	if err := report.JSON(&object, r, nil, 12.5); err != nil {
+	if err := report.JSON(&object, r, nil, nil, 12.5); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Plan.Write(&file); err != nil {

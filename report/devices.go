@@ -205,14 +205,13 @@ func roomOf(t *hardware.Topology) string {
 // choose returns the devices to list: -1 stands for those left out.
 func (v *view) choose() (shown []int, note string) {
 	n := len(v.loads)
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
 	if n <= mostDevices || v.opt.AllDevices {
-		return order, ""
+		for i := range n {
+			shown = append(shown, i)
+		}
+		return shown, ""
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(v.loads[b].Busy(), v.loads[a].Busy()) })
+	order := byBusy(v.loads)
 	shown = append(slices.Clone(order[:busiest]), -1)
 	return append(shown, order[n-leastBusy:]...), fmt.Sprintf("; showing the %d busiest and the %d least busy of %d", busiest, leastBusy, n)
 }

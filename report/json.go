@@ -48,6 +48,7 @@ type (
 	// planObject is what the objects of results, plans and re-plans end with. The counts are nil
 	// if all tables are whole or cut by columns, in HBM.
 	planObject struct {
+		Summary       *Summary                  `json:"summary"`
 		ShardingTypes map[plan.ShardingType]int `json:"sharding_types,omitempty"`
 		Tiers         map[plan.Tier]int         `json:"tiers,omitempty"`
 		Sync          *syncJSON                 `json:"sync,omitempty"`
@@ -109,9 +110,9 @@ type (
 	}
 )
 
-// JSON writes a finished result as one object, a key on each line. from is the re-plan that made
-// the plan, or nil; wall is the time that planning took.
-func JSON(w io.Writer, r *neuroshard.Result, from *replan.Outcome, wall unit.Millis) error {
+// JSON writes a finished result as one object, a key on each line. of is the plan's problem, or
+// nil; from is the re-plan that made the plan, or nil; wall is the time that planning took.
+func JSON(w io.Writer, r *neuroshard.Result, of *problem.Problem, from *replan.Outcome, wall unit.Millis) error {
 	o := resultJSON{
 		Valid: true, Cost: r.Predicted.Cost, Optimal: r.Optimal, Source: r.Plan.Provenance.ModelSource, Wall: wall, Status: string(r.Status),
 		Baselines: map[string]baselineJSON{},
@@ -151,7 +152,7 @@ func JSON(w io.Writer, r *neuroshard.Result, from *replan.Outcome, wall unit.Mil
 		o.From = transferOf(from)
 	}
 	var err error
-	if o.planObject, err = objectOfResult(r); err != nil {
+	if o.planObject, err = objectOfResult(r, of); err != nil {
 		return err
 	}
 	return writeObject(w, o)
@@ -180,15 +181,15 @@ func PlanJSON(w io.Writer, pl *plan.Plan) error {
 		o.Cost = nil
 	}
 	var err error
-	if o.planObject, err = objectOfPlan(pl, pl.Provenance.Warnings); err != nil {
+	if o.planObject, err = objectOfPlan(pl, nil, nil); err != nil {
 		return err
 	}
 	return writeObject(w, o)
 }
 
 // objectOfResult returns the end of the object of a result.
-func objectOfResult(r *neuroshard.Result) (planObject, error) {
-	o, err := objectOfPlan(r.Plan, r.Warnings())
+func objectOfResult(r *neuroshard.Result, of *problem.Problem) (planObject, error) {
+	o, err := objectOfPlan(r.Plan, r, of)
 	for i := range o.Devices {
 		if r.Judged() {
 			total := r.Simulated.Devices[i].Total()
@@ -198,8 +199,14 @@ func objectOfResult(r *neuroshard.Result) (planObject, error) {
 	return o, err
 }
 
-func objectOfPlan(pl *plan.Plan, warnings []string) (planObject, error) {
-	o := planObject{Devices: make([]deviceJSON, len(pl.Devices)), Warnings: append([]string{}, warnings...)}
+// objectOfPlan returns the end of the object of a plan. r, which judges the plan, and its problem
+// may be nil.
+func objectOfPlan(pl *plan.Plan, r *neuroshard.Result, of *problem.Problem) (planObject, error) {
+	warnings := pl.Provenance.Warnings
+	if r != nil {
+		warnings = r.Warnings()
+	}
+	o := planObject{Summary: Summarize(pl, r, of), Devices: make([]deviceJSON, len(pl.Devices)), Warnings: append([]string{}, warnings...)}
 	if !pl.Plain() {
 		o.ShardingTypes = pl.ShardingTypes()
 	}
@@ -259,7 +266,7 @@ func layOut(b *bytes.Buffer, in *jsontext.Decoder, line string) error {
 			b.WriteString(key + ": ")
 		}
 		switch key {
-		case `"devices"`, `"plan"`, `"tables"`:
+		case `"summary"`, `"devices"`, `"plan"`, `"tables"`:
 			if kind := in.PeekKind(); kind == '{' || kind == '[' {
 				if err := layOut(b, in, line+"  "); err != nil {
 					return err

@@ -39,7 +39,12 @@ func measured(v *view, m *neuroshard.Measured) {
 		rows = append(rows, row)
 	}
 	v.grid([]string{"<finalist", "predicted ms", what + " ms", "range ms", "against the first %", "p", "<"}, rows)
-	v.printf("%s, after %s: %s\n", v.paint(bold, "kept: "+m.Finalists[m.Kept].Name(first)), plural(m.Rounds, "round"), m.Why)
+	v.printf("%s\n", v.paint(bold, "kept: "+kept(m)))
+}
+
+// kept says which finalist was kept, and why.
+func kept(m *neuroshard.Measured) string {
+	return fmt.Sprintf("%s, after %s: %s", m.Finalists[m.Kept].Name(&m.Finalists[0]), plural(m.Rounds, "round"), m.Why)
 }
 
 // sourceOf says where the times come from, as a dataset's provenance does.

@@ -415,7 +415,7 @@ func ReplanJSON(w io.Writer, r *replan.Outcome) error {
 	}
 	o.Busiest, o.BusiestBytes = t.Busiest()
 	var err error
-	if o.planObject, err = objectOfResult(r.Result); err != nil {
+	if o.planObject, err = objectOfResult(r.Result, nil); err != nil {
 		return err
 	}
 	return writeObject(w, o)

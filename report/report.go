@@ -1,7 +1,8 @@
 // Package report writes results for people, as text, and for scripts, as one JSON
 // object.
 //
-//	Result     a finished result: costs, gain, devices, why, splits, warnings
+//	Summarize  the verdict on a plan, which texts, JSON and pages show
+//	Result     a finished result: its summary and, in full, devices, why, splits, baselines
 //	Plan       the same for a plan file alone. The file has neither simulated cost
 //	           nor lookups, so the report names the tables with most weights
 //	Tables     every table of a plan, with its cheapest other place, one line each
@@ -47,6 +48,10 @@ type Options struct {
 	// names can. 0 stands for a file or a pipe: tables take 120 columns, and no text is
 	// wrapped.
 	Width int
+	// Full adds all devices, tables and methods to the summary of a plan.
+	Full bool
+	// Wrote is the file that the plan was written to, and Next what to do next; both may be empty.
+	Wrote, Next string
 	// Colour allows ANSI colours.
 	Colour bool
 	// AllDevices lists every device of a large cluster, not only the busiest and the

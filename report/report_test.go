@@ -86,7 +86,7 @@ func TestGolden(t *testing.T) {
 		{"memory", func(b *bytes.Buffer) error {
 			return report.Memory(b, small.Plan, report.Fullest(small.Plan), report.Options{})
 		}},
-		{"json", func(b *bytes.Buffer) error { return report.JSON(b, small, nil, 12.5) }},
+		{"json", func(b *bytes.Buffer) error { return report.JSON(b, small, nil, nil, 12.5) }},
 		{"plan_json", func(b *bytes.Buffer) error { return report.PlanJSON(b, small.Plan) }},
 		{"diff_same", func(b *bytes.Buffer) error {
 			return report.Diff(b, plan.Diff(small.Plan, small.Plan), report.Options{})
@@ -331,7 +331,7 @@ func TestBarsAreAsLongAsTotals(t *testing.T) {
 func TestJSONIsOneObject(t *testing.T) {
 	r, _ := result(3, 5)
 	var b bytes.Buffer
-	if err := report.JSON(&b, r, nil, 1); err != nil {
+	if err := report.JSON(&b, r, nil, nil, 1); err != nil {
 		t.Fatal(err)
 	}
 	var object struct {
@@ -527,7 +527,7 @@ func TestOffTheSimulatedCost(t *testing.T) {
 		r.ModelError = test.stated
 		r.Simulated.Cost = r.Predicted.Cost * test.simulated
 		var object bytes.Buffer
-		if err := report.JSON(&object, r, nil, 0); err != nil {
+		if err := report.JSON(&object, r, nil, nil, 0); err != nil {
 			t.Fatal(err)
 		}
 		for _, text := range []string{written(t, r), object.String()} {
@@ -545,7 +545,7 @@ func TestWriteErrorsAreReturned(t *testing.T) {
 		"plan":   func(w brokenWriter) error { return report.Plan(w, r.Plan, report.Options{}) },
 		"memory": func(w brokenWriter) error { return report.Memory(w, r.Plan, 0, report.Options{}) },
 		"diff":   func(w brokenWriter) error { return report.Diff(w, plan.Diff(r.Plan, r.Plan), report.Options{}) },
-		"json":   func(w brokenWriter) error { return report.JSON(w, r, nil, 0) },
+		"json":   func(w brokenWriter) error { return report.JSON(w, r, nil, nil, 0) },
 	} {
 		if err := write(brokenWriter{}); !errors.Is(err, errBroken) {
 			t.Errorf("%s: got %v, want %v", name, err, errBroken)

@@ -30,37 +30,42 @@ var importedFrom = map[string]string{Imported: "a ShardingPlan", ImportedHugeCTR
 // interrupted is the status of a search that was cut short.
 const interrupted = "interrupted"
 
-// Result writes a finished result.
+// Result writes the summary of a finished result and, with Options.Full, everything else.
 func Result(w io.Writer, r *neuroshard.Result, opt Options) error {
 	v := newView(w, r.Plan, opt)
-	v.head()
-	reserve(v, r.Step, opt.Problem)
-	v.costs(r)
-	if opt.From != nil {
-		v.printf("old plan   %s\n", firstLine(opt.From))
+	s := Summarize(r.Plan, r, opt.Problem)
+	v.summary(s)
+	if opt.Full {
+		v.facts(headFacts(r.Plan))
+		reserve(v, r.Step, opt.Problem)
+		v.costs(r)
+		v.body()
+		if opt.From != nil {
+			transfer(v.printer, opt.From.Point().Transfer)
+		}
+		measured(v, r.Measured)
+		v.baselines(r)
+		if r.Step != nil {
+			v.section("whole step")
+			wholeStep(v, r.Step)
+		}
+		v.printf("\n")
 	}
-	v.body()
-	if opt.From != nil {
-		transfer(v.printer, opt.From.Point().Transfer)
-	}
-	measured(v, r.Measured)
-	v.baselines(r)
-	if r.Step != nil {
-		v.section("whole step")
-		wholeStep(v, r.Step)
-	}
-	v.warnings(r.Warnings())
+	v.end(s.Warnings)
 	return v.err
 }
 
-// Plan writes a plan, as read from a file.
+// Plan writes the summary of a plan, as read from a file, and, with Options.Full, everything else.
 func Plan(w io.Writer, pl *plan.Plan, opt Options) error {
 	v := newView(w, pl, opt)
-	v.head()
-	v.predicted()
-	v.balance()
-	v.body()
-	v.warnings(pl.Provenance.Warnings)
+	s := Summarize(pl, nil, opt.Problem)
+	v.summary(s)
+	if opt.Full {
+		v.facts(headFacts(pl))
+		v.body()
+		v.printf("\n")
+	}
+	v.end(s.Warnings)
 	return v.err
 }
 
@@ -69,26 +74,15 @@ type view struct {
 	*printer
 	plan  *plan.Plan
 	loads []Load
-	// critical is the busiest device: the one that the others wait for.
-	critical int
 }
 
 func newView(w io.Writer, pl *plan.Plan, opt Options) *view {
-	v := &view{printer: &printer{w: w, opt: opt}, plan: pl, loads: Loads(pl)}
-	v.critical = busiestOf(v.loads)
-	return v
+	return &view{&printer{w: w, opt: opt}, pl, Loads(pl)}
 }
 
 // formulas reports whether the times of a plan come from TorchRec's formulas, which have no
 // waiting.
 func formulas(pl *plan.Plan) bool { return pl.Provenance.ModelSource == plan.ClosedForm }
-
-func (v *view) head() {
-	v.title()
-	for _, f := range headFacts(v.plan, v.paint) {
-		v.printf("%-10s %s\n", f.Name, f.Text)
-	}
-}
 
 // Fact is something that is said of a plan: its name, and a text without a full stop.
 type Fact struct {
@@ -96,28 +90,24 @@ type Fact struct {
 	Text string `json:"value"`
 }
 
-// Facts returns what a plan file says of itself: its engine, sharding types, operators and lane
-// rule where they are not the usual ones, what found it, what estimated it, and what its cost
-// counts. Texts are safe to print.
+// Facts returns what a plan file says of itself: its engine, operators and lane rule where they
+// are not the usual ones, what found it, what estimated it, and what its cost counts. Texts are
+// safe to print.
 func Facts(pl *plan.Plan) []Fact {
-	plain := func(_, text string) string { return text }
-	all := append(headFacts(pl, plain), costFacts(pl)...)
-	for i := range all {
-		all[i].Name = strings.TrimSuffix(all[i].Name, ":")
+	all := append(headFacts(pl), costFacts(pl)...)
+	if text := engine(pl); text != "" {
+		all = append([]Fact{{"engine", text}}, all...)
 	}
 	return all
 }
 
-// headFacts returns what the head of a report says.
-func headFacts(pl *plan.Plan, paint func(colour, text string) string) []Fact {
+// headFacts returns what the head of a full report says.
+func headFacts(pl *plan.Plan) []Fact {
 	var all []Fact
 	for _, f := range []Fact{
-		{"for", engine(pl, paint)},
-		{"sharding", placed(pl)},
-		{"optimizer", assumedOptimizer(pl)},
 		{"operators", divided(pl)},
 		{"lanes", laneRule(pl)},
-		foundBy(pl, paint),
+		{"found by", foundBy(pl)},
 		{"cost model", CostModel(pl)},
 	} {
 		if f.Text != "" {
@@ -127,40 +117,26 @@ func headFacts(pl *plan.Plan, paint func(colour, text string) string) []Fact {
 	return all
 }
 
-// assumedOptimizer is the warning of a plan whose tables state no optimizer, or nothing.
-func assumedOptimizer(pl *plan.Plan) string {
-	for _, w := range pl.Provenance.Warnings {
-		if strings.Contains(w, problem.NoOptimizer) {
-			return OneLine(w)
-		}
-	}
-	return ""
-}
-
 // foundBy says what found a plan.
-func foundBy(pl *plan.Plan, paint func(colour, text string) string) Fact {
+func foundBy(pl *plan.Plan) string {
 	p := pl.Provenance
 	if from, imported := importedFrom[p.Method]; imported {
-		return Fact{"found elsewhere:", "imported from " + from}
+		return "another planner: imported from " + from
 	}
-	status := p.Status
-	switch status {
-	case "budget":
-		status = "ended by its budget of evaluations"
-	case "time":
-		status = "ended by its budget of time"
-	case interrupted:
-		status = paint(red, "INTERRUPTED")
-	}
-	by := name(p.Method)
+	found := "method " + name(p.Method)
 	if p.Policy != "" {
-		by += ", policy " + name(p.Policy)
+		found += ", policy " + name(p.Policy)
 	}
-	found := fmt.Sprintf("method %s, seed %d", by, p.Seed)
-	if status != "" {
-		found += ", search " + status
+	found += fmt.Sprintf(", seed %d", p.Seed)
+	switch p.Status {
+	case "":
+		return found
+	case "budget":
+		return found + ", search ended by its budget of evaluations"
+	case "time":
+		return found + ", search ended by its budget of time"
 	}
-	return Fact{"found by", found}
+	return found + ", search " + p.Status
 }
 
 // CostModel says what estimated the costs of a plan, such as "a100-80-8dc50398b50a, trained on
@@ -180,7 +156,7 @@ func CostModel(pl *plan.Plan) string {
 
 // engine says which engine the plan is for, and whether the plan keeps the engine's rules: a
 // plan file that was changed since may not. It returns nothing if the plan is for any engine.
-func engine(pl *plan.Plan, paint func(colour, text string) string) string {
+func engine(pl *plan.Plan) string {
 	rules := pl.Cluster.Engine.Rules()
 	if rules.Engine == "" {
 		return ""
@@ -189,52 +165,32 @@ func engine(pl *plan.Plan, paint func(colour, text string) string) string {
 	if len(broken) == 0 {
 		return rules.Name + ", whose rules the plan keeps"
 	}
-	return fmt.Sprintf("%s, %s: %s%s", rules.Name, paint(red, "whose rules the plan breaks"),
-		OneLine(broken[0].String()), words.More(", ", len(broken)-1))
-}
-
-// title writes what was planned, for which cluster.
-func (v *view) title() {
-	title, batch := titleOf(v.plan)
-	switch v.opt.Name {
-	case "":
-	case "-":
-		title = "standard input: " + title
-	default:
-		title = path(v.opt.Name) + ": " + title
-	}
-	v.printf("%s, %s\n", v.paint(bold, title), batch)
+	return fmt.Sprintf("%s, whose rules the plan BREAKS: %s%s", rules.Name, OneLine(broken[0].String()), words.More(", ", len(broken)-1))
 }
 
 // Title says in one line how many tables a plan places in how many shards, for which cluster
 // and batch.
 func Title(pl *plan.Plan) string {
-	title, batch := titleOf(pl)
-	return title + ", " + batch
-}
-
-// titleOf returns both parts of Title.
-func titleOf(pl *plan.Plan) (title, batch string) {
 	shards := 0
 	for i := range pl.Tables {
 		shards += len(pl.Tables[i].Shards)
 	}
 	c := pl.Cluster
-	title = fmt.Sprintf("%s in %s on %s %s", plural(len(pl.Tables), "table"), plural(shards, "shard"), hosts(&c), name(c.Profile))
+	title := fmt.Sprintf("%s in %s on %s %s", plural(len(pl.Tables), "table"), plural(shards, "shard"), hosts(&c), name(c.Profile))
 	if c.DevicesPerHost > 0 && c.DevicesPerHost < c.Devices {
 		title += joined(c)
 	}
 	if n := c.ReplicaCount(); n > 1 {
 		title += fmt.Sprintf(" in %d sharding groups", n)
 	}
-	batch = "batch " + count(int64(c.Batch))
+	title += ", batch " + count(int64(c.Batch))
 	if c.ReplicaCount() > 1 {
-		batch += " of each group"
+		title += " of each group"
 	}
 	if c.CommPrecision != problem.FP32 {
-		batch += fmt.Sprintf(", exchanges in %v", c.CommPrecision)
+		title += fmt.Sprintf(", exchanges in %v", c.CommPrecision)
 	}
-	return title, batch + torchRecBytes(c)
+	return title + torchRecBytes(c)
 }
 
 // hosts says how many devices are on how many hosts, such as "2 hosts x 8".
@@ -248,18 +204,11 @@ func hosts(c *plan.Cluster) string {
 	return text
 }
 
-// placed says how many tables have each sharding type, or nothing if all tables are whole
-// or cut by columns.
+// placed says how many tables have each sharding type.
 func placed(pl *plan.Plan) string {
-	if pl.Plain() {
-		return ""
-	}
 	var parts []string
-	count := pl.ShardingTypes()
-	for _, shardingType := range problem.ShardingTypes() {
-		if n := count[shardingType]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, shardingType))
-		}
+	for _, c := range shardingTypes(pl) {
+		parts = append(parts, fmt.Sprintf("%d %s", c.Tables, c.Name))
 	}
 	text := strings.Join(parts, ", ")
 	if hosted, cached := pl.Hosted(); hosted > 0 {
@@ -297,23 +246,6 @@ func source(s string) string {
 		return "SIMULATED"
 	}
 	return name(s)
-}
-
-func (v *view) predicted() {
-	if !v.plan.Priced() {
-		return
-	}
-	note := ""
-	switch {
-	case v.plan.Provenance.ModelSource == simulated:
-		note = " (by a model trained on SIMULATED kernels)"
-	case formulas(v.plan):
-		note = " (by TorchRec's formulas, not measured)"
-	}
-	v.printf("\npredicted cost  %v%s\n", v.plan.Predicted, note)
-	for _, f := range costFacts(v.plan) {
-		v.printf("%-15s %s\n", f.Name, f.Text)
-	}
 }
 
 // costFacts says what the cost of a plan counts and leaves out, if that is not the usual: the
@@ -373,34 +305,22 @@ func (v *view) replications(r *neuroshard.Result) {
 		tried = append(tried, fmt.Sprintf("%d: %s", g.Replicas, cost))
 	}
 	if len(tried) > 0 {
-		v.printf("groups          %s (each is the time of a step with the replicas' all-reduce, by the number of sharding groups)\n", strings.Join(tried, "; "))
+		v.printf("groups     %s (each is the time of a step with the replicas' all-reduce, by the number of sharding groups)\n", strings.Join(tried, "; "))
 	}
 }
 
+// costs writes what the costs of a result are beside its summary.
 func (v *view) costs(r *neuroshard.Result) {
-	v.predicted()
-	label := "predicted"
-	if bySimulation(r) {
-		label = "SIMULATED"
-	}
+	v.printf("predicted  %v\n", r.Predicted.Cost)
 	if r.Judged() {
-		v.printf("simulated cost  %v (on the SIMULATED device, not measured)\n", r.Simulated.Cost)
+		v.printf("simulated  %v (on the SIMULATED device, not measured)\n", r.Simulated.Cost)
 		v.lanes(r.Lanes)
 	}
-	if text := Certificate(r); text != "" {
-		v.printf("optimality      %s\n", text)
-	}
 	if r.Optimal {
-		v.printf("                no plan with undivided operators has a lower predicted cost: all of them were tried\n")
+		v.printf("optimal    no plan with undivided operators has a lower predicted cost: all of them were tried\n")
 	}
 	v.replications(r)
 	v.freeSlices(r)
-	if best := bestBaseline(r); best != nil {
-		v.printf("gain            %s (%s %v)\n", gain(r, best), label, baselineCost(r, best))
-	} else if len(r.Baselines) > 0 && string(r.Status) != interrupted {
-		v.printf("gain            no baseline found a plan that fits\n")
-	}
-	v.balance()
 }
 
 // Certificate says by how much a plan is at most above the best possible one; it is empty if
@@ -410,11 +330,7 @@ func Certificate(r *neuroshard.Result) string {
 	if !ok {
 		return ""
 	}
-	what := "plan"
-	if r.Plan.Cluster.WeightsOnly {
-		what += " of tables whole or cut by columns" // the only ones that the bound knows there
-	}
-	return fmt.Sprintf("at most %s above the best possible %s, which costs %v or more (SIMULATED)", percent(gap, 1), what, r.Bound.Total)
+	return fmt.Sprintf("at most %s above the best possible plan%s, which costs %v or more (SIMULATED)", percent(gap, 1), boundOf(r.Plan), r.Bound.Total)
 }
 
 // lanes reports the costs under both lane rules, if they differ.
@@ -422,7 +338,7 @@ func (v *view) lanes(l neuroshard.Lanes) {
 	if asLong(l.Own, l.Widest) {
 		return
 	}
-	v.printf("lanes           %v if the widest table of an operator sets them, %v if each table sets its own (SIMULATED; on an H200 the first was nearer)\n", l.Widest, l.Own)
+	v.printf("lanes      %v if the widest table of an operator sets them, %v if each table sets its own (SIMULATED; on an H200 the first was nearer)\n", l.Widest, l.Own)
 }
 
 // freeSlices reports what the rules of the plan's engine cost, as predicted.
@@ -433,22 +349,10 @@ func (v *view) freeSlices(r *neuroshard.Result) {
 	}
 	cost, name := r.Predicted.Cost, r.Plan.Cluster.Engine.Rules().Name
 	if asLong(free.Predicted, cost) {
-		v.printf("for %-12sno plan with free slices was found that costs less\n", name)
+		v.printf("engine     no plan without the rules of %s was found that costs less\n", name)
 		return
 	}
-	v.printf("for %-12s%v; with free slices %v (%s less)\n", name, cost, free.Predicted, percent(float64(cost-free.Predicted), float64(cost)))
-}
-
-// gain says how much less time the plan takes than the best baseline.
-func gain(r *neuroshard.Result, best *neuroshard.Baseline) string {
-	cost, other := ownCost(r), baselineCost(r, best)
-	switch {
-	case asLong(cost, other):
-		return fmt.Sprintf("none: the best baseline, %s, takes as long", best.Method)
-	case cost > other:
-		return fmt.Sprintf("none: the best baseline, %s, takes %s less", best.Method, percent(float64(cost-other), float64(cost)))
-	}
-	return fmt.Sprintf("%s less time than the best baseline, %s", percent(float64(other-cost), float64(other)), best.Method)
+	v.printf("engine     %v with the rules of %s, %v without (%s less)\n", cost, name, free.Predicted, percent(float64(cost-free.Predicted), float64(cost)))
 }
 
 // bySimulation reports whether plans are compared by their simulated costs: if they have
@@ -487,25 +391,6 @@ func compare(a, b unit.Millis) string {
 // asLong reports whether two times are so near that their difference prints as 0 percent.
 func asLong(a, b unit.Millis) bool {
 	return b <= 0 || math.Abs(float64(a-b)) < 0.0005*float64(b)
-}
-
-// bestBaseline returns the cheapest valid baseline by baselineCost, the first of several; nil
-// if no baseline is valid.
-func bestBaseline(r *neuroshard.Result) *neuroshard.Baseline {
-	var best *neuroshard.Baseline
-	for i := range r.Baselines {
-		if b := &r.Baselines[i]; b.Valid && (best == nil || baselineCost(r, b) < baselineCost(r, best)) {
-			best = b
-		}
-	}
-	return best
-}
-
-// balance compares the busiest device with the mean: 1 is perfect.
-func (v *view) balance() {
-	if balance, ok := Balance(v.loads); ok {
-		v.printf("balance         %.3f, the busiest device over the mean (1 is perfect)\n", balance)
-	}
 }
 
 func (v *view) body() {
@@ -569,7 +454,7 @@ func (v *view) planners(r *neuroshard.Result) {
 		} else if b.Reason != "" {
 			v.printf("%s: %s\n", b.Method, OneLine(b.Reason))
 		}
-		if b.Plan != nil && !b.Plan.Plain() {
+		if b.Plan != nil {
 			v.printf("%s placed %s\n", b.Method, placed(b.Plan))
 		}
 		if fullest := Fullest(r.Plan); b.Memory > 0 && fullest >= 0 {

@@ -18,10 +18,10 @@ import (
 // Step writes the whole training step of a plan: four lines, and the warnings.
 func Step(w io.Writer, pl *plan.Plan, s *neuroshard.Step, warnings []string, opt Options) error {
 	v := newView(w, pl, opt)
-	v.title()
-	v.printf("\n")
+	v.title(Title(pl))
 	wholeStep(v, s)
-	v.warnings(warnings)
+	v.printf("\n")
+	v.end(warningsOf(pl, warnings))
 	return v.err
 }
 

@@ -31,6 +31,8 @@ type Critical struct {
 	// makes them the largest.
 	What   string
 	Tables []string
+	// binds are the tables in fewer words, by their shares of the weights or of the bytes read.
+	binds []string
 }
 
 // CriticalOf returns the critical device of a plan. With the plan's problem, which may be nil, it
@@ -41,12 +43,12 @@ func CriticalOf(pl *plan.Plan, p *problem.Problem) Critical {
 	if len(all) == 0 || !pl.Priced() {
 		return Critical{Device: -1}
 	}
-	return criticalOf(pl, p, all, busiestOf(all))
+	return criticalOf(pl, p, all)
 }
 
 // why writes what makes the busiest device of a plan slow.
 func why(v *view) {
-	c := criticalOf(v.plan, v.opt.Problem, v.loads, v.critical)
+	c := criticalOf(v.plan, v.opt.Problem, v.loads)
 	if c.Head == "" {
 		return
 	}
@@ -63,8 +65,9 @@ func why(v *view) {
 	}
 }
 
-// criticalOf returns what is said of the busiest device, whose number is device.
-func criticalOf(pl *plan.Plan, p *problem.Problem, all []Load, device int) Critical {
+// criticalOf returns what is said of the busiest device.
+func criticalOf(pl *plan.Plan, p *problem.Problem, all []Load) Critical {
+	device := busiestOf(all)
 	c := Critical{Device: device}
 	if len(all) < 2 {
 		return c
@@ -92,6 +95,7 @@ func criticalOf(pl *plan.Plan, p *problem.Problem, all []Load, device int) Criti
 	}
 	for _, one := range pieces[:min(mostNamed, len(pieces))] {
 		c.Tables = append(c.Tables, held.describe(one, sum))
+		c.binds = append(c.binds, fmt.Sprintf("%s (%s)", held.name(one), percent(one.amount, sum)))
 	}
 	return c
 }
@@ -107,7 +111,7 @@ func longest(pl *plan.Plan, all []Load, critical int) string {
 	}
 	slow := all[critical]
 	more := all[last].Total() - slow.Total()
-	if !noticeable(more, slow) {
+	if more < noticeableTotal*slow.Total() {
 		return ""
 	}
 	reason := ""
@@ -116,6 +120,10 @@ func longest(pl *plan.Plan, all []Load, critical int) string {
 	}
 	return fmt.Sprintf("the cost is the total time of device %d, %v longer than that of device %d%s", last, more, critical, reason)
 }
+
+// noticeableTotal is the share of a device's time by which the total of another one must be longer to
+// be named.
+const noticeableTotal = 0.02
 
 // against compares a busy time with the mean.
 func against(busy, mean unit.Millis) string {
@@ -242,8 +250,8 @@ func (c contents) known(i int) bool {
 	return p != nil && i < len(p.Tables) && p.Tables[i].Name == c.plan.Tables[i].Name
 }
 
-// describe names a piece, and its share of the sum of a device's amounts.
-func (c contents) describe(p piece, sum float64) string {
+// name names a piece.
+func (c contents) name(p piece) string {
 	t := &c.plan.Tables[p.table]
 	s := t.Shards[p.shard]
 	text := name(t.Name)
@@ -256,12 +264,18 @@ func (c contents) describe(p piece, sum float64) string {
 	if s.Tier.OnHost() {
 		text += " in host memory"
 	}
+	return text
+}
+
+// describe names a piece with its share, its lookups or rows, and its columns.
+func (c contents) describe(p piece, sum float64) string {
+	s := c.plan.Tables[p.table].Shards[p.shard]
 	if c.known(p.table) {
 		source := &c.problem.Tables[p.table]
 		return fmt.Sprintf("%s (%s of the bytes read, %s a sample x %d columns)",
-			text, percent(p.amount, sum), lookups(source.PoolingFactor()), s.Columns.Len())
+			c.name(p), percent(p.amount, sum), lookups(source.PoolingFactor()), s.Columns.Len())
 	}
-	return fmt.Sprintf("%s (%s of its weights, %s rows x %d columns)", text, percent(p.amount, sum), count(s.Rows.Len()), s.Columns.Len())
+	return fmt.Sprintf("%s (%s of its weights, %s rows x %d columns)", c.name(p), percent(p.amount, sum), count(s.Rows.Len()), s.Columns.Len())
 }
 
 func interval(r problem.Range) string { return count(r.Start) + "-" + count(r.End-1) }

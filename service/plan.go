@@ -233,7 +233,7 @@ func (s *planner) makePlan(ctx context.Context, p *planning, j *jobs.Job) (*answ
 	took := time.Since(start)
 	s.metrics.planned(took)
 	var result, file bytes.Buffer
-	if err := report.JSON(&result, found, nil, unit.Millis(took)/unit.Millis(time.Millisecond)); err != nil {
+	if err := report.JSON(&result, found, p.problem, nil, unit.Millis(took)/unit.Millis(time.Millisecond)); err != nil {
 		return nil, err
 	}
 	if err := found.Plan.Write(&file); err != nil {

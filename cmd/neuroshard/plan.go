@@ -80,7 +80,9 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
 	f.BoolVar(&p.tables, "tables", false, "list every table as well, on a line of its own, with the cheapest other place for it")
 	cmd.MarkFlagsMutuallyExclusive("json", "tables")
-	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, also of large clusters")
+	f.BoolVar(&p.full, "full", false, "print the whole report: every device, split tables, the baselines and what found the plan")
+	cmd.MarkFlagsMutuallyExclusive("json", "full")
+	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, also of large clusters; implies --full")
 	cmd.MarkFlagsMutuallyExclusive("json", "all-devices")
 	f.StringVar(&p.from, "from", "", "an old `plan` to begin from: bytes move only where that pays; the command replan says more")
 	f.StringVarP(&p.output, "output", "o", "", "write the plan to this `file`; - is standard output, in place of the report")
@@ -101,6 +103,7 @@ type planCommand struct {
 	// noCertificate leaves the lower bound out.
 	noCertificate bool
 	json          bool
+	full          bool
 	allDevices    bool
 	tables        bool
 	output        string
@@ -370,11 +373,12 @@ func (p *planCommand) print(f *planFound, source string, start time.Time) error 
 	if p.output == standardOutput {
 		err = p.printPlan(result.Plan)
 	} else if p.json {
-		err = report.JSON(p.stdout, result, f.from, unit.Millis(p.env.now().Sub(start))/unit.Millis(time.Millisecond))
+		err = report.JSON(p.stdout, result, f.problem, f.from, unit.Millis(p.env.now().Sub(start))/unit.Millis(time.Millisecond))
 	} else {
 		o := p.reportOptions()
 		o.AllDevices, o.Name, o.Problem, o.From = p.allDevices, source, f.problem, f.from
-		o.ListTables = "--tables"
+		o.ListTables, o.Full = "--tables", p.full || p.allDevices
+		o.Wrote, o.Next = p.output, nextAfter(p.output, result.Plan)
 		err = report.Result(p.stdout, result, o)
 		if p.tables && err == nil {
 			err = p.printTables(result, f.problem, o)
@@ -384,6 +388,18 @@ func (p *planCommand) print(f *planFound, source string, start time.Time) error 
 		err = &exitError{exitInterrupted, errors.New("interrupted: this is the best plan found until then"), "plan again for a complete search"}
 	}
 	return bad(err, "")
+}
+
+// nextAfter says what to do with a plan.
+func nextAfter(output string, pl *plan.Plan) string {
+	if output == "" {
+		return "-o plan.json keeps the plan; --full shows all devices and tables"
+	}
+	engine := problem.TorchRec
+	if pl.Cluster.Engine == problem.HugeCTR {
+		engine = problem.HugeCTR
+	}
+	return fmt.Sprintf("neuroshard export %s --to %s; or neuroshard show %s --full", output, engine, output)
 }
 
 // printTables lists every table, with the cheapest other place for it.
@@ -410,7 +426,7 @@ func (p *planCommand) check() error {
 	f.below(1, beam)
 	f.add(p.search.Budget < 0, "leave the flag out for the default", "--budget: %v is negative", p.search.Budget)
 	f.add(p.cluster.autoReplicas && len(p.compared.given) > 0, "state the number, such as --replicas 2, or leave --compare-plan out", "--replicas auto: --compare-plan needs a stated number of sharding groups")
-	return f.err(p.checkMethod(), p.checkFrom(), checkMeasure(p), checkOutputs(p.output, p.json, map[string]bool{"tables": p.tables, "all-devices": p.allDevices}))
+	return f.err(p.checkMethod(), p.checkFrom(), checkMeasure(p), checkOutputs(p.output, p.json, map[string]bool{"tables": p.tables, "full": p.full, "all-devices": p.allDevices}))
 }
 
 // checkMethod reports the flags that the method ignores.

@@ -18,7 +18,7 @@ import (
 )
 
 func newShowCommand(a *app) *cobra.Command {
-	var asJSON, allDevices, tables bool
+	var asJSON, full, allDevices, tables bool
 	var memory, model string
 	cmd := &cobra.Command{
 		Use:   "show PLAN [TABLES]",
@@ -54,6 +54,9 @@ search missed a cheaper place.`,
 			a.doubt(args[0], pl)
 			options := a.reportOptions()
 			options.AllDevices, options.Name, options.ListTables = allDevices, args[0], "--tables"
+			if options.Full = full || allDevices; !options.Full {
+				options.Next = "--full shows all devices and tables"
+			}
 			if len(args) == 2 {
 				l, err := planned(a, pl, args[1], &clusterFlags{set: cmd.Flags()})
 				if err != nil {
@@ -86,12 +89,13 @@ search missed a cheaper place.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
-	f.BoolVar(&allDevices, "all-devices", false, "list every device, also of large clusters")
+	f.BoolVar(&full, "full", false, "print the whole report: every device, split tables and what found the plan")
+	f.BoolVar(&allDevices, "all-devices", false, "list every device, also of large clusters; implies --full")
 	f.StringVar(&memory, "memory", "", "show the memory of a `device`, line by line")
 	f.Lookup("memory").NoOptDefVal = fullest
 	f.BoolVar(&tables, "tables", false, "list every table, on a line of its own; with TABLES also the cheapest other place for it")
 	f.StringVar(&model, "model", "", "`folder` of the cost model that the plan was made with, or torchrec (default: the one that ships for the profile, or TorchRec's formulas that the plan names)")
-	cmd.MarkFlagsMutuallyExclusive("json", "memory", "tables")
+	cmd.MarkFlagsMutuallyExclusive("json", "memory", "tables", "full")
 	cmd.MarkFlagsMutuallyExclusive("json", "all-devices")
 	completeModel(cmd)
 	return cmd

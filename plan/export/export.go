@@ -172,7 +172,7 @@ func provenanceOf(pl *plan.Plan) provenance {
 	}
 	marked := slices.ContainsFunc(out.Warnings, func(w string) bool { return strings.Contains(w, "SIMULATED") })
 	if v.ModelSource == simulated && !marked {
-		out.Warnings = append(out.Warnings, "times are predicted by a model trained on SIMULATED kernels, not on measured ones")
+		out.Warnings = append(out.Warnings, plan.SimulatedNote)
 	}
 	if out.Warnings == nil {
 		out.Warnings = []string{}
