@@ -28,10 +28,10 @@ func comparisons() []goldenCase {
 	early.Baselines = []neuroshard.Baseline{{Method: search.Dim}, {Method: "mine", Reason: "no plan"}}
 	return []goldenCase{
 		{"compared", func(b *bytes.Buffer) error {
-			return report.Result(b, r, report.Options{Name: "tables.json", Problem: p})
+			return report.Result(b, r, report.Options{Full: true, Name: "tables.json", Problem: p})
 		}},
 		{"compared_json", func(b *bytes.Buffer) error { return report.JSON(b, r, nil, nil, 12.5) }},
-		{"compared_interrupted", func(b *bytes.Buffer) error { return report.Result(b, early, report.Options{}) }},
+		{"compared_interrupted", func(b *bytes.Buffer) error { return report.Result(b, early, report.Options{Full: true}) }},
 	}
 }
 

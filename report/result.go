@@ -105,7 +105,7 @@ func Facts(pl *plan.Plan) []Fact {
 func headFacts(pl *plan.Plan) []Fact {
 	var all []Fact
 	for _, f := range []Fact{
-		{"operators", divided(pl)},
+		{"kernels", divided(pl)},
 		{"lanes", laneRule(pl)},
 		{"found by", foundBy(pl)},
 		{"cost model", CostModel(pl)},
@@ -220,10 +220,10 @@ func placed(pl *plan.Plan) string {
 	return text
 }
 
-// divided says how many tables have operators of another number than 0, if there are any.
+// divided says how many tables run in kernels apart from the others, if there are any.
 func divided(pl *plan.Plan) string {
 	if n := pl.Divided(); n > 0 {
-		return plural(n, "table") + " in operators of another number than 0"
+		return plural(n, "table") + " in fused kernels apart from the others"
 	}
 	return ""
 }

@@ -231,7 +231,7 @@ func (s *Summary) lines(pl *plan.Plan, r *neuroshard.Result, p *problem.Problem)
 		add("step", stepText(r.Step))
 	}
 	if s.Gain != nil {
-		add("gain", s.Gain.text("the best simple method, "+s.Gain.Method))
+		add("gain", s.Gain.text("the best simple method, "+s.Gain.Method+","))
 	} else if r != nil && len(r.Baselines) > len(s.Against) && string(r.Status) != interrupted {
 		add("gain", "no simple method found a plan that fits")
 	}
@@ -253,11 +253,11 @@ func (s *Summary) lines(pl *plan.Plan, r *neuroshard.Result, p *problem.Problem)
 	}
 	add("busiest", s.busiestText())
 	if len(s.Binds) > 0 {
-		of := "the weights of"
+		of := "of the weights of"
 		if p != nil {
-			of = "what is read by"
+			of = "of the bytes read by"
 		}
-		add("binds", fmt.Sprintf("of %s device %d: %s", of, s.Busiest[0].Device, strings.Join(s.Binds, ", ")))
+		add("binds", fmt.Sprintf("%s, %s device %d", strings.Join(s.Binds, ", "), of, s.Busiest[0].Device))
 	}
 	return all
 }
@@ -290,13 +290,13 @@ func stepText(s *neuroshard.Step) string {
 func (g Gain) text(than string) string {
 	switch {
 	case g.Time == nil:
-		return cmp.Or(than+": "+g.Reason, than+": no plan")
+		return than + ": " + cmp.Or(g.Reason, "no plan")
 	case math.Abs(*g.Percent) < 0.05:
 		return fmt.Sprintf("none: %s takes as long%s", than, g.invalid())
 	case *g.Percent < 0:
 		return fmt.Sprintf("none: %s takes %s less (%v%s)", than, percent(-*g.Percent, 100-*g.Percent), *g.Time, g.invalid())
 	}
-	return fmt.Sprintf("%s less time than %s (%v%s)", percent(*g.Percent, 100), than, *g.Time, g.invalid())
+	return fmt.Sprintf("%s less time than %s (%v%s)", percent(*g.Percent, 100), strings.TrimSuffix(than, ","), *g.Time, g.invalid())
 }
 
 func (g Gain) invalid() string {

@@ -213,7 +213,7 @@ func (s *judge) price(ctx context.Context, j *judged) ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	err = report.JSON(&out, result, nil, 0)
+	err = report.JSON(&out, result, nil, nil, 0)
 	return out.Bytes(), err
 }
 

@@ -178,6 +178,7 @@ func (c *importCommand) print(pl *plan.Plan, path string) error {
 	}
 	options := c.reportOptions()
 	options.AllDevices, options.Name, options.ListTables = c.allDevices, path, "neuroshard show PLAN --tables"
+	options.Full = true
 	return bad(report.Plan(c.stdout, pl, options), "")
 }
 
