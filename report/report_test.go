@@ -76,8 +76,12 @@ func TestGolden(t *testing.T) {
 		{"result_one_device", func(b *bytes.Buffer) error { return report.Result(b, lonely, report.Options{Full: true}) }},
 		{"result_interrupted", func(b *bytes.Buffer) error { return report.Result(b, hasty, report.Options{Full: true}) }},
 		{"result_many", func(b *bytes.Buffer) error { return report.Result(b, large, report.Options{Full: true}) }},
-		{"result_all", func(b *bytes.Buffer) error { return report.Result(b, large, report.Options{Full: true, AllDevices: true}) }},
-		{"plan", func(b *bytes.Buffer) error { return report.Plan(b, small.Plan, report.Options{Full: true, Name: "plan.json"}) }},
+		{"result_all", func(b *bytes.Buffer) error {
+			return report.Result(b, large, report.Options{Full: true, AllDevices: true})
+		}},
+		{"plan", func(b *bytes.Buffer) error {
+			return report.Plan(b, small.Plan, report.Options{Full: true, Name: "plan.json"})
+		}},
 		{"kinds", func(b *bytes.Buffer) error {
 			return report.Result(b, mixed, report.Options{Full: true, Name: "tables.json", Problem: mixedProblem})
 		}},
