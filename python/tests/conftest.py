@@ -1,25 +1,33 @@
-"""Shared by the tests: a worker as a real process, and what is not installed here."""
+"""Shared by the tests: the Go program, a worker as a real process, and what is not installed here.
+Without TorchRec, the files that need it are left out."""
 
 from __future__ import annotations
 
 import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+if find_spec("torchrec") is None:
+    collect_ignore_glob = ["test_torchrec_*.py", "test_compare_model.py", "test_constraints.py"]
+    collect_ignore_glob += ["test_estimates.py", "test_tour.py"]
 
 # Before anything imports Triton: its kernels then run on a CPU. One thread, as
 # several wait for each other where others use the machine.
 os.environ["TRITON_INTERPRET"] = "1"
 os.environ["OMP_NUM_THREADS"] = "1"
 
-SOURCE = Path(__file__).parent.parent / "src"
+ROOT = Path(__file__).parent.parent.parent
+SOURCE = ROOT / "python" / "src"
 
 Json = dict[str, Any]
 
@@ -84,6 +92,29 @@ def talk(requests: Sequence[Json | bytes], *args: str, **env: str) -> list[Json]
     responses = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(responses) == len(requests), (responses, done.stderr.decode())
     return responses
+
+
+@pytest.fixture(scope="session")
+def binary(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The Go program: $NEUROSHARD_BINARY, which is built of this checkout if unset."""
+    if given := os.environ.get("NEUROSHARD_BINARY"):
+        return given
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("SKIPPED: there is no go to build neuroshard, and no $NEUROSHARD_BINARY")
+    path = tmp_path_factory.mktemp("bin") / "neuroshard"
+    command = [go, "build", "-o", str(path), "./cmd/neuroshard"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    os.environ["NEUROSHARD_BINARY"] = str(path)  # load_plan finds the program there
+    return str(path)
+
+
+def neuroshard(binary: str, *args: str, cwd: Path) -> str:
+    """Runs the program, which must succeed, and returns what it printed."""
+    done = subprocess.run([binary, *args], cwd=cwd, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -17,13 +17,10 @@ from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterCons
 from torchrec.distributed.planner.perf_models import NoopPerfModel
 from torchrec.modules.embedding_configs import EmbeddingBagConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection
-from torchrec_binary import binary
 
 from neuroshard_compare import __main__ as command
 from neuroshard_compare import model as compare
 from neuroshard_compare import report, torchrec_model
-
-__all__ = ["binary"]
 
 FACTORS = {"a": 3.0, "b": 12.5, "c": 1.0, "d": 7.0}
 

@@ -6,10 +6,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 from neuroshard_torchrec import versions
 
 ROOT = Path(__file__).parent.parent.parent

@@ -42,30 +42,3 @@ def test_the_storages_are_what_torchrec_counts() -> None:
     assert written == file.read_text("utf-8"), (
         "draw it again: tests/torchrec_storages.py problem/testdata"
     )
-
-
-def test_one_shard_by_hand() -> None:
-    """A whole table of 128 columns on one of eight devices, as its formula reads."""
-    case = {
-        "devices": 8,
-        "devices_per_host": 8,
-        "batch_per_rank": 512,
-        "comm": "fp32",
-        "rows": 1000,
-        "dim": 128,
-        "poolings": [3.0],
-        "kind": "table_wise",
-        "kernel": "fused",
-    }
-    option = estimates.option_of(
-        case | {"shards": [[0, 0, 1000, 0, 128]]}, estimates.module_of([case]), case
-    )
-    estimates._estimate([option], case, {"t": case})
-    perf = option.shards[0].perf
-    assert perf is not None
-    gib_per_ms = 2**30 / 1000
-    lookups, vectors = 3 * 512 * 8, 512 * 8
-    read = lookups * 8 + lookups * 128 * 4 + vectors * 128 * 4
-    assert perf.fwd_compute == pytest.approx(read / (897 * gib_per_ms))
-    assert perf.bwd_compute == pytest.approx(2 * perf.fwd_compute)
-    assert perf.fwd_comms == perf.bwd_comms == pytest.approx(vectors * 512 / (600 * gib_per_ms))

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 from conftest import LIMIT, SOURCE, environment
-from torchrec_binary import binary
 
 from neuroshard_worker.__main__ import main
 from neuroshard_worker.engines.plain import TorchEngine
@@ -26,8 +25,6 @@ from neuroshard_worker.lanes import (
     verdict,
 )
 from neuroshard_worker.timing import Stopwatch
-
-__all__ = ["binary"]
 
 CPU = torch.device("cpu")
 TINY = Sizes(

@@ -14,9 +14,7 @@ from conftest import environment
 
 pytest.importorskip("ray", reason="SKIPPED: ray is not installed")
 
-from torchrec_binary import ROOT, binary, neuroshard
-
-__all__ = ["binary"]
+from conftest import ROOT, neuroshard
 
 SWEEP = ["workload:paper-d4_m64-0", "--devices", "2,4,8", "--device", "a100-80,h100-80"]
 

@@ -7,9 +7,6 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from test_torchrec_tables import collection, sample, table
 from torch import nn

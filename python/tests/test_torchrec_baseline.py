@@ -13,19 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
+from conftest import neuroshard
 from test_torchrec_tables import collection, table
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints, Topology
 from torchrec.distributed.planner.storage_reservations import FixedPercentageStorageReservation
 from torchrec.distributed.planner.types import PlannerError
-from torchrec_binary import binary, neuroshard
 
 from neuroshard_torchrec import NeuroShardPlanner, baseline
-
-__all__ = ["binary"]
 
 ROWS = (90_000, 1000, 500, 70, 20_000, 3000)
 MODEL = collection(*(table(f"t{i}", num_embeddings=rows) for i, rows in enumerate(ROWS)))

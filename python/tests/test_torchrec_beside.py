@@ -18,12 +18,9 @@ from torch import nn
 from torchrec.distributed.planner import ParameterConstraints, Topology
 from torchrec.modules.embedding_configs import EmbeddingBagConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection
-from torchrec_binary import binary
 
 from neuroshard_compare.torchrec_model import Cluster, Engine, NoPlanError
 from neuroshard_torchrec import NeuroShardPlanner
-
-__all__ = ["binary"]
 
 DRAWS = 8
 META = torch.device("meta")

@@ -13,18 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 import test_torchrec_training as training
 import torchrec_checkpoints as checkpoints
 import torchrec_ranks as ranks
-from torchrec_binary import binary, neuroshard
+from conftest import neuroshard
 
 from neuroshard_torchrec import tables_from_model, write_tables
 from neuroshard_torchrec._torchrec import OPERATORS
-
-__all__ = ["binary"]
 
 Json = dict[str, Any]
 

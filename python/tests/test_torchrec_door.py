@@ -14,9 +14,6 @@ from typing import Any
 
 import pytest
 import torch.distributed as dist
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 from test_torchrec_tables import collection, table
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import EmbeddingShardingPlanner
@@ -42,11 +39,8 @@ from torchrec.distributed.planner.types import (
 )
 from torchrec.distributed.types import ShardingPlan
 from torchrec.modules.embedding_configs import DataType
-from torchrec_binary import binary
 
 from neuroshard_torchrec import BinaryError, FixedTable, InputError, NeuroShardPlanner, Problem
-
-__all__ = ["binary"]
 
 MODEL = collection(*(table(f"t{i}", embedding_dim=64, num_embeddings=1000) for i in range(4)))
 SHARDERS = [EmbeddingBagCollectionSharder()]

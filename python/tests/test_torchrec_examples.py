@@ -13,15 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 import torch.distributed as dist
 import torchrec_ranks as ranks
 import torchrec_twod
-from torchrec_binary import binary
-
-__all__ = ["binary"]
 
 LOSS = 2e-6
 """Losses may differ by this share: sums are taken in another order, in float32."""

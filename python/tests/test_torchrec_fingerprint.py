@@ -7,19 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 from test_torchrec_door import MODEL, SHARDERS, Loader, topology
 from test_torchrec_tables import sample
 from torchrec.distributed.planner import EmbeddingShardingPlanner
 from torchrec.distributed.planner.types import PlannerError, PlannerErrorType
 from torchrec.distributed.types import ParameterSharding
-from torchrec_binary import binary
 
 from neuroshard_torchrec import FixedTable, InputError, NeuroShardPlanner, fingerprint
-
-__all__ = ["binary"]
 
 ELSEWHERE = {
     # In TorchRec's hash: sharding_group_size by its topology.

@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
+from conftest import neuroshard
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from test_torchrec_tables import collection, table
 from torch import nn
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.planner import ParameterConstraints
 from torchrec.distributed.types import ParameterSharding, ShardingEnv
-from torchrec_binary import binary, neuroshard
 
 from neuroshard_torchrec import (
     FixedTable,
@@ -29,9 +26,6 @@ from neuroshard_torchrec import (
     write_tables,
 )
 from neuroshard_torchrec._torchrec import Placement, Shard, sharding
-
-__all__ = ["binary"]
-
 
 Json = dict[str, Any]
 

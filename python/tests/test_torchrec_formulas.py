@@ -23,15 +23,12 @@ from torchrec.distributed.types import CacheParams
 from torchrec.modules.embedding_configs import DataType, EmbeddingBagConfig, EmbeddingConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
-from torchrec_binary import binary
 from torchrec_releases import NVLINK_DOMAINS
 
 from neuroshard_compare.torchrec_model import Cluster, Engine
 from neuroshard_torchrec import NeuroShardPlanner
 from neuroshard_torchrec.baseline import bags as bags_of
 from neuroshard_torchrec.baseline import pooling_factors
-
-__all__ = ["binary"]
 
 META = torch.device("meta")
 TABLES = 9

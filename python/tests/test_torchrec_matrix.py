@@ -12,9 +12,6 @@ from inspect import signature
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 import torch
 from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
     SplitTableBatchedEmbeddingBagsCodegen,
@@ -42,13 +39,10 @@ from torchrec.modules.mc_modules import (
     ManagedCollisionCollection,
     MCHManagedCollisionModule,
 )
-from torchrec_binary import binary
 
 from neuroshard_torchrec import InputError, requests, tables_from_model
 from neuroshard_torchrec import _modules as modules
 from neuroshard_torchrec.tables import read_model
-
-__all__ = ["binary"]
 
 
 def test_every_argument_and_field_of_torchrec_is_known() -> None:

@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 import torch
 import torch.distributed as dist
 import torchrec_ranks as ranks
 import torchrec_unique
+from conftest import neuroshard
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
 from torch import nn
 from torch._C._profiler import _EventType
@@ -32,11 +30,10 @@ from torchrec import (
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DistributedModelParallel
-from torchrec_binary import binary, neuroshard
 
 from neuroshard_torchrec import load_plan
 
-__all__ = ["binary", "torchrec_unique"]
+__all__ = ["torchrec_unique"]
 
 META = torch.device("meta")
 STEPS = 4

@@ -14,9 +14,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 import torch
 import torchrec_modules as modules
 import torchrec_ranks as ranks
@@ -41,7 +38,6 @@ from torchrec.modules.mc_modules import (
 )
 from torchrec.optim import apply_optimizer_in_backward
 from torchrec.quant import EmbeddingBagCollection as QuantEmbeddingBagCollection
-from torchrec_binary import binary
 from torchrec_releases import COUNTS_IDS
 
 from neuroshard_torchrec import (
@@ -55,8 +51,6 @@ from neuroshard_torchrec import (
 )
 from neuroshard_torchrec._modules import _id_map
 from neuroshard_torchrec._torchrec import ShardingEnv
-
-__all__ = ["binary"]
 
 Json = dict[str, Any]
 

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 import torch
 import torch.distributed as dist
 import torchrec_ranks as ranks
+from conftest import ROOT, neuroshard
 from torch import nn
 from torch.distributed.optim import _apply_optimizer_in_backward
 from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, PoolingType
@@ -28,13 +26,10 @@ from torchrec.distributed.planner.types import ParameterConstraints
 from torchrec.distributed.types import BoundsCheckMode, CacheAlgorithm, CacheParams, ShardingEnv
 from torchrec.modules.embedding_configs import DataType
 from torchrec.optim import RowWiseAdagrad
-from torchrec_binary import ROOT, binary, neuroshard
 
 from neuroshard_torchrec import load_plan
 from neuroshard_torchrec._torchrec import OPERATORS, Placement, add_fields, sharding_plan
 from neuroshard_torchrec.constraints import Of, settings, translated
-
-__all__ = ["binary"]
 
 Json = dict[str, Any]
 

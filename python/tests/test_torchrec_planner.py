@@ -18,18 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 import torch
 import torchrec
 import torchrec_ranks as ranks
-from conftest import python
+from conftest import neuroshard, python
 from test_torchrec_tables import collection, sample, table
 from torch import nn
 from torchrec import EmbeddingCollection, EmbeddingConfig, KeyedJaggedTensor
 from torchrec.distributed.planner.types import ParameterConstraints
-from torchrec_binary import binary, neuroshard
 
 from neuroshard_torchrec import (
     BinaryError,
@@ -42,8 +38,6 @@ from neuroshard_torchrec import (
 )
 from neuroshard_torchrec import binary as program
 from neuroshard_torchrec._torchrec import ShardingEnv
-
-__all__ = ["binary"]
 
 HUGE = {"embedding_dim": 128, "num_embeddings": 1 << 26}
 MODEL = collection(table("a"), table("b", **HUGE), table("c", **HUGE))

@@ -12,13 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
+from conftest import neuroshard
 from test_torchrec_tables import collection, table
+from torch import nn
 from torchrec.distributed.types import EmbeddingModuleShardingPlan
-from torchrec_binary import binary, neuroshard
 
 from neuroshard_torchrec import (
     PlanError,
@@ -29,8 +26,6 @@ from neuroshard_torchrec import (
     write_tables,
 )
 from neuroshard_torchrec._torchrec import OPERATORS, ShardingEnv
-
-__all__ = ["binary"]
 
 Json = dict[str, Any]
 

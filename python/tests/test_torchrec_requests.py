@@ -10,12 +10,9 @@ from typing import Any
 import pytest
 import torch
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
-from torch import nn
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 from test_torchrec_planner import script
 from test_torchrec_tables import META, collection, table, told
+from torch import nn
 from torchrec import (
     EmbeddingBagCollection,
     EmbeddingCollection,
@@ -43,7 +40,6 @@ from torchrec.distributed.types import (
 from torchrec.modules.embedding_configs import PoolingType
 from torchrec.modules.embedding_tower import EmbeddingTower
 from torchrec.optim import RowWiseAdagrad, apply_optimizer_in_backward
-from torchrec_binary import binary
 
 from neuroshard_torchrec import (
     BinaryError,
@@ -51,8 +47,6 @@ from neuroshard_torchrec import (
     NeuroShardPlanner,
     tables_from_model,
 )
-
-__all__ = ["binary"]
 
 USUAL = [EmbeddingBagCollectionSharder()]
 MODEL = collection(table("a"), table("b"))

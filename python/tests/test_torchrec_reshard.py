@@ -15,20 +15,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 import test_torchrec_checkpoints as stored
 import test_torchrec_training as training
 import torchrec_ranks as ranks
 import torchrec_reshard as job
+from conftest import neuroshard
 from test_torchrec_checkpoints import SAME, divided, layout, near, other_slices
-from torchrec_binary import binary, neuroshard
 
 from neuroshard_torchrec import PlanError, _sharded, reshard, tables_from_model, write_tables
 from neuroshard_torchrec._torchrec import Placement, Shard
-
-__all__ = ["binary"]
 
 Json = dict[str, Any]
 

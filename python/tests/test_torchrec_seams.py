@@ -43,7 +43,6 @@ from torchrec.distributed.planner.types import (
     StorageReservationPolicy,
 )
 from torchrec.distributed.types import ShardingPlan
-from torchrec_binary import binary
 
 import neuroshard_torchrec
 from neuroshard_torchrec import (
@@ -52,8 +51,6 @@ from neuroshard_torchrec import (
     NeuroShardPlannerProvider,
     TorchRecVersionError,
 )
-
-__all__ = ["binary"]
 
 RANKS = 2
 SKU = "CPU"

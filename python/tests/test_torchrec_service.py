@@ -15,12 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 from test_torchrec_planner import MODEL
 from test_torchrec_planner import planner as any_planner
-from torchrec_binary import binary
 
 from neuroshard_torchrec import (
     InputError,
@@ -30,8 +26,6 @@ from neuroshard_torchrec import (
     service,
 )
 from neuroshard_torchrec import binary as program
-
-__all__ = ["binary"]
 
 TOKEN = "tok-5f1e2d-8a7b6c5d"
 

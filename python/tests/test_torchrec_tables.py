@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import neuroshard
 from torch import nn
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 from torchrec import (
     EmbeddingBagCollection,
     EmbeddingBagConfig,
@@ -20,11 +18,8 @@ from torchrec import (
 from torchrec.distributed.embedding import EmbeddingCollectionSharder
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.optim import RowWiseAdagrad, apply_optimizer_in_backward
-from torchrec_binary import binary, neuroshard
 
 from neuroshard_torchrec import InputError, tables_from_model, write_tables
-
-__all__ = ["binary"]
 
 META = torch.device("meta")
 

@@ -21,14 +21,11 @@ from torchrec.distributed.planner.types import (
 )
 from torchrec.modules.embedding_configs import EmbeddingBagConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection
-from torchrec_binary import binary
 from torchrec_releases import NVLINK_DOMAINS
 
 from neuroshard_torchrec import InputError, NeuroShardPlanner
 from neuroshard_torchrec.topology import Cluster, of_group
 from neuroshard_torchrec.topology import request as requested
-
-__all__ = ["binary"]
 
 SHARDERS: list[Any] = [EmbeddingBagCollectionSharder()]
 

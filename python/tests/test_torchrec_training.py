@@ -14,11 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 import torchrec_ranks as ranks
-from torchrec_binary import binary, neuroshard
+from conftest import neuroshard
 
 from neuroshard_torchrec import (
     PlanError,
@@ -28,8 +25,6 @@ from neuroshard_torchrec import (
     write_tables,
 )
 from neuroshard_torchrec._torchrec import OPERATORS, ShardingEnv
-
-__all__ = ["binary"]
 
 Json = dict[str, Any]
 Rectangle = tuple[int, int, int, int, int]  # row, column, rows, columns, rank

@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 import torchrec_modules as modules
 import torchrec_ranks as ranks
 import torchrec_twod as twod
+from conftest import neuroshard
 from torch import nn
 from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, PoolingType
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
@@ -25,7 +23,6 @@ from torchrec.distributed.model_parallel import DMPCollection
 from torchrec.distributed.planner import ParameterConstraints, Topology
 from torchrec.distributed.types import ShardingEnv
 from torchrec.modules.mc_embedding_modules import ManagedCollisionEmbeddingBagCollection
-from torchrec_binary import binary, neuroshard
 
 from neuroshard_torchrec import (
     BinaryError,
@@ -40,8 +37,6 @@ from neuroshard_torchrec import (
 )
 from neuroshard_torchrec import binary as program
 from neuroshard_torchrec.groups import Groups
-
-__all__ = ["binary"]
 
 Json = dict[str, Any]
 

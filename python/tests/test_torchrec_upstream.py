@@ -23,9 +23,6 @@ from typing import Any
 
 import numpy
 import pytest
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
 import torch
 import torch.distributed as dist
 import torchrec.distributed.model_parallel as parallel
@@ -33,11 +30,8 @@ import torchrec.distributed.planner as planners
 import torchrec_ranks as ranks
 from torch import nn
 from torchrec.optim.rowwise_adagrad import RowWiseAdagrad
-from torchrec_binary import binary
 
 from neuroshard_torchrec import NeuroShardPlanner
-
-__all__ = ["binary"]
 
 LOSS = 1e-5
 """Losses may differ by this share. Adagrad divides by the root of a sum of squares, which is

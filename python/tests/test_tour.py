@@ -7,14 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-from conftest import environment, ranks_of
-
-pytest.importorskip("torchrec", reason="SKIPPED: torchrec is not installed")
-
-from torchrec_binary import ROOT, binary
-
-__all__ = ["binary"]
+from conftest import ROOT, environment, ranks_of
 
 PAGE = (ROOT / "docs" / "TOUR.md").read_text()
 
