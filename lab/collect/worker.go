@@ -30,9 +30,6 @@ type WorkerOptions struct {
 	Env     []string
 	Stderr  io.Writer
 
-	// Batch is the batch that init states (default 65,536). Every table and exchange
-	// states its own batch, so this one has little effect.
-	Batch int
 	// Warmup is the number of runs (0: none) before Repeats timed runs (default 5).
 	Warmup, Repeats int
 	// Warm leaves the caches unchanged; otherwise FlushBytes are written before each
@@ -76,7 +73,8 @@ type WorkerOptions struct {
 
 // The defaults of WorkerOptions.
 const (
-	defaultInitBatch     = 65536
+	// initBatch is the batch of init. Every table and exchange states its own.
+	initBatch            = 65536
 	defaultRepeats       = 5
 	defaultDeadline      = 60 * time.Second
 	defaultStartDeadline = 120 * time.Second
@@ -87,9 +85,6 @@ const (
 )
 
 func (o WorkerOptions) withDefaults() WorkerOptions {
-	if o.Batch <= 0 {
-		o.Batch = defaultInitBatch
-	}
 	if o.Repeats <= 0 {
 		o.Repeats = defaultRepeats
 	}
@@ -218,7 +213,7 @@ func (w *Worker) start(ctx context.Context) (err error) {
 // init sends init to the worker, which then has no tables.
 func (w *Worker) init(ctx context.Context) error {
 	q := protocol.Request{
-		Op: protocol.OpInit, Batch: w.opt.Batch, Warmup: w.opt.Warmup, Repeats: w.opt.Repeats,
+		Op: protocol.OpInit, Batch: initBatch, Warmup: w.opt.Warmup, Repeats: w.opt.Repeats,
 		Cache: "cold", FlushBytes: int64(w.opt.FlushBytes), Seed: w.opt.Seed,
 	}
 	if w.opt.Warm {

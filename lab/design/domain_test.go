@@ -10,7 +10,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/lab/lookups"
 	"github.com/neuroshard/neuroshard/problem"
@@ -209,52 +208,6 @@ func given(n int) []problem.Table {
 		}
 	}
 	return tables
-}
-
-func TestGivenTables(t *testing.T) {
-	tables := given(40)
-	tables[3].Features[0].PoolingFactor = 0 // never read
-	tables[5].Rows = 1e9                    // never fits
-	tables[7].Constraint.Devices = []int{9} // of a cluster that is not asked about
-	before := given(40)
-	before[3], before[5], before[7] = tables[3], tables[5], tables[7]
-	d := design.Domain{Tables: tables, MaxBytes: unit.GiB, Batches: []int{256}}
-	set, err := d.Compute(3, 0, 3000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(tables, before) {
-		t.Error("the given tables were changed")
-	}
-	if len(set.Tables) != len(tables) {
-		t.Fatalf("got %d tables, want %d", len(set.Tables), len(tables))
-	}
-	seen := map[string]bool{}
-	for i, table := range set.Tables {
-		var n int
-		if _, err := fmt.Sscanf(table.Name, "t%d", &n); err != nil || !reflect.DeepEqual(table, tables[n]) || seen[table.Name] {
-			t.Errorf("table %d: got %+v, want each of the given ones once", i, table)
-		}
-		seen[table.Name] = true
-	}
-	used := map[string]bool{}
-	for _, g := range set.Samples {
-		for _, m := range g.Members {
-			used[set.Tables[m.Table].Name] = true
-		}
-	}
-	if len(used) != 38 || used["t3"] || used["t5"] {
-		t.Errorf("got %d tables in use (t3: %v, t5: %v), want all but t3, which nobody reads, and t5, which does not fit", len(used), used["t3"], used["t5"])
-	}
-	// The order of the file does not determine the splits.
-	sum := 0.
-	first, end := design.TablesOf(dataset.Train, len(set.Tables))
-	for _, table := range set.Tables[first:end] {
-		sum += float64(table.Rows)
-	}
-	if mean := (sum - 1e9) / float64(end-first); slices.IsSortedFunc(set.Tables, func(a, b problem.Table) int { return int(b.Rows - a.Rows) }) || mean > 24000 {
-		t.Errorf("got training tables of %g rows in the mean, want them mixed, not the largest", mean)
-	}
 }
 
 func TestDomainProblems(t *testing.T) {
