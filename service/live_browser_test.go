@@ -48,7 +48,7 @@ func TestLiveViewsInABrowser(t *testing.T) {
 		name string
 	}{{browser.View{}, "light"}, {browser.View{Width: 820, Dark: true}, "dark"}, {browser.View{Width: 390}, "narrow"}} {
 		for _, c := range []struct{ route, want string }{
-			{"", "form button[type=submit]"},
+			{"", ".models table"},
 			{"new", "form button[type=submit]"},
 			{"jobs", "h1"},
 			{"models/ranking", "table"},

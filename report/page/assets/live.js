@@ -3,7 +3,8 @@
  * what-if, re-plans, sweeps and the progress of jobs around it. One route of the address's hash is one
  * view, which stops when another view begins:
  *
- *   #/                      models, their newest plans, and the form to plan
+ *   #/                      models and their newest plans
+ *   #/new                   the form to plan
  *   #/models/NAME           the history of a model
  *   #/plans/ID?devices=16   a plan, with what-if
  *   #/plans/ID/with/ID      two plans side by side
@@ -15,7 +16,7 @@
 
 (() => {
   const {
-    h, add, fill, newID, button, known, count, ms, bytes, plural, change, text, number, dataTable, render, themeChoice,
+    h, add, fill, newID, button, known, count, ms, bytes, plural, change, text, number, dataTable, render,
   } = globalThis.neuroshard;
 
   // ---------------------------------------------------------------- the service
@@ -146,19 +147,10 @@
     const link = (href, words) => h('a', { href, 'data-route': href }, words);
     const version = h('span', { class: 'note' });
     page.before(h('div', { class: 'top', role: 'region', 'aria-label': 'Service' }, h('a', { class: 'brand', href: '#/' }, 'neuroshard'),
-      h('nav', { class: 'nav', 'aria-label': 'Pages' }, link('#/', 'Plans'), link('#/new', 'New plan'), link('#/jobs', 'Jobs')), version, themeChoice()));
+      h('nav', { class: 'nav', 'aria-label': 'Pages' }, link('#/', 'Plans'), link('#/new', 'New plan'), link('#/jobs', 'Jobs')), version));
     document.body.classList.add('live');
     get('/v1/version').then((v) => fill(version, v.version), () => {});
     addEventListener('hashchange', () => void show());
-    // Links to parts of a page scroll there; the address stays that of the view.
-    document.addEventListener('click', (event) => {
-      const to = event.target.closest('a[href^="#"]:not([href^="#/"])');
-      if (!to) return;
-      event.preventDefault();
-      const target = document.querySelector(to.hash), heading = target.querySelector('h2') || target;
-      target.scrollIntoView();
-      heading.focus({ preventScroll: true });
-    });
   }
 
   /** Shows a view of elements of its own. */
@@ -357,7 +349,7 @@
     });
     form.addEventListener('change', () => {
       const query = fields.map((f) => (f.query ? f.query() : stated([f])));
-      if (view.path) remember(view, Object.assign({}, ...query));
+      remember(view, Object.assign({}, ...query));
     });
     return form;
   }
@@ -367,9 +359,9 @@
   // ---------------------------------------------------------------- plans and models
 
   async function home(view) {
-    const list = h('section'), form = h('section', {}, h('h2', {}, 'New plan'));
-    screen('Plans', h('div', { class: 'columns' }, list, form));
-    await Promise.all([models(list, view), planForm(form, view)]);
+    const list = h('section');
+    screen('Plans', list);
+    await models(list, view);
   }
 
   async function models(root, view) {

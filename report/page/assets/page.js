@@ -114,7 +114,6 @@
     order: 'number', // order of the devices: number, time or memory
     from: 0, // the first card shown
     size: 32, // cards shown at once
-    shown: 0, // the plan that single views show, of two
   });
 
   /** The changes of a state that redraw the pictures of devices; the others only mark what is selected. */
@@ -193,8 +192,8 @@
    *   items() of the rows, all of them for the table
    *   parts: [look, title, value(item)], stacked from start(item) on
    *   end of the axis in "unit": 'ms' or 'bytes'; without it there is no axis
-   *   name(item), strong(item), facts(item) (more rows of the tooltip), after(item) (text beside the bar)
-   *   marks(item): places of lines across the row; thin(item): [from, to, below] of thin bars beside the row
+   *   name(item), strong(item), facts(item) (more rows of the tooltip)
+   *   marks(item): places of lines across the row
    *   onclick(item)
    * The figure's draw() draws the rows again.
    */
@@ -211,13 +210,9 @@
         if (v > 0) track.append(at(h('span', { class: 'look-' + look }), { left: from / end, width: v / end }));
         from += v;
       }
-      for (const [left, right, below] of spec.thin ? spec.thin(item) : []) {
-        track.append(at(h('span', { class: 'thin look-hidden' + (below ? ' below' : '') }), { left: left / end, width: (right - left) / end }));
-      }
       for (const place of spec.marks ? spec.marks(item) : []) {
         if (place <= end) track.append(at(h('span', { class: 'mark-line' }), { left: place / end }));
       }
-      if (spec.after) track.append(at(h('span', { class: 'after' }, spec.after(item)), { left: from / end }));
       const strong = spec.strong && spec.strong(item);
       const element = h('div', { class: 'row', onclick: spec.onclick && (() => spec.onclick(item)) },
         h('span', { class: strong ? 'row-name mark' : 'row-name' }, (strong ? '◆ ' : '') + spec.name(item)), track);
@@ -244,9 +239,9 @@
 
   /**
    * A chart of points. axes: x and y with {title, of(item), zero, size (of its unit)}. look(item) is its look; a point with
-   * words(item) is larger and has them beside it; joined draws a line through the items in their order.
+   * words(item) is larger and has them beside it.
    */
-  function points({ items, x, y, look, words, tip, joined, ...spec }) {
+  function points({ items, x, y, look, words, tip, ...spec }) {
     const range = (axis) => {
       const values = items.map(axis.of), low = axis.zero ? 0 : Math.min(...values), high = Math.max(...values);
       const margin = 0.06 * (high - low || high || 1);
@@ -258,15 +253,6 @@
     const tick = ({ size = 1 }, v) => (v / size >= 1e5 ? compact(v / size) : grouped(Number((v / size).toPrecision(12))));
     for (const v of ticks(left, right, 6, x.size)) field.append(at(h('span', { class: 'tick-x' }, tick(x, v)), { left: across(v) }));
     for (const v of ticks(bottom, top, 5, y.size)) field.append(at(h('span', { class: 'tick-y' }, tick(y, v)), { bottom: up(v) }));
-    if (joined) {
-      const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-      const line = document.createElementNS('http://www.w3.org/2000/svg', 'polyline');
-      svg.setAttribute('viewBox', '0 0 100 100');
-      svg.setAttribute('preserveAspectRatio', 'none');
-      line.setAttribute('points', items.map((i) => 100 * across(x.of(i)) + ',' + 100 * (1 - up(y.of(i)))).join(' '));
-      svg.append(line);
-      field.append(svg);
-    }
     for (const item of items) {
       const said = words(item);
       const point = h('span', { class: 'point look-' + look(item) + (said ? ' large' : '') }, said ? h('span', {}, said) : null);
@@ -459,18 +445,15 @@
     const status = h('span', { class: 'status', role: 'status' });
     const move = (by) => () => page.set({ from: state.from + by * state.size });
     const previous = button('Previous', move(-1)), next = button('Next', move(1));
-    const window = h('input', { type: 'range', min: 0, 'aria-label': 'First device shown', oninput: () => page.set({ from: Number(window.value) }) });
     const outline = h('div', { class: 'outline', 'aria-hidden': 'true' });
     const update = () => {
       const all = units(m, state), shown = windowOf(all, state), from = all.indexOf(shown[0]);
       const many = all.length > shown.length;
       state.from = from;
       status.textContent = (many ? grouped(from + 1) + '–' + grouped(from + shown.length) + ' of ' : '') + plural(all.length, state.level);
-      previous.hidden = next.hidden = window.hidden = outline.hidden = !many;
+      previous.hidden = next.hidden = outline.hidden = !many;
       previous.disabled = from === 0;
       next.disabled = from + shown.length >= all.length;
-      window.max = all.length - shown.length;
-      window.value = from;
       if (many) fill(outline, all.map((u) => at(h('span', { class: shown.includes(u) ? 'on' : null }), { height: height(u) })));
     };
     const most = m.timed ? Math.max(...m.busy) : 1;
@@ -484,7 +467,7 @@
       m.devices.count > 16 ? one('At once', 'size', [[8, '8'], [16, '16'], [32, '32'], [64, '64']]) : null,
       m.critical >= 0 ? button('Critical device', () => page.select({ device: m.critical })) : null,
       h('div', { class: 'pager' }, status, previous, next));
-    return [bar, outline, window];
+    return [bar, outline];
   }
 
   function placementSection(page) {
@@ -532,16 +515,13 @@
     const v = m.devices, { barrier, start } = timesOf(m);
     const hides = v.forward_hidden_ms.concat(v.backward_hidden_ms).some((t) => t > 0);
     const hidden = (d) => v.forward_hidden_ms[d] + v.backward_hidden_ms[d];
-    const exchanged = (d) => start(d) + v.forward_ms[d] + v.wait_ms[d] + v.forward_comm_ms[d];
     const more = [number('Busy', (d) => m.busy[d], ms)].concat(hides ? [number('Hidden, not in the cost', hidden, ms)] : []);
     return deviceBars(page, m, {
       what: 'Timeline of the step', says: m.critical >= 0 ? 'The critical device is ' + m.critical + ' with a busy time of ' + ms(m.busy[m.critical]) + '.' : '',
       parts: PHASES.map(([look, title, field]) => [look, title, (d) => v[field][d]]), unit: 'ms', as: ms, end, start, more,
-      key: PHASES.concat(hides ? [['hidden', 'Hidden exchanges, not in the cost']] : []),
       facts: (d) => more.map((c) => [c.title, ms(c.value(d))]),
       deviceOf: (u) => u.busiest, strong: (d) => d === m.critical,
       marks: barrier === null ? null : () => [barrier],
-      thin: (d) => [[exchanged(d), exchanged(d) + v.forward_hidden_ms[d], true], [exchanged(d) - v.backward_hidden_ms[d], exchanged(d), false]].filter(([a, b]) => b > a),
     });
   }
 
@@ -600,7 +580,7 @@
     if (!page.models.length) return null;
     return section(page, 'costs', 'Verdict', pair(page, (m) => h('div', {},
       page.models.length > 1 ? h('p', { class: 'note' }, m.plan.summary) : null,
-      verdict(list(m.plan.verdict)), bound(m.plan.costs), warnings(m.plan.warnings))));
+      verdict(list(m.plan.verdict)), warnings(m.plan.warnings))));
   }
 
   /** What the plan is worth: its time and its gain as the headline, and the rest as facts. */
@@ -611,41 +591,15 @@
       facts(all.filter((f) => !head.includes(f)).map((f) => [f.name, f.value]))];
   }
 
-  /** The lower bound, and what the plan costs above it, as one bar. */
-  function bound({ simulated_ms: cost, lower_bound_ms: least, certificate }) {
-    if (!known(cost) || !known(least)) return h('p', { class: 'note' }, certificate);
-    const share = Math.min(1, least / cost);
-    return h('div', { class: 'certificate' },
-      h('div', { class: 'certificate-bar', role: 'img', 'aria-label': 'Lower bound ' + ms(least) + ' of the cost ' + ms(cost) },
-        at(h('div', { class: 'proven' }), { width: share }), at(h('div', { class: 'gap' }), { width: 1 - share })),
-      h('p', { class: 'note' }, certificate));
-  }
-
   const warnings = (all) => (list(all).length ? h('div', { class: 'warnings' }, h('h3', {}, plural(all.length, 'warning')), lines(all)) : null);
-
-  /** Buttons that choose one of two plans, for views that show one. */
-  function planChoice(page) {
-    if (page.models.length < 2) return null;
-    const buttons = page.models.map((m, i) => button(planName(page, m), () => page.set({ shown: i })));
-    const mark = () => buttons.forEach((b, i) => b.setAttribute('aria-pressed', String(page.state.shown === i)));
-    page.on('selection', mark);
-    mark();
-    return h('div', { class: 'bar', role: 'group', 'aria-label': 'Plan' }, buttons);
-  }
 
   function tablesSection(page) {
     if (!page.models.length) return null;
-    const place = h('div');
-    let of = null;
-    const draw = () => {
-      if (of === page.state.shown) return page.tables.refresh();
-      of = page.state.shown;
-      page.tables = tablesTable(page, page.models[of]);
-      fill(place, page.tables);
-    };
-    page.on('selection', draw);
-    draw();
-    return section(page, 'tables', 'Tables', planChoice(page), place);
+    return section(page, 'tables', 'Tables', pair(page, (m) => {
+      const table = tablesTable(page, m);
+      page.on('selection', table.refresh);
+      return table;
+    }));
   }
 
   const tableButton = (page, m, t) => h('button', { type: 'button', class: 'link', onclick: () => page.select({ table: m.tables.name[t] }) },
@@ -675,7 +629,6 @@
     return dataTable({
       caption: 'Tables of ' + m.plan.name, columns, rows: t.name.map((_, i) => i), filter: true, sort: { column: has('time_ms') ? time : size, down: true },
       selected: (i) => t.name[i] === page.state.table,
-      choices: { title: 'Sharding type', values: TYPES.filter((type) => t.sharding_type.includes(type)), of: of('sharding_type') },
     });
   }
 
@@ -686,24 +639,13 @@
     return section(page, 'baselines', 'Other methods', pair(page, (m) => (list(m.plan.baselines).length ? baselines(m.plan) : h('p', { class: 'note' }, 'This plan was not compared with others.'))));
   }
 
-  function baselines(plan) {
-    const field = plan.baselines.some((b) => known(b.simulated_ms)) ? 'simulated_ms' : 'predicted_ms';
-    const items = [{ ...plan.costs, method: 'this plan', valid: true, mine: true }, ...plan.baselines]
-      .filter((b) => b.valid && known(b[field])).sort((a, b) => a[field] - b[field]);
-    const bad = plan.baselines.filter((b) => !b.valid).map((b) => b.method + (b.reason ? ' (' + b.reason + ')' : ''));
-    return h('div', {}, bars({
-      title: 'Cost of plans by other methods', note: bad.length ? 'No valid plan: ' + bad.join(', ') + '.' : null, key: null,
-      label: () => 'Bars of costs: ' + items.map((b) => b.method + ' ' + ms(b[field])).join(', '),
-      items: () => items, parts: [['1', 'Cost', (b) => b[field]]], end: 1.2 * Math.max(...items.map((b) => b[field])),
-      name: (b) => b.method, strong: (b) => b.mine, as: ms, after: (b) => ms(b[field]),
-    }), dataOf({
-      rows: plan.baselines,
-      columns: [
-        text('Method', (b) => b.method), text('Valid', (b) => (b.valid ? 'yes' : 'no')), number('Predicted', (b) => b.predicted_ms, ms),
-        number('SIMULATED', (b) => b.simulated_ms, ms), number('Planned in', (b) => b.wall_ms, ms),
-      ],
-    }, 'Plans by other methods'));
-  }
+  const baselines = (plan) => dataTable({
+    caption: 'Plans by other methods', rows: [{ ...plan.costs, method: 'this plan', valid: true, mine: true }, ...plan.baselines], selected: (b) => b.mine,
+    columns: [
+      text('Method', (b) => b.method), number('Predicted', (b) => b.predicted_ms, ms), number('SIMULATED', (b) => b.simulated_ms, ms),
+      number('Planned in', (b) => b.wall_ms, ms, { rest: true }), text('Without a plan', (b) => (b.valid ? null : b.reason || 'yes')),
+    ],
+  });
 
   // ---------------------------------------------------------------- two plans, re-plans and sweeps
 
@@ -752,7 +694,7 @@
     return section(page, 'replan', 'Re-plan',
       h('p', { class: 'verdict' }, replan.verdict), lines(replan.lines),
       curve.length > 1 ? points({
-        title: 'Cost against the bytes to move', items: [...curve].sort((a, b) => a.moved_bytes - b.moved_bytes), joined: true,
+        title: 'Cost against the bytes to move', items: curve,
         label: () => 'Curve of ' + plural(curve.length, 'plan') + ': ' + curve.map((p) => p.label + ', ' + bytes(p.moved_bytes) + ' moved, cost ' + ms(p.cost_ms) + (p.chosen ? ' (chosen)' : '')).join('; '),
         x: { title: unit + ' moved', of: (p) => p.moved_bytes, size, zero: true }, y: { title: 'ms', of: (p) => p.cost_ms },
         look: (p) => (p.chosen ? 'chosen' : '1'), words: (p) => (p.chosen ? 'chosen' : ''),
@@ -805,16 +747,13 @@
 
   // ---------------------------------------------------------------- whole step, provenance
 
-  /** Parts of the whole training step (report.StepObject). */
-  const WHOLE = [['1', 'Embeddings', (s) => s.embedding_ms || 0], ['2', 'Dense part', (s) => s.dense_ms || 0], ['4', 'All-reduce', (s) => s.allreduce_ms || 0]];
-
   function wholeStepSection(page) {
     if (!page.models.some((m) => m.plan.step)) return null;
     return section(page, 'whole', 'The whole training step', pair(page, (m) => (m.plan.step ? wholeStep(m.plan.step) : h('p', { class: 'note' }, 'The whole step of this plan was not priced.'))));
   }
 
   function wholeStep({ step, terms, stack }) {
-    const rows = Object.entries(terms || {}).filter(([, v]) => v > 0);
+    const parts = Object.entries(terms || {}).filter(([, v]) => v > 0).map(([name, v]) => [name.replace(/_ms$/, '').replace(/_/g, ' ') + ', before anything is hidden', ms(v)]);
     return h('div', {}, h('p', { class: 'verdict' }, ms(step.ms) + (step.error_percent > 0 ? ' ± ' + Math.ceil(step.error_percent) + ' %' : '') + ', bound by ' + step.bound_by),
       facts([
         ['throughput', compact(step.samples_per_second) + ' samples a second'],
@@ -822,12 +761,11 @@
         ['price', known(step.price_per_1e9_samples) ? '$' + significant(step.price_per_1e9_samples) + ' for 10⁹ samples' : null],
         ['epoch', step.epoch_minutes > 0 ? significant(step.epoch_minutes) + ' min' : null],
         ['hidden', step.hidden_ms > 0 ? ms(step.hidden_ms) + ' of exchanges beside other work' : null],
-      ]), bars({
-      label: () => 'Parts of the step: ' + WHOLE.map(([, title, of]) => title + ' ' + ms(of(step))).join(', '),
-      items: () => [step], name: () => 'Step', parts: WHOLE, as: ms, unit: 'ms', end: sum(WHOLE.map(([, , of]) => of(step))),
-    }), rows.length ? dataOf({
-      rows, columns: [text('Before anything is hidden', ([name]) => name.replace(/_ms$/, '').replace(/_/g, ' ')), number('Time', ([, v]) => v, ms)],
-    }, 'Parts of the step') : null);
+        ['embeddings', ms(step.embedding_ms)],
+        ['dense part', ms(step.dense_ms)],
+        ['all-reduce', ms(step.allreduce_ms)],
+        ...parts,
+      ]));
   }
 
   function provenanceSection(page) {
@@ -842,16 +780,16 @@
   /** The panels of the selected table and device. */
   function drawSelection(page) {
     const { state, shell } = page;
-    const m = page.models[state.shown];
-    const parts = [];
-    if (m && state.table !== null) parts.push(tablePanel(page, m));
-    if (m && state.device >= 0 && state.device < m.devices.count) parts.push(devicePanel(page, m, state.device));
+    const parts = page.models.flatMap((m) => [
+      state.table !== null && m.tables.name.includes(state.table) ? tablePanel(page, m) : [],
+      state.device >= 0 && state.device < m.devices.count ? devicePanel(page, m, state.device) : [],
+    ]).flat();
     shell.rail.hidden = !parts.length;
     shell.frame.classList.toggle('with-rail', parts.length > 0);
     fill(shell.rail, parts);
   }
 
-  const panel = (page, m, title, note, nothing, ...children) => h('section', { class: 'panel', 'aria-label': title },
+  const panel = (page, m, title, note, nothing, ...children) => h('div', { class: 'panel' },
     h('div', { class: 'panel-head' }, h('h2', {}, title), button('✕', () => closePanel(page, nothing), { class: 'small close', 'aria-label': 'Close ' + title })),
     h('p', { class: 'note' }, [...note, planName(page, m)].filter(Boolean).join(' · ')), children);
 
@@ -878,7 +816,6 @@
 
   function tablePanel(page, m) {
     const name = page.state.table, t = m.tables, i = t.name.indexOf(name);
-    if (i < 0) return panel(page, m, name, ['This plan does not have the table.'], { table: null });
     const changed = page.document.changes && page.document.changes.tables.find((c) => c.name === name);
     const of = (field) => list(t[field])[i];
     const cost = list(t.alternative_cost_ms)[i];
@@ -897,7 +834,6 @@
         ['Cost with it', known(cost) ? ms(cost) + ', ' + change(m.plan.costs.predicted_ms, cost) : null],
         ['Changes', changed && changed.what],
       ]),
-      button('Show in the list of tables', () => page.tables.reveal(i)),
       dataTable({
         caption: 'Shards of ' + name, rows: m.byTable[i], size: 8,
         columns: [
@@ -920,19 +856,21 @@
   function searchBox(page) {
     const id = newID('found');
     const found = h('datalist', { id });
+    const names = [...new Set(page.models.flatMap((m) => m.tables.name))];
+    const devices = Math.max(...page.models.map((m) => m.devices.count));
     const take = (wanted) => {
-      const m = page.models[page.state.shown], device = /^(?:device\s*)?(\d+)$/i.exec(wanted);
-      if (m.tables.name.includes(wanted)) page.select({ table: wanted }, true);
-      else if (device && Number(device[1]) < m.devices.count) page.select({ device: Number(device[1]) }, true);
+      const device = /^(?:device\s*)?(\d+)$/i.exec(wanted);
+      if (names.includes(wanted)) page.select({ table: wanted }, true);
+      else if (device && Number(device[1]) < devices) page.select({ device: Number(device[1]) }, true);
       else return false;
       input.value = '';
       return true;
     };
     const find = (event) => {
-      const { name } = page.models[page.state.shown].tables, wanted = input.value.trim().toLowerCase();
+      const wanted = input.value.trim().toLowerCase();
       // The browser states how text came in: a chosen name of the list replaces all of it.
       if (event.inputType === 'insertReplacementText' || event.inputType === undefined) if (take(input.value)) return;
-      fill(found, wanted ? name.filter((n) => n.toLowerCase().includes(wanted)).slice(0, 12).map((n) => h('option', { value: n })) : null);
+      fill(found, wanted ? names.filter((n) => n.toLowerCase().includes(wanted)).slice(0, 12).map((n) => h('option', { value: n })) : null);
     };
     const enter = (event) => {
       const wanted = input.value.trim();
@@ -965,7 +903,7 @@
     shell.frame = h('div', { class: 'frame' },
       h('main', { id: main, class: 'main', tabindex: -1 }, h('div', { class: 'head' }, shell.title, shell.summary), before, shell.content), shell.rail);
     fill(root, h('a', { class: 'skip', href: '#' + main }, 'Skip to the content'),
-      h('header', { class: 'top' }, h('span', { class: 'brand' }, 'neuroshard'), shell.nav, shell.search, themeChoice()),
+      h('header', { class: 'top' }, h('span', { class: 'brand' }, 'neuroshard'), shell.nav, shell.search),
       shell.frame, shell.foot, shell.live, shell.tooltip);
     root.classList.add('ns');
     shell.rail.addEventListener('keydown', (event) => {
@@ -973,25 +911,6 @@
     });
     tooltips(root, shell.tooltip);
     return shell;
-  }
-
-  /** The choice of the theme: the reader's system, light or dark. */
-  function themeChoice() {
-    const themes = [['auto', 'Auto'], ['light', 'Light'], ['dark', 'Dark']];
-    const select = h('select', { 'aria-label': 'Theme', class: 'theme', onchange: () => setTheme(select.value) }, themes.map(([value, name]) => h('option', { value }, name)));
-    select.value = setTheme(storedTheme());
-    return select;
-  }
-
-  function storedTheme() {
-    try { return localStorage.getItem('neuroshard-theme'); } catch { return null; } // without storage, a choice ends with the page
-  }
-
-  function setTheme(stored) {
-    const theme = stored === 'light' || stored === 'dark' ? stored : 'auto';
-    document.documentElement.dataset.theme = theme;
-    try { localStorage.setItem('neuroshard-theme', theme); } catch { /* as above */ }
-    return theme;
   }
 
   /** One tooltip for all elements that have one, for the pointer and for the focus. */
@@ -1033,11 +952,18 @@
     shell.title.textContent = document.title;
     shell.summary.textContent = one ? one.summary : '';
     fill(shell.content, SECTIONS.map((make) => make(page)));
-    fill(shell.nav, h('ul', {}, page.sections.map(([id, title]) => h('li', {}, h('a', { href: '#section-' + id }, title)))));
+    fill(shell.nav, h('ul', {}, page.sections.map(([id, title]) => h('li', {}, h('button', { type: 'button', onclick: () => show(id) }, title)))));
     fill(shell.search, page.models.length ? searchBox(page) : null);
     fill(shell.foot, 'neuroshard ' + document.tool);
     page.on('selection', () => drawSelection(page));
     drawSelection(page);
+  }
+
+  /** Goes to a section. A link to it would take the place of the route in the service's addresses. */
+  function show(id) {
+    const section = document.getElementById('section-' + id);
+    section.scrollIntoView();
+    section.firstChild.focus({ preventScroll: true });
   }
 
   const SECTIONS = [
@@ -1048,7 +974,7 @@
   function newPage(document, shell) {
     const { state } = shell, listeners = { view: [], selection: [] };
     const page = {
-      document, shell, state, models: document.plans.map(index), sections: [], tables: null,
+      document, shell, state, models: document.plans.map(index), sections: [],
       announce: (words) => { shell.live.textContent = words; },
       on: (group, listener) => listeners[group].push(listener),
       /** Changes the state, and calls the listeners of the groups that changed. */
@@ -1061,7 +987,6 @@
       select: (selection, again) => select(page, selection, again),
     };
     // What the reader chose in another document may not be in this one.
-    if (state.shown >= page.models.length) state.shown = 0;
     if (!page.models.some((m) => m.tables.name.includes(state.table))) state.table = null;
     if (!page.models.some((m) => state.device < m.devices.count)) state.device = -1;
     if (!page.models.some((m) => m.hosts > 1)) state.level = 'device';
@@ -1070,22 +995,23 @@
 
   /** Selects a table or a device, says so, and moves the window of devices to the device. */
   function select(page, selection, again) {
-    const { state, shell } = page, m = page.models[state.shown];
+    const { state, shell } = page;
     const changes = { ...selection };
     if (known(changes.table) && changes.table === state.table && !again) changes.table = null;
     if (changes.device >= 0) {
+      const m = page.models.find((one) => changes.device < one.devices.count);
       const all = units(m, state), unit = all.find((u) => u.devices.includes(changes.device));
       if (!windowOf(all, state).includes(unit)) changes.from = Math.floor(all.indexOf(unit) / state.size) * state.size;
     }
     const active = document.activeElement;
     if (active && !shell.rail.contains(active)) page.opener = active;
     page.set(changes);
-    const table = known(changes.table) ? m.tables.name.indexOf(changes.table) : -1;
-    if (table >= 0) page.announce('Table ' + changes.table + ' is selected: ' + m.tables.sharding_type[table] + ' on ' + devicesOf(m, table, 6));
+    const m = page.models.find((one) => one.tables.name.includes(changes.table)), table = m ? m.tables.name.indexOf(changes.table) : -1;
+    if (m) page.announce('Table ' + changes.table + ' is selected: ' + m.tables.sharding_type[table] + ' on ' + devicesOf(m, table, 6));
     else page.announce(changes.device >= 0 ? 'Device ' + changes.device + ' is selected.' : 'Nothing is selected.');
   }
 
-  Object.assign(globalThis.neuroshard, { render, themeChoice });
+  globalThis.neuroshard.render = render;
 
   // A page on disk has its document inside.
   const embedded = document.getElementById('document');

@@ -98,10 +98,8 @@ globalThis.neuroshard = (() => {
     return percent(Math.abs(share)) + (share < 0 ? ' less' : ' more');
   }
 
-  function compact(v) {
-    const [name, size] = [['G', 1e9], ['M', 1e6], ['k', 1e3]].find(([, least]) => Math.abs(v) >= least) || ['', 1];
-    return significant(v / size) + name;
-  }
+  const compactly = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSignificantDigits: 3 });
+  const compact = (v) => compactly.format(v);
 
   // ---------------------------------------------------------------- tables
 
@@ -124,11 +122,11 @@ globalThis.neuroshard = (() => {
   /**
    * A table that sorts, filters and turns pages.
    * spec: {caption, columns, rows (a list of anything), size (of a page), filter (bool),
-   *   choices {title, values, of(row)}, selected(row), sort {column, down}}
+   *   selected(row), sort {column, down}}
    * column: {title, value(row), as(value), number, node(row) in place of text, wide, rest (not on a phone)}
    */
-  function dataTable({ caption, columns, rows, size = 20, filter, choices, selected, sort }) {
-    const view = { sort, page: 0, text: '', choice: '' };
+  function dataTable({ caption, columns, rows, size = 20, filter, selected, sort }) {
+    const view = { sort, page: 0, text: '' };
     const id = newID('table');
     const body = h('tbody');
     const status = h('span', { class: 'status', role: 'status' });
@@ -144,10 +142,7 @@ globalThis.neuroshard = (() => {
       update();
     }
 
-    function matches(row) {
-      if (view.choice && choices.of(row) !== view.choice) return false;
-      return !view.text || columns.some((c) => shown(c, row).toLowerCase().includes(view.text));
-    }
+    const matches = (row) => !view.text || columns.some((c) => shown(c, row).toLowerCase().includes(view.text));
 
     function update() {
       order = rows.filter(matches);
@@ -189,22 +184,10 @@ globalThis.neuroshard = (() => {
     const element = h('div', { class: 'table' },
       h('div', { class: 'bar' },
         field ? h('label', { class: 'field' }, h('span', {}, 'Filter'), field) : null,
-        choices ? choice(choices.title, '', [['', 'all'], ...choices.values.map((v) => [v, v])], (v) => { view.choice = v; update(); }) : null,
         many || filter ? h('div', { class: 'pager' }, status, many ? [previous, next] : null) : null),
       h('div', { class: 'scroll', role: 'group', tabindex: 0, 'aria-labelledby': id },
         h('table', {}, h('caption', { id, class: 'hidden' }, caption), h('thead', {}, h('tr', {}, heads)), body)));
     element.refresh = show;
-    /** Shows the page with a row. */
-    element.reveal = (row) => {
-      if (!order.includes(row)) {
-        view.text = view.choice = '';
-        for (const input of element.querySelectorAll('.bar input, .bar select')) input.value = '';
-        update();
-      }
-      view.page = Math.floor(order.indexOf(row) / size);
-      show();
-      body.querySelector('.selected')?.scrollIntoView({ block: 'center' });
-    };
     update();
     return element;
   }
