@@ -521,6 +521,7 @@ func TestReplan(t *testing.T) {
 		fmt.Sprintf(`{"problem": {"workload": "criteo-kaggle"}, "old": %q, "options": {"max_bytes": "5 apples"}}`, old),
 		fmt.Sprintf(`{"problem": {"workload": "criteo-kaggle"}, "old": %q, "options": {"max_bytes": 5, "price": 1}}`, old),
 		fmt.Sprintf(`{"problem": {"workload": "criteo-kaggle"}, "old": %q, "options": {"lost_devices": [7]}}`, old),
+		fmt.Sprintf(`{"problem": {"workload": "criteo-kaggle"}, "old": %q, "options": {"lost_devices": [null]}}`, old),
 	} {
 		s.object(422, "POST", "/v1/replan", wrong)
 	}
@@ -551,6 +552,7 @@ func TestSweep(t *testing.T) {
 	if page := s.object(200, "GET", "/v1/jobs/"+job+"/page", ""); page["sweep"] == nil {
 		t.Error("the page has no sweep")
 	}
+	s.object(202, "POST", "/v1/sweep", `{"problem": {"workload": "criteo-kaggle"}, "axes": {}, "options": {"max_evaluations": 10}}`)
 	for _, wrong := range []string{
 		`{"problem": {"workload": "criteo-kaggle"}, "axes": {"devices": [0]}}`,
 		`{"problem": {"workload": "criteo-kaggle"}, "axes": {"precision": ["fp64"]}}`,

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/report"
@@ -43,9 +44,9 @@ func listRoutes(s *Service) {
 			modelled := s.prices.profiles()
 			return jsonReply(http.StatusOK, report.DevicesJSON(func(name string) bool { return modelled == nil || slices.Contains(modelled, name) }))
 		})
-	workloads := report.WorkloadsJSON() // drawing them takes time
+	workloads := sync.OnceValue(report.WorkloadsJSON) // drawing them takes time
 	register(s, operation{method: http.MethodGet, path: "/v1/workloads", id: "workloads", summary: "The workloads that are known by name", answer: []report.ListedWorkload{}},
-		func(context.Context, *none) (*reply, error) { return jsonReply(http.StatusOK, workloads) })
+		func(context.Context, *none) (*reply, error) { return jsonReply(http.StatusOK, workloads()) })
 	register(s, operation{method: http.MethodGet, path: "/healthz", id: "healthz", summary: "Whether the server runs", answer: health{}},
 		func(context.Context, *none) (*reply, error) { return jsonReply(http.StatusOK, health{"ok"}) })
 	register(s, operation{method: http.MethodGet, path: "/readyz", id: "readyz", summary: "Whether the server can answer: its store works", answer: health{}},

@@ -75,7 +75,7 @@ const tiny = `"problem": {"tables_csv": "name,rows,dim\na,1000,8\nb,2000,16\n", 
 
 // endless is a plan whose search ends only when its job is cancelled, if the service has the limits
 // patient.
-const endless = `{"problem": {"workload": "dlrm-datasets-2000x256"}, "options": {"max_evaluations": 1000000000000}}`
+const endless = `{"problem": {"workload": "dlrm-datasets-100x8"}, "options": {"max_evaluations": 1000000000000}}`
 
 // patient has no limit of time that a test reaches.
 var patient = service.Limits{Time: 24 * time.Hour}
@@ -139,6 +139,8 @@ func TestFaults(t *testing.T) {
 		{`[]`, 422, []string{"a list is not an object"}},
 		{`{}`, 422, []string{"problem"}},
 		{`{"problem": {"workload": "criteo-kaggle"}} {}`, 400, []string{"not JSON"}},
+		{`{"problem": {}}`, 422, []string{"tables"}},
+		{`{"problem": {"workload": "criteo-kaggle"}, "options": {"time_limit_ms": 0}}`, 422, []string{"options.time_limit_ms"}},
 		{`{"problem": {"name": "a"}}`, 422, []string{"0 of tables, tables_csv and workload are stated", "state one of them"}},
 		{`{"problem": {"workload": "criteo-kaggle", "tables_csv": "a"}}`, 422, []string{"2 of tables"}},
 		{`{"problem": {"workload": "nope"}}`, 422, []string{"nope", "GET /v1/workloads"}},

@@ -101,17 +101,3 @@ func TestUsage(t *testing.T) {
 		}
 	}
 }
-
-func TestParagraphs(t *testing.T) {
-	var got []string
-	for _, p := range paragraphs("a\nb\n  shown\n\n  again\nc\n") {
-		mark := "text:"
-		if p.shown {
-			mark = "shown:"
-		}
-		got = append(got, mark+strings.Join(p.lines, "/"))
-	}
-	if want := "text:a/b|shown:  shown|shown:  again|text:c"; strings.Join(got, "|") != want {
-		t.Errorf("got %q, want %q", strings.Join(got, "|"), want)
-	}
-}
