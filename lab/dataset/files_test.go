@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"math"
@@ -20,8 +19,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // contents returns all files of a folder by name.
 func contents(t testing.TB, folder string) map[string]string {
