@@ -10,7 +10,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
-	"github.com/neuroshard/neuroshard/search/searchtest"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -141,14 +140,6 @@ func (s *closedForm) Cost() float64 {
 }
 
 func (s *closedForm) Shared() float64 { return 0 }
-
-func TestClosedFormConforms(t *testing.T) {
-	p := pool(1, 12, 5, 128)
-	searchtest.Conform(t, p, factory(p), nil)
-	for _, c := range searchtest.Cases(p.Topology.Profile) {
-		t.Run(c.Name, func(t *testing.T) { searchtest.Conform(t, c.Problem, factory(c.Problem), nil) })
-	}
-}
 
 // TestColumnsOnly: whatever sharding types and host memory allow, a search with
 // Options.ColumnsOnly asks for the zero form only. closedForm panics on others.

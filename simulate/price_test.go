@@ -82,44 +82,6 @@ func TestGroupIsOneOpForEachKind(t *testing.T) {
 	}
 }
 
-// TestPriceIsTheMostOfAnyDevice follows the cost of a plan by its definition.
-func TestPriceIsTheMostOfAnyDevice(t *testing.T) {
-	p := mixed(50, hardware.Topology{Profile: a100(t), Devices: 6, DevicesPerHost: 4})
-	shards := dealt(p)
-	cost, err := NewPricer(p).Price(shards)
-	if err != nil {
-		t.Fatal(err)
-	}
-	comm := Comm{PerHost: 4, Batch: p.Batch, DimSums: make([]int, 6)}
-	ready, last := make([]unit.Millis, 6), unit.Millis(0)
-	for r, held := range shards {
-		for _, s := range held {
-			comm.DimSums[r] += p.DimSum(s)
-		}
-		forward, backward := NewPricer(p).GroupCost(held)
-		ready[r] = forward + backward + cost.Devices[r].BackwardComm
-		last = max(last, ready[r])
-	}
-	noWait, backward, err := NewDevice(a100(t)).Comm(comm)
-	if err != nil {
-		t.Fatal(err)
-	}
-	most := unit.Millis(0)
-	for r := range shards {
-		if cost.Devices[r].BackwardComm != backward[r] {
-			t.Errorf("device %d: backward comm: got %v, want %v", r, cost.Devices[r].BackwardComm, backward[r])
-		}
-		want := last + noWait[r] // all leave the forward comm as if they had started last
-		if got := cost.Devices[r].Total(); math.Abs(float64(got-want)) > 1e-12*float64(want) {
-			t.Errorf("device %d: total: got %v, want %v", r, got, want)
-		}
-		most = max(most, cost.Devices[r].Total())
-	}
-	if cost.Cost != most || cost.Devices[cost.Critical].Total() != most {
-		t.Errorf("got %v on device %d, want %v", cost.Cost, cost.Critical, most)
-	}
-}
-
 func TestInputExchangeIsAnOption(t *testing.T) {
 	p := mixed(50, hardware.Topology{Profile: a100(t), Devices: 6, DevicesPerHost: 4})
 	shards := dealt(p)
@@ -136,18 +98,6 @@ func TestInputExchangeIsAnOption(t *testing.T) {
 	shards[0][0].Columns.End += 1 << 20
 	if _, err := pricer.Input(shards); err == nil {
 		t.Error("a slice beyond the table: got no error")
-	}
-}
-
-func TestOneDeviceHasNoComm(t *testing.T) {
-	p := mixed(9, hardware.Topology{Profile: a100(t), Devices: 1})
-	cost, err := NewPricer(p).Price(dealt(p))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := cost.Devices[0]
-	if c.ForwardComm != 0 || c.BackwardComm != 0 || c.Total() != c.Forward+c.Backward || cost.Cost != c.Total() {
-		t.Errorf("one device: got %+v, want compute alone", c)
 	}
 }
 
@@ -177,14 +127,6 @@ func TestPriceRefusesOtherShards(t *testing.T) {
 	}()
 	half.Rows.End--
 	NewPricer(p).GroupCost([]problem.Shard{half})
-}
-
-func TestGroupCostDoesNotAllocate(t *testing.T) {
-	p := mixed(30, hardware.Topology{Profile: a100(t), Devices: 1})
-	group, pricer := dealt(p)[0], NewPricer(p)
-	if got := testing.AllocsPerRun(10, func() { pricer.GroupCost(group) }); got != 0 {
-		t.Errorf("got %v allocations, want 0", got)
-	}
 }
 
 func BenchmarkGroupCost(b *testing.B) {

@@ -14,7 +14,7 @@ import (
 
 // This file is a second implementation of docs/SIMULATED.md, which only tests use. It is
 // written from the page, without the code that it checks, in the symbols of the page: all
-// constants are written out, the cache model is solved by bisection. TestVectors' expected values come from here.
+// constants are written out, the cache model is solved by bisection.
 
 // refTable is a table of an operator: R, D, F, n, U and the shares p_j of the page.
 type refTable struct {
@@ -421,5 +421,15 @@ func TestHostAndReplicasEqualReference(t *testing.T) {
 		want = refUncached(x, math.Ceil(share*x.rows))*(x.dim*o.weight+state)/link + little
 		difference(t, "cached forward", i, float64(forward)+little, want)
 		difference(t, "cached backward", i, float64(backward)+little, want)
+	}
+}
+
+// difference fails the test if two times differ by more than 1e-9 of the second.
+func difference(t *testing.T, what string, id int, got, want float64) {
+	if got == want {
+		return
+	}
+	if off := math.Abs(got-want) / math.Max(math.Abs(want), 1e-300); !(off <= 1e-9) {
+		t.Errorf("%s of case %d: got %v ms, want %v ms", what, id, got, want)
 	}
 }
