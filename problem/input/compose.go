@@ -247,8 +247,11 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 
 // StatesAccounting reports whether a flag or the topology file says which bytes count against a
 // device's memory. If neither does, the problem of an old plan counts those that the plan counts.
-func (p *Parts) StatesAccounting() bool {
-	return p.Overrides.Has("accounting") || p.Topology != nil && p.Topology.Has("accounting")
+func (p *Parts) StatesAccounting() bool { return p.states("accounting") }
+
+// states reports whether a flag or the topology file states one of the keys.
+func (p *Parts) states(keys ...string) bool {
+	return slices.ContainsFunc(keys, func(key string) bool { return p.Overrides.Has(key) || p.Topology != nil && p.Topology.Has(key) })
 }
 
 // otherBatch returns the warning of a fallback whose batch counts in place of that of the tables.

@@ -176,56 +176,6 @@ func TestSchemaTakesGood(t *testing.T) {
 	}
 }
 
-// TestSchemaKnowsTheSameWords wants the keys and names of the schemas to be
-// those of the code.
-func TestSchemaKnowsTheSameWords(t *testing.T) {
-	read := func(name string) map[string]any {
-		data, err := os.ReadFile(filepath.Join("..", "..", "schema", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var value map[string]any
-		if err := json.Unmarshal(data, &value); err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-	at := func(value map[string]any, path ...string) map[string]any {
-		for _, key := range path {
-			value = value[key].(map[string]any)
-		}
-		return value
-	}
-	same := func(what string, got map[string]any, want []string) {
-		var keys []string
-		for key := range got {
-			keys = append(keys, key)
-		}
-		want = slices.Sorted(slices.Values(want))
-		slices.Sort(keys)
-		if !slices.Equal(keys, want) {
-			t.Errorf("%s: got keys %q in the schema, want %q", what, keys, want)
-		}
-	}
-	tables, topology := read("tables.schema.json"), read("topology.schema.json")
-	same("file", at(tables, "properties"), fileShape.keys)
-	same("dcn", at(topology, "$defs", "dense", "properties", "interaction")["oneOf"].([]any)[1].(map[string]any)["properties"].(map[string]any)["dcn"].(map[string]any)["properties"].(map[string]any), []string{"layers", "rank"})
-	names := func(value map[string]any) map[string]any {
-		all := map[string]any{}
-		for _, name := range value["enum"].([]any) {
-			all[name.(string)] = nil
-		}
-		return all
-	}
-	same("presets of dense parts", names(at(topology, "$defs", "densePreset")), step.DenseNames())
-	same("presets of stacks", names(at(topology, "$defs", "stackPreset")), step.StackNames())
-	profiles := map[string]any{}
-	for _, name := range at(topology, "properties", "device")["enum"].([]any) {
-		profiles[name.(string)] = nil
-	}
-	same("profiles", profiles, hardware.Names())
-}
-
 // TestSchemaFollowsFields holds the properties of tables and clusters in the schemas to the lists of fields;
 // -update writes them. What a list does not know of a property, such as a pattern, stays.
 func TestSchemaFollowsFields(t *testing.T) {
@@ -264,9 +214,17 @@ func TestSchemaFollowsFields(t *testing.T) {
 		properties(object(definitions, "access"), accessFields)
 		properties(object(definitions, "constraints"), constraintFields)
 		properties(object(object(root, "properties"), "defaults"), defaultsShape.fields)
+		for _, key := range slices.Sorted(maps.Keys(object(root, "properties"))) {
+			if !slices.Contains(fileShape.keys, key) {
+				t.Errorf("the schema of files of tables has the key %s, which no file may state", key)
+			}
+		}
 	})
 	follow("topology.schema.json", func(root map[string]any) {
 		properties(root, clusterFields)
+		object(object(root, "properties"), "device")["enum"] = hardware.Names()
+		object(object(root, "$defs"), "densePreset")["enum"] = step.DenseNames()
+		object(object(root, "$defs"), "stackPreset")["enum"] = step.StackNames()
 		properties(object(object(root, "$defs"), "dense"), denseFields)
 		properties(object(object(root, "$defs"), "stack"), stackFields)
 	})

@@ -157,7 +157,7 @@ func (p *Parts) fit(whole *wholeStep, composed *problem.Problem) (warnings []str
 	given := p.Fallback == nil
 	stack := &whole.input.Stack
 	if stack.Forward != nil && given {
-		if p.statesPrecision() {
+		if p.states("comm_precision") {
 			stated := composed.CommPrecision
 			stack.Forward, stack.Backward = &stated, &stated
 		} else {
@@ -206,12 +206,6 @@ func denseMemory(dense *DenseFile, composed *problem.Problem) unit.Bytes {
 	return dense.Dense.Of(composed).Memory(composed.Topology.Devices, composed.Batch)
 }
 
-// statesPrecision reports whether the topology file or a flag states the number format of
-// exchanges.
-func (p *Parts) statesPrecision() bool {
-	return p.Overrides.Has("comm_precision") || p.Topology != nil && p.Topology.Has("comm_precision")
-}
-
 // reserve has the dense part's memory, and RuntimeShare, take the place of the default
 // reserve. A reserve that is stated stays, but must hold the dense part.
 func (p *Parts) reserve(dense *DenseFile, composed *problem.Problem) error {
@@ -220,7 +214,7 @@ func (p *Parts) reserve(dense *DenseFile, composed *problem.Problem) error {
 	if takes == 0 || t.DeviceMemory(d) == 0 {
 		return nil // reported, or not counted
 	}
-	if t.ReserveShare == 0 && t.ReserveFixed == 0 && !p.statesReserve() {
+	if t.ReserveShare == 0 && t.ReserveFixed == 0 && !p.states("reserve_share", "reserve_fixed") {
 		t.ReserveShare, t.ReserveFixed = RuntimeShare, takes
 		if t.Budget(t.Largest()) > 0 {
 			return nil
@@ -234,10 +228,4 @@ func (p *Parts) reserve(dense *DenseFile, composed *problem.Problem) error {
 		return &Errors{List: []Error{e}}
 	}
 	return nil
-}
-
-// statesReserve reports whether the topology file or a flag states a reserve.
-func (p *Parts) statesReserve() bool {
-	return p.Overrides.Has("reserve_share") || p.Overrides.Has("reserve_fixed") ||
-		p.Topology != nil && (p.Topology.Has("reserve_share") || p.Topology.Has("reserve_fixed"))
 }
