@@ -25,7 +25,7 @@ func Comparison(w io.Writer, all []bench.Summary, opt Options) error {
 				rows = append(rows, comparisonRow(m))
 			}
 		}
-		p.grid([]string{"<method", "solved", "mean ms", "median ms", fmt.Sprintf("mean ms of %d", s.Common), ratioTo(s.Setting, all), "95 %", "bias %", "wall ms", "p95"}, rows)
+		p.grid([]string{"<method", "solved", "mean ms", "?median ms", fmt.Sprintf("mean ms of %d", s.Common), ratioTo(s.Setting, all), "?95 %", "?bias %", "?wall ms", "?p95"}, rows)
 	}
 	return p.err
 }

@@ -385,7 +385,7 @@ func (t *deviceTable) draw(lines []line) {
 	for i := range lines {
 		rows[i] = lines[i].cells
 	}
-	texts := strings.Split(render(t.titles(), rows), "\n")
+	texts := strings.Split(render(t.titles(), rows, 0), "\n")
 	widest := 0
 	for _, text := range texts {
 		widest = max(widest, len(text))

@@ -371,7 +371,7 @@ func deviceChanges(p *printer, c plan.Changes) {
 		return
 	}
 	p.section("devices that changed: %d of %d", changed, len(c.Devices))
-	titles := []string{"device", "shards", "dim sum", "memory", "predicted total"}
+	titles := []string{"device", "?shards", "?dim sum", "memory", "predicted total"}
 	if hosts {
 		titles = slices.Insert(titles, 4, "host memory")
 	}

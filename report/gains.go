@@ -17,8 +17,8 @@ func Gains(w io.Writer, g *bench.Gains, opt Options) error {
 	}
 	p.section("neuroshard against paper and the best baseline: %s, %s", tasks, judgedGains(g))
 	titles := []string{
-		"<workload", "tables", "<cluster", "hosts", "shards", "neuroshard ms",
-		"paper ms", "gain %", "baseline ms", "<which", "gain %", "within %", "s",
+		"<workload", "?tables", "<cluster", "?hosts", "?shards", "neuroshard ms",
+		"paper ms", "gain %", "?baseline ms", "?<which", "gain %", "within %", "?s",
 	}
 	var rows [][]string
 	cut := false

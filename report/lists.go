@@ -34,7 +34,7 @@ func workloadTable(p *printer, all []workload.Workload) {
 			count(int64(one.Batch)), one.Precision.String(), one.Optimizer.String(), topology(one.Cluster),
 		})
 	}
-	p.grid([]string{"<workload", "tables", "fp32 weights", "lookups/sample", "batch", "<precision", "<optimizer", "<default cluster"}, rows)
+	p.grid([]string{"<workload", "tables", "fp32 weights", "?lookups/sample", "?batch", "?<precision", "?<optimizer", "<default cluster"}, rows)
 	if assumed {
 		p.printf("\n* the source states no index distribution: a Zipf law is assumed\n")
 	}
@@ -73,7 +73,7 @@ func Devices(w io.Writer, profiles []hardware.Profile, modelled func(name string
 			fmt.Sprint(h.SMs), fmt.Sprintf("%g GB/s", h.IntraGBps), network, model,
 		})
 	}
-	p.grid([]string{"<device", "memory", "bandwidth", "cache", "SMs", "inside a host", "between hosts", "<cost model"}, rows)
+	p.grid([]string{"<device", "memory", "bandwidth", "?cache", "?SMs", "?inside a host", "?between hosts", "<cost model"}, rows)
 	return p.err
 }
 

@@ -38,7 +38,7 @@ func measured(v *view, m *neuroshard.Measured) {
 		}
 		rows = append(rows, row)
 	}
-	v.grid([]string{"<finalist", "predicted ms", what + " ms", "range ms", "against the first %", "p", "<"}, rows)
+	v.grid([]string{"<finalist", "predicted ms", what + " ms", "?range ms", "against the first %", "p", "<"}, rows)
 	v.printf("%s\n", v.paint(bold, "kept: "+kept(m)))
 }
 

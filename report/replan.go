@@ -160,9 +160,9 @@ func curve(p *printer, r *replan.Outcome) {
 		largest = max(largest, r.Curve[i].Cost, r.Curve[i].Simulated)
 	}
 	cost := alignTo(largest)
-	titles := []string{"<", "<may move", "moved", "share", "tables", "busiest device", "time", "cost in ms"}
+	titles := []string{"<", "<may move", "moved", "?share", "?tables", "?busiest device", "?time", "cost in ms"}
 	if r.Judged {
-		titles = append(titles, "SIMULATED")
+		titles = append(titles, "?SIMULATED")
 	}
 	titles = append(titles, "gain", "pays back after")
 	var rows [][]string

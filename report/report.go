@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -43,9 +44,9 @@ import (
 
 // Options say how to write a report. The zero value works.
 type Options struct {
-	// Width is the number of columns of the terminal: text is wrapped at words, and tables
-	// leave out columns, so that lines do not exceed it. Tables of many columns and long
-	// names can. 0 stands for a file or a pipe: tables take 120 columns, and no text is
+	// Width is the number of columns of the terminal: text and the cells of tables
+	// are wrapped at words, and tables leave out columns, so that lines do not exceed it unless
+	// a word does. 0 stands for a file or a pipe: tables take 120 columns, and no text is
 	// wrapped.
 	Width int
 	// Full adds all devices, tables and methods to the summary of a plan.
@@ -213,15 +214,118 @@ func (p *printer) paint(colour, s string) string {
 }
 
 // grid writes rows under a header, in columns. A column whose title begins with "<" is
-// aligned to the left, the others to the right.
-func (p *printer) grid(titles []string, rows [][]string) { p.write(render(titles, rows) + "\n") }
+// aligned to the left, the others to the right. On a terminal that is too narrow, cells are
+// wrapped at words; then the columns whose titles begin with "?" are left out, the last ones first.
+func (p *printer) grid(titles []string, rows [][]string) {
+	kept := make([]int, len(titles))
+	for i := range kept {
+		kept[i] = i
+	}
+	var left []string
+	for p.opt.Width > 0 && leastWidth(titles, rows, kept) > p.opt.Width {
+		at := -1
+		for i, column := range kept {
+			if strings.HasPrefix(titles[column], "?") {
+				at = i
+			}
+		}
+		if at < 0 {
+			break
+		}
+		left = append(left, strings.TrimLeft(titles[kept[at]], "?<"))
+		kept = slices.Delete(kept, at, at+1)
+	}
+	shown := make([][]string, len(rows))
+	for r, row := range rows {
+		for _, column := range kept {
+			if column < len(row) {
+				shown[r] = append(shown[r], row[column])
+			}
+		}
+	}
+	var heads []string
+	for _, column := range kept {
+		heads = append(heads, strings.TrimPrefix(titles[column], "?"))
+	}
+	p.write(render(heads, shown, p.opt.Width) + "\n")
+	if len(left) > 0 {
+		slices.Reverse(left)
+		p.printf("a wider terminal also shows: %s\n", strings.Join(left, ", "))
+	}
+}
 
-func render(titles []string, rows [][]string) string {
+// between columns are two spaces.
+const gap = 2
+
+// leastWidth returns the width of a table of some columns if each cell is wrapped at words.
+func leastWidth(titles []string, rows [][]string, columns []int) int {
+	width := -gap
+	for _, column := range columns {
+		least, _ := columnWidths(titles, rows, column)
+		width += least + gap
+	}
+	return width
+}
+
+// columnWidths returns the least width of a column and the width of its longest cell. A number stays
+// beside its unit: only titles, and cells that are aligned to the left, are wrapped.
+func columnWidths(titles []string, rows [][]string, column int) (least, most int) {
+	cells := []string{strings.TrimLeft(titles[column], "?<")}
+	for _, row := range rows {
+		if column < len(row) {
+			cells = append(cells, row[column])
+		}
+	}
+	wraps := strings.Contains(titles[column][:min(2, len(titles[column]))], "<")
+	for i, cell := range cells {
+		wide := text.StringWidthWithoutEscSequences(cell)
+		most = max(most, wide)
+		if i > 0 && !wraps {
+			least = max(least, wide)
+			continue
+		}
+		for _, word := range strings.Fields(cell) {
+			least = max(least, text.StringWidthWithoutEscSequences(word))
+		}
+	}
+	return least, most
+}
+
+// fit returns the widths of columns that together take at most a width, if words allow it: the widest
+// columns are made narrower first.
+func fit(titles []string, rows [][]string, width int) []int {
+	least, widths, sum := make([]int, len(titles)), make([]int, len(titles)), -gap
+	for i := range titles {
+		least[i], widths[i] = columnWidths(titles, rows, i)
+		sum += widths[i] + gap
+	}
+	for ; sum > width; sum-- {
+		widest := -1
+		for i := range widths {
+			if widths[i] > least[i] && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+	}
+	return widths
+}
+
+// render lays out a table. Cells are wrapped at words so that lines are at most width columns wide;
+// 0 wraps nothing.
+func render(titles []string, rows [][]string, width int) string {
 	t := table.NewWriter()
 	t.SuppressTrailingSpaces()
 	style := table.Style{Box: table.StyleBoxDefault, Options: table.OptionsNoBordersAndSeparators}
-	style.Box.PaddingLeft, style.Box.PaddingRight = "", "  "
+	style.Box.PaddingLeft, style.Box.PaddingRight = "", strings.Repeat(" ", gap)
 	t.SetStyle(style)
+	widths := make([]int, len(titles))
+	if width > 0 {
+		widths = fit(titles, rows, width)
+	}
 	header := make(table.Row, len(titles))
 	var columns []table.ColumnConfig
 	for i, title := range titles {
@@ -229,7 +333,7 @@ func render(titles []string, rows [][]string) string {
 		if left, ok := strings.CutPrefix(title, "<"); ok {
 			align, title = text.AlignLeft, left
 		}
-		header[i] = title
+		header[i] = wrapCell(title, widths[i])
 		columns = append(columns, table.ColumnConfig{Number: i + 1, Align: align, AlignHeader: align})
 	}
 	t.SetColumnConfigs(columns)
@@ -237,11 +341,19 @@ func render(titles []string, rows [][]string) string {
 	for _, row := range rows {
 		cells := make(table.Row, len(row))
 		for i, cell := range row {
-			cells[i] = cell
+			cells[i] = wrapCell(cell, widths[i])
 		}
 		t.AppendRow(cells)
 	}
 	return t.Render()
+}
+
+// wrapCell breaks a cell at spaces; 0 breaks nothing.
+func wrapCell(cell string, width int) string {
+	if width <= 0 || text.StringWidthWithoutEscSequences(cell) <= width {
+		return cell
+	}
+	return text.WrapSoft(cell, width)
 }
 
 // aligned prints times in milliseconds with one number of decimals, such that

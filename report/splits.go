@@ -79,7 +79,7 @@ func (p *printer) tableList(pl *plan.Plan, what string, titles []string, columns
 		return
 	}
 	p.section("%s: %d of %d", what, all, len(pl.Tables))
-	p.grid(append([]string{"<table", "<rows x dim"}, titles...), rows)
+	p.grid(append([]string{"<table", "?<rows x dim"}, titles...), rows)
 	p.more(all-mostSplits, p.everyTable())
 }
 

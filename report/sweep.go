@@ -136,7 +136,7 @@ func (s *sweepReport) cells() {
 		}
 		titles = append(titles, title)
 	}
-	titles = append(titles, "<fits", "embeddings")
+	titles = append(titles, "<fits", "?embeddings")
 	if whole {
 		titles = append(titles, "step")
 	}
@@ -144,7 +144,7 @@ func (s *sweepReport) cells() {
 	if priced {
 		titles = append(titles, "$/1e9")
 	}
-	titles = append(titles, "memory", "used", "<binds", "<marks")
+	titles = append(titles, "?memory", "?used", "<binds", "<marks")
 	var rows [][]string
 	for _, i := range s.Order {
 		o := &s.Outcomes[i]

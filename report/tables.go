@@ -32,7 +32,7 @@ type Elsewhere struct {
 func Tables(w io.Writer, pl *plan.Plan, other Elsewhere, opt Options) error {
 	p := &printer{w: w, opt: opt}
 	hosted, _ := pl.Hosted()
-	titles := []string{"<table", "<rows x dim", "<sharding type", "<widths", "<devices"}
+	titles := []string{"<table", "?<rows x dim", "<sharding type", "?<widths", "<devices"}
 	if hosted > 0 {
 		titles = append(titles, "<memory")
 	}

@@ -52,9 +52,9 @@ func Verify(w io.Writer, r *verify.Result, opt Options) error {
 		}
 		rows = append(rows, append(row, both(a, b), off(a, b)))
 	}
-	columns := []string{"device", "shards", "dim sum", "forward ms", "backward ms"}
+	columns := []string{"device", "?shards", "?dim sum", "?forward ms", "?backward ms"}
 	if r.CommMeasured {
-		columns = append(columns, "forward comm ms", "backward comm ms")
+		columns = append(columns, "?forward comm ms", "?backward comm ms")
 	}
 	p.grid(append(columns, "total ms", "off"), rows)
 	return p.err

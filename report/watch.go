@@ -148,7 +148,7 @@ func WatchEnd(w io.Writer, s Watched, opt Options, asJSON bool) error {
 	for _, d := range s.Devices {
 		rows = append(rows, watchedDevice(&d))
 	}
-	p.grid([]string{"device", "predicted ms", "measured ms", "wait ms", "reference", "beside the others", "<state"}, rows)
+	p.grid([]string{"device", "predicted ms", "measured ms", "?wait ms", "?reference", "beside the others", "<state"}, rows)
 	return p.err
 }
 
