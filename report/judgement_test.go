@@ -17,7 +17,6 @@ func judgements() []goldenCase {
 	plain := report.Options{}
 	return []goldenCase{
 		{"comparison_simulated", func(b *bytes.Buffer) error { return report.Comparison(b, summaries(bench.Simulated), plain) }},
-		{"comparison_measured", func(b *bytes.Buffer) error { return report.Comparison(b, summaries(bench.Measured), plain) }},
 		{"comparison_hostile", func(b *bytes.Buffer) error {
 			all := summaries(bench.Measured)[:1]
 			all[0].Setting, all[0].Method = "d4\x1b[2J\nm16", "met\x1b[31mhod"
@@ -37,12 +36,6 @@ func judgements() []goldenCase {
 			m, r := measuredManifest(), measuredAccuracy()
 			m.CommSource, m.CommBackend, m.CommMeasured = "simulated", "simulated device, version 1", modelfile.Measurement{}
 			r.CommSource = "simulated"
-			return report.Accuracy(b, m, r, plain)
-		}},
-		{"accuracy_mixed_other_way", func(b *bytes.Buffer) error {
-			m, r := manifest("simulated"), accuracy()
-			m.CommSource, m.CommBackend, r.CommSource = "measured", "neuroshard cpu meter, version 1", "measured"
-			m.CommMeasured = modelfile.Measurement{Device: "EPYC 9654, 2 threads"}
 			return report.Accuracy(b, m, r, plain)
 		}},
 		{"accuracy_colour", func(b *bytes.Buffer) error {
