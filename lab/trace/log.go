@@ -58,6 +58,8 @@ type log struct {
 	tables []*logTable
 	byName map[string]*logTable
 	spill  *spill
+	// most is the most bytes for the temporary file.
+	most int64
 	// last is the table of the row before.
 	last *logTable
 	next int
@@ -79,7 +81,7 @@ type logTable struct {
 type block struct{ at, size int64 }
 
 func openLog(f *file, o Options, read rows) (_ source, err error) {
-	l := &log{opt: o, batch: o.Batch, byName: map[string]*logTable{}}
+	l := &log{opt: o, batch: o.Batch, most: mostUnpacked(f.size), byName: map[string]*logTable{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.close())
@@ -224,6 +226,9 @@ func (t *logTable) feature(name []byte) (int, error) {
 func (l *log) flush(t *logTable) error {
 	if len(t.buffer) == 0 {
 		return nil
+	}
+	if l.spill.size > l.most {
+		return fmt.Errorf("its lookups take more than %d bytes, %d times its size and %d: state a smaller batch", l.most, mostRatio, spare)
 	}
 	t.blocks = append(t.blocks, block{l.spill.size, int64(len(t.buffer))})
 	_, err := l.spill.Write(t.buffer)

@@ -28,26 +28,32 @@ func parquetRows(f *file, l *log) (err error) {
 			err = fmt.Errorf("it is damaged: %s", quotable(fmt.Sprint(p)))
 		}
 	}()
+	if err := checkFooter(in, f.size); err != nil {
+		return err
+	}
 	opened, err := parquet.OpenFile(in, f.size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.FileReadMode(parquet.ReadModeSync))
 	if err != nil {
 		return fmt.Errorf("it is damaged or cut short: %v", err)
 	}
 	if len(l.opt.Columns) == 0 && isLong(parquetNames(opened)) {
-		return parquetLookups(f, opened, l)
+		return parquetLookups(f, in, opened, l)
 	}
-	return listRows(l, f, opened)
+	return listRows(l, f, in, opened)
 }
 
 // parquetLookups reads a log with a row for each lookup.
-func parquetLookups(f *file, opened *parquet.File, l *log) error {
+func parquetLookups(f *file, in io.ReaderAt, opened *parquet.File, l *log) error {
 	columns, err := parquetColumns(opened, l.opt.IDs)
 	if err != nil {
 		return err
 	}
 	done, total := int64(0), opened.NumRows()
-	for _, group := range opened.RowGroups() {
+	for i, group := range opened.RowGroups() {
 		for _, c := range columns {
 			if c != nil {
+				if err := checkPages(in, f.size, &opened.Metadata().RowGroups[i].Columns[c.index].MetaData, c.levels); err != nil {
+					return fmt.Errorf("row group %d, column %q: %w", i, c.name, err)
+				}
 				c.pages = group.ColumnChunks()[c.index].Pages()
 				c.values, c.left = nil, nil
 			}
@@ -107,6 +113,7 @@ func readColumns(l *log, columns []*parquetColumn, rows, before int64) error {
 type parquetColumn struct {
 	name     string
 	index    int
+	levels   [2]byte // the highest repetition and definition levels
 	physical parquet.Kind
 	unsigned bool
 	pages    parquet.Pages
@@ -164,7 +171,7 @@ func columnOf(f *parquet.File, name string, numbers bool) (*parquetColumn, error
 }
 
 func newParquetColumn(name string, leaf parquet.LeafColumn) *parquetColumn {
-	c := &parquetColumn{name: name, index: leaf.ColumnIndex, physical: leaf.Node.Type().Kind()}
+	c := &parquetColumn{name: name, index: leaf.ColumnIndex, levels: [2]byte{byte(leaf.MaxRepetitionLevel), byte(leaf.MaxDefinitionLevel)}, physical: leaf.Node.Type().Kind()}
 	if logical := leaf.Node.Type().LogicalType(); logical != nil {
 		if integer, ok := logical.Value.(*format.IntType); ok {
 			c.unsigned = !integer.IsSigned

@@ -62,6 +62,16 @@ func (s *stream) Close() error {
 	return s.raw.Close()
 }
 
+// A compressed file may hold mostRatio times its size, and spare bytes more. Real lookups compress
+// 3 to 20 times.
+const (
+	mostRatio = 100
+	spare     = 64 << 20
+)
+
+// mostUnpacked returns the most bytes that a compressed file of a size may hold.
+func mostUnpacked(packed int64) int64 { return mostRatio*packed + spare }
+
 // unpacked returns the uncompressed file of torch.save as a temporary file.
 func (f *file) unpacked(folder string) (_ *spill, err error) {
 	in, err := f.open()
@@ -69,11 +79,23 @@ func (f *file) unpacked(folder string) (_ *spill, err error) {
 		return nil, err
 	}
 	defer in.Close()
+	start, err := in.Peek(startBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, cut(err)
+	}
+	if err := checkStart(start); err != nil {
+		return nil, err
+	}
 	out, err := newSpill(folder)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(out, in); err != nil {
+	most := mostUnpacked(f.size)
+	_, err = io.CopyN(out, in, most+1)
+	if err == nil {
+		err = fmt.Errorf("uncompressed it has more than %d bytes, %d times its size and %d: uncompress it with gunzip, and give the file that results", most, mostRatio, spare)
+	}
+	if !errors.Is(err, io.EOF) {
 		return nil, errors.Join(cut(err), out.Close())
 	}
 	return out, nil

@@ -3,6 +3,7 @@ package trace
 import (
 	"archive/zip"
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -23,7 +24,8 @@ import (
 // The file holds nothing else; the tables are named t0, t1, ...
 //
 // The three tensors are read side by side, table by table. A gzip file is uncompressed to
-// a temporary file first.
+// a temporary file first, of a bounded size. What a pickle states about a storage is compared
+// with the bytes that the file has for it before memory is taken.
 
 // The first bytes of the files of torch.save: of a zip file, and of a pickle, which it
 // wrote before PyTorch 1.6.
@@ -295,19 +297,22 @@ func openZip(in io.ReaderAt, size int64) (value any, open func(*torchfile.Storag
 			folder = dir
 		}
 	}
-	find := func(name string) (io.Reader, error) {
+	find := func(name string, least int64) (io.Reader, error) {
 		f := files[folder+name]
 		if f == nil {
 			return nil, fmt.Errorf("a zip file without NAME/%s: is it a file that torch.save wrote?", name)
 		}
+		if err := checkEntry(f, size, least); err != nil {
+			return nil, fmt.Errorf("NAME/%s: %w", name, err)
+		}
 		return f.Open()
 	}
-	if order, err := find("byteorder"); err == nil {
+	if order, err := find("byteorder", 0); err == nil {
 		if text, err := io.ReadAll(io.LimitReader(order, 16)); err != nil || string(text) != "little" {
 			return nil, nil, errors.Join(errBigEndian, err)
 		}
 	}
-	program, err := find("data.pkl")
+	program, err := find("data.pkl", 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -315,8 +320,22 @@ func openZip(in io.ReaderAt, size int64) (value any, open func(*torchfile.Storag
 		return nil, nil, fmt.Errorf("data.pkl: %w", err)
 	}
 	return value, func(s *torchfile.Storage) (io.Reader, error) {
-		return find("data/" + s.Key)
+		return find("data/"+s.Key, s.Size*s.Count)
 	}, nil
+}
+
+// checkEntry checks the stated sizes of a file in a zip file of the given size. It must have
+// at least the given number of bytes.
+func checkEntry(f *zip.File, size, least int64) error {
+	switch {
+	case f.CompressedSize64 > uint64(size):
+		return errCut
+	case f.UncompressedSize64 < uint64(least):
+		return fmt.Errorf("it has %d bytes, and its tensor needs %d: it is damaged", f.UncompressedSize64, least)
+	case f.UncompressedSize64 > uint64(mostUnpacked(int64(f.CompressedSize64))):
+		return fmt.Errorf("%d bytes of %d compressed ones, more than %d times as many: save the tensors again without compression", f.UncompressedSize64, f.CompressedSize64, mostRatio)
+	}
+	return nil
 }
 
 // openLegacy reads the format before PyTorch 1.6, a sequence of pickles: a magic number, a
@@ -382,6 +401,17 @@ func storagePlaces(keys *torchfile.List, storages map[string]*torchfile.Storage,
 		at += s.Size * s.Count
 	}
 	return places, nil
+}
+
+// checkStart returns an error if torch.save writes no file that begins with start.
+func checkStart(start []byte) error {
+	if bytes.HasPrefix(start, []byte(pickleStart)) {
+		first, err := newUnpickler(bytes.NewReader(start), nil).Load()
+		if err != nil || first != any(magic) {
+			return errors.Join(errNotTorch, err)
+		}
+	}
+	return nil
 }
 
 // littleEndian reports whether the facts about the system that wrote a file say so.
