@@ -74,19 +74,6 @@ func busiestOf(all []Load) int {
 	return busiest
 }
 
-// Balance returns the longest busy time over the mean busy time; ok is false if the plan has one
-// device, or no times.
-func Balance(all []Load) (balance float64, ok bool) {
-	if len(all) < 2 {
-		return 0, false
-	}
-	mean := meanLoad(all).Busy()
-	if mean <= 0 {
-		return 0, false
-	}
-	return float64(all[busiestOf(all)].Busy() / mean), true
-}
-
 func meanLoad(all []Load) Load {
 	var sum Load
 	for _, l := range all {

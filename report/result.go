@@ -323,16 +323,6 @@ func (v *view) costs(r *neuroshard.Result) {
 	v.freeSlices(r)
 }
 
-// Certificate says by how much a plan is at most above the best possible one; it is empty if
-// the result has no lower bound.
-func Certificate(r *neuroshard.Result) string {
-	gap, ok := r.Gap()
-	if !ok {
-		return ""
-	}
-	return fmt.Sprintf("at most %s above the best possible plan%s, which costs %v or more (SIMULATED)", percent(gap, 1), boundOf(r.Plan), r.Bound.Total)
-}
-
 // lanes reports the costs under both lane rules, if they differ.
 func (v *view) lanes(l neuroshard.Lanes) {
 	if asLong(l.Own, l.Widest) {

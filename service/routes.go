@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/report/page"
 )
 
@@ -119,6 +120,8 @@ func refuseParameters(_ huma.Context, _ string, answer any) (any, error) {
 
 // routes registers all operations, and encodes the description of the API.
 func routes(s *Service, mux *router) error {
+	// huma knows no null for an object, and parts of a summary are null where they are not known.
+	s.api.OpenAPI().Components.Schemas.RegisterTypeAlias(reflect.TypeFor[report.Summary](), reflect.TypeFor[Value]())
 	planRoutes(s)
 	plansRoutes(s)
 	compareRoutes(s)

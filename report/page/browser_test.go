@@ -344,7 +344,7 @@ func TestNoScript(t *testing.T) {
 	d := stored(t, "golden/dlrm.json")
 	p := b.Open(t, onDisk(t, d), browser.View{NoScript: true})
 	text := p.Text(`document.body.innerText`)
-	for _, want := range []string{"JavaScript", d.Plans[0].Summary, d.Plans[0].Verdict[0].Text, d.Plans[0].Warnings[0]} {
+	for _, want := range []string{"JavaScript", d.Plans[0].Report.Title, d.Plans[0].Report.Lines[0].Text, d.Plans[0].Warnings[0]} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %q, want %q in it", text, want)
 		}

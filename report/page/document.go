@@ -10,7 +10,7 @@ import (
 // Format and FormatVersion identify a Document. A page refuses a document of another version.
 const (
 	Format        = "neuroshard-page"
-	FormatVersion = 2
+	FormatVersion = 1
 )
 
 // Document is the data of one page: the JSON inside a page on disk, and what the service
@@ -33,21 +33,16 @@ type Document struct {
 // Plan is one plan, with its costs, its tables and its provenance.
 type Plan struct {
 	Name string `json:"name"`
-	// Summary are the lines at the head of the page, such as "12 tables in 20 shards on 8 x
-	// a100-80, batch 65,536".
-	Summary string `json:"summary"`
-	// Verdict says what the plan is worth, in the order to show: its time, its gain over the best
-	// simple method, and so on.
-	Verdict []report.Fact `json:"verdict"`
-	Cluster plan.Cluster  `json:"cluster"`
-	Costs   Costs         `json:"costs"`
-	// ShardingTypes counts the tables of each sharding type, in the order of the documentation.
-	ShardingTypes []Count    `json:"sharding_types"`
-	Devices       Devices    `json:"devices"`
-	Tables        Tables     `json:"tables"`
-	Shards        Shards     `json:"shards"`
-	Critical      Why        `json:"critical"`
-	Baselines     []Baseline `json:"baselines,omitempty"`
+	// Report is the verdict on the plan.
+	Report  *report.Summary `json:"report"`
+	Cluster plan.Cluster    `json:"cluster"`
+	Costs   Costs           `json:"costs"`
+	Devices Devices         `json:"devices"`
+	Tables  Tables          `json:"tables"`
+	Shards  Shards          `json:"shards"`
+	// Critical is the critical device; -1 if the plan has no predicted times.
+	Critical  int        `json:"critical"`
+	Baselines []Baseline `json:"baselines,omitempty"`
 	// Step is the whole training step; nil if it was not priced.
 	Step     *report.StepObject `json:"step,omitempty"`
 	Warnings []string           `json:"warnings"`
@@ -62,18 +57,8 @@ type Plan struct {
 type Costs struct {
 	// Predicted is nil if no cost model estimated the plan.
 	Predicted *unit.Millis `json:"predicted_ms"`
-	// Simulated is the cost on the SIMULATED device, and Bound a lower bound of the costs of all
-	// plans on that device.
+	// Simulated is the cost on the SIMULATED device.
 	Simulated *unit.Millis `json:"simulated_ms"`
-	Bound     *unit.Millis `json:"lower_bound_ms"`
-	// Certificate says how far the plan can be above the best plan, or why this is not known.
-	Certificate string `json:"certificate"`
-}
-
-// Count is a number of tables.
-type Count struct {
-	Name   string `json:"name"`
-	Tables int    `json:"tables"`
 }
 
 // Devices are the devices of a plan as columns: the element i of each list is of device i.
@@ -150,14 +135,6 @@ type Shards struct {
 	Bytes []unit.Bytes `json:"bytes"`
 	// Time is as Tables.Time; for device -1 it is the time on each device. Empty if not known.
 	Time []unit.Millis `json:"time_ms"`
-}
-
-// Why says which device is critical, and why.
-type Why struct {
-	// Device is -1 if the plan has no predicted times.
-	Device int `json:"device"`
-	// Lines are sentences. The first one can be shown alone.
-	Lines []string `json:"lines"`
 }
 
 // Baseline is the outcome of a baseline method, or of another planner.

@@ -58,9 +58,9 @@ func New(in Input) (Plan, error) {
 	b := builder{in: &in, plan: pl, loads: report.Loads(pl), held: heldBy(pl, in.Problem)}
 	tables, shards := b.tables()
 	d := Plan{
-		Name: in.Name, Summary: summary(pl), Verdict: b.verdict(), Cluster: pl.Cluster,
-		Costs: b.costs(), ShardingTypes: shardingTypes(pl), Devices: b.devices(),
-		Tables: tables, Shards: shards, Critical: b.critical(),
+		Name: in.Name, Report: report.Summarize(pl, in.Result, in.Problem), Cluster: pl.Cluster,
+		Costs: b.costs(), Devices: b.devices(),
+		Tables: tables, Shards: shards, Critical: report.CriticalOf(pl, nil).Device,
 		Warnings: b.warnings(), Provenance: b.provenance(), Missing: b.missing(),
 	}
 	if in.Result != nil {
@@ -100,87 +100,20 @@ type builder struct {
 	held  *problem.Problem
 }
 
-// verdict says what the plan is worth.
-func (b *builder) verdict() []report.Fact {
-	all := []report.Fact{{Name: "time", Text: "not known"}}
-	if !b.plan.Priced() {
-		return all
-	}
-	all[0].Text = fmt.Sprintf("%v, by %s", b.plan.Predicted, report.CostModel(b.plan))
-	r := b.in.Result
-	if r == nil {
-		return all
-	}
-	if gap, ok := r.Gap(); ok {
-		all = append(all, report.Fact{Name: "bound", Text: fmt.Sprintf("no plan takes less than %v: at most %.0f %% are left", r.Bound.Total, 100*gap/(1+gap))})
-	}
-	return all
-}
-
 // costs returns the costs of the plan.
 func (b *builder) costs() Costs {
-	c := Costs{Certificate: "no lower bound was computed"}
+	c := Costs{}
 	if b.plan.Priced() {
 		c.Predicted = known(b.plan.Predicted)
 	}
-	r := b.in.Result
-	if r == nil {
-		return c
-	}
-	if r.Judged() {
+	if r := b.in.Result; r != nil && r.Judged() {
 		c.Simulated = known(r.Simulated.Cost)
 	}
-	if _, ok := r.Gap(); ok {
-		c.Bound = known(r.Bound.Total)
-	}
-	c.Certificate = certificate(r)
 	return c
-}
-
-// certificate says how far the plan's cost can be above that of the best plan, or why this is not
-// known.
-func certificate(r *neuroshard.Result) string {
-	text := report.Certificate(r)
-	switch {
-	case text != "":
-	case !r.Judged():
-		text = "no lower bound: only SIMULATED costs have a lower bound, and the simulated device does not judge this plan"
-	case r.Plan.Provenance.ModelSource != plan.Simulated:
-		text = "no lower bound: a lower bound is computed only if the cost model was trained on SIMULATED kernels"
-	case r.Plan.Chosen() > 0 || r.Plan.Cluster.Engine.Rules().AnyDevices:
-		text = "no lower bound: the lower bound does not count rows on devices that a plan chooses, and plans for this engine may have them"
-	default:
-		text = "no lower bound was computed"
-	}
-	if r.Optimal {
-		text += "; no plan with undivided operators has a lower predicted cost: all of them were tried"
-	}
-	return text
 }
 
 // known returns a time as a value that may be null.
 func known(m unit.Millis) *unit.Millis { return &m }
-
-// shardingTypes counts the tables of each sharding type.
-func shardingTypes(pl *plan.Plan) []Count {
-	all := []Count{}
-	of := pl.ShardingTypes()
-	for _, k := range problem.ShardingTypes() {
-		if n := of[k]; n > 0 {
-			all = append(all, Count{string(k), n})
-		}
-	}
-	return all
-}
-
-// summary returns the title of a plan, and what its devices hold beside the plan's tables.
-func summary(pl *plan.Plan) string {
-	text := report.Title(pl)
-	for i := range pl.Cluster.Fixed {
-		text += "; " + report.Fixed(&pl.Cluster.Fixed[i])
-	}
-	return text
-}
 
 // devices returns the devices as columns.
 func (b *builder) devices() Devices {
@@ -230,26 +163,6 @@ func digits(m unit.Millis) unit.Millis {
 		return m
 	}
 	return unit.Millis(short)
-}
-
-// critical returns the critical device, and why it is critical.
-func (b *builder) critical() Why {
-	c := report.CriticalOf(b.plan, b.in.Problem)
-	w := Why{Device: c.Device, Lines: []string{}}
-	if c.Device < 0 {
-		w.Lines = append(w.Lines, "the plan has no predicted times, so the critical device is not known")
-		return w
-	}
-	if c.Head != "" {
-		w.Lines = append(append(w.Lines, c.Head), c.Lines...)
-	}
-	for i, t := range c.Tables {
-		if i == 0 {
-			t = c.What + ": " + t
-		}
-		w.Lines = append(w.Lines, t)
-	}
-	return w
 }
 
 // warnings returns all warnings about the plan, each once.
@@ -303,6 +216,9 @@ const mostViolations = 3
 func (b *builder) provenance() []report.Fact {
 	p := b.plan.Provenance
 	all := report.Facts(b.plan)
+	for i := range b.plan.Cluster.Fixed {
+		all = append(all, report.Fact{Name: "fixed", Text: report.Fixed(&b.plan.Cluster.Fixed[i])})
+	}
 	if p.Tool != "" {
 		all = append(all, report.Fact{Name: "written by", Text: p.Tool + " " + p.Version})
 	}

@@ -109,20 +109,17 @@ func (s shell) body() h.Node {
 // section is a plan in words: its costs, its warnings, its critical device.
 func section(p *Plan) h.Node {
 	var verdict []string
-	for _, f := range p.Verdict {
+	for _, f := range p.Report.Lines {
 		verdict = append(verdict, f.Name+": "+f.Text)
 	}
 	nodes := h.Group{
 		attr("class", "section"),
 		h.El("h2", h.Text(p.Name)),
-		h.El("p", attr("class", "summary"), h.Text(p.Summary)),
+		h.El("p", attr("class", "summary"), h.Text(p.Report.Title)),
 		list("lines", verdict),
 	}
 	if len(p.Warnings) > 0 {
 		nodes = append(nodes, h.El("div", attr("class", "warnings"), h.El("h3", h.Text("Warnings")), list("", p.Warnings)))
-	}
-	if len(p.Critical.Lines) > 0 {
-		nodes = append(nodes, h.El("h3", h.Text("The critical device")), list("lines", p.Critical.Lines))
 	}
 	return h.El("section", nodes...)
 }

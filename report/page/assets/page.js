@@ -17,7 +17,7 @@
   } = globalThis.neuroshard;
 
   const FORMAT = 'neuroshard-page';
-  const VERSION = 2;
+  const VERSION = 1;
 
   // ---------------------------------------------------------------- words
 
@@ -72,7 +72,7 @@
       hostCapacities: devices.host_capacities_bytes || all.map(() => devices.host_capacity_bytes),
       hosts: Math.ceil(devices.count / perHost),
       filled: (d) => devices.used_bytes[d] / Math.max(1, capacities[d]), // of its own capacity
-      critical: plan.critical ? plan.critical.device : -1,
+      critical: plan.critical,
       /**
        * The time of a copy on device d over the mean time of all devices, which the document has: with it
        * the times of a device's shards add up to its busy time.
@@ -430,7 +430,7 @@
 
   /** The key of colours and patterns: the sharding types and tiers that the plans have. */
   function key(models) {
-    const counts = (type) => models.map((m) => list(m.plan.sharding_types).filter((c) => c.name === type).map((c) => c.tables)).flat();
+    const counts = (type) => models.map((m) => list(m.plan.report.sharding_types).filter((c) => c.name === type).map((c) => c.tables)).flat();
     const tiers = Object.keys(TIERS).filter((t) => models.some((m) => m.shards.tier.includes(t)));
     return h('ul', { class: 'key', 'aria-label': 'Key of the tiles' },
       TYPES.filter((t) => counts(t).length).map((t) => h('li', {}, typed(t), h('span', { class: 'muted' }, counts(t).map(count).join(' → ')))),
@@ -501,7 +501,7 @@
     const end = 1.02 * Math.max(...ends);
     return section(page, 'step', 'The step',
       h('p', { class: 'note' }, 'Time runs from left to right. Where a line is drawn, all devices wait for the slowest one; each begins its step so that it meets the others there.'),
-      pair(page, (m) => (m.timed ? h('div', {}, why(m), timeline(page, m, end)) : h('p', { class: 'note' }, 'This plan has no predicted times.'))));
+      pair(page, (m) => (m.timed ? timeline(page, m, end) : h('p', { class: 'note' }, 'This plan has no predicted times.'))));
   }
 
   /** When each device begins its step, and the barrier where all meet; null if devices do not wait. */
@@ -523,11 +523,6 @@
       deviceOf: (u) => u.busiest, strong: (d) => d === m.critical,
       marks: barrier === null ? null : () => [barrier],
     });
-  }
-
-  function why(m) {
-    const [first, ...rest] = list(m.plan.critical && m.plan.critical.lines);
-    return first ? h('div', { class: 'why' }, h('h3', {}, h('span', { class: 'mark', 'aria-hidden': 'true' }, '◆ '), first), lines(rest)) : null;
   }
 
   function memorySection(page) {
@@ -579,8 +574,8 @@
   function costsSection(page) {
     if (!page.models.length) return null;
     return section(page, 'costs', 'Verdict', pair(page, (m) => h('div', {},
-      page.models.length > 1 ? h('p', { class: 'note' }, m.plan.summary) : null,
-      verdict(list(m.plan.verdict)), warnings(m.plan.warnings))));
+      page.models.length > 1 ? h('p', { class: 'note' }, m.plan.report.title) : null,
+      verdict(m.plan.report.lines), warnings(m.plan.warnings))));
   }
 
   /** What the plan is worth: its time and its gain as the headline, and the rest as facts. */
@@ -950,7 +945,7 @@
     const one = page.models.length === 1 ? page.models[0].plan : null;
     shell.tooltip.hidden = true;
     shell.title.textContent = document.title;
-    shell.summary.textContent = one ? one.summary : '';
+    shell.summary.textContent = one ? one.report.title : '';
     fill(shell.content, SECTIONS.map((make) => make(page)));
     fill(shell.nav, h('ul', {}, page.sections.map(([id, title]) => h('li', {}, h('button', { type: 'button', onclick: () => show(id) }, title)))));
     fill(shell.search, page.models.length ? searchBox(page) : null);
