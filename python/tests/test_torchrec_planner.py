@@ -139,8 +139,8 @@ def test_the_types_and_the_engine_that_are_asked_for(
 @pytest.mark.parametrize(
     ("options", "want"),
     [
-        ({}, "plan - --devices"),
-        ({"from_plan": Path("old.json")}, "plan - --from old.json --devices"),
+        ({}, "plan - --full --devices"),
+        ({"from_plan": Path("old.json")}, "plan - --full --from old.json --devices"),
         (
             {"from_plan": "old.json", "max_bytes": "5%"},
             "replan old.json - --max-bytes 5% --devices",

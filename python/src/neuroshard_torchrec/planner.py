@@ -507,9 +507,9 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
     def _command(self) -> list[str]:
         """Returns the command of the program and what is its own."""
         if self._from is None:
-            return ["plan", "-"]
+            return ["plan", "-", "--full"]
         if self._max_bytes is None:
-            return ["plan", "-", "--from", self._from]
+            return ["plan", "-", "--full", "--from", self._from]
         return ["replan", self._from, "-", "--max-bytes", self._max_bytes]
 
     def _leave(self, name: str, content: bytes) -> None:
