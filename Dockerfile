@@ -5,7 +5,7 @@
 #	docker run -p 7878:7878 -v plans:/data -v "$PWD/token:/run/secrets/token:ro" neuroshard
 #
 # The server listens on all addresses of the container, so it wants a token. Other commands run,
-# too: docker run --rm -v "$PWD:/work" -w /work neuroshard plan tables.csv --devices 8 --device h100-80
+# too: docker run --rm -v "$PWD:/work" -w /work neuroshard plan tables.csv --gpus 8 --gpu h100-80
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build
 ARG TARGETOS
 ARG TARGETARCH

@@ -327,7 +327,7 @@ func TestModels(t *testing.T) {
 		}
 	}
 	p.Topology.Profile.Name = "unheard-of"
-	if _, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{}); err == nil || !strings.Contains(err.Error(), "neuroshard train --simulate unheard-of") {
+	if _, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{}); err == nil || !strings.Contains(err.Error(), "neuroshard lab train --simulate unheard-of") {
 		t.Errorf("a profile without a model: got error %v, want one that says how to train one", err)
 	}
 	if _, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{Method: "magic"}}); err == nil {

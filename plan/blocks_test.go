@@ -152,7 +152,7 @@ func TestBlocksThatNoEngineRuns(t *testing.T) {
 		change func(p *problem.Problem, t *Table)
 		want   string
 	}{
-		{"any engine", func(p *problem.Problem, _ *Table) { p.Engine = "" }, `rows: table "rows": its rows are cut over devices [0 3 5]: in a plan for any engine, rows are cut over all devices of the cluster or of a host; only HugeCTR lets a plan choose the devices (--for hugectr)`},
+		{"any engine", func(p *problem.Problem, _ *Table) { p.Engine = "" }, `rows: table "rows": its rows are cut over devices [0 3 5]: in a plan for any engine, rows are cut over all devices of the cluster or of a host; only HugeCTR lets a plan choose the devices (--engine hugectr)`},
 		{"TorchRec", func(p *problem.Problem, _ *Table) { p.Engine = problem.TorchRec }, `engine: table "rows": its rows are cut over devices [0 3 5]: TorchRec cuts rows over all devices of the cluster or of a host`},
 		{"out of order", func(_ *problem.Problem, t *Table) { t.Shards[0].Device = 4 }, `rows: table "rows", shard 1: rows [334, 668) of columns [0, 16) lie on device 3 and rows [0, 334) on device 4: the blocks of a slice lie in the order of the devices`},
 		{"twice on a device", func(_ *problem.Problem, t *Table) { t.Shards[0].Device = 3 }, `rows: table "rows", shard 1: rows [334, 668) of columns [0, 16) lie on device 3, too: rows [0, 334) lie there already, and the blocks of a slice lie on different devices`},

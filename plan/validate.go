@@ -548,7 +548,7 @@ func (v *validator) inBlocks(t *Table, shards []Shard, first, n int) {
 // plan for any engine. The rules of an engine say whether the engine runs it.
 func (v *validator) chosen(t *Table) {
 	if v.p.Engine == "" {
-		v.add(RuleRows, t.Name, -1, -1, "its rows are cut over devices %s: in a plan for any engine, rows are cut over all devices of the cluster or of a host; only %s lets a plan choose the devices (--for %s)",
+		v.add(RuleRows, t.Name, -1, -1, "its rows are cut over devices %s: in a plan for any engine, rows are cut over all devices of the cluster or of a host; only %s lets a plan choose the devices (--engine %s)",
 			numbers(holders(t.Shards)), problem.HugeCTR.Rules().Name, problem.HugeCTR)
 	}
 }

@@ -102,7 +102,7 @@ var bandwidths = Limits{Least: float64(hardware.MinNetworkBandwidth), Most: floa
 var clusterFields = []Field[Problem]{
 	{Key: "devices", About: "devices is the number of devices of the cluster", Limits: Limits{Least: 1, Most: hardware.MaxDevices}, At: func(p *Problem) any { return &p.Topology.Devices }},
 	{Key: "devices_per_host", About: "devices_per_host is how many devices share a host's fast links, or 0 for all; 8 if left out, or all, if they are fewer or have no network between hosts", At: func(p *Problem) any { return &p.Topology.DevicesPerHost }},
-	{Key: "device", About: "device is the name of the device profile, such as a100-80; describe them with: neuroshard devices", At: func(p *Problem) any { return &p.Topology.Profile }},
+	{Key: "device", About: "device is the name of the device profile, such as a100-80; describe them with: neuroshard list devices", At: func(p *Problem) any { return &p.Topology.Profile }},
 	{Key: "memory", About: "memory is that of one device, such as 40GiB; the profile's if left out", Limits: Limits{Most: float64(hardware.MaxMemory), Above: true}, At: func(p *Problem) any { return &p.Topology.Memory }},
 	{Key: "device_memories", About: "state the memory of each device where devices differ, such as 40GiB,80GiB for two, or of some, such as 0-3=40GiB", At: func(p *Problem) any { return &p.Topology.DeviceMemories }},
 	{Key: "reserve_share", About: "reserve_share is the share of each device's memory kept free of tables: write 0.15, the default, for 15 %", At: func(p *Problem) any { return &p.Topology.ReserveShare }},

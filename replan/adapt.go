@@ -59,7 +59,7 @@ func Remaining(c plan.Cluster, lost []int) (plan.Cluster, error) {
 		if c.Devices += len(h); len(h) < c.DevicesPerHost && i+1 < len(hosts) {
 			return c, &OtherPlan{
 				fmt.Sprintf("the lost devices leave %d devices on some hosts, and %d of %d hosts have fewer: a cluster has one host at most with fewer devices than the others", c.DevicesPerHost, len(hosts)-i, len(hosts)),
-				"give up whole hosts with --lost-hosts, or the same number of devices of every host with --lost-devices; if the lost devices are replaced, state the old number of devices with --devices",
+				"give up whole hosts with --lost-hosts, or the same number of devices of every host with --lost-gpus; if the lost devices are replaced, state the old number of devices with --gpus",
 			}
 		}
 	}
@@ -175,15 +175,15 @@ func sameTables(p *problem.Problem, old *plan.Plan) error {
 	for i := range old.Tables {
 		name := old.Tables[i].Name
 		if placed[name] != nil {
-			return &OtherPlan{fmt.Sprintf("the old plan lists table %q twice", name), "neuroshard validate says what else is wrong with the plan"}
+			return &OtherPlan{fmt.Sprintf("the old plan lists table %q twice", name), "neuroshard check says what else is wrong with the plan"}
 		}
 		placed[name] = &old.Tables[i]
 	}
 	if has, want := len(old.Devices), old.Cluster.Devices; has != want {
-		return &OtherPlan{fmt.Sprintf("the old plan lists %d devices, and its cluster has %d", has, want), "neuroshard validate lists all that is wrong with the plan"}
+		return &OtherPlan{fmt.Sprintf("the old plan lists %d devices, and its cluster has %d", has, want), "neuroshard check lists all that is wrong with the plan"}
 	}
 	if found := old.CheckTables(); len(found) > 0 {
-		return &OtherPlan{fmt.Sprintf("the old plan is not a placement: %v", found[0]), "neuroshard validate lists all that is wrong with the plan"}
+		return &OtherPlan{fmt.Sprintf("the old plan is not a placement: %v", found[0]), "neuroshard check lists all that is wrong with the plan"}
 	}
 	same := 0
 	for i := range p.Tables {
@@ -236,7 +236,7 @@ func renumber(p *problem.Problem, c plan.Cluster, lost []int) ([]int, error) {
 	if t.Devices != left.Devices || t.PerHost() != left.DevicesPerHost {
 		return nil, &OtherPlan{
 			fmt.Sprintf("the lost devices leave %d of %d devices in each sharding group, %d a host, and the problem states %d, %d a host", left.Devices, c.Devices, left.DevicesPerHost, t.Devices, t.PerHost()),
-			"leave --devices and --devices-per-host out or, if the lost devices are replaced, state the whole old cluster with them and with --replicas",
+			"leave --gpus and devices_per_host out or, if the lost devices are replaced, state the whole old cluster with them and with replicas",
 		}
 	}
 	for d := range number {

@@ -33,13 +33,13 @@ func Remedy(err error) string {
 func noTypeHint(e *search.NoShardingType) string {
 	switch {
 	case len(e.NotSearched) > 0:
-		return "leave it out of --sharding-types"
+		return "leave it out of --types"
 	case e.OutsideHBM:
-		return "add hbm to their tiers, or plan with --method neuroshard and a model that estimates host memory"
+		return "add hbm to their tiers, or plan with method neuroshard and a model that estimates host memory"
 	case e.NoSlices:
-		return "allow table_wise and column_wise as well, with --sharding-types, or add hbm to their tiers"
+		return "allow table_wise and column_wise as well, with --types, or add hbm to their tiers"
 	}
-	return "allow table_wise and column_wise as well, with --sharding-types; a table with sharding_types of its own needs them there, too"
+	return "allow table_wise and column_wise as well, with --types; a table with sharding_types of its own needs them there, too"
 }
 
 // idleHint advises on tables that leave devices empty.
@@ -59,23 +59,23 @@ func infeasibleHint(e *search.Infeasible) string {
 		return "leave the table's one_host out, allow the table to be cut by rows (sharding_types), or plan for devices with more memory or hosts with more devices"
 	}
 	if e.Missing == 0 {
-		return fmt.Sprintf("memory is not the limit, but the method's cap on columns: try --method %s, which also works without a cap", search.Default)
+		return fmt.Sprintf("memory is not the limit, but the method's cap on columns: try --set method=%s, which also works without a cap", search.Default)
 	}
 	hint := "try "
 	if e.Method != search.Default {
-		hint += fmt.Sprintf("--method %s, which splits further, ", search.Default)
+		hint += fmt.Sprintf("--set method=%s, which splits further, ", search.Default)
 	}
 	if e.DevicesNeeded > 0 && e.Method == search.Default {
-		hint += fmt.Sprintf("--devices %d, ", e.DevicesNeeded*max(1, e.Replicas))
+		hint += fmt.Sprintf("--gpus %d, ", e.DevicesNeeded*max(1, e.Replicas))
 	}
 	if e.Replicas > 1 {
-		hint += fmt.Sprintf("fewer sharding groups (--replicas below %d), ", e.Replicas)
+		hint += fmt.Sprintf("fewer sharding groups (replicas below %d), ", e.Replicas)
 	}
 	if e.Method == search.Default && !e.OnlyHBM && !slices.Contains(e.Tried, search.InHostMemory) {
 		hint += "host memory for cold tables (--host-memory), "
 	}
 	if e.OtherTypes {
-		hint += "other sharding types (--sharding-types all), "
+		hint += "other sharding types (--types all), "
 	}
 	return hint + "devices with more memory, or tables with a smaller optimizer state or precision"
 }

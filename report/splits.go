@@ -38,7 +38,7 @@ func splits(p *printer, pl *plan.Plan) {
 		p.section("split tables: none")
 	}
 	if thin > 0 {
-		p.printf("%s in slices of fewer than %d columns, the narrowest of %d: such slices balance devices or their memory; --min-width %d forbids them\n",
+		p.printf("%s in slices of fewer than %d columns, the narrowest of %d: such slices balance devices or their memory; --set min_width=%d forbids them\n",
 			plural(thin, "table"), wideEnough, narrowest, wideEnough)
 	}
 }

@@ -80,7 +80,7 @@ func trust(s *neuroshard.Step) string {
 	case s.ErrorPercent > 0:
 		return fmt.Sprintf("%s, fitted to measured steps: docs/RESULTS.md", stack)
 	}
-	return fmt.Sprintf("%s, whose constants no measured step confirms: measure one step and add --step", stack)
+	return fmt.Sprintf("%s, whose constants no measured step confirms: measure one step and add step", stack)
 }
 
 // limit says what takes most of a step.

@@ -73,7 +73,7 @@ func sweepFacts(r *sweep.Results) []Fact {
 	if r.Stack != "" {
 		add("times", "%s; whole steps under %s", r.Judge(), r.Stack)
 	} else {
-		add("times", "%s; of the embeddings alone: --dense NAME or --step TIME adds the rest of the step", r.Judge())
+		add("times", "%s; of the embeddings alone: --set dense=NAME or --set step=TIME adds the rest of the step", r.Judge())
 	}
 	if r.Prices != "" {
 		add("prices", "%s", OneLine(r.Prices))

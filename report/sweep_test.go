@@ -65,7 +65,7 @@ func madeSweep(whole bool) sweep.File {
 		}
 		switch {
 		case i == 0 || i == 4:
-			o.Status, o.Reason, o.Remedy = sweep.Infeasible, `table "large": 3.00 GiB missing`, "try --devices 4"
+			o.Status, o.Reason, o.Remedy = sweep.Infeasible, `table "large": 3.00 GiB missing`, "try --gpus 4"
 		case i == 7 && !whole:
 			o.Status, o.Reason = sweep.Impossible, "no network\x1b[31m"
 		default:

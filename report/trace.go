@@ -11,7 +11,7 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// TraceInfo is what neuroshard profile found in a trace.
+// TraceInfo is what neuroshard lab profile found in a trace.
 type TraceInfo struct {
 	Trace  string `json:"trace"`
 	Output string `json:"output"`
@@ -57,7 +57,7 @@ func NewTraceInfo(trace, output string, tables []problem.Table, batch int, warni
 	return info
 }
 
-// Trace writes what neuroshard profile found in a trace.
+// Trace writes what neuroshard lab profile found in a trace.
 func Trace(w io.Writer, t TraceInfo, opt Options) error {
 	p := &printer{w: w, opt: opt}
 	p.printf("%s  %s, %s: %s lookups, %s distinct rows of %s\n", p.paint(bold, name(t.Trace)),

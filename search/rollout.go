@@ -43,9 +43,9 @@ func (o *Options) checkPolicy() error {
 	case !o.Method.Learned() && o.Samples > 0:
 		return fmt.Errorf("search option samples: method %q has no policy to draw %d samples from: choose one of %q", o.Method, o.Samples, Learned())
 	case o.Method.Learned() && o.Policy == nil:
-		return fmt.Errorf("search method %q needs a policy: train one with neuroshard train-policy --method %s", o.Method, o.Method)
+		return fmt.Errorf("search method %q needs a policy: train one with neuroshard lab train-policy --set method=%s", o.Method, o.Method)
 	case o.Method.Learned() && o.Policy.Method() != string(o.Method):
-		return fmt.Errorf("search method %q: the policy is one of method %q: train another one with neuroshard train-policy --method %s", o.Method, o.Policy.Method(), o.Method)
+		return fmt.Errorf("search method %q: the policy is one of method %q: train another one with neuroshard lab train-policy --set method=%s", o.Method, o.Policy.Method(), o.Method)
 	}
 	return nil
 }

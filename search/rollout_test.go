@@ -86,7 +86,7 @@ func TestRolloutRefusesPolicies(t *testing.T) {
 		opt  search.Options
 		want string
 	}{
-		{search.Options{Method: search.DreamShard}, `search method "dreamshard" needs a policy: train one with neuroshard train-policy --method dreamshard`},
+		{search.Options{Method: search.DreamShard}, `search method "dreamshard" needs a policy: train one with neuroshard lab train-policy --set method=dreamshard`},
 		{search.Options{Method: search.AutoShard, Policy: dream}, `search method "autoshard": the policy is one of method "dreamshard"`},
 		{search.Options{Method: search.Dim, Policy: shard}, `search method "dim" takes no policy: leave the policy out, or choose method "autoshard"`},
 		{search.Options{Samples: 3}, `search option samples: method "neuroshard" has no policy to draw 3 samples from`},

@@ -440,7 +440,7 @@ func TestJudgingStops(t *testing.T) {
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	for path, body := range bodies {
-		if got := hasty.object(422, "POST", path, body); got["type"] != "urn:neuroshard:time" || !strings.Contains(got["hint"].(string), "--time-limit") {
+		if got := hasty.object(422, "POST", path, body); got["type"] != "urn:neuroshard:time" || !strings.Contains(got["hint"].(string), "time_limit") {
 			t.Errorf("%s: got %v, want a refusal for the limit of time", path, got)
 		}
 		r := httptest.NewRequestWithContext(left, "POST", "http://localhost"+path, strings.NewReader(body))

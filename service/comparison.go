@@ -115,7 +115,7 @@ func (s *judge) within(ctx context.Context, do func(ctx context.Context) (*reply
 	defer stop()
 	out, err := do(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, refuse(http.StatusUnprocessableEntity, typeTime, fmt.Sprintf("the limit of time of %v ended the request before there was an answer", s.limits.Time), "ask about a smaller plan, or start the server with a larger --time-limit")
+		return nil, refuse(http.StatusUnprocessableEntity, typeTime, fmt.Sprintf("the limit of time of %v ended the request before there was an answer", s.limits.Time), "ask about a smaller plan, or start the server with a larger time_limit")
 	}
 	return out, err
 }

@@ -85,7 +85,7 @@ func (c *composer) parts(body *ProblemBody, old *plan.Plan) (*input.Parts, []fau
 		parts.Tables, parts.TablesErr = c.tables("problem.tables", bytes.NewReader(body.Tables), parts.Overrides.Options())
 	}
 	if n := len(parts.Tables.Tables); n > c.limits.Tables {
-		return nil, nil, overLimit(parts.Tables.Name, fmt.Sprintf("the tables are more than this server's limit of %d", c.limits.Tables), "start the server with a larger --max-tables")
+		return nil, nil, overLimit(parts.Tables.Name, fmt.Sprintf("the tables are more than this server's limit of %d", c.limits.Tables), "start the server with a larger max_tables")
 	}
 	if len(body.Topology) > 0 {
 		file, err := input.Topology("problem.topology", bytes.NewReader(body.Topology), parts.Own...)
@@ -105,10 +105,10 @@ func (c *composer) tables(name string, from io.Reader, opt input.Options) (input
 func (l *Limits) admit(p *problem.Problem) error {
 	var faults []fault
 	if n := len(p.Tables); n > l.Tables {
-		faults = append(faults, fault{Location: "problem.tables", Message: fmt.Sprintf("%d tables are above this server's limit of %d", n, l.Tables), Hint: "start the server with a larger --max-tables"})
+		faults = append(faults, fault{Location: "problem.tables", Message: fmt.Sprintf("%d tables are above this server's limit of %d", n, l.Tables), Hint: "start the server with a larger max_tables"})
 	}
 	if n := p.Topology.Devices; n > l.Devices {
-		faults = append(faults, fault{Location: "problem.overrides.devices", Message: fmt.Sprintf("%d devices are above this server's limit of %d", n, l.Devices), Hint: "start the server with a larger --max-devices"})
+		faults = append(faults, fault{Location: "problem.overrides.devices", Message: fmt.Sprintf("%d devices are above this server's limit of %d", n, l.Devices), Hint: "start the server with a larger max_devices"})
 	}
 	if faults == nil {
 		return nil
@@ -121,7 +121,7 @@ func (l *Limits) admit(p *problem.Problem) error {
 // holds refuses plans that are larger than the limits.
 func (l *Limits) holds(pl *plan.Plan, location string) error {
 	if len(pl.Tables) > l.Tables || pl.Cluster.Devices > l.Devices {
-		return overLimit(location, fmt.Sprintf("%d tables on %d devices are above this server's limits of %d and %d", len(pl.Tables), pl.Cluster.Devices, l.Tables, l.Devices), "start the server with larger --max-tables and --max-devices")
+		return overLimit(location, fmt.Sprintf("%d tables on %d devices are above this server's limits of %d and %d", len(pl.Tables), pl.Cluster.Devices, l.Tables, l.Devices), "start the server with larger max_tables and max_devices")
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (l *Limits) drawn(name string) error {
 	if err == nil && err2 == nil && tables <= l.Tables && devices <= l.Devices {
 		return nil
 	}
-	return overLimit("problem.workload", fmt.Sprintf("%s tables on %s devices are above this server's limits of %d and %d", clip(size[1]), clip(size[2]), l.Tables, l.Devices), "start the server with larger --max-tables and --max-devices")
+	return overLimit("problem.workload", fmt.Sprintf("%s tables on %s devices are above this server's limits of %d and %d", clip(size[1]), clip(size[2]), l.Tables, l.Devices), "start the server with larger max_tables and max_devices")
 }
 
 func drawnSize() *regexp.Regexp { return regexp.MustCompile(`-([0-9]+)x([0-9]+)(@|$)`) }

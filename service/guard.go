@@ -231,7 +231,7 @@ func (in *intake) grow(size int) bool {
 }
 
 func tooLarge(most unit.Bytes) *Refusal {
-	return refuse(http.StatusRequestEntityTooLarge, typeLimit, fmt.Sprintf("the body is larger than this server's limit of %v", most), "send less, or start the server with a larger --max-body")
+	return refuse(http.StatusRequestEntityTooLarge, typeLimit, fmt.Sprintf("the body is larger than this server's limit of %v", most), "send less, or start the server with a larger max_body")
 }
 
 // write writes a refusal.

@@ -258,7 +258,7 @@ func (crowded) Delete(context.Context, string) error {
 func TestFullDisk(t *testing.T) {
 	s := start(t, service.Options{Store: crowded{}})
 	got := s.object(507, "DELETE", "/v1/plans/"+strings.Repeat("0", 32), "")
-	if got["detail"] != "the disk of the store is full" || !strings.Contains(got["hint"].(string), "--max-data") {
+	if got["detail"] != "the disk of the store is full" || !strings.Contains(got["hint"].(string), "max_data") {
 		t.Errorf("got %v", got)
 	}
 }

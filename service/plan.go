@@ -138,7 +138,7 @@ func (s *planner) options(body *OptionsBody) (neuroshard.Options, time.Duration,
 	limit := s.limits.Time
 	if body.TimeLimit > 0 {
 		if limit = time.Duration(body.TimeLimit) * time.Millisecond; body.TimeLimit > s.limits.Time.Milliseconds() {
-			faults = append(faults, fault{Location: "options.time_limit_ms", Message: fmt.Sprintf("%d ms are above this server's limit of %d ms", body.TimeLimit, s.limits.Time.Milliseconds()), Hint: "state less, or start the server with a larger --time-limit"})
+			faults = append(faults, fault{Location: "options.time_limit_ms", Message: fmt.Sprintf("%d ms are above this server's limit of %d ms", body.TimeLimit, s.limits.Time.Milliseconds()), Hint: "state less, or start the server with a larger time_limit"})
 		}
 	}
 	return o, limit, faults

@@ -124,7 +124,7 @@ func plansRoutes(s *Service) {
 			}
 			return &reply{Status: http.StatusOK, ContentType: "application/json", Body: record.Plan}, nil
 		})
-	register(s, operation{method: http.MethodGet, path: "/v1/plans/{id}/torchrec", id: "get-torchrec-plan", summary: "A plan as neuroshard export --to torchrec writes it"},
+	register(s, operation{method: http.MethodGet, path: "/v1/plans/{id}/torchrec", id: "get-torchrec-plan", summary: "A plan as neuroshard convert --to torchrec writes it"},
 		func(ctx context.Context, in *struct {
 			ID     string `path:"id" maxLength:"32" doc:"Id: 32 hex digits"`
 			Module string `query:"module" maxLength:"1000" doc:"Path of the module of the tables that do not state one"`

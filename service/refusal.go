@@ -176,7 +176,7 @@ func ofJob(err error) *Refusal {
 	var heavy *jobs.TooHeavy
 	switch {
 	case errors.As(err, &heavy):
-		return overLimit("problem", fmt.Sprintf("planning takes about %v of memory, and this server has %v for it", unit.Bytes(heavy.Weight), unit.Bytes(heavy.Most)), "plan for fewer tables or devices, or start the server with a larger --max-memory")
+		return overLimit("problem", fmt.Sprintf("planning takes about %v of memory, and this server has %v for it", unit.Bytes(heavy.Weight), unit.Bytes(heavy.Most)), "plan for fewer tables or devices, or start the server with a larger max_memory")
 	case errors.Is(err, jobs.ErrFull):
 		return busy(http.StatusTooManyRequests, "the queue of jobs is full", 2)
 	case errors.Is(err, jobs.ErrClosed):
@@ -195,7 +195,7 @@ func ofJob(err error) *Refusal {
 func ofStore(err error) *Refusal {
 	switch {
 	case errors.Is(err, store.ErrFull):
-		return refuse(http.StatusInsufficientStorage, "about:blank", "the disk of the store is full", "free some space on the server, or start it with a smaller --max-data")
+		return refuse(http.StatusInsufficientStorage, "about:blank", "the disk of the store is full", "free some space on the server, or start it with a smaller max_data")
 	case errors.Is(err, store.ErrReadOnly):
 		return refuse(http.StatusInsufficientStorage, "about:blank", "the store cannot be written", "make the folder of --data writable for the server")
 	case errors.Is(err, store.ErrBusy):
@@ -251,8 +251,10 @@ func ofParameters(e *huma.ErrorModel) *Refusal {
 // fields here.
 func faultOf(e input.Error) fault {
 	f := fault{Location: e.File, Message: e.Message, Hint: inFields(e.Hint), Table: e.Table, Line: e.Line}
-	if name, rest, ok := strings.Cut(strings.TrimPrefix(e.Message, "--"), ": "); ok && strings.HasPrefix(e.Message, "--") {
-		f.Location, f.Message = "problem.overrides."+field(name), rest
+	if name, rest, ok := strings.Cut(e.Message, ": "); ok {
+		if name = field(name); slices.ContainsFunc(overrideKeys(), func(k input.ClusterKey) bool { return overrideKey(k.Name) == name }) && e.File == "" {
+			f.Location, f.Message = "problem.overrides."+name, rest
+		}
 	}
 	if f.Location == "" {
 		f.Location = "problem"
@@ -264,24 +266,38 @@ func faultOf(e input.Error) fault {
 	return f
 }
 
-func field(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
+// field returns the field of a request that states what a flag of the command line does.
+func field(flag string) string {
+	switch name := strings.ReplaceAll(strings.TrimPrefix(flag, "--"), "-", "_"); name {
+	case "gpus":
+		return "devices"
+	case "gpu":
+		return "device"
+	case "engine":
+		return "for"
+	case "types":
+		return "sharding_types"
+	default:
+		return name
+	}
+}
 
 // inFields returns a message or a hint for users of the command line in the words of a request.
 func inFields(text string) string {
 	for _, one := range [][2]string{
-		{"add --devices N, or describe the cluster in a file: --topology cluster.yaml", "state overrides.devices, or describe the cluster in topology"},
-		{"add --device PROFILE, one of", "state overrides.device, one of"},
-		{"neuroshard workloads", "GET /v1/workloads"},
-		{"neuroshard devices", "GET /v1/devices"},
+		{"add --gpus N or --hosts N, or describe the cluster in a file: --cluster cluster.yaml", "state overrides.devices, or describe the cluster in topology"},
+		{"add --gpu PROFILE, one of", "state overrides.device, one of"},
+		{"neuroshard list workloads", "GET /v1/workloads"},
+		{"neuroshard list devices", "GET /v1/devices"},
 		{"leave the flag out", "leave the field out"},
 	} {
 		text = strings.ReplaceAll(text, one[0], one[1])
 	}
 	return flagInText().ReplaceAllStringFunc(text, func(flag string) string {
-		if flag == "--method" || flag == "--sharding-types" {
-			return "options." + field(strings.TrimPrefix(flag, "--"))
+		if flag == "--types" {
+			return "options." + field(flag)
 		}
-		return "overrides." + field(strings.TrimPrefix(flag, "--"))
+		return "overrides." + field(flag)
 	})
 }
 

@@ -120,7 +120,7 @@ func (s *sweeper) sweep(in *intake) (*jobs.Job, error) {
 		return nil, err
 	}
 	if n := sw.Cells(); n > s.limits.Cells {
-		return nil, overLimit("axes", fmt.Sprintf("%d cells are above this server's limit of %d", n, s.limits.Cells), "state fewer values, or start the server with a larger --max-cells")
+		return nil, overLimit("axes", fmt.Sprintf("%d cells are above this server's limit of %d", n, s.limits.Cells), "state fewer values, or start the server with a larger max_cells")
 	}
 	return s.queue.Start(jobs.Work{
 		What: "sweep", Weight: weight, Limit: s.limits.Time,
@@ -168,7 +168,7 @@ func (s *sweeper) define(body *SweepBody) (*sweep.Definition, int64, error) {
 		}
 	}
 	if most > float64(s.limits.Tables) || devices > s.limits.Devices {
-		return nil, 0, overLimit("axes", fmt.Sprintf("a cell has %.0f tables on %d devices, above this server's limits of %d and %d", most, devices, s.limits.Tables, s.limits.Devices), "start the server with larger --max-tables and --max-devices")
+		return nil, 0, overLimit("axes", fmt.Sprintf("a cell has %.0f tables on %d devices, above this server's limits of %d and %d", most, devices, s.limits.Tables, s.limits.Devices), "start the server with larger max_tables and max_devices")
 	}
 	return def, planWeight(int(most), devices) * int64(s.limits.workers()), nil
 }

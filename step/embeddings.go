@@ -204,7 +204,7 @@ func summed(p *problem.Problem, shards [][]problem.Shard, s *Stack) (e Embedding
 				return e, fmt.Errorf("step: table %q has pooling none, and the exchange %s adds up vectors: choose a torchrec stack", t.Name, s.Exchange)
 			}
 			if held[i].Tier.OnHost() {
-				return e, fmt.Errorf("step: device %d holds table %q in host memory, which the exchange %s does not know: plan --for hugectr, or choose a torchrec stack", d, p.Tables[held[i].Table].Name, s.Exchange)
+				return e, fmt.Errorf("step: device %d holds table %q in host memory, which the exchange %s does not know: plan --engine hugectr, or choose a torchrec stack", d, p.Tables[held[i].Table].Name, s.Exchange)
 			}
 		}
 	}

@@ -218,7 +218,7 @@ func (in *Input) Check() error {
 	}
 	if in.Dense == nil {
 		if in.Measured.Step == 0 {
-			return errors.New("step: neither a dense part nor a measured step: give --dense NAME or --step TIME")
+			return errors.New("step: neither a dense part nor a measured step: give --set dense=NAME or --set step=TIME")
 		}
 		return nil
 	}
@@ -267,7 +267,7 @@ func (in *Input) calibrate(terms *Terms) (scaled bool, err error) {
 	factor := in.Measured.Step / own.sum()
 	another := !reference.Problem.Topology.Equal(in.Problem.Topology) || reference.Problem.Batch != in.Problem.Batch
 	if another && in.Dense == nil {
-		return false, errors.New("measured step: it is of another cluster or batch, and what it took beside the embeddings cannot be carried over without a dense part: give --dense NAME")
+		return false, errors.New("measured step: it is of another cluster or batch, and what it took beside the embeddings cannot be carried over without a dense part: give --set dense=NAME")
 	}
 	if rest := own.dense() + own.AllReduce + own.Sync; !another && in.Measured.Step-own.sum() >= -rest {
 		terms.Fixed += in.Measured.Step - own.sum()

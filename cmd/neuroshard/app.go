@@ -85,17 +85,17 @@ func (a *app) doubt(path string, pl *plan.Plan) {
 		fmt.Fprintf(a.stderr, "neuroshard: warning: %s is not valid: %s\n", path, report.OneLine(v.String()))
 	}
 	if more := words.More("", len(found)-mostDoubted); more != "" {
-		fmt.Fprintf(a.stderr, "neuroshard: warning: %s violations: list them with neuroshard validate PLAN TABLES\n", more)
+		fmt.Fprintf(a.stderr, "neuroshard: warning: %s violations: list them with neuroshard check PLAN TABLES\n", more)
 	}
 }
 
 // readDataset reads a dataset's folder.
 func (a *app) readDataset(folder string) (dataset.Dataset, error) {
 	if err := checkFolder(folder); err != nil {
-		return dataset.Dataset{}, bad(err, "datasets are written by: neuroshard collect -o "+folder)
+		return dataset.Dataset{}, bad(err, "datasets are written by: neuroshard lab collect -o "+folder)
 	}
 	set, err := dataset.Read(folder)
-	return set, bad(err, "datasets are written by: neuroshard collect -o "+folder)
+	return set, bad(err, "datasets are written by: neuroshard lab collect -o "+folder)
 }
 
 // loadModel loads a cost model from a folder.
@@ -104,14 +104,14 @@ func (a *app) loadModel(folder string) (*cost.Model, error) {
 		return nil, err
 	}
 	if err := checkFolder(folder); err != nil {
-		return nil, bad(fmt.Errorf("model %w", err), "make one with: neuroshard train")
+		return nil, bad(fmt.Errorf("model %w", err), "make one with: neuroshard lab train")
 	}
 	file, err := modelfile.Read(os.DirFS(folder), ".")
 	if err != nil {
-		return nil, bad(fmt.Errorf("model %s: %w", folder, err), "make one with: neuroshard train")
+		return nil, bad(fmt.Errorf("model %s: %w", folder, err), "make one with: neuroshard lab train")
 	}
 	model, err := cost.Load(file)
-	return model, bad(err, "make it again with: neuroshard train")
+	return model, bad(err, "make it again with: neuroshard lab train")
 }
 
 // checkFolder refuses an input that is no folder.

@@ -35,14 +35,14 @@ const (
 	backendSimulated = "simulated"
 )
 
-// The clocks that --clock names.
+// The clocks that clock names.
 const (
 	wallClock      = "wall"
 	processorClock = "processor"
 )
 
 // noExchanges is the hint if the backend measures no all-to-alls.
-const noExchanges = "use a backend that measures all-to-alls, or take them from the simulated device with --comm simulated"
+const noExchanges = "use a backend that measures all-to-alls, or take them from the simulated device with --set comm=simulated"
 
 // backendFlags choose a measurement backend.
 type backendFlags struct {
@@ -65,9 +65,19 @@ type backendFlags struct {
 	// network is the network between hosts of the simulated backend; 0: the profile's.
 	network unit.Bandwidth
 	// ofPlan is true for a command whose other flags state the device: there is no --profile.
-	// ofSamples is true for a command that writes samples: there is no --comm.
-	// inTurns is true for a command that runs plans in turns, and pairs their runs by --fastest.
+	// ofSamples is true for a command that writes samples: there is no comm.
+	// inTurns is true for a command that runs plans in turns, and pairs their runs by fastest.
 	ofPlan, ofSamples, inTurns bool
+	// ofTasks is true for a command whose --gpu is the profile of its tasks.
+	ofTasks bool
+}
+
+// gpu returns the name of the flag, or key, that names the backend's device.
+func (b *backendFlags) gpu() string {
+	if b.ofTasks {
+		return "backend-gpu"
+	}
+	return "gpu"
 }
 
 func (b *backendFlags) register(cmd *cobra.Command) {
@@ -76,9 +86,9 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 	f.StringVar(&b.name, "backend", "", "what measures the times: cpu (this machine's processor), worker (a process of your own) or simulated")
 	f.StringVar(&b.worker, "worker", "", "`command` of the worker, with its arguments; quotes and \\\\ as in a shell (docs/MEASURING.md)")
 	if !b.ofPlan {
-		f.StringVar(&b.profile, "profile", "", "`name` of the device: a hardware profile, or a new one for a device that has none (default: cpu)")
+		f.StringVar(&b.profile, b.gpu(), "", "`name` of the device: a hardware profile, or a new one for a device that has none (default: cpu)")
 	}
-	f.IntVar(&b.threads, "threads", 0, "threads of one device of the backend cpu (default: all cores)")
+	f.IntVar(&b.threads, "backend-threads", 0, "threads of one device of the backend cpu (default: all cores)")
 	f.StringVar(&b.clock, "clock", wallClock, "`clock` of the backend cpu: wall, or processor, which counts the time on a processor of one thread, so that other load on the machine counts less")
 	if !b.ofSamples {
 		f.StringVar(&b.comm, "comm", "", "simulated: take the all-to-alls from the simulated device, on a backend of a single GPU (default: measure them)")
@@ -95,7 +105,7 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 	complete(cmd, "clock", func() []string { return []string{wallClock, processorClock} })
 	complete(cmd, "backend", backends)
 	if !b.ofPlan {
-		complete(cmd, "profile", hardware.Names)
+		complete(cmd, b.gpu(), hardware.Names)
 	}
 }
 
@@ -111,31 +121,31 @@ func (b *backendFlags) check(command string) error {
 	f.add((b.name == backendWorker) != (b.worker != ""), `for example: --backend worker --worker "python3 -m neuroshard_worker"`, "%s: --backend worker and --worker go together", command)
 	if b.name == backendSimulated && !known {
 		_, err := hardware.ByName(b.profile)
-		f.add(true, "describe them with: neuroshard devices", "%s: --profile: the simulated device needs a known profile: %v", command, err)
+		f.add(true, "describe them with: neuroshard list devices", "%s: --profile: the simulated device needs a known profile: %v", command, err)
 	}
 	f.add(b.name == backendCPU && known, "choose another name, or leave it out", "%s: --profile: %q is a GPU, but the times would be those of this CPU", command, b.profile)
-	f.add(b.warm && b.set.Changed("flush"), "leave one of them out", "%s: --warm and --flush do not go together", command)
-	f.add(b.repeat < 1 || b.warmup < 0 || b.threads < 0 || b.deadline <= 0, "", "%s: --repeats %d, --warmup %d, --threads %d, --deadline %v: there must be at least one repeat, and no value may be negative", command, b.repeat, b.warmup, b.threads, b.deadline)
+	f.add(b.warm && b.set.Changed("flush"), "leave one of them out", "%s: warm and flush do not go together", command)
+	f.add(b.repeat < 1 || b.warmup < 0 || b.threads < 0 || b.deadline <= 0, "", "%s: repeats %d, warmup %d, backend_threads %d, deadline %v: there must be at least one repeat, and no value may be negative", command, b.repeat, b.warmup, b.threads, b.deadline)
 	return f.err(b.checkKind(command))
 }
 
 // checkKind reports flags that do not fit the backend.
 func (b *backendFlags) checkKind(command string) error {
 	var f faults
-	f.add(b.clock != wallClock && b.clock != processorClock, "choose wall or processor", "%s: --clock: %q is unknown", command, b.clock)
-	f.add(b.set.Changed("clock") && b.name != backendCPU, "leave --clock out", "%s: --clock: only the backend cpu has a choice of clocks", command)
-	f.add(b.clock == processorClock && b.threads > 1, "leave --threads out, or take the wall clock", "%s: --clock processor: the time of %d threads on processors is not the time that passes", command, b.threads)
-	f.add(b.comm != "" && b.comm != backendSimulated, "leave it out to measure all-to-alls", "%s: --comm: %q is unknown: it is simulated, or left out", command, b.comm)
-	f.add(b.comm == backendSimulated && (b.name == backendCPU || b.profile != "" && !hardware.Known(b.profile)), "measure the all-to-alls: leave --comm out",
-		"%s: --comm simulated: the simulated device has no all-to-alls of %q", command, cmp.Or(b.profile, backendCPU))
-	f.add(b.name == backendWorker && b.set.Changed("threads"), "leave --threads out, or give the worker a flag of its own", "%s: --threads: only the backend cpu has a choice of threads", command)
+	f.add(b.clock != wallClock && b.clock != processorClock, "choose wall or processor", "%s: clock: %q is unknown", command, b.clock)
+	f.add(b.set.Changed("clock") && b.name != backendCPU, "leave clock out", "%s: clock: only the backend cpu has a choice of clocks", command)
+	f.add(b.clock == processorClock && b.threads > 1, "leave backend_threads out, or take the wall clock", "%s: clock processor: the time of %d threads on processors is not the time that passes", command, b.threads)
+	f.add(b.comm != "" && b.comm != backendSimulated, "leave it out to measure all-to-alls", "%s: comm: %q is unknown: it is simulated, or left out", command, b.comm)
+	f.add(b.comm == backendSimulated && (b.name == backendCPU || b.profile != "" && !hardware.Known(b.profile)), "measure the all-to-alls: leave comm out",
+		"%s: comm simulated: the simulated device has no all-to-alls of %q", command, cmp.Or(b.profile, backendCPU))
+	f.add(b.name == backendWorker && b.set.Changed("backend-threads"), "leave backend_threads out, or give the worker a flag of its own", "%s: backend_threads: only the backend cpu has a choice of threads", command)
 	if b.name != backendSimulated {
 		return f.err()
 	}
 	// All simulated runs take the same time, but their number counts in pairs of runs, and in passes.
-	used := []string{"--backend", "--profile"}
+	used := []string{"--backend", "--gpu", "backend_gpu"}
 	if b.inTurns || b.ofSamples {
-		used = append(used, "--fastest")
+		used = append(used, "fastest")
 	}
 	unused := slices.DeleteFunc(b.among(), func(flag string) bool { return slices.Contains(used, flag) })
 	f.add(len(unused) > 0, "leave them out: it computes times, and runs nothing", "%s: the backend simulated does not use %s", command, strings.Join(unused, ", "))
@@ -152,20 +162,26 @@ func (b *backendFlags) given() []string {
 	b.own.VisitAll(func(f *pflag.Flag) {
 		switch value := word(f); {
 		case !f.Changed:
-		case f.Value.Type() == "bool":
-			all = append(all, "--"+f.Name+"="+value)
 		case strings.ContainsAny(value, " \t\n\r\"'\\"):
-			all = append(all, "--"+f.Name, "'"+strings.ReplaceAll(value, "'", `'\''`)+"'")
+			all = append(all, stating(f.Name, "'"+strings.ReplaceAll(value, "'", `'\''`)+"'"))
 		default:
-			all = append(all, "--"+f.Name, value)
+			all = append(all, stating(f.Name, value))
 		}
 	})
 	return all
 }
 
+// stating returns the words of a command line that state a flag or a key.
+func stating(name, value string) string {
+	if slices.Contains(plainFlags, name) {
+		return "--" + name + " " + value
+	}
+	return "--set " + keyOf(name) + "=" + value
+}
+
 // word returns the value of a flag as a command line states it. A size is exact.
 func word(flag *pflag.Flag) string {
-	if s, ok := flag.Value.(*size); ok {
+	if s, ok := manual.ValueOf(flag).(*size); ok {
 		return fmt.Sprintf("%dB", int64(*s))
 	}
 	return flag.Value.String()
@@ -187,12 +203,12 @@ func (b *backendFlags) among(others ...string) []string {
 	var found []string
 	b.own.VisitAll(func(f *pflag.Flag) {
 		if f.Changed {
-			found = append(found, "--"+f.Name)
+			found = append(found, keyOf(f.Name))
 		}
 	})
 	for _, name := range others {
 		if b.set.Changed(name) {
-			found = append(found, "--"+name)
+			found = append(found, keyOf(name))
 		}
 	}
 	return found
@@ -214,12 +230,12 @@ func (b *backendFlags) command() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := []string{program, "worker"}
+	command := []string{program, "lab", "worker"}
 	if b.clock == processorClock {
-		return append(command, "--clock", processorClock, "--threads", "1"), nil
+		return append(command, "--set", "clock="+processorClock, "--set", "backend_threads=1"), nil
 	}
 	if b.threads > 0 {
-		command = append(command, "--threads", strconv.Itoa(b.threads))
+		command = append(command, "--set", "backend_threads="+strconv.Itoa(b.threads))
 	}
 	return command, nil
 }
@@ -277,7 +293,7 @@ func (b *backendFlags) run(ctx context.Context, backend collect.Backend, p *prob
 	return result, nil
 }
 
-// mostRuns bounds --runs.
+// mostRuns bounds runs.
 const mostRuns = 10_000
 
 // measuringHint returns the hint for a plan that could not be run.

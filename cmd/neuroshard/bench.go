@@ -44,19 +44,19 @@ by the simulated device. With --backend plans are run, and judged by measured co
 
 --budgets gives each method several budgets of time, and compares cost against time. A
 cost is then divided by the least cost that any method reached with any budget, and
---predicted compares the costs that the methods minimise. A policy draws placements until
+predicted compares the costs that the methods minimise. A policy draws placements until
 its budget ends. The wall time is that of the whole line, from tables to a validated plan
-with its costs: a method looks at the clock between its steps. With --workers 1 there is
+with its costs: a method looks at the clock between its steps. With --set threads=1 there is
 also the processor time, and the budgets are of processor time, so that other programs on
 the machine change the result less.
 
---annealing adds simulated annealing from a simple placement, with the changes of the
+annealing adds simulated annealing from a simple placement, with the changes of the
 default method: one run that cools down, and under a budget runs of twice the length each.
 
 --json FILE keeps every record: task, method, costs, time, devices and plan. If a run
 is stopped, the same command continues it.`,
-		Example: `  neuroshard bench tasks --count 20 --json out.json --plot out.svg
-  neuroshard bench workloads --json workloads.json`,
+		Example: `  neuroshard lab bench tasks --count 20 --json out.json --plot out.svg
+  neuroshard lab bench workloads --json workloads.json`,
 		Args: rootArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -105,7 +105,7 @@ func (f *benchFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	inSection := manual.Section(flags, benchSection)
 	flags.StringVar(&f.model, "model", "", "`folder` of a cost model to plan with, as train writes it (default: those inside this binary)")
-	flags.IntVar(&f.workers, "workers", 0, "tasks planned at a time (default: all processors)")
+	flags.IntVar(&f.workers, "threads", 0, "tasks planned at a time (default: all processors)")
 	flags.StringVar(&f.json, "json", "", "`file` to write records and summary to; - prints them")
 	flags.StringVar(&f.plot, "plot", "", "`file` to draw the summary to, as SVG")
 	flags.IntVar(&f.runs, "runs", 3, "runs of each plan on the backend; its cost is their median")
@@ -119,7 +119,7 @@ func (f *benchFlags) registerSearch(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	defer manual.Section(flags, benchSection)()
 	flags.Float64Var(&f.penalty, "risk-penalty", 0, riskPenaltyUsage)
-	flags.IntVar(&f.finalists, "measure", 0, "compare as well, as "+string(bench.OfMeasured)+", the plans that plan --measure keeps of this number of `finalists`, each of --runs runs on --backend")
+	flags.IntVar(&f.finalists, "measure", 0, "compare as well, as "+string(bench.OfMeasured)+", the plans that plan measure keeps of this number of `finalists`, each of runs runs on --backend")
 	flags.StringSliceVar(&f.methods, "methods", nil, "`methods` to compare, separated by commas (default: all)")
 	flags.StringArrayVar(&f.policies, "policy", nil, "`folder` of a policy to compare as well, as train-policy writes it; may be repeated")
 	flags.StringVar(&f.reference, "reference", string(search.Paper), "`method` that the ratios of costs are to")
@@ -131,7 +131,7 @@ func (f *benchFlags) registerSearch(cmd *cobra.Command) {
 	complete(cmd, "methods", methods)
 }
 
-// device returns the profile that --device names or, if the flag is not given, that of
+// device returns the profile that --gpu names or, if the flag is not given, that of
 // the model if no built-in profile has its name. The model is nil without --model.
 func (f *benchFlags) device(a *app, name string) (hardware.Profile, *cost.Model, error) {
 	var model *cost.Model
@@ -140,12 +140,12 @@ func (f *benchFlags) device(a *app, name string) (hardware.Profile, *cost.Model,
 		if model, err = a.loadModel(f.model); err != nil {
 			return hardware.Profile{}, nil, err
 		}
-		if hw := model.Hardware(); !f.cmd.Flags().Changed("device") && !hardware.Known(hw.Name) {
+		if hw := model.Hardware(); !f.cmd.Flags().Changed("gpu") && !hardware.Known(hw.Name) {
 			return hw, model, nil
 		}
 	}
 	hw, err := hardware.ByName(name)
-	return hw, model, bad(err, "list the profiles with: neuroshard devices")
+	return hw, model, bad(err, "list the profiles with: neuroshard list devices")
 }
 
 // check reports flags that are wrong or do not go together.
@@ -155,15 +155,15 @@ func (f *benchFlags) check() error {
 	for _, budget := range f.budgets {
 		all.add(budget <= 0, "", "%s: --budgets: %v is not above 0", f.name, budget)
 	}
-	all.add(f.predicted && f.budgets == nil, "add --budgets 10ms,1s", "%s: --predicted is of comparisons with --budgets", f.name)
+	all.add(f.predicted && f.budgets == nil, "add --budgets 10ms,1s", "%s: predicted is of comparisons with --budgets", f.name)
 	if flag := f.cmd.Flags().Lookup("measure"); flag != nil && flag.Changed {
-		all.add(f.finalists < 2 || f.finalists > mostFinalists, "leave the flag out to compare no such plans", "%s: --measure: %d finalists are not between 2 and %d", f.name, f.finalists, mostFinalists)
-		all.add(f.backend.name == "", "add --backend cpu, worker or simulated", "%s: --measure: a backend that runs the finalists is missing", f.name)
-		all.add(f.runs < verify.LeastRounds || f.runs > mostRuns, "state a number in this range, such as --runs 12; a test of fewer cannot tell finalists apart", "%s: --measure: --runs %d is not between %d and %d", f.name, f.runs, verify.LeastRounds, mostRuns)
-		all.add(len(f.score) > 0, "leave one of them out", "%s: --measure: --score makes no plans of finalists", f.name)
+		all.add(f.finalists < 2 || f.finalists > mostFinalists, "leave the flag out to compare no such plans", "%s: measure: %d finalists are not between 2 and %d", f.name, f.finalists, mostFinalists)
+		all.add(f.backend.name == "", "add --backend cpu, worker or simulated", "%s: measure: a backend that runs the finalists is missing", f.name)
+		all.add(f.runs < verify.LeastRounds || f.runs > mostRuns, "state a number in this range, such as --set runs=12; a test of fewer cannot tell finalists apart", "%s: measure: runs %d is not between %d and %d", f.name, f.runs, verify.LeastRounds, mostRuns)
+		all.add(len(f.score) > 0, "leave one of them out", "%s: measure: score makes no plans of finalists", f.name)
 	}
 	all = append(all, asInput(f.backend.unused(f.name, "runs")))
-	all.add(f.backend.name != "" && (f.runs < 1 || f.runs > mostRuns), "", "%s: --runs %d is not between 1 and %d", f.name, f.runs, mostRuns)
+	all.add(f.backend.name != "" && (f.runs < 1 || f.runs > mostRuns), "", "%s: runs %d is not between 1 and %d", f.name, f.runs, mostRuns)
 	return all.err(asInput(checkWritable(f.json)), asInput(checkWritable(f.plot)))
 }
 
@@ -172,7 +172,7 @@ func (f *benchFlags) alone(flag string, others ...string) error {
 	var all faults
 	for _, other := range others {
 		set := f.cmd.Flags()
-		all.add(set.Changed(flag) && set.Changed(other), "leave one of them out", "%s: --%s and --%s do not go together", f.name, flag, other)
+		all.add(set.Changed(flag) && set.Changed(other), "leave one of them out", "%s: %s and %s do not go together", f.name, keyOf(flag), keyOf(other))
 	}
 	return all.err()
 }
@@ -201,7 +201,7 @@ func (f *benchFlags) options(prices neuroshard.Prices) (bench.Options, error) {
 	opt.Methods = nil
 	for _, name := range unique(f.methods) {
 		if search.Method(name).Learned() {
-			return opt, usagef("compare a trained policy: --policy FOLDER", "method %q needs a policy", name)
+			return opt, usagef("compare a trained policy: --set policy=FOLDER", "method %q needs a policy", name)
 		}
 		if !slices.Contains(search.Methods(), search.Method(name)) {
 			return opt, usagef(fmt.Sprintf("choose among %v", search.Untrained()), "method %q is unknown", name)
@@ -281,12 +281,12 @@ func (f *benchFlags) compete(tasks []bench.Task, opt *bench.Options) error {
 	compared := slices.Contains(opt.Methods, opt.Reference) ||
 		slices.ContainsFunc(opt.Contenders, func(c bench.Contender) bool { return c.Name == opt.Reference })
 	if flag != nil && flag.Changed && !compared && len(f.score) == 0 {
-		return usagef("name one of the methods that are compared", "%s: --reference %q is not among them", f.name, f.reference)
+		return usagef("name one of the methods that are compared", "%s: reference %q is not among them", f.name, f.reference)
 	}
 	return nil
 }
 
-// learnt adds the policies of --policy, each named after its method and seed, and after each
+// learnt adds the policies of policy, each named after its method and seed, and after each
 // policy of DreamShard its control, which places greedily on the same cost net.
 func (f *benchFlags) learnt(tasks []bench.Task, all []bench.Contender) ([]bench.Contender, error) {
 	for _, folder := range unique(cleaned(f.policies)) {
@@ -325,9 +325,9 @@ func (f *benchFlags) learnt(tasks []bench.Task, all []bench.Contender) ([]bench.
 // clusterFlags names the flags of the suite that choose the cluster.
 func (f *benchFlags) clusterFlags() string {
 	var names []string
-	for _, name := range []string{"device", "devices", "clusters"} {
+	for _, name := range []string{"task-devices", "clusters"} {
 		if f.cmd.Flags().Lookup(name) != nil {
-			names = append(names, "--"+name)
+			names = append(names, keyOf(name))
 		}
 	}
 	return "see " + strings.Join(names, " and ")
@@ -411,7 +411,7 @@ func (f *benchFlags) compare(ctx context.Context, a *app, tasks []bench.Task, op
 	return records, ofFile(err)
 }
 
-// estimate estimates the costs of the plans in the files of --score.
+// estimate estimates the costs of the plans in the files of score.
 func (f *benchFlags) estimate(ctx context.Context, a *app, tasks []bench.Task, opt bench.Options) ([]bench.Record, error) {
 	var given []bench.Given
 	for _, path := range f.score {

@@ -32,7 +32,7 @@ func (n *prototypeNets) given() bool { return n.compute != "" || n.forward != ""
 func (n *prototypeNets) load(a *app, command string) (neuroshard.Prices, error) {
 	paths := []string{n.compute, n.forward, n.backward}
 	if slices.Contains(paths, "") {
-		return nil, usagef("", "%s: the prototype's nets come in threes: --compute-model, --forward-model and --backward-model", command)
+		return nil, usagef("", "%s: the prototype's nets come in threes: compute_model, forward_model and backward_model", command)
 	}
 	files, end, err := prototypeFiles(a, paths)
 	if err != nil {

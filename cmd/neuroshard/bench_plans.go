@@ -22,7 +22,7 @@ func newBenchPlansCommand(a *app) *cobra.Command {
 stands as a method under the name of its file. The cluster is that of the first plan.
 
 TABLES is what was planned: a file or workload:NAME.`,
-		Example: `  neuroshard bench plans ours.json theirs.json --tables tables.json`,
+		Example: `  neuroshard lab bench plans ours.json theirs.json --tables tables.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("usage: "+cmd.UseLine(), "bench plans: PLAN is missing")

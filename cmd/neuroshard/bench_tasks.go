@@ -39,9 +39,9 @@ func newBenchTasksCommand(a *app) *cobra.Command {
 		Long: `Compare methods over tasks drawn as the NeuroShard paper draws them: --count tasks
 for each of six settings.
 
-With --larger tasks have 50 tables on 4 devices, 100 on 8 and 200 on 16: --count tasks
+With larger tasks have 50 tables on 4 devices, 100 on 8 and 200 on 16: --count tasks
 of each. train-policy trains on 50 tables and 4 devices by default. A policy that was
-trained with another seed than --seed has not seen the tables. With --nearly-full the
+trained with another seed than --seed has not seen the tables. With nearly_full the
 tables fill 80 to 99 % of the memory: --count tasks for each of ten families.
 
 If the device of --model has no built-in profile, tasks are drawn for that device:
@@ -51,13 +51,14 @@ With --tables and --tasks, tasks are read from files in the form of the publishe
 NeuroShard prototype. The memory of a device then counts fp32 weights alone, as the
 prototype counts it.
 
-The prototype's nets (--compute-model, --forward-model and --backward-model) plan and
+The prototype's nets (compute_model, forward_model and backward_model) plan and
 judge. They are for one number of devices, 4 or 8, and tasks are drawn for that number.`,
-		Example: `  neuroshard bench tasks --count 20 --json out.json --plot out.svg
-  neuroshard bench tasks --model cpu-model --backend cpu --count 10 --json measured.json
-  neuroshard bench tasks --methods neuroshard,paper,lookup --budgets 10ms,1s --workers 1
-  neuroshard bench tasks --tables table_configs.json --tasks d4_m16.txt --devices 4 --memory 4GiB \
-      --compute-model compute.pt --forward-model comm_4_fw.pt --backward-model comm_4_bw.pt`,
+		Example: `  neuroshard lab bench tasks --count 20 --json out.json --plot out.svg
+  neuroshard lab bench tasks --model cpu-model --backend cpu --count 10 --json measured.json
+  neuroshard lab bench tasks --methods neuroshard,paper,lookup --budgets 10ms,1s --set threads=1
+  neuroshard lab bench tasks --tables table_configs.json --tasks d4_m16.txt --set task_devices=4 --memory \
+      4GiB --set compute_model=compute.pt --set forward_model=comm_4_fw.pt --set \
+      backward_model=comm_4_bw.pt`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
@@ -81,19 +82,20 @@ judge. They are for one number of devices, 4 or 8, and tasks are drawn for that 
 			return f.run(cmd.Context(), a, tasks, prices, hw.Name)
 		},
 	}
+	f.backend.ofTasks = true
 	f.register(cmd)
 	f.registerSearch(cmd)
 	f.nets.register(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.deviceName, "device", defaultDevice, "device `profile` of the tasks")
+	flags.StringVar(&f.deviceName, "gpu", defaultDevice, "device `profile` of the tasks")
 	flags.IntVar(&f.count, "count", 20, "tasks to draw for each setting or family")
 	flags.BoolVar(&f.larger, "larger", false, "draw tasks larger than those that policies are trained on")
 	flags.BoolVar(&f.nearlyFull, "nearly-full", false, "draw tasks whose tables nearly fill the memory")
 	flags.StringVar(&f.tables, "tables", "", "`file` of the tables that the tasks of --tasks are drawn over: table_configs.json, gzipped or not")
 	flags.StringSliceVar(&f.files, "tasks", nil, "`files` of the prototype's tasks; each is a setting")
-	flags.IntVar(&f.devices, "devices", 0, "number of devices of these tasks (default: the task file's, else 4)")
+	flags.IntVar(&f.devices, "task-devices", 0, "number of devices of these tasks (default: the task file's, else 4)")
 	flags.Var(&f.memory, "memory", "memory of a device of these tasks (default: the task file's, else 4GiB)")
-	complete(cmd, "device", hardware.Names)
+	complete(cmd, "gpu", hardware.Names)
 	return cmd
 }
 
@@ -102,8 +104,8 @@ func (f *benchTasks) check() error {
 	var all faults
 	all = append(all, f.benchFlags.check(), f.alone("tasks", "larger", "nearly-full", "count"), f.alone("larger", "nearly-full"))
 	all.add((f.tables == "") != (f.files == nil), "tasks name tables of a file by number", "%s: --tasks and --tables go together", f.name)
-	for _, name := range []string{"devices", "memory"} {
-		all.add(f.files == nil && f.cmd.Flags().Changed(name), "name the files of the tasks: --tables FILE --tasks FILE", "%s: --%s is for tasks of files", f.name, name)
+	for _, name := range []string{"task-devices", "memory"} {
+		all.add(f.files == nil && f.cmd.Flags().Changed(name), "name the files of the tasks: --tables FILE --tasks FILE", "%s: %s is for tasks of files", f.name, keyOf(name))
 	}
 	all.add(f.count < 1 || f.count > bench.MaxTasks, "", "%s: --count %d is not between 1 and %d", f.name, f.count, bench.MaxTasks)
 	return all.err()

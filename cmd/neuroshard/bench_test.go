@@ -29,9 +29,9 @@ func comparison(t *testing.T, more ...string) []string {
 		t.Fatal(err)
 	}
 	return append([]string{
-		"bench", "tasks", "--tables", reference + "table_configs.json.gz", "--tasks", tasks, "--compute-model", reference + "models/compute.pt",
-		"--forward-model", reference + "models/comm_4_fw.pt", "--backward-model", reference + "models/comm_4_bw.pt",
-		"--methods", "dim,paper,neuroshard", "--workers", "1",
+		"lab", "bench", "tasks", "--tables", reference + "table_configs.json.gz", "--tasks", tasks, "--set", "compute_model=" + reference + "models/compute.pt",
+		"--set", "forward_model=" + reference + "models/comm_4_fw.pt", "--set", "backward_model=" + reference + "models/comm_4_bw.pt",
+		"--methods", "dim,paper,neuroshard", "--set", "threads=1",
 	}, more...)
 }
 
@@ -112,7 +112,7 @@ func TestBenchInterruptedWithoutAFile(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	score := comparison(t)
-	score = append(score[:len(score)-4], "--score", plans) // instead of methods and workers
+	score = append(score[:len(score)-4], "--set", "score="+plans) // instead of methods and workers
 	for _, args := range [][]string{comparison(t), comparison(t, "--json", "-"), score} {
 		if r := runHere(ended, quiet(), args...); r.code != exitNothingFound || r.stdout != "" {
 			t.Errorf("%q: got exit code %d, output %q and %q, want %d and none", args, r.code, r.stdout, r.stderr, exitNothingFound)

@@ -23,23 +23,23 @@ all published workloads are planned.
 It prints a line for each task: the cost of the plans of neuroshard, of paper and of
 the best baseline, how much less the plan of neuroshard costs than the others, how far
 that plan can be from the best possible plan, and the time to find it. The line says
-which methods found no plan, or none within --time-limit. Means and medians follow,
+which methods found no plan, or none within time_limit. Means and medians follow,
 each with the number of its tasks.
 
-With the published prototype's nets (--compute-model, --forward-model and
---backward-model), name clusters of the number of devices that the nets are for. The
+With the published prototype's nets (compute_model, forward_model and
+backward_model), name clusters of the number of devices that the nets are for. The
 nets then plan and judge.`,
-		Example: `  neuroshard bench workloads --json workloads.json
-  neuroshard bench workloads hugectr-200 --clusters default,8xh100-80 --methods neuroshard,paper
-  neuroshard bench workloads hugectr-200 criteo-kaggle --clusters default --annealing --predicted --budgets 10ms,1s
-  neuroshard bench workloads criteo-kaggle --score plan.json`,
+		Example: `  neuroshard lab bench workloads --json workloads.json
+  neuroshard lab bench workloads hugectr-200 --clusters default,8xh100-80 --methods neuroshard,paper
+  neuroshard lab bench workloads hugectr-200 criteo-kaggle --clusters default --set annealing --set predicted --budgets 10ms,1s
+  neuroshard lab bench workloads criteo-kaggle --set score=plan.json`,
 		Args: cobra.ArbitraryArgs,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return workload.Names(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, names []string) error {
 			all := faults{f.check(), f.alone("budgets", "time-limit")}
-			all.add(f.timeLimit <= 0, "", "%s: --time-limit %v is not above 0", f.name, f.timeLimit)
+			all.add(f.timeLimit <= 0, "", "%s: time_limit %v is not above 0", f.name, f.timeLimit)
 			if err := all.err(); err != nil {
 				return err
 			}
@@ -77,10 +77,10 @@ func workloadTasks(names, clusters []string) ([]bench.Task, error) {
 	for i, name := range names {
 		w, err := workload.ByName(name)
 		if err != nil {
-			return nil, bad(err, "list them with: neuroshard workloads")
+			return nil, bad(err, "list them with: neuroshard list workloads")
 		}
 		known[i] = w.Name
 	}
 	tasks, err := bench.WorkloadTasks(unique(known), unique(clusters))
-	return tasks, bad(err, "list the device profiles with: neuroshard devices")
+	return tasks, bad(err, "list the device profiles with: neuroshard list devices")
 }

@@ -54,7 +54,7 @@ func newCollectCommand(a *app) *cobra.Command {
 		Use:   "collect --backend cpu|worker|simulated -o DATASET",
 		Short: "Measure the times of fused lookups and all-to-alls",
 		Long: `collect draws groups of table slices and all-to-alls, measures them on a backend and
-writes their times to a dataset, a folder of Parquet files. neuroshard train DATASET
+writes their times to a dataset, a folder of Parquet files. neuroshard lab train DATASET
 makes a cost model of it.
 
 The backend is this machine's CPU (--backend cpu), a worker process of your own, such
@@ -62,14 +62,14 @@ as the one for GPUs (--backend worker --worker "python3 -m neuroshard_worker"), 
 the simulated device (--backend simulated --profile a100-80).
 
 If a run is stopped or killed, the same command continues it. --shard 2/8 measures the
-second of eight parts, for eight machines; neuroshard dataset merge joins them
+second of eight parts, for eight machines; neuroshard lab dataset merge joins them
 (docs/MEASURING.md).
 
 --ceilings measures the best that the device can reach, and writes no dataset.`,
-		Example: `  neuroshard collect --backend cpu --samples 5000 -o samples
-  neuroshard collect --backend worker --worker "python3 -m neuroshard_worker" --profile h200 -o samples
-  neuroshard collect --backend cpu --tables tables.json --shard 1/4 -o part-1
-  neuroshard collect --backend cpu --ceilings`,
+		Example: `  neuroshard lab collect --backend cpu --samples 5000 -o samples
+  neuroshard lab collect --backend worker --worker "python3 -m neuroshard_worker" --profile h200 -o samples
+  neuroshard lab collect --backend cpu --tables tables.json --shard 1/4 -o part-1
+  neuroshard lab collect --backend cpu --ceilings`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.backend.check("collect"); err != nil {
@@ -106,17 +106,17 @@ second of eight parts, for eight machines; neuroshard dataset merge joins them
 // check reports flags that are missing or wrong.
 func (c *collectCommand) check() error {
 	var f faults
-	f.add(c.passes < 1, "", "collect: --passes %d: there must be at least one", c.passes)
+	f.add(c.passes < 1, "", "collect: passes %d: there must be at least one", c.passes)
 	for _, n := range []struct {
 		name  string
 		value int
 	}{{"samples", c.design.Samples}, {"comm-samples", c.design.CommSamples}, {"pool", c.design.PoolTables}, {"near", c.design.Tasks}} {
-		f.add(n.value < 0 || n.value > mostSamples, "measure more in several datasets of different seeds", "collect: --%s %d is not between 0 and %d", n.name, n.value, mostSamples)
+		f.add(n.value < 0 || n.value > mostSamples, "measure more in several datasets of different seeds", "collect: %s %d is not between 0 and %d", keyOf(n.name), n.value, mostSamples)
 	}
 	f.add(c.limit < 0, "give a time such as 10m, or leave the flag out", "collect: --limit %v is negative", c.limit)
-	f.add(c.limit > 0 && c.passes > 1, "leave one of them out", "collect: --limit and --passes do not go together: each pass has all samples")
-	f.add(c.anchors < 0, "leave the flag out for the default", "collect: --anchor-every %d is negative", c.anchors)
-	f.add(c.backend.fastest && c.passes == 1, "add --passes 5, say, or leave --fastest out", "collect: --fastest chooses among passes, and there is one")
+	f.add(c.limit > 0 && c.passes > 1, "leave one of them out", "collect: --limit and passes do not go together: each pass has all samples")
+	f.add(c.anchors < 0, "leave the flag out for the default", "collect: anchor_every %d is negative", c.anchors)
+	f.add(c.backend.fastest && c.passes == 1, "add --set passes=5, say, or leave fastest out", "collect: fastest chooses among passes, and there is one")
 	f.add(c.out == "", "name the folder of the dataset: -o samples", "collect: --output is missing")
 	if err := f.err(); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (c *collectCommand) run(ctx context.Context) error {
 	}
 	defer backend.Close()
 	if c.lacksComm(backend, set) {
-		fmt.Fprintln(c.stderr, "neuroshard: the backend does not measure all-to-alls, since it has a single device: they are left out; train with --comm simulated, or with --comm and the folder of a dataset that has all-to-alls")
+		fmt.Fprintln(c.stderr, "neuroshard: the backend does not measure all-to-alls, since it has a single device: they are left out; train with comm simulated, or with comm and the folder of a dataset that has all-to-alls")
 		set.Comm = nil
 	}
 	if w, ok := backend.(*collect.Worker); ok && set.Compute != nil {
@@ -182,7 +182,7 @@ func (c *collectCommand) leaveOut(w *collect.Worker, set *dataset.Compute) error
 	}
 	slices.Sort(pairs)
 	if left == 0 {
-		return usagef("choose others with --optimizers and --precisions", "collect: the backend has no %s, and all %d groups need it", strings.Join(pairs, ", "), all)
+		return usagef("choose others with optimizers and precisions", "collect: the backend has no %s, and all %d groups need it", strings.Join(pairs, ", "), all)
 	}
 	fmt.Fprintf(c.stderr, "neuroshard: the backend has no %s: %d of %d groups are left out\n", strings.Join(pairs, ", "), all-left, all)
 	return nil
@@ -270,10 +270,10 @@ func (c *collectCommand) measure(ctx context.Context, bar *progressBar, set data
 	if err != nil && !finished {
 		hint := ""
 		if errors.Is(err, collect.ErrSetAside) {
-			hint = "measure into another folder while nothing else runs on the machine; on a machine with other load add --passes 5 --fastest, or allow larger changes with --drift 0.2"
+			hint = "measure into another folder while nothing else runs on the machine; on a machine with other load add --set passes=5 fastest, or allow larger changes with --set drift=0.2"
 		}
 		if errors.Is(err, collect.ErrUnsupported) {
-			hint = "leave all-to-alls out with --comm-samples 0, and name the precisions and optimizers of the backend with --precisions and --optimizers"
+			hint = "leave all-to-alls out with --set comm_samples=0, and name the precisions and optimizers of the backend with precisions and optimizers"
 		}
 		return bad(err, hint)
 	}
@@ -351,7 +351,7 @@ func (c *collectCommand) readLookups(bar *progressBar) (*tracedTables, error) {
 // ceilings prints the best that the device can reach.
 func (c *collectCommand) ceilings(ctx context.Context) error {
 	if c.backend.name == backendSimulated {
-		return usagef("the profile's figures are in: neuroshard devices", "collect: the simulated device has no ceilings to measure")
+		return usagef("the profile's figures are in: neuroshard list devices", "collect: the simulated device has no ceilings to measure")
 	}
 	bar := c.newProgressBar()
 	defer bar.clear()

@@ -35,9 +35,9 @@ the meta device.
 The command runs Python with the package neuroshard_compare, which needs TorchRec; no
 GPU is needed. Python runs the function that you name, and no other code of yours. Words
 after -- are flags of plan.`,
-		Example: `  neuroshard compare train:make_model --device a100-80 --devices 8 --batch-per-rank 8192
-  neuroshard compare train.py:make_model --device h100-80 --devices 16 --python venv/bin/python
-  neuroshard compare train:make_model --device a100-80 --devices 8 --json -- --sharding-types all`,
+		Example: `  neuroshard compare train:make_model --gpu a100-80 --gpus 8 --batch-per-rank 8192
+  neuroshard compare train.py:make_model --gpu h100-80 --gpus 16 --set python=venv/bin/python
+  neuroshard compare train:make_model --gpu a100-80 --gpus 8 --json -- --types all`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			own := len(args)
 			if dash := cmd.ArgsLenAtDash(); dash >= 0 {
@@ -48,8 +48,8 @@ after -- are flags of plan.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1:]) },
 	}
 	f := c.passed
-	f.String("device", "", "device `profile` of the cluster")
-	f.Int("devices", 0, "number of devices")
+	f.String("gpu", "", "device `profile` of the cluster")
+	f.Int("gpus", 0, "number of devices")
 	f.Int("devices-per-host", 0, "devices of a host (default: 8, or all)")
 	f.Int("batch-per-rank", 0, "samples of a step on one device (default: those of the sample batch)")
 	f.String("memory", "", "memory of a device, a `size` such as 40GiB (default: the profile's)")
@@ -58,7 +58,7 @@ after -- are flags of plan.`,
 	f.Bool("json", false, "print one JSON object")
 	cmd.Flags().AddFlagSet(f)
 	cmd.Flags().StringVar(&c.python, "python", "python3", "`program` that runs Python")
-	complete(cmd, "device", hardware.Names)
+	complete(cmd, "gpu", hardware.Names)
 	return cmd
 }
 
@@ -81,7 +81,7 @@ func (c *compareCommand) run(ctx context.Context, model string, plan []string) e
 	c.passed.VisitAll(func(f *pflag.Flag) {
 		switch {
 		case f.Changed && f.Value.Type() != "bool":
-			args = append(args, "--"+f.Name+"="+f.Value.String())
+			args = append(args, "--"+strings.ReplaceAll(f.Name, "_", "-")+"="+f.Value.String())
 		case f.Changed && f.Value.String() == "true":
 			args = append(args, "--"+f.Name)
 		}
@@ -104,7 +104,7 @@ func (c *compareCommand) run(ctx context.Context, model string, plan []string) e
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case !errors.As(err, &ended):
-		return usagef("install Python 3, or name it with --python", "compare: %w", err)
+		return usagef("install Python 3, or name it with --set python=PROGRAM", "compare: %w", err)
 	case strings.Contains(failure.String(), "No module named "+comparePackage):
 		return usagef("install the package beside your TorchRec, from the checkout of neuroshard: "+c.python+" -m pip install ./python", "compare: %s has no package %s", c.python, comparePackage)
 	case ended.ExitCode() == exitBad:
@@ -119,9 +119,9 @@ func (c *compareCommand) check(model string) error {
 	if !ok || module == "" || function == "" {
 		return usagef("name a function that returns the model: train:make_model, or train.py:make_model", "compare: %q is not MODULE:FUNCTION", model)
 	}
-	for _, needed := range []string{"device", "devices"} {
+	for _, needed := range []string{"gpu", "gpus"} {
 		if !c.passed.Changed(needed) {
-			return usagef("for example: --device a100-80 --devices 8", "compare: --%s is missing", needed)
+			return usagef("for example: --gpu a100-80 --gpus 8", "compare: --%s is missing", needed)
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/neuroshard/neuroshard/search"
 )
 
-// comparedPlans is the flag --compare-plan: plans of other planners, for the report.
+// comparedPlans is the flag compare_plan: plans of other planners, for the report.
 type comparedPlans struct {
 	given []string
 	// files are the files of read, in its order.
@@ -23,11 +23,11 @@ type comparedPlans struct {
 	read  []neuroshard.Baseline
 }
 
-// comparedName matches the names that --compare-plan accepts. A name is a word in a column of the
+// comparedName matches the names that compare_plan accepts. A name is a word in a column of the
 // report and a key in JSON.
 var comparedName = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]{0,39}$`)
 
-const comparedHint = "for example: --compare-plan torchrec=theirs.json"
+const comparedHint = "for example: compare_plan torchrec=theirs.json"
 
 // load reads the files. It reports what is wrong with all of them.
 func (c *comparedPlans) load(a *app) error {
@@ -37,14 +37,14 @@ func (c *comparedPlans) load(a *app) error {
 		name, path, ok := strings.Cut(text, "=")
 		switch {
 		case !ok || path == "":
-			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: %q is not NAME=FILE", text), comparedHint))
+			errs = append(errs, faulty(fmt.Sprintf("compare_plan: %q is not NAME=FILE", text), comparedHint))
 			continue
 		case !comparedName.MatchString(name):
-			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: name %q must be 1 to 40 characters of a-z, 0-9, _, . and -, the first a letter or a digit", name), comparedHint))
+			errs = append(errs, faulty(fmt.Sprintf("compare_plan: name %q must be 1 to 40 characters of a-z, 0-9, _, . and -, the first a letter or a digit", name), comparedHint))
 		case slices.Contains(search.Methods(), search.Method(name)):
-			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: name %q is the name of a method of neuroshard", name), "choose another name, such as that of the planner"))
+			errs = append(errs, faulty(fmt.Sprintf("compare_plan: name %q is the name of a method of neuroshard", name), "choose another name, such as that of the planner"))
 		case slices.Contains(taken, search.Method(name)):
-			errs = append(errs, faulty(fmt.Sprintf("--compare-plan: two plans have the name %q", name), "give each plan a name of its own"))
+			errs = append(errs, faulty(fmt.Sprintf("compare_plan: two plans have the name %q", name), "give each plan a name of its own"))
 		}
 		taken = append(taken, search.Method(name))
 		one, err := readCompared(a, path)
@@ -78,7 +78,7 @@ func (c *comparedPlans) check(p *problem.Problem) error {
 func readCompared(a *app, path string) (neuroshard.Baseline, error) {
 	const hint = "name a plan file, which plan -o and import -o write, or a file with the output of plan --json"
 	if path == standardOutput {
-		return neuroshard.Baseline{}, usagef("name a file", "--compare-plan does not read standard input")
+		return neuroshard.Baseline{}, usagef("name a file", "compare_plan does not read standard input")
 	}
 	name, r, err := a.openOr(path, hint)
 	if err != nil {

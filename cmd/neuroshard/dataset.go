@@ -56,7 +56,7 @@ func newDatasetMergeCommand(a *app) *cobra.Command {
 --shard. All parts must have the same design, device, kernel and way of measuring. If
 not, the differences are listed, and nothing is written. A sample that is in two parts
 is also an error.`,
-		Example: `  neuroshard dataset merge part-1 part-2 part-3 -o samples`,
+		Example: `  neuroshard lab dataset merge part-1 part-2 part-3 -o samples`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usagef("usage: "+cmd.UseLine(), "merge: PART is missing")
@@ -101,9 +101,9 @@ func newDatasetExportCommand(a *app) *cobra.Command {
 compute.txt (ids and time of a group on each line), comm_4.txt and so on (dims,
 starts, forward and backward times on 4 devices), table_configs.json, and
 augmented_table_configs.json, which has the tables of these ids. The formats state
-neither batch nor optimizer, so all samples must have the same: collect --paper draws
+neither batch nor optimizer, so all samples must have the same: collect paper draws
 such samples.`,
-		Example: `  neuroshard dataset export samples -o prototype`,
+		Example: `  neuroshard lab dataset export samples -o prototype`,
 		Args:    exactArgs("DATASET"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "" {
@@ -116,7 +116,7 @@ such samples.`,
 			if err != nil {
 				return err
 			}
-			return bad(dataset.ExportPrototype(out, set), "collect samples that the formats can hold, with: neuroshard collect --paper")
+			return bad(dataset.ExportPrototype(out, set), "collect samples that the formats can hold, with: neuroshard lab collect --set paper")
 		},
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`folder` to write to")

@@ -6,41 +6,49 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
 )
 
 func newDiffCommand(a *app) *cobra.Command {
-	var asJSON, all bool
+	p := pageCommand{app: a}
+	var asJSON, all, exitCode bool
 	cmd := &cobra.Command{
 		Use:   "diff BEFORE AFTER",
 		Short: "Show what changes from one plan to another",
 		Long: `Show the differences between two plans: tables with another sharding type or other
-cuts, shards on another device or in another memory, and the totals of devices. The line
-"moves" gives the bytes of weights and optimizer state that devices must send each other, and
-the time of the links for the busiest device. A device receives only what it lacks, from a
-device on its host if one holds it; new rows and columns are counted, too. Tables are the
-same if their names are. Devices keep their numbers.
-
-The exit code is 0 if both plans place all tables alike on the same cluster, 1 if not,
-2 if a plan cannot be read.`,
+cuts, shards on another GPU or in another memory, and the totals of GPUs. The line "moves"
+gives the bytes of weights and optimizer state that GPUs must send each other, and the time
+of the links for the busiest GPU. A GPU receives only what it lacks, from one on its host
+if one holds it; new rows and columns are counted, too. Tables are the same if their names
+are. With -o it is a page for the browser. AFTER may be what replan --json printed.`,
+		Example: `  neuroshard diff before.json after.json
+  neuroshard diff before.json after.json --tables tables.json -o change.html`,
 		Args: exactArgs("BEFORE", "AFTER"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			before, err := a.readPlan(args[0])
-			if err != nil {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.check("diff", args); err != nil {
 				return err
 			}
-			after, err := a.readPlan(args[1])
-			if err != nil {
+			before, firstErr := a.readShown(args[0])
+			after, secondErr := a.readShown(args[1])
+			if err := input.Join(firstErr, secondErr); err != nil {
 				return err
 			}
-			for i, pl := range []*plan.Plan{before, after} {
-				if name, twice := doubled(pl); twice {
-					return bad(fmt.Errorf("%s: table %q is listed twice", args[i], name), "neuroshard validate says what else is wrong with the plan")
+			if p.output != "" {
+				return p.write(cmd.Context(), args, []viewed{before, after})
+			}
+			for i, s := range []viewed{before, after} {
+				if s.plan == nil {
+					return usagef("show it with: neuroshard show "+args[i], "%s: it is a sweep, not a plan", args[i])
+				}
+				if name, twice := doubled(s.plan); twice {
+					return bad(fmt.Errorf("%s: table %q is listed twice", args[i], name), "neuroshard check says what else is wrong with the plan")
 				}
 			}
-			a.doubt(args[0], before)
-			a.doubt(args[1], after)
-			changes := plan.Diff(before, after)
+			a.doubt(args[0], before.plan)
+			a.doubt(args[1], after.plan)
+			changes := plan.Diff(before.plan, after.plan)
+			var err error
 			if asJSON {
 				err = a.printJSON(changes)
 			} else {
@@ -48,15 +56,17 @@ The exit code is 0 if both plans place all tables alike on the same cluster, 1 i
 				options.AllChanges = all
 				err = report.Diff(a.stdout, changes, options)
 			}
-			if err == nil && !report.Same(changes) {
-				return &exitError{code: exitNo}
+			if err == nil && exitCode && !report.Same(changes) {
+				return &exitError{code: exitVerdict}
 			}
 			return bad(err, "")
 		},
 	}
+	p.register(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	cmd.Flags().BoolVar(&all, "all", false, "list every change, not only the first 15 tables and devices")
-	cmd.MarkFlagsMutuallyExclusive("json", "all")
+	cmd.Flags().BoolVar(&all, "full", false, "list every change, not only the first 15 tables and devices")
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "end with exit code 6, not 0, if the plans differ")
+	cmd.MarkFlagsMutuallyExclusive("json", "full", "output")
 	return cmd
 }
 

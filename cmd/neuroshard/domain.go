@@ -37,12 +37,12 @@ func (d *domainFlags) register(cmd *cobra.Command) {
 		optimizers, precis []string
 	)
 	f.Var(&batches, "batch", "global batches to draw, separated by commas")
-	f.Var(&devices, "devices", "numbers of devices of an all-to-all")
+	f.Var(&devices, "comm-devices", "numbers of devices of an all-to-all")
 	f.Var(&maxBytes, "max-group", "most weights and optimizer state of a group")
 	f.StringSliceVar(&optimizers, "optimizers", nil, "optimizers to draw: sgd, rowwise_adagrad, adagrad, adam")
 	f.StringSliceVar(&precis, "precisions", nil, "precisions to draw: fp32, fp16, bf16")
 	d.set["batch"] = func(to *design.Domain) error { to.Batches = batches; return nil }
-	d.set["devices"] = func(to *design.Domain) error { to.Devices = devices; return nil }
+	d.set["comm-devices"] = func(to *design.Domain) error { to.Devices = devices; return nil }
 	d.set["max-group"] = func(to *design.Domain) error { to.MaxBytes = unit.Bytes(maxBytes); return nil }
 	d.set["optimizers"] = func(to *design.Domain) (err error) {
 		to.Optimizers, err = parseAll("optimizers", optimizers, problem.ParseOptimizer)
@@ -78,7 +78,7 @@ func parseAll[T any](flag string, names []string, parse func(string) (T, error))
 	for i, name := range names {
 		var err error
 		if all[i], err = parse(name); err != nil {
-			return nil, usagef("", "--%s: %w", flag, err)
+			return nil, usagef("", "%s: %w", flag, err)
 		}
 	}
 	return all, nil
@@ -96,7 +96,7 @@ func (d *domainFlags) domain(a *app, backend string, real *tracedTables) (design
 	}
 	var errs []error
 	d.flags.Visit(func(f *pflag.Flag) {
-		if set := d.set[f.Name]; set != nil {
+		if set := d.set[strings.ReplaceAll(f.Name, "_", "-")]; set != nil {
 			errs = append(errs, set(&domain))
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/neuroshard/neuroshard/internal/manual"
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
@@ -29,23 +30,22 @@ const (
 	exitInterrupted  = 3
 	exitInternal     = 4
 	exitNothingFound = 5
-	exitMoves        = 6
+	exitVerdict      = 6
 )
 
 const exitCodes = `The exit codes of all commands:
 
-  0  done; diff: the plans place all tables alike; validate: the plan is valid;
-     watch: the job was steady
-  1  the answer is no: plan and replan found that nothing fits, sweep that no cell
-     does, validate found violations, diff found differences, watch found a drift
-     or a slow device
+  0  done, whatever the verdict
+  1  there is no result: plan and replan found that nothing fits, sweep that no cell
+     does; check found violations; serve check that the server is not ready
   2  the command line, a file or its contents are wrong, or a file cannot be
      read or written
   3  interrupted (Ctrl-C, SIGTERM or SIGHUP): the best plan found until then was
      written, marked as interrupted
   4  an error of neuroshard itself
   5  interrupted before there was anything to write: nothing was written
-  6  replan --detailed-exitcode: the plan moves something
+  6  with --exit-code: diff found differences, replan moves something, watch found a
+     drift or a slow device
 `
 
 // newExitCodesTopic is shown by: neuroshard help exit-codes.
@@ -100,8 +100,16 @@ func (f *faults) add(wrong bool, hint, format string, args ...any) {
 // below notes the flags whose values are below the least.
 func (f *faults) below(least int, values map[string]int) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		f.add(values[name] < least, "leave the flag out for the default", "--%s: %d is below %d", name, values[name], least)
+		f.add(values[name] < least, "leave it out for the default", "%s: %d is below %d", keyOf(name), values[name], least)
 	}
+}
+
+// keyOf returns the flag of a name, or the key of --set.
+func keyOf(name string) string {
+	if slices.Contains(plainFlags, name) {
+		return "--" + name
+	}
+	return strings.ReplaceAll(name, "-", "_")
 }
 
 // err returns all faults, and further errors, as one error; nil if there are none.
@@ -121,66 +129,82 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// sameThing holds the flag that a word of other commands or of other programs stands for: the
-// device profile of a cluster is --device, that of a backend --profile.
-var sameThing = map[string]string{
-	"device":           "profile",
-	"profile":          "device",
-	"gpu":              "device",
-	"gpus":             "devices",
-	"num-gpus":         "devices",
-	"world-size":       "devices",
-	"gpus-per-host":    "devices-per-host",
-	"gpus-per-node":    "devices-per-host",
-	"devices-per-node": "devices-per-host",
-	"local-world-size": "devices-per-host",
-}
+// renamed holds what old words are now: of commands, and of flags. A flag that became a key is found
+// by its name.
+var renamed = map[string]string{
+	"validate": "check", "export": "convert PLAN --to ENGINE", "import": "convert FILE --from ENGINE",
+	"report": "show PLAN -o plan.html", "step": "show PLAN --tables TABLES --set dense=NAME",
+	"devices": "list devices", "workloads": "list workloads",
+	"collect": "lab collect", "dataset": "lab dataset", "profile": "lab profile", "simulate": "lab simulate",
+	"train": "lab train", "train-policy": "lab train-policy", "verify": "lab verify", "bench": "lab bench", "worker": "lab worker",
 
-// hostWords are flags of other programs for the number of hosts.
-var hostWords = []string{"hosts", "nodes", "num-hosts", "num-nodes", "nnodes"}
+	"--devices": "--gpus", "--device": "--gpu", "--profile": "--gpu", "--for": "--engine", "--sharding-types": "--types",
+	"--topology": "--cluster", "--all-devices": "--full", "--all": "--full", "--detailed-exitcode": "--exit-code", "--lost-devices": "--lost-gpus",
+	"--workers": "--set threads=N", "--threads": "--set backend_threads=N", "--price": "--set move_price=MS",
+	"--steps": "--set beam_steps=N", "--beam": "--set beam_width=N", "--candidates": "--set beam_candidates=N", "--grid": "--set beam_grid=N",
+	"--samples": "--set rollouts=N", "--no-baselines": "--set baselines=false", "--no-certificate": "--set certificate=false",
+
+	"--num-gpus": "--gpus", "--world-size": "--gpus", "--nodes": "--hosts", "--num-nodes": "--hosts", "--num-hosts": "--hosts", "--nnodes": "--hosts",
+	"--gpus-per-host": "--set devices_per_host=N", "--gpus-per-node": "--set devices_per_host=N", "--local-world-size": "--set devices_per_host=N",
+}
 
 // flagError is the error of a flag that cobra does not accept.
 func flagError(cmd *cobra.Command, err error) error {
-	message, hint := err.Error(), "see the flags with: "+cmd.CommandPath()+" --help"
+	if errors.Is(err, pflag.ErrHelp) {
+		return err
+	}
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
-		message = strings.TrimSuffix(message, invalid.Unwrap().Error()) + wrongValue(invalid)
+		return wrongFlag(cmd, invalid)
 	}
-	if near := meantFlag(cmd, err); near != "" {
-		hint = "did you mean: " + near + "?"
+	message, hint := err.Error(), "see the flags with: "+cmd.CommandPath()+" --help"
+	name := ""
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		name = unknown.GetSpecifiedName()
+		if letters := unknown.GetSpecifiedShortnames(); letters != "" {
+			// -devices is read as a group of letters.
+			name, _, _ = strings.Cut(letters, "=")
+		}
 	}
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && slices.Contains(hostWords, unknown.GetSpecifiedName()) && cmd.Flags().Lookup("devices-per-host") != nil {
-		hint = "state the devices of all hosts with --devices, and those of one host with --devices-per-host: two hosts of 8 are --devices 16 --devices-per-host 8"
+	if len(name) < 2 {
+		return usagef(hint, "%s", message)
+	}
+	word := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	now := renamed["--"+word]
+	if other := cmd.Flags().Lookup(strings.ReplaceAll(word, "-", "_")); other != nil && manual.IsKey(other) {
+		now = "--set " + other.Name + "=VALUE"
+	}
+	flag, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(now, "--set "), "--"), "=")
+	if flag != "" && cmd.Flags().Lookup(flag) != nil {
+		return usagef(hint, "--%s is now %s", word, now)
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := words.Closest(word, names); near != "" {
+		hint = "did you mean: --" + near + "?"
+		if manual.IsKey(cmd.Flags().Lookup(near)) {
+			hint = "did you mean: --set " + near + "=VALUE?"
+		}
+	} else if root := cmd.Root(); root.Flags().Lookup(word) != nil {
+		hint = "did you mean: " + root.Name() + " --" + word + "?"
 	}
 	return usagef(hint, "%s", message)
 }
 
-// meantFlag returns the flag that was probably meant by an unknown one, with its command if
-// another command has it, or "".
-func meantFlag(cmd *cobra.Command, err error) string {
-	unknown, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok {
-		return ""
+// wrongFlag is the error of a value that a flag, or a key, does not take.
+func wrongFlag(cmd *cobra.Command, e *pflag.InvalidValueError) error {
+	if of, ok := errors.AsType[*manual.KeyError](e.Unwrap()); ok {
+		return usagef(strings.ReplaceAll(of.Hint, "--help-all", cmd.CommandPath()+" --help-all"), "%s", of.Message)
 	}
-	name := unknown.GetSpecifiedName()
-	if letters := unknown.GetSpecifiedShortnames(); letters != "" {
-		// -devices is read as a group of letters.
-		if name, _, _ = strings.Cut(letters, "="); len(name) == 1 {
-			return ""
-		}
+	flag := e.GetFlag()
+	if manual.IsKey(flag) {
+		return usagef("see the flags with: "+cmd.CommandPath()+" --help", "--%s is now --set %s=VALUE", flag.Name, flag.Name)
 	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
-	if other := sameThing[name]; slices.Contains(names, other) {
-		return "--" + other
+	var of *pflag.InvalidValueError
+	if errors.As(e.Unwrap(), &of) { // of a key, behind --set
+		return usagef("see the keys with: "+cmd.CommandPath()+" --help-all", "%s: %q: %s", of.GetFlag().Name, of.GetValue(), wrongValue(of))
 	}
-	if near := words.Closest(name, names); near != "" {
-		return "--" + near
-	}
-	if root := cmd.Root(); root.Flags().Lookup(name) != nil {
-		return root.Name() + " --" + name
-	}
-	return ""
+	message := strings.TrimSuffix(e.Error(), e.Unwrap().Error()) + wrongValue(e)
+	return usagef("see the flags with: "+cmd.CommandPath()+" --help", "%s", message)
 }
 
 // wrongValue says what is wrong with a flag's value, without the words of Go's parsers.
@@ -230,14 +254,14 @@ func checkValues(cmd *cobra.Command) error {
 		value := f.Value.String()
 		switch {
 		case f.Value.Type() == "stringSlice" && value == "[]":
-			errs = append(errs, faulty("--"+f.Name+": the value is empty", "leave the flag out, or give it a value"))
+			errs = append(errs, faulty(keyOf(f.Name)+": the value is empty", "leave the flag out, or give it a value"))
 		case f.Value.Type() != "string":
 		case value == "" && f.Name == "output" && what != "folder":
 			errs = append(errs, faulty("--output: the name is empty", "name a file, or write - for standard output"))
 		case value == "" && f.Name != "module": // a module may have an empty path
-			errs = append(errs, faulty("--"+f.Name+": the value is empty", "leave the flag out, or give it a value"))
+			errs = append(errs, faulty(keyOf(f.Name)+": the value is empty", "leave the flag out, or give it a value"))
 		case value == standardOutput && what == "folder":
-			errs = append(errs, faulty("--"+f.Name+": a folder is neither standard input nor standard output", "name a folder"))
+			errs = append(errs, faulty(keyOf(f.Name)+": a folder is neither standard input nor standard output", "name a folder"))
 		}
 	})
 	return input.Join(errs...)

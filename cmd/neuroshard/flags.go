@@ -131,7 +131,7 @@ func (m *methodFlag) Set(text string) error {
 func (m *methodFlag) String() string { return string(*m) }
 func (m *methodFlag) Type() string   { return "method" }
 
-// allShardingTypes is the value of --sharding-types that stands for all sharding types.
+// allShardingTypes is the value of --types that stands for all sharding types.
 const allShardingTypes = "all"
 
 // shardingTypesFlag is a flag's value that lists sharding types.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,57 +22,71 @@ import (
 	"github.com/neuroshard/neuroshard/report"
 )
 
-func newImportCommand(a *app) *cobra.Command {
-	c := &importCommand{app: a}
+func newConvertCommand(a *app) *cobra.Command {
+	c := &convertCommand{app: a}
 	cmd := &cobra.Command{
-		Use:   "import FILE",
-		Short: "Turn a plan of TorchRec or HugeCTR into a plan",
-		Long: `Turn a plan of TorchRec or HugeCTR into a plan, to show it, to compare it and to
-estimate its cost.
+		Use:   "convert PLAN --to ENGINE | FILE --from ENGINE",
+		Short: "Turn a plan into the form of TorchRec or HugeCTR, or back",
+		Long: `Turn a plan into the form of the engine that runs it (--to), or a plan of an engine into
+a plan (--from), to show it, to compare it and to estimate its cost.
 
-With --from torchrec, the default, FILE is a file that export --to torchrec wrote, or a
-serialized ShardingPlan: json.dump(plan._serialize(), file). With --from hugectr, FILE is
-a file that export --to hugectr wrote, or {"shard_matrix": ..., "shard_strategy": ...}.
+For TorchRec the form is the JSON of a ShardingPlan. For HugeCTR it is the shard matrix
+and the shard strategy of an embedding collection, as JSON or as Python. Each shard that
+the engine cannot run is an error that names the table and the shard; then nothing is
+written. docs/PLAN.md draws the forms.
 
-A ShardingPlan does not state the lookups of its tables. With --tables, a file or
-workload:NAME, the plan is validated against the tables and its cost estimated.
-Without --tables only shapes and places are known, and no cost is estimated. A plan of
-HugeCTR does not state shapes either, so it needs --tables.
-
-If the file states no cluster, flags do, as in plan.`,
-		Example: `  neuroshard import torchrec_plan.json --tables tables.json -o plan.json
-  neuroshard import serialized.json --tables tables.json --device a100-80 -o theirs.json
-  neuroshard import matrix.json --from hugectr --tables tables.json --device h100-80
-  neuroshard diff theirs.json ours.json`,
-		Args: exactArgs("FILE"),
+--from torchrec takes what --to torchrec wrote, or a serialized ShardingPlan:
+json.dump(plan._serialize(), file). --from hugectr takes what --to hugectr wrote, or
+{"shard_matrix": ..., "shard_strategy": ...}. Engines do not state the lookups of tables.
+With --tables, a file or workload:NAME, the plan is checked against the tables and its cost
+estimated. Without --tables only shapes and places are known; HugeCTR's plans need it. If
+the file states no cluster, flags do, as in plan.`,
+		Example: `  neuroshard convert plan.json --to torchrec -o torchrec_plan.json
+  neuroshard convert plan.json --to torchrec --set module=sparse.ebc --set accelerator=cpu
+  neuroshard convert serialized.json --from torchrec --tables tables.json --gpu a100-80 -o theirs.json`,
+		Args: exactArgs("PLAN"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkOutputs(c.output, c.json, map[string]bool{"all-devices": c.allDevices}); err != nil {
+			if c.from == "" && c.to == "" {
+				return usagef("choose an engine: --to torchrec, --to hugectr, --from torchrec or --from hugectr", "convert: --to and --from are missing")
+			}
+			if c.to != "" {
+				return c.export(args[0])
+			}
+			if err := checkOutputs(c.output, c.json, map[string]bool{"full": c.allDevices}); err != nil {
 				return err
 			}
 			return c.run(cmd.Context(), args[0])
 		},
 	}
-	c.cluster.register(cmd)
 	f := cmd.Flags()
-	f.StringVar(&c.from, "from", string(problem.TorchRec), "the `engine` whose plan it is: "+strings.Join(engineNames(), " or "))
-	f.StringVar(&c.tables, "tables", "", "the `tables` that the plan places: a file or workload:NAME")
-	f.StringVar(&c.model, "model", "", "`folder` of the cost model to estimate with, as train writes it, or torchrec for the formulas of TorchRec's own planner in the newest release that is known, torchrec-1.6 for those of another release (default: the one that ships for the profile)")
-	f.StringVarP(&c.output, "output", "o", "", "write the plan to this `file`; - is standard output, in place of the report")
-	f.BoolVar(&c.json, "json", false, "print one JSON object")
-	f.BoolVar(&c.allDevices, "all-devices", false, "list every device, also of large clusters")
-	cmd.MarkFlagsMutuallyExclusive("json", "all-devices")
+	f.StringVar(&c.to, "to", "", "write the plan for this `engine`: "+strings.Join(engineNames(), " or "))
+	f.StringVar(&c.from, "from", "", "read a plan of this `engine`: "+strings.Join(engineNames(), " or "))
+	c.cluster.register(cmd)
+	f.StringVar(&c.module, "module", "", "`path` of the module of the tables that do not state one (--to torchrec)")
+	f.StringVar(&c.accelerator, "accelerator", export.CUDA, "where the shards are placed: `cuda` or cpu (--to torchrec)")
+	f.BoolVar(&c.python, "python", false, "write Python instead of JSON (--to hugectr)")
+	f.StringVar(&c.tables, "tables", "", "the `tables` that the plan places: a file or workload:NAME (--from)")
+	f.StringVar(&c.model, "model", "", modelUsage+" (default: the one that ships for the profile)")
+	f.StringVarP(&c.output, "output", "o", "", "write to this `file`; - is standard output")
+	f.BoolVar(&c.json, "json", false, "print one JSON object (--from)")
+	f.BoolVar(&c.allDevices, "full", false, "report everything, on every device (--from)")
+	cmd.MarkFlagsMutuallyExclusive("json", "full")
+	cmd.MarkFlagsMutuallyExclusive("to", "from")
 	completeModel(cmd)
 	complete(cmd, "from", engineNames)
+	complete(cmd, "to", engineNames)
 	return cmd
 }
 
-type importCommand struct {
+type convertCommand struct {
 	*app
-	cluster          clusterFlags
-	from             string
-	tables, model    string
-	output           string
-	json, allDevices bool
+	cluster             clusterFlags
+	from, to            string
+	tables, model       string
+	module, accelerator string
+	python              bool
+	output              string
+	json, allDevices    bool
 }
 
 // readers are the functions that read a plan of an engine, by its name.
@@ -81,8 +96,8 @@ var readers = map[string]func(name string, r io.Reader) (*export.File, error){
 }
 
 // setEngine checks --from. A plan of HugeCTR keeps to its rules alone, so the engine is HugeCTR
-// unless --for says otherwise.
-func (c *importCommand) setEngine() error {
+// unless --engine says otherwise.
+func (c *convertCommand) setEngine() error {
 	if readers[c.from] == nil {
 		return faulty(fmt.Sprintf("--from: engine %q is unknown", c.from), "choose one of "+strings.Join(engineNames(), ", "))
 	}
@@ -90,30 +105,30 @@ func (c *importCommand) setEngine() error {
 		return nil
 	}
 	if c.tables == "" {
-		return usagef("add --tables: a plan of HugeCTR does not say how many rows and columns its tables have", "import: --from %s needs --tables", c.from)
+		return usagef("add --tables: a plan of HugeCTR does not say how many rows and columns its tables have", "convert: --from %s needs --tables", c.from)
 	}
-	if c.cluster.set.Changed("for") {
+	if c.cluster.set.Changed("engine") {
 		return nil
 	}
-	return c.cluster.set.Set("for", c.from)
+	return c.cluster.set.Set("engine", c.from)
 }
 
 // method returns the method of an imported plan.
-func (c *importCommand) method() string {
+func (c *convertCommand) method() string {
 	if c.from == string(problem.HugeCTR) {
 		return report.ImportedHugeCTR
 	}
 	return report.Imported
 }
 
-func (c *importCommand) run(ctx context.Context, path string) error {
+func (c *convertCommand) run(ctx context.Context, path string) error {
 	var model *cost.Model
 	if err := c.setEngine(); err != nil {
 		return err
 	}
 	if c.model != "" {
 		if c.tables == "" {
-			return usagef("add --tables: without tables no cost is estimated", "import: --model needs --tables")
+			return usagef("add --tables: without tables no cost is estimated", "convert: --model needs --tables")
 		}
 		if formulasOf(c.model) == nil {
 			var err error
@@ -151,7 +166,7 @@ func (c *importCommand) run(ctx context.Context, path string) error {
 	}
 	warnings = append(warnings, doubts...)
 	if hosted, _ := pl.Hosted(); hosted > 0 && l.problem.Topology.MostHostMemory() == 0 {
-		warnings = append(warnings, "tables lie in host memory, and the cluster has none that is stated: import with --host-memory SIZE, such as 1TiB")
+		warnings = append(warnings, "tables lie in host memory, and the cluster has none that is stated: convert it with --host-memory SIZE, such as 1TiB")
 	}
 	pl.Provenance = plan.Provenance{
 		Tool: "neuroshard", Version: neuroshard.Version, Method: c.method(), Status: "complete",
@@ -164,7 +179,7 @@ func (c *importCommand) run(ctx context.Context, path string) error {
 }
 
 // print writes the plan to its file, and the report to standard output.
-func (c *importCommand) print(pl *plan.Plan, path string) error {
+func (c *convertCommand) print(pl *plan.Plan, path string) error {
 	if c.output == standardOutput {
 		return c.printPlan(pl)
 	}
@@ -177,13 +192,13 @@ func (c *importCommand) print(pl *plan.Plan, path string) error {
 		return bad(report.PlanJSON(c.stdout, pl), "")
 	}
 	options := c.reportOptions()
-	options.AllDevices, options.Name, options.ListTables = c.allDevices, path, "neuroshard show PLAN --tables"
+	options.AllDevices, options.Name, options.ListTables = c.allDevices, path, "neuroshard show PLAN --all-tables"
 	options.Full = true
 	return bad(report.Plan(c.stdout, pl, options), "")
 }
 
 // readEngine reads the engine's plan.
-func (c *importCommand) readEngine(path string) (*export.File, error) {
+func (c *convertCommand) readEngine(path string) (*export.File, error) {
 	name, r, err := c.open(path)
 	if err != nil {
 		return nil, err
@@ -193,7 +208,7 @@ func (c *importCommand) readEngine(path string) (*export.File, error) {
 }
 
 // problem composes the problem that the plan is for.
-func (c *importCommand) problem(file *export.File) (loaded, error) {
+func (c *convertCommand) problem(file *export.File) (loaded, error) {
 	var fallback *input.Cluster
 	if file.Cluster != nil {
 		own := c.cluster.own // the device of --model: clusterOf knows only its name
@@ -207,13 +222,12 @@ func (c *importCommand) problem(file *export.File) (loaded, error) {
 	}
 	// What the file says of the ranks stands in for a flag that was not given.
 	for _, stated := range []struct {
-		flag  string
+		key   string
 		ranks int
-	}{{"devices", file.World}, {"devices-per-host", file.Local}} {
-		if stated.ranks > 0 && c.cluster.topology == "" && !c.cluster.set.Changed(stated.flag) {
-			if err := c.cluster.set.Set(stated.flag, strconv.Itoa(stated.ranks)); err != nil {
-				return loaded{}, err
-			}
+	}{{"devices", file.World}, {"devices_per_host", file.Local}} {
+		if o := c.cluster.stated; stated.ranks > 0 && c.cluster.topology == "" && !o.Has(stated.key) && !o.Has("hosts") {
+			c.cluster.stated = input.Overrides{stated.key: strconv.Itoa(stated.ranks)}
+			maps.Copy(c.cluster.stated, o)
 		}
 	}
 	if c.tables != "" {
@@ -248,13 +262,13 @@ func violations(err error) (doubts []string, wrong error) {
 		}
 	}
 	if more := len(doubts) - mostDoubts; more > 0 {
-		doubts = append(doubts[:mostDoubts], fmt.Sprintf("not valid for these tables: %d more violations, listed by: neuroshard validate", more))
+		doubts = append(doubts[:mostDoubts], fmt.Sprintf("not valid for these tables: %d more violations, listed by: neuroshard check", more))
 	}
 	return doubts, input.Join(errs...)
 }
 
 // price estimates the cost of the plan, or adds a warning that says why it cannot.
-func (c *importCommand) price(ctx context.Context, pl *plan.Plan, l loaded, model *cost.Model) error {
+func (c *convertCommand) price(ctx context.Context, pl *plan.Plan, l loaded, model *cost.Model) error {
 	if c.tables == "" {
 		return nil
 	}

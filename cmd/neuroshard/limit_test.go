@@ -37,11 +37,11 @@ func (e *manyTables) Read(p []byte) (int, error) {
 // The commands plan and replan stop reading a file that has more tables than a plan may have.
 func TestReadingEndsAtTheMostTables(t *testing.T) {
 	old := filepath.Join(t.TempDir(), "old.json")
-	if code := run(t.Context(), strings.NewReader(""), io.Discard, io.Discard, []string{"plan", "workload:criteo-kaggle", "--devices", "2", "--device", "a100-80", "--method", "size", "--no-baselines", "-o", old}, quiet()); code != exitOK {
+	if code := run(t.Context(), strings.NewReader(""), io.Discard, io.Discard, []string{"plan", "workload:criteo-kaggle", "--gpus", "2", "--gpu", "a100-80", "--set", "method=size", "--set", "baselines=false", "-o", old}, quiet()); code != exitOK {
 		t.Fatalf("got exit code %d for a small plan, want %d", code, exitOK)
 	}
 	for _, args := range [][]string{
-		{"plan", "-", "--devices", "2", "--device", "a100-80"},
+		{"plan", "-", "--gpus", "2", "--gpu", "a100-80"},
 		{"replan", old, "-"},
 	} {
 		if args[0] == "replan" && testing.Short() {

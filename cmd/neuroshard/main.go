@@ -103,7 +103,7 @@ func newRootCommand(a *app) *cobra.Command {
 and placed over devices, so that the slowest device is as fast as it can be.
 
   neuroshard plan workload:mlperf-dlrm-dcnv2
-  neuroshard plan tables.json --devices 16 --device a100-80 -o plan.json
+  neuroshard plan tables.json --hosts 2 --gpu a100-80 -o plan.json
   neuroshard show plan.json`,
 		Args: rootArgs,
 		// cobra's own --version goes through text/template, whose reflection would keep every
@@ -124,38 +124,41 @@ and placed over devices, so that the slowest device is as fast as it can be.
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.Flags().BoolVar(&version, "version", false, "print the version, the commit and the cost models inside")
-	for _, command := range []*cobra.Command{
-		newPlanCommand(a),
-		newShowCommand(a),
-		newReportCommand(a),
-		newStepCommand(a),
-		newReplanCommand(a),
-		newSweepCommand(a),
-		newDiffCommand(a),
-		newCompareCommand(a),
-		newValidateCommand(a),
-		newExportCommand(a),
-		newImportCommand(a),
-		newWorkloadsCommand(a),
-		newDevicesCommand(a),
-		newSimulateCommand(a),
+	lab := &cobra.Command{
+		Use:   "lab COMMAND",
+		Short: "Measure kernels, train cost models, and judge planners",
+		Args:  rootArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	lab.AddCommand(
 		newCollectCommand(a),
 		newDatasetCommand(a),
 		newProfileCommand(a),
+		newSimulateCommand(a),
 		newTrainCommand(a),
 		newTrainPolicyCommand(a),
 		newVerifyCommand(a),
-		newWatchCommand(a),
-		newWorkerCommand(a),
 		newBenchCommand(a),
+		newWorkerCommand(a),
+	)
+	root.AddCommand(
+		newPlanCommand(a),
+		newShowCommand(a),
+		newDiffCommand(a),
+		newCompareCommand(a),
+		newReplanCommand(a),
+		newSweepCommand(a),
+		newWatchCommand(a),
+		newConvertCommand(a),
+		newCheckCommand(a),
 		newServeCommand(a),
+		newListCommand(a),
+		lab,
 		newVersionCommand(a),
 		newManualCommand(a),
 		newConventionsTopic(),
 		newExitCodesTopic(),
-	} {
-		root.AddCommand(command)
-	}
+	)
 	describe(root)
 	return root
 }
@@ -185,6 +188,9 @@ func rootArgs(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	hint := "see all commands with: " + cmd.CommandPath() + " --help"
+	if now := renamed[args[0]]; now != "" && cmd == cmd.Root() {
+		return usagef("see: neuroshard "+now+" --help", "%s is now %s", args[0], now)
+	}
 	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "did you mean: " + cmd.CommandPath() + " " + near[0] + "?"

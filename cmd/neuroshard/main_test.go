@@ -219,7 +219,7 @@ func TestInterrupted(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "plan.json")
 		ctx := &countdown{Context: context.Background()}
 		ctx.left.Store(asked)
-		r := runHere(ctx, quiet(), "plan", "workload:nvidia-synthetic-tiny", "--workers", "1", "--json", "-o", path)
+		r := runHere(ctx, quiet(), "plan", "workload:nvidia-synthetic-tiny", "--set", "threads=1", "--json", "-o", path)
 		left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 		if err != nil {
 			t.Fatal(err)
@@ -287,8 +287,8 @@ func interruptSearch(t *testing.T, signal os.Signal) {
 	}
 	for wait := 250 * time.Millisecond; wait < time.Minute; wait *= 2 {
 		path := filepath.Join(t.TempDir(), "plan.json")
-		cmd := exec.Command(program, "plan", "workload:nvidia-synthetic-small", "--method", "paper",
-			"--steps", "100000", "--candidates", "1000", "--no-baselines", "-o", path)
+		cmd := exec.Command(program, "plan", "workload:nvidia-synthetic-small", "--set", "method=paper",
+			"--set", "beam_steps=100000", "--set", "beam_candidates=1000", "--set", "baselines=false", "-o", path)
 		cmd.Args[0] = "neuroshard" // for TestMain
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -386,7 +386,7 @@ func TestTerminal(t *testing.T) {
 
 // TestFullDisk wants no command to end well whose output was lost.
 func TestFullDisk(t *testing.T) {
-	for _, args := range [][]string{{"version"}, {"devices"}, {"workloads", "--json"}, {"help", "exit-codes"}, {"plan", "workload:nvidia-synthetic-tiny"}} {
+	for _, args := range [][]string{{"version"}, {"list", "devices"}, {"list", "workloads", "--json"}, {"help", "exit-codes"}, {"plan", "workload:nvidia-synthetic-tiny"}} {
 		var stderr bytes.Buffer
 		code := run(t.Context(), strings.NewReader(""), full{}, &stderr, args, quiet())
 		if want := "neuroshard: error: disk full\n"; code != exitBad || stderr.String() != want {
@@ -401,7 +401,7 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 // A command that waits for input ends when it is interrupted.
 func TestInterruptedWaitingForInput(t *testing.T) {
-	for _, args := range [][]string{{"show", "-"}, {"plan", "-", "--devices", "2", "--device", "a100-80"}, {"import", "-", "--devices", "2", "--device", "a100-80"}} {
+	for _, args := range [][]string{{"show", "-"}, {"plan", "-", "--gpus", "2", "--gpu", "a100-80"}, {"convert", "-", "--from", "torchrec", "--gpus", "2", "--gpu", "a100-80"}} {
 		ctx, cancel := context.WithCancel(t.Context())
 		stdin, end := io.Pipe()
 		var stdout, stderr bytes.Buffer
@@ -476,7 +476,7 @@ func TestZeroOptions(t *testing.T) {
 	if err := os.WriteFile(source, []byte(tables), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if r := runHere(t.Context(), quiet(), "plan", source, "--device", "h100-80", "--devices", "4", "-o", file); r.code != exitOK {
+	if r := runHere(t.Context(), quiet(), "plan", source, "--gpu", "h100-80", "--gpus", "4", "-o", file); r.code != exitOK {
 		t.Fatalf("got exit code %d: %s", r.code, r.stderr)
 	}
 	commands, err := plan.Load(file)

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard"
@@ -9,13 +12,13 @@ import (
 
 // Titles of the sections of flags that several commands share.
 const (
-	clusterSection   = "Flags of the cluster"
-	stepSection      = "Flags of the whole step"
-	backendSection   = "Flags of the backend"
-	searchSection    = "Flags of the search"
-	drawsSection     = "Flags of the draws"
-	benchSection     = "Flags of a comparison"
-	prototypeSection = "Flags of the prototype's nets"
+	clusterSection   = "Keys of the cluster"
+	stepSection      = "Keys of the whole step"
+	backendSection   = "Keys of the backend"
+	searchSection    = "Keys of the search"
+	drawsSection     = "Keys of the draws"
+	benchSection     = "Keys of a comparison"
+	prototypeSection = "Keys of the prototype's nets"
 )
 
 // commandChapters divides the list of commands, by the names of commands.
@@ -23,15 +26,26 @@ var commandChapters = []struct {
 	id, title string
 	commands  []string
 }{
-	{"plans", "Make and compare plans", []string{"plan", "replan", "sweep", "step", "show", "report", "diff", "compare", "validate", "serve"}},
-	{"engines", "Run plans", []string{"export", "import", "verify", "watch"}},
-	{"inputs", "Tables and devices", []string{"workloads", "devices", "profile", "simulate"}},
-	{"models", "Measure, train and judge", []string{"collect", "dataset", "train", "train-policy", "worker", "bench"}},
+	{"plans", "Plans", []string{"plan", "show", "diff", "compare", "replan", "sweep", "watch", "convert", "check", "serve", "list"}},
+	{"lab", "Experts", []string{"lab"}},
 }
+
+// plainFlags are the flags of all commands; everything else is a key of --set.
+var plainFlags = strings.Fields(`
+	output json full help help-all set version
+	hosts gpus gpu memory host-memory batch optimizer engine cluster types model budget seed tables all-tables
+	max-bytes lost-gpus lost-hosts exit-code batch-per-rank horizon by csv plot prices part to from once features
+	listen data token-file tls-cert tls-key allow-host log
+	backend worker samples trace shard limit ceilings simulate ensemble learning-curve columns rows hash-size
+	count methods tasks budgets clusters markdown man`)
 
 // describe gives the commands their groups and the help its form.
 func describe(root *cobra.Command) {
 	root.SetUsageFunc(manual.Usage)
+	manual.Settle(root, func(c *cobra.Command, name string) bool {
+		ofLab := name == "backend" || name == "worker"
+		return slices.Contains(plainFlags, name) && !(ofLab && c.Name() == "plan")
+	})
 	for _, g := range commandChapters {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, name := range g.commands {
@@ -85,11 +99,12 @@ file. An empty value, such as -o '', is an error, and so is an output that is on
 command's inputs. Files are written whole or not at all.
 
 TABLES is a file of tables, a scenario (docs/FORMATS.md), - or workload:NAME for a
-published model (neuroshard workloads).
+published model (neuroshard list workloads).
 
-A file of tables needs a cluster: --devices and --device, or --topology. A workload has a
-default cluster, and a plan states its own. A topology file replaces that cluster; flags
-override single fields of any of them.
+A file of tables needs a cluster: --gpu with --hosts or --gpus, or --cluster. A workload has a
+default cluster, and a plan states its own. A cluster file replaces that cluster; flags and
+--set key=value override single fields of any of them. Keys are those of the cluster file
+and of the command; --help-all lists them.
 
 Sizes have a unit: GiB is 2^30 bytes, GB is 10^9. Times are milliseconds. A time that
 comes from the simulated device says SIMULATED (docs/SIMULATED.md).

@@ -33,10 +33,13 @@ func unknownRelease(model string) error {
 	return faulty(fmt.Sprintf("--model: there is no folder %q, and no such release of TorchRec is known", model), "choose one of "+strings.Join(problem.TorchRecNames(), ", "))
 }
 
-// riskPenaltyUsage is the help of --risk-penalty.
+// modelUsage is the help of --model.
+const modelUsage = "`folder` of the cost model, as lab train writes it, or torchrec or torchrec-1.6 for the formulas of TorchRec's planner"
+
+// riskPenaltyUsage is the help of risk_penalty.
 const riskPenaltyUsage = "standard `deviations` of an ensemble's nets that the search adds to the estimated cost"
 
-// mostRiskPenalty bounds --risk-penalty: above it the deviation outweighs the estimate.
+// mostRiskPenalty bounds risk_penalty: above it the deviation outweighs the estimate.
 const mostRiskPenalty = 100
 
 // checkRiskPenalty refuses a penalty that is out of range, or above 0 with a model that
@@ -45,9 +48,9 @@ const mostRiskPenalty = 100
 func checkRiskPenalty(penalty float64, model *cost.Model) error {
 	switch {
 	case !(penalty >= 0 && penalty <= mostRiskPenalty):
-		return usagef("leave the flag out for none", "--risk-penalty: %v is not a number from 0 to %d", penalty, mostRiskPenalty)
+		return usagef("leave the flag out for none", "risk_penalty: %v is not a number from 0 to %d", penalty, mostRiskPenalty)
 	case penalty > 0 && (model == nil || model.Members() < 2):
-		return usagef("train one with: neuroshard train DATASET --ensemble 4 -o FOLDER, and give it as --model", "--risk-penalty: the cost model is no ensemble")
+		return usagef("train one with: neuroshard lab train DATASET --ensemble 4 -o FOLDER, and give it as --model", "risk_penalty: the cost model is no ensemble")
 	}
 	return nil
 }

@@ -26,8 +26,8 @@ func TestParity(t *testing.T) {
 	run := func(args ...string) *bench.Results {
 		path := filepath.Join(t.TempDir(), "out.json")
 		args = append([]string{
-			"bench", "tasks", "--tables", data + "table_configs.json.gz",
-			"--tasks", data + "tasks/d4_m16.txt," + data + "tasks/d4_m64.txt", "--devices", "4", "--memory", "4GiB",
+			"lab", "bench", "tasks", "--tables", data + "table_configs.json.gz",
+			"--tasks", data + "tasks/d4_m16.txt," + data + "tasks/d4_m64.txt", "--set", "task_devices=4", "--memory", "4GiB",
 			"--compute-model", data + "models/compute.pt", "--forward-model", data + "models/comm_4_fw.pt",
 			"--backward-model", data + "models/comm_4_bw.pt", "--json", path,
 		}, args...)

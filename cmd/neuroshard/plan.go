@@ -38,16 +38,14 @@ func newPlanCommand(a *app) *cobra.Command {
 
 TABLES is a file of tables (JSON, CSV, or the prototype's table_configs.json), a
 scenario (JSON in TorchRec's words), "-" for standard input, or workload:NAME for
-a published or drawn model (see neuroshard workloads). A file of tables needs
---devices and --device, or --topology. A scenario states its cluster, except for
---device. A workload has a default cluster. Flags override single fields of it.
+a known model (neuroshard list workloads), which has a default cluster.
 
 Ctrl-C ends the search: the best plan found until then is written and marked as
-interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
+interrupted, with exit code 3.`,
 		Example: `  neuroshard plan workload:mlperf-dlrm-dcnv2
-  neuroshard plan workload:mlperf-dlrm-dcnv2 --devices 4 --device h100-80
-  neuroshard plan tables.json --devices 16 --device a100-80 --devices-per-host 8 -o plan.json
-  neuroshard plan tables.csv --topology cluster.yaml --json`,
+  neuroshard plan workload:mlperf-dlrm-dcnv2 --gpus 4 --gpu h100-80
+  neuroshard plan tables.json --hosts 2 --gpu a100-80 -o plan.json
+  neuroshard plan tables.csv --cluster cluster.yaml --json`,
 		Args:              exactArgs("TABLES"),
 		ValidArgsFunction: completeTables(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return p.run(cmd.Context(), args[0]) },
@@ -59,35 +57,33 @@ interrupted, with exit code 3. A second Ctrl-C ends the program at once.`,
 	p.cluster.step.register(cmd, &p.cluster)
 	inSection := manual.Section(f, searchSection)
 	f.Var(&p.method, "method", "search `method`: "+strings.Join(methods(), ", "))
-	f.Var(&p.types, "sharding-types", "`types` of sharding that tables may have, separated by commas: "+strings.Join(shardingTypeNames(), ", ")+"; or all (needs method neuroshard); with a model of measured samples, and with --measure, the default is table_wise,column_wise")
+	f.Var(&p.types, "types", "`types` of sharding that tables may have, separated by commas: "+strings.Join(shardingTypeNames(), ", ")+"; or all (needs method neuroshard); with a model of measured samples, and with measure, the default is table_wise,column_wise")
 	f.Uint64Var(&p.search.Seed, "seed", 0, "seed of the random numbers in the search")
-	f.IntVar(&p.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
-	f.IntVar(&p.search.Steps, "steps", 0, "most steps of method paper; each step splits one more shard (default: 10)")
-	f.IntVar(&p.search.Beam, "beam", 0, "sets of splits that survive a step of method paper (default: 3)")
-	f.IntVar(&p.search.Candidates, "candidates", 0, "number of the largest shards, and of the most expensive ones, that a step of method paper tries to split (default: 10)")
-	f.IntVar(&p.search.Grid, "grid", 0, "limits on dim sums that method paper tries (default: 11)")
+	f.IntVar(&p.search.Workers, "threads", 0, "threads; they do not change the plan (default: all cores)")
+	f.IntVar(&p.search.Steps, "beam-steps", 0, "most steps of method paper; each step splits one more shard (default: 10)")
+	f.IntVar(&p.search.Beam, "beam-width", 0, "sets of splits that survive a step of method paper (default: 3)")
+	f.IntVar(&p.search.Candidates, "beam-candidates", 0, "number of the largest shards, and of the most expensive ones, that a step of method paper tries to split (default: 10)")
+	f.IntVar(&p.search.Grid, "beam-grid", 0, "limits on dim sums that method paper tries (default: 11)")
 	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "cost estimates after which the search ends with status budget; 0 takes a number that grows with the problem")
 	f.DurationVar(&p.search.Budget, "budget", 0, "`time` to search, such as 1s: the plan is refined until then (default: a fixed amount of work)")
-	f.StringVar(&p.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner in the newest release that is known, torchrec-1.6 for those of another release (default: the model that ships for the profile)")
+	f.StringVar(&p.model, "model", "", modelUsage+" (default: the model that ships for the profile)")
 	f.StringVar(&p.policy, "policy", "", "`folder` of the policy that method dreamshard or autoshard places tables with, as train-policy writes it")
-	f.IntVar(&p.search.Samples, "samples", 0, "drawn rollouts of the policy, beside the greedy one; the cheapest plan of all is taken")
+	f.IntVar(&p.search.Samples, "rollouts", 0, "drawn rollouts of the policy, beside the greedy one; the cheapest plan of all is taken")
 	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
-	f.BoolVar(&p.noBaselines, "no-baselines", false, "do not compare with plans of the baseline methods; with --for, do not compare with a plan without the engine's rules either")
-	f.BoolVar(&p.noCertificate, "no-certificate", false, "do not compute the lower bound on the cost of every plan; on small problems this saves time")
+	f.BoolVar(&p.baselines, "baselines", true, "compare with plans of the baseline methods; with --engine, also with a plan without the engine's rules")
+	f.BoolVar(&p.certificate, "certificate", true, "compute the lower bound on the cost of every plan; on small problems this takes most of the time")
 	f.StringArrayVar(&p.compared.given, "compare-plan", nil, "`NAME=FILE`: list a plan that another planner made among the baselines, under this name; FILE is a plan file, as import writes it, or what plan --json prints; may be repeated")
 	inSection()
 	p.measure.register(cmd)
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
-	f.BoolVar(&p.tables, "tables", false, "list every table as well, on a line of its own, with the cheapest other place for it")
-	cmd.MarkFlagsMutuallyExclusive("json", "tables")
-	f.BoolVar(&p.full, "full", false, "print the whole report: every device, split tables, the baselines and what found the plan")
+	f.BoolVar(&p.tables, "all-tables", false, "list every table as well, on a line of its own, with the cheapest other place for it")
+	cmd.MarkFlagsMutuallyExclusive("json", "all-tables")
+	f.BoolVar(&p.allDevices, "full", false, "report everything, on every device")
 	cmd.MarkFlagsMutuallyExclusive("json", "full")
-	f.BoolVar(&p.allDevices, "all-devices", false, "list every device, also of large clusters; implies --full")
-	cmd.MarkFlagsMutuallyExclusive("json", "all-devices")
 	f.StringVar(&p.from, "from", "", "an old `plan` to begin from: bytes move only where that pays; the command replan says more")
 	f.StringVarP(&p.output, "output", "o", "", "write the plan to this `file`; - is standard output, in place of the report")
 	complete(cmd, "method", methods)
-	completeList(cmd, "sharding-types", func() []string { return append([]string{allShardingTypes}, shardingTypeNames()...) })
+	completeList(cmd, "types", func() []string { return append([]string{allShardingTypes}, shardingTypeNames()...) })
 	completeModel(cmd)
 	return cmd
 }
@@ -99,20 +95,18 @@ type planCommand struct {
 	types       shardingTypesFlag
 	given       func(flag string) bool
 	search      search.Options
-	noBaselines bool
-	// noCertificate leaves the lower bound out.
-	noCertificate bool
-	json          bool
-	full          bool
-	allDevices    bool
-	tables        bool
-	output        string
-	model         string
-	policy        string
-	from          string
-	compared      comparedPlans
-	measure       measureFlags
-	riskPenalty   float64
+	baselines   bool
+	certificate bool
+	json        bool
+	allDevices  bool
+	tables      bool
+	output      string
+	model       string
+	policy      string
+	from        string
+	compared    comparedPlans
+	measure     measureFlags
+	riskPenalty float64
 	// chosen and allowed are the prices and the sharding types that the search goes by.
 	chosen  neuroshard.Prices
 	allowed []problem.ShardingType
@@ -145,7 +139,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 		return err
 	}
 	if in := loaded.step; in != nil && in.Measured.Step > 0 && in.Measured.Shards == nil {
-		loaded.warnings = append(loaded.warnings, fmt.Sprintf("the measured step of %v is taken to be one of the plan found here: name the plan that it was measured with, with --step-plan", in.Measured.Step))
+		loaded.warnings = append(loaded.warnings, fmt.Sprintf("the measured step of %v is taken to be one of the plan found here: name the plan that it was measured with, with step_plan", in.Measured.Step))
 	}
 	defer saveMemory(p.env, len(loaded.problem.Tables), loaded.problem.Topology.Devices)()
 	prices, err := p.prices(model, loaded.problem.Topology)
@@ -166,7 +160,7 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 	progress := newPlanProgress(p.app, bar)
 	options.Search.Method, options.Search.OnEvent, options.OnStep = search.Method(p.method), progress.event, progress.next
 	options.Search.ShardingTypes = p.types.options()
-	if (p.measure.on() || model != nil && model.Manifest().Source != string(dataset.Simulated)) && !p.given("sharding-types") {
+	if (p.measure.on() || model != nil && model.Manifest().Source != string(dataset.Simulated)) && !p.given("types") {
 		options.Search.ShardingTypes = search.Columns() // no backend measures the others
 	}
 	p.chosen, p.allowed = prices, options.Search.ShardingTypes
@@ -192,13 +186,13 @@ type planFound struct {
 
 // checkTypes refuses stated sharding types that the search would leave out.
 func (p *planCommand) checkTypes(of *problem.Problem) error {
-	if of.Accounting != problem.CountWeights || !p.given("sharding-types") || !slices.ContainsFunc(p.types, problem.ShardingType.Joint) {
+	if of.Accounting != problem.CountWeights || !p.given("types") || !slices.ContainsFunc(p.types, problem.ShardingType.Joint) {
 		return nil
 	}
-	return faulty("--sharding-types: where only weights count as memory, as in the workloads paper-*, tables are whole or cut by columns only", "leave --sharding-types out, or state table_wise,column_wise")
+	return faulty("--types: where only weights count as memory, as in the workloads paper-*, tables are whole or cut by columns only", "leave --types out, or state table_wise,column_wise")
 }
 
-// compose composes the problem; with --replicas auto that of one sharding group.
+// compose composes the problem; with replicas auto that of one sharding group.
 func (p *planCommand) compose(parts input.Parts) (loaded, error) {
 	if !p.cluster.autoReplicas {
 		return composeProblem(p.app, parts, &p.cluster)
@@ -206,7 +200,7 @@ func (p *planCommand) compose(parts input.Parts) (loaded, error) {
 	l, err := composeProblem(p.app, parts, p.cluster.inGroups(1))
 	text := p.cluster.stated["sync_every"]
 	if n, wrong := strconv.Atoi(text); text != "" && (wrong != nil || n < 1 || n > hardware.MaxSyncEvery) {
-		err = input.Join(err, faulty(fmt.Sprintf("--sync-every: %s steps are not between 1 and %d", text, hardware.MaxSyncEvery), "state the steps from one all-reduce of the replicas to the next"))
+		err = input.Join(err, faulty(fmt.Sprintf("sync_every: %s steps are not between 1 and %d", text, hardware.MaxSyncEvery), "state the steps from one all-reduce of the replicas to the next"))
 	}
 	return l, err
 }
@@ -249,16 +243,16 @@ func (p *planCommand) planned(ctx context.Context, parts input.Parts, l *loaded,
 
 // complete adds to a plan what the report says beside it.
 func (p *planCommand) complete(ctx context.Context, f *planFound, measure *neuroshard.Measure, old *plan.Plan) (err error) {
-	if !p.noBaselines && old == nil {
+	if p.baselines && old == nil {
 		f.Result, err = f.planner.FreeSlices(ctx, f.Result)
 	}
 	if err == nil && measure != nil {
 		f.Result, err = f.planner.Measure(ctx, f.Result, measure)
 	}
-	if err == nil && !p.noCertificate {
+	if err == nil && p.certificate {
 		err = f.planner.Certify(context.WithoutCancel(ctx), f.Result)
 	}
-	if err == nil && !p.noBaselines {
+	if err == nil && p.baselines {
 		err = f.planner.Baselines(ctx, f.Result)
 	}
 	if err == nil {
@@ -325,7 +319,7 @@ func (p *planCommand) oldPlan() (*plan.Plan, error) {
 	return old, asInput(err)
 }
 
-// learn loads the policy that --policy names, and adds its doubts to the warnings.
+// learn loads the policy that policy names, and adds its doubts to the warnings.
 func (p *planCommand) learn(loaded *loaded) error {
 	if p.policy == "" {
 		return nil
@@ -335,10 +329,10 @@ func (p *planCommand) learn(loaded *loaded) error {
 		return err
 	}
 	if manifest.Method != string(p.method) {
-		return usagef(fmt.Sprintf("plan with --method %s, or train another policy", manifest.Method), "--policy: the policy %s is one of method %s, not %s", p.policy, manifest.Method, search.Method(p.method))
+		return usagef(fmt.Sprintf("plan with --set method=%s, or train another policy", manifest.Method), "policy: the policy %s is one of method %s, not %s", p.policy, manifest.Method, search.Method(p.method))
 	}
 	if err := reinforce.Fits(manifest, loaded.problem); err != nil {
-		return bad(fmt.Errorf("policy %s: %w", p.policy, err), "make another one with: neuroshard train-policy")
+		return bad(fmt.Errorf("policy %s: %w", p.policy, err), "make another one with: neuroshard lab train-policy")
 	}
 	p.search.Policy = trained
 	loaded.warnings = append(loaded.warnings, reinforce.Doubts(manifest, loaded.problem)...)
@@ -377,7 +371,7 @@ func (p *planCommand) print(f *planFound, source string, start time.Time) error 
 	} else {
 		o := p.reportOptions()
 		o.AllDevices, o.Name, o.Problem, o.From = p.allDevices, source, f.problem, f.from
-		o.ListTables, o.Full = "--tables", p.full || p.allDevices
+		o.ListTables, o.Full = "--all-tables", p.allDevices
 		o.Wrote, o.Next = p.output, nextAfter(p.output, result.Plan)
 		err = report.Result(p.stdout, result, o)
 		if p.tables && err == nil {
@@ -399,7 +393,7 @@ func nextAfter(output string, pl *plan.Plan) string {
 	if pl.Cluster.Engine == problem.HugeCTR {
 		engine = problem.HugeCTR
 	}
-	return fmt.Sprintf("neuroshard export %s --to %s; or neuroshard show %s --full", output, engine, output)
+	return fmt.Sprintf("neuroshard convert %s --to %s; or neuroshard show %s --full", output, engine, output)
 }
 
 // printTables lists every table, with the cheapest other place for it.
@@ -420,32 +414,32 @@ func (p *planCommand) printTables(result *neuroshard.Result, of *problem.Problem
 // check reports all flags with values that are out of range, or that others contradict.
 func (p *planCommand) check() error {
 	var f faults
-	f.below(0, map[string]int{"workers": p.search.Workers, "max-evaluations": int(p.search.MaxEvaluations), "samples": p.search.Samples})
-	beam := map[string]int{"steps": p.search.Steps, "beam": p.search.Beam, "candidates": p.search.Candidates, "grid": p.search.Grid}
+	f.below(0, map[string]int{"threads": p.search.Workers, "max-evaluations": int(p.search.MaxEvaluations), "rollouts": p.search.Samples})
+	beam := map[string]int{"beam-steps": p.search.Steps, "beam-width": p.search.Beam, "beam-candidates": p.search.Candidates, "beam-grid": p.search.Grid}
 	maps.DeleteFunc(beam, func(name string, _ int) bool { return !p.given(name) })
 	f.below(1, beam)
 	f.add(p.search.Budget < 0, "leave the flag out for the default", "--budget: %v is negative", p.search.Budget)
-	f.add(p.cluster.autoReplicas && len(p.compared.given) > 0, "state the number, such as --replicas 2, or leave --compare-plan out", "--replicas auto: --compare-plan needs a stated number of sharding groups")
-	return f.err(p.checkMethod(), p.checkFrom(), checkMeasure(p), checkOutputs(p.output, p.json, map[string]bool{"tables": p.tables, "full": p.full, "all-devices": p.allDevices}))
+	f.add(p.cluster.autoReplicas && len(p.compared.given) > 0, "state the number, such as --set replicas=2, or leave compare_plan out", "replicas auto: compare_plan needs a stated number of sharding groups")
+	return f.err(p.checkMethod(), p.checkFrom(), checkMeasure(p), checkOutputs(p.output, p.json, map[string]bool{"all-tables": p.tables, "full": p.allDevices}))
 }
 
 // checkMethod reports the flags that the method ignores.
 func (p *planCommand) checkMethod() error {
 	var f faults
 	method := search.Method(p.method)
-	f.add(p.given("sharding-types") && !slices.Equal(p.types.options(), search.Columns()) && method != search.Default,
-		fmt.Sprintf("leave --sharding-types out, or plan with --method %s", search.Default), "--sharding-types: method %s places tables in slices of columns only", method)
-	for _, name := range []string{"steps", "beam", "candidates", "grid"} {
-		f.add(method != search.Paper && p.given(name), fmt.Sprintf("leave the flag out, or plan with --method %s", search.Paper), "--%s: method %s runs no beam search", name, method)
+	f.add(p.given("types") && !slices.Equal(p.types.options(), search.Columns()) && method != search.Default,
+		fmt.Sprintf("leave --types out, or plan with --set method=%s", search.Default), "--types: method %s places tables in slices of columns only", method)
+	for _, name := range []string{"beam-steps", "beam-width", "beam-candidates", "beam-grid"} {
+		f.add(method != search.Paper && p.given(name), fmt.Sprintf("leave the flag out, or plan with --set method=%s", search.Paper), "%s: method %s runs no beam search", keyOf(name), method)
 	}
 	single := slices.Contains(search.Baselines(), method) && p.from == ""
-	searching := fmt.Sprintf("leave the flag out, or plan with --method %s or --method %s", search.NeuroShard, search.Paper)
-	f.add((single || method == search.HugeCTR) && p.given("max-evaluations"), searching, "--max-evaluations: method %s tries a single placement", method)
+	searching := fmt.Sprintf("leave the flag out, or plan with --set method=%s or --set method=%s", search.NeuroShard, search.Paper)
+	f.add((single || method == search.HugeCTR) && p.given("max-evaluations"), searching, "max_evaluations: method %s tries a single placement", method)
 	f.add(single && p.given("budget"), searching, "--budget: method %s tries a single placement", method)
-	trained := "leave the flag out, or plan with --method " + strings.Join(learned(), " or --method ")
-	f.add(method.Learned() && p.policy == "", fmt.Sprintf("train a policy with: neuroshard train-policy --method %s -o FOLDER", method), "--method %s needs --policy", method)
-	f.add(!method.Learned() && p.policy != "", trained, "--policy: method %s takes no policy", method)
-	f.add(!method.Learned() && p.search.Samples != 0, trained, "--samples: method %s draws no rollouts", method)
+	trained := "leave the flag out, or plan with --set method=" + strings.Join(learned(), " or --set method=")
+	f.add(method.Learned() && p.policy == "", fmt.Sprintf("train a policy with: neuroshard lab train-policy --set method=%s -o FOLDER", method), "method %s needs a policy", method)
+	f.add(!method.Learned() && p.policy != "", trained, "policy: method %s takes no policy", method)
+	f.add(!method.Learned() && p.search.Samples != 0, trained, "rollouts: method %s draws no rollouts", method)
 	return f.err()
 }
 
@@ -455,9 +449,9 @@ func (p *planCommand) checkFrom() error {
 		return nil
 	}
 	var f faults
-	f.add(p.cluster.autoReplicas, "state the number of the old plan, or leave --from out", "--replicas auto: --from needs a stated number of sharding groups")
-	for _, name := range []string{"method", "steps", "beam", "candidates", "grid", "max-evaluations", "budget", "policy", "samples"} {
-		f.add(p.given(name) && (name != "method" || search.Method(p.method) != search.Default), "leave --"+name+" or --from out", "--%s: a search from an old plan does not use it", name)
+	f.add(p.cluster.autoReplicas, "state the number of the old plan, or leave --from out", "replicas auto: --from needs a stated number of sharding groups")
+	for _, name := range []string{"method", "beam-steps", "beam-width", "beam-candidates", "beam-grid", "max-evaluations", "budget", "policy", "rollouts"} {
+		f.add(p.given(name) && (name != "method" || search.Method(p.method) != search.Default), "leave "+keyOf(name)+" or --from out", "%s: a search from an old plan does not use it", keyOf(name))
 	}
 	return f.err()
 }
@@ -479,7 +473,7 @@ type failureJSON struct {
 // --json.
 func (p *planCommand) failed(err error) error {
 	if refused, ok := errors.AsType[*neuroshard.MeasureError](err); ok {
-		return usagef(refused.Hint+", or plan without --measure", "--measure: %w", refused)
+		return usagef(refused.Hint+", or plan without measure", "measure: %w", refused)
 	}
 	var infeasible *search.Infeasible
 	if !p.json || !errors.As(err, &infeasible) {

@@ -13,7 +13,7 @@ import (
 
 // loadPolicy loads a policy from a folder.
 func loadPolicy(folder string) (search.Policy, *policy.Manifest, error) {
-	const hint = "make one with: neuroshard train-policy"
+	const hint = "make one with: neuroshard lab train-policy"
 	if err := checkFolder(folder); err != nil {
 		return nil, nil, bad(fmt.Errorf("policy %w", err), hint)
 	}

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"strconv"
@@ -29,7 +29,7 @@ type clusterFlags struct {
 	set *pflag.FlagSet
 
 	topology string
-	// stated are the fields of the cluster that flags state, and autoReplicas that --replicas is auto.
+	// stated are the fields of the cluster that flags state, and autoReplicas that replicas is auto.
 	stated       input.Overrides
 	autoReplicas bool
 
@@ -60,47 +60,39 @@ func (c *clusterFlags) register(cmd *cobra.Command) {
 	c.set = cmd.Flags()
 	f := cmd.Flags()
 	defer manual.Section(f, clusterSection)()
-	f.StringVar(&c.topology, "topology", "", "read the cluster from this YAML or JSON `file`; other flags override it")
-	for _, one := range []struct{ key, kind, usual, usage string }{
-		{"devices", "int", "", "number of devices"},
-		{"device", "string", "", "device `profile`; list them with: neuroshard devices"},
-		{"devices_per_host", "int", "", fmt.Sprintf("devices that share a host's fast links (default: %d; all, if they are fewer, have no network between hosts, or are those of your own model)", hardware.UsualPerHost)},
-		{"memory", "size", "", "memory of a device, such as 40GiB (default: the profile's)"},
-		{"device_memories", "string", "", "memory of each device if devices differ: `sizes` in order, such as 40GiB,80GiB for two devices, or by number, such as 0-3=40GiB, the others with --memory"},
-		{"reserve_share", "float64", fmt.Sprint(hardware.DefaultReserveShare), "`share` of each device's memory to keep free of tables"},
-		{"reserve_fixed", "size", "", "memory of each device to keep free on top of the share"},
-		{"host_memory", "size", "", "memory of a full host that the tables of its devices may use, such as 1TiB (default: none)"},
-		{"host_memories", "string", "", "memory of each host if hosts differ: `sizes` in order or by number, such as 0=512GiB, the others with --host-memory"},
-		{"network_bandwidth", "bandwidth", "", "a device's share of the network between hosts, such as 50GB/s (default: the profile's)"},
-		{"nvlink_domain", "int", "", "devices that the links inside hosts join, where they join several hosts, such as 72 (default: those of a host)"},
-		{"link_bandwidth", "bandwidth", "", "bandwidth of a device to the others of its host, with --model torchrec (default: TorchRec's, 600 GiB/s)"},
-		{"hbm_bandwidth", "bandwidth", "", "bandwidth of a device's memory, with --model torchrec (default: TorchRec's, 897 GiB/s)"},
-		{"host_link_bandwidth", "bandwidth", "", "bandwidth of a device to its host's memory, with --model torchrec (default: TorchRec's, 32 GiB/s)"},
-		{"backward_multiplier", "float64", "2", "time of the kernels of the backward over that of the forward, with --model torchrec: TorchRec's bwd_compute_multiplier"},
-		{"weighted_backward_multiplier", "float64", "1", "factor of the time of the backward for weighted lookups, with --model torchrec: TorchRec's weighted_feature_bwd_compute_multiplier"},
-		{"replicas", "n|auto", "", "`sharding groups` of 2D parallelism, each with all tables and a part of the batch; all other flags describe the whole cluster; plan also takes auto, for the groups of the cheapest step (default: 1)"},
-		{"sync_every", "int", "1", "steps from one all-reduce of the replicas' weights and optimizer states to the next"},
-		{"inter_host_allreduce", "bool", "", "the devices of a sharding group are consecutive, so the all-reduce of the replicas takes the network: TorchRec's use_inter_host_allreduce (default: the replicas of a shard are neighbours)"},
-		{"accounting", "string", problem.CountAll.String(), "which `bytes` count against a device's memory: all; or torchrec, those that TorchRec's storage estimator counts in the newest release that is known, or torchrec-1.6, in another release"},
-		{"comm_precision", "string", problem.FP32.String(), "number `format` of the vectors that devices send each other: fp32, fp16 or bf16"},
-		{"engine", "string", "", "the `engine` that is to run the plan, torchrec or hugectr: the plan keeps to the engine's rules, so the engine trains it, stores checkpoints of it and loads them (default: any engine)"},
-		{"lanes", "string", problem.LanesByWidest.String(), "which table sets the `lanes` of a bag in the estimates: widest, the widest of its operator; or own, each table its own, for those who measured that"},
-		{"min_width", "int", "", "no slice of a table is narrower than this number of columns, a multiple of 4 (default: 4)"},
-		{"batch", "int", "", fmt.Sprintf("global batch in samples (default: the tables' own, or %d)", input.DefaultBatch)},
-		{"optimizer", "string", "", "`name` of the optimizer of tables that state none: " + strings.Join(problem.Optimizers(), ", ") + " (default: sgd, which keeps no state, with a warning)"},
-		{"dim", "int", "", "columns of tables in the prototype's format, which does not state them"},
-	} {
-		flag := f.VarPF(&override{c, one.key, one.kind, one.usual}, strings.TrimPrefix(input.Flag(one.key), "--"), "", one.usage)
-		if one.kind == "bool" {
-			flag.NoOptDefVal = "true"
+	f.StringVar(&c.topology, "cluster", "", "read the cluster from this YAML or JSON `file`; flags and --set override it")
+	for _, key := range input.ClusterKeys() {
+		if !key.Step {
+			c.state(cmd, key)
 		}
 	}
-	complete(cmd, "device", hardware.Names)
-	complete(cmd, "accounting", problem.ChosenAccountings)
-	complete(cmd, "comm-precision", problem.Precisions)
-	complete(cmd, "for", problem.Engines)
-	complete(cmd, "lanes", problem.LaneRules)
-	complete(cmd, "optimizer", problem.Optimizers)
+}
+
+// state adds a flag, or a key, that states a field of a cluster.
+func (c *clusterFlags) state(cmd *cobra.Command, key input.ClusterKey) {
+	name, plain := strings.CutPrefix(input.Flag(key.Name), "--")
+	about := key.About
+	for _, verb := range []string{" is ", " says ", " are "} {
+		about = strings.TrimPrefix(about, key.Name+verb)
+	}
+	if len(key.Words) > 0 {
+		about += " (" + strings.Join(key.Words, ", ") + ")"
+	}
+	kind := cmp.Or(map[string]string{"B": "size", "B/s": "bandwidth", "ms": "time"}[key.Unit], key.Type)
+	f := cmd.Flags().VarPF(&override{c, key.Name, kind}, name, "", about)
+	if key.Type == "boolean" {
+		f.NoOptDefVal = "true"
+	}
+	if plain {
+		manual.Alias(f, key.Name)
+	}
+	words := key.Words
+	if key.Name == "device" {
+		words = hardware.Names()
+	}
+	if len(words) > 0 && plain {
+		complete(cmd, name, func() []string { return words })
+	}
 }
 
 // completeTables offers workloads and files for the argument of that index.
@@ -146,7 +138,7 @@ func readParts(a *app, source string, c *clusterFlags) (parts input.Parts) {
 func composeProblem(a *app, parts input.Parts, c *clusterFlags) (loaded, error) {
 	c.states(a, &parts)
 	if c.autoReplicas {
-		err := faulty("--replicas auto: only plan chooses the number of sharding groups", "state the number")
+		err := faulty("replicas=auto: only plan chooses the number of sharding groups", "state the number")
 		return loaded{}, err
 	}
 	if c.topology != "" {
@@ -163,8 +155,8 @@ func composeProblem(a *app, parts input.Parts, c *clusterFlags) (loaded, error) 
 
 // override is a flag for a field of the cluster.
 type override struct {
-	c                *clusterFlags
-	key, kind, usual string
+	c         *clusterFlags
+	key, kind string
 }
 
 // Set keeps the text, which package input reads.
@@ -182,10 +174,10 @@ func (o *override) Set(text string) error {
 	return nil
 }
 
-// String returns the value that is stated, or the usual one.
+// String returns the value that is stated.
 func (o *override) String() string {
-	if o.c == nil || !o.c.stated.Has(o.key) {
-		return o.usual
+	if o.c == nil {
+		return ""
 	}
 	return o.c.stated[o.key]
 }
@@ -222,7 +214,7 @@ func readTables(a *app, source string, c *clusterFlags) (input.TableFile, *input
 	if strings.HasPrefix(source, workload.Prefix) {
 		return input.Workload(source, c.stated)
 	}
-	name, r, err := a.openOr(source, "check the path; for a published model write workload:NAME, listed by: neuroshard workloads")
+	name, r, err := a.openOr(source, "check the path; for a published model write workload:NAME, listed by: neuroshard list workloads")
 	if err != nil {
 		return input.Unread(source), nil, err
 	}
@@ -233,7 +225,7 @@ func readTables(a *app, source string, c *clusterFlags) (input.TableFile, *input
 	return file, nil, err
 }
 
-// readTopology reads the file of --topology. Beside an error it returns what could be
+// readTopology reads the file of --cluster. Beside an error it returns what could be
 // read, so that input.Check reports the rest.
 func readTopology(a *app, c *clusterFlags) (input.TopologyFile, error) {
 	name, r, err := a.open(c.topology)

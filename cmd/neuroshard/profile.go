@@ -18,7 +18,7 @@ import (
 	"github.com/neuroshard/neuroshard/report"
 )
 
-// defaultTraceDim is the dim of a trace's tables if --dim is not given.
+// defaultTraceDim is the dim of a trace's tables if dim is not given.
 const defaultTraceDim = 64
 
 type profileFlags struct {
@@ -52,10 +52,10 @@ read table by table. docs/FORMATS.md has the details.
 Ids are rows of their tables. With --hash-size they are hashes, taken modulo the rows
 that --rows or --tables states, or else modulo --hash-size. With --tables, existing
 tables get the pooling factors and the accesses of the log, and keep all else.`,
-		Example: `  neuroshard profile fbgemm_t856_bs65536.pt.gz --dim 128 -o tables.json
-  neuroshard profile lookups.csv --rows rows.csv -o tables.json
-  neuroshard profile day_0.gz --hash-size 10000000 --batch 65536 -o tables.json
-  neuroshard profile clicks.parquet --tables tables.json -o profiled.json`,
+		Example: `  neuroshard lab profile fbgemm_t856_bs65536.pt.gz --set dim=128 -o tables.json
+  neuroshard lab profile lookups.csv --rows rows.csv -o tables.json
+  neuroshard lab profile day_0.gz --hash-size 10000000 --batch 65536 -o tables.json
+  neuroshard lab profile clicks.parquet --tables tables.json -o profiled.json`,
 		Args: exactArgs("TRACE"),
 		RunE: func(_ *cobra.Command, args []string) error { return runProfile(a, f, args[0]) },
 	}
@@ -117,7 +117,7 @@ func (f *profileFlags) check() error {
 	if f.tables != "" {
 		for _, flag := range []string{"dim", "rows"} {
 			if f.set.Changed(flag) {
-				return usagef("leave one of them out", "profile: --tables and --%s do not go together: the tables state their own", flag)
+				return usagef("leave one of them out", "profile: --tables and %s do not go together: the tables state their own", keyOf(flag))
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (f *profileFlags) check() error {
 		return usagef("", "profile: --hash-size %d is not between 1 and %d", f.hashSize, int64(problem.MaxRows))
 	}
 	if f.ids != "" && !slices.Contains(trace.FormsOfIDs(), f.ids) {
-		return usagef("choose one of "+strings.Join(trace.FormsOfIDs(), ", "), "profile: --ids: %q is unknown", f.ids)
+		return usagef("choose one of "+strings.Join(trace.FormsOfIDs(), ", "), "profile: ids: %q is unknown", f.ids)
 	}
 	return input.CheckDim(f.dim)
 }

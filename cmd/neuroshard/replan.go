@@ -31,20 +31,20 @@ costs are those of the simulated device.
 
 OLD is a plan file. TABLES is what is to be planned now: a file, "-" or
 workload:NAME. The cluster is the one that the old plan states, without the lost
-devices; flags override single fields of it, and --topology all of it.
+devices; flags override single fields of it, and --cluster all of it.
 
 The plan moves the fewest bytes among those whose cost is within 1 % of the least:
 smaller differences are ties. --max-bytes limits the bytes that move beyond those that
-must, and --price makes moved bytes part of the cost. --for torchrec keeps to what
+must, and move_price makes moved bytes part of the cost. --engine torchrec keeps to what
 neuroshard_torchrec.reshard moves while the job runs.
 
 The exit code is 0 whether the old plan stays or something moves, 1 if nothing fits, 2 if
-an input is wrong, 3 if the search was interrupted. With --detailed-exitcode it is 6 if
+an input is wrong, 3 if the search was interrupted. With --exit-code it is 6 if
 something moves or is placed anew.`,
 		Example: `  neuroshard replan old.json tables.json
   neuroshard replan old.json tables.json --max-bytes 5% -o new.json
-  neuroshard replan old.json tables.json --lost-devices 3 --json
-  neuroshard replan old.json tables.json --devices 32 --price 0.05`,
+  neuroshard replan old.json tables.json --lost-gpus 3 --json
+  neuroshard replan old.json tables.json --gpus 32 --set move_price=0.05`,
 		Args:              exactArgs("OLD", "TABLES"),
 		ValidArgsFunction: completeTables(1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd.Context(), args[0], args[1]) },
@@ -54,21 +54,21 @@ something moves or is placed anew.`,
 	r.cluster.register(cmd)
 	r.cluster.maxTables = neuroshard.MaxPlanned
 	f.Var(&r.most, "max-bytes", "most bytes to move between devices beyond those that must move: a `size` such as 12GB, or a share of all tables' bytes such as 5%")
-	f.Float64Var(&r.price, "price", 0, "`ms` of cost that moving one GB (10^9 bytes) must save: the plan with the least sum is taken")
-	f.Var(&r.lostDevices, "lost-devices", "devices of the old plan that are lost, such as 3,4")
+	f.Float64Var(&r.price, "move-price", 0, "`ms` of cost that moving one GB (10^9 bytes) must save: the plan with the least sum is taken")
+	f.Var(&r.lostDevices, "lost-gpus", "devices of the old plan that are lost, such as 3,4")
 	f.Var(&r.lostHosts, "lost-hosts", "hosts of the old plan that are lost, such as 1")
 	f.Int64Var(&r.horizon, "horizon", 0, "`steps` still to be trained: a move that pays back later is not taken (default: no limit)")
-	f.Var(&r.types, "sharding-types", "`types` of sharding that tables may have, as in plan")
+	f.Var(&r.types, "types", "`types` of sharding that tables may have, as in plan")
 	f.Uint64Var(&r.search.Seed, "seed", 0, "seed of the random numbers in the search")
-	f.IntVar(&r.search.Workers, "workers", 0, "threads; they do not change the plan (default: all cores)")
-	f.StringVar(&r.model, "model", "", "`folder` of the cost model to plan with, or torchrec or torchrec-1.6, as in plan (default: the model that ships for the profile)")
+	f.IntVar(&r.search.Workers, "threads", 0, "threads; they do not change the plan (default: all cores)")
+	f.StringVar(&r.model, "model", "", modelUsage+" (default: the model that ships for the profile)")
 	f.Float64Var(&r.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
 	f.BoolVar(&r.json, "json", false, "print one JSON object")
-	f.BoolVar(&r.all, "all", false, "list every table that moves")
-	f.BoolVar(&r.detailed, "detailed-exitcode", false, "end with exit code 6, not 0, if something moves or is placed anew")
-	cmd.MarkFlagsMutuallyExclusive("json", "all")
+	f.BoolVar(&r.all, "full", false, "list every table that moves")
+	f.BoolVar(&r.detailed, "exit-code", false, "end with exit code 6, not 0, if something moves or is placed anew")
+	cmd.MarkFlagsMutuallyExclusive("json", "full")
 	f.StringVarP(&r.output, "output", "o", "", "write the plan to this `file`, also if the old plan stays; - is standard output, in place of the report")
-	completeList(cmd, "sharding-types", func() []string { return append([]string{allShardingTypes}, shardingTypeNames()...) })
+	completeList(cmd, "types", func() []string { return append([]string{allShardingTypes}, shardingTypeNames()...) })
 	completeModel(cmd)
 	return cmd
 }
@@ -170,16 +170,16 @@ func (r *replanCommand) remaining(old *plan.Plan) (*input.Cluster, []int, error)
 	own := clusterOf(old, &r.cluster)
 	groups := old.Cluster.ReplicaCount()
 	devices, _ := r.cluster.stated.Devices()
-	replaced := r.given("devices") && devices == groups*old.Cluster.Devices || r.given("topology")
-	if len(lost) > 0 && groups > 1 && !r.given("devices") && !r.given("topology") {
+	replaced := r.given("gpus") && devices == groups*old.Cluster.Devices || r.given("cluster")
+	if len(lost) > 0 && groups > 1 && !r.given("gpus") && !r.given("cluster") {
 		errs = append(errs, faulty(
-			fmt.Sprintf("--lost-devices and --lost-hosts: the old plan has %d sharding groups, and without the lost devices their numbers of devices differ", groups),
-			"state the cluster that is left with --devices, --devices-per-host and --replicas, or the old cluster if the lost devices are replaced"))
+			fmt.Sprintf("--lost-gpus and --lost-hosts: the old plan has %d sharding groups, and without the lost devices their numbers of devices differ", groups),
+			"state the cluster that is left with --gpus, devices_per_host and replicas, or the old cluster if the lost devices are replaced"))
 	}
 	if len(lost) > 0 && len(errs) == 0 {
 		left, err := replan.Remaining(old.Cluster, lost)
 		if other := (*replan.OtherPlan)(nil); errors.As(err, &other) && !replaced {
-			errs = append(errs, faulty("--lost-devices: "+other.Message, other.Hint))
+			errs = append(errs, faulty("--lost-gpus: "+other.Message, other.Hint))
 		} else if err == nil && !replaced {
 			smaller := *old
 			smaller.Cluster = left
@@ -193,10 +193,10 @@ func (r *replanCommand) remaining(old *plan.Plan) (*input.Cluster, []int, error)
 // other.
 func (r *replanCommand) checkReplan() error {
 	var f faults
-	f.add(r.given("max-bytes") && r.given("price"), "leave one of them out", "--max-bytes and --price do not go together: one limits the moved bytes, the other prices them")
-	f.add(r.given("price") && (!(r.price >= 0) || math.IsInf(r.price, 0)), "state the ms of cost that moving one GB must save, such as 0.05", "--price: %v is not a number of at least 0", r.price)
+	f.add(r.given("max-bytes") && r.given("move-price"), "leave one of them out", "--max-bytes and move_price do not go together: one limits the moved bytes, the other prices them")
+	f.add(r.given("move-price") && (!(r.price >= 0) || math.IsInf(r.price, 0)), "state the ms of cost that moving one GB must save, such as 0.05", "move_price: %v is not a number of at least 0", r.price)
 	f.add(r.given("horizon") && r.horizon < 1, "state the steps still to be trained, or leave the flag out", "--horizon: %d is below 1", r.horizon)
-	f.add(r.search.Workers < 0, "leave the flag out for the default", "--workers: %d is below 0", r.search.Workers)
+	f.add(r.search.Workers < 0, "leave the flag out for the default", "threads: %d is below 0", r.search.Workers)
 	return f.err(checkOutputs(r.output, r.json, nil))
 }
 
@@ -209,7 +209,7 @@ func (p *planCommand) options(model *cost.Model, loaded loaded) (replan.Options,
 	}
 	o.Search, o.Prices, o.Warnings, o.Step = p.search, prices, loaded.warnings, loaded.step
 	o.Search.ShardingTypes = p.types.options()
-	if model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.given("sharding-types") {
+	if model != nil && model.Manifest().Source != string(dataset.Simulated) && !p.given("types") {
 		o.Search.ShardingTypes = search.Columns() // no backend measures the others
 	}
 	return o, nil
@@ -247,7 +247,7 @@ func (r *replanCommand) printReplan(found *replan.Outcome, source string, of *pr
 	case found.Result.Status == search.Interrupted:
 		return &exitError{exitInterrupted, errors.New("interrupted: this is the best of the plans found until then"), "plan again for all of them"}
 	case r.detailed && found.Verdict == replan.Move:
-		return &exitError{code: exitMoves}
+		return &exitError{code: exitVerdict}
 	}
 	return nil
 }

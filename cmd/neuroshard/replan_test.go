@@ -21,7 +21,7 @@ func TestReplanInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r := runHere(t.Context(), quiet(), "plan", file("tables.json"), "--devices", "2", "--device", "a100-80", "--no-baselines", "-o", file("old.json")); r.code != exitOK {
+	if r := runHere(t.Context(), quiet(), "plan", file("tables.json"), "--gpus", "2", "--gpu", "a100-80", "--set", "baselines=false", "-o", file("old.json")); r.code != exitOK {
 		t.Fatal(r.stderr)
 	}
 	ended, cancel := context.WithCancel(t.Context())

@@ -39,7 +39,7 @@ By default only programs on this machine can call the server. To let other machi
 an address with --listen, and with --token-file a file that has a token of 16 characters or
 more. Callers send the token in the header Authorization: Bearer TOKEN.
 
-SIGTERM or Ctrl-C ends the server. Jobs then have the time of --grace to finish.`,
+SIGTERM or Ctrl-C ends the server. Jobs then have the time of grace to finish.`,
 		Example: `  neuroshard serve --data plans
   neuroshard serve --data plans --listen 0.0.0.0:7878 --token-file token --tls-cert cert.pem --tls-key key.pem
   curl -s http://127.0.0.1:7878/v1/plan -H 'Content-Type: application/json' -d '{"problem": {"workload": "mlperf-dlrm-dcnv2"}}'`,
@@ -70,7 +70,7 @@ func (s *serveCommand) register(cmd *cobra.Command) {
 	l := &s.limits
 	f.StringVar(&s.listen, "listen", "127.0.0.1:7878", "`address` and port to serve; port 0 takes a free one")
 	f.StringVar(&s.data, "data", "", "`folder` of the plans; it is made if it does not exist")
-	f.StringVar(&s.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner in the newest release that is known, torchrec-1.6 for those of another release (default: the models that ship for the profiles)")
+	f.StringVar(&s.model, "model", "", modelUsage+" (default: the models that ship for the profiles)")
 	f.StringVar(&s.tokenFile, "token-file", "", "`file` with the token that callers must send; required unless --listen is a loopback address")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "`file` of the certificate, for HTTPS")
 	f.StringVar(&s.tlsKey, "tls-key", "", "`file` of the certificate's key")
@@ -168,7 +168,7 @@ func (s *serveCommand) check() (token string, err error) {
 	var f faults
 	f.add(s.data == "", "name the folder of the plans; it is made if it does not exist", "--data is missing")
 	f.add((s.tlsCert == "") != (s.tlsKey == ""), "give both, or none of them", "--tls-cert and --tls-key go together")
-	f.add(s.grace < 0, "leave the flag out for the default", "--grace: %v is below 0", s.grace)
+	f.add(s.grace < 0, "leave the flag out for the default", "grace: %v is below 0", s.grace)
 	f.add(slices.ContainsFunc(s.hosts, isBlank), "write names with a comma between each two: --allow-host plans.example,planner", "--allow-host: a name is empty")
 	f.add(s.log != "text" && s.log != "json" && s.log != "none", "", "--log: %q is none of text, json and none", s.log)
 	local, err := loopback(s.listen)
@@ -198,8 +198,8 @@ func (s *serveCommand) checkLimits() error {
 	if s.passed.Changed("concurrency") {
 		f.below(1, map[string]int{"concurrency": l.Concurrency})
 	}
-	f.add(l.Queue < 0, hint, "--queue: %d is below 0", l.Queue)
-	f.add(l.Time <= 0, hint, "--time-limit: %v is not above 0", l.Time)
+	f.add(l.Queue < 0, hint, "queue: %d is below 0", l.Queue)
+	f.add(l.Time <= 0, hint, "time_limit: %v is not above 0", l.Time)
 	return f.err()
 }
 

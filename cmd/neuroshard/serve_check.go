@@ -23,7 +23,7 @@ func newServeCheckCommand(a *app) *cobra.Command {
 URL is the server's address, http://127.0.0.1:7878 if it is left out. The exit code is 0 if
 the server is ready, 1 if it is not.`,
 		Example: `  neuroshard serve check
-  neuroshard serve check https://plans.example.org --timeout 5s`,
+  neuroshard serve check https://plans.example.org --set timeout=5s`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("give one address", "serve check: %q is one argument too many", args[1])

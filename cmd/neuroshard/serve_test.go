@@ -155,7 +155,7 @@ func TestServeWritesThePlanOfPlan(t *testing.T) {
 	folder := t.TempDir()
 	file := filepath.Join(folder, "plan.json")
 	var stderr bytes.Buffer
-	if code := run(t.Context(), nil, io.Discard, &stderr, []string{"plan", "workload:criteo-kaggle", "--devices", "2", "--seed", "5", "--max-evaluations", "500", "-o", file}, system()); code != exitOK {
+	if code := run(t.Context(), nil, io.Discard, &stderr, []string{"plan", "workload:criteo-kaggle", "--gpus", "2", "--seed", "5", "--set", "max_evaluations=500", "-o", file}, system()); code != exitOK {
 		t.Fatalf("got exit code %d: %s", code, &stderr)
 	}
 	want, err := os.ReadFile(file)
@@ -183,7 +183,7 @@ func TestServeWritesThePlanOfPlan(t *testing.T) {
 
 // TestServeEndsInTime ends a server in the middle of a search: the best plan so far is the answer.
 func TestServeEndsInTime(t *testing.T) {
-	s := startServer(t, "--data", t.TempDir(), "--grace", "0s", "--time-limit", "24h")
+	s := startServer(t, "--data", t.TempDir(), "--set", "grace=0s", "--set", "time_limit=24h")
 	header := http.Header{"Content-Type": {"application/json"}}
 	_, text := s.ask("POST", s.address+"/v1/plan?async=true", `{"problem": {"workload": "dlrm-datasets-2000x256"}, "options": {"max_evaluations": 1000000000000}}`, header)
 	if !strings.Contains(text, `"state":`) {
@@ -197,7 +197,7 @@ func TestServeEndsInTime(t *testing.T) {
 
 // TestServeWithoutAQueue runs a job, and wants a second one to be refused.
 func TestServeWithoutAQueue(t *testing.T) {
-	s := startServer(t, "--data", t.TempDir(), "--grace", "0s", "--time-limit", "24h", "--concurrency", "1", "--queue", "0")
+	s := startServer(t, "--data", t.TempDir(), "--set", "grace=0s", "--set", "time_limit=24h", "--set", "concurrency=1", "--set", "queue=0")
 	header := http.Header{"Content-Type": {"application/json"}}
 	for seed, want := range []int{http.StatusAccepted, http.StatusTooManyRequests} {
 		status, text := s.ask("POST", s.address+"/v1/plan?async=true", fmt.Sprintf(`{"problem": {"workload": "dlrm-datasets-2000x256"}, "options": {"max_evaluations": 1000000000000, "seed": %d}}`, seed), header)

@@ -15,90 +15,134 @@ import (
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/search"
+	"github.com/neuroshard/neuroshard/step"
 )
 
+// showCommand has the flags of show.
+type showCommand struct {
+	pageCommand
+	json, full, tablesToo bool
+	memory                string
+}
+
 func newShowCommand(a *app) *cobra.Command {
-	var asJSON, full, allDevices, tables bool
-	var memory, model string
+	s := showCommand{pageCommand: pageCommand{app: a}}
 	cmd := &cobra.Command{
-		Use:   "show PLAN [TABLES]",
-		Short: "Show a plan: what each device holds, and its times",
-		Long: `Show a plan: what each device holds, and its times.
+		Use:   "show PLAN",
+		Short: "Show a plan, a re-plan or a sweep, as text or as a page for the browser",
+		Long: `Show a plan: what each GPU holds, and its times. PLAN is a plan file, what replan --json
+printed, or the file of a sweep. With -o it is a page for the browser: one file that you
+can send by mail.
 
-A plan file has neither lookups nor accesses of the tables. So instead of the tables
-that the critical device reads most, show lists its largest tables by weights. With
-TABLES, what was planned (a file, "-" or workload:NAME), it lists those read most.
-
---tables lists every table on a line of its own: where it lies and, with TABLES, the
-cheapest other place for it and what the plan would cost then. While all other tables
-stay, it tries the table whole on each other device, its slices alone, cuts into 2, 4,
-8, ... equal slices, the other sharding types, and host memory if there is any; above 32
-devices, on the 32 that would be the least busy. A negative difference says that the
-search missed a cheaper place.`,
+A plan file has neither lookups nor accesses of its tables. --tables names what was planned;
+show then has the lower bound, the tables that are read most and, with a dense part or a
+measured step (--set dense=..., --set step=..., or both in a --cluster file), the whole
+training step. --all-tables lists every table on a line, with the cheapest other place for
+it; a negative difference says that the search missed a cheaper place.`,
 		Example: `  neuroshard show plan.json
-  neuroshard show plan.json --memory      # the fullest device, line by line
-  neuroshard show plan.json --memory=3    # device 3
-  neuroshard show plan.json tables.json --tables | grep user_id`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 {
-				return nil
-			}
-			return exactArgs("PLAN")(cmd, args)
-		},
-		ValidArgsFunction: completeTables(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			pl, err := a.readPlan(args[0])
-			if err != nil {
-				return err
-			}
-			a.doubt(args[0], pl)
-			options := a.reportOptions()
-			options.AllDevices, options.Name, options.ListTables = allDevices, args[0], "--tables"
-			if options.Full = full || allDevices; !options.Full {
-				options.Next = "--full shows all devices and tables"
-			}
-			if len(args) == 2 {
-				l, err := planned(a, pl, args[1], &clusterFlags{set: cmd.Flags()})
-				if err != nil {
-					return err
-				}
-				options.Problem = l.problem
-			}
-			switch {
-			case model != "" && (!tables || options.Problem == nil):
-				return usagef("usage: neuroshard show PLAN TABLES --tables --model "+model, "show: --model goes with TABLES and --tables")
-			case tables:
-				other, err := elsewhere(cmd.Context(), a, pl, options.Problem, model)
-				if err != nil {
-					return err
-				}
-				return bad(report.Tables(a.stdout, pl, other, options), "")
-			case cmd.Flags().Changed("memory"):
-				device := report.Fullest(pl)
-				if memory != fullest {
-					if device, err = strconv.Atoi(memory); err != nil {
-						return usagef("write --memory for the fullest device, or --memory=N", "--memory: %q is not the number of a device", memory)
-					}
-				}
-				return bad(report.Memory(a.stdout, pl, device, options), "")
-			case asJSON:
-				return bad(report.PlanJSON(a.stdout, pl), "")
-			}
-			return bad(report.Plan(a.stdout, pl, options), "")
-		},
+  neuroshard show plan.json --memory=3    # GPU 3; without a number the fullest
+  neuroshard show plan.json --tables tables.json -o plan.html
+  neuroshard show plan.json --tables tables.json --set dense=mlperf-dlrm-dcnv2 --set price=2.95`,
+		Args: exactArgs("PLAN"),
+		RunE: func(cmd *cobra.Command, args []string) error { return s.run(cmd, args) },
 	}
 	f := cmd.Flags()
-	f.BoolVar(&asJSON, "json", false, "print one JSON object")
-	f.BoolVar(&full, "full", false, "print the whole report: every device, split tables and what found the plan")
-	f.BoolVar(&allDevices, "all-devices", false, "list every device, also of large clusters; implies --full")
-	f.StringVar(&memory, "memory", "", "show the memory of a `device`, line by line")
+	s.register(cmd)
+	f.StringVar(&s.cluster.topology, "cluster", "", "read the dense part and the training system from this YAML or JSON `file` of a cluster")
+	f.BoolVar(&s.json, "json", false, "print one JSON object")
+	f.BoolVar(&s.full, "full", false, "report everything, on every device")
+	f.StringVar(&s.memory, "memory", "", "show the memory of a `device`, line by line")
 	f.Lookup("memory").NoOptDefVal = fullest
-	f.BoolVar(&tables, "tables", false, "list every table, on a line of its own; with TABLES also the cheapest other place for it")
-	f.StringVar(&model, "model", "", "`folder` of the cost model that the plan was made with, or torchrec (default: the one that ships for the profile, or TorchRec's formulas that the plan names)")
-	cmd.MarkFlagsMutuallyExclusive("json", "memory", "tables", "full")
-	cmd.MarkFlagsMutuallyExclusive("json", "all-devices")
-	completeModel(cmd)
+	f.BoolVar(&s.tablesToo, "all-tables", false, "list every table, on a line of its own; with --tables also the cheapest other place for it")
+	cmd.MarkFlagsMutuallyExclusive("json", "memory", "all-tables", "output")
+	cmd.MarkFlagsMutuallyExclusive("json", "full")
 	return cmd
+}
+
+func (s *showCommand) run(cmd *cobra.Command, args []string) error {
+	if err := s.check("show", args); err != nil {
+		return err
+	}
+	file, err := s.readShown(args[0])
+	if err != nil {
+		return err
+	}
+	if s.output != "" {
+		return s.write(cmd.Context(), args, []viewed{file})
+	}
+	options := s.reportOptions()
+	if file.sweep != nil {
+		if s.json {
+			return bad(s.printJSON(file.sweep), "")
+		}
+		return bad(report.Sweep(s.stdout, file.sweep, options), "")
+	}
+	pl := file.plan
+	s.doubt(args[0], pl)
+	options.AllDevices, options.Full, options.Name, options.ListTables = s.full, s.full, args[0], "--all-tables"
+	if !s.full {
+		options.Next = "--full shows all devices and tables"
+	}
+	var step *step.Input
+	var warnings []string
+	if source := s.source(pl); source == "" && len(s.cluster.stated) > 0 {
+		return usagef("name what was planned, a file or workload:NAME, with --tables", "%s: the tables are not those of a published workload, and a plan file does not have their lookups", args[0])
+	} else if source != "" {
+		l, err := planned(s.app, pl, source, &s.cluster)
+		if err != nil {
+			return err
+		}
+		options.Problem, step, warnings = l.problem, l.step, l.warnings
+	}
+	switch {
+	case s.model != "" && !s.tablesToo:
+		return usagef("add --all-tables, or write a page with -o", "show: --model goes with --all-tables")
+	case s.tablesToo:
+		other, err := elsewhere(cmd.Context(), s.app, pl, options.Problem, s.model)
+		if err != nil {
+			return err
+		}
+		return bad(report.Tables(s.stdout, pl, other, options), "")
+	case cmd.Flags().Changed("memory"):
+		device := report.Fullest(pl)
+		if s.memory != fullest {
+			if device, err = strconv.Atoi(s.memory); err != nil {
+				return usagef("write --memory for the fullest device, or --memory=N", "--memory: %q is not the number of a device", s.memory)
+			}
+		}
+		return bad(report.Memory(s.stdout, pl, device, options), "")
+	case step == nil && len(s.cluster.stated) > 0:
+		return usagef("add --set dense=NAME or --set step=TIME", "show: neither a dense part nor a measured step is stated")
+	case step != nil:
+		return s.step(cmd.Context(), pl, options, *step, warnings)
+	case s.json:
+		return bad(report.PlanJSON(s.stdout, pl), "")
+	}
+	return bad(report.Plan(s.stdout, pl, options), "")
+}
+
+// source returns what was planned: --tables or, for the whole step, the published workload of the plan.
+func (s *showCommand) source(pl *plan.Plan) string {
+	if s.tables == "" && (s.cluster.topology != "" || len(s.cluster.stated) > 0) {
+		return publishedAs(pl)
+	}
+	return s.tables
+}
+
+// step prints the whole training step of a plan.
+func (s *showCommand) step(ctx context.Context, pl *plan.Plan, options report.Options, in step.Input, warnings []string) error {
+	whole, err := neuroshard.PriceStep(options.Problem, pl.ByDevice(), in)
+	if err != nil {
+		return stepError(err)
+	}
+	// Without an estimate of the problem there is nothing to compare with.
+	if size, err := neuroshard.Plan(ctx, options.Problem, neuroshard.Options{Step: &whole.Input, Search: search.Options{Method: search.Size, Brief: true}}); err == nil {
+		whole.Size = &size.Step.Times
+	}
+	if s.json {
+		return bad(report.StepJSON(s.stdout, whole, warnings), "")
+	}
+	return bad(report.Step(s.stdout, pl, whole, warnings, options), "")
 }
 
 // planned reads the tables of a plan, and composes the problem that the plan is for.
@@ -118,7 +162,7 @@ func plannedFrom(a *app, pl *plan.Plan, source string, parts input.Parts, flags 
 		keepsPlan(l.problem, pl)
 	}
 	if err := pl.Validate(l.problem); err != nil {
-		return loaded{}, usagef("list what is wrong with: neuroshard validate PLAN TABLES", "the plan is not one of %s: %v", source, firstViolation(err))
+		return loaded{}, usagef("list what is wrong with: neuroshard check PLAN TABLES", "the plan is not one of %s: %v", source, firstViolation(err))
 	}
 	return l, nil
 }
@@ -135,7 +179,7 @@ func firstViolation(err error) error {
 // made with. p is nil if the tables are not given.
 func elsewhere(ctx context.Context, a *app, pl *plan.Plan, p *problem.Problem, folder string) (report.Elsewhere, error) {
 	if p == nil {
-		return report.Elsewhere{Missing: "add what was planned, a file or workload:NAME, after the plan"}, nil
+		return report.Elsewhere{Missing: "add --tables with what was planned, a file or workload:NAME"}, nil
 	}
 	prices, missing, err := pricesOf(a, pl, p, folder)
 	if prices == nil || err != nil {

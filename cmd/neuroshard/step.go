@@ -18,82 +18,15 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/problem/workload"
-	"github.com/neuroshard/neuroshard/report"
-	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/step"
 )
-
-func newStepCommand(a *app) *cobra.Command {
-	var cluster clusterFlags
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "step PLAN [TABLES]",
-		Short: "Price the whole training step of a plan: embeddings, dense part, price",
-		Long: `Price the whole training step of a plan: its embeddings, the dense part of the
-model, and what the training system overlaps. The embeddings are SIMULATED.
-
-TABLES is what was planned: a file, "-" or workload:NAME. Without TABLES, the tables
-are those of the published workload whose names and shapes the plan has.
-
---dense says what else the step runs, and --stack which training system runs it. The
-keys dense and stack of a --topology file say the same. A step that you measured with
-the plan (--step) calibrates the rest; it is enough without a dense part.`,
-		Example: `  neuroshard step plan.json --dense mlperf-dlrm-dcnv2 --stack hugectr
-  neuroshard step plan.json tables.json --step 3.9ms --price 2.95
-  neuroshard step new.json tables.json --step 3.9ms --step-plan old.json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 2 {
-				return nil
-			}
-			return exactArgs("PLAN")(cmd, args)
-		},
-		ValidArgsFunction: completeTables(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			pl, err := a.readPlan(args[0])
-			if err != nil {
-				return err
-			}
-			source := ""
-			if len(args) == 2 {
-				source = args[1]
-			} else if source = publishedAs(pl); source == "" {
-				return usagef("name what was planned, a file or workload:NAME, after the plan", "%s: the tables are not those of a published workload, and a plan file does not have their lookups", args[0])
-			}
-			loaded, err := planned(a, pl, source, &cluster)
-			if err != nil {
-				return err
-			}
-			if loaded.step == nil {
-				return usagef("add --dense NAME or --step TIME, or state the key dense or step in a --topology file", "step: neither a dense part nor a measured step is stated")
-			}
-			s, err := neuroshard.PriceStep(loaded.problem, pl.ByDevice(), *loaded.step)
-			if err != nil {
-				return stepError(err)
-			}
-			// Without an estimate of the problem there is nothing to compare with.
-			if size, err := neuroshard.Plan(cmd.Context(), loaded.problem, neuroshard.Options{Step: &s.Input, Search: search.Options{Method: search.Size, Brief: true}}); err == nil {
-				s.Size = &size.Step.Times
-			}
-			if asJSON {
-				return bad(report.StepJSON(a.stdout, s, loaded.warnings), "")
-			}
-			o := a.reportOptions()
-			o.Name = args[0]
-			return bad(report.Step(a.stdout, pl, s, loaded.warnings, o), "")
-		},
-	}
-	cluster.register(cmd)
-	cluster.step.register(cmd, &cluster)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return cmd
-}
 
 // stepFlags are the flags that describe the whole training step.
 type stepFlags struct {
 	// flags are those of the command; nil if the command has no flags of the step.
 	flags *pflag.FlagSet
 
-	// with is the plan that --step was measured with.
+	// with is the plan that step was measured with.
 	with string
 }
 
@@ -101,15 +34,12 @@ func (f *stepFlags) register(cmd *cobra.Command, c *clusterFlags) {
 	flags := cmd.Flags()
 	f.flags = flags
 	defer manual.Section(flags, stepSection)()
-	state := func(key, usage string) { flags.Var(&override{c, key, "string", ""}, key, usage) }
-	state("dense", "the dense part of the model, for the whole step: a `preset`, or a file of its layers")
-	state("stack", "the training system that runs the step: a `preset` ("+strings.Join(step.StackNames(), ", ")+"), or a file of its parts")
-	state("step", "a measured `time` of the whole step, such as 3.9ms: calibrates the rest of the step")
-	flags.StringVar(&f.with, "step-plan", "", "the `plan` that --step was measured with, for the same tables (default: the plan that is priced)")
-	state("loader", "`bandwidth` of the input pipeline, to all devices, such as 20GB/s (default: no limit)")
-	state("price", "`price` of one device for an hour, such as 2.95")
-	complete(cmd, "dense", step.DenseNames)
-	complete(cmd, "stack", step.StackNames)
+	for _, key := range input.ClusterKeys() {
+		if key.Step {
+			c.state(cmd, key)
+		}
+	}
+	flags.StringVar(&f.with, "step-plan", "", "the `plan` that step was measured with, for the same tables (default: the plan that is priced)")
 }
 
 // states gives the parts what flags state. It reads the files of a dense part and of a stack.
@@ -157,7 +87,7 @@ func (f *stepFlags) measuredWith(a *app, c *clusterFlags, p *problem.Problem, in
 		return nil
 	}
 	if in == nil || in.Measured.Step == 0 {
-		return faulty("--step-plan: no measured step is stated", "add --step TIME, or leave --step-plan out")
+		return faulty("step_plan: no measured step is stated", "add --set step=TIME, or leave step_plan out")
 	}
 	pl, err := a.readPlan(f.with)
 	if err != nil {
@@ -170,7 +100,7 @@ func (f *stepFlags) measuredWith(a *app, c *clusterFlags, p *problem.Problem, in
 	judged.Topology, judged.Batch, judged.CommPrecision = cluster.Topology, cluster.Batch, cluster.CommPrecision
 	judged.Engine, judged.LaneRule, judged.Accounting = cluster.Engine, cluster.LaneRule, cluster.Accounting
 	if err := pl.Validate(&judged); err != nil {
-		return usagef("name a plan of the same tables", "--step-plan: the plan %s is not one of the tables: %v", f.with, firstViolation(err))
+		return usagef("name a plan of the same tables", "step_plan: the plan %s is not one of the tables: %v", f.with, firstViolation(err))
 	}
 	own := *p
 	own.Batch = cluster.Batch

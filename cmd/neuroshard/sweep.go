@@ -39,10 +39,10 @@ on all cores. Cells that do not fit stay in the table, with the reason.
 With --output FILE, outcomes are kept in FILE.partial as they come. After Ctrl-C, the
 same command goes on from there. --part 2/8 plans one of eight parts, for another
 machine or job each, and sweep join puts the files of the parts together.`,
-		Example: `  neuroshard sweep workload:mlperf-dlrm-dcnv2 --devices 4,8,16,32 --devices-per-host 8 --device a100-80,h100-80,h200
-  neuroshard sweep tables.json --devices 8,16 --device h100-80 --batch-per-device 4096,8192 --prices catalog.csv
-  neuroshard sweep tables.json --devices 8,16 --device h100-80 --scale none --scale rows=2,tables=1.5 --by cost --prices 2.95
-  neuroshard sweep tables.json --devices 8,16,32,64 --device h100-80 --part 2/8 -o part2.jsonl`,
+		Example: `  neuroshard sweep workload:mlperf-dlrm-dcnv2 --gpus 4,8,16,32 --set devices_per_host=8 --gpu a100-80,h100-80,h200
+  neuroshard sweep tables.json --gpus 8,16 --gpu h100-80 --set batch_per_device=4096,8192 --prices catalog.csv
+  neuroshard sweep tables.json --gpus 8,16 --gpu h100-80 --set scale=none --set scale=rows=2,tables=1.5 --by cost --prices 2.95
+  neuroshard sweep tables.json --gpus 8,16,32,64 --gpu h100-80 --part 2/8 -o part2.jsonl`,
 		Args:              exactArgs("TABLES"),
 		ValidArgsFunction: completeTables(0),
 		RunE:              func(cmd *cobra.Command, args []string) error { return s.run(cmd.Context(), args[0]) },
@@ -210,7 +210,7 @@ type sweepCommand struct {
 	cluster clusterFlags
 	set     *pflag.FlagSet
 
-	devices, perHost, batch, perDevice                 []int
+	devices, hosts, perHost, batch, perDevice          []int
 	profiles, precisions, exchanges, shardings, engine []string
 	scales                                             []string
 	prices, model                                      string
@@ -223,10 +223,10 @@ type sweepCommand struct {
 
 // axisFlags are the cluster flags that take several values here, and price, which --prices
 // replaces.
-var axisFlags = []string{"devices", "device", "devices-per-host", "batch", "comm-precision", "for", "price"}
+var axisFlags = []string{"gpus", "gpu", "hosts", "devices_per_host", "batch", "comm_precision", "engine", "price"}
 
 // replicaFlags are the cluster flags of sharding groups, which a sweep does not vary.
-var replicaFlags = []string{"replicas", "sync-every", "inter-host-allreduce"}
+var replicaFlags = []string{"replicas", "sync_every", "inter_host_allreduce"}
 
 func (s *sweepCommand) register(cmd *cobra.Command) {
 	s.sweepOutput.app = s.app
@@ -241,28 +241,29 @@ func (s *sweepCommand) register(cmd *cobra.Command) {
 	})
 	f := cmd.Flags()
 	s.set = f
-	f.IntSliceVar(&s.devices, "devices", nil, "axis: `numbers` of devices")
-	f.StringSliceVar(&s.profiles, "device", nil, "axis: device `profiles`; list them with: neuroshard devices")
+	f.IntSliceVar(&s.devices, "gpus", nil, "axis: `numbers` of devices")
+	f.StringSliceVar(&s.profiles, "gpu", nil, "axis: device `profiles`; list them with: neuroshard list devices")
+	f.IntSliceVar(&s.hosts, "hosts", nil, "axis: `numbers` of hosts, in place of --gpus")
 	f.IntSliceVar(&s.perHost, "devices-per-host", nil, "axis: `numbers` of devices that share a host's fast links (default: as in plan)")
 	f.IntSliceVar(&s.batch, "batch", nil, "axis: global `batches` in samples, for strong scaling (default: the tables' own)")
 	f.IntSliceVar(&s.perDevice, "batch-per-device", nil, "axis: `batches` of one device, for weak scaling: the global batch is this times the devices")
 	f.StringSliceVar(&s.precisions, "precision", nil, "axis: number `formats` of the weights of all tables: fp32, fp16, bf16 (default: the tables' own)")
 	f.StringSliceVar(&s.exchanges, "comm-precision", nil, "axis: number `formats` of the vectors that devices send each other: fp32, fp16, bf16")
-	f.StringSliceVar(&s.shardings, "sharding-types", nil, "axis: `lists` of sharding types, each list joined by +, such as all,table_wise+column_wise")
-	f.StringSliceVar(&s.engine, "for", nil, "axis: `engines` that are to run the plan: torchrec, hugectr or any")
+	f.StringSliceVar(&s.shardings, "types", nil, "axis: `lists` of sharding types, each list joined by +, such as all,table_wise+column_wise")
+	f.StringSliceVar(&s.engine, "engine", nil, "axis: `engines` that are to run the plan: torchrec, hugectr or any")
 	f.StringArrayVar(&s.scales, "scale", nil, "axis: a `scale` of the tables, such as rows=2,dims=1.5,pooling=1.2,tables=1.25, or none; may be repeated")
 	f.StringVar(&s.prices, "prices", "", "`price` of one device for an hour, such as 2.95, or a CSV file in the columns of skypilot's catalog")
 	f.BoolVar(&s.spot, "spot", false, "take the prices of spot instances from the file of --prices")
-	f.StringVar(&s.model, "model", "", "`folder` of the cost model to plan with, as train writes it, or torchrec for the formulas of TorchRec's own planner in the newest release that is known, torchrec-1.6 for those of another release (default: the models that ship for the profiles)")
+	f.StringVar(&s.model, "model", "", modelUsage+" (default: the models that ship for the profiles)")
 	f.Uint64Var(&s.seed, "seed", 0, "seed of the random numbers in the searches")
 	f.Int64Var(&s.evaluations, "max-evaluations", 0, "cost estimates after which the search of a cell ends; 0 takes a number that grows with the problem")
-	f.IntVar(&s.workers, "workers", 0, "cells planned at a time; they do not change the outcomes (default: all cores)")
+	f.IntVar(&s.workers, "threads", 0, "cells planned at a time; they do not change the outcomes (default: all cores)")
 	f.Var(&s.part, "part", "plan part `i/n` of the cells; needs --output")
 	s.sweepOutput.register(cmd)
-	completeList(cmd, "device", hardware.Names)
+	completeList(cmd, "gpu", hardware.Names)
 	completeList(cmd, "precision", problem.Precisions)
 	completeList(cmd, "comm-precision", problem.Precisions)
-	completeList(cmd, "for", func() []string { return append(problem.Engines(), "any") })
+	completeList(cmd, "engine", func() []string { return append(problem.Engines(), "any") })
 	completeModel(cmd)
 }
 
@@ -357,24 +358,24 @@ func (s *sweepCommand) why(err error) (reason, remedy string) {
 // checkFlags reports flags that are out of range, or do not go together.
 func (s *sweepCommand) checkFlags() error {
 	var f faults
-	f.add(s.workers < 0, "leave the flag out for the default", "--workers: %d is below 0", s.workers)
-	f.add(s.evaluations < 0, "leave the flag out for the default", "--max-evaluations: %d is below 0", s.evaluations)
+	f.add(s.workers < 0, "leave the flag out for the default", "threads: %d is below 0", s.workers)
+	f.add(s.evaluations < 0, "leave the flag out for the default", "max_evaluations: %d is below 0", s.evaluations)
 	f.add(s.part.Count > 0 && s.output == "", "name a file for the part, and join the files with: neuroshard sweep join FILES", "--part needs --output")
-	f.add(s.spot && s.prices == "", "name a file with the prices of spot instances", "--spot needs --prices FILE")
+	f.add(s.spot && s.prices == "", "name a file with the prices of spot instances", "spot needs --prices FILE")
 	f.add(s.by == string(sweep.ByCost) && s.prices == "" && s.cluster.topology == "", "add --prices with a price of one device for an hour, or a file", "--by cost needs prices")
 	measured := s.set.Changed("step")
 	if measured && !s.set.Changed("step-plan") {
 		f = append(f, measuredOf())
 	}
-	f.add(s.cluster.step.with == standardOutput, "name a file", "--step-plan: a sweep reads the plan for each cell, and standard input only once")
-	f.add(measured && (len(s.scales) > 0 || len(s.precisions) > 0), "leave one of them out", "--step contradicts --scale and --precision: the measured step is one of the tables as they are")
+	f.add(s.cluster.step.with == standardOutput, "name a file", "step_plan: a sweep reads the plan for each cell, and standard input only once")
+	f.add(measured && (len(s.scales) > 0 || len(s.precisions) > 0), "leave one of them out", "step contradicts scale and precision: the measured step is one of the tables as they are")
 	return f.err()
 }
 
 // measuredOf is the error of a measured step without its plan: in plan it is one of the plan
 // found, but cells have different plans.
 func measuredOf() error {
-	return faulty("a sweep needs the plan that the measured step belongs to", "name the plan with --step-plan")
+	return faulty("a sweep needs the plan that the measured step belongs to", "name the plan with step_plan")
 }
 
 // definition reads what the flags and the files state.
@@ -412,7 +413,7 @@ func (s *sweepCommand) definition(source string) (sweep.Definition, error) {
 		file, err := readTopology(s.app, &s.cluster)
 		parts.Topology, parts.TopologyErr = &file, err
 		if file.Has("replicas") {
-			errs = append(errs, faulty("replicas: a sweep plans for one sharding group", "leave replicas out of the topology file, or plan each number with: neuroshard plan --replicas"))
+			errs = append(errs, faulty("replicas: a sweep plans for one sharding group", "leave replicas out of the topology file, or plan each number with: neuroshard plan --set replicas"))
 		}
 	}
 	def.Complete = func(p *problem.Problem, in *step.Input) error {
@@ -436,7 +437,7 @@ func (s *sweepCommand) tariff() (*sweep.Tariff, error) {
 	flat, isNumber, err := sweep.ParseFlat(s.prices)
 	switch {
 	case isNumber && err == nil && s.spot:
-		return nil, faulty("--spot: --prices states one price for all devices", "leave --spot out, or name a file with the prices of spot instances")
+		return nil, faulty("spot: --prices states one price for all devices", "leave spot out, or name a file with the prices of spot instances")
 	case isNumber && err != nil:
 		return nil, faulty("--prices: "+err.Error(), "write the price of one device for an hour, such as 2.95")
 	case isNumber:
@@ -454,16 +455,28 @@ func (s *sweepCommand) tariff() (*sweep.Tariff, error) {
 func (s *sweepCommand) axes() (sweep.Axes, error) {
 	axes := sweep.Axes{Counts: s.devices, Hosts: s.perHost, Batches: s.batch, PerDevice: s.perDevice, Devices: s.profiles}
 	var errs []error
+	if len(s.hosts) > 0 && len(s.perHost) < 2 && len(s.devices) == 0 {
+		perHost := hardware.UsualPerHost
+		if len(s.perHost) == 1 {
+			perHost = s.perHost[0]
+		}
+		axes.Hosts = []int{perHost}
+		for _, n := range s.hosts {
+			axes.Counts = append(axes.Counts, n*perHost)
+		}
+	} else if len(s.hosts) > 0 {
+		errs = append(errs, faulty("--hosts contradicts --gpus, and several devices_per_host", "state --hosts or --gpus"))
+	}
 	axes.Scales = axisOf("scale", s.scales, sweep.ParseScale, &errs)
 	axes.Precisions = axisOf("precision", s.precisions, problem.ParsePrecision, &errs)
-	axes.CommPrecisions = axisOf("comm-precision", s.exchanges, problem.ParsePrecision, &errs)
-	axes.Engines = axisOf("for", s.engine, func(name string) (problem.Engine, error) {
+	axes.CommPrecisions = axisOf("comm_precision", s.exchanges, problem.ParsePrecision, &errs)
+	axes.Engines = axisOf("--engine", s.engine, func(name string) (problem.Engine, error) {
 		if name == "any" {
 			return "", nil
 		}
 		return problem.ParseEngine(name)
 	}, &errs)
-	axes.ShardingTypes = axisOf("sharding-types", s.shardings, func(list string) (sweep.Types, error) {
+	axes.ShardingTypes = axisOf("--types", s.shardings, func(list string) (sweep.Types, error) {
 		var types shardingTypesFlag
 		if err := types.Set(strings.ReplaceAll(list, "+", ",")); err != nil {
 			return sweep.Types{}, err
@@ -484,7 +497,7 @@ func axisOf[T any](flag string, texts []string, parse func(string) (T, error), e
 	for _, text := range texts {
 		value, err := parse(strings.TrimSpace(text))
 		if err != nil {
-			*errs = append(*errs, faulty(fmt.Sprintf("--%s: %v", flag, err), ""))
+			*errs = append(*errs, faulty(fmt.Sprintf("%s: %v", flag, err), ""))
 			continue
 		}
 		all = append(all, value)

@@ -13,7 +13,7 @@ import (
 )
 
 // sweptTables is a small sweep: four cells.
-var sweptTables = []string{"workload:paper-d4_m64-0", "--devices", "2,4", "--device", "a100-80,h100-80", "--max-evaluations", "300"}
+var sweptTables = []string{"workload:paper-d4_m64-0", "--gpus", "2,4", "--gpu", "a100-80,h100-80", "--set", "max_evaluations=300"}
 
 // sweepHere runs a sweep in this process.
 func sweepHere(t *testing.T, ctx context.Context, env environment, args ...string) result {
@@ -38,7 +38,7 @@ func TestSweepInterrupted(t *testing.T) {
 		path := filepath.Join(folder, "sweep.jsonl")
 		ctx := &countdown{Context: context.Background()}
 		ctx.left.Store(asked)
-		r := sweepHere(t, ctx, quiet(), append(sweptTables, "--workers", "1", "-o", path)...)
+		r := sweepHere(t, ctx, quiet(), append(sweptTables, "--set", "threads=1", "-o", path)...)
 		left, err := filepath.Glob(filepath.Join(folder, "*"))
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func TestSweepExamples(t *testing.T) {
 	if strings.Join(container.Command, " ") != "sh -c" || len(container.Args) != 1 {
 		t.Fatalf("got command %q and arguments %q, want one line for sh -c", container.Command, container.Args)
 	}
-	line := strings.Replace(container.Args[0], "neuroshard sweep workload:mlperf-dlrm-dcnv2 --devices 4,8,16,32 --devices-per-host 8 --device a100-80,h100-80", "neuroshard sweep "+strings.Join(sweptTables, " "), 1)
+	line := strings.Replace(container.Args[0], "neuroshard sweep workload:mlperf-dlrm-dcnv2 --gpus 4,8,16,32 --set devices_per_host=8 --gpu a100-80,h100-80", "neuroshard sweep "+strings.Join(sweptTables, " "), 1)
 	if line == container.Args[0] {
 		t.Fatalf("got line %q, want one with the sweep of docs/OPERATION.md", line)
 	}

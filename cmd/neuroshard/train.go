@@ -20,7 +20,7 @@ import (
 	"github.com/neuroshard/neuroshard/report"
 )
 
-// simulatedComm is the value of --comm that stands for times of the simulated device.
+// simulatedComm is the value of comm that stands for times of the simulated device.
 const simulatedComm = "simulated"
 
 type trainFlags struct {
@@ -35,22 +35,22 @@ func newTrainCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "train DATASET -o FOLDER",
 		Short: "Train a cost model",
-		Long: `train fits a cost model to a dataset that neuroshard collect wrote, prints the
+		Long: `train fits a cost model to a dataset that neuroshard lab collect wrote, prints the
 model's errors on tables that it was not trained on, and writes a folder with the
 model: weights (model.safetensors) and manifest (manifest.json). Plan with it:
 neuroshard plan TABLES --model FOLDER.
 
-If the dataset has no all-to-alls, --comm names another dataset that has some, or
+If the dataset has no all-to-alls, comm names another dataset that has some, or
 "simulated" for times of the simulated device of the profile.
 
 train --simulate PROFILE needs no dataset: it draws groups and all-to-alls and times
 them on the simulated device. The models inside this binary were made in this way, with
 the default samples and seed; the same command on the same build gives the same bytes.`,
-		Example: `  neuroshard train samples -o model
-  neuroshard train samples --ensemble 4 --scatter errors.svg -o model
-  neuroshard train samples --learning-curve
-  neuroshard train --simulate a100-80 -o model
-  neuroshard train --simulate a100-80 --samples 5000 --epochs 20 -o quick`,
+		Example: `  neuroshard lab train samples -o model
+  neuroshard lab train samples --ensemble 4 --set scatter=errors.svg -o model
+  neuroshard lab train samples --learning-curve
+  neuroshard lab train --simulate a100-80 -o model
+  neuroshard lab train --simulate a100-80 --samples 5000 --set epochs=20 -o quick`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("usage: "+cmd.UseLine(), "train: one argument too many: %q", args[1])
@@ -87,7 +87,7 @@ the default samples and seed; the same command on the same build gives the same 
 	flags.Uint64Var(&f.opt.Seed, "seed", 1, "seed of the draws and of the training")
 	flags.IntVar(&f.opt.Train.Epochs, "epochs", 0, fmt.Sprintf("passes over the training groups (default: %d; more for a small dataset of measured samples)", train.DefaultEpochs))
 	flags.IntVar(&f.opt.Train.Ensemble, "ensemble", 1, "nets to train; the model predicts their mean")
-	flags.IntVar(&f.opt.Train.Workers, "workers", 0, "goroutines; the result does not depend on it (default: all processors)")
+	flags.IntVar(&f.opt.Train.Workers, "threads", 0, "goroutines; the result does not depend on it (default: all processors)")
 	flags.StringVar(&f.scatterPlot, "scatter", "", "`file` to draw predicted against true times to, as SVG")
 	flags.BoolVar(&f.curve, "learning-curve", false, "train on growing numbers of samples and print the errors; writes no model")
 	flags.BoolVar(&f.asJSON, "json", false, "print the errors as JSON")
@@ -103,14 +103,14 @@ func (f *trainFlags) check(args []string) error {
 	all.add(!of && f.profile == "", "give a dataset that collect wrote, or train on times of the simulated device: --simulate a100-80", "train: DATASET or --simulate is missing")
 	all.add(of && f.profile != "", "leave one of them out", "train: a DATASET and --simulate do not go together")
 	all.add(f.out == "" && !f.curve, "name the folder of the model: -o model", "train: --output is missing")
-	all.add(!of && f.comm != "", "--comm is for samples of a dataset", "train: --comm and --simulate do not go together")
+	all.add(!of && f.comm != "", "comm is for samples of a dataset", "train: comm and --simulate do not go together")
 	all.below(1, map[string]int{"ensemble": f.opt.Train.Ensemble})
 	if set.Changed("epochs") {
 		all.below(1, map[string]int{"epochs": f.opt.Train.Epochs})
 	}
 	all.below(lab.MinSamples, map[string]int{"samples": f.opt.Samples, "comm-samples": f.opt.CommSamples})
 	all.add(of && set.Changed("samples"), fixed, "train: --samples goes with --simulate")
-	all.add(of && set.Changed("comm-samples") && f.comm != simulatedComm, fixed, "train: --comm-samples goes with --simulate")
+	all.add(of && set.Changed("comm-samples") && f.comm != simulatedComm, fixed, "train: comm_samples goes with --simulate")
 	info, err := os.Stat(f.out)
 	all.add(err == nil && !info.IsDir(), "name a folder", "train: --output: %s is a file", f.out)
 	return all.err(asInput(checkWritable(f.scatterPlot)))
@@ -126,7 +126,7 @@ func trainingProgress(bar *progressBar) func(train.Progress) {
 func trainSimulated(ctx context.Context, a *app, f *trainFlags) error {
 	hw, err := hardware.ByName(f.profile)
 	if err != nil {
-		return bad(err, "list the profiles with: neuroshard devices")
+		return bad(err, "list the profiles with: neuroshard list devices")
 	}
 	bar := a.newProgressBar()
 	defer bar.clear()
@@ -157,7 +157,7 @@ func trainDataset(ctx context.Context, a *app, f *trainFlags, folder string) err
 	}
 	data := train.Data{Compute: set.Compute, Comm: set.Comm}
 	if data.Compute == nil || len(data.Compute.Samples) == 0 {
-		return usagef("collect some with: neuroshard collect --samples N", "%s: there are no groups of fused lookups", folder)
+		return usagef("collect some with: neuroshard lab collect --samples N", "%s: there are no groups of fused lookups", folder)
 	}
 	profile, err := train.ProfileOf(data.Compute.Provenance)
 	if err != nil {
@@ -169,7 +169,7 @@ func trainDataset(ctx context.Context, a *app, f *trainFlags, folder string) err
 	case "":
 	case simulatedComm:
 		if !hardware.Known(profile.Name) {
-			return usagef("measure some with: neuroshard collect --comm-samples N", "train: --comm simulated: the simulated device does not know the profile %q", profile.Name)
+			return usagef("measure some with: neuroshard lab collect --set comm_samples=N", "train: comm simulated: the simulated device does not know the profile %q", profile.Name)
 		}
 		if data.Comm, err = lab.SimulateComm(ctx, profile, f.opt); err != nil {
 			return err
@@ -183,7 +183,7 @@ func trainDataset(ctx context.Context, a *app, f *trainFlags, folder string) err
 		data.Comm, opt.MixedSources = other.Comm, true
 	}
 	if data.Comm == nil || len(data.Comm.Samples) == 0 {
-		return usagef(`name another dataset with --comm FOLDER, or --comm simulated for a known profile`, "%s: there are no all-to-alls", folder)
+		return usagef(`name another dataset with --set comm=FOLDER, or comm simulated for a known profile`, "%s: there are no all-to-alls", folder)
 	}
 	if f.curve {
 		points, err := train.LearningCurve(ctx, data, profile, curveSizes(len(data.Compute.Samples)), opt)
@@ -210,15 +210,15 @@ func trainDataset(ctx context.Context, a *app, f *trainFlags, folder string) err
 
 // command returns the command line that makes the model again.
 func (f *trainFlags) command(folder string) string {
-	words := []string{"neuroshard train", filepath.Base(folder)}
+	words := []string{"neuroshard lab train", filepath.Base(folder)}
 	if f.comm != "" {
-		words = append(words, "--comm", filepath.Base(f.comm))
+		words = append(words, "--set comm="+filepath.Base(f.comm))
 	}
 	if f.opt.Train.Ensemble > 1 {
 		words = append(words, fmt.Sprintf("--ensemble %d", f.opt.Train.Ensemble))
 	}
 	if f.opt.Train.Epochs > 0 {
-		words = append(words, fmt.Sprintf("--epochs %d", f.opt.Train.Epochs))
+		words = append(words, fmt.Sprintf("--set epochs=%d", f.opt.Train.Epochs))
 	}
 	return strings.Join(append(words, fmt.Sprintf("--seed %d", f.opt.Seed)), " ")
 }

@@ -30,25 +30,25 @@ printed beside those that the plan predicts.
 
 TABLES is what was planned: a file, "-" or workload:NAME, since a plan holds
 neither lookups nor accesses. The backend is as in collect; it must be of the
-device that the plan is for, unless --any-device says otherwise.
+device that the plan is for, unless any_device says otherwise.
 
 A backend can run tables that are whole or cut by columns, in the devices' memory. The
-option --sharding-types table_wise,column_wise makes plan find such a plan.`,
-		Example: `  neuroshard verify plan.json tables.json --backend cpu
-  neuroshard verify plan.json tables.json --backend worker --worker "torchrun --nproc-per-node 8 -m neuroshard_worker"
-  neuroshard verify plan.json tables.json --backend simulated --profile a100-80`,
+option --types table_wise,column_wise makes plan find such a plan.`,
+		Example: `  neuroshard lab verify plan.json tables.json --backend cpu
+  neuroshard lab verify plan.json tables.json --backend worker --worker "torchrun --nproc-per-node 8 -m neuroshard_worker"
+  neuroshard lab verify plan.json tables.json --backend simulated --gpu a100-80`,
 		Args:              exactArgs("PLAN", "TABLES"),
 		ValidArgsFunction: completeTables(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if runs < 1 || runs > mostRuns {
-				return usagef("", "verify: --runs %d is not between 1 and %d", runs, mostRuns)
+				return usagef("", "verify: runs %d is not between 1 and %d", runs, mostRuns)
 			}
 			pl, err := a.readPlan(args[0])
 			if err != nil {
 				return err
 			}
 			if err := verify.Measurable(pl); err != nil {
-				return usagef("plan with --sharding-types table_wise,column_wise and without host memory", "%s: it cannot be run on a backend: %w", args[0], err)
+				return usagef("plan with --types table_wise,column_wise and without host memory", "%s: it cannot be run on a backend: %w", args[0], err)
 			}
 			if !pl.Priced() {
 				return usagef("import it with --tables, which estimates its cost", "%s: no model estimated the cost of the plan: there is nothing to compare with", args[0])
@@ -65,7 +65,7 @@ option --sharding-types table_wise,column_wise makes plan find such a plan.`,
 				return err
 			}
 			if err := pl.Validate(loaded.problem); err != nil {
-				return bad(fmt.Errorf("%s: %w", args[0], err), "give the tables that were planned; neuroshard validate lists what differs")
+				return bad(fmt.Errorf("%s: %w", args[0], err), "give the tables that were planned; neuroshard check lists what differs")
 			}
 			return runVerify(cmd.Context(), a, verification{
 				name: args[0], plan: pl, problem: loaded.problem, backend: &backend, runs: runs, anyDevice: anyDevice, json: asJSON,
@@ -106,7 +106,7 @@ func runVerify(ctx context.Context, a *app, v verification) error {
 	}
 	defer backend.Close()
 	if of := backend.Provenance().Profile; of != v.plan.Cluster.Profile && !v.anyDevice {
-		return usagef("plan for the device that is measured, or add --any-device", "verify: the plan is for %q, and the backend's device is %q", v.plan.Cluster.Profile, of)
+		return usagef("plan for the device that is measured, or add any_device", "verify: the plan is for %q, and the backend's device is %q", v.plan.Cluster.Profile, of)
 	}
 	result, err := verify.Plan(ctx, v.problem, v.plan.ByDevice(), v.plan.Breakdown(), backend, verify.Options{
 		Repeats: v.runs, Fastest: v.backend.fastest, OnProgress: func(done, of int) { bar.at(done, of, "running the plan") },

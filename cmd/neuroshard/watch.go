@@ -15,10 +15,10 @@ import (
 )
 
 type watchFlags struct {
-	once, json bool
-	window     int
-	threshold  float64
-	season     int
+	once, json, exitCode bool
+	window               int
+	threshold            float64
+	season               int
 	// tables and features explain changes; model prices them.
 	tables, features, model string
 }
@@ -39,8 +39,8 @@ or with -, the lines come from standard input:
 Without --once, a file is followed as it grows, until Ctrl-C. With --once the command
 ends with the file. docs/OPERATION.md has the keys, the detectors and their false alarms.
 
-The exit code is 0 if the job was steady, 1 if the load drifted or a device was slow,
-2 if the lines or the plan cannot be used, 3 after Ctrl-C.`,
+The exit code is 0 whatever was found, 2 if the lines or the plan cannot be used, 3 after
+Ctrl-C. With --exit-code it is 6 if the load drifted or a device was slow.`,
 		Example: `  neuroshard watch plan.json times.jsonl --once
   tail -q -F times.*.jsonl | neuroshard watch plan.json -`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -60,11 +60,12 @@ The exit code is 0 if the job was steady, 1 if the load drifted or a device was 
 	flags := cmd.Flags()
 	flags.BoolVar(&f.once, "once", false, "end where the file ends, and do not wait for more")
 	flags.BoolVar(&f.json, "json", false, "print each event as one JSON object on a line, and the end as the last one")
+	flags.BoolVar(&f.exitCode, "exit-code", false, "end with exit code 6, not 0, if the load drifted or a device was slow")
 	flags.IntVar(&f.window, "window", 0, "`steps` of a window, whose median counts (default: 100)")
 	flags.Float64Var(&f.threshold, "threshold", 0, "standard deviations that the sum of deviations must reach for an alarm (default: 10)")
 	flags.IntVar(&f.season, "season", 0, "`steps` after which the load repeats itself, such as those of a day; below 0 for none (default: a day, if the lines state times)")
 	flags.StringVar(&f.tables, "tables", "", "what was planned: a `file` of tables, or workload:NAME; with --features")
-	flags.StringVar(&f.features, "features", "", "the same tables with live features, a `file` as neuroshard profile writes it: says which changes they explain")
+	flags.StringVar(&f.features, "features", "", "the same tables with live features, a `file` as neuroshard lab profile writes it: says which changes they explain")
 	flags.StringVar(&f.model, "model", "", "`folder` of the cost model that the plan was made with (default: the model that ships for the profile)")
 	return cmd
 }
@@ -263,8 +264,8 @@ func (v *vigil) end(ctx context.Context, lines *watch.Lines, interrupted error) 
 	switch {
 	case interrupted != nil:
 		return &exitError{code: exitInterrupted}
-	case s.Outcome != watch.Steady:
-		return &exitError{code: exitNo}
+	case v.f.exitCode && s.Outcome != watch.Steady:
+		return &exitError{code: exitVerdict}
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func newAdviser(ctx context.Context, a *app, f *watchFlags, planPath string, pl 
 	case f.tables == "":
 		return nil, usagef("add the tables that were planned: --tables TABLES", "watch: --features needs --tables")
 	case f.features == "":
-		return nil, usagef("make them with: neuroshard profile TRACE --tables "+f.tables+" -o live.json", "watch: --tables needs live features: --features FILE")
+		return nil, usagef("make them with: neuroshard lab profile TRACE --tables "+f.tables+" -o live.json", "watch: --tables needs live features: --features FILE")
 	}
 	v := &adviser{a: a, planPath: planPath, plan: pl, tables: f.tables, live: f.features}
 	l, err := planned(a, pl, f.tables, &clusterFlags{set: pflag.NewFlagSet("", pflag.ContinueOnError)})
@@ -70,7 +70,7 @@ func (v *adviser) features() (loaded, error) {
 	for i := range v.plan.Tables {
 		t := &v.plan.Tables[i]
 		if i >= len(l.problem.Tables) || l.problem.Tables[i].Name != t.Name || l.problem.Tables[i].Rows != t.Rows || l.problem.Tables[i].Dim != t.Dim {
-			return l, usagef("make the file with: neuroshard profile TRACE --tables "+v.tables+" -o "+v.live, "%s: the tables are not those of the plan: table %d of the plan is %q", v.live, i+1, t.Name)
+			return l, usagef("make the file with: neuroshard lab profile TRACE --tables "+v.tables+" -o "+v.live, "%s: the tables are not those of the plan: table %d of the plan is %q", v.live, i+1, t.Name)
 		}
 	}
 	if len(l.problem.Tables) > len(v.plan.Tables) {

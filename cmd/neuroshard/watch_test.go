@@ -49,7 +49,7 @@ func (p *printed) wait(t *testing.T, want string) {
 func TestWatchFollows(t *testing.T) {
 	t.Chdir(t.TempDir())
 	env := environment{getenv: func(string) string { return "" }, now: time.Now, terminal: func(any) (int, bool) { return 0, false }}
-	if code := run(t.Context(), strings.NewReader(""), io.Discard, io.Discard, []string{"plan", "workload:criteo-kaggle", "--devices", "2", "--device", "a100-80", "--method", "size", "-o", "plan.json"}, env); code != exitOK {
+	if code := run(t.Context(), strings.NewReader(""), io.Discard, io.Discard, []string{"plan", "workload:criteo-kaggle", "--gpus", "2", "--gpu", "a100-80", "--set", "method=size", "-o", "plan.json"}, env); code != exitOK {
 		t.Fatalf("plan: got exit code %d", code)
 	}
 	lines := func(from, to int, factor float64) string {

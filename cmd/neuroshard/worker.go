@@ -27,7 +27,7 @@ func newWorkerCommand(a *app) *cobra.Command {
 		Args:   exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if clock != wallClock && clock != processorClock {
-				return usagef("choose wall or processor", "worker: --clock: %q is unknown", clock)
+				return usagef("choose wall or processor", "worker: clock: %q is unknown", clock)
 			}
 			return longLine(worker.Serve(cmd.Context(), a.stdin, a.stdout, worker.Options{
 				ProcessorTime: clock == processorClock,
@@ -36,7 +36,7 @@ func newWorkerCommand(a *app) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&threads, "threads", 0, "threads of one device (default: all cores)")
+	f.IntVar(&threads, "backend-threads", 0, "threads of one device (default: all cores)")
 	f.StringVar(&clock, "clock", wallClock, "clock of the times: wall or processor")
 	f.Var(&memory, "memory", "memory for a group's weights and state (default: half of the machine's)")
 	return cmd

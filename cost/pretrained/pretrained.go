@@ -17,7 +17,7 @@ var models embed.FS
 // File returns the modelfile of a profile.
 func File(profile string) (*modelfile.Model, error) {
 	if _, err := fs.Stat(models, "models/"+profile); err != nil {
-		return nil, fmt.Errorf("no pre-trained model for device profile %q: train one with: neuroshard train --simulate %s", profile, profile)
+		return nil, fmt.Errorf("no pre-trained model for device profile %q: train one with: neuroshard lab train --simulate %s", profile, profile)
 	}
 	return modelfile.Read(models, "models/"+profile)
 }

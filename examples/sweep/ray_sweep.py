@@ -27,7 +27,7 @@ def plan(binary: str, sweep: list[str], folder: str, index: int, parts: int) -> 
     """Plans one part, and returns its file."""
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch) / "part.jsonl"
-        part = ["--part", f"{index}/{parts}", "--workers", "1", "--output", str(path)]
+        part = ["--part", f"{index}/{parts}", "--set", "threads=1", "--output", str(path)]
         done = subprocess.run(
             [binary, "sweep", *sweep, *part], cwd=folder, capture_output=True, text=True
         )

@@ -12,5 +12,5 @@
 # from 1.
 set -eu
 mkdir -p parts
-exec neuroshard sweep "$@" --workers "${SLURM_CPUS_PER_TASK:-0}" \
-	--part "$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT" -o "parts/$SLURM_ARRAY_TASK_ID.jsonl"
+exec neuroshard sweep "$@" --set "threads=${SLURM_CPUS_PER_TASK:-0}" --part \
+	"$SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT" -o "parts/$SLURM_ARRAY_TASK_ID.jsonl"

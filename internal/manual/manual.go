@@ -24,7 +24,7 @@ const sectionKey = "neuroshard_section"
 const general = "Flags"
 
 // Section puts the flags that are added to a set, until the returned function is called, into a
-// section of the help: defer manual.Section(flags, "Flags of the cluster")(). Flags that have a
+// section of the help: defer manual.Section(flags, "Keys of the cluster")(). Flags that have a
 // section keep it.
 func Section(flags *pflag.FlagSet, title string) func() {
 	before := map[string]bool{}
@@ -32,10 +32,7 @@ func Section(flags *pflag.FlagSet, title string) func() {
 	return func() {
 		flags.VisitAll(func(f *pflag.Flag) {
 			if !before[f.Name] && f.Annotations[sectionKey] == nil {
-				if f.Annotations == nil {
-					f.Annotations = map[string][]string{}
-				}
-				f.Annotations[sectionKey] = []string{title}
+				annotate(f, sectionKey, title)
 			}
 		})
 	}
@@ -47,17 +44,18 @@ type section struct {
 	flags *pflag.FlagSet
 }
 
-// sections returns the visible flags of a command: first those without a section, then the
-// sections by title.
+// sections returns the visible flags of a command, and then the sections of its keys by title.
 func sections(c *cobra.Command, help bool) []section {
 	var all []section
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" && !help {
+		if f.Hidden && !IsKey(f) || f.Name == "help" && !help {
 			return
 		}
 		title := general
-		if named := f.Annotations[sectionKey]; named != nil {
-			title = named[0]
+		if IsKey(f) {
+			shown := *f
+			shown.Value, shown.Hidden = ValueOf(f), false
+			f, title = &shown, f.Annotations[sectionKey][0]
 		}
 		at := slices.IndexFunc(all, func(s section) bool { return s.title == title })
 		if at < 0 {
@@ -100,7 +98,11 @@ func Usage(c *cobra.Command) error {
 		}
 	}
 	for _, s := range sections(c, true) {
-		fmt.Fprintf(&b, "\n%s:\n%s", s.title, s.flags.FlagUsages())
+		if s.title == general {
+			fmt.Fprintf(&b, "\n%s:\n%s", s.title, s.flags.FlagUsages())
+		} else if c.Annotations[allKey] != "" {
+			fmt.Fprintf(&b, "\n%s:\n%s", s.title, s.keyUsages())
+		}
 	}
 	for i, topic := range topics(c) {
 		if i == 0 {

@@ -17,7 +17,7 @@ func tool() *cobra.Command {
 	root := &cobra.Command{Use: "tool", Short: "Do things", Long: "tool does things.\n\n  tool make x\n", Run: run}
 	root.AddGroup(&cobra.Group{ID: "main", Title: "Main things"})
 	shared := func(c *cobra.Command, names ...string) {
-		defer Section(c.Flags(), "Flags of sizes")()
+		defer Section(c.Flags(), "Keys of sizes")()
 		for _, name := range names {
 			c.Flags().Int(name, 3, "`size` of the "+name)
 		}
@@ -33,6 +33,7 @@ func tool() *cobra.Command {
 	list := &cobra.Command{Use: "list", Short: "List things", Run: run}
 	shared(list, "width")
 	list.AddCommand(&cobra.Command{Use: "all KIND", Short: "List all", Run: run})
+	defer Settle(root, func(_ *cobra.Command, name string) bool { return name != "width" && name != "height" })
 	root.AddCommand(mk, list, &cobra.Command{Use: "ghost", Short: "Not shown", Hidden: true, Run: run}, &cobra.Command{Use: "colours", Short: "What colours mean", Long: "Red is bad."})
 	return root
 }
@@ -43,10 +44,10 @@ func TestMarkdown(t *testing.T) {
 		"\n## What colours mean\n\nRed is bad.\n" +
 		"\n## make\n\n`tool make FILE [MORE] [flags]`\n\nMake a thing (`--force` makes it again). See [PLAN.md](PLAN.md) for \\<things\\>.\n" +
 		"\n.dots and 'quotes' begin lines, and \\ is no macro.\n\n```\ntool make a*.txt --width 3\n```\n" +
-		"\n```\n  -f, --force   make it again\n```\n\nAlso: [flags of sizes](#flags-of-sizes).\n" +
-		"\n## list\n\n`tool list [flags]`\n\nList things.\n\nAlso: [flags of sizes](#flags-of-sizes) without `--height`.\n" +
+		"\n```\n  -f, --force           make it again\n      --help-all        list the keys of --set, too\n      --set key=value   state one of the keys that --help-all lists; may be repeated\n```\n\nKeys for `--set`: [keys of sizes](#keys-of-sizes).\n" +
+		"\n## list\n\n`tool list [flags]`\n\nList things.\n\n```\n      --help-all        list the keys of --set, too\n      --set key=value   state one of the keys that --help-all lists; may be repeated\n```\n\nKeys for `--set`: [keys of sizes](#keys-of-sizes) without `height`.\n" +
 		"\n### list all\n\n`tool list all KIND`\n\nList all.\n" +
-		"\n## Flags of sizes\n\n```\n      --height size   size of the height (default 3)\n      --width size    size of the width (default 3)\n```\n"
+		"\n## Keys of sizes\n\n```\n  height size   size of the height (default 3)\n  width size    size of the width (default 3)\n```\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -72,7 +73,7 @@ func TestMan(t *testing.T) {
 	}
 	for _, want := range []string{
 		`.TH "TOOL-MAKE" "1" "Sep 2001" "tool 1.2.3" "User Commands"`, ".SH SYNOPSIS\n\\fBtool make FILE [MORE] [flags]\\fP\n",
-		"See docs/PLAN.md for <things>", "\n\\&.dots and 'quotes' begin lines", "\\fB--width\\fP=3\n\t\\fBsize\\fR of the width", "tool make a*.txt --width 3\n",
+		"See docs/PLAN.md for <things>", "\n\\&.dots and 'quotes' begin lines", "\\fB--set\\fP=", "tool make a*.txt --width 3\n",
 	} {
 		if !strings.Contains(string(page), want) {
 			t.Errorf("got no %q in\n%s", want, page)
@@ -90,8 +91,7 @@ func TestUsage(t *testing.T) {
 		"--help": "tool does things.\n\n  tool make x\n\nUsage:\n  tool [flags]\n  tool [command]\n\nMain things:\n  make        Make a thing\n\n" +
 			"More commands:\n  completion  Generate the autocompletion script for the specified shell\n  help        Help about any command\n  list        List things\n\n" +
 			"Flags:\n  -h, --help   help for tool\n\nAdditional help topics:\n  tool colours    What colours mean\n\nUse \"tool [command] --help\" for more information about a command.\n",
-		"list --help": "List things\n\nUsage:\n  tool list [flags]\n  tool list [command]\n\nCommands:\n  all         List all\n\nFlags:\n  -h, --help   help for list\n\n" +
-			"Flags of sizes:\n      --width size   size of the width (default 3)\n\nUse \"tool list [command] --help\" for more information about a command.\n",
+		"list --help": "List things\n\nUsage:\n  tool list [flags]\n  tool list [command]\n\nCommands:\n  all         List all\n\nFlags:\n  -h, --help            help for list\n      --help-all        list the keys of --set, too\n      --set key=value   state one of the keys that --help-all lists; may be repeated\n\nUse \"tool list [command] --help\" for more information about a command.\n",
 	} {
 		var out bytes.Buffer
 		root.SetOut(&out)

@@ -15,7 +15,7 @@ import (
 const width = 110
 
 // Markdown returns a page of the root command, its topics and all visible commands below it.
-// Sections of flags that several commands share stand once, at the end.
+// Keys stand once, at the end, by their sections.
 func Markdown(root *cobra.Command, title, opening string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n\n%s\n", title, strings.TrimSpace(opening))
@@ -39,7 +39,7 @@ func Markdown(root *cobra.Command, title, opening string) []byte {
 	shared := sharedSections(root)
 	walk(root, func(c *cobra.Command) { writeCommand(&b, c, shared) })
 	for _, s := range shared {
-		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", s.title, s.flags.FlagUsagesWrapped(width))
+		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", s.title, s.keyUsages())
 	}
 	return b.Bytes()
 }
@@ -52,17 +52,15 @@ func writeCommand(b *bytes.Buffer, c *cobra.Command, shared []section) {
 	}
 	var elsewhere []string
 	for _, s := range sections(c, false) {
-		if at := slices.IndexFunc(shared, func(x section) bool { return x.title == s.title }); at >= 0 {
+		if s.title != general {
+			at := slices.IndexFunc(shared, func(x section) bool { return x.title == s.title })
 			elsewhere = append(elsewhere, reference(s, shared[at]))
 			continue
-		}
-		if s.title != general {
-			fmt.Fprintf(b, "\n%s:\n", s.title)
 		}
 		fmt.Fprintf(b, "\n```\n%s```\n", s.flags.FlagUsagesWrapped(width))
 	}
 	if len(elsewhere) > 0 {
-		fmt.Fprintf(b, "\nAlso: %s.\n", strings.Join(elsewhere, "; "))
+		fmt.Fprintf(b, "\nKeys for `--set`: %s.\n", strings.Join(elsewhere, "; "))
 	}
 }
 
@@ -87,19 +85,15 @@ func anchor(heading string) string {
 	return strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
 
-// sharedSections returns the sections that several commands have, each with the flags of the command
-// that has most of them, in the order in which they are met.
+// sharedSections returns the sections of keys, each with the keys of the command that has most of
+// them, in the order in which they are met.
 func sharedSections(root *cobra.Command) []section {
 	var all []section
-	seen := map[string]int{}
 	walk(root, func(c *cobra.Command) {
 		for _, s := range sections(c, false) {
-			if s.title == general {
-				continue
-			}
-			seen[s.title]++
 			at := slices.IndexFunc(all, func(x section) bool { return x.title == s.title })
 			switch {
+			case s.title == general:
 			case at < 0:
 				all = append(all, s)
 			case count(s) > count(all[at]):
@@ -107,7 +101,7 @@ func sharedSections(root *cobra.Command) []section {
 			}
 		}
 	})
-	return slices.DeleteFunc(all, func(s section) bool { return seen[s.title] < 2 })
+	return all
 }
 
 func count(s section) int {
@@ -116,12 +110,12 @@ func count(s section) int {
 	return n
 }
 
-// reference returns a link to a shared section, with the flags of it that the command lacks.
+// reference returns a link to a section of keys, with those that the command lacks.
 func reference(own, shared section) string {
 	var lacks []string
 	shared.flags.VisitAll(func(f *pflag.Flag) {
 		if own.flags.Lookup(f.Name) == nil {
-			lacks = append(lacks, "`--"+f.Name+"`")
+			lacks = append(lacks, "`"+f.Name+"`")
 		}
 	})
 	link := fmt.Sprintf("[%s%s](#%s)", strings.ToLower(shared.title[:1]), shared.title[1:], anchor(shared.title))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -112,6 +113,17 @@ func (a *Axes) list() []axis {
 	return all
 }
 
+// stated returns what states an axis on a command line.
+func stated(axis string) string {
+	switch axis {
+	case axisEngine:
+		return input.Flag("engine")
+	case axisTypes:
+		return "--types"
+	}
+	return input.Flag(strings.ReplaceAll(axis, "-", "_"))
+}
+
 func engineName(e problem.Engine) string { return cmp.Or(string(e), anyEngine) }
 
 // check reports values that occur twice, numbers that are out of range, and axes that do not go
@@ -122,12 +134,12 @@ func (a *Axes) check(own []hardware.Profile) error {
 		errs = append(errs, &input.Errors{List: []input.Error{{Message: fmt.Sprintf(format, args...), Hint: hint}}})
 	}
 	if len(a.Batches) > 0 && len(a.PerDevice) > 0 {
-		fault("leave one of them out: --batch keeps the global batch, --batch-per-device that of a device", "--batch and --batch-per-device contradict each other")
+		fault("leave one of them out: --batch keeps the global batch, batch_per_device that of a device", "--batch and batch_per_device contradict each other")
 	}
 	for _, x := range a.list() {
 		for i, value := range x.Values {
 			if slices.Contains(x.Values[:i], value) {
-				fault("give each value once", "--%s: the value %s is given twice", x.Name, value)
+				fault("give each value once", "%s: the value %s is given twice", stated(x.Name), value)
 			}
 		}
 	}
@@ -143,7 +155,7 @@ func (a *Axes) check(own []hardware.Profile) error {
 	} {
 		for _, n := range numbers.values {
 			if n < 1 || n > numbers.most {
-				fault("", "--%s: %d is not between 1 and %d", numbers.axis, n, numbers.most)
+				fault("", "%s: %d is not between 1 and %d", stated(numbers.axis), n, numbers.most)
 			}
 		}
 	}
@@ -152,7 +164,7 @@ func (a *Axes) check(own []hardware.Profile) error {
 			continue
 		}
 		if _, err := hardware.ByName(name); err != nil {
-			fault("describe them with: neuroshard devices", "--device: %v", err)
+			fault("describe them with: neuroshard list devices", "--gpu: %v", err)
 		}
 	}
 	if n, ok := a.size(); !ok {

@@ -123,7 +123,7 @@ func (s Scale) Of(tables []problem.Table) ([]problem.Table, error) {
 
 // tooLarge is the error of a scale that makes a problem too large.
 func (s Scale) tooLarge(format string, args ...any) error {
-	return &input.Errors{List: []input.Error{{Message: fmt.Sprintf("scale %v: ", s) + fmt.Sprintf(format, args...), Hint: "give smaller factors to --scale"}}}
+	return &input.Errors{List: []input.Error{{Message: fmt.Sprintf("scale %v: ", s) + fmt.Sprintf(format, args...), Hint: "give smaller factors to scale"}}}
 }
 
 // table scales one table.

@@ -176,15 +176,15 @@ func TestAxesAreChecked(t *testing.T) {
 		many[i] = i + 1
 	}
 	for want, axes := range map[string]Axes{
-		"--devices: the value 4 is given twice":                      {Counts: []int{4, 8, 4}},
-		"--batch and --batch-per-device contradict each other":       {Batches: []int{1}, PerDevice: []int{1}},
-		"--devices: 0 is not between 1 and 65536":                    {Counts: []int{0}},
+		"--gpus: the value 4 is given twice":                         {Counts: []int{4, 8, 4}},
+		"--batch and batch_per_device contradict each other":         {Batches: []int{1}, PerDevice: []int{1}},
+		"--gpus: 0 is not between 1 and 65536":                       {Counts: []int{0}},
 		"--batch: -1 is not between 1 and 16777216":                  {Batches: []int{-1}},
-		`--device: device profile "a100" is unknown`:                 {Devices: []string{"a100"}},
+		`--gpu: device profile "a100" is unknown`:                    {Devices: []string{"a100"}},
 		"the axes have 160000 cells: the most of a sweep are 100000": {Counts: many, Hosts: many},
-		"--for: the value any is given twice":                        {Engines: []problem.Engine{"", ""}},
-		"--batch-per-device: 0 is not between 1 and 16777216":        {PerDevice: []int{0}},
-		"--scale: the value rows=2,dims=3 is given twice":            {Scales: []Scale{{Rows: 2, Dims: 3}, {Dims: 3, Rows: 2, Pooling: 1}}},
+		"--engine: the value any is given twice":                     {Engines: []problem.Engine{"", ""}},
+		"batch_per_device: 0 is not between 1 and 16777216":          {PerDevice: []int{0}},
+		"scale: the value rows=2,dims=3 is given twice":              {Scales: []Scale{{Rows: 2, Dims: 3}, {Dims: 3, Rows: 2, Pooling: 1}}},
 	} {
 		if _, err := New(Definition{Axes: axes}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want %q", err, want)

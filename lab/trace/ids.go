@@ -81,7 +81,7 @@ func (o *Options) index(table, text []byte) (int64, error) {
 		return o.unsigned(table, large)
 	}
 	if _, hex := strconv.ParseUint(string(text), 16, 64); hex == nil {
-		err = fmt.Errorf("%w; if ids are hexadecimal, say so (--ids hex)", err)
+		err = fmt.Errorf("%w; if ids are hexadecimal, say so (--set ids=hex)", err)
 	}
 	return 0, err
 }

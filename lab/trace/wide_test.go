@@ -132,7 +132,7 @@ func TestIDs(t *testing.T) {
 		{"", 0, "t", " 17 ", "17"},
 		{"", 0, "t", "-1", "-1"},
 		{"", 0, "t", "18446744073709551615", "above the largest row"},
-		{"", 0, "t", "abc", `"abc" is not a whole number; if ids are hexadecimal, say so (--ids hex)`},
+		{"", 0, "t", "abc", `"abc" is not a whole number; if ids are hexadecimal, say so (--set ids=hex)`},
 		{"", 0, "t", "x", `"x" is not a whole number`},
 		{"", 100, "t", "-1", "99"},
 		{"", 100, "t", "18446744073709551615", "15"},

@@ -165,7 +165,7 @@ func (d Data) populated(splits []dataset.Split) error {
 			return emptySplit("groups", "--samples", split, len(d.Compute.Samples), len(groups))
 		}
 		if !slices.ContainsFunc(exchanges, func(e dataset.Exchange) bool { return e.Split == split }) {
-			return emptySplit("all-to-alls", "--comm-samples", split, len(d.Comm.Samples), len(exchanges))
+			return emptySplit("all-to-alls", "comm_samples", split, len(d.Comm.Samples), len(exchanges))
 		}
 	}
 	return nil

@@ -60,7 +60,7 @@ func ExampleHugeCTR() {
 	}
 	// Output:
 	// # The sharding of 2 tables over 2 GPUs, for ebc_config.shard(shard_matrix=shard_matrix, shard_strategy=shard_strategy).
-	// # Written by neuroshard export; made by "hand 1, method taste, input two tables". No model priced it.
+	// # Written by neuroshard convert; made by "hand 1, method taste, input two tables". No model priced it.
 	// shard_matrix = [
 	//     ["user", "item"],
 	//     ["item"],

@@ -76,7 +76,7 @@ func (f *faults) proven(pl *plan.Plan) {
 		return
 	}
 	for _, v := range pl.CheckTables() {
-		f.add(v.Table, v.Shard, "neuroshard validate says what else is wrong with the plan", "%s", v.Message)
+		f.add(v.Table, v.Shard, "neuroshard check says what else is wrong with the plan", "%s", v.Message)
 	}
 	seen := map[string]bool{}
 	total := 0
@@ -84,7 +84,7 @@ func (f *faults) proven(pl *plan.Plan) {
 		total += entries(&pl.Tables[i], pl.Cluster)
 		name := pl.Tables[i].Name
 		if seen[name] {
-			f.add(name, -1, "neuroshard validate says what else is wrong with the plan", "it is there twice")
+			f.add(name, -1, "neuroshard check says what else is wrong with the plan", "it is there twice")
 		}
 		seen[name] = true
 	}
@@ -98,7 +98,7 @@ func (f *faults) proven(pl *plan.Plan) {
 func (f *faults) rules(pl *plan.Plan, rules problem.EngineRules) map[string]bool {
 	broken := map[string]bool{}
 	for _, v := range pl.CheckEngine(rules) {
-		f.add(v.Table, v.Shard, fmt.Sprintf("plan with --for %s", rules.Engine), "%s", v.Message)
+		f.add(v.Table, v.Shard, fmt.Sprintf("plan with --engine %s", rules.Engine), "%s", v.Message)
 		broken[v.Table] = true
 	}
 	return broken

@@ -576,7 +576,7 @@ func TestTorchRecRefuses(t *testing.T) {
 		{
 			"two tables of one name", func(pl *plan.Plan) { pl.Tables[word].Name = "user" },
 			Options{},
-			"table \"user\": it is there twice (neuroshard validate says what else is wrong with the plan)",
+			"table \"user\": it is there twice (neuroshard check says what else is wrong with the plan)",
 		},
 		{
 			"two tables of one name in a module", func(pl *plan.Plan) {
@@ -638,7 +638,7 @@ func TestTorchRecRefuses(t *testing.T) {
 		{
 			"two memories", func(pl *plan.Plan) { pl.Tables[item].Shards[1].Tier = plan.Host },
 			Options{},
-			`table "item": shard 1: it lies in host memory and shard 0 in hbm: TorchRec keeps all shards of a table in one memory (plan with --for torchrec)`,
+			`table "item": shard 1: it lies in host memory and shard 0 in hbm: TorchRec keeps all shards of a table in one memory (plan with --engine torchrec)`,
 		},
 		{
 			"two caches", func(pl *plan.Plan) {
@@ -646,7 +646,7 @@ func TestTorchRecRefuses(t *testing.T) {
 				s[0].Tier, s[0].Cache, s[1].Tier, s[1].Cache = plan.HostCached, 0.1, plan.HostCached, 0.2
 			},
 			Options{},
-			`table "item": shard 1: of its rows 0.2 are cached, and of shard 0's 0.1: TorchRec has one share for all shards of a table (plan with --for torchrec)`,
+			`table "item": shard 1: of its rows 0.2 are cached, and of shard 0's 0.1: TorchRec has one share for all shards of a table (plan with --engine torchrec)`,
 		},
 		{
 			"no share of a cache", func(pl *plan.Plan) {
@@ -663,7 +663,7 @@ func TestTorchRecRefuses(t *testing.T) {
 		{
 			"host memory without CUDA", func(pl *plan.Plan) { pl.Tables = pl.Tables[:far+1] },
 			Options{Accelerator: CPU},
-			`table "far": shard 0: kernel fused_uvm needs cuda (export with --accelerator cuda, or put the table into hbm, which on cpu is the host's memory)`,
+			`table "far": shard 0: kernel fused_uvm needs cuda (export with accelerator cuda, or put the table into hbm, which on cpu is the host's memory)`,
 		},
 		{"another accelerator", func(*plan.Plan) {}, Options{Accelerator: "abacus"}, `the accelerator is "abacus": known are cuda and cpu`},
 		{
@@ -673,9 +673,9 @@ func TestTorchRecRefuses(t *testing.T) {
 				pl.Tables[word].Shards = nil
 			},
 			Options{},
-			`table "user": shard 0: there is no device 7: the cluster has 4 (neuroshard validate says what else is wrong with the plan)
-table "item": columns [44, 48) are placed nowhere (neuroshard validate says what else is wrong with the plan)
-table "word": it has no shard: it is placed nowhere (neuroshard validate says what else is wrong with the plan)`,
+			`table "user": shard 0: there is no device 7: the cluster has 4 (neuroshard check says what else is wrong with the plan)
+table "item": columns [44, 48) are placed nowhere (neuroshard check says what else is wrong with the plan)
+table "word": it has no shard: it is placed nowhere (neuroshard check says what else is wrong with the plan)`,
 		},
 		{"no devices", func(pl *plan.Plan) { pl.Cluster.Devices = 0 }, Options{}, "the plan is for 0 devices"},
 		{
@@ -733,49 +733,49 @@ func TestHugeCTRRefuses(t *testing.T) {
 		{
 			"idle devices",
 			plan.Table{Dim: 12, ShardingType: plan.ColumnWise, Shards: shardsOf(10, 4, 8, 12)},
-			"1 of 4 devices hold no table: 3; HugeCTR needs a part of a table on every device (plan with --for hugectr)",
+			"1 of 4 devices hold no table: 3; HugeCTR needs a part of a table on every device (plan with --engine hugectr)",
 		},
 		{
 			"unequal slices",
 			plan.Table{Dim: 64, ShardingType: plan.ColumnWise, Shards: shardsOf(10, 32, 48, 64)},
-			`table "t": shard 1: it has 16 columns and shard 0 has 32: HugeCTR cuts a table into slices of the same width (plan with --for hugectr)`,
+			`table "t": shard 1: it has 16 columns and shard 0 has 32: HugeCTR cuts a table into slices of the same width (plan with --engine hugectr)`,
 		},
 		{
 			"no halves",
 			plan.Table{Dim: 12, ShardingType: plan.ColumnWise, Shards: shardsOf(10, 4, 12)},
-			`table "t": shard 1: it has 8 columns and shard 0 has 4: HugeCTR cuts a table into slices of the same width (plan with --for hugectr)`,
+			`table "t": shard 1: it has 8 columns and shard 0 has 4: HugeCTR cuts a table into slices of the same width (plan with --engine hugectr)`,
 		},
 		{
 			"host memory",
 			plan.Table{Dim: 4, ShardingType: plan.TableWise, Shards: []plan.Shard{{Rows: span(0, 10), Columns: span(0, 4), Tier: plan.Host}}},
-			`table "t": shard 0: it lies in host memory: HugeCTR keeps tables in the memory of the devices (plan with --for hugectr)`,
+			`table "t": shard 0: it lies in host memory: HugeCTR keeps tables in the memory of the devices (plan with --engine hugectr)`,
 		},
 		{"rows", plan.Table{Dim: 4, ShardingType: plan.RowWise, Shards: blocks(0, span(0, 4), 3, 6, 9, 10)}, ""},
 		{
 			"uneven rows",
 			plan.Table{Dim: 4, ShardingType: plan.RowWise, Shards: blocks(0, span(0, 4), 1, 6, 9, 10)},
-			`table "t": shard 1: it has 5 rows and shard 0 has 1: HugeCTR spreads rows evenly over the GPUs (split its rows into equal blocks, or plan with --for hugectr)`,
+			`table "t": shard 1: it has 5 rows and shard 0 has 1: HugeCTR spreads rows evenly over the GPUs (split its rows into equal blocks, or plan with --engine hugectr)`,
 		},
 		{
 			"rows on one device",
 			plan.Table{Dim: 4, ShardingType: plan.TableRowWise, Shards: append(blocks(1, span(0, 4), 5), plan.Shard{Rows: span(5, 10), Columns: span(0, 4), Device: 1, Tier: plan.HBM})},
-			`table "t": two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs (put them on devices of their own, or plan with --for hugectr)`,
+			`table "t": two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs (put them on devices of their own, or plan with --engine hugectr)`,
 		},
 		{"grid", plan.Table{Dim: 8, ShardingType: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 5, 10)...)}, ""},
 		{
 			"grid of unequal slices",
 			plan.Table{Dim: 12, ShardingType: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 12), 5, 10)...)},
-			`table "t": shard 2: it has 8 columns and shard 0 has 4: HugeCTR cuts a table into slices of the same width (plan with --for hugectr)`,
+			`table "t": shard 2: it has 8 columns and shard 0 has 4: HugeCTR cuts a table into slices of the same width (plan with --engine hugectr)`,
 		},
 		{
 			"grid on one host",
 			plan.Table{Dim: 8, ShardingType: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(2, span(4, 8), 5, 10)...)},
-			`table "t": shard 2: shard 0 of the table is on device 2, too: HugeCTR puts at most one slice of a table on a device (plan with --for hugectr)`,
+			`table "t": shard 2: shard 0 of the table is on device 2, too: HugeCTR puts at most one slice of a table on a device (plan with --engine hugectr)`,
 		},
 		{
 			"grid of several heights",
 			plan.Table{Dim: 8, ShardingType: plan.Grid, Shards: append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 10)...)},
-			`table "t": shard 2: its slice lies on 1 devices and the first on 2: HugeCTR gives each slice the same number of GPUs (give each slice the same number of devices, or plan with --for hugectr)`,
+			`table "t": shard 2: its slice lies on 1 devices and the first on 2: HugeCTR gives each slice the same number of GPUs (give each slice the same number of devices, or plan with --engine hugectr)`,
 		},
 		{
 			"a hole",
@@ -849,12 +849,12 @@ func TestUnequalSlices(t *testing.T) {
 		})
 	}
 	got := string(exported(t, cut(), Options{}))
-	if want := `its load_state_dict fails on them: 1 of 1 tables have such slices, \"t\"; plan with --for torchrec`; !strings.Contains(got, want) {
+	if want := `its load_state_dict fails on them: 1 of 1 tables have such slices, \"t\"; plan with --engine torchrec`; !strings.Contains(got, want) {
 		t.Errorf("got %s, want the warning %s", got, want)
 	}
 	p.Engine = problem.TorchRec
 	err := TorchRec(io.Discard, cut(), Options{})
-	if want := `table "t": shard 1: it has 4 columns and shard 0 has 12: TorchRec cuts a table into slices of the same width (plan with --for torchrec)`; err == nil || err.Error() != want {
+	if want := `table "t": shard 1: it has 4 columns and shard 0 has 12: TorchRec cuts a table into slices of the same width (plan with --engine torchrec)`; err == nil || err.Error() != want {
 		t.Errorf("a plan for TorchRec: got %v, want %s", err, want)
 	}
 }

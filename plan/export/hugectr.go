@@ -98,10 +98,10 @@ type hugectr struct {
 func (e *hugectr) warnings() (all []string) {
 	n := len(e.plan.Tables)
 	if len(e.joined) > 0 {
-		all = append(all, fmt.Sprintf("HugeCTR has one slice of a table on a GPU: the slices on a GPU were joined for %d of %d tables, %s; predicted times are of the plan as it was; plan with --for hugectr", len(e.joined), n, names(e.joined)))
+		all = append(all, fmt.Sprintf("HugeCTR has one slice of a table on a GPU: the slices on a GPU were joined for %d of %d tables, %s; predicted times are of the plan as it was; plan with --engine hugectr", len(e.joined), n, names(e.joined)))
 	}
 	if len(e.divided) > 0 {
-		all = append(all, fmt.Sprintf("HugeCTR does not let a plan divide its operators: the numbers of operators were left out for %d of %d tables, %s; predicted times are of the plan as it was; plan with --for hugectr", len(e.divided), n, names(e.divided)))
+		all = append(all, fmt.Sprintf("HugeCTR does not let a plan divide its operators: the numbers of operators were left out for %d of %d tables, %s; predicted times are of the plan as it was; plan with --engine hugectr", len(e.divided), n, names(e.divided)))
 	}
 	if e.onWarning != nil {
 		for _, warning := range all {
@@ -112,7 +112,7 @@ func (e *hugectr) warnings() (all []string) {
 }
 
 // inHugeCTR says how to make a plan that HugeCTR has a form for.
-const inHugeCTR = "plan with --for hugectr"
+const inHugeCTR = "plan with --engine hugectr"
 
 // sliced is a model-parallel table in a number of equal slices.
 type sliced struct {
@@ -282,7 +282,7 @@ func (e *hugectr) writePython(w io.Writer) error {
 	out := jsonfile.NewWriter(w)
 	p := provenanceOf(e.plan)
 	fmt.Fprintf(out, "# The sharding of %d tables over %d GPUs, for ebc_config.shard(shard_matrix=shard_matrix, shard_strategy=shard_strategy).\n", len(e.plan.Tables), e.plan.Cluster.Devices)
-	out.Print("# Written by neuroshard export; made by ", fmt.Sprintf("%s %s, method %s, input %s", p.Tool, p.Version, p.Method, p.Input))
+	out.Print("# Written by neuroshard convert; made by ", fmt.Sprintf("%s %s, method %s, input %s", p.Tool, p.Version, p.Method, p.Input))
 	switch {
 	case p.Cost == nil:
 		out.WriteString(". No model priced it.\n")

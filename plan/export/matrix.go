@@ -18,7 +18,7 @@ import (
 var hugectrForm = form{
 	format: HugeCTRFormat, version: HugeCTRVersion,
 	write: "write it with json.dump({\"shard_matrix\": ..., \"shard_strategy\": ...}, file)",
-	give:  "give a file of neuroshard export --to hugectr, or an object with the keys shard_matrix and shard_strategy",
+	give:  "give a file of neuroshard convert --to hugectr, or an object with the keys shard_matrix and shard_strategy",
 }
 
 // dealt is a table as HugeCTR deals it out to GPUs.

@@ -181,8 +181,8 @@ func TestPlaceHugeCTRRefuses(t *testing.T) {
 	}
 	_, err = f.Place(p)
 	const want = `table "narrow": its 4 columns in 2 slices: the slices of a plan have the same width, a multiple of 4
-x.json: the plan is for 3 ranks, the cluster has 4 devices (it goes with --devices 3)
-x.json: the plan is for hosts of 3 ranks, the cluster has 2 devices a host (it goes with --devices-per-host 3)
+x.json: the plan is for 3 ranks, the cluster has 4 devices (it goes with --gpus 3)
+x.json: the plan is for hosts of 3 ranks, the cluster has 2 devices a host (it goes with --set devices_per_host=3)
 x.json: the plan lacks 1 of the 3 tables: "extra" (give the tables of the model that was planned)
 x.json: the tables lack 1 of the plan's 3: "other" (give the tables of the model that was planned)`
 	if got := faultsOf(t, err); got != want {

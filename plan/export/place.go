@@ -92,14 +92,14 @@ func (m *matcher) cluster() {
 	}
 	switch {
 	case m.file.World > 0 && m.file.World != t.Devices:
-		m.add(fmt.Sprintf("it goes with --devices %d", m.file.World), "the plan is for %d ranks, the cluster has %d devices", m.file.World, t.Devices)
+		m.add(fmt.Sprintf("it goes with --gpus %d", m.file.World), "the plan is for %d ranks, the cluster has %d devices", m.file.World, t.Devices)
 	case highest >= t.Devices:
 		m.add("", "the plan places tables on rank %d, the cluster has %d devices, numbered from 0", highest, t.Devices)
 	}
 	// A Local that was derived from the numbers of devices may be too large.
 	fewer := m.file.numbered > 0 && m.file.Local%t.PerHost() == 0 && t.PerHost() >= m.file.numbered
 	if m.file.Local > 0 && m.file.Local != t.PerHost() && !fewer {
-		m.add(fmt.Sprintf("it goes with --devices-per-host %d", m.file.Local), "the plan is for hosts of %d ranks, the cluster has %d devices a host", m.file.Local, t.PerHost())
+		m.add(fmt.Sprintf("it goes with --set devices_per_host=%d", m.file.Local), "the plan is for hosts of %d ranks, the cluster has %d devices a host", m.file.Local, t.PerHost())
 	}
 }
 

@@ -103,7 +103,7 @@ type form struct {
 var torchRecForm = form{
 	format: TorchRecFormat, version: TorchRecVersion,
 	write: "write it with json.dump(plan._serialize(), file)",
-	give:  "give a file of neuroshard export --to torchrec, or a serialized ShardingPlan",
+	give:  "give a file of neuroshard convert --to torchrec, or a serialized ShardingPlan",
 }
 
 // header is what makes a file one of a form; both are nil in files of other programs.

@@ -329,8 +329,8 @@ x.json: the tables lack 1 of the plan's 8: "over.ebc/user" (give the tables of t
 		},
 		{
 			"another cluster", func(p *problem.Problem) { p.Topology.Devices, p.Topology.DevicesPerHost = 8, 4 },
-			`x.json: the plan is for 4 ranks, the cluster has 8 devices (it goes with --devices 4)
-x.json: the plan is for hosts of 2 ranks, the cluster has 4 devices a host (it goes with --devices-per-host 2)`,
+			`x.json: the plan is for 4 ranks, the cluster has 8 devices (it goes with --gpus 4)
+x.json: the plan is for hosts of 2 ranks, the cluster has 4 devices a host (it goes with --set devices_per_host=2)`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -254,7 +254,7 @@ func (e *torchrec) kernel(t *plan.Table) string {
 	case t.ShardingType == plan.DataParallel:
 		return denseKernel
 	case tier != plan.HBM && e.opt.Accelerator == CPU:
-		e.add(t.Name, 0, "export with --accelerator cuda, or put the table into hbm, which on cpu is the host's memory", "kernel %s needs %s", computeKernels[tier], CUDA)
+		e.add(t.Name, 0, "export with accelerator cuda, or put the table into hbm, which on cpu is the host's memory", "kernel %s needs %s", computeKernels[tier], CUDA)
 	}
 	return computeKernels[tier]
 }
@@ -381,7 +381,7 @@ func (e *torchrec) warnings() (all []string) {
 		all = append(all, fmt.Sprintf("TorchRec loads no slices of different widths of a table on one rank: they were joined for %d of %d tables, %s; predicted times are of the plan as it was", len(e.joined), n, names(e.joined)))
 	}
 	if len(e.unequal) > 0 {
-		all = append(all, fmt.Sprintf("TorchRec trains slices of different widths of a table, but its load_state_dict fails on them: %d of %d tables have such slices, %s; plan with --for torchrec", len(e.unequal), n, names(e.unequal)))
+		all = append(all, fmt.Sprintf("TorchRec trains slices of different widths of a table, but its load_state_dict fails on them: %d of %d tables have such slices, %s; plan with --engine torchrec", len(e.unequal), n, names(e.unequal)))
 	}
 	return all
 }

@@ -75,7 +75,7 @@ func TestCheckSeveralFiles(t *testing.T) {
 	want := strings.Join([]string{
 		`a.csv:2: table "user": rows: 0 is not between 1 and 1099511627776 (rows is the table's hash size)`,
 		`a.csv:3: table "item": rows: "x" is not a number (rows is the table's hash size)`,
-		`c.yaml:2: device profile "a100" is unknown (did you mean "a100-40" or "a100-80"?): choose one of ` + strings.Join(hardware.Names(), ", ") + ` (device is the name of the device profile, such as a100-80; describe them with: neuroshard devices)`,
+		`c.yaml:2: device profile "a100" is unknown (did you mean "a100-40" or "a100-80"?): choose one of ` + strings.Join(hardware.Names(), ", ") + ` (device is the name of the device profile, such as a100-80; describe them with: neuroshard list devices)`,
 		`b.json:3: table "user": the name is used twice, at a.csv:2 and b.json:3 (give every table a name of its own)`,
 		`b.json:3: table "user": dim 7 is not a multiple of 4 (pad the table to 8 columns)`,
 		`b.json:3: table "user": allowed device 8 does not exist: the cluster has 8 devices (devices are numbered from 0)`,

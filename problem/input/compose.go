@@ -3,6 +3,7 @@ package input
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,6 +67,7 @@ func ClusterKeys() (list []ClusterKey) {
 		known, _ := s["enum"].([]string)
 		list = append(list, ClusterKey{key, about, cmp.Or(kind, "string"), of, known, slices.Contains(stepKeys, key)})
 	}
+	add("hosts", hostsHint, schema{"type": "integer"})
 	for _, f := range clusterFields {
 		add(f.key, f.hint, f.schema)
 	}
@@ -95,12 +97,52 @@ func (o Overrides) Set(text string) error {
 	return nil
 }
 
-// Flag returns the flag of the command line that states a key.
+// Flag returns what states a key on a command line: a flag, or the key itself after --set.
 func Flag(key string) string {
-	if key == "engine" {
-		return "--for"
+	switch key {
+	case "devices":
+		return "--gpus"
+	case "device":
+		return "--gpu"
+	case "hosts", "memory", "host_memory", "batch", "optimizer", "engine":
+		return "--" + strings.ReplaceAll(key, "_", "-")
 	}
-	return "--" + strings.ReplaceAll(key, "_", "-")
+	return key
+}
+
+const hostsHint = "hosts is the number of hosts; each has devices_per_host devices, 8 if nobody states the devices"
+
+// onHosts has the overrides state the devices of a stated number of hosts. described is the topology
+// file or scenario of the cluster, or nil.
+func (p *Parts) onHosts(t hardware.Topology, described *TopologyFile) error {
+	if !p.Overrides.Has("hosts") {
+		return nil
+	}
+	r := &report{}
+	hosts := valueOf(r, p.Overrides, "hosts", whole[int](1, hardware.MaxDevices), hostsHint)
+	perHost := valueOf(r, p.Overrides, "devices_per_host", anyWhole[int](), "")
+	devices, stated := p.Overrides.Devices()
+	if err := r.err(); err != nil || hosts == 0 {
+		return err
+	}
+	if !stated && described != nil && t.DevicesPerHost == 0 {
+		devices, stated = t.Devices, t.Devices > 0
+	}
+	switch {
+	case perHost > 0:
+	case stated:
+		perHost = devices / hosts
+	case t.Devices > 0 || t.DevicesPerHost > 0:
+		perHost = cmp.Or(t.DevicesPerHost, t.Devices)
+	default:
+		perHost = hardware.UsualPerHost
+	}
+	if stated && devices != hosts*perHost {
+		return flagError(fmt.Sprintf("--hosts: %d devices are not %d hosts of the same size", devices, hosts), "leave --gpus or --hosts out, or state numbers that divide")
+	}
+	p.Overrides = maps.Clone(p.Overrides)
+	p.Overrides["devices"], p.Overrides["devices_per_host"] = strconv.Itoa(hosts*perHost), strconv.Itoa(perHost)
+	return nil
 }
 
 // flagged are overrides that were read.
@@ -214,11 +256,12 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 		base.Topology.Profile = p.Own[0]
 	}
 	base.Topology.Fixed = p.Tables.Fixed // those of an old plan belong to the tables that it was made of
+	hostsErr := p.onHosts(base.Topology, described)
 	grown := p.outgrown(base.Topology)
 	flags, overrideErr := p.Overrides.read(p.Own)
 	p.override(base, &flags)
 	p.giveHosts(base, file, grown)
-	overrideErr = Join(overrideErr, giveMemories(p.Overrides, base, file))
+	overrideErr = Join(hostsErr, overrideErr, giveMemories(p.Overrides, base, file))
 	var missingErr error
 	if !complete && p.TopologyErr == nil {
 		missingErr = p.missing(base.Topology, file)
@@ -376,10 +419,10 @@ func CheckDim(dim int) error {
 func (p *Parts) missing(t hardware.Topology, file TopologyFile) error {
 	var errs []error
 	if t.Devices == 0 && !p.statesDevices(file) {
-		errs = append(errs, flagError("the number of devices is missing", "add --devices N, or describe the cluster in a file: --topology cluster.yaml"))
+		errs = append(errs, flagError("the number of devices is missing", "add --gpus N or --hosts N, or describe the cluster in a file: --cluster cluster.yaml"))
 	}
 	if t.Profile.Name == "" && !p.Overrides.Has("device") {
-		errs = append(errs, flagError("the device profile is missing", "add --device PROFILE, one of "+strings.Join(hardware.Names(), ", ")))
+		errs = append(errs, flagError("the device profile is missing", "add --gpu PROFILE, one of "+strings.Join(hardware.Names(), ", ")))
 	}
 	return Join(errs...)
 }

@@ -204,7 +204,7 @@ func TestComposedErrors(t *testing.T) {
 		{
 			"wrong flags", "",
 			Overrides{"devices": "4", "device": "a1", "comm_precision": "fp1", "lanes": "all", "dim": "6", "memory": "0"},
-			[]string{"--device: ", "--memory: 0 is no memory", "--comm-precision: ", `--lanes: "all" is unknown`, "--dim: 6 is not a multiple of 4"},
+			[]string{"--gpu: ", "--memory: 0 is no memory", "comm_precision: ", `lanes: "all" is unknown`, "dim: 6 is not a multiple of 4"},
 		},
 		{"no device", "", Overrides{"devices": "0", "device": "a100-80"}, []string{"devices"}},
 	} {
@@ -240,7 +240,7 @@ func TestSet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := p.Problem(); err == nil || !strings.Contains(err.Error(), "--dense: mlperf-dlrm-v1 takes 26 pooled vectors") {
+	if _, _, err := p.Problem(); err == nil || !strings.Contains(err.Error(), "dense: mlperf-dlrm-v1 takes 26 pooled vectors") {
 		t.Errorf("got error %v, want one about the dense part", err)
 	}
 	delete(p.Overrides, "dense")

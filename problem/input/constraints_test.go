@@ -161,12 +161,12 @@ func TestMinWidthForAllTables(t *testing.T) {
 	}
 	for _, wrong := range []int{0, -4, 6, problem.MaxDim + 4} {
 		flags["min_width"] = strconv.Itoa(wrong)
-		if _, _, err := parts.Problem(); err == nil || !strings.Contains(err.Error(), "--min-width: ") {
-			t.Errorf("width %d: got error %v, want one of --min-width", wrong, err)
+		if _, _, err := parts.Problem(); err == nil || !strings.Contains(err.Error(), "min_width: ") {
+			t.Errorf("width %d: got error %v, want one of min_width", wrong, err)
 		}
 	}
 	flags["min_width"], flags["engine"] = "4", "pytorch"
-	if _, _, err := parts.Problem(); err == nil || !strings.Contains(err.Error(), `--for: "pytorch" is unknown`) {
-		t.Errorf("got error %v, want one of --for", err)
+	if _, _, err := parts.Problem(); err == nil || !strings.Contains(err.Error(), `--engine: "pytorch" is unknown`) {
+		t.Errorf("got error %v, want one of --engine", err)
 	}
 }

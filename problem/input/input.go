@@ -155,7 +155,7 @@ func unusedOptimizer(name string) string {
 // UnusedDim returns the warning that a dim for tables without one was stated but
 // no table needs it.
 func UnusedDim(dim int) string {
-	return fmt.Sprintf("--dim %d is not used: every table states its dim", dim)
+	return fmt.Sprintf("dim %d is not used: every table states its dim", dim)
 }
 
 // builder gathers the tables of a file and the errors in it.

@@ -2,7 +2,6 @@ package input
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -89,7 +88,7 @@ func (s *spreading) into(list *[]unit.Bytes, n int, usual unit.Bytes) {
 	}
 	switch {
 	case s.of.flag && s.given:
-		s.fault(fmt.Sprintf("--%s has no effect: --%s-memories states the memory of each %s", strings.ReplaceAll(s.all, "_", "-"), s.what, s.what))
+		s.fault(fmt.Sprintf("%s has no effect: %s_memories states the memory of each %s", Flag(s.all), s.what, s.what))
 	case !s.of.flag && s.file.Has(s.all):
 		s.fault(fmt.Sprintf("%s has no effect: %s states the memory of each %s", s.all, s.key(), s.what))
 	}

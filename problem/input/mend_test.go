@@ -194,7 +194,7 @@ func TestUnreadDevicesMakeNoPinWrong(t *testing.T) {
 }
 
 func TestUnusedDefaultDimIsAWarning(t *testing.T) {
-	const warning = "--dim 32 is not used: every table states its dim"
+	const warning = "dim 32 is not used: every table states its dim"
 	sgd := problem.SGD
 	for _, c := range []struct {
 		content string

@@ -37,7 +37,7 @@ func Workload(name string, o Overrides) (TableFile, *Cluster, error) {
 }
 
 // workloadHint is the hint for a workload that is not known.
-const workloadHint = "list them with: neuroshard workloads"
+const workloadHint = "list them with: neuroshard list workloads"
 
 // Unread returns the file of tables that could not be opened, so that Check reports the rest.
 func Unread(name string) TableFile {

@@ -52,6 +52,6 @@ func readPrototype(b *builder, s *scanner, dim int) {
 	s.End()
 	b.dimUsed = dimless > 0
 	if dimless > 0 && dim == 0 {
-		b.add(first, fmt.Sprintf("%d of %d tables state no dim", dimless, all), "give the dim of such tables with --dim, for example --dim 64")
+		b.add(first, fmt.Sprintf("%d of %d tables state no dim", dimless, all), "give the dim of such tables with --set dim=N, for example --set dim=64")
 	}
 }

@@ -62,7 +62,7 @@ func replicate(p *Parts, c *Cluster, file TopologyFile) error {
 	return Join(errs...)
 }
 
-// unused reports settings of the all-reduce of the replicas where there is one group. A flag --replicas 1
+// unused reports settings of the all-reduce of the replicas where there is one group. A flag --set replicas=1
 // replaces everything that the file says of groups.
 func unused(t *hardware.Topology, o Overrides, add func(key, message, hint string)) {
 	for i, key := range []string{"sync_every", "inter_host_allreduce"} {

@@ -80,7 +80,7 @@ func (p *Parts) step() (wholeStep, error) {
 	var whole wholeStep
 	if file.dense == nil && file.measured == 0 && !p.Overrides.Has("step") && !p.Overrides.Has("dense") {
 		if flags := p.stepFlags(); len(flags) > 0 {
-			errs = append(errs, flagError(strings.Join(flags, ", ")+": neither a dense part nor a measured step is stated, so there is no whole step", "add --dense NAME or --step TIME"))
+			errs = append(errs, flagError(strings.Join(flags, ", ")+": neither a dense part nor a measured step is stated, so there is no whole step", "add --set dense=NAME or --set step=TIME"))
 		} else if keys := p.stepKeys(); len(keys) > 0 {
 			whole.warnings = append(whole.warnings, fmt.Sprintf("%s states %s, but neither a dense part nor a measured step: the whole step is not priced", name, strings.Join(keys, ", ")))
 		}
@@ -119,7 +119,7 @@ func (p *Parts) assumedStack(warnings []string) (step.Stack, []string) {
 	if err != nil {
 		panic("input: " + err.Error())
 	}
-	return s, append(warnings, fmt.Sprintf("no stack is stated: %s is assumed (--stack, one of %s)", name, strings.Join(step.StackNames(), ", ")))
+	return s, append(warnings, fmt.Sprintf("no stack is stated: %s is assumed (stack, one of %s)", name, strings.Join(step.StackNames(), ", ")))
 }
 
 // engine returns the engine that the parts state; empty if that is none, or an unknown one.
@@ -189,9 +189,9 @@ func engineOf(stack *step.Stack, composed *problem.Problem, given bool) (warning
 	case engine != "" && !strings.HasPrefix(stack.Name, string(engine)):
 		warnings = append(warnings, fmt.Sprintf("the plan is for engine %s, and the step is priced as %s runs it", engine, stack.Title()))
 	case engine == "" && stack.Exchange != step.Flat:
-		warnings = append(warnings, fmt.Sprintf("the step is priced as %s runs it, and the plan does not keep to the rules of that engine (--for %s)", stack.Title(), problem.HugeCTR))
+		warnings = append(warnings, fmt.Sprintf("the step is priced as %s runs it, and the plan does not keep to the rules of that engine (--engine %s)", stack.Title(), problem.HugeCTR))
 		if given && composed.Topology.MostHostMemory() > 0 {
-			return warnings, flagError(fmt.Sprintf("stack %s holds no table in host memory, and the cluster states %v of it", stack.Name, composed.Topology.MostHostMemory()), fmt.Sprintf("plan for the engine (--for %s), leave host memory out, or choose a torchrec stack", problem.HugeCTR))
+			return warnings, flagError(fmt.Sprintf("stack %s holds no table in host memory, and the cluster states %v of it", stack.Name, composed.Topology.MostHostMemory()), fmt.Sprintf("plan for the engine (--engine %s), leave host memory out, or choose a torchrec stack", problem.HugeCTR))
 		}
 	}
 	return warnings, nil

@@ -139,8 +139,8 @@ func TestStepOfParts(t *testing.T) {
 		t.Errorf("got step %+v, warnings %q and error %v, want a warning", p.Step(), warnings, err)
 	}
 	p.Overrides = Overrides{"price": "$3"}
-	if _, _, err = p.Problem(); err == nil || !strings.Contains(err.Error(), "--price: neither a dense part nor a measured step") {
-		t.Errorf("got error %v, want one about --price alone", err)
+	if _, _, err = p.Problem(); err == nil || !strings.Contains(err.Error(), "price: neither a dense part nor a measured step") {
+		t.Errorf("got error %v, want one about price alone", err)
 	}
 }
 
@@ -233,8 +233,8 @@ func TestAllStepErrors(t *testing.T) {
 	p.Tables.Tables[1].Rows = 0
 	_, _, err := p.Problem()
 	for _, want := range []string{
-		`--stack: stack "hugctr" is unknown`, `did you mean "hugectr"?`, `--step: time "3.9" has no unit`, `--loader: bandwidth "20" has no unit`,
-		`--price: "much" is not a price`, "cluster.yaml:4: dense: bottom: width 0", `table "b": rows: 0`,
+		`stack: stack "hugctr" is unknown`, `did you mean "hugectr"?`, `step: time "3.9" has no unit`, `loader: bandwidth "20" has no unit`,
+		`price: "much" is not a price`, "cluster.yaml:4: dense: bottom: width 0", `table "b": rows: 0`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want %q in it", err, want)

@@ -279,7 +279,7 @@ func TestTablesPrototype(t *testing.T) {
 	}
 
 	_, err = Tables("table_configs.json", strings.NewReader(content), Options{})
-	if want := "table_configs.json:1: 1 of 2 tables state no dim (give the dim of such tables with --dim, for example --dim 64)"; err == nil || err.Error() != want {
+	if want := "table_configs.json:1: 1 of 2 tables state no dim (give the dim of such tables with --set dim=N, for example --set dim=64)"; err == nil || err.Error() != want {
 		t.Errorf("without a default dim: got %v, want %s", err, want)
 	}
 }

@@ -39,7 +39,7 @@ def small() -> dict[str, Any]:
     return {"model": nn.Sequential(ebc), "sharders": sharders, "constraints": constraints}
 
 
-FLAGS = ("--device", "a100-80", "--devices", "4", "--batch-per-rank", "256", "--repeats", "1")
+FLAGS = ("--gpu", "a100-80", "--gpus", "4", "--batch-per-rank", "256", "--set", "repeats=1")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -175,7 +175,7 @@ def test_wrong_modules(
 
 
 def test_wrong_options_of_the_planner(binary: str, capsys: pytest.CaptureFixture[str]) -> None:
-    flags = ("--device", "a100-81", "--devices", "4", "--binary", binary)
+    flags = ("--gpu", "a100-81", "--gpus", "4", "--binary", binary)
     code, _, err = run(capsys, f"{__name__}:small", *flags)
     assert code == 2
     assert "error: the batch of a rank is not known" in err

@@ -16,7 +16,7 @@ pytest.importorskip("ray", reason="SKIPPED: ray is not installed")
 
 from conftest import ROOT, neuroshard
 
-SWEEP = ["workload:paper-d4_m64-0", "--devices", "2,4,8", "--device", "a100-80,h100-80"]
+SWEEP = ["workload:paper-d4_m64-0", "--gpus", "2,4,8", "--gpu", "a100-80,h100-80"]
 
 
 def test_the_example_of_the_page(tmp_path: Path, binary: str) -> None:

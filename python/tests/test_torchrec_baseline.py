@@ -1,6 +1,6 @@
 """The plan of TorchRec's own planner as a row of our report: ``torchrec_baseline``.
 
-The costs of the row are those of ``neuroshard bench plans``, as in neuroshard_compare, and the
+The costs of the row are those of ``neuroshard lab bench plans``, as in neuroshard_compare, and the
 plan of neuroshard is the same to the byte with and without the row.
 """
 
@@ -83,14 +83,15 @@ def test_the_row_has_the_costs_of_bench(
     theirs = tmp_path / "theirs.json"
     theirs.write_text(json.dumps(baseline.exported(made[0], 4, 2, {**cluster, "reserve_bytes": 0})))
     tables = ("--tables", str(tmp_path / "alone" / "tables.json"))
-    neuroshard(binary, "import", "theirs.json", *tables, *model, "-o", "p.json", cwd=tmp_path)
+    read = ("convert", "theirs.json", "--from", "torchrec")
+    neuroshard(binary, *read, *tables, *model, "-o", "p.json", cwd=tmp_path)
     cost = json.loads((tmp_path / "p.json").read_text())["predicted"]["cost_ms"]
     name, valid, predicted, *simulated, takes = row(report)
     assert (name, valid) == ("torchrec", "yes")
     assert float(predicted.removesuffix(" ms")) == pytest.approx(cost, rel=5e-3)
     assert len(simulated) == ("profile" in options)  # nothing is simulated that was not chosen
     for cell in simulated:
-        score = ("bench", "plans", "p.json", *tables, "--json", "score.json")
+        score = ("lab", "bench", "plans", "p.json", *tables, "--json", "score.json")
         neuroshard(binary, *score, cwd=tmp_path)
         (record,) = json.loads((tmp_path / "score.json").read_text())["records"]
         want = pytest.approx(record["simulated_cost_ms"], rel=5e-3)
@@ -100,8 +101,8 @@ def test_the_row_has_the_costs_of_bench(
     assert re.search(r"^torchrec uses .*B of its fullest device, this plan .*B$", report, re.M)
     # The file that is kept has TorchRec's plan, for the page of the plan.
     assert not (tmp_path / "alone" / "torchrec.json").exists()
-    files = ("plan.json", "--tables", "tables.json", "--compare-plan", "torchrec=torchrec.json")
-    neuroshard(binary, "report", *files, "-o", "plan.html", cwd=tmp_path / "beside")
+    files = ("plan.json", "--tables", "tables.json", "--set", "compare_plan=torchrec=torchrec.json")
+    neuroshard(binary, "show", *files, "-o", "plan.html", cwd=tmp_path / "beside")
     assert '"method":"torchrec","valid":true' in (tmp_path / "beside" / "plan.html").read_text()
 
 
@@ -167,7 +168,7 @@ def test_torchrec_gets_the_memory_of_the_profile(
         return plain(module, sharders, job)
 
     monkeypatch.setattr(baseline, "plan", plan)
-    more = ["--device-memories", "0-1=40GiB,2-3=20GiB", "--host-memories", "64GiB,32GiB"]
+    more = ["--set", "device_memories=0-1=40GiB,2-3=20GiB", "--set", "host_memories=64GiB,32GiB"]
     for arguments in ([], more):
         planned(binary, tmp_path, arguments=arguments, torchrec_baseline=True, **OF_PROFILE)
     of_profile, stated = [job.topology for job in jobs]
@@ -183,7 +184,7 @@ def test_torchrec_gets_the_memory_of_the_profile(
 
 def test_a_planner_that_finds_no_plan(binary: str, tmp_path: Path) -> None:
     """TorchRec keeps 15 % of the memory free, which tables may use here."""
-    arguments = ["--memory", "10MB", "--reserve-share", "0", "--accounting", "torchrec"]
+    arguments = ["--memory", "10MB", "--set", "reserve_share=0", "--set", "accounting=torchrec"]
     report = planned(
         binary, tmp_path, arguments=arguments, torchrec_baseline=True, **OF_PROFILE
     ).report

@@ -117,10 +117,10 @@ def plan_for_torchrec(folder: Path, binary: str) -> None:
     )
     write_tables(tables, folder / "tables.json")
     for on in (4, 2):
-        args = ["plan", "tables.json", "--devices", str(on), "--devices-per-host", "2"]
-        args += ["--device", "a100-80", "--sharding-types", "table_wise,column_wise", "-o"]
+        args = ["plan", "tables.json", "--gpus", str(on), "--set", "devices_per_host=2"]
+        args += ["--gpu", "a100-80", "--types", "table_wise,column_wise", "-o"]
         neuroshard(binary, *args, f"free-{on}.json", cwd=folder)
-        neuroshard(binary, *args, f"planned-{on}.json", "--for", "torchrec", cwd=folder)
+        neuroshard(binary, *args, f"planned-{on}.json", "--engine", "torchrec", cwd=folder)
 
 
 OPTIMIZERS = ("sgd", "adagrad", "rowwise_adagrad")

@@ -89,7 +89,7 @@ def test_an_empty_plan_for_no_sharders() -> None:
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        ({"enumerator": object()}, "enumerator is of type object", "--sharding-types"),
+        ({"enumerator": object()}, "enumerator is of type object", "--types"),
         ({"proposer": DynamicProgrammingProposer()}, "DynamicProgrammingProposer", "--method"),
         ({"partitioner": MemoryBalancedPartitioner()}, "MemoryBalancedPart", "--method"),
         (
@@ -113,7 +113,7 @@ def test_an_empty_plan_for_no_sharders() -> None:
         (
             {"profile": "a100-80", "heuristical_storage_reservation_percentage": 0.9},
             "heuristical_storage_reservation_percentage: the memory of the devices is that of",
-            "--reserve-share",
+            "reserve_share=",
         ),
         ({"batch_size": 8, "batch_per_rank": 9}, "8 and batch_per_rank 9 differ", "leave out one"),
         ({"topology": topology(), "world_size": 3}, "world_size 3 is not that", "leave world"),
@@ -135,8 +135,8 @@ def test_an_empty_plan_for_no_sharders() -> None:
         (BESIDE | {"plan_loader": object()}, "baseline and plan_loader", "one of them"),
         (BESIDE | {"fixed": {"t0": FixedTable(0)}}, "baseline and fixed", "one of them"),
         ({"max_bytes": "5%"}, "max_bytes is given without from_plan", "pass from_plan="),
-        ({"arguments": ["--replicas", "2"]}, "option of the planner", "sharding_group_size="),
-        ({"arguments": ["--sync-every=2"]}, "option of the planner", "sync_every="),
+        ({"arguments": ["--set", "replicas=2"]}, "option of the planner", "sharding_group_size="),
+        ({"arguments": ["--set=sync_every=2"]}, "option of the planner", "sync_every="),
         ({"token": TOKEN}, "token is given without url", "pass url="),
         ({"token_file": "f"}, "token_file is given without url", "pass url="),
         ({"name": "a"}, "name is given without url", "pass url="),

@@ -109,7 +109,7 @@ def test_tables_of_a_file_are_planned_alike(binary: str, tmp_path: Path) -> None
         {"name": "tables/dynamic", "devices": [0], "ms": 0.1},
         {"name": "tables/dynamic", "devices": [1], "bytes": f"{1 << 30}B", "ms": 0.1},
     ]
-    options = ["--devices", "2", "--device", "a100-80", "--full", "-o", "plan.json"]
+    options = ["--gpus", "2", "--gpu", "a100-80", "--full", "-o", "plan.json"]
     report = neuroshard(binary, "plan", "tables.json", *options, cwd=tmp_path)
     assert "device 1 also holds tables/dynamic: 1.00 GiB, 0.100 ms" in report
 

@@ -201,8 +201,8 @@ def found(binary: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, li
         only = next(
             (t for t in ("row_wise", "column_wise", "data_parallel") if t in name), "table_wise"
         )
-        cluster = ("--devices", str(case["ranks"]), "--device", "a100-80", "--batch")
-        cluster += (str(tables["batch"]), "--sharding-types", only)
+        cluster = ("--gpus", str(case["ranks"]), "--gpu", "a100-80", "--batch")
+        cluster += (str(tables["batch"]), "--types", only)
         neuroshard(binary, "plan", "tables.json", *cluster, "-o", f"plan-{name}.json", cwd=folder)
     taken: dict[str, list[Any]] = {name: [] for name in CASES}
     for count in {case["ranks"] for case in cases.values()}:

@@ -98,7 +98,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
     for name, turn in (("columns", ""), ("moved", "pooled"), ("refused", "sequence")):
         (folder / f"{name}.json").write_text(json.dumps(by_columns(turn)))
     kinds = list(modules.KINDS)
-    rows = PLANNER | {"arguments": ["--sharding-types", "row_wise"]}
+    rows = PLANNER | {"arguments": ["--types", "row_wise"]}
     saved, columns = str(folder / "saved"), str(folder / "columns.json")
     planned: Json = {"plan": "neuroshard", "planner": PLANNER, "kinds": kinds}
     cases: list[Json] = [
@@ -118,7 +118,7 @@ def results(tmp_path_factory: pytest.TempPathFactory, binary: str) -> list[Json]
     cases.append({"name": "whole, sequences", "optimizer": "sgd", "kinds": DEDUPLICATED})
     for only in ("column_wise", "row_wise"):
         # Managed collisions have no other sharding type than row_wise.
-        planner = PLANNER | {"arguments": ["--sharding-types", f"{only},row_wise"]}
+        planner = PLANNER | {"arguments": ["--types", f"{only},row_wise"]}
         deduplicated = DEDUPLICATED if only == "row_wise" else DEDUPLICATED[:1]
         case = {"name": f"deduplicated, {only}", "plan": "neuroshard", "planner": planner}
         cases.append(case | {"dedup": True, "kinds": deduplicated})
@@ -417,8 +417,8 @@ def test_the_maps_of_managed_collisions_are_kept_free(
     # Of each row, fixed, and a history of the ids of a step: 1 of each of 5 features a sample.
     rows = 2048 + 13 * 8, 2048 + 13 * 16, 2048 + 64, 2048 + 80
     maps = sum(32 * -(-n // 4) + 8200 + 24 for n in rows) + 5 * 4096 * 16 * 5 // 4
-    assert reserve() - reserve(arguments=["--reserve-fixed", "0B"]) == maps
-    (warning,) = [r.getMessage() for r in caplog.records if "--reserve-fixed" in r.getMessage()]
+    assert reserve() - reserve(arguments=["--set", "reserve_fixed=0B"]) == maps
+    (warning,) = [r.getMessage() for r in caplog.records if "reserve_fixed" in r.getMessage()]
     assert f"the {maps} bytes that the maps" in warning
     of_torchrec: Json = {"topology": Topology(4, compute_device="cpu"), "batch_size": 4096}
     kept = reserve(**of_torchrec)

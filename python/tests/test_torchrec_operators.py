@@ -91,7 +91,7 @@ def model_of(tables: list[Json]) -> nn.Module:
 
 
 def exported(tables: list[Json]) -> Json:
-    """Returns the tables as ``neuroshard export --to torchrec`` places them."""
+    """Returns the tables as ``neuroshard convert --to torchrec`` places them."""
     plan: Json = {}
     for t in tables:
         kind = {"grid": "grid_shard"}.get(t["sharding_type"], t["sharding_type"])
@@ -172,12 +172,12 @@ def plan_mixed(folder: Path, binary: str) -> Json:
     ]
     head = {"format": "neuroshard-tables", "version": 1, "batch": 65536}
     (folder / "mixed.json").write_text(json.dumps(head | {"tables": tables}))
-    cluster = [*("--devices", str(ranks.RANKS), "--devices-per-host", str(ranks.PER_HOST))]
-    cluster += ["--device", "a100-80", "--for", "torchrec"]
-    cluster += ["--sharding-types", "table_wise,column_wise"]
+    cluster = [*("--gpus", str(ranks.RANKS), "--set", f"devices_per_host={ranks.PER_HOST}")]
+    cluster += ["--gpu", "a100-80", "--engine", "torchrec"]
+    cluster += ["--types", "table_wise,column_wise"]
     neuroshard(binary, "plan", "mixed.json", *cluster, "-o", "plan.json", cwd=folder)
-    to = ["--to", "torchrec", "--accelerator", "cpu", "-o", "planned.json"]
-    neuroshard(binary, "export", "plan.json", *to, cwd=folder)
+    to = ["--to", "torchrec", "--set", "accelerator=cpu", "-o", "planned.json"]
+    neuroshard(binary, "convert", "plan.json", *to, cwd=folder)
     planned: Json = json.loads((folder / "planned.json").read_text())["plan"]["sparse"]
     return planned
 

@@ -82,8 +82,8 @@ def test_plan(binary: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
     env = ShardingEnv.from_local(4, 0)
     where = {"local_size": 2, "device_type": "cuda"}
     assert load_plan(kept / "plan.json", MODEL, env, **where) == plan
-    to = ["--to", "torchrec", "--module", "", "-o", "exported.json"]
-    neuroshard(binary, "export", "plan.json", *to, cwd=kept)
+    to = ["--to", "torchrec", "--set", "module=", "-o", "exported.json"]
+    neuroshard(binary, "convert", "plan.json", *to, cwd=kept)
     assert load_plan(kept / "exported.json", MODEL, env, **where) == plan
 
 
@@ -107,7 +107,7 @@ def test_whole_tables_and_slices_unless_types_are_given(binary: str, tmp_path: P
     assert sharding_types(tmp_path) <= {"table_wise", "column_wise"}
     small = collection(table("a"), table("b"))
     options = {"binary": binary, "keep": tmp_path, "pooling_factors": {"a": 3, "b": 50}}
-    for arguments in (["--sharding-types", "data_parallel"], ["--sharding-types=data_parallel"]):
+    for arguments in (["--types", "data_parallel"], ["--types=data_parallel"]):
         with pytest.warns(ReplicatedTablesWarning, match=r'"a", "b"; TorchRec fuses no'):
             plan = planner(arguments=arguments, **options).plan(small)
         assert sharding_types(tmp_path) == {"data_parallel"}
@@ -117,14 +117,14 @@ def test_whole_tables_and_slices_unless_types_are_given(binary: str, tmp_path: P
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        ([], "--for torchrec -o X --sharding-types table_wise,column_wise"),
-        (["--seed", "1"], "--for torchrec -o X --sharding-types table_wise,column_wise --seed 1"),
-        (["--sharding-types", "all"], "--for torchrec -o X --sharding-types all"),
+        ([], "--engine torchrec -o X --types table_wise,column_wise"),
+        (["--seed", "1"], "--engine torchrec -o X --types table_wise,column_wise --seed 1"),
+        (["--types", "all"], "--engine torchrec -o X --types all"),
         (
-            ["--seed", "1", "--sharding-types=grid"],
-            "--for torchrec -o X --seed 1 --sharding-types=grid",
+            ["--seed", "1", "--types=grid"],
+            "--engine torchrec -o X --seed 1 --types=grid",
         ),
-        (["--for=hugectr"], "-o X --sharding-types table_wise,column_wise --for=hugectr"),
+        (["--engine=hugectr"], "-o X --types table_wise,column_wise --engine=hugectr"),
     ],
 )
 def test_the_types_and_the_engine_that_are_asked_for(
@@ -190,7 +190,7 @@ def test_arguments_are_passed_on(binary: str) -> None:
         planner(binary=binary, arguments=["--no-such"]).plan(MODEL)
     with pytest.raises(BinaryError, match=r"a100-8") as e:
         planner(binary=binary, profile="a100-8").plan(MODEL)
-    assert any("neuroshard devices" in p.hint for p in e.value.problems)
+    assert any("neuroshard list devices" in p.hint for p in e.value.problems)
 
 
 def test_the_binary_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

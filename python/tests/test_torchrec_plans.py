@@ -96,8 +96,8 @@ def native(binary: str, tmp_path_factory: pytest.TempPathFactory) -> Json:
     folder = tmp_path_factory.mktemp("native")
     tables = tables_from_model(Model(), batch=64, pooling_factors=dict.fromkeys(FEATURES, 2.0))
     write_tables(tables, folder / "tables.json")
-    cluster = ["--device", "a100-80", "--devices", "4", "--devices-per-host", "2"]
-    types = ["--sharding-types", "all", "--for", "torchrec", "--max-evaluations", "100"]
+    cluster = ["--gpu", "a100-80", "--gpus", "4", "--set", "devices_per_host=2"]
+    types = ["--types", "all", "--engine", "torchrec", "--set", "max_evaluations=100"]
     neuroshard(binary, "plan", "tables.json", *cluster, *types, "-o", "plan.json", cwd=folder)
     return dict(json.loads((folder / "plan.json").read_text()))
 
@@ -148,7 +148,7 @@ def test_all_sources(tmp_path: Path) -> None:
 def test_the_plan_file_itself(binary: str, native: Json, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(json.dumps(native))
     neuroshard(
-        binary, *("export", "plan.json", "--to", "torchrec", "-o", "exported.json"), cwd=tmp_path
+        binary, *("convert", "plan.json", "--to", "torchrec", "-o", "exported.json"), cwd=tmp_path
     )
     want = load(tmp_path / "exported.json")
     assert load(tmp_path / "plan.json") == load(native) == want
@@ -179,7 +179,7 @@ def test_unequal_slices_are_warned_of() -> None:
     (warning,) = (w for w in caught if w.category is UnequalSlicesWarning)
     assert str(warning.message).startswith('slices of unequal widths: "word"; ')
     assert "load_state_dict fails" in str(warning.message)
-    assert "--for torchrec" in str(warning.message)
+    assert "--engine torchrec" in str(warning.message)
     assert warning.filename == __file__  # the caller's line
 
 
@@ -247,10 +247,10 @@ def test_a_module_missing() -> None:
 def test_another_world() -> None:
     text = told(exported(), env=ShardingEnv.from_local(8, 0))
     assert "the plan is for 4 ranks, and there are 8" in text
-    assert "--devices 8" in text
+    assert "--gpus 8" in text
     text = told(exported(), local_size=4)
     assert "the plan is for 2 ranks a host, and there are 4" in text
-    assert "--devices-per-host 4" in text
+    assert "devices_per_host=4" in text
     placed = load(exported(), device_type="cpu").plan["item"]["word"].sharding_spec.shards
     assert placed[0].placement.device() == torch.device("cpu")
     assert "no process group" in told(exported(), env=None)
@@ -272,11 +272,11 @@ def test_another_shape() -> None:
         ({"plan": {}}, "format is None"),
         ({"format": "neuroshard-tables", "version": 1}, '"neuroshard-tables"'),
         (exported() | {"version": 2}, "the plan, of version 2"),
-        (exported() | {"plan": None}, "not as neuroshard export writes it"),
+        (exported() | {"plan": None}, "not as neuroshard convert writes it"),
         ({k: v for k, v in exported().items() if k != "world_size"}, 'lacks "world_size"'),
         (
             exported() | {"plan": {"": {"t": {"ranks": [0, 1], "shards": [{}]}}}},
-            "not as neuroshard export writes it",
+            "not as neuroshard convert writes it",
         ),
         (exported() | {"plan": {"user": {"id": {}}}}, "KeyError: 'ranks'"),
     ],

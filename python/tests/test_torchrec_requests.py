@@ -113,21 +113,21 @@ def refused(sharder: Any, **options: Any) -> str:
 
 def test_sharding_types_of_a_sharder(tmp_path: Path) -> None:
     arguments, tables = passed(tmp_path, [Sharder(types=["row_wise"])])
-    assert arguments == "--sharding-types row_wise"
+    assert arguments == "--types row_wise"
     assert [t["constraints"] for t in tables] == [{"sharding_types": ["row_wise"]}] * 2
     # The usual types come first where the sharder allows them.
     every = ["data_parallel", "table_wise", "grid_shard"]
     arguments, tables = passed(tmp_path, [Sharder(types=every)])
-    assert arguments == "--sharding-types table_wise"
+    assert arguments == "--types table_wise"
     assert tables[0]["constraints"] == {"sharding_types": ["table_wise"]}
-    stated = ["--sharding-types", "all"]
+    stated = ["--types", "all"]
     arguments, tables = passed(tmp_path, [Sharder(types=every)], arguments=stated)
-    assert arguments == "--sharding-types all"
+    assert arguments == "--types all"
     assert tables[0]["constraints"]["sharding_types"] == ["data_parallel", "table_wise", "grid"]
     # Of a table's own types those remain that the sharder allows.
     own = {"a": {"sharding_types": ["row_wise", "grid"], "min_width": 8}}
     arguments, tables = passed(tmp_path, [Sharder(types=every)], constraints=own)
-    assert arguments == "--sharding-types table_wise,grid"
+    assert arguments == "--types table_wise,grid"
     assert tables[0]["constraints"] == {"sharding_types": ["grid"], "min_width": 8}
     assert tables[1]["constraints"] == {"sharding_types": ["table_wise"]}
     text = refused(Sharder(types=["table_wise"]), constraints=own)
@@ -159,7 +159,7 @@ def test_compute_kernels_of_a_sharder(tmp_path: Path) -> None:
         hosts = ["--host-memory", "1TiB"]
         arguments, tables = passed(tmp_path, [Sharder(kernels=kernels)], arguments=hosts)
         types = {"sharding_types": ["table_wise", "column_wise"]}
-        assert arguments == "--sharding-types table_wise,column_wise --host-memory 1TiB"
+        assert arguments == "--types table_wise,column_wise --host-memory 1TiB"
         assert [t["constraints"] for t in tables] == [types | {"tiers": tiers}] * 2
     # A table's own kernels are among those of the sharder.
     stated = {"a": ParameterConstraints(compute_kernels=["fused_uvm", "fused"])}
@@ -271,7 +271,7 @@ def test_columns_on_one_host_are_a_constraint_of_the_tables(tmp_path: Path) -> N
 
 def test_formats_of_vectors(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     half = ParameterConstraints(output_dtype=DataType.FP16)
-    usual = "--sharding-types table_wise,column_wise"
+    usual = "--types table_wise,column_wise"
     arguments, _ = passed(tmp_path, USUAL, constraints={"a": half, "b": half})
     assert arguments == f"{usual} --comm-precision fp16"
     # TorchRec's estimator does not look at output_dtype, so its formulas do not either.
@@ -328,13 +328,13 @@ def test_formats_of_exchanges(
     tmp_path: Path, forward: CommType, backward: CommType, want: str
 ) -> None:
     sharder = Sharder(qcomm_codecs_registry=registry(forward, backward))
-    usual = "--sharding-types table_wise,column_wise"
+    usual = "--types table_wise,column_wise"
     arguments, _ = passed(tmp_path, [sharder])
     assert arguments == (f"{usual} --comm-precision {want}" if want else usual)
     if want:
-        same = ["--comm-precision", want]
+        same = ["--set", f"comm_precision={want}"]
         assert passed(tmp_path, [sharder], arguments=same)[0] == f"{usual} {' '.join(same)}"
-        text = refused(sharder, arguments=["--comm-precision=fp32"])
+        text = refused(sharder, arguments=["--set=comm_precision=fp32"])
         assert '--comm-precision "fp32", and the sharder\'s qcomm_codecs_registry ex' in text
 
 
@@ -400,7 +400,7 @@ def test_replicas_need_an_optimizer_that_is_not_fused(
 ) -> None:
     """Without a profile, tables have all types of TorchRec's planner; but those whose optimizer
     the script fuses into the backward are not replicated."""
-    every = "--sharding-types table_wise,column_wise,data_parallel,grid,row_wise,table_row_wise"
+    every = "--types table_wise,column_wise,data_parallel,grid,row_wise,table_row_wise"
     formulas: dict[str, Any] = {"profile": None, "topology": None}
     arguments, tables = passed(tmp_path, USUAL, **formulas)
     assert arguments == every
@@ -421,7 +421,7 @@ def test_replicas_need_an_optimizer_that_is_not_fused(
 
 
 @pytest.mark.parametrize("profile", ["a100-80", None])
-@pytest.mark.parametrize("arguments", [[], ["--sharding-types", "all"]])
+@pytest.mark.parametrize("arguments", [[], ["--types", "all"]])
 def test_tables_of_means_are_cut_by_rows_together(
     binary: str, profile: str | None, arguments: list[str]
 ) -> None:
@@ -450,7 +450,7 @@ def test_constraints_of_torchrec(tmp_path: Path) -> None:
         "b": ParameterConstraints(compute_kernels=["dense"]),
     }
     arguments, tables = passed(tmp_path, USUAL, constraints=stated, pooling_factors={"b": 2})
-    assert arguments == "--sharding-types table_wise,data_parallel,grid"
+    assert arguments == "--types table_wise,data_parallel,grid"
     assert tables[0]["constraints"] == {
         "sharding_types": ["grid", "table_wise"],
         "min_width": 32,
@@ -460,7 +460,7 @@ def test_constraints_of_torchrec(tmp_path: Path) -> None:
     assert tables[1]["constraints"] == {"sharding_types": ["data_parallel"]}
     # A sharding type of one table does not allow it for the others.
     arguments, tables = passed(tmp_path, USUAL, constraints={"a": {"sharding_types": ["row_wise"]}})
-    assert arguments == "--sharding-types table_wise,column_wise,row_wise"
+    assert arguments == "--types table_wise,column_wise,row_wise"
     assert tables[1]["constraints"] == {"sharding_types": ["table_wise", "column_wise"]}
     # A table that is narrower than the narrowest slice stays whole.
     _, tables = passed(tmp_path, USUAL, constraints={"a": ParameterConstraints(min_partition=4096)})
@@ -565,4 +565,4 @@ def test_collections_without_tables() -> None:
 
 def test_the_last_sharder_counts_as_in_torchrec(tmp_path: Path) -> None:
     sharders = [Sharder(types=["row_wise"]), EmbeddingBagCollectionSharder()]
-    assert passed(tmp_path, sharders)[0] == "--sharding-types table_wise,column_wise"
+    assert passed(tmp_path, sharders)[0] == "--types table_wise,column_wise"

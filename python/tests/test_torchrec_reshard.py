@@ -135,8 +135,8 @@ def replanned(folder: Path, binary: str) -> Json:
             constraints=dict.fromkeys(("t7", "t17", "t27"), constraint),
         )
         write_tables(tables, folder / f"tables-{name}.json")
-    engine = ["--for", "torchrec", "--sharding-types", "table_wise,column_wise"]
-    cluster = ["--devices", "4", "--devices-per-host", "2", "--device", "a100-80"]
+    engine = ["--engine", "torchrec", "--types", "table_wise,column_wise"]
+    cluster = ["--gpus", "4", "--set", "devices_per_host=2", "--gpu", "a100-80"]
     neuroshard(
         binary, "plan", "tables-before.json", *cluster, *engine, "-o", "planned.json", cwd=folder
     )

@@ -217,7 +217,7 @@ def test_a_plan_cache_keeps_plans_by_all_that_changes_them(binary: str, tmp_path
     assert ask() == (plan, True)
     assert ask({"binary": "/does/not/exist", "timeout": 7, "keep": tmp_path}) == (plan, True)
     # What the plan depends on has another plan, or at least another entry.
-    types = ["--sharding-types", "table_wise"]
+    types = ["--types", "table_wise"]
     other, hit = ask({"arguments": types})
     assert not hit and other != plan
     kept = {request(binary).fingerprint("A100")}

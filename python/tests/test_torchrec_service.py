@@ -154,7 +154,7 @@ def test_arguments_reach_the_service(binary: str, serving: tuple[str, Path]) -> 
     url, token = serving
     for arguments in (
         ["--memory", "60GiB", "--seed", "3"],
-        ["--sharding-types=all", "--lanes=own"],
+        ["--types=all", "--set=lanes=own"],
     ):
         plans = [
             any_planner(arguments=arguments, **by).plan(MODEL)
@@ -187,8 +187,8 @@ def test_what_the_service_is_asked(answer: Json, tmp_path: Path) -> None:
             name="ranking",
             keep=tmp_path,
             arguments=[
-                *("--memory", "40GiB", "--seed=7", "--risk-penalty=1.5"),
-                *("--no-baselines", "--no-certificate"),
+                *("--memory", "40GiB", "--seed=7", "--set=risk_penalty=1.5"),
+                *("--set", "baselines=false", "--set", "certificate=false"),
             ],
         )
         p.plan(MODEL)
@@ -329,7 +329,7 @@ def test_a_service_that_is_late() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--model=m"], ["--explain"], ["--seed", "x"], ["--reserve-share=y"], ["--memory"]],
+    [["--model=m"], ["--explain"], ["--seed", "x"], ["--set=reserve_share=y"], ["--memory"]],
 )
 def test_arguments_that_the_service_does_not_take(
     serving: tuple[str, Path], arguments: list[str]
@@ -342,7 +342,7 @@ def test_arguments_that_the_service_does_not_take(
 
 
 def test_the_last_of_an_argument_counts() -> None:
-    fields = service.fields_of(["--for", "torchrec", "--for=any", "--min-width", "32"])
+    fields = service.fields_of(["--engine", "torchrec", "--engine=any", "--set", "min_width=32"])
     assert fields == {"overrides": {"for": "any", "min_width": 32}, "options": {}}
 
 

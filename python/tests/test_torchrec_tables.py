@@ -243,16 +243,16 @@ def test_the_binary_reads_what_is_written(tmp_path: Path, binary: str) -> None:
     write_tables(tables, path)
     assert json.loads(path.read_text()) == tables
     assert [p.name for p in tmp_path.iterdir()] == ["tables.json"]
-    out = ["--devices", "2", "--device", "a100-80", "-o", "plan.json"]
+    out = ["--gpus", "2", "--gpu", "a100-80", "-o", "plan.json"]
     neuroshard(binary, "plan", "tables.json", *out, cwd=tmp_path)
     neuroshard(
         binary,
         "validate",
         "plan.json",
         "tables.json",
-        "--device",
+        "--gpu",
         "a100-80",
-        "--devices",
+        "--gpus",
         "2",
         cwd=tmp_path,
     )

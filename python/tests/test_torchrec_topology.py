@@ -23,7 +23,7 @@ from torchrec.modules.embedding_configs import EmbeddingBagConfig
 from torchrec.modules.embedding_modules import EmbeddingBagCollection
 from torchrec_releases import NVLINK_DOMAINS
 
-from neuroshard_torchrec import InputError, NeuroShardPlanner
+from neuroshard_torchrec import InputError, NeuroShardPlanner, service
 from neuroshard_torchrec.topology import Cluster, of_group
 from neuroshard_torchrec.topology import request as requested
 
@@ -59,8 +59,8 @@ def request(where: Topology, reservation: Any, **others: Any) -> Cluster:
 
 
 def value(arguments: list[str], flag: str) -> str:
-    assert arguments.count(flag) == 1, arguments
-    return arguments[arguments.index(flag) + 1]
+    (found,) = [text for name, text in service.words(arguments) if name == flag]
+    return found
 
 
 NONE = FixedPercentageStorageReservation(0)
@@ -77,35 +77,35 @@ def of_ranks(count: int, **caps: list[int]) -> Topology:
 CASES: dict[str, tuple[Topology, dict[str, Any]]] = {
     "devices and hosts": (
         topology(16, local_world_size=4, ddr_cap=1 << 20, **POD),
-        {"devices": "16", "devices-per-host": "4", "nvlink-domain": "8" if POD else None}
-        | {"memory": f"{GIB}B", "reserve-share": "0", "reserve-fixed": "0B"}
-        | {"host-memory": f"{4 << 20}B", "network-bandwidth": None, "hbm-bandwidth": None},
+        {"gpus": "16", "devices_per_host": "4", "nvlink_domain": "8" if POD else None}
+        | {"memory": f"{GIB}B", "reserve_share": "0", "reserve_fixed": "0B"}
+        | {"host-memory": f"{4 << 20}B", "network_bandwidth": None, "hbm_bandwidth": None},
     ),
     "a host larger than the job": (
         topology(2, local_world_size=8, ddr_cap=1 << 20),
-        {"devices-per-host": "2", "host-memory": f"{2 << 20}B", "nvlink-domain": None},
+        {"devices_per_host": "2", "host-memory": f"{2 << 20}B", "nvlink_domain": None},
     ),
     "bandwidths": (  # in bytes a millisecond
         topology(intra_host_bw=3e8, inter_host_bw=5e7, hbm_mem_bw=2e9, hbm_to_ddr_mem_bw=2.5e7),
-        {"link-bandwidth": "300000000000B/s", "network-bandwidth": "50000000000B/s"}
-        | {"hbm-bandwidth": "2000000000000B/s", "host-link-bandwidth": "25000000000B/s"},
+        {"link_bandwidth": "300000000000B/s", "network_bandwidth": "50000000000B/s"}
+        | {"hbm_bandwidth": "2000000000000B/s", "host_link_bandwidth": "25000000000B/s"},
     ),
     "multipliers": (
         topology(bwd_compute_multiplier=3.5, weighted_feature_bwd_compute_multiplier=4),
-        {"backward-multiplier": "3.5", "weighted-backward-multiplier": "4.0"},
+        {"backward_multiplier": "3.5", "weighted_backward_multiplier": "4.0"},
     ),
     "ddr of CPUs": (
         topology(compute_device="cpu", ddr_mem_bw=2e8),
-        {"hbm-bandwidth": "200000000000B/s", "host-memory": None},
+        {"hbm_bandwidth": "200000000000B/s", "host-memory": None},
     ),
-    "TorchRec's ddr of CPUs": (topology(compute_device="cpu"), {"hbm-bandwidth": f"{51 << 30}B/s"}),
+    "TorchRec's ddr of CPUs": (topology(compute_device="cpu"), {"hbm_bandwidth": f"{51 << 30}B/s"}),
     "memories of devices": (
         of_ranks(4, hbm_cap=[GIB, 2 * GIB, 2 * GIB, 3 * GIB]),
-        {"device-memories": f"0-0={GIB}B,1-2={2 * GIB}B,3-3={3 * GIB}B", "memory": None},
+        {"device_memories": f"0-0={GIB}B,1-2={2 * GIB}B,3-3={3 * GIB}B", "memory": None},
     ),
     "memories of hosts": (
         of_ranks(4, ddr_cap=[1 << 20, 1 << 20, 1 << 21, 1 << 21]),
-        {"host-memories": f"0-0={2 << 20}B,1-1={2 << 21}B", "host-memory": None},
+        {"host_memories": f"0-0={2 << 20}B,1-1={2 << 21}B", "host-memory": None},
     ),
     "numbers that GPUs do not read": (
         topology(ddr_mem_bw=3e9, uneven_sharding_perf_multiplier=5.0, **SSD),
@@ -121,7 +121,7 @@ CASES: dict[str, tuple[Topology, dict[str, Any]]] = {
     ),
     "a host without ddr": (
         of_ranks(4, ddr_cap=[1 << 20, 1 << 20, 0, 0]),
-        {"host-memory": None, "host-memories": None, "warned": ["host 1 has no ddr for tables"]},
+        {"host-memory": None, "host_memories": None, "warned": ["host 1 has no ddr for tables"]},
     ),
 }
 
@@ -135,21 +135,21 @@ def test_a_topology_is_arguments(name: str) -> None:
         assert part in warning
     for flag, text in want.items():
         if flag != "warned":
-            assert (f"--{flag}" in found.arguments) == (text is not None), flag
-            assert text is None or value(found.arguments, f"--{flag}") == text
+            texts = [t for name, t in service.words(found.arguments) if name.strip("-") == flag]
+            assert texts == ([] if text is None else [text]), flag
 
 
 def test_costs_of_a_profile_read_less_of_a_topology() -> None:
     where = topology(inter_host_bw=50e6)  # TorchRec's formulas read it on one host, too
     found = request(where, NONE, formulas=False)
-    assert "--network-bandwidth" not in found.arguments
+    assert "network_bandwidth" not in str(found.arguments)
     assert len(found.warnings) == 1 and "has no effect" in found.warnings[0]
     cpus = request(topology(compute_device="cpu"), NONE, formulas=False)
-    assert "--hbm-bandwidth" not in cpus.arguments
+    assert "hbm_bandwidth" not in str(cpus.arguments)
     with pytest.raises(InputError) as e:
         request(topology(bwd_compute_multiplier=3.5), NONE, formulas=False)
     assert [p.message for p in e.value.problems] == ["topology: bwd_compute_multiplier is 3.5"]
-    assert "--host-memory" not in request(topology(), NONE, host_memory=False).arguments
+    assert "host_memory" not in str(request(topology(), NONE, host_memory=False).arguments)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_reservations_leave_what_torchrec_leaves(reservation: Any, device: str) 
     arguments = requested(where, reservation, 64, model, SHARDERS, constraints).arguments
     left = reservation.reserve(where, 64, model, SHARDERS, constraints).devices[0].storage
     memory = int(value(arguments, "--memory")[:-1])
-    free = memory - int(value(arguments, "--reserve-fixed")[:-1])
+    free = memory - int(value(arguments, "reserve_fixed")[:-1])
     want = (1 << 29, left.ddr) if device == "cpu" else (1 << 30, left.hbm)
     assert (memory, free) == want
     assert ("--host-memory" in arguments) == (device == "cuda")
@@ -186,7 +186,7 @@ def test_a_reservation_for_several_skus_leaves_what_torchrec_leaves(stated: Any)
     left = reservation.reserve(topology(), 64, Model(), SHARDERS).devices[0].storage.hbm
     # 30 numbers of 4 bytes six times in the dense layer, and indices.
     assert left < (1 << 30) - 50 - stated.get("model_base_bytes", 100 + 720)
-    assert int(value(arguments, "--reserve-fixed")[:-1]) == (1 << 30) - left
+    assert int(value(arguments, "reserve_fixed")[:-1]) == (1 << 30) - left
     with pytest.raises(PlannerError, match="leaving no hbm for sharded embedding"):
         request(topology(compute_device="cpu"), reservation)
 
@@ -226,9 +226,9 @@ def test_each_rank_keeps_what_a_reservation_leaves_of_its_memory() -> None:
     where = of_ranks(4, hbm_cap=[GIB, 2 * GIB, 2 * GIB, 3 * GIB])
     reservation = FixedPercentageStorageReservation(0.25)
     arguments = request(where, reservation).arguments
-    kept = int(value(arguments, "--reserve-fixed")[:-1])
+    kept = int(value(arguments, "reserve_fixed")[:-1])
     left = [d.storage.hbm for d in reservation.reserve(where, 64, Model(), SHARDERS).devices]
-    runs = [run.split("=") for run in value(arguments, "--device-memories").split(",")]
+    runs = [run.split("=") for run in value(arguments, "device_memories").split(",")]
     sizes = [int(size[:-1]) - kept for _, size in runs]
     assert kept == GIB // 4 and sizes == [left[0], left[1], left[3]]
 

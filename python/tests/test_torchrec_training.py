@@ -57,7 +57,7 @@ as the other two lie on one of these each, into slices of two widths if they may
 
 
 def table(kind: str, rectangles: list[Rectangle]) -> Json:
-    """A table in the form of ``neuroshard export --to torchrec``."""
+    """A table in the form of ``neuroshard convert --to torchrec``."""
     if kind == "data_parallel":
         return {"sharding_type": kind, "compute_kernel": "dense", "ranks": [0, 1, 2, 3]}
     return {
@@ -186,7 +186,7 @@ def trained(folder: Path, binary: str) -> list[Json]:
         planned("neuroshard", keep=str(folder / "keep")),
         planned("neuroshard, rowwise adagrad", keep=str(folder / "state"))
         | {"optimizer": "rowwise_adagrad"},
-        planned("replicas too", arguments=["--sharding-types", ",".join(REPLICAS_TOO)]),
+        planned("replicas too", arguments=["--types", ",".join(REPLICAS_TOO)]),
         planned("no binary", binary=str(folder / "none")),
         planned("nothing fits", arguments=["--memory", "1MiB"]),
         planned("another model on rank 2") | {"other_model_on": 2},
@@ -201,7 +201,8 @@ def trained(folder: Path, binary: str) -> list[Json]:
         optimizer="rowwise_adagrad",
     )
     write_tables(tables, folder / "tables.json")
-    read = ("import", "one rank.json", "--device", "a100-80", "--tables", "tables.json")
+    read = ("convert", "one rank.json", "--from", "torchrec", "--gpu", "a100-80")
+    read += ("--tables", "tables.json")
     neuroshard(binary, *read, "-o", f"{joined}.json", cwd=folder)
     path = folder / f"{joined}.json"
     cases.append({"name": joined, "plan": str(path), "optimizer": "rowwise_adagrad"})
@@ -335,8 +336,8 @@ def test_unequal_slices_on_one_rank_are_made_one(trained: list[Json]) -> None:
 @pytest.mark.parametrize("name", ["keep/plan", "slices on one rank, rowwise adagrad"])
 def test_files_and_planner_agree(trained: list[Json], folder: Path, binary: str, name: str) -> None:
     """A plan is the same of a plan's file, of its export, and of the planner."""
-    to = ("--to", "torchrec", "--accelerator", "cpu", "-o", "exported.json")
-    neuroshard(binary, "export", f"{name}.json", *to, cwd=folder)
+    to = ("--to", "torchrec", "--set", "accelerator=cpu", "-o", "exported.json")
+    neuroshard(binary, "convert", f"{name}.json", *to, cwd=folder)
     env = ShardingEnv.from_local(ranks.RANKS, 0)
     where: Json = {"local_size": ranks.PER_HOST, "device_type": "cpu"}
     files = (folder / f"{name}.json", folder / "exported.json")

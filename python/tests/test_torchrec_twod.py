@@ -102,7 +102,7 @@ def test_a_plan_is_that_of_one_group(
     assert (cluster["devices_per_host"], cluster["inter_host_allreduce"]) == (4, True)
     assert between.dmp_collection_options["node_group_size"] == 4
     assert [r[r.index("--replicas") + 1] for r in runs if r[0] == "plan"] == ["2", "2"]
-    assert ["--inter-host-allreduce" in r for r in runs if r[0] == "plan"] == [False, True]
+    assert ["inter_host_allreduce" in r for r in runs if r[0] == "plan"] == [False, True]
 
 
 def test_the_program_chooses_the_size(binary: str, tmp_path: Path) -> None:
@@ -253,13 +253,13 @@ def files(tmp_path_factory: pytest.TempPathFactory, binary: str) -> Path:
     folder = tmp_path_factory.mktemp("files")
     tables = tables_from_model(model(), batch=512, pooling_factors=dict.fromkeys(FEATURES, 2.0))
     write_tables(tables, folder / "tables.json")
-    common = ("plan", "tables.json", "--device", "a100-80", "--devices-per-host", "4")
-    common += ("--for", "torchrec", "--sharding-types", "table_wise,column_wise")
-    two = (*common, "--devices", "8", "--replicas", "2")
+    common = ("plan", "tables.json", "--gpu", "a100-80", "--set", "devices_per_host=4")
+    common += ("--engine", "torchrec", "--types", "table_wise,column_wise")
+    two = (*common, "--gpus", "8", "--set", "replicas=2")
     neuroshard(binary, *two, "-o", "two.json", cwd=folder)
-    neuroshard(binary, *two, "--inter-host-allreduce", "-o", "between.json", cwd=folder)
-    neuroshard(binary, *common, "--devices", "4", "-o", "one.json", cwd=folder)
-    neuroshard(binary, "export", "two.json", "--to", "torchrec", "-o", "exported.json", cwd=folder)
+    neuroshard(binary, *two, "--set", "inter_host_allreduce", "-o", "between.json", cwd=folder)
+    neuroshard(binary, *common, "--gpus", "4", "-o", "one.json", cwd=folder)
+    neuroshard(binary, "convert", "two.json", "--to", "torchrec", "-o", "exported.json", cwd=folder)
     return folder
 
 
@@ -329,7 +329,7 @@ def of_kinds(turn: int, fourth: str) -> Json:
         "batch_per_rank": 16384,  # for the plan; training uses smaller batches
         "pooling_factors": of_one | {busiest: 160.0, "w0": 1.0, "w1": 1.0},
         "constraints": {name: {"sharding_types": [kind]} for name, kind in constraints.items()},
-        "arguments": ["--sharding-types", "all", "--no-baselines"],
+        "arguments": ["--types", "all", "--set", "baselines=false"],
     }
 
 

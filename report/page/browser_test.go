@@ -26,8 +26,8 @@ import (
 // stored reads a document of testdata. golden/dlrm.json is what the page of these commands
 // holds:
 //
-//	neuroshard plan workload:dlrm-datasets-80x8 --no-baselines -o a.json
-//	neuroshard report a.json -o a.html
+//	neuroshard plan workload:dlrm-datasets-80x8 --set baselines=false -o a.json
+//	neuroshard show a.json -o a.html
 func stored(t *testing.T, name string) *page.Document {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))

@@ -171,7 +171,7 @@ func (b *builder) warnings() []string {
 	all := []string{}
 	for _, v := range b.plan.Check() {
 		if len(all) == mostViolations {
-			all = append(all, "the plan has more violations: neuroshard validate PLAN TABLES lists them")
+			all = append(all, "the plan has more violations: neuroshard check PLAN TABLES lists them")
 			break
 		}
 		all = append(all, "the plan is not valid: "+v.String())

@@ -70,8 +70,8 @@ def _parser() -> argparse.ArgumentParser:
         " a sample batch, or a dict with the keys model, sharders, sample and constraints; the"
         " module is imported, or is a file such as train.py",
     )
-    p.add_argument("--device", required=True, help="device profile, as neuroshard devices lists")
-    p.add_argument("--devices", required=True, type=_count, help="ranks of the job")
+    p.add_argument("--gpu", required=True, help="device profile, as neuroshard list devices lists")
+    p.add_argument("--gpus", required=True, type=_count, help="ranks of the job")
     p.add_argument("--devices-per-host", type=_count, help="ranks of a host (default: 8, or all)")
     p.add_argument(
         "--batch-per-rank",

@@ -154,7 +154,7 @@ class _Comparison:
 
     def __init__(self, options: argparse.Namespace, subject: Subject, folder: Path) -> None:
         self.options = options
-        self.per_host = options.devices_per_host or min(8, options.devices)
+        self.per_host = options.devices_per_host or min(8, options.gpus)
         self.binary = program.find(options.binary)
         self.subject = subject
         self.folder = folder
@@ -180,9 +180,9 @@ class _Comparison:
         return self._searched(
             "neuroshard",
             "ours",
-            profile=o.device,
+            profile=o.gpu,
             batch_per_rank=o.batch_per_rank,
-            world_size=o.devices,
+            world_size=o.gpus,
             devices_per_host=self.per_host,
             device_type="cuda",
             arguments=[*(("--memory", o.memory) if o.memory else ()), *o.arguments],
@@ -242,10 +242,10 @@ class _Comparison:
         tables = _read(self.folder / "ours" / "tables.json")
         cluster = self._cluster()
         one = Cluster(
-            devices=self.options.devices,
+            devices=self.options.gpus,
             devices_per_host=self.per_host,
             memory_bytes=cluster["device_memory_bytes"],
-            batch_per_rank=tables["batch"] // self.options.devices,
+            batch_per_rank=tables["batch"] // self.options.gpus,
         )
         facts = {"tables": len(tables["tables"]), "profile": cluster["profile"], **vars(one)}
         s, factors, bags = self.subject, baseline.pooling_factors(tables), baseline.bags(tables)
@@ -269,7 +269,7 @@ class _Comparison:
             if plan["file"] != "ours":
                 path, tables = out.with_name("imported.json"), self._unconstrained(tables)
                 self._imported(plan["plan"], path, tables)
-            self._neuroshard("bench", "plans", path, "--tables", tables, "--json", out)
+            self._neuroshard("lab", "bench", "plans", path, "--tables", tables, "--json", out)
         except BinaryError as e:
             plan["not_estimated"] = "; ".join(p.message for p in e.problems)
             return
@@ -300,7 +300,7 @@ class _Comparison:
         source = path.with_name("serialized.json")
         made = baseline.exported(plan, cluster["devices"], cluster["devices_per_host"], cluster)
         source.write_text(json.dumps(made))
-        self._neuroshard("import", source, "--tables", tables, "-o", path)
+        self._neuroshard("convert", source, "--from", "torchrec", "--tables", tables, "-o", path)
 
     def _cluster(self) -> dict[str, Any]:
         """The cluster as our plan states it."""

@@ -4,9 +4,9 @@
         |  TorchRec's EmbeddingShardingPlanner
         v
     ShardingPlan, or why there is none
-        |  neuroshard import
+        |  neuroshard convert --from torchrec
         v
-    plan file  ->  neuroshard plan --compare-plan torchrec=FILE  ->  a row of the report
+    plan file  ->  neuroshard plan --set compare_plan=torchrec=FILE ->  a row of the report
 
 The program estimates the cost of this plan as it estimates that of its own, and says so if the
 plan breaks a rule of the problem.
@@ -149,7 +149,7 @@ def unconstrained(tables: Json) -> Json:
 
 
 def exported(made: Any, ranks: int, per_host: int, cluster: Json | None = None) -> Json:
-    """Returns a ShardingPlan as ``neuroshard import`` reads it, for a cluster as plan files state
+    """Returns a ShardingPlan that ``neuroshard convert`` reads, for a cluster as plan files state
     it, or for one that flags of ``import`` state."""
     return {
         "format": "neuroshard-torchrec-plan",
@@ -164,7 +164,7 @@ def exported(made: Any, ranks: int, per_host: int, cluster: Json | None = None) 
 def outcome(
     make: Callable[[], Any], read: Callable[[Any], Json], clock: Callable[[], float]
 ) -> Json:
-    """Returns what ``neuroshard plan --compare-plan`` reads: the plan that ``make`` returns, as
+    """Returns what ``neuroshard plan --set compare_plan`` reads: the plan that ``make`` returns, as
     ``read`` turns it into a plan file, or the reason why there is none, and the time that ``make``
     took. No error of TorchRec's planner passes: the plan of neuroshard does not depend on it."""
     start = clock()
@@ -202,12 +202,13 @@ def compared(
     def read(made: Any) -> Json:
         stated = folder / "theirs-tables.json"
         stated.write_text(json.dumps(unconstrained(tables)))
-        devices = ("--devices", str(ranks), "--devices-per-host", str(per_host))
-        arguments = ["import", "-", "--tables", str(stated), "--device", profile, *devices]
+        devices = ("--gpus", str(ranks), "--set", f"devices_per_host={per_host}")
+        arguments = ["convert", "-", "--from", "torchrec", "--tables", str(stated)]
+        arguments += ["--gpu", profile, *devices]
         arguments += ["-o", "-"]
         source = json.dumps(exported(made, ranks, per_host)).encode()
         return dict(json.loads(program.run(binary, arguments, timeout, source)))
 
     file = folder / f"{NAME}.json"
     file.write_text(json.dumps(outcome(make, read, time.perf_counter)))
-    return file, ["--compare-plan", f"{NAME}={file}"]
+    return file, ["--set", f"compare_plan={NAME}={file}"]

@@ -101,7 +101,7 @@ def run(binary: str, arguments: Sequence[str], timeout: float, stdin: bytes = b"
 def export(plan: bytes, binary: str | os.PathLike[str] | None = None) -> Json:
     """Returns what the program exports of a plan file for TorchRec. Tables that state no module
     are in the module ""."""
-    arguments = ["export", "-", "--to", "torchrec", "--module", ""]
+    arguments = ["convert", "-", "--to", "torchrec", "--set", "module="]
     return dict(json.loads(run(find(binary), arguments, EXPORT_S, plan)))
 
 

@@ -32,27 +32,25 @@ ROWS = ("row_wise", "table_row_wise")
 def reserved(arguments: Sequence[str], map_bytes: int) -> int:
     """Returns the bytes of each device that are kept free for maps from ids to rows: 0 if
     the arguments state the bytes to keep free, or have the program count them."""
-    for flag in ("--reserve-fixed", "--dense"):
+    for flag in ("reserve_fixed", "dense"):
         if map_bytes and stated(arguments, flag):
             log.warning(
                 "with %s, the %d bytes that the maps from ids to rows of managed collisions take "
-                "on each device are not kept free: have --reserve-fixed hold them, too",
+                "on each device are not kept free: have reserve_fixed hold them, too",
                 *(flag, map_bytes),
             )
             return 0
     return map_bytes
 
 
-def stated(arguments: Sequence[str], flag: str) -> bool:
-    return any(a.split("=")[0] == flag for a in arguments)
+def stated(arguments: Sequence[str], name: str) -> bool:
+    """Returns whether arguments state a flag, such as ``--types``, or a key, such as ``dense``."""
+    return any(found == name for found, _ in service.words(arguments))
 
 
-def value(arguments: Sequence[str], flag: str) -> str:
-    """Returns the value of an argument, "" if it is not among them."""
-    for i, argument in enumerate(arguments):
-        if argument.split("=")[0] == flag:
-            return argument.partition("=")[2] or "".join(arguments[i + 1 : i + 2])
-    return ""
+def value(arguments: Sequence[str], name: str) -> str:
+    """Returns the value of a flag or a key, "" if it is not among the arguments."""
+    return next((text for found, text in service.words(arguments) if found == name), "")
 
 
 def _place(sharding_type: str) -> tuple[int, str]:
@@ -87,10 +85,10 @@ def default_types(tables: Sequence[Json], preferred: Mapping[str, Sequence[str]]
         log.warning(
             "%d tables are not replicated, because TorchRec fuses no optimizer into the backward "
             "of replicas and the script fuses one into theirs; a plan of TorchRec's planner, which "
-            'replicates them, may cost less: arguments=["--sharding-types", "all"] allows that',
+            'replicates them, may cost less: arguments=["--types", "all"] allows that',
             sum(fused),
         )
-    return ["--sharding-types", ",".join(types)]
+    return ["--types", ",".join(types)]
 
 
 def host_memory(tables: Sequence[Json]) -> bool:
@@ -102,24 +100,24 @@ def host_memory(tables: Sequence[Json]) -> bool:
 def comm_precision(arguments: Sequence[str], precision: str) -> list[str]:
     """Returns the arguments for the number format of a sharder's exchanges. InputError if
     the arguments name another."""
-    flag = "--comm-precision"
+    key = "comm_precision"
     if precision == "fp32":
         return []
-    if not stated(arguments, flag):
-        return [flag, precision]
-    if (theirs := value(arguments, flag)) != precision:
-        message = f"arguments: {flag} {quote(theirs)}, and the sharder's "
+    if not stated(arguments, key):
+        return ["--set", f"{key}={precision}"]
+    if (theirs := value(arguments, key)) != precision:
+        message = f"arguments: {key} {quote(theirs)}, and the sharder's "
         message += f"qcomm_codecs_registry exchanges {precision}"
-        raise InputError([Problem(message, f"leave {flag} out")])
+        raise InputError([Problem(message, f"leave {key} out")])
     return []
 
 
 _OPTIONS_OF = {
     "--from": "pass from_plan=",
     "--max-bytes": "pass max_bytes=",
-    "--replicas": "pass sharding_group_size=",
-    "--sync-every": "pass sync_every=",
-    "--inter-host-allreduce": "pass use_inter_host_allreduce=",
+    "replicas": "pass sharding_group_size=",
+    "sync_every": "pass sync_every=",
+    "inter_host_allreduce": "pass use_inter_host_allreduce=",
     "--output": "leave it out: pass keep= for the plan's file, and see report for the report",
     "--json": "leave it out: pass keep= for the plan's file, and see report for the report",
 }
@@ -181,7 +179,7 @@ def problems(o: SimpleNamespace) -> list[Problem]:
         usual = {"storage_reservation": None, "heuristical_storage_reservation_percentage": SHARE}
         for option, value in usual.items():
             message = f"{option}: the memory of the devices is that of the profile"
-            hint = 'pass topology= as well, or arguments=["--reserve-share", "...", ...]'
+            hint = 'pass topology= as well, or arguments=["--set", "reserve_share=...", ...]'
             checks.append((getattr(o, option) != value, message, hint))
     batches = (o.batch_size, o.batch_per_rank)
     message = f"batch_size {shown(batches[0])} and batch_per_rank {shown(batches[1])} differ"
@@ -196,10 +194,9 @@ def problems(o: SimpleNamespace) -> list[Problem]:
             value = getattr(o, option)
             message = f"{option} {shown(value)} is not that of the topology, {shown(theirs)}"
             checks.append((value not in (None, theirs), message, f"leave {option} out"))
-    for argument in o.arguments:
-        flag = "--output" if argument.startswith("-o") else argument.split("=")[0]
-        message = f"arguments: {quote(argument)} is an option of the planner"
-        checks.append((flag in _OPTIONS_OF, message, _OPTIONS_OF.get(flag, "")))
+    for name, _ in service.words(o.arguments):
+        message = f"arguments: {quote(name)} is an option of the planner"
+        checks.append((name in _OPTIONS_OF, message, _OPTIONS_OF.get(name, "")))
     found = [Problem(message, hint) for wrong, message, hint in checks if wrong]
     return found + ([] if o.url is None else service.problems_of(o.url, o.token, o.token_file))
 
@@ -207,4 +204,4 @@ def problems(o: SimpleNamespace) -> list[Problem]:
 def engine(arguments: Sequence[str]) -> list[str]:
     """Returns the argument for plans that TorchRec trains, stores and loads, unless the
     arguments name an engine."""
-    return [] if stated(arguments, "--for") else ["--for", "torchrec"]
+    return [] if stated(arguments, "--engine") else ["--engine", "torchrec"]

@@ -68,9 +68,9 @@ def arguments(
     if size is None or size == world_size:
         return []
     replicas = AUTO if isinstance(size, str) else str(world_size // size)
-    every = [] if sync_every == 1 else ["--sync-every", str(sync_every)]
-    between = ["--inter-host-allreduce"] if inter_host else []
-    return ["--replicas", replicas, *every, *between]
+    every = [] if sync_every == 1 else ["--set", f"sync_every={sync_every}"]
+    between = ["--set", "inter_host_allreduce"] if inter_host else []
+    return ["--set", f"replicas={replicas}", *every, *between]
 
 
 def unused(

@@ -73,8 +73,8 @@ def problems(
         "performance_model": [performance_model],
     }
     hint = (
-        'leave it out; arguments=["--method", "..."] chooses the search, profile= or "--model" a '
-        'cost model, and constraints= or "--sharding-types" say what a table may have'
+        'leave it out; arguments=["--set", "method=..."] chooses the search, profile= or '
+        '"--model" a cost model, and constraints= or "--types" say what a table may have'
     )
     found = [
         Problem(f"{option} is of type {type(p).__name__}, which the search does not ask", hint)

@@ -86,7 +86,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
     TorchRec's search, which is not run: TorchRec's defaults are taken and change nothing,
     all others are refused. An EmbeddingEnumerator's batch size and constraints count.
 
-    ``profile`` is the device profile; ``neuroshard devices`` lists the profiles. Without a
+    ``profile`` is the device profile; ``neuroshard list devices`` lists the profiles. Without a
     profile the plan is that of the lowest cost by TorchRec's own formulas, in memory as
     TorchRec counts it.
 
@@ -328,7 +328,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
     def _made(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> Json:
         """Has the program or the service plan, and returns the export of the plan."""
         batch = self._batch() * world_size
-        stated = flags.stated(self._arguments, "--sharding-types")
+        stated = flags.stated(self._arguments, "--types")
         read = read_model(
             module,
             batch=batch,
@@ -391,15 +391,16 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
     ) -> list[str]:
         """Returns the arguments that describe the cluster and how costs are estimated."""
         map_bytes = flags.reserved(self._arguments, read.map_bytes)
-        costs = ["--device", self._profile or PROFILE]
+        costs = ["--gpu", self._profile or PROFILE]
         if self._profile is None and not flags.stated(self._arguments, "--model"):
             costs += ["--model", FORMULAS]
-        if self._profile is None and not flags.stated(self._arguments, "--accounting"):
-            costs += ["--accounting", FORMULAS]
+        if self._profile is None and not flags.stated(self._arguments, "accounting"):
+            costs += ["--set", f"accounting={FORMULAS}"]
         if not self._clustered:
             local = str(self._per_host(world_size))
-            reserve = ["--reserve-fixed", f"{map_bytes}B"] if map_bytes else []
-            return ["--devices", str(world_size), "--devices-per-host", local, *reserve, *costs]
+            reserve = ["--set", f"reserve_fixed={map_bytes}B"] if map_bytes else []
+            hosts = ["--set", f"devices_per_host={local}"]
+            return ["--gpus", str(world_size), *hosts, *reserve, *costs]
         found = clusters.request(
             self._whole_topology,
             self._storage_reservation,
@@ -432,7 +433,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         topology = self._topology if self._clustered else None
         if topology is None:
             # The program knows the memory of the profile. Any plan states it.
-            short = ("--max-evaluations", "1", "--no-baselines", "-o", "-")
+            short = ("--set", "max_evaluations=1", "--set", "baselines=false", "-o", "-")
             command = ["plan", "-", *cluster, *more, *short]
             plan = program.run(binary, command, self._timeout, encoded(tables))
             topology = baseline.topology_of(json.loads(plan)["cluster"])

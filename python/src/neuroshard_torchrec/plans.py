@@ -1,6 +1,6 @@
 """A plan's file in, TorchRec's ShardingPlan out.
 
-    plan file  -> neuroshard export --to torchrec      exported
+    plan file  -> neuroshard convert --to torchrec exported
     export     -> placements of the tables of modules  _Contents
     names      -> modules of the model                 _match
     the model's modules and ranks can run them         _ranks, _unfit, _means
@@ -50,7 +50,7 @@ EXPORTED = ("neuroshard-torchrec-plan", 1)
 _LONG = 200
 """Characters of a name that a hint shows, to be copied from it."""
 
-_EXPORT = "write it with neuroshard export --to torchrec, or give a plan file"
+_EXPORT = "write it with neuroshard convert --to torchrec, or give a plan file"
 _AGAIN = "plan again with the tables of this model"
 
 Json = dict[str, Any]
@@ -74,7 +74,7 @@ def load_plan(
     these ranks; hand it to ``DistributedModelParallel(model, plan=...)``.
 
     ``source`` is a path, the JSON itself (text or bytes that begin with a brace), or
-    JSON that is parsed already: of ``neuroshard export --to torchrec``, or a plan
+    JSON that is parsed already: of ``neuroshard convert --to torchrec``, or a plan
     file, which the program then exports. Nothing in it is run.
 
     ``env`` is a ShardingEnv or a process group; left out, the default group. Every
@@ -91,7 +91,7 @@ def load_plan(
 
     ``sharding_group_size`` and ``use_inter_host_allreduce`` are those of ``DMPCollection``, to
     which the plan is given then. ``env`` and ``local_size`` are those of all ranks, and the
-    plan must be one of ``neuroshard plan --replicas`` for such groups. DMPCollection renames
+    plan must be one of ``neuroshard plan --set replicas`` for such groups. DMPCollection renames
     the ranks of the plan in place: load the plan anew for each DMPCollection.
 
     ``fixed`` are the tables that neuroshard does not place, by name: the plan's file need not have
@@ -218,7 +218,7 @@ def warn(tables: Mapping[str, Placement]) -> None:
         warnings.warn(
             f"slices of unequal widths: {quoted(unequal)}; TorchRec trains them, but its "
             "load_state_dict fails on them, even with the model's own state_dict(): plan with "
-            "neuroshard plan --for torchrec; docs/TORCHREC.md, Checkpoints, shows how to read a "
+            "neuroshard plan --engine torchrec; docs/TORCHREC.md, Checkpoints, shows how to read a "
             "checkpoint that such a plan has left",
             UnequalSlicesWarning,
             stacklevel=3,
@@ -280,7 +280,7 @@ def _tables(whole: Json) -> dict[str, dict[str, _Entry]]:
                 for name, table in tables.items()
             }
     except (AttributeError, KeyError, TypeError, ValueError) as e:
-        message = f"the plan is not as neuroshard export writes it: {type(e).__name__}: {e}"
+        message = f"the plan is not as neuroshard convert writes it: {type(e).__name__}: {e}"
         raise PlanError([Problem(message, _EXPORT)]) from e
     return found
 

@@ -164,7 +164,7 @@ def _unread(request: Any) -> list[Problem]:
     _options(request)
     config = request.planner_config
     read = {"options", "debug", "timeout_seconds", *_reservation_fields(request)}
-    hint = 'leave it out; options={"arguments": ["--method", "..."]} chooses the search, '
+    hint = 'leave it out; options={"arguments": ["--set", "method=..."]} chooses the search, '
     hint += '{"profile": "..."} a cost model, constraints= says what a table may have, '
     hint += "storage_reservation= of the request what is reserved, and build_topology of "
     hint += "NeuroShardPlannerProvider what devices are"

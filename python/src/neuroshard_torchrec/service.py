@@ -83,12 +83,24 @@ def read_token(path: str) -> str:
 _OPTIONS = ("max_evaluations", "method", "risk_penalty", "seed", "sharding_types")
 """The fields of requests that say how to search. All others say what to plan for."""
 
-_SWITCHES: dict[str, tuple[str, str, bool]] = {
-    "--no-baselines": ("options", "baselines", False),
-    "--no-certificate": ("options", "certificate", False),
-    "--inter-host-allreduce": ("overrides", "inter_host_allreduce", True),
-}
-"""The fields of flags without a value."""
+def words(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns the flags of arguments with their values, and the keys that --set states: a flag
+    begins with dashes, and a key does not."""
+    found = []
+    rest = list(arguments)
+    while rest:
+        flag, equals, text = rest.pop(0).partition("=")
+        if not equals and rest and not rest[0].startswith("--"):
+            text = rest.pop(0)
+        flag = "--output" if flag.startswith("-o") else flag
+        if flag == "--set":
+            flag, _, text = text.partition("=")
+        found.append((flag, text))
+    return found
+
+
+_NAMES = {"gpus": "devices", "gpu": "device", "engine": "for", "types": "sharding_types"}
+"""The fields of flags that have another name."""
 
 
 def fields_of(arguments: Sequence[str]) -> Json:
@@ -96,24 +108,19 @@ def fields_of(arguments: Sequence[str]) -> Json:
     names of the flags; of an argument that is stated twice the last counts, as there. The service
     says which of them it does not take."""
     fields: Json = {"overrides": {}, "options": {}}
-    rest = list(arguments)
-    while rest:
-        flag, equals, value = rest.pop(0).partition("=")
-        if flag in _SWITCHES:
-            group, key, stated = _SWITCHES[flag]
-            fields[group][key] = stated
-            continue
-        key = flag.removeprefix("--").replace("-", "_")
-        if not equals:
-            value = "" if not rest or rest[0].startswith("--") else rest.pop(0)
+    for name, value in words(arguments):
+        key = name.removeprefix("--").replace("-", "_")
+        key = _NAMES.get(key, key)
         group = "options" if key in _OPTIONS else "overrides"
         listed = [part.strip() for part in value.split(",")]
         fields[group][key] = listed if key == "sharding_types" else _number(value)
     return fields
 
 
-def _number(text: str) -> int | float | str:
-    """Returns the number that a text is, else the text."""
+def _number(text: str) -> bool | int | float | str:
+    """Returns the number or the truth that a text is, else the text."""
+    if text in ("true", "false"):
+        return text == "true"
     if not re.fullmatch(r"-?[0-9]+(\.[0-9]+)?(e-?[0-9]+)?", text):
         return text
     return int(text) if text.lstrip("-").isdecimal() else float(text)
@@ -249,11 +256,12 @@ def _text(text: str) -> str:
 
 
 def _argument(field: re.Match[str]) -> str:
-    """Returns the argument of ``neuroshard plan`` that a field of a request stands for."""
-    for flag, (group, key, _) in _SWITCHES.items():
-        if (group, key) == (field[1], field[2]):
-            return flag
-    return "--" + field[2].replace("_", "-")
+    """Returns the flag or key of ``neuroshard plan`` that a field of a request stands for."""
+    for flag, key in _NAMES.items():
+        if key == field[2]:
+            return "--" + flag
+    plain = field[2] in ("hosts", "memory", "host_memory", "batch", "optimizer", "seed")
+    return "--" + field[2].replace("_", "-") if plain else field[2]
 
 
 def report(url: str, answer: Json) -> str:

@@ -135,7 +135,7 @@ def tables_from_model(
     if read.map_bytes:
         log.warning(
             "the maps from ids to rows of managed collisions take at least %d bytes beside the "
-            "tables, an equal part on each rank: pass it to neuroshard plan by --reserve-fixed",
+            "tables, an equal part on each rank: pass it to neuroshard plan by --set reserve_fixed",
             read.map_bytes,
         )
     return read.tables

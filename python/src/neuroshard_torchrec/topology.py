@@ -108,18 +108,18 @@ def of_group(topology: Any, size: int, per_host: int) -> Any:
 def _devices(topology: Any) -> list[str]:
     """Returns the arguments for the devices and hosts."""
     world, local = topology.world_size, topology.local_world_size
-    arguments = ["--devices", str(world), "--devices-per-host", str(min(local, world))]
+    arguments = ["--gpus", str(world), "--set", f"devices_per_host={min(local, world)}"]
     if (linked := _differences.ranks_linked(topology)) > local:
-        arguments += ["--nvlink-domain", str(linked)]
+        arguments += ["--set", f"nvlink_domain={linked}"]
     return arguments
 
 
-_MEMORIES = {"hbm_mem_bw": "--hbm-bandwidth", "hbm_to_ddr_mem_bw": "--host-link-bandwidth"}
+_MEMORIES = {"hbm_mem_bw": "hbm_bandwidth", "hbm_to_ddr_mem_bw": "host_link_bandwidth"}
 """The bandwidths of memories that TorchRec's formulas of GPUs read, as arguments."""
 
 _MULTIPLIERS = {
-    "bwd_compute_multiplier": "--backward-multiplier",
-    "weighted_feature_bwd_compute_multiplier": "--weighted-backward-multiplier",
+    "bwd_compute_multiplier": "backward_multiplier",
+    "weighted_feature_bwd_compute_multiplier": "weighted_backward_multiplier",
 }
 """The multipliers that TorchRec's formulas read, as arguments."""
 
@@ -148,7 +148,7 @@ def _links(
     arguments = []
     if topology.intra_host_bw != usual["intra_host_bw"].default:
         inside = _per_second(topology.intra_host_bw)
-        arguments += ["--link-bandwidth", inside]
+        arguments += ["--set", f"link_bandwidth={inside}"]
     network, default = topology.inter_host_bw, usual["inter_host_bw"].default
     if network == default:
         return arguments
@@ -158,7 +158,7 @@ def _links(
             "are on one host or in one NVLink domain"
         )
         return arguments
-    return [*arguments, "--network-bandwidth", _per_second(network)]
+    return [*arguments, "--set", f"network_bandwidth={_per_second(network)}"]
 
 
 def _kernels(
@@ -175,7 +175,7 @@ def _kernels(
     }
     memories = _MEMORIES
     if topology.compute_device == "cpu":
-        memories = {"ddr_mem_bw": "--hbm-bandwidth"}
+        memories = {"ddr_mem_bw": "hbm_bandwidth"}
         if formulas:
             stated["ddr_mem_bw"] = topology.ddr_mem_bw
     arguments = []
@@ -183,7 +183,7 @@ def _kernels(
         if name in _MULTIPLIERS:
             arguments += _multiplier(name, value, problems, formulas)
         elif name in memories:
-            arguments += [memories[name], _per_second(value)]
+            arguments += ["--set", f"{memories[name]}={_per_second(value)}"]
         else:
             what = f"topology: {name} {value:g} has no effect on estimates"
             warnings.append(f"{what}: {_UNREAD[name]}")
@@ -193,7 +193,7 @@ def _kernels(
 def _multiplier(name: str, value: Any, problems: list[Problem], formulas: bool) -> list[str]:
     """Returns the argument for a multiplier, which only TorchRec's formulas have."""
     if formulas:
-        return [_MULTIPLIERS[name], repr(float(value))]
+        return ["--set", f"{_MULTIPLIERS[name]}={float(value)!r}"]
     hint = (
         "leave it out: the cost model of a profile estimates the backward from its samples; or "
         "leave profile out, and costs are those of TorchRec's formulas"
@@ -227,8 +227,8 @@ def _memory(topology: Any, left: Any, map_bytes: int, problems: list[Problem]) -
     # memory is stated without the bytes that it reserves in addition.
     reserved = min(cap - left for cap, left in zip(caps, free, strict=True))
     return [
-        *_each("--memory", "--device-memories", [left + reserved for left in free]),
-        *("--reserve-share", "0", "--reserve-fixed", f"{reserved + map_bytes}B"),
+        *_each("--memory", "device_memories", [left + reserved for left in free]),
+        *("--set", "reserve_share=0", "--set", f"reserve_fixed={reserved + map_bytes}B"),
     ]
 
 
@@ -243,7 +243,7 @@ def _each(all_of: str, one_by_one: str, sizes: Sequence[int]) -> list[str]:
         else:
             runs.append([i])
     texts = [f"{run[0]}-{run[-1]}={sizes[run[0]]}B" for run in runs]
-    return [one_by_one, ",".join(texts)]
+    return ["--set", f"{one_by_one}={','.join(texts)}"]
 
 
 def _host_memory(topology: Any, left: Any, warnings: list[str]) -> list[str]:
@@ -267,4 +267,4 @@ def _host_memory(topology: Any, left: Any, warnings: list[str]) -> list[str]:
         message = f"host {empty} has no ddr for tables: the plan has no table in host memory"
         warnings.append(message)
         return []
-    return _each("--host-memory", "--host-memories", [size * per_host for size in least])
+    return _each("--host-memory", "host_memories", [size * per_host for size in least])

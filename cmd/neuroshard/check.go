@@ -10,17 +10,17 @@ import (
 	"github.com/neuroshard/neuroshard/problem/input"
 )
 
-func newValidateCommand(a *app) *cobra.Command {
+func newCheckCommand(a *app) *cobra.Command {
 	var flags clusterFlags
 	cmd := &cobra.Command{
-		Use:   "validate PLAN TABLES",
+		Use:   "check PLAN TABLES",
 		Short: "Check a plan against its tables, and list every violation",
 		Long: `Check a plan against its tables: every part of every table is placed exactly
 once, on an allowed device, with an allowed width, and no device holds more than its
 memory allows.
 
 TABLES is what was planned: a file, "-" or workload:NAME. The cluster is the one that
-the plan states; flags override single fields of it, and --topology all of it.
+the plan states; flags override single fields of it, and --cluster all of it.
 
 It prints "valid", or every violation, after the name of the rule that it breaks, and
 exits with code 1. If the tables changed after the plan was made, the first lines say what
@@ -28,8 +28,8 @@ changed, as far as the sums in the plan show it. A plan that states no digest is
 in the same way, with a warning: changes of the plan itself cannot be seen. Another warning
 says that the plan is valid, but was made from other tables, such as other access statistics.
 
-show, diff and export read a plan without its tables. They print what the plan alone shows
-to be wrong as warnings, and go on; but export refuses tables that are not placed exactly
+show, diff and convert read a plan without its tables. They print what the plan alone shows
+to be wrong as warnings, and go on; but convert refuses tables that are not placed exactly
 once, and diff refuses tables that are listed twice.`,
 		Args:              exactArgs("PLAN", "TABLES"),
 		ValidArgsFunction: completeTables(1),

@@ -23,8 +23,8 @@ func document(ts *testscript.TestScript, _ bool, args []string) {
 func TestReportRefusesTerminal(t *testing.T) {
 	on := quiet()
 	on.terminal = func(any) (int, bool) { return 100, true }
-	r := runHere(t.Context(), on, "report", "plan.json")
-	if r.code != exitBad || !regexp.MustCompile(`(?m)error: report: a page is not for a terminal$`).MatchString(r.stderr) || r.stdout != "" {
+	r := runHere(t.Context(), on, "show", "plan.json", "-o", "-")
+	if r.code != exitBad || !regexp.MustCompile(`(?m)error: show: a page is not for a terminal$`).MatchString(r.stderr) || r.stdout != "" {
 		t.Errorf("got exit code %d, %q and %q, want %d and that a page is not for a terminal", r.code, r.stdout, r.stderr, exitBad)
 	}
 }
