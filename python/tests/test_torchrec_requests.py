@@ -335,7 +335,7 @@ def test_formats_of_exchanges(
         same = ["--set", f"comm_precision={want}"]
         assert passed(tmp_path, [sharder], arguments=same)[0] == f"{usual} {' '.join(same)}"
         text = refused(sharder, arguments=["--set=comm_precision=fp32"])
-        assert '--comm-precision "fp32", and the sharder\'s qcomm_codecs_registry ex' in text
+        assert 'comm_precision "fp32", and the sharder\'s qcomm_codecs_registry ex' in text
 
 
 def test_formats_of_exchanges_that_are_refused() -> None:
