@@ -92,12 +92,12 @@ func draw(ctx context.Context, profile hardware.Profile, opt Options) (train.Dat
 // command returns the command line that makes the model again, without options that no flag states. It
 // says train for lab train: the ids of the models that ship depend on these words.
 func (o Options) command(profile hardware.Profile) string {
-	command := fmt.Sprintf("neuroshard lab train --simulate %s --samples %d --seed %d", profile.Name, o.Samples, o.Seed)
+	command := fmt.Sprintf("neuroshard train --simulate %s --samples %d --seed %d", profile.Name, o.Samples, o.Seed)
 	if o.CommSamples != DefaultCommSamples {
-		command += fmt.Sprintf(" comm_samples %d", o.CommSamples)
+		command += fmt.Sprintf(" --set comm_samples=%d", o.CommSamples)
 	}
 	if o.Train.Epochs != train.DefaultEpochs {
-		command += fmt.Sprintf(" epochs %d", o.Train.Epochs)
+		command += fmt.Sprintf(" --set epochs=%d", o.Train.Epochs)
 	}
 	return command
 }

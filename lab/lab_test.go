@@ -68,7 +68,7 @@ func TestSimulate(t *testing.T) {
 	if m.Manifest.Source != "simulated" || m.Manifest.Profile != "rtx2080ti" {
 		t.Errorf("got source %q, profile %q, want simulated, rtx2080ti", m.Manifest.Source, m.Manifest.Profile)
 	}
-	if got, want := m.Manifest.Command, "neuroshard lab train --simulate rtx2080ti --samples 200 --seed 4 --set comm_samples=40 --set epochs=2"; got != want {
+	if got, want := m.Manifest.Command, "neuroshard train --simulate rtx2080ti --samples 200 --seed 4 --set comm_samples=40 --set epochs=2"; got != want {
 		t.Errorf("got command %q, want %q", got, want)
 	}
 

@@ -67,7 +67,7 @@ func TestEveryModelKeepsItsPromises(t *testing.T) {
 			if m.Card.ComputeSamples != lab.DefaultSamples || m.Card.CommSamples != lab.DefaultCommSamples {
 				t.Errorf("got %d groups and %d exchanges, want %d and %d", m.Card.ComputeSamples, m.Card.CommSamples, lab.DefaultSamples, lab.DefaultCommSamples)
 			}
-			if want := "neuroshard lab train --simulate " + name + " --samples 100000 --seed 1"; m.Command != want {
+			if want := "neuroshard train --simulate " + name + " --samples 100000 --seed 1"; m.Command != want {
 				t.Errorf("got command %q, want %q", m.Command, want)
 			}
 			model, err := cost.Load(file)
@@ -95,7 +95,7 @@ func TestNoModel(t *testing.T) {
 			t.Errorf("File(%q): got a model, want an error", name)
 			continue
 		}
-		if want := "neuroshard lab train --simulate " + name; name == "nope" && !strings.Contains(err.Error(), want) {
+		if want := "neuroshard train --simulate " + name; name == "nope" && !strings.Contains(err.Error(), want) {
 			t.Errorf("File(%q): got error %q, want one that says how to train: %q", name, err, want)
 		}
 	}

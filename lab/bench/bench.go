@@ -440,7 +440,9 @@ func (o Options) each(ctx context.Context, jobs []job, find func(*job) made) ([]
 	units := o.units(jobs)
 	// The error is that of the first failed unit in their order, not in time.
 	errs := make([]error, len(units))
-	var failed atomic.Bool
+	// Units behind a failed one are passed over; those before it run, because one may fail, too.
+	var failed atomic.Int64
+	failed.Store(int64(len(units)))
 	done := len(recordsOf(jobs))
 	// kept takes over the records of a unit.
 	kept := func(unit []*job) error {
@@ -459,14 +461,14 @@ func (o Options) each(ctx context.Context, jobs []job, find func(*job) made) ([]
 	}
 	for i, unit := range units {
 		group.Go(func() error {
-			if failed.Load() || ctx.Err() != nil {
+			if int64(i) > failed.Load() || ctx.Err() != nil {
 				return nil
 			}
 			if errs[i] = o.complete(ctx, unit, find); errs[i] == nil {
 				errs[i] = kept(unit)
 			}
-			if errs[i] != nil {
-				failed.Store(true)
+			for first := failed.Load(); errs[i] != nil && int64(i) < first; first = failed.Load() {
+				failed.CompareAndSwap(first, int64(i))
 			}
 			return nil
 		})
