@@ -95,7 +95,7 @@ func TestNoModel(t *testing.T) {
 			t.Errorf("File(%q): got a model, want an error", name)
 			continue
 		}
-		if want := "neuroshard train --simulate " + name; name == "nope" && !strings.Contains(err.Error(), want) {
+		if want := "neuroshard lab train --simulate " + name; name == "nope" && !strings.Contains(err.Error(), want) {
 			t.Errorf("File(%q): got error %q, want one that says how to train: %q", name, err, want)
 		}
 	}
