@@ -38,7 +38,7 @@ def test_two_processes(tmp_path: Path) -> None:
         {"op": "comm", "id": "h3", "dims": [8, 8], "dtype": "fp8"},
     ]
     code, written, log = ranks_of(
-        [sys.executable, *TWO, "--gpu", "cpu"],
+        [sys.executable, *TWO, "--device", "cpu"],
         input="".join(json.dumps(r) + "\n" for r in requests),
         env=environment(),
     )

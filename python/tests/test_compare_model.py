@@ -39,7 +39,7 @@ def small() -> dict[str, Any]:
     return {"model": nn.Sequential(ebc), "sharders": sharders, "constraints": constraints}
 
 
-FLAGS = ("--gpu", "a100-80", "--gpus", "4", "--batch-per-rank", "256", "--set", "repeats=1")
+FLAGS = ("--gpu", "a100-80", "--gpus", "4", "--batch-per-rank", "256", "--repeats", "1")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

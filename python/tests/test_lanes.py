@@ -160,7 +160,7 @@ def test_no_verdict_without_decisive_cases() -> None:
 
 
 def rehearse(out: Path, *steps: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    env = environment(PYTHON=sys.executable, REHEARSAL="1", OPTIONS="--gpu cpu") | changes
+    env = environment(PYTHON=sys.executable, REHEARSAL="1", OPTIONS="--device cpu") | changes
     for name in ("COLLECT", "COUNT", "RUNS", "LANES_SECONDS", "PROFILE"):
         if name not in changes:
             env.pop(name, None)
@@ -206,5 +206,5 @@ def test_a_run_with_a_limit_goes_on(tmp_path: Path) -> None:
     assert found["left"] == 0 and len(found["lanes"]) == count
     assert "are left" not in report(found)
     for limit in ("0", "-1", "nan"):
-        assert main(["--lanes", str(path), "--gpu", "cpu", "--limit", limit]) == 2
-    assert main(["--check", "--limit", "5", "--gpu", "cpu"]) == 2
+        assert main(["--lanes", str(path), "--device", "cpu", "--limit", limit]) == 2
+    assert main(["--check", "--limit", "5", "--device", "cpu"]) == 2

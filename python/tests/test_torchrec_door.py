@@ -90,8 +90,8 @@ def test_an_empty_plan_for_no_sharders() -> None:
     ("options", "message", "hint"),
     [
         ({"enumerator": object()}, "enumerator is of type object", "--types"),
-        ({"proposer": DynamicProgrammingProposer()}, "DynamicProgrammingProposer", "--method"),
-        ({"partitioner": MemoryBalancedPartitioner()}, "MemoryBalancedPart", "--method"),
+        ({"proposer": DynamicProgrammingProposer()}, "DynamicProgrammingProposer", "method="),
+        ({"partitioner": MemoryBalancedPartitioner()}, "MemoryBalancedPart", "method="),
         (
             {"partitioner": GreedyPerfPartitioner(balance_modules=True)},
             "balances each module",

@@ -130,7 +130,7 @@ def test_whole_tables_and_slices_unless_types_are_given(binary: str, tmp_path: P
 def test_the_types_and_the_engine_that_are_asked_for(
     tmp_path: Path, arguments: list[str], want: str
 ) -> None:
-    skip = 'while [ "$1" != --device ]; do shift; done; shift 2'
+    skip = 'while [ "$1" != --gpu ]; do shift; done; shift 2'
     body = f"{skip}; echo \"<$*>\" | sed 's/-o [^ ]*/-o X/' >&2; exit 2"
     with pytest.raises(BinaryError, match=re.escape(f"<{want}>")):
         planner(binary=script(tmp_path, body), arguments=arguments).plan(MODEL)
@@ -139,11 +139,11 @@ def test_the_types_and_the_engine_that_are_asked_for(
 @pytest.mark.parametrize(
     ("options", "want"),
     [
-        ({}, "plan - --full --devices"),
-        ({"from_plan": Path("old.json")}, "plan - --full --from old.json --devices"),
+        ({}, "plan - --full --gpus"),
+        ({"from_plan": Path("old.json")}, "plan - --full --from old.json --gpus"),
         (
             {"from_plan": "old.json", "max_bytes": "5%"},
-            "replan old.json - --max-bytes 5% --devices",
+            "replan old.json - --max-bytes 5% --gpus",
         ),
     ],
 )

@@ -273,12 +273,12 @@ def test_formats_of_vectors(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
     half = ParameterConstraints(output_dtype=DataType.FP16)
     usual = "--types table_wise,column_wise"
     arguments, _ = passed(tmp_path, USUAL, constraints={"a": half, "b": half})
-    assert arguments == f"{usual} --comm-precision fp16"
+    assert arguments == f"{usual} --set comm_precision=fp16"
     # TorchRec's estimator does not look at output_dtype, so its formulas do not either.
     arguments, _ = passed(tmp_path, USUAL, constraints={"a": half, "b": half}, arguments=FORMULAS)
     assert arguments == f"{usual} --model torchrec"
     sharder = Sharder(fused_params={"output_dtype": DataType.BF16})
-    assert passed(tmp_path, [sharder])[0] == f"{usual} --comm-precision bf16"
+    assert passed(tmp_path, [sharder])[0] == f"{usual} --set comm_precision=bf16"
     assert passed(tmp_path, USUAL, constraints={"a": half})[0] == usual
     assert "tables have fp16, fp32: the plan counts exchanges in fp32" in caplog.text
 
@@ -330,7 +330,7 @@ def test_formats_of_exchanges(
     sharder = Sharder(qcomm_codecs_registry=registry(forward, backward))
     usual = "--types table_wise,column_wise"
     arguments, _ = passed(tmp_path, [sharder])
-    assert arguments == (f"{usual} --comm-precision {want}" if want else usual)
+    assert arguments == (f"{usual} --set comm_precision={want}" if want else usual)
     if want:
         same = ["--set", f"comm_precision={want}"]
         assert passed(tmp_path, [sharder], arguments=same)[0] == f"{usual} {' '.join(same)}"
@@ -352,7 +352,7 @@ def test_formats_of_exchanges_that_are_refused() -> None:
 def test_a_file_of_tables_does_not_state_the_format(caplog: pytest.LogCaptureFixture) -> None:
     codecs = registry(CommType.BF16, CommType.BF16)
     tables_from_model(MODEL, sharders=[Sharder(qcomm_codecs_registry=codecs)])
-    assert "pass --comm-precision bf16 to neuroshard plan" in caplog.text
+    assert "pass --set comm_precision=bf16 to neuroshard plan" in caplog.text
 
 
 def test_fused_params() -> None:

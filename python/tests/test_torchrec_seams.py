@@ -247,8 +247,8 @@ def test_a_plan_cache_keeps_plans_by_all_that_changes_them(binary: str, tmp_path
             'planner_variant "linear_programming" has no effect',
             "leave it out",
         ),
-        ({"config": {"partitioner_type": "memory_balanced"}}, "partitioner_type", "--method"),
-        ({"config": {"proposer_type": "dynamic_col_dim"}}, "proposer_type", "--method"),
+        ({"config": {"partitioner_type": "memory_balanced"}}, "partitioner_type", "method="),
+        ({"config": {"proposer_type": "dynamic_col_dim"}}, "proposer_type", "method="),
         ({"config": {"use_hardware_based_compute": True}}, "use_hardware_based", "profile"),
         ({"config": {"bwd_compute_multiplier": 3.0}}, "bwd_compute", "build_topology"),
         (

@@ -247,7 +247,7 @@ def test_the_binary_reads_what_is_written(tmp_path: Path, binary: str) -> None:
     neuroshard(binary, "plan", "tables.json", *out, cwd=tmp_path)
     neuroshard(
         binary,
-        "validate",
+        "check",
         "plan.json",
         "tables.json",
         "--gpu",

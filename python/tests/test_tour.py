@@ -28,9 +28,9 @@ def test_the_tour(tmp_path: Path, binary: str) -> None:
         code, written, log = ranks_of(
             ["sh", "-c", command], cwd=tmp_path, env=environment(PATH=path)
         )
-        # On a machine with other load watch may find a slow device: exit code 1.
-        busy = "neuroshard watch" in command and code == 1
-        assert code == 0 or busy, written[-2000:] + log[-5000:]
+        # On a machine with other load watch may find a slow device.
+        busy = "neuroshard watch" in command and ": slow: " in written
+        assert code == 0, written[-2000:] + log[-5000:]
         assert not busy or ": ready: " in written, written
         head = numberless(output.split("\n..." if "\n..." in output else "\n\n")[0])
         assert busy or numberless(written).startswith(head), command

@@ -61,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m neuroshard_compare",
         description="Plans a model with TorchRec's planner and with neuroshard, and estimates all"
         " plans alike: with TorchRec's estimator, and on neuroshard's SIMULATED device.",
-        epilog="What follows -- is passed to neuroshard plan, such as -- --sharding-types all.",
+        epilog="What follows -- is passed to neuroshard plan, such as -- --types all.",
     )
     p.add_argument(
         "model",

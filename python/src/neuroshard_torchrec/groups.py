@@ -118,7 +118,7 @@ def plan_problems(
         message = f"the plan is that of one of {replicas} sharding groups of {size} ranks"
         hint = f"pass sharding_group_size={size}, and give the plan to DMPCollection"
         return [Problem(message, hint)]
-    again = f"plan again with --devices {groups.world_size} --replicas {groups.replicas}"
+    again = f"plan again with --gpus {groups.world_size} --set replicas={groups.replicas}"
     problems = []
     if size != groups.size:
         message = f"the plan is for a sharding group of {size} ranks, and "
@@ -135,6 +135,6 @@ def plan_problems(
     elif per_host != groups.per_host:
         message = f"the plan is for {per_host} ranks of a group on each host, and "
         message += f"there are {groups.per_host}"
-        hint = "plan again with the ranks of a host, --devices-per-host, or set LOCAL_WORLD_SIZE"
+        hint = "plan again with the ranks of a host, --set devices_per_host=N, or set LOCAL_WORLD_SIZE"
         problems.append(Problem(message, hint))
     return problems

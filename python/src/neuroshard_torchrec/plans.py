@@ -310,11 +310,11 @@ def _ranks(whole: Json, ranks: Ranks) -> list[Problem]:
         return plan_problems(ranks.groups, size, per_host, replicas, between)
     if size != ranks.world_size:
         message = f"the plan is for {size} ranks, and there are {ranks.world_size}"
-        hint = f"plan again with --devices {ranks.world_size}, or start {size} processes"
+        hint = f"plan again with --gpus {ranks.world_size}, or start {size} processes"
         return [Problem(message, hint)]
     if per_host != ranks.local_size:
         message = f"the plan is for {per_host} ranks a host, and there are {ranks.local_size}"
-        hint = f"plan again with --devices-per-host {ranks.local_size}, or set LOCAL_WORLD_SIZE"
+        hint = f"plan again with --set devices_per_host={ranks.local_size}, or set LOCAL_WORLD_SIZE"
         return [Problem(message, hint)]
     return []
 

@@ -80,8 +80,12 @@ def read_token(path: str) -> str:
 
 # What the program takes as flags.
 
-_OPTIONS = ("max_evaluations", "method", "risk_penalty", "seed", "sharding_types")
+_OPTIONS = (
+    *("baselines", "certificate", "max_evaluations", "method"),
+    *("risk_penalty", "seed", "sharding_types"),
+)
 """The fields of requests that say how to search. All others say what to plan for."""
+
 
 def words(arguments: Sequence[str]) -> list[tuple[str, str]]:
     """Returns the flags of arguments with their values, and the keys that --set states: a flag

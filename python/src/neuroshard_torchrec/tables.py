@@ -129,7 +129,7 @@ def tables_from_model(
     )
     if read.comm_precision != "fp32":
         log.warning(
-            "the sharder's exchanges are in %s: pass --comm-precision %s to neuroshard plan",
+            "the sharder's exchanges are in %s: pass --set comm_precision=%s to neuroshard plan",
             *(read.comm_precision, read.comm_precision),
         )
     if read.map_bytes:

@@ -6,7 +6,7 @@
     the same Topology with less memory
         |
         v
-    Cluster              --devices 8 --devices-per-host 4 --memory ... --reserve-fixed ...
+    Cluster              --gpus 8 --memory ... --set reserve_fixed=...
 
 Sizes are exact: the memory that tables may use here is what TorchRec's planner would leave
 them. A planner on CPUs (``compute_device="cpu"``) counts the memory of the host, and so do
