@@ -2,7 +2,7 @@
 
     pip install ray
     python ray_sweep.py --parts 8 -o sweep.jsonl workload:mlperf-dlrm-dcnv2 \
-        --devices 4,8,16,32 --devices-per-host 8 --device a100-80,h100-80
+        --gpus 4,8,16,32 --set devices_per_host=8 --gpu a100-80,h100-80
 
 Ray runs the tasks on the cluster of RAY_ADDRESS, or else on this machine. Every node needs
 the neuroshard binary ($NEUROSHARD_BINARY, or on the path), and files that the sweep names

@@ -5,7 +5,7 @@
 
 # One part of a sweep for each task of a Slurm array:
 #
-#   sbatch slurm.sh workload:mlperf-dlrm-dcnv2 --devices 4,8,16,32 --devices-per-host 8 --device a100-80,h100-80
+#   sbatch slurm.sh workload:mlperf-dlrm-dcnv2 --gpus 4,8,16,32 --set devices_per_host=8 --gpu a100-80,h100-80
 #   neuroshard sweep join parts/*.jsonl
 #
 # A requeued task continues its own file. The array must start at 1, because --part counts
