@@ -135,6 +135,8 @@ def plan_problems(
     elif per_host != groups.per_host:
         message = f"the plan is for {per_host} ranks of a group on each host, and "
         message += f"there are {groups.per_host}"
-        hint = "plan again with the ranks of a host, --set devices_per_host=N, or set LOCAL_WORLD_SIZE"
+        hint = (
+            "plan again with the ranks of a host, --set devices_per_host=N, or set LOCAL_WORLD_SIZE"
+        )
         problems.append(Problem(message, hint))
     return problems
