@@ -27,7 +27,7 @@ func (p *printer) mostChanges() int {
 }
 
 // everyChange says how to list every change.
-const everyChange = "list every change with --all"
+const everyChange = "list every change with --full"
 
 // Diff writes what changed from one plan to another.
 func Diff(w io.Writer, c plan.Changes, opt Options) error {

@@ -317,7 +317,7 @@ func transfer(p *printer, t *plan.Transfer) {
 		rows = append(rows, tableTransfer(&moved[i]))
 	}
 	p.grid([]string{"<table", "bytes", "between hosts", "<from device", "<to device"}, rows)
-	p.more(len(moved)-len(rows), "list every table with --all")
+	p.more(len(moved)-len(rows), "list every table with --full")
 }
 
 // tableTransfer is the row of a table that moves.

@@ -36,7 +36,7 @@ func wholeStep(v *view, s *neuroshard.Step) {
 	if rate := s.Input.PricePerHour; rate > 0 {
 		v.printf("price           %d x %s at $%s an hour (given): $%s per 1e9 samples%s\n", c.Devices*c.ReplicaCount(), name(c.Profile), money(rate), money(s.PricePerBillion), bar)
 	} else {
-		v.printf("price           not known: state what one of the %d x %s costs an hour, with --price\n", c.Devices*c.ReplicaCount(), name(c.Profile))
+		v.printf("price           not known: state what one of the %d x %s costs an hour, with --set price=PRICE\n", c.Devices*c.ReplicaCount(), name(c.Profile))
 	}
 	if s.Size == nil {
 		v.printf("against size    not compared with the plan of baseline size\n")

@@ -112,18 +112,18 @@ func (b *backendFlags) register(cmd *cobra.Command) {
 // check reports flags that do not go together.
 func (b *backendFlags) check(command string) error {
 	var f faults
-	f.add(b.name == "", "measure on this machine's CPU with --backend cpu, on a GPU with --backend worker", "%s: --backend is missing", command)
-	f.add(b.name != "" && !slices.Contains(backends(), b.name), "choose cpu, worker or simulated", "%s: --backend: %q is unknown", command, b.name)
+	f.add(b.name == "", "measure on this machine's CPU with "+b.says("backend", "cpu")+", on a GPU with "+b.says("backend", "worker"), "%s: %s is missing", command, b.key("backend"))
+	f.add(b.name != "" && !slices.Contains(backends(), b.name), "choose cpu, worker or simulated", "%s: %s: %q is unknown", command, b.key("backend"), b.name)
 	if err := f.err(); err != nil {
 		return err
 	}
 	known := hardware.Known(b.profile)
-	f.add((b.name == backendWorker) != (b.worker != ""), `for example: --backend worker --worker "python3 -m neuroshard_worker"`, "%s: --backend worker and --worker go together", command)
+	f.add((b.name == backendWorker) != (b.worker != ""), "for example: "+b.says("backend", "worker")+" "+b.says("worker", `"python3 -m neuroshard_worker"`), "%s: %s worker and %s go together", command, b.key("backend"), b.key("worker"))
 	if b.name == backendSimulated && !known {
 		_, err := hardware.ByName(b.profile)
-		f.add(true, "describe them with: neuroshard list devices", "%s: --profile: the simulated device needs a known profile: %v", command, err)
+		f.add(true, "describe them with: neuroshard list devices", "%s: %s: the simulated device needs a known profile: %v", command, keyOf(b.gpu()), err)
 	}
-	f.add(b.name == backendCPU && known, "choose another name, or leave it out", "%s: --profile: %q is a GPU, but the times would be those of this CPU", command, b.profile)
+	f.add(b.name == backendCPU && known, "choose another name, or leave it out", "%s: %s: %q is a GPU, but the times would be those of this CPU", command, keyOf(b.gpu()), b.profile)
 	f.add(b.warm && b.set.Changed("flush"), "leave one of them out", "%s: warm and flush do not go together", command)
 	f.add(b.repeat < 1 || b.warmup < 0 || b.threads < 0 || b.deadline <= 0, "", "%s: repeats %d, warmup %d, backend_threads %d, deadline %v: there must be at least one repeat, and no value may be negative", command, b.repeat, b.warmup, b.threads, b.deadline)
 	return f.err(b.checkKind(command))
@@ -143,13 +143,29 @@ func (b *backendFlags) checkKind(command string) error {
 		return f.err()
 	}
 	// All simulated runs take the same time, but their number counts in pairs of runs, and in passes.
-	used := []string{"--backend", "--gpu", "backend_gpu"}
+	used := []string{"--backend", "backend", "--gpu", "backend_gpu"}
 	if b.inTurns || b.ofSamples {
 		used = append(used, "fastest")
 	}
 	unused := slices.DeleteFunc(b.among(), func(flag string) bool { return slices.Contains(used, flag) })
 	f.add(len(unused) > 0, "leave them out: it computes times, and runs nothing", "%s: the backend simulated does not use %s", command, strings.Join(unused, ", "))
 	return f.err()
+}
+
+// key returns the flag of a name, or the key that plan has in its place.
+func (b *backendFlags) key(name string) string {
+	if b.ofPlan {
+		return name
+	}
+	return "--" + name
+}
+
+// says returns the words of a command line that state one of these.
+func (b *backendFlags) says(name, value string) string {
+	if b.ofPlan {
+		return "--set " + name + "=" + value
+	}
+	return "--" + name + " " + value
 }
 
 // backends returns the names of the backends.
@@ -202,7 +218,10 @@ func (b *backendFlags) unused(command string, others ...string) error {
 func (b *backendFlags) among(others ...string) []string {
 	var found []string
 	b.own.VisitAll(func(f *pflag.Flag) {
-		if f.Changed {
+		switch {
+		case f.Changed && b.ofPlan:
+			found = append(found, strings.ReplaceAll(f.Name, "-", "_"))
+		case f.Changed:
 			found = append(found, keyOf(f.Name))
 		}
 	})
@@ -222,7 +241,7 @@ func (b *backendFlags) command() ([]string, error) {
 			err = errors.New("the command is empty")
 		}
 		if err != nil {
-			return nil, usagef(`for example: --worker "python3 -m neuroshard_worker"`, "--worker: %w", err)
+			return nil, usagef("for example: "+b.says("worker", `"python3 -m neuroshard_worker"`), "%s: %w", b.key("worker"), err)
 		}
 		return command, nil
 	}

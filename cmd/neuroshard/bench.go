@@ -104,7 +104,7 @@ func (f *benchFlags) register(cmd *cobra.Command) {
 	f.cmd, f.name = cmd, "bench "+cmd.Name()
 	flags := cmd.Flags()
 	inSection := manual.Section(flags, benchSection)
-	flags.StringVar(&f.model, "model", "", "`folder` of a cost model to plan with, as train writes it (default: those inside this binary)")
+	flags.StringVar(&f.model, "model", "", "`folder` of a cost model to plan with, as lab train writes it (default: those inside this binary)")
 	flags.IntVar(&f.workers, "threads", 0, "tasks planned at a time (default: all processors)")
 	flags.StringVar(&f.json, "json", "", "`file` to write records and summary to; - prints them")
 	flags.StringVar(&f.plot, "plot", "", "`file` to draw the summary to, as SVG")
@@ -121,7 +121,7 @@ func (f *benchFlags) registerSearch(cmd *cobra.Command) {
 	flags.Float64Var(&f.penalty, "risk-penalty", 0, riskPenaltyUsage)
 	flags.IntVar(&f.finalists, "measure", 0, "compare as well, as "+string(bench.OfMeasured)+", the plans that plan measure keeps of this number of `finalists`, each of runs runs on --backend")
 	flags.StringSliceVar(&f.methods, "methods", nil, "`methods` to compare, separated by commas (default: all)")
-	flags.StringArrayVar(&f.policies, "policy", nil, "`folder` of a policy to compare as well, as train-policy writes it; may be repeated")
+	flags.StringArrayVar(&f.policies, "policy", nil, "`folder` of a policy to compare as well, as lab train-policy writes it; may be repeated")
 	flags.StringVar(&f.reference, "reference", string(search.Paper), "`method` that the ratios of costs are to")
 	flags.DurationSliceVar(&f.budgets, "budgets", nil, "`times` to search for a plan, separated by commas: compare cost against time")
 	flags.BoolVar(&f.predicted, "predicted", false, "with --budgets, compare predicted costs")
@@ -422,7 +422,7 @@ func (f *benchFlags) estimate(ctx context.Context, a *app, tasks []bench.Task, o
 		plans, err := bench.ReadGiven(name, r, tasks)
 		_ = r.Close()
 		if err != nil {
-			return nil, bad(err, "plans are written by: neuroshard plan TABLES -o plan.json, and by: neuroshard bench --json")
+			return nil, bad(err, "plans are written by: neuroshard plan TABLES -o plan.json, and by: neuroshard lab bench --json")
 		}
 		given = append(given, plans...)
 	}

@@ -59,7 +59,7 @@ makes a cost model of it.
 
 The backend is this machine's CPU (--backend cpu), a worker process of your own, such
 as the one for GPUs (--backend worker --worker "python3 -m neuroshard_worker"), or
-the simulated device (--backend simulated --profile a100-80).
+the simulated device (--backend simulated --gpu a100-80).
 
 If a run is stopped or killed, the same command continues it. --shard 2/8 measures the
 second of eight parts, for eight machines; neuroshard lab dataset merge joins them
@@ -67,7 +67,7 @@ second of eight parts, for eight machines; neuroshard lab dataset merge joins th
 
 --ceilings measures the best that the device can reach, and writes no dataset.`,
 		Example: `  neuroshard lab collect --backend cpu --samples 5000 -o samples
-  neuroshard lab collect --backend worker --worker "python3 -m neuroshard_worker" --profile h200 -o samples
+  neuroshard lab collect --backend worker --worker "python3 -m neuroshard_worker" --gpu h200 -o samples
   neuroshard lab collect --backend cpu --tables tables.json --shard 1/4 -o part-1
   neuroshard lab collect --backend cpu --ceilings`,
 		Args: exactArgs(),
@@ -324,7 +324,7 @@ func (c *collectCommand) readLookups(bar *progressBar) (*tracedTables, error) {
 		return nil, usagef("leave one of them out", "collect: --tables and --trace do not go together")
 	}
 	if c.backend.name == backendSimulated {
-		return nil, usagef("make tables of it with neuroshard profile, for --tables", "collect: the simulated device does not run the lookups of a --trace")
+		return nil, usagef("make tables of it with neuroshard lab profile, for --tables", "collect: the simulated device does not run the lookups of a --trace")
 	}
 	folder, err := os.MkdirTemp("", "neuroshard-lookups-")
 	if err != nil {

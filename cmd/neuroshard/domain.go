@@ -29,7 +29,7 @@ func (d *domainFlags) register(cmd *cobra.Command) {
 	d.flags, d.set = f, map[string]func(*design.Domain) error{}
 	f.StringVar(&d.tables, "tables", "", "draw groups over the tables of this `file` instead of random ones")
 	f.StringVar(&d.trace, "trace", "", "draw groups over the tables of this `file` of real lookups, and run those lookups")
-	f.BoolVar(&d.paper, "paper", false, "draw as the NeuroShard paper does, so that dataset export can write the samples")
+	f.BoolVar(&d.paper, "paper", false, "draw as the NeuroShard paper does, so that lab dataset export can write the samples")
 
 	var (
 		batches, devices   intList

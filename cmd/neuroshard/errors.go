@@ -129,8 +129,8 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 	}
 }
 
-// renamed holds what old words are now: of commands, and of flags. A flag that became a key is found
-// by its name.
+// renamed holds what old words are now: of commands, and of flags, the first of those that the command
+// has. Another flag that became a key is found by its name.
 var renamed = map[string]string{
 	"validate": "check", "export": "convert PLAN --to ENGINE", "import": "convert FILE --from ENGINE",
 	"report": "show PLAN -o plan.html", "step": "show PLAN --tables TABLES --set dense=NAME",
@@ -138,11 +138,13 @@ var renamed = map[string]string{
 	"collect": "lab collect", "dataset": "lab dataset", "profile": "lab profile", "simulate": "lab simulate",
 	"train": "lab train", "train-policy": "lab train-policy", "verify": "lab verify", "bench": "lab bench", "worker": "lab worker",
 
-	"--devices": "--gpus", "--device": "--gpu", "--profile": "--gpu", "--for": "--engine", "--sharding-types": "--types",
+	"--devices": "--gpus|--set task_devices=N|--set comm_devices=LIST", "--device": "--gpu", "--profile": "--set backend_gpu=NAME|--gpu", "--for": "--engine", "--sharding-types": "--types",
 	"--topology": "--cluster", "--all-devices": "--full", "--all": "--full", "--detailed-exitcode": "--exit-code", "--lost-devices": "--lost-gpus",
 	"--workers": "--set threads=N", "--threads": "--set backend_threads=N", "--price": "--set move_price=MS",
 	"--steps": "--set beam_steps=N", "--beam": "--set beam_width=N", "--candidates": "--set beam_candidates=N", "--grid": "--set beam_grid=N",
 	"--samples": "--set rollouts=N", "--no-baselines": "--set baselines=false", "--no-certificate": "--set certificate=false",
+
+	"--tables": "--set task_tables=N|--all-tables",
 
 	"--num-gpus": "--gpus", "--world-size": "--gpus", "--nodes": "--hosts", "--num-nodes": "--hosts", "--num-hosts": "--hosts", "--nnodes": "--hosts",
 	"--gpus-per-host": "--set devices_per_host=N", "--gpus-per-node": "--set devices_per_host=N", "--local-world-size": "--set devices_per_host=N",
@@ -169,13 +171,11 @@ func flagError(cmd *cobra.Command, err error) error {
 		return usagef(hint, "%s", message)
 	}
 	word := strings.ReplaceAll(strings.ToLower(name), "_", "-")
-	now := renamed["--"+word]
-	if other := cmd.Flags().Lookup(strings.ReplaceAll(word, "-", "_")); other != nil && manual.IsKey(other) {
-		now = "--set " + other.Name + "=VALUE"
-	}
-	flag, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(now, "--set "), "--"), "=")
-	if flag != "" && cmd.Flags().Lookup(flag) != nil {
+	if now := nowCalled(cmd, word); now != "" {
 		return usagef(hint, "--%s is now %s", word, now)
+	}
+	if (word == "replan" || word == "sweep") && cmd.Name() == "show" {
+		return usagef("type: neuroshard show FILE", "show takes the output of %s as its file, without --%s", word, word)
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
@@ -190,14 +190,35 @@ func flagError(cmd *cobra.Command, err error) error {
 	return usagef(hint, "%s", message)
 }
 
+// nowCalled returns what an old flag of a command is now; "" if it is none.
+func nowCalled(cmd *cobra.Command, word string) string {
+	for now := range strings.SplitSeq(renamed["--"+word], "|") {
+		flag, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(now, "--set "), "--"), "=")
+		if flag != "" && cmd.Flags().Lookup(flag) != nil {
+			return now
+		}
+	}
+	if key := cmd.Flags().Lookup(strings.ReplaceAll(word, "-", "_")); key != nil && manual.IsKey(key) {
+		if key.NoOptDefVal != "" {
+			return "--set " + key.Name
+		}
+		return "--set " + key.Name + "=VALUE"
+	}
+	return ""
+}
+
 // wrongFlag is the error of a value that a flag, or a key, does not take.
 func wrongFlag(cmd *cobra.Command, e *pflag.InvalidValueError) error {
 	if of, ok := errors.AsType[*manual.KeyError](e.Unwrap()); ok {
+		if now := nowCalled(cmd, strings.ReplaceAll(of.Unknown, "_", "-")); now != "" {
+			return usagef("it is now: "+now, "%s", of.Message)
+		}
 		return usagef(strings.ReplaceAll(of.Hint, "--help-all", cmd.CommandPath()+" --help-all"), "%s", of.Message)
 	}
 	flag := e.GetFlag()
 	if manual.IsKey(flag) {
-		return usagef("see the flags with: "+cmd.CommandPath()+" --help", "--%s is now --set %s=VALUE", flag.Name, flag.Name)
+		word := strings.ReplaceAll(flag.Name, "_", "-")
+		return usagef("see the flags with: "+cmd.CommandPath()+" --help", "--%s is now %s", word, nowCalled(cmd, word))
 	}
 	var of *pflag.InvalidValueError
 	if errors.As(e.Unwrap(), &of) { // of a key, behind --set
@@ -264,6 +285,9 @@ func checkValues(cmd *cobra.Command) error {
 			errs = append(errs, faulty(keyOf(f.Name)+": a folder is neither standard input nor standard output", "name a folder"))
 		}
 	})
+	if err := manual.Restated(cmd); err != nil {
+		errs = append(errs, faulty(err.Message, err.Hint))
+	}
 	return input.Join(errs...)
 }
 

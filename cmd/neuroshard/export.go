@@ -30,7 +30,7 @@ func (c *convertCommand) export(path string) error {
 	write, known := engines[c.to]
 	var f faults
 	f.add(!known, "choose one of "+strings.Join(engineNames(), ", "), "--to: engine %q is unknown", c.to)
-	f.add(c.json, "leave it out", "--json goes with --from")
+	c.unread(&f, "--from", "to", "module", "accelerator", "python", "output")
 	f.add(c.accelerator != export.CUDA && c.accelerator != export.CPU, "choose cuda or cpu", "accelerator: %q is unknown", c.accelerator)
 	for _, only := range []struct{ key, engine string }{{"module", "torchrec"}, {"accelerator", "torchrec"}, {"python", "hugectr"}} {
 		f.add(known && c.cluster.set.Changed(only.key) && c.to != only.engine, "leave it out", "%s is for %s, not for %s", only.key, only.engine, c.to)

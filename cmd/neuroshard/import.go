@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost"
@@ -121,9 +122,25 @@ func (c *convertCommand) method() string {
 	return report.Imported
 }
 
+// unread notes the flags that are stated and are for the other direction.
+func (c *convertCommand) unread(f *faults, other string, read ...string) {
+	c.cluster.set.Visit(func(flag *pflag.Flag) {
+		if flag.Name != "set" && !slices.Contains(read, flag.Name) {
+			f.add(true, "leave it out", "%s goes with %s", keyOf(flag.Name), other)
+		}
+	})
+}
+
 func (c *convertCommand) run(ctx context.Context, path string) error {
 	var model *cost.Model
 	if err := c.setEngine(); err != nil {
+		return err
+	}
+	var f faults
+	for _, name := range []string{"module", "accelerator", "python"} {
+		f.add(c.cluster.set.Changed(name), "leave it out", "%s goes with --to", name)
+	}
+	if err := f.err(); err != nil {
 		return err
 	}
 	if c.model != "" {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -72,7 +73,10 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []
 	root.SetOut(out)
 	root.SetErr(stderr)
 	checkHelp(root)
-	err := a.reads.execute(ctx, root.ExecuteContext)
+	err := oldCommand(root, args) // before its flags, which are unknown, too
+	if err == nil {
+		err = a.reads.execute(ctx, root.ExecuteContext)
+	}
 	if err == nil && out.err != nil {
 		err = bad(out.err, "")
 	}
@@ -180,6 +184,14 @@ func helpArgs(cmd *cobra.Command, args []string) error {
 		return rootArgs(topic, rest)
 	}
 	return err
+}
+
+// oldCommand refuses a command of old, whatever comes after it.
+func oldCommand(root *cobra.Command, args []string) error {
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") && renamed[args[0]] != "" {
+		return rootArgs(root, args[:1])
+	}
+	return nil
 }
 
 // rootArgs refuses a word that is no command, with one that comes near.

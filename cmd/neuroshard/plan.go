@@ -67,12 +67,12 @@ interrupted, with exit code 3.`,
 	f.Int64Var(&p.search.MaxEvaluations, "max-evaluations", 0, "cost estimates after which the search ends with status budget; 0 takes a number that grows with the problem")
 	f.DurationVar(&p.search.Budget, "budget", 0, "`time` to search, such as 1s: the plan is refined until then (default: a fixed amount of work)")
 	f.StringVar(&p.model, "model", "", modelUsage+" (default: the model that ships for the profile)")
-	f.StringVar(&p.policy, "policy", "", "`folder` of the policy that method dreamshard or autoshard places tables with, as train-policy writes it")
+	f.StringVar(&p.policy, "policy", "", "`folder` of the policy that method dreamshard or autoshard places tables with, as lab train-policy writes it")
 	f.IntVar(&p.search.Samples, "rollouts", 0, "drawn rollouts of the policy, beside the greedy one; the cheapest plan of all is taken")
 	f.Float64Var(&p.riskPenalty, "risk-penalty", 0, riskPenaltyUsage)
 	f.BoolVar(&p.baselines, "baselines", true, "compare with plans of the baseline methods; with --engine, also with a plan without the engine's rules")
 	f.BoolVar(&p.certificate, "certificate", true, "compute the lower bound on the cost of every plan; on small problems this takes most of the time")
-	f.StringArrayVar(&p.compared.given, "compare-plan", nil, "`NAME=FILE`: list a plan that another planner made among the baselines, under this name; FILE is a plan file, as import writes it, or what plan --json prints; may be repeated")
+	f.StringArrayVar(&p.compared.given, "compare-plan", nil, "`NAME=FILE`: list a plan that another planner made among the baselines, under this name; FILE is a plan file, as convert --from writes it, or what plan --json prints; may be repeated")
 	inSection()
 	p.measure.register(cmd)
 	f.BoolVar(&p.json, "json", false, "print one JSON object")
@@ -393,7 +393,11 @@ func nextAfter(output string, pl *plan.Plan) string {
 	if pl.Cluster.Engine == problem.HugeCTR {
 		engine = problem.HugeCTR
 	}
-	return fmt.Sprintf("neuroshard convert %s --to %s; or neuroshard show %s --full", output, engine, output)
+	module := ""
+	if engine == problem.TorchRec && slices.ContainsFunc(pl.Tables, func(t plan.Table) bool { return t.Module == "" }) {
+		module = " --set module=PATH"
+	}
+	return fmt.Sprintf("neuroshard convert %s --to %s%s; or neuroshard show %s --full", output, engine, module, output)
 }
 
 // printTables lists every table, with the cheapest other place for it.

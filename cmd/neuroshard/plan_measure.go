@@ -30,7 +30,7 @@ type measureFlags struct {
 func (m *measureFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	inSection := manual.Section(f, searchSection)
-	f.IntVar(&m.finalists, "measure", 0, "run this number of `finalists`, 2 to 100, on --backend, in turns, and keep the fastest: the plan of the search, that of the best greedy method, that of method paper, and plans of the same search with other seeds and risk penalties (default: none is run)")
+	f.IntVar(&m.finalists, "measure", 0, "run this number of `finalists`, 2 to 100, on the backend, in turns, and keep the fastest: the plan of the search, that of the best greedy method, that of method paper, and plans of the same search with other seeds and risk penalties (default: none is run)")
 	inSection()
 	m.backend.ofPlan, m.backend.inTurns = true, true
 	m.backend.register(cmd)
@@ -47,7 +47,7 @@ func checkMeasure(p *planCommand) error {
 	m := &p.measure
 	if !p.given("measure") {
 		if found := m.backend.among("runs"); len(found) > 0 {
-			return faulty("measure is missing: these flags need it: "+strings.Join(found, ", "), "say how many finalists to run, such as --set measure=6 --backend cpu, or leave them out")
+			return faulty("measure is missing: these keys need it: "+strings.Join(found, ", "), "say how many finalists to run, such as --set measure=6 --set backend=cpu, or leave them out")
 		}
 		return nil
 	}

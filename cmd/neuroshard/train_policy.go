@@ -168,7 +168,7 @@ func (f *trainPolicyFlags) checkBackend() error {
 		return usagef("leave the flag out for the default", "train-policy: runs %d is not between 1 and %d", f.runs, mostRuns)
 	}
 	if f.opt.Costs == reinforce.OurCosts {
-		return usagef("measure plans of the finished policy: neuroshard lab bench tasks --set policy=FOLDER --backend "+f.backend.name, "train-policy: --cost ours and --backend do not go together: a training with --cost ours measures no plan")
+		return usagef("measure plans of the finished policy: neuroshard lab bench tasks --set policy=FOLDER --backend "+f.backend.name, "train-policy: cost ours and --backend do not go together: a training with --cost ours measures no plan")
 	}
 	return f.backend.check("train-policy")
 }

@@ -51,7 +51,7 @@ option --types table_wise,column_wise makes plan find such a plan.`,
 				return usagef("plan with --types table_wise,column_wise and without host memory", "%s: it cannot be run on a backend: %w", args[0], err)
 			}
 			if !pl.Priced() {
-				return usagef("import it with --tables, which estimates its cost", "%s: no model estimated the cost of the plan: there is nothing to compare with", args[0])
+				return usagef("convert it with --tables, which estimates its cost", "%s: no model estimated the cost of the plan: there is nothing to compare with", args[0])
 			}
 			if backend.profile == "" && backend.name != backendCPU {
 				backend.profile = pl.Cluster.Profile

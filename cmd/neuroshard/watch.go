@@ -87,7 +87,7 @@ func runWatch(ctx context.Context, a *app, f *watchFlags, planned, source string
 		return err
 	}
 	if !pl.Priced() {
-		return usagef("import it with --tables, which estimates its cost", "%s: no model estimated the times of the plan: there is nothing to compare with", planned)
+		return usagef("convert it with --tables, which estimates its cost", "%s: no model estimated the times of the plan: there is nothing to compare with", planned)
 	}
 	a.doubt(planned, pl)
 	adviser, err := newAdviser(ctx, a, f, planned, pl)

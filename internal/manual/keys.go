@@ -68,7 +68,7 @@ func Settle(c *cobra.Command, plain func(c *cobra.Command, name string) bool) {
 		}
 	})
 	if found {
-		flags.Var(setter{flags}, "set", "state one of the keys that --help-all lists; may be repeated")
+		flags.Var(setter{flags, map[string]string{}}, "set", "state one of the keys that --help-all lists; may be repeated")
 		_ = c.RegisterFlagCompletionFunc("set", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			flags.VisitAll(func(f *pflag.Flag) {
@@ -92,8 +92,11 @@ func annotate(f *pflag.Flag, name, value string) {
 	f.Annotations[name] = []string{value}
 }
 
-// setter is the value of --set.
-type setter struct{ flags *pflag.FlagSet }
+// setter is the value of --set. stated holds the values of the plain flags that it stated.
+type setter struct {
+	flags  *pflag.FlagSet
+	stated map[string]string
+}
 
 func (setter) String() string { return "" }
 func (setter) Type() string   { return "key=value" }
@@ -110,15 +113,46 @@ func (s setter) Set(text string) error {
 	case f == nil:
 		return s.unknown(name)
 	case !stated && f.NoOptDefVal == "":
-		return &KeyError{name + ": the value is missing", "write --set " + name + "=VALUE"}
+		return &KeyError{Message: name + ": the value is missing", Hint: "write --set " + name + "=VALUE"}
 	case !stated:
 		value = f.NoOptDefVal
 	}
+	before := f.Value.String()
 	if k, ok := f.Value.(*key); ok {
 		k.open = true
 		defer func() { k.open = false }()
 	}
-	return s.flags.Set(f.Name, value)
+	twice := f.Changed && !strings.HasSuffix(f.Value.Type(), "Array") && !strings.HasSuffix(f.Value.Type(), "Slice")
+	if err := s.flags.Set(f.Name, value); err != nil {
+		return err
+	}
+	if after := f.Value.String(); twice && after != before {
+		return restated(name, before, after)
+	}
+	if !IsKey(f) {
+		s.stated[f.Name] = f.Value.String()
+	}
+	return nil
+}
+
+// Restated returns the error of a flag that gives a setting another value than --set before it; nil if
+// there is none.
+func Restated(c *cobra.Command) *KeyError {
+	var wrong *KeyError
+	if set := c.Flags().Lookup("set"); set != nil {
+		if s, ok := set.Value.(setter); ok {
+			s.flags.VisitAll(func(f *pflag.Flag) {
+				if before, ok := s.stated[f.Name]; ok && f.Value.String() != before {
+					wrong = restated("--"+f.Name, before, f.Value.String())
+				}
+			})
+		}
+	}
+	return wrong
+}
+
+func restated(name, before, after string) *KeyError {
+	return &KeyError{Message: fmt.Sprintf("%s is stated twice: %s and %s", name, before, after), Hint: "state it once"}
 }
 
 // unknown returns the error of a key that the command does not have.
@@ -136,11 +170,11 @@ func (s setter) unknown(name string) error {
 	} else if near := words.Closest(word, known); near != "" {
 		hint = "did you mean " + near + "?"
 	}
-	return &KeyError{fmt.Sprintf("--set: the key %q is unknown", name), hint}
+	return &KeyError{fmt.Sprintf("--set: the key %q is unknown", name), hint, word}
 }
 
-// KeyError is the error of a text of --set.
-type KeyError struct{ Message, Hint string }
+// KeyError is the error of a text of --set. Unknown is the key if the command does not have it.
+type KeyError struct{ Message, Hint, Unknown string }
 
 func (e *KeyError) Error() string { return e.Message }
 

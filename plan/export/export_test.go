@@ -570,7 +570,7 @@ func TestTorchRecRefuses(t *testing.T) {
 		{
 			"no module", func(pl *plan.Plan) { pl.Tables[user].Module, pl.Tables[item].Module = "", "" },
 			Options{},
-			`2 of 8 tables state no module: "user", "item" (state "module" for tables in the tables file, or give the module's path: --module sparse.ebc)`,
+			`2 of 8 tables state no module: "user", "item" (state "module" for tables in the tables file, or give the module's path: --set module=sparse.ebc)`,
 		},
 		{"module given", func(pl *plan.Plan) { pl.Tables[user].Module = "" }, Options{Module: &module}, ""},
 		{

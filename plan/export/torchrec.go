@@ -171,7 +171,7 @@ func (e *torchrec) modules() {
 		seen[k] = t.Name
 	}
 	if len(none) > 0 {
-		e.add("", -1, `state "module" for tables in the tables file, or give the module's path: --module sparse.ebc`,
+		e.add("", -1, `state "module" for tables in the tables file, or give the module's path: --set module=sparse.ebc`,
 			"%d of %d tables state no module: %s", len(none), len(e.plan.Tables), names(none))
 	}
 }

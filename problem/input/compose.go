@@ -114,7 +114,8 @@ const hostsHint = "hosts is the number of hosts; each has devices_per_host devic
 
 // onHosts has the overrides state the devices of a stated number of hosts. described is the topology
 // file or scenario of the cluster, or nil.
-func (p *Parts) onHosts(t hardware.Topology, described *TopologyFile) error {
+func (p *Parts) onHosts(base *Cluster, described *TopologyFile) error {
+	t := base.Topology
 	if !p.Overrides.Has("hosts") {
 		return nil
 	}
@@ -132,7 +133,7 @@ func (p *Parts) onHosts(t hardware.Topology, described *TopologyFile) error {
 	case perHost > 0:
 	case stated:
 		perHost = devices / hosts
-	case t.Devices > 0 || t.DevicesPerHost > 0:
+	case !base.any && (t.Devices > 0 || t.DevicesPerHost > 0):
 		perHost = cmp.Or(t.DevicesPerHost, t.Devices)
 	default:
 		perHost = hardware.UsualPerHost
@@ -256,7 +257,7 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 		base.Topology.Profile = p.Own[0]
 	}
 	base.Topology.Fixed = p.Tables.Fixed // those of an old plan belong to the tables that it was made of
-	hostsErr := p.onHosts(base.Topology, described)
+	hostsErr := p.onHosts(base, described)
 	grown := p.outgrown(base.Topology)
 	flags, overrideErr := p.Overrides.read(p.Own)
 	p.override(base, &flags)
