@@ -67,6 +67,7 @@ are. With -o it is a page for the browser. AFTER may be what replan --json print
 	cmd.Flags().BoolVar(&all, "full", false, "list every change, not only the first 15 tables and devices")
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "end with exit code 6, not 0, if the plans differ")
 	cmd.MarkFlagsMutuallyExclusive("json", "full", "output")
+	cmd.MarkFlagsMutuallyExclusive("exit-code", "output")
 	return cmd
 }
 

@@ -105,7 +105,11 @@ func (r *pageCommand) check(command string, args []string) error {
 	}
 	f.add(r.alternatives != "" && !slices.Contains(explainedNames(), r.alternatives), "", "alternatives: %q is none of %s", r.alternatives, strings.Join(explainedNames(), ", "))
 	if r.output == "" {
-		for _, name := range []string{"alternatives", "compare_plan"} {
+		pages := []string{"alternatives", "compare_plan"}
+		if command == "diff" {
+			pages = append(pages, "tables", "model", "dense", "stack", "step", "step_plan", "loader", "price")
+		}
+		for _, name := range pages {
 			f.add(r.cluster.set.Changed(name), "add -o plan.html", "%s is for a page", name)
 		}
 		return f.err()

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
@@ -56,6 +58,7 @@ it; a negative difference says that the search missed a cheaper place.`,
 	f.BoolVar(&s.tablesToo, "all-tables", false, "list every table, on a line of its own; with --tables also the cheapest other place for it")
 	cmd.MarkFlagsMutuallyExclusive("json", "memory", "all-tables", "output")
 	cmd.MarkFlagsMutuallyExclusive("json", "full")
+	cmd.MarkFlagsMutuallyExclusive("full", "output")
 	return cmd
 }
 
@@ -66,6 +69,15 @@ func (s *showCommand) run(cmd *cobra.Command, args []string) error {
 	file, err := s.readShown(args[0])
 	if err != nil {
 		return err
+	}
+	if file.sweep != nil {
+		var f faults
+		cmd.Flags().Visit(func(flag *pflag.Flag) {
+			f.add(!slices.Contains([]string{"json", "output", "set"}, flag.Name), "leave it out", "%s: %s is for a plan, and this is a sweep", args[0], keyOf(flag.Name))
+		})
+		if err := f.err(); err != nil {
+			return err
+		}
 	}
 	if s.output != "" {
 		return s.write(cmd.Context(), args, []viewed{file})
