@@ -92,6 +92,9 @@ func annotate(f *pflag.Flag, name, value string) {
 	f.Annotations[name] = []string{value}
 }
 
+// setsKeys reports whether a flag states keys, or lists them.
+func setsKeys(f *pflag.Flag) bool { return f.Name == "set" || f.Name == "help-all" }
+
 // setter is the value of --set. stated holds the values of the plain flags that it stated.
 type setter struct {
 	flags  *pflag.FlagSet
@@ -189,9 +192,11 @@ func (h helpAll) Set(string) error {
 	return pflag.ErrHelp
 }
 
-var dashes = regexp.MustCompile(`(?m)^ {6}--`)
+var dashes = regexp.MustCompile(`(?m)^ {6}(--)?`)
 
 // keyUsages lists keys as FlagUsagesWrapped does, without dashes.
 func (s section) keyUsages() string {
-	return dashes.ReplaceAllString(s.flags.FlagUsagesWrapped(width), "  ")
+	return dashes.ReplaceAllStringFunc(s.flags.FlagUsagesWrapped(width), func(start string) string {
+		return strings.Repeat(" ", len(start)-len("      "))
+	})
 }

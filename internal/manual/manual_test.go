@@ -44,12 +44,42 @@ func TestMarkdown(t *testing.T) {
 		"\n## What colours mean\n\nRed is bad.\n" +
 		"\n## make\n\n`tool make FILE [MORE] [flags]`\n\nMake a thing (`--force` makes it again). See [PLAN.md](PLAN.md) for \\<things\\>.\n" +
 		"\n.dots and 'quotes' begin lines, and \\ is no macro.\n\n```\ntool make a*.txt --width 3\n```\n" +
-		"\n```\n  -f, --force           make it again\n      --help-all        list the keys of --set, too\n      --set key=value   state one of the keys that --help-all lists; may be repeated\n```\n\nKeys for `--set`: [keys of sizes](#keys-of-sizes).\n" +
-		"\n## list\n\n`tool list [flags]`\n\nList things.\n\n```\n      --help-all        list the keys of --set, too\n      --set key=value   state one of the keys that --help-all lists; may be repeated\n```\n\nKeys for `--set`: [keys of sizes](#keys-of-sizes) without `height`.\n" +
+		"\n```\n  -f, --force   make it again\n```\n\nKeys for `--set`: [keys of sizes](#keys-of-sizes).\n" +
+		"\n## list\n\n`tool list [flags]`\n\nList things.\n\nKeys for `--set`: [keys of sizes](#keys-of-sizes) without `height`.\n" +
 		"\n### list all\n\n`tool list all KIND`\n\nList all.\n" +
 		"\n## Keys of sizes\n\n```\n  height size   size of the height (default 3)\n  width size    size of the width (default 3)\n```\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestFlagsOnce(t *testing.T) {
+	root := &cobra.Command{Use: "tool"}
+	for _, name := range []string{"make", "list"} {
+		c := &cobra.Command{Use: name, Short: "Do it", Run: func(*cobra.Command, []string) {}}
+		c.Flags().Int("own", 1, "of "+name)
+		end := Section(c.Flags(), "Keys of sizes")
+		for i, flag := range []string{"a", "b", "c", "d", "e"} {
+			switch {
+			case name == "list" || i < 3:
+				c.Flags().Int(flag, 1, "size")
+			case i == 3:
+				c.Flags().Int(flag, 1, "another")
+			}
+		}
+		end()
+		root.AddCommand(c)
+	}
+	Settle(root, func(*cobra.Command, string) bool { return true })
+	got := string(Markdown(root, "Commands", "An opening."))
+	for _, want := range []string{
+		"\n```\n      --d int     another (default 1)\n      --own int   of make (default 1)\n```\n\nIt also takes the [flags of sizes](#flags-of-sizes) without `--e`.\n",
+		"\n```\n      --own int   of list (default 1)\n```\n\nIt also takes the [flags of sizes](#flags-of-sizes).\n",
+		"\n## Flags of sizes\n\n```\n      --a int   size (default 1)\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got no %q in\n%s", want, got)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package manual
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ import (
 const width = 110
 
 // Markdown returns a page of the root command, its topics and all visible commands below it.
-// Keys stand once, at the end, by their sections.
+// Keys stand once, at the end, by their sections; so do flags that several commands have many of.
 func Markdown(root *cobra.Command, title, opening string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n\n%s\n", title, strings.TrimSpace(opening))
@@ -36,8 +37,11 @@ func Markdown(root *cobra.Command, title, opening string) []byte {
 	for _, topic := range topics(root) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s", topic.Short, linked(topic))
 	}
-	shared := sharedSections(root)
-	walk(root, func(c *cobra.Command) { writeCommand(&b, c, shared) })
+	shared, once := sharedSections(root), sharedFlags(root)
+	walk(root, func(c *cobra.Command) { writeCommand(&b, c, shared, once) })
+	for _, s := range once {
+		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", s.title, s.flags.FlagUsagesWrapped(width))
+	}
 	for _, s := range shared {
 		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", s.title, s.keyUsages())
 	}
@@ -45,19 +49,35 @@ func Markdown(root *cobra.Command, title, opening string) []byte {
 }
 
 // writeCommand writes the section of a command.
-func writeCommand(b *bytes.Buffer, c *cobra.Command, shared []section) {
+func writeCommand(b *bytes.Buffer, c *cobra.Command, shared, once []section) {
 	fmt.Fprintf(b, "\n%s %s\n\n`%s`\n\n%s", strings.Repeat("#", 1+depth(c)), heading(c), c.UseLine(), linked(c))
 	if c.HasExample() {
 		fmt.Fprintf(b, "\n```\n%s\n```\n", strings.TrimRight(unindent(c.Example), "\n"))
 	}
-	var elsewhere []string
+	var elsewhere, flags []string
 	for _, s := range sections(c, false) {
 		if s.title != general {
 			at := slices.IndexFunc(shared, func(x section) bool { return x.title == s.title })
 			elsewhere = append(elsewhere, reference(s, shared[at]))
 			continue
 		}
-		fmt.Fprintf(b, "\n```\n%s```\n", s.flags.FlagUsagesWrapped(width))
+		own := pflag.NewFlagSet("", pflag.ContinueOnError)
+		s.flags.VisitAll(func(f *pflag.Flag) {
+			if !setsKeys(f) && !slices.ContainsFunc(once, func(x section) bool { return x.has(f) }) {
+				own.AddFlag(f)
+			}
+		})
+		if own.HasFlags() {
+			fmt.Fprintf(b, "\n```\n%s```\n", own.FlagUsagesWrapped(width))
+		}
+		for _, x := range once {
+			if count(x.of(s)) > 0 {
+				flags = append(flags, reference(s, x))
+			}
+		}
+	}
+	if len(flags) > 0 {
+		fmt.Fprintf(b, "\nIt also takes the %s.\n", strings.Join(flags, "; "))
 	}
 	if len(elsewhere) > 0 {
 		fmt.Fprintf(b, "\nKeys for `--set`: %s.\n", strings.Join(elsewhere, "; "))
@@ -104,6 +124,63 @@ func sharedSections(root *cobra.Command) []section {
 	return all
 }
 
+// many is the number of flags of a section from which on they stand once for all commands.
+const many = 5
+
+// sharedFlags returns the plain flags of sections of keys that at least two commands have many of.
+func sharedFlags(root *cobra.Command) []section {
+	var all []section
+	walk(root, func(c *cobra.Command) {
+		mine := map[string]*pflag.FlagSet{}
+		for _, s := range sections(c, false) {
+			s.flags.VisitAll(func(f *pflag.Flag) {
+				title := flagsTitle(f)
+				if s.title != general || title == "" {
+					return
+				}
+				if mine[title] == nil {
+					mine[title] = pflag.NewFlagSet("", pflag.ContinueOnError)
+				}
+				mine[title].AddFlag(f)
+			})
+		}
+		for _, title := range slices.Sorted(maps.Keys(mine)) {
+			own := section{title, mine[title]}
+			if at := slices.IndexFunc(all, func(x section) bool { return x.title == title }); at < 0 {
+				all = append(all, own)
+			} else if count(own) > count(all[at]) {
+				all[at] = own
+			}
+		}
+	})
+	return slices.DeleteFunc(all, func(s section) bool { return count(s) < many })
+}
+
+// flagsTitle returns the title of the flags of the section of a plain flag, or "".
+func flagsTitle(f *pflag.Flag) string {
+	if f.Annotations[sectionKey] == nil {
+		return ""
+	}
+	return "Flags" + strings.TrimPrefix(f.Annotations[sectionKey][0], "Keys")
+}
+
+// has reports whether a flag stands in a section of flags, in the same words.
+func (s section) has(f *pflag.Flag) bool {
+	other := s.flags.Lookup(f.Name)
+	return other != nil && flagsTitle(f) == s.title && other.Usage == f.Usage && other.DefValue == f.DefValue
+}
+
+// of returns those flags of another section that stand in s.
+func (s section) of(other section) section {
+	found := section{s.title, pflag.NewFlagSet("", pflag.ContinueOnError)}
+	other.flags.VisitAll(func(f *pflag.Flag) {
+		if s.has(f) {
+			found.flags.AddFlag(f)
+		}
+	})
+	return found
+}
+
 func count(s section) int {
 	n := 0
 	s.flags.VisitAll(func(*pflag.Flag) { n++ })
@@ -115,7 +192,11 @@ func reference(own, shared section) string {
 	var lacks []string
 	shared.flags.VisitAll(func(f *pflag.Flag) {
 		if own.flags.Lookup(f.Name) == nil {
-			lacks = append(lacks, "`"+f.Name+"`")
+			name := f.Name
+			if !IsKey(f) && flagsTitle(f) == shared.title {
+				name = "--" + name
+			}
+			lacks = append(lacks, "`"+name+"`")
 		}
 	})
 	link := fmt.Sprintf("[%s%s](#%s)", strings.ToLower(shared.title[:1]), shared.title[1:], anchor(shared.title))
