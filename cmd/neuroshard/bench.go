@@ -230,7 +230,7 @@ func (f *benchFlags) prices(a *app, model *cost.Model) (neuroshard.Prices, error
 }
 
 // run compares the methods, or estimates given plans, over the tasks, and prints the
-// result. profile is the device to measure on if --profile does not name one.
+// result. profile is the device to measure on if --gpu does not name one.
 func (f *benchFlags) run(ctx context.Context, a *app, tasks []bench.Task, prices neuroshard.Prices, profile string) error {
 	if err := bench.Check(tasks, prices); err != nil {
 		return bad(err, "choose tasks that the models are for: "+f.clusterFlags())

@@ -159,6 +159,10 @@ func flagError(cmd *cobra.Command, err error) error {
 		return wrongFlag(cmd, invalid)
 	}
 	message, hint := err.Error(), "see the flags with: "+cmd.CommandPath()+" --help"
+	if words := cmd.Flags().Args(); cmd == cmd.Root() && len(words) > 0 {
+		// A word that is no command, and its flags.
+		return rootArgs(cmd, words)
+	}
 	name := ""
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name = unknown.GetSpecifiedName()
