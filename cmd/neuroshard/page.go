@@ -110,7 +110,7 @@ func (r *pageCommand) check(command string, args []string) error {
 			pages = append(pages, "tables", "model", "dense", "stack", "step", "step_plan", "loader", "price")
 		}
 		for _, name := range pages {
-			f.add(r.cluster.set.Changed(name), "add -o plan.html", "%s is for a page", name)
+			f.add(r.cluster.set.Changed(name), "add -o plan.html", "%s is for a page", keyOf(name))
 		}
 		return f.err()
 	}
