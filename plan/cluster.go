@@ -94,13 +94,20 @@ func (c *Cluster) Check() error {
 		case unit.Bandwidth:
 			err = checkAt(key, checkNetwork(v))
 		case float64:
-			if wrong := limits[key].Wrong(v); v != 0 && (!(v > 0) || math.IsInf(v, 0) || wrong != "") {
-				err = fmt.Errorf("%s: %s", key, cmp.Or(wrong, fmt.Sprintf("%v is not a number of at least 0", v)))
-			}
+			err = checkNumber(key, v, limits[key])
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return first(checkMemories(c), checkAt("fixed", hardware.CheckFixed(c.Fixed, c.Devices)), checkAccounting(c), checkKnown(c.Engine))
+}
+
+// checkNumber checks a number that is 0 if the plan states none.
+func checkNumber(key string, v float64, of problem.Limits) error {
+	wrong := of.Wrong(v)
+	if v == 0 || v > 0 && !math.IsInf(v, 0) && wrong == "" {
+		return nil
+	}
+	return fmt.Errorf("%s: %s", key, cmp.Or(wrong, fmt.Sprintf("%v is not a number of at least 0", v)))
 }

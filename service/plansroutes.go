@@ -43,7 +43,7 @@ type About struct {
 // aboutOf returns the About of a result as JSON.
 func aboutOf(r *neuroshard.Result) []byte {
 	c := &r.Plan.Cluster
-	text, err := json.Marshal(About{c.Profile, int(c.Batch), string(c.Engine), gainOf(r)})
+	text, err := json.Marshal(About{c.Profile, c.Batch, string(c.Engine), gainOf(r)})
 	if err != nil {
 		return nil // its numbers are finite
 	}

@@ -79,26 +79,29 @@ func (s *showCommand) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	if s.output != "" {
+	switch {
+	case s.output != "":
 		return s.write(cmd.Context(), args, []viewed{file})
+	case file.sweep == nil:
+		return s.plan(cmd, args[0], file.plan)
+	case s.json:
+		return bad(s.printJSON(file.sweep), "")
 	}
+	return bad(report.Sweep(s.stdout, file.sweep, s.reportOptions()), "")
+}
+
+// plan shows a plan, which was read from name, as text or JSON.
+func (s *showCommand) plan(cmd *cobra.Command, name string, pl *plan.Plan) error {
+	s.doubt(name, pl)
 	options := s.reportOptions()
-	if file.sweep != nil {
-		if s.json {
-			return bad(s.printJSON(file.sweep), "")
-		}
-		return bad(report.Sweep(s.stdout, file.sweep, options), "")
-	}
-	pl := file.plan
-	s.doubt(args[0], pl)
-	options.AllDevices, options.Full, options.Name, options.ListTables = s.full, s.full, args[0], "--all-tables"
+	options.AllDevices, options.Full, options.Name, options.ListTables = s.full, s.full, name, "--all-tables"
 	if !s.full {
 		options.Next = "--full shows all devices and tables"
 	}
 	var step *step.Input
 	var warnings []string
 	if source := s.source(pl); source == "" && len(s.cluster.stated) > 0 {
-		return usagef("name what was planned, a file or workload:NAME, with --tables", "%s: the tables are not those of a published workload, and a plan file does not have their lookups", args[0])
+		return usagef("name what was planned, a file or workload:NAME, with --tables", "%s: the tables are not those of a published workload, and a plan file does not have their lookups", name)
 	} else if source != "" {
 		l, err := planned(s.app, pl, source, &s.cluster)
 		if err != nil {
@@ -116,11 +119,9 @@ func (s *showCommand) run(cmd *cobra.Command, args []string) error {
 		}
 		return bad(report.Tables(s.stdout, pl, other, options), "")
 	case cmd.Flags().Changed("memory"):
-		device := report.Fullest(pl)
-		if s.memory != fullest {
-			if device, err = strconv.Atoi(s.memory); err != nil {
-				return usagef("write --memory for the fullest device, or --memory=N", "--memory: %q is not the number of a device", s.memory)
-			}
+		device, err := s.device(pl)
+		if err != nil {
+			return err
 		}
 		return bad(report.Memory(s.stdout, pl, device, options), "")
 	case step == nil && len(s.cluster.stated) > 0:
@@ -131,6 +132,18 @@ func (s *showCommand) run(cmd *cobra.Command, args []string) error {
 		return bad(report.PlanJSON(s.stdout, pl), "")
 	}
 	return bad(report.Plan(s.stdout, pl, options), "")
+}
+
+// device returns the device whose memory is asked for.
+func (s *showCommand) device(pl *plan.Plan) (int, error) {
+	if s.memory == fullest {
+		return report.Fullest(pl), nil
+	}
+	device, err := strconv.Atoi(s.memory)
+	if err != nil {
+		return 0, usagef("write --memory for the fullest device, or --memory=N", "--memory: %q is not the number of a device", s.memory)
+	}
+	return device, nil
 }
 
 // source returns what was planned: --tables or, for the whole step, the published workload of the plan.

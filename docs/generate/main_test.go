@@ -20,7 +20,9 @@ const (
 func TestDocument(t *testing.T) {
 	want := parts(folder)
 	if *update {
-		marks.Replace(page, mark, want)
+		if err := marks.Replace(page, mark, want); err != nil {
+			t.Fatal(err)
+		}
 	}
 	text := must(os.ReadFile(page))
 	for _, part := range want {

@@ -156,33 +156,6 @@ func TestSplitsShareNoTable(t *testing.T) {
 	}
 }
 
-// mix returns the name of the way in which the dims of a group are mixed, if its
-// members show it.
-func mix(g dataset.Group) string {
-	narrow := 0
-	least, most := g.Members[0].Dim, g.Members[0].Dim
-	powers := true
-	for _, m := range g.Members {
-		least, most = min(least, m.Dim), max(most, m.Dim)
-		power := m.Dim&(m.Dim-1) == 0
-		powers = powers && power
-		if power && m.Dim <= 32 {
-			narrow++
-		}
-	}
-	switch {
-	case least == most:
-		return "equal"
-	case powers && most <= 32:
-		return "narrow powers of two"
-	case powers:
-		return "powers of two"
-	case most > 32 && narrow*10 > len(g.Members)*6:
-		return "narrow beside wide"
-	}
-	return "multiples of four"
-}
-
 func TestSameSeedSameDraws(t *testing.T) {
 	profile, err := hardware.ByName("h100-80")
 	if err != nil {

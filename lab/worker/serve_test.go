@@ -531,10 +531,6 @@ func TestLongLineEndsTheConversation(t *testing.T) {
 	}
 }
 
-type brokenPipe struct{}
-
-func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
-
 // FuzzServe: whatever comes, each line that is not blank has one response.
 func FuzzServe(f *testing.F) {
 	requests, err := os.ReadFile("testdata/requests.jsonl")

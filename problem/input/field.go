@@ -115,6 +115,25 @@ func fieldOf[T, P any](f *problem.Field[P], of func(*T) *P) (made *field[T]) {
 		made = as(f, of, bytesOf(f))
 	case *unit.Bandwidth:
 		made = as(f, of, bandwidth)
+	case *[access.Classes]float64:
+		made = as(f, of, shares)
+	case *[]int:
+		made = as(f, of, listOf(anyWhole[int](), false))
+	case *hardware.Profile, *[]unit.Bytes:
+		made = &field[T]{key: f.Key, hint: f.About} // see clusterList
+	default:
+		made = namedOf(f, of)
+	}
+	made.column, made.byDefault = cmp.Or(f.Column, f.Key), f.ForAll
+	if made.schema["type"] != "string" {
+		made.schema = made.schema.within(f.Limits)
+	}
+	return made
+}
+
+// namedOf returns a field whose values are names.
+func namedOf[T, P any](f *problem.Field[P], of func(*T) *P) (made *field[T]) {
+	switch f.At(new(P)).(type) {
 	case *problem.Accounting:
 		made = as(f, of, oneOf(problem.ChosenAccountings(), problem.ParseAccounting))
 	case *problem.Engine:
@@ -131,22 +150,12 @@ func fieldOf[T, P any](f *problem.Field[P], of func(*T) *P) (made *field[T]) {
 		made = as(f, of, oneOf(problem.Poolings(), problem.ParsePooling))
 	case *access.Law:
 		made = as(f, of, oneOf(laws(), access.ParseLaw))
-	case *[access.Classes]float64:
-		made = as(f, of, shares)
-	case *[]int:
-		made = as(f, of, listOf(anyWhole[int](), false))
 	case *[]problem.ShardingType:
 		made = as(f, of, namesOf(problem.ShardingTypes()))
 	case *[]problem.Tier:
 		made = as(f, of, namesOf(problem.Tiers()))
-	case *hardware.Profile, *[]unit.Bytes:
-		made = &field[T]{key: f.Key, hint: f.About} // see clusterList
 	default:
 		panic("input: no kind reads the field " + f.Key)
-	}
-	made.column, made.byDefault = cmp.Or(f.Column, f.Key), f.ForAll
-	if made.schema["type"] != "string" {
-		made.schema = made.schema.within(f.Limits)
 	}
 	return made
 }
