@@ -28,8 +28,8 @@ func TestParity(t *testing.T) {
 		args = append([]string{
 			"lab", "bench", "tasks", "--tables", data + "table_configs.json.gz",
 			"--tasks", data + "tasks/d4_m16.txt," + data + "tasks/d4_m64.txt", "--set", "task_devices=4", "--memory", "4GiB",
-			"--compute-model", data + "models/compute.pt", "--forward-model", data + "models/comm_4_fw.pt",
-			"--backward-model", data + "models/comm_4_bw.pt", "--json", path,
+			"--set", "compute_model=" + data + "models/compute.pt", "--set", "forward_model=" + data + "models/comm_4_fw.pt",
+			"--set", "backward_model=" + data + "models/comm_4_bw.pt", "--json", path,
 		}, args...)
 		if r := runHere(t.Context(), quiet(), args...); r.code != exitOK {
 			t.Fatalf("%q: got exit code %d: %s", args, r.code, r.stderr)
@@ -42,7 +42,7 @@ func TestParity(t *testing.T) {
 		method        search.Method
 	}
 	theirs := map[job]bench.Record{}
-	for _, r := range run("--score", strings.Join(saved, ",")).Records {
+	for _, r := range run("--set", "score="+strings.Join(saved, ",")).Records {
 		theirs[job{r.Setting, r.Task, r.Method}] = r
 	}
 	type sum struct {
