@@ -246,7 +246,7 @@ func (n *Network) AllReduce(elements float64) (inHosts, between Collective) {
 // gradients: inside hosts, and between hosts. columns are the pooled columns of the device
 // with the most, and hostColumns those of the host with the most (Columns). The second step
 // follows the first. The hierarchy states the latency, so no other fixed time and no packing
-// counts: these are the terms that whole steps were fitted with (docs/SEARCH.md). Without
+// counts: these are the terms that whole steps were fitted with (docs/SIMULATED.md). Without
 // columns there is no exchange.
 func (n *Network) Hierarchical(h problem.Hierarchy, columns, hostColumns float64) (inside, between Collective) {
 	if columns == 0 || n.Devices == 1 {

@@ -1,4 +1,4 @@
-"""The example of docs/OPERATION.md, run under Ray on this machine.
+"""examples/sweep/ray_sweep.py, run under Ray on this machine.
 
 Ray is none of the pinned packages: pip install ray, and run this file alone.
 """

@@ -1,5 +1,5 @@
 """What differs between the releases of TorchRec that versions.py lists, each with its first
-release. docs/TORCHREC.md has the same list, "What differs between versions".
+release.
 
 TorchRec's objects are asked for what they have, so a release between two of these is right, too.
 """
