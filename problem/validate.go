@@ -59,7 +59,7 @@ func validate(p *Problem) error {
 		v.faults = append(v.faults, Fault{Message: message, Key: strings.ReplaceAll(field, " ", "_")})
 	}
 	if p.Batch < 1 || p.Batch > MaxBatch {
-		v.add("", "the batch is the number of samples of a step over all devices", "batch: %d is not between 1 and %d", p.Batch, MaxBatch)
+		v.add("", "batch is the number of samples of a step over all devices", "batch: %d is not between 1 and %d", p.Batch, MaxBatch)
 		v.faults[len(v.faults)-1].Key = "batch"
 	}
 	v.cluster()

@@ -27,7 +27,7 @@ const (
 
 // Hints that several lists share.
 const (
-	batchHint   = "the batch is the number of samples of a step over all devices"
+	batchHint   = "batch is the number of samples of a step over all devices"
 	samplesHint = "samples is the number of samples of an epoch"
 	deviceHint  = "devices are numbered from 0"
 
