@@ -28,9 +28,7 @@ def test_the_tour(tmp_path: Path, binary: str) -> None:
         code, written, log = ranks_of(
             ["sh", "-c", command], cwd=tmp_path, env=environment(PATH=path)
         )
-        # On a machine with other load watch may find a slow device.
-        busy = "neuroshard watch" in command and ": slow: " in written
         assert code == 0, written[-2000:] + log[-5000:]
-        assert not busy or ": ready: " in written, written
-        head = numberless(output.split("\n..." if "\n..." in output else "\n\n")[0])
-        assert busy or numberless(written).startswith(head), command
+        # With other load watch may find drift or a slow device behind its first line.
+        end = "\n" if "neuroshard watch" in command else "\n..." if "\n..." in output else "\n\n"
+        assert numberless(written).startswith(numberless(output.split(end)[0])), command
