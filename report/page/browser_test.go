@@ -479,7 +479,7 @@ func TestReadmePicture(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"plan", workload, "-o", "plan.json"},
-		{"report", "plan.json", "--tables", workload, "-o", "plan.html"},
+		{"show", "plan.json", "--tables", workload, "-o", "plan.html"},
 	} {
 		command := exec.Command(program, args...)
 		command.Dir = folder
