@@ -34,7 +34,7 @@ func TestCommandMakesTheModelAgain(t *testing.T) {
 	var simulated string
 	words := strings.Fields(shipped.Manifest.Command)
 	if len(words) < 2 || words[0] != "neuroshard" || words[1] != "train" {
-		t.Fatalf("got command %q, want neuroshard lab train", shipped.Manifest.Command)
+		t.Fatalf("got command %q, want neuroshard train", shipped.Manifest.Command)
 	}
 	flags := flag.NewFlagSet("train", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
