@@ -88,12 +88,12 @@ func TestLiveHostileNames(t *testing.T) {
 		named(s, name)
 	}
 	p := b.Open(t, address, browser.View{})
-	p.Want(fmt.Sprintf(`document.querySelectorAll(".models a").length === %d`, len(names)))
+	p.Want(fmt.Sprintf(`document.querySelectorAll(".models th a").length === %d`, len(names)))
 	for i := range names {
 		p.Value(`location.hash = "#/"`, new(any))
-		p.Want(fmt.Sprintf(`document.querySelectorAll(".models a").length === %d`, len(names)))
-		name := p.Text(fmt.Sprintf(`document.querySelectorAll(".models a")[%d].textContent`, i))
-		p.Value(fmt.Sprintf(`document.querySelectorAll(".models a")[%d].click()`, i), new(any))
+		p.Want(fmt.Sprintf(`document.querySelectorAll(".models th a").length === %d`, len(names)))
+		name := p.Text(fmt.Sprintf(`document.querySelectorAll(".models th a")[%d].textContent`, i))
+		p.Value(fmt.Sprintf(`document.querySelectorAll(".models th a")[%d].click()`, i), new(any))
 		p.Want(fmt.Sprintf(`document.querySelector("h1").textContent === %q && document.querySelectorAll("tbody tr").length === 1`, name))
 	}
 	p.Click("tbody a")
