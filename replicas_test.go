@@ -46,7 +46,7 @@ func TestPlanSpreadsTheBytesOfReplicas(t *testing.T) {
 }
 
 // TestPlanReplicas: the number of sharding groups with the shortest step is taken, whatever the order of
-// the problems, and groups that have no plan are told.
+// the problems. Tried says which groups have no plan.
 func TestPlanReplicas(t *testing.T) {
 	var problems []*problem.Problem
 	for _, groups := range []int{4, 1, 2} {

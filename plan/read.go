@@ -32,7 +32,7 @@ func Read(r io.Reader) (*Plan, error) {
 const NoDigest = "the plan states no digest of its content, so changes of it after it was made cannot be seen"
 
 // ErrChanged is the error of Read for a plan whose content is not what its digest is of.
-var ErrChanged = errors.New(`the plan was changed after neuroshard wrote it: its content does not have the digest that it states: make the plan again, or, if the change is meant, remove the key "digest" and run neuroshard validate`)
+var ErrChanged = errors.New(`the plan was changed after neuroshard wrote it: its content does not have the digest that it states: make the plan again, or, if the change is meant, remove the key "digest" and run neuroshard check`)
 
 // ReadStated reads a plan as Read does. It also reports whether the file states the digest of its
 // content; a plan that other programs or people wrote may state none (NoDigest).

@@ -144,7 +144,7 @@ type environment struct {
 	tables  policy.Tables
 }
 
-// environments returns the environments of tasks, each table of which is one piece.
+// environments returns the environments of tasks. Each table is one piece.
 func environments(tasks []problem.Problem) []environment {
 	all := make([]environment, len(tasks))
 	for i := range tasks {

@@ -144,7 +144,7 @@ _APART = (
     ("torchrec_baseline", "fixed", "TorchRec's planner would place the fixed tables, too"),
     ("sharding_group_size", "enumerator", "it is made for all ranks, and groups have their own"),
 )
-"""Pairs of options of which only one can be given, and why."""
+"""Pairs of options that exclude each other, and why."""
 
 _OF_ONE_SIZE = ("from_plan", "plan_loader", "url", "torchrec_baseline")
 """Options that plan for sharding groups of a stated size."""
