@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/plan"
 )
 
 // manyTables is a CSV file of two times the tables that a plan may have.
@@ -57,5 +58,26 @@ func TestReadingEndsAtTheMostTables(t *testing.T) {
 		if most := neuroshard.MaxPlanned + 10_000; in.lines > most {
 			t.Errorf("%v: got %d lines read, want at most %d", args, in.lines, most)
 		}
+	}
+}
+
+// blanks is a file without an end.
+type blanks struct{ read int }
+
+func (b *blanks) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	b.read += len(p)
+	return len(p), nil
+}
+
+// What show is given is read to the size of the largest plan, whatever it is.
+func TestShowEndsAtTheLargestPlan(t *testing.T) {
+	var stderr bytes.Buffer
+	in := &blanks{}
+	code := run(t.Context(), in, io.Discard, &stderr, []string{"show", "-"}, quiet())
+	if code != exitBad || !strings.Contains(stderr.String(), "larger than") || in.read > 2*plan.MaxFile {
+		t.Errorf("got exit code %d, %d bytes read and %q", code, in.read, stderr.String())
 	}
 }

@@ -1,17 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/lab/sweep"
@@ -141,35 +140,29 @@ func (a *app) readShown(path string) (s viewed, err error) {
 	}
 	defer r.Close()
 	s.name = name
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return s, bad(err, "")
-	}
-	var is struct {
-		Format  string          `json:"format"`
-		Verdict string          `json:"verdict"`
-		Error   json.RawMessage `json:"error"`
-	}
-	head, _, _ := bytes.Cut(data, []byte{'\n'})
-	if json.Unmarshal(head, &is) == nil && is.Format == sweep.Format {
-		read, err := sweep.Read(name, bytes.NewReader(data))
+	in := bufio.NewReaderSize(r, 1<<16)
+	head, _ := in.Peek(in.Size()) // an error comes again below
+	switch {
+	case bytes.Contains(head, []byte(`"`+sweep.Format+`"`)):
+		read, err := sweep.Read(name, in)
 		if err != nil {
 			return s, faulty(err.Error(), "write it with: neuroshard sweep TABLES -o sweep.jsonl")
 		}
 		s.sweep = sweep.NewResults(*read, "")
-		return s, nil
-	}
-	if json.Unmarshal(data, &is) == nil && is.Verdict != "" {
-		if s.replan, s.plan, err = report.ReadReplan(bytes.NewReader(data)); err != nil {
+	case verdict.Match(head):
+		if s.replan, s.plan, err = report.ReadReplan(in); err != nil {
 			return s, faulty(fmt.Sprintf("%s: %v", name, err), "write it with: neuroshard replan OLD TABLES --json")
 		}
-		return s, nil
-	}
-	if s.plan, err = plan.Read(bytes.NewReader(data)); err != nil {
-		return s, faulty(fmt.Sprintf("%s: %v", name, err), "plans are written by: neuroshard plan TABLES -o plan.json")
+	default:
+		if s.plan, err = plan.Read(in); err != nil {
+			return s, faulty(fmt.Sprintf("%s: %v", name, err), "plans are written by: neuroshard plan TABLES -o plan.json")
+		}
 	}
 	return s, nil
 }
+
+// verdict is the key of a re-plan that no plan has.
+var verdict = regexp.MustCompile(`"verdict"\s*:`)
 
 // contents gives a page what files hold.
 func (r *pageCommand) contents(files []viewed) (plans []onPage, d *page.Document, err error) {
@@ -256,10 +249,8 @@ func publishedProblem(pl *plan.Plan) *problem.Problem {
 	if err != nil {
 		return nil
 	}
-	p := w.Problem()
-	c := pl.Cluster
-	p.Topology = clusterOf(pl, &clusterFlags{set: &pflag.FlagSet{}}).Topology
-	p.Batch, p.CommPrecision, p.Engine, p.LaneRule = c.Batch, c.CommPrecision, c.Engine, c.LaneRule
+	p := clusterOf(pl, &clusterFlags{}).Problem
+	p.Tables = w.Tables()
 	if !pl.MadeFrom(&p) || pl.Validate(&p) != nil {
 		return nil
 	}
