@@ -29,7 +29,7 @@ func ExampleSetTrainer() {
 			var sum float32
 			for range 1 + random.IntN(5) {
 				a, b := random.Float32(), random.Float32()
-				batch.X = append(batch.X, a, b)
+				batch.X, batch.Scale = append(batch.X, a, b), append(batch.Scale, 1)
 				sum += max(a-b, b-a)
 			}
 			batch.Offsets = append(batch.Offsets, int32(len(batch.X)/2))

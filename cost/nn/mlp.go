@@ -8,8 +8,8 @@ import (
 )
 
 // MLP is a stack of layers with biases, with a ReLU after every layer except the
-// last, and after the last one, too, if RectifyLast was called. Its tensors are named "0.weight", "0.bias", "2.weight" and so on, as in
-// PyTorch's Sequential(Linear, ReLU, Linear, ...). Many goroutines may use an MLP
+// last, and after the last one, too, if RectifyLast was called. Its tensors are named
+// "0.weight", "0.bias", "2.weight" and so on, as in PyTorch's Sequential(Linear, ReLU, Linear, ...). Many goroutines may use an MLP
 // at the same time, each with its own workspace, while none writes to the
 // weights.
 type MLP struct {
@@ -194,12 +194,8 @@ func (net *MLP) backward(ws *MLPWorkspace, packs *mlpPacks, n int, x, dout, grad
 	dy := dout
 	if net.rectified {
 		ws.dUp = grow(ws.dUp, n*net.Out())
-		for i, d := range dout[:n*net.Out()] {
-			ws.dUp[i] = d
-			if !(ws.last[i] > 0) {
-				ws.dUp[i] = 0
-			}
-		}
+		copy(ws.dUp, dout)
+		f32.Mask(ws.dUp, ws.last)
 		dy = ws.dUp
 	}
 	for i := len(layers) - 1; i > 0; i-- {

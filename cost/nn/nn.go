@@ -17,10 +17,7 @@
 //
 // All of a net's weights lie in one slice, Weights, and a gradient is a slice
 // of the same layout. Each layer's weight is [out][in], as PyTorch has it, and
-// its bias follows; Params and Named cut such a slice into named tensors.
-//
-// If the sets of a batch share elements, Sets.Rows says so, and each element is
-// evaluated once, forward and back.
+// its bias follows; Params cuts such a slice into named tensors.
 //
 // The same weights and input give the same bytes, for any number of workers: the
 // gradient of a minibatch is summed over a fixed number of chunks, in their

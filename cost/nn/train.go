@@ -61,7 +61,6 @@ type SetTrainer struct {
 	chunks chunks
 	packs  setPacks
 	work   []setWork
-	shared setWork // the activations of a minibatch whose sets share rows
 	flat   []float32
 }
 
@@ -88,50 +87,17 @@ func (t *SetTrainer) Gradient(batch Sets, loss LossFunc) (float64, []float32) {
 	t.packs.fitElements(t.net)
 	t.packs.fitHead(t.net)
 	t.packs.fitBack(t.net)
-	if batch.Rows != nil {
-		t.sharedGradient(batch, loss)
-	} else {
-		t.chunks.start(batch.Len(), func(worker, part, lo, hi int) {
-			w := &t.work[worker]
-			w.makeRoom((hi - lo) * t.net.config.Out)
-			in := batch.Slice(lo, hi)
-			t.net.forward(&w.ws, &t.packs, in, w.out)
-			t.chunks.losses[part] = loss(lo, hi, w.out, w.dout)
-			t.net.backward(&w.ws, &t.packs, in, w.dout, t.chunks.grads[part])
-		})
-	}
+	t.chunks.round(batch.Len(), func(worker, part, lo, hi int) {
+		w := &t.work[worker]
+		w.out, w.dout = grow(w.out, (hi-lo)*t.net.config.Out), grow(w.dout, (hi-lo)*t.net.config.Out)
+		in := batch.Slice(lo, hi)
+		t.net.forward(&w.ws, &t.packs, in, w.out)
+		t.chunks.losses[part] = loss(lo, hi, w.out, w.dout)
+		t.net.backward(&w.ws, &t.packs, in, w.dout, t.chunks.grads[part])
+	})
 	total, grad := t.chunks.sum()
 	t.flat = t.net.stack.straighten(grad, t.flat)
 	return total, grad
-}
-
-// sharedGradient works in three rounds, each cut into parts: the forward of the
-// rows, the forward and backward of the sets, and the backward of the rows. Only
-// one part writes to each element of each slice, so the result does not depend on
-// which goroutine is first.
-func (t *SetTrainer) sharedGradient(batch Sets, loss LossFunc) {
-	net, ws, sets := t.net, &t.shared.ws, batch.Len()
-	_, rows := batch.span(net.config.In)
-	net.makeRoom(ws, batch)
-	net.makeRoomBack(ws, batch)
-	t.shared.makeRoom(sets * net.config.Out)
-	t.chunks.start(rows, func(_, _, lo, hi int) {
-		net.rowsForward(ws, &t.packs, batch, lo, hi)
-	})
-	t.chunks.round(sets, func(worker, part, lo, hi int) {
-		width := net.config.Out
-		out, dout := t.shared.out[lo*width:hi*width], t.shared.dout[lo*width:hi*width]
-		net.setsForward(ws, &t.packs, batch, lo, hi, out)
-		t.chunks.losses[part] = loss(lo, hi, out, dout)
-		net.setsBackward(ws, &t.packs, &t.work[worker].ws.tile, lo, hi, dout, t.chunks.grads[part])
-	})
-	t.chunks.round(rows, func(worker, part, lo, hi int) {
-		net.rowsBackward(ws, &t.packs, &t.work[worker].ws.tile, batch, lo, hi, t.chunks.grads[part])
-	})
-}
-
-func (w *setWork) makeRoom(n int) {
-	w.out, w.dout = grow(w.out, n), grow(w.dout, n)
 }
 
 // Step moves the net's weights by one step of Adam on a minibatch, and returns
@@ -173,7 +139,7 @@ func (t *MLPTrainer) Gradient(n int, x []float32, loss LossFunc) (float64, []flo
 	need("x", len(x), n*in)
 	t.packs.fitForward(t.net)
 	t.packs.fitBack(t.net)
-	t.chunks.start(n, func(worker, part, lo, hi int) {
+	t.chunks.round(n, func(worker, part, lo, hi int) {
 		w := &t.work[worker]
 		w.out, w.dout = grow(w.out, (hi-lo)*out), grow(w.dout, (hi-lo)*out)
 		rows := x[lo*in : hi*in]
@@ -214,19 +180,13 @@ func newChunks(parts, workers, size int) chunks {
 	return c
 }
 
-// start clears the losses and gradients of a minibatch, and runs its first
-// round.
-func (c *chunks) start(items int, compute func(worker, part, lo, hi int)) {
+// round clears the losses and gradients of a minibatch, calls compute once for every part
+// that is not empty, on several goroutines, and waits for the last call.
+func (c *chunks) round(items int, compute func(worker, part, lo, hi int)) {
 	for part := range c.grads {
 		clear(c.grads[part])
 		c.losses[part] = 0
 	}
-	c.round(items, compute)
-}
-
-// round calls compute once for every part that is not empty, on several
-// goroutines, and waits for the last call.
-func (c *chunks) round(items int, compute func(worker, part, lo, hi int)) {
 	parts := len(c.grads)
 	var next atomic.Int64
 	work := func(worker int) {
