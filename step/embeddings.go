@@ -1,7 +1,6 @@
 package step
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -26,19 +25,6 @@ import (
 // where V_host counts each table with a shard on the host once. The hierarchical formula is
 // simulate.Network.Hierarchical, which searches and bounds count, too.
 
-// Holding is a part of a table on a device, as tables of published plans list it.
-type Holding struct {
-	// Table is an index into Problem.Tables.
-	Table int
-	// Device is the number of the device. A negative number is all devices: a replica.
-	Device int
-	// Width is the number of columns; 0 is all.
-	Width int
-	// Blocks is the number of equal parts that the table's rows are cut into, each on a
-	// device; 0 and 1 are all rows.
-	Blocks int
-}
-
 // Embeddings is what the embeddings of a placement take in a step.
 type Embeddings struct {
 	// Forward and Backward are the lookups of the device that takes longest for both.
@@ -57,74 +43,6 @@ type Embeddings struct {
 	Replicated float64
 	// InputBytes is the bytes of a sample's indices, lengths and label in the input.
 	InputBytes float64
-}
-
-// Place returns the shards of each device from a plain list. The blocks of a table, and the
-// slices of columns, follow each other in the order of the list. It fails with all faults of
-// the list: tables or devices that the problem does not have, and tables that are not placed
-// once.
-func Place(p *problem.Problem, held []Holding) ([][]problem.Shard, error) {
-	shards := make([][]problem.Shard, p.Topology.Devices)
-	placed := make([]placedPart, len(p.Tables))
-	for i, h := range held {
-		switch {
-		case h.Table < 0 || h.Table >= len(p.Tables):
-			return nil, fmt.Errorf("entry %d: table %d is not one of the %d tables", i, h.Table, len(p.Tables))
-		case h.Device >= len(shards):
-			return nil, fmt.Errorf("entry %d: device %d is not one of the %d devices", i, h.Device, len(shards))
-		}
-		t := &p.Tables[h.Table]
-		s := p.Whole(h.Table)
-		if h.Device < 0 {
-			s.ShardingType = problem.DataParallel
-			for d := range shards {
-				shards[d] = append(shards[d], s)
-			}
-			placed[h.Table].cells += float64(t.Rows) * float64(t.Dim)
-			continue
-		}
-		s = placed[h.Table].next(t, s, h, len(shards))
-		shards[h.Device] = append(shards[h.Device], s)
-	}
-	for i := range placed {
-		if t := &p.Tables[i]; placed[i].cells != float64(t.Rows)*float64(t.Dim) {
-			return nil, fmt.Errorf("table %q: %v of its %v cells are placed: list each part once", t.Name, placed[i].cells, float64(t.Rows)*float64(t.Dim))
-		}
-	}
-	return shards, nil
-}
-
-// placedPart is what has been placed of a table: cells, whole slices of columns, and blocks
-// of the next slice.
-type placedPart struct {
-	cells  float64
-	dim    int64
-	blocks int64
-}
-
-// next returns the part of a table that follows the placed one. A block of a table with
-// fewer rows than blocks may be empty; it sends vectors all the same.
-func (placed *placedPart) next(t *problem.Table, s problem.Shard, h Holding, devices int) problem.Shard {
-	width := int64(cmp.Or(h.Width, t.Dim))
-	if placed.dim >= int64(t.Dim) {
-		placed.dim = 0 // the table is full, and Place says so
-	}
-	s.Columns = problem.Range{Start: placed.dim, End: min(placed.dim+width, int64(t.Dim))}
-	blocks := int64(max(1, h.Blocks))
-	if blocks > 1 {
-		rows := t.BlockRows(h.Blocks)
-		s.ShardingType = problem.RowWise
-		if blocks != int64(devices) || int64(h.Device) != placed.blocks {
-			s.Blocks = h.Blocks // on devices of the list's choice
-		}
-		s.Rows = problem.Range{Start: min(placed.blocks*rows, t.Rows), End: min((placed.blocks+1)*rows, t.Rows)}
-	}
-	if placed.blocks++; placed.blocks >= blocks {
-		placed.blocks = 0
-		placed.dim = s.Columns.End
-	}
-	placed.cells += float64(s.Rows.Len()) * float64(s.Columns.Len())
-	return s
 }
 
 // EmbeddingsOf returns what the embeddings of a placement take under a stack. It fails if

@@ -3,6 +3,7 @@ package step_test
 import (
 	"fmt"
 
+	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/step"
@@ -14,17 +15,20 @@ func ExamplePrice() {
 	p := w.Problem()
 	p.Topology.Profile, _ = hardware.ByName("h100-80")
 	p.Topology.Devices, p.Topology.DevicesPerHost, p.Batch = 8, 8, 55296
-	var held []step.Holding
+	shards := make([][]problem.Shard, 8)
 	for i := range p.Tables {
-		if i == 20 { // the table with the most lookups, in blocks of rows on all devices
-			for d := range 8 {
-				held = append(held, step.Holding{Table: i, Device: d, Blocks: 8})
-			}
+		whole := p.Whole(i)
+		if i != 20 {
+			shards[i%8] = append(shards[i%8], whole)
 			continue
 		}
-		held = append(held, step.Holding{Table: i, Device: i % 8})
+		whole.ShardingType = problem.RowWise // the table with the most lookups, in blocks of rows on all devices
+		for d := range shards {
+			block, rows := whole, p.Tables[i].BlockRows(8)
+			block.Rows = problem.Range{Start: int64(d) * rows, End: min(int64(d+1)*rows, p.Tables[i].Rows)}
+			shards[d] = append(shards[d], block)
+		}
 	}
-	shards, _ := step.Place(&p, held)
 	dense, _ := step.DenseByName("mlperf-dlrm-dcnv2")
 	stack, _ := step.StackByName("hugectr")
 

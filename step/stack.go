@@ -198,33 +198,26 @@ func (s *Stack) Check() error {
 		add("length bytes: %d is not between 0 and 8", s.LengthBytes)
 	}
 	c := &s.Constants
+	share := func(most float64) problem.Limits { return problem.Limits{Most: most, Above: true} }
 	for _, v := range []struct {
-		name        string
-		value, most float64
+		name  string
+		value float64
+		problem.Limits
 	}{
-		{"lookups", c.Lookups, 100},
-		{"GEMM efficiency", c.GEMM, 1},
-		{"stream share", c.Stream, 1},
-		{"share of the vectors that travel", c.Sent, 1},
-		{"factor of the links inside hosts", c.Inside, 10},
-		{"factor of the links between hosts", c.Between, 10},
+		{"lookups", c.Lookups, share(100)},
+		{"GEMM efficiency", c.GEMM, share(1)},
+		{"stream share", c.Stream, share(1)},
+		{"share of the vectors that travel", c.Sent, share(1)},
+		{"factor of the links inside hosts", c.Inside, share(10)},
+		{"factor of the links between hosts", c.Between, share(10)},
+		{"passes", c.Passes, problem.Limits{Most: 100}},
+		{"fixed ms", float64(c.Fixed), problem.Limits{Most: 1e6}},
+		{"exposed share", c.Exposed, problem.Limits{Most: 1}},
+		{"latency ms", float64(c.Latency), problem.Limits{Most: 1e3}},
+		{"launches ms", float64(c.Launches), problem.Limits{Most: 1e6}},
 	} {
-		if !(v.value > 0 && v.value <= v.most) {
-			add("%s: %v is not above 0 and at most %g", v.name, v.value, v.most)
-		}
-	}
-	for _, v := range []struct {
-		name        string
-		value, most float64
-	}{
-		{"passes", c.Passes, 100},
-		{"fixed ms", float64(c.Fixed), 1e6},
-		{"exposed share", c.Exposed, 1},
-		{"latency ms", float64(c.Latency), 1e3},
-		{"launches ms", float64(c.Launches), 1e6},
-	} {
-		if !(v.value >= 0 && v.value <= v.most) {
-			add("%s: %v is not between 0 and %g", v.name, v.value, v.most)
+		if wrong := v.Wrong(v.value); wrong != "" {
+			add("%s: %s", v.name, wrong)
 		}
 	}
 	if len(faults) > 0 {

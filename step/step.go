@@ -35,7 +35,7 @@ const MaxSamples = 1_000_000_000_000_000
 type Input struct {
 	// Problem has the tables, the cluster and the batch. It must be valid.
 	Problem *problem.Problem
-	// Shards are the shards of each device: Plan.ByDevice, or Place of a plain list.
+	// Shards are the shards of each device: Plan.ByDevice.
 	Shards [][]problem.Shard
 	// Dense is the dense part; nil if it is not known, which needs Measured.
 	Dense *Dense

@@ -2,6 +2,7 @@ package step
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,26 +11,46 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
+// held is a part of a table on a device: one of equal blocks of its rows, in the order of
+// the list, or all of it. Device -1 is a replica on each.
+type held struct{ table, device, blocks int }
+
 // dealt places the tables whole on one device after the other, and table 20 in blocks.
-func dealt(p *problem.Problem) (held []Holding) {
+func dealt(p *problem.Problem) (parts []held) {
 	n := p.Topology.Devices
 	for i := range p.Tables {
 		if i != 20 {
-			held = append(held, Holding{Table: i, Device: i % n})
+			parts = append(parts, held{i, i % n, 1})
 			continue
 		}
 		for d := range n {
-			held = append(held, Holding{Table: i, Device: d, Blocks: n})
+			parts = append(parts, held{i, d, n})
 		}
 	}
-	return held
+	return parts
 }
 
-func placed(t testing.TB, p *problem.Problem, held []Holding) [][]problem.Shard {
-	t.Helper()
-	shards, err := Place(p, held)
-	if err != nil {
-		t.Fatal(err)
+func placed(p *problem.Problem, parts []held) [][]problem.Shard {
+	shards := make([][]problem.Shard, p.Topology.Devices)
+	next := make([]int64, len(p.Tables))
+	for _, h := range parts {
+		s, rows := p.Whole(h.table), p.Tables[h.table].Rows
+		if h.device < 0 {
+			s.ShardingType = problem.DataParallel
+			for d := range shards {
+				shards[d] = append(shards[d], s)
+			}
+			continue
+		}
+		if h.blocks > 1 {
+			s.ShardingType = problem.RowWise
+			if h.blocks != len(shards) {
+				s.Blocks = h.blocks
+			}
+			s.Rows = problem.Range{Start: next[h.table], End: min(next[h.table]+p.Tables[h.table].BlockRows(h.blocks), rows)}
+			next[h.table] = s.Rows.End
+		}
+		shards[h.device] = append(shards[h.device], s)
 	}
 	return shards
 }
@@ -45,7 +66,7 @@ func mlperf(t testing.TB, stack, profile string, devices, perHost, batch int) In
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Input{Problem: p, Shards: placed(t, p, dealt(p)), Dense: &d, Stack: s}
+	return Input{Problem: p, Shards: placed(p, dealt(p)), Dense: &d, Stack: s}
 }
 
 func priced(t testing.TB, in Input) Times {
@@ -120,13 +141,8 @@ func TestReplicasInAStep(t *testing.T) {
 		in := mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
 		in.Dense.Parallel = parallel
 		before := priced(t, in)
-		var held []Holding
-		for _, h := range dealt(in.Problem) {
-			if h.Table != 5 {
-				held = append(held, h)
-			}
-		}
-		in.Shards = placed(t, in.Problem, append(held, Holding{Table: 5, Device: -1}))
+		parts := slices.DeleteFunc(dealt(in.Problem), func(h held) bool { return h.table == 5 })
+		in.Shards = placed(in.Problem, append(parts, held{5, -1, 1}))
 		e, err := EmbeddingsOf(in.Problem, in.Shards, in.Stack)
 		if err != nil {
 			t.Fatal(err)
@@ -183,8 +199,7 @@ func TestFirstGradient(t *testing.T) {
 func TestExchanges(t *testing.T) {
 	p := dlrm(t, "h100-80", 4, 2, 4000)
 	p.Tables = p.Tables[:3]
-	held := []Holding{{Table: 0, Device: 0, Blocks: 2}, {Table: 0, Device: 1, Blocks: 2}, {Table: 1, Device: 0}, {Table: 2, Device: 2}}
-	shards := placed(t, p, held)
+	shards := placed(p, []held{{0, 0, 2}, {0, 1, 2}, {1, 0, 1}, {2, 2, 1}})
 	uniform, err := StackByName("hugectr")
 	if err != nil {
 		t.Fatal(err)
@@ -200,13 +215,13 @@ func TestExchanges(t *testing.T) {
 	// With all on device 0, it sends three vectors for 3/4 of the samples, more than any device
 	// receives. With a table on each of three devices, device 3 receives three for 1/4 of them.
 	for _, c := range []struct {
-		held []Holding
+		held []held
 		sent float64 // vectors for each sample
 	}{
-		{[]Holding{{Table: 0}, {Table: 1}, {Table: 2}}, 3 * 3. / 4},
-		{[]Holding{{Table: 0}, {Table: 1, Device: 1}, {Table: 2, Device: 2}}, 3. / 4},
+		{[]held{{0, 0, 1}, {1, 0, 1}, {2, 0, 1}}, 3 * 3. / 4},
+		{[]held{{0, 0, 1}, {1, 1, 1}, {2, 2, 1}}, 3. / 4},
 	} {
-		if e, err = EmbeddingsOf(p, placed(t, p, c.held), uniform); err != nil {
+		if e, err = EmbeddingsOf(p, placed(p, c.held), uniform); err != nil {
 			t.Fatal(err)
 		}
 		bytes = c.sent * 4000 * 256
@@ -313,7 +328,7 @@ func TestMeasuredStep(t *testing.T) {
 		}
 		other := in
 		other.Measured.Shards = in.Shards
-		other.Shards = placed(t, in.Problem, moved(in.Problem))
+		other.Shards = placed(in.Problem, moved(in.Problem))
 		worse := priced(t, other)
 		if worse.Measured || !(worse.ErrorPercent > 0) {
 			t.Errorf("another plan: got measured %v and an error bar of %v %%, want a prediction with a bar", worse.Measured, worse.ErrorPercent)
@@ -326,14 +341,14 @@ func TestMeasuredStep(t *testing.T) {
 }
 
 // moved returns the dealt tables with all whole ones on device 0.
-func moved(p *problem.Problem) []Holding {
-	held := dealt(p)
-	for i := range held {
-		if held[i].Blocks <= 1 {
-			held[i].Device = 0
+func moved(p *problem.Problem) []held {
+	parts := dealt(p)
+	for i := range parts {
+		if parts[i].blocks <= 1 {
+			parts[i].device = 0
 		}
 	}
-	return held
+	return parts
 }
 
 // A step that is shorter than its predicted embeddings scales them, and says so. A slow
@@ -421,41 +436,11 @@ func TestPriceRefuses(t *testing.T) {
 	}
 }
 
-func TestPlaceRefuses(t *testing.T) {
-	p := dlrm(t, "h100-80", 2, 2, 1000)
-	p.Tables = p.Tables[:2]
-	for _, c := range []struct {
-		what string
-		held []Holding
-		want string
-	}{
-		{"no such table", []Holding{{Table: 2}}, "table 2"},
-		{"no such device", []Holding{{Device: 2}}, "device 2"},
-		{"a table missing", []Holding{{Table: 0}}, p.Tables[1].Name},
-		{"half a table", []Holding{{Table: 0}, {Table: 1, Width: 64}}, "are placed"},
-		{"twice", []Holding{{Table: 0}, {Table: 0}, {Table: 1}}, "are placed"},
-	} {
-		if _, err := Place(p, c.held); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want %q", c.what, err, c.want)
-		}
-	}
-	shards := placed(t, p, []Holding{{Table: 0, Device: 0, Width: 64}, {Table: 0, Device: 1, Width: 64}, {Table: 1, Device: -1}})
-	if len(shards[0]) != 2 || shards[1][0].Columns != (problem.Range{Start: 64, End: 128}) || shards[1][1].ShardingType != problem.DataParallel {
-		t.Errorf("got %v, want a slice and a replica on each device", shards)
-	}
-}
-
 // Under the flat exchange, embeddings take what the simulated device says.
 func TestFlatIsSimulated(t *testing.T) {
-	p := dlrm(t, "a100-80", 8, 8, 65536)
-	var held []Holding
-	for i := range p.Tables {
-		held = append(held, Holding{Table: i, Device: i % 8})
-	}
 	in := mlperf(t, "torchrec-base", "a100-80", 8, 8, 65536)
-	in.Problem, in.Shards = p, placed(t, p, held)
 	got := priced(t, in)
-	e, err := EmbeddingsOf(p, in.Shards, in.Stack)
+	e, err := EmbeddingsOf(in.Problem, in.Shards, in.Stack)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -523,13 +508,13 @@ func TestErrorBarOfMeasured(t *testing.T) {
 		t.Errorf("without a measured step: got %v %%, want an unknown error", got)
 	}
 	in.Measured.Step = 9
-	in.Measured.Shards = placed(t, in.Problem, moved(in.Problem))
+	in.Measured.Shards = placed(in.Problem, moved(in.Problem))
 	if got := priced(t, in).ErrorPercent; got != UnknownError().Calibrated {
 		t.Errorf("with a measured step: got %v %%, want %v", got, UnknownError().Calibrated)
 	}
 	in = mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
 	other := mlperf(t, "hugectr", "h100-80", 16, 8, 65536)
-	bar, another := in.Stack.Error, placed(t, in.Problem, moved(in.Problem))
+	bar, another := in.Stack.Error, placed(in.Problem, moved(in.Problem))
 	for _, c := range []struct {
 		measured Measured
 		want     float64

@@ -64,8 +64,7 @@ func mlperfSystem(f fact, plans map[string][]string) *system {
 	p := w.Problem()
 	p.Topology.Profile, p.Topology.Devices, p.Topology.DevicesPerHost, p.Batch = profile, f.count("devices"), f.count("per_host"), f.count("batch")
 	p.Engine = problem.HugeCTR
-	held := holdings(plans[f.text("plan")])
-	shards := must(step.Place(&p, held))
+	shards := byDevice(&p, holdings(&p, plans[f.text("plan")]))
 	stack := must(step.StackByName(map[string]string{"uniform": "hugectr", "hierarchical": "hugectr-hierarchical"}[f.text("exchange")]))
 	stack.SHARP = f.text("sharp") == "1"
 	dense := must(step.DenseByName("mlperf-dlrm-dcnv2"))
@@ -92,10 +91,12 @@ func mlperfPlans() map[string][]string {
 
 // holdings reads the devices of each table: "all" for a replica, else devices and ranges
 // of devices, each with an equal block of the rows.
-func holdings(devices []string) (held []step.Holding) {
+func holdings(p *problem.Problem, devices []string) (parts []held) {
 	for table, list := range devices {
 		if list == "all" {
-			held = append(held, step.Holding{Table: table, Device: -1})
+			replica := held{p.Whole(table), -1}
+			replica.ShardingType = problem.DataParallel
+			parts = append(parts, replica)
 			continue
 		}
 		var all []int
@@ -110,9 +111,17 @@ func holdings(devices []string) (held []step.Holding) {
 				all = append(all, d)
 			}
 		}
-		for _, d := range all {
-			held = append(held, step.Holding{Table: table, Device: d, Blocks: len(all)})
+		for k, d := range all {
+			s, rows := p.Whole(table), p.Tables[table].BlockRows(len(all))
+			if len(all) > 1 {
+				s.ShardingType = problem.RowWise
+				s.Rows = problem.Range{Start: min(int64(k)*rows, s.Rows.End), End: min(int64(k+1)*rows, s.Rows.End)}
+				if len(all) != p.Topology.Devices || d != k {
+					s.Blocks = len(all) // on devices of the list's choice
+				}
+			}
+			parts = append(parts, held{s, d})
 		}
 	}
-	return held
+	return parts
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/step"
 )
 
 // equalTables describes tables of one size, each read by one feature with uniform draws.
@@ -37,17 +36,45 @@ func cluster(profile hardware.Profile, devices, perHost int) hardware.Topology {
 	return hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: min(devices, perHost), ReserveShare: hardware.NoReserve}
 }
 
+// held is a shard on a device; device -1 is all devices.
+type held struct {
+	problem.Shard
+	device int
+}
+
+// byDevice returns the shards of each device.
+func byDevice(p *problem.Problem, parts []held) [][]problem.Shard {
+	shards := make([][]problem.Shard, p.Topology.Devices)
+	for _, h := range parts {
+		for d := range shards {
+			if d == h.device || h.device < 0 {
+				shards[d] = append(shards[d], h.Shard)
+			}
+		}
+	}
+	return shards
+}
+
+// slicesOf cuts the columns of a table into n equal slices.
+func slicesOf(p *problem.Problem, table, n int) (parts []held) {
+	width := int64(p.Tables[table].Dim / n)
+	for k := range int64(n) {
+		s := p.Whole(table)
+		s.Columns = problem.Range{Start: k * width, End: (k + 1) * width}
+		parts = append(parts, held{Shard: s})
+	}
+	return parts
+}
+
 // cut halves the columns of each table until no slice has more cells than most.
-func cut(p *problem.Problem, most float64) (parts []step.Holding) {
+func cut(p *problem.Problem, most float64) (parts []held) {
 	for i := range p.Tables {
 		t := &p.Tables[i]
 		n := 1
 		for float64(t.Rows)*float64(t.Dim)/float64(n) > most && t.Dim/n%(2*problem.ColumnGranule) == 0 {
 			n *= 2
 		}
-		for range n {
-			parts = append(parts, step.Holding{Table: i, Width: t.Dim / n})
-		}
+		parts = append(parts, slicesOf(p, i, n)...)
 	}
 	return parts
 }
@@ -55,13 +82,13 @@ func cut(p *problem.Problem, most float64) (parts []step.Holding) {
 // deal gives the slices to the devices, those of the most cells first: forth over all devices
 // and back again, so that all devices hold equal numbers of slices. NVIDIA's
 // distributed-embeddings calls it memory_balanced; for equal tables it is any planner's.
-func deal(p *problem.Problem, parts []step.Holding) [][]problem.Shard {
-	cells := func(h step.Holding) float64 { return float64(p.Tables[h.Table].Rows) * float64(h.Width) }
-	slices.SortStableFunc(parts, func(a, b step.Holding) int { return cmp.Compare(cells(b), cells(a)) })
+func deal(p *problem.Problem, parts []held) [][]problem.Shard {
+	cells := func(h held) float64 { return float64(p.Tables[h.Table].Rows) * float64(h.Columns.Len()) }
+	slices.SortStableFunc(parts, func(a, b held) int { return cmp.Compare(cells(b), cells(a)) })
 	devices := p.Topology.Devices
 	for i := range parts {
 		device := i % (2 * devices)
-		parts[i].Device = min(device, 2*devices-1-device)
+		parts[i].device = min(device, 2*devices-1-device)
 	}
-	return must(step.Place(p, parts))
+	return byDevice(p, parts)
 }

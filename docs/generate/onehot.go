@@ -27,7 +27,7 @@ func oneHotSystem(f fact) *system {
 		t.Features = []problem.Feature{{Name: t.Name, PoolingFactor: 1}}
 		t.Optimizer = problem.SGD
 	}
-	shards := must(step.Place(&p, evenly(&p)))
+	shards := byDevice(&p, evenly(&p))
 	dense := must(step.DenseByName("mlperf-dlrm-v1"))
 	dense.Precision = step.Format(f.text("precision"))
 	stack := must(step.StackByName(hybrid))
@@ -39,17 +39,18 @@ func oneHotSystem(f fact) *system {
 
 // evenly deals out the tables in slices that are narrow enough for at least three on each
 // device.
-func evenly(p *problem.Problem) (held []step.Holding) {
+func evenly(p *problem.Problem) (parts []held) {
 	width := 128
 	for width > 8 && len(p.Tables)*128/width < 3*p.Topology.Devices {
 		width /= 2
 	}
 	for i := range p.Tables {
-		for range 128 / width {
-			held = append(held, step.Holding{Table: i, Device: len(held) % p.Topology.Devices, Width: width})
+		for _, h := range slicesOf(p, i, 128/width) {
+			h.device = len(parts) % p.Topology.Devices
+			parts = append(parts, h)
 		}
 	}
-	return held
+	return parts
 }
 
 // inHybridFit reports whether the constants of the hybrid stack are fitted to the system.
