@@ -216,6 +216,9 @@ func (in *Input) Check() error {
 	if in.Samples < 0 || in.Samples > MaxSamples {
 		return fmt.Errorf("step: an epoch of %d samples is not between 1 and %d (0 if their number is not known)", in.Samples, int64(MaxSamples))
 	}
+	if p := in.Problem.Topology.Profile; !(p.HBMGBps > 0) {
+		return fmt.Errorf("the bandwidths of device profile %q are not known, so its lookups have no time", p.Name)
+	}
 	if in.Dense == nil {
 		if in.Measured.Step == 0 {
 			return errors.New("step: neither a dense part nor a measured step: give --set dense=NAME or --set step=TIME")

@@ -224,7 +224,7 @@ func (a *app) reportOptions() report.Options {
 
 func (a *app) newProgressBar() *progressBar {
 	_, on := a.env.terminal(a.stderr)
-	return &progressBar{to: a.stderr, on: on}
+	return &progressBar{to: a.stderr, terminal: on, now: a.env.now, told: a.env.now()}
 }
 
 // plainWidth is the width assumed for a terminal that does not state its width.

@@ -69,8 +69,9 @@ once, and diff refuses tables that are listed twice.`,
 }
 
 // clusterOf returns the cluster that a plan states, for the flags to override, and has the flags
-// know the plan's device.
+// know the plan's device and optimizers.
 func clusterOf(pl *plan.Plan, flags *clusterFlags) *input.Cluster {
+	flags.planned = pl
 	cluster, own := input.ClusterOf(pl, flags.stated)
 	if own != nil {
 		flags.own = own

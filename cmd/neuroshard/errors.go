@@ -289,8 +289,8 @@ func checkValues(cmd *cobra.Command) error {
 			errs = append(errs, faulty(keyOf(f.Name)+": a folder is neither standard input nor standard output", "name a folder"))
 		}
 	})
-	if err := manual.Restated(cmd); err != nil {
-		errs = append(errs, faulty(err.Message, err.Hint))
+	for _, twice := range manual.Restated(cmd) {
+		errs = append(errs, faulty(twice.Message, twice.Hint))
 	}
 	return input.Join(errs...)
 }

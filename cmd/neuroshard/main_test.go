@@ -319,10 +319,24 @@ func interruptSearch(t *testing.T, signal os.Signal) {
 	t.Error("got no plan of an interrupted search, however late the signal came")
 }
 
+// TestProgressInAPipe wants no line for short work, and one a minute for long work.
+func TestProgressInAPipe(t *testing.T) {
+	var told bytes.Buffer
+	clock := time.Unix(1e9, 0)
+	bar := &progressBar{to: &told, now: func() time.Time { return clock }, told: clock}
+	for range 180 {
+		clock = clock.Add(time.Second)
+		bar.at(clock.Second(), 200, "planning")
+	}
+	if got := strings.Count(told.String(), "\n"); got != 3 || !strings.HasPrefix(told.String(), "neuroshard: planning (") {
+		t.Errorf("got %d lines in three minutes, want 3: %q", got, told.String())
+	}
+}
+
 // TestProgressNeverFallsBack has a search that counts its work anew, and finds more of it.
 func TestProgressNeverFallsBack(t *testing.T) {
 	var drawn bytes.Buffer
-	bar := &progressBar{to: &drawn, on: true, eager: true}
+	bar := &progressBar{to: &drawn, terminal: true, eager: true}
 	clock := time.Unix(1e9, 0)
 	p := &planProgress{now: func() time.Time { clock = clock.Add(time.Second); return clock }, start: clock, bar: bar}
 	for _, e := range []search.Event{

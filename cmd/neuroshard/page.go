@@ -53,6 +53,9 @@ type onPage struct {
 func (r *pageCommand) write(ctx context.Context, args []string, files []viewed) error {
 	var parts input.Parts
 	if r.tables != "" {
+		for _, f := range files {
+			r.cluster.planned = f.plan
+		}
 		parts = readParts(r.app, r.tables, &r.cluster)
 	}
 	plans, d, err := r.contents(files)

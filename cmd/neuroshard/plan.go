@@ -123,9 +123,10 @@ func (p *planCommand) run(ctx context.Context, source string) error {
 		}
 		p.cluster.setModel(model)
 	}
+	old, oldErr := p.oldPlan()
+	p.cluster.planned = old
 	parts := readParts(p.app, source, &p.cluster)
 	loaded, err := p.compose(parts)
-	old, oldErr := p.oldPlan()
 	if err := input.Join(p.check(), err, oldErr, p.compared.load(p.app)); err != nil {
 		return err
 	}

@@ -36,6 +36,9 @@ type clusterFlags struct {
 	// step has the flags of the whole step, which plan and step register.
 	step stepFlags
 
+	// planned is a plan of the tables, or nil: its optimizers are those of tables that state none.
+	planned *plan.Plan
+
 	// maxTables is the most tables that a file may have (input.Options.MaxTables). If it is 0, only
 	// the limit of package input holds.
 	maxTables int
@@ -220,9 +223,23 @@ func readTables(a *app, source string, c *clusterFlags) (input.TableFile, *input
 	}
 	defer r.Close()
 	opt := c.stated.Options()
-	opt.MaxTables = c.maxTables
+	opt.MaxTables, opt.Optimizers = c.maxTables, optimizersOf(c.planned)
 	file, err := input.Tables(name, r, opt)
 	return file, nil, err
+}
+
+// optimizersOf returns the optimizers that a plan states, by table. The plan may be nil.
+func optimizersOf(pl *plan.Plan) map[string]problem.Optimizer {
+	if pl == nil {
+		return nil
+	}
+	all := make(map[string]problem.Optimizer, len(pl.Tables))
+	for i := range pl.Tables {
+		if t := &pl.Tables[i]; t.Stated {
+			all[t.Name] = t.Optimizer
+		}
+	}
+	return all
 }
 
 // readTopology reads the file of --cluster. Beside an error it returns what could be

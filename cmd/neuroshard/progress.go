@@ -15,13 +15,16 @@ import (
 // patience is how long a search runs before its progress is shown.
 const patience = 300 * time.Millisecond
 
-// progressBar shows the progress of a long run as one line on stderr. It shows nothing
-// if stderr is not a terminal.
+// progressBar shows the progress of a long run on stderr: on a terminal as one line that changes, and
+// elsewhere as a line every minute.
 type progressBar struct {
-	to  io.Writer
-	on  bool
-	of  int64
-	bar *progressbar.ProgressBar
+	to       io.Writer
+	terminal bool
+	now      func() time.Time
+	// told is when the last line was written that is not for a terminal, or the start.
+	told time.Time
+	of   int64
+	bar  *progressbar.ProgressBar
 	// eager draws every change, not only one in 50 ms.
 	eager bool
 }
@@ -33,7 +36,14 @@ func (p *progressBar) phase(what string) { p.at(0, -1, what) }
 func (p *progressBar) at(done, all int, what string) { p.show(int64(done), int64(all), what) }
 
 func (p *progressBar) show(done, all int64, what string) {
-	if !p.on {
+	if !p.due() {
+		return
+	}
+	if !p.terminal {
+		if p.told = p.now(); all > 0 {
+			what += fmt.Sprintf(" (%d %%)", 100*done/all)
+		}
+		fmt.Fprintf(p.to, "neuroshard: %s\n", what)
 		return
 	}
 	if p.bar == nil || p.of != all {
@@ -57,6 +67,9 @@ func (p *progressBar) show(done, all int64, what string) {
 	p.bar.Describe(what)
 	_ = p.bar.Set64(done)
 }
+
+// due reports whether progress is shown at this time.
+func (p *progressBar) due() bool { return p.terminal || p.now().Sub(p.told) >= time.Minute }
 
 // clear wipes the line.
 func (p *progressBar) clear() {
@@ -83,7 +96,7 @@ func newPlanProgress(a *app, bar *progressBar) *planProgress {
 }
 
 // shown reports whether progress is shown yet.
-func (p *planProgress) shown() bool { return p.bar.on && p.now().Sub(p.start) >= patience }
+func (p *planProgress) shown() bool { return p.now().Sub(p.start) >= patience && p.bar.due() }
 
 // barUnits is the length of the bar of a search. A bar at its end clears itself, so the last
 // unit is never shown as done.

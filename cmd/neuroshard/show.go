@@ -172,6 +172,7 @@ func (s *showCommand) step(ctx context.Context, pl *plan.Plan, options report.Op
 
 // planned reads the tables of a plan, and composes the problem that the plan is for.
 func planned(a *app, pl *plan.Plan, source string, flags *clusterFlags) (loaded, error) {
+	flags.planned = pl
 	return plannedFrom(a, pl, source, readParts(a, source, flags), flags)
 }
 

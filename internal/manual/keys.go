@@ -17,35 +17,47 @@ import (
 // of a command whose help is to list its keys.
 const aliasKey, allKey = "neuroshard_key", "neuroshard_all"
 
-// key is the value of a flag that is a key: --set alone states it.
-type key struct {
+// setting is the value of a flag after Settle. key is true if --set alone states it, which opens it then.
+type setting struct {
 	pflag.Value
-	open bool
+	key, open bool
+	// stated and again are the value that was stated first, and another one that came later.
+	stated, again *string
 }
 
-func (k *key) Set(text string) error {
-	if !k.open {
+func (s *setting) Set(text string) error {
+	if s.key && !s.open {
 		return errors.New("it is a key")
 	}
-	return k.Value.Set(text)
+	if err := s.Value.Set(text); err != nil {
+		return err
+	}
+	now := s.String()
+	switch {
+	case s.stated == nil:
+		s.stated = &now
+	case now != *s.stated:
+		s.again = &now
+	}
+	return nil
 }
 
-// ValueOf returns the value of a flag, or of a key.
+// ValueOf returns the value of a flag as the command registered it.
 func ValueOf(f *pflag.Flag) pflag.Value {
-	if k, ok := f.Value.(*key); ok {
-		return k.Value
+	if s, ok := f.Value.(*setting); ok {
+		return s.Value
 	}
 	return f.Value
 }
 
 // IsKey reports whether --set states a flag.
 func IsKey(f *pflag.Flag) bool {
-	_, ok := f.Value.(*key)
-	return ok
+	s, ok := f.Value.(*setting)
+	return ok && s.key
 }
 
 // Settle makes all flags that are not plain keys, of the command and of those below it: --set states
-// them, by names with underscores, and --help-all lists them.
+// them, by names with underscores, and --help-all lists them. Restated then tells which were stated twice.
 func Settle(c *cobra.Command, plain func(c *cobra.Command, name string) bool) {
 	for _, sub := range c.Commands() {
 		Settle(sub, plain)
@@ -58,17 +70,18 @@ func Settle(c *cobra.Command, plain func(c *cobra.Command, name string) bool) {
 		return pflag.NormalizedName(name)
 	})
 	flags.VisitAll(func(f *pflag.Flag) {
-		if plain(c, f.Name) {
+		isKey := !plain(c, f.Name)
+		f.Value = &setting{Value: f.Value, key: isKey}
+		if !isKey {
 			return
 		}
-		found = true
-		f.Value, f.Hidden = &key{Value: f.Value}, true
+		found, f.Hidden = true, true
 		if f.Annotations[sectionKey] == nil {
 			annotate(f, sectionKey, "Keys of "+heading(c))
 		}
 	})
 	if found {
-		flags.Var(setter{flags, map[string]string{}}, "set", "state one of the keys that --help-all lists; may be repeated")
+		flags.Var(setter{flags}, "set", "state one of the keys that --help-all lists; may be repeated")
 		_ = c.RegisterFlagCompletionFunc("set", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			var names []string
 			flags.VisitAll(func(f *pflag.Flag) {
@@ -95,11 +108,8 @@ func annotate(f *pflag.Flag, name, value string) {
 // setsKeys reports whether a flag states keys, or lists them.
 func setsKeys(f *pflag.Flag) bool { return f.Name == "set" || f.Name == "help-all" }
 
-// setter is the value of --set. stated holds the values of the plain flags that it stated.
-type setter struct {
-	flags  *pflag.FlagSet
-	stated map[string]string
-}
+// setter is the value of --set.
+type setter struct{ flags *pflag.FlagSet }
 
 func (setter) String() string { return "" }
 func (setter) Type() string   { return "key=value" }
@@ -120,42 +130,28 @@ func (s setter) Set(text string) error {
 	case !stated:
 		value = f.NoOptDefVal
 	}
-	before := f.Value.String()
-	if k, ok := f.Value.(*key); ok {
-		k.open = true
-		defer func() { k.open = false }()
+	if one, ok := f.Value.(*setting); ok {
+		one.open = true
+		defer func() { one.open = false }()
 	}
-	twice := f.Changed && !strings.HasSuffix(f.Value.Type(), "Array") && !strings.HasSuffix(f.Value.Type(), "Slice")
-	if err := s.flags.Set(f.Name, value); err != nil {
-		return err
-	}
-	if after := f.Value.String(); twice && after != before {
-		return restated(name, before, after)
-	}
-	if !IsKey(f) {
-		s.stated[f.Name] = f.Value.String()
-	}
-	return nil
+	return s.flags.Set(f.Name, value)
 }
 
-// Restated returns the error of a flag that gives a setting another value than --set before it; nil if
-// there is none.
-func Restated(c *cobra.Command) *KeyError {
-	var wrong *KeyError
-	if set := c.Flags().Lookup("set"); set != nil {
-		if s, ok := set.Value.(setter); ok {
-			s.flags.VisitAll(func(f *pflag.Flag) {
-				if before, ok := s.stated[f.Name]; ok && f.Value.String() != before {
-					wrong = restated("--"+f.Name, before, f.Value.String())
-				}
-			})
+// Restated returns an error for each setting that was stated with two values, unless it is a list that
+// grows.
+func Restated(c *cobra.Command) (all []*KeyError) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		s, ok := f.Value.(*setting)
+		if !ok || s.again == nil || strings.HasSuffix(s.Type(), "Array") || strings.HasSuffix(s.Type(), "Slice") {
+			return
 		}
-	}
-	return wrong
-}
-
-func restated(name, before, after string) *KeyError {
-	return &KeyError{Message: fmt.Sprintf("%s is stated twice: %s and %s", name, before, after), Hint: "state it once"}
+		name := f.Name
+		if !s.key {
+			name = "--" + name
+		}
+		all = append(all, &KeyError{Message: fmt.Sprintf("%s is stated twice: %s and %s", name, *s.stated, *s.again), Hint: "state it once"})
+	})
+	return all
 }
 
 // unknown returns the error of a key that the command does not have.

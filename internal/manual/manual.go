@@ -51,12 +51,12 @@ func sections(c *cobra.Command, help bool) []section {
 		if f.Hidden && !IsKey(f) || f.Name == "help" && !help {
 			return
 		}
-		title := general
+		title, shown := general, *f
 		if IsKey(f) {
-			shown := *f
-			shown.Value, shown.Hidden = ValueOf(f), false
-			f, title = &shown, f.Annotations[sectionKey][0]
+			title = f.Annotations[sectionKey][0]
 		}
+		shown.Value, shown.Hidden = ValueOf(f), false
+		f = &shown
 		at := slices.IndexFunc(all, func(s section) bool { return s.title == title })
 		if at < 0 {
 			at, all = len(all), append(all, section{title, pflag.NewFlagSet("", pflag.ContinueOnError)})

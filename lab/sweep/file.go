@@ -74,11 +74,17 @@ func line(v any) []byte {
 	return b.Bytes()
 }
 
+// maxFile is the size above which a file is refused. A sweep of MaxCells cells is a tenth as large.
+const maxFile = 1 << 30
+
 // Read reads a file. name stands in errors.
 func Read(name string, r io.Reader) (*File, error) {
-	data, err := io.ReadAll(r)
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(data) > maxFile {
+		return nil, &NotSweep{name, fmt.Sprintf("it is larger than %d bytes", maxFile)}
 	}
 	head, rest, _ := bytes.Cut(data, []byte{'\n'})
 	f := &File{}

@@ -151,6 +151,7 @@ func (r *csvReader) header() bool {
 		return false
 	}
 	before, shares := r.count(), 0
+	var meant []string
 	for i, text := range r.cells {
 		name := column(strings.Clone(text))
 		switch {
@@ -162,11 +163,12 @@ func (r *csvReader) header() bool {
 			shares++
 		case !slices.Contains(known, name):
 			r.add(r.line, fmt.Sprintf("unknown column %s", quote(name)), r.suggest(name, append(known, "reuse_0 to reuse_16")))
+			meant = append(meant, closest(name, known))
 		}
 		r.columns = append(r.columns, name)
 	}
 	for _, name := range csvShape.required {
-		if !slices.Contains(r.columns, name) {
+		if !slices.Contains(append(meant, r.columns...), name) {
 			r.add(r.line, fmt.Sprintf("column %q is missing", name), "name, rows and dim are required")
 		}
 	}
@@ -178,9 +180,9 @@ func (r *csvReader) header() bool {
 	return r.count() == before
 }
 
-// isHeader reports whether the first line has a known column, and not too many.
+// isHeader reports whether the first line has a known column or one that comes near, and not too many.
 func (r *csvReader) isHeader(known []string) bool {
-	if !slices.ContainsFunc(r.cells, func(c string) bool { return isReuse(c) || slices.Contains(known, column(c)) }) {
+	if !slices.ContainsFunc(r.cells, func(c string) bool { return isReuse(c) || slices.Contains(known, column(c)) || closest(c, known) != "" }) {
 		text := strings.Join(r.cells, string(r.in.Comma))
 		if !utf8.ValidString(text) {
 			r.unrecognised(r.line, "it is not text in UTF-8")

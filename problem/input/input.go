@@ -64,8 +64,10 @@ type Options struct {
 	// 0: such tables are an error. Below 0: it is the caller's to report.
 	DefaultDim int
 
-	// Optimizer is that of tables which state none. nil: sgd is assumed, with a warning.
-	Optimizer *problem.Optimizer
+	// Optimizer is that of tables which state none. nil: that of Optimizers by the table's name, as
+	// a plan states them; for a table without one, sgd is assumed, with a warning.
+	Optimizer  *problem.Optimizer
+	Optimizers map[string]problem.Optimizer
 
 	// MaxTables is the most tables to read: a file with more is refused as soon as they were read.
 	// 0 takes problem.MaxTables.
@@ -133,7 +135,7 @@ func Tables(name string, r io.Reader, opt Options) (TableFile, error) {
 	if size, ok := sizeOf(r); ok && size > limit {
 		b.tooBig(limit)
 	} else {
-		b.optimizer = opt.Optimizer
+		b.optimizer, b.optimizers = opt.Optimizer, opt.Optimizers
 		b.read(bufio.NewReaderSize(&limited{r: r, left: limit, limit: limit}, 1<<16), opt)
 	}
 	b.finish()
@@ -174,9 +176,10 @@ type builder struct {
 	next         table
 	statedForAll set
 	// dimUsed is set where a table needed Options.DefaultDim, and optimizerUsed where one needed
-	// optimizer, which is Options.Optimizer.
+	// optimizer. optimizer and optimizers are those of Options.
 	dimUsed, optimizerUsed bool
 	optimizer              *problem.Optimizer
+	optimizers             map[string]problem.Optimizer
 }
 
 const chunkTables = 4096
@@ -361,11 +364,8 @@ func (b *builder) finish() {
 		if !(s | b.statedForAll).has(zipfField) {
 			noAccess, unstatedAccess = some(noAccess, t.Name), unstatedAccess+1
 		}
-		if !(s | b.statedForAll).has(optimizerField) {
+		if !(s | b.statedForAll).has(optimizerField) && !b.knownOptimizer(t) {
 			noOptimizer, unstatedOptimizer = some(noOptimizer, t.Name), unstatedOptimizer+1
-			if b.optimizerUsed = b.optimizer != nil; b.optimizerUsed {
-				t.Optimizer = *b.optimizer
-			}
 		}
 	}
 	if unstatedAccess > 0 {
@@ -374,9 +374,22 @@ func (b *builder) finish() {
 	if unstatedPooling > 0 {
 		b.warn(noPooling, unstatedPooling, fmt.Sprintf("no pooling factor: %d lookup per sample is assumed", DefaultPoolingFactor))
 	}
-	if unstatedOptimizer > 0 && b.optimizer == nil {
+	if unstatedOptimizer > 0 {
 		b.warn(noOptimizer, unstatedOptimizer, problem.NoOptimizer+"; state it with --optimizer")
 	}
+}
+
+// knownOptimizer gives a table that states no optimizer the one that the options state, if they do.
+func (b *builder) knownOptimizer(t *problem.Table) (known bool) {
+	if b.optimizer != nil {
+		t.Optimizer, b.optimizerUsed = *b.optimizer, true
+		return true
+	}
+	if o, ok := b.optimizers[t.Name]; ok {
+		t.Optimizer = o
+		return true
+	}
+	return false
 }
 
 // features gives the features of a table the numbers that neither they nor the table state, and reports

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -9,6 +10,9 @@ import (
 
 // synonyms maps words that other tools use for a table's properties to ours.
 var synonyms = map[string]string{
+	"table":            "name",
+	"table_name":       "name",
+	"embedding_bag":    "name",
 	"num_embeddings":   "rows",
 	"num_rows":         "rows",
 	"hash_size":        "rows",
@@ -21,7 +25,6 @@ var synonyms = map[string]string{
 	"dimension":        "dim",
 	"columns":          "dim",
 	"feature_names":    "features",
-	"pooling_factors":  "pooling_factor",
 	"bag_size":         "pooling_factor",
 	"hotness":          "pooling_factor",
 	"multi_hot_size":   "pooling_factor",
@@ -76,7 +79,7 @@ func closest(word string, known []string) string {
 		return ""
 	}
 	plain := strings.NewReplacer("-", "_", " ", "_").Replace(word)
-	meant := synonyms[plain]
+	meant := cmp.Or(synonyms[plain], synonyms[strings.TrimSuffix(plain, "s")])
 	for _, m := range []string{meant, scenarioWords[plain], scenarioWords[meant]} {
 		if m != "" && slices.Contains(known, m) {
 			return m

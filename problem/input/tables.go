@@ -61,7 +61,7 @@ var (
 	// onlyListed are those of the feature of a table that lists none.
 	onlyListed = listed(problem.FeatureFields()[1:], func(t *table) *problem.Feature { return &t.only })
 	ownFields  = slices.Concat(within("")[:4],
-		[]*field[table]{at("features", features, "list the features that read the table", func(t *table) *[]problem.Feature { return &t.Features }).in("-")},
+		[]*field[table]{at("features", features, "list the features that read the table", func(t *table) *[]problem.Feature { return &t.Features })},
 		onlyListed, within("")[4:],
 		[]*field[table]{group("access", shaped("access", accessFields)), group("constraints", shaped("constraints", constraintFields))})
 	accessFields = append(within(problem.InAccess),
@@ -177,14 +177,16 @@ func forAll(fields []*field[table]) []*field[table] {
 	return slices.DeleteFunc(slices.Clone(fields), func(f *field[table]) bool { return !f.byDefault })
 }
 
-// torchRecNames are fields of TorchRec's EmbeddingBagConfig and of its pooled features, with the
-// keys and columns that hold the same.
+// torchRecNames are fields of TorchRec's EmbeddingBagConfig and of its constraints, with the keys
+// and columns that hold the same.
 var torchRecNames = map[string]string{
-	"num_embeddings": "rows",
-	"embedding_dim":  "dim",
-	"data_type":      "precision",
-	"feature_names":  "features",
-	"is_weighted":    "weighted",
+	"num_embeddings":  "rows",
+	"embedding_dim":   "dim",
+	"data_type":       "precision",
+	"feature":         "features",
+	"feature_names":   "features",
+	"is_weighted":     "weighted",
+	"pooling_factors": "pooling_factor",
 }
 
 func laws() (names []string) {
@@ -260,7 +262,7 @@ var features = kind[[]problem.Feature]{func(r *report, n *node, hint string) ([]
 	list := make([]problem.Feature, len(elements))
 	for i := range elements {
 		f, e := &list[i], &elements[i]
-		if e.kind == strictjson.String {
+		if e.kind == strictjson.String || e.kind == cell {
 			f.Name, f.PoolingFactor, f.LengthCV = e.text, unstated, unstated
 			continue
 		}
@@ -449,10 +451,15 @@ func (b *builder) readTable(of *shape[table], n *node, t *table, named, i int) {
 // complete makes the one feature of a table that lists no features, and reports keys that exclude each
 // other.
 func (r *reading) complete(n *node, t *table) {
-	if !r.stated.has(featuresField) {
+	switch {
+	case !r.stated.has(featuresField):
 		t.only.Name = t.Name
 		t.Features = []problem.Feature{t.only}
-	} else {
+	case len(t.Features) == 1 && math.IsNaN(t.Features[0].PoolingFactor): // a name, without numbers
+		t.only.Name = t.Features[0].Name
+		t.Features[0] = t.only
+		r.stated &^= featuresField
+	default:
 		for _, f := range tableFields {
 			if r.stated.has(1<<f.id) && onlyFields.has(1<<f.id) {
 				r.add(n.line, fmt.Sprintf("both features and %s are stated", f.key), fmt.Sprintf("state %s for a table that one feature reads, else in each of the features", f.key))
