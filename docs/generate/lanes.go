@@ -11,8 +11,7 @@ import (
 	"github.com/neuroshard/neuroshard/simulate"
 )
 
-// The wide table of the lanes experiment, and the number of narrow ones
-// (python/src/neuroshard_worker/lanes.py).
+// The wide table of the lanes experiment, and the number of narrow ones.
 const (
 	narrowTables = 8
 	wideColumns  = 128

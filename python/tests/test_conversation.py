@@ -12,13 +12,12 @@ import pytest
 import torch
 from conftest import HELLO, INIT, SKEWED, TABLES, Json, talk
 
-from neuroshard_worker import anchors, ceilings
+from neuroshard_worker import ceilings
 from neuroshard_worker.__main__ import _device
 from neuroshard_worker.engines import choose
 from neuroshard_worker.engines.plain import TorchEngine
 from neuroshard_worker.reference import check_all
 from neuroshard_worker.server import Fatal, Server
-from neuroshard_worker.timing import Stopwatch
 from neuroshard_worker.wire import MAX_LINE, LineTooLongError
 
 
@@ -322,18 +321,6 @@ def test_ceilings_make_a_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("memory_bytes", "hbm_gbps", "l2_bytes", "l2_gbps", "sms", "clock_ghz"):
         assert profile[name] > 0
     assert profile["granule_bytes"] == 64 and profile["nic_gbps"] == 0
-
-
-def test_anchors(monkeypatch: pytest.MonkeyPatch) -> None:
-    small_ceilings(monkeypatch)
-    cpu = torch.device("cpu")
-    watch = Stopwatch(cpu, "eager", 1 << 16)
-    found = anchors.measure(TorchEngine(cpu), watch, batch=32, rows=100, pooling=2, repeats=1)
-    assert {s["dim"] for s in found["single"]} == {4, 8, 16, 32, 64, 128}
-    assert {s["mode"] for s in found["single"]} >= {"sgd fp32", "sgd fp16", "sgd fp32 weighted"}
-    assert all(s["fwd_ms"] > 0 and s["bwd_ms"] > 0 for s in found["single"])
-    assert found["ceilings"]["copy_gbps"] > 0 and found["source"] == "measured"
-    json.dumps(found, allow_nan=False)
 
 
 def test_what_an_engine_lacks_is_stated_and_refused() -> None:

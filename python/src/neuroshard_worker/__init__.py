@@ -12,8 +12,6 @@ on stderr, and is started as ``python -m neuroshard_worker``. The steps:
 ``comm``       all-to-alls between the processes that torchrun starts
 ``server``     the conversation
 
-``anchors`` and ``lanes`` are measurements that need no conversation.
-
 Importing it raises ImportError where NumPy or PyTorch is missing, which says what to install.
 """
 

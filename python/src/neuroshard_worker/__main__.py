@@ -1,24 +1,19 @@
-"""``python -m neuroshard_worker``: the worker, its anchors, its check, the lanes experiment."""
+"""``python -m neuroshard_worker``: the worker, and the check of its kernels."""
 
 from __future__ import annotations
 
 import argparse
 import gc
-import json
 import logging
-import math
 import os
 import sys
-from pathlib import Path
 from typing import TextIO
 
 import torch
 
-from . import anchors
 from . import device as facts
 from .comm import Ranks, is_leader, world_size
 from .engines import NAMES, NotAvailableError, choose
-from .lanes import REHEARSAL, Lanes, Sizes, report
 from .reference import check_all
 from .server import Fatal, Server
 from .timing import EAGER, QUEUED, Stopwatch
@@ -63,27 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--threads", type=int, default=0, help="threads of a CPU; 0 is PyTorch's choice")
     p.add_argument("--verbose", action="store_true", help="log libraries' messages, too")
-    alone = p.add_mutually_exclusive_group()
-    alone.add_argument(
-        "--anchors", action="store_true", help="measure the anchors, print JSON, end"
-    )
-    alone.add_argument(
-        "--lanes", metavar="FILE", help="measure what lanes by the widest table cost, end"
-    )
-    alone.add_argument("--check", action="store_true", help="compare the kernels with float64, end")
-    p.add_argument(
-        "--rehearsal", action="store_true", help="--lanes with tiny sizes, to try it out"
-    )
-    p.add_argument(
-        "--limit",
-        type=float,
-        default=math.inf,
-        metavar="SECONDS",
-        help="--lanes measures no further cases after this time; the same command goes on",
-    )
-    p.add_argument("--batch", type=int, default=65536, help="samples of the anchors")
-    p.add_argument("--rows", type=int, default=1_000_000, help="rows of the anchors' tables")
-    p.add_argument("--pooling", type=int, default=10, help="lookups a sample of the anchors")
+    p.add_argument("--check", action="store_true", help="compare the kernels with float64, end")
     return p
 
 
@@ -95,13 +70,8 @@ def _run(options: argparse.Namespace, stdout: TextIO) -> int:
     device = _device(options.device)
     if options.threads > 0:
         torch.set_num_threads(options.threads)
-    if (options.rehearsal or options.limit != math.inf) and not options.lanes:
-        raise ValueError("--limit and --rehearsal are parts of --lanes: give --lanes FILE, too")
-    if not options.limit > 0:
-        raise ValueError(f"--limit {options.limit:g}: give a number of seconds above 0")
     watch = Stopwatch(device, options.launch, facts.cache_bytes(device))
-    alone = options.anchors or options.lanes or options.check
-    if world_size() > 1 and not alone:
+    if world_size() > 1 and not options.check:
         ranks = Ranks(device, watch)
         if not is_leader():
             ranks.follow()
@@ -121,11 +91,6 @@ def _run(options: argparse.Namespace, stdout: TextIO) -> int:
         ranks.close()
         return 0
     engine = choose(options.backend, device)
-    if options.anchors:
-        found = anchors.measure(engine, watch, options.batch, options.rows, options.pooling)
-        json.dump(found, stdout, indent=1, allow_nan=False)
-        stdout.write("\n")
-        return 0
     if options.check:
         wrong = 0
         for mode, columns, fault in check_all(engine):
@@ -134,10 +99,6 @@ def _run(options: argparse.Namespace, stdout: TextIO) -> int:
             stdout.flush()
         stdout.write(f"{engine.kernel}, {facts.name(device)}: {wrong} wrong\n")
         return 1 if wrong else 0
-    if options.lanes:
-        sizes = REHEARSAL if options.rehearsal else Sizes()
-        stdout.write(report(Lanes(engine, watch, sizes, Path(options.lanes)).run(options.limit)))
-        return 0
     Server(engine, options.launch).serve(sys.stdin.buffer, stdout.buffer)
     return 0
 

@@ -77,11 +77,6 @@ def clocks(device: torch.device) -> str:
     return f"at most {int(most) / 1e6:.2f} GHz" + (f", governor {governor}" if governor else "")
 
 
-def driver(device: torch.device) -> str:
-    """The version of the GPU's driver; empty if it is unknown."""
-    return next(iter(_nvidia_smi(device, "driver_version")), "") if device.type == "cuda" else ""
-
-
 def cpu_ghz() -> float:
     """The CPU's clock as the system tells it; 0 where it does not."""
     mhz = re.match(r"[\d.]+", _field("/proc/cpuinfo", "cpu MHz"))
