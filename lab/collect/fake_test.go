@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/design"
+	"github.com/neuroshard/neuroshard/lab/lookups"
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -69,6 +71,16 @@ func startFake(t testing.TB, opt WorkerOptions) *Worker {
 	}
 	t.Cleanup(func() { _ = w.Close() })
 	return w
+}
+
+// countLookups has a table state what the file of its lookups holds.
+func countLookups(t *protocol.Table) {
+	bags, err := lookups.ReadFile(t.LookupFile)
+	if err = errors.Join(err, bags.Check(t.Rows)); err != nil || bags.Len() != t.Batch*t.Features {
+		panic(fmt.Sprintf("table %d: %d bags: %v", t.T, bags.Len(), err))
+	}
+	found := lookups.Count(bags.Indices)
+	t.UniqueRows, t.Reuse, t.LengthCV = float64(found.Unique), found.Reuse, lookups.LengthCV(bags.Offsets)
 }
 
 // fakeProfile is the hardware profile that the fake worker reports.
@@ -155,6 +167,8 @@ func fakeWorker(mode string) {
 				hello.Caps = []string{protocol.CapCompute, protocol.CapLengths}
 			case "equal":
 				hello.Caps = []string{protocol.CapCompute, protocol.CapCeilings}
+			case "files":
+				hello.Caps = []string{protocol.CapCompute, protocol.CapCeilings, protocol.CapLookupFiles}
 			case "half":
 				hello.Caps = append(hello.Caps, protocol.CapCommPrefix+"bf16")
 			case "negative memory":
@@ -182,6 +196,11 @@ func fakeWorker(mode string) {
 			if mode == "small" && len(known)+len(q.Tables) > 40 {
 				refuse(protocol.CodeMemory)
 				continue
+			}
+			if mode == "files" {
+				for i := range q.Tables {
+					countLookups(&q.Tables[i])
+				}
 			}
 			for i := range q.Tables {
 				known[q.Tables[i].T] = true

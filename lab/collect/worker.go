@@ -7,6 +7,8 @@ import (
 	"io"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -312,7 +314,7 @@ func (w *Worker) Supports(capability string) bool {
 	}
 	if capability == protocol.CapLengths {
 		// The bags of a file have their lengths.
-		return len(w.opt.LookupFiles) > 0 && !slices.Contains(w.opt.LookupFiles, "")
+		return slices.Contains(w.hello.Caps, protocol.CapLookupFiles)
 	}
 	if _, err := problem.ParseOptimizer(capability); err == nil {
 		return !slices.ContainsFunc(w.hello.Caps, func(c string) bool { _, err := problem.ParseOptimizer(c); return err == nil })
@@ -537,7 +539,7 @@ func (w *Worker) sendTables(ctx context.Context, tables []problem.Table, g *data
 	}
 	for _, m := range missing {
 		// A worker that does not know the field would ignore it, and make bags of one length.
-		if m.table.LengthCV > 0 && m.table.LookupFile == "" && !w.Supports(protocol.CapLengths) {
+		if m.table.LengthCV > 0 && !w.Supports(protocol.CapLengths) {
 			return &protocol.Error{Code: protocol.CodeUnsupported, Message: fmt.Sprintf("this worker makes bags of one length, and a table has a length_cv of %v: use a worker with the capability %q", m.table.LengthCV, protocol.CapLengths)}
 		}
 	}
@@ -591,12 +593,16 @@ func (w *Worker) missing(tables []problem.Table, g *dataset.Group) (list []toSen
 
 // send sends tables and records how close the lookups are to the asked counts.
 func (w *Worker) send(ctx context.Context, list []toSend) error {
-	for part := range slices.Chunk(list, tablesARequest) {
+	tables := tablesARequest
+	if w.wantsFiles() {
+		tables = 1 // the files of a request are there at the same time
+	}
+	for part := range slices.Chunk(list, tables) {
 		q := protocol.Request{Op: protocol.OpTables}
 		for _, t := range part {
 			q.Tables = append(q.Tables, t.table)
 		}
-		r, err := w.ask(ctx, q, w.opt.Deadline)
+		r, err := w.askTables(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -624,6 +630,35 @@ func (w *Worker) send(ctx context.Context, list []toSend) error {
 		}
 	}
 	return nil
+}
+
+// wantsFiles reports whether the worker makes up no lookups: it uses files of them, and does not
+// make up the bags that tables ask for.
+func (w *Worker) wantsFiles() bool {
+	return slices.Contains(w.hello.Caps, protocol.CapLookupFiles) && !slices.Contains(w.hello.Caps, protocol.CapLengths)
+}
+
+// askTables sends tables. A worker that makes up no lookups gets those of the first table in a
+// file, which is gone when the worker has answered.
+func (w *Worker) askTables(ctx context.Context, q protocol.Request) (protocol.Response, error) {
+	t := &q.Tables[0]
+	if t.LookupFile != "" || !w.wantsFiles() {
+		return w.ask(ctx, q, w.opt.Deadline)
+	}
+	bags, _, err := lookups.Synthesise(lookups.SpecOf(t, w.opt.Seed))
+	if err != nil {
+		return protocol.Response{}, &protocol.Error{Code: protocol.CodeBadRequest, Message: fmt.Sprintf("table %d: %v", t.T, err)}
+	}
+	folder, err := os.MkdirTemp("", "neuroshard")
+	if err != nil {
+		return protocol.Response{}, err
+	}
+	defer os.RemoveAll(folder)
+	t.LookupFile = filepath.Join(folder, "lookups")
+	if err := lookups.WriteFile(t.LookupFile, bags); err != nil {
+		return protocol.Response{}, err
+	}
+	return w.ask(ctx, q, w.opt.Deadline)
 }
 
 // shareSlack is how far the sum of the shares of a worker may be from 1: its shares may be rounded.

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
+	"github.com/neuroshard/neuroshard/lab/lookups"
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -426,7 +427,7 @@ func TestTables(t *testing.T) {
 }
 
 // TestLengthsNeedACapability: a worker that does not know length_cv would make bags of one
-// length, so it does not get tables with another. The bags of lookup files have theirs.
+// length, so it does not get tables with another.
 func TestLengthsNeedACapability(t *testing.T) {
 	design := drawn(t, 12, 0)
 	g := &design.Compute.Samples[0]
@@ -454,12 +455,25 @@ func TestLengthsNeedACapability(t *testing.T) {
 	if _, err := able.Compute(context.Background(), unequal, g); err != nil || !able.Supports(protocol.CapLengths) {
 		t.Errorf("a worker with the capability: got %v", err)
 	}
-	w.opt.LookupFiles = make([]string, len(unequal))
-	for i := range w.opt.LookupFiles {
-		w.opt.LookupFiles[i] = "bags"
+}
+
+// TestWorkersWithoutLookupsGetFiles: a worker that makes up no lookups reads those of each table,
+// with the bags that the table asks for, from a file that is gone afterwards.
+func TestWorkersWithoutLookupsGetFiles(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	design := drawn(t, 12, 0)
+	tables := slices.Clone(design.Compute.Tables)
+	g := &design.Compute.Samples[0]
+	tables[g.Members[0].Table].Features = []problem.Feature{{PoolingFactor: 3, LengthCV: .5}}
+	w := startFake(t, fakeOptions("files"))
+	if _, err := w.Compute(context.Background(), tables, g); err != nil || !w.Supports(protocol.CapLengths) {
+		t.Fatal(err)
 	}
-	if _, err := w.Compute(context.Background(), unequal, g); err != nil {
-		t.Errorf("lookups from files: got %v", err)
+	if apart := w.Realised(); apart.Max > lookups.Tolerance {
+		t.Errorf("got lookups %v from the asked ones", apart)
+	}
+	if left, err := filepath.Glob(filepath.Join(os.TempDir(), "neuroshard*")); err != nil || len(left) > 0 {
+		t.Errorf("got files %v left, %v", left, err)
 	}
 }
 

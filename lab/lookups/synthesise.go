@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
@@ -59,6 +60,25 @@ type Spec struct {
 	Strict bool
 	// Seed decides the rows, their order and the lengths of the bags.
 	Seed uint64
+}
+
+// SpecOf returns the made-up lookups of a table of the protocol, which states its batch and its
+// features. They depend only on the table, its number and the seed.
+func SpecOf(t *protocol.Table, seed uint64) Spec {
+	counts := access.Counts{Lookups: t.PoolingFactor * float64(t.Batch), Unique: t.UniqueRows, Reuse: t.Reuse}
+	if t.UniqueRows == 0 {
+		counts = access.Distribution{Kind: access.Histogram, Reuse: t.Reuse, Batch: t.Batch}.At(t.Rows, t.PoolingFactor, t.Batch)
+	}
+	counts.RowsPerID = t.RowsPerID
+	return Spec{Rows: t.Rows, Batch: t.Batch, Features: t.Features, Counts: counts, LengthCV: t.LengthCV, Seed: Mix(seed ^ Mix(uint64(t.T)))}
+}
+
+// Mix is the finaliser of SplitMix64: neighbouring numbers become unrelated ones.
+func Mix(v uint64) uint64 {
+	v += 0x9e3779b97f4a7c15
+	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
+	v = (v ^ v>>27) * 0x94d049bb133111eb
+	return v ^ v>>31
 }
 
 // ErrUnrealisable is the error of Synthesise if the asked counts are valid numbers,

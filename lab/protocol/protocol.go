@@ -46,10 +46,12 @@ const (
 // These are the capabilities that a worker may state, in addition to the names of
 // optimizers and precisions.
 const (
-	CapCompute     = "compute"
-	CapComm        = "comm"
-	CapWeighted    = "weighted"
-	CapCeilings    = "ceilings"
+	CapCompute  = "compute"
+	CapComm     = "comm"
+	CapWeighted = "weighted"
+	CapCeilings = "ceilings"
+	// CapLookupFiles says that the worker uses files of lookups. Without CapLengths it gets one
+	// for each table, so it need not make up lookups.
 	CapLookupFiles = "pools"
 	// CapLengths says that the worker makes up bags of the length_cv that tables ask for.
 	CapLengths = "length_cv"

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/neuroshard/neuroshard/lab/lookups"
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/lab/worker/engine"
 	"github.com/neuroshard/neuroshard/problem"
@@ -181,7 +182,7 @@ func (s *server) scatter(numbers []float32) {
 func values() []float32 {
 	v := make([]float32, 1<<16)
 	for i := range v {
-		v[i] = math.Float32frombits(0x3f000000 | uint32(mix(uint64(i)))>>9)
+		v[i] = math.Float32frombits(0x3f000000 | uint32(lookups.Mix(uint64(i)))>>9)
 	}
 	return v
 }

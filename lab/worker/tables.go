@@ -12,7 +12,6 @@ import (
 	"github.com/neuroshard/neuroshard/lab/protocol"
 	"github.com/neuroshard/neuroshard/lab/worker/engine"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -117,14 +116,7 @@ func (k *tables) lookups(t *protocol.Table, most unit.Bytes) (bags lookups.Bags,
 	if need := 8 * (n*t.PoolingFactor + n + 2); need > float64(most) {
 		return bags, realised, k.full(t.T, unit.Bytes(need))
 	}
-	counts := access.Counts{Lookups: t.PoolingFactor * float64(t.Batch), Unique: t.UniqueRows, Reuse: t.Reuse}
-	if t.UniqueRows == 0 {
-		counts = access.Distribution{Kind: access.Histogram, Reuse: t.Reuse, Batch: t.Batch}.At(t.Rows, t.PoolingFactor, t.Batch)
-	}
-	counts.RowsPerID = t.RowsPerID
-	bags, realised, err = lookups.Synthesise(lookups.Spec{
-		Rows: t.Rows, Batch: t.Batch, Features: t.Features, Counts: counts, LengthCV: t.LengthCV, Seed: mix(k.seed ^ mix(uint64(t.T))),
-	})
+	bags, realised, err = lookups.Synthesise(lookups.SpecOf(t, k.seed))
 	if err != nil {
 		err = bad("table %d: %v", t.T, err)
 	}
@@ -149,14 +141,6 @@ func readLookups(t *protocol.Table, most unit.Bytes) (lookups.Bags, error) {
 		return bags, bad("table %d: %v", t.T, err)
 	}
 	return bags, nil
-}
-
-// mix is the finaliser of SplitMix64: neighbouring numbers become unrelated ones.
-func mix(v uint64) uint64 {
-	v += 0x9e3779b97f4a7c15
-	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
-	v = (v ^ v>>27) * 0x94d049bb133111eb
-	return v ^ v>>31
 }
 
 // each calls do for every i below n on a number of threads.

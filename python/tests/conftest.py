@@ -7,14 +7,17 @@ import gc
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 if find_spec("torchrec") is None:
@@ -31,18 +34,33 @@ SOURCE = ROOT / "python" / "src"
 
 Json = dict[str, Any]
 
-SKEWED = [0.62, 0.17, 0.11, 0.05, 0.025, 0.013, 0.006, 0.003, 0.0019, 0.0, 0.001, 0.0, 0.0001]
-SKEWED += [0.0] * (17 - len(SKEWED))
-
 HELLO = {"op": "hello", "v": 1}
 INIT = {"op": "init", "batch": 128, "warmup": 1, "repeats": 3, "cache": "cold", "seed": 7}
 INIT["flush_bytes"] = 1 << 20
+FOLDER = tempfile.TemporaryDirectory(prefix="lookups")
+"""The lookup files of the tests, until they end."""
+
+
+def lookup_file(offsets: Sequence[int], indices: Sequence[int]) -> str:
+    """Writes a lookup file as the program does, but for its check sum; returns its path."""
+    handle, path = tempfile.mkstemp(dir=FOLDER.name)
+    with os.fdopen(handle, "wb") as f:
+        f.write(b"nspool\r\n" + struct.pack("<IIQQ", 1, 0, len(offsets) - 1, len(indices)))
+        f.write(struct.pack(f"<{len(offsets) + len(indices)}q", *offsets, *indices))
+    return path
+
+
+def drawn_table(number: int, rows: int, bags: int, length: int, **more: int) -> Json:
+    """Returns a table whose lookups are drawn, low rows more often than high ones."""
+    random = np.random.default_rng(number)
+    indices = (rows * random.random(bags * length) ** 3).astype(int).tolist()
+    path = lookup_file(range(0, bags * length + 1, length), indices)
+    return {"t": number, "rows": rows, "pool": path} | more
+
+
 TABLES = {
     "op": "tables",
-    "tables": [
-        {"t": 0, "rows": 5000, "pooling_factor": 12.5, "reuse": SKEWED},
-        {"t": 3, "rows": 100, "pooling_factor": 2.0, "features": 2, "reuse": [0, 0, 1] + [0] * 14},
-    ],
+    "tables": [drawn_table(0, 5000, 128, 12), drawn_table(3, 100, 256, 1, features=2)],
 }
 
 

@@ -4,7 +4,7 @@ It speaks JSON lines on stdin and stdout (protocol/protocol.go states them), log
 on stderr, and is started as ``python -m neuroshard_worker``. The steps:
 
 ``wire``       lines in, checked fields out
-``lookups``    a table's statistics -> the lookups of one batch
+``lookups``    a lookup file -> the lookups of one batch
 ``group``      tables and dims -> tensors on the device
 ``engines``    FBGEMM, Triton and plain PyTorch, behind one interface
 ``reference``  float64, which every engine is checked against before it is timed

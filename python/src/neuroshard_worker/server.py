@@ -28,7 +28,6 @@ from .wire import (
     flag,
     integer,
     lines,
-    number,
     objects,
     out_of_memory,
     parse,
@@ -44,8 +43,6 @@ MOST_BATCH = 1 << 24
 MOST_NUMBER = (1 << 63) - 1  # of a table
 MOST_ROWS = 1 << 40
 MOST_FEATURES = 1 << 12
-MOST_POOLING = float(1 << 20)
-MOST_LENGTH_CV = 1000.0
 MOST_REPEATS = 10_000
 MOST_GROUP = 1 << 14
 MOST_FLUSH = 16 << 30
@@ -95,7 +92,6 @@ class Server:
         self.ranks = ranks
         self.plan: Plan | None = None
         self.batch = 0
-        self.seed = 0
         self.tables: dict[int, Table] = {}
 
     def serve(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
@@ -185,7 +181,7 @@ class Server:
         kernel = self.engine.kernel
         if self.device.type == "cuda":
             kernel += f", CUDA {torch.version.cuda}, {self.watch.launch} launch"
-        caps = ["compute", "ceilings", "weighted", "pools", "length_cv"]
+        caps = ["compute", "ceilings", "weighted", "pools"]
         response: Json = {"v": VERSION, "backend": self.engine.name}
         if self.ranks is not None:
             caps[1:1] = ["comm", *(f"comm_{dtype}" for dtype in TRAVELS if dtype != "fp32")]
@@ -220,14 +216,13 @@ class Server:
         plan.cold = cache == "cold"
         if plan.flush_bytes > self.memory_bytes:
             raise out_of_memory(f"flush_bytes: {plan.flush_bytes} of {self.memory_bytes}")
-        seed = integer(q, "seed", 0, (1 << 64) - 1, 0)
         self.tables.clear()
         self.plan = None
         # A kernel that is wrong must show before anything is asked of it; other
         # kinds of operations are checked when they are first asked for.
         ensure_right(self.engine, Mode("sgd", "fp32", False), 64)
         said = self.watch.set(plan)
-        self.plan, self.batch, self.seed = plan, batch, seed
+        self.plan, self.batch = plan, batch
         return {"cache": said}
 
     def _tables(self, q: Json) -> Json:
@@ -242,14 +237,14 @@ class Server:
             try:
                 held = sum(table.bytes for n, table in self.tables.items() if n not in made)
                 held += sum(table.bytes for table in made.values())
-                made[number_], answer = self._table(t, number_, self.index_bytes - held)
+                made[number_], answer = self._table(t, self.index_bytes - held)
             except WireError as e:
                 raise WireError(e.code, f"table {number_}: {e.message}") from e
             answers.append({"t": number_, **answer})
         self.tables |= made
         return {"tables": answers}
 
-    def _table(self, t: Json, number_: int, room: int) -> tuple[Table, Json]:
+    def _table(self, t: Json, room: int) -> tuple[Table, Json]:
         rows = integer(t, "rows", 1, MOST_ROWS)
         features = integer(t, "features", 0, MOST_FEATURES, 0) or 1
         batch = integer(t, "batch", 0, MOST_BATCH, 0) or self.batch
@@ -257,39 +252,15 @@ class Server:
         if bags > lookups.MAX_BAGS:
             raise bad(f"{features} features of {batch} samples are above {lookups.MAX_BAGS} bags")
         file = text(t, "pool")
-        if file:
-            made = lookups.read_file(file, rows, bags, room)
-        else:
-            made = self._made_up(t, number_, rows, bags, batch, room)
+        if not file:
+            raise unsupported("this worker makes up no lookups: name a file of them as pool")
+        made = lookups.read_file(file, rows, bags, room)
         table = Table(rows, batch, features, made, self.device)
         return table, {
             "unique_rows": made.unique,
             "reuse": made.reuse,
             "length_cv": lookups.length_cv_of(made.offsets),
         }
-
-    def _made_up(
-        self, t: Json, number_: int, rows: int, bags: int, batch: int, room: int
-    ) -> lookups.Lookups:
-        pooling = number(t, "pooling_factor", 0.0, MOST_POOLING, 0.0)
-        wanted = round(pooling * batch)
-        if wanted > lookups.MAX_LOOKUPS:
-            raise bad(f"{wanted} lookups are above {lookups.MAX_LOOKUPS}")
-        if 8 * (wanted + bags) > room:
-            raise out_of_memory(
-                f"its lookups need {8 * (wanted + bags)} bytes, {max(0, room)} are left: "
-                "send init, which forgets all tables, and fewer of them"
-            )
-        unique = number(t, "unique_rows", 0.0, float(rows), 0.0)
-        reuse = array(t, "reuse") or [0.0] * lookups.CLASSES
-        if len(reuse) != lookups.CLASSES:
-            raise bad(f"reuse: {len(reuse)} shares, want {lookups.CLASSES}")
-        shares = [checked(x, f"reuse: share {j}", 0.0, 1.0) for j, x in enumerate(reuse)]
-        if wanted and abs(sum(shares) - 1) > 0.02:
-            raise bad(f"reuse: the shares add up to {sum(shares):g}, not to 1")
-        length_cv = number(t, "length_cv", 0.0, MOST_LENGTH_CV, 0.0)
-        seed = (self.seed, number_)
-        return lookups.synthesise(rows, wanted, bags, shares, unique, seed, length_cv)
 
     def _compute(self, q: Json) -> Json:
         if self.plan is None:

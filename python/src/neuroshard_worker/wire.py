@@ -100,15 +100,6 @@ def integer(q: Json, name: str, low: int, high: int, default: int | None = None)
     return value
 
 
-def number(q: Json, name: str, low: float, high: float, default: float | None = None) -> float:
-    value = q.get(name)
-    if value is None:
-        if default is None:
-            raise bad(f"{name}: missing")
-        return default
-    return checked(value, name, low, high)
-
-
 def checked(value: object, name: str, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise bad(f"{name}: {value!r} is not a number")
