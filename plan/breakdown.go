@@ -13,13 +13,16 @@ import (
 type StepTimes struct {
 	// Forward is the time of the fused lookups. ForwardComm is the time of the exchange of
 	// their results; it contains the wait for the slowest device.
-	Forward, ForwardComm unit.Millis
+	Forward     unit.Millis `json:"forward_ms"`
+	ForwardComm unit.Millis `json:"forward_comm_ms"`
 	// BackwardComm is the time of the exchange of gradients, and Backward the time of
 	// the fused gradients and weight updates.
-	BackwardComm, Backward unit.Millis
+	BackwardComm unit.Millis `json:"backward_comm_ms"`
+	Backward     unit.Millis `json:"backward_ms"`
 	// ForwardHidden and BackwardHidden are the parts of both exchanges that the engine hides
 	// (Hidden). They are not in ForwardComm, BackwardComm or Total.
-	ForwardHidden, BackwardHidden unit.Millis
+	ForwardHidden  unit.Millis `json:"forward_hidden_ms,omitempty"`
+	BackwardHidden unit.Millis `json:"backward_hidden_ms,omitempty"`
 }
 
 // Total returns the sum of the four times that are not hidden.

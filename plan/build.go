@@ -24,9 +24,12 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 	pl := &Plan{Tables: make([]Table, len(p.Tables)), Cluster: clusterOf(p)}
 	for i := range p.Tables {
 		t := &p.Tables[i]
-		pl.Tables[i] = Table{Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Precision: t.Precision, Optimizer: t.Optimizer, Stated: true}
+		pl.Tables[i] = Table{Name: t.Name, Module: t.Module, Rows: t.Rows, Dim: t.Dim, Precision: t.Precision, Optimizer: t.Optimizer}
 		if !t.OneBag() {
-			pl.Tables[i].Vectors, pl.Tables[i].Sequence = t.Bags(), t.Pooling == problem.PoolingNone
+			pl.Tables[i].Vectors = t.Bags()
+		}
+		if t.Pooling == problem.PoolingNone {
+			pl.Tables[i].Pooling = t.Pooling
 		}
 	}
 	for device, held := range shards {
@@ -73,8 +76,8 @@ func (t *Table) everywhere(n int) bool {
 
 // Of returns the plan with the given tables, which must be in the problem's order. Unlike
 // New, it derives nothing: sharding types, replicated shards and tiers stay as given. It
-// gives the tables that state neither precision nor optimizer those of p, and sets Devices and Cluster as New does, and checks no more than New. The plan takes over
-// the tables and sorts their shards.
+// gives the tables the precision and the optimizer of those of p, sets Devices and Cluster as New does,
+// and checks no more than New. The plan takes over the tables and sorts their shards.
 func Of(p *problem.Problem, tables []Table) *Plan {
 	pl := &Plan{Tables: tables, Cluster: clusterOf(p)}
 	index := make([]int, len(tables))
@@ -82,8 +85,8 @@ func Of(p *problem.Problem, tables []Table) *Plan {
 		slices.SortStableFunc(tables[i].Shards, compareShards)
 		if index[i] = i; i >= len(p.Tables) {
 			index[i] = -1
-		} else if t := &tables[i]; !t.Stated {
-			t.Precision, t.Optimizer, t.Stated = p.Tables[i].Precision, p.Tables[i].Optimizer, true
+		} else {
+			tables[i].Precision, tables[i].Optimizer = p.Tables[i].Precision, p.Tables[i].Optimizer
 		}
 	}
 	n := p.Topology.Devices

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"cmp"
-	"math"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -33,10 +31,6 @@ type Changes struct {
 	// in its order.
 	OnlyBefore []string `json:"only_before"`
 	OnlyAfter  []string `json:"only_after"`
-	// Elements is the number of weights that move to another device, over all
-	// Tables. It leaves out resized tables, and counts one copy of what moves to all devices:
-	// Transfer counts what each device receives.
-	Elements int64 `json:"elements"`
 	// Transfer is the bytes that devices must send each other for the change, or nil if they are
 	// not known; NoTransfer then says why.
 	Transfer   *Transfer `json:"transfer"`
@@ -104,7 +98,7 @@ type TableChange struct {
 	Name   string     `json:"name"`
 	Before TableState `json:"before"`
 	After  TableState `json:"after"`
-	// Resized: rows or dim differ. Moves is then empty, because it is another table.
+	// Resized: rows or dim differ.
 	Resized bool `json:"resized"`
 	// Module is nil if both plans have the table in the same module, or if one of them
 	// does not state the module.
@@ -115,11 +109,11 @@ type TableChange struct {
 	Retyped bool `json:"sharding_type_changed"`
 	// Recut: the table is cut into other rectangles.
 	Recut bool `json:"recut"`
-	// Moved: parts change their device, memory tier or cache. They are listed in Moves.
-	Moved bool   `json:"moved"`
-	Moves []Move `json:"moves"`
-	// Elements is the number of weights that Moves bring to another device.
-	Elements int64 `json:"elements"`
+	// Moved: parts change their device, memory tier or cache. Transfer lists the rectangles that
+	// devices receive.
+	Moved bool `json:"moved"`
+	// Bytes is what devices receive of the table, as Transfer states it.
+	Bytes unit.Bytes `json:"-"`
 }
 
 // ModuleChange is the module of a table in both plans.
@@ -145,29 +139,8 @@ type TableState struct {
 	Operator problem.Operator `json:"operator,omitempty"`
 }
 
-// Move is a rectangle of a table that changes its device, tier or cache share.
-type Move struct {
-	// Rows and Columns are the rectangle: the first, and the one after the last.
-	Rows    [2]int64 `json:"rows"`
-	Columns [2]int64 `json:"columns"`
-	// From and To are devices; -1 stands for all of them.
-	From     int  `json:"from"`
-	To       int  `json:"to"`
-	FromTier Tier `json:"from_tier"`
-	ToTier   Tier `json:"to_tier"`
-	// FromCache and ToCache are the shares of the rows that HBM caches, in tier
-	// HostCached.
-	FromCache float64 `json:"from_cache_share,omitempty"`
-	ToCache   float64 `json:"to_cache_share,omitempty"`
-	// Elements is the number of weights, rows x columns, that must be sent to To. It is 0
-	// if To already has them, because they were on every device or change only their tier
-	// or cache share. If To is all devices, it counts one copy.
-	Elements int64 `json:"elements"`
-}
-
 // Diff returns what changes from plan before to plan after. Tables are matched
-// by name. Both plans must be placements (Validate): if a part of a table is placed twice
-// or not at all, Moves may be incomplete.
+// by name. Both plans must be placements (Validate).
 func Diff(before, after *Plan) Changes {
 	c := Changes{
 		Cost:       CostChange{cost(before), cost(after)},
@@ -193,6 +166,15 @@ func Diff(before, after *Plan) Changes {
 	if !before.Cluster.Equal(after.Cluster) {
 		c.Cluster = &ClusterChange{before.Cluster, after.Cluster}
 	}
+	received := map[string]unit.Bytes{}
+	if transfer, err := NewTransfer(before, after); err != nil {
+		c.NoTransfer = err.Error()
+	} else {
+		c.Transfer = transfer
+		for i := range transfer.Tables {
+			received[transfer.Tables[i].Name] = transfer.Tables[i].Bytes
+		}
+	}
 	later := byName(after)
 	for i := range before.Tables {
 		t := &before.Tables[i]
@@ -201,23 +183,17 @@ func Diff(before, after *Plan) Changes {
 			c.OnlyBefore = append(c.OnlyBefore, t.Name)
 			continue
 		}
-		change, changed := compareTables(t, other)
-		if !changed {
+		if change, changed := compareTables(t, other, received[t.Name]); changed {
+			c.Tables = append(c.Tables, change)
+		} else {
 			c.Unchanged++
-			continue
 		}
-		c.Tables = append(c.Tables, change)
-		c.Elements = plus(c.Elements, change.Elements)
 	}
 	earlier := byName(before)
 	for i := range after.Tables {
 		if name := after.Tables[i].Name; earlier[name] == nil {
 			c.OnlyAfter = append(c.OnlyAfter, name)
 		}
-	}
-	transfer, err := NewTransfer(before, after)
-	if c.Transfer = transfer; err != nil {
-		c.NoTransfer = err.Error()
 	}
 	return c
 }
@@ -255,22 +231,18 @@ func totals(pl *Plan, i int) *DeviceTotals {
 	return &DeviceTotals{d.Shards, d.DimSum, d.Memory.Tables() + d.Memory.Received, d.Memory.Cache, d.Memory.Host, d.Total()}
 }
 
-// compareTables returns the change from a to b, and whether there is one.
-func compareTables(a, b *Table) (TableChange, bool) {
-	c := TableChange{Name: a.Name, Before: state(a), After: state(b), Moves: []Move{}}
+// compareTables returns the change from a to b, of which devices receive some bytes, and whether there
+// is a change.
+func compareTables(a, b *Table, received unit.Bytes) (TableChange, bool) {
+	c := TableChange{Name: a.Name, Before: state(a), After: state(b), Bytes: received}
 	c.Resized = a.Rows != b.Rows || a.Dim != b.Dim
 	c.Retyped = a.ShardingType != b.ShardingType
 	c.Regrouped = a.Operator != b.Operator
 	x := slices.SortedFunc(slices.Values(a.Shards), compareShards)
 	y := slices.SortedFunc(slices.Values(b.Shards), compareShards)
 	c.Recut = !slices.EqualFunc(x, y, func(s, t Shard) bool { return s.Rows == t.Rows && s.Columns == t.Columns })
-	if !c.Resized && !slices.Equal(x, y) {
-		c.Moves = moves(x, y)
-	}
-	c.Moved = len(c.Moves) > 0
-	for _, m := range c.Moves {
-		c.Elements = plus(c.Elements, m.Elements)
-	}
+	c.Moved = received > 0 || !c.Recut && !slices.Equal(x, y) ||
+		!slices.Equal(c.Before.Devices, c.After.Devices) || !slices.Equal(c.Before.Tiers, c.After.Tiers) || !slices.Equal(c.Before.Caches, c.After.Caches)
 	if a.Module != b.Module && a.Module != "" && b.Module != "" {
 		c.Module = &ModuleChange{a.Module, b.Module}
 	}
@@ -300,73 +272,6 @@ func state(t *Table) TableState {
 	return s
 }
 
-// moves returns the parts of the shards of a that shards of b hold on another device, tier
-// or cache. Both lists are sorted by compareShards. It goes through b slice by slice; the
-// shards of a slice have the same columns and are sorted by row. It compares each shard of
-// a with the slices that begin before the shard ends, and in a slice, after a binary
-// search, only with the shards that overlap it.
-func moves(a, b []Shard) []Move {
-	var slicesOfB [][]Shard
-	for len(b) > 0 {
-		n := 1
-		for n < len(b) && b[n].Columns == b[0].Columns {
-			n++
-		}
-		slicesOfB = append(slicesOfB, b[:n])
-		b = b[n:]
-	}
-	list := []Move{}
-	for _, from := range a {
-		for _, slice := range slicesOfB {
-			columns := meet(from.Columns, slice[0].Columns)
-			if slice[0].Columns.Start >= from.Columns.End {
-				break
-			}
-			if columns.Len() <= 0 {
-				continue
-			}
-			k, _ := slices.BinarySearchFunc(slice, from.Rows.Start, func(s Shard, row int64) int {
-				if s.Rows.End <= row {
-					return -1
-				}
-				return 1
-			})
-			for ; k < len(slice) && slice[k].Rows.Start < from.Rows.End; k++ {
-				if m, ok := move(from, slice[k]); ok {
-					list = append(list, m)
-				}
-			}
-		}
-	}
-	slices.SortStableFunc(list, func(a, b Move) int {
-		return cmp.Or(cmp.Compare(a.Columns[0], b.Columns[0]), cmp.Compare(a.Rows[0], b.Rows[0]))
-	})
-	return list
-}
-
-// move returns the part of shard from that shard to holds elsewhere.
-func move(from, to Shard) (Move, bool) {
-	rows, columns := meet(from.Rows, to.Rows), meet(from.Columns, to.Columns)
-	m := Move{
-		Rows: [2]int64{rows.Start, rows.End}, Columns: [2]int64{columns.Start, columns.End},
-		From: from.Device, To: to.Device, FromTier: from.Tier, ToTier: to.Tier,
-		FromCache: from.Cache, ToCache: to.Cache,
-	}
-	if from.Device != to.Device && from.Device != replicated {
-		m.Elements = rows.Len() * columns.Len()
-	}
-	elsewhere := from.Device != to.Device || from.Tier != to.Tier || from.Cache != to.Cache
-	return m, elsewhere && rows.Len() > 0 && columns.Len() > 0
-}
-
 func meet(a, b problem.Range) problem.Range {
 	return problem.Range{Start: max(a.Start, b.Start), End: min(a.End, b.End)}
-}
-
-// plus adds two numbers of at least 0, and stops at the largest.
-func plus(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
 }

@@ -70,7 +70,7 @@ func severalWidths(pl *Plan, rules *problem.EngineRules) (found []Violation) {
 	first := map[string]*Table{}
 	for i := range pl.Tables {
 		t := &pl.Tables[i]
-		if !t.Sequence || t.ShardingType != ColumnWise {
+		if !t.Sequences() || t.ShardingType != ColumnWise {
 			continue
 		}
 		other, ok := first[t.Module]

@@ -88,13 +88,11 @@ func ExampleDiff() {
 	after := plan.New(p, [][]problem.Shard{{p.Whole(1)}, {p.Whole(0)}})
 	changes := plan.Diff(before, after)
 	for _, t := range changes.Tables {
-		for _, m := range t.Moves {
-			fmt.Printf("%s: %d elements from device %d to %d\n", t.Name, m.Elements, m.From, m.To)
-		}
+		fmt.Printf("%s from device %v to %v: %v\n", t.Name, t.Before.Devices, t.After.Devices, t.Bytes)
 	}
 	fmt.Println(changes.Unchanged, "unchanged")
 	// Output:
-	// user: 64000000 elements from device 0 to 1
+	// user from device [0] to [1]: 244 MiB
 	// 1 unchanged
 }
 

@@ -36,7 +36,7 @@ func TestOperator(t *testing.T) {
 		}
 	}
 	changes := Diff(&before, pl)
-	if len(changes.Tables) != 1 || !changes.Tables[0].Regrouped || changes.Tables[0].Moved || changes.Elements != 0 || changes.Tables[0].After.Operator != 1 {
+	if len(changes.Tables) != 1 || !changes.Tables[0].Regrouped || changes.Tables[0].Moved || changes.Transfer.Bytes != 0 || changes.Tables[0].After.Operator != 1 {
 		t.Errorf("diff: got %+v, want table 1 in another operator and nothing else", changes.Tables)
 	}
 	for value, want := range map[string]string{"3": "between 0 and 2", "-1": "-1", "1.5": "1.5"} {

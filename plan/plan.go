@@ -99,29 +99,30 @@ func (pl *Plan) SyncCost() unit.Millis {
 
 // Table is one placed table.
 type Table struct {
-	Name string
+	Name string `json:"name"`
 	// Module is the problem's Table.Module: the module of the model that holds the
 	// table; empty if the problem does not state it.
-	Module       string
-	Rows         int64
-	Dim          int
-	ShardingType ShardingType
+	Module       string       `json:"module,omitempty"`
+	Rows         int64        `json:"rows"`
+	Dim          int          `json:"dim"`
+	ShardingType ShardingType `json:"kind"`
+	// Precision and Optimizer are those of the problem's table.
+	Precision problem.Precision `json:"precision"`
+	Optimizer problem.Optimizer `json:"optimizer"`
+	// Pooling is problem.PoolingNone for a table of sequences, where each lookup gives a vector, and
+	// zero for all others. Vectors is the mean number of vectors that a sample gets from the table
+	// (problem.Table.Bags); 0 for tables with one pooled vector for each feature.
+	Pooling problem.Pooling `json:"pooling,omitempty"`
+	Vectors float64         `json:"vectors,omitempty"`
 	// Operator is the number of the operator that the table's shards are in, on each device,
 	// among those that they could be in: below problem.Operators. Tables of different numbers
 	// never share an operator.
-	Operator problem.Operator
-	// Precision and Optimizer are those of the problem's table, if Stated. Files of earlier
-	// versions of the program do not state them.
-	Precision problem.Precision
-	Optimizer problem.Optimizer
-	Stated    bool
-	// Vectors is the mean number of vectors that a sample gets from the table
-	// (problem.Table.Bags); 0 if it is not stated, as for tables with one pooled vector for each
-	// feature. Sequence is true for a table of problem.PoolingNone, where each lookup gives a vector.
-	Vectors  float64
-	Sequence bool
-	Shards   []Shard
+	Operator problem.Operator `json:"operator,omitempty"`
+	Shards   []Shard          `json:"-"`
 }
+
+// Sequences reports whether each lookup of the table gives a vector of its own.
+func (t *Table) Sequences() bool { return t.Pooling == problem.PoolingNone }
 
 // Shard is one placed rectangle of a table.
 type Shard struct {
@@ -325,10 +326,6 @@ func (pl *Plan) Table(name string) *Table {
 // and stay in the order of its devices. Devices with blocks that the plan chose a device for
 // (Table.Blocks) must keep their names.
 func (pl *Plan) Renamed(names []int) [][]problem.Shard { return renamed(pl, names) }
-
-// Stated returns a copy of the plan in which each table that states neither precision nor
-// optimizer has those of p's table of the same name, if p has one. The copy shares the shards.
-func (pl *Plan) Stated(p *problem.Problem) *Plan { return withFormats(pl, p) }
 
 // ShardingTypes returns the number of tables of each sharding type.
 func (pl *Plan) ShardingTypes() map[ShardingType]int {

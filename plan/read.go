@@ -159,30 +159,34 @@ type (
 
 // UnmarshalJSONFrom reads the devices in the order of their numbers.
 func (l *deviceList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	return jsonfile.List(d, hardware.MaxDevices, func(i int, j *deviceJSON) error {
-		if j.Device != i {
-			return fmt.Errorf("device: %d is out of order, here is the place of %d", j.Device, i)
+	return jsonfile.List(d, hardware.MaxDevices, func(i int, j *NumberedDevice) error {
+		if j.Number != i {
+			return fmt.Errorf("device: %d is out of order, here is the place of %d", j.Number, i)
 		}
-		device := j.device()
-		*l = append(*l, device)
-		return first(checkDevice(&device), checkSum(&device, j.Total))
+		d := Device{j.Shards, j.DimSum, j.Memory, j.StepTimes}
+		*l = append(*l, d)
+		if want := d.Total(); !same(j.Total, want) {
+			return fmt.Errorf("total_ms: %v is not the sum of the device's times, %v", float64(j.Total), float64(want))
+		}
+		return nil
 	})
 }
 
 // UnmarshalJSONFrom reads the tables.
 func (l *tableList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return jsonfile.List(d, problem.MaxTables, func(_ int, j *struct {
-		tableJSON
-		Shards shardList `json:"shards"`
+		Table
+		Precision *problem.Precision `json:"precision"`
+		Optimizer *problem.Optimizer `json:"optimizer"`
+		Shards    shardList          `json:"shards"`
 	},
 	) error {
-		t, err := j.table()
-		if err == nil && (t.Name == "" || t.Rows == 0 || t.Dim == 0) {
-			err = errors.New("it states no name, no rows or no dim")
+		if j.Name == "" || j.Rows == 0 || j.Dim == 0 || j.Precision == nil || j.Optimizer == nil {
+			return errors.New("it states no name, no rows, no dim, no precision or no optimizer")
 		}
-		t.Shards = j.Shards
-		*l = append(*l, t)
-		return err
+		j.Table.Precision, j.Table.Optimizer, j.Table.Shards = *j.Precision, *j.Optimizer, j.Shards
+		*l = append(*l, j.Table)
+		return nil
 	})
 }
 
@@ -199,6 +203,6 @@ func (l *shardList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 			}
 		}
 		*l = append(*l, s)
-		return checkShard(&s)
+		return nil
 	})
 }

@@ -32,8 +32,7 @@ const mostRenamed = 1 << 12
 // Renaming(...)[d]. Of all renamings that Renamed accepts and that leave the plan a valid
 // placement of p, it returns one with the fewest Transfer.Bytes from plan before; it changes no
 // name if that saves nothing. after must be a valid placement of p, and before as NewTransfer
-// takes it. Precision and optimizer are those of p in tables that do not state them. Clusters of
-// more than 4,096 devices keep all names.
+// takes it. Clusters of more than 4,096 devices keep all names.
 func Renaming(before, after *Plan, p *problem.Problem) []int {
 	names := make([]int, after.Cluster.Devices)
 	for d := range names {
@@ -42,7 +41,7 @@ func Renaming(before, after *Plan, p *problem.Problem) []int {
 	if len(names) > mostRenamed {
 		return names
 	}
-	r := newRenamer(before, after.Stated(p), p)
+	r := newRenamer(before, after, p)
 	best := make([]int, len(names))
 	if r.solve(best) > r.gainOf(names) {
 		return best
@@ -150,7 +149,7 @@ func (r *renamer) units(level int) int { return (r.devices + r.size[level] - 1) 
 // shard adds the bytes of a shard that need not move, for each name that its device may take.
 func (r *renamer) shard(held *held, w weights, s Shard, h holding) {
 	per := r.size[1]
-	held.common(s, w, r.devices, func(name int, bytes unit.Bytes) {
+	held.grid(s).common(w, r.devices, func(name int, bytes unit.Bytes) {
 		if h == holdNamed {
 			r.gain[s.Device*r.devices+name] += int64(bytes)
 		} else if name%per == s.Device%per {

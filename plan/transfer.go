@@ -5,8 +5,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/neuroshard/neuroshard/internal/words"
-	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -114,32 +112,13 @@ func (t *Transfer) Busiest() (device int, bytes unit.Bytes) {
 	return device, bytes
 }
 
-// withFormats is Plan.Stated.
-func withFormats(pl *Plan, p *problem.Problem) *Plan {
-	known := make(map[string]*problem.Table, len(p.Tables))
-	for i := range p.Tables {
-		known[p.Tables[i].Name] = &p.Tables[i]
-	}
-	copied := *pl
-	copied.Tables = make([]Table, len(pl.Tables))
-	for i, t := range pl.Tables {
-		if of := known[t.Name]; of != nil && !t.Stated {
-			t.Precision, t.Optimizer, t.Stated = of.Precision, of.Optimizer, true
-		}
-		copied.Tables[i] = t
-	}
-	return &copied
-}
-
 // NewTransfer returns what a change from plan before to plan after moves. Both must be placements
 // (Validate), except that shards of before may be left out: their devices are lost. A replica that
 // is lost is left out by listing the others by device, because Device -1 stands for all devices
 // of the plan's cluster. Neither plan is modified.
 //
-// It fails if a table of after does not state its precision and optimizer (Plan.Stated adds
-// those of a problem), if a plan lists a table twice, and if a shard lies outside its table
-// or on a device that the plan does not have. If a table of before states no optimizer, the
-// optimizer is taken to be that of after.
+// It fails if a plan lists a table twice, and if a shard lies outside its table or on a device that
+// the plan does not have.
 func NewTransfer(before, after *Plan) (*Transfer, error) {
 	if err := countable(before, after); err != nil {
 		return nil, err
@@ -177,15 +156,6 @@ func countable(before, after *Plan) error {
 			}
 		}
 	}
-	var silent []string
-	for i := range after.Tables {
-		if t := &after.Tables[i]; !t.Stated {
-			silent = append(silent, fmt.Sprintf("%q", t.Name))
-		}
-	}
-	if len(silent) > 0 {
-		return fmt.Errorf("the later plan does not state precision and optimizer of %s (%s): make the plan again", words.Plural(len(silent), "table"), words.List(silent, 1))
-	}
 	return nil
 }
 
@@ -221,12 +191,15 @@ func (c *transferCounter) table(a, b *Table) {
 	}
 	held := newHeld(a, c.before.Cluster.Devices)
 	for _, s := range b.Shards {
-		if s.Device != replicated {
-			c.shard(&moved, held, w, s.Device, s)
-			continue
+		g, first, last := held.grid(s), s.Device, s.Device
+		if s.Device == replicated {
+			first, last = 0, devices-1
 		}
-		for d := range devices {
-			c.shard(&moved, held, w, d, s)
+		for d := first; d <= last; d++ {
+			if !w.carried {
+				moved.Added += w.state(s)
+			}
+			c.lacking(&moved, g, w, d)
 		}
 	}
 	c.add(moved)
@@ -255,12 +228,9 @@ func sameShards(a, b *Table) bool {
 	return true
 }
 
-// shard adds what device needs of a shard.
-func (c *transferCounter) shard(moved *TableTransfer, held *held, w weights, device int, s Shard) {
-	if !w.carried {
-		moved.Added += w.state(s)
-	}
-	for _, p := range held.lacks(device, s) {
+// lacking adds what device lacks of a shard.
+func (c *transferCounter) lacking(moved *TableTransfer, g *grid, w weights, device int) {
+	for _, p := range g.lacks(device) {
 		weights, state := w.piece(p)
 		switch p.fate {
 		case isAdded:

@@ -475,7 +475,6 @@ func TestTransferTimes(t *testing.T) {
 func TestTransferRefuses(t *testing.T) {
 	_, good := sample(t)
 	for name, spoil := range map[string]func(*Plan){
-		"silent":  func(pl *Plan) { pl.Tables[2].Stated = false },
 		"twice":   func(pl *Plan) { pl.Tables[1].Name = pl.Tables[0].Name },
 		"outside": func(pl *Plan) { pl.Tables[0].Shards[0].Rows.End++ },
 		"device":  func(pl *Plan) { pl.Tables[0].Shards[0].Device = 4 },
@@ -485,30 +484,6 @@ func TestTransferRefuses(t *testing.T) {
 		if _, err := NewTransfer(good, bad); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-	}
-}
-
-func TestStated(t *testing.T) {
-	p, pl := sample(t)
-	for i := range pl.Tables {
-		pl.Tables[i].Stated, pl.Tables[i].Precision, pl.Tables[i].Optimizer = false, 0, 0
-	}
-	pl.Tables[3].Name = "another"
-	got := pl.Stated(p)
-	for i, table := range got.Tables {
-		of := &p.Tables[i]
-		if i == 3 {
-			if table.Stated {
-				t.Errorf("table %s of another problem is stated", table.Name)
-			}
-			continue
-		}
-		if !table.Stated || table.Precision != of.Precision || table.Optimizer != of.Optimizer {
-			t.Errorf("table %s: got %v, %v; want %v, %v", table.Name, table.Precision, table.Optimizer, of.Precision, of.Optimizer)
-		}
-	}
-	if pl.Tables[0].Stated {
-		t.Error("Stated modified the plan")
 	}
 }
 

@@ -293,7 +293,7 @@ func (v *validator) table(i int) {
 func (v *validator) tier(i int, t *Table, k int) {
 	s := t.Shards[k]
 	if !slices.Contains(tiers, s.Tier) {
-		v.add(RuleTier, t.Name, k, -1, "memory tier %q is unknown: known are %s", s.Tier, joinTiers())
+		v.add(RuleTier, t.Name, k, -1, "memory tier %q is unknown: known are %s", s.Tier, join(tiers))
 		return
 	}
 	if s.Tier.OnHost() && !v.alone {
@@ -435,7 +435,7 @@ func (v *validator) shardingType(t *Table) {
 		}
 	default:
 		if !t.ShardingType.Known() {
-			v.add(RuleShardingType, t.Name, -1, -1, "sharding type %q is unknown: known are %s", t.ShardingType, knownTypes())
+			v.add(RuleShardingType, t.Name, -1, -1, "sharding type %q is unknown: known are %s", t.ShardingType, join(shardingTypes))
 			return
 		}
 		v.add(RuleShardingType, t.Name, -1, -1, "no rule checks tables of sharding type %q yet", t.ShardingType)
@@ -631,9 +631,6 @@ func holders(shards []Shard) []int {
 	slices.Sort(devices)
 	return slices.Compact(devices)
 }
-
-func knownTypes() string { return join(shardingTypes) }
-func joinTiers() string  { return join(tiers) }
 
 func join[T ~string](words []T) string {
 	names := make([]string, len(words))

@@ -78,6 +78,15 @@ var optimizerNames = []string{"sgd", "rowwise_adagrad", "adagrad", "adam"}
 // String returns the optimizer's name as used in files.
 func (o Optimizer) String() string { return enumName(optimizerNames, uint8(o), "Optimizer") }
 
+// MarshalText writes the optimizer's name.
+func (o Optimizer) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText reads a name that MarshalText writes.
+func (o *Optimizer) UnmarshalText(text []byte) (err error) {
+	*o, err = ParseOptimizer(string(text))
+	return err
+}
+
 // StateBytes returns the bytes of optimizer state of a shard of the given shape. SGD has
 // no state, RowwiseAdagrad one number for each row of each slice, Adagrad one number for
 // each weight, and Adam two. A number of state takes 4 bytes, whatever the precision of
@@ -126,6 +135,15 @@ var poolingNames = []string{"sum", "mean", "none"}
 
 // String returns the pooling's name as used in files.
 func (p Pooling) String() string { return enumName(poolingNames, uint8(p), "Pooling") }
+
+// MarshalText writes the pooling's name.
+func (p Pooling) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads a name that MarshalText writes.
+func (p *Pooling) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePooling(string(text))
+	return err
+}
 
 // Poolings returns the names of all poolings. The slice is the caller's.
 func Poolings() []string { return slices.Clone(poolingNames) }

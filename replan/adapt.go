@@ -163,7 +163,7 @@ func adapt(p *problem.Problem, old *plan.Plan, lost []int) (*adapted, error) {
 			number[d] = gone
 		}
 	}
-	a.before = renamed(old.Stated(p), number)
+	a.before = renamed(old, number)
 	a.hold(p, old, number)
 	return a, nil
 }
@@ -271,7 +271,7 @@ func (a *adapted) compare(p *problem.Problem, old *plan.Plan) {
 		if now.Rows != t.Rows || now.Dim != t.Dim {
 			c.Resized = append(c.Resized, t.Name)
 		}
-		if t.Stated && (now.Precision != t.Precision || now.Optimizer != t.Optimizer) {
+		if now.Precision != t.Precision || now.Optimizer != t.Optimizer {
 			c.Converted = append(c.Converted, t.Name)
 		}
 	}

@@ -91,8 +91,7 @@ func diffFacts(c plan.Changes) []Fact {
 	if Same(c) {
 		return all
 	}
-	add("tables", "%d changed, %d unchanged, %d removed, %d added; %s weights move",
-		len(c.Tables), c.Unchanged, len(c.OnlyBefore), len(c.OnlyAfter), count(c.Elements))
+	add("tables", "%d changed, %d unchanged, %d removed, %d added", len(c.Tables), c.Unchanged, len(c.OnlyBefore), len(c.OnlyAfter))
 	add("moves", "%s", moves(c))
 	return all
 }
@@ -290,14 +289,10 @@ func tableChanges(p *printer, c plan.Changes) {
 	p.section("tables that changed")
 	var rows [][]string
 	for _, t := range c.Tables[:min(len(c.Tables), p.mostChanges())] {
-		moved := count(t.Elements)
-		if t.Resized {
-			moved = "another table"
-		}
 		before, after := TableStates(t)
-		rows = append(rows, []string{name(t.Name), before, after, moved})
+		rows = append(rows, []string{name(t.Name), before, after, t.Bytes.String()})
 	}
-	p.grid([]string{"<table", "<before", "<after", "weights moved"}, rows)
+	p.grid([]string{"<table", "<before", "<after", "moved"}, rows)
 	p.more(len(c.Tables)-len(rows), everyChange)
 }
 

@@ -103,7 +103,7 @@ func vectors(p *printer, pl *plan.Plan) {
 // plan files that do not state it.
 func VectorsOf(t *plan.Table) string {
 	switch vectors := fmt.Sprintf("%.4g", t.Vectors); {
-	case t.Sequence:
+	case t.Sequences():
 		return vectors + ", a sequence: one for each lookup"
 	case t.Vectors > 0:
 		return vectors + ", one for each bag"

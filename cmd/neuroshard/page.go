@@ -79,7 +79,7 @@ func (r *pageCommand) write(ctx context.Context, args []string, files []viewed) 
 		d.Plans = append(d.Plans, one)
 	}
 	if len(inputs) == 2 {
-		d.Changes = page.Compare(formatted(inputs[0]), formatted(inputs[1]))
+		d.Changes = page.Compare(inputs[0].Plan, inputs[1].Plan)
 	}
 	var text bytes.Buffer
 	if err := page.Write(&text, d); err != nil {
@@ -295,13 +295,4 @@ func (r *pageCommand) judge(ctx context.Context, inputs []*page.Input) error {
 		}
 	}
 	return nil
-}
-
-// formatted returns a plan whose tables state their number formats, as far as they are known, so
-// that moved bytes can be counted.
-func formatted(in *page.Input) *plan.Plan {
-	if in.Problem == nil {
-		return in.Plan
-	}
-	return in.Plan.Stated(in.Problem)
 }

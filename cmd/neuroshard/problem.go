@@ -235,9 +235,7 @@ func optimizersOf(pl *plan.Plan) map[string]problem.Optimizer {
 	}
 	all := make(map[string]problem.Optimizer, len(pl.Tables))
 	for i := range pl.Tables {
-		if t := &pl.Tables[i]; t.Stated {
-			all[t.Name] = t.Optimizer
-		}
+		all[pl.Tables[i].Name] = pl.Tables[i].Optimizer
 	}
 	return all
 }

@@ -15,11 +15,7 @@ import (
 func Compare(before, after *plan.Plan) *Changes {
 	found := plan.Diff(before, after)
 	c := &Changes{Headline: headline(found), Summary: report.DiffLines(found), Tables: []TableChange{}, In: []unit.Bytes{}, Out: []unit.Bytes{}}
-	moved := map[string]unit.Bytes{}
 	if t := found.Transfer; t != nil {
-		for i := range t.Tables {
-			moved[t.Tables[i].Name] = t.Tables[i].Bytes
-		}
 		for _, d := range t.Devices {
 			c.In, c.Out = append(c.In, d.In), append(c.Out, d.Out)
 		}
@@ -30,13 +26,13 @@ func Compare(before, after *plan.Plan) *Changes {
 		if was == is { // the same devices hold other parts
 			what = fmt.Sprintf("%s, cut or placed differently", is)
 		}
-		c.Tables = append(c.Tables, TableChange{Name: t.Name, What: what, Moved: moved[t.Name]})
+		c.Tables = append(c.Tables, TableChange{Name: t.Name, What: what, Moved: t.Bytes})
 	}
 	for _, name := range found.OnlyBefore {
 		c.Tables = append(c.Tables, TableChange{Name: name, What: "removed"})
 	}
 	for _, name := range found.OnlyAfter {
-		c.Tables = append(c.Tables, TableChange{Name: name, What: "added", Moved: moved[name]})
+		c.Tables = append(c.Tables, TableChange{Name: name, What: "added"})
 	}
 	slices.SortStableFunc(c.Tables, func(a, b TableChange) int { return cmp.Compare(a.Name, b.Name) })
 	return c

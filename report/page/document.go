@@ -99,8 +99,8 @@ type Tables struct {
 	ShardingType []problem.ShardingType `json:"sharding_type"`
 	// Bytes are the weights and the optimizer state of all shards, each copy counted.
 	Bytes []unit.Bytes `json:"bytes"`
-	// Stored says how the table is stored and looked up: "fp16, adagrad, weighted"; empty texts if
-	// the plan file does not state it. Features are the features that read it, if the problem is known.
+	// Stored says how the table is stored and looked up: "fp16, adagrad, weighted". Features are the
+	// features that read it, if the problem is known.
 	Stored   []string `json:"stored"`
 	Features []string `json:"features"`
 	// Pooling is the mean lookups a sample of all features; empty if the problem is not known.

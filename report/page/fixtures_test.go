@@ -154,14 +154,11 @@ func hidden() (*plan.Plan, *problem.Problem) {
 	return pl, p
 }
 
-// unpriced returns a plan without times, of a file that does not state number formats.
+// unpriced returns a plan without times.
 func unpriced() *plan.Plan {
 	pl, _ := plain()
 	pl.Provenance.Model, pl.Provenance.ModelSource, pl.Provenance.Method = "", plan.Unpriced, report.Imported
 	pl.SetBreakdown(plan.NewBreakdown(make([]plan.StepTimes, len(pl.Devices))))
-	for i := range pl.Tables {
-		pl.Tables[i].Stated = false
-	}
 	return pl
 }
 

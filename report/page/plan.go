@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 
 	neuroshard "github.com/neuroshard/neuroshard"
@@ -61,7 +60,7 @@ func New(in Input) (Plan, error) {
 		Name: in.Name, Report: report.Summarize(pl, in.Result, in.Problem), Cluster: pl.Cluster,
 		Costs: b.costs(), Devices: b.devices(),
 		Tables: tables, Shards: shards, Critical: report.CriticalOf(pl, nil).Device,
-		Warnings: b.warnings(), Provenance: b.provenance(), Missing: b.missing(),
+		Warnings: b.warnings(), Provenance: b.provenance(), Missing: in.Missing,
 	}
 	if in.Result != nil {
 		d.Baselines = baselines(in.Result)
@@ -195,16 +194,6 @@ func (b *builder) warnings() []string {
 	}
 	for i := range all {
 		all[i] = report.OneLine(all[i])
-	}
-	return all
-}
-
-// missing says what the page leaves out.
-func (b *builder) missing() []string {
-	all := append([]string(nil), b.in.Missing...)
-	stated := func(t plan.Table) bool { return t.Stated }
-	if b.in.Problem == nil && !slices.ContainsFunc(b.plan.Tables, stated) && len(b.plan.Tables) > 0 {
-		all = append(all, "the plan file states no number formats: the bytes of tables and shards are of fp32 weights without optimizer state")
 	}
 	return all
 }

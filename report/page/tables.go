@@ -17,8 +17,7 @@ import (
 // up, so the busy time of a device is divided among its shards by the bytes that a batch reads.
 
 // heldBy returns the problem that the bytes of shards are counted with: the plan's own problem if
-// it is known, or else a problem of the tables in the plan file. If the file states no number
-// formats, the weights count as fp32, without optimizer state.
+// it is known, or else a problem of the tables in the plan file.
 func heldBy(pl *plan.Plan, p *problem.Problem) *problem.Problem {
 	if p != nil {
 		return p
@@ -28,12 +27,7 @@ func heldBy(pl *plan.Plan, p *problem.Problem) *problem.Problem {
 	p.Tables = make([]problem.Table, len(pl.Tables))
 	for i := range pl.Tables {
 		t := &pl.Tables[i]
-		p.Tables[i] = problem.Table{Name: t.Name, Rows: t.Rows, Dim: t.Dim}
-		if t.Stated {
-			p.Tables[i].Precision, p.Tables[i].Optimizer = t.Precision, t.Optimizer
-		} else {
-			p.Tables[i].Optimizer = problem.SGD
-		}
+		p.Tables[i] = problem.Table{Name: t.Name, Rows: t.Rows, Dim: t.Dim, Precision: t.Precision, Optimizer: t.Optimizer}
 	}
 	return p
 }
@@ -99,9 +93,6 @@ func (b *builder) tables() (Tables, Shards) {
 
 // stored says how table i is stored and looked up.
 func (b *builder) stored(i int) string {
-	if b.in.Problem == nil && !b.plan.Tables[i].Stated {
-		return ""
-	}
 	t := &b.held.Tables[i]
 	text := fmt.Sprintf("%v, %v", t.Precision, t.Optimizer)
 	if t.Weighted {
