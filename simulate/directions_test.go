@@ -89,24 +89,6 @@ func TestPricesAreSound(t *testing.T) {
 	})
 }
 
-// TestOrderOfHostsIsNoMatter: the order of the devices of a host does not matter, nor
-// the order of hosts.
-func TestOrderOfHostsIsNoMatter(t *testing.T) {
-	p := mixed(12, hardware.Topology{Profile: a100(t), Devices: 8, DevicesPerHost: 4})
-	one, other := place(p), place(p)
-	for i := range p.Tables {
-		switch {
-		case i%3 == 0:
-			one.on(i, i%8)
-			other.on(i, (i+4)%8)
-		case i%3 == 1 && p.Tables[i].CutsByRows(4):
-			one.hostWise(i, i%2)
-			other.hostWise(i, (i+1)%2)
-		}
-	}
-	near(t, "hosts the other way round", other.price(t).Cost, one.price(t).Cost)
-}
-
 // TestMonotone: exchanges take longer with more columns and elements, blocks take less
 // time with more devices, and caches save time, apart from the time in which their places
 // are sorted.

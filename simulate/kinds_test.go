@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -144,38 +145,10 @@ func ExamplePricer_Price_kinds() {
 	// 0.643 ms simulated
 }
 
-// TestBlockByHand: a block of a quarter of the rows has a quarter of the rows that are
-// used once. Of the rows that are used twice it has the most used one and a quarter of the
-// others.
-func TestBlockByHand(t *testing.T) {
-	p := byHand(t, 4, 2, problem.Adagrad)
-	// Bags of 5 lookups have 5 s of them in a block with the share s, with the variance
-	// 5 s (1-s).
-	lengthCV := func(s float64) float64 { return math.Sqrt(5*s*(1-s)) / (5 * s) }
-	counts := access.Counts{Lookups: 75 + 2*25.75, Unique: 75 + 25.75}
-	counts.Reuse[0], counts.Reuse[1] = 75/100.75, 25.75/100.75
-	forward, backward := NewDevice(a100(t)).Compute(Op{
-		Batch: 100, Optimizer: problem.Adagrad,
-		Tables: []Table{{Rows: 250, Dim: 16, Counts: counts, LengthCV: lengthCV(126.5 / 500)}},
-	})
-	for _, d := range place(p).rowWise(0).price(t).Devices {
-		near(t, "forward", d.Forward, forward)
-		near(t, "backward", d.Backward, backward)
-	}
-	// The block of a host of four devices takes the same, and half the columns take less.
-	wide := *p
-	wide.Topology.DevicesPerHost = 4
-	near(t, "on a host", place(&wide).hostWise(0, 0).price(t).Devices[3].Backward, backward)
-	half, _ := NewPricer(p).GroupCost(place(p).grid(0, 0, 1).shards[0][:1])
-	counts.Lookups, counts.Unique = 150+2*50.5, 150+50.5
-	counts.Reuse[0], counts.Reuse[1] = 150/200.5, 50.5/200.5
-	want, _ := NewDevice(a100(t)).Compute(Op{Batch: 100, Optimizer: problem.Adagrad, Tables: []Table{{Rows: 500, Dim: 8, Counts: counts, LengthCV: lengthCV(251.0 / 500)}}})
-	near(t, "a cell of the grid", half, want)
-}
-
-// TestBlocksAreTablesOfBlocks: a problem of blocks has the times of blocks.
+// TestBlocksAreTablesOfBlocks: a problem of blocks has the times of blocks, on all devices or those of
+// a host.
 func TestBlocksAreTablesOfBlocks(t *testing.T) {
-	p := mixed(40, hardware.Topology{Profile: a100(t), Devices: 4})
+	p := mixed(40, hardware.Topology{Profile: a100(t), Devices: 4, DevicesPerHost: 4})
 	blocks := problem.BlocksOf(p, 4)
 	var held, whole []problem.Shard
 	for i := range p.Tables {
@@ -185,10 +158,16 @@ func TestBlocksAreTablesOfBlocks(t *testing.T) {
 		held = append(held, place(p).rowWise(i).shards[0]...)
 		whole = append(whole, blocks.Whole(i))
 	}
-	forward, backward := NewPricer(p).GroupCost(held)
 	wantForward, wantBackward := NewPricer(blocks).GroupCost(whole)
-	if math.Abs(float64(forward/wantForward-1)) > 1e-9 || math.Abs(float64(backward/wantBackward-1)) > 1e-9 {
-		t.Errorf("blocks: got %v and %v, as tables of their own %v and %v", forward, backward, wantForward, wantBackward)
+	onHost := slices.Clone(held)
+	for i := range onHost {
+		onHost[i].ShardingType = problem.TableRowWise
+	}
+	for _, held := range [][]problem.Shard{held, onHost} {
+		forward, backward := NewPricer(p).GroupCost(held)
+		if math.Abs(float64(forward/wantForward-1)) > 1e-9 || math.Abs(float64(backward/wantBackward-1)) > 1e-9 {
+			t.Errorf("%s blocks: got %v and %v, as tables of their own %v and %v", held[0].ShardingType, forward, backward, wantForward, wantBackward)
+		}
 	}
 }
 
@@ -217,38 +196,6 @@ func TestReplicaByHand(t *testing.T) {
 	near(t, "idle all-reduce", idle.BackwardComm, unit.Millis(.045+2*2.0/3*elements*4/230e6))
 }
 
-// TestHostByHand: rows of 64 bytes cross a link of 25.2 GB/s.
-func TestHostByHand(t *testing.T) {
-	const link = 25.2e6 // bytes a millisecond
-	for _, test := range []struct {
-		optimizer    problem.Optimizer
-		traffic, own float64 // bytes of state of a row: moved by the kernel, and cached
-	}{{problem.SGD, 0, 0}, {problem.RowwiseAdagrad, 64, 4}, {problem.Adagrad, 2 * 64, 64}, {problem.Adam, 4 * 64, 128}} {
-		p := byHand(t, 1, 0, test.optimizer)
-		inHBM := place(p).on(0, 0).price(t).Devices[0]
-		host := place(p).slice(0, 0, problem.Host, 0).price(t).Devices[0]
-		near(t, "host forward", host.Forward, inHBM.Forward+unit.Millis(500*64/link))
-		near(t, "host backward", host.Backward, inHBM.Backward+unit.Millis(400*(64+test.traffic/2)/link))
-		// 300 rows are cached: the 100 rows used twice, and 200 of the 900 others. 300 of
-		// these 900 rows are used once.
-		missed := 300 * (1 - 200.0/900)
-		cached := place(p).slice(0, 0, problem.HostCached, .3).price(t).Devices[0]
-		near(t, "cached forward", cached.Forward, inHBM.Forward+unit.Millis(missed*(64+test.own)/link))
-		// The places of 300 cached rows are 10 bits: two passes over 500 keys and values of
-		// 4 bytes, which read and write them, and a copy of the keys.
-		places := 500 * (4 + 2*2*(4+4)) / (.68 * a100Stream)
-		near(t, "cached backward", cached.Backward, inHBM.Backward+unit.Millis(missed*(64+test.own)/link+places))
-	}
-	// Half the columns in fp16: rows of 16 bytes, read in sectors of 32.
-	p := byHand(t, 1, 0, problem.SGD)
-	p.Tables[0].Precision = problem.FP16
-	l := place(p).slice(0, 0, problem.Host, 0)
-	l.shards[0][0].Columns.End = 8
-	inHBM := place(p).on(0, 0)
-	inHBM.shards[0][0].Columns.End = 8
-	near(t, "a slice", l.price(t).Devices[0].Forward, inHBM.price(t).Devices[0].Forward+500*32/link)
-}
-
 // together returns the times that each of the ranks spends in exchanges, which must be
 // the same for all of them.
 func together(t testing.TB, d Device, ranks int, c Comm) (forward, backward unit.Millis) {
@@ -264,24 +211,6 @@ func together(t testing.TB, d Device, ranks int, c Comm) (forward, backward unit
 		}
 	}
 	return f[0], b[0]
-}
-
-func TestExchangesOfOneRank(t *testing.T) {
-	d := NewDevice(a100(t))
-	if forward, backward := together(t, d, 1, Comm{Batch: 1000, RowWise: 32, ByHost: []int{8}, Replicated: 1e9}); forward != 0 || backward != 0 {
-		t.Errorf("got %v, %v, want nothing", forward, backward)
-	}
-	for what, c := range map[string]Comm{
-		"no ranks":                {Batch: 1000, RowWise: 32},
-		"columns of two of three": {DimSums: make([]int, 3), PerHost: 1, Batch: 1000, ByHost: []int{4, 4}},
-	} {
-		if _, _, err := d.Comm(c); err == nil {
-			t.Errorf("%s: got no error", what)
-		}
-	}
-	if _, _, err := NewDevice(profile(t, "rtx2080ti")).Comm(Comm{DimSums: make([]int, 4), PerHost: 2, Batch: 1000, RowWise: 32}); err == nil {
-		t.Error("two hosts without a network: got no error")
-	}
 }
 
 // inAllWays places the tables of a problem on 9 devices, 4 on a host, in all ways. It
@@ -506,28 +435,30 @@ func TestGroupCostOfKindsDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkPriceOfKinds: 10,000 tables on 1,024 devices. 2,000 tables are cut by rows over
-// all devices, 1,000 over the devices of a host, and 500 are replicated.
-func BenchmarkPriceOfKinds(b *testing.B) {
-	p := on(b, "a100-80", 1024, 8)
-	l := place(p)
-	for i := range 10_000 {
-		p.Tables = append(p.Tables, tableOf(fmt.Sprint("t", i), int64(2_000_000+100*i), 32, 5, true))
-		switch {
-		case i%5 == 0:
-			l.rowWise(i)
-		case i%10 == 1:
-			l.hostWise(i, i%128)
-		case i%20 == 2:
-			l.replicate(i)
-		default:
-			l.on(i, i%1024)
+// TestTiersAddUp: a table in a host's memory adds its transfers to the times in HBM. The cached rows
+// of all tables of an operator decide in how many passes it sorts their places: 100 rows of each of two
+// tables take two passes, and 50 rows of each take one.
+func TestTiersAddUp(t *testing.T) {
+	p := on(t, "a100-80", 1, 0, tableOf("a", 1000, 16, 10, false), tableOf("b", 1000, 16, 10, false))
+	p.Batch, p.Tables[1].Optimizer = 1024, problem.SGD
+	d := NewDevice(a100(t))
+	inHBM := place(p).on(0, 0).on(1, 0).price(t).Devices[0]
+	for _, c := range []struct {
+		tier   problem.Tier
+		cache  float64
+		cached float64
+	}{{problem.Host, 0, 0}, {problem.HostCached, .1, 200}, {problem.HostCached, .05, 100}} {
+		l := place(p).slice(0, 0, c.tier, c.cache).slice(1, 0, c.tier, c.cache)
+		forward, backward := inHBM.Forward, inHBM.Backward
+		for i, s := range l.shards[0] {
+			f, b := d.HostLink(&p.Tables[i], p.Tables[i].Counts(p.Batch), 16, p.Form(s))
+			forward, backward = forward+f, backward+b
 		}
-	}
-	pricer := NewPricer(p)
-	for b.Loop() {
-		if _, err := pricer.Price(l.shards); err != nil {
-			b.Fatal(err)
+		if c.cached > 0 {
+			backward += d.SortPlaces(2*10*1024, c.cached)
 		}
+		got := l.price(t).Devices[0]
+		near(t, string(c.tier)+" forward", got.Forward, forward)
+		near(t, string(c.tier)+" backward", got.Backward, backward)
 	}
 }

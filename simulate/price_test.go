@@ -56,14 +56,17 @@ func dealt(p *problem.Problem) [][]problem.Shard {
 // TestGroupIsOneOpForEachKind compares a mixed group with its operators one by one.
 func TestGroupIsOneOpForEachKind(t *testing.T) {
 	p := mixed(60, hardware.Topology{Profile: a100(t), Devices: 1})
+	for i := 1; i < len(p.Tables); i += 12 {
+		p.Tables[i].Pooling, p.Tables[i].Weighted = problem.PoolingNone, false
+	}
 	group := dealt(p)[0]
 	d := NewDevice(a100(t))
 	ops := map[string]*Op{}
 	for _, s := range group {
 		table := &p.Tables[s.Table]
-		key := fmt.Sprint(table.Optimizer, table.Precision, table.Weighted)
+		key := fmt.Sprint(table.Optimizer, table.Precision, table.Weighted, table.Pooling)
 		if ops[key] == nil {
-			ops[key] = &Op{Batch: p.Batch, WeightBytes: int(table.Precision.Bytes()), Optimizer: table.Optimizer, Weighted: table.Weighted}
+			ops[key] = &Op{Batch: p.Batch, WeightBytes: int(table.Precision.Bytes()), Optimizer: table.Optimizer, Weighted: table.Weighted, Pooling: table.Pooling}
 		}
 		ops[key].Tables = append(ops[key].Tables, Table{Rows: table.Rows, Dim: s.Dim(), Bags: table.Bags(), Counts: table.Counts(p.Batch), LengthCV: table.LengthCV()})
 	}
@@ -129,25 +132,6 @@ func TestPriceRefusesOtherShards(t *testing.T) {
 	NewPricer(p).GroupCost([]problem.Shard{half})
 }
 
-func BenchmarkGroupCost(b *testing.B) {
-	for _, n := range []int{1, 30, 60} {
-		// A small cache, so that most tables need the cache model's equation.
-		p := mixed(n, hardware.Topology{Profile: profile(b, "v100-32"), Devices: 1})
-		var group []problem.Shard
-		for i := range p.Tables {
-			t := &p.Tables[i]
-			t.Optimizer, t.Precision, t.Weighted = problem.SGD, problem.FP32, false
-			group = append(group, p.Whole(i))
-		}
-		pricer := NewPricer(p)
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			for b.Loop() {
-				pricer.GroupCost(group)
-			}
-		})
-	}
-}
-
 func BenchmarkPrice(b *testing.B) {
 	p := mixed(10_000, hardware.Topology{Profile: a100(b), Devices: 1024, DevicesPerHost: 8})
 	shards := dealt(p)
@@ -164,15 +148,4 @@ func BenchmarkPrice(b *testing.B) {
 			}
 		}
 	})
-}
-
-func BenchmarkMisses(b *testing.B) {
-	u := NewUsage(access.Distribution{}.At(10_000_000, 20, 65536))
-	for _, room := range []float64{1e2, 1e4, 1e5} {
-		b.Run(fmt.Sprintf("%.0g", room), func(b *testing.B) {
-			for b.Loop() {
-				u.Misses(room)
-			}
-		})
-	}
 }

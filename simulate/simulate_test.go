@@ -133,27 +133,6 @@ func TestAnotherTableNeverCostsLess(t *testing.T) {
 	})
 }
 
-func TestTablesWithoutLookupsAreDropped(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d, op := drawOp(t)
-		forward, backward := d.Compute(op)
-		op.Tables = append(op.Tables, Table{Rows: 1 << 40, Dim: 1024})
-		again, againBack := d.Compute(op)
-		if again != forward || againBack != backward {
-			t.Fatalf("with an idle table: got %v and %v, want %v and %v", again, againBack, forward, backward)
-		}
-	})
-}
-
-func TestEmptyGroupCostsNothing(t *testing.T) {
-	d := NewDevice(a100(t))
-	for _, op := range []Op{{Batch: 512}, {Batch: 512, Launch: Eager, Tables: []Table{{Rows: 5, Dim: 4}}}} {
-		if forward, backward := d.Compute(op); forward != 0 || backward != 0 {
-			t.Errorf("an empty operator: got %v and %v, want 0", forward, backward)
-		}
-	}
-}
-
 func TestComputeGrowsWithBatch(t *testing.T) {
 	for _, kind := range []access.Kind{access.Unstated, access.Uniform} {
 		d := NewDevice(a100(t))
@@ -173,20 +152,22 @@ func TestComputeGrowsWithBatch(t *testing.T) {
 }
 
 func TestCommErrors(t *testing.T) {
-	d := NewDevice(profile(t, "rtx2080ti"))
-	if _, _, err := d.Comm(Comm{Batch: 512, PerHost: 2, DimSums: []int{4, 4, 4}}); err == nil {
-		t.Error("two hosts without a network: got no error")
-	}
-	if _, err := d.InputComm(InputComm{Batch: 512, PerHost: 2, Bags: make([]float64, 3), Lookups: make([]float64, 3)}); err == nil {
+	alone := NewDevice(profile(t, "rtx2080ti"))
+	if _, err := alone.InputComm(InputComm{Batch: 512, PerHost: 2, Bags: make([]float64, 3), Lookups: make([]float64, 3)}); err == nil {
 		t.Error("input exchange over two hosts without a network: got no error")
 	}
-	if _, _, err := d.Comm(Comm{Batch: 512, DimSums: []int{4, 4}, Start: make([]unit.Millis, 3)}); err == nil {
-		t.Error("three starts for two ranks: got no error")
+	for _, c := range []Comm{
+		{Batch: 512, PerHost: 2, DimSums: []int{4, 4, 4}}, // two hosts without a network
+		{Batch: 512, DimSums: []int{4, 4}, Start: make([]unit.Millis, 3)},
+		{Batch: 512, RowWise: 32}, // no ranks
+		{Batch: 512, DimSums: make([]int, 3), PerHost: 1, ByHost: []int{4, 4}},
+	} {
+		if _, _, err := alone.Comm(c); err == nil {
+			t.Errorf("%+v: got no error", c)
+		}
 	}
-	if _, _, err := d.Comm(Comm{Batch: 512}); err == nil {
-		t.Error("no ranks: got no error")
-	}
-	if forward, backward, err := d.Comm(Comm{Batch: 512, DimSums: []int{4}, Start: []unit.Millis{7}}); err != nil || forward[0] != 0 || backward[0] != 0 {
+	one := Comm{Batch: 512, DimSums: []int{4}, Start: []unit.Millis{7}, RowWise: 32, ByHost: []int{8}, Replicated: 1e9}
+	if forward, backward, err := alone.Comm(one); err != nil || forward[0] != 0 || backward[0] != 0 {
 		t.Errorf("one rank: got %v, %v, %v, want zeros", forward, backward, err)
 	}
 }
