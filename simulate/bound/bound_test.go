@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/plan"
@@ -231,37 +232,6 @@ func drawPooling(t *rapid.T, p *problem.Problem, like *problem.Table) problem.Po
 	return problem.Pooling(rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "pooling"))
 }
 
-// placement is the widths of each table's slices on each device, in granules.
-type placement [][]int
-
-// shards returns the placement as shards. The slices of a table are in the order of the
-// devices.
-func (pl placement) shards(p *problem.Problem) [][]problem.Shard {
-	shards := make([][]problem.Shard, p.Topology.Devices)
-	for i := range pl {
-		column := int64(0)
-		for r, g := range pl[i] {
-			if g > 0 {
-				s := p.Whole(i)
-				s.Columns = problem.Range{Start: column, End: column + int64(4*g)}
-				column = s.Columns.End
-				shards[r] = append(shards[r], s)
-			}
-		}
-	}
-	return shards
-}
-
-// apart gives each table the operator of its number.
-func apart(shards [][]problem.Shard, numbers []problem.Operator) [][]problem.Shard {
-	for _, held := range shards {
-		for i := range held {
-			held[i].Operator = numbers[held[i].Table]
-		}
-	}
-	return shards
-}
-
 // drawOperators draws whether a plan may divide the slices of a device into operators.
 func drawOperators(t *rapid.T, p *problem.Problem) bool {
 	return rapid.Bool().Draw(t, "operators") && !p.Engine.Rules().Undivided
@@ -291,71 +261,146 @@ func heat(t *rapid.T, p *problem.Problem) {
 	}
 }
 
-// Of all cuts and placements of tiny problems, the best one is not below the bound, and with one operator
-// not far above it; also if tables are hot, or the engine hides a part of the all-to-alls.
-func TestNoOptimumIsBelow(t *testing.T) {
-	t.Run("as drawn", func(t *testing.T) { noOptimumIsBelow(t, asDrawn, nothingHidden) })
-	t.Run("hot tables", func(t *testing.T) { noOptimumIsBelow(t, heat, nothingHidden) })
-	t.Run("hidden", func(t *testing.T) { noOptimumIsBelow(t, asDrawn, drawHidden) })
+// optimum is a kind of tiny problems: slices of columns or any sharding types and tiers, maybe on
+// devices of different memories.
+type optimum struct {
+	name          string
+	kinds, uneven bool
+	change        func(*rapid.T, *problem.Problem)
+	hides         func(*rapid.T, *problem.Problem) plan.Hidden
 }
 
-func noOptimumIsBelow(t *testing.T, change func(*rapid.T, *problem.Problem), hides func(*rapid.T, *problem.Problem) plan.Hidden) {
-	var known gaps
-	rapid.Check(t, func(t *rapid.T) {
-		p := draw(t, 3, 3, 4)
-		change(t, p)
-		if len(p.Tables) > 4 {
-			p.Tables = p.Tables[:4]
+// Of all placements of tiny problems, the best one is not below the bound, and with one operator not far
+// above it; also if tables are hot, if the engine hides a part of the exchanges or exchanges
+// hierarchically, or if each device has its own memory.
+func TestNoOptimumIsBelow(t *testing.T) {
+	for _, c := range []optimum{
+		{"columns", false, false, asDrawn, nothingHidden},
+		{"columns of hot tables", false, false, heat, nothingHidden},
+		{"columns, hidden", false, false, asDrawn, drawHidden},
+		{"columns on uneven devices", false, true, asDrawn, nothingHidden},
+		{"any kind", true, false, asDrawn, nothingHidden},
+		{"any kind, hidden", true, false, asDrawn, drawHidden},
+		{"any kind, hierarchical", true, false, asDrawn, drawHierarchy},
+	} {
+		t.Run(c.name, c.isNotBelow)
+	}
+}
+
+// ways returns a drawn problem of the kind, and all ways to place each of its tables: of the third
+// table in any kind some.
+func (c *optimum) ways(t *rapid.T) (p *problem.Problem, all [][]way) {
+	switch {
+	case c.kinds:
+		p = drawKinds(t, 2, 4, 3)
+	case c.uneven:
+		p = draw(t, 3, 3, 3)
+		p.Tables = p.Tables[:min(len(p.Tables), 3)]
+		drawMemories(t, p, 1.2, false)
+	default:
+		p = draw(t, 3, 3, 4)
+	}
+	c.change(t, p)
+	if !c.kinds {
+		p.Tables = p.Tables[:min(len(p.Tables), 4)]
+		for i := range p.Tables {
+			all = append(all, everyCut(p, i))
 		}
-		operators := drawOperators(t, p)
-		hidden := hides(t, p)
-		judge := exposed(t, p, hidden)
-		pl, numbers := make(placement, len(p.Tables)), make([]problem.Operator, len(p.Tables))
-		best := unit.Millis(math.Inf(1))
+		return p, all
+	}
+	p.Tables = p.Tables[:min(len(p.Tables), 3)]
+	for i := range p.Tables {
+		all = append(all, everyWay(p, i))
+		if rapid.IntRange(0, 2).Draw(t, "stated types") == 0 {
+			all[i] = statedTypes(t, &p.Tables[i], all[i])
+		}
+	}
+	if len(all) == 3 {
+		step := 1 + len(all[0])*len(all[1])*len(all[2])/5000
+		some := all[2][:0]
+		for j := 0; j < len(all[2]); j += step {
+			some = append(some, all[2][j])
+		}
+		all[2] = some
+	}
+	return p, all
+}
+
+func (c optimum) isNotBelow(t *testing.T) {
+	var known gaps
+	compared := 0
+	rapid.Check(t, func(t *rapid.T) {
+		p, all := c.ways(t)
+		allowed := bound.Allowed{Hidden: c.hides(t, p), Operators: !c.uneven && drawOperators(t, p)}
+		if c.kinds {
+			allowed.ShardingTypes, allowed.Host = everyKind.ShardingTypes, everyKind.Host
+		}
+		judge := exposed(t, p, allowed.Hidden)
+		ways := make([]way, len(all))
+		best, cheapest := unit.Millis(math.Inf(1)), ""
 		var rec func(i int)
 		rec = func(i int) {
-			if i == len(pl) {
-				shards := pl.shards(p)
-				best = min(best, price(t, judge, shards))
-				// The number of the first table is 0.
-				for n := 2; operators && n < 1<<len(pl); n += 2 {
-					for j := range numbers {
-						numbers[j] = problem.Operator(n >> j & 1)
-					}
-					best = min(best, price(t, judge, apart(shards, numbers)))
+			if i == len(all) {
+				shards := shardsOf(p, ways)
+				if c.uneven && !within(p, shards) {
+					return
+				}
+				if cost := price(t, judge, shards); cost < best {
+					best, cheapest = cost, fmt.Sprint(ways)
 				}
 				return
 			}
-			least := p.Tables[i].MinWidth() / 4
-			pl[i] = make([]int, p.Topology.Devices)
-			var spread func(r, left int)
-			spread = func(r, left int) {
-				if r == len(pl[i])-1 {
-					if pl[i][r] = left; left == 0 || left >= least {
-						rec(i + 1)
-					}
-					return
-				}
-				for g := 0; g <= left; g++ {
-					if g == 0 || g >= least {
-						pl[i][r] = g
-						spread(r+1, left-g)
-					}
+			for _, ways[i] = range all[i] {
+				rec(i + 1)
+				if allowed.Operators && i > 0 {
+					ways[i].operator = 1
+					rec(i + 1)
 				}
 			}
-			spread(0, p.Tables[i].Dim/4)
 		}
 		rec(0)
-		least, err := bound.Simulated(context.Background(), p, bound.Allowed{Operators: operators, Hidden: hidden})
+		if cheapest == "" {
+			return // no placement fits
+		}
+		compared++
+		least, err := bound.Simulated(context.Background(), p, allowed)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if best < least.Total {
-			t.Fatalf("the best placement: got a cost of %v, want at least the bound %v", best, least.Total)
+			t.Fatalf("%v of memory: the best placement %s costs %v, below the bound %v", p.Topology.DeviceMemories, cheapest, best, least.Total)
 		}
-		known.add(best, least.Total)
+		// If all ways of all tables were tried, on equal devices and in one operator, the bound is sharp.
+		last := &p.Tables[len(p.Tables)-1]
+		if !c.uneven && (!c.kinds || len(p.Tables) < 3 && p.Tables[0].Optimizer == last.Optimizer) {
+			known.add(best, least.Total)
+		}
 	})
+	if compared == 0 {
+		t.Error("got no problem with a placement that fits")
+	}
 	known.judge(t)
+}
+
+// everyCut returns all ways to place table i in slices of columns, one or none on each device.
+func everyCut(p *problem.Problem, i int) (all []way) {
+	least := p.Tables[i].MinWidth() / problem.ColumnGranule
+	var spread func(w way, device, left int)
+	spread = func(w way, device, left int) {
+		if left == 0 {
+			all = append(all, w)
+			return
+		}
+		for g := least; g <= left && device < p.Topology.Devices; g++ {
+			wider := way{kind: problem.ColumnWise, at: append(slices.Clone(w.at), device), widths: append(slices.Clone(w.widths), g), tiers: append(slices.Clone(w.tiers), problem.HBM)}
+			spread(wider, device+1, left-g)
+		}
+		if device < p.Topology.Devices {
+			spread(w, device+1, left)
+		}
+	}
+	spread(way{}, 0, p.Tables[i].Dim/problem.ColumnGranule)
+	return all
 }
 
 // gaps are the gaps between optima and their bounds.
@@ -395,12 +440,15 @@ func drawn(t testing.TB, tables, devices int) *problem.Problem {
 func BenchmarkSimulated(b *testing.B) {
 	for _, size := range [][2]int{{40, 8}, {856, 64}, {10_000, 1024}} {
 		p := drawn(b, size[0], size[1])
-		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
-			for b.Loop() {
-				if _, err := bound.Simulated(context.Background(), p, bound.Allowed{}); err != nil {
-					b.Fatal(err)
+		p.Topology.HostMemory = hardware.MaxMemory
+		for name, allowed := range map[string]bound.Allowed{"columns": {}, "all types": {ShardingTypes: problem.ShardingTypes()}} {
+			b.Run(fmt.Sprintf("%dx%d, %s", size[0], size[1], name), func(b *testing.B) {
+				for b.Loop() {
+					if _, err := bound.Simulated(context.Background(), p, allowed); err != nil {
+						b.Fatal(err)
+					}
 				}
-			}
-		})
+			})
+		}
 	}
 }

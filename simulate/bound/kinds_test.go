@@ -429,78 +429,6 @@ func statedTypes(t *rapid.T, table *problem.Table, ways []way) []way {
 	return slices.DeleteFunc(ways, func(w way) bool { return !c.Permits(w.kind) })
 }
 
-// Of all placements of tiny problems, the best one is not below the bound; nor is the best exposed cost,
-// or the best one with a hierarchical exchange.
-func TestNoOptimumInAnyKindIsBelow(t *testing.T) {
-	for name, hides := range map[string]func(*rapid.T, *problem.Problem) plan.Hidden{"nothing hidden": nothingHidden, "hidden": drawHidden, "hierarchical": drawHierarchy} {
-		t.Run(name, func(t *testing.T) { noOptimumInAnyKindIsBelow(t, hides) })
-	}
-}
-
-func noOptimumInAnyKindIsBelow(t *testing.T, hides func(*rapid.T, *problem.Problem) plan.Hidden) {
-	var known gaps
-	rapid.Check(t, func(t *rapid.T) {
-		p := drawKinds(t, 2, 4, 3)
-		p.Tables = p.Tables[:min(len(p.Tables), 3)]
-		hidden := hides(t, p)
-		judge := exposed(t, p, hidden)
-		operators := drawOperators(t, p)
-		all := make([][]way, len(p.Tables))
-		for i := range all {
-			all[i] = everyWay(p, i)
-			if rapid.IntRange(0, 2).Draw(t, "stated types") == 0 {
-				all[i] = statedTypes(t, &p.Tables[i], all[i])
-			}
-			if operators && i > 0 {
-				for _, w := range all[i] {
-					w.operator = 1
-					all[i] = append(all[i], w)
-				}
-			}
-		}
-		// All ways of two tables, and some ways of the third.
-		if len(all) == 3 {
-			step := 1 + len(all[0])*len(all[1])*len(all[2])/5000
-			some := all[2][:0]
-			for j := 0; j < len(all[2]); j += step {
-				some = append(some, all[2][j])
-			}
-			all[2] = some
-		}
-		ways := make([]way, len(all))
-		best := unit.Millis(math.Inf(1))
-		var cheapest string
-		var rec func(i int)
-		rec = func(i int) {
-			if i == len(all) {
-				if cost := price(t, judge, shardsOf(p, ways)); cost < best {
-					best, cheapest = cost, fmt.Sprint(ways)
-				}
-				return
-			}
-			for _, w := range all[i] {
-				ways[i] = w
-				rec(i + 1)
-			}
-		}
-		rec(0)
-		allowed := everyKind
-		allowed.Operators, allowed.Hidden = operators, hidden
-		least, err := bound.Simulated(context.Background(), p, allowed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if best < least.Total {
-			t.Fatalf("the best placement %s: got a cost of %v, want at least the bound %v", cheapest, best, least.Total)
-		}
-		// If all ways of all tables were tried and there is one operator, the bound is sharp.
-		if first, last := p.Tables[0], p.Tables[len(p.Tables)-1]; len(p.Tables) < 3 && first.Optimizer == last.Optimizer {
-			known.add(best, least.Total)
-		}
-	})
-	known.judge(t)
-}
-
 // With slices of columns only, the bound is that of the zero Allowed. With more ways it
 // is no higher.
 func TestMoreKindsCostNoMore(t *testing.T) {
@@ -586,18 +514,4 @@ func TestWires(t *testing.T) {
 			near("by host", got[2], of(0, even, 0))
 		}
 	})
-}
-
-func BenchmarkSimulatedKinds(b *testing.B) {
-	for _, size := range [][2]int{{40, 8}, {1000, 128}, {10_000, 1024}} {
-		p := drawn(b, size[0], size[1])
-		p.Topology.HostMemory = hardware.MaxMemory
-		b.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(b *testing.B) {
-			for b.Loop() {
-				if _, err := bound.Simulated(context.Background(), p, bound.Allowed{ShardingTypes: problem.ShardingTypes()}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }
