@@ -14,8 +14,6 @@ import (
 	"github.com/neuroshard/neuroshard/lab/design"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -115,26 +113,12 @@ func exchanged(b plan.Breakdown, d int) unit.Millis {
 // The tables have one of the named sharding types and tiers, any if none is named.
 func (r *bagsReport) placements(t *testing.T, model *cost.Model, kind string, forms ...string) {
 	const tasks, placements = 12, 6
-	clusters := []hardware.Topology{{Devices: 4}, {Devices: 8, DevicesPerHost: 4}, {Devices: 16, DevicesPerHost: 8}, {Devices: 32, DevicesPerHost: 8}}
-	if model.Hardware().NICGBps == 0 {
-		clusters = []hardware.Topology{{Devices: 2}, {Devices: 4}, {Devices: 8}}
-	}
-	tables, settings := workload.Pool(4242), workload.PaperSettings()
 	for i := range tasks {
-		drawn, err := workload.Draw(tables, settings[i%len(settings)], 4242, i)
-		if err != nil {
-			t.Fatal(err)
-		}
 		draw := rand.New(rand.NewPCG(uint64(i), 44))
-		p := drawn.Problem(model.Hardware())
-		p.Topology = clusters[i%len(clusters)]
-		p.Topology.Profile, p.Topology.HostMemory = model.Hardware(), unit.TiB
-		p.Accounting, p.Batch = problem.CountAll, 2048<<draw.IntN(6)
+		p := unseenTask(t, model, i)
+		p.Batch = 2048 << draw.IntN(6)
 		for at := range p.Tables {
 			pooled(&p.Tables[at], kind, draw)
-			for f := range p.Tables[at].Features {
-				p.Tables[at].Features[f].LengthCV = []float64{0, .3, 1}[at%3]
-			}
 		}
 		priced, judge := newEstimates(t, model, &p), simulate.NewPricer(&p)
 		for range placements {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/internal/stats"
 	"github.com/neuroshard/neuroshard/plan"
@@ -173,61 +174,81 @@ func placeIn(p *problem.Problem, shards [][]problem.Shard, table int, f drawnFor
 }
 
 // TestFormsAgreeWithPrice compares a Scorer with Estimates.Price on random placements: their
-// costs must agree, and so must the times of each device with Compute and Shared.
+// costs must agree, and so must the times of each device with Compute and Shared; also with exchanges
+// that overlap with compute, and with a hierarchical one, which is the simulated device's.
 func TestFormsAgreeWithPrice(t *testing.T) {
-	model, _ := load(t)
+	single, file := load(t)
+	overlapping := *file
+	overlapping.Manifest.Comm.OverlapRest, overlapping.Manifest.Comm.OverlapRate = 1.2, .8
 	for name, p := range formProblems(t) {
-		estimates := newEstimates(t, model, p)
-		s := estimates.NewScorer(0)
-		draw := rand.New(rand.NewPCG(11, 12))
-		for round := range 20 {
-			s.Reset()
-			shards := make([][]problem.Shard, p.Topology.Devices)
-			for i := range p.Tables {
-				only := []string{}
-				if round%4 == 3 { // no slice on one device, so there is no all-to-all of columns
-					only = []string{"row_wise", "data_parallel", "table_row_wise"}[round/4%3:][:1]
-				}
-				placeIn(p, shards, i, drawForm(p, i, draw, only...), draw)
+		agreeWithPrice(t, name, single, p)
+		agreeWithPrice(t, name+", overlapping", loadFile(t, &overlapping), p)
+		addUp(p)
+		p.Hierarchy = inside
+		agreeWithPrice(t, name+", hierarchical", single, p)
+	}
+}
+
+func agreeWithPrice(t *testing.T, name string, model *cost.Model, p *problem.Problem) {
+	t.Helper()
+	estimates, judge := newEstimates(t, model, p), simulate.NewPricer(p)
+	s := estimates.NewScorer(0)
+	draw := rand.New(rand.NewPCG(11, 12))
+	for round := range 20 {
+		s.Reset()
+		shards := make([][]problem.Shard, p.Topology.Devices)
+		for i := range p.Tables {
+			only := []string{}
+			if round%4 == 3 { // no slice on one device, so there is no all-to-all of columns
+				only = []string{"row_wise", "data_parallel", "table_row_wise"}[round/4%3:][:1]
 			}
-			type slice struct {
-				table int
-				first int64
-			}
-			seen := map[slice]bool{}
-			for d, held := range shards {
-				for _, shard := range held {
-					form := p.Form(shard)
-					if key := (slice{shard.Table, shard.Columns.Start}); form.ShardingType != "" && seen[key] {
-						continue
-					} else { //nolint:revive // the key's scope
-						seen[key] = true
-					}
-					s.Add(d, s.Item(shard.Table, shard.Dim(), form))
+			f := drawForm(p, i, draw, only...)
+			if p.Topology.Devices > 1 && p.Tables[i].Pooling != problem.PoolingNone && round%4 == 2 && draw.IntN(3) == 0 {
+				if chosen, ok := formOfRow(p, i, chosenRows); ok {
+					f = chosen
 				}
 			}
-			b := estimates.Price(shards)
-			if got := s.Cost(); !near(got, float64(b.Cost), 1e-9) {
-				t.Errorf("%s, round %d: got cost %v, want that of Price, %v", name, round, got, b.Cost)
+			placeIn(p, shards, i, f, draw)
+		}
+		addAll(s, p, shards)
+		b := estimates.Price(shards)
+		if got := s.Cost(); !near(got, float64(b.Cost), 1e-9) || b.Devices[b.Critical].Total() != b.Cost {
+			t.Errorf("%s, round %d: got cost %v, want that of Price, %v, on device %d", name, round, got, b.Cost, b.Critical)
+		}
+		slowest := 0.
+		for d, device := range b.Devices {
+			slowest = max(slowest, s.Compute(d))
+			if device.Total() > b.Cost {
+				t.Errorf("%s, round %d: device %d: got a total of %v, want at most the cost %v", name, round, d, device.Total(), b.Cost)
 			}
-			slowest := 0.
-			for d := range b.Devices {
-				slowest = max(slowest, s.Compute(d))
-				if b.Devices[d].Total() > b.Cost {
-					t.Errorf("%s, round %d: device %d: got a total of %v, want at most the cost %v", name, round, d, b.Devices[d].Total(), b.Cost)
-				}
-			}
-			// The time that all devices share adds to the time of the slowest device.
-			if least := slowest + s.Shared(); s.Cost() < least*(1-1e-12) {
-				t.Errorf("%s, round %d: got cost %v, want at least %v", name, round, s.Cost(), least)
-			}
-			for d, device := range b.Devices {
-				if of := float64(device.Forward + device.Backward); of > s.Compute(d)+s.Shared()+1e-9 || of < s.Compute(d)*(1-1e-9) {
-					t.Errorf("%s, round %d: device %d: got a compute time of %v, want at least Compute, %v, and at most that and Shared, %v", name, round, d, of, s.Compute(d), s.Shared())
-				}
+			if of := float64(device.Forward + device.Backward); of > s.Compute(d)+s.Shared()+1e-9 || of < s.Compute(d)*(1-1e-9) {
+				t.Errorf("%s, round %d: device %d: got a compute time of %v, want at least Compute, %v, and at most that and Shared, %v", name, round, d, of, s.Compute(d), s.Shared())
 			}
 		}
+		// The time that all devices share adds to the time of the slowest device.
+		if least := slowest + s.Shared(); s.Cost() < least*(1-1e-12) {
+			t.Errorf("%s, round %d: got cost %v, want at least %v", name, round, s.Cost(), least)
+		}
+		if !p.Hierarchy.On() {
+			continue
+		}
+		judged, err := judge.Price(shards)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := leastForward(b), leastForward(judged); !near(got, want, 1e-9) {
+			t.Errorf("%s, round %d: got an exchange of %v ms, want the simulated %v", name, round, got, want)
+		}
 	}
+}
+
+// leastForward returns the time of the forward exchange without the wait for others.
+func leastForward(b plan.Breakdown) float64 {
+	time := b.Devices[0].ForwardComm
+	for _, d := range b.Devices {
+		time = min(time, d.ForwardComm)
+	}
+	return float64(time)
 }
 
 // TestFormsForgetTheirPast adds and removes slices of all forms at random. The Scorer must
@@ -360,39 +381,17 @@ func accuracyOfShardingType(t *testing.T, profile string) {
 		t.Fatal(err)
 	}
 	model := loadFile(t, file)
-	device, err := hardware.ByName(profile)
-	if err != nil {
-		t.Fatal(err)
-	}
 	const tasks, placements = 12, 6
 	// Bounds of mean errors. With the models of version 3 of the simulated device, the largest
 	// mean errors of a row and model are 1.0 % (cost) and 1.4 % (compute of blocks of rows).
 	const mostCost, mostCompute = .012, .018
-	clusters := []hardware.Topology{{Devices: 4}, {Devices: 8, DevicesPerHost: 4}, {Devices: 16, DevicesPerHost: 8}, {Devices: 32, DevicesPerHost: 8}}
-	if device.NICGBps == 0 {
-		clusters = []hardware.Topology{{Devices: 2}, {Devices: 4}, {Devices: 8}}
-	}
-	tables := workload.Pool(4242)
-	settings := workload.PaperSettings()
 	rows := []string{"column_wise", "row_wise", "table_row_wise", "grid", "data_parallel", "host", "host_cached", "all", ownLanes, chosenRows}
 	report := map[string]*accuracyOf{}
 	for _, row := range rows {
 		report[row] = &accuracyOf{}
 	}
 	for i := range tasks {
-		drawn, err := workload.Draw(tables, settings[i%len(settings)], 4242, i)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := drawn.Problem(device)
-		p.Topology = clusters[i%len(clusters)]
-		p.Topology.Profile, p.Topology.HostMemory = device, unit.TiB
-		p.Accounting = problem.CountAll
-		for table := range p.Tables {
-			for f := range p.Tables[table].Features {
-				p.Tables[table].Features[f].LengthCV = []float64{0, .3, 1}[table%3]
-			}
-		}
+		p := unseenTask(t, model, i)
 		priced := newEstimates(t, model, &p)
 		judge := simulate.NewPricer(&p)
 		draw := rand.New(rand.NewPCG(uint64(i), 41))
@@ -434,7 +433,7 @@ func accuracyOfShardingType(t *testing.T, profile string) {
 		if n := len(a.errors); n > 0 {
 			fmt.Fprintf(&table, "%-16s%12d%8.2f%8.2f%+8.2f%10.2f%8.2f%8.3f\n", row, n, 100*mean(a.errors), 100*p95(a.errors), 100*a.bias/float64(n),
 				100*mean(a.computes), 100*p95(a.computes), mean(a.taus))
-		} else if row != "grid" || device.NICGBps > 0 {
+		} else if row != "grid" || model.Hardware().NICGBps > 0 {
 			t.Errorf("%s: got no placements, want some", row)
 		}
 		if mean(a.errors) > mostCost || mean(a.computes) > mostCompute {
@@ -442,4 +441,30 @@ func accuracyOfShardingType(t *testing.T, profile string) {
 		}
 	}
 	t.Log("\n" + table.String())
+}
+
+// unseenTask returns task i of those whose tables the model was not trained on.
+func unseenTask(t *testing.T, model *cost.Model, i int) problem.Problem {
+	t.Helper()
+	device := model.Hardware()
+	clusters := []hardware.Topology{{Devices: 4}, {Devices: 8, DevicesPerHost: 4}, {Devices: 16, DevicesPerHost: 8}, {Devices: 32, DevicesPerHost: 8}}
+	if device.NICGBps == 0 {
+		clusters = []hardware.Topology{{Devices: 2}, {Devices: 4}, {Devices: 8}}
+	}
+	settings := workload.PaperSettings()
+	drawn, err := workload.Draw(workload.Pool(4242), settings[i%len(settings)], 4242, i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := drawn.Problem(device)
+	p.Topology = clusters[i%len(clusters)]
+	p.Topology.Profile, p.Topology.HostMemory = device, unit.TiB
+	p.Accounting = problem.CountAll
+	for at := range p.Tables {
+		p.Tables[at].Features = slices.Clone(p.Tables[at].Features)
+		for f := range p.Tables[at].Features {
+			p.Tables[at].Features[f].LengthCV = []float64{0, .3, 1}[at%3]
+		}
+	}
+	return p
 }

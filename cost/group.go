@@ -113,18 +113,6 @@ func (m *Model) Exchange(c Cluster, l CommLoad, early unit.Millis) (forward, bac
 	return unit.Millis(Overlapped(m.comm.constants, c.Devices, t.forward, float64(early))), unit.Millis(t.backward)
 }
 
-// ExchangeMembers predicts as Exchange does, once for each member of an ensemble. The
-// members share the closed form and differ in its corrections; Exchange uses the mean
-// correction. The slices are the caller's.
-func (m *Model) ExchangeMembers(c Cluster, l CommLoad, early unit.Millis) (forward, backward []unit.Millis) {
-	n, work := networkOf(m.comm.constants, c), &commWork{}
-	for k := range m.comm.residual {
-		t := m.comm.timesOf(&n, l, work, m.comm.residual[k:k+1])
-		forward, backward = append(forward, unit.Millis(Overlapped(m.comm.constants, c.Devices, t.forward, float64(early)))), append(backward, unit.Millis(t.backward))
-	}
-	return forward, backward
-}
-
 // Pack predicts the time in ms that a device needs to pack and unpack its own pooled
 // columns around the forward all-to-all.
 func (m *Model) Pack(c Cluster, dimSum int) unit.Millis {

@@ -127,3 +127,21 @@ func group(m *cost.Model, p *problem.Problem, shards []problem.Shard) (forward, 
 func near(got, want, tolerance float64) bool {
 	return math.Abs(got-want) <= tolerance*math.Abs(want)
 }
+
+// addAll adds the slices of a placement: the parts of a slice that devices hold together are one.
+func addAll(s *cost.Scorer, p *problem.Problem, shards [][]problem.Shard) {
+	type slice struct {
+		table int
+		first int64
+	}
+	seen := map[slice]bool{}
+	for d, held := range shards {
+		for _, shard := range held {
+			form, key := p.Form(shard), slice{shard.Table, shard.Columns.Start}
+			if form.ShardingType == "" || !seen[key] {
+				s.Add(d, s.Item(shard.Table, shard.Dim(), form))
+			}
+			seen[key] = true
+		}
+	}
+}

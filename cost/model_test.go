@@ -13,8 +13,6 @@ import (
 	"github.com/neuroshard/neuroshard/cost/modelfile"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
-	"github.com/neuroshard/neuroshard/problem/workload"
-	"github.com/neuroshard/neuroshard/simulate"
 )
 
 // tensor returns a tensor of the file as rows of float64.
@@ -224,52 +222,6 @@ func TestExchangesEndTogether(t *testing.T) {
 		}
 		if waits != 5 {
 			t.Errorf("seed %d: got %d devices waiting, want all but the slowest", seed, waits)
-		}
-	}
-}
-
-// The shipped model predicts what the simulated device says, on plans and
-// tables that it was not trained on.
-func TestPredictsTheSimulatedDevice(t *testing.T) {
-	model, _ := load(t)
-	const mostMean, most = 0.02, 0.06
-	for _, name := range []string{"mlperf-dlrm-dcnv2", "nvidia-synthetic-tiny"} {
-		w, err := workload.ByName(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := w.Problem()
-		if p.Topology.Profile.Name != profileName || p.Topology.Devices == 1 {
-			p.Topology = topology(t, 8, 0)
-		}
-		estimates, pricer := newEstimates(t, model, &p), simulate.NewPricer(&p)
-		const plans = 20
-		sum, forwards, backwards := 0.0, 0.0, 0.0
-		for seed := range uint64(plans) {
-			shards := placement(&p, rand.New(rand.NewPCG(seed, 5)))
-			got := estimates.Price(shards)
-			want, err := pricer.Price(shards)
-			if err != nil {
-				t.Fatal(err)
-			}
-			off := math.Abs(float64(got.Cost/want.Cost) - 1)
-			if !(off < most) {
-				t.Errorf("%s, plan %d: got cost %v, want %v within %v", name, seed, got.Cost, want.Cost, most)
-			}
-			sum += off / plans
-			for d := range got.Devices {
-				if want.Devices[d].Forward > 0 {
-					forwards += math.Abs(float64(got.Devices[d].Forward/want.Devices[d].Forward)-1) / plans / float64(len(got.Devices))
-					backwards += math.Abs(float64(got.Devices[d].Backward/want.Devices[d].Backward)-1) / plans / float64(len(got.Devices))
-				}
-			}
-		}
-		t.Logf("%s: mean relative error of cost %.4f, of forward %.4f, of backward %.4f", name, sum, forwards, backwards)
-		if !(sum < mostMean) {
-			t.Errorf("%s: got a mean relative error of %v, want below %v", name, sum, mostMean)
-		}
-		if !(forwards < 0.03) || !(backwards < 0.03) {
-			t.Errorf("%s: got mean relative errors of %v forward and %v backward, want below 0.03", name, forwards, backwards)
 		}
 	}
 }

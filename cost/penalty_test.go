@@ -26,7 +26,7 @@ func deviationOf(values []unit.Millis) float64 {
 // A time with a risk penalty is the mean of the members and that number of their
 // deviations, of the groups and of the exchanges.
 func TestRiskPenalty(t *testing.T) {
-	model := loadFile(t, ensemble(disturbed(t, 1), disturbed(t, 2), disturbed(t, 3)))
+	model, members := three(t)
 	draw := rand.New(rand.NewPCG(8, 8))
 	for seed := range uint64(10) {
 		p := mixed(t, seed, 12, 3, 3, true)
@@ -59,12 +59,15 @@ func TestRiskPenalty(t *testing.T) {
 			}
 		}
 		c := cost.Cluster{Devices: 3, PerHost: 3, Batch: p.Batch}
-		f, b := model.ExchangeMembers(c, load, 0)
+		var f, b [3]unit.Millis
+		for k, m := range members {
+			f[k], b[k] = m.Exchange(c, load, 0)
+		}
 		compute, carefully := 0.0, 0.0
 		for d := range 3 {
 			compute, carefully = max(compute, mean.Compute(d)), max(carefully, careful.Compute(d))
 		}
-		if got, want := careful.Cost()-carefully, mean.Cost()-compute+2*deviationOf(f)+2*deviationOf(b); !near(got, want, 1e-6) {
+		if got, want := careful.Cost()-carefully, mean.Cost()-compute+2*deviationOf(f[:])+2*deviationOf(b[:]); !near(got, want, 1e-6) {
 			t.Errorf("seed %d: got exchanges of %v, want %v", seed, got, want)
 		}
 		if none := estimates.NewScorer(0); none.Cost() != estimates.NewScorer(0).Cost() {

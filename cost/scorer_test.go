@@ -58,50 +58,16 @@ func TestTablesWithoutLookups(t *testing.T) {
 	}
 }
 
-// Cost is what Breakdown adds up to, and Breakdown's devices are what Compute
-// says.
-func TestBreakdownAgreesWithCost(t *testing.T) {
-	model, _ := load(t)
-	for seed := range uint64(20) {
-		p := mixed(t, seed, 25, 5, 2, seed%2 == 0)
-		estimates := newEstimates(t, model, p)
-		shards := placement(p, rand.New(rand.NewPCG(seed, 2)))
-		b := estimates.Price(shards)
-		s := estimates.NewScorer(0)
-		for d, on := range shards {
-			for _, shard := range on {
-				s.Add(d, s.Item(shard.Table, shard.Dim(), problem.Form{}))
-			}
-		}
-		if !near(s.Cost(), float64(b.Cost), 1e-12) {
-			t.Errorf("seed %d: got cost %v, want the breakdown's %v", seed, s.Cost(), b.Cost)
-		}
-		if got := b.Devices[b.Critical].Total(); got != b.Cost {
-			t.Errorf("seed %d: the critical device takes %v, want %v", seed, got, b.Cost)
-		}
-		for d, device := range b.Devices {
-			if !near(float64(device.Forward+device.Backward), s.Compute(d), 1e-12) {
-				t.Errorf("seed %d, device %d: got forward and backward %v, want %v", seed, d, device.Forward+device.Backward, s.Compute(d))
-			}
-			if device.Total() > b.Cost {
-				t.Errorf("seed %d, device %d: got %v, want at most the cost %v", seed, d, device.Total(), b.Cost)
-			}
-			if len(shards[d]) > 0 && s.Compute(d) > 0 && !(device.Forward > 0 && device.Backward > 0) {
-				t.Errorf("seed %d, device %d: got forward %v and backward %v, want both positive", seed, d, device.Forward, device.Backward)
-			}
-		}
-	}
-}
-
 // Only the lane classes that a problem's operators can have are computed. Whatever its
 // widest tables, lane rule, warps and modules: the times are Group's.
 func TestPriceAgreesWithGroupInEveryLaneClass(t *testing.T) {
-	for _, name := range []string{profileName, "mi300x"} {
-		file, err := pretrained.File(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		model := loadFile(t, file)
+	shipped, _ := load(t)
+	ensemble, _ := three(t)
+	file, err := pretrained.File("mi300x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, model := range map[string]*cost.Model{profileName: shipped, "an ensemble": ensemble, "mi300x": loadFile(t, file)} {
 		for _, widest := range []int{16, 128, 2048} {
 			for _, rule := range []problem.LaneRule{problem.LanesByWidest, problem.LanesByTable} {
 				for _, engine := range []problem.Engine{"", problem.TorchRec} {
