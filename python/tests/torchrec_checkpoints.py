@@ -12,7 +12,6 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 import torchrec_ranks as ranks
-from torch import nn
 from torch.distributed._shard.api import load_with_process_group
 
 HALF = 3
@@ -22,22 +21,24 @@ Recipe = dict[str, Any]
 
 
 def save(case: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
-    """Trains without interruption; in the middle the state is kept, in two ways."""
+    """Trains without interruption; in the middle the state is stored, in two ways."""
     sharded, dense = ranks.build(case, seed=0)
     before = ranks.steps(sharded, dense, 0, HALF)
     recipe["save"](sharded, dense, case["save"])
+    tensors = ranks.whole(sharded)
+    if dist.get_rank() == 0:
+        torch.save(tensors, f"{case['save']}.whole")
     kept = io.BytesIO()
     everything, state = recipe["state_of"](sharded, dense)
     torch.save(state, kept)
-    after = ranks.steps(sharded, dense, HALF, 2 * HALF)
-    if case.get("whole"):
-        keep_whole(sharded, case["save"])
     result: dict[str, Any] = {
         "before": before,
-        "after": after,
+        "after": ranks.steps(sharded, dense, HALF, 2 * HALF),
         "plan": ranks.planned(sharded.plan),
         "operators": len(ranks.operators_of(sharded)),
     }
+    if "shard" in case:
+        return result
     kept.seek(0)
     try:  # back to where it was, by state_dict and load_state_dict alone
         with load_with_process_group(dist.group.WORLD):
@@ -59,30 +60,12 @@ def resume(case: dict[str, Any], recipe: Recipe) -> dict[str, Any]:
         recipe["resume"](sharded, dense, case["resume"])
     except (RuntimeError, ValueError, dcp.api.CheckpointException) as e:
         return {"error": str(e)}
-    result = {
+    off = ranks.off(ranks.whole(sharded), torch.load(f"{case['resume']}.whole"))
+    return {
+        "off": off,
         "after": ranks.steps(sharded, dense, HALF, 2 * HALF),
         "plan": ranks.planned(sharded.plan),
         "operators": len(ranks.operators_of(sharded)),
-    }
-    if case.get("whole"):
-        result |= compare_whole(sharded, case["resume"])
-    return result
-
-
-def keep_whole(sharded: nn.Module, folder: str) -> None:
-    """Keeps the weights and the optimizer state of all tables, beside a checkpoint."""
-    tensors = ranks.whole(sharded)
-    if dist.get_rank() == 0:
-        torch.save(tensors, f"{folder}.whole")
-
-
-def compare_whole(sharded: nn.Module, folder: str) -> dict[str, float]:
-    """Returns by how much the optimizer state and all tensors differ from what was kept."""
-    now, want = ranks.whole(sharded), torch.load(f"{folder}.whole")
-    state = [k for k in want if " " in k]
-    return {
-        "state": ranks.off({k: now[k] for k in state}, {k: want[k] for k in state}),
-        "off": ranks.off(now, want),
     }
 
 

@@ -186,24 +186,25 @@ def steps(sharded: nn.Module, dense: Any, first: int, last: int) -> list[float]:
         loss = nn.functional.mse_loss(sharded(plain, weighted), targets)
         loss.backward()
         dense.step()
+        if hasattr(sharded, "sync"):  # the means of sharding groups
+            sharded.sync()
         total = loss.detach().clone()
         dist.all_reduce(total)
         losses.append(total.item() / ranks)
     return losses
 
 
-def build(
-    case: dict[str, Any], seed: int, shard: Callable[[nn.Module, list[Any]], Any] | None = None
-) -> tuple[Any, Any]:
-    """Returns the model under the case's plan, or as ``shard`` has sharded it, and the optimizer of
-    what is not fused. A model that is to resume keeps the weights that were drawn on each rank."""
+def build(case: dict[str, Any], seed: int) -> tuple[Any, Any]:
+    """Returns the model under the case's plan, or as the case's ``shard`` shards it, and the
+    optimizer of what is not fused. A model that is to resume keeps the weights that were drawn on
+    each rank."""
     name = case.get("optimizer", "sgd")
     sharders = sharders_of(name)
     torch.manual_seed(seed)
     model = Model()
     start = dict(model.state_dict())
-    if shard is not None:
-        sharded = shard(model, sharders)
+    if shard := case.get("shard"):
+        sharded = shard(case, model, sharders)
     else:
         plan = plan_of(case, model, sharders)
         sharded = DistributedModelParallel(model, device=CPU, plan=plan, sharders=sharders)
@@ -230,7 +231,6 @@ def train(case: dict[str, Any]) -> dict[str, Any]:
         "losses": losses,
         "plan": planned(sharded.plan),
         "held": held_by(sharded),
-        "operators": operators_of(sharded),
         "weights_bytes": weights,
         "optimizer_bytes": state,
         "final": {k: v for k, v in whole(sharded).items() if " " not in k},
@@ -290,13 +290,8 @@ def held_by(sharded: nn.Module) -> dict[str, Any]:
 
 def whole(sharded: Any) -> dict[str, torch.Tensor]:
     """Returns the weights of all tables and their optimizer state, collected from all
-    ranks by what TorchRec says of its shards. Names of optimizer state have a space."""
-    (found,) = whole_of(sharded, [list(range(dist.get_world_size()))])
-    return found
-
-
-def whole_of(sharded: Any, groups: list[list[int]]) -> list[dict[str, torch.Tensor]]:
-    """Returns the same of each sharding group, which holds all tables."""
+    ranks by what TorchRec says of its shards. Names of optimizer state have a space. What several
+    ranks hold, such as those of sharding groups, must be alike to the bit."""
     values: dict[str, Any] = dict(sharded.state_dict())
     for key, states in sharded.fused_optimizer.state_dict()["state"].items():
         values |= {f"{key} {name}": value for name, value in states.items()}
@@ -306,19 +301,15 @@ def whole_of(sharded: Any, groups: list[list[int]]) -> list[dict[str, torch.Tens
     }
     everywhere: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(everywhere, own)
-    found = []
-    for group in groups:
-        out: dict[str, torch.Tensor] = {}
-        for rank in group:
-            for key, (size, held) in everywhere[rank].items():
-                full = out.setdefault(key, torch.full(size, float("nan")))
-                for offsets, tensor in held:
-                    at = tuple(slice(o, o + n) for o, n in zip(offsets, tensor.shape, strict=True))
-                    # Replicas are alike.
-                    assert full[at].isnan().all() or torch.equal(full[at], tensor), key
-                    full[at] = tensor
-        found.append(out)
-    return found
+    out: dict[str, torch.Tensor] = {}
+    for of_rank in everywhere:
+        for key, (size, held) in of_rank.items():
+            full = out.setdefault(key, torch.full(size, float("nan")))
+            for offsets, tensor in held:
+                at = tuple(slice(o, o + n) for o, n in zip(offsets, tensor.shape, strict=True))
+                assert full[at].isnan().all() or torch.equal(full[at], tensor), key
+                full[at] = tensor
+    return out
 
 
 def off(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:

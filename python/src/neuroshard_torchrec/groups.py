@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 from ._modules import Collected
 from .errors import Problem, quote
@@ -61,34 +62,28 @@ class Groups:
         return self.world_size // self.size
 
 
-def arguments(
-    size: int | str | None, world_size: int, inter_host: bool, sync_every: int
-) -> list[str]:
-    """Returns the arguments of ``neuroshard plan`` for groups that divide the ranks."""
+def arguments(o: SimpleNamespace, world_size: int) -> list[str]:
+    """Returns the arguments of ``neuroshard plan`` for the groups of the planner's options."""
+    size = o.sharding_group_size
     if size is None or size == world_size:
         return []
     replicas = AUTO if isinstance(size, str) else str(world_size // size)
-    every = [] if sync_every == 1 else ["--set", f"sync_every={sync_every}"]
-    between = ["--set", "inter_host_allreduce"] if inter_host else []
+    every = [] if o.sync_every == 1 else ["--set", f"sync_every={o.sync_every}"]
+    between = ["--set", "inter_host_allreduce"] if o.use_inter_host_allreduce else []
     return ["--set", f"replicas={replicas}", *every, *between]
 
 
-def unused(
-    size: int | str | None, world_size: int, inter_host: bool, sync_every: int
-) -> list[Problem]:
+def unused(o: SimpleNamespace, world_size: int) -> list[Problem]:
     """Returns a problem for each option of the all-reduce if all ranks are one group."""
-    if size != world_size:
+    if o.sharding_group_size != world_size:
         return []
     hint = "leave it out, or pass a smaller sharding_group_size"
-    message = f"sharding_group_size {size} is all ranks, so there is nothing to average"
-    return [
-        Problem(f"{option}: {message}", hint)
-        for option, given in (
-            ("use_inter_host_allreduce", inter_host),
-            ("sync_every", sync_every != 1),
-        )
-        if given
-    ]
+    message = f"sharding_group_size {world_size} is all ranks, so there is nothing to average"
+    given = {
+        "use_inter_host_allreduce": o.use_inter_host_allreduce,
+        "sync_every": o.sync_every != 1,
+    }
+    return [Problem(f"{option}: {message}", hint) for option, so in given.items() if so]
 
 
 def modules_problems(found: Sequence[Collected], groups: Groups | None) -> list[Problem]:
@@ -118,25 +113,16 @@ def plan_problems(
         message = f"the plan is that of one of {replicas} sharding groups of {size} ranks"
         hint = f"pass sharding_group_size={size}, and give the plan to DMPCollection"
         return [Problem(message, hint)]
-    again = f"plan again with --gpus {groups.world_size} --set replicas={groups.replicas}"
-    problems = []
-    if size != groups.size:
-        message = f"the plan is for a sharding group of {size} ranks, and "
-        problems.append(Problem(message + f"sharding_group_size is {groups.size}", again))
-    elif replicas != groups.replicas:
-        message = f"the plan is for {replicas} sharding group{'s' if replicas > 1 else ''} of "
-        message += f"{size} ranks, and the {groups.world_size} ranks are {groups.replicas}"
-        problems.append(Problem(message, again))
-    elif groups.replicas > 1 and inter_host != groups.inter_host:
-        message = "the plan is for groups of "
-        message += "consecutive ranks" if inter_host else "ranks whose replicas are neighbours"
-        message += f", and use_inter_host_allreduce is {groups.inter_host}"
-        problems.append(Problem(message, f"pass use_inter_host_allreduce={inter_host}"))
-    elif per_host != groups.per_host:
-        message = f"the plan is for {per_host} ranks of a group on each host, and "
-        message += f"there are {groups.per_host}"
-        hint = (
-            "plan again with the ranks of a host, --set devices_per_host=N, or set LOCAL_WORLD_SIZE"
-        )
-        problems.append(Problem(message, hint))
-    return problems
+
+    def of_ranks(number: int, size: int, per_host: int, inter_host: bool) -> str:
+        side = "consecutive ranks" if inter_host else "ranks whose replicas are neighbours"
+        return f"{number} sharding groups of {size} {side}, {per_host} of a group on each host"
+
+    theirs = of_ranks(replicas, size, per_host, inter_host)
+    ours = of_ranks(groups.replicas, groups.size, groups.per_host, groups.inter_host)
+    one = replicas == groups.replicas == 1  # which has no replicas
+    if theirs == ours or (one and (size, per_host) == (groups.size, groups.per_host)):
+        return []
+    hint = f"plan again with --gpus {groups.world_size} --set replicas={groups.replicas}, or pass "
+    hint += "the sharding_group_size, use_inter_host_allreduce and local_size of the plan"
+    return [Problem(f"the plan is for {theirs}, and there are {ours}", hint)]

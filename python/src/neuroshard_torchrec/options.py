@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
-from torchrec.distributed.planner.constants import POOLING_FACTOR
 from torchrec.distributed.planner.enumerators import EmbeddingEnumerator, get_partition_by_type
 from torchrec.distributed.planner.planners import extract_plan, to_sharding_plan
 from torchrec.distributed.planner.types import (
@@ -93,36 +92,16 @@ def options(
     return chosen
 
 
-def whole(
-    module: nn.Module, sharders: Sequence[Any], topology: Topology, batch_size: int
-) -> list[ShardingOption]:
-    """Returns an option for each table that the sharders find in a module: whole, on rank 0."""
+def weights(module: nn.Module, sharders: Sequence[Any]) -> int:
+    """Returns the bytes of the tables that the sharders find in a module, each once."""
     of_type = {s.module_type: s for s in sharders}
-    chosen: list[ShardingOption] = []
-    done: list[str] = []  # modules that are not looked into
-    for path, owner in module.named_modules():
-        sharder = of_type.get(type(owner))
-        if sharder is None or any(path.startswith(d + ".") or not d for d in done):
-            continue
-        done.append(path)
-        pooled = ShardingOption.module_pooled(owner, path)
-        for name, weight in sharder.shardable_parameters(owner).items():
-            size = list(weight.shape)
-            chosen.append(
-                ShardingOption(
-                    name=name,
-                    tensor=weight,
-                    module=(path, owner),
-                    input_lengths=[POOLING_FACTOR],
-                    batch_size=batch_size,
-                    sharding_type="table_wise",
-                    partition_by=get_partition_by_type("table_wise"),
-                    compute_kernel="fused",
-                    shards=[Shard(size=size, offset=[0] * len(size), rank=0)],
-                    is_pooled=pooled,
-                )
-            )
-    return chosen
+    found = {
+        id(weight): weight.nbytes
+        for owner in module.modules()
+        if (sharder := of_type.get(type(owner))) is not None
+        for weight in sharder.shardable_parameters(owner).values()
+    }
+    return sum(found.values())
 
 
 def _shards(placed: Any, weight: Any, world_size: int) -> list[Shard]:

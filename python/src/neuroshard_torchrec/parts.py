@@ -14,7 +14,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torchrec.distributed.planner.constants import BATCH_SIZE, POOLING_FACTOR
+from torchrec.distributed.planner.constants import BATCH_SIZE
 from torchrec.distributed.planner.enumerators import EmbeddingEnumerator
 from torchrec.distributed.planner.partitioners import GreedyPerfPartitioner
 from torchrec.distributed.planner.perf_models import NoopPerfModel
@@ -40,7 +40,6 @@ from .errors import Problem, shown
 
 __all__ = [
     "BATCH_SIZE",
-    "POOLING_FACTOR",
     "EmbeddingEnumerator",
     "EmbeddingPlannerBase",
     "EmbeddingStats",
@@ -165,13 +164,3 @@ def reserved(reservation: Any) -> Any:
     """Returns the topology that a reservation has left, None before it was asked."""
     last = reservation.last_reserved_topology
     return last() if callable(last) else last  # TorchRec's for inference is a method
-
-
-def fits(chosen: Sequence[Any], topology: Any, reservation: Any) -> bool:
-    """Returns whether all devices together have the memory that these ShardingOptions take."""
-    devices = (reserved(reservation) or topology).devices
-    total = {"hbm": 0, "ddr": 0}
-    for kind in total:
-        total[kind] = sum(getattr(d.storage, kind) for d in devices)
-        total[kind] -= sum(getattr(o.total_storage, kind) for o in chosen)
-    return min(total.values()) >= 0

@@ -73,53 +73,15 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
 
         planner = NeuroShardPlanner(profile="a100-80", batch_per_rank=8192, sample=batch)
 
-    The arguments of TorchRec's planner come first and may have no names:
-
-    ``topology`` is the cluster; the default is that of the process group, as in TorchRec.
-    ``batch_size`` is the samples of a step on *one* rank; ``batch_per_rank`` is another name
-    of it. The default is the batch of the sample; without a sample and a profile it is 512, as in
-    TorchRec.
-    ``constraints`` are TorchRec's ParameterConstraints, or those of tables.json, by table.
-    ``storage_reservation``, ``callbacks``, ``stats``, ``debug`` and ``plan_loader`` are as in
-    TorchRec, and ``timeout_seconds`` is the time of the search.
     ``enumerator``, ``proposer``, ``partitioner`` and ``performance_model`` are parts of
     TorchRec's search, which is not run: TorchRec's defaults are taken and change nothing,
-    all others are refused. An EmbeddingEnumerator's batch size and constraints count.
-
-    ``profile`` is the device profile; ``neuroshard list devices`` lists the profiles. Without a
-    profile the plan is that of the lowest cost by TorchRec's own formulas, in memory as
-    TorchRec counts it.
-
-    ``sample``, ``pooling_factors``, ``optimizer``, ``access`` and ``ignore`` are those of
-    ``tables_from_model``. Only rank 0 needs them. ``fixed`` are the tables that neuroshard does
-    not place (FixedTable); all ranks pass it.
-
-    ``sharding_group_size`` is that of ``DMPCollection`` (2D parallelism), or "auto" for the size
-    with the shortest step; the attribute ``dmp_collection_options`` then has the options of
-    DMPCollection that must fit the plan. ``use_inter_host_allreduce`` is that of DMPCollection,
-    and ``sync_every`` the number of steps from one ``sync()`` to the next. ``topology``,
-    ``world_size``, ``devices_per_host`` and the batch stay those of all ranks.
-
-    ``world_size`` is needed by ``plan`` outside a process group only.
-    The defaults of ``devices_per_host`` and ``device_type`` are TorchRec's.
-
-    ``binary`` is the program; the default is $NEUROSHARD_BINARY, else the program that was
-    installed with this package, else the one on PATH. ``arguments`` are more arguments of
-    ``neuroshard plan``, such as ``["--memory", "40GiB"]``.
-    ``url`` is the address of a planning service, ``neuroshard serve``, which then plans in place
-    of the program; no rank needs the program. ``token``, or the file ``token_file`` of rank 0, is
-    the token of the service, and ``name`` the model's name in its history of plans.
-    ``from_plan`` is an old plan file: the new plan then moves few bytes from it. ``max_bytes``
-    limits the bytes that move beyond those that must, such as ``"5%"`` of all or ``"12GB"``.
-    ``timeout`` is the time of the program or the service, in seconds, without the
-    ``timeout_seconds`` of the search. ``keep`` is a folder in which rank 0 stores
-    ``tables.json`` and ``plan.json``, and ``torchrec_plan.json`` for ``load_plan`` where there is
-    no program. With ``torchrec_baseline`` the report also has the plan of TorchRec's planner.
+    all others are refused. docs/TORCHREC.md explains the other options. Only rank 0 needs what
+    tables are made of (``sample``, ``pooling_factors``, ``optimizer``, ``access``, ``ignore``);
+    all ranks pass ``fixed``.
 
     InputError lists all options that contradict each other. After a plan was made, ``report`` has
     the program's report, on rank 0. The plan's warnings go to the log ``neuroshard``. What
     ``plan`` and ``collective_plan`` raise is TorchRec's PlannerError, with its ``error_type``.
-    docs/TORCHREC.md says more of each option.
     """
 
     def __init__(
@@ -177,6 +139,11 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         batch_size, constraints, self._differences = parts.of_enumerator(
             enumerator, topology, batch_size, constraints
         )
+        given.arguments = list(arguments)
+        for file in ("token_file", "from_plan"):
+            if (path := getattr(given, file)) is not None:
+                setattr(given, file, os.fsdecode(path))
+        self._given = given
         self._given_topology = topology
         self._given_batch = batch_size
         self._given_enumerator = enumerator
@@ -196,17 +163,9 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         self._last: tuple[nn.Module, list[Any]] | None = None  # what the last plan is for
         self._fields: Fields = {}  # of the ParameterShardings of the last plan
         self.report = ""
-        self._group_size = sharding_group_size
-        self._inter_host = use_inter_host_allreduce
         self.sync_every = sync_every
         self._groups: groups.Groups | None = None  # of the last plan
-        self._profile = profile
         self._clustered = topology is not None or profile is None
-        self._sample = sample
-        self._pooling_factors = pooling_factors
-        self._optimizer = optimizer
-        self._access = access
-        self._ignore = tuple(ignore)
         self._fixed = dict(fixed or {})
         self._world_size = world_size
         self._devices_per_host = devices_per_host
@@ -215,18 +174,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
             self._world_size = topology.world_size
             self._devices_per_host = min(topology.local_world_size, topology.world_size)
             self._device_type = topology.compute_device
-        self._binary = binary
-        self._url = url
-        self._token = token
-        self._token_file = None if token_file is None else os.fsdecode(token_file)
-        self._name = name
-        self._arguments = list(arguments)
-        self._from = None if from_plan is None else os.fsdecode(from_plan)
-        self._max_bytes = max_bytes
-        self._timeout = timeout
         self._keep = None if keep is None else Path(os.fsdecode(keep))
-        self._torchrec_baseline = torchrec_baseline
-        self._hashed = {name: getattr(given, name) for name in fingerprint.DEFAULTS}
 
     def hash_planner_context_inputs(self) -> int:
         """Returns the hash of what the last plan was made from: that of TorchRec's planner with
@@ -246,10 +194,12 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         words of tables.json."""
         known = parts.theirs(self._constraints) or {}
         words = {n: c for n, c in (self._constraints or {}).items() if n not in known}
-        return {**self._hashed, "constraints": words or None}
+        hashed = {name: getattr(self._given, name) for name in fingerprint.DEFAULTS}
+        return hashed | {"constraints": words or None}
 
-    def _fixed_in(self, module: nn.Module, sharders: Sequence[Any]) -> list[fixed_tables.At]:
-        found = modules.collect(module, self._ignore, sharders)[0]
+    def _fixed_tables(self) -> list[fixed_tables.At]:
+        module, sharders = self._planned_for()
+        found = modules.collect(module, self._given.ignore, sharders)[0]
         return fixed_tables.left_out(found, self._fixed)[1]
 
     def _load(
@@ -261,7 +211,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         fields: Fields,
     ) -> Any:
         world_size = env.size() if isinstance(env, dist.ProcessGroup) else env.world_size
-        if self._group_size is not None:
+        if self._given.sharding_group_size is not None:
             self._take_groups(plan["world_size"], world_size)
         made = load_plan(
             plan,
@@ -269,10 +219,10 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
             env,
             local_size=self._per_host(world_size),
             device_type=self._device_type,
-            ignore=self._ignore,
+            ignore=self._given.ignore,
             sharders=sharders,
             sharding_group_size=None if self._groups is None else self._groups.size,
-            use_inter_host_allreduce=self._groups is not None and self._inter_host,
+            use_inter_host_allreduce=self._groups is not None and self._groups.inter_host,
             fixed=self._fixed,
         )
         torchrec.add_fields(made, fields)
@@ -284,7 +234,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
     def sharding_group_size(self) -> int | str | None:
         """The ranks of a sharding group, for ``DMPCollection(sharding_group_size=...)``: as
         stated, or, if "auto" is stated, as chosen by the last plan."""
-        return self._group_size if self._groups is None else self._groups.size
+        return self._given.sharding_group_size if self._groups is None else self._groups.size
 
     @property
     def dmp_collection_options(self) -> dict[str, Any]:
@@ -307,7 +257,8 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         if size is None:
             self._groups = None
             return
-        found, problems = groups.Groups.of(ranks, self._per_host(ranks), size, self._inter_host)
+        inter_host = self._given.use_inter_host_allreduce
+        found, problems = groups.Groups.of(ranks, self._per_host(ranks), size, inter_host)
         if problems:
             raise InputError(problems)
         if found != self._groups and isinstance(self._given_enumerator, options.SearchSpace):
@@ -316,10 +267,9 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
 
     def _divide(self, world_size: int) -> None:
         """Takes over the size of the sharding groups that is stated."""
-        stated = self._group_size
+        stated = self._given.sharding_group_size
         self._take_groups(stated if isinstance(stated, int) else None, world_size)
-        unused = groups.unused(stated, world_size, self._inter_host, self.sync_every)
-        if unused:
+        if unused := groups.unused(self._given, world_size):
             raise InputError(unused)
 
     def _per_host(self, world_size: int) -> int:
@@ -328,23 +278,21 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
     def _made(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> Json:
         """Has the program or the service plan, and returns the export of the plan."""
         batch = self._batch() * world_size
-        stated = flags.stated(self._arguments, "--types")
+        stated = flags.stated(self._given.arguments, "--types")
+        every = flags.SHARDING_TYPES if self._given.profile else requests.every_type()
+        preferred = () if stated else every
         read = read_model(
             module,
             batch=batch,
-            sample=self._sample,
-            pooling_factors=self._pooling_factors,
-            optimizer=self._optimizer,
+            sample=self._given.sample,
+            pooling_factors=self._given.pooling_factors,
+            optimizer=self._given.optimizer,
             sharders=sharders,
-            access=self._access,
+            access=self._given.access,
             constraints=self._constraints,
-            ignore=self._ignore,
+            ignore=self._given.ignore,
             device_type=self._device_type,
-            preferred=()
-            if stated
-            else flags.SHARDING_TYPES
-            if self._profile
-            else requests.every_type(),
+            preferred=preferred,
             ranks=world_size,
             fixed=self._fixed,
             group=None if self._groups is None else self._groups.size,
@@ -353,23 +301,22 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         types = [] if stated else flags.default_types(read.tables["tables"], read.preferred)
         # TorchRec's estimator of times does not look at output_dtype.
         exchanged = read.codecs if self._formulas() else read.comm_precision
-        precision = flags.comm_precision(self._arguments, exchanged)
+        precision = flags.comm_precision(self._given.arguments, exchanged)
         cluster = [
-            *self._cluster(module, sharders, world_size, read),
-            *groups.arguments(self._group_size, world_size, self._inter_host, self.sync_every),
+            *self._cluster(world_size, read),
+            *groups.arguments(self._given, world_size),
             *(() if self._timeout_seconds is None else ("--budget", f"{self._timeout_seconds}s")),
             # Beside an old plan, the batch of that plan counts unless one is stated.
-            *(() if self._from is None else ("--batch", str(read.tables["batch"]))),
-            *flags.engine(self._arguments),
+            *(() if self._given.from_plan is None else ("--batch", str(read.tables["batch"]))),
+            *flags.engine(self._given.arguments),
         ]
-        by = self._by_program if self._url is None else self._by_service
-        more = [*types, *precision, *self._arguments]
+        by = self._by_program if self._given.url is None else self._by_service
+        more = [*types, *precision, *self._given.arguments]
         with tempfile.TemporaryDirectory(prefix="neuroshard") as folder:
-            if self._torchrec_baseline:
-                usual = torchrec.get_default_sharders() if sharders is None else list(sharders)
-                more += self._beside(module, usual, read.tables, cluster, more, Path(folder))
+            if self._given.torchrec_baseline:
+                more += self._beside(read.tables, cluster, more, Path(folder))
             plan, exported = by(read.tables, cluster, more)
-        if self._group_size is not None:
+        if self._given.sharding_group_size is not None:
             self._take_groups(exported["world_size"], world_size)
         self._leave("plan.json", plan)
         self._leave("torchrec_plan.json", json.dumps(exported).encode())
@@ -379,22 +326,18 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
 
     def _formulas(self) -> bool:
         """Returns whether costs are those of TorchRec's formulas."""
-        model = flags.value(self._arguments, "--model") or ("" if self._profile else FORMULAS)
+        model = flags.value(self._given.arguments, "--model") or (
+            "" if self._given.profile else FORMULAS
+        )
         return model.partition("-")[0] == "torchrec"
 
-    def _cluster(
-        self,
-        module: nn.Module,
-        sharders: Sequence[Any] | None,
-        world_size: int,
-        read: Read,
-    ) -> list[str]:
+    def _cluster(self, world_size: int, read: Read) -> list[str]:
         """Returns the arguments that describe the cluster and how costs are estimated."""
-        map_bytes = flags.reserved(self._arguments, read.map_bytes)
-        costs = ["--gpu", self._profile or PROFILE]
-        if self._profile is None and not flags.stated(self._arguments, "--model"):
+        map_bytes = flags.reserved(self._given.arguments, read.map_bytes)
+        costs = ["--gpu", self._given.profile or PROFILE]
+        if self._given.profile is None and not flags.stated(self._given.arguments, "--model"):
             costs += ["--model", FORMULAS]
-        if self._profile is None and not flags.stated(self._arguments, "accounting"):
+        if self._given.profile is None and not flags.stated(self._given.arguments, "accounting"):
             costs += ["--set", f"accounting={FORMULAS}"]
         if not self._clustered:
             local = str(self._per_host(world_size))
@@ -405,8 +348,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
             self._whole_topology,
             self._storage_reservation,
             self._batch(),
-            module,
-            torchrec.get_default_sharders() if sharders is None else sharders,
+            *self._planned_for(),
             parts.theirs(self._constraints),
             flags.host_memory(read.tables["tables"]),
             map_bytes,
@@ -415,27 +357,21 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         for warning in found.warnings:
             log.warning("%s", warning)
         if self._groups is not None:  # what is reserved is asked for by the group's topology
-            self._reserve(module, torchrec.get_default_sharders() if sharders is None else sharders)
+            self._reserve()
         return [*found.arguments, *costs]
 
     def _beside(
-        self,
-        module: nn.Module,
-        sharders: Sequence[Any],
-        tables: Json,
-        cluster: Sequence[str],
-        more: Sequence[str],
-        folder: Path,
+        self, tables: Json, cluster: Sequence[str], more: Sequence[str], folder: Path
     ) -> list[str]:
         """Lets TorchRec's planner make a plan for the job, and returns the arguments that put its
         plan into the report."""
-        binary = program.find(self._binary)
+        binary = program.find(self._given.binary)
         topology = self._topology if self._clustered else None
         if topology is None:
             # The program knows the memory of the profile. Any plan states it.
             short = ("--set", "max_evaluations=1", "--set", "baselines=false", "-o", "-")
             command = ["plan", "-", *cluster, *more, *short]
-            plan = program.run(binary, command, self._timeout, encoded(tables))
+            plan = program.run(binary, command, self._given.timeout, encoded(tables))
             topology = baseline.topology_of(json.loads(plan)["cluster"])
         job = baseline.Job(
             topology=topology,
@@ -444,16 +380,16 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
                 self._constraints or {}, baseline.pooling_factors(tables), baseline.bags(tables)
             ),
             storage_reservation=self._storage_reservation,
-            limit_s=math.ceil(self._timeout_seconds or self._timeout),
+            limit_s=math.ceil(self._timeout_seconds or self._given.timeout),
         )
         file, arguments = baseline.compared(
-            lambda: baseline.plan(module, sharders, job),
+            lambda: baseline.plan(*self._planned_for(), job),
             ranks=topology.world_size,
             per_host=min(topology.local_world_size, topology.world_size),
             tables=tables,
             binary=binary,
             profile=PROFILE,
-            timeout=self._timeout,
+            timeout=self._given.timeout,
             folder=folder,
         )
         self._leave(file.name, file.read_bytes())
@@ -464,12 +400,12 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
     ) -> tuple[bytes, Json]:
         """Has the program plan; returns the plan file, and what the program exports of it."""
         content = encoded(tables)
-        binary = program.find(self._binary)
+        binary = program.find(self._given.binary)
         with tempfile.TemporaryDirectory(prefix="neuroshard") as folder:
             target = Path(folder, "plan.json")
             self._leave("tables.json", content)
             command = [*self._command(), *cluster, "-o", str(target), *more]
-            timeout = self._timeout + (self._timeout_seconds or 0)
+            timeout = self._given.timeout + (self._timeout_seconds or 0)
             report = program.run(binary, command, timeout, content)
             # The folder is gone when the report is read, so the report names no file of it.
             self.report = report.removeprefix("standard input: ").replace(f"{folder}{os.sep}", "")
@@ -483,35 +419,35 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         self, tables: Json, cluster: Sequence[str], more: Sequence[str]
     ) -> tuple[bytes, Json]:
         """Has the service plan; returns the plan file, and what the service exports of it."""
-        assert self._url is not None
+        assert self._given.url is not None
         fields = service.fields_of([*cluster, *more])
-        token = self._token
-        if self._token_file is not None:
-            token = service.read_token(self._token_file)
+        token = self._given.token
+        if self._given.token_file is not None:
+            token = service.read_token(self._given.token_file)
         self._leave("tables.json", encoded(tables))
         problem: Json = {"tables": tables, "overrides": fields["overrides"]}
-        if self._name is not None:
-            problem["name"] = self._name
+        if self._given.name is not None:
+            problem["name"] = self._given.name
         body: Json = {"problem": problem, "options": fields["options"]}
         path = "/v1/plan"
-        if self._from is not None:
+        if self._given.from_plan is not None:
             path = "/v1/replan"
-            body["old"] = json.loads(Path(self._from).read_bytes())
-            if self._max_bytes is not None:
-                body["options"]["max_bytes"] = self._max_bytes
-        asked = service.Service(self._url, token, self._timeout)
+            body["old"] = json.loads(Path(self._given.from_plan).read_bytes())
+            if self._given.max_bytes is not None:
+                body["options"]["max_bytes"] = self._given.max_bytes
+        asked = service.Service(self._given.url, token, self._given.timeout)
         answer = asked.ask(path, body)
-        self.report = service.report(self._url, answer)
+        self.report = service.report(self._given.url, answer)
         plan = json.dumps(answer["plan"], indent=1).encode()
         return plan, asked.ask(f"/v1/plans/{answer['id']}/torchrec")
 
     def _command(self) -> list[str]:
         """Returns the command of the program and what is its own."""
-        if self._from is None:
+        if self._given.from_plan is None:
             return ["plan", "-", "--full"]
-        if self._max_bytes is None:
-            return ["plan", "-", "--full", "--from", self._from]
-        return ["replan", self._from, "-", "--max-bytes", self._max_bytes]
+        if self._given.max_bytes is None:
+            return ["plan", "-", "--full", "--from", self._given.from_plan]
+        return ["replan", self._given.from_plan, "-", "--max-bytes", self._given.max_bytes]
 
     def _leave(self, name: str, content: bytes) -> None:
         """Writes a file into the folder ``keep``, if there is to be one."""
@@ -522,12 +458,12 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
     def _batch(self) -> int:
         batch = self._given_batch
         if batch is None:
-            samples = self._sample
+            samples = self._given.sample
             if isinstance(samples, Mapping):
                 samples = next(iter(samples.values()), None)
             if isinstance(samples, torchrec.KeyedJaggedTensor):
                 batch = torchrec.lookups(samples)[1]
-            elif self._profile is None:
+            elif self._given.profile is None:
                 batch = parts.BATCH_SIZE  # TorchRec's
             else:
                 hint = "pass batch_per_rank, or a sample batch of one rank"
@@ -616,22 +552,27 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
             parts.theirs(self._constraints),
         )
 
+    def _planned_for(self) -> tuple[nn.Module, list[Any]]:
+        """Returns the model and the sharders of the plan that is made, or was made last."""
+        assert self._last is not None
+        return self._last
+
     def _search_space(self) -> list[Any]:
         """Returns all that TorchRec's planner would choose from for the last plan's model."""
         if self._last is not None:
-            module, sharders = self._last
             if parts.reserved(self._storage_reservation) is None:
-                self._reserve(module, sharders)
+                self._reserve()
             if not isinstance(self._enumerator, options.SearchSpace):
-                self._enumerator.enumerate(module, sharders)
+                self._enumerator.enumerate(*self._last)
         found = self._enumerator.last_stored_search_space
         if found is None or parts.reserved(self._storage_reservation) is None:
             hint = "call plan or collective_plan first"
             raise InputError([Problem("there is no hash before there is a plan", hint)])
         return list(found)
 
-    def _reserve(self, module: nn.Module, sharders: Sequence[Any]) -> None:
-        """Has the reservation count what it keeps for this model."""
+    def _reserve(self) -> None:
+        """Has the reservation count what it keeps for the model."""
+        module, sharders = self._planned_for()
         self._storage_reservation.reserve(
             topology=self._topology,
             batch_size=self._batch_size,
@@ -722,47 +663,33 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         if (chosen := self._loaded()) is not None:
             self._best = chosen
         else:
-            made = self._searched(module, sharders, usual, world_size)
+            made = self._searched(module, sharders, world_size)
             self._num_proposals, self._num_plans = 1, 1
-            self._best = self._lazily(made, module, usual, world_size)
+            self._best = self._lazily(made, world_size)
         if self._callbacks or chosen is not None:
             chosen = self._best_plan or []
             for callback in self._callbacks:
                 chosen = callback(chosen)
             self._best = chosen
             made = options.sharding_plan(chosen, self._topology)
-            made = fixed_tables.merge(made, self._fixed_in(module, usual))
+            made = fixed_tables.merge(made, self._fixed_tables())
         if parts.wanted(self._stats):
-            self._tell(made, module, usual, world_size, time.perf_counter() - start)
+            self._tell(time.perf_counter() - start)
         return made
 
-    def _searched(
-        self,
-        module: nn.Module,
-        sharders: Sequence[Any] | None,
-        usual: Sequence[Any],
-        world_size: int,
-    ) -> Json:
-        """Makes the plan; if nothing fits, the error says why in TorchRec's terms."""
+    def _searched(self, module: nn.Module, sharders: Sequence[Any] | None, world_size: int) -> Json:
+        """Makes the plan; if nothing fits, the error says why in TorchRec's terms: whether the
+        weights of the tables take more than all devices have, or only cannot be placed."""
         try:
             return self._made(module, sharders, world_size)
         except NeuroShardError as e:
-            if not e.nothing_fits:
-                raise
-            e.error_type = self._why(module, usual)
+            if e.nothing_fits:
+                left = parts.reserved(self._storage_reservation) or self._topology
+                memory = "ddr" if left.compute_device == "cpu" else "hbm"
+                enough = sum(getattr(d.storage, memory) for d in left.devices)
+                kinds, few = parts.PlannerErrorType, options.weights(*self._planned_for()) <= enough
+                e.error_type = kinds.STRICT_CONSTRAINTS if few else kinds.INSUFFICIENT_STORAGE
             raise
-
-    def _why(self, module: nn.Module, sharders: Sequence[Any]) -> parts.PlannerErrorType:
-        """Returns whether the tables take more than all devices have, by TorchRec's count of
-        whole tables, or whether they only cannot be placed."""
-        try:
-            tables = options.whole(module, sharders, self._topology, self._batch_size)
-            chosen = options.estimated(tables, self._enumerator, sharders)
-        except Exception:  # the estimate is for the type of an error that is raised anyway
-            return parts.PlannerErrorType.INSUFFICIENT_STORAGE
-        if parts.fits(chosen, self._topology, self._storage_reservation):
-            return parts.PlannerErrorType.STRICT_CONSTRAINTS
-        return parts.PlannerErrorType.INSUFFICIENT_STORAGE
 
     def _loaded(self) -> list[Any] | None:
         """Returns the plan of the loader, None if there is none. As in TorchRec, its hash must
@@ -781,22 +708,19 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         loaded = self.plan_loader.load()
         if loaded is None:
             return None
-        assert self._last is not None
-        fixed = {(a.path, a.table.name) for a in self._fixed_in(*self._last)}
+        fixed = {(a.path, a.table.name) for a in self._fixed_tables()}
         placed = [o for o in self._search_space() if (o.path, o.name) not in fixed]
         return options.extracted(placed, loaded, same=theirs is not None) or None
 
-    def _lazily(
-        self, made: Json, module: nn.Module, sharders: Sequence[Any], world_size: int
-    ) -> Callable[[], list[Any]]:
+    def _lazily(self, made: Json, world_size: int) -> Callable[[], list[Any]]:
         """Returns what makes the ShardingOptions of an export."""
-
+        module, sharders = self._planned_for()
         fields = self._fields
 
         def best() -> list[Any]:
             env = torchrec.ShardingEnv.from_local(world_size, 0)
             plan = self._load(made, module, sharders, env, fields)
-            plan = fixed_tables.drop(plan, self._fixed_in(module, sharders))
+            plan = fixed_tables.drop(plan, self._fixed_tables())
             constraints = parts.theirs(self._constraints)
             chosen = options.options(
                 plan, module, sharders, self._topology, self._batch_size, constraints
@@ -805,12 +729,10 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
 
         return best
 
-    def _tell(
-        self, made: Any, module: nn.Module, sharders: Sequence[Any], world_size: int, time_s: float
-    ) -> None:
+    def _tell(self, time_s: float) -> None:
         """Tells the Stats of the plan."""
         if parts.reserved(self._storage_reservation) is None:
-            self._reserve(module, sharders)
+            self._reserve()
         chosen = self._best_plan or []
         for stats in self._stats:
             stats.log(
@@ -823,7 +745,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
                 run_time=time_s,
                 best_plan=chosen,
                 constraints=parts.theirs(self._constraints),
-                sharders=list(sharders),
+                sharders=self._planned_for()[1],
                 enumerator=self._enumerator,
                 debug=self._debug,
                 debug_stats=parts.PlanDebugStats(

@@ -75,44 +75,22 @@ def load_plan(
 
     ``source`` is a path, the JSON itself (text or bytes that begin with a brace), or
     JSON that is parsed already: of ``neuroshard convert --to torchrec``, or a plan
-    file, which the program then exports. Nothing in it is run.
+    file, which the program then exports. Nothing in it is run. ``env`` is a ShardingEnv or a
+    process group; left out, the default group. Every rank loads for itself, and no rank waits.
 
-    ``env`` is a ShardingEnv or a process group; left out, the default group. Every
-    rank loads for itself, and no rank waits for another.
-
-    ``local_size``, the ranks of a host, and ``device_type``, ``cuda`` or ``cpu``, are
-    what TorchRec itself would take where they are left out: LOCAL_WORLD_SIZE, and
-    CUDA if there is a GPU.
-
-    ``modules`` renames collections: paths in the plan to paths in the model.
-    ``ignore`` has paths of modules that are not the plan's business. ``sharders`` are
-    those that DistributedModelParallel gets; left out, they are TorchRec's default ones,
-    which have none for ``nn.EmbeddingBag``.
+    ``local_size``, the ranks of a host, and ``device_type`` are what TorchRec itself would take.
+    ``modules`` renames collections: paths in the plan to paths in the model. ``ignore`` has paths
+    of modules that are not the plan's business, and ``fixed`` the tables that neuroshard does not
+    place. ``sharders`` are those that DistributedModelParallel gets.
 
     ``sharding_group_size`` and ``use_inter_host_allreduce`` are those of ``DMPCollection``, to
-    which the plan is given then. ``env`` and ``local_size`` are those of all ranks, and the
-    plan must be one of ``neuroshard plan --set replicas`` for such groups. DMPCollection renames
-    the ranks of the plan in place: load the plan anew for each DMPCollection.
+    which the plan is given then; ``env`` and ``local_size`` stay those of all ranks.
+    DMPCollection renames the ranks of the plan in place: load the plan anew for each.
 
-    ``fixed`` are the tables that neuroshard does not place, by name: the plan's file need not have
-    them, and the ShardingPlan has the ``sharding`` that is stated of each.
-
-    Every table of the model's modules (see ``tables_from_model``) must be in the plan, with
-    its rows and columns, and every table of the plan in the model. PlanError tells all
-    that is wrong at once; OSError where the file cannot be read.
-
-    The first rank warns, by ReplicatedTablesWarning, of tables that the plan keeps
-    whole on every rank (data_parallel): TorchRec trains them with no optimizer that
-    is fused into the backward, only with one that the script makes, as it does for
-    the dense parameters. Without it they stay as they are.
-
-    Tables to which the plan gives operators of different numbers are looked up in
-    different operators, and so are tables in HBM, in host memory and in caches. The
-    ShardingPlan says so itself, in the ``cache_params`` of its tables; nothing else of the
-    script or of the model changes for it.
-
-    It warns by UnequalSlicesWarning of tables that the plan cuts into slices of
-    unequal widths: TorchRec trains them, but ``load_state_dict`` fails on them.
+    PlanError tells all that is wrong at once: tables that the plan or the model lacks, other
+    shapes, other ranks. OSError where the file cannot be read. The first rank warns, by
+    ReplicatedTablesWarning, of tables that no optimizer in the backward trains, and by
+    UnequalSlicesWarning of slices on which TorchRec's ``load_state_dict`` fails.
     """
     if wrong := fixed_tables.problems(fixed):
         raise PlanError(wrong)

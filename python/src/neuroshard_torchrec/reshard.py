@@ -76,16 +76,10 @@ def reshard(
     None; if it is stated, the model must be sharded as it says. ``local_size``,
     ``device_type`` and ``modules`` are those of ``load_plan``.
 
-    It moves tables of every sharding type but ``data_parallel`` to every other one, and to
-    any ranks of the job. PlanError lists all that cannot be moved: tables that become
-    replicated or cease to be; with row-wise Adagrad, tables whose columns are cut in other
-    places; other optimizers than SGD, Adagrad and row-wise Adagrad; tables of other modules
-    than EmbeddingBagCollection, which may stay where they are; and everything that
-    ``load_plan`` refuses. These go by a checkpoint and a restart. If any rank refuses, no
-    rank has changed anything, and the others raise RankError.
-
-    While it runs, a rank holds its old and its new shards of each collection in which a
-    table moves, and buffers of at most two times 64 MiB for weights in fp32.
+    PlanError lists all that cannot be moved, which docs/TORCHREC.md explains: these tables go by
+    a checkpoint and a restart. If any rank refuses, no rank has changed anything, and the others
+    raise RankError. While it runs, a rank holds its old and its new shards of each collection in
+    which a table moves, and buffers of at most two times 64 MiB for weights in fp32.
 
     The model, its optimizer (``model.fused_optimizer``) and optimizers of the script stay
     the same objects. A pipeline of TorchRec must be detached first. A learning rate

@@ -82,51 +82,17 @@ def tables_from_model(
     """Returns the tables of a model's modules as ``tables.json`` has them, ready for
     ``write_tables``. The model is only looked at; it may be on the meta device.
 
-    The modules are those that TorchRec shards: EmbeddingBagCollection, EmbeddingCollection,
-    FeatureProcessedEmbeddingBagCollection, the two managed-collision collections,
-    FusedEmbeddingBagCollection, and ``nn.EmbeddingBag`` if the ``sharders`` have one for it.
-    Tables get constraints where TorchRec runs only some sharding types of theirs.
+    The modules are those that TorchRec shards with these ``sharders``. ``batch`` is the *global*
+    batch: samples of a training step over all ranks. ``sample`` is a KeyedJaggedTensor, or one
+    for each collection by its path; a feature that neither it nor ``pooling_factors`` has is an
+    error, and without a sample 1 lookup is assumed, with a warning in the log ``neuroshard``.
 
-    ``batch`` is the *global* batch: samples of a training step over all ranks. Where
-    it is left out the file states none, and ``neuroshard plan`` wants ``--batch``.
-
-    A feature's pooling factor, its mean lookups per sample, comes from
-    ``pooling_factors`` by the feature's name, else from ``sample``: a
-    KeyedJaggedTensor, or one for each collection by its path. A feature that
-    neither has is an error where a sample is given; where none is, 1 is assumed with
-    a warning in the log of ``neuroshard``. The spread of the lengths of bags is that of
-    the sample; without a sample all bags of a feature count as of one length.
-
-    ``optimizer`` is ``sgd``, ``rowwise_adagrad``, ``adagrad`` or ``adam``. Left out,
-    it is what ``apply_optimizer_in_backward`` left at the parameters, else what the
-    ``fused_params`` of the ``sharders`` name, else ``sgd``, which FBGEMM takes too.
-
-    Tables are prefetched if the ``fused_params`` of the sharders, or those at a table's
-    parameter, have a true ``prefetch_pipeline``. Their indices are deduplicated if the
-    sharder of their collection has ``use_index_dedup``.
-
-    ``access`` and ``constraints`` are those of tables.json, by table name; a constraint
-    may also be TorchRec's ParameterConstraints. ``ignore`` has paths of modules to leave
-    out. A sharder's own sharding types become constraints of its tables. The file does
-    not state the number format of the sharder's exchanges, and a warning says so.
-
-    ``fixed`` are the tables that neuroshard does not place, by name: the file has the bytes and
-    the time that they take in the place of the tables.
-
-    InputError reports everything that is wrong at once.
+    The other options are those of NeuroShardPlanner (docs/TORCHREC.md). The file does not state
+    the number format of the sharder's exchanges, and a warning says so. InputError reports
+    everything that is wrong at once.
     """
-    read = read_model(
-        model,
-        batch=batch,
-        sample=sample,
-        pooling_factors=pooling_factors,
-        optimizer=optimizer,
-        sharders=sharders,
-        access=access,
-        constraints=constraints,
-        ignore=ignore,
-        fixed=fixed,
-    )
+    given = dict(locals())
+    read = read_model(**given)
     if read.comm_precision != "fp32":
         log.warning(
             "the sharder's exchanges are in %s: pass --set comm_precision=%s to neuroshard plan",
