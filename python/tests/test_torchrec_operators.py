@@ -136,20 +136,17 @@ def fields_of(table: Json) -> Json:
 
 
 def case_of(case: Json) -> list[list[str]]:
-    """Returns the operators of this rank. ``marks`` says what keeps them apart: the plan's
-    cache_params as load_plan makes them, nothing, or keys as fused parameters can have them.
-    ``plan`` is the path of a plan of the tables, which then do not say where they lie."""
+    """Returns the operators of this rank. Where ``marks`` is false, the plan's cache_params, which
+    keep operators apart, are taken away. ``plan`` is the path of a plan of the tables, which then
+    do not say where they lie."""
     model = model_of(case["tables"])
     env = ShardingEnv.from_process_group(dist.group.WORLD)
     plan = load_plan(case.get("plan") or exported(case["tables"]), model, env, device_type="cpu")
     fields = {(t["module"], t["name"]): fields_of(t) for t in case["tables"]}
     add_fields(plan, fields)
-    if (marks := case.get("marks", "plan")) != "plan":
+    if not case.get("marks", True):
         for t in case["tables"]:
             plan.plan[t["module"]][t["name"]].cache_params = None
-            if marks == "keys":
-                weight = model.get_submodule(t["module"]).embedding_bags[t["name"]].weight
-                weight._optimizer_kwargs[0]["_batch_key"] = t.get("operator", 0)
     sharders = [EmbeddingBagCollectionSharder()]
     sharded = DistributedModelParallel(model, device=ranks.CPU, plan=plan, sharders=sharders)
     return ranks.operators_of(sharded)
@@ -199,8 +196,7 @@ def sharded(folder: Path, planned: Json) -> dict[str, list[list[list[str]]]]:
     named = dict(zip(NAMES, CASES, strict=True))
     cases = [
         *CASES,
-        named["tiers and numbers"] | {"name": "without marks", "marks": "none"},
-        named["everything"] | {"name": "keys", "marks": "keys"},
+        named["tiers and numbers"] | {"name": "without marks", "marks": False},
         {"name": "planned", "tables": MIXED, "plan": str(folder / "planned.json")},
     ]
     seen = ranks.trained(case_of, cases)
@@ -228,10 +224,6 @@ def test_torchrec_alone_fuses_tiers(sharded: dict[str, Any]) -> None:
     """Where this fails, TorchRec has learned something, and load_plan need not mark tiers."""
     (case,) = [c for c in CASES if c["name"] == "tiers and numbers"]
     assert sharded["without marks"][0] == [sorted(t["name"] for t in case["tables"])]
-
-
-def test_keys_of_fused_parameters_divide_alike(sharded: dict[str, Any]) -> None:
-    assert sharded["keys"] == sharded["everything"]
 
 
 def test_marks_are_parts_of_a_byte() -> None:

@@ -25,7 +25,7 @@ from neuroshard_torchrec import (
     tables_from_model,
     write_tables,
 )
-from neuroshard_torchrec._torchrec import OPERATORS, ShardingEnv
+from neuroshard_torchrec._torchrec import ShardingEnv
 
 Json = dict[str, Any]
 
@@ -293,21 +293,3 @@ def test_shares_of_caches_are_load_factors() -> None:
     assert load(plan).plan["item"]["word"].cache_params.load_factor is None
     table["cache_params"] = {"load_factor": 0.25}
     assert load(plan).plan["item"]["word"].cache_params.load_factor == 0.25
-
-
-def test_numbers_of_operators_are_marks() -> None:
-    def numbered(number: int) -> Json:
-        plan = exported()
-        for t in (plan["plan"]["user"]["age"], plan["plan"]["item"]["word"]):
-            t["operator"] = number
-        return plan
-
-    assert load(numbered(0)) == load(exported())
-    seen = set()
-    for number in range(OPERATORS):
-        modules = load(numbered(number)).plan
-        marks = [modules["user"]["age"].cache_params, modules["item"]["word"].cache_params]
-        assert modules["item"]["id"].cache_params is None
-        assert marks[0] == marks[1]
-        seen.add(marks[0].reserved_memory if number else marks[0])
-    assert len(seen) == OPERATORS

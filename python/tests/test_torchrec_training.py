@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,8 @@ import pytest
 import torchrec_ranks as ranks
 from conftest import neuroshard
 
-from neuroshard_torchrec import (
-    PlanError,
-    UnequalSlicesWarning,
-    load_plan,
-    tables_from_model,
-    write_tables,
-)
-from neuroshard_torchrec._torchrec import OPERATORS, ShardingEnv
+from neuroshard_torchrec import PlanError, load_plan
+from neuroshard_torchrec._torchrec import ShardingEnv
 
 Json = dict[str, Any]
 Rectangle = tuple[int, int, int, int, int]  # row, column, rows, columns, rank
@@ -110,16 +103,11 @@ def of_kind(kind: str, i: int, config: Any) -> Json:
         widths = [4, 4, dim - 8] if i % 3 else [4, dim - 4]
         widths = [w for w in widths if w]
         return table(kind, slices(widths, turn[: len(widths)], rows))
-    if kind == "on one rank":  # equal slices on a rank, and unequal ones
-        if dim < 16:
-            return table("column_wise", slices([4, dim - 4], [turn[0]] * 2, rows))
-        widths, on = [4, dim - 12, 4, 4], [turn[0], turn[1], turn[0], turn[1]]
-        return table("column_wise", slices(widths, on, rows))
     raise AssertionError(kind)
 
 
-def plan_of(kinds: list[str], operators: int = 1) -> Json:
-    """A plan whose tables take turns in the kinds, and in a number of operators. Tables of
+def plan_of(kinds: list[str]) -> Json:
+    """A plan whose tables take turns in the kinds. Tables of
     means are not split by rows, unless all are: TorchRec cannot do that right."""
     rows = {"row_wise", "table_row_wise", "grid_shard"}
     plan: Json = {"sparse.plain": {}, "sparse.weighted": {}}
@@ -129,8 +117,6 @@ def plan_of(kinds: list[str], operators: int = 1) -> Json:
             if config.pooling is MEAN and kind in rows and not rows.issuperset(kinds):
                 kind = "table_wise"
             plan[path][config.name] = of_kind(kind, i, config)
-            if number := i // len(kinds) % operators:
-                plan[path][config.name]["operator"] = number
     return {
         "format": "neuroshard-torchrec-plan",
         "version": 1,
@@ -179,9 +165,6 @@ def trained(folder: Path, binary: str) -> list[Json]:
         cases.append({"name": name, "plan": str(path)})
     cases.append(cases[-1] | {"name": "all kinds, adagrad", "optimizer": "adagrad"})
     cases.append(cases[-2] | {"name": "no optimizer for replicas", "dense_layer_only": True})
-    path = folder / "all kinds, divided.json"
-    path.write_text(json.dumps(plan_of(ALL, OPERATORS)))
-    cases.append({"name": path.stem, "plan": str(path)})
     cases += [
         planned("neuroshard", keep=str(folder / "keep")),
         planned("neuroshard, rowwise adagrad", keep=str(folder / "state"))
@@ -191,21 +174,6 @@ def trained(folder: Path, binary: str) -> list[Json]:
         planned("nothing fits", arguments=["--memory", "1MiB"]),
         planned("another model on rank 2") | {"other_model_on": 2},
     ]
-    # A rank has slices of several widths of a table, which are made one.
-    joined = "slices on one rank, rowwise adagrad"
-    (folder / "one rank.json").write_text(json.dumps(plan_of(["on one rank"])))
-    tables = tables_from_model(
-        ranks.Model(),
-        batch=ranks.RANKS * PLANNER["batch_per_rank"],
-        pooling_factors=PLANNER["pooling_factors"],
-        optimizer="rowwise_adagrad",
-    )
-    write_tables(tables, folder / "tables.json")
-    read = ("convert", "one rank.json", "--from", "torchrec", "--gpu", "a100-80")
-    read += ("--tables", "tables.json")
-    neuroshard(binary, *read, "-o", f"{joined}.json", cwd=folder)
-    path = folder / f"{joined}.json"
-    cases.append({"name": joined, "plan": str(path), "optimizer": "rowwise_adagrad"})
     return ranks.trained(ranks.run, cases)
 
 
@@ -235,7 +203,7 @@ def held_as_planned(case: list[Json]) -> None:
         assert result["weights_bytes"] == 4 * elements, rank
 
 
-TRAINED = [*HAND_WRITTEN, "all kinds, adagrad", "all kinds, divided", "neuroshard", "replicas too"]
+TRAINED = [*HAND_WRITTEN, "all kinds, adagrad", "neuroshard", "replicas too"]
 
 
 @pytest.mark.parametrize("name", TRAINED)
@@ -250,34 +218,6 @@ def test_the_same_as_whole(trained: list[Json], name: str) -> None:
     assert max(case[0]["off"].values()) < WEIGHT[optimizer], case[0]["off"]
     assert not case[0]["untrained"]
     held_as_planned(case)
-
-
-def fused(plan: Json, numbers: dict[str, int], rank: int) -> list[list[str]]:
-    """Returns the tables of each operator of a rank, as the plan divides them."""
-    means = {f"sparse.plain.{c.name}" for c in ranks.configs() if c.pooling is MEAN}
-    groups: dict[Any, list[str]] = {}
-    for name, t in plan.items():
-        path, _, table = name.rpartition(".")
-        on = [rank] if t["shards"] is None else [s[4] for s in t["shards"]]
-        key = (path, t["kind"], name in means, numbers[name])
-        groups.setdefault(key, []).extend([table] * on.count(rank))
-    return sorted(sorted(tables) for tables in groups.values() if tables)
-
-
-def test_operators_come_out_as_planned(trained: list[Json]) -> None:
-    numbers = {
-        f"{path}.{table}": entry.get("operator", 0)
-        for path, tables in plan_of(ALL, OPERATORS)["plan"].items()
-        for table, entry in tables.items()
-    }
-    assert {*numbers.values()} == {*range(OPERATORS)}
-    for rank, result in enumerate(trained):
-        divided, one = result["all kinds, divided"], result["all kinds"]
-        assert divided["plan"] == one["plan"]
-        assert divided["operators"] == fused(divided["plan"], numbers, rank)
-        assert one["operators"] == fused(divided["plan"], dict.fromkeys(numbers, 0), rank)
-        assert len(divided["operators"]) > len(one["operators"])
-        assert divided["weights_bytes"] == one["weights_bytes"]
 
 
 def replicated(plan: Json) -> list[str]:
@@ -316,68 +256,30 @@ def test_plans_have_what_they_are_to_prove(trained: list[Json]) -> None:
     assert {t["kind"] for t in trained[0]["all kinds"]["plan"].values()} == set(ALL)
 
 
-def test_unequal_slices_on_one_rank_are_made_one(trained: list[Json]) -> None:
-    plan = trained[0]["slices on one rank, rowwise adagrad"]["plan"]
-    for i, config in enumerate(ranks.configs()):
-        held: dict[int, list[int]] = {}
-        for s in plan[f"sparse.plain.{config.name}"]["shards"]:
-            held.setdefault(s[4], []).append(s[3])
-        dim, one, other = config.embedding_dim, i % 4, (i + 1) % 4
-        if dim == 8:
-            assert held == {one: [4, 4]}
-        elif dim == 12:  # 4 and 8
-            assert held == {one: [12]}
-        elif dim == 16:  # 4 and 4 on both
-            assert held == {one: [4, 4], other: [4, 4]}
-        else:  # 4 and 4, dim - 12 and 4
-            assert held == {one: [4, 4], other: [dim - 8]}
-
-
-@pytest.mark.parametrize("name", ["keep/plan", "slices on one rank, rowwise adagrad"])
-def test_files_and_planner_agree(trained: list[Json], folder: Path, binary: str, name: str) -> None:
+def test_files_and_planner_agree(trained: list[Json], folder: Path, binary: str) -> None:
     """A plan is the same of a plan's file, of its export, and of the planner."""
     to = ("--to", "torchrec", "--set", "accelerator=cpu", "-o", "exported.json")
-    neuroshard(binary, "convert", f"{name}.json", *to, cwd=folder)
+    neuroshard(binary, "convert", "keep/plan.json", *to, cwd=folder)
     env = ShardingEnv.from_local(ranks.RANKS, 0)
     where: Json = {"local_size": ranks.PER_HOST, "device_type": "cpu"}
-    files = (folder / f"{name}.json", folder / "exported.json")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnequalSlicesWarning)
-        native, exported = (load_plan(f, ranks.Model(), env, **where) for f in files)
+    files = (folder / "keep" / "plan.json", folder / "exported.json")
+    native, exported = (load_plan(f, ranks.Model(), env, **where) for f in files)
     assert native == exported
-    case = trained[0]["neuroshard" if name == "keep/plan" else name]
-    assert ranks.planned(native) == case["plan"]
+    assert ranks.planned(native) == trained[0]["neuroshard"]["plan"]
 
 
 @pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("neuroshard", "keep/plan.json"),
-        ("neuroshard, rowwise adagrad", "state/plan.json"),
-        ("slices on one rank, rowwise adagrad", "slices on one rank, rowwise adagrad.json"),
-    ],
+    ("name", "file"), [("neuroshard", "keep"), ("neuroshard, rowwise adagrad", "state")]
 )
 def test_bytes_are_those_of_the_plan_file(
     trained: list[Json], folder: Path, name: str, file: str
 ) -> None:
-    plan = json.loads((folder / file).read_text())
+    plan = json.loads((folder / file / "plan.json").read_text())
     assert len(plan["devices"]) == ranks.RANKS
-    saved = 0
-    for d, (device, rank) in enumerate(zip(plan["devices"], trained, strict=True)):
+    for device, rank in zip(plan["devices"], trained, strict=True):
         assert rank[name]["weights_bytes"] == device["memory"]["weights_bytes"]
-        if "rowwise" in name:
-            # Slices that were made one have one state for each row, not several.
-            joined = 0
-            for t in plan["tables"]:
-                w = [s["columns"][1] - s["columns"][0] for s in t["shards"] if s["device"] == d]
-                joined += 4 * t["rows"] * (len(w) - 1) if len(set(w)) > 1 else 0
-            state = device["memory"]["optimizer_bytes"]
-            assert 0 < rank[name]["optimizer_bytes"] == state - joined
-            saved += joined
-    assert bool(saved) == name.startswith("slices on one rank")
-    if name.startswith("neuroshard,"):  # as the sharders' fused_params say
-        tables = json.loads((folder / "state" / "tables.json").read_text())["tables"]
-        assert {t["optimizer"] for t in tables} == {"rowwise_adagrad"}
+        if "rowwise" in name:  # as the sharders' fused_params say
+            assert 0 < rank[name]["optimizer_bytes"] == device["memory"]["optimizer_bytes"]
 
 
 def test_errors_of_rank_0_are_raised_on_every_rank(trained: list[Json]) -> None:
