@@ -280,19 +280,14 @@ func (b *backendFlags) start(ctx context.Context, forModel bool, logs io.Writer)
 		LookupFiles: b.lookupFiles, Lookups: b.trace,
 		OnLog: func(message string) { fmt.Fprintln(logs, "neuroshard: warning:", message) },
 	}
-	if hardware.Known(b.profile) {
-		if opt.Profile, err = hardware.ByName(b.profile); err != nil {
-			return nil, err
-		}
-	} else if opt.Name == "" {
-		opt.Name = "cpu"
-	}
+	opt.Name = cmp.Or(opt.Name, "cpu")
 	backend, err := collect.StartWorker(ctx, opt)
 	if err != nil && ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	if err == nil && b.comm != "" {
-		return collect.WithSimulatedComm(backend, hardware.Topology{Profile: opt.Profile, NetworkBandwidth: b.network}.Device()), nil
+		profile, _ := hardware.ByName(b.profile) // check refuses unknown ones
+		return collect.WithSimulatedComm(backend, hardware.Topology{Profile: profile, NetworkBandwidth: b.network}.Device()), nil
 	}
 	return backend, bad(err, "the output of the worker is above; install the worker for GPUs with: pip install './python[worker]'; to write your own see docs/MEASURING.md")
 }

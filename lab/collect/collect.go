@@ -33,22 +33,12 @@ type Options struct {
 	// An all-to-all may move three times as far.
 	AnchorEvery int
 	DriftLimit  float64
-	// RetryBlocks is how often a sample is measured again because of drift before
-	// it is kept as quarantined (default 1; negative: never).
-	RetryBlocks int
-	// RepeatShare is the share of the groups that are measured a second time at the
-	// end (default 0.02; negative: none).
-	RepeatShare float64
 	// Passes is how often the whole design is measured, one pass after the other
 	// (default: once). The time of a sample is the median over the passes, or the
 	// least if Fastest is true: other work that slows a machine for a minute slows
 	// one pass only.
 	Passes  int
 	Fastest bool
-	// MaxFailures is how many samples may fail in one run before it ends with an
-	// error (default: 5 % of the samples and at least 20). The run also ends after
-	// MaxFailures failures in a row, or 20 if MaxFailures is more.
-	MaxFailures int
 	// OnFailure, if not nil, is called with each sample that failed.
 	OnFailure func(Failure)
 	// Enough, if not nil, is asked before each sample. Once it returns true, Run measures no

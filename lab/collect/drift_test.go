@@ -15,7 +15,7 @@ import (
 
 // The speed of the device changes with the number of measurements. Without drift
 // the measurements are: 0-2 the anchor, then blocks of 10 samples, each followed by
-// the anchor: 3-12, 13; 14-23, 24; 25-34, 35; ...
+// the anchor: 3-12, 13; 14-23, 24; 25-34, 35; ... 58-67, 68; then 69-70 two repeats, 71 the anchor.
 const driftBlock = 10
 
 func drifting(slow func(call int) float64) *script {
@@ -41,44 +41,43 @@ func between(first, last int, factor float64) func(int) float64 {
 func TestDrift(t *testing.T) {
 	const groups = 60 // six blocks
 	for _, c := range []struct {
-		name  string
-		slow  func(call int) float64
-		retry int
+		name string
+		slow func(call int) float64
 		// calls is the number of all measurements, and again the number of those made a
-		// second time.
+		// second time because of drift.
 		calls, again int
 		// quarantined holds the quarantined places in the order, by block.
 		quarantined []int
 	}{
-		{"steady", between(0, -1, 1), 0, 69, 0, nil},
-		{"within the limit", func(call int) float64 { return 1 + .01*float64(call%3) }, 0, 69, 0, nil},
+		{"steady", between(0, -1, 1), 0, 0, nil},
+		{"within the limit", func(call int) float64 { return 1 + .01*float64(call%3) }, 0, 0, nil},
 		// The second block is slow at its end: its closing anchor is measured three
 		// times, and so is that of the third block, whose first anchor is the same slow
 		// one. Both blocks are measured again after all others.
-		{"passing", between(20, 26, 1.2), 0, 69 + 2 + 22, 20, nil},
-		{"passing, no retries", between(20, 26, 1.2), -1, 69 + 2, 0, []int{1, 2}},
+		{"passing", between(20, 26, 1.2), 2 + 22, 20, nil},
 		// One slow measurement of an anchor causes two more of that anchor.
-		{"hiccup", between(24, 24, 1.5), 0, 69 + 2, 0, nil},
+		{"hiccup", between(24, 24, 1.5), 2, 0, nil},
 		// All three measurements of an anchor are slow: the blocks before and after it
 		// are measured again.
-		{"bad anchor", between(24, 26, 1.5), -1, 69 + 2, 0, []int{1, 2}},
+		{"bad anchor", between(24, 26, 1.5), 2 + 22, 20, nil},
 		// The first anchor is slow: only its block is measured again. The two anchors
 		// after it are measured three times.
-		{"bad start", between(0, 2, 1.5), 0, 69 + 2*2 + 11, 10, nil},
-		// The device stays slow from the fifth block on: the blocks at the rarer speed
-		// are quarantined.
-		{"slower at the end", between(50, 1<<30, 1.2), -1, 69 + 2*2, 0, []int{4, 5}},
+		{"bad start", between(0, 2, 1.5), 2*2 + 11, 10, nil},
+		// The device stays slow from the last block on: it is measured again, and then
+		// quarantined, because its speed is the rarer one.
+		{"slower at the end", between(60, 1<<30, 1.2), 17, 10, []int{5}},
 		// The device is fast for the first two blocks only. While they were measured,
-		// they were steady; in the end their speed is the rarer one.
-		{"faster at the start", between(0, 24, .8), -1, 69 + 4*2, 0, []int{0, 1, 2}},
+		// they were steady, and the three blocks after them were not; in the end the speed
+		// of the first two is the rarer one.
+		{"faster at the start", between(0, 24, .8), 41, 30, []int{0, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			design := drawn(t, groups, 0)
-			order := groupOrder(design.Compute.Samples, Shard{1, 1}, begun(t, design).seed)
+			order := begun(t, design).kinds[0].ids
 			backend := drifting(c.slow)
 			var last Progress
 			got, err := collect(context.Background(), design, backend, t.TempDir(), Options{
-				AnchorEvery: driftBlock, RetryBlocks: c.retry, RepeatShare: -1, OnProgress: func(p Progress) { last = p },
+				AnchorEvery: driftBlock, OnProgress: func(p Progress) { last = p },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -109,11 +108,11 @@ func TestDrift(t *testing.T) {
 			if !slices.Equal(quarantined, want) {
 				t.Errorf("got places %v quarantined, want %v", quarantined, want)
 			}
-			if backend.calls != c.calls {
-				t.Errorf("got %d measurements, want %d", backend.calls, c.calls)
+			if want := 70 + repeats(groups-len(want)) + c.calls; backend.calls != want {
+				t.Errorf("got %d measurements, want %d", backend.calls, want)
 			}
-			if last.Done != groups+c.again || last.Total != groups+c.again {
-				t.Errorf("got last progress %+v, want %d done", last, groups+c.again)
+			if done := groups + repeats(groups-len(want)) + c.again; last.Done != done || last.Total != done {
+				t.Errorf("got last progress %+v, want %d done", last, done)
 			}
 			if len(got.Compute.Samples) != groups {
 				t.Errorf("got %d samples, want %d", len(got.Compute.Samples), groups)
@@ -155,7 +154,7 @@ func TestAllSetAside(t *testing.T) {
 	slower := func() *script { return drifting(func(call int) float64 { return math.Pow(1.15, float64(call)) }) }
 	folder := t.TempDir()
 	for range 2 {
-		got, err := Run(context.Background(), drawn(t, 20, 0), slower(), folder, Options{AnchorEvery: 10, RepeatShare: -1})
+		got, err := Run(context.Background(), drawn(t, 20, 0), slower(), folder, Options{AnchorEvery: 10})
 		if !errors.Is(err, ErrSetAside) || got.Compute == nil || len(got.Compute.Samples) != 20 {
 			t.Errorf("got error %v and dataset %+v, want %v and 20 groups", err, got.Compute, ErrSetAside)
 		}
@@ -178,18 +177,13 @@ func TestCommDrift(t *testing.T) {
 			}
 			return timing, nil
 		}
-		got, err := collect(context.Background(), drawn(t, 0, 40), backend, t.TempDir(), Options{AnchorEvery: 10, RetryBlocks: -1})
+		done := 0
+		_, err := collect(context.Background(), drawn(t, 0, 40), backend, t.TempDir(), Options{AnchorEvery: 10, OnProgress: func(p Progress) { done = p.Done }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		quarantined := 0
-		for _, e := range got.Comm.Samples {
-			if e.Quarantined {
-				quarantined++
-			}
-		}
-		if quarantined != c.want {
-			t.Errorf("an anchor %v times as slow: %d quarantined, want %d", c.factor, quarantined, c.want)
+		if again := done - 40; again != c.want {
+			t.Errorf("an anchor %v times as slow: %d measured again, want %d", float64(c.factor), again, c.want)
 		}
 	}
 }
@@ -205,7 +199,7 @@ func TestAnchorChoice(t *testing.T) {
 		}
 		return w
 	}
-	candidates := groupAnchors(design.Compute)
+	candidates := begun(t, design).kinds[0].candidates
 	less := 0
 	for id := range 101 {
 		if work(id) < work(candidates[0]) {
@@ -234,12 +228,11 @@ func TestAnchorChoice(t *testing.T) {
 	}
 	// With few samples there are fewer candidates, and none occurs twice.
 	for n := 1; n < 8; n++ {
-		work := map[int]float64{}
-		var ids []int
+		var some []*sample
 		for i := range n {
-			ids, work[i] = append(ids, i), float64(i)
+			some = append(some, &sample{id: i, work: float64(i)})
 		}
-		got := middling(ids, work)
+		got := anchors(some)
 		if slices.Sort(got); len(got) != min(n, maxAnchors) || len(slices.Compact(got)) != len(got) {
 			t.Errorf("%d samples: got candidates %v", n, got)
 		}
@@ -248,19 +241,19 @@ func TestAnchorChoice(t *testing.T) {
 
 // An exchange with a late device is not the anchor if there are others.
 func TestExchangeAnchorIsAligned(t *testing.T) {
-	set := &dataset.Comm{}
+	var all []*sample
 	for i := range 9 {
 		e := dataset.Exchange{ID: i, Devices: 2, Batch: 512, DimSums: []int{i, i}, Start: []unit.Millis{0, 0}}
 		if i != 7 {
 			e.Start[1] = 3
 		}
-		set.Samples = append(set.Samples, e)
+		all = append(all, exchangeSample(e, nil))
 	}
-	if got := exchangeAnchors(set); !slices.Equal(got, []int{7}) {
+	if got := anchors(all); !slices.Equal(got, []int{7}) {
 		t.Errorf("got candidates %v, want the aligned one, 7", got)
 	}
-	set.Samples[7].Start[0] = 1
-	if got := exchangeAnchors(set); len(got) != maxAnchors || got[0] != 4 {
+	all[7].waits = true
+	if got := anchors(all); len(got) != maxAnchors || got[0] != 4 {
 		t.Errorf("none aligned: got candidates %v, want those around 4", got)
 	}
 }

@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,29 +24,32 @@ import (
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// The binary of the test is also the fake worker, and the collector that is killed.
-const (
-	envFake          = "COLLECT_TEST_FAKE"           // how the fake worker behaves
-	envNote          = "COLLECT_TEST_NOTE"           // a file that it appends the requests' ops to
-	envMark          = "COLLECT_TEST_MARK"           // a file by which it knows that it was started before
-	envCollector     = "COLLECT_TEST_COLLECTOR"      // the folder to collect into
-	envCollectorFake = "COLLECT_TEST_COLLECTOR_FAKE" // how the collector's fake worker behaves; default slow
-	envGroups        = "COLLECT_TEST_GROUPS"         // how many groups the slow fake worker measures before it hangs
-)
-
+// The binary of the test is also the fake worker, and the collector that is killed:
+//
+//	fake MODE [note=FILE] [mark=FILE] [groups=N]   FILE gets the requests' ops, says whether it was started before;
+//	                                               a slow fake hangs after N groups
+//	collector FOLDER [groups=N]                    collects into FOLDER, from a slow fake
 func TestMain(m *testing.M) {
-	if mode := os.Getenv(envFake); mode != "" {
-		fakeWorker(mode)
-		os.Exit(0)
+	if len(os.Args) < 3 || os.Args[1] != "fake" && os.Args[1] != "collector" {
+		os.Exit(m.Run())
 	}
-	if folder := os.Getenv(envCollector); folder != "" {
-		if err := collector(folder); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+	if os.Args[1] == "fake" {
+		fakeWorker(os.Args[2])
+	} else if err := collector(os.Args[2], os.Args[3:]...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// argument returns the value of an argument of the fake worker, or "".
+func argument(name string) string {
+	for _, a := range os.Args[3:] {
+		if value, ok := strings.CutPrefix(a, name+"="); ok {
+			return value
 		}
-		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	return ""
 }
 
 // hanging is how long a test waits before it says that something hangs. It is long, because a
@@ -56,10 +57,10 @@ func TestMain(m *testing.M) {
 const hanging = 5 * time.Minute
 
 // fakeOptions start the fake worker.
-func fakeOptions(mode string, env ...string) WorkerOptions {
+func fakeOptions(mode string, arguments ...string) WorkerOptions {
 	return WorkerOptions{
-		Command: []string{os.Args[0]}, Env: append(append(os.Environ(), envFake+"="+mode), env...),
-		Warmup: 1, Repeats: 3, Seed: 7, Name: "fake", Deadline: hanging, StartDeadline: hanging,
+		Command: append([]string{os.Args[0], "fake", mode}, arguments...),
+		Warmup:  1, Repeats: 3, Seed: 7, Name: "fake", Deadline: hanging,
 	}
 }
 
@@ -89,42 +90,83 @@ var fakeProfile = hardware.Profile{
 	Granule: 64, AllToAllLatencyUS: 50, IntraGBps: 3,
 }
 
-// fakeWorker speaks the protocol. Its times depend on the request only. It refuses
-// groups with tables that it was not sent.
+// What modes of the fake worker change in a response. again is true if it was started before.
+var (
+	changedHello = map[string]func(r *protocol.Response, again bool){
+		"version": func(r *protocol.Response, _ bool) { r.V = 99 },
+		"single": func(r *protocol.Response, _ bool) {
+			r.Caps = []string{protocol.CapCompute, protocol.CapCeilings, protocol.CapLengths, "sgd", "fp32"}
+		},
+		"plain": func(r *protocol.Response, _ bool) { r.Caps = []string{protocol.CapCompute, protocol.CapLengths} },
+		"equal": func(r *protocol.Response, _ bool) { r.Caps = []string{protocol.CapCompute, protocol.CapCeilings} },
+		"files": func(r *protocol.Response, _ bool) {
+			r.Caps = []string{protocol.CapCompute, protocol.CapCeilings, protocol.CapLookupFiles}
+		},
+		"half":            func(r *protocol.Response, _ bool) { r.Caps = append(r.Caps, protocol.CapCommPrefix+"bf16") },
+		"negative memory": func(r *protocol.Response, _ bool) { r.MemoryBytes = -1 },
+		"other":           func(r *protocol.Response, again bool) { r.Device += fmt.Sprint(again) },
+		"other kernel":    func(r *protocol.Response, again bool) { r.Kernel += fmt.Sprint(again) },
+		"other backend":   func(r *protocol.Response, again bool) { r.Backend += fmt.Sprint(again) },
+		"other source":    func(r *protocol.Response, again bool) { r.Measured = !again },
+	}
+	changedTables = map[string]func(r *protocol.Response){
+		"no tables":       func(r *protocol.Response) { r.Tables = nil },
+		"lost table":      func(r *protocol.Response) { r.Tables = r.Tables[1:] },
+		"negative rows":   func(r *protocol.Response) { r.Tables[0].UniqueRows = -5 },
+		"more rows":       func(r *protocol.Response) { r.Tables[0].UniqueRows = 1e15 },
+		"negative spread": func(r *protocol.Response) { r.Tables[0].LengthCV = -0.5 },
+		"negative share":  func(r *protocol.Response) { r.Tables[0].Reuse[2] = -0.25 },
+		"large shares":    func(r *protocol.Response) { r.Tables[0].Reuse[2] = 40 },
+		"no shares":       func(r *protocol.Response) { clear(r.Tables[0].Reuse[:]) },
+	}
+	changedTimes = map[string]func(r *protocol.Response){
+		"negative":  func(r *protocol.Response) { r.BackwardMS = -1 },
+		"zero":      func(r *protocol.Response) { r.ForwardMS = 0 },
+		"source":    func(r *protocol.Response) { r.Source = "simulated" },
+		"no source": func(r *protocol.Response) { r.Source = "" },
+		"no runs":   func(r *protocol.Response) { r.N = 0 },
+		"id":        func(r *protocol.Response) { r.ID = "s99" },
+		"op":        func(r *protocol.Response) { r.Op = protocol.OpComm },
+	}
+	// rawTimes are said in the place of a response.
+	rawTimes = map[string]string{
+		"rubbish": "Traceback (most recent call last):",
+		"null":    `{"op":"compute","id":"ID","fwd_ms":null,"bwd_ms":1,"n":3,"source":"measured"}`,
+		"1e999":   `{"op":"compute","id":"ID","fwd_ms":1e999,"bwd_ms":1}`,
+		"string":  `{"op":"compute","id":"ID","fwd_ms":"NaN","bwd_ms":1}`,
+		"NaN":     `{"op":"compute","id":"ID","fwd_ms":NaN,"bwd_ms":1}`,
+		"huge":    strings.Repeat("x", protocol.MaxLine+1),
+	}
+)
+
+// fake is the fake worker. It speaks the protocol; its times depend on the request only. It
+// refuses groups with tables that it was not sent.
+type fake struct {
+	mode   string
+	again  bool // whether it was started before
+	known  map[int]bool
+	groups int
+	note   io.Writer
+	raw    string // what it says in the place of a response
+}
+
 func fakeWorker(mode string) {
-	out := bufio.NewWriter(os.Stdout)
-	raw := func(text string) {
-		out.WriteString(text)
-		if err := out.Flush(); err != nil {
-			os.Exit(1) // nobody listens any more
-		}
-	}
-	say := func(v any) {
-		if err := protocol.Write(out, v); err != nil {
-			panic(err)
-		}
-		raw("")
-	}
-	again := false
-	if mark := os.Getenv(envMark); mark != "" {
+	f := fake{mode: mode, known: map[int]bool{}, note: io.Discard}
+	if mark := argument("mark"); mark != "" {
 		_, err := os.Stat(mark)
-		again = err == nil
+		f.again = err == nil
 		if err := os.WriteFile(mark, nil, 0o666); err != nil {
 			panic(err)
 		}
 	}
-	note := func(string) {}
-	if path := os.Getenv(envNote); path != "" {
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
-		if err != nil {
+	if path := argument("note"); path != "" {
+		var err error
+		if f.note, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666); err != nil {
 			panic(err)
 		}
-		note = func(text string) { fmt.Fprintln(f, text) }
 	}
 	lines := protocol.NewReader(os.Stdin)
-	known := make(map[int]bool)
-	groups := 0
-	for served := 0; ; served++ {
+	for {
 		line, err := lines.Line()
 		if err != nil {
 			return
@@ -133,212 +175,127 @@ func fakeWorker(mode string) {
 		if err := json.Unmarshal(line, &q); err != nil {
 			panic(err)
 		}
-		refuse := func(code string) {
-			say(protocol.Response{Op: protocol.OpError, ID: q.ID, Code: code, Message: "the fake " + mode})
+		fmt.Fprintln(f.note, q.Op, len(q.Tables))
+		r := f.answer(&q)
+		if f.raw != "" {
+			fmt.Println(f.raw)
+			f.raw = ""
+			continue
 		}
-		text := q.Op
-		switch q.Op {
-		case protocol.OpTables:
-			text += " " + strconv.Itoa(len(q.Tables))
-		case protocol.OpInit:
-			text += fmt.Sprintf(" %s %d", q.Cache, q.FlushBytes)
-		}
-		note(text)
-		switch q.Op {
-		case protocol.OpHello:
-			hello := protocol.Response{
-				Op: q.Op, V: protocol.Version, Backend: "fake", Device: "a fake", Kernel: "fake 1", Clocks: "steady", Measured: true, Threads: 2,
-				Caps: []string{protocol.CapCompute, protocol.CapComm, protocol.CapWeighted, protocol.CapCeilings, protocol.CapLengths},
-			}
-			switch mode {
-			case "banner":
-				raw("Welcome to the fake worker! " + strings.Repeat("x", 300) + "\n")
-			case "version":
-				hello.V = 99
-			case "exit":
-				fmt.Fprintln(os.Stderr, "no such module: torch")
-				os.Exit(3)
-			case "mute":
-				note(strconv.Itoa(os.Getpid()))
-				select {}
-			case "single":
-				hello.Caps = []string{protocol.CapCompute, protocol.CapCeilings, protocol.CapLengths, "sgd", "fp32"}
-			case "plain":
-				hello.Caps = []string{protocol.CapCompute, protocol.CapLengths}
-			case "equal":
-				hello.Caps = []string{protocol.CapCompute, protocol.CapCeilings}
-			case "files":
-				hello.Caps = []string{protocol.CapCompute, protocol.CapCeilings, protocol.CapLookupFiles}
-			case "half":
-				hello.Caps = append(hello.Caps, protocol.CapCommPrefix+"bf16")
-			case "negative memory":
-				hello.MemoryBytes = -1
-			case "other":
-				if again {
-					hello.Device = "another fake"
-				}
-			case "other kernel":
-				if again {
-					hello.Kernel = "fake 2"
-				}
-			case "other backend":
-				if again {
-					hello.Backend = "forgery"
-				}
-			case "other source":
-				hello.Measured = !again
-			}
-			say(hello)
-		case protocol.OpInit:
-			clear(known)
-			say(protocol.Response{Op: q.Op, Cache: "flushed 1MiB"})
-		case protocol.OpTables:
-			if mode == "small" && len(known)+len(q.Tables) > 40 {
-				refuse(protocol.CodeMemory)
-				continue
-			}
-			if mode == "files" {
-				for i := range q.Tables {
-					countLookups(&q.Tables[i])
-				}
-			}
-			for i := range q.Tables {
-				known[q.Tables[i].T] = true
-				q.Tables[i].Rows, q.Tables[i].PoolingFactor = 0, 0
-			}
-			first := &q.Tables[0]
-			switch mode {
-			case "no tables":
-				raw(`{"op":"tables","tables":[]}` + "\n")
-				continue
-			case "text for a share":
-				raw(fmt.Sprintf(`{"op":"tables","tables":[{"t":%d,"unique_rows":1,"reuse":["1"]}]}`+"\n", first.T))
-				continue
-			case "lost table":
-				q.Tables = q.Tables[1:]
-			case "negative rows":
-				first.UniqueRows = -5
-			case "more rows":
-				first.UniqueRows = 1e15
-			case "negative spread":
-				first.LengthCV = -0.5
-			case "negative share":
-				first.Reuse[2] = -0.25
-			case "large shares":
-				first.Reuse[2] = 40
-			case "no shares":
-				clear(first.Reuse[:])
-			}
-			say(protocol.Response{Op: q.Op, Tables: q.Tables})
-		case protocol.OpCeilings:
-			say(protocol.Response{Op: q.Op, Ceilings: map[string]float64{"copy_gbps": 10, "gather_gbps": 5}, Profile: fakeProfile})
-		case protocol.OpComm:
-			r := protocol.Response{Op: q.Op, ID: q.ID, N: 3, Spread: .01, Source: "measured"}
-			for i, sum := range q.Dims {
-				time := .1 + float64(sum*q.Batch)/1e6
-				if q.DType == "bf16" {
-					time = .1 + float64(sum*q.Batch)/2e6
-				}
-				r.Backward = append(r.Backward, time)
-				r.Forward = append(r.Forward, time+float64(i))
-			}
-			if mode == "short" {
-				r.Backward = r.Backward[1:]
-			}
-			say(r)
-		case protocol.OpCompute:
-			groups++
-			r := protocol.Response{Op: q.Op, ID: q.ID, N: 3, Source: "measured", ForwardSpread: .01, BackwardSpread: .02, ForwardMS: .5, BackwardMS: 1}
-			unknown := false
-			for _, m := range q.Group {
-				r.ForwardMS += float64(m.Dim) / 100
-				r.BackwardMS += float64(m.T%1000) / 100
-				unknown = unknown || !known[m.T]
-			}
-			if unknown {
-				refuse(protocol.CodeBadRequest)
-				continue
-			}
-			switch mode {
-			case "hang":
-				select {}
-			case "die":
-				fmt.Fprintln(os.Stderr, "\x1b[31mSegmentation\xff fault\x1b[0m")
-				os.Exit(5)
-			case "rubbish":
-				raw("Traceback (most recent call last):\n")
-			case "null":
-				raw(fmt.Sprintf(`{"op":"compute","id":%q,"fwd_ms":null,"bwd_ms":1,"n":3,"source":"measured"}`+"\n", q.ID))
-			case "1e999":
-				raw(fmt.Sprintf(`{"op":"compute","id":%q,"fwd_ms":1e999,"bwd_ms":1}`+"\n", q.ID))
-			case "string":
-				raw(fmt.Sprintf(`{"op":"compute","id":%q,"fwd_ms":"NaN","bwd_ms":1}`+"\n", q.ID))
-			case "NaN":
-				raw(fmt.Sprintf(`{"op":"compute","id":%q,"fwd_ms":NaN,"bwd_ms":1}`+"\n", q.ID))
-			case "negative":
-				r.BackwardMS = -1
-				say(r)
-			case "zero":
-				r.ForwardMS = 0
-				say(r)
-			case "source":
-				r.Source = "simulated"
-				say(r)
-			case "no source":
-				r.Source = ""
-				say(r)
-			case "no runs":
-				r.N = 0
-				say(r)
-			case "id":
-				r.ID = "s99"
-				say(r)
-			case "op":
-				r.Op = protocol.OpComm
-				say(r)
-			case "huge":
-				for range 40 {
-					raw(strings.Repeat("x", 1<<20))
-				}
-			case "chatty":
-				fmt.Fprint(os.Stderr, strings.Repeat("noise\n", 100_000))
-				say(r)
-			case protocol.CodeMemory, protocol.CodeUnsupported, protocol.CodeInternal, protocol.CodeDrift:
-				refuse(mode)
-			case "recovers", "other", "other kernel", "other backend", "other source":
-				if !again {
-					select {}
-				}
-				say(r)
-			case "internal once":
-				if !again {
-					refuse(protocol.CodeInternal)
-					continue
-				}
-				say(r)
-			case "parent":
-				child := exec.Command(os.Args[0])
-				child.Env = append(os.Environ(), envFake+"=hang")
-				child.Stderr = os.Stderr
-				in, err := child.StdinPipe()
-				if err != nil || child.Start() != nil {
-					panic("cannot start a child")
-				}
-				defer in.Close()
-				note(strconv.Itoa(child.Process.Pid))
-				select {}
-			case "slow":
-				if most, err := strconv.Atoi(os.Getenv(envGroups)); err == nil && groups > most {
-					_, _ = io.Copy(io.Discard, os.Stdin)
-					return
-				}
-				time.Sleep(3 * time.Millisecond)
-				say(r)
-			default:
-				say(r)
-			}
+		r.Op, r.ID = cmp.Or(r.Op, q.Op), cmp.Or(r.ID, q.ID)
+		if protocol.Write(os.Stdout, r) != nil {
+			os.Exit(1) // nobody listens any more
 		}
 	}
+}
+
+func (f *fake) refuse(code string) protocol.Response {
+	return protocol.Response{Op: protocol.OpError, Code: code, Message: "the fake " + f.mode}
+}
+
+func (f *fake) answer(q *protocol.Request) (r protocol.Response) {
+	switch q.Op {
+	case protocol.OpHello:
+		switch f.mode {
+		case "banner":
+			fmt.Println("Welcome to the fake worker! " + strings.Repeat("x", 300))
+		case "exit":
+			fmt.Fprintln(os.Stderr, "no such module: torch")
+			os.Exit(3)
+		case "mute":
+			select {}
+		}
+		r = protocol.Response{
+			V: protocol.Version, Backend: "fake", Device: "a fake", Kernel: "fake 1", Clocks: "steady", Measured: true, Threads: 2,
+			Caps: []string{protocol.CapCompute, protocol.CapComm, protocol.CapWeighted, protocol.CapCeilings, protocol.CapLengths},
+		}
+		if change := changedHello[f.mode]; change != nil {
+			change(&r, f.again)
+		}
+	case protocol.OpInit:
+		clear(f.known)
+		r.Cache = "flushed 1MiB"
+	case protocol.OpTables:
+		if f.mode == "small" && len(f.known)+len(q.Tables) > 40 {
+			return f.refuse(protocol.CodeMemory)
+		}
+		if f.mode == "text for a share" {
+			f.raw = fmt.Sprintf(`{"op":"tables","tables":[{"t":%d,"unique_rows":1,"reuse":["1"]}]}`, q.Tables[0].T)
+		}
+		for i := range q.Tables {
+			if f.mode == "files" {
+				countLookups(&q.Tables[i])
+			}
+			f.known[q.Tables[i].T] = true
+			q.Tables[i].Rows, q.Tables[i].PoolingFactor = 0, 0
+		}
+		r.Tables = q.Tables
+		if change := changedTables[f.mode]; change != nil {
+			change(&r)
+		}
+	case protocol.OpCeilings:
+		r.Ceilings, r.Profile = map[string]float64{"copy_gbps": 10, "gather_gbps": 5}, fakeProfile
+	case protocol.OpComm:
+		r = protocol.Response{N: 3, Spread: .01, Source: "measured"}
+		for i, sum := range q.Dims {
+			time := .1 + float64(sum*q.Batch)/1e6
+			if q.DType == "bf16" {
+				time = .1 + float64(sum*q.Batch)/2e6
+			}
+			r.Backward, r.Forward = append(r.Backward, time), append(r.Forward, time+float64(i))
+		}
+	case protocol.OpCompute:
+		return f.compute(q)
+	}
+	return r
+}
+
+func (f *fake) compute(q *protocol.Request) protocol.Response {
+	f.groups++
+	r := protocol.Response{N: 3, Source: "measured", ForwardSpread: .01, BackwardSpread: .02, ForwardMS: .5, BackwardMS: 1}
+	for _, m := range q.Group {
+		r.ForwardMS += float64(m.Dim) / 100
+		r.BackwardMS += float64(m.T%1000) / 100
+		if !f.known[m.T] {
+			return f.refuse(protocol.CodeBadRequest)
+		}
+	}
+	f.raw = strings.Replace(rawTimes[f.mode], "ID", q.ID, 1)
+	if change := changedTimes[f.mode]; change != nil {
+		change(&r)
+	}
+	switch f.mode {
+	case "hang":
+		select {}
+	case "die":
+		fmt.Fprintln(os.Stderr, "\x1b[31mSegmentation\xff fault\x1b[0m")
+		os.Exit(5)
+	case "chatty":
+		fmt.Fprint(os.Stderr, strings.Repeat("noise\n", 100_000))
+	case protocol.CodeMemory, protocol.CodeUnsupported, protocol.CodeInternal, protocol.CodeDrift:
+		return f.refuse(f.mode)
+	case "other", "other kernel", "other backend", "other source":
+		if !f.again {
+			select {}
+		}
+	case "parent":
+		child := exec.Command(os.Args[0], "fake", "hang")
+		child.Stderr = os.Stderr
+		in, err := child.StdinPipe()
+		if err != nil || child.Start() != nil {
+			panic("cannot start a child")
+		}
+		defer in.Close()
+		fmt.Fprintln(f.note, child.Process.Pid)
+		select {}
+	case "slow":
+		if most, err := strconv.Atoi(argument("groups")); err == nil && f.groups > most {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(0)
+		}
+		time.Sleep(3 * time.Millisecond)
+	}
+	return r
 }
 
 // script is a Backend in this process. A function gives its times by the number of
@@ -349,7 +306,6 @@ type script struct {
 	comm       func(call int, e *dataset.Exchange) (CommTiming, error)
 	calls      int
 	ids        []int // of the groups measured
-	closed     atomic.Bool
 }
 
 func newScript() *script {
@@ -398,7 +354,7 @@ func steadyComm(e *dataset.Exchange) CommTiming {
 	return t
 }
 
-func (s *script) Close() error { s.closed.Store(true); return nil }
+func (s *script) Close() error { return nil }
 
 // drawn returns a design of the given numbers of groups and exchanges.
 func drawn(t testing.TB, groups, exchanges int) dataset.Dataset {
@@ -453,16 +409,13 @@ func unwritten(t testing.TB, design dataset.Dataset, backend Backend, folder str
 }
 
 // collector is the process that the test kills.
-func collector(folder string) error {
+func collector(folder string, arguments ...string) error {
 	design, err := draw(killGroups, killExchanges)
 	if err != nil {
 		return err
 	}
-	mode := cmp.Or(os.Getenv(envCollectorFake), "slow")
-	opt := fakeOptions(mode)
-	opt.Env = append(os.Environ(), envCollector+"=", envFake+"="+mode)
 	ctx := context.Background()
-	w, err := StartWorker(ctx, opt)
+	w, err := StartWorker(ctx, fakeOptions("slow", arguments...))
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@ func TestPasses(t *testing.T) {
 	for _, fastest := range []bool{false, true} {
 		// Anchors and repeats are measured more than once in a pass, so they are not
 		// scaled.
-		opt := Options{Passes: 3, Fastest: fastest, AnchorEvery: 1000, DriftLimit: 100, RepeatShare: -1, Tool: "v1"}
+		opt := Options{Passes: 3, Fastest: fastest, AnchorEvery: 1000, DriftLimit: 100, Tool: "v1"}
 		want := unit.Millis(2)
 		if fastest {
 			want = 1
@@ -52,7 +52,7 @@ func TestPasses(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "samples")
 		var last Progress
 		opt.OnProgress = func(p Progress) {
-			if p.Done != last.Done+1 || p.Total != 3*80 || p.Before != 0 || p.Pass != (p.Done-1)/80+1 {
+			if p.Done != last.Done+1 || p.Total != 3*82 || p.Before != 0 || p.Pass != (p.Done-1)/82+1 {
 				t.Fatalf("got progress %+v after %+v", p, last)
 			}
 			last = p
@@ -62,14 +62,17 @@ func TestPasses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if last.Done != 240 {
-			t.Errorf("got last progress %+v, want 240 done", last)
+		if last.Done != 246 {
+			t.Errorf("got last progress %+v, want 246 done", last)
 		}
 		anchors := map[int]bool{}
 		for _, p := range begun(t, design).parts {
 			for _, id := range p.candidates {
 				anchors[id] = anchors[id] || p.name == partGroups
 			}
+		}
+		for _, again := range got.Compute.Repeats {
+			anchors[again.ID] = true
 		}
 		for i, g := range got.Compute.Samples {
 			steady := steadyTiming(&g)
@@ -105,7 +108,7 @@ func TestPasses(t *testing.T) {
 // If a pass cannot be measured, the passes before it are kept.
 func TestPassesKeepWhatIsMeasured(t *testing.T) {
 	design := drawn(t, 30, 0)
-	opt := Options{Passes: 2, AnchorEvery: 1000, DriftLimit: 100, RepeatShare: -1}
+	opt := Options{Passes: 2, AnchorEvery: 1000, DriftLimit: 100}
 	folder := t.TempDir()
 	lost := newScript()
 	lost.compute = func(call int, g *dataset.Group) (Timing, error) {

@@ -54,9 +54,8 @@ type line struct {
 }
 
 // startProcess starts a worker in a process group of its own.
-func startProcess(command, env []string, stderr io.Writer) (*process, error) {
+func startProcess(command []string, stderr io.Writer) (*process, error) {
 	p := &process{cmd: exec.Command(command[0], command[1:]...), lines: make(chan line), tail: &tail{to: stderr}, over: make(chan struct{})}
-	p.cmd.Env = env
 	p.cmd.Stderr = p.tail
 	p.cmd.WaitDelay = pipesWait
 	ownGroup(p.cmd)

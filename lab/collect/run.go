@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +16,6 @@ import (
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/lab/protocol"
-	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -49,15 +48,16 @@ type Supporter interface {
 const (
 	DefaultAnchorEvery = 200
 	DefaultDriftLimit  = 0.03
-	DefaultRepeatShare = 0.02
 	// commDrift is the factor by which an exchange's anchor may move further than a group's:
 	// networks vary more than kernels, loopback networks most of all.
 	commDrift = 3
-	// minMaxFailures and maxFailureShare are the default of MaxFailures, and
-	// failuresInARow the failures in a row that end a run for any MaxFailures.
-	minMaxFailures  = 20
+	// A run ends if more than maxFailures samples and more than a share of maxFailureShare of them
+	// fail, or maxFailures in a row.
+	maxFailures     = 20
 	maxFailureShare = 0.05
-	failuresInARow  = 20
+	// retryBlocks is how often a sample is measured again because of drift before it is kept as
+	// quarantined.
+	retryBlocks = 1
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -76,9 +76,6 @@ func (o Options) withDefaults() (Options, error) {
 	if !(o.DriftLimit > 0) {
 		return o, fmt.Errorf("drift limit %v is not above 0", o.DriftLimit)
 	}
-	if o.RetryBlocks == 0 {
-		o.RetryBlocks = 1
-	}
 	if o.Passes < 0 {
 		return o, fmt.Errorf("passes: %d is negative", o.Passes)
 	}
@@ -86,12 +83,6 @@ func (o Options) withDefaults() (Options, error) {
 		o.Enough = func() bool { return false }
 	} else if o.Passes > 1 {
 		return o, fmt.Errorf("passes: %d of them, and a run that may stop early: take one pass", o.Passes)
-	}
-	if o.RepeatShare == 0 {
-		o.RepeatShare = DefaultRepeatShare
-	}
-	if !(o.RepeatShare <= 1) {
-		return o, fmt.Errorf("repeat share %v is above 1", o.RepeatShare)
 	}
 	if o.OnProgress == nil {
 		o.OnProgress = func(Progress) {}
@@ -109,7 +100,7 @@ func (o Options) withDefaults() (Options, error) {
 // design, shard and backend; with others Run fails. If the folder holds the finished dataset, Run
 // returns it with ErrFinished. One process at a time can collect into a folder.
 //
-// The groups come first, then the all-to-alls, then RepeatShare of the groups again. A sample that
+// The groups come first, then the all-to-alls, then a fiftieth of the groups again. A sample that
 // the backend refuses (oom, unsupported, bad_request) fails for good; others are tried a second time,
 // and again when a later run continues. A simulated backend has neither anchors nor repeats.
 // Measurements stay in the folder after every error, including that of ctx.
@@ -180,8 +171,7 @@ func checkedRun(design dataset.Dataset, backend Backend, opt Options) (*run, err
 		return nil, err
 	}
 	if r.total() == 0 {
-		return nil, fmt.Errorf("shard %v of the design is empty: there are %d groups and %d all-to-alls; take fewer shards",
-			opt.Shard, len(r.groups), len(r.exchanges))
+		return nil, fmt.Errorf("shard %v of the design is empty: its samples are fewer than the shards; take fewer shards", opt.Shard)
 	}
 	return r, nil
 }
@@ -277,9 +267,8 @@ type run struct {
 	header  header
 	path    string // of the journal
 	journal *journal.Journal[record]
-	// groups and exchanges are the design's samples by ID.
-	groups    map[int]*dataset.Group
-	exchanges map[int]*dataset.Exchange
+	// kinds are the groups and the exchanges of the design.
+	kinds []*kind
 	// anchoring is false for a simulated backend.
 	anchoring bool
 	seed      uint64
@@ -288,15 +277,11 @@ type run struct {
 	// failures of this run.
 	before           int
 	failures, inARow int
-	maxFailures      int
 	quarantine       int
 }
 
 func newRun(design dataset.Dataset, backend Backend, opt Options) (*run, error) {
-	r := &run{
-		opt: opt, backend: backend, design: design,
-		groups: make(map[int]*dataset.Group), exchanges: make(map[int]*dataset.Exchange),
-	}
+	r := &run{opt: opt, backend: backend, design: design}
 	digest := Digest(design)
 	// The order is drawn with the design's digest, so that every run has the same order.
 	r.seed, _ = strconv.ParseUint(digest[:16], 16, 64)
@@ -307,21 +292,26 @@ func newRun(design dataset.Dataset, backend Backend, opt Options) (*run, error) 
 	if opt.Passes > 1 {
 		by.Passes, by.Fastest = opt.Passes, opt.Fastest
 	}
-	if c := design.Compute; c != nil {
-		for i := range c.Samples {
-			r.groups[c.Samples[i].ID] = &c.Samples[i]
-		}
+	stated := func(seed uint64) *dataset.Provenance {
 		p := by
-		p.Seed = c.Provenance.Seed
-		r.header.Compute = &p
+		p.Seed = seed
+		return &p
+	}
+	if c := design.Compute; c != nil {
+		r.header.Compute = stated(c.Provenance.Seed)
+		var samples []*sample
+		for _, g := range c.Samples {
+			samples = append(samples, groupSample(c, g, backend))
+		}
+		r.kinds = append(r.kinds, newKind(partGroups, PhaseGroups, samples, opt.Shard, r.seed, opt.DriftLimit))
 	}
 	if c := design.Comm; c != nil {
-		for i := range c.Samples {
-			r.exchanges[c.Samples[i].ID] = &c.Samples[i]
+		r.header.Comm = stated(c.Provenance.Seed)
+		var samples []*sample
+		for _, e := range c.Samples {
+			samples = append(samples, exchangeSample(e, backend))
 		}
-		p := by
-		p.Seed = c.Provenance.Seed
-		r.header.Comm = &p
+		r.kinds = append(r.kinds, newKind(partExchanges, PhaseExchanges, samples, opt.Shard, r.seed, commDrift*opt.DriftLimit))
 	}
 	if err := r.writable(); err != nil {
 		return nil, err
@@ -330,10 +320,6 @@ func newRun(design dataset.Dataset, backend Backend, opt Options) (*run, error) 
 		return nil, err
 	}
 	r.begin()
-	r.maxFailures = opt.MaxFailures
-	if r.maxFailures <= 0 {
-		r.maxFailures = max(minMaxFailures, int(maxFailureShare*float64(r.total())))
-	}
 	return r, nil
 }
 
@@ -342,11 +328,8 @@ func (r *run) begin() {
 	r.state = &state{repeats: make(map[int]repeatRecord)}
 	r.passes = append(r.passes, r.state)
 	r.failures, r.inARow, r.quarantine = 0, 0, 0
-	if c := r.design.Compute; c != nil {
-		r.parts = append(r.parts, newPart(partGroups, PhaseGroups, groupOrder(c.Samples, r.opt.Shard, r.seed), groupAnchors(c), r.opt.DriftLimit))
-	}
-	if c := r.design.Comm; c != nil {
-		r.parts = append(r.parts, newPart(partExchanges, PhaseExchanges, exchangeOrder(c.Samples, r.opt.Shard, r.seed), exchangeAnchors(c), commDrift*r.opt.DriftLimit))
+	for _, k := range r.kinds {
+		r.parts = append(r.parts, &part{kind: k, done: make(map[int]result), failed: make(map[int]Failure), putBack: make(map[int]int)})
 	}
 }
 
@@ -354,18 +337,11 @@ func (r *run) begin() {
 // the end. It validates the design with made-up times before anything is measured.
 func (r *run) writable() error {
 	var set dataset.Dataset
-	if c := r.design.Compute; c != nil {
-		set.Compute = &dataset.Compute{Provenance: *r.header.Compute, Tables: c.Tables, Samples: slices.Clone(c.Samples)}
-		for i := range set.Compute.Samples {
-			set.Compute.Samples[i].Forward, set.Compute.Samples[i].Backward = 1, 1
-		}
-	}
-	if c := r.design.Comm; c != nil {
-		set.Comm = &dataset.Comm{Provenance: *r.header.Comm, Samples: slices.Clone(c.Samples)}
-		for i := range set.Comm.Samples {
-			e := &set.Comm.Samples[i]
-			e.Forward = slices.Repeat([]unit.Millis{1}, e.Devices)
-			e.Backward = e.Forward
+	for _, k := range r.kinds {
+		r.describe(&set, k)
+		for _, s := range k.samples {
+			made := slices.Repeat([]unit.Millis{1}, max(0, s.devices))
+			s.add(&set, times{Forward: made, Backward: made}, false)
 		}
 	}
 	if err := set.Validate(); err != nil {
@@ -396,18 +372,14 @@ func (r *run) finished(folder string) (none dataset.Dataset, err error) {
 	old := header{Format: journalFormat, Version: journalVersion, Shard: r.header.Shard}
 	if c := set.Compute; c != nil {
 		old.Compute, old.Design = &c.Provenance, c.Provenance.Design
-		for i := range c.Samples {
-			if !r.opt.Shard.has(c.Samples[i].ID) {
-				old.Shard = "another one"
-			}
+		if slices.ContainsFunc(c.Samples, func(g dataset.Group) bool { return !r.opt.Shard.has(g.ID) }) {
+			old.Shard = "another one"
 		}
 	}
 	if c := set.Comm; c != nil {
 		old.Comm, old.Design = &c.Provenance, c.Provenance.Design
-		for i := range c.Samples {
-			if !r.opt.Shard.has(c.Samples[i].ID) {
-				old.Shard = "another one"
-			}
+		if slices.ContainsFunc(c.Samples, func(e dataset.Exchange) bool { return !r.opt.Shard.has(e.ID) }) {
+			old.Shard = "another one"
 		}
 	}
 	if field, was, is := r.header.differs(&old); field != "" {
@@ -449,23 +421,17 @@ func (r *run) goOn(folder string, records []record) error {
 }
 
 // differs returns the first field in which two headers differ, and both values. It returns ""
-// if a run can continue the other's journal. Of the hardware only the name is compared: each
-// run measures the facts of a device without a known profile again, and they vary; the facts
-// of the first run are kept.
+// if a run can continue the other's journal. The facts of the hardware that the first run measured
+// are kept.
 func (h *header) differs(old *header) (field, was, is string) {
 	for _, pair := range []struct{ old, new *dataset.Provenance }{{old.Compute, h.Compute}, {old.Comm, h.Comm}} {
 		if pair.old == nil || pair.new == nil {
 			continue // the designs differ then
 		}
 		a, b := *pair.old, *pair.new
-		a.Hardware, b.Hardware = hardware.Profile{Name: a.Hardware.Name}, hardware.Profile{Name: b.Hardware.Name}
 		a.Design, b.Design = "", "" // the last to compare
-		was, is := reflect.ValueOf(a), reflect.ValueOf(b)
-		for i := range was.NumField() {
-			if was, is := was.Field(i).Interface(), is.Field(i).Interface(); was != is {
-				name, _, _ := strings.Cut(reflect.TypeFor[dataset.Provenance]().Field(i).Tag.Get("json"), ",")
-				return name, stated(was), stated(is)
-			}
+		if d := a.Differences(b); len(d) > 0 {
+			return d[0].Name, d[0].A, d[0].B
 		}
 	}
 	for _, f := range []struct {
@@ -473,18 +439,10 @@ func (h *header) differs(old *header) (field, was, is string) {
 		was, now any
 	}{{"format", old.Format, h.Format}, {"version", old.Version, h.Version}, {"design", old.Design, h.Design}, {"shard", old.Shard, h.Shard}} {
 		if f.was != f.now {
-			return f.name, stated(f.was), stated(f.now)
+			return f.name, fmt.Sprintf("%#v", f.was), fmt.Sprintf("%#v", f.now)
 		}
 	}
 	return "", "", ""
-}
-
-// stated returns a value as an error states it.
-func stated(v any) string {
-	if text := reflect.ValueOf(v); text.Kind() == reflect.String {
-		return strconv.Quote(text.String())
-	}
-	return fmt.Sprint(v)
 }
 
 // measure measures all samples that have no times yet, pass by pass.
@@ -573,22 +531,14 @@ func (r *run) sample(ctx context.Context, p *part, id int) error {
 	return nil
 }
 
-// devices returns the number of devices of a sample of the design.
-func (r *run) devices(part string, id int) int {
-	if part == partExchanges {
-		return r.exchanges[id].Devices
-	}
-	return 1
-}
-
 // countFailure returns an error, which ends the run, if too many samples failed.
 func (r *run) countFailure(f Failure) error {
 	r.failures++
 	r.inARow++
 	switch {
-	case r.inARow >= min(failuresInARow, r.maxFailures+1):
+	case r.inARow >= maxFailures:
 		return fmt.Errorf("%d samples in a row failed, the last one: %v", r.inARow, f)
-	case r.failures > r.maxFailures:
+	case r.failures > max(maxFailures, int(maxFailureShare*float64(r.total()))):
 		return fmt.Errorf("%d of %d samples failed, the last one: %v", r.failures, r.total(), f)
 	}
 	return nil
@@ -601,9 +551,9 @@ func (r *run) attempt(ctx context.Context, p *part, id int) (t times, failure *F
 		if err := ctx.Err(); err != nil {
 			return t, nil, context.Cause(ctx)
 		}
-		t, err = r.take(ctx, p, id)
+		t, err = p.byID[id].measure(ctx)
 		if err == nil {
-			if err := t.check(r.devices(p.name, id)); err != nil {
+			if err := t.check(p.byID[id].devices); err != nil {
 				return t, &Failure{p.name, id, CodeTimes, err.Error()}, nil
 			}
 			return t, nil, nil
@@ -625,19 +575,6 @@ func (r *run) attempt(ctx context.Context, p *part, id int) (t times, failure *F
 		}
 	}
 	return t, failure, nil
-}
-
-// take makes the backend run a sample once.
-func (r *run) take(ctx context.Context, p *part, id int) (times, error) {
-	if p.name == partExchanges {
-		e := *r.exchanges[id]
-		e.DimSums, e.Start = slices.Clone(e.DimSums), slices.Clone(e.Start)
-		t, err := r.backend.Comm(ctx, &e)
-		return times{t.Forward, t.Backward, 0, t.Spread}, err
-	}
-	g := *r.groups[id]
-	t, err := r.backend.Compute(ctx, r.design.Compute.Tables, &g)
-	return times{[]unit.Millis{t.Forward}, []unit.Millis{t.Backward}, t.ForwardSpread, t.BackwardSpread}, err
 }
 
 // anchor measures a part's anchor, ends the open block and begins another.
@@ -681,7 +618,7 @@ func (r *run) again(p *part) (ids []int) {
 		return nil
 	}
 	for _, id := range p.open {
-		if p.putBack[id] < r.opt.RetryBlocks {
+		if p.putBack[id] < retryBlocks {
 			ids = append(ids, id)
 		}
 	}
@@ -720,12 +657,9 @@ func (r *run) tryAnchor(ctx context.Context, p *part, found *anchorRecord) error
 // measureRepeats measures some of the groups a second time, and ends with an
 // anchor.
 func (r *run) measureRepeats(ctx context.Context) error {
-	if !r.anchoring || r.opt.RepeatShare < 0 {
-		return nil
-	}
 	p := r.part(partGroups)
-	if p == nil {
-		return nil // a design of exchanges alone
+	if !r.anchoring || p == nil {
+		return nil
 	}
 	if err := r.chooseRepeats(p); err != nil {
 		return err
@@ -766,7 +700,7 @@ func (r *run) chooseRepeats(p *part) error {
 			ids = append(ids, id)
 		}
 	}
-	ids = repeated(ids, r.opt.RepeatShare, r.seed)
+	ids = repeated(ids, r.seed)
 	return r.record(record{Choice: &ids})
 }
 
@@ -813,11 +747,11 @@ func (r *run) progress(phase string) Progress {
 	for _, part := range r.parts {
 		p.Done += len(part.done) + len(part.failed)
 		p.Failed += len(part.failed)
-		if part.name == partGroups && r.anchoring && r.opt.RepeatShare > 0 {
+		if part.name == partGroups && r.anchoring {
 			// Total is then about the final number of samples.
 			p.Total += len(r.choice)
 			if !r.chosen {
-				p.Total += repeats(len(part.ids), r.opt.RepeatShare)
+				p.Total += repeats(len(part.ids))
 			}
 		}
 	}
@@ -857,44 +791,36 @@ func (r *run) dataset() (dataset.Dataset, error) {
 func (r *run) datasetOf(s *state) dataset.Dataset {
 	var set dataset.Dataset
 	for _, p := range s.parts {
+		if len(p.done) == 0 {
+			continue
+		}
+		r.describe(&set, p.kind)
 		quarantined := p.quarantined()
-		ids := make([]int, 0, len(p.done))
-		for id := range p.done {
-			ids = append(ids, id)
-		}
-		slices.Sort(ids)
-		if len(ids) == 0 {
-			continue
-		}
-		if p.name == partExchanges {
-			set.Comm = &dataset.Comm{Provenance: *r.header.Comm}
-			for _, id := range ids {
-				e, t := *r.exchanges[id], p.done[id]
-				e.Forward, e.Backward, e.Spread, e.Quarantined = t.Forward, t.Backward, t.BackwardSpread, quarantined(id)
-				set.Comm.Samples = append(set.Comm.Samples, e)
-			}
-			continue
-		}
-		set.Compute = &dataset.Compute{Provenance: *r.header.Compute, Tables: r.design.Compute.Tables}
-		for _, id := range ids {
-			g, t := *r.groups[id], p.done[id]
-			g.Forward, g.Backward, g.ForwardSpread, g.BackwardSpread = t.Forward[0], t.Backward[0], t.ForwardSpread, t.BackwardSpread
-			g.Quarantined = quarantined(id)
-			set.Compute.Samples = append(set.Compute.Samples, g)
-		}
-		for _, a := range p.anchors {
-			for _, t := range a.tries {
-				set.Compute.Anchors = append(set.Compute.Anchors, dataset.Anchor{After: a.after, Forward: t.Forward[0], Backward: t.Backward[0]})
-			}
+		for _, id := range slices.Sorted(maps.Keys(p.done)) {
+			p.byID[id].add(&set, p.done[id].times, quarantined(id))
 		}
 	}
-	if set.Compute != nil {
-		for id, t := range s.repeats {
-			if !t.Failed {
-				set.Compute.Repeats = append(set.Compute.Repeats, dataset.Repeat{ID: id, Forward: t.Forward[0], Backward: t.Backward[0]})
-			}
+	if set.Compute == nil {
+		return set
+	}
+	for _, a := range s.part(partGroups).anchors {
+		for _, t := range a.tries {
+			set.Compute.Anchors = append(set.Compute.Anchors, dataset.Anchor{After: a.after, Forward: t.Forward[0], Backward: t.Backward[0]})
 		}
-		slices.SortFunc(set.Compute.Repeats, func(a, b dataset.Repeat) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.repeats)) {
+		if t := s.repeats[id]; !t.Failed {
+			set.Compute.Repeats = append(set.Compute.Repeats, dataset.Repeat{ID: id, Forward: t.Forward[0], Backward: t.Backward[0]})
+		}
 	}
 	return set
+}
+
+// describe adds a kind to a dataset, without samples.
+func (r *run) describe(set *dataset.Dataset, k *kind) {
+	if k.name == partExchanges {
+		set.Comm = &dataset.Comm{Provenance: *r.header.Comm}
+		return
+	}
+	set.Compute = &dataset.Compute{Provenance: *r.header.Compute, Tables: r.design.Compute.Tables}
 }

@@ -44,8 +44,8 @@ func TestRunMeasuresAll(t *testing.T) {
 	backend := newScript()
 	folder := filepath.Join(t.TempDir(), "a", "samples")
 	var last Progress
-	opt := Options{AnchorEvery: 25, RepeatShare: .1, Tool: "v1", OnProgress: func(p Progress) {
-		if p.Done != last.Done+1 || p.Total != 162 || p.Before != 0 {
+	opt := Options{AnchorEvery: 25, Tool: "v1", OnProgress: func(p Progress) {
+		if p.Done != last.Done+1 || p.Total != 153 || p.Before != 0 {
 			t.Fatalf("got progress %+v after %+v", p, last)
 		}
 		last = p
@@ -54,7 +54,7 @@ func TestRunMeasuresAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Progress{Phase: PhaseRepeats, Done: 162, Total: 162}); last != want {
+	if want := (Progress{Phase: PhaseRepeats, Done: 153, Total: 153}); last != want {
 		t.Errorf("got last progress %+v, want %+v", last, want)
 	}
 	by := backend.provenance
@@ -78,7 +78,7 @@ func TestRunMeasuresAll(t *testing.T) {
 			t.Fatalf("exchange %d (-want +got):\n%s", i, diff)
 		}
 	}
-	if len(got.Compute.Samples) != 120 || len(got.Comm.Samples) != 30 || len(got.Compute.Repeats) != 12 {
+	if len(got.Compute.Samples) != 120 || len(got.Comm.Samples) != 30 || len(got.Compute.Repeats) != 3 {
 		t.Errorf("got %d groups, %d exchanges, %d repeats", len(got.Compute.Samples), len(got.Comm.Samples), len(got.Compute.Repeats))
 	}
 	// 3 anchors at the start, one after each 25 samples and after the last 20, one at
@@ -86,7 +86,7 @@ func TestRunMeasuresAll(t *testing.T) {
 	if n := len(got.Compute.Anchors); n != 3+5+1 {
 		t.Errorf("got %d anchors, want 9", n)
 	}
-	if noise := got.Compute.Noise(); noise.Mean != 0 || noise.Repeats != 12 || noise.Drift != 0 {
+	if noise := got.Compute.Noise(); noise.Mean != 0 || noise.Repeats != 3 || noise.Drift != 0 {
 		t.Errorf("got noise %+v, want none", noise)
 	}
 	read, err := dataset.Read(folder)
@@ -130,9 +130,8 @@ func TestKilled(t *testing.T) {
 		content, _ := os.ReadFile(filepath.Join(folder, journalName))
 		return bytes.Count(content, []byte("\n"))
 	}
-	begin := func(env ...string) *exec.Cmd {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(append(os.Environ(), envCollector+"="+folder), env...)
+	begin := func(arguments ...string) *exec.Cmd {
+		cmd := exec.Command(os.Args[0], append([]string{"collector", folder}, arguments...)...)
 		cmd.Stderr = os.Stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -144,7 +143,7 @@ func TestKilled(t *testing.T) {
 		before, more := lines(), 1+draw.IntN(14)
 		// However late the kill comes, the worker has not measured much more by then. The
 		// number leaves room for the anchors.
-		cmd := begin(fmt.Sprintf("%s=%d", envGroups, more+2*anchorTries+6))
+		cmd := begin(fmt.Sprintf("groups=%d", more+2*anchorTries+6))
 		for start := time.Now(); lines() < before+more; time.Sleep(time.Millisecond) {
 			if time.Since(start) > hanging {
 				t.Fatal("the collector does not get on")
@@ -304,23 +303,23 @@ func TestFirstHardwareStands(t *testing.T) {
 
 // Every sample is in one shard, and the order is a permutation.
 func TestShards(t *testing.T) {
-	design := drawn(t, 700, 50)
+	design := begun(t, drawn(t, 700, 50))
 	rapid.Check(t, func(t *rapid.T) {
 		count, seed := rapid.IntRange(1, 9).Draw(t, "count"), rapid.Uint64().Draw(t, "seed")
 		var groups, exchanges []int
 		for i := range count {
 			shard := Shard{i + 1, count}
-			ids := groupOrder(design.Compute.Samples, shard, seed)
-			if again := groupOrder(design.Compute.Samples, shard, seed); !slices.Equal(ids, again) {
+			ids := order(design.kinds[0].samples, shard, seed)
+			if again := order(design.kinds[0].samples, shard, seed); !slices.Equal(ids, again) {
 				t.Fatal("the order differs from one time to the next")
 			}
 			// Runs of one batch are divided only if they are longer than runLength.
 			switches := 0
 			batches := make(map[int]int)
 			for j, id := range ids {
-				batch := design.Compute.Samples[id].Operation.Batch
+				batch := design.kinds[0].byID[id].batch
 				batches[batch]++
-				if j > 0 && design.Compute.Samples[ids[j-1]].Operation.Batch != batch {
+				if j > 0 && design.kinds[0].byID[ids[j-1]].batch != batch {
 					switches++
 				}
 			}
@@ -332,7 +331,7 @@ func TestShards(t *testing.T) {
 				t.Fatalf("%d changes of batch in %d runs", switches, runs)
 			}
 			groups = append(groups, ids...)
-			exchanges = append(exchanges, exchangeOrder(design.Comm.Samples, shard, seed)...)
+			exchanges = append(exchanges, order(design.kinds[1].samples, shard, seed)...)
 		}
 		for what, ids := range map[int][]int{700: groups, 50: exchanges} {
 			slices.Sort(ids)
@@ -364,7 +363,6 @@ func TestBadOptionsAndDesigns(t *testing.T) {
 		{"shard 0", drawn(t, 12, 0), Options{Shard: Shard{0, 2}}, "shard 0/2"},
 		{"empty shard", drawn(t, 12, 0), Options{Shard: Shard{14, 20}}, "is empty"},
 		{"drift", drawn(t, 12, 0), Options{DriftLimit: math.NaN()}, "drift limit"},
-		{"repeats", drawn(t, 12, 0), Options{RepeatShare: 2}, "repeat share"},
 		{"twice", twice, Options{}, "sample 4: the id is used twice"},
 		{"dim", wide, Options{}, "dim 6"},
 		{"table", beyond, Options{}, "table 20: there are 20"},
@@ -423,7 +421,7 @@ func TestFailures(t *testing.T) {
 	}
 	told := make(map[string]string)
 	folder := t.TempDir()
-	opt := Options{RepeatShare: -1, OnFailure: func(f Failure) { told[fmt.Sprint(f.Part, f.ID)] = f.Code }}
+	opt := Options{OnFailure: func(f Failure) { told[fmt.Sprint(f.Part, f.ID)] = f.Code }}
 	unwritten(t, design, backend, folder, opt)
 	want := map[string]string{
 		"groups3": "oom", "groups5": "crash", "groups9": "times", "groups11": "times", "groups13": "times", "groups15": "times",
@@ -459,13 +457,10 @@ func TestTooManyFailures(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fails func(n int) bool // by the number of the sample that is measured
-		max   int
 		want  string
 	}{
-		{"in a row", func(n int) bool { return n >= 30 }, 100, "20 samples in a row failed"},
-		{"few in a row", func(n int) bool { return n >= 30 }, 4, "5 samples in a row failed"},
-		{"in all", func(n int) bool { return n%3 == 0 }, 0, "21 of 300 samples failed"},
-		{"few in all", func(n int) bool { return n%3 == 0 }, 2, "3 of 300 samples failed"},
+		{"in a row", func(n int) bool { return n >= 30 }, "20 samples in a row failed"},
+		{"in all", func(n int) bool { return n%3 == 0 }, "21 of 300 samples failed"},
 	} {
 		backend := newScript()
 		order := make(map[int]int)
@@ -483,7 +478,7 @@ func TestTooManyFailures(t *testing.T) {
 			return steadyTiming(g), nil
 		}
 		folder := t.TempDir()
-		_, err := collect(context.Background(), drawn(t, 300, 0), backend, folder, Options{MaxFailures: c.max})
+		_, err := collect(context.Background(), drawn(t, 300, 0), backend, folder, Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "it broke") {
 			t.Errorf("%s: got error %v, want %q in it", c.name, err, c.want)
 		}

@@ -29,15 +29,7 @@ type state struct {
 
 // part is the state of the groups, or of the exchanges.
 type part struct {
-	name  string
-	phase string
-	// ids are all samples of the shard in the order in which they are measured.
-	ids []int
-	// candidates are the samples that may be the anchor, and limit is the share by which
-	// the anchor may move.
-	candidates []int
-	limit      float64
-
+	*kind
 	done   map[int]result
 	failed map[int]Failure
 	// putBack counts, for each sample, the measurements that were discarded.
@@ -55,13 +47,6 @@ type part struct {
 type result struct {
 	times
 	block int
-}
-
-func newPart(name, phase string, ids, candidates []int, limit float64) *part {
-	return &part{
-		name: name, phase: phase, ids: ids, candidates: candidates, limit: limit,
-		done: make(map[int]result), failed: make(map[int]Failure), putBack: make(map[int]int),
-	}
 }
 
 // apply applies a record to the state.
@@ -206,12 +191,6 @@ func (f Failure) String() string {
 
 // final reports whether the sample would fail again, because the sample and not the
 // backend is the cause.
-func (f Failure) final() bool { return final(f.Code) }
-
-func final(code string) bool {
-	switch code {
-	case protocol.CodeMemory, protocol.CodeUnsupported, protocol.CodeBadRequest:
-		return true
-	}
-	return false
+func (f Failure) final() bool {
+	return f.Code == protocol.CodeMemory || f.Code == protocol.CodeUnsupported || f.Code == protocol.CodeBadRequest
 }

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,10 +27,9 @@ import (
 // required, and so is Name if the worker does not measure its profile; zero values
 // of the other fields work.
 type WorkerOptions struct {
-	// Command starts the worker, with its arguments. Env is its environment (default:
-	// that of this process). Stderr receives its logs (default: they are dropped).
+	// Command starts the worker, with its arguments. Stderr receives its logs (default:
+	// they are dropped).
 	Command []string
-	Env     []string
 	Stderr  io.Writer
 
 	// Warmup is the number of runs (0: none) before Repeats timed runs (default 5).
@@ -41,17 +41,8 @@ type WorkerOptions struct {
 	// Seed is the seed of the lookups that the worker makes up.
 	Seed uint64
 
-	// Deadline is the longest time that the worker may take for a request (default 60
-	// s). StartDeadline is that for its hello, before which an interpreter may have to
-	// load (default 120 s).
-	Deadline, StartDeadline time.Duration
-	// Restarts is the number of times that the worker is started again in a row
-	// without one response to a measurement (default 5; negative: never).
-	Restarts int
-	// MaxIndexBytes is about the most bytes of lookups that the worker holds (default
-	// 2 GiB). Above it the worker removes all tables, and Compute sends the tables of
-	// the next group again.
-	MaxIndexBytes unit.Bytes
+	// Deadline is the longest time that the worker may take for a request (default 60 s).
+	Deadline time.Duration
 
 	// LookupFiles names, for the tables in their order, files with their real lookups
 	// (lookups.WriteFile). The worker then uses these instead of made-up ones; an
@@ -60,11 +51,10 @@ type WorkerOptions struct {
 	LookupFiles []string
 	Lookups     string
 
-	// Profile is the hardware profile of the device. The zero value means the known
-	// profile called Name; if there is none, the worker measures its profile when it
-	// starts, and the profile is called Name (default: the worker's own name for it).
-	Profile hardware.Profile
-	Name    string
+	// Name is the name of the device. If there is no known profile of this name, the worker
+	// measures its profile when it starts, and the profile is called Name (default: the
+	// worker's own name for it).
+	Name string
 	// NameOnly skips the profile. Then no model can be trained on the times, and the
 	// provenance has only the device's name.
 	NameOnly bool
@@ -76,14 +66,19 @@ type WorkerOptions struct {
 // The defaults of WorkerOptions.
 const (
 	// initBatch is the batch of init. Every table and exchange states its own.
-	initBatch            = 65536
-	defaultRepeats       = 5
-	defaultDeadline      = 60 * time.Second
-	defaultStartDeadline = 120 * time.Second
-	defaultRestarts      = 5
-	defaultMaxIndexBytes = 2 * unit.GiB
-	// ceilingsPatience is the factor by which measuring the ceilings may exceed Deadline.
+	initBatch       = 65536
+	defaultRepeats  = 5
+	defaultDeadline = 60 * time.Second
+	// startPatience is the longest time for the first response: an interpreter may have to load before
+	// it. ceilingsPatience is the factor by which measuring the ceilings may exceed Deadline.
+	startPatience    = 120 * time.Second
 	ceilingsPatience = 10
+	// mostRestarts is the number of times that a worker is started again in a row without one
+	// response to a measurement.
+	mostRestarts = 5
+	// mostIndexBytes is about the most bytes of lookups that a worker holds. Above it the worker
+	// removes all tables, and Compute sends the tables of the next group again.
+	mostIndexBytes = 2 * unit.GiB
 )
 
 func (o WorkerOptions) withDefaults() WorkerOptions {
@@ -92,15 +87,6 @@ func (o WorkerOptions) withDefaults() WorkerOptions {
 	}
 	if o.Deadline <= 0 {
 		o.Deadline = defaultDeadline
-	}
-	if o.StartDeadline <= 0 {
-		o.StartDeadline = defaultStartDeadline
-	}
-	if o.Restarts == 0 {
-		o.Restarts = defaultRestarts
-	}
-	if o.MaxIndexBytes <= 0 {
-		o.MaxIndexBytes = defaultMaxIndexBytes
 	}
 	if o.OnLog == nil {
 		o.OnLog = func(string) {}
@@ -130,6 +116,7 @@ type Worker struct {
 	// their lookups.
 	sent       map[int]accesses
 	indexBytes unit.Bytes
+	indexMost  unit.Bytes
 	requests   int
 	realised   Realisation
 }
@@ -160,10 +147,7 @@ func StartWorker(ctx context.Context, opt WorkerOptions) (*Worker, error) {
 	if len(opt.Command) == 0 {
 		return nil, errors.New("worker: the command is empty")
 	}
-	w := &Worker{opt: opt.withDefaults()}
-	if known, err := hardware.ByName(opt.Name); err == nil && opt.Profile == (hardware.Profile{}) {
-		w.opt.Profile = known
-	}
+	w := &Worker{opt: opt.withDefaults(), indexMost: mostIndexBytes}
 	if err := w.start(ctx); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -175,7 +159,7 @@ func StartWorker(ctx context.Context, opt WorkerOptions) (*Worker, error) {
 
 // start starts the process, exchanges hello messages and sends init.
 func (w *Worker) start(ctx context.Context) (err error) {
-	p, err := startProcess(w.opt.Command, w.opt.Env, w.opt.Stderr)
+	p, err := startProcess(w.opt.Command, w.opt.Stderr)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -184,7 +168,7 @@ func (w *Worker) start(ctx context.Context) (err error) {
 			p.kill()
 		}
 	}()
-	hello, err := p.ask(ctx, protocol.Request{Op: protocol.OpHello, V: protocol.Version}, w.opt.StartDeadline)
+	hello, err := p.ask(ctx, protocol.Request{Op: protocol.OpHello, V: protocol.Version}, startPatience)
 	if err != nil {
 		return err
 	}
@@ -234,13 +218,9 @@ func (w *Worker) init(ctx context.Context) error {
 
 // describe fills in the provenance.
 func (w *Worker) describe(ctx context.Context) error {
-	named := w.opt.NameOnly && w.opt.Profile == (hardware.Profile{})
-	profile, err := w.profile(ctx, named)
+	profile, err := w.profile(ctx)
 	if err != nil {
 		return err
-	}
-	if problems := profile.Problems(); len(problems) > 0 && !named {
-		return fmt.Errorf("worker: the hardware profile %q is not valid: %s", profile.Name, strings.Join(problems, ", "))
 	}
 	if len(w.opt.LookupFiles) > 0 && !w.Supports(protocol.CapLookupFiles) {
 		return errors.New("worker: it cannot use the lookups of a trace: use made-up lookups or another worker")
@@ -250,7 +230,7 @@ func (w *Worker) describe(ctx context.Context) error {
 		source = dataset.Measured
 	}
 	w.provenance = dataset.Provenance{
-		Source: source, Profile: profile.Name, Backend: fmt.Sprintf("worker %s, protocol %d", w.hello.Backend, w.hello.V),
+		Source: source, Profile: cmp.Or(profile.Name, w.opt.Name), Backend: fmt.Sprintf("worker %s, protocol %d", w.hello.Backend, w.hello.V),
 		Device: w.hello.Device, Kernel: w.hello.Kernel, Clocks: w.hello.Clocks, Threads: w.hello.Threads,
 		Cache: w.cache, Lookups: w.opt.Lookups, Warmup: w.opt.Warmup, Repeats: w.opt.Repeats,
 	}
@@ -260,20 +240,17 @@ func (w *Worker) describe(ctx context.Context) error {
 			w.provenance.Cache = "warm"
 		}
 	}
-	if !hardware.Known(profile.Name) && !named {
+	if !hardware.Known(profile.Name) {
 		w.provenance.Hardware = profile
 	}
 	return nil
 }
 
-// profile returns the device's hardware profile: the one of the options; or only a
-// name, if the device is only named; or the one that the worker measures.
-func (w *Worker) profile(ctx context.Context, named bool) (hardware.Profile, error) {
-	profile := w.opt.Profile
-	if named {
-		profile.Name = w.opt.Name
-	}
-	if profile != (hardware.Profile{}) || named {
+// profile returns the device's hardware profile: the known one, or the one that the worker measures;
+// or none, if the device is only named.
+func (w *Worker) profile(ctx context.Context) (hardware.Profile, error) {
+	profile, err := hardware.ByName(w.opt.Name)
+	if err == nil || w.opt.NameOnly {
 		return profile, nil
 	}
 	if !w.Supports(protocol.CapCeilings) {
@@ -283,22 +260,16 @@ func (w *Worker) profile(ctx context.Context, named bool) (hardware.Profile, err
 	if err != nil {
 		return profile, err
 	}
-	if profile = r.Profile; w.opt.Name != "" {
-		profile.Name = w.opt.Name
+	profile = r.Profile
+	profile.Name = cmp.Or(w.opt.Name, profile.Name)
+	if problems := profile.Problems(); len(problems) > 0 {
+		return profile, fmt.Errorf("worker: the hardware profile %q is not valid: %s", profile.Name, strings.Join(problems, ", "))
 	}
 	return profile, nil
 }
 
 // Provenance returns the provenance that the worker stated when it started.
 func (w *Worker) Provenance() dataset.Provenance { return w.provenance }
-
-// Hardware returns the hardware profile: the given one, or the worker's own.
-func (w *Worker) Hardware() hardware.Profile {
-	if w.provenance.Hardware != (hardware.Profile{}) {
-		return w.provenance.Hardware
-	}
-	return w.opt.Profile
-}
 
 // Lacks reports whether the worker stated that it does not have the optimizer and the
 // precision of an operation together.
@@ -503,7 +474,7 @@ func (w *Worker) ready(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	for w.process == nil {
-		if w.restarts >= w.opt.Restarts {
+		if w.restarts >= mostRestarts {
 			return fmt.Errorf("%w: it was started %d times again without one response: %w", ErrLost, w.restarts, w.lost)
 		}
 		w.restarts++
@@ -530,7 +501,7 @@ const batchBits = 25
 const tablesARequest = 1000
 
 // sendTables sends the tables of a group that the worker does not have. If they
-// exceed MaxIndexBytes together with the tables it has, or the worker reports that,
+// exceed mostIndexBytes together with the tables it has, or the worker reports that,
 // the worker removes all tables first.
 func (w *Worker) sendTables(ctx context.Context, tables []problem.Table, g *dataset.Group) error {
 	missing, size := w.missing(tables, g)
@@ -543,7 +514,7 @@ func (w *Worker) sendTables(ctx context.Context, tables []problem.Table, g *data
 			return &protocol.Error{Code: protocol.CodeUnsupported, Message: fmt.Sprintf("this worker makes bags of one length, and a table has a length_cv of %v: use a worker with the capability %q", m.table.LengthCV, protocol.CapLengths)}
 		}
 	}
-	if w.indexBytes+size <= w.opt.MaxIndexBytes || len(w.sent) == 0 {
+	if w.indexBytes+size <= w.indexMost || len(w.sent) == 0 {
 		err := w.send(ctx, missing)
 		if refused, ok := errors.AsType[*protocol.Error](err); !ok || refused.Code != protocol.CodeMemory || len(w.sent) == 0 {
 			return err

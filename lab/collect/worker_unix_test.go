@@ -19,7 +19,7 @@ import (
 func TestChildrenDie(t *testing.T) {
 	design := drawn(t, 12, 0)
 	note := filepath.Join(t.TempDir(), "note")
-	w := startFake(t, fakeOptions("parent", envNote+"="+note))
+	w := startFake(t, fakeOptions("parent", "note="+note))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	ended := make(chan error, 1)
@@ -30,7 +30,7 @@ func TestChildrenDie(t *testing.T) {
 	child := 0
 	for start := time.Now(); child == 0; time.Sleep(time.Millisecond) {
 		content, _ := os.ReadFile(note)
-		if _, pid, whole := strings.Cut(string(content), "compute\n"); whole && strings.HasSuffix(pid, "\n") {
+		if _, pid, whole := strings.Cut(string(content), "compute 0\n"); whole && strings.HasSuffix(pid, "\n") {
 			child, _ = strconv.Atoi(strings.TrimSpace(pid))
 		}
 		if time.Since(start) > hanging {

@@ -113,6 +113,24 @@ type Dataset struct {
 	Comm    *Comm
 }
 
+// Untimed returns the design of a dataset: its tables and samples, without times.
+func (d Dataset) Untimed() Dataset {
+	if c := d.Compute; c != nil {
+		d.Compute = &Compute{Provenance: c.Provenance, Tables: c.Tables}
+		for _, g := range c.Samples {
+			d.Compute.Samples = append(d.Compute.Samples, Group{ID: g.ID, Split: g.Split, Operation: g.Operation, Members: g.Members})
+		}
+	}
+	if c := d.Comm; c != nil {
+		d.Comm = &Comm{Provenance: c.Provenance}
+		for _, e := range c.Samples {
+			e.Forward, e.Backward, e.Spread, e.Quarantined = nil, nil, 0, false
+			d.Comm.Samples = append(d.Comm.Samples, e)
+		}
+	}
+	return d
+}
+
 // Compute is samples of fused lookups.
 type Compute struct {
 	Provenance Provenance

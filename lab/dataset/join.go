@@ -66,14 +66,14 @@ func (j joining) of(sets []Dataset) (d Dataset, err error) {
 	}
 	if d.Compute != nil {
 		j.state(&d.Compute.Provenance)
-		if d.Compute.Samples, err = gather(j, "fused lookups", parts, groupsOf, untimedGroup, j.group); err != nil {
+		if d.Compute.Samples, err = gather(j, "fused lookups", parts, groupsOf, func(g *Group) int { return g.ID }, j.group); err != nil {
 			return d, err
 		}
 		j.second(d.Compute, parts)
 	}
 	if d.Comm != nil {
 		j.state(&d.Comm.Provenance)
-		d.Comm.Samples, err = gather(j, "all-to-alls", parts, exchangesOf, untimedExchange, j.exchange)
+		d.Comm.Samples, err = gather(j, "all-to-alls", parts, exchangesOf, func(e *Exchange) int { return e.ID }, j.exchange)
 	}
 	return d, err
 }
@@ -100,17 +100,17 @@ func exchangesOf(d Dataset) []Exchange {
 }
 
 // gather returns a sample for each id of the parts, in their order.
-func gather[S Group | Exchange](j joining, what string, parts []part, of func(Dataset) []S, untimed func(S) (int, S), joined func([]*S) S) ([]S, error) {
-	same, owner := map[int][]*S{}, map[int]int{}
+func gather[S Group | Exchange](j joining, what string, parts []part, of func(Dataset) []S, idOf func(*S) int, joined func([]*S) S) ([]S, error) {
+	same, designs, owner := map[int][]*S{}, map[int]S{}, map[int]int{}
 	for _, p := range parts {
-		list := of(p.Dataset)
+		list, untimed := of(p.Dataset), of(p.Untimed())
 		for i := range list {
-			id, design := untimed(list[i])
+			id := idOf(&list[i])
 			if first, known := owner[id]; !known {
-				owner[id] = p.number
+				owner[id], designs[id] = p.number, untimed[i]
 			} else if j.passes == 0 {
 				return nil, fmt.Errorf("%s: sample %d is in part %d and in part %d", what, id, min(first, p.number), max(first, p.number))
-			} else if _, earlier := untimed(*same[id][0]); !reflect.DeepEqual(earlier, design) {
+			} else if !reflect.DeepEqual(designs[id], untimed[i]) {
 				return nil, fmt.Errorf("%s: sample %d of %v is not the one that an earlier pass measured", what, id, p)
 			}
 			same[id] = append(same[id], &list[i])
@@ -121,17 +121,6 @@ func gather[S Group | Exchange](j joining, what string, parts []part, of func(Da
 		all = append(all, joined(same[id]))
 	}
 	return all, nil
-}
-
-// untimedGroup returns the id of a group, and the group without its measured times.
-func untimedGroup(g Group) (int, Group) {
-	return g.ID, Group{Split: g.Split, Operation: g.Operation, Members: g.Members}
-}
-
-// untimedExchange does the same for an exchange.
-func untimedExchange(e Exchange) (int, Exchange) {
-	e.Forward, e.Backward, e.Spread, e.Quarantined = nil, nil, 0, false
-	return e.ID, e
 }
 
 // group joins the times of a group.
@@ -263,7 +252,7 @@ func frame(parts []part) (Dataset, error) {
 	same := !slices.ContainsFunc(parts, func(p part) bool {
 		return p.Compute != nil && p.Comm != nil && p.Compute.Provenance.Hardware != p.Comm.Provenance.Hardware
 	})
-	if d.Compute != nil && d.Comm != nil && same && maps.Equal(facts(Provenance{Hardware: d.Compute.Provenance.Hardware}), facts(Provenance{Hardware: d.Comm.Provenance.Hardware})) {
+	if d.Compute != nil && d.Comm != nil && same && len(Provenance{Hardware: d.Compute.Provenance.Hardware}.Differences(Provenance{Hardware: d.Comm.Provenance.Hardware})) == 0 {
 		d.Comm.Provenance.Hardware = d.Compute.Provenance.Hardware
 	}
 	return d, nil
@@ -303,15 +292,11 @@ func (o *origin) add(what string, p part, from Provenance) error {
 		o.first, o.part = from, p
 		return nil
 	}
-	a, b := facts(o.first), facts(from)
-	names := maps.Clone(a)
-	maps.Copy(names, b)
+	a, b := o.first, from
+	a.Clocks, b.Clocks = "", ""
 	var failed []error
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if a[name] != b[name] && (a["hardware"] == b["hardware"] || !strings.HasPrefix(name, "hardware ")) {
-			failed = append(failed, fmt.Errorf("%s: mixed provenance: %s is %s in %v and %s in %v", what, name,
-				cmp.Or(a[name], "not stated"), o.part, cmp.Or(b[name], "not stated"), p))
-		}
+	for _, d := range a.Differences(b) {
+		failed = append(failed, fmt.Errorf("%s: mixed provenance: %s is %s in %v and %s in %v", what, d.Name, d.A, o.part, d.B, p))
 	}
 	return errors.Join(failed...)
 }
@@ -321,6 +306,23 @@ func (o *origin) provenance() Provenance {
 	p := o.first
 	p.Clocks = strings.Join(o.clocks, clockSeparator)
 	return p
+}
+
+// Difference is a field in which two provenances differ: its name in JSON, and both values.
+type Difference struct{ Name, A, B string }
+
+// Differences returns the fields in which two provenances differ. What each machine measures of its
+// hardware varies, and is no difference.
+func (p Provenance) Differences(q Provenance) (all []Difference) {
+	a, b := facts(p), facts(q)
+	names := maps.Clone(a)
+	maps.Copy(names, b)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if a[name] != b[name] && (a["hardware"] == b["hardware"] || !strings.HasPrefix(name, "hardware ")) {
+			all = append(all, Difference{name, cmp.Or(a[name], "not stated"), cmp.Or(b[name], "not stated")})
+		}
+	}
+	return all
 }
 
 // facts returns the fields of a provenance that must agree, as their JSON by name.
@@ -345,7 +347,6 @@ func facts(p Provenance) map[string]string {
 		fields("hardware ", map[string]any{"name": h.Name, "memory_bytes": h.Memory, "l2_bytes": h.L2, "sms": h.SMs, "granule_bytes": h.Granule})
 		facts["hardware"] = "stated"
 	}
-	delete(facts, "clocks")
 	return facts
 }
 
