@@ -114,11 +114,6 @@ type Realised struct {
 	Reuse [access.Classes]float64
 }
 
-// Counts returns the same numbers as counts of package access.
-func (r Realised) Counts() access.Counts {
-	return access.Counts{Lookups: float64(r.Lookups), Unique: float64(r.Unique), Reuse: r.Reuse}
-}
-
 // Tolerance is the largest Distance at which lookups are close enough to the asked
 // ones.
 const Tolerance = 0.05

@@ -1,7 +1,6 @@
 package lookups
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -17,9 +16,8 @@ import (
 //	Counts --> quotas: whole rows in each class, their sum exactly U
 //	       --> hottest: if they stand for fewer lookups than n, the classes that
 //	           lost less than a row to rounding get one row
-//	       --> slide: if no uses inside the classes add up to n, the quotas
-//	           move to higher or lower classes until some do
-//	       --> uses: each row's uses inside its class, their sum exactly n
+//	       --> uses: each row's uses inside its class, their sum exactly n; if no uses
+//	           inside the classes add up to n, all change by one factor
 //	       --> a row number for each, all different
 //	       --> all uses in random order, cut into bags; where ids own rows (Counts.RowsPerID),
 //	           the rows of an id come together
@@ -33,11 +31,9 @@ import (
 //
 // Counts of access.Distribution.At may contradict themselves: a table too small for
 // its histogram has fewer distinct rows than the histogram stands for, so each row
-// must be used more often than its class allows. Sliding then moves the same share
-// of every class to its neighbour. Each row is then used more often by about the
-// same factor, as in a real small table. To move as few rows as possible was
-// rejected: it would put all missing lookups on one row, the worst case of the
-// backward kernels.
+// must be used more often than its class allows. All uses then grow by one factor, as in
+// a real small table. To change as few rows as possible was rejected: it would put all
+// missing lookups on one row, the worst case of the backward kernels.
 //
 // The algorithm takes O(n) time, and 8n bytes of memory in addition to the result,
 // for any number of rows.
@@ -55,9 +51,6 @@ type Spec struct {
 	// LengthCV is the coefficient of variation of the lengths of the bags, from 0 to
 	// MaxLengthCV. 0 asks for no spread.
 	LengthCV float64
-	// Strict makes Synthesise fail if the nearest possible lookups are further than
-	// Tolerance from Counts. Without Strict, Synthesise makes the nearest lookups.
-	Strict bool
 	// Seed decides the rows, their order and the lengths of the bags.
 	Seed uint64
 }
@@ -81,22 +74,16 @@ func Mix(v uint64) uint64 {
 	return v ^ v>>31
 }
 
-// ErrUnrealisable is the error of Synthesise if the asked counts are valid numbers,
-// but contradict each other or the table.
-var ErrUnrealisable = errors.New("the asked lookups cannot be made")
-
 // Synthesise makes up the lookups of one batch, and returns what was realised: the asked number of
 // lookups, of the asked number of distinct rows, chosen at random from the whole table, with the asked
 // share of each use-count class. If use counts inside their classes cannot add up to the lookups, as
-// for a table too small for its histogram, rows move to neighbouring classes; with Spec.Strict too
-// many such rows are an error.
+// for a table too small for its histogram, rows have the uses of neighbouring classes.
 //
 // The lookups are in random order and cut into Features*Batch bags of equal lengths, of lengths 0
 // and 1, or of random lengths around the pooling factor; with Spec.LengthCV above 0 of that spread, or
 // the nearest (lengths.go). The rows of an id (Counts.RowsPerID) come one after the other.
 //
-// The error wraps ErrUnrealisable if more distinct rows are asked for than there are lookups or rows.
-// Equal specs give equal lookups.
+// More distinct rows than there are lookups or rows are an error. Equal specs give equal lookups.
 func Synthesise(s Spec) (Bags, Realised, error) {
 	n, unique, err := s.totals()
 	if err != nil {
@@ -108,13 +95,14 @@ func Synthesise(s Spec) (Bags, Realised, error) {
 	if n > 0 {
 		in := quotas(&s.Counts.Reuse, unique)
 		hottest(&in, &s.Counts.Reuse, unique, n)
-		slide(&in, n)
-		realised.Reuse = shares(&in, unique)
-		if apart := realised.Distance(s.Counts); s.Strict && apart > Tolerance {
-			return Bags{}, Realised{}, s.contradiction(n, unique, apart)
+		strata := uses(&in, n)
+		in = [access.Classes]int64{}
+		for _, g := range strata {
+			in[classOf(g.uses)] += g.rows
 		}
+		realised.Reuse = shares(&in, unique)
 		pick := newPermutation(s.Rows, random)
-		b.Indices = draw(b.Indices, uses(&in, n), pick, int(math.Round(s.Counts.RowsPerID)), random)
+		b.Indices = draw(b.Indices, strata, pick, int(math.Round(s.Counts.RowsPerID)), random)
 	}
 	if s.LengthCV > 0 {
 		b.Offsets = unequalOffsets(n, s.Features*s.Batch, s.LengthCV, random)
@@ -237,11 +225,11 @@ func (s *Spec) checkRows() error {
 	case !(c.RowsPerID >= 0 && c.RowsPerID <= MaxLookups):
 		return fmt.Errorf("rows of an id: %v, want from 0 to %d", c.RowsPerID, MaxLookups)
 	case most > float64(s.Rows):
-		return fmt.Errorf("%w: %v distinct rows are asked for, but the table has %d", ErrUnrealisable, c.Unique, s.Rows)
+		return fmt.Errorf("%v distinct rows are asked for, but the table has %d", c.Unique, s.Rows)
 	case most > c.Lookups:
-		return fmt.Errorf("%w: %v distinct rows are asked for, but %v lookups cannot read more rows than lookups", ErrUnrealisable, c.Unique, c.Lookups)
+		return fmt.Errorf("%v distinct rows are asked for, but %v lookups cannot read more rows than lookups", c.Unique, c.Lookups)
 	case c.Unique == 0:
-		return fmt.Errorf("%w: %v lookups of no distinct rows are asked for", ErrUnrealisable, c.Lookups)
+		return fmt.Errorf("%v lookups of no distinct rows are asked for", c.Lookups)
 	}
 	return nil
 }
@@ -260,19 +248,6 @@ func checkShares(reuse *[access.Classes]float64) error {
 		return fmt.Errorf("the shares of the use-count classes add up to %v, want 1", sum)
 	}
 	return nil
-}
-
-// contradiction returns the error that states the asked and the nearest possible
-// lookups.
-func (s *Spec) contradiction(n, unique int64, apart float64) error {
-	in := quotas(&s.Counts.Reuse, unique)
-	low, high := bracket(&in)
-	possible := fmt.Sprintf("from %d to %d", low, high)
-	if in[access.Classes-1] > 0 {
-		possible = fmt.Sprintf("at least %d", low)
-	}
-	return fmt.Errorf("%w: %d lookups of %d distinct rows are asked for, but their histogram needs %s lookups for these rows; the nearest that can be made differs by %.0f %%, more than %.0f %%",
-		ErrUnrealisable, n, unique, possible, 100*apart, 100*Tolerance)
 }
 
 // quotas rounds the rows of each class to whole numbers with the exact sum, by the
@@ -351,98 +326,6 @@ func bracket(in *[access.Classes]int64) (low, high int64) {
 	return low, high
 }
 
-// slide moves rows to neighbouring classes until the rows can take n lookups. It
-// ends because n is at least the number of rows: with all rows in the first class
-// or all in the last class, n is within the bounds.
-func slide(in *[access.Classes]int64, n int64) {
-	const last = access.Classes - 1
-	low, high := bracket(in)
-	switch {
-	case n > high:
-		// A row that moves to the last class counts as twice its old uses here, as in the
-		// other classes, although one row there could take any number.
-		missing := func() int64 {
-			sum := n
-			for j, rows := range in {
-				sum -= rows << j
-			}
-			return sum
-		}
-		move(in, missing, +1, func(j int) int64 {
-			if j == last {
-				return 0
-			}
-			return 1 << j
-		})
-	case n < low:
-		surplus := func() int64 {
-			low, _ := bracket(in)
-			return low - n
-		}
-		move(in, surplus, -1, func(j int) int64 {
-			if j == 0 {
-				return 0
-			}
-			return classLow(j) - classLow(j-1)
-		})
-	}
-}
-
-// move takes rows from each class j to class j+step until open is at most 0. The
-// move of a row lowers open by worth(j); a row with worth 0 does not move.
-func move(in *[access.Classes]int64, open func() int64, step int, worth func(j int) int64) {
-	for {
-		left := open()
-		if left <= 0 {
-			return
-		}
-		all := int64(0)
-		for j, rows := range in {
-			all += rows * worth(j)
-		}
-		if all == 0 {
-			return
-		}
-		share := min(1, float64(left)/float64(all))
-		var moved [access.Classes]int64
-		for j, rows := range in {
-			if rows > 0 && worth(j) > 0 {
-				moved[j] = min(rows, int64(share*float64(rows)))
-				left -= moved[j] * worth(j)
-			}
-		}
-		moveSingly(in, &moved, left, worth)
-		for j, rows := range moved {
-			in[j] -= rows
-			if rows > 0 {
-				in[j+step] += rows
-			}
-		}
-	}
-}
-
-// moveSingly moves single rows until nothing is open. Each time it takes the row of
-// least worth that closes the rest at once, or, if there is no such row, the row of
-// most worth.
-func moveSingly(in, moved *[access.Classes]int64, left int64, worth func(j int) int64) {
-	for left > 0 {
-		best := -1
-		for j, rows := range in {
-			if rows == moved[j] || worth(j) == 0 {
-				continue
-			}
-			if best < 0 || (worth(best) < left && worth(j) > worth(best)) {
-				best = j
-			}
-		}
-		if best < 0 {
-			return
-		}
-		moved[best]++
-		left -= worth(best)
-	}
-}
-
 // stratum is a number of rows with equal uses.
 type stratum struct {
 	rows, uses int64
@@ -454,8 +337,8 @@ type stratum struct {
 // strataPerClass is the number of strata that the rows of a class are divided into.
 const strataPerClass = 64
 
-// uses returns the uses of the rows of each class, inside the class, with the exact
-// sum n. n must be within the bounds of the classes.
+// uses returns the uses of the rows of each class, with the exact sum n, which is at least the
+// number of rows: inside the class, if the classes allow n.
 func uses(in *[access.Classes]int64, n int64) []stratum {
 	var strata []stratum
 	for j, rows := range in {
@@ -473,9 +356,11 @@ func uses(in *[access.Classes]int64, n int64) []stratum {
 	}
 	const last = access.Classes - 1
 	hot := in[last] > 0
+	least, most := bracket(in)
+	inside := least <= n && n <= most
 	set := func(level float64) (sum int64) {
 		for i := range strata {
-			strata[i].set(level, hot)
+			strata[i].set(level, hot, inside)
 			sum += strata[i].rows * strata[i].uses
 			if sum > n {
 				return sum
@@ -487,6 +372,9 @@ func uses(in *[access.Classes]int64, n int64) []stratum {
 	// highest, except in the last class: there each further level doubles the uses of
 	// the hottest rows once more.
 	low, high := -1.0, 2*float64(bits.Len64(uint64(n)))
+	if !inside {
+		low = -64 // all uses are 1
+	}
 	for range 64 {
 		middle := (low + high) / 2
 		if set(middle) <= n {
@@ -496,11 +384,17 @@ func uses(in *[access.Classes]int64, n int64) []stratum {
 		}
 	}
 	left := n - set(low)
-	return fill(strata, left)
+	return fill(strata, left, inside)
 }
 
-// set sets the stratum's uses for a level, from -1 on; 0 is neutral.
-func (g *stratum) set(level float64, hot bool) {
+// set sets the stratum's uses for a level; 0 is neutral. If they stay inside the class, level is
+// at least -1.
+func (g *stratum) set(level float64, hot, inside bool) {
+	if !inside {
+		g.set(0, hot, true)
+		g.uses = max(1, int64(math.Round(min(MaxLookups, float64(g.uses)*math.Exp2(level)))))
+		return
+	}
 	low, high := classLow(g.class), classHigh(g.class)
 	power := float64(g.class-1) + g.place
 	switch {
@@ -517,12 +411,12 @@ func (g *stratum) set(level float64, hot bool) {
 
 // fill adds one use to a row for each use that rounding left over, the most used
 // rows first.
-func fill(strata []stratum, left int64) []stratum {
+func fill(strata []stratum, left int64, inside bool) []stratum {
 	for left > 0 {
 		before := left
 		for i := len(strata) - 1; i >= 0 && left > 0; i-- {
 			g := strata[i]
-			if g.uses >= classHigh(g.class) {
+			if inside && g.uses >= classHigh(g.class) {
 				continue
 			}
 			if g.rows > left {
