@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/lab/dataset"
@@ -147,75 +148,41 @@ const minTables = 10
 // the tables then fails.
 func (d Domain) Problems() []string {
 	d = d.WithDefaults()
-	var all problems
-	d.checkGroups(&all)
-	d.checkOperations(&all)
-	d.checkLimits(&all)
-	return append(all, d.tableProblems()...)
-}
-
-// problems is a list of sentences.
-type problems []string
-
-func (p *problems) add(format string, args ...any) { *p = append(*p, fmt.Sprintf(format, args...)) }
-
-// checkGroups adds the faults of the sizes of groups and tables.
-func (d *Domain) checkGroups(p *problems) {
+	var all []string
+	check := func(what string, v, low, high float64) {
+		if !(v >= low && v <= high) {
+			text := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+			all = append(all, fmt.Sprintf("%s: %s is not between %s and %s", what, text(v), text(low), text(high)))
+		}
+	}
 	for _, b := range d.Batches {
-		if b < 1 || b > problem.MaxBatch {
-			p.add("batches: %d is not between 1 and %d", b, problem.MaxBatch)
-		}
+		check("batches", float64(b), 1, problem.MaxBatch)
 	}
-	if d.MinShards < 1 || d.MaxShards < d.MinShards {
-		p.add("shards: %d to %d is not a range of at least 1", d.MinShards, d.MaxShards)
+	check("min shards", float64(d.MinShards), 1, float64(d.MaxShards))
+	check("max dim", float64(d.MaxDim), problem.ColumnGranule, problem.MaxDim)
+	if d.MaxDim%problem.ColumnGranule != 0 {
+		all = append(all, fmt.Sprintf("max dim: %d is not a multiple of %d", d.MaxDim, problem.ColumnGranule))
 	}
-	if d.MaxDim < problem.ColumnGranule || d.MaxDim > problem.MaxDim || d.MaxDim%problem.ColumnGranule != 0 {
-		p.add("max dim: %d is not a multiple of %d from %d to %d", d.MaxDim, problem.ColumnGranule, problem.ColumnGranule, problem.MaxDim)
-	}
-	if d.MinRows < 1 || d.MaxRows < d.MinRows || d.MaxRows > problem.MaxRows {
-		p.add("rows: %d to %d is not a range within 1 to %d", d.MinRows, d.MaxRows, int64(problem.MaxRows))
-	}
-	if !(d.MaxPoolingFactor >= minPoolingFactor && d.MaxPoolingFactor <= problem.MaxPoolingFactor) {
-		p.add("max pooling factor: %v is not between %v and %d", d.MaxPoolingFactor, minPoolingFactor, problem.MaxPoolingFactor)
-	}
-}
-
-// checkOperations adds the faults of the operations.
-func (d *Domain) checkOperations(all *problems) {
+	check("min rows", float64(d.MinRows), 1, float64(d.MaxRows))
+	check("max rows", float64(d.MaxRows), 1, problem.MaxRows)
+	check("max pooling factor", d.MaxPoolingFactor, minPoolingFactor, problem.MaxPoolingFactor)
 	for _, o := range d.Optimizers {
-		if o > problem.Adam {
-			all.add("optimizers: unknown value %d", o)
-		}
+		check("optimizers", float64(o), 0, float64(problem.Adam))
 	}
 	for _, p := range d.Precisions {
-		if p > problem.BF16 {
-			all.add("precisions: unknown value %d", p)
-		}
+		check("precisions", float64(p), 0, float64(problem.BF16))
 	}
-	if !(d.WeightedShare >= 0 && d.WeightedShare <= 1) {
-		all.add("weighted share: %v is not between 0 and 1", d.WeightedShare)
-	}
-}
-
-// checkLimits adds the faults of the limits on samples and of the all-to-alls.
-func (d *Domain) checkLimits(p *problems) {
-	if d.MaxBytes < 0 {
-		p.add("max bytes: %d is negative", int64(d.MaxBytes))
-	}
-	if !(d.MaxLookupBytes >= 0) || math.IsInf(d.MaxLookupBytes, 1) {
-		p.add("max lookup bytes: %v is not a number of at least 0", d.MaxLookupBytes)
-	}
+	check("weighted share", d.WeightedShare, 0, 1)
+	check("max bytes", float64(d.MaxBytes), 0, 1e18)
+	check("max lookup bytes", d.MaxLookupBytes, 0, 1e18)
 	for _, n := range d.Devices {
-		if n < 2 || n > MaxDevices {
-			p.add("devices: %d is not between 2 and %d", n, MaxDevices)
-		}
+		check("devices", float64(n), 2, MaxDevices)
 	}
-	if !(d.StartSpread >= 0 && d.StartSpread <= maxStartSpread) {
-		p.add("start spread: %v ms is not between 0 and %d", d.StartSpread, maxStartSpread)
+	check("start spread", d.StartSpread, 0, maxStartSpread)
+	if d.MaxDimSum != 0 {
+		check("max dim sum", float64(d.MaxDimSum), problem.ColumnGranule, math.MaxInt32)
 	}
-	if d.MaxDimSum != 0 && d.MaxDimSum < problem.ColumnGranule {
-		p.add("max dim sum: %d is less than %d, the narrowest shard", d.MaxDimSum, problem.ColumnGranule)
-	}
+	return append(all, d.tableProblems()...)
 }
 
 // tableProblems lists the faults of the given tables.

@@ -147,7 +147,7 @@ func TestExperimentWithModel(t *testing.T) {
 		t.Skip("left out with -short: it plans many problems, one after another")
 	}
 	m := model(t, "h100-80")
-	d := design.Experiment{Domain: design.CPU(), Samples: 100, PoolTables: 60, Tasks: 10, Seed: 3, Model: m, Hardware: profile(t, "a100-80")}
+	d := design.Experiment{Domain: design.CPU(), Samples: 100, PoolTables: 60, Tasks: 3, Seed: 3, Model: m, Hardware: profile(t, "a100-80")}
 	set := drawExperiment(t, d)
 	checkDesign(t, d, set.Compute)
 	d.Model = nil

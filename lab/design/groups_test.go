@@ -3,7 +3,6 @@ package design_test
 import (
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -153,31 +152,6 @@ func TestSplitsShareNoTable(t *testing.T) {
 				t.Errorf("got %d tables in use, want all %d", got, tables)
 			}
 		})
-	}
-}
-
-func TestSameSeedSameDraws(t *testing.T) {
-	profile, err := hardware.ByName("h100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, b := design.Compute(7, 40, 300, 1, 60), design.Compute(7, 40, 300, 1, 60)
-	if !reflect.DeepEqual(a, b) {
-		t.Error("two draws of groups with one seed differ")
-	}
-	if other := design.Compute(8, 40, 300, 1, 60); reflect.DeepEqual(a.Tables, other.Tables) || reflect.DeepEqual(a.Samples, other.Samples) {
-		t.Error("another seed draws the same tables or samples")
-	}
-	// A learning curve needs that fewer samples are the first ones of more.
-	if fewer := design.Compute(7, 40, 100, 1, 60); !reflect.DeepEqual(a.Samples[:100], fewer.Samples) {
-		t.Error("fewer samples are not the first of more")
-	}
-	c, d := design.Comm(7, 60, profile), design.Comm(7, 60, profile)
-	if !reflect.DeepEqual(c, d) {
-		t.Error("two draws of exchanges with one seed differ")
-	}
-	if other := design.Comm(8, 60, profile); reflect.DeepEqual(c.Samples, other.Samples) {
-		t.Error("another seed draws the same exchanges")
 	}
 }
 
