@@ -148,7 +148,7 @@ type Turn struct {
 // error, and the others go on; any other failure is the error of InTurns.
 func InTurns(ctx context.Context, p *problem.Problem, placements []Placement, backend collect.Backend, opt Options) ([]Turn, error) {
 	for i := range placements {
-		if err := check(p, placements[i].Shards); err != nil {
+		if err := Measurable(plan.New(p, placements[i].Shards)); err != nil {
 			return nil, err
 		}
 	}
@@ -285,18 +285,6 @@ const roundsOfBlock = 3
 
 // shortest returns the cost of the devices' shortest times in some steps.
 func shortest(steps []step) unit.Millis { return plan.NewBreakdown(timesOf(steps, true)).Cost }
-
-// check returns an error for a valid placement that no backend can run.
-func check(p *problem.Problem, shards [][]problem.Shard) error {
-	for d, held := range shards {
-		for _, s := range held {
-			if t := &p.Tables[s.Table]; s.Rows != (problem.Range{Start: 0, End: t.Rows}) {
-				return fmt.Errorf("the plan cannot be run: device %d: table %q: rows %d to %d of %d: backends run column slices of all rows only", d, t.Name, s.Rows.Start, s.Rows.End, t.Rows)
-			}
-		}
-	}
-	return nil
-}
 
 // step is one run of the whole plan.
 type step struct {
