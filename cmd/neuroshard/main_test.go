@@ -14,9 +14,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -33,6 +35,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "lab" {
+		main() // a worker of the backend cpu is a process of the same program
+	}
+	debug.SetGCPercent(400)
 	testscript.Main(m, map[string]func(){"neuroshard": main, "counting-worker": countingWorker})
 }
 
@@ -47,31 +53,25 @@ func TestScripts(t *testing.T) {
 // testdata/long behind the build tag "long".
 func runScripts(t *testing.T, folder string) {
 	t.Helper()
-	examples, err := filepath.Abs("../../examples")
-	if err != nil {
-		t.Fatal(err)
+	absolute := func(path string) string {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
 	}
-	vectors, err := filepath.Abs("../../simulate/testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
-	reference, err := filepath.Abs("../../cost/prototype/testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
-	models, err := filepath.Abs("../../cost/pretrained/models")
-	if err != nil {
-		t.Fatal(err)
+	folders := map[string]string{
+		"EXAMPLES": absolute("../../examples"), "VECTORS": absolute("../../simulate/testdata"),
+		"REFERENCE": absolute("../../cost/prototype/testdata"), "MODELS": absolute("../../cost/pretrained/models"),
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:                 folder,
+		Dir:                 absolute(folder),
 		RequireUniqueNames:  true,
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("EXAMPLES", examples)
-			e.Setenv("VECTORS", vectors)
-			e.Setenv("REFERENCE", reference)
-			e.Setenv("MODELS", models)
+			for name, folder := range folders {
+				e.Setenv(name, folder)
+			}
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -80,6 +80,7 @@ func runScripts(t *testing.T, folder string) {
 			"exits":    exits,
 			"json":     jsonValue,
 			"cut":      cut,
+			"run":      succeeds,
 			"same":     sameValue,
 			"stream":   stream,
 			"trap":     trap,
@@ -87,18 +88,46 @@ func runScripts(t *testing.T, folder string) {
 	})
 }
 
-// exits runs a command and wants an exit code: exits 2 neuroshard plan
-func exits(ts *testscript.TestScript, _ bool, args []string) {
-	err := ts.Exec(args[1], args[2:]...)
-	code := 0
-	var exit interface{ ExitCode() int }
-	if errors.As(err, &exit) {
-		code = exit.ExitCode()
-	} else if err != nil {
-		ts.Fatalf("%v", err)
+// turn is held by the script whose command runs in the process of the tests, in the folder of the script.
+var turn sync.Mutex
+
+// inProcess runs the program as a process would, at a fraction of the time, and returns its exit code.
+// It reads no standard input.
+func inProcess(ts *testscript.TestScript, args []string) int {
+	turn.Lock()
+	defer turn.Unlock()
+	home, err := os.Getwd()
+	ts.Check(err)
+	ts.Check(os.Chdir(ts.MkAbs(".")))
+	defer func() { ts.Check(os.Chdir(home)) }()
+	env := quiet()
+	env.now = time.Now
+	return run(context.Background(), strings.NewReader(""), ts.Stdout(), ts.Stderr(), args, env)
+}
+
+// succeeds runs the program, which must succeed: run neuroshard plan tables.json
+func succeeds(ts *testscript.TestScript, neg bool, args []string) {
+	if code := inProcess(ts, args[1:]); (code != exitOK) != neg {
+		ts.Fatalf("%s: got exit code %d (negated: %v)", strings.Join(args, " "), code, neg)
 	}
-	if got, want := code, args[0]; want != string(rune('0'+got)) {
-		ts.Fatalf("%s: got exit code %d, want %s", strings.Join(args[1:], " "), got, want)
+}
+
+// exits runs the program and wants an exit code: exits 2 neuroshard plan. With exec it is a process,
+// which reads standard input: exits 2 exec neuroshard plan -
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	code := 0
+	if args[1] == "exec" {
+		var exit *exec.ExitError
+		if err := ts.Exec(args[2], args[3:]...); errors.As(err, &exit) {
+			code = exit.ExitCode()
+		} else {
+			ts.Check(err)
+		}
+	} else {
+		code = inProcess(ts, args[2:])
+	}
+	if strconv.Itoa(code) != args[0] {
+		ts.Fatalf("%s: got exit code %d, want %s", strings.Join(args[1:], " "), code, args[0])
 	}
 }
 
@@ -189,10 +218,11 @@ func runHere(ctx context.Context, env environment, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// quiet is an environment without terminals.
+// quiet is an environment without terminals. GOGC is set: the settings of memory that suit one command
+// slow a process that runs many.
 func quiet() environment {
 	return environment{
-		getenv:   func(string) string { return "" },
+		getenv:   func(name string) string { return map[string]string{"GOGC": "400"}[name] },
 		terminal: func(any) (int, bool) { return 0, false },
 		now:      func() time.Time { return time.Unix(1e9, 0) },
 	}
@@ -416,16 +446,19 @@ func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 // A command that waits for input ends when it is interrupted.
 func TestInterruptedWaitingForInput(t *testing.T) {
 	for _, args := range [][]string{{"show", "-"}, {"plan", "-", "--gpus", "2", "--gpu", "a100-80"}, {"convert", "-", "--from", "torchrec", "--gpus", "2", "--gpu", "a100-80"}} {
-		ctx, cancel := context.WithCancel(t.Context())
-		stdin, end := io.Pipe()
-		var stdout, stderr bytes.Buffer
-		time.AfterFunc(100*time.Millisecond, cancel)
-		code := run(ctx, stdin, &stdout, &stderr, args, quiet())
-		if code != exitNothingFound || !strings.Contains(stderr.String(), "interrupted before there was a result") {
-			t.Errorf("%v: got exit code %d, and %q; want %d", args, code, stderr.String(), exitNothingFound)
-		}
-		cancel()
-		_ = end // an end that is closed would wake the command, which goes on
+		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			stdin, end := io.Pipe()
+			var stdout, stderr bytes.Buffer
+			time.AfterFunc(100*time.Millisecond, cancel)
+			code := run(ctx, stdin, &stdout, &stderr, args, quiet())
+			if code != exitNothingFound || !strings.Contains(stderr.String(), "interrupted before there was a result") {
+				t.Errorf("%v: got exit code %d, and %q; want %d", args, code, stderr.String(), exitNothingFound)
+			}
+			_ = end // an end that is closed would wake the command, which goes on
+		})
 	}
 }
 
