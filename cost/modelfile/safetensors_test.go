@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 // file returns a safetensors file of that header and those values.
@@ -116,31 +114,6 @@ func TestDecodeRefuses(t *testing.T) {
 			t.Errorf("%s: got %d bytes allocated, want little for a file of %d", c.name, used, len(c.file))
 		}
 	}
-}
-
-func TestEncodeAndDecode(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		tensors := drawTensors(t)
-		data, err := encode(tensors)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if start := binary.LittleEndian.Uint64(data); start%8 != 0 {
-			t.Fatalf("the data start at byte 8+%d, want a multiple of 8", start)
-		}
-		got, err := decode(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(got) != len(tensors) {
-			t.Fatalf("got %d tensors, want %d", len(got), len(tensors))
-		}
-		for i := range got {
-			if !sameTensor(got[i], tensors[i]) {
-				t.Fatalf("got tensor %+v, want %+v", got[i], tensors[i])
-			}
-		}
-	})
 }
 
 func FuzzDecode(f *testing.F) {

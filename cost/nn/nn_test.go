@@ -564,33 +564,3 @@ func TestNoAllocations(t *testing.T) {
 		t.Errorf("got %v allocations a forward, want 0", got)
 	}
 }
-
-// One training step of the compute model's size; GFLOP/s counts the products of
-// forward and backward.
-func BenchmarkSetStep(b *testing.B) {
-	c := SetConfig{In: 50, Hidden: 128, Embed: 32, Scalars: 4, Head: 64, Out: 2}
-	const sets, elements = 512, 30
-	random := rand.New(rand.NewPCG(1, 1))
-	in := Sets{X: normal(random, sets*elements*c.In), Scale: make([]float32, sets*elements), Scalars: normal(random, sets*c.Scalars)}
-	for i := range in.Scale {
-		in.Scale[i] = random.Float32()
-	}
-	for g := range sets + 1 {
-		in.Offsets = append(in.Offsets, int32(g*elements))
-	}
-	rows := float64(sets * elements)
-	flops := 2*rows*float64(2*c.In*c.Hidden+3*c.Hidden*c.Embed) + 6*sets*float64((c.Embed+c.Scalars)*c.Head+c.Head*c.Out)
-	for _, workers := range []int{1, 2} {
-		b.Run(fmt.Sprintf("workers=%d", workers), func(b *testing.B) {
-			net := newSet(b, c, 1)
-			trainer, adam := NewSetTrainer(net, 16, workers), NewAdam(1e-4)
-			loss := squares(c.Out, func(int) float32 { return 1 })
-			for b.Loop() {
-				trainer.Step(in, adam, loss)
-			}
-			seconds := b.Elapsed().Seconds() / float64(b.N)
-			b.ReportMetric(sets/seconds, "groups/s")
-			b.ReportMetric(flops/seconds/1e9, "GFLOP/s")
-		})
-	}
-}

@@ -2,7 +2,6 @@ package torchrec_test
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost/torchrec"
@@ -162,28 +161,5 @@ func TestHugeTables(t *testing.T) {
 	s.Reset()
 	if s.Cost() != 0 {
 		t.Errorf("after Reset: %v", s.Cost())
-	}
-}
-
-// BenchmarkScorer moves a slice between devices as a search does: try all, add, remove.
-func BenchmarkScorer(b *testing.B) {
-	p := mixed(128, 8)
-	s := torchrec.NewEstimates(p, problem.NewestTorchRec()).NewScorer()
-	var items []int
-	for i := range p.Tables {
-		items = append(items, s.Item(i, p.Tables[i].Dim, problem.Form{}), s.Item(i, p.Tables[i].Dim, problem.Form{ShardingType: problem.TableRowWise}))
-	}
-	all := make([]int32, 128)
-	for d := range all {
-		all[d] = int32(d)
-	}
-	out := make([]float64, len(all))
-	random := rand.New(rand.NewPCG(1, 2))
-	for b.Loop() {
-		item, d := items[random.IntN(len(items))], random.IntN(len(all))
-		s.ComputeWith(item, all, out)
-		s.Add(d, item)
-		s.Cost()
-		s.Remove(d, item)
 	}
 }
