@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 
@@ -74,19 +75,22 @@ func (t *Table) everywhere(n int) bool {
 	return true
 }
 
-// Of returns the plan with the given tables, which must be in the problem's order. Unlike
-// New, it derives nothing: sharding types, replicated shards and tiers stay as given. It
-// gives the tables the precision and the optimizer of those of p, sets Devices and Cluster as New does,
-// and checks no more than New. The plan takes over the tables and sorts their shards.
+// Of returns the plan with the given tables. Unlike New, it derives nothing: sharding types, replicated
+// shards and tiers stay as given. It gives the tables the precision and the optimizer of p's tables of
+// their names, sets Devices and Cluster as New does, and checks no more than New. The plan takes over the
+// tables and sorts their shards. A table that p lacks, or has in another shape, counts on no device.
 func Of(p *problem.Problem, tables []Table) *Plan {
 	pl := &Plan{Tables: tables, Cluster: clusterOf(p)}
-	index := make([]int, len(tables))
+	known, index := make(map[string]int, len(p.Tables)), make([]int, len(tables))
+	for i := range p.Tables {
+		known[p.Tables[i].Name] = i
+	}
 	for i := range tables {
-		slices.SortStableFunc(tables[i].Shards, compareShards)
-		if index[i] = i; i >= len(p.Tables) {
-			index[i] = -1
-		} else {
-			tables[i].Precision, tables[i].Optimizer = p.Tables[i].Precision, p.Tables[i].Optimizer
+		t := &tables[i]
+		slices.SortStableFunc(t.Shards, compareShards)
+		index[i] = -1
+		if at, ok := known[t.Name]; ok && p.Tables[at].Rows == t.Rows && p.Tables[at].Dim == t.Dim {
+			t.Precision, t.Optimizer, index[i] = p.Tables[at].Precision, p.Tables[at].Optimizer, at
 		}
 	}
 	n := p.Topology.Devices
@@ -231,7 +235,7 @@ func (t *Table) Blocks(c *Cluster) int {
 		return 0
 	}
 	n, hosts := 0, true
-	for slice := range byColumns(t) {
+	for slice := range t.Slices() {
 		n = cmp.Or(n, len(slice))
 		if len(slice) != n || !t.equalBlocks(slice) {
 			return 0
@@ -242,6 +246,34 @@ func (t *Table) Blocks(c *Cluster) int {
 		return 0
 	}
 	return n
+}
+
+// Slices yields the shards of each slice of the table's columns, by column, and those of a slice by row.
+// They must not be modified.
+func (t *Table) Slices() iter.Seq[[]Shard] {
+	return func(yield func([]Shard) bool) {
+		shards := ordered(t.Shards, compareShards)
+		for len(shards) > 0 {
+			n := 1
+			for n < len(shards) && shards[n].Columns == shards[0].Columns {
+				n++
+			}
+			if !yield(shards[:n]) {
+				return
+			}
+			shards = shards[n:]
+		}
+	}
+}
+
+// Holders returns the devices of the shards, ascending and each once.
+func Holders(shards []Shard) []int {
+	devices := make([]int, len(shards))
+	for k, s := range shards {
+		devices[k] = s.Device
+	}
+	slices.Sort(devices)
+	return slices.Compact(devices)
 }
 
 // equalBlocks reports whether the shards of a slice, sorted by row, are equal blocks on different

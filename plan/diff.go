@@ -250,12 +250,7 @@ func compareTables(a, b *Table, received unit.Bytes) (TableChange, bool) {
 }
 
 func state(t *Table) TableState {
-	s := TableState{Rows: t.Rows, Dim: t.Dim, ShardingType: t.ShardingType, Shards: len(t.Shards), Devices: []int{}, Operator: t.Operator}
-	for _, shard := range t.Shards {
-		s.Devices = append(s.Devices, shard.Device)
-	}
-	slices.Sort(s.Devices)
-	s.Devices = slices.Compact(s.Devices)
+	s := TableState{Rows: t.Rows, Dim: t.Dim, ShardingType: t.ShardingType, Shards: len(t.Shards), Devices: Holders(t.Shards), Operator: t.Operator}
 	hosted := func(s Shard) bool { return s.Tier != HBM }
 	if slices.ContainsFunc(t.Shards, hosted) {
 		for _, shard := range t.Shards {

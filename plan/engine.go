@@ -89,7 +89,7 @@ func severalWidths(pl *Plan, rules *problem.EngineRules) (found []Violation) {
 func breaksWhole(t *Table, c *Cluster, rules *problem.EngineRules) string {
 	switch {
 	case rules.Engine != "" && !rules.AnyDevices && t.Blocks(c) > 0:
-		return fmt.Sprintf("its rows are cut over devices %s: %s cuts rows over all devices of the cluster or of a host", numbers(holders(t.Shards)), rules.Name)
+		return fmt.Sprintf("its rows are cut over devices %s: %s cuts rows over all devices of the cluster or of a host", numbers(Holders(t.Shards)), rules.Name)
 	case rules.UncachedReplicas && c.ReplicaCount() > 1 && slices.ContainsFunc(t.Shards, func(s Shard) bool { return s.Tier == HostCached }):
 		return fmt.Sprintf("it lies in %s memory, and there are %d sharding groups: %s averages the rows in host memory without those in caches", HostCached, c.ReplicaCount(), rules.Name)
 	case rules.Undivided && t.Operator != 0:

@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -430,7 +429,7 @@ func (v *validator) shardingType(t *Table) {
 		if v.mayChoose(t) {
 			return // blocks reports what is wrong
 		}
-		for slice := range byColumns(t) {
+		for slice := range t.Slices() {
 			v.oneHost(t, slice)
 		}
 	default:
@@ -475,23 +474,6 @@ func uncut(k ShardingType) (rows, columns bool) {
 	return k.Known() && !k.ByRows(), k.Known() && !k.ByColumns()
 }
 
-// byColumns yields the shards of each slice of a table's columns, which must not be modified.
-func byColumns(t *Table) iter.Seq[[]Shard] {
-	return func(yield func([]Shard) bool) {
-		shards := ordered(t.Shards, compareShards)
-		for len(shards) > 0 {
-			n := 1
-			for n < len(shards) && shards[n].Columns == shards[0].Columns {
-				n++
-			}
-			if !yield(shards[:n]) {
-				return
-			}
-			shards = shards[n:]
-		}
-	}
-}
-
 // oneHost checks that all of the shards are on the same host.
 func (v *validator) oneHost(t *Table, shards []Shard) {
 	per := v.p.Topology.PerHost()
@@ -519,7 +501,7 @@ func (v *validator) blocks(t *Table) {
 		v.inBlocks(t, t.Shards, 0, topology.Devices)
 	default:
 		per := topology.PerHost()
-		for slice := range byColumns(t) {
+		for slice := range t.Slices() {
 			host := slice[0].Device / per
 			if full := (host + 1) * per; full > topology.Devices {
 				v.add(RuleRows, t.Name, -1, -1, "a %s table's rows lie on all %d devices of a full host, but host %d has only %d", t.ShardingType, per, host, topology.Devices-host*per)
@@ -549,7 +531,7 @@ func (v *validator) inBlocks(t *Table, shards []Shard, first, n int) {
 func (v *validator) chosen(t *Table) {
 	if v.p.Engine == "" {
 		v.add(RuleRows, t.Name, -1, -1, "its rows are cut over devices %s: in a plan for any engine, rows are cut over all devices of the cluster or of a host; only %s lets a plan choose the devices (--engine %s)",
-			numbers(holders(t.Shards)), problem.HugeCTR.Rules().Name, problem.HugeCTR)
+			numbers(Holders(t.Shards)), problem.HugeCTR.Rules().Name, problem.HugeCTR)
 	}
 }
 
@@ -566,13 +548,13 @@ func (v *validator) chooses(t *Table) bool {
 	n, per := v.p.Topology.Devices, v.p.Topology.PerHost()
 	table := problem.Table{Rows: t.Rows}
 	if t.ShardingType == RowWise {
-		return len(holders(t.Shards)) != table.NonEmptyBlocks(n)
+		return len(Holders(t.Shards)) != table.NonEmptyBlocks(n)
 	}
 	if t.ShardingType != Grid {
 		return false
 	}
-	for slice := range byColumns(t) {
-		devices := holders(slice)
+	for slice := range t.Slices() {
+		devices := Holders(slice)
 		if len(devices) != table.NonEmptyBlocks(per) || devices[0]/per != devices[len(devices)-1]/per {
 			return true
 		}
@@ -585,7 +567,7 @@ func (v *validator) chooses(t *Table) bool {
 // HBM.
 func (v *validator) wrongBlocks(t *Table) {
 	table, n, first := problem.Table{Rows: t.Rows}, 0, ""
-	for slice := range byColumns(t) {
+	for slice := range t.Slices() {
 		columns := interval(slice[0].Columns)
 		if n == 0 {
 			n, first = len(slice), columns
@@ -605,7 +587,7 @@ func (v *validator) wrongBlocks(t *Table) {
 			}
 		}
 	}
-	v.add(RuleRows, t.Name, -1, -1, "its rows are cut over devices %s, which are all devices of a host: the table is %s, not %s", numbers(holders(t.Shards)), TableRowWise, t.ShardingType)
+	v.add(RuleRows, t.Name, -1, -1, "its rows are cut over devices %s, which are all devices of a host: the table is %s, not %s", numbers(Holders(t.Shards)), TableRowWise, t.ShardingType)
 }
 
 // wrongBlock says what is wrong with block i of a slice; "" if nothing is.
@@ -620,16 +602,6 @@ func (v *validator) wrongBlock(t *problem.Table, slice []Shard, i int) string {
 		return fmt.Sprintf(" and rows %s on %s: the blocks of a slice lie in the order of the devices", interval(slice[i-1].Rows), where(slice[i-1]))
 	}
 	return ""
-}
-
-// holders returns the devices of the shards, ascending and each once.
-func holders(shards []Shard) []int {
-	var devices []int
-	for _, s := range shards {
-		devices = append(devices, s.Device)
-	}
-	slices.Sort(devices)
-	return slices.Compact(devices)
 }
 
 func join[T ~string](words []T) string {

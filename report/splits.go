@@ -31,7 +31,7 @@ func splits(p *printer, pl *plan.Plan) {
 			thin++
 		}
 		narrowest = min(narrowest, least)
-		return []string{string(t.ShardingType), count(int64(len(t.Shards))), cut(t), numbers(holders(t))}, true
+		return []string{string(t.ShardingType), count(int64(len(t.Shards))), cut(t), numbers(plan.Holders(t.Shards))}, true
 	}
 	p.tableList(pl, "split tables", []string{"<sharding type", "shards", "<widths", "<devices"}, columns)
 	if split == 0 {
@@ -117,7 +117,7 @@ func hosted(p *printer, pl *plan.Plan) {
 		part := *t
 		part.Shards = slices.DeleteFunc(slices.Clone(t.Shards), func(s plan.Shard) bool { return !s.Tier.OnHost() })
 		n := len(part.Shards)
-		return []string{string(t.ShardingType), fmt.Sprintf("%d of %d", n, len(t.Shards)), cached(part.Shards), numbers(holders(&part))}, n > 0
+		return []string{string(t.ShardingType), fmt.Sprintf("%d of %d", n, len(t.Shards)), cached(part.Shards), numbers(plan.Holders(part.Shards))}, n > 0
 	})
 }
 
@@ -162,14 +162,4 @@ func widths(shards []plan.Shard) string {
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// holders returns the devices that hold a part of the table, ascending.
-func holders(t *plan.Table) []int {
-	var all []int
-	for _, s := range t.Shards {
-		all = append(all, s.Device)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }

@@ -86,7 +86,7 @@ func devicesOf(t *plan.Table) string {
 	if t.ShardingType == plan.DataParallel {
 		return "all"
 	}
-	return ranges(holders(t), math.MaxInt)
+	return ranges(plan.Holders(t.Shards), math.MaxInt)
 }
 
 // memoryOf prints the memories that hold a table's shards.
@@ -126,12 +126,11 @@ func OtherPlace(t *plan.Table, a neuroshard.Alternative) string {
 	if a.Shards == nil {
 		return ""
 	}
-	there := plan.Table{Name: t.Name, Rows: t.Rows, Dim: t.Dim, ShardingType: a.ShardingType, Shards: a.Shards}
 	text := string(a.ShardingType)
 	if len(a.Shards) > 1 && a.ShardingType.ByColumns() {
 		text += " " + widths(a.Shards)
 	}
-	text += " on " + ranges(holders(&there), 8)
+	text += " on " + ranges(plan.Holders(a.Shards), 8)
 	if a.ShardingType == plan.DataParallel {
 		text = string(a.ShardingType)
 	}

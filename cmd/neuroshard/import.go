@@ -179,7 +179,7 @@ func (c *convertCommand) run(ctx context.Context, path string) error {
 	warnings := append(slices.Clone(l.warnings), file.Notes...)
 	doubts, err := violations(pl.Validate(l.problem))
 	if err != nil {
-		return err
+		return inFile(err, path)
 	}
 	warnings = append(warnings, doubts...)
 	if hosted, _ := pl.Hosted(); hosted > 0 && l.problem.Topology.MostHostMemory() == 0 {
@@ -275,7 +275,11 @@ func violations(err error) (doubts []string, wrong error) {
 		case plan.RuleMemory, plan.RuleTier, plan.RuleRows, plan.RuleSplit, plan.RuleColocation, plan.RuleDevice, plan.RuleWidth:
 			doubts = append(doubts, fmt.Sprintf("not valid for these tables: %s: %v", v.Rule, v))
 		default:
-			errs = append(errs, faulty(v.String(), ""))
+			hint := ""
+			if v.Rule == plan.RuleTables {
+				hint = "give the tables of the model that was planned, with its modules"
+			}
+			errs = append(errs, faulty(v.String(), hint))
 		}
 	}
 	if more := len(doubts) - mostDoubts; more > 0 {

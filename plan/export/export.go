@@ -46,8 +46,22 @@ const (
 	CPU  = "cpu"
 )
 
-// simulated is the source of models that were never measured on a device.
-const simulated = "simulated"
+// exporter is one export of a plan.
+type exporter struct {
+	faults
+	plan *plan.Plan
+	opt  Options
+	// notes say what the engine does in another way than the plan.
+	notes []string
+}
+
+// note notes what the engine does with some of the tables, if there are any: format is for their number,
+// the number of all tables, and their names.
+func (e *exporter) note(tables []string, format string) {
+	if len(tables) > 0 {
+		e.notes = append(e.notes, fmt.Sprintf(format, len(tables), len(e.plan.Tables), names(tables)))
+	}
+}
 
 // faults collects the faults of a plan.
 type faults struct{ list []input.Error }
@@ -161,21 +175,25 @@ type provenance struct {
 	Warnings []string     `json:"warnings"`
 }
 
-func provenanceOf(pl *plan.Plan) provenance {
-	v := pl.Provenance
+// provenance returns how the plan was made, with the notes, which it passes on.
+func (e *exporter) provenance() provenance {
+	v := e.plan.Provenance
 	out := provenance{
 		Tool: v.Tool, Version: v.Version, Method: v.Method, Seed: v.Seed, Status: v.Status,
-		Model: v.Model, Source: v.ModelSource, Input: v.Input, Warnings: slices.Clone(v.Warnings),
+		Model: v.Model, Source: v.ModelSource, Input: v.Input, Warnings: append([]string{}, v.Warnings...),
 	}
-	if pl.Priced() {
-		out.Cost = &pl.Predicted
+	if e.plan.Priced() {
+		out.Cost = &e.plan.Predicted
 	}
 	marked := slices.ContainsFunc(out.Warnings, func(w string) bool { return strings.Contains(w, "SIMULATED") })
-	if v.ModelSource == simulated && !marked {
+	if v.ModelSource == plan.Simulated && !marked {
 		out.Warnings = append(out.Warnings, plan.SimulatedNote)
 	}
-	if out.Warnings == nil {
-		out.Warnings = []string{}
+	out.Warnings = append(out.Warnings, e.notes...)
+	if e.opt.OnWarning != nil {
+		for _, note := range e.notes {
+			e.opt.OnWarning(note)
+		}
 	}
 	return out
 }

@@ -464,7 +464,7 @@ func TestJoined(t *testing.T) {
 		{[]plan.Shard{slice(0, 4, 2), slice(4, 16, 2)}, []plan.Shard{slice(0, 16, 2)}},
 		{[]plan.Shard{slice(0, 8, 2), slice(8, 16, 2)}, []plan.Shard{slice(0, 8, 2), slice(8, 16, 2)}},
 	} {
-		if d := gocmp.Diff(c.want, joined(c.in)); d != "" {
+		if d := gocmp.Diff(c.want, joined(c.in, false)); d != "" {
 			t.Errorf("%v: -want +got\n%s", c.in, d)
 		}
 	}

@@ -36,17 +36,22 @@ const (
 // the tables. If HugeCTR has no form for some tables, it fails with an *input.Errors that
 // names all of them, and writes nothing. Other errors are those of w.
 func HugeCTR(w io.Writer, pl *plan.Plan, opt Options) error {
-	e := &hugectr{plan: pl, onWarning: opt.OnWarning}
+	e := &hugectr{exporter: exporter{plan: pl, opt: opt}}
 	e.proven(pl)
 	if len(e.list) == 0 {
 		one := *pl
 		one.Tables = slices.Clone(pl.Tables)
+		var apart []string // the tables with several slices on a device
 		for i := range one.Tables {
-			one.Tables[i].Shards = oneADevice(&one.Tables[i])
-			if len(one.Tables[i].Shards) < len(pl.Tables[i].Shards) {
-				e.joined = append(e.joined, pl.Tables[i].Name)
+			t := &one.Tables[i]
+			if t.ShardingType == plan.ColumnWise {
+				t.Shards = joined(t.Shards, true)
+			}
+			if len(t.Shards) < len(pl.Tables[i].Shards) {
+				apart = append(apart, t.Name)
 			}
 		}
+		e.note(apart, "HugeCTR has one slice of a table on a GPU: the slices on a GPU were joined for %d of %d tables, %s; predicted times are of the plan as it was; plan with --engine hugectr")
 		e.broken = e.rules(&one, e.demands())
 		e.matrix = make([][]string, pl.Cluster.Devices)
 		for i := range pl.Tables {
@@ -71,44 +76,24 @@ func (e *hugectr) demands() problem.EngineRules {
 		return rules
 	}
 	rules.Undivided = false
+	var divided []string
 	for i := range e.plan.Tables {
 		if t := &e.plan.Tables[i]; t.Operator != 0 {
-			e.divided = append(e.divided, t.Name)
+			divided = append(divided, t.Name)
 		}
 	}
+	e.note(divided, "HugeCTR does not let a plan divide its operators: the numbers of operators were left out for %d of %d tables, %s; predicted times are of the plan as it was; plan with --engine hugectr")
 	return rules
 }
 
 // hugectr is one export.
 type hugectr struct {
-	faults
-	plan   *plan.Plan
+	exporter
 	matrix [][]string
 	// broken are the tables that break a rule of HugeCTR.
 	broken map[string]bool
 	mp     []sliced
 	dp     []string
-	// joined are the names of the tables whose slices on a device become one slice, and
-	// divided those of the tables with a number of an operator.
-	joined, divided []string
-	onWarning       func(message string)
-}
-
-// warnings returns what HugeCTR does in another way than the plan, and passes it on.
-func (e *hugectr) warnings() (all []string) {
-	n := len(e.plan.Tables)
-	if len(e.joined) > 0 {
-		all = append(all, fmt.Sprintf("HugeCTR has one slice of a table on a GPU: the slices on a GPU were joined for %d of %d tables, %s; predicted times are of the plan as it was; plan with --engine hugectr", len(e.joined), n, names(e.joined)))
-	}
-	if len(e.divided) > 0 {
-		all = append(all, fmt.Sprintf("HugeCTR does not let a plan divide its operators: the numbers of operators were left out for %d of %d tables, %s; predicted times are of the plan as it was; plan with --engine hugectr", len(e.divided), n, names(e.divided)))
-	}
-	if e.onWarning != nil {
-		for _, warning := range all {
-			e.onWarning(warning)
-		}
-	}
-	return all
 }
 
 // inHugeCTR says how to make a plan that HugeCTR has a form for.
@@ -118,24 +103,6 @@ const inHugeCTR = "plan with --engine hugectr"
 type sliced struct {
 	name   string
 	slices int
-}
-
-// oneADevice returns the shards of a table, with one slice on each device in the place of
-// several: HugeCTR makes one of them. Only a column_wise table has several on a device.
-func oneADevice(t *plan.Table) []plan.Shard {
-	if t.ShardingType != plan.ColumnWise {
-		return t.Shards
-	}
-	var all []plan.Shard
-	for _, s := range t.Shards {
-		i := slices.IndexFunc(all, func(other plan.Shard) bool { return other.Device == s.Device })
-		if i < 0 {
-			all = append(all, s)
-		} else {
-			all[i].Columns.End += s.Columns.Len()
-		}
-	}
-	return all
 }
 
 func (e *hugectr) table(t *plan.Table) {
@@ -156,22 +123,12 @@ func (e *hugectr) table(t *plan.Table) {
 	case byRows:
 		e.rows(t, t.Shards)
 	case byColumns:
-		count = len(holders(t.Shards))
+		count = len(plan.Holders(t.Shards))
 	}
-	for _, gpu := range holders(t.Shards) {
+	for _, gpu := range plan.Holders(t.Shards) {
 		e.matrix[gpu] = append(e.matrix[gpu], t.Name)
 	}
 	e.mp = append(e.mp, sliced{t.Name, count})
-}
-
-// holders returns the devices of shards, ascending and each once.
-func holders(shards []plan.Shard) []int {
-	var all []int
-	for _, s := range shards {
-		all = append(all, s.Device)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // rows checks that shards of the same columns are equal blocks of rows on different
@@ -185,7 +142,7 @@ func (e *hugectr) rows(t *plan.Table, shards []plan.Shard) {
 			return
 		}
 	}
-	if len(holders(shards)) < len(shards) {
+	if len(plan.Holders(shards)) < len(shards) {
 		e.add(t.Name, -1, "put them on devices of their own, or "+inHugeCTR, "two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs")
 	}
 }
@@ -194,14 +151,7 @@ func (e *hugectr) rows(t *plan.Table, shards []plan.Shard) {
 // same number of devices. The devices of a slice must follow each other in the list of
 // devices that hold the table.
 func (e *hugectr) grid(t *plan.Table) int {
-	var bySlice [][]plan.Shard
-	for _, s := range slices.SortedStableFunc(slices.Values(t.Shards), byOffset) {
-		if n := len(bySlice); n > 0 && bySlice[n-1][0].Columns == s.Columns {
-			bySlice[n-1] = append(bySlice[n-1], s)
-		} else {
-			bySlice = append(bySlice, []plan.Shard{s})
-		}
-	}
+	bySlice := slices.Collect(t.Slices())
 	before := len(e.list)
 	first := bySlice[0]
 	for _, slice := range bySlice {
@@ -215,10 +165,10 @@ func (e *hugectr) grid(t *plan.Table) int {
 	if len(e.list) > before {
 		return len(bySlice)
 	}
-	slices.SortFunc(bySlice, func(a, b []plan.Shard) int { return cmp.Compare(holders(a)[0], holders(b)[0]) })
+	slices.SortFunc(bySlice, func(a, b []plan.Shard) int { return cmp.Compare(plan.Holders(a)[0], plan.Holders(b)[0]) })
 	var order []int
 	for _, slice := range bySlice {
-		order = append(order, holders(slice)...)
+		order = append(order, plan.Holders(slice)...)
 	}
 	for i := 1; i < len(order); i++ {
 		if order[i] <= order[i-1] {
@@ -246,9 +196,7 @@ func (e *hugectr) writeJSON(w io.Writer) error {
 		out.Item(i, "\n    ")
 		out.Print("", []any{name, tables})
 	})
-	provenance := provenanceOf(e.plan)
-	provenance.Warnings = append(provenance.Warnings, e.warnings()...)
-	out.Print("\n  ],\n  \"provenance\": ", provenance, "\n}\n")
+	out.Print("\n  ],\n  \"provenance\": ", e.provenance(), "\n}\n")
 	return out.Flush()
 }
 
@@ -280,18 +228,18 @@ func (e *hugectr) strategies(yield func(i int, name string, tables []any)) {
 // which mean the same in Python, so a plan cannot inject code.
 func (e *hugectr) writePython(w io.Writer) error {
 	out := jsonfile.NewWriter(w)
-	p := provenanceOf(e.plan)
+	p := e.provenance()
 	fmt.Fprintf(out, "# The sharding of %d tables over %d GPUs, for ebc_config.shard(shard_matrix=shard_matrix, shard_strategy=shard_strategy).\n", len(e.plan.Tables), e.plan.Cluster.Devices)
 	out.Print("# Written by neuroshard convert; made by ", fmt.Sprintf("%s %s, method %s, input %s", p.Tool, p.Version, p.Method, p.Input))
 	switch {
 	case p.Cost == nil:
 		out.WriteString(". No model priced it.\n")
-	case p.Source == simulated:
+	case p.Source == plan.Simulated:
 		fmt.Fprintf(out, ".\n# Predicted cost %v, by a model trained on SIMULATED kernels.\n", *p.Cost)
 	default:
 		fmt.Fprintf(out, ".\n# Predicted cost %v.\n", *p.Cost)
 	}
-	for _, warning := range e.warnings() {
+	for _, warning := range e.notes {
 		out.Print("# ", warning, "\n")
 	}
 	out.WriteString("shard_matrix = [\n")

@@ -28,7 +28,7 @@ func (f *File) interpret(entries []entry, shapes map[string]map[string][2]int64)
 	notes, shaped := notes{}, 0
 	for i := range entries {
 		e := &entries[i]
-		t := plan.Table{Name: called[i], Module: e.module, ShardingType: e.shardingType, Operator: e.operator}
+		t := plan.Table{Name: called[i], Module: e.module, ShardingType: e.shardingType, Operator: e.Operator}
 		shape, stated := shapes[e.module][e.table]
 		if stated {
 			shaped++
@@ -79,10 +79,10 @@ func (f *File) ranks(entries []entry) error {
 // ranksOf compares the number of ranks with a table that lies on all of them.
 // stated says whether the file states the number.
 func (f *File) ranksOf(e *entry, stated bool) error {
-	n := len(e.shards)
+	n := len(e.Shards)
 	if e.shardingType == plan.DataParallel {
-		n = len(e.ranks)
-		for k, rank := range slices.Sorted(slices.Values(e.ranks)) {
+		n = len(e.Ranks)
+		for k, rank := range slices.Sorted(slices.Values(e.Ranks)) {
 			if rank != k {
 				return f.at(e, ".ranks", "", "it lies on %d ranks, and they are not 0 to %d, once each: a data_parallel table lies on all of them", n, n-1)
 			}
@@ -107,13 +107,13 @@ func (f *File) perHost(entries []entry) int {
 	apart, highest := 0, 0
 	for i := range entries {
 		e := &entries[i]
-		if e.shardingType == plan.TableRowWise && len(e.shards) > 0 {
-			return len(e.shards)
+		if e.shardingType == plan.TableRowWise && len(e.Shards) > 0 {
+			return len(e.Shards)
 		}
 		if n := e.blocks(); e.shardingType == plan.Grid && n > 0 {
 			return n
 		}
-		for _, s := range e.shards {
+		for _, s := range e.Shards {
 			if s.rank >= 0 && s.device >= 0 {
 				apart, highest = divisor(apart, s.rank-s.device), max(highest, s.device)
 			}
@@ -129,7 +129,7 @@ func (f *File) perHost(entries []entry) int {
 // blocks returns the number of shards of a table's first columns.
 func (e *entry) blocks() int {
 	n := 0
-	for n < len(e.shards) && e.shards[n].offsets[1] == e.shards[0].offsets[1] {
+	for n < len(e.Shards) && e.Shards[n].offsets[1] == e.Shards[0].offsets[1] {
 		n++
 	}
 	return n
@@ -188,7 +188,7 @@ func (f *File) convert(e *entry, t *plan.Table, stated bool, notes notes) error 
 		return err
 	}
 	cache := e.share(notes)
-	for k, s := range e.shards {
+	for k, s := range e.Shards {
 		if !stated {
 			t.Rows = max(t.Rows, s.offsets[0]+s.sizes[0])
 			t.Dim = int(max(int64(t.Dim), s.offsets[1]+s.sizes[1]))
@@ -222,32 +222,32 @@ func (f *File) convert(e *entry, t *plan.Table, stated bool, notes notes) error 
 // hasShards fails for a table without shards, or with another number of ranks than shards, and notes
 // names that were read as other names.
 func (f *File) hasShards(e *entry, notes notes) error {
-	if e.kernel == denseKernel || e.kernel == fusedTriton {
-		notes.add(e, fmt.Sprintf("compute kernel %s is taken for fused", e.kernel))
+	if e.Kernel == denseKernel || e.Kernel == fusedTriton {
+		notes.add(e, fmt.Sprintf("compute kernel %s is taken for fused", e.Kernel))
 	}
-	if e.typeName == tableColumnWise {
+	if e.TypeName == tableColumnWise {
 		notes.add(e, "sharding type table_column_wise is taken for column_wise")
 	}
-	if len(e.shards) == 0 {
-		return f.at(e, "", "", "it has no shards: a %s table has", e.typeName)
+	if len(e.Shards) == 0 {
+		return f.at(e, "", "", "it has no shards: a %s table has", e.TypeName)
 	}
-	if len(e.ranks) > 0 && len(e.ranks) != len(e.shards) {
-		return f.at(e, "", "", "it has %d ranks for %d shards", len(e.ranks), len(e.shards))
+	if len(e.Ranks) > 0 && len(e.Ranks) != len(e.Shards) {
+		return f.at(e, "", "", "it has %d ranks for %d shards", len(e.Ranks), len(e.Shards))
 	}
 	return nil
 }
 
 // rankOf returns the rank of shard k. It fails if statements disagree about it, or nothing states it.
 func (f *File) rankOf(e *entry, k int) (int, error) {
-	s, part := e.shards[k], fmt.Sprintf(".shards[%d]", k)
+	s, part := e.Shards[k], fmt.Sprintf(".shards[%d]", k)
 	rank := s.rank
 	switch {
-	case rank < 0 && len(e.ranks) == 0:
+	case rank < 0 && len(e.Ranks) == 0:
 		return 0, f.at(e, part, "", "nothing says on which rank it lies: it has no placement, and the table no ranks")
 	case rank < 0:
-		rank = e.ranks[k]
-	case len(e.ranks) > 0 && rank != e.ranks[k]:
-		return 0, f.at(e, part+".placement", "", "it lies on rank %d, but ranks[%d] is %d", rank, k, e.ranks[k])
+		rank = e.Ranks[k]
+	case len(e.Ranks) > 0 && rank != e.Ranks[k]:
+		return 0, f.at(e, part+".placement", "", "it lies on rank %d, but ranks[%d] is %d", rank, k, e.Ranks[k])
 	}
 	if e.shardingType == plan.RowWise && rank != k {
 		return 0, f.at(e, part, "", "it lies on rank %d: shard %d of a row_wise table lies on rank %d", rank, k, k)
@@ -270,22 +270,22 @@ func (e *entry) share(notes notes) float64 {
 	switch {
 	case e.tier != plan.HostCached:
 		return 0
-	case e.cache == 0:
+	case e.Cache == 0:
 		notes.add(e, fmt.Sprintf("no load factor of the cache is stated: %v is taken, as FBGEMM's kernels do", defaultLoadFactor))
 		return defaultLoadFactor
-	case e.cache >= 1:
+	case e.Cache >= 1:
 		notes.add(e, fmt.Sprintf("a cache of all rows is taken for one of %v of them", fullLoadFactor))
 		return fullLoadFactor
 	}
-	return e.cache
+	return float64(e.Cache)
 }
 
 // replicated fills in a data-parallel table. It may have no shape.
 func (f *File) replicated(e *entry, t *plan.Table, stated bool) error {
-	if e.kernel != denseKernel {
-		return f.at(e, ".compute_kernel", "", "%s is no kernel for a data_parallel table, which has %s", quote(e.kernel), denseKernel)
+	if e.Kernel != denseKernel {
+		return f.at(e, ".compute_kernel", "", "%s is no kernel for a data_parallel table, which has %s", quote(e.Kernel), denseKernel)
 	}
-	for k, s := range e.shards {
+	for k, s := range e.Shards {
 		if !stated && k == 0 {
 			t.Rows, t.Dim = s.sizes[0], int(s.sizes[1])
 		}

@@ -178,25 +178,25 @@ func (t *dealt) check(kind string, world int) string {
 }
 
 // shaped returns the file with the rows and columns of the problem's tables.
-func (m *matcher) shaped() *File {
-	at := make(map[string]*problem.Table, len(m.problem.Tables))
-	for i := range m.problem.Tables {
-		at[m.problem.Tables[i].Name] = &m.problem.Tables[i]
+func (f *File) shaped(p *problem.Problem, errs *faults) *File {
+	at := make(map[string]*problem.Table, len(p.Tables))
+	for i := range p.Tables {
+		at[p.Tables[i].Name] = &p.Tables[i]
 	}
-	f := *m.file
+	shaped := *f
 	for i := range f.dealt {
 		d := &f.dealt[i]
 		t, local := plan.Table{Name: d.name, ShardingType: plan.TableWise}, d.name
 		if want := at[d.name]; want != nil {
-			t, local = m.cut(d, want), problem.LocalName(want.Module, want.Name)
+			t, local = d.cut(want, p.Topology, errs), problem.LocalName(want.Module, want.Name)
 		}
-		f.Tables, f.local = append(f.Tables, t), append(f.local, local)
+		shaped.Tables, shaped.local = append(shaped.Tables, t), append(shaped.local, local)
 	}
-	return &f
+	return &shaped
 }
 
 // cut returns the problem's table want as HugeCTR cuts it, and reports a table that no plan cuts so.
-func (m *matcher) cut(d *dealt, want *problem.Table) plan.Table {
+func (d *dealt) cut(want *problem.Table, cluster hardware.Topology, errs *faults) plan.Table {
 	t := plan.Table{Name: want.Name, Module: want.Module, Rows: want.Rows, Dim: want.Dim, ShardingType: plan.DataParallel}
 	if d.slices == 0 {
 		t.Shards = []plan.Shard{{Rows: problem.Range{End: want.Rows}, Columns: problem.Range{End: int64(want.Dim)}, Device: everyRank, Tier: plan.HBM}}
@@ -204,7 +204,7 @@ func (m *matcher) cut(d *dealt, want *problem.Table) plan.Table {
 	}
 	blocks, width := len(d.gpus)/d.slices, int64(want.Dim/d.slices)
 	if want.Dim%d.slices != 0 || width%problem.ColumnGranule != 0 {
-		m.faults.add(want.Name, -1, "", "its %d columns in %d slices: the slices of a plan have the same width, a multiple of %d", want.Dim, d.slices, problem.ColumnGranule)
+		errs.add(want.Name, -1, "", "its %d columns in %d slices: the slices of a plan have the same width, a multiple of %d", want.Dim, d.slices, problem.ColumnGranule)
 		return t
 	}
 	height := want.BlockRows(blocks)
@@ -218,15 +218,15 @@ func (m *matcher) cut(d *dealt, want *problem.Table) plan.Table {
 			Device: gpu, Tier: plan.HBM,
 		})
 	}
-	t.ShardingType = m.typeOf(d, want.NonEmptyBlocks(blocks))
+	t.ShardingType = d.typeOf(want.NonEmptyBlocks(blocks), cluster)
 	return t
 }
 
 // typeOf returns the sharding type of a model-parallel table whose slices have a number of blocks of
 // rows that are not empty. A table in blocks of rows on all GPUs
 // of one of several hosts is table_row_wise.
-func (m *matcher) typeOf(d *dealt, blocks int) plan.ShardingType {
-	per, devices := m.problem.Topology.PerHost(), m.problem.Topology.Devices
+func (d *dealt) typeOf(blocks int, cluster hardware.Topology) plan.ShardingType {
+	per, devices := cluster.PerHost(), cluster.Devices
 	first, last := d.gpus[0], d.gpus[len(d.gpus)-1]
 	switch {
 	case blocks == 1 && d.slices == 1:

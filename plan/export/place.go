@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/problem/input"
 )
 
@@ -53,173 +53,93 @@ func (f *File) fault(hint, format string, args ...any) error {
 // Place returns a plan that places p's tables as the file does, without predictions and
 // provenance. Tables are matched by module and name, or by name alone if p states no
 // module. The tables of a file of HugeCTR are matched by name, and their rows and columns are those
-// of p: see ReadHugeCTR. The error is nil or an *input.Errors with every difference.
+// of p: see ReadHugeCTR. The error is nil or an *input.Errors.
 //
-// The plan covers each table once (ReadTorchRec, ReadHugeCTR). It may break constraints of p or not
-// fit: Plan.Validate checks that.
+// The plan covers each of its tables once (ReadTorchRec, ReadHugeCTR). Plan.Validate says which tables
+// of p it lacks or has in another shape or module, and which constraints of p it breaks.
 func (f *File) Place(p *problem.Problem) (*plan.Plan, error) {
-	m := &matcher{file: f, problem: p}
+	var errs faults
 	if f.dealt != nil {
-		m.file = m.shaped()
+		f = f.shaped(p, &errs)
 	}
-	m.cluster()
-	tables := m.match()
-	if err := m.faults.err(); err != nil {
+	f.fits(p.Topology, &errs)
+	tables := f.match(p, &errs)
+	if err := errs.err(); err != nil {
 		return nil, err
 	}
 	return plan.Of(p, tables), nil
 }
 
-// matcher finds the problem's tables in the file.
-type matcher struct {
-	file    *File
-	problem *problem.Problem
-	faults  faults
-}
-
-func (m *matcher) add(hint, format string, args ...any) {
-	m.faults.list = append(m.faults.list, input.Error{File: m.file.Name, Message: fmt.Sprintf(format, args...), Hint: hint})
-}
-
-// cluster compares the ranks.
-func (m *matcher) cluster() {
-	t := m.problem.Topology
+// fits compares the ranks with a cluster.
+func (f *File) fits(t hardware.Topology, errs *faults) {
+	add := func(hint, format string, args ...any) {
+		errs.list = append(errs.list, input.Error{File: f.Name, Message: fmt.Sprintf(format, args...), Hint: hint})
+	}
 	highest := -1
-	for i := range m.file.Tables {
-		for _, s := range m.file.Tables[i].Shards {
+	for i := range f.Tables {
+		for _, s := range f.Tables[i].Shards {
 			highest = max(highest, s.Device)
 		}
 	}
 	switch {
-	case m.file.World > 0 && m.file.World != t.Devices:
-		m.add(fmt.Sprintf("it goes with --gpus %d", m.file.World), "the plan is for %d ranks, the cluster has %d devices", m.file.World, t.Devices)
+	case f.World > 0 && f.World != t.Devices:
+		add(fmt.Sprintf("it goes with --gpus %d", f.World), "the plan is for %d ranks, the cluster has %d devices", f.World, t.Devices)
 	case highest >= t.Devices:
-		m.add("", "the plan places tables on rank %d, the cluster has %d devices, numbered from 0", highest, t.Devices)
+		add("", "the plan places tables on rank %d, the cluster has %d devices, numbered from 0", highest, t.Devices)
 	}
 	// A Local that was derived from the numbers of devices may be too large.
-	fewer := m.file.numbered > 0 && m.file.Local%t.PerHost() == 0 && t.PerHost() >= m.file.numbered
-	if m.file.Local > 0 && m.file.Local != t.PerHost() && !fewer {
-		m.add(fmt.Sprintf("it goes with --set devices_per_host=%d", m.file.Local), "the plan is for hosts of %d ranks, the cluster has %d devices a host", m.file.Local, t.PerHost())
+	fewer := f.numbered > 0 && f.Local%t.PerHost() == 0 && t.PerHost() >= f.numbered
+	if f.Local > 0 && f.Local != t.PerHost() && !fewer {
+		add(fmt.Sprintf("it goes with --set devices_per_host=%d", f.Local), "the plan is for hosts of %d ranks, the cluster has %d devices a host", f.Local, t.PerHost())
 	}
 }
 
-// match returns the placed tables in the problem's order, and reports tables without a
-// counterpart.
-func (m *matcher) match() []plan.Table {
-	at := m.index()
-	taken := make([]bool, len(m.file.Tables))
-	var missing, extra, shapes []string
-	var renamed renames
-	tables := make([]plan.Table, len(m.problem.Tables))
-	for k := range m.problem.Tables {
-		want := &m.problem.Tables[k]
+// match returns the file's tables: those of the problem by its names and in its order, then the others.
+// A table that is in no module of its name is the only one of its name in the other modules.
+func (f *File) match(p *problem.Problem, errs *faults) []plan.Table {
+	exact, byName, byLocal := map[[2]string]int{}, map[string]int{}, map[string]int{}
+	for i := range f.Tables {
+		local := f.local[i]
+		exact[[2]string{f.Tables[i].Module, local}], byName[f.Tables[i].Name] = i, i
+		if _, twice := byLocal[local]; twice {
+			byLocal[local] = -1
+		} else {
+			byLocal[local] = i
+		}
+	}
+	taken := make([]bool, len(f.Tables))
+	var tables []plan.Table
+	for k := range p.Tables {
+		want := &p.Tables[k]
 		local := problem.LocalName(want.Module, want.Name)
-		i, ok := at.exactly(want)
-		if !ok {
-			if i, ok = at.byLocal[local]; want.Module == "" || !ok || i < 0 || taken[i] {
-				missing = append(missing, want.Name)
-				continue
+		i, ok := byName[want.Name]
+		if want.Module != "" {
+			i, ok = exact[[2]string{want.Module, local}]
+			if other, known := byLocal[local]; !ok && known && other >= 0 && !taken[other] {
+				i, ok = other, true
 			}
-			renamed.add(m.file.Tables[i].Module, want)
+		}
+		if !ok {
+			continue
 		}
 		if taken[i] {
-			m.faults.add(want.Name, -1, "rename one of them", "another of the tables is called %s in module %s, too", quote(local), quote(want.Module))
+			errs.add(want.Name, -1, "rename one of them", "another of the tables is called %s in module %s, too", quote(local), quote(want.Module))
 			continue
 		}
 		taken[i] = true
-		t := placed(m.file.Tables[i], want)
-		if t.Rows != want.Rows || t.Dim != want.Dim {
-			shapes = append(shapes, fmt.Sprintf("%s of %d x %d instead of %d x %d", quote(want.Name), t.Rows, t.Dim, want.Rows, want.Dim))
+		t := f.Tables[i]
+		t.Name, t.Shards = want.Name, slices.Clone(t.Shards)
+		if t.ShardingType == plan.DataParallel && t.Rows == 0 && t.Dim == 0 { // the file states no shape
+			t.Rows, t.Dim = want.Rows, want.Dim
+			t.Shards[0].Rows.End, t.Shards[0].Columns.End = want.Rows, int64(want.Dim)
 		}
-		tables[k] = t
+		tables = append(tables, t)
 	}
-	for i, t := range m.file.Tables {
+	for i, t := range f.Tables {
 		if !taken[i] {
-			extra = append(extra, t.Name)
+			t.Shards = slices.Clone(t.Shards)
+			tables = append(tables, t)
 		}
 	}
-	m.unmatched(&renamed, missing, extra, shapes)
 	return tables
-}
-
-// placed returns a table of the file as the problem's table want. A data-parallel
-// table whose file states no shape has that of the problem.
-func placed(t plan.Table, want *problem.Table) plan.Table {
-	t.Name, t.Shards = want.Name, slices.Clone(t.Shards)
-	if t.ShardingType == plan.DataParallel && t.Rows == 0 && t.Dim == 0 {
-		t.Rows, t.Dim = want.Rows, want.Dim
-		t.Shards[0].Rows.End, t.Shards[0].Columns.End = want.Rows, int64(want.Dim)
-	}
-	return t
-}
-
-// unmatched reports the tables that have no counterpart, or one of another module
-// or shape.
-func (m *matcher) unmatched(renamed *renames, missing, extra, shapes []string) {
-	for _, r := range renamed.order {
-		m.add("a model that is wrapped in another has longer paths: write the same in both", "module %s of the plan is %s for the tables: %s", quote(r[0]), quote(r[1]), names(renamed.tables[r]))
-	}
-	if len(missing) > 0 {
-		hint := "TorchRec leaves out of a plan what has none; give the tables of the model that was planned"
-		if m.file.dealt != nil {
-			hint = "give the tables of the model that was planned"
-		}
-		m.add(hint, "the plan lacks %d of the %d tables: %s", len(missing), len(m.problem.Tables), names(missing))
-	}
-	if len(extra) > 0 {
-		m.add("give the tables of the model that was planned", "the tables lack %d of the plan's %d: %s", len(extra), len(m.file.Tables), names(extra))
-	}
-	if len(shapes) > 0 {
-		m.add("give the tables of the model that was planned", "the plan has %s in another shape (rows x columns): %s", words.Plural(len(shapes), "table"), words.List(shapes, mostNames))
-	}
-}
-
-// tableIndex finds the tables of a file: by module and the name in it, by name over
-// all modules, and by the name in a module alone, -1 where several modules have it.
-type tableIndex struct {
-	exact           map[[2]string]int
-	byName, byLocal map[string]int
-}
-
-func (m *matcher) index() tableIndex {
-	at := tableIndex{map[[2]string]int{}, map[string]int{}, map[string]int{}}
-	for i := range m.file.Tables {
-		t, local := &m.file.Tables[i], m.file.local[i]
-		at.exact[[2]string{t.Module, local}] = i
-		at.byName[t.Name] = i
-		if _, twice := at.byLocal[local]; twice {
-			at.byLocal[local] = -1
-		} else {
-			at.byLocal[local] = i
-		}
-	}
-	return at
-}
-
-// exactly returns the table of the file that has the name of want.
-func (at tableIndex) exactly(want *problem.Table) (int, bool) {
-	if want.Module == "" {
-		i, ok := at.byName[want.Name]
-		return i, ok
-	}
-	i, ok := at.exact[[2]string{want.Module, problem.LocalName(want.Module, want.Name)}]
-	return i, ok
-}
-
-// renames collects the tables whose module has another name in the plan, by both names of
-// the module.
-type renames struct {
-	tables map[[2]string][]string
-	order  [][2]string
-}
-
-func (r *renames) add(module string, want *problem.Table) {
-	key := [2]string{module, want.Module}
-	if r.tables == nil {
-		r.tables = map[[2]string][]string{}
-	}
-	if r.tables[key] == nil {
-		r.order = append(r.order, key)
-	}
-	r.tables[key] = append(r.tables[key], want.Name)
 }

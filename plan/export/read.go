@@ -175,16 +175,27 @@ type hinted struct {
 	hint string
 }
 
-// entry is one table as it stands in the file.
+// entry is one table as it stands in the file: a ParameterSharding, as parameterJSON or as TorchRec
+// serializes it.
 type entry struct {
-	module, table    string
-	shardingType     plan.ShardingType
-	tier             plan.Tier
-	cache            float64 // the load factor of a cache; 0: not stated
-	operator         problem.Operator
-	typeName, kernel string
-	ranks            []int
-	shards           []shard
+	module, table string
+	shardingType  plan.ShardingType
+	tier          plan.Tier
+
+	TypeName string           `json:"sharding_type"`
+	Kernel   string           `json:"compute_kernel"`
+	Operator problem.Operator `json:"operator"`
+	Ranks    []int            `json:"ranks"`
+	Shards   shardList        `json:"shards"`
+	Spec     shardingSpec     `json:"sharding_spec"`
+	Cache    loadFactor       `json:"cache_params"`
+
+	// What does not place a table.
+	EnforceHBM         jsonfile.Ignored `json:"enforce_hbm"`
+	StochasticRounding jsonfile.Ignored `json:"stochastic_rounding"`
+	BoundsCheckMode    jsonfile.Ignored `json:"bounds_check_mode"`
+	OutputDtype        jsonfile.Ignored `json:"output_dtype"`
+	KeyValueParams     jsonfile.Ignored `json:"key_value_params"`
 }
 
 // place returns where an entry stands.
@@ -207,59 +218,40 @@ func (l *entryList) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 			if len(*l) == problem.MaxTables {
 				return fmt.Errorf("there are more than %d tables", problem.MaxTables)
 			}
-			var read parameterRead
-			if err := json.UnmarshalDecode(d, &read); err != nil {
+			e := entry{module: module, table: table}
+			if table == "" {
+				return errors.New("the table has no name")
+			}
+			if err := json.UnmarshalDecode(d, &e); err != nil {
 				return err
 			}
-			e, err := read.entry()
-			e.module, e.table = module, table
-			if table == "" {
-				err = errors.New("the table has no name")
-			}
+			err := e.complete()
 			*l = append(*l, e)
 			return err
 		})
 	})
 }
 
-// parameterRead is a ParameterSharding: that of parameterJSON, or as TorchRec serializes it.
-type parameterRead struct {
-	Type     string           `json:"sharding_type"`
-	Kernel   string           `json:"compute_kernel"`
-	Operator problem.Operator `json:"operator"`
-	Ranks    []int            `json:"ranks"`
-	Shards   shardList        `json:"shards"`
-	Spec     shardingSpec     `json:"sharding_spec"`
-	Cache    loadFactor       `json:"cache_params"`
-
-	// What does not place a table.
-	EnforceHBM         jsonfile.Ignored `json:"enforce_hbm"`
-	StochasticRounding jsonfile.Ignored `json:"stochastic_rounding"`
-	BoundsCheckMode    jsonfile.Ignored `json:"bounds_check_mode"`
-	OutputDtype        jsonfile.Ignored `json:"output_dtype"`
-	KeyValueParams     jsonfile.Ignored `json:"key_value_params"`
-}
-
-func (p *parameterRead) entry() (e entry, err error) {
-	e = entry{operator: p.Operator, ranks: p.Ranks, shards: p.Shards, cache: float64(p.Cache), typeName: p.Type, kernel: p.Kernel}
-	if len(p.Spec) > 0 {
-		if len(p.Shards) > 0 {
-			return e, &hinted{errors.New("the shards are there twice"), "keep one of shards and sharding_spec"}
+// complete sets the type and the tier, and checks what has no place in a plan.
+func (e *entry) complete() (err error) {
+	if len(e.Spec) > 0 {
+		if len(e.Shards) > 0 {
+			return &hinted{errors.New("the shards are there twice"), "keep one of shards and sharding_spec"}
 		}
-		e.shards = shardList(p.Spec)
+		e.Shards = shardList(e.Spec)
 	}
-	if p.Operator >= problem.Operators {
-		return e, fmt.Errorf("operator: %d is not between 0 and %d", p.Operator, problem.Operators-1)
+	if e.Operator >= problem.Operators {
+		return fmt.Errorf("operator: %d is not between 0 and %d", e.Operator, problem.Operators-1)
 	}
-	for _, rank := range p.Ranks {
+	for _, rank := range e.Ranks {
 		if rank < 0 || rank >= hardware.MaxDevices {
-			return e, fmt.Errorf("ranks: %d is not between 0 and %d", rank, hardware.MaxDevices-1)
+			return fmt.Errorf("ranks: %d is not between 0 and %d", rank, hardware.MaxDevices-1)
 		}
 	}
-	if e.shardingType, err = typeOf(p.Type); err == nil {
-		e.tier, err = tierOf(p.Kernel)
+	if e.shardingType, err = typeOf(e.TypeName); err == nil {
+		e.tier, err = tierOf(e.Kernel)
 	}
-	return e, err
+	return err
 }
 
 // shardList is the shards of a table, in the file's order.

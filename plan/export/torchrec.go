@@ -86,7 +86,7 @@ type (
 // plan, it fails with an *input.Errors that names everything at fault, and writes nothing.
 // Other errors are those of w.
 func TorchRec(w io.Writer, pl *plan.Plan, opt Options) error {
-	e := &torchrec{plan: pl, opt: opt}
+	e := &torchrec{exporter: exporter{plan: pl, opt: opt}}
 	if opt.Accelerator == "" {
 		e.opt.Accelerator = CUDA
 	}
@@ -102,7 +102,10 @@ func TorchRec(w io.Writer, pl *plan.Plan, opt Options) error {
 	if len(e.list) == 0 {
 		e.demands()
 		e.modules()
-		e.parameters()
+		e.params = make([]parameterJSON, len(pl.Tables))
+		for i := range pl.Tables {
+			e.params[i] = e.parameter(&pl.Tables[i])
+		}
 	}
 	if err := e.err(); err != nil {
 		return err
@@ -123,11 +126,8 @@ func (e *torchrec) demands() {
 
 // torchrec is one export.
 type torchrec struct {
-	faults
-	plan  *plan.Plan
-	opt   Options
-	world int
-	local int
+	exporter
+	world, local int
 
 	// modules holds the tables of each module, by number, in the plan's order.
 	byModule []moduleTables
@@ -176,21 +176,13 @@ func (e *torchrec) modules() {
 	}
 }
 
-// localName returns the name of a table in its module.
-func localName(module string, t *plan.Table) string { return problem.LocalName(module, t.Name) }
-
-func (e *torchrec) parameters() {
-	e.params = make([]parameterJSON, len(e.plan.Tables))
-	for i := range e.plan.Tables {
-		e.params[i] = e.parameter(&e.plan.Tables[i])
-	}
-}
-
 // parameter turns a table, whose shards cover it, into a ParameterSharding.
 func (e *torchrec) parameter(t *plan.Table) parameterJSON {
-	out := parameterJSON{Type: shardingTypes[t.ShardingType], Kernel: e.kernel(t), Operator: t.Operator, Cache: cache(t)}
-	shards := slices.Clone(t.Shards)
-	slices.SortStableFunc(shards, byOffset)
+	out := parameterJSON{Type: shardingTypes[t.ShardingType], Kernel: e.kernel(t), Operator: t.Operator}
+	if share := t.Shards[0].Cache; share > 0 {
+		out.Cache = &cacheJSON{share}
+	}
+	shards := slices.Concat(slices.Collect(t.Slices())...)
 	switch k := t.ShardingType; {
 	case k == plan.DataParallel:
 		for rank := range e.world {
@@ -200,10 +192,10 @@ func (e *torchrec) parameter(t *plan.Table) parameterJSON {
 	case k.ByRows() && k.Span() == problem.AllDevices:
 		shards = e.rowBlocks(t, shards, 0, e.world)
 	case k.ByRows():
-		shards = e.hostBlocks(t, shards)
+		shards = e.hostBlocks(t)
 	case k.ByColumns():
 		before := len(shards)
-		if shards = joined(shards); len(shards) < before {
+		if shards = joined(shards, false); len(shards) < before {
 			e.joined = append(e.joined, t.Name)
 		}
 		if len(shards) == 1 {
@@ -222,20 +214,6 @@ func (e *torchrec) parameter(t *plan.Table) parameterJSON {
 		})
 	}
 	return out
-}
-
-// byOffset orders shards by first column, then first row.
-func byOffset(a, b plan.Shard) int {
-	if c := int(a.Columns.Start - b.Columns.Start); c != 0 {
-		return c
-	}
-	switch {
-	case a.Rows.Start < b.Rows.Start:
-		return -1
-	case a.Rows.Start > b.Rows.Start:
-		return 1
-	}
-	return 0
 }
 
 func (e *torchrec) placement(rank int) string {
@@ -259,36 +237,27 @@ func (e *torchrec) kernel(t *plan.Table) string {
 	return computeKernels[tier]
 }
 
-// cache returns the parameters of a table's cache, nil if the plan states none.
-func cache(t *plan.Table) *cacheJSON {
-	share := t.Shards[0].Cache
-	if share == 0 {
-		return nil
-	}
-	return &cacheJSON{share}
-}
-
-// joined returns slices, sorted by column, in which the slices on one rank are equally
-// wide. These are the given slices or, if their widths differ, slices cut anew.
-func joined(slicesOf []plan.Shard) []plan.Shard {
-	var ranks []int
+// joined returns slices, sorted by column, in which the slices on one device are one slice if their widths
+// differ, or always. If nothing is joined, these are the given slices.
+func joined(of []plan.Shard, always bool) []plan.Shard {
+	var devices []int
 	widths := map[int][]int64{}
-	differ := func(w []int64) bool { return slices.Min(w) != slices.Max(w) }
+	differ := func(w []int64) bool { return slices.Min(w) != slices.Max(w) || always && len(w) > 1 }
 	unequal := false
-	for _, s := range slicesOf {
+	for _, s := range of {
 		if widths[s.Device] == nil {
-			ranks = append(ranks, s.Device)
+			devices = append(devices, s.Device)
 		}
 		widths[s.Device] = append(widths[s.Device], s.Columns.Len())
 		unequal = unequal || differ(widths[s.Device])
 	}
 	if !unequal {
-		return slicesOf
+		return of
 	}
 	var all []plan.Shard
 	column := int64(0)
-	for _, rank := range ranks {
-		own := widths[rank]
+	for _, device := range devices {
+		own := widths[device]
 		if differ(own) {
 			sum := int64(0)
 			for _, w := range own {
@@ -297,7 +266,7 @@ func joined(slicesOf []plan.Shard) []plan.Shard {
 			own = []int64{sum}
 		}
 		for _, w := range own {
-			all = append(all, plan.Shard{Rows: slicesOf[0].Rows, Columns: problem.Range{Start: column, End: column + w}, Device: rank, Tier: slicesOf[0].Tier, Cache: slicesOf[0].Cache})
+			all = append(all, plan.Shard{Rows: of[0].Rows, Columns: problem.Range{Start: column, End: column + w}, Device: device, Tier: of[0].Tier, Cache: of[0].Cache})
 			column += w
 		}
 	}
@@ -330,14 +299,10 @@ func (e *torchrec) rowBlocks(t *plan.Table, shards []plan.Shard, first, n int) [
 
 // hostBlocks does what rowBlocks does for each slice of columns, over the ranks of
 // the host that holds it.
-func (e *torchrec) hostBlocks(t *plan.Table, shards []plan.Shard) []plan.Shard {
+func (e *torchrec) hostBlocks(t *plan.Table) []plan.Shard {
 	var all []plan.Shard
 	width := map[int]int64{} // the width of a host's slices, by the host's first rank
-	for len(shards) > 0 {
-		n := 1
-		for n < len(shards) && shards[n].Columns == shards[0].Columns {
-			n++
-		}
+	for shards := range t.Slices() {
 		first := shards[0].Device / e.local * e.local
 		if first+e.local > e.world {
 			e.add(t.Name, slices.Index(t.Shards, shards[0]), "put it on a full host", "it is on host %d, which has %d of the %d ranks that a %s table is split over", first/e.local, e.world-first, e.local, t.ShardingType)
@@ -348,8 +313,7 @@ func (e *torchrec) hostBlocks(t *plan.Table, shards []plan.Shard) []plan.Shard {
 			return nil
 		}
 		width[first] = shards[0].Columns.Len()
-		all = append(all, e.rowBlocks(t, shards[:n], first, e.local)...)
-		shards = shards[n:]
+		all = append(all, e.rowBlocks(t, shards, first, e.local)...)
 	}
 	return all
 }
@@ -362,28 +326,10 @@ func (e *torchrec) write(w io.Writer) error {
 	out.WriteString("},\n  \"shapes\": {")
 	e.eachTable(out, func(i int) any { return [2]int64{e.plan.Tables[i].Rows, int64(e.plan.Tables[i].Dim)} })
 	out.Print("},\n  \"cluster\": ", e.plan.Cluster)
-	provenance := provenanceOf(e.plan)
-	for _, warning := range e.warnings() {
-		provenance.Warnings = append(provenance.Warnings, warning)
-		if e.opt.OnWarning != nil {
-			e.opt.OnWarning(warning)
-		}
-	}
-	out.Print(",\n  \"provenance\": ", provenance, "\n}\n")
+	e.note(e.joined, "TorchRec loads no slices of different widths of a table on one rank: they were joined for %d of %d tables, %s; predicted times are of the plan as it was")
+	e.note(e.unequal, "TorchRec trains slices of different widths of a table, but its load_state_dict fails on them: %d of %d tables have such slices, %s; plan with --engine torchrec")
+	out.Print(",\n  \"provenance\": ", e.provenance(), "\n}\n")
 	return out.Flush()
-}
-
-// warnings returns what TorchRec does in another way than the plan, and what it does not
-// do.
-func (e *torchrec) warnings() (all []string) {
-	n := len(e.plan.Tables)
-	if len(e.joined) > 0 {
-		all = append(all, fmt.Sprintf("TorchRec loads no slices of different widths of a table on one rank: they were joined for %d of %d tables, %s; predicted times are of the plan as it was", len(e.joined), n, names(e.joined)))
-	}
-	if len(e.unequal) > 0 {
-		all = append(all, fmt.Sprintf("TorchRec trains slices of different widths of a table, but its load_state_dict fails on them: %d of %d tables have such slices, %s; plan with --engine torchrec", len(e.unequal), n, names(e.unequal)))
-	}
-	return all
 }
 
 // eachTable writes an object of modules, each an object of tables.
@@ -393,7 +339,7 @@ func (e *torchrec) eachTable(out *jsonfile.Writer, value func(i int) any) {
 		out.Print("", m.path, ": {")
 		for j, i := range m.tables {
 			out.Item(j, "\n      ")
-			out.Print("", localName(m.path, &e.plan.Tables[i]), ": ", value(i))
+			out.Print("", problem.LocalName(m.path, e.plan.Tables[i].Name), ": ", value(i))
 		}
 		out.WriteString("}")
 	}
