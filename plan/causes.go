@@ -10,8 +10,8 @@ import (
 )
 
 // causes.go finds out why the sums that a plan states for its devices differ from those
-// counted for its problem. A plan does not state features, lookups, optimizers and precisions of its tables,
-// but the sums depend on them: if one table has another number of features now, the dim sums
+// counted for its problem. A plan states precision and optimizer of its tables, but not their features
+// and lookups. The sums depend on them: if one table has another number of features now, the dim sums
 // of exactly the devices that hold the table differ, by the widths of its slices.
 //
 //	device                 0     1     2
@@ -19,10 +19,9 @@ import (
 //	counted               64    64     0    table "item" has a slice of 32 columns on
 //	difference            32     0    32    devices 0 and 2: one feature less now
 //
-// Each property is tried by itself. A change is a cause if it explains the sums of every
-// device: a change of one table, or the same change of all tables. Sums without a cause are
-// reported device by device. The time is that of a few
-// tallies, and O(shards) for each property and value.
+// Each property is tried by itself. A change of one table is a cause if it explains the sums of every
+// device. Sums without a cause are reported device by device. The time is that of a few tallies, and
+// O(shards) for each property.
 
 // causes reports what has changed since the plan was made, in front of all other violations,
 // and returns the devices as they would be counted without the changes.
@@ -33,15 +32,17 @@ func (v *validator) causes(counted []Device) []Device {
 	before := *v.p
 	before.Tables = slices.Clone(v.p.Tables)
 	c := &changes{v: v, before: &before, counted: counted}
+	c.formats()
 	c.look(property{
 		sum:   func(d *Device) int64 { return int64(d.DimSum) },
 		share: func(p *problem.Problem, s problem.Shard) int64 { return int64(p.DimSum(s)) },
 		tries: c.features,
 	})
-	weights := func(m problem.Memory) int64 { return int64(m.Weights + m.Host) }
-	c.look(memoryLine(weights, precisions))
-	c.look(memoryLine(func(m problem.Memory) int64 { return int64(m.Optimizer + m.Host) }, optimizers))
-	c.look(memoryLine(func(m problem.Memory) int64 { return int64(m.Indices) }, c.lookups))
+	c.look(property{
+		sum:   func(d *Device) int64 { return int64(d.Memory.Indices) },
+		share: func(p *problem.Problem, s problem.Shard) int64 { return int64(p.ShardMemory(s).Indices) },
+		tries: c.lookups,
+	})
 	v.found = slices.Insert(v.found, 0, c.found...)
 	return c.counted
 }
@@ -62,28 +63,40 @@ type changes struct {
 type property struct {
 	sum   func(d *Device) int64
 	share func(p *problem.Problem, s problem.Shard) int64
-	// tries returns the other values that a table may have had. It gets the difference of the
-	// sums and the share of one shard on the first device that differs and holds the table.
-	tries func(t *problem.Table, difference, share int64) []try
+	// tries returns the table as it may have been, and the text that reports the change; "" if nothing
+	// explains the difference. It gets the difference of the sums and the share of one shard on the
+	// first device that differs and holds the table.
+	tries func(t *problem.Table, difference, share int64) (was problem.Table, what string)
 }
 
-// try is a table with another value of a property, and the text that reports this change.
-type try struct {
-	table problem.Table
-	what  string
-}
-
-// memoryLine is a property on which lines of memory depend.
-func memoryLine(of func(m problem.Memory) int64, tries func(t *problem.Table, difference, share int64) []try) property {
-	return property{
-		sum:   func(d *Device) int64 { return of(d.Memory) },
-		share: func(p *problem.Problem, s problem.Shard) int64 { return of(p.ShardMemory(s)) },
-		tries: tries,
+// formats finds the tables whose precision or optimizer differs from the plan's, if sums differ.
+func (c *changes) formats() {
+	if slices.EqualFunc(c.counted, c.v.pl.Devices, func(a, b Device) bool { return a.Memory == b.Memory }) {
+		return
+	}
+	all := map[string][]string{}
+	for i := range c.v.pl.Tables {
+		has, was := &c.v.pl.Tables[i], &c.before.Tables[c.v.index[i]]
+		if was.Precision != has.Precision {
+			what := fmt.Sprintf("weights in %v, the plan has %v", was.Precision, has.Precision)
+			all[what] = append(all[what], has.Name)
+		}
+		if was.Optimizer != has.Optimizer {
+			what := fmt.Sprintf("optimizer %v, the plan has %v", was.Optimizer, has.Optimizer)
+			all[what] = append(all[what], has.Name)
+		}
+		was.Precision, was.Optimizer = has.Precision, has.Optimizer
+	}
+	for _, what := range slices.Sorted(maps.Keys(all)) {
+		if tables := all[what]; len(tables) == 1 {
+			c.explained(tables[0], what)
+		} else {
+			c.explained("", words.Plural(len(tables), "table")+" ("+words.List(tables, mostNames)+"): "+what)
+		}
 	}
 }
 
-// look looks for the one table, or else for the one value of all tables, that explains the
-// differences of a sum on all devices.
+// look looks for the one table that explains the differences of a sum on all devices.
 func (c *changes) look(p property) {
 	differences := make([]int64, len(c.counted))
 	for d := range differences {
@@ -93,47 +106,19 @@ func (c *changes) look(p property) {
 	if first < 0 {
 		return
 	}
-	all := map[string][]problem.Table{}
 	for i := range c.v.pl.Tables {
 		at := c.v.index[i]
-		was := c.before.Tables[at]
-		now := c.shares(i, p)
-		for _, other := range p.tries(&was, differences[first], now[first]) {
-			c.before.Tables[at] = other.table
-			then := c.shares(i, p)
-			if explains(differences, now, then) {
-				c.explained(c.v.pl.Tables[i].Name, other.what)
-				return
-			}
-			all[other.what] = append(all[other.what], other.table)
-			c.before.Tables[at] = was
-		}
-	}
-	c.everywhere(p, all)
-}
-
-// everywhere looks for a value that all tables had.
-func (c *changes) everywhere(p property, all map[string][]problem.Table) {
-	tables := c.before.Tables
-	for _, what := range slices.Sorted(maps.Keys(all)) {
-		others := all[what]
-		if len(others) != len(tables) || len(others) < 2 {
+		is, now := c.before.Tables[at], c.shares(i, p)
+		was, what := p.tries(&is, differences[first], now[first])
+		if what == "" {
 			continue
 		}
-		c.before.Tables = slices.Clone(tables)
-		for i := range others {
-			c.before.Tables[c.v.index[i]] = others[i]
-		}
-		counted := tally(c.v.pl, c.before, c.v.index, len(c.counted))
-		same := true
-		for d := range counted {
-			same = same && p.sum(&counted[d]) == p.sum(&c.v.pl.Devices[d])
-		}
-		if same {
-			c.explained("", "all tables: "+what)
+		c.before.Tables[at] = was
+		if explains(differences, now, c.shares(i, p)) {
+			c.explained(c.v.pl.Tables[i].Name, what)
 			return
 		}
-		c.before.Tables = tables
+		c.before.Tables[at] = is
 	}
 }
 
@@ -175,53 +160,29 @@ func explains(differences, now, then []int64) bool {
 
 // features tries the number of features with which the first difference would be right. The
 // features that a plan had beyond those of the table have no lookups, which lookups finds.
-func (c *changes) features(t *problem.Table, difference, share int64) []try {
+func (c *changes) features(t *problem.Table, difference, share int64) (was problem.Table, what string) {
 	has := int64(len(t.Features))
 	if !t.OneBag() || share == 0 || has*difference%share != 0 {
-		return nil
+		return was, ""
 	}
 	want := has + has*difference/share
 	if want < 1 || want > maxFeatures {
-		return nil
+		return was, ""
 	}
-	other := *t
-	other.Features = make([]problem.Feature, want)
-	other.Features[0].PoolingFactor = t.PoolingFactor()
-	return []try{{other, fmt.Sprintf("%s, the plan has %d", words.Plural(int(has), "feature"), want)}}
+	was = *t
+	was.Features = make([]problem.Feature, want)
+	was.Features[0].PoolingFactor = t.PoolingFactor()
+	return was, fmt.Sprintf("%s, the plan has %d", words.Plural(int(has), "feature"), want)
 }
 
 // maxFeatures is the most features that a table is supposed to have had.
 const maxFeatures = 1 << 12
 
-// precisions tries the other precisions.
-func precisions(t *problem.Table, _, _ int64) (all []try) {
-	for _, name := range problem.Precisions() {
-		other := *t
-		var err error
-		if other.Precision, err = problem.ParsePrecision(name); err == nil && other.Precision.Bytes() != t.Precision.Bytes() {
-			all = append(all, try{other, fmt.Sprintf("weights of %d bytes, the plan has %d, as in %s", t.Precision.Bytes(), other.Precision.Bytes(), name)})
-		}
-	}
-	return all
-}
-
-// optimizers tries the other optimizers.
-func optimizers(t *problem.Table, _, _ int64) (all []try) {
-	for _, name := range problem.Optimizers() {
-		other := *t
-		var err error
-		if other.Optimizer, err = problem.ParseOptimizer(name); err == nil && other.Optimizer != t.Optimizer {
-			all = append(all, try{other, fmt.Sprintf("optimizer %v, the plan has %s", t.Optimizer, name)})
-		}
-	}
-	return all
-}
-
 // lookups tries the number of lookups with which the first difference would be right. Each
 // lookup takes the same number of bytes in a shard's indices.
-func (c *changes) lookups(t *problem.Table, difference, share int64) []try {
+func (c *changes) lookups(t *problem.Table, difference, share int64) (was problem.Table, what string) {
 	if !t.OneBag() || share == 0 {
-		return nil
+		return was, ""
 	}
 	// The indices of one shard with the table's lookups, and with one sample's more.
 	whole := problem.Shard{Rows: problem.Range{End: t.Rows}, Columns: problem.Range{End: int64(t.Dim)}}
@@ -232,14 +193,14 @@ func (c *changes) lookups(t *problem.Table, difference, share int64) []try {
 	step := alone.ShardMemory(whole).Indices - now
 	shards := share / int64(now)
 	if step <= 0 || shards < 1 {
-		return nil
+		return was, ""
 	}
 	pooling := t.PoolingFactor() + float64(difference)/float64(shards)/float64(step)
 	if pooling < 0 {
-		return nil
+		return was, ""
 	}
-	other := *t
-	other.Features = make([]problem.Feature, len(t.Features))
-	other.Features[0].PoolingFactor = pooling - 0.25/float64(c.before.Batch) // lookups are rounded up
-	return []try{{other, fmt.Sprintf("%.4g lookups a sample, the plan has %.4g", t.PoolingFactor(), pooling)}}
+	was = *t
+	was.Features = make([]problem.Feature, len(t.Features))
+	was.Features[0].PoolingFactor = pooling - 0.25/float64(c.before.Batch) // lookups are rounded up
+	return was, fmt.Sprintf("%.4g lookups a sample, the plan has %.4g", t.PoolingFactor(), pooling)
 }

@@ -56,21 +56,21 @@ func TestCauses(t *testing.T) {
 			`tables: table "t0": 20 lookups a sample, the plan has 1`,
 		}, 2},
 		{"a precision", func(p *problem.Problem) { p.Tables[4].Precision = problem.FP16 }, []string{
-			`tables: table "t4": weights of 2 bytes, the plan has 4, as in fp32`,
+			`tables: table "t4": weights in fp16, the plan has fp32`,
 		}, 2},
 		{"all precisions", func(p *problem.Problem) {
 			for i := range p.Tables {
 				p.Tables[i].Precision = problem.FP16
 			}
-		}, []string{`tables: all tables: weights of 2 bytes, the plan has 4, as in fp32`}, 2},
+		}, []string{`tables: 6 tables (t0, t1, t2, t3, t4 and 1 more): weights in fp16, the plan has fp32`}, 2},
 		{"all optimizers", func(p *problem.Problem) {
 			for i := range p.Tables {
 				p.Tables[i].Optimizer = problem.SGD
 			}
-		}, []string{`tables: all tables: optimizer sgd, the plan has adagrad`}, 2},
+		}, []string{`tables: 6 tables (t0, t1, t2, t3, t4 and 1 more): optimizer sgd, the plan has adagrad`}, 2},
 		{"a feature and a precision", func(p *problem.Problem) {
 			p.Tables[5].Features, p.Tables[0].Precision = append(p.Tables[5].Features, problem.Feature{}), problem.FP16
-		}, []string{`tables: table "t5": 2 features, the plan has 1`, `tables: table "t0": weights of 2 bytes, the plan has 4, as in fp32`}, 7},
+		}, []string{`tables: table "t0": weights in fp16, the plan has fp32`, `tables: table "t5": 2 features, the plan has 1`}, 7},
 	} {
 		changed := made()
 		test.change(changed)

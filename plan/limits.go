@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"slices"
-
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -24,8 +22,6 @@ type nameLimits struct {
 	budget     []unit.Bytes
 	needsShard bool
 	topology   hardware.Topology
-	// loads says that a device of some name might hold too much, or nothing.
-	loads bool
 }
 
 // load is a number of shards, and their bytes in a device's memory.
@@ -55,7 +51,6 @@ func newNameLimits(pl *Plan, p *problem.Problem) *nameLimits {
 			l.table(t, t.holding(&pl.Cluster), p, at)
 		}
 	}
-	l.loads = l.mayExceed()
 	return l
 }
 
@@ -125,24 +120,6 @@ func (l *nameLimits) onlyHosts(device int, allowed []bool) {
 	}
 }
 
-// mayExceed reports whether the loads may leave a device of some name without room or without a
-// shard.
-func (l *nameLimits) mayExceed() bool {
-	var most, least load
-	for _, loads := range [][]load{l.own, l.stays, l.hosted} {
-		high, low := load{}, load{}
-		for d, held := range loads {
-			if d == 0 {
-				high, low = held, held
-			}
-			high.bytes, low.shards = max(high.bytes, held.bytes), min(low.shards, held.shards)
-		}
-		most.bytes += high.bytes
-		least.shards += low.shards
-	}
-	return most.bytes > slices.Min(l.budget) || l.needsShard && least.shards == 0
-}
-
 // allow reports whether a device may take a name. Only devices with the same budgets exchange names.
 func (l *nameLimits) allow(device, name int) bool {
 	if !l.topology.Alike(device, name) {
@@ -156,13 +133,7 @@ func (l *nameLimits) allow(device, name int) bool {
 			return false
 		}
 	}
-	if !l.loads {
-		return true
-	}
-	place := device/l.per*l.per + name%l.per
-	if place >= l.devices {
-		return false // in a host that is not full
-	}
+	place := device/l.per*l.per + name%l.per // both hosts have the same size
 	own, stays, hosted := l.own[device], l.stays[name], l.hosted[place]
 	if l.needsShard && own.shards+stays.shards+hosted.shards == 0 {
 		return false
