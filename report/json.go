@@ -70,23 +70,13 @@ type (
 		Widest unit.Millis `json:"widest_ms"`
 		Own    unit.Millis `json:"own_ms"`
 	}
+	// deviceJSON is a device as plan files have it, and what tables use and may use of it.
 	deviceJSON struct {
-		Device       int            `json:"device"`
-		Shards       int            `json:"shards"`
-		DimSum       int            `json:"dim_sum"`
-		Memory       problem.Memory `json:"memory"`
-		Used         unit.Bytes     `json:"used_bytes"`
-		Budget       unit.Bytes     `json:"budget_bytes"`
-		HostBudget   unit.Bytes     `json:"host_budget_bytes,omitempty"`
-		Forward      unit.Millis    `json:"forward_ms"`
-		ForwardComm  unit.Millis    `json:"forward_comm_ms"`
-		BackwardComm unit.Millis    `json:"backward_comm_ms"`
-		Backward     unit.Millis    `json:"backward_ms"`
-		// ForwardHidden and BackwardHidden are not in Total.
-		ForwardHidden  unit.Millis  `json:"forward_hidden_ms,omitempty"`
-		BackwardHidden unit.Millis  `json:"backward_hidden_ms,omitempty"`
-		Total          unit.Millis  `json:"total_ms"`
-		Simulated      *unit.Millis `json:"simulated_total_ms"`
+		plan.NumberedDevice
+		Used       unit.Bytes   `json:"used_bytes"`
+		Budget     unit.Bytes   `json:"budget_bytes"`
+		HostBudget unit.Bytes   `json:"host_budget_bytes,omitempty"`
+		Simulated  *unit.Millis `json:"simulated_total_ms"`
 	}
 	// replicationJSON is a number of sharding groups that was tried; Step is nil if no plan fits.
 	replicationJSON struct {
@@ -218,11 +208,7 @@ func objectOfPlan(pl *plan.Plan, r *neuroshard.Result, of *problem.Problem) (pla
 	}
 	t := pl.Cluster.Topology()
 	for i := range pl.Devices {
-		d := &pl.Devices[i]
-		o.Devices[i] = deviceJSON{
-			i, d.Shards, d.DimSum, d.Memory, used(d), t.Usable(i), t.HostBudget(i),
-			d.Forward, d.ForwardComm, d.BackwardComm, d.Backward, d.ForwardHidden, d.BackwardHidden, d.Total(), nil,
-		}
+		o.Devices[i] = deviceJSON{pl.Numbered(i), used(&pl.Devices[i]), t.Usable(i), t.HostBudget(i), nil}
 	}
 	var file bytes.Buffer
 	err := pl.Write(&file)

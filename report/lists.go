@@ -117,21 +117,15 @@ func WorkloadsJSON() []ListedWorkload {
 
 // ListedDevice is a device profile in a list.
 type ListedDevice struct {
-	Name      string     `json:"name"`
-	Memory    unit.Bytes `json:"memory_bytes"`
-	HBMGBps   float64    `json:"hbm_gbps"`
-	L2        unit.Bytes `json:"l2_bytes"`
-	SMs       int        `json:"sms"`
-	IntraGBps float64    `json:"intra_gbps"`
-	NICGBps   float64    `json:"nic_gbps"`
-	Model     bool       `json:"model"`
+	hardware.Profile
+	Model bool `json:"model"`
 }
 
 // DevicesJSON returns all device profiles. modelled reports whether a cost model ships for one.
 func DevicesJSON(modelled func(name string) bool) []ListedDevice {
 	var all []ListedDevice
 	for _, h := range hardware.Profiles() {
-		all = append(all, ListedDevice{h.Name, h.Memory, h.HBMGBps, h.L2, h.SMs, h.IntraGBps, h.NICGBps, modelled(h.Name)})
+		all = append(all, ListedDevice{h, modelled(h.Name)})
 	}
 	return all
 }

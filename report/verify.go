@@ -96,11 +96,8 @@ func Verified(w io.Writer, c *verify.Comparison, opt Options) error {
 // VerifyJSON writes the same as Verify, as one JSON object.
 func VerifyJSON(w io.Writer, r *verify.Result) error {
 	type times struct {
-		Forward      unit.Millis `json:"forward_ms"`
-		ForwardComm  unit.Millis `json:"forward_comm_ms"`
-		BackwardComm unit.Millis `json:"backward_comm_ms"`
-		Backward     unit.Millis `json:"backward_ms"`
-		Total        unit.Millis `json:"total_ms"`
+		plan.StepTimes
+		Total unit.Millis `json:"total_ms"`
 	}
 	type device struct {
 		Device    int         `json:"device"`
@@ -109,9 +106,6 @@ func VerifyJSON(w io.Writer, r *verify.Result) error {
 		Predicted times       `json:"predicted"`
 		Measured  times       `json:"measured"`
 		Spread    unit.Millis `json:"spread_ms"`
-	}
-	of := func(d plan.StepTimes) times {
-		return times{d.Forward, d.ForwardComm, d.BackwardComm, d.Backward, d.Total()}
 	}
 	out := struct {
 		Source       dataset.Source     `json:"source"`
@@ -136,7 +130,7 @@ func VerifyJSON(w io.Writer, r *verify.Result) error {
 		}
 	}
 	for i, d := range r.Devices {
-		out.Devices = append(out.Devices, device{i, d.Shards, d.DimSum, of(d.Predicted), of(d.Measured), d.Spread})
+		out.Devices = append(out.Devices, device{i, d.Shards, d.DimSum, times{d.Predicted, d.Predicted.Total()}, times{d.Measured, d.Measured.Total()}, d.Spread})
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
