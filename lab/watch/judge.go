@@ -83,7 +83,7 @@ func (j *judge) row(r *row) {
 	j.windows++
 	j.last = r
 	if !j.ready {
-		if j.learning = append(j.learning, logs); len(j.learning) >= j.opt.Reference {
+		if j.learning = append(j.learning, logs); len(j.learning) >= reference {
 			j.learn(r)
 		}
 		return
@@ -280,7 +280,7 @@ func (j *judge) arrive(d int, x float64) {
 	if math.IsNaN(x) {
 		return
 	}
-	if j.late[d] = append(j.late[d], x); len(j.late[d]) >= j.opt.Reference {
+	if j.late[d] = append(j.late[d], x); len(j.late[d]) >= reference {
 		j.base[d], j.late[d] = stats.Median(j.late[d]), nil
 	}
 }

@@ -126,7 +126,7 @@ func (s *season) fit(b *bin) {
 	}
 	s.series.learn(rest)
 	swing := slices.Max(profile) - slices.Min(profile)
-	if !s.stated && swing < max(material*s.series.sigma, s.opt.Least) {
+	if !s.stated && swing < max(material*s.series.sigma, least) {
 		return
 	}
 	s.active = true
@@ -155,7 +155,7 @@ func (s *season) judge(b bin, rest float64) {
 	}
 	first, last := s.odd[0].first, s.odd[len(s.odd)-1].last
 	s.odd = nil
-	if change := math.Expm1(stats.Median(rests) - s.series.level); math.Abs(change) >= s.opt.Least {
+	if change := math.Expm1(stats.Median(rests) - s.series.level); math.Abs(change) >= least {
 		s.emit(Event{Topic: TopicUnusual, Step: b.last, Since: first, Device: NoDevice, Change: change, Text: fmt.Sprintf(
 			"unusual: steps %d to %d took %s than the same time of other seasons", first, last, moreOrLess(change))})
 	}

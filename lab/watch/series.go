@@ -31,7 +31,7 @@ const (
 	allowance = 0.5
 	// mostZ is the distance at which values are cut.
 	mostZ = 4
-	// grown is the largest number of values that the level is learned from, in Options.Reference.
+	// grown is the largest number of values that the level is learned from, in multiples of reference.
 	grown = 10
 	// mostRecent is the number of values among which the start of a change is looked for.
 	mostRecent = 64
@@ -80,13 +80,13 @@ func (s *series) learn(values []float64) {
 	if !s.moved {
 		s.origin = s.level
 	}
-	s.sigma = max(s.opt.Floor, (1+1/math.Sqrt(float64(len(values))))*toSigma*deviation(values, s.level))
+	s.sigma = max(floor, (1+1/math.Sqrt(float64(len(values))))*toSigma*deviation(values, s.level))
 }
 
 // add adds a value and returns what is to be reported, or nil.
 func (s *series) add(x float64, step int64) *change {
 	if s.sigma == 0 {
-		if s.base = append(s.base, x); len(s.base) >= s.opt.Reference {
+		if s.base = append(s.base, x); len(s.base) >= reference {
 			s.learn(s.base)
 		}
 		return nil
@@ -117,16 +117,16 @@ func (s *series) add(x float64, step int64) *change {
 }
 
 // refine has the level follow from one more value, while no change is in sight, and the noise
-// with each Options.Reference values.
+// with each reference values.
 func (s *series) refine(x float64) {
-	if len(s.base) >= grown*s.opt.Reference {
+	if len(s.base) >= grown*reference {
 		return
 	}
 	s.base = append(s.base, x)
 	switch n := len(s.base); {
-	case n < s.opt.Reference:
+	case n < reference:
 		s.level = stats.Median(s.base)
-	case n%s.opt.Reference == 0:
+	case n%reference == 0:
 		s.learn(s.base)
 	}
 }
@@ -152,7 +152,7 @@ func (s *series) restart() {
 	s.level, s.up, s.down, s.moved = stats.Median(s.base), 0, 0, true
 }
 
-func (s *series) small(total float64) bool { return math.Abs(math.Expm1(total)) < s.opt.Least }
+func (s *series) small(total float64) bool { return math.Abs(math.Expm1(total)) < least }
 
 // current returns the change that was reported, as it is now; 0 if nothing is.
 func (s *series) current() float64 {

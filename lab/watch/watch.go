@@ -40,15 +40,8 @@ const (
 type Options struct {
 	// Window is the number of steps in a window, whose median counts: 100.
 	Window int
-	// Reference is the number of windows that set the level and the noise of a series: 30.
-	Reference int
 	// Threshold is that of the CUSUM, in standard deviations: 10.
 	Threshold float64
-	// Floor is the least standard deviation that a series is taken to have, as a share of its
-	// level: 0.005. Without a floor, a series without noise would raise an alarm for nothing.
-	Floor float64
-	// Least is the least change that is reported, as a share: 0.01.
-	Least float64
 	// Lag is the number of windows by which a device may be behind the others before the
 	// others go on without it: 10. With a large Lag the lines of the devices may come one
 	// device after the other; all medians are then in memory.
@@ -62,26 +55,30 @@ type Options struct {
 // withDefaults returns the options with the defaults in place of zeros.
 func (o Options) withDefaults() Options {
 	o.Window = cmp.Or(o.Window, 100)
-	o.Reference = cmp.Or(o.Reference, 30)
 	o.Threshold = cmp.Or(o.Threshold, 10)
-	o.Floor = cmp.Or(o.Floor, 0.005)
-	o.Least = cmp.Or(o.Least, 0.01)
 	o.Lag = cmp.Or(o.Lag, 10)
 	return o
 }
 
-// mostWindow bounds Options.Window: a window's times are in memory.
-const mostWindow = 100_000
+const (
+	// mostWindow bounds Options.Window: a window's times are in memory.
+	mostWindow = 100_000
+	// reference is the number of windows that set the level and the noise of a series.
+	reference = 30
+	// floor is the least standard deviation that a series is taken to have, as a share of its
+	// level. Without a floor, a series without noise would raise an alarm for nothing.
+	floor = 0.005
+	// least is the least change that is reported, as a share.
+	least = 0.01
+)
 
 // check returns an error if a parameter is out of range.
 func (o Options) check() error {
 	switch {
 	case o.Window < 1 || o.Window > mostWindow:
 		return fmt.Errorf("a window of %d steps is not between 1 and %d", o.Window, mostWindow)
-	case o.Reference < 4:
-		return fmt.Errorf("a reference of %d windows is below 4", o.Reference)
-	case !(o.Threshold > 0) || !(o.Floor > 0) || !(o.Least > 0) || o.Lag < 1:
-		return fmt.Errorf("threshold %v, floor %v, least change %v and lag %d must be above 0", o.Threshold, o.Floor, o.Least, o.Lag)
+	case !(o.Threshold > 0) || o.Lag < 1:
+		return fmt.Errorf("threshold %v and lag %d must be above 0", o.Threshold, o.Lag)
 	case o.Season > 0 && (o.Season%o.Window != 0 || o.Season/o.Window < leastBins):
 		return fmt.Errorf("a season of %d steps is not a multiple of the window's %d steps, at least %d times as long", o.Season, o.Window, leastBins)
 	}
@@ -100,7 +97,7 @@ const (
 	TopicDrift Topic = "drift"
 	// TopicSlow: a device takes more time than before beside the others.
 	TopicSlow Topic = "slow"
-	// TopicEnded: a drift or a slow device is back within Options.Least of its first level.
+	// TopicEnded: a drift or a slow device is back within 1 % of its first level.
 	TopicEnded Topic = "ended"
 	// TopicUnusual: a short time that is unlike the same time of other seasons.
 	TopicUnusual Topic = "unusual"
