@@ -22,8 +22,12 @@ import (
 // It is fixed, so that the weights do not depend on the number of workers.
 const parts = 4
 
-// huberRelative is the least corner of the loss, as recipe.corner explains.
-const huberRelative = 0.02
+const (
+	// huberRelative is the least corner of the loss, as recipe.corner explains.
+	huberRelative = 0.02
+	// computeRate is the peak learning rate of Adam.
+	computeRate = .002
+)
 
 // computeTraining is the compute part of a training run.
 type computeTraining struct {
@@ -412,21 +416,16 @@ func (t *computeTraining) tensors() []modelfile.Tensor {
 // parallel runs f for 0 to n-1 on the given number of workers. f must write only to
 // the memory of its own index.
 func parallel(n, workers int, f func(i int)) {
-	var group sync.WaitGroup
 	const stride = 64
-	next := make(chan int)
-	for range max(1, workers) {
-		group.Go(func() {
-			for lo := range next {
-				for i := lo; i < min(n, lo+stride); i++ {
-					f(i)
-				}
+	var group errgroup.Group
+	group.SetLimit(max(1, workers))
+	for lo := 0; lo < n; lo += stride {
+		group.Go(func() error {
+			for i := lo; i < min(n, lo+stride); i++ {
+				f(i)
 			}
+			return nil
 		})
 	}
-	for lo := 0; lo < n; lo += stride {
-		next <- lo
-	}
-	close(next)
-	group.Wait()
+	_ = group.Wait()
 }

@@ -1,10 +1,10 @@
 package train
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
@@ -268,7 +268,7 @@ func partsOf(hw *hardware.Profile, tables []problem.Table, g *dataset.Group) [][
 // interval returns the name of the interval between bounds that v lies in. The
 // names sort in the order of the numbers.
 func interval(v int, bounds ...int) string {
-	at := sort.SearchInts(bounds, v)
+	at, _ := slices.BinarySearch(bounds, v)
 	if at == 0 || bounds[0] == v {
 		at = 1
 	}
@@ -323,9 +323,7 @@ func sorted(parts map[[2]string][]float64) []Part {
 	for key, errors := range parts {
 		all = append(all, Part{key[0], key[1], summarise(errors)})
 	}
-	sort.Slice(all, func(i, j int) bool {
-		return all[i].By < all[j].By || all[i].By == all[j].By && all[i].Name < all[j].Name
-	})
+	slices.SortFunc(all, func(a, b Part) int { return cmp.Or(cmp.Compare(a.By, b.By), cmp.Compare(a.Name, b.Name)) })
 	return all
 }
 

@@ -1,6 +1,7 @@
 package train
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func measured(p dataset.Provenance) bool { return p.Source == dataset.Measured }
 
 // computeRecipe returns how to train on the groups.
 func computeRecipe(set *dataset.Compute, groups int, opt Options) recipe {
-	r := recipe{epochs: opt.Epochs, batch: opt.Batch, rate: opt.LearningRate, corner: huberRelative, average: 1}
+	r := recipe{epochs: opt.Epochs, batch: opt.Batch, rate: computeRate, corner: huberRelative, average: 1}
 	if measured(set.Provenance) {
 		r.corner, r.decay, r.average, r.even, r.robust = cornerOf(noiseOf(set)), measuredDecay, measuredAverage, true, true
 		if r.epochs <= 0 {
@@ -196,15 +197,7 @@ func (p *prepared) robustLaunch() [2]float64 {
 			work[g] += float64(scale)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case work[a] < work[b]:
-			return -1
-		case work[a] > work[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(work[a], work[b]) })
 	order = order[:min(n, max(n/10, 50))]
 	shortest := p.launch()
 	var launch [2]float64

@@ -36,10 +36,8 @@ import (
 // number of samples and on their noise.
 type Options struct {
 	// Epochs over the training groups (default DefaultEpochs; with measured data
-	// MeasuredEpochs), Batch groups a step (default 256; 16 with measured data) and
-	// the peak LearningRate of Adam (default 0.002).
+	// MeasuredEpochs), and Batch groups a step (default 256; 16 with measured data).
 	Epochs, Batch int
-	LearningRate  float64
 	// Hidden, Embed and Head are the widths of the compute net (defaults 128, 32
 	// and 64, as in the NeuroShard paper).
 	Hidden, Embed, Head int
@@ -86,9 +84,6 @@ func (o Options) withDefaults() Options {
 	set(&o.Head, 64)
 	set(&o.Ensemble, 1)
 	set(&o.Workers, runtime.GOMAXPROCS(0))
-	if o.LearningRate <= 0 {
-		o.LearningRate = .002
-	}
 	return o
 }
 
