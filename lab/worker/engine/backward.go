@@ -243,11 +243,8 @@ func (o *Op) eachCut(do func(*sorter)) {
 // runSort pairs and sorts whole shards. Of other shards, it pairs and counts the
 // segments.
 func (o *Op) runSort(int) {
-	for {
-		i, ok := o.team.claim(len(o.backward.cuts) + len(o.backward.whole))
+	for i := range o.team.tasks(len(o.backward.cuts) + len(o.backward.whole)) {
 		switch {
-		case !ok:
-			return
 		case i < len(o.backward.cuts):
 			c := o.backward.cuts[i]
 			s := &o.shards[c.shard]
@@ -283,11 +280,7 @@ func (s *shard) pair(g *segment) {
 }
 
 func (o *Op) runCount(int) {
-	for {
-		i, ok := o.team.claim(len(o.backward.cuts))
-		if !ok {
-			return
-		}
+	for i := range o.team.tasks(len(o.backward.cuts)) {
 		if t := &o.shards[o.backward.cuts[i].shard].sorter; o.backward.pass < t.passes {
 			t.count(o.backward.cuts[i].segment, o.backward.pass)
 		}
@@ -295,11 +288,7 @@ func (o *Op) runCount(int) {
 }
 
 func (o *Op) runMove(int) {
-	for {
-		i, ok := o.team.claim(len(o.backward.cuts))
-		if !ok {
-			return
-		}
+	for i := range o.team.tasks(len(o.backward.cuts)) {
 		if t := &o.shards[o.backward.cuts[i].shard].sorter; o.backward.pass < t.passes {
 			t.move(o.backward.cuts[i].segment, o.backward.pass)
 		}
@@ -307,11 +296,7 @@ func (o *Op) runMove(int) {
 }
 
 func (o *Op) runSums(thread int) {
-	for {
-		i, ok := o.team.claim(len(o.backward.ranges))
-		if !ok {
-			return
-		}
+	for i := range o.team.tasks(len(o.backward.ranges)) {
 		r := &o.backward.ranges[i]
 		o.sumRange(r, &o.backward.scratch[thread])
 	}
@@ -431,11 +416,7 @@ func (o *Op) sumRuns(shard int, offsets []int64, c *scratch) {
 
 func (o *Op) runBlocks(thread int) {
 	c := &o.backward.scratch[thread]
-	for {
-		i, ok := o.team.claim(int(o.backward.found.blocks.Load()))
-		if !ok {
-			return
-		}
+	for i := range o.team.tasks(int(o.backward.found.blocks.Load())) {
 		b := &o.backward.blocks[i]
 		s := &o.shards[b.shard]
 		g, base := s.gather(b.lo, b.hi, c)
@@ -445,11 +426,7 @@ func (o *Op) runBlocks(thread int) {
 }
 
 func (o *Op) runJoins(int) {
-	for {
-		i, ok := o.team.claim(int(o.backward.found.runs.Load()))
-		if !ok {
-			return
-		}
+	for i := range o.team.tasks(int(o.backward.found.runs.Load())) {
 		r := &o.backward.runs[i]
 		s := &o.shards[r.shard]
 		parts := o.backward.partials[r.at:][:r.partials*int64(s.Dim)]

@@ -122,11 +122,7 @@ func (p *probe) copy() func(int) {
 	half := len(p.buffer) / 2
 	from, to := p.buffer[:half], p.buffer[half:]
 	return func(int) {
-		for {
-			i, ok := p.team.claim((half + copyPiece - 1) / copyPiece)
-			if !ok {
-				return
-			}
+		for i := range p.team.tasks((half + copyPiece - 1) / copyPiece) {
 			copy(to[i*copyPiece:min((i+1)*copyPiece, half)], from[i*copyPiece:])
 		}
 	}
@@ -154,11 +150,7 @@ func (p *probe) cached() func(int) {
 func (p *probe) gatherPieces(table func(thread int) []float32) func(int) {
 	return func(thread int) {
 		g := f32.Gather{Table: table(thread), Dim: gatherDim, Mask: ^uint64(0)}
-		for {
-			i, ok := p.team.claim((len(p.picks) + gatherPiece - 1) / gatherPiece)
-			if !ok {
-				return
-			}
+		for i := range p.team.tasks((len(p.picks) + gatherPiece - 1) / gatherPiece) {
 			g.Picks = p.picks[i*gatherPiece : min((i+1)*gatherPiece, len(p.picks))]
 			g.Sum([]int64{0, int64(len(g.Picks))}, p.lanes[thread].sum[:])
 		}

@@ -74,11 +74,7 @@ func (f *forward) run(t *team) {
 }
 
 func (f *forward) sumRanges(int) {
-	for {
-		i, ok := f.team.claim(len(f.ranges))
-		if !ok {
-			return
-		}
+	for i := range f.team.tasks(len(f.ranges)) {
 		r := &f.ranges[i]
 		s := &f.shards[r.shard]
 		r.gather.Sum(s.Bags.Offsets[r.lo:r.hi+1], s.outputs[r.lo*s.Dim:r.hi*s.Dim])

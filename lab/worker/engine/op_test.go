@@ -135,11 +135,7 @@ func TestTeam(t *testing.T) {
 			var done [n]atomic.Int32
 			team.run(func(thread int) {
 				threads.Add(1 << thread)
-				for {
-					i, ok := team.claim(n)
-					if !ok {
-						return
-					}
+				for i := range team.tasks(n) {
 					done[i].Add(1)
 				}
 			})

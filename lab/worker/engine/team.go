@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"iter"
 	"runtime"
 	"sync/atomic"
 )
@@ -58,10 +59,12 @@ func (t *team) run(phase func(thread int)) {
 	}
 }
 
-// claim returns the next of the phase's n tasks, or false if there is none left.
-func (t *team) claim(n int) (task int, ok bool) {
-	task = int(t.next.Add(1)) - 1
-	return task, task < n
+// tasks are those of the phase's n tasks that the calling thread claims, until none is left.
+func (t *team) tasks(n int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for i := int(t.next.Add(1)) - 1; i < n && yield(i); i = int(t.next.Add(1)) - 1 {
+		}
+	}
 }
 
 func (t *team) start(phase func(thread int)) {
