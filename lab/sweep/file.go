@@ -243,7 +243,8 @@ func Join(names []string, files []*File) (*File, error) {
 	}
 	var missing []string
 	for i := range first.Part.Count {
-		if part := (Part{i + 1, first.Part.Count}); !has(holders, part) {
+		part := Part{i + 1, first.Part.Count}
+		if _, held := holders[part]; !held {
 			missing = append(missing, part.String())
 		}
 	}
@@ -253,5 +254,3 @@ func Join(names []string, files []*File) (*File, error) {
 	slices.SortFunc(all.Outcomes, func(a, b Outcome) int { return a.Number - b.Number })
 	return all, nil
 }
-
-func has(holders map[Part]int, part Part) bool { _, ok := holders[part]; return ok }

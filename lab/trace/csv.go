@@ -108,20 +108,6 @@ func readRows(f *file) (map[string]int64, error) {
 // whole reads a whole number.
 func whole(text []byte) (int64, error) {
 	text = bytes.TrimSpace(text)
-	// Almost all numbers are short and have digits only.
-	if n := len(text); n > 0 && n <= 18 {
-		x := int64(0)
-		for i := 0; ; i++ {
-			if i == n {
-				return x, nil
-			}
-			c := text[i] - '0'
-			if c > 9 {
-				break
-			}
-			x = 10*x + int64(c)
-		}
-	}
 	x, err := strconv.ParseInt(string(text), 10, 64)
 	if err != nil {
 		return 0, fmt.Errorf("%q is not a whole number", quotable(string(text)))

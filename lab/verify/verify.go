@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/neuroshard/neuroshard/internal/stats"
@@ -353,13 +354,7 @@ func operations(p *problem.Problem, held []problem.Shard) []group {
 	})
 	slices.SortFunc(all, func(a, b group) int {
 		x, y := a.Operation, b.Operation
-		weighted := 0
-		if x.Weighted != y.Weighted {
-			weighted = -1
-			if x.Weighted {
-				weighted = 1
-			}
-		}
+		weighted := cmp.Compare(strconv.FormatBool(x.Weighted), strconv.FormatBool(y.Weighted))
 		return cmp.Or(cmp.Compare(x.Optimizer, y.Optimizer), cmp.Compare(x.Precision, y.Precision), weighted, cmp.Compare(a.operator, b.operator))
 	})
 	return all
