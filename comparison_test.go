@@ -8,18 +8,13 @@ import (
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
-	"github.com/neuroshard/neuroshard/problem/workload"
 	"github.com/neuroshard/neuroshard/search"
 )
 
 // eightTables returns a problem of 8 tables on 4 devices.
 func eightTables(t *testing.T) problem.Problem {
 	t.Helper()
-	w, err := workload.ByName("criteo-kaggle")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := w.Problem()
+	p := workloadNamed(t, "criteo-kaggle")
 	p.Tables = p.Tables[:8]
 	return p
 }

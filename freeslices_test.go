@@ -16,16 +16,12 @@ import (
 // fewTables draws a problem of n tables that TorchRec trains, on 2 to 16 devices.
 func fewTables(t *testing.T, n int, seed uint64) *problem.Problem {
 	t.Helper()
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
 	random := rand.New(rand.NewPCG(seed, uint64(n)))
 	devices := 2 << random.IntN(4)
 	p := &problem.Problem{
 		Batch:    devices * 512 << (2 * random.IntN(3)),
 		Engine:   problem.TorchRec,
-		Topology: hardware.Topology{Profile: profile, Devices: devices, DevicesPerHost: min(8, devices), HostMemory: 128 << 30},
+		Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: devices, DevicesPerHost: min(8, devices), HostMemory: 128 << 30},
 	}
 	for i := range n {
 		p.Tables = append(p.Tables, problem.Table{

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/simulate"
@@ -15,15 +14,7 @@ import (
 // of shards of device 0, without exchanges.
 func operatorCosts(t *testing.T, p *problem.Problem) map[string]func(shards []problem.Shard) float64 {
 	t.Helper()
-	file, err := pretrained.File(p.Topology.Profile.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := cost.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	estimates, err := cost.NewEstimates(t.Context(), model, p)
+	estimates, err := cost.NewEstimates(t.Context(), shipped(t, p.Topology.Profile.Name), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,10 +39,6 @@ func operatorCosts(t *testing.T, p *problem.Problem) map[string]func(shards []pr
 // their times add up if and only if problem.OperatorKey says that they do not share an
 // operator. An operator less is a kernel launch less.
 func TestWhatSharesAnOperator(t *testing.T) {
-	profile, err := hardware.ByName("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
 	table := func(name string, dim int, change func(*problem.Table)) problem.Table {
 		made := problem.Table{Name: name, Module: "m", Rows: 100_000, Dim: dim, Features: []problem.Feature{{PoolingFactor: 10}}}
 		change(&made)
@@ -59,7 +46,7 @@ func TestWhatSharesAnOperator(t *testing.T) {
 	}
 	p := &problem.Problem{
 		Batch:    4096,
-		Topology: hardware.Topology{Profile: profile, Devices: 4, DevicesPerHost: 2, HostMemory: 1 << 40},
+		Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 4, DevicesPerHost: 2, HostMemory: 1 << 40},
 		Tables: []problem.Table{
 			table("a", 64, func(*problem.Table) {}),
 			table("b", 64, func(*problem.Table) {}),

@@ -11,8 +11,6 @@ import (
 	"testing"
 
 	neuroshard "github.com/neuroshard/neuroshard"
-	"github.com/neuroshard/neuroshard/cost"
-	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/cost/prototype"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -28,11 +26,7 @@ import (
 // TestPrice estimates a plan without estimates. The result must be that of Plan for the
 // same placement. A table in a form that the model does not estimate is an error.
 func TestPrice(t *testing.T) {
-	w, err := workload.ByName("criteo-kaggle")
-	if err != nil {
-		t.Fatal(err)
-	}
-	drawn := w.Problem()
+	drawn := workloadNamed(t, "criteo-kaggle")
 	p := &drawn
 	result, err := neuroshard.Plan(context.Background(), p, neuroshard.Options{Search: search.Options{Method: search.Size}, Warnings: []string{"doubt"}})
 	if err != nil {
@@ -107,15 +101,8 @@ func drawnTask(t *testing.T, devices int) *problem.Problem {
 // TestChoicesOfPrices checks the name, the model and the supported forms of each choice.
 // Evaluate must return for Plan's placement what Plan returned.
 func TestChoicesOfPrices(t *testing.T) {
-	file, err := pretrained.File("a100-80")
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := cost.Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := file.Manifest.ID
+	model := shipped(t, "a100-80")
+	id := model.Manifest().ID
 	p := drawnTask(t, 4)
 	for _, c := range []struct {
 		prices             neuroshard.Prices
@@ -219,11 +206,7 @@ func TestChoicesOfPricesRefuse(t *testing.T) {
 // TestScored plans with a caller's Scorer, which must conform and be the cost in the plan,
 // and passes on the error of a model that does not estimate the problem.
 func TestScored(t *testing.T) {
-	w, err := workload.ByName("criteo-kaggle")
-	if err != nil {
-		t.Fatal(err)
-	}
-	drawn := w.Problem()
+	drawn := workloadNamed(t, "criteo-kaggle")
 	p := &drawn
 	factory, err := newLookups(p)
 	if err != nil {

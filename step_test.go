@@ -2,7 +2,6 @@ package neuroshard_test
 
 import (
 	"context"
-	"math"
 	"strings"
 	"testing"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/step"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // stepOf returns a small problem with a dense part and a stack for it.
@@ -49,31 +47,6 @@ func TestWholeStep(t *testing.T) {
 	}
 	if _, err := neuroshard.PriceStep(&p, r.Shards, step.Input{}); err == nil {
 		t.Error("PriceStep without a step: got no error")
-	}
-}
-
-// TestMeasuredStep wants a measured step to be the step of the plan that it was measured
-// with, and the difference of other plans to be that of their embeddings.
-func TestMeasuredStep(t *testing.T) {
-	p, in := stepOf(t, "hugectr")
-	in.Dense, in.Measured.Step = nil, 9
-	options := neuroshard.Options{Search: search.Options{Method: search.Size}, Step: &in}
-	r := planned(t, &p, options)
-	near := func(what string, got, want unit.Millis) {
-		if math.Abs(float64(got-want)) > 1e-9 {
-			t.Errorf("%s: got %v, want %v", what, float64(got), float64(want))
-		}
-	}
-	near("a plan's own measured step", r.Step.Step, 9)
-	if !r.Step.Calibrated {
-		t.Error("got a step that is not calibrated")
-	}
-	in.Measured.Shards = r.Shards
-	options.Search.Method = search.SizeLookup
-	other := planned(t, &p, options)
-	near("another plan", other.Step.Step-r.Step.Step, other.Step.Embedding-r.Step.Embedding)
-	if other.Step.Embedding == r.Step.Embedding {
-		t.Error("both plans have the same embeddings: the test shows nothing")
 	}
 }
 
