@@ -15,9 +15,6 @@ const (
 // NetworkFor returns the network of a problem, as a model has it.
 func NetworkFor(m *Model, p *problem.Problem) simulate.Network { return networkFor(m, p) }
 
-// Linked returns a model's doubts about the links of a problem.
-func Linked(m *Model, p *problem.Problem) []string { return linked(m, p) }
-
 // Known counts the groups of a placement whose times the Scorer remembers.
 func (s *Scorer) Known() (known int) {
 	count := func(o *operators) {
