@@ -170,7 +170,7 @@ var badTables = []struct{ name, content string }{
 
 	{"prototype bins missing", `[{"row": 10, "dim": 4, "pooling_factor": 1, "bin_0": 1}]`},
 	{"prototype zero row", `[` + prototypeTableOf(0, "0") + `]`},
-	{"prototype hides nothing", `[` + prototypeTableOf(0, "NaN") + `,{"row": 0, "dim": 6, "pooling_factor": -1}]`},
+	{"prototype hides nothing", `[` + prototypeTableOf(0, "1.5") + `,{"row": 0, "dim": 6, "pooling_factor": -1}]`},
 	{"prototype NaN", `[` + prototypeTableOf(0, "NaN") + `]`},
 	{"prototype truncated", prototypeTruncated()},
 	{"prototype bin too many", `[` + prototypeTableOf(0, `1, "bin_17": 0`) + `]`},

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem/access"
 )
 
@@ -206,7 +205,7 @@ func (r *csvReader) table() {
 		r.add(r.line, fmt.Sprintf("the line has %d cells, the header %d", len(r.cells), len(r.columns)), "separate cells by commas; quote a cell that holds one")
 		return
 	}
-	line := node{kind: strictjson.Object, line: r.line, list: r.values[:0]}
+	line := node{kind: anObject, line: r.line, list: r.values[:0]}
 	var shares []node
 	histogram := false
 	for i, column := range r.columns {
@@ -219,7 +218,7 @@ func (r *csvReader) table() {
 		}
 	}
 	if histogram {
-		line.list = append(line.list, node{kind: strictjson.List, line: r.line, key: reuse, list: shares})
+		line.list = append(line.list, node{kind: aList, line: r.line, key: reuse, list: shares})
 	}
 	r.values = line.list
 	r.readTable(csvShape, &line, r.newTable(nil, 0), named, r.rows-1)

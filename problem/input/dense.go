@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/step"
 )
@@ -96,7 +95,7 @@ func Dense(name string, from io.Reader) (DenseFile, error) {
 func denseOf(r *report, n *node) *DenseFile {
 	f := &DenseFile{Dense: step.Dense{Precision: step.FP32}, line: n.line, lines: map[string]int{}}
 	base := n.get("preset")
-	named := n.kind == strictjson.String || n.kind == cell
+	named := n.kind == aString || n.kind == cell
 	if named {
 		base = n
 	}
@@ -143,7 +142,7 @@ func preset(name string, known []string) string {
 // readInteraction reads dot, dcn or cat, or an object.
 func readInteraction(r *reading, n *node, _ string, of *step.Dense) {
 	of.CrossLayers, of.Inner, of.Stride, of.GivenFLOPs, of.GivenParameters = 0, 0, 0, 0, 0
-	if n.kind != strictjson.Object {
+	if n.kind != anObject {
 		if named, ok := among([]step.Interaction{step.Dot, step.Cat, step.DCN}).read(r.report, n, ""); ok {
 			of.Interaction = named
 		}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -291,7 +290,7 @@ func shaped[T any](what string, fields []*field[T], required ...string) *shape[T
 
 // read reads an object into a T, and reports whether the value is one.
 func (s *shape[T]) read(r *reading, n *node, into *T) bool {
-	if n.kind != strictjson.Object {
+	if n.kind != anObject {
 		r.mistyped(n, "an object", "its keys are "+strings.Join(s.keys, ", "))
 		return false
 	}
@@ -350,7 +349,7 @@ func (s *shape[T]) require(r *reading, n *node, here set) {
 
 // mistyped reports a value that is not what is wanted.
 func (r *report) mistyped(n *node, wanted, hint string) {
-	if n.kind == strictjson.Null {
+	if n.kind == null {
 		hint = "null says nothing: state a value, or leave out a key that is not required"
 	}
 	r.add(n.line, fmt.Sprintf("%s: %s where %s belongs", n.key, n.shown(), wanted), hint)
@@ -380,7 +379,7 @@ func (r *report) number(n *node, wanted, hint string) (number, bool) {
 		return "", false
 	case n.kind == cell && n.text[0] == '.':
 		return number("0" + n.text), true
-	case n.kind == strictjson.Number || n.kind == cell:
+	case n.kind == aNumber || n.kind == cell:
 		return number(n.text), true
 	}
 	r.mistyped(n, wanted, hint)
@@ -442,7 +441,7 @@ func (r *report) textOf(n *node, wanted, hint string) (string, bool) {
 		r.add(n.line, n.key+" is not valid UTF-8", "save the file as UTF-8")
 	case n.kind == cell:
 		return n.text, true
-	case n.kind == strictjson.String:
+	case n.kind == aString:
 		return n.text, true
 	default:
 		r.mistyped(n, wanted, hint)
@@ -458,7 +457,7 @@ var word = kind[string]{func(r *report, n *node, hint string) (string, bool) {
 
 // truth is true or false.
 var truth = kind[bool]{func(r *report, n *node, hint string) (bool, bool) {
-	if n.kind == strictjson.Bool {
+	if n.kind == aBool {
 		return n.text == "true", true
 	}
 	if n.kind == cell {
@@ -476,7 +475,7 @@ var truth = kind[bool]{func(r *report, n *node, hint string) (bool, bool) {
 // quantity is a string that parse reads. wanted names what it is, and inUnits its unit.
 func quantity[V comparable](wanted, inUnits string, parse func(string) (V, error)) kind[V] {
 	return kind[V]{schema: schema{"type": "string", "unit": inUnits}, read: func(r *report, n *node, hint string) (v V, ok bool) {
-		if n.kind == strictjson.Number {
+		if n.kind == aNumber {
 			_, err := parse(n.text)
 			r.add(n.line, fmt.Sprintf("%s: %s has no unit", n.key, clip(n.text)), next(err, hint))
 			return v, false
@@ -557,7 +556,7 @@ func texts[T ~string](names []T) []string {
 // elements returns the elements of a list, or the parts of a cell between semicolons.
 func (r *report) elements(n *node, hint string) (list []node, ok bool) {
 	switch n.kind {
-	case strictjson.List:
+	case aList:
 		return n.list, true
 	case cell:
 		list = make([]node, 0, 1+strings.Count(n.text, ";"))

@@ -12,9 +12,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -22,7 +22,7 @@ import (
 
 // node is a value of a file.
 type node struct {
-	kind strictjson.Type
+	kind jsontext.Kind
 	// line is where the value begins, from 1.
 	line int
 	// key is the key of the value, or that of the list that it is an element of.
@@ -33,12 +33,21 @@ type node struct {
 	list []node
 }
 
-// cell is the kind of a value of a CSV file. Its text may stand for a value of any kind but an object.
-const cell = strictjson.Type(',')
+// The kinds of values.
+const (
+	anObject = jsontext.Kind('{')
+	aList    = jsontext.Kind('[')
+	aString  = jsontext.Kind('"')
+	aNumber  = jsontext.Kind('0')
+	aBool    = jsontext.Kind('t')
+	null     = jsontext.Kind('n')
+	// cell is a value of a CSV file. Its text may stand for a value of any kind but an object.
+	cell = jsontext.Kind(',')
+)
 
 // get returns the value of a key of an object, or nil.
 func (n *node) get(key string) *node {
-	if n.kind == strictjson.Object {
+	if n.kind == anObject {
 		for i := range n.list {
 			if n.list[i].key == key {
 				return &n.list[i]
@@ -51,17 +60,17 @@ func (n *node) get(key string) *node {
 // shown says what a value is.
 func (n *node) shown() string {
 	switch n.kind {
-	case strictjson.Object:
+	case anObject:
 		return "an object"
-	case strictjson.List:
+	case aList:
 		return "a list"
-	case strictjson.String:
+	case aString:
 		return "the string " + quote(n.text)
-	case strictjson.Number:
+	case aNumber:
 		return "the number " + clip(n.text)
-	case strictjson.Null:
+	case null:
 		return "null"
-	case strictjson.Bool:
+	case aBool:
 		return n.text
 	}
 	return quote(n.text)
@@ -91,31 +100,25 @@ func (s *scanner) value(key string, depth int) node {
 	}
 	from := len(s.open)
 	switch n.kind {
-	case strictjson.Object:
+	case anObject:
 		for bytes := range s.Members(key) {
 			member := s.once(bytes)
 			if slices.ContainsFunc(s.open[from:], func(n node) bool { return n.key == member }) {
-				s.add(s.Line(), fmt.Sprintf("the key %s is there twice", quote(member)), "keep one of them")
-				s.Skip()
+				s.twice(member)
 				continue
 			}
 			value := s.value(member, depth+1)
 			s.open = append(s.open, value)
 		}
-	case strictjson.List:
+	case aList:
 		for range s.List(key) {
 			value := s.value(key, depth+1)
 			s.open = append(s.open, value)
 		}
-	case strictjson.String:
-		n.text, _ = s.Text(key)
-	case strictjson.Number:
-		n.text, _ = s.Number(key, "a number")
-	case strictjson.Bool:
-		value, _ := s.Bool(key)
-		n.text = strconv.FormatBool(value)
+	case null:
+		s.token()
 	default:
-		s.Skip() // null; or it reports what is there
+		n.text = string(s.scalar())
 	}
 	if len(s.open) > from {
 		at := len(s.closed)
@@ -213,7 +216,7 @@ func (r *report) convert(y *yaml.Node, n *node) bool {
 		r.add(y.Line, "YAML anchors and aliases are not allowed", "write the value itself")
 		return false
 	case y.Kind == yaml.MappingNode:
-		n.kind = strictjson.Object
+		n.kind = anObject
 		seen := map[string]bool{}
 		for i := 0; i+1 < len(y.Content); i += 2 {
 			key := y.Content[i]
@@ -228,7 +231,7 @@ func (r *report) convert(y *yaml.Node, n *node) bool {
 			}
 		}
 	case y.Kind == yaml.SequenceNode:
-		n.kind = strictjson.List
+		n.kind = aList
 		n.list = make([]node, len(y.Content))
 		for i, element := range y.Content {
 			n.list[i].key = n.key
@@ -243,16 +246,16 @@ func (r *report) convert(y *yaml.Node, n *node) bool {
 }
 
 func (n *node) scalar(y *yaml.Node) {
-	n.kind, n.text = strictjson.String, y.Value
+	n.kind, n.text = aString, y.Value
 	switch y.ShortTag() {
 	case "!!null":
-		n.kind = strictjson.Null
+		n.kind = null
 	case "!!bool":
-		n.kind, n.text = strictjson.Bool, strings.ToLower(y.Value)
+		n.kind, n.text = aBool, strings.ToLower(y.Value)
 	case "!!int":
-		n.kind = strictjson.Number
+		n.kind = aNumber
 	case "!!float":
-		n.kind = strictjson.Number
+		n.kind = aNumber
 		// YAML has more ways to write a number than JSON: .15, 1., .nan.
 		var v float64
 		if err := y.Decode(&v); err == nil {

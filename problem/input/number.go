@@ -1,12 +1,11 @@
 package input
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/neuroshard/neuroshard/internal/strictjson"
 )
 
 // number is a number as written in a file, or what stands in its place.
@@ -65,7 +64,7 @@ func (n number) real() (value float64, complaint string) {
 
 // malformed returns a complaint unless n is written as JSON writes numbers.
 func (n number) malformed() string {
-	if strictjson.ValidNumber(string(n)) {
+	if n != "" && (n[0] == '-' || digit(n[0])) && digit(n[len(n)-1]) && json.Valid([]byte(n)) {
 		return ""
 	}
 	switch strings.ToLower(strings.TrimLeft(string(n), "+-")) {
@@ -74,3 +73,5 @@ func (n number) malformed() string {
 	}
 	return fmt.Sprintf("%s is not a number", quote(string(n)))
 }
+
+func digit(c byte) bool { return c >= '0' && c <= '9' }

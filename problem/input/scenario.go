@@ -84,7 +84,7 @@ type scenarioReader struct {
 func readScenario(b *builder, s *scanner) {
 	b.Cluster = &TopologyFile{Name: b.Name, lines: map[string]int{}, unread: map[string]bool{}}
 	r := &scenarioReader{builder: b, reading: reading{report: b.report, lines: map[string]int{}}}
-	for key := range s.Object(scenarioShape.what, scenarioShape.keys).Keys() {
+	for key := range s.Object(scenarioShape.what, scenarioShape.keys) {
 		if key == "tables" {
 			r.reading.lines[key] = s.Line()
 			b.each(s, scenarioTables, key, b.newTable)

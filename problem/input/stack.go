@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/simulate"
 	"github.com/neuroshard/neuroshard/step"
@@ -56,12 +55,12 @@ func Stack(name string, from io.Reader) (s step.Stack, err error) {
 
 // stackOf reads the name of a preset, or an object.
 func stackOf(r *report, n *node) (s step.Stack) {
-	if n.kind == strictjson.String || n.kind == cell {
+	if n.kind == aString || n.kind == cell {
 		return presetOf(r, n, "stack", step.StackByName, step.StackNames())
 	}
 	if base := n.get("preset"); base != nil {
 		s = presetOf(r, base, "stack", step.StackByName, step.StackNames())
-	} else if n.kind == strictjson.Object {
+	} else if n.kind == anObject {
 		r.add(n.line, "preset is missing in a stack", "name the preset that comes nearest: "+strings.Join(step.StackNames(), ", "))
 	}
 	stackShape.read(&reading{report: r}, n, &s)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -262,7 +261,7 @@ var features = kind[[]problem.Feature]{func(r *report, n *node, hint string) ([]
 	list := make([]problem.Feature, len(elements))
 	for i := range elements {
 		f, e := &list[i], &elements[i]
-		if e.kind == strictjson.String || e.kind == cell {
+		if e.kind == aString || e.kind == cell {
 			f.Name, f.PoolingFactor, f.LengthCV = e.text, unstated, unstated
 			continue
 		}
@@ -372,7 +371,7 @@ func (b *builder) readDefaults(n *node) {
 // readJSON reads the project's own format into b.
 func readJSON(b *builder, s *scanner) {
 	r := &reading{report: b.report, lines: map[string]int{}}
-	for key := range s.Object(fileShape.what, fileShape.keys).Keys() {
+	for key := range s.Object(fileShape.what, fileShape.keys) {
 		if key == "tables" {
 			r.lines[key] = s.Line()
 			b.each(s, tableShape, key, b.newTable)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/neuroshard/neuroshard/internal/strictjson"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
@@ -50,7 +49,7 @@ var (
 	// memories are a text as flags have it, or a list of sizes.
 	memories = kind[oneByOne]{func(r *report, n *node, hint string) (oneByOne, bool) {
 		list, sizes := []node{*n}, []string(nil)
-		if n.kind == strictjson.List {
+		if n.kind == aList {
 			list = n.list
 		}
 		for i := range list {
@@ -68,7 +67,7 @@ var (
 	}, nil, nil}
 	price = kind[float64]{func(r *report, n *node, hint string) (float64, bool) {
 		text := n.text
-		if n.kind != strictjson.Number {
+		if n.kind != aNumber {
 			var ok bool
 			if text, ok = r.text(n, hint); !ok {
 				return 0, false
