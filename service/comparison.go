@@ -99,9 +99,6 @@ func (h *held) whole(location string) error {
 	return refusal(faults...)
 }
 
-// judge answers requests about given plans.
-type judge struct{ *planner }
-
 // judged is a plan with its problem.
 type judged struct {
 	*composed
@@ -110,7 +107,7 @@ type judged struct {
 
 // within answers a request about given plans, within the limit of the time of a job. do asks ctx
 // before each of its steps.
-func (s *judge) within(ctx context.Context, do func(ctx context.Context) (*reply, error)) (*reply, error) {
+func (s *planner) within(ctx context.Context, do func(ctx context.Context) (*reply, error)) (*reply, error) {
 	ctx, stop := context.WithTimeout(ctx, s.limits.Time)
 	defer stop()
 	out, err := do(ctx)
@@ -121,7 +118,7 @@ func (s *judge) within(ctx context.Context, do func(ctx context.Context) (*reply
 }
 
 // read composes the problem of a request that judges a plan.
-func (s *judge) read(ctx context.Context, in *intake) (*judged, error) {
+func (s *planner) read(ctx context.Context, in *intake) (*judged, error) {
 	defer in.release()
 	body, err := decode[JudgeBody](s.schemas, in.body)
 	if err != nil {
@@ -180,7 +177,7 @@ func (j *judged) violations() (*Violations, error) {
 }
 
 // price returns the costs of a plan, as report.JSON writes them.
-func (s *judge) price(ctx context.Context, j *judged) ([]byte, error) {
+func (s *planner) price(ctx context.Context, j *judged) ([]byte, error) {
 	found, err := j.violations()
 	if err != nil {
 		return nil, err
@@ -218,7 +215,7 @@ func (s *judge) price(ctx context.Context, j *judged) ([]byte, error) {
 }
 
 // diff returns what changes from one plan to another.
-func (s *judge) diff(ctx context.Context, in *intake) (*DiffAnswer, error) {
+func (s *planner) diff(ctx context.Context, in *intake) (*DiffAnswer, error) {
 	defer in.release()
 	body, err := decode[DiffBody](s.schemas, in.body)
 	if err != nil {
@@ -249,7 +246,7 @@ func (s *judge) diff(ctx context.Context, in *intake) (*DiffAnswer, error) {
 
 // compareRoutes registers price, validate and diff. A price is a job, which waits for its turn.
 func compareRoutes(s *Service) {
-	p := &judge{s.planner}
+	p := s.planner
 	register(s, operation{method: http.MethodPost, path: "/v1/price", id: "price", summary: "Estimate the costs of a given plan, with the fields that neuroshard plan --json prints", body: JudgeBody{}, answer: PriceAnswer{}},
 		func(ctx context.Context, _ *none) (*reply, error) {
 			return p.within(ctx, func(ctx context.Context) (*reply, error) {

@@ -68,9 +68,9 @@ type fixed struct {
 	Warnings               []string
 }
 
-// id returns the id of the plan: the same for the same input on every server of this version.
-func (f *fixed) id() (string, error) {
-	text, err := json.Marshal(f)
+// identity returns the id of what is planned: the same for the same input on every server of this version.
+func identity(of any) (string, error) {
+	text, err := json.Marshal(of)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16]), err
 }
@@ -106,7 +106,7 @@ func (s *planner) prepare(body *PlanBody) (*planning, error) {
 		own.Problem, own.Measured.Problem = nil, nil
 		p.fixed.Step = &own
 	}
-	p.id, err = p.fixed.id()
+	p.id, err = identity(&p.fixed)
 	return p, err
 }
 
@@ -232,22 +232,11 @@ func (s *planner) makePlan(ctx context.Context, p *planning, j *jobs.Job) (*answ
 	}
 	took := time.Since(start)
 	s.metrics.planned(took)
-	var result, file bytes.Buffer
+	var result bytes.Buffer
 	if err := report.JSON(&result, found, p.problem, nil, unit.Millis(took)/unit.Millis(time.Millisecond)); err != nil {
 		return nil, err
 	}
-	if err := found.Plan.Write(&file); err != nil {
-		return nil, err
-	}
-	id := p.id
-	if found.Status == search.Interrupted {
-		id = ""
-	}
-	return s.file(ctx, &store.Record{
-		ID: id, Name: p.name, Digest: p.fixed.Digest, Model: found.Plan.Provenance.Model,
-		Tables: len(p.problem.Tables), Devices: p.problem.Topology.Devices, Cost: found.Predicted.Cost,
-		Plan: file.Bytes(), Problem: p.stated, Result: result.Bytes(), About: aboutOf(found),
-	}, j), nil
+	return s.file(ctx, j, &finished{p.composed, p.id, p.name, p.stated, found, result.Bytes()})
 }
 
 // find plans, and adds what the request asks for.
@@ -269,12 +258,30 @@ func (p *planning) find(ctx context.Context, options neuroshard.Options) (*neuro
 	return found, err
 }
 
-// file stores a plan that a job made, and returns the plan as an answer. If the plan has no id, or
-// if the store fails, the plan stays in memory for a while under the id of the job.
-func (s *planner) file(ctx context.Context, record *store.Record, j *jobs.Job) *answer {
-	record.Tool, record.Created = neuroshard.Version, time.Now()
-	a := &answer{name: record.Name, job: j.ID(), result: record.Result}
-	if record.ID != "" {
+// finished is a plan that a job made, with its problem as it was composed and as it was stated.
+type finished struct {
+	*composed
+	id, name string
+	stated   []byte
+	found    *neuroshard.Result
+	// result is the answer of the job as JSON.
+	result []byte
+}
+
+// file stores a plan that a job made, unless its search was interrupted, and returns the plan as an
+// answer. If the plan is not stored, it stays in memory for a while under the id of the job.
+func (s *planner) file(ctx context.Context, j *jobs.Job, p *finished) (*answer, error) {
+	var file bytes.Buffer
+	if err := p.found.Plan.Write(&file); err != nil {
+		return nil, err
+	}
+	record := &store.Record{
+		ID: p.id, Name: p.name, Digest: plan.Digest(p.problem), Model: p.found.Plan.Provenance.Model, Tool: neuroshard.Version, Created: time.Now(),
+		Tables: len(p.problem.Tables), Devices: p.problem.Topology.Devices, Cost: p.found.Predicted.Cost,
+		Plan: file.Bytes(), Problem: p.stated, Result: p.result, About: aboutOf(p.found),
+	}
+	a := &answer{name: p.name, job: j.ID(), result: p.result}
+	if p.found.Status != search.Interrupted {
 		// The plan is stored even if the client has disconnected.
 		_, err := s.store.Put(context.WithoutCancel(ctx), *record)
 		if err != nil {
@@ -289,7 +296,7 @@ func (s *planner) file(ctx context.Context, record *store.Record, j *jobs.Job) *
 	}
 	a.id = record.ID
 	s.keep(record, a.saved)
-	return a
+	return a, nil
 }
 
 // plan answers a request for a plan: with a kept plan, with a new plan, or, if detached, with the job

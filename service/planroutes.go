@@ -37,14 +37,14 @@ func planRoutes(s *Service) {
 		method: http.MethodPost, path: "/v1/replan", id: "replan", summary: "Plan again from an old plan: keep the old plan, or move few bytes", body: ReplanBody{}, answer: ReplanAnswer{},
 		job: true,
 	}, func(ctx context.Context, in *asked) (*reply, error) {
-		a, job, err := (&replanner{s.planner}).replan(ctx, bodyOf(ctx), in.detached())
+		a, job, err := s.planner.replan(ctx, bodyOf(ctx), in.detached())
 		return answerOrJob(a, job, err)
 	})
 	register(s, operation{
 		method: http.MethodPost, path: "/v1/sweep", id: "sweep", summary: "Plan for many clusters; the answer is always a job", body: SweepBody{}, answer: JobStatus{},
 		job: true,
 	}, func(ctx context.Context, _ *none) (*reply, error) {
-		job, err := (&sweeper{s.planner}).sweep(bodyOf(ctx))
+		job, err := s.planner.sweep(bodyOf(ctx))
 		return answerOrJob(nil, job, err)
 	})
 }

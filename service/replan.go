@@ -4,11 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -17,10 +13,7 @@ import (
 	"github.com/neuroshard/neuroshard/replan"
 	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/report/page"
-	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/service/jobs"
-	"github.com/neuroshard/neuroshard/service/store"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // ReplanBody is the body of POST /v1/replan.
@@ -60,9 +53,6 @@ type ReplanAnswer struct {
 	_       struct{} `additionalProperties:"true"`
 }
 
-// replanner makes re-plans.
-type replanner struct{ *planner }
-
 // replanning is a checked request for a re-plan.
 type replanning struct {
 	*composed
@@ -75,7 +65,7 @@ type replanning struct {
 }
 
 // prepareReplan checks a request for a re-plan.
-func (s *replanner) prepareReplan(ctx context.Context, body *ReplanBody) (*replanning, error) {
+func (s *planner) prepareReplan(ctx context.Context, body *ReplanBody) (*replanning, error) {
 	old, err := s.planOf(ctx, s.shelf, body.Old, "old")
 	if err != nil {
 		return nil, err
@@ -89,13 +79,16 @@ func (s *replanner) prepareReplan(ctx context.Context, body *ReplanBody) (*repla
 	options, limit, wrong := s.options(&OptionsBody{Seed: o.Seed, ShardingTypes: o.ShardingTypes, RiskPenalty: o.RiskPenalty, TimeLimit: o.TimeLimit})
 	faults = append(faults, wrong...)
 	r.options.Search, r.limit = options.Search, limit
-	most := quantityOf(o.MaxBytes, "options.max_bytes", func(text string) (float64, error) {
-		limit, err := replan.ParseMovedBytes(text)
-		r.options.Most = &limit
-		return 0, err
-	}, &faults)
-	if most != nil && r.options.Most == nil {
-		r.options.Most = &replan.MovedBytes{Bytes: bytesOf(*most)}
+	if o.MaxBytes != nil {
+		text, err := written(*o.MaxBytes, "B")
+		if err == nil {
+			var most replan.MovedBytes
+			most, err = replan.ParseMovedBytes(text)
+			r.options.Most = &most
+		}
+		if err != nil {
+			faults = append(faults, fault{Location: "options.max_bytes", Message: err.Error()})
+		}
 	}
 	if r.options.Most != nil && o.Price > 0 {
 		faults = append(faults, fault{Location: "options.price", Message: "options.max_bytes and options.price cannot be used together", Hint: "leave one of them out"})
@@ -132,24 +125,19 @@ func (b *ReplanBody) remaining(old *plan.Plan) (*plan.Plan, []fault) {
 	return &smaller, nil
 }
 
-// bytesOf returns a number of bytes that came as any number.
-func bytesOf(v float64) unit.Bytes { return unit.Bytes(min(v, math.MaxInt64/2)) }
-
 // identity returns the id of the new plan: the same for the same input.
 func (r *replanning) identity(o *ReplanOptionsBody) (string, error) {
 	own := *o
 	own.TimeLimit = 0
-	text, err := json.Marshal(struct {
+	return identity(struct {
 		What, Version, Digest, Model, Old string
 		Options                           *ReplanOptionsBody
 		Warnings                          []string
 	}{"replan", neuroshard.Version, plan.Digest(r.problem), r.options.Prices.String(), fmt.Sprintf("%x", sha256.Sum256(r.old.text)), &own, r.warnings})
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:16]), err
 }
 
 // replan answers a request for a re-plan: always by a job, because the curve is not kept.
-func (s *replanner) replan(ctx context.Context, in *intake, detached bool) (*answer, *jobs.Job, error) {
+func (s *planner) replan(ctx context.Context, in *intake, detached bool) (*answer, *jobs.Job, error) {
 	defer in.release()
 	body, err := decode[ReplanBody](s.schemas, in.body)
 	if err != nil {
@@ -167,7 +155,7 @@ func (s *replanner) replan(ctx context.Context, in *intake, detached bool) (*ans
 }
 
 // makeReplan plans again. It keeps the plan unless the time limit or a cancel interrupted the search.
-func (s *replanner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) (*answer, error) {
+func (s *planner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) (*answer, error) {
 	start := time.Now()
 	options := r.options
 	follow(&options.Options, j)
@@ -176,8 +164,8 @@ func (s *replanner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) 
 		return nil, err
 	}
 	s.metrics.planned(time.Since(start))
-	var result, file bytes.Buffer
-	if err := errors.Join(report.ReplanJSON(&result, found), found.Result.Plan.Write(&file)); err != nil {
+	var result bytes.Buffer
+	if err := report.ReplanJSON(&result, found); err != nil {
 		return nil, err
 	}
 	shown, err := page.New(page.Input{Name: r.title(), Plan: found.Result.Plan, Problem: r.problem, Result: found.Result, Warnings: r.warnings})
@@ -191,15 +179,7 @@ func (s *replanner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) 
 	if _, err := s.draw("page "+j.ID(), &document); err != nil {
 		return nil, err
 	}
-	id := r.id
-	if found.Result.Status == search.Interrupted {
-		id = ""
-	}
-	return s.file(ctx, &store.Record{
-		ID: id, Name: r.name, Digest: plan.Digest(r.problem), Model: found.Result.Plan.Provenance.Model,
-		Tables: len(r.problem.Tables), Devices: r.problem.Topology.Devices, Cost: found.Result.Predicted.Cost,
-		Plan: file.Bytes(), Problem: r.stated, Result: result.Bytes(), About: aboutOf(found.Result),
-	}, j), nil
+	return s.file(ctx, j, &finished{r.composed, r.id, r.name, r.stated, found.Result, result.Bytes()})
 }
 
 func (r *replanning) title() string {

@@ -71,20 +71,15 @@ func (o OverridesBody) overrides() (input.Overrides, []fault) {
 	for _, f := range overrideKeys() {
 		known = append(known, overrideKey(f.Name))
 		value, stated := o[overrideKey(f.Name)]
-		if text := string(value); !stated || text == "null" {
+		if !stated || string(value) == "null" {
 			continue
-		} else if all[f.Name] = text; text[0] == '"' {
-			var written string
-			_ = json.Unmarshal(value, &written) // the body is JSON
-			all[f.Name] = written
-		} else if f.Unit != "" {
-			if number, err := strconv.ParseFloat(text, 64); err != nil || number < 0 || f.Unit == "B" && number != math.Trunc(number) {
-				faults = append(faults, fault{Location: "problem.overrides." + f.Name, Message: clip(text) + " is not a whole number in range"})
-				delete(all, f.Name)
-				continue
-			}
-			all[f.Name] += f.Unit
 		}
+		text, err := written(value, f.Unit)
+		if err != nil {
+			faults = append(faults, fault{Location: "problem.overrides." + f.Name, Message: err.Error()})
+			continue
+		}
+		all[f.Name] = text
 	}
 	for _, key := range slices.Sorted(maps.Keys(o)) {
 		if !slices.Contains(known, key) {
@@ -156,26 +151,18 @@ func (q *Quantity) UnmarshalJSON(text []byte) error {
 // MarshalJSON returns the text.
 func (q Quantity) MarshalJSON() ([]byte, error) { return json.RawMessage(q).MarshalJSON() }
 
-// quantityOf reads a number, or a text with a unit; nil if the quantity is not stated. If it is neither,
-// quantityOf adds a fault and returns nil.
-func quantityOf[T ~int64 | ~float64](q *Quantity, location string, parse func(string) (T, error), faults *[]fault) *T {
-	if q == nil {
-		return nil
+// written returns a JSON value as a flag states it: a number gets the unit, if there is one.
+func written(value []byte, unit string) (string, error) {
+	text := string(value)
+	if text[0] == '"' {
+		err := json.Unmarshal(value, &text)
+		return text, err
 	}
-	var value T
-	var err error
-	if text := []byte(*q); text[0] != '"' {
-		if json.Unmarshal(text, &value) != nil || value < 0 {
-			err = fmt.Errorf("%s is not a whole number in range", clip(string(text)))
-		}
-	} else {
-		var written string
-		_ = json.Unmarshal(text, &written) // it is valid JSON
-		value, err = parse(written)
+	if unit == "" {
+		return text, nil
 	}
-	if err != nil {
-		*faults = append(*faults, fault{Location: location, Message: err.Error()})
-		return nil
+	if number, err := strconv.ParseFloat(text, 64); err != nil || number < 0 || unit == "B" && number != math.Trunc(number) {
+		return "", fmt.Errorf("%s is not a whole number in range", clip(text))
 	}
-	return &value
+	return text + unit, nil
 }

@@ -101,11 +101,8 @@ func valuesOf[T any](name string, texts []string, parse func(string) (T, error),
 	return all
 }
 
-// sweeper plans for many clusters.
-type sweeper struct{ *planner }
-
 // sweep starts the job of a request for a sweep.
-func (s *sweeper) sweep(in *intake) (*jobs.Job, error) {
+func (s *planner) sweep(in *intake) (*jobs.Job, error) {
 	defer in.release()
 	body, err := decode[SweepBody](s.schemas, in.body)
 	if err != nil {
@@ -129,7 +126,7 @@ func (s *sweeper) sweep(in *intake) (*jobs.Job, error) {
 }
 
 // define returns the definition of a sweep, within the limits, and the memory that it takes.
-func (s *sweeper) define(body *SweepBody) (*sweep.Definition, int64, error) {
+func (s *planner) define(body *SweepBody) (*sweep.Definition, int64, error) {
 	axes, faults := body.Axes.axes()
 	parts, wrong, err := s.parts(&body.Problem, nil)
 	faults = append(faults, wrong...)
@@ -191,7 +188,7 @@ func statedDevices(def *sweep.Definition) int {
 }
 
 // makeSweep plans the cells. If the limit of time or a cancel ends it, the cells until then are the result.
-func (s *sweeper) makeSweep(ctx context.Context, sw *sweep.Sweep, by sweep.By, j *jobs.Job) (text, error) {
+func (s *planner) makeSweep(ctx context.Context, sw *sweep.Sweep, by sweep.By, j *jobs.Job) (text, error) {
 	outcomes, err := sw.Run(ctx, sweep.Options{
 		Workers: s.limits.workers(), Explain: explained,
 		OnOutcome: func(_ sweep.Outcome, done, of int) error {
