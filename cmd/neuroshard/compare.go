@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -124,5 +125,11 @@ func (c *compareCommand) check(model string) error {
 			return usagef("for example: --gpu a100-80 --gpus 8", "compare: --%s is missing", needed)
 		}
 	}
-	return nil
+	var err error
+	c.passed.VisitAll(func(f *pflag.Flag) {
+		if n, wrong := strconv.Atoi(f.Value.String()); f.Changed && f.Value.Type() == "int" && (wrong != nil || n < 1) && err == nil {
+			err = usagef("for example: --"+f.Name+" 8", "compare: --%s %s is not at least 1", f.Name, f.Value)
+		}
+	})
+	return err
 }

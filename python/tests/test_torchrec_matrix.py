@@ -16,8 +16,9 @@ import torch
 from fbgemm_gpu.split_table_batched_embeddings_ops_training import (
     SplitTableBatchedEmbeddingBagsCodegen,
 )
+from test_torchrec_tables import collection, table
 from torch import nn
-from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, EmbeddingConfig
+from torchrec import EmbeddingBagConfig, EmbeddingConfig
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.fbgemm_qcomm_codec import (
     CommType,
@@ -168,7 +169,7 @@ class OnlyRows(EmbeddingBagCollectionSharder):  # type: ignore[misc] # it is unt
 def test_sharders_inside_of_sharders() -> None:
     found = nn.Module()
     found.processed = FeatureProcessedEmbeddingBagCollection(
-        model(is_weighted=True).embeddings, PositionWeightedModuleCollection({"f_a": 9, "f_b": 9})
+        model(weighted=True).embeddings, PositionWeightedModuleCollection({"f_a": 9, "f_b": 9})
     )
     codecs = get_qcomm_codecs_registry(
         QCommsConfig(forward_precision=CommType.FP16, backward_precision=CommType.FP16)
@@ -209,11 +210,6 @@ def test_sharders_inside_of_sharders() -> None:
         tables_from_model(managed, sharders=[of(ebc_sharder=OnlyWhole())])
 
 
-def model(**options: Any) -> nn.Module:
-    tables = [
-        EmbeddingBagConfig(name=n, num_embeddings=1000, embedding_dim=16, feature_names=[f"f_{n}"])
-        for n in ("a", "b")
-    ]
-    found = nn.Module()
-    found.embeddings = EmbeddingBagCollection(tables=tables, device="meta", **options)
-    return found
+def model(weighted: bool = False) -> nn.Module:
+    tables = (table(n, [f"f_{n}"], embedding_dim=16) for n in ("a", "b"))
+    return nn.ModuleDict({"embeddings": collection(*tables, weighted=weighted)})

@@ -244,7 +244,7 @@ def test_an_embedding_bag_needs_its_sharder() -> None:
     plan["plan"] = {f"sparse.{k}": plan["plan"][f"sparse.{k}"] for k in ("sequence", "single")}
     (problem,) = refused(model, plan)
     assert 'module "sparse.single" is not in the model' in problem
-    assert "pass sharders=" in problem
+    assert "an nn.EmbeddingBag also needs sharders=" in problem
     env = ShardingEnv.from_local(4, 0)
     with pytest.warns(ReplicatedTablesWarning):
         load_plan(plan, model, env, local_size=2, device_type="cpu", sharders=modules.sharders())

@@ -28,8 +28,9 @@ from torchrec.modules.embedding_configs import DataType
 from torchrec.optim import RowWiseAdagrad
 
 from neuroshard_torchrec import load_plan
+from neuroshard_torchrec._modules import Table
 from neuroshard_torchrec._torchrec import OPERATORS, Placement, add_fields, sharding_plan
-from neuroshard_torchrec.constraints import Of, settings, translated
+from neuroshard_torchrec.constraints import settings, translated
 
 Json = dict[str, Any]
 
@@ -246,5 +247,6 @@ def test_the_text_of_settings_is_that_of_constraints() -> None:
         if names := fields.pop("sharding_type", None):
             fields["sharding_types"] = list(names.values())
         stated = ParameterConstraints(**fields)
-        found = translated(stated, Of("t", 8, ["f"], False, "fp32"), "cpu", None)
+        table = Table("t", 100, 8, ("f",), "fp32", "sgd")
+        found = translated(stated, "t", table, False, "cpu", None)
         assert settings(sorted(found.fused), found.fused, {}) == t.get("kernel_settings", "")

@@ -32,7 +32,6 @@ from neuroshard_torchrec import (
     NeuroShardError,
     NeuroShardPlanner,
     Problem,
-    ReplicatedTablesWarning,
     load_plan,
     versions,
 )
@@ -96,24 +95,6 @@ def test_the_batch_of_the_sample(binary: str, tmp_path: Path) -> None:
     assert tables["tables"][2]["features"] == [{"name": "c", "pooling_factor": 3.0}]
 
 
-def sharding_types(kept: Path) -> set[str]:
-    return {t["kind"] for t in json.loads((kept / "plan.json").read_text())["tables"]}
-
-
-def test_whole_tables_and_slices_unless_types_are_given(binary: str, tmp_path: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ReplicatedTablesWarning)
-        planner(binary=binary, keep=tmp_path).plan(MODEL)
-    assert sharding_types(tmp_path) <= {"table_wise", "column_wise"}
-    small = collection(table("a"), table("b"))
-    options = {"binary": binary, "keep": tmp_path, "pooling_factors": {"a": 3, "b": 50}}
-    for arguments in (["--types", "data_parallel"], ["--types=data_parallel"]):
-        with pytest.warns(ReplicatedTablesWarning, match=r'"a", "b"; TorchRec fuses no'):
-            plan = planner(arguments=arguments, **options).plan(small)
-        assert sharding_types(tmp_path) == {"data_parallel"}
-        assert plan.plan[""]["a"].sharding_type == "data_parallel"
-
-
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
@@ -134,24 +115,6 @@ def test_the_types_and_the_engine_that_are_asked_for(
     body = f"{skip}; echo \"<$*>\" | sed 's/-o [^ ]*/-o X/' >&2; exit 2"
     with pytest.raises(BinaryError, match=re.escape(f"<{want}>")):
         planner(binary=script(tmp_path, body), arguments=arguments).plan(MODEL)
-
-
-@pytest.mark.parametrize(
-    ("options", "want"),
-    [
-        ({}, "plan - --full --gpus"),
-        ({"from_plan": Path("old.json")}, "plan - --full --from old.json --gpus"),
-        (
-            {"from_plan": "old.json", "max_bytes": "5%"},
-            "replan old.json - --max-bytes 5% --gpus",
-        ),
-    ],
-)
-def test_the_command_for_an_old_plan(tmp_path: Path, options: dict[str, Any], want: str) -> None:
-    body = 'echo "<$*>" >&2; exit 2'
-    with pytest.raises(BinaryError, match=re.escape(f"<{want} 4 ")) as e:
-        planner(binary=script(tmp_path, body), **options).plan(MODEL)
-    assert ("--batch 8192" in str(e.value)) == bool(options)
 
 
 def test_plan_from_an_old_plan(binary: str, tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import copy
 import json
 import types
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -201,47 +200,32 @@ def test_equal_slices_and_no_replicated_tables_are_not_warned_of(ranks: tuple[in
         load(plan)
 
 
-def changed(change: Callable[[Json], Any]) -> Json:
+def named(module: str = "item", table: str = "word", modules: Json | None = None) -> str:
+    """Returns what is wrong with a plan in which a module and a table have these names."""
     plan = exported()
-    change(plan)
-    return plan
+    tables = plan["plan"].pop("item")
+    plan["plan"][module] = {"id": tables["id"], table: tables["word"]}
+    return told(plan, modules=modules)
 
 
-def test_tables_missing_in_the_plan() -> None:
-    text = told(changed(lambda p: p["plan"]["item"].pop("word")))
+def test_names_that_plan_and_model_do_not_share() -> None:
+    text = named(table="words")
     assert 'module "item": tables missing in the plan: "word"' in text
-    assert "hint: plan again" in text
-
-
-def test_tables_missing_in_the_model() -> None:
-    plan = exported()
-    plan["plan"]["item"]["words"] = plan["plan"]["item"].pop("word")
-    text = told(plan)
     assert 'tables of the plan that the model lacks: "words"' in text
-    assert 'was "words" renamed to "word"?' in text
-
-
-def test_renamed_modules() -> None:
-    plan = exported()
-    plan["plan"]["sparse.item"] = plan["plan"].pop("item")
-    text = told(plan)
+    assert 'was "words" renamed to "word"?' in text and "hint: plan again" in text
+    text = named(module="sparse.item")
     assert 'module "sparse.item" is not in the model, which has "item"' in text
     assert 'modules={"sparse.item": "item"}' in text
-    loaded = load(plan, modules={"sparse.item": "item"})
-    assert loaded == load(exported())
-    # Its tables tell, however little the names are alike.
-    plan["plan"]["x"] = plan["plan"].pop("sparse.item")
-    assert 'which has "item"' in told(plan)
-    assert 'no module "y"' in told(exported(), modules={"y": "item"})
-
-
-def test_a_module_missing() -> None:
-    text = told(changed(lambda p: p["plan"].pop("item")))
-    assert 'the model\'s module "item" is not in the plan' in text
+    assert 'which has "item"' in named(module="x")  # its tables tell
+    assert 'no module "y"' in named(modules={"y": "item"})
+    plan = exported()
+    plan["plan"]["sparse.item"] = plan["plan"].pop("item")
+    assert load(plan, modules={"sparse.item": "item"}) == load(exported())
+    del plan["plan"]["sparse.item"]
+    assert 'the model\'s module "item" is not in the plan' in told(plan)
     wrapped = nn.Module()
     wrapped.user = Model().user
-    text = told(exported(), wrapped)
-    assert 'module "item" is not in the model, whose modules are "user"' in text
+    assert 'is not in the model, whose modules are "user"' in told(exported(), wrapped)
 
 
 def test_another_world() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from fbgemm_gpu.split_embedding_configs import EmbOptimType
+from test_torchrec_planner import planner as any_planner
 from test_torchrec_planner import script
 from test_torchrec_tables import META, collection, table, told
 from torch import nn
@@ -75,15 +76,7 @@ class Sharder(EmbeddingBagCollectionSharder):
 
 
 def planner(**options: Any) -> NeuroShardPlanner:
-    fields: dict[str, Any] = {
-        "profile": "a100-80",
-        "batch_per_rank": 64,
-        "world_size": 4,
-        "devices_per_host": 2,
-        "device_type": "cuda",
-        "pooling_factors": {"a": 2, "b": 3},
-    }
-    return NeuroShardPlanner(**(fields | options))
+    return any_planner(**({"batch_per_rank": 64, "pooling_factors": {"a": 2, "b": 3}} | options))
 
 
 FORMULAS = ["--model", "torchrec"]

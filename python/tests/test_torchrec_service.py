@@ -145,6 +145,7 @@ def test_the_service_and_the_program_make_one_plan(
     assert kept == answer["plan"]
     assert by_service == any_planner(binary=binary).plan(MODEL)
     assert "made by the service" in p.report and "SIMULATED" in p.report
+    assert f"{url}/#/plans/" in p.report
     again = planner(url, token=TOKEN, name="ranking")
     assert again.plan(MODEL) == by_service
     assert "found among the plans of the service" in again.report
@@ -153,8 +154,8 @@ def test_the_service_and_the_program_make_one_plan(
 def test_arguments_reach_the_service(binary: str, serving: tuple[str, Path]) -> None:
     url, token = serving
     for arguments in (
-        ["--memory", "60GiB", "--seed", "3"],
-        ["--types=all", "--set=lanes=own"],
+        ["--memory", "60GiB", "--seed", "3", "--set", "certificate=false"],
+        ["--types=all", "--set=lanes=own", "--set=max_evaluations=500"],
     ):
         plans = [
             any_planner(arguments=arguments, **by).plan(MODEL)
@@ -179,48 +180,6 @@ def test_errors_of_the_real_service(serving: tuple[str, Path]) -> None:
     assert all(p.hint for p in e.value.problems)
 
 
-def test_what_the_service_is_asked(answer: Json, tmp_path: Path) -> None:
-    with Fake((200, {}, encoded(answer))) as fake:
-        p = planner(
-            fake.url + "/",
-            token=TOKEN,
-            name="ranking",
-            keep=tmp_path,
-            arguments=[
-                *("--memory", "40GiB", "--seed=7", "--set=risk_penalty=1.5"),
-                *("--set", "baselines=false", "--set", "certificate=false"),
-            ],
-        )
-        p.plan(MODEL)
-    ((path, header, body),) = fake.asked
-    assert path == "/v1/plan"
-    assert header["content-type"] == "application/json"
-    assert header["authorization"] == "Bearer " + TOKEN
-    assert body == {
-        "problem": {
-            "name": "ranking",
-            "tables": json.loads((tmp_path / "tables.json").read_text()),
-            "overrides": {
-                "devices": 4,
-                "devices_per_host": 2,
-                "device": "a100-80",
-                "for": "torchrec",
-                "memory": "40GiB",
-            },
-        },
-        "options": {
-            "sharding_types": ["table_wise", "column_wise"],
-            "seed": 7,
-            "risk_penalty": 1.5,
-            "baselines": False,
-            "certificate": False,
-        },
-    }
-    assert body["problem"]["tables"]["batch"] == 8192
-    assert json.loads((tmp_path / "plan.json").read_text()) == answer["plan"]
-    assert p.report.startswith('plan "0f') and f"{fake.url}/#/plans/0f" in p.report
-
-
 def test_the_token_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(TOKEN + "\n")
@@ -231,19 +190,6 @@ def test_the_token_in_a_file(tmp_path: Path) -> None:
     assert "two words" not in str(e.value)
     with pytest.raises(InputError, match=r"token_file .* cannot be read: No such file"):
         service.read_token(str(tmp_path / "none"))
-
-
-def test_an_old_plan(answer: Json, tmp_path: Path) -> None:
-    old = tmp_path / "old.json"
-    old.write_text(json.dumps(answer["plan"]))
-    with Fake((200, {}, encoded(answer))) as fake:
-        planner(fake.url, from_plan=old, max_bytes="5%").plan(MODEL)
-        path, header, body = fake.asked[0]
-        assert "authorization" not in header
-        assert (path, body["old"]) == ("/v1/replan", answer["plan"])
-        assert body["options"]["max_bytes"] == "5%"
-        with pytest.raises(FileNotFoundError):
-            planner(fake.url, from_plan=tmp_path / "none").plan(MODEL)
 
 
 def test_errors_of_the_service_with_their_hints() -> None:
@@ -341,9 +287,20 @@ def test_arguments_that_the_service_does_not_take(
     assert service.words(arguments)[0][0].strip("-") in str(e.value)
 
 
-def test_the_last_of_an_argument_counts() -> None:
-    fields = service.fields_of(["--engine", "torchrec", "--engine=any", "--set", "min_width=32"])
-    assert fields == {"overrides": {"for": "any", "min_width": 32}, "options": {}}
+def test_each_argument_is_stated_once() -> None:
+    """Those of the user count, in whatever form."""
+    own = ["--engine=any", "--set", "lanes=own", "--full", "-o", "x"]
+    usual = [
+        "--gpus",
+        "4",
+        "--engine",
+        "torchrec",
+        "--set=lanes=widest",
+        "--output=y",
+        "--set",
+        "a=1",
+    ]
+    assert service.without(usual, own) == ["--gpus", "4", "--set", "a=1"]
 
 
 def test_an_old_plan_by_the_real_service(

@@ -17,8 +17,9 @@ import torchrec_modules as modules
 import torchrec_ranks as ranks
 import torchrec_twod as twod
 from conftest import neuroshard
+from test_torchrec_tables import collection, table
 from torch import nn
-from torchrec import EmbeddingBagCollection, EmbeddingBagConfig, PoolingType
+from torchrec import PoolingType
 from torchrec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from torchrec.distributed.model_parallel import DMPCollection
 from torchrec.distributed.planner import ParameterConstraints, Topology
@@ -52,13 +53,8 @@ TENSORS = 2e-6
 
 
 def model() -> nn.Module:
-    tables = [
-        EmbeddingBagConfig(name=n, num_embeddings=1000, embedding_dim=16, feature_names=[f"f_{n}"])
-        for n in ("a", "b", "c", "d")
-    ]
-    found = nn.Module()
-    found.embeddings = EmbeddingBagCollection(tables=tables, device="meta")
-    return found
+    tables = (table(n, [f"f_{n}"], embedding_dim=16) for n in ("a", "b", "c", "d"))
+    return nn.ModuleDict({"embeddings": collection(*tables)})
 
 
 def planner(binary: str, **options: Any) -> NeuroShardPlanner:
@@ -217,10 +213,8 @@ def test_ranks_of_groups_are_those_of_the_program() -> None:
 
 
 def test_managed_collisions_are_refused() -> None:
-    tables = [
-        EmbeddingBagConfig(name="a", num_embeddings=64, embedding_dim=16, feature_names=["f_a"])
-    ]
-    inner = EmbeddingBagCollection(tables=tables, device="meta")
+    tables = [table("a", ["f_a"], embedding_dim=16)]
+    inner = collection(*tables)
     managed = nn.Module()
     managed.module = ManagedCollisionEmbeddingBagCollection(inner, modules.collisions(tables))
     env = ShardingEnv.from_local(4, 0)

@@ -96,9 +96,10 @@ def tried(way: dict[str, Any], sharded: nn.Module) -> dict[str, Any]:
         "received": done.received,
         "total": done.total,
         "seconds are right": 0 < done.seconds <= time.monotonic() - begin,
+        "plan": ranks.planned(sharded.plan),
         "held": ranks.held_by(sharded),
         "operators": ranks.operators_of(sharded),
-        "bytes": ranks.bytes_of(sharded),
+        "weights_bytes": ranks.bytes_of(sharded)[0],
         "same generator": torch.equal(generator, torch.get_rng_state()),
         "old lookups": sum(r() is not None for r in old_lookups),
     }

@@ -49,44 +49,18 @@ def _failed(*faults: tuple[str, str]) -> int:
     return 2
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not at least 1")
-    return value
-
-
 def _parser() -> argparse.ArgumentParser:
-    p = argparse.ArgumentParser(
-        prog="python -m neuroshard_compare",
-        description="Plans a model with TorchRec's planner and with neuroshard, and estimates all"
-        " plans alike: with TorchRec's estimator, and on neuroshard's SIMULATED device.",
-        epilog="What follows -- is passed to neuroshard plan, such as -- --types all.",
-    )
-    p.add_argument(
-        "model",
-        metavar="MODULE:FUNCTION",
-        help="a function without arguments that returns the model, or the model, its sharders and"
-        " a sample batch, or a dict with the keys model, sharders, sample and constraints; the"
-        " module is imported, or is a file such as train.py",
-    )
-    p.add_argument("--gpu", required=True, help="device profile, as neuroshard list devices lists")
-    p.add_argument("--gpus", required=True, type=_count, help="ranks of the job")
-    p.add_argument("--devices-per-host", type=_count, help="ranks of a host (default: 8, or all)")
-    p.add_argument(
-        "--batch-per-rank",
-        type=_count,
-        help="samples of a step on one rank (default: those of the sample batch)",
-    )
-    p.add_argument(
-        "--memory", default="", help="memory of a device, such as 40GiB (default: the profile's)"
-    )
-    p.add_argument(
-        "--limit", type=_count, help="seconds that TorchRec's planner is given (default: no limit)"
-    )
-    p.add_argument("--repeats", type=_count, default=3, help="plans made, for the median of times")
-    p.add_argument("--json", action="store_true", help="print one JSON object")
-    p.add_argument("--binary", help="the program; default: $NEUROSHARD_BINARY, else the installed")
+    """The flags of ``neuroshard compare``, which explains and checks them, and the program's own
+    path."""
+    p = argparse.ArgumentParser(prog="python -m neuroshard_compare")
+    p.add_argument("model", metavar="MODULE:FUNCTION")
+    for flag in ("--gpu", "--binary"):
+        p.add_argument(flag)
+    for flag in ("--gpus", "--devices-per-host", "--batch-per-rank", "--limit"):
+        p.add_argument(flag, type=int)
+    p.add_argument("--repeats", type=int, default=3)
+    p.add_argument("--memory", default="")
+    p.add_argument("--json", action="store_true")
     return p
 
 

@@ -14,7 +14,6 @@ import importlib
 import importlib.util
 import json
 import os
-import re
 import statistics
 import sys
 import tempfile
@@ -34,9 +33,6 @@ from neuroshard_torchrec import binary as program
 from neuroshard_torchrec.errors import BinaryError, InputError, Problem
 
 from .torchrec_model import Cluster, Engine, NoPlanError, sharding_types, warm
-
-# The module is a name that Python imports, or a file.
-_REFERENCE = re.compile(r"(?P<module>[\w./\-]*[\w]):(?P<function>[A-Za-z_][\w.]*)")
 
 _FORMAT, _VERSION = "neuroshard-compare-model", 1
 
@@ -75,18 +71,16 @@ def compare(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def load(reference: str) -> Subject:
-    """Calls the function that ``reference`` names, and returns what is to be planned."""
-    match = _REFERENCE.fullmatch(reference)
-    if match is None:
-        hint = "name a function that returns the model: train:make_model, or train.py:make_model"
-        raise _error(f"{reference!r} is not MODULE:FUNCTION", hint)
-    function: Any = _module(match["module"])
-    for name in match["function"].split("."):
+    """Calls the function that ``reference`` names, MODULE:FUNCTION, and returns what is to be
+    planned. The module is a name that Python imports, or a file."""
+    module, _, names = reference.partition(":")
+    function: Any = _module(module)
+    for name in names.split("."):
         function = getattr(function, name, None)
     if not callable(function):
         what = "has no function" if function is None else "does not call a function"
-        message = f"module {match['module']} {what} {match['function']}"
-        raise _error(message, "name a function that returns the model")
+        hint = "name a function that returns the model"
+        raise _error(f"module {module} {what} {names}", hint)
     return _subject(reference, _run(f"{reference} failed", function))
 
 

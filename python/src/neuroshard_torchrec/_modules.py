@@ -486,16 +486,6 @@ def collect(
     return walk.found, problems
 
 
-def single_bags(model: nn.Module, found: Iterable[Collected]) -> list[str]:
-    """Returns the paths of each nn.EmbeddingBag of a model outside of the modules found."""
-    inside = tuple(f"{c.path}." for c in found)
-    return [
-        path
-        for path, m in model.named_modules()
-        if isinstance(m, nn.EmbeddingBag) and not path.startswith(inside)
-    ]
-
-
 def running_on(device_type: str, found: Iterable[Collected]) -> list[Collected]:
     """Returns the modules with the sharding types that TorchRec runs on devices of a type."""
     if device_type != "cpu":

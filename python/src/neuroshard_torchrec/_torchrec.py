@@ -159,34 +159,27 @@ def _with_cache(stated: Any, planned: Any) -> Any:
     return replace(stated, load_factor=share, reserved_memory=reserved or None)
 
 
-def lookups(sample: Any) -> tuple[dict[str, int], int]:
-    """Returns the lookups of each feature in a sample batch, and its samples: those of the
-    feature with the most, if features have batches of their own."""
-    return dict(zip(sample.keys(), sample.length_per_key(), strict=True)), int(sample.stride())
+@dataclass(frozen=True)
+class Feature:
+    """What a sample batch has of a feature: its lookups, the spread of the lengths of its bags
+    (their standard deviation over their mean, 0 without lookups), and its bags."""
+
+    lookups: int
+    spread: float
+    bags: int
 
 
-def spreads(sample: Any) -> dict[str, float]:
-    """Returns, for each feature in a sample batch, the standard deviation of the lengths of
-    its bags over their mean, 0 without lookups."""
-    found = {}
-    for key, lengths in zip(sample.keys(), _lengths(sample), strict=True):
-        mean = lengths.mean().item() if len(lengths) else 0.0
-        found[key] = lengths.std(correction=0).item() / mean if mean > 0 else 0.0
-    return found
-
-
-def _lengths(sample: Any) -> Any:
-    """Returns the lengths of the bags of each feature, as numbers of 8 bytes."""
+def features(sample: Any) -> tuple[dict[str, Feature], int]:
+    """Returns the features of a sample batch, and its samples: those of the feature with the
+    most, if features have batches of their own."""
     lengths = sample.lengths().double()
-    if not sample.variable_stride_per_key():
-        return list(lengths.reshape(len(sample.keys()), -1))
-    return lengths.split(sample.stride_per_key())
-
-
-def batches(sample: Any) -> dict[str, int]:
-    """Returns the samples of each feature in a sample batch. They are different numbers
-    where features have batches of their own."""
-    return dict(zip(sample.keys(), sample.stride_per_key(), strict=True))
+    found = {}
+    strides = sample.stride_per_key()
+    for key, own in zip(sample.keys(), lengths.split(strides), strict=True):
+        mean = own.mean().item() if len(own) else 0.0
+        spread = own.std(correction=0).item() / mean if mean > 0 else 0.0
+        found[key] = Feature(int(own.sum()), spread, len(own))
+    return found, int(sample.stride())
 
 
 def sharding_plan(

@@ -13,6 +13,7 @@ from typing import Any
 
 from . import _torchrec as torchrec
 from . import fixed, requests
+from ._modules import NONE, Table
 from .errors import Problem, quoted
 
 Json = dict[str, Any]
@@ -61,39 +62,28 @@ class Constraints:
         self.problems.append(Problem(message, hint))
 
 
-@dataclass(frozen=True)
-class Of:
-    """The table that ParameterConstraints are for: its name, its columns, its features, whether its
-    lookups carry weights, its number format, and whether each lookup gives a vector of its
-    own."""
-
-    name: str
-    dim: int
-    features: Sequence[str]
-    weighted: bool
-    precision: str
-    unpooled: bool = False
-
-
-def translated(stated: Any, of: Of, device_type: str, batch: int | None) -> Constraints:
-    """Returns TorchRec's ParameterConstraints of a table in neuroshard's words. ``batch`` is
-    the batch of a rank, None if it is not known."""
+def translated(
+    stated: Any, name: str, table: Table, weighted: bool, device_type: str, batch: int | None
+) -> Constraints:
+    """Returns TorchRec's ParameterConstraints of a table in neuroshard's words. ``name`` is the
+    table's in neuroshard's files, and ``weighted`` says whether its lookups carry weights.
+    ``batch`` is the batch of a rank, None if it is not known."""
     found = Constraints()
     given = {k: v for k, v in torchrec.constraint_fields(stated).items() if v is not None}
-    _places(found, given, of)
-    _reads(found, given, of, batch)
-    _agrees(found, given, of, device_type)
-    _kernels(found, given, of)
-    for name in _REFUSED:
-        if name in given:
-            found.fault(f"{name} has no counterpart", fixed.hint(of.name))
-    for name in sorted(set(given) - torchrec.CONSTRAINT_FIELDS):
+    _places(found, given, table)
+    _reads(found, given, table, batch)
+    _agrees(found, given, table, weighted, device_type)
+    _kernels(found, given, table)
+    for field_name in _REFUSED:
+        if field_name in given:
+            found.fault(f"{field_name} has no counterpart", fixed.hint(name))
+    for field_name in sorted(set(given) - torchrec.CONSTRAINT_FIELDS):
         kind = type(stated).__name__
-        found.fault(f"{name} of {kind} is no field of TorchRec's", fixed.hint(of.name))
+        found.fault(f"{field_name} of {kind} is no field of TorchRec's", fixed.hint(name))
     return found
 
 
-def _places(found: Constraints, given: Mapping[str, Any], of: Of) -> None:
+def _places(found: Constraints, given: Mapping[str, Any], of: Table) -> None:
     """Adds where the table may lie: its sharding types, memory tiers and slices."""
     types = None
     if "sharding_types" in given:
@@ -130,7 +120,7 @@ def _places(found: Constraints, given: Mapping[str, Any], of: Of) -> None:
         found.json["tiers"] = list(tiers)
 
 
-def _reads(found: Constraints, given: Mapping[str, Any], of: Of, batch: int | None) -> None:
+def _reads(found: Constraints, given: Mapping[str, Any], of: Table, batch: int | None) -> None:
     """Adds what a sample reads: the lookups of a bag, and the bags."""
     each = f"one for each of {quoted(of.features)}"
     lists: dict[str, tuple[float, ...]] = {}
@@ -159,15 +149,17 @@ def _reads(found: Constraints, given: Mapping[str, Any], of: Of, batch: int | No
     if set(bags) != {1.0}:
         found.assumed = lookups
         # The vectors of a table without pooling are its lookups.
-        found.bags = () if of.unpooled else bags
+        found.bags = () if of.pooling == NONE else bags
 
 
-def _agrees(found: Constraints, given: Mapping[str, Any], of: Of, device_type: str) -> None:
+def _agrees(
+    found: Constraints, given: Mapping[str, Any], of: Table, weighted: bool, device_type: str
+) -> None:
     """Adds a problem for each field that says something else than the model."""
     for name, holds, hint in (
         (
             "is_weighted",
-            lambda weighted: weighted == of.weighted,
+            lambda said: said == weighted,
             "the collection's is_weighted decides",
         ),
         (
@@ -181,7 +173,7 @@ def _agrees(found: Constraints, given: Mapping[str, Any], of: Of, device_type: s
             found.fault(f"{name} does not agree with the model", hint)
 
 
-def _kernels(found: Constraints, given: Mapping[str, Any], of: Of) -> None:
+def _kernels(found: Constraints, given: Mapping[str, Any], of: Table) -> None:
     """Adds how the table's kernels are set."""
     for name in KERNEL_FIELDS:
         if name in given:

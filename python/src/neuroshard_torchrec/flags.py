@@ -199,9 +199,3 @@ def problems(o: SimpleNamespace) -> list[Problem]:
         checks.append((name in _OPTIONS_OF, message, _OPTIONS_OF.get(name, "")))
     found = [Problem(message, hint) for wrong, message, hint in checks if wrong]
     return found + ([] if o.url is None else service.problems_of(o.url, o.token, o.token_file))
-
-
-def engine(arguments: Sequence[str]) -> list[str]:
-    """Returns the argument for plans that TorchRec trains, stores and loads, unless the
-    arguments name an engine."""
-    return [] if stated(arguments, "--engine") else ["--engine", "torchrec"]

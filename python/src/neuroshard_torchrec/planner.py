@@ -308,8 +308,9 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
             *(() if self._timeout_seconds is None else ("--budget", f"{self._timeout_seconds}s")),
             # Beside an old plan, the batch of that plan counts unless one is stated.
             *(() if self._given.from_plan is None else ("--batch", str(read.tables["batch"]))),
-            *flags.engine(self._given.arguments),
+            *("--engine", "torchrec"),  # it trains, stores and loads such plans
         ]
+        cluster = service.without(cluster, self._given.arguments)
         by = self._by_program if self._given.url is None else self._by_service
         more = [*types, *precision, *self._given.arguments]
         with tempfile.TemporaryDirectory(prefix="neuroshard") as folder:
@@ -335,10 +336,8 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         """Returns the arguments that describe the cluster and how costs are estimated."""
         map_bytes = flags.reserved(self._given.arguments, read.map_bytes)
         costs = ["--gpu", self._given.profile or PROFILE]
-        if self._given.profile is None and not flags.stated(self._given.arguments, "--model"):
-            costs += ["--model", FORMULAS]
-        if self._given.profile is None and not flags.stated(self._given.arguments, "accounting"):
-            costs += ["--set", f"accounting={FORMULAS}"]
+        if self._given.profile is None:
+            costs += ["--model", FORMULAS, "--set", f"accounting={FORMULAS}"]
         if not self._clustered:
             local = str(self._per_host(world_size))
             reserve = ["--set", f"reserve_fixed={map_bytes}B"] if map_bytes else []
@@ -370,7 +369,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         if topology is None:
             # The program knows the memory of the profile. Any plan states it.
             short = ("--set", "max_evaluations=1", "--set", "baselines=false", "-o", "-")
-            command = ["plan", "-", *cluster, *more, *short]
+            command = ["plan", "-", *service.without([*cluster, *more], short), *short]
             plan = program.run(binary, command, self._given.timeout, encoded(tables))
             topology = baseline.topology_of(json.loads(plan)["cluster"])
         job = baseline.Job(
@@ -462,7 +461,7 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
             if isinstance(samples, Mapping):
                 samples = next(iter(samples.values()), None)
             if isinstance(samples, torchrec.KeyedJaggedTensor):
-                batch = torchrec.lookups(samples)[1]
+                batch = int(samples.stride())
             elif self._given.profile is None:
                 batch = parts.BATCH_SIZE  # TorchRec's
             else:

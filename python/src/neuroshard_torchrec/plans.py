@@ -102,8 +102,6 @@ def load_plan(
         ranks = ranks.grouped(sharding_group_size, use_inter_host_allreduce)
         problems += modules_problems(found, ranks.groups)
     plan, more = placements(source, found, ranks, modules)
-    if sharders is None:
-        more = _with_sharders(more, kinds.single_bags(model, found))
     if problems := [*problems, *more]:
         raise PlanError(problems)
     if _first(env):
@@ -111,14 +109,6 @@ def load_plan(
     stated = None if ranks.groups is None else ranks.world_size
     made = torchrec.sharding_plan(plan, ranks.device_type, ranks.local_size, stated)
     return fixed_tables.merge(made, at)
-
-
-def _with_sharders(problems: list[Problem], paths: Sequence[str]) -> list[Problem]:
-    """Returns the problems with what to do about modules that the model has and that are
-    planned only if their sharder is given."""
-    lost = tuple(f"the plan's module {quote(path)} is not in the model" for path in paths)
-    hint = "pass sharders=, those of DistributedModelParallel: it is an nn.EmbeddingBag"
-    return [replace(p, hint=hint) if p.message.startswith(lost) else p for p in problems]
 
 
 @dataclass(frozen=True)
@@ -323,7 +313,8 @@ def _match(
         same = [p for p in lost if set(model[p]) == set(plan[path])]
         near = same[0] if len(same) == 1 else nearest(path, lost)
         if near is None:
-            problems.append(Problem(f"{message}whose modules are {quoted(model)}", _AGAIN))
+            hint = f"{_AGAIN}; an nn.EmbeddingBag also needs sharders="
+            problems.append(Problem(f"{message}whose modules are {quoted(model)}", hint))
             continue
         lost.remove(near)
         hint = f"if it was renamed, pass modules={{{quote(path, _LONG)}: {quote(near, _LONG)}}}"

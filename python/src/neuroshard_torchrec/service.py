@@ -12,7 +12,7 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,17 +90,29 @@ _OPTIONS = (
 def words(arguments: Sequence[str]) -> list[tuple[str, str]]:
     """Returns the flags of arguments with their values, and the keys that --set states: a flag
     begins with dashes, and a key does not."""
-    found = []
+    return [(name, text) for name, text, _ in _split(arguments)]
+
+
+def without(arguments: Sequence[str], stated: Sequence[str]) -> list[str]:
+    """Returns arguments without the flags and keys that others state, too: the program takes
+    each of them once."""
+    names = {name for name, _ in words(stated)}
+    return [a for name, _, given in _split(arguments) if name not in names for a in given]
+
+
+def _split(arguments: Sequence[str]) -> Iterator[tuple[str, str, list[str]]]:
+    """Yields each flag or key, its value, and the arguments that state it."""
     rest = list(arguments)
     while rest:
-        flag, equals, text = rest.pop(0).partition("=")
+        given = [rest.pop(0)]
+        flag, equals, text = given[0].partition("=")
         if not equals and rest and not rest[0].startswith("--"):
             text = rest.pop(0)
+            given.append(text)
         flag = "--output" if flag.startswith("-o") else flag
         if flag == "--set":
             flag, _, text = text.partition("=")
-        found.append((flag, text))
-    return found
+        yield flag, text, given
 
 
 _NAMES = {"gpus": "devices", "gpu": "device", "engine": "for", "types": "sharding_types"}
@@ -109,8 +121,7 @@ _NAMES = {"gpus": "devices", "gpu": "device", "engine": "for", "types": "shardin
 
 def fields_of(arguments: Sequence[str]) -> Json:
     """Returns ``{"overrides": ..., "options": ...}`` for arguments of ``neuroshard plan``, by the
-    names of the flags; of an argument that is stated twice the last counts, as there. The service
-    says which of them it does not take."""
+    names of the flags. The service says which of them it does not take."""
     fields: Json = {"overrides": {}, "options": {}}
     for name, value in words(arguments):
         key = name.removeprefix("--").replace("-", "_")

@@ -23,7 +23,7 @@ from . import _torchrec as torchrec
 from . import fixed as fixed_tables
 from . import requests
 from ._modules import Collected
-from .constraints import KERNEL_FIELDS, Constraints, Of, cached_in, settings, translated
+from .constraints import KERNEL_FIELDS, Constraints, cached_in, settings, translated
 from .errors import SHOWN, InputError, Problem, nearest, quote, quoted
 from .fixed import FixedTable
 
@@ -338,10 +338,7 @@ def _translated(
             limits.json[name] = stated
             continue
         for t in named_so:
-            unpooled = t.table.pooling not in (modules.SUM, modules.MEAN)
-            features, precision = t.table.features, t.table.precision
-            of = Of(t.name, t.table.dim, features, weighted[t.path], precision, unpooled)
-            one = translated(stated, of, device_type, batch)
+            one = translated(stated, t.name, t.table, weighted[t.path], device_type, batch)
             limits.json[t.name], limits.of[t.name], limits.tables[t.name] = one.json, one, t
             limits.problems += [
                 Problem(f"constraints of table {quote(t.name)}: {p.message}", p.hint)
@@ -545,26 +542,26 @@ def _factors(
             hint = f'did you mean "{near}"?' if near else f"they are {quoted(paths)}"
             problems.append(Problem(f'sample: the model has no collection "{path}"', hint))
     for c in found:
-        counts: dict[str, int] = {}
+        sampled: dict[str, torchrec.Feature] = {}
         size = 0
         kjt = samples.get(c.path)
         if kjt is not None:
             if not isinstance(kjt, torchrec.KeyedJaggedTensor):
                 problems.append(Problem(f"sample: {type(kjt).__name__} is not a KeyedJaggedTensor"))
                 continue
-            counts, size = torchrec.lookups(kjt)
+            sampled, size = torchrec.features(kjt)
             if size < 1:
                 problems.append(Problem("sample: the batch is empty"))
                 continue
-            read.spreads |= {(c.path, f): spread for f, spread in torchrec.spreads(kjt).items()}
-            own = torchrec.batches(kjt).items()
-            read.bags |= {(c.path, f): n / size for f, n in own if 0 < n != size}
+            read.spreads |= {(c.path, f): own.spread for f, own in sampled.items()}
+            bags = {f: own.bags for f, own in sampled.items() if 0 < own.bags != size}
+            read.bags |= {(c.path, f): n / size for f, n in bags.items()}
         missing = []
         for feature in dict.fromkeys(f for t in c.tables for f in t.features):
             if feature in given:
                 read.factors[c.path, feature] = float(given[feature])
-            elif feature in counts:
-                read.factors[c.path, feature] = counts[feature] / size
+            elif feature in sampled:
+                read.factors[c.path, feature] = sampled[feature].lookups / size
             else:
                 missing.append(feature)
         if missing and sample is not None:

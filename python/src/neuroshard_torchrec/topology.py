@@ -68,8 +68,7 @@ def request(
         *_memory(topology, left, map_bytes, lacking),
     ]
     warnings: list[str] = []
-    arguments += _links(topology, problems, warnings, formulas)
-    arguments += _kernels(topology, problems, warnings, formulas)
+    arguments += _numbers(topology, problems, warnings, formulas)
     if host_memory and topology.compute_device != "cpu":
         arguments += _host_memory(topology, left, warnings)
     if problems or lacking:
@@ -114,8 +113,20 @@ def _devices(topology: Any) -> list[str]:
     return arguments
 
 
-_MEMORIES = {"hbm_mem_bw": "hbm_bandwidth", "hbm_to_ddr_mem_bw": "host_link_bandwidth"}
-"""The bandwidths of memories that TorchRec's formulas of GPUs read, as arguments."""
+_OF_GPUS = {
+    "intra_host_bw": "link_bandwidth",
+    "inter_host_bw": "network_bandwidth",
+    "hbm_mem_bw": "hbm_bandwidth",
+    "hbm_to_ddr_mem_bw": "host_link_bandwidth",
+}
+"""The bandwidths that TorchRec's formulas of GPUs read, as arguments."""
+
+_OF_CPUS = {
+    "intra_host_bw": "link_bandwidth",
+    "inter_host_bw": "network_bandwidth",
+    "ddr_mem_bw": "hbm_bandwidth",
+}
+"""Those of CPUs, which have their tables in ddr."""
 
 _MULTIPLIERS = {
     "bwd_compute_multiplier": "backward_multiplier",
@@ -133,78 +144,45 @@ _UNREAD = {
 """Why the formulas of a compute device do not read a number of a Topology."""
 
 
-def _links(
+def _numbers(
     topology: Any, problems: list[Problem], warnings: list[str], formulas: bool
 ) -> list[str]:
-    """Returns the arguments for bandwidths between devices that are not TorchRec's defaults.
-    TorchRec's formulas read the one between hosts even where all ranks are on one host: the
+    """Returns the arguments for the bandwidths and multipliers that are not TorchRec's defaults.
+    TorchRec's formulas read the bandwidth between hosts even where all ranks are on one host: the
     all-reduce of replicated tables takes it, and in an NVLink domain all-to-alls do."""
-    usual = signature(parts.Topology.__init__).parameters
     links = type(topology.comms_bandwidths).__name__
     if links != "BasicCommsBandwidths":
         hint = "state inter_host_bw instead: neuroshard plans with one bandwidth between hosts"
         problems.append(Problem(f"topology: generalized_comms_bandwidths is {shown(links)}", hint))
         return []
-    arguments = []
-    if topology.intra_host_bw != usual["intra_host_bw"].default:
-        inside = _per_second(topology.intra_host_bw)
-        arguments += ["--set", f"link_bandwidth={inside}"]
-    network, default = topology.inter_host_bw, usual["inter_host_bw"].default
-    if network == default:
-        return arguments
-    if not formulas and topology.world_size <= _differences.ranks_linked(topology):
-        warnings.append(
-            f"topology: inter_host_bw {network:g} has no effect on estimates, because all ranks "
-            "are on one host or in one NVLink domain"
-        )
-        return arguments
-    return [*arguments, "--set", f"network_bandwidth={_per_second(network)}"]
-
-
-def _kernels(
-    topology: Any, problems: list[Problem], warnings: list[str], formulas: bool
-) -> list[str]:
-    """Returns the arguments for what the times of kernels depend on in TorchRec's formulas: the
-    bandwidths of memories, and multipliers. CPUs have their tables in ddr, so its bandwidth is
-    that of the devices' memory."""
     usual = signature(parts.Topology.__init__).parameters
     stated = {
         name: getattr(topology, name)
-        for name in (*_MULTIPLIERS, *_UNREAD)
+        for name in dict.fromkeys((*_OF_GPUS, *_MULTIPLIERS, *_UNREAD))
         if name in usual and getattr(topology, name) != usual[name].default
     }
-    memories = _MEMORIES
-    if topology.compute_device == "cpu":
-        memories = {"ddr_mem_bw": "hbm_bandwidth"}
-        if formulas:
-            stated["ddr_mem_bw"] = topology.ddr_mem_bw
+    read = _OF_CPUS if topology.compute_device == "cpu" else _OF_GPUS
+    if read is _OF_CPUS and formulas:
+        stated["ddr_mem_bw"] = topology.ddr_mem_bw
+    alone = topology.world_size <= _differences.ranks_linked(topology)
     arguments = []
     for name, value in stated.items():
-        if name in _MULTIPLIERS:
-            arguments += _multiplier(name, value, problems, formulas)
-        elif name in memories:
-            arguments += ["--set", f"{memories[name]}={_per_second(value)}"]
-        else:
-            what = f"topology: {name} {value:g} has no effect on estimates"
-            warnings.append(f"{what}: {_UNREAD[name]}")
+        unread = _UNREAD.get(name)
+        if name == "inter_host_bw" and alone and not formulas:
+            unread = "all ranks are on one host or in one NVLink domain"
+        elif name in read:  # TorchRec states bytes a millisecond
+            arguments += ["--set", f"{read[name]}={round(value * 1000)}B/s"]
+            continue
+        elif name in _MULTIPLIERS and formulas:
+            arguments += ["--set", f"{_MULTIPLIERS[name]}={float(value)!r}"]
+            continue
+        elif name in _MULTIPLIERS:
+            hint = "leave it out: the cost model of a profile estimates the backward from its "
+            hint += "samples; or leave profile out, and costs are those of TorchRec's formulas"
+            problems.append(Problem(f"topology: {name} is {value:g}", hint))
+            continue
+        warnings.append(f"topology: {name} {value:g} has no effect on estimates: {unread}")
     return arguments
-
-
-def _multiplier(name: str, value: Any, problems: list[Problem], formulas: bool) -> list[str]:
-    """Returns the argument for a multiplier, which only TorchRec's formulas have."""
-    if formulas:
-        return ["--set", f"{_MULTIPLIERS[name]}={float(value)!r}"]
-    hint = (
-        "leave it out: the cost model of a profile estimates the backward from its samples; or "
-        "leave profile out, and costs are those of TorchRec's formulas"
-    )
-    problems.append(Problem(f"topology: {name} is {value:g}", hint))
-    return []
-
-
-def _per_second(bandwidth: float) -> str:
-    """Returns a bandwidth in bytes a millisecond, as TorchRec states it, as an argument."""
-    return f"{round(bandwidth * 1000)}B/s"
 
 
 def _memory(topology: Any, left: Any, map_bytes: int, problems: list[Problem]) -> list[str]:
