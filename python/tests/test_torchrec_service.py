@@ -289,18 +289,9 @@ def test_arguments_that_the_service_does_not_take(
 
 def test_each_argument_is_stated_once() -> None:
     """Those of the user count, in whatever form."""
-    own = ["--engine=any", "--set", "lanes=own", "--full", "-o", "x"]
-    usual = [
-        "--gpus",
-        "4",
-        "--engine",
-        "torchrec",
-        "--set=lanes=widest",
-        "--output=y",
-        "--set",
-        "a=1",
-    ]
-    assert service.without(usual, own) == ["--gpus", "4", "--set", "a=1"]
+    own = ["-o", "x", "--engine=any", "--set", "lanes=own", "--full"]
+    usual = ["--gpus", "4", "--engine", "torchrec", "--set=lanes=widest", "--output=y"]
+    assert service.without([*usual, "--set", "a=1"], own) == ["--gpus", "4", "--set", "a=1"]
 
 
 def test_an_old_plan_by_the_real_service(
