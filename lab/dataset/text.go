@@ -34,11 +34,11 @@ const (
 	maxTextDevices = 1024
 )
 
-// WriteComputeText writes the samples in the prototype's format, quarantined
+// writeComputeText writes the samples in the prototype's format, quarantined
 // ones left out, in the order they are in. All must be of one operation, every member must have one of the dims 4, 8, 16, 32, 64 and 128,
 // and one feature must read its table. If not, the error lists the values that occur.
-// WriteTableConfigs writes the tables that the indices number.
-func WriteComputeText(w io.Writer, c *Compute) error {
+// writeTableConfigs writes the tables that the indices number.
+func writeComputeText(w io.Writer, c *Compute) error {
 	samples := c.Usable()
 	if err := checkComputeText(c, samples); err != nil {
 		return err
@@ -88,10 +88,10 @@ func checkComputeText(c *Compute, samples []Group) error {
 // commSetting is what all exchanges of one text file have in common.
 type commSetting struct{ devices, perHost, batch int }
 
-// WriteCommText writes the samples in the prototype's format, quarantined ones
+// writeCommText writes the samples in the prototype's format, quarantined ones
 // left out, in the order they are in. All must be of one number of devices,
 // alike on hosts, and of one batch.
-func WriteCommText(w io.Writer, c *Comm) error {
+func writeCommText(w io.Writer, c *Comm) error {
 	samples := c.Usable()
 	if len(samples) == 0 {
 		return errors.New("there are no samples of all-to-alls to write")
@@ -140,14 +140,14 @@ func join[T any](list []T, text func(T) string) string {
 	return strings.Join(each1(list, text), ",")
 }
 
-// WriteTableConfigs writes the tables in the prototype's format, a JSON list of
+// writeTableConfigs writes the tables in the prototype's format, a JSON list of
 // objects with the keys row, pooling_factor and bin_0 to bin_16. The bins are
 // those of a batch of 65,536, as in the published data.
 //
 // If augmented is false, the list has one object for each table, for readers that know how
 // indices are made. If it is true, the list has one object for each table and dim, with the
 // key dim, and index k stands for the list's element k.
-func WriteTableConfigs(w io.Writer, tables []problem.Table, augmented bool) error {
+func writeTableConfigs(w io.Writer, tables []problem.Table, augmented bool) error {
 	dims := []int{0}
 	if augmented {
 		dims = textDims
@@ -185,10 +185,10 @@ func WriteTableConfigs(w io.Writer, tables []problem.Table, augmented bool) erro
 // ExportPrototype writes a dataset to a folder in the prototype's formats, which
 // hold less than a dataset:
 //
-//	compute.txt                   samples of fused lookups (WriteComputeText)
-//	table_configs.json            the tables (WriteTableConfigs)
+//	compute.txt                   samples of fused lookups (writeComputeText)
+//	table_configs.json            the tables (writeTableConfigs)
 //	augmented_table_configs.json  the same for each dim: element k has index k
-//	comm_4.txt                    all-to-alls of 4 devices (WriteCommText), and so on
+//	comm_4.txt                    all-to-alls of 4 devices (writeCommText), and so on
 //
 // If the formats cannot hold some sample, nothing is written. Files of these names are
 // replaced.
@@ -200,9 +200,9 @@ func ExportPrototype(folder string, d Dataset) error {
 	var outputs []output
 	if c := d.Compute; c != nil && len(c.Samples) > 0 {
 		outputs = append(outputs,
-			output{"compute.txt", func(w io.Writer) error { return WriteComputeText(w, c) }},
-			output{"table_configs.json", func(w io.Writer) error { return WriteTableConfigs(w, c.Tables, false) }},
-			output{"augmented_table_configs.json", func(w io.Writer) error { return WriteTableConfigs(w, c.Tables, true) }})
+			output{"compute.txt", func(w io.Writer) error { return writeComputeText(w, c) }},
+			output{"table_configs.json", func(w io.Writer) error { return writeTableConfigs(w, c.Tables, false) }},
+			output{"augmented_table_configs.json", func(w io.Writer) error { return writeTableConfigs(w, c.Tables, true) }})
 	}
 	if c := d.Comm; c != nil {
 		byDevices := map[int]*Comm{}
@@ -216,7 +216,7 @@ func ExportPrototype(folder string, d Dataset) error {
 		}
 		slices.Sort(order)
 		for _, n := range order {
-			outputs = append(outputs, output{fmt.Sprintf("comm_%d.txt", n), func(w io.Writer) error { return WriteCommText(w, byDevices[n]) }})
+			outputs = append(outputs, output{fmt.Sprintf("comm_%d.txt", n), func(w io.Writer) error { return writeCommText(w, byDevices[n]) }})
 		}
 	}
 	if len(outputs) == 0 {

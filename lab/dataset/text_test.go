@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -34,20 +33,6 @@ func textual() Dataset {
 	return d
 }
 
-func ExampleWriteComputeText() {
-	d := textual()
-	if err := WriteComputeText(os.Stdout, d.Compute); err != nil {
-		fmt.Println(err)
-	}
-	if err := WriteCommText(os.Stdout, d.Comm); err != nil {
-		fmt.Println(err)
-	}
-	// Output:
-	// 0,11,11 1.25
-	// 5,8 0.30000000000000004
-	// 512,384 0,3.1 3.4,0.3 0.3,0.31
-}
-
 // What is written is what package prototype reads.
 func TestTextRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -68,7 +53,7 @@ func TestTextRoundTrip(t *testing.T) {
 			c.Samples, want = append(c.Samples, g), append(want, [][]float64{indices, {float64(g.Forward + g.Backward)}})
 		}
 		var text bytes.Buffer
-		if err := WriteComputeText(&text, c); err != nil {
+		if err := writeComputeText(&text, c); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, numbers(t, text.String())); diff != "" {
@@ -87,7 +72,7 @@ func TestTextRoundTrip(t *testing.T) {
 			wantComm = append(wantComm, [][]float64{dims, each1(x.Start, number), each1(x.Forward, number), each1(x.Backward, number)})
 		}
 		text.Reset()
-		if err := WriteCommText(&text, e); err != nil {
+		if err := writeCommText(&text, e); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(wantComm, numbers(t, text.String())); diff != "" {
