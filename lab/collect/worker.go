@@ -373,7 +373,7 @@ func (w *Worker) Comm(ctx context.Context, e *dataset.Exchange) (CommTiming, err
 	if !w.Supports(protocol.CapComm) {
 		return CommTiming{}, &protocol.Error{Code: protocol.CodeUnsupported, Message: "this worker measures no all-to-alls: it has one device"}
 	}
-	q := protocol.Request{Op: protocol.OpComm, Dims: e.DimSums, Batch: e.Batch, PerHost: e.DevicesPerHost, StartMS: floats(e.Start)}
+	q := protocol.Request{Op: protocol.OpComm, Dims: e.DimSums, Batch: e.Batch, PerHost: e.DevicesPerHost, StartMS: converted[float64](e.Start)}
 	// A worker that does not know the field would ignore it, and send fp32.
 	if e.Precision != problem.FP32 {
 		q.DType = e.Precision.String()
@@ -392,30 +392,22 @@ func (w *Worker) Comm(ctx context.Context, e *dataset.Exchange) (CommTiming, err
 	if n := len(e.DimSums); len(r.Forward) != n || len(r.Backward) != n {
 		return CommTiming{}, &protocol.Error{Code: CodeTimes, Message: fmt.Sprintf("%d forward and %d backward times of %d devices", len(r.Forward), len(r.Backward), n)}
 	}
-	return CommTiming{Forward: millis(r.Forward), Backward: millis(r.Backward), Spread: unit.Millis(r.Spread)},
+	return CommTiming{Forward: converted[unit.Millis](r.Forward), Backward: converted[unit.Millis](r.Backward), Spread: unit.Millis(r.Spread)},
 		checkTimes(0, r.Spread, r.Forward, r.Backward)
 }
 
 func checkTimes(forwardSpread, backwardSpread float64, forward, backward []float64) error {
-	t := times{millis(forward), millis(backward), unit.Millis(forwardSpread), unit.Millis(backwardSpread)}
+	t := times{converted[unit.Millis](forward), converted[unit.Millis](backward), unit.Millis(forwardSpread), unit.Millis(backwardSpread)}
 	if err := t.check(len(forward)); err != nil {
 		return &protocol.Error{Code: CodeTimes, Message: err.Error()}
 	}
 	return nil
 }
 
-func millis(values []float64) []unit.Millis {
-	list := make([]unit.Millis, len(values))
+func converted[To, From ~float64](values []From) []To {
+	list := make([]To, len(values))
 	for i, v := range values {
-		list[i] = unit.Millis(v)
-	}
-	return list
-}
-
-func floats(values []unit.Millis) []float64 {
-	list := make([]float64, len(values))
-	for i, v := range values {
-		list[i] = float64(v)
+		list[i] = To(v)
 	}
 	return list
 }

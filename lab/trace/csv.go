@@ -73,7 +73,11 @@ func readRows(f *file) (map[string]int64, error) {
 	}
 	defer in.Close()
 	lines := &csvLines{in: in}
-	place, err := lines.header([]string{"table", "rows"})
+	names, err := lines.first()
+	if err != nil {
+		return nil, err
+	}
+	place, err := findColumns(lowered(names), []string{"table", "rows"}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -129,23 +133,9 @@ type csvLines struct {
 
 func (l *csvLines) at(err error) error { return fmt.Errorf("line %d: %w", l.line, err) }
 
-// header reads the first line and returns the places of the columns: first those in
-// must, then those in may, which are -1 if absent.
-func (l *csvLines) header(must []string, may ...string) ([]int, error) {
-	fields, err := l.first()
-	if err != nil {
-		return nil, err
-	}
-	names := make([]string, len(fields))
-	for i, field := range fields {
-		names[i] = strings.ToLower(string(bytes.TrimSpace(field)))
-	}
-	return findColumns(names, must, may)
-}
-
-// first returns the fields of the first line. All other lines must have the same number of
-// fields.
-func (l *csvLines) first() ([][]byte, error) {
+// first returns the fields of the first line, which may be names. All other lines must have the same
+// number of fields.
+func (l *csvLines) first() ([]string, error) {
 	fields, err := l.next()
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("the file is empty: want a first line with the names of the columns")
@@ -155,7 +145,7 @@ func (l *csvLines) first() ([][]byte, error) {
 	}
 	fields[0] = bytes.TrimPrefix(fields[0], []byte("\xef\xbb\xbf"))
 	l.columns = len(fields)
-	return fields, nil
+	return mapped(fields, func(field []byte) string { return string(bytes.TrimSpace(field)) }), nil
 }
 
 // findColumns returns the places of columns among the names.

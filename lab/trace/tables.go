@@ -93,11 +93,7 @@ func unknownRows(rows map[string]int64, tables []string) error {
 		return nil
 	}
 	slices.SortFunc(unknown, compareNames)
-	err := fmt.Errorf("rows are stated for %s, and the trace has no such table: it has %s", words.Quoted(unknown, 5), words.Quoted(tables, 5))
-	if meant := words.Closest(unknown[0], tables); meant != "" {
-		err = fmt.Errorf("%w; did you mean %q?", err, meant)
-	}
-	return err
+	return fmt.Errorf("rows are stated for %s, and the trace has no such table: it has %s%s", words.Quoted(unknown, 5), words.Quoted(tables, 5), meant(unknown[0], tables))
 }
 
 // separately is the number of tables up to which each has a warning of its own.

@@ -152,16 +152,12 @@ func textRows(f *file, l *log) error {
 	if start, _ := in.Peek(1 << 12); tabbed(start) {
 		lines.separator = '\t'
 	}
-	fields, err := lines.first()
+	names, err := lines.first()
 	if err != nil {
 		return err
 	}
-	if lines.separator == '\t' && len(fields) == criteoFields && (string(fields[0]) == "0" || string(fields[0]) == "1") {
-		return l.criteo(lines, fields)
-	}
-	names := make([]string, len(fields))
-	for i, field := range fields {
-		names[i] = string(bytes.TrimSpace(field))
+	if lines.separator == '\t' && len(names) == criteoFields && (names[0] == "0" || names[0] == "1") {
+		return l.criteo(lines, lines.fields)
 	}
 	if len(l.opt.Columns) == 0 && (isLong(names) || !slices.ContainsFunc(names, criteoNames.MatchString)) {
 		return longRows(l, lines, names)
@@ -170,7 +166,7 @@ func textRows(f *file, l *log) error {
 	if err != nil {
 		return err
 	}
-	fields, err = lines.next()
+	fields, err := lines.next()
 	return l.wide(lines, columns, fields, err)
 }
 
@@ -180,13 +176,7 @@ func isLong(names []string) bool {
 	return err == nil
 }
 
-func lowered(names []string) []string {
-	lower := make([]string, len(names))
-	for i, name := range names {
-		lower[i] = strings.ToLower(name)
-	}
-	return lower
-}
+func lowered(names []string) []string { return mapped(names, strings.ToLower) }
 
 // tabbed reports whether the first line has tabs between its fields.
 func tabbed(start []byte) bool {
