@@ -58,7 +58,7 @@ func Curves(records []Record, opt Options) []Curve {
 		if opt.Predicted {
 			return *r.CostMS, Predicted
 		}
-		return r.cost(), r.judge()
+		return r.judged()
 	}
 	least := map[string]float64{}
 	var settings []string

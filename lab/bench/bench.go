@@ -176,24 +176,19 @@ type Placed struct {
 // cost returns the cost that records are compared by: the measured cost if there is one,
 // else the simulated, else the predicted cost.
 func (r *Record) cost() float64 {
-	if r.MeasuredCostMS != nil {
-		return *r.MeasuredCostMS
-	}
-	if r.SimulatedCostMS != nil {
-		return *r.SimulatedCostMS
-	}
-	return *r.CostMS
+	cost, _ := r.judged()
+	return cost
 }
 
-// judge says which cost that is: Measured, Simulated or Predicted.
-func (r *Record) judge() string {
+// judged returns that cost, and which one it is: Measured, Simulated or Predicted.
+func (r *Record) judged() (cost float64, judge string) {
 	switch {
 	case r.MeasuredCostMS != nil:
-		return Measured
+		return *r.MeasuredCostMS, Measured
 	case r.SimulatedCostMS != nil:
-		return Simulated
+		return *r.SimulatedCostMS, Simulated
 	}
-	return Predicted
+	return *r.CostMS, Predicted
 }
 
 // Check returns an error if the prices do not support the cluster of a task.
@@ -628,17 +623,16 @@ func summary(records []Record, costs map[string]float64, failed map[string]bool,
 		if !r.Valid {
 			continue
 		}
-		own = append(own, r.cost())
-		bias = append(bias, *r.CostMS/r.cost()-1)
-		s.Judge = r.judge()
+		cost, judge := r.judged()
+		s.Judge, own, bias = judge, append(own, cost), append(bias, *r.CostMS/cost-1)
 		if !failed[r.Task] {
-			common = append(common, r.cost())
+			common = append(common, cost)
 			if other, ok := costs[key(r.Task, reference)]; ok {
-				against = append(against, r.cost()/other)
+				against = append(against, cost/other)
 			}
 		}
 		if paper, ok := costs[key(r.Task, search.Paper)]; ok {
-			ratios = append(ratios, r.cost()/paper)
+			ratios = append(ratios, cost/paper)
 		}
 	}
 	s.Solved, s.Common = len(own), len(common)

@@ -111,9 +111,8 @@ func NewGains(records []Record) *Gains {
 func (g *Gain) add(r *Record) {
 	e := &Entry{Method: r.Method, Shards: len(r.Plan), WallMS: r.WallMS, Status: r.Status}
 	if r.Valid {
-		cost := r.cost()
-		e.CostMS = &cost
-		g.Judge = r.judge()
+		cost, judge := r.judged()
+		e.CostMS, g.Judge = &cost, judge
 	}
 	switch {
 	case r.Method == search.Default:

@@ -186,39 +186,25 @@ func (a *outcomes) bestOther(task, method string) *Outcome {
 // against compares the costs of a method with other outcomes of the tasks.
 func (a *outcomes) against(method string, other func(task string) *Outcome) MethodCost {
 	var m MethodCost
-	var ratios []float64
+	var costs, ratios, logs []float64
 	for _, task := range a.tasks {
 		ours, theirs := a.of(task, method), other(task)
 		if ours == nil || theirs == nil {
 			continue
 		}
-		m.add(ours, theirs)
-		ratios = append(ratios, math.Log(float64(ours.Measured/theirs.Measured)))
+		ratio := float64(ours.Measured / theirs.Measured)
+		costs, ratios, logs = append(costs, float64(theirs.Measured)), append(ratios, ratio), append(logs, math.Log(ratio))
+		switch {
+		case ours.Measured < theirs.Measured:
+			m.Wins++
+		case ours.Measured > theirs.Measured:
+			m.Losses++
+		}
 	}
-	m.PValue = stats.Wilcoxon(ratios)
-	return m.mean()
-}
-
-// add counts a task, with the plan of the compared method and that of another
-// method.
-func (m *MethodCost) add(ours, other *Outcome) {
-	m.Tasks++
-	m.Mean += other.Measured
-	m.Ratio += float64(ours.Measured / other.Measured)
-	switch {
-	case ours.Measured < other.Measured:
-		m.Wins++
-	case ours.Measured > other.Measured:
-		m.Losses++
+	if m.Tasks = len(costs); m.Tasks > 0 {
+		m.Mean, m.Ratio = unit.Millis(mean(costs)), mean(ratios)
 	}
-}
-
-// mean returns m with its sums divided by the number of tasks.
-func (m MethodCost) mean() MethodCost {
-	if m.Tasks > 0 {
-		m.Mean /= unit.Millis(m.Tasks)
-		m.Ratio /= float64(m.Tasks)
-	}
+	m.PValue = stats.Wilcoxon(logs)
 	return m
 }
 

@@ -444,10 +444,7 @@ func (r *run) aligned(ctx context.Context, s *step) error {
 	aligned, err := r.swap(ctx, &e)
 	var refused *protocol.Error
 	if errors.As(err, &refused) && refused.Code == protocol.CodeUnsupported {
-		r.missing = refused.Message
-		if r.missing == "" {
-			r.missing = refused.Error()
-		}
+		r.missing = cmp.Or(refused.Message, refused.Error())
 		return nil
 	}
 	if err != nil {
