@@ -83,7 +83,7 @@ func TestEqualSlicesFindRoom(t *testing.T) {
 		for d := range p.Topology.Devices {
 			p.Topology.DeviceMemories = append(p.Topology.DeviceMemories, unit.Bytes(float64(all)*fill)*unit.Bytes(2-d%2))
 		}
-		c := newCatalog(p, nil, false)
+		c := newCatalog(p, additiveFactory(p)(), false)
 		room := make([]int64, len(c.all))
 		for d := range room {
 			room[d] = c.free(int32(d))

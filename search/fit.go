@@ -13,7 +13,7 @@ import (
 //	the bound       whatever the variants of the tables, they take more bytes than there are (variants.go)
 //	the pour        tables cut to the room that is left (pack.go)
 //	all placements  of a small problem (walk.go)
-//	settling        changes that remove the overflow of the pour (pack.go)
+//	settling        annealing of the pour until nothing overflows (pack.go)
 //
 // More memory never makes a problem infeasible, so a search that finds a placement with some memory should find one with more. That is
 // certain if all placements were tried, as it is that none fits if the bound is above the memory.
@@ -124,11 +124,10 @@ func fitting(c *catalog, f *forms, ended func() bool) (parts []placed, none bool
 	}
 	p := newPacker(c, variants)
 	if p.overflow() == 0 {
-		return partsOf(c, p.packing()), false
+		return p.packing(), false
 	}
 	if found, known := roomFor(c, variants, ended); known {
 		return partsOf(c, found), len(found) == 0
 	}
-	p.settle(ended)
-	return partsOf(c, p.packing()), false
+	return p.settled(f, ended), false
 }

@@ -62,6 +62,8 @@ type layout struct {
 	// crowding is the price in the goal of a byte by which a device exceeds its HBM, in ms; 0 says
 	// that none may, and that a change leaves no device empty, if the engine needs that (beyond).
 	crowding float64
+	// crowdsHosts says that bytes beyond host memory have that price, too.
+	crowdsHosts bool
 
 	// exact says that the goal is the cost, and softWeight times the goal of soft maxima. Costs
 	// of large problems take too long.
@@ -396,7 +398,9 @@ func (l *layout) excess(d int32) int64 { return excess(l.budget - l.with(d, 0, 0
 // excesses returns the bytes by which all devices exceed their HBM, where empty ones count if the engine does not run them.
 func (l *layout) excesses() (bytes int64) {
 	for d := range l.own {
-		bytes += l.beyond(int32(d), 0, 0)
+		if bytes += l.beyond(int32(d), 0, 0); l.crowdsHosts {
+			bytes += excess(l.hostBudget - l.host[d])
+		}
 	}
 	return bytes
 }
@@ -433,7 +437,7 @@ func (l *layout) changeOver() {
 func (l *layout) hasRoom(together bool) (fits bool) {
 	l.counted(func() {
 		if fits = l.lack(together) == 0; l.crowding > 0 {
-			fits = l.hostTaken.Max() <= l.hostBudget
+			fits = l.crowdsHosts || l.hostTaken.Max() <= l.hostBudget
 		} else if l.c.rules.NoIdle && !together {
 			fits = fits && l.excesses() == 0
 		}

@@ -109,7 +109,7 @@ func TestPropertyPourPlacesWhatIsCertain(t *testing.T) {
 		}
 		pk := newPacker(c, apiece(columnsOf(c)))
 		if pk.overflow() > 0 {
-			t.Errorf("got %d bytes too many of %+v on %d devices of %d bytes, with L = %d", pk.over, pk.variants, devices, budget, least)
+			t.Errorf("got %d bytes too many of %+v on %d devices of %d bytes, with L = %d", pk.over, columnsOf(c), devices, budget, least)
 		}
 		r, err := Run(context.Background(), p, additiveFactory(p), Options{Workers: 1, MaxEvaluations: 1})
 		if err != nil {

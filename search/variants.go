@@ -243,11 +243,6 @@ func (v *variant) place(c *catalog, i int) int32 {
 	return int32(i)
 }
 
-// allows reports whether a slice may lie on a device.
-func (v *variant) allows(device int32) bool {
-	return v.devices == nil || slices.Contains(v.devices, device)
-}
-
 // placedSlice is what a place holds of a variant: its width in units and the device that names
 // the place.
 type placedSlice struct {
