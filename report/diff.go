@@ -30,14 +30,13 @@ func (p *printer) mostChanges() int {
 const everyChange = "list every change with --full"
 
 // Diff writes what changed from one plan to another.
-func Diff(w io.Writer, c plan.Changes, opt Options) error {
+func Diff(w io.Writer, before, after *plan.Plan, opt Options) error {
 	p := &printer{w: w, opt: opt}
-	for _, f := range diffFacts(c) {
-		if f.Name == "" {
-			p.printf("%s\n", f.Text)
-			continue
-		}
-		p.printf("%-15s %s\n", f.Name, f.Text)
+	c := plan.Diff(before, after)
+	p.headline(DiffHeadline(before, after, c))
+	if all := DiffFacts(c); len(all) > 0 {
+		p.printf("\n")
+		p.facts(all)
 	}
 	if Same(c) {
 		return p.err
@@ -49,36 +48,14 @@ func Diff(w io.Writer, c plan.Changes, opt Options) error {
 	return p.err
 }
 
-// DiffLines says in a few lines what changed from one plan to another: clusters, costs, sharding
-// types, the number of tables, and the bytes that move.
-func DiffLines(c plan.Changes) []string {
-	var lines []string
-	for _, f := range diffFacts(c) {
-		text := f.Text
-		if f.Name != "" {
-			text = f.Name + ": " + text
-		}
-		lines = append(lines, text)
-	}
-	return lines
-}
-
-// diffFacts returns the lines at the head of Diff. A fact without a name is a sentence.
-func diffFacts(c plan.Changes) []Fact {
-	var all []Fact
+// DiffFacts says what differs beside the tables: the clusters, what the costs count, and the numbers of
+// tables of each sharding type.
+func DiffFacts(c plan.Changes) []Fact {
+	all := []Fact{}
 	add := func(name, format string, args ...any) { all = append(all, Fact{name, fmt.Sprintf(format, args...)}) }
-	if Same(c) {
-		add("", "both plans place all %s alike", plural(c.Unchanged, "table"))
-	}
 	if c.Cluster != nil {
 		add("cluster", "%s -> %s", cluster(c.Cluster.Before), cluster(c.Cluster.After))
 	}
-	before, after := c.Cost.Before, c.Cost.After
-	cost := fmt.Sprintf("%s -> %s", price(before), price(after))
-	if before != nil && after != nil && *before != *after {
-		cost += ", " + compare(*after, *before)
-	}
-	add("predicted cost", "%s", cost)
 	if c.Hidden != nil {
 		add("hidden", "%s -> %s: the costs leave out different times of exchanges", hidden(c.Hidden.Before), hidden(c.Hidden.After))
 	}
@@ -86,13 +63,8 @@ func diffFacts(c plan.Changes) []Fact {
 		add("exchange", "%s -> %s: the costs count different exchanges", exchange(c.Hierarchy.Before), exchange(c.Hierarchy.After))
 	}
 	if text := typeChanges(c); text != "" {
-		add("sharding types", "%s", text)
+		add("sharding", "%s", text)
 	}
-	if Same(c) {
-		return all
-	}
-	add("tables", "%d changed, %d unchanged, %d removed, %d added", len(c.Tables), c.Unchanged, len(c.OnlyBefore), len(c.OnlyAfter))
-	add("moves", "%s", moves(c))
 	return all
 }
 
@@ -264,7 +236,7 @@ func memories(list []unit.Bytes, other string) string {
 // nameList prints the names of tables after a title, unless there are none.
 func nameList(p *printer, what string, names []string) {
 	if len(names) > 0 {
-		p.printf("%-14s  %s\n", what, p.names(names))
+		p.facts([]Fact{{what, p.names(names)}})
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // against moved bytes, and what changed.
 func Replan(w io.Writer, r *replan.Outcome, opt Options) error {
 	p := &printer{w: w, opt: opt}
-	p.printf("%s\n", p.paint(bold, firstLine(r)))
+	p.headline(replanHeadline(r))
 	if r.Result.Plan.Provenance.Status == interrupted {
 		p.printf("%s: these are the plans found until then\n", p.paint(red, "INTERRUPTED"))
 	}
@@ -29,48 +29,24 @@ func Replan(w io.Writer, r *replan.Outcome, opt Options) error {
 	return p.err
 }
 
-// firstLine is the first line of the report.
-func firstLine(r *replan.Outcome) string {
-	point := r.Point()
-	if r.Verdict == replan.Keep {
-		return fmt.Sprintf("Keep the old plan: %v; %s", point.Cost, whyKeep(r))
-	}
-	moves := moved(r)
-	if r.OldCost == nil {
-		return fmt.Sprintf("%s: %v; the old plan cannot stay: %s", moves, point.Cost, OneLine(r.Unfit))
-	}
-	text := fmt.Sprintf("%s: %v -> %v", moves, *r.OldCost, point.Cost)
-	switch {
-	case point.PaysBack > 0:
-		text += fmt.Sprintf("; pays back after %s (%s)", steps(point.PaysBack), long(float64(point.PaysBack)*float64(point.Cost)/1000))
-	case point.Transfer.Bytes == 0:
-		text += "; pays back at once"
-	}
-	return text
-}
-
 // moved says what moves, and what is loaded or placed for the first time.
 func moved(r *replan.Outcome) string {
 	t := r.Point().Transfer
 	var parts []string
 	if t.Lost > 0 {
-		parts = append(parts, fmt.Sprintf("load %v from a checkpoint", t.Lost))
+		parts = append(parts, fmt.Sprintf("%v from a checkpoint", t.Lost))
 	}
 	if n := len(r.Changes.Added); n > 0 {
-		parts = append(parts, "place "+plural(n, "added table"))
+		parts = append(parts, plural(n, "added table"))
 	}
-	tables := plural(len(r.Result.Plan.Tables), "table")
-	switch n := movedTables(t); {
-	case t.Bytes > 0:
+	if t.Bytes > 0 {
 		device, most := t.Busiest()
-		parts = append(parts, fmt.Sprintf("move %s of %s, %v (%v for the busiest device, %d%s)", count(int64(n)), tables, t.Bytes, most, device, times(t)))
-	case len(parts) > 0:
-		parts = append(parts, "move nothing else")
-	default:
-		parts = append(parts, "change the plan on the devices that hold the tables, and move nothing")
+		parts = slices.Insert(parts, 0, fmt.Sprintf("%s of %s, %v (%v for the busiest device, %d%s)", count(int64(movedTables(t))), plural(len(r.Result.Plan.Tables), "table"), t.Bytes, most, device, times(t)))
 	}
-	text := strings.Join(parts, ", ")
-	return strings.ToUpper(text[:1]) + text[1:]
+	if len(parts) == 0 {
+		return "nothing between devices"
+	}
+	return strings.Join(parts, "; ")
 }
 
 // whyKeep says what the best other plan would bring.
@@ -282,25 +258,22 @@ func changeFacts(p *printer, r *replan.Outcome) []Fact {
 	return all
 }
 
-// replanLines says what the answer of a re-plan is, what changed since the old plan, and how a
-// TorchRec job gets to the new plan.
-func replanLines(r *replan.Outcome) []string {
-	lines := []string{firstLine(r)}
+// replanFacts says what changed since the old plan, and how a TorchRec job gets to the new plan.
+func replanFacts(r *replan.Outcome) []Fact {
+	p, all := &printer{}, []Fact{}
 	if r.Result.Plan.Provenance.Status == interrupted {
-		lines = append(lines, "INTERRUPTED: these are the plans found until then")
+		all = append(all, Fact{"INTERRUPTED", "these are the plans found until then"})
 	}
-	p := &printer{}
-	var all []Fact
 	if !unchanged(r) {
-		all = changeFacts(p, r)
+		all = append(all, changeFacts(p, r)...)
 	}
 	if r.Reshard != nil {
 		all = append(all, reshardFacts(p, r.Reshard)...)
 	}
-	for _, f := range all {
-		lines = append(lines, f.Name+": "+strings.TrimSuffix(f.Text, ": "+everyChange))
+	for i := range all {
+		all[i].Text = strings.TrimSuffix(all[i].Text, ": "+everyChange)
 	}
-	return lines
+	return all
 }
 
 // transfer lists the tables that move, in parts or whole, those with the most bytes first.
@@ -381,25 +354,26 @@ type CurvePoint struct {
 // replanJSON is what ReplanJSON writes. Bytes of Total count every copy of the old plan, and
 // Busiest is the device with the most bytes in or out.
 type replanJSON struct {
-	Verdict        replan.Verdict  `json:"verdict"`
-	OldCost        *unit.Millis    `json:"old_cost_ms"` // nil if the old plan cannot stay
-	Cost           unit.Millis     `json:"cost_ms"`
-	Simulated      *unit.Millis    `json:"simulated_cost_ms"`
-	Moved          unit.Bytes      `json:"moved_bytes"`
-	Total          unit.Bytes      `json:"total_bytes"`
-	Busiest        int             `json:"busiest_device"`
-	BusiestBytes   unit.Bytes      `json:"busiest_device_bytes"`
-	Seconds        float64         `json:"seconds"`
-	SecondsInside  float64         `json:"seconds_inside"`
-	SecondsBetween float64         `json:"seconds_between"`
-	PaysBack       *int64          `json:"pays_back_after_steps"` // nil if it never does
-	Status         string          `json:"status"`
-	Lines          []string        `json:"lines"`
-	Changes        map[string]any  `json:"changes"`
-	Curve          []CurvePoint    `json:"curve"`
-	Transfer       *plan.Transfer  `json:"transfer"`
-	Unfit          string          `json:"old_plan_unfit,omitempty"`
-	Reshard        *replan.Reshard `json:"torchrec,omitempty"`
+	Verdict        replan.Verdict `json:"verdict"`
+	OldCost        *unit.Millis   `json:"old_cost_ms"` // nil if the old plan cannot stay
+	Cost           unit.Millis    `json:"cost_ms"`
+	Simulated      *unit.Millis   `json:"simulated_cost_ms"`
+	Moved          unit.Bytes     `json:"moved_bytes"`
+	Total          unit.Bytes     `json:"total_bytes"`
+	Busiest        int            `json:"busiest_device"`
+	BusiestBytes   unit.Bytes     `json:"busiest_device_bytes"`
+	Seconds        float64        `json:"seconds"`
+	SecondsInside  float64        `json:"seconds_inside"`
+	SecondsBetween float64        `json:"seconds_between"`
+	PaysBack       *int64         `json:"pays_back_after_steps"` // nil if it never does
+	Status         string         `json:"status"`
+	Headline
+	Facts    []Fact          `json:"facts"`
+	Changes  map[string]any  `json:"changes"`
+	Curve    []CurvePoint    `json:"curve"`
+	Transfer *plan.Transfer  `json:"transfer"`
+	Unfit    string          `json:"old_plan_unfit,omitempty"`
+	Reshard  *replan.Reshard `json:"torchrec,omitempty"`
 	planObject
 }
 
@@ -410,7 +384,7 @@ func ReplanJSON(w io.Writer, r *replan.Outcome) error {
 	o := replanJSON{
 		Verdict: r.Verdict, OldCost: r.OldCost, Cost: point.Cost, Simulated: chosen.Simulated, Moved: t.Bytes, Total: r.Total,
 		Seconds: chosen.Seconds, SecondsInside: float64(t.Inside) / 1000, SecondsBetween: float64(t.Between) / 1000, PaysBack: chosen.PaysBack,
-		Status: r.Result.Plan.Provenance.Status, Lines: answer.Lines, Changes: changesOf(&r.Changes), Curve: answer.Curve, Transfer: t,
+		Status: r.Result.Plan.Provenance.Status, Headline: answer.Headline, Facts: answer.Facts, Changes: changesOf(&r.Changes), Curve: answer.Curve, Transfer: t,
 		Unfit: r.Unfit, Reshard: r.Reshard,
 	}
 	o.Busiest, o.BusiestBytes = t.Busiest()

@@ -14,15 +14,15 @@ import (
 // ReplanObject is what pages show of the object that ReplanJSON writes.
 type ReplanObject struct {
 	Verdict replan.Verdict `json:"verdict"`
-	// Lines say what the answer of the re-plan is, what changed since the old plan, and how a
-	// TorchRec job gets to the new plan.
-	Lines []string     `json:"lines"`
+	Headline
+	// Facts say what changed since the old plan, and how a TorchRec job gets to the new plan.
+	Facts []Fact       `json:"facts"`
 	Curve []CurvePoint `json:"curve"`
 }
 
 // ReplanOf returns the answer of a re-plan, and its curve.
 func ReplanOf(r *replan.Outcome) *ReplanObject {
-	o := &ReplanObject{Verdict: r.Verdict, Lines: replanLines(r), Curve: make([]CurvePoint, len(r.Curve))}
+	o := &ReplanObject{Verdict: r.Verdict, Headline: replanHeadline(r), Facts: replanFacts(r), Curve: make([]CurvePoint, len(r.Curve))}
 	for i := range r.Curve {
 		o.Curve[i] = pointOf(r, i)
 	}
@@ -49,8 +49,8 @@ func ReadReplan(r io.Reader) (*ReplanObject, *plan.Plan, error) {
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, nil, fmt.Errorf("it is not what replan --json prints: %w", err)
 	}
-	if f.Verdict != replan.Keep && f.Verdict != replan.Move || len(f.Lines) == 0 || len(f.Curve) == 0 || f.Plan == nil {
-		return nil, nil, errors.New("it is not what replan --json prints, which has the keys verdict, lines, curve and plan")
+	if f.Verdict != replan.Keep && f.Verdict != replan.Move || f.Title == "" || len(f.Curve) == 0 || f.Plan == nil {
+		return nil, nil, errors.New("it is not what replan --json prints, which has the keys verdict, title, curve and plan")
 	}
 	pl, err := plan.Read(bytes.NewReader(f.Plan))
 	if err != nil {

@@ -40,7 +40,7 @@ func TestReadReplanRefuses(t *testing.T) {
 	whole := b.String()
 	for _, c := range []struct{ text, want string }{
 		{"", "it is not what replan --json prints"},
-		{"{}", "which has the keys verdict, lines, curve and plan"},
+		{"{}", "which has the keys verdict, title, curve and plan"},
 		{strings.Replace(whole, `"verdict": "keep"`, `"verdict": "perhaps"`, 1), "which has the keys verdict"},
 		{strings.Replace(whole, `"format": "neuroshard-plan"`, `"format": "other"`, 1), "its plan: "},
 	} {

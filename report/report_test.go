@@ -85,7 +85,7 @@ func TestGolden(t *testing.T) {
 		{"kinds_json", func(b *bytes.Buffer) error { return report.PlanJSON(b, mixed.Plan) }},
 		{"kinds_memory", func(b *bytes.Buffer) error { return report.Memory(b, mixed.Plan, 1, report.Options{}) }},
 		{"diff_kinds", func(b *bytes.Buffer) error {
-			return report.Diff(b, plan.Diff(plain.Plan, mixed.Plan), report.Options{})
+			return report.Diff(b, plain.Plan, mixed.Plan, report.Options{})
 		}},
 		{"memory", func(b *bytes.Buffer) error {
 			return report.Memory(b, small.Plan, report.Fullest(small.Plan), report.Options{})
@@ -93,16 +93,16 @@ func TestGolden(t *testing.T) {
 		{"json", func(b *bytes.Buffer) error { return report.JSON(b, small, nil, nil, 12.5) }},
 		{"plan_json", func(b *bytes.Buffer) error { return report.PlanJSON(b, small.Plan) }},
 		{"diff_same", func(b *bytes.Buffer) error {
-			return report.Diff(b, plan.Diff(small.Plan, small.Plan), report.Options{})
+			return report.Diff(b, small.Plan, small.Plan, report.Options{})
 		}},
 		{"diff", func(b *bytes.Buffer) error {
-			return report.Diff(b, plan.Diff(small.Plan, moved.Plan), report.Options{})
+			return report.Diff(b, small.Plan, moved.Plan, report.Options{})
 		}},
 		{"diff_cluster", func(b *bytes.Buffer) error {
-			return report.Diff(b, plan.Diff(small.Plan, other.Plan), report.Options{})
+			return report.Diff(b, small.Plan, other.Plan, report.Options{})
 		}},
 		{"diff_hierarchy", func(b *bytes.Buffer) error {
-			return report.Diff(b, plan.Diff(small.Plan, &inSteps), report.Options{})
+			return report.Diff(b, small.Plan, &inSteps, report.Options{})
 		}},
 		{"plan_hierarchy", func(b *bytes.Buffer) error {
 			return report.Plan(b, &inSteps, report.Options{Full: true})
@@ -425,7 +425,7 @@ func TestWidths(t *testing.T) {
 		},
 		"tables": func(w io.Writer, opt report.Options) error { return report.Tables(w, r.Plan, elsewhere, opt) },
 		"memory": func(w io.Writer, opt report.Options) error { return report.Memory(w, r.Plan, 1, opt) },
-		"diff":   func(w io.Writer, opt report.Options) error { return report.Diff(w, plan.Diff(r.Plan, other.Plan), opt) },
+		"diff":   func(w io.Writer, opt report.Options) error { return report.Diff(w, r.Plan, other.Plan, opt) },
 		"sweep": func(w io.Writer, opt report.Options) error {
 			return report.Sweep(w, sweep.NewResults(madeSweep(true), ""), opt)
 		},
@@ -568,7 +568,7 @@ func TestWriteErrorsAreReturned(t *testing.T) {
 		"result": func(w brokenWriter) error { return report.Result(w, r, report.Options{Full: true}) },
 		"plan":   func(w brokenWriter) error { return report.Plan(w, r.Plan, report.Options{Full: true}) },
 		"memory": func(w brokenWriter) error { return report.Memory(w, r.Plan, 0, report.Options{}) },
-		"diff":   func(w brokenWriter) error { return report.Diff(w, plan.Diff(r.Plan, r.Plan), report.Options{}) },
+		"diff":   func(w brokenWriter) error { return report.Diff(w, r.Plan, r.Plan, report.Options{}) },
 		"json":   func(w brokenWriter) error { return report.JSON(w, r, nil, nil, 0) },
 	} {
 		if err := write(brokenWriter{}); !errors.Is(err, errBroken) {

@@ -114,15 +114,8 @@ func (s *Summary) timed(pl *plan.Plan, r *neuroshard.Result, loads []Load) {
 		cost = ownCost(r)
 	}
 	s.Time = &cost
-	bar := 0.0
-	switch {
-	case s.Source == plan.Simulated:
-		bar, s.ErrorOf = simulatedError, simulatedErrorOf
-	case s.Source == plan.Measured && r != nil && r.ModelError > 0:
-		bar, s.ErrorOf = r.ModelError, "measured samples that the model was not trained on"
-	}
-	if bar > 0 {
-		s.Error = &bar
+	if bar, of := modelError(s.Source, r); bar > 0 {
+		s.Error, s.ErrorOf = &bar, of
 	}
 	if len(loads) < 2 {
 		return
@@ -137,6 +130,18 @@ func (s *Summary) timed(pl *plan.Plan, r *neuroshard.Result, loads []Load) {
 		s.Busiest = append(s.Busiest, DeviceTime{d, loads[d].Busy()})
 	}
 	s.Idlest = &DeviceTime{last, loads[last].Busy()}
+}
+
+// modelError returns the error bar of a plan's time in percent, 0 if it is not known, and what it was
+// found on. r may be nil.
+func modelError(source string, r *neuroshard.Result) (bar float64, of string) {
+	switch {
+	case source == plan.Simulated:
+		return simulatedError, simulatedErrorOf
+	case source == plan.Measured && r != nil:
+		return r.ModelError, "measured samples that the model was not trained on"
+	}
+	return 0, ""
 }
 
 // judged sets what other plans and the bound say.
@@ -267,18 +272,24 @@ func (s *Summary) timeText(pl *plan.Plan) string {
 	if s.Time == nil {
 		return "not known: no cost model estimated the plan"
 	}
-	by := map[string]string{plan.Simulated: "simulated", plan.Measured: "by a model of measured kernels"}[s.Source]
-	switch {
-	case formulas(pl):
-		by = "by TorchRec's formulas"
-	case by == "":
-		by = "by " + name(pl.Provenance.Model)
-	}
-	text := fmt.Sprintf("%v%s: lookups and exchanges of the slowest device", *s.Time, ", "+by)
+	text := fmt.Sprintf("%v, %s: lookups and exchanges of the slowest device", *s.Time, estimatedBy(pl))
 	if s.Error != nil {
 		text += fmt.Sprintf(" (± %.0f %%: %s)", math.Ceil(*s.Error), s.ErrorOf)
 	}
 	return text
+}
+
+// estimatedBy says where the times of a plan come from.
+func estimatedBy(pl *plan.Plan) string {
+	switch pl.Provenance.ModelSource {
+	case plan.Simulated:
+		return "simulated"
+	case plan.Measured:
+		return "by a model of measured kernels"
+	case plan.ClosedForm:
+		return "by TorchRec's formulas"
+	}
+	return "by " + name(pl.Provenance.Model)
 }
 
 // stepText says what the whole step takes.
@@ -370,27 +381,33 @@ func (v *view) summary(s *Summary) {
 	v.title(s.Title)
 	v.facts(s.Lines)
 	if v.opt.From != nil {
-		v.facts([]Fact{{"old plan", firstLine(v.opt.From)}})
+		v.facts([]Fact{{"old plan", replanHeadline(v.opt.From).inOneLine()}})
 	}
 }
 
 // title writes what was planned, for which cluster.
-func (v *view) title(title string) {
-	switch v.opt.Name {
+func (p *printer) title(title string) {
+	switch p.opt.Name {
 	case "":
+		title = strings.ToUpper(title[:1]) + title[1:]
 	case "-":
 		title = "standard input: " + title
 	default:
-		title = path(v.opt.Name) + ": " + title
+		title = path(p.opt.Name) + ": " + title
 	}
-	v.printf("%s\n\n", v.paint(bold, title))
+	p.printf("%s\n\n", p.paint(bold, title))
 }
 
 // facts writes lines with titles.
-func (v *view) facts(all []Fact) {
+func (p *printer) facts(all []Fact) {
 	for _, f := range all {
-		v.printf("%-10s %s\n", f.Name, f.Text)
+		p.printf("%-10s %s\n", f.Name, f.Text)
 	}
+}
+
+// nextFacts say what was written and what to do next.
+func (p *printer) nextFacts() []Fact {
+	return slices.DeleteFunc([]Fact{{"wrote", p.opt.Wrote}, {"next", p.opt.Next}}, func(f Fact) bool { return f.Text == "" })
 }
 
 // end writes the warnings, what was written and what to do next.
@@ -405,9 +422,5 @@ func (v *view) end(warnings []string) {
 	if more := words.More("", len(warnings)-len(shown)); more != "" {
 		v.facts([]Fact{{"", more + ": --full"}})
 	}
-	for _, f := range []Fact{{"wrote", v.opt.Wrote}, {"next", v.opt.Next}} {
-		if f.Text != "" {
-			v.facts([]Fact{f})
-		}
-	}
+	v.facts(v.nextFacts())
 }

@@ -19,9 +19,11 @@ const mostDoubts = 10
 // then why cells have no plan.
 func Sweep(w io.Writer, r *sweep.Results, opt Options) error {
 	s := &sweepReport{printer{w: w, opt: opt}, r}
-	s.head()
+	s.opt.Name, s.opt.Next = r.Name, planNext(r)
+	s.headline(SweepHeadline(r))
+	s.printf("\n")
+	s.facts(SweepFacts(r))
 	s.cells()
-	s.best()
 	s.reasons()
 	s.warnings()
 	return s.err
@@ -32,47 +34,44 @@ type sweepReport struct {
 	*sweep.Results
 }
 
-// head says what was swept, and what all cells have in common.
-func (s *sweepReport) head() {
+// planNext is the command that plans for the fastest cluster.
+func planNext(r *sweep.Results) string {
+	for i := range r.Outcomes {
+		if o := &r.Outcomes[i]; slices.Contains(r.Marks[i], sweep.Fastest) {
+			return fmt.Sprintf("neuroshard plan %s --gpus %d --gpu %s -o plan.json, with the other flags of the sweep", path(r.Name), o.Devices, name(o.Device))
+		}
+	}
+	return ""
+}
+
+// SweepFacts says what was swept, what all cells have in common, what their times and prices come from,
+// and which cells are missing.
+func SweepFacts(r *sweep.Results) []Fact {
+	all := []Fact{}
+	add := func(name, format string, args ...any) { all = append(all, Fact{name, fmt.Sprintf(format, args...)}) }
 	var axes []string
-	for _, x := range s.Varying() {
+	for _, x := range r.Varying() {
 		axes = append(axes, fmt.Sprintf("%s (%d)", x.Name, len(x.Values)))
 	}
 	if len(axes) == 0 {
 		axes = []string{"no axis varies"}
 	}
-	s.printf("%s: %s; %s: %s\n", path(s.Name), plural(s.Tables, "table"), plural(s.Head.Cells, "cell"), strings.Join(axes, " x "))
-	for _, f := range sweepFacts(s.Results) {
-		s.printf("%-10s %s\n", f.Name, f.Text)
-	}
-}
-
-// SweepLines says what all cells of a sweep have in common, what their times and prices come
-// from, and which cells are missing.
-func SweepLines(r *sweep.Results) []string {
-	lines := []string{}
-	for _, f := range sweepFacts(r) {
-		lines = append(lines, strings.TrimSuffix(f.Name, ":")+": "+f.Text)
-	}
-	return lines
-}
-
-// sweepFacts returns the lines at the head of a sweep's report.
-func sweepFacts(r *sweep.Results) []Fact {
-	var all []Fact
-	add := func(name, format string, args ...any) { all = append(all, Fact{name, fmt.Sprintf(format, args...)}) }
+	add("swept", "%s, %s: %s", plural(r.Tables, "table"), plural(r.Head.Cells, "cell"), strings.Join(axes, " x "))
 	if r.Part.Count > 1 {
 		add("part", "%v: join all parts with: neuroshard sweep join FILES", r.Part)
 	}
 	if n := r.Missing(); n > 0 {
-		add("interrupted:", "%d of %s are planned", len(r.Outcomes), plural(len(r.Outcomes)+n, "cell"))
+		add("INTERRUPTED", "%d of %s are planned", len(r.Outcomes), plural(len(r.Outcomes)+n, "cell"))
 	}
 	if common := inCommon(r); common != "" {
 		add("all cells", "%s", common)
 	}
-	if r.Stack != "" {
+	switch {
+	case r.Stack != "":
 		add("times", "%s; whole steps under %s", r.Judge(), r.Stack)
-	} else {
+	case r.Judge() == "SIMULATED":
+		add("times", "SIMULATED (± %d %%: %s); of the embeddings alone: --set dense=NAME or --set step=TIME adds the rest of the step", simulatedError, simulatedErrorOf)
+	default:
 		add("times", "%s; of the embeddings alone: --set dense=NAME or --set step=TIME adds the rest of the step", r.Judge())
 	}
 	if r.Prices != "" {
@@ -198,68 +197,6 @@ func Binds(b sweep.Bind) string {
 		return "NVLink"
 	}
 	return string(b)
-}
-
-// best says in words which cells are marked.
-func (s *sweepReport) best() {
-	for _, m := range []struct {
-		mark, tie sweep.Mark
-		text      string
-	}{
-		{sweep.Fastest, sweep.AsFast, "%s samples/s"},
-		{sweep.Cheapest, sweep.AsCheap, "$%s per 1e9 samples"},
-	} {
-		for i := range s.Outcomes {
-			o := &s.Outcomes[i]
-			if !slices.Contains(s.Marks[i], m.mark) {
-				continue
-			}
-			value := large(o.Plan.SamplesPerSecond)
-			if m.mark == sweep.Cheapest {
-				value = money(o.Plan.PricePerBillion)
-			}
-			s.printf("\n%-10s %s: "+m.text+"%s%s", m.mark, s.cellText(o), value, errorOf(o.Plan), s.ties(o, m.tie))
-		}
-	}
-	s.printf("\n")
-}
-
-// cellText names a cell by its values on the axes that vary.
-func (s *sweepReport) cellText(o *sweep.Outcome) string {
-	text := fmt.Sprintf("cell %d", o.Number)
-	for _, x := range s.Varying() {
-		text += ", " + x.Name + " " + o.Value(x.Name)
-	}
-	return text
-}
-
-// errorOf is the error bar of a plan.
-func errorOf(p *sweep.Planned) string {
-	switch {
-	case p.Measured:
-		return " (measured)"
-	case p.ErrorPercent == 0:
-		return " ± unknown"
-	}
-	return " ± " + strconv.FormatFloat(p.ErrorPercent, 'g', 2, 64) + " %"
-}
-
-// ties lists the cells that tie with a marked one.
-func (s *sweepReport) ties(best *sweep.Outcome, tie sweep.Mark) string {
-	var tied []int
-	for i := range s.Outcomes {
-		if s.Outcomes[i].Scale == best.Scale && slices.Contains(s.Marks[i], tie) {
-			tied = append(tied, s.Outcomes[i].Number)
-		}
-	}
-	if len(tied) == 0 {
-		return ""
-	}
-	noun := "cell"
-	if len(tied) > 1 {
-		noun = "cells"
-	}
-	return fmt.Sprintf("; within the error bar: %s %s", noun, numbers(tied))
 }
 
 // reasons says why cells have no plan. Equal reasons are written once.

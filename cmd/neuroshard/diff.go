@@ -53,8 +53,11 @@ are. With -o it is a page for the browser. AFTER may be what replan --json print
 				err = a.printJSON(changes)
 			} else {
 				options := a.reportOptions()
-				options.AllChanges = all
-				err = report.Diff(a.stdout, changes, options)
+				options.AllChanges, options.Name = all, args[1]
+				if !report.Same(changes) {
+					options.Next = fmt.Sprintf("neuroshard diff %s %s -o change.html shows both side by side", args[0], args[1])
+				}
+				err = report.Diff(a.stdout, before.plan, after.plan, options)
 			}
 			if err == nil && exitCode && !report.Same(changes) {
 				return &exitError{code: exitVerdict}

@@ -239,6 +239,12 @@ func (r *replanCommand) printReplan(found *replan.Outcome, source string, of *pr
 	default:
 		o := r.reportOptions()
 		o.AllChanges, o.Name, o.Problem = r.all, source, of
+		switch o.Wrote = r.output; {
+		case r.output != "":
+			o.Next = nextAfter(r.output, found.Result.Plan)
+		case found.Verdict == replan.Move:
+			o.Next = "-o new.json writes the plan that the arrow marks; --full lists every table that moves"
+		}
 		err = report.Replan(r.stdout, found, o)
 	}
 	switch {

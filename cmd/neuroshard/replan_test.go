@@ -27,7 +27,7 @@ func TestReplanInterrupted(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := runHere(ended, quiet(), "replan", file("old.json"), file("tables.json"), "-o", file("kept.json"))
-	if r.code != exitInterrupted || !strings.HasPrefix(r.stdout, "Keep the old plan") || !strings.Contains(r.stdout, "INTERRUPTED") {
+	if r.code != exitInterrupted || !strings.Contains(r.stdout, "keep the old plan") || !strings.Contains(r.stdout, "INTERRUPTED") {
 		t.Errorf("got exit code %d: %s%s, want the old plan, marked as interrupted", r.code, r.stdout, r.stderr)
 	}
 	if pl, err := plan.Load(file("kept.json")); err != nil || pl.Provenance.Status != "interrupted" {

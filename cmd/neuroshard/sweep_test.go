@@ -56,7 +56,7 @@ func TestSweepInterrupted(t *testing.T) {
 			}
 		case exitInterrupted:
 			some++
-			if len(left) != 1 || !strings.Contains(r.stdout, "interrupted: ") || !strings.Contains(r.stderr, "of 4 cells are in "+path) {
+			if len(left) != 1 || !strings.Contains(r.stdout, "INTERRUPTED ") || !strings.Contains(r.stderr, "of 4 cells are in "+path) {
 				t.Errorf("after %d: got files %q, stderr %q and %q, want the finished cells", asked, left, r.stderr, r.stdout)
 			}
 			if r := sweepHere(t, t.Context(), quiet(), append(sweptTables, "-o", path)...); r.code != exitOK {

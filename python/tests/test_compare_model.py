@@ -86,6 +86,7 @@ def test_both_judges(
         for judge in ("neuroshard", "torchrec"):
             assert plan_[judge]["fullest_bytes"] > 90_000 * 64 * 4 / 4
     text = report.beside(results)
+    assert text.startswith(f"{reference}: {results['verdict']['title']}\n")
     assert "4 tables on 4 x a100-80 of 80 GiB, 4 a host, batch 256 a device" in text
     assert f"{ours['neuroshard']['simulated_cost_ms']:.3f} ms" in text
 

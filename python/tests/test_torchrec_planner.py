@@ -120,7 +120,7 @@ def test_the_types_and_the_engine_that_are_asked_for(
 def test_plan_from_an_old_plan(binary: str, tmp_path: Path) -> None:
     old = tmp_path / "old"
     first = planner(binary=binary, keep=old).plan(MODEL)
-    plans: Any = (({}, "found by"), ({"max_bytes": "5%"}, "Keep the old plan"))
+    plans: Any = (({}, "found by"), ({"max_bytes": "5%"}, "keep the old plan"))
     for options, word in plans:
         p = planner(binary=binary, from_plan=old / "plan.json", **options)
         assert p.plan(MODEL) == first

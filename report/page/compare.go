@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/plan"
@@ -14,7 +13,7 @@ import (
 // Compare returns what changes from plan before to plan after. No plan may list a table twice.
 func Compare(before, after *plan.Plan) *Changes {
 	found := plan.Diff(before, after)
-	c := &Changes{Headline: headline(found), Summary: report.DiffLines(found), Tables: []TableChange{}, In: []unit.Bytes{}, Out: []unit.Bytes{}}
+	c := &Changes{Headline: report.DiffHeadline(before, after, found), Facts: report.DiffFacts(found), Tables: []TableChange{}, In: []unit.Bytes{}, Out: []unit.Bytes{}}
 	if t := found.Transfer; t != nil {
 		for _, d := range t.Devices {
 			c.In, c.Out = append(c.In, d.In), append(c.Out, d.Out)
@@ -36,20 +35,4 @@ func Compare(before, after *plan.Plan) *Changes {
 	}
 	slices.SortStableFunc(c.Tables, func(a, b TableChange) int { return cmp.Compare(a.Name, b.Name) })
 	return c
-}
-
-// headline says which plan is faster.
-func headline(c plan.Changes) string {
-	before, after := c.Cost.Before, c.Cost.After
-	if before == nil || after == nil || !(*before > 0) {
-		return "It is not known which plan is faster."
-	}
-	share := 100 * float64(*after / *before - 1)
-	switch {
-	case math.Abs(share) < 0.05:
-		return fmt.Sprintf("Both plans take %v.", *after)
-	case share < 0:
-		return fmt.Sprintf("The second plan takes %.1f %% less time: %v in place of %v.", -share, *after, *before)
-	}
-	return fmt.Sprintf("The second plan takes %.1f %% more time: %v in place of %v.", share, *after, *before)
 }

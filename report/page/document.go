@@ -151,10 +151,9 @@ type Baseline struct {
 
 // Changes are what changes from one plan to another.
 type Changes struct {
-	// Headline says which plan is faster, and by how much.
-	Headline string `json:"headline"`
-	// Summary are sentences: costs, bytes moved, time of the transfer.
-	Summary []string `json:"summary"`
+	// Headline says which plan is faster, by how much, and what moves. Facts are the other differences.
+	report.Headline
+	Facts []report.Fact `json:"facts"`
 	// Tables are the changed tables by the tables' names; Moved are the bytes that devices
 	// receive for each, and What the change in words: "table_wise on 3 -> column_wise on 1, 2".
 	Tables []TableChange `json:"tables"`
@@ -173,10 +172,10 @@ type TableChange struct {
 // Sweep is the table and the plot of a sweep.
 type Sweep struct {
 	Name string `json:"name"`
-	// Verdict names the fastest and the cheapest cluster.
-	Verdict string `json:"verdict"`
-	// Lines say what all cells have in common, and what their times and prices come from.
-	Lines []string `json:"lines"`
+	// Headline names the fastest and the cheapest cluster. Facts say what all cells have in common, and
+	// what their times and prices come from.
+	report.Headline
+	Facts []report.Fact `json:"facts"`
 	// Axes are the names of the axes with more than one value, which begin each row of Cells.
 	Axes  []string    `json:"axes"`
 	Cells []SweepCell `json:"cells"`

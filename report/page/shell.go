@@ -3,8 +3,11 @@ package page
 import (
 	"bytes"
 	"io"
+	"slices"
 
 	h "maragu.dev/gomponents"
+
+	"github.com/neuroshard/neuroshard/report"
 )
 
 // shell.go writes the HTML around a document: the head, what a reader without JavaScript sees,
@@ -97,26 +100,38 @@ func (s shell) body() h.Node {
 	}
 	if d.Changes != nil {
 		nodes = append(nodes, h.El("section", attr("class", "section"), h.El("h2", h.Text("What changes")),
-			h.El("p", attr("class", "verdict"), h.Text(d.Changes.Headline)), list("lines", d.Changes.Summary)))
+			headline(d.Changes.Headline, d.Changes.Facts)))
 	}
 	if d.Replan != nil {
 		nodes = append(nodes, h.El("section", attr("class", "section"), h.El("h2", h.Text("Re-plan")),
-			h.El("p", attr("class", "verdict"), h.Text(string(d.Replan.Verdict))), list("lines", d.Replan.Lines)))
+			headline(d.Replan.Headline, d.Replan.Facts)))
+	}
+	if d.Sweep != nil {
+		nodes = append(nodes, h.El("section", attr("class", "section"), h.El("h2", h.Text("Sweep")), headline(d.Sweep.Headline, d.Sweep.Facts)))
 	}
 	return nodes
 }
 
+// headline is a verdict, and what else is to say.
+func headline(top report.Headline, rest []report.Fact) h.Node {
+	return h.Group{h.El("p", attr("class", "verdict"), h.Text(top.Title)), list("lines", texts(slices.Concat(top.Lines, rest)))}
+}
+
+// texts are facts as lines.
+func texts(all []report.Fact) (lines []string) {
+	for _, f := range all {
+		lines = append(lines, f.Name+": "+f.Text)
+	}
+	return lines
+}
+
 // section is a plan in words: its costs, its warnings, its critical device.
 func section(p *Plan) h.Node {
-	var verdict []string
-	for _, f := range p.Report.Lines {
-		verdict = append(verdict, f.Name+": "+f.Text)
-	}
 	nodes := h.Group{
 		attr("class", "section"),
 		h.El("h2", h.Text(p.Name)),
 		h.El("p", attr("class", "summary"), h.Text(p.Report.Title)),
-		list("lines", verdict),
+		list("lines", texts(p.Report.Lines)),
 	}
 	if len(p.Warnings) > 0 {
 		nodes = append(nodes, h.El("div", attr("class", "warnings"), h.El("h3", h.Text("Warnings")), list("", p.Warnings)))

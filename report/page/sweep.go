@@ -1,9 +1,7 @@
 package page
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/neuroshard/neuroshard/lab/sweep"
 	"github.com/neuroshard/neuroshard/report"
@@ -12,7 +10,7 @@ import (
 
 // NewSweep returns the data of a sweep, its cells in the order of r.
 func NewSweep(r *sweep.Results) *Sweep {
-	s := &Sweep{Name: r.Name, Lines: report.SweepLines(r), Axes: []string{}, Cells: []SweepCell{}}
+	s := &Sweep{Name: r.Name, Headline: report.SweepHeadline(r), Facts: report.SweepFacts(r), Axes: []string{}, Cells: []SweepCell{}}
 	axes := r.Varying()
 	for _, x := range axes {
 		s.Axes = append(s.Axes, x.Name)
@@ -34,7 +32,7 @@ func NewSweep(r *sweep.Results) *Sweep {
 		}
 		s.Cells = append(s.Cells, cell)
 	}
-	s.Verdict, s.Warnings = verdict(s.Cells), warningsOf(r)
+	s.Warnings = warningsOf(r)
 	return s
 }
 
@@ -67,20 +65,4 @@ func warningsOf(r *sweep.Results) []string {
 		}
 	}
 	return all
-}
-
-// verdict names the fastest and the cheapest cluster.
-func verdict(cells []SweepCell) string {
-	var all []string
-	for _, m := range []sweep.Mark{sweep.Fastest, sweep.Cheapest} {
-		for _, c := range cells {
-			if slices.Contains(c.Marks, string(m)) {
-				all = append(all, fmt.Sprintf("%d x %s is the %s, %v a step", c.Devices, c.Device, m, *c.Step))
-			}
-		}
-	}
-	if len(all) == 0 {
-		return "No cluster holds the tables."
-	}
-	return strings.Join(all, "; ") + "."
 }

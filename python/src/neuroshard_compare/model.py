@@ -32,6 +32,7 @@ from neuroshard_torchrec import NeuroShardPlanner, baseline
 from neuroshard_torchrec import binary as program
 from neuroshard_torchrec.errors import BinaryError, InputError, Problem
 
+from .report import verdict
 from .torchrec_model import Cluster, Engine, NoPlanError, sharding_types, warm
 
 _FORMAT, _VERSION = "neuroshard-compare-model", 1
@@ -166,7 +167,7 @@ class _Comparison:
         return (
             {"format": _FORMAT, "version": _VERSION, "model": self.options.model}
             | facts
-            | {"plans": plans}
+            | {"verdict": verdict(plans), "plans": plans}
         )
 
     def _ours(self) -> dict[str, Any]:

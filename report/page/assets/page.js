@@ -586,6 +586,9 @@
       facts(all.filter((f) => !head.includes(f)).map((f) => [f.name, f.value]))];
   }
 
+  /** The verdict of a comparison, and what else is to say. */
+  const headline = (of) => [h('p', { class: 'verdict' }, of.title), facts(of.lines.concat(list(of.facts)).map((f) => [f.name, f.value]))];
+
   const warnings = (all) => (list(all).length ? h('div', { class: 'warnings' }, h('h3', {}, plural(all.length, 'warning')), lines(all)) : null);
 
   function tablesSection(page) {
@@ -650,7 +653,7 @@
     const moved = changes.in_bytes.map((v, d) => v + changes.out_bytes[d]);
     const busiest = moved.map((_, d) => d).filter((d) => moved[d] > 0).sort((a, b) => moved[b] - moved[a]);
     return section(page, 'changes', 'What changes',
-      h('p', { class: 'verdict' }, changes.headline), lines(changes.summary),
+      headline(changes),
       busiest.length ? bars({
         title: 'Bytes that each device receives and sends', note: busiest.length > 16 ? 'The 16 devices that move most, of ' + count(moved.length) + '.' : null,
         label: () => 'Bars of the bytes that ' + plural(busiest.length, 'device') + ' receive and send, at most ' + bytes(moved[busiest[0]]),
@@ -687,7 +690,7 @@
       text('Pays back', paysBack),
     ];
     return section(page, 'replan', 'Re-plan',
-      h('p', { class: 'verdict' }, replan.verdict), lines(replan.lines),
+      headline(replan),
       curve.length > 1 ? points({
         title: 'Cost against the bytes to move', items: curve,
         label: () => 'Curve of ' + plural(curve.length, 'plan') + ': ' + curve.map((p) => p.label + ', ' + bytes(p.moved_bytes) + ' moved, cost ' + ms(p.cost_ms) + (p.chosen ? ' (chosen)' : '')).join('; '),
@@ -720,7 +723,7 @@
     draw();
     const columns = sweep.axes.map((name, a) => text(name, (c) => c.values[a]))
       .concat(numbers.filter((c) => axes.includes(c)), [text('Bound by', (c) => c.bind || c.reason || null, { rest: true }), text('Marks', (c) => list(c.marks).join(', '))]);
-    return section(page, 'sweep', 'Sweep' + (sweep.name ? ' of ' + sweep.name : ''), h('p', { class: 'verdict' }, sweep.verdict), lines(sweep.lines),
+    return section(page, 'sweep', 'Sweep' + (sweep.name ? ' of ' + sweep.name : ''), headline(sweep),
       axes.length > 1 ? h('div', { class: 'bar' }, axis('Across', 'x'), axis('Up', 'y')) : null, place,
       dataTable({ caption: 'Clusters of the sweep', columns, rows: cells, filter: cells.length > 20, selected: (c) => list(c.marks).length > 0 }),
       warnings(sweep.warnings));
