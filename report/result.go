@@ -176,7 +176,7 @@ func Title(pl *plan.Plan) string {
 		shards += len(pl.Tables[i].Shards)
 	}
 	c := pl.Cluster
-	title := fmt.Sprintf("%s in %s on %s %s", plural(len(pl.Tables), "table"), plural(shards, "shard"), hosts(&c), name(c.Profile))
+	title := fmt.Sprintf("%s in %s on %s", plural(len(pl.Tables), "table"), plural(shards, "shard"), GPUs(pl))
 	if c.DevicesPerHost > 0 && c.DevicesPerHost < c.Devices {
 		title += joined(c)
 	}
@@ -192,6 +192,9 @@ func Title(pl *plan.Plan) string {
 	}
 	return title + torchRecBytes(c)
 }
+
+// GPUs names a plan's cluster, such as "2 hosts x 8 h100-80".
+func GPUs(pl *plan.Plan) string { return hosts(&pl.Cluster) + " " + name(pl.Cluster.Profile) }
 
 // hosts says how many devices are on how many hosts, such as "2 hosts x 8".
 func hosts(c *plan.Cluster) string {

@@ -146,24 +146,31 @@ func modelError(source string, r *neuroshard.Result) (bar float64, of string) {
 
 // judged sets what other plans and the bound say.
 func (s *Summary) judged(r *neuroshard.Result) {
-	var best *neuroshard.Baseline
 	for i := range r.Baselines {
-		b := &r.Baselines[i]
-		switch simple := slices.Contains(search.Baselines(), b.Method); {
-		case !simple:
+		if b := &r.Baselines[i]; !slices.Contains(search.Baselines(), b.Method) {
 			s.Against = append(s.Against, gainOver(r, b))
-		case b.Valid && (best == nil || baselineCost(r, b) < baselineCost(r, best)):
-			best = b
 		}
 	}
-	if best != nil {
-		gain := gainOver(r, best)
-		s.Gain = &gain
-	}
+	s.Gain = GainOf(r)
 	if _, ok := r.Gap(); ok && bySimulation(r) {
 		left := max(0, 100*float64(1-r.Bound.Total/r.Simulated.Cost))
 		s.Bound, s.Left = &r.Bound.Total, &left
 	}
+}
+
+// GainOf compares a result with the best simple method; nil if none was run or found a plan.
+func GainOf(r *neuroshard.Result) *Gain {
+	var best *neuroshard.Baseline
+	for i := range r.Baselines {
+		if b := &r.Baselines[i]; slices.Contains(search.Baselines(), b.Method) && b.Valid && (best == nil || baselineCost(r, b) < baselineCost(r, best)) {
+			best = b
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	gain := gainOver(r, best)
+	return &gain
 }
 
 // gainOver compares a result with another plan.

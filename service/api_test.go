@@ -580,7 +580,7 @@ func TestPages(t *testing.T) {
 	}
 	c, d := named("256"), named("1024")
 	two = s.object(200, "GET", "/v1/plans/"+c+"/page?with="+d, "")
-	if got, want := two["title"], "ranking "+c[:8]+" and ranking "+d[:8]; got != want {
+	if got, want := two["title"], "ranking on 1 host x 2 v100-16, before and after"; got != want {
 		t.Errorf("two plans of one model: got title %q, want %q", got, want)
 	}
 	s.object(404, "GET", "/v1/plans/"+strings.Repeat("0", 32)+"/page", "")

@@ -50,14 +50,14 @@ func (s *pages) document(ctx context.Context, id, with string) (*reply, error) {
 			}
 			d.Plans, inputs = append(d.Plans, one), append(inputs, *in)
 		}
-		d.Title = d.Plans[0].Name
+		d.Title = page.Title(&inputs[0])
 		if len(inputs) == 2 {
 			if d.Plans[0].Name == d.Plans[1].Name {
 				for i := range d.Plans {
 					d.Plans[i].Name += " " + records[i].ID[:8]
 				}
 			}
-			d.Title = d.Plans[0].Name + " and " + d.Plans[1].Name
+			d.Title = page.Title(&inputs[0], &inputs[1])
 			d.Changes = page.Compare(inputs[0].Plan, inputs[1].Plan)
 		}
 		return s.draw(key, &d)
@@ -70,7 +70,7 @@ func (s *pages) shown(ctx context.Context, record *store.Record, j *jobs.Job) (*
 	if err != nil {
 		return nil, err
 	}
-	in := &page.Input{Name: record.Name, Plan: h.Plan}
+	in := &page.Input{Name: record.Name, Model: record.Name, Plan: h.Plan}
 	if in.Name == "" {
 		in.Name = "plan " + record.ID[:8]
 	}

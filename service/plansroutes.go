@@ -11,6 +11,7 @@ import (
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/plan/export"
+	"github.com/neuroshard/neuroshard/report"
 	"github.com/neuroshard/neuroshard/service/store"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -43,25 +44,15 @@ type About struct {
 // aboutOf returns the About of a result as JSON.
 func aboutOf(r *neuroshard.Result) []byte {
 	c := &r.Plan.Cluster
-	text, err := json.Marshal(About{c.Profile, c.Batch, string(c.Engine), gainOf(r)})
+	about := About{Device: c.Profile, Batch: c.Batch, Engine: string(c.Engine)}
+	if gain := report.GainOf(r); gain != nil {
+		about.Gain = gain.Percent
+	}
+	text, err := json.Marshal(about)
 	if err != nil {
 		return nil // its numbers are finite
 	}
 	return text
-}
-
-// gainOf returns how much less time a plan takes than the best baseline, in percent.
-func gainOf(r *neuroshard.Result) *float64 {
-	var gain *float64
-	for i := range r.Baselines {
-		if b := &r.Baselines[i]; b.Valid && b.Predicted > 0 {
-			percent := 100 * float64(1-r.Predicted.Cost/b.Predicted)
-			if gain == nil || percent < *gain {
-				gain = &percent
-			}
-		}
-	}
-	return gain
 }
 
 func entryOf(e store.Entry) PlanEntry {

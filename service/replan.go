@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -168,11 +169,12 @@ func (s *planner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) (*
 	if err := report.ReplanJSON(&result, found); err != nil {
 		return nil, err
 	}
-	shown, err := page.New(page.Input{Name: r.title(), Plan: found.Result.Plan, Problem: r.problem, Result: found.Result, Warnings: r.warnings})
+	in := page.Input{Name: cmp.Or(r.name, "a re-plan"), Plan: found.Result.Plan, Problem: r.problem, Result: found.Result, Warnings: r.warnings}
+	shown, err := page.New(in)
 	if err != nil {
 		return nil, err
 	}
-	document := page.Document{Tool: neuroshard.Version, Title: r.title(), Plans: []page.Plan{shown}, Replan: report.ReplanOf(found)}
+	document := page.Document{Tool: neuroshard.Version, Title: page.Title(&in), Plans: []page.Plan{shown}, Replan: report.ReplanOf(found)}
 	if found.Before != nil {
 		document.Changes = page.Compare(found.Before, found.Result.Plan)
 	}
@@ -180,11 +182,4 @@ func (s *planner) makeReplan(ctx context.Context, r *replanning, j *jobs.Job) (*
 		return nil, err
 	}
 	return s.file(ctx, j, &finished{r.composed, r.id, r.name, r.stated, found.Result, result.Bytes()})
-}
-
-func (r *replanning) title() string {
-	if r.name == "" {
-		return "a re-plan"
-	}
-	return r.name
 }

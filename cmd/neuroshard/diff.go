@@ -35,7 +35,7 @@ are. With -o it is a page for the browser. AFTER may be what replan --json print
 				return err
 			}
 			if p.output != "" {
-				return p.write(cmd.Context(), args, []viewed{before, after})
+				return p.write(cmd.Context(), []viewed{before, after})
 			}
 			for i, s := range []viewed{before, after} {
 				if s.plan == nil {

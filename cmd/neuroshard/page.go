@@ -3,9 +3,11 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,7 +52,7 @@ type onPage struct {
 }
 
 // write writes a page of what files hold.
-func (r *pageCommand) write(ctx context.Context, args []string, files []viewed) error {
+func (r *pageCommand) write(ctx context.Context, files []viewed) error {
 	var parts input.Parts
 	if r.tables != "" {
 		for _, f := range files {
@@ -69,7 +71,10 @@ func (r *pageCommand) write(ctx context.Context, args []string, files []viewed) 
 	if err := r.judge(ctx, inputs); err != nil {
 		return err
 	}
-	d.Tool, d.Title = neuroshard.Version, strings.Join(args, ", ")
+	d.Tool, d.Title = neuroshard.Version, page.Title(inputs...)
+	if d.Sweep != nil {
+		d.Title = modelOf(d.Sweep.Name) + ": a sweep of clusters"
+	}
 	d.Plans = []page.Plan{}
 	for _, in := range inputs {
 		one, err := page.New(*in)
@@ -198,9 +203,12 @@ func (r *pageCommand) inputs(ctx context.Context, plans []onPage, parts input.Pa
 	var all []*page.Input
 	var others []error
 	for _, one := range plans {
-		in := &page.Input{Name: one.name, Plan: one.plan}
+		in := &page.Input{Name: one.name, Model: modelOf(cmp.Or(strings.TrimPrefix(r.tables, standardOutput), one.name)), Plan: one.plan}
 		all = append(all, in)
 		if r.tables == "" {
+			if source := publishedAs(one.plan); source != "" {
+				in.Model = modelOf(source)
+			}
 			r.published(in)
 			continue
 		}
@@ -217,6 +225,16 @@ func (r *pageCommand) inputs(ctx context.Context, plans []onPage, parts input.Pa
 		return nil, input.Join(others...)
 	}
 	return all, nil
+}
+
+// modelOf returns the name of what was planned: that of the workload, or of the file without its folder
+// and extension.
+func modelOf(source string) string {
+	if model, known := strings.CutPrefix(source, workload.Prefix); known {
+		return model
+	}
+	file := filepath.Base(source)
+	return strings.TrimSuffix(file, filepath.Ext(file))
 }
 
 // planned adds the problem of a plan, and its whole step if flags state one.

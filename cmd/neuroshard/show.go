@@ -81,7 +81,7 @@ func (s *showCommand) run(cmd *cobra.Command, args []string) error {
 	}
 	switch {
 	case s.output != "":
-		return s.write(cmd.Context(), args, []viewed{file})
+		return s.write(cmd.Context(), []viewed{file})
 	case file.sweep == nil:
 		return s.plan(cmd, args[0], file.plan)
 	case s.json:

@@ -49,8 +49,8 @@ const (
 	mostExplained   = 100
 )
 
-// Judge sets Alternatives and AlternativesOf of in, and Result unless it is set. in must have the
-// plan and its problem. If o.Prices cannot estimate the plan, Judge adds a sentence to in.Missing.
+// Judge sets Alternatives and AlternativesOf of in, and Result unless it is set: with the simple methods,
+// unless the plan is larger than explainedAlways. in must have the plan and its problem. If o.Prices cannot estimate the plan, Judge adds a sentence to in.Missing.
 func Judge(ctx context.Context, in *Input, o Judgement) error {
 	from := in.Plan.Provenance
 	options := neuroshard.Options{Prices: o.Prices, Warnings: from.Warnings, Hidden: from.Hidden}
@@ -85,6 +85,9 @@ func (o Judgement) judged(ctx context.Context, pl *plan.Plan, of *problem.Proble
 	r, err := planner.Evaluate(ctx, pl.ByDevice())
 	if err == nil {
 		err = planner.Certify(ctx, r)
+	}
+	if err == nil && len(pl.Tables)*len(pl.Devices) <= explainedAlways {
+		err = planner.Baselines(ctx, r)
 	}
 	if err == nil {
 		err = planner.Compare(r, o.Compared)

@@ -1,10 +1,12 @@
 package page
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	neuroshard "github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/plan"
@@ -15,9 +17,10 @@ import (
 
 // Input is a plan to show, with everything that the page shows about it. Only Plan must be set.
 type Input struct {
-	// Name is the plan's name on the page, such as its file.
-	Name string
-	Plan *plan.Plan
+	// Name is the plan's name on the page, such as its file, and Model the name of what was planned; it
+	// may be empty.
+	Name, Model string
+	Plan        *plan.Plan
 	// Problem is the plan's problem, for which the plan must be valid; nil if only the plan is known.
 	Problem *problem.Problem
 	// Result judges the plan: what neuroshard.Plan returned, or what Judge computed. nil if
@@ -33,6 +36,22 @@ type Input struct {
 	Warnings []string
 	// Missing are sentences. Each says what could not be computed, and which input to add.
 	Missing []string
+}
+
+// Title returns the title of a page of plans: their models and GPUs.
+func Title(plans ...*Input) string {
+	var parts []string
+	for i, in := range plans {
+		part := cmp.Or(in.Model, in.Name)
+		if i > 0 && in.Model != "" && in.Model == plans[0].Model {
+			part = ""
+		}
+		parts = append(parts, strings.TrimSpace(part+" on "+report.GPUs(in.Plan)))
+	}
+	if len(parts) == 2 && strings.HasSuffix(parts[0], parts[1]) {
+		return parts[0] + ", before and after"
+	}
+	return strings.Join(parts, " and ")
 }
 
 // tieOfCosts is the share by which two estimates of one plan may differ without a warning.
