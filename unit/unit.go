@@ -17,7 +17,7 @@ import (
 // Bytes is a size in bytes. Negative values only appear as differences.
 type Bytes int64
 
-// The multiples that ParseBytes knows.
+// The multiples that ParseSize knows.
 const (
 	KiB Bytes = 1 << 10
 	MiB Bytes = 1 << 20
@@ -30,63 +30,74 @@ const (
 	TB Bytes = 1e12
 )
 
-var suffixes = []struct {
+// multiple is a unit that a text states, as a multiple of a quantity's own.
+type multiple struct {
 	name string
-	size Bytes
-}{
-	{"KiB", KiB},
-	{"MiB", MiB},
-	{"GiB", GiB},
-	{"TiB", TiB},
-	{"KB", KB},
-	{"MB", MB},
-	{"GB", GB},
-	{"TB", TB},
+	size float64
+}
+
+var sizes = []multiple{
+	{"KiB", float64(KiB)},
+	{"MiB", float64(MiB)},
+	{"GiB", float64(GiB)},
+	{"TiB", float64(TiB)},
+	{"KB", float64(KB)},
+	{"MB", float64(MB)},
+	{"GB", float64(GB)},
+	{"TB", float64(TB)},
 	{"B", 1},
 }
 
-// largest is the largest size that ParseBytes accepts: the sum of two fits an int64.
-const largest = 1 << 62
-
-// ParseSize reads a size as ParseBytes does, and refuses a number other than 0 without a
-// unit: a bare 40 is hardly meant as bytes.
-func ParseSize(s string) (Bytes, error) {
-	b, err := ParseBytes(s)
-	if last := strings.TrimSpace(s); err == nil && b != 0 && strings.ContainsAny(last[len(last)-1:], "0123456789.") {
-		return 0, fmt.Errorf("size %q has no unit: write a number and its unit, such as 40GiB or 2GB", s)
-	}
-	return b, err
-}
-
-// ParseBytes reads a size such as "80GiB", "1.5 GB", "512 MiB" or "4096"
-// (bytes). Suffixes are exact but for case. Whole numbers are read exactly, others
-// are rounded to the nearest byte. It refuses negative sizes, sizes above 2^62
-// and anything that is not a decimal number.
-func ParseBytes(s string) (Bytes, error) {
+// parse reads a number with one of the units, whose case does not matter. what names the quantity, and
+// example is one. The number is a decimal one as files write it, without Go's own forms, such as 0x1p4.
+func parse(s, what, example string, units []multiple) (number string, size float64, err error) {
 	text := strings.TrimSpace(s)
-	size := Bytes(1)
-	for _, suffix := range suffixes {
-		if len(text) > len(suffix.name) && strings.EqualFold(text[len(text)-len(suffix.name):], suffix.name) {
-			text, size = strings.TrimSpace(text[:len(text)-len(suffix.name)]), suffix.size
+	if decimal(text) {
+		return "", 0, fmt.Errorf("%s %q has no unit: write a number and its unit, such as %s", what, s, example)
+	}
+	for _, u := range units {
+		if end := len(text) - len(u.name); end > 0 && strings.EqualFold(text[end:], u.name) {
+			number, size = strings.TrimSpace(text[:end]), u.size
 			break
 		}
 	}
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n <= largest/int64(size) {
-		return Bytes(n) * size, nil
+	if !decimal(number) {
+		return "", 0, fmt.Errorf("%q is not a %s: write a number and its unit, such as %s", s, what, example)
 	}
-	// A number out of float64's range comes back infinite, and is refused as such.
-	value, err := strconv.ParseFloat(text, 64)
-	foreign := strings.ContainsAny(text, "xX_") // Go's own: 0x1B would be one byte
-	if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(value) || foreign {
-		return 0, fmt.Errorf("%q is not a size: write a number and a unit, such as 80GiB or 40GB", s)
+	return number, size, nil
+}
+
+// decimal reports whether a text is a decimal number; one out of float64's range is.
+func decimal(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return (err == nil || errors.Is(err, strconv.ErrRange)) && !strings.ContainsAny(text, "xXiInN_")
+}
+
+// largest is the largest size that ParseSize accepts: the sum of two fits an int64.
+const largest = 1 << 62
+
+// ParseSize reads a size such as "80GiB", "1.5 GB" or "512 MiB". A size other than 0 needs its unit: a
+// bare 40 is hardly meant as bytes. Whole numbers are read exactly, others are rounded to the nearest
+// byte. It refuses negative sizes and sizes above 2^62.
+func ParseSize(s string) (Bytes, error) {
+	if strings.TrimSpace(s) == "0" {
+		return 0, nil
 	}
-	if value < 0 {
+	number, size, err := parse(s, "size", "80GiB or 40GB", sizes)
+	if err != nil {
+		return 0, err
+	}
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil && n >= 0 && n <= largest/int64(size) {
+		return Bytes(n) * Bytes(size), nil
+	}
+	switch value, _ := strconv.ParseFloat(number, 64); { // infinite if it is out of range
+	case value < 0:
 		return 0, fmt.Errorf("size %q is negative", s)
-	}
-	if value*float64(size) > largest {
+	case value*size > largest:
 		return 0, fmt.Errorf("size %q is too large", s)
+	default:
+		return Bytes(math.Round(value * size)), nil
 	}
-	return Bytes(math.Round(value * float64(size))), nil
 }
 
 // GiB returns b in units of 2^30 bytes.
@@ -122,38 +133,35 @@ const largestBandwidth = 1e18
 // required, and its B stands for bytes: network cards are often sold in bits, so a small b is
 // refused. So are bandwidths below one byte a second, and those above 10^18.
 func ParseBandwidth(s string) (Bandwidth, error) {
-	const hint = "write a number and its unit, such as 20GB/s"
-	text := strings.TrimSpace(s)
-	if _, complaint := decimal(text); complaint == "" {
-		return 0, fmt.Errorf("bandwidth %q has no unit: %s", s, hint)
+	const example = "20GB/s"
+	size, perSecond := strings.CutSuffix(strings.TrimSpace(s), "/s")
+	if size = strings.TrimSpace(size); perSecond && (strings.HasSuffix(size, "b") || strings.HasSuffix(size, "bit")) {
+		return 0, fmt.Errorf("bandwidth %q is in bits: write bytes, 8 bits each, such as %s", s, example)
 	}
-	size, perSecond := strings.CutSuffix(text, "/s")
-	size = strings.TrimSpace(size)
-	switch {
-	case !perSecond:
-		return 0, fmt.Errorf("%q is not a bandwidth: %s", s, hint)
-	case strings.HasSuffix(size, "b"), strings.HasSuffix(size, "bit"):
-		return 0, fmt.Errorf("bandwidth %q is in bits: write bytes, 8 bits each, such as 20GB/s", s)
+	number, unit, err := parse(s, "bandwidth", example, bandwidths)
+	if err != nil {
+		return 0, err
 	}
-	for _, suffix := range suffixes {
-		if len(size) <= len(suffix.name) || !strings.EqualFold(size[len(size)-len(suffix.name):], suffix.name) {
-			continue
-		}
-		value, complaint := decimal(strings.TrimSpace(size[:len(size)-len(suffix.name)]))
-		value *= float64(suffix.size)
-		switch {
-		case complaint != "":
-			return 0, fmt.Errorf("%q is not a bandwidth: %s", s, hint)
-		case value <= 0:
-			return 0, fmt.Errorf("bandwidth %q is not above 0", s)
-		case value < 1:
-			return 0, fmt.Errorf("bandwidth %q is below 1B/s", s)
-		case value > largestBandwidth:
-			return 0, fmt.Errorf("bandwidth %q is too large", s)
-		}
-		return Bandwidth(value), nil
+	value, _ := strconv.ParseFloat(number, 64) // infinite if it is out of range
+	switch value *= unit; {
+	case value <= 0:
+		return 0, fmt.Errorf("bandwidth %q is not above 0", s)
+	case value < 1:
+		return 0, fmt.Errorf("bandwidth %q is below 1B/s", s)
+	case value > largestBandwidth:
+		return 0, fmt.Errorf("bandwidth %q is too large", s)
 	}
-	return 0, fmt.Errorf("%q is not a bandwidth: %s", s, hint)
+	return Bandwidth(value), nil
+}
+
+// bandwidths are the units of bandwidths.
+var bandwidths = perSecond(sizes)
+
+func perSecond(sizes []multiple) (all []multiple) {
+	for _, u := range sizes {
+		all = append(all, multiple{u.name + "/s", u.size})
+	}
+	return all
 }
 
 // GBps returns b in units of 10^9 bytes a second.
@@ -173,16 +181,6 @@ func (b Bandwidth) String() string {
 	return significant(float64(b)) + " B/s"
 }
 
-// decimal reads a decimal number as files write it: without Go's own forms, such as 0x1p4.
-// The complaint is empty, or says why the text is no number.
-func decimal(text string) (value float64, complaint string) {
-	value, err := strconv.ParseFloat(text, 64)
-	if err != nil && !errors.Is(err, strconv.ErrRange) || math.IsNaN(value) || strings.ContainsAny(text, "xXiInN_") {
-		return 0, "it is not a number"
-	}
-	return value, ""
-}
-
 // Millis is a duration in milliseconds.
 type Millis float64
 
@@ -192,32 +190,19 @@ const largestMillis Millis = 24 * 60 * 60 * 1000
 // ParseMillis reads a duration such as "3.9ms", "900 us" or "1.2s". The unit is required. It
 // refuses durations that are not above 0, and those above a day.
 func ParseMillis(s string) (Millis, error) {
-	const hint = "write a number and its unit, such as 3.9ms"
-	text := strings.TrimSpace(s)
-	if _, complaint := decimal(text); complaint == "" {
-		return 0, fmt.Errorf("time %q has no unit: %s", s, hint)
+	number, unit, err := parse(s, "time", "3.9ms", []multiple{{"ms", 1}, {"us", 1e-3}, {"\u00b5s", 1e-3}, {"s", 1000}})
+	if err != nil {
+		return 0, err
 	}
-	for _, u := range []struct {
-		name string
-		size Millis
-	}{{"ms", 1}, {"us", 1e-3}, {"\u00b5s", 1e-3}, {"s", 1000}} {
-		number, found := strings.CutSuffix(text, u.name)
-		if !found {
-			continue
-		}
-		value, complaint := decimal(strings.TrimSpace(number))
-		m := Millis(value) * u.size
-		switch {
-		case complaint != "":
-			return 0, fmt.Errorf("%q is not a time: %s", s, hint)
-		case m <= 0:
-			return 0, fmt.Errorf("time %q is not above 0", s)
-		case m > largestMillis:
-			return 0, fmt.Errorf("time %q is too long", s)
-		}
+	value, _ := strconv.ParseFloat(number, 64) // infinite if it is out of range
+	switch m := Millis(value * unit); {
+	case m <= 0:
+		return 0, fmt.Errorf("time %q is not above 0", s)
+	case m > largestMillis:
+		return 0, fmt.Errorf("time %q is too long", s)
+	default:
 		return m, nil
 	}
-	return 0, fmt.Errorf("%q is not a time: %s", s, hint)
 }
 
 // Micros returns the duration of us microseconds.

@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-func ExampleParseBytes() {
+func ExampleParseSize() {
 	for _, text := range []string{"80GiB", "1.5 GB", "4096", "80 gigs"} {
-		size, err := unit.ParseBytes(text)
+		size, err := unit.ParseSize(text)
 		if err != nil {
 			fmt.Println(err)
 			continue
@@ -23,8 +23,8 @@ func ExampleParseBytes() {
 	// Output:
 	// 85899345920 bytes, 80.0 GiB
 	// 1500000000 bytes, 1.40 GiB
-	// 4096 bytes, 4.00 KiB
-	// "80 gigs" is not a size: write a number and a unit, such as 80GiB or 40GB
+	// size "4096" has no unit: write a number and its unit, such as 80GiB or 40GB
+	// "80 gigs" is not a size: write a number and its unit, such as 80GiB or 40GB
 }
 
 func ExampleMillis_String() {
@@ -33,89 +33,108 @@ func ExampleMillis_String() {
 	// 4.17 ms 0.0312 ms 128 ms
 }
 
-func TestParseBytes(t *testing.T) {
-	for text, want := range map[string]unit.Bytes{
-		"0":                   0,
-		"17":                  17,
-		"17B":                 17,
-		"1KiB":                1 << 10,
-		"1MiB":                1 << 20,
-		"1GiB":                1 << 30,
-		"1TiB":                1 << 40,
-		"1KB":                 1_000,
-		"1MB":                 1_000_000,
-		"1GB":                 1_000_000_000,
-		"1TB":                 1_000_000_000_000,
-		"80gib":               80 << 30,
-		"80GIB":               80 << 30,
-		"  80 \t GiB \n":      80 << 30,
-		"1.5KiB":              1536,
-		"0.5 GB":              500_000_000,
-		".5KiB":               512,
-		"1e3":                 1000,
-		"1e-3 KB":             1,
-		"+4 KiB":              4096,
-		"-0":                  0,
-		"0.4":                 0,
-		"0.5":                 1,
-		"2.6":                 3,
-		"9007199254740993":    1<<53 + 1, // not a float64
-		"4611686018427387904": 1 << 62,
-		"4194304TiB":          1 << 62,
-	} {
-		got, err := unit.ParseBytes(text)
-		if err != nil || got != want {
-			t.Errorf("ParseBytes(%q): got %d, %v, want %d", text, int64(got), err, int64(want))
+// parsed is a text, and what it reads as, or a part of its error.
+type parsed[T any] struct {
+	text string
+	want T
+	err  string
+}
+
+// parses reads each text.
+func parses[T comparable](t *testing.T, parse func(string) (T, error), cases []parsed[T]) {
+	t.Helper()
+	for _, c := range cases {
+		got, err := parse(c.text)
+		switch {
+		case got != c.want || (err == nil) != (c.err == ""):
+			t.Errorf("%q: got %v and error %v, want %v and %q", c.text, got, err, c.want, c.err)
+		case err != nil && !(strings.Contains(err.Error(), c.err) && strings.Contains(err.Error(), strconv.Quote(c.text))):
+			t.Errorf("%q: got error %v, want one with %q and the text", c.text, err, c.err)
 		}
 	}
 }
 
-func TestParseBytesRefuses(t *testing.T) {
-	const garbage, negative, large = "is not a size: write a number and a unit", "is negative", "is too large"
-	for text, want := range map[string]string{
-		"":                    garbage,
-		"   ":                 garbage,
-		"B":                   garbage,
-		"GiB":                 garbage,
-		"80 Gi":               garbage,
-		"80G":                 garbage,
-		"80PiB":               garbage,
-		"GiB80":               garbage,
-		"80GiBGiB":            garbage,
-		"80 GiB free":         garbage,
-		"1,5GB":               garbage,
-		"1_000":               garbage,
-		"0x10":                garbage,
-		"0x1B":                garbage,
-		"0X1p4 KB":            garbage,
-		"nan":                 garbage,
-		"NaN GiB":             garbage,
-		"--1":                 garbage,
-		"-1":                  negative,
-		"-1GiB":               negative,
-		"-1e-9":               negative,
-		"-inf":                negative,
-		"-1e999":              negative,
-		"inf":                 large,
-		"1e999 B":             large,
-		"4611686018427389952": large, // the next float64 after 2^62
-		"4194305TiB":          large,
-		"9223372036854775807": large,
-		"9223372036854775808": large,
-		"1e300GiB":            large,
-	} {
-		got, err := unit.ParseBytes(text)
-		if err == nil {
-			t.Errorf("ParseBytes(%q): got %d, want an error with %q", text, int64(got), want)
-			continue
-		}
-		if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), strconv.Quote(text)) {
-			t.Errorf("ParseBytes(%q): got error %q, want the text quoted and %q", text, err, want)
-		}
-		if got != 0 {
-			t.Errorf("ParseBytes(%q): got %d beside the error, want 0", text, int64(got))
-		}
-	}
+func TestParse(t *testing.T) {
+	const noUnit, garbage, negative, large = "has no unit", "is not a size: write a number and its unit", "is negative", "is too large"
+	parses(t, unit.ParseSize, []parsed[unit.Bytes]{
+		{"0", 0, ""},
+		{"17B", 17, ""},
+		{"1KiB", 1 << 10, ""},
+		{"1TiB", 1 << 40, ""},
+		{"1KB", 1_000, ""},
+		{"1TB", 1_000_000_000_000, ""},
+		{"  80 \t gib \n", 80 << 30, ""},
+		{".5KiB", 512, ""},
+		{"1e-3 KB", 1, ""},
+		{"+4 KiB", 4096, ""},
+		{"-0B", 0, ""},
+		{"0.4B", 0, ""},
+		{"2.6B", 3, ""},
+		{"9007199254740993B", 1<<53 + 1, ""}, // not a float64
+		{"4194304TiB", 1 << 62, ""},
+		{"17", 0, noUnit},
+		{"40. ", 0, noUnit},
+		{"-1", 0, noUnit},
+		{"", 0, garbage},
+		{"GiB", 0, garbage},
+		{"80G", 0, garbage},
+		{"80PiB", 0, garbage},
+		{"80GiBGiB", 0, garbage},
+		{"80 GiB free", 0, garbage},
+		{"1,5GB", 0, garbage},
+		{"1_000B", 0, garbage},
+		{"0x1B", 0, garbage},
+		{"0X1p4 KB", 0, garbage},
+		{"NaN GiB", 0, garbage},
+		{"infB", 0, garbage},
+		{"-1GiB", 0, negative},
+		{"-1e999B", 0, negative},
+		{"1e999 B", 0, large},
+		{"4611686018427389952B", 0, large}, // the next float64 after 2^62
+		{"4194305TiB", 0, large},
+		{"9223372036854775808B", 0, large},
+	})
+	parses(t, unit.ParseBandwidth, []parsed[unit.Bandwidth]{
+		{"20GB/s", 20e9, ""},
+		{" 1.5 GiB/s ", 1.5 * (1 << 30), ""},
+		{"900 MB/s", 900e6, ""},
+		{"7B/s", 7, ""},
+		{"20gB/s", 20e9, ""},
+		{"20", 0, "has no unit"},
+		{"1e3", 0, "has no unit"},
+		{"20GB", 0, "is not a bandwidth"},
+		{"20Gb/s", 0, "is in bits"},
+		{"100 Gbit/s", 0, "is in bits"},
+		{"GB/s", 0, "is not a bandwidth"},
+		{"", 0, "is not a bandwidth"},
+		{"/s", 0, "is not a bandwidth"},
+		{"0x1p4GB/s", 0, "is not a bandwidth"},
+		{"NaN GB/s", 0, "is not a bandwidth"},
+		{"inf GB/s", 0, "is not a bandwidth"},
+		{"0 GB/s", 0, "not above 0"},
+		{"-1 GB/s", 0, "not above 0"},
+		{"0.1 B/s", 0, "below 1B/s"},
+		{"1e-300 GB/s", 0, "below 1B/s"},
+		{"1e300 GB/s", 0, "too large"},
+		{"1e999 GB/s", 0, "too large"},
+	})
+	parses(t, unit.ParseMillis, []parsed[unit.Millis]{
+		{"3.9ms", 3.9, ""},
+		{" 1.2 s", 1200, ""},
+		{"500us", 0.5, ""},
+		{"500\u00b5s", 0.5, ""},
+		{"3.9", 0, "has no unit"},
+		{"3.9 min", 0, "is not a time"},
+		{"ms", 0, "is not a time"},
+		{"", 0, "is not a time"},
+		{"NaNms", 0, "is not a time"},
+		{"infs", 0, "is not a time"},
+		{"0x1p4ms", 0, "is not a time"},
+		{"0ms", 0, "not above 0"},
+		{"-3ms", 0, "not above 0"},
+		{"90000s", 0, "too long"},
+		{"1e999ms", 0, "too long"},
+	})
 }
 
 func TestBytesString(t *testing.T) {
@@ -185,14 +204,14 @@ func TestConversions(t *testing.T) {
 	}
 }
 
-// What String prints, ParseBytes reads: to three digits, and exactly below KiB.
+// What String prints, ParseSize reads: to three digits, and exactly below KiB.
 func TestStringRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		// Shifted, so that all units come up.
 		b := unit.Bytes(rapid.Int64Range(0, 1<<62).Draw(t, "bytes") >> rapid.IntRange(0, 62).Draw(t, "shift"))
-		got, err := unit.ParseBytes(b.String())
+		got, err := unit.ParseSize(b.String())
 		if err != nil {
-			t.Fatalf("ParseBytes(%q): %v", b, err)
+			t.Fatalf("ParseSize(%q): %v", b, err)
 		}
 		allowed := 0.0
 		if b >= unit.KiB {
@@ -205,64 +224,37 @@ func TestStringRoundTrip(t *testing.T) {
 }
 
 // Whole numbers of any unit are read exactly.
-func TestParseBytesExact(t *testing.T) {
-	units := map[string]unit.Bytes{"": 1, "KiB": unit.KiB, "MB": unit.MB, "GiB": unit.GiB}
+func TestParseSizeExact(t *testing.T) {
+	units := map[string]unit.Bytes{"B": 1, "KiB": unit.KiB, "MB": unit.MB, "GiB": unit.GiB}
 	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.SampledFrom([]string{"", "KiB", "MB", "GiB"}).Draw(t, "unit")
+		name := rapid.SampledFrom([]string{"B", "KiB", "MB", "GiB"}).Draw(t, "unit")
 		n := rapid.Int64Range(0, 1<<62/int64(units[name])).Draw(t, "number")
-		got, err := unit.ParseBytes(strconv.FormatInt(n, 10) + name)
+		got, err := unit.ParseSize(strconv.FormatInt(n, 10) + name)
 		if want := unit.Bytes(n) * units[name]; err != nil || got != want {
-			t.Fatalf("ParseBytes(%d%s): got %d, %v, want %d", n, name, int64(got), err, int64(want))
+			t.Fatalf("ParseSize(%d%s): got %d, %v, want %d", n, name, int64(got), err, int64(want))
 		}
 	})
 }
 
-func FuzzParseBytes(f *testing.F) {
+func FuzzParseSize(f *testing.F) {
 	for _, seed := range []string{"", "0", "80GiB", "1.5 GB", "-1", "NaN", "inf", "1e999", "0x1B", "9223372036854775807", " 7 kib ", "B", "1__0"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := unit.ParseBytes(text)
+		got, err := unit.ParseSize(text)
 		if err != nil {
 			if got != 0 || !strings.Contains(err.Error(), strconv.Quote(text)) {
-				t.Fatalf("ParseBytes(%q): got %d with error %q, want 0 and the text quoted", text, int64(got), err)
+				t.Fatalf("ParseSize(%q): got %d with error %q, want 0 and the text quoted", text, int64(got), err)
 			}
 			return
 		}
 		if got < 0 || got > 1<<62 {
-			t.Fatalf("ParseBytes(%q): got %d, want 0 to 2^62", text, int64(got))
+			t.Fatalf("ParseSize(%q): got %d, want 0 to 2^62", text, int64(got))
 		}
-		if _, err := unit.ParseBytes(got.String()); err != nil {
-			t.Fatalf("ParseBytes(%q) prints as %q, which it refuses: %v", text, got, err)
+		if _, err := unit.ParseSize(got.String()); err != nil {
+			t.Fatalf("ParseSize(%q) prints as %q, which it refuses: %v", text, got, err)
 		}
 	})
-}
-
-func TestParseSize(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want unit.Bytes
-		err  string
-	}{
-		{"40GiB", 40 * unit.GiB, ""},
-		{" 1.5 MiB ", 1536 * unit.KiB, ""},
-		{"64B", 64, ""},
-		{"0", 0, ""},
-		{"0GiB", 0, ""},
-		{"40", 0, "has no unit"},
-		{"40. ", 0, "has no unit"},
-		{"40gigs", 0, "is not a size"},
-		{"", 0, "is not a size"},
-		{"-1GiB", 0, "-1GiB"},
-	} {
-		got, err := unit.ParseSize(c.text)
-		if c.err == "" && (err != nil || got != c.want) {
-			t.Errorf("ParseSize(%q): got %d and error %v, want %d", c.text, got, err, c.want)
-		}
-		if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("ParseSize(%q): got error %v, want one with %q", c.text, err, c.err)
-		}
-	}
 }
 
 func ExampleParseBandwidth() {
@@ -285,81 +277,10 @@ func ExampleParseMillis() {
 	// time "3.9" has no unit: write a number and its unit, such as 3.9ms
 }
 
-func TestParseBandwidth(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want unit.Bandwidth
-		err  string
-	}{
-		{"20GB/s", 20e9, ""},
-		{" 1.5 GiB/s ", 1.5 * (1 << 30), ""},
-		{"900 MB/s", 900e6, ""},
-		{"7B/s", 7, ""},
-		{"20gB/s", 20e9, ""},
-		{"20", 0, "has no unit"},
-		{"1e3", 0, "has no unit"},
-		{"20GB", 0, "is not a bandwidth"},
-		{"20Gb/s", 0, "is in bits"},
-		{"100 Gbit/s", 0, "is in bits"},
-		{"GB/s", 0, "is not a bandwidth"},
-		{"", 0, "is not a bandwidth"},
-		{"/s", 0, "is not a bandwidth"},
-		{"0x1p4GB/s", 0, "is not a bandwidth"},
-		{"NaN GB/s", 0, "is not a bandwidth"},
-		{"inf GB/s", 0, "is not a bandwidth"},
-		{"0 GB/s", 0, "not above 0"},
-		{"-1 GB/s", 0, "not above 0"},
-		{"0.1 B/s", 0, "below 1B/s"},
-		{"1e-300 GB/s", 0, "below 1B/s"},
-		{"1e300 GB/s", 0, "too large"},
-		{"1e999 GB/s", 0, "too large"},
-	} {
-		got, err := unit.ParseBandwidth(c.text)
-		if c.err == "" && (err != nil || got != c.want) {
-			t.Errorf("ParseBandwidth(%q): got %v and error %v, want %v", c.text, float64(got), err, float64(c.want))
-		}
-		if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), strconv.Quote(c.text))) {
-			t.Errorf("ParseBandwidth(%q): got error %v, want one with %q and the text", c.text, err, c.err)
-		}
-	}
-}
-
 func TestBandwidthString(t *testing.T) {
 	for b, want := range map[unit.Bandwidth]string{0: "0 B/s", 999: "999 B/s", 1e3: "1.00 KB/s", 13.4e9: "13.4 GB/s", 2.5e12: "2.50 TB/s"} {
 		if got := b.String(); got != want {
 			t.Errorf("Bandwidth(%v).String(): got %q, want %q", float64(b), got, want)
-		}
-	}
-}
-
-func TestParseMillis(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		want unit.Millis
-		err  string
-	}{
-		{"3.9ms", 3.9, ""},
-		{" 1.2 s", 1200, ""},
-		{"500us", 0.5, ""},
-		{"500\u00b5s", 0.5, ""},
-		{"3.9", 0, "has no unit"},
-		{"3.9 min", 0, "is not a time"},
-		{"ms", 0, "is not a time"},
-		{"", 0, "is not a time"},
-		{"NaNms", 0, "is not a time"},
-		{"infs", 0, "is not a time"},
-		{"0x1p4ms", 0, "is not a time"},
-		{"0ms", 0, "not above 0"},
-		{"-3ms", 0, "not above 0"},
-		{"90000s", 0, "too long"},
-		{"1e999ms", 0, "too long"},
-	} {
-		got, err := unit.ParseMillis(c.text)
-		if c.err == "" && (err != nil || got != c.want) {
-			t.Errorf("ParseMillis(%q): got %v and error %v, want %v", c.text, got, err, c.want)
-		}
-		if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), strconv.Quote(c.text))) {
-			t.Errorf("ParseMillis(%q): got error %v, want one with %q and the text", c.text, err, c.err)
 		}
 	}
 }
