@@ -62,18 +62,8 @@ func TestDocuments(t *testing.T) {
 		t.Skip("left out with -short: it runs the commands of all documents")
 	}
 	for _, name := range documents {
-		t.Run(filepath.Base(name), func(t *testing.T) { runDocument(t, name, runInProcess, always) })
+		t.Run(filepath.Base(name), func(t *testing.T) { runDocument(t, name, always) })
 	}
-}
-
-// A runner runs the program and returns all that it printed and its exit code.
-type runner func(t *testing.T, args []string) (string, int)
-
-// runInProcess runs the program in the process of the test.
-func runInProcess(t *testing.T, args []string) (string, int) {
-	var output bytes.Buffer
-	code := run(t.Context(), strings.NewReader(""), &output, &output, args, quiet())
-	return output.String(), code
 }
 
 // TestServiceOfTheTour starts the server as the tour does, at a free port, and sends the
@@ -134,7 +124,7 @@ func TestServiceOfTheTour(t *testing.T) {
 
 // runDocument runs the commands of a document that one of the given tests is to run, in order,
 // in a folder of their own with the examples, and compares what they print.
-func runDocument(t *testing.T, name string, program runner, by ...string) {
+func runDocument(t *testing.T, name string, by ...string) {
 	page, err := filepath.Abs("../../" + name)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +158,9 @@ func runDocument(t *testing.T, name string, program runner, by ...string) {
 		if !slices.Contains(by, c.by) {
 			continue
 		}
-		output, code := program(t, c.args)
+		var printed bytes.Buffer
+		code := run(t.Context(), strings.NewReader(""), &printed, &printed, c.args, quiet())
+		output := printed.String()
 		got := strings.Split(strings.TrimSuffix(output, "\n"), "\n")
 		want := lines[c.from:c.to]
 		if failed(want) != failed(got) || code > exitNo && !failed(got) {

@@ -422,15 +422,15 @@ func TestTooBig(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := &endless{prefix: c.prefix, line: c.line}
-			_, err := Tables("x", in, Options{maxBytes: 1 << 20})
-			want := "the file is over 1.00 MiB"
+			_, err := Tables("x", in, Options{maxBytes: 1 << 18})
+			want := "the file is over 256 KiB"
 			if c.name == "blank json" {
 				want = errLiteral.Error()
 			}
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got error %v, want one that says %s", err, want)
 			}
-			if most := int64(1<<20 + 1<<17); in.read > most {
+			if most := int64(1<<18 + 1<<17); in.read > most {
 				t.Errorf("got %d bytes read, want at most %d", in.read, most)
 			}
 		})
