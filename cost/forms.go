@@ -19,8 +19,6 @@ import (
 type otherForms struct {
 	estimates *Estimates
 	penalty   float64
-	// forget says that no operators remember the times of groups.
-	forget bool
 	// comm holds the scorer's all-to-alls; the exchanges use its corrections.
 	comm *commMemo
 	// classes holds the operators of each class; nil if no slice of the class was added
@@ -125,9 +123,6 @@ func (o *otherForms) change(class problem.OperatorClass, it *otherItem, device, 
 	}
 	if o.classes[class] == nil {
 		o.classes[class] = newOperators(o.estimates.classes[class], devices, o.penalty)
-		if o.forget {
-			o.classes[class].forget()
-		}
 	}
 	return o.classes[class], device
 }

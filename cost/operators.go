@@ -30,8 +30,6 @@ type operators struct {
 	factors []groups.Key
 	sums    sums
 	memo    groups.Memo
-	// forgets says that no time is kept.
-	forgets bool
 	// extra and scalars are scratch.
 	extra   []int32
 	scalars feature.Sums
@@ -161,12 +159,6 @@ func (s *operators) grow() {
 		s.groups, s.lanes = append(s.groups, make([]groupState, len(s.devices))), append(s.lanes, lanes)
 		s.factors = append(s.factors, groups.Factor(s.count))
 	}
-}
-
-// forget has the operators predict each group again, also one that they predicted before.
-func (s *operators) forget() {
-	s.forgets = true
-	s.memo.Off()
 }
 
 // reset empties all devices.
@@ -316,9 +308,6 @@ func (s *operators) predict(device int) {
 	state := &s.devices[device]
 	state.known = true
 	switch {
-	case s.forgets:
-		state.compute = s.with(device, nil)
-		return
 	case state.last.key == state.key:
 	case state.before.key == state.key:
 		state.last, state.before = state.before, state.last

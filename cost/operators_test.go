@@ -5,13 +5,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/problem"
 )
 
-// Changes of one slice to ten, half of them taken back, as an annealing makes them: whether a
-// device's last times are kept or each group is predicted again, each time is to the last bit that
-// of a Scorer that was given the slices at once.
+// Changes of one slice to ten, half of them taken back, as an annealing makes them: each time is to the
+// last bit that of a new Scorer that was given the slices at once.
 func TestChangesThatStayAndThatDoNot(t *testing.T) {
 	model, _ := load(t)
 	const devices = 2
@@ -23,29 +21,23 @@ func TestChangesThatStayAndThatDoNot(t *testing.T) {
 			items = append(items, estimates.Item(i, width, problem.Form{}))
 		}
 	}
-	forgetful, keeping := estimates.NewScorer(0), estimates.NewScorer(0)
-	forgetful.Forget()
-	fresh := estimates.NewScorer(0)
-	fresh.Forget()
+	s := estimates.NewScorer(0)
 	var on [devices][]int
 	change := func(device int, come, gone []int) {
-		for _, s := range []*cost.Scorer{forgetful, keeping} {
-			for _, item := range come {
-				s.Add(device, item)
-			}
-			for _, item := range gone {
-				s.Remove(device, item)
-			}
+		for _, item := range come {
+			s.Add(device, item)
+		}
+		for _, item := range gone {
+			s.Remove(device, item)
 		}
 	}
 	check := func(step, device int) {
-		fresh.Reset()
+		fresh := estimates.NewScorer(0)
 		for _, item := range on[device] {
 			fresh.Add(device, item)
 		}
-		want := fresh.Compute(device)
-		if a, b := forgetful.Compute(device), keeping.Compute(device); a != want || b != want {
-			t.Fatalf("step %d: got %v and %v, want %v", step, a, b, want)
+		if got, want := s.Compute(device), fresh.Compute(device); got != want {
+			t.Fatalf("step %d: got %v, want %v", step, got, want)
 		}
 	}
 	draw := rand.New(rand.NewPCG(1, 2))

@@ -21,8 +21,6 @@ type Scorer struct {
 	totals  deviceTotals
 	// fixed is the fixed compute of each device, in ms; nil if it is 0 on all.
 	fixed []unit.Millis
-	// forget says that Forget was called.
-	forget bool
 	// hierarchy is nil if exchanges are flat.
 	hierarchy *hierarchy
 }
@@ -67,13 +65,6 @@ func (s *Scorer) Item(table, width int, form problem.Form) int {
 	return s.estimates.Item(table, width, form)
 }
 
-// Forget has the Scorer predict each group of slices again, also one that it predicted before. It
-// must be called before the first Add.
-func (s *Scorer) Forget() {
-	s.forget = true
-	s.columns.forget()
-}
-
 // Numbered is true: operators of different numbers have a launch and lanes of their own.
 func (s *Scorer) Numbered() bool { return true }
 
@@ -99,7 +90,6 @@ func (s *Scorer) Add(device, item int) {
 	}
 	if s.others == nil {
 		s.others = newOtherForms(s.estimates, &s.comm, s.penalty)
-		s.others.forget = s.forget
 	}
 	s.others.add(device, item)
 }

@@ -14,7 +14,6 @@
 package groups
 
 import (
-	"math"
 	"slices"
 )
 
@@ -122,9 +121,6 @@ func (m *Memo) At(k Key) (value *float32, known bool) {
 	l[0] = slot{a: k.a, b: uint32(k.b)}
 	return &l[0].value, false
 }
-
-// Off makes the Memo keep nothing from then on, so that no group is known.
-func (m *Memo) Off() { *m = Memo{idle: math.MaxInt} }
 
 func (m *Memo) judge() {
 	if m.found < window/rare {

@@ -7,18 +7,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestOff(t *testing.T) {
-	var m Memo
-	m.Off()
-	for range 2 * window {
-		if value, known := m.At(KeyOf(1)); known {
-			t.Fatal("got a group that is known, want none")
-		} else {
-			*value = 1
-		}
-	}
-}
-
 func TestKeysDoNotDependOnTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		items := rapid.SliceOf(rapid.IntRange(0, 1000)).Draw(t, "items")
