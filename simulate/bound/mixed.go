@@ -230,24 +230,33 @@ type step struct {
 	alone, exchange float64
 }
 
+// least returns the least of what the ways of table i take: slices on single devices, blocks on hosts, and
+// blocks and replicas everywhere.
+func (m *mixed) least(i int, columns, hosts func() float64, everywhereTakes func(e *everywhere) float64) float64 {
+	least := math.Inf(1)
+	if m.has(i, problem.ClassColumns) {
+		least = columns()
+	}
+	if m.hostOf(i) {
+		least = min(least, hosts())
+	}
+	for _, e := range []*everywhere{m.blockOf(i), m.replicaOf(i)} {
+		if e != nil {
+			least = min(least, everywhereTakes(e))
+		}
+	}
+	return least
+}
+
 // exchanges sets the least time of the exchanges of each table, and their sum.
 func (m *mixed) exchanges() {
 	m.exchange, m.leastExchange = make([]float64, len(m.tables)), 0
 	for i := range m.tables {
-		least := math.Inf(1)
-		if m.has(i, problem.ClassColumns) {
-			least = m.columns[i]
-		}
-		if m.hostOf(i) {
-			least = min(least, m.hostColumns[i])
-		}
-		for _, e := range []*everywhere{m.blockOf(i), m.replicaOf(i)} {
-			if e != nil {
-				least = min(least, e.exchange)
-			}
-		}
-		m.exchange[i] = least
-		m.leastExchange += m.tables[i].count * least
+		m.exchange[i] = m.least(i,
+			func() float64 { return m.columns[i] },
+			func() float64 { return m.hostColumns[i] },
+			func(e *everywhere) float64 { return e.exchange })
+		m.leastExchange += m.tables[i].count * m.exchange[i]
 	}
 }
 
@@ -255,20 +264,17 @@ func (m *mixed) exchanges() {
 func (m *mixed) leastBytes() float64 {
 	sum := 0.0
 	for i := range m.tables {
-		t, least := &m.tables[i], math.Inf(1)
-		if m.has(i, problem.ClassColumns) {
-			least, _ = inTier(t, m.tiered, &load{bytes: 1}, float64(t.granules))
-		}
-		if m.hostOf(i) {
-			h := &m.hosts.tables[i]
-			least = min(least, m.perHost*(h.bytesOnce+h.bytes*float64(h.granules)))
-		}
-		for _, e := range []*everywhere{m.blockOf(i), m.replicaOf(i)} {
-			if e != nil {
-				least = min(least, m.n*e.bytes)
-			}
-		}
-		sum += t.count * least
+		t := &m.tables[i]
+		sum += t.count * m.least(i,
+			func() float64 {
+				held, _ := inTier(t, m.tiered, &load{bytes: 1}, float64(t.granules))
+				return held
+			},
+			func() float64 {
+				h := &m.hosts.tables[i]
+				return m.perHost * (h.bytesOnce + h.bytes*float64(h.granules))
+			},
+			func(e *everywhere) float64 { return m.n * e.bytes })
 	}
 	return sum
 }
@@ -328,19 +334,10 @@ func (m *mixed) floor() float64 {
 func (m *mixed) longestAlone() float64 {
 	longest := 0.0
 	for i := range m.tables {
-		least := math.Inf(1)
-		if m.has(i, problem.ClassColumns) {
-			least = m.leastAlone(&m.tables[i])
-		}
-		if m.hostOf(i) {
-			least = min(least, m.hostShortest[i]+m.leastExchange)
-		}
-		for _, e := range []*everywhere{m.blockOf(i), m.replicaOf(i)} {
-			if e != nil {
-				least = min(least, e.alone+m.leastExchange+e.exchange-m.exchange[i])
-			}
-		}
-		longest = max(longest, least)
+		longest = max(longest, m.least(i,
+			func() float64 { return m.leastAlone(&m.tables[i]) },
+			func() float64 { return m.hostShortest[i] + m.leastExchange },
+			func(e *everywhere) float64 { return e.alone + m.leastExchange + e.exchange - m.exchange[i] }))
 	}
 	return longest * (1 - rounding)
 }
