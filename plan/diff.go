@@ -9,15 +9,16 @@ import (
 
 // Changes are the differences between two plans.
 type Changes struct {
-	Cost CostChange `json:"cost_ms"`
+	// Cost is the predicted cost; nil for a plan without predictions (Plan.Priced).
+	Cost Change[*unit.Millis] `json:"cost_ms"`
 	// Hidden is nil if both plans assume that the engine hides the same of the exchanges. If it
 	// is not nil, Cost compares costs that leave out different times.
-	Hidden *HiddenChange `json:"hidden,omitempty"`
+	Hidden *Change[Hidden] `json:"hidden,omitempty"`
 	// Hierarchy is nil if the costs of both plans count the same exchange. If it is not nil, Cost
 	// compares costs of different exchanges.
-	Hierarchy *HierarchyChange `json:"hierarchy,omitempty"`
+	Hierarchy *Change[problem.Hierarchy] `json:"hierarchy,omitempty"`
 	// Cluster is nil if both plans are for the same cluster and batch.
-	Cluster *ClusterChange `json:"cluster,omitempty"`
+	Cluster *Change[Cluster] `json:"cluster,omitempty"`
 	// Devices has an entry for every device that one of the plans has.
 	Devices []DeviceChange `json:"devices"`
 	// Tables are the tables of both plans that are cut or placed in another way,
@@ -37,24 +38,10 @@ type Changes struct {
 	NoTransfer string    `json:"no_transfer,omitempty"`
 }
 
-// CostChange is the predicted cost of both plans; nil for a plan without predictions
-// (Plan.Priced).
-type CostChange struct {
-	Before *unit.Millis `json:"before"`
-	After  *unit.Millis `json:"after"`
-}
-
-// HiddenChange is what both plans assume that the engine hides of the exchanges
-// (Provenance.Hidden).
-type HiddenChange struct {
-	Before Hidden `json:"before"`
-	After  Hidden `json:"after"`
-}
-
-// HierarchyChange is the exchange that the costs of both plans count (Provenance.Hierarchy).
-type HierarchyChange struct {
-	Before problem.Hierarchy `json:"before"`
-	After  problem.Hierarchy `json:"after"`
+// Change is something in both plans.
+type Change[T any] struct {
+	Before T `json:"before"`
+	After  T `json:"after"`
 }
 
 // ShardingTypeChange is the number of tables of a sharding type in both plans.
@@ -62,12 +49,6 @@ type ShardingTypeChange struct {
 	ShardingType ShardingType `json:"sharding_type"`
 	Before       int          `json:"before"`
 	After        int          `json:"after"`
-}
-
-// ClusterChange is the cluster of both plans.
-type ClusterChange struct {
-	Before Cluster `json:"before"`
-	After  Cluster `json:"after"`
 }
 
 // DeviceChange is one device in both plans; nil for a plan whose cluster does not have the
@@ -102,7 +83,7 @@ type TableChange struct {
 	Resized bool `json:"resized"`
 	// Module is nil if both plans have the table in the same module, or if one of them
 	// does not state the module.
-	Module *ModuleChange `json:"module,omitempty"`
+	Module *Change[string] `json:"module,omitempty"`
 	// Regrouped: the number of the table's operator differs.
 	Regrouped bool `json:"operator_changed,omitempty"`
 	// Retyped: the sharding type differs.
@@ -114,12 +95,6 @@ type TableChange struct {
 	Moved bool `json:"moved"`
 	// Bytes is what devices receive of the table, as Transfer states it.
 	Bytes unit.Bytes `json:"-"`
-}
-
-// ModuleChange is the module of a table in both plans.
-type ModuleChange struct {
-	Before string `json:"before"`
-	After  string `json:"after"`
 }
 
 // TableState is a summary of a table in one plan.
@@ -143,7 +118,7 @@ type TableState struct {
 // by name. Both plans must be placements (Validate).
 func Diff(before, after *Plan) Changes {
 	c := Changes{
-		Cost:       CostChange{cost(before), cost(after)},
+		Cost:       Change[*unit.Millis]{cost(before), cost(after)},
 		Devices:    devices(before, after),
 		Tables:     []TableChange{},
 		OnlyBefore: []string{},
@@ -158,13 +133,13 @@ func Diff(before, after *Plan) Changes {
 		}
 	}
 	if a, b := before.Provenance.Hidden, after.Provenance.Hidden; a != b {
-		c.Hidden = &HiddenChange{a, b}
+		c.Hidden = &Change[Hidden]{a, b}
 	}
 	if a, b := before.Provenance.Hierarchy, after.Provenance.Hierarchy; a != b {
-		c.Hierarchy = &HierarchyChange{a, b}
+		c.Hierarchy = &Change[problem.Hierarchy]{a, b}
 	}
 	if !before.Cluster.Equal(after.Cluster) {
-		c.Cluster = &ClusterChange{before.Cluster, after.Cluster}
+		c.Cluster = &Change[Cluster]{before.Cluster, after.Cluster}
 	}
 	received := map[string]unit.Bytes{}
 	if transfer, err := NewTransfer(before, after); err != nil {
@@ -244,7 +219,7 @@ func compareTables(a, b *Table, received unit.Bytes) (TableChange, bool) {
 	c.Moved = received > 0 || !c.Recut && !slices.Equal(x, y) ||
 		!slices.Equal(c.Before.Devices, c.After.Devices) || !slices.Equal(c.Before.Tiers, c.After.Tiers) || !slices.Equal(c.Before.Caches, c.After.Caches)
 	if a.Module != b.Module && a.Module != "" && b.Module != "" {
-		c.Module = &ModuleChange{a.Module, b.Module}
+		c.Module = &Change[string]{a.Module, b.Module}
 	}
 	return c, c.Resized || c.Retyped || c.Regrouped || c.Recut || c.Moved || c.Module != nil
 }

@@ -80,7 +80,7 @@ func TestDiffHidden(t *testing.T) {
 	_, b := sample(t)
 	hides := Hidden{Forward: 0.5, Backward: 1, Replicas: true}
 	a.Provenance.Hidden = hides
-	if got := Diff(a, b); got.Hidden == nil || *got.Hidden != (HiddenChange{Before: hides}) {
+	if got := Diff(a, b); got.Hidden == nil || *got.Hidden != (Change[Hidden]{Before: hides}) {
 		t.Errorf("got hidden %+v, want %+v -> nothing", got.Hidden, hides)
 	}
 	b.Provenance.Hidden = hides
@@ -95,7 +95,7 @@ func TestDiffHierarchy(t *testing.T) {
 	_, b := sample(t)
 	own := problem.Hierarchy{Sent: 1, Inside: 1, Between: 1}
 	b.Provenance.Hierarchy = own
-	if got := Diff(a, b); got.Hierarchy == nil || *got.Hierarchy != (HierarchyChange{After: own}) {
+	if got := Diff(a, b); got.Hierarchy == nil || *got.Hierarchy != (Change[problem.Hierarchy]{After: own}) {
 		t.Errorf("got %+v, want flat -> %+v", got.Hierarchy, own)
 	}
 	a.Provenance.Hierarchy = own
@@ -156,7 +156,7 @@ func TestDiffModule(t *testing.T) {
 	}
 	a.Tables[0].Module = "model.ebc"
 	got := Diff(a, b)
-	if len(got.Tables) != 1 || got.Tables[0].Module == nil || *got.Tables[0].Module != (ModuleChange{"model.ebc", "ebc"}) || got.Tables[0].Moved {
+	if len(got.Tables) != 1 || got.Tables[0].Module == nil || *got.Tables[0].Module != (Change[string]{"model.ebc", "ebc"}) || got.Tables[0].Moved {
 		t.Errorf("got %+v, want one table in another module", got.Tables)
 	}
 }

@@ -37,7 +37,7 @@ type Changes struct {
 	// Lost are the lost devices, as the old plan numbers them.
 	Lost []int
 	// Cluster is nil if both are for the same cluster and batch.
-	Cluster *plan.ClusterChange
+	Cluster *plan.Change[plan.Cluster]
 	// Profile is true if the devices are of another profile: all parts of tables are then loaded
 	// from a checkpoint.
 	Profile bool
@@ -281,7 +281,7 @@ func (a *adapted) compare(p *problem.Problem, old *plan.Plan) {
 		}
 	}
 	if now := plan.New(p, nil).Cluster; !now.Equal(old.Cluster) {
-		c.Cluster = &plan.ClusterChange{Before: old.Cluster, After: now}
+		c.Cluster = &plan.Change[plan.Cluster]{Before: old.Cluster, After: now}
 		c.Profile = now.Profile != old.Cluster.Profile
 	}
 }

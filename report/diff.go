@@ -348,7 +348,7 @@ func deviceChanges(p *printer, c plan.Changes) {
 
 // arrowOf prints a time before and after; "-" stands for a time that is not known, and for
 // a device that did not exist.
-func arrowOf(d plan.DeviceChange, known plan.CostChange, value func(*plan.DeviceTotals) string) string {
+func arrowOf(d plan.DeviceChange, known plan.Change[*unit.Millis], value func(*plan.DeviceTotals) string) string {
 	if known.Before == nil {
 		d.Before = nil
 	}

@@ -66,7 +66,7 @@ func afterLoss() *replan.Outcome {
 	r.Unfit = "1 table added, 2 devices lost"
 	r.Curve[0].Transfer.Lost, r.Curve[0].Transfer.Added = 3*unit.GiB, unit.MiB
 	r.Changes = replan.Changes{Added: []string{"new"}, Removed: []string{"old"}, Resized: []string{"t001"}, Lost: []int{1, 5}}
-	r.Changes.Cluster = &plan.ClusterChange{Before: r.Result.Plan.Cluster, After: r.Result.Plan.Cluster}
+	r.Changes.Cluster = &plan.Change[plan.Cluster]{Before: r.Result.Plan.Cluster, After: r.Result.Plan.Cluster}
 	r.Changes.Cluster.Before.Devices += 2
 	r.Reshard = &replan.Reshard{Restart: r.Unfit, Checkpoint: 40 * unit.GiB}
 	r.Result.Doubts = r.Doubts()
