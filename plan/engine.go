@@ -10,8 +10,9 @@ import (
 
 // engine.go checks a plan against the rules of an engine (problem.EngineRules).
 
-// checkEngine is Plan.CheckEngine.
-func checkEngine(pl *Plan, rules problem.EngineRules) []Violation {
+// CheckEngine returns the violations of an engine's rules: the first one of each table,
+// and the devices without a shard.
+func (pl *Plan) CheckEngine(rules problem.EngineRules) []Violation {
 	var found []Violation
 	for i := range pl.Tables {
 		if v, broken := breaks(&pl.Tables[i], &pl.Cluster, &rules); broken {

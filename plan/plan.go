@@ -236,8 +236,7 @@ func (pl *Plan) MadeFrom(p *problem.Problem) bool {
 // have no valid width, and devices that the plan's cluster does not have. It accepts
 // shards in host memory, and rows that are cut into other blocks than engines cut them.
 func (pl *Plan) CheckTables() []Violation {
-	v := &validator{pl: pl, p: &problem.Problem{Engine: pl.Cluster.Engine}, index: make([]int, len(pl.Tables)), alone: true}
-	v.p.Topology.Devices, v.p.Topology.DevicesPerHost = pl.Cluster.Devices, pl.Cluster.DevicesPerHost
+	v := pl.alone(pl.Cluster.Engine)
 	for i := range pl.Tables {
 		v.index[i] = -1
 		v.table(i)
@@ -245,14 +244,22 @@ func (pl *Plan) CheckTables() []Violation {
 	return v.found
 }
 
-// Check returns the violations that the plan shows without its problem: those of CheckTables,
-// tables that are listed twice, sums and times that contradict the rest of the plan, and
-// devices whose stated bytes exceed their memory. Validate finds all of these and more.
-func (pl *Plan) Check() []Violation { return check(pl) }
+// CheckRows returns, of each table, the first block of rows that an engine does not look for where it
+// lies. CheckTables must find nothing.
+func (pl *Plan) CheckRows(engine problem.Engine) []Violation {
+	v := pl.alone(engine)
+	for i := range pl.Tables {
+		v.blocks(&pl.Tables[i])
+	}
+	return v.found
+}
 
-// CheckEngine returns the violations of an engine's rules: the first one of each table,
-// and the devices without a shard.
-func (pl *Plan) CheckEngine(rules problem.EngineRules) []Violation { return checkEngine(pl, rules) }
+// alone returns a validator of the plan without its problem.
+func (pl *Plan) alone(engine problem.Engine) *validator {
+	v := &validator{pl: pl, p: &problem.Problem{Engine: engine}, index: make([]int, len(pl.Tables)), alone: true}
+	v.p.Topology.Devices, v.p.Topology.DevicesPerHost = pl.Cluster.Devices, pl.Cluster.DevicesPerHost
+	return v
+}
 
 // ByDevice returns the plan's shards by device. New makes the same tables from them. A
 // replicated shard is listed on every device. A shard states its sharding type if New would
@@ -317,15 +324,6 @@ func (pl *Plan) Table(name string) *Table {
 	}
 	return &pl.Tables[i]
 }
-
-// Renamed returns the plan's shards by device, as ByDevice does, after device d took the name
-// names[d]. A host stays together: the devices of each host must take the names of all devices of
-// a host of the same size, in the same NVLink domain, and a domain as a whole those of another
-// one. Blocks of row_wise tables and replicas stay on their devices, because each device
-// holds one. Blocks of table_row_wise and grid tables go to the host that their host becomes,
-// and stay in the order of its devices. Devices with blocks that the plan chose a device for
-// (Table.Blocks) must keep their names.
-func (pl *Plan) Renamed(names []int) [][]problem.Shard { return renamed(pl, names) }
 
 // ShardingTypes returns the number of tables of each sharding type.
 func (pl *Plan) ShardingTypes() map[ShardingType]int {

@@ -49,8 +49,14 @@ func Renaming(before, after *Plan, p *problem.Problem) []int {
 	return names
 }
 
-// renamed is Plan.Renamed.
-func renamed(pl *Plan, names []int) [][]problem.Shard {
+// Renamed returns the plan's shards by device, as ByDevice does, after device d took the name
+// names[d]. A host stays together: the devices of each host must take the names of all devices of
+// a host of the same size, in the same NVLink domain, and a domain as a whole those of another
+// one. Blocks of row_wise tables and replicas stay on their devices, because each device
+// holds one. Blocks of table_row_wise and grid tables go to the host that their host becomes,
+// and stay in the order of its devices. Devices with blocks that the plan chose a device for
+// (Table.Blocks) must keep their names.
+func (pl *Plan) Renamed(names []int) [][]problem.Shard {
 	by := make([][]problem.Shard, len(names))
 	per := max(1, pl.Cluster.DevicesPerHost)
 	holdings := make([]holding, len(pl.Tables))

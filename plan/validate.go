@@ -115,8 +115,10 @@ func (v *validator) add(rule Rule, table string, shard, device int, format strin
 	v.found = append(v.found, Violation{rule, table, shard, device, fmt.Sprintf(format, args...)})
 }
 
-// check finds what Plan.Check promises.
-func check(pl *Plan) []Violation {
+// Check returns the violations that the plan shows without its problem: those of CheckTables,
+// tables that are listed twice, sums and times that contradict the rest of the plan, and
+// devices whose stated bytes exceed their memory. Validate finds all of these and more.
+func (pl *Plan) Check() []Violation {
 	v := &validator{pl: pl, found: pl.CheckTables()}
 	shards := v.listed()
 	if has, want := len(pl.Devices), pl.Cluster.Devices; has != want {

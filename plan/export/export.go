@@ -84,13 +84,15 @@ func (f *faults) err() error {
 
 // proven adds the faults that matter to every engine: parts of tables that are missing or
 // placed twice, and ranks that do not exist.
-func (f *faults) proven(pl *plan.Plan) {
+func (e *exporter) proven() {
+	const hint = "neuroshard check says what else is wrong with the plan"
+	pl := e.plan
 	if pl.Cluster.Devices < 1 {
-		f.add("", -1, "", "the plan is for %d devices", pl.Cluster.Devices)
+		e.add("", -1, "", "the plan is for %d devices", pl.Cluster.Devices)
 		return
 	}
 	for _, v := range pl.CheckTables() {
-		f.add(v.Table, v.Shard, "neuroshard check says what else is wrong with the plan", "%s", v.Message)
+		e.add(v.Table, v.Shard, hint, "%s", v.Message)
 	}
 	seen := map[string]bool{}
 	total := 0
@@ -98,21 +100,20 @@ func (f *faults) proven(pl *plan.Plan) {
 		total += entries(&pl.Tables[i], pl.Cluster)
 		name := pl.Tables[i].Name
 		if seen[name] {
-			f.add(name, -1, "neuroshard check says what else is wrong with the plan", "it is there twice")
+			e.add(name, -1, hint, "it is there twice")
 		}
 		seen[name] = true
 	}
 	if total > mostEntries {
-		f.add("", -1, "", "the tables would be listed %d times in all, for they lie on many devices: more than %d are not written", total, mostEntries)
+		e.add("", -1, "", "the tables would be listed %d times in all, for they lie on many devices: more than %d are not written", total, mostEntries)
 	}
 }
 
-// rules adds the faults of a plan that breaks rules of an engine. It returns the tables at
-// fault.
-func (f *faults) rules(pl *plan.Plan, rules problem.EngineRules) map[string]bool {
+// broken adds the violations of what an engine runs, and returns the tables at fault.
+func (f *faults) broken(found []plan.Violation, engine problem.Engine) map[string]bool {
 	broken := map[string]bool{}
-	for _, v := range pl.CheckEngine(rules) {
-		f.add(v.Table, v.Shard, fmt.Sprintf("plan with --engine %s", rules.Engine), "%s", v.Message)
+	for _, v := range found {
+		f.add(v.Table, v.Shard, fmt.Sprintf("plan with --engine %s", engine), "%s", v.Message)
 		broken[v.Table] = true
 	}
 	return broken

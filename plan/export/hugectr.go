@@ -37,7 +37,7 @@ const (
 // names all of them, and writes nothing. Other errors are those of w.
 func HugeCTR(w io.Writer, pl *plan.Plan, opt Options) error {
 	e := &hugectr{exporter: exporter{plan: pl, opt: opt}}
-	e.proven(pl)
+	e.proven()
 	if len(e.list) == 0 {
 		one := *pl
 		one.Tables = slices.Clone(pl.Tables)
@@ -52,7 +52,8 @@ func HugeCTR(w io.Writer, pl *plan.Plan, opt Options) error {
 			}
 		}
 		e.note(apart, "HugeCTR has one slice of a table on a GPU: the slices on a GPU were joined for %d of %d tables, %s; predicted times are of the plan as it was; plan with --engine hugectr")
-		e.broken = e.rules(&one, e.demands())
+		e.broken(pl.CheckRows(problem.HugeCTR), problem.HugeCTR)
+		e.refused = e.broken(one.CheckEngine(e.demands()), problem.HugeCTR)
 		e.matrix = make([][]string, pl.Cluster.Devices)
 		for i := range pl.Tables {
 			e.table(&pl.Tables[i])
@@ -90,14 +91,11 @@ func (e *hugectr) demands() problem.EngineRules {
 type hugectr struct {
 	exporter
 	matrix [][]string
-	// broken are the tables that break a rule of HugeCTR.
-	broken map[string]bool
-	mp     []sliced
-	dp     []string
+	// refused are the tables that break a rule of HugeCTR.
+	refused map[string]bool
+	mp      []sliced
+	dp      []string
 }
-
-// inHugeCTR says how to make a plan that HugeCTR has a form for.
-const inHugeCTR = "plan with --engine hugectr"
 
 // sliced is a model-parallel table in a number of equal slices.
 type sliced struct {
@@ -113,15 +111,13 @@ func (e *hugectr) table(t *plan.Table) {
 		}
 		return
 	}
-	if e.broken[t.Name] {
+	if e.refused[t.Name] {
 		return
 	}
 	count := 1
 	switch byRows, byColumns := t.ShardingType.ByRows(), t.ShardingType.ByColumns(); {
 	case byRows && byColumns:
 		count = e.grid(t)
-	case byRows:
-		e.rows(t, t.Shards)
 	case byColumns:
 		count = len(plan.Holders(t.Shards))
 	}
@@ -131,50 +127,17 @@ func (e *hugectr) table(t *plan.Table) {
 	e.mp = append(e.mp, sliced{t.Name, count})
 }
 
-// rows checks that shards of the same columns are equal blocks of rows on different
-// devices. The last block may be smaller.
-func (e *hugectr) rows(t *plan.Table, shards []plan.Shard) {
-	sorted := slices.SortedFunc(slices.Values(shards), func(a, b plan.Shard) int { return cmp.Compare(a.Rows.Start, b.Rows.Start) })
-	for i, s := range sorted {
-		block, last := sorted[0].Rows.Len(), i == len(sorted)-1
-		if s.Rows.Len() > block || s.Rows.Len() < block && !last {
-			e.add(t.Name, slices.Index(t.Shards, s), "split its rows into equal blocks, or "+inHugeCTR, "it has %d rows and shard %d has %d: HugeCTR spreads rows evenly over the GPUs", s.Rows.Len(), slices.Index(t.Shards, sorted[0]), block)
-			return
-		}
-	}
-	if len(plan.Holders(shards)) < len(shards) {
-		e.add(t.Name, -1, "put them on devices of their own, or "+inHugeCTR, "two blocks of its rows lie on one device: HugeCTR spreads rows evenly over the GPUs")
-	}
-}
-
-// grid returns the number of equal slices of a grid table. All slices must lie on the
-// same number of devices. The devices of a slice must follow each other in the list of
-// devices that hold the table.
+// grid returns the number of equal slices of a grid table, whose devices must follow each other in the
+// list of devices that hold the table.
 func (e *hugectr) grid(t *plan.Table) int {
 	bySlice := slices.Collect(t.Slices())
-	before := len(e.list)
-	first := bySlice[0]
-	for _, slice := range bySlice {
-		switch {
-		case len(slice) != len(first):
-			e.add(t.Name, slices.Index(t.Shards, slice[0]), "give each slice the same number of devices, or "+inHugeCTR, "its slice lies on %d devices and the first on %d: HugeCTR gives each slice the same number of GPUs", len(slice), len(first))
-		default:
-			e.rows(t, slice)
-		}
-	}
-	if len(e.list) > before {
-		return len(bySlice)
-	}
-	slices.SortFunc(bySlice, func(a, b []plan.Shard) int { return cmp.Compare(plan.Holders(a)[0], plan.Holders(b)[0]) })
+	slices.SortFunc(bySlice, func(a, b []plan.Shard) int { return cmp.Compare(a[0].Device, b[0].Device) })
 	var order []int
 	for _, slice := range bySlice {
 		order = append(order, plan.Holders(slice)...)
 	}
-	for i := 1; i < len(order); i++ {
-		if order[i] <= order[i-1] {
-			e.add(t.Name, -1, "give each slice devices that follow each other, or "+inHugeCTR, "its slices lie on devices %v: in HugeCTR the GPUs of a slice follow each other, and no two slices share one", order)
-			break
-		}
+	if !slices.IsSorted(order) || len(slices.Compact(slices.Clone(order))) < len(order) {
+		e.add(t.Name, -1, "give each slice devices that follow each other, or plan with --engine hugectr", "its slices lie on devices %v: in HugeCTR the GPUs of a slice follow each other, and no two slices share one", order)
 	}
 	return len(bySlice)
 }

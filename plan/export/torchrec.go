@@ -98,8 +98,9 @@ func TorchRec(w io.Writer, pl *plan.Plan, opt Options) error {
 	if e.opt.Accelerator != CUDA && e.opt.Accelerator != CPU {
 		e.add("", -1, "", "the accelerator is %s: known are %s and %s", quote(e.opt.Accelerator), CUDA, CPU)
 	}
-	e.proven(pl)
+	e.proven()
 	if len(e.list) == 0 {
+		e.broken(pl.CheckRows(problem.TorchRec), problem.TorchRec)
 		e.demands()
 		e.modules()
 		e.params = make([]parameterJSON, len(pl.Tables))
@@ -121,7 +122,7 @@ func (e *torchrec) demands() {
 	if e.plan.Cluster.Engine != problem.TorchRec {
 		rules.EqualSlices = false
 	}
-	e.rules(e.plan, rules)
+	e.broken(e.plan.CheckEngine(rules), rules.Engine)
 }
 
 // torchrec is one export.
@@ -190,9 +191,10 @@ func (e *torchrec) parameter(t *plan.Table) parameterJSON {
 		}
 		return out
 	case k.ByRows() && k.Span() == problem.AllDevices:
-		shards = e.rowBlocks(t, shards, 0, e.world)
+		e.leavesNone(t, e.world)
 	case k.ByRows():
-		shards = e.hostBlocks(t)
+		e.leavesNone(t, e.local)
+		e.hostWidths(t)
 	case k.ByColumns():
 		before := len(shards)
 		if shards = joined(shards, false); len(shards) < before {
@@ -273,49 +275,25 @@ func joined(of []plan.Shard, always bool) []plan.Shard {
 	return all
 }
 
-// rowBlocks takes shards of the same columns, sorted by row. It returns them if they are
-// the blocks into which TorchRec splits rows over n ranks from first on. Otherwise it
-// reports the first shard that is not, and returns none.
-func (e *torchrec) rowBlocks(t *plan.Table, shards []plan.Shard, first, n int) []plan.Shard {
-	block := (t.Rows + int64(n) - 1) / int64(n)
-	if block*int64(n-1) >= t.Rows {
-		e.add(t.Name, -1, "make it table_wise or data_parallel", "its %d rows in blocks of %d leave ranks without any, and TorchRec does not run that: it is %s over %d ranks", t.Rows, block, t.ShardingType, n)
-		return nil
+// leavesNone reports a table whose blocks of rows over n ranks leave ranks without any.
+func (e *torchrec) leavesNone(t *plan.Table, n int) {
+	table := problem.Table{Rows: t.Rows}
+	if table.NonEmptyBlocks(n) < n {
+		e.add(t.Name, -1, "make it table_wise or data_parallel", "its %d rows in blocks of %d leave ranks without any, and TorchRec does not run that: it is %s over %d ranks", t.Rows, table.BlockRows(n), t.ShardingType, n)
 	}
-	for i := range n {
-		want := plan.Shard{
-			Rows:    problem.Range{Start: int64(i) * block, End: min(t.Rows, int64(i+1)*block)},
-			Columns: shards[0].Columns, Device: first + i, Tier: shards[0].Tier, Cache: shards[0].Cache,
-		}
-		if i >= len(shards) || shards[i] != want {
-			has := shards[min(i, len(shards)-1)]
-			e.add(t.Name, slices.Index(t.Shards, has), fmt.Sprintf("split its %d rows over all %d ranks in blocks of %d", t.Rows, n, block),
-				"rows [%d, %d) lie on device %d, but TorchRec looks for rows [%d, %d) on rank %d", has.Rows.Start, has.Rows.End, has.Device, want.Rows.Start, want.Rows.End, want.Device)
-			return nil
-		}
-	}
-	return shards
 }
 
-// hostBlocks does what rowBlocks does for each slice of columns, over the ranks of
-// the host that holds it.
-func (e *torchrec) hostBlocks(t *plan.Table) []plan.Shard {
-	var all []plan.Shard
-	width := map[int]int64{} // the width of a host's slices, by the host's first rank
-	for shards := range t.Slices() {
-		first := shards[0].Device / e.local * e.local
-		if first+e.local > e.world {
-			e.add(t.Name, slices.Index(t.Shards, shards[0]), "put it on a full host", "it is on host %d, which has %d of the %d ranks that a %s table is split over", first/e.local, e.world-first, e.local, t.ShardingType)
-			return nil
+// hostWidths reports a table with slices of different widths on one host.
+func (e *torchrec) hostWidths(t *plan.Table) {
+	widths := map[int]int64{} // by host
+	for slice := range t.Slices() {
+		host, width := slice[0].Device/e.local, slice[0].Columns.Len()
+		if other, twice := widths[host]; twice && other != width {
+			e.add(t.Name, slices.Index(t.Shards, slice[0]), "make them alike, or put them on hosts of their own", "its slice has %d columns and another on host %d has %d: TorchRec does not load slices of different widths from one rank", width, host, other)
+			return
 		}
-		if other, twice := width[first]; twice && other != shards[0].Columns.Len() {
-			e.add(t.Name, slices.Index(t.Shards, shards[0]), "make them alike, or put them on hosts of their own", "its slice has %d columns and another on host %d has %d: TorchRec does not load slices of different widths from one rank", shards[0].Columns.Len(), first/e.local, other)
-			return nil
-		}
-		width[first] = shards[0].Columns.Len()
-		all = append(all, e.rowBlocks(t, shards, first, e.local)...)
+		widths[host] = width
 	}
-	return all
 }
 
 // write writes the file, one table a line.
