@@ -181,42 +181,6 @@ func TestOf(t *testing.T) {
 	}
 }
 
-func TestByDevice(t *testing.T) {
-	p, pl := sample(t)
-	held := pl.ByDevice()
-	total := 0
-	for d, shards := range held {
-		if len(shards) != pl.Devices[d].Shards {
-			t.Errorf("device %d: got %d shards, want %d", d, len(shards), pl.Devices[d].Shards)
-		}
-		for _, s := range shards {
-			total++
-			found := false
-			for _, placed := range pl.Tables[s.Table].Shards {
-				found = found || placed.Rows == s.Rows && placed.Columns == s.Columns && (placed.Device == d || placed.Device == replicated)
-			}
-			if !found {
-				t.Errorf("device %d: got shard %+v, which the plan does not place there", d, s)
-			}
-		}
-	}
-	placed := 0
-	for i := range pl.Tables {
-		for _, s := range pl.Tables[i].Shards {
-			if s.Device == replicated {
-				placed += len(pl.Devices) - 1
-			}
-			placed++
-		}
-	}
-	if total != placed {
-		t.Errorf("got %d shards on all devices, want %d", total, placed)
-	}
-	if d := cmp.Diff(pl.Tables, New(p, held).Tables); d != "" {
-		t.Errorf("another plan of its own shards, -want +got:\n%s", d)
-	}
-}
-
 // A table of a kind that lies on every device becomes one shard only where it does.
 func TestNewReplicas(t *testing.T) {
 	p, _ := sample(t)

@@ -27,13 +27,6 @@ func violations(t interface{ Fatalf(string, ...any) }, pl *Plan, p *problem.Prob
 	return invalid.Violations
 }
 
-func TestValidateSample(t *testing.T) {
-	p, pl := sample(t)
-	for _, v := range violations(t, pl, p) {
-		t.Errorf("got violation %s: %s", v.Rule, v)
-	}
-}
-
 func span(start, end int64) problem.Range { return problem.Range{Start: start, End: end} }
 
 // Each case breaks the sample in one way and lists the rules of all violations that Validate
@@ -561,20 +554,6 @@ func TestCoverAgainstCounting(t *testing.T) {
 			t.Fatalf("cover of %+v: got %v (%v), want %v", table, got, v.found, want)
 		}
 	})
-}
-
-func TestValidateLarge(t *testing.T) {
-	p, shards := large(t, 2000, 16, 256)
-	pl := New(p, shards)
-	if err := pl.Validate(p); err != nil {
-		t.Fatal(err)
-	}
-	lost := &pl.Tables[1234]
-	lost.Shards = slices.Delete(lost.Shards, 7, 8)
-	found := violations(t, pl, p)
-	if len(found) == 0 || found[0].String() != `table "t01234": columns [28, 32) are placed nowhere` {
-		t.Errorf("got %v, want the lost columns", found)
-	}
 }
 
 func BenchmarkValidate(b *testing.B) {
