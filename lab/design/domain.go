@@ -1,6 +1,7 @@
 package design
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -105,26 +107,10 @@ const maxStartSpread = 1000
 
 // WithDefaults returns the domain with defaults in place of zero values.
 func (d Domain) WithDefaults() Domain {
-	orElse := func(v *int, otherwise int) {
-		if *v == 0 {
-			*v = otherwise
-		}
-	}
-	orElse(&d.MinShards, 1)
-	orElse(&d.MaxShards, max(MaxShards, d.MinShards))
-	orElse(&d.MaxDim, MaxDim)
-	if d.MinRows == 0 {
-		d.MinRows = 10
-	}
-	if d.MaxRows == 0 {
-		d.MaxRows = max(1e10, d.MinRows)
-	}
-	if d.StartSpread == 0 {
-		d.StartSpread = startSpread
-	}
-	if d.MaxPoolingFactor == 0 {
-		d.MaxPoolingFactor = MaxPoolingFactor
-	}
+	d.MinShards, d.MinRows = cmp.Or(d.MinShards, 1), cmp.Or(d.MinRows, 10)
+	d.MaxShards, d.MaxRows = cmp.Or(d.MaxShards, max(MaxShards, d.MinShards)), cmp.Or(d.MaxRows, max(1e10, d.MinRows))
+	d.MaxDim, d.StartSpread = cmp.Or(d.MaxDim, MaxDim), cmp.Or(d.StartSpread, startSpread)
+	d.MaxPoolingFactor = cmp.Or(d.MaxPoolingFactor, MaxPoolingFactor)
 	if len(d.Batches) == 0 {
 		d.Batches = Batches()
 	}
@@ -270,13 +256,8 @@ func (d *Domain) weight(t *problem.Table, op problem.Operation, dim int) float64
 
 // lightest returns the operation of the domain with the least weight.
 func (d *Domain) lightest() problem.Operation {
-	op := problem.Operation{Batch: slices.Min(d.Batches), Optimizer: slices.Min(d.Optimizers), Precision: d.Precisions[0]}
-	for _, p := range d.Precisions {
-		if p.Bytes() < op.Precision.Bytes() {
-			op.Precision = p
-		}
-	}
-	return op
+	precision := slices.MinFunc(d.Precisions, func(a, b problem.Precision) int { return cmp.Compare(a.Bytes(), b.Bytes()) })
+	return problem.Operation{Batch: slices.Min(d.Batches), Optimizer: slices.Min(d.Optimizers), Precision: precision}
 }
 
 // Compute returns a dataset of groups without times. The groups are drawn over
@@ -341,7 +322,7 @@ func (d *Domain) tables(draw *rand.Rand, count int) ([]problem.Table, error) {
 		most = min(most, int64(float64(d.MaxBytes)/row/float64(d.MinShards)))
 		if most < d.MinRows {
 			return nil, fmt.Errorf("max bytes: %v cannot hold %s of %d columns and %d rows: raise max bytes or lower min rows",
-				d.MaxBytes, shards(d.MinShards), problem.ColumnGranule, d.MinRows)
+				d.MaxBytes, words.Plural(d.MinShards, "shard"), problem.ColumnGranule, d.MinRows)
 		}
 	}
 	low, high := math.Log(float64(d.MinRows)), math.Log(float64(most))

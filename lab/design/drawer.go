@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
@@ -33,7 +34,7 @@ func newDrawer(d Domain, draw *rand.Rand, tables []problem.Table, split dataset.
 	r := &drawer{domain: &d, draw: draw, tables: tables, split: split}
 	op := d.lightest()
 	weights := make([]float64, len(tables))
-	read := false
+	least := -1 // the lightest table that is read
 	first, end := TablesOf(split, len(tables))
 	for i := first; i < end; i++ {
 		t := &tables[i]
@@ -41,8 +42,10 @@ func newDrawer(d Domain, draw *rand.Rand, tables []problem.Table, split dataset.
 		if !(t.PoolingFactor()*float64(op.Batch) >= 1) {
 			continue
 		}
-		read = true
 		weights[i] = d.weight(t, op, problem.ColumnGranule)
+		if least < 0 || weights[i] < weights[least] {
+			least = i
+		}
 		if float64(d.MinShards)*weights[i] <= 1 {
 			r.usable = append(r.usable, int32(i))
 		}
@@ -55,10 +58,10 @@ func newDrawer(d Domain, draw *rand.Rand, tables []problem.Table, split dataset.
 		})
 		r.countAt()
 		return r, nil
-	case !read:
+	case least < 0:
 		return nil, fmt.Errorf("none of the %d %s tables has a lookup in a batch of %d: draw larger batches or other tables", end-first, name, op.Batch)
 	}
-	return nil, r.impossible(name, first, end)
+	return nil, r.impossible(name, &tables[least])
 }
 
 // Counted reports whether the statistics of a table's lookups are of the given
@@ -89,29 +92,16 @@ func (r *drawer) countAt() {
 
 // impossible returns the error of a split whose tables are all too heavy. It names
 // the bound that the lightest table exceeds.
-func (r *drawer) impossible(name string, first, end int) error {
-	d, op, least := r.domain, r.domain.lightest(), first
-	for i := first; i < end; i++ {
-		if d.weight(&r.tables[i], op, problem.ColumnGranule) < d.weight(&r.tables[least], op, problem.ColumnGranule) {
-			least = i
-		}
-	}
-	t := &r.tables[least]
+func (r *drawer) impossible(name string, t *problem.Table) error {
+	d, op := r.domain, r.domain.lightest()
 	n := float64(d.MinShards)
 	bytes, lookups := n*bytesOf(t, op, problem.ColumnGranule), n*lookupBytesOf(t, op, problem.ColumnGranule)
-	what := fmt.Sprintf("no group of the %s tables is within bounds: %s of %d columns of the lightest, %q,", name, shards(d.MinShards), problem.ColumnGranule, t.Name)
+	what := fmt.Sprintf("no group of the %s tables is within bounds: %s of %d columns of the lightest, %q,", name, words.Plural(d.MinShards, "shard"), problem.ColumnGranule, t.Name)
 	if d.MaxBytes > 0 && bytes > float64(d.MaxBytes) {
 		return fmt.Errorf("%s take %v, and max bytes is %v: raise it or take smaller tables", what, unit.Bytes(bytes), d.MaxBytes)
 	}
 	return fmt.Errorf("%s look up %v at a batch of %d, and max lookup bytes is %v: raise it or draw smaller batches",
 		what, unit.Bytes(lookups), op.Batch, unit.Bytes(d.MaxLookupBytes))
-}
-
-func shards(n int) string {
-	if n == 1 {
-		return "1 shard"
-	}
-	return fmt.Sprintf("%d shards", n)
 }
 
 // These are the shares of samples that are not plain groups.

@@ -1,12 +1,15 @@
 package design
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sync/errgroup"
 
@@ -134,17 +137,14 @@ func (l *planner) draw(draw *rand.Rand, split dataset.Split) (p *problem.Problem
 	}
 	count := fewestTables + draw.IntN(mostTables-fewestTables+1)
 	room := weightsShare * float64(p.Topology.DeviceMemory(0)) * float64(p.Topology.Devices)
-	powers := 1
-	for problem.ColumnGranule<<powers <= d.MaxDim {
-		powers++
-	}
+	powers := bits.Len(uint(d.MaxDim / problem.ColumnGranule))
 	for try := 1; ; try++ {
 		p.Tables, from = nil, nil
 		taken := 0.0
 		for len(from) < count {
 			t := usable[draw.IntN(len(usable))]
 			dim := problem.ColumnGranule << draw.IntN(powers)
-			bytes := float64(sliceBytes(l.set.Tables, op, t, dim))
+			bytes := bytesOf(&l.set.Tables[t], op, int64(dim))
 			if taken+bytes > room && try == dimTries && len(from) > 0 {
 				break // the task has fewer tables
 			}
@@ -165,10 +165,10 @@ func (l *planner) usable(split dataset.Split, op problem.Operation, memory unit.
 	var all, counted []int
 	first, end := TablesOf(split, len(l.set.Tables))
 	for i := first; i < end; i++ {
-		one := dataset.Group{Operation: op, Members: []dataset.Member{{Table: int32(i), Dim: problem.ColumnGranule}}}
-		if l.set.Tables[i].PoolingFactor()*float64(op.Batch) >= 1 && l.domain.Allows(l.set.Tables, &one) && GroupBytes(l.set.Tables, &one) < memory {
+		t := &l.set.Tables[i]
+		if t.PoolingFactor()*float64(op.Batch) >= 1 && l.domain.weight(t, op, problem.ColumnGranule) <= 1 && bytesOf(t, op, problem.ColumnGranule) < float64(memory) {
 			all = append(all, i)
-			if Counted(&l.set.Tables[i], op.Batch) {
+			if Counted(t, op.Batch) {
 				counted = append(counted, i)
 			}
 		}
@@ -177,10 +177,6 @@ func (l *planner) usable(split dataset.Split, op problem.Operation, memory unit.
 		return counted
 	}
 	return all
-}
-
-func sliceBytes(tables []problem.Table, op problem.Operation, table, dim int) unit.Bytes {
-	return GroupBytes(tables, &dataset.Group{Operation: op, Members: []dataset.Member{{Table: int32(table), Dim: int32(dim)}}})
 }
 
 // taskTable returns a table of a set as table number i of a task.
@@ -204,23 +200,21 @@ type collector struct {
 
 func (c *collector) add(shards [][]problem.Shard) {
 	for _, held := range shards {
-		// The operators that are not weighted come first, as the operations of a task differ
-		// only in weighting.
-		var keys [2][]problem.OperatorKey
+		var keys []problem.OperatorKey
 		fused := map[problem.OperatorKey]*dataset.Group{}
 		for _, s := range held {
 			key := c.problem.OperatorKey(s.Table, s.Dim(), c.problem.Form(s))
 			if fused[key] == nil {
 				fused[key] = &dataset.Group{Split: c.split, Operation: key.Operation}
-				at := 0
-				if key.Operation.Weighted {
-					at = 1
-				}
-				keys[at] = append(keys[at], key)
+				keys = append(keys, key)
 			}
 			fused[key].Members = append(fused[key].Members, dataset.Member{Table: int32(c.from[s.Table]), Dim: int32(s.Dim())})
 		}
-		for _, key := range slices.Concat(keys[:]...) {
+		// The operations of a task differ only in weighting.
+		slices.SortStableFunc(keys, func(a, b problem.OperatorKey) int {
+			return cmp.Compare(strconv.FormatBool(a.Operation.Weighted), strconv.FormatBool(b.Operation.Weighted))
+		})
+		for _, key := range keys {
 			c.group(*fused[key])
 		}
 	}
@@ -228,10 +222,7 @@ func (c *collector) add(shards [][]problem.Shard) {
 
 func (c *collector) group(g dataset.Group) {
 	slices.SortFunc(g.Members, func(a, b dataset.Member) int {
-		if a.Table != b.Table {
-			return int(a.Table - b.Table)
-		}
-		return int(a.Dim - b.Dim)
+		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Dim, b.Dim))
 	})
 	key := fmt.Sprint(g.Operation.Weighted, g.Members)
 	if !c.seen[key] && c.domain.Allows(c.set.Tables, &g) {

@@ -28,62 +28,40 @@ import (
 // backend is the simulated device as a backend. Requests to it pass through the
 // hooks that are set.
 type backend struct {
-	device    simulate.Device
+	collect.Backend
 	onCompute func(g *dataset.Group, t *collect.Timing) error
 	onComm    func(e *dataset.Exchange, t *collect.CommTiming) error
 	computes  []dataset.Group
 	comms     []dataset.Exchange
 }
 
-func (m *backend) Provenance() dataset.Provenance {
-	return dataset.Provenance{Source: dataset.Simulated, Profile: "a100-80", Backend: "a test's"}
-}
-
 func (m *backend) Compute(ctx context.Context, tables []problem.Table, g *dataset.Group) (collect.Timing, error) {
-	if err := ctx.Err(); err != nil {
-		return collect.Timing{}, err
+	timing, err := m.Backend.Compute(ctx, tables, g)
+	if err == nil {
+		m.computes = append(m.computes, *g)
+		if m.onCompute != nil {
+			err = m.onCompute(g, &timing)
+		}
 	}
-	op := simulate.Op{
-		Batch: g.Operation.Batch, WeightBytes: int(g.Operation.Precision.Bytes()),
-		Optimizer: g.Operation.Optimizer, Weighted: g.Operation.Weighted, LaneRule: g.Operation.LaneRule,
-	}
-	for _, member := range g.Members {
-		t := &tables[member.Table]
-		op.Tables = append(op.Tables, simulate.Table{Rows: t.Rows, Dim: int(member.Dim), Bags: t.Bags(), Counts: t.Counts(g.Operation.Batch), LengthCV: t.LengthCV()})
-	}
-	var timing collect.Timing
-	timing.Forward, timing.Backward = m.device.Compute(op)
-	m.computes = append(m.computes, *g)
-	if m.onCompute != nil {
-		return timing, m.onCompute(g, &timing)
-	}
-	return timing, nil
+	return timing, err
 }
 
 func (m *backend) Comm(ctx context.Context, e *dataset.Exchange) (collect.CommTiming, error) {
-	if err := ctx.Err(); err != nil {
-		return collect.CommTiming{}, err
+	timing, err := m.Backend.Comm(ctx, e)
+	if err == nil {
+		asked := *e
+		asked.Start = slices.Clone(e.Start)
+		m.comms = append(m.comms, asked)
+		if m.onComm != nil {
+			err = m.onComm(e, &timing)
+		}
 	}
-	var timing collect.CommTiming
-	var err error
-	timing.Forward, timing.Backward, err = m.device.Comm(simulate.Comm{PerHost: e.DevicesPerHost, Batch: e.Batch, ElementBytes: int(e.Precision.Bytes()), DimSums: e.DimSums, Start: e.Start})
-	if err != nil {
-		return timing, err
-	}
-	asked := *e
-	asked.Start = slices.Clone(e.Start)
-	m.comms = append(m.comms, asked)
-	if m.onComm != nil {
-		return timing, m.onComm(e, &timing)
-	}
-	return timing, nil
+	return timing, err
 }
-
-func (m *backend) Close() error { return nil }
 
 func newBackend(t testing.TB) *backend {
 	t.Helper()
-	return &backend{device: simulate.NewDevice(profile(t))}
+	return &backend{Backend: collect.NewSimulated(profile(t))}
 }
 
 func profile(t testing.TB) hardware.Profile {
@@ -113,7 +91,7 @@ func ExamplePlan() {
 		{Forward: .02, ForwardComm: 1.5, BackwardComm: .1, Backward: .08},
 		{Forward: .5, ForwardComm: .1, BackwardComm: .1, Backward: 1},
 	})
-	result, err := verify.Plan(context.Background(), p, placement, predicted, &backend{device: simulate.NewDevice(hw)}, verify.Options{})
+	result, err := verify.Plan(context.Background(), p, placement, predicted, collect.NewSimulated(hw), verify.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -176,7 +154,7 @@ func TestSimulatedPlansMeasureTheirPrice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, &backend{device: simulate.NewDevice(hw)}, verify.Options{Repeats: rapid.IntRange(0, 3).Draw(t, "repeats")})
+		got, err := verify.Plan(context.Background(), p, shards, plan.Breakdown{}, collect.NewSimulated(hw), verify.Options{Repeats: rapid.IntRange(0, 3).Draw(t, "repeats")})
 		if err != nil {
 			t.Fatal(err)
 		}
