@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/internal/atomicfile"
 )
@@ -40,51 +41,35 @@ func WriteFile(path string, b Bags) error {
 	if b.Len() > MaxBags || len(b.Indices) > MaxLookups {
 		return fmt.Errorf("%s: %d bags of %d lookups are more than the %d of %d of a lookup file", path, b.Len(), len(b.Indices), MaxBags, MaxLookups)
 	}
-	path, err := atomicfile.Target(path)
-	if err != nil {
-		return err
-	}
-	f, err := atomicfile.Create(path)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(writeFile(f, b), f.Finish()); err != nil {
-		f.Discard()
-		return err
-	}
-	return f.Place()
+	return atomicfile.Write(path, func(w io.Writer) error { return writeFile(w, b) })
 }
 
-func writeFile(w io.WriteSeeker, b Bags) error {
+func writeFile(w io.Writer, b Bags) error {
 	header := make([]byte, fileHeader)
 	copy(header, fileMagic)
 	binary.LittleEndian.PutUint32(header[8:], fileVersion)
 	binary.LittleEndian.PutUint64(header[16:], uint64(b.Len()))
 	binary.LittleEndian.PutUint64(header[24:], uint64(len(b.Indices)))
-	if _, err := w.Write(header); err != nil {
-		return err
-	}
 	sum := headerSum(header)
-	buffer := make([]byte, 0, 1<<16)
+	_ = writeNumbers(sum, b)
+	binary.LittleEndian.PutUint32(header[12:], sum.Sum32())
+	_, err := w.Write(header)
+	return errors.Join(err, writeNumbers(w, b))
+}
+
+// fileBlock is the number of numbers that are converted at once.
+const fileBlock = 1 << 13
+
+// writeNumbers writes the offsets and the indices.
+func writeNumbers(w io.Writer, b Bags) error {
 	for _, list := range [][]int64{b.Offsets, b.Indices} {
-		for len(list) > 0 {
-			part := list[:min(len(list), cap(buffer)/8)]
-			list = list[len(part):]
-			buffer = buffer[:0]
-			for _, x := range part {
-				buffer = binary.LittleEndian.AppendUint64(buffer, uint64(x))
-			}
-			sum.Write(buffer)
-			if _, err := w.Write(buffer); err != nil {
+		for part := range slices.Chunk(list, fileBlock) {
+			if err := binary.Write(w, binary.LittleEndian, part); err != nil {
 				return err
 			}
 		}
 	}
-	if _, err := w.Seek(12, io.SeekStart); err != nil {
-		return err
-	}
-	_, err := w.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
-	return err
+	return nil
 }
 
 // headerSum starts the checksum with the header, without the checksum itself.
@@ -140,18 +125,12 @@ func readFile(r io.Reader, size int64) (Bags, error) {
 	}
 	b := Bags{Offsets: make([]int64, bags+1), Indices: make([]int64, lookups)}
 	sum := headerSum(header)
-	buffer := make([]byte, 1<<16)
+	rest := io.TeeReader(in, sum)
 	for _, list := range [][]int64{b.Offsets, b.Indices} {
-		for len(list) > 0 {
-			part := buffer[:8*min(len(list), len(buffer)/8)]
-			if _, err := io.ReadFull(in, part); err != nil {
+		for part := range slices.Chunk(list, fileBlock) {
+			if err := binary.Read(rest, binary.LittleEndian, part); err != nil {
 				return Bags{}, fmt.Errorf("cut short: %w", err)
 			}
-			sum.Write(part)
-			for i := range len(part) / 8 {
-				list[i] = int64(binary.LittleEndian.Uint64(part[8*i:]))
-			}
-			list = list[len(part)/8:]
 		}
 	}
 	if got, want := sum.Sum32(), binary.LittleEndian.Uint32(header[12:]); got != want {

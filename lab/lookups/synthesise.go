@@ -1,6 +1,7 @@
 package lookups
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/bits"
@@ -267,15 +268,7 @@ func quotas(reuse *[access.Classes]float64, unique int64) (in [access.Classes]in
 		left -= in[j]
 		order[j] = j
 	}
-	slices.SortStableFunc(order[:], func(a, b int) int {
-		switch {
-		case rest[a] > rest[b]:
-			return -1
-		case rest[a] < rest[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order[:], func(a, b int) int { return cmp.Compare(rest[b], rest[a]) })
 	for _, j := range order {
 		if left == 0 {
 			break
