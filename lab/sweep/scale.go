@@ -31,15 +31,14 @@ const Unscaled = "none"
 // MaxFactor is the largest factor of a Scale; the least one is 1 / MaxFactor.
 const MaxFactor = 1e6
 
-// factors returns the factors by name.
-func (s *Scale) factors() []struct {
+type factor struct {
 	name  string
 	value *float64
-} {
-	return []struct {
-		name  string
-		value *float64
-	}{{"rows", &s.Rows}, {"dims", &s.Dims}, {"pooling", &s.Pooling}, {"tables", &s.Tables}}
+}
+
+// factors returns the factors by name.
+func (s *Scale) factors() []factor {
+	return []factor{{"rows", &s.Rows}, {"dims", &s.Dims}, {"pooling", &s.Pooling}, {"tables", &s.Tables}}
 }
 
 // String returns the scale as ParseScale reads it: "rows=2,dims=1.5", or Unscaled.
@@ -66,13 +65,7 @@ func ParseScale(text string) (Scale, error) {
 	for part := range strings.SplitSeq(text, ",") {
 		name, number, ok := strings.Cut(strings.TrimSpace(part), "=")
 		factors := s.factors()
-		i := slices.IndexFunc(factors, func(f struct {
-			name  string
-			value *float64
-		},
-		) bool {
-			return f.name == name
-		})
+		i := slices.IndexFunc(factors, func(f factor) bool { return f.name == name })
 		if !ok || i < 0 {
 			return Scale{}, fmt.Errorf("scale %q is not of the form rows=2,dims=1.5,pooling=2,tables=1.25, and not %s", text, Unscaled)
 		}
