@@ -530,8 +530,6 @@ type Provenance struct {
 	Method  string `json:"method"`
 	Seed    uint64 `json:"seed"`
 	Status  string `json:"status"`
-	// Policy is the id of the policy that placed the tables; empty for methods without one.
-	Policy string `json:"policy"`
 	// Model is the id of the cost model. ModelSource is the source of its samples,
 	// Simulated or Measured; Published for the prototype's nets; ClosedForm for TorchRec's
 	// formulas. If nothing predicted the times, ModelSource is Unpriced, Model is empty,
@@ -541,10 +539,12 @@ type Provenance struct {
 	// Input is the SHA-256 of the problem in canonical form (Digest), in hex.
 	Input string `json:"input"`
 	// Hidden is what the predicted times assume that the engine hides of the exchanges.
-	Hidden Hidden `json:"hidden"`
+	Hidden Hidden `json:"hidden,omitzero"`
 	// Hierarchy is the hierarchical exchange that the predicted times count; zero if exchanges
 	// are flat.
-	Hierarchy problem.Hierarchy `json:"hierarchy"`
+	Hierarchy problem.Hierarchy `json:"hierarchy,omitzero"`
+	// Policy is the id of the policy that placed the tables; empty for methods without one.
+	Policy string `json:"policy,omitempty"`
 	// Warnings are the doubts about the inputs and predictions of this plan.
 	Warnings []string `json:"warnings"`
 }

@@ -161,33 +161,22 @@ func quote(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// provenance says how the exported plan was made; its fields are in the order of the keys.
+// provenance says how the exported plan was made. Cost is nil if nothing predicted the plan's times.
 type provenance struct {
-	Tool    string `json:"tool"`
-	Version string `json:"version"`
-	Method  string `json:"method"`
-	Seed    uint64 `json:"seed"`
-	Status  string `json:"status"`
-	Model   string `json:"model"`
-	Source  string `json:"source"`
-	// Cost is nil if nothing predicted the plan's times.
-	Cost     *unit.Millis `json:"cost_ms,omitempty"`
-	Input    string       `json:"input"`
-	Warnings []string     `json:"warnings"`
+	plan.Provenance
+	Source string       `json:"source"`
+	Cost   *unit.Millis `json:"cost_ms,omitempty"`
 }
 
 // provenance returns how the plan was made, with the notes, which it passes on.
 func (e *exporter) provenance() provenance {
-	v := e.plan.Provenance
-	out := provenance{
-		Tool: v.Tool, Version: v.Version, Method: v.Method, Seed: v.Seed, Status: v.Status,
-		Model: v.Model, Source: v.ModelSource, Input: v.Input, Warnings: append([]string{}, v.Warnings...),
-	}
+	out := provenance{Provenance: e.plan.Provenance, Source: e.plan.Provenance.ModelSource}
+	out.Warnings = append([]string{}, out.Warnings...)
 	if e.plan.Priced() {
 		out.Cost = &e.plan.Predicted
 	}
 	marked := slices.ContainsFunc(out.Warnings, func(w string) bool { return strings.Contains(w, "SIMULATED") })
-	if v.ModelSource == plan.Simulated && !marked {
+	if out.Source == plan.Simulated && !marked {
 		out.Warnings = append(out.Warnings, plan.SimulatedNote)
 	}
 	out.Warnings = append(out.Warnings, e.notes...)
