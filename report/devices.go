@@ -63,6 +63,15 @@ func Loads(pl *plan.Plan) []Load {
 	return all
 }
 
+// Critical returns the busiest device of a plan, the first of several; -1 if the plan has no predicted
+// times.
+func Critical(pl *plan.Plan) int {
+	if len(pl.Devices) == 0 || !pl.Priced() {
+		return -1
+	}
+	return busiestOf(Loads(pl))
+}
+
 // busiestOf returns the device with the longest busy time, the first of several.
 func busiestOf(all []Load) int {
 	busiest := 0

@@ -99,7 +99,7 @@ func Summarize(pl *plan.Plan, r *neuroshard.Result, p *problem.Problem) *Summary
 		s.Warnings = r.Warnings()
 	}
 	s.memory(pl)
-	if c := criticalOf(pl, p, loads); c.Head != "" && len(s.Busiest) > 0 {
+	if c := reasonsOf(pl, p, loads); c.head != "" && len(s.Busiest) > 0 {
 		s.Binds = c.binds
 	}
 	s.Warnings = warningsOf(pl, s.Warnings)

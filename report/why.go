@@ -18,60 +18,45 @@ import (
 // mostNamed is the number of tables that are named.
 const mostNamed = 3
 
-// Critical says which device the others wait for, and what makes it slow.
-type Critical struct {
-	// Device is the busiest device, the first of several; -1 if the plan has no predicted times.
-	Device int
-	// Head is a sentence about Device without a full stop. It is empty if there is nothing to
+// reasons say what makes the busiest device slow.
+type reasons struct {
+	// head is a sentence about the device without a full stop. It is empty if there is nothing to
 	// say: the plan has one device, or no predicted times.
-	Head string
-	// Lines compare Device with the others, a sentence each.
-	Lines []string
-	// Tables are the device's tables to look at, with the largest first; What says what
-	// makes them the largest.
-	What   string
-	Tables []string
-	// binds are the tables in fewer words, by their shares of the weights or of the bytes read.
-	binds []string
-}
-
-// CriticalOf returns the critical device of a plan. With the plan's problem, which may be nil, it
-// names the tables that the device reads most; without, those with most weights. Names of
-// tables are shortened, and safe to print.
-func CriticalOf(pl *plan.Plan, p *problem.Problem) Critical {
-	all := Loads(pl)
-	if len(all) == 0 || !pl.Priced() {
-		return Critical{Device: -1}
-	}
-	return criticalOf(pl, p, all)
+	head string
+	// lines compare the device with the others, a sentence each.
+	lines []string
+	// tables are the device's tables to look at, with the largest first; what says what
+	// makes them the largest. binds are the tables in fewer words.
+	what          string
+	tables, binds []string
 }
 
 // why writes what makes the busiest device of a plan slow.
 func why(v *view) {
-	c := criticalOf(v.plan, v.opt.Problem, v.loads)
-	if c.Head == "" {
+	c := reasonsOf(v.plan, v.opt.Problem, v.loads)
+	if c.head == "" {
 		return
 	}
-	v.section("%s", c.Head)
-	for _, line := range c.Lines {
+	v.section("%s", c.head)
+	for _, line := range c.lines {
 		v.printf("%s\n", line)
 	}
-	if len(c.Tables) == 0 {
+	if len(c.tables) == 0 {
 		return
 	}
-	v.printf("%s:\n", c.What)
-	for _, t := range c.Tables {
+	v.printf("%s:\n", c.what)
+	for _, t := range c.tables {
 		v.printf("  %s\n", t)
 	}
 }
 
-// criticalOf returns what is said of the busiest device.
-func criticalOf(pl *plan.Plan, p *problem.Problem, all []Load) Critical {
-	device := busiestOf(all)
-	c := Critical{Device: device}
+// reasonsOf returns what is said of the busiest device. With the plan's problem, which may be nil, it
+// names the tables that the device reads most; without, those with most weights.
+func reasonsOf(pl *plan.Plan, p *problem.Problem, all []Load) (c reasons) {
 	if len(all) < 2 {
 		return c
 	}
+	device := busiestOf(all)
 	mean, slow := meanLoad(all), all[device]
 	if mean.Busy() <= 0 {
 		return c
@@ -80,21 +65,21 @@ func criticalOf(pl *plan.Plan, p *problem.Problem, all []Load) Critical {
 	if formulas(pl) {
 		wait = ""
 	}
-	c.Head = fmt.Sprintf("device %d is critical%s: its busy time is %v, %s%s", device, alike(all, device), slow.Busy(), against(slow.Busy(), mean.Busy()), wait)
+	c.head = fmt.Sprintf("device %d is critical%s: its busy time is %v, %s%s", device, alike(all, device), slow.Busy(), against(slow.Busy(), mean.Busy()), wait)
 	if texts := excesses(slow, mean); len(texts) > 0 {
-		c.Lines = append(c.Lines, "compared with the mean device: "+strings.Join(texts, ", "))
+		c.lines = append(c.lines, "compared with the mean device: "+strings.Join(texts, ", "))
 	}
 	if text := longest(pl, all, device); text != "" {
-		c.Lines = append(c.Lines, text)
+		c.lines = append(c.lines, text)
 	}
 	held := contents{pl, p}
 	pieces, sum := held.of(device)
-	c.What = "its largest tables, by weights"
+	c.what = "its largest tables, by weights"
 	if p != nil {
-		c.What = "the tables that it reads most, by bytes"
+		c.what = "the tables that it reads most, by bytes"
 	}
 	for _, one := range pieces[:min(mostNamed, len(pieces))] {
-		c.Tables = append(c.Tables, held.describe(one, sum))
+		c.tables = append(c.tables, held.describe(one, sum))
 		c.binds = append(c.binds, fmt.Sprintf("%s (%s)", held.name(one), percent(one.amount, sum)))
 	}
 	return c

@@ -164,7 +164,7 @@ func toExplain(in *Input, which Explained) []int {
 		s, t := &in.Plan.Tables[a], &in.Plan.Tables[b]
 		return cmp.Compare(float64(t.Rows)*float64(t.Dim), float64(s.Rows)*float64(s.Dim))
 	})
-	critical := report.CriticalOf(in.Plan, nil).Device
+	critical := report.Critical(in.Plan)
 	chosen := slices.Clone(all[:min(n, mostExplained)])
 	for _, i := range all[len(chosen):] {
 		if critical >= 0 && slices.ContainsFunc(in.Plan.Tables[i].Shards, func(s plan.Shard) bool { return s.Device == critical || s.Device < 0 }) {

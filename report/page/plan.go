@@ -78,7 +78,7 @@ func New(in Input) (Plan, error) {
 	d := Plan{
 		Name: in.Name, Report: report.Summarize(pl, in.Result, in.Problem), Cluster: pl.Cluster,
 		Costs: b.costs(), Devices: b.devices(),
-		Tables: tables, Shards: shards, Critical: report.CriticalOf(pl, nil).Device,
+		Tables: tables, Shards: shards, Critical: report.Critical(pl),
 		Warnings: b.warnings(), Provenance: b.provenance(), Missing: in.Missing,
 	}
 	if in.Result != nil {
