@@ -564,14 +564,18 @@ func (m *mover) renumber(slot int32) bool {
 	if number >= m.formAt(slot).Operator {
 		number++
 	}
+	slots := []int32{slot}
 	if table, single := m.table(m.parts[slot].piece); single {
-		m.gone = append(m.gone, m.tables[table]...)
-	} else {
-		m.gone = append(m.gone, slot)
+		slots = m.tables[table]
 	}
-	for _, slot := range m.gone {
-		p := m.parts[slot]
-		m.come = append(m.come, placed{m.c.numbered(p.piece, number), p.device})
+	for _, slot := range slots {
+		m.number(slot, number)
 	}
 	return m.fits(false)
+}
+
+// number proposes that a slot's part takes a number of operators.
+func (m *mover) number(slot int32, number problem.Operator) {
+	p := m.parts[slot]
+	m.gone, m.come = append(m.gone, slot), append(m.come, placed{m.c.numbered(p.piece, number), p.device})
 }

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
@@ -32,112 +31,94 @@ func mayNumber(r *run) bool {
 	return r.opt.Divides(r.catalog.problem) && ok && n.Numbered()
 }
 
-// tidied returns a placement without the numbers that gain nothing. The lower numbers have more tables.
+// tidied returns a placement without the numbers that gain nothing: number 0 for the tables of each device whose numbers make neither
+// the plan cheaper nor the device faster. The lower numbers have more tables.
 func tidied(r *run, best placement) placement {
-	n := newNumbering(r, best.parts)
-	n.clean()
-	n.relabel()
+	m := &mover{layout: newLayout(r.catalog, r.scorer(), r.forms)}
+	m.reset(best.parts)
+	least := m.scorer.Cost()
+	for _, on := range sharingOperators(r.catalog, best.parts) {
+		m.gone, m.come = m.gone[:0], m.come[:0]
+		for _, table := range on.tables {
+			for _, slot := range slotsOf(m.layout, table, on.device) {
+				if m.formAt(slot).Operator > 0 && !slices.Contains(m.gone, slot) {
+					m.number(slot, 0)
+				}
+			}
+		}
+		compute, before := m.compute[on.device], m.softSums
+		m.fits(false)
+		m.try()
+		if cost := m.scorer.Cost(); cost <= least && m.compute[on.device] <= compute {
+			least = cost
+			m.accept()
+		} else {
+			m.undo(before)
+		}
+	}
+	r.stats.Evaluations += m.evaluations
 	r.scorer().Reset()
-	if tidy := r.offer(placement{}, n.parts); tidy.cost <= best.cost*(1+sameCost) {
+	if tidy := r.offer(placement{}, relabelled(r.catalog, m.all())); tidy.cost <= best.cost*(1+sameCost) {
 		return tidy
 	}
 	return best
 }
 
-// numbering is a placement whose tables take other numbers of operators.
-type numbering struct {
-	r     *run
-	parts []placed
-	// of are the parts of each table, or of a co-location by its first table.
-	of map[int][]int
-	// sharing are the tables of a device that could share an operator.
-	sharing []sharing
+// slotsOf returns the slots of a table, or of the co-location on a device whose first table it is.
+func slotsOf(l *layout, table, device int32) []int32 {
+	if slots := l.tables[table]; len(slots) > 0 {
+		return slots
+	}
+	i := slices.IndexFunc(l.held[device], func(slot int32) bool { return l.c.pieces[l.parts[slot].piece].table == table })
+	return l.held[device][i : i+1]
 }
 
+// sharing are the first tables of the pieces of a device that could share an operator.
 type sharing struct {
 	device int32
 	key    problem.OperatorKey
-	tables []int
+	tables []int32
 }
 
-func newNumbering(r *run, parts []placed) *numbering {
-	n := &numbering{r: r, parts: slices.Clone(parts), of: map[int][]int{}}
-	at := map[int32][]int{} // of each device, in sharing
-	for i, p := range parts {
-		table, key := r.catalog.pieces[p.piece].members[0].table, r.catalog.operator(p.piece)
-		key.Operator = 0
-		n.of[table] = append(n.of[table], i)
-		r.catalog.put(r.scorer(), p, 1)
-		if r.catalog.pieces[p.piece].span == everywhere {
+// sharingOperators returns the tables that could share an operator, of each device and operator.
+func sharingOperators(c *catalog, parts []placed) (all []sharing) {
+	at := map[int32][]int{} // of each device, in all
+	for _, p := range parts {
+		k, key := &c.pieces[p.piece], c.operator(p.piece)
+		if key.Operator = 0; k.span == everywhere {
 			continue
 		}
-		r.catalog.eachOf(r.catalog.pieces[p.piece].span, p.device, func(_ int, d int32) {
-			j := slices.IndexFunc(at[d], func(j int) bool { return n.sharing[j].key == key })
+		c.eachOf(k.span, p.device, func(_ int, d int32) {
+			j := slices.IndexFunc(at[d], func(j int) bool { return all[j].key == key })
 			if j < 0 {
 				j = len(at[d])
-				at[d] = append(at[d], len(n.sharing))
-				n.sharing = append(n.sharing, sharing{device: d, key: key})
+				at[d] = append(at[d], len(all))
+				all = append(all, sharing{device: d, key: key})
 			}
-			s := &n.sharing[at[d][j]]
-			s.tables = append(s.tables, table)
+			s := &all[at[d][j]]
+			s.tables = append(s.tables, k.table)
 		})
 	}
-	r.stats.Evaluations += int64(len(parts))
-	return n
+	return all
 }
 
-// number returns the number of a table, and set changes it, in the Scorer too.
-func (n *numbering) number(table int) problem.Operator {
-	return n.r.catalog.pieces[n.parts[n.of[table][0]].piece].form.Operator
-}
-
-func (n *numbering) set(table int, number problem.Operator) {
-	if n.number(table) == number {
-		return
+// relabelled returns parts whose numbers are exchanged so that lower numbers have more tables.
+func relabelled(c *catalog, parts []placed) []placed {
+	var tables [problem.Operators]map[int32]bool
+	for i := range tables {
+		tables[i] = map[int32]bool{}
 	}
-	for _, i := range n.of[table] {
-		n.r.catalog.put(n.r.scorer(), n.parts[i], -1)
-		n.parts[i].piece = n.r.catalog.numbered(n.parts[i].piece, number)
-		n.r.catalog.put(n.r.scorer(), n.parts[i], 1)
+	for _, p := range parts {
+		k := &c.pieces[p.piece]
+		tables[k.form.Operator][k.table] = true
 	}
-	n.r.stats.Evaluations += int64(len(n.of[table]))
-}
-
-// clean gives number 0 to the tables of each device whose numbers make neither the plan
-// cheaper nor the device faster.
-func (n *numbering) clean() {
-	s := n.r.scorer()
-	least := s.Cost()
-	for _, on := range n.sharing {
-		before, compute := make([]problem.Operator, len(on.tables)), s.Compute(int(on.device))
-		for i, t := range on.tables {
-			before[i] = n.number(t)
-		}
-		for _, t := range on.tables {
-			n.set(t, 0)
-		}
-		if cost := s.Cost(); cost <= least && s.Compute(int(on.device)) <= compute {
-			least = cost
-			continue
-		}
-		for i, t := range on.tables {
-			n.set(t, before[i])
-		}
+	order := inOrder(len(tables))
+	slices.SortStableFunc(order, func(a, b int32) int { return len(tables[b]) - len(tables[a]) })
+	for i, p := range parts {
+		number := slices.Index(order, int32(c.pieces[p.piece].form.Operator))
+		parts[i].piece = c.numbered(p.piece, problem.Operator(number))
 	}
-}
-
-// relabel exchanges the numbers so that lower numbers have more tables.
-func (n *numbering) relabel() {
-	var tables [problem.Operators][]int
-	for _, t := range slices.Sorted(maps.Keys(n.of)) {
-		tables[n.number(t)] = append(tables[n.number(t)], t)
-	}
-	slices.SortStableFunc(tables[:], func(a, b []int) int { return len(b) - len(a) })
-	for number, list := range tables {
-		for _, t := range list {
-			n.set(t, problem.Operator(number))
-		}
-	}
+	return parts
 }
 
 // laneClass returns the lane class of a slice of the width, from 0 on; laneClasses is the

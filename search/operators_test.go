@@ -125,20 +125,23 @@ func TestNumberingAgainstBruteForce(t *testing.T) {
 				parts = append(parts, placed{r.catalog.inForm(r.forms.whole[s.Table], s.Dim(), p.Form(s)), int32(d)})
 			}
 		}
-		n := newNumbering(r, parts)
 		undivided, least := 0., math.Inf(1)
 		var all func(table int)
 		all = func(table int) {
 			if table == len(p.Tables) {
-				if cost := r.scorer().Cost(); math.IsInf(least, 1) {
-					undivided, least = cost, cost // all numbers are 0
-				} else {
-					least = min(least, cost)
+				cost := r.offer(placement{}, parts).cost
+				if math.IsInf(least, 1) {
+					undivided = cost // all numbers are 0
 				}
+				least = min(least, cost)
 				return
 			}
 			for number := range problem.Operator(problem.Operators) {
-				n.set(table, number)
+				for i, part := range parts {
+					if int(r.catalog.pieces[part.piece].table) == table {
+						parts[i].piece = r.catalog.numbered(part.piece, number)
+					}
+				}
 				all(table + 1)
 			}
 		}
