@@ -106,18 +106,6 @@ func checkBooks(t *testing.T, r *run, l *layout, room bool) bool {
 	return fits
 }
 
-// launches is additive with 5 ms for each slice.
-type launches struct{ *additive }
-
-func (l *launches) Add(device, item int)    { l.additive.Add(device, item); l.time[device] += 5 }
-func (l *launches) Remove(device, item int) { l.additive.Remove(device, item); l.time[device] -= 5 }
-func (l *launches) ComputeWith(item int, devices []int32, out []float64) {
-	l.additive.ComputeWith(item, devices, out)
-	for i := range out {
-		out[i] += 5
-	}
-}
-
 func TestBudgetOfTime(t *testing.T) {
 	var tables []table
 	for i := range 60 {

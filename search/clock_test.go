@@ -33,10 +33,8 @@ func TestMoreTimeIsNeverWorse(t *testing.T) {
 		seeds, tables int
 		factory       func(p *problem.Problem) Factory
 	}{
-		{"slices", 1, 16, func(p *problem.Problem) Factory {
-			return func() Scorer { return &launches{additiveFactory(p)().(*additive)} }
-		}},
-		{"operators", 1, 4, func(p *problem.Problem) Factory { return lanedFactory(p) }},
+		{"slices", 1, 16, additiveFactory},
+		{"operators", 1, 4, lanedFactory},
 	} {
 		for seed := range c.seeds {
 			t.Run(fmt.Sprint(c.name, " ", seed), func(t *testing.T) {

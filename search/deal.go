@@ -72,8 +72,8 @@ func (d dealing) cut(c *catalog, pieces []int32) (cut []int32) {
 			n = max(n, (width+dealtWidth-1)/dealtWidth)
 		}
 		n = min(n, width/max(least, problem.ColumnGranule), len(c.all))
-		for i := range n {
-			cut = append(cut, c.numbered(c.slice(k, (width/problem.ColumnGranule+i)/n*problem.ColumnGranule), number))
+		for _, part := range even(c, k, n) {
+			cut = append(cut, c.numbered(part, number))
 		}
 	}
 	return cut

@@ -50,7 +50,7 @@ func fewestSlices(c *catalog, k int32) int {
 	return least
 }
 
-// even returns n slices of an unsplit piece whose widths differ by at most one granule.
+// even returns n slices of a piece whose widths differ by at most one granule, the narrowest first.
 func even(c *catalog, k int32, n int) []int32 {
 	pieces := make([]int32, n)
 	for i := range pieces {

@@ -131,10 +131,8 @@ func (m *inserter) equal(k int32, n int) []int32 {
 	if width/n*g < m.c.least(table) || m.c.rules.EqualSlices && (width*g < m.c.problem.Tables[table].Dim || !evenInto(m.c, table, n)) {
 		return nil
 	}
-	pieces := make([]int32, n)
-	for i := range pieces {
-		pieces[n-1-i] = m.c.slice(k, (width+i)/n*g)
-	}
+	pieces := even(m.c, k, n)
+	slices.Reverse(pieces)
 	return pieces
 }
 

@@ -15,7 +15,7 @@ func TestFromScratch(t *testing.T) {
 		tables = append(tables, table{100, 32, 1 + float64(i%7)})
 	}
 	p := handMade(unit.GiB, 4, tables...)
-	newScorer := func() Scorer { return &launches{additiveFactory(p)().(*additive)} }
+	newScorer := additiveFactory(p)
 	simple, err := Run(context.Background(), p, newScorer, Options{Method: Lookup})
 	if err != nil {
 		t.Fatal(err)
