@@ -76,10 +76,10 @@ def first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0].strip()
 
 
-def topology_of(cluster: Json, host_memory: bool = True) -> Any:
+def topology_of(cluster: Json) -> Any:
     """Returns TorchRec's Topology of GPUs for a cluster as plan files state it, with TorchRec's
-    default bandwidths. With ``host_memory`` tables may use the memory of hosts that the cluster
-    states, none if it states none; without, TorchRec's default."""
+    default bandwidths. Tables may use the memory of hosts that the cluster states, none if it
+    states none."""
     ranks, per_host = cluster["devices"], cluster["devices_per_host"]
     made = Topology(
         world_size=ranks,
@@ -89,11 +89,10 @@ def topology_of(cluster: Json, host_memory: bool = True) -> Any:
     )
     for rank, memory in enumerate(cluster.get("device_memories_bytes", ())):
         made.devices[rank].storage.hbm = memory
-    if host_memory:
-        same = [cluster.get("host_memory_bytes", 0)] * (-(-ranks // per_host))
-        hosts = cluster.get("host_memories_bytes", same)
-        for rank, device in enumerate(made.devices):
-            device.storage.ddr = hosts[rank // per_host] // per_host
+    same = [cluster.get("host_memory_bytes", 0)] * (-(-ranks // per_host))
+    hosts = cluster.get("host_memories_bytes", same)
+    for rank, device in enumerate(made.devices):
+        device.storage.ddr = hosts[rank // per_host] // per_host
     return made
 
 

@@ -112,9 +112,9 @@ def shown(value: object) -> str:
     return text if len(text) <= NAME_SHOWN else text[:NAME_SHOWN] + "..."
 
 
-def quoted(names: Iterable[str], most: int = 5) -> str:
-    """Returns the first names in quotes, and how many more there are."""
-    names = list(names)
+def quoted(names: Iterable[str]) -> str:
+    """Returns the first five names in quotes, and how many more there are."""
+    names, most = list(names), 5
     text = ", ".join(quote(n) for n in names[:most])
     return text if len(names) <= most else f"{text} and {len(names) - most} more"
 

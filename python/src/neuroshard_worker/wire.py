@@ -108,10 +108,10 @@ def checked(value: object, name: str, low: float, high: float) -> float:
     return float(value)
 
 
-def text(q: Json, name: str, default: str = "") -> str:
+def text(q: Json, name: str) -> str:
     value = q.get(name)
     if value is None:
-        return default
+        return ""
     if not isinstance(value, str):
         raise bad(f"{name}: {value!r} is not a string")
     return value
