@@ -54,6 +54,9 @@ def topology(**options: Any) -> Topology:
     return Topology(**(fields | options))
 
 
+COUNTS = EmbeddingStorageEstimator(topology())
+
+
 def small() -> Any:
     return FixedPercentageStorageReservation(percentage=0.0)
 
@@ -90,6 +93,11 @@ def test_an_empty_plan_for_no_sharders() -> None:
     ("options", "message", "hint"),
     [
         ({"enumerator": object()}, "enumerator is of type object", "--types"),
+        (
+            {"enumerator": EmbeddingEnumerator(topology(), 8, estimator=COUNTS)},
+            "estimators of its own (EmbeddingStorageEst",
+            "method=",
+        ),
         ({"proposer": DynamicProgrammingProposer()}, "DynamicProgrammingProposer", "method="),
         ({"partitioner": MemoryBalancedPartitioner()}, "MemoryBalancedPart", "method="),
         (
@@ -155,12 +163,6 @@ def test_what_is_refused(options: dict[str, Any], message: str, hint: str) -> No
     (problem,) = e.value.problems
     assert message in problem.message and hint in problem.hint
     assert TOKEN not in str(e.value)
-
-
-def test_an_enumerator_with_estimators_of_its_own() -> None:
-    own = EmbeddingEnumerator(topology(), 8, estimator=EmbeddingStorageEstimator(topology()))
-    with pytest.raises(InputError, match=r"estimators of its own \(EmbeddingStorageEst"):
-        NeuroShardPlanner(enumerator=own)
 
 
 def test_an_enumerators_batch_and_constraints_count(binary: str, tmp_path: Path) -> None:

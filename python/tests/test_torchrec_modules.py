@@ -73,9 +73,9 @@ def by_columns(turn: str = "") -> Json:
     of module are a rank further if it is named."""
     model = modules.Model(list(modules.KINDS))
     plan: Json = {}
-    for i, (kind, found) in enumerate(modules.configs_of(model).items()):
+    for i, (kind, found) in enumerate(modules.tables_of(model).items()):
         own: Json = {}
-        for j, (name, rows, dim) in enumerate(found):
+        for j, (name, rows, dim) in enumerate((t.name, t.rows, t.dim) for t in found):
             first = i + j + (kind == turn)
             on = [first % 4, (first + 1) % 4]
             if kind == "sequence":
@@ -215,8 +215,8 @@ def test_what_torchrec_does_not_run_is_refused() -> None:
         ("fused", "u0", "data_parallel", "data_parallel does not go with FusedEmbeddingBagC"),
     ):
         plan = by_columns()
-        (shape,) = ((r, d) for n, r, d in modules.configs_of(model)[module] if n == name)
-        config = SimpleNamespace(num_embeddings=shape[0], embedding_dim=shape[1])
+        (own,) = (t for t in modules.tables_of(model)[module] if t.name == name)
+        config = SimpleNamespace(num_embeddings=own.rows, embedding_dim=own.dim)
         plan["plan"][f"sparse.{module}"][name] = of_kind(kind, 1, config)
         (problem,) = refused(model, plan, sharders=sharders)
         assert message in problem and "hint: TorchRec runs" in problem

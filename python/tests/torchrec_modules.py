@@ -46,6 +46,7 @@ from torchrec.optim.keyed import KeyedOptimizerWrapper
 from torchrec.optim.optimizers import in_backward_optimizer_filter
 
 from neuroshard_torchrec import PlanError, load_plan, reshard
+from neuroshard_torchrec._modules import Table, collect
 
 __all__ = ["torchrec_unique"]
 
@@ -206,36 +207,19 @@ class Model(nn.Module):
         return out
 
 
-def configs_of(model: Model) -> dict[str, list[tuple[str, int, int]]]:
-    """Returns the name, rows and columns of each table, by module."""
-    return {
-        kind: [("weight", 50, 24)]
-        if kind == "single"
-        else [(c.name, c.num_embeddings, c.embedding_dim) for c in _configs(model, kind)]
-        for kind in model.kinds
-    }
+def tables_of(model: Model) -> dict[str, tuple[Table, ...]]:
+    """Returns the tables of each module."""
+    found, problems = collect(model, (), sharders())
+    assert not problems
+    return {c.path.removeprefix("sparse."): c.tables for c in found}
 
 
 def features_of(model: Model) -> dict[str, dict[str, int]]:
     """Returns the ids that each feature has, by module."""
     return {
-        kind: {"weight": 50}
-        if kind == "single"
-        else {
-            f: IDS if kind in ("managed", "listed") else c.num_embeddings
-            for c in _configs(model, kind)
-            for f in c.feature_names
-        }
-        for kind in model.kinds
+        kind: {f: IDS if kind in ("managed", "listed") else t.rows for t in own for f in t.features}
+        for kind, own in tables_of(model).items()
     }
-
-
-def _configs(model: Model, kind: str) -> Any:
-    inner = getattr(model.sparse, kind)
-    for attribute in ("_embedding_module", "_embedding_bag_collection"):
-        inner = getattr(inner, attribute, inner)
-    pooled = hasattr(inner, "embedding_bag_configs")
-    return inner.embedding_bag_configs() if pooled else inner.embedding_configs()
 
 
 def batch(of: dict[str, dict[str, int]], step: int, on: list[int]) -> tuple[Any, torch.Tensor]:

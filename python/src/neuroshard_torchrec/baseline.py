@@ -160,30 +160,6 @@ def exported(made: Any, ranks: int, per_host: int, cluster: Json | None = None) 
     }
 
 
-def outcome(
-    make: Callable[[], Any], read: Callable[[Any], Json], clock: Callable[[], float]
-) -> Json:
-    """Returns what ``neuroshard plan --set compare_plan`` reads: the plan that ``make`` returns, as
-    ``read`` turns it into a plan file, or the reason why there is none, and the time that ``make``
-    took. No error of TorchRec's planner passes: the plan of neuroshard does not depend on it."""
-    start = clock()
-    made, reason = None, ""
-    try:
-        made = make()
-    except NoPlanError as e:
-        reason = f"TorchRec's planner found no plan: {e}"
-    except Exception as e:
-        reason = f"TorchRec's planner failed: {type(e).__name__}: {first_line(e)}"
-    found: Json = {"valid": False, "wall_ms": 1000 * (clock() - start)}
-    if made is not None:
-        try:
-            return {**found, "valid": True, "plan": read(made)}
-        except BinaryError as e:
-            reason = f"TorchRec's plan cannot be compared: {e.problems[0].message}"
-    reason = escaped(reason) if len(reason) <= MAX_REASON else escaped(reason[:MAX_REASON]) + "..."
-    return {**found, "error": {"message": reason}}
-
-
 def compared(
     make: Callable[[], Any],
     ranks: int,
@@ -194,20 +170,32 @@ def compared(
     timeout: float,
     folder: Path,
 ) -> tuple[Path, list[str]]:
-    """Calls ``make`` for TorchRec's plan, writes what it returned into the folder, and returns
-    the file and the arguments of ``neuroshard plan`` that put it into the report. ``timeout`` are
-    the seconds that the program may take to read the plan."""
-
-    def read(made: Any) -> Json:
+    """Calls ``make`` for TorchRec's plan, writes what it returned into the folder, or the reason
+    why there is no plan, and returns the file and the arguments of ``neuroshard plan`` that put it
+    into the report. No error of TorchRec's planner passes: the plan of neuroshard does not depend
+    on it. ``timeout`` are the seconds that the program may take to read the plan."""
+    found: Json = {"valid": False}
+    start, made, reason = time.perf_counter(), None, ""
+    try:
+        made = make()
+    except NoPlanError as e:
+        reason = f"TorchRec's planner found no plan: {e}"
+    except Exception as e:
+        reason = f"TorchRec's planner failed: {type(e).__name__}: {first_line(e)}"
+    found["wall_ms"] = 1000 * (time.perf_counter() - start)
+    if made is not None:
         stated = folder / "theirs-tables.json"
         stated.write_text(json.dumps(unconstrained(tables)))
-        devices = ("--gpus", str(ranks), "--set", f"devices_per_host={per_host}")
-        arguments = ["convert", "-", "--from", "torchrec", "--tables", str(stated)]
-        arguments += ["--gpu", profile, *devices]
-        arguments += ["-o", "-"]
+        read = ["convert", "-", "--from", "torchrec", "--tables", str(stated), "--gpu", profile]
+        read += ["--gpus", str(ranks), "--set", f"devices_per_host={per_host}", "-o", "-"]
         source = json.dumps(exported(made, ranks, per_host)).encode()
-        return dict(json.loads(program.run(binary, arguments, timeout, source)))
-
+        try:
+            found |= {"valid": True, "plan": json.loads(program.run(binary, read, timeout, source))}
+        except BinaryError as e:
+            reason = f"TorchRec's plan cannot be compared: {e.problems[0].message}"
+    if reason:
+        cut = "..." if len(reason) > MAX_REASON else ""
+        found["error"] = {"message": escaped(reason[:MAX_REASON]) + cut}
     file = folder / f"{NAME}.json"
-    file.write_text(json.dumps(outcome(make, read, time.perf_counter)))
+    file.write_text(json.dumps(found))
     return file, ["--set", f"compare_plan={NAME}={file}"]
