@@ -488,16 +488,12 @@ def collect(
 
 def running_on(device_type: str, found: Iterable[Collected]) -> list[Collected]:
     """Returns the modules with the sharding types that TorchRec runs on devices of a type."""
-    if device_type != "cpu":
-        return list(found)
-    return [
-        replace(c, tables=tuple(replace(t, types=_without(t, c)) for t in c.tables)) for c in found
-    ]
 
+    def run(t: Table, kind: Kind) -> Table:
+        left_out = kind.gpu_only if device_type == "cpu" else ()
+        return replace(t, types=tuple(name for name in t.types if name not in left_out))
 
-def _without(t: Table, c: Collected) -> tuple[str, ...]:
-    gpu_only = KINDS[c.kind].gpu_only
-    return tuple(name for name in t.types if name not in gpu_only)
+    return [replace(c, tables=tuple(run(t, KINDS[c.kind]) for t in c.tables)) for c in found]
 
 
 class _Walk:

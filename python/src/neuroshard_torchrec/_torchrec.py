@@ -226,19 +226,11 @@ def _cache_params(p: Placement) -> Any:
 def sharding(p: Placement, device_type: str, local_size: int, group: int | None = None) -> Any:
     """Returns the ParameterSharding of a placement. Of a replicated table it states the ranks
     if there are sharding groups: DMPCollection fails without them."""
-    if not p.shards:
-        return ParameterSharding(
-            sharding_type=p.sharding_type,
-            compute_kernel=p.kernel,
-            cache_params=_cache_params(p),
-            ranks=None if group is None else list(range(group)),
-        )
-    return ParameterSharding(
-        sharding_type=p.sharding_type,
-        compute_kernel=p.kernel,
-        cache_params=_cache_params(p),
-        ranks=[s.rank for s in p.shards],
-        sharding_spec=EnumerableShardingSpec(
+    ranks = None if group is None else list(range(group))
+    spec = None
+    if p.shards:
+        ranks = [s.rank for s in p.shards]
+        spec = EnumerableShardingSpec(
             [
                 ShardMetadata(
                     shard_offsets=[s.row, s.column],
@@ -247,5 +239,11 @@ def sharding(p: Placement, device_type: str, local_size: int, group: int | None 
                 )
                 for s in p.shards
             ]
-        ),
+        )
+    return ParameterSharding(
+        sharding_type=p.sharding_type,
+        compute_kernel=p.kernel,
+        cache_params=_cache_params(p),
+        ranks=ranks,
+        sharding_spec=spec,
     )

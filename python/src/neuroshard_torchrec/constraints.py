@@ -30,6 +30,8 @@ _CACHE_FIELDS = {
 }
 """The fused parameters that CacheParams set, by its fields, but for the share of rows."""
 
+_DIFFERS = "{} does not agree with the model"
+
 _REFUSED = ("key_value_params", "use_virtual_table")
 """The fields of ParameterConstraints without a counterpart: of tables outside of the memory of
 devices and hosts."""
@@ -129,7 +131,7 @@ def _reads(found: Constraints, given: Mapping[str, Any], of: Table, batch: int |
             continue
         values = tuple(map(float, given[name]))
         if len(values) != len(of.features):
-            found.fault(f"{name} does not agree with the model", each)
+            found.fault(_DIFFERS.format(name), each)
         else:
             lists[name] = values
     bags = lists.get("num_poolings", (1.0,) * len(of.features))
@@ -156,21 +158,12 @@ def _agrees(
     found: Constraints, given: Mapping[str, Any], of: Table, weighted: bool, device_type: str
 ) -> None:
     """Adds a problem for each field that says something else than the model."""
-    for name, holds, hint in (
-        (
-            "is_weighted",
-            lambda said: said == weighted,
-            "the collection's is_weighted decides",
-        ),
-        (
-            "feature_names",
-            lambda names: sorted(names) == sorted(of.features),
-            f"the table's features are {quoted(of.features)}",
-        ),
-        ("device_group", lambda g: g == device_type, f'all tables are on "{device_type}"'),
-    ):
-        if name in given and not holds(given[name]):
-            found.fault(f"{name} does not agree with the model", hint)
+    if given.get("is_weighted", weighted) != weighted:
+        found.fault(_DIFFERS.format("is_weighted"), "the collection's is_weighted decides")
+    if sorted(given.get("feature_names", of.features)) != sorted(of.features):
+        found.fault(_DIFFERS.format("feature_names"), f"the features are {quoted(of.features)}")
+    if given.get("device_group", device_type) != device_type:
+        found.fault(_DIFFERS.format("device_group"), f'all tables are on "{device_type}"')
 
 
 def _kernels(found: Constraints, given: Mapping[str, Any], of: Table) -> None:
