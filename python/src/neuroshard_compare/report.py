@@ -20,7 +20,8 @@ def verdict(plans: list[dict[str, Any]]) -> dict[str, Any]:
     theirs, ours = plans[:2]
     if theirs["error"]:
         return {"title": "TorchRec's planner found no plan", "lines": []}
-    title, lines = "the plans were not estimated alike", []
+    title = "the plans were not estimated alike"
+    lines: list[dict[str, str]] = []
     for judge, key, name, by in _JUDGES:
         one, other = ((p[judge] or {}).get(key) for p in (ours, theirs))
         if not one or not other:
