@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
@@ -24,7 +25,7 @@ func chosen(t testing.TB) (*problem.Problem, *Plan) {
 	t.Helper()
 	p := &problem.Problem{
 		Tables: []problem.Table{
-			{Name: "rows", Rows: 1000, Dim: 16, Features: []problem.Feature{{PoolingFactor: 6}, {PoolingFactor: 2}}},
+			{Name: "rows", Rows: 1000, Dim: 16, Features: []problem.Feature{{PoolingFactor: 6}, {PoolingFactor: 2}}, Access: access.Distribution{Kind: access.Uniform}},
 			{Name: "all", Rows: 80, Dim: 8, Features: []problem.Feature{{PoolingFactor: 1}}},
 		},
 		Topology: cluster(t, 8, 4), Batch: 4000, Engine: problem.HugeCTR,
@@ -62,8 +63,8 @@ func TestBlocksOnAnyDevices(t *testing.T) {
 			t.Errorf("device %d receives %d bytes, want %d", d, got, received)
 		}
 	}
-	// Blocks have all bags, and room for twice their share of the lookups.
-	want := problem.Memory{Weights: 332 * 16 * 4, Outputs: 4000 * 2 * 16 * 4, Gradients: 4000 * 2 * 16 * 4, Indices: 21248*32 + 8001*8}
+	// Blocks have all bags, and 332 of 1000 rows that are read alike have 332 of 1000 lookups.
+	want := problem.Memory{Weights: 332 * 16 * 4, Outputs: 4000 * 2 * 16 * 4, Gradients: 4000 * 2 * 16 * 4, Indices: 10624*32 + 8001*8}
 	if got := p.ShardMemory(pl.ByDevice()[5][0]); got != want {
 		t.Errorf("the last block takes %+v, want %+v", got, want)
 	}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -135,10 +136,17 @@ func TestNew(t *testing.T) {
 	if want := unit.Bytes(4*2000 + 8*1000*16 + 4*2000*16); d.Memory.Optimizer != want {
 		t.Errorf("device 3: got %d optimizer bytes, want %d", d.Memory.Optimizer, want)
 	}
-	// Of 1024 samples: item's 21.5 lookups and two features; twice the even part of 3
-	// lookups for a quarter of rows, half of host and half of grid; a quarter of the
-	// samples for everywhere.
-	if want := unit.Bytes(32*(22016+1536+3072+3072+768) + 8*(2049+3*1025+257)); d.Memory.Indices != want {
+	// Of 1024 samples: item's 21.5 lookups and two features; of 3 lookups those of the
+	// most used row and a part of the others for a quarter of rows, half of host and half of grid; a
+	// quarter of the samples for everywhere.
+	hot := func(rows, block float64) (lookups int) {
+		sum := 0.0
+		for i := 1.0; i <= rows; i++ {
+			sum += math.Pow(i, -access.DefaultExponent)
+		}
+		return int(math.Ceil(3072 * (1/sum + (1-1/sum)*(block-1)/(rows-1))))
+	}
+	if want := unit.Bytes(32*(22016+hot(4000, 1000)+hot(4000, 2000)+hot(300, 150)+768) + 8*(2049+3*1025+257)); d.Memory.Indices != want {
 		t.Errorf("device 3: got %d index bytes, want %d", d.Memory.Indices, want)
 	}
 	// Pooled vectors of all but everywhere, which has the table's gradients twice instead.

@@ -2,6 +2,7 @@ package problem
 
 import (
 	"math"
+	"sync"
 
 	"github.com/neuroshard/neuroshard/problem/access"
 )
@@ -13,7 +14,7 @@ import (
 
 // BlocksOf returns the problem whose tables are blocks of p's tables, cut by rows for
 // the given number of devices: for each table, the block that holds the most used row
-// (access.Counts.Part). Everything else is as in p.
+// (access.Counts.Part), which is the first if its rows are sorted by use. Everything else is as in p.
 func BlocksOf(p *Problem, devices int) *Problem {
 	p = Deduplicated(p)
 	type content struct {
@@ -61,6 +62,65 @@ func blockOf(t *Table, rows int64, c access.Counts, batch int) Table {
 	}
 	b.Access = access.Distribution{Kind: access.Histogram, Reuse: part.Reuse, Batch: batch, UniqueRows: part.Unique}
 	return b
+}
+
+// blockShares holds what blockShare has computed. The accesses of a table cost more than all else
+// that counts a block's bytes, and plans of many devices count those of many equal blocks.
+var blockShares struct {
+	sync.Mutex
+	known map[blockOfTable]float64
+}
+
+// blockOfTable is what the share of a block depends on.
+type blockOfTable struct {
+	access           access.Distribution
+	rows, block      int64
+	pooling, lists   float64
+	batch, localSize int64 // localSize is 0 if devices do not deduplicate their indices
+	deduplicated     bool  // the table is one of Deduplicated
+}
+
+const (
+	// mostBlockShares limits the memory of blockShares.
+	mostBlockShares = 1 << 14
+	// shareSteps rounds shares, so that a half of rows that are read alike is one half of the lookups.
+	shareSteps = 1 << 32
+)
+
+// blockShare returns the share of the lookups that a block of some rows of table t gets in a batch: of the block that
+// holds the most used row, and of the lookups that are left if devices deduplicate their own.
+func (p *Problem) blockShare(t *Table, rows int64) float64 {
+	stated := statedOf(t)
+	key := blockOfTable{stated.Access, t.Rows, rows, stated.PoolingFactor(), stated.Lists(), int64(p.Batch), 0, t.Stated != nil}
+	if t.IndexDedup {
+		key.localSize = p.localBatch()
+	}
+	blockShares.Lock()
+	defer blockShares.Unlock()
+	share, ok := blockShares.known[key]
+	if !ok {
+		c, part := t.Counts(p.Batch), float64(rows)/float64(t.Rows)
+		if rows < t.Rows && !t.Access.Sorted {
+			part = float64(rows-1) / float64(t.Rows-1) // of the rows beside the most used one
+		}
+		most := c.Part(part).Lookups
+		if lookups := exchanged(p, t) * float64(p.Batch); t.IndexDedup && t.Stated == nil {
+			most = min(most, c.Deduplicated(lookups, float64(p.Batch)/float64(key.localSize)).Part(part).Lookups)
+			c.Lookups = lookups
+		} else if t.IndexDedup {
+			most = min(most, stated.Counts(p.Batch).Part(part).Lookups)
+		}
+		if c.Lookups > 0 {
+			share = math.RoundToEven(most/c.Lookups*shareSteps) / shareSteps
+		}
+		if len(blockShares.known) >= mostBlockShares {
+			clear(blockShares.known)
+		} else if blockShares.known == nil {
+			blockShares.known = map[blockOfTable]float64{}
+		}
+		blockShares.known[key] = share
+	}
+	return share
 }
 
 // thinned returns the coefficient of variation of the bags of a feature in a block, if each

@@ -2,15 +2,14 @@ package problem
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem/access"
-	"github.com/neuroshard/neuroshard/unit"
 )
 
 // TestBlocksOfByPooling: of two tables alike but for their pooling, each block has its
-// own table's lookups: one, and a quarter of the other 79 and 7999, where all rows are
-// used alike.
+// own table's lookups: a quarter of 80 and of 8000, where all rows are used alike.
 func TestBlocksOfByPooling(t *testing.T) {
 	p := spreadProblem()
 	p.Tables[0].Access = access.Distribution{Kind: access.Uniform}
@@ -20,7 +19,7 @@ func TestBlocksOfByPooling(t *testing.T) {
 	more.Name, more.Features = "more", []Feature{{Name: "b", PoolingFactor: 100}}
 	p.Tables = append(p.Tables, more)
 	b := BlocksOf(p, 4)
-	for i, want := range []float64{20.75, 2000.75} {
+	for i, want := range []float64{20, 2000} {
 		if got := b.Tables[i].Counts(p.Batch).Lookups; math.Abs(got-want) > 1e-5*want {
 			t.Errorf("%s: got %v lookups, want %v", b.Tables[i].Name, got, want)
 		}
@@ -60,15 +59,60 @@ func TestCachedRowsRoundUp(t *testing.T) {
 	}
 }
 
-// TestBlockOfMostRowsHasRoomForAllLookups wants room for all lookups, and not for twice
-// their number.
-func TestBlockOfMostRowsHasRoomForAllLookups(t *testing.T) {
-	p := spreadProblem()
-	for rows, lookups := range map[int64]unit.Bytes{1000: 400, 999: 400, 600: 400, 500: 400, 250: 200, 1: 1} {
-		s := p.Whole(0)
-		s.ShardingType, s.Rows.End = RowWise, rows
-		if got, want := p.ShardMemory(s).Indices, lookups*32+161*8; got != want {
-			t.Errorf("a block of %d of 1000 rows: got %d bytes of indices, want %d", rows, got, want)
+// TestBlocksHaveTheLookupsOfHashedRows draws batches and gives each row a block at random: the block of the
+// most used row has, in the mean, the lookups that memory counts for a block. If rows are sorted by use,
+// the first block has its part of the law.
+func TestBlocksHaveTheLookupsOfHashedRows(t *testing.T) {
+	const rows, lookups, draws = 500, 40_000, 40
+	for _, test := range []struct {
+		law    access.Distribution
+		weight func(rank float64) float64
+	}{
+		{access.Distribution{Kind: access.Uniform}, func(float64) float64 { return 1 }},
+		{access.Distribution{}, func(rank float64) float64 { return math.Pow(rank, -access.DefaultExponent) }},
+		{access.Distribution{Kind: access.Zipf, Exponent: .6}, func(rank float64) float64 { return math.Pow(rank, -.6) }},
+		{access.Distribution{Kind: access.Zipf, Exponent: 1.7}, func(rank float64) float64 { return math.Pow(rank, -1.7) }},
+	} {
+		p := spreadProblem()
+		p.Batch, p.Tables[0].Access, p.Tables[0].Rows = lookups/5, test.law, rows
+		for _, blocks := range []int64{2, 5, 100} {
+			random := rand.New(rand.NewPCG(1, 2))
+			most := 0.0
+			for range draws {
+				used, sum := make([]float64, rows), 0.0
+				for i := range used {
+					used[i] = test.weight(float64(i + 1))
+					sum += used[i]
+				}
+				random.Shuffle(rows-1, func(i, j int) { used[i+1], used[j+1] = used[j+1], used[i+1] })
+				for _, w := range used[:rows/blocks] {
+					most += w / sum * lookups / draws
+				}
+			}
+			s := p.Whole(0)
+			s.ShardingType, s.Rows.End = RowWise, rows/blocks
+			counted := func() float64 {
+				return float64(p.ShardMemory(s).Indices-(2*lookups/5+1)*IndexBytes) / (IndexBytes + sortPairBytes)
+			}
+			if got := counted(); math.Abs(got-most) > .05*most {
+				t.Errorf("%+v, block 1 of %d: got %.0f lookups, want %.0f", test.law, blocks, got, most)
+			}
+			first, all := 0.0, 0.0
+			for i := range rows {
+				if all += test.weight(float64(i + 1)); i < int(s.Rows.End) {
+					first = all
+				}
+			}
+			p.Tables[0].Access.Sorted = true
+			if got, want := counted(), first/all*lookups; math.Abs(got-want) > .001*want+1 {
+				t.Errorf("%+v, block 1 of %d of sorted rows: got %.0f lookups, want %.0f", test.law, blocks, got, want)
+			}
+			c := p.Tables[0].Counts(p.Batch)
+			p.Tables[0].Access = access.Distribution{Kind: access.Histogram, Reuse: c.Reuse, Batch: p.Batch, UniqueRows: c.Unique, Sorted: true}
+			if got, want := counted(), first/all*lookups; math.Abs(got-want) > .12*want {
+				t.Errorf("histogram of %+v, block 1 of %d of sorted rows: got %.0f lookups, want %.0f", test.law, blocks, got, want)
+			}
+			p.Tables[0].Access = test.law
 		}
 	}
 }

@@ -56,7 +56,7 @@ func Deduplicated(p *Problem) *Problem {
 		d, ok := known[key]
 		if !ok {
 			c := t.Stated.Counts(p.Batch).Deduplicated(t.PoolingFactor()*float64(p.Batch), float64(p.Batch)/float64(p.localBatch()))
-			d = access.Distribution{Kind: access.Histogram, Reuse: c.Reuse, Batch: p.Batch, UniqueRows: c.Unique}
+			d = access.Distribution{Kind: access.Histogram, Reuse: c.Reuse, Batch: p.Batch, UniqueRows: c.Unique, Sorted: t.Access.Sorted}
 			known[key] = d
 		}
 		t.Access = d

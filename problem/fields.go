@@ -152,6 +152,8 @@ var tableFields = []Field[Table]{
 	{Key: "zipf", About: "zipf is the exponent a: the i-th most used row is drawn with a probability proportional to i^-a; published tables lie between 0.5 and 2", In: InAccess, ForAll: true, Limits: Limits{Most: 10, Above: true}, At: func(t *Table) any { return &t.Access.Exponent }},
 	{Key: "index_law", About: "index_law says how the indices of a bag come about: each drawn by itself, or as the fixed rows of one one-hot id; the default is independent", In: InAccess, ForAll: true, At: func(t *Table) any { return &t.Access.Law }},
 
+	{Key: "sorted_rows", About: "sorted_rows is true if rows are numbered by falling use, so that the first block of rows has the most used ones: leave it out if indices are hashed", ForAll: true, At: func(t *Table) any { return &t.Access.Sorted }},
+
 	{Key: "devices", About: "devices are those allowed, numbered from 0", In: InConstraints, ForAll: true, At: func(t *Table) any { return &t.Constraint.Devices }},
 	{Key: "group", About: "tables of one group are placed, whole, on one device: leave it out for a table in no group", In: InConstraints, At: func(t *Table) any { return &t.Constraint.Colocation }},
 	{Key: "no_split", About: "no_split forbids splitting the table", In: InConstraints, ForAll: true, At: func(t *Table) any { return &t.Constraint.NoSplit }},

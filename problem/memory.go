@@ -59,8 +59,11 @@ import (
 //	V + 2 * O   after it: what was sent, what came back, and the same sorted
 //
 // so their peak is in the forward, too, for O >= V; a device with fewer outputs takes up to
-// 2 * V - 2 * O more than its lines, and BackwardRoom holds V of it. The O of a block of rows is
-// that of unevenBlocks times its even share of the lookups.
+// 2 * V - 2 * O more than its lines, and BackwardRoom holds V of it.
+//
+// The lookups of a block of rows are those of the block that holds the most used row, by the
+// table's accesses (blocks.go), as cost models count them. Which block that is, a plan cannot know,
+// so each block has room for them.
 //
 // With deduplicated indices, a device has two vectors for each lookup of its own samples before the
 // backward all-to-all: the gradients by feature, and these joined. The expanded vectors and those of
@@ -92,8 +95,6 @@ const (
 	sortPairBytes = 2 * (8 + 4)
 	weightBytes   = 4
 
-	// A block of rows has buffers for unevenBlocks times its even share of the lookups.
-	unevenBlocks = 2
 	// A cache takes cacheRowBytes more for each row of the slice, and cacheSlotBytes more
 	// for each cached row.
 	cacheRowBytes, cacheSlotBytes = 4, 16
@@ -226,7 +227,7 @@ func (p *Problem) ShardMemory(s Shard) Memory {
 	}
 	lookups := math.Ceil(float64(batch) * exchanged(p, t))
 	if p.ByRows(s) {
-		lookups = math.Ceil(lookups * min(1, unevenBlocks*float64(rows)/float64(t.Rows)))
+		lookups = math.Ceil(lookups * p.blockShare(t, rows))
 	}
 	n := int64(lookups)
 	vectors := n

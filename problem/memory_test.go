@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 	"pgregory.net/rapid"
@@ -87,15 +88,16 @@ func TestMemoryByHand(t *testing.T) {
 // TestMemoryOfSequenceBlock: a block of rows of a sequence has a vector for each of its own
 // lookups; a block of another table has one for each bag.
 func TestMemoryOfSequenceBlock(t *testing.T) {
+	uniform := access.Distribution{Kind: access.Uniform}
 	p := problem.Problem{Batch: 1000, Tables: []problem.Table{
-		{Rows: 100, Dim: 8, Features: []problem.Feature{{PoolingFactor: 20}}, Pooling: problem.PoolingNone},
-		{Rows: 100, Dim: 8, Features: []problem.Feature{{PoolingFactor: 20, Bags: 4}}},
+		{Rows: 100, Dim: 8, Features: []problem.Feature{{PoolingFactor: 20}}, Pooling: problem.PoolingNone, Access: uniform},
+		{Rows: 100, Dim: 8, Features: []problem.Feature{{PoolingFactor: 20, Bags: 4}}, Access: uniform},
 	}}
-	for i, vectors := range []unit.Bytes{5200, 4000} {
+	for i, vectors := range []unit.Bytes{2600, 4000} {
 		block := p.Whole(i)
 		block.Rows.End = 13
 		block.ShardingType = problem.RowWise
-		m, n := p.ShardMemory(block), unit.Bytes(5200) // twice 13 of 100 rows
+		m, n := p.ShardMemory(block), unit.Bytes(2600) // 13 of 100 rows
 		if m.Outputs != vectors*8*4 || m.Gradients != vectors*8*4 || m.Indices != n*(8+24)+(vectors+1)*8 {
 			t.Errorf("table %d: got %+v, want %d vectors of %d lookups", i, m, vectors, n)
 		}

@@ -37,8 +37,8 @@ func TestMemoryOfKinds(t *testing.T) {
 		want  Memory
 	}{
 		{"whole", whole, Memory{Weights: 32000, Optimizer: 64000, Outputs: pooled, Gradients: pooled, Indices: 400*32 + 161*8}},
-		// A block has room for twice its eighth of the 400 lookups.
-		{"row-wise", block, Memory{Weights: 4000, Optimizer: 8000, Outputs: pooled, Gradients: pooled, Indices: 100*32 + 161*8}},
+		// A block has room for the 72 lookups of the most used row and an eighth of the others.
+		{"row-wise", block, Memory{Weights: 4000, Optimizer: 8000, Outputs: pooled, Gradients: pooled, Indices: 113*32 + 161*8}},
 		// A replica serves 10 samples of 5 lookups, and has the table's gradients twice.
 		{"data-parallel", replica, Memory{Weights: 32000, Optimizer: 64000, Gradients: 64000, Indices: 50*32 + 21*8}},
 		{"host", host, Memory{Outputs: pooled, Gradients: pooled, Indices: 400*32 + 161*8, Host: 96000}},

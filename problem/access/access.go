@@ -67,6 +67,9 @@ type Distribution struct {
 	// Law says whether Zipf, Uniform and Unstated describe rows, drawn one by one, or
 	// one-hot ids that own several rows each.
 	Law Law
+	// Sorted says that rows are numbered by falling use, so that the first part of the rows is
+	// used most. Otherwise their numbers are hashes, and say nothing.
+	Sorted bool
 }
 
 // Counts is what one batch does to one table.
@@ -77,9 +80,14 @@ type Counts struct {
 	Unique float64
 	// Reuse is the share of distinct rows in each use-count class.
 	Reuse [Classes]float64
+	// Most is the number of uses of the most used row; 0 if only the classes are known.
+	Most float64
 	// RowsPerID is the number of rows that come together, each time one id is drawn; 0 for
 	// independent draws.
 	RowsPerID float64
+	// Sorted is the number of rows of the table if they are sorted by use (Distribution.Sorted), else
+	// 0. Exponent is that of Zipf's law, by which these rows are drawn, below 0 for a histogram.
+	Sorted, Exponent float64
 }
 
 // ClassMean returns the mean use count that stands for class j: 1, 2, then
@@ -119,18 +127,21 @@ func meanUse(reuse *[Classes]float64) float64 {
 	return sum
 }
 
-// Part returns what the batch does to a part of the rows, a share of them that is
-// above 0 and at most 1: to the part that holds the most used row. Which rows are
-// used most is unknown, and indices are hashed, so that each part has its share of
-// every class; but the most used row is whole, and in one part. It is used as often as
+// Part returns what the batch does to a part of the rows, a share of them from 0 to 1:
+// to the part that holds the most used row. Which rows are used most is unknown, and
+// indices are hashed, so that each part has its share of every class; but the most used
+// row is whole, and in one part. If Most is not known, it is used as often as
 // the mean row of its class. Of the highest class, which is open, it takes the most by
 // Zipf's law (of exponent 1, assumed), from all uses that the means of the other
 // classes leave over; where ids own rows, all rows of the most used id share its place
 // in the law, and the part has one of them whole and its share of the others. Parts
-// without the most used row have less.
+// without the most used row have less. If rows are sorted by use, the part is the first one.
 func (c Counts) Part(share float64) Counts {
 	if !(share < 1) || !(c.Lookups > 0) {
 		return c
+	}
+	if c.Sorted > 0 {
+		return c.first(max(1, math.Round(share*c.Sorted)))
 	}
 	part := Counts{}
 	rows := [Classes]float64{}
@@ -155,9 +166,43 @@ func (c Counts) Part(share float64) Counts {
 		part.Unique += rows[j]
 	}
 	for j := range rows {
-		part.Reuse[j] = rows[j] / part.Unique
+		if part.Unique > 0 {
+			part.Reuse[j] = rows[j] / part.Unique
+		}
 	}
 	part.Lookups = min(c.Lookups, uses*c.Lookups/all)
+	if part.Most = c.Most; c.Most > 0 {
+		part.Lookups = c.Most + (c.Lookups-c.Most)*share
+	}
+	return part
+}
+
+// first returns what the batch does to the first rows of a table whose rows are sorted by use: under
+// Zipf's law, draws by the same law from fewer rows. Of a histogram, the rows that are used more than
+// once come first, and rows used once are others in each batch.
+func (c Counts) first(rows float64) Counts {
+	if c.Exponent >= 0 {
+		d := Distribution{Kind: Zipf, Exponent: c.Exponent}
+		return d.draws(rows, c.Lookups*harmonic(rows, c.Exponent)/harmonic(c.Sorted, c.Exponent))
+	}
+	used, again := rows, c.Unique*(1-c.Reuse[0])
+	var own [Classes]float64
+	for j := Classes - 1; j > 0; j-- {
+		own[j] = min(used, c.Unique*c.Reuse[j])
+		used -= own[j]
+	}
+	own[0] = c.Unique * c.Reuse[0] * used / max(1, c.Sorted-again)
+	part, uses := Counts{}, 0.0
+	for j, n := range own {
+		part.Unique, uses = part.Unique+n, uses+n*classMeans[j]
+	}
+	for j := range own {
+		part.Reuse[j] = own[j] / max(part.Unique, math.SmallestNonzeroFloat64)
+	}
+	if own[Classes-1] > 0 { // the open class, which takes what the others leave over
+		uses += max(0, c.Lookups-c.Unique*c.MeanUse()) * own[Classes-1] / (c.Unique * c.Reuse[Classes-1])
+	}
+	part.Lookups = min(c.Lookups, uses*c.Lookups/max(c.Lookups, c.Unique*c.MeanUse()))
 	return part
 }
 
@@ -212,18 +257,25 @@ func (d Distribution) At(rows int64, pooling float64, batch int) Counts {
 	if rows < 1 || batch < 1 || !(pooling > 0) {
 		return Counts{}
 	}
+	var c Counts
 	switch {
 	case d.Kind == Histogram:
-		c := d.histogram(float64(rows), pooling, batch)
+		c = d.histogram(float64(rows), pooling, batch)
 		if d.Law == MultiHot && pooling > 1 {
 			c.RowsPerID = pooling
 		}
-		return c
 	case d.Law == MultiHot && pooling > 1:
 		ids := d.draws(float64(rows), float64(batch))
-		return owned(&ids, float64(rows), pooling)
+		c = owned(&ids, float64(rows), pooling)
+	default:
+		c = d.draws(float64(rows), pooling*float64(batch))
 	}
-	return d.draws(float64(rows), pooling*float64(batch))
+	if d.Sorted {
+		if c.Sorted, c.Exponent = float64(rows), d.exponent(); d.Kind == Histogram || c.RowsPerID > 0 {
+			c.Exponent = -1
+		}
+	}
+	return c
 }
 
 // Distinct returns the Unique of At, in a fraction of its time.

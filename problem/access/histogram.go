@@ -66,7 +66,7 @@ func (d Distribution) histogram(rows, pooling float64, batch int) Counts {
 // most once, so that lookups are left of all. A row that was used m times is then used once in each
 // part that has any of these uses: in parts (1 - (1 - 1/parts)^m) parts, as a use is in any of them.
 func (c Counts) Deduplicated(lookups, parts float64) Counts {
-	own := Counts{Lookups: lookups, Unique: min(c.Unique, lookups)}
+	own := Counts{Lookups: lookups, Unique: min(c.Unique, lookups), Sorted: c.Sorted, Exponent: -1}
 	for j, share := range c.Reuse {
 		divide(&own.Reuse, share, -parts*math.Expm1(classMeans[j]*math.Log1p(-1/parts)))
 	}

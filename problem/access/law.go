@@ -101,7 +101,7 @@ func owned(ids *Counts, rows, perID float64) Counts {
 		}
 	}
 	c := classes(ids.Lookups*perID, rows, &used)
-	c.RowsPerID = perID
+	c.RowsPerID, c.Most = perID, ids.Most+share*ids.Lookups
 	return c
 }
 

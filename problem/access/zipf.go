@@ -41,7 +41,9 @@ func uniform(rows, n float64) Counts {
 	for j := range used {
 		used[j] = rows * exceed(&bounds[j], mean)
 	}
-	return classes(n, rows, &used)
+	c := classes(n, rows, &used)
+	c.Most = mean
+	return c
 }
 
 // zipf returns the counts of n draws, the i-th of the rows with a probability
@@ -55,7 +57,9 @@ func zipf(rows, a, n float64) Counts {
 			break
 		}
 	}
-	return classes(n, rows, &used)
+	c := classes(n, rows, &used)
+	c.Most = law.mean(1)
+	return c
 }
 
 // classes turns the numbers of rows used more often than each bound into shares.
