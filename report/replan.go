@@ -347,8 +347,10 @@ type CurvePoint struct {
 	Cost      unit.Millis  `json:"cost_ms"`
 	Simulated *unit.Millis `json:"simulated_cost_ms"`
 	PaysBack  *int64       `json:"pays_back_after_steps"`
-	Whole     bool         `json:"whole_search"`
-	Chosen    bool         `json:"chosen"`
+	// PaysBackText is PaysBack in words.
+	PaysBackText string `json:"pays_back"`
+	Whole        bool   `json:"whole_search"`
+	Chosen       bool   `json:"chosen"`
 }
 
 // replanJSON is what ReplanJSON writes. Bytes of Total count every copy of the old plan, and
@@ -402,7 +404,7 @@ func pointOf(r *replan.Outcome, i int) CurvePoint {
 	_, busiest := t.Busiest()
 	one := CurvePoint{
 		Label: pointLabel(point), Budget: point.Label, Moved: t.Bytes, Tables: movedTables(t), Busiest: busiest, Seconds: float64(point.Seconds()) / 1000,
-		Cost: point.Cost, Whole: point.Whole, Chosen: i == r.Chosen,
+		Cost: point.Cost, PaysBackText: payback(point, i), Whole: point.Whole, Chosen: i == r.Chosen,
 	}
 	if r.Total > 0 {
 		one.Share = float64(t.Bytes) / float64(r.Total)

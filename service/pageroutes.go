@@ -98,7 +98,7 @@ func (s *pages) explain(ctx context.Context, in *page.Input, stated *ProblemBody
 		return err
 	}
 	return page.Judge(ctx, in, page.Judgement{Prices: prices, OnStep: func(what string, done, of int) {
-		j.Report(Progress{Phase: what, Share: float64(done) / float64(max(1, of)), Done: done, Of: of})
+		Progress{Phase: what, Share: float64(done) / float64(max(1, of)), Done: done, Of: of}.report(j)
 	}})
 }
 

@@ -1,9 +1,12 @@
 package service
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/service/jobs"
 	"github.com/neuroshard/neuroshard/unit"
@@ -12,6 +15,7 @@ import (
 // Progress is how far a job is.
 type Progress struct {
 	Phase string `json:"phase" doc:"What the job does now" example:"anneal"`
+	Text  string `json:"text" doc:"All of this in words"`
 	// Share never falls.
 	Share float64 `json:"share" doc:"Share of the work that is done, 0 to 1; an estimate"`
 	// Best is the predicted cost of the best plan so far.
@@ -20,6 +24,26 @@ type Progress struct {
 	// Done and Of count the cells of a sweep.
 	Done int `json:"done,omitempty" doc:"Finished cells of a sweep"`
 	Of   int `json:"of,omitempty" doc:"All cells of a sweep"`
+}
+
+// phases say what a search does, by the names of its phases.
+var phases = map[string]string{
+	"start": "first plans", "beam": "splitting tables", "forms": "choosing sharding types", "operators": "grouping tables into operators", "anneal": "refining the plan",
+}
+
+// report reports the progress, in words, too.
+func (p Progress) report(j *jobs.Job) {
+	p.Text = cmp.Or(phases[p.Phase], p.Phase)
+	if p.Of > 0 {
+		p.Text += fmt.Sprintf(", %d of %d", p.Done, p.Of)
+	}
+	if p.Best != nil {
+		p.Text += fmt.Sprintf(", best %v", *p.Best)
+	}
+	if p.Evaluations > 0 {
+		p.Text += ", " + words.Plural(int(p.Evaluations), "evaluation")
+	}
+	j.Report(p)
 }
 
 // follow has a search report its progress.
@@ -34,10 +58,10 @@ func follow(o *neuroshard.Options, j *jobs.Job) {
 		if best := unit.Millis(e.Best); !math.IsInf(e.Best, 1) {
 			now.Best = &best
 		}
-		j.Report(now)
+		now.report(j)
 	}
 	o.OnStep = func(step string) {
 		now.Phase, now.Share = step, 1
-		j.Report(now)
+		now.report(j)
 	}
 }

@@ -192,7 +192,7 @@ func (s *planner) makeSweep(ctx context.Context, sw *sweep.Sweep, by sweep.By, j
 	outcomes, err := sw.Run(ctx, sweep.Options{
 		Workers: s.limits.workers(), Explain: explained,
 		OnOutcome: func(_ sweep.Outcome, done, of int) error {
-			j.Report(Progress{Phase: "planning", Share: float64(done) / float64(of), Done: done, Of: of})
+			Progress{Phase: "planning", Share: float64(done) / float64(of), Done: done, Of: of}.report(j)
 			return nil
 		},
 	})

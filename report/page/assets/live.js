@@ -16,7 +16,7 @@
 
 (() => {
   const {
-    h, add, fill, newID, button, known, count, ms, bytes, plural, change, text, number, dataTable, render,
+    h, add, fill, newID, button, known, count, ms, bytes, plural, change, text, number, dataTable, TYPES, render,
   } = globalThis.neuroshard;
 
   // ---------------------------------------------------------------- the service
@@ -124,18 +124,7 @@
     send('DELETE', '/v1/jobs/' + id).catch((e) => at.replaceWith(refusal(e)));
   }
 
-  /** What a search does, by the names of its phases. */
-  const PHASES = {
-    start: 'first plans', beam: 'splitting tables', forms: 'choosing sharding types', operators: 'grouping tables into operators', anneal: 'refining the plan',
-  };
-
-  function progressOf({ state, progress: p }) {
-    if (!p) return state;
-    return [
-      PHASES[p.phase] || p.phase, p.of ? `${count(p.done)} of ${count(p.of)}` : null,
-      known(p.best_ms) ? 'best ' + ms(p.best_ms) : null, p.evaluations ? plural(p.evaluations, 'evaluation') : null,
-    ].filter(Boolean).join(', ');
-  }
+  const progressOf = ({ state, progress }) => (progress ? progress.text : state);
 
   // ---------------------------------------------------------------- the frame
 
@@ -370,7 +359,7 @@
       caption: 'Models', rows: names,
       columns: [
         text('Model', (n) => n.name, { node: (n) => h('a', { href: '#/models/' + encodeURIComponent(n.name) }, n.name) }),
-        number('Plans', (n) => n.plans, count), ...planColumns.map((c) => ({ ...c, value: (n) => c.value(n.last), node: c.node && ((n) => c.node(n.last)) })),
+        number('Plans', (n) => n.plans, count, { rest: true }), ...planColumns.map((c) => ({ ...c, value: (n) => c.value(n.last), node: c.node && ((n) => c.node(n.last)) })),
       ],
     }) : h('p', { class: 'note' }, 'No model has a plan yet. A plan with a name, from this page or from a training job, is listed here with its history.')));
     if (plans.length) add(root, h('h2', {}, 'Newest plans'), plansTable(plans, [text('Model', (e) => e.name || null)]));
@@ -388,7 +377,7 @@
     number('Batch', (e) => e.batch || null, count, { rest: true }),
     number('Tables', (e) => e.tables, count, { rest: true }),
     number('Cost', (e) => e.cost_ms || null, ms),
-    number('Gain', (e) => e.gain_percent, (v) => `${v.toFixed(0)} % less`),
+    number('Gain', (e) => e.gain_percent, (v) => `${v.toFixed(0)} %`),
     text('Engine', (e) => e.engine || null, { rest: true }),
   ];
 
@@ -425,7 +414,6 @@
   }
 
   const ENGINES = [['any', 'any engine'], ['torchrec', 'TorchRec'], ['hugectr', 'HugeCTR']];
-  const TYPES = ['table_wise', 'column_wise', 'row_wise', 'table_row_wise', 'grid', 'data_parallel'];
 
   const deviceChoices = async (signal) => (await get('/v1/devices', signal)).map((d) => [d.name, `${d.name} (${bytes(d.memory_bytes)})`]);
   const workloads = (signal) => get('/v1/workloads', signal);
@@ -608,7 +596,7 @@
       textField('max_bytes', 'Most bytes to move', has('max_bytes'), { placeholder: '5% or 12GB', hint: 'In addition to the bytes that must move. Empty: no limit.' }),
       numberField('horizon', 'Steps still to train', has('horizon'), { placeholder: 'no limit', hint: 'A move that pays back later is not taken.' }),
     ];
-    const named = /^plan [0-9a-f]{8}$/.test(original.title) ? '' : original.title; // a plan without a name is called by its id
+    const named = /^plan [0-9a-f]{8}$/.test(original.plans[0].name) ? '' : original.plans[0].name; // a plan without a name is called by its id
     const name = textField('name', 'Name of the model', has('name') ?? named, { hint: 'The new plan becomes part of its history. Empty: of none.' });
     const { seed, sharding_types: types, risk_penalty: penalty } = problem.options || {};
     screen('Re-plan: ' + original.title, tabs(id, '/replan'), jobForm(view, {

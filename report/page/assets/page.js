@@ -13,7 +13,7 @@
   const {
     h, add, fill, newID, button, link, facts, lines, choice,
     known, list, significant, grouped, ms, count, bytes, BYTES, percent, plural, change, compact,
-    text, number, dataTable,
+    text, number, dataTable, TYPES,
   } = globalThis.neuroshard;
 
   const FORMAT = 'neuroshard-page';
@@ -21,8 +21,6 @@
 
   // ---------------------------------------------------------------- words
 
-  /** Sharding types in the order of the documentation. The pattern is a class of page.css, too. */
-  const TYPES = ['table_wise', 'column_wise', 'row_wise', 'table_row_wise', 'grid', 'data_parallel'];
   const TIERS = { host: 'in host memory', host_cached: 'in host memory, cached on the device' };
 
   /** Parts of a step in the order of time: the look of page.css, the title and the field of Devices. */
@@ -163,9 +161,8 @@
   /** The unit of an axis that ends at a number of bytes: its name and its size. */
   const unitOf = (end) => BYTES.find(([, least]) => end >= least) || ['B', 1];
 
-  /** Gives an element a tooltip: its title and rows of name and value, asked for when it shows. */
-  const tips = new WeakMap();
-  const tipped = (element, make) => { element.classList.add('tipped'); tips.set(element, make); return element; };
+  /** Gives an element a tooltip: a title, and rows of name and value. */
+  const tipped = (element, [title, rows]) => Object.assign(element, { title: [title, ...rows.map((row) => row.join(': '))].join('\n') });
 
   const keyOf = (parts) => h('ul', { class: 'key' }, parts.map(([look, title]) => h('li', {}, swatch('look-' + look), title)));
 
@@ -216,7 +213,7 @@
       const strong = spec.strong && spec.strong(item);
       const element = h('div', { class: 'row', onclick: spec.onclick && (() => spec.onclick(item)) },
         h('span', { class: strong ? 'row-name mark' : 'row-name' }, (strong ? '◆ ' : '') + spec.name(item)), track);
-      return tipped(element, () => [spec.name(item), parts.map(([, title, value]) => [title, as(value(item))]).concat(spec.facts ? spec.facts(item) : [])]);
+      return tipped(element, [spec.name(item), parts.map(([, title, value]) => [title, as(value(item))]).concat(spec.facts ? spec.facts(item) : [])]);
     };
     const axis = () => h('div', { class: 'row axis' }, h('span', { class: 'row-name' }, unit),
       h('div', { class: 'track' }, scale.map((v) => at(h('span', {}, grouped(Number((v / size).toPrecision(12)))), { left: v / end }))));
@@ -256,7 +253,7 @@
     for (const item of items) {
       const said = words(item);
       const point = h('span', { class: 'point look-' + look(item) + (said ? ' large' : '') }, said ? h('span', {}, said) : null);
-      field.append(tipped(at(point, { left: across(x.of(item)), bottom: up(y.of(item)) }), () => tip(item)));
+      field.append(tipped(at(point, { left: across(x.of(item)), bottom: up(y.of(item)) }), tip(item)));
     }
     return chart(spec, h('div', { class: 'points' }, h('span', { class: 'axis-y' }, y.title), field, h('span', { class: 'axis-x' }, x.title)));
   }
@@ -400,7 +397,7 @@
       at(element, { left: r.x / CARD.width, top: top + r.y / CARD.height, width: r.w / CARD.width, height: r.h / CARD.height });
       Object.assign(element, { tile, number });
       tiles.push(element);
-      return tipped(element, () => [title, rows]);
+      return tipped(element, [title, rows]);
     }
 
     /** Marks the tiles of the selected table, and the card of the selected device. */
@@ -587,7 +584,7 @@
   }
 
   /** The verdict of a comparison, and what else is to say. */
-  const headline = (of) => [h('p', { class: 'verdict' }, of.title), facts(of.lines.concat(list(of.facts)).map((f) => [f.name, f.value]))];
+  const headline = (of) => [h('p', { class: 'verdict' }, of.title.charAt(0).toUpperCase() + of.title.slice(1)), facts(of.lines.concat(list(of.facts)).map((f) => [f.name, f.value]))];
 
   const warnings = (all) => (list(all).length ? h('div', { class: 'warnings' }, h('h3', {}, plural(all.length, 'warning')), lines(all)) : null);
 
@@ -609,7 +606,7 @@
     const has = (field) => list(t[field]).length > 0;
     const size = number('Size', of('bytes'), bytes, has('time_ms') ? rest : {});
     const time = number('Time on its slowest device', of('time_ms'), ms);
-    const alternative = (i) => [shownCost(t.alternative_cost_ms[i]), h('span', { class: 'muted block' }, change(m.plan.costs.predicted_ms, t.alternative_cost_ms[i]))];
+    const alternative = (i) => [known(t.alternative_cost_ms[i]) ? ms(t.alternative_cost_ms[i]) : '–', h('span', { class: 'muted block' }, change(m.plan.costs.predicted_ms, t.alternative_cost_ms[i]))];
     const columns = [
       text('Table', of('name'), { node: (i) => tableButton(page, m, i) }),
       text('Sharding type', of('sharding_type'), rest),
@@ -629,8 +626,6 @@
       selected: (i) => t.name[i] === page.state.table,
     });
   }
-
-  const shownCost = (v) => (known(v) ? ms(v) : '–');
 
   function baselinesSection(page) {
     if (!page.models.some((m) => list(m.plan.baselines).length)) return null;
@@ -672,11 +667,6 @@
       }) : h('p', {}, 'No table changes.'));
   }
 
-  const paysBack = (p) => {
-    const steps = p.pays_back_after_steps;
-    return !known(steps) ? 'never' : steps === 0 ? 'at once' : 'after ' + plural(steps, 'step');
-  };
-
   function replanSection(page) {
     const { replan } = page.document;
     if (!replan) return null;
@@ -687,7 +677,7 @@
       number('Moved', (p) => p.moved_bytes, bytes),
       number('Predicted', (p) => p.cost_ms, ms),
       number('SIMULATED', (p) => p.simulated_cost_ms, ms, { rest: true }),
-      text('Pays back', paysBack),
+      text('Pays back', (p) => p.pays_back),
     ];
     return section(page, 'replan', 'Re-plan',
       headline(replan),
@@ -895,41 +885,18 @@
       nav: h('nav', { class: 'nav', 'aria-label': 'Sections' }), search: h('div'), content: h('div', { class: 'content' }),
       rail: h('aside', { class: 'rail', 'aria-label': 'Selection', hidden: true }),
       live: h('div', { class: 'hidden', 'aria-live': 'polite', role: 'status' }),
-      tooltip: h('div', { class: 'tooltip', 'aria-hidden': 'true', hidden: true }),
       foot: h('footer', { class: 'foot' }),
     };
     shell.frame = h('div', { class: 'frame' },
       h('main', { id: main, class: 'main', tabindex: -1 }, h('div', { class: 'head' }, shell.title, shell.summary), before, shell.content), shell.rail);
     fill(root, h('a', { class: 'skip', href: '#' + main }, 'Skip to the content'),
       h('header', { class: 'top' }, h('span', { class: 'brand' }, 'neuroshard'), shell.nav, shell.search),
-      shell.frame, shell.foot, shell.live, shell.tooltip);
+      shell.frame, shell.foot, shell.live);
     root.classList.add('ns');
     shell.rail.addEventListener('keydown', (event) => {
       if (event.key === 'Escape') closePanel(shell.page, { table: null, device: -1 });
     });
-    tooltips(root, shell.tooltip);
     return shell;
-  }
-
-  /** One tooltip for all elements that have one, for the pointer and for the focus. */
-  function tooltips(root, tooltip) {
-    const hide = () => { tooltip.hidden = true; };
-    const show = (event) => {
-      const target = event.target.closest('.tipped');
-      if (!target) return hide();
-      const [title, rows] = tips.get(target)();
-      tooltip.hidden = false;
-      fill(tooltip, h('strong', {}, title), facts(rows));
-      const { offsetWidth: w, offsetHeight: high } = tooltip, place = target.getBoundingClientRect();
-      const left = Math.max(8, Math.min(place.left + place.width / 2 - w / 2, innerWidth - w - 8));
-      const top = place.top - high - 8 > 8 ? place.top - high - 8 : Math.min(place.bottom + 8, innerHeight - high - 8);
-      Object.assign(tooltip.style, { left: left + 'px', top: top + 'px' });
-    };
-    root.addEventListener('pointerover', show);
-    root.addEventListener('focusin', show);
-    root.addEventListener('focusout', hide);
-    root.addEventListener('pointerleave', hide);
-    root.addEventListener('keydown', (event) => { if (event.key === 'Escape') hide(); });
   }
 
   /**
@@ -946,7 +913,6 @@
     const shell = shells.get(root);
     const page = shell.page = newPage(document, shell);
     const one = page.models.length === 1 ? page.models[0].plan : null;
-    shell.tooltip.hidden = true;
     shell.title.textContent = document.title;
     shell.summary.textContent = one ? one.report.title : '';
     fill(shell.content, SECTIONS.map((make) => make(page)));

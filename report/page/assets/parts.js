@@ -192,11 +192,14 @@ globalThis.neuroshard = (() => {
     return element;
   }
 
+  /** Sharding types in the order of the documentation. The pattern is a class of page.css, too. */
+  const TYPES = ['table_wise', 'column_wise', 'row_wise', 'table_row_wise', 'grid', 'data_parallel'];
+
   const kindOf = (c) => ['number', 'wide', 'rest'].filter((kind) => c[kind]).join(' ') || null;
 
   return {
     h, add, fill, newID, button, link, facts, lines, choice,
     known, list, significant, grouped, ms, count, bytes, BYTES, percent, plural, change, compact,
-    text, number, dataTable,
+    text, number, dataTable, TYPES,
   };
 })();
