@@ -216,12 +216,16 @@ func compareTables(a, b *Table, received unit.Bytes) (TableChange, bool) {
 	x := slices.SortedFunc(slices.Values(a.Shards), compareShards)
 	y := slices.SortedFunc(slices.Values(b.Shards), compareShards)
 	c.Recut = !slices.EqualFunc(x, y, func(s, t Shard) bool { return s.Rows == t.Rows && s.Columns == t.Columns })
-	c.Moved = received > 0 || !c.Recut && !slices.Equal(x, y) ||
-		!slices.Equal(c.Before.Devices, c.After.Devices) || !slices.Equal(c.Before.Tiers, c.After.Tiers) || !slices.Equal(c.Before.Caches, c.After.Caches)
+	c.Moved = received > 0 || !c.Recut && !slices.Equal(x, y) || !c.Before.liesAs(c.After)
 	if a.Module != b.Module && a.Module != "" && b.Module != "" {
 		c.Module = &Change[string]{a.Module, b.Module}
 	}
 	return c, c.Resized || c.Retyped || c.Regrouped || c.Recut || c.Moved || c.Module != nil
+}
+
+// liesAs reports whether shards lie on the same devices, in the same tiers, with the same caches.
+func (s TableState) liesAs(o TableState) bool {
+	return slices.Equal(s.Devices, o.Devices) && slices.Equal(s.Tiers, o.Tiers) && slices.Equal(s.Caches, o.Caches)
 }
 
 func state(t *Table) TableState {

@@ -616,7 +616,7 @@ func (w *Worker) askTables(ctx context.Context, q protocol.Request) (protocol.Re
 	if err != nil {
 		return protocol.Response{}, err
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }()
 	t.LookupFile = filepath.Join(folder, "lookups")
 	if err := lookups.WriteFile(t.LookupFile, bags); err != nil {
 		return protocol.Response{}, err

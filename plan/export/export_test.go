@@ -652,8 +652,10 @@ func TestHugeCTRRefuses(t *testing.T) {
 		{plan.Grid, 8, append(blocks(2, span(0, 4), 5, 10), blocks(2, span(4, 8), 5, 10)...), false, `table "t": shard 2: shard 0 of the table is on device 2, too: HugeCTR puts at most one slice of a table on a device`},
 		{plan.Grid, 8, append(blocks(2, span(0, 4), 5, 10), blocks(0, span(4, 8), 10)...), false, `table "t": columns [0, 4) are cut into 2 blocks and columns [4, 8) into 1`},
 		{plan.Grid, 8, []plan.Shard{
-			{Rows: span(0, 5), Columns: span(0, 4), Device: 0, Tier: plan.HBM}, {Rows: span(5, 10), Columns: span(0, 4), Device: 2, Tier: plan.HBM},
-			{Rows: span(0, 5), Columns: span(4, 8), Device: 1, Tier: plan.HBM}, {Rows: span(5, 10), Columns: span(4, 8), Device: 3, Tier: plan.HBM},
+			{Rows: span(0, 5), Columns: span(0, 4), Device: 0, Tier: plan.HBM},
+			{Rows: span(5, 10), Columns: span(0, 4), Device: 2, Tier: plan.HBM},
+			{Rows: span(0, 5), Columns: span(4, 8), Device: 1, Tier: plan.HBM},
+			{Rows: span(5, 10), Columns: span(4, 8), Device: 3, Tier: plan.HBM},
 		}, false, `table "t": its slices lie on devices [0 2 1 3]: in HugeCTR the GPUs of a slice follow each other`},
 		{plan.TableWise, 8, shardsOf(4), false, `table "t": columns [4, 8) are placed nowhere`},
 	} {

@@ -92,12 +92,12 @@ func (s *strategy) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 }
 
 // UnmarshalJSONFrom reads a table of a strategy: its name, or a list of the name and a number of slices.
-func (t *dealt) UnmarshalJSONFrom(d *jsontext.Decoder) error {
-	t.slices = 1
-	if d.PeekKind() != '[' {
-		return json.UnmarshalDecode(d, &t.name)
+func (d *dealt) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+	d.slices = 1
+	if decoder.PeekKind() != '[' {
+		return json.UnmarshalDecode(decoder, &d.name)
 	}
-	return pair(d, &t.name, &t.slices, "write [\"name\", slices]")
+	return pair(decoder, &d.name, &d.slices, "write [\"name\", slices]")
 }
 
 // pair reads a list of two values.
@@ -159,20 +159,20 @@ func (f *File) deal(matrix gpus, strategies []strategy) error {
 }
 
 // check says what is wrong with a table of a strategy; "" if nothing is. world is the number of GPUs.
-func (t *dealt) check(kind string, world int) string {
-	switch n := len(t.gpus); {
+func (d *dealt) check(kind string, world int) string {
+	switch n := len(d.gpus); {
 	case kind != "mp" && kind != "dp":
 		return fmt.Sprintf("strategy %s is unknown: choose mp or dp", quote(kind))
 	case n == 0:
-		return fmt.Sprintf("table %s is on no GPU of shard_matrix", quote(t.name))
-	case t.slices < 1:
-		return fmt.Sprintf("table %s is cut into %d slices of columns", quote(t.name), t.slices)
-	case kind == "dp" && t.slices > 1:
-		return fmt.Sprintf("table %s is data-parallel and cut into %d slices of columns", quote(t.name), t.slices)
+		return fmt.Sprintf("table %s is on no GPU of shard_matrix", quote(d.name))
+	case d.slices < 1:
+		return fmt.Sprintf("table %s is cut into %d slices of columns", quote(d.name), d.slices)
+	case kind == "dp" && d.slices > 1:
+		return fmt.Sprintf("table %s is data-parallel and cut into %d slices of columns", quote(d.name), d.slices)
 	case kind == "dp" && n < world:
-		return fmt.Sprintf("table %s is data-parallel and on %d of %d GPUs: a data-parallel table is on all of them", quote(t.name), n, world)
-	case kind == "mp" && n%t.slices != 0:
-		return fmt.Sprintf("table %s has %d slices of columns and is on %d GPUs, which is not a multiple", quote(t.name), t.slices, n)
+		return fmt.Sprintf("table %s is data-parallel and on %d of %d GPUs: a data-parallel table is on all of them", quote(d.name), n, world)
+	case kind == "mp" && n%d.slices != 0:
+		return fmt.Sprintf("table %s has %d slices of columns and is on %d GPUs, which is not a multiple", quote(d.name), d.slices, n)
 	}
 	return ""
 }

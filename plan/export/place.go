@@ -94,6 +94,16 @@ func (f *File) fits(t hardware.Topology, errs *faults) {
 	}
 }
 
+// shaped returns a table of a file under the problem's name, with the problem's shape if the file states none.
+func shaped(t plan.Table, want *problem.Table) plan.Table {
+	t.Name, t.Shards = want.Name, slices.Clone(t.Shards)
+	if t.ShardingType == plan.DataParallel && t.Rows == 0 && t.Dim == 0 {
+		t.Rows, t.Dim = want.Rows, want.Dim
+		t.Shards[0].Rows.End, t.Shards[0].Columns.End = want.Rows, int64(want.Dim)
+	}
+	return t
+}
+
 // match returns the file's tables: those of the problem by its names and in its order, then the others.
 // A table that is in no module of its name is the only one of its name in the other modules.
 func (f *File) match(p *problem.Problem, errs *faults) []plan.Table {
@@ -127,13 +137,7 @@ func (f *File) match(p *problem.Problem, errs *faults) []plan.Table {
 			continue
 		}
 		taken[i] = true
-		t := f.Tables[i]
-		t.Name, t.Shards = want.Name, slices.Clone(t.Shards)
-		if t.ShardingType == plan.DataParallel && t.Rows == 0 && t.Dim == 0 { // the file states no shape
-			t.Rows, t.Dim = want.Rows, want.Dim
-			t.Shards[0].Rows.End, t.Shards[0].Columns.End = want.Rows, int64(want.Dim)
-		}
-		tables = append(tables, t)
+		tables = append(tables, shaped(f.Tables[i], want))
 	}
 	for i, t := range f.Tables {
 		if !taken[i] {
