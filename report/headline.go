@@ -38,7 +38,7 @@ func (p *printer) headline(h Headline) {
 
 // trusted says what a time of a plan comes from, with its error bar if that is known.
 func trusted(pl *plan.Plan) string {
-	by := estimatedBy(pl)
+	by := estimatedBy(pl, false)
 	if bar, of := modelError(pl.Provenance.ModelSource, nil); bar > 0 {
 		by += fmt.Sprintf(" (± %.0f %%: %s)", math.Ceil(bar), of)
 	}

@@ -149,7 +149,7 @@ func wrapped(line string, width int) string {
 	indent := indentation(line, width)
 	var b strings.Builder
 	column := 0
-	for i, word := range strings.Split(line, " ") {
+	for i, word := range inseparable(strings.Split(line, " ")) {
 		wide := text.StringWidthWithoutEscSequences(word)
 		switch {
 		case i == 0:
@@ -165,6 +165,25 @@ func wrapped(line string, width int) string {
 	}
 	return b.String()
 }
+
+// inseparable joins each number to the unit behind it.
+func inseparable(parts []string) []string {
+	joined := []string{parts[0]}
+	for i, part := range parts[1:] {
+		last := &joined[len(joined)-1]
+		unit := strings.TrimRight(part, ".,:;)")
+		switch before := parts[i]; {
+		case before == "±", before != "" && before[len(before)-1] >= '0' && before[len(before)-1] <= '9' && slices.Contains(units, unit):
+			*last += " " + part
+		default:
+			joined = append(joined, part)
+		}
+	}
+	return joined
+}
+
+// units are those of the numbers in reports.
+var units = []string{"%", "s", "ms", "us", "B", "KiB", "MiB", "GiB", "TiB", "KB/s", "MB/s", "GB/s", "TB/s", "K", "M", "G", "T", "±"}
 
 // indentation returns where the text of a line begins behind its title: two spaces or more
 // end a title, and "- " is one.

@@ -214,6 +214,9 @@ func placed(pl *plan.Plan) string {
 		parts = append(parts, fmt.Sprintf("%d %s", c.Tables, c.Name))
 	}
 	text := strings.Join(parts, ", ")
+	if pl.Cluster.Engine == problem.TorchRec && pl.ShardingTypes()[problem.DataParallel] > 0 {
+		text += ", which the optimizer of the training script must train"
+	}
 	if hosted, cached := pl.Hosted(); hosted > 0 {
 		text += fmt.Sprintf("; %s in host memory", plural(hosted, "table"))
 		if cached > 0 {

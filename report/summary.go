@@ -238,7 +238,7 @@ func (s *Summary) lines(pl *plan.Plan, r *neuroshard.Result, p *problem.Problem)
 			all = append(all, Fact{name, text})
 		}
 	}
-	add("time", s.timeText(pl))
+	add("time", s.timeText(pl, r))
 	if r != nil && r.Step != nil {
 		add("step", stepText(r.Step))
 	}
@@ -275,21 +275,26 @@ func (s *Summary) lines(pl *plan.Plan, r *neuroshard.Result, p *problem.Problem)
 }
 
 // timeText says what a step's embeddings take, and where this time comes from.
-func (s *Summary) timeText(pl *plan.Plan) string {
+// r may be nil.
+func (s *Summary) timeText(pl *plan.Plan, r *neuroshard.Result) string {
 	if s.Time == nil {
 		return "not known: no cost model estimated the plan"
 	}
-	text := fmt.Sprintf("%v, %s: lookups and exchanges of the slowest device", *s.Time, estimatedBy(pl))
+	text := fmt.Sprintf("%v, %s: lookups and exchanges of the slowest device", *s.Time, estimatedBy(pl, r != nil && bySimulation(r)))
 	if s.Error != nil {
 		text += fmt.Sprintf(" (± %.0f %%: %s)", math.Ceil(*s.Error), s.ErrorOf)
 	}
 	return text
 }
 
-// estimatedBy says where the times of a plan come from.
-func estimatedBy(pl *plan.Plan) string {
+// estimatedBy says where a time of a plan comes from: the times that plan files state are those of the
+// nets, also if these were trained on the simulated device.
+func estimatedBy(pl *plan.Plan, simulated bool) string {
 	switch pl.Provenance.ModelSource {
 	case plan.Simulated:
+		if !simulated {
+			return "predicted from simulated kernels"
+		}
 		return "simulated"
 	case plan.Measured:
 		return "by a model of measured kernels"
@@ -337,7 +342,7 @@ func (s *Summary) memoryText(pl *plan.Plan) string {
 		return ""
 	}
 	f, e := s.Fullest, s.Emptiest
-	text := fmt.Sprintf("%v of %v (%s) on the fullest device, %d", f.Used, f.Of, percent(f.share(), 1), f.Device)
+	text := fmt.Sprintf("%v of %v for tables (%s) on the fullest device, %d", f.Used, f.Of, percent(f.share(), 1), f.Device)
 	if e.Device != f.Device {
 		text += fmt.Sprintf("; %v on the emptiest, %d", e.Used, e.Device)
 	}
@@ -348,7 +353,25 @@ func (s *Summary) memoryText(pl *plan.Plan) string {
 	if host > 0 {
 		text += fmt.Sprintf("; up to %v of host memory for a device", host)
 	}
+	if !pl.Cluster.WeightsOnly {
+		text += "; " + optimizers(pl)
+	}
 	return text
+}
+
+// optimizers names the optimizers of the tables, whose states are a part of the memory.
+func optimizers(pl *plan.Plan) string {
+	var all []string
+	for i := range pl.Tables {
+		if o := pl.Tables[i].Optimizer.String(); !slices.Contains(all, o) {
+			all = append(all, o)
+		}
+	}
+	if len(all) == 1 {
+		return "optimizer " + all[0]
+	}
+	slices.Sort(all)
+	return "optimizers " + words.List(all, 4)
 }
 
 func (s *Summary) busiestText() string {

@@ -80,10 +80,16 @@ func reasonsOf(pl *plan.Plan, p *problem.Problem, all []Load) (c reasons) {
 	}
 	for _, one := range pieces[:min(mostNamed, len(pieces))] {
 		c.tables = append(c.tables, held.describe(one, sum))
+		if len(c.binds) > 0 && one.amount < leastBinding*sum {
+			continue
+		}
 		c.binds = append(c.binds, fmt.Sprintf("%s (%s)", held.name(one), percent(one.amount, sum)))
 	}
 	return c
 }
+
+// leastBinding is the least share of what a device reads that a part which binds has, unless it is the largest.
+const leastBinding = 0.005
 
 // longest says which device has the longest total time, which is the cost, if the busiest
 // device's is shorter: then another device sends more columns.

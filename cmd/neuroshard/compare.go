@@ -118,7 +118,7 @@ func (c *compareCommand) run(ctx context.Context, model string, plan []string) e
 func (c *compareCommand) check(model string) error {
 	module, function, ok := strings.Cut(model, ":")
 	if !ok || module == "" || function == "" {
-		return usagef("name a function that returns the model: train:make_model, or train.py:make_model", "compare: %q is not MODULE:FUNCTION", model)
+		return usagef("name a function that returns the model, such as train:make_model or train.py:make_model; plan --full compares with simple methods", "compare: %q is not MODULE:FUNCTION", model)
 	}
 	for _, needed := range []string{"gpu", "gpus"} {
 		if !c.passed.Changed(needed) {

@@ -37,9 +37,9 @@ printed, or the file of a sweep. With -o it is a page for the browser: one file 
 can send by mail.
 
 A plan file has neither lookups nor accesses of its tables. --tables names what was planned;
-show then has the lower bound, the tables that are read most and, with a dense part or a
-measured step (--set dense=..., --set step=..., or both in a --cluster file), the whole
-training step. --all-tables lists every table on a line, with the cheapest other place for
+show then has the tables that are read most and, with a dense part or a measured step
+(--set dense=..., --set step=..., or both in a --cluster file), the whole training step; a
+page also has the lower bound and the gain over simple methods. --all-tables lists every table on a line, with the cheapest other place for
 it; a negative difference says that the search missed a cheaper place.`,
 		Example: `  neuroshard show plan.json
   neuroshard show plan.json --memory=3    # GPU 3; without a number the fullest

@@ -20,6 +20,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -428,9 +429,15 @@ func (o Options) each(ctx context.Context, jobs []job, find func(*job) made) ([]
 	if o.Measure != nil {
 		workers = 1 // a search would disturb the plan that is measured
 	}
-	group, running := errgroup.WithContext(ctx)
+	var group errgroup.Group
 	group.SetLimit(workers)
 	var lock sync.Mutex
+	units := o.units(jobs)
+	// The error is that of the first failed unit in their order, not in time.
+	errs := make([]error, len(units))
+	// Units behind a failed one are passed over; those before it run, because one may fail, too.
+	var failed atomic.Int64
+	failed.Store(int64(len(units)))
 	done := len(recordsOf(jobs))
 	// kept takes over the records of a unit.
 	kept := func(unit []*job) error {
@@ -447,19 +454,22 @@ func (o Options) each(ctx context.Context, jobs []job, find func(*job) made) ([]
 		}
 		return nil
 	}
-	for _, unit := range o.units(jobs) {
+	for i, unit := range units {
 		group.Go(func() error {
-			if running.Err() != nil {
-				return running.Err()
+			if int64(i) > failed.Load() || ctx.Err() != nil {
+				return nil
 			}
-			if err := o.complete(ctx, unit, find); err != nil {
-				return err
+			if errs[i] = o.complete(ctx, unit, find); errs[i] == nil {
+				errs[i] = kept(unit)
 			}
-			return kept(unit)
+			for first := failed.Load(); errs[i] != nil && int64(i) < first; first = failed.Load() {
+				failed.CompareAndSwap(first, int64(i))
+			}
+			return nil
 		})
 	}
-	err := group.Wait()
-	return recordsOf(jobs), cmp.Or(ctx.Err(), err)
+	_ = group.Wait() // of errs
+	return recordsOf(jobs), cmp.Or(append([]error{ctx.Err()}, errs...)...)
 }
 
 // recordsOf returns the records of the jobs that are done, in the order of the jobs.

@@ -306,6 +306,13 @@ func (e *torchrec) write(w io.Writer) error {
 	out.Print("},\n  \"cluster\": ", e.plan.Cluster)
 	e.note(e.joined, "TorchRec loads no slices of different widths of a table on one rank: they were joined for %d of %d tables, %s; predicted times are of the plan as it was")
 	e.note(e.unequal, "TorchRec trains slices of different widths of a table, but its load_state_dict fails on them: %d of %d tables have such slices, %s; plan with --engine torchrec")
+	var replicas []string
+	for i := range e.plan.Tables {
+		if t := &e.plan.Tables[i]; t.ShardingType == plan.DataParallel {
+			replicas = append(replicas, t.Name)
+		}
+	}
+	e.note(replicas, "TorchRec leaves data_parallel tables to the optimizer of the training script, and without one never trains them: %d of %d tables, %s (docs/TORCHREC.md)")
 	out.Print(",\n  \"provenance\": ", e.provenance(), "\n}\n")
 	return out.Flush()
 }

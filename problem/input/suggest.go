@@ -2,6 +2,7 @@ package input
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -26,6 +27,8 @@ var synonyms = map[string]string{
 	"columns":          "dim",
 	"feature_names":    "features",
 	"bag_size":         "pooling_factor",
+	"avg_pooling":      "pooling_factor",
+	"avg_length":       "pooling_factor",
 	"hotness":          "pooling_factor",
 	"multi_hot_size":   "pooling_factor",
 	"pooling_cv":       "length_cv",
@@ -52,6 +55,10 @@ var synonyms = map[string]string{
 	"kinds":            "sharding_types",
 	"sharding_type":    "sharding_types",
 	"framework":        "engine",
+
+	"exact_sgd":             "sgd",
+	"exact_adagrad":         "adagrad",
+	"exact_rowwise_adagrad": "rowwise_adagrad",
 
 	"prefetch_pipeline": "prefetch",
 	"use_index_dedup":   "index_dedup",
@@ -85,5 +92,12 @@ func closest(word string, known []string) string {
 			return m
 		}
 	}
-	return words.Closest(plain, known)
+	if best := words.Closest(plain, known); best != "" {
+		return best
+	}
+	foreign := words.Closest(plain, slices.Sorted(maps.Keys(synonyms)))
+	if meant := synonyms[foreign]; slices.Contains(known, meant) {
+		return meant
+	}
+	return ""
 }
