@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -64,10 +65,13 @@ type Errors struct {
 	More int
 }
 
-// Alike is one or more errors that differ only in their line and table: the first, and how many there are.
+// Alike is one or more errors that differ only in their line and table, or also in their numbers: the
+// first, and how many there are.
 type Alike struct {
 	Error
 	Count int
+	// others says that numbers differ.
+	others bool
 }
 
 // String prints the first error, with the number of errors if there are several.
@@ -77,24 +81,43 @@ func (a Alike) String() string { return a.Error.String() + a.times() }
 func (a Alike) Said() string { return a.Message + a.times() }
 
 func (a Alike) times() string {
-	if a.Count == 1 {
+	switch {
+	case a.Count == 1:
 		return ""
+	case a.others:
+		return fmt.Sprintf(" (%d times, with other numbers)", a.Count)
 	}
 	return fmt.Sprintf(" (%d times)", a.Count)
 }
 
-// Alike returns the errors of List without repetitions, in the order of the first of each.
+// fewNumbers is the most errors that differ in their numbers and still stand one by one.
+const fewNumbers = 5
+
+var anyNumber = regexp.MustCompile(`-?[0-9][0-9.]*`)
+
+// Alike returns the errors of List without repetitions, in the order of the first of each. More than a few
+// errors that differ only in numbers are one, too.
 func (e *Errors) Alike() []Alike {
 	var all []Alike
-	at := map[Error]int{}
+	kind := func(one Error) Error {
+		return Error{File: one.File, Message: anyNumber.ReplaceAllString(one.Message, "0"), Hint: one.Hint}
+	}
+	kinds, at := map[Error]int{}, map[Error]int{}
+	for _, one := range e.List {
+		kinds[kind(one)]++
+	}
 	for _, one := range e.List {
 		key := Error{File: one.File, Message: one.Message, Hint: one.Hint}
+		if kinds[kind(one)] > fewNumbers {
+			key = kind(one)
+		}
 		i, known := at[key]
 		if !known {
 			i, at[key] = len(all), len(all)
 			all = append(all, Alike{Error: one})
 		}
 		all[i].Count++
+		all[i].others = all[i].others || all[i].Message != one.Message
 	}
 	return all
 }

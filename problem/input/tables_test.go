@@ -606,19 +606,32 @@ func TestTorchRecWords(t *testing.T) {
 	}
 }
 
-// Errors that differ only in their line and table are one.
+// Errors that differ only in their line and table are one; more than a few that differ in numbers, too.
 func TestAlikeErrors(t *testing.T) {
+	said := func(list []Error) (all []string) {
+		for _, one := range (&Errors{List: list}).Alike() {
+			all = append(all, one.String())
+		}
+		return all
+	}
 	_, err := Tables("t.json", strings.NewReader("[{\"name\": \"a\", \"rows\": 1, \"dim\": 4, \"zip\": 1},\n{\"name\": \"b\", \"rows\": 1, \"dim\": 4, \"zip\": 1, \"zop\": 1}]"), Options{})
 	var all *Errors
 	if !errors.As(err, &all) {
 		t.Fatalf("got %v, want errors", err)
 	}
-	var got []string
-	for _, one := range all.Alike() {
-		got = append(got, one.String())
-	}
 	want := []string{`t.json:1: table "a": unknown key "zip" in a table (2 times)`, `t.json:2: table "b": unknown key "zop" in a table`}
-	if !slices.Equal(got, want) {
+	if got := said(all.List); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	var many []Error
+	for i := range fewNumbers + 1 {
+		many = append(many, Error{File: "t", Line: i + 2, Message: fmt.Sprintf("rows: -%d is not between 1 and 100", i)}, Error{File: "t", Line: i + 2, Message: "dim: 6 is not a multiple of 4"})
+	}
+	want = []string{"t:2: rows: -0 is not between 1 and 100 (6 times, with other numbers)", "t:2: dim: 6 is not a multiple of 4 (6 times)"}
+	if got := said(many); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := said(many[:4]); len(got) != 3 {
+		t.Errorf("got %q, want both numbers of rows, and dim once", got)
 	}
 }
