@@ -298,7 +298,7 @@ func state(s plan.TableState, shape bool) string {
 		text += ", " + shares(s.Caches[0], s.Caches[n-1]) + " cached"
 	}
 	if s.Operator > 0 {
-		text += fmt.Sprintf(" in operator %d", s.Operator)
+		text += fmt.Sprintf(" in fused kernel %d", s.Operator)
 	}
 	if shape {
 		text = fmt.Sprintf("%s x %d, %s", count(s.Rows), s.Dim, text)

@@ -42,7 +42,7 @@ func Tables(w io.Writer, pl *plan.Plan, other Elsewhere, opt Options) error {
 	}
 	divided := pl.Divided()
 	if divided > 0 {
-		titles = append(titles, "operator")
+		titles = append(titles, "fused kernel")
 	}
 	if other.Tables != nil {
 		titles = append(titles, "<cheapest other place", "its cost", "against the plan")

@@ -419,7 +419,7 @@ func CheckDim(dim int) error {
 // missing reports the required fields that neither the file nor a flag states.
 func (p *Parts) missing(t hardware.Topology, file TopologyFile) error {
 	var errs []error
-	if t.Devices == 0 && !p.statesDevices(file) {
+	if t.Devices == 0 && !p.statesDevices(file) && !p.Overrides.Has("hosts") {
 		errs = append(errs, flagError("the number of devices is missing", "add --gpus N or --hosts N, or describe the cluster in a file: --cluster cluster.yaml"))
 	}
 	if t.Profile.Name == "" && !p.Overrides.Has("device") {
