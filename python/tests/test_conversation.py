@@ -146,7 +146,7 @@ def test_bad_requests(request_: Json, code: str, message: str) -> None:
         ({"pool": "/nowhere"}, "bad_request", "No such file"),
         (drawn_table(1, 5, 128, 100), "oom", "bytes, and lookups may take"),
     ],
-    ids=str,
+    ids=["rows", "features", "batch", "lookups", "unsupported", "no file", "memory"],
 )
 def test_bad_tables(table: Json, code: str, message: str) -> None:
     s = server()
