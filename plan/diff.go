@@ -206,8 +206,8 @@ func totals(pl *Plan, i int) *DeviceTotals {
 	return &DeviceTotals{d.Shards, d.DimSum, d.Memory.Tables() + d.Memory.Received, d.Memory.Cache, d.Memory.Host, d.Total()}
 }
 
-// compareTables returns the change from a to b, of which devices receive some bytes, and whether there
-// is a change.
+// compareTables returns the change from table a to table b, and whether there is one. Devices receive some
+// bytes by it.
 func compareTables(a, b *Table, received unit.Bytes) (TableChange, bool) {
 	c := TableChange{Name: a.Name, Before: state(a), After: state(b), Bytes: received}
 	c.Resized = a.Rows != b.Rows || a.Dim != b.Dim

@@ -82,7 +82,7 @@ type blockOfTable struct {
 
 const (
 	// mostBlockShares limits the memory of blockShares.
-	mostBlockShares = 1 << 14
+	mostBlockShares = 1 << 17
 	// shareSteps rounds shares, so that a half of rows that are read alike is one half of the lookups.
 	shareSteps = 1 << 32
 )

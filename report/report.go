@@ -173,7 +173,7 @@ func inseparable(parts []string) []string {
 		last := &joined[len(joined)-1]
 		unit := strings.TrimRight(part, ".,:;)")
 		switch before := parts[i]; {
-		case before == "±", before != "" && before[len(before)-1] >= '0' && before[len(before)-1] <= '9' && slices.Contains(units, unit):
+		case strings.HasSuffix(before, "±"), before != "" && before[len(before)-1] >= '0' && before[len(before)-1] <= '9' && slices.Contains(units, unit):
 			*last += " " + part
 		default:
 			joined = append(joined, part)
