@@ -151,7 +151,7 @@ func (a *app) readShown(path string) (s viewed, err error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	head, _ := in.Peek(in.Size()) // an error comes again below
 	switch {
-	case bytes.Contains(head, []byte(`"`+sweep.Format+`"`)):
+	case sweepFile.Match(head):
 		read, err := sweep.Read(name, in)
 		if err != nil {
 			return s, faulty(err.Error(), "write it with: neuroshard sweep TABLES -o sweep.jsonl")
@@ -169,8 +169,11 @@ func (a *app) readShown(path string) (s viewed, err error) {
 	return s, nil
 }
 
-// verdict is the key of a re-plan that no plan has.
-var verdict = regexp.MustCompile(`"verdict"\s*:`)
+// sweepFile is how the file of a sweep begins, and verdict the key of a re-plan that no plan has.
+var (
+	sweepFile = regexp.MustCompile(`^\s*\{\s*"format"\s*:\s*"` + sweep.Format + `"`)
+	verdict   = regexp.MustCompile(`"verdict"\s*:`)
+)
 
 // contents gives a page what files hold.
 func (r *pageCommand) contents(files []viewed) (plans []onPage, d *page.Document, err error) {
