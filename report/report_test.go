@@ -371,6 +371,20 @@ func TestGain(t *testing.T) {
 	}
 }
 
+// TestNoTime: a plan of tables without lookups, which takes no time, has no gain over another one, in
+// words and in JSON.
+func TestNoTime(t *testing.T) {
+	r, _ := result(4, 7)
+	r.Simulated.Cost = 0
+	r.Baselines = []neuroshard.Baseline{{Method: search.Dim, Valid: true, Predicted: 1}}
+	if got := written(t, r); !strings.Contains(got, "\ngain       none: the best simple method, dim, takes as long\n") {
+		t.Errorf("got\n%s", got)
+	}
+	if err := report.JSON(io.Discard, r, nil, nil, 1); err != nil {
+		t.Error(err)
+	}
+}
+
 // written returns the report of a result.
 func written(t *testing.T, r *neuroshard.Result) string {
 	t.Helper()

@@ -178,7 +178,10 @@ func gainOver(r *neuroshard.Result, b *neuroshard.Baseline) Gain {
 	g := Gain{Method: string(b.Method), Reason: OneLine(b.Reason)}
 	if b.Valid || b.Predicted > 0 {
 		cost, other := ownCost(r), baselineCost(r, b)
-		percent := 100 * float64(1-cost/other)
+		percent := 0.0 // of two plans that take no time
+		if cost != other {
+			percent = 100 * float64(1-cost/other)
+		}
 		g.Time, g.Percent = &other, &percent
 	}
 	return g
