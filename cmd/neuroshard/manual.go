@@ -18,6 +18,7 @@ const (
 	searchSection    = "Keys of the search"
 	drawsSection     = "Keys of the draws"
 	benchSection     = "Keys of a comparison"
+	pageSection      = "Keys of a page"
 	prototypeSection = "Keys of the prototype's nets"
 )
 

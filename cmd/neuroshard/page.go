@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/neuroshard/neuroshard"
+	"github.com/neuroshard/neuroshard/internal/manual"
 	"github.com/neuroshard/neuroshard/lab/sweep"
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -39,8 +40,10 @@ func (r *pageCommand) register(cmd *cobra.Command) {
 	r.cluster.step.register(cmd, &r.cluster)
 	f.StringVar(&r.tables, "tables", "", "the tables that were planned: a `file`, \"-\" or workload:NAME")
 	f.StringVar(&r.model, "model", "", "`folder` of the cost model that the plan was made with, or torchrec (default: the one that ships for the profile, or TorchRec's formulas that the plan names)")
+	inSection := manual.Section(f, pageSection)
 	f.StringVar(&r.alternatives, "alternatives", "", "`tables` of a page whose cheapest other place is computed: all, critical (those on the critical device, and the largest tables) or none (default: all, and critical for large plans)")
 	f.StringArrayVar(&r.compared.given, "compare-plan", nil, "`NAME=FILE`: list a plan that another planner made among the baselines of a page, as in plan; may be repeated")
+	inSection()
 	f.StringVarP(&r.output, "output", "o", "", "write a page for the browser to this `file`: one that needs no network; - is standard output")
 	completeModel(cmd)
 }

@@ -154,12 +154,15 @@ func topics(c *cobra.Command) []*cobra.Command {
 }
 
 // walk calls f for the visible commands below a command, parents first, in the order of the help.
-// The command help is left out: it shows what the manual says.
+// The command help is left out: it shows what the manual says. So are the shells of completion: the
+// help of each says how to load its script.
 func walk(c *cobra.Command, f func(*cobra.Command)) {
 	for _, g := range chapters(c) {
 		for _, sub := range g.commands {
 			if sub.Name() != "help" {
 				f(sub)
+			}
+			if sub.Name() != "help" && sub.Name() != "completion" {
 				walk(sub, f)
 			}
 		}

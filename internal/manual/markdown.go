@@ -124,12 +124,10 @@ func sharedSections(root *cobra.Command) []section {
 	return all
 }
 
-// many is the number of flags of a section from which on they stand once for all commands.
-const many = 5
-
-// sharedFlags returns the plain flags of sections of keys that at least two commands have many of.
+// sharedFlags returns the plain flags of sections of keys that at least two commands have flags of.
 func sharedFlags(root *cobra.Command) []section {
 	var all []section
+	users := map[string]int{}
 	walk(root, func(c *cobra.Command) {
 		mine := map[string]*pflag.FlagSet{}
 		for _, s := range sections(c, false) {
@@ -145,6 +143,7 @@ func sharedFlags(root *cobra.Command) []section {
 			})
 		}
 		for _, title := range slices.Sorted(maps.Keys(mine)) {
+			users[title]++
 			own := section{title, mine[title]}
 			if at := slices.IndexFunc(all, func(x section) bool { return x.title == title }); at < 0 {
 				all = append(all, own)
@@ -153,7 +152,7 @@ func sharedFlags(root *cobra.Command) []section {
 			}
 		}
 	})
-	return slices.DeleteFunc(all, func(s section) bool { return count(s) < many })
+	return slices.DeleteFunc(all, func(s section) bool { return users[s.title] < 2 })
 }
 
 // flagsTitle returns the title of the flags of the section of a plain flag, or "".
