@@ -77,7 +77,7 @@ func newManualCommand(a *app) *cobra.Command {
 				return usagef("", "manual: give one of --markdown and --man")
 			}
 			if markdown != "" {
-				return a.writeOut(markdown, manual.Markdown(cmd.Root(), manualTitle, manualOpening))
+				return a.writeOut(markdown, manual.Markdown(cmd.Root(), manualTitle, manualOpening, map[string]string{clusterSection: "FORMATS.md#the-cluster-file"}))
 			}
 			return bad(manual.Man(cmd.Root(), neuroshard.Version, man), "")
 		},

@@ -39,7 +39,7 @@ func tool() *cobra.Command {
 }
 
 func TestMarkdown(t *testing.T) {
-	got := string(Markdown(tool(), "Commands", "An opening."))
+	got := string(Markdown(tool(), "Commands", "An opening.", nil))
 	const want = "# Commands\n\nAn opening.\n\n**Main things:** [make](#make)\n\n**More commands:** [list](#list)\n" +
 		"\n## What colours mean\n\nRed is bad.\n" +
 		"\n## make\n\n`tool make FILE [MORE] [flags]`\n\nMake a thing (`--force` makes it again). See [PLAN.md](PLAN.md) for \\<things\\>.\n" +
@@ -50,6 +50,10 @@ func TestMarkdown(t *testing.T) {
 		"\n## Keys of sizes\n\n```\n  height size   size of the height (default 3)\n  width size    size of the width (default 3)\n```\n"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	got = string(Markdown(tool(), "Commands", "An opening.", map[string]string{"Keys of sizes": "SIZES.md"}))
+	if strings.Contains(got, "## Keys of sizes") || !strings.Contains(got, "[keys of sizes](SIZES.md) without `height`.") {
+		t.Errorf("keys on another page: got\n%s", got)
 	}
 }
 
@@ -71,7 +75,7 @@ func TestFlagsOnce(t *testing.T) {
 		root.AddCommand(c)
 	}
 	Settle(root, func(*cobra.Command, string) bool { return true })
-	got := string(Markdown(root, "Commands", "An opening."))
+	got := string(Markdown(root, "Commands", "An opening.", nil))
 	for _, want := range []string{
 		"\n```\n      --d int     another (default 1)\n      --own int   of make (default 1)\n```\n\nIt also takes the [flags of sizes](#flags-of-sizes) without `--e`.\n",
 		"\n```\n      --own int   of list (default 1)\n```\n\nIt also takes the [flags of sizes](#flags-of-sizes).\n",

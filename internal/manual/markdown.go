@@ -2,6 +2,7 @@ package manual
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -16,8 +17,9 @@ import (
 const width = 110
 
 // Markdown returns a page of the root command, its topics and all visible commands below it.
-// Keys stand once, at the end, by their sections; so do flags that several commands have many of.
-func Markdown(root *cobra.Command, title, opening string) []byte {
+// Keys stand once, at the end, by their sections; so do flags of sections that several commands have.
+// elsewhere has links to the sections that another page has, by their titles.
+func Markdown(root *cobra.Command, title, opening string, elsewhere map[string]string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n\n%s\n", title, strings.TrimSpace(opening))
 	for _, g := range chapters(root) {
@@ -38,49 +40,59 @@ func Markdown(root *cobra.Command, title, opening string) []byte {
 		fmt.Fprintf(&b, "\n## %s\n\n%s", topic.Short, linked(topic))
 	}
 	shared, once := sharedSections(root), sharedFlags(root)
-	walk(root, func(c *cobra.Command) { writeCommand(&b, c, shared, once) })
+	page := pages{shared, once, elsewhere}
+	walk(root, func(c *cobra.Command) { page.write(&b, c) })
 	for _, s := range once {
 		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", s.title, s.flags.FlagUsagesWrapped(width))
 	}
 	for _, s := range shared {
-		fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", s.title, s.keyUsages())
+		if elsewhere[s.title] == "" {
+			fmt.Fprintf(&b, "\n## %s\n\n```\n%s```\n", s.title, s.keyUsages())
+		}
 	}
 	return b.Bytes()
 }
 
-// writeCommand writes the section of a command.
-func writeCommand(b *bytes.Buffer, c *cobra.Command, shared, once []section) {
+// pages says where keys and flags stand that several commands share: sections of keys, sections of
+// flags, and links to the sections of keys on other pages, by title.
+type pages struct {
+	shared, once []section
+	elsewhere    map[string]string
+}
+
+// write writes the section of a command.
+func (p pages) write(b *bytes.Buffer, c *cobra.Command) {
 	fmt.Fprintf(b, "\n%s %s\n\n`%s`\n\n%s", strings.Repeat("#", 1+depth(c)), heading(c), c.UseLine(), linked(c))
 	if c.HasExample() {
 		fmt.Fprintf(b, "\n```\n%s\n```\n", strings.TrimRight(unindent(c.Example), "\n"))
 	}
-	var elsewhere, flags []string
+	var keys, flags []string
 	for _, s := range sections(c, false) {
 		if s.title != general {
-			at := slices.IndexFunc(shared, func(x section) bool { return x.title == s.title })
-			elsewhere = append(elsewhere, reference(s, shared[at]))
+			at := slices.IndexFunc(p.shared, func(x section) bool { return x.title == s.title })
+			keys = append(keys, p.reference(s, p.shared[at]))
 			continue
 		}
 		own := pflag.NewFlagSet("", pflag.ContinueOnError)
 		s.flags.VisitAll(func(f *pflag.Flag) {
-			if !setsKeys(f) && !slices.ContainsFunc(once, func(x section) bool { return x.has(f) }) {
+			if !setsKeys(f) && !slices.ContainsFunc(p.once, func(x section) bool { return x.has(f) }) {
 				own.AddFlag(f)
 			}
 		})
 		if own.HasFlags() {
 			fmt.Fprintf(b, "\n```\n%s```\n", own.FlagUsagesWrapped(width))
 		}
-		for _, x := range once {
+		for _, x := range p.once {
 			if count(x.of(s)) > 0 {
-				flags = append(flags, reference(s, x))
+				flags = append(flags, p.reference(s, x))
 			}
 		}
 	}
 	if len(flags) > 0 {
 		fmt.Fprintf(b, "\nIt also takes the %s.\n", strings.Join(flags, "; "))
 	}
-	if len(elsewhere) > 0 {
-		fmt.Fprintf(b, "\nKeys for `--set`: %s.\n", strings.Join(elsewhere, "; "))
+	if len(keys) > 0 {
+		fmt.Fprintf(b, "\nKeys for `--set`: %s.\n", strings.Join(keys, "; "))
 	}
 }
 
@@ -187,7 +199,7 @@ func count(s section) int {
 }
 
 // reference returns a link to a section of keys, with those that the command lacks.
-func reference(own, shared section) string {
+func (p pages) reference(own, shared section) string {
 	var lacks []string
 	shared.flags.VisitAll(func(f *pflag.Flag) {
 		if own.flags.Lookup(f.Name) == nil {
@@ -198,7 +210,8 @@ func reference(own, shared section) string {
 			lacks = append(lacks, "`"+name+"`")
 		}
 	})
-	link := fmt.Sprintf("[%s%s](#%s)", strings.ToLower(shared.title[:1]), shared.title[1:], anchor(shared.title))
+	to := cmp.Or(p.elsewhere[shared.title], "#"+anchor(shared.title))
+	link := fmt.Sprintf("[%s%s](%s)", strings.ToLower(shared.title[:1]), shared.title[1:], to)
 	if len(lacks) > 0 {
 		link += " without " + strings.Join(lacks, ", ")
 	}
