@@ -302,7 +302,7 @@ func estimatedBy(pl *plan.Plan, simulated bool) string {
 	case plan.Measured:
 		return "by a model of measured kernels"
 	case plan.ClosedForm:
-		return "by TorchRec's formulas"
+		return "by the formulas of " + name(pl.Provenance.Model)
 	}
 	return "by " + name(pl.Provenance.Model)
 }
