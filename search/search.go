@@ -99,7 +99,9 @@ func neuroshard(r *run) (state, error) {
 	if s.best, err = occupy(r, s.best); err != nil {
 		return s, err
 	}
-	s.best = race(r, s)
+	if s.best.cost > 0 || r.opt.From != nil { // else no placement costs less
+		s.best = race(r, s)
+	}
 	s.best = prefer(r, s)
 	return s, nil
 }
