@@ -191,6 +191,9 @@ def test_a_binary_that_fails(tmp_path: Path) -> None:
     body = "echo 'neuroshard: error: one' >&2; echo 'neuroshard: hint: do it' >&2; exit 2"
     with pytest.raises(BinaryError, match=r"^one\n  hint: do it$"):
         planner(binary=script(tmp_path, body)).plan(MODEL)
+    old = "[ $1 = version ] && exec echo neuroshard 0.0.9 go1.26; echo no such flag >&2; exit 2"
+    with pytest.raises(BinaryError, match=r"is neuroshard 0\.0\.9, and the Python package is of"):
+        planner(binary=script(tmp_path, old)).plan(MODEL)
     with pytest.raises(BinaryError, match=r"took longer than 0.2 s [^$]*\"0.1s\""):
         planner(binary=script(tmp_path, "exec sleep 60"), timeout=0.2).plan(MODEL)
     (tmp_path / "neuroshard").write_bytes(b"\x7fELF")
