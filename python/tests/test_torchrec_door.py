@@ -40,7 +40,14 @@ from torchrec.distributed.planner.types import (
 from torchrec.distributed.types import ShardingPlan
 from torchrec.modules.embedding_configs import DataType
 
-from neuroshard_torchrec import BinaryError, FixedTable, InputError, NeuroShardPlanner, Problem
+from neuroshard_torchrec import (
+    BinaryError,
+    FixedTable,
+    InputError,
+    NeuroShardPlanner,
+    Problem,
+    fingerprint,
+)
 
 MODEL = collection(*(table(f"t{i}", embedding_dim=64, num_embeddings=1000) for i in range(4)))
 SHARDERS = [EmbeddingBagCollectionSharder()]
@@ -55,6 +62,21 @@ def topology(**options: Any) -> Topology:
 
 
 COUNTS = EmbeddingStorageEstimator(topology())
+
+
+PROFILE = {"profile": "a100-80"}
+START = "allocated_bytes.all.current"
+SHORT_RUN = {
+    START: 1000,
+    "allocated_bytes.all.peak": 3000,
+    "reserved_bytes.all.peak": 3200,
+}
+
+
+def measured(key: str, value: Any = None) -> dict[str, Any]:
+    """The options of a short run in which one key has another value, or is missing."""
+    run = {k: v for k, v in SHORT_RUN.items() if k != key}
+    return PROFILE | {"measured_memory": run if value is None else run | {key: value}}
 
 
 def small() -> Any:
@@ -144,6 +166,29 @@ def test_an_empty_plan_for_no_sharders() -> None:
         (BESIDE | {"fixed": {"t0": FixedTable(0)}}, "baseline and fixed", "one of them"),
         ({"max_bytes": "5%"}, "max_bytes is given without from_plan", "pass from_plan="),
         ({"arguments": ["--set", "replicas=2"]}, "option of the planner", "sharding_group_size="),
+        ({"arguments": ["--set", "pipeline=base"]}, "option of the planner", "pass pipeline="),
+        ({"pipeline": EmbeddingEnumerator}, "is no pipeline of TorchRec", "TrainPipelineBase, or"),
+        ({"pipeline": 3}, "pipeline 3 is no pipeline", "prefetch, semi-sync, sparse-dist, base or"),
+        ({"measured_memory": 3} | PROFILE, "measured_memory 3 is no mapping", "memory_stats()"),
+        ({"measured_memory": []} | PROFILE, "measured_memory [] is no mapping", "memory_stats()"),
+        ({"measured_memory": [SHORT_RUN, 3]} | PROFILE, "of rank 1 is 3, which is", "memory_stats"),
+        (measured("reserved_bytes.all.peak"), '"reserved_bytes.all.peak" is missing', "few steps"),
+        (measured(START, -1), f'"{START}" -1 is no number of bytes', "few steps"),
+        (measured(START, True), f'"{START}" True is no number of bytes', "few steps"),
+        (measured(START, 3000), "peak, 3000 bytes, is not above the 3000 at", "few steps"),
+        (measured("reserved_bytes.all.peak", 9), "peak, 9 bytes, is below the alloc", "few steps"),
+        (
+            {"measured_memory": SHORT_RUN, "arguments": ["--set", "allocator_overhead=0"]}
+            | PROFILE,
+            "measured_memory is given, and arguments state allocator_overhead",
+            "one of them",
+        ),
+        ({"measured_memory": SHORT_RUN}, "which counts no allocator", "pass profile="),
+        (
+            {"measured_memory": SHORT_RUN, "arguments": ["--set=accounting=torchrec"]} | PROFILE,
+            "which counts no allocator",
+            "accounting=all",
+        ),
         ({"arguments": ["--set=sync_every=2"]}, "option of the planner", "sync_every="),
         ({"token": TOKEN}, "token is given without url", "pass url="),
         ({"token_file": "f"}, "token_file is given without url", "pass url="),
@@ -163,6 +208,33 @@ def test_what_is_refused(options: dict[str, Any], message: str, hint: str) -> No
     (problem,) = e.value.problems
     assert message in problem.message and hint in problem.hint
     assert TOKEN not in str(e.value)
+
+
+def test_the_overhead_of_a_short_run(binary: str, tmp_path: Path) -> None:
+    other = SHORT_RUN | {"reserved_bytes.all.peak": 3626}
+    for measured, want in (
+        (SHORT_RUN, 0.1),
+        ([SHORT_RUN, other], 0.313),
+        ([SHORT_RUN | {"reserved_bytes.all.peak": 3000}], None),
+    ):
+        planner = NeuroShardPlanner(
+            profile="a100-80",
+            batch_per_rank=64,
+            world_size=2,
+            measured_memory=measured,
+            binary=binary,
+            keep=tmp_path,
+        )
+        planner.plan(MODEL)
+        plan = json.loads((tmp_path / "plan.json").read_text())
+        assert plan["cluster"].get("allocator_overhead") == want
+        memory = plan["devices"][0]["memory"]
+        assert ("allocator_bytes" in memory) == (want is not None)
+    more = dict(SHORT_RUN, other=3)
+    assert fingerprint.of({"measured_memory": more}) == fingerprint.of(
+        {"measured_memory": [SHORT_RUN]}
+    )
+    assert fingerprint.of({"measured_memory": other}) != fingerprint.of({"measured_memory": more})
 
 
 def test_an_enumerators_batch_and_constraints_count(binary: str, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ So a new release of TorchRec with more of them fails here.
 from __future__ import annotations
 
 import dataclasses
-from inspect import signature
+import json
+from inspect import isabstract, signature
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ from torchrec.distributed.mc_embeddingbag import ManagedCollisionEmbeddingBagCol
 from torchrec.distributed.mc_modules import ManagedCollisionCollectionSharder
 from torchrec.distributed.model_parallel import DMPCollection
 from torchrec.distributed.planner import EmbeddingShardingPlanner, ParameterConstraints
+from torchrec.distributed.train_pipeline import train_pipelines
 from torchrec.distributed.types import CacheParams, KeyValueParams, ParameterSharding
 from torchrec.modules.embedding_configs import BaseEmbeddingConfig, DataType
 from torchrec.modules.feature_processor_ import PositionWeightedModuleCollection
@@ -41,7 +44,14 @@ from torchrec.modules.mc_modules import (
     MCHManagedCollisionModule,
 )
 
-from neuroshard_torchrec import InputError, requests, tables_from_model
+from neuroshard_torchrec import (
+    BinaryError,
+    InputError,
+    NeuroShardPlanner,
+    pipelines,
+    requests,
+    tables_from_model,
+)
 from neuroshard_torchrec import _modules as modules
 from neuroshard_torchrec.tables import read_model
 
@@ -62,6 +72,49 @@ def test_every_argument_and_field_of_torchrec_is_known() -> None:
     }
     assert not (arguments | fields) - HONOURED - ACCEPTED - REFUSED
     assert {f.name for f in dataclasses.fields(KeyValueParams)} <= set(requests.REFUSED) | UNREAD
+
+
+def test_every_pipeline_of_torchrec_has_a_kind() -> None:
+    made = (c for c in vars(train_pipelines).values() if isinstance(c, type))
+    made = [c for c in made if issubclass(c, train_pipelines.TrainPipeline)]
+    kinds = {c.__name__: pipelines.spec(c) for c in made if not isabstract(c)}
+    apart = {
+        "TrainPipelineBase": "base",
+        "TrainPipelinePT2": "base",
+        "TrainPipelineSemiSync": "semi-sync",
+        "PrefetchTrainPipelineSparseDist": "prefetch",
+    }
+    assert kinds == dict.fromkeys(kinds, "sparse-dist") | apart
+    with pytest.raises(InputError):
+        pipelines.spec(train_pipelines.TrainPipeline)
+
+
+def test_a_pipelines_options_are_read_and_planned_for(binary: str, tmp_path: Path) -> None:
+    kind = train_pipelines.TrainPipelineSparseDist
+    stated = {
+        name: True
+        for name in ("clear_data_dist_inputs", "enqueue_batch_after_forward")
+        if name in signature(kind.__init__).parameters
+    }
+    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1)
+    made = kind(nn.Linear(1, 1), optimizer, torch.device("cpu"), **stated)
+    want = "+".join(["sparse-dist", *sorted(stated, key=list(pipelines._OPTIONS).index)])
+    plain, clears = "sparse-dist", "sparse-dist+enqueue_batch_after_forward"
+    for pipeline, named in ((made, want), (kind, plain), (clears, clears)):
+        NeuroShardPlanner(
+            profile="a100-80",
+            batch_per_rank=64,
+            world_size=2,
+            pipeline=pipeline,
+            binary=binary,
+            keep=tmp_path,
+        ).plan(model())
+        plan = json.loads((tmp_path / "plan.json").read_text())
+        assert plan["cluster"]["pipeline"] == named
+    with pytest.raises(BinaryError, match='"sparse-dst" is unknown'):
+        NeuroShardPlanner(
+            profile="a100-80", batch_per_rank=64, world_size=2, pipeline="sparse-dst", binary=binary
+        ).plan(model())
 
 
 CONFIGS = (BaseEmbeddingConfig, EmbeddingConfig, EmbeddingBagConfig)

@@ -15,7 +15,7 @@ import torch.distributed as dist
 import torchrec_ranks as ranks
 from torchrec.distributed.model_parallel import DistributedModelParallel
 
-from neuroshard_torchrec import PlanError, StepTimes
+from neuroshard_torchrec import PlanError, StepTimes, memory, times
 from neuroshard_torchrec._torchrec import Placement, Shard, sharding_plan
 
 
@@ -97,6 +97,36 @@ def test_lines_come_when_the_device_has_passed_the_step(model: Any) -> None:
     assert clock.waits > 0
     assert [t["step"] for t in read(out.getvalue())] == [7, 8, 9]
     assert not out.closed
+
+
+def test_gpus_also_state_their_memory(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step has the bytes at its start, and the peaks since then."""
+    device, stats = torch.device("cuda", 0), {memory.START: 5, memory.PEAK: 90, memory.RESERVED: 95}
+
+    def read_stats(of: torch.device) -> dict[str, int]:
+        assert of == device
+        return dict(stats)
+
+    def reset(of: torch.device) -> None:
+        assert of == device
+        stats[memory.PEAK], stats[memory.RESERVED] = stats[memory.START], 10
+
+    monkeypatch.setattr(times.sharded, "device_of", lambda _: device)
+    monkeypatch.setattr(torch.cuda, "memory_stats", read_stats)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", reset)
+    out = io.StringIO()
+    with StepTimes(model, out, clock=Clock()):
+        step(model, 0)
+        stats.update({memory.START: 7, memory.PEAK: 20, memory.RESERVED: 30})
+        model.eval()
+        with torch.no_grad():
+            model(*ranks.batch(0, [0])[:2])
+        stats.update({memory.PEAK: 80, memory.RESERVED: 85})
+        model.train()
+        step(model, 1)
+        stats.update({memory.START: 8, memory.PEAK: 25})
+    keys = ("start_bytes", "peak_bytes", "reserved_bytes")
+    assert [[t[k] for k in keys] for t in read(out.getvalue())] == [[5, 20, 30], [7, 25, 10]]
 
 
 def test_only_training_counts(model: Any, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _torchrec as torchrec
+from . import memory, pipelines
 from .errors import InputError, Problem
 from .fixed import FixedTable
 
@@ -32,10 +33,15 @@ DEFAULTS: dict[str, Any] = {
     "arguments": (),
     "from_plan": None,
     "max_bytes": None,
+    "pipeline": None,
+    "measured_memory": None,
     "fixed": None,
 }
 """The options that a plan depends on and that TorchRec's hashes do not have, with their
 defaults. The other options choose who plans and where files are left."""
+
+_READ = {"pipeline": pipelines.spec, "measured_memory": memory.overhead}
+"""What of an option counts, where that is not all of it."""
 
 _FILES = ("profile", "arguments", "from_plan")
 """The options that may name files, whose content counts."""
@@ -48,7 +54,8 @@ def of(options: Mapping[str, Any]) -> str:
     stated, problems = {}, []
     for name, usual in DEFAULTS.items():
         try:
-            value = _content(options.get(name, usual))
+            value = options.get(name, usual)
+            value = _content(_READ[name](value) if name in _READ else value)
         except TypeError as e:
             problems.append(Problem(f"{name}: {e}", "it must be what NeuroShardPlanner takes"))
             continue

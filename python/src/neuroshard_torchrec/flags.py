@@ -113,6 +113,7 @@ def comm_precision(arguments: Sequence[str], precision: str) -> list[str]:
 
 
 _OPTIONS_OF = {
+    "pipeline": "pass pipeline=",
     "--from": "pass from_plan=",
     "--max-bytes": "pass max_bytes=",
     "replicas": "pass sharding_group_size=",
@@ -155,6 +156,19 @@ def _given(o: SimpleNamespace, option: str) -> bool:
     return bool(value) and (option, value) != ("sync_every", 1)
 
 
+def _measured(o: SimpleNamespace) -> list[tuple[bool, str, str]]:
+    """Returns what contradicts measured memory: whether it does, the message and the hint."""
+    key = "allocator_overhead"
+    both = f"measured_memory is given, and arguments state {key}"
+    counted = value(o.arguments, "accounting") or ("all" if o.profile else "")
+    theirs = "measured_memory: the bytes are those of TorchRec's estimator, which counts no "
+    hint = 'pass profile=, or arguments=["--set", "accounting=all"]'
+    return [
+        (stated(o.arguments, key), both, "leave out one of them"),
+        (counted != "all", theirs + "allocator", hint),
+    ]
+
+
 def problems(o: SimpleNamespace) -> list[Problem]:
     """Returns a problem for each option of the planner that contradicts another one."""
     checks: list[tuple[bool, str, str]] = [
@@ -194,6 +208,8 @@ def problems(o: SimpleNamespace) -> list[Problem]:
             value = getattr(o, option)
             message = f"{option} {shown(value)} is not that of the topology, {shown(theirs)}"
             checks.append((value not in (None, theirs), message, f"leave {option} out"))
+    if o.measured_memory is not None:
+        checks += _measured(o)
     for name, _ in service.words(o.arguments):
         message = f"arguments: {quote(name)} is an option of the planner"
         checks.append((name in _OPTIONS_OF, message, _OPTIONS_OF.get(name, "")))

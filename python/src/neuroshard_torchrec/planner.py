@@ -29,7 +29,18 @@ from torch import nn
 
 from . import _modules as modules
 from . import _torchrec as torchrec
-from . import baseline, fingerprint, flags, groups, options, parts, requests, service
+from . import (
+    baseline,
+    fingerprint,
+    flags,
+    groups,
+    memory,
+    options,
+    parts,
+    pipelines,
+    requests,
+    service,
+)
 from . import binary as program
 from . import fixed as fixed_tables
 from . import topology as clusters
@@ -123,6 +134,8 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
         arguments: Sequence[str] = (),
         from_plan: str | os.PathLike[str] | None = None,
         max_bytes: str | None = None,
+        pipeline: Any = None,
+        measured_memory: Any = None,
         timeout: float = TIMEOUT,
         keep: str | os.PathLike[str] | None = None,
         torchrec_baseline: bool = False,
@@ -140,6 +153,8 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
             enumerator, topology, batch_size, constraints
         )
         given.arguments = list(arguments)
+        given.pipeline = pipelines.spec(pipeline)
+        self._overhead = memory.overhead(measured_memory)
         for file in ("token_file", "from_plan"):
             if (path := getattr(given, file)) is not None:
                 setattr(given, file, os.fsdecode(path))
@@ -308,6 +323,12 @@ class NeuroShardPlanner(parts.EmbeddingPlannerBase):  # type: ignore[misc] # it 
             *(() if self._timeout_seconds is None else ("--budget", f"{self._timeout_seconds}s")),
             # Beside an old plan, the batch of that plan counts unless one is stated.
             *(() if self._given.from_plan is None else ("--batch", str(read.tables["batch"]))),
+            *(
+                ()
+                if self._given.pipeline is None
+                else ("--set", f"pipeline={self._given.pipeline}")
+            ),
+            *(() if self._overhead is None else ("--set", f"allocator_overhead={self._overhead}")),
             *("--engine", "torchrec"),  # it trains, stores and loads such plans
         ]
         cluster = service.without(cluster, self._given.arguments)

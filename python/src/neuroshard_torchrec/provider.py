@@ -31,8 +31,8 @@ from torchrec.distributed.planner.types import (  # isort: skip
 
 _AVAILABLE = (
     *("profile", "sample", "pooling_factors", "optimizer", "access", "ignore"),
-    *("arguments", "from_plan", "max_bytes", "timeout", "keep", "torchrec_baseline"),
-    *("binary", "url", "token", "token_file", "name"),
+    *("arguments", "from_plan", "max_bytes", "pipeline", "measured_memory", "timeout", "keep"),
+    *("torchrec_baseline", "binary", "url", "token", "token_file", "name"),
 )
 """The options of NeuroShardPlanner that a request may state."""
 

@@ -8,6 +8,9 @@ A step's times are taken around TorchRec's operators, exchanges included:
 
 On GPUs these are pairs of events in the streams, which nobody waits for: they are read
 once the GPU has passed them, a few steps later. On CPUs they are readings of a clock.
+
+On GPUs the bytes of the caching allocator are written, too: those allocated at the start of the
+step, and the peaks of what was allocated and reserved in it.
 """
 
 from __future__ import annotations
@@ -25,8 +28,16 @@ import torch
 import torch.distributed as dist
 
 from . import _sharded as sharded
+from . import memory
 
 PHASES = ("forward_ms", "backward_ms", "wait_ms")
+
+MEMORY = {
+    "start_bytes": memory.START,
+    "peak_bytes": memory.PEAK,
+    "reserved_bytes": memory.RESERVED,
+}
+"""The keys of torch.cuda.memory_stats() by those of lines."""
 
 
 class CPUClock:
@@ -84,6 +95,9 @@ class StepTimes:
     is written by ``close``, which waits for the GPU. A step
     without a backward is not written, and a rank without tables writes nothing. ``reshard``
     may come between two steps.
+
+    On GPUs a line also has ``start_bytes``, ``peak_bytes`` and ``reserved_bytes``. For the peaks
+    each step calls ``torch.cuda.reset_peak_memory_stats``.
     """
 
     def __init__(
@@ -97,8 +111,9 @@ class StepTimes:
     ) -> None:
         group = sharded.group_of(model)
         self._device = 0 if group is None else dist.get_rank(group)
-        cuda = sharded.device_of(model).type == "cuda"
-        self._clock = clock or (CUDAClock() if cuda else CPUClock())
+        device = sharded.device_of(model)
+        self._cuda = device if device.type == "cuda" else None
+        self._clock = clock or (CPUClock() if self._cuda is None else CUDAClock())
         self._now = now
         self._own = not hasattr(to, "write")
         if self._own:
@@ -108,8 +123,9 @@ class StepTimes:
             self._file = to
         self._step = first
         self._spans: list[tuple[str, Any, Any]] = []  # of the step that runs
-        # Steps that are not yet written: the number, when it ended, and its spans.
-        self._steps: deque[tuple[int, float, list[tuple[str, Any, Any]]]] = deque()
+        self._start = 0  # the allocated bytes when that step began
+        # Steps that are not yet written: the number, when it ended, its bytes, and its spans.
+        self._steps: deque[tuple[int, float, dict[str, int], list[tuple[str, Any, Any]]]] = deque()
         self._training = False  # whether the model's forward is one of a training
         self._trained = False  # whether its backward has come to a collection
         self._hooked: dict[Any, tuple[list[Any], list[Any]]] = {}  # lookups by collection
@@ -139,19 +155,29 @@ class StepTimes:
     def _begin(self, model: Any, _: Any) -> None:
         self._end()
         self._training = bool(model.training and torch.is_grad_enabled())
+        if self._cuda is not None:
+            self._start = torch.cuda.memory_stats(self._cuda)[memory.START]
+            torch.cuda.reset_peak_memory_stats(self._cuda)
         self._write(wait=False)
 
     def _end(self) -> None:
         if self._trained:
             if any(phase == "forward_ms" for phase, _, _ in self._spans):
-                self._steps.append((self._step, self._now(), self._spans))
+                self._steps.append((self._step, self._now(), self._bytes(), self._spans))
             self._step += 1
         self._spans, self._trained = [], False
+
+    def _bytes(self) -> dict[str, int]:
+        """Returns the bytes of the step that ends; none on CPUs."""
+        if self._cuda is None:
+            return {}
+        stats = torch.cuda.memory_stats(self._cuda) | {memory.START: self._start}
+        return {key: stats[theirs] for key, theirs in MEMORY.items()}
 
     def _write(self, wait: bool) -> None:
         """Writes the steps that the device has passed, in their order."""
         while self._steps:
-            step, ended, spans = self._steps[0]
+            step, ended, held, spans = self._steps[0]
             if wait:
                 self._clock.wait()
             if not all(self._clock.passed(last) for _, _, last in spans):
@@ -161,6 +187,7 @@ class StepTimes:
                 sums[phase] += self._clock.between(first, last)
             line: dict[str, float] = {"step": step, "device": self._device}
             line |= {phase: round(ms, 6) for phase, ms in sums.items()}
+            line |= held
             line["time"] = round(ended, 3)
             self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
             self._steps.popleft()
