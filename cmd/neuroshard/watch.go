@@ -95,7 +95,7 @@ func runWatch(ctx context.Context, a *app, f *watchFlags, planned, source string
 		return err
 	}
 	predicted := watch.Predicted(pl)
-	opt := watch.Options{Window: f.window, Threshold: f.threshold, Season: f.season}
+	opt := watch.Options{Window: f.window, Threshold: f.threshold, Season: f.season, Counted: watch.CountedBy(pl)}
 	if f.once {
 		opt.Lag = max(1, rowsInMemory/len(predicted))
 	}

@@ -31,6 +31,9 @@ type Line struct {
 	Forward, Backward, Wait unit.Millis
 	// Time is when the step ended, in seconds since 1970; 0 if the line does not state it.
 	Time float64
+	// Start is the allocated bytes of device memory at the start of the step. Peak and Reserved are the most bytes that
+	// were allocated and reserved in it. All are 0 if the line does not state them.
+	Start, Peak, Reserved unit.Bytes
 }
 
 // Fault is what is wrong with one line.
@@ -48,8 +51,8 @@ func (f *Fault) Error() string { return fmt.Sprintf("line %d: %s", f.Line, f.Mes
 
 // The limits of what a line may state.
 const (
-	mostLine = 64 << 10 // bytes
-	mostStep = 1 << 53
+	mostLine = 64 << 10  // bytes
+	mostStep = 1 << 53   // and bytes
 	mostTime = 3_600_000 // milliseconds: an hour
 )
 
@@ -127,6 +130,9 @@ var fields = []field{
 	{"backward_ms", true, false, mostTime},
 	{"wait_ms", false, false, mostTime},
 	{"time", false, false, math.MaxFloat64},
+	{"start_bytes", false, true, mostStep},
+	{"peak_bytes", false, true, mostStep},
+	{"reserved_bytes", false, true, mostStep},
 }
 
 type field struct {
@@ -179,12 +185,16 @@ func (l *Lines) parse(text []byte) (line Line, fault string) {
 	line = Line{
 		Step: int64(numbers[0]), Device: int(numbers[1]), Forward: unit.Millis(numbers[2]), Backward: unit.Millis(numbers[3]),
 		Wait: unit.Millis(numbers[4]), Time: numbers[5],
+		Start: unit.Bytes(numbers[6]), Peak: unit.Bytes(numbers[7]), Reserved: unit.Bytes(numbers[8]),
 	}
 	if line.Device >= l.devices {
 		return line, fmt.Sprintf("device %d: the plan has %s, numbered from 0", line.Device, words.Plural(l.devices, "device"))
 	}
 	if line.Forward+line.Backward == 0 {
 		return line, "forward_ms and backward_ms are both 0"
+	}
+	if line.Start > line.Peak || line.Peak > line.Reserved {
+		return line, "peak_bytes is not between start_bytes and reserved_bytes: state all three, or none"
 	}
 	return line, ""
 }

@@ -34,6 +34,11 @@ func TestFaults(t *testing.T) {
 		{with(`1.5`, `1e999`), `line 2: "forward_ms" is 1e999, which is not a finite number`},
 		{with(`0.25`, `-0.25`), `line 2: "wait_ms" is -0.25, which is below 0`},
 		{with(`1.5`, `3600001`), `line 2: "forward_ms" is 3600001, which is more than an hour`},
+		{with(`"time"`, `"start_bytes":-1,"time"`), `line 2: "start_bytes" is -1, which is not a whole number from 0 on`},
+		{with(`"time"`, `"peak_bytes":1e300,"time"`), `line 2: "peak_bytes" is 1e300, which is not a whole number from 0 on`},
+		{with(`"time"`, `"reserved_bytes":0.5,"time"`), `line 2: "reserved_bytes" is 0.5, which is not a whole number from 0 on`},
+		{with(`"time"`, `"start_bytes":5,"time"`), `line 2: peak_bytes is not between start_bytes and reserved_bytes: state all three, or none`},
+		{with(`"time"`, `"start_bytes":5,"peak_bytes":9,"reserved_bytes":8,"time"`), `line 2: peak_bytes is not between start_bytes and reserved_bytes: state all three, or none`},
 		{`{"step":7,"device":1,"forward_ms":0,"backward_ms":0}`, `line 2: forward_ms and backward_ms are both 0`},
 		{`{"x":"` + strings.Repeat("x", 1<<17) + `"}`, `line 2: the line is longer than 65536 bytes`},
 	} {
@@ -57,6 +62,7 @@ func TestFaults(t *testing.T) {
 // accepted to be in range.
 func FuzzLines(f *testing.F) {
 	f.Add(good + "\n" + good)
+	f.Add(`{"step":1,"device":0,"forward_ms":1,"backward_ms":0,"start_bytes":9007199254740992,"peak_bytes":9007199254740992,"reserved_bytes":9007199254740992}`)
 	f.Add("{}\n\n{\"step\":1")
 	f.Add(`{"step":1e2,"device":0,"forward_ms":1e-300,"backward_ms":0,"other":[{"a":null}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -75,7 +81,7 @@ func FuzzLines(f *testing.F) {
 				return
 			case err != nil:
 				t.Fatal(err)
-			case l.Step < 0 || l.Device < 0 || l.Device > 2 || !(l.Forward+l.Backward > 0) || l.Forward < 0 || l.Backward < 0 || l.Wait < 0 || l.Time < 0:
+			case l.Step < 0 || l.Device < 0 || l.Device > 2 || !(l.Forward+l.Backward > 0) || l.Forward < 0 || l.Backward < 0 || l.Wait < 0 || l.Time < 0 || l.Start < 0 || l.Peak < l.Start || l.Reserved < l.Peak:
 				t.Fatalf("got line %+v", l)
 			default:
 				before = lines.Line()

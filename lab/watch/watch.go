@@ -7,6 +7,7 @@
 //	  judge          rows -> the change that all devices share, and each device's own (judge.go)
 //	  series         either of these -> a change of its level, by a CUSUM (series.go)
 //	  season         the shared change, without what repeats every day (season.go)
+//	  memories       the measured memory beside the plan's count (memory.go)
 //	Watcher.End      the Summary
 //	Explain          the found changes, beside those that live features predict (explain.go)
 //
@@ -50,6 +51,8 @@ type Options struct {
 	// 0 means that no season is stated: it is then a day if the lines state times and span
 	// two days. Below 0 there is no season.
 	Season int
+	// Counted is what the plan counts of each device's memory (CountedBy); without it, memory is not compared.
+	Counted []Counted
 }
 
 // withDefaults returns the options with the defaults in place of zeros.
@@ -110,6 +113,8 @@ const (
 	TopicRestart Topic = "restart"
 	// TopicHole: no device has a line of some windows.
 	TopicHole Topic = "hole"
+	// TopicMemory: the memory that a device measured is not as the plan counts it (Differs).
+	TopicMemory Topic = "memory"
 	// TopicClock: the stated times went back; they are not used from here on.
 	TopicClock Topic = "clock"
 )
@@ -148,6 +153,7 @@ func Predicted(pl *plan.Plan) []unit.Millis {
 type Watcher struct {
 	windows *windows
 	judge   *judge
+	memory  *memories
 	events  []Event
 }
 
@@ -190,6 +196,7 @@ func New(predicted []unit.Millis, opt Options) (*Watcher, error) {
 	w := &Watcher{}
 	w.judge = newJudge(predicted, opt, w.emit)
 	w.windows = newWindows(predicted, opt, w.judge.row, w.emit)
+	w.memory = newMemories(opt.Counted, opt.Window, w.emit)
 	return w, nil
 }
 
@@ -200,6 +207,7 @@ func (w *Watcher) emit(e Event) { w.events = append(w.events, e) }
 func (w *Watcher) Add(l Line) []Event {
 	w.events = nil
 	w.windows.add(l)
+	w.memory.add(&l)
 	return w.events
 }
 
@@ -209,6 +217,7 @@ func (w *Watcher) End() []Event {
 	w.events = nil
 	w.windows.end()
 	w.judge.end()
+	w.memory.end()
 	return w.events
 }
 
@@ -230,7 +239,9 @@ type Summary struct {
 	Noise  float64 `json:"noise"`
 	// Devices has an entry for each device of the plan.
 	Devices []DeviceSummary `json:"devices"`
-	Tally   Tally           `json:"tally"`
+	// Memory has an entry for each device that stated its memory.
+	Memory []DeviceMemory `json:"memory,omitempty"`
+	Tally  Tally          `json:"tally"`
 }
 
 // DeviceSummary is what a watch has found of one device.
@@ -254,7 +265,7 @@ type DeviceSummary struct {
 // reported as slow, otherwise Drift if a drift was reported, ended or not.
 func (w *Watcher) Summary() Summary {
 	s := w.judge.summary()
-	s.Tally = w.windows.tally
+	s.Tally, s.Memory = w.windows.tally, w.memory.summary()
 	for d := range s.Devices {
 		s.Devices[d].Vanished = w.windows.devices[d].gone
 	}
