@@ -97,7 +97,7 @@ func meanLoad(all []Load) Load {
 }
 
 // used returns the bytes of a device that tables and their buffers take.
-func used(d *plan.Device) unit.Bytes { return d.Memory.Tables() + d.Memory.Received }
+func used(d *plan.Device) unit.Bytes { return d.Memory.Used() }
 
 // between prints a size, or the least and the most of several.
 func between(least, most unit.Bytes) string {

@@ -218,6 +218,12 @@ func cluster(c plan.Cluster) string {
 	if c.CommPrecision != problem.FP32 {
 		text += fmt.Sprintf(", exchanges in %v", c.CommPrecision)
 	}
+	if c.Pipeline != "" {
+		text += ", pipeline " + string(c.Pipeline)
+	}
+	if c.AllocatorOverhead > 0 {
+		text += fmt.Sprintf(", allocator overhead %s", percent(c.AllocatorOverhead, 1))
+	}
 	if c.LaneRule != problem.LanesByWidest {
 		text += ", each table with its own lanes"
 	}

@@ -5,6 +5,8 @@ import (
 	"io"
 
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
@@ -20,6 +22,60 @@ func Fullest(pl *plan.Plan) int {
 	return fullest
 }
 
+// reserveLine is a part of what a device keeps free.
+type reserveLine struct {
+	name  string
+	bytes unit.Bytes
+	what  string
+}
+
+// reserved returns what the reserve of a device is for, as far as its plan tells. Where all devices have one
+// memory, a plan does not state the share, and only the default one is known by its bytes.
+func reserved(t *hardware.Topology, device int, reserve unit.Bytes) (parts []reserveLine) {
+	const guess = "a guess for the dense part, NCCL and fragmentation"
+	fixed := t.FixedBytes(device)
+	kept, usual, stated := reserve-fixed, *t, *t
+	usual.ReserveShare, usual.ReserveFixed, stated.ReserveFixed = hardware.DefaultReserveShare, 0, 0
+	share := stated.Reserve(device)
+	if t.ReserveShare == hardware.NoReserve && kept == usual.Reserve(device) {
+		share, kept = kept, 0
+		parts = append(parts, reserveLine{"reserve", share, fmt.Sprintf("%s of the memory by default: %s", percent(hardware.DefaultReserveShare, 1), guess)})
+	} else if share > 0 {
+		kept -= share
+		parts = append(parts, reserveLine{"reserve", share, fmt.Sprintf("%s of the memory: %s", percent(t.KeptShare(), 1), guess)})
+	}
+	if kept > 0 {
+		parts = append(parts, reserveLine{"stated", kept, "kept free for the dense part, NCCL and fragmentation, as the cluster states"})
+	}
+	if fixed > 0 {
+		parts = append(parts, reserveLine{"fixed", fixed, "tables that the plan does not place"})
+	}
+	return parts
+}
+
+// MemoryLine is one of the lines that a device's memory in use adds up from.
+type MemoryLine struct {
+	Name, What string
+	// Of returns the bytes of the line.
+	Of func(m *problem.Memory) unit.Bytes
+}
+
+var memoryLines = []MemoryLine{
+	{"weights", "the rows themselves, in their precision", func(m *problem.Memory) unit.Bytes { return m.Weights }},
+	{"optimizer", "the optimizer's state, fp32", func(m *problem.Memory) unit.Bytes { return m.Optimizer }},
+	{"cache", "copies of the rows in host memory that are read most", func(m *problem.Memory) unit.Bytes { return m.Cache }},
+	{"inputs", "raw batches", func(m *problem.Memory) unit.Bytes { return m.Inputs }},
+	{"permuted", "their copies in the order in which they are sent", func(m *problem.Memory) unit.Bytes { return m.Permuted }},
+	{"indices", "indices and offsets that lookups read, and what sorts them", func(m *problem.Memory) unit.Bytes { return m.Indices }},
+	{"outputs", "pooled vectors of the batch, and their copy that is sent", func(m *problem.Memory) unit.Bytes { return m.Outputs }},
+	{"received", "this device's share of all pooled vectors", func(m *problem.Memory) unit.Bytes { return m.Received }},
+	{"gradients", "gradients of vectors, and of tables on every device", func(m *problem.Memory) unit.Bytes { return m.Gradients }},
+	{"allocator", "what the allocator reserves beyond the lines from inputs on", func(m *problem.Memory) unit.Bytes { return m.Allocator }},
+}
+
+// MemoryLines returns the lines in the order to show. The list must not be modified.
+func MemoryLines() []MemoryLine { return memoryLines }
+
 // Memory writes the memory of one device line by line, as package problem
 // counts it. It fails if the plan has no such device.
 func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
@@ -30,38 +86,19 @@ func Memory(w io.Writer, pl *plan.Plan, device int, opt Options) error {
 	d := &pl.Devices[device]
 	topology := pl.Cluster.Topology()
 	m, total := d.Memory, topology.DeviceMemory(device)
-	p.printf("%s\n", p.paint(bold, fmt.Sprintf("memory of device %d: %s", device, plural(d.Shards, "shard"))))
+	p.printf("%s\n", p.paint(bold, fmt.Sprintf("memory of device %d: %s, the fullest in the %s", device, plural(d.Shards, "shard"), d.Phase.Words())))
 	row := func(name string, bytes unit.Bytes, what string) []string {
 		return []string{name, count(int64(bytes)), bytes.String(), percent(float64(bytes), float64(total)), what}
 	}
-	outputs, gradients := "pooled vectors of the batch, before the all-to-all", "pooled vectors to be sent, later their gradients"
-	if !pl.Plain() {
-		outputs = "pooled vectors of the batch, before the exchanges"
-	}
-	if pl.ShardingTypes()[plan.DataParallel] > 0 {
-		gradients += ", and dense gradients of the tables on every device"
-		if m.Outputs == 0 { // the device has no pooled vectors of its own
-			gradients = "dense gradients of the tables on every device"
+	var lines [][]string
+	for i, line := range memoryLines {
+		if bytes := line.Of(&m); bytes > 0 || i < 2 {
+			lines = append(lines, row(line.Name, bytes, line.What))
 		}
 	}
-	lines := [][]string{
-		row("weights", m.Weights, "the rows themselves, in their precision"),
-		row("optimizer", m.Optimizer, "the optimizer's state, fp32"),
-		row("outputs", m.Outputs, outputs),
-		row("gradients", m.Gradients, gradients),
-		row("indices", m.Indices, "indices and offsets of the batch, with the buffers to sort them"),
-	}
-	if m.Cache > 0 {
-		lines = append(lines, row("cache", m.Cache, "copies of the rows in host memory that are read most"))
-	}
-	fixed := topology.FixedBytes(device)
-	lines = append(lines, [][]string{
-		row("received", m.Received, "this device's share of all pooled vectors"),
-		row("used", used(d), ""),
-		row("reserve", m.Reserve-fixed, "kept free for the dense part and the allocator"),
-	}...)
-	if fixed > 0 {
-		lines = append(lines, row("fixed", fixed, "tables that the plan does not place"))
+	lines = append(lines, row("used", used(d), ""))
+	for _, part := range reserved(&topology, device, m.Reserve) {
+		lines = append(lines, row(part.name, part.bytes, part.what))
 	}
 	lines = append(lines, [][]string{
 		row("free", total-used(d)-m.Reserve, ""),

@@ -154,18 +154,24 @@ func CostModel(pl *plan.Plan) string {
 	return fmt.Sprintf("%s, trained on %s", name(p.Model), kernels(p.ModelSource))
 }
 
-// engine says which engine the plan is for, and whether the plan keeps the engine's rules: a
-// plan file that was changed since may not. It returns nothing if the plan is for any engine.
+// engine says which engine and pipeline the plan is for, and whether the plan keeps the engine's rules: a plan
+// file that was changed since may not. It returns nothing if the plan states neither.
 func engine(pl *plan.Plan) string {
-	rules := pl.Cluster.Engine.Rules()
+	rules, pipeline := pl.Cluster.Engine.Rules(), ""
+	switch stated := pl.Cluster.Pipeline; {
+	case stated != "":
+		pipeline = "; pipeline " + string(stated)
+	case rules.Engine == problem.TorchRec:
+		pipeline = fmt.Sprintf("; pipeline %s (default)", problem.SparseDistPipeline)
+	}
 	if rules.Engine == "" {
-		return ""
+		return strings.TrimPrefix(pipeline, "; ")
 	}
 	broken := pl.CheckEngine(rules)
 	if len(broken) == 0 {
-		return rules.Name + ", whose rules the plan keeps"
+		return rules.Name + ", whose rules the plan keeps" + pipeline
 	}
-	return fmt.Sprintf("%s, whose rules the plan BREAKS: %s%s", rules.Name, OneLine(broken[0].String()), words.More(", ", len(broken)-1))
+	return fmt.Sprintf("%s, whose rules the plan BREAKS: %s%s%s", rules.Name, OneLine(broken[0].String()), words.More(", ", len(broken)-1), pipeline)
 }
 
 // Title says in one line how many tables a plan places in how many shards, for which cluster

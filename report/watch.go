@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/lab/watch"
 	"github.com/neuroshard/neuroshard/plan"
@@ -149,7 +150,24 @@ func WatchEnd(w io.Writer, s Watched, opt Options, asJSON bool) error {
 		rows = append(rows, watchedDevice(&d))
 	}
 	p.grid([]string{"device", "predicted ms", "measured ms", "?wait ms", "?reference", "beside the others", "<state"}, rows)
+	if len(s.Memory) > 0 {
+		watchedMemory(p, s.Memory)
+	}
 	return p.err
+}
+
+// watchedMemory prints what devices measured of their memory.
+func watchedMemory(p *printer, devices []watch.DeviceMemory) {
+	p.section("memory, the most of a step; beside the tables: the dense part, and all else that the plan does not count")
+	var rows [][]string
+	for i := range devices {
+		d := &devices[i]
+		rows = append(rows, []string{
+			fmt.Sprint(d.Device), d.Held.String(), d.Start.String(), d.Buffers.String(), (d.Peak - d.Start).String(), d.Beside().String(),
+			percent(float64(d.Reserved-d.Peak), float64(d.Peak-d.Start)), strings.ReplaceAll(string(d.Differs), "_", " "),
+		})
+	}
+	p.grid([]string{"device", "held, counted", "at the start", "buffers, counted", "above the start", "beside the tables", "allocator", "<differs"}, rows)
 }
 
 // verdict is the first line of the end of a watch.

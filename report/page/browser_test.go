@@ -221,9 +221,12 @@ func TestControls(t *testing.T) {
 func TestUnevenMemory(t *testing.T) {
 	b := browser.Start(t)
 	p := b.Open(t, onDisk(t, stored(t, "uneven.json")), browser.View{Height: 1600})
-	const charts = `[...document.querySelectorAll(".section-memory .chart")]`
-	p.Want(charts + `[0].querySelector(".note").textContent === "Tables may take 13.6 MiB to 54.4 MiB of each device's memory. Device 3 is the fullest and uses 34 %."`)
+	const charts = `[...document.querySelectorAll(".section-memory .chart:has(.bars)")]`
+	p.Want(charts + `[0].querySelector(".note").textContent === "Tables may take 13.6 MiB to 54.4 MiB of each device's memory. Device 3 is the fullest and uses 45 %."`)
 	p.Want(charts + `[1].querySelector(".note").textContent.startsWith("Tables may take 512 KiB to 1.00 MiB of host memory for each device.")`)
+	// The fullest device over a step, in the colours of the bars.
+	p.Want(`document.querySelector(".section-memory svg[role=img]").getAttribute("aria-label").startsWith("Memory of device 3 over a step. Of 16.0 MiB, 2.40 MiB are reserve. In the forward exchange ")`)
+	p.Want(`getComputedStyle(document.querySelector(".section-memory svg rect")).fill === getComputedStyle(document.querySelector(".section-memory .look-1")).backgroundColor`)
 	// One mark in each row, where the device's capacity is: those of 48, 64, 32 and 16 MiB.
 	const marks = `.map(c => [...c.querySelectorAll(".mark-line")].map(e => e.getBoundingClientRect().left))`
 	p.Want(`(([a, b]) => a.length === 4 && b.length === 4 && a[1] > a[0] && a[0] > a[2] && a[2] > a[3]
@@ -232,11 +235,11 @@ func TestUnevenMemory(t *testing.T) {
 	// The data beside the chart: the last columns are what the device has and what is free of it.
 	p.Click(`.section-memory .chart details.data summary`)
 	p.Want(`[...document.querySelectorAll(".section-memory .chart tbody tr")].map(r => [...r.children].slice(-3).map(c => c.textContent).join("/")).join() ===
-		"6.41 MiB/40.8 MiB/34.4 MiB,2.91 MiB/54.4 MiB/51.5 MiB,4.56 MiB/27.2 MiB/22.6 MiB,4.69 MiB/13.6 MiB/8.91 MiB"`)
+		"7.66 MiB/40.8 MiB/33.1 MiB,5.18 MiB/54.4 MiB/49.2 MiB,5.81 MiB/27.2 MiB/21.4 MiB,6.07 MiB/13.6 MiB/7.53 MiB"`)
 	// The panel of a device, and the order.
 	p.Fill(".search input", "device 3")
 	p.Press("\r")
-	p.Want(`[...document.querySelectorAll(".rail dd")].some(e => e.textContent === "4.69 MiB, 34 % of 13.6 MiB")`)
+	p.Want(`[...document.querySelectorAll(".rail dd")].some(e => e.textContent === "6.07 MiB, 45 % of 13.6 MiB")`)
 	p.Fill(".search input", "device 2")
 	p.Press("\r")
 	p.Want(`[...document.querySelectorAll(".rail dd")].some(e => e.textContent.endsWith(" of 1.00 MiB"))`)
@@ -348,6 +351,8 @@ func TestNoScript(t *testing.T) {
 			t.Errorf("got %q, want %q in it", text, want)
 		}
 	}
+	p = b.Open(t, onDisk(t, stored(t, "forms.json")), browser.View{NoScript: true})
+	p.Want(`document.querySelector("main svg[role=img]").getBoundingClientRect().height > 300`)
 }
 
 // hostile are texts that become markup or code where they are not kept text.

@@ -38,8 +38,11 @@ type Plan struct {
 	Cluster plan.Cluster    `json:"cluster"`
 	Costs   Costs           `json:"costs"`
 	Devices Devices         `json:"devices"`
-	Tables  Tables          `json:"tables"`
-	Shards  Shards          `json:"shards"`
+	// Memory is an SVG of the fullest device's memory in each phase of the step, without any name of the
+	// plan; empty if the problem is not known.
+	Memory string `json:"memory_picture,omitempty"`
+	Tables Tables `json:"tables"`
+	Shards Shards `json:"shards"`
 	// Critical is the critical device; -1 if the plan has no predicted times.
 	Critical  int        `json:"critical"`
 	Baselines []Baseline `json:"baselines,omitempty"`

@@ -118,7 +118,7 @@ func golden(t *testing.T, name string, got []byte) {
 }
 
 // elements are those that a page may have.
-var elements = strings.Fields("html head meta title style body div main h1 h2 h3 section p dl dt dd span ul li table thead tbody tr th td noscript script")
+var elements = strings.Fields("html head meta title style body div main h1 h2 h3 section p dl dt dd span ul li table thead tbody tr th td noscript script svg rect text title line")
 
 // checkPage wants of the document's page: the policy allows exactly the scripts and the style of
 // the page, and what checkText wants.

@@ -77,7 +77,7 @@ func New(in Input) (Plan, error) {
 	tables, shards := b.tables()
 	d := Plan{
 		Name: in.Name, Report: report.Summarize(pl, in.Result, in.Problem), Cluster: pl.Cluster,
-		Costs: b.costs(), Devices: b.devices(),
+		Costs: b.costs(), Devices: b.devices(), Memory: b.memory(),
 		Tables: tables, Shards: shards, Critical: report.Critical(pl),
 		Warnings: b.warnings(), Provenance: b.provenance(), Missing: in.Missing,
 	}
@@ -151,7 +151,7 @@ func (b *builder) devices() Devices {
 		one := &pl.Devices[i]
 		d.Shards[i], d.DimSum[i], d.Memory[i] = one.Shards, one.DimSum, one.Memory
 		d.Memory[i].Reserve = 0
-		d.Used[i] = one.Memory.Tables() + one.Memory.Received
+		d.Used[i] = one.Memory.Used()
 	}
 	if !pl.Priced() {
 		return d

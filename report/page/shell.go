@@ -133,6 +133,9 @@ func section(p *Plan) h.Node {
 		h.El("p", attr("class", "summary"), h.Text(p.Report.Title)),
 		list("lines", texts(p.Report.Lines)),
 	}
+	if p.Memory != "" {
+		nodes = append(nodes, h.El("h3", h.Text("Memory over a step")), h.Raw(p.Memory))
+	}
 	if len(p.Warnings) > 0 {
 		nodes = append(nodes, h.El("div", attr("class", "warnings"), h.El("h3", h.Text("Warnings")), list("", p.Warnings)))
 	}

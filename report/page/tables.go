@@ -142,7 +142,7 @@ func (b *builder) shards() []held {
 			if tier == plan.HBM {
 				tier = "" // as a problem states it
 			}
-			m := b.held.ShardMemory(problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, ShardingType: t.ShardingType, Tier: tier, Cache: s.Cache})
+			m := b.held.ShardMemory(problem.Shard{Table: i, Rows: s.Rows, Columns: s.Columns, ShardingType: t.ShardingType, Tier: tier, Cache: s.Cache})[problem.ForwardExchange]
 			h := held{table: i, shard: k, device: s.Device, bytes: m.Weights + m.Optimizer + m.Host}
 			if b.in.Problem != nil {
 				h.read = report.BytesRead(b.plan, b.in.Problem, i, k)
@@ -202,7 +202,13 @@ func (b *builder) reason(i int) string {
 // tooLarge reports whether no device could hold table i whole.
 func (b *builder) tooLarge(i int) bool {
 	p := b.in.Problem
-	return p.ShardMemory(p.Whole(i)).Tables() > p.LargestBudget()
+	budget := p.LargestBudget()
+	for f, bytes := range p.ShardMemory(p.Whole(i)).Used() {
+		if bytes > budget[f] {
+			return true
+		}
+	}
+	return false
 }
 
 // constraints says how the problem limits the place of table i.

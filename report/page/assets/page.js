@@ -32,15 +32,11 @@
     ['backward', 'Backward and update', 'backward_ms'],
   ];
 
-  /** Lines of a device's memory. */
+  /** Lines of a device's memory; the colours of the n-th are look-n. */
   const MEMORY = [
-    ['weights_bytes', 'Weights'],
-    ['optimizer_bytes', 'Optimizer state'],
-    ['cache_bytes', 'Cache of host rows'],
-    ['outputs_bytes', 'Outputs'],
-    ['gradients_bytes', 'Gradients'],
-    ['indices_bytes', 'Indices'],
-    ['received_bytes', 'Received vectors'],
+    ['weights_bytes', 'Weights'], ['optimizer_bytes', 'Optimizer state'], ['cache_bytes', 'Cache of host rows'],
+    ['inputs_bytes', 'Inputs'], ['permuted_bytes', 'Permuted inputs'], ['indices_bytes', 'Indices'],
+    ['outputs_bytes', 'Outputs'], ['received_bytes', 'Received vectors'], ['gradients_bytes', 'Gradients'], ['allocator_bytes', 'Allocator'],
   ];
 
   // ---------------------------------------------------------------- the plan, indexed
@@ -526,13 +522,15 @@
     if (!page.models.length) return null;
     return section(page, 'memory', 'Memory', pair(page, (m) => h('div', {},
       memory(page, m, { lines: MEMORY, capacities: m.capacities, of: 'of each device\'s memory' }),
+      m.plan.memory_picture ? h('figure', { class: 'chart' }, h('figcaption', {}, 'The fullest device over a step'),
+        new DOMParser().parseFromString(m.plan.memory_picture, 'image/svg+xml').documentElement) : null,
       memory(page, m, { title: 'Host memory beside each device', lines: [['host_bytes', 'Tables in host memory']], capacities: m.hostCapacities, of: 'of host memory for each device' }))));
   }
 
   /** The memory of the devices in the window, line by line, with a mark at each capacity; null if nothing is used. */
   function memory(page, m, { title, lines, capacities, of }) {
     const value = (name) => (d) => m.devices.memory[d][name] || 0;
-    const parts = lines.filter(([name]) => m.all.some((d) => value(name)(d) > 0)).map(([name, line], i) => [String(i + 1), line, value(name)]);
+    const parts = lines.map(([name, line], i) => [String(i + 1), line, value(name)]).filter(([, , of]) => m.all.some((d) => of(d) > 0));
     const used = (d) => sum(parts.map(([, , of]) => of(d)));
     const most = Math.max(...m.all.map(used)), largest = Math.max(...capacities), own = !alike(capacities);
     if (!(most > 0)) return null;
