@@ -56,16 +56,23 @@ type Explainer struct {
 	prices  PriceList
 	// types are the sharding types allowed; all if it is empty.
 	types []problem.ShardingType
-	// scorer holds the placement, and used its bytes on each device.
-	scorer       search.Scorer
-	used, limits []usage
-	cost         unit.Millis
+	// scorer holds the placement, used the bytes of its shards on each device, and shared those that every
+	// device takes because of them.
+	scorer search.Scorer
+	used   []usage
+	shared [problem.Phases]unit.Bytes
+	// budget is what the shards of device 0 may take.
+	budget [problem.Phases]unit.Bytes
+	cost   unit.Millis
 	// together has the tables of each co-location, by table.
 	together map[int][]int
 }
 
-// usage is the bytes that shards take on a device, and in its host's memory.
-type usage struct{ device, host unit.Bytes }
+// usage is the bytes that shards take on a device, in each phase, and in its host's memory.
+type usage struct {
+	device [problem.Phases]unit.Bytes
+	host   unit.Bytes
+}
 
 // NewExplainer returns the Explainer of a plan. Options and errors are those of Alternatives.
 func NewExplainer(ctx context.Context, pl *plan.Plan, p *problem.Problem, opt Options) (*Explainer, error) {
@@ -90,10 +97,7 @@ func NewExplainer(ctx context.Context, pl *plan.Plan, p *problem.Problem, opt Op
 	}
 	e := &Explainer{
 		plan: pl, problem: inPlannedWidths(pl, p), prices: prices, types: opt.Search.ShardingTypes,
-		scorer: prices.NewScorer(), used: make([]usage, p.Topology.Devices), together: map[int][]int{},
-	}
-	for d := range e.used {
-		e.limits = append(e.limits, usage{p.ShardBudget(0) - p.Topology.Usable(0) + p.Topology.Usable(d), p.HostBudget(d)})
+		scorer: prices.NewScorer(), used: make([]usage, p.Topology.Devices), budget: p.ShardBudget(0), together: map[int][]int{},
 	}
 	for i := range pl.Tables {
 		e.place(i, &pl.Tables[i], +1)
@@ -146,8 +150,14 @@ func (e *Explainer) like(k int, to *plan.Table) *plan.Table {
 func (e *Explainer) fits() bool {
 	idle := !e.problem.Engine.Rules().NoIdle
 	for d, u := range e.used {
-		if u.device > e.limits[d].device || u.host > e.limits[d].host || u == (usage{}) && !idle {
+		if u.host > e.problem.HostBudget(d) || u == (usage{}) && !idle {
 			return false
+		}
+		more := e.problem.Topology.Usable(d) - e.problem.Topology.Usable(0)
+		for f, budget := range e.budget {
+			if u.device[f]+e.shared[f] > budget+more {
+				return false
+			}
 		}
 	}
 	return true
@@ -165,17 +175,19 @@ func (e *Explainer) shard(i int, t *plan.Table, s plan.Shard) problem.Shard {
 func (e *Explainer) place(i int, t *plan.Table, sign unit.Bytes) {
 	for k, s := range t.Shards {
 		shard := e.shard(i, t, s)
-		memory, received := e.problem.ShardMemory(shard), e.problem.ReceivedOf(shard)
+		memory := e.problem.ShardMemory(shard)
 		first, last := s.Device, s.Device
 		if s.Device < 0 {
 			first, last = 0, len(e.used)-1
 		}
 		for d := first; d <= last; d++ {
-			e.used[d].device += sign * memory.Tables()
-			e.used[d].host += sign * memory.Host
+			for f, bytes := range memory.Used() {
+				e.used[d].device[f] += sign * bytes
+			}
+			e.used[d].host += sign * memory[problem.ForwardExchange].Host
 		}
-		for d := 0; received > 0 && d < len(e.used); d++ { // by every device
-			e.used[d].device += sign * received
+		for f, bytes := range e.problem.SharedMemory(shard).Used() {
+			e.shared[f] += sign * bytes
 		}
 		if k > 0 && shard.Blocks == 0 && t.ShardingType.ByRows() && s.Columns == t.Shards[k-1].Columns {
 			continue // all blocks of one slice are one item

@@ -213,7 +213,7 @@ func (l *Planner) judgeOther(b *Baseline) error {
 	predicted, simulated, err := l.Costs(shards)
 	b.Valid, b.Reason, b.Predicted, b.Simulated = true, "", predicted.Cost, simulated.Cost
 	for d := range pl.Devices {
-		b.Memory = max(b.Memory, pl.Devices[d].Memory.Tables()+pl.Devices[d].Memory.Received)
+		b.Memory = max(b.Memory, pl.Devices[d].Memory.Used())
 	}
 	if broken := violations(pl.Validate(l.problem)); len(broken) > 0 {
 		b.Valid, b.Reason = false, breach(broken)

@@ -194,7 +194,7 @@ func hasRoom(t *testing.T, p *problem.Problem, pl *plan.Plan) {
 			}
 		}
 		for _, s := range held {
-			taken += p.ShardMemory(s).Tables()
+			taken += p.ShardMemory(s)[problem.ForwardExchange].Used()
 		}
 		if most := p.Topology.DeviceMemory(d); taken > most {
 			t.Errorf("device %d: got %v of tables and fixed loads, want at most %v", d, taken, most)
@@ -247,10 +247,10 @@ func tighten(p *problem.Problem) {
 	p.Topology.DevicesPerHost = 2
 	total := unit.Bytes(0)
 	for i := range p.Tables {
-		total += p.ShardMemory(p.Whole(i)).Tables()
+		total += p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used()
 	}
 	p.Topology.ReserveShare = hardware.NoReserve
-	p.Topology.Memory, p.Topology.HostMemory = p.DeviceMemory(0).Received+total/4, total/10
+	p.Topology.Memory, p.Topology.HostMemory = p.DeviceMemory(0)[problem.ForwardExchange].Used()+total/4, total/10
 }
 
 // constrain has three tables together, one on a device, and one whole.

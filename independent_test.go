@@ -76,10 +76,10 @@ var annealedClasses = []struct {
 		p := drawnTo(t, r, 6+r.IntN(5), 5, 7, 2+r.IntN(4), 0)
 		var all unit.Bytes
 		for i := range p.Tables {
-			all += p.ShardMemory(p.Whole(i)).Tables()
+			all += p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used()
 		}
 		p.Topology.ReserveShare = hardware.NoReserve
-		p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(float64(all)/float64(p.Topology.Devices)/(.6+.2*r.Float64()))
+		p.Topology.Memory = p.DeviceMemory(0)[problem.ForwardExchange].Used() + unit.Bytes(float64(all)/float64(p.Topology.Devices)/(.6+.2*r.Float64()))
 		return p
 	}},
 	{"one device", func(t *testing.T, r *rand.Rand) *problem.Problem { return drawnTo(t, r, 2+r.IntN(10), 2, 6, 1, 0) }},
@@ -126,8 +126,10 @@ type another struct {
 	p      *problem.Problem
 	scorer search.Scorer
 	tables []placedTable
-	// taken and outputs are the bytes of all shards of each device, and those of their outputs.
-	taken, outputs []unit.Bytes
+	// taken are the bytes of all shards of each device by phase, shared those that every device takes because of
+	// them, and budget those that shards may take.
+	taken          [][problem.Phases]unit.Bytes
+	shared, budget [problem.Phases]unit.Bytes
 }
 
 // annealed returns the cost of the cheapest placement of several runs, in ms, and the placement; infinity if no run has
@@ -139,7 +141,7 @@ func annealed(t *testing.T, p *problem.Problem, seed uint64) (least float64, bes
 	}
 	least = math.Inf(1)
 	for run := range uint64(2) {
-		a := &another{p: p, scorer: list.NewScorer(), tables: make([]placedTable, len(p.Tables)), taken: make([]unit.Bytes, p.Topology.Devices), outputs: make([]unit.Bytes, p.Topology.Devices)}
+		a := &another{p: p, scorer: list.NewScorer(), tables: make([]placedTable, len(p.Tables)), taken: make([][problem.Phases]unit.Bytes, p.Topology.Devices), budget: p.ShardBudget(0)}
 		r := rand.New(rand.NewPCG(seed, run))
 		a.scorer.Reset()
 		for i := range a.tables {
@@ -229,21 +231,29 @@ func (a *another) count(i int, factor unit.Bytes) {
 		do(d, a.scorer.Item(i, dim/len(h.devices), form))
 	}
 	a.each(i, func(d int, s problem.Shard) {
-		m := a.p.ShardMemory(s)
-		a.taken[d] += factor * m.Tables()
-		a.outputs[d] += factor * m.Outputs
+		for f, bytes := range a.p.ShardMemory(s).Used() {
+			a.taken[d][f] += factor * bytes
+		}
+		if d > 0 && s.ShardingType == problem.DataParallel {
+			return // one of the replicas stands for all
+		}
+		for f, bytes := range a.p.SharedMemory(s).Used() {
+			a.shared[f] += factor * bytes
+		}
 	})
 }
 
 // worth returns the cost in ms, and more where memory lacks.
 func (a *another) worth() float64 { return a.scorer.Cost() * (1 + 20*a.excess()) }
 
-// excess returns the share of their memory that devices lack, the room for their backward counted.
+// excess returns the share of their memory that devices lack.
 func (a *another) excess() (share float64) {
-	room := a.p.BackwardRoom()
 	for d, taken := range a.taken {
-		budget := a.p.ShardBudget(d) - min(max(0, 2*(room-a.outputs[d])), room)
-		share += max(0, float64(taken-budget)/float64(a.p.Topology.DeviceMemory(d)))
+		most := unit.Bytes(0)
+		for f, bytes := range taken {
+			most = max(most, bytes+a.shared[f]-a.budget[f])
+		}
+		share += float64(most) / float64(a.p.Topology.DeviceMemory(d))
 	}
 	return share
 }

@@ -2,75 +2,87 @@ package neuroshard_test
 
 import (
 	"context"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/neuroshard/neuroshard"
 	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 	"github.com/neuroshard/neuroshard/search"
 	"github.com/neuroshard/neuroshard/unit"
 )
 
-// TestRoomForTheBackward plans where the tables fit with and without the room that a
-// device without outputs needs in the backward: the plan leaves that room.
-func TestRoomForTheBackward(t *testing.T) {
-	p := problem.Problem{
-		Batch:    1024,
-		Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 2, Memory: 8 * unit.MiB, ReserveShare: hardware.NoReserve},
+// memoryOf returns the bytes that each device holds in each phase, counted from the last shard to the first.
+func memoryOf(p *problem.Problem, shards [][]problem.Shard) []problem.StepMemory {
+	all := make([]problem.StepMemory, len(shards))
+	for d := range all {
+		for _, s := range slices.Backward(shards[d]) {
+			all[d] = all[d].Add(p.ShardMemory(s))
+			if s.ShardingType == problem.DataParallel && d > 0 {
+				continue // one of the replicas stands for all
+			}
+			for other := range all {
+				all[other] = all[other].Add(p.SharedMemory(s))
+			}
+		}
 	}
-	for _, rows := range []int64{20_000, 10, 10, 10, 10, 10} {
-		name := string(rune('a' + len(p.Tables)))
-		p.Tables = append(p.Tables, problem.Table{Name: name, Rows: rows, Dim: 64, Features: []problem.Feature{{Name: name, PoolingFactor: 1}}})
+	for d := range all {
+		all[d] = all[d].Add(p.DeviceMemory(d))
 	}
-	r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{ShardingTypes: search.Columns()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !p.LeavesBackwardRoom(r.Shards) {
-		t.Errorf("got %+v, want room for the backward of each device", r.Plan.Devices)
-	}
+	return all
 }
 
-// TestWithoutRoomForTheBackward plans with little memory: whatever the sharding types, Plan
-// places the tables wherever the search does without that room.
-func TestWithoutRoomForTheBackward(t *testing.T) {
-	p := problem.Problem{
-		Batch:    1024,
-		Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 2, ReserveShare: hardware.NoReserve},
+// TestNearlyFull plans drawn problems near full memory, under all pipelines: no plan exceeds its memory in any phase, counted
+// in another order.
+func TestNearlyFull(t *testing.T) {
+	draws, planned := 200, 0
+	if testing.Short() {
+		draws = 20
 	}
-	for _, name := range []string{"a", "b", "c"} {
-		p.Tables = append(p.Tables, problem.Table{Name: name, Rows: 5_000, Dim: 64, Features: []problem.Feature{{Name: name, PoolingFactor: 1}}})
-	}
-	const rows, replicas = 4_000 * unit.KiB, 11_700 * unit.KiB // enough without the room only
-	for _, test := range []struct {
-		types []problem.ShardingType
-		least unit.Bytes
-	}{
-		{[]problem.ShardingType{problem.RowWise}, rows},
-		{[]problem.ShardingType{problem.DataParallel}, replicas},
-		{[]problem.ShardingType{problem.RowWise, problem.DataParallel}, rows},
-	} {
-		types, onlyWithout := test.types, 0
-		for _, memory := range []unit.Bytes{test.least - 500*unit.KiB, test.least, test.least + 500*unit.KiB} {
-			p.Topology.Memory = memory
-			opt := search.Options{ShardingTypes: types, Workers: 1, MaxEvaluations: 2000}
-			list, err := neuroshard.Pretrained().List(t.Context(), &p)
-			if err != nil {
-				t.Fatal(err)
+	for seed := range uint64(draws) {
+		draw := rand.New(rand.NewPCG(seed, 43))
+		p := problem.Problem{
+			Batch:    1024 << draw.IntN(4),
+			Pipeline: problem.Pipeline(problem.Pipelines()[draw.IntN(4)]),
+			Topology: hardware.Topology{Profile: profileNamed(t, "a100-80"), Devices: 2 + draw.IntN(7), ReserveShare: hardware.NoReserve},
+		}
+		for i := range 4 + draw.IntN(12) {
+			table := problem.Table{
+				Name: string(rune('a' + i)), Rows: 1000 << draw.IntN(8), Dim: 16 << draw.IntN(4), Optimizer: problem.Optimizer(draw.IntN(4)),
+				Features: []problem.Feature{{PoolingFactor: float64(1 + draw.IntN(20))}},
+				Access:   access.Distribution{Kind: access.Zipf, Exponent: .5 + draw.Float64()},
 			}
-			_, without := search.Run(context.Background(), &p, list.NewScorer, opt)
-			roomy := p
-			roomy.Topology.ReserveFixed = p.BackwardRoom()
-			_, with := search.Run(context.Background(), &roomy, list.NewScorer, opt)
-			if without == nil && with != nil {
-				onlyWithout++
+			if draw.IntN(4) == 0 {
+				table.Pooling = problem.PoolingNone
 			}
-			if _, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: opt}); (err == nil) != (without == nil) {
-				t.Errorf("%v of memory, sharding types %v: got error %v, want that of the search, %v", memory, types, err, without)
+			p.Tables = append(p.Tables, table)
+		}
+		// The memory that equal shares of all whole tables would take, and a little more.
+		all := problem.StepMemory{}
+		for i := range p.Tables {
+			all = all.Add(p.ShardMemory(p.Whole(i))).Add(p.SharedMemory(p.Whole(i)))
+		}
+		_, peak := all.Peak()
+		_, fixed := p.DeviceMemory(0).Peak()
+		p.Topology.Memory = fixed.Used() + unit.Bytes(float64(peak.Used())/float64(p.Topology.Devices)*(1.02+.2*draw.Float64()))
+		r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{MaxEvaluations: 3000, Seed: seed}})
+		if err != nil {
+			continue
+		}
+		planned++
+		for d, m := range memoryOf(&p, r.Shards) {
+			phase, peak := m.Peak()
+			if peak.Total() > p.Topology.DeviceMemory(d) {
+				t.Errorf("problem %d, %s: device %d holds %v of %v in the %s", seed, p.Pipeline, d, peak.Total(), p.Topology.DeviceMemory(d), phase.Words())
+			}
+			if has := r.Plan.Devices[d]; has.Memory != peak || has.Phase != phase {
+				t.Errorf("problem %d, %s: the plan states %+v in the %s of device %d, want %+v in the %s", seed, p.Pipeline, has.Memory, has.Phase.Words(), d, peak, phase.Words())
 			}
 		}
-		if onlyWithout == 0 {
-			t.Errorf("sharding types %v: no memory is enough without the room only", types)
-		}
+	}
+	if planned < draws/3 {
+		t.Errorf("planned %d of %d problems, want a third at least", planned, draws)
 	}
 }

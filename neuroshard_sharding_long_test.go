@@ -27,11 +27,11 @@ func TestWorkloadsInTightMemory(t *testing.T) {
 		p := w.Problem()
 		total := unit.Bytes(0)
 		for i := range p.Tables {
-			total += p.ShardMemory(p.Whole(i)).Tables()
+			total += p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used()
 		}
 		p.Topology.ReserveShare, p.Topology.ReserveFixed = hardware.NoReserve, 0
 		for _, share := range []float64{.3, .6, .9, 1.1} {
-			p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(share*float64(total)/float64(p.Topology.Devices))
+			p.Topology.Memory = p.DeviceMemory(0)[problem.ForwardExchange].Used() + unit.Bytes(share*float64(total)/float64(p.Topology.Devices))
 			for _, hostMemory := range []unit.Bytes{0, 2 * total / unit.Bytes(p.Topology.Hosts())} {
 				p.Topology.HostMemory = hostMemory
 				r, err := neuroshard.Plan(context.Background(), &p, neuroshard.Options{Search: search.Options{ShardingTypes: problem.ShardingTypes(), Brief: true, MaxEvaluations: 60_000}})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -174,26 +173,11 @@ func (l *Planner) search(ctx context.Context, opt search.Options) (_ search.Resu
 }
 
 // searchIn finds a placement of p, which is the planner's problem or one that allows fewer widths of
-// slices, with the Scorers of the price list. Each device keeps the memory free that it needs for the backward
-// (search.Options.BackwardRoom). If there is no such placement, or the search can try all placements, the
-// tables are placed without that room.
+// slices, with the Scorers of the price list.
 func (l *Planner) searchIn(ctx context.Context, p *problem.Problem, opt search.Options) (search.Result, error) {
 	opt.ColumnsOnly = opt.ColumnsOnly || !beyondColumns(l.prices)
 	opt.ChosenRows = l.prices.Supports(problem.Form{Blocks: 2})
 	opt.Apart = func() search.Factory { return l.apart(ctx) }
-	if p.BackwardRoom() == 0 {
-		return search.Run(ctx, p, l.prices.NewScorer, opt)
-	}
-	started, roomy := time.Now(), opt
-	roomy.BackwardRoom, roomy.Brief = true, true
-	found, err := search.Run(ctx, p, l.prices.NewScorer, roomy)
-	// Any error may be for want of the room: the search without it says what is wrong.
-	if err == nil && !found.Optimal {
-		return found, nil
-	}
-	if opt.Budget > 0 {
-		opt.Budget = max(time.Nanosecond, opt.Budget-time.Since(started))
-	}
 	return search.Run(ctx, p, l.prices.NewScorer, opt)
 }
 

@@ -58,14 +58,14 @@ func TestBlocksOnAnyDevices(t *testing.T) {
 	}
 	// A device receives 500 samples of 2 x 16 + 8 columns, and the vectors of two blocks more.
 	received := unit.Bytes(500 * (2*16 + 8 + 2*2*16) * 4)
-	for d := range pl.Devices {
-		if got := pl.Devices[d].Memory.Received; got != received {
+	for d, all := range tally(pl, p, []int{0, 1}, len(pl.Devices)) {
+		if got := all.step[problem.ForwardExchange].Received; got != received {
 			t.Errorf("device %d receives %d bytes, want %d", d, got, received)
 		}
 	}
 	// Blocks have all bags, and 332 of 1000 rows that are read alike have 332 of 1000 lookups.
-	want := problem.Memory{Weights: 332 * 16 * 4, Outputs: 4000 * 2 * 16 * 4, Gradients: 4000 * 2 * 16 * 4, Indices: 10624*32 + 8001*8}
-	if got := p.ShardMemory(pl.ByDevice()[5][0]); got != want {
+	want := problem.Memory{Weights: 332 * 16 * 4, Gradients: 4000 * 2 * 16 * 4, Indices: 10624*32 + 8001*8}
+	if got := p.ShardMemory(pl.ByDevice()[5][0])[problem.LookupsBackward]; got != want {
 		t.Errorf("the last block takes %+v, want %+v", got, want)
 	}
 	var file bytes.Buffer
@@ -210,7 +210,7 @@ func TestBlocksThatNoEngineRuns(t *testing.T) {
 // devices without a block.
 func TestReceivedOfBlocksFits(t *testing.T) {
 	p, pl := chosen(t)
-	p.Topology.Memory, p.Topology.ReserveShare = pl.Devices[0].Memory.Tables()+pl.Devices[0].Memory.Received, hardware.NoReserve
+	p.Topology.Memory, p.Topology.ReserveShare = pl.Devices[0].Memory.Used(), hardware.NoReserve
 	pl.Cluster = clusterOf(p)
 	restate(p, pl)
 	if found := violations(t, pl, p); found != nil {

@@ -55,7 +55,7 @@ func New(p *problem.Problem, shards [][]problem.Shard) *Plan {
 		}
 		index[i] = i
 	}
-	pl.Devices, pl.Sync.Bytes = tally(pl, p, index, n), syncBytes(pl, p, index, n)
+	pl.Devices, pl.Sync.Bytes = devicesOf(tally(pl, p, index, n)), syncBytes(pl, p, index, n)
 	return pl
 }
 
@@ -94,7 +94,7 @@ func Of(p *problem.Problem, tables []Table) *Plan {
 		}
 	}
 	n := p.Topology.Devices
-	pl.Devices, pl.Sync.Bytes = tally(pl, p, index, n), syncBytes(pl, p, index, n)
+	pl.Devices, pl.Sync.Bytes = devicesOf(tally(pl, p, index, n)), syncBytes(pl, p, index, n)
 	return pl
 }
 
@@ -153,6 +153,7 @@ func clusterOf(p *problem.Problem) Cluster {
 		CommPrecision:  p.CommPrecision,
 		Engine:         p.Engine,
 		LaneRule:       p.LaneRule,
+		Pipeline:       p.Pipeline,
 
 		NetworkBandwidth: network,
 		NVLinkDomain:     domain,
@@ -328,13 +329,19 @@ func blockAt(t *problem.Table, n, i int) problem.Range {
 // overflows. It is above the bytes of all tables of a valid problem together.
 const enough = 1 << 60
 
+// load is what a device holds, with its bytes in each phase of the step.
+type load struct {
+	Device
+	step problem.StepMemory
+}
+
 // tally counts the shards, pooled columns and bytes that pl puts on each of n devices.
 // index[i] is the table of p that table i of pl is, or -1. Shards of unknown tables,
 // outside their table or on no device do not count. A replicated shard counts on every
 // device.
-func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
-	devices := make([]Device, n)
-	var every Device // what lies on all of them
+func tally(pl *Plan, p *problem.Problem, index []int, n int) []load {
+	loads := make([]load, n)
+	var every load // what lies on all of them
 	for i := range pl.Tables {
 		if index[i] < 0 {
 			continue
@@ -345,40 +352,71 @@ func tally(pl *Plan, p *problem.Problem, index []int, n int) []Device {
 			if !t.inside(s) || s.Device >= n || s.Device < replicated {
 				continue
 			}
-			d := &every
+			l := &every
 			if s.Device != replicated {
-				d = &devices[s.Device]
+				l = &loads[s.Device]
 			}
 			if !(0 < s.Cache && s.Cache < 1) {
 				s.Cache = 0
 			}
 			shard := s.of(index[i], t.ShardingType, blocks)
-			d.add(p, shard)
-			every.receive(p, shard)
+			l.Shards++
+			l.DimSum += p.DimSum(shard)
+			l.hold(p.ShardMemory(shard))
+			every.hold(p.SharedMemory(shard))
 		}
 	}
-	fixed := p.DeviceMemory(0).Add(every.Memory)
-	for i := range devices {
-		d := &devices[i]
-		fixed.Reserve = p.Reserved(i)
-		d.Shards += every.Shards
-		d.DimSum += every.DimSum
-		d.Memory = d.Memory.Add(fixed)
+	fixed := p.DeviceMemory(0).Add(every.step)
+	for i := range loads {
+		l := &loads[i]
+		l.Shards += every.Shards
+		l.DimSum += every.DimSum
+		l.step = l.step.Add(fixed)
+		for f := range l.step {
+			l.step[f].Reserve = p.Reserved(i)
+		}
+		l.Phase, l.Memory = l.step.Peak()
+	}
+	return loads
+}
+
+// StepMemory returns the memory of each device in each phase of the step. The plan must be valid for p.
+func (pl *Plan) StepMemory(p *problem.Problem) []problem.StepMemory {
+	loads := tally(pl, p, indexOf(pl, p), len(pl.Devices))
+	all := make([]problem.StepMemory, len(loads))
+	for i := range loads {
+		all[i] = loads[i].step
+	}
+	return all
+}
+
+// indexOf returns for each table of pl the table of p with its name, or -1.
+func indexOf(pl *Plan, p *problem.Problem) []int {
+	known, index := make(map[string]int, len(p.Tables)), make([]int, len(pl.Tables))
+	for i := range p.Tables {
+		known[p.Tables[i].Name] = i
+	}
+	for i := range pl.Tables {
+		index[i] = -1
+		if at, ok := known[pl.Tables[i].Name]; ok {
+			index[i] = at
+		}
+	}
+	return index
+}
+
+// hold adds bytes to a device.
+func (l *load) hold(m problem.StepMemory) {
+	if _, peak := l.step.Peak(); peak.Used() < enough && peak.Host < enough {
+		l.step = l.step.Add(m)
+	}
+}
+
+// devicesOf returns the devices of loads.
+func devicesOf(loads []load) []Device {
+	devices := make([]Device, len(loads))
+	for i := range loads {
+		devices[i] = loads[i].Device
 	}
 	return devices
-}
-
-// receive adds the vectors that a device receives because of a shard, of any device.
-func (d *Device) receive(p *problem.Problem, s problem.Shard) {
-	if d.Memory.Received < enough {
-		d.Memory.Received += p.ReceivedOf(s)
-	}
-}
-
-func (d *Device) add(p *problem.Problem, s problem.Shard) {
-	d.Shards++
-	d.DimSum += p.DimSum(s)
-	if d.Memory.Tables() < enough && d.Memory.Host < enough {
-		d.Memory = d.Memory.Add(p.ShardMemory(s))
-	}
 }

@@ -25,7 +25,7 @@ import (
 
 // causes reports what has changed since the plan was made, in front of all other violations,
 // and returns the devices as they would be counted without the changes.
-func (v *validator) causes(counted []Device) []Device {
+func (v *validator) causes(counted []load) []load {
 	if len(counted) != len(v.pl.Devices) || len(counted)*len(v.pl.Tables) > mostShares {
 		return counted
 	}
@@ -34,13 +34,17 @@ func (v *validator) causes(counted []Device) []Device {
 	c := &changes{v: v, before: &before, counted: counted}
 	c.formats()
 	c.look(property{
-		sum:   func(d *Device) int64 { return int64(d.DimSum) },
-		share: func(p *problem.Problem, s problem.Shard) int64 { return int64(p.DimSum(s)) },
-		tries: c.features,
+		sum:    func(d *Device) int64 { return int64(d.DimSum) },
+		counts: func(l *load, _ problem.Phase) int64 { return int64(l.DimSum) },
+		share:  func(p *problem.Problem, s problem.Shard, _ problem.Phase) int64 { return int64(p.DimSum(s)) },
+		tries:  c.features,
 	})
 	c.look(property{
-		sum:   func(d *Device) int64 { return int64(d.Memory.Indices) },
-		share: func(p *problem.Problem, s problem.Shard) int64 { return int64(p.ShardMemory(s).Indices) },
+		sum:    func(d *Device) int64 { return int64(d.Memory.Indices) },
+		counts: func(l *load, f problem.Phase) int64 { return int64(l.step[f].Indices) },
+		share: func(p *problem.Problem, s problem.Shard, f problem.Phase) int64 {
+			return int64(p.ShardMemory(s)[f].Indices)
+		},
 		tries: c.lookups,
 	})
 	v.found = slices.Insert(v.found, 0, c.found...)
@@ -55,23 +59,25 @@ type changes struct {
 	v *validator
 	// before is the problem without the changes found so far, and counted its devices.
 	before  *problem.Problem
-	counted []Device
+	counted []load
 	found   []Violation
 }
 
 // property is something of tables on which a sum depends.
 type property struct {
-	sum   func(d *Device) int64
-	share func(p *problem.Problem, s problem.Shard) int64
+	// sum is the sum that a plan states for a device, and counts the one counted, in the phase that the plan states.
+	sum    func(d *Device) int64
+	counts func(l *load, f problem.Phase) int64
+	share  func(p *problem.Problem, s problem.Shard, f problem.Phase) int64
 	// tries returns the table as it may have been, and the text that reports the change; "" if nothing
 	// explains the difference. It gets the difference of the sums and the share of one shard on the
-	// first device that differs and holds the table.
-	tries func(t *problem.Table, difference, share int64) (was problem.Table, what string)
+	// first device that differs and holds the table, and the phase that the plan states for it.
+	tries func(t *problem.Table, difference, share int64, f problem.Phase) (was problem.Table, what string)
 }
 
 // formats finds the tables whose precision or optimizer differs from the plan's, if sums differ.
 func (c *changes) formats() {
-	if slices.EqualFunc(c.counted, c.v.pl.Devices, func(a, b Device) bool { return a.Memory == b.Memory }) {
+	if slices.EqualFunc(c.counted, c.v.pl.Devices, func(a load, b Device) bool { return a.step[b.Phase] == b.Memory }) {
 		return
 	}
 	all := map[string][]string{}
@@ -100,7 +106,8 @@ func (c *changes) formats() {
 func (c *changes) look(p property) {
 	differences := make([]int64, len(c.counted))
 	for d := range differences {
-		differences[d] = p.sum(&c.v.pl.Devices[d]) - p.sum(&c.counted[d])
+		has := &c.v.pl.Devices[d]
+		differences[d] = p.sum(has) - p.counts(&c.counted[d], has.Phase)
 	}
 	first := slices.IndexFunc(differences, func(d int64) bool { return d != 0 })
 	if first < 0 {
@@ -109,7 +116,7 @@ func (c *changes) look(p property) {
 	for i := range c.v.pl.Tables {
 		at := c.v.index[i]
 		is, now := c.before.Tables[at], c.shares(i, p)
-		was, what := p.tries(&is, differences[first], now[first])
+		was, what := p.tries(&is, differences[first], now[first], c.v.pl.Devices[first].Phase)
 		if what == "" {
 			continue
 		}
@@ -136,13 +143,12 @@ func (c *changes) shares(i int, p property) []int64 {
 		if !t.inside(s) || s.Device >= len(list) {
 			continue
 		}
-		n := p.share(c.before, s.of(c.v.index[i], t.ShardingType, blocks))
-		if s.Device != replicated {
-			list[s.Device] += n
-			continue
+		shard, first, last := s.of(c.v.index[i], t.ShardingType, blocks), s.Device, s.Device
+		if s.Device == replicated {
+			first, last = 0, len(list)-1
 		}
-		for d := range list {
-			list[d] += n
+		for d := first; d <= last; d++ {
+			list[d] += p.share(c.before, shard, c.v.pl.Devices[d].Phase)
 		}
 	}
 	return list
@@ -160,7 +166,7 @@ func explains(differences, now, then []int64) bool {
 
 // features tries the number of features with which the first difference would be right. The
 // features that a plan had beyond those of the table have no lookups, which lookups finds.
-func (c *changes) features(t *problem.Table, difference, share int64) (was problem.Table, what string) {
+func (c *changes) features(t *problem.Table, difference, share int64, _ problem.Phase) (was problem.Table, what string) {
 	has := int64(len(t.Features))
 	if !t.OneBag() || share == 0 || has*difference%share != 0 {
 		return was, ""
@@ -180,17 +186,18 @@ const maxFeatures = 1 << 12
 
 // lookups tries the number of lookups with which the first difference would be right. Each
 // lookup takes the same number of bytes in a shard's indices.
-func (c *changes) lookups(t *problem.Table, difference, share int64) (was problem.Table, what string) {
+func (c *changes) lookups(t *problem.Table, difference, share int64, f problem.Phase) (was problem.Table, what string) {
 	if !t.OneBag() || share == 0 {
 		return was, ""
 	}
 	// The indices of one shard with the table's lookups, and with one sample's more.
 	whole := problem.Shard{Rows: problem.Range{End: t.Rows}, Columns: problem.Range{End: int64(t.Dim)}}
-	alone := problem.Problem{Tables: []problem.Table{*t}, Batch: c.before.Batch, Topology: c.before.Topology}
-	now := alone.ShardMemory(whole).Indices
+	alone := *c.before
+	alone.Tables = []problem.Table{*t}
+	now := alone.ShardMemory(whole)[f].Indices
 	alone.Tables[0].Features = []problem.Feature{{PoolingFactor: t.PoolingFactor() + 1}}
 	alone.Tables[0].Features = append(alone.Tables[0].Features, make([]problem.Feature, len(t.Features)-1)...)
-	step := alone.ShardMemory(whole).Indices - now
+	step := alone.ShardMemory(whole)[f].Indices - now
 	shards := share / int64(now)
 	if step <= 0 || shards < 1 {
 		return was, ""

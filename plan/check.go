@@ -51,7 +51,7 @@ func statedAs(key string) string {
 
 var (
 	clusterFields    = fieldsOf[Cluster](hardware.MaxDevices, clusterLimits())
-	deviceFields     = fieldsOf[Device](maxCount, nil)
+	deviceFields     = fieldsOf[Device](maxCount, map[string]problem.Limits{"phase": {Most: problem.Phases - 1}})
 	memoryFields     = fieldsOf[problem.Memory](0, nil)
 	syncFields       = fieldsOf[Sync](0, nil)
 	provenanceFields = fieldsOf[Provenance](0, nil)
@@ -154,7 +154,7 @@ func (c *Cluster) Check() error {
 			err = fmt.Errorf("fixed: %w", err)
 		}
 	}
-	return first(err, checkMemories(c), checkAccounting(c))
+	return first(err, c.Pipeline.Check(), checkMemories(c), checkAccounting(c))
 }
 
 // checkAccounting reports two ways to count the same bytes, and a release of TorchRec that is not

@@ -34,6 +34,9 @@ func (c *Cluster) shown(f *field) string {
 		}
 	case bool, problem.Precision, problem.LaneRule:
 		return fmt.Sprint(v)
+	case problem.Pipeline:
+		p := c.Problem()
+		return string(p.TrainPipeline())
 	default:
 		if !value.IsZero() {
 			return fmt.Sprint(v)

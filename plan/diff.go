@@ -203,7 +203,7 @@ func totals(pl *Plan, i int) *DeviceTotals {
 		return nil
 	}
 	d := pl.Devices[i]
-	return &DeviceTotals{d.Shards, d.DimSum, d.Memory.Tables() + d.Memory.Received, d.Memory.Cache, d.Memory.Host, d.Total()}
+	return &DeviceTotals{d.Shards, d.DimSum, d.Memory.Used(), d.Memory.Cache, d.Memory.Host, d.Total()}
 }
 
 // compareTables returns the change from table a to table b, and whether there is one. Devices receive some

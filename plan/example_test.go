@@ -65,7 +65,7 @@ func Example() {
 	// item column_wise
 	//   device 0 holds columns 0 to 31
 	//   device 1 holds columns 32 to 127
-	// device 0: dim sum 96, 12.8 GiB
+	// device 0: dim sum 96, 12.9 GiB
 	// device 1: dim sum 96, 13.8 GiB
 }
 

@@ -57,13 +57,14 @@ type NumberedDevice struct {
 	DimSum int `json:"dim_sum"`
 	StepTimes
 	Total  unit.Millis    `json:"total_ms"`
+	Phase  problem.Phase  `json:"phase"`
 	Memory problem.Memory `json:"memory"`
 }
 
 // Numbered returns device i.
 func (pl *Plan) Numbered(i int) NumberedDevice {
 	d := &pl.Devices[i]
-	return NumberedDevice{i, d.Shards, d.DimSum, d.StepTimes, d.Total(), d.Memory}
+	return NumberedDevice{i, d.Shards, d.DimSum, d.StepTimes, d.Total(), d.Phase, d.Memory}
 }
 
 // Write writes the plan as JSON. Equal plans give equal bytes. It refuses what

@@ -238,6 +238,8 @@ func TestReadRefuses(t *testing.T) {
 		{`"weights_only":false`, `"weights_only":"no"`, `plan file, line 5: cluster.weights_only: a string is not true or false`, false},
 		{`"weights_only":false`, `"weights_only":false,"comm_precision":"fp8"`, `cluster.comm_precision: precision "fp8" is unknown`, false},
 		{`"weights_only":false`, `"weights_only":false,"lanes":"all"`, `cluster.lanes: lane rule "all" is unknown: choose one of widest, own`, false},
+		{`"weights_only":false`, `"weights_only":false,"pipeline":"staged"`, `cluster.pipeline: pipeline "staged" is unknown: choose one of base,`, false},
+		{`"weights_only":false`, `"weights_only":false,"allocator_overhead":10.5`, `cluster: allocator_overhead: 10.5 is not between 0 and 10`, false},
 		{`"weights_only":false`, `"weights_only":false,"network_bytes_per_second":5`, `cluster: network_bytes_per_second: 5 is not between 1000000 and 100000000000000`, false},
 		{`"weights_only":false`, `"weights_only":true,"torchrec_bytes":true`, `cluster: weights_only and torchrec_bytes are both true`, false},
 		{`"weights_only":false`, `"weights_only":false,"torchrec_bytes":true,"torchrec_release":"1.6"`, `cluster: torchrec_release: 1.6 is not written: leave the key out`, false},

@@ -16,17 +16,16 @@ type nameLimits struct {
 	refused, hosts []bool
 	// own is what goes with a device's name; stays is what stays on the device of a name;
 	// hosted is what goes with a host, by the device that holds it in the plan.
-	own, stays, hosted []load
-	// budget is the bytes of tables that each device may hold; needsShard says that each device
+	own, stays, hosted []nameLoad
+	// needsShard says that each device
 	// must hold a shard. topology says which devices have the same budgets.
-	budget     []unit.Bytes
 	needsShard bool
 	topology   hardware.Topology
 }
 
-// load is a number of shards, and their bytes in a device's memory.
-type load struct {
-	bytes  unit.Bytes
+// nameLoad is a number of shards, and their bytes in a device's memory in each phase.
+type nameLoad struct {
+	bytes  [problem.Phases]unit.Bytes
 	shards int
 }
 
@@ -34,21 +33,14 @@ type load struct {
 func newNameLimits(pl *Plan, p *problem.Problem) *nameLimits {
 	l := &nameLimits{topology: p.Topology, devices: pl.Cluster.Devices, per: max(1, min(pl.Cluster.Devices, pl.Cluster.DevicesPerHost))}
 	l.needsShard = p.Engine.Rules().NoIdle
-	l.budget = make([]unit.Bytes, l.devices)
-	l.own, l.stays, l.hosted = make([]load, l.devices), make([]load, l.devices), make([]load, l.devices)
-	for d := range min(l.devices, len(pl.Devices)) {
-		m := &pl.Devices[d].Memory
-		l.own[d] = load{m.Tables(), pl.Devices[d].Shards}
-		l.budget[d] = p.Topology.Usable(d) - m.Received
-	}
-	known := make(map[string]int, len(p.Tables))
-	for i := range p.Tables {
-		known[p.Tables[i].Name] = i
+	l.own, l.stays, l.hosted = make([]nameLoad, l.devices), make([]nameLoad, l.devices), make([]nameLoad, l.devices)
+	index := indexOf(pl, p)
+	for d, all := range tally(pl, p, index, l.devices) {
+		l.own[d] = nameLoad{all.step.Used(), all.Shards}
 	}
 	for i := range pl.Tables {
-		t := &pl.Tables[i]
-		if at, ok := known[t.Name]; ok {
-			l.table(t, t.holding(&pl.Cluster), p, at)
+		if t := &pl.Tables[i]; index[i] >= 0 {
+			l.table(t, t.holding(&pl.Cluster), p, index[i])
 		}
 	}
 	return l
@@ -86,11 +78,12 @@ func (l *nameLimits) table(t *Table, h holding, p *problem.Problem, at int) {
 }
 
 // move counts a shard of a device elsewhere than with the device's name.
-func (l *nameLimits) move(p *problem.Problem, s problem.Shard, device int, to []load) {
-	bytes := p.ShardMemory(s).Tables()
-	l.own[device].bytes -= bytes
+func (l *nameLimits) move(p *problem.Problem, s problem.Shard, device int, to []nameLoad) {
+	for f, bytes := range p.ShardMemory(s).Used() {
+		l.own[device].bytes[f] -= bytes
+		to[device].bytes[f] += bytes
+	}
 	l.own[device].shards--
-	to[device].bytes += bytes
 	to[device].shards++
 }
 
@@ -138,5 +131,10 @@ func (l *nameLimits) allow(device, name int) bool {
 	if l.needsShard && own.shards+stays.shards+hosted.shards == 0 {
 		return false
 	}
-	return own.bytes+stays.bytes+hosted.bytes <= l.budget[name]
+	for f, bytes := range own.bytes {
+		if bytes+stays.bytes[f]+hosted.bytes[f] > l.topology.Usable(name) {
+			return false
+		}
+	}
+	return true
 }

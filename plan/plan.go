@@ -142,8 +142,9 @@ type Device struct {
 	// Shards is the number of shards. DimSum is the sum of their widths, each counted once
 	// for each feature that reads the table. A replicated shard counts on every device.
 	Shards, DimSum int
-	// Memory is the sum of Problem.ShardMemory over the shards and of
-	// Problem.DeviceMemory.
+	// Phase is the phase of the step in which the device is the fullest, and Memory the bytes of that phase: the sum of
+	// Problem.ShardMemory over the device's shards, of Problem.SharedMemory over all shards and of Problem.DeviceMemory.
+	Phase  problem.Phase `json:"phase"`
 	Memory problem.Memory
 	// StepTimes are the predicted times of a step.
 	StepTimes
@@ -430,6 +431,8 @@ type Cluster struct {
 	Engine problem.Engine `json:"engine,omitempty"`
 	// LaneRule says how kernels choose the lanes of a bag, in the estimates of the plan.
 	LaneRule problem.LaneRule `json:"lanes,omitempty"`
+	// Pipeline is the training loop's, by which memory was counted, if the problem states it.
+	Pipeline problem.Pipeline `json:"pipeline,omitempty"`
 	// NetworkBandwidth is a device's share of the network between hosts, in whole bytes a
 	// second, in the estimates of the plan; 0 if it is the profile's.
 	NetworkBandwidth unit.Bandwidth `json:"network_bytes_per_second,omitempty"`
@@ -498,7 +501,10 @@ func (c *Cluster) Topology() hardware.Topology {
 
 // Problem returns the cluster as a problem that has all but the tables and the profile.
 func (c *Cluster) Problem() problem.Problem {
-	return problem.Problem{Topology: c.Topology(), Batch: c.Batch, Accounting: c.Accounting(), CommPrecision: c.CommPrecision, Engine: c.Engine, LaneRule: c.LaneRule}
+	return problem.Problem{
+		Topology: c.Topology(), Batch: c.Batch, Accounting: c.Accounting(), CommPrecision: c.CommPrecision,
+		Engine: c.Engine, LaneRule: c.LaneRule, Pipeline: c.Pipeline,
+	}
 }
 
 // WithMemories returns the cluster with the memories, the reserve and the fixed loads of a topology.

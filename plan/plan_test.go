@@ -82,7 +82,7 @@ func restate(p *problem.Problem, pl *Plan) {
 	}
 	for i, d := range tally(pl, p, index, len(pl.Devices)) {
 		has := &pl.Devices[i]
-		has.Shards, has.DimSum, has.Memory = d.Shards, d.DimSum, d.Memory
+		has.Shards, has.DimSum, has.Phase, has.Memory = d.Shards, d.DimSum, d.Phase, d.Memory
 	}
 }
 
@@ -113,6 +113,11 @@ func TestNew(t *testing.T) {
 			t.Errorf("table %q: got sharding type %s, want %s", pl.Tables[i].Name, got, want)
 		}
 	}
+	for d, step := range pl.StepMemory(p) {
+		if phase, peak := step.Peak(); phase != pl.Devices[d].Phase || peak != pl.Devices[d].Memory {
+			t.Errorf("device %d: the fullest phase of its step is %v with %+v, want %v with %+v", d, phase, peak, pl.Devices[d].Phase, pl.Devices[d].Memory)
+		}
+	}
 	// Shards by first column, then row.
 	var got []string
 	for _, i := range []int{1, 7} {
@@ -126,10 +131,20 @@ func TestNew(t *testing.T) {
 	}
 	// Device 3 by hand: item's 16 columns (2 features), rows' and host's last
 	// parts, grid's first slice, and everywhere.
+	p.Pipeline = problem.BasePipeline
+	index := make([]int, len(pl.Tables))
+	for i := range index {
+		index[i] = i
+	}
+	counted := tally(pl, p, index, 4)[3]
 	d := pl.Devices[3]
 	if d.Shards != 5 || d.DimSum != 2*16+16+16+8+4 {
 		t.Errorf("device 3: got %d shards of dim sum %d, want 5 and 76", d.Shards, d.DimSum)
 	}
+	if phase, peak := counted.step.Peak(); peak != counted.Memory || phase != counted.Phase {
+		t.Errorf("device 3: got %+v in %v, want those of the fullest phase, %+v in %v", counted.Memory, counted.Phase, peak, phase)
+	}
+	d.Memory = counted.step[problem.LookupsBackward]
 	if want := unit.Bytes(4 * (2000*16 + 1000*16 + 2000*16 + 150*8 + 10*4)); d.Memory.Weights != want {
 		t.Errorf("device 3: got %d weight bytes, want %d", d.Memory.Weights, want)
 	}
@@ -149,15 +164,20 @@ func TestNew(t *testing.T) {
 	if want := unit.Bytes(32*(22016+hot(4000, 1000)+hot(4000, 2000)+hot(300, 150)+768) + 8*(2049+3*1025+257)); d.Memory.Indices != want {
 		t.Errorf("device 3: got %d index bytes, want %d", d.Memory.Indices, want)
 	}
-	// Pooled vectors of all but everywhere, which has the table's gradients twice instead.
-	if want := unit.Bytes(4 * 1024 * (2*16 + 16 + 16 + 8)); d.Memory.Outputs != want || d.Memory.Gradients != want+2*4*10*4 {
-		t.Errorf("device 3: got %d bytes of outputs and %d of gradients, want %d and %d", d.Memory.Outputs, d.Memory.Gradients, want, want+2*4*10*4)
+	// Pooled vectors, those of a quarter of the samples for everywhere, which has the table's gradients twice, too.
+	vectors := unit.Bytes(4 * 1024 * (2*16 + 16 + 16 + 8))
+	if want := vectors + 4*256*4 + 2*4*10*4; d.Memory.Gradients != want {
+		t.Errorf("device 3: got %d bytes of gradients, want %d", d.Memory.Gradients, want)
+	}
+	// Vectors of whole rows and those of blocks of rows, which are sent as they are.
+	if got, want := counted.step[problem.ForwardExchange].Outputs, unit.Bytes(4*1024*(2*2*16+16+16+8)); got != want {
+		t.Errorf("device 3: got %d bytes of outputs, want %d", got, want)
 	}
 	if want := p.Topology.Reserve(0); d.Memory.Reserve != want {
 		t.Errorf("device 3: got %d bytes of reserve, want %d", d.Memory.Reserve, want)
 	}
-	if want := p.DeviceMemory(0).Received; d.Memory.Received != want || want == 0 {
-		t.Errorf("device 3: got %d bytes received, want %d", d.Memory.Received, want)
+	if got, want := counted.step[problem.ForwardExchange].Received, p.DeviceMemory(0)[problem.ForwardExchange].Received; got != want || want == 0 {
+		t.Errorf("device 3: got %d bytes received, want %d", got, want)
 	}
 	wantCluster := Cluster{Profile: "a100-80", Devices: 4, DevicesPerHost: 2, Batch: 1024, DeviceMemory: 80 * unit.GiB, Reserve: 20 * unit.GiB}
 	if !pl.Cluster.Equal(wantCluster) {

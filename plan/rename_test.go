@@ -208,7 +208,7 @@ func TestRenamingOfLargeClusters(t *testing.T) {
 func tighten(p *problem.Problem, pl *Plan) {
 	most := unit.Bytes(0)
 	for _, d := range pl.Devices {
-		most = max(most, d.Memory.Tables()+d.Memory.Received)
+		most = max(most, d.Memory.Used())
 	}
 	p.Topology.ReserveShare = 1e-9
 	p.Topology.Memory = most + 1

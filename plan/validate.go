@@ -728,10 +728,10 @@ func (v *validator) memory() {
 	}
 	follow := 0
 	for i, want := range counted {
-		budget, hostBudget := t.DeviceMemory(i)-want.Memory.Reserve-want.Memory.Received, v.p.HostBudget(i)
-		if used := want.Memory.Tables(); used > budget {
-			v.add(RuleMemory, "", -1, i, "its shards take %d bytes (%v), %d more than the %d that %v of memory less %v of reserve and %v of received vectors leave",
-				int64(used), used, int64(used-budget), int64(budget), t.DeviceMemory(i), want.Memory.Reserve, want.Memory.Received)
+		budget, hostBudget := t.DeviceMemory(i)-want.Memory.Reserve, v.p.HostBudget(i)
+		if used := want.Memory.Used(); used > budget {
+			v.add(RuleMemory, "", -1, i, "it holds %d bytes (%v) in the %s, %d more than the %d that %v of memory less %v of reserve leave",
+				int64(used), used, want.Phase.Words(), int64(used-budget), int64(budget), t.DeviceMemory(i), want.Memory.Reserve)
 		}
 		if used := want.Memory.Host; used > hostBudget && hostBudget > 0 {
 			v.add(RuleMemory, "", -1, i, "its shards take %d bytes (%v) of host memory, %d more than the %d that a device may use, an even part of the %v of a host of %d devices",
@@ -740,8 +740,9 @@ func (v *validator) memory() {
 		if v.foreign || i >= len(v.pl.Devices) {
 			continue
 		}
-		has, then := sums(&v.pl.Devices[i]), sums(&planned[i])
-		for k, sum := range sums(&want) {
+		stated := &v.pl.Devices[i]
+		has, then := sums(stated, stated.Memory), sums(&planned[i].Device, planned[i].step[stated.Phase])
+		for k, sum := range sums(&want.Device, want.step[stated.Phase]) {
 			switch {
 			case has[k].value != then[k].value:
 				v.add(RuleStated, "", -1, i, "the plan states %s of %d, its shards give %d", sum.name, has[k].value, sum.value)
@@ -771,18 +772,20 @@ type statement struct {
 	value int64
 }
 
-// sums returns what a plan states for a device.
-func sums(d *Device) []statement {
-	m := &d.Memory
+// sums returns what a plan states for a device, with the bytes of one phase.
+func sums(d *Device, m problem.Memory) []statement {
 	return []statement{
 		{"shards", int64(d.Shards)},
 		{"a dim sum", int64(d.DimSum)},
 		{"weights bytes", int64(m.Weights)},
 		{"optimizer bytes", int64(m.Optimizer)},
+		{"inputs bytes", int64(m.Inputs)},
+		{"permuted bytes", int64(m.Permuted)},
 		{"outputs bytes", int64(m.Outputs)},
 		{"gradients bytes", int64(m.Gradients)},
 		{"indices bytes", int64(m.Indices)},
 		{"cache bytes", int64(m.Cache)},
+		{"allocator bytes", int64(m.Allocator)},
 		{"host bytes", int64(m.Host)},
 		{"received bytes", int64(m.Received)},
 		{"reserve bytes", int64(m.Reserve)},

@@ -205,6 +205,10 @@ func TestValidateMutations(t *testing.T) {
 			p.Topology.HostMemory, pl.Cluster.HostMemory = 2*unit.GiB, unit.GiB
 			p.CommPrecision, p.LaneRule = problem.BF16, problem.LanesByTable
 		}, true, "cluster cluster cluster"},
+		{"another pipeline", func(p *problem.Problem, _ *Plan) { p.Pipeline = problem.PrefetchPipeline }, false, "cluster"},
+		{"another overhead of the allocator", func(p *problem.Problem, _ *Plan) { p.Topology.AllocatorOverhead = 0.1 }, false, "cluster"},
+		{"bytes of the allocator", func(_ *problem.Problem, pl *Plan) { pl.Devices[1].Memory.Allocator = 8 }, true, "stated"},
+		{"the default pipeline", func(p *problem.Problem, _ *Plan) { p.Pipeline = problem.SparseDistPipeline }, false, ""},
 		{"other links", func(p *problem.Problem, pl *Plan) {
 			p.Topology.NetworkBandwidth, p.Topology.NVLinkDomain = 50*unit.Bandwidth(unit.GB), 4
 		}, true, "cluster cluster"},
@@ -278,7 +282,11 @@ func TestValidateMutations(t *testing.T) {
 			d.Memory.Reserve--
 		}, true, "stated stated stated stated"},
 		{"over memory", func(p *problem.Problem, pl *Plan) {
-			p.Topology.Memory, p.Topology.ReserveShare, p.Topology.ReserveFixed = 5*unit.MiB-446464, hardware.NoReserve, 1*unit.MiB
+			most := unit.Bytes(0)
+			for _, d := range pl.Devices {
+				most = max(most, d.Memory.Used())
+			}
+			p.Topology.Memory, p.Topology.ReserveShare, p.Topology.ReserveFixed = most+unit.MiB-1, hardware.NoReserve, unit.MiB
 			pl.Cluster = clusterOf(p)
 		}, false, "memory"},
 

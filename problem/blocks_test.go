@@ -26,15 +26,15 @@ func TestBlocksOfByPooling(t *testing.T) {
 	}
 }
 
-// TestMemoryOfReplicaInHalf: the weights have 2 bytes each, their gradients 8: TorchRec
+// TestMemoryOfReplicaInHalf: the weights have 2 bytes each, their gradients 8 in the backward of the lookups: TorchRec
 // computes them in fp32, rounds them, and has a bucket for the all-reduce.
 func TestMemoryOfReplicaInHalf(t *testing.T) {
 	p := spreadProblem()
 	p.Tables[0].Precision = FP16
 	s := p.Whole(0)
 	s.ShardingType = DataParallel
-	if m := p.ShardMemory(s); m.Weights != 16000 || m.Gradients != 64000 {
-		t.Errorf("got weights of %d bytes and gradients of %d, want 16000 and 64000", m.Weights, m.Gradients)
+	if m := p.ShardMemory(s)[LossBackward]; m.Weights != 16000 || m.Gradients != 32000 {
+		t.Errorf("got weights of %d bytes and gradients of %d, want 16000 and 32000", m.Weights, m.Gradients)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestCachedRowsRoundUp(t *testing.T) {
 	p.Tables[0].Rows = 10
 	s := p.Whole(0)
 	s.Tier, s.Cache = HostCached, .02
-	if got := p.ShardMemory(s).Cache; got != 32+64+16+4*10 {
+	if got := p.ShardMemory(s)[ForwardExchange].Cache; got != 32+64+16+4*10 {
 		t.Errorf("cache: got %d bytes, want 152", got)
 	}
 }
@@ -92,7 +92,8 @@ func TestBlocksHaveTheLookupsOfHashedRows(t *testing.T) {
 			s := p.Whole(0)
 			s.ShardingType, s.Rows.End = RowWise, rows/blocks
 			counted := func() float64 {
-				return float64(p.ShardMemory(s).Indices-(2*lookups/5+1)*IndexBytes) / (IndexBytes + sortPairBytes)
+				m := p.ShardMemory(s)
+				return float64(m[LookupsBackward].Indices-m[LossBackward].Indices) / sortPairBytes
 			}
 			if got := counted(); math.Abs(got-most) > .05*most {
 				t.Errorf("%+v, block 1 of %d: got %.0f lookups, want %.0f", test.law, blocks, got, most)
@@ -129,7 +130,7 @@ func TestWeightsAloneInHostMemory(t *testing.T) {
 		want  Memory
 	}{{HBM, 0, Memory{Weights: 32000}}, {Host, 0, Memory{Host: 32000}}, {HostCached, .25, Memory{Host: 32000, Cache: 8000}}} {
 		s.Tier, s.Cache = test.tier, test.cache
-		if got := p.ShardMemory(s); got != test.want {
+		if got := p.ShardMemory(s)[ForwardExchange]; got != test.want {
 			t.Errorf("%s: got %+v, want %+v", test.tier, got, test.want)
 		}
 	}

@@ -113,16 +113,21 @@ func readOnce(lookups float64, batch int) access.Distribution {
 	return d
 }
 
-// expanded returns the bytes of what a device expands from deduplicated tables: for each lookup of its
-// own samples two vectors (memory.go), the index, its place among the distinct ones, and what sorts
-// the indices to find these.
-func expanded(p *Problem) unit.Bytes {
-	samples, bytes := float64(p.localBatch()), int64(0)
-	for i := range p.Tables {
-		if t := statedOf(&p.Tables[i]); t.IndexDedup {
-			lookups := int64(math.Ceil(samples * t.PoolingFactor()))
-			bytes += lookups * (2*int64(t.Dim)*OutputBytes + 2*IndexBytes + sortPairBytes)
+// deduplication returns the bytes by which a device finds the distinct rows of its own samples in a table, beside the vectors: for each
+// batch the place of each lookup among them, the distinct rows and three times the lengths, and what sorts the lookups. The
+// batch that is trained keeps the places for the backward of the expansion.
+func (p *Problem) deduplication(t *Table, b batches) (m StepMemory) {
+	stated, samples := statedOf(t), p.localBatch()
+	lookups := math.Ceil(float64(samples) * stated.PoolingFactor())
+	_, lengths := stated.inputsOf(lookups, samples)
+	places := IndexBytes * int64(lookups)
+	each := places + IndexBytes*int64(math.Ceil(float64(samples)*exchanged(p, t))) + 3*lengths
+	for f := range m {
+		m[f] = b.at(f).lines(inputs{permuted: each})
+		if f != int(ForwardExchange) {
+			m[f].Permuted += unit.Bytes(places)
 		}
 	}
-	return unit.Bytes(bytes)
+	m[ForwardExchange].Permuted += unit.Bytes(int64(lookups) * sortPairBytes)
+	return m
 }

@@ -90,8 +90,8 @@ func TestDeduplicatedIsLess(t *testing.T) {
 		for _, s := range []problem.Shard{p.Whole(0), block} {
 			for _, p.Accounting = range []problem.Accounting{problem.CountAll, problem.CountTorchRec(problem.NewestTorchRec())} {
 				plain.Accounting, own.Accounting = p.Accounting, p.Accounting
-				got, most := p.ShardMemory(s), plain.ShardMemory(s)
-				if other := own.ShardMemory(s); got.Outputs > most.Outputs || got.Indices > most.Indices || off(got.Outputs, other.Outputs) || off(got.Indices, other.Indices) {
+				got, most := p.ShardMemory(s)[problem.ForwardExchange], plain.ShardMemory(s)[problem.ForwardExchange]
+				if other := own.ShardMemory(s)[problem.ForwardExchange]; got.Outputs > most.Outputs || got.Indices > most.Indices || off(got.Outputs, other.Outputs) || off(got.Indices, other.Indices) {
 					t.Errorf("%v: got %+v and %+v of the deduplicated problem, want no more than %+v", p.Accounting, got, other, most)
 				}
 				if got, other := p.DeviceMemory(0), own.DeviceMemory(0); got != other {
@@ -109,19 +109,22 @@ func TestDeduplicatedIsLess(t *testing.T) {
 func off(a, b unit.Bytes) bool { return math.Abs(float64(a-b)) > 4*128+64 }
 
 // TestMemoryOfDeduplicated: of 1,000 lookups a device in a table of ten rows, ten are exchanged, and
-// two vectors of each lookup, its index, its place and the buffers of the sort stay.
+// two vectors of each lookup and its place are there in the backward of the loss.
 func TestMemoryOfDeduplicated(t *testing.T) {
 	p := &problem.Problem{
 		Tables: []problem.Table{{
 			Name: "a", Rows: 10, Dim: 16, Pooling: problem.PoolingNone, IndexDedup: true,
 			Features: []problem.Feature{{PoolingFactor: 100}}, Access: access.Distribution{Kind: access.Uniform},
 		}},
-		Topology: hardware.Topology{Devices: 4, Memory: 1 << 30, ReserveShare: hardware.NoReserve}, Batch: 40,
+		Topology: hardware.Topology{Devices: 4, Memory: 1 << 30, ReserveShare: hardware.NoReserve}, Batch: 40, Pipeline: problem.BasePipeline,
 	}
-	if got, want := p.DeviceMemory(0).Received, unit.Bytes(1000*(2*16*4+2*8+24)); got != want {
-		t.Errorf("received: got %d, want %d", got, want)
+	if got, want := p.DeviceMemory(0)[problem.LossBackward].Gradients, unit.Bytes(1000*2*16*4); got != want {
+		t.Errorf("gradients: got %d, want %d", got, want)
 	}
-	if got, want := p.ShardMemory(p.Whole(0)).Outputs, unit.Bytes(40*16*4); got != want {
+	if got, want := p.DeviceMemory(0)[problem.LossBackward].Permuted, unit.Bytes(1000*8); got != want {
+		t.Errorf("places of the lookups: got %d, want %d", got, want)
+	}
+	if got, want := p.ShardMemory(p.Whole(0))[problem.LookupsBackward].Gradients, unit.Bytes(40*16*4); got != want {
 		t.Errorf("outputs: got %d, want %d: ten vectors for each device", got, want)
 	}
 }

@@ -124,6 +124,8 @@ var clusterFields = []Field[Problem]{
 	{Key: "replicas", About: "replicas is the number of sharding groups of 2D parallelism: a divisor of the devices, such as 2; one if left out", Limits: Limits{Least: 1, Most: hardware.MaxDevices}, At: func(p *Problem) any { return &p.Topology.Replicas }},
 	{Key: "sync_every", About: "sync_every is the number of steps from one all-reduce of the replicas to the next; 1 if left out", Limits: Limits{Least: 1, Most: hardware.MaxSyncEvery}, At: func(p *Problem) any { return &p.Topology.SyncEvery }},
 	{Key: "inter_host_allreduce", About: "inter_host_allreduce is true if the devices of a sharding group are consecutive, as use_inter_host_allreduce of TorchRec's DMPCollection", At: func(p *Problem) any { return &p.Topology.InterHostAllReduce }},
+	{Key: "pipeline", About: "pipeline is how the training loop overlaps steps: base, sparse-dist, prefetch or semi-sync, with options such as sparse-dist+clear_data_dist_inputs; sparse-dist if left out, and base for HugeCTR", At: func(p *Problem) any { return &p.Pipeline }},
+	{Key: "allocator_overhead", About: "allocator_overhead is what the caching allocator reserves beyond a step's buffers, as a share of them, such as 0.1; 0 if left out", Limits: Limits{Most: hardware.MaxAllocatorOverhead}, At: func(p *Problem) any { return &p.Topology.AllocatorOverhead }},
 }
 
 // Keys of objects in a table.

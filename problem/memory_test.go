@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/access"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -19,30 +20,30 @@ func ExampleProblem_ShardMemory() {
 			Name: "user_id", Rows: 1_000_000, Dim: 64, Optimizer: problem.RowwiseAdagrad,
 			Features: []problem.Feature{{Name: "user_id", PoolingFactor: 1}, {Name: "friends", PoolingFactor: 20}},
 		}},
-		Batch: 1024,
+		Batch: 1024, Pipeline: problem.BasePipeline, Topology: hardware.Topology{Devices: 2},
 	}
 	half := p.Whole(0)
 	half.Columns.End = 32
-	m := p.ShardMemory(half)
+	phase, m := p.ShardMemory(half).Peak()
+	fmt.Println("fullest in the", phase.Words())
 	fmt.Println("weights  ", int64(m.Weights))   // 1,000,000 rows of 32 columns of 4 bytes
 	fmt.Println("optimizer", int64(m.Optimizer)) // 4 bytes a row
-	fmt.Println("outputs  ", int64(m.Outputs))   // 1,024 samples of 2 features of 32 columns of 4 bytes
-	fmt.Println("gradients", int64(m.Gradients))
-	fmt.Println("indices  ", int64(m.Indices)) // 21,504 lookups of 8 + 24 bytes, 2,049 offsets of 8
+	fmt.Println("gradients", int64(m.Gradients)) // 1,024 samples of 2 features of 32 columns of 4 bytes
+	fmt.Println("indices  ", int64(m.Indices))   // 21,504 lookups of 8 + 24 bytes, 2,049 offsets of 8
 	fmt.Println("together ", m.Total())
 	// Output:
+	// fullest in the lookups backward
 	// weights   128000000
 	// optimizer 4000000
-	// outputs   262144
 	// gradients 262144
 	// indices   704520
 	// together  127 MiB
 }
 
-// Every line by hand. B = 1000, n = 3.
+// Every line by hand, without a pipeline. B = 1000, n = 3.
 func TestMemoryByHand(t *testing.T) {
 	p := problem.Problem{
-		Batch:    1000,
+		Batch: 1000, Pipeline: problem.BasePipeline,
 		Topology: hardware.Topology{Profile: hardware.Profile{Name: "test", Memory: 1 << 30}, Devices: 3, ReserveShare: 0.25, ReserveFixed: 11},
 		Tables: []problem.Table{
 			{Name: "sgd", Rows: 50, Dim: 8, Features: []problem.Feature{{PoolingFactor: 1.5}}},
@@ -55,50 +56,215 @@ func TestMemoryByHand(t *testing.T) {
 			{Name: "sequence", Rows: 50, Dim: 8, Features: []problem.Feature{{PoolingFactor: 1.25}, {PoolingFactor: .0001}}, Pooling: problem.PoolingNone},
 		},
 	}
-	const vectors = 1000 * 1 * 8 * 4       // B F D * 4
-	const indices = 1500*(8+24) + 1001*8   // ceil(B L) * 32 + (B F + 1) * 8
-	const weighted = 251*(8+24+4) + 2001*8 // ceil(1000 * 0.2501) = 251
-	for i, want := range []problem.Memory{
-		{Weights: 1600, Optimizer: 0, Outputs: vectors, Gradients: vectors, Indices: indices},
-		{Weights: 1600, Optimizer: 200, Outputs: vectors, Gradients: vectors, Indices: indices},
-		{Weights: 800, Optimizer: 1600, Outputs: vectors, Gradients: vectors, Indices: indices},
-		{Weights: 800, Optimizer: 3200, Outputs: vectors, Gradients: vectors, Indices: indices},
-		{Weights: 336, Optimizer: 0, Outputs: 96000, Gradients: 96000, Indices: weighted},
-		{Weights: 112, Optimizer: 0, Outputs: 16000, Gradients: 16000, Indices: 8008},
-		{Weights: 1600, Outputs: 3250 * 8 * 4, Gradients: 3250 * 8 * 4, Indices: 1500*(8+24) + 3251*8},
-		{Weights: 1600, Outputs: 1251 * 8 * 4, Gradients: 1251 * 8 * 4, Indices: 1251*(8+24) + 1252*8},
+	type lines struct {
+		static                           problem.Memory
+		vectors, lookups, lengths, value unit.Bytes
+	}
+	for i, of := range []lines{
+		{problem.Memory{Weights: 1600}, 1000 * 8 * 4, 1500, 1000, 8}, // B F D * 4, ceil(B L), B F
+		{problem.Memory{Weights: 1600, Optimizer: 200}, 1000 * 8 * 4, 1500, 1000, 8},
+		{problem.Memory{Weights: 800, Optimizer: 1600}, 1000 * 8 * 4, 1500, 1000, 8},
+		{problem.Memory{Weights: 800, Optimizer: 3200}, 1000 * 8 * 4, 1500, 1000, 8},
+		{problem.Memory{Weights: 336}, 96000, 251, 2000, 12}, // ceil(1000 * 0.2501) = 251
+		{problem.Memory{Weights: 112}, 16000, 0, 1000, 8},
+		{problem.Memory{Weights: 1600}, 3250 * 8 * 4, 1500, 3250, 8},
+		{problem.Memory{Weights: 1600}, 1251 * 8 * 4, 1251, 2000, 8},
 	} {
-		if got := p.ShardMemory(p.Whole(i)); got != want {
-			t.Errorf("table %q: got %+v, want %+v", p.Tables[i].Name, got, want)
+		name, got := p.Tables[i].Name, p.ShardMemory(p.Whole(i))
+		values, offsets := of.value*of.lookups, 8*of.lengths+8
+		returned := of.vectors
+		if name == "sequence" {
+			returned, offsets = 2*returned, 3*8*of.lengths+8
+		}
+		for f, want := range []problem.Memory{
+			problem.ForwardExchange:  of.static.Add(problem.Memory{Outputs: 2 * of.vectors, Indices: values + 8*of.lengths + offsets}),
+			problem.LossBackward:     of.static.Add(problem.Memory{Indices: values + offsets}),
+			problem.BackwardExchange: of.static.Add(problem.Memory{Gradients: returned, Indices: values + offsets}),
+			problem.LookupsBackward:  of.static.Add(problem.Memory{Gradients: of.vectors, Indices: values + offsets + 24*of.lookups}),
+		} {
+			if got[f] != want {
+				t.Errorf("table %q, %v: got %+v, want %+v", name, problem.Phase(f), got[f], want)
+			}
 		}
 	}
-	// ceil(1000/3) samples * (4 * 8 + 2 * 12 + 4) columns, ceil(334 * 3.25) bags and
-	// ceil(334 * 1.2501) lookups of 8 columns, * 4 bytes. And two copies of a vector of each feature,
-	// 4 * 8 + 2 * 12 + 4 + 2 * 8 columns, because one of them has 2.25 bags.
-	const received = (334*60 + 1086*8 + 418*8 + 2*334*76) * 4
-	want := problem.Memory{Received: received, Reserve: 1<<28 + 11}
-	if got := p.DeviceMemory(0); got != want {
-		t.Errorf("device: got %+v, want %+v", got, want)
+	// Of ceil(1000/3) samples: 501 lookups of each table of 1.5, 84, 0, 418; and the lengths of 4 + 2 + 1 + 2 lists a
+	// sample and of ceil(334 * 3.25) bags.
+	const raw = 501*5*8 + 84*12 + 418*8 + (334*9+1086)*8
+	// 334 * (4 * 8 + 2 * 12 + 4) columns and ceil(334 * 3.25) bags, and ceil(334 * 1.2501) lookups, of 8 columns, * 4 bytes.
+	// And two copies of a vector of each feature, 4 * 8 + 2 * 12 + 4 + 2 * 8 columns, because one of them has 2.25 bags.
+	const pooled, sequence, copies = (334*60 + 1086*8) * 4, 418 * 8 * 4, 2 * 334 * 76 * 4
+	reserve := unit.Bytes(1<<28 + 11)
+	want := problem.StepMemory{
+		problem.ForwardExchange:  {Inputs: raw, Received: pooled + sequence, Reserve: reserve},
+		problem.LossBackward:     {Received: copies, Gradients: 2*pooled + 2*sequence, Reserve: reserve},
+		problem.BackwardExchange: {Gradients: pooled, Reserve: reserve},
+		problem.LookupsBackward:  {Reserve: reserve},
 	}
-	if got, want := p.ShardBudget(0), unit.Bytes(1<<30-1<<28-11-received); got != want {
+	if diff := cmp.Diff(want, p.DeviceMemory(0)); diff != "" {
+		t.Errorf("device (-want +got):\n%s", diff)
+	}
+	if got, want := p.ShardBudget(0)[problem.ForwardExchange], 1<<30-reserve-raw-pooled-sequence; got != want {
 		t.Errorf("got a budget of %d for shards, want %d", got, want)
 	}
+	// Every device sends gradients of 334 samples of 8 columns to a table on one device, and none of a replica.
+	sent := problem.Memory{Gradients: 334 * 8 * 4}
+	if got := p.SharedMemory(p.Whole(0)); got != (problem.StepMemory{problem.LossBackward: sent, problem.BackwardExchange: sent}) {
+		t.Errorf("got %+v of a whole table on every device", got)
+	}
+	replica := p.Whole(0)
+	if replica.ShardingType = problem.DataParallel; p.SharedMemory(replica) != (problem.StepMemory{}) {
+		t.Errorf("got %+v of a replica on every device, want nothing", p.SharedMemory(replica))
+	}
+}
+
+// TestPipelines: each kind of pipeline and each option holds the batches that phases.go says.
+func TestPipelines(t *testing.T) {
+	p := problem.Problem{Batch: 100, Topology: hardware.Topology{Devices: 2, ReserveShare: hardware.NoReserve}, Tables: []problem.Table{
+		{Name: "t", Rows: 50, Dim: 8, Features: []problem.Feature{{PoolingFactor: 3}}},
+	}}
+	const raw, values, lengths = 50 * (3 + 1) * 8, 300 * 8, 100 * 8
+	const x, f = values + lengths, lengths + 8
+	for pipeline, want := range map[problem.Pipeline][2]problem.Memory{
+		"base":        {{Inputs: raw, Indices: x + f}, {Indices: values + f}},
+		"":            {{Inputs: 3 * raw, Permuted: 2 * raw, Indices: 2*x + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}},
+		"sparse-dist": {{Inputs: 3 * raw, Permuted: 2 * raw, Indices: 2*x + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}},
+		"sparse-dist+enqueue_batch_after_forward": {{Inputs: 2 * raw, Permuted: 2 * raw, Indices: 2*x + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}},
+		"sparse-dist+free_features_storage_early": {{Inputs: raw, Permuted: 2 * raw, Indices: 2*x + f}, {Inputs: raw, Permuted: raw, Indices: x + values + f}},
+		"sparse-dist+clear_data_dist_inputs":      {{Inputs: 3 * raw, Permuted: raw, Indices: 2*x + f}, {Inputs: 3 * raw, Permuted: raw, Indices: x + values + f}},
+		"prefetch":                                {{Inputs: 3 * raw, Permuted: raw, Indices: 2*x + f}, {Inputs: 3 * raw, Indices: x + values + f}},
+		"semi-sync":                               {{Inputs: 3 * raw, Permuted: 3 * raw, Indices: 3*x + 2*(values+f)}, {Inputs: 3 * raw, Permuted: 3 * raw, Indices: 3*x + 2*(values+f)}},
+	} {
+		p.Pipeline = pipeline
+		all := p.ShardMemory(p.Whole(0)).Add(p.SharedMemory(p.Whole(0))).Add(p.DeviceMemory(0))
+		for i, phase := range []problem.Phase{problem.ForwardExchange, problem.LossBackward} {
+			if got := (problem.Memory{Inputs: all[phase].Inputs, Permuted: all[phase].Permuted, Indices: all[phase].Indices}); got != want[i] {
+				t.Errorf("%q, %v: got %+v, want %+v", pipeline, phase, got, want[i])
+			}
+		}
+	}
+}
+
+// TestAllocatorOverhead: the allocator takes its share of the buffers of each shard and each device, rounded up, if
+// all bytes count, and of no weights.
+func TestAllocatorOverhead(t *testing.T) {
+	p := problem.Problem{Batch: 100, Topology: hardware.Topology{Devices: 2, HostMemory: unit.GiB, Profile: hardware.Profile{Memory: unit.GiB}}, Tables: []problem.Table{
+		{Name: "t", Rows: 53, Dim: 8, Features: []problem.Feature{{PoolingFactor: 3.3}}, Optimizer: problem.Adam},
+		{Name: "s", Rows: 53, Dim: 4, Features: []problem.Feature{{PoolingFactor: 3.3}}, Pooling: problem.PoolingNone},
+	}}
+	with := p
+	with.Topology.AllocatorOverhead = 0.13
+	rows, cached := p.Whole(0), p.Whole(0)
+	rows.ShardingType, rows.Rows.End = problem.RowWise, 27
+	cached.Tier, cached.Cache = problem.HostCached, 0.5
+	for _, s := range []problem.Shard{p.Whole(0), p.Whole(1), rows, cached} {
+		for i, of := range []func(p *problem.Problem) problem.StepMemory{
+			func(p *problem.Problem) problem.StepMemory { return p.ShardMemory(s) },
+			func(p *problem.Problem) problem.StepMemory { return p.SharedMemory(s) },
+			func(p *problem.Problem) problem.StepMemory { return p.DeviceMemory(1) },
+		} {
+			want, got := of(&p), of(&with)
+			for f := range want {
+				buffers := want[f].Used() - want[f].Weights - want[f].Optimizer - want[f].Cache
+				want[f].Allocator = (13*buffers + 99) / 100
+			}
+			if diff := cmp.Diff(want, got); diff != "" || i != 1 && got[problem.ForwardExchange].Allocator == 0 {
+				t.Errorf("shard %+v, function %d (-want +got):\n%s", s, i, diff)
+			}
+			if got[problem.ForwardExchange].Used() != want[problem.ForwardExchange].Used() {
+				t.Error("got the allocator's bytes not used")
+			}
+		}
+	}
+	for _, a := range []problem.Accounting{problem.CountWeights, problem.CountTorchRec(problem.TorchRecReleases()[0])} {
+		p.Accounting, with.Accounting = a, a
+		if p.ShardMemory(rows) != with.ShardMemory(rows) || p.SharedMemory(rows) != with.SharedMemory(rows) || p.DeviceMemory(0) != with.DeviceMemory(0) {
+			t.Errorf("%v: got other bytes with an overhead", a)
+		}
+	}
+}
+
+// TestVectorsOfSemiSync: the vectors of two batches, by hand. V is 50 samples of 8 columns of 4 bytes, and O twice that.
+func TestVectorsOfSemiSync(t *testing.T) {
+	features := []problem.Feature{{PoolingFactor: 3}}
+	p := problem.Problem{Batch: 100, Pipeline: problem.SemiSyncPipeline, Topology: hardware.Topology{Devices: 2, ReserveShare: hardware.NoReserve}}
+	for _, test := range []struct {
+		table   problem.Table
+		columns int
+		want    [problem.Phases - 1]unit.Bytes // in V, without the backward of lookups
+	}{
+		{problem.Table{Features: features}, 8, [...]unit.Bytes{2*2 + 2, 2 + 5, 2*2 + 4}},
+		{problem.Table{Features: features}, 4, [...]unit.Bytes{2*2 + 2, 2 + 6, 2*2 + 5}},
+		{problem.Table{Features: features, Pooling: problem.PoolingNone}, 8, [...]unit.Bytes{3 * (2*2 + 3), 3 * (2 + 5), 3 * (3*2 + 3)}},
+	} {
+		test.table.Rows, test.table.Dim = 50, 8
+		p.Tables = []problem.Table{test.table}
+		all := p.DeviceMemory(0)
+		for first := 0; first < 8; first += test.columns {
+			s := p.Whole(0)
+			s.Columns = problem.Range{Start: int64(first), End: int64(first + test.columns)}
+			all = all.Add(p.ShardMemory(s)).Add(p.SharedMemory(s))
+		}
+		for f, want := range test.want {
+			if got := all[f].Outputs + all[f].Received + all[f].Gradients; got != want*50*8*4 {
+				t.Errorf("%v by %d columns, %v: got %d bytes of vectors, want %d", test.table.Pooling, test.columns, problem.Phase(f), got, want*50*8*4)
+			}
+		}
+	}
+}
+
+// TestPropertyOfPipelines: a longer pipeline, more lookups and more skew never count less, in any phase.
+func TestPropertyOfPipelines(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := problem.Problem{
+			Tables: []problem.Table{drawTable(t)}, Batch: rapid.IntRange(1, 1<<17).Draw(t, "batch"),
+			Topology: hardware.Topology{Devices: rapid.IntRange(1, 64).Draw(t, "devices")}, Pipeline: problem.BasePipeline,
+		}
+		table := &p.Tables[0]
+		table.Access = access.Distribution{Kind: access.Zipf, Exponent: rapid.Float64Range(.1, 2).Draw(t, "zipf")}
+		shard := p.Whole(0)
+		if table.CutsByRows(p.Topology.Devices) && rapid.Bool().Draw(t, "by rows") {
+			shard.ShardingType, shard.Rows.End = problem.RowWise, table.BlockRows(p.Topology.Devices)
+		}
+		bytes := func(p problem.Problem) [problem.Phases]unit.Bytes {
+			return p.ShardMemory(shard).Add(p.SharedMemory(shard)).Add(p.DeviceMemory(0)).Used()
+		}
+		was := bytes(p)
+		more := p
+		more.Tables = []problem.Table{*table}
+		switch what := rapid.SampledFrom([]string{"pipeline", "lookups", "skew"}).Draw(t, "more"); what {
+		case "pipeline":
+			more.Pipeline = rapid.SampledFrom([]problem.Pipeline{problem.SparseDistPipeline, problem.PrefetchPipeline, problem.SemiSyncPipeline}).Draw(t, "pipeline")
+		case "lookups":
+			more.Tables[0].Features = append([]problem.Feature{{PoolingFactor: 2 * table.Features[0].PoolingFactor}}, table.Features[1:]...)
+		case "skew":
+			more.Tables[0].Access.Exponent *= 1.5
+		}
+		for f, now := range bytes(more) {
+			if float64(now) < float64(was[f])*(1-1e-9) {
+				t.Fatalf("%v: got %d bytes, and %d with more", problem.Phase(f), was[f], now)
+			}
+		}
+	})
 }
 
 // TestMemoryOfSequenceBlock: a block of rows of a sequence has a vector for each of its own
 // lookups; a block of another table has one for each bag.
 func TestMemoryOfSequenceBlock(t *testing.T) {
 	uniform := access.Distribution{Kind: access.Uniform}
-	p := problem.Problem{Batch: 1000, Tables: []problem.Table{
+	p := problem.Problem{Batch: 1000, Pipeline: problem.BasePipeline, Tables: []problem.Table{
 		{Rows: 100, Dim: 8, Features: []problem.Feature{{PoolingFactor: 20}}, Pooling: problem.PoolingNone, Access: uniform},
 		{Rows: 100, Dim: 8, Features: []problem.Feature{{PoolingFactor: 20, Bags: 4}}, Access: uniform},
 	}}
 	for i, vectors := range []unit.Bytes{2600, 4000} {
+		lengths, copies := []unit.Bytes{3 * 1000, 4000}[i], []unit.Bytes{2, 1}[i]
 		block := p.Whole(i)
 		block.Rows.End = 13
 		block.ShardingType = problem.RowWise
-		m, n := p.ShardMemory(block), unit.Bytes(2600) // 13 of 100 rows
-		if m.Outputs != vectors*8*4 || m.Gradients != vectors*8*4 || m.Indices != n*(8+24)+(vectors+1)*8 {
+		all, n := p.ShardMemory(block), unit.Bytes(2600) // 13 of 100 rows
+		if m := all[problem.ForwardExchange]; m.Outputs != copies*vectors*8*4 {
+			t.Errorf("table %d: got %+v, want %d copies of %d vectors", i, m, copies, vectors)
+		}
+		if m := all[problem.LookupsBackward]; m.Gradients != vectors*8*4 || m.Indices != n*(8+24)+lengths*8+8 {
 			t.Errorf("table %d: got %+v, want %d vectors of %d lookups", i, m, vectors, n)
 		}
 	}
@@ -116,11 +282,12 @@ func TestMemoryOfBatchesOfTheirOwn(t *testing.T) {
 	}
 	for devices, received := range map[int]unit.Bytes{1: 0, 4: 100 * 4 * (8 + 5 + 16 + 96)} {
 		p := problem.Problem{Batch: 100 * devices, Tables: tables, Topology: hardware.Topology{Devices: devices}}
-		if got, want := p.DeviceMemory(0).Received, received+2*100*4*(8+2*4); got != want {
-			t.Errorf("%d devices: got %d bytes received, want %d", devices, got, want)
+		got := p.DeviceMemory(0)
+		if got := got[problem.ForwardExchange].Received; got != received {
+			t.Errorf("%d devices: got %d bytes received, want %d", devices, got, received)
 		}
-		if got := p.BackwardRoom(); got != received {
-			t.Errorf("%d devices: got room of %d bytes, want %d", devices, got, received)
+		if got, want := got[problem.LossBackward].Received, unit.Bytes(2*100*4*(8+2*4)); got != want {
+			t.Errorf("%d devices: got copies of %d bytes, want %d", devices, got, want)
 		}
 	}
 }
@@ -146,11 +313,11 @@ func TestTooManyBags(t *testing.T) {
 func TestMemoryOfOneDevice(t *testing.T) {
 	p := sample()
 	p.Topology.Devices = 1
-	if got := p.DeviceMemory(0); got.Received != 0 {
+	if got := p.DeviceMemory(0)[problem.ForwardExchange]; got.Received != 0 {
 		t.Errorf("one device: got %d bytes received, want 0", got.Received)
 	}
 	p.Topology.Devices = 2
-	if got := p.DeviceMemory(0); got.Received == 0 {
+	if got := p.DeviceMemory(0)[problem.ForwardExchange]; got.Received == 0 {
 		t.Error("two devices: got nothing received, want a share of all pooled vectors")
 	}
 }
@@ -160,7 +327,7 @@ func TestMemoryOfOneDevice(t *testing.T) {
 func TestShardBudgetMayBeNegative(t *testing.T) {
 	p := sample()
 	p.Topology.Memory, p.Topology.ReserveShare, p.Topology.ReserveFixed = 100, hardware.NoReserve, 0
-	if got, want := p.ShardBudget(0), 100-p.DeviceMemory(0).Received; got != want || got >= 0 {
+	if got, want := p.ShardBudget(0)[problem.ForwardExchange], 100-p.DeviceMemory(0)[problem.ForwardExchange].Used(); got != want || got >= 0 {
 		t.Errorf("got a budget of %d bytes, want %d, below 0", got, want)
 	}
 }
@@ -172,27 +339,46 @@ func TestCountWeights(t *testing.T) {
 		table := &p.Tables[i]
 		// fp32 whatever the table's precision, as the prototype counts.
 		want := problem.Memory{Weights: unit.Bytes(table.Rows * int64(table.Dim) * 4)}
-		if got := p.ShardMemory(p.Whole(i)); got != want {
-			t.Errorf("table %q: got %+v, want %+v", table.Name, got, want)
+		for f, got := range p.ShardMemory(p.Whole(i)) {
+			if got != want {
+				t.Errorf("table %q, %v: got %+v, want %+v", table.Name, problem.Phase(f), got, want)
+			}
 		}
 	}
-	if got, want := p.DeviceMemory(0), (problem.Memory{Reserve: p.Topology.Reserve(0)}); got != want {
-		t.Errorf("device: got %+v, want %+v", got, want)
+	for f, got := range p.DeviceMemory(0) {
+		if want := (problem.Memory{Reserve: p.Topology.Reserve(0)}); got != want {
+			t.Errorf("device, %v: got %+v, want %+v", problem.Phase(f), got, want)
+		}
 	}
 }
 
 func TestMemorySums(t *testing.T) {
-	m := problem.Memory{Weights: 1, Optimizer: 20, Outputs: 300, Gradients: 4000, Indices: 50_000, Received: 600_000, Reserve: 7_000_000}
-	if got, want := m.Tables(), unit.Bytes(54_321); got != want {
-		t.Errorf("got %d bytes of tables, want %d", got, want)
+	m := problem.Memory{
+		Weights: 1, Optimizer: 20, Outputs: 300, Gradients: 4000, Indices: 50_000, Received: 600_000, Inputs: 7_000_000, Permuted: 80_000_000,
+		Cache: 900_000_000, Reserve: 1e10, Host: 2e12,
 	}
-	if got, want := m.Total(), unit.Bytes(7_654_321); got != want {
+	if got, want := m.Used(), unit.Bytes(987_654_321); got != want {
+		t.Errorf("got %d bytes of lines, want %d", got, want)
+	}
+	if got, want := m.Total(), unit.Bytes(10_987_654_321); got != want {
 		t.Errorf("got %d bytes in total, want %d", got, want)
 	}
-	want := problem.Memory{Weights: 2, Optimizer: 40, Outputs: 600, Gradients: 8000, Indices: 100_000, Received: 1_200_000, Reserve: 14_000_000}
-	if got := m.Add(m); got != want {
-		t.Errorf("got the sum %+v, want %+v", got, want)
+	twice := m.Add(m)
+	if twice.Used() != 2*m.Used() || twice.Total() != 2*m.Total() || twice.Host != 2*m.Host {
+		t.Errorf("got the sum %+v, want each line twice", twice)
 	}
+	all := problem.StepMemory{problem.BackwardExchange: m, problem.LookupsBackward: m}
+	if phase, peak := all.Peak(); phase != problem.BackwardExchange || peak != m {
+		t.Errorf("got the peak %+v in %v, want the first of two equal ones", peak, phase)
+	}
+}
+
+// inAll returns the sum over all phases.
+func inAll(all problem.StepMemory) (sum problem.Memory) {
+	for _, m := range all {
+		sum = sum.Add(m)
+	}
+	return sum
 }
 
 // Cutting a table by columns shares out its weights, vectors and state, but for
@@ -204,7 +390,7 @@ func TestColumnCut(t *testing.T) {
 		left, right := p.Whole(0), p.Whole(0)
 		left.Columns.End = int64(4 * rapid.IntRange(1, p.Tables[0].Dim/4-1).Draw(t, "cut/4"))
 		right.Columns.Start = left.Columns.End
-		whole, l, r := p.ShardMemory(p.Whole(0)), p.ShardMemory(left), p.ShardMemory(right)
+		whole, l, r := inAll(p.ShardMemory(p.Whole(0))), inAll(p.ShardMemory(left)), inAll(p.ShardMemory(right))
 		for _, line := range []struct {
 			name              string
 			left, right, want unit.Bytes
@@ -235,7 +421,7 @@ func TestColumnCut(t *testing.T) {
 }
 
 // Cutting by rows shares out what belongs to rows; each part still pools whole
-// vectors.
+// vectors, which are sent as they are.
 func TestRowCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := problem.Problem{Tables: []problem.Table{drawTable(t)}, Batch: rapid.IntRange(1, 1<<17).Draw(t, "batch")}
@@ -243,11 +429,11 @@ func TestRowCut(t *testing.T) {
 		top, bottom := p.Whole(0), p.Whole(0)
 		top.Rows.End = rapid.Int64Range(1, p.Tables[0].Rows-1).Draw(t, "cut")
 		bottom.Rows.Start = top.Rows.End
-		whole, a, b := p.ShardMemory(p.Whole(0)), p.ShardMemory(top), p.ShardMemory(bottom)
+		whole, a, b := inAll(p.ShardMemory(p.Whole(0))), inAll(p.ShardMemory(top)), inAll(p.ShardMemory(bottom))
 		if a.Weights+b.Weights != whole.Weights || a.Optimizer+b.Optimizer != whole.Optimizer {
 			t.Fatalf("weights and optimizer: got %+v and %+v, want them to add up to %+v", a, b, whole)
 		}
-		if a.Outputs != whole.Outputs || b.Gradients != whole.Gradients {
+		if 2*a.Outputs != whole.Outputs || 2*b.Outputs != whole.Outputs {
 			t.Fatalf("pooled vectors: got %+v and %+v, want each as large as %+v", a, b, whole)
 		}
 	})
@@ -264,7 +450,10 @@ func TestExtremeTablesDoNotOverflow(t *testing.T) {
 		p := sample()
 		p.Batch = problem.MaxBatch
 		p.Tables = []problem.Table{{Name: "huge", Rows: problem.MaxRows, Dim: problem.MaxDim, Features: features, Optimizer: o, Weighted: true}}
-		got := p.ShardMemory(p.Whole(0))
+		p.Pipeline = problem.BasePipeline
+		all := p.ShardMemory(p.Whole(0))
+		got := all[problem.LookupsBackward]
+		got.Outputs = all[problem.ForwardExchange].Outputs
 		lookups := product(problem.MaxBatch, problem.MaxPoolingFactor, problem.MaxFeatures)
 		bags := product(problem.MaxBatch, problem.MaxFeatures)
 		indices := new(big.Int).Mul(lookups, big.NewInt(8+24+4))
@@ -283,7 +472,7 @@ func TestExtremeTablesDoNotOverflow(t *testing.T) {
 		}{
 			{"weights", got.Weights, product(problem.MaxRows, problem.MaxDim, 4)},
 			{"optimizer", got.Optimizer, state},
-			{"outputs", got.Outputs, product(problem.MaxBatch, problem.MaxFeatures, problem.MaxDim, 4)},
+			{"outputs", got.Outputs, product(problem.MaxBatch, problem.MaxFeatures, problem.MaxDim, 8)},
 			{"gradients", got.Gradients, product(problem.MaxBatch, problem.MaxFeatures, problem.MaxDim, 4)},
 			{"indices", got.Indices, indices},
 		} {
@@ -302,12 +491,13 @@ func totalFault(t *testing.T, p problem.Problem) string {
 	for i := range p.Tables {
 		table := &p.Tables[i]
 		slices := float64(table.Dim) / 4
-		m := p.ShardMemory(p.Whole(i))
+		_, m := p.ShardMemory(p.Whole(i)).Peak()
+		_, sent := p.SharedMemory(p.Whole(i)).Peak()
 		optimizer := float64(m.Optimizer)
 		if table.Optimizer == problem.RowwiseAdagrad {
 			optimizer *= slices
 		}
-		sum += float64(m.Weights) + optimizer + float64(m.Outputs+m.Gradients) + slices*float64(m.Indices)
+		sum += float64(m.Weights) + optimizer + float64(m.Outputs+m.Gradients) + slices*float64(m.Indices+sent.Permuted)
 	}
 	if !(sum > math.Ldexp(1, 60)) {
 		t.Fatalf("the tables add up to %g bytes, want more than 2^60", sum)
@@ -332,33 +522,5 @@ func drawTable(t *rapid.T) problem.Table {
 		Features: features, Weighted: rapid.Bool().Draw(t, "weighted"),
 		Precision: problem.Precision(rapid.IntRange(0, 2).Draw(t, "precision")),
 		Optimizer: problem.Optimizer(rapid.IntRange(0, 3).Draw(t, "optimizer")),
-	}
-}
-
-// TestLeavesBackwardRoom: a device needs as much of the room as its own outputs leave it to need.
-func TestLeavesBackwardRoom(t *testing.T) {
-	p := problem.Problem{Batch: 1024, Topology: hardware.Topology{Devices: 2, Memory: unit.MiB, ReserveShare: hardware.NoReserve}}
-	for i, dim := range []int{64, 32, 16} {
-		name := string(rune('a' + i))
-		p.Tables = append(p.Tables, problem.Table{Name: name, Rows: 10, Dim: dim, Features: []problem.Feature{{Name: name, PoolingFactor: 1}}})
-	}
-	// A device receives 512 samples of 112 columns; the first sends 64 columns, more than half of that for both.
-	received := unit.Bytes(512 * 112 * 4)
-	shards := [][]problem.Shard{{p.Whole(0), p.Whole(2)}, {p.Whole(1)}}
-	for device, need := range []unit.Bytes{0, 2 * (received - 1024*32*4)} {
-		taken := p.DeviceMemory(device)
-		for _, s := range shards[device] {
-			taken = taken.Add(p.ShardMemory(s))
-		}
-		alone := [][]problem.Shard{nil, nil}
-		alone[device] = shards[device]
-		for _, spare := range []unit.Bytes{need - 1, need} {
-			q := p
-			q.Topology.DeviceMemories = []unit.Bytes{unit.GiB, unit.GiB}
-			q.Topology.DeviceMemories[device] = taken.Total() + spare
-			if got, want := q.LeavesBackwardRoom(alone), spare >= need; got != want {
-				t.Errorf("device %d, %d bytes to spare: got %v, want %v", device, spare, got, want)
-			}
-		}
 	}
 }

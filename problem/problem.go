@@ -62,6 +62,8 @@ type Problem struct {
 	Engine Engine
 	// LaneRule says how kernels choose the lanes of a bag.
 	LaneRule LaneRule
+	// Pipeline is the training loop's, by which memory is counted; empty stands for DefaultPipeline.
+	Pipeline Pipeline
 	// Hierarchy is the exchange of vectors, if the training system reduces them inside hosts
 	// first; zero means flat exchanges.
 	Hierarchy Hierarchy

@@ -16,11 +16,11 @@ func spreadProblem() *Problem {
 			Access: access.Distribution{Kind: access.Zipf, Exponent: 1.1}, Optimizer: Adam,
 		}},
 		Topology: hardware.Topology{Profile: hardware.Profiles()[4], Devices: 8, DevicesPerHost: 4, HostMemory: 4 * unit.GiB},
-		Batch:    80,
+		Batch:    80, Pipeline: BasePipeline,
 	}
 }
 
-// TestMemoryOfKinds counts the bytes of a table of 1000 x 8 by hand.
+// TestMemoryOfKinds counts the bytes of a table of 1000 x 8 by hand, in the backward of its lookups.
 func TestMemoryOfKinds(t *testing.T) {
 	p := spreadProblem()
 	block := Shard{Rows: Range{125, 250}, Columns: Range{0, 8}, ShardingType: RowWise}
@@ -36,22 +36,22 @@ func TestMemoryOfKinds(t *testing.T) {
 		shard Shard
 		want  Memory
 	}{
-		{"whole", whole, Memory{Weights: 32000, Optimizer: 64000, Outputs: pooled, Gradients: pooled, Indices: 400*32 + 161*8}},
+		{"whole", whole, Memory{Weights: 32000, Optimizer: 64000, Gradients: pooled, Indices: 400*32 + 161*8}},
 		// A block has room for the 72 lookups of the most used row and an eighth of the others.
-		{"row-wise", block, Memory{Weights: 4000, Optimizer: 8000, Outputs: pooled, Gradients: pooled, Indices: 113*32 + 161*8}},
-		// A replica serves 10 samples of 5 lookups, and has the table's gradients twice.
-		{"data-parallel", replica, Memory{Weights: 32000, Optimizer: 64000, Gradients: 64000, Indices: 50*32 + 21*8}},
-		{"host", host, Memory{Outputs: pooled, Gradients: pooled, Indices: 400*32 + 161*8, Host: 96000}},
-		{"cached", cached, Memory{Outputs: pooled, Gradients: pooled, Indices: 400*32 + 161*8, Host: 96000, Cache: 100*(32+64+16) + 4*1000}},
+		{"row-wise", block, Memory{Weights: 4000, Optimizer: 8000, Gradients: pooled, Indices: 113*32 + 161*8}},
+		// A replica serves 10 samples of 5 lookups and 2 vectors, and has the table's gradients twice.
+		{"data-parallel", replica, Memory{Weights: 32000, Optimizer: 64000, Gradients: 64000 + 10*2*8*4, Indices: 50*32 + 21*8}},
+		{"host", host, Memory{Gradients: pooled, Indices: 400*32 + 161*8, Host: 96000}},
+		{"cached", cached, Memory{Gradients: pooled, Indices: 400*32 + 161*8, Host: 96000, Cache: 100*(32+64+16) + 4*1000}},
 	} {
-		if got := p.ShardMemory(test.shard); got != test.want {
+		if got := p.ShardMemory(test.shard)[LookupsBackward]; got != test.want {
 			t.Errorf("%s: got %+v, want %+v", test.name, got, test.want)
 		}
 	}
 	if got := p.HostBudget(0); got != unit.GiB {
 		t.Errorf("host budget of a device: %v", got)
 	}
-	if m := p.ShardMemory(cached); m.Total() != m.Outputs+m.Gradients+m.Indices+m.Cache {
+	if m := p.ShardMemory(cached)[LookupsBackward]; m.Total() != m.Gradients+m.Indices+m.Cache {
 		t.Error("what lies on the host counts as the device's")
 	}
 }

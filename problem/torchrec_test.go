@@ -125,12 +125,12 @@ func bytesAsTorchRec(t *testing.T, r problem.TorchRecRelease) {
 		case "fused_uvm_caching":
 			s.Tier = problem.HostCached
 		}
-		m := p.ShardMemory(s)
-		if m.Tables() != c.HBM || m.Host != c.DDR {
-			t.Errorf("shard %d: got %d bytes of device memory and %d of host memory, want %d and %d\n%+v\n%+v", i, m.Tables(), m.Host, c.HBM, c.DDR, c, m)
+		m := p.ShardMemory(s)[problem.ForwardExchange]
+		if m.Used() != c.HBM || m.Host != c.DDR {
+			t.Errorf("shard %d: got %d bytes of device memory and %d of host memory, want %d and %d\n%+v\n%+v", i, m.Used(), m.Host, c.HBM, c.DDR, c, m)
 		}
-		if got := p.DeviceMemory(0); got.Received != 0 || p.BackwardRoom() != 0 {
-			t.Errorf("shard %d: got %d bytes received and room of %d, want none", i, got.Received, p.BackwardRoom())
+		if got := p.DeviceMemory(0).Add(p.SharedMemory(s)).Used(); got != [problem.Phases]unit.Bytes{} {
+			t.Errorf("shard %d: got %d bytes beside those of shards, want none", i, got)
 		}
 		seen[fmt.Sprint(c.ShardingType, " ", c.Kernel)]++
 		seen[c.Optimizer]++

@@ -138,6 +138,7 @@ func (v *validator) engine() {
 	if rules.OnlyHBM && v.problem.Topology.MostHostMemory() > 0 {
 		v.add("", "leave the host memory out, or plan for another engine", "engine: %s keeps all tables in the memory of the devices, and the cluster states host memory for tables", e)
 	}
+	v.pipeline()
 	if v.problem.Topology.ReplicaCount() > 1 {
 		v.averages(&rules)
 	}
@@ -153,6 +154,16 @@ func (v *validator) engine() {
 		if rules.OneBag && !t.OneBag() {
 			v.add(t.Name, "plan for another engine", "engine: %s gives a sample one pooled vector for each feature, and the table has bags or pooling none", rules.Name)
 		}
+	}
+}
+
+// pipeline checks that the engine has the pipeline, if one is stated.
+func (v *validator) pipeline() {
+	stated := v.problem.Pipeline
+	if err := stated.Check(); err != nil {
+		v.faults = append(v.faults, Fault{Message: err.Error(), Key: "pipeline"})
+	} else if stated != "" && stated != BasePipeline && v.problem.Engine == HugeCTR {
+		v.faults = append(v.faults, Fault{Message: fmt.Sprintf("pipeline: %s has no pipeline but %s, and the cluster states %s", v.problem.Engine, BasePipeline, stated), Key: "pipeline"})
 	}
 }
 
@@ -390,6 +401,7 @@ func (v *validator) total() {
 		t := &all.Tables[i]
 		// Vectors of many bags could overflow by themselves.
 		vectors := float64(all.Batch) * max(t.Bags(), float64(len(t.Features))) * float64(t.Dim) * OutputBytes
+		overhead := 1 + all.Topology.AllocatorOverhead
 		if vectors > maxTotalBytes {
 			sum += vectors
 			continue
@@ -397,12 +409,15 @@ func (v *validator) total() {
 		// Every slice has its own copy of the index buffers, and, with RowwiseAdagrad,
 		// its own number of state for each row.
 		slices := float64(t.Dim / ColumnGranule)
-		m := all.ShardMemory(all.Whole(i))
+		whole := all.Whole(i)
+		own, shared := all.ShardMemory(whole), all.SharedMemory(whole)
+		_, m := own.Peak()
+		_, sent := shared.Peak()
 		state := float64(m.Optimizer)
 		if t.Optimizer == RowwiseAdagrad {
 			state *= slices
 		}
-		sum += float64(m.Weights) + state + float64(m.Outputs) + float64(m.Gradients) + slices*float64(m.Indices)
+		sum += float64(m.Weights) + state + overhead*(float64(m.Outputs)+float64(m.Gradients)+slices*float64(m.Indices+sent.Permuted))
 	}
 	if sum > maxTotalBytes {
 		v.add("", "", "the tables and their buffers add up to %.3g bytes: more than the %.3g that can be planned", sum, float64(maxTotalBytes))

@@ -252,7 +252,7 @@ func crowded(p *problem.Problem, held [][]problem.Shard, after *plan.Plan, t *pl
 	for d := range held {
 		need := after.Devices[d].Memory.Total()
 		for _, s := range held[d] {
-			if m := p.ShardMemory(s); moved[p.Tables[s.Table].Module] {
+			if m := p.ShardMemory(s)[problem.ForwardExchange]; moved[p.Tables[s.Table].Module] {
 				need += m.Weights + m.Optimizer
 			}
 		}

@@ -23,9 +23,9 @@ func TestLayoutKeepsItsBooks(t *testing.T) {
 		bytes := unit.Bytes(0)
 		for i := range p.Tables {
 			p.Tables[i].Features[0].PoolingFactor++
-			bytes += p.ShardMemory(p.Whole(i)).Total()
+			bytes += p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used()
 		}
-		opt := Options{Method: NeuroShard, ShardingTypes: problem.ShardingTypes(), BackwardRoom: seed%2 == 0, Workers: 1, ChosenRows: true}
+		opt := Options{Method: NeuroShard, ShardingTypes: problem.ShardingTypes(), Workers: 1, ChosenRows: true}
 		newScorer := formlessFactory(p)
 		switch seed % 4 {
 		case 1:
@@ -37,7 +37,8 @@ func TestLayoutKeepsItsBooks(t *testing.T) {
 		case 3:
 			p.Engine = problem.HugeCTR
 		}
-		p.Topology.Memory = p.DeviceMemory(0).Received + p.BackwardRoom()/2 + bytes/unit.Bytes(p.Topology.Devices)*unit.Bytes(4+random.IntN(5))/4
+		_, fixed := p.DeviceMemory(0).Peak()
+		p.Topology.Memory = fixed.Used() + bytes/unit.Bytes(p.Topology.Devices)*unit.Bytes(4+random.IntN(5))/4
 		r := newRun(t.Context(), p, newScorer, opt)
 		old := inTurn(p)
 		r.catalog.former = newFormer(p, &From{Shards: old, Price: 1e-9})
@@ -60,7 +61,7 @@ func TestLayoutKeepsItsBooks(t *testing.T) {
 				a.accept()
 			}
 			if step%10 == 0 {
-				seen[checkBooks(t, r, a.layout, opt.BackwardRoom)]++
+				seen[checkBooks(t, r, a.layout)]++
 			}
 		}
 	}
@@ -71,7 +72,7 @@ func TestLayoutKeepsItsBooks(t *testing.T) {
 
 // checkBooks compares a layout with one that gets its parts at once, and with what package problem says about its shards. It reports
 // whether the placement fits.
-func checkBooks(t *testing.T, r *run, l *layout, room bool) bool {
+func checkBooks(t *testing.T, r *run, l *layout) bool {
 	t.Helper()
 	fresh := newLayout(r.catalog, r.newScorer(), l.forms)
 	fresh.crowding = l.crowding
@@ -100,10 +101,32 @@ func checkBooks(t *testing.T, r *run, l *layout, room bool) bool {
 		t.Fatalf("got device %d with compute %v as the slowest, want one with %v", l.slowest, l.compute[l.slowest], slices.Max(l.compute))
 	}
 	fits := l.lack(false) == 0
-	if leaves := r.catalog.problem.LeavesBackwardRoom(shards); room && fits != leaves {
-		t.Fatalf("got a placement that fits: %v, want %v", fits, leaves)
+	if want := withinMemory(r.catalog.problem, shards); fits != want {
+		t.Fatalf("got a placement that fits: %v, want %v", fits, want)
 	}
 	return fits
+}
+
+// withinMemory reports whether no device exceeds its memory in any phase, nor its host's.
+func withinMemory(p *problem.Problem, shards [][]problem.Shard) bool {
+	var every problem.StepMemory
+	for _, held := range shards {
+		for _, s := range held {
+			if s.ShardingType != problem.DataParallel {
+				every = every.Add(p.SharedMemory(s))
+			}
+		}
+	}
+	for d, held := range shards {
+		all := p.DeviceMemory(d).Add(every)
+		for _, s := range held {
+			all = all.Add(p.ShardMemory(s))
+		}
+		if _, peak := all.Peak(); peak.Total() > p.Topology.DeviceMemory(d) || peak.Host > p.HostBudget(d) {
+			return false
+		}
+	}
+	return true
 }
 
 func TestBudgetOfTime(t *testing.T) {

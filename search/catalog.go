@@ -15,12 +15,11 @@ import (
 type piece struct {
 	// The fields that changes of a layout read come first, so that they lie in one cache line.
 	//
-	// bytes is what the piece takes of HBM on each device that holds it. dims is the number of
-	// pooled columns that travel in all-to-alls: width times features, summed over the members.
-	// It is 0 for a piece that several devices hold.
+	// own is what the piece takes of HBM on each device that holds it, and bytes that of the catalog's phase. dims is
+	// the number of pooled columns that travel in all-to-alls: width times features, summed over the
+	// members. It is 0 for a piece that several devices hold.
+	own         perPhase
 	bytes, dims int64
-	// outputs is the number of bytes of pooled vectors on each device that holds the piece, the least of its devices.
-	outputs int64
 	// table, width and item are those of the first member. single says that there is no other.
 	table, width, item int32
 	// siblings is the number of the list of the piece's siblings (catalog.siblings), or none for a
@@ -34,11 +33,13 @@ type piece struct {
 	known bool
 	// hostBytes is what the piece takes of host memory. shorter is the number of bytes that the last device of those that hold
 	// the piece needs less of HBM, because its block of rows may have fewer.
-	hostBytes, shorter int64
-	// received is what every device receives for the piece, if the piece is a block of rows on a chosen device and not
-	// the first block of its slice.
-	received int64
-	members  []member
+	hostBytes int64
+	shorter   perPhase
+	// shared is what every device takes because of the piece, beside what it has set aside for these columns (reserved). Of a
+	// block of rows on a chosen device it is that of the first block of a slice, and block that of each other one.
+	// aside is what it has set aside for the table, whatever the width, and gives back to its first piece.
+	shared, block, aside perPhase
+	members              []member
 	// devices are the allowed devices, ascending; nil allows all.
 	devices []int32
 	// form is one of the catalog's forms (catalog.forms), and must not be modified: pieces in equal
@@ -87,13 +88,13 @@ type catalog struct {
 	equalWidths [][]int
 	// newMembers is room for the members of pieces of one table.
 	newMembers []member
-	// budget is the number of bytes that shards may take on the device with the most memory, and
-	// hostBudget the number of bytes of host memory for a device on the host with the most.
+	// phase is the phase of the step whose bytes count where one number does (problem.FullestPhase). budget is the
+	// number of bytes of it that shards may take on the device with the most memory, and hostBudget the
+	// number of bytes of host memory for a device on the host with the most.
+	phase              problem.Phase
 	budget, hostBudget int64
-	// leavesRoom says that devices keep memory free for the backward (Options.BackwardRoom). backwardRoom is the most
-	// that a device keeps free, which budget leaves out; a device with many outputs needs less (ledger.returned).
-	leavesRoom   bool
-	backwardRoom int64
+	// bare are those bytes in each phase, and budgets what is left of them if each table is whole on one device.
+	bare, budgets perPhase
 	// short is the number of bytes by which each device's budget is below budget, and hostShort that
 	// by which its host budget is below hostBudget. Counts of a device's bytes start from these.
 	short, hostShort []int64
@@ -134,9 +135,9 @@ type together struct {
 	operator problem.Operator
 }
 
-func newCatalog(p *problem.Problem, scorer Scorer, leavesRoom bool) *catalog {
-	c := &catalog{problem: p, rules: p.Engine.Rules(), scorer: scorer, leavesRoom: leavesRoom, operators: map[problem.OperatorKey]int32{}}
-	c.resize(p.Topology.Devices)
+func newCatalog(p *problem.Problem, scorer Scorer) *catalog {
+	c := &catalog{problem: p, rules: p.Engine.Rules(), scorer: scorer, phase: p.FullestPhase(), operators: map[problem.OperatorKey]int32{}}
+	c.measure()
 	const g = problem.ColumnGranule
 	c.leasts, c.familyOf, c.equalWidths = make([]int32, len(p.Tables)), make([]int32, len(p.Tables)), make([][]int, len(p.Tables))
 	for i := range c.leasts {
@@ -151,20 +152,18 @@ func newCatalog(p *problem.Problem, scorer Scorer, leavesRoom bool) *catalog {
 	return c
 }
 
-// resize changes the catalog to n devices; the tables stay.
-func (c *catalog) resize(n int) {
-	resized := *c.problem
-	resized.Topology.Devices = n
-	c.problem = &resized
-	if c.budget = int64(resized.LargestBudget()); c.leavesRoom {
-		c.backwardRoom = int64(resized.BackwardRoom())
-		c.budget -= c.backwardRoom
+// measure sets what the catalog knows of the devices.
+func (c *catalog) measure() {
+	p, t, n := c.problem, &c.problem.Topology, c.problem.Topology.Devices
+	c.bare = bytesOf(p.LargestBudget())
+	c.budgets, c.budget = c.bare, c.bare[c.phase]
+	for i := range p.Tables {
+		c.budgets.add(bytesOf(p.SharedMemory(p.Whole(i)).Used()), -1)
 	}
-	for d := len(c.all); d < n; d++ {
-		c.all = append(c.all, int32(d))
+	c.all = make([]int32, n)
+	for d := range c.all {
+		c.all[d] = int32(d)
 	}
-	c.all = c.all[:n]
-	t := &resized.Topology
 	c.short, c.hostShort, c.hostBudget, c.base = make([]int64, n), make([]int64, n), 0, make([]float64, n)
 	most := t.Usable(t.Largest())
 	for d := range n {
@@ -230,22 +229,29 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 		s, n := c.shard(m.table, &form), c.blocks(&form)
 		s.Columns.End, s.Rows.End = int64(m.width), c.problem.Tables[m.table].BlockRows(n)
 		memory := c.problem.ShardMemory(s)
-		outputs := memory.Outputs
+		k.own.add(bytesOf(memory.Used()), 1)
+		k.hostBytes += int64(memory[c.phase].Host)
+		k.shared.add(bytesOf(c.problem.SharedMemory(s).Used()), 1)
+		aside, each := c.reserved(m.table)
+		k.aside.add(aside, 1)
+		k.shared.add(each, -int64(m.width/problem.ColumnGranule))
 		if n > 1 {
 			last := s
 			last.Rows = problem.Range{Start: s.Rows.End * int64(n-1), End: c.problem.Tables[m.table].Rows}
-			k.shorter = int64(memory.Tables() - c.problem.ShardMemory(last).Tables())
-			outputs = min(outputs, c.problem.ShardMemory(last).Outputs)
-			k.received = int64(c.problem.ReceivedOf(last))
+			k.shorter = k.own
+			k.shorter.add(bytesOf(c.problem.ShardMemory(last).Used()), -1)
+			if others := bytesOf(c.problem.SharedMemory(last).Used()); k.span == oneDevice {
+				k.block = others
+			} else {
+				k.shared.add(others, int64(n-1))
+			}
 		}
-		k.bytes += int64(memory.Tables())
-		k.outputs += int64(outputs)
-		k.hostBytes += int64(memory.Host)
 		if k.span == oneDevice {
 			k.dims += int64(c.problem.DimSum(s))
 		}
 		k.class = max(k.class, uint8(bits.Len(uint(m.width-1))))
 	}
+	k.bytes = k.own[c.phase]
 	id := int32(len(c.pieces))
 	if len(members) == 1 {
 		k.siblings = c.siblingsIn(first.table, form)
@@ -253,6 +259,47 @@ func (c *catalog) add(members []member, devices []int32, form problem.Form) int3
 	}
 	c.pieces = append(c.pieces, k)
 	return id
+}
+
+// holds reports whether no device exceeds its memory in any phase under a placement.
+func (c *catalog) holds(parts []placed) bool {
+	l := newLedger(c)
+	for _, p := range parts {
+		l.count(&c.pieces[p.piece], p.device, 1)
+	}
+	return l.lack(false) == 0
+}
+
+// sharedWith returns what every device takes because of a piece.
+func (c *catalog) sharedWith(k *piece) perPhase {
+	shared := k.shared
+	for _, m := range k.members {
+		_, each := c.reserved(m.table)
+		shared.add(each, int64(m.width/problem.ColumnGranule))
+	}
+	return shared
+}
+
+// reserved returns what every device sets aside for a table, as it takes it if the table is whole on one device: once,
+// and for each granule of its columns.
+func (c *catalog) reserved(table int) (once, each perPhase) {
+	s := c.problem.Whole(table)
+	all, n := bytesOf(c.problem.SharedMemory(s).Used()), int32(s.Dim()/problem.ColumnGranule)
+	if n == 1 {
+		return all, perPhase{}
+	}
+	s.Columns.End = problem.ColumnGranule
+	return byWidth(bytesOf(c.problem.SharedMemory(s).Used()), all, n)
+}
+
+// exceeds reports whether a piece takes more than the largest device has in some phase.
+func (c *catalog) exceeds(k int32) bool {
+	for f, bytes := range c.pieces[k].own {
+		if bytes+max(0, c.pieces[k].shared[f]-c.pieces[k].aside[f]) > c.budgets[f] {
+			return true
+		}
+	}
+	return false
 }
 
 // shared returns the catalog's own form that equals a form.
@@ -392,11 +439,6 @@ func (c *catalog) halved(pieces []int32, large func(k int32) bool) []int32 {
 		visit(k)
 	}
 	return finer
-}
-
-// above cuts every piece that takes more than limit bytes into halves.
-func (c *catalog) above(pieces []int32, limit int64) []int32 {
-	return c.halved(pieces, func(k int32) bool { return c.pieces[k].bytes > limit })
 }
 
 // register asks the scorer for the items of a piece.
@@ -547,17 +589,17 @@ func sum(list []int64) (sum int64) {
 }
 
 // free returns the bytes that shards may take of a device.
-func (c *catalog) free(device int32) int64 { return c.budget - c.short[device] }
+func (c *catalog) free(device int32) perPhase { return c.bare.less(c.short[device]) }
 
 // freeOn returns the most bytes that a piece of a span may take on each device that holds it.
-func (c *catalog) freeOn(s span) int64 {
+func (c *catalog) freeOn(s span) perPhase {
 	switch s {
 	case everywhere:
-		return c.budget - c.mostShort
+		return c.bare.less(c.mostShort)
 	case oneHost:
-		return c.budget - c.hostMostShort
+		return c.bare.less(c.hostMostShort)
 	}
-	return c.budget
+	return c.bare
 }
 
 // total returns the bytes of all pieces together.

@@ -118,7 +118,7 @@ func deal(c *catalog, pieces []int32) []placed {
 		p, more := &c.pieces[k], share(k)
 		best, least := int32(none), math.Inf(1)
 		for _, d := range c.allowed(p) {
-			if used[d]+p.bytes > c.free(d) {
+			if used[d]+p.bytes > c.budget-c.short[d] {
 				continue
 			}
 			if rise := loads[d].plus(more).fill() - fills[d]; rise < least {

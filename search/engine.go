@@ -252,7 +252,7 @@ type filler struct{ *mover }
 // empty returns the devices that hold nothing.
 func (m filler) empty() (devices []int32) {
 	for d := range m.held {
-		if m.idle(int32(d), m.own[d]) {
+		if m.ledger.empty(int32(d), &perPhase{}) {
 			devices = append(devices, int32(d))
 		}
 	}
@@ -302,7 +302,7 @@ func (m filler) fetch(slot int32, empty []int32) bool {
 		return false
 	}
 	i := slices.IndexFunc(empty, func(d int32) bool {
-		return m.allows(p.piece, d) && m.with(d, m.c.pieces[p.piece].bytes, m.c.pieces[p.piece].outputs) <= m.budget
+		return m.allows(p.piece, d) && m.ledger.beyond(d, &m.c.pieces[p.piece].own) <= 0
 	})
 	if i < 0 {
 		return false
@@ -327,7 +327,7 @@ func (m filler) cutFor(table int, empty []int32) bool {
 		m.come = append(m.come, placed{piece, m.parts[slot].device})
 	}
 	for _, d := range empty {
-		if len(m.come) < n && m.allows(piece, d) && m.with(d, m.c.pieces[piece].bytes, m.c.pieces[piece].outputs) <= m.budget {
+		if len(m.come) < n && m.allows(piece, d) && m.ledger.beyond(d, &m.c.pieces[piece].own) <= 0 {
 			m.come = append(m.come, placed{piece, d})
 		}
 	}

@@ -74,7 +74,7 @@ func TestEqualSlicesFindRoom(t *testing.T) {
 		p.Accounting, p.Topology.ReserveShare = problem.CountWeights, hardware.NoReserve
 		all, draw := unit.Bytes(0), rand.New(rand.NewPCG(uint64(seed), 1))
 		for i := range p.Tables {
-			all += p.ShardMemory(p.Whole(i)).Tables()
+			all += p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used()
 		}
 		fill := 1.0 / 3
 		if seed > 0 {
@@ -83,10 +83,10 @@ func TestEqualSlicesFindRoom(t *testing.T) {
 		for d := range p.Topology.Devices {
 			p.Topology.DeviceMemories = append(p.Topology.DeviceMemories, unit.Bytes(float64(all)*fill)*unit.Bytes(2-d%2))
 		}
-		c := newCatalog(p, additiveFactory(p)(), false)
+		c := newCatalog(p, additiveFactory(p)())
 		room := make([]int64, len(c.all))
 		for d := range room {
-			room[d] = c.free(int32(d))
+			room[d] = c.free(int32(d))[c.phase]
 		}
 		want := fitEqually(c, room, 0)
 		columns := onlyColumns(c)

@@ -15,39 +15,40 @@ import (
 // slices. failed is the piece that lacks most bytes at its narrowest, or none if all
 // fit a device.
 func forced(c *catalog) (pieces []int32, failed int32) {
-	large := func(k int32) bool { return c.pieces[k].bytes > c.budget }
 	for _, k := range c.whole() {
-		halves := c.above([]int32{k}, c.budget)
-		if slices.ContainsFunc(halves, large) {
-			if n := fewestSlices(c, k); n > 0 {
-				halves = even(c, k, n)
+		halves := c.halved([]int32{k}, c.exceeds)
+		if slices.ContainsFunc(halves, c.exceeds) {
+			if slices := fewest(c, k); slices != nil {
+				halves = slices
 			}
 		}
 		pieces = append(pieces, halves...)
 	}
 	failed = none
 	for _, k := range pieces {
-		if large(k) && (failed == none || c.pieces[k].bytes > c.pieces[failed].bytes) {
+		if c.exceeds(k) && (failed == none || c.pieces[k].bytes > c.pieces[failed].bytes) {
 			failed = k
 		}
 	}
 	return pieces, failed
 }
 
-// fewestSlices returns the smallest number of slices into which an unsplit piece must be cut so that
-// each slice fits a device, or 0 if even the narrowest slices do not fit.
-func fewestSlices(c *catalog, k int32) int {
-	least := 0
-	for _, v := range variantsIn(c, &forms{}, k, problem.Form{}) {
-		n := int(v.slices)
-		if c.rules.EqualSlices {
-			n = int(v.width)
+// fewest returns the fewest even slices of an unsplit piece that fit a device each; nil if even the narrowest slices
+// do not fit.
+func fewest(c *catalog, k int32) []int32 {
+	m := c.pieces[k].members[0]
+	if len(c.pieces[k].members) > 1 || c.problem.Tables[m.table].Constraint.NoSplit {
+		return nil
+	}
+	for n := 2; n*c.least(m.table) <= m.width; n++ {
+		if c.rules.EqualSlices && (m.width%n != 0 || !slices.Contains(c.equalWidths[m.table], m.width/n)) {
+			continue
 		}
-		if v.slices > 0 && (least == 0 || n < least) {
-			least = n
+		if parts := even(c, k, n); !slices.ContainsFunc(parts, c.exceeds) {
+			return parts
 		}
 	}
-	return least
+	return nil
 }
 
 // even returns n slices of a piece whose widths differ by at most one granule, the narrowest first.
@@ -81,7 +82,7 @@ func inOrder(n int) []int32 {
 // stops at the first piece without a device: failed is its index, or none.
 func placeInOrder(c *catalog, pieces, order []int32, choose func(index int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
 	devices = slices.Repeat([]int32{none}, len(pieces))
-	used := slices.Clone(c.short)
+	used, l := slices.Clone(c.short), newLedger(c)
 	free := func(d int32) int64 { return c.budget - used[d] }
 	held, room := newHolders(c, c.rules.OneSlice), make([]int32, 0, len(c.all))
 	for _, i := range order {
@@ -92,7 +93,7 @@ func placeInOrder(c *catalog, pieces, order []int32, choose func(index int32, us
 		}
 		room = room[:0]
 		for _, d := range open {
-			if used[d]+k.bytes <= c.budget {
+			if l.beyond(d, &k.own) <= 0 {
 				room = append(room, d)
 			}
 		}
@@ -105,6 +106,7 @@ func placeInOrder(c *catalog, pieces, order []int32, choose func(index int32, us
 		}
 		devices[i] = d
 		used[d] += k.bytes
+		l.count(k, d, 1)
 		held.put(k, d)
 	}
 	return devices, none

@@ -64,10 +64,12 @@ func inColumns(r *run, exhaustively bool) (s state, err error) {
 	s.forced = pieces
 	if devices, failed := firstFit(c, pieces); failed == none {
 		s.best = r.offer(s.best, pair(s.forced, devices))
-	} else if parts, none := fitting(c, &columns, r.ended); parts != nil {
-		s.best = r.offer(s.best, parts)
-	} else {
-		s.proven = none
+	}
+	if s.best.parts == nil {
+		var parts []placed
+		if parts, s.proven = fitting(c, &columns, r.ended); parts != nil {
+			s.best = r.offer(s.best, parts)
+		}
 	}
 	for _, m := range Baselines() {
 		if devices, failed := placeByKey(c, m, pieces, r.opt.Seed); failed == none {

@@ -91,11 +91,12 @@ func drawReplanned(t *rapid.T) replanned {
 	}
 	total := unit.Bytes(0)
 	for i := range p.Tables {
-		m := p.ShardMemory(p.Whole(i))
-		total += m.Tables() + m.Host
+		_, m := p.ShardMemory(p.Whole(i)).Peak()
+		total += m.Used() + m.Host
 	}
 	share := rapid.SampledFrom([]float64{1.3, 2, 5, 20}).Draw(t, "room")
-	p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(float64(total)*share/float64(p.Topology.Devices)) + 1
+	_, fixed := p.DeviceMemory(0).Peak()
+	p.Topology.Memory = fixed.Used() + unit.Bytes(float64(total)*share/float64(p.Topology.Devices)) + 1
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -201,9 +202,9 @@ func everyPlacement(p *problem.Problem, old [][]problem.Shard, visit func(cost f
 		for to := from + problem.ColumnGranule; to <= int64(p.Tables[table].Dim); to += problem.ColumnGranule {
 			shard := p.Whole(table)
 			shard.Columns = problem.Range{Start: from, End: to}
-			bytes, item := p.ShardMemory(shard).Tables(), s.Item(table, shard.Dim(), problem.Form{})
+			bytes, item := p.ShardMemory(shard)[problem.ForwardExchange].Used(), s.Item(table, shard.Dim(), problem.Form{})
 			for d := range held {
-				if used[d]+bytes > p.ShardBudget(0) {
+				if used[d]+bytes > p.ShardBudget(0)[problem.ForwardExchange] {
 					continue
 				}
 				used[d] += bytes
@@ -233,7 +234,7 @@ func tinyReplanned(seed uint64) (*problem.Problem, [][]problem.Shard) {
 		t := &p.Tables[i]
 		t.Rows, t.Dim, t.Optimizer = 2+draw.Int64N(6), 4*(1+draw.IntN(3)), problem.Optimizer(draw.IntN(4))
 		t.Features[0].PoolingFactor = math.Exp(draw.Float64() * 4)
-		total += p.ShardMemory(p.Whole(i)).Tables()
+		total += p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used()
 		for from := int64(0); from < int64(t.Dim) && (i > 0 || seed%3 > 0); {
 			shard := p.Whole(i)
 			shard.Columns = problem.Range{Start: from, End: from + problem.ColumnGranule*(1+draw.Int64N((int64(t.Dim)-from)/problem.ColumnGranule))}
@@ -243,7 +244,7 @@ func tinyReplanned(seed uint64) (*problem.Problem, [][]problem.Shard) {
 			}
 		}
 	}
-	p.Topology.Memory = p.DeviceMemory(0).Total() + total*unit.Bytes(1+draw.IntN(2))
+	p.Topology.Memory = p.DeviceMemory(0)[problem.ForwardExchange].Total() + total*unit.Bytes(1+draw.IntN(2))
 	return p, old
 }
 
@@ -310,9 +311,9 @@ func TestFromOutOfRoom(t *testing.T) {
 		p.Accounting = problem.CountAll
 		total := unit.Bytes(0)
 		for i := range p.Tables {
-			total += p.ShardMemory(p.Whole(i)).Tables()
+			total += p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used()
 		}
-		p.Topology.Memory = p.DeviceMemory(0).Received + total*115/100/unit.Bytes(p.Topology.Devices)
+		p.Topology.Memory = p.DeviceMemory(0)[problem.ForwardExchange].Used() + total*115/100/unit.Bytes(p.Topology.Devices)
 		old, err := search.Run(context.Background(), p, factory(p), search.Options{Workers: 1, MaxEvaluations: 1})
 		if err != nil {
 			t.Fatal(err)

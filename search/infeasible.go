@@ -96,26 +96,27 @@ func cutsFurther(r *run) bool {
 // infeasible describes the failure of the piece with index p, which found no room when
 // the other pieces were on the given devices.
 func infeasible(c *catalog, method Method, pieces, devices []int32, p int32) *Infeasible {
-	used := slices.Clone(c.short)
+	l := newLedger(c)
 	for i, d := range devices {
 		if d != none {
-			used[d] += c.pieces[pieces[i]].bytes
+			l.count(&c.pieces[pieces[i]], d, 1)
 		}
 	}
 	k := &c.pieces[pieces[p]]
-	freest := c.allowed(k)[0]
-	for _, d := range c.allowed(k) {
-		if used[d] < used[freest] {
-			freest = d
+	freest := slices.MinFunc(c.allowed(k), func(a, b int32) int { return cmp.Compare(l.beyond(a, &k.own), l.beyond(b, &k.own)) })
+	phase := 0
+	for f := range k.own {
+		if k.own[f]-l.free(freest, f) > k.own[phase]-l.free(freest, phase) {
+			phase = f
 		}
 	}
-	have := c.budget - used[freest]
+	need, have := k.own[phase], l.free(freest, phase)
 	e := &Infeasible{
 		Method: method,
 		Table:  c.problem.Tables[k.members[0].table].Name,
 		Width:  k.members[0].width,
 		Device: int(freest),
-		Need:   unit.Bytes(k.bytes), Have: unit.Bytes(have), Missing: unit.Bytes(max(0, k.bytes-have)),
+		Need:   unit.Bytes(need), Have: unit.Bytes(have), Missing: unit.Bytes(max(0, need-have)),
 		OnlyHBM: c.rules.OnlyHBM, Replicas: c.problem.Topology.Replicas,
 	}
 	if e.OneHost = staysOnHost(c, k); e.OneHost {
@@ -129,7 +130,7 @@ func infeasible(c *catalog, method Method, pieces, devices []int32, p int32) *In
 	e.DevicesNeeded, e.Reason = devicesNeeded(c.problem)
 	switch n := len(c.all); {
 	case e.DevicesNeeded == 0:
-	case method != Default && columnsFit(c, n):
+	case method != Default && columnsFit(c):
 		e.Reason = fmt.Sprintf("method %q finds no room for it, but method %q does", method, Default)
 	default:
 		have := fmt.Sprintf("%d devices have", n)
@@ -156,7 +157,6 @@ func DevicesNeeded(p *problem.Problem) int {
 // for received data, one does not. So from two devices on, the number is doubled until
 // the tables fit, and then bisected.
 func devicesNeeded(p *problem.Problem) (n int, reason string) {
-	c := newCatalog(p, nil, false)
 	least, most := 1, hardware.MaxDevices
 	for i := range p.Tables {
 		for _, d := range p.Tables[i].Constraint.Devices {
@@ -166,12 +166,17 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	if t := p.Topology; t.Device().NICGBps == 0 && t.DevicesPerHost > 0 {
 		most = max(t.DevicesPerHost, t.NVLinkDomain)
 	}
-	fits := func(n int) bool { return columnsFit(c, n) }
+	sized := func(n int) *catalog {
+		resized := *p
+		resized.Topology.Devices = n
+		return newCatalog(&resized, nil)
+	}
+	fits := func(n int) bool { return columnsFit(sized(n)) }
 	if least == 1 && fits(1) {
 		return 1, ""
 	}
 	if !fits(most) {
-		return 0, hopeless(c, p.DeviceMemory(p.Topology.Largest()))
+		return 0, hopeless(sized(most), sized(p.Topology.Devices).budgets.less(int64(p.Topology.Usable(p.Topology.Largest()))))
 	}
 	low, high := max(1, least-1), min(max(2, least), most) // the tables do not fit on low devices
 	for !fits(high) {
@@ -187,19 +192,22 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	return high, ""
 }
 
-// columnsFit resizes the catalog to n devices, and reports whether slices of columns
-// certainly fit: first fit or the pour places them, and method Default tries both.
-func columnsFit(c *catalog, n int) bool {
-	c.resize(n)
-	if pieces, failed := forced(c); failed != none {
+// columnsFit reports whether slices of columns certainly fit: first fit or the pour places them, and method
+// Default tries both.
+func columnsFit(c *catalog) bool {
+	pieces, failed := forced(c)
+	if failed != none {
 		return false
-	} else if _, failed = firstFit(c, pieces); failed == none {
+	}
+	if devices, failed := firstFit(c, pieces); failed == none && c.holds(pair(pieces, devices)) {
 		return true
 	}
 	columns := onlyColumns(c)
 	variants := variantsOf(c, &columns)
-	_, _, ok := balanced(c, variants, 1)
-	return ok && newPacker(c, variants).overflow() == 0
+	if _, _, ok := balanced(c, variants, 1); !ok {
+		return false
+	}
+	return newPacker(c, variants).overflow() == 0
 }
 
 // finest returns the widest slice of an unsplit piece that is cut into the most slices possible.
@@ -216,16 +224,16 @@ func finest(c *catalog, k int32) int32 {
 }
 
 // hopeless says why even the largest cluster does not hold the tables. The catalog has
-// that cluster's size; fixed is the memory that a device of the actual cluster keeps
-// free.
-func hopeless(c *catalog, fixed problem.Memory) string {
+// that cluster's size; budgets are what shards may take of a device of the actual cluster, less what
+// tables may take of it.
+func hopeless(c *catalog, budgets perPhase) string {
 	var narrowest []int32
 	for _, k := range c.whole() {
 		narrowest = append(narrowest, finest(c, k))
 	}
 	worst := slices.MaxFunc(narrowest, func(a, b int32) int { return cmp.Compare(c.pieces[a].bytes, c.pieces[b].bytes) })
 	k := &c.pieces[worst]
-	if k.bytes <= c.budget {
+	if !c.exceeds(worst) {
 		if len(c.all) < hardware.MaxDevices {
 			return fmt.Sprintf("profile %q has no network between hosts, and no placement of slices of columns was found on the %d devices of one host", c.problem.Topology.Profile.Name, len(c.all))
 		}
@@ -235,13 +243,18 @@ func hopeless(c *catalog, fixed problem.Memory) string {
 	if len(k.members) > 1 {
 		what = fmt.Sprintf("the co-location (%d tables)", len(k.members))
 	}
-	t := c.problem.Topology
-	taken := float64(unit.Bytes(k.bytes) + fixed.Received + t.ReserveFixed)
+	t, f := c.problem.Topology, 0
+	for other := range k.own {
+		if k.own[other]-budgets[other] > k.own[f]-budgets[f] {
+			f = other
+		}
+	}
+	taken := float64(unit.Bytes(k.own[f]-budgets[f]) + t.ReserveFixed)
 	step := float64(unit.GiB)
 	if taken/(1-t.KeptShare()) < step/2 {
 		step = float64(unit.MiB)
 	}
 	memory := math.Ceil(taken/(1-t.KeptShare())/step) * step
 	return fmt.Sprintf("no number of devices would be enough: with splits by columns only, %s of table %q takes %v of the %v available on a device; in this cluster the table needs devices of at least %v",
-		what, c.problem.Tables[k.members[0].table].Name, unit.Bytes(k.bytes), unit.Bytes(max(0, c.budget)), unit.Bytes(memory))
+		what, c.problem.Tables[k.members[0].table].Name, unit.Bytes(k.own[f]), unit.Bytes(max(0, c.budgets[f])), unit.Bytes(memory))
 }

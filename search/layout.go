@@ -118,7 +118,7 @@ func (l *layout) clear() {
 	for t := range l.tables {
 		l.tables[t] = l.tables[t][:0]
 	}
-	l.ledger.clear(l.c.budget)
+	l.ledger.clear(l.c.budgets)
 	for d := range l.held {
 		l.held[d] = l.held[d][:0]
 	}
@@ -340,16 +340,8 @@ func (l *layout) fits(together bool) bool {
 			return false
 		}
 	} else if l.crowding == 0 {
-		for _, p := range l.come {
-			if bytes, outputs := l.change(p.device); l.with(p.device, bytes, outputs) > l.budget {
-				return false
-			}
-		}
-		for _, slot := range l.gone {
-			d := l.parts[slot].device
-			if bytes, _ := l.change(d); l.c.rules.NoIdle && l.idle(d, bytes) {
-				return false
-			}
+		if !l.fitsAlone(together) {
+			return false
 		}
 	}
 	for _, p := range l.come {
@@ -358,21 +350,76 @@ func (l *layout) fits(together bool) bool {
 	return true
 }
 
-// change returns the bytes and the outputs that a device's own pieces get by the change.
-func (l *layout) change(device int32) (bytes, outputs int64) {
+// fitsAlone reports whether all devices have room after a change of pieces on single devices.
+func (l *layout) fitsAlone(together bool) bool {
+	shared := l.changeShared()
+	if l.raises(&shared) {
+		return l.hasRoom(together)
+	}
+	for _, p := range l.come {
+		change := l.change(p.device, shared)
+		if l.ledger.beyond(p.device, &change) > 0 {
+			return false
+		}
+	}
+	for _, slot := range l.gone {
+		d := l.parts[slot].device
+		if change := l.change(d, perPhase{}); l.c.rules.NoIdle && l.empty(d, &change) {
+			return false
+		}
+	}
+	return true
+}
+
+// changeShared returns the bytes that every device gets because of the change of pieces on single devices.
+func (l *layout) changeShared() (all perPhase) {
+	counts := func(k *piece, sign int64) {
+		all.add(k.shared, sign)
+		if l.pieces[k.table] += int32(sign); l.pieces[k.table] == max(0, int32(sign)) {
+			all.add(k.aside, -sign)
+		}
+	}
+	for _, slot := range l.gone {
+		counts(&l.c.pieces[l.parts[slot].piece], -1)
+	}
+	for _, p := range l.come {
+		counts(&l.c.pieces[p.piece], 1)
+	}
+	for _, p := range l.come {
+		l.pieces[l.c.pieces[p.piece].table]--
+	}
+	for _, slot := range l.gone {
+		l.pieces[l.c.pieces[l.parts[slot].piece].table]++
+	}
+	return all
+}
+
+// raises reports whether bytes that every device gets may exceed the HBM of any device.
+func (l *layout) raises(shared *perPhase) bool {
+	if *shared == (perPhase{}) {
+		return false
+	}
+	for f, bytes := range shared {
+		if l.taken[f].Max()+l.everywhere[f]+bytes > l.budget[f] {
+			return true
+		}
+	}
+	return false
+}
+
+// change returns the bytes that a device gets by the change, beside those that every device gets.
+func (l *layout) change(device int32, shared perPhase) perPhase {
 	for _, slot := range l.gone {
 		if l.parts[slot].device == device {
-			k := &l.c.pieces[l.parts[slot].piece]
-			bytes, outputs = bytes-k.bytes, outputs-k.outputs
+			shared.add(l.c.pieces[l.parts[slot].piece].own, -1)
 		}
 	}
 	for _, q := range l.come {
 		if q.device == device {
-			k := &l.c.pieces[q.piece]
-			bytes, outputs = bytes+k.bytes, outputs+k.outputs
+			shared.add(l.c.pieces[q.piece].own, 1)
 		}
 	}
-	return bytes, outputs
+	return shared
 }
 
 // widely reports whether the change affects bytes other than the HBM of single devices.
@@ -382,7 +429,7 @@ func (l *layout) widely() bool {
 	}
 	other := func(k int32) bool {
 		p := &l.c.pieces[k]
-		return p.span != oneDevice || p.hostBytes > 0 || p.received > 0
+		return p.span != oneDevice || p.hostBytes > 0 || p.form.Blocks > 0
 	}
 	for _, slot := range l.gone {
 		if other(l.parts[slot].piece) {
@@ -393,29 +440,26 @@ func (l *layout) widely() bool {
 }
 
 // excess returns the bytes by which a device exceeds its HBM.
-func (l *layout) excess(d int32) int64 { return excess(l.budget - l.with(d, 0, 0)) }
+func (l *layout) excess(d int32) int64 { return max(0, l.ledger.beyond(d, &perPhase{})) }
 
 // excesses returns the bytes by which all devices exceed their HBM, where empty ones count if the engine does not run them.
 func (l *layout) excesses() (bytes int64) {
 	for d := range l.own {
-		if bytes += l.beyond(int32(d), 0, 0); l.crowdsHosts {
-			bytes += excess(l.hostBudget - l.host[d])
+		if bytes += l.beyond(int32(d), &perPhase{}); l.crowdsHosts {
+			bytes += max(0, l.host[d]-l.hostBudget)
 		}
 	}
 	return bytes
 }
 
-// beyond returns the bytes by which a device exceeds its HBM with further own pieces of some bytes and outputs. An empty device
+// beyond returns the bytes by which a device exceeds its HBM with further bytes of its own. An empty device
 // counts as one that exceeds it by all HBM of the largest device, if the engine does not run that.
-func (l *layout) beyond(d int32, bytes, outputs int64) int64 {
-	if l.c.rules.NoIdle && l.idle(d, bytes) {
+func (l *layout) beyond(d int32, more *perPhase) int64 {
+	if l.c.rules.NoIdle && l.empty(d, more) {
 		return l.c.budget
 	}
-	return excess(l.budget - l.with(d, bytes, outputs))
+	return max(0, l.ledger.beyond(d, more))
 }
-
-// idle reports whether a device with further bytes of its own holds no part of a table.
-func (l *layout) idle(d int32, bytes int64) bool { return l.own[d]+bytes-l.start[d]+l.shared(d) == 0 }
 
 // changeOver counts the bytes by which devices exceed their HBM after the change, if these have a price.
 func (l *layout) changeOver() {
@@ -426,9 +470,17 @@ func (l *layout) changeOver() {
 		l.counted(func() { l.over = l.excesses() })
 		return
 	}
+	shared := l.changeShared()
+	if shared != (perPhase{}) && (l.over > 0 || l.raises(&shared)) {
+		l.counted(func() { l.over = l.excesses() })
+		return
+	}
+	crowded := l.over > 0
 	for _, d := range l.touched {
-		bytes, outputs := l.change(d)
-		l.over += l.beyond(d, bytes, outputs) - l.beyond(d, 0, 0)
+		change := l.change(d, shared)
+		if l.over += l.beyond(d, &change); crowded {
+			l.over -= l.beyond(d, &perPhase{})
+		}
 	}
 }
 

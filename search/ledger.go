@@ -1,6 +1,43 @@
 package search
 
-import "github.com/neuroshard/neuroshard/internal/peaks"
+import (
+	"math"
+
+	"github.com/neuroshard/neuroshard/internal/peaks"
+	"github.com/neuroshard/neuroshard/problem"
+	"github.com/neuroshard/neuroshard/unit"
+)
+
+// perPhase is a number of bytes in each phase of the step.
+type perPhase [problem.Phases]int64
+
+func bytesOf(bytes [problem.Phases]unit.Bytes) (all perPhase) {
+	for f := range bytes {
+		all[f] = int64(bytes[f])
+	}
+	return all
+}
+
+// add adds sign times o.
+func (b *perPhase) add(o perPhase, sign int64) {
+	for f := range b {
+		b[f] += sign * o[f]
+	}
+}
+
+// less returns the bytes less some in each phase.
+func (b perPhase) less(bytes int64) perPhase {
+	for f := range b {
+		b[f] -= bytes
+	}
+	return b
+}
+
+// plus returns b and times times o.
+func (b perPhase) plus(o perPhase, times int64) perPhase {
+	b.add(o, times)
+	return b
+}
 
 // ledger counts the bytes that pieces take, by where they lie:
 //
@@ -9,30 +46,28 @@ import "github.com/neuroshard/neuroshard/internal/peaks"
 //	everywhere  HBM of each device           pieces that all devices hold
 //	shorter     HBM of one device            what last blocks of rows take less of it than the others
 //	host        host memory of one device    pieces whose rows lie there
-//	received    HBM of each device           what it receives from blocks of rows on chosen devices
-//	returned    HBM of each device           room for the backward that it does not need, as its outputs are large
+//	budget      HBM of each device           what is left of the largest device beside what every device takes
+//	                                         because of pieces, wherever they lie (piece.shared)
 //
 // Bytes that several devices hold are kept once, so that counting them takes the same
-// time for any number of devices.
+// time for any number of devices. A device may exceed its budget in no phase of the step.
 type ledger struct {
-	// budget is the number of bytes of HBM that the largest device has for pieces, beside what it receives from blocks
-	// of rows on chosen devices, and hostBudget the number of bytes of host memory. A device that has less starts with
-	// the difference.
-	budget, hostBudget int64
-	// blocks is the number of such blocks of each table.
-	blocks []int32
+	// budget is the number of bytes of HBM that the largest device has for pieces, and hostBudget the number of bytes
+	// of host memory. A device that has less starts with the difference.
+	budget     perPhase
+	hostBudget int64
+	// pieces is the number of pieces of each table, or of each co-location by its first table, and blocks that of the
+	// blocks of rows on chosen devices.
+	pieces, blocks []int32
 	// own and host are by device, onHost by host.
-	own, host, onHost, shorter []int64
-	everywhere                 int64
-	// room is the most that a device keeps free for its backward. outputs, hostOutputs and allOutputs are the bytes of
-	// pooled vectors of the pieces on one device, of a host's devices together, and of all devices.
-	room                 int64
-	outputs, hostOutputs []int64
-	allOutputs           int64
-	// taken knows the most bytes of own and onHost, less shorter and returned, on a device, and hostTaken those of host. takenSum is
-	// the sum of taken.
-	taken, hostTaken *peaks.List[int64]
-	takenSum         int64
+	own, onHost, shorter []perPhase
+	host                 []int64
+	everywhere           perPhase
+	// taken knows the most bytes of own and onHost, less shorter, on a device in each phase, and hostTaken those of host.
+	// takenSum is the sum of taken.
+	taken     [problem.Phases]*peaks.List[int64]
+	takenSum  perPhase
+	hostTaken *peaks.List[int64]
 	// start are the bytes of own before there are pieces: those that the device has less than the
 	// largest one. hostStart are those of host.
 	start, hostStart []int64
@@ -44,10 +79,12 @@ type ledger struct {
 func newLedger(c *catalog) ledger {
 	t, n := c.problem.Topology, len(c.all)
 	l := ledger{
-		budget: c.budget, hostBudget: c.hostBudget, blocks: make([]int32, len(c.problem.Tables)), start: c.short, hostStart: c.hostShort,
-		own: make([]int64, n), host: make([]int64, n), shorter: make([]int64, n), onHost: make([]int64, t.Hosts()),
-		room: c.backwardRoom, outputs: make([]int64, n), hostOutputs: make([]int64, t.Hosts()),
-		local: int32(t.PerHost()), hostOf: make([]int32, n), taken: peaks.New[int64](n), hostTaken: peaks.New[int64](n),
+		budget: c.budgets, hostBudget: c.hostBudget, pieces: make([]int32, len(c.problem.Tables)), blocks: make([]int32, len(c.problem.Tables)), start: c.short, hostStart: c.hostShort,
+		own: make([]perPhase, n), host: make([]int64, n), shorter: make([]perPhase, n), onHost: make([]perPhase, t.Hosts()),
+		local: int32(t.PerHost()), hostOf: make([]int32, n), hostTaken: peaks.New[int64](n),
+	}
+	for f := range l.taken {
+		l.taken[f] = peaks.New[int64](n)
 	}
 	for d := range l.hostOf {
 		l.hostOf[d] = int32(d) / l.local
@@ -58,75 +95,71 @@ func newLedger(c *catalog) ledger {
 
 // clearDevices removes the pieces that lie on one device each.
 func (l *ledger) clearDevices() {
-	copy(l.own, l.start)
 	copy(l.host, l.hostStart)
-	clear(l.outputs)
 	for d := range l.own {
+		for f := range l.own[d] {
+			l.own[d][f] = l.start[d]
+		}
 		l.update(int32(d))
 		l.hostTaken.Set(d, l.host[d])
 	}
 }
 
 // clear removes all pieces. budget is that of all devices without pieces.
-func (l *ledger) clear(budget int64) {
-	l.budget = budget
+func (l *ledger) clear(budget perPhase) {
+	l.budget, l.everywhere = budget, perPhase{}
+	clear(l.pieces)
 	clear(l.blocks)
 	clear(l.onHost)
 	clear(l.shorter)
-	clear(l.hostOutputs)
-	l.everywhere, l.allOutputs = 0, 0
 	l.clearDevices()
 }
 
-// returned returns the part of the room for the backward that device d does not need, if it has more bytes of outputs than
-// those counted: nothing up to half of the room, and all of it if the outputs take the bytes that the device receives or more
-// (problem.LeavesBackwardRoom). A piece takes twice its outputs or more, so another piece never leaves more memory free.
-func (l *ledger) returned(d int32, more int64) int64 {
-	outputs := l.outputs[d] + l.hostOutputs[l.hostOf[d]] + l.allOutputs + more
-	return min(max(0, 2*outputs-l.room), l.room)
+// beyond returns the bytes by which device d exceeds its HBM with further own pieces, in the phase where they are the
+// most; they are below 0 if it does not exceed it.
+func (l *ledger) beyond(d int32, more *perPhase) int64 {
+	most := int64(math.MinInt64)
+	for f := range more {
+		most = max(most, more[f]-l.free(d, f))
+	}
+	return most
 }
 
-// with returns the bytes that device d takes of its HBM with further own pieces of some bytes and outputs.
-func (l *ledger) with(d int32, bytes, outputs int64) int64 {
-	return l.own[d] + bytes + l.shared(d) - l.returned(d, outputs)
+// free returns the bytes of HBM that device d has left in a phase; they are below 0 if it exceeds its HBM.
+func (l *ledger) free(d int32, f int) int64 {
+	return l.budget[f] - l.everywhere[f] - l.own[d][f] - l.onHost[l.hostOf[d]][f] + l.shorter[d][f]
 }
 
 // update counts what device d holds, after a change of its pieces.
 func (l *ledger) update(d int32) {
-	bytes := l.own[d] + l.onHost[l.hostOf[d]] - l.shorter[d] - l.returned(d, 0)
-	l.takenSum += bytes - l.taken.Values()[d]
-	l.taken.Set(int(d), bytes)
+	own, onHost, shorter := &l.own[d], &l.onHost[l.hostOf[d]], &l.shorter[d]
+	for f, taken := range l.taken {
+		bytes := own[f] + onHost[f] - shorter[f]
+		l.takenSum[f] += bytes - taken.Values()[d]
+		taken.Set(int(d), bytes)
+	}
 }
 
 // count adds sign times a piece's bytes on the span of a device.
 func (l *ledger) count(k *piece, device int32, sign int64) {
 	switch k.span {
 	case everywhere:
-		l.everywhere += sign * k.bytes
-		l.shorter[len(l.own)-1] += sign * k.shorter
-		was := l.allOutputs
-		if l.allOutputs += sign * k.outputs; min(was, l.allOutputs) < l.room && max(was, l.allOutputs) > 0 {
-			for d := range l.own {
-				l.update(int32(d))
-			}
-		} else {
-			l.update(int32(len(l.own)) - 1)
-		}
+		l.everywhere.add(k.own, sign)
+		l.share(k, sign)
+		l.shorter[len(l.own)-1].add(k.shorter, sign)
+		l.update(int32(len(l.own)) - 1)
 	case oneHost:
 		host := l.hostOf[device]
-		l.onHost[host] += sign * k.bytes
-		l.hostOutputs[host] += sign * k.outputs
-		l.shorter[min((host+1)*l.local, int32(len(l.own)))-1] += sign * k.shorter
+		l.onHost[host].add(k.own, sign)
+		l.share(k, sign)
+		l.shorter[min((host+1)*l.local, int32(len(l.own)))-1].add(k.shorter, sign)
 		for d := host * l.local; d < min((host+1)*l.local, int32(len(l.own))); d++ {
 			l.update(d)
 		}
 	case oneDevice:
-		l.own[device] += sign * k.bytes
-		l.outputs[device] += sign * k.outputs
+		l.own[device].add(k.own, sign)
 		l.update(device)
-		if k.received > 0 {
-			l.receive(k, sign)
-		}
+		l.share(k, sign)
 		if k.hostBytes > 0 {
 			l.host[device] += sign * k.hostBytes
 			l.hostTaken.Set(int(device), l.host[device])
@@ -134,24 +167,33 @@ func (l *ledger) count(k *piece, device int32, sign int64) {
 	}
 }
 
-// receive adds sign times what every device receives for a block of rows on a chosen device: nothing for one block of each
-// slice. All such blocks of a table must be alike while they are counted.
-func (l *ledger) receive(k *piece, sign int64) {
-	blocks := &l.blocks[k.table]
-	if sign < 0 {
-		*blocks--
+// share adds sign times what every device takes because of a piece. All blocks of a table that lie
+// on chosen devices must be alike while they are counted.
+func (l *ledger) share(k *piece, sign int64) {
+	if l.pieces[k.table] += int32(sign); l.pieces[k.table] == max(0, int32(sign)) { // the first one comes, or the last one goes
+		l.budget.add(k.aside, sign)
 	}
-	if int(*blocks)%k.form.Blocks > 0 {
-		l.budget -= sign * k.received
+	shared := &k.shared
+	if k.form.Blocks > 0 {
+		blocks := &l.blocks[k.table]
+		if sign < 0 {
+			*blocks--
+		}
+		if int(*blocks)%k.form.Blocks > 0 {
+			shared = &k.block
+		}
+		if sign > 0 {
+			*blocks++
+		}
 	}
-	if sign > 0 {
-		*blocks++
-	}
+	l.budget.add(*shared, -sign)
 }
 
-// shared returns the bytes of device d's HBM that hold pieces which other devices hold,
-// too.
-func (l *ledger) shared(d int32) int64 { return l.everywhere + l.onHost[l.hostOf[d]] - l.shorter[d] }
+// empty reports whether device d holds no part of a table if its own bytes change by some.
+func (l *ledger) empty(d int32, more *perPhase) bool {
+	const f = problem.ForwardExchange
+	return l.own[d][f]+more[f]-l.start[d]+l.everywhere[f]+l.onHost[l.hostOf[d]][f]-l.shorter[d][f] == 0
+}
 
 // fullHosts returns the number of hosts that have all their devices.
 func (l *ledger) fullHosts() int32 { return int32(len(l.own)) / l.local }
@@ -160,12 +202,13 @@ func (l *ledger) fullHosts() int32 { return int32(len(l.own)) / l.local }
 // or in host memory; 0 if none does. If together is true, the HBM of all devices counts
 // as one memory.
 func (l *ledger) lack(together bool) int64 {
-	most := l.hostTaken.Max() - l.hostBudget
-	if together {
-		n := int64(len(l.own))
-		most = max(most, l.takenSum+n*l.everywhere-n*l.budget)
-	} else {
-		most = max(most, l.taken.Max()+l.everywhere-l.budget)
+	most, n := max(0, l.hostTaken.Max()-l.hostBudget), int64(len(l.own))
+	for f, taken := range l.taken {
+		if together {
+			most = max(most, l.takenSum[f]+n*(l.everywhere[f]-l.budget[f]))
+		} else {
+			most = max(most, taken.Max()+l.everywhere[f]-l.budget[f])
+		}
 	}
-	return max(0, most)
+	return most
 }

@@ -454,7 +454,7 @@ func (m *mover) onHosts(whole, host int32, together bool) bool {
 	hosts := m.fullHosts()
 	pieces := []int32{whole}
 	if m.forms.sliced[m.c.pieces[whole].members[0].table] {
-		pieces = m.c.above(pieces, m.c.budget)
+		pieces = m.c.halved(pieces, m.c.exceeds)
 		switch {
 		case len(pieces) > 1 || m.hierarchy == nil && hosts == 1:
 		case m.hierarchy != nil, !together && m.draw.IntN(2) == 0:

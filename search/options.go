@@ -90,9 +90,6 @@ type Options struct {
 	Apart func() Factory
 	// From, if set, is an old placement that method NeuroShard begins from and changes little. Beside then does not count.
 	From *From
-	// BackwardRoom says that each device keeps the part of Problem.BackwardRoom free that it needs
-	// (Problem.LeavesBackwardRoom). A search that finds no such placement fails; then search again without.
-	BackwardRoom bool
 	// Brief leaves DevicesNeeded and its reason out of *Infeasible: on a large cluster, computing DevicesNeeded takes longer than
 	// a simple method.
 	Brief bool

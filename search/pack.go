@@ -20,7 +20,8 @@ import (
 //	device 1  |BBBBBBBBBBB|      and again where device 1 is
 //	device 2  |BBB|CCCCCC|D
 //
-// The packing certainly succeeds for the following problems. Let B be the number of bytes of a device that shards may take. A table's
+// If the bytes of all phases are alike, as they are unless problem.CountAll counts them, the packing certainly succeeds for the
+// following problems. Let B be the number of bytes of a device that shards may take. A table's
 // least slice is the widest one that cannot be cut any more, or a co-location. All D devices together hold all tables if, for some
 // number of bytes L,
 //
@@ -57,13 +58,11 @@ type packer struct {
 	spare
 	// of lists the slices of each table.
 	of [][]placedSlice
-	// over and hostOver are the bytes by which devices overflow.
-	over, hostOver int64
 }
 
 // newPacker returns the pour of the variants with the least overflow.
 func newPacker(c *catalog, variants [][]variant) *packer {
-	p := &packer{spare: newSpare(c), of: make([][]placedSlice, len(variants))}
+	p := &packer{spare: newSpare(c, variants), of: make([][]placedSlice, len(variants))}
 	var best [][]placedSlice
 	least := math.Inf(1)
 	for _, share := range hostShares {
@@ -92,7 +91,7 @@ func (p *packer) pour(chosen []*variant) {
 	}
 	order := inOrder(len(chosen))
 	size := func(v *variant) float64 {
-		return float64(v.bytes(v.least()))/float64(p.c.budget) +
+		return float64(v.bytes(v.least())[p.c.phase])/float64(p.c.budget) +
 			float64(v.hostBytes(v.least()))/float64(max(1, p.c.hostBudget))
 	}
 	slices.SortStableFunc(order, func(a, b int32) int {
@@ -105,34 +104,27 @@ func (p *packer) pour(chosen []*variant) {
 }
 
 // overflow returns the bytes by which devices overflow, as shares of what a device has.
-func (p *packer) overflow() float64 {
-	return float64(p.over)/float64(p.c.budget) + float64(p.hostOver)/float64(max(1, p.c.hostBudget))
+func (p *packer) overflow() (share float64) {
+	for d, host := range p.host {
+		share += float64(max(0, -p.left(int32(d))))/float64(p.c.budget) + float64(max(0, -host))/float64(max(1, p.c.hostBudget))
+	}
+	return share
 }
-
-// excess returns the bytes by which a device overflows.
-func excess(free int64) int64 { return max(0, -free) }
 
 // replace places other slices of a table.
 func (p *packer) replace(t int32, to []placedSlice) {
 	for _, s := range p.of[t] {
-		p.count(s, -1)
+		p.take(s, -1)
 	}
-	p.of[t] = to
+	if len(p.of[t]) > 0 {
+		p.shared.add(p.coming[t], 1)
+	}
+	if p.of[t] = to; len(to) > 0 {
+		p.shared.add(p.coming[t], -1)
+	}
 	for _, s := range to {
-		p.count(s, 1)
+		p.take(s, 1)
 	}
-}
-
-// count adds a slice to the devices that hold it if sign is 1, and removes it if sign is
-// -1.
-func (p *packer) count(s placedSlice, sign int64) {
-	sum := func(sign int64) {
-		p.c.eachOf(s.variant.span, s.device, func(_ int, d int32) { p.over += sign * excess(p.free[d]) })
-		p.hostOver += sign * excess(p.host[s.device])
-	}
-	sum(-1)
-	p.take(s, sign)
-	sum(1)
 }
 
 // cutVariant cuts a variant, and the one beside it, into slices.
@@ -165,7 +157,7 @@ func (p *packer) cutToRoom(v *variant) (cut []placedSlice) {
 			if slices.ContainsFunc(cut, func(s placedSlice) bool { return s.device == d }) {
 				continue
 			}
-			if w := min(p.widest(v, d), rest); w > most || w == most && w < rest && p.free[d] > p.free[best] {
+			if w := min(p.widest(v, d), rest); w > most || w == most && w < rest && p.left(d) > p.left(best) {
 				best, most = d, w
 			}
 		}

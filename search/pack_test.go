@@ -42,7 +42,7 @@ func drawn(intN func(n int) int, devices, tables int) *problem.Problem {
 
 // leave sets the memory of the devices so that shards may take that many bytes.
 func leave(p *problem.Problem, budget int64) {
-	p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(budget)
+	p.Topology.Memory = p.DeviceMemory(0)[problem.ForwardExchange].Used() + unit.Bytes(budget)
 }
 
 // columnsOf returns the variants in slices of columns, one of each table; nil if a table fits no device.
@@ -68,7 +68,7 @@ func apiece(loads []variant) (all [][]variant) {
 // total returns the bytes of the loads, unsplit.
 func total(loads []variant) (sum int64) {
 	for i := range loads {
-		sum += loads[i].bytes(loads[i].width)
+		sum += loads[i].bytes(loads[i].width)[0]
 	}
 	return sum
 }
@@ -85,31 +85,32 @@ func TestPropertyPourPlacesWhatIsCertain(t *testing.T) {
 				p.Tables[intN(len(p.Tables))].Constraint.Colocation = fmt.Sprint(intN(2))
 			}
 		}
-		c := newCatalog(p, nil, false)
+		p.Accounting = problem.CountWeights // the same bytes in all phases
+		c := newCatalog(p, nil)
 		loads := columnsOf(c)
 		// Any table's least slice may be what L is.
 		at := &loads[intN(len(loads))]
-		least := at.bytes(at.least())
+		least := at.bytes(at.least())[0]
 		budget := (total(loads)+int64(devices)-1)/int64(devices) + least
 		bulky, together := 0, int64(0)
 		for i := range loads {
-			if l := &loads[i]; l.bytes(l.least()) > least {
+			if l := &loads[i]; l.bytes(l.least())[0] > least {
 				bulky++
-				together += l.bytes(l.width)
-				budget = max(budget, l.bytes(l.width))
+				together += l.bytes(l.width)[0]
+				budget = max(budget, l.bytes(l.width)[0])
 			}
 		}
 		if bulky > devices {
 			budget = max(budget, (2*together+int64(devices)-1)/int64(devices))
 		}
 		leave(p, budget)
-		c = newCatalog(p, nil, false)
+		c = newCatalog(p, nil)
 		if c.budget != budget {
 			t.Fatalf("got a budget of %d, want %d", c.budget, budget)
 		}
 		pk := newPacker(c, apiece(columnsOf(c)))
 		if pk.overflow() > 0 {
-			t.Errorf("got %d bytes too many of %+v on %d devices of %d bytes, with L = %d", pk.over, columnsOf(c), devices, budget, least)
+			t.Errorf("got %v of a device too much of %+v on %d devices of %d bytes, with L = %d", pk.overflow(), columnsOf(c), devices, budget, least)
 		}
 		r, err := Run(context.Background(), p, additiveFactory(p), Options{Workers: 1, MaxEvaluations: 1})
 		if err != nil {
@@ -129,22 +130,22 @@ func TestPropertyBytesOfSlices(t *testing.T) {
 		if rapid.Bool().Draw(t, "weights only") {
 			p.Accounting = problem.CountWeights
 		}
-		c := newCatalog(p, nil, false)
+		c := newCatalog(p, nil)
 		l := columnsOf(c)[0]
-		bytes := func(width int32) int64 {
+		bytes := func(width int32) perPhase {
 			s := p.Whole(0)
 			s.Columns.End = int64(width) * problem.ColumnGranule
-			return int64(p.ShardMemory(s).Tables())
+			return bytesOf(p.ShardMemory(s).Used())
 		}
 		for w := int32(1); w <= l.width; w++ {
 			if got, want := l.bytes(w), bytes(w); got != want {
 				t.Errorf("%d granules: got %d bytes, want %d", w, got, want)
 			}
-			if left := w / 2; left > 0 && bytes(w) > bytes(left)+bytes(w-left) {
-				t.Errorf("%d granules take %d bytes, more than two slices of them", w, bytes(w))
+			if left := w / 2; left > 0 && bytes(w)[c.phase] > bytes(left)[c.phase]+bytes(w - left)[c.phase] {
+				t.Errorf("%d granules take %d bytes, more than two slices of them", w, bytes(w)[c.phase])
 			}
 		}
-		if l.fixed < 0 || l.each < 1 {
+		if slices.Min(l.fixed[:]) < 0 || slices.Min(l.each[:]) < 1 {
 			t.Errorf("got %+v, want no negative bytes", l)
 		}
 	})

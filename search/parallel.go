@@ -65,7 +65,7 @@ func twin(r *run) *run {
 		return nil
 	}
 	scorer := newScorer()
-	t := &run{ctx: r.ctx, opt: r.opt, newScorer: newScorer, own: scorer, catalog: newCatalog(r.catalog.problem, scorer, r.opt.BackwardRoom)}
+	t := &run{ctx: r.ctx, opt: r.opt, newScorer: newScorer, own: scorer, catalog: newCatalog(r.catalog.problem, scorer)}
 	t.forms = newForms(t.catalog, r.opt)
 	timeChoices(t)
 	return t

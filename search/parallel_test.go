@@ -83,8 +83,8 @@ func TestThreadsOfLargeProblems(t *testing.T) {
 func shortOfHBM(p *problem.Problem, share float64) {
 	bytes := unit.Bytes(0)
 	for i := range p.Tables {
-		bytes += p.ShardMemory(p.Whole(i)).Total()
+		bytes += p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Total()
 	}
 	p.Topology.Memory = 0
-	p.Topology.Memory = p.DeviceMemory(0).Total() + unit.Bytes(share*float64(bytes)/float64(p.Topology.Devices))
+	p.Topology.Memory = p.DeviceMemory(0)[problem.ForwardExchange].Used() + unit.Bytes(share*float64(bytes)/float64(p.Topology.Devices))
 }

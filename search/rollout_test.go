@@ -52,7 +52,7 @@ func TestRolloutAsksForDevicesWithRoom(t *testing.T) {
 	p.Tables[4].Dim = 4
 	// A device has room for 60 columns, so only half of table 0 fits on one.
 	p.Accounting, p.Topology.ReserveShare = problem.CountWeights, hardware.NoReserve
-	p.Topology.Memory = 60 * p.ShardMemory(p.Whole(4)).Tables() / 4
+	p.Topology.Memory = 60 * p.ShardMemory(p.Whole(4))[problem.ForwardExchange].Used() / 4
 	var rooms [][]int32
 	var pieces [][]problem.Shard
 	_, err := search.Run(context.Background(), p, factory(p), search.Options{Method: search.DreamShard, Policy: first{search.DreamShard, &rooms, &pieces}})

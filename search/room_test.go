@@ -54,23 +54,43 @@ func smallInAllForms(seed uint64, mostDevices, mostTables, mostDim int) *problem
 			}
 		}
 		p.Tables = append(p.Tables, t)
-		total += p.ShardMemory(p.Whole(i)).Tables()
+		total += p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used()
 	}
 	if draw.IntN(2) == 0 {
 		p.Topology.HostMemory = unit.Bytes(float64(total) * []float64{.05, .2, .6}[draw.IntN(3)])
 	}
+	p.Topology.AllocatorOverhead = []float64{0, 0, .13}[vectors.IntN(3)]
 	return p
 }
 
-// give sets the memory of the devices so that shards may take that many bytes.
-func give(p *problem.Problem, budget int64) *problem.Problem {
+// give sets the memory of the devices.
+func give(p *problem.Problem, memory int64) *problem.Problem {
 	q := *p
-	q.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(budget)
+	q.Topology.Memory = unit.Bytes(memory)
 	return &q
 }
 
-// taken is what one way to hold a table takes of each device, in HBM and in host memory.
-type taken struct{ hbm, host []int64 }
+// taken is what one way to hold a table takes of each device, in HBM in each phase and in host memory.
+type taken struct {
+	hbm  [][problem.Phases]int64
+	host []int64
+}
+
+// total returns the sum of what the devices hold in the first phase.
+func total(hbm [][problem.Phases]int64) (sum int64) {
+	for d := range hbm {
+		sum += hbm[d][0]
+	}
+	return sum
+}
+
+// highest returns the most that a device holds in any phase.
+func highest(hbm [][problem.Phases]int64) (most int64) {
+	for d := range hbm {
+		most = max(most, slices.Max(hbm[d][:]))
+	}
+	return most
+}
 
 // waysToHold lists what a table can take of the devices, in all forms, slices of all
 // widths and on all devices, as problem.ShardMemory counts it. A cache saves no memory,
@@ -78,10 +98,20 @@ type taken struct{ hbm, host []int64 }
 func waysToHold(p *problem.Problem, table int) (ways []taken) {
 	t, n, perHost := &p.Tables[table], p.Topology.Devices, p.Topology.PerHost()
 	add := func(shards func(add func(device int, s problem.Shard))) {
-		w := taken{make([]int64, n), make([]int64, n)}
+		w := taken{make([][problem.Phases]int64, n), make([]int64, n)}
 		shards(func(d int, s problem.Shard) {
-			m := p.ShardMemory(s)
-			w.hbm[d], w.host[d] = w.hbm[d]+int64(m.Tables()), w.host[d]+int64(m.Host)
+			for f, m := range p.ShardMemory(s) {
+				w.hbm[d][f] += int64(m.Used())
+			}
+			w.host[d] += int64(p.ShardMemory(s)[0].Host)
+			if d > 0 && s.ShardingType == problem.DataParallel {
+				return // one of the replicas stands for all
+			}
+			for other := range n {
+				for f, m := range p.SharedMemory(s) {
+					w.hbm[other][f] += int64(m.Used())
+				}
+			}
 		})
 		ways = append(ways, w)
 	}
@@ -165,7 +195,7 @@ func widths(t *problem.Table, n int, visit func(widths []int)) {
 	from(0, t.Dim)
 }
 
-// leastMemory returns the least number of bytes of HBM for shards with which the problem
+// leastMemory returns the least number of bytes of HBM of a device with which the problem
 // has a placement, by trying all placements: table by table, in every way that may lower
 // the highest load found so far.
 func leastMemory(p *problem.Problem) int64 {
@@ -175,26 +205,31 @@ func leastMemory(p *problem.Problem) int64 {
 		ways := waysToHold(p, i)
 		ways = slices.DeleteFunc(ways, func(w taken) bool { return slices.Max(w.host) > hostBudget })
 		slices.SortStableFunc(ways, func(a, b taken) int {
-			return cmp.Or(cmp.Compare(sum(a.hbm), sum(b.hbm)), cmp.Compare(slices.Max(a.hbm), slices.Max(b.hbm)))
+			return cmp.Or(cmp.Compare(total(a.hbm), total(b.hbm)), cmp.Compare(highest(a.hbm), highest(b.hbm)))
 		})
 		all[i] = ways
 	}
-	slices.SortStableFunc(all, func(a, b []taken) int { return cmp.Compare(sum(b[0].hbm), sum(a[0].hbm)) })
+	slices.SortStableFunc(all, func(a, b []taken) int { return cmp.Compare(total(b[0].hbm), total(a[0].hbm)) })
 	rest := make([]int64, len(all)+1)
 	for i := len(all) - 1; i >= 0; i-- {
-		rest[i] = rest[i+1] + sum(all[i][0].hbm)
+		rest[i] = rest[i+1] + total(all[i][0].hbm)
 	}
 	best := int64(math.MaxInt64)
-	hbm, host := make([]int64, n), make([]int64, n)
+	hbm, host := make([][problem.Phases]int64, n), make([]int64, n)
+	for d := range hbm {
+		for f, m := range p.DeviceMemory(d) {
+			hbm[d][f] = int64(m.Used())
+		}
+	}
 	seen := map[string]bool{}
 	var place func(i int)
 	place = func(i int) {
-		total, peak := sum(hbm), slices.Max(hbm)
-		if max(peak, (total+rest[i]+int64(n)-1)/int64(n)) >= best {
+		held := total(hbm)
+		if (held+rest[i]+int64(n)-1)/int64(n) >= best {
 			return
 		}
 		if i == len(all) {
-			best = peak
+			best = min(best, highest(hbm))
 			return
 		}
 		key := fmt.Sprint(i, hbm, host)
@@ -203,31 +238,31 @@ func leastMemory(p *problem.Problem) int64 {
 		}
 		seen[key] = true
 		for _, w := range all[i] {
-			if (total+sum(w.hbm)+rest[i+1]+int64(n)-1)/int64(n) >= best {
+			if (held+total(w.hbm)+rest[i+1]+int64(n)-1)/int64(n) >= best {
 				break // the ways after it take more
 			}
 			fits := true
 			for d := range n {
-				hbm[d], host[d] = hbm[d]+w.hbm[d], host[d]+w.host[d]
-				fits = fits && hbm[d] < best && host[d] <= hostBudget
+				for f := range hbm[d] {
+					hbm[d][f] += w.hbm[d][f]
+				}
+				host[d] += w.host[d]
+				// A replica takes away what other tables bring in the backward of the loss.
+				fits = fits && hbm[d][problem.ForwardExchange] < best && host[d] <= hostBudget
 			}
 			if fits {
 				place(i + 1)
 			}
 			for d := range n {
-				hbm[d], host[d] = hbm[d]-w.hbm[d], host[d]-w.host[d]
+				for f := range hbm[d] {
+					hbm[d][f] -= w.hbm[d][f]
+				}
+				host[d] -= w.host[d]
 			}
 		}
 	}
 	place(0)
 	return best
-}
-
-func sum(list []int64) (total int64) {
-	for _, x := range list {
-		total += x
-	}
-	return total
 }
 
 // plansOrProves reports whether the default method finds a placement among all sharding types, and

@@ -60,7 +60,7 @@ func newRun(ctx context.Context, p *problem.Problem, newScorer Factory, opt Opti
 	scorer := newScorer()
 	r := &run{
 		ctx: ctx, opt: opt, newScorer: newScorer, own: scorer,
-		catalog: newCatalog(p, scorer, opt.BackwardRoom),
+		catalog: newCatalog(p, scorer),
 		twins:   &[]*run{},
 		most:    opt.MaxEvaluations,
 		status:  Complete,
@@ -119,10 +119,10 @@ func (r *run) cutShort() {
 }
 
 // offer estimates the cost of placed pieces and returns the cheaper placement of them and
-// best; or best if they break a rule of the engine.
+// best; or best if they break a rule of the engine or exceed the memory.
 func (r *run) offer(best placement, parts []placed) placement {
 	c, scorer := r.catalog, r.scorer()
-	if breaks(c, parts) {
+	if breaks(c, parts) || !c.holds(parts) {
 		return best
 	}
 	scorer.Reset()
@@ -170,7 +170,7 @@ func (r *run) forced() ([]int32, error) {
 	}
 	i := int32(slices.Index(pieces, failed))
 	e := infeasible(r.catalog, r.opt.Method, pieces, nil, i)
-	e.Proven = true
+	e.Proven = r.catalog.pieces[failed].bytes > r.catalog.budget
 	return nil, e
 }
 

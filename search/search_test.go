@@ -64,11 +64,11 @@ func tight(t *rapid.T) *problem.Problem {
 		m := (&problem.Problem{Tables: []problem.Table{table}, Batch: p.Batch, Accounting: p.Accounting}).ShardMemory(problem.Shard{
 			Rows: problem.Range{End: table.Rows}, Columns: problem.Range{End: int64(table.Dim)},
 		})
-		total += float64(m.Tables())
+		total += float64(m[problem.ForwardExchange].Used())
 	}
 	p.Topology = hardware.Topology{Profile: hardware.Profiles()[0], Devices: devices, Memory: unit.GiB, ReserveShare: hardware.NoReserve}
 	slack := rapid.SampledFrom([]float64{0.95, 1, 1.01, 1.1, 1.3, 2, 8}).Draw(t, "slack")
-	p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(math.Ceil(total*slack/float64(devices)))
+	p.Topology.Memory = p.DeviceMemory(0)[problem.ForwardExchange].Used() + unit.Bytes(math.Ceil(total*slack/float64(devices)))
 	if err := p.Validate(); err != nil {
 		t.Fatal(err)
 	}

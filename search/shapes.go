@@ -304,7 +304,9 @@ func (b *builder) chooseDevices(k, s int32, n int, strict bool) (rise float64, o
 	for i := range n {
 		c := b.candidates[i%len(b.candidates)]
 		if again := int64(i / len(b.candidates)); again > 0 {
-			if b.c.rules.OneSlice || b.with(c.device, (again+1)*piece.bytes, (again+1)*piece.outputs) > b.c.budget || piece.hostBytes > 0 {
+			several := piece.own
+			several.add(piece.own, again)
+			if b.c.rules.OneSlice || b.ledger.beyond(c.device, &several) > 0 || piece.hostBytes > 0 {
 				return 0, false
 			}
 			c.rise *= 1.5 // the second fills a fuller device
@@ -341,7 +343,7 @@ func (b *builder) findCandidates(k, s int32, n int, strict bool) {
 	b.evaluations += int64(len(b.looks))
 	b.candidates = b.candidates[:0]
 	for i, d := range b.looks {
-		b.candidates = append(b.candidates, candidate{d, b.fill(times[i], b.dims[d]+piece.dims, b.own[d]+piece.bytes) - b.fillOf(d)})
+		b.candidates = append(b.candidates, candidate{d, b.fill(times[i], b.dims[d]+piece.dims, b.own[d][b.c.phase]+piece.bytes) - b.fillOf(d)})
 	}
 }
 
@@ -361,7 +363,7 @@ func (b *builder) mayTake(d, k int32, piece *piece, strict bool) bool {
 	if piece.hostBytes > 0 && b.host[d]+piece.hostBytes > b.hostBudget {
 		return false
 	}
-	if b.with(d, piece.bytes, piece.outputs) > b.c.budget || piece.class > l.class || slices.ContainsFunc(b.tried, func(p placed) bool { return p.device == d }) {
+	if b.ledger.beyond(d, &piece.own) > 0 || piece.class > l.class || slices.ContainsFunc(b.tried, func(p placed) bool { return p.device == d }) {
 		return false
 	}
 	return !strict || !l.few || b.few[k] && b.rows[d]+b.c.rows(k) <= fewRows
@@ -372,11 +374,13 @@ const mostLooks = 24
 
 // refill notes how full a device is.
 func (b *builder) refill(d int32) {
-	b.full[d] = eighth(b.compute[d]/b.target) + eighth(float64(b.dims[d])/b.dimTarget) + eighth(float64(b.own[d])/float64(b.c.budget))
+	b.full[d] = eighth(b.compute[d]/b.target) + eighth(float64(b.dims[d])/b.dimTarget) + eighth(float64(b.own[d][b.c.phase])/float64(b.c.budget))
 }
 
 // fillOf returns how full a device is now.
-func (b *builder) fillOf(d int32) float64 { return b.fill(b.compute[d], b.dims[d], b.own[d]) }
+func (b *builder) fillOf(d int32) float64 {
+	return b.fill(b.compute[d], b.dims[d], b.own[d][b.c.phase])
+}
 
 // lowest moves the n candidates with the lowest rise to the front, in order.
 func lowest(list []candidate, n int) {

@@ -355,7 +355,7 @@ func onSomeHosts(t *rapid.T) *problem.Problem {
 	if n > 2 && rapid.IntRange(0, 5).Draw(t, "partial") == 0 {
 		n--
 	}
-	total := p.ShardBudget(0) * unit.Bytes(p.Topology.Devices)
+	total := p.ShardBudget(0)[problem.ForwardExchange] * unit.Bytes(p.Topology.Devices)
 	for i := range p.Tables {
 		if d := &p.Tables[i].Constraint.Devices; len(*d) > 0 {
 			for k := range *d {
@@ -378,7 +378,7 @@ func onSomeHosts(t *rapid.T) *problem.Problem {
 		p.Accounting = problem.CountAll
 	}
 	share := rapid.SampledFrom([]float64{.4, .8, 1, 1.2, 2, 3, 5, 20}).Draw(t, "share of memory")
-	p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(math.Ceil(float64(total)*share/float64(n))) + 1
+	p.Topology.Memory = p.DeviceMemory(0)[problem.ForwardExchange].Used() + unit.Bytes(math.Ceil(float64(total)*share/float64(n))) + 1
 	if p.Validate() != nil {
 		p.Engine = "" // it has another rule for tables
 	}
@@ -582,11 +582,11 @@ func tinyOf(seed uint64, change func(t *problem.Table, i int)) *problem.Problem 
 		p.Topology.HostMemory, p.Batch = unit.GiB, 1
 		buffers, weights := unit.Bytes(0), unit.Bytes(0)
 		for i := range p.Tables {
-			m := p.ShardMemory(p.Whole(i))
+			_, m := p.ShardMemory(p.Whole(i)).Peak()
 			weights += m.Weights + m.Optimizer
-			buffers += m.Tables() - m.Weights - m.Optimizer
+			buffers += m.Used() - m.Weights - m.Optimizer
 		}
-		p.Topology.Memory = p.DeviceMemory(0).Total() + 2*buffers + weights/unit.Bytes(2*devices)
+		p.Topology.Memory = p.DeviceMemory(0)[problem.ForwardExchange].Used() + 2*buffers + weights/unit.Bytes(2*devices)
 	}
 	return p
 }
@@ -662,7 +662,7 @@ func compareProblems(t *testing.T, name string, tasks int, problemOf func(seed u
 		want := optimumInForms(p, newScorer())
 		r, err := search.Run(context.Background(), p, newScorer, search.Options{ShardingTypes: problem.ShardingTypes(), Workers: 1})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("want %v: %v", want, err)
 		}
 		checkPlacement(t, p, newScorer, problem.ShardingTypes(), r)
 		if r.Cost < want*(1-1e-12) {
@@ -693,7 +693,20 @@ func compareProblems(t *testing.T, name string, tasks int, problemOf func(seed u
 func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 	best := math.Inf(1)
 	n, perHost := p.Topology.Devices, p.Topology.PerHost()
-	used, host := make([]unit.Bytes, n), make([]unit.Bytes, n)
+	used, host := make([][problem.Phases]unit.Bytes, n), make([]unit.Bytes, n)
+	var shared [problem.Phases]unit.Bytes // of every device
+	budgets := make([][problem.Phases]unit.Bytes, n)
+	for d := range budgets {
+		budgets[d] = p.ShardBudget(d)
+	}
+	within := func(d int) bool {
+		for f, bytes := range used[d] {
+			if bytes+shared[f] > budgets[d][f] {
+				return false
+			}
+		}
+		return host[d] <= p.HostBudget(d)
+	}
 	// hold counts the bytes of a slice in a form with its first shard on device d, and
 	// reports whether its devices have room for them.
 	hold := func(i, width int, form problem.Form, d int, sign unit.Bytes) (fits bool) {
@@ -715,9 +728,14 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 				shard.Rows = problem.Range{Start: start, End: min(t.Rows, start+t.BlockRows(devices))}
 			}
 			memory := p.ShardMemory(shard)
-			used[d] += sign * memory.Tables()
-			host[d] += sign * memory.Host
-			fits = fits && used[d] <= p.ShardBudget(d) && host[d] <= p.HostBudget(d)
+			for f, bytes := range memory.Used() {
+				used[d][f] += sign * bytes
+			}
+			host[d] += sign * memory[problem.ForwardExchange].Host
+			for f, bytes := range p.SharedMemory(shard).Used() {
+				shared[f] += sign * bytes
+			}
+			fits = fits && within(d)
 		}
 		return fits
 	}
@@ -745,6 +763,11 @@ func optimumInForms(p *problem.Problem, s search.Scorer) float64 {
 	}
 	table = func(i int) {
 		if i == len(p.Tables) {
+			for d := range n {
+				if !within(d) {
+					return
+				}
+			}
 			best = min(best, s.Cost())
 			return
 		}
@@ -849,15 +872,16 @@ func byConstruction(seed uint64) *problem.Problem {
 				}
 			}
 		}
-		memory := p.ShardMemory(s)
+		_, memory := p.ShardMemory(s).Peak()
 		for d := first; d < first+devices; d++ {
-			used[d] += memory.Tables()
+			used[d] += memory.Used()
 			host[d] += memory.Host
 		}
 	}
 	const spare = 1.05
 	p.Topology.HostMemory = unit.Bytes(spare*float64(slices.Max(host)))*unit.Bytes(perHost) + unit.Bytes(perHost)
-	p.Topology.Memory = p.DeviceMemory(0).Total() + unit.Bytes(spare*float64(slices.Max(used))) + 1
+	_, fixed := p.DeviceMemory(0).Peak()
+	p.Topology.Memory = fixed.Used() + unit.Bytes(spare*float64(slices.Max(used))) + 1
 	return p
 }
 

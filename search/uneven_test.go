@@ -2,6 +2,7 @@ package search_test
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -12,7 +13,9 @@ import (
 // all, and each host another share of the host memory.
 func uneven(p *problem.Problem, share func() float64) {
 	t := &p.Topology
-	received, budget := p.DeviceMemory(0).Received, p.ShardBudget(0)
+	_, fixed := p.DeviceMemory(0).Peak()
+	budgets := p.ShardBudget(0)
+	received, budget := fixed.Used(), slices.Min(budgets[:])
 	for range t.Devices {
 		t.DeviceMemories = append(t.DeviceMemories, received+unit.Bytes(float64(budget)*share())+1)
 	}
@@ -31,15 +34,18 @@ func unevenTiny(seed uint64) *problem.Problem {
 	draw := rand.New(rand.NewPCG(seed, 40))
 	all := unit.Bytes(0)
 	for i := range p.Tables {
-		all += p.ShardMemory(p.Whole(i)).Tables()
+		_, peak := p.ShardMemory(p.Whole(i)).Add(p.SharedMemory(p.Whole(i))).Peak()
+		all += peak.Used()
 	}
 	p.Topology.ReserveShare = hardware.NoReserve
-	p.Topology.Memory = p.DeviceMemory(0).Received + all*14/unit.Bytes(10*p.Topology.Devices)
+	_, fixed := p.DeviceMemory(0).Peak()
+	p.Topology.Memory = fixed.Used() + all*17/unit.Bytes(10*p.Topology.Devices)
 	uneven(p, func() float64 { return .4 + 1.2*draw.Float64() })
 	// One device at least holds the largest table whole.
 	for i := range p.Tables {
 		d := &p.Topology.DeviceMemories[p.Topology.Devices-1]
-		*d = max(*d, p.DeviceMemory(0).Total()+p.ShardMemory(p.Whole(i)).Tables()*11/10)
+		_, peak := p.ShardMemory(p.Whole(i)).Peak()
+		*d = max(*d, fixed.Used()+peak.Used()*11/10)
 	}
 	return p
 }

@@ -42,7 +42,7 @@ func spreadUnread(r *run, best placement, bags bool) placement {
 	}
 	free := make([]int64, len(c.all))
 	for d := range free {
-		free[d] = c.free(int32(d))
+		free[d] = c.budget - c.short[d]
 	}
 	var parts []placed
 	for _, p := range best.parts {

@@ -38,20 +38,25 @@ type variant struct {
 	width, narrowest, widest int32
 	// A slice of w units takes fixed + each * w bytes of HBM of each device that holds it, and
 	// hostFixed + hostEach * w bytes of host memory.
-	fixed, each, hostFixed, hostEach int64
+	fixed, each         perPhase
+	hostFixed, hostEach int64
 	// The last device that holds it needs shorter + shorterEach * w bytes less, because the last block of rows may have fewer.
-	shorter, shorterEach int64
+	shorter, shorterEach perPhase
+	// Every device takes shared + sharedEach * w bytes because of it.
+	shared, sharedEach perPhase
 	// beside is the variant of the other columns of a table in two tiers; nil if there are none.
 	beside *variant
 	// slices is the smallest number of places that have room for the table, 0 if there are too few, and hbm and host are the bytes
-	// that it then takes of all devices together, with beside: no placement takes fewer.
+	// that it then takes of all devices together, with beside, in the catalog's phase: no placement takes fewer.
 	slices    int32
 	hbm, host int64
 }
 
-func (v *variant) bytes(width int32) int64     { return v.fixed + v.each*int64(width) }
-func (v *variant) hostBytes(width int32) int64 { return v.hostFixed + v.hostEach*int64(width) }
-func (v *variant) shorterOf(width int32) int64 { return v.shorter + v.shorterEach*int64(width) }
+func (v *variant) bytes(width int32) perPhase     { return v.fixed.plus(v.each, int64(width)) }
+func (v *variant) hostBytes(width int32) int64    { return v.hostFixed + v.hostEach*int64(width) }
+func (v *variant) shorterOf(width int32) perPhase { return v.shorter.plus(v.shorterEach, int64(width)) }
+
+func (v *variant) sharedOf(width int32) perPhase { return v.shared.plus(v.sharedEach, int64(width)) }
 
 // least returns the width of the widest slice that cannot be cut, in units.
 func (v *variant) least() int32 { return min(v.width, 2*v.narrowest-1) }
@@ -88,9 +93,18 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 
 // beats reports whether the slices of a variant take fewer bytes than equal slices of another one on the same places.
 func (v *variant) beats(other *variant) bool {
-	return v.span == other.span && v.unit == other.unit && slices.Equal(v.devices, other.devices) &&
-		v.hostFixed <= other.hostFixed && v.hostEach <= other.hostEach &&
-		v.fixed <= other.fixed-other.shorter && v.each <= other.each-other.shorterEach && v.bytes(v.width) < other.bytes(v.width)
+	if v.span != other.span || v.unit != other.unit || !slices.Equal(v.devices, other.devices) || v.hostFixed > other.hostFixed || v.hostEach > other.hostEach {
+		return false
+	}
+	fewer := false
+	for f := range v.fixed {
+		if v.fixed[f] > other.fixed[f]-other.shorter[f] || v.each[f] > other.each[f]-other.shorterEach[f] ||
+			v.shared[f] > other.shared[f] || v.sharedEach[f] > other.sharedEach[f] {
+			return false
+		}
+		fewer = fewer || v.fixed[f]+v.each[f] < other.fixed[f]+other.each[f]
+	}
+	return fewer
 }
 
 // variantsIn returns the variants of an unsplit piece in a form: one, or one for each width of equal slices. If the slices of
@@ -164,7 +178,7 @@ func variantOf(c *catalog, k int32, form problem.Form, unit int) variant {
 		wide, narrow = c.inForm(k, m.width, form), c.inForm(k, unit, form)
 	}
 	whole, one := &c.pieces[wide], &c.pieces[narrow]
-	v.each, v.hostEach, v.shorterEach = one.bytes, one.hostBytes, one.shorter
+	v.each, v.hostEach, v.shorterEach, v.sharedEach = one.own, one.hostBytes, one.shorter, c.sharedWith(one)
 	if c.rules.EqualSlices {
 		if c.rules.OneSlice || v.span != oneDevice {
 			v.widest = 1
@@ -173,17 +187,28 @@ func variantOf(c *catalog, k int32, form problem.Form, unit int) variant {
 	}
 	if v.width > 1 {
 		v.narrowest = int32(c.least(m.table) / unit)
-		v.each, v.hostEach = (whole.bytes-one.bytes)/int64(v.width-1), (whole.hostBytes-one.hostBytes)/int64(v.width-1)
-		v.fixed, v.hostFixed = one.bytes-v.each, one.hostBytes-v.hostEach
-		v.shorterEach = (whole.shorter - one.shorter) / int64(v.width-1)
-		v.shorter = one.shorter - v.shorterEach
+		v.fixed, v.each = byWidth(one.own, whole.own, v.width)
+		v.shorter, v.shorterEach = byWidth(one.shorter, whole.shorter, v.width)
+		v.shared, v.sharedEach = byWidth(c.sharedWith(one), c.sharedWith(whole), v.width)
+		v.hostEach = (whole.hostBytes - one.hostBytes) / int64(v.width-1)
+		v.hostFixed = one.hostBytes - v.hostEach
 	}
 	return v
 }
 
+// byWidth returns the bytes that slices take at any width, and those for each unit, by those of one unit and of width. Those
+// of width are exact. Where the allocator's bytes are rounded up, narrower slices count for less than a byte a unit more.
+func byWidth(one, all perPhase, width int32) (fixed, each perPhase) {
+	for f := range one {
+		each[f] = (all[f] - one[f]) / int64(width-1)
+		fixed[f] = all[f] - each[f]*int64(width)
+	}
+	return fixed, each
+}
+
 // count sets the smallest number of places, and the bytes that the table then takes.
 func (v *variant) count(c *catalog) {
-	widest := v.widestIn(c.freeOn(v.span)+v.shorterOf(v.width), c.hostBudget) // the last device may have the least memory
+	widest := v.widestIn(c.freeOn(v.span).plus(v.shorterOf(v.width), 1), c.hostBudget) // the last device may have the least memory
 	if v.slices = 0; widest < v.narrowest {
 		return
 	}
@@ -192,13 +217,18 @@ func (v *variant) count(c *catalog) {
 		return
 	}
 	v.slices = n
-	v.hbm = int64(c.devicesOf(v.span))*(v.bytes(v.width)+int64(n-1)*v.fixed) - v.shorterOf(v.width) - int64(n-1)*v.shorter
+	all := v.bytes(v.width).plus(v.fixed, int64(n-1))
+	less := v.shorterOf(v.width).plus(v.shorter, int64(n-1))
+	v.hbm = int64(c.devicesOf(v.span))*all[c.phase] - less[c.phase]
 	v.host = v.hostBytes(v.width) + int64(n-1)*v.hostFixed
 }
 
 // widestIn returns the width of the widest slice that takes at most that many bytes.
-func (v *variant) widestIn(free, host int64) int32 {
-	widest := widestOf(free, v.fixed, v.each, v.widest)
+func (v *variant) widestIn(free perPhase, host int64) int32 {
+	widest := v.widest
+	for f := range free {
+		widest = min(widest, widestOf(free[f], v.fixed[f], v.each[f], widest))
+	}
 	if v.hostEach > 0 {
 		widest = min(widest, widestOf(host, v.hostFixed, v.hostEach, v.widest))
 	}
@@ -253,49 +283,87 @@ type placedSlice struct {
 // spare counts the bytes that each device has left, in HBM and in host memory. They are
 // below 0 where slices take more than a device has.
 type spare struct {
-	c          *catalog
-	free, host []int64
+	c *catalog
+	// free are the bytes of HBM beside shared, which every device takes because of the slices, or will take at
+	// least for tables that have none yet: coming says how much for each.
+	free   []perPhase
+	shared perPhase
+	coming []perPhase
+	host   []int64
 }
 
-func newSpare(c *catalog) spare {
-	s := spare{c: c, free: make([]int64, len(c.all)), host: make([]int64, len(c.all))}
-	s.clear()
-	return s
-}
-
-// clear takes all slices off the devices.
-func (l *spare) clear() {
-	for d := range l.free {
-		l.free[d], l.host[d] = l.c.free(int32(d)), l.c.hostBudget-l.c.hostShort[d]
+func newSpare(c *catalog, variants [][]variant) spare {
+	s := spare{c: c, free: make([]perPhase, len(c.all)), host: make([]int64, len(c.all)), coming: make([]perPhase, len(variants))}
+	for d := range s.free {
+		s.free[d], s.host[d] = c.free(int32(d)), c.hostBudget-c.hostShort[d]
 	}
+	for t, list := range variants {
+		for i := range list {
+			all := list[i].sharedOf(list[i].width)
+			if list[i].beside != nil {
+				all.add(list[i].beside.sharedOf(list[i].beside.width), 1)
+			}
+			for f := range all {
+				if i == 0 || all[f] < s.coming[t][f] {
+					s.coming[t][f] = all[f]
+				}
+			}
+		}
+		s.shared.add(s.coming[t], 1)
+	}
+	return s
 }
 
 // take counts sign times a slice.
 func (l *spare) take(s placedSlice, sign int64) {
-	bytes := sign * s.variant.bytes(s.width)
+	bytes := s.variant.bytes(s.width)
 	if s.variant.span == oneDevice {
-		l.free[s.device] -= bytes
+		l.free[s.device].add(bytes, -sign)
 	} else {
-		l.c.eachOf(s.variant.span, s.device, func(_ int, d int32) { l.free[d] -= bytes })
-		l.free[l.c.lastOf(s.variant.span, s.device)] += sign * s.variant.shorterOf(s.width)
+		l.c.eachOf(s.variant.span, s.device, func(_ int, d int32) { l.free[d].add(bytes, -sign) })
+		l.free[l.c.lastOf(s.variant.span, s.device)].add(s.variant.shorterOf(s.width), sign)
 	}
+	l.shared.add(s.variant.sharedOf(s.width), sign)
 	if s.variant.hostEach > 0 {
 		l.host[s.device] -= sign * s.variant.hostBytes(s.width)
 	}
 }
 
+// left returns the bytes of HBM that a device has left in the phase where they are the fewest.
+func (l *spare) left(device int32) int64 {
+	least := int64(math.MaxInt64)
+	for f, free := range l.free[device] {
+		least = min(least, free-l.shared[f])
+	}
+	return least
+}
+
+// holds reports whether no device exceeds its HBM.
+func (l *spare) holds() bool {
+	for d := range l.free {
+		if l.left(int32(d)) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // widest returns the width of the widest slice that a place has room for.
 func (l *spare) widest(v *variant, device int32) int32 {
+	of := func(d int32) perPhase { return l.free[d].plus(l.shared, -1) }
 	if v.span == oneDevice {
-		return v.widestIn(l.free[device], l.host[device])
+		return v.widestIn(of(device), l.host[device])
 	}
-	last, free := l.c.lastOf(v.span, device), int64(math.MaxInt64)
+	last, widest := l.c.lastOf(v.span, device), v.widest
 	l.c.eachOf(v.span, device, func(_ int, d int32) {
 		if d != last {
-			free = min(free, l.free[d])
+			widest = min(widest, v.widestIn(of(d), l.host[device]))
 		}
 	})
-	return min(v.widestIn(free, l.host[device]), widestOf(l.free[last], v.fixed-v.shorter, v.each-v.shorterEach, v.widest))
+	ending := *v
+	ending.fixed.add(v.shorter, -1)
+	ending.each.add(v.shorterEach, -1)
+	return min(widest, ending.widestIn(of(last), l.host[device]))
 }
 
 // partsOf returns the slices as placed pieces.

@@ -45,7 +45,7 @@ type walk struct {
 
 // newWalk returns a walk of some steps. alike reports whether two devices are alike, if no table is limited to devices.
 func newWalk(c *catalog, variants [][]variant, steps int, ended func() bool, alike func(a, b int32) bool) *walk {
-	w := &walk{spare: newSpare(c), variants: variants, steps: steps, ended: ended, class: slices.Clone(c.all)}
+	w := &walk{spare: newSpare(c, variants), variants: variants, steps: steps, ended: ended, class: slices.Clone(c.all)}
 	_, rate, _ := balanced(c, variants, 1)
 	for _, b := range []bound{{hbm: 1}, {host: 1}, {hbm: 1, host: rate}} {
 		b.least = make([]float64, len(variants)+1)
@@ -80,15 +80,17 @@ func (b bound) of(hbm, host int64) float64 { return b.hbm*float64(hbm) + b.host*
 
 // full reports whether a variant of table i and the tables after it take more bytes than all devices have left.
 func (w *walk) full(i int, v *variant) bool {
-	hbm, host := sum(w.free)-v.hbm, sum(w.host)-v.host
+	hbm, host := w.total()-v.hbm, sum(w.host)-v.host
 	return slices.ContainsFunc(w.bounds, func(b bound) bool { return b.least[i+1] > b.of(hbm, host)+rounding*b.least[0] })
 }
 
 // table places variants[i:]. It returns false if the walk ended before it tried all placements.
 func (w *walk) table(i int) bool {
 	if i == len(w.variants) {
-		return w.visit()
+		return !w.holds() || w.visit()
 	}
+	w.shared.add(w.coming[i], -1)
+	defer w.shared.add(w.coming[i], 1)
 	state := uint64(0)
 	if w.failed != nil {
 		if state = w.state(i); w.failed[state] {
@@ -176,21 +178,44 @@ func (w *walk) stoodFor(v *variant, from, at int) bool {
 
 // state returns a hash of what is left to place and of the room for it. The order of devices that are alike does not change it.
 func (w *walk) state(i int) uint64 {
-	rooms := make([][3]int64, len(w.free))
+	rooms := make([]room, len(w.free))
 	for d := range rooms {
-		rooms[d] = [3]int64{int64(w.class[d]), w.free[d], w.host[d]}
+		rooms[d] = room{w.class[d], w.free[d], w.host[d]}
 	}
-	slices.SortFunc(rooms, func(a, b [3]int64) int {
-		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]), cmp.Compare(a[2], b[2]))
+	slices.SortFunc(rooms, func(a, b room) int {
+		return cmp.Or(cmp.Compare(a.class, b.class), slices.Compare(a.free[:], b.free[:]), cmp.Compare(a.host, b.host))
 	})
 	hash := uint64(i)
-	for _, room := range rooms {
-		for _, bytes := range room {
-			hash = (hash ^ uint64(bytes)) * 0x9e3779b97f4a7c15
-			hash ^= hash >> 29
+	mix := func(x int64) {
+		hash = (hash ^ uint64(x)) * 0x9e3779b97f4a7c15
+		hash ^= hash >> 29
+	}
+	for _, bytes := range w.shared {
+		mix(bytes)
+	}
+	for _, r := range rooms {
+		mix(int64(r.class))
+		for _, bytes := range r.free {
+			mix(bytes)
 		}
+		mix(r.host)
 	}
 	return hash
+}
+
+// room is what a device has left.
+type room struct {
+	class int32
+	free  perPhase
+	host  int64
+}
+
+// total returns the bytes of HBM that all devices have left in the catalog's phase.
+func (w *walk) total() (sum int64) {
+	for d := range w.free {
+		sum += w.free[d][w.c.phase]
+	}
+	return sum
 }
 
 // roomSteps is the most steps of a walk by bytes alone on few devices (stepsOn).
@@ -211,10 +236,12 @@ func roomFor(c *catalog, variants [][]variant, ended func() bool) (found []place
 	if steps == 0 {
 		return nil, false
 	}
-	size := func(list []variant) int64 { return list[0].bytes(list[0].least()) + list[0].hostBytes(list[0].least()) }
+	size := func(list []variant) int64 {
+		return list[0].bytes(list[0].least())[c.phase] + list[0].hostBytes(list[0].least())
+	}
 	largest := slices.Clone(variants)
 	slices.SortStableFunc(largest, func(a, b []variant) int { return cmp.Compare(size(b), size(a)) })
-	short := slices.ContainsFunc(slices.Concat(variants...), func(v variant) bool { return v.shorter+v.shorterEach > 0 })
+	short := slices.ContainsFunc(slices.Concat(variants...), func(v variant) bool { return v.shorterOf(1) != perPhase{} })
 	w := newWalk(c, largest, steps, ended, func(a, b int32) bool {
 		// A last block of rows takes less of the last device of a host.
 		return hostOf(c, a) == hostOf(c, b) && !(short && (a == c.lastOf(oneHost, a) || b == c.lastOf(oneHost, b)))

@@ -22,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the outputs that the documents show")
 
 // documents are the pages whose commands are run.
-var documents = []string{"README.md", "docs/TOUR.md", "docs/TROUBLESHOOTING.md", "docs/OPERATION.md"}
+var documents = []string{"README.md", "docs/TOUR.md", "docs/TROUBLESHOOTING.md", "docs/OPERATION.md", "docs/MEMORY.md"}
 
 // A shown command is a line "$ neuroshard ..." in a fenced block; the lines up to
 // the next one are its output, standard error included. A line "..." stands for
@@ -63,6 +63,46 @@ func TestDocuments(t *testing.T) {
 	}
 	for _, name := range documents {
 		t.Run(filepath.Base(name), func(t *testing.T) { runDocument(t, name, always) })
+	}
+}
+
+// TestMemoryPicture compares docs/memory.svg with the picture of memory in the page of the plan that
+// docs/MEMORY.md shows. With -update it makes the picture again.
+func TestMemoryPicture(t *testing.T) {
+	if testing.Short() || !f32.Assembly() {
+		t.Skip("left out with -short, and without assembly, which ends at another plan")
+	}
+	const workload, path = "workload:hugectr-180", "../../docs/memory.svg"
+	file, page := filepath.Join(t.TempDir(), "plan.json"), filepath.Join(t.TempDir(), "plan.html")
+	for _, args := range [][]string{{"plan", workload, "--set", "baselines=false", "-o", file}, {"show", file, "--tables", workload, "-o", page}} {
+		var printed bytes.Buffer
+		if code := run(t.Context(), strings.NewReader(""), &printed, &printed, args, quiet()); code != exitOK {
+			t.Fatalf("%q: got exit code %d: %s", args, code, printed.String())
+		}
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The picture alone has neither the width nor the margins nor the colours of a page.
+	svg := regexp.MustCompile(`(?s)<svg [^>]*height="(\d+)".*?</svg>`).FindSubmatch(text)
+	colours := regexp.MustCompile(`(?s):root \{.*?\}`).Find(text)
+	if svg == nil || colours == nil {
+		t.Fatal("the page has no picture of memory")
+	}
+	got := fmt.Appendf(nil, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"500\" height=\"%[1]s\" viewBox=\"0 0 500 %[1]s\"><style>%[2]s svg { background: var(--surface); }</style>%[3]s</svg>\n",
+		svg[1], colours, bytes.Replace(svg[0], []byte(`width="100%"`), []byte(`x="10" width="480"`), 1))
+	if *update {
+		if err := os.WriteFile(path, got, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is another picture than the page's (make it again: go test ./cmd/neuroshard -run TestMemoryPicture -update)", path)
 	}
 }
 

@@ -96,9 +96,8 @@ func (f *stepFlags) measuredWith(a *app, c *clusterFlags, p *problem.Problem, in
 	// The measurement may be of another cluster, but is of the same tables.
 	flags := clusterFlags{set: &pflag.FlagSet{}}
 	cluster := clusterOf(pl, &flags)
-	judged := *p
-	judged.Topology, judged.Batch, judged.CommPrecision = cluster.Topology, cluster.Batch, cluster.CommPrecision
-	judged.Engine, judged.LaneRule, judged.Accounting = cluster.Engine, cluster.LaneRule, cluster.Accounting
+	judged := cluster.Problem
+	judged.Tables, judged.Hierarchy = p.Tables, p.Hierarchy
 	if err := pl.Validate(&judged); err != nil {
 		return usagef("name a plan of the same tables", "step_plan: the plan %s is not one of the tables: %v", f.with, firstViolation(err))
 	}
@@ -131,7 +130,8 @@ func keepsPlan(p *problem.Problem, pl *plan.Plan) {
 	c := pl.Cluster
 	t := c.Topology()
 	p.Topology.ReserveShare, p.Topology.ReserveFixed = t.ReserveShare, t.ReserveFixed
-	p.Topology.HostMemory, p.Topology.HostMemories, p.CommPrecision, p.Engine, p.LaneRule = c.HostMemory, c.HostMemories, c.CommPrecision, c.Engine, c.LaneRule
+	p.Topology.HostMemory, p.Topology.HostMemories = c.HostMemory, c.HostMemories
+	p.CommPrecision, p.Engine, p.LaneRule, p.Pipeline = c.CommPrecision, c.Engine, c.LaneRule, c.Pipeline
 }
 
 // stepError marks the error of a step that has no price as one of the input.

@@ -243,10 +243,10 @@ func find(t testing.TB, m *prototype.Models, p *problem.Problem, method search.M
 	for d, held := range result.Shards {
 		var bytes unit.Bytes
 		for _, s := range held {
-			bytes += p.ShardMemory(s).Tables()
+			bytes += p.ShardMemory(s)[problem.ForwardExchange].Used()
 		}
-		if bytes > p.ShardBudget(0) {
-			t.Errorf("%s: device %d: got %v, want at most %v", method, d, bytes, p.ShardBudget(0))
+		if bytes > p.ShardBudget(0)[problem.ForwardExchange] {
+			t.Errorf("%s: device %d: got %v, want at most %v", method, d, bytes, p.ShardBudget(0)[problem.ForwardExchange])
 		}
 	}
 	return result, true
@@ -337,7 +337,7 @@ func TestBaselinesAgainstPrototype(t *testing.T) {
 
 func hasTooLarge(p *problem.Problem) bool {
 	for i := range p.Tables {
-		if p.ShardMemory(p.Whole(i)).Tables() > p.ShardBudget(0) {
+		if p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used() > p.ShardBudget(0)[problem.ForwardExchange] {
 			return true
 		}
 	}

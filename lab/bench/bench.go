@@ -526,7 +526,7 @@ func devicesOf(p *problem.Problem, shards [][]problem.Shard, b plan.Breakdown) [
 		for _, s := range shards[i] {
 			out.Shards++
 			out.DimSum += p.DimSum(s)
-			out.Bytes += int64(p.ShardMemory(s).Tables())
+			out.Bytes += int64(p.ShardMemory(s)[problem.ForwardExchange].Used())
 		}
 		out.ComputeMS = float64(d.Forward + d.Backward)
 		out.BackwardCommMS, out.ForwardCommMS, out.TotalMS = float64(d.BackwardComm), float64(d.ForwardComm), float64(d.Total())

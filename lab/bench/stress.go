@@ -127,12 +127,12 @@ func (d *stress) rows(i, width int, bytes float64) bool {
 func (d *stress) bytes(i, width int) int64 {
 	s := d.p.Whole(i)
 	s.Columns.End = int64(width)
-	return int64(d.p.ShardMemory(s).Tables())
+	return int64(d.p.ShardMemory(s)[problem.ForwardExchange].Used())
 }
 
 // budget sets the devices' memory so that tables may take the given bytes of each.
 func (d *stress) budget(bytes float64) {
-	d.p.Topology.Memory = d.p.DeviceMemory(0).Received + unit.Bytes(math.Ceil(bytes))
+	d.p.Topology.Memory = d.p.DeviceMemory(0)[problem.ForwardExchange].Used() + unit.Bytes(math.Ceil(bytes))
 }
 
 // filled sets the devices' memory so that the tables take that share of it.

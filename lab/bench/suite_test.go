@@ -108,12 +108,12 @@ func TestStressFamilies(t *testing.T) {
 		if setting == "fewer" && n >= p.Topology.Devices || setting == "equal" && n%p.Topology.Devices == 0 {
 			t.Errorf("%s: got %d tables on %d devices", task.Name, n, p.Topology.Devices)
 		}
-		total, room := 0.0, float64(p.ShardBudget(0))*float64(p.Topology.Devices)
+		total, room := 0.0, float64(p.ShardBudget(0)[problem.ForwardExchange])*float64(p.Topology.Devices)
 		for i := range p.Tables {
-			c, bytes := p.Tables[i].Constraint, p.ShardMemory(p.Whole(i)).Tables()
+			c, bytes := p.Tables[i].Constraint, p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used()
 			total += float64(bytes)
 			for what, is := range map[string]bool{
-				"larger than a device": bytes > p.ShardBudget(0), "in a group": c.Colocation != "", "bound to devices": len(c.Devices) > 0,
+				"larger than a device": bytes > p.ShardBudget(0)[problem.ForwardExchange], "in a group": c.Colocation != "", "bound to devices": len(c.Devices) > 0,
 				"wide slices": c.MinWidth > problem.ColumnGranule, "split": setting == "packed-whole" && !c.NoSplit,
 			} {
 				if is {
@@ -249,10 +249,10 @@ func TestReadTasks(t *testing.T) {
 			t.Fatalf("%s: got %d tasks and error %v, want one", c.name, len(tasks), err)
 		}
 		p := &tasks[0].Problem
-		if tasks[0].Name != "s/0" || p.Topology.Devices != c.devices || p.Topology.Memory != c.memory || p.ShardBudget(0) != c.memory {
+		if tasks[0].Name != "s/0" || p.Topology.Devices != c.devices || p.Topology.Memory != c.memory || p.ShardBudget(0)[problem.ForwardExchange] != c.memory {
 			t.Errorf("%s: got %s on %d devices of %v, want s/0 on %d of %v, all of it for tables", c.name, tasks[0].Name, p.Topology.Devices, p.Topology.Memory, c.devices, c.memory)
 		}
-		if got, want := p.ShardMemory(p.Whole(0)).Tables(), unit.Bytes(4*1000*16); got != want {
+		if got, want := p.ShardMemory(p.Whole(0))[problem.ForwardExchange].Used(), unit.Bytes(4*1000*16); got != want {
 			t.Errorf("%s: table 0 takes %v, want its fp32 weights, %v", c.name, got, want)
 		}
 	}

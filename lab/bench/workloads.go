@@ -110,13 +110,13 @@ func other(p *problem.Problem) (hardware.Topology, error) {
 // fullness returns the share that the tables, unsplit, take of the memory that shards
 // may take; above 1 if there is no such memory.
 func fullness(p *problem.Problem) float64 {
-	room := float64(p.LargestBudget()) * float64(p.Topology.Devices)
+	room := float64(p.LargestBudget()[problem.ForwardExchange]) * float64(p.Topology.Devices)
 	if room <= 0 {
 		return 2
 	}
 	total := 0.0
 	for i := range p.Tables {
-		total += float64(p.ShardMemory(p.Whole(i)).Tables())
+		total += float64(p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used())
 	}
 	return total / room
 }

@@ -137,7 +137,7 @@ func scenesOf(tasks []problem.Problem) (scenes []*scene, x []float32, scaling au
 	scaling = autoshard.NewScaling(vectors)
 	rows := policy.NewMatrix(scaling.Of)
 	for _, e := range all {
-		scenes = append(scenes, &scene{environment: e, rows: rows.Add(&e.tables), gib: autoshard.GiB(&e.tables), budget: int64(e.problem.LargestBudget())})
+		scenes = append(scenes, &scene{environment: e, rows: rows.Add(&e.tables), gib: autoshard.GiB(&e.tables), budget: int64(e.problem.LargestBudget()[problem.ForwardExchange])})
 	}
 	return scenes, rows.X, scaling
 }

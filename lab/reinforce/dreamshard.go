@@ -151,7 +151,7 @@ func (l *dreamLoop) episode(worker, task int, random *rand.Rand) (dreamshard.Epi
 		actor = l.sampler.Actor(l.tasks[task], p.Topology.Devices, predictor)
 		l.actors[worker][task] = actor
 	}
-	return actor.Episode(int64(p.LargestBudget()), random)
+	return actor.Episode(int64(p.LargestBudget()[problem.ForwardExchange]), random)
 }
 
 // maxDropped bounds how often a plan is drawn again because a table found no room.

@@ -131,7 +131,7 @@ func (t Tasks) draw(random *rand.Rand, tables []problem.Table, to *problem.Probl
 			table.Dim = 4 << random.IntN(dims)
 		}
 		to.Tables = append(to.Tables, table)
-		one := to.ShardMemory(to.Whole(i)).Tables()
+		one := to.ShardMemory(to.Whole(i))[problem.ForwardExchange].Used()
 		bytes, largest = bytes+one, max(largest, one)
 	}
 	return largest <= t.Memory && bytes <= t.Memory/10*9*unit.Bytes(t.Devices)

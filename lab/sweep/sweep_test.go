@@ -94,10 +94,16 @@ func TestCellsArePlans(t *testing.T) {
 		var most unit.Bytes
 		for _, held := range r.Shards {
 			sum := p.DeviceMemory(0)
+			for _, shards := range r.Shards {
+				for _, shard := range shards {
+					sum = sum.Add(p.SharedMemory(shard))
+				}
+			}
 			for _, shard := range held {
 				sum = sum.Add(p.ShardMemory(shard))
 			}
-			most = max(most, sum.Total()-sum.Reserve)
+			_, peak := sum.Peak()
+			most = max(most, peak.Used())
 		}
 		if n.Memory != most || n.Budget != p.Topology.Budget(0) {
 			t.Errorf("cell %d: got %v of %v, want %v of %v", o.Number, n.Memory, n.Budget, most, p.Topology.Budget(0))

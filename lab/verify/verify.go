@@ -405,7 +405,7 @@ func (r *run) group(ctx context.Context, device int, g *group) (timing collect.T
 	}
 	e := &DeviceError{Device: device, Operation: g.Operation, Shards: g.shards, Err: err}
 	for _, s := range g.shards {
-		m := r.problem.ShardMemory(s)
+		m := r.problem.ShardMemory(s)[problem.ForwardExchange]
 		e.Bytes += m.Weights + m.Optimizer
 		t := &r.problem.Tables[s.Table]
 		name := fmt.Sprintf("%q", t.Name)

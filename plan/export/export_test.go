@@ -586,6 +586,7 @@ func TestTorchRecRefuses(t *testing.T) {
 		{Options{}, func(pl *plan.Plan) {
 			pl.Tables[item].Shards[0].Tier, pl.Tables[item].Shards[1].Tier = plan.HostCached, plan.HostCached
 		}, ""},
+		{Options{}, func(pl *plan.Plan) { pl.Cluster.Pipeline = problem.SemiSyncPipeline }, `table "tiny": shard 0: TorchRec's semi-sync pipeline does not train a data_parallel table: its optimizer would step between the lookups and the backward of a batch`},
 		{Options{}, func(pl *plan.Plan) { pl.Tables[tiny].Shards[0].Tier = plan.HostCached }, `table "tiny": shard 0: a data_parallel table lies in hbm: TorchRec has no other kernel for it than dense`},
 		{Options{Accelerator: CPU}, host, `table "far": shard 0: kernel fused_uvm needs cuda`},
 		{Options{Accelerator: "abacus"}, host, `the accelerator is "abacus": known are cuda and cpu`},

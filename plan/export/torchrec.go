@@ -231,6 +231,8 @@ func (e *torchrec) kernel(t *plan.Table) string {
 	switch {
 	case t.ShardingType == plan.DataParallel && tier != plan.HBM:
 		e.add(t.Name, 0, "put it into hbm, or on one device", "a data_parallel table lies in hbm: TorchRec has no other kernel for it than %s", denseKernel)
+	case t.ShardingType == plan.DataParallel && e.plan.Cluster.Pipeline.Kind() == problem.SemiSyncPipeline:
+		e.add(t.Name, 0, "put it on one device, or train under another pipeline", "TorchRec's semi-sync pipeline does not train a data_parallel table: its optimizer would step between the lookups and the backward of a batch")
 	case t.ShardingType == plan.DataParallel:
 		return denseKernel
 	case tier != plan.HBM && e.opt.Accelerator == CPU:

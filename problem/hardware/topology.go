@@ -97,7 +97,13 @@ type Numbers struct {
 	// Bandwidths and Multipliers are what TorchRec's formulas read; other estimates refuse them.
 	Bandwidths
 	Multipliers
+	// AllocatorOverhead is what the caching allocator reserves beyond the buffers of a step, as a share of
+	// them, from 0 to MaxAllocatorOverhead.
+	AllocatorOverhead float64 `json:"allocator_overhead,omitempty"`
 }
+
+// MaxAllocatorOverhead is the largest Numbers.AllocatorOverhead.
+const MaxAllocatorOverhead = 10
 
 // Bandwidths are bandwidths of a device, in bytes a second, in the place of TorchRec's defaults.
 // 0 keeps a default.

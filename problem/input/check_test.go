@@ -35,7 +35,8 @@ func TestTopology(t *testing.T) {
 		{"b.yaml", "devices: 16\ndevice: a100-80\nhost_memory: 1TiB\ncomm_precision: bf16\n", hardware.Topology{Profile: profile, Devices: 16, HostMemory: unit.TiB}, 0},
 		{"b.json", `{"devices": 16, "device": "a100-80", "host_memory": "1 TiB", "comm_precision": "bf16"}`, hardware.Topology{Profile: profile, Devices: 16, HostMemory: unit.TiB}, 0},
 		{"c.yaml", "devices: 16\ndevice: a100-80\nlanes: own\n", hardware.Topology{Profile: profile, Devices: 16}, 0},
-		{"c.json", `{"devices": 16, "device": "a100-80", "lanes": "own"}`, hardware.Topology{Profile: profile, Devices: 16}, 0},
+		{"c.yaml", "devices: 16\ndevice: a100-80\nallocator_overhead: 0.1\n", hardware.Topology{Profile: profile, Devices: 16, Numbers: hardware.Numbers{AllocatorOverhead: 0.1}}, 0},
+		{"c.json", `{"devices": 16, "device": "a100-80", "lanes": "own", "pipeline": "Sparse-Dist+clear_data_dist_inputs"}`, hardware.Topology{Profile: profile, Devices: 16}, 0},
 		{"", "devices: 1", hardware.Topology{Devices: 1}, 0},
 		{"", "reserve_share: 0\n", hardware.Topology{ReserveShare: hardware.NoReserve}, 0},
 		{"", "{}", hardware.Topology{}, 0},
@@ -53,6 +54,9 @@ func TestTopology(t *testing.T) {
 		}
 		if rule := got.LaneRule; got.Has("lanes") != (rule == problem.LanesByTable) {
 			t.Errorf("%q: got lane rule %v", c.content, rule)
+		}
+		if pipeline := got.Pipeline; got.Has("pipeline") != (pipeline == "sparse-dist+clear_data_dist_inputs") {
+			t.Errorf("%q: got pipeline %q", c.content, pipeline)
 		}
 		if has := strings.Contains(c.content, "batch"); got.Has("batch") != has {
 			t.Errorf("%q: Has(batch): got %v, want %v", c.content, !has, has)

@@ -203,8 +203,8 @@ func TestComposedErrors(t *testing.T) {
 		{"a file that cannot be read", "devices: [\n", Overrides{}, []string{"cluster.yaml"}},
 		{
 			"wrong flags", "",
-			Overrides{"devices": "4", "device": "a1", "comm_precision": "fp1", "lanes": "all", "dim": "6", "memory": "0"},
-			[]string{"--gpu: ", "--memory: 0 is no memory", "comm_precision: ", `lanes: "all" is unknown`, "dim: 6 is not a multiple of 4"},
+			Overrides{"devices": "4", "device": "a1", "comm_precision": "fp1", "lanes": "all", "pipeline": "TrainPipelineSemiSync", "dim": "6", "memory": "0"},
+			[]string{"--gpu: ", "--memory: 0 is no memory", "comm_precision: ", `lanes: "all" is unknown`, `pipeline: "TrainPipelineSemiSync" is unknown`, "dim: 6 is not a multiple of 4"},
 		},
 		{"no device", "", Overrides{"devices": "0", "device": "a100-80"}, []string{"devices"}},
 	} {

@@ -139,6 +139,8 @@ func namedOf[T, P any](f *problem.Field[P], of func(*T) *P) (made *field[T]) {
 		made = as(f, of, oneOf(problem.Engines(), problem.ParseEngine))
 	case *problem.LaneRule:
 		made = as(f, of, oneOf(problem.LaneRules(), problem.ParseLaneRule))
+	case *problem.Pipeline:
+		made = as(f, of, pipeline)
 	case *problem.Precision:
 		made = as(f, of, precision)
 	case *problem.OutputPrecision:
@@ -544,6 +546,28 @@ func among[V ~string](known []V) kind[V] {
 		return "", fmt.Errorf("%q is unknown", text)
 	})
 }
+
+// pipeline is a kind of pipeline with its options, in capitals or not.
+var pipeline = kind[problem.Pipeline]{func(r *report, n *node, hint string) (problem.Pipeline, bool) {
+	text, ok := r.text(n, hint)
+	if !ok {
+		return "", false
+	}
+	known := problem.Pipelines()
+	for word := range strings.SplitSeq(text, "+") {
+		if !slices.Contains(known, strings.ToLower(word)) {
+			r.add(n.line, fmt.Sprintf("%s: %s is unknown", n.key, quote(word)), r.suggest(word, known))
+			return "", false
+		}
+		known = problem.PipelineOptions()
+	}
+	p, err := problem.ParsePipeline(strings.ToLower(text))
+	if err != nil {
+		r.add(n.line, what(err), next(err, hint))
+	}
+	return p, err == nil
+}, unlessZero[problem.Pipeline], schema{"type": "string", "pattern": fmt.Sprintf(`^(%s|%s(\+(%s))+)$`,
+	strings.Join(problem.Pipelines(), "|"), problem.SparseDistPipeline, strings.Join(problem.PipelineOptions(), "|"))}}
 
 func texts[T ~string](names []T) []string {
 	list := make([]string, len(names))

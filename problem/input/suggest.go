@@ -61,6 +61,13 @@ var synonyms = map[string]string{
 	"exact_rowwise_adagrad": "rowwise_adagrad",
 
 	"prefetch_pipeline": "prefetch",
+	"train_pipeline":    "pipeline",
+
+	"trainpipelinebase":               "base",
+	"trainpipelinesparsedist":         "sparse-dist",
+	"prefetchtrainpipelinesparsedist": "prefetch",
+	"trainpipelinesemisync":           "semi-sync",
+
 	"use_index_dedup":   "index_dedup",
 	"cache_load_factor": "cache_share",
 	"output_dtype":      "output_precision",

@@ -44,7 +44,7 @@ func TestDrawnTasks(t *testing.T) {
 			if err := p.Validate(); err != nil {
 				t.Fatalf("task %s: got an invalid problem, want a valid one: %v", task.Name, err)
 			}
-			if p.Batch != 65536 || p.Accounting != problem.CountWeights || p.Topology.Hosts() != 1 || p.ShardBudget(0) != 4*unit.GiB {
+			if p.Batch != 65536 || p.Accounting != problem.CountWeights || p.Topology.Hosts() != 1 || p.ShardBudget(0)[problem.ForwardExchange] != 4*unit.GiB {
 				t.Errorf("task %s: got batch %d, accounting %v, %d hosts, budget %v, want 65536, weights, 1, 4 GiB",
 					task.Name, p.Batch, p.Accounting, p.Topology.Hosts(), p.ShardBudget(0))
 			}
@@ -182,7 +182,7 @@ func TestScale(t *testing.T) {
 		if err != nil {
 			t.Errorf("%d x %d: %v", c.tables, c.devices, err)
 		}
-		share := float64(used) / float64(p.ShardBudget(0)) / float64(c.devices)
+		share := float64(used) / float64(p.ShardBudget(0)[problem.ForwardExchange]) / float64(c.devices)
 		t.Logf("%d x %d: %v, %.1f %% of the budget", c.tables, c.devices, used, 100*share)
 		if share < 0.02 || share > 0.2 {
 			t.Errorf("%d x %d: got %.3f of the memory filled, want 0.02 to 0.2", c.tables, c.devices, share)

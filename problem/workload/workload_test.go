@@ -199,17 +199,17 @@ func TestHugeCTR7NeedsLargeDevices(t *testing.T) {
 // budget, or of the least width, and places them in descending order of bytes,
 // each on the first device with room. It returns the bytes placed.
 func firstFit(p *problem.Problem) (unit.Bytes, error) {
-	budget := p.ShardBudget(0)
+	budget := p.ShardBudget(0)[problem.ForwardExchange]
 	var slicesBytes []unit.Bytes
 	for i := range p.Tables {
 		shard := p.Whole(i)
 		pieces := 1
-		for p.ShardMemory(shard).Tables() > budget/3 && shard.Dim()%(2*problem.ColumnGranule) == 0 {
+		for p.ShardMemory(shard)[problem.ForwardExchange].Used() > budget/3 && shard.Dim()%(2*problem.ColumnGranule) == 0 {
 			shard.Columns.End /= 2
 			pieces *= 2
 		}
 		for range pieces {
-			slicesBytes = append(slicesBytes, p.ShardMemory(shard).Tables())
+			slicesBytes = append(slicesBytes, p.ShardMemory(shard)[problem.ForwardExchange].Used())
 		}
 	}
 	slices.SortFunc(slicesBytes, func(a, b unit.Bytes) int { return int(b - a) })

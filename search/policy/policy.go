@@ -86,7 +86,7 @@ func Describe(p *problem.Problem, pieces [][]problem.Shard) Tables {
 			v[Dim] = float64(s.Columns.Len())
 			v[Size] = v[Dim] * v[Rows]
 			t.Vectors = append(t.Vectors, v)
-			bytes += int64(p.ShardMemory(s).Tables())
+			bytes += int64(p.ShardMemory(s)[problem.ForwardExchange].Used())
 		}
 		t.Bytes = append(t.Bytes, bytes)
 		t.Offsets = append(t.Offsets, int32(len(t.Vectors)))

@@ -284,7 +284,7 @@ func (s source) manySmall() *problem.Problem {
 // taken returns the bytes of all tables, each whole.
 func taken(p *problem.Problem) (sum unit.Bytes) {
 	for i := range p.Tables {
-		sum += p.ShardMemory(p.Whole(i)).Tables()
+		sum += p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used()
 	}
 	return sum
 }
@@ -292,7 +292,7 @@ func taken(p *problem.Problem) (sum unit.Bytes) {
 // fill sets the devices' memory so that the tables take the share of it that is for tables.
 func fill(p *problem.Problem, share float64) *problem.Problem {
 	p.Topology.ReserveShare = hardware.NoReserve
-	p.Topology.Memory = p.DeviceMemory(0).Received + unit.Bytes(float64(taken(p))/float64(p.Topology.Devices)/share)
+	p.Topology.Memory = p.DeviceMemory(0)[problem.ForwardExchange].Used() + unit.Bytes(float64(taken(p))/float64(p.Topology.Devices)/share)
 	return p
 }
 
@@ -331,7 +331,7 @@ func (s source) uneven() *problem.Problem {
 	mean := float64(taken(p)) / float64(p.Topology.Devices)
 	p.Topology.ReserveShare = hardware.NoReserve
 	for range p.Topology.Devices {
-		p.Topology.DeviceMemories = append(p.Topology.DeviceMemories, p.DeviceMemory(0).Received+unit.Bytes(mean*s.within(1, 3)))
+		p.Topology.DeviceMemories = append(p.Topology.DeviceMemories, p.DeviceMemory(0)[problem.ForwardExchange].Used()+unit.Bytes(mean*s.within(1, 3)))
 	}
 	return p
 }

@@ -29,8 +29,6 @@ type known struct {
 	Costs []float64 `json:"costs_ms"`
 	// Proven lists the problems with a plan that some search proved to be the cheapest.
 	Proven []int `json:"proven"`
-	// Crowded lists the problems with a known plan that leaves no room for the backward on some device.
-	Crowded []int `json:"crowded"`
 }
 
 // result is what the ruler shows of a class. Solved, Proven, Evaluations, Moved and Seconds are sums over all searches.
@@ -100,30 +98,17 @@ func (r *record) class(name string, count int) *known {
 	return k
 }
 
-// admits reports whether a plan of problem i counts: it leaves room for the backward, or the known plan does not either.
-func (k *known) admits(i int, f found) bool {
-	return f.solved && (!f.crowded || slices.Contains(k.Crowded, i) || k.Costs[i] == 0)
-}
-
-// learn takes over what a search found for problem i, if it is cheaper than the known plan or is the first that leaves room.
+// learn takes over what a search found for problem i, if it is cheaper than the known plan.
 func (k *known) learn(i int, f found) {
-	if !k.admits(i, f) {
+	if !f.solved {
 		return
 	}
-	was := slices.Index(k.Crowded, i)
-	if k.Costs[i] == 0 || f.cost < k.Costs[i] || was >= 0 && !f.crowded {
+	if k.Costs[i] == 0 || f.cost < k.Costs[i] {
 		k.Costs[i] = f.cost
-		if was >= 0 {
-			k.Crowded = slices.Delete(k.Crowded, was, was+1)
-		}
-		if f.crowded {
-			k.Crowded = append(k.Crowded, i)
-		}
 	}
 	if f.proven && !slices.Contains(k.Proven, i) {
 		k.Proven = append(k.Proven, i)
 	}
-	slices.Sort(k.Crowded)
 	slices.Sort(k.Proven)
 }
 
@@ -140,7 +125,7 @@ func (k *known) judge(all [][]found) result {
 			} else if slices.Contains(k.Proven, i) {
 				r.lost = append(r.lost, fmt.Sprintf("problem %d with seed %d is not proven", i, seed))
 			}
-			if !k.admits(i, f) {
+			if !f.solved {
 				if k.Costs[i] > 0 {
 					r.lost = append(r.lost, fmt.Sprintf("problem %d with seed %d is not solved", i, seed))
 				}

@@ -120,9 +120,8 @@ func named(name string) bool {
 
 // found is what a search found for a task.
 type found struct {
-	// solved says that the plan is valid, proven that no plan is cheaper, and crowded that a device has no room for its
-	// backward.
-	solved, proven, crowded bool
+	// solved says that the plan is valid, and proven that no plan is cheaper.
+	solved, proven bool
 	// cost is what the search minimises, in ms: the cost of the plan and, in a re-plan, the price of the moved bytes.
 	cost        float64
 	moved       unit.Bytes
@@ -154,7 +153,7 @@ func searched(ctx context.Context, k task, seed uint64) (f found, err error) {
 	}
 	runtime.GC()
 	began := processorSeconds()
-	r, err := roomy(ctx, k.problem, list.NewScorer, opt)
+	r, err := search.Run(ctx, k.problem, list.NewScorer, opt)
 	f = found{evaluations: r.Stats.Evaluations, seconds: processorSeconds() - began}
 	if err != nil {
 		if errors.As(err, new(*search.Infeasible)) || errors.As(err, new(*search.Idle)) || errors.As(err, new(*search.NoShardingType)) {
@@ -165,7 +164,7 @@ func searched(ctx context.Context, k task, seed uint64) (f found, err error) {
 	if err := check(k, list, r); err != nil {
 		return f, err
 	}
-	f.solved, f.crowded, f.cost, f.moved = true, !k.problem.LeavesBackwardRoom(r.Shards), r.Cost, r.Moved
+	f.solved, f.cost, f.moved = true, r.Cost, r.Moved
 	if k.from != nil {
 		f.cost += k.from.Price * float64(r.Moved)
 	}
@@ -205,22 +204,6 @@ func bounded(ctx context.Context, k task, r search.Result) bool {
 	}
 	gap, ok := judged.Gap()
 	return ok && gap < 1e-9
-}
-
-// roomy is search.Run as neuroshard.Plan calls it: each device keeps the memory free that it needs for the backward. The
-// tables are placed without that room if there is no such placement, or the search has tried all placements.
-func roomy(ctx context.Context, p *problem.Problem, newScorer search.Factory, opt search.Options) (search.Result, error) {
-	if opt.BackwardRoom = p.BackwardRoom() > 0; !opt.BackwardRoom {
-		return search.Run(ctx, p, newScorer, opt)
-	}
-	found, err := search.Run(ctx, p, newScorer, opt)
-	if err == nil && !found.Optimal {
-		return found, nil
-	}
-	opt.BackwardRoom = false
-	bare, err := search.Run(ctx, p, newScorer, opt)
-	bare.Stats.Evaluations += found.Stats.Evaluations
-	return bare, err
 }
 
 // processorSeconds returns the processor time of this process so far.

@@ -142,7 +142,7 @@ func TestNoBoundOfTablesThatFitNowhere(t *testing.T) {
 	if got, err := bound.Simulated(context.Background(), p, everywhere); err != nil || !(got.Total > 0) {
 		t.Errorf("got %+v, %v, want a bound", got, err)
 	}
-	p.Topology.Memory = p.DeviceMemory(0).Total() + 64_000_000
+	p.Topology.Memory = p.DeviceMemory(0)[problem.ForwardExchange].Total() + 64_000_000
 	if got, err := bound.Simulated(context.Background(), p, everywhere); err == nil {
 		t.Errorf("a quarter of the memory: got %+v, want an error", got)
 	}

@@ -199,7 +199,7 @@ type otherClasses struct {
 // newOtherClasses returns what the tables of r take in the other classes, with the
 // exchanges w, if the tables may have the given sharding types.
 func newOtherClasses(p *problem.Problem, w wires, r *relaxation, counts *simulate.Pricer, types []problem.ShardingType) *otherClasses {
-	c := counter{problem: p, pricer: counts, device: simulate.NewDevice(p.Topology.Device()), budget: float64(p.ShardBudget(p.Topology.Smallest())), wires: w, copies: problem.ReplicasOf(p)}
+	c := counter{problem: p, pricer: counts, device: simulate.NewDevice(p.Topology.Device()), budget: budgetsOf(p, p.Topology.Smallest())[0], wires: w, copies: problem.ReplicasOf(p)}
 	if c.budget <= 0 {
 		c.budget = math.Inf(1)
 	}
@@ -279,7 +279,7 @@ func (c *counter) block(i int, lanes []laneClass) *everywhere {
 	}
 	shard := p.Whole(i)
 	shard.ShardingType, shard.Rows.End = problem.RowWise, t.BlockRows(n)
-	if float64(p.ShardMemory(shard).Tables()) > c.budget && !c.blocksFit(shard) {
+	if bytesOf(p, shard) > c.budget && !c.blocksFit(shard) {
 		return nil
 	}
 	shortest := shard
@@ -287,7 +287,7 @@ func (c *counter) block(i int, lanes []laneClass) *everywhere {
 	block := newBlock(&c.device, p, i, n, c.pricer.Counts(i), lanes)
 	e := everywhereOf(&block, lanes)
 	e.spend(0, c.blockExchange(i))
-	e.bytes = float64(p.ShardMemory(shortest).Tables())
+	e.bytes = bytesOf(p, shortest)
 	return e
 }
 
@@ -295,11 +295,11 @@ func (c *counter) block(i int, lanes []laneClass) *everywhere {
 // shorter than the given first one, or have no rows.
 func (c *counter) blocksFit(first problem.Shard) bool {
 	t, block := &c.problem.Topology, first
-	room := c.problem.LargestBudget() - t.Usable(t.Largest())
+	room := largestBudget(c.problem) - float64(t.Usable(t.Largest()))
 	rows, all := first.Rows.End, c.problem.Tables[first.Table].Rows
 	for d := range t.Devices {
 		block.Rows = problem.Range{Start: int64(d) * rows, End: min(all, int64(d+1)*rows)}
-		if block.Rows.Len() > 0 && c.problem.ShardMemory(block).Tables() > room+t.Usable(d) {
+		if block.Rows.Len() > 0 && bytesOf(c.problem, block) > room+float64(t.Usable(d)) {
 			return false
 		}
 	}
@@ -323,7 +323,7 @@ func (c *counter) blockExchange(i int) float64 {
 func (c *counter) replica(i int, lanes []laneClass) *everywhere {
 	t, shard := &c.problem.Tables[i], c.problem.Whole(i)
 	shard.ShardingType = problem.DataParallel
-	held := float64(c.problem.ShardMemory(shard).Tables())
+	held := bytesOf(c.problem, shard)
 	if held > c.budget {
 		return nil
 	}

@@ -111,7 +111,7 @@ func shortOfMemory(tasks []bench.Task) (short []bench.Task) {
 	for _, task := range tasks {
 		p, bytes := task.Problem, unit.Bytes(0)
 		for i := range p.Tables {
-			m := p.ShardMemory(p.Whole(i))
+			m := p.ShardMemory(p.Whole(i))[problem.ForwardExchange]
 			bytes += m.Weights + m.Optimizer
 		}
 		if bytes < 10*unit.GiB || p.Topology.Devices > 64 {

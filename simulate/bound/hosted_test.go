@@ -38,7 +38,7 @@ func TestNoTierOfAHostCostsLess(t *testing.T) {
 				s := p.Whole(i)
 				s.Columns.End, s.Tier, s.Cache = int64(granules*problem.ColumnGranule), tier, cache
 				there, back := device.HostLink(&p.Tables[i], counts, s.Dim(), p.Form(s))
-				got := float64(there+back) + prices[bytes]*float64(p.ShardMemory(s).Tables())
+				got := float64(there+back) + prices[bytes]*float64(p.ShardMemory(s)[problem.ForwardExchange].Used())
 				if got < price*(1-1e-12) {
 					t.Fatalf("table %d, %d granules in %s, cache share %v: costs %v, below %v", i, granules, tier, cache, got, price)
 				}

@@ -196,21 +196,21 @@ func tightest(p *problem.Problem, shards [][]problem.Shard) {
 	for _, held := range shards {
 		used := unit.Bytes(0)
 		for _, s := range held {
-			used += p.ShardMemory(s).Tables()
+			used += p.ShardMemory(s)[problem.ForwardExchange].Used()
 		}
 		most = max(most, used)
 	}
-	p.Topology.Memory = most + p.DeviceMemory(0).Total()
+	p.Topology.Memory = most + p.DeviceMemory(0)[problem.ForwardExchange].Total()
 }
 
 // tightestEach sets the memory of each device to what the placement needs of it.
 func tightestEach(p *problem.Problem, shards [][]problem.Shard) {
 	p.Topology.ReserveShare, p.Topology.DeviceMemories = hardware.NoReserve, nil
-	fixed := p.DeviceMemory(0).Total()
+	fixed := p.DeviceMemory(0)[problem.ForwardExchange].Total()
 	for _, held := range shards {
 		used := max(1, fixed)
 		for _, s := range held {
-			used += p.ShardMemory(s).Tables()
+			used += p.ShardMemory(s)[problem.ForwardExchange].Used()
 		}
 		p.Topology.DeviceMemories = append(p.Topology.DeviceMemories, used)
 	}

@@ -33,6 +33,28 @@ type memoryClass struct {
 	guest int
 }
 
+// counted is the phase of the step whose bytes the bound counts. A plan exceeds the memory in no phase, so that of
+// any phase makes a bound; in this one most problems hold the most.
+const counted = problem.ForwardExchange
+
+// budgetsOf returns the bytes that the shards of the given devices may take.
+func budgetsOf(p *problem.Problem, devices ...int) []float64 {
+	t, budgets := &p.Topology, make([]float64, len(devices))
+	largest := p.LargestBudget()[counted]
+	for i, d := range devices {
+		budgets[i] = float64(largest + t.Usable(d) - t.Usable(t.Largest()))
+	}
+	return budgets
+}
+
+// largestBudget returns that of the device with the most memory.
+func largestBudget(p *problem.Problem) float64 { return float64(p.LargestBudget()[counted]) }
+
+// bytesOf returns the bytes of HBM of a shard.
+func bytesOf(p *problem.Problem, s problem.Shard) float64 {
+	return float64(p.ShardMemory(s)[counted].Used())
+}
+
 // mostMemories is the most memory classes.
 const mostMemories = 4
 
@@ -42,8 +64,8 @@ func memoriesOf(p *problem.Problem, devices []int) (all []memoryClass) {
 	if !p.Topology.UnevenMemory() {
 		return nil
 	}
-	for _, d := range devices {
-		if budget := float64(p.ShardBudget(d)); budget > 0 {
+	for _, budget := range budgetsOf(p, devices...) {
+		if budget > 0 {
 			all = append(all, memoryClass{devices: 1, budget: budget})
 		}
 	}
@@ -80,9 +102,9 @@ func everyDevice(p *problem.Problem) []int {
 
 // shortOf returns by how much the mean budget of the devices is less than the largest one.
 func shortOf(p *problem.Problem) float64 {
-	sum, largest := 0.0, float64(p.LargestBudget())
-	for d := range p.Topology.Devices {
-		sum += max(float64(p.ShardBudget(d)), 0)
+	sum, largest := 0.0, largestBudget(p)
+	for _, budget := range budgetsOf(p, everyDevice(p)...) {
+		sum += max(budget, 0)
 	}
 	return max(largest-sum/float64(p.Topology.Devices), 0)
 }

@@ -137,7 +137,7 @@ func TestNotAboveWithAShortLastBlock(t *testing.T) {
 		last := block
 		last.Rows.End = 1
 		// 32 bytes a lookup nearly fill the room.
-		room := float64(p.ShardMemory(block).Tables() - p.ShardMemory(last).Tables())
+		room := float64(p.ShardMemory(block)[problem.ForwardExchange].Used() - p.ShardMemory(last)[problem.ForwardExchange].Used())
 		p.Tables = append(p.Tables, narrow("other", 1, 4, 0.95*room/1024/32))
 		above(t, p, []way{{kind: problem.RowWise}, {kind: problem.TableWise, at: []int{n - 1}, widths: []int{1}, tiers: []problem.Tier{problem.HBM}}}, 1, 0.5)
 	}

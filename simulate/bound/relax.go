@@ -151,7 +151,7 @@ func newRelaxation(p *problem.Problem, counts *simulate.Pricer, devices int, all
 		forms             forms
 	}
 	r := &relaxation{devices: devices, budget: math.Inf(1)}
-	if budget := float64(p.LargestBudget()); budget > 0 {
+	if budget := largestBudget(p); budget > 0 {
 		r.budget = budget
 	}
 	r.memories = []memoryClass{{devices: r.devices, budget: r.budget}}

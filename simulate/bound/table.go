@@ -120,7 +120,7 @@ func newTable(d *simulate.Device, p *problem.Problem, i int, c access.Counts, la
 func heldBytes(p *problem.Problem, s problem.Shard) (once, each float64) {
 	of := func(granules int64) float64 {
 		s.Columns.End = s.Columns.Start + granules*problem.ColumnGranule
-		return float64(p.ShardMemory(s).Tables())
+		return bytesOf(p, s)
 	}
 	first, second := of(1), of(2)
 	once, each = 2*first-second, second-first

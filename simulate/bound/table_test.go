@@ -135,7 +135,7 @@ func lanesOf(lanes []laneClass, granules int) int {
 func memoryOf(p *problem.Problem, shards []problem.Shard) float64 {
 	sum := 0.0
 	for _, s := range shards {
-		sum += float64(p.ShardMemory(s).Tables())
+		sum += float64(p.ShardMemory(s)[problem.ForwardExchange].Used())
 	}
 	return sum
 }

@@ -17,10 +17,10 @@ import (
 func drawMemories(t *rapid.T, p *problem.Problem, most float64, roomy bool) {
 	all := unit.Bytes(0)
 	for i := range p.Tables {
-		all += p.ShardMemory(p.Whole(i)).Tables()
+		all += p.ShardMemory(p.Whole(i))[problem.ForwardExchange].Used()
 	}
 	p.Topology.ReserveShare, p.Topology.Memory = hardware.NoReserve, hardware.MaxMemory
-	received := p.DeviceMemory(0).Received
+	received := p.DeviceMemory(0)[problem.ForwardExchange].Used()
 	for d := range p.Topology.Devices {
 		share := rapid.Float64Range(0, most).Draw(t, "share")
 		if d == 0 && (roomy || rapid.Bool().Draw(t, "room for all tables")) {
@@ -35,9 +35,9 @@ func within(p *problem.Problem, shards [][]problem.Shard) bool {
 	for d, held := range shards {
 		used := unit.Bytes(0)
 		for _, s := range held {
-			used += p.ShardMemory(s).Tables()
+			used += p.ShardMemory(s)[problem.ForwardExchange].Used()
 		}
-		if used > p.ShardBudget(d) {
+		if used > p.ShardBudget(d)[problem.ForwardExchange] {
 			return false
 		}
 	}
@@ -71,7 +71,7 @@ func TestOwnMemoriesSharpenTheBound(t *testing.T) {
 	for i := range 32 {
 		p.Tables = append(p.Tables, problem.Table{Name: fmt.Sprint(i), Rows: 1_000_000, Dim: 64, Optimizer: problem.SGD, Features: []problem.Feature{{PoolingFactor: 20}}})
 	}
-	one, received := p.ShardMemory(p.Whole(0)).Tables(), p.DeviceMemory(0).Received
+	one, received := p.ShardMemory(p.Whole(0))[problem.ForwardExchange].Used(), p.DeviceMemory(0)[problem.ForwardExchange].Used()
 	for _, held := range []unit.Bytes{3, 3, 14, 14} {
 		p.Topology.DeviceMemories = append(p.Topology.DeviceMemories, received+held*one)
 	}

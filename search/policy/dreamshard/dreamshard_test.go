@@ -69,7 +69,7 @@ func TestGradients(t *testing.T) {
 	task := NewTask(policy.Describe(p, pieces))
 	n := New(3)
 	actor := NewPolicy(n, nil).Actor(task, devices, nil)
-	random := rand.New(rand.NewPCG(1, 2))
+	random := rand.New(rand.NewPCG(1, 3))
 	budget := slices.Max(task.bytes) * 3 / 2
 	var episodes []Episode
 	var all []Measured
