@@ -16,7 +16,7 @@ import (
 //	X   what the device's shards receive: values and lengths
 //	F   what their lookups keep until the backward: values and offsets
 //
-// and so many of each live before and after the end of the forward exchange:
+// The following live before and after the end of the forward exchange:
 //
 //	             pooled                                          sequences have in the place of Q
 //	base         R + X + F            F                          Q + U             U

@@ -119,7 +119,7 @@ func (h holders) put(k *piece, d int32) {
 // piece is the first slice of a table that must stay on one host, only hosts with room for all
 // slices of this width count. free returns the free bytes of a device. scratch is used for the
 // result.
-func (h holders) open(k *piece, devices, scratch []int32, free func(d int32) int64) []int32 {
+func (h holders) open(k *piece, devices, scratch []int32, free func(d int32) perPhase) []int32 {
 	first := len(h.of[k.members[0].table]) == 0
 	if first && !staysOnHost(h.c, k) {
 		return devices
@@ -139,16 +139,18 @@ func (h holders) open(k *piece, devices, scratch []int32, free func(d int32) int
 
 // hasRoom reports whether the allowed devices of the host of device d have room for all slices of
 // the piece's table, if they are as wide as the piece.
-func (h holders) hasRoom(k *piece, d int32, free func(d int32) int64) bool {
+func (h holders) hasRoom(k *piece, d int32, free func(d int32) perPhase) bool {
 	m := k.members[0]
 	need := int64((h.c.problem.Tables[m.table].Dim + m.width - 1) / m.width)
 	h.c.eachOf(oneHost, d, func(_ int, d int32) {
 		if int(d) >= len(h.c.all) || k.devices != nil && !slices.Contains(k.devices, d) {
 			return
 		}
-		some := need
-		if k.bytes > 0 {
-			some = max(0, free(d)/k.bytes)
+		some, left := need, free(d)
+		for f, bytes := range k.own {
+			if bytes > 0 {
+				some = min(some, max(0, left[f]/bytes))
+			}
 		}
 		if h.apart {
 			some = min(1, some)

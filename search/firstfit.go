@@ -83,7 +83,12 @@ func inOrder(n int) []int32 {
 func placeInOrder(c *catalog, pieces, order []int32, choose func(index int32, used []int64, room []int32) int32) (devices []int32, failed int32) {
 	devices = slices.Repeat([]int32{none}, len(pieces))
 	used, l := slices.Clone(c.short), newLedger(c)
-	free := func(d int32) int64 { return c.budget - used[d] }
+	free := func(d int32) (left perPhase) {
+		for f := range left {
+			left[f] = l.free(d, f)
+		}
+		return left
+	}
 	held, room := newHolders(c, c.rules.OneSlice), make([]int32, 0, len(c.all))
 	for _, i := range order {
 		k := &c.pieces[pieces[i]]

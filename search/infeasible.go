@@ -175,11 +175,11 @@ func devicesNeeded(p *problem.Problem) (n int, reason string) {
 	if least == 1 && fits(1) {
 		return 1, ""
 	}
-	if !fits(most) {
-		return 0, hopeless(sized(most), sized(p.Topology.Devices).budgets.less(int64(p.Topology.Usable(p.Topology.Largest()))))
-	}
 	low, high := max(1, least-1), min(max(2, least), most) // the tables do not fit on low devices
 	for !fits(high) {
+		if high == most {
+			return 0, hopeless(sized(most), sized(p.Topology.Devices).budgets.less(int64(p.Topology.Usable(p.Topology.Largest()))))
+		}
 		low, high = high, min(2*high, most)
 	}
 	for high-low > 1 {

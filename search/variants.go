@@ -79,16 +79,35 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 		for _, form := range choices {
 			list = append(list, variantsIn(c, f, k, form)...)
 		}
-		beaten := func(v variant) bool {
-			return slices.ContainsFunc(list, func(other variant) bool { return other.beats(&v) })
-		}
-		list = slices.DeleteFunc(slices.Clone(list), beaten)
+		list = unbeaten(slices.DeleteFunc(list, func(v variant) bool { return v.slices == 0 }))
 		list = append(list, inTwoTiers(c, list, len(whole) <= pairTables)...)
 		list = slices.DeleteFunc(list, func(v variant) bool { return v.slices == 0 })
 		slices.SortStableFunc(list, func(a, b variant) int { return cmp.Compare(a.hbm, b.hbm) })
 		all[i] = list
 	}
 	return all
+}
+
+// unbeaten returns the variants that no other one beats. Only variants on the same devices beat each other, and a table that
+// stays on one host has some for each host.
+func unbeaten(list []variant) (left []variant) {
+	first := func(v *variant) int32 {
+		if len(v.devices) == 0 {
+			return none
+		}
+		return v.devices[0]
+	}
+	alike := map[int32][]int{}
+	for i := range list {
+		alike[first(&list[i])] = append(alike[first(&list[i])], i)
+	}
+	for i := range list {
+		v := &list[i]
+		if !slices.ContainsFunc(alike[first(v)], func(k int) bool { return list[k].beats(v) }) {
+			left = append(left, *v)
+		}
+	}
+	return left
 }
 
 // beats reports whether the slices of a variant take fewer bytes than equal slices of another one on the same places.
@@ -144,9 +163,16 @@ const pairTables = 8
 
 // inTwoTiers returns the pairs of variants of a table in two tiers. Of a table that must stay on one host, both lie there.
 func inTwoTiers(c *catalog, list []variant, few bool) (pairs []variant) {
-	for _, a := range list {
-		for _, b := range list {
-			if c.rules.OneTier || a.form != (problem.Form{}) || !b.form.Tier.OnHost() || a.unit != b.unit || !few && a.slices == 1 && b.slices == 1 || !slices.Equal(a.devices, b.devices) {
+	var onHost []*variant
+	for i := range list {
+		if list[i].form.Tier.OnHost() {
+			onHost = append(onHost, &list[i])
+		}
+	}
+	for i := range list {
+		a := &list[i]
+		for _, b := range onHost {
+			if c.rules.OneTier || a.form != (problem.Form{}) || a.unit != b.unit || !few && a.slices == 1 && b.slices == 1 || !slices.Equal(a.devices, b.devices) {
 				continue
 			}
 			for w := a.narrowest; w <= a.width-b.narrowest; w++ {
