@@ -79,7 +79,7 @@ func variantsOf(c *catalog, f *forms) [][]variant {
 		for _, form := range choices {
 			list = append(list, variantsIn(c, f, k, form)...)
 		}
-		list = unbeaten(slices.DeleteFunc(list, func(v variant) bool { return v.slices == 0 }))
+		list = unbeaten(slices.DeleteFunc(list, func(v variant) bool { return v.places(c) == 0 }))
 		list = append(list, inTwoTiers(c, list, len(whole) <= pairTables)...)
 		list = slices.DeleteFunc(list, func(v variant) bool { return v.slices == 0 })
 		slices.SortStableFunc(list, func(a, b variant) int { return cmp.Compare(a.hbm, b.hbm) })
@@ -223,10 +223,14 @@ func variantOf(c *catalog, k int32, form problem.Form, unit int) variant {
 }
 
 // byWidth returns the bytes that slices take at any width, and those for each unit, by those of one unit and of width. Those
-// of width are exact. Where the allocator's bytes are rounded up, narrower slices count for less than a byte a unit more.
+// of width are exact. Where the allocator's bytes are rounded up, narrower slices count for up to two bytes a unit less, and never
+// more, so that a proof that they do not fit is right.
 func byWidth(one, all perPhase, width int32) (fixed, each perPhase) {
 	for f := range one {
-		each[f] = (all[f] - one[f]) / int64(width-1)
+		n := int64(width - 1)
+		if each[f] = (all[f] - one[f]) / n; each[f]*n < all[f]-one[f] {
+			each[f]++
+		}
 		fixed[f] = all[f] - each[f]*int64(width)
 	}
 	return fixed, each
