@@ -147,6 +147,9 @@ func (d *digester) further(p *problem.Problem) {
 		d.text("warp lanes")
 		d.int(int64(lanes))
 	}
+	d.value("host link", &t.Profile.HostGBps)
+	d.value("full host", &t.Profile.PerHost)
+	d.value("profile's nvlink domain", &t.Profile.NVLinkDomain)
 	d.value("network bandwidth", &t.NetworkBandwidth)
 	d.value("nvlink domain", &t.NVLinkDomain)
 	d.value("multipliers", &t.Multipliers)

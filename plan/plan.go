@@ -216,15 +216,18 @@ func (pl *Plan) MadeFrom(p *problem.Problem) bool {
 	largest := own.Largest()
 	memory, reserve := own.DeviceMemory(largest), own.Reserve(largest)
 	rounded := math.Round(1e4*float64(reserve)/float64(memory)) / 1e4 // people state few digits
-	for _, perHost := range []int{own.DevicesPerHost, own.PerHost(), hardware.UsualPerHost, 0} {
+	for _, perHost := range []int{own.DevicesPerHost, own.PerHost(), own.Profile.FullHost(), 0} {
 		for _, stated := range []unit.Bytes{own.Memory, memory, 0} {
 			for _, share := range []float64{own.ReserveShare, hardware.DefaultReserveShare, hardware.ReserveShare(rounded), hardware.NoReserve} {
 				other := *p
 				t := &other.Topology
 				t.DevicesPerHost, t.Memory, t.ReserveShare, t.ReserveFixed = perHost, stated, share, 0
 				t.ReserveFixed = reserve - t.Reserve(largest)
-				if clusterOf(&other).Equal(clusterOf(p)) && Digest(&other) == pl.Provenance.Input {
-					return true
+				for _, domain := range []int{own.NVLinkDomain, t.InUsualDomains().NVLinkDomain} {
+					t.NVLinkDomain = domain
+					if clusterOf(&other).Equal(clusterOf(p)) && Digest(&other) == pl.Provenance.Input {
+						return true
+					}
 				}
 			}
 		}

@@ -101,7 +101,7 @@ var bandwidths = Limits{Least: float64(hardware.MinNetworkBandwidth), Most: floa
 
 var clusterFields = []Field[Problem]{
 	{Key: "devices", About: "devices is the number of devices of the cluster", Limits: Limits{Least: 1, Most: hardware.MaxDevices}, At: func(p *Problem) any { return &p.Topology.Devices }},
-	{Key: "devices_per_host", About: "devices_per_host is how many devices share a host's fast links, or 0 for all; 8 if left out, or all, if they are fewer or have no network between hosts", At: func(p *Problem) any { return &p.Topology.DevicesPerHost }},
+	{Key: "devices_per_host", About: "devices_per_host is how many devices share a host's fast links, or 0 for all; 8, or 4 for gb200 and gb300, if left out, or all, if they are fewer or have no network between hosts", At: func(p *Problem) any { return &p.Topology.DevicesPerHost }},
 	{Key: "device", About: "device is the name of the device profile, such as a100-80; describe them with: neuroshard list devices", At: func(p *Problem) any { return &p.Topology.Profile }},
 	{Key: "memory", About: "memory is each device's memory, such as 40GiB; the profile's if left out", Limits: Limits{Most: float64(hardware.MaxMemory), Above: true}, At: func(p *Problem) any { return &p.Topology.Memory }},
 	{Key: "device_memories", About: "state the memory of each device where devices differ, such as 40GiB,80GiB for two, or of some, such as 0-3=40GiB", At: func(p *Problem) any { return &p.Topology.DeviceMemories }},
@@ -115,7 +115,7 @@ var clusterFields = []Field[Problem]{
 	{Key: "engine", About: "engine is what runs the plan; any if left out", At: func(p *Problem) any { return &p.Engine }},
 	{Key: "lanes", About: "lanes says which table sets the lanes of a bag: the widest of the operator, the default, or each its own", At: func(p *Problem) any { return &p.LaneRule }},
 	{Key: "network_bandwidth", About: "network_bandwidth is what a device sends to other hosts, such as 50GB/s; the profile's if left out", Limits: bandwidths, At: func(p *Problem) any { return &p.Topology.NetworkBandwidth }},
-	{Key: "nvlink_domain", About: "nvlink_domain is how many devices the links inside hosts join, where they join several hosts; those of a host if left out", Limits: Limits{Most: hardware.MaxDevices}, At: func(p *Problem) any { return &p.Topology.NVLinkDomain }},
+	{Key: "nvlink_domain", About: "nvlink_domain is how many devices the links inside hosts join, where they join several hosts; 72 for gb200 and gb300, and those of a host for others, if left out", Limits: Limits{Most: hardware.MaxDevices}, At: func(p *Problem) any { return &p.Topology.NVLinkDomain }},
 	{Key: "link_bandwidth", About: "link_bandwidth is that of a device to the others of its host, such as 300GB/s, for TorchRec's formulas; 600GiB/s if left out", Limits: bandwidths, At: func(p *Problem) any { return &p.Topology.Bandwidths.Links }},
 	{Key: "hbm_bandwidth", About: "hbm_bandwidth is that of a device's memory, such as 2TB/s, for TorchRec's formulas; 897GiB/s if left out", Limits: bandwidths, At: func(p *Problem) any { return &p.Topology.Bandwidths.HBM }},
 	{Key: "host_link_bandwidth", About: "host_link_bandwidth is that of a device to its host's memory, such as 25GB/s, for TorchRec's formulas; 32GiB/s if left out", Limits: bandwidths, At: func(p *Problem) any { return &p.Topology.Bandwidths.HostLink }},

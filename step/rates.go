@@ -46,8 +46,8 @@ func (r Rates) Of(f Format) float64 {
 }
 
 // rates has the data sheets' figures by profile, with the best shares that stas00/ml-engineering
-// (MAMF finder, bf16) measured. h200 has the share of h100-80, which is the same chip. Devices
-// without TF32 multiply in fp32.
+// (MAMF finder, bf16) measured. h200, gb200, b300 and gb300 have the share of their family, h100-80 or b200, and
+// mi350x and mi355x that of mi300x [assumed]. Devices without TF32 multiply in fp32.
 var rates = []struct {
 	profile string
 	Rates
@@ -60,7 +60,12 @@ var rates = []struct {
 	{"h100-80", Rates{989.5, 494.7, 66.9, .803}},
 	{"h200", Rates{989.5, 494.7, 66.9, .803}},
 	{"b200", Rates{2250, 1125, 80, .776}},
+	{"gb200", Rates{2500, 1250, 80, .776}},
+	{"b300", Rates{2250, 1125, 75, .776}},
+	{"gb300", Rates{2500, 1250, 80, .776}},
 	{"mi300x", Rates{1307, 654, 163, .601}},
+	{"mi350x", Rates{2300, 144.2, 144.2, .601}},
+	{"mi355x", Rates{2500, 157.3, 157.3, .601}},
 }
 
 // RatesOf returns the peak rates of a profile. It fails for a profile whose data sheet is

@@ -457,8 +457,12 @@ func (s *sweepCommand) axes() (sweep.Axes, error) {
 	var errs []error
 	if len(s.hosts) > 0 && len(s.perHost) < 2 && len(s.devices) == 0 {
 		perHost := hardware.UsualPerHost
-		if len(s.perHost) == 1 {
+		switch {
+		case len(s.perHost) == 1:
 			perHost = s.perHost[0]
+		case len(s.profiles) == 1:
+			named, _ := hardware.ByName(s.profiles[0]) // the sweep reports an unknown name
+			perHost = named.FullHost()
 		}
 		axes.Hosts = []int{perHost}
 		for _, n := range s.hosts {

@@ -46,7 +46,12 @@ var accelerators = map[string][]string{
 	"h100-80":   {"H100", "H100-SXM", "H100-MEGA", "H100-NVLINK"},
 	"h200":      {"H200", "H200-SXM"},
 	"b200":      {"B200"},
+	"gb200":     {"GB200"},
+	"b300":      {"B300"},
+	"gb300":     {"GB300"},
 	"mi300x":    {"MI300X"},
+	"mi350x":    {"MI350X"},
+	"mi355x":    {"MI355X"},
 }
 
 // ParseFlat reads the price of one device for an hour, the same for all devices. ok is false if

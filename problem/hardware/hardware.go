@@ -5,6 +5,7 @@
 package hardware
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,8 +19,8 @@ import (
 // the cost models see it. Bandwidths are in GB/s (10^9 bytes a second).
 //
 // The values are data-sheet figures but for HBMEfficiency, AllToAllLatencyUS,
-// IntraGBps and NICGBps, which were fitted to published measurements or, for
-// h100-80, h200, b200 and mi300x, extrapolated from them (docs/SIMULATED.md).
+// IntraGBps and NICGBps, which were fitted to published measurements or, from
+// h100-80 on, extrapolated from them (docs/SIMULATED.md).
 type Profile struct {
 	// Name is the profile's key, such as "a100-80".
 	Name string `json:"name"`
@@ -51,19 +52,32 @@ type Profile struct {
 	// NICGBps is a device's share of the network between hosts, per direction;
 	// 0 for a profile without one, which then allows a single host only.
 	NICGBps float64 `json:"nic_gbps"`
+	// HostGBps is the bandwidth to the memory of the host, per direction; 0 means
+	// that of PCI Express (HostLinkGBps).
+	HostGBps float64 `json:"host_gbps,omitempty"`
+	// PerHost is the number of devices of a full host, and NVLinkDomain that of a rack whose
+	// links inside hosts join all hosts, where nobody states them. 0 means UsualPerHost, and that the
+	// links join no hosts.
+	PerHost      int `json:"devices_per_host,omitempty"`
+	NVLinkDomain int `json:"nvlink_domain,omitempty"`
 }
 
 // profiles lists the devices in the order of the table in docs/SIMULATED.md.
 var profiles = []Profile{
-	{"rtx2080ti", 11 * unit.GiB, 616, .90, unit.Bytes(5.5 * (1 << 20)), 2178, 68, 1.545, 32, 32, 60, 5.5, 0},
-	{"v100-16", 16 * unit.GiB, 900, .907, 6 * unit.MiB, 2289, 80, 1.38, 32, 32, 88, 58, 12.0},
-	{"v100-32", 32 * unit.GiB, 900, .907, 6 * unit.MiB, 2289, 80, 1.38, 32, 32, 88, 58, 12.0},
-	{"a100-40", 40 * unit.GiB, 1555, .894, 40 * unit.MiB, 2271, 108, 1.41, 32, 64, 45, 230, 23.5},
-	{"a100-80", 80 * unit.GiB, 2039, .894, 40 * unit.MiB, 2271, 108, 1.41, 32, 64, 45, 230, 23.5},
-	{"h100-80", 80 * unit.GiB, 3350, .90, 50 * unit.MiB, 3455, 132, 1.755, 32, 64, 40, 340, 48.5},
-	{"h200", 140 * unit.GiB, 4800, .896, 60 * unit.MiB, 4950, 132, 1.755, 32, 64, 40, 340, 48.5},
-	{"b200", 180 * unit.GiB, 8000, .90, 126 * unit.MiB, 8251, 148, 1.85, 32, 64, 40, 660, 48.5},
-	{"mi300x", 192 * unit.GiB, 5300, .81, 256 * unit.MiB, 9521, 304, 2.1, 64, 64, 45, 300, 48.5},
+	{"rtx2080ti", 11 * unit.GiB, 616, .90, unit.Bytes(5.5 * (1 << 20)), 2178, 68, 1.545, 32, 32, 60, 5.5, 0, 0, 0, 0},
+	{"v100-16", 16 * unit.GiB, 900, .907, 6 * unit.MiB, 2289, 80, 1.38, 32, 32, 88, 58, 12.0, 0, 0, 0},
+	{"v100-32", 32 * unit.GiB, 900, .907, 6 * unit.MiB, 2289, 80, 1.38, 32, 32, 88, 58, 12.0, 0, 0, 0},
+	{"a100-40", 40 * unit.GiB, 1555, .894, 40 * unit.MiB, 2271, 108, 1.41, 32, 64, 45, 230, 23.5, 0, 0, 0},
+	{"a100-80", 80 * unit.GiB, 2039, .894, 40 * unit.MiB, 2271, 108, 1.41, 32, 64, 45, 230, 23.5, 0, 0, 0},
+	{"h100-80", 80 * unit.GiB, 3350, .90, 50 * unit.MiB, 3455, 132, 1.755, 32, 64, 40, 340, 48.5, 0, 0, 0},
+	{"h200", 140 * unit.GiB, 4800, .896, 60 * unit.MiB, 4950, 132, 1.755, 32, 64, 40, 340, 48.5, 0, 0, 0},
+	{"b200", 180 * unit.GiB, 8000, .90, 126 * unit.MiB, 8251, 148, 1.85, 32, 64, 40, 660, 48.5, 0, 0, 0},
+	{"gb200", 186 * unit.GiB, 8000, .90, 126 * unit.MiB, 8251, 152, 1.85, 32, 64, 40, 660, 48.5, 180, 4, 72},
+	{"b300", 270 * unit.GiB, 7700, .90, 126 * unit.MiB, 7941, 148, 1.85, 32, 64, 40, 660, 97, 0, 0, 0},
+	{"gb300", 279 * unit.GiB, 8000, .90, 126 * unit.MiB, 8251, 152, 1.85, 32, 64, 40, 660, 97, 180, 4, 72},
+	{"mi300x", 192 * unit.GiB, 5300, .81, 256 * unit.MiB, 9521, 304, 2.1, 64, 64, 45, 300, 48.5, 0, 0, 0},
+	{"mi350x", 288 * unit.GiB, 8000, .81, 256 * unit.MiB, 14371, 256, 2.2, 64, 64, 45, 360, 48.5, 0, 0, 0},
+	{"mi355x", 288 * unit.GiB, 8000, .81, 256 * unit.MiB, 14371, 256, 2.4, 64, 64, 45, 360, 48.5, 0, 0, 0},
 }
 
 // Problems lists what is wrong with a profile that is not one of Profiles;
@@ -108,13 +122,26 @@ func (p Profile) Problems() []string {
 			add("%s: %d is not at least 1", v.name, v.value)
 		}
 	}
+	p.optional(add)
+	return found
+}
+
+// optional reports what is wrong with the fields that may be 0.
+func (p Profile) optional(add func(format string, args ...any)) {
 	if !slices.Contains([]int{0, 32, 64}, p.WarpLanes) {
 		add("warp_lanes: %d is not 32 or 64", p.WarpLanes)
 	}
-	if !(p.NICGBps >= 0 && p.NICGBps <= 1e9) {
-		add("nic_gbps: %v is negative or not a number", p.NICGBps)
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{{"nic_gbps", p.NICGBps}, {"host_gbps", p.HostGBps}} {
+		if !(v.value >= 0 && v.value <= 1e9) {
+			add("%s: %v is negative or not a number", v.name, v.value)
+		}
 	}
-	return found
+	if most := MaxDevices; p.PerHost < 0 || p.PerHost > most || p.NVLinkDomain < 0 || p.NVLinkDomain > most {
+		add("devices_per_host and nvlink_domain: %d and %d are not between 0 and %d", p.PerHost, p.NVLinkDomain, most)
+	}
 }
 
 // Known reports whether a profile of that name is one of Profiles.
@@ -204,20 +231,27 @@ func letters(s string) string {
 	}, s)
 }
 
-// UsualPerHost is the number of devices of a full host of the profiles with a network: the boards
-// that these devices are sold on have eight.
+// UsualPerHost is the number of devices of a full host of most profiles with a network: their boards
+// have eight.
 const UsualPerHost = 8
 
+// FullHost returns the number of devices of a full host: PerHost, or UsualPerHost.
+func (p Profile) FullHost() int { return cmp.Or(p.PerHost, UsualPerHost) }
+
 // HostLinkGBps returns the bandwidth of a device to its host's memory, in GB/s per
-// direction: 80 % of the sixteen lanes of the PCI Express generation that the named
+// direction: HostGBps, or 80 % of the sixteen lanes of the PCI Express generation that the named
 // device has (15.75, 31.5 and 63 GB/s by the standard; the share is assumed), and
-// of the oldest for devices that are not among Profiles.
+// of the oldest for devices that are not among Profiles. HostGBps of gb200 and gb300 is 80 % of half of
+// NVLink-C2C, 450 GB/s per direction, because two devices share a Grace host.
 func (p Profile) HostLinkGBps() float64 {
 	const pcie3, pcie4, pcie5 = 12.6, 25.2, 50.4
+	if p.HostGBps > 0 {
+		return p.HostGBps
+	}
 	switch p.Name {
 	case "a100-40", "a100-80":
 		return pcie4
-	case "h100-80", "h200", "b200", "mi300x":
+	case "h100-80", "h200", "b200", "b300", "mi300x", "mi350x", "mi355x":
 		return pcie5
 	}
 	return pcie3

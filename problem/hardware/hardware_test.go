@@ -24,7 +24,7 @@ func ExampleByName() {
 	fmt.Println(err)
 	// Output:
 	// a100-80 80.0 GiB 2039 GB/s
-	// device profile "a100" is unknown (did you mean "a100-40" or "a100-80"?): choose one of rtx2080ti, v100-16, v100-32, a100-40, a100-80, h100-80, h200, b200, mi300x
+	// device profile "a100" is unknown (did you mean "a100-40" or "a100-80"?): choose one of rtx2080ti, v100-16, v100-32, a100-40, a100-80, h100-80, h200, b200, gb200, b300, gb300, mi300x, mi350x, mi355x
 }
 
 func ExampleTopology() {
@@ -132,7 +132,12 @@ func TestProfileFacts(t *testing.T) {
 		{"h100-80", 80 * unit.GiB, 50 * unit.MiB, 3350, 132, 64},
 		{"h200", 140 * unit.GiB, 60 * unit.MiB, 4800, 132, 64},
 		{"b200", 180 * unit.GiB, 126 * unit.MiB, 8000, 148, 64},
+		{"gb200", 186 * unit.GiB, 126 * unit.MiB, 8000, 152, 64},
+		{"b300", 270 * unit.GiB, 126 * unit.MiB, 7700, 148, 64},
+		{"gb300", 279 * unit.GiB, 126 * unit.MiB, 8000, 152, 64},
 		{"mi300x", 192 * unit.GiB, 256 * unit.MiB, 5300, 304, 64},
+		{"mi350x", 288 * unit.GiB, 256 * unit.MiB, 8000, 256, 64},
+		{"mi355x", 288 * unit.GiB, 256 * unit.MiB, 8000, 256, 64},
 	} {
 		p, err := hardware.ByName(c.name)
 		if err != nil {
@@ -241,7 +246,7 @@ func TestProblems(t *testing.T) {
 		{"negative reserve", func(t *hardware.Topology) { t.ReserveFixed = -5 }, []string{"reserve fixed: -5 bytes is negative"}},
 		// Added to the share, this would overflow into a huge budget.
 		{"huge reserve", func(t *hardware.Topology) { t.ReserveFixed = math.MaxInt64 }, []string{"reserve fixed: 8388608 TiB is above 1024 TiB a device"}},
-		{"no profile", func(t *hardware.Topology) { t.Profile = hardware.Profile{} }, []string{"device profile: missing; choose one of rtx2080ti, v100-16, v100-32, a100-40, a100-80, h100-80, h200, b200, mi300x"}},
+		{"no profile", func(t *hardware.Topology) { t.Profile = hardware.Profile{} }, []string{"device profile: missing; choose one of rtx2080ti, v100-16, v100-32, a100-40, a100-80, h100-80, h200, b200, gb200, b300, gb300, mi300x, mi350x, mi355x"}},
 		{"nothing left", func(t *hardware.Topology) { t.ReserveFixed = 80 * unit.GiB }, []string{"reserve: 92.0 GiB of 80.0 GiB leave nothing for tables"}},
 		{"no network", func(t *hardware.Topology) { t.Profile.NICGBps = 0 }, []string{`devices per host: profile "a100-80" has no network between hosts, so all 16 devices must be on one host, or the network bandwidth must be stated`}},
 		{"no network, one stated", func(t *hardware.Topology) { t.Profile.NICGBps, t.NetworkBandwidth = 0, 50*unit.Bandwidth(unit.GB) }, nil},
@@ -261,7 +266,7 @@ func TestProblems(t *testing.T) {
 			"memory: -3 bytes is negative",
 			"reserve share: 4 is not at least 0 and below 1",
 			"reserve fixed: -5 bytes is negative",
-			"device profile: missing; choose one of rtx2080ti, v100-16, v100-32, a100-40, a100-80, h100-80, h200, b200, mi300x",
+			"device profile: missing; choose one of rtx2080ti, v100-16, v100-32, a100-40, a100-80, h100-80, h200, b200, gb200, b300, gb300, mi300x, mi350x, mi355x",
 		}},
 	} {
 		topology := valid()

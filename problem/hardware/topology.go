@@ -176,12 +176,18 @@ func (t Topology) PerHost() int {
 	return t.DevicesPerHost
 }
 
-// OnUsualHosts returns the topology with the devices on hosts of UsualPerHost, if they are more and
-// Profiles has their profile. Devices without a network between hosts stay on one host.
+// OnUsualHosts returns the topology with the devices on full hosts (Profile.FullHost), if they are
+// more and Profiles has their profile. Devices without a network between hosts stay on one host.
 func (t Topology) OnUsualHosts() Topology {
-	if t.Devices > UsualPerHost && Known(t.Profile.Name) && t.Device().NICGBps > 0 {
-		t.DevicesPerHost = UsualPerHost
+	if per := t.Profile.FullHost(); t.Devices > per && (t.Profile.PerHost > 0 || Known(t.Profile.Name)) && t.Device().NICGBps > 0 {
+		t.DevicesPerHost = per
 	}
+	return t
+}
+
+// InUsualDomains returns the topology with the profile's NVLink domain: the whole hosts of it.
+func (t Topology) InUsualDomains() Topology {
+	t.NVLinkDomain = t.Profile.NVLinkDomain / t.PerHost() * t.PerHost()
 	return t
 }
 

@@ -120,6 +120,7 @@ func (p *Parts) onHosts(base *Cluster, described *TopologyFile) error {
 		return nil
 	}
 	r := &report{}
+	usual := p.fullHost(t.Profile)
 	hosts := valueOf(r, p.Overrides, "hosts", whole[int](1, hardware.MaxDevices), hostsHint)
 	perHost := valueOf(r, p.Overrides, "devices_per_host", anyWhole[int](), "")
 	devices, stated := p.Overrides.Devices()
@@ -133,10 +134,10 @@ func (p *Parts) onHosts(base *Cluster, described *TopologyFile) error {
 	case perHost > 0:
 	case stated:
 		perHost = devices / hosts
-	case !base.any && (t.Devices > 0 || t.DevicesPerHost > 0):
+	case !base.any && (t.Devices > 0 || t.DevicesPerHost > 0) && usual == t.Profile.FullHost():
 		perHost = cmp.Or(t.DevicesPerHost, t.Devices)
 	default:
-		perHost = hardware.UsualPerHost
+		perHost = usual
 	}
 	if stated && devices != hosts*perHost {
 		return flagError(fmt.Sprintf("--hosts: %d devices are not %d hosts of the same size", devices, hosts), "leave --gpus or --hosts out, or state numbers that divide")
@@ -144,6 +145,19 @@ func (p *Parts) onHosts(base *Cluster, described *TopologyFile) error {
 	p.Overrides = maps.Clone(p.Overrides)
 	p.Overrides["devices"], p.Overrides["devices_per_host"] = strconv.Itoa(hosts*perHost), strconv.Itoa(perHost)
 	return nil
+}
+
+// fullHost returns the devices of a full host of the device that a flag states, or else of own.
+func (p *Parts) fullHost(own hardware.Profile) int {
+	name, stated := p.Overrides["device"]
+	if !stated {
+		return own.FullHost()
+	}
+	if i := slices.IndexFunc(p.Own, func(o hardware.Profile) bool { return o.Name == name }); i >= 0 {
+		return p.Own[i].FullHost()
+	}
+	named, _ := hardware.ByName(name) // override reports an unknown name
+	return named.FullHost()
 }
 
 // flagged are overrides that were read.
@@ -258,10 +272,11 @@ func (p *Parts) Problem() (*problem.Problem, []string, error) {
 	}
 	base.Topology.Fixed = p.Tables.Fixed // those of an old plan belong to the tables that it was made of
 	hostsErr := p.onHosts(base, described)
-	grown := p.outgrown(base.Topology)
+	grown, before := p.outgrown(base.Topology), base.Topology
 	flags, overrideErr := p.Overrides.read(p.Own)
 	p.override(base, &flags)
-	p.giveHosts(base, file, grown)
+	p.giveHosts(base, file, &before, grown)
+	p.giveDomains(base, file, &before)
 	overrideErr = Join(hostsErr, overrideErr, giveMemories(p.Overrides, base, file))
 	var missingErr error
 	if !complete && p.TopologyErr == nil {
@@ -355,19 +370,32 @@ func (p *Parts) base() (*Cluster, *TopologyFile) {
 // outgrown reports whether the fallback is one host that may not be full, and flags state more devices.
 func (p *Parts) outgrown(t hardware.Topology) bool {
 	devices, stated := p.Overrides.Devices()
-	return p.Fallback != nil && stated && devices > t.Devices && t.PerHost() == t.Devices && t.Devices <= hardware.UsualPerHost
+	return p.Fallback != nil && stated && devices > t.Devices && t.PerHost() == t.Devices && t.Devices <= t.Profile.FullHost()
 }
 
-// giveHosts puts the devices on the usual hosts if nobody states the hosts.
-func (p *Parts) giveHosts(c *Cluster, file TopologyFile, outgrown bool) {
+// giveHosts puts the devices on full hosts if nobody states the hosts, or a flag states devices that
+// stand on other hosts than before.
+func (p *Parts) giveHosts(c *Cluster, file TopologyFile, before *hardware.Topology, outgrown bool) {
 	t := &c.Topology
-	if c.any || p.Overrides.Has("devices_per_host") || file.Has("devices_per_host") || t.DevicesPerHost > 0 && !outgrown {
+	other := outgrown || before.Profile.Name != "" && before.Profile.FullHost() != t.Profile.FullHost()
+	if c.any || p.Overrides.Has("devices_per_host") || file.Has("devices_per_host") || t.DevicesPerHost > 0 && !other {
 		return
 	}
-	if outgrown {
+	if other {
 		t.DevicesPerHost = 0
 	}
 	*t = t.OnUsualHosts()
+}
+
+// giveDomains joins the hosts of devices that are sold in racks by their links, if nobody states which.
+// The cluster of a plan or workload states it.
+func (p *Parts) giveDomains(c *Cluster, file TopologyFile, before *hardware.Topology) {
+	t := &c.Topology
+	racks := before.Profile.NVLinkDomain > 0 || t.Profile.NVLinkDomain > 0
+	same := !p.Overrides.Has("device") && before.Devices == t.Devices && before.Devices > 0 && p.Topology == nil && p.Tables.Cluster == nil
+	if racks && !same && t.Devices > 0 && !c.any && !p.Overrides.Has("nvlink_domain") && !file.Has("nvlink_domain") {
+		*t = t.InUsualDomains()
+	}
 }
 
 // override replaces the fields of the cluster that flags state.

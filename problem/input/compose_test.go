@@ -107,6 +107,7 @@ func TestUsualHosts(t *testing.T) {
 		flags  Overrides
 		change func(*Parts)
 		want   int // devices of a host
+		domain int // Topology.NVLinkDomain
 	}{
 		{name: "flags", flags: Overrides{"devices": "16", "device": "h100-80"}, want: 8},
 		{name: "a last host of fewer", flags: Overrides{"devices": "20", "device": "h100-80"}, want: 8},
@@ -118,6 +119,12 @@ func TestUsualHosts(t *testing.T) {
 		{name: "no network", flags: Overrides{"devices": "16", "device": "rtx2080ti"}, want: 16},
 		{name: "a network that is stated", flags: Overrides{"devices": "16", "device": "rtx2080ti", "network_bandwidth": "5GB/s"}, want: 8},
 		{name: "a model's own device", flags: Overrides{"devices": "16"}, change: func(p *Parts) { p.Own = []hardware.Profile{own} }, want: 16},
+		{name: "racks", flags: Overrides{"devices": "16", "device": "gb200"}, want: 4, domain: 72},
+		{name: "trays by their number", flags: Overrides{"hosts": "3", "device": "gb300"}, want: 4, domain: 72},
+		{name: "racks of other hosts", file: "devices: 160\ndevices_per_host: 16\ndevice: gb200\n", want: 16, domain: 64},
+		{name: "racks in smaller domains", flags: Overrides{"devices": "16", "device": "gb200", "nvlink_domain": "8"}, want: 4, domain: 8},
+		{name: "an old plan on racks", flags: Overrides{"device": "gb200"}, change: func(p *Parts) { p.Fallback = old(16, 8) }, want: 4, domain: 72},
+		{name: "hosts of an old plan on racks", flags: Overrides{"device": "gb200", "hosts": "2"}, change: func(p *Parts) { p.Fallback = old(16, 8) }, want: 4, domain: 72},
 		{name: "an old plan on one host", change: func(p *Parts) { p.Fallback = old(16, 16) }, want: 16},
 		{name: "more devices than an old plan has on one host", flags: Overrides{"devices": "16"}, change: func(p *Parts) { p.Fallback = old(4, 4) }, want: 8},
 		{name: "more devices than an old plan has on several", flags: Overrides{"devices": "16"}, change: func(p *Parts) { p.Fallback = old(4, 2) }, want: 2},
@@ -133,6 +140,9 @@ func TestUsualHosts(t *testing.T) {
 		}
 		if got := p.Topology.PerHost(); got != tt.want {
 			t.Errorf("%s: got %d devices a host, want %d", tt.name, got, tt.want)
+		}
+		if got := p.Topology.NVLinkDomain; got != tt.domain {
+			t.Errorf("%s: got an NVLink domain of %d, want %d", tt.name, got, tt.domain)
 		}
 	}
 }
