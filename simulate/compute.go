@@ -184,7 +184,16 @@ func (k Kernels) Backward() unit.Millis { return k.Prepare + k.Sort + k.Update +
 // Kernels returns the simulated times of the operator's kernels, which add up to those of
 // Compute.
 func (d Device) Kernels(op Op) Kernels {
-	w := work{device: &d, settings: settings{
+	w, ok := d.work(op)
+	if !ok {
+		return Kernels{}
+	}
+	return w.kernels()
+}
+
+// work returns what an operator moves; ok is false if its tables have no lookups.
+func (d *Device) work(op Op) (w work, ok bool) {
+	w = work{device: d, settings: settings{
 		batch:       float64(op.Batch),
 		weightBytes: float64(orDefault(op.WeightBytes, 4)),
 		outputBytes: float64(orDefault(op.OutputBytes, problem.OutputBytes)),
@@ -204,9 +213,6 @@ func (d Device) Kernels(op Op) Kernels {
 			widest = max(widest, t.Dim)
 		}
 	}
-	if tables == 0 {
-		return Kernels{}
-	}
 	w.start(tables, widest)
 	for i := range op.Tables {
 		if t := &op.Tables[i]; t.Counts.Lookups > 0 {
@@ -214,7 +220,7 @@ func (d Device) Kernels(op Op) Kernels {
 			w.add(part{rows: float64(t.Rows), dim: t.Dim, bags: cmp.Or(t.Bags, 1), lengthCV: t.LengthCV, Usage: &u})
 		}
 	}
-	return w.kernels()
+	return w, tables > 0
 }
 
 // HostLink returns the times on the host link, forward and backward, of a table with
@@ -308,12 +314,8 @@ func (w *work) add(t part) {
 	w.nanos += nanos
 	w.nanosBack += nanosBack
 
-	// A gradient vector is read once for each lookup of its bag. Reads after the first
-	// may find the vector in the cache.
-	cached := min(1, w.device.Cache/(bags*pooled))
-	gradients := min(bags, n)*pooled + max(0, n-bags)*pooled*(1-cached)
 	state := w.device.StateTraffic(w.optimizer, dim)
-	w.memoryBack += gradients + unique*(2*rowInMemory+state) + n*BagIDBytes
+	w.memoryBack += w.device.gradients(n, bags, pooled) + unique*(2*rowInMemory+state) + n*BagIDBytes
 	w.cacheBack += n*pooled + unique*(2*row+state)
 
 	w.lookups += n
@@ -321,6 +323,13 @@ func (w *work) add(t part) {
 	w.rows += t.rows
 	w.bags += bags
 	w.highest = max(w.highest, t.highest)
+}
+
+// gradients returns the bytes of memory of the gradients that lookups read: a vector of their bag
+// each. Reads of a vector after the first may find it in the cache.
+func (r *Rates) gradients(lookups, bags, vector float64) float64 {
+	cached := min(1, r.Cache/(bags*vector))
+	return min(bags, lookups)*vector + max(0, lookups-bags)*vector*(1-cached)
 }
 
 // StateTraffic returns the bytes of optimizer state that the update of one row of dim
