@@ -25,6 +25,7 @@ func wholeSteps() []goldenCase {
 	return []goldenCase{
 		{"step", write(func(s *neuroshard.Step) { s.Input.Samples, s.EpochMinutes = 4195197692, 4.296 })},
 		{"step_little", write(little)},
+		{"step_unseen", write(func(s *neuroshard.Step) { s.Unseen = true })},
 		{"step_calibrated", write(func(s *neuroshard.Step) {
 			s.Calibrated, s.Scaled, s.Input.Measured.Step, s.Input.Samples, s.EpochMinutes = true, true, 4.1, 999_950, .0012
 		})},

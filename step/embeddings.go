@@ -262,7 +262,7 @@ func (l *lookups) times(held []problem.Shard, batch int, replicas bool) (t compu
 	}
 	scale := unit.Millis(l.stack.Constants.Lookups)
 	for _, key := range keys {
-		k := l.device.Kernels(*ops[key])
+		k := l.kernels(*ops[key], replicas)
 		if l.stack.Overlaps.Sort {
 			k.Prepare, k.Sort, k.FixedForward, k.FixedBackward = 0, 0, 0, 0
 		}
@@ -270,6 +270,14 @@ func (l *lookups) times(held []problem.Shard, batch int, replicas bool) (t compu
 		t.backward += scale * (k.FixedBackward + k.Backward())
 	}
 	return t
+}
+
+// kernels returns the times of an operator's kernels in the stack.
+func (l *lookups) kernels(op simulate.Op, replicas bool) simulate.Kernels {
+	if l.stack.HugeCTR {
+		return l.device.HugeCTR(op, replicas)
+	}
+	return l.device.Kernels(op)
 }
 
 // sorting returns the time that a device's lookups save if the engine sorts indices beside the

@@ -85,14 +85,15 @@ type Constants struct {
 // ErrorBar is the error of a stack's step times, in percent: the worst error of a table of
 // docs/RESULTS.md, rounded up to a multiple of 10. 0 means that it is not known.
 type ErrorBar struct {
-	// OneHost and Hosts are for clusters of one host and of several hosts.
-	OneHost, Hosts float64
+	// OneHost and Hosts are for clusters of one host and of several hosts, of the GPUs whose steps
+	// were measured there: OneHostGPUs and HostsGPUs, the chips' names.
+	OneHost, Hosts         float64
+	OneHostGPUs, HostsGPUs []string
+	// UnseenOneHost and UnseenHosts are for other GPUs.
+	UnseenOneHost, UnseenHosts float64
 	// Calibrated is for calibrated steps on the same number of hosts as the measured step, and
 	// Carried for those on another number.
 	Calibrated, Carried float64
-	// Table is the table's heading. The bars of calibrated steps are in "One measured step" and
-	// "Training systems with unknown constants".
-	Table string
 }
 
 // Stack is a training system.
@@ -111,6 +112,9 @@ type Stack struct {
 	Overlaps Overlaps
 	// Launch says whether the host launches each kernel or replays a graph.
 	Launch simulate.LaunchMode
+	// HugeCTR says that lookups run the kernels of HugeCTR's embedding collection, not
+	// FBGEMM's.
+	HugeCTR bool
 	// SHARP halves the all-reduce between hosts: the switches add.
 	SHARP bool
 	// Constants are the constants of the times.
@@ -133,11 +137,11 @@ var eager = Constants{
 	Exposed: 0.5, Launches: 4.9,
 }
 
-// fitted are HugeCTR's constants. Fixed is fitted to MLPerf's systems of one host in v3.0
+// fitted are HugeCTR's constants. Fixed is fitted to MLPerf's systems of one host
 // (docs/RESULTS.md); the others are within the ranges that sources publish, and
 // were set by hand.
 var fitted = Constants{
-	Lookups: 1, GEMM: 0.77, Stream: 0.8, Passes: 6.5, Fixed: 0.45, Inside: 1, Between: 1, Sent: 1,
+	Lookups: 1, GEMM: 0.77, Stream: 0.8, Passes: 6.5, Fixed: 0.44, Inside: 1, Between: 1, Sent: 1,
 	Exposed: 0.5, Latency: 0.06,
 }
 
@@ -163,19 +167,25 @@ func hugectr(name string, exchange Exchange) Stack {
 	return Stack{
 		Name: name, Forward: half(), Backward: half(), Exchange: exchange, IndexBytes: 4,
 		Overlaps: Overlaps{Input: true, Forward: true, Backward: true, Sort: true},
-		Launch:   simulate.Graph, SHARP: exchange == Hierarchical, Constants: fitted, Known: true,
-		Error: ErrorBar{OneHost: 10, Hosts: 20, Calibrated: 10, Carried: 10, Table: "Whole steps"},
+		Launch:   simulate.Graph, HugeCTR: true, SHARP: exchange == Hierarchical, Constants: fitted, Known: true,
+		Error: ErrorBar{
+			OneHost: 10, OneHostGPUs: []string{"a100", "h100", "h200"}, Hosts: 20, HostsGPUs: []string{"h100"},
+			UnseenOneHost: 20, UnseenHosts: 40, Calibrated: 10, Carried: 10,
+		},
 	}
 }
 
 // hybrid is HugeCTR's hybrid embedding for models with one lookup a table: often used rows
 // are on every device, and a step's fixed time is shorter. Fixed is fitted to MLPerf's systems
-// of v1.1, Sent is set by hand.
+// of v1.1, Sent is set by hand. Its own kernels are assumed to take the time of FBGEMM's.
 func hybrid() Stack {
 	s := hugectr("hugectr-hybrid", Hierarchical)
+	s.HugeCTR = false
 	s.Constants.Fixed, s.Constants.Sent = 0.09, 0.2
+	gpus := []string{"a100", "h100"}
 	s.Error = UnknownError()
-	s.Error.OneHost, s.Error.Hosts, s.Error.Table = 20, 40, "One lookup a table"
+	s.Error.OneHost, s.Error.OneHostGPUs, s.Error.Hosts, s.Error.HostsGPUs = 20, gpus, 40, gpus
+	s.Error.UnseenOneHost, s.Error.UnseenHosts = 20, 40
 	return s
 }
 

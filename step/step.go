@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/neuroshard/neuroshard/plan"
 	"github.com/neuroshard/neuroshard/problem"
@@ -120,6 +121,9 @@ type Times struct {
 	Scaled bool `json:"scaled"`
 	// ErrorPercent is the error bar, in percent of Step; 0 if it is not known, or if Measured.
 	ErrorPercent float64 `json:"error_percent"`
+	// Unseen says that ErrorPercent is that of GPUs that the stack's constants were not fitted to: no
+	// step of the kind of GPU was measured, on one host or on several.
+	Unseen bool `json:"unseen,omitempty"`
 	// Terms are the parts before anything is hidden.
 	Terms Terms `json:"terms"`
 }
@@ -374,22 +378,27 @@ func (t *Times) finish(in *Input, e *Embeddings, terms Terms) {
 	t.EpochMinutes = float64(in.Samples) / t.SamplesPerSecond / 60
 	t.PricePerBillion = in.PricePerHour * float64(in.Problem.Topology.Whole().Devices) / 3600 / t.SamplesPerSecond * 1e9
 	if !t.Measured {
-		t.ErrorPercent = in.errorPercent(t.Calibrated)
+		t.ErrorPercent, t.Unseen = in.errorPercent(t.Calibrated)
 	}
 }
 
-// errorPercent returns the error bar of the step.
-func (in *Input) errorPercent(calibrated bool) float64 {
+// errorPercent returns the error bar of the step, and whether it is that of unseen GPUs.
+func (in *Input) errorPercent(calibrated bool) (percent float64, unseen bool) {
 	bar, hosts := &in.Stack.Error, in.Problem.Topology.Whole().Hosts()
+	chip, _, _ := strings.Cut(in.Problem.Topology.Profile.Name, "-")
 	switch {
 	case calibrated && in.Measured.Problem != nil && in.Measured.Problem.Topology.Whole().Hosts() != hosts:
-		return bar.Carried
+		return bar.Carried, false
 	case calibrated:
-		return bar.Calibrated
+		return bar.Calibrated, false
+	case hosts > 1 && slices.Contains(bar.HostsGPUs, chip):
+		return bar.Hosts, false
 	case hosts > 1:
-		return bar.Hosts
+		return bar.UnseenHosts, bar.UnseenHosts > 0
+	case slices.Contains(bar.OneHostGPUs, chip):
+		return bar.OneHost, false
 	}
-	return bar.OneHost
+	return bar.UnseenOneHost, bar.UnseenOneHost > 0
 }
 
 // largest returns the term that takes the most of the step.

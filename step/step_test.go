@@ -514,6 +514,15 @@ func TestErrorBarOfMeasured(t *testing.T) {
 	}
 	in = mlperf(t, "hugectr", "h100-80", 8, 8, 55296)
 	other := mlperf(t, "hugectr", "h100-80", 16, 8, 65536)
+	for _, unseen := range []struct {
+		profile string
+		devices int
+		want    float64
+	}{{"b200", 8, in.Stack.Error.UnseenOneHost}, {"a100-40", 8, in.Stack.Error.OneHost}, {"a100-80", 16, in.Stack.Error.UnseenHosts}} {
+		if got := priced(t, mlperf(t, "hugectr", unseen.profile, unseen.devices, 8, 65536)).ErrorPercent; got != unseen.want {
+			t.Errorf("%d x %s: got %v %%, want %v", unseen.devices, unseen.profile, got, unseen.want)
+		}
+	}
 	bar, another := in.Stack.Error, placed(in.Problem, moved(in.Problem))
 	for _, c := range []struct {
 		measured Measured

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
@@ -98,23 +99,13 @@ func fitHost(points []hipcPoint) hostBound {
 }
 
 // hipc compares steps that the host's launches bound with two constants for each GPU, fitted
-// to all models of the GPU, and fitted without the model that is predicted.
+// without the model that is predicted.
 func hipc() []*set {
 	points := hipcPoints()
 	s := sets{what: "steps of one GPU that the host bounds"}
-	in, out := s.of("in the fit, two constants a GPU"), s.of("out of the fit, constants of the GPU's other models")
+	out := s.of("out of the fit, constants of the GPU's other models")
 	for _, p := range points {
-		var all, others []hipcPoint
-		for _, q := range points {
-			if q.gpu != p.gpu {
-				continue
-			}
-			all = append(all, q)
-			if q.model != p.model {
-				others = append(others, q)
-			}
-		}
-		in.add(fitHost(all).predict(p.active), p.measured)
+		others := slices.DeleteFunc(slices.Clone(points), func(q hipcPoint) bool { return q.gpu != p.gpu || q.model == p.model })
 		out.add(fitHost(others).predict(p.active), p.measured)
 	}
 	return s.list

@@ -19,15 +19,15 @@ func main() {
 	fmt.Println(strings.Join(parts("docs/measured"), "\n\n"))
 }
 
-// parts returns the generated parts of the document, in Markdown: beside published measurements, and
-// beside our own in a folder.
+// parts returns the generated parts of the document, in Markdown: beside published measurements, of
+// GPUs that no constant was fitted to, and beside our own measurements in a folder.
 func parts(folder string) []string {
-	return []string{summary(), ownTable(folder)}
+	return []string{summary(), unseenTable(), ownTable(folder)}
 }
 
 // comparisons lists all comparisons in the order of the table.
 func comparisons() []func() []*set {
-	return []func() []*set{allToAll, hipc, wholeSteps, pairs, oneMeasured, oneHot, stacks}
+	return []func() []*set{allToAll, hipc, wholeSteps, oneMeasured, oneHot, stacks}
 }
 
 // summary returns the table in Markdown: one line for each set.

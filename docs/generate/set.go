@@ -53,6 +53,14 @@ func (s *set) median() float64 {
 	return (math.Abs(all[(n-1)/2]) + math.Abs(all[n/2])) / 2
 }
 
+// bias returns the mean error with signs, as a share.
+func (s *set) bias() (mean float64) {
+	for _, r := range s.ratios {
+		mean += (r - 1) / float64(len(s.ratios))
+	}
+	return mean
+}
+
 // worst returns the largest error, with its sign.
 func (s *set) worst() float64 { return s.errors()[len(s.ratios)-1] }
 

@@ -1,15 +1,13 @@
 package main
 
-// Whole steps of MLPerf's systems: the fit of one constant to the systems of v3.0 with one
-// host, and the comparison with all others.
+// Whole steps of MLPerf's systems: the fit of one constant to the systems with one host, and the
+// comparison with all others.
 
-// fitRound is the round whose systems of one host the fixed time is fitted to.
-const fitRound = "v3.0"
+// firstRound is the round of the first software.
+const firstRound = "v3.0"
 
 // inFit reports whether the fixed time is fitted to the system.
-func (s *system) inFit() bool {
-	return s.round == fitRound && s.hosts == 1 && s.use == ""
-}
+func (s *system) inFit() bool { return s.hosts == 1 && s.use == "" }
 
 // rowsOf returns the set of rows that a system belongs to, or "" if it is left out.
 func (s *system) rowsOf() string {
@@ -17,10 +15,8 @@ func (s *system) rowsOf() string {
 	case s.use != "":
 		return ""
 	case s.inFit():
-		return "in the fit, one host of v3.0"
-	case s.hosts == 1:
-		return "out of the fit, one host"
-	case s.round == fitRound:
+		return "in the fit, one host"
+	case s.round == firstRound:
 		return "out of the fit, several hosts, first software"
 	}
 	return "out of the fit, several hosts"
@@ -50,28 +46,20 @@ func find(all []*system, round, name, plan string) *system {
 	panic("generate: no system " + round + " " + name + " " + plan)
 }
 
-// pairs compares ratios of steps: the four configurations whose plan changed between v3.0 and v3.1,
-// and different GPUs at equal numbers of GPUs.
-func pairs() []*set {
+// A pair is two systems whose steps are compared.
+type pair struct{ before, after *system }
+
+// planChanges returns configurations that ran with two plans: in one round, or the next, of newer software.
+func planChanges() []pair {
 	all := mlperfSystems()
-	a100, h100, newer := find(all, "v3.0", "8 x a100-80", "2"), find(all, "v3.0", "8 x h100-80", "2"), find(all, "v4.0", "8 x h100-80", "8")
-	h200 := find(all, "v4.0", "8 x h200", "8")
-	changes, kinds := sets{what: "ratios of steps after a change of plan"}, sets{what: "ratios of steps of two kinds of GPUs"}
-	for _, p := range []struct {
-		in            *set
-		before, after *system
-	}{
-		{changes.of("one host, v3.0 in the fit"), find(all, "v3.0", "4 x h100-80", "1"), find(all, "v3.1", "4 x h100-80", "7")},
-		{changes.of("one host, v3.0 in the fit"), h100, find(all, "v3.1", "8 x h100-80", "8")},
-		{changes.of("out of the fit, several hosts"), find(all, "v3.0", "64 x h100-80", "5"), find(all, "v3.1", "64 x h100-80", "11")},
-		{changes.of("out of the fit, several hosts"), find(all, "v3.0", "128 x h100-80", "6"), find(all, "v3.1", "128 x h100-80", "12")},
-		{kinds.of("eight GPUs"), h100, a100},
-		{kinds.of("eight GPUs"), h200, newer},
-		{kinds.of("eight GPUs"), h200, a100},
-	} {
-		p.in.add(p.after.own()/p.before.own(), p.after.ms/p.before.ms)
+	return []pair{
+		{find(all, "v3.0", "8 x h100-80", "2"), find(all, "v3.0", "8 x h100-80", "4")},
+		{find(all, "v3.1", "8 x h100-80", "8"), find(all, "v3.1", "8 x h100-80", "9")},
+		{find(all, "v3.0", "4 x h100-80", "1"), find(all, "v3.1", "4 x h100-80", "7")},
+		{find(all, "v3.0", "8 x h100-80", "2"), find(all, "v3.1", "8 x h100-80", "8")},
+		{find(all, "v3.0", "64 x h100-80", "5"), find(all, "v3.1", "64 x h100-80", "11")},
+		{find(all, "v3.0", "128 x h100-80", "6"), find(all, "v3.1", "128 x h100-80", "12")},
 	}
-	return append(changes.list, kinds.list...)
 }
 
 // oneMeasured predicts each system from the measured step of each other one.
@@ -79,7 +67,7 @@ func oneMeasured() []*set {
 	all := mlperfSystems()
 	var used []*system
 	for _, one := range all {
-		if one.use == "" && (one.round != fitRound || one.hosts == 1) {
+		if one.use == "" && (one.round != firstRound || one.hosts == 1) {
 			used = append(used, one)
 		}
 	}
