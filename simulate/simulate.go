@@ -58,8 +58,8 @@ const (
 	BackwardFixedUS = 42.0
 	// MaxRun, RunWarps and GatherStepUS give the time of the update of a row that many
 	// bags use. One block updates the row, and its warps walk through the uses: at most
-	// MaxRun uses, RunWarps at a time, GatherStepUS us each [assumed; the sizes read in
-	// the code of the kernels].
+	// MaxRun uses, RunWarps at a time, GatherStepUS us each [the least that backwards of an H200
+	// leave for it; the sizes read in the code of the kernels].
 	MaxRun       = 1024
 	RunWarps     = 16
 	GatherStepUS = 0.5

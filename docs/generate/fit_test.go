@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -159,4 +160,23 @@ func TestConstantsAreFitted(t *testing.T) {
 			}
 		}
 	}
+}
+
+// In some groups the most used row decides how long the update takes. What their measured backwards
+// leave for it, beside the simulated rest, bounds the time of a step through the uses of a row.
+func TestRunIsBounded(t *testing.T) {
+	m := readAll(folder)
+	const steps = simulate.MaxRun / simulate.RunWarps
+	var left []float64
+	for _, p := range ofAdam(m.groups[fbgemm], false) {
+		k := m.device.Kernels(p.op)
+		if update := 1000 * float64(k.Update); !p.op.Weighted && math.Abs(update-steps*simulate.GatherStepUS) < 1e-9 {
+			left = append(left, (1000*(p.backward-p.simulated(&m.device, backwardPass))+update)/steps)
+		}
+	}
+	slices.Sort(left)
+	if len(left) != 10 || simulate.GatherStepUS > left[0] || simulate.GatherStepUS < left[0]/1.1 {
+		t.Errorf("got %.2f us for a step of %d groups, want 10 groups and the code's %v us just below the least", left, len(left), simulate.GatherStepUS)
+	}
+	t.Logf("a step takes at most %.2f us, in the median %.2f", left, stats.Median(left))
 }
