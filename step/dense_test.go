@@ -135,3 +135,24 @@ func TestDenseMemory(t *testing.T) {
 		t.Errorf("FSDP: got %d bytes, want %d", got, want)
 	}
 }
+
+// The FLOP of DLRMv4's dense part are those of its source's formula: 2 a product, backward twice
+// the forward of weights, and 2.5 times that of causal attention.
+func TestDLRMv4(t *testing.T) {
+	d, err := DenseByName("mlperf-dlrmv4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flops := func(positions float64) float64 {
+		const layers, width, heads, head = 3, 512, 4, 128
+		weights := positions * width * heads * (4*head + 3*head)
+		attention := positions * positions / 2 * heads * 2 * head
+		return layers * 2 * (3*weights + 3.5*attention)
+	}
+	if got := flops(4096) / 1e9; math.Abs(got-315.7) > .05 {
+		t.Errorf("got %.1f GFLOP at 4,096 positions, and the source states 315.7", got)
+	}
+	if got, want := 3*d.FLOPs(), flops(2663+8+1); math.Abs(got/want-1) > 1e-3 {
+		t.Errorf("got %v FLOP, want %v", got, want)
+	}
+}

@@ -82,6 +82,23 @@ func (d Distribution) counted(rows, lookups float64) Counts {
 	return Counts{Lookups: lookups, Unique: min(unique, rows, lookups), Reuse: d.Reuse}
 }
 
+// Repeated returns the histogram of a batch that reads unique distinct rows, one of them with the
+// share most of all lookups, and each other equally often. The means of the classes add up to these
+// uses, so that batches of twice the size, four times and so on keep the share.
+func Repeated(lookups, unique, most float64, batch int) Distribution {
+	d := Distribution{Kind: Histogram, Batch: batch, UniqueRows: unique}
+	for _, rows := range [][2]float64{{unique - 1, lookups * (1 - most) / (unique - 1)}, {1, lookups * max(most, 1/unique)}} {
+		j := 0
+		for j < Classes-2 && classMeans[j+1] <= rows[1] {
+			j++
+		}
+		up := min(1, (rows[1]-classMeans[j])/(classMeans[j+1]-classMeans[j]))
+		d.Reuse[j] += rows[0] / unique * (1 - up)
+		d.Reuse[j+1] += rows[0] / unique * up
+	}
+	return d
+}
+
 // divide adds rows of the given mean use to the two classes whose means
 // enclose it, in proportion to its place between them on a logarithmic scale.
 func divide(in *[Classes]float64, rows, mean float64) {

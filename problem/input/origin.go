@@ -27,6 +27,15 @@ func Workload(name string, o Overrides) (TableFile, *Cluster, error) {
 	if w.AssumedDistribution {
 		file.Warnings = []string{fmt.Sprintf("%s states no index distribution (%s): Zipf %v is assumed for every table", w.Name, w.IndexDistribution, access.DefaultExponent)}
 	}
+	unstated := 0
+	for i := range p.Tables {
+		if p.Tables[i].Access.Kind == access.Unstated {
+			unstated++
+		}
+	}
+	if unstated > 0 && !w.AssumedDistribution {
+		file.Warnings = []string{fmt.Sprintf("%d of %d tables of %s have no stated accesses: Zipf %v is assumed", unstated, len(p.Tables), w.Name, access.DefaultExponent)}
+	}
 	if opt := o.Options(); opt.DefaultDim > 0 {
 		file.Warnings = append(file.Warnings, UnusedDim(opt.DefaultDim))
 	}

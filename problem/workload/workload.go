@@ -15,6 +15,7 @@ package workload
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -43,10 +44,11 @@ type Workload struct {
 	Samples   int64
 	Optimizer problem.Optimizer
 	Precision problem.Precision
+	Pooling   problem.Pooling
 	// IndexDistribution is what the source says of its indices, in its words.
 	IndexDistribution string
-	// Access is what every table's accesses are taken to be: access.Zipf with
-	// the stated exponent, or access.Unstated, with the index law of the source's data.
+	// Access is what the accesses of tables are taken to be for which the source states nothing else: access.Zipf
+	// with the stated exponent, or access.Unstated, with the index law of the source's data.
 	Access access.Distribution
 	// AssumedDistribution is true where the source states no distribution, so
 	// that one has to be assumed.
@@ -87,13 +89,38 @@ type Step struct {
 }
 
 // tableSet is count tables of rows x dim. Shared, the features of Pooling all read
-// one table; otherwise each reads a table of its own.
+// one table; otherwise each reads a table of its own. The names are those of a single table and of its
+// features.
 type tableSet struct {
-	Count   int       `json:"count"`
-	Rows    int64     `json:"rows"`
-	Dim     int       `json:"dim"`
-	Pooling []float64 `json:"pooling"`
-	Shared  bool      `json:"shared"`
+	Count    int       `json:"count"`
+	Rows     int64     `json:"rows"`
+	Dim      int       `json:"dim"`
+	Pooling  []float64 `json:"pooling"`
+	Shared   bool      `json:"shared"`
+	Name     string    `json:"name"`
+	Features []string  `json:"features"`
+	// Distinct is the stated share of distinct rows among the lookups of a rank, and Load the lookups of the
+	// rank of 32 with the most of them, over the mean, if the table is row_wise. 0 if not stated.
+	Distinct float64 `json:"distinct"`
+	Load     float64 `json:"load"`
+}
+
+// loadRanks is the number of ranks of tableSet.Load.
+const loadRanks = 32
+
+// access returns the accesses of a table of the set, of which a rank of the workload has samples.
+func (g *tableSet) access(w *Workload) access.Distribution {
+	if g.Distinct == 0 {
+		return w.Access
+	}
+	samples, pooling := w.Batch/w.Cluster.Devices, 0.0
+	for _, factor := range g.Pooling {
+		pooling += factor
+	}
+	lookups := pooling * float64(samples)
+	// A rank has 1/32 of all other lookups, and those of the most used row: load/32 = most + (1-most)/32.
+	most := (g.Load - 1) / (loadRanks - 1)
+	return access.Repeated(lookups, g.Distinct*lookups, max(0, most), samples)
 }
 
 // All returns every published workload, in a fixed order. They are the caller's.
@@ -143,7 +170,7 @@ func ByName(name string) (Workload, error) {
 
 // Tables returns the workload's tables, named t000, t001, ... in the order of
 // the specification, and its features, named f000, f001, ... in the order of
-// the tables that they read. The slice is the caller's.
+// the tables that they read, where the specification has no names. The slice is the caller's.
 func (w Workload) Tables() []problem.Table {
 	if w.drawn != nil {
 		return slices.Clone(w.drawn)
@@ -153,10 +180,17 @@ func (w Workload) Tables() []problem.Table {
 	add := func(g tableSet, pooling ...float64) {
 		t := problem.Table{
 			Name: fmt.Sprintf("t%03d", len(tables)), Rows: g.Rows, Dim: g.Dim,
-			Access: w.Access, Precision: w.Precision, Optimizer: w.Optimizer,
+			Access: g.access(&w), Pooling: w.Pooling, Precision: w.Precision, Optimizer: w.Optimizer,
 		}
-		for _, factor := range pooling {
-			t.Features = append(t.Features, problem.Feature{Name: fmt.Sprintf("f%03d", features), PoolingFactor: factor})
+		if g.Name != "" {
+			t.Name = g.Name
+		}
+		for i, factor := range pooling {
+			name := fmt.Sprintf("f%03d", features)
+			if i < len(g.Features) {
+				name = g.Features[i]
+			}
+			t.Features = append(t.Features, problem.Feature{Name: name, PoolingFactor: factor})
 			features++
 		}
 		tables = append(tables, t)
@@ -213,6 +247,7 @@ type record struct {
 	Samples           int64    `json:"samples"`
 	Optimizer         string   `json:"optimizer"`
 	Precision         string   `json:"precision"`
+	Pooling           string   `json:"pooling"`
 	IndexDistribution string   `json:"index_distribution"`
 	Zipf              *float64 `json:"zipf"`
 	IndexLaw          string   `json:"index_law"`
@@ -264,11 +299,15 @@ func (r record) workload() (Workload, error) {
 	if err != nil {
 		return Workload{}, err
 	}
+	pooling, err := problem.ParsePooling(cmp.Or(r.Pooling, problem.Pooling(0).String()))
+	if err != nil {
+		return Workload{}, err
+	}
 	w := Workload{
 		Name: r.Name, Source: r.Source, Batch: r.Batch, Samples: r.Samples,
-		Optimizer: optimizer, Precision: precision,
+		Optimizer: optimizer, Precision: precision, Pooling: pooling,
 		IndexDistribution:   r.IndexDistribution,
-		AssumedDistribution: r.Zipf == nil,
+		AssumedDistribution: r.Zipf == nil && !slices.ContainsFunc(r.Sets, func(g tableSet) bool { return g.Distinct > 0 }),
 		Stated: Totals{
 			Tables:           r.Tables,
 			Weights:          unit.Bytes(r.WeightsGiB * float64(unit.GiB)),
