@@ -80,10 +80,15 @@ func (f *family) gpus() (names []string) {
 	return names
 }
 
+// fixed returns the fixed time that the systems of some kinds of GPUs fit.
+func (f *family) fixed(gpus []string) unit.Millis {
+	return fitFixed(slices.DeleteFunc(slices.Clone(f.fit), func(s *system) bool { return !slices.Contains(gpus, s.gpu()) }))
+}
+
 // judge predicts the systems of a kind of GPU with the fixed time of other kinds, and adds the steps and
 // changes of plan to sets.
 func (f *family) judge(s *sets, name string, others []string, changes []pair) {
-	fixed := fitFixed(slices.DeleteFunc(slices.Clone(f.fit), func(s *system) bool { return !slices.Contains(others, s.gpu()) }))
+	fixed := f.fixed(others)
 	from := ", " + name + " from " + strings.Join(others, " and ")
 	for _, one := range f.judged {
 		if one.gpu() == name {
@@ -122,12 +127,22 @@ func unseen() (all []*set) {
 	return all
 }
 
-// unseenTable returns the table in Markdown.
+// unseenTable returns the table in Markdown, and the fixed times that kinds of GPUs fit alone.
 func unseenTable() string {
 	var b strings.Builder
 	fmt.Fprint(&b, "| model | steps | number | median error | mean | worst |\n|---|---|--:|--:|--:|--:|")
 	for _, s := range unseen() {
 		fmt.Fprintf(&b, "\n| %s | %s | %d | %s %% | %s %% | %s %% |", s.what, s.rows, len(s.ratios), percent(s.median()), signed(s.bias()), signed(s.worst()))
 	}
+	b.WriteString("\n\nFixed times of single kinds, in ms:")
+	separator := " "
+	for _, f := range families() {
+		for _, name := range f.gpus() {
+			fmt.Fprintf(&b, "%s%s %.2f", separator, name, float64(f.fixed([]string{name})))
+			separator = ", "
+		}
+		fmt.Fprintf(&b, " (%s)", f.model)
+	}
+	b.WriteByte('.')
 	return b.String()
 }
