@@ -46,6 +46,8 @@ type Model struct {
 	hardware hardware.Profile
 	compute  computeNet
 	comm     commModel
+	// like is the profile that the model was trained for, if it was not this one (Like).
+	like string
 }
 
 // Load turns a modelfile into a Model. It fails if the file was made for features other
@@ -93,6 +95,34 @@ func (m *Model) Manifest() modelfile.Manifest { return m.manifest }
 // hardware.Profiles, or what the model's manifest states.
 func (m *Model) Hardware() hardware.Profile { return m.hardware }
 
+// Like returns the model as one of another device, which no sample is of: features and closed forms have
+// the numbers of the device, and the corrections of the nets stay. Doubts says so. It fails for warps of
+// other sizes.
+func (m *Model) Like(device hardware.Profile) (*Model, error) {
+	if device.Warp() != m.hardware.Warp() {
+		return nil, fmt.Errorf("device %q has warps of %d lanes, and model %q of %d", device.Name, device.Warp(), m.manifest.ID, m.hardware.Warp())
+	}
+	own := *m
+	own.like, own.hardware = m.hardware.Name, device
+	own.manifest.Profile, own.manifest.Device, own.manifest.ID = device.Name, device, device.Name+"-like-"+m.manifest.ID
+	k := &own.comm.constants
+	k.IntraGBps *= device.IntraGBps / m.hardware.IntraGBps
+	k.CopyGBps *= device.HBMGBps / m.hardware.HBMGBps
+	if m.hardware.NICGBps > 0 {
+		k.NICGBps *= device.NICGBps / m.hardware.NICGBps
+	}
+	own.manifest.Comm = *k
+	return &own, nil
+}
+
+// unlike returns the doubt about a device that no sample is of.
+func (m *Model) unlike() []string {
+	if m.like == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("no sample of the cost model is of %s: it is that of %s with the stated numbers, take its times with care", m.hardware.Name, m.like)}
+}
+
 // Members returns the number of nets whose mean the model predicts: 1 unless the model
 // is an ensemble.
 func (m *Model) Members() int { return len(m.compute.members) }
@@ -131,7 +161,7 @@ func (m *Model) Estimator() plan.Estimator {
 // a hierarchical exchange if the samples are measured. A model of measured samples also doubts
 // tables in forms for which no samples were measured. The first doubt is that of a model whose card states large errors.
 func (m *Model) Doubts(p *problem.Problem, shards [][]problem.Shard) []string {
-	doubts := slices.Concat(m.inexact(), outside(m, p, shards), vectors(m, p), linked(m, p), inSteps(m, p))
+	doubts := slices.Concat(m.inexact(), m.unlike(), outside(m, p, shards), vectors(m, p), linked(m, p), inSteps(m, p))
 	if m.manifest.Source != plan.Simulated {
 		doubts = append(doubts, unmeasured(p, shards)...)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/feature"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/problem"
 	"github.com/neuroshard/neuroshard/problem/hardware"
 )
@@ -346,5 +348,50 @@ func TestFitsProfile(t *testing.T) {
 	}
 	if err := single.FitsProfile(topology(t, 16, 8)); err == nil || !strings.Contains(err.Error(), "knows no network between hosts") {
 		t.Errorf("two hosts without a network: got %v, want an error", err)
+	}
+}
+
+// TestLike: with the same numbers, another device has the same costs; with those of a device that the
+// net has not seen, the costs are near those of that device's own net.
+func TestLike(t *testing.T) {
+	model, _ := load(t)
+	file, err := pretrained.File("h100-80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := cost.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	priceOf := func(m *cost.Model, seed uint64) float64 {
+		p := mixed(t, seed, 40, 16, 8, false)
+		p.Topology.Profile = m.Hardware()
+		return float64(newEstimates(t, m, p).Price(placement(p, rand.New(rand.NewPCG(seed, 3)))).Cost)
+	}
+	for seed := range uint64(10) {
+		for _, c := range []struct {
+			like      *cost.Model
+			tolerance float64
+		}{{model, 1e-12}, {own, .1}} {
+			device := c.like.Hardware()
+			device.Name = "mine"
+			device.HostGBps = c.like.Hardware().HostLinkGBps()
+			other, err := model.Like(device)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, want := priceOf(other, seed), priceOf(c.like, seed)
+			if !near(got, want, c.tolerance) {
+				t.Errorf("seed %d: a device with the numbers of %s costs %v, want %v", seed, c.like.Hardware().Name, got, want)
+			}
+			p := mixed(t, seed, 3, 8, 0, false)
+			p.Topology.Profile = device
+			if doubts := other.Doubts(p, placement(p, rand.New(rand.NewPCG(seed, 3)))); !slices.ContainsFunc(doubts, func(d string) bool { return strings.Contains(d, "no sample of the cost model is of mine") }) {
+				t.Errorf("got doubts %q, want one about the device", doubts)
+			}
+		}
+	}
+	if _, err := model.Like(hardware.Profile{Name: "wave", WarpLanes: 64}); err == nil {
+		t.Error("got no error for warps of another size")
 	}
 }

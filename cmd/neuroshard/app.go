@@ -9,10 +9,12 @@ import (
 
 	"github.com/neuroshard/neuroshard/cost"
 	"github.com/neuroshard/neuroshard/cost/modelfile"
+	"github.com/neuroshard/neuroshard/cost/pretrained"
 	"github.com/neuroshard/neuroshard/internal/atomicfile"
 	"github.com/neuroshard/neuroshard/internal/words"
 	"github.com/neuroshard/neuroshard/lab/dataset"
 	"github.com/neuroshard/neuroshard/plan"
+	"github.com/neuroshard/neuroshard/problem/input"
 	"github.com/neuroshard/neuroshard/report"
 )
 
@@ -98,13 +100,16 @@ func (a *app) readDataset(folder string) (dataset.Dataset, error) {
 	return set, bad(err, "datasets are written by: neuroshard lab collect -o "+folder)
 }
 
-// loadModel loads a cost model from a folder.
+// loadModel loads a cost model from a folder, or that of a device from the device's file.
 func (a *app) loadModel(folder string) (*cost.Model, error) {
 	if err := unknownRelease(folder); err != nil {
 		return nil, err
 	}
+	if ext := filepath.Ext(folder); ext == ".yaml" || ext == ".yml" {
+		return a.loadDevice(folder)
+	}
 	if err := checkFolder(folder); err != nil {
-		return nil, bad(fmt.Errorf("model %w", err), "make one with: neuroshard lab train")
+		return nil, bad(fmt.Errorf("model %w", err), "make one with: neuroshard lab train; the file of a device ends in .yaml")
 	}
 	file, err := modelfile.Read(os.DirFS(folder), ".")
 	if err != nil {
@@ -112,6 +117,29 @@ func (a *app) loadModel(folder string) (*cost.Model, error) {
 	}
 	model, err := cost.Load(file)
 	return model, bad(err, "make it again with: neuroshard lab train")
+}
+
+// loadDevice reads a device's file, and returns the cost model of the device that it is like, with its numbers.
+func (a *app) loadDevice(path string) (*cost.Model, error) {
+	name, r, err := a.open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	device, like, err := input.Device(name, r)
+	if err != nil {
+		return nil, err
+	}
+	file, err := pretrained.File(like.Name)
+	if err != nil {
+		return nil, bad(err, "")
+	}
+	shipped, err := cost.Load(file)
+	if err != nil {
+		return nil, bad(err, "")
+	}
+	model, err := shipped.Like(device)
+	return model, bad(err, "")
 }
 
 // checkFolder refuses an input that is no folder.

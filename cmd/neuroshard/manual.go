@@ -33,6 +33,7 @@ var commandChapters = []struct {
 
 // plainFlags are the flags of all commands; everything else is a key of --set.
 var plainFlags = strings.Fields(`
+	device
 	output json full help help-all set version
 	hosts gpus gpu memory host-memory batch optimizer engine cluster types model budget seed tables all-tables
 	max-bytes lost-gpus lost-hosts exit-code batch-per-rank horizon by csv plot prices part to from once features

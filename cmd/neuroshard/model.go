@@ -36,6 +36,12 @@ func unknownRelease(model string) error {
 // modelUsage is the help of --model.
 const modelUsage = "`folder` of the cost model, as lab train writes it, or torchrec or torchrec-1.6 for the formulas of TorchRec's planner"
 
+// deviceFlag registers --device, whose file stands in the place of a model.
+func deviceFlag(cmd *cobra.Command, model *string) {
+	cmd.Flags().StringVar(model, "device", "", "describe the devices in this YAML `file`: like, a known profile whose cost model is used, name, and what differs")
+	cmd.MarkFlagsMutuallyExclusive("model", "device")
+}
+
 // riskPenaltyUsage is the help of risk_penalty.
 const riskPenaltyUsage = "standard `deviations` of an ensemble's nets that the search adds to the estimated cost"
 

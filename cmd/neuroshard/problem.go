@@ -48,14 +48,21 @@ type clusterFlags struct {
 	own []hardware.Profile
 }
 
-// setModel adds the profile of the model's device if no built-in profile has its name. The
-// model may be nil.
+// setModel adds the profile of the model's device if no built-in profile has its name. If --device
+// describes it, it is the device of the cluster. The model may be nil.
 func (c *clusterFlags) setModel(m *cost.Model) {
 	if m == nil {
 		return
 	}
 	if hw := m.Hardware(); !hardware.Known(hw.Name) {
 		c.own = []hardware.Profile{hw}
+		if f := c.set.Lookup("device"); f != nil && f.Changed && !c.stated.Has("device") {
+			c.stated = maps.Clone(c.stated)
+			if c.stated == nil {
+				c.stated = input.Overrides{}
+			}
+			c.stated["device"] = hw.Name
+		}
 	}
 }
 
